@@ -1,0 +1,107 @@
+//! Identifiers.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// Number of an inode, unique in its volume and never used twice.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct Ino(pub u64);
+
+impl Ino {
+    /// The root directory, as FUSE numbers it.
+    pub const ROOT: Ino = Ino(1);
+}
+
+impl fmt::Display for Ino {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
+/// Name of a segment: 48 bits of milliseconds since 1970, then 80 random bits, so that names sort
+/// by age and never collide. Written as 32 hex digits.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct SegmentId(pub u128);
+
+impl SegmentId {
+    /// The id of a segment made at `unix_ms`, with the low 80 bits of `random`.
+    pub fn new(unix_ms: u64, random: u128) -> Self {
+        let low = random & ((1 << 80) - 1);
+        Self((u128::from(unix_ms & ((1 << 48) - 1)) << 80) | low)
+    }
+
+    /// When the segment was made, in milliseconds since 1970.
+    pub fn unix_ms(self) -> u64 {
+        (self.0 >> 80) as u64
+    }
+
+    /// The key below a volume's prefix: `seg/<2 hex>/<32 hex>`. The two digits come from the
+    /// random end, so that keys spread over an object store's partitions.
+    pub fn object_key(self) -> String {
+        format!("seg/{:02x}/{self}", self.0 as u8)
+    }
+
+    /// The segment that `key` names, if it is a segment's key (with or without a prefix before).
+    pub fn from_object_key(key: &str) -> Option<Self> {
+        let (rest, name) = key.rsplit_once('/')?;
+        let id: Self = name.parse().ok()?;
+        (rest == "seg" || rest.ends_with(&id.object_key()[..6])).then_some(id)
+    }
+}
+
+impl fmt::Display for SegmentId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
+}
+
+impl fmt::Debug for SegmentId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SegmentId({self})")
+    }
+}
+
+impl FromStr for SegmentId {
+    type Err = String;
+
+    fn from_str(s: &str) -> Result<Self, String> {
+        if s.len() != 32 || s.bytes().any(|b| !matches!(b, b'0'..=b'9' | b'a'..=b'f')) {
+            return Err(format!("`{s}` is not a segment id: 32 lower-case hex digits"));
+        }
+        u128::from_str_radix(s, 16).map(Self).map_err(|e| e.to_string())
+    }
+}
+
+/// Name of a volume: a random UUID in its usual text form.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct VolumeId(pub String);
+
+impl fmt::Display for VolumeId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn segment_key_round_trips_and_sorts_by_age() {
+        let old = SegmentId::new(1_000, u128::MAX);
+        let new = SegmentId::new(1_001, 0);
+        assert!(old < new);
+        assert_eq!(old.unix_ms(), 1_000);
+        assert_eq!(SegmentId::from_object_key(&old.object_key()), Some(old));
+        assert_eq!(SegmentId::from_object_key(&format!("a/b/{}", new.object_key())), Some(new));
+        assert_eq!(SegmentId::from_object_key("meta/wal/0001.sst"), None);
+        assert_eq!(SegmentId::from_object_key(&format!("seg/zz/{old}")), None);
+    }
+}

@@ -1,0 +1,90 @@
+//! What the metadata knows of one file.
+
+use serde::{Deserialize, Serialize};
+
+use crate::Ino;
+
+/// A point in time: nanoseconds since 1970, before it negative. Reaches from 1677 to 2262.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct UnixTime(pub i64);
+
+impl UnixTime {
+    /// From seconds and nanoseconds; times outside the range become its ends.
+    pub fn from_parts(secs: i64, nanos: u32) -> Self {
+        Self(secs.saturating_mul(1_000_000_000).saturating_add(i64::from(nanos)))
+    }
+
+    /// Whole seconds (rounded down) and the nanoseconds after them.
+    pub fn parts(self) -> (i64, u32) {
+        (self.0.div_euclid(1_000_000_000), self.0.rem_euclid(1_000_000_000) as u32)
+    }
+}
+
+/// What kind of thing an inode is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum FileKind {
+    /// A regular file.
+    Regular,
+    /// A directory.
+    Directory,
+    /// A symbolic link.
+    Symlink,
+    /// A named pipe.
+    Fifo,
+    /// A character device.
+    CharDevice,
+    /// A block device.
+    BlockDevice,
+    /// A Unix socket.
+    Socket,
+}
+
+/// The last change of a file's extents; lets a mirror file tell whether it missed one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DataChange {
+    /// Counts the changes of this file's extents, from 0 for a file that never had any.
+    pub generation: u64,
+    /// The byte range (start, end) whose earlier local bytes this change made void: what a
+    /// truncation cut off, a hole, a copied range. `None` for a flush, which changes no byte.
+    pub dropped: Option<(u64, u64)>,
+}
+
+/// One inode as stored.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Inode {
+    /// Its number.
+    pub ino: Ino,
+    /// What it is.
+    pub kind: FileKind,
+    /// Permission bits with set-uid, set-gid and sticky: the low 12 bits of `st_mode`.
+    pub mode: u32,
+    /// Owner.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+    /// Names that lead here; for a directory 2 + its subdirectories; 0 when removed but open.
+    pub nlink: u32,
+    /// Bytes of a regular file or of a symlink's target; 0 for all else.
+    pub size: u64,
+    /// Device number, for device nodes.
+    pub rdev: u32,
+    /// Last access.
+    pub atime: UnixTime,
+    /// Last change of the data (of a directory: of its entries).
+    pub mtime: UnixTime,
+    /// Last change of the inode.
+    pub ctime: UnixTime,
+    /// When it was made.
+    pub btime: UnixTime,
+    /// The directory that holds this directory; for all else the directory it was made in.
+    pub parent: Ino,
+    /// Last change of the extents.
+    pub data: DataChange,
+    /// Bytes (of the file's own address space) that extents cover: what `st_blocks` counts.
+    pub stored_bytes: u64,
+    /// A symlink's target.
+    pub target: Option<Vec<u8>>,
+}

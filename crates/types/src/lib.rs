@@ -1,0 +1,18 @@
+//! The words that every room of Weir shares: ids, units, errors, attributes, extents and settings.
+//!
+//! Plain data only: nothing here does I/O, reads a clock or is async. Values flow in from the
+//! outside (a clock, a decoder, a command line) and out to whoever needs to speak of them.
+
+mod error;
+mod extent;
+mod ids;
+mod inode;
+mod settings;
+mod units;
+
+pub use error::{ErrorKind, FsError, Result};
+pub use extent::{CHUNK_BYTES, ChunkIndex, Codec, Extent, RecordRef, chunk_range};
+pub use ids::{Ino, SegmentId, VolumeId};
+pub use inode::{DataChange, FileKind, Inode, UnixTime};
+pub use settings::{FORMAT_VERSION, Settings, VolumeFormat};
+pub use units::Bytes;
