@@ -1,1 +1,51 @@
-//! placeholder
+//! The metadata of a volume: names, inodes, extents, segments and their uses, over one small Kv.
+//!
+//! In come file system operations, already permitted by whoever asks; out go checked commits to a
+//! [`kv::Kv`]. Every operation is one or few read rounds and one commit, whose checks hold all that
+//! the decision rested on; when they do not hold the operation is redone from its reads. So several
+//! tasks and several nodes may work on one volume at once, and no lock of this process matters for
+//! correctness. The keys and values are drawn byte by byte in docs/format.md.
+//!
+//! What must always hold is what [`check()`] looks for.
+
+mod attrs;
+pub mod check;
+mod codec;
+mod data;
+mod dir;
+mod extents;
+mod flush;
+mod keys;
+pub mod kv;
+pub mod locks;
+mod names;
+mod op;
+mod orphans;
+mod rename;
+mod segments;
+mod share;
+mod volume;
+mod xattr;
+
+#[cfg(test)]
+mod tests;
+
+pub use attrs::SetAttr;
+pub use check::{Problem, check};
+pub use dir::{DirEntry, DirEntryPlus};
+pub use flush::{FileFlush, FlushCommit, Piece};
+pub use names::NewInode;
+pub use rename::{RenameMode, Renamed};
+pub use segments::{Reference, SegmentInfo, SegmentUse};
+pub use share::ShareRange;
+pub use volume::{Clock, Meta, RootAttr, Usage, WriterRecord};
+pub use xattr::XattrMode;
+
+/// Longest name of a directory entry or extended attribute, in bytes.
+pub const NAME_BYTES_MAX: usize = 255;
+/// Largest file: 16 TiB.
+pub const FILE_BYTES_MAX: u64 = 16 << 40;
+/// Most hard links of one file.
+pub const LINKS_MAX: u32 = 1 << 20;
+/// Longest target of a symbolic link, in bytes.
+pub const TARGET_BYTES_MAX: usize = 4095;

@@ -1,0 +1,159 @@
+//! The keys: a one-byte tag, then big-endian numbers, so that they sort as their numbers do.
+//!
+//! docs/format.md ("Metadata keys") is the other half of this file; change both or neither.
+
+use weir_types::{ChunkIndex, Ino, SegmentId};
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::kv::Key;
+
+pub(crate) const INODE: u8 = b'I';
+pub(crate) const DIRENT: u8 = b'D';
+pub(crate) const DIR_TIMES: u8 = b'T';
+pub(crate) const DIR_COUNT: u8 = b'N';
+pub(crate) const XATTR: u8 = b'X';
+pub(crate) const EXTENTS: u8 = b'E';
+pub(crate) const SEGMENT: u8 = b'S';
+pub(crate) const LIVE: u8 = b'L';
+pub(crate) const BACK_REF: u8 = b'R';
+pub(crate) const ORPHAN: u8 = b'O';
+pub(crate) const COUNTER: u8 = b'C';
+pub(crate) const VOLUME: u8 = b'M';
+
+/// The counter of inodes, those of removed but open files included.
+pub(crate) const INODES: &[u8] = b"Cinodes";
+/// The counter of file bytes that extents cover.
+pub(crate) const STORED: &[u8] = b"Cstored";
+/// The version of this layout; there from the moment the volume is formatted.
+pub(crate) const FORMAT: &[u8] = b"Mformat";
+/// The first inode number that nobody has reserved.
+pub(crate) const NEXT_INO: &[u8] = b"Mnext_ino";
+/// Who writes.
+pub(crate) const WRITER: &[u8] = b"Mwriter";
+
+/// The least cookie of an entry: those below are for `.` and `..` and for the start.
+pub(crate) const COOKIE_MIN: u64 = 16;
+
+fn of_ino(tag: u8, ino: Ino, room: usize) -> Key {
+    let mut key = Vec::with_capacity(9 + room);
+    key.push(tag);
+    key.extend_from_slice(&ino.0.to_be_bytes());
+    key
+}
+
+fn of_segment(tag: u8, segment: SegmentId, room: usize) -> Key {
+    let mut key = Vec::with_capacity(17 + room);
+    key.push(tag);
+    key.extend_from_slice(&segment.0.to_be_bytes());
+    key
+}
+
+pub(crate) fn inode(ino: Ino) -> Key {
+    of_ino(INODE, ino, 0)
+}
+
+/// The readdir cookie of `name`: 63 bits, so that it is positive in every protocol.
+pub(crate) fn cookie(name: &[u8]) -> u64 {
+    (xxh3_64(name) >> 1).max(COOKIE_MIN)
+}
+
+pub(crate) fn dirent(dir: Ino, name: &[u8]) -> Key {
+    let mut key = dirents_at(dir, cookie(name));
+    key.extend_from_slice(name);
+    key
+}
+
+/// Prefix of all entries of `dir`.
+pub(crate) fn dirents(dir: Ino) -> Key {
+    of_ino(DIRENT, dir, 0)
+}
+
+/// Prefix of the entries of `dir` whose cookie is this. No key ends here, because no name is empty.
+pub(crate) fn dirents_at(dir: Ino, cookie: u64) -> Key {
+    let mut key = of_ino(DIRENT, dir, 8 + crate::NAME_BYTES_MAX);
+    key.extend_from_slice(&cookie.to_be_bytes());
+    key
+}
+
+pub(crate) fn dir_times(dir: Ino) -> Key {
+    of_ino(DIR_TIMES, dir, 0)
+}
+
+pub(crate) fn dir_count(dir: Ino) -> Key {
+    of_ino(DIR_COUNT, dir, 0)
+}
+
+pub(crate) fn xattr(ino: Ino, name: &[u8]) -> Key {
+    let mut key = of_ino(XATTR, ino, name.len());
+    key.extend_from_slice(name);
+    key
+}
+
+pub(crate) fn xattrs(ino: Ino) -> Key {
+    of_ino(XATTR, ino, 0)
+}
+
+pub(crate) fn extents(ino: Ino, chunk: ChunkIndex) -> Key {
+    let mut key = of_ino(EXTENTS, ino, 8);
+    key.extend_from_slice(&chunk.to_be_bytes());
+    key
+}
+
+pub(crate) fn extents_of(ino: Ino) -> Key {
+    of_ino(EXTENTS, ino, 0)
+}
+
+pub(crate) fn segment(segment: SegmentId) -> Key {
+    of_segment(SEGMENT, segment, 0)
+}
+
+pub(crate) fn live(segment: SegmentId) -> Key {
+    of_segment(LIVE, segment, 0)
+}
+
+pub(crate) fn back_ref(segment: SegmentId, ino: Ino, chunk: ChunkIndex) -> Key {
+    let mut key = of_segment(BACK_REF, segment, 16);
+    key.extend_from_slice(&ino.0.to_be_bytes());
+    key.extend_from_slice(&chunk.to_be_bytes());
+    key
+}
+
+pub(crate) fn back_refs(segment: SegmentId) -> Key {
+    of_segment(BACK_REF, segment, 0)
+}
+
+pub(crate) fn orphan(ino: Ino) -> Key {
+    of_ino(ORPHAN, ino, 0)
+}
+
+/// The big-endian number at `at`; `None` if the key is too short.
+fn number_at(key: &[u8], at: usize) -> Option<u64> {
+    let bytes = key.get(at..at + 8)?;
+    Some(u64::from_be_bytes(bytes.try_into().ok()?))
+}
+
+/// The inode of a key that starts with tag and inode.
+pub(crate) fn parse_ino(key: &[u8]) -> Option<Ino> {
+    number_at(key, 1).map(Ino)
+}
+
+/// The cookie and name of an entry's key.
+pub(crate) fn parse_dirent(key: &[u8]) -> Option<(u64, &[u8])> {
+    Some((number_at(key, 9)?, key.get(17..)?))
+}
+
+/// The chunk of an extents key.
+pub(crate) fn parse_chunk(key: &[u8]) -> Option<ChunkIndex> {
+    number_at(key, 9)
+}
+
+/// The segment of a key that starts with tag and segment.
+pub(crate) fn parse_segment(key: &[u8]) -> Option<SegmentId> {
+    let bytes = key.get(1..17)?;
+    Some(SegmentId(u128::from_be_bytes(bytes.try_into().ok()?)))
+}
+
+/// The inode and chunk of a back reference's key.
+pub(crate) fn parse_back_ref(key: &[u8]) -> Option<(Ino, ChunkIndex)> {
+    Some((Ino(number_at(key, 17)?), number_at(key, 25)?))
+}
