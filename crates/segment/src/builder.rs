@@ -1,0 +1,170 @@
+//! Packing records into a segment.
+
+use bytes::Bytes;
+use weir_types::{CHUNK_BYTES, Codec, ErrorKind, FsError, RecordRef, Result, SegmentId};
+
+use crate::codec::{Compressor, codec_byte};
+use crate::layout::{
+    CIPHER_NONE, FOOTER_BYTES, FOOTER_MAGIC, Footer, INDEX_ENTRY_BYTES, RECORD_HEADER_BYTES,
+    RECORD_MAGIC, RecordHeader, SEGMENT_HEADER_BYTES, SegmentHeader, checksum_in,
+};
+use crate::{IndexEntry, Owner, SEGMENT_VERSION};
+
+/// Up to this size the buffer doubles as it fills, so that a small segment stays small; past it,
+/// room for the whole target is made at once, so that a large one is not copied again and again.
+const SMALL_BYTES: usize = 1 << 20;
+
+/// Packs records into one segment, in the order in which they are pushed.
+///
+/// Holds the stored bytes in memory: up to the target, one record more, and the index.
+pub struct SegmentBuilder {
+    id: SegmentId,
+    target_bytes: u64,
+    compressor: Compressor,
+    buf: Vec<u8>,
+    records: Vec<IndexEntry>,
+    raw_bytes: u64,
+}
+
+/// A finished segment, ready to be stored under `id.object_key()`.
+#[derive(Clone, Debug)]
+pub struct SealedSegment {
+    /// Its name.
+    pub id: SegmentId,
+    /// The whole object.
+    pub bytes: Bytes,
+    /// Bytes that its records hold when decoded.
+    pub raw_bytes: u64,
+    /// Its records, in the order in which they were pushed.
+    pub records: Vec<IndexEntry>,
+}
+
+impl SegmentBuilder {
+    /// An empty segment named `id`, which is full at `target_bytes` stored bytes and compresses its
+    /// records with `codec`.
+    pub fn new(id: SegmentId, codec: Codec, target_bytes: u64) -> Self {
+        let mut buf = Vec::new();
+        SegmentHeader::append(id, &mut buf);
+        let compressor = Compressor::new(codec);
+        Self {
+            id,
+            target_bytes,
+            compressor,
+            buf,
+            records: Vec::new(),
+            raw_bytes: 0,
+        }
+    }
+
+    /// Adds `raw`, which `owner` holds, and says where it went. Bytes that do not compress by at
+    /// least a sixteenth are stored as they are. A full segment still takes records.
+    ///
+    /// # Errors
+    /// `Invalid` when `raw` is empty or crosses a chunk's edge, or when the segment would grow past
+    /// 4 GiB. The segment is then as it was before.
+    pub fn push(&mut self, owner: Owner, raw: &[u8]) -> Result<RecordRef> {
+        let room = CHUNK_BYTES - owner.offset % CHUNK_BYTES;
+        if raw.is_empty() || raw.len() as u64 > room {
+            return Err(self.refuse(owner, raw, "a record is 1 byte to 1 MiB of one chunk"));
+        }
+        let worst =
+            self.stored_bytes() + (RECORD_HEADER_BYTES + raw.len() + INDEX_ENTRY_BYTES) as u64;
+        let (Ok(_), Ok(position)) = (u32::try_from(worst), u32::try_from(self.buf.len())) else {
+            return Err(self.refuse(owner, raw, "a segment holds less than 4 GiB: start another"));
+        };
+        let (codec, payload) = self.compressor.compress(raw);
+        let stored = RECORD_HEADER_BYTES + payload.len();
+        reserve(&mut self.buf, stored, self.target_bytes);
+        let header = RecordHeader {
+            magic: RECORD_MAGIC,
+            checksum: 0,
+            codec: codec_byte(codec),
+            cipher: CIPHER_NONE,
+            flags: 0,
+            raw_bytes: raw.len() as u32,
+            payload_bytes: payload.len() as u32,
+            owner,
+        };
+        let checksum = header.append(self.id, payload, &mut self.buf);
+        let record = RecordRef {
+            segment: self.id,
+            position,
+            stored_bytes: stored as u32,
+            raw_bytes: raw.len() as u32,
+            checksum,
+        };
+        self.records.push(IndexEntry { owner, record });
+        self.raw_bytes += raw.len() as u64;
+        Ok(record)
+    }
+
+    /// Bytes of the object if it were finished now.
+    pub fn stored_bytes(&self) -> u64 {
+        (self.buf.len() + self.records.len() * INDEX_ENTRY_BYTES + FOOTER_BYTES) as u64
+    }
+
+    /// Bytes that the records so far hold when decoded.
+    pub fn raw_bytes(&self) -> u64 {
+        self.raw_bytes
+    }
+
+    /// Whether the segment has reached its target and should leave.
+    pub fn is_full(&self) -> bool {
+        self.stored_bytes() >= self.target_bytes
+    }
+
+    /// Whether nothing was pushed yet.
+    pub fn is_empty(&self) -> bool {
+        self.records.is_empty()
+    }
+
+    /// Writes the index and footer. The object is exactly [`Self::stored_bytes`] long.
+    pub fn finish(mut self) -> SealedSegment {
+        let index_position = self.buf.len();
+        let index_bytes = self.records.len() * INDEX_ENTRY_BYTES;
+        self.buf.reserve_exact(index_bytes + FOOTER_BYTES);
+        for entry in &self.records {
+            entry.append(&mut self.buf);
+        }
+        // `push` keeps the whole object below 4 GiB, so these fit.
+        let footer = Footer {
+            id: self.id,
+            index_checksum: checksum_in(self.id, &self.buf[index_position..]),
+            index_position: index_position as u32,
+            index_bytes: index_bytes as u32,
+            records: self.records.len() as u32,
+            version: SEGMENT_VERSION,
+            cipher: CIPHER_NONE,
+            magic: FOOTER_MAGIC,
+            sound: true,
+        };
+        footer.append(&mut self.buf);
+        let (id, raw_bytes, records) = (self.id, self.raw_bytes, self.records);
+        SealedSegment {
+            id,
+            bytes: Bytes::from(self.buf),
+            raw_bytes,
+            records,
+        }
+    }
+
+    fn refuse(&self, owner: Owner, raw: &[u8], why: &str) -> FsError {
+        let (ino, offset, len) = (owner.ino, owner.offset, raw.len());
+        let key = self.id.object_key();
+        let what = format!("cannot pack {len} bytes at {offset} of inode {ino} into {key}: {why}");
+        FsError::new(ErrorKind::Invalid, what)
+    }
+}
+
+/// Makes room for `more` bytes.
+fn reserve(buf: &mut Vec<u8>, more: usize, target_bytes: u64) {
+    let need = buf.len() + more;
+    if need <= buf.capacity() || need <= SMALL_BYTES {
+        return;
+    }
+    let target = usize::try_from(target_bytes).unwrap_or(0).min(256 << 20);
+    let whole = target + CHUNK_BYTES as usize + RECORD_HEADER_BYTES + SEGMENT_HEADER_BYTES;
+    if need <= whole {
+        buf.reserve_exact(whole - buf.len());
+    }
+}
