@@ -8,8 +8,15 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use weir_types::Result;
 
+mod apply;
+#[cfg(test)]
+pub mod conformance;
+mod entry;
 pub mod memory;
 pub mod slate;
+
+pub use memory::MemoryKv;
+pub use slate::{SlateKv, SlateOptions, SlateReader, SlateReaderOptions};
 
 /// A key. Keys sort as bytes.
 pub type Key = Vec<u8>;
@@ -73,7 +80,9 @@ pub trait Kv: Send + Sync + 'static {
         limit: usize,
     ) -> Result<Vec<(Key, Versioned)>>;
 
-    /// Applies the commit if all its checks hold.
+    /// Applies the commit if all its checks hold. One that changes nothing writes nothing, and its
+    /// version is that of the newest commit. A key named twice among puts, adds and deletes, an
+    /// empty one, or one past 65,535 bytes is `Invalid`.
     async fn commit(&self, commit: Commit) -> Result<Outcome>;
 
     /// Returns when all that was applied before this call is durable in the bucket or server.
@@ -89,7 +98,9 @@ pub trait Kv: Send + Sync + 'static {
 /// Where commits are noted on local disk before they are acknowledged: the redo log. It comes from
 /// outside, because this room knows nothing of disks.
 pub trait CommitLog: Send + Sync + 'static {
-    /// Notes one applied commit. Entries arrive in the order of `version`, each exactly once.
-    /// Blocking, and must return only when the bytes are with the kernel.
+    /// Notes one commit, just before readers can see it. Entries arrive in the order of `version`,
+    /// without gaps, each exactly once. Blocking, and must return only when the bytes are with the
+    /// kernel. On an error the commit does not happen and nothing of the entry may stay: the next
+    /// commit has the same version.
     fn append(&self, version: Version, entry: &[u8]) -> Result<()>;
 }

@@ -1,0 +1,81 @@
+//! The physical form of one commit: what a redo log notes and what replay applies.
+//!
+//! Checks are decided and adds are resolved before an entry is made, so applying it twice, or to a
+//! store that already holds it, changes nothing.
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use weir_types::{ErrorKind, FsError, Result};
+
+use super::{Key, Version};
+
+/// Final values and removals of one commit.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Entry {
+    /// Which commit this is.
+    pub(super) version: Version,
+    /// Values to set, without their version.
+    pub(super) puts: Vec<(Key, Bytes)>,
+    /// Keys to remove.
+    pub(super) deletes: Vec<Key>,
+}
+
+/// What is stored: borrowed, so that encoding and decoding copy no value twice.
+#[derive(Serialize, Deserialize)]
+struct Stored<'a> {
+    version: Version,
+    #[serde(borrow)]
+    puts: Vec<(&'a [u8], &'a [u8])>,
+    #[serde(borrow)]
+    deletes: Vec<&'a [u8]>,
+}
+
+impl Entry {
+    /// The entry as a redo log stores it.
+    pub(super) fn encode(&self) -> Result<Vec<u8>> {
+        let stored = Stored {
+            version: self.version,
+            puts: self
+                .puts
+                .iter()
+                .map(|(key, value)| (&key[..], &value[..]))
+                .collect(),
+            deletes: self.deletes.iter().map(|key| &key[..]).collect(),
+        };
+        postcard::to_stdvec(&stored).map_err(|error| {
+            FsError::new(
+                ErrorKind::Bug,
+                "cannot encode a metadata commit; report this",
+            )
+            .with_source(error)
+        })
+    }
+
+    /// Reads an entry back. Bytes that are none, or that hold another version than their log says,
+    /// are `Corrupt`.
+    pub(super) fn decode(version: Version, bytes: &[u8]) -> Result<Entry> {
+        let corrupt = |why: String| {
+            let advice = "the log is damaged from here on: set it aside, mount without it";
+            let context = format!("redo log entry of commit {version}: {why}; {advice}");
+            FsError::new(ErrorKind::Corrupt, context)
+        };
+        let (stored, rest): (Stored<'_>, _) =
+            postcard::take_from_bytes(bytes).map_err(|error| corrupt(error.to_string()))?;
+        if !rest.is_empty() {
+            return Err(corrupt(format!("{} bytes too long", rest.len())));
+        }
+        if stored.version != version {
+            return Err(corrupt(format!("it says it is commit {}", stored.version)));
+        }
+        let puts = stored
+            .puts
+            .iter()
+            .map(|(k, v)| (k.to_vec(), Bytes::copy_from_slice(v)));
+        let deletes = stored.deletes.iter().map(|key| key.to_vec());
+        Ok(Entry {
+            version,
+            puts: puts.collect(),
+            deletes: deletes.collect(),
+        })
+    }
+}

@@ -1,0 +1,134 @@
+//! The engine for tests: a sorted map in memory, gone with the process.
+//!
+//! It obeys the whole contract, redo log and replay included, so that what stands on a [`Kv`] can
+//! be tested without a bucket. Every commit counts as durable at once.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use weir_types::Result;
+
+use super::apply::{changes_nothing, check_replay, keys_read, resolve, validate};
+use super::entry::Entry;
+use super::{Commit, CommitLog, Key, Kv, Outcome, Version, Versioned};
+
+/// A [`Kv`] in memory.
+#[derive(Default)]
+pub struct MemoryKv {
+    state: Mutex<State>,
+    log: Option<Arc<dyn CommitLog>>,
+}
+
+#[derive(Default)]
+struct State {
+    version: Version,
+    map: BTreeMap<Key, Versioned>,
+}
+
+impl MemoryKv {
+    /// An empty map.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// An empty map that notes its commits in `log`.
+    pub fn with_log(log: Arc<dyn CommitLog>) -> Self {
+        Self {
+            log: Some(log),
+            ..Self::default()
+        }
+    }
+
+    /// Applies an entry of a redo log; `false` when the map holds it already. A gap between the
+    /// map and the entry, or bytes that are no entry, is `Corrupt`.
+    pub async fn replay(&self, version: Version, entry: &[u8]) -> Result<bool> {
+        let entry = Entry::decode(version, entry)?;
+        let mut state = self.state();
+        if !check_replay(state.version, version)? {
+            return Ok(false);
+        }
+        state.apply(entry);
+        Ok(true)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // A panic cannot leave the map half changed: apply cannot fail.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn apply(&mut self, entry: Entry) {
+        let version = entry.version;
+        self.version = version;
+        for (key, value) in entry.puts {
+            self.map.insert(key, Versioned { version, value });
+        }
+        for key in entry.deletes {
+            self.map.remove(&key);
+        }
+    }
+}
+
+#[async_trait]
+impl Kv for MemoryKv {
+    async fn get_many(&self, keys: &[Key]) -> Result<Vec<Option<Versioned>>> {
+        let state = self.state();
+        Ok(keys.iter().map(|key| state.map.get(key).cloned()).collect())
+    }
+
+    async fn scan(
+        &self,
+        prefix: &[u8],
+        after: Option<&[u8]>,
+        limit: usize,
+    ) -> Result<Vec<(Key, Versioned)>> {
+        let start = match after {
+            Some(after) if after >= prefix => Bound::Excluded(after),
+            _ => Bound::Included(prefix),
+        };
+        let state = self.state();
+        let from_start = state.map.range::<[u8], _>((start, Bound::Unbounded));
+        let with_prefix = from_start.take_while(|(key, _)| key.starts_with(prefix));
+        Ok(with_prefix
+            .take(limit)
+            .map(|(key, value)| (key.clone(), value.clone()))
+            .collect())
+    }
+
+    async fn commit(&self, commit: Commit) -> Result<Outcome> {
+        validate(&commit)?;
+        let mut state = self.state();
+        let have: Vec<_> = keys_read(&commit)
+            .iter()
+            .map(|key| state.map.get(key).cloned())
+            .collect();
+        let checks_only = changes_nothing(&commit);
+        let Some(entry) = resolve(commit, state.version + 1, &have)? else {
+            return Ok(Outcome::Conflict);
+        };
+        if checks_only {
+            return Ok(Outcome::Applied(state.version));
+        }
+        if let Some(log) = &self.log {
+            log.append(entry.version, &entry.encode()?)?;
+        }
+        let version = entry.version;
+        state.apply(entry);
+        Ok(Outcome::Applied(version))
+    }
+
+    async fn sync(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn durable(&self) -> Version {
+        self.state().version
+    }
+
+    async fn close(&self) -> Result<()> {
+        Ok(())
+    }
+}

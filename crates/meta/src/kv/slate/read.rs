@@ -1,0 +1,103 @@
+//! Reading, the same for the writer and for its followers.
+
+use std::future::Future;
+use std::ops::Bound;
+use std::time::Duration;
+
+use futures::{StreamExt, TryStreamExt, stream};
+use slatedb::config::ScanOptions;
+use slatedb::{DbReadOps, KeyValue};
+use weir_types::{ErrorKind, FsError, Result};
+
+use super::super::{Key, Versioned};
+use super::error::from_slate;
+
+/// Lookups of one call that may wait for the bucket at once.
+const LOOKUPS_IN_FLIGHT: usize = 32;
+
+/// Bytes fetched at once by the longest scans.
+const READ_AHEAD_MAX: usize = 1 << 20;
+
+/// What a scan expects an entry to take, so that a short one fetches little.
+const ENTRY_BYTES: usize = 256;
+
+pub(super) async fn get_many(
+    db: &(impl DbReadOps + Sync),
+    keys: &[Key],
+) -> Result<Vec<Option<Versioned>>> {
+    if let [key] = keys {
+        return Ok(vec![get(db, key).await?]);
+    }
+    let lookups: Vec<_> = keys.iter().map(|key| get(db, key)).collect();
+    stream::iter(lookups)
+        .buffered(LOOKUPS_IN_FLIGHT)
+        .try_collect()
+        .await
+}
+
+async fn get(db: &(impl DbReadOps + Sync), key: &Key) -> Result<Option<Versioned>> {
+    let found = db
+        .get_key_value(key)
+        .await
+        .map_err(|error| from_slate("read metadata", error))?;
+    Ok(found.map(versioned))
+}
+
+pub(super) async fn scan(
+    db: &(impl DbReadOps + Sync),
+    prefix: &[u8],
+    after: Option<&[u8]>,
+    limit: usize,
+) -> Result<Vec<(Key, Versioned)>> {
+    let start = match after {
+        Some(after) if after.starts_with(prefix) => Bound::Excluded(after[prefix.len()..].to_vec()),
+        Some(after) if after > prefix => return Ok(Vec::new()),
+        _ => Bound::Unbounded,
+    };
+    if limit == 0 {
+        return Ok(Vec::new());
+    }
+    let failed = |error| from_slate("scan metadata", error);
+    let read_ahead = limit.saturating_mul(ENTRY_BYTES).min(READ_AHEAD_MAX);
+    let options = ScanOptions::default()
+        .with_cache_blocks(true)
+        .with_read_ahead_bytes(read_ahead)
+        .with_max_fetch_tasks(2);
+    let range = (start, Bound::Unbounded);
+    let mut rows = db
+        .scan_prefix_with_options(prefix, range, &options)
+        .await
+        .map_err(failed)?;
+    let mut found = Vec::new();
+    while found.len() < limit {
+        let Some(row) = rows.next().await.map_err(failed)? else {
+            break;
+        };
+        found.push((row.key.to_vec(), versioned(row)));
+    }
+    Ok(found)
+}
+
+fn versioned(row: KeyValue) -> Versioned {
+    Versioned {
+        version: row.seq,
+        value: row.value,
+    }
+}
+
+/// The answer of `work`, or `Retry` when the bucket has not let it finish in `limit`. What was
+/// begun goes on or is begun anew by the next caller; nothing is lost.
+pub(super) async fn bounded<T>(
+    limit: Duration,
+    what: &str,
+    work: impl Future<Output = Result<T>>,
+) -> Result<T> {
+    tokio::time::timeout(limit, work).await.unwrap_or_else(|_| {
+        let context = format!(
+            "cannot {what}: the bucket has not answered for {} ms; it is tried again without end, \
+             check the network and the bucket's credentials",
+            limit.as_millis()
+        );
+        Err(FsError::new(ErrorKind::Retry, context))
+    })
+}
