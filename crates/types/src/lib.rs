@@ -15,4 +15,4 @@ pub use extent::{CHUNK_BYTES, ChunkIndex, Codec, Extent, RecordRef, chunk_range}
 pub use ids::{Ino, SegmentId, VolumeId};
 pub use inode::{DataChange, FileKind, Inode, UnixTime};
 pub use settings::{FORMAT_VERSION, Settings, VolumeFormat};
-pub use units::Bytes;
+pub use units::{Bytes, NanoUsd};
