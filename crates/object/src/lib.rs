@@ -1,1 +1,39 @@
-//! placeholder
+//! Bucket access: every byte that leaves for object storage or comes from it passes here.
+//!
+//! In flow keys and bytes, tagged with the [`Component`] that asks; out come bytes, or an
+//! [`FsError`](weir_types::FsError) whose kind says what to do and whose message says what to
+//! mend. This room retries (the library below does not), so that every request is counted.
+//!
+//! ```text
+//!   Bucket / Bucket::store(component)    keys below the volume's prefix
+//!   retry, deadline, meter               one count per attempt
+//!   [faults, slow]                       tests only
+//!   S3 · directory · memory              object_store
+//! ```
+//!
+//! What must always hold: an object is visible whole or not at all; a conditional write whose
+//! answer was lost is looked up, never guessed; a read returns the length asked for or fails; on
+//! `file://`, what was acknowledged survives a power cut.
+
+mod aws;
+mod bucket;
+mod caller;
+mod connect;
+mod failure;
+mod local;
+mod meter;
+mod options;
+mod profile;
+mod stripe;
+#[cfg(feature = "testing")]
+pub mod testing;
+mod url;
+mod view;
+
+pub use bucket::{Bucket, ObjectInfo};
+pub use connect::open_store;
+pub use meter::{Component, LATENCY_BUCKETS, Meter, MeterRow, MeterSnapshot, RequestKind};
+pub use object_store::{ObjectStore, PutPayload};
+pub use options::ConnectOptions;
+pub use stripe::StripeSet;
+pub use url::{BucketUrl, Scheme};

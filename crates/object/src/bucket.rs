@@ -1,0 +1,298 @@
+//! A bucket with a volume's prefix: objects by key, whole or not at all.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::StreamExt;
+use futures::stream::BoxStream;
+use object_store::path::Path;
+use object_store::{
+    GetOptions, GetRange, ObjectMeta, ObjectStore, PutMode, PutOptions, PutPayload,
+};
+use weir_types::{ErrorKind, FsError, Result};
+
+use crate::caller::{Caller, Failure, Outcome};
+use crate::connect::{check_directory, open_store};
+use crate::view::View;
+use crate::{BucketUrl, Component, ConnectOptions, Meter};
+
+/// What a store knows of an object without reading it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ObjectInfo {
+    /// Key below the bucket URL's prefix.
+    pub key: String,
+    /// Length in bytes.
+    pub size: u64,
+    /// Changes whenever the object does. Some stores have none.
+    pub etag: Option<String>,
+    /// When it was written, in milliseconds since 1970.
+    pub last_modified_unix_ms: i64,
+}
+
+/// A bucket URL with a connection. Clones share it. Keys are relative to the URL's prefix; they
+/// are `/`-separated, without empty, `.` or `..` parts, and used as they are, not escaped.
+///
+/// Every call retries what may pass (5xx, throttling, timeouts, broken bodies) until the
+/// connection's `timeout_ms` is over; larger bodies get a second more for each MiB. Errors of all
+/// calls: `NotFound`, `Permission`, `Conflict` (a condition did not hold), `Invalid` (a key or
+/// region that cannot be), `NoSpace` and `ReadOnly` (directories), `Corrupt` (an object is shorter
+/// than asked for), and `Retry` when time was up.
+#[derive(Clone)]
+pub struct Bucket {
+    caller: Arc<Caller>,
+}
+
+impl std::fmt::Debug for Bucket {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Bucket({})", self.caller.url)
+    }
+}
+
+impl Bucket {
+    /// Opens the store behind `url`. Makes no request: see [`Bucket::probe`].
+    ///
+    /// # Errors
+    /// `Invalid` for options that make no sense; `Unsupported` when this build lacks the scheme;
+    /// for `file://` `NotFound` or `Invalid` when the directory is missing or none.
+    pub fn connect(url: &BucketUrl, options: &ConnectOptions, meter: &Meter) -> Result<Bucket> {
+        Ok(Self::from_store(
+            url,
+            open_store(url, options)?,
+            options,
+            meter,
+        ))
+    }
+
+    /// A bucket over a store that was opened (and perhaps decorated) elsewhere. `store` answers
+    /// for the whole bucket: the URL's prefix is added here.
+    pub fn from_store(
+        url: &BucketUrl,
+        store: Arc<dyn ObjectStore>,
+        options: &ConnectOptions,
+        meter: &Meter,
+    ) -> Bucket {
+        let caller = Caller {
+            url: url.clone(),
+            // The URL's parser let nothing through that this could refuse.
+            prefix: Path::parse(url.prefix()).unwrap_or_default(),
+            store,
+            timeout: Duration::from_millis(options.timeout_ms),
+            meter: meter.clone(),
+        };
+        Bucket {
+            caller: Arc::new(caller),
+        }
+    }
+
+    /// Where it is.
+    pub fn url(&self) -> &BucketUrl {
+        &self.caller.url
+    }
+
+    /// Stores an object that never changes: a key is only ever written with the same bytes, so
+    /// repeating it after a lost answer does no harm. Durable on return. One PUT.
+    pub async fn put(
+        &self,
+        component: Component,
+        key: &str,
+        bytes: impl Into<PutPayload>,
+    ) -> Result<()> {
+        let options = PutOptions::from(PutMode::Overwrite);
+        let path = self.path(key)?;
+        let outcome = self
+            .caller
+            .put(component, &path, bytes.into(), options)
+            .await;
+        outcome
+            .map(drop)
+            .map_err(|failure| self.tell("PUT", key, failure))
+    }
+
+    /// Stores an object unless the key is taken: `false` when somebody else's object is there.
+    /// A lost answer is resolved by looking the object up, never assumed. One PUT, and after a
+    /// lost answer one HEAD.
+    pub async fn put_new(
+        &self,
+        component: Component,
+        key: &str,
+        bytes: impl Into<PutPayload>,
+    ) -> Result<bool> {
+        let options = PutOptions::from(PutMode::Create);
+        let path = self.path(key)?;
+        match self
+            .caller
+            .put_if(component, &path, bytes.into(), options)
+            .await
+        {
+            Ok(Outcome::Won(_)) => Ok(true),
+            Ok(Outcome::Lost(_)) => Ok(false),
+            Err(failure) => Err(self.tell("PUT", key, failure)),
+        }
+    }
+
+    /// Stores an object over whatever is there; for small control objects. One PUT.
+    pub async fn replace(
+        &self,
+        component: Component,
+        key: &str,
+        bytes: impl Into<PutPayload>,
+    ) -> Result<()> {
+        self.put(component, key, bytes).await
+    }
+
+    /// Reads a whole object. One GET.
+    pub async fn get(&self, component: Component, key: &str) -> Result<Bytes> {
+        let path = self.path(key)?;
+        let got = self
+            .caller
+            .get(component, &path, GetOptions::default())
+            .await;
+        got.map(|got| got.bytes)
+            .map_err(|failure| self.tell("GET", key, failure))
+    }
+
+    /// Reads `range` of an object: exactly that many bytes. One GET, none for an empty range.
+    ///
+    /// # Errors
+    /// `Corrupt` when the object ends before the range does.
+    pub async fn get_range(
+        &self,
+        component: Component,
+        key: &str,
+        range: Range<u64>,
+    ) -> Result<Bytes> {
+        self.ranged(component, key, range, None).await
+    }
+
+    /// Like [`Bucket::get_range`], but only while the object still has `etag`.
+    ///
+    /// # Errors
+    /// `Conflict` when the object has changed.
+    pub async fn get_range_if_match(
+        &self,
+        component: Component,
+        key: &str,
+        range: Range<u64>,
+        etag: &str,
+    ) -> Result<Bytes> {
+        self.ranged(component, key, range, Some(etag.to_owned()))
+            .await
+    }
+
+    async fn ranged(
+        &self,
+        component: Component,
+        key: &str,
+        range: Range<u64>,
+        if_match: Option<String>,
+    ) -> Result<Bytes> {
+        let path = self.path(key)?;
+        if range.start >= range.end {
+            return Ok(Bytes::new());
+        }
+        let bounded = Some(GetRange::Bounded(range.clone()));
+        let options = GetOptions {
+            range: bounded,
+            if_match,
+            ..GetOptions::default()
+        };
+        let got = self.caller.get(component, &path, options).await;
+        let got = got.map_err(|failure| self.tell("GET", key, failure))?;
+        if got.range != range {
+            let (size, url) = (got.meta.size, self.caller.url.key_url(key));
+            let why = format!("{url} has {size} bytes and was asked for {range:?}: it is cut off");
+            return Err(FsError::new(ErrorKind::Corrupt, why));
+        }
+        Ok(got.bytes)
+    }
+
+    /// Asks for an object's size and times. One HEAD.
+    pub async fn head(&self, component: Component, key: &str) -> Result<ObjectInfo> {
+        let path = self.path(key)?;
+        let got = self.caller.head(component, &path).await;
+        got.map(|got| self.info(got.meta))
+            .map_err(|failure| self.tell("HEAD", key, failure))
+    }
+
+    /// Every object whose key begins with the parts of `prefix` (`""` for all), in the order of
+    /// their keys. One LIST for each 1,000 keys; after a failure it goes on where it was.
+    pub fn list(
+        &self,
+        component: Component,
+        prefix: &str,
+    ) -> BoxStream<'static, Result<ObjectInfo>> {
+        let prefix = prefix.trim_matches('/');
+        let path = match prefix {
+            "" => self.caller.prefix.clone(),
+            _ => match self.path(prefix) {
+                Ok(path) => path,
+                Err(error) => return futures::stream::iter([Err(error)]).boxed(),
+            },
+        };
+        let (this, prefix) = (self.clone(), prefix.to_owned());
+        let below = (!path.is_root()).then_some(path);
+        let listing = self.caller.list(component, below, None);
+        listing
+            .map(move |found| match found {
+                Ok(meta) => Ok(this.info(meta)),
+                Err(failure) => Err(this.tell("LIST", &prefix, failure)),
+            })
+            .boxed()
+    }
+
+    /// Deletes an object; one that is not there is fine. Durable on return. One DELETE.
+    pub async fn delete(&self, component: Component, key: &str) -> Result<()> {
+        let path = self.path(key)?;
+        let outcome = self.caller.delete(component, &path).await;
+        outcome.map_err(|failure| self.tell("DELETE", key, failure))
+    }
+
+    /// Whether the bucket can be used at all: it is there, the keys are right, the server answers,
+    /// the directory can be written. One LIST.
+    pub async fn probe(&self) -> Result<()> {
+        if let Some(directory) = self.caller.url.directory() {
+            check_directory(directory)?;
+        }
+        match self.list(Component::Volume, "").next().await {
+            Some(Err(error)) => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// The bucket below its prefix as a library store, counted as `component`, with the same
+    /// retries. Conditional updates work on every scheme. A multipart upload is kept in memory
+    /// and leaves as one PUT when it is completed.
+    pub fn store(&self, component: Component) -> Arc<dyn ObjectStore> {
+        Arc::new(View::new(Arc::clone(&self.caller), component))
+    }
+
+    fn info(&self, meta: ObjectMeta) -> ObjectInfo {
+        ObjectInfo {
+            key: self.caller.relative(meta.location).into(),
+            size: meta.size,
+            etag: meta.e_tag,
+            last_modified_unix_ms: meta.last_modified.timestamp_millis(),
+        }
+    }
+
+    fn path(&self, key: &str) -> Result<Path> {
+        let whole = !key.is_empty() && !key.starts_with('/') && !key.ends_with('/');
+        let parsed = whole.then(|| Path::parse(key).ok()).flatten();
+        let path = parsed.ok_or_else(|| {
+            let hint = "a key has parts between single slashes, none of them `.` or `..`, \
+                        and no control characters";
+            let url = self.caller.url.key_url(key);
+            FsError::new(
+                ErrorKind::Invalid,
+                format!("`{url}` cannot be an object: {hint}"),
+            )
+        })?;
+        Ok(self.caller.full(&path))
+    }
+
+    fn tell(&self, operation: &str, key: &str, failure: Failure) -> FsError {
+        failure.tell(operation, &self.caller.url.key_url(key))
+    }
+}

@@ -1,0 +1,469 @@
+//! One request, made until it is answered: attempts, pauses between them, the deadline, the count.
+
+use std::future::Future;
+use std::io;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::stream::{self, BoxStream};
+use futures::{StreamExt, TryStreamExt};
+use object_store::path::Path;
+use object_store::{
+    Attribute, Attributes, Error, GetOptions, ObjectMeta, ObjectStore, ObjectStoreExt, PutOptions,
+    PutPayload, PutResult,
+};
+use tokio::time::Instant;
+use weir_types::FsError;
+
+use crate::failure::{broken, judge, tell};
+use crate::meter::Counted;
+use crate::{BucketUrl, Component, Meter, RequestKind};
+
+/// The first pause between attempts is at most this long; each next at most twice the one before.
+const PAUSE_FIRST: Duration = Duration::from_millis(50);
+/// No pause is longer.
+const PAUSE_LONGEST: Duration = Duration::from_secs(5);
+/// An attempt without an answer for so long is given up and repeated.
+const ATTEMPT_LONGEST: Duration = Duration::from_secs(30);
+/// Bodies may take longer: the slowest link that still works.
+const SLOWEST_BYTES_PER_S: u64 = 1 << 20;
+/// Keys in one page of a listing.
+const PAGE_KEYS: usize = 1000;
+/// Object metadata that tells whose write made an object. No hyphens: Azure refuses them.
+const PUT_ID: &str = "weirputid";
+
+/// A store with the volume's prefix, its deadline and its meter.
+pub(crate) struct Caller {
+    pub(crate) url: BucketUrl,
+    pub(crate) prefix: Path,
+    pub(crate) store: Arc<dyn ObjectStore>,
+    pub(crate) timeout: Duration,
+    pub(crate) meter: Meter,
+}
+
+/// What is asked, for the meter, the deadline and the messages.
+#[derive(Clone, Copy)]
+pub(crate) struct Ask {
+    pub(crate) component: Component,
+    pub(crate) kind: RequestKind,
+    /// Bytes of the body that is sent with each attempt.
+    pub(crate) sends: u64,
+    /// Bytes of the body that is expected back, 0 when not known.
+    pub(crate) expects: u64,
+}
+
+impl Ask {
+    pub(crate) fn new(component: Component, kind: RequestKind) -> Self {
+        Self {
+            component,
+            kind,
+            sends: 0,
+            expects: 0,
+        }
+    }
+}
+
+/// A request that was given up.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) error: Error,
+    pub(crate) attempts: u32,
+    pub(crate) elapsed: Duration,
+}
+
+impl Failure {
+    /// For people: the same error with the operation, the URL and the attempts.
+    pub(crate) fn tell(self, operation: &str, url: &str) -> FsError {
+        let seconds = self.elapsed.as_secs_f64();
+        let tries = match self.attempts {
+            1 => String::new(),
+            n => format!(" ({n} attempts in {seconds:.1} s)"),
+        };
+        tell(&format!("{operation} {url} failed{tries}"), self.error)
+    }
+
+    fn is_refused(&self) -> bool {
+        matches!(
+            self.error,
+            Error::AlreadyExists { .. } | Error::Precondition { .. }
+        )
+    }
+}
+
+/// A whole body that has the length it should have.
+pub(crate) struct Got {
+    pub(crate) meta: ObjectMeta,
+    pub(crate) range: Range<u64>,
+    pub(crate) attributes: Attributes,
+    pub(crate) bytes: Bytes,
+}
+
+/// How a conditional write ended.
+pub(crate) enum Outcome {
+    /// The object is there and it is ours.
+    Won(PutResult),
+    /// The condition did not hold.
+    Lost(Error),
+}
+
+/// Counts one attempt when it is over, also when its future was dropped half-way.
+struct Count<'a> {
+    meter: &'a Meter,
+    ask: Ask,
+    start: Instant,
+    counted: Counted,
+}
+
+impl Drop for Count<'_> {
+    fn drop(&mut self) {
+        self.counted.latency = self.start.elapsed();
+        self.meter
+            .count(self.ask.component, self.ask.kind, &self.counted);
+    }
+}
+
+impl Caller {
+    /// Runs `attempt` (given its number from 0) until it succeeds, fails for good, or the deadline
+    /// passes. `attempt` returns its value and the number of body bytes received.
+    pub(crate) async fn run<T, F>(
+        &self,
+        ask: Ask,
+        mut attempt: impl FnMut(u32) -> F,
+    ) -> Result<T, Failure>
+    where
+        F: Future<Output = object_store::Result<(T, u64)>>,
+    {
+        let transfer = Duration::from_secs((ask.sends + ask.expects) / SLOWEST_BYTES_PER_S);
+        let start = Instant::now();
+        let deadline = start + self.timeout + transfer;
+        let mut number = 0;
+        loop {
+            let limit = deadline.min(Instant::now() + ATTEMPT_LONGEST + transfer);
+            let mut count = self.begin(ask, number);
+            let outcome = match tokio::time::timeout_at(limit, attempt(number)).await {
+                Ok(outcome) => outcome,
+                Err(_) => Err(broken(
+                    io::ErrorKind::TimedOut,
+                    "no answer in time".to_owned(),
+                )),
+            };
+            number += 1;
+            let error = match outcome {
+                Ok((value, received)) => {
+                    count.counted.failed = false;
+                    count.counted.bytes_received = received;
+                    return Ok(value);
+                }
+                Err(error) => error,
+            };
+            let verdict = judge(&error);
+            // "No such key" and "exists" are answers like others.
+            count.counted.failed = verdict.transient || !is_answer(&error);
+            drop(count);
+            let pause = pause(number);
+            if !verdict.transient || Instant::now() + pause >= deadline {
+                return Err(Failure {
+                    error,
+                    attempts: number,
+                    elapsed: start.elapsed(),
+                });
+            }
+            tracing::debug!(kind = ?ask.kind, number, ?pause, %error, "bucket request repeats");
+            tokio::time::sleep(pause).await;
+        }
+    }
+
+    fn begin(&self, ask: Ask, number: u32) -> Count<'_> {
+        let counted = Counted {
+            requests: 1,
+            failed: true,
+            retry: number > 0,
+            bytes_sent: ask.sends,
+            bytes_received: 0,
+            latency: Duration::ZERO,
+        };
+        Count {
+            meter: &self.meter,
+            ask,
+            start: Instant::now(),
+            counted,
+        }
+    }
+
+    /// Writes whatever was there before.
+    pub(crate) async fn put(
+        &self,
+        component: Component,
+        path: &Path,
+        payload: PutPayload,
+        options: PutOptions,
+    ) -> Result<PutResult, Failure> {
+        let sends = payload.content_length() as u64;
+        let ask = Ask {
+            sends,
+            ..Ask::new(component, RequestKind::Put)
+        };
+        self.run(ask, |_| {
+            let (payload, options) = (payload.clone(), options.clone());
+            async move { Ok((self.store.put_opts(path, payload, options).await?, 0)) }
+        })
+        .await
+    }
+
+    /// Writes if the condition in `options.mode` holds. The object carries a name of this very
+    /// write: when an answer was lost, the object is looked up and the name compared.
+    pub(crate) async fn put_if(
+        &self,
+        component: Component,
+        path: &Path,
+        payload: PutPayload,
+        mut options: PutOptions,
+    ) -> Result<Outcome, Failure> {
+        let id = format!("{:032x}", rand::random::<u128>());
+        options
+            .attributes
+            .insert(Attribute::Metadata(PUT_ID.into()), id.clone().into());
+        let failure = match self.put(component, path, payload.clone(), options).await {
+            Ok(result) => return Ok(Outcome::Won(result)),
+            Err(failure) => failure,
+        };
+        let in_doubt = failure.attempts > 1 || judge(&failure.error).transient;
+        if in_doubt && let Some(result) = self.is_ours(component, path, &payload, &id).await? {
+            return Ok(Outcome::Won(result));
+        }
+        match failure.is_refused() {
+            true => Ok(Outcome::Lost(failure.error)),
+            false => Err(failure),
+        }
+    }
+
+    /// Whether the object at `path` was made by the write named `id`. A store that keeps no
+    /// metadata is asked for the bytes.
+    async fn is_ours(
+        &self,
+        component: Component,
+        path: &Path,
+        payload: &PutPayload,
+        id: &str,
+    ) -> Result<Option<PutResult>, Failure> {
+        let found = match self.head(component, path).await {
+            Ok(found) => found,
+            Err(failure) if matches!(failure.error, Error::NotFound { .. }) => return Ok(None),
+            Err(failure) => return Err(failure),
+        };
+        let ours = match found.attributes.get(&Attribute::Metadata(PUT_ID.into())) {
+            Some(have) => have.as_ref() == id,
+            None if found.meta.size != payload.content_length() as u64 => false,
+            None => {
+                let have = self
+                    .get(component, path, GetOptions::default())
+                    .await?
+                    .bytes;
+                let want: Vec<u8> = payload.iter().flatten().copied().collect();
+                have == want
+            }
+        };
+        let (e_tag, version) = (found.meta.e_tag, found.meta.version);
+        Ok(ours.then(|| PutResult {
+            e_tag,
+            version,
+            extensions: Default::default(),
+        }))
+    }
+
+    /// Size, times and attributes; no body.
+    pub(crate) async fn head(&self, component: Component, path: &Path) -> Result<Got, Failure> {
+        let options = GetOptions {
+            head: true,
+            ..GetOptions::default()
+        };
+        self.get(component, path, options).await
+    }
+
+    /// Reads the whole body, which has exactly the length that the store announced.
+    pub(crate) async fn get(
+        &self,
+        component: Component,
+        path: &Path,
+        options: GetOptions,
+    ) -> Result<Got, Failure> {
+        let kind = if options.head {
+            RequestKind::Head
+        } else {
+            RequestKind::Get
+        };
+        let expects = match &options.range {
+            Some(object_store::GetRange::Bounded(range)) => range.end.saturating_sub(range.start),
+            _ => 0,
+        };
+        self.run(
+            Ask {
+                expects,
+                ..Ask::new(component, kind)
+            },
+            |_| {
+                let options = options.clone();
+                async move {
+                    let head = options.head;
+                    let result = self.store.get_opts(path, options).await?;
+                    let (meta, range) = (result.meta.clone(), result.range.clone());
+                    let attributes = result.attributes.clone();
+                    if head {
+                        return Ok((
+                            Got {
+                                meta,
+                                range,
+                                attributes,
+                                bytes: Bytes::new(),
+                            },
+                            0,
+                        ));
+                    }
+                    let bytes = result.bytes().await?;
+                    let (have, want) = (bytes.len() as u64, range.end.saturating_sub(range.start));
+                    if have != want {
+                        let message = format!("the body ended after {have} of {want} bytes");
+                        return Err(broken(io::ErrorKind::UnexpectedEof, message));
+                    }
+                    Ok((
+                        Got {
+                            meta,
+                            range,
+                            attributes,
+                            bytes,
+                        },
+                        have,
+                    ))
+                }
+            },
+        )
+        .await
+    }
+
+    /// Deletes; an object that is not there is fine.
+    pub(crate) async fn delete(&self, component: Component, path: &Path) -> Result<(), Failure> {
+        let ask = Ask::new(component, RequestKind::Delete);
+        let outcome = self
+            .run(
+                ask,
+                |_| async move { Ok((self.store.delete(path).await?, 0)) },
+            )
+            .await;
+        match outcome {
+            // A missing bucket is not an object that was deleted before.
+            Err(Failure {
+                error: error @ Error::NotFound { .. },
+                ..
+            }) if !error.to_string().contains("NoSuchBucket") => Ok(()),
+            other => other,
+        }
+    }
+
+    /// All objects below `prefix` after `offset`, in the order of their full keys. One request for
+    /// each page of 1,000.
+    pub(crate) fn list(
+        self: &Arc<Self>,
+        component: Component,
+        prefix: Option<Path>,
+        offset: Option<Path>,
+    ) -> BoxStream<'static, Result<ObjectMeta, Failure>> {
+        let listing = Listing {
+            caller: Arc::clone(self),
+            component,
+            prefix,
+            after: offset,
+        };
+        stream::try_unfold(
+            (listing, None, false),
+            |(mut listing, open, over)| async move {
+                if over {
+                    return Ok(None);
+                }
+                let (page, open) = listing.page(open).await?;
+                let over = open.is_none();
+                Ok(Some((
+                    stream::iter(page.into_iter().map(Ok)),
+                    (listing, open, over),
+                )))
+            },
+        )
+        .try_flatten()
+        .boxed()
+    }
+
+    /// `location` below the volume's prefix.
+    pub(crate) fn full(&self, location: &Path) -> Path {
+        self.prefix.parts().chain(location.parts()).collect()
+    }
+
+    /// `full` without the volume's prefix.
+    pub(crate) fn relative(&self, full: Path) -> Path {
+        let below = full.prefix_match(&self.prefix).map(|parts| parts.collect());
+        below.unwrap_or(full)
+    }
+}
+
+type Open = BoxStream<'static, object_store::Result<ObjectMeta>>;
+
+/// A listing under way: after a failure it goes on behind the last key that it saw.
+struct Listing {
+    caller: Arc<Caller>,
+    component: Component,
+    prefix: Option<Path>,
+    after: Option<Path>,
+}
+
+impl Listing {
+    /// The next page, and the stream behind it unless it ended.
+    async fn page(
+        &mut self,
+        open: Option<Open>,
+    ) -> Result<(Vec<ObjectMeta>, Option<Open>), Failure> {
+        let (caller, prefix, after) = (&self.caller, &self.prefix, &self.after);
+        let open = Mutex::new(open);
+        let ask = Ask::new(self.component, RequestKind::List);
+        let (page, open) = caller
+            .run(ask, |_| {
+                let kept = open.lock().unwrap_or_else(PoisonError::into_inner).take();
+                async move {
+                    let mut open = kept.unwrap_or_else(|| match after {
+                        Some(after) => caller.store.list_with_offset(prefix.as_ref(), after),
+                        None => caller.store.list(prefix.as_ref()),
+                    });
+                    let mut page = Vec::new();
+                    while page.len() < PAGE_KEYS {
+                        match open.try_next().await? {
+                            Some(meta) => page.push(meta),
+                            None => return Ok(((page, None), 0)),
+                        }
+                    }
+                    Ok(((page, Some(open)), 0))
+                }
+            })
+            .await?;
+        self.after = page
+            .last()
+            .map(|meta| meta.location.clone())
+            .or(self.after.take());
+        Ok((page, open))
+    }
+}
+
+fn is_answer(error: &Error) -> bool {
+    matches!(
+        error,
+        Error::NotFound { .. }
+            | Error::AlreadyExists { .. }
+            | Error::Precondition { .. }
+            | Error::NotModified { .. }
+    )
+}
+
+/// A random pause before attempt `number`: spread evenly, so that those who failed together do
+/// not come back together.
+fn pause(number: u32) -> Duration {
+    let longest = PAUSE_FIRST.saturating_mul(1 << number.min(16).saturating_sub(1));
+    longest.min(PAUSE_LONGEST).mul_f64(rand::random::<f64>())
+}

@@ -1,0 +1,273 @@
+//! Tells errors of the library below apart: what to try again, and what to tell people.
+
+use std::error::Error as StdError;
+use std::io;
+
+use object_store::Error;
+use object_store::client::{HttpError, HttpErrorKind};
+use weir_types::{ErrorKind, FsError};
+
+/// What an error means, found once from its whole chain of causes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Verdict {
+    pub(crate) kind: ErrorKind,
+    /// The same request may be answered better in a moment.
+    pub(crate) transient: bool,
+    /// What people can do about it.
+    pub(crate) advice: &'static str,
+}
+
+const AWAY: &str = "the store is away or overloaded: check the endpoint and the network, \
+                    or allow more time";
+const KEYS: &str = "check the access keys and what they allow on this bucket";
+const REGION: &str = "the bucket is in another region: set the region";
+
+/// What `error` means and what follows from it.
+pub(crate) fn judge(error: &Error) -> Verdict {
+    let is = |kind, advice| Verdict {
+        kind,
+        transient: false,
+        advice,
+    };
+    let again = Verdict {
+        kind: ErrorKind::Retry,
+        transient: true,
+        advice: AWAY,
+    };
+    match error {
+        // Amazon answers 409 to one of two conditional writes in flight at once and asks to repeat
+        // it; the library takes every 409 for "exists".
+        Error::AlreadyExists { .. } if mentions(error, &["ConditionalRequestConflict"]) => again,
+        Error::AlreadyExists { .. } if mentions(error, &["OperationAborted"]) => again,
+        Error::AlreadyExists { .. } | Error::Precondition { .. } | Error::NotModified { .. } => is(
+            ErrorKind::Conflict,
+            "somebody else changed the object: read it again",
+        ),
+        Error::NotFound { .. } if mentions(error, &["NoSuchBucket"]) => is(
+            ErrorKind::NotFound,
+            "there is no such bucket: make it or correct the URL",
+        ),
+        Error::NotFound { .. } => is(ErrorKind::NotFound, "there is no such object"),
+        Error::PermissionDenied { .. } | Error::Unauthenticated { .. } => {
+            is(ErrorKind::Permission, KEYS)
+        }
+        Error::InvalidPath { .. } | Error::UnknownConfigurationKey { .. } => {
+            is(ErrorKind::Invalid, "correct the name")
+        }
+        Error::NotSupported { .. } | Error::NotImplemented { .. } => is(
+            ErrorKind::Unsupported,
+            "this store cannot do it: use another",
+        ),
+        other => judge_cause(other).unwrap_or(again),
+    }
+}
+
+/// The verdict of the first cause in the chain that tells something.
+fn judge_cause(error: &Error) -> Option<Verdict> {
+    let is = |kind, advice| {
+        Some(Verdict {
+            kind,
+            transient: false,
+            advice,
+        })
+    };
+    let again = Some(Verdict {
+        kind: ErrorKind::Retry,
+        transient: true,
+        advice: AWAY,
+    });
+    if let Some(status) = http_status(error) {
+        return match status {
+            408 | 429 | 500 | 502..=599 | 200..=299 => again,
+            300..=399 => is(ErrorKind::Invalid, REGION),
+            400 if mentions(error, &["AccessKey", "Token", "Credential"]) => {
+                is(ErrorKind::Permission, KEYS)
+            }
+            400 if mentions(error, &["AuthorizationHeaderMalformed"]) => {
+                is(ErrorKind::Invalid, REGION)
+            }
+            400 if mentions(error, &["RequestTimeout", "RequestTimeTooSkewed"]) => again,
+            401 | 403 => is(ErrorKind::Permission, KEYS),
+            404 => is(ErrorKind::NotFound, "there is no such object"),
+            416 => is(
+                ErrorKind::Corrupt,
+                "the object is shorter than it should be",
+            ),
+            501 => is(
+                ErrorKind::Unsupported,
+                "this store cannot do it: use another",
+            ),
+            _ => is(ErrorKind::Invalid, "the store refuses the request"),
+        };
+    }
+    if mentions(error, &["redirect without LOCATION"]) {
+        return is(ErrorKind::Invalid, REGION);
+    }
+    if let Some(error) = find::<HttpError>(error) {
+        return match error.kind() {
+            HttpErrorKind::Connect if mentions(error, &["URL scheme is not allowed"]) => {
+                is(ErrorKind::Invalid, "correct the endpoint")
+            }
+            _ => again,
+        };
+    }
+    if let Some(error) = find::<io::Error>(error) {
+        return match error.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                is(ErrorKind::NoSpace, "the disk is full: make room")
+            }
+            io::ErrorKind::PermissionDenied => is(
+                ErrorKind::Permission,
+                "check owner and mode of the directory",
+            ),
+            io::ErrorKind::ReadOnlyFilesystem => {
+                is(ErrorKind::ReadOnly, "the file system below is read-only")
+            }
+            io::ErrorKind::NotFound => is(ErrorKind::NotFound, "there is no such directory"),
+            io::ErrorKind::NotADirectory | io::ErrorKind::IsADirectory => is(
+                ErrorKind::Invalid,
+                "a file and a directory cannot have the same name",
+            ),
+            io::ErrorKind::InvalidFilename => {
+                is(ErrorKind::Invalid, "the key is too long for a file name")
+            }
+            _ => again,
+        };
+    }
+    // Asking past the end has an error type that the library keeps to itself.
+    mentions(
+        error,
+        &["nvalid range", "range was invalid", "start too large"],
+    )
+    .then_some(Verdict {
+        kind: ErrorKind::Corrupt,
+        transient: false,
+        advice: "the object is shorter than it should be",
+    })
+    .or(Some(Verdict {
+        kind: ErrorKind::Retry,
+        transient: false,
+        advice: AWAY,
+    }))
+}
+
+/// The error as people and callers see it: `what` failed, why, and what to do.
+pub(crate) fn tell(what: &str, error: Error) -> FsError {
+    let verdict = judge(&error);
+    let why = chain(&error);
+    FsError::new(verdict.kind, format!("{what}: {why}; {}", verdict.advice)).with_source(error)
+}
+
+/// A transient error of our own making: no answer in time, or a body cut short.
+pub(crate) fn broken(kind: io::ErrorKind, message: String) -> Error {
+    Error::Generic {
+        store: "weir",
+        source: Box::new(io::Error::new(kind, message)),
+    }
+}
+
+/// The texts of all causes, each told once.
+fn chain(error: &(dyn StdError + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let more = error.to_string();
+        if !text.contains(&more) {
+            text = format!("{text}: {more}");
+        }
+        cause = error.source();
+    }
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+fn mentions(error: &(dyn StdError + 'static), words: &[&str]) -> bool {
+    let text = chain(error);
+    words.iter().any(|word| text.contains(word))
+}
+
+/// The HTTP status in the error's text: the library keeps its type to itself.
+fn http_status(error: &Error) -> Option<u16> {
+    let text = chain(error);
+    let at = text.find("status code: ")? + "status code: ".len();
+    text.get(at..at + 3)?.parse().ok()
+}
+
+fn find<'a, E: StdError + 'static>(error: &'a (dyn StdError + 'static)) -> Option<&'a E> {
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        if let Some(found) = error.downcast_ref::<E>() {
+            return Some(found);
+        }
+        cause = error.source();
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn statuses_are_read_from_the_text() {
+        for (text, kind, transient) in [
+            (
+                "status code: 503 Service Unavailable: SlowDown",
+                ErrorKind::Retry,
+                true,
+            ),
+            (
+                "status code: 429 Too Many Requests: ",
+                ErrorKind::Retry,
+                true,
+            ),
+            (
+                "status code: 416 Range Not Satisfiable: ",
+                ErrorKind::Corrupt,
+                false,
+            ),
+            (
+                "status code: 301 Moved Permanently: ",
+                ErrorKind::Invalid,
+                false,
+            ),
+            (
+                "status code: 400 Bad Request: ExpiredToken",
+                ErrorKind::Permission,
+                false,
+            ),
+            (
+                "status code: 501 Not Implemented: ",
+                ErrorKind::Unsupported,
+                false,
+            ),
+        ] {
+            let source = format!("Error performing PUT: Server returned non-2xx {text}").into();
+            let verdict = judge(&Error::Generic {
+                store: "S3",
+                source,
+            });
+            assert_eq!(
+                (verdict.kind, verdict.transient),
+                (kind, transient),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn local_errors_keep_their_meaning() {
+        for (io, kind, transient) in [
+            (io::ErrorKind::StorageFull, ErrorKind::NoSpace, false),
+            (
+                io::ErrorKind::PermissionDenied,
+                ErrorKind::Permission,
+                false,
+            ),
+            (io::ErrorKind::NotADirectory, ErrorKind::Invalid, false),
+            (io::ErrorKind::UnexpectedEof, ErrorKind::Retry, true),
+        ] {
+            let verdict = judge(&broken(io, "x".to_owned()));
+            assert_eq!((verdict.kind, verdict.transient), (kind, transient), "{io}");
+        }
+    }
+}

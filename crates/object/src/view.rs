@@ -1,0 +1,263 @@
+//! A bucket as a library store, for the metadata engine: below the volume's prefix, counted,
+//! retried. Errors stay the library's own, so that the engine can tell them apart.
+
+use std::fmt;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures::stream::{self, BoxStream};
+use futures::{FutureExt, StreamExt};
+use object_store::path::Path;
+use object_store::{
+    CopyMode, CopyOptions, Error, GetOptions, GetResult, GetResultPayload, ListResult,
+    MultipartUpload, ObjectMeta, ObjectStore, PutMode, PutMultipartOptions, PutOptions, PutPayload,
+    PutResult, Result, UploadPart,
+};
+
+use crate::caller::{Ask, Caller, Outcome};
+use crate::{Component, RequestKind};
+
+/// One component's view of a bucket.
+pub(crate) struct View {
+    caller: Arc<Caller>,
+    component: Component,
+}
+
+impl View {
+    pub(crate) fn new(caller: Arc<Caller>, component: Component) -> Self {
+        Self { caller, component }
+    }
+
+    fn listing(
+        &self,
+        prefix: Option<&Path>,
+        offset: Option<&Path>,
+    ) -> BoxStream<'static, Result<ObjectMeta>> {
+        let below = self.caller.full(prefix.unwrap_or(&Path::ROOT));
+        let below = (!below.is_root()).then_some(below);
+        let after = offset.map(|offset| self.caller.full(offset));
+        let caller = Arc::clone(&self.caller);
+        let listing = self.caller.list(self.component, below, after);
+        listing
+            .map(move |found| match found {
+                Ok(meta) => Ok(relative(&caller, meta)),
+                Err(failure) => Err(failure.error),
+            })
+            .boxed()
+    }
+}
+
+fn relative(caller: &Caller, meta: ObjectMeta) -> ObjectMeta {
+    ObjectMeta {
+        location: caller.relative(meta.location),
+        ..meta
+    }
+}
+
+impl fmt::Display for View {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.caller.url)
+    }
+}
+
+impl fmt::Debug for View {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "View({}, {:?})", self.caller.url, self.component)
+    }
+}
+
+#[async_trait]
+impl ObjectStore for View {
+    async fn put_opts(
+        &self,
+        location: &Path,
+        payload: PutPayload,
+        options: PutOptions,
+    ) -> Result<PutResult> {
+        let path = self.caller.full(location);
+        if options.mode == PutMode::Overwrite {
+            let put = self
+                .caller
+                .put(self.component, &path, payload, options)
+                .await;
+            return put.map_err(|failure| failure.error);
+        }
+        match self
+            .caller
+            .put_if(self.component, &path, payload, options)
+            .await
+        {
+            Ok(Outcome::Won(result)) => Ok(result),
+            Ok(Outcome::Lost(error)) => Err(error),
+            Err(failure) => Err(failure.error),
+        }
+    }
+
+    async fn put_multipart_opts(
+        &self,
+        location: &Path,
+        options: PutMultipartOptions,
+    ) -> Result<Box<dyn MultipartUpload>> {
+        let path = self.caller.full(location);
+        let (caller, component) = (Arc::clone(&self.caller), self.component);
+        Ok(Box::new(Upload {
+            caller,
+            component,
+            path,
+            options,
+            parts: Some(Vec::new()),
+        }))
+    }
+
+    async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
+        let path = self.caller.full(location);
+        let got = self.caller.get(self.component, &path, options).await;
+        let got = got.map_err(|failure| failure.error)?;
+        let body = stream::once(async move { Ok(got.bytes) });
+        Ok(GetResult {
+            payload: GetResultPayload::Stream(body.boxed()),
+            meta: relative(&self.caller, got.meta),
+            range: got.range,
+            attributes: got.attributes,
+            extensions: Default::default(),
+        })
+    }
+
+    fn delete_stream(
+        &self,
+        locations: BoxStream<'static, Result<Path>>,
+    ) -> BoxStream<'static, Result<Path>> {
+        let (caller, component) = (Arc::clone(&self.caller), self.component);
+        locations
+            .map(move |location| {
+                let caller = Arc::clone(&caller);
+                async move {
+                    let location = location?;
+                    let deleted = caller.delete(component, &caller.full(&location)).await;
+                    deleted.map(|()| location).map_err(|failure| failure.error)
+                }
+            })
+            .buffered(10)
+            .boxed()
+    }
+
+    fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
+        self.listing(prefix, None)
+    }
+
+    fn list_with_offset(
+        &self,
+        prefix: Option<&Path>,
+        offset: &Path,
+    ) -> BoxStream<'static, Result<ObjectMeta>> {
+        self.listing(prefix, Some(offset))
+    }
+
+    async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
+        let below = &self.caller.full(prefix.unwrap_or(&Path::ROOT));
+        let ask = Ask::new(self.component, RequestKind::List);
+        let store = &self.caller.store;
+        let listed = self
+            .caller
+            .run(ask, |_| async move {
+                Ok((store.list_with_delimiter(Some(below)).await?, 0))
+            })
+            .await
+            .map_err(|failure| failure.error)?;
+        let prefixes = listed.common_prefixes.into_iter();
+        Ok(ListResult {
+            common_prefixes: prefixes
+                .map(|prefix| self.caller.relative(prefix))
+                .collect(),
+            objects: listed
+                .objects
+                .into_iter()
+                .map(|m| relative(&self.caller, m))
+                .collect(),
+            extensions: listed.extensions,
+        })
+    }
+
+    async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> Result<()> {
+        if options.mode != CopyMode::Overwrite {
+            // After a lost answer nobody could tell whose copy it is.
+            return Err(Error::NotImplemented {
+                operation: "a copy that must not overwrite".to_owned(),
+                implementer: self.to_string(),
+            });
+        }
+        let (from, to) = (&self.caller.full(from), &self.caller.full(to));
+        let (store, options) = (&self.caller.store, &options);
+        let ask = Ask::new(self.component, RequestKind::Copy);
+        self.caller
+            .run(ask, |_| async move {
+                Ok((store.copy_opts(from, to, options.clone()).await?, 0))
+            })
+            .await
+            .map_err(|failure| failure.error)
+    }
+}
+
+/// An upload in parts, which are kept until all are there and then leave as one object: one
+/// request instead of parts + 2, and one that can be repeated as a whole. A library upload cannot:
+/// neither a part nor the completion may be sent twice.
+struct Upload {
+    caller: Arc<Caller>,
+    component: Component,
+    path: Path,
+    options: PutMultipartOptions,
+    parts: Option<Vec<PutPayload>>,
+}
+
+impl fmt::Debug for Upload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Upload({}, {})", self.caller.url, self.path)
+    }
+}
+
+fn over() -> Error {
+    let source = "the upload was completed or aborted before".into();
+    Error::Generic {
+        store: "weir",
+        source,
+    }
+}
+
+#[async_trait]
+impl MultipartUpload for Upload {
+    fn put_part(&mut self, part: PutPayload) -> UploadPart {
+        let kept = match &mut self.parts {
+            Some(parts) => {
+                parts.push(part);
+                Ok(())
+            }
+            None => Err(over()),
+        };
+        std::future::ready(kept).boxed()
+    }
+
+    async fn complete(&mut self) -> Result<PutResult> {
+        let parts = self.parts.as_ref().ok_or_else(over)?;
+        let pieces: Vec<Bytes> = parts.iter().flat_map(|part| part.iter().cloned()).collect();
+        let options = PutOptions {
+            mode: PutMode::Overwrite,
+            tags: self.options.tags.clone(),
+            attributes: self.options.attributes.clone(),
+            extensions: Default::default(),
+        };
+        let whole = PutPayload::from_iter(pieces);
+        let put = self
+            .caller
+            .put(self.component, &self.path, whole, options)
+            .await;
+        let result = put.map_err(|failure| failure.error)?;
+        self.parts = None;
+        Ok(result)
+    }
+
+    async fn abort(&mut self) -> Result<()> {
+        self.parts = None;
+        Ok(())
+    }
+}
