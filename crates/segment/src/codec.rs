@@ -1,6 +1,8 @@
 //! Compression of one record. What flows out of [`Compressor::compress`] is either compressed and
 //! clearly smaller, or the very bytes that came in.
 
+use std::cell::RefCell;
+
 use bytes::Bytes;
 use lz4_flex::block::{
     CompressTable, compress_into_with_table, decompress_into, get_maximum_output_size,
@@ -87,6 +89,12 @@ impl Compressor {
     }
 }
 
+thread_local! {
+    /// Kept because making one takes longer than decoding a small record.
+    static ZSTD_DECODER: RefCell<Option<zstd::bulk::Decompressor<'static>>> =
+        const { RefCell::new(None) };
+}
+
 /// The `raw_bytes` bytes that `payload` was made from with `codec`; says what is wrong with it
 /// otherwise. Takes no more memory than `raw_bytes`, and none for bytes stored as they are.
 pub(crate) fn decompress(codec: Codec, payload: Bytes, raw_bytes: usize) -> Result<Bytes, String> {
@@ -99,8 +107,14 @@ pub(crate) fn decompress(codec: Codec, payload: Bytes, raw_bytes: usize) -> Resu
             Bytes::from(raw)
         }
         Codec::Zstd => {
-            let raw = zstd::bulk::decompress(&payload, raw_bytes).map_err(|e| e.to_string())?;
-            Bytes::from(raw)
+            let raw = ZSTD_DECODER.with_borrow_mut(|decoder| {
+                let decoder = match decoder {
+                    Some(decoder) => decoder,
+                    None => decoder.insert(zstd::bulk::Decompressor::new()?),
+                };
+                decoder.decompress(&payload, raw_bytes)
+            });
+            Bytes::from(raw.map_err(|e| e.to_string())?)
         }
     };
     if raw.len() != raw_bytes {
