@@ -1,8 +1,11 @@
 //! Inodes by number, and their attributes.
 
-use weir_types::{Ino, Inode, Result, UnixTime};
+use weir_types::{FileKind, Ino, Inode, Result, UnixTime};
 
-use crate::Meta;
+use crate::codec::{merge_times, version};
+use crate::kv::Versioned;
+use crate::op::{Tries, Tx, no_inode, seen_inode};
+use crate::{Meta, keys};
 
 /// Attributes to set; `None` leaves one as it is. `ctime` becomes now unless it is given.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -26,22 +29,73 @@ pub struct SetAttr {
 
 impl Meta {
     /// One inode; `NotFound` once it is purged. One read round.
-    pub async fn inode(&self, _ino: Ino) -> Result<Inode> {
-        todo!()
+    pub async fn inode(&self, ino: Ino) -> Result<Inode> {
+        self.inodes(&[ino]).await?.pop().flatten().ok_or_else(|| no_inode(ino))
     }
 
     /// Several inodes in one read round, in their order; `None` for those that are not there.
-    pub async fn inodes(&self, _inos: &[Ino]) -> Result<Vec<Option<Inode>>> {
-        todo!()
+    pub async fn inodes(&self, inos: &[Ino]) -> Result<Vec<Option<Inode>>> {
+        let wanted: Vec<_> =
+            inos.iter().flat_map(|ino| [keys::inode(*ino), keys::dir_times(*ino)]).collect();
+        let found = self.get(&wanted).await?;
+        let merged = |(ino, pair): (&Ino, &[Option<Versioned>])| {
+            let Some(seen) = seen_inode(*ino, pair[0].as_ref())? else { return Ok(None) };
+            let mut inode = seen.value;
+            merge_times(&mut inode, pair[1].as_ref())?;
+            Ok(Some(inode))
+        };
+        inos.iter().zip(found.chunks(2)).map(merged).collect()
     }
 
     /// The directory that holds this directory; the root holds itself. One read round.
-    pub async fn parent(&self, _dir: Ino) -> Result<Ino> {
-        todo!()
+    pub async fn parent(&self, dir: Ino) -> Result<Ino> {
+        let found = self.get(&[keys::inode(dir)]).await?;
+        let seen = seen_inode(dir, found[0].as_ref())?.ok_or_else(|| no_inode(dir))?;
+        Ok(seen.value.parent)
     }
 
-    /// Sets attributes and returns the inode after.
-    pub async fn setattr(&self, _ino: Ino, _set: SetAttr) -> Result<Inode> {
-        todo!()
+    /// Sets attributes and returns the inode after. One read round and one commit.
+    pub async fn setattr(&self, ino: Ino, set: SetAttr) -> Result<Inode> {
+        let times_key = keys::dir_times(ino);
+        let mut tries = Tries::new("setattr");
+        loop {
+            tries.next().await?;
+            let found = self.get(&[keys::inode(ino), times_key.clone()]).await?;
+            let seen = seen_inode(ino, found[0].as_ref())?.ok_or_else(|| no_inode(ino))?;
+            let mut tx = Tx::default();
+            tx.check_inode(&seen);
+            let mut inode = seen.value;
+            let sets_times = set.mtime.is_some() || set.ctime.is_some();
+            if sets_times && inode.kind == FileKind::Directory {
+                // What the entries' times said goes into the inode, so that what is set now stands
+                // above it; later changes of entries put the row anew.
+                merge_times(&mut inode, found[1].as_ref())?;
+                tx.check(times_key.clone(), version(found[1].as_ref()));
+                tx.delete(times_key.clone());
+            }
+            set.apply(&mut inode, self.now());
+            tx.put_inode(&inode)?;
+            if self.apply(tx).await? {
+                if !sets_times {
+                    merge_times(&mut inode, found[1].as_ref())?;
+                }
+                return Ok(inode);
+            }
+        }
+    }
+}
+
+impl SetAttr {
+    fn apply(&self, inode: &mut Inode, now: UnixTime) {
+        inode.mode = self.mode.map_or(inode.mode, |mode| mode & 0o7777);
+        inode.uid = self.uid.unwrap_or(inode.uid);
+        inode.gid = self.gid.unwrap_or(inode.gid);
+        inode.atime = self.atime.unwrap_or(inode.atime);
+        inode.mtime = self.mtime.unwrap_or(inode.mtime);
+        inode.ctime = self.ctime.unwrap_or(now);
+        if self.clear_privileges && inode.kind != FileKind::Directory {
+            let group_runs = inode.mode & 0o010 != 0;
+            inode.mode &= if group_runs { !0o6000 } else { !0o4000 };
+        }
     }
 }

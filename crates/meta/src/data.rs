@@ -2,40 +2,274 @@
 
 use std::ops::Range;
 
-use weir_types::{ChunkIndex, Extent, Ino, Inode, Result, UnixTime};
+use weir_types::{
+    CHUNK_BYTES, ChunkIndex, ErrorKind, Extent, FileKind, FsError, Ino, Inode, Result, UnixTime,
+    chunk_range,
+};
 
-use crate::Meta;
+use crate::codec::{Seen, decode};
+use crate::kv::{Key, Version, Versioned};
+use crate::op::{Tries, Tx};
+use crate::{FILE_BYTES_MAX, Meta, extents, keys};
+
+/// Chunks that one commit of a truncation, hole or purge changes.
+pub(crate) const BATCH_CHUNKS: usize = 2_000;
+/// Chunks read at once.
+const PAGE_CHUNKS: usize = 1_024;
+/// Up to so many chunks are asked for by key; a scan sets out for more.
+const BY_KEY_MAX: u64 = 4;
+
+/// The extents of one chunk as read.
+#[derive(Clone, Debug)]
+pub(crate) struct Row {
+    pub(crate) chunk: ChunkIndex,
+    pub(crate) version: Version,
+    pub(crate) extents: Vec<Extent>,
+}
 
 impl Meta {
     /// The extents of those of `range`'s chunks that have any. One read round for each 1,024.
     pub async fn chunks(
         &self,
-        _ino: Ino,
-        _range: Range<ChunkIndex>,
+        ino: Ino,
+        range: Range<ChunkIndex>,
     ) -> Result<Vec<(ChunkIndex, Vec<Extent>)>> {
-        todo!()
+        let pair = |row: Row| (row.chunk, row.extents);
+        if range.end.saturating_sub(range.start) <= BY_KEY_MAX {
+            let chunks: Vec<_> = range.collect();
+            let wanted: Vec<_> = chunks.iter().map(|chunk| keys::extents(ino, *chunk)).collect();
+            let found = wanted.iter().zip(self.get(&wanted).await?);
+            let rows = chunks.iter().zip(found).filter_map(|(chunk, (key, found))| {
+                found.map(|found| Ok((*chunk, decode(key, &found.value)?)))
+            });
+            return rows.collect();
+        }
+        let mut all = Vec::new();
+        let mut next = range.start;
+        while next < range.end {
+            let limit = PAGE_CHUNKS.min(usize::try_from(range.end - next).unwrap_or(PAGE_CHUNKS));
+            let page = self.rows(ino, next, limit).await?;
+            let full = page.len() == limit;
+            next = page.last().map_or(range.end, |row| row.chunk + 1);
+            all.extend(page.into_iter().filter(|row| row.chunk < range.end).map(pair));
+            if !full {
+                break;
+            }
+        }
+        Ok(all)
+    }
+
+    /// The first `limit` chunks with extents from chunk `from` on.
+    pub(crate) async fn rows(&self, ino: Ino, from: ChunkIndex, limit: usize) -> Result<Vec<Row>> {
+        let after = from.checked_sub(1).map(|before| keys::extents(ino, before));
+        let page = self.kv.scan(&keys::extents_of(ino), after.as_deref(), limit).await?;
+        page.iter().map(|(key, found)| decode_row(key, found)).collect()
     }
 
     /// The first `limit` ranges (start, end) of the file at or after byte `start` that extents
-    /// cover, adjacent ones as one, the first cut at `start`.
+    /// cover, adjacent ones as one, the first cut at `start`. One read round for each 1,024 chunks
+    /// that are looked at.
     pub async fn stored_ranges(
         &self,
-        _ino: Ino,
-        _start: u64,
-        _limit: usize,
+        ino: Ino,
+        start: u64,
+        limit: usize,
     ) -> Result<Vec<(u64, u64)>> {
-        todo!()
+        let mut ranges: Vec<(u64, u64)> = Vec::new();
+        let mut next = start / CHUNK_BYTES;
+        loop {
+            let page = self.rows(ino, next, PAGE_CHUNKS).await?;
+            for row in &page {
+                for extent in &row.extents {
+                    let base = row.chunk * CHUNK_BYTES;
+                    let from = (base + u64::from(extent.start)).max(start);
+                    let to = base + u64::from(extent.end());
+                    let full = ranges.len() == limit;
+                    match ranges.last_mut() {
+                        _ if from >= to => {}
+                        Some(last) if last.1 == from => last.1 = to,
+                        _ if full => return Ok(ranges),
+                        _ => ranges.push((from, to)),
+                    }
+                }
+            }
+            match page.last() {
+                Some(last) if page.len() == PAGE_CHUNKS => next = last.chunk + 1,
+                _ => return Ok(ranges),
+            }
+        }
     }
 
     /// Sets the size; what lies past it is gone. Sets mtime and ctime to `now`. Cutting more than
     /// about 2,000 chunks takes several commits, each by itself a truncation to a smaller size.
-    pub async fn truncate(&self, _ino: Ino, _size: u64, _now: UnixTime) -> Result<Inode> {
-        todo!()
+    /// Two read rounds and one commit for each.
+    pub async fn truncate(&self, ino: Ino, size: u64, now: UnixTime) -> Result<Inode> {
+        check_size(ino, size)?;
+        regular(self.stored_inode(ino).await?)?;
+        let mut stops = self.stops_past(ino, size).await?;
+        loop {
+            // The first stop is the wanted size itself, so the last one cut to.
+            let last = stops.len() <= 1;
+            let target = if last { size } else { stops.pop().unwrap_or(size) };
+            let inode = self.truncate_batch(ino, target, last, now).await?;
+            if last {
+                return Ok(inode);
+            }
+        }
     }
 
-    /// Makes the bytes `range` a hole; the size stays. Sets mtime and ctime to `now`. One commit
-    /// for about 2,000 chunks with data.
-    pub async fn punch(&self, _ino: Ino, _range: Range<u64>, _now: UnixTime) -> Result<Inode> {
-        todo!()
+    /// Where a truncation to `size` stops on its way: before every so many chunks with data.
+    async fn stops_past(&self, ino: Ino, size: u64) -> Result<Vec<u64>> {
+        let mut stops = Vec::new();
+        let mut next = size / CHUNK_BYTES;
+        loop {
+            let page = self.rows(ino, next, BATCH_CHUNKS).await?;
+            let Some(last) = page.last() else { return Ok(stops) };
+            stops.push((page[0].chunk * CHUNK_BYTES).max(size));
+            if page.len() < BATCH_CHUNKS {
+                return Ok(stops);
+            }
+            next = last.chunk + 1;
+        }
     }
+
+    /// Truncates in one commit, however many chunks that cuts. A stop on the way (not `last`) never
+    /// makes the file larger, should somebody else have cut it meanwhile.
+    async fn truncate_batch(
+        &self,
+        ino: Ino,
+        size: u64,
+        last: bool,
+        now: UnixTime,
+    ) -> Result<Inode> {
+        let mut tries = Tries::new("truncate");
+        loop {
+            tries.next().await?;
+            let seen = regular(self.stored_inode(ino).await?)?;
+            let mut tx = Tx::default();
+            let mut grown = 0;
+            let mut next = size / CHUNK_BYTES;
+            loop {
+                let page = self.rows(ino, next, BATCH_CHUNKS).await?;
+                for row in &page {
+                    grown += cut_row(&mut tx, ino, row, size..u64::MAX)?;
+                }
+                match page.last() {
+                    Some(last) if page.len() == BATCH_CHUNKS => next = last.chunk + 1,
+                    _ => break,
+                }
+            }
+            tx.check_inode(&seen);
+            let mut inode = seen.value;
+            // From the new size on, even when that is past the old one: a writer's local bytes may
+            // reach further than the size known here, and are kept up to the new size.
+            let dropped = (size, u64::MAX);
+            inode.size = if last { size } else { size.min(inode.size) };
+            data_changed(&mut inode, grown, Some(dropped), now);
+            tx.put_inode(&inode)?;
+            if self.apply(tx).await? {
+                return Ok(inode);
+            }
+        }
+    }
+
+    /// Makes the bytes `range` a hole; the size stays. Sets mtime and ctime to `now`. Two read
+    /// rounds and one commit for each 2,000 chunks with data.
+    pub async fn punch(&self, ino: Ino, range: Range<u64>, now: UnixTime) -> Result<Inode> {
+        let mut start = range.start;
+        let mut tries = Tries::new("punch a hole");
+        loop {
+            tries.next().await?;
+            let seen = regular(self.stored_inode(ino).await?)?;
+            if start >= range.end {
+                return Ok(seen.value);
+            }
+            let page = self.rows(ino, start / CHUNK_BYTES, BATCH_CHUNKS).await?;
+            let end = page_end(&page, BATCH_CHUNKS, range.end);
+            let mut tx = Tx::default();
+            let mut grown = 0;
+            for row in &page {
+                grown += cut_row(&mut tx, ino, row, start..end)?;
+            }
+            tx.check_inode(&seen);
+            let mut inode = seen.value;
+            data_changed(&mut inode, grown, Some((start, end)), now);
+            tx.put_inode(&inode)?;
+            if self.apply(tx).await? {
+                if end == range.end {
+                    return Ok(inode);
+                }
+                start = end;
+                tries = Tries::new("punch a hole");
+            }
+        }
+    }
+}
+
+fn decode_row(key: &Key, found: &Versioned) -> Result<Row> {
+    let chunk = keys::parse_chunk(key).ok_or_else(|| {
+        let context = format!("metadata key {} is too short; run a check", key.escape_ascii());
+        FsError::new(ErrorKind::Corrupt, context)
+    })?;
+    Ok(Row { chunk, version: found.version, extents: decode(key, &found.value)? })
+}
+
+/// Up to which byte a page of rows tells all there is: `end`, or, where the page is full, the start
+/// of its last chunk. A page of two rows or more so always reaches past its own first chunk.
+pub(crate) fn page_end(page: &[Row], limit: usize, end: u64) -> u64 {
+    match page.last() {
+        Some(last) if page.len() == limit => end.min(last.chunk * CHUNK_BYTES),
+        _ => end,
+    }
+}
+
+/// `range` of the file as offsets within the chunk; empty where it does not touch it.
+pub(crate) fn within_chunk(chunk: ChunkIndex, range: &Range<u64>) -> (u32, u32) {
+    let base = chunk * CHUNK_BYTES;
+    let clip = |at: u64| at.saturating_sub(base).min(CHUNK_BYTES) as u32;
+    (clip(range.start), clip(range.end))
+}
+
+/// Removes the bytes `range` of the file from one chunk; returns how the stored bytes grow.
+fn cut_row(tx: &mut Tx, ino: Ino, row: &Row, range: Range<u64>) -> Result<i64> {
+    let (start, end) = within_chunk(row.chunk, &range);
+    let after = extents::cut(&row.extents, start, end);
+    tx.set_extents(keys::extents(ino, row.chunk), Some(row.version), &row.extents, &after)
+}
+
+/// Notes a change of the extents in the inode.
+pub(crate) fn data_changed(
+    inode: &mut Inode,
+    grown: i64,
+    dropped: Option<(u64, u64)>,
+    now: UnixTime,
+) {
+    inode.stored_bytes = inode.stored_bytes.saturating_add_signed(grown);
+    inode.data.generation += 1;
+    inode.data.dropped = dropped;
+    inode.mtime = now;
+    inode.ctime = now;
+}
+
+pub(crate) fn regular(seen: Seen<Inode>) -> Result<Seen<Inode>> {
+    let (kind, why) = match seen.value.kind {
+        FileKind::Regular => return Ok(seen),
+        FileKind::Directory => (ErrorKind::IsDirectory, "is a directory"),
+        _ => (ErrorKind::Invalid, "is no regular file"),
+    };
+    Err(FsError::new(kind, format!("inode {} {why}: it holds no data", seen.value.ino)))
+}
+
+pub(crate) fn check_size(ino: Ino, size: u64) -> Result<()> {
+    if size <= FILE_BYTES_MAX {
+        return Ok(());
+    }
+    let context = format!("inode {ino}: {size} bytes is past the largest file, 16 TiB");
+    Err(FsError::new(ErrorKind::TooLarge, context))
+}
+
+/// The chunk that holds all of `start..end`, if one does.
+pub(crate) fn only_chunk(start: u64, end: u64) -> Option<ChunkIndex> {
+    let chunks = chunk_range(start, end);
+    (chunks.end == chunks.start + 1).then_some(chunks.start)
 }

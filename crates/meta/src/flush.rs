@@ -1,8 +1,20 @@
 //! Putting flushed data into the metadata: many small files in one commit.
 
-use weir_types::{Ino, Inode, RecordRef, Result, SegmentId, UnixTime};
+use std::collections::{BTreeMap, BTreeSet};
 
-use crate::{Meta, SegmentInfo};
+use weir_types::{
+    CHUNK_BYTES, ChunkIndex, ErrorKind, Extent, FsError, Ino, Inode, RecordRef, Result, SegmentId,
+    UnixTime,
+};
+
+use crate::codec::{Seen, decode_seen};
+use crate::data::{check_size, only_chunk, regular};
+use crate::kv::{Key, Version};
+use crate::op::{Tries, Tx, seen_inode};
+use crate::{Meta, SegmentInfo, extents, keys};
+
+/// Keys at which a commit is full. One file is never split, so one with more pieces goes over it.
+const COMMIT_KEYS: usize = 4_000;
 
 /// A record that now holds some bytes of a file, from the record's first byte on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,7 +34,8 @@ pub struct FileFlush {
     pub ino: Ino,
     /// What is stored where. Later pieces win over earlier ones. Bytes past the size are dropped.
     pub pieces: Vec<Piece>,
-    /// The file's size from now on, exactly; `None` leaves it.
+    /// The file's size from now on, exactly. Where that is less than the volume has, the file is
+    /// truncated to it first. `None` only grows it as far as the pieces reach.
     pub size: Option<u64>,
     /// Last change of the data; `None` leaves it.
     pub mtime: Option<UnixTime>,
@@ -39,11 +52,179 @@ pub struct FlushCommit {
     pub files: Vec<FileFlush>,
 }
 
+/// The extents of one chunk while a commit is put together.
+struct ChunkState {
+    key: Key,
+    version: Option<Version>,
+    before: Vec<Extent>,
+    after: Vec<Extent>,
+}
+
+/// All that one commit reads and changes.
+struct Part {
+    inodes: BTreeMap<Ino, Option<Seen<Inode>>>,
+    chunks: BTreeMap<(Ino, ChunkIndex), ChunkState>,
+}
+
 impl Meta {
     /// Makes stored bytes part of their files: each file whole in one commit, many files sharing
     /// one (cut at about 4,000 keys). Returns each file's inode after, `None` for those purged
     /// meanwhile. One read round and one commit for each part.
-    pub async fn commit_flush(&self, _flush: FlushCommit) -> Result<Vec<(Ino, Option<Inode>)>> {
-        todo!()
+    pub async fn commit_flush(&self, flush: FlushCommit) -> Result<Vec<(Ino, Option<Inode>)>> {
+        flush.files.iter().try_for_each(check_file)?;
+        let mut done = Vec::with_capacity(flush.files.len());
+        let mut rest = flush.files.as_slice();
+        loop {
+            let (part, after) = rest.split_at(part_len(rest));
+            done.extend(self.flush_part(&flush.segments, part).await?);
+            rest = after;
+            if rest.is_empty() {
+                return Ok(done);
+            }
+        }
+    }
+
+    /// Commits some files together. The segments go with every part: putting them again changes
+    /// nothing, and so none can have been forgotten between two parts.
+    async fn flush_part(
+        &self,
+        segments: &[(SegmentId, SegmentInfo)],
+        files: &[FileFlush],
+    ) -> Result<Vec<(Ino, Option<Inode>)>> {
+        let mut tries = Tries::new("commit a flush");
+        loop {
+            tries.next().await?;
+            let mut part = self.read_part(files).await?;
+            if self.shrink_first(&part, files).await? {
+                continue;
+            }
+            for file in files {
+                part.add(file);
+            }
+            let mut tx = Tx::default();
+            tx.put_segments(segments)?;
+            part.finish(&mut tx)?;
+            if self.apply(tx).await? {
+                let after = |file: &FileFlush| {
+                    let seen = part.inodes.get(&file.ino).and_then(Option::as_ref);
+                    (file.ino, seen.map(|seen| seen.value.clone()))
+                };
+                return Ok(files.iter().map(after).collect());
+            }
+        }
+    }
+
+    async fn read_part(&self, files: &[FileFlush]) -> Result<Part> {
+        let inos: BTreeSet<Ino> = files.iter().map(|file| file.ino).collect();
+        let touched = |file: &FileFlush| {
+            let ino = file.ino;
+            let chunks: Vec<_> =
+                file.pieces.iter().map(|piece| (ino, piece.offset / CHUNK_BYTES)).collect();
+            chunks
+        };
+        let chunks: BTreeSet<_> = files.iter().flat_map(touched).collect();
+        let mut wanted: Vec<_> = inos.iter().map(|ino| keys::inode(*ino)).collect();
+        wanted.extend(chunks.iter().map(|(ino, chunk)| keys::extents(*ino, *chunk)));
+        let found = self.get(&wanted).await?;
+        let (found_inodes, found_chunks) = found.split_at(inos.len());
+        let mut part = Part { inodes: BTreeMap::new(), chunks: BTreeMap::new() };
+        for (ino, found) in inos.into_iter().zip(found_inodes) {
+            part.inodes.insert(ino, seen_inode(ino, found.as_ref())?.map(regular).transpose()?);
+        }
+        let chunk_keys = wanted.into_iter().skip(part.inodes.len());
+        for ((at, key), found) in chunks.into_iter().zip(chunk_keys).zip(found_chunks) {
+            let seen: Option<Seen<Vec<Extent>>> = decode_seen(&key, found.as_ref())?;
+            let (version, before) = match seen {
+                Some(seen) => (Some(seen.version), seen.value),
+                None => (None, Vec::new()),
+            };
+            let after = before.clone();
+            part.chunks.insert(at, ChunkState { key, version, before, after });
+        }
+        Ok(part)
+    }
+
+    /// Truncates the files whose size becomes less, so that nothing is left past their end.
+    /// `true`: there were such, read again.
+    async fn shrink_first(&self, part: &Part, files: &[FileFlush]) -> Result<bool> {
+        let mut any = false;
+        for file in files {
+            let Some(Some(seen)) = part.inodes.get(&file.ino) else { continue };
+            let Some(size) = file.size.filter(|size| *size < seen.value.size) else { continue };
+            self.truncate(file.ino, size, file.mtime.unwrap_or(seen.value.mtime)).await?;
+            any = true;
+        }
+        Ok(any)
     }
 }
+
+impl Part {
+    /// Takes one file's pieces and attributes over, if it is still there.
+    fn add(&mut self, file: &FileFlush) {
+        let Some(Some(seen)) = self.inodes.get_mut(&file.ino) else { return };
+        let inode = &mut seen.value;
+        let end = file.pieces.iter().map(|piece| piece.offset + u64::from(piece.len)).max();
+        inode.size = file.size.unwrap_or(inode.size.max(end.unwrap_or(0)));
+        inode.mtime = file.mtime.unwrap_or(inode.mtime);
+        inode.ctime = file.ctime.unwrap_or(inode.ctime);
+        let mut changed = false;
+        for piece in &file.pieces {
+            // Never leave bytes past the end: a later growth of the file would show them.
+            let room = inode.size.saturating_sub(piece.offset);
+            let len = u64::from(piece.len).min(room) as u32;
+            let at = (file.ino, piece.offset / CHUNK_BYTES);
+            let Some(chunk) = self.chunks.get_mut(&at).filter(|_| len > 0) else { continue };
+            let start = (piece.offset % CHUNK_BYTES) as u32;
+            let extent = Extent { start, len, record: piece.record, skip: 0 };
+            chunk.after = extents::replace(&chunk.after, extent);
+            changed = true;
+        }
+        if changed {
+            inode.data.generation += 1;
+            inode.data.dropped = None;
+        }
+    }
+
+    fn finish(&mut self, tx: &mut Tx) -> Result<()> {
+        for ((ino, _), chunk) in &self.chunks {
+            let key = chunk.key.clone();
+            let grown = tx.set_extents(key, chunk.version, &chunk.before, &chunk.after)?;
+            if let Some(Some(seen)) = self.inodes.get_mut(ino) {
+                let inode = &mut seen.value;
+                inode.stored_bytes = inode.stored_bytes.saturating_add_signed(grown);
+            }
+        }
+        for seen in self.inodes.values().flatten() {
+            tx.check_inode(seen);
+            tx.put_inode(&seen.value)?;
+        }
+        Ok(())
+    }
+}
+
+fn check_file(file: &FileFlush) -> Result<()> {
+    check_size(file.ino, file.size.unwrap_or(0))?;
+    for piece in &file.pieces {
+        let end = piece.offset.saturating_add(u64::from(piece.len));
+        check_size(file.ino, end)?;
+        if piece.len > piece.record.raw_bytes || only_chunk(piece.offset, end).is_none() {
+            let context = format!(
+                "inode {}: {} bytes at {} lie not in one chunk or not in their record of {}",
+                file.ino, piece.len, piece.offset, piece.record.raw_bytes
+            );
+            return Err(FsError::new(ErrorKind::Invalid, context));
+        }
+    }
+    Ok(())
+}
+
+/// How many of the first files fit into one commit; at least one, if there is one.
+fn part_len(files: &[FileFlush]) -> usize {
+    let mut weight = 0;
+    let fits = |file: &&FileFlush| {
+        weight += 1 + file.pieces.len();
+        weight <= COMMIT_KEYS
+    };
+    files.iter().take_while(fits).count().max(1).min(files.len())
+}
+

@@ -18,7 +18,6 @@ pub(crate) const LIVE: u8 = b'L';
 pub(crate) const BACK_REF: u8 = b'R';
 pub(crate) const ORPHAN: u8 = b'O';
 pub(crate) const COUNTER: u8 = b'C';
-pub(crate) const VOLUME: u8 = b'M';
 
 /// The counter of inodes, those of removed but open files included.
 pub(crate) const INODES: &[u8] = b"Cinodes";

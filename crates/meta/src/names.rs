@@ -1,8 +1,13 @@
 //! Names: looking them up, making and removing them.
 
-use weir_types::{FileKind, Ino, Inode, Result};
+use weir_types::{DataChange, ErrorKind, FileKind, FsError, Ino, Inode, Result};
 
-use crate::Meta;
+use crate::codec::{Dirent, Seen, decode_seen, merge_times, version};
+use crate::kv::Key;
+use crate::op::{Tries, Tx, at_name, check_name, live_dir, no_inode, seen_inode};
+use crate::{LINKS_MAX, Meta, TARGET_BYTES_MAX, keys};
+
+const SET_GID: u32 = 0o2000;
 
 /// What a new inode is to be.
 #[derive(Clone, Debug)]
@@ -22,29 +27,265 @@ pub struct NewInode {
 }
 
 impl Meta {
-    /// The inode that `name` in `parent` leads to. Two read rounds.
-    pub async fn lookup(&self, _parent: Ino, _name: &[u8]) -> Result<Inode> {
-        todo!()
+    /// The inode that `name` in `parent` leads to; `NotFound` also where `parent` is no directory.
+    /// Two read rounds.
+    pub async fn lookup(&self, parent: Ino, name: &[u8]) -> Result<Inode> {
+        check_name(name)?;
+        let key = keys::dirent(parent, name);
+        let mut tries = Tries::new("lookup");
+        loop {
+            tries.next().await?;
+            let Seen { value: entry, .. } = self.entry(parent, name, &key).await?;
+            // A missing inode means that the name went between the two reads: look again.
+            if let Some(inode) = self.inode_of(entry).await? {
+                return Ok(inode);
+            }
+        }
+    }
+
+    /// The inode that an entry leads to, with a read of times only where it has some.
+    async fn inode_of(&self, entry: Dirent) -> Result<Option<Inode>> {
+        let mut wanted = vec![keys::inode(entry.ino)];
+        if entry.kind == FileKind::Directory {
+            wanted.push(keys::dir_times(entry.ino));
+        }
+        let found = self.get(&wanted).await?;
+        let Some(seen) = seen_inode(entry.ino, found[0].as_ref())? else { return Ok(None) };
+        let mut inode = seen.value;
+        merge_times(&mut inode, found.get(1).and_then(Option::as_ref))?;
+        Ok(Some(inode))
+    }
+
+    async fn entry(&self, dir: Ino, name: &[u8], key: &Key) -> Result<Seen<Dirent>> {
+        let found = self.get(std::slice::from_ref(key)).await?;
+        decode_seen(key, found[0].as_ref())?.ok_or_else(|| no_name(dir, name))
     }
 
     /// Makes a file, directory, symlink or node. One read round and one commit.
-    pub async fn create(&self, _parent: Ino, _name: &[u8], _new: NewInode) -> Result<Inode> {
-        todo!()
+    ///
+    /// The check on the parent's inode is what keeps an entry out of a directory that is being
+    /// removed; making files does not change that inode, so many may be made at once.
+    pub async fn create(&self, parent: Ino, name: &[u8], new: NewInode) -> Result<Inode> {
+        check_name(name)?;
+        check_target(&new)?;
+        let key = keys::dirent(parent, name);
+        let mut reserved = None;
+        let mut tries = Tries::new("create");
+        loop {
+            tries.next().await?;
+            let found = self.get(&[keys::inode(parent), key.clone()]).await?;
+            let mut dir = live_dir(parent, found[0].as_ref())?;
+            if found[1].is_some() {
+                return Err(taken(parent, name));
+            }
+            let ino = match reserved {
+                Some(ino) => ino,
+                None => *reserved.insert(self.next_ino().await?),
+            };
+            let inode = self.new_inode(ino, &dir.value, &new);
+            let mut tx = Tx::default();
+            tx.check_inode(&dir);
+            tx.check(key.clone(), None);
+            tx.put_inode(&inode)?;
+            tx.put_dirent(key.clone(), ino, inode.kind)?;
+            tx.touch_dir(parent, 1, inode.btime)?;
+            tx.add(keys::INODES.to_vec(), 1);
+            if inode.kind == FileKind::Directory {
+                dir.value.nlink += 1;
+                tx.put_inode(&dir.value)?;
+            }
+            if self.apply(tx).await? {
+                return Ok(inode);
+            }
+        }
     }
 
-    /// Gives `ino` one more name; `Permission` for directories.
-    pub async fn link(&self, _ino: Ino, _parent: Ino, _name: &[u8]) -> Result<Inode> {
-        todo!()
+    fn new_inode(&self, ino: Ino, dir: &Inode, new: &NewInode) -> Inode {
+        let now = self.now();
+        let inherits = dir.mode & SET_GID != 0;
+        let is_dir = new.kind == FileKind::Directory;
+        let handed_down = if inherits && is_dir { SET_GID } else { 0 };
+        Inode {
+            ino,
+            kind: new.kind,
+            mode: (new.mode & 0o7777) | handed_down,
+            uid: new.uid,
+            gid: if inherits { dir.gid } else { new.gid },
+            nlink: if is_dir { 2 } else { 1 },
+            size: new.target.as_ref().map_or(0, |target| target.len() as u64),
+            rdev: new.rdev,
+            atime: now,
+            mtime: now,
+            ctime: now,
+            btime: now,
+            parent: dir.ino,
+            data: DataChange::default(),
+            stored_bytes: 0,
+            target: new.target.clone(),
+        }
+    }
+
+    /// Gives `ino` one more name; `Permission` for directories, `NotFound` for an orphan. One read
+    /// round and one commit.
+    pub async fn link(&self, ino: Ino, parent: Ino, name: &[u8]) -> Result<Inode> {
+        check_name(name)?;
+        let key = keys::dirent(parent, name);
+        let mut tries = Tries::new("link");
+        loop {
+            tries.next().await?;
+            let found =
+                self.get(&[keys::inode(ino), keys::inode(parent), key.clone()]).await?;
+            let dir = live_dir(parent, found[1].as_ref())?;
+            let seen = seen_inode(ino, found[0].as_ref())?.ok_or_else(|| no_inode(ino))?;
+            check_linkable(&seen.value)?;
+            if found[2].is_some() {
+                return Err(taken(parent, name));
+            }
+            let mut tx = Tx::default();
+            tx.check_inode(&dir);
+            tx.check_inode(&seen);
+            tx.check(key.clone(), None);
+            let mut inode = seen.value;
+            inode.nlink += 1;
+            inode.ctime = self.now();
+            tx.put_inode(&inode)?;
+            tx.put_dirent(key.clone(), ino, inode.kind)?;
+            tx.touch_dir(parent, 1, inode.ctime)?;
+            if self.apply(tx).await? {
+                return Ok(inode);
+            }
+        }
     }
 
     /// Removes a name of something that is no directory; returns the inode after. With no name
-    /// left (`nlink` 0) it is an orphan: readable by number until [`Meta::purge`].
-    pub async fn unlink(&self, _parent: Ino, _name: &[u8]) -> Result<Inode> {
-        todo!()
+    /// left (`nlink` 0) it is an orphan: readable by number until [`Meta::purge`]. Two read rounds
+    /// and one commit.
+    pub async fn unlink(&self, parent: Ino, name: &[u8]) -> Result<Inode> {
+        check_name(name)?;
+        let key = keys::dirent(parent, name);
+        let mut tries = Tries::new("unlink");
+        loop {
+            tries.next().await?;
+            let entry = self.entry(parent, name, &key).await?;
+            let ino = entry.value.ino;
+            if entry.value.kind == FileKind::Directory {
+                return Err(at_name(ErrorKind::IsDirectory, parent, name, "is a directory"));
+            }
+            let found = self.get(&[keys::inode(ino)]).await?;
+            let Some(seen) = seen_inode(ino, found[0].as_ref())? else { continue };
+            let mut tx = Tx::default();
+            tx.check(key.clone(), Some(entry.version));
+            tx.check_inode(&seen);
+            let inode = self.without_a_name(seen.value, &mut tx)?;
+            tx.delete(key.clone());
+            tx.touch_dir(parent, -1, inode.ctime)?;
+            if self.apply(tx).await? {
+                return Ok(inode);
+            }
+        }
     }
 
-    /// Removes an empty directory; it becomes an orphan, to be purged.
-    pub async fn rmdir(&self, _parent: Ino, _name: &[u8]) -> Result<Inode> {
-        todo!()
+    /// Takes one name from what is no directory, or the only one from a directory.
+    pub(crate) fn without_a_name(&self, mut inode: Inode, tx: &mut Tx) -> Result<Inode> {
+        inode.nlink = match inode.kind {
+            FileKind::Directory => 0,
+            _ => inode.nlink.saturating_sub(1),
+        };
+        inode.ctime = self.now();
+        tx.put_inode(&inode)?;
+        if inode.nlink == 0 {
+            tx.put(keys::orphan(inode.ino), bytes::Bytes::from_static(&[1]));
+        }
+        Ok(inode)
     }
+
+    /// Removes an empty directory; it becomes an orphan, to be purged. Three read rounds and one
+    /// commit.
+    pub async fn rmdir(&self, parent: Ino, name: &[u8]) -> Result<Inode> {
+        check_name(name)?;
+        let key = keys::dirent(parent, name);
+        let mut tries = Tries::new("rmdir");
+        loop {
+            tries.next().await?;
+            let found = self.get(&[keys::inode(parent), key.clone()]).await?;
+            let entry: Seen<Dirent> =
+                decode_seen(&key, found[1].as_ref())?.ok_or_else(|| no_name(parent, name))?;
+            if entry.value.kind != FileKind::Directory {
+                return Err(at_name(ErrorKind::NotDirectory, parent, name, "is no directory"));
+            }
+            let mut dir = live_dir(parent, found[0].as_ref())?;
+            let mut tx = Tx::default();
+            let Some(child) = self.empty_dir(entry.value.ino, &mut tx).await? else { continue };
+            tx.check(key.clone(), Some(entry.version));
+            tx.check_inode(&dir);
+            let inode = self.without_a_name(child.value, &mut tx)?;
+            tx.delete(key.clone());
+            dir.value.nlink = dir.value.nlink.saturating_sub(1);
+            tx.put_inode(&dir.value)?;
+            tx.touch_dir(parent, -1, inode.ctime)?;
+            if self.apply(tx).await? {
+                return Ok(inode);
+            }
+        }
+    }
+
+    /// The directory `ino`, if it is empty, with checks that it stays so; `NotEmpty` if it is not,
+    /// `None` if it is gone.
+    ///
+    /// Why no child can slip in: whoever adds an entry adds to the directory's counter, which
+    /// changes the counter's version, and checks the directory's inode. The counter is read before
+    /// the entries are looked for. An entry added before the reading of the counter is seen; one
+    /// added later, but before our commit, changes the version that our commit checks; one that
+    /// comes after our commit finds that the inode has changed, is redone, and sees the directory
+    /// removed.
+    pub(crate) async fn empty_dir(&self, ino: Ino, tx: &mut Tx) -> Result<Option<Seen<Inode>>> {
+        let count_key = keys::dir_count(ino);
+        let found = self.get(&[keys::inode(ino), count_key.clone()]).await?;
+        let Some(seen) = seen_inode(ino, found[0].as_ref())? else { return Ok(None) };
+        let counted = crate::codec::counter(&count_key, found[1].as_ref())?;
+        if counted > 0 || !self.kv.scan(&keys::dirents(ino), None, 1).await?.is_empty() {
+            let context = format!("directory {ino} has entries; remove them first");
+            return Err(FsError::new(ErrorKind::NotEmpty, context));
+        }
+        tx.check(count_key, version(found[1].as_ref()));
+        tx.check_inode(&seen);
+        Ok(Some(seen))
+    }
+}
+
+fn check_target(new: &NewInode) -> Result<()> {
+    let (kind, why) = match (&new.target, new.kind) {
+        (None, FileKind::Symlink) => (ErrorKind::Invalid, "a symlink needs a target"),
+        (Some(target), FileKind::Symlink) => match target.len() {
+            0 => (ErrorKind::NotFound, "a symlink's target must not be empty"),
+            len if len > TARGET_BYTES_MAX => {
+                (ErrorKind::NameTooLong, "a symlink's target has at most 4,095 bytes")
+            }
+            _ => return Ok(()),
+        },
+        (Some(_), _) => (ErrorKind::Invalid, "only a symlink has a target"),
+        (None, _) => return Ok(()),
+    };
+    Err(FsError::new(kind, why))
+}
+
+fn check_linkable(inode: &Inode) -> Result<()> {
+    let ino = inode.ino;
+    let (kind, why) = match inode {
+        _ if inode.kind == FileKind::Directory => {
+            (ErrorKind::Permission, "is a directory, which has one name only")
+        }
+        _ if inode.nlink == 0 => (ErrorKind::NotFound, "was removed"),
+        _ if inode.nlink >= LINKS_MAX => (ErrorKind::TooManyLinks, "has 1,048,576 links already"),
+        _ => return Ok(()),
+    };
+    Err(FsError::new(kind, format!("inode {ino} {why}")))
+}
+
+fn no_name(dir: Ino, name: &[u8]) -> FsError {
+    at_name(ErrorKind::NotFound, dir, name, "no such name")
+}
+
+fn taken(dir: Ino, name: &[u8]) -> FsError {
+    at_name(ErrorKind::Exists, dir, name, "the name is taken")
 }

@@ -1,1 +1,208 @@
-//! The building of commits.
+//! What every operation is made of: reads, a transaction that gathers checks and changes, and the
+//! bounded redoing when the checks did not hold.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bytes::Bytes;
+use weir_types::{ErrorKind, Extent, FileKind, FsError, Ino, Inode, Result, SegmentId, UnixTime};
+
+use crate::codec::{DirTimes, Dirent, Seen, decode_seen, encode};
+use crate::kv::{Check, Commit, Key, Kv, Outcome, Version, Versioned};
+use crate::{Meta, NAME_BYTES_MAX, extents, keys};
+
+/// How often an operation is redone before it gives up with `Conflict`. Every conflict means that
+/// somebody else got through, so this bounds unfairness, not progress.
+const TRIES_MAX: u32 = 1_000;
+
+/// Counts the tries of one operation.
+pub(crate) struct Tries {
+    what: &'static str,
+    made: u32,
+}
+
+impl Tries {
+    pub(crate) fn new(what: &'static str) -> Self {
+        Self { what, made: 0 }
+    }
+
+    /// Begins a try; lets others run first if it is not the first one.
+    pub(crate) async fn next(&mut self) -> Result<()> {
+        if self.made == TRIES_MAX {
+            let what = self.what;
+            let context = format!("{what}: others were faster {TRIES_MAX} times; try again");
+            return Err(FsError::new(ErrorKind::Conflict, context));
+        }
+        if self.made > 0 {
+            tokio::task::yield_now().await;
+        }
+        self.made += 1;
+        Ok(())
+    }
+}
+
+/// A commit being put together. Each key is changed at most once; adds to one key are summed.
+#[derive(Default)]
+pub(crate) struct Tx {
+    checks: Vec<Check>,
+    puts: BTreeMap<Key, Bytes>,
+    deletes: BTreeSet<Key>,
+    adds: BTreeMap<Key, i64>,
+}
+
+impl Tx {
+    /// The key must still be as it was seen: of this version, or absent.
+    pub(crate) fn check(&mut self, key: Key, seen: Option<Version>) {
+        self.checks.push(match seen {
+            Some(version) => Check::Version(key, version),
+            None => Check::Absent(key),
+        });
+    }
+
+    pub(crate) fn check_inode(&mut self, seen: &Seen<Inode>) {
+        self.check(keys::inode(seen.value.ino), Some(seen.version));
+    }
+
+    pub(crate) fn put(&mut self, key: Key, value: Bytes) {
+        self.deletes.remove(&key);
+        self.puts.insert(key, value);
+    }
+
+    pub(crate) fn delete(&mut self, key: Key) {
+        self.puts.remove(&key);
+        self.deletes.insert(key);
+    }
+
+    pub(crate) fn add(&mut self, key: Key, n: i64) {
+        *self.adds.entry(key).or_default() += n;
+    }
+
+    pub(crate) fn put_inode(&mut self, inode: &Inode) -> Result<()> {
+        self.put(keys::inode(inode.ino), encode(inode)?);
+        Ok(())
+    }
+
+    pub(crate) fn put_dirent(&mut self, key: Key, ino: Ino, kind: FileKind) -> Result<()> {
+        self.put(key, encode(&Dirent { ino, kind })?);
+        Ok(())
+    }
+
+    /// Notes that entries of `dir` changed `now`, and how many more there are. Nothing is checked,
+    /// so that many may change one directory at once.
+    pub(crate) fn touch_dir(&mut self, dir: Ino, entries: i64, now: UnixTime) -> Result<()> {
+        self.put(keys::dir_times(dir), encode(&DirTimes { mtime: now, ctime: now })?);
+        if entries != 0 {
+            self.add(keys::dir_count(dir), entries);
+        }
+        Ok(())
+    }
+
+    /// Changes the extents of a chunk that was seen at `version`, with the counters that follow
+    /// from it. Returns by how much the file's stored bytes grow.
+    pub(crate) fn set_extents(
+        &mut self,
+        key: Key,
+        version: Option<Version>,
+        before: &[Extent],
+        after: &[Extent],
+    ) -> Result<i64> {
+        if before == after {
+            return Ok(0);
+        }
+        self.check(key.clone(), version);
+        for (list, sign) in [(before, -1), (after, 1)] {
+            for extent in list {
+                self.add(keys::live(extent.record.segment), sign * i64::from(extent.len));
+            }
+        }
+        let grown = extents::covered(after) - extents::covered(before);
+        self.add(keys::STORED.to_vec(), grown);
+        if after.is_empty() {
+            self.delete(key);
+        } else {
+            self.put(key, encode(&after)?);
+        }
+        Ok(grown)
+    }
+
+    pub(crate) fn put_segments(&mut self, list: &[(SegmentId, crate::SegmentInfo)]) -> Result<()> {
+        for (id, info) in list {
+            self.put(keys::segment(*id), encode(info)?);
+        }
+        Ok(())
+    }
+
+    /// Commits; `false`: a check did not hold.
+    pub(crate) async fn apply_to(self, kv: &dyn Kv) -> Result<bool> {
+        let commit = Commit {
+            checks: self.checks,
+            puts: self.puts.into_iter().collect(),
+            deletes: self.deletes.into_iter().collect(),
+            adds: self.adds.into_iter().filter(|(_, n)| *n != 0).collect(),
+        };
+        Ok(matches!(kv.commit(commit).await?, Outcome::Applied(_)))
+    }
+}
+
+impl Meta {
+    pub(crate) async fn get(&self, keys: &[Key]) -> Result<Vec<Option<Versioned>>> {
+        self.kv.get_many(keys).await
+    }
+
+    /// Commits; `false`: a check did not hold and the operation is to be redone.
+    pub(crate) async fn apply(&self, tx: Tx) -> Result<bool> {
+        tx.apply_to(&*self.kv).await
+    }
+
+    /// The stored inode, without the times of its entries; `NotFound` if there is none.
+    pub(crate) async fn stored_inode(&self, ino: Ino) -> Result<Seen<Inode>> {
+        let found = self.get(&[keys::inode(ino)]).await?;
+        seen_inode(ino, found[0].as_ref())?.ok_or_else(|| no_inode(ino))
+    }
+}
+
+pub(crate) fn seen_inode(ino: Ino, found: Option<&Versioned>) -> Result<Option<Seen<Inode>>> {
+    match found {
+        None => Ok(None),
+        Some(_) => decode_seen(&keys::inode(ino), found),
+    }
+}
+
+/// The directory that a read found, if it is one and not removed.
+pub(crate) fn live_dir(dir: Ino, found: Option<&Versioned>) -> Result<Seen<Inode>> {
+    let seen = seen_inode(dir, found)?.ok_or_else(|| no_inode(dir))?;
+    if seen.value.kind != FileKind::Directory {
+        return Err(FsError::new(ErrorKind::NotDirectory, format!("inode {dir} is no directory")));
+    }
+    if seen.value.nlink == 0 {
+        return Err(FsError::new(ErrorKind::NotFound, format!("directory {dir} was removed")));
+    }
+    Ok(seen)
+}
+
+pub(crate) fn no_inode(ino: Ino) -> FsError {
+    FsError::new(ErrorKind::NotFound, format!("inode {ino} is not there"))
+}
+
+/// An error about a name in a directory.
+pub(crate) fn at_name(kind: ErrorKind, dir: Ino, name: &[u8], why: &str) -> FsError {
+    FsError::new(kind, format!("`{}` in directory {dir}: {why}", name.escape_ascii()))
+}
+
+/// Refuses what no entry may be called.
+pub(crate) fn check_name(name: &[u8]) -> Result<()> {
+    let (kind, why) = match name {
+        _ if name.len() > NAME_BYTES_MAX => (ErrorKind::NameTooLong, "is longer than 255 bytes"),
+        b"" => (ErrorKind::Invalid, "is empty"),
+        b"." | b".." => (ErrorKind::Invalid, "stands for a directory itself"),
+        _ if name.contains(&b'/') || name.contains(&0) => {
+            (ErrorKind::Invalid, "has a slash or a zero byte in it")
+        }
+        _ => return Ok(()),
+    };
+    Err(FsError::new(kind, format!("name `{}` {why}", name.escape_ascii())))
+}
+
+/// `count` and `by` more or fewer; never below 0.
+pub(crate) fn adjusted(count: u32, by: i64) -> u32 {
+    u32::try_from((i64::from(count) + by).max(0)).unwrap_or(u32::MAX)
+}

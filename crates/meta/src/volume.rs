@@ -4,9 +4,19 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use weir_types::{Result, UnixTime};
+use weir_types::{DataChange, ErrorKind, FileKind, FsError, Ino, Inode, Result, UnixTime};
 
+use crate::codec::{counter, decode_seen, encode, version};
+use crate::keys;
 use crate::kv::{Kv, Version};
+use crate::op::{Tries, Tx};
+
+/// The layout of keys and values that this build reads and writes.
+const LAYOUT: u32 = 1;
+
+/// How many inode numbers one checked commit reserves. Those left at the end of a mount are lost,
+/// of 2^64.
+const INO_BLOCK: u64 = 4_096;
 
 /// Where the time comes from.
 pub type Clock = Arc<dyn Fn() -> UnixTime + Send + Sync>;
@@ -51,15 +61,52 @@ pub struct WriterRecord {
 }
 
 impl Meta {
-    /// Makes the root directory in an empty Kv; `Exists` if it holds a volume already. One read
-    /// and one commit.
-    pub async fn format(_kv: &dyn Kv, _root: RootAttr, _now: UnixTime) -> Result<()> {
-        todo!()
+    /// Makes the root directory in an empty Kv; `Exists` if it holds a volume already. One commit.
+    pub async fn format(kv: &dyn Kv, root: RootAttr, now: UnixTime) -> Result<()> {
+        let root = Inode {
+            ino: Ino::ROOT,
+            kind: FileKind::Directory,
+            mode: root.mode & 0o7777,
+            uid: root.uid,
+            gid: root.gid,
+            nlink: 2,
+            size: 0,
+            rdev: 0,
+            atime: now,
+            mtime: now,
+            ctime: now,
+            btime: now,
+            parent: Ino::ROOT,
+            data: DataChange::default(),
+            stored_bytes: 0,
+            target: None,
+        };
+        let mut tx = Tx::default();
+        tx.check(keys::FORMAT.to_vec(), None);
+        tx.put(keys::FORMAT.to_vec(), encode(&LAYOUT)?);
+        tx.put(keys::NEXT_INO.to_vec(), encode(&(Ino::ROOT.0 + 1))?);
+        tx.put_inode(&root)?;
+        tx.add(keys::INODES.to_vec(), 1);
+        if tx.apply_to(kv).await? {
+            return Ok(());
+        }
+        let context = "the metadata holds a volume already; choose another place for a new one";
+        Err(FsError::new(ErrorKind::Exists, context))
     }
 
     /// The metadata in `kv`; `NotFound` if it was never formatted, `Unsupported` if a newer build
     /// did. One read.
     pub async fn open(kv: Arc<dyn Kv>, clock: Clock) -> Result<Meta> {
+        let found = kv.get_many(&[keys::FORMAT.to_vec()]).await?;
+        let Some(layout) = decode_seen::<u32>(keys::FORMAT, found[0].as_ref())? else {
+            let context = "the metadata holds no volume; make one with `weir format`";
+            return Err(FsError::new(ErrorKind::NotFound, context));
+        };
+        if layout.value != LAYOUT {
+            let have = layout.value;
+            let context = format!("metadata layout {have}, this build knows {LAYOUT}: update weir");
+            return Err(FsError::new(ErrorKind::Unsupported, context));
+        }
         Ok(Meta { kv, clock, inos: tokio::sync::Mutex::new(0..0) })
     }
 
@@ -68,20 +115,71 @@ impl Meta {
         &self.kv
     }
 
+    pub(crate) fn now(&self) -> UnixTime {
+        (self.clock)()
+    }
+
+    /// A number that no inode ever had. One read and one commit for each 4,096.
+    pub(crate) async fn next_ino(&self) -> Result<Ino> {
+        let mut inos = self.inos.lock().await;
+        if inos.is_empty() {
+            *inos = self.reserve_inos().await?;
+        }
+        let ino = inos.start;
+        inos.start += 1;
+        Ok(Ino(ino))
+    }
+
+    async fn reserve_inos(&self) -> Result<Range<u64>> {
+        let mut tries = Tries::new("reserve inode numbers");
+        loop {
+            tries.next().await?;
+            let found = self.get(&[keys::NEXT_INO.to_vec()]).await?;
+            let Some(next) = decode_seen::<u64>(keys::NEXT_INO, found[0].as_ref())? else {
+                let context = "the metadata does not know its next inode number; run a check";
+                return Err(FsError::new(ErrorKind::Corrupt, context));
+            };
+            let range = next.value..next.value + INO_BLOCK;
+            let mut tx = Tx::default();
+            tx.check(keys::NEXT_INO.to_vec(), Some(next.version));
+            tx.put(keys::NEXT_INO.to_vec(), encode(&range.end)?);
+            if self.apply(tx).await? {
+                return Ok(range);
+            }
+        }
+    }
+
     /// Counts of inodes and bytes. One read round.
     pub async fn usage(&self) -> Result<Usage> {
-        todo!()
+        let found = self.get(&[keys::INODES.to_vec(), keys::STORED.to_vec()]).await?;
+        let count = |key, at: usize| Ok(counter(key, found[at].as_ref())?.max(0).cast_unsigned());
+        Ok(Usage { inodes: count(keys::INODES, 0)?, stored_bytes: count(keys::STORED, 1)? })
     }
 
     /// Who writes the volume; `None` if nobody ever did. One read.
     pub async fn writer(&self) -> Result<Option<WriterRecord>> {
-        todo!()
+        let found = self.get(&[keys::WRITER.to_vec()]).await?;
+        Ok(decode_seen(keys::WRITER, found[0].as_ref())?.map(|seen| seen.value))
     }
 
     /// Makes `node` the writer, if the record is still of epoch `expected` (`None`: there is
     /// none); `Conflict` if somebody else was faster. One read and one commit.
-    pub async fn take_writer(&self, _expected: Option<u64>, _node: &str) -> Result<WriterRecord> {
-        todo!()
+    pub async fn take_writer(&self, expected: Option<u64>, node: &str) -> Result<WriterRecord> {
+        let found = self.get(&[keys::WRITER.to_vec()]).await?;
+        let before: Option<WriterRecord> =
+            decode_seen(keys::WRITER, found[0].as_ref())?.map(|seen| seen.value);
+        let epoch = before.as_ref().map(|record| record.epoch);
+        let after =
+            WriterRecord { epoch: epoch.unwrap_or(0) + 1, node: node.to_owned(), since: self.now() };
+        let mut tx = Tx::default();
+        tx.check(keys::WRITER.to_vec(), version(found[0].as_ref()));
+        tx.put(keys::WRITER.to_vec(), encode(&after)?);
+        if epoch == expected && self.apply(tx).await? {
+            return Ok(after);
+        }
+        let who = before.map_or("nobody".to_owned(), |record| record.node);
+        let context = format!("`{node}` wants to write the volume, but others took it (last: {who})");
+        Err(FsError::new(ErrorKind::Conflict, context))
     }
 
     /// Returns when all that was committed before is durable.
