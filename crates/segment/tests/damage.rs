@@ -114,6 +114,38 @@ fn every_truncation_is_caught() {
     }
 }
 
+/// What looks like a record is one only if it verifies: neither the magic by chance nor a whole
+/// segment kept as a file takes a scan in, and neither hides the records that follow.
+#[test]
+fn a_scan_is_not_taken_in_by_what_a_file_holds() {
+    let inner = pack(SegmentId(77), Codec::None, &known_records()).bytes;
+    let files = [
+        b"WRec, WRec and WRec again".to_vec(),
+        inner.to_vec(),
+        b"the last".to_vec(),
+    ];
+    let owner = |n: usize| Owner {
+        ino: Ino(n as u64),
+        offset: 0,
+    };
+    let records: Vec<_> = files
+        .into_iter()
+        .enumerate()
+        .map(|(n, f)| (owner(n), f))
+        .collect();
+    let sealed = pack(ID, Codec::None, &records);
+    let mut damaged = sealed.bytes.to_vec();
+    for entry in &sealed.records[..2] {
+        damaged[entry.record.position as usize + 12] ^= 1;
+    }
+    let (found, skipped) = scan(&Bytes::from(damaged));
+    assert_eq!(found, sealed.records[2..]);
+    assert_eq!(
+        skipped,
+        [(80, u64::from(sealed.records[2].record.position))]
+    );
+}
+
 #[test]
 fn a_tail_too_short_says_how_much_it_needs() {
     let sealed = pack(ID, Codec::None, &known_records());
