@@ -11,11 +11,11 @@ use futures::stream::{self, BoxStream};
 use futures::{StreamExt, TryStreamExt};
 use object_store::path::Path;
 use object_store::{
-    Attribute, Attributes, Error, GetOptions, ObjectMeta, ObjectStore, ObjectStoreExt, PutOptions,
-    PutPayload, PutResult,
+    Attribute, Attributes, Error, GetOptions, ObjectMeta, ObjectStore, ObjectStoreExt, PutMode,
+    PutOptions, PutPayload, PutResult,
 };
 use tokio::time::Instant;
-use weir_types::FsError;
+use weir_types::{ErrorKind, FsError};
 
 use crate::failure::{broken, judge, tell};
 use crate::meter::Counted;
@@ -82,13 +82,6 @@ impl Failure {
             n => format!(" ({n} attempts in {seconds:.1} s)"),
         };
         tell(&format!("{operation} {url} failed{tries}"), self.error)
-    }
-
-    fn is_refused(&self) -> bool {
-        matches!(
-            self.error,
-            Error::AlreadyExists { .. } | Error::Precondition { .. }
-        )
     }
 }
 
@@ -159,8 +152,12 @@ impl Caller {
                 Err(error) => error,
             };
             let verdict = judge(&error);
-            // "No such key" and "exists" are answers like others.
-            count.counted.failed = verdict.transient || !is_answer(&error);
+            // "No such key", "exists" and "ends before that" are answers like others.
+            count.counted.failed = verdict.transient
+                || !matches!(
+                    verdict.kind,
+                    ErrorKind::NotFound | ErrorKind::Conflict | ErrorKind::Corrupt
+                );
             drop(count);
             let pause = pause(number);
             if !verdict.transient || Instant::now() + pause >= deadline {
@@ -221,6 +218,7 @@ impl Caller {
         payload: PutPayload,
         mut options: PutOptions,
     ) -> Result<Outcome, Failure> {
+        let updates = matches!(options.mode, PutMode::Update(_));
         let id = format!("{:032x}", rand::random::<u128>());
         options
             .attributes
@@ -229,14 +227,26 @@ impl Caller {
             Ok(result) => return Ok(Outcome::Won(result)),
             Err(failure) => failure,
         };
-        let in_doubt = failure.attempts > 1 || judge(&failure.error).transient;
-        if in_doubt && let Some(result) = self.is_ours(component, path, &payload, &id).await? {
+        if !matches!(
+            failure.error,
+            Error::AlreadyExists { .. } | Error::Precondition { .. }
+        ) {
+            return Err(failure);
+        }
+        if failure.attempts == 1 {
+            return Ok(Outcome::Lost(failure.error));
+        }
+        if let Some(result) = self.is_ours(component, path, &payload, &id).await? {
             return Ok(Outcome::Won(result));
         }
-        match failure.is_refused() {
-            true => Ok(Outcome::Lost(failure.error)),
-            false => Err(failure),
+        if updates {
+            // Ours may have come first and theirs upon it.
+            let message = "an answer was lost and the object has changed since: whether this \
+                           update was applied is unknown";
+            let error = broken(io::ErrorKind::Other, message.to_owned());
+            return Err(Failure { error, ..failure });
         }
+        Ok(Outcome::Lost(failure.error))
     }
 
     /// Whether the object at `path` was made by the write named `id`. A store that keeps no
@@ -449,16 +459,6 @@ impl Listing {
             .or(self.after.take());
         Ok((page, open))
     }
-}
-
-fn is_answer(error: &Error) -> bool {
-    matches!(
-        error,
-        Error::NotFound { .. }
-            | Error::AlreadyExists { .. }
-            | Error::Precondition { .. }
-            | Error::NotModified { .. }
-    )
 }
 
 /// A random pause before attempt `number`: spread evenly, so that those who failed together do

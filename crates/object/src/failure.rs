@@ -35,6 +35,12 @@ pub(crate) fn judge(error: &Error) -> Verdict {
         advice: AWAY,
     };
     match error {
+        _ if mentions(error, &["NoSuchBucket"]) => is(
+            ErrorKind::NotFound,
+            "there is no such bucket: make it or correct the URL",
+        ),
+        // One server says 404 to a key that it does not know.
+        _ if mentions(error, &["XAdminUserNotFound"]) => is(ErrorKind::Permission, KEYS),
         // Amazon answers 409 to one of two conditional writes in flight at once and asks to repeat
         // it; the library takes every 409 for "exists".
         Error::AlreadyExists { .. } if mentions(error, &["ConditionalRequestConflict"]) => again,

@@ -366,3 +366,6 @@ impl ObjectStore for LocalStore {
         self.inner.copy_opts(from, to, options).await
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,149 @@
+//! A store that is as far away as a real one: latency of each request, bandwidth of each
+//! connection. Waits in tokio's time, so that tests can hold it still.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures::stream::{self, BoxStream};
+use futures::{StreamExt, TryStreamExt};
+use object_store::path::Path;
+use object_store::{
+    CopyOptions, GetOptions, GetResult, GetResultPayload, ListResult, MultipartUpload, ObjectMeta,
+    ObjectStore, PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
+};
+
+/// How slow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Slow {
+    /// Time from a request to its first byte.
+    pub latency: Duration,
+    /// Bytes a second of one request's body; 0 for no limit.
+    pub bytes_per_s: u64,
+}
+
+impl Slow {
+    async fn wait(self, bytes: u64) {
+        let transfer = match self.bytes_per_s {
+            0 => Duration::ZERO,
+            rate => Duration::from_secs_f64(bytes as f64 / rate as f64),
+        };
+        tokio::time::sleep(self.latency + transfer).await;
+    }
+}
+
+/// The decorator.
+pub struct SlowStore {
+    inner: Arc<dyn ObjectStore>,
+    slow: Slow,
+}
+
+impl SlowStore {
+    /// `inner`, but `slow`.
+    pub fn new(inner: Arc<dyn ObjectStore>, slow: Slow) -> Self {
+        Self { inner, slow }
+    }
+
+    fn later<T: Send + 'static>(
+        &self,
+        answers: BoxStream<'static, Result<T>>,
+    ) -> BoxStream<'static, Result<T>> {
+        let slow = self.slow;
+        let begin = async move {
+            slow.wait(0).await;
+            Ok::<_, object_store::Error>(answers)
+        };
+        stream::once(begin).try_flatten().boxed()
+    }
+}
+
+impl fmt::Display for SlowStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "slow {}", self.inner)
+    }
+}
+
+impl fmt::Debug for SlowStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SlowStore({:?}, {:?})", self.inner, self.slow)
+    }
+}
+
+#[async_trait]
+impl ObjectStore for SlowStore {
+    async fn put_opts(
+        &self,
+        location: &Path,
+        payload: PutPayload,
+        options: PutOptions,
+    ) -> Result<PutResult> {
+        self.slow.wait(payload.content_length() as u64).await;
+        self.inner.put_opts(location, payload, options).await
+    }
+
+    async fn put_multipart_opts(
+        &self,
+        location: &Path,
+        options: PutMultipartOptions,
+    ) -> Result<Box<dyn MultipartUpload>> {
+        self.slow.wait(0).await;
+        self.inner.put_multipart_opts(location, options).await
+    }
+
+    async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
+        let head = options.head;
+        let got = self.inner.get_opts(location, options).await?;
+        self.slow.wait(0).await;
+        if head || self.slow.bytes_per_s == 0 {
+            return Ok(got);
+        }
+        let body = Slow {
+            latency: Duration::ZERO,
+            ..self.slow
+        };
+        let (meta, range) = (got.meta.clone(), got.range.clone());
+        let attributes = got.attributes.clone();
+        let paced = got.into_stream().and_then(move |piece| async move {
+            body.wait(piece.len() as u64).await;
+            Ok(piece)
+        });
+        let payload = GetResultPayload::Stream(paced.boxed());
+        Ok(GetResult {
+            payload,
+            meta,
+            range,
+            attributes,
+            extensions: Default::default(),
+        })
+    }
+
+    fn delete_stream(
+        &self,
+        locations: BoxStream<'static, Result<Path>>,
+    ) -> BoxStream<'static, Result<Path>> {
+        self.later(self.inner.delete_stream(locations))
+    }
+
+    fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
+        self.later(self.inner.list(prefix))
+    }
+
+    fn list_with_offset(
+        &self,
+        prefix: Option<&Path>,
+        offset: &Path,
+    ) -> BoxStream<'static, Result<ObjectMeta>> {
+        self.later(self.inner.list_with_offset(prefix, offset))
+    }
+
+    async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
+        self.slow.wait(0).await;
+        self.inner.list_with_delimiter(prefix).await
+    }
+
+    async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> Result<()> {
+        self.slow.wait(0).await;
+        self.inner.copy_opts(from, to, options).await
+    }
+}

@@ -1,0 +1,70 @@
+//! The conformance suite on every kind of store, sound and failing.
+
+use std::sync::Arc;
+
+use weir_object::testing::{FaultPlan, FaultStore, S3Server, conformance};
+use weir_object::{Bucket, BucketUrl, ConnectOptions, Meter, open_store};
+
+fn connect(url: &str) -> Bucket {
+    let url: BucketUrl = url.parse().expect("url");
+    Bucket::connect(&url, &ConnectOptions::default(), &Meter::new()).expect("connect")
+}
+
+/// The suite with one request in twenty failing before, half-way or after.
+async fn with_faults(url: &BucketUrl, options: &ConnectOptions) {
+    let seed = rand::random();
+    println!("seed {seed}");
+    let store = open_store(url, options).expect("open");
+    let faulty = FaultStore::new(store, &FaultPlan::everywhere(0.05, seed));
+    let control = faulty.control();
+    let meter = Meter::new();
+    conformance(&Bucket::from_store(url, Arc::new(faulty), options, &meter)).await;
+    let fired = control.fired_in_all();
+    let counted: u64 = meter.snapshot().rows.iter().map(|row| row.failed).sum();
+    assert!(fired > 50, "only {fired} faults fired");
+    // A body spoilt on an object that is not there passes for the answer that it is.
+    assert!(
+        counted <= fired && counted * 10 >= fired * 9,
+        "{counted} counted, {fired} fired"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn memory() {
+    conformance(&connect("memory://conformance/a/prefix")).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn memory_with_faults() {
+    let url = "memory://conformance-faults".parse().expect("url");
+    with_faults(&url, &ConnectOptions::default()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn directory() {
+    let dir = tempfile::tempdir().expect("temp dir");
+    conformance(&connect(&format!("file://{}", dir.path().display()))).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn directory_with_faults() {
+    let dir = tempfile::tempdir().expect("temp dir");
+    let url = format!("file://{}", dir.path().display())
+        .parse()
+        .expect("url");
+    with_faults(&url, &ConnectOptions::default()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn s3() {
+    let server = S3Server::start().await.expect("S3 server");
+    let url = server.bucket("conformance", "a/prefix").expect("bucket");
+    conformance(&Bucket::connect(&url, &server.options(), &Meter::new()).expect("connect")).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn s3_with_faults() {
+    let server = S3Server::start().await.expect("S3 server");
+    let url = server.bucket("faults", "p").expect("bucket");
+    with_faults(&url, &server.options()).await;
+}
