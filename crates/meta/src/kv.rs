@@ -10,7 +10,7 @@ use weir_types::Result;
 
 mod apply;
 #[cfg(test)]
-pub mod conformance;
+mod conformance;
 mod entry;
 pub mod memory;
 pub mod slate;

@@ -1,0 +1,590 @@
+//! What every engine must do, as one suite of tests: `conformance!(engine)` runs it.
+//!
+//! An engine comes in as an [`Engine`]: a way to start over nothing, and a way to start over what
+//! a kill would have left.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use weir_types::{ErrorKind, FsError, Result};
+
+use super::{Check, Commit, CommitLog, Key, Kv, Outcome, Version, Versioned};
+
+/// An engine under test, with the storage below it.
+#[async_trait]
+pub(crate) trait Engine: Send + Sync + Sized + 'static {
+    /// What it serves.
+    type Kv: Kv;
+    /// An engine over nothing.
+    async fn fresh(log: Option<Arc<dyn CommitLog>>) -> (Self, Self::Kv);
+    /// An engine over what is left if the process dies at this moment.
+    async fn killed(&self) -> Self::Kv;
+    /// Applies one entry of a redo log.
+    async fn replay(kv: &Self::Kv, version: Version, entry: &[u8]) -> Result<bool>;
+}
+
+/// Runs the suite on an [`Engine`].
+macro_rules! conformance {
+    ($engine:ty) => {
+        $crate::kv::conformance::conformance!($engine:
+            absent_and_version_checks, a_conflict_changes_nothing, counters_add_up,
+            what_is_no_counter_is_refused, deletes_leave_nothing, scans_are_ordered_and_limited,
+            scans_end_where_the_prefix_ends, nonsense_is_refused, a_check_alone_writes_nothing,
+            checked_increments_lose_nothing, adds_never_conflict, it_agrees_with_a_sorted_map,
+            a_log_that_fails_stops_the_commit_only, a_cut_off_caller_leaves_log_and_map_equal,
+            a_kill_loses_nothing_that_was_acknowledged, replay_refuses_gaps_and_garbage,
+        );
+    };
+    ($engine:ty: $($test:ident,)*) => {
+        $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+        async fn $test() {
+            $crate::kv::conformance::$test::<$engine>().await;
+        })*
+    };
+}
+pub(crate) use conformance;
+
+/// A redo log in memory that can be told to fail.
+#[derive(Default)]
+pub(crate) struct TestLog {
+    pub(crate) entries: Mutex<Vec<(Version, Vec<u8>)>>,
+    pub(crate) full: AtomicBool,
+}
+
+impl CommitLog for TestLog {
+    fn append(&self, version: Version, entry: &[u8]) -> Result<()> {
+        if self.full.load(Ordering::SeqCst) {
+            return Err(FsError::new(ErrorKind::NoSpace, "the disk is full"));
+        }
+        self.entries.lock().unwrap().push((version, entry.to_vec()));
+        Ok(())
+    }
+}
+
+impl TestLog {
+    fn take(&self) -> Vec<(Version, Vec<u8>)> {
+        self.entries.lock().unwrap().clone()
+    }
+
+    /// Asserts that versions start at 1 and have no gaps.
+    fn assert_ordered(&self) {
+        let versions: Vec<_> = self
+            .take()
+            .into_iter()
+            .map(|(version, _)| version)
+            .collect();
+        assert_eq!(versions, (1..=versions.len() as u64).collect::<Vec<_>>());
+    }
+}
+
+pub(crate) fn key(text: &str) -> Key {
+    text.as_bytes().to_vec()
+}
+
+pub(crate) fn put(name: &str, value: &str) -> Commit {
+    Commit {
+        puts: vec![(key(name), value.to_owned().into())],
+        ..Commit::default()
+    }
+}
+
+pub(crate) fn version(outcome: Outcome) -> Version {
+    match outcome {
+        Outcome::Applied(version) => version,
+        Outcome::Conflict => panic!("conflict where none may be"),
+    }
+}
+
+pub(crate) async fn get(kv: &impl Kv, name: &str) -> Option<Versioned> {
+    kv.get_many(&[key(name)]).await.unwrap().remove(0)
+}
+
+async fn count(kv: &impl Kv, name: &str) -> i64 {
+    let value = get(kv, name).await.map(|have| have.value);
+    value.map_or(0, |value| {
+        i64::from_le_bytes(value.as_ref().try_into().unwrap())
+    })
+}
+
+pub(crate) async fn dump(kv: &impl Kv) -> Vec<(Key, Versioned)> {
+    kv.scan(b"", None, usize::MAX).await.unwrap()
+}
+
+pub(crate) async fn absent_and_version_checks<E: Engine>() {
+    let (_engine, kv) = E::fresh(None).await;
+    let guarded = |check: Check, value: &str| Commit {
+        checks: vec![check],
+        ..put("a", value)
+    };
+    let absent = || Check::Absent(key("a"));
+    let first = version(kv.commit(guarded(absent(), "1")).await.unwrap());
+    assert!(first > 0);
+    assert_eq!(
+        kv.commit(guarded(absent(), "2")).await.unwrap(),
+        Outcome::Conflict
+    );
+    let at = |version| Check::Version(key("a"), version);
+    assert_eq!(
+        kv.commit(guarded(at(first + 1), "2")).await.unwrap(),
+        Outcome::Conflict
+    );
+    let second = version(kv.commit(guarded(at(first), "2")).await.unwrap());
+    assert!(second > first);
+    let elsewhere = Check::Version(key("none"), first);
+    assert_eq!(
+        kv.commit(guarded(elsewhere, "3")).await.unwrap(),
+        Outcome::Conflict
+    );
+    let have = kv.get_many(&[key("none"), key("a")]).await.unwrap();
+    assert_eq!(
+        have,
+        [
+            None,
+            Some(Versioned {
+                version: second,
+                value: "2".into()
+            })
+        ]
+    );
+}
+
+pub(crate) async fn a_conflict_changes_nothing<E: Engine>() {
+    let (_engine, kv) = E::fresh(None).await;
+    kv.commit(put("old", "1")).await.unwrap();
+    let before = dump(&kv).await;
+    let mixed = |last: Check| Commit {
+        checks: vec![Check::Absent(key("new")), last],
+        puts: vec![(key("new"), "1".into())],
+        deletes: vec![key("old")],
+        adds: vec![(key("n"), 5)],
+    };
+    let outcome = kv.commit(mixed(Check::Absent(key("old")))).await.unwrap();
+    assert_eq!(outcome, Outcome::Conflict);
+    assert_eq!(dump(&kv).await, before);
+    let done = version(
+        kv.commit(mixed(Check::Version(key("old"), 1)))
+            .await
+            .unwrap(),
+    );
+    let versions: Vec<_> = dump(&kv)
+        .await
+        .into_iter()
+        .map(|(k, v)| (k, v.version))
+        .collect();
+    assert_eq!(versions, [(key("n"), done), (key("new"), done)]);
+}
+
+pub(crate) async fn counters_add_up<E: Engine>() {
+    let (_engine, kv) = E::fresh(None).await;
+    let add = |n| Commit {
+        adds: vec![(key("n"), n)],
+        ..Commit::default()
+    };
+    for (n, sum) in [(5, 5), (-7, -2), (0, -2), (i64::MAX, i64::MAX - 2)] {
+        kv.commit(add(n)).await.unwrap();
+        assert_eq!(count(&kv, "n").await, sum);
+    }
+    let error = kv.commit(add(3)).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
+    assert_eq!(count(&kv, "n").await, i64::MAX - 2);
+}
+
+pub(crate) async fn what_is_no_counter_is_refused<E: Engine>() {
+    let (_engine, kv) = E::fresh(None).await;
+    kv.commit(put("text", "hello")).await.unwrap();
+    let before = dump(&kv).await;
+    let commit = Commit {
+        adds: vec![(key("text"), 1)],
+        ..put("other", "1")
+    };
+    let error = kv.commit(commit).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+    assert_eq!(dump(&kv).await, before);
+}
+
+pub(crate) async fn deletes_leave_nothing<E: Engine>() {
+    let (_engine, kv) = E::fresh(None).await;
+    kv.commit(put("a", "1")).await.unwrap();
+    let delete = Commit {
+        deletes: vec![key("a"), key("never")],
+        ..Commit::default()
+    };
+    kv.commit(delete).await.unwrap();
+    assert_eq!(get(&kv, "a").await, None);
+    assert_eq!(dump(&kv).await, []);
+    let again = Commit {
+        checks: vec![Check::Absent(key("a"))],
+        ..put("a", "2")
+    };
+    version(kv.commit(again).await.unwrap());
+}
+
+pub(crate) async fn scans_are_ordered_and_limited<E: Engine>() {
+    let (_engine, kv) = E::fresh(None).await;
+    for name in ["d/3", "d/1", "e", "d", "c/9", "d/2", "d/10"] {
+        kv.commit(put(name, name)).await.unwrap();
+    }
+    let names = async |prefix: &str, after: Option<&str>, limit| {
+        let found = kv
+            .scan(prefix.as_bytes(), after.map(str::as_bytes), limit)
+            .await
+            .unwrap();
+        assert!(
+            found
+                .iter()
+                .all(|(key, have)| key[..] == have.value[..] && have.version > 0)
+        );
+        let names = found
+            .into_iter()
+            .map(|(key, _)| String::from_utf8(key).unwrap());
+        names.collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(names("d/", None, 99).await, "d/1 d/10 d/2 d/3");
+    assert_eq!(names("d/", None, 2).await, "d/1 d/10");
+    assert_eq!(names("d/", Some("d/10"), 99).await, "d/2 d/3");
+    assert_eq!(names("d/", Some("d/11"), 1).await, "d/2");
+    assert_eq!(names("d/", Some("d/3"), 99).await, "");
+    assert_eq!(names("d/", Some("a"), 1).await, "d/1");
+    assert_eq!(names("d/", Some("e"), 99).await, "");
+    assert_eq!(names("d", Some("d"), 99).await, "d/1 d/10 d/2 d/3");
+    assert_eq!(names("", Some("d/3"), 99).await, "e");
+    assert_eq!(names("", None, 99).await, "c/9 d d/1 d/10 d/2 d/3 e");
+    assert_eq!(names("x", None, 99).await, "");
+    assert_eq!(names("d/", None, 0).await, "");
+}
+
+pub(crate) async fn scans_end_where_the_prefix_ends<E: Engine>() {
+    let (_engine, kv) = E::fresh(None).await;
+    let keys: [&[u8]; 7] = [
+        b"\x00",
+        b"\xfe\xff",
+        b"\xff",
+        b"\xff\x00",
+        b"\xff\xff",
+        b"\xff\xff\xff",
+        b"\xff\xff\x01",
+    ];
+    for key in keys {
+        let puts = vec![(key.to_vec(), Bytes::new())];
+        kv.commit(Commit {
+            puts,
+            ..Commit::default()
+        })
+        .await
+        .unwrap();
+    }
+    let found = async |prefix: &[u8], after: Option<&[u8]>| {
+        let found = kv.scan(prefix, after, 99).await.unwrap();
+        found.into_iter().map(|(key, _)| key).collect::<Vec<_>>()
+    };
+    let ff: [&[u8]; 3] = [b"\xff\xff", b"\xff\xff\x01", b"\xff\xff\xff"];
+    assert_eq!(found(b"\xff\xff", None).await, ff);
+    assert_eq!(found(b"\xff\xff", Some(b"\xff\xff\x01")).await, ff[2..]);
+    assert_eq!(
+        found(b"\xff\xff", Some(b"\xff\xff\xff")).await,
+        [] as [&[u8]; 0]
+    );
+    assert_eq!(found(b"\xfe", None).await, [b"\xfe\xff"]);
+    assert_eq!(found(b"\xff", None).await.len(), 5);
+    assert_eq!(found(b"\x00", None).await, [b"\x00"]);
+}
+
+pub(crate) async fn nonsense_is_refused<E: Engine>() {
+    let (_engine, kv) = E::fresh(None).await;
+    let twice = Commit {
+        deletes: vec![key("a")],
+        ..put("a", "1")
+    };
+    let added = Commit {
+        adds: vec![(key("a"), 1)],
+        ..put("a", "1")
+    };
+    for commit in [put("", "1"), put(&"x".repeat(65_536), "1"), twice, added] {
+        let error = kv.commit(commit).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
+    }
+    kv.commit(put(&"x".repeat(65_535), "1")).await.unwrap();
+    assert_eq!(dump(&kv).await.len(), 1);
+}
+
+pub(crate) async fn a_check_alone_writes_nothing<E: Engine>() {
+    let log = Arc::new(TestLog::default());
+    let (_engine, kv) = E::fresh(Some(log.clone())).await;
+    let newest = version(kv.commit(put("a", "1")).await.unwrap());
+    let check = |name| Commit {
+        checks: vec![Check::Absent(key(name))],
+        ..Commit::default()
+    };
+    assert_eq!(
+        kv.commit(check("b")).await.unwrap(),
+        Outcome::Applied(newest)
+    );
+    assert_eq!(kv.commit(check("a")).await.unwrap(), Outcome::Conflict);
+    assert_eq!(log.take().len(), 1);
+}
+
+pub(crate) async fn checked_increments_lose_nothing<E: Engine>() {
+    const TASKS: usize = 16;
+    const EACH: usize = 25;
+    let log = Arc::new(TestLog::default());
+    let (_engine, kv) = E::fresh(Some(log.clone())).await;
+    let kv = Arc::new(kv);
+    let tasks: Vec<_> = (0..TASKS)
+        .map(|_| {
+            let kv = Arc::clone(&kv);
+            tokio::spawn(async move {
+                for _ in 0..EACH {
+                    increment(&*kv).await;
+                }
+            })
+        })
+        .collect();
+    for task in tasks {
+        task.await.unwrap();
+    }
+    assert_eq!(count(&*kv, "n").await, (TASKS * EACH) as i64);
+    assert_eq!(log.take().len(), TASKS * EACH);
+    log.assert_ordered();
+}
+
+/// Adds one by reading and checking, as often as it takes.
+async fn increment(kv: &impl Kv) {
+    loop {
+        let have = get(kv, "n").await;
+        let check = match &have {
+            None => Check::Absent(key("n")),
+            Some(have) => Check::Version(key("n"), have.version),
+        };
+        let now = have.map_or(0, |v| {
+            i64::from_le_bytes(v.value.as_ref().try_into().unwrap())
+        });
+        let next = Bytes::copy_from_slice(&(now + 1).to_le_bytes());
+        let puts = vec![(key("n"), next)];
+        let commit = Commit {
+            checks: vec![check],
+            puts,
+            ..Commit::default()
+        };
+        if kv.commit(commit).await.unwrap() != Outcome::Conflict {
+            return;
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
+pub(crate) async fn adds_never_conflict<E: Engine>() {
+    let (_engine, kv) = E::fresh(None).await;
+    let kv = Arc::new(kv);
+    let tasks: Vec<_> = (0..16)
+        .map(|task| {
+            let kv = Arc::clone(&kv);
+            tokio::spawn(async move {
+                for _ in 0..25 {
+                    let adds = vec![(key("n"), task)];
+                    version(
+                        kv.commit(Commit {
+                            adds,
+                            ..Commit::default()
+                        })
+                        .await
+                        .unwrap(),
+                    );
+                }
+            })
+        })
+        .collect();
+    for task in tasks {
+        task.await.unwrap();
+    }
+    assert_eq!(count(&*kv, "n").await, 25 * (0..16).sum::<i64>());
+}
+
+/// A commit over few keys, so that they meet often.
+fn random_commit(rng: &mut StdRng, model: &BTreeMap<Key, Versioned>) -> Commit {
+    let mut commit = Commit::default();
+    let count = rng.random_range(1..6);
+    let mut free: Vec<_> = (0..12).map(|n| key(&format!("k{n:02}"))).collect();
+    for _ in 0..count {
+        let key = free.swap_remove(rng.random_range(0..free.len()));
+        match rng.random_range(0..4) {
+            0 => commit.deletes.push(key),
+            1 => commit
+                .adds
+                .push(([b"n", &key[..]].concat(), rng.random_range(-9..9))),
+            _ => {
+                let value = vec![rng.random_range(0..255); rng.random_range(0..300)];
+                commit.puts.push((key, value.into()));
+            }
+        }
+    }
+    for _ in 0..rng.random_range(0..3) {
+        let key = key(&format!("k{:02}", rng.random_range(0..12)));
+        let right = rng.random_range(0..8) > 0;
+        commit.checks.push(match (model.get(&key), right) {
+            (Some(have), true) => Check::Version(key, have.version),
+            (None, false) => Check::Version(key, 1),
+            _ => Check::Absent(key),
+        });
+    }
+    commit
+}
+
+/// What the contract says the commit does.
+fn apply_to_model(
+    model: &mut BTreeMap<Key, Versioned>,
+    newest: &mut Version,
+    commit: Commit,
+) -> bool {
+    let holds = |check: &Check| match check {
+        Check::Absent(key) => !model.contains_key(key),
+        Check::Version(key, version) => model.get(key).map(|v| v.version) == Some(*version),
+    };
+    if !commit.checks.iter().all(holds) {
+        return false;
+    }
+    *newest += 1;
+    let version = *newest;
+    for (key, value) in commit.puts {
+        model.insert(key, Versioned { version, value });
+    }
+    for key in commit.deletes {
+        model.remove(&key);
+    }
+    for (key, add) in commit.adds {
+        let have = model
+            .get(&key)
+            .map_or([0; 8], |v| v.value.as_ref().try_into().unwrap());
+        let sum = i64::from_le_bytes(have) + add;
+        let value = Bytes::copy_from_slice(&sum.to_le_bytes());
+        model.insert(key, Versioned { version, value });
+    }
+    true
+}
+
+fn seeded(test: &str) -> StdRng {
+    let seed =
+        std::env::var("WEIR_TEST_SEED").map_or_else(|_| rand::random(), |s| s.parse().unwrap());
+    eprintln!("{test}: WEIR_TEST_SEED={seed}");
+    StdRng::seed_from_u64(seed)
+}
+
+pub(crate) async fn it_agrees_with_a_sorted_map<E: Engine>() {
+    let mut rng = seeded("it_agrees_with_a_sorted_map");
+    let (_engine, kv) = E::fresh(None).await;
+    let (mut model, mut newest) = (BTreeMap::new(), 0);
+    for _ in 0..400 {
+        let commit = random_commit(&mut rng, &model);
+        let applied = apply_to_model(&mut model, &mut newest, commit.clone());
+        let expect = if applied {
+            Outcome::Applied(newest)
+        } else {
+            Outcome::Conflict
+        };
+        assert_eq!(
+            kv.commit(commit.clone()).await.unwrap(),
+            expect,
+            "{commit:?}"
+        );
+        if rng.random_range(0..20) == 0 {
+            kv.sync().await.unwrap();
+            assert_eq!(kv.durable(), newest);
+        }
+    }
+    assert_eq!(dump(&kv).await, model.into_iter().collect::<Vec<_>>());
+}
+
+pub(crate) async fn a_log_that_fails_stops_the_commit_only<E: Engine>() {
+    let log = Arc::new(TestLog::default());
+    let (_engine, kv) = E::fresh(Some(log.clone())).await;
+    kv.commit(put("a", "1")).await.unwrap();
+    let before = dump(&kv).await;
+    log.full.store(true, Ordering::SeqCst);
+    let error = kv.commit(put("b", "1")).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NoSpace, "{error}");
+    assert_eq!(dump(&kv).await, before);
+    log.full.store(false, Ordering::SeqCst);
+    assert_eq!(kv.commit(put("c", "1")).await.unwrap(), Outcome::Applied(2));
+    log.assert_ordered();
+}
+
+pub(crate) async fn a_cut_off_caller_leaves_log_and_map_equal<E: Engine>() {
+    let mut rng = seeded("a_cut_off_caller_leaves_log_and_map_equal");
+    let log = Arc::new(TestLog::default());
+    let (engine, kv) = E::fresh(Some(log.clone())).await;
+    let kv = Arc::new(kv);
+    for n in 0..200 {
+        let caller = {
+            let kv = Arc::clone(&kv);
+            tokio::spawn(async move { kv.commit(put(&format!("k{n}"), "1")).await })
+        };
+        for _ in 0..rng.random_range(0..6) {
+            tokio::task::yield_now().await;
+        }
+        caller.abort();
+        let _ = caller.await;
+    }
+    // One more, so that the last of those cut off has ended.
+    kv.commit(put("end", "1")).await.unwrap();
+    log.assert_ordered();
+    let again = engine.killed().await;
+    for (version, entry) in log.take() {
+        E::replay(&again, version, &entry).await.unwrap();
+    }
+    assert_eq!(dump(&again).await, dump(&*kv).await);
+}
+
+pub(crate) async fn a_kill_loses_nothing_that_was_acknowledged<E: Engine>() {
+    let mut rng = seeded("a_kill_loses_nothing_that_was_acknowledged");
+    let log = Arc::new(TestLog::default());
+    let (engine, kv) = E::fresh(Some(log.clone())).await;
+    let (mut model, mut newest) = (BTreeMap::new(), 0);
+    for round in 0..120 {
+        let commit = random_commit(&mut rng, &model);
+        apply_to_model(&mut model, &mut newest, commit.clone());
+        kv.commit(commit).await.unwrap();
+        if round == 50 {
+            kv.sync().await.unwrap();
+        }
+    }
+    let again = engine.killed().await;
+    let held = again.durable();
+    for (version, entry) in log.take() {
+        assert_eq!(
+            E::replay(&again, version, &entry).await.unwrap(),
+            version > held
+        );
+    }
+    assert_eq!(dump(&again).await, model.into_iter().collect::<Vec<_>>());
+    assert_eq!(
+        again.commit(put("next", "1")).await.unwrap(),
+        Outcome::Applied(newest + 1)
+    );
+}
+
+pub(crate) async fn replay_refuses_gaps_and_garbage<E: Engine>() {
+    let log = Arc::new(TestLog::default());
+    let (_engine, kv) = E::fresh(Some(log.clone())).await;
+    for name in ["a", "b", "c"] {
+        kv.commit(put(name, "some value")).await.unwrap();
+    }
+    let entries = log.take();
+    let (_other, empty) = E::fresh(None).await;
+    let corrupt = async |version, entry: &[u8]| {
+        let error = E::replay(&empty, version, entry).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+    };
+    corrupt(2, &entries[1].1).await;
+    corrupt(1, &entries[1].1).await;
+    for cut in 0..entries[0].1.len() {
+        corrupt(1, &entries[0].1[..cut]).await;
+    }
+    corrupt(1, &[&entries[0].1[..], b"x"].concat()).await;
+    assert_eq!(dump(&empty).await, []);
+    assert!(E::replay(&empty, 1, &entries[0].1).await.unwrap());
+    assert!(!E::replay(&empty, 1, &entries[0].1).await.unwrap());
+}

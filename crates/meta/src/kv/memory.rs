@@ -132,3 +132,36 @@ impl Kv for MemoryKv {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::conformance::{Engine, conformance};
+    use super::*;
+
+    struct Memory;
+
+    #[async_trait]
+    impl Engine for Memory {
+        type Kv = MemoryKv;
+
+        async fn fresh(log: Option<Arc<dyn CommitLog>>) -> (Self, MemoryKv) {
+            (
+                Memory,
+                MemoryKv {
+                    log,
+                    ..MemoryKv::default()
+                },
+            )
+        }
+
+        async fn killed(&self) -> MemoryKv {
+            MemoryKv::new()
+        }
+
+        async fn replay(kv: &MemoryKv, version: Version, entry: &[u8]) -> Result<bool> {
+            kv.replay(version, entry).await
+        }
+    }
+
+    conformance!(Memory);
+}

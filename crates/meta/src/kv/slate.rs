@@ -9,6 +9,12 @@
 //! - One writer: opening a second one fences the first, which then can flush nothing more.
 //! - A bucket that is away stops nothing for good: SlateDB retries without end, callers are bounded
 //!   by their own timeout, and a later sync succeeds when the bucket is back.
+//!
+//! What it costs, at the prices of S3 Standard in us-east-1: a writable mount that does nothing makes
+//! 3,000 GETs and 24 LISTs an hour with the default `poll_ms`, about $1 a month, in inverse
+//! proportion to it; a follower makes 18,000 GETs and HEADs an hour with its default, about $5.
+//! Every flush is one PUT. Level-0 tables, compaction and collection add a few requests for each
+//! 32 MiB of changes.
 
 mod error;
 mod options;
@@ -70,8 +76,8 @@ struct Writer {
 impl SlateKv {
     /// Opens the database at `path` of `store`, and fences every other writer of it.
     ///
-    /// Costs about ten requests, and a GET for each log object that is not in a table yet (none
-    /// after a close, at most 512 after a crash). `NotFound` if there is no database and
+    /// Costs about ten requests, and a GET or two for each log object that is not in a table yet,
+    /// 128 at a time: none after a close, at most 4,096 objects after a crash. `NotFound` if there is no database and
     /// `options.create` is not set; `Retry` if the bucket does not answer in time.
     pub async fn open(
         store: Arc<dyn ObjectStore>,

@@ -13,8 +13,6 @@ const L0_TABLE_BYTES: usize = 32 << 20;
 const L0_TABLES_MAX: usize = 16;
 
 /// Log objects between two level-0 tables at most: what a mount after a crash has to read.
-const LOG_OBJECTS_MAX: u64 = 512;
-
 /// Bytes of one compacted table.
 const TABLE_BYTES: usize = 64 << 20;
 
@@ -44,8 +42,9 @@ pub struct SlateOptions {
     /// 256 MiB, least 64 MiB: about half a million commits while the bucket is away.
     pub unflushed_bytes: u64,
     /// Milliseconds between looks for another writer and for compaction work. Default 10,000, least
-    /// 100. This is the cost of an idle mount, see the module's documentation. A writer that was
-    /// taken over notices at its next flush, or, when it only reads, after this time.
+    /// 100. This is what an idle mount costs: about 8 GETs each time, $0.90 a month at the default.
+    /// A writer that was taken over notices at its next flush, or, when it only reads, after this
+    /// time.
     pub poll_ms: u64,
 }
 
@@ -89,7 +88,6 @@ impl SlateOptions {
             manifest_update_timeout: NEVER,
             max_unflushed_bytes: self.unflushed_bytes as usize,
             l0_sst_size_bytes: L0_TABLE_BYTES,
-            max_wal_flushes_before_l0_flush: LOG_OBJECTS_MAX,
             l0_max_ssts: L0_TABLES_MAX,
             l0_max_ssts_per_key: L0_TABLES_MAX,
             l0_flush_parallelism: 2,
@@ -133,7 +131,7 @@ fn garbage_collector() -> GarbageCollectorOptions {
 #[derive(Clone, Debug)]
 pub struct SlateReaderOptions {
     /// Milliseconds between looks for what the writer made durable. Default 2,000, least 100.
-    /// See the module's documentation for what it costs.
+    /// About 10 GETs and HEADs each time: $5.30 a month at the default, $1 at 10,000.
     pub poll_ms: u64,
     /// How long a read or an open waits for the bucket before it is `Retry`, in milliseconds.
     /// Default 60,000, least 100.
