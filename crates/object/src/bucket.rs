@@ -142,7 +142,8 @@ impl Bucket {
         self.put(component, key, bytes).await
     }
 
-    /// Reads a whole object. One GET.
+    /// Reads a whole object, of some tens of MiB at most: read longer ones by range, whose
+    /// deadline grows with the length. One GET.
     pub async fn get(&self, component: Component, key: &str) -> Result<Bytes> {
         let path = self.path(key)?;
         let got = self
@@ -250,10 +251,10 @@ impl Bucket {
     }
 
     /// Whether the bucket can be used at all: it is there, the keys are right, the server answers,
-    /// the directory can be written. One LIST.
+    /// the directory can be written. One LIST, none for a directory.
     pub async fn probe(&self) -> Result<()> {
         if let Some(directory) = self.caller.url.directory() {
-            check_directory(directory)?;
+            return check_directory(directory);
         }
         match self.list(Component::Volume, "").next().await {
             Some(Err(error)) => Err(error),

@@ -22,6 +22,8 @@ const AWAY: &str = "the store is away or overloaded: check the endpoint and the 
 const KEYS: &str = "check the access keys and what they allow on this bucket";
 const REGION: &str = "the bucket is in another region: set the region";
 
+const SHORT: &str = "the object is shorter than it should be";
+
 /// What `error` means and what follows from it.
 pub(crate) fn judge(error: &Error) -> Verdict {
     let is = |kind, advice| Verdict {
@@ -49,10 +51,6 @@ pub(crate) fn judge(error: &Error) -> Verdict {
             ErrorKind::Conflict,
             "somebody else changed the object: read it again",
         ),
-        Error::NotFound { .. } if mentions(error, &["NoSuchBucket"]) => is(
-            ErrorKind::NotFound,
-            "there is no such bucket: make it or correct the URL",
-        ),
         Error::NotFound { .. } => is(ErrorKind::NotFound, "there is no such object"),
         Error::PermissionDenied { .. } | Error::Unauthenticated { .. } => {
             is(ErrorKind::Permission, KEYS)
@@ -64,24 +62,22 @@ pub(crate) fn judge(error: &Error) -> Verdict {
             ErrorKind::Unsupported,
             "this store cannot do it: use another",
         ),
-        other => judge_cause(other).unwrap_or(again),
+        other => judge_cause(other),
     }
 }
 
 /// The verdict of the first cause in the chain that tells something.
-fn judge_cause(error: &Error) -> Option<Verdict> {
-    let is = |kind, advice| {
-        Some(Verdict {
-            kind,
-            transient: false,
-            advice,
-        })
+fn judge_cause(error: &Error) -> Verdict {
+    let is = |kind, advice| Verdict {
+        kind,
+        transient: false,
+        advice,
     };
-    let again = Some(Verdict {
+    let again = Verdict {
         kind: ErrorKind::Retry,
         transient: true,
         advice: AWAY,
-    });
+    };
     if let Some(status) = http_status(error) {
         return match status {
             408 | 429 | 500 | 502..=599 | 200..=299 => again,
@@ -95,10 +91,7 @@ fn judge_cause(error: &Error) -> Option<Verdict> {
             400 if mentions(error, &["RequestTimeout", "RequestTimeTooSkewed"]) => again,
             401 | 403 => is(ErrorKind::Permission, KEYS),
             404 => is(ErrorKind::NotFound, "there is no such object"),
-            416 => is(
-                ErrorKind::Corrupt,
-                "the object is shorter than it should be",
-            ),
+            416 => is(ErrorKind::Corrupt, SHORT),
             501 => is(
                 ErrorKind::Unsupported,
                 "this store cannot do it: use another",
@@ -141,20 +134,13 @@ fn judge_cause(error: &Error) -> Option<Verdict> {
         };
     }
     // Asking past the end has an error type that the library keeps to itself.
-    mentions(
+    if mentions(
         error,
         &["nvalid range", "range was invalid", "start too large"],
-    )
-    .then_some(Verdict {
-        kind: ErrorKind::Corrupt,
-        transient: false,
-        advice: "the object is shorter than it should be",
-    })
-    .or(Some(Verdict {
-        kind: ErrorKind::Retry,
-        transient: false,
-        advice: AWAY,
-    }))
+    ) {
+        return is(ErrorKind::Corrupt, SHORT);
+    }
+    is(ErrorKind::Retry, AWAY)
 }
 
 /// The error as people and callers see it: `what` failed, why, and what to do.

@@ -40,3 +40,36 @@ impl StripeSet {
         self.buckets.iter()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{ConnectOptions, Meter};
+
+    #[test]
+    fn segments_spread_and_stay() {
+        let bucket = |n| {
+            let url = format!("memory://stripe-{n}").parse().expect("url");
+            Bucket::connect(&url, &ConnectOptions::default(), &Meter::new()).expect("connect")
+        };
+        let set = StripeSet::new((0..3).map(bucket).collect()).expect("set");
+        let mut counts = [0; 3];
+        for n in 0..3_000_u128 {
+            // Ids of the same millisecond, random otherwise.
+            let id = SegmentId::new(1, n.wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835));
+            let url = set.bucket_for(id).url();
+            assert_eq!(url, set.clone().bucket_for(id).url());
+            let at = set
+                .iter()
+                .position(|bucket| bucket.url() == url)
+                .expect("one of them");
+            counts[at] += 1;
+        }
+        assert!(
+            counts.iter().all(|count| (900..1100).contains(count)),
+            "{counts:?}"
+        );
+        assert_eq!(set.first().url().to_string(), "memory://stripe-0");
+        assert!(StripeSet::new(Vec::new()).is_err());
+    }
+}

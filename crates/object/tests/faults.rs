@@ -9,7 +9,7 @@ use futures::TryStreamExt;
 use object_store::path::Path;
 use object_store::{ObjectStoreExt, PutMode, UpdateVersion};
 use tokio::time::Instant;
-use weir_object::testing::{FaultControl, FaultPlan, FaultStore, Slow, SlowStore};
+use weir_object::testing::{FaultControl, FaultPlan, Slow, SlowStore, connect_faulty};
 use weir_object::{
     Bucket, BucketUrl, Component, ConnectOptions, Meter, MeterRow, ObjectStore, RequestKind,
     open_store,
@@ -29,12 +29,12 @@ struct Faulty {
 fn faulty(name: &str, plan: &str) -> Faulty {
     let url: BucketUrl = format!("memory://faults-{name}/p").parse().expect("url");
     let options = ConnectOptions::default();
-    let store = open_store(&url, &options).expect("open");
-    let store = FaultStore::new(store, &plan.parse::<FaultPlan>().expect("plan"));
-    let (control, meter) = (store.control(), Meter::new());
+    let (meter, plan) = (Meter::new(), plan.parse::<FaultPlan>().expect("plan"));
+    let (bucket, control) = connect_faulty(&url, &options, &meter, &plan).expect("connect");
+    let sound = Bucket::connect(&url, &options, &Meter::new()).expect("connect");
     Faulty {
-        bucket: Bucket::from_store(&url, Arc::new(store), &options, &meter),
-        sound: Bucket::connect(&url, &options, &Meter::new()).expect("connect"),
+        bucket,
+        sound,
         control,
         meter,
     }

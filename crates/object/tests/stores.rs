@@ -1,9 +1,7 @@
 //! The conformance suite on every kind of store, sound and failing.
 
-use std::sync::Arc;
-
-use weir_object::testing::{FaultPlan, FaultStore, S3Server, conformance};
-use weir_object::{Bucket, BucketUrl, ConnectOptions, Meter, open_store};
+use weir_object::testing::{FaultPlan, S3Server, conformance, connect_faulty};
+use weir_object::{Bucket, BucketUrl, ConnectOptions, Meter};
 
 fn connect(url: &str) -> Bucket {
     let url: BucketUrl = url.parse().expect("url");
@@ -13,12 +11,10 @@ fn connect(url: &str) -> Bucket {
 /// The suite with one request in twenty failing before, half-way or after.
 async fn with_faults(url: &BucketUrl, options: &ConnectOptions) {
     let seed = rand::random();
-    println!("seed {seed}");
-    let store = open_store(url, options).expect("open");
-    let faulty = FaultStore::new(store, &FaultPlan::everywhere(0.05, seed));
-    let control = faulty.control();
-    let meter = Meter::new();
-    conformance(&Bucket::from_store(url, Arc::new(faulty), options, &meter)).await;
+    eprintln!("seed {seed}");
+    let (meter, plan) = (Meter::new(), FaultPlan::everywhere(0.05, seed));
+    let (bucket, control) = connect_faulty(url, options, &meter, &plan).expect("connect");
+    conformance(&bucket).await;
     let fired = control.fired_in_all();
     let counted: u64 = meter.snapshot().rows.iter().map(|row| row.failed).sum();
     assert!(fired > 50, "only {fired} faults fired");

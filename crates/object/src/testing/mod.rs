@@ -14,3 +14,27 @@ pub use faults::{FaultControl, FaultStore};
 pub use plan::{FaultPlan, FaultRule, Place, Trigger, What};
 pub use s3_server::S3Server;
 pub use slow::{Slow, SlowStore};
+
+use std::sync::Arc;
+
+use weir_types::Result;
+
+use crate::{Bucket, BucketUrl, ConnectOptions, Meter, open_store};
+
+/// Like [`Bucket::connect`], but requests fail as `plan` says.
+///
+/// # Errors
+/// As [`Bucket::connect`].
+pub fn connect_faulty(
+    url: &BucketUrl,
+    options: &ConnectOptions,
+    meter: &Meter,
+    plan: &FaultPlan,
+) -> Result<(Bucket, FaultControl)> {
+    let store = FaultStore::new(open_store(url, options)?, plan);
+    let control = store.control();
+    Ok((
+        Bucket::from_store(url, Arc::new(store), options, meter),
+        control,
+    ))
+}
