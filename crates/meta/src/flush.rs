@@ -8,7 +8,7 @@ use weir_types::{
 };
 
 use crate::codec::{Seen, decode_seen};
-use crate::data::{check_size, only_chunk, regular};
+use crate::data::{check_size, only_chunk, regular, within_chunk};
 use crate::kv::{Key, Version};
 use crate::op::{Tries, Tx, seen_inode};
 use crate::{Meta, SegmentInfo, extents, keys};

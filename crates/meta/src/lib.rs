@@ -28,7 +28,7 @@ mod volume;
 mod xattr;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub use attrs::SetAttr;
 pub use check::{Problem, check};
