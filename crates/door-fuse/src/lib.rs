@@ -1,1 +1,34 @@
-//! placeholder
+//! The FUSE door: a volume as a mounted file system of this kernel.
+//!
+//! In come the kernel's requests, already permitted by it (`default_permissions` is always on);
+//! out go calls of the [`weir_engine::Engine`] and its answers in FUSE's words. Errno lives here
+//! and nowhere else.
+//!
+//! What must always hold:
+//! - An event loop never waits: a request that is not answered from memory goes on in the runtime.
+//! - Every request is answered once, also when the code that serves it panics.
+//! - A write is with the engine before it is acknowledged: there is no writeback cache.
+//! - What the kernel may cache for long changes only through this kernel ([`FuseOptions::exclusive`]).
+
+mod attrs;
+mod convert;
+mod data;
+mod dirs;
+mod door;
+mod errno;
+mod handles;
+mod locks;
+mod mount;
+mod mountpoint;
+mod names;
+mod ops;
+mod options;
+mod signals;
+mod unmount;
+mod xattrs;
+
+pub use fuser::Notifier;
+pub use mount::{FuseMount, mount};
+pub use mountpoint::check_mountpoint;
+pub use options::{FuseOptions, Now};
+pub use unmount::unmount;

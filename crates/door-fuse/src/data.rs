@@ -1,0 +1,286 @@
+//! Open files: opening, reading, writing, and what else changes their bytes.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use fuser::{Errno, FileHandle, FopenFlags, OpenAccMode, OpenFlags as KernelFlags, WriteFlags};
+use weir_engine::{Bytes, Fallocate, LockOwner, OpenFile, OpenFlags, Seek};
+use weir_types::{ErrorKind, FsError, Ino};
+
+use crate::door::{Served, Shared};
+
+/// An open file as the kernel holds it.
+#[derive(Debug)]
+pub(crate) struct File {
+    pub(crate) open: Arc<OpenFile>,
+    /// Reads and writes pass the page cache by.
+    direct: bool,
+    /// [`Shared::privileges_given`] when the file was last seen without set-uid and set-gid.
+    plain_since: AtomicU64,
+}
+
+/// What an open comes to.
+pub(crate) type Opened = (FileHandle, FopenFlags);
+
+/// One write request, without its bytes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Write {
+    pub(crate) fh: FileHandle,
+    pub(crate) offset: u64,
+    pub(crate) kernel: WriteFlags,
+    /// Those of the open file at this moment.
+    pub(crate) flags: i32,
+}
+
+impl Write {
+    /// Whether the daemon has to find the end. Where this kernel alone changes the file, its
+    /// offset is the end and its page cache holds the bytes there already. Else the kernel's idea
+    /// of the end may be old, and a write there would destroy what somebody else appended; then
+    /// rather a page of the cache is wrong until it is asked for again. Pages of a shared mapping
+    /// come with whatever handle the kernel finds, and never go to the end.
+    pub(crate) fn appends(&self, exclusive: bool) -> bool {
+        let mapped = self.kernel.contains(WriteFlags::FUSE_WRITE_CACHE);
+        !exclusive && !mapped && self.flags & libc::O_APPEND != 0
+    }
+}
+
+/// How the kernel is to treat an open file.
+fn open_reply(flags: i32, exclusive: bool) -> FopenFlags {
+    let mut reply = FopenFlags::empty();
+    if flags & libc::O_DIRECT != 0 {
+        // The engine orders writes of one file itself.
+        reply |= FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES;
+    } else if exclusive {
+        reply |= FopenFlags::FOPEN_KEEP_CACHE;
+    }
+    if exclusive {
+        // A close has nothing to say: writes are here already, and locks are the kernel's.
+        reply |= FopenFlags::FOPEN_NOFLUSH;
+    }
+    reply
+}
+
+/// The engine's word for a fallocate mode.
+fn fallocate_kind(mode: i32) -> Result<Fallocate, Errno> {
+    const KEEP: i32 = libc::FALLOC_FL_KEEP_SIZE;
+    const PUNCH: i32 = libc::FALLOC_FL_PUNCH_HOLE;
+    const ZERO: i32 = libc::FALLOC_FL_ZERO_RANGE;
+    Ok(match mode {
+        0 => Fallocate::Allocate { keep_size: false },
+        KEEP => Fallocate::Allocate { keep_size: true },
+        m if m == PUNCH | KEEP => Fallocate::PunchHole,
+        ZERO => Fallocate::ZeroRange { keep_size: false },
+        m if m == ZERO | KEEP => Fallocate::ZeroRange { keep_size: true },
+        _ => return Err(Errno::EOPNOTSUPP),
+    })
+}
+
+/// The engine's word for an lseek that the kernel cannot answer itself.
+fn seek_kind(whence: i32) -> Result<Seek, Errno> {
+    match whence {
+        libc::SEEK_DATA => Ok(Seek::Data),
+        libc::SEEK_HOLE => Ok(Seek::Hole),
+        _ => Err(Errno::EINVAL),
+    }
+}
+
+impl Shared {
+    pub(crate) async fn open_file(&self, ino: Ino, flags: i32, uid: u32) -> Served<Opened> {
+        let opened = self.open_made(ino, flags).await?;
+        if flags & libc::O_TRUNC != 0
+            && let Err(refusal) = self.drop_privileges(ino, uid).await
+        {
+            self.close_file(opened.0).await?;
+            return Err(refusal);
+        }
+        Ok(opened)
+    }
+
+    /// Opens without a look at privileges: a file just made is its maker's.
+    pub(crate) async fn open_made(&self, ino: Ino, flags: i32) -> Served<Opened> {
+        let wanted = OpenFlags {
+            write: KernelFlags(flags).acc_mode() != OpenAccMode::O_RDONLY,
+            truncate: flags & libc::O_TRUNC != 0,
+        };
+        let open = self.engine.open(ino, wanted).await?;
+        let reply = open_reply(flags, self.options.exclusive);
+        let direct = reply.contains(FopenFlags::FOPEN_DIRECT_IO);
+        Ok((
+            self.files.add(File {
+                open,
+                direct,
+                plain_since: AtomicU64::new(0),
+            }),
+            reply,
+        ))
+    }
+
+    pub(crate) async fn read_file(&self, fh: FileHandle, offset: u64, len: u32) -> Served<Bytes> {
+        let file = self.files.get(fh)?;
+        Ok(self.engine.read(&file.open, offset, len as usize).await?)
+    }
+
+    /// Writes. Unless it appends, this may be dropped half-way and done again: the same bytes go
+    /// to the same place.
+    pub(crate) async fn write_file(&self, write: Write, data: &[u8]) -> Served<u32> {
+        let file = self.files.get(write.fh)?;
+        let ino = file.open.ino();
+        if write.kernel.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID) {
+            self.drop_privileges_once(&file).await?;
+        }
+        let written = if write.appends(self.options.exclusive) {
+            self.engine.append(&file.open, data).await?
+        } else {
+            self.engine.write(&file.open, write.offset, data).await?
+        };
+        // For cached files the kernel sends the fsync of O_SYNC and O_DSYNC itself.
+        if file.direct && write.flags & libc::O_DSYNC != 0 {
+            self.engine.fsync(ino).await?;
+        }
+        // A request is 16 MiB at most.
+        Ok(written as u32)
+    }
+
+    /// Every write of an unprivileged user wants the privileges gone: they are looked for once per
+    /// open file, and again when some were given to any file since.
+    async fn drop_privileges_once(&self, file: &File) -> Served<()> {
+        let given = self.privileges_given.load(Ordering::Acquire);
+        if file.plain_since.load(Ordering::Relaxed) != given {
+            let inode = self.engine.getattr(file.open.ino()).await?;
+            self.drop_privileges_of(&inode).await?;
+            file.plain_since.store(given, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    /// One descriptor of the file was closed; others may be left.
+    pub(crate) fn flush_file(&self, ino: Ino, owner: fuser::LockOwner) {
+        if !self.options.exclusive {
+            self.engine.locks().release_owner(ino, LockOwner(owner.0));
+        }
+    }
+
+    pub(crate) async fn close_file(&self, fh: FileHandle) -> Served<()> {
+        let file = self.files.remove(fh)?;
+        Ok(self.engine.close(file.open.clone()).await?)
+    }
+
+    pub(crate) async fn allocate(
+        &self,
+        ino: Ino,
+        uid: u32,
+        mode: i32,
+        (offset, len): (u64, u64),
+    ) -> Served<()> {
+        let kind = fallocate_kind(mode)?;
+        self.drop_privileges(ino, uid).await?;
+        self.engine.fallocate(ino, kind, offset, len).await?;
+        Ok(())
+    }
+
+    pub(crate) async fn seek(&self, ino: Ino, offset: i64, whence: i32) -> Served<i64> {
+        let kind = seek_kind(whence)?;
+        let offset = u64::try_from(offset).map_err(|_| Errno::ENXIO)?;
+        match self.engine.seek(ino, offset, kind).await {
+            Ok(found) => Ok(i64::try_from(found).map_err(|_| Errno::EOVERFLOW)?),
+            Err(error) => Err(no_such_offset(error)),
+        }
+    }
+
+    pub(crate) async fn copy(
+        &self,
+        from: (Ino, u64),
+        to: (Ino, u64),
+        len: u64,
+        uid: u32,
+    ) -> Served<u32> {
+        self.drop_privileges(to.0, uid).await?;
+        // The answer has 32 bits; the caller goes on from where a copy ended.
+        let len = len.min(1 << 31);
+        Ok(self.engine.copy_range(from, to, len).await? as u32)
+    }
+}
+
+/// To `lseek`, "not found" is an offset past the end or past the last data.
+fn no_such_offset(error: FsError) -> crate::errno::Refusal {
+    match error.kind() {
+        ErrorKind::NotFound => Errno::ENXIO.into(),
+        _ => error.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn write(kernel: WriteFlags, flags: i32) -> Write {
+        Write {
+            fh: FileHandle(1),
+            offset: 0,
+            kernel,
+            flags,
+        }
+    }
+
+    #[test]
+    fn the_daemon_finds_the_end_only_where_the_kernel_cannot() {
+        let append = libc::O_WRONLY | libc::O_APPEND;
+        assert!(write(WriteFlags::empty(), append).appends(false));
+        assert!(!write(WriteFlags::empty(), append).appends(true));
+        assert!(!write(WriteFlags::empty(), libc::O_WRONLY).appends(false));
+        assert!(!write(WriteFlags::FUSE_WRITE_CACHE, append).appends(false));
+    }
+
+    #[test]
+    fn only_a_sole_kernel_keeps_its_cache_and_closes_silently() {
+        let exclusive = open_reply(libc::O_RDWR, true);
+        assert_eq!(
+            exclusive,
+            FopenFlags::FOPEN_KEEP_CACHE | FopenFlags::FOPEN_NOFLUSH
+        );
+        assert_eq!(open_reply(libc::O_RDWR, false), FopenFlags::empty());
+        let direct = FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES;
+        assert_eq!(open_reply(libc::O_DIRECT, false), direct);
+        assert_eq!(
+            open_reply(libc::O_DIRECT, true),
+            direct | FopenFlags::FOPEN_NOFLUSH
+        );
+    }
+
+    #[test]
+    fn fallocate_modes_are_those_of_local_file_systems() {
+        use Fallocate as F;
+        for (mode, wanted) in [
+            (0, F::Allocate { keep_size: false }),
+            (libc::FALLOC_FL_KEEP_SIZE, F::Allocate { keep_size: true }),
+            (
+                libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE,
+                F::PunchHole,
+            ),
+            (
+                libc::FALLOC_FL_ZERO_RANGE,
+                F::ZeroRange { keep_size: false },
+            ),
+            (
+                libc::FALLOC_FL_ZERO_RANGE | libc::FALLOC_FL_KEEP_SIZE,
+                F::ZeroRange { keep_size: true },
+            ),
+        ] {
+            assert_eq!(fallocate_kind(mode), Ok(wanted), "{mode}");
+        }
+        for mode in [
+            libc::FALLOC_FL_PUNCH_HOLE,
+            libc::FALLOC_FL_COLLAPSE_RANGE,
+            libc::FALLOC_FL_INSERT_RANGE,
+        ] {
+            assert_eq!(fallocate_kind(mode), Err(Errno::EOPNOTSUPP), "{mode}");
+        }
+    }
+
+    #[test]
+    fn seeks_are_for_data_and_holes() {
+        assert_eq!(seek_kind(libc::SEEK_DATA), Ok(Seek::Data));
+        assert_eq!(seek_kind(libc::SEEK_HOLE), Ok(Seek::Hole));
+        assert_eq!(seek_kind(libc::SEEK_SET), Err(Errno::EINVAL));
+    }
+}

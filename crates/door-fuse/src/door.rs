@@ -1,0 +1,174 @@
+//! The door itself: what all requests share, and how each is served.
+
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll, Waker};
+
+use fuser::{Errno, Notifier};
+use tokio::runtime::Handle;
+use weir_engine::{Engine, SetAttr};
+use weir_types::{FileKind, Ino, Inode};
+
+use crate::convert::node;
+use crate::data::File;
+use crate::dirs::Dir;
+use crate::errno::{ErrorLog, Refusal};
+use crate::handles::Handles;
+use crate::options::FuseOptions;
+
+/// Set-user-id and set-group-id: what a write by an unprivileged user takes away.
+pub(crate) const PRIVILEGES: u32 = 0o6000;
+
+/// What serving a request comes to: a value to answer with, or why not.
+pub(crate) type Served<T> = Result<T, Refusal>;
+
+/// The door. Requests share it; its clones are one door.
+#[derive(Clone)]
+pub(crate) struct Door {
+    pub(crate) shared: Arc<Shared>,
+}
+
+/// What all requests share.
+pub(crate) struct Shared {
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) options: FuseOptions,
+    pub(crate) files: Handles<File>,
+    pub(crate) dirs: Handles<Dir>,
+    pub(crate) notifier: OnceLock<Notifier>,
+    /// Counts how often set-uid or set-gid was given to any file, from 1.
+    pub(crate) privileges_given: AtomicU64,
+    pub(crate) errors: ErrorLog,
+    runtime: Handle,
+}
+
+/// A reply that can say no. fuser's replies all can, but share no trait.
+pub(crate) trait Refuse: Send + 'static {
+    /// Answers with an error.
+    fn refuse(self, errno: Errno);
+}
+
+macro_rules! refuse {
+    ($($reply:ident),*) => {
+        $(impl Refuse for fuser::$reply {
+            fn refuse(self, errno: Errno) {
+                self.error(errno);
+            }
+        })*
+    };
+}
+
+refuse!(
+    ReplyAttr,
+    ReplyCreate,
+    ReplyData,
+    ReplyDirectory,
+    ReplyDirectoryPlus,
+    ReplyEmpty,
+    ReplyEntry,
+    ReplyLock,
+    ReplyLseek,
+    ReplyOpen,
+    ReplyStatfs,
+    ReplyWrite,
+    ReplyXattr
+);
+
+impl Door {
+    pub(crate) fn new(engine: Arc<Engine>, runtime: Handle, options: FuseOptions) -> Self {
+        let shared = Shared {
+            engine,
+            options,
+            files: Handles::default(),
+            dirs: Handles::default(),
+            notifier: OnceLock::new(),
+            privileges_given: AtomicU64::new(1),
+            errors: ErrorLog::default(),
+            runtime,
+        };
+        Self {
+            shared: Arc::new(shared),
+        }
+    }
+
+    /// Serves one request: `work` comes to a value, which `answer` puts into `reply`.
+    pub(crate) fn serve<R: Refuse, T>(
+        &self,
+        op: &'static str,
+        ino: Ino,
+        reply: R,
+        work: impl Future<Output = Served<T>> + Send + 'static,
+        answer: impl FnOnce(R, T) + Send + 'static,
+    ) {
+        let shared = self.shared.clone();
+        self.shared.run(async move {
+            match work.await {
+                Ok(value) => answer(reply, value),
+                Err(refusal) => reply.refuse(shared.errors.errno(op, ino, &refusal)),
+            }
+        });
+    }
+}
+
+impl Shared {
+    /// Runs one request. What can be answered from memory is answered here, on the event loop,
+    /// without a hop to another thread; what must wait goes on in the runtime, whose own first
+    /// poll puts its waker in the place of the one used here, which wakes nobody.
+    pub(crate) fn run(&self, request: impl Future<Output = ()> + Send + 'static) {
+        let mut request = Box::pin(request);
+        if let Some(Poll::Pending) = self.poll_here(request.as_mut()) {
+            drop(self.runtime.spawn(request));
+        }
+    }
+
+    /// Polls once, on the event loop. `None` after a panic: it ends the request, whose reply
+    /// answers EIO when it is dropped, and not the event loop.
+    pub(crate) fn poll_here<F: Future>(&self, request: Pin<&mut F>) -> Option<Poll<F::Output>> {
+        let _context = self.runtime.enter();
+        let mut nobody = Context::from_waker(Waker::noop());
+        let polled = catch_unwind(AssertUnwindSafe(|| request.poll(&mut nobody)));
+        if polled.is_err() {
+            tracing::error!("a request panicked and is answered with EIO: report this");
+        }
+        polled.ok()
+    }
+
+    /// Takes set-uid and set-gid from a file because `uid`, who is not privileged, changed its
+    /// contents. The kernel leaves this to the door (`FUSE_HANDLE_KILLPRIV_V2`), and in turn does
+    /// not ask for `security.capability` before every single write. It does not say whether the
+    /// caller of a truncation has CAP_FSETID: root has it, and others are taken not to.
+    pub(crate) async fn drop_privileges(&self, ino: Ino, uid: u32) -> Served<()> {
+        if uid == 0 {
+            return Ok(());
+        }
+        let inode = self.engine.getattr(ino).await?;
+        self.drop_privileges_of(&inode).await?;
+        Ok(())
+    }
+
+    /// The same for an inode at hand, whoever asks; answers with the new one if it changed.
+    pub(crate) async fn drop_privileges_of(&self, inode: &Inode) -> Served<Option<Inode>> {
+        if inode.mode & PRIVILEGES == 0 || inode.kind == FileKind::Directory {
+            return Ok(None);
+        }
+        let set = SetAttr {
+            clear_privileges: true,
+            ..SetAttr::default()
+        };
+        let after = self.engine.setattr(inode.ino, set).await?;
+        self.forget_attributes(inode.ino);
+        Ok(Some(after))
+    }
+
+    /// Makes the kernel ask again for the attributes of an inode that the door itself changed.
+    fn forget_attributes(&self, ino: Ino) {
+        // A negative offset: the attributes only, no page of the data.
+        if let Some(notifier) = self.notifier.get()
+            && let Err(error) = notifier.inval_inode(node(ino), -1, 0)
+        {
+            tracing::debug!(%ino, %error, "the kernel did not take an invalidation");
+        }
+    }
+}

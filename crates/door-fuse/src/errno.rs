@@ -1,0 +1,174 @@
+//! The file system's errors in the kernel's numbers, and the log of those that say too little.
+
+use std::collections::HashMap;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use fuser::Errno;
+use tokio::time::Instant;
+use weir_types::{ErrorKind, FsError, Ino};
+
+/// One line of log for each kind of error in this time.
+const LOG_EVERY: Duration = Duration::from_secs(1);
+
+/// Why a request is refused: an error of the engine, or a number of the protocol itself.
+#[derive(Debug)]
+pub(crate) enum Refusal {
+    /// The engine's error.
+    Engine(FsError),
+    /// What only FUSE knows of.
+    Errno(Errno),
+}
+
+impl From<FsError> for Refusal {
+    fn from(error: FsError) -> Self {
+        Self::Engine(error)
+    }
+}
+
+impl From<Errno> for Refusal {
+    fn from(errno: Errno) -> Self {
+        Self::Errno(errno)
+    }
+}
+
+/// The errno of each kind.
+pub(crate) fn errno(kind: ErrorKind) -> Errno {
+    match kind {
+        ErrorKind::NotFound => Errno::ENOENT,
+        ErrorKind::Exists => Errno::EEXIST,
+        ErrorKind::NotEmpty => Errno::ENOTEMPTY,
+        ErrorKind::NotDirectory => Errno::ENOTDIR,
+        ErrorKind::IsDirectory => Errno::EISDIR,
+        ErrorKind::NameTooLong => Errno::ENAMETOOLONG,
+        ErrorKind::NoAttribute => Errno::NO_XATTR,
+        ErrorKind::TooManyLinks => Errno::EMLINK,
+        ErrorKind::TooLarge => Errno::EFBIG,
+        ErrorKind::Range => Errno::ERANGE,
+        ErrorKind::NoSpace => Errno::ENOSPC,
+        // The kernel has checked the file's own permissions: this is the bucket's refusal.
+        ErrorKind::Permission => Errno::EACCES,
+        ErrorKind::ReadOnly => Errno::EROFS,
+        ErrorKind::WouldBlock => Errno::EAGAIN,
+        ErrorKind::Deadlock => Errno::EDEADLK,
+        ErrorKind::Interrupted => Errno::EINTR,
+        ErrorKind::Invalid => Errno::EINVAL,
+        ErrorKind::Unsupported => Errno::EOPNOTSUPP,
+        ErrorKind::Retry
+        | ErrorKind::Conflict
+        | ErrorKind::Corrupt
+        | ErrorKind::Fenced
+        | ErrorKind::Bug => Errno::EIO,
+    }
+}
+
+/// Logs what programs see only as "Input/output error" or as a refusal of the bucket.
+#[derive(Debug, Default)]
+pub(crate) struct ErrorLog {
+    kinds: Mutex<HashMap<ErrorKind, Quiet>>,
+}
+
+#[derive(Debug)]
+struct Quiet {
+    since: Instant,
+    left_out: u64,
+}
+
+impl ErrorLog {
+    /// The errno for `refusal`; logged where the errno does not say what happened.
+    pub(crate) fn errno(&self, op: &'static str, ino: Ino, refusal: &Refusal) -> Errno {
+        let error = match refusal {
+            Refusal::Errno(errno) => return *errno,
+            Refusal::Engine(error) => error,
+        };
+        let errno = errno(error.kind());
+        if matches!(errno, Errno::EIO | Errno::EACCES)
+            && let Some(left_out) = self.may_log(error.kind())
+        {
+            tracing::warn!(op, %ino, kind = ?error.kind(), left_out, "{error}");
+        }
+        errno
+    }
+
+    /// How many of this kind went unlogged before, if this one may be logged.
+    fn may_log(&self, kind: ErrorKind) -> Option<u64> {
+        let now = Instant::now();
+        let mut kinds = self
+            .kinds
+            .lock()
+            .unwrap_or_else(|poison| poison.into_inner());
+        match kinds.get_mut(&kind) {
+            Some(quiet) if now.duration_since(quiet.since) < LOG_EVERY => {
+                quiet.left_out += 1;
+                None
+            }
+            Some(quiet) => {
+                quiet.since = now;
+                Some(std::mem::take(&mut quiet.left_out))
+            }
+            None => {
+                kinds.insert(
+                    kind,
+                    Quiet {
+                        since: now,
+                        left_out: 0,
+                    },
+                );
+                Some(0)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_has_its_errno() {
+        use ErrorKind as K;
+        for (kind, number) in [
+            (K::Retry, libc::EIO),
+            (K::Conflict, libc::EIO),
+            (K::NotFound, libc::ENOENT),
+            (K::Exists, libc::EEXIST),
+            (K::NotEmpty, libc::ENOTEMPTY),
+            (K::NotDirectory, libc::ENOTDIR),
+            (K::IsDirectory, libc::EISDIR),
+            (K::NameTooLong, libc::ENAMETOOLONG),
+            (K::NoAttribute, libc::ENODATA),
+            (K::TooManyLinks, libc::EMLINK),
+            (K::TooLarge, libc::EFBIG),
+            (K::Range, libc::ERANGE),
+            (K::NoSpace, libc::ENOSPC),
+            (K::Permission, libc::EACCES),
+            (K::ReadOnly, libc::EROFS),
+            (K::WouldBlock, libc::EAGAIN),
+            (K::Deadlock, libc::EDEADLK),
+            (K::Interrupted, libc::EINTR),
+            (K::Invalid, libc::EINVAL),
+            (K::Unsupported, libc::EOPNOTSUPP),
+            (K::Corrupt, libc::EIO),
+            (K::Fenced, libc::EIO),
+            (K::Bug, libc::EIO),
+        ] {
+            assert_eq!(errno(kind), Errno::from_i32(number), "{kind:?}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_storm_of_one_kind_is_one_line_a_second() {
+        let log = ErrorLog::default();
+        assert_eq!(log.may_log(ErrorKind::Retry), Some(0));
+        assert_eq!(log.may_log(ErrorKind::Retry), None);
+        assert_eq!(log.may_log(ErrorKind::Retry), None);
+        assert_eq!(
+            log.may_log(ErrorKind::Corrupt),
+            Some(0),
+            "another kind is another matter"
+        );
+        tokio::time::advance(LOG_EVERY).await;
+        assert_eq!(log.may_log(ErrorKind::Retry), Some(2));
+        assert_eq!(log.may_log(ErrorKind::Retry), None);
+    }
+}

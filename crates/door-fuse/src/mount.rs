@@ -1,0 +1,153 @@
+//! Mounting a volume, and the mount while it lives.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use fuser::{InitFlags, KernelConfig, Notifier, Session};
+use tokio::runtime::Handle;
+use weir_engine::Engine;
+use weir_types::{ErrorKind, FsError, Result};
+
+use crate::door::Door;
+use crate::mountpoint::{check_mountpoint, mounted_on, real_path};
+use crate::options::FuseOptions;
+
+/// Largest request in bytes: one record.
+const REQUEST_BYTES: u32 = 1 << 20;
+
+/// Read-aheads and asynchronous direct requests in flight before the kernel holds more back.
+/// Its own 12 would be too few for a bucket that answers after 50 ms.
+const BACKGROUND: u16 = 256;
+
+/// A mounted volume. Dropping it does not unmount it.
+#[derive(Debug)]
+pub struct FuseMount {
+    mountpoint: PathBuf,
+    notifier: Notifier,
+    session: JoinHandle<io::Result<()>>,
+}
+
+/// Mounts the volume of `engine` and serves it until somebody unmounts it. Requests that must wait
+/// run on `runtime`, which must be there until then. Blocking: call it outside of async code.
+pub fn mount(engine: Arc<Engine>, runtime: Handle, options: FuseOptions) -> Result<FuseMount> {
+    check_mountpoint(&options.mountpoint)?;
+    let config = options.config()?;
+    let asked = options.mountpoint.clone();
+    let read_ahead_kib = options.read_ahead_kib;
+    let door = Door::new(engine, runtime, options);
+    let shared = door.shared.clone();
+    let mut session = Session::new(door, &asked, &config).map_err(|e| refused(&asked, e))?;
+    let notifier = session.notifier();
+    // Set here for the first time, and nowhere else.
+    let _ = shared.notifier.set(notifier.clone());
+    let mut on_failure = session.unmount_callable();
+    let thread = std::thread::Builder::new().name("weir-fuse".to_owned());
+    let session = thread.spawn(move || session.run()).map_err(|error| {
+        if let Err(error) = on_failure.unmount() {
+            tracing::warn!(%error, "unmounting after a failed start failed too");
+        }
+        FsError::local_io("start the threads that serve the mount", error)
+    })?;
+    let mountpoint = std::fs::canonicalize(&asked).or_else(|_| real_path(&asked))?;
+    raise_read_ahead(&mountpoint, read_ahead_kib);
+    Ok(FuseMount {
+        mountpoint,
+        notifier,
+        session,
+    })
+}
+
+fn refused(mountpoint: &Path, error: io::Error) -> FsError {
+    let kind = match error.kind() {
+        io::ErrorKind::PermissionDenied => ErrorKind::Permission,
+        io::ErrorKind::InvalidInput => ErrorKind::Invalid,
+        _ => ErrorKind::Unsupported,
+    };
+    let text = format!(
+        "mount on {}: the kernel or fusermount3 refused: {error}. Mounting needs root, a container \
+         with `--device /dev/fuse --cap-add SYS_ADMIN`, or fusermount3 (package fuse3)",
+        mountpoint.display()
+    );
+    FsError::new(kind, text).with_source(error)
+}
+
+impl FuseMount {
+    /// Where it is mounted.
+    pub fn mountpoint(&self) -> &Path {
+        &self.mountpoint
+    }
+
+    /// Tells the kernel that something changed behind its back. A call may wait for requests of
+    /// the mount, so never make one while serving such a request.
+    pub fn notifier(&self) -> Notifier {
+        self.notifier.clone()
+    }
+
+    /// Waits until the volume is unmounted, by whomever. Blocking. The engine may be shut down
+    /// after it.
+    pub fn wait(self) -> Result<()> {
+        let text = || format!("serving the mount on {}", self.mountpoint.display());
+        match self.session.join() {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(error)) => Err(FsError::local_io(text(), error)),
+            Err(_) => Err(FsError::new(ErrorKind::Bug, text() + ": a thread panicked")),
+        }
+    }
+
+    /// Unmounts; see [`crate::unmount`].
+    pub fn unmount(&self, lazy: bool) -> Result<()> {
+        crate::unmount(&self.mountpoint, lazy)
+    }
+}
+
+/// What the door asks of the kernel. What an older kernel lacks is left out.
+///
+/// The umask is the kernel's to apply (no `FUSE_DONT_MASK`): without ACLs there is nothing that
+/// would need it unapplied. Writes are not held back in the kernel (no `FUSE_WRITEBACK_CACHE`).
+pub(crate) fn configure(config: &mut KernelConfig, options: &FuseOptions) {
+    let mut wanted = InitFlags::FUSE_ASYNC_READ
+        | InitFlags::FUSE_ATOMIC_O_TRUNC
+        | InitFlags::FUSE_EXPORT_SUPPORT
+        | InitFlags::FUSE_DO_READDIRPLUS
+        | InitFlags::FUSE_READDIRPLUS_AUTO
+        | InitFlags::FUSE_ASYNC_DIO
+        | InitFlags::FUSE_PARALLEL_DIROPS
+        // A symlink's target never changes, and its number is never used again.
+        | InitFlags::FUSE_CACHE_SYMLINKS
+        | InitFlags::FUSE_HANDLE_KILLPRIV_V2
+        | InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP;
+    wanted |= match options.exclusive {
+        // Our own writes change mtime; without this the kernel would drop its pages for it.
+        true => InitFlags::FUSE_EXPLICIT_INVAL_DATA,
+        false => InitFlags::FUSE_AUTO_INVAL_DATA | InitFlags::FUSE_POSIX_LOCKS,
+    };
+    for flag in wanted.iter() {
+        if config.add_capabilities(flag).is_err() {
+            tracing::debug!(?flag, "this kernel does not have it");
+        }
+    }
+    // Each setter answers the nearest value that it takes.
+    if let Err(most) = config.set_max_write(REQUEST_BYTES) {
+        let _ = config.set_max_write(most);
+    }
+    if let Err(most) = config.set_max_readahead(REQUEST_BYTES) {
+        let _ = config.set_max_readahead(most);
+    }
+    let _ = config.set_max_background(BACKGROUND);
+}
+
+/// Raises how far the kernel reads ahead, which it lets only root do, and only once mounted.
+fn raise_read_ahead(mountpoint: &Path, kib: u32) {
+    let raised = mounted_on(mountpoint).and_then(|mount| {
+        let Some(mount) = mount else { return Ok(()) };
+        let path = format!("/sys/class/bdi/{}/read_ahead_kb", mount.device);
+        std::fs::write(&path, kib.to_string()).map_err(|error| FsError::local_io(path, error))
+    });
+    if let Err(error) = raised {
+        tracing::info!(
+            "read-ahead stays at the kernel's default, sequential reads suffer: {error}"
+        );
+    }
+}

@@ -1,0 +1,119 @@
+//! Names: lookup and all that makes, moves and removes them.
+
+use fuser::Errno;
+use weir_engine::NewInode;
+use weir_types::{ErrorKind, FileKind, Ino, Inode};
+
+use crate::convert::{node_kind, rename_mode};
+use crate::data::Opened;
+use crate::door::{Served, Shared};
+
+/// A name to be made, and by whom.
+#[derive(Debug)]
+pub(crate) struct NewName {
+    pub(crate) parent: Ino,
+    pub(crate) name: Vec<u8>,
+    pub(crate) uid: u32,
+    pub(crate) gid: u32,
+}
+
+impl Shared {
+    /// The inode that a name leads to; `None` if there is no such name. `.` and `..` are asked for
+    /// where a file handle from before comes back (NFS export, `open_by_handle_at`).
+    pub(crate) async fn look_up(&self, parent: Ino, name: &[u8]) -> Served<Option<Inode>> {
+        let found = match name {
+            b"." => self.engine.getattr(parent).await,
+            b".." => match self.engine.parent(parent).await {
+                Ok(above) => self.engine.getattr(above).await,
+                Err(error) => Err(error),
+            },
+            _ => self.engine.lookup(parent, name).await,
+        };
+        match found {
+            Ok(inode) => Ok(Some(inode)),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Makes a file or node; `mode` says which and has the umask applied by the kernel.
+    pub(crate) async fn make_node(&self, new: NewName, mode: u32, rdev: u32) -> Served<Inode> {
+        let kind = node_kind(mode)?;
+        let is_device = matches!(kind, FileKind::CharDevice | FileKind::BlockDevice);
+        self.make(new, kind, mode, if is_device { rdev } else { 0 }, None)
+            .await
+    }
+
+    pub(crate) async fn make_dir(&self, new: NewName, mode: u32) -> Served<Inode> {
+        self.make(new, FileKind::Directory, mode, 0, None).await
+    }
+
+    pub(crate) async fn make_symlink(&self, new: NewName, target: Vec<u8>) -> Served<Inode> {
+        self.make(new, FileKind::Symlink, 0o777, 0, Some(target))
+            .await
+    }
+
+    async fn make(
+        &self,
+        new: NewName,
+        kind: FileKind,
+        mode: u32,
+        rdev: u32,
+        target: Option<Vec<u8>>,
+    ) -> Served<Inode> {
+        let NewName {
+            parent,
+            name,
+            uid,
+            gid,
+        } = new;
+        let inode = NewInode {
+            kind,
+            mode: mode & 0o7777,
+            uid,
+            gid,
+            rdev,
+            target,
+        };
+        Ok(self.engine.create(parent, &name, inode).await?)
+    }
+
+    /// Makes a regular file and opens it. One that another door made meanwhile is opened instead,
+    /// unless the caller wanted to be first.
+    pub(crate) async fn create_file(
+        &self,
+        new: NewName,
+        mode: u32,
+        flags: i32,
+    ) -> Served<(Inode, Opened)> {
+        let (parent, name, uid) = (new.parent, new.name.clone(), new.uid);
+        let inode = match self.make(new, FileKind::Regular, mode, 0, None).await {
+            Ok(inode) => return Ok((inode.clone(), self.open_made(inode.ino, flags).await?)),
+            Err(crate::errno::Refusal::Engine(error))
+                if error.kind() == ErrorKind::Exists && flags & libc::O_EXCL == 0 =>
+            {
+                self.engine.lookup(parent, &name).await?
+            }
+            Err(refusal) => return Err(refusal),
+        };
+        if inode.kind != FileKind::Regular {
+            return Err(Errno::EEXIST.into());
+        }
+        let opened = self.open_file(inode.ino, flags, uid).await?;
+        Ok((self.engine.getattr(inode.ino).await?, opened))
+    }
+
+    pub(crate) async fn read_link(&self, ino: Ino) -> Served<Vec<u8>> {
+        let inode = self.engine.getattr(ino).await?;
+        Ok(inode.target.ok_or(Errno::EINVAL)?)
+    }
+
+    pub(crate) async fn move_name(
+        &self,
+        from: (Ino, &[u8]),
+        to: (Ino, &[u8]),
+        flags: u32,
+    ) -> Served<()> {
+        Ok(self.engine.rename(from, to, rename_mode(flags)?).await?)
+    }
+}

@@ -1,0 +1,194 @@
+//! How a volume is mounted.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use fuser::{Config, MountOption, SessionACL};
+use weir_types::{ErrorKind, FsError, Result, UnixTime};
+
+/// The file system type in `mount(8)` is `fuse.weir`.
+const SUBTYPE: &str = "weir";
+
+/// The wall clock: what `utimensat(UTIME_NOW)` sets.
+pub type Now = Arc<dyn Fn() -> UnixTime + Send + Sync>;
+
+/// How one volume is mounted.
+#[derive(Clone)]
+pub struct FuseOptions {
+    /// The directory to mount on; see [`crate::check_mountpoint`].
+    pub mountpoint: PathBuf,
+    /// The volume's URL, shown as the device in `mount(8)` and `df`.
+    pub fs_name: String,
+    /// Mount read-only: the kernel refuses every change with EROFS.
+    pub read_only: bool,
+    /// Nothing but this mount changes the volume while it is mounted: no other door of this
+    /// daemon and no other node. The kernel then keeps file data and listings over opens, decides
+    /// where an append lands, and serves the advisory locks itself, without a round trip. Without
+    /// it all of that comes to the daemon, and lifetimes should be short.
+    pub exclusive: bool,
+    /// Let every user in, as local file systems do; else only the one who mounted. Users other
+    /// than root need `user_allow_other` in /etc/fuse.conf for it.
+    pub allow_other: bool,
+    /// Event loops, each with its own channel to the kernel. Default 4, least 1. More help only
+    /// with many clients at once, and take 16 MiB of address space each.
+    pub threads: usize,
+    /// How long the kernel may answer `stat` from memory. Default 60 s where exclusive, else 1 s.
+    pub attr_ttl: Duration,
+    /// How long the kernel may remember that a name is there, or is not. Default as `attr_ttl`.
+    pub entry_ttl: Duration,
+    /// How far the kernel reads ahead of a sequential reader, in KiB. Default 4096; the kernel's
+    /// own is 128, too small for requests of 1 MiB. Needs root; else it stays as it is.
+    pub read_ahead_kib: u32,
+    /// More mount options, as `-o` takes them: `noexec`, `noatime`, `nosuid`, `nodev`, …
+    pub extra: Vec<String>,
+    /// The wall clock; the one the engine was built with.
+    pub now: Now,
+}
+
+impl FuseOptions {
+    /// The defaults for mounting `fs_name` on `mountpoint`: exclusive and writable.
+    pub fn new(mountpoint: impl Into<PathBuf>, fs_name: impl Into<String>, now: Now) -> Self {
+        Self {
+            mountpoint: mountpoint.into(),
+            fs_name: fs_name.into(),
+            read_only: false,
+            exclusive: true,
+            allow_other: rustix::process::geteuid().is_root(),
+            threads: 4,
+            attr_ttl: Duration::from_secs(60),
+            entry_ttl: Duration::from_secs(60),
+            read_ahead_kib: 4096,
+            extra: Vec::new(),
+            now,
+        }
+    }
+
+    /// The same, where others change the volume: a read-only follower, or a volume that another
+    /// door serves too. What the kernel remembers is a second old at most.
+    #[must_use]
+    pub fn shared(mut self) -> Self {
+        self.exclusive = false;
+        self.attr_ttl = Duration::from_secs(1);
+        self.entry_ttl = Duration::from_secs(1);
+        self
+    }
+
+    /// fuser's view of it all.
+    pub(crate) fn config(&self) -> Result<Config> {
+        let mut config = Config::default();
+        config.mount_options = self.mount_options()?;
+        config.acl = if self.allow_other {
+            SessionACL::All
+        } else {
+            SessionACL::Owner
+        };
+        config.n_threads = Some(self.threads.max(1));
+        config.clone_fd = true;
+        Ok(config)
+    }
+
+    /// `dev` and `suid` are on, as in `mount(8)`'s `defaults`, unless `extra` says otherwise.
+    fn mount_options(&self) -> Result<Vec<MountOption>> {
+        let mut options = vec![
+            MountOption::FSName(self.fs_name.clone()),
+            // fuser keeps its own `Subtype` from the kernel where it mounts without a helper.
+            MountOption::CUSTOM(format!("subtype={SUBTYPE}")),
+            MountOption::DefaultPermissions,
+            if self.read_only {
+                MountOption::RO
+            } else {
+                MountOption::RW
+            },
+        ];
+        for text in &self.extra {
+            for word in text.split(',').filter(|word| !word.is_empty()) {
+                options.push(parse_option(word)?);
+            }
+        }
+        for (on, off) in [
+            (MountOption::Dev, MountOption::NoDev),
+            (MountOption::Suid, MountOption::NoSuid),
+        ] {
+            if !options.contains(&on) && !options.contains(&off) {
+                options.push(on);
+            }
+        }
+        Ok(options)
+    }
+}
+
+/// One word after `-o`. Those that change what the door promises are refused.
+fn parse_option(word: &str) -> Result<MountOption> {
+    Ok(match word {
+        "dev" => MountOption::Dev,
+        "nodev" => MountOption::NoDev,
+        "suid" => MountOption::Suid,
+        "nosuid" => MountOption::NoSuid,
+        "exec" => MountOption::Exec,
+        "noexec" => MountOption::NoExec,
+        "atime" => MountOption::Atime,
+        "noatime" => MountOption::NoAtime,
+        "sync" => MountOption::Sync,
+        "async" => MountOption::Async,
+        "dirsync" => MountOption::DirSync,
+        "default_permissions" => MountOption::DefaultPermissions,
+        _ if word.starts_with("context=") || word.starts_with("max_read=") => {
+            MountOption::CUSTOM(word.to_owned())
+        }
+        _ => {
+            let text = format!(
+                "mount option `{word}` is not known: use dev, nodev, suid, nosuid, exec, noexec, \
+                 atime, noatime, sync, async, dirsync, context=… or max_read=…"
+            );
+            return Err(FsError::new(ErrorKind::Invalid, text));
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(extra: &[&str]) -> FuseOptions {
+        let mut options = FuseOptions::new("/mnt", "s3://b/v", Arc::new(|| UnixTime(0)));
+        options.extra = extra.iter().map(|word| (*word).to_owned()).collect();
+        options
+    }
+
+    #[test]
+    fn permissions_are_always_checked_and_devices_work_unless_told() {
+        let plain = options(&[]).mount_options().unwrap();
+        for wanted in [
+            MountOption::DefaultPermissions,
+            MountOption::Dev,
+            MountOption::Suid,
+            MountOption::RW,
+            MountOption::FSName("s3://b/v".to_owned()),
+        ] {
+            assert!(plain.contains(&wanted), "{wanted:?}");
+        }
+        let strict = options(&["nodev,nosuid", "noexec"])
+            .mount_options()
+            .unwrap();
+        for wanted in [MountOption::NoDev, MountOption::NoSuid, MountOption::NoExec] {
+            assert!(strict.contains(&wanted), "{wanted:?}");
+        }
+        assert!(!strict.contains(&MountOption::Dev) && !strict.contains(&MountOption::Suid));
+    }
+
+    #[test]
+    fn unknown_options_are_refused_by_name() {
+        let error = options(&["big_writes"]).config().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Invalid);
+        assert!(error.to_string().contains("big_writes"), "{error}");
+    }
+
+    #[test]
+    fn sharing_shortens_what_the_kernel_remembers() {
+        let shared = options(&[]).shared();
+        assert!(!shared.exclusive);
+        assert!(shared.attr_ttl <= Duration::from_secs(1));
+        assert!(shared.entry_ttl <= Duration::from_secs(1));
+    }
+}
