@@ -59,6 +59,26 @@ async fn no_etag_comes_back() {
     }
 }
 
+#[tokio::test]
+async fn versions_move_on_when_the_clock_goes_back() {
+    let (dir, store) = open();
+    let path = Path::from("k");
+    store.put(&path, text(0)).await.expect("put");
+    let file = dir.path().join("k");
+    let future = UNIX_EPOCH + Duration::from_secs(10_000_000_000);
+    let handle = File::options().write(true).open(&file).expect("open");
+    handle.set_modified(future).expect("touch");
+    let etag = store.head(&path).await.expect("head").e_tag;
+    store
+        .put_opts(&path, text(1), update(etag))
+        .await
+        .expect("update");
+    let after = std::fs::metadata(&file)
+        .and_then(|meta| meta.modified())
+        .expect("modified");
+    assert_eq!(after, future + Duration::from_micros(1));
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn updates_of_several_processes_take_turns() {
     let (dir, first) = open();
