@@ -1,1 +1,51 @@
-//! placeholder
+//! The file system: composes metadata, tier, segments and buckets into read, write, flush and fetch.
+//!
+//! In come file system calls from the doors, by inode and already permitted; out go bytes and
+//! attributes. Below it bytes move between three places: the mirror file (speed), segments in the
+//! bucket (capacity), and extents in the metadata that say which bytes are where.
+//!
+//! What must always hold:
+//! - Data is durable in the bucket before the metadata that names it.
+//! - What was acknowledged is in the mirror file or the redo log, so `kill -9` loses nothing.
+//! - Whoever wants a byte that is not here waits on the one fetch of it.
+//! - One inode's extents change by one hand at a time: whoever holds its node's `change` lock.
+
+mod background;
+mod boot;
+mod collect;
+mod copy;
+mod engine;
+mod fetch;
+mod files;
+mod flush;
+mod fsck;
+mod journal;
+mod mount;
+mod names;
+mod nodes;
+mod read;
+mod records;
+mod resize;
+mod seek;
+mod status;
+mod sync;
+mod volume;
+mod write;
+
+#[cfg(test)]
+mod tests;
+
+pub use boot::Host;
+pub use bytes::Bytes;
+pub use engine::{Clock, Engine};
+pub use files::{OpenFile, OpenFlags};
+pub use fsck::{FsckOptions, FsckReport, fsck};
+pub use mount::{MountOptions, MountReport};
+pub use resize::Fallocate;
+pub use seek::Seek;
+pub use status::SinceMount;
+pub use status::{Statfs, Status};
+pub use volume::{Connector, FormatOptions, Wrap, format, read_format};
+pub use weir_meta::locks::{Lock, LockOwner, LockSpace, LockTable};
+pub use weir_meta::{DirEntry, DirEntryPlus, NewInode, RenameMode, Renamed, SetAttr, XattrMode};
+pub use weir_object::{BucketUrl, ConnectOptions, Meter, MeterSnapshot};

@@ -1,1 +1,32 @@
-//! placeholder
+//! The speed tier: which bytes of which file are on the local disk.
+//!
+//! Every file with local bytes has a sparse *mirror file*; which of its ranges are holes, resident
+//! or dirty is its *residency*. Bytes come in from writers and from fetches, and go out to readers
+//! and to flushes. The kernel caches; this room only keeps account.
+//!
+//! What must always hold:
+//! - A page that residency calls resident, dirty or a hole reads right from the mirror file.
+//! - Residency survives `kill -9`: every change of it is in the residency log before it is relied
+//!   on. After a power cut only sealed mirrors are believed (see [`Tier::seal`]).
+//! - Dirty pages are never released.
+
+mod frames;
+mod log;
+mod mirror;
+mod place;
+mod ranges;
+mod record_log;
+mod recover;
+mod release;
+mod tier;
+
+#[cfg(test)]
+mod tests;
+
+pub use frames::{FrameEnd, read_frames};
+pub use mirror::{Mirror, Pending, ReadOutcome, Snapshot};
+pub use place::{check_directory, free_bytes};
+pub use ranges::{PAGE_BYTES, RangeMap, State, page_ceil, page_floor};
+pub use record_log::RecordLog;
+pub use recover::{Recovered, SetAside};
+pub use tier::{Tier, TierOptions, Usage};

@@ -1,0 +1,140 @@
+//! What goes on without being asked: flushing by age and pressure, letting go, tidying, collecting.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+use weir_types::{ErrorKind, FsError, Ino, Result};
+
+use crate::engine::Core;
+
+/// How often the tier is looked at, in milliseconds.
+const TIER_LOOK_MS: u64 = 250;
+/// How often logs are looked at, in milliseconds.
+const TIDY_MS: u64 = 1_000;
+/// How often mirrors are sealed, in milliseconds: what a power cut may cost of the cache.
+const SEAL_MS: u64 = 600_000;
+/// Rest after a flush that failed, in milliseconds.
+const FAILED_REST_MS: u64 = 1_000;
+
+/// Starts the engine's tasks. They end when the set is shut down.
+pub(crate) fn start(core: &Arc<Core>) -> JoinSet<()> {
+    let mut tasks = JoinSet::new();
+    tasks.spawn(release_loop(core.clone()));
+    tasks.spawn(seal_loop(core.clone()));
+    if !core.read_only {
+        tasks.spawn(flush_loop(core.clone()));
+        tasks.spawn(tidy_loop(core.clone()));
+        tasks.spawn(crate::collect::collect_loop(core.clone()));
+    }
+    tasks
+}
+
+async fn flush_loop(core: Arc<Core>) {
+    let look = Duration::from_millis((core.settings.flush_age_ms / 4).clamp(25, 1_000));
+    while !core.stopping.load(Ordering::Acquire) {
+        let _ = tokio::time::timeout(look, core.flush_wanted.notified()).await;
+        let due = core.due();
+        if due.is_empty() {
+            continue;
+        }
+        if let Err(error) = core.flush_files(&due).await {
+            if error.kind() == ErrorKind::Fenced {
+                return;
+            }
+            tracing::warn!(%error, files = due.len(), "flush failed: the data waits in the tier");
+            tokio::time::sleep(Duration::from_millis(FAILED_REST_MS)).await;
+        }
+    }
+}
+
+impl Core {
+    /// The files to flush now: all that have waited long enough, and under pressure all there are.
+    fn due(&self) -> Vec<Ino> {
+        let news = self.tier.news();
+        let full = self
+            .tier
+            .room()
+            .is_ok_and(|room| room < self.settings.tier_bytes.0 / 4);
+        let pressed = self.tier.dirty_bytes() > self.settings.flush_start_bytes.0
+            || (full && self.tier.dirty_bytes() > 0);
+        let now = self.now_ms();
+        let old = |since: Option<u64>| {
+            since.is_some_and(|since| now.saturating_sub(since) >= self.settings.flush_age_ms)
+        };
+        let due = news.iter().filter(|m| pressed || old(m.dirty_since_ms()));
+        due.map(|m| m.ino()).collect()
+    }
+
+    /// Empties a log that has grown long: everything it says is made durable in the bucket first.
+    async fn empty_log(self: &Arc<Self>) -> Result<()> {
+        let Some(journal) = &self.journal else {
+            return Ok(());
+        };
+        if !journal.is_long(self.settings.journal_bytes.0) {
+            return Ok(());
+        }
+        let log = journal.clone();
+        let number = blocking(move || log.rotate()).await?;
+        if journal.durable {
+            self.flush_all().await?;
+        } else {
+            self.seen(self.meta.sync().await)?;
+        }
+        journal.drop_before(number)
+    }
+}
+
+async fn tidy_loop(core: Arc<Core>) {
+    loop {
+        tokio::time::sleep(Duration::from_millis(TIDY_MS)).await;
+        core.nodes.sweep();
+        let tidy = core.clone();
+        let compacted = blocking(move || tidy.tier.compact_if_long()).await;
+        for result in [compacted, core.empty_log().await] {
+            match result {
+                Err(error) if error.kind() == ErrorKind::Fenced => return,
+                Err(error) => tracing::warn!(%error, "tidying the logs failed: tried again"),
+                Ok(()) => {}
+            }
+        }
+    }
+}
+
+async fn release_loop(core: Arc<Core>) {
+    loop {
+        tokio::time::sleep(Duration::from_millis(TIER_LOOK_MS)).await;
+        let tier = core.clone();
+        let released = blocking(move || match tier.tier.above_high_water()? {
+            true => tier.release(),
+            false => Ok(0),
+        });
+        if let Err(error) = released.await {
+            tracing::warn!(%error, "releasing pages failed: tried again");
+        }
+    }
+}
+
+async fn seal_loop(core: Arc<Core>) {
+    loop {
+        tokio::time::sleep(Duration::from_millis(SEAL_MS)).await;
+        let tier = core.clone();
+        if let Err(error) = blocking(move || tier.tier.seal()).await {
+            tracing::warn!(%error, "sealing the tier failed: tried again");
+        }
+    }
+}
+
+/// Runs what blocks on the local disk where it holds nobody up.
+pub(crate) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<T> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.unwrap_or_else(|e| {
+        Err(FsError::new(
+            ErrorKind::Bug,
+            format!("background work: {e}"),
+        ))
+    })
+}

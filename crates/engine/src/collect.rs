@@ -1,0 +1,236 @@
+//! Collecting: segments that nothing uses go, those half dead are written anew, and objects that
+//! a crash left without a name are found by listing.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::TryStreamExt;
+use weir_meta::{Reference, SegmentUse};
+use weir_object::Component;
+use weir_segment::{IndexEntry, IndexRead, Owner, SegmentBuilder, decode_index};
+use weir_types::{CHUNK_BYTES, ChunkIndex, ErrorKind, FsError, Ino, RecordRef, Result, SegmentId};
+
+use crate::engine::{Core, Counts};
+use crate::flush::segment_info;
+use crate::records::get_all;
+
+/// Segments looked at in one read of the metadata.
+const PAGE: usize = 1_000;
+/// Looks between two listings of the buckets.
+const LOOKS_PER_LISTING: u64 = 12;
+/// First guess at the bytes of a segment's index.
+const TAIL_BYTES: u64 = 64 << 10;
+
+/// What the collector remembers between two looks.
+#[derive(Default)]
+pub(crate) struct Collector {
+    /// Since when (on the monotonic clock) a segment has been dead.
+    dead_since_ms: HashMap<SegmentId, u64>,
+}
+
+pub(crate) async fn collect_loop(core: Arc<Core>) {
+    let mut collector = Collector::default();
+    for look in 0_u64.. {
+        tokio::time::sleep(Duration::from_secs(core.settings.collect_interval_s.max(1))).await;
+        let collected = async {
+            core.collect(&mut collector).await?;
+            if look.is_multiple_of(LOOKS_PER_LISTING) {
+                core.collect_unnamed().await?;
+            }
+            Ok::<_, FsError>(())
+        };
+        match collected.await {
+            Err(error) if error.kind() == ErrorKind::Fenced => return,
+            Err(error) => tracing::warn!(%error, "collecting segments failed: tried again"),
+            Ok(()) => {}
+        }
+    }
+}
+
+impl Core {
+    /// One look at all segments: moves the live records of those below half, and deletes those
+    /// that have been dead for the grace period.
+    pub(crate) async fn collect(self: &Arc<Self>, collector: &mut Collector) -> Result<()> {
+        let now_ms = self.now_ms();
+        let grace_ms = self.settings.collect_grace_s * 1_000;
+        let mut after = None;
+        let mut dead = HashSet::new();
+        let mut sparse = Vec::new();
+        loop {
+            let page = self.seen(self.meta.segments(after, PAGE).await)?;
+            let Some(last) = page.last() else { break };
+            after = Some(last.id);
+            for segment in page {
+                match segment.live_bytes {
+                    0 => _ = dead.insert(segment.id),
+                    live if live < segment.info.raw_bytes / 2 => sparse.push(segment),
+                    _ => {}
+                }
+            }
+        }
+        self.compact(&sparse).await?;
+        collector.dead_since_ms.retain(|id, _| dead.contains(id));
+        for id in dead {
+            let since = *collector.dead_since_ms.entry(id).or_insert(now_ms);
+            if now_ms - since >= grace_ms {
+                self.delete_segment(id).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Forgets a dead segment, makes that durable, and then deletes the object: the other way
+    /// round a crash could leave a name without its bytes.
+    async fn delete_segment(&self, id: SegmentId) -> Result<()> {
+        if self.seen(self.meta.forget_segment(id).await)? {
+            self.seen(self.meta.sync().await)?;
+            self.buckets
+                .bucket_for(id)
+                .delete(Component::Collect, &id.object_key())
+                .await?;
+            Counts::add(&self.counts.segments_collected, 1);
+        }
+        Ok(())
+    }
+
+    /// Deletes objects older than the grace period that the metadata does not know: a crash came
+    /// between their PUT and the commit. One LIST for each 1,000 objects.
+    pub(crate) async fn collect_unnamed(&self) -> Result<()> {
+        let oldest_ms = (self.now().0 / 1_000_000) as u64;
+        let limit_ms = oldest_ms.saturating_sub(self.settings.collect_grace_s * 1_000);
+        for bucket in self.buckets.iter() {
+            let listed = bucket.list(Component::Collect, "seg/").try_chunks(PAGE);
+            let mut listed = std::pin::pin!(listed);
+            while let Some(page) = listed.try_next().await.map_err(|e| e.1)? {
+                let ids = page
+                    .iter()
+                    .filter_map(|o| SegmentId::from_object_key(&o.key));
+                let old: Vec<_> = ids.filter(|id| id.unix_ms() < limit_ms).collect();
+                let known = self.seen(self.meta.segment_known(&old).await)?;
+                for (id, _) in old.iter().zip(known).filter(|(_, known)| !known) {
+                    tracing::info!(segment = %id, "deleting a segment that nothing names");
+                    bucket.delete(Component::Collect, &id.object_key()).await?;
+                    Counts::add(&self.counts.segments_collected, 1);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the live records of sparse segments into new ones. The old segments are dead then,
+    /// and go after their grace.
+    async fn compact(self: &Arc<Self>, sparse: &[SegmentUse]) -> Result<()> {
+        let mut moving = Moving::default();
+        for segment in sparse {
+            let owners = self.owners(segment).await?;
+            let keys: Vec<(Ino, ChunkIndex)> = owners.values().map(|o| chunk_of(*o)).collect();
+            let used = self.seen(self.meta.references(segment.id, &keys).await)?;
+            self.copy_records(&owners, &used, &mut moving).await?;
+            moving.used.extend(used);
+            if moving.raw_bytes >= self.format.segment_bytes {
+                self.finish_move(std::mem::take(&mut moving)).await?;
+            }
+        }
+        self.finish_move(moving).await
+    }
+
+    /// Who owns each record of a segment, by the record's position: what its index says.
+    async fn owners(&self, segment: &SegmentUse) -> Result<BTreeMap<u32, Owner>> {
+        let bytes = segment.info.object_bytes;
+        let mut tail = TAIL_BYTES.min(bytes);
+        loop {
+            let key = segment.id.object_key();
+            let bucket = self.buckets.bucket_for(segment.id);
+            let got = bucket
+                .get_range(Component::Collect, &key, bytes - tail..bytes)
+                .await?;
+            match decode_index(segment.id, &got, bytes)? {
+                IndexRead::Entries(index) => {
+                    let by_position = |e: IndexEntry| (e.record.position, e.owner);
+                    return Ok(index.into_iter().map(by_position).collect());
+                }
+                IndexRead::NeedTail(needed) => tail = needed.min(bytes),
+            }
+        }
+    }
+
+    async fn copy_records(
+        &self,
+        owners: &BTreeMap<u32, Owner>,
+        used: &[Reference],
+        moving: &mut Moving,
+    ) -> Result<()> {
+        let extents = used.iter().flat_map(|r| r.extents.iter().copied());
+        let most = self.settings.fetch_bytes.0;
+        let (buckets, permits) = (&self.buckets, &self.fetcher.demand);
+        let decoded = get_all(buckets, Component::Collect, extents, most, permits).await?;
+        let mut records: Vec<RecordRef> = used
+            .iter()
+            .flat_map(|r| r.extents.iter().map(|e| e.record))
+            .collect();
+        records.sort_unstable_by_key(|r| r.position);
+        records.dedup();
+        for record in records {
+            let key = (record.segment, record.position);
+            let (Some(bytes), Some(owner)) = (decoded.get(&key), owners.get(&record.position))
+            else {
+                let text = format!(
+                    "segment {}: a used record is not in its index",
+                    record.segment
+                );
+                return Err(FsError::new(ErrorKind::Corrupt, text));
+            };
+            moving.raw_bytes += bytes.len() as u64;
+            moving.records.push((record, *owner, bytes.clone()));
+        }
+        Ok(())
+    }
+
+    async fn finish_move(self: &Arc<Self>, moving: Moving) -> Result<()> {
+        let mut rest = moving.records.as_slice();
+        let mut moves = HashMap::new();
+        let mut segments = Vec::new();
+        while !rest.is_empty() {
+            let id = SegmentId::new((self.now().0 / 1_000_000) as u64, (self.clock.random)());
+            let (codec, target) = (self.format.codec, self.format.segment_bytes);
+            let mut builder = SegmentBuilder::new(id, codec, target);
+            while let Some(((old, owner, bytes), after)) = rest.split_first() {
+                moves.insert(*old, builder.push(*owner, bytes)?);
+                rest = after;
+                if builder.is_full() {
+                    break;
+                }
+            }
+            let sealed = builder.finish();
+            self.put_segment(&sealed, Component::Collect).await?;
+            segments.push((sealed.id, segment_info(&sealed)));
+        }
+        fail::fail_point!("engine::records-moved");
+        for reference in moving.used {
+            let node = self.nodes.get(reference.ino);
+            let _change = node.change.lock().await;
+            let moved: Vec<_> = reference
+                .extents
+                .iter()
+                .filter_map(|e| Some((e.record, *moves.get(&e.record)?)))
+                .collect();
+            let (ino, chunk) = (reference.ino, reference.chunk);
+            self.seen(self.meta.relocate(ino, chunk, &moved, &segments).await)?;
+        }
+        Ok(())
+    }
+}
+
+/// Live records on their way to new segments.
+#[derive(Default)]
+struct Moving {
+    records: Vec<(RecordRef, Owner, Bytes)>,
+    used: Vec<Reference>,
+    raw_bytes: u64,
+}
+
+fn chunk_of(owner: Owner) -> (Ino, ChunkIndex) {
+    (owner.ino, owner.offset / CHUNK_BYTES)
+}

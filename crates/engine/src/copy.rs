@@ -1,0 +1,148 @@
+//! Copying between files: by sharing extents where pages allow it, byte by byte where not.
+
+use std::sync::Arc;
+
+use weir_meta::ShareRange;
+use weir_tier::{Mirror, PAGE_BYTES, page_ceil, page_floor};
+use weir_types::{ErrorKind, FsError, Ino, Result};
+
+use crate::engine::{Core, Engine};
+use crate::nodes::Node;
+
+/// Below this, copying bytes is cheaper than flushing both files first.
+const SHARE_BYTES_MIN: u64 = 1 << 20;
+/// Bytes copied in one step.
+const STEP_BYTES: u64 = 1 << 20;
+
+/// One side of a copy.
+struct Side {
+    node: Arc<Node>,
+    mirror: Arc<Mirror>,
+}
+
+impl Engine {
+    /// Copies up to `len` bytes from one place to another; fewer at the end of the source. Whole
+    /// pages of 1 MiB and more cost no bytes, only metadata.
+    pub async fn copy_range(
+        &self,
+        source: (Ino, u64),
+        target: (Ino, u64),
+        len: u64,
+    ) -> Result<u64> {
+        let core = &self.core;
+        core.check_writable()?;
+        let from = core.side(source.0).await?;
+        let to = core.side(target.0).await?;
+        let len = len.min(from.mirror.size().saturating_sub(source.1));
+        let overlap = source.0 == target.0 && source.1.abs_diff(target.1) < len;
+        if overlap {
+            return Err(FsError::new(
+                ErrorKind::Invalid,
+                "source and target overlap",
+            ));
+        }
+        if target
+            .1
+            .checked_add(len)
+            .is_none_or(|end| end > crate::write::FILE_BYTES_MAX)
+        {
+            return Err(FsError::new(
+                ErrorKind::TooLarge,
+                "the copy ends past the largest file",
+            ));
+        }
+        let mut done = 0;
+        if len >= SHARE_BYTES_MIN {
+            let head = (page_ceil(target.1) - target.1).min(len);
+            core.copy_bytes(&from, source.1, &to, target.1, head)
+                .await?;
+            done = head;
+            done += core
+                .share(&from, source.1 + done, &to, target.1 + done, len - done)
+                .await?;
+        }
+        core.copy_bytes(&from, source.1 + done, &to, target.1 + done, len - done)
+            .await?;
+        Ok(len)
+    }
+}
+
+impl Core {
+    async fn side(self: &Arc<Self>, ino: Ino) -> Result<Side> {
+        let node = self.nodes.get(ino);
+        let mirror = self.open_mirror(&node).await?;
+        Ok(Side { node, mirror })
+    }
+
+    async fn copy_bytes(
+        self: &Arc<Self>,
+        from: &Side,
+        source: u64,
+        to: &Side,
+        target: u64,
+        len: u64,
+    ) -> Result<()> {
+        let mut done = 0;
+        while done < len {
+            let step = (len - done).min(STEP_BYTES) as usize;
+            let bytes = self.read_mirror(&from.mirror, source + done, step).await?;
+            if bytes.is_empty() {
+                break;
+            }
+            self.write_mirror(&to.mirror, target + done, &bytes).await?;
+            done += bytes.len() as u64;
+        }
+        Ok(())
+    }
+
+    /// Lets the target use the source's extents. Answers how many bytes it did; 0 where the source
+    /// is written meanwhile.
+    async fn share(
+        self: &Arc<Self>,
+        from: &Side,
+        source: u64,
+        to: &Side,
+        target: u64,
+        len: u64,
+    ) -> Result<u64> {
+        self.flush_files(&[from.node.ino, to.node.ino]).await?;
+        let mut held = [&from.node, &to.node];
+        held.sort_by_key(|n| n.ino);
+        let _first = held[0].change.lock().await;
+        let _second = match held[0].ino == held[1].ino {
+            true => None,
+            false => Some(held[1].change.lock().await),
+        };
+        // The last page may be shared in part only where the target ends with it.
+        let to_end = target + len >= to.mirror.size();
+        let len = if to_end { len } else { page_floor(len) };
+        let source_changed = !from
+            .mirror
+            .dirty_ranges(page_floor(source), page_ceil(source + len))
+            .is_empty();
+        if len < PAGE_BYTES || source_changed || source + len > from.mirror.size() {
+            return Ok(0);
+        }
+        let dst_size = to.mirror.size().max(target + len);
+        let range = ShareRange {
+            src: from.node.ino,
+            src_offset: source,
+            dst: to.node.ino,
+            dst_offset: target,
+            len,
+            dst_size,
+        };
+        let after = self.seen(self.meta.share(range, self.now()).await)?;
+        to.mirror.dropped(
+            (target, target + len),
+            dst_size,
+            after.data.generation,
+            true,
+        )?;
+        to.mirror.forget_pending_times(true, true)?;
+        if let Some(journal) = &self.journal {
+            journal.forget(to.node.ino, target, target + len);
+        }
+        Ok(len)
+    }
+}

@@ -1,0 +1,225 @@
+//! The engine itself: what it is made of, and how it ends.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use tokio::sync::{Notify, Semaphore};
+use tokio::task::JoinSet;
+use weir_meta::Meta;
+use weir_meta::locks::LockTable;
+use weir_object::{Meter, StripeSet};
+use weir_tier::Tier;
+use weir_types::{ErrorKind, FsError, Ino, Inode, Result, Settings, UnixTime, VolumeFormat};
+
+use crate::fetch::Fetcher;
+use crate::flush::Flusher;
+use crate::journal::Journal;
+use crate::mount::MountReport;
+use crate::nodes::Nodes;
+
+/// Where the engine takes time and chance from, so that tests can hold both still.
+#[derive(Clone)]
+pub struct Clock {
+    /// The wall clock.
+    pub now: Arc<dyn Fn() -> UnixTime + Send + Sync>,
+    /// Milliseconds on a clock that never goes back.
+    pub now_ms: Arc<dyn Fn() -> u64 + Send + Sync>,
+    /// 128 random bits.
+    pub random: Arc<dyn Fn() -> u128 + Send + Sync>,
+}
+
+/// A mounted volume. Doors hold it in an [`Arc`]; all methods take `&self`.
+pub struct Engine {
+    pub(crate) core: Arc<Core>,
+    pub(crate) tasks: tokio::sync::Mutex<JoinSet<()>>,
+}
+
+/// What the engine's own tasks share with it.
+pub(crate) struct Core {
+    pub(crate) format: VolumeFormat,
+    pub(crate) url: String,
+    pub(crate) settings: Settings,
+    pub(crate) read_only: bool,
+    pub(crate) clock: Clock,
+    pub(crate) meter: Meter,
+    pub(crate) meta: Meta,
+    pub(crate) tier: Tier,
+    pub(crate) buckets: StripeSet,
+    pub(crate) journal: Option<Arc<Journal>>,
+    pub(crate) nodes: Nodes,
+    pub(crate) fetcher: Fetcher,
+    pub(crate) flusher: Flusher,
+    pub(crate) locks: LockTable,
+    pub(crate) report: MountReport,
+    /// Wakes the background flush: dirty data passed its mark, or room is needed.
+    pub(crate) flush_wanted: Notify,
+    /// Wakes writers who wait for room.
+    pub(crate) room_made: Notify,
+    pub(crate) upload_permits: Arc<Semaphore>,
+    pub(crate) stopping: AtomicBool,
+    fenced: AtomicBool,
+    pub(crate) counts: Counts,
+    pub(crate) lease: Option<crate::mount::Lease>,
+}
+
+/// What the engine counts beside the meter.
+#[derive(Default)]
+pub(crate) struct Counts {
+    pub(crate) bytes_read: AtomicU64,
+    pub(crate) bytes_written: AtomicU64,
+    pub(crate) bytes_fetched: AtomicU64,
+    pub(crate) bytes_flushed: AtomicU64,
+    pub(crate) bytes_released: AtomicU64,
+    pub(crate) segments_written: AtomicU64,
+    pub(crate) segments_collected: AtomicU64,
+    pub(crate) fsyncs: AtomicU64,
+}
+
+impl Counts {
+    pub(crate) fn add(counter: &AtomicU64, value: u64) {
+        counter.fetch_add(value, Ordering::Relaxed);
+    }
+}
+
+/// What an engine is put together from.
+pub(crate) struct Parts {
+    pub(crate) format: VolumeFormat,
+    pub(crate) url: String,
+    pub(crate) settings: Settings,
+    pub(crate) read_only: bool,
+    pub(crate) clock: Clock,
+    pub(crate) meter: Meter,
+    pub(crate) meta: Meta,
+    pub(crate) tier: Tier,
+    pub(crate) buckets: StripeSet,
+    pub(crate) journal: Option<Arc<Journal>>,
+    pub(crate) report: MountReport,
+    pub(crate) lease: Option<crate::mount::Lease>,
+}
+
+impl Core {
+    pub(crate) fn new(parts: Parts) -> Arc<Self> {
+        let settings = parts.settings;
+        Arc::new(Self {
+            fetcher: Fetcher::new(&settings),
+            upload_permits: Arc::new(Semaphore::new(settings.flush_parallel)),
+            settings,
+            format: parts.format,
+            url: parts.url,
+            read_only: parts.read_only,
+            clock: parts.clock,
+            meter: parts.meter,
+            meta: parts.meta,
+            tier: parts.tier,
+            buckets: parts.buckets,
+            journal: parts.journal,
+            nodes: Nodes::default(),
+            flusher: Flusher::default(),
+            locks: LockTable::new(),
+            report: parts.report,
+            flush_wanted: Notify::new(),
+            room_made: Notify::new(),
+            stopping: AtomicBool::new(false),
+            fenced: AtomicBool::new(false),
+            counts: Counts::default(),
+            lease: parts.lease,
+        })
+    }
+
+    pub(crate) fn now(&self) -> UnixTime {
+        (self.clock.now)()
+    }
+
+    pub(crate) fn now_ms(&self) -> u64 {
+        (self.clock.now_ms)()
+    }
+
+    /// Refuses what changes the volume where it must not be changed.
+    pub(crate) fn check_writable(&self) -> Result<()> {
+        if self.read_only {
+            let text = "the volume is mounted read-only: mount it without --read-only to change it";
+            return Err(FsError::new(ErrorKind::ReadOnly, text));
+        }
+        if self.fenced.load(Ordering::Acquire) {
+            return Err(fenced_error(&self.url));
+        }
+        Ok(())
+    }
+
+    /// Notices that another writer has the volume, whichever call met it first.
+    pub(crate) fn seen<T>(&self, result: Result<T>) -> Result<T> {
+        if let Err(error) = &result
+            && error.kind() == ErrorKind::Fenced
+            && !self.fenced.swap(true, Ordering::AcqRel)
+        {
+            tracing::error!(
+                volume = %self.url,
+                "another writer took the volume over: this mount serves what it has and writes no \
+                 more; unmount it"
+            );
+        }
+        result
+    }
+
+    pub(crate) fn is_fenced(&self) -> bool {
+        self.fenced.load(Ordering::Acquire)
+    }
+
+    /// The inode as stored.
+    pub(crate) async fn stored(&self, ino: Ino) -> Result<Inode> {
+        self.seen(self.meta.inode(ino).await)
+    }
+}
+
+pub(crate) fn fenced_error(url: &str) -> FsError {
+    let text = format!("another writer took {url} over: unmount here, then mount again");
+    FsError::new(ErrorKind::Fenced, text)
+}
+
+impl Engine {
+    /// Whether the volume is mounted read-only.
+    pub fn read_only(&self) -> bool {
+        self.core.read_only
+    }
+
+    /// The advisory locks of the volume's files.
+    pub fn locks(&self) -> &LockTable {
+        &self.core.locks
+    }
+
+    /// Where requests, bytes and latencies are counted.
+    pub fn meter(&self) -> &Meter {
+        &self.core.meter
+    }
+
+    /// Flushes everything, makes it durable, and ends. Doors must have stopped. On an error (the
+    /// bucket is away) the tier keeps what could not leave, and the next mount goes on with it.
+    pub async fn shutdown(&self) -> Result<()> {
+        let core = &self.core;
+        core.stopping.store(true, Ordering::Release);
+        self.tasks.lock().await.shutdown().await;
+        let flushed = if core.read_only || core.is_fenced() {
+            Ok(())
+        } else {
+            core.finish().await
+        };
+        let closed = core.meta.close().await;
+        core.tier.close()?;
+        flushed.and(core.seen(closed))
+    }
+}
+
+impl Core {
+    /// The writer's last words: all data, all metadata, an empty log, and the lease given back.
+    async fn finish(self: &Arc<Self>) -> Result<()> {
+        self.purge_all_closed().await;
+        self.flush_all().await?;
+        if let Some(journal) = &self.journal {
+            journal.clear()?;
+        }
+        if let Some(lease) = &self.lease {
+            lease.give_back(&self.buckets).await?;
+        }
+        Ok(())
+    }
+}

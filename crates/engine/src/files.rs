@@ -1,0 +1,118 @@
+//! Open files.
+
+use std::sync::{Arc, Mutex};
+
+use weir_tier::Mirror;
+use weir_types::{ErrorKind, FileKind, FsError, Ino, Result};
+
+use crate::engine::{Core, Engine};
+use crate::nodes::Node;
+use crate::read::Stream;
+
+/// How a file is opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OpenFlags {
+    /// Writes will come.
+    pub write: bool,
+    /// Cut it to nothing first.
+    pub truncate: bool,
+}
+
+/// An open regular file. Keeps an unlinked file's bytes until [`Engine::close`].
+#[derive(Debug)]
+pub struct OpenFile {
+    pub(crate) node: Arc<Node>,
+    pub(crate) mirror: Arc<Mirror>,
+    pub(crate) stream: Mutex<Stream>,
+    write: bool,
+}
+
+impl OpenFile {
+    /// The inode that is open.
+    pub fn ino(&self) -> Ino {
+        self.node.ino
+    }
+
+    pub(crate) fn check_write(&self) -> Result<()> {
+        match self.write {
+            true => Ok(()),
+            false => Err(FsError::new(
+                ErrorKind::Invalid,
+                "the file is open for reading only",
+            )),
+        }
+    }
+}
+
+impl Engine {
+    /// Opens a regular file. One read of the metadata.
+    pub async fn open(&self, ino: Ino, flags: OpenFlags) -> Result<Arc<OpenFile>> {
+        let core = &self.core;
+        if flags.write || flags.truncate {
+            core.check_writable()?;
+        }
+        let node = core.nodes.open(ino)?;
+        let opened = core.open_mirror(&node).await;
+        let mirror = match opened {
+            Ok(mirror) => mirror,
+            Err(error) => {
+                core.closed(ino);
+                return Err(error);
+            }
+        };
+        let file = Arc::new(OpenFile {
+            node,
+            mirror,
+            stream: Mutex::default(),
+            write: flags.write,
+        });
+        if flags.truncate
+            && let Err(error) = self.truncate(ino, 0).await
+        {
+            self.close(file).await?;
+            return Err(error);
+        }
+        Ok(file)
+    }
+
+    /// Ends an open file. The last close of an unlinked file removes its bytes.
+    pub async fn close(&self, file: Arc<OpenFile>) -> Result<()> {
+        let core = &self.core;
+        let ino = file.ino();
+        let mirror = file.mirror.clone();
+        drop(file);
+        if core.closed(ino) {
+            mirror.idle();
+        }
+        Ok(())
+    }
+}
+
+impl Core {
+    /// The file's mirror, in step with its extents: none of them may change meanwhile.
+    pub(crate) async fn open_mirror(&self, node: &Node) -> Result<Arc<Mirror>> {
+        let _change = node.change.lock().await;
+        let ino = node.ino;
+        let inode = self.stored(ino).await?;
+        match inode.kind {
+            FileKind::Regular => self.tier.mirror(&inode),
+            FileKind::Directory => Err(FsError::new(
+                ErrorKind::IsDirectory,
+                format!("inode {ino} is a directory"),
+            )),
+            _ => Err(FsError::new(
+                ErrorKind::Invalid,
+                format!("inode {ino} is no regular file"),
+            )),
+        }
+    }
+
+    /// One open less; answers whether it was the last.
+    fn closed(self: &Arc<Self>, ino: Ino) -> bool {
+        let (last, purge) = self.nodes.close(ino);
+        if purge {
+            self.last_close(ino);
+        }
+        last
+    }
+}

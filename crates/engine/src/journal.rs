@@ -1,0 +1,336 @@
+//! The redo log: every metadata commit before it is acknowledged, and with `--journal` the data
+//! that was fsynced.
+//!
+//! It lies in the tier directory, where it outlives `kill -9`, or in a directory on a persistent
+//! disk of its own (then it is *durable*: `fsync` means syncing it). Beside it a small file names
+//! the mounts that wrote it; a log whose mount is not the volume's last writer is never replayed.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+use serde::{Deserialize, Serialize};
+use weir_meta::kv::{CommitLog, Version};
+use weir_tier::{Mirror, Pending, ReadOutcome, RecordLog};
+use weir_types::{ErrorKind, FsError, Ino, Result, UnixTime};
+
+/// Bytes after which a new file is begun, so that old ones can go.
+const FILE_BYTES: u64 = 16 << 20;
+/// Data bytes in one entry.
+const DATA_BYTES: u64 = 1 << 20;
+
+#[derive(Debug, Serialize, Deserialize)]
+enum Entry<'a> {
+    /// A metadata commit.
+    Commit { version: Version, entry: &'a [u8] },
+    /// Bytes of a file that was fsynced.
+    Data {
+        ino: Ino,
+        offset: u64,
+        bytes: &'a [u8],
+    },
+    /// Its size and times.
+    Attributes {
+        ino: Ino,
+        size: u64,
+        mtime: Option<UnixTime>,
+        ctime: Option<UnixTime>,
+    },
+    /// Data entries in this range are void: flushed to the bucket, cut off or replaced.
+    Forget { ino: Ino, start: u64, end: u64 },
+}
+
+/// What the log of an earlier mount holds.
+#[derive(Debug, Default)]
+pub(crate) struct Replay {
+    /// Commits in order.
+    pub(crate) commits: Vec<(Version, Vec<u8>)>,
+    /// Fsynced data by file, unless the caller had no use for it.
+    pub(crate) files: BTreeMap<Ino, FileReplay>,
+}
+
+/// The fsynced data of one file.
+#[derive(Debug, Default)]
+pub(crate) struct FileReplay {
+    /// (offset, bytes) in order of writing.
+    pub(crate) writes: Vec<(u64, Vec<u8>)>,
+    /// Size and times at the last fsync.
+    pub(crate) attributes: Option<(u64, Option<UnixTime>, Option<UnixTime>)>,
+}
+
+/// The log and its place.
+pub(crate) struct Journal {
+    directory: PathBuf,
+    /// On a persistent disk, so that syncing it is what `fsync` needs.
+    pub(crate) durable: bool,
+    log: OnceLock<RecordLog>,
+}
+
+impl Journal {
+    /// A journal in `directory`, not yet opened.
+    pub(crate) fn new(directory: &Path, durable: bool) -> Arc<Self> {
+        let directory = directory.to_owned();
+        Arc::new(Self {
+            directory,
+            durable,
+            log: OnceLock::new(),
+        })
+    }
+
+    /// The mounts whose log this is: the last one that was sure to be the writer, and the one that
+    /// was about to be.
+    pub(crate) fn writers(&self) -> Result<Vec<String>> {
+        let path = self.directory.join("writers.json");
+        match fs::read(&path) {
+            Ok(bytes) => serde_json::from_slice(&bytes).map_err(|e| {
+                let text = format!(
+                    "{} is damaged: move it away to go on without",
+                    path.display()
+                );
+                FsError::new(ErrorKind::Corrupt, text).with_source(e)
+            }),
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
+            Err(e) => Err(FsError::local_io(format!("read {}", path.display()), e)),
+        }
+    }
+
+    /// Durably names the mounts that may have written this log.
+    pub(crate) fn set_writers(&self, writers: &[&str]) -> Result<()> {
+        let path = self.directory.join("writers.json");
+        let at = |e| FsError::local_io(format!("write {}", path.display()), e);
+        fs::create_dir_all(&self.directory).map_err(at)?;
+        let temporary = self.directory.join("writers.json.new");
+        let text = serde_json::to_vec(writers).map_err(|e| at(e.into()))?;
+        fs::write(&temporary, text).map_err(at)?;
+        fs::File::open(&temporary)
+            .and_then(|f| f.sync_all())
+            .map_err(at)?;
+        fs::rename(&temporary, &path).map_err(at)?;
+        fs::File::open(&self.directory)
+            .and_then(|d| d.sync_all())
+            .map_err(at)
+    }
+
+    /// Moves the whole log away, because another writer had the volume since.
+    pub(crate) fn set_aside(&self, to: &Path) -> Result<bool> {
+        let log = self.directory.join("log");
+        let holds = fs::read_dir(&log).is_ok_and(|files| {
+            files
+                .filter_map(|f| f.ok()?.metadata().ok())
+                .any(|m| m.len() > 0)
+        });
+        if !holds {
+            return Ok(false);
+        }
+        let at = |e| FsError::local_io(format!("set the redo log aside in {}", to.display()), e);
+        fs::create_dir_all(to).map_err(at)?;
+        fs::rename(&log, to.join("redo")).map_err(at)?;
+        Ok(true)
+    }
+
+    /// Opens the log and reads what is in it; `with_data` keeps the fsynced data as well.
+    pub(crate) fn open(&self, with_data: bool) -> Result<Replay> {
+        let mut replay = Replay::default();
+        let log = RecordLog::open(&self.directory.join("log"), |bytes| {
+            replay.take(bytes, with_data)
+        })?;
+        self.log
+            .set(log)
+            .map_err(|_| FsError::new(ErrorKind::Bug, "the journal was opened twice"))?;
+        Ok(replay)
+    }
+
+    /// Notes a file's unsynced ranges, its size and times.
+    pub(crate) fn note_data(
+        &self,
+        mirror: &Mirror,
+        ranges: &[(u64, u64)],
+        size: u64,
+        pending: Pending,
+    ) -> Result<()> {
+        let ino = mirror.ino();
+        let mut buffer = Vec::new();
+        for &(start, end) in ranges {
+            let mut offset = start;
+            while offset < end {
+                buffer.resize((end - offset).min(DATA_BYTES) as usize, 0);
+                let ReadOutcome::Done(len) = mirror.read_at(offset, &mut buffer)? else {
+                    break;
+                };
+                if len == 0 {
+                    break;
+                }
+                self.append(&Entry::Data {
+                    ino,
+                    offset,
+                    bytes: &buffer[..len],
+                })?;
+                offset += len as u64;
+            }
+        }
+        if pending != Pending::default() {
+            let (mtime, ctime) = (pending.mtime, pending.ctime);
+            self.append(&Entry::Attributes {
+                ino,
+                size,
+                mtime,
+                ctime,
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Notes that data entries of a range are void. Only a durable journal has any.
+    pub(crate) fn forget(&self, ino: Ino, start: u64, end: u64) {
+        if self.durable
+            && let Err(error) = self.append(&Entry::Forget { ino, start, end })
+        {
+            tracing::warn!(%ino, %error, "the journal could not take a note");
+        }
+    }
+
+    /// Returns when all noted before is on the disk.
+    pub(crate) async fn sync(self: &Arc<Self>) -> Result<()> {
+        let journal = self.clone();
+        let synced = tokio::task::spawn_blocking(move || journal.log()?.sync()).await;
+        synced.unwrap_or_else(|e| Err(FsError::new(ErrorKind::Bug, format!("journal: {e}"))))
+    }
+
+    /// Whether the log is so long that it should be emptied.
+    pub(crate) fn is_long(&self, journal_bytes: u64) -> bool {
+        let limit = if self.durable {
+            journal_bytes / 2
+        } else {
+            FILE_BYTES
+        };
+        self.log.get().is_some_and(|log| log.bytes() > limit)
+    }
+
+    /// Begins a new file; what is in the older ones may be dropped with [`Journal::drop_before`]
+    /// once it is all durable elsewhere.
+    pub(crate) fn rotate(&self) -> Result<u64> {
+        self.log()?.rotate()
+    }
+
+    /// Drops the files before `number`.
+    pub(crate) fn drop_before(&self, number: u64) -> Result<()> {
+        self.log()?.drop_before(number)
+    }
+
+    /// Empties the log: all it says is durable elsewhere.
+    pub(crate) fn clear(&self) -> Result<()> {
+        let number = self.rotate()?;
+        self.drop_before(number)
+    }
+
+    /// Bytes that the log takes.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.log.get().map_or(0, RecordLog::bytes)
+    }
+
+    fn append(&self, entry: &Entry<'_>) -> Result<()> {
+        let bytes = postcard::to_stdvec(entry)
+            .map_err(|e| FsError::new(ErrorKind::Bug, "encode journal entry").with_source(e))?;
+        self.log()?.append(&bytes)
+    }
+
+    fn log(&self) -> Result<&RecordLog> {
+        self.log
+            .get()
+            .ok_or_else(|| FsError::new(ErrorKind::Bug, "the journal is not open"))
+    }
+}
+
+impl CommitLog for Journal {
+    fn append(&self, version: Version, entry: &[u8]) -> Result<()> {
+        Journal::append(self, &Entry::Commit { version, entry })?;
+        fail::fail_point!("engine::commit-logged");
+        Ok(())
+    }
+}
+
+impl Replay {
+    fn take(&mut self, bytes: &[u8], with_data: bool) -> Result<()> {
+        let entry = postcard::from_bytes(bytes).map_err(|e| {
+            let text = "the redo log holds an entry this version cannot read; mount with the \
+                        version that wrote it";
+            FsError::new(ErrorKind::Corrupt, text).with_source(e)
+        })?;
+        match entry {
+            Entry::Commit { version, entry } => self.commits.push((version, entry.to_vec())),
+            Entry::Data { ino, offset, bytes } if with_data => {
+                self.files
+                    .entry(ino)
+                    .or_default()
+                    .writes
+                    .push((offset, bytes.to_vec()));
+            }
+            Entry::Attributes {
+                ino,
+                size,
+                mtime,
+                ctime,
+            } if with_data => {
+                self.files.entry(ino).or_default().attributes = Some((size, mtime, ctime));
+            }
+            Entry::Forget { ino, start, end } => {
+                if let Some(file) = self.files.get_mut(&ino) {
+                    file.forget(start, end);
+                }
+            }
+            Entry::Data { .. } | Entry::Attributes { .. } => {}
+        }
+        Ok(())
+    }
+}
+
+impl FileReplay {
+    /// Cuts `start..end` out of the writes.
+    fn forget(&mut self, start: u64, end: u64) {
+        let mut kept = Vec::new();
+        for (offset, bytes) in self.writes.drain(..) {
+            let last = offset + bytes.len() as u64;
+            if last <= start || offset >= end {
+                kept.push((offset, bytes));
+                continue;
+            }
+            if offset < start {
+                kept.push((offset, bytes[..(start - offset) as usize].to_vec()));
+            }
+            if last > end {
+                kept.push((end, bytes[(end - offset) as usize..].to_vec()));
+            }
+        }
+        self.writes = kept;
+        if self.writes.is_empty() {
+            self.attributes = None;
+        } else if end == u64::MAX
+            && let Some((size, ..)) = &mut self.attributes
+        {
+            *size = (*size).min(start);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn forgetting_cuts_writes() {
+        let mut file = FileReplay {
+            writes: vec![(0, vec![1; 10]), (5, vec![2; 10])],
+            attributes: Some((15, None, None)),
+        };
+        file.forget(3, 6);
+        assert_eq!(
+            file.writes,
+            [(0, vec![1; 3]), (6, vec![1; 4]), (6, vec![2; 9])]
+        );
+        file.forget(8, u64::MAX);
+        assert_eq!(file.attributes, Some((8, None, None)));
+        file.forget(0, u64::MAX);
+        assert!(file.writes.is_empty() && file.attributes.is_none());
+    }
+}

@@ -1,0 +1,425 @@
+//! Mounting: from a URL and a directory to a running engine, whatever the last mount left.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use weir_meta::kv::slate::{SlateKv, SlateOptions, SlateReader, SlateReaderOptions};
+use weir_meta::{Meta, SetAttr};
+use weir_object::{BucketUrl, Component, StripeSet};
+use weir_tier::{Recovered, SetAside, Tier, TierOptions};
+use weir_types::{ErrorKind, FsError, Result, Settings, VolumeFormat};
+
+use crate::background;
+use crate::boot::Host;
+use crate::engine::{Clock, Core, Engine, Parts};
+use crate::journal::{Journal, Replay};
+use crate::volume::{Connector, META_PATH, read_format, stripe_set};
+
+/// Key of the object that says who writes the volume.
+const WRITER_KEY: &str = "writer.json";
+/// File in the tier directory that says where the redo log of a mount is that has not ended.
+const LOG_PLACE: &str = "log-place.json";
+
+/// What a mount needs.
+#[derive(Clone)]
+pub struct MountOptions {
+    /// The volume.
+    pub url: BucketUrl,
+    /// How to reach it.
+    pub connector: Connector,
+    /// Directory for mirror files; each volume has its own in it.
+    pub tier: PathBuf,
+    /// Directory on a persistent disk for the journal, if `fsync` is to end there.
+    pub journal: Option<PathBuf>,
+    /// Change nothing, beside whoever writes.
+    pub read_only: bool,
+    /// Take the volume from a writer that may still run; it is fenced.
+    pub take_over: bool,
+    /// How to run.
+    pub settings: Settings,
+    /// Time and chance.
+    pub clock: Clock,
+    /// This process.
+    pub host: Host,
+}
+
+/// What was found at mount, and done about it.
+#[derive(Clone, Debug, Serialize)]
+pub struct MountReport {
+    /// How the last mount with this tier ended.
+    pub recovered: Recovered,
+    /// Metadata commits replayed from the redo log.
+    pub replayed_commits: u64,
+    /// Files whose fsynced data was replayed from the journal.
+    pub replayed_files: u64,
+    /// What was set aside, because another writer had the volume since.
+    pub set_aside: Option<SetAside>,
+    /// The writer that this mount took the volume from.
+    pub taken_from: Option<String>,
+}
+
+/// The right to write, as other machines see it.
+pub(crate) struct Lease {
+    id: String,
+    log_place: PathBuf,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct LeaseRecord {
+    id: String,
+    host: Host,
+}
+
+impl Lease {
+    /// Says that nobody writes the volume any more.
+    pub(crate) async fn give_back(&self, buckets: &StripeSet) -> Result<()> {
+        let ours = read_lease(buckets)
+            .await?
+            .is_some_and(|lease| lease.id == self.id);
+        if ours {
+            buckets
+                .first()
+                .delete(Component::Volume, WRITER_KEY)
+                .await?;
+        }
+        match std::fs::remove_file(&self.log_place) {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(FsError::local_io(
+                format!("remove {}", self.log_place.display()),
+                e,
+            )),
+            _ => Ok(()),
+        }
+    }
+}
+
+async fn read_lease(buckets: &StripeSet) -> Result<Option<LeaseRecord>> {
+    match buckets.first().get(Component::Volume, WRITER_KEY).await {
+        Ok(bytes) => Ok(serde_json::from_slice(&bytes).ok()),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+impl Engine {
+    /// Mounts a volume: recovers what the last mount left in the tier, takes the volume over from
+    /// a writer that is dead (or, if told so, alive), and starts the engine's tasks.
+    pub async fn mount(options: MountOptions) -> Result<Engine> {
+        let problems = options.settings.problems();
+        if !problems.is_empty() {
+            return Err(FsError::new(ErrorKind::Invalid, problems.join("; ")));
+        }
+        let format = read_format(&options.url, &options.connector).await?;
+        let buckets = stripe_set(&format, &options.url, &options.connector)?;
+        let opened = open_tier(&options, &format)?;
+        let core = match options.read_only {
+            true => mount_reader(options, format, buckets, opened).await?,
+            false => mount_writer(options, format, buckets, opened).await?,
+        };
+        let tasks = background::start(&core);
+        Ok(Engine {
+            core,
+            tasks: tokio::sync::Mutex::new(tasks),
+        })
+    }
+}
+
+struct OpenedTier {
+    tier: Tier,
+    recovered: Recovered,
+    directory: PathBuf,
+}
+
+fn open_tier(options: &MountOptions, format: &VolumeFormat) -> Result<OpenedTier> {
+    weir_tier::check_directory("--tier", &options.tier)?;
+    let directory = options.tier.join(&format.id.0);
+    let settings = &options.settings;
+    let (tier, recovered) = Tier::open(TierOptions {
+        directory: directory.clone(),
+        tier_bytes: settings.tier_bytes.0,
+        high_water_percent: settings.high_water_percent,
+        low_water_percent: settings.low_water_percent,
+        free_floor_bytes: settings.free_floor_bytes.0,
+        boot_id: options.host.boot_id.clone(),
+        now_ms: options.clock.now_ms.clone(),
+    })?;
+    Ok(OpenedTier {
+        tier,
+        recovered,
+        directory,
+    })
+}
+
+async fn mount_reader(
+    options: MountOptions,
+    format: VolumeFormat,
+    buckets: StripeSet,
+    opened: OpenedTier,
+) -> Result<Arc<Core>> {
+    if !opened.tier.news().is_empty() {
+        let text = "the tier holds data of a writing mount that has not reached the bucket: mount \
+                    without --read-only first, or name another directory with --tier";
+        return Err(FsError::new(ErrorKind::Conflict, text));
+    }
+    let settings = SlateReaderOptions {
+        timeout_ms: options.settings.bucket_timeout_ms,
+        ..SlateReaderOptions::default()
+    };
+    let store = buckets.first().store(Component::Meta);
+    let kv = SlateReader::open(store, META_PATH, settings).await?;
+    let meta = Meta::open(Arc::new(kv), options.clock.now.clone()).await?;
+    let report = MountReport {
+        recovered: opened.recovered,
+        replayed_commits: 0,
+        replayed_files: 0,
+        set_aside: None,
+        taken_from: None,
+    };
+    Ok(core(
+        options,
+        format,
+        buckets,
+        opened.tier,
+        meta,
+        None,
+        report,
+        None,
+    ))
+}
+
+async fn mount_writer(
+    options: MountOptions,
+    format: VolumeFormat,
+    buckets: StripeSet,
+    opened: OpenedTier,
+) -> Result<Arc<Core>> {
+    let taken_from = claim(&options, &buckets).await?;
+    let log_directory = log_directory(&options, &format, &opened.directory)?;
+    let journal = Journal::new(&log_directory, options.journal.is_some());
+    let kv = Arc::new(open_kv(&options, &buckets, journal.clone()).await?);
+    let meta = Meta::open(kv.clone(), options.clock.now.clone()).await?;
+    let writer = meta.writer().await?;
+    let ours = journal.writers()?;
+    let foreign = writer.as_ref().is_some_and(|w| !ours.contains(&w.node));
+    let set_aside = match foreign {
+        true => set_aside(&opened, &journal, &(options.clock.now)().0.to_string())?,
+        false => None,
+    };
+    let with_data = matches!(
+        opened.recovered,
+        Recovered::PowerCut { .. } | Recovered::New
+    );
+    let replay = journal.open(with_data)?;
+    let mut report = MountReport {
+        recovered: opened.recovered,
+        replayed_commits: 0,
+        replayed_files: 0,
+        set_aside,
+        taken_from,
+    };
+    for (version, entry) in &replay.commits {
+        report.replayed_commits += u64::from(kv.replay(*version, entry).await?);
+    }
+    let id = uuid::Uuid::new_v4().to_string();
+    let lease = Lease {
+        id: id.clone(),
+        log_place: opened.directory.join(LOG_PLACE),
+    };
+    // Both names are on the disk before the metadata has the new one, so that a crash between
+    // never makes our own log look like somebody else's.
+    let before = writer.as_ref().map_or("", |w| w.node.as_str());
+    journal.set_writers(&[before, &id])?;
+    write_log_place(&lease.log_place, &log_directory)?;
+    meta.take_writer(writer.as_ref().map(|w| w.epoch), &id)
+        .await?;
+    meta.sync().await?;
+    write_lease(&options, &buckets, &id).await?;
+    let core = core(
+        options,
+        format,
+        buckets,
+        opened.tier,
+        meta,
+        Some(journal),
+        report,
+        Some(lease),
+    );
+    core.recover(replay).await?;
+    Ok(core)
+}
+
+#[expect(
+    clippy::too_many_arguments,
+    reason = "it only gathers what was made one by one"
+)]
+fn core(
+    options: MountOptions,
+    format: VolumeFormat,
+    buckets: StripeSet,
+    tier: Tier,
+    meta: Meta,
+    journal: Option<Arc<Journal>>,
+    report: MountReport,
+    lease: Option<Lease>,
+) -> Arc<Core> {
+    Core::new(Parts {
+        format,
+        url: options.url.to_string(),
+        settings: options.settings,
+        read_only: options.read_only,
+        clock: options.clock,
+        meter: options.connector.meter,
+        meta,
+        tier,
+        buckets,
+        journal,
+        report,
+        lease,
+    })
+}
+
+/// Looks who writes the volume, and refuses to disturb somebody who may be alive. Answers from
+/// whom the volume is taken.
+async fn claim(options: &MountOptions, buckets: &StripeSet) -> Result<Option<String>> {
+    let Some(lease) = read_lease(buckets).await? else {
+        return Ok(None);
+    };
+    let holder = &lease.host;
+    let name = format!("process {} on {}", holder.pid, holder.name);
+    if options.host.knows_dead(holder) || options.take_over {
+        return Ok(Some(name));
+    }
+    let text = format!(
+        "{} is mounted for writing by {name}: unmount it there, or mount with --read-only, or, if \
+         that machine is gone, mount with --take-over (it is fenced, and what it had not flushed \
+         stays in its tier)",
+        options.url
+    );
+    Err(FsError::new(ErrorKind::Conflict, text))
+}
+
+async fn write_lease(options: &MountOptions, buckets: &StripeSet, id: &str) -> Result<()> {
+    let record = LeaseRecord {
+        id: id.to_owned(),
+        host: options.host.clone(),
+    };
+    let text = serde_json::to_vec_pretty(&record)
+        .map_err(|e| FsError::new(ErrorKind::Bug, "encode writer.json").with_source(e))?;
+    buckets
+        .first()
+        .replace(Component::Volume, WRITER_KEY, Bytes::from(text))
+        .await
+}
+
+async fn open_kv(
+    options: &MountOptions,
+    buckets: &StripeSet,
+    journal: Arc<Journal>,
+) -> Result<SlateKv> {
+    let settings = SlateOptions {
+        meta_flush_ms: options.settings.meta_flush_ms,
+        timeout_ms: options.settings.bucket_timeout_ms,
+        ..SlateOptions::default()
+    };
+    let store = buckets.first().store(Component::Meta);
+    SlateKv::open(store, META_PATH, settings, Some(journal)).await
+}
+
+/// Where the redo log is, and whether the last mount had it there as well: what it acknowledged is
+/// in its log, and must not be passed by.
+fn log_directory(options: &MountOptions, format: &VolumeFormat, tier: &Path) -> Result<PathBuf> {
+    let directory = match &options.journal {
+        Some(journal) => {
+            weir_tier::check_directory("--journal", journal)?;
+            journal.join(&format.id.0)
+        }
+        None => tier.join("redo"),
+    };
+    let Ok(last) = std::fs::read(tier.join(LOG_PLACE)) else {
+        return Ok(directory);
+    };
+    match serde_json::from_slice::<PathBuf>(&last) {
+        Ok(last) if last != directory && last.exists() => {
+            let (last, parent) = (last.display(), last.parent().unwrap_or(&last).display());
+            let text = match options.journal.is_some() && last.to_string().ends_with("/redo") {
+                true => format!(
+                    "the last mount did not end cleanly and kept its log in {last}: mount once \
+                     without --journal and unmount, then with it"
+                ),
+                false => format!(
+                    "the last mount did not end cleanly and kept its log in {last}: mount with \
+                     --journal {parent}"
+                ),
+            };
+            Err(FsError::new(ErrorKind::Conflict, text))
+        }
+        _ => Ok(directory),
+    }
+}
+
+fn write_log_place(path: &Path, log_directory: &Path) -> Result<()> {
+    let at = |e| FsError::local_io(format!("write {}", path.display()), e);
+    let text = serde_json::to_vec(log_directory).map_err(|e| at(e.into()))?;
+    std::fs::write(path, text).map_err(at)?;
+    std::fs::File::open(path)
+        .and_then(|f| f.sync_all())
+        .map_err(at)
+}
+
+/// Moves away what an older mount of this tier had not flushed when another writer came.
+fn set_aside(opened: &OpenedTier, journal: &Journal, label: &str) -> Result<Option<SetAside>> {
+    let aside = opened.tier.set_aside(label)?;
+    let log = journal.set_aside(&aside.directory)?;
+    if aside.files == 0 && !log {
+        return Ok(None);
+    }
+    tracing::error!(
+        files = aside.files,
+        dirty_bytes = aside.dirty_bytes,
+        directory = %aside.directory.display(),
+        "another writer had the volume since this tier was last used: what had not been flushed \
+         was set aside and is not part of the volume"
+    );
+    Ok(Some(aside))
+}
+
+impl Core {
+    /// Goes on where the last mount ended: fsynced data of the journal comes back, removed files
+    /// that were open are purged, and what was dirty is flushed in the background.
+    async fn recover(self: &Arc<Self>, replay: Replay) -> Result<()> {
+        for (ino, file) in replay.files {
+            let inode = match self.stored(ino).await {
+                Ok(inode) if inode.nlink > 0 => inode,
+                Ok(_) => continue,
+                Err(error) if error.kind() == ErrorKind::NotFound => continue,
+                Err(error) => return Err(error),
+            };
+            let mirror = self.tier.mirror(&inode)?;
+            for (offset, bytes) in file.writes {
+                self.write_mirror(&mirror, offset, &bytes).await?;
+            }
+            if let Some((size, mtime, ctime)) = file.attributes {
+                mirror.grow(size, self.now())?;
+                self.flush_files(&[ino]).await?;
+                let set = SetAttr {
+                    mtime,
+                    ctime,
+                    ..SetAttr::default()
+                };
+                self.seen(self.meta.setattr(ino, set).await)?;
+            }
+        }
+        for mirror in self.tier.news() {
+            let ino = mirror.ino();
+            match self.stored(ino).await {
+                Ok(inode) => drop(self.tier.mirror(&inode)?),
+                Err(error) if error.kind() == ErrorKind::NotFound => self.tier.remove(ino)?,
+                Err(error) => return Err(error),
+            }
+        }
+        self.purge_all_closed().await;
+        self.flush_wanted.notify_one();
+        Ok(())
+    }
+}

@@ -1,0 +1,213 @@
+//! Names and attributes: what the metadata says, with what the tier knows better.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use weir_meta::{DirEntry, DirEntryPlus, NewInode, RenameMode, SetAttr, XattrMode};
+use weir_types::{FileKind, Ino, Inode, Result};
+
+use crate::engine::{Core, Engine};
+
+impl Core {
+    /// The inode with the size and times of writes that the metadata does not have yet.
+    pub(crate) fn merged(&self, mut inode: Inode) -> Inode {
+        if inode.kind != FileKind::Regular {
+            return inode;
+        }
+        let Some(mirror) = self.tier.find(inode.ino) else {
+            return inode;
+        };
+        let (size, pending) = mirror.pending();
+        if pending.size {
+            inode.size = size;
+        }
+        inode.mtime = pending.mtime.unwrap_or(inode.mtime);
+        inode.ctime = pending.ctime.map_or(inode.ctime, |t| t.max(inode.ctime));
+        inode.stored_bytes = inode.stored_bytes.max(mirror.dirty_bytes()).min(
+            // A file never takes more than its size, rounded up to a page.
+            weir_tier::page_ceil(inode.size),
+        );
+        inode
+    }
+
+    /// Purges an unlinked file that nobody has open: local bytes at once, the rest behind.
+    fn purge_soon(self: &Arc<Self>, ino: Ino) {
+        if let Err(error) = self.tier.remove(ino) {
+            tracing::warn!(%ino, %error, "the mirror of a removed file could not be removed");
+        }
+        let core = self.clone();
+        tokio::spawn(async move { core.purge(ino).await });
+    }
+
+    /// Takes a removed file out of the metadata. What fails is an orphan still, and purged at the
+    /// next mount.
+    pub(crate) async fn purge(&self, ino: Ino) {
+        if let Err(error) = self.seen(self.meta.purge(ino).await) {
+            tracing::warn!(%ino, %error, "purge of a removed file failed: the next mount redoes it");
+        }
+        if let Some(journal) = &self.journal {
+            journal.forget(ino, 0, u64::MAX);
+        }
+        self.nodes.purged(ino);
+    }
+
+    /// A name of `inode` went: if it was the last one, the file goes with its last open.
+    fn name_gone(self: &Arc<Self>, inode: &Inode) {
+        let gone = inode.nlink == 0;
+        if gone && self.nodes.unlinked(inode.ino) {
+            self.purge_soon(inode.ino);
+        }
+    }
+
+    /// The last open of an unlinked file ended.
+    pub(crate) fn last_close(self: &Arc<Self>, ino: Ino) {
+        self.purge_soon(ino);
+    }
+
+    /// Purges the orphans that nobody has open.
+    pub(crate) async fn purge_all_closed(&self) {
+        let mut after = None;
+        while let Ok(orphans) = self.meta.orphans(after, 1_000).await {
+            let Some(last) = orphans.last() else { break };
+            after = Some(*last);
+            for ino in orphans {
+                if !self.nodes.is_open(ino) {
+                    if let Err(error) = self.tier.remove(ino) {
+                        tracing::warn!(%ino, %error, "the mirror of a removed file stays");
+                    }
+                    self.purge(ino).await;
+                }
+            }
+        }
+    }
+}
+
+impl Engine {
+    /// The inode that `name` in `parent` leads to.
+    pub async fn lookup(&self, parent: Ino, name: &[u8]) -> Result<Inode> {
+        let core = &self.core;
+        Ok(core.merged(core.seen(core.meta.lookup(parent, name).await)?))
+    }
+
+    /// The inode `ino`.
+    pub async fn getattr(&self, ino: Ino) -> Result<Inode> {
+        Ok(self.core.merged(self.core.stored(ino).await?))
+    }
+
+    /// Sets attributes other than the size.
+    pub async fn setattr(&self, ino: Ino, set: SetAttr) -> Result<Inode> {
+        let core = &self.core;
+        core.check_writable()?;
+        let (mtime, ctime) = (set.mtime.is_some(), set.ctime.is_some());
+        let inode = core.seen(core.meta.setattr(ino, set).await)?;
+        if let Some(mirror) = core.tier.find(ino) {
+            mirror.forget_pending_times(mtime, ctime)?;
+        }
+        Ok(core.merged(inode))
+    }
+
+    /// Makes a file, directory, symlink or node.
+    pub async fn create(&self, parent: Ino, name: &[u8], new: NewInode) -> Result<Inode> {
+        self.core.check_writable()?;
+        self.core
+            .seen(self.core.meta.create(parent, name, new).await)
+    }
+
+    /// Gives `ino` one more name.
+    pub async fn link(&self, ino: Ino, parent: Ino, name: &[u8]) -> Result<Inode> {
+        let core = &self.core;
+        core.check_writable()?;
+        Ok(core.merged(core.seen(core.meta.link(ino, parent, name).await)?))
+    }
+
+    /// Removes a name that is not a directory's. A file without names stays readable while open.
+    pub async fn unlink(&self, parent: Ino, name: &[u8]) -> Result<()> {
+        let core = &self.core;
+        core.check_writable()?;
+        core.name_gone(&core.seen(core.meta.unlink(parent, name).await)?);
+        Ok(())
+    }
+
+    /// Removes an empty directory.
+    pub async fn rmdir(&self, parent: Ino, name: &[u8]) -> Result<()> {
+        let core = &self.core;
+        core.check_writable()?;
+        core.name_gone(&core.seen(core.meta.rmdir(parent, name).await)?);
+        Ok(())
+    }
+
+    /// Moves a name, replacing or exchanging what stands there as `mode` says.
+    pub async fn rename(
+        &self,
+        from: (Ino, &[u8]),
+        to: (Ino, &[u8]),
+        mode: RenameMode,
+    ) -> Result<()> {
+        let core = &self.core;
+        core.check_writable()?;
+        let renamed = core.seen(core.meta.rename(from.0, from.1, to.0, to.1, mode).await)?;
+        if let Some(replaced) = &renamed.replaced {
+            core.name_gone(replaced);
+        }
+        Ok(())
+    }
+
+    /// Up to `limit` entries of a directory after `cookie` (0: from the start), without `.` and
+    /// `..`. Entries of one cookie always come together.
+    pub async fn readdir(&self, dir: Ino, cookie: u64, limit: usize) -> Result<Vec<DirEntry>> {
+        self.core
+            .seen(self.core.meta.readdir(dir, cookie, limit).await)
+    }
+
+    /// The same with each entry's inode.
+    pub async fn readdir_plus(
+        &self,
+        dir: Ino,
+        cookie: u64,
+        limit: usize,
+    ) -> Result<Vec<DirEntryPlus>> {
+        let core = &self.core;
+        let mut entries = core.seen(core.meta.readdir_plus(dir, cookie, limit).await)?;
+        for entry in &mut entries {
+            entry.inode = core.merged(entry.inode.clone());
+        }
+        Ok(entries)
+    }
+
+    /// The directory that holds directory `dir`; the root's is itself.
+    pub async fn parent(&self, dir: Ino) -> Result<Ino> {
+        self.core.seen(self.core.meta.parent(dir).await)
+    }
+
+    /// Sets an extended attribute.
+    pub async fn xattr_set(
+        &self,
+        ino: Ino,
+        name: &[u8],
+        value: &[u8],
+        mode: XattrMode,
+    ) -> Result<()> {
+        self.core.check_writable()?;
+        self.core
+            .seen(self.core.meta.xattr_set(ino, name, value, mode).await)?;
+        Ok(())
+    }
+
+    /// The value of an extended attribute.
+    pub async fn xattr_get(&self, ino: Ino, name: &[u8]) -> Result<Bytes> {
+        self.core.seen(self.core.meta.xattr_get(ino, name).await)
+    }
+
+    /// The names of the extended attributes.
+    pub async fn xattr_list(&self, ino: Ino) -> Result<Vec<Vec<u8>>> {
+        self.core.seen(self.core.meta.xattr_list(ino).await)
+    }
+
+    /// Removes an extended attribute.
+    pub async fn xattr_remove(&self, ino: Ino, name: &[u8]) -> Result<()> {
+        self.core.check_writable()?;
+        self.core
+            .seen(self.core.meta.xattr_remove(ino, name).await)?;
+        Ok(())
+    }
+}

@@ -1,0 +1,116 @@
+//! The inodes in use: who has them open, and who may change their extents.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use weir_types::{ErrorKind, FsError, Ino, Result};
+
+/// One inode in use.
+#[derive(Debug)]
+pub(crate) struct Node {
+    pub(crate) ino: Ino,
+    /// Held by whoever flushes the file: at most one flush of a file at a time.
+    pub(crate) flush: Arc<tokio::sync::Mutex<()>>,
+    /// Held while extents change: a flush's commit, a truncation, a hole, a copy.
+    pub(crate) change: Arc<tokio::sync::Mutex<()>>,
+    /// Held by an appending write from the look at the size to the end of the write.
+    pub(crate) append: tokio::sync::Mutex<()>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    node: Arc<Node>,
+    opens: usize,
+    /// Unlinked: to be purged when nobody has it open.
+    unlinked: bool,
+    /// Being purged: it can be opened no more.
+    purging: bool,
+}
+
+/// All inodes in use, by number.
+#[derive(Debug, Default)]
+pub(crate) struct Nodes {
+    entries: Mutex<HashMap<Ino, Entry>>,
+}
+
+impl Nodes {
+    /// The node of `ino`, for a while.
+    pub(crate) fn get(&self, ino: Ino) -> Arc<Node> {
+        self.entry(&mut self.entries(), ino).node.clone()
+    }
+
+    /// The node of `ino`, open until [`Nodes::close`].
+    pub(crate) fn open(&self, ino: Ino) -> Result<Arc<Node>> {
+        let mut entries = self.entries();
+        let entry = self.entry(&mut entries, ino);
+        if entry.purging {
+            return Err(FsError::new(
+                ErrorKind::NotFound,
+                format!("inode {ino} is removed"),
+            ));
+        }
+        entry.opens += 1;
+        Ok(entry.node.clone())
+    }
+
+    /// One open less. Answers whether it was the last one, and whether the file must be purged
+    /// now (then it can be opened no more).
+    pub(crate) fn close(&self, ino: Ino) -> (bool, bool) {
+        let mut entries = self.entries();
+        let Some(entry) = entries.get_mut(&ino) else {
+            return (true, false);
+        };
+        entry.opens = entry.opens.saturating_sub(1);
+        let last = entry.opens == 0;
+        entry.purging = last && entry.unlinked;
+        let purge = entry.purging;
+        if last && !purge && Arc::strong_count(&entry.node) == 1 {
+            entries.remove(&ino);
+        }
+        (last, purge)
+    }
+
+    /// The last name of `ino` is gone. Answers whether nobody has it open, so that it must be
+    /// purged now.
+    pub(crate) fn unlinked(&self, ino: Ino) -> bool {
+        let mut entries = self.entries();
+        let entry = self.entry(&mut entries, ino);
+        entry.unlinked = true;
+        entry.purging = entry.opens == 0;
+        entry.purging
+    }
+
+    /// The purge of `ino` is done.
+    pub(crate) fn purged(&self, ino: Ino) {
+        self.entries().remove(&ino);
+    }
+
+    /// Whether `ino` is open.
+    pub(crate) fn is_open(&self, ino: Ino) -> bool {
+        self.entries().get(&ino).is_some_and(|e| e.opens > 0)
+    }
+
+    /// Forgets nodes that nobody holds.
+    pub(crate) fn sweep(&self) {
+        self.entries()
+            .retain(|_, e| e.opens > 0 || e.unlinked || Arc::strong_count(&e.node) > 1);
+    }
+
+    fn entry<'a>(&self, entries: &'a mut HashMap<Ino, Entry>, ino: Ino) -> &'a mut Entry {
+        entries.entry(ino).or_insert_with(|| Entry {
+            node: Arc::new(Node {
+                ino,
+                flush: Arc::default(),
+                change: Arc::default(),
+                append: tokio::sync::Mutex::default(),
+            }),
+            opens: 0,
+            unlinked: false,
+            purging: false,
+        })
+    }
+
+    fn entries(&self) -> MutexGuard<'_, HashMap<Ino, Entry>> {
+        self.entries.lock().unwrap_or_else(|e| e.into_inner())
+    }
+}

@@ -1,0 +1,237 @@
+//! Reading: from the mirror when the bytes are here, after their fetch when they are not.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use weir_object::Component;
+use weir_tier::{Mirror, ReadOutcome};
+use weir_types::{CHUNK_BYTES, ErrorKind, FsError, Result, chunk_range};
+
+use crate::engine::{Core, Counts, Engine};
+use crate::fetch::Priority;
+use crate::files::OpenFile;
+use crate::records::{extent_bytes, get_all};
+
+/// Rounds of fetch and read before a reader whose pages are released under it reads past the tier.
+const ROUNDS: usize = 8;
+
+/// What one open file is read like.
+#[derive(Debug, Default)]
+pub(crate) struct Stream {
+    /// Where the next read of a sequential reader begins.
+    next: u64,
+    /// Bytes to have ahead of it; 0 while the reader jumps about.
+    window: u64,
+    /// Up to where fetches were started.
+    ahead: u64,
+}
+
+impl Stream {
+    /// Takes note of a read; answers the range to fetch ahead, if any. The kernel splits and
+    /// reorders a sequential reader's requests, so near is sequential enough.
+    fn note(&mut self, offset: u64, len: u64, most: u64) -> Option<(u64, u64)> {
+        let near = 2 * CHUNK_BYTES;
+        let sequential = offset <= self.next + near && offset + near >= self.next;
+        let end = offset + len;
+        if !sequential {
+            *self = Self {
+                next: end,
+                window: 0,
+                ahead: end,
+            };
+            return None;
+        }
+        self.next = self.next.max(end);
+        self.window = (self.window * 2).clamp(CHUNK_BYTES, most.max(CHUNK_BYTES));
+        let target = self.next + self.window;
+        // Many small steps would be many small GETs.
+        let step = (self.window / 4).max(CHUNK_BYTES);
+        if most == 0 || target < self.ahead + step {
+            return None;
+        }
+        let from = self.ahead.max(end);
+        self.ahead = target;
+        Some((from, target))
+    }
+}
+
+impl Engine {
+    /// Reads up to `len` bytes at `offset`; fewer only at the end of the file. Bytes that are not
+    /// here cost ranged GETs, shared with everybody who wants them.
+    pub async fn read(&self, file: &Arc<OpenFile>, offset: u64, len: usize) -> Result<Bytes> {
+        let core = &self.core;
+        let size = file.mirror.size();
+        let len = (len as u64).min(size.saturating_sub(offset));
+        if len == 0 {
+            return Ok(Bytes::new());
+        }
+        core.read_ahead(file, offset, len, size);
+        let bytes = core.read_mirror(&file.mirror, offset, len as usize).await?;
+        Counts::add(&core.counts.bytes_read, bytes.len() as u64);
+        Ok(bytes)
+    }
+}
+
+impl Core {
+    fn read_ahead(self: &Arc<Self>, file: &OpenFile, offset: u64, len: u64, size: u64) {
+        let most = self.settings.read_ahead_bytes.0;
+        let wanted = {
+            let mut stream = file.stream.lock().unwrap_or_else(|e| e.into_inner());
+            stream.note(offset, len, most)
+        };
+        let Some((from, to)) = wanted else { return };
+        let missing = file.mirror.missing(from, to.min(size).max(from));
+        let bytes: u64 = missing.iter().map(|(s, e)| e - s).sum();
+        // Ahead only where it pushes nothing out: room is for those who wait.
+        if !missing.is_empty() && self.tier.room().is_ok_and(|room| room > bytes) {
+            drop(self.start_fetch(&file.mirror, &missing, Priority::Ahead));
+        }
+    }
+
+    /// Reads through the mirror, fetching what is missing.
+    pub(crate) async fn read_mirror(
+        self: &Arc<Self>,
+        mirror: &Arc<Mirror>,
+        offset: u64,
+        len: usize,
+    ) -> Result<Bytes> {
+        let mut buffer = vec![0; len];
+        for _ in 0..ROUNDS {
+            match mirror.read_at(offset, &mut buffer)? {
+                ReadOutcome::Done(done) => {
+                    buffer.truncate(done);
+                    return Ok(buffer.into());
+                }
+                ReadOutcome::Missing(missing) => {
+                    let bytes = missing
+                        .iter()
+                        .map(|(s, e)| chunk_range(*s, *e).count() as u64);
+                    if !self.make_room(bytes.sum::<u64>() * CHUNK_BYTES).await? {
+                        break;
+                    }
+                    self.fetch(mirror, &missing, Priority::Demand).await?;
+                }
+            }
+        }
+        self.read_past_tier(mirror, offset, buffer).await
+    }
+
+    /// Reads piece by piece, from the mirror what is there and from the bucket what is not,
+    /// without storing it: the tier has no room.
+    async fn read_past_tier(
+        &self,
+        mirror: &Mirror,
+        offset: u64,
+        mut buffer: Vec<u8>,
+    ) -> Result<Bytes> {
+        for _ in 0..ROUNDS {
+            let stamp = mirror.stamp();
+            let length = (buffer.len() as u64).min(mirror.size().saturating_sub(offset));
+            buffer.truncate(length as usize);
+            let end = offset + length;
+            let missing = mirror.missing(offset, end);
+            let mut at = offset;
+            let mut whole = true;
+            for (s, e) in missing.iter().map(|&(s, e)| (s.max(offset), e.min(end))) {
+                whole &= read_exactly(mirror, offset, &mut buffer, at, s)?;
+                self.read_remote(
+                    mirror,
+                    s,
+                    &mut buffer[(s - offset) as usize..(e - offset) as usize],
+                )
+                .await?;
+                at = e;
+            }
+            whole &= read_exactly(mirror, offset, &mut buffer, at, end)?;
+            if whole && mirror.stamp() == stamp {
+                return Ok(buffer.into());
+            }
+        }
+        let text = "the tier is full and its pages come and go faster than they can be read: \
+                    give it more room with --tier-size";
+        Err(FsError::new(ErrorKind::Retry, text))
+    }
+
+    /// Reads bytes of the bucket into `into`; holes are zeros.
+    async fn read_remote(&self, mirror: &Mirror, start: u64, into: &mut [u8]) -> Result<()> {
+        let end = start + into.len() as u64;
+        into.fill(0);
+        let chunks = self.seen(
+            self.meta
+                .chunks(mirror.ino(), chunk_range(start, end))
+                .await,
+        )?;
+        let in_file = chunks.iter().flat_map(|(chunk, extents)| {
+            let base = chunk * CHUNK_BYTES;
+            let low = start.saturating_sub(base).min(CHUNK_BYTES) as u32;
+            let high = (end - base).min(CHUNK_BYTES) as u32;
+            extents
+                .iter()
+                .filter_map(move |e| Some((base, e.slice(low, high)?)))
+        });
+        let wanted: Vec<_> = in_file.collect();
+        let extents = wanted.iter().map(|(_, e)| *e);
+        let most = self.settings.fetch_bytes.0;
+        let demand = &self.fetcher.demand;
+        let decoded = get_all(&self.buckets, Component::Data, extents, most, demand).await?;
+        for (base, extent) in wanted {
+            let bug = || FsError::new(ErrorKind::Bug, "an extent reaches past its record");
+            let bytes = extent_bytes(&extent, &decoded).ok_or_else(bug)?;
+            let at = (base + u64::from(extent.start) - start) as usize;
+            into[at..at + bytes.len()].copy_from_slice(&bytes);
+        }
+        Ok(())
+    }
+}
+
+/// Reads `from..to` of the mirror into its place in the buffer; `false` if it is not all there.
+fn read_exactly(
+    mirror: &Mirror,
+    offset: u64,
+    buffer: &mut [u8],
+    from: u64,
+    to: u64,
+) -> Result<bool> {
+    if from >= to {
+        return Ok(true);
+    }
+    let part = &mut buffer[(from - offset) as usize..(to - offset) as usize];
+    let wanted = part.len();
+    Ok(mirror.read_at(from, part)? == ReadOutcome::Done(wanted))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = CHUNK_BYTES;
+
+    #[test]
+    fn sequential_readers_get_a_growing_window_and_jumpers_none() {
+        let mut stream = Stream::default();
+        let mut furthest = 0;
+        let mut longest = 0;
+        for i in 0..64 {
+            if let Some((from, to)) = stream.note(i * MIB, MIB, 32 * MIB) {
+                assert!(from >= furthest, "no byte is asked for twice");
+                furthest = to;
+                longest = longest.max(to - from);
+            }
+        }
+        assert!(
+            furthest >= 64 * MIB + 24 * MIB,
+            "the window is full: {furthest}"
+        );
+        assert!(longest > 4 * MIB, "it grew: {longest}");
+        assert_eq!(stream.note(1000 * MIB, 4096, 32 * MIB), None);
+        assert_eq!(stream.note(5000 * MIB, 4096, 32 * MIB), None);
+    }
+
+    #[test]
+    fn no_window_when_turned_off() {
+        let mut stream = Stream::default();
+        for i in 0..8 {
+            assert_eq!(stream.note(i * MIB, MIB, 0), None);
+        }
+    }
+}

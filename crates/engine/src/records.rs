@@ -1,0 +1,214 @@
+//! From extents to bytes: which ranges of which segments to get, and what they decode to.
+
+use std::collections::HashMap;
+
+use bytes::Bytes;
+use futures::stream::{FuturesUnordered, StreamExt};
+use tokio::sync::Semaphore;
+use weir_object::{Component, StripeSet};
+use weir_segment::decode_record;
+use weir_types::{CHUNK_BYTES, Extent, RecordRef, Result, SegmentId};
+
+/// Bytes between two records that are cheaper to read over than to ask for apart.
+const GAP_BYTES: u32 = 64 << 10;
+
+/// A part of one segment that one ranged GET brings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Run {
+    pub(crate) segment: SegmentId,
+    pub(crate) start: u32,
+    pub(crate) end: u32,
+    pub(crate) records: Vec<RecordRef>,
+}
+
+/// The runs that bring all these records, each once, none longer than `max_bytes` unless a single
+/// record is.
+pub(crate) fn plan(records: impl Iterator<Item = RecordRef>, max_bytes: u64) -> Vec<Run> {
+    let mut records: Vec<_> = records.collect();
+    records.sort_unstable_by_key(|r| (r.segment, r.position));
+    records.dedup_by_key(|r| (r.segment, r.position));
+    let mut runs: Vec<Run> = Vec::new();
+    for record in records {
+        let end = record.position + record.stored_bytes;
+        if let Some(run) = runs.last_mut()
+            && run.segment == record.segment
+            && record.position <= run.end.saturating_add(GAP_BYTES)
+            && u64::from(end - run.start) <= max_bytes
+        {
+            run.end = run.end.max(end);
+            run.records.push(record);
+            continue;
+        }
+        let start = record.position;
+        runs.push(Run {
+            segment: record.segment,
+            start,
+            end,
+            records: vec![record],
+        });
+    }
+    runs
+}
+
+/// Gets one run and decodes its records.
+pub(crate) async fn get_run(
+    buckets: &StripeSet,
+    component: Component,
+    run: Run,
+) -> Result<Vec<(RecordRef, Bytes)>> {
+    let bucket = buckets.bucket_for(run.segment);
+    let range = u64::from(run.start)..u64::from(run.end);
+    let stored = bucket
+        .get_range(component, &run.segment.object_key(), range)
+        .await?;
+    let decode = |record: RecordRef| {
+        let at = (record.position - run.start) as usize;
+        let bytes = stored.slice(at..at + record.stored_bytes as usize);
+        Ok((record, decode_record(&record, None, &bytes)?))
+    };
+    run.records.iter().copied().map(decode).collect()
+}
+
+/// Decoded records by where they are.
+pub(crate) type Decoded = HashMap<(SegmentId, u32), Bytes>;
+
+/// Gets all records that these extents use, at most as many runs at once as `permits` has.
+pub(crate) async fn get_all(
+    buckets: &StripeSet,
+    component: Component,
+    extents: impl Iterator<Item = Extent>,
+    max_bytes: u64,
+    permits: &Semaphore,
+) -> Result<Decoded> {
+    let runs = plan(extents.map(|e| e.record), max_bytes);
+    let mut getting: FuturesUnordered<_> = runs
+        .into_iter()
+        .map(|run| async move {
+            let _permit = permits.acquire().await;
+            get_run(buckets, component, run).await
+        })
+        .collect();
+    let mut decoded = Decoded::new();
+    while let Some(records) = getting.next().await {
+        decoded.extend(
+            records?
+                .into_iter()
+                .map(|(r, bytes)| ((r.segment, r.position), bytes)),
+        );
+    }
+    Ok(decoded)
+}
+
+/// The bytes of an extent.
+pub(crate) fn extent_bytes(extent: &Extent, decoded: &Decoded) -> Option<Bytes> {
+    let record = decoded.get(&(extent.record.segment, extent.record.position))?;
+    let (from, to) = (extent.skip as usize, (extent.skip + extent.len) as usize);
+    (to <= record.len()).then(|| record.slice(from..to))
+}
+
+/// A chunk put together from its extents: page-aligned pieces (start in the chunk, bytes), in
+/// order; what lies between them is zeros. A piece may end in the middle of a page.
+pub(crate) fn assemble(extents: &[Extent], decoded: &Decoded) -> Option<Vec<(u64, Bytes)>> {
+    const PAGE: u64 = weir_tier::PAGE_BYTES;
+    // The usual chunk is one record or a row of page-aligned ones: no copy.
+    let aligned = extents.iter().enumerate().all(|(i, e)| {
+        let ends_aligned = u64::from(e.end()).is_multiple_of(PAGE) || i + 1 == extents.len();
+        u64::from(e.start).is_multiple_of(PAGE) && ends_aligned
+    });
+    if aligned {
+        return extents
+            .iter()
+            .map(|e| Some((u64::from(e.start), extent_bytes(e, decoded)?)))
+            .collect();
+    }
+    let end = extents
+        .last()
+        .map_or(0, |e| weir_tier::page_ceil(u64::from(e.end())));
+    let mut whole = vec![0; end.min(CHUNK_BYTES) as usize];
+    let mut pages = vec![false; whole.len() / PAGE as usize];
+    for extent in extents {
+        let bytes = extent_bytes(extent, decoded)?;
+        whole[extent.start as usize..extent.end() as usize].copy_from_slice(&bytes);
+        let last = weir_tier::page_ceil(u64::from(extent.end())) / PAGE;
+        pages[(u64::from(extent.start) / PAGE) as usize..last as usize].fill(true);
+    }
+    let whole = Bytes::from(whole);
+    let mut pieces = Vec::new();
+    let mut at = 0;
+    for row in pages.chunk_by(|a, b| a == b) {
+        let (start, end) = (at * PAGE as usize, (at + row.len()) * PAGE as usize);
+        if row[0] {
+            pieces.push((start as u64, whole.slice(start..end)));
+        }
+        at += row.len();
+    }
+    Some(pieces)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(segment: u128, position: u32, stored_bytes: u32) -> RecordRef {
+        let segment = SegmentId(segment);
+        RecordRef {
+            segment,
+            position,
+            stored_bytes,
+            raw_bytes: stored_bytes,
+            checksum: 0,
+        }
+    }
+
+    #[test]
+    fn neighbours_share_a_get_and_each_record_comes_once() {
+        let records = [
+            record(1, 100, 50),
+            record(1, 0, 100),
+            record(1, 0, 100),
+            record(2, 0, 10),
+        ];
+        let runs = plan(records.into_iter(), 1 << 20);
+        assert_eq!(runs.len(), 2);
+        assert_eq!(
+            (runs[0].start, runs[0].end, runs[0].records.len()),
+            (0, 150, 2)
+        );
+        let runs = plan(records.into_iter(), 120);
+        assert_eq!(runs.len(), 3, "the longest GET is kept to");
+        let far = [record(1, 0, 10), record(1, 1 << 20, 10)];
+        assert_eq!(
+            plan(far.into_iter(), 8 << 20).len(),
+            2,
+            "a wide gap is not read"
+        );
+    }
+
+    #[test]
+    fn unaligned_extents_become_whole_pages() {
+        let rec = record(1, 0, 5000);
+        let decoded = Decoded::from([((rec.segment, 0), Bytes::from(vec![7; 5000]))]);
+        let extents = [
+            Extent {
+                start: 100,
+                len: 1000,
+                record: rec,
+                skip: 0,
+            },
+            Extent {
+                start: 12288,
+                len: 1,
+                record: rec,
+                skip: 4999,
+            },
+        ];
+        let pieces = assemble(&extents, &decoded).expect("all records are there");
+        assert_eq!(pieces.len(), 2);
+        assert_eq!((pieces[0].0, pieces[0].1.len()), (0, 4096));
+        assert_eq!(
+            (pieces[0].1[99], pieces[0].1[100], pieces[0].1[1100]),
+            (0, 7, 0)
+        );
+        assert_eq!((pieces[1].0, pieces[1].1[0], pieces[1].1[1]), (12288, 7, 0));
+    }
+}

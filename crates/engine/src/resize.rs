@@ -1,0 +1,142 @@
+//! Changing a file's size and making holes.
+
+use std::sync::Arc;
+
+use weir_tier::{Mirror, PAGE_BYTES, page_ceil, page_floor};
+use weir_types::{ErrorKind, FsError, Ino, Inode, Result};
+
+use crate::engine::{Core, Engine};
+use crate::nodes::Node;
+use crate::write::FILE_BYTES_MAX;
+
+/// What `fallocate` is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fallocate {
+    /// Room for a range. A bucket has it always; the file grows to the range's end unless told to
+    /// keep its size.
+    Allocate {
+        /// Leave the size as it is.
+        keep_size: bool,
+    },
+    /// The range becomes a hole; the size stays.
+    PunchHole,
+    /// The range becomes zeros.
+    ZeroRange {
+        /// Leave the size as it is.
+        keep_size: bool,
+    },
+}
+
+impl Engine {
+    /// Sets the size: what lies past it is gone, what is new are zeros. One metadata commit.
+    pub async fn truncate(&self, ino: Ino, size: u64) -> Result<Inode> {
+        let core = &self.core;
+        core.check_writable()?;
+        check_size(size)?;
+        let node = core.nodes.get(ino);
+        let _change = node.change.lock().await;
+        let before = core.stored(ino).await?;
+        let mirror = core
+            .tier
+            .find(ino)
+            .map(|_| core.tier.mirror(&before))
+            .transpose()?;
+        let after = core.seen(core.meta.truncate(ino, size, core.now()).await)?;
+        fail::fail_point!("engine::truncate-committed");
+        if let Some(mirror) = mirror {
+            mirror.dropped((size, u64::MAX), size, after.data.generation, false)?;
+            mirror.forget_pending_times(true, true)?;
+        }
+        if let Some(journal) = &core.journal {
+            journal.forget(ino, size, u64::MAX);
+        }
+        Ok(core.merged(after))
+    }
+
+    /// Allocates, punches or zeroes a range of a regular file.
+    pub async fn fallocate(
+        &self,
+        ino: Ino,
+        mode: Fallocate,
+        offset: u64,
+        len: u64,
+    ) -> Result<Inode> {
+        let core = &self.core;
+        core.check_writable()?;
+        if len == 0 {
+            return Err(FsError::new(ErrorKind::Invalid, "a range of no bytes"));
+        }
+        let end = offset.checked_add(len).unwrap_or(u64::MAX);
+        check_size(end)?;
+        let node = core.nodes.get(ino);
+        let mirror = core.open_mirror(&node).await?;
+        if !matches!(mode, Fallocate::Allocate { .. }) {
+            core.zero(&node, &mirror, offset, end).await?;
+        }
+        let keep_size = match mode {
+            Fallocate::Allocate { keep_size } | Fallocate::ZeroRange { keep_size } => keep_size,
+            Fallocate::PunchHole => true,
+        };
+        if !keep_size {
+            mirror.grow(end, core.now())?;
+        }
+        self.getattr(ino).await
+    }
+}
+
+impl Core {
+    /// Makes `offset..end` zeros as far as the file goes: whole pages become a hole, the parts of
+    /// pages at the edges are written.
+    async fn zero(
+        self: &Arc<Self>,
+        node: &Node,
+        mirror: &Arc<Mirror>,
+        offset: u64,
+        end: u64,
+    ) -> Result<()> {
+        let size = mirror.size();
+        let end = end.min(size);
+        if offset >= end {
+            return Ok(());
+        }
+        let zeros = [0; PAGE_BYTES as usize];
+        // What lies past the size is zeros already, so the last page of the file is whole.
+        let (first, last) = match end == size {
+            true => (page_ceil(offset), page_ceil(end)),
+            false => (page_ceil(offset), page_floor(end)),
+        };
+        if offset < first {
+            let edge = first.min(end) - offset;
+            self.write_mirror(mirror, offset, &zeros[..edge as usize])
+                .await?;
+        }
+        if last < end && last >= first {
+            self.write_mirror(mirror, last, &zeros[..(end - last) as usize])
+                .await?;
+        }
+        if first < last {
+            self.punch(node, mirror, first, last).await?;
+        }
+        Ok(())
+    }
+
+    async fn punch(&self, node: &Node, mirror: &Mirror, start: u64, end: u64) -> Result<()> {
+        let _change = node.change.lock().await;
+        let after = self.seen(self.meta.punch(node.ino, start..end, self.now()).await)?;
+        let size = mirror.size();
+        mirror.dropped((start, end), size, after.data.generation, false)?;
+        mirror.forget_pending_times(true, true)?;
+        if let Some(journal) = &self.journal {
+            journal.forget(node.ino, start, end);
+        }
+        Ok(())
+    }
+}
+
+fn check_size(size: u64) -> Result<()> {
+    if size > FILE_BYTES_MAX {
+        let text = format!("{size} bytes: the largest file is {FILE_BYTES_MAX}");
+        return Err(FsError::new(ErrorKind::TooLarge, text));
+    }
+    Ok(())
+}

@@ -1,0 +1,134 @@
+//! What a mount says of itself.
+
+use std::sync::atomic::Ordering;
+
+use serde::Serialize;
+use weir_object::MeterSnapshot;
+use weir_tier::Usage;
+use weir_types::{FileKind, Ino, Result, Settings};
+
+use crate::engine::Engine;
+use crate::mount::MountReport;
+
+/// Sizes for `statfs`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Statfs {
+    /// Bytes the volume can hold. A bucket has no end, so this is 1 PiB, or more when that is used.
+    pub total_bytes: u64,
+    /// Bytes that files take.
+    pub used_bytes: u64,
+    /// Inodes in use.
+    pub files: u64,
+}
+
+/// The state of a mount, for `weir status` and the metrics.
+#[derive(Clone, Debug, Serialize)]
+pub struct Status {
+    /// The volume's URL.
+    pub volume: String,
+    /// The volume's id.
+    pub volume_id: String,
+    /// Whether the mount only reads.
+    pub read_only: bool,
+    /// Whether another writer took the volume over.
+    pub fenced: bool,
+    /// Inodes in use.
+    pub files: u64,
+    /// Bytes that files take in the bucket, before compression.
+    pub stored_bytes: u64,
+    /// The local tier.
+    pub tier: Usage,
+    /// Bytes of the redo log or journal.
+    pub journal_bytes: u64,
+    /// Whether `fsync` ends in a journal on a disk of its own.
+    pub journal_durable: bool,
+    /// What was found at mount.
+    pub mount: MountReport,
+    /// What went through the engine since the mount, in bytes and counts.
+    pub since_mount: SinceMount,
+    /// Requests to the buckets since the mount.
+    pub requests: MeterSnapshot,
+    /// The settings in force.
+    pub settings: Settings,
+}
+
+/// Counters since the mount.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct SinceMount {
+    /// Bytes that programs read through the daemon.
+    pub bytes_read: u64,
+    /// Bytes that programs wrote.
+    pub bytes_written: u64,
+    /// Bytes of records fetched from the bucket.
+    pub bytes_fetched: u64,
+    /// Bytes of segments sent to the bucket.
+    pub bytes_flushed: u64,
+    /// Bytes of clean pages let go.
+    pub bytes_released: u64,
+    /// Segments sent.
+    pub segments_written: u64,
+    /// Segments deleted.
+    pub segments_collected: u64,
+    /// `fsync` calls.
+    pub fsyncs: u64,
+}
+
+/// A petabyte: what a volume without end answers when asked for its size.
+const TOTAL_BYTES: u64 = 1 << 50;
+
+impl Engine {
+    /// Sizes for `statfs`.
+    pub async fn statfs(&self) -> Result<Statfs> {
+        let usage = self.core.seen(self.core.meta.usage().await)?;
+        let used_bytes = usage.stored_bytes + self.core.tier.dirty_bytes();
+        let total_bytes = TOTAL_BYTES.max(used_bytes.saturating_mul(2));
+        Ok(Statfs {
+            total_bytes,
+            used_bytes,
+            files: usage.inodes,
+        })
+    }
+
+    /// The state of the mount.
+    pub async fn status(&self) -> Result<Status> {
+        let core = &self.core;
+        let usage = core.meta.usage().await.unwrap_or_default();
+        let get = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
+        let counts = &core.counts;
+        Ok(Status {
+            volume: core.url.clone(),
+            volume_id: core.format.id.to_string(),
+            read_only: core.read_only,
+            fenced: core.is_fenced(),
+            files: usage.inodes,
+            stored_bytes: usage.stored_bytes,
+            tier: core.tier.usage()?,
+            journal_bytes: core.journal.as_ref().map_or(0, |j| j.bytes()),
+            journal_durable: core.journal.as_ref().is_some_and(|j| j.durable),
+            mount: core.report.clone(),
+            since_mount: SinceMount {
+                bytes_read: get(&counts.bytes_read),
+                bytes_written: get(&counts.bytes_written),
+                bytes_fetched: get(&counts.bytes_fetched),
+                bytes_flushed: get(&counts.bytes_flushed),
+                bytes_released: get(&counts.bytes_released),
+                segments_written: get(&counts.segments_written),
+                segments_collected: get(&counts.segments_collected),
+                fsyncs: get(&counts.fsyncs),
+            },
+            requests: core.meter.snapshot(),
+            settings: core.settings.clone(),
+        })
+    }
+
+    /// Where a file's bytes are: (hole, released, resident, dirty) in bytes, whole pages.
+    pub async fn residency(&self, ino: Ino) -> Result<[u64; 4]> {
+        let inode = self.getattr(ino).await?;
+        let end = weir_tier::page_ceil(inode.size);
+        Ok(match self.core.tier.find(ino) {
+            _ if inode.kind != FileKind::Regular => [0; 4],
+            Some(mirror) => mirror.census(),
+            None => [0, end, 0, 0],
+        })
+    }
+}

@@ -1,0 +1,89 @@
+//! Durability on demand: `fsync`, and flushing the whole volume.
+
+use std::sync::Arc;
+
+use weir_types::{Ino, Result};
+
+use crate::engine::{Core, Counts, Engine};
+
+/// Bytes of one file's unsynced data that go through the journal; more goes to the bucket at once,
+/// where it must go anyway.
+const JOURNAL_FILE_BYTES: u64 = 64 << 20;
+
+impl Engine {
+    /// Returns when the file's data and attributes are durable: in the bucket (one segment PUT and
+    /// one metadata flush, shared with all who ask at the same time), or in the journal if the
+    /// mount has one (one `fdatasync`).
+    pub async fn fsync(&self, ino: Ino) -> Result<()> {
+        let core = &self.core;
+        if core.read_only {
+            return Ok(());
+        }
+        core.check_writable()?;
+        Counts::add(&core.counts.fsyncs, 1);
+        if core.fsync_in_journal(ino).await? {
+            return Ok(());
+        }
+        if core.tier.find(ino).is_some_and(|m| m.has_news()) {
+            core.flush_file(ino).await?;
+        }
+        core.seen(core.meta.sync().await)
+    }
+
+    /// Returns when the directory's entries are durable.
+    pub async fn fsync_dir(&self, _ino: Ino) -> Result<()> {
+        let core = &self.core;
+        if core.read_only {
+            return Ok(());
+        }
+        core.check_writable()?;
+        Counts::add(&core.counts.fsyncs, 1);
+        if let Some(journal) = core.journal.as_ref().filter(|j| j.durable) {
+            return journal.sync().await;
+        }
+        core.seen(core.meta.sync().await)
+    }
+
+    /// Flushes all dirty data to the bucket and makes all metadata durable there.
+    pub async fn flush_all(&self) -> Result<()> {
+        let core = &self.core;
+        if core.read_only {
+            return Ok(());
+        }
+        core.check_writable()?;
+        core.flush_all().await
+    }
+}
+
+impl Core {
+    /// Notes the file's unsynced data in the journal and syncs that. `false` if there is no
+    /// journal on a disk of its own, or the data is too much for it.
+    async fn fsync_in_journal(self: &Arc<Self>, ino: Ino) -> Result<bool> {
+        let Some(journal) = self.journal.as_ref().filter(|j| j.durable) else {
+            return Ok(false);
+        };
+        if let Some(mirror) = self.tier.find(ino) {
+            // A flush under way changes what the journal must hold; let it end first.
+            let node = self.nodes.get(ino);
+            let _flushing = node.flush.lock().await;
+            let Some((ranges, size, pending)) = mirror.take_unjournaled(JOURNAL_FILE_BYTES) else {
+                return Ok(false);
+            };
+            let (log, m, taken) = (journal.clone(), mirror.clone(), ranges.clone());
+            let noted =
+                tokio::task::spawn_blocking(move || log.note_data(&m, &taken, size, pending)).await;
+            let noted = noted.unwrap_or_else(|e| {
+                Err(weir_types::FsError::new(
+                    weir_types::ErrorKind::Bug,
+                    format!("journal: {e}"),
+                ))
+            });
+            noted.inspect_err(|_| mirror.untake_unjournaled(&ranges))?;
+        }
+        journal.sync().await?;
+        if journal.is_long(self.settings.journal_bytes.0) {
+            self.flush_wanted.notify_one();
+        }
+        Ok(true)
+    }
+}

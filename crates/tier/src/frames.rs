@@ -1,0 +1,99 @@
+//! Framing of log entries: length, checksum, payload. Pure.
+//!
+//! ```text
+//! 0  4  payload length, little endian, 1 ..= 64 MiB
+//! 4  8  XXH3-64 of the payload, little endian
+//! 12 n  payload
+//! ```
+//! A frame that is cut off or does not match its checksum ends the log: it is the write that a
+//! crash interrupted, and nothing after it was acknowledged.
+
+use weir_types::{ErrorKind, FsError, Result};
+use xxhash_rust::xxh3::xxh3_64;
+
+const HEADER_BYTES: usize = 12;
+const MAX_PAYLOAD_BYTES: usize = 64 << 20;
+
+/// How the frames of a file ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FrameEnd {
+    /// The last frame ends where the file ends.
+    Whole,
+    /// The frames before this offset are good; what follows is torn.
+    Torn(u64),
+}
+
+/// `payload` as one frame, ready to append.
+pub(crate) fn frame(payload: &[u8]) -> Result<Vec<u8>> {
+    if payload.is_empty() || payload.len() > MAX_PAYLOAD_BYTES {
+        let bytes = payload.len();
+        return Err(FsError::new(
+            ErrorKind::Bug,
+            format!("log entry of {bytes} bytes"),
+        ));
+    }
+    let mut out = Vec::with_capacity(HEADER_BYTES + payload.len());
+    out.extend_from_slice(&(payload.len() as u32).to_le_bytes());
+    out.extend_from_slice(&xxh3_64(payload).to_le_bytes());
+    out.extend_from_slice(payload);
+    Ok(out)
+}
+
+/// Hands each good frame's payload to `each`, in order, and says how they ended.
+pub fn read_frames(bytes: &[u8], mut each: impl FnMut(&[u8]) -> Result<()>) -> Result<FrameEnd> {
+    let mut at = 0;
+    while at < bytes.len() {
+        let Some(payload) = payload_at(&bytes[at..]) else {
+            return Ok(FrameEnd::Torn(at as u64));
+        };
+        each(payload)?;
+        at += HEADER_BYTES + payload.len();
+    }
+    Ok(FrameEnd::Whole)
+}
+
+fn payload_at(bytes: &[u8]) -> Option<&[u8]> {
+    let (length, rest) = bytes.split_first_chunk::<4>()?;
+    let (sum, rest) = rest.split_first_chunk::<8>()?;
+    let length = u32::from_le_bytes(*length) as usize;
+    if length == 0 || length > MAX_PAYLOAD_BYTES {
+        return None;
+    }
+    let payload = rest.get(..length)?;
+    (xxh3_64(payload) == u64::from_le_bytes(*sum)).then_some(payload)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn collect(bytes: &[u8]) -> (Vec<Vec<u8>>, FrameEnd) {
+        let mut found = Vec::new();
+        let end = read_frames(bytes, |p| {
+            found.push(p.to_vec());
+            Ok(())
+        });
+        (found, end.expect("reads"))
+    }
+
+    #[test]
+    fn every_cut_and_every_flipped_bit_ends_the_log_before_it() {
+        let first = frame(b"first").expect("frames");
+        let mut both = first.clone();
+        both.extend(frame(b"second").expect("frames"));
+        assert_eq!(
+            collect(&both),
+            (vec![b"first".to_vec(), b"second".to_vec()], FrameEnd::Whole)
+        );
+        for cut in first.len() + 1..both.len() {
+            let (found, end) = collect(&both[..cut]);
+            assert_eq!(found, vec![b"first".to_vec()], "cut at {cut}");
+            assert_eq!(end, FrameEnd::Torn(first.len() as u64));
+        }
+        for bit in first.len() * 8..both.len() * 8 {
+            let mut bad = both.clone();
+            bad[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(collect(&bad).0, vec![b"first".to_vec()], "bit {bit}");
+        }
+    }
+}

@@ -1,0 +1,736 @@
+//! One mirror file and its residency.
+
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use serde::{Deserialize, Serialize};
+use weir_types::{ErrorKind, FsError, Ino, Inode, Result, UnixTime};
+
+use crate::log::{Entry, MirrorState};
+use crate::ranges::{PAGE_BYTES, RangeMap, State, page_ceil, page_floor};
+use crate::tier::Shared;
+
+/// Attributes that local writers changed and the metadata does not have yet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pending {
+    /// The size may differ from the metadata's.
+    pub size: bool,
+    /// When data was last written, unless somebody set the time since.
+    pub mtime: Option<UnixTime>,
+    /// When the inode last changed by a write.
+    pub ctime: Option<UnixTime>,
+}
+
+/// What a read found.
+#[derive(Debug, PartialEq, Eq)]
+pub enum ReadOutcome {
+    /// This many bytes were read; fewer than asked for at the end of the file.
+    Done(usize),
+    /// These page ranges must be fetched first.
+    Missing(Vec<(u64, u64)>),
+}
+
+/// Dirty ranges taken for a flush; see [`Mirror::snapshot`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Snapshot {
+    /// Byte ranges (start, end) within the size, in order.
+    pub ranges: Vec<(u64, u64)>,
+    /// The file's size.
+    pub size: u64,
+    /// The attributes to commit.
+    pub pending: Pending,
+    /// Whether no dirty range was left out.
+    pub complete: bool,
+    drops: u64,
+}
+
+/// The sparse local file of one inode and what is known of each of its pages.
+///
+/// All methods block for as long as the local disk does; none waits for the network.
+#[derive(Debug)]
+pub struct Mirror {
+    pub(crate) ino: Ino,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) residency: RwLock<Residency>,
+    file: Mutex<Option<Arc<File>>>,
+    last_used: AtomicU64,
+    pub(crate) sealed: AtomicBool,
+}
+
+#[derive(Debug)]
+pub(crate) struct Residency {
+    pub(crate) state: MirrorState,
+    /// Room that the pages take: kept, because counting a large file's ranges is slow.
+    pub(crate) local_bytes: u64,
+    /// Of that, bytes that are nowhere else.
+    pub(crate) dirty_bytes: u64,
+    /// Counts what makes a fetch under way stale: releases and drops.
+    stamp: u64,
+    /// Counts drops: what makes a flush under way void.
+    drops: u64,
+    /// When the oldest dirty byte was written, in the tier's milliseconds.
+    dirty_since_ms: Option<u64>,
+    /// Written since the last journal entry.
+    unjournaled: RangeMap,
+    /// Counts all changes: what a seal under way must not miss.
+    pub(crate) changes: u64,
+    /// Compared with the inode since this process began.
+    verified: bool,
+    /// The tier no longer knows this mirror.
+    pub(crate) gone: bool,
+}
+
+impl Mirror {
+    pub(crate) fn new(shared: Arc<Shared>, mut state: MirrorState, sealed: bool) -> Self {
+        // A flush that was under way when the daemon ended is not.
+        state
+            .ranges
+            .turn(0, u64::MAX, State::Flushing, State::Dirty);
+        let (local_bytes, dirty_bytes) = (state.local_bytes(), state.dirty_bytes());
+        shared.account(local_bytes, 0, dirty_bytes, 0);
+        let has_news = dirty_bytes > 0 || state.pending != Pending::default();
+        let dirty_since_ms = has_news.then(|| shared.now_ms());
+        // Whether a journal has what was dirty before is not known any more.
+        let mut unjournaled = RangeMap::default();
+        for (start, end, _) in state.ranges.iter().filter(|r| r.2.is_dirty()) {
+            unjournaled.set(start, end, State::Dirty);
+        }
+        Self {
+            ino: state.ino,
+            last_used: AtomicU64::new(shared.tick()),
+            shared,
+            residency: RwLock::new(Residency {
+                state,
+                local_bytes,
+                dirty_bytes,
+                stamp: 0,
+                drops: 0,
+                dirty_since_ms,
+                unjournaled,
+                changes: 0,
+                verified: false,
+                gone: false,
+            }),
+            file: Mutex::new(None),
+            sealed: AtomicBool::new(sealed),
+        }
+    }
+
+    /// The inode that it mirrors.
+    pub fn ino(&self) -> Ino {
+        self.ino
+    }
+
+    /// The file's size as local writers made it.
+    pub fn size(&self) -> u64 {
+        self.read_state().state.size
+    }
+
+    /// Size and the attributes that the metadata does not have yet.
+    pub fn pending(&self) -> (u64, Pending) {
+        let residency = self.read_state();
+        (residency.state.size, residency.state.pending)
+    }
+
+    /// Whether something here is not yet in the bucket.
+    pub fn has_news(&self) -> bool {
+        self.read_state().has_news()
+    }
+
+    /// Bytes that are nowhere but here.
+    pub fn dirty_bytes(&self) -> u64 {
+        self.read_state().dirty_bytes
+    }
+
+    /// When the oldest dirty byte was written, in the tier's milliseconds.
+    pub fn dirty_since_ms(&self) -> Option<u64> {
+        self.read_state().dirty_since_ms
+    }
+
+    /// Bytes within the file by (hole, released, resident, dirty).
+    pub fn census(&self) -> [u64; 4] {
+        let residency = self.read_state();
+        let state = &residency.state;
+        let end = page_ceil(state.size);
+        let count = |which: fn(State) -> bool| state.ranges.bytes(0, end, which);
+        let released: u64 = gaps_below(state, 0, end).iter().map(|(s, e)| e - s).sum();
+        let (resident, dirty) = (count(|s| s == State::Resident), count(State::is_dirty));
+        [end - released - resident - dirty, released, resident, dirty]
+    }
+
+    /// Changes whenever a fetch that began before must not be stored any more.
+    pub fn stamp(&self) -> u64 {
+        self.read_state().stamp
+    }
+
+    /// The page ranges within `start..end` that must be fetched before they can be read.
+    pub fn missing(&self, start: u64, end: u64) -> Vec<(u64, u64)> {
+        let residency = self.read_state();
+        gaps_below(&residency.state, page_floor(start), page_ceil(end))
+    }
+
+    /// Reads from `offset` into `buffer`, if all of it is here; reads past the end are short.
+    pub fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<ReadOutcome> {
+        self.last_used.store(self.shared.tick(), Ordering::Relaxed);
+        let residency = self.read_state();
+        let size = residency.state.size;
+        let length = (buffer.len() as u64).min(size.saturating_sub(offset)) as usize;
+        if length == 0 {
+            return Ok(ReadOutcome::Done(0));
+        }
+        let end = offset + length as u64;
+        let missing = gaps_below(&residency.state, page_floor(offset), page_ceil(end));
+        if !missing.is_empty() {
+            return Ok(ReadOutcome::Missing(missing));
+        }
+        // A mirror file ends where its last written byte is; what follows are zeros.
+        let buffer = &mut buffer[..length];
+        let mut done = 0;
+        let file = self.file()?;
+        while done < length {
+            match file.read_at(&mut buffer[done..], offset + done as u64) {
+                Ok(0) => break,
+                Ok(n) => done += n,
+                Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(self.io("read", e)),
+            }
+        }
+        buffer[done..].fill(0);
+        Ok(ReadOutcome::Done(length))
+    }
+
+    /// Writes `data` at `offset` and marks its pages dirty. Where the write covers a page in part
+    /// and that page is released, it answers `Missing`, and nothing is written.
+    pub fn write_at(&self, offset: u64, data: &[u8], now: UnixTime) -> Result<Vec<(u64, u64)>> {
+        self.last_used.store(self.shared.tick(), Ordering::Relaxed);
+        let end = offset + data.len() as u64;
+        let (from, to) = (page_floor(offset), page_ceil(end));
+        let mut residency = self.write_state();
+        self.check_alive(&residency)?;
+        let missing = partial_pages(&residency.state, offset, end);
+        if !missing.is_empty() {
+            return Ok(missing);
+        }
+        self.unseal()?;
+        let size = residency.state.size.max(end);
+        let pending = Pending::written(now);
+        // Bytes that a crash would leave in readable pages need their mark first; bytes in pages
+        // that nobody can read yet need it last, or a flush would take what is not there.
+        let old_size = page_floor(residency.state.size);
+        let readable = residency
+            .state
+            .ranges
+            .within(from, to.min(old_size.max(from)));
+        let clean: Vec<_> = readable.filter(|(_, _, s)| !s.is_dirty()).collect();
+        for (s, e, _) in clean {
+            let (size, pending) = (residency.state.size, residency.state.pending);
+            self.note(
+                &mut residency,
+                Entry::Dirtied {
+                    ino: self.ino,
+                    start: s,
+                    end: e,
+                    size,
+                    pending,
+                },
+            )?;
+        }
+        self.file()?
+            .write_all_at(data, offset)
+            .map_err(|e| self.io("write", e))?;
+        fail::fail_point!("tier::written");
+        let entry = Entry::Dirtied {
+            ino: self.ino,
+            start: from,
+            end: to,
+            size,
+            pending,
+        };
+        self.note(&mut residency, entry)?;
+        residency.unjournaled.set(from, to, State::Dirty);
+        residency
+            .dirty_since_ms
+            .get_or_insert_with(|| self.shared.now_ms());
+        Ok(Vec::new())
+    }
+
+    /// Makes the file at least `size` bytes long; the new ones are zeros.
+    pub fn grow(&self, size: u64, now: UnixTime) -> Result<()> {
+        let mut residency = self.write_state();
+        self.check_alive(&residency)?;
+        if size <= residency.state.size {
+            return Ok(());
+        }
+        let pending = Pending::written(now);
+        self.note(
+            &mut residency,
+            Entry::Pending {
+                ino: self.ino,
+                size,
+                pending,
+            },
+        )?;
+        residency
+            .dirty_since_ms
+            .get_or_insert_with(|| self.shared.now_ms());
+        Ok(())
+    }
+
+    /// Stores fetched bytes in those pages of `start..start + data.len()` that are still released,
+    /// unless `stamp` is out of date (then `false`). `start` is page-aligned; `data` may end in the
+    /// middle of the last page of the file. With `None` for data the range holds only zeros.
+    pub fn fill(&self, start: u64, end: u64, data: Option<&[u8]>, stamp: u64) -> Result<bool> {
+        let mut residency = self.write_state();
+        if residency.stamp != stamp || residency.gone {
+            return Ok(false);
+        }
+        self.unseal()?;
+        let state = if data.is_some() {
+            State::Resident
+        } else {
+            State::Hole
+        };
+        for (s, e) in gaps_below(&residency.state, start, page_ceil(end)) {
+            if let Some(data) = data {
+                let bytes = &data[(s - start) as usize..((e - start) as usize).min(data.len())];
+                self.file()?
+                    .write_all_at(bytes, s)
+                    .map_err(|e| self.io("fill", e))?;
+            }
+            self.note(
+                &mut residency,
+                Entry::Filled {
+                    ino: self.ino,
+                    start: s,
+                    end: e,
+                    state,
+                },
+            )?;
+        }
+        Ok(true)
+    }
+
+    /// Somebody set the times in the metadata: what a write left pending for them is void.
+    pub fn forget_pending_times(&self, mtime: bool, ctime: bool) -> Result<()> {
+        let mut residency = self.write_state();
+        let mut pending = residency.state.pending;
+        pending.mtime = pending.mtime.filter(|_| !mtime);
+        pending.ctime = pending.ctime.filter(|_| !ctime);
+        if pending == residency.state.pending {
+            return Ok(());
+        }
+        let size = residency.state.size;
+        self.note(
+            &mut residency,
+            Entry::Pending {
+                ino: self.ino,
+                size,
+                pending,
+            },
+        )
+    }
+
+    /// Takes up to `limit` bytes of dirty ranges, from `after` on, for a flush: they stay readable
+    /// and writable, and a write makes them dirty again.
+    pub fn snapshot(&self, after: u64, limit: u64) -> Snapshot {
+        let mut residency = self.write_state();
+        let size = residency.state.size;
+        let mut ranges = Vec::new();
+        let (mut taken, mut complete) = (0, true);
+        for (start, end, state) in residency.state.ranges.within(after, u64::MAX) {
+            if state != State::Dirty || start >= size {
+                continue;
+            }
+            if taken >= limit {
+                complete = false;
+                break;
+            }
+            let end = end.min(size).min(start + page_ceil(limit - taken));
+            taken += end - start;
+            ranges.push((start, end));
+        }
+        for &(start, end) in &ranges {
+            residency
+                .state
+                .ranges
+                .set(start, page_ceil(end), State::Flushing);
+        }
+        let (pending, drops) = (residency.state.pending, residency.drops);
+        Snapshot {
+            ranges,
+            size,
+            pending,
+            complete,
+            drops,
+        }
+    }
+
+    /// Whether nothing of the snapshot was cut off, punched or replaced since.
+    pub fn still_valid(&self, snapshot: &Snapshot) -> bool {
+        let residency = self.read_state();
+        residency.drops == snapshot.drops && !residency.gone
+    }
+
+    /// The flush of `snapshot` failed or is void: its ranges are dirty again.
+    pub fn flush_failed(&self, snapshot: &Snapshot) {
+        let mut residency = self.write_state();
+        for &(start, end) in &snapshot.ranges {
+            residency
+                .state
+                .ranges
+                .turn(start, page_ceil(end), State::Flushing, State::Dirty);
+        }
+    }
+
+    /// The metadata names the snapshot's bytes: those not written again are clean.
+    pub fn flushed(&self, snapshot: &Snapshot, generation: u64, committed_size: u64) -> Result<()> {
+        let mut residency = self.write_state();
+        let mut clean = Vec::new();
+        for &(start, end) in &snapshot.ranges {
+            let flushing = residency.state.ranges.within(start, page_ceil(end));
+            clean.extend(
+                flushing
+                    .filter(|r| r.2 == State::Flushing)
+                    .map(|r| (r.0, r.1)),
+            );
+        }
+        let state = &residency.state;
+        let mut pending = state.pending;
+        pending.size = state.size != committed_size;
+        pending.mtime = pending.mtime.filter(|t| Some(*t) != snapshot.pending.mtime);
+        pending.ctime = pending.ctime.filter(|t| Some(*t) != snapshot.pending.ctime);
+        let remote_end = state.remote_end.max(committed_size);
+        for &(start, end) in &clean {
+            residency.unjournaled.clear(start, end);
+        }
+        let ino = self.ino;
+        let entry = Entry::Flushed {
+            ino,
+            ranges: clean,
+            generation,
+            remote_end,
+            pending,
+        };
+        self.note(&mut residency, entry)?;
+        residency.dirty_since_ms = residency.has_news().then(|| self.shared.now_ms());
+        Ok(())
+    }
+
+    /// The metadata dropped `start..end` (a truncation, hole or copy) in `generation`: local bytes
+    /// there are void, and the size is now `size`. `remote` says whether the range holds bytes of
+    /// the bucket afterwards (a copy) or zeros.
+    pub fn dropped(
+        &self,
+        range: (u64, u64),
+        size: u64,
+        generation: u64,
+        remote: bool,
+    ) -> Result<()> {
+        let (start, end) = range;
+        let mut residency = self.write_state();
+        self.unseal()?;
+        residency.stamp += 1;
+        residency.drops += 1;
+        let file = self.file()?;
+        // Pages covered in part keep their other bytes.
+        let (first, last) = (
+            page_ceil(start),
+            page_floor(end.min(size.max(start))).max(page_ceil(start)),
+        );
+        let cut_at_end = end >= residency.state.size;
+        let clear_to = if cut_at_end {
+            u64::MAX / PAGE_BYTES * PAGE_BYTES
+        } else {
+            last
+        };
+        let remote_end = match () {
+            () if remote => residency.state.remote_end.max(end),
+            () if cut_at_end => residency.state.remote_end.min(start),
+            () => residency.state.remote_end,
+        };
+        let ino = self.ino;
+        let entry = Entry::Dropped {
+            ino,
+            start: first,
+            end: clear_to,
+            size,
+            generation,
+            remote_end,
+        };
+        self.note(&mut residency, entry)?;
+        residency.unjournaled.clear(first, clear_to);
+        if cut_at_end {
+            file.set_len(start.min(size))
+                .map_err(|e| self.io("truncate", e))?;
+        } else {
+            punch(&file, first, clear_to).map_err(|e| self.io("punch", e))?;
+        }
+        Ok(())
+    }
+
+    /// Ranges written since the last call, clipped to the size, with the size and attributes: what
+    /// a journal needs. `None` when they hold more than `limit` bytes (then nothing is taken).
+    pub fn take_unjournaled(&self, limit: u64) -> Option<(Vec<(u64, u64)>, u64, Pending)> {
+        let mut residency = self.write_state();
+        let size = residency.state.size;
+        if residency.unjournaled.bytes(0, u64::MAX, |_| true) > limit {
+            return None;
+        }
+        let taken = std::mem::take(&mut residency.unjournaled);
+        let ranges = taken
+            .iter()
+            .filter(|r| r.0 < size)
+            .map(|r| (r.0, r.1.min(size)))
+            .collect();
+        Some((ranges, size, residency.state.pending))
+    }
+
+    /// Gives back what [`Mirror::take_unjournaled`] took, after the journal failed.
+    pub fn untake_unjournaled(&self, ranges: &[(u64, u64)]) {
+        let mut residency = self.write_state();
+        for &(start, end) in ranges {
+            residency
+                .unjournaled
+                .set(start, page_ceil(end), State::Dirty);
+        }
+    }
+
+    /// Compares with the inode, and lets go of what changed elsewhere or was cut off by a crash
+    /// between the metadata's commit and the note of it here.
+    pub(crate) fn revalidate(&self, inode: &Inode) -> Result<()> {
+        {
+            let residency = self.read_state();
+            let state = &residency.state;
+            let same_size = state.pending.size || state.size == inode.size;
+            if residency.verified && state.generation == inode.data.generation && same_size {
+                return Ok(());
+            }
+        }
+        let mut residency = self.write_state();
+        let mut state = residency.state.clone();
+        if !state.pending.size {
+            state.size = inode.size;
+        }
+        let missed = inode.data.generation.wrapping_sub(state.generation);
+        if missed != 0 {
+            let (start, end) = match (missed, inode.data.dropped) {
+                (1, Some((start, end))) => (page_ceil(start), page_floor(end)),
+                (1, None) => (0, 0),
+                _ => (0, u64::MAX),
+            };
+            let clean_only = missed != 1;
+            let void: Vec<_> = state.ranges.within(start, end).collect();
+            for (s, e, _) in void.into_iter().filter(|r| !clean_only || !r.2.is_dirty()) {
+                state.ranges.clear(s, e);
+            }
+            if let (1, Some((start, u64::MAX))) = (missed, inode.data.dropped) {
+                state.size = start;
+                state.pending.size = false;
+            }
+            state.size = state
+                .size
+                .max(if state.pending.size { inode.size } else { 0 });
+            state.generation = inode.data.generation;
+            state.remote_end = inode.size;
+            residency.stamp += 1;
+            residency.drops += 1;
+        }
+        let differs = state != residency.state;
+        self.trim(&residency.state, &state)?;
+        if differs {
+            self.note(&mut residency, Entry::Whole(state))?;
+        }
+        residency.verified = true;
+        Ok(())
+    }
+
+    /// Makes the file hold zeros wherever `new` no longer has pages that `old` had, and end where
+    /// `new` ends: a write that a crash cut off may have left bytes behind the end.
+    fn trim(&self, old: &MirrorState, new: &MirrorState) -> Result<()> {
+        if !self.path().exists() {
+            return Ok(());
+        }
+        self.unseal()?;
+        let file = self.file()?;
+        let length = file.metadata().map_err(|e| self.io("stat", e))?.len();
+        if length > new.size {
+            file.set_len(new.size).map_err(|e| self.io("trim", e))?;
+        }
+        for (start, end, _) in old.ranges.iter() {
+            for (s, e) in new.ranges.gaps(start, end) {
+                punch(&file, s, e).map_err(|e| self.io("punch", e))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Data and hole ranges as far as this mirror knows better than the metadata: the dirty ones.
+    pub fn dirty_ranges(&self, start: u64, end: u64) -> Vec<(u64, u64)> {
+        let residency = self.read_state();
+        let dirty = residency
+            .state
+            .ranges
+            .within(start, end)
+            .filter(|r| r.2.is_dirty());
+        dirty.map(|(s, e, _)| (s, e)).collect()
+    }
+
+    /// Closes the mirror file until it is needed again.
+    pub fn idle(&self) {
+        *self.file.lock().unwrap_or_else(|e| e.into_inner()) = None;
+    }
+
+    pub(crate) fn last_used(&self) -> u64 {
+        self.last_used.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn path(&self) -> PathBuf {
+        self.shared.mirror_path(self.ino)
+    }
+
+    /// The open mirror file, made if absent.
+    pub(crate) fn file(&self) -> Result<Arc<File>> {
+        let mut slot = self.file.lock().unwrap_or_else(|e| e.into_inner());
+        if let Some(file) = &*slot {
+            return Ok(file.clone());
+        }
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false);
+        let file = Arc::new(options.open(self.path()).map_err(|e| self.io("open", e))?);
+        *slot = Some(file.clone());
+        Ok(file)
+    }
+
+    /// Logs a change and takes it up, with the tier's account.
+    pub(crate) fn note(&self, residency: &mut Residency, entry: Entry) -> Result<()> {
+        if !matches!(entry, Entry::Released { .. }) {
+            self.unseal()?;
+        }
+        self.shared.log.append(&entry.encode()?)?;
+        residency.changes += 1;
+        let state = &mut residency.state;
+        if let Entry::Pending { .. } = entry {
+            state.apply(&entry);
+            return Ok(());
+        }
+        // Only the touched range is counted: a large file has many.
+        let (start, end) = touched(&entry);
+        let count = |state: &MirrorState| {
+            let ranges = &state.ranges;
+            (
+                ranges.bytes(start, end, State::is_local),
+                ranges.bytes(start, end, State::is_dirty),
+            )
+        };
+        let before = count(state);
+        state.apply(&entry);
+        let after = count(state);
+        self.shared.account(after.0, before.0, after.1, before.1);
+        residency.local_bytes = residency.local_bytes + after.0 - before.0;
+        residency.dirty_bytes = residency.dirty_bytes + after.1 - before.1;
+        Ok(())
+    }
+
+    /// Before a sealed mirror changes, the disk must know that it is no longer to be believed.
+    pub(crate) fn unseal(&self) -> Result<()> {
+        if self.sealed.load(Ordering::Acquire) {
+            self.shared
+                .log
+                .append(&Entry::Unsealed { ino: self.ino }.encode()?)?;
+            self.shared.log.sync()?;
+            self.sealed.store(false, Ordering::Release);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn read_state(&self) -> RwLockReadGuard<'_, Residency> {
+        self.residency.read().unwrap_or_else(|e| e.into_inner())
+    }
+
+    pub(crate) fn write_state(&self) -> RwLockWriteGuard<'_, Residency> {
+        self.residency.write().unwrap_or_else(|e| e.into_inner())
+    }
+
+    fn check_alive(&self, residency: &Residency) -> Result<()> {
+        match residency.gone {
+            true => Err(FsError::new(
+                ErrorKind::NotFound,
+                format!("inode {} is removed", self.ino),
+            )),
+            false => Ok(()),
+        }
+    }
+
+    pub(crate) fn io(&self, what: &str, error: std::io::Error) -> FsError {
+        FsError::local_io(
+            format!("{what} mirror file {}", self.path().display()),
+            error,
+        )
+    }
+}
+
+impl Residency {
+    /// Whether something here is not yet in the bucket.
+    pub(crate) fn has_news(&self) -> bool {
+        self.dirty_bytes > 0 || self.state.pending != Pending::default()
+    }
+
+    pub(crate) fn mark_released(&mut self) {
+        self.stamp += 1;
+    }
+
+    pub(crate) fn mark_gone(&mut self) {
+        self.gone = true;
+        self.stamp += 1;
+        self.drops += 1;
+    }
+}
+
+/// The range of pages that an entry may change.
+fn touched(entry: &Entry) -> (u64, u64) {
+    match *entry {
+        Entry::Filled { start, end, .. }
+        | Entry::Dirtied { start, end, .. }
+        | Entry::Dropped { start, end, .. }
+        | Entry::Released { start, end, .. } => (start, end),
+        Entry::Flushed { ref ranges, .. } => {
+            let start = ranges.first().map_or(0, |r| r.0);
+            (start, ranges.last().map_or(start, |r| r.1))
+        }
+        _ => (0, u64::MAX),
+    }
+}
+
+/// Released pages of `start..end`: without a state and below the remote end.
+fn gaps_below(state: &MirrorState, start: u64, end: u64) -> Vec<(u64, u64)> {
+    state
+        .ranges
+        .gaps(start, end.min(page_ceil(state.remote_end)))
+}
+
+/// The first and last page of a write, where it covers them in part and they are released.
+fn partial_pages(state: &MirrorState, offset: u64, end: u64) -> Vec<(u64, u64)> {
+    let mut missing = Vec::new();
+    let (first, last) = (page_floor(offset), page_floor(end));
+    if first != offset {
+        missing.extend(gaps_below(state, first, first + PAGE_BYTES));
+    }
+    // Bytes past the end of the file are zeros, and no reason to fetch.
+    let covers_rest = end >= state.remote_end;
+    if last != end && !covers_rest && (last != first || first == offset) {
+        missing.extend(gaps_below(state, last, last + PAGE_BYTES));
+    }
+    missing
+}
+
+pub(crate) fn punch(file: &File, start: u64, end: u64) -> std::io::Result<()> {
+    use rustix::fs::{FallocateFlags, fallocate};
+    if start >= end {
+        return Ok(());
+    }
+    let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+    Ok(fallocate(file, flags, start, end - start)?)
+}

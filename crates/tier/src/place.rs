@@ -1,0 +1,63 @@
+//! Whether a directory can be a tier.
+
+use std::fs;
+use std::path::Path;
+
+use rustix::fs::{StatVfs, statfs, statvfs};
+use weir_types::{ErrorKind, FsError, Result};
+
+/// File system types that forget at reboot or live on the network.
+const UNFIT: [(u64, &str, &str); 7] = [
+    (
+        0x0102_1994,
+        "tmpfs",
+        "it is memory and forgets everything at a reboot",
+    ),
+    (
+        0x8584_58f6,
+        "ramfs",
+        "it is memory and forgets everything at a reboot",
+    ),
+    (0x6969, "NFS", "it is on the network"),
+    (0xff53_4d42, "CIFS", "it is on the network"),
+    (0xfe53_4d42, "SMB", "it is on the network"),
+    (0x6573_5546, "FUSE", "it is served by another program"),
+    (0x0102_1997, "9p", "it is on the network"),
+];
+
+/// Makes the directory if it is absent, and refuses places that cannot keep a promise.
+/// `what` is the option that named it, for the message.
+pub fn check_directory(what: &str, directory: &Path) -> Result<()> {
+    let shown = directory.display();
+    fs::create_dir_all(directory)
+        .map_err(|e| FsError::local_io(format!("{what} {shown}: cannot make it"), e))?;
+    let probe = directory.join(".weir-probe");
+    fs::write(&probe, b"probe")
+        .and_then(|()| fs::remove_file(&probe))
+        .map_err(|e| FsError::local_io(format!("{what} {shown}: cannot write there"), e))?;
+    let found =
+        statfs(directory).map_err(|e| FsError::local_io(format!("{what} {shown}"), e.into()))?;
+    let kind = found.f_type as u64 & 0xffff_ffff;
+    match UNFIT.iter().find(|(magic, ..)| *magic == kind) {
+        None => Ok(()),
+        Some((_, name, why)) => {
+            let text = format!(
+                "{what} {shown} is on {name}, which will not do: {why}. Name a directory on a local \
+                 disk with ext4 or xfs"
+            );
+            Err(FsError::new(ErrorKind::Invalid, text))
+        }
+    }
+}
+
+/// Bytes free for us on the file system that holds `directory`, and its size.
+pub fn free_bytes(directory: &Path) -> Result<(u64, u64)> {
+    let StatVfs {
+        f_bavail,
+        f_blocks,
+        f_frsize,
+        ..
+    } = statvfs(directory)
+        .map_err(|e| FsError::local_io(format!("statvfs {}", directory.display()), e.into()))?;
+    Ok((f_bavail * f_frsize, f_blocks * f_frsize))
+}

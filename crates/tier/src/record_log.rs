@@ -1,0 +1,243 @@
+//! An append-only log in a directory of numbered files.
+//!
+//! One mechanism, two strengths: an append is with the kernel when it returns, which is what
+//! outlives `kill -9`; after [`RecordLog::sync`] it is on the disk, which outlives a power cut.
+//! Old files are dropped whole once what they say is safe elsewhere.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard};
+
+use weir_types::{FsError, Result};
+
+use crate::frames::{FrameEnd, frame, read_frames};
+
+/// A log of entries; see the module.
+#[derive(Debug)]
+pub struct RecordLog {
+    directory: PathBuf,
+    head: Mutex<Head>,
+    synced: Mutex<u64>,
+}
+
+#[derive(Debug)]
+struct Head {
+    number: u64,
+    file: std::sync::Arc<File>,
+    /// Bytes in the newest file.
+    file_bytes: u64,
+    /// Bytes ever appended by this process: the clock of group commit.
+    appended: u64,
+    /// Bytes in the older files that are still there.
+    older_bytes: u64,
+}
+
+impl RecordLog {
+    /// Opens the log in `directory` (made if absent), hands every good entry to `each` in order,
+    /// cuts off what a crash tore, and starts a new file for what comes.
+    pub fn open(directory: &Path, mut each: impl FnMut(&[u8]) -> Result<()>) -> Result<Self> {
+        let at = |e| FsError::local_io(format!("log directory {}", directory.display()), e);
+        fs::create_dir_all(directory).map_err(at)?;
+        let mut numbers = file_numbers(directory)?;
+        let mut older_bytes = 0;
+        let mut torn = false;
+        for &number in &numbers {
+            let path = path_of(directory, number);
+            if torn {
+                fs::remove_file(&path).map_err(at)?;
+                continue;
+            }
+            let bytes = fs::read(&path).map_err(at)?;
+            older_bytes += bytes.len() as u64;
+            if let FrameEnd::Torn(good) = read_frames(&bytes, &mut each)? {
+                tracing::warn!(file = %path.display(), good, "log ends in a torn entry: cut off");
+                let file = OpenOptions::new().write(true).open(&path).map_err(at)?;
+                file.set_len(good)
+                    .and_then(|()| file.sync_all())
+                    .map_err(at)?;
+                torn = true;
+            }
+        }
+        let number = numbers.pop().map_or(1, |last| last + 1);
+        let file = create(directory, number)?;
+        let head = Head {
+            number,
+            file,
+            file_bytes: 0,
+            appended: 0,
+            older_bytes,
+        };
+        Ok(Self {
+            directory: directory.to_owned(),
+            head: Mutex::new(head),
+            synced: Mutex::new(0),
+        })
+    }
+
+    /// Appends one entry; it is with the kernel when this returns. After an error the log is as it
+    /// was before.
+    pub fn append(&self, payload: &[u8]) -> Result<()> {
+        let frame = frame(payload)?;
+        let mut head = self.head();
+        let at = |e| FsError::local_io(format!("append to log {}", self.directory.display()), e);
+        if let Err(error) = (&*head.file).write_all(&frame) {
+            // Part of the frame may be in the file; what follows it would be lost behind it.
+            head.file.set_len(head.file_bytes).map_err(at)?;
+            return Err(at(error));
+        }
+        head.file_bytes += frame.len() as u64;
+        head.appended += frame.len() as u64;
+        Ok(())
+    }
+
+    /// Returns when all that was appended before is on the disk. Callers at the same time share
+    /// one `fdatasync`.
+    pub fn sync(&self) -> Result<()> {
+        let wanted = self.head().appended;
+        let mut synced = self.synced.lock().unwrap_or_else(|e| e.into_inner());
+        if *synced >= wanted {
+            return Ok(());
+        }
+        let (file, appended) = {
+            let head = self.head();
+            (head.file.clone(), head.appended)
+        };
+        file.sync_data()
+            .map_err(|e| FsError::local_io(format!("sync log {}", self.directory.display()), e))?;
+        *synced = appended;
+        Ok(())
+    }
+
+    /// Starts a new file and returns its number; the older files are synced and stay until
+    /// [`RecordLog::drop_before`].
+    pub fn rotate(&self) -> Result<u64> {
+        let mut head = self.head();
+        if head.file_bytes == 0 {
+            return Ok(head.number);
+        }
+        let sync = |e| FsError::local_io(format!("sync log {}", self.directory.display()), e);
+        head.file.sync_data().map_err(sync)?;
+        let file = create(&self.directory, head.number + 1)?;
+        head.older_bytes += head.file_bytes;
+        head.number += 1;
+        head.file = file;
+        head.file_bytes = 0;
+        Ok(head.number)
+    }
+
+    /// Removes the files older than file `number`: what they say is safe elsewhere.
+    pub fn drop_before(&self, number: u64) -> Result<()> {
+        let mut head = self.head();
+        for old in file_numbers(&self.directory)?
+            .into_iter()
+            .filter(|n| *n < number)
+        {
+            let path = path_of(&self.directory, old);
+            let bytes = fs::metadata(&path).map_or(0, |m| m.len());
+            fs::remove_file(&path)
+                .map_err(|e| FsError::local_io(format!("remove {}", path.display()), e))?;
+            head.older_bytes = head.older_bytes.saturating_sub(bytes);
+        }
+        Ok(())
+    }
+
+    /// Bytes that all files of the log take.
+    pub fn bytes(&self) -> u64 {
+        let head = self.head();
+        head.file_bytes + head.older_bytes
+    }
+
+    fn head(&self) -> MutexGuard<'_, Head> {
+        self.head.lock().unwrap_or_else(|e| e.into_inner())
+    }
+}
+
+fn create(directory: &Path, number: u64) -> Result<std::sync::Arc<File>> {
+    let path = path_of(directory, number);
+    let at = |e| FsError::local_io(format!("create log file {}", path.display()), e);
+    let file = OpenOptions::new()
+        .append(true)
+        .create_new(true)
+        .open(&path)
+        .map_err(at)?;
+    // The name must outlive a power cut, or synced entries would be in a file nobody finds.
+    File::open(directory)
+        .and_then(|d| d.sync_all())
+        .map_err(at)?;
+    Ok(std::sync::Arc::new(file))
+}
+
+fn path_of(directory: &Path, number: u64) -> PathBuf {
+    directory.join(format!("{number:016x}.log"))
+}
+
+fn file_numbers(directory: &Path) -> Result<Vec<u64>> {
+    let at = |e| FsError::local_io(format!("list log {}", directory.display()), e);
+    let mut numbers = Vec::new();
+    for entry in fs::read_dir(directory).map_err(at)? {
+        let name = entry.map_err(at)?.file_name();
+        let number = name.to_str().and_then(|n| n.strip_suffix(".log"));
+        numbers.extend(number.and_then(|n| u64::from_str_radix(n, 16).ok()));
+    }
+    numbers.sort_unstable();
+    Ok(numbers)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entries(directory: &Path) -> (RecordLog, Vec<Vec<u8>>) {
+        let mut found = Vec::new();
+        let log = RecordLog::open(directory, |p| {
+            found.push(p.to_vec());
+            Ok(())
+        });
+        (log.expect("opens"), found)
+    }
+
+    #[test]
+    fn entries_come_back_in_order_over_files_and_torn_ends() {
+        let dir = tempfile::tempdir().expect("tempdir");
+        let (log, none) = entries(dir.path());
+        assert!(none.is_empty());
+        log.append(b"a").expect("appends");
+        log.rotate().expect("rotates");
+        log.append(b"b").expect("appends");
+        log.append(b"c").expect("appends");
+        log.sync().expect("syncs");
+        drop(log);
+        let newest = file_numbers(dir.path())
+            .expect("lists")
+            .pop()
+            .expect("some");
+        let path = path_of(dir.path(), newest);
+        let bytes = fs::read(&path).expect("reads");
+        fs::write(&path, &bytes[..bytes.len() - 1]).expect("writes");
+
+        let (log, found) = entries(dir.path());
+        assert_eq!(found, [b"a".to_vec(), b"b".to_vec()]);
+        log.append(b"d").expect("appends");
+        let (_, found) = entries(dir.path());
+        assert_eq!(
+            found,
+            [b"a".to_vec(), b"b".to_vec(), b"d".to_vec()],
+            "nothing hides behind"
+        );
+    }
+
+    #[test]
+    fn dropped_files_are_gone_and_counted() {
+        let dir = tempfile::tempdir().expect("tempdir");
+        let (log, _) = entries(dir.path());
+        log.append(&[7; 1000]).expect("appends");
+        let number = log.rotate().expect("rotates");
+        log.append(b"kept").expect("appends");
+        assert!(log.bytes() > 1000);
+        log.drop_before(number).expect("drops");
+        assert!(log.bytes() < 100);
+        let (_, found) = entries(dir.path());
+        assert_eq!(found, [b"kept".to_vec()]);
+    }
+}

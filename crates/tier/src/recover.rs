@@ -1,0 +1,191 @@
+//! What a tier directory still knows after its daemon ended, one way or the other.
+
+use std::collections::{HashMap, HashSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use weir_types::{FsError, Ino, Result};
+
+use crate::log::{Entry, MirrorState};
+use crate::ranges::RangeMap;
+
+/// How the last user of the tier ended, and what that cost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Recovered {
+    /// There was none.
+    New,
+    /// It synced and closed.
+    Clean,
+    /// It was killed; the machine went on, and so nothing is lost.
+    Killed,
+    /// The machine went down: only what is known to be on the disk is kept.
+    PowerCut {
+        /// Dirty bytes that were not kept.
+        dirty_bytes_dropped: u64,
+        /// Clean bytes that must be fetched again.
+        clean_bytes_dropped: u64,
+    },
+}
+
+/// Dirty data of a writer that was fenced: kept beside the tier, never flushed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct SetAside {
+    /// Where it is now.
+    pub directory: PathBuf,
+    /// How many files had dirty data.
+    pub files: u64,
+    /// How many bytes were dirty.
+    pub dirty_bytes: u64,
+}
+
+/// The residency log's entries, added up.
+#[derive(Default)]
+pub(crate) struct Replay {
+    mirrors: HashMap<Ino, Kept>,
+    gone: HashSet<Ino>,
+    /// Mirrors written anew since `Begin`.
+    fresh: HashSet<Ino>,
+    last_boot: Option<String>,
+    closed: bool,
+}
+
+struct Kept {
+    state: MirrorState,
+    /// The pages that were on the disk when the mirror was sealed, while it has not changed since.
+    sealed: Option<RangeMap>,
+}
+
+impl Replay {
+    pub(crate) fn entry(&mut self, bytes: &[u8]) -> Result<()> {
+        let entry = Entry::decode(bytes)?;
+        self.closed = entry == Entry::Closed;
+        match entry {
+            Entry::Begin => self.fresh.clear(),
+            Entry::Opened { boot_id } => {
+                self.mirrors.retain(|ino, _| self.fresh.contains(ino));
+                self.last_boot = Some(boot_id);
+            }
+            Entry::Closed => {}
+            Entry::Whole(state) => {
+                self.gone.remove(&state.ino);
+                self.fresh.insert(state.ino);
+                self.mirrors.insert(
+                    state.ino,
+                    Kept {
+                        state,
+                        sealed: None,
+                    },
+                );
+            }
+            Entry::Sealed { inos } => {
+                for ino in inos {
+                    if let Some(kept) = self.mirrors.get_mut(&ino) {
+                        kept.sealed = Some(kept.state.ranges.clone());
+                    }
+                }
+            }
+            Entry::Gone { ino } => {
+                self.mirrors.remove(&ino);
+                self.gone.insert(ino);
+            }
+            Entry::Unsealed { ino }
+            | Entry::Filled { ino, .. }
+            | Entry::Dirtied { ino, .. }
+            | Entry::Pending { ino, .. }
+            | Entry::Flushed { ino, .. }
+            | Entry::Dropped { ino, .. }
+            | Entry::Released { ino, .. } => self.change(ino, &entry),
+        }
+        Ok(())
+    }
+
+    fn change(&mut self, ino: Ino, entry: &Entry) {
+        let Some(kept) = self.mirrors.get_mut(&ino) else {
+            return;
+        };
+        kept.state.apply(entry);
+        match *entry {
+            Entry::Released { start, end, .. } => {
+                if let Some(sealed) = &mut kept.sealed {
+                    sealed.clear(start, end);
+                }
+            }
+            _ => kept.sealed = None,
+        }
+    }
+
+    /// The mirrors to go on with (and whether each is sealed), given the boot we are in.
+    pub(crate) fn finish(mut self, boot_id: &str, mirrors: &Path) -> Result<Outcome> {
+        let how = match (&self.last_boot, self.closed) {
+            (None, _) => Recovered::New,
+            (Some(_), true) => Recovered::Clean,
+            (Some(boot), false) if boot == boot_id => Recovered::Killed,
+            (Some(_), false) => self.power_cut(),
+        };
+        if matches!(how, Recovered::PowerCut { .. } | Recovered::New) {
+            remove_unknown(mirrors, &self.mirrors)?;
+        }
+        for ino in &self.gone {
+            let _ = fs::remove_file(mirror_path(mirrors, *ino));
+        }
+        let kept = self
+            .mirrors
+            .into_values()
+            .map(|k| (k.state, k.sealed.is_some()))
+            .collect();
+        Ok(Outcome { how, mirrors: kept })
+    }
+
+    /// Keeps only sealed mirrors, as they were when sealed.
+    fn power_cut(&mut self) -> Recovered {
+        let (mut dirty, mut clean) = (0, 0);
+        self.mirrors.retain(|_, kept| {
+            let (all, news) = (kept.state.local_bytes(), kept.state.dirty_bytes());
+            dirty += news;
+            let Some(sealed) = kept.sealed.clone() else {
+                clean += all - news;
+                return false;
+            };
+            kept.state.ranges = sealed;
+            clean += (all - news).saturating_sub(kept.state.local_bytes());
+            true
+        });
+        Recovered::PowerCut {
+            dirty_bytes_dropped: dirty,
+            clean_bytes_dropped: clean,
+        }
+    }
+}
+
+pub(crate) struct Outcome {
+    pub(crate) how: Recovered,
+    pub(crate) mirrors: Vec<(MirrorState, bool)>,
+}
+
+/// Where the mirror file of `ino` is: 256 directories keep each of them small.
+pub(crate) fn mirror_path(mirrors: &Path, ino: Ino) -> PathBuf {
+    mirrors
+        .join(format!("{:02x}", ino.0 as u8))
+        .join(format!("{:016x}", ino.0))
+}
+
+/// Removes mirror files that no entry speaks of: their contents are of an unknown age.
+fn remove_unknown(mirrors: &Path, known: &HashMap<Ino, Kept>) -> Result<()> {
+    let at = |e| FsError::local_io(format!("list mirror files in {}", mirrors.display()), e);
+    for bucket in fs::read_dir(mirrors).map_err(at)? {
+        for file in fs::read_dir(bucket.map_err(at)?.path()).map_err(at)? {
+            let path = file.map_err(at)?.path();
+            let name = path
+                .file_name()
+                .and_then(|n| n.to_str())
+                .unwrap_or_default();
+            let ino = u64::from_str_radix(name, 16).map(Ino);
+            if !ino.is_ok_and(|ino| known.contains_key(&ino)) {
+                fs::remove_file(&path).map_err(at)?;
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,119 @@
+//! Letting clean pages go when the tier is full, or when asked.
+
+use std::fs;
+use std::sync::Arc;
+
+use weir_types::Result;
+
+use crate::log::Entry;
+use crate::mirror::{Mirror, Residency, punch};
+use crate::ranges::State;
+use crate::tier::Tier;
+
+/// Mirrors released under one `fdatasync` of the residency log.
+const BATCH: usize = 256;
+
+impl Tier {
+    /// Whether more room is taken than the high-water mark allows, or the disk is near its floor.
+    pub fn above_high_water(&self) -> Result<bool> {
+        let usage = self.usage()?;
+        let high = percent(usage.tier_bytes, self.options.high_water_percent);
+        Ok(usage.used_bytes > high || usage.free_bytes < self.options.free_floor_bytes)
+    }
+
+    /// Releases clean pages of the mirrors used longest ago, down to the low-water mark (and until
+    /// the disk is above its floor), but not of those that `keep` names. Answers bytes released.
+    pub fn release_to_low_water(&self, keep: impl Fn(&Mirror) -> bool) -> Result<u64> {
+        let usage = self.usage()?;
+        let low = percent(usage.tier_bytes, self.options.low_water_percent);
+        let below_floor = self
+            .options
+            .free_floor_bytes
+            .saturating_sub(usage.free_bytes);
+        let wanted = usage.used_bytes.saturating_sub(low).max(below_floor);
+        let mut oldest: Vec<_> = self.all().values().cloned().collect();
+        oldest.sort_by_key(|m| m.last_used());
+        let mut released = 0;
+        for batch in oldest.chunks(BATCH) {
+            if released >= wanted {
+                break;
+            }
+            let batch: Vec<_> = batch.iter().filter(|m| !keep(m)).cloned().collect();
+            released += self.release_batch(&batch, wanted - released)?;
+        }
+        drop(oldest);
+        self.forget_empty()?;
+        Ok(released)
+    }
+
+    /// Releases all clean pages of one mirror. Answers bytes released.
+    pub fn release(&self, mirror: &Arc<Mirror>) -> Result<u64> {
+        self.release_batch(std::slice::from_ref(mirror), u64::MAX)
+    }
+
+    /// The note that pages are gone must be on the disk before they are: after a power cut a note
+    /// that they are here would turn zeros into data. One sync serves the batch, and each mirror
+    /// stays locked from its note to its hole, so that no fetch comes between.
+    fn release_batch(&self, batch: &[Arc<Mirror>], wanted: u64) -> Result<u64> {
+        let mut locked = Vec::new();
+        let mut released = 0;
+        for mirror in batch {
+            if released >= wanted {
+                break;
+            }
+            // A busy mirror is not one that nobody uses.
+            let Ok(mut residency) = mirror.residency.try_write() else {
+                continue;
+            };
+            let clean = clean_ranges(&residency);
+            for &(start, end, state) in &clean {
+                mirror.note(
+                    &mut residency,
+                    Entry::Released {
+                        ino: mirror.ino,
+                        start,
+                        end,
+                    },
+                )?;
+                released += if state.is_local() { end - start } else { 0 };
+            }
+            if !clean.is_empty() {
+                residency.mark_released();
+                locked.push((mirror, residency, clean));
+            }
+        }
+        if locked.is_empty() {
+            return Ok(0);
+        }
+        self.shared.log.sync()?;
+        fail::fail_point!("tier::released");
+        for (mirror, residency, clean) in locked {
+            if residency.state.ranges.is_empty() {
+                mirror.idle();
+                match fs::remove_file(mirror.path()) {
+                    Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+                        return Err(mirror.io("remove", e));
+                    }
+                    _ => continue,
+                }
+            }
+            for (start, end, _) in clean {
+                punch(&*mirror.file()?, start, end).map_err(|e| mirror.io("punch", e))?;
+            }
+        }
+        Ok(released)
+    }
+}
+
+fn clean_ranges(residency: &Residency) -> Vec<(u64, u64, State)> {
+    residency
+        .state
+        .ranges
+        .iter()
+        .filter(|(_, _, state)| !state.is_dirty())
+        .collect()
+}
+
+fn percent(of: u64, percent: u8) -> u64 {
+    of / 100 * u64::from(percent)
+}

@@ -1,0 +1,390 @@
+//! The tier directory: all mirrors, their account, and the life of the whole.
+//!
+//! ```text
+//! lock                 held (flock) by the daemon that uses the tier
+//! residency/*.log      what is known of each page
+//! mirror/<2 hex>/<16 hex>  mirror files, by the low byte and all of the inode number
+//! aside/<number>/      dirty data of a writer that was fenced
+//! ```
+
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use rustix::fs::{FlockOperation, flock, syncfs};
+use serde::Serialize;
+use weir_types::{ErrorKind, FsError, Ino, Inode, Result};
+
+use crate::log::{Entry, MirrorState};
+use crate::mirror::Mirror;
+use crate::place::{check_directory, free_bytes};
+use crate::record_log::RecordLog;
+use crate::recover::{Recovered, Replay, SetAside, mirror_path};
+
+/// Log bytes at which the residency log is written anew in short.
+const COMPACT_BYTES: u64 = 64 << 20;
+
+/// What a tier is opened with.
+#[derive(Clone)]
+pub struct TierOptions {
+    /// The directory; made if absent. One volume, one daemon.
+    pub directory: PathBuf,
+    /// Room for mirror files, in bytes.
+    pub tier_bytes: u64,
+    /// Share in percent of that room above which clean pages are released.
+    pub high_water_percent: u8,
+    /// Share in percent down to which they are released.
+    pub low_water_percent: u8,
+    /// Bytes that the disk keeps free whatever the tier may take.
+    pub free_floor_bytes: u64,
+    /// Names this boot of the machine: another one means that unsynced bytes are lost.
+    pub boot_id: String,
+    /// Milliseconds on a clock that never goes back.
+    pub now_ms: Arc<dyn Fn() -> u64 + Send + Sync>,
+}
+
+/// What the tier holds, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Usage {
+    /// Room that the mirror files may take.
+    pub tier_bytes: u64,
+    /// Room that they take.
+    pub used_bytes: u64,
+    /// Of that, bytes that are not in the bucket yet.
+    pub dirty_bytes: u64,
+    /// Files with local bytes.
+    pub mirrors: u64,
+    /// Free bytes on the disk.
+    pub free_bytes: u64,
+}
+
+/// All mirror files of one volume on one machine.
+pub struct Tier {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) mirrors: Mutex<HashMap<Ino, Arc<Mirror>>>,
+    pub(crate) options: TierOptions,
+    free: Mutex<(u64, u64)>,
+    _lock: File,
+}
+
+/// What each mirror needs of its tier.
+pub(crate) struct Shared {
+    directory: PathBuf,
+    pub(crate) log: RecordLog,
+    used_bytes: AtomicU64,
+    dirty_bytes: AtomicU64,
+    ticks: AtomicU64,
+    now_ms: Arc<dyn Fn() -> u64 + Send + Sync>,
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Tier({})", self.directory.display())
+    }
+}
+
+impl Shared {
+    pub(crate) fn account(&self, local: u64, local_before: u64, dirty: u64, dirty_before: u64) {
+        // Wrapping: each call adds a difference that may be negative, their sum never is.
+        self.used_bytes
+            .fetch_add(local.wrapping_sub(local_before), Ordering::Relaxed);
+        self.dirty_bytes
+            .fetch_add(dirty.wrapping_sub(dirty_before), Ordering::Relaxed);
+    }
+
+    /// A counter that orders uses for release, oldest first.
+    pub(crate) fn tick(&self) -> u64 {
+        self.ticks.fetch_add(1, Ordering::Relaxed)
+    }
+
+    pub(crate) fn now_ms(&self) -> u64 {
+        (self.now_ms)()
+    }
+
+    pub(crate) fn mirror_path(&self, ino: Ino) -> PathBuf {
+        mirror_path(&self.directory.join("mirror"), ino)
+    }
+}
+
+impl Tier {
+    /// Opens the tier in its directory, takes its lock, and recovers what the last user left.
+    pub fn open(options: TierOptions) -> Result<(Self, Recovered)> {
+        let directory = options.directory.clone();
+        check_directory("tier", &directory)?;
+        let lock = take_lock(&directory)?;
+        let mirrors = directory.join("mirror");
+        for low in 0..=0xff_u8 {
+            let bucket = mirrors.join(format!("{low:02x}"));
+            fs::create_dir_all(&bucket)
+                .map_err(|e| FsError::local_io(format!("make {}", bucket.display()), e))?;
+        }
+        let mut replay = Replay::default();
+        let log = RecordLog::open(&directory.join("residency"), |bytes| replay.entry(bytes))?;
+        let outcome = replay.finish(&options.boot_id, &mirrors)?;
+        let shared = Arc::new(Shared {
+            directory,
+            log,
+            used_bytes: AtomicU64::new(0),
+            dirty_bytes: AtomicU64::new(0),
+            ticks: AtomicU64::new(0),
+            now_ms: options.now_ms.clone(),
+        });
+        let recovered = outcome.mirrors.into_iter().map(|(state, sealed)| {
+            (
+                state.ino,
+                Arc::new(Mirror::new(shared.clone(), state, sealed)),
+            )
+        });
+        let mirrors = Mutex::new(recovered.collect());
+        let tier = Self {
+            shared,
+            mirrors,
+            options,
+            free: Mutex::new((0, 0)),
+            _lock: lock,
+        };
+        tier.compact()?;
+        Ok((tier, outcome.how))
+    }
+
+    /// The mirror of a file, made if absent, and in step with the inode as the metadata has it.
+    pub fn mirror(&self, inode: &Inode) -> Result<Arc<Mirror>> {
+        let found = self.all().get(&inode.ino).cloned();
+        let mirror = match found {
+            Some(mirror) => mirror,
+            None => self.insert(inode)?,
+        };
+        mirror.revalidate(inode)?;
+        Ok(mirror)
+    }
+
+    fn insert(&self, inode: &Inode) -> Result<Arc<Mirror>> {
+        let mut all = self.all();
+        if let Some(mirror) = all.get(&inode.ino) {
+            return Ok(mirror.clone());
+        }
+        let state = MirrorState::new(inode.ino, inode.size, inode.data.generation);
+        self.shared
+            .log
+            .append(&Entry::Whole(state.clone()).encode()?)?;
+        let mirror = Arc::new(Mirror::new(self.shared.clone(), state, false));
+        all.insert(inode.ino, mirror.clone());
+        Ok(mirror)
+    }
+
+    /// The mirror of `ino`, if it has one.
+    pub fn find(&self, ino: Ino) -> Option<Arc<Mirror>> {
+        self.all().get(&ino).cloned()
+    }
+
+    /// The file is no more: its mirror goes, dirty or not.
+    pub fn remove(&self, ino: Ino) -> Result<()> {
+        let Some(mirror) = self.all().remove(&ino) else {
+            return Ok(());
+        };
+        let mut residency = mirror.write_state();
+        self.shared.log.append(&Entry::Gone { ino }.encode()?)?;
+        let state = &residency.state;
+        self.shared
+            .account(0, state.local_bytes(), 0, state.dirty_bytes());
+        residency.mark_gone();
+        mirror.idle();
+        match fs::remove_file(mirror.path()) {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(mirror.io("remove", e)),
+            _ => Ok(()),
+        }
+    }
+
+    /// The mirrors that have something the bucket has not, those waiting longest first.
+    pub fn news(&self) -> Vec<Arc<Mirror>> {
+        let all: Vec<_> = self.all().values().cloned().collect();
+        let mut found: Vec<_> = all.into_iter().filter(|m| m.has_news()).collect();
+        found.sort_by_key(|m| m.dirty_since_ms());
+        found
+    }
+
+    /// What the tier holds.
+    pub fn usage(&self) -> Result<Usage> {
+        Ok(Usage {
+            tier_bytes: self.options.tier_bytes,
+            used_bytes: self.shared.used_bytes.load(Ordering::Relaxed),
+            dirty_bytes: self.dirty_bytes(),
+            mirrors: self.all().len() as u64,
+            free_bytes: free_bytes(&self.options.directory)?.0,
+        })
+    }
+
+    /// Bytes that are not in the bucket yet.
+    pub fn dirty_bytes(&self) -> u64 {
+        self.shared.dirty_bytes.load(Ordering::Relaxed)
+    }
+
+    /// How many bytes may still come in before the tier or its disk is full.
+    pub fn room(&self) -> Result<u64> {
+        let used = self.shared.used_bytes.load(Ordering::Relaxed);
+        let by_size = self.options.tier_bytes.saturating_sub(used);
+        let by_disk = self
+            .free_on_disk()?
+            .saturating_sub(self.options.free_floor_bytes);
+        Ok(by_size.min(by_disk))
+    }
+
+    /// Free bytes, asked of the kernel at most every 100 ms: what came in since is subtracted.
+    fn free_on_disk(&self) -> Result<u64> {
+        let now = self.shared.now_ms();
+        let mut free = self.free.lock().unwrap_or_else(|e| e.into_inner());
+        if free.0 == 0 || now > free.0 + 100 {
+            *free = (now.max(1), free_bytes(&self.options.directory)?.0);
+        }
+        Ok(free.1)
+    }
+
+    /// Moves what is dirty out of the tier, because another writer has the volume now: it must
+    /// never be flushed, and is kept for people to look at. Clean pages stay.
+    pub fn set_aside(&self, label: &str) -> Result<SetAside> {
+        let directory = self.options.directory.join("aside").join(label);
+        let at = |e| FsError::local_io(format!("set aside in {}", directory.display()), e);
+        let mut aside = SetAside {
+            directory: directory.clone(),
+            ..SetAside::default()
+        };
+        for mirror in self.news() {
+            fs::create_dir_all(&directory).map_err(at)?;
+            let bytes = mirror.dirty_bytes();
+            if mirror.path().exists() {
+                fs::rename(
+                    mirror.path(),
+                    directory.join(format!("{:016x}", mirror.ino.0)),
+                )
+                .map_err(at)?;
+            }
+            self.remove(mirror.ino)?;
+            aside.files += 1;
+            aside.dirty_bytes += bytes;
+        }
+        Ok(aside)
+    }
+
+    /// Syncs the disk and notes which mirrors are wholly on it: those a power cut does not touch.
+    /// Costs one `syncfs`; a sealed mirror costs one `fdatasync` when it next changes.
+    pub fn seal(&self) -> Result<()> {
+        let all: Vec<_> = self.all().values().cloned().collect();
+        let before: Vec<_> = all
+            .into_iter()
+            .filter(|m| !m.sealed.load(Ordering::Acquire) && !m.has_news())
+            .map(|m| {
+                let changes = m.read_state().changes;
+                (changes, m)
+            })
+            .collect();
+        let directory = File::open(&self.options.directory);
+        let sync = |e| FsError::local_io("sync the tier's disk", e);
+        syncfs(directory.map_err(sync)?).map_err(|e| sync(e.into()))?;
+        for (changes, mirror) in before {
+            let residency = mirror.write_state();
+            if residency.changes == changes {
+                let inos = vec![mirror.ino];
+                self.shared.log.append(&Entry::Sealed { inos }.encode()?)?;
+                mirror.sealed.store(true, Ordering::Release);
+            }
+        }
+        self.shared.log.sync()
+    }
+
+    /// Seals everything and notes a clean end. Nothing may use the tier after this.
+    pub fn close(&self) -> Result<()> {
+        self.compact()?;
+        self.seal()?;
+        if self.news().is_empty() {
+            self.shared.log.append(&Entry::Closed.encode()?)?;
+        }
+        self.shared.log.sync()
+    }
+
+    /// Forgets mirrors without local bytes that nobody holds.
+    pub(crate) fn forget_empty(&self) -> Result<()> {
+        let mut result = Ok(());
+        // A mirror that only the map holds can get no new holder while the map is locked.
+        self.all().retain(|ino, mirror| {
+            let keep = Arc::strong_count(mirror) > 1 || {
+                let residency = mirror.read_state();
+                !residency.state.ranges.is_empty() || residency.has_news()
+            };
+            if !keep && result.is_ok() {
+                let _ = fs::remove_file(mirror.path());
+                result = Entry::Gone { ino: *ino }
+                    .encode()
+                    .and_then(|e| self.shared.log.append(&e));
+            }
+            keep || result.is_err()
+        });
+        result
+    }
+
+    /// Writes the residency log anew if it has grown long. Cheap when it has not.
+    pub fn compact_if_long(&self) -> Result<()> {
+        let floor = COMPACT_BYTES.max(self.all().len() as u64 * 400);
+        if self.shared.log.bytes() > floor {
+            self.compact()
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Each mirror's whole state goes to a new file under the mirror's own lock, so that entries
+    /// made meanwhile come after it; then the old files can go.
+    fn compact(&self) -> Result<()> {
+        let number = self.shared.log.rotate()?;
+        self.shared.log.append(&Entry::Begin.encode()?)?;
+        let all: Vec<_> = self.all().values().cloned().collect();
+        for mirror in all {
+            let residency = mirror.write_state();
+            if residency.gone {
+                continue;
+            }
+            self.shared
+                .log
+                .append(&Entry::Whole(residency.state.clone()).encode()?)?;
+            if mirror.sealed.load(Ordering::Acquire) {
+                self.shared.log.append(
+                    &Entry::Sealed {
+                        inos: vec![mirror.ino],
+                    }
+                    .encode()?,
+                )?;
+            }
+        }
+        let boot_id = self.options.boot_id.clone();
+        self.shared
+            .log
+            .append(&Entry::Opened { boot_id }.encode()?)?;
+        self.shared.log.sync()?;
+        self.shared.log.drop_before(number)
+    }
+
+    pub(crate) fn all(&self) -> MutexGuard<'_, HashMap<Ino, Arc<Mirror>>> {
+        self.mirrors.lock().unwrap_or_else(|e| e.into_inner())
+    }
+}
+
+fn take_lock(directory: &Path) -> Result<File> {
+    let path = directory.join("lock");
+    let at = |e| FsError::local_io(format!("open {}", path.display()), e);
+    let file = fs::OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(&path)
+        .map_err(at)?;
+    flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|e| {
+        let text = format!(
+            "tier {} is in use by another weir on this machine: unmount that one, or name another \
+             directory with --tier",
+            directory.display()
+        );
+        FsError::new(ErrorKind::Conflict, text).with_source(std::io::Error::from(e))
+    })?;
+    Ok(file)
+}
