@@ -1,7 +1,6 @@
 //! For tests: stores that fail and stores that are slow, a real S3 server, and the suite that every
-//! store must pass. Decorators go below the retry and the meter: wrap what
-//! [`open_store`](crate::open_store) gives and hand it to
-//! [`Bucket::from_store`](crate::Bucket::from_store).
+//! store must pass. Decorators go below the retry and the meter: wrap what [`open_store`] gives and
+//! hand it to [`Bucket::from_store`].
 
 mod conformance;
 mod faults;
