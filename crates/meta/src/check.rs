@@ -85,7 +85,8 @@ pub async fn check(kv: &dyn Kv) -> Result<Vec<Problem>> {
         let mut after: Option<Key> = None;
         loop {
             let page = kv.scan(&[tag], after.as_deref(), PAGE).await?;
-            page.iter().for_each(|(key, found)| visit(&mut checker, key, found));
+            page.iter()
+                .for_each(|(key, found)| visit(&mut checker, key, found));
             if page.len() < PAGE {
                 break;
             }
@@ -93,7 +94,11 @@ pub async fn check(kv: &dyn Kv) -> Result<Vec<Problem>> {
         }
     }
     let volume = kv
-        .get_many(&[keys::NEXT_INO.to_vec(), keys::INODES.to_vec(), keys::STORED.to_vec()])
+        .get_many(&[
+            keys::NEXT_INO.to_vec(),
+            keys::INODES.to_vec(),
+            keys::STORED.to_vec(),
+        ])
         .await?;
     checker.volume(&volume);
     checker.finish();
@@ -135,8 +140,12 @@ impl Checker {
     }
 
     fn inode(&mut self, key: &Key, found: &Versioned) {
-        let Some(ino) = self.parsed(key, keys::parse_ino(key)) else { return };
-        let Some(inode) = self.decoded::<Inode>(key, found) else { return };
+        let Some(ino) = self.parsed(key, keys::parse_ino(key)) else {
+            return;
+        };
+        let Some(inode) = self.decoded::<Inode>(key, found) else {
+            return;
+        };
         if inode.ino != ino {
             self.tell(format!("inode {ino} calls itself {}", inode.ino));
         }
@@ -158,16 +167,24 @@ impl Checker {
     }
 
     fn segment(&mut self, key: &Key, found: &Versioned) {
-        let Some(id) = self.parsed(key, keys::parse_segment(key)) else { return };
-        let Some(info) = self.decoded::<SegmentInfo>(key, found) else { return };
+        let Some(id) = self.parsed(key, keys::parse_segment(key)) else {
+            return;
+        };
+        let Some(info) = self.decoded::<SegmentInfo>(key, found) else {
+            return;
+        };
         let entry = self.segments.entry(id).or_default();
         (entry.known, entry.raw_bytes) = (true, info.raw_bytes);
     }
 
     fn dirent(&mut self, key: &Key, found: &Versioned) {
         let parts = keys::parse_ino(key).zip(keys::parse_dirent(key));
-        let Some((dir, (cookie, name))) = self.parsed(key, parts) else { return };
-        let Some(entry) = self.decoded::<Dirent>(key, found) else { return };
+        let Some((dir, (cookie, name))) = self.parsed(key, parts) else {
+            return;
+        };
+        let Some(entry) = self.decoded::<Dirent>(key, found) else {
+            return;
+        };
         let what = format!("entry `{}` of directory {dir}", name.escape_ascii());
         if cookie != keys::cookie(name) {
             self.tell(format!("{what} lies under the wrong hash"));
@@ -192,7 +209,9 @@ impl Checker {
     }
 
     fn orphan(&mut self, key: &Key, _: &Versioned) {
-        let Some(ino) = self.parsed(key, keys::parse_ino(key)) else { return };
+        let Some(ino) = self.parsed(key, keys::parse_ino(key)) else {
+            return;
+        };
         match self.nodes.get_mut(&ino) {
             Some(node) => node.orphan = true,
             None => self.tell(format!("orphan {ino} is not there")),
@@ -201,18 +220,26 @@ impl Checker {
 
     /// Entries are counted down here, so that what is left in the end is the difference.
     fn dir_count(&mut self, key: &Key, found: &Versioned) {
-        let Some(ino) = self.parsed(key, keys::parse_ino(key)) else { return };
+        let Some(ino) = self.parsed(key, keys::parse_ino(key)) else {
+            return;
+        };
         let count = self.number(key, Some(found));
         match self.nodes.get_mut(&ino) {
             Some(node) => node.entries -= count,
-            None => self.tell(format!("directory {ino} has an entry counter but is not there")),
+            None => self.tell(format!(
+                "directory {ino} has an entry counter but is not there"
+            )),
         }
     }
 
     fn extents(&mut self, key: &Key, found: &Versioned) {
         let parts = keys::parse_ino(key).zip(keys::parse_chunk(key));
-        let Some((ino, chunk)) = self.parsed(key, parts) else { return };
-        let Some(list) = self.decoded::<Vec<Extent>>(key, found) else { return };
+        let Some((ino, chunk)) = self.parsed(key, parts) else {
+            return;
+        };
+        let Some(list) = self.decoded::<Vec<Extent>>(key, found) else {
+            return;
+        };
         let what = format!("chunk {chunk} of inode {ino}");
         let mut end = 0;
         for extent in &list {
@@ -222,7 +249,9 @@ impl Checker {
             }
             end = start + len;
             if u64::from(extent.skip) + len > u64::from(extent.record.raw_bytes) {
-                self.tell(format!("{what}: the extent at {start} reaches past its record"));
+                self.tell(format!(
+                    "{what}: the extent at {start} reaches past its record"
+                ));
             }
             let segment = self.segments.entry(extent.record.segment).or_default();
             segment.used += i64::from(extent.len);
@@ -242,22 +271,33 @@ impl Checker {
     }
 
     fn live(&mut self, key: &Key, found: &Versioned) {
-        let Some(id) = self.parsed(key, keys::parse_segment(key)) else { return };
+        let Some(id) = self.parsed(key, keys::parse_segment(key)) else {
+            return;
+        };
         let count = self.number(key, Some(found));
         self.segments.entry(id).or_default().counted = count;
     }
 
     fn back_ref(&mut self, key: &Key, _: &Versioned) {
-        let Some(id) = self.parsed(key, keys::parse_segment(key)) else { return };
+        let Some(id) = self.parsed(key, keys::parse_segment(key)) else {
+            return;
+        };
         if !self.segments.get(&id).is_some_and(|segment| segment.known) {
-            self.tell(format!("segment {id} has a back reference but is not there"));
+            self.tell(format!(
+                "segment {id} has a back reference but is not there"
+            ));
         }
     }
 
     fn of_some_inode(&mut self, key: &Key, _: &Versioned) {
-        let Some(ino) = self.parsed(key, keys::parse_ino(key)) else { return };
+        let Some(ino) = self.parsed(key, keys::parse_ino(key)) else {
+            return;
+        };
         if !self.nodes.contains_key(&ino) {
-            self.tell(format!("key {}: inode {ino} is not there", key.escape_ascii()));
+            self.tell(format!(
+                "key {}: inode {ino} is not there",
+                key.escape_ascii()
+            ));
         }
     }
 
@@ -275,14 +315,21 @@ impl Checker {
         };
         let largest = self.nodes.keys().map(|ino| ino.0).max().unwrap_or(0);
         if next.is_none_or(|next| next <= largest) {
-            self.tell(format!("next inode number is {next:?} but inode {largest} is there"));
+            self.tell(format!(
+                "next inode number is {next:?} but inode {largest} is there"
+            ));
         }
         let stored: u64 = self.nodes.values().map(|node| node.stored_bytes).sum();
-        let sums = [("inodes", self.nodes.len() as u64), ("stored bytes", stored)];
+        let sums = [
+            ("inodes", self.nodes.len() as u64),
+            ("stored bytes", stored),
+        ];
         for ((what, sum), row) in sums.into_iter().zip(&found[1..]) {
             let count = self.number(b"C", row.as_ref());
             if i64::try_from(sum) != Ok(count) {
-                self.tell(format!("the counter of {what} says {count}, there are {sum}"));
+                self.tell(format!(
+                    "the counter of {what} says {count}, there are {sum}"
+                ));
             }
         }
     }
@@ -298,7 +345,9 @@ impl Checker {
                 self.tell(format!("inode {ino}: {what}"));
             }
             if !self.leads_to_root(ino, walk) {
-                self.tell(format!("directory {ino}: its parents do not lead to the root"));
+                self.tell(format!(
+                    "directory {ino}: its parents do not lead to the root"
+                ));
             }
         }
         let mut segments: Vec<_> = std::mem::take(&mut self.segments).into_iter().collect();
@@ -306,14 +355,17 @@ impl Checker {
         for (id, segment) in segments {
             let (used, counted) = (segment.used, segment.counted);
             if used != counted {
-                self.tell(format!("segment {id}: {used} bytes are used, the counter says {counted}"));
+                self.tell(format!(
+                    "segment {id}: {used} bytes are used, the counter says {counted}"
+                ));
             }
             if !segment.known && used != 0 {
                 self.tell(format!("segment {id} is used but not there"));
             }
         }
         if self.untold > 0 {
-            self.problems.push(Problem(format!("and {} more", self.untold)));
+            self.problems
+                .push(Problem(format!("and {} more", self.untold)));
         }
     }
 
@@ -323,7 +375,9 @@ impl Checker {
     fn leads_to_root(&mut self, ino: Ino, walk: u64) -> bool {
         let mut at = ino;
         loop {
-            let Some(node) = self.nodes.get_mut(&at) else { return false };
+            let Some(node) = self.nodes.get_mut(&at) else {
+                return false;
+            };
             if node.kind != FileKind::Directory || node.nlink == 0 {
                 return at == ino;
             }

@@ -76,7 +76,10 @@ struct FileLocks {
 impl FileLocks {
     /// The locks of other owners that are in the way.
     fn in_the_way(&self, lock: Lock) -> impl Iterator<Item = Lock> {
-        let others = self.owners.iter().filter(move |(owner, _)| **owner != lock.owner);
+        let others = self
+            .owners
+            .iter()
+            .filter(move |(owner, _)| **owner != lock.owner);
         others.flat_map(move |(_, held)| {
             overlapping(held, lock.start, lock.last)
                 .filter(move |held| held.exclusive || lock.exclusive)
@@ -90,11 +93,16 @@ impl FileLocks {
         let mut merged = lock;
         let same = |other: &Lock| other.exclusive == lock.exclusive && other.pid == lock.pid;
         let before = held.range(..lock.start).next_back().map(|(_, lock)| *lock);
-        if let Some(before) = before.filter(|b| same(b) && b.last.checked_add(1) == Some(lock.start))
+        if let Some(before) =
+            before.filter(|b| same(b) && b.last.checked_add(1) == Some(lock.start))
         {
             merged.start = before.start;
         }
-        let after = lock.last.checked_add(1).and_then(|next| held.get(&next)).copied();
+        let after = lock
+            .last
+            .checked_add(1)
+            .and_then(|next| held.get(&next))
+            .copied();
         if let Some(after) = after.filter(same) {
             held.remove(&after.start);
             merged.last = after.last;
@@ -105,15 +113,29 @@ impl FileLocks {
 
     /// Lets go of an owner's bytes; `true` if it held any.
     fn cut(&mut self, owner: LockOwner, start: u64, last: u64) -> bool {
-        let Some(held) = self.owners.get_mut(&owner) else { return false };
+        let Some(held) = self.owners.get_mut(&owner) else {
+            return false;
+        };
         let hit: Vec<_> = overlapping(held, start, last).collect();
         for lock in &hit {
             held.remove(&lock.start);
             if lock.start < start {
-                held.insert(lock.start, Lock { last: start - 1, ..*lock });
+                held.insert(
+                    lock.start,
+                    Lock {
+                        last: start - 1,
+                        ..*lock
+                    },
+                );
             }
             if lock.last > last {
-                held.insert(last + 1, Lock { start: last + 1, ..*lock });
+                held.insert(
+                    last + 1,
+                    Lock {
+                        start: last + 1,
+                        ..*lock
+                    },
+                );
             }
         }
         if held.is_empty() {
@@ -172,11 +194,17 @@ impl State {
     fn would_deadlock(&self, file: FileKey, lock: Lock) -> bool {
         let blockers = |file: FileKey, lock: Lock| {
             let locks = self.files.get(&file);
-            locks.into_iter().flat_map(move |locks| locks.in_the_way(lock)).map(|held| held.owner)
+            locks
+                .into_iter()
+                .flat_map(move |locks| locks.in_the_way(lock))
+                .map(|held| held.owner)
         };
         let mut wanted_by: HashMap<LockOwner, Vec<(FileKey, Lock)>> = HashMap::new();
         for (file, lock) in self.waiting.values() {
-            wanted_by.entry(lock.owner).or_default().push((*file, *lock));
+            wanted_by
+                .entry(lock.owner)
+                .or_default()
+                .push((*file, *lock));
         }
         let mut seen: BTreeSet<LockOwner> = blockers(file, lock).collect();
         let mut open: Vec<_> = seen.iter().copied().collect();
@@ -260,7 +288,11 @@ impl LockTable {
                     locks.waiters += 1;
                     state.next_ticket += 1;
                     state.waiting.insert(ticket, (file, lock));
-                    registered = Some(Waiting { table: self, file, ticket });
+                    registered = Some(Waiting {
+                        table: self,
+                        file,
+                        ticket,
+                    });
                 }
                 freed
             };

@@ -50,7 +50,9 @@ impl Meta {
             wanted.push(keys::dir_times(entry.ino));
         }
         let found = self.get(&wanted).await?;
-        let Some(seen) = seen_inode(entry.ino, found[0].as_ref())? else { return Ok(None) };
+        let Some(seen) = seen_inode(entry.ino, found[0].as_ref())? else {
+            return Ok(None);
+        };
         let mut inode = seen.value;
         merge_times(&mut inode, found.get(1).and_then(Option::as_ref))?;
         Ok(Some(inode))
@@ -133,8 +135,9 @@ impl Meta {
         let mut tries = Tries::new("link");
         loop {
             tries.next().await?;
-            let found =
-                self.get(&[keys::inode(ino), keys::inode(parent), key.clone()]).await?;
+            let found = self
+                .get(&[keys::inode(ino), keys::inode(parent), key.clone()])
+                .await?;
             let dir = live_dir(parent, found[1].as_ref())?;
             let seen = seen_inode(ino, found[0].as_ref())?.ok_or_else(|| no_inode(ino))?;
             check_linkable(&seen.value)?;
@@ -169,10 +172,17 @@ impl Meta {
             let entry = self.entry(parent, name, &key).await?;
             let ino = entry.value.ino;
             if entry.value.kind == FileKind::Directory {
-                return Err(at_name(ErrorKind::IsDirectory, parent, name, "is a directory"));
+                return Err(at_name(
+                    ErrorKind::IsDirectory,
+                    parent,
+                    name,
+                    "is a directory",
+                ));
             }
             let found = self.get(&[keys::inode(ino)]).await?;
-            let Some(seen) = seen_inode(ino, found[0].as_ref())? else { continue };
+            let Some(seen) = seen_inode(ino, found[0].as_ref())? else {
+                continue;
+            };
             let mut tx = Tx::default();
             tx.check(key.clone(), Some(entry.version));
             tx.check_inode(&seen);
@@ -211,11 +221,18 @@ impl Meta {
             let entry: Seen<Dirent> =
                 decode_seen(&key, found[1].as_ref())?.ok_or_else(|| no_name(parent, name))?;
             if entry.value.kind != FileKind::Directory {
-                return Err(at_name(ErrorKind::NotDirectory, parent, name, "is no directory"));
+                return Err(at_name(
+                    ErrorKind::NotDirectory,
+                    parent,
+                    name,
+                    "is no directory",
+                ));
             }
             let mut dir = live_dir(parent, found[0].as_ref())?;
             let mut tx = Tx::default();
-            let Some(child) = self.empty_dir(entry.value.ino, &mut tx).await? else { continue };
+            let Some(child) = self.empty_dir(entry.value.ino, &mut tx).await? else {
+                continue;
+            };
             tx.check(key.clone(), Some(entry.version));
             tx.check_inode(&dir);
             let inode = self.without_a_name(child.value, &mut tx)?;
@@ -241,7 +258,9 @@ impl Meta {
     pub(crate) async fn empty_dir(&self, ino: Ino, tx: &mut Tx) -> Result<Option<Seen<Inode>>> {
         let count_key = keys::dir_count(ino);
         let found = self.get(&[keys::inode(ino), count_key.clone()]).await?;
-        let Some(seen) = seen_inode(ino, found[0].as_ref())? else { return Ok(None) };
+        let Some(seen) = seen_inode(ino, found[0].as_ref())? else {
+            return Ok(None);
+        };
         let counted = crate::codec::counter(&count_key, found[1].as_ref())?;
         if counted > 0 || !self.kv.scan(&keys::dirents(ino), None, 1).await?.is_empty() {
             let context = format!("directory {ino} has entries; remove them first");
@@ -258,9 +277,10 @@ fn check_target(new: &NewInode) -> Result<()> {
         (None, FileKind::Symlink) => (ErrorKind::Invalid, "a symlink needs a target"),
         (Some(target), FileKind::Symlink) => match target.len() {
             0 => (ErrorKind::NotFound, "a symlink's target must not be empty"),
-            len if len > TARGET_BYTES_MAX => {
-                (ErrorKind::NameTooLong, "a symlink's target has at most 4,095 bytes")
-            }
+            len if len > TARGET_BYTES_MAX => (
+                ErrorKind::NameTooLong,
+                "a symlink's target has at most 4,095 bytes",
+            ),
             _ => return Ok(()),
         },
         (Some(_), _) => (ErrorKind::Invalid, "only a symlink has a target"),
@@ -272,9 +292,10 @@ fn check_target(new: &NewInode) -> Result<()> {
 fn check_linkable(inode: &Inode) -> Result<()> {
     let ino = inode.ino;
     let (kind, why) = match inode {
-        _ if inode.kind == FileKind::Directory => {
-            (ErrorKind::Permission, "is a directory, which has one name only")
-        }
+        _ if inode.kind == FileKind::Directory => (
+            ErrorKind::Permission,
+            "is a directory, which has one name only",
+        ),
         _ if inode.nlink == 0 => (ErrorKind::NotFound, "was removed"),
         _ if inode.nlink >= LINKS_MAX => (ErrorKind::TooManyLinks, "has 1,048,576 links already"),
         _ => return Ok(()),

@@ -14,8 +14,14 @@ impl Meta {
     /// Up to `limit` orphans after `after`, by number. One read round.
     pub async fn orphans(&self, after: Option<Ino>, limit: usize) -> Result<Vec<Ino>> {
         let after = after.map(keys::orphan);
-        let page = self.kv.scan(&[keys::ORPHAN], after.as_deref(), limit).await?;
-        Ok(page.iter().filter_map(|(key, _)| keys::parse_ino(key)).collect())
+        let page = self
+            .kv
+            .scan(&[keys::ORPHAN], after.as_deref(), limit)
+            .await?;
+        Ok(page
+            .iter()
+            .filter_map(|(key, _)| keys::parse_ino(key))
+            .collect())
     }
 
     /// Removes an orphan for good: extents, attributes, inode. Doing it again is no error;
@@ -28,7 +34,9 @@ impl Meta {
         loop {
             tries.next().await?;
             let found = self.get(&[keys::inode(ino), keys::orphan(ino)]).await?;
-            let Some(seen) = seen_inode(ino, found[0].as_ref())? else { return Ok(()) };
+            let Some(seen) = seen_inode(ino, found[0].as_ref())? else {
+                return Ok(());
+            };
             if seen.value.nlink > 0 {
                 let context = format!("inode {ino} has a name: it must not be purged");
                 return Err(FsError::new(ErrorKind::Invalid, context));
@@ -52,12 +60,7 @@ impl Meta {
 }
 
 /// Removes extents, and, if they are the last, the inode with all that belongs to it.
-fn purge_rows(
-    seen: Seen<weir_types::Inode>,
-    rows: &[Row],
-    last: bool,
-    tx: &mut Tx,
-) -> Result<()> {
+fn purge_rows(seen: Seen<weir_types::Inode>, rows: &[Row], last: bool, tx: &mut Tx) -> Result<()> {
     let mut inode = seen.value;
     let ino = inode.ino;
     for row in rows {

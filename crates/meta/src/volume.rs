@@ -107,7 +107,11 @@ impl Meta {
             let context = format!("metadata layout {have}, this build knows {LAYOUT}: update weir");
             return Err(FsError::new(ErrorKind::Unsupported, context));
         }
-        Ok(Meta { kv, clock, inos: tokio::sync::Mutex::new(0..0) })
+        Ok(Meta {
+            kv,
+            clock,
+            inos: tokio::sync::Mutex::new(0..0),
+        })
     }
 
     /// The Kv below.
@@ -151,9 +155,14 @@ impl Meta {
 
     /// Counts of inodes and bytes. One read round.
     pub async fn usage(&self) -> Result<Usage> {
-        let found = self.get(&[keys::INODES.to_vec(), keys::STORED.to_vec()]).await?;
+        let found = self
+            .get(&[keys::INODES.to_vec(), keys::STORED.to_vec()])
+            .await?;
         let count = |key, at: usize| Ok(counter(key, found[at].as_ref())?.max(0).cast_unsigned());
-        Ok(Usage { inodes: count(keys::INODES, 0)?, stored_bytes: count(keys::STORED, 1)? })
+        Ok(Usage {
+            inodes: count(keys::INODES, 0)?,
+            stored_bytes: count(keys::STORED, 1)?,
+        })
     }
 
     /// Who writes the volume; `None` if nobody ever did. One read.
@@ -169,8 +178,11 @@ impl Meta {
         let before: Option<WriterRecord> =
             decode_seen(keys::WRITER, found[0].as_ref())?.map(|seen| seen.value);
         let epoch = before.as_ref().map(|record| record.epoch);
-        let after =
-            WriterRecord { epoch: epoch.unwrap_or(0) + 1, node: node.to_owned(), since: self.now() };
+        let after = WriterRecord {
+            epoch: epoch.unwrap_or(0) + 1,
+            node: node.to_owned(),
+            since: self.now(),
+        };
         let mut tx = Tx::default();
         tx.check(keys::WRITER.to_vec(), version(found[0].as_ref()));
         tx.put(keys::WRITER.to_vec(), encode(&after)?);
@@ -178,7 +190,8 @@ impl Meta {
             return Ok(after);
         }
         let who = before.map_or("nobody".to_owned(), |record| record.node);
-        let context = format!("`{node}` wants to write the volume, but others took it (last: {who})");
+        let context =
+            format!("`{node}` wants to write the volume, but others took it (last: {who})");
         Err(FsError::new(ErrorKind::Conflict, context))
     }
 

@@ -48,7 +48,9 @@ type Answer<T = ()> = Result<T, ErrorKind>;
 impl Model {
     pub(super) fn new() -> Self {
         let root = Node::new(FileKind::Directory, Ino::ROOT);
-        Self { nodes: BTreeMap::from([(Ino::ROOT, root)]) }
+        Self {
+            nodes: BTreeMap::from([(Ino::ROOT, root)]),
+        }
     }
 
     pub(super) fn node(&mut self, ino: Ino) -> &mut Node {
@@ -75,7 +77,8 @@ impl Model {
     /// Whether something may be made there.
     pub(super) fn free(&self, dir: Ino, name: &[u8]) -> Answer {
         self.live_dir(dir)?;
-        self.entry(dir, name).map_or(Ok(()), |_| Err(ErrorKind::Exists))
+        self.entry(dir, name)
+            .map_or(Ok(()), |_| Err(ErrorKind::Exists))
     }
 
     pub(super) fn create(&mut self, dir: Ino, name: &[u8], kind: FileKind, ino: Ino) {
@@ -92,7 +95,11 @@ impl Model {
     }
 
     fn detach(&mut self, dir: Ino, name: &[u8]) -> Ino {
-        let ino = self.node(dir).entries.remove(name).expect("the model has the entry");
+        let ino = self
+            .node(dir)
+            .entries
+            .remove(name)
+            .expect("the model has the entry");
         if self.is_dir(ino) {
             self.node(dir).nlink -= 1;
         }
@@ -220,8 +227,12 @@ impl Model {
     }
 
     pub(super) fn share(&mut self, src: Ino, from: u64, dst: Ino, to: u64, len: u64) {
-        let copied: Vec<_> =
-            self.node(src).bytes.range(from..from + len).map(|(at, id)| (at - from + to, *id)).collect();
+        let copied: Vec<_> = self
+            .node(src)
+            .bytes
+            .range(from..from + len)
+            .map(|(at, id)| (at - from + to, *id))
+            .collect();
         self.punch(dst, to..to + len);
         let node = self.node(dst);
         node.bytes.extend(copied);
@@ -230,6 +241,10 @@ impl Model {
 
     /// The segments that any byte lies in.
     pub(super) fn used(&self) -> BTreeSet<u128> {
-        self.nodes.values().flat_map(|node| node.bytes.values()).map(|id| id.0).collect()
+        self.nodes
+            .values()
+            .flat_map(|node| node.bytes.values())
+            .map(|id| id.0)
+            .collect()
     }
 }
