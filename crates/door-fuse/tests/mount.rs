@@ -1,0 +1,591 @@
+//! A volume in a directory, mounted by this kernel, seen through its system calls.
+//!
+//! Where FUSE cannot be used (a container without /dev/fuse) the tests say so and do nothing.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File, OpenOptions};
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::{
+    FileExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt, symlink,
+};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+
+use rustix::fs::{CWD, FallocateFlags, FlockOperation, RenameFlags, XattrFlags};
+use tokio::runtime::{Builder, Runtime};
+use weir_door_fuse::{FuseMount, FuseOptions, check_mountpoint, mount, unmount};
+use weir_engine::{
+    BucketUrl, Clock, ConnectOptions, Connector, Engine, FormatOptions, Host, Meter, MountOptions,
+    format,
+};
+use weir_types::{Codec, ErrorKind, Settings, UnixTime};
+
+/// Where the tests' clock starts: it ticks a millisecond whenever somebody looks.
+const START: i64 = 1_700_000_000_000_000_000;
+
+struct Volume {
+    dir: tempfile::TempDir,
+    runtime: Runtime,
+    clock: Clock,
+}
+
+/// A mounted volume; unmounted also when a test fails.
+struct Mounted {
+    engine: Arc<Engine>,
+    mount: Option<FuseMount>,
+    path: PathBuf,
+}
+
+fn clock() -> Clock {
+    let (wall, ticks, chance) = (AtomicI64::new(START), AtomicU64::new(0), AtomicU64::new(7));
+    Clock {
+        now: Arc::new(move || UnixTime(wall.fetch_add(1_000_000, Ordering::Relaxed))),
+        now_ms: Arc::new(move || ticks.fetch_add(1, Ordering::Relaxed)),
+        random: Arc::new(move || {
+            let low = chance.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed);
+            u128::from(low) << 64 | u128::from(low.rotate_left(32))
+        }),
+    }
+}
+
+impl Volume {
+    /// A new volume; `None` where nothing can be mounted.
+    fn new() -> Option<Self> {
+        let dir = tempfile::tempdir().unwrap();
+        for name in ["bucket", "tier", "mnt"] {
+            fs::create_dir(dir.path().join(name)).unwrap();
+        }
+        if let Err(error) = check_mountpoint(&dir.path().join("mnt")) {
+            assert!(
+                matches!(error.kind(), ErrorKind::Unsupported | ErrorKind::Permission),
+                "{error}"
+            );
+            eprintln!("SKIPPED: {error}");
+            return None;
+        }
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .build()
+            .unwrap();
+        let volume = Self {
+            dir,
+            runtime,
+            clock: clock(),
+        };
+        let options = FormatOptions {
+            url: volume.url(),
+            stripe: Vec::new(),
+            connector: connector(),
+            record_bytes: 1 << 20,
+            segment_bytes: 16 << 20,
+            codec: Codec::Lz4,
+            root: (0o777, 0, 0),
+            now: UnixTime(START),
+        };
+        volume.runtime.block_on(format(options)).unwrap();
+        Some(volume)
+    }
+
+    fn url(&self) -> BucketUrl {
+        format!("file://{}", self.dir.path().join("bucket").display())
+            .parse()
+            .unwrap()
+    }
+
+    fn mount(&self, change: impl FnOnce(FuseOptions) -> FuseOptions) -> Mounted {
+        let options = MountOptions {
+            url: self.url(),
+            connector: connector(),
+            tier: self.dir.path().join("tier"),
+            journal: None,
+            read_only: false,
+            take_over: false,
+            settings: Settings {
+                free_floor_bytes: weir_types::Bytes(0),
+                ..Settings::default()
+            },
+            clock: self.clock.clone(),
+            host: Host::this(),
+        };
+        let engine = Arc::new(self.runtime.block_on(Engine::mount(options)).unwrap());
+        let path = self.dir.path().join("mnt");
+        let options = FuseOptions::new(&path, "file:///test", self.clock.now.clone());
+        let handle = self.runtime.handle().clone();
+        let mount = mount(engine.clone(), handle, change(options)).unwrap();
+        Mounted {
+            engine,
+            mount: Some(mount),
+            path,
+        }
+    }
+
+    fn end(&self, mut mounted: Mounted) {
+        let mount = mounted.mount.take().unwrap();
+        mount.unmount(false).unwrap();
+        mount.wait().unwrap();
+        self.runtime.block_on(mounted.engine.shutdown()).unwrap();
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        if let Some(mount) = &self.mount {
+            let _ = mount.unmount(true);
+        }
+    }
+}
+
+fn connector() -> Connector {
+    Connector::new(ConnectOptions::default(), Meter::new())
+}
+
+fn errno<T>(result: std::io::Result<T>) -> Option<i32> {
+    result.err().and_then(|error| error.raw_os_error())
+}
+
+fn names(dir: &Path) -> BTreeSet<String> {
+    let entries = fs::read_dir(dir).unwrap();
+    let names: Vec<_> = entries
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    let unique: BTreeSet<_> = names.iter().cloned().collect();
+    assert_eq!(unique.len(), names.len(), "a name was listed twice");
+    unique
+}
+
+/// Runs a test body on a fresh volume, mounted alone and mounted shared.
+fn on_both(body: impl Fn(&Path)) {
+    let modes: [fn(FuseOptions) -> FuseOptions; 2] = [|options| options, FuseOptions::shared];
+    for mode in modes {
+        let Some(volume) = Volume::new() else { return };
+        let mounted = volume.mount(mode);
+        body(&mounted.path);
+        volume.end(mounted);
+    }
+}
+
+#[test]
+fn names_come_move_and_go() {
+    on_both(|root| {
+        let at = |name: &str| root.join(name);
+        fs::create_dir(at("d")).unwrap();
+        fs::write(at("d/a"), "one").unwrap();
+        assert_eq!(errno(fs::create_dir(at("d"))), Some(libc::EEXIST));
+        assert_eq!(errno(fs::remove_dir(at("d"))), Some(libc::ENOTEMPTY));
+        assert_eq!(errno(File::open(at("d/nothing"))), Some(libc::ENOENT));
+        assert_eq!(errno(fs::read_dir(at("d/a"))), Some(libc::ENOTDIR));
+        assert_eq!(
+            errno(File::create(at(&"n".repeat(256)))),
+            Some(libc::ENAMETOOLONG)
+        );
+
+        fs::hard_link(at("d/a"), at("b")).unwrap();
+        let (a, b) = (
+            fs::metadata(at("d/a")).unwrap(),
+            fs::metadata(at("b")).unwrap(),
+        );
+        assert_eq!((a.ino(), a.nlink(), b.nlink()), (b.ino(), 2, 2));
+        fs::remove_file(at("d/a")).unwrap();
+        assert_eq!(fs::metadata(at("b")).unwrap().nlink(), 1);
+
+        symlink("d/../b", at("l")).unwrap();
+        assert_eq!(fs::read_link(at("l")).unwrap(), Path::new("d/../b"));
+        assert_eq!(fs::read_to_string(at("l")).unwrap(), "one");
+
+        fs::write(at("c"), "two").unwrap();
+        let rename = |from, to, flags| rustix::fs::renameat_with(CWD, at(from), CWD, at(to), flags);
+        assert_eq!(
+            rename("b", "c", RenameFlags::NOREPLACE),
+            Err(rustix::io::Errno::EXIST)
+        );
+        assert_eq!(
+            rename("b", "x", RenameFlags::WHITEOUT),
+            Err(rustix::io::Errno::INVAL)
+        );
+        rename("b", "c", RenameFlags::EXCHANGE).unwrap();
+        assert_eq!(fs::read_to_string(at("b")).unwrap(), "two");
+        fs::rename(at("b"), at("c")).unwrap();
+        assert_eq!(fs::read_to_string(at("c")).unwrap(), "two");
+        assert_eq!(names(root), ["c", "d", "l"].map(str::to_owned).into());
+        fs::remove_dir(at("d")).unwrap();
+    });
+}
+
+#[test]
+fn nodes_have_their_kind_mode_and_owner() {
+    on_both(|root| {
+        let fifo = root.join("fifo");
+        let mode = rustix::fs::Mode::from_raw_mode(0o640);
+        rustix::fs::mknodat(CWD, &fifo, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+        let meta = fs::metadata(&fifo).unwrap();
+        assert!(meta.file_type().is_fifo());
+        let dir = root.join("d");
+        fs::create_dir(&dir).unwrap();
+        fs::set_permissions(&dir, fs::Permissions::from_mode(0o2775)).unwrap();
+        std::os::unix::fs::chown(&dir, Some(5), Some(6)).unwrap();
+        fs::write(dir.join("f"), "").unwrap();
+        let made = fs::metadata(dir.join("f")).unwrap();
+        assert_eq!(
+            (made.uid(), made.gid()),
+            (0, 6),
+            "a set-gid directory hands its group down"
+        );
+        let file = File::open(dir.join("f")).unwrap();
+        file.set_modified(std::time::UNIX_EPOCH - std::time::Duration::from_millis(1200))
+            .unwrap();
+        let meta = file.metadata().unwrap();
+        assert_eq!((meta.mtime(), meta.mtime_nsec()), (-2, 800_000_000));
+        assert!(meta.ctime() >= START / 1_000_000_000, "the engine's clock");
+    });
+}
+
+#[test]
+fn bytes_are_where_they_were_put() {
+    on_both(|root| {
+        let path = root.join("f");
+        let mut file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .open(&path)
+            .unwrap();
+        let block: Vec<u8> = (0..3_000_000_u32).map(|i| (i % 251) as u8).collect();
+        file.write_all(&block).unwrap();
+        let mut back = Vec::new();
+        file.rewind().unwrap();
+        file.read_to_end(&mut back).unwrap();
+        assert!(back == block, "what was written is read");
+
+        let mut end = OpenOptions::new().append(true).open(&path).unwrap();
+        end.write_all(b"tail").unwrap();
+        assert_eq!(file.metadata().unwrap().len(), 3_000_004);
+        let mut tail = [0; 4];
+        file.read_exact_at(&mut tail, 3_000_000).unwrap();
+        assert_eq!(&tail, b"tail");
+
+        file.set_len(10).unwrap();
+        file.set_len(100).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), [&block[..10], &[0; 90]].concat());
+        File::create(&path).unwrap();
+        assert_eq!(file.metadata().unwrap().len(), 0, "O_TRUNC");
+        file.sync_all().unwrap();
+        File::open(root).unwrap().sync_all().unwrap();
+    });
+}
+
+#[test]
+fn holes_are_found_made_and_copied() {
+    on_both(|root| {
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .open(root.join("sparse"))
+            .unwrap();
+        file.write_all_at(&[1; 8192], 1 << 20).unwrap();
+        let mut look = &file;
+        let seek = |from| rustix::fs::seek(&file, from);
+        assert_eq!(seek(rustix::fs::SeekFrom::Data(0)), Ok(1 << 20));
+        assert_eq!(
+            seek(rustix::fs::SeekFrom::Hole(1 << 20)),
+            Ok((1 << 20) + 8192)
+        );
+        assert_eq!(
+            seek(rustix::fs::SeekFrom::Data(2 << 20)),
+            Err(rustix::io::Errno::NXIO)
+        );
+
+        let fallocate = |flags, offset, len| rustix::fs::fallocate(&file, flags, offset, len);
+        fallocate(
+            FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE,
+            1 << 20,
+            4096,
+        )
+        .unwrap();
+        let mut bytes = [9; 4097];
+        file.read_exact_at(&mut bytes, 1 << 20).unwrap();
+        assert_eq!((&bytes[..4096], bytes[4096]), (&[0; 4096][..], 1));
+        fallocate(FallocateFlags::empty(), 0, 2 << 20).unwrap();
+        assert_eq!(file.metadata().unwrap().len(), 2 << 20);
+        let collapse = fallocate(FallocateFlags::COLLAPSE_RANGE, 0, 4096);
+        assert_eq!(collapse, Err(rustix::io::Errno::OPNOTSUPP));
+
+        let copy = File::create_new(root.join("copy")).unwrap();
+        look.seek(SeekFrom::Start(0)).unwrap();
+        let copied = rustix::fs::copy_file_range(&file, None, &copy, None, 2 << 20).unwrap();
+        assert!(copied > 0);
+        let all = fs::read(root.join("sparse")).unwrap();
+        assert!(fs::read(root.join("copy")).unwrap() == all[..copied]);
+    });
+}
+
+#[test]
+fn a_removed_file_lives_as_long_as_it_is_open() {
+    on_both(|root| {
+        let path = root.join("f");
+        fs::write(&path, "still here").unwrap();
+        let mut file = File::open(&path).unwrap();
+        fs::remove_file(&path).unwrap();
+        assert_eq!(file.metadata().unwrap().nlink(), 0);
+        let mut text = String::new();
+        file.read_to_string(&mut text).unwrap();
+        assert_eq!(text, "still here");
+        assert_eq!(errno(fs::metadata(&path)), Some(libc::ENOENT));
+    });
+}
+
+#[test]
+fn large_directories_list_every_name_once() {
+    on_both(|root| {
+        let wanted: BTreeSet<_> = (0..2500).map(|i| format!("file-{i:05}")).collect();
+        for name in &wanted {
+            File::create(root.join(name)).unwrap();
+        }
+        assert_eq!(names(root), wanted);
+        assert_eq!(names(root), wanted, "the kernel's own copy too");
+        fs::remove_file(root.join("file-00007")).unwrap();
+        File::create(root.join("new")).unwrap();
+        let after = names(root);
+        assert!(after.contains("new") && !after.contains("file-00007"));
+        for name in &after {
+            fs::remove_file(root.join(name)).unwrap();
+        }
+        assert!(names(root).is_empty());
+    });
+}
+
+#[test]
+fn attributes_beside_the_file_are_kept() {
+    on_both(|root| {
+        let path = root.join("f");
+        File::create(&path).unwrap();
+        let set = |name: &str, value: &[u8], flags| rustix::fs::setxattr(&path, name, value, flags);
+        set("user.a", b"value", XattrFlags::CREATE).unwrap();
+        assert_eq!(
+            set("user.a", b"", XattrFlags::CREATE),
+            Err(rustix::io::Errno::EXIST)
+        );
+        assert_eq!(
+            set("user.b", b"", XattrFlags::REPLACE),
+            Err(rustix::io::Errno::NODATA)
+        );
+        let mut room = [0; 16];
+        let length = rustix::fs::getxattr(&path, "user.a", &mut room).unwrap();
+        assert_eq!(&room[..length], b"value");
+        let small = rustix::fs::getxattr(&path, "user.a", &mut room[..2]);
+        assert_eq!(small, Err(rustix::io::Errno::RANGE));
+        let length = rustix::fs::listxattr(&path, &mut room).unwrap();
+        assert_eq!(&room[..length], b"user.a\0".as_slice());
+        rustix::fs::removexattr(&path, "user.a").unwrap();
+        let gone = rustix::fs::getxattr(&path, "user.a", &mut room);
+        assert_eq!(gone, Err(rustix::io::Errno::NODATA));
+        let acl = set(
+            "system.posix_acl_access",
+            b"\x02\0\0\0",
+            XattrFlags::empty(),
+        );
+        assert_eq!(acl, Err(rustix::io::Errno::OPNOTSUPP));
+    });
+}
+
+/// Runs a shell line as a user without privileges.
+fn as_nobody(line: &str) {
+    let status = Command::new("sh")
+        .args(["-c", line])
+        .uid(65_534)
+        .gid(65_534)
+        .status()
+        .unwrap();
+    assert!(status.success(), "{line}");
+}
+
+#[test]
+fn a_change_by_the_unprivileged_takes_privileges_away() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("SKIPPED: needs root to be somebody else");
+        return;
+    }
+    on_both(|root| {
+        let path = root.join("f");
+        let shown = path.display();
+        fs::write(&path, "text").unwrap();
+        let arm = || fs::set_permissions(&path, fs::Permissions::from_mode(0o6777)).unwrap();
+        let mode = || fs::metadata(&path).unwrap().mode() & 0o7777;
+        for line in [
+            format!("echo x >> {shown}"),
+            format!("echo x > {shown}"),
+            format!("truncate -s 1 {shown}"),
+            format!("truncate -s 4096 {shown}"),
+            format!(
+                "dd if=/dev/zero of={shown} bs=4096 count=1 oflag=direct conv=notrunc status=none"
+            ),
+            format!("fallocate -l 10000 {shown}"),
+        ] {
+            arm();
+            assert_eq!(mode(), 0o6777);
+            as_nobody(&line);
+            assert_eq!(mode(), 0o777, "{line}");
+        }
+        arm();
+        fs::write(&path, "by root").unwrap();
+        assert_eq!(mode(), 0o6777, "root keeps them");
+        std::os::unix::fs::chown(&path, Some(1), None).unwrap();
+        assert_eq!(mode(), 0o777, "a new owner never has them");
+    });
+}
+
+#[test]
+fn direct_and_synchronous_io_work() {
+    on_both(|root| {
+        let path = root.join("f");
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true);
+        let direct = options
+            .custom_flags(libc::O_DIRECT | libc::O_SYNC)
+            .open(&path)
+            .unwrap();
+        direct.write_all_at(&[7; 8192], 0).unwrap();
+        let cached = options.custom_flags(0).open(&path).unwrap();
+        let mut byte = [0];
+        cached.read_exact_at(&mut byte, 8191).unwrap();
+        assert_eq!(byte, [7]);
+        cached.write_all_at(&[8], 0).unwrap();
+        direct.read_exact_at(&mut byte, 0).unwrap();
+        assert_eq!(byte, [8]);
+    });
+}
+
+/// Names the file that [`take_the_lock`] is to lock, and whether it waits.
+const LOCK_FILE: &str = "WEIR_TEST_LOCK_FILE";
+const LOCK_WAIT: &str = "WEIR_TEST_LOCK_WAIT";
+
+/// The other process of the test below: says hello, takes the lock, ends with 0, or with 1 if
+/// somebody else has it.
+#[test]
+#[ignore = "run by another test, in a process of its own"]
+fn take_the_lock() {
+    let file = OpenOptions::new()
+        .write(true)
+        .open(std::env::var(LOCK_FILE).unwrap())
+        .unwrap();
+    let how = match std::env::var(LOCK_WAIT).is_ok() {
+        true => FlockOperation::LockExclusive,
+        false => FlockOperation::NonBlockingLockExclusive,
+    };
+    eprintln!("hello");
+    match rustix::fs::fcntl_lock(&file, how) {
+        Ok(()) => std::process::exit(0),
+        Err(rustix::io::Errno::AGAIN | rustix::io::Errno::ACCESS) => std::process::exit(1),
+        Err(error) => panic!("{error}"),
+    }
+}
+
+fn other_process(path: &Path, wait: bool) -> Child {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "take_the_lock", "--ignored", "--nocapture"]);
+    command.env(LOCK_FILE, path);
+    if wait {
+        command.env(LOCK_WAIT, "1");
+    }
+    let mut child = command
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut hello = [0; 6];
+    child
+        .stderr
+        .as_mut()
+        .unwrap()
+        .read_exact(&mut hello)
+        .unwrap();
+    assert_eq!(&hello, b"hello\n");
+    child
+}
+
+#[test]
+fn record_locks_hold_between_processes() {
+    on_both(|root| {
+        let path = root.join("f");
+        let file = File::create(&path).unwrap();
+        rustix::fs::fcntl_lock(&file, FlockOperation::LockExclusive).unwrap();
+        assert_eq!(other_process(&path, false).wait().unwrap().code(), Some(1));
+
+        let mut waiting = other_process(&path, true);
+        waiting.kill().unwrap();
+        assert_eq!(
+            waiting.wait().unwrap().code(),
+            None,
+            "a waiting process can be killed"
+        );
+
+        let mut waiting = other_process(&path, true);
+        rustix::fs::fcntl_lock(&file, FlockOperation::Unlock).unwrap();
+        assert_eq!(waiting.wait().unwrap().code(), Some(0));
+
+        rustix::fs::fcntl_lock(&file, FlockOperation::LockExclusive).unwrap();
+        drop(file);
+        assert_eq!(
+            other_process(&path, false).wait().unwrap().code(),
+            Some(0),
+            "close unlocks"
+        );
+    });
+}
+
+#[test]
+fn everything_is_there_after_a_remount() {
+    let Some(volume) = Volume::new() else { return };
+    let mounted = volume.mount(|options| options);
+    fs::create_dir(mounted.path.join("d")).unwrap();
+    fs::write(mounted.path.join("d/f"), vec![3; 100_000]).unwrap();
+    volume.end(mounted);
+    assert!(names(&volume.dir.path().join("mnt")).is_empty());
+
+    let mounted = volume.mount(|mut options| {
+        options.read_only = true;
+        options.extra = vec!["noexec".to_owned()];
+        options
+    });
+    assert_eq!(
+        fs::read(mounted.path.join("d/f")).unwrap(),
+        vec![3; 100_000]
+    );
+    assert_eq!(
+        errno(File::create(mounted.path.join("x"))),
+        Some(libc::EROFS)
+    );
+    volume.end(mounted);
+}
+
+#[test]
+fn a_busy_mount_says_who_holds_it_and_goes_lazily() {
+    let Some(volume) = Volume::new() else { return };
+    let mut mounted = volume.mount(|options| options);
+    let file = File::create(mounted.path.join("f")).unwrap();
+    let mount = mounted.mount.take().unwrap();
+    let error = mount.unmount(false).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Retry);
+    assert!(
+        error
+            .to_string()
+            .contains(&format!("process {}", std::process::id())),
+        "{error}"
+    );
+    let again = check_mountpoint(&mounted.path).unwrap_err();
+    assert_eq!(again.kind(), ErrorKind::Exists);
+
+    mount.unmount(true).unwrap();
+    file.write_all_at(b"still served", 0).unwrap();
+    drop(file);
+    mount.wait().unwrap();
+    assert_eq!(
+        unmount(&mounted.path, false).unwrap_err().kind(),
+        ErrorKind::NotFound
+    );
+    volume.runtime.block_on(mounted.engine.shutdown()).unwrap();
+}
