@@ -99,51 +99,27 @@ mod tests {
     #[test]
     fn only_a_change_of_owner_takes_privileges() {
         let now = || UnixTime(77);
-        let chmod = Wanted {
-            mode: Some(0o104_755),
-            ..Wanted::default()
-        }
-        .set_attr(now);
+        let chmod = Wanted { mode: Some(0o104_755), ..Wanted::default() }.set_attr(now);
         assert_eq!((chmod.mode, chmod.clear_privileges), (Some(0o4755), false));
-        let chown = Wanted {
-            uid: Some(5),
-            ..Wanted::default()
-        }
-        .set_attr(now);
+        let chown = Wanted { uid: Some(5), ..Wanted::default() }.set_attr(now);
         assert_eq!((chown.uid, chown.clear_privileges), (Some(5), true));
-        let chgrp = Wanted {
-            gid: Some(5),
-            ..Wanted::default()
-        }
-        .set_attr(now);
+        let chgrp = Wanted { gid: Some(5), ..Wanted::default() }.set_attr(now);
         assert!(chgrp.clear_privileges);
-        let truncate = Wanted {
-            size: Some(5),
-            ..Wanted::default()
-        }
-        .set_attr(now);
+        let truncate = Wanted { size: Some(5), ..Wanted::default() }.set_attr(now);
         assert_eq!(truncate, SetAttr::default());
     }
 
     #[test]
     fn now_is_the_clock_and_omitted_times_stay() {
-        let wanted = Wanted {
-            mtime: Some(TimeOrNow::Now),
-            ..Wanted::default()
-        };
+        let wanted = Wanted { mtime: Some(TimeOrNow::Now), ..Wanted::default() };
         let set = wanted.set_attr(|| UnixTime(77));
         assert_eq!((set.atime, set.mtime), (None, Some(UnixTime(77))));
     }
 
     #[test]
     fn a_volume_is_never_fuller_than_full() {
-        let space = |total_bytes, used_bytes| {
-            Space::of(&Statfs {
-                total_bytes,
-                used_bytes,
-                files: 3,
-            })
-        };
+        let space =
+            |total_bytes, used_bytes| Space::of(&Statfs { total_bytes, used_bytes, files: 3 });
         assert_eq!((space(8192, 1).blocks, space(8192, 1).free), (2, 1));
         assert_eq!((space(4096, 8192).blocks, space(4096, 8192).free), (2, 0));
         assert!(space(0, 0).files - space(0, 0).files_free == 3);

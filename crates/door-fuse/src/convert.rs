@@ -107,11 +107,7 @@ pub(crate) fn no_attr() -> FileAttr {
 pub(crate) fn system_time(time: UnixTime) -> SystemTime {
     let (secs, nanos) = time.parts();
     let whole = Duration::from_secs(secs.unsigned_abs());
-    let start = if secs < 0 {
-        UNIX_EPOCH - whole
-    } else {
-        UNIX_EPOCH + whole
-    };
+    let start = if secs < 0 { UNIX_EPOCH - whole } else { UNIX_EPOCH + whole };
     start + Duration::from_nanos(u64::from(nanos))
 }
 
@@ -208,19 +204,9 @@ mod tests {
     #[test]
     fn rename_flags_are_one_of_three() {
         assert!(matches!(rename_mode(0), Ok(RenameMode::Replace)));
-        assert!(matches!(
-            rename_mode(libc::RENAME_NOREPLACE),
-            Ok(RenameMode::NoReplace)
-        ));
-        assert!(matches!(
-            rename_mode(libc::RENAME_EXCHANGE),
-            Ok(RenameMode::Exchange)
-        ));
-        for bad in [
-            libc::RENAME_WHITEOUT,
-            libc::RENAME_EXCHANGE | libc::RENAME_NOREPLACE,
-            1 << 9,
-        ] {
+        assert!(matches!(rename_mode(libc::RENAME_NOREPLACE), Ok(RenameMode::NoReplace)));
+        assert!(matches!(rename_mode(libc::RENAME_EXCHANGE), Ok(RenameMode::Exchange)));
+        for bad in [libc::RENAME_WHITEOUT, libc::RENAME_EXCHANGE | libc::RENAME_NOREPLACE, 1 << 9] {
             assert!(matches!(rename_mode(bad), Err(Errno::EINVAL)), "{bad}");
         }
     }

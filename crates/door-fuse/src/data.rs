@@ -105,14 +105,7 @@ impl Shared {
         let open = self.engine.open(ino, wanted).await?;
         let reply = open_reply(flags, self.options.exclusive);
         let direct = reply.contains(FopenFlags::FOPEN_DIRECT_IO);
-        Ok((
-            self.files.add(File {
-                open,
-                direct,
-                plain_since: AtomicU64::new(0),
-            }),
-            reply,
-        ))
+        Ok((self.files.add(File { open, direct, plain_since: AtomicU64::new(0) }), reply))
     }
 
     pub(crate) async fn read_file(&self, fh: FileHandle, offset: u64, len: u32) -> Served<Bytes> {
@@ -214,12 +207,7 @@ mod tests {
     use super::*;
 
     fn write(kernel: WriteFlags, flags: i32) -> Write {
-        Write {
-            fh: FileHandle(1),
-            offset: 0,
-            kernel,
-            flags,
-        }
+        Write { fh: FileHandle(1), offset: 0, kernel, flags }
     }
 
     #[test]
@@ -234,17 +222,11 @@ mod tests {
     #[test]
     fn only_a_sole_kernel_keeps_its_cache_and_closes_silently() {
         let exclusive = open_reply(libc::O_RDWR, true);
-        assert_eq!(
-            exclusive,
-            FopenFlags::FOPEN_KEEP_CACHE | FopenFlags::FOPEN_NOFLUSH
-        );
+        assert_eq!(exclusive, FopenFlags::FOPEN_KEEP_CACHE | FopenFlags::FOPEN_NOFLUSH);
         assert_eq!(open_reply(libc::O_RDWR, false), FopenFlags::empty());
         let direct = FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES;
         assert_eq!(open_reply(libc::O_DIRECT, false), direct);
-        assert_eq!(
-            open_reply(libc::O_DIRECT, true),
-            direct | FopenFlags::FOPEN_NOFLUSH
-        );
+        assert_eq!(open_reply(libc::O_DIRECT, true), direct | FopenFlags::FOPEN_NOFLUSH);
     }
 
     #[test]
@@ -253,14 +235,8 @@ mod tests {
         for (mode, wanted) in [
             (0, F::Allocate { keep_size: false }),
             (libc::FALLOC_FL_KEEP_SIZE, F::Allocate { keep_size: true }),
-            (
-                libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE,
-                F::PunchHole,
-            ),
-            (
-                libc::FALLOC_FL_ZERO_RANGE,
-                F::ZeroRange { keep_size: false },
-            ),
+            (libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE, F::PunchHole),
+            (libc::FALLOC_FL_ZERO_RANGE, F::ZeroRange { keep_size: false }),
             (
                 libc::FALLOC_FL_ZERO_RANGE | libc::FALLOC_FL_KEEP_SIZE,
                 F::ZeroRange { keep_size: true },

@@ -35,9 +35,7 @@ pub(crate) struct Dir {
 
 impl Default for Dir {
     fn default() -> Self {
-        Self {
-            batch: AtomicUsize::new(FIRST_BATCH),
-        }
+        Self { batch: AtomicUsize::new(FIRST_BATCH) }
     }
 }
 
@@ -77,13 +75,10 @@ pub(crate) async fn fill<P: Page>(page: &mut P, dir: &Dir, offset: u64) -> Resul
         let entries = page.fetch(cookie, limit).await?;
         for (i, entry) in entries.iter().enumerate() {
             let own = P::cookie(entry);
-            let split = entries
-                .get(i + 1)
-                .is_some_and(|next| P::cookie(next) == own);
+            let split = entries.get(i + 1).is_some_and(|next| P::cookie(next) == own);
             if page.add(if split { own - 1 } else { own }, entry) {
                 // One more than fit, so that the next call too sees its buffer full.
-                dir.batch
-                    .store((filled + 1).min(BATCH_MAX), Ordering::Relaxed);
+                dir.batch.store((filled + 1).min(BATCH_MAX), Ordering::Relaxed);
                 return Ok(());
             }
             filled += 1;
@@ -123,8 +118,7 @@ impl Page for Names<'_> {
 
     fn add(&mut self, offset: u64, entry: &DirEntry) -> bool {
         let name = OsStr::from_bytes(&entry.name);
-        self.reply
-            .add(node(entry.ino), offset, file_type(entry.kind), name)
+        self.reply.add(node(entry.ino), offset, file_type(entry.kind), name)
     }
 }
 
@@ -154,26 +148,14 @@ impl Page for Inodes<'_> {
             _ => self.door.engine.parent(self.dir).await?,
         };
         // The kernel takes no more than the number and the kind from these two.
-        let attr = fuser::FileAttr {
-            ino: node(ino),
-            kind: FileType::Directory,
-            ..no_attr()
-        };
-        Ok(self.reply.add(
-            node(ino),
-            offset,
-            name,
-            &Duration::ZERO,
-            &attr,
-            Generation(0),
-        ))
+        let attr = fuser::FileAttr { ino: node(ino), kind: FileType::Directory, ..no_attr() };
+        Ok(self.reply.add(node(ino), offset, name, &Duration::ZERO, &attr, Generation(0)))
     }
 
     fn add(&mut self, offset: u64, plus: &DirEntryPlus) -> bool {
         let name = OsStr::from_bytes(&plus.entry.name);
         let attr = attr(&plus.inode);
-        self.reply
-            .add(attr.ino, offset, name, &self.ttl, &attr, Generation(0))
+        self.reply.add(attr.ino, offset, name, &self.ttl, &attr, Generation(0))
     }
 }
 
@@ -195,16 +177,10 @@ impl Shared {
         offset: u64,
         reply: ReplyDirectory,
     ) {
-        let mut page = Names {
-            door: self,
-            dir: ino,
-            reply,
-        };
+        let mut page = Names { door: self, dir: ino, reply };
         match self.fill_open(&mut page, fh, offset).await {
             Ok(()) => page.reply.ok(),
-            Err(refusal) => page
-                .reply
-                .error(self.errors.errno("readdir", ino, &refusal)),
+            Err(refusal) => page.reply.error(self.errors.errno("readdir", ino, &refusal)),
         }
     }
 
@@ -217,17 +193,10 @@ impl Shared {
         reply: ReplyDirectoryPlus,
     ) {
         let ttl = self.options.attr_ttl.min(self.options.entry_ttl);
-        let mut page = Inodes {
-            door: self,
-            dir: ino,
-            ttl,
-            reply,
-        };
+        let mut page = Inodes { door: self, dir: ino, ttl, reply };
         match self.fill_open(&mut page, fh, offset).await {
             Ok(()) => page.reply.ok(),
-            Err(refusal) => page
-                .reply
-                .error(self.errors.errno("readdirplus", ino, &refusal)),
+            Err(refusal) => page.reply.error(self.errors.errno("readdirplus", ino, &refusal)),
         }
     }
 

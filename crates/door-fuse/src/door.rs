@@ -88,9 +88,7 @@ impl Door {
             errors: ErrorLog::default(),
             runtime,
         };
-        Self {
-            shared: Arc::new(shared),
-        }
+        Self { shared: Arc::new(shared) }
     }
 
     /// Serves one request: `work` comes to a value, which `answer` puts into `reply`.
@@ -153,10 +151,7 @@ impl Shared {
         if inode.mode & PRIVILEGES == 0 || inode.kind == FileKind::Directory {
             return Ok(None);
         }
-        let set = SetAttr {
-            clear_privileges: true,
-            ..SetAttr::default()
-        };
+        let set = SetAttr { clear_privileges: true, ..SetAttr::default() };
         let after = self.engine.setattr(inode.ino, set).await?;
         self.forget_attributes(inode.ino);
         Ok(Some(after))

@@ -93,10 +93,7 @@ impl ErrorLog {
     /// How many of this kind went unlogged before, if this one may be logged.
     fn may_log(&self, kind: ErrorKind) -> Option<u64> {
         let now = Instant::now();
-        let mut kinds = self
-            .kinds
-            .lock()
-            .unwrap_or_else(|poison| poison.into_inner());
+        let mut kinds = self.kinds.lock().unwrap_or_else(|poison| poison.into_inner());
         match kinds.get_mut(&kind) {
             Some(quiet) if now.duration_since(quiet.since) < LOG_EVERY => {
                 quiet.left_out += 1;
@@ -107,13 +104,7 @@ impl ErrorLog {
                 Some(std::mem::take(&mut quiet.left_out))
             }
             None => {
-                kinds.insert(
-                    kind,
-                    Quiet {
-                        since: now,
-                        left_out: 0,
-                    },
-                );
+                kinds.insert(kind, Quiet { since: now, left_out: 0 });
                 Some(0)
             }
         }
@@ -162,11 +153,7 @@ mod tests {
         assert_eq!(log.may_log(ErrorKind::Retry), Some(0));
         assert_eq!(log.may_log(ErrorKind::Retry), None);
         assert_eq!(log.may_log(ErrorKind::Retry), None);
-        assert_eq!(
-            log.may_log(ErrorKind::Corrupt),
-            Some(0),
-            "another kind is another matter"
-        );
+        assert_eq!(log.may_log(ErrorKind::Corrupt), Some(0), "another kind is another matter");
         tokio::time::advance(LOG_EVERY).await;
         assert_eq!(log.may_log(ErrorKind::Retry), Some(2));
         assert_eq!(log.may_log(ErrorKind::Retry), None);

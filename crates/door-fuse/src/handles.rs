@@ -16,10 +16,7 @@ pub(crate) struct Handles<T> {
 
 impl<T> Default for Handles<T> {
     fn default() -> Self {
-        Self {
-            last: AtomicU64::new(0),
-            open: RwLock::default(),
-        }
+        Self { last: AtomicU64::new(0), open: RwLock::default() }
     }
 }
 
@@ -27,29 +24,20 @@ impl<T> Handles<T> {
     /// Gives `thing` a number.
     pub(crate) fn add(&self, thing: T) -> FileHandle {
         let number = self.last.fetch_add(1, Ordering::Relaxed) + 1;
-        let mut open = self
-            .open
-            .write()
-            .unwrap_or_else(|poison| poison.into_inner());
+        let mut open = self.open.write().unwrap_or_else(|poison| poison.into_inner());
         open.insert(number, Arc::new(thing));
         FileHandle(number)
     }
 
     /// What `handle` stands for; EBADF if nothing.
     pub(crate) fn get(&self, handle: FileHandle) -> Result<Arc<T>, Errno> {
-        let open = self
-            .open
-            .read()
-            .unwrap_or_else(|poison| poison.into_inner());
+        let open = self.open.read().unwrap_or_else(|poison| poison.into_inner());
         open.get(&handle.0).cloned().ok_or(Errno::EBADF)
     }
 
     /// Forgets `handle`; EBADF if it stands for nothing.
     pub(crate) fn remove(&self, handle: FileHandle) -> Result<Arc<T>, Errno> {
-        let mut open = self
-            .open
-            .write()
-            .unwrap_or_else(|poison| poison.into_inner());
+        let mut open = self.open.write().unwrap_or_else(|poison| poison.into_inner());
         open.remove(&handle.0).ok_or(Errno::EBADF)
     }
 }

@@ -29,11 +29,7 @@ impl KernelLock {
         Lock {
             owner: LockOwner(self.owner),
             start: self.start,
-            last: if self.end >= KERNEL_END {
-                u64::MAX
-            } else {
-                self.end
-            },
+            last: if self.end >= KERNEL_END { u64::MAX } else { self.end },
             exclusive: self.typ == libc::F_WRLCK,
             pid: self.pid,
         }
@@ -44,11 +40,7 @@ impl KernelLock {
             owner: lock.owner.0,
             start: lock.start,
             end: lock.last.min(KERNEL_END),
-            typ: if lock.exclusive {
-                libc::F_WRLCK
-            } else {
-                libc::F_RDLCK
-            },
+            typ: if lock.exclusive { libc::F_WRLCK } else { libc::F_RDLCK },
             pid: lock.pid,
         }
     }
@@ -57,16 +49,9 @@ impl KernelLock {
 impl Shared {
     /// The lock that is in the way of `wanted`; one of type `F_UNLCK` if there is none.
     pub(crate) fn test_lock(&self, ino: Ino, wanted: KernelLock) -> KernelLock {
-        match self
-            .engine
-            .locks()
-            .test(ino, LockSpace::Posix, wanted.lock())
-        {
+        match self.engine.locks().test(ino, LockSpace::Posix, wanted.lock()) {
             Some(held) => KernelLock::from_lock(held),
-            None => KernelLock {
-                typ: libc::F_UNLCK,
-                ..wanted
-            },
+            None => KernelLock { typ: libc::F_UNLCK, ..wanted },
         }
     }
 
@@ -103,30 +88,16 @@ mod tests {
 
     #[test]
     fn the_open_end_is_the_open_end_on_both_sides() {
-        let kernel = KernelLock {
-            owner: 9,
-            start: 10,
-            end: KERNEL_END,
-            typ: libc::F_WRLCK,
-            pid: 3,
-        };
+        let kernel =
+            KernelLock { owner: 9, start: 10, end: KERNEL_END, typ: libc::F_WRLCK, pid: 3 };
         let lock = kernel.lock();
-        assert_eq!(
-            (lock.start, lock.last, lock.exclusive),
-            (10, u64::MAX, true)
-        );
+        assert_eq!((lock.start, lock.last, lock.exclusive), (10, u64::MAX, true));
         assert_eq!(KernelLock::from_lock(lock), kernel);
     }
 
     #[test]
     fn a_range_keeps_its_last_byte() {
-        let kernel = KernelLock {
-            owner: 9,
-            start: 0,
-            end: 99,
-            typ: libc::F_RDLCK,
-            pid: 3,
-        };
+        let kernel = KernelLock { owner: 9, start: 0, end: 99, typ: libc::F_RDLCK, pid: 3 };
         let lock = kernel.lock();
         assert_eq!((lock.last, lock.exclusive), (99, false));
         assert_eq!(KernelLock::from_lock(lock), kernel);

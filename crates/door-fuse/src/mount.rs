@@ -31,8 +31,14 @@ pub struct FuseMount {
 
 /// Mounts the volume of `engine` and serves it until somebody unmounts it. Requests that must wait
 /// run on `runtime`, which must be there until then. Blocking: call it outside of async code.
-pub fn mount(engine: Arc<Engine>, runtime: Handle, options: FuseOptions) -> Result<FuseMount> {
+///
+/// A read-only engine follows a writer elsewhere, so its mount is read-only and never exclusive.
+pub fn mount(engine: Arc<Engine>, runtime: Handle, mut options: FuseOptions) -> Result<FuseMount> {
     check_mountpoint(&options.mountpoint)?;
+    if engine.read_only() {
+        options.read_only = true;
+        options = if options.exclusive { options.shared() } else { options };
+    }
     let config = options.config()?;
     let asked = options.mountpoint.clone();
     let read_ahead_kib = options.read_ahead_kib;
@@ -52,11 +58,7 @@ pub fn mount(engine: Arc<Engine>, runtime: Handle, options: FuseOptions) -> Resu
     })?;
     let mountpoint = std::fs::canonicalize(&asked).or_else(|_| real_path(&asked))?;
     raise_read_ahead(&mountpoint, read_ahead_kib);
-    Ok(FuseMount {
-        mountpoint,
-        notifier,
-        session,
-    })
+    Ok(FuseMount { mountpoint, notifier, session })
 }
 
 fn refused(mountpoint: &Path, error: io::Error) -> FsError {

@@ -26,17 +26,12 @@ pub(crate) struct Mounted {
 pub(crate) fn mounted() -> Result<Vec<Mounted>> {
     let path = "/proc/self/mountinfo";
     let text = fs::read(path).map_err(|error| FsError::local_io(format!("read {path}"), error))?;
-    Ok(text
-        .split(|byte| *byte == b'\n')
-        .filter_map(parse_line)
-        .collect())
+    Ok(text.split(|byte| *byte == b'\n').filter_map(parse_line).collect())
 }
 
 /// What is mounted on `path` itself, on top of all else there.
 pub(crate) fn mounted_on(path: &Path) -> Result<Option<Mounted>> {
-    Ok(mounted()?
-        .into_iter()
-        .rfind(|mount| mount.mountpoint == path))
+    Ok(mounted()?.into_iter().rfind(|mount| mount.mountpoint == path))
 }
 
 fn parse_line(line: &[u8]) -> Option<Mounted> {
@@ -46,11 +41,7 @@ fn parse_line(line: &[u8]) -> Option<Mounted> {
     // Optional words stand between the options and the dash.
     words.find(|word| *word == b"-")?;
     let fs_type = String::from_utf8(words.next()?.to_vec()).ok()?;
-    Some(Mounted {
-        device,
-        mountpoint,
-        fs_type,
-    })
+    Some(Mounted { device, mountpoint, fs_type })
 }
 
 /// Undoes the kernel's `\040` for a blank and the like.
@@ -58,11 +49,7 @@ fn unescape(word: &[u8]) -> Vec<u8> {
     let mut plain = Vec::with_capacity(word.len());
     let mut rest = word;
     while let [first, tail @ ..] = rest {
-        let octal = |byte: &u8| {
-            byte.checked_sub(b'0')
-                .filter(|digit| *digit < 8)
-                .map(u32::from)
-        };
+        let octal = |byte: &u8| byte.checked_sub(b'0').filter(|digit| *digit < 8).map(u32::from);
         match tail {
             [a, b, c, after @ ..] if *first == b'\\' => {
                 if let (Some(a), Some(b), Some(c)) = (octal(a), octal(b), octal(c)) {
@@ -185,12 +172,7 @@ mod tests {
 
     #[test]
     fn this_machine_has_a_root() {
-        assert!(
-            mounted()
-                .unwrap()
-                .iter()
-                .any(|mount| mount.mountpoint == Path::new("/"))
-        );
+        assert!(mounted().unwrap().iter().any(|mount| mount.mountpoint == Path::new("/")));
     }
 
     #[test]
@@ -202,10 +184,7 @@ mod tests {
 
         let file = dir.path().join("file");
         fs::write(&file, "x").unwrap();
-        assert_eq!(
-            check_mountpoint(&file).unwrap_err().kind(),
-            ErrorKind::NotDirectory
-        );
+        assert_eq!(check_mountpoint(&file).unwrap_err().kind(), ErrorKind::NotDirectory);
 
         let full = check_mountpoint(dir.path()).unwrap_err();
         assert_eq!(full.kind(), ErrorKind::NotEmpty);
@@ -213,10 +192,7 @@ mod tests {
 
     #[test]
     fn a_dead_mount_is_told_how_to_go() {
-        let error = unusable(
-            Path::new("/mnt/w"),
-            io::Error::from_raw_os_error(libc::ENOTCONN),
-        );
+        let error = unusable(Path::new("/mnt/w"), io::Error::from_raw_os_error(libc::ENOTCONN));
         assert!(error.to_string().contains("umount -l /mnt/w"), "{error}");
     }
 

@@ -7,6 +7,7 @@ use weir_types::{ErrorKind, FileKind, Ino, Inode};
 use crate::convert::{node_kind, rename_mode};
 use crate::data::Opened;
 use crate::door::{Served, Shared};
+use crate::errno::Refusal;
 
 /// A name to be made, and by whom.
 #[derive(Debug)]
@@ -40,8 +41,7 @@ impl Shared {
     pub(crate) async fn make_node(&self, new: NewName, mode: u32, rdev: u32) -> Served<Inode> {
         let kind = node_kind(mode)?;
         let is_device = matches!(kind, FileKind::CharDevice | FileKind::BlockDevice);
-        self.make(new, kind, mode, if is_device { rdev } else { 0 }, None)
-            .await
+        self.make(new, kind, mode, if is_device { rdev } else { 0 }, None).await
     }
 
     pub(crate) async fn make_dir(&self, new: NewName, mode: u32) -> Served<Inode> {
@@ -49,8 +49,7 @@ impl Shared {
     }
 
     pub(crate) async fn make_symlink(&self, new: NewName, target: Vec<u8>) -> Served<Inode> {
-        self.make(new, FileKind::Symlink, 0o777, 0, Some(target))
-            .await
+        self.make(new, FileKind::Symlink, 0o777, 0, Some(target)).await
     }
 
     async fn make(
@@ -61,20 +60,8 @@ impl Shared {
         rdev: u32,
         target: Option<Vec<u8>>,
     ) -> Served<Inode> {
-        let NewName {
-            parent,
-            name,
-            uid,
-            gid,
-        } = new;
-        let inode = NewInode {
-            kind,
-            mode: mode & 0o7777,
-            uid,
-            gid,
-            rdev,
-            target,
-        };
+        let NewName { parent, name, uid, gid } = new;
+        let inode = NewInode { kind, mode: mode & 0o7777, uid, gid, rdev, target };
         Ok(self.engine.create(parent, &name, inode).await?)
     }
 
@@ -88,8 +75,12 @@ impl Shared {
     ) -> Served<(Inode, Opened)> {
         let (parent, name, uid) = (new.parent, new.name.clone(), new.uid);
         let inode = match self.make(new, FileKind::Regular, mode, 0, None).await {
-            Ok(inode) => return Ok((inode.clone(), self.open_made(inode.ino, flags).await?)),
-            Err(crate::errno::Refusal::Engine(error))
+            // A new file is empty: cutting it would be one more commit.
+            Ok(inode) => {
+                let opened = self.open_made(inode.ino, flags & !libc::O_TRUNC).await?;
+                return Ok((inode, opened));
+            }
+            Err(Refusal::Engine(error))
                 if error.kind() == ErrorKind::Exists && flags & libc::O_EXCL == 0 =>
             {
                 self.engine.lookup(parent, &name).await?

@@ -55,9 +55,7 @@ impl Door {
         work: impl Future<Output = Served<Inode>> + Send + 'static,
     ) {
         let ttl = self.shared.options.attr_ttl;
-        self.serve(op, ino, reply, work, move |reply, inode| {
-            reply.attr(&ttl, &attr(&inode))
-        });
+        self.serve(op, ino, reply, work, move |reply, inode| reply.attr(&ttl, &attr(&inode)));
     }
 
     fn done(
@@ -72,12 +70,7 @@ impl Door {
 }
 
 fn new_name(req: &Request, parent: INodeNo, name: &OsStr) -> NewName {
-    NewName {
-        parent: ino(parent),
-        name: owned(name),
-        uid: req.uid(),
-        gid: req.gid(),
-    }
+    NewName { parent: ino(parent), name: owned(name), uid: req.uid(), gid: req.gid() }
 }
 
 fn owned(name: &OsStr) -> Vec<u8> {
@@ -125,16 +118,7 @@ impl Filesystem for Door {
     ) {
         let (shared, ino) = (self.shared.clone(), ino(node));
         let ctime = ctime.map(time_from_kernel);
-        let wanted = Wanted {
-            caller: req.uid(),
-            mode,
-            uid,
-            gid,
-            size,
-            atime,
-            mtime,
-            ctime,
-        };
+        let wanted = Wanted { caller: req.uid(), mode, uid, gid, size, atime, mtime, ctime };
         let work = async move { shared.set_attributes(ino, wanted).await };
         self.attributes("setattr", ino, reply, work);
     }
@@ -142,9 +126,7 @@ impl Filesystem for Door {
     fn readlink(&self, _req: &Request, node: INodeNo, reply: ReplyData) {
         let (shared, ino) = (self.shared.clone(), ino(node));
         let work = async move { shared.read_link(ino).await };
-        self.serve("readlink", ino, reply, work, |reply, target| {
-            reply.data(&target)
-        });
+        self.serve("readlink", ino, reply, work, |reply, target| reply.data(&target));
     }
 
     fn mknod(
@@ -214,11 +196,8 @@ impl Filesystem for Door {
     ) {
         let (shared, from, to) = (self.shared.clone(), ino(parent), ino(newparent));
         let (name, newname) = (owned(name), owned(newname));
-        let work = async move {
-            shared
-                .move_name((from, &name), (to, &newname), flags.bits())
-                .await
-        };
+        let work =
+            async move { shared.move_name((from, &name), (to, &newname), flags.bits()).await };
         self.done("rename", from, reply, work);
     }
 
@@ -239,9 +218,7 @@ impl Filesystem for Door {
     fn open(&self, req: &Request, node: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
         let (shared, ino, uid) = (self.shared.clone(), ino(node), req.uid());
         let work = async move { shared.open_file(ino, flags.0, uid).await };
-        self.serve("open", ino, reply, work, |reply, (fh, flags)| {
-            reply.opened(fh, flags)
-        });
+        self.serve("open", ino, reply, work, |reply, (fh, flags)| reply.opened(fh, flags));
     }
 
     fn create(
@@ -277,9 +254,7 @@ impl Filesystem for Door {
     ) {
         let shared = self.shared.clone();
         let work = async move { shared.read_file(fh, offset, size).await };
-        self.serve("read", ino(node), reply, work, |reply, bytes| {
-            reply.data(&bytes)
-        });
+        self.serve("read", ino(node), reply, work, |reply, bytes| reply.data(&bytes));
     }
 
     /// The bytes lie in the event loop's buffer, which is used again for the next request. They
@@ -296,12 +271,7 @@ impl Filesystem for Door {
         _lock_owner: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
-        let write = Write {
-            fh,
-            offset,
-            kernel: write_flags,
-            flags: flags.0,
-        };
+        let write = Write { fh, offset, kernel: write_flags, flags: flags.0 };
         let answer = |reply: ReplyWrite, written| reply.written(written);
         if !write.appends(self.shared.options.exclusive) {
             let here = std::pin::pin!(self.shared.write_file(write, data));
@@ -342,9 +312,7 @@ impl Filesystem for Door {
         reply: ReplyEmpty,
     ) {
         let shared = self.shared.clone();
-        self.done("release", ino(node), reply, async move {
-            shared.close_file(fh).await
-        });
+        self.done("release", ino(node), reply, async move { shared.close_file(fh).await });
     }
 
     fn fsync(
@@ -422,23 +390,9 @@ impl Filesystem for Door {
         let shared = self.shared.clone();
         let work = async move { Ok(Space::of(&shared.engine.statfs().await?)) };
         let answer = |reply: ReplyStatfs, space: Space| {
-            let Space {
-                blocks,
-                free,
-                files,
-                files_free,
-            } = space;
+            let Space { blocks, free, files, files_free } = space;
             let block = Space::BLOCK;
-            reply.statfs(
-                blocks,
-                free,
-                free,
-                files,
-                files_free,
-                block,
-                NAME_BYTES_MAX,
-                block,
-            );
+            reply.statfs(blocks, free, free, files, files_free, block, NAME_BYTES_MAX, block);
         };
         self.serve("statfs", ino(node), reply, work, answer);
     }
@@ -462,17 +416,13 @@ impl Filesystem for Door {
     fn getxattr(&self, _req: &Request, node: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
         let (shared, ino, name) = (self.shared.clone(), ino(node), owned(name));
         let work = async move { shared.get_xattr(ino, &name, size).await };
-        self.serve("getxattr", ino, reply, work, |reply, value| {
-            value.answer(reply)
-        });
+        self.serve("getxattr", ino, reply, work, |reply, value| value.answer(reply));
     }
 
     fn listxattr(&self, req: &Request, node: INodeNo, size: u32, reply: ReplyXattr) {
         let (shared, ino, uid) = (self.shared.clone(), ino(node), req.uid());
         let work = async move { shared.list_xattrs(ino, uid, size).await };
-        self.serve("listxattr", ino, reply, work, |reply, value| {
-            value.answer(reply)
-        });
+        self.serve("listxattr", ino, reply, work, |reply, value| value.answer(reply));
     }
 
     fn removexattr(&self, _req: &Request, node: INodeNo, name: &OsStr, reply: ReplyEmpty) {
@@ -498,13 +448,7 @@ impl Filesystem for Door {
         pid: u32,
         reply: ReplyLock,
     ) {
-        let wanted = KernelLock {
-            owner: owner.0,
-            start,
-            end,
-            typ,
-            pid,
-        };
+        let wanted = KernelLock { owner: owner.0, start, end, typ, pid };
         let found = self.shared.test_lock(ino(node), wanted);
         reply.locked(found.start, found.end, found.typ, found.pid);
     }
@@ -523,13 +467,7 @@ impl Filesystem for Door {
         reply: ReplyEmpty,
     ) {
         let (shared, ino, tid) = (self.shared.clone(), ino(node), req.pid());
-        let wanted = KernelLock {
-            owner: owner.0,
-            start,
-            end,
-            typ,
-            pid,
-        };
+        let wanted = KernelLock { owner: owner.0, start, end, typ, pid };
         let work = async move { shared.set_lock(ino, wanted, sleep, tid).await };
         self.done("setlk", ino, reply, work);
     }
@@ -574,9 +512,7 @@ impl Filesystem for Door {
     ) {
         let (shared, ino) = (self.shared.clone(), ino(node));
         let work = async move { shared.seek(ino, offset, whence).await };
-        self.serve("lseek", ino, reply, work, |reply, found| {
-            reply.offset(found)
-        });
+        self.serve("lseek", ino, reply, work, |reply, found| reply.offset(found));
     }
 
     fn copy_file_range(
@@ -595,8 +531,6 @@ impl Filesystem for Door {
         let (shared, uid, target) = (self.shared.clone(), req.uid(), ino(ino_out));
         let (from, to) = ((ino(ino_in), offset_in), (target, offset_out));
         let work = async move { shared.copy(from, to, len, uid).await };
-        self.serve("copy_file_range", target, reply, work, |reply, copied| {
-            reply.written(copied)
-        });
+        self.serve("copy_file_range", target, reply, work, |reply, copied| reply.written(copied));
     }
 }

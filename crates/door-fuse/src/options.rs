@@ -78,11 +78,7 @@ impl FuseOptions {
     pub(crate) fn config(&self) -> Result<Config> {
         let mut config = Config::default();
         config.mount_options = self.mount_options()?;
-        config.acl = if self.allow_other {
-            SessionACL::All
-        } else {
-            SessionACL::Owner
-        };
+        config.acl = if self.allow_other { SessionACL::All } else { SessionACL::Owner };
         config.n_threads = Some(self.threads.max(1));
         config.clone_fd = true;
         Ok(config)
@@ -95,21 +91,16 @@ impl FuseOptions {
             // fuser keeps its own `Subtype` from the kernel where it mounts without a helper.
             MountOption::CUSTOM(format!("subtype={SUBTYPE}")),
             MountOption::DefaultPermissions,
-            if self.read_only {
-                MountOption::RO
-            } else {
-                MountOption::RW
-            },
+            if self.read_only { MountOption::RO } else { MountOption::RW },
         ];
         for text in &self.extra {
             for word in text.split(',').filter(|word| !word.is_empty()) {
                 options.push(parse_option(word)?);
             }
         }
-        for (on, off) in [
-            (MountOption::Dev, MountOption::NoDev),
-            (MountOption::Suid, MountOption::NoSuid),
-        ] {
+        for (on, off) in
+            [(MountOption::Dev, MountOption::NoDev), (MountOption::Suid, MountOption::NoSuid)]
+        {
             if !options.contains(&on) && !options.contains(&off) {
                 options.push(on);
             }
@@ -168,9 +159,7 @@ mod tests {
         ] {
             assert!(plain.contains(&wanted), "{wanted:?}");
         }
-        let strict = options(&["nodev,nosuid", "noexec"])
-            .mount_options()
-            .unwrap();
+        let strict = options(&["nodev,nosuid", "noexec"]).mount_options().unwrap();
         for wanted in [MountOption::NoDev, MountOption::NoSuid, MountOption::NoExec] {
             assert!(strict.contains(&wanted), "{wanted:?}");
         }

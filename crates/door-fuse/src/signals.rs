@@ -27,9 +27,7 @@ pub(crate) async fn until_signalled(tid: u32) {
 /// a call that is answered EINTR without a signal for its thread would return nonsense.
 fn has_signal(status: &str) -> bool {
     let field = |name: &str| {
-        status
-            .lines()
-            .find_map(|line| Some(line.strip_prefix(name)?.strip_prefix(':')?.trim()))
+        status.lines().find_map(|line| Some(line.strip_prefix(name)?.strip_prefix(':')?.trim()))
     };
     let mask = |name: &str| field(name).and_then(|hex| u64::from_str_radix(hex, 16).ok());
     let mut pending = mask("SigPnd").unwrap_or(0);
@@ -54,14 +52,8 @@ mod tests {
     fn only_signals_that_this_thread_would_take_count() {
         assert!(!has_signal(&status(1, 0, 0, 0, 0)));
         assert!(has_signal(&status(4, 1 << 8, 0, 0, 0)), "SIGKILL");
-        assert!(
-            has_signal(&status(1, 0, 1 << 14, 0, 0)),
-            "SIGTERM to the process"
-        );
-        assert!(
-            !has_signal(&status(2, 0, 1 << 14, 0, 0)),
-            "another thread may take it"
-        );
+        assert!(has_signal(&status(1, 0, 1 << 14, 0, 0)), "SIGTERM to the process");
+        assert!(!has_signal(&status(2, 0, 1 << 14, 0, 0)), "another thread may take it");
         assert!(!has_signal(&status(1, 1 << 14, 0, 1 << 14, 0)), "blocked");
         assert!(!has_signal(&status(1, 1 << 14, 0, 0, 1 << 14)), "ignored");
         assert!(!has_signal(""));

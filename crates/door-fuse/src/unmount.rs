@@ -23,31 +23,20 @@ pub fn unmount(mountpoint: &Path, lazy: bool) -> Result<()> {
         let text = format!("{shown}: no Weir volume is mounted here: see `findmnt -t {FS_TYPE}`");
         return Err(FsError::new(ErrorKind::NotFound, text));
     }
-    let how = if lazy {
-        UnmountFlags::DETACH
-    } else {
-        UnmountFlags::empty()
-    };
+    let how = if lazy { UnmountFlags::DETACH } else { UnmountFlags::empty() };
     match rustix::mount::unmount(&path, how | UnmountFlags::NOFOLLOW) {
         Ok(()) => Ok(()),
         Err(Errno::BUSY) => Err(busy(&path)),
         // Those who are not root unmount through the helper that mounted for them.
         Err(Errno::PERM) => unmount_with_helper(&path, lazy),
-        Err(error) => Err(FsError::local_io(
-            format!("unmount {shown}"),
-            io::Error::from(error),
-        )),
+        Err(error) => Err(FsError::local_io(format!("unmount {shown}"), io::Error::from(error))),
     }
 }
 
 fn unmount_with_helper(path: &Path, lazy: bool) -> Result<()> {
     let how = if lazy { "-uz" } else { "-u" };
-    let run = Command::new("fusermount3")
-        .arg(how)
-        .arg("--")
-        .arg(path)
-        .stdin(Stdio::null())
-        .output();
+    let run =
+        Command::new("fusermount3").arg(how).arg("--").arg(path).stdin(Stdio::null()).output();
     let output = run.map_err(|error| FsError::local_io("run fusermount3 to unmount", error))?;
     if output.status.success() {
         return Ok(());
@@ -56,11 +45,7 @@ fn unmount_with_helper(path: &Path, lazy: bool) -> Result<()> {
     if said.contains("busy") {
         return Err(busy(path));
     }
-    let text = format!(
-        "unmount {}: fusermount3 says: {}",
-        path.display(),
-        said.trim()
-    );
+    let text = format!("unmount {}: fusermount3 says: {}", path.display(), said.trim());
     Err(FsError::new(ErrorKind::Permission, text))
 }
 
@@ -86,9 +71,7 @@ fn mounts_below(path: &Path) -> Vec<String> {
     let mounts = mounted().unwrap_or_default().into_iter();
     let below =
         mounts.filter(|mount| mount.mountpoint != path && mount.mountpoint.starts_with(path));
-    below
-        .map(|mount| format!("a mount on {}", mount.mountpoint.display()))
-        .collect()
+    below.map(|mount| format!("a mount on {}", mount.mountpoint.display())).collect()
 }
 
 /// Processes with a working directory, root, program or open file below `path`, as far as this
@@ -97,9 +80,7 @@ fn processes_in(path: &Path) -> Vec<String> {
     let Ok(proc) = fs::read_dir("/proc") else {
         return Vec::new();
     };
-    let names = proc
-        .flatten()
-        .filter_map(|entry| entry.file_name().into_string().ok());
+    let names = proc.flatten().filter_map(|entry| entry.file_name().into_string().ok());
     let pids = names.filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()));
     let holding = pids.filter(|pid| holds(&Path::new("/proc").join(pid), path));
     let named = holding.map(|pid| {
@@ -111,10 +92,7 @@ fn processes_in(path: &Path) -> Vec<String> {
 
 fn holds(process: &Path, path: &Path) -> bool {
     let leads_below = |link: &Path| fs::read_link(link).is_ok_and(|to| to.starts_with(path));
-    if ["cwd", "root", "exe"]
-        .iter()
-        .any(|link| leads_below(&process.join(link)))
-    {
+    if ["cwd", "root", "exe"].iter().any(|link| leads_below(&process.join(link))) {
         return true;
     }
     let files = fs::read_dir(process.join("fd"));
@@ -130,21 +108,14 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let error = unmount(dir.path(), false).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::NotFound);
-        assert_eq!(
-            unmount(Path::new("/"), false).unwrap_err().kind(),
-            ErrorKind::NotFound
-        );
+        assert_eq!(unmount(Path::new("/"), false).unwrap_err().kind(), ErrorKind::NotFound);
     }
 
     #[test]
     fn whoever_has_a_file_open_is_named() {
         let dir = tempfile::tempdir().unwrap();
         let here = format!("process {} ", std::process::id());
-        let named = || {
-            processes_in(dir.path())
-                .iter()
-                .any(|who| who.starts_with(&here))
-        };
+        let named = || processes_in(dir.path()).iter().any(|who| who.starts_with(&here));
         assert!(!named());
         let file = fs::File::create(dir.path().join("f")).unwrap();
         assert!(named());

@@ -42,10 +42,7 @@ impl<T: AsRef<[u8]>> Value<T> {
 /// `system.` ones, the POSIX ACLs, would have to be obeyed to be kept.
 fn check_name(name: &[u8]) -> Result<(), Errno> {
     let kept = [&b"user."[..], b"trusted.", b"security."];
-    match kept
-        .iter()
-        .any(|space| name.len() > space.len() && name.starts_with(space))
-    {
+    match kept.iter().any(|space| name.len() > space.len() && name.starts_with(space)) {
         true => Ok(()),
         false => Err(Errno::EOPNOTSUPP),
     }
@@ -63,18 +60,11 @@ fn set_mode(flags: i32) -> Result<XattrMode, Errno> {
 /// Names as `listxattr` wants them: each ended by a zero byte. `trusted.` ones are for root only.
 fn name_list(names: &[Vec<u8>], uid: u32) -> Result<Vec<u8>, Errno> {
     let mut list = Vec::new();
-    for name in names
-        .iter()
-        .filter(|name| uid == 0 || !name.starts_with(b"trusted."))
-    {
+    for name in names.iter().filter(|name| uid == 0 || !name.starts_with(b"trusted.")) {
         list.extend_from_slice(name);
         list.push(0);
     }
-    if list.len() > LIST_BYTES_MAX {
-        Err(Errno::E2BIG)
-    } else {
-        Ok(list)
-    }
+    if list.len() > LIST_BYTES_MAX { Err(Errno::E2BIG) } else { Ok(list) }
 }
 
 impl Shared {
@@ -86,11 +76,7 @@ impl Shared {
         flags: i32,
     ) -> Served<()> {
         check_name(name)?;
-        match self
-            .engine
-            .xattr_set(ino, name, value, set_mode(flags)?)
-            .await
-        {
+        match self.engine.xattr_set(ino, name, value, set_mode(flags)?).await {
             Err(error) if error.kind() == ErrorKind::TooLarge => Err(Errno::E2BIG.into()),
             done => Ok(done?),
         }
@@ -140,18 +126,9 @@ mod tests {
         for name in ["user.a", "trusted.a", "security.capability"] {
             assert_eq!(check_name(name.as_bytes()), Ok(()), "{name}");
         }
-        for name in [
-            "system.posix_acl_access",
-            "system.posix_acl_default",
-            "a",
-            "user.",
-            "userx.a",
-        ] {
-            assert_eq!(
-                check_name(name.as_bytes()),
-                Err(Errno::EOPNOTSUPP),
-                "{name}"
-            );
+        for name in ["system.posix_acl_access", "system.posix_acl_default", "a", "user.", "userx.a"]
+        {
+            assert_eq!(check_name(name.as_bytes()), Err(Errno::EOPNOTSUPP), "{name}");
         }
     }
 
@@ -167,14 +144,8 @@ mod tests {
     #[test]
     fn flags_say_what_must_be_there() {
         assert!(matches!(set_mode(0), Ok(XattrMode::Any)));
-        assert!(matches!(
-            set_mode(libc::XATTR_CREATE),
-            Ok(XattrMode::Create)
-        ));
-        assert!(matches!(
-            set_mode(libc::XATTR_REPLACE),
-            Ok(XattrMode::Replace)
-        ));
+        assert!(matches!(set_mode(libc::XATTR_CREATE), Ok(XattrMode::Create)));
+        assert!(matches!(set_mode(libc::XATTR_REPLACE), Ok(XattrMode::Replace)));
         assert!(set_mode(7).is_err());
     }
 }

@@ -2,6 +2,8 @@
 //!
 //! Where FUSE cannot be used (a container without /dev/fuse) the tests say so and do nothing.
 
+#![allow(clippy::unwrap_used, reason = "the helpers of tests are tests too")]
+
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -21,7 +23,7 @@ use weir_engine::{
     BucketUrl, Clock, ConnectOptions, Connector, Engine, FormatOptions, Host, Meter, MountOptions,
     format,
 };
-use weir_types::{Codec, ErrorKind, Settings, UnixTime};
+use weir_types::{Codec, ErrorKind, FsError, Settings, UnixTime};
 
 /// Where the tests' clock starts: it ticks a millisecond whenever somebody looks.
 const START: i64 = 1_700_000_000_000_000_000;
@@ -66,16 +68,8 @@ impl Volume {
             eprintln!("SKIPPED: {error}");
             return None;
         }
-        let runtime = Builder::new_multi_thread()
-            .worker_threads(2)
-            .enable_all()
-            .build()
-            .unwrap();
-        let volume = Self {
-            dir,
-            runtime,
-            clock: clock(),
-        };
+        let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        let volume = Self { dir, runtime, clock: clock() };
         let options = FormatOptions {
             url: volume.url(),
             stripe: Vec::new(),
@@ -91,9 +85,7 @@ impl Volume {
     }
 
     fn url(&self) -> BucketUrl {
-        format!("file://{}", self.dir.path().join("bucket").display())
-            .parse()
-            .unwrap()
+        format!("file://{}", self.dir.path().join("bucket").display()).parse().unwrap()
     }
 
     fn mount(&self, change: impl FnOnce(FuseOptions) -> FuseOptions) -> Mounted {
@@ -104,10 +96,7 @@ impl Volume {
             journal: None,
             read_only: false,
             take_over: false,
-            settings: Settings {
-                free_floor_bytes: weir_types::Bytes(0),
-                ..Settings::default()
-            },
+            settings: Settings { free_floor_bytes: weir_types::Bytes(0), ..Settings::default() },
             clock: self.clock.clone(),
             host: Host::this(),
         };
@@ -116,17 +105,18 @@ impl Volume {
         let options = FuseOptions::new(&path, "file:///test", self.clock.now.clone());
         let handle = self.runtime.handle().clone();
         let mount = mount(engine.clone(), handle, change(options)).unwrap();
-        Mounted {
-            engine,
-            mount: Some(mount),
-            path,
-        }
+        Mounted { engine, mount: Some(mount), path }
     }
 
     fn end(&self, mut mounted: Mounted) {
-        let mount = mounted.mount.take().unwrap();
-        mount.unmount(false).unwrap();
-        mount.wait().unwrap();
+        // The process of another test, just forked off, has all files of this one until it execs.
+        let unmount = || mounted.mount.as_ref().unwrap().unmount(false);
+        let busy = |error: &FsError| error.kind() == ErrorKind::Retry;
+        let tries = std::iter::repeat_with(unmount).take(1000);
+        let mut ended = tries.skip_while(|done| done.as_ref().is_err_and(busy));
+        ended.next().expect("it stays busy").unwrap();
+        drop(ended);
+        mounted.mount.take().unwrap().wait().unwrap();
         self.runtime.block_on(mounted.engine.shutdown()).unwrap();
     }
 }
@@ -149,9 +139,8 @@ fn errno<T>(result: std::io::Result<T>) -> Option<i32> {
 
 fn names(dir: &Path) -> BTreeSet<String> {
     let entries = fs::read_dir(dir).unwrap();
-    let names: Vec<_> = entries
-        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-        .collect();
+    let names: Vec<_> =
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
     let unique: BTreeSet<_> = names.iter().cloned().collect();
     assert_eq!(unique.len(), names.len(), "a name was listed twice");
     unique
@@ -178,16 +167,10 @@ fn names_come_move_and_go() {
         assert_eq!(errno(fs::remove_dir(at("d"))), Some(libc::ENOTEMPTY));
         assert_eq!(errno(File::open(at("d/nothing"))), Some(libc::ENOENT));
         assert_eq!(errno(fs::read_dir(at("d/a"))), Some(libc::ENOTDIR));
-        assert_eq!(
-            errno(File::create(at(&"n".repeat(256)))),
-            Some(libc::ENAMETOOLONG)
-        );
+        assert_eq!(errno(File::create(at(&"n".repeat(256)))), Some(libc::ENAMETOOLONG));
 
         fs::hard_link(at("d/a"), at("b")).unwrap();
-        let (a, b) = (
-            fs::metadata(at("d/a")).unwrap(),
-            fs::metadata(at("b")).unwrap(),
-        );
+        let (a, b) = (fs::metadata(at("d/a")).unwrap(), fs::metadata(at("b")).unwrap());
         assert_eq!((a.ino(), a.nlink(), b.nlink()), (b.ino(), 2, 2));
         fs::remove_file(at("d/a")).unwrap();
         assert_eq!(fs::metadata(at("b")).unwrap().nlink(), 1);
@@ -198,14 +181,8 @@ fn names_come_move_and_go() {
 
         fs::write(at("c"), "two").unwrap();
         let rename = |from, to, flags| rustix::fs::renameat_with(CWD, at(from), CWD, at(to), flags);
-        assert_eq!(
-            rename("b", "c", RenameFlags::NOREPLACE),
-            Err(rustix::io::Errno::EXIST)
-        );
-        assert_eq!(
-            rename("b", "x", RenameFlags::WHITEOUT),
-            Err(rustix::io::Errno::INVAL)
-        );
+        assert_eq!(rename("b", "c", RenameFlags::NOREPLACE), Err(rustix::io::Errno::EXIST));
+        assert_eq!(rename("b", "x", RenameFlags::WHITEOUT), Err(rustix::io::Errno::INVAL));
         rename("b", "c", RenameFlags::EXCHANGE).unwrap();
         assert_eq!(fs::read_to_string(at("b")).unwrap(), "two");
         fs::rename(at("b"), at("c")).unwrap();
@@ -229,14 +206,9 @@ fn nodes_have_their_kind_mode_and_owner() {
         std::os::unix::fs::chown(&dir, Some(5), Some(6)).unwrap();
         fs::write(dir.join("f"), "").unwrap();
         let made = fs::metadata(dir.join("f")).unwrap();
-        assert_eq!(
-            (made.uid(), made.gid()),
-            (0, 6),
-            "a set-gid directory hands its group down"
-        );
+        assert_eq!((made.uid(), made.gid()), (0, 6), "a set-gid directory hands its group down");
         let file = File::open(dir.join("f")).unwrap();
-        file.set_modified(std::time::UNIX_EPOCH - std::time::Duration::from_millis(1200))
-            .unwrap();
+        file.set_modified(std::time::UNIX_EPOCH - std::time::Duration::from_millis(1200)).unwrap();
         let meta = file.metadata().unwrap();
         assert_eq!((meta.mtime(), meta.mtime_nsec()), (-2, 800_000_000));
         assert!(meta.ctime() >= START / 1_000_000_000, "the engine's clock");
@@ -247,12 +219,8 @@ fn nodes_have_their_kind_mode_and_owner() {
 fn bytes_are_where_they_were_put() {
     on_both(|root| {
         let path = root.join("f");
-        let mut file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create_new(true)
-            .open(&path)
-            .unwrap();
+        let mut file =
+            OpenOptions::new().read(true).write(true).create_new(true).open(&path).unwrap();
         let block: Vec<u8> = (0..3_000_000_u32).map(|i| (i % 251) as u8).collect();
         file.write_all(&block).unwrap();
         let mut back = Vec::new();
@@ -290,22 +258,11 @@ fn holes_are_found_made_and_copied() {
         let mut look = &file;
         let seek = |from| rustix::fs::seek(&file, from);
         assert_eq!(seek(rustix::fs::SeekFrom::Data(0)), Ok(1 << 20));
-        assert_eq!(
-            seek(rustix::fs::SeekFrom::Hole(1 << 20)),
-            Ok((1 << 20) + 8192)
-        );
-        assert_eq!(
-            seek(rustix::fs::SeekFrom::Data(2 << 20)),
-            Err(rustix::io::Errno::NXIO)
-        );
+        assert_eq!(seek(rustix::fs::SeekFrom::Hole(1 << 20)), Ok((1 << 20) + 8192));
+        assert_eq!(seek(rustix::fs::SeekFrom::Data(2 << 20)), Err(rustix::io::Errno::NXIO));
 
         let fallocate = |flags, offset, len| rustix::fs::fallocate(&file, flags, offset, len);
-        fallocate(
-            FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE,
-            1 << 20,
-            4096,
-        )
-        .unwrap();
+        fallocate(FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, 1 << 20, 4096).unwrap();
         let mut bytes = [9; 4097];
         file.read_exact_at(&mut bytes, 1 << 20).unwrap();
         assert_eq!((&bytes[..4096], bytes[4096]), (&[0; 4096][..], 1));
@@ -365,14 +322,8 @@ fn attributes_beside_the_file_are_kept() {
         File::create(&path).unwrap();
         let set = |name: &str, value: &[u8], flags| rustix::fs::setxattr(&path, name, value, flags);
         set("user.a", b"value", XattrFlags::CREATE).unwrap();
-        assert_eq!(
-            set("user.a", b"", XattrFlags::CREATE),
-            Err(rustix::io::Errno::EXIST)
-        );
-        assert_eq!(
-            set("user.b", b"", XattrFlags::REPLACE),
-            Err(rustix::io::Errno::NODATA)
-        );
+        assert_eq!(set("user.a", b"", XattrFlags::CREATE), Err(rustix::io::Errno::EXIST));
+        assert_eq!(set("user.b", b"", XattrFlags::REPLACE), Err(rustix::io::Errno::NODATA));
         let mut room = [0; 16];
         let length = rustix::fs::getxattr(&path, "user.a", &mut room).unwrap();
         assert_eq!(&room[..length], b"value");
@@ -383,23 +334,14 @@ fn attributes_beside_the_file_are_kept() {
         rustix::fs::removexattr(&path, "user.a").unwrap();
         let gone = rustix::fs::getxattr(&path, "user.a", &mut room);
         assert_eq!(gone, Err(rustix::io::Errno::NODATA));
-        let acl = set(
-            "system.posix_acl_access",
-            b"\x02\0\0\0",
-            XattrFlags::empty(),
-        );
+        let acl = set("system.posix_acl_access", b"\x02\0\0\0", XattrFlags::empty());
         assert_eq!(acl, Err(rustix::io::Errno::OPNOTSUPP));
     });
 }
 
 /// Runs a shell line as a user without privileges.
 fn as_nobody(line: &str) {
-    let status = Command::new("sh")
-        .args(["-c", line])
-        .uid(65_534)
-        .gid(65_534)
-        .status()
-        .unwrap();
+    let status = Command::new("sh").args(["-c", line]).uid(65_534).gid(65_534).status().unwrap();
     assert!(status.success(), "{line}");
 }
 
@@ -444,10 +386,7 @@ fn direct_and_synchronous_io_work() {
         let path = root.join("f");
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true);
-        let direct = options
-            .custom_flags(libc::O_DIRECT | libc::O_SYNC)
-            .open(&path)
-            .unwrap();
+        let direct = options.custom_flags(libc::O_DIRECT | libc::O_SYNC).open(&path).unwrap();
         direct.write_all_at(&[7; 8192], 0).unwrap();
         let cached = options.custom_flags(0).open(&path).unwrap();
         let mut byte = [0];
@@ -468,10 +407,7 @@ const LOCK_WAIT: &str = "WEIR_TEST_LOCK_WAIT";
 #[test]
 #[ignore = "run by another test, in a process of its own"]
 fn take_the_lock() {
-    let file = OpenOptions::new()
-        .write(true)
-        .open(std::env::var(LOCK_FILE).unwrap())
-        .unwrap();
+    let file = OpenOptions::new().write(true).open(std::env::var(LOCK_FILE).unwrap()).unwrap();
     let how = match std::env::var(LOCK_WAIT).is_ok() {
         true => FlockOperation::LockExclusive,
         false => FlockOperation::NonBlockingLockExclusive,
@@ -491,18 +427,9 @@ fn other_process(path: &Path, wait: bool) -> Child {
     if wait {
         command.env(LOCK_WAIT, "1");
     }
-    let mut child = command
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let mut hello = [0; 6];
-    child
-        .stderr
-        .as_mut()
-        .unwrap()
-        .read_exact(&mut hello)
-        .unwrap();
+    child.stderr.as_mut().unwrap().read_exact(&mut hello).unwrap();
     assert_eq!(&hello, b"hello\n");
     child
 }
@@ -517,11 +444,7 @@ fn record_locks_hold_between_processes() {
 
         let mut waiting = other_process(&path, true);
         waiting.kill().unwrap();
-        assert_eq!(
-            waiting.wait().unwrap().code(),
-            None,
-            "a waiting process can be killed"
-        );
+        assert_eq!(waiting.wait().unwrap().code(), None, "a waiting process can be killed");
 
         let mut waiting = other_process(&path, true);
         rustix::fs::fcntl_lock(&file, FlockOperation::Unlock).unwrap();
@@ -529,11 +452,7 @@ fn record_locks_hold_between_processes() {
 
         rustix::fs::fcntl_lock(&file, FlockOperation::LockExclusive).unwrap();
         drop(file);
-        assert_eq!(
-            other_process(&path, false).wait().unwrap().code(),
-            Some(0),
-            "close unlocks"
-        );
+        assert_eq!(other_process(&path, false).wait().unwrap().code(), Some(0), "close unlocks");
     });
 }
 
@@ -551,14 +470,8 @@ fn everything_is_there_after_a_remount() {
         options.extra = vec!["noexec".to_owned()];
         options
     });
-    assert_eq!(
-        fs::read(mounted.path.join("d/f")).unwrap(),
-        vec![3; 100_000]
-    );
-    assert_eq!(
-        errno(File::create(mounted.path.join("x"))),
-        Some(libc::EROFS)
-    );
+    assert_eq!(fs::read(mounted.path.join("d/f")).unwrap(), vec![3; 100_000]);
+    assert_eq!(errno(File::create(mounted.path.join("x"))), Some(libc::EROFS));
     volume.end(mounted);
 }
 
@@ -570,12 +483,7 @@ fn a_busy_mount_says_who_holds_it_and_goes_lazily() {
     let mount = mounted.mount.take().unwrap();
     let error = mount.unmount(false).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Retry);
-    assert!(
-        error
-            .to_string()
-            .contains(&format!("process {}", std::process::id())),
-        "{error}"
-    );
+    assert!(error.to_string().contains(&format!("process {}", std::process::id())), "{error}");
     let again = check_mountpoint(&mounted.path).unwrap_err();
     assert_eq!(again.kind(), ErrorKind::Exists);
 
@@ -583,9 +491,6 @@ fn a_busy_mount_says_who_holds_it_and_goes_lazily() {
     file.write_all_at(b"still served", 0).unwrap();
     drop(file);
     mount.wait().unwrap();
-    assert_eq!(
-        unmount(&mounted.path, false).unwrap_err().kind(),
-        ErrorKind::NotFound
-    );
+    assert_eq!(unmount(&mounted.path, false).unwrap_err().kind(), ErrorKind::NotFound);
     volume.runtime.block_on(mounted.engine.shutdown()).unwrap();
 }

@@ -9,11 +9,7 @@ struct Paper {
 
 impl Paper {
     fn new(entries: &[(u64, &'static str)], room: usize) -> Self {
-        Self {
-            entries: entries.to_vec(),
-            room,
-            written: Vec::new(),
-        }
+        Self { entries: entries.to_vec(), room, written: Vec::new() }
     }
 
     fn write(&mut self, offset: u64, name: &str) -> bool {
@@ -29,12 +25,7 @@ impl Page for Paper {
     type Entry = (u64, &'static str);
 
     async fn fetch(&self, cookie: u64, limit: usize) -> Result<Vec<Self::Entry>> {
-        let mut after: Vec<_> = self
-            .entries
-            .iter()
-            .filter(|e| e.0 > cookie)
-            .copied()
-            .collect();
+        let mut after: Vec<_> = self.entries.iter().filter(|e| e.0 > cookie).copied().collect();
         // Those of one cookie stay together, as the engine has it.
         while after.len() > limit && after[limit - 1].0 != after[limit].0 {
             after.truncate(limit.max(after.len() - 1));
@@ -74,24 +65,14 @@ async fn read_all(entries: &[(u64, &'static str)], room: usize, taken: usize) ->
     panic!("a listing without an end: {names:?}");
 }
 
-const PLAIN: [(u64, &str); 5] = [
-    (16, "a"),
-    (40, "b"),
-    (41, "c"),
-    (900, "d"),
-    (u64::MAX >> 1, "e"),
-];
+const PLAIN: [(u64, &str); 5] = [(16, "a"), (40, "b"), (41, "c"), (900, "d"), (u64::MAX >> 1, "e")];
 
 #[tokio::test]
 async fn every_buffer_size_lists_everything_once() {
     for room in 1..9 {
         for taken in 1..=room {
             let names = read_all(&PLAIN, room, taken).await;
-            assert_eq!(
-                names,
-                [".", "..", "a", "b", "c", "d", "e"],
-                "room {room}, taken {taken}"
-            );
+            assert_eq!(names, [".", "..", "a", "b", "c", "d", "e"], "room {room}, taken {taken}");
         }
     }
 }
@@ -111,17 +92,10 @@ async fn names_of_one_cookie_are_never_lost() {
             let mut names = read_all(&entries, room, taken).await;
             names.sort_unstable();
             names.dedup();
-            assert_eq!(
-                names,
-                [".", "..", "a", "b", "c", "d", "e"],
-                "room {room}, taken {taken}"
-            );
+            assert_eq!(names, [".", "..", "a", "b", "c", "d", "e"], "room {room}, taken {taken}");
         }
     }
-    assert_eq!(
-        read_all(&entries, 9, 9).await,
-        [".", "..", "a", "b", "c", "d", "e"]
-    );
+    assert_eq!(read_all(&entries, 9, 9).await, [".", "..", "a", "b", "c", "d", "e"]);
 }
 
 #[tokio::test]
@@ -131,16 +105,8 @@ async fn the_next_batch_is_as_large_as_the_buffer() {
     let mut page = Paper::new(&entries, 52);
     fill(&mut page, &dir, 0).await.unwrap();
     assert_eq!(page.written.len(), 52);
-    assert_eq!(
-        dir.batch.load(Ordering::Relaxed),
-        51,
-        "50 entries fit beside the two dots"
-    );
+    assert_eq!(dir.batch.load(Ordering::Relaxed), 51, "50 entries fit beside the two dots");
     let mut large = Paper::new(&entries, 10_000);
     fill(&mut large, &dir, 0).await.unwrap();
-    assert_eq!(
-        large.written.len(),
-        502,
-        "small batches fill a large buffer too"
-    );
+    assert_eq!(large.written.len(), 502, "small batches fill a large buffer too");
 }
