@@ -1,2 +1,39 @@
-//! placeholder
-fn main() {}
+//! The program `weir`: makes, mounts, watches and checks volumes.
+//!
+//! In come command lines (its own, and those of `mount(8)` when it is called `mount.weir`) and
+//! requests on the admin socket of a running mount; out go text for people, JSON for programs and
+//! exit codes. The rules of the file system are elsewhere: this crate connects the engine to its
+//! doors, to the clock, to chance, and to whoever operates it.
+
+mod cli;
+mod client;
+mod clock;
+mod commands;
+mod daemon;
+mod helper;
+mod hooks;
+mod paths;
+mod render;
+mod values;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::Parser;
+
+fn main() -> ExitCode {
+    let mut argv: Vec<OsString> = std::env::args_os().collect();
+    if helper::called_by_mount(&argv) {
+        match helper::weir_arguments(&argv) {
+            Ok(Some(translated)) => argv = translated,
+            Ok(None) => return ExitCode::SUCCESS,
+            Err(error) => return render::report(&error, true),
+        }
+    }
+    let cli = cli::Cli::parse_from(&argv);
+    let verbose = cli.log.verbose > 0;
+    match commands::run(cli, &argv) {
+        Ok(code) => code,
+        Err(error) => render::report(&error, verbose),
+    }
+}

@@ -1,0 +1,337 @@
+//! The command line: what may be asked, and help that teaches by example.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use weir_types::{Bytes, Codec};
+
+use crate::values;
+
+const EXAMPLES: &str = "\
+Examples:
+  weir format s3://my-bucket/genomes
+  weir mount s3://my-bucket/genomes /mnt/genomes --tier /nvme/weir --tier-size 400GiB
+  weir status
+  weir umount /mnt/genomes
+
+Exit codes:
+  0  done
+  1  it failed; the message says why and what to do (fsck: problems were found)
+  2  the command line was wrong (fsck: the volume could not be checked)";
+
+const FORMAT_EXAMPLES: &str = "\
+Examples:
+  weir format s3://my-bucket/genomes
+  weir format s3://a/vol --stripe s3://b/vol --stripe s3://c/vol     spread over three buckets
+  weir format s3://test/vol --endpoint http://127.0.0.1:7070         another S3 server
+  weir format file:///srv/weir --codec zstd                          a directory
+
+Keys come from the environment or ~/.aws, as for other S3 tools.";
+
+const MOUNT_EXAMPLES: &str = "\
+Examples:
+  weir mount s3://my-bucket/genomes /mnt/genomes --tier /nvme/weir
+  weir mount s3://my-bucket/genomes /mnt/genomes --tier /nvme/weir --tier-size 400GiB \\
+      --journal /ebs/weir --flush-age 10s
+  weir mount s3://my-bucket/genomes /mnt/ro --tier /nvme/ro --read-only
+  mount -t weir s3://my-bucket/genomes /mnt/genomes -o tier=/nvme/weir,tier-size=400GiB
+  in /etc/fstab:
+  s3://my-bucket/genomes /mnt/genomes weir tier=/nvme/weir,_netdev,nofail 0 0
+
+It returns when the volume can be used, and goes on in the background. SIGTERM unmounts, flushes
+and ends it; so does `weir umount`. Should the bucket be away then, the tier keeps what could not
+leave, and the next mount with the same --tier goes on with it.";
+
+const UMOUNT_EXAMPLES: &str = "\
+Examples:
+  weir umount /mnt/genomes           flushes, waits, and fails if somebody uses it, saying who
+  weir umount /mnt/genomes --lazy    takes it out of the tree; ends when the last user does";
+
+const STATUS_EXAMPLES: &str = "\
+Examples:
+  weir status                        every volume mounted here
+  weir status /mnt/genomes --json
+  weir status --region eu-central-1  with that region's S3 prices";
+
+const FSCK_EXAMPLES: &str = "\
+Examples:
+  weir fsck s3://my-bucket/genomes           metadata and objects: one LIST per 1,000 segments
+  weir fsck s3://my-bucket/genomes --data    and every byte: one GET per segment
+
+Exit codes: 0 nothing wrong, 1 problems found, 2 could not check.";
+
+const RESIDENCY_EXAMPLES: &str = "\
+Examples:
+  weir residency /mnt/genomes/nt.00.nsq
+  weir residency /mnt/genomes --json         all files below it
+
+hole: never written. released: in the bucket only. resident: on the local disk as well.
+dirty: on the local disk only, not flushed yet.";
+
+const COMPLETION_EXAMPLES: &str = "\
+Examples:
+  weir completions bash > /etc/bash_completion.d/weir
+  weir completions fish > ~/.config/fish/completions/weir.fish";
+
+/// A shared POSIX file system over object storage, with local NVMe speed and a live bill.
+#[derive(Debug, Parser)]
+#[command(name = "weir", version, after_help = EXAMPLES, max_term_width = 100)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+    #[command(flatten)]
+    pub(crate) log: LogArgs,
+}
+
+/// What weir tells of its work.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct LogArgs {
+    /// How log lines are written
+    #[arg(long, global = true, value_enum, default_value = "text")]
+    pub(crate) log_format: LogFormat,
+    /// Tell more: causes of errors, and log lines (-vv: still more). WEIR_LOG overrides
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    pub(crate) verbose: u8,
+}
+
+/// How log lines are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogFormat {
+    /// For people.
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// What may be asked.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Make a volume in a bucket
+    #[command(after_help = FORMAT_EXAMPLES)]
+    Format(FormatArgs),
+    /// Mount a volume on a directory
+    #[command(after_help = MOUNT_EXAMPLES)]
+    Mount(Box<MountArgs>),
+    /// Unmount a volume, after flushing everything
+    #[command(after_help = UMOUNT_EXAMPLES)]
+    Umount(UmountArgs),
+    /// What a mount is doing, and what it costs
+    #[command(after_help = STATUS_EXAMPLES)]
+    Status(StatusArgs),
+    /// Write all dirty data to the bucket now
+    #[command(after_help = "Example:\n  weir flush /mnt/genomes")]
+    Flush(DirArgs),
+    /// How much a volume holds, and how much of it is here
+    #[command(after_help = "Example:\n  weir df /mnt/genomes")]
+    Df(DirJsonArgs),
+    /// Check a volume without changing it
+    #[command(after_help = FSCK_EXAMPLES)]
+    Fsck(FsckArgs),
+    /// Where the bytes of files are
+    #[command(after_help = RESIDENCY_EXAMPLES)]
+    Residency(ResidencyArgs),
+    /// Completions for a shell
+    #[command(after_help = COMPLETION_EXAMPLES)]
+    Completions(CompletionArgs),
+    /// The manual: one page on standard output, or all pages into a directory
+    #[command(after_help = "Examples:\n  weir man | man -l -\n  weir man /usr/local/share/man/man1")]
+    Man(ManArgs),
+    /// Version and volume format
+    Version,
+}
+
+/// How to reach a bucket.
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct ConnectArgs {
+    /// Address of an S3 server other than Amazon's, such as http://127.0.0.1:7070
+    #[arg(long, value_name = "URL")]
+    pub(crate) endpoint: Option<String>,
+    /// Region of the bucket [default: from the environment or ~/.aws, else us-east-1]
+    #[arg(long)]
+    pub(crate) region: Option<String>,
+    /// Put the bucket's name into the path, not the host name [default: yes with --endpoint]
+    #[arg(long)]
+    pub(crate) path_style: bool,
+    /// Profile of ~/.aws/config and ~/.aws/credentials
+    #[arg(long)]
+    pub(crate) profile: Option<String>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct FormatArgs {
+    /// Where: s3://BUCKET/PREFIX or file:///DIRECTORY
+    pub(crate) url: String,
+    /// One more bucket to spread segments over; may be given several times
+    #[arg(long, value_name = "URL")]
+    pub(crate) stripe: Vec<String>,
+    /// Largest record: a power of two from 4KiB to 1MiB. Smaller ones suit random writes
+    #[arg(long, value_name = "SIZE", default_value = "1MiB")]
+    pub(crate) record_size: Bytes,
+    /// Size at which a segment object is full. Larger ones mean fewer PUTs
+    #[arg(long, value_name = "SIZE", default_value = "16MiB")]
+    pub(crate) segment_size: Bytes,
+    /// Compression: lz4, zstd or none
+    #[arg(long, default_value = "lz4", value_parser = values::codec)]
+    pub(crate) codec: Codec,
+    /// Answer in JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) connect: ConnectArgs,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct MountArgs {
+    /// The volume
+    pub(crate) url: String,
+    /// An empty directory to mount it on
+    pub(crate) dir: PathBuf,
+    /// Directory on a local disk for the tier; several volumes may share it
+    #[arg(long, value_name = "DIR")]
+    pub(crate) tier: PathBuf,
+    /// Room that the tier may take [default: 10GiB]
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) tier_size: Option<Bytes>,
+    /// Directory on a persistent disk for the journal: makes fsync as fast as that disk
+    #[arg(long, value_name = "DIR")]
+    pub(crate) journal: Option<PathBuf>,
+    /// Change nothing; may be mounted beside a writer
+    #[arg(long)]
+    pub(crate) read_only: bool,
+    /// Take the volume from a writer that is gone, or that is to stop
+    #[arg(long)]
+    pub(crate) take_over: bool,
+    /// Stay in the foreground, log to the terminal
+    #[arg(long)]
+    pub(crate) foreground: bool,
+    /// Options of the kernel's mount: noexec, nodev, nosuid, noatime, sync, ...
+    #[arg(short = 'o', value_name = "OPT,...")]
+    pub(crate) options: Vec<String>,
+    /// Let all users in [default: if root mounts]
+    #[arg(long)]
+    pub(crate) allow_other: bool,
+    /// Age at which dirty data leaves for the bucket, such as 500ms or 10s [default: 30s]
+    #[arg(long, value_name = "TIME", value_parser = values::duration_ms)]
+    pub(crate) flush_age: Option<u64>,
+    /// JSON file with settings; flags override it
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Log file [default: /var/log/weir/NAME.log, else NAME.log in the tier]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) log_file: Option<PathBuf>,
+    /// FUSE event loops
+    #[arg(long, value_name = "N", default_value_t = 4)]
+    pub(crate) threads: usize,
+    /// Serve /metrics and /status over HTTP as well, on a loopback address
+    #[arg(long, value_name = "IP:PORT")]
+    pub(crate) admin_listen: Option<std::net::SocketAddr>,
+    /// Say `ready`, or what is wrong, on standard output; then be a daemon
+    #[arg(long, hide = true)]
+    pub(crate) daemon: bool,
+    #[command(flatten)]
+    pub(crate) connect: ConnectArgs,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct UmountArgs {
+    /// Where it is mounted
+    pub(crate) dir: PathBuf,
+    /// Take it out of the tree even if it is in use
+    #[arg(short, long)]
+    pub(crate) lazy: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct StatusArgs {
+    /// Where it is mounted [default: all]
+    pub(crate) dir: Option<PathBuf>,
+    /// Answer in JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Region whose S3 list prices are used
+    #[arg(long, default_value = "us-east-1")]
+    pub(crate) region: String,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct DirArgs {
+    /// Where it is mounted
+    pub(crate) dir: PathBuf,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct DirJsonArgs {
+    /// Where it is mounted
+    pub(crate) dir: PathBuf,
+    /// Answer in JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct FsckArgs {
+    /// The volume
+    pub(crate) url: String,
+    /// Read every segment and check every byte against its checksum
+    #[arg(long)]
+    pub(crate) data: bool,
+    /// Answer in JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) connect: ConnectArgs,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct ResidencyArgs {
+    /// Files, or directories for all files below
+    #[arg(required = true)]
+    pub(crate) paths: Vec<PathBuf>,
+    /// Answer in JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct CompletionArgs {
+    /// The shell
+    pub(crate) shell: clap_complete::Shell,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct ManArgs {
+    /// Directory for the pages
+    pub(crate) dir: Option<PathBuf>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_sound_and_each_help_teaches_by_example() {
+        let mut root = Cli::command();
+        root.clone().debug_assert();
+        assert!(root.render_help().to_string().contains("Examples:"));
+        for sub in root.get_subcommands_mut().filter(|sub| sub.get_name() != "version") {
+            let name = sub.get_name().to_owned();
+            let help = sub.render_long_help().to_string();
+            assert!(help.contains("Example"), "{name}");
+            assert!(help.contains(&format!("  weir {name}")), "{name}: {help}");
+        }
+    }
+
+    #[test]
+    fn mount_reads_sizes_and_times() {
+        let line = "weir mount s3://b/v /mnt --tier /t --tier-size 64MiB --flush-age 500ms";
+        let cli = Cli::try_parse_from(line.split(' ')).expect("parses");
+        let Command::Mount(mount) = cli.command else {
+            panic!("mount expected");
+        };
+        assert_eq!(mount.tier_size, Some(Bytes::mib(64)));
+        assert_eq!(mount.flush_age, Some(500));
+        let bad = "weir mount s3://b/v /mnt --tier /t --tier-size big";
+        assert!(Cli::try_parse_from(bad.split(' ')).is_err());
+    }
+}

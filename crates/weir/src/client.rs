@@ -1,0 +1,192 @@
+//! Speaks with running daemons through their admin sockets.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Empty};
+use hyper::client::conn::http1;
+use hyper::{Method, Request};
+use hyper_util::rt::TokioIo;
+use serde::Deserialize;
+use serde_json::Value;
+use tokio::net::UnixStream;
+use weir_object::MeterSnapshot;
+use weir_types::{ErrorKind, FsError, Result};
+
+use crate::paths;
+
+/// How long a daemon may take to say how it is.
+const STATUS_LONGEST: Duration = Duration::from_secs(30);
+
+/// The socket of one daemon.
+#[derive(Clone, Debug)]
+pub(crate) struct Client {
+    socket: PathBuf,
+}
+
+/// What this program reads of a daemon's status.
+#[derive(Debug, Deserialize)]
+pub(crate) struct StatusView {
+    pub(crate) mountpoint: PathBuf,
+    pub(crate) pid: u32,
+    pub(crate) version: String,
+    pub(crate) uptime_s: u64,
+    pub(crate) volume: String,
+    pub(crate) read_only: bool,
+    pub(crate) fenced: bool,
+    pub(crate) files: u64,
+    pub(crate) stored_bytes: u64,
+    pub(crate) tier: TierView,
+    pub(crate) journal_bytes: u64,
+    pub(crate) journal_durable: bool,
+    pub(crate) mount: MountView,
+    pub(crate) since_mount: SinceView,
+    pub(crate) requests: MeterSnapshot,
+    pub(crate) settings: Value,
+    pub(crate) passthrough: PassthroughView,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct TierView {
+    pub(crate) tier_bytes: u64,
+    pub(crate) used_bytes: u64,
+    pub(crate) dirty_bytes: u64,
+    pub(crate) mirrors: u64,
+    pub(crate) free_bytes: u64,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct MountView {
+    pub(crate) recovered: Value,
+    pub(crate) replayed_commits: u64,
+    pub(crate) replayed_files: u64,
+    pub(crate) set_aside: Option<SetAsideView>,
+    pub(crate) taken_from: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct SetAsideView {
+    pub(crate) directory: PathBuf,
+    pub(crate) files: u64,
+    pub(crate) dirty_bytes: u64,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct SinceView {
+    pub(crate) bytes_read: u64,
+    pub(crate) bytes_written: u64,
+    pub(crate) bytes_fetched: u64,
+    pub(crate) bytes_flushed: u64,
+    pub(crate) fsyncs: u64,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct PassthroughView {
+    pub(crate) active: bool,
+    pub(crate) why: String,
+}
+
+impl Client {
+    /// Every daemon that answers. Sockets of dead ones are removed.
+    pub(crate) fn all() -> Vec<Client> {
+        let mut found = Vec::new();
+        for directory in paths::run_directories() {
+            let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+            let mut sockets: Vec<_> = entries.map(|entry| entry.path()).collect();
+            sockets.sort();
+            found.extend(sockets.into_iter().filter_map(Self::alive));
+        }
+        found
+    }
+
+    /// The daemon of the mount on `mountpoint`, a real path.
+    pub(crate) fn of(mountpoint: &Path) -> Option<Client> {
+        let directories = paths::run_directories().into_iter();
+        directories.map(|d| paths::socket(&d, mountpoint)).find_map(Self::alive)
+    }
+
+    /// The daemon of the mount on `path`, or an error that says where there are mounts.
+    pub(crate) fn at(path: &Path) -> Result<Client> {
+        match Self::of(&paths::real(path)?) {
+            Some(client) => Ok(client),
+            None => Err(not_mounted(path)),
+        }
+    }
+
+    /// The daemon in whose mount the file at `path` lies.
+    pub(crate) fn holding(path: &Path) -> Result<Client> {
+        path.ancestors().find_map(Self::of).ok_or_else(|| not_mounted(path))
+    }
+
+    fn alive(socket: PathBuf) -> Option<Client> {
+        if socket.extension().is_none_or(|e| e != "sock") {
+            return None;
+        }
+        match std::os::unix::net::UnixStream::connect(&socket) {
+            Ok(_) => Some(Client { socket }),
+            Err(error) => {
+                if error.kind() == std::io::ErrorKind::ConnectionRefused {
+                    let _ = std::fs::remove_file(&socket);
+                }
+                None
+            }
+        }
+    }
+
+    /// How the daemon is, as it says it.
+    pub(crate) async fn status_json(&self) -> Result<Value> {
+        let asked = tokio::time::timeout(STATUS_LONGEST, self.request(Method::GET, "/status"));
+        asked.await.unwrap_or_else(|_| {
+            let text = "the daemon does not answer: it is still mounting, or hangs; see its log";
+            Err(FsError::new(ErrorKind::Retry, text))
+        })
+    }
+
+    /// How the daemon is.
+    pub(crate) async fn status(&self) -> Result<StatusView> {
+        view(self.status_json().await?)
+    }
+
+    /// Asks, and waits for the answer without an end: flushing takes as long as it takes.
+    pub(crate) async fn request(&self, method: Method, path: &str) -> Result<Value> {
+        let gone = |error: Box<dyn std::error::Error + Send + Sync>| {
+            let text = "the daemon ended without an answer; see its log";
+            FsError::new(ErrorKind::Retry, text).with_source(error)
+        };
+        let stream = UnixStream::connect(&self.socket).await.map_err(|e| gone(e.into()))?;
+        let (mut sender, connection) =
+            http1::handshake(TokioIo::new(stream)).await.map_err(|e| gone(e.into()))?;
+        tokio::spawn(connection);
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header(hyper::header::HOST, "weir")
+            .body(Empty::<Bytes>::new())
+            .map_err(|e| FsError::new(ErrorKind::Bug, e.to_string()))?;
+        let answer = sender.send_request(request).await.map_err(|e| gone(e.into()))?;
+        let status = answer.status();
+        let body = answer.into_body().collect().await.map_err(|e| gone(e.into()))?;
+        let value: Value = serde_json::from_slice(&body.to_bytes()).unwrap_or_default();
+        if status.is_success() {
+            return Ok(value);
+        }
+        let text = value.get("error").and_then(Value::as_str);
+        let text = text.map_or_else(|| format!("the daemon answers {status}"), str::to_owned);
+        Err(FsError::new(ErrorKind::Retry, text))
+    }
+}
+
+/// A status, read from what a daemon said.
+pub(crate) fn view(status: Value) -> Result<StatusView> {
+    serde_json::from_value(status).map_err(|error| {
+        let text = "the daemon speaks another version: use the weir that mounted";
+        FsError::new(ErrorKind::Unsupported, text).with_source(error)
+    })
+}
+
+fn not_mounted(path: &Path) -> FsError {
+    let shown = path.display();
+    let text = format!("{shown}: no volume is mounted here: see `weir status` for those that are");
+    FsError::new(ErrorKind::NotFound, text)
+}

@@ -1,0 +1,41 @@
+//! `weir format`: makes a volume.
+
+use std::process::ExitCode;
+
+use rustix::process::{getegid, geteuid};
+use weir_engine::{BucketUrl, FormatOptions};
+use weir_types::{Bytes, Result};
+
+use crate::cli::FormatArgs;
+use crate::{clock, commands, render};
+
+pub(crate) async fn run(args: FormatArgs) -> Result<ExitCode> {
+    let url: BucketUrl = args.url.parse()?;
+    let stripe = args.stripe.iter().map(|text| text.parse());
+    let options = FormatOptions {
+        url: url.clone(),
+        stripe: stripe.collect::<Result<Vec<BucketUrl>>>()?,
+        connector: commands::connector(commands::connect_options(&args.connect))?,
+        record_bytes: args.record_size.0,
+        segment_bytes: args.segment_size.0,
+        codec: args.codec,
+        root: (0o755, geteuid().as_raw(), getegid().as_raw()),
+        now: clock::now(),
+    };
+    let format = weir_engine::format(options).await?;
+    if args.json {
+        render::say_json(&format)?;
+    } else {
+        let (record, segment) = (Bytes(format.record_bytes), Bytes(format.segment_bytes));
+        let buckets = match format.stripe_set.len() {
+            1 => String::new(),
+            more => format!(", spread over {more} buckets"),
+        };
+        render::say(&format!(
+            "{url} is a volume now: {}, records of {record} in segments of {segment}{buckets}.\n\
+             Mount it:  weir mount {url} DIR --tier LOCAL_DIR\n",
+            format.id
+        ))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}

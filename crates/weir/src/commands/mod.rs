@@ -1,0 +1,73 @@
+//! One room for each command: arguments in, an answer on standard output and an exit code out.
+
+mod df;
+mod documents;
+mod format;
+mod fsck;
+mod mount;
+mod residency;
+mod status;
+mod umount;
+
+use std::ffi::OsString;
+use std::future::Future;
+use std::process::ExitCode;
+
+use hyper::Method;
+use weir_engine::{ConnectOptions, Connector, Meter};
+use weir_types::{FsError, Result};
+
+use crate::cli::{Cli, Command, ConnectArgs};
+use crate::client::Client;
+use crate::{hooks, render};
+
+/// Runs what the command line asks for.
+pub(crate) fn run(cli: Cli, argv: &[OsString]) -> Result<ExitCode> {
+    let log = cli.log;
+    if let Command::Mount(args) = cli.command {
+        return mount::run(*args, &log, argv);
+    }
+    render::start_log(&log, "warn", None)?;
+    match cli.command {
+        Command::Mount(_) => Ok(ExitCode::SUCCESS),
+        Command::Format(args) => wait(format::run(args)),
+        Command::Umount(args) => wait(umount::run(args)),
+        Command::Status(args) => wait(status::run(args)),
+        Command::Flush(args) => wait(async move {
+            Client::at(&args.dir)?.request(Method::POST, "/flush").await?;
+            Ok(ExitCode::SUCCESS)
+        }),
+        Command::Df(args) => wait(df::run(args)),
+        Command::Fsck(args) => wait(fsck::run(args, log.verbose > 0)),
+        Command::Residency(args) => wait(residency::run(args)),
+        Command::Completions(args) => documents::completions(args.shell),
+        Command::Man(args) => documents::man(args.dir.as_deref()),
+        Command::Version => documents::version(),
+    }
+}
+
+fn wait(work: impl Future<Output = Result<ExitCode>>) -> Result<ExitCode> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|e| FsError::local_io("start the runtime's threads", e))?;
+    runtime.block_on(work)
+}
+
+/// How to reach buckets, as the flags say it; the rest comes from the environment.
+pub(crate) fn connect_options(args: &ConnectArgs) -> ConnectOptions {
+    ConnectOptions {
+        endpoint: args.endpoint.clone(),
+        region: args.region.clone(),
+        path_style: args.path_style.then_some(true),
+        profile: args.profile.clone(),
+        ..ConnectOptions::default()
+    }
+}
+
+/// Reaches buckets with a meter of its own.
+pub(crate) fn connector(options: ConnectOptions) -> Result<Connector> {
+    let mut connector = Connector::new(options, Meter::new());
+    connector.wrap = hooks::bucket_faults()?;
+    Ok(connector)
+}

@@ -1,0 +1,86 @@
+//! `weir mount`: starts the daemon and waits until the volume can be used, or tells why not.
+
+use std::ffi::OsString;
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, ExitCode, Stdio};
+
+use weir_types::{ErrorKind, FsError, Result};
+
+use crate::cli::{LogArgs, MountArgs};
+use crate::{daemon, paths};
+
+pub(crate) fn run(args: MountArgs, log: &LogArgs, argv: &[OsString]) -> Result<ExitCode> {
+    if args.foreground || args.daemon {
+        return daemon::serve(args, log);
+    }
+    // Before there is a log, so that the most common mistake leaves no trace.
+    weir_door_fuse::check_mountpoint(&args.dir)?;
+    let mountpoint = paths::real(&args.dir)?;
+    let (log_path, log_file) = paths::open_log(args.log_file.as_deref(), &mountpoint, &args.tier)?;
+    let child = Command::new("/proc/self/exe")
+        .arg0("weir")
+        .args(daemon_arguments(argv))
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(log_file)
+        .spawn()
+        .map_err(|e| FsError::local_io("start the daemon", e))?;
+    let at = |e| FsError::local_io("listen to the daemon", e);
+    match hear(child).map_err(at)? {
+        Heard::Ready => Ok(ExitCode::SUCCESS),
+        Heard::Failed { message, causes } => {
+            Err(FsError::new(ErrorKind::Invalid, message).with_source(causes))
+        }
+        Heard::Died(how) => {
+            let text = format!("the daemon died ({how}) while it mounted: see {}", log_path.display());
+            Err(FsError::new(ErrorKind::Bug, text))
+        }
+    }
+}
+
+/// The same command line, with the word that makes it a daemon after the command.
+fn daemon_arguments(argv: &[OsString]) -> Vec<OsString> {
+    let mut line: Vec<OsString> = argv.iter().skip(1).cloned().collect();
+    let command = line.iter().position(|word| word == "mount");
+    line.insert(command.map_or(0, |at| at + 1), "--daemon".into());
+    line
+}
+
+enum Heard {
+    Ready,
+    Failed { message: String, causes: String },
+    Died(std::process::ExitStatus),
+}
+
+fn hear(mut child: Child) -> std::io::Result<Heard> {
+    let Some(pipe) = child.stdout.take() else {
+        return Ok(Heard::Died(child.wait()?));
+    };
+    let mut pipe = BufReader::new(pipe);
+    let mut message = String::new();
+    pipe.read_line(&mut message)?;
+    let message = message.trim_end().to_owned();
+    if message == daemon::READY {
+        return Ok(Heard::Ready);
+    }
+    let mut causes = String::new();
+    pipe.read_to_string(&mut causes)?;
+    let status = child.wait()?;
+    Ok(match message.is_empty() {
+        true => Heard::Died(status),
+        false => Heard::Failed { message, causes: causes.trim_end().to_owned() },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_daemon_gets_the_same_arguments() {
+        let words = |line: &str| line.split(' ').map(OsString::from).collect::<Vec<_>>();
+        let line = daemon_arguments(&words("weir -v mount --tier /t -- s3://b /mnt"));
+        assert_eq!(line, words("-v mount --daemon --tier /t -- s3://b /mnt"));
+    }
+}

@@ -1,0 +1,261 @@
+//! `weir status`: what a mount is doing, and what it costs.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use serde_json::Value;
+use weir_cost::{PriceBook, Requests, Usage, month, so_far};
+use weir_object::{MeterSnapshot, RequestKind};
+use weir_types::{Bytes, Result, Settings};
+
+use crate::cli::StatusArgs;
+use crate::client::{self, Client, StatusView};
+use crate::render::{self, heading, seconds, table};
+
+pub(crate) async fn run(args: StatusArgs) -> Result<ExitCode> {
+    let clients = match &args.dir {
+        Some(dir) => vec![Client::at(dir)?],
+        None => Client::all(),
+    };
+    let mut statuses = Vec::new();
+    for client in &clients {
+        statuses.push(client.status_json().await?);
+    }
+    if args.json {
+        match (args.dir.is_some(), statuses.first()) {
+            (true, Some(status)) => render::say_json(status)?,
+            _ => render::say_json(&statuses)?,
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    if statuses.is_empty() {
+        render::say("No volume is mounted here (by this user).\n")?;
+    }
+    let mut texts = Vec::new();
+    for status in statuses {
+        texts.push(describe(&client::view(status)?, &args.region));
+    }
+    render::say(&texts.join("\n"))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn describe(status: &StatusView, region: &str) -> String {
+    let title = format!("{} on {}", status.volume, status.mountpoint.display());
+    let mut text = format!("{}\n{}", heading(&title), table(&facts(status), 2));
+    text.push_str(&format!("{}\n", heading("requests to the bucket")));
+    text.push_str(&table(&requests(&status.requests), 2));
+    text.push_str(&format!("{}\n", heading(&format!("cost at S3 list prices, {region}"))));
+    text.push_str(&table(&costs(status, region), 1));
+    let changed = changed_settings(&status.settings);
+    if !changed.is_empty() {
+        text.push_str(&format!("{}\n", heading("settings that differ from the default")));
+        text.push_str(&table(&changed, 2));
+    }
+    text
+}
+
+fn row<const N: usize>(cells: [&str; N]) -> Vec<String> {
+    cells.map(str::to_owned).to_vec()
+}
+
+fn facts(status: &StatusView) -> Vec<Vec<String>> {
+    let tier = &status.tier;
+    let since = &status.since_mount;
+    let mode = match (status.fenced, status.read_only) {
+        (true, _) => "FENCED: another writer took the volume over; unmount",
+        (false, true) => "read-only",
+        (false, false) => "read and write",
+    };
+    let log = match status.journal_durable {
+        true => "journal",
+        false => "redo log",
+    };
+    let passthrough = match status.passthrough.active {
+        true => "on".to_owned(),
+        false => format!("off: {}", status.passthrough.why),
+    };
+    let mut rows = vec![
+        row(["mode", mode]),
+        row(["daemon", &format!(
+            "process {}, weir {}, up {}",
+            status.pid,
+            status.version,
+            seconds(status.uptime_s)
+        )]),
+        row(["volume", &format!("{} files, {}", status.files, Bytes(status.stored_bytes))]),
+        row(["tier", &format!(
+            "{} of {} used, {} dirty, {} files; {} free on its disk",
+            Bytes(tier.used_bytes),
+            Bytes(tier.tier_bytes),
+            Bytes(tier.dirty_bytes),
+            tier.mirrors,
+            Bytes(tier.free_bytes)
+        )]),
+        row([log, &Bytes(status.journal_bytes).to_string()]),
+        row(["passthrough", &passthrough]),
+        row(["last recovery", &recovery(status)]),
+        row(["since the mount", &format!(
+            "read {}, wrote {}, fetched {}, flushed {}, {} fsyncs",
+            Bytes(since.bytes_read),
+            Bytes(since.bytes_written),
+            Bytes(since.bytes_fetched),
+            Bytes(since.bytes_flushed),
+            since.fsyncs
+        )]),
+    ];
+    if let Some(aside) = &status.mount.set_aside {
+        rows.push(row(["SET ASIDE", &format!(
+            "{} files, {} in {}: not part of the volume",
+            aside.files,
+            Bytes(aside.dirty_bytes),
+            aside.directory.display()
+        )]));
+    }
+    rows
+}
+
+fn recovery(status: &StatusView) -> String {
+    let mount = &status.mount;
+    let mut text = match (&mount.recovered, mount.recovered.as_str()) {
+        (_, Some("new")) => "new tier".to_owned(),
+        (_, Some("clean")) => "clean".to_owned(),
+        (_, Some("killed")) => "the last daemon was killed; nothing lost".to_owned(),
+        (other, _) => match other.get("power_cut") {
+            None => other.to_string(),
+            Some(cut) => {
+                let bytes = |name: &str| Bytes(cut.get(name).and_then(Value::as_u64).unwrap_or(0));
+                format!(
+                    "the machine went down; {} dirty and {} clean dropped",
+                    bytes("dirty_bytes_dropped"),
+                    bytes("clean_bytes_dropped")
+                )
+            }
+        },
+    };
+    if mount.replayed_commits + mount.replayed_files > 0 {
+        text.push_str(&format!(
+            "; replayed {} commits, {} files",
+            mount.replayed_commits, mount.replayed_files
+        ));
+    }
+    if let Some(from) = &mount.taken_from {
+        text.push_str(&format!("; taken from {from}"));
+    }
+    text
+}
+
+fn requests(meter: &MeterSnapshot) -> Vec<Vec<String>> {
+    let mut rows = vec![row(["by", "kind", "requests", "failed", "sent", "received", "mean"])];
+    for of in &meter.rows {
+        let mean_ms = of.latency_us_sum as f64 / of.requests.max(1) as f64 / 1e3;
+        rows.push(vec![
+            format!("{:?}", of.component).to_lowercase(),
+            format!("{:?}", of.kind).to_uppercase(),
+            of.requests.to_string(),
+            of.failed.to_string(),
+            Bytes(of.bytes_sent).to_string(),
+            Bytes(of.bytes_received).to_string(),
+            format!("{mean_ms:.1} ms"),
+        ]);
+    }
+    rows
+}
+
+fn costs(status: &StatusView, region: &str) -> Vec<Vec<String>> {
+    let prices = PriceBook::built_in().s3(region);
+    let count = |kind| status.requests.requests(kind);
+    let asked = Requests {
+        put: count(RequestKind::Put) + count(RequestKind::Copy) + count(RequestKind::List),
+        get: count(RequestKind::Get) + count(RequestKind::Head),
+        delete: count(RequestKind::Delete),
+    };
+    let usage = Usage {
+        stored_bytes: status.stored_bytes,
+        requests: asked,
+        out_bytes: 0,
+        observed: Duration::from_secs(status.uptime_s),
+    };
+    let size = Bytes(status.stored_bytes);
+    vec![
+        row(["since the mount", &so_far(&prices, &usage).to_string()]),
+        row([
+            &format!("storage of {size} a month (before compression)"),
+            &month(&prices, status.stored_bytes).to_string(),
+        ]),
+    ]
+}
+
+fn changed_settings(settings: &Value) -> Vec<Vec<String>> {
+    let default = serde_json::to_value(Settings::default()).unwrap_or_default();
+    let all = settings.as_object().into_iter().flatten();
+    let changed = all.filter(|(name, value)| default.get(name.as_str()) != Some(value));
+    let shown = |name: &str, value: &Value| match value.as_u64() {
+        Some(bytes) if name.ends_with("_bytes") => Bytes(bytes).to_string(),
+        _ => value.to_string(),
+    };
+    changed.map(|(name, value)| vec![name.clone(), shown(name, value)]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn status() -> StatusView {
+        let settings = Settings {
+            tier_bytes: Bytes::mib(64),
+            ..Settings::default()
+        };
+        let put = json!({
+            "component": "data", "kind": "put", "requests": 1000, "failed": 2, "retries": 2,
+            "bytes_sent": 1 << 30, "bytes_received": 0, "latency_us_sum": 5_000_000,
+            "buckets": [],
+        });
+        client::view(json!({
+            "mountpoint": "/mnt/v", "pid": 7, "version": "0.1.0", "uptime_s": 61,
+            "volume": "s3://b/v", "read_only": false, "fenced": false,
+            "files": 3, "stored_bytes": 100_u64 << 30,
+            "tier": {"tier_bytes": 64 << 20, "used_bytes": 1 << 20, "dirty_bytes": 4096,
+                     "mirrors": 2, "free_bytes": 1_u64 << 40},
+            "journal_bytes": 512, "journal_durable": false,
+            "mount": {"recovered": {"power_cut": {"dirty_bytes_dropped": 4096,
+                                                  "clean_bytes_dropped": 0}},
+                      "replayed_commits": 5, "replayed_files": 0, "set_aside": null,
+                      "taken_from": "process 1 on there"},
+            "since_mount": {"bytes_read": 1, "bytes_written": 2, "bytes_fetched": 3,
+                            "bytes_flushed": 4, "fsyncs": 5},
+            "requests": {"rows": [put]},
+            "settings": settings,
+            "passthrough": {"active": false, "why": "because"},
+        }))
+        .expect("a status")
+    }
+
+    #[test]
+    fn it_tells_what_is_and_what_it_costs() {
+        let text = describe(&status(), "us-east-1");
+        for wanted in [
+            "s3://b/v on /mnt/v",
+            "1 MiB of 64 MiB used, 4 KiB dirty",
+            "4 KiB dirty and 0 B clean dropped; replayed 5 commits, 0 files; taken from process 1",
+            "off: because",
+            "up 1 min 1 s",
+            "data  PUT       1000       2  1 GiB       0 B  5.0 ms",
+            // 100 GB x $0.023.
+            "$2.30",
+        ] {
+            assert!(text.contains(wanted), "{wanted} is not in\n{text}");
+        }
+        let settings = text.split("settings that differ").nth(1).expect("one differs");
+        assert_eq!(settings.lines().count(), 2, "{settings}");
+        assert!(settings.contains("tier_bytes  64 MiB"), "{settings}");
+    }
+
+    #[test]
+    fn a_fenced_mount_says_so_first() {
+        let mut status = status();
+        status.fenced = true;
+        assert!(describe(&status, "us-east-1").contains("FENCED"));
+    }
+}

@@ -1,0 +1,86 @@
+//! `weir umount`: unmounts, and waits until everything is in the bucket.
+
+use std::io::{IsTerminal, stderr};
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use hyper::Method;
+use indicatif::{ProgressBar, ProgressStyle};
+use rustix::io::Errno;
+use weir_types::{Bytes, ErrorKind, FsError, Result};
+
+use crate::cli::UmountArgs;
+use crate::client::Client;
+use crate::{paths, render};
+
+/// An unmount that takes longer than this shows what is left.
+const QUIET: Duration = Duration::from_secs(2);
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+const DRAW_EVERY: Duration = Duration::from_millis(250);
+
+pub(crate) async fn run(args: UmountArgs) -> Result<ExitCode> {
+    let mountpoint = paths::real(&args.dir)?;
+    let Some(client) = Client::of(&mountpoint) else {
+        return without_daemon(&mountpoint, args.lazy);
+    };
+    let pid = client.status().await?.pid;
+    if args.lazy {
+        client.request(Method::POST, "/unmount?lazy=true").await?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let unmounting = client.request(Method::POST, "/unmount");
+    tokio::select! {
+        done = unmounting => done.map(drop)?,
+        never = show_what_is_left(&client) => never,
+    }
+    while runs(pid) {
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Whether the process is there, and not a zombie that nobody has buried.
+fn runs(pid: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let state = stat.rsplit_once(") ").map(|(_, rest)| rest.starts_with(['Z', 'X']));
+    state == Some(false)
+}
+
+async fn show_what_is_left(client: &Client) {
+    tokio::time::sleep(QUIET).await;
+    if !stderr().is_terminal() {
+        return std::future::pending().await;
+    }
+    let bar = ProgressBar::new_spinner();
+    if let Ok(style) = ProgressStyle::with_template("{spinner} flushing: {msg} left [{elapsed}]") {
+        bar.set_style(style);
+    }
+    loop {
+        if let Ok(status) = client.status().await {
+            bar.set_message(Bytes(status.tier.dirty_bytes).to_string());
+            bar.tick();
+        }
+        tokio::time::sleep(DRAW_EVERY).await;
+    }
+}
+
+/// Cleans up after a daemon that died, or unmounts past one that cannot be asked.
+fn without_daemon(mountpoint: &Path, lazy: bool) -> Result<ExitCode> {
+    let dead = std::fs::metadata(mountpoint)
+        .is_err_and(|e| e.raw_os_error() == Some(Errno::NOTCONN.raw_os_error()));
+    weir_door_fuse::unmount(mountpoint, lazy || dead)?;
+    let shown = mountpoint.display();
+    if !dead {
+        let text = format!(
+            "{shown}: unmounted, but its daemon cannot be asked (another user's?) and may still be \
+             flushing"
+        );
+        return Err(FsError::new(ErrorKind::Retry, text));
+    }
+    render::say(&format!(
+        "{shown}: its daemon was gone; the dead mount is cleared away. What it had not flushed is \
+         in its tier: mount again with the same --tier to go on.\n"
+    ))?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,212 @@
+//! The admin door of a mount: HTTP on a Unix socket that only its owner may open, and if asked, a
+//! part of it on a loopback port.
+//!
+//! `GET /status`, `GET /metrics`, `GET /residency?ino=N`, `POST /flush`, `POST /unmount?lazy=BOOL`.
+//! Errors answer with a status of 4xx or 5xx and `{"error": "…"}`.
+
+use std::net::SocketAddr;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use axum::extract::{Query, State};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use tokio::net::{TcpListener, UnixListener};
+use weir_engine::Status;
+use weir_types::{ErrorKind, FsError, Ino, Result};
+
+use crate::daemon::{Shared, metrics, panicked};
+use crate::paths;
+
+/// The sockets, bound but not yet answered.
+pub(crate) struct Bound {
+    socket: Unlink,
+    unix: UnixListener,
+    tcp: Option<TcpListener>,
+}
+
+/// Binds the socket of the mount on `mountpoint`; one that a dead daemon left is replaced. Must be
+/// called within the runtime.
+pub(crate) fn bind(mountpoint: &Path, listen: Option<SocketAddr>) -> Result<Bound> {
+    let directory = paths::own_run_directory()?;
+    let socket = paths::socket(&directory, mountpoint);
+    if UnixStream::connect(&socket).is_ok() {
+        let shown = mountpoint.display();
+        let text = format!(
+            "a daemon for {shown} still runs, perhaps flushing what it has: wait until it has \
+             ended (`weir status {shown}`)"
+        );
+        return Err(FsError::new(ErrorKind::Exists, text));
+    }
+    let at = |error| FsError::local_io(format!("admin socket {}", socket.display()), error);
+    match std::fs::remove_file(&socket) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(at(error)),
+        _ => {}
+    }
+    let unix = UnixListener::bind(&socket).map_err(at)?;
+    let tcp = listen.map(bind_tcp).transpose()?;
+    Ok(Bound {
+        socket: Unlink(socket),
+        unix,
+        tcp,
+    })
+}
+
+fn bind_tcp(address: SocketAddr) -> Result<TcpListener> {
+    let at = |error| FsError::local_io(format!("--admin-listen {address}"), error);
+    let listener = std::net::TcpListener::bind(address).map_err(at)?;
+    listener.set_nonblocking(true).map_err(at)?;
+    TcpListener::from_std(listener).map_err(at)
+}
+
+impl Bound {
+    /// Answers until the process ends. Must be called within the runtime.
+    pub(crate) fn serve(self, shared: &Arc<Shared>) {
+        let watching = Router::new()
+            .route("/status", get(status))
+            .route("/metrics", get(scrape));
+        let all = watching
+            .clone()
+            .route("/residency", get(residency))
+            .route("/flush", post(flush))
+            .route("/unmount", post(unmount));
+        if let Some(tcp) = self.tcp {
+            let router = watching.with_state(shared.clone());
+            tokio::spawn(async move { axum::serve(tcp, router).await });
+        }
+        let router = all.with_state(shared.clone());
+        tokio::spawn(async move {
+            let _socket = self.socket;
+            axum::serve(self.unix, router).await
+        });
+    }
+}
+
+/// Removes the socket when the mount fails or the runtime ends.
+struct Unlink(PathBuf);
+
+impl Drop for Unlink {
+    fn drop(&mut self) {
+        // A socket that stays is replaced by the next mount and passed over by clients.
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// An error as an answer.
+struct Failed(FsError);
+
+impl IntoResponse for Failed {
+    fn into_response(self) -> Response {
+        let status = match self.0.kind() {
+            ErrorKind::Retry | ErrorKind::Conflict => StatusCode::CONFLICT,
+            ErrorKind::NotFound => StatusCode::NOT_FOUND,
+            ErrorKind::Invalid => StatusCode::BAD_REQUEST,
+            _ => StatusCode::INTERNAL_SERVER_ERROR,
+        };
+        (status, Json(json!({ "error": self.0.to_string() }))).into_response()
+    }
+}
+
+impl From<FsError> for Failed {
+    fn from(error: FsError) -> Self {
+        Self(error)
+    }
+}
+
+/// Whether resident files are read past the daemon.
+#[derive(Serialize)]
+struct Passthrough {
+    active: bool,
+    why: &'static str,
+}
+
+#[derive(Serialize)]
+struct StatusAnswer {
+    mountpoint: PathBuf,
+    pid: u32,
+    version: &'static str,
+    uptime_s: u64,
+    passthrough: Passthrough,
+    #[serde(flatten)]
+    status: Status,
+}
+
+async fn status(State(shared): State<Arc<Shared>>) -> Result<Json<StatusAnswer>, Failed> {
+    Ok(Json(StatusAnswer {
+        mountpoint: shared.mountpoint.clone(),
+        pid: std::process::id(),
+        version: env!("CARGO_PKG_VERSION"),
+        uptime_s: shared.started.elapsed().as_secs(),
+        passthrough: Passthrough {
+            active: false,
+            why: "not built yet",
+        },
+        status: shared.engine.status().await?,
+    }))
+}
+
+async fn scrape(State(shared): State<Arc<Shared>>) -> Result<Response, Failed> {
+    let status = shared.engine.status().await?;
+    let text = metrics::text(status, shared.started.elapsed())?;
+    let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    Ok(([(header::CONTENT_TYPE, kind)], text).into_response())
+}
+
+#[derive(Deserialize)]
+struct Which {
+    ino: u64,
+}
+
+async fn residency(
+    State(shared): State<Arc<Shared>>,
+    Query(which): Query<Which>,
+) -> Result<Response, Failed> {
+    let [hole, released, resident, dirty] = shared.engine.residency(Ino(which.ino)).await?;
+    let answer = json!({
+        "hole": hole, "released": released, "resident": resident, "dirty": dirty,
+    });
+    Ok(Json(answer).into_response())
+}
+
+async fn flush(State(shared): State<Arc<Shared>>) -> Result<Response, Failed> {
+    shared.engine.flush_all().await?;
+    Ok(Json(json!({ "flushed": true })).into_response())
+}
+
+#[derive(Deserialize)]
+struct How {
+    #[serde(default)]
+    lazy: bool,
+}
+
+/// Answers when all is flushed and the daemon is about to end; a lazy one when the mount is out
+/// of the tree.
+async fn unmount(
+    State(shared): State<Arc<Shared>>,
+    Query(how): Query<How>,
+) -> Result<Response, Failed> {
+    let mut ended = shared.ended.subscribe();
+    let path = shared.mountpoint.clone();
+    let done = tokio::task::spawn_blocking(move || weir_door_fuse::unmount(&path, how.lazy));
+    match done.await.map_err(panicked)? {
+        // Unmounted already, and flushing: what is asked for is under way.
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error.into()),
+        _ => {}
+    }
+    if how.lazy {
+        return Ok(Json(json!({ "detached": true })).into_response());
+    }
+    let result = match ended.wait_for(Option::is_some).await {
+        Ok(value) => value.clone(),
+        Err(_) => None,
+    };
+    match result {
+        Some(Err(text)) => Err(FsError::new(ErrorKind::Bug, text).into()),
+        _ => Ok(Json(json!({ "unmounted": true })).into_response()),
+    }
+}

@@ -1,0 +1,134 @@
+//! The mount's state as Prometheus reads it. Everything is taken from one status at each scrape.
+
+use std::fmt;
+use std::time::Duration;
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet, text::encode};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::registry::Registry;
+use weir_engine::Status;
+use weir_object::{LATENCY_BUCKETS, MeterRow};
+use weir_types::{ErrorKind, FsError, Result};
+
+/// OpenMetrics text of `status`.
+pub(crate) fn text(status: Status, uptime: Duration) -> Result<String> {
+    let mut registry = Registry::with_prefix("weir");
+    registry.register_collector(Box::new(Scrape { status, uptime }));
+    let mut text = String::new();
+    encode(&mut text, &registry)
+        .map_err(|e| FsError::new(ErrorKind::Bug, "write the metrics").with_source(e))?;
+    Ok(text)
+}
+
+#[derive(Debug)]
+struct Scrape {
+    status: Status,
+    uptime: Duration,
+}
+
+impl Collector for Scrape {
+    fn encode(&self, mut to: DescriptorEncoder) -> fmt::Result {
+        self.gauges(&mut to)?;
+        self.counters(&mut to)?;
+        self.requests(&mut to)?;
+        self.latency(&mut to)
+    }
+}
+
+impl Scrape {
+    fn gauges(&self, to: &mut DescriptorEncoder) -> fmt::Result {
+        let status = &self.status;
+        let gauges = [
+            ("tier_limit_bytes", "Room that the tier may take", status.tier.tier_bytes),
+            ("tier_used_bytes", "Room that the tier takes", status.tier.used_bytes),
+            ("tier_dirty_bytes", "Bytes that are not in the bucket yet", status.tier.dirty_bytes),
+            ("tier_free_bytes", "Free bytes on the tier's disk", status.tier.free_bytes),
+            ("tier_files", "Files with local bytes", status.tier.mirrors),
+            ("journal_bytes", "Bytes of the redo log or journal", status.journal_bytes),
+            ("volume_files", "Inodes in use", status.files),
+            ("volume_stored_bytes", "Bytes that files take in the volume", status.stored_bytes),
+            ("fenced", "1 if another writer took the volume over", status.fenced.into()),
+            ("uptime_seconds", "Seconds since the mount", self.uptime.as_secs()),
+        ];
+        for (name, help, value) in gauges {
+            let value = i64::try_from(value).unwrap_or(i64::MAX);
+            to.encode_descriptor(name, help, None, MetricType::Gauge)?
+                .encode_gauge(&value)?;
+        }
+        Ok(())
+    }
+
+    fn counters(&self, to: &mut DescriptorEncoder) -> fmt::Result {
+        let since = &self.status.since_mount;
+        let counters = [
+            ("read_bytes", "Bytes that programs read through the daemon", since.bytes_read),
+            ("written_bytes", "Bytes that programs wrote", since.bytes_written),
+            ("fetched_bytes", "Bytes of records fetched from the bucket", since.bytes_fetched),
+            ("flushed_bytes", "Bytes of segments sent to the bucket", since.bytes_flushed),
+            ("released_bytes", "Bytes of clean pages let go", since.bytes_released),
+            ("segments_written", "Segments sent", since.segments_written),
+            ("segments_collected", "Segments deleted", since.segments_collected),
+            ("fsyncs", "fsync calls", since.fsyncs),
+        ];
+        for (name, help, value) in counters {
+            to.encode_descriptor(name, help, None, MetricType::Counter)?
+                .encode_counter::<NoLabelSet, _, u64>(&value, None)?;
+        }
+        Ok(())
+    }
+
+    fn requests(&self, to: &mut DescriptorEncoder) -> fmt::Result {
+        type Column = (&'static str, &'static str, fn(&MeterRow) -> u64);
+        let columns: [Column; 5] = [
+            ("requests", "Requests to the buckets", |row| row.requests),
+            ("requests_failed", "Requests that failed", |row| row.failed),
+            ("requests_retried", "Requests that repeated another", |row| row.retries),
+            ("request_sent_bytes", "Bytes of bodies sent", |row| row.bytes_sent),
+            ("request_received_bytes", "Bytes of bodies received", |row| row.bytes_received),
+        ];
+        for (name, help, value) in columns {
+            let mut metric = to.encode_descriptor(name, help, None, MetricType::Counter)?;
+            for row in &self.status.requests.rows {
+                metric
+                    .encode_family(&labels(row))?
+                    .encode_counter::<NoLabelSet, _, u64>(&value(row), None)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn latency(&self, to: &mut DescriptorEncoder) -> fmt::Result {
+        let (name, help) = ("request_latency_seconds", "How long requests took");
+        let mut metric = to.encode_descriptor(name, help, None, MetricType::Histogram)?;
+        for row in &self.status.requests.rows {
+            let buckets: Vec<(f64, u64)> = row
+                .buckets
+                .iter()
+                .enumerate()
+                .map(|(at, count)| (upper_bound_s(at), *count))
+                .collect();
+            let sum = row.latency_us_sum as f64 / 1e6;
+            metric
+                .encode_family(&labels(row))?
+                .encode_histogram::<NoLabelSet>(sum, buckets.iter().map(|b| b.1).sum(), &buckets, None)?;
+        }
+        Ok(())
+    }
+}
+
+/// The end of a latency bucket in seconds; the last has none.
+fn upper_bound_s(bucket: usize) -> f64 {
+    match bucket + 1 {
+        LATENCY_BUCKETS.. => f64::MAX,
+        exponent => (1_u64 << exponent) as f64 / 1e6,
+    }
+}
+
+fn labels(row: &MeterRow) -> [(&'static str, String); 2] {
+    let lower = |text: String| text.to_lowercase();
+    [
+        ("component", lower(format!("{:?}", row.component))),
+        ("kind", lower(format!("{:?}", row.kind))),
+    ]
+}

@@ -1,0 +1,38 @@
+//! What a daemon tells the command that started it: one word, or why not.
+
+use std::error::Error;
+use std::io::Write;
+
+use weir_types::FsError;
+
+/// The word for success.
+pub(crate) const READY: &str = "ready";
+
+/// Says that the volume can be used, then lets go of the pipe. False if nobody listens.
+pub(crate) fn tell() -> bool {
+    let told = say(READY);
+    // From here on standard output is the log, as standard error is.
+    let moved = rustix::stdio::dup2_stdout(std::io::stderr());
+    if let Err(error) = moved {
+        tracing::warn!("standard output cannot be moved to the log: {error}");
+    }
+    told
+}
+
+/// Says why it failed: the message, then its causes, a line each.
+pub(crate) fn failed(error: &FsError) {
+    tracing::error!("{error}");
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(below) = cause {
+        text.push('\n');
+        text.push_str(&below.to_string());
+        cause = below.source();
+    }
+    say(&text);
+}
+
+fn say(text: &str) -> bool {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{text}").and_then(|()| out.flush()).is_ok()
+}

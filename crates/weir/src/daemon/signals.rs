@@ -1,0 +1,83 @@
+//! SIGTERM and SIGINT end a mount in good order; SIGHUP does nothing, so that it outlives its
+//! terminal.
+
+use std::future::Future;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::mount::UnmountFlags;
+use tokio::signal::unix::{SignalKind, signal};
+use weir_types::ErrorKind;
+
+use crate::daemon::{Shared, panicked};
+
+/// How often, and how many times, a busy mount is tried again before it is taken from its users.
+const TRY_EVERY: Duration = Duration::from_millis(200);
+const TRIES: u32 = 25;
+
+/// A task that waits for signals until the process ends. From this call on no signal of these
+/// kills the process.
+pub(crate) fn listen(shared: &Arc<Shared>) -> io::Result<impl Future<Output = ()> + use<>> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut hang_up = signal(SignalKind::hangup())?;
+    let shared = shared.clone();
+    Ok(async move {
+        loop {
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = interrupt.recv() => {}
+                _ = hang_up.recv() => continue,
+            }
+            tracing::info!("asked to end by a signal");
+            stop(&shared).await;
+        }
+    })
+}
+
+/// Unmounts. Whoever still uses the mount has five seconds to let go; what they wrote is kept.
+pub(crate) async fn stop(shared: &Arc<Shared>) {
+    for attempt in 0..TRIES {
+        let path = shared.mountpoint.clone();
+        let tried = tokio::task::spawn_blocking(move || weir_door_fuse::unmount(&path, false));
+        match tried.await.map_err(panicked).and_then(|done| done) {
+            Ok(()) => return,
+            Err(error) if error.kind() == ErrorKind::NotFound => return,
+            Err(error) if error.kind() == ErrorKind::Retry => {
+                if attempt == 0 {
+                    tracing::warn!("{error}; trying again for five seconds");
+                }
+            }
+            Err(error) => {
+                tracing::error!("{error}");
+                break;
+            }
+        }
+        tokio::time::sleep(TRY_EVERY).await;
+    }
+    force(shared).await;
+}
+
+/// Takes the mount from those who do not let go. What their memory maps hold is written first.
+async fn force(shared: &Arc<Shared>) {
+    let path = shared.mountpoint.clone();
+    let synced = tokio::task::spawn_blocking(move || {
+        let root = std::fs::File::open(&path)?;
+        rustix::fs::syncfs(&root).map_err(io::Error::from)
+    });
+    if let Ok(Err(error)) = synced.await {
+        tracing::warn!("writing out before a forced unmount: {error}");
+    }
+    let flags = UnmountFlags::FORCE | UnmountFlags::DETACH | UnmountFlags::NOFOLLOW;
+    let Err(error) = rustix::mount::unmount(&shared.mountpoint, flags) else {
+        tracing::warn!("the mount was taken from those who still used it");
+        return;
+    };
+    tracing::warn!("cannot force the unmount ({error}): it ends when its last user does");
+    let path = shared.mountpoint.clone();
+    let lazy = tokio::task::spawn_blocking(move || weir_door_fuse::unmount(&path, true));
+    if let Err(error) = lazy.await.map_err(panicked).and_then(|done| done) {
+        tracing::error!("{error}");
+    }
+}

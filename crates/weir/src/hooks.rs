@@ -1,0 +1,84 @@
+//! What tests may change from outside, in builds with the feature `failpoints` only.
+//!
+//! - `WEIR_FAILPOINTS="tier::written=3;engine::segment-put=1"`: die by SIGKILL at the third pass of
+//!   one point, the first of another.
+//! - `WEIR_BOOT_ID`: what this boot of the machine is called, to play a reboot.
+//! - `WEIR_BUCKET_FAULTS="op=put,p=0.05,seed=7"`: which bucket requests fail; counted for each
+//!   connection on its own.
+
+use weir_engine::{Host, Wrap};
+use weir_types::Result;
+
+#[cfg(not(feature = "failpoints"))]
+mod chosen {
+    use super::{Host, Result, Wrap};
+
+    pub(crate) fn host() -> Host {
+        Host::this()
+    }
+
+    pub(crate) fn arm() -> Result<()> {
+        Ok(())
+    }
+
+    pub(crate) fn bucket_faults() -> Result<Option<Wrap>> {
+        Ok(None)
+    }
+}
+
+#[cfg(feature = "failpoints")]
+mod chosen {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use rustix::process::{Signal, getpid, kill_process};
+    use weir_object::testing::{FaultPlan, FaultStore};
+    use weir_types::{ErrorKind, FsError};
+
+    use super::{Host, Result, Wrap};
+
+    /// This process, in the boot that the environment names.
+    pub(crate) fn host() -> Host {
+        let mut host = Host::this();
+        if let Ok(boot) = std::env::var("WEIR_BOOT_ID") {
+            host.boot_id = boot;
+        }
+        host
+    }
+
+    /// Arms the points at which the process is to die.
+    pub(crate) fn arm() -> Result<()> {
+        let points = std::env::var("WEIR_FAILPOINTS").unwrap_or_default();
+        for part in points.split(';').filter(|part| !part.trim().is_empty()) {
+            let bad = |why: String| FsError::new(ErrorKind::Invalid, why);
+            let told = part.split_once('=').and_then(|(name, nth)| {
+                Some((name.trim().to_owned(), nth.trim().parse::<u64>().ok()?))
+            });
+            let (name, nth) =
+                told.ok_or_else(|| bad(format!("WEIR_FAILPOINTS: `{part}`: write name=N")))?;
+            let hits = AtomicU64::new(0);
+            let die = move || {
+                if hits.fetch_add(1, Ordering::SeqCst) + 1 == nth {
+                    let _ = kill_process(getpid(), Signal::KILL);
+                    // Nothing of this thread may run on while the signal is on its way.
+                    loop {
+                        std::thread::park();
+                    }
+                }
+            };
+            fail::cfg_callback(name, die).map_err(bad)?;
+        }
+        Ok(())
+    }
+
+    /// The faults that stand before every bucket.
+    pub(crate) fn bucket_faults() -> Result<Option<Wrap>> {
+        let Ok(text) = std::env::var("WEIR_BUCKET_FAULTS") else {
+            return Ok(None);
+        };
+        let plan: FaultPlan = text.parse()?;
+        Ok(Some(Arc::new(move |store| Arc::new(FaultStore::new(store, &plan)))))
+    }
+}
+
+pub(crate) use chosen::{arm, bucket_faults, host};

@@ -1,0 +1,173 @@
+//! Where a mount's socket and log are, found again from its mount point alone.
+
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use weir_types::{ErrorKind, FsError, Result};
+
+/// Longest name made from a mount point; a socket's whole path must fit into 107 bytes.
+const NAME_BYTES: usize = 64;
+
+/// A mount point as one file name: `/mnt/my data` becomes `mnt-my%20data`. Different mount points
+/// have different names.
+pub(crate) fn escaped(mountpoint: &Path) -> String {
+    let bytes = mountpoint.as_os_str().as_bytes();
+    let inner = bytes.strip_prefix(b"/").unwrap_or(bytes);
+    let mut name = String::new();
+    for byte in inner {
+        match byte {
+            b'/' => name.push('-'),
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'_' => name.push(char::from(*byte)),
+            // A dot at the start would hide the file.
+            b'.' if !name.is_empty() => name.push('.'),
+            _ => name.push_str(&format!("%{byte:02x}")),
+        }
+    }
+    match name.len() {
+        0 => "%2f".to_owned(),
+        1..=NAME_BYTES => name,
+        _ => format!("{}%{:016x}", &name[..NAME_BYTES - 17], fnv1a(bytes)),
+    }
+}
+
+/// FNV-1a: stable over versions, which the standard library's hashes do not promise.
+fn fnv1a(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
+
+/// The path as the kernel names it, without touching what is mounted there: its daemon may be
+/// gone. A symlink is followed.
+pub(crate) fn real(path: &Path) -> Result<PathBuf> {
+    let failed = |error| FsError::local_io(path.display(), error);
+    let absolute = std::path::absolute(path).map_err(failed)?;
+    let real = match (absolute.parent(), absolute.file_name()) {
+        (Some(parent), Some(name)) => fs::canonicalize(parent).map_err(failed)?.join(name),
+        _ => return Ok(absolute),
+    };
+    match fs::symlink_metadata(&real) {
+        Ok(found) if found.is_symlink() => fs::canonicalize(&real).map_err(failed),
+        _ => Ok(real),
+    }
+}
+
+/// Directories in which sockets may be, best first: `$WEIR_RUN_DIR`, or `/run/weir` and
+/// `$XDG_RUNTIME_DIR/weir`.
+pub(crate) fn run_directories() -> Vec<PathBuf> {
+    if let Some(directory) = std::env::var_os("WEIR_RUN_DIR") {
+        return vec![directory.into()];
+    }
+    let user = std::env::var_os("XDG_RUNTIME_DIR").map(|d| PathBuf::from(d).join("weir"));
+    std::iter::once(PathBuf::from("/run/weir")).chain(user).collect()
+}
+
+/// The first of [`run_directories`] that is ours alone, made if need be.
+pub(crate) fn own_run_directory() -> Result<PathBuf> {
+    let mut why = Vec::new();
+    for directory in run_directories() {
+        match make_private(&directory) {
+            Ok(()) => return Ok(directory),
+            Err(error) => why.push(error.to_string()),
+        }
+    }
+    let text = format!(
+        "no directory for the admin socket ({}): set XDG_RUNTIME_DIR or WEIR_RUN_DIR to a \
+         directory of yours",
+        why.join("; ")
+    );
+    Err(FsError::new(ErrorKind::Permission, text))
+}
+
+/// Whoever can write there could speak in the daemon's name, so nobody else may.
+fn make_private(directory: &Path) -> Result<()> {
+    let at = |error| FsError::local_io(directory.display(), error);
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(at)?;
+    let found = fs::metadata(directory).map_err(at)?;
+    let (mine, mode) = (rustix::process::geteuid().as_raw(), found.mode() & 0o777);
+    if found.uid() != mine || mode & 0o077 != 0 {
+        let shown = directory.display();
+        let text = format!("{shown} must belong to user {mine} with mode 700, not {mode:o}");
+        return Err(FsError::new(ErrorKind::Permission, text));
+    }
+    Ok(())
+}
+
+/// The socket of the mount on `mountpoint` in `directory`.
+pub(crate) fn socket(directory: &Path, mountpoint: &Path) -> PathBuf {
+    directory.join(format!("{}.sock", escaped(mountpoint)))
+}
+
+/// Opens the log of a mount: the file asked for, else in `/var/log/weir`, else in the tier.
+pub(crate) fn open_log(
+    asked: Option<&Path>,
+    mountpoint: &Path,
+    tier: &Path,
+) -> Result<(PathBuf, fs::File)> {
+    let open = |path: PathBuf| {
+        let parent = path.parent().unwrap_or(Path::new("/"));
+        fs::create_dir_all(parent)?;
+        let file = fs::File::options().create(true).append(true).open(&path)?;
+        Ok((path, file))
+    };
+    let failed = |path: &Path, error: std::io::Error| {
+        FsError::local_io(format!("open the log file {}", path.display()), error)
+    };
+    if let Some(path) = asked {
+        let path = std::path::absolute(path).map_err(|error| failed(path, error))?;
+        return open(path.clone()).map_err(|error| failed(&path, error));
+    }
+    let name = format!("{}.log", escaped(mountpoint));
+    let second = tier.join(&name);
+    open(Path::new("/var/log/weir").join(&name))
+        .or_else(|_| open(second.clone()))
+        .map_err(|error| failed(&second, error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mount_points_become_names_that_differ() {
+        for (path, name) in [
+            ("/", "%2f"),
+            ("/mnt", "mnt"),
+            ("/mnt/data", "mnt-data"),
+            ("/mnt-data", "mnt%2ddata"),
+            ("/mnt/my data", "mnt-my%20data"),
+            ("/.hidden/v1.2", "%2ehidden-v1.2"),
+            ("/50%", "50%25"),
+        ] {
+            assert_eq!(escaped(Path::new(path)), name);
+        }
+        let long = format!("/{}", "x".repeat(300));
+        let (a, b) = (escaped(Path::new(&format!("{long}a"))), escaped(Path::new(&format!("{long}b"))));
+        assert_eq!((a.len(), b.len()), (NAME_BYTES, NAME_BYTES));
+        assert_ne!(a, b);
+    }
+
+    #[test]
+    fn a_directory_that_others_may_enter_is_no_place_for_a_socket() {
+        use std::os::unix::fs::PermissionsExt;
+        let dir = tempfile::tempdir().expect("dir");
+        let inner = dir.path().join("weir");
+        make_private(&inner).expect("made");
+        make_private(&inner).expect("there already");
+        fs::set_permissions(&inner, fs::Permissions::from_mode(0o755)).expect("chmod");
+        let error = make_private(&inner).expect_err("open to all");
+        assert!(error.to_string().contains("700"), "{error}");
+    }
+
+    #[test]
+    fn a_symlink_leads_to_the_mount_point() {
+        let dir = tempfile::tempdir().expect("dir");
+        let there = dir.path().canonicalize().expect("path").join("there");
+        fs::create_dir(&there).expect("mkdir");
+        std::os::unix::fs::symlink(&there, dir.path().join("link")).expect("symlink");
+        assert_eq!(real(&dir.path().join("link")).expect("real"), there);
+        assert_eq!(real(&dir.path().join("there/../there")).expect("real"), there);
+    }
+}

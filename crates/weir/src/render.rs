@@ -1,0 +1,159 @@
+//! What people see: tables, sizes, errors and log lines.
+
+use std::error::Error;
+use std::fs::File;
+use std::io::{self, IsTerminal, Write};
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Mutex;
+
+use serde::Serialize;
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::MakeWriter;
+use weir_types::{ErrorKind, FsError, Result};
+
+use crate::cli::{LogArgs, LogFormat};
+
+/// Writes to standard output. Whoever stops reading (`| head`) is no error.
+pub(crate) fn say(text: &str) -> Result<()> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(FsError::local_io("write the answer", error))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Writes a value as JSON.
+pub(crate) fn say_json(value: &impl Serialize) -> Result<()> {
+    let text = serde_json::to_string_pretty(value)
+        .map_err(|e| FsError::new(ErrorKind::Bug, "encode the answer").with_source(e))?;
+    say(&format!("{text}\n"))
+}
+
+/// Tells of an error on standard error, with what caused it if asked, and answers the exit code.
+pub(crate) fn report(error: &FsError, with_causes: bool) -> ExitCode {
+    let mut text = format!("weir: {error}\n");
+    let mut cause = error.source().filter(|_| with_causes);
+    while let Some(below) = cause {
+        text.push_str(&format!("  because: {below}\n"));
+        cause = below.source();
+    }
+    // With standard error gone there is nobody left to tell.
+    let _ = io::stderr().write_all(text.as_bytes());
+    ExitCode::FAILURE
+}
+
+/// Starts the log: to `file`, else to standard error. `usual` is the level without `-v`.
+pub(crate) fn start_log(log: &LogArgs, usual: &str, file: Option<&Path>) -> Result<()> {
+    match file {
+        None => start_log_to(log, usual, io::stderr),
+        Some(path) => {
+            let opened = File::options().create(true).append(true).open(path);
+            let file = opened.map_err(|error| {
+                FsError::local_io(format!("open the log file {}", path.display()), error)
+            })?;
+            start_log_to(log, usual, Mutex::new(file))
+        }
+    }
+}
+
+fn start_log_to<W>(log: &LogArgs, usual: &str, writer: W) -> Result<()>
+where
+    W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
+{
+    let level = match log.verbose {
+        0 => usual,
+        1 => "info,weir=debug,weir_engine=debug",
+        _ => "debug",
+    };
+    let filter = match std::env::var("WEIR_LOG") {
+        Ok(filter) => EnvFilter::try_new(&filter).map_err(|error| {
+            let text = format!("WEIR_LOG=`{filter}` is no log filter: {error}");
+            FsError::new(ErrorKind::Invalid, text)
+        })?,
+        Err(_) => EnvFilter::new(level),
+    };
+    let colour = io::stderr().is_terminal();
+    let builder = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_ansi(colour)
+        .with_writer(writer);
+    // A second start (in tests) keeps the first.
+    let _ = match log.log_format {
+        LogFormat::Text => builder.try_init(),
+        LogFormat::Json => builder.json().try_init(),
+    };
+    Ok(())
+}
+
+/// `text` in bold where standard output is a terminal that may show it.
+pub(crate) fn heading(text: &str) -> String {
+    if io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none() {
+        format!("\x1b[1m{text}\x1b[0m")
+    } else {
+        text.to_owned()
+    }
+}
+
+/// Rows as aligned columns, indented by two: the first `left` columns to the left, the others to
+/// the right.
+pub(crate) fn table(rows: &[Vec<String>], left: usize) -> String {
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let width = |column: usize| {
+        let cells = rows.iter().filter_map(|row| row.get(column));
+        cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..columns).map(width).collect();
+    let mut text = String::new();
+    for row in rows {
+        let cells = row.iter().enumerate().map(|(at, cell)| {
+            let width = widths[at];
+            match at < left {
+                true => format!("{cell:<width$}"),
+                false => format!("{cell:>width$}"),
+            }
+        });
+        let line = cells.collect::<Vec<_>>().join("  ");
+        text.push_str(&format!("  {}\n", line.trim_end()));
+    }
+    text
+}
+
+/// A span of time for people: `42 s`, `5 min 3 s`, `2 h 7 min`, `3 d 4 h`.
+pub(crate) fn seconds(total: u64) -> String {
+    match total {
+        0..60 => format!("{total} s"),
+        60..3_600 => format!("{} min {} s", total / 60, total % 60),
+        3_600..86_400 => format!("{} h {} min", total / 3_600, total % 3_600 / 60),
+        _ => format!("{} d {} h", total / 86_400, total % 86_400 / 3_600),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_line_up() {
+        let row = |cells: [&str; 3]| cells.map(str::to_owned).to_vec();
+        let rows = [row(["who", "what", "n"]), row(["meta", "put", "1,000"]), row(["ü", "", "7"])];
+        let wanted = "  who   what      n\n  meta  put   1,000\n  ü               7\n";
+        assert_eq!(table(&rows, 2), wanted);
+        assert_eq!(table(&[], 1), "");
+    }
+
+    #[test]
+    fn times_have_two_units_at_most() {
+        for (total, text) in [
+            (0, "0 s"),
+            (59, "59 s"),
+            (303, "5 min 3 s"),
+            (7_620, "2 h 7 min"),
+            (273_600, "3 d 4 h"),
+        ] {
+            assert_eq!(seconds(total), text);
+        }
+    }
+}

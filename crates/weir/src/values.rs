@@ -1,0 +1,50 @@
+//! Values as people write them on a command line.
+
+use weir_types::Codec;
+
+/// A span of time in milliseconds: `500ms`, `30s`, `5m`, `2h`.
+pub(crate) fn duration_ms(text: &str) -> Result<u64, String> {
+    let bad = || format!("`{text}` is not a time: write a number and ms, s, m or h, such as 30s");
+    let text = text.trim();
+    let digits = text.find(|c: char| !c.is_ascii_digit()).ok_or_else(bad)?;
+    let number: u64 = text[..digits].parse().map_err(|_| bad())?;
+    let factor = match text[digits..].trim() {
+        "ms" => 1,
+        "s" => 1_000,
+        "m" | "min" => 60_000,
+        "h" => 3_600_000,
+        _ => return Err(bad()),
+    };
+    number.checked_mul(factor).ok_or_else(bad)
+}
+
+/// How records are compressed.
+pub(crate) fn codec(text: &str) -> Result<Codec, String> {
+    match text {
+        "lz4" => Ok(Codec::Lz4),
+        "zstd" => Ok(Codec::Zstd),
+        "none" => Ok(Codec::None),
+        _ => Err(format!("`{text}` is no codec: choose lz4, zstd or none")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_need_their_unit() {
+        for (text, ms) in [("500ms", 500), ("30s", 30_000), ("5 m", 300_000), ("2h", 7_200_000)] {
+            assert_eq!(duration_ms(text), Ok(ms), "{text}");
+        }
+        for text in ["", "30", "s", "1.5s", "-1s", "3 days", "99999999999999999999s"] {
+            assert!(duration_ms(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn codecs_have_names() {
+        assert_eq!(codec("zstd"), Ok(Codec::Zstd));
+        assert!(codec("gzip").unwrap_err().contains("lz4"));
+    }
+}
