@@ -1,0 +1,63 @@
+# make run    build, mount a volume in ./weir-demo, run a real BLAST search on it, and sum up
+# make test   everything that proves it
+# make soak   long crash and model runs        make bench   first figures, beside local disk and raw bucket
+SHELL := /bin/bash
+CACHE ?= $(or $(WEIR_CACHE),$(HOME)/.cache/weir)
+export WEIR_CACHE := $(CACHE)
+export CARGO_TARGET_DIR ?= $(CACHE)/target
+export PATH := $(CACHE)/bin:$(PATH)
+PREFIX ?= /usr/local
+DESTDIR ?=
+
+.PHONY: all build run test lint unit e2e soak bench install tools test-tools clean
+
+all: build
+
+build: tools
+	cargo build --release -p weir
+
+run: tools build
+	WEIR=$(CARGO_TARGET_DIR)/release/weir scripts/demo.sh
+
+# What a build needs, and what `make run` shows off with.
+tools:
+	@scripts/install-tools.sh build
+
+# What the tests need besides: an S3 server, POSIX suites, real programs.
+test-tools:
+	@scripts/install-tools.sh build test
+
+test: test-tools lint unit e2e
+
+lint:
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --features weir/failpoints -- -D warnings
+	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --features weir/failpoints
+
+# The binary under test has fail points and bucket faults in it, so that it can be killed in the act.
+unit:
+	cargo test --workspace --features weir/failpoints,weir-object/testing
+
+e2e:
+	cargo build -p weir --features failpoints
+	WEIR=$(CARGO_TARGET_DIR)/debug/weir tests/run.sh
+
+soak:
+	cargo build -p weir --features failpoints
+	WEIR=$(CARGO_TARGET_DIR)/debug/weir tests/run.sh --soak
+
+bench: tools
+	cargo build --release -p weir
+	WEIR=$(CARGO_TARGET_DIR)/release/weir benches/first-figures.sh
+
+install: build
+	install -D -m 755 $(CARGO_TARGET_DIR)/release/weir $(DESTDIR)$(PREFIX)/bin/weir
+	install -d $(DESTDIR)/sbin
+	ln -sf $(PREFIX)/bin/weir $(DESTDIR)/sbin/mount.weir
+	install -d $(DESTDIR)$(PREFIX)/share/man/man1
+	$(CARGO_TARGET_DIR)/release/weir man $(DESTDIR)$(PREFIX)/share/man/man1
+	install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions
+	$(CARGO_TARGET_DIR)/release/weir completions bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/weir
+
+clean:
+	rm -rf weir-demo
