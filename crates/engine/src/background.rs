@@ -53,10 +53,7 @@ impl Core {
     /// The files to flush now: all that have waited long enough, and under pressure all there are.
     fn due(&self) -> Vec<Ino> {
         let news = self.tier.news();
-        let full = self
-            .tier
-            .room()
-            .is_ok_and(|room| room < self.settings.tier_bytes.0 / 4);
+        let full = self.tier.room().is_ok_and(|room| room < self.settings.tier_bytes.0 / 4);
         let pressed = self.tier.dirty_bytes() > self.settings.flush_start_bytes.0
             || (full && self.tier.dirty_bytes() > 0);
         let now = self.now_ms();
@@ -131,10 +128,5 @@ pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<T> {
     let done = tokio::task::spawn_blocking(work).await;
-    done.unwrap_or_else(|e| {
-        Err(FsError::new(
-            ErrorKind::Bug,
-            format!("background work: {e}"),
-        ))
-    })
+    done.unwrap_or_else(|e| Err(FsError::new(ErrorKind::Bug, format!("background work: {e}"))))
 }

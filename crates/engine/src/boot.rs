@@ -24,12 +24,7 @@ pub struct Host {
 impl Host {
     /// This process.
     pub fn this() -> Self {
-        let read = |path: &str| {
-            fs::read_to_string(path)
-                .unwrap_or_default()
-                .trim()
-                .to_owned()
-        };
+        let read = |path: &str| fs::read_to_string(path).unwrap_or_default().trim().to_owned();
         let pid = std::process::id();
         let namespace = fs::read_link("/proc/self/ns/pid").unwrap_or_default();
         Self {
@@ -78,25 +73,12 @@ mod tests {
         };
         assert!(!this.knows_dead(&alive));
         assert!(
-            this.knows_dead(&Host {
-                started_ticks: 1,
-                ..alive.clone()
-            }),
+            this.knows_dead(&Host { started_ticks: 1, ..alive.clone() }),
             "the number came again"
         );
-        let rebooted = Host {
-            boot_id: "another".into(),
-            machine_id: "m".into(),
-            ..alive.clone()
-        };
+        let rebooted = Host { boot_id: "another".into(), machine_id: "m".into(), ..alive.clone() };
         assert!(!this.knows_dead(&rebooted), "another machine");
-        let here = Host {
-            machine_id: "m".into(),
-            ..this
-        };
-        assert!(
-            here.knows_dead(&rebooted),
-            "this machine, before it was booted anew"
-        );
+        let here = Host { machine_id: "m".into(), ..this };
+        assert!(here.knows_dead(&rebooted), "this machine, before it was booted anew");
     }
 }

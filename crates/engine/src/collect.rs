@@ -86,10 +86,7 @@ impl Core {
     async fn delete_segment(&self, id: SegmentId) -> Result<()> {
         if self.seen(self.meta.forget_segment(id).await)? {
             self.seen(self.meta.sync().await)?;
-            self.buckets
-                .bucket_for(id)
-                .delete(Component::Collect, &id.object_key())
-                .await?;
+            self.buckets.bucket_for(id).delete(Component::Collect, &id.object_key()).await?;
             Counts::add(&self.counts.segments_collected, 1);
         }
         Ok(())
@@ -104,9 +101,7 @@ impl Core {
             let listed = bucket.list(Component::Collect, "seg/").try_chunks(PAGE);
             let mut listed = std::pin::pin!(listed);
             while let Some(page) = listed.try_next().await.map_err(|e| e.1)? {
-                let ids = page
-                    .iter()
-                    .filter_map(|o| SegmentId::from_object_key(&o.key));
+                let ids = page.iter().filter_map(|o| SegmentId::from_object_key(&o.key));
                 let old: Vec<_> = ids.filter(|id| id.unix_ms() < limit_ms).collect();
                 let known = self.seen(self.meta.segment_known(&old).await)?;
                 for (id, _) in old.iter().zip(known).filter(|(_, known)| !known) {
@@ -143,9 +138,7 @@ impl Core {
         loop {
             let key = segment.id.object_key();
             let bucket = self.buckets.bucket_for(segment.id);
-            let got = bucket
-                .get_range(Component::Collect, &key, bytes - tail..bytes)
-                .await?;
+            let got = bucket.get_range(Component::Collect, &key, bytes - tail..bytes).await?;
             match decode_index(segment.id, &got, bytes)? {
                 IndexRead::Entries(index) => {
                     let by_position = |e: IndexEntry| (e.record.position, e.owner);
@@ -166,20 +159,15 @@ impl Core {
         let most = self.settings.fetch_bytes.0;
         let (buckets, permits) = (&self.buckets, &self.fetcher.demand);
         let decoded = get_all(buckets, Component::Collect, extents, most, permits).await?;
-        let mut records: Vec<RecordRef> = used
-            .iter()
-            .flat_map(|r| r.extents.iter().map(|e| e.record))
-            .collect();
+        let mut records: Vec<RecordRef> =
+            used.iter().flat_map(|r| r.extents.iter().map(|e| e.record)).collect();
         records.sort_unstable_by_key(|r| r.position);
         records.dedup();
         for record in records {
             let key = (record.segment, record.position);
             let (Some(bytes), Some(owner)) = (decoded.get(&key), owners.get(&record.position))
             else {
-                let text = format!(
-                    "segment {}: a used record is not in its index",
-                    record.segment
-                );
+                let text = format!("segment {}: a used record is not in its index", record.segment);
                 return Err(FsError::new(ErrorKind::Corrupt, text));
             };
             moving.raw_bytes += bytes.len() as u64;

@@ -36,33 +36,19 @@ impl Engine {
         let len = len.min(from.mirror.size().saturating_sub(source.1));
         let overlap = source.0 == target.0 && source.1.abs_diff(target.1) < len;
         if overlap {
-            return Err(FsError::new(
-                ErrorKind::Invalid,
-                "source and target overlap",
-            ));
+            return Err(FsError::new(ErrorKind::Invalid, "source and target overlap"));
         }
-        if target
-            .1
-            .checked_add(len)
-            .is_none_or(|end| end > crate::write::FILE_BYTES_MAX)
-        {
-            return Err(FsError::new(
-                ErrorKind::TooLarge,
-                "the copy ends past the largest file",
-            ));
+        if target.1.checked_add(len).is_none_or(|end| end > crate::write::FILE_BYTES_MAX) {
+            return Err(FsError::new(ErrorKind::TooLarge, "the copy ends past the largest file"));
         }
         let mut done = 0;
         if len >= SHARE_BYTES_MIN {
             let head = (page_ceil(target.1) - target.1).min(len);
-            core.copy_bytes(&from, source.1, &to, target.1, head)
-                .await?;
+            core.copy_bytes(&from, source.1, &to, target.1, head).await?;
             done = head;
-            done += core
-                .share(&from, source.1 + done, &to, target.1 + done, len - done)
-                .await?;
+            done += core.share(&from, source.1 + done, &to, target.1 + done, len - done).await?;
         }
-        core.copy_bytes(&from, source.1 + done, &to, target.1 + done, len - done)
-            .await?;
+        core.copy_bytes(&from, source.1 + done, &to, target.1 + done, len - done).await?;
         Ok(len)
     }
 }
@@ -116,10 +102,8 @@ impl Core {
         // The last page may be shared in part only where the target ends with it.
         let to_end = target + len >= to.mirror.size();
         let len = if to_end { len } else { page_floor(len) };
-        let source_changed = !from
-            .mirror
-            .dirty_ranges(page_floor(source), page_ceil(source + len))
-            .is_empty();
+        let source_changed =
+            !from.mirror.dirty_ranges(page_floor(source), page_ceil(source + len)).is_empty();
         if len < PAGE_BYTES || source_changed || source + len > from.mirror.size() {
             return Ok(0);
         }
@@ -133,12 +117,7 @@ impl Core {
             dst_size,
         };
         let after = self.seen(self.meta.share(range, self.now()).await)?;
-        to.mirror.dropped(
-            (target, target + len),
-            dst_size,
-            after.data.generation,
-            true,
-        )?;
+        to.mirror.dropped((target, target + len), dst_size, after.data.generation, true)?;
         to.mirror.forget_pending_times(true, true)?;
         if let Some(journal) = &self.journal {
             journal.forget(to.node.ino, target, target + len);

@@ -198,11 +198,7 @@ impl Engine {
         let core = &self.core;
         core.stopping.store(true, Ordering::Release);
         self.tasks.lock().await.shutdown().await;
-        let flushed = if core.read_only || core.is_fenced() {
-            Ok(())
-        } else {
-            core.finish().await
-        };
+        let flushed = if core.read_only || core.is_fenced() { Ok(()) } else { core.finish().await };
         let closed = core.meta.close().await;
         core.tier.close()?;
         flushed.and(core.seen(closed))

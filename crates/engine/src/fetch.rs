@@ -125,18 +125,11 @@ impl Core {
         priority: Priority,
     ) -> Vec<watch::Receiver<Outcome>> {
         let ino = mirror.ino();
-        let mut claim = Claim {
-            core: self.clone(),
-            ino,
-            senders: HashMap::new(),
-        };
+        let mut claim = Claim { core: self.clone(), ino, senders: HashMap::new() };
         let mut waiting = Vec::new();
         {
             let mut coming = self.fetcher.coming();
-            for chunk in ranges
-                .iter()
-                .flat_map(|&(start, end)| chunk_range(start, end))
-            {
+            for chunk in ranges.iter().flat_map(|&(start, end)| chunk_range(start, end)) {
                 if let Some(receiver) = coming.get(&(ino, chunk)) {
                     waiting.push(receiver.clone());
                 } else if !claim.senders.contains_key(&chunk) {
@@ -205,21 +198,12 @@ impl Core {
             }
         }
         let mut decoded = Decoded::new();
-        let holes: Vec<_> = left
-            .iter()
-            .filter(|(_, l)| l.0 == 0)
-            .map(|(c, _)| *c)
-            .collect();
+        let holes: Vec<_> = left.iter().filter(|(_, l)| l.0 == 0).map(|(c, _)| *c).collect();
         for chunk in holes {
             self.store_chunk(mirror, claim, chunk, &[], &decoded, stamp)?;
         }
-        let records = left
-            .values()
-            .flat_map(|(_, extents)| extents.iter().map(|e| e.record));
-        let runs = plan(
-            records.collect::<Vec<_>>().into_iter(),
-            self.settings.fetch_bytes.0,
-        );
+        let records = left.values().flat_map(|(_, extents)| extents.iter().map(|e| e.record));
+        let runs = plan(records.collect::<Vec<_>>().into_iter(), self.settings.fetch_bytes.0);
         let permits = self.fetcher.permits(priority);
         let mut getting: FuturesUnordered<_> = runs
             .into_iter()
@@ -243,10 +227,7 @@ impl Core {
                         self.store_chunk(mirror, claim, chunk, &extents, &decoded, stamp)?;
                     }
                 }
-                if !left
-                    .values()
-                    .any(|(count, extents)| *count > 0 && uses(extents, key))
-                {
+                if !left.values().any(|(count, extents)| *count > 0 && uses(extents, key)) {
                     decoded.remove(&key);
                 }
             }
@@ -298,7 +279,5 @@ impl Core {
 }
 
 fn uses(extents: &[Extent], key: (weir_types::SegmentId, u32)) -> bool {
-    extents
-        .iter()
-        .any(|e| (e.record.segment, e.record.position) == key)
+    extents.iter().any(|e| (e.record.segment, e.record.position) == key)
 }

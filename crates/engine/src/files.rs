@@ -36,10 +36,7 @@ impl OpenFile {
     pub(crate) fn check_write(&self) -> Result<()> {
         match self.write {
             true => Ok(()),
-            false => Err(FsError::new(
-                ErrorKind::Invalid,
-                "the file is open for reading only",
-            )),
+            false => Err(FsError::new(ErrorKind::Invalid, "the file is open for reading only")),
         }
     }
 }
@@ -60,12 +57,8 @@ impl Engine {
                 return Err(error);
             }
         };
-        let file = Arc::new(OpenFile {
-            node,
-            mirror,
-            stream: Mutex::default(),
-            write: flags.write,
-        });
+        let file =
+            Arc::new(OpenFile { node, mirror, stream: Mutex::default(), write: flags.write });
         if flags.truncate
             && let Err(error) = self.truncate(ino, 0).await
         {
@@ -96,14 +89,10 @@ impl Core {
         let inode = self.stored(ino).await?;
         match inode.kind {
             FileKind::Regular => self.tier.mirror(&inode),
-            FileKind::Directory => Err(FsError::new(
-                ErrorKind::IsDirectory,
-                format!("inode {ino} is a directory"),
-            )),
-            _ => Err(FsError::new(
-                ErrorKind::Invalid,
-                format!("inode {ino} is no regular file"),
-            )),
+            FileKind::Directory => {
+                Err(FsError::new(ErrorKind::IsDirectory, format!("inode {ino} is a directory")))
+            }
+            _ => Err(FsError::new(ErrorKind::Invalid, format!("inode {ino} is no regular file"))),
         }
     }
 

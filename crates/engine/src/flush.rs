@@ -60,20 +60,12 @@ impl Core {
     /// Callers at the same time share segments.
     pub(crate) async fn flush_file(self: &Arc<Self>, ino: Ino) -> Result<()> {
         let (sender, receiver) = oneshot::channel();
-        self.flusher
-            .waiting
-            .lock()
-            .unwrap_or_else(|e| e.into_inner())
-            .push((ino, sender));
+        self.flusher.waiting.lock().unwrap_or_else(|e| e.into_inner()).push((ino, sender));
         {
             // Whoever leads takes along all who came while the last leader was packing.
             let _leading = self.flusher.leading.lock().await;
             let requests = std::mem::take(
-                &mut *self
-                    .flusher
-                    .waiting
-                    .lock()
-                    .unwrap_or_else(|e| e.into_inner()),
+                &mut *self.flusher.waiting.lock().unwrap_or_else(|e| e.into_inner()),
             );
             if !requests.is_empty() {
                 let core = self.clone();
@@ -167,10 +159,7 @@ impl Core {
         let mut after = 0;
         loop {
             let mut current = packing.take().unwrap_or_else(|| self.new_packing());
-            let room = self
-                .format
-                .segment_bytes
-                .saturating_sub(current.builder.stored_bytes());
+            let room = self.format.segment_bytes.saturating_sub(current.builder.stored_bytes());
             let snapshot = mirror.snapshot(after, room.max(CHUNK_BYTES));
             let complete = snapshot.complete;
             after = snapshot.ranges.last().map_or(after, |r| r.1);
@@ -179,9 +168,8 @@ impl Core {
                 let pieces = pack(&mut current.builder, &m, &s, record_bytes);
                 (current, pieces)
             });
-            let (mut current, pieces) = packed
-                .await
-                .map_err(|e| FsError::new(ErrorKind::Bug, format!("pack: {e}")))?;
+            let (mut current, pieces) =
+                packed.await.map_err(|e| FsError::new(ErrorKind::Bug, format!("pack: {e}")))?;
             let mut part = Part {
                 node: node.clone(),
                 mirror: mirror.clone(),
@@ -205,10 +193,7 @@ impl Core {
     fn new_packing(&self) -> Packing {
         let id = SegmentId::new((self.now().0 / 1_000_000) as u64, (self.clock.random)());
         let builder = SegmentBuilder::new(id, self.format.codec, self.format.segment_bytes);
-        Packing {
-            builder,
-            parts: Vec::new(),
-        }
+        Packing { builder, parts: Vec::new() }
     }
 
     /// Hands a packed segment to a task that uploads and commits it.
@@ -235,9 +220,8 @@ impl Core {
         for part in parts.chunk_by(|a, b| a.node.ino == b.node.ino) {
             held.push(part[0].node.change.clone().lock_owned().await);
         }
-        let (valid, void): (Vec<_>, Vec<_>) = parts
-            .into_iter()
-            .partition(|p| p.mirror.still_valid(&p.snapshot));
+        let (valid, void): (Vec<_>, Vec<_>) =
+            parts.into_iter().partition(|p| p.mirror.still_valid(&p.snapshot));
         let void = void.iter().map(|p| p.node.ino).collect();
         self.commit(sealed.as_ref(), &valid).await?;
         self.room_made.notify_waiters();
@@ -250,9 +234,7 @@ impl Core {
         component: Component,
     ) -> Result<()> {
         let bucket = self.buckets.bucket_for(sealed.id);
-        bucket
-            .put(component, &sealed.id.object_key(), sealed.bytes.clone())
-            .await?;
+        bucket.put(component, &sealed.id.object_key(), sealed.bytes.clone()).await?;
         Counts::add(&self.counts.segments_written, 1);
         Counts::add(&self.counts.bytes_flushed, sealed.bytes.len() as u64);
         Ok(())
@@ -261,15 +243,8 @@ impl Core {
     async fn commit(&self, sealed: Option<&SealedSegment>, parts: &[Part]) -> Result<()> {
         let same_file = |a: &Part, b: &Part| a.node.ino == b.node.ino;
         let files = parts.chunk_by(same_file).map(file_flush).collect();
-        let segments = sealed
-            .map(|s| (s.id, segment_info(s)))
-            .into_iter()
-            .collect();
-        let done = self.seen(
-            self.meta
-                .commit_flush(FlushCommit { segments, files })
-                .await,
-        )?;
+        let segments = sealed.map(|s| (s.id, segment_info(s))).into_iter().collect();
+        let done = self.seen(self.meta.commit_flush(FlushCommit { segments, files }).await)?;
         fail::fail_point!("engine::flush-committed");
         for (part, (ino, inode)) in parts.chunk_by(same_file).zip(done) {
             // A file that was purged meanwhile has no mirror any more.
@@ -282,8 +257,7 @@ impl Core {
     }
 
     fn committed(&self, part: &Part, ino: Ino, inode: &Inode) -> Result<()> {
-        part.mirror
-            .flushed(&part.snapshot, inode.data.generation, inode.size)?;
+        part.mirror.flushed(&part.snapshot, inode.data.generation, inode.size)?;
         if let Some(journal) = &self.journal {
             for &(start, end) in &part.snapshot.ranges {
                 journal.forget(ino, start, end);
@@ -309,10 +283,7 @@ fn file_flush(parts: &[Part]) -> FileFlush {
     let last = &parts[parts.len() - 1].snapshot;
     FileFlush {
         ino: parts[0].node.ino,
-        pieces: parts
-            .iter()
-            .flat_map(|p| p.pieces.iter().copied())
-            .collect(),
+        pieces: parts.iter().flat_map(|p| p.pieces.iter().copied()).collect(),
         size: last.complete.then_some(last.size),
         mtime: last.pending.mtime,
         ctime: last.pending.ctime,
@@ -349,16 +320,9 @@ fn pack(
                 ReadOutcome::Missing(_) => 0,
             };
             if len > 0 {
-                let owner = Owner {
-                    ino: mirror.ino(),
-                    offset: at,
-                };
+                let owner = Owner { ino: mirror.ino(), offset: at };
                 let record = builder.push(owner, &buffer[..len])?;
-                pieces.push(Piece {
-                    offset: at,
-                    record,
-                    len: len as u32,
-                });
+                pieces.push(Piece { offset: at, record, len: len as u32 });
             }
             at = next;
         }

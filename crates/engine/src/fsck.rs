@@ -108,16 +108,12 @@ async fn compare_objects(
             match missing.remove(&id) {
                 None => report.unnamed_objects += 1,
                 Some(_) if buckets.bucket_for(id).url() != bucket.url() => {
-                    report
-                        .problems
-                        .push(format!("segment {id} lies in {}", bucket.url()));
+                    report.problems.push(format!("segment {id} lies in {}", bucket.url()));
                 }
                 Some(segment) if segment.info.object_bytes != object.size => {
                     let wanted = segment.info.object_bytes;
                     let have = object.size;
-                    report
-                        .problems
-                        .push(format!("segment {id} has {have} bytes, not {wanted}"));
+                    report.problems.push(format!("segment {id} has {have} bytes, not {wanted}"));
                 }
                 Some(_) => {}
             }

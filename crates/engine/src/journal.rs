@@ -25,18 +25,9 @@ enum Entry<'a> {
     /// A metadata commit.
     Commit { version: Version, entry: &'a [u8] },
     /// Bytes of a file that was fsynced.
-    Data {
-        ino: Ino,
-        offset: u64,
-        bytes: &'a [u8],
-    },
+    Data { ino: Ino, offset: u64, bytes: &'a [u8] },
     /// Its size and times.
-    Attributes {
-        ino: Ino,
-        size: u64,
-        mtime: Option<UnixTime>,
-        ctime: Option<UnixTime>,
-    },
+    Attributes { ino: Ino, size: u64, mtime: Option<UnixTime>, ctime: Option<UnixTime> },
     /// Data entries in this range are void: flushed to the bucket, cut off or replaced.
     Forget { ino: Ino, start: u64, end: u64 },
 }
@@ -71,11 +62,7 @@ impl Journal {
     /// A journal in `directory`, not yet opened.
     pub(crate) fn new(directory: &Path, durable: bool) -> Arc<Self> {
         let directory = directory.to_owned();
-        Arc::new(Self {
-            directory,
-            durable,
-            log: OnceLock::new(),
-        })
+        Arc::new(Self { directory, durable, log: OnceLock::new() })
     }
 
     /// The mounts whose log this is: the last one that was sure to be the writer, and the one that
@@ -84,10 +71,7 @@ impl Journal {
         let path = self.directory.join("writers.json");
         match fs::read(&path) {
             Ok(bytes) => serde_json::from_slice(&bytes).map_err(|e| {
-                let text = format!(
-                    "{} is damaged: move it away to go on without",
-                    path.display()
-                );
+                let text = format!("{} is damaged: move it away to go on without", path.display());
                 FsError::new(ErrorKind::Corrupt, text).with_source(e)
             }),
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
@@ -103,38 +87,30 @@ impl Journal {
         let temporary = self.directory.join("writers.json.new");
         let text = serde_json::to_vec(writers).map_err(|e| at(e.into()))?;
         fs::write(&temporary, text).map_err(at)?;
-        fs::File::open(&temporary)
-            .and_then(|f| f.sync_all())
-            .map_err(at)?;
+        fs::File::open(&temporary).and_then(|f| f.sync_all()).map_err(at)?;
         fs::rename(&temporary, &path).map_err(at)?;
-        fs::File::open(&self.directory)
-            .and_then(|d| d.sync_all())
-            .map_err(at)
+        fs::File::open(&self.directory).and_then(|d| d.sync_all()).map_err(at)
     }
 
-    /// Moves the whole log away, because another writer had the volume since.
-    pub(crate) fn set_aside(&self, to: &Path) -> Result<bool> {
+    /// Moves the whole log away, because another writer had the volume since. Answers its bytes.
+    pub(crate) fn set_aside(&self, to: &Path) -> Result<u64> {
         let log = self.directory.join("log");
-        let holds = fs::read_dir(&log).is_ok_and(|files| {
-            files
-                .filter_map(|f| f.ok()?.metadata().ok())
-                .any(|m| m.len() > 0)
-        });
-        if !holds {
-            return Ok(false);
+        let files = fs::read_dir(&log).into_iter().flatten();
+        let bytes = files.filter_map(|f| f.ok()?.metadata().ok()).map(|m| m.len()).sum();
+        if bytes == 0 {
+            return Ok(0);
         }
         let at = |e| FsError::local_io(format!("set the redo log aside in {}", to.display()), e);
         fs::create_dir_all(to).map_err(at)?;
         fs::rename(&log, to.join("redo")).map_err(at)?;
-        Ok(true)
+        Ok(bytes)
     }
 
     /// Opens the log and reads what is in it; `with_data` keeps the fsynced data as well.
     pub(crate) fn open(&self, with_data: bool) -> Result<Replay> {
         let mut replay = Replay::default();
-        let log = RecordLog::open(&self.directory.join("log"), |bytes| {
-            replay.take(bytes, with_data)
-        })?;
+        let log =
+            RecordLog::open(&self.directory.join("log"), |bytes| replay.take(bytes, with_data))?;
         self.log
             .set(log)
             .map_err(|_| FsError::new(ErrorKind::Bug, "the journal was opened twice"))?;
@@ -161,22 +137,13 @@ impl Journal {
                 if len == 0 {
                     break;
                 }
-                self.append(&Entry::Data {
-                    ino,
-                    offset,
-                    bytes: &buffer[..len],
-                })?;
+                self.append(&Entry::Data { ino, offset, bytes: &buffer[..len] })?;
                 offset += len as u64;
             }
         }
         if pending != Pending::default() {
             let (mtime, ctime) = (pending.mtime, pending.ctime);
-            self.append(&Entry::Attributes {
-                ino,
-                size,
-                mtime,
-                ctime,
-            })?;
+            self.append(&Entry::Attributes { ino, size, mtime, ctime })?;
         }
         Ok(())
     }
@@ -199,11 +166,7 @@ impl Journal {
 
     /// Whether the log is so long that it should be emptied.
     pub(crate) fn is_long(&self, journal_bytes: u64) -> bool {
-        let limit = if self.durable {
-            journal_bytes / 2
-        } else {
-            FILE_BYTES
-        };
+        let limit = if self.durable { journal_bytes / 2 } else { FILE_BYTES };
         self.log.get().is_some_and(|log| log.bytes() > limit)
     }
 
@@ -236,9 +199,7 @@ impl Journal {
     }
 
     fn log(&self) -> Result<&RecordLog> {
-        self.log
-            .get()
-            .ok_or_else(|| FsError::new(ErrorKind::Bug, "the journal is not open"))
+        self.log.get().ok_or_else(|| FsError::new(ErrorKind::Bug, "the journal is not open"))
     }
 }
 
@@ -260,18 +221,9 @@ impl Replay {
         match entry {
             Entry::Commit { version, entry } => self.commits.push((version, entry.to_vec())),
             Entry::Data { ino, offset, bytes } if with_data => {
-                self.files
-                    .entry(ino)
-                    .or_default()
-                    .writes
-                    .push((offset, bytes.to_vec()));
+                self.files.entry(ino).or_default().writes.push((offset, bytes.to_vec()));
             }
-            Entry::Attributes {
-                ino,
-                size,
-                mtime,
-                ctime,
-            } if with_data => {
+            Entry::Attributes { ino, size, mtime, ctime } if with_data => {
                 self.files.entry(ino).or_default().attributes = Some((size, mtime, ctime));
             }
             Entry::Forget { ino, start, end } => {
@@ -324,10 +276,7 @@ mod tests {
             attributes: Some((15, None, None)),
         };
         file.forget(3, 6);
-        assert_eq!(
-            file.writes,
-            [(0, vec![1; 3]), (6, vec![1; 4]), (6, vec![2; 9])]
-        );
+        assert_eq!(file.writes, [(0, vec![1; 3]), (6, vec![1; 4]), (6, vec![2; 9])]);
         file.forget(8, u64::MAX);
         assert_eq!(file.attributes, Some((8, None, None)));
         file.forget(0, u64::MAX);

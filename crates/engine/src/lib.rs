@@ -32,9 +32,6 @@ mod sync;
 mod volume;
 mod write;
 
-#[cfg(test)]
-mod tests;
-
 pub use boot::Host;
 pub use bytes::Bytes;
 pub use engine::{Clock, Engine};

@@ -75,20 +75,14 @@ struct LeaseRecord {
 impl Lease {
     /// Says that nobody writes the volume any more.
     pub(crate) async fn give_back(&self, buckets: &StripeSet) -> Result<()> {
-        let ours = read_lease(buckets)
-            .await?
-            .is_some_and(|lease| lease.id == self.id);
+        let ours = read_lease(buckets).await?.is_some_and(|lease| lease.id == self.id);
         if ours {
-            buckets
-                .first()
-                .delete(Component::Volume, WRITER_KEY)
-                .await?;
+            buckets.first().delete(Component::Volume, WRITER_KEY).await?;
         }
         match std::fs::remove_file(&self.log_place) {
-            Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(FsError::local_io(
-                format!("remove {}", self.log_place.display()),
-                e,
-            )),
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+                Err(FsError::local_io(format!("remove {}", self.log_place.display()), e))
+            }
             _ => Ok(()),
         }
     }
@@ -118,10 +112,7 @@ impl Engine {
             false => mount_writer(options, format, buckets, opened).await?,
         };
         let tasks = background::start(&core);
-        Ok(Engine {
-            core,
-            tasks: tokio::sync::Mutex::new(tasks),
-        })
+        Ok(Engine { core, tasks: tokio::sync::Mutex::new(tasks) })
     }
 }
 
@@ -144,11 +135,7 @@ fn open_tier(options: &MountOptions, format: &VolumeFormat) -> Result<OpenedTier
         boot_id: options.host.boot_id.clone(),
         now_ms: options.clock.now_ms.clone(),
     })?;
-    Ok(OpenedTier {
-        tier,
-        recovered,
-        directory,
-    })
+    Ok(OpenedTier { tier, recovered, directory })
 }
 
 async fn mount_reader(
@@ -176,16 +163,7 @@ async fn mount_reader(
         set_aside: None,
         taken_from: None,
     };
-    Ok(core(
-        options,
-        format,
-        buckets,
-        opened.tier,
-        meta,
-        None,
-        report,
-        None,
-    ))
+    Ok(core(options, format, buckets, opened.tier, meta, None, report, None))
 }
 
 async fn mount_writer(
@@ -204,12 +182,12 @@ async fn mount_writer(
     let foreign = writer.as_ref().is_some_and(|w| !ours.contains(&w.node));
     let set_aside = match foreign {
         true => set_aside(&opened, &journal, &(options.clock.now)().0.to_string())?,
-        false => None,
+        false => {
+            opened.tier.set_alone();
+            None
+        }
     };
-    let with_data = matches!(
-        opened.recovered,
-        Recovered::PowerCut { .. } | Recovered::New
-    );
+    let with_data = matches!(opened.recovered, Recovered::PowerCut { .. } | Recovered::New);
     let replay = journal.open(with_data)?;
     let mut report = MountReport {
         recovered: opened.recovered,
@@ -222,37 +200,22 @@ async fn mount_writer(
         report.replayed_commits += u64::from(kv.replay(*version, entry).await?);
     }
     let id = uuid::Uuid::new_v4().to_string();
-    let lease = Lease {
-        id: id.clone(),
-        log_place: opened.directory.join(LOG_PLACE),
-    };
+    let lease = Lease { id: id.clone(), log_place: opened.directory.join(LOG_PLACE) };
     // Both names are on the disk before the metadata has the new one, so that a crash between
     // never makes our own log look like somebody else's.
     let before = writer.as_ref().map_or("", |w| w.node.as_str());
     journal.set_writers(&[before, &id])?;
     write_log_place(&lease.log_place, &log_directory)?;
-    meta.take_writer(writer.as_ref().map(|w| w.epoch), &id)
-        .await?;
+    meta.take_writer(writer.as_ref().map(|w| w.epoch), &id).await?;
     meta.sync().await?;
     write_lease(&options, &buckets, &id).await?;
-    let core = core(
-        options,
-        format,
-        buckets,
-        opened.tier,
-        meta,
-        Some(journal),
-        report,
-        Some(lease),
-    );
+    let core =
+        core(options, format, buckets, opened.tier, meta, Some(journal), report, Some(lease));
     core.recover(replay).await?;
     Ok(core)
 }
 
-#[expect(
-    clippy::too_many_arguments,
-    reason = "it only gathers what was made one by one"
-)]
+#[expect(clippy::too_many_arguments, reason = "it only gathers what was made one by one")]
 fn core(
     options: MountOptions,
     format: VolumeFormat,
@@ -300,16 +263,10 @@ async fn claim(options: &MountOptions, buckets: &StripeSet) -> Result<Option<Str
 }
 
 async fn write_lease(options: &MountOptions, buckets: &StripeSet, id: &str) -> Result<()> {
-    let record = LeaseRecord {
-        id: id.to_owned(),
-        host: options.host.clone(),
-    };
+    let record = LeaseRecord { id: id.to_owned(), host: options.host.clone() };
     let text = serde_json::to_vec_pretty(&record)
         .map_err(|e| FsError::new(ErrorKind::Bug, "encode writer.json").with_source(e))?;
-    buckets
-        .first()
-        .replace(Component::Volume, WRITER_KEY, Bytes::from(text))
-        .await
+    buckets.first().replace(Component::Volume, WRITER_KEY, Bytes::from(text)).await
 }
 
 async fn open_kv(
@@ -362,21 +319,20 @@ fn write_log_place(path: &Path, log_directory: &Path) -> Result<()> {
     let at = |e| FsError::local_io(format!("write {}", path.display()), e);
     let text = serde_json::to_vec(log_directory).map_err(|e| at(e.into()))?;
     std::fs::write(path, text).map_err(at)?;
-    std::fs::File::open(path)
-        .and_then(|f| f.sync_all())
-        .map_err(at)
+    std::fs::File::open(path).and_then(|f| f.sync_all()).map_err(at)
 }
 
 /// Moves away what an older mount of this tier had not flushed when another writer came.
 fn set_aside(opened: &OpenedTier, journal: &Journal, label: &str) -> Result<Option<SetAside>> {
-    let aside = opened.tier.set_aside(label)?;
-    let log = journal.set_aside(&aside.directory)?;
-    if aside.files == 0 && !log {
+    let mut aside = opened.tier.set_aside(label)?;
+    aside.log_bytes = journal.set_aside(&aside.directory)?;
+    if aside.files == 0 && aside.log_bytes == 0 {
         return Ok(None);
     }
     tracing::error!(
         files = aside.files,
         dirty_bytes = aside.dirty_bytes,
+        log_bytes = aside.log_bytes,
         directory = %aside.directory.display(),
         "another writer had the volume since this tier was last used: what had not been flushed \
          was set aside and is not part of the volume"
@@ -402,11 +358,7 @@ impl Core {
             if let Some((size, mtime, ctime)) = file.attributes {
                 mirror.grow(size, self.now())?;
                 self.flush_files(&[ino]).await?;
-                let set = SetAttr {
-                    mtime,
-                    ctime,
-                    ..SetAttr::default()
-                };
+                let set = SetAttr { mtime, ctime, ..SetAttr::default() };
                 self.seen(self.meta.setattr(ino, set).await)?;
             }
         }

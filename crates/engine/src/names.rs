@@ -109,8 +109,7 @@ impl Engine {
     /// Makes a file, directory, symlink or node.
     pub async fn create(&self, parent: Ino, name: &[u8], new: NewInode) -> Result<Inode> {
         self.core.check_writable()?;
-        self.core
-            .seen(self.core.meta.create(parent, name, new).await)
+        self.core.seen(self.core.meta.create(parent, name, new).await)
     }
 
     /// Gives `ino` one more name.
@@ -155,8 +154,7 @@ impl Engine {
     /// Up to `limit` entries of a directory after `cookie` (0: from the start), without `.` and
     /// `..`. Entries of one cookie always come together.
     pub async fn readdir(&self, dir: Ino, cookie: u64, limit: usize) -> Result<Vec<DirEntry>> {
-        self.core
-            .seen(self.core.meta.readdir(dir, cookie, limit).await)
+        self.core.seen(self.core.meta.readdir(dir, cookie, limit).await)
     }
 
     /// The same with each entry's inode.
@@ -188,8 +186,7 @@ impl Engine {
         mode: XattrMode,
     ) -> Result<()> {
         self.core.check_writable()?;
-        self.core
-            .seen(self.core.meta.xattr_set(ino, name, value, mode).await)?;
+        self.core.seen(self.core.meta.xattr_set(ino, name, value, mode).await)?;
         Ok(())
     }
 
@@ -206,8 +203,7 @@ impl Engine {
     /// Removes an extended attribute.
     pub async fn xattr_remove(&self, ino: Ino, name: &[u8]) -> Result<()> {
         self.core.check_writable()?;
-        self.core
-            .seen(self.core.meta.xattr_remove(ino, name).await)?;
+        self.core.seen(self.core.meta.xattr_remove(ino, name).await)?;
         Ok(())
     }
 }

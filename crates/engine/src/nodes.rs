@@ -44,10 +44,7 @@ impl Nodes {
         let mut entries = self.entries();
         let entry = self.entry(&mut entries, ino);
         if entry.purging {
-            return Err(FsError::new(
-                ErrorKind::NotFound,
-                format!("inode {ino} is removed"),
-            ));
+            return Err(FsError::new(ErrorKind::NotFound, format!("inode {ino} is removed")));
         }
         entry.opens += 1;
         Ok(entry.node.clone())
@@ -92,8 +89,7 @@ impl Nodes {
 
     /// Forgets nodes that nobody holds.
     pub(crate) fn sweep(&self) {
-        self.entries()
-            .retain(|_, e| e.opens > 0 || e.unlinked || Arc::strong_count(&e.node) > 1);
+        self.entries().retain(|_, e| e.opens > 0 || e.unlinked || Arc::strong_count(&e.node) > 1);
     }
 
     fn entry<'a>(&self, entries: &'a mut HashMap<Ino, Entry>, ino: Ino) -> &'a mut Entry {

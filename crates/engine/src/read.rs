@@ -34,11 +34,7 @@ impl Stream {
         let sequential = offset <= self.next + near && offset + near >= self.next;
         let end = offset + len;
         if !sequential {
-            *self = Self {
-                next: end,
-                window: 0,
-                ahead: end,
-            };
+            *self = Self { next: end, window: 0, ahead: end };
             return None;
         }
         self.next = self.next.max(end);
@@ -103,9 +99,7 @@ impl Core {
                     return Ok(buffer.into());
                 }
                 ReadOutcome::Missing(missing) => {
-                    let bytes = missing
-                        .iter()
-                        .map(|(s, e)| chunk_range(*s, *e).count() as u64);
+                    let bytes = missing.iter().map(|(s, e)| chunk_range(*s, *e).count() as u64);
                     if !self.make_room(bytes.sum::<u64>() * CHUNK_BYTES).await? {
                         break;
                     }
@@ -156,18 +150,12 @@ impl Core {
     async fn read_remote(&self, mirror: &Mirror, start: u64, into: &mut [u8]) -> Result<()> {
         let end = start + into.len() as u64;
         into.fill(0);
-        let chunks = self.seen(
-            self.meta
-                .chunks(mirror.ino(), chunk_range(start, end))
-                .await,
-        )?;
+        let chunks = self.seen(self.meta.chunks(mirror.ino(), chunk_range(start, end)).await)?;
         let in_file = chunks.iter().flat_map(|(chunk, extents)| {
             let base = chunk * CHUNK_BYTES;
             let low = start.saturating_sub(base).min(CHUNK_BYTES) as u32;
             let high = (end - base).min(CHUNK_BYTES) as u32;
-            extents
-                .iter()
-                .filter_map(move |e| Some((base, e.slice(low, high)?)))
+            extents.iter().filter_map(move |e| Some((base, e.slice(low, high)?)))
         });
         let wanted: Vec<_> = in_file.collect();
         let extents = wanted.iter().map(|(_, e)| *e);
@@ -218,10 +206,7 @@ mod tests {
                 longest = longest.max(to - from);
             }
         }
-        assert!(
-            furthest >= 64 * MIB + 24 * MIB,
-            "the window is full: {furthest}"
-        );
+        assert!(furthest >= 64 * MIB + 24 * MIB, "the window is full: {furthest}");
         assert!(longest > 4 * MIB, "it grew: {longest}");
         assert_eq!(stream.note(1000 * MIB, 4096, 32 * MIB), None);
         assert_eq!(stream.note(5000 * MIB, 4096, 32 * MIB), None);

@@ -40,12 +40,7 @@ pub(crate) fn plan(records: impl Iterator<Item = RecordRef>, max_bytes: u64) -> 
             continue;
         }
         let start = record.position;
-        runs.push(Run {
-            segment: record.segment,
-            start,
-            end,
-            records: vec![record],
-        });
+        runs.push(Run { segment: record.segment, start, end, records: vec![record] });
     }
     runs
 }
@@ -58,9 +53,7 @@ pub(crate) async fn get_run(
 ) -> Result<Vec<(RecordRef, Bytes)>> {
     let bucket = buckets.bucket_for(run.segment);
     let range = u64::from(run.start)..u64::from(run.end);
-    let stored = bucket
-        .get_range(component, &run.segment.object_key(), range)
-        .await?;
+    let stored = bucket.get_range(component, &run.segment.object_key(), range).await?;
     let decode = |record: RecordRef| {
         let at = (record.position - run.start) as usize;
         let bytes = stored.slice(at..at + record.stored_bytes as usize);
@@ -90,11 +83,7 @@ pub(crate) async fn get_all(
         .collect();
     let mut decoded = Decoded::new();
     while let Some(records) = getting.next().await {
-        decoded.extend(
-            records?
-                .into_iter()
-                .map(|(r, bytes)| ((r.segment, r.position), bytes)),
-        );
+        decoded.extend(records?.into_iter().map(|(r, bytes)| ((r.segment, r.position), bytes)));
     }
     Ok(decoded)
 }
@@ -121,9 +110,7 @@ pub(crate) fn assemble(extents: &[Extent], decoded: &Decoded) -> Option<Vec<(u64
             .map(|e| Some((u64::from(e.start), extent_bytes(e, decoded)?)))
             .collect();
     }
-    let end = extents
-        .last()
-        .map_or(0, |e| weir_tier::page_ceil(u64::from(e.end())));
+    let end = extents.last().map_or(0, |e| weir_tier::page_ceil(u64::from(e.end())));
     let mut whole = vec![0; end.min(CHUNK_BYTES) as usize];
     let mut pages = vec![false; whole.len() / PAGE as usize];
     for extent in extents {
@@ -151,37 +138,19 @@ mod tests {
 
     fn record(segment: u128, position: u32, stored_bytes: u32) -> RecordRef {
         let segment = SegmentId(segment);
-        RecordRef {
-            segment,
-            position,
-            stored_bytes,
-            raw_bytes: stored_bytes,
-            checksum: 0,
-        }
+        RecordRef { segment, position, stored_bytes, raw_bytes: stored_bytes, checksum: 0 }
     }
 
     #[test]
     fn neighbours_share_a_get_and_each_record_comes_once() {
-        let records = [
-            record(1, 100, 50),
-            record(1, 0, 100),
-            record(1, 0, 100),
-            record(2, 0, 10),
-        ];
+        let records = [record(1, 100, 50), record(1, 0, 100), record(1, 0, 100), record(2, 0, 10)];
         let runs = plan(records.into_iter(), 1 << 20);
         assert_eq!(runs.len(), 2);
-        assert_eq!(
-            (runs[0].start, runs[0].end, runs[0].records.len()),
-            (0, 150, 2)
-        );
+        assert_eq!((runs[0].start, runs[0].end, runs[0].records.len()), (0, 150, 2));
         let runs = plan(records.into_iter(), 120);
         assert_eq!(runs.len(), 3, "the longest GET is kept to");
         let far = [record(1, 0, 10), record(1, 1 << 20, 10)];
-        assert_eq!(
-            plan(far.into_iter(), 8 << 20).len(),
-            2,
-            "a wide gap is not read"
-        );
+        assert_eq!(plan(far.into_iter(), 8 << 20).len(), 2, "a wide gap is not read");
     }
 
     #[test]
@@ -189,26 +158,13 @@ mod tests {
         let rec = record(1, 0, 5000);
         let decoded = Decoded::from([((rec.segment, 0), Bytes::from(vec![7; 5000]))]);
         let extents = [
-            Extent {
-                start: 100,
-                len: 1000,
-                record: rec,
-                skip: 0,
-            },
-            Extent {
-                start: 12288,
-                len: 1,
-                record: rec,
-                skip: 4999,
-            },
+            Extent { start: 100, len: 1000, record: rec, skip: 0 },
+            Extent { start: 12288, len: 1, record: rec, skip: 4999 },
         ];
         let pieces = assemble(&extents, &decoded).expect("all records are there");
         assert_eq!(pieces.len(), 2);
         assert_eq!((pieces[0].0, pieces[0].1.len()), (0, 4096));
-        assert_eq!(
-            (pieces[0].1[99], pieces[0].1[100], pieces[0].1[1100]),
-            (0, 7, 0)
-        );
+        assert_eq!((pieces[0].1[99], pieces[0].1[100], pieces[0].1[1100]), (0, 7, 0));
         assert_eq!((pieces[1].0, pieces[1].1[0], pieces[1].1[1]), (12288, 7, 0));
     }
 }

@@ -36,11 +36,7 @@ impl Engine {
         let node = core.nodes.get(ino);
         let _change = node.change.lock().await;
         let before = core.stored(ino).await?;
-        let mirror = core
-            .tier
-            .find(ino)
-            .map(|_| core.tier.mirror(&before))
-            .transpose()?;
+        let mirror = core.tier.find(ino).map(|_| core.tier.mirror(&before)).transpose()?;
         let after = core.seen(core.meta.truncate(ino, size, core.now()).await)?;
         fail::fail_point!("engine::truncate-committed");
         if let Some(mirror) = mirror {
@@ -107,12 +103,10 @@ impl Core {
         };
         if offset < first {
             let edge = first.min(end) - offset;
-            self.write_mirror(mirror, offset, &zeros[..edge as usize])
-                .await?;
+            self.write_mirror(mirror, offset, &zeros[..edge as usize]).await?;
         }
         if last < end && last >= first {
-            self.write_mirror(mirror, last, &zeros[..(end - last) as usize])
-                .await?;
+            self.write_mirror(mirror, last, &zeros[..(end - last) as usize]).await?;
         }
         if first < last {
             self.punch(node, mirror, first, last).await?;

@@ -30,11 +30,7 @@ impl Engine {
             let (ranges, known_to) = self.core.data_ranges(ino, at, size).await?;
             for (start, end) in ranges {
                 if what == Seek::Data && end > at {
-                    return if start.max(at) < size {
-                        Ok(start.max(at))
-                    } else {
-                        Err(none())
-                    };
+                    return if start.max(at) < size { Ok(start.max(at)) } else { Err(none()) };
                 }
                 if what == Seek::Hole && start > at {
                     return Ok(at);

@@ -82,11 +82,7 @@ impl Engine {
         let usage = self.core.seen(self.core.meta.usage().await)?;
         let used_bytes = usage.stored_bytes + self.core.tier.dirty_bytes();
         let total_bytes = TOTAL_BYTES.max(used_bytes.saturating_mul(2));
-        Ok(Statfs {
-            total_bytes,
-            used_bytes,
-            files: usage.inodes,
-        })
+        Ok(Statfs { total_bytes, used_bytes, files: usage.inodes })
     }
 
     /// The state of the mount.

@@ -73,10 +73,7 @@ impl Core {
             let noted =
                 tokio::task::spawn_blocking(move || log.note_data(&m, &taken, size, pending)).await;
             let noted = noted.unwrap_or_else(|e| {
-                Err(weir_types::FsError::new(
-                    weir_types::ErrorKind::Bug,
-                    format!("journal: {e}"),
-                ))
+                Err(weir_types::FsError::new(weir_types::ErrorKind::Bug, format!("journal: {e}")))
             });
             noted.inspect_err(|_| mirror.untake_unjournaled(&ranges))?;
         }

@@ -34,11 +34,7 @@ pub struct Connector {
 impl Connector {
     /// Reaches buckets directly.
     pub fn new(options: ConnectOptions, meter: Meter) -> Self {
-        Self {
-            options,
-            meter,
-            wrap: None,
-        }
+        Self { options, meter, wrap: None }
     }
 
     /// The bucket at `url`. No request.
@@ -96,10 +92,8 @@ pub async fn format(options: FormatOptions) -> Result<VolumeFormat> {
         buckets.push(bucket);
     }
     let exists = || {
-        let text = format!(
-            "{} holds a volume already: mount it, or name another place",
-            options.url
-        );
+        let text =
+            format!("{} holds a volume already: mount it, or name another place", options.url);
         FsError::new(ErrorKind::Exists, text)
     };
     match buckets[0].head(Component::Volume, VOLUME_KEY).await {
@@ -112,20 +106,14 @@ pub async fn format(options: FormatOptions) -> Result<VolumeFormat> {
         .map_err(|e| FsError::new(ErrorKind::Bug, "encode volume.json").with_source(e))?;
     text.push(b'\n');
     // Last, because it is what makes this place a volume.
-    if !buckets[0]
-        .put_new(Component::Volume, VOLUME_KEY, Bytes::from(text))
-        .await?
-    {
+    if !buckets[0].put_new(Component::Volume, VOLUME_KEY, Bytes::from(text)).await? {
         return Err(exists());
     }
     Ok(format)
 }
 
 async fn format_meta(bucket: &Bucket, root: (u32, u32, u32), now: UnixTime) -> Result<()> {
-    let options = SlateOptions {
-        create: true,
-        ..SlateOptions::default()
-    };
+    let options = SlateOptions { create: true, ..SlateOptions::default() };
     let kv = SlateKv::open(bucket.store(Component::Meta), META_PATH, options, None).await?;
     let kv: Arc<dyn weir_meta::kv::Kv> = Arc::new(kv);
     let (mode, uid, gid) = root;
@@ -154,15 +142,10 @@ pub async fn read_format(url: &BucketUrl, connector: &Connector) -> Result<Volum
 
 fn decode_format(url: &BucketUrl, bytes: &[u8]) -> Result<VolumeFormat> {
     let bad = |why: String| {
-        FsError::new(
-            ErrorKind::Corrupt,
-            format!("{url}/{VOLUME_KEY} cannot be read: {why}"),
-        )
+        FsError::new(ErrorKind::Corrupt, format!("{url}/{VOLUME_KEY} cannot be read: {why}"))
     };
     let value: serde_json::Value = serde_json::from_slice(bytes).map_err(|e| bad(e.to_string()))?;
-    let version = value
-        .get("format_version")
-        .and_then(serde_json::Value::as_u64);
+    let version = value.get("format_version").and_then(serde_json::Value::as_u64);
     match version {
         None => return Err(bad("it names no format version".to_owned())),
         Some(version) if version > u64::from(FORMAT_VERSION) => {

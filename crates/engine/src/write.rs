@@ -6,6 +6,7 @@ use std::time::Duration;
 use weir_tier::Mirror;
 use weir_types::{ErrorKind, FsError, Result};
 
+use crate::background::blocking;
 use crate::engine::{Core, Counts, Engine};
 use crate::fetch::Priority;
 use crate::files::OpenFile;
@@ -33,6 +34,14 @@ impl Engine {
     }
 }
 
+impl Engine {
+    /// Lets every clean page of the tier go, as if it were cold. Answers bytes released.
+    pub async fn release_all(&self) -> Result<u64> {
+        let core = self.core.clone();
+        blocking(move || core.tier.release_all()).await
+    }
+}
+
 impl Core {
     pub(crate) async fn write_mirror(
         self: &Arc<Self>,
@@ -40,10 +49,7 @@ impl Core {
         offset: u64,
         data: &[u8],
     ) -> Result<()> {
-        if offset
-            .checked_add(data.len() as u64)
-            .is_none_or(|end| end > FILE_BYTES_MAX)
-        {
+        if offset.checked_add(data.len() as u64).is_none_or(|end| end > FILE_BYTES_MAX) {
             let text = format!("offset {offset}: the largest file is {FILE_BYTES_MAX} bytes");
             return Err(FsError::new(ErrorKind::TooLarge, text));
         }
@@ -70,8 +76,7 @@ impl Core {
             return Ok(true);
         }
         let core = self.clone();
-        let released = tokio::task::spawn_blocking(move || core.release()).await;
-        released.map_err(|e| FsError::new(ErrorKind::Bug, format!("release: {e}")))??;
+        blocking(move || core.release()).await?;
         Ok(self.tier.room()? >= bytes)
     }
 

@@ -27,10 +27,7 @@ pub enum FrameEnd {
 pub(crate) fn frame(payload: &[u8]) -> Result<Vec<u8>> {
     if payload.is_empty() || payload.len() > MAX_PAYLOAD_BYTES {
         let bytes = payload.len();
-        return Err(FsError::new(
-            ErrorKind::Bug,
-            format!("log entry of {bytes} bytes"),
-        ));
+        return Err(FsError::new(ErrorKind::Bug, format!("log entry of {bytes} bytes")));
     }
     let mut out = Vec::with_capacity(HEADER_BYTES + payload.len());
     out.extend_from_slice(&(payload.len() as u32).to_le_bytes());
@@ -81,10 +78,7 @@ mod tests {
         let first = frame(b"first").expect("frames");
         let mut both = first.clone();
         both.extend(frame(b"second").expect("frames"));
-        assert_eq!(
-            collect(&both),
-            (vec![b"first".to_vec(), b"second".to_vec()], FrameEnd::Whole)
-        );
+        assert_eq!(collect(&both), (vec![b"first".to_vec(), b"second".to_vec()], FrameEnd::Whole));
         for cut in first.len() + 1..both.len() {
             let (found, end) = collect(&both[..cut]);
             assert_eq!(found, vec![b"first".to_vec()], "cut at {cut}");

@@ -19,26 +19,11 @@ pub(crate) enum Entry {
     /// The whole state of one mirror, whatever was said before.
     Whole(MirrorState),
     /// Fetched bytes are in the mirror file.
-    Filled {
-        ino: Ino,
-        start: u64,
-        end: u64,
-        state: State,
-    },
+    Filled { ino: Ino, start: u64, end: u64, state: State },
     /// Bytes were or are about to be written.
-    Dirtied {
-        ino: Ino,
-        start: u64,
-        end: u64,
-        size: u64,
-        pending: Pending,
-    },
+    Dirtied { ino: Ino, start: u64, end: u64, size: u64, pending: Pending },
     /// Size and times changed without a page.
-    Pending {
-        ino: Ino,
-        size: u64,
-        pending: Pending,
-    },
+    Pending { ino: Ino, size: u64, pending: Pending },
     /// Dirty ranges are in the bucket and the metadata says so.
     Flushed {
         ino: Ino,
@@ -48,14 +33,7 @@ pub(crate) enum Entry {
         pending: Pending,
     },
     /// A truncation, hole or copy voided local bytes; `size` is the size after it.
-    Dropped {
-        ino: Ino,
-        start: u64,
-        end: u64,
-        size: u64,
-        generation: u64,
-        remote_end: u64,
-    },
+    Dropped { ino: Ino, start: u64, end: u64, size: u64, generation: u64, remote_end: u64 },
     /// Clean pages were let go.
     Released { ino: Ino, start: u64, end: u64 },
     /// The mirror is no more.
@@ -111,16 +89,8 @@ impl MirrorState {
     /// Takes up what an entry about this mirror says.
     pub(crate) fn apply(&mut self, entry: &Entry) {
         match *entry {
-            Entry::Filled {
-                start, end, state, ..
-            } => self.ranges.set(start, end, state),
-            Entry::Dirtied {
-                start,
-                end,
-                size,
-                pending,
-                ..
-            } => {
+            Entry::Filled { start, end, state, .. } => self.ranges.set(start, end, state),
+            Entry::Dirtied { start, end, size, pending, .. } => {
                 self.ranges.set(start, end, State::Dirty);
                 self.size = size;
                 self.pending = pending;
@@ -129,30 +99,16 @@ impl MirrorState {
                 self.size = size;
                 self.pending = pending;
             }
-            Entry::Flushed {
-                ref ranges,
-                generation,
-                remote_end,
-                pending,
-                ..
-            } => {
+            Entry::Flushed { ref ranges, generation, remote_end, pending, .. } => {
                 for &(start, end) in ranges {
-                    self.ranges
-                        .turn(start, end, State::Flushing, State::Resident);
+                    self.ranges.turn(start, end, State::Flushing, State::Resident);
                     self.ranges.turn(start, end, State::Dirty, State::Resident);
                 }
                 self.generation = generation;
                 self.remote_end = remote_end;
                 self.pending = pending;
             }
-            Entry::Dropped {
-                start,
-                end,
-                size,
-                generation,
-                remote_end,
-                ..
-            } => {
+            Entry::Dropped { start, end, size, generation, remote_end, .. } => {
                 self.ranges.clear(start, end);
                 self.size = size;
                 self.generation = generation;
@@ -179,11 +135,7 @@ impl MirrorState {
 impl Pending {
     /// `mtime` and `ctime` both now, the size as well.
     pub(crate) fn written(now: UnixTime) -> Self {
-        Self {
-            size: true,
-            mtime: Some(now),
-            ctime: Some(now),
-        }
+        Self { size: true, mtime: Some(now), ctime: Some(now) }
     }
 }
 

@@ -86,9 +86,7 @@ pub(crate) struct Residency {
 impl Mirror {
     pub(crate) fn new(shared: Arc<Shared>, mut state: MirrorState, sealed: bool) -> Self {
         // A flush that was under way when the daemon ended is not.
-        state
-            .ranges
-            .turn(0, u64::MAX, State::Flushing, State::Dirty);
+        state.ranges.turn(0, u64::MAX, State::Flushing, State::Dirty);
         let (local_bytes, dirty_bytes) = (state.local_bytes(), state.dirty_bytes());
         shared.account(local_bytes, 0, dirty_bytes, 0);
         let has_news = dirty_bytes > 0 || state.pending != Pending::default();
@@ -220,40 +218,21 @@ impl Mirror {
         // Bytes that a crash would leave in readable pages need their mark first; bytes in pages
         // that nobody can read yet need it last, or a flush would take what is not there.
         let old_size = page_floor(residency.state.size);
-        let readable = residency
-            .state
-            .ranges
-            .within(from, to.min(old_size.max(from)));
+        let readable = residency.state.ranges.within(from, to.min(old_size.max(from)));
         let clean: Vec<_> = readable.filter(|(_, _, s)| !s.is_dirty()).collect();
         for (s, e, _) in clean {
             let (size, pending) = (residency.state.size, residency.state.pending);
             self.note(
                 &mut residency,
-                Entry::Dirtied {
-                    ino: self.ino,
-                    start: s,
-                    end: e,
-                    size,
-                    pending,
-                },
+                Entry::Dirtied { ino: self.ino, start: s, end: e, size, pending },
             )?;
         }
-        self.file()?
-            .write_all_at(data, offset)
-            .map_err(|e| self.io("write", e))?;
+        self.file()?.write_all_at(data, offset).map_err(|e| self.io("write", e))?;
         fail::fail_point!("tier::written");
-        let entry = Entry::Dirtied {
-            ino: self.ino,
-            start: from,
-            end: to,
-            size,
-            pending,
-        };
+        let entry = Entry::Dirtied { ino: self.ino, start: from, end: to, size, pending };
         self.note(&mut residency, entry)?;
         residency.unjournaled.set(from, to, State::Dirty);
-        residency
-            .dirty_since_ms
-            .get_or_insert_with(|| self.shared.now_ms());
+        residency.dirty_since_ms.get_or_insert_with(|| self.shared.now_ms());
         Ok(Vec::new())
     }
 
@@ -265,17 +244,8 @@ impl Mirror {
             return Ok(());
         }
         let pending = Pending::written(now);
-        self.note(
-            &mut residency,
-            Entry::Pending {
-                ino: self.ino,
-                size,
-                pending,
-            },
-        )?;
-        residency
-            .dirty_since_ms
-            .get_or_insert_with(|| self.shared.now_ms());
+        self.note(&mut residency, Entry::Pending { ino: self.ino, size, pending })?;
+        residency.dirty_since_ms.get_or_insert_with(|| self.shared.now_ms());
         Ok(())
     }
 
@@ -288,27 +258,13 @@ impl Mirror {
             return Ok(false);
         }
         self.unseal()?;
-        let state = if data.is_some() {
-            State::Resident
-        } else {
-            State::Hole
-        };
+        let state = if data.is_some() { State::Resident } else { State::Hole };
         for (s, e) in gaps_below(&residency.state, start, page_ceil(end)) {
             if let Some(data) = data {
                 let bytes = &data[(s - start) as usize..((e - start) as usize).min(data.len())];
-                self.file()?
-                    .write_all_at(bytes, s)
-                    .map_err(|e| self.io("fill", e))?;
+                self.file()?.write_all_at(bytes, s).map_err(|e| self.io("fill", e))?;
             }
-            self.note(
-                &mut residency,
-                Entry::Filled {
-                    ino: self.ino,
-                    start: s,
-                    end: e,
-                    state,
-                },
-            )?;
+            self.note(&mut residency, Entry::Filled { ino: self.ino, start: s, end: e, state })?;
         }
         Ok(true)
     }
@@ -323,14 +279,7 @@ impl Mirror {
             return Ok(());
         }
         let size = residency.state.size;
-        self.note(
-            &mut residency,
-            Entry::Pending {
-                ino: self.ino,
-                size,
-                pending,
-            },
-        )
+        self.note(&mut residency, Entry::Pending { ino: self.ino, size, pending })
     }
 
     /// Takes up to `limit` bytes of dirty ranges, from `after` on, for a flush: they stay readable
@@ -348,24 +297,17 @@ impl Mirror {
                 complete = false;
                 break;
             }
-            let end = end.min(size).min(start + page_ceil(limit - taken));
+            let whole = end.min(size);
+            let end = whole.min(start + page_ceil(limit - taken));
+            complete &= end == whole;
             taken += end - start;
             ranges.push((start, end));
         }
         for &(start, end) in &ranges {
-            residency
-                .state
-                .ranges
-                .set(start, page_ceil(end), State::Flushing);
+            residency.state.ranges.set(start, page_ceil(end), State::Flushing);
         }
         let (pending, drops) = (residency.state.pending, residency.drops);
-        Snapshot {
-            ranges,
-            size,
-            pending,
-            complete,
-            drops,
-        }
+        Snapshot { ranges, size, pending, complete, drops }
     }
 
     /// Whether nothing of the snapshot was cut off, punched or replaced since.
@@ -378,10 +320,7 @@ impl Mirror {
     pub fn flush_failed(&self, snapshot: &Snapshot) {
         let mut residency = self.write_state();
         for &(start, end) in &snapshot.ranges {
-            residency
-                .state
-                .ranges
-                .turn(start, page_ceil(end), State::Flushing, State::Dirty);
+            residency.state.ranges.turn(start, page_ceil(end), State::Flushing, State::Dirty);
         }
     }
 
@@ -391,11 +330,7 @@ impl Mirror {
         let mut clean = Vec::new();
         for &(start, end) in &snapshot.ranges {
             let flushing = residency.state.ranges.within(start, page_ceil(end));
-            clean.extend(
-                flushing
-                    .filter(|r| r.2 == State::Flushing)
-                    .map(|r| (r.0, r.1)),
-            );
+            clean.extend(flushing.filter(|r| r.2 == State::Flushing).map(|r| (r.0, r.1)));
         }
         let state = &residency.state;
         let mut pending = state.pending;
@@ -407,13 +342,7 @@ impl Mirror {
             residency.unjournaled.clear(start, end);
         }
         let ino = self.ino;
-        let entry = Entry::Flushed {
-            ino,
-            ranges: clean,
-            generation,
-            remote_end,
-            pending,
-        };
+        let entry = Entry::Flushed { ino, ranges: clean, generation, remote_end, pending };
         self.note(&mut residency, entry)?;
         residency.dirty_since_ms = residency.has_news().then(|| self.shared.now_ms());
         Ok(())
@@ -436,35 +365,22 @@ impl Mirror {
         residency.drops += 1;
         let file = self.file()?;
         // Pages covered in part keep their other bytes.
-        let (first, last) = (
-            page_ceil(start),
-            page_floor(end.min(size.max(start))).max(page_ceil(start)),
-        );
+        let (first, last) =
+            (page_ceil(start), page_floor(end.min(size.max(start))).max(page_ceil(start)));
         let cut_at_end = end >= residency.state.size;
-        let clear_to = if cut_at_end {
-            u64::MAX / PAGE_BYTES * PAGE_BYTES
-        } else {
-            last
-        };
+        let clear_to = if cut_at_end { u64::MAX / PAGE_BYTES * PAGE_BYTES } else { last };
         let remote_end = match () {
             () if remote => residency.state.remote_end.max(end),
             () if cut_at_end => residency.state.remote_end.min(start),
             () => residency.state.remote_end,
         };
         let ino = self.ino;
-        let entry = Entry::Dropped {
-            ino,
-            start: first,
-            end: clear_to,
-            size,
-            generation,
-            remote_end,
-        };
+        let entry =
+            Entry::Dropped { ino, start: first, end: clear_to, size, generation, remote_end };
         self.note(&mut residency, entry)?;
         residency.unjournaled.clear(first, clear_to);
         if cut_at_end {
-            file.set_len(start.min(size))
-                .map_err(|e| self.io("truncate", e))?;
+            file.set_len(start.min(size)).map_err(|e| self.io("truncate", e))?;
         } else {
             punch(&file, first, clear_to).map_err(|e| self.io("punch", e))?;
         }
@@ -480,11 +396,7 @@ impl Mirror {
             return None;
         }
         let taken = std::mem::take(&mut residency.unjournaled);
-        let ranges = taken
-            .iter()
-            .filter(|r| r.0 < size)
-            .map(|r| (r.0, r.1.min(size)))
-            .collect();
+        let ranges = taken.iter().filter(|r| r.0 < size).map(|r| (r.0, r.1.min(size))).collect();
         Some((ranges, size, residency.state.pending))
     }
 
@@ -492,9 +404,7 @@ impl Mirror {
     pub fn untake_unjournaled(&self, ranges: &[(u64, u64)]) {
         let mut residency = self.write_state();
         for &(start, end) in ranges {
-            residency
-                .unjournaled
-                .set(start, page_ceil(end), State::Dirty);
+            residency.unjournaled.set(start, page_ceil(end), State::Dirty);
         }
     }
 
@@ -516,23 +426,22 @@ impl Mirror {
         }
         let missed = inode.data.generation.wrapping_sub(state.generation);
         if missed != 0 {
-            let (start, end) = match (missed, inode.data.dropped) {
-                (1, Some((start, end))) => (page_ceil(start), page_floor(end)),
-                (1, None) => (0, 0),
-                _ => (0, u64::MAX),
+            let ours = missed == 1 && self.shared.alone.load(Ordering::Acquire);
+            let (start, end) = match (ours, inode.data.dropped) {
+                (true, Some((start, end))) => (page_ceil(start), page_floor(end)),
+                (true, None) => (0, 0),
+                (false, _) => (0, u64::MAX),
             };
-            let clean_only = missed != 1;
+            let clean_only = !ours;
             let void: Vec<_> = state.ranges.within(start, end).collect();
             for (s, e, _) in void.into_iter().filter(|r| !clean_only || !r.2.is_dirty()) {
                 state.ranges.clear(s, e);
             }
-            if let (1, Some((start, u64::MAX))) = (missed, inode.data.dropped) {
+            if let (true, Some((start, u64::MAX))) = (ours, inode.data.dropped) {
                 state.size = start;
                 state.pending.size = false;
             }
-            state.size = state
-                .size
-                .max(if state.pending.size { inode.size } else { 0 });
+            state.size = state.size.max(if state.pending.size { inode.size } else { 0 });
             state.generation = inode.data.generation;
             state.remote_end = inode.size;
             residency.stamp += 1;
@@ -570,11 +479,7 @@ impl Mirror {
     /// Data and hole ranges as far as this mirror knows better than the metadata: the dirty ones.
     pub fn dirty_ranges(&self, start: u64, end: u64) -> Vec<(u64, u64)> {
         let residency = self.read_state();
-        let dirty = residency
-            .state
-            .ranges
-            .within(start, end)
-            .filter(|r| r.2.is_dirty());
+        let dirty = residency.state.ranges.within(start, end).filter(|r| r.2.is_dirty());
         dirty.map(|(s, e, _)| (s, e)).collect()
     }
 
@@ -620,10 +525,7 @@ impl Mirror {
         let (start, end) = touched(&entry);
         let count = |state: &MirrorState| {
             let ranges = &state.ranges;
-            (
-                ranges.bytes(start, end, State::is_local),
-                ranges.bytes(start, end, State::is_dirty),
-            )
+            (ranges.bytes(start, end, State::is_local), ranges.bytes(start, end, State::is_dirty))
         };
         let before = count(state);
         state.apply(&entry);
@@ -637,9 +539,7 @@ impl Mirror {
     /// Before a sealed mirror changes, the disk must know that it is no longer to be believed.
     pub(crate) fn unseal(&self) -> Result<()> {
         if self.sealed.load(Ordering::Acquire) {
-            self.shared
-                .log
-                .append(&Entry::Unsealed { ino: self.ino }.encode()?)?;
+            self.shared.log.append(&Entry::Unsealed { ino: self.ino }.encode()?)?;
             self.shared.log.sync()?;
             self.sealed.store(false, Ordering::Release);
         }
@@ -656,19 +556,15 @@ impl Mirror {
 
     fn check_alive(&self, residency: &Residency) -> Result<()> {
         match residency.gone {
-            true => Err(FsError::new(
-                ErrorKind::NotFound,
-                format!("inode {} is removed", self.ino),
-            )),
+            true => {
+                Err(FsError::new(ErrorKind::NotFound, format!("inode {} is removed", self.ino)))
+            }
             false => Ok(()),
         }
     }
 
     pub(crate) fn io(&self, what: &str, error: std::io::Error) -> FsError {
-        FsError::local_io(
-            format!("{what} mirror file {}", self.path().display()),
-            error,
-        )
+        FsError::local_io(format!("{what} mirror file {}", self.path().display()), error)
     }
 }
 
@@ -706,9 +602,7 @@ fn touched(entry: &Entry) -> (u64, u64) {
 
 /// Released pages of `start..end`: without a state and below the remote end.
 fn gaps_below(state: &MirrorState, start: u64, end: u64) -> Vec<(u64, u64)> {
-    state
-        .ranges
-        .gaps(start, end.min(page_ceil(state.remote_end)))
+    state.ranges.gaps(start, end.min(page_ceil(state.remote_end)))
 }
 
 /// The first and last page of a write, where it covers them in part and they are released.

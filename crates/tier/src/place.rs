@@ -8,16 +8,8 @@ use weir_types::{ErrorKind, FsError, Result};
 
 /// File system types that forget at reboot or live on the network.
 const UNFIT: [(u64, &str, &str); 7] = [
-    (
-        0x0102_1994,
-        "tmpfs",
-        "it is memory and forgets everything at a reboot",
-    ),
-    (
-        0x8584_58f6,
-        "ramfs",
-        "it is memory and forgets everything at a reboot",
-    ),
+    (0x0102_1994, "tmpfs", "it is memory and forgets everything at a reboot"),
+    (0x8584_58f6, "ramfs", "it is memory and forgets everything at a reboot"),
     (0x6969, "NFS", "it is on the network"),
     (0xff53_4d42, "CIFS", "it is on the network"),
     (0xfe53_4d42, "SMB", "it is on the network"),
@@ -52,12 +44,7 @@ pub fn check_directory(what: &str, directory: &Path) -> Result<()> {
 
 /// Bytes free for us on the file system that holds `directory`, and its size.
 pub fn free_bytes(directory: &Path) -> Result<(u64, u64)> {
-    let StatVfs {
-        f_bavail,
-        f_blocks,
-        f_frsize,
-        ..
-    } = statvfs(directory)
+    let StatVfs { f_bavail, f_blocks, f_frsize, .. } = statvfs(directory)
         .map_err(|e| FsError::local_io(format!("statvfs {}", directory.display()), e.into()))?;
     Ok((f_bavail * f_frsize, f_blocks * f_frsize))
 }

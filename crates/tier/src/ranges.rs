@@ -59,18 +59,12 @@ impl RangeMap {
 
     /// All ranges (start, end, state), in order.
     pub fn iter(&self) -> impl Iterator<Item = (u64, u64, State)> + '_ {
-        self.ranges
-            .iter()
-            .map(|(start, (end, state))| (*start, *end, *state))
+        self.ranges.iter().map(|(start, (end, state))| (*start, *end, *state))
     }
 
     /// The ranges within `start..end`, clipped to it, in order.
     pub fn within(&self, start: u64, end: u64) -> impl Iterator<Item = (u64, u64, State)> + '_ {
-        let before = self
-            .ranges
-            .range(..=start)
-            .next_back()
-            .map_or(start, |(s, _)| *s);
+        let before = self.ranges.range(..=start).next_back().map_or(start, |(s, _)| *s);
         self.ranges
             .range((Bound::Included(before), Bound::Excluded(end.max(before))))
             .map(move |(s, (e, state))| ((*s).max(start), (*e).min(end), *state))
@@ -139,10 +133,8 @@ impl RangeMap {
 
     /// Turns every `from` within `start..end` into `to`.
     pub fn turn(&mut self, start: u64, end: u64, from: State, to: State) {
-        let found: Vec<_> = self
-            .within(start, end)
-            .filter(|(_, _, state)| *state == from)
-            .collect();
+        let found: Vec<_> =
+            self.within(start, end).filter(|(_, _, state)| *state == from).collect();
         for (s, e, _) in found {
             self.set(s, e, to);
         }
@@ -150,10 +142,7 @@ impl RangeMap {
 
     /// Bytes within `start..end` whose state satisfies `which`.
     pub fn bytes(&self, start: u64, end: u64, which: impl Fn(State) -> bool) -> u64 {
-        self.within(start, end)
-            .filter(|(_, _, state)| which(*state))
-            .map(|(s, e, _)| e - s)
-            .sum()
+        self.within(start, end).filter(|(_, _, state)| which(*state)).map(|(s, e, _)| e - s).sum()
     }
 }
 

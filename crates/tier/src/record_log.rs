@@ -53,26 +53,14 @@ impl RecordLog {
             if let FrameEnd::Torn(good) = read_frames(&bytes, &mut each)? {
                 tracing::warn!(file = %path.display(), good, "log ends in a torn entry: cut off");
                 let file = OpenOptions::new().write(true).open(&path).map_err(at)?;
-                file.set_len(good)
-                    .and_then(|()| file.sync_all())
-                    .map_err(at)?;
+                file.set_len(good).and_then(|()| file.sync_all()).map_err(at)?;
                 torn = true;
             }
         }
         let number = numbers.pop().map_or(1, |last| last + 1);
         let file = create(directory, number)?;
-        let head = Head {
-            number,
-            file,
-            file_bytes: 0,
-            appended: 0,
-            older_bytes,
-        };
-        Ok(Self {
-            directory: directory.to_owned(),
-            head: Mutex::new(head),
-            synced: Mutex::new(0),
-        })
+        let head = Head { number, file, file_bytes: 0, appended: 0, older_bytes };
+        Ok(Self { directory: directory.to_owned(), head: Mutex::new(head), synced: Mutex::new(0) })
     }
 
     /// Appends one entry; it is with the kernel when this returns. After an error the log is as it
@@ -129,10 +117,7 @@ impl RecordLog {
     /// Removes the files older than file `number`: what they say is safe elsewhere.
     pub fn drop_before(&self, number: u64) -> Result<()> {
         let mut head = self.head();
-        for old in file_numbers(&self.directory)?
-            .into_iter()
-            .filter(|n| *n < number)
-        {
+        for old in file_numbers(&self.directory)?.into_iter().filter(|n| *n < number) {
             let path = path_of(&self.directory, old);
             let bytes = fs::metadata(&path).map_or(0, |m| m.len());
             fs::remove_file(&path)
@@ -156,15 +141,9 @@ impl RecordLog {
 fn create(directory: &Path, number: u64) -> Result<std::sync::Arc<File>> {
     let path = path_of(directory, number);
     let at = |e| FsError::local_io(format!("create log file {}", path.display()), e);
-    let file = OpenOptions::new()
-        .append(true)
-        .create_new(true)
-        .open(&path)
-        .map_err(at)?;
+    let file = OpenOptions::new().append(true).create_new(true).open(&path).map_err(at)?;
     // The name must outlive a power cut, or synced entries would be in a file nobody finds.
-    File::open(directory)
-        .and_then(|d| d.sync_all())
-        .map_err(at)?;
+    File::open(directory).and_then(|d| d.sync_all()).map_err(at)?;
     Ok(std::sync::Arc::new(file))
 }
 
@@ -208,10 +187,7 @@ mod tests {
         log.append(b"c").expect("appends");
         log.sync().expect("syncs");
         drop(log);
-        let newest = file_numbers(dir.path())
-            .expect("lists")
-            .pop()
-            .expect("some");
+        let newest = file_numbers(dir.path()).expect("lists").pop().expect("some");
         let path = path_of(dir.path(), newest);
         let bytes = fs::read(&path).expect("reads");
         fs::write(&path, &bytes[..bytes.len() - 1]).expect("writes");
@@ -220,11 +196,7 @@ mod tests {
         assert_eq!(found, [b"a".to_vec(), b"b".to_vec()]);
         log.append(b"d").expect("appends");
         let (_, found) = entries(dir.path());
-        assert_eq!(
-            found,
-            [b"a".to_vec(), b"b".to_vec(), b"d".to_vec()],
-            "nothing hides behind"
-        );
+        assert_eq!(found, [b"a".to_vec(), b"b".to_vec(), b"d".to_vec()], "nothing hides behind");
     }
 
     #[test]

@@ -38,6 +38,8 @@ pub struct SetAside {
     pub files: u64,
     /// How many bytes were dirty.
     pub dirty_bytes: u64,
+    /// Bytes of the redo log that was set aside with it: operations that were acknowledged here.
+    pub log_bytes: u64,
 }
 
 /// The residency log's entries, added up.
@@ -71,13 +73,7 @@ impl Replay {
             Entry::Whole(state) => {
                 self.gone.remove(&state.ino);
                 self.fresh.insert(state.ino);
-                self.mirrors.insert(
-                    state.ino,
-                    Kept {
-                        state,
-                        sealed: None,
-                    },
-                );
+                self.mirrors.insert(state.ino, Kept { state, sealed: None });
             }
             Entry::Sealed { inos } => {
                 for ino in inos {
@@ -130,11 +126,7 @@ impl Replay {
         for ino in &self.gone {
             let _ = fs::remove_file(mirror_path(mirrors, *ino));
         }
-        let kept = self
-            .mirrors
-            .into_values()
-            .map(|k| (k.state, k.sealed.is_some()))
-            .collect();
+        let kept = self.mirrors.into_values().map(|k| (k.state, k.sealed.is_some())).collect();
         Ok(Outcome { how, mirrors: kept })
     }
 
@@ -152,10 +144,7 @@ impl Replay {
             clean += (all - news).saturating_sub(kept.state.local_bytes());
             true
         });
-        Recovered::PowerCut {
-            dirty_bytes_dropped: dirty,
-            clean_bytes_dropped: clean,
-        }
+        Recovered::PowerCut { dirty_bytes_dropped: dirty, clean_bytes_dropped: clean }
     }
 }
 
@@ -166,9 +155,7 @@ pub(crate) struct Outcome {
 
 /// Where the mirror file of `ino` is: 256 directories keep each of them small.
 pub(crate) fn mirror_path(mirrors: &Path, ino: Ino) -> PathBuf {
-    mirrors
-        .join(format!("{:02x}", ino.0 as u8))
-        .join(format!("{:016x}", ino.0))
+    mirrors.join(format!("{:02x}", ino.0 as u8)).join(format!("{:016x}", ino.0))
 }
 
 /// Removes mirror files that no entry speaks of: their contents are of an unknown age.
@@ -177,10 +164,7 @@ fn remove_unknown(mirrors: &Path, known: &HashMap<Ino, Kept>) -> Result<()> {
     for bucket in fs::read_dir(mirrors).map_err(at)? {
         for file in fs::read_dir(bucket.map_err(at)?.path()).map_err(at)? {
             let path = file.map_err(at)?.path();
-            let name = path
-                .file_name()
-                .and_then(|n| n.to_str())
-                .unwrap_or_default();
+            let name = path.file_name().and_then(|n| n.to_str()).unwrap_or_default();
             let ino = u64::from_str_radix(name, 16).map(Ino);
             if !ino.is_ok_and(|ino| known.contains_key(&ino)) {
                 fs::remove_file(&path).map_err(at)?;

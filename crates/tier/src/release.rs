@@ -26,10 +26,7 @@ impl Tier {
     pub fn release_to_low_water(&self, keep: impl Fn(&Mirror) -> bool) -> Result<u64> {
         let usage = self.usage()?;
         let low = percent(usage.tier_bytes, self.options.low_water_percent);
-        let below_floor = self
-            .options
-            .free_floor_bytes
-            .saturating_sub(usage.free_bytes);
+        let below_floor = self.options.free_floor_bytes.saturating_sub(usage.free_bytes);
         let wanted = usage.used_bytes.saturating_sub(low).max(below_floor);
         let mut oldest: Vec<_> = self.all().values().cloned().collect();
         oldest.sort_by_key(|m| m.last_used());
@@ -51,6 +48,16 @@ impl Tier {
         self.release_batch(std::slice::from_ref(mirror), u64::MAX)
     }
 
+    /// Releases all clean pages there are. Answers bytes released.
+    pub fn release_all(&self) -> Result<u64> {
+        let all: Vec<_> = self.all().values().cloned().collect();
+        let released = all.chunks(BATCH).map(|batch| self.release_batch(batch, u64::MAX));
+        let released = released.sum::<Result<u64>>()?;
+        drop(all);
+        self.forget_empty()?;
+        Ok(released)
+    }
+
     /// The note that pages are gone must be on the disk before they are: after a power cut a note
     /// that they are here would turn zeros into data. One sync serves the batch, and each mirror
     /// stays locked from its note to its hole, so that no fetch comes between.
@@ -67,14 +74,7 @@ impl Tier {
             };
             let clean = clean_ranges(&residency);
             for &(start, end, state) in &clean {
-                mirror.note(
-                    &mut residency,
-                    Entry::Released {
-                        ino: mirror.ino,
-                        start,
-                        end,
-                    },
-                )?;
+                mirror.note(&mut residency, Entry::Released { ino: mirror.ino, start, end })?;
                 released += if state.is_local() { end - start } else { 0 };
             }
             if !clean.is_empty() {
@@ -106,12 +106,7 @@ impl Tier {
 }
 
 fn clean_ranges(residency: &Residency) -> Vec<(u64, u64, State)> {
-    residency
-        .state
-        .ranges
-        .iter()
-        .filter(|(_, _, state)| !state.is_dirty())
-        .collect()
+    residency.state.ranges.iter().filter(|(_, _, state)| !state.is_dirty()).collect()
 }
 
 fn percent(of: u64, percent: u8) -> u64 {

@@ -10,7 +10,7 @@
 use std::collections::HashMap;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use rustix::fs::{FlockOperation, flock, syncfs};
@@ -76,6 +76,8 @@ pub(crate) struct Shared {
     used_bytes: AtomicU64,
     dirty_bytes: AtomicU64,
     ticks: AtomicU64,
+    /// Nobody else changed the volume since the mirrors were last in step with it.
+    pub(crate) alone: AtomicBool,
     now_ms: Arc<dyn Fn() -> u64 + Send + Sync>,
 }
 
@@ -88,10 +90,8 @@ impl std::fmt::Debug for Shared {
 impl Shared {
     pub(crate) fn account(&self, local: u64, local_before: u64, dirty: u64, dirty_before: u64) {
         // Wrapping: each call adds a difference that may be negative, their sum never is.
-        self.used_bytes
-            .fetch_add(local.wrapping_sub(local_before), Ordering::Relaxed);
-        self.dirty_bytes
-            .fetch_add(dirty.wrapping_sub(dirty_before), Ordering::Relaxed);
+        self.used_bytes.fetch_add(local.wrapping_sub(local_before), Ordering::Relaxed);
+        self.dirty_bytes.fetch_add(dirty.wrapping_sub(dirty_before), Ordering::Relaxed);
     }
 
     /// A counter that orders uses for release, oldest first.
@@ -129,24 +129,23 @@ impl Tier {
             used_bytes: AtomicU64::new(0),
             dirty_bytes: AtomicU64::new(0),
             ticks: AtomicU64::new(0),
+            alone: AtomicBool::new(false),
             now_ms: options.now_ms.clone(),
         });
         let recovered = outcome.mirrors.into_iter().map(|(state, sealed)| {
-            (
-                state.ino,
-                Arc::new(Mirror::new(shared.clone(), state, sealed)),
-            )
+            (state.ino, Arc::new(Mirror::new(shared.clone(), state, sealed)))
         });
         let mirrors = Mutex::new(recovered.collect());
-        let tier = Self {
-            shared,
-            mirrors,
-            options,
-            free: Mutex::new((0, 0)),
-            _lock: lock,
-        };
+        let tier = Self { shared, mirrors, options, free: Mutex::new((0, 0)), _lock: lock };
         tier.compact()?;
         Ok((tier, outcome.how))
+    }
+
+    /// Says that nobody but the users of this tier changed the volume since it was last used. A
+    /// mirror that is one change behind its inode then missed one of our own, which a crash cut
+    /// off from its note here; without this, any difference means that its pages are stale.
+    pub fn set_alone(&self) {
+        self.shared.alone.store(true, Ordering::Release);
     }
 
     /// The mirror of a file, made if absent, and in step with the inode as the metadata has it.
@@ -166,9 +165,7 @@ impl Tier {
             return Ok(mirror.clone());
         }
         let state = MirrorState::new(inode.ino, inode.size, inode.data.generation);
-        self.shared
-            .log
-            .append(&Entry::Whole(state.clone()).encode()?)?;
+        self.shared.log.append(&Entry::Whole(state.clone()).encode()?)?;
         let mirror = Arc::new(Mirror::new(self.shared.clone(), state, false));
         all.insert(inode.ino, mirror.clone());
         Ok(mirror)
@@ -187,8 +184,7 @@ impl Tier {
         let mut residency = mirror.write_state();
         self.shared.log.append(&Entry::Gone { ino }.encode()?)?;
         let state = &residency.state;
-        self.shared
-            .account(0, state.local_bytes(), 0, state.dirty_bytes());
+        self.shared.account(0, state.local_bytes(), 0, state.dirty_bytes());
         residency.mark_gone();
         mirror.idle();
         match fs::remove_file(mirror.path()) {
@@ -225,9 +221,7 @@ impl Tier {
     pub fn room(&self) -> Result<u64> {
         let used = self.shared.used_bytes.load(Ordering::Relaxed);
         let by_size = self.options.tier_bytes.saturating_sub(used);
-        let by_disk = self
-            .free_on_disk()?
-            .saturating_sub(self.options.free_floor_bytes);
+        let by_disk = self.free_on_disk()?.saturating_sub(self.options.free_floor_bytes);
         Ok(by_size.min(by_disk))
     }
 
@@ -246,19 +240,13 @@ impl Tier {
     pub fn set_aside(&self, label: &str) -> Result<SetAside> {
         let directory = self.options.directory.join("aside").join(label);
         let at = |e| FsError::local_io(format!("set aside in {}", directory.display()), e);
-        let mut aside = SetAside {
-            directory: directory.clone(),
-            ..SetAside::default()
-        };
+        let mut aside = SetAside { directory: directory.clone(), ..SetAside::default() };
         for mirror in self.news() {
             fs::create_dir_all(&directory).map_err(at)?;
             let bytes = mirror.dirty_bytes();
             if mirror.path().exists() {
-                fs::rename(
-                    mirror.path(),
-                    directory.join(format!("{:016x}", mirror.ino.0)),
-                )
-                .map_err(at)?;
+                fs::rename(mirror.path(), directory.join(format!("{:016x}", mirror.ino.0)))
+                    .map_err(at)?;
             }
             self.remove(mirror.ino)?;
             aside.files += 1;
@@ -314,9 +302,8 @@ impl Tier {
             };
             if !keep && result.is_ok() {
                 let _ = fs::remove_file(mirror.path());
-                result = Entry::Gone { ino: *ino }
-                    .encode()
-                    .and_then(|e| self.shared.log.append(&e));
+                result =
+                    Entry::Gone { ino: *ino }.encode().and_then(|e| self.shared.log.append(&e));
             }
             keep || result.is_err()
         });
@@ -326,11 +313,7 @@ impl Tier {
     /// Writes the residency log anew if it has grown long. Cheap when it has not.
     pub fn compact_if_long(&self) -> Result<()> {
         let floor = COMPACT_BYTES.max(self.all().len() as u64 * 400);
-        if self.shared.log.bytes() > floor {
-            self.compact()
-        } else {
-            Ok(())
-        }
+        if self.shared.log.bytes() > floor { self.compact() } else { Ok(()) }
     }
 
     /// Each mirror's whole state goes to a new file under the mirror's own lock, so that entries
@@ -344,22 +327,13 @@ impl Tier {
             if residency.gone {
                 continue;
             }
-            self.shared
-                .log
-                .append(&Entry::Whole(residency.state.clone()).encode()?)?;
+            self.shared.log.append(&Entry::Whole(residency.state.clone()).encode()?)?;
             if mirror.sealed.load(Ordering::Acquire) {
-                self.shared.log.append(
-                    &Entry::Sealed {
-                        inos: vec![mirror.ino],
-                    }
-                    .encode()?,
-                )?;
+                self.shared.log.append(&Entry::Sealed { inos: vec![mirror.ino] }.encode()?)?;
             }
         }
         let boot_id = self.options.boot_id.clone();
-        self.shared
-            .log
-            .append(&Entry::Opened { boot_id }.encode()?)?;
+        self.shared.log.append(&Entry::Opened { boot_id }.encode()?)?;
         self.shared.log.sync()?;
         self.shared.log.drop_before(number)
     }
@@ -372,12 +346,8 @@ impl Tier {
 fn take_lock(directory: &Path) -> Result<File> {
     let path = directory.join("lock");
     let at = |e| FsError::local_io(format!("open {}", path.display()), e);
-    let file = fs::OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .open(&path)
-        .map_err(at)?;
+    let file =
+        fs::OpenOptions::new().write(true).create(true).truncate(false).open(&path).map_err(at)?;
     flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|e| {
         let text = format!(
             "tier {} is in use by another weir on this machine: unmount that one, or name another \
