@@ -134,7 +134,9 @@ pub(crate) enum Command {
     #[command(after_help = COMPLETION_EXAMPLES)]
     Completions(CompletionArgs),
     /// The manual: one page on standard output, or all pages into a directory
-    #[command(after_help = "Examples:\n  weir man | man -l -\n  weir man /usr/local/share/man/man1")]
+    #[command(
+        after_help = "Examples:\n  weir man | man -l -\n  weir man /usr/local/share/man/man1"
+    )]
     Man(ManArgs),
     /// Version and volume format
     Version,

@@ -11,9 +11,7 @@ use weir_types::UnixTime;
 pub(crate) fn now() -> UnixTime {
     let nanos = match SystemTime::now().duration_since(UNIX_EPOCH) {
         Ok(after) => i64::try_from(after.as_nanos()).unwrap_or(i64::MAX),
-        Err(before) => {
-            i64::try_from(before.duration().as_nanos()).map_or(i64::MIN, |nanos| -nanos)
-        }
+        Err(before) => i64::try_from(before.duration().as_nanos()).map_or(i64::MIN, |nanos| -nanos),
     };
     UnixTime(nanos)
 }

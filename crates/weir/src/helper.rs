@@ -9,9 +9,26 @@ use weir_types::{ErrorKind, FsError, Result};
 
 /// Options that are for `mount(8)`, systemd or the boot, and mean nothing here.
 const NOT_OURS: [&str; 20] = [
-    "defaults", "auto", "noauto", "_netdev", "nofail", "user", "nouser", "users", "owner", "group",
-    "rw", "relatime", "norelatime", "strictatime", "lazytime", "nolazytime", "diratime",
-    "nodiratime", "silent", "loud",
+    "defaults",
+    "auto",
+    "noauto",
+    "_netdev",
+    "nofail",
+    "user",
+    "nouser",
+    "users",
+    "owner",
+    "group",
+    "rw",
+    "relatime",
+    "norelatime",
+    "strictatime",
+    "lazytime",
+    "nolazytime",
+    "diratime",
+    "nodiratime",
+    "silent",
+    "loud",
 ];
 
 /// Options that are flags of `weir mount`, and whether they take a value.
@@ -145,8 +162,7 @@ fn translate(option: &str, sloppy: bool) -> Result<Vec<OsString>> {
 
 fn text_after(word: &OsStr, next: Option<&OsString>) -> Result<String> {
     let text = next.and_then(|next| next.to_str());
-    text.map(str::to_owned)
-        .ok_or_else(|| bad(format!("{} needs a value; {USAGE}", word.display())))
+    text.map(str::to_owned).ok_or_else(|| bad(format!("{} needs a value; {USAGE}", word.display())))
 }
 
 fn bad(text: String) -> FsError {

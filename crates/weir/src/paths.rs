@@ -144,7 +144,8 @@ mod tests {
             assert_eq!(escaped(Path::new(path)), name);
         }
         let long = format!("/{}", "x".repeat(300));
-        let (a, b) = (escaped(Path::new(&format!("{long}a"))), escaped(Path::new(&format!("{long}b"))));
+        let (a, b) =
+            (escaped(Path::new(&format!("{long}a"))), escaped(Path::new(&format!("{long}b"))));
         assert_eq!((a.len(), b.len()), (NAME_BYTES, NAME_BYTES));
         assert_ne!(a, b);
     }

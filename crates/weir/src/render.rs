@@ -63,10 +63,11 @@ fn start_log_to<W>(log: &LogArgs, usual: &str, writer: W) -> Result<()>
 where
     W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
 {
+    // What the libraries say of themselves is for those who look for a fault.
     let level = match log.verbose {
-        0 => usual,
-        1 => "info,weir=debug,weir_engine=debug",
-        _ => "debug",
+        0 => format!("{usual},slatedb=warn,fuser=error"),
+        1 => "debug,slatedb=info,fuser=info,hyper=info".to_owned(),
+        _ => "debug".to_owned(),
     };
     let filter = match std::env::var("WEIR_LOG") {
         Ok(filter) => EnvFilter::try_new(&filter).map_err(|error| {
@@ -76,10 +77,8 @@ where
         Err(_) => EnvFilter::new(level),
     };
     let colour = io::stderr().is_terminal();
-    let builder = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_ansi(colour)
-        .with_writer(writer);
+    let builder =
+        tracing_subscriber::fmt().with_env_filter(filter).with_ansi(colour).with_writer(writer);
     // A second start (in tests) keeps the first.
     let _ = match log.log_format {
         LogFormat::Text => builder.try_init(),

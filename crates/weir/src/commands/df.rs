@@ -23,15 +23,15 @@ pub(crate) async fn run(args: DirJsonArgs) -> Result<ExitCode> {
         }))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let row = |what: &str, size: u64, note: String| {
-        vec![what.to_owned(), Bytes(size).to_string(), note]
-    };
     let percent = tier.used_bytes * 100 / tier.tier_bytes.max(1);
+    let [stored, dirty, used, limit] =
+        [status.stored_bytes, tier.dirty_bytes, tier.used_bytes, tier.tier_bytes].map(Bytes);
     let rows = [
-        row("files in the bucket", status.stored_bytes, format!("{} files", status.files)),
-        row("not there yet", tier.dirty_bytes, "dirty, in the tier only".to_owned()),
-        row("tier", tier.used_bytes, format!("{percent}% of {}", Bytes(tier.tier_bytes))),
+        ["files in the bucket", &format!("{stored} in {} files", status.files)],
+        ["not there yet", &format!("{dirty}, dirty in the tier")],
+        ["tier", &format!("{used}, {percent}% of {limit}")],
     ];
-    render::say(&format!("{}\n{}", render::heading(&status.volume), render::table(&rows, 1)))?;
+    let rows: Vec<_> = rows.iter().map(|row| row.map(str::to_owned).to_vec()).collect();
+    render::say(&format!("{}\n{}", render::heading(&status.volume), render::table(&rows, 2)))?;
     Ok(ExitCode::SUCCESS)
 }

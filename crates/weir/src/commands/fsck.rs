@@ -65,7 +65,7 @@ fn describe(report: &FsckReport) -> String {
         more => format!("{more} problems"),
     };
     text.push_str(&format!(
-        "{verdict}: {} inodes with {} in {} segments of {}; {} unnamed objects; {} records checked\n",
+        "{verdict}: {} inodes with {} in segments: {} of {}; {} unnamed objects; {} records checked\n",
         report.inodes,
         Bytes(report.stored_bytes),
         report.segments,

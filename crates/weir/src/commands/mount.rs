@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
 use std::process::{Child, Command, ExitCode, Stdio};
 
 use weir_types::{ErrorKind, FsError, Result};
@@ -18,7 +19,7 @@ pub(crate) fn run(args: MountArgs, log: &LogArgs, argv: &[OsString]) -> Result<E
     weir_door_fuse::check_mountpoint(&args.dir)?;
     let mountpoint = paths::real(&args.dir)?;
     let (log_path, log_file) = paths::open_log(args.log_file.as_deref(), &mountpoint, &args.tier)?;
-    let child = Command::new("/proc/self/exe")
+    let child = Command::new(own_program())
         .arg0("weir")
         .args(daemon_arguments(argv))
         .stdin(Stdio::null())
@@ -33,10 +34,18 @@ pub(crate) fn run(args: MountArgs, log: &LogArgs, argv: &[OsString]) -> Result<E
             Err(FsError::new(ErrorKind::Invalid, message).with_source(causes))
         }
         Heard::Died(how) => {
-            let text = format!("the daemon died ({how}) while it mounted: see {}", log_path.display());
+            let text =
+                format!("the daemon died ({how}) while it mounted: see {}", log_path.display());
             Err(FsError::new(ErrorKind::Bug, text))
         }
     }
+}
+
+/// The program by its path, which names the process for `ps`; should it have been replaced since
+/// it was started, the one that runs.
+fn own_program() -> PathBuf {
+    let path = std::env::current_exe().ok().filter(|path| path.exists());
+    path.unwrap_or_else(|| PathBuf::from("/proc/self/exe"))
 }
 
 /// The same command line, with the word that makes it a daemon after the command.

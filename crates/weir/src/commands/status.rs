@@ -76,40 +76,52 @@ fn facts(status: &StatusView) -> Vec<Vec<String>> {
     };
     let mut rows = vec![
         row(["mode", mode]),
-        row(["daemon", &format!(
-            "process {}, weir {}, up {}",
-            status.pid,
-            status.version,
-            seconds(status.uptime_s)
-        )]),
+        row([
+            "daemon",
+            &format!(
+                "process {}, weir {}, up {}",
+                status.pid,
+                status.version,
+                seconds(status.uptime_s)
+            ),
+        ]),
         row(["volume", &format!("{} files, {}", status.files, Bytes(status.stored_bytes))]),
-        row(["tier", &format!(
-            "{} of {} used, {} dirty, {} files; {} free on its disk",
-            Bytes(tier.used_bytes),
-            Bytes(tier.tier_bytes),
-            Bytes(tier.dirty_bytes),
-            tier.mirrors,
-            Bytes(tier.free_bytes)
-        )]),
+        row([
+            "tier",
+            &format!(
+                "{} of {} used, {} dirty, {} files; {} free on its disk",
+                Bytes(tier.used_bytes),
+                Bytes(tier.tier_bytes),
+                Bytes(tier.dirty_bytes),
+                tier.mirrors,
+                Bytes(tier.free_bytes)
+            ),
+        ]),
         row([log, &Bytes(status.journal_bytes).to_string()]),
         row(["passthrough", &passthrough]),
         row(["last recovery", &recovery(status)]),
-        row(["since the mount", &format!(
-            "read {}, wrote {}, fetched {}, flushed {}, {} fsyncs",
-            Bytes(since.bytes_read),
-            Bytes(since.bytes_written),
-            Bytes(since.bytes_fetched),
-            Bytes(since.bytes_flushed),
-            since.fsyncs
-        )]),
+        row([
+            "since the mount",
+            &format!(
+                "read {}, wrote {}, fetched {}, flushed {}, {} fsyncs",
+                Bytes(since.bytes_read),
+                Bytes(since.bytes_written),
+                Bytes(since.bytes_fetched),
+                Bytes(since.bytes_flushed),
+                since.fsyncs
+            ),
+        ]),
     ];
     if let Some(aside) = &status.mount.set_aside {
-        rows.push(row(["SET ASIDE", &format!(
-            "{} files, {} in {}: not part of the volume",
-            aside.files,
-            Bytes(aside.dirty_bytes),
-            aside.directory.display()
-        )]));
+        rows.push(row([
+            "SET ASIDE",
+            &format!(
+                "{} files, {} in {}: not part of the volume",
+                aside.files,
+                Bytes(aside.dirty_bytes),
+                aside.directory.display()
+            ),
+        ]));
     }
     rows
 }
@@ -203,10 +215,7 @@ mod tests {
     use super::*;
 
     fn status() -> StatusView {
-        let settings = Settings {
-            tier_bytes: Bytes::mib(64),
-            ..Settings::default()
-        };
+        let settings = Settings { tier_bytes: Bytes::mib(64), ..Settings::default() };
         let put = json!({
             "component": "data", "kind": "put", "requests": 1000, "failed": 2, "retries": 2,
             "bytes_sent": 1 << 30, "bytes_received": 0, "latency_us_sum": 5_000_000,

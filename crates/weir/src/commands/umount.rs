@@ -67,8 +67,8 @@ async fn show_what_is_left(client: &Client) {
 
 /// Cleans up after a daemon that died, or unmounts past one that cannot be asked.
 fn without_daemon(mountpoint: &Path, lazy: bool) -> Result<ExitCode> {
-    let dead = std::fs::metadata(mountpoint)
-        .is_err_and(|e| e.raw_os_error() == Some(Errno::NOTCONN.raw_os_error()));
+    // Unlike `stat`, the kernel never answers this one from memory.
+    let dead = rustix::fs::statvfs(mountpoint).is_err_and(|error| error == Errno::NOTCONN);
     weir_door_fuse::unmount(mountpoint, lazy || dead)?;
     let shown = mountpoint.display();
     if !dead {

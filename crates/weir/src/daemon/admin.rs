@@ -50,11 +50,7 @@ pub(crate) fn bind(mountpoint: &Path, listen: Option<SocketAddr>) -> Result<Boun
     }
     let unix = UnixListener::bind(&socket).map_err(at)?;
     let tcp = listen.map(bind_tcp).transpose()?;
-    Ok(Bound {
-        socket: Unlink(socket),
-        unix,
-        tcp,
-    })
+    Ok(Bound { socket: Unlink(socket), unix, tcp })
 }
 
 fn bind_tcp(address: SocketAddr) -> Result<TcpListener> {
@@ -67,9 +63,7 @@ fn bind_tcp(address: SocketAddr) -> Result<TcpListener> {
 impl Bound {
     /// Answers until the process ends. Must be called within the runtime.
     pub(crate) fn serve(self, shared: &Arc<Shared>) {
-        let watching = Router::new()
-            .route("/status", get(status))
-            .route("/metrics", get(scrape));
+        let watching = Router::new().route("/status", get(status)).route("/metrics", get(scrape));
         let all = watching
             .clone()
             .route("/residency", get(residency))
@@ -142,10 +136,7 @@ async fn status(State(shared): State<Arc<Shared>>) -> Result<Json<StatusAnswer>,
         pid: std::process::id(),
         version: env!("CARGO_PKG_VERSION"),
         uptime_s: shared.started.elapsed().as_secs(),
-        passthrough: Passthrough {
-            active: false,
-            why: "not built yet",
-        },
+        passthrough: Passthrough { active: false, why: "not built yet" },
         status: shared.engine.status().await?,
     }))
 }

@@ -53,8 +53,7 @@ impl Scrape {
         ];
         for (name, help, value) in gauges {
             let value = i64::try_from(value).unwrap_or(i64::MAX);
-            to.encode_descriptor(name, help, None, MetricType::Gauge)?
-                .encode_gauge(&value)?;
+            to.encode_descriptor(name, help, None, MetricType::Gauge)?.encode_gauge(&value)?;
         }
         Ok(())
     }
@@ -109,9 +108,12 @@ impl Scrape {
                 .map(|(at, count)| (upper_bound_s(at), *count))
                 .collect();
             let sum = row.latency_us_sum as f64 / 1e6;
-            metric
-                .encode_family(&labels(row))?
-                .encode_histogram::<NoLabelSet>(sum, buckets.iter().map(|b| b.1).sum(), &buckets, None)?;
+            metric.encode_family(&labels(row))?.encode_histogram::<NoLabelSet>(
+                sum,
+                buckets.iter().map(|b| b.1).sum(),
+                &buckets,
+                None,
+            )?;
         }
         Ok(())
     }

@@ -114,7 +114,9 @@ fn finish(runtime: &Runtime, shared: &Arc<Shared>, mount: FuseMount) -> Result<E
     let served = mount.wait();
     tracing::info!(mountpoint = %shared.mountpoint.display(), "unmounted, flushing");
     let flushed = runtime.block_on(shared.engine.shutdown()).map_err(|error| {
-        error.within("the last flush failed; the tier keeps what is not in the bucket, mount again with it")
+        error.within(
+            "the last flush failed; the tier keeps what is not in the bucket, mount again with it",
+        )
     });
     let told = match &flushed {
         Ok(()) => Ok(()),
@@ -140,10 +142,7 @@ fn finish(runtime: &Runtime, shared: &Arc<Shared>, mount: FuseMount) -> Result<E
 /// Every resident file may have a descriptor open; the usual 1,024 are too few.
 fn raise_open_files() {
     let limit = getrlimit(Resource::Nofile);
-    let raised = Rlimit {
-        current: limit.maximum,
-        ..limit
-    };
+    let raised = Rlimit { current: limit.maximum, ..limit };
     if let Err(error) = setrlimit(Resource::Nofile, raised) {
         tracing::warn!("the limit of open files stays at {:?}: {error}", limit.current);
     }

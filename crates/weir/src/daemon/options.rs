@@ -81,13 +81,7 @@ pub(crate) fn resolve(args: MountArgs) -> Result<Resolved> {
         host: hooks::host(),
     };
     hooks::arm()?;
-    Ok(Resolved {
-        mountpoint,
-        engine,
-        fuse,
-        admin_listen: args.admin_listen,
-        daemon: args.daemon,
-    })
+    Ok(Resolved { mountpoint, engine, fuse, admin_listen: args.admin_listen, daemon: args.daemon })
 }
 
 fn absolute(path: &Path) -> Result<PathBuf> {
@@ -145,7 +139,8 @@ mod tests {
     fn flags_win_over_the_file_and_the_file_over_defaults() {
         let dir = tempfile::tempdir().expect("dir");
         let file = dir.path().join("settings.json");
-        std::fs::write(&file, r#"{"tier_bytes": 1073741824, "flush_age_ms": 5000}"#).expect("write");
+        std::fs::write(&file, r#"{"tier_bytes": 1073741824, "flush_age_ms": 5000}"#)
+            .expect("write");
         let found = settings(&args(&format!("--config {} --flush-age 1s", file.display())))
             .expect("settings");
         assert_eq!((found.tier_bytes.0, found.flush_age_ms), (1 << 30, 1000));

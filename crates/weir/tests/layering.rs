@@ -1,0 +1,135 @@
+//! Which room may touch which: the table of ARCHITECTURE.md, held against what cargo says.
+//!
+//! Development dependencies are not looked at: tests may use what they like.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use cargo_metadata::{DependencyKind, MetadataCommand};
+
+/// Rooms, and the rooms that each may touch. `None`: any.
+const ROOMS: [(&str, Option<&[&str]>); 12] = [
+    ("weir-types", Some(&[])),
+    ("weir-throughput", Some(&["weir-types"])),
+    ("weir-cost", Some(&["weir-types"])),
+    ("weir-segment", Some(&["weir-types"])),
+    ("weir-object", Some(&["weir-types"])),
+    ("weir-meta", Some(&["weir-types"])),
+    ("weir-tier", Some(&["weir-types"])),
+    (
+        "weir-engine",
+        Some(&[
+            "weir-cost",
+            "weir-meta",
+            "weir-object",
+            "weir-segment",
+            "weir-throughput",
+            "weir-tier",
+            "weir-types",
+        ]),
+    ),
+    ("weir-door-fuse", Some(&["weir-engine", "weir-types"])),
+    ("weir-door-nfs", Some(&["weir-engine", "weir-types"])),
+    ("weir-door-block", Some(&["weir-engine", "weir-types"])),
+    ("weir-bench", None),
+];
+
+/// The program may touch everything, and nothing touches it.
+const PROGRAM: &str = "weir";
+
+/// Libraries, and the only rooms that may touch them. Async, clocks of a runtime and I/O stay out
+/// of the pure rooms; one room for each foreign format or protocol.
+const LIBRARIES: [(&str, &[&str]); 12] = [
+    ("slatedb", &["weir-meta"]),
+    ("tokio-postgres", &["weir-meta"]),
+    ("object_store", &["weir-meta", "weir-object", "weir-bench"]),
+    ("fuser", &["weir-door-fuse"]),
+    ("libc", &["weir-door-fuse", "weir-door-nfs", "weir-door-block", "weir-bench", "weir"]),
+    ("axum", &["weir"]),
+    ("hyper", &["weir"]),
+    ("clap", &["weir", "weir-bench"]),
+    ("prometheus-client", &["weir"]),
+    ("tracing-subscriber", &["weir", "weir-bench"]),
+    (
+        "tokio",
+        &[
+            "weir-object",
+            "weir-meta",
+            "weir-tier",
+            "weir-engine",
+            "weir-door-fuse",
+            "weir-door-nfs",
+            "weir-door-block",
+            "weir-bench",
+            "weir",
+        ],
+    ),
+    (
+        "rustix",
+        &["weir-tier", "weir-door-fuse", "weir-door-nfs", "weir-door-block", "weir-bench", "weir"],
+    ),
+];
+
+/// What each room depends on, by cargo's word.
+fn edges() -> BTreeMap<String, BTreeSet<String>> {
+    let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/../../Cargo.toml");
+    let mut asked = MetadataCommand::new();
+    asked.manifest_path(manifest).no_deps();
+    let metadata = asked.exec().expect("cargo metadata");
+    let rooms = metadata.packages.iter();
+    rooms
+        .map(|package| {
+            let touched = package.dependencies.iter();
+            let touched = touched.filter(|d| d.kind != DependencyKind::Development);
+            (package.name.to_string(), touched.map(|d| d.name.clone()).collect())
+        })
+        .collect()
+}
+
+/// All edges that the tables do not allow, a sentence each.
+fn broken(edges: &BTreeMap<String, BTreeSet<String>>) -> Vec<String> {
+    let mut found = Vec::new();
+    for (room, touched) in edges {
+        let rule = ROOMS.iter().find(|(name, _)| name == room).map(|(_, may)| *may);
+        let may_all = room == PROGRAM || rule == Some(None);
+        if rule.is_none() && room != PROGRAM {
+            found.push(format!("{room} is not in the table of rooms: say what it may touch"));
+        }
+        for name in touched {
+            let ours = edges.contains_key(name);
+            let allowed = may_all || rule.flatten().is_some_and(|may| may.contains(&name.as_str()));
+            if ours && (name == PROGRAM || !allowed) {
+                found.push(format!("{room} may not touch {name}"));
+            }
+            let library = LIBRARIES.iter().find(|(library, _)| library == name);
+            if library.is_some_and(|(_, may)| !may.contains(&room.as_str())) {
+                found.push(format!("{room} may not use {name}"));
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn no_room_touches_what_it_may_not() {
+    let edges = edges();
+    assert!(edges.contains_key("weir-engine"), "cargo told of {edges:?}");
+    assert_eq!(broken(&edges), Vec::<String>::new());
+}
+
+#[test]
+fn a_forbidden_edge_is_found() {
+    for (room, touched, wanted) in [
+        ("weir-types", "tokio", "weir-types may not use tokio"),
+        ("weir-segment", "object_store", "weir-segment may not use object_store"),
+        ("weir-meta", "weir-object", "weir-meta may not touch weir-object"),
+        ("weir-door-fuse", "weir-meta", "weir-door-fuse may not touch weir-meta"),
+        ("weir-engine", "slatedb", "weir-engine may not use slatedb"),
+        ("weir-bench", "weir", "weir-bench may not touch weir"),
+        ("weir-attic", "serde", "weir-attic is not in the table"),
+    ] {
+        let mut edges = edges();
+        edges.entry(room.to_owned()).or_default().insert(touched.to_owned());
+        let found = broken(&edges);
+        assert!(found.iter().any(|text| text.contains(wanted)), "{wanted}: {found:?}");
+    }
+}
