@@ -106,12 +106,13 @@ begin() {
     T=$(realpath "${WEIR_TEST_DIR:-$(mktemp -d "${TMPDIR:-/tmp}/weir-test.XXXX")}")
     trap ended EXIT
     trap 'exit 143' TERM INT
+    chmod 755 "$T" # other users look at the mount too
     case $(stat -f -c %T "$T") in
         tmpfs | ramfs) fail "$T is in memory: set TMPDIR to a directory on a disk" ;;
     esac
     MNT=$T/mnt TIER=$T/tier BUCKET=$T/bucket URL=file://$T/bucket/vol LOG=$T/weir.log
     export WEIR_RUN_DIR=$T/run
-    mkdir -p "$MNT" "$TIER" "$BUCKET" && mkdir -m 700 "$WEIR_RUN_DIR"
+    mkdir -p "$MNT" "$TIER" "$BUCKET/vol" && mkdir -m 700 "$WEIR_RUN_DIR"
     MOUNT_ARGS=()
 }
 

@@ -33,6 +33,7 @@ WEIR=$(realpath "$WEIR")
 export WEIR
 
 root=$(mktemp -d "${TMPDIR:-/tmp}/weir-test.XXXX")
+chmod 755 "$root"
 running=
 # shellcheck disable=SC2317 # a trap's
 stop() {

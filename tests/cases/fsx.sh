@@ -30,7 +30,9 @@ posix_fadvise = 2
 copy_file_range = 5'
 printf 'flen = 300000\n[opsize]\nmax = 65536\n%s\n' "$weights" >"$T/small.toml"
 printf 'flen = 50331648\n[opsize]\nmax = 1500000\n%s\n' "$weights" >"$T/large.toml"
-printf 'flen = 33554432\n[opsize]\nmax = 262144\nalign = 4096\n%s\n' "$weights" >"$T/pages.toml"
+# Aligned, fsx asks for allocations of no length at all, which is an error everywhere.
+printf 'flen = 33554432\n[opsize]\nmax = 262144\nalign = 4096\n%s\n' \
+    "${weights/posix_fallocate = 3/posix_fallocate = 0}" >"$T/pages.toml"
 
 run() { # SHAPE SEED: in the background; leaves what it said in a log
     fsx -f "$T/$1.toml" -N "$operations" -S "$2" -P "$T" "$MNT/$1-$2" >"$T/fsx-$1-$2.log" 2>&1

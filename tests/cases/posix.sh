@@ -1,15 +1,37 @@
 #!/usr/bin/env bash
-# pjdfstest: what POSIX asks of names, attributes, permissions and errors. All of it must pass.
+# pjdfstest: what POSIX asks of names, attributes, permissions and errors. All of it must pass;
+# the one test that cannot run is named in pjdfstest.toml.
 source "$(dirname "$0")/../lib.sh"
 begin
-need pjdfstest
+need pjdfstest mount.fuse
 fmt_mount -o dev,suid
 
-mkdir "$MNT/work"
-chmod 777 "$MNT/work"
+mkdir "$MNT/work" "$T/elsewhere"
+chmod 777 "$MNT/work" "$T/elsewhere"
+# mount(8) hands the remount of any FUSE type to mount.fuse, which can only mount anew. What is to
+# be tested is the kernel's own remount; the stand-in is seen by pjdfstest alone.
+cat >"$T/mount.fuse" <<'SHIM'
+#!/bin/sh
+exec mount -i -o "$4" "$2"
+SHIM
+chmod 755 "$T/mount.fuse"
+
 cd /
-pjdfstest -c "$TESTS/pjdfstest.toml" -p "$MNT/work" >"$T/pjdfstest.out" 2>&1
-code=$?
-tail -n 60 "$T/pjdfstest.out"
-[ $code -eq 0 ] || fail "pjdfstest ends with $code"
+suite() { # PATTERN SUMMARY: runs the tests of that name (all: "") and compares the last line
+    unshare --mount --propagation private bash -c '
+        mount --bind "$1/mount.fuse" "$(realpath /sbin/mount.fuse)" &&
+            exec pjdfstest -c "$1/pjdfstest.toml" -p "$1/mnt/work" -s "$1/elsewhere" $2
+    ' - "$T" "$1" >"$T/pjdfstest.out" 2>&1
+    local code=$?
+    grep -E -A 3 '(FAILED|skipped)$|^Summary' "$T/pjdfstest.out"
+    [ $code -eq 0 ] || fail "pjdfstest $1 ends with $code"
+    grep -qx "Summary: $2" "$T/pjdfstest.out" || fail "not the tests that should have run: $2"
+}
+
+# Some tests keep files open till the end of their process, on which nothing can be remounted: those
+# of read-only file systems run by themselves, before the others.
+cp "$TESTS/pjdfstest.toml" "$T/pjdfstest.toml"
+suite erofs '0 failed, 0 skipped, 13 passed, 0 expected failures, 13 total'
+sed -i 's/^allow_remount = true/allow_remount = false/' "$T/pjdfstest.toml"
+suite '' '0 failed, 14 skipped, 384 passed, 0 expected failures, 398 total'
 fsck_clean
