@@ -132,7 +132,7 @@ impl Core {
             for chunk in ranges.iter().flat_map(|&(start, end)| chunk_range(start, end)) {
                 if let Some(receiver) = coming.get(&(ino, chunk)) {
                     waiting.push(receiver.clone());
-                } else if !claim.senders.contains_key(&chunk) {
+                } else {
                     let (sender, receiver) = watch::channel(None);
                     coming.insert((ino, chunk), receiver.clone());
                     claim.senders.insert(chunk, sender);

@@ -12,7 +12,7 @@ use std::sync::{Arc, OnceLock};
 
 use serde::{Deserialize, Serialize};
 use weir_meta::kv::{CommitLog, Version};
-use weir_tier::{Mirror, Pending, ReadOutcome, RecordLog};
+use weir_tier::{Mirror, Pending, ReadOutcome, RecordLog, Unjournaled};
 use weir_types::{ErrorKind, FsError, Ino, Result, UnixTime};
 
 /// Bytes after which a new file is begun, so that old ones can go.
@@ -118,13 +118,8 @@ impl Journal {
     }
 
     /// Notes a file's unsynced ranges, its size and times.
-    pub(crate) fn note_data(
-        &self,
-        mirror: &Mirror,
-        ranges: &[(u64, u64)],
-        size: u64,
-        pending: Pending,
-    ) -> Result<()> {
+    pub(crate) fn note_data(&self, mirror: &Mirror, unjournaled: &Unjournaled) -> Result<()> {
+        let Unjournaled { ranges, size, pending } = unjournaled;
         let ino = mirror.ino();
         let mut buffer = Vec::new();
         for &(start, end) in ranges {
@@ -141,9 +136,9 @@ impl Journal {
                 offset += len as u64;
             }
         }
-        if pending != Pending::default() {
+        if *pending != Pending::default() {
             let (mtime, ctime) = (pending.mtime, pending.ctime);
-            self.append(&Entry::Attributes { ino, size, mtime, ctime })?;
+            self.append(&Entry::Attributes { ino, size: *size, mtime, ctime })?;
         }
         Ok(())
     }

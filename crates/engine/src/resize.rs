@@ -62,7 +62,7 @@ impl Engine {
         if len == 0 {
             return Err(FsError::new(ErrorKind::Invalid, "a range of no bytes"));
         }
-        let end = offset.checked_add(len).unwrap_or(u64::MAX);
+        let end = offset.saturating_add(len);
         check_size(end)?;
         let node = core.nodes.get(ino);
         let mirror = core.open_mirror(&node).await?;

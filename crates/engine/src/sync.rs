@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use weir_types::{Ino, Result};
 
+use crate::background::blocking;
 use crate::engine::{Core, Counts, Engine};
 
 /// Bytes of one file's unsynced data that go through the journal; more goes to the bucket at once,
@@ -66,15 +67,12 @@ impl Core {
             // A flush under way changes what the journal must hold; let it end first.
             let node = self.nodes.get(ino);
             let _flushing = node.flush.lock().await;
-            let Some((ranges, size, pending)) = mirror.take_unjournaled(JOURNAL_FILE_BYTES) else {
+            let Some(unjournaled) = mirror.take_unjournaled(JOURNAL_FILE_BYTES) else {
                 return Ok(false);
             };
-            let (log, m, taken) = (journal.clone(), mirror.clone(), ranges.clone());
-            let noted =
-                tokio::task::spawn_blocking(move || log.note_data(&m, &taken, size, pending)).await;
-            let noted = noted.unwrap_or_else(|e| {
-                Err(weir_types::FsError::new(weir_types::ErrorKind::Bug, format!("journal: {e}")))
-            });
+            let ranges = unjournaled.ranges.clone();
+            let (log, m) = (journal.clone(), mirror.clone());
+            let noted = blocking(move || log.note_data(&m, &unjournaled)).await;
             noted.inspect_err(|_| mirror.untake_unjournaled(&ranges))?;
         }
         journal.sync().await?;

@@ -24,7 +24,7 @@ mod tier;
 mod tests;
 
 pub use frames::{FrameEnd, read_frames};
-pub use mirror::{Mirror, Pending, ReadOutcome, Snapshot};
+pub use mirror::{Mirror, Pending, ReadOutcome, Snapshot, Unjournaled};
 pub use place::{check_directory, free_bytes};
 pub use ranges::{PAGE_BYTES, RangeMap, State, page_ceil, page_floor};
 pub use record_log::RecordLog;

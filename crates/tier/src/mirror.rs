@@ -1,5 +1,8 @@
 //! One mirror file and its residency.
 
+mod change;
+mod flush;
+
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
@@ -7,11 +10,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use serde::{Deserialize, Serialize};
-use weir_types::{ErrorKind, FsError, Ino, Inode, Result, UnixTime};
+use weir_types::{ErrorKind, FsError, Ino, Result, UnixTime};
 
 use crate::log::{Entry, MirrorState};
 use crate::ranges::{PAGE_BYTES, RangeMap, State, page_ceil, page_floor};
 use crate::tier::Shared;
+
+pub(crate) use change::punch;
+pub use flush::{Snapshot, Unjournaled};
 
 /// Attributes that local writers changed and the metadata does not have yet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,20 +37,6 @@ pub enum ReadOutcome {
     Done(usize),
     /// These page ranges must be fetched first.
     Missing(Vec<(u64, u64)>),
-}
-
-/// Dirty ranges taken for a flush; see [`Mirror::snapshot`].
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Snapshot {
-    /// Byte ranges (start, end) within the size, in order.
-    pub ranges: Vec<(u64, u64)>,
-    /// The file's size.
-    pub size: u64,
-    /// The attributes to commit.
-    pub pending: Pending,
-    /// Whether no dirty range was left out.
-    pub complete: bool,
-    drops: u64,
 }
 
 /// The sparse local file of one inode and what is known of each of its pages.
@@ -68,17 +60,17 @@ pub(crate) struct Residency {
     /// Of that, bytes that are nowhere else.
     pub(crate) dirty_bytes: u64,
     /// Counts what makes a fetch under way stale: releases and drops.
-    stamp: u64,
+    pub(crate) stamp: u64,
     /// Counts drops: what makes a flush under way void.
-    drops: u64,
+    pub(crate) drops: u64,
     /// When the oldest dirty byte was written, in the tier's milliseconds.
-    dirty_since_ms: Option<u64>,
+    pub(crate) dirty_since_ms: Option<u64>,
     /// Written since the last journal entry.
-    unjournaled: RangeMap,
+    pub(crate) unjournaled: RangeMap,
     /// Counts all changes: what a seal under way must not miss.
     pub(crate) changes: u64,
     /// Compared with the inode since this process began.
-    verified: bool,
+    pub(crate) verified: bool,
     /// The tier no longer knows this mirror.
     pub(crate) gone: bool,
 }
@@ -236,19 +228,6 @@ impl Mirror {
         Ok(Vec::new())
     }
 
-    /// Makes the file at least `size` bytes long; the new ones are zeros.
-    pub fn grow(&self, size: u64, now: UnixTime) -> Result<()> {
-        let mut residency = self.write_state();
-        self.check_alive(&residency)?;
-        if size <= residency.state.size {
-            return Ok(());
-        }
-        let pending = Pending::written(now);
-        self.note(&mut residency, Entry::Pending { ino: self.ino, size, pending })?;
-        residency.dirty_since_ms.get_or_insert_with(|| self.shared.now_ms());
-        Ok(())
-    }
-
     /// Stores fetched bytes in those pages of `start..start + data.len()` that are still released,
     /// unless `stamp` is out of date (then `false`). `start` is page-aligned; `data` may end in the
     /// middle of the last page of the file. With `None` for data the range holds only zeros.
@@ -267,213 +246,6 @@ impl Mirror {
             self.note(&mut residency, Entry::Filled { ino: self.ino, start: s, end: e, state })?;
         }
         Ok(true)
-    }
-
-    /// Somebody set the times in the metadata: what a write left pending for them is void.
-    pub fn forget_pending_times(&self, mtime: bool, ctime: bool) -> Result<()> {
-        let mut residency = self.write_state();
-        let mut pending = residency.state.pending;
-        pending.mtime = pending.mtime.filter(|_| !mtime);
-        pending.ctime = pending.ctime.filter(|_| !ctime);
-        if pending == residency.state.pending {
-            return Ok(());
-        }
-        let size = residency.state.size;
-        self.note(&mut residency, Entry::Pending { ino: self.ino, size, pending })
-    }
-
-    /// Takes up to `limit` bytes of dirty ranges, from `after` on, for a flush: they stay readable
-    /// and writable, and a write makes them dirty again.
-    pub fn snapshot(&self, after: u64, limit: u64) -> Snapshot {
-        let mut residency = self.write_state();
-        let size = residency.state.size;
-        let mut ranges = Vec::new();
-        let (mut taken, mut complete) = (0, true);
-        for (start, end, state) in residency.state.ranges.within(after, u64::MAX) {
-            if state != State::Dirty || start >= size {
-                continue;
-            }
-            if taken >= limit {
-                complete = false;
-                break;
-            }
-            let whole = end.min(size);
-            let end = whole.min(start + page_ceil(limit - taken));
-            complete &= end == whole;
-            taken += end - start;
-            ranges.push((start, end));
-        }
-        for &(start, end) in &ranges {
-            residency.state.ranges.set(start, page_ceil(end), State::Flushing);
-        }
-        let (pending, drops) = (residency.state.pending, residency.drops);
-        Snapshot { ranges, size, pending, complete, drops }
-    }
-
-    /// Whether nothing of the snapshot was cut off, punched or replaced since.
-    pub fn still_valid(&self, snapshot: &Snapshot) -> bool {
-        let residency = self.read_state();
-        residency.drops == snapshot.drops && !residency.gone
-    }
-
-    /// The flush of `snapshot` failed or is void: its ranges are dirty again.
-    pub fn flush_failed(&self, snapshot: &Snapshot) {
-        let mut residency = self.write_state();
-        for &(start, end) in &snapshot.ranges {
-            residency.state.ranges.turn(start, page_ceil(end), State::Flushing, State::Dirty);
-        }
-    }
-
-    /// The metadata names the snapshot's bytes: those not written again are clean.
-    pub fn flushed(&self, snapshot: &Snapshot, generation: u64, committed_size: u64) -> Result<()> {
-        let mut residency = self.write_state();
-        let mut clean = Vec::new();
-        for &(start, end) in &snapshot.ranges {
-            let flushing = residency.state.ranges.within(start, page_ceil(end));
-            clean.extend(flushing.filter(|r| r.2 == State::Flushing).map(|r| (r.0, r.1)));
-        }
-        let state = &residency.state;
-        let mut pending = state.pending;
-        pending.size = state.size != committed_size;
-        pending.mtime = pending.mtime.filter(|t| Some(*t) != snapshot.pending.mtime);
-        pending.ctime = pending.ctime.filter(|t| Some(*t) != snapshot.pending.ctime);
-        let remote_end = state.remote_end.max(committed_size);
-        for &(start, end) in &clean {
-            residency.unjournaled.clear(start, end);
-        }
-        let ino = self.ino;
-        let entry = Entry::Flushed { ino, ranges: clean, generation, remote_end, pending };
-        self.note(&mut residency, entry)?;
-        residency.dirty_since_ms = residency.has_news().then(|| self.shared.now_ms());
-        Ok(())
-    }
-
-    /// The metadata dropped `start..end` (a truncation, hole or copy) in `generation`: local bytes
-    /// there are void, and the size is now `size`. `remote` says whether the range holds bytes of
-    /// the bucket afterwards (a copy) or zeros.
-    pub fn dropped(
-        &self,
-        range: (u64, u64),
-        size: u64,
-        generation: u64,
-        remote: bool,
-    ) -> Result<()> {
-        let (start, end) = range;
-        let mut residency = self.write_state();
-        self.unseal()?;
-        residency.stamp += 1;
-        residency.drops += 1;
-        let file = self.file()?;
-        // Pages covered in part keep their other bytes.
-        let (first, last) =
-            (page_ceil(start), page_floor(end.min(size.max(start))).max(page_ceil(start)));
-        let cut_at_end = end >= residency.state.size;
-        let clear_to = if cut_at_end { u64::MAX / PAGE_BYTES * PAGE_BYTES } else { last };
-        let remote_end = match () {
-            () if remote => residency.state.remote_end.max(end),
-            () if cut_at_end => residency.state.remote_end.min(start),
-            () => residency.state.remote_end,
-        };
-        let ino = self.ino;
-        let entry =
-            Entry::Dropped { ino, start: first, end: clear_to, size, generation, remote_end };
-        self.note(&mut residency, entry)?;
-        residency.unjournaled.clear(first, clear_to);
-        if cut_at_end {
-            file.set_len(start.min(size)).map_err(|e| self.io("truncate", e))?;
-        } else {
-            punch(&file, first, clear_to).map_err(|e| self.io("punch", e))?;
-        }
-        Ok(())
-    }
-
-    /// Ranges written since the last call, clipped to the size, with the size and attributes: what
-    /// a journal needs. `None` when they hold more than `limit` bytes (then nothing is taken).
-    pub fn take_unjournaled(&self, limit: u64) -> Option<(Vec<(u64, u64)>, u64, Pending)> {
-        let mut residency = self.write_state();
-        let size = residency.state.size;
-        if residency.unjournaled.bytes(0, u64::MAX, |_| true) > limit {
-            return None;
-        }
-        let taken = std::mem::take(&mut residency.unjournaled);
-        let ranges = taken.iter().filter(|r| r.0 < size).map(|r| (r.0, r.1.min(size))).collect();
-        Some((ranges, size, residency.state.pending))
-    }
-
-    /// Gives back what [`Mirror::take_unjournaled`] took, after the journal failed.
-    pub fn untake_unjournaled(&self, ranges: &[(u64, u64)]) {
-        let mut residency = self.write_state();
-        for &(start, end) in ranges {
-            residency.unjournaled.set(start, page_ceil(end), State::Dirty);
-        }
-    }
-
-    /// Compares with the inode, and lets go of what changed elsewhere or was cut off by a crash
-    /// between the metadata's commit and the note of it here.
-    pub(crate) fn revalidate(&self, inode: &Inode) -> Result<()> {
-        {
-            let residency = self.read_state();
-            let state = &residency.state;
-            let same_size = state.pending.size || state.size == inode.size;
-            if residency.verified && state.generation == inode.data.generation && same_size {
-                return Ok(());
-            }
-        }
-        let mut residency = self.write_state();
-        let mut state = residency.state.clone();
-        if !state.pending.size {
-            state.size = inode.size;
-        }
-        let missed = inode.data.generation.wrapping_sub(state.generation);
-        if missed != 0 {
-            let ours = missed == 1 && self.shared.alone.load(Ordering::Acquire);
-            let (start, end) = match (ours, inode.data.dropped) {
-                (true, Some((start, end))) => (page_ceil(start), page_floor(end)),
-                (true, None) => (0, 0),
-                (false, _) => (0, u64::MAX),
-            };
-            let clean_only = !ours;
-            let void: Vec<_> = state.ranges.within(start, end).collect();
-            for (s, e, _) in void.into_iter().filter(|r| !clean_only || !r.2.is_dirty()) {
-                state.ranges.clear(s, e);
-            }
-            if let (true, Some((start, u64::MAX))) = (ours, inode.data.dropped) {
-                state.size = start;
-                state.pending.size = false;
-            }
-            state.size = state.size.max(if state.pending.size { inode.size } else { 0 });
-            state.generation = inode.data.generation;
-            state.remote_end = inode.size;
-            residency.stamp += 1;
-            residency.drops += 1;
-        }
-        let differs = state != residency.state;
-        self.trim(&residency.state, &state)?;
-        if differs {
-            self.note(&mut residency, Entry::Whole(state))?;
-        }
-        residency.verified = true;
-        Ok(())
-    }
-
-    /// Makes the file hold zeros wherever `new` no longer has pages that `old` had, and end where
-    /// `new` ends: a write that a crash cut off may have left bytes behind the end.
-    fn trim(&self, old: &MirrorState, new: &MirrorState) -> Result<()> {
-        if !self.path().exists() {
-            return Ok(());
-        }
-        self.unseal()?;
-        let file = self.file()?;
-        let length = file.metadata().map_err(|e| self.io("stat", e))?.len();
-        if length > new.size {
-            file.set_len(new.size).map_err(|e| self.io("trim", e))?;
-        }
-        for (start, end, _) in old.ranges.iter() {
-            for (s, e) in new.ranges.gaps(start, end) {
-                punch(&file, s, e).map_err(|e| self.io("punch", e))?;
-            }
-        }
-        Ok(())
     }
 
     /// Data and hole ranges as far as this mirror knows better than the metadata: the dirty ones.
@@ -618,13 +390,4 @@ fn partial_pages(state: &MirrorState, offset: u64, end: u64) -> Vec<(u64, u64)> 
         missing.extend(gaps_below(state, last, last + PAGE_BYTES));
     }
     missing
-}
-
-pub(crate) fn punch(file: &File, start: u64, end: u64) -> std::io::Result<()> {
-    use rustix::fs::{FallocateFlags, fallocate};
-    if start >= end {
-        return Ok(());
-    }
-    let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-    Ok(fallocate(file, flags, start, end - start)?)
 }

@@ -13,9 +13,9 @@ pub fn page_floor(offset: u64) -> u64 {
     offset / PAGE_BYTES * PAGE_BYTES
 }
 
-/// `offset` rounded up to a page.
+/// `offset` rounded up to a page; to the last one there is where that would be too much.
 pub fn page_ceil(offset: u64) -> u64 {
-    offset.div_ceil(PAGE_BYTES) * PAGE_BYTES
+    offset.checked_next_multiple_of(PAGE_BYTES).unwrap_or(page_floor(u64::MAX))
 }
 
 /// What is known of a page that may be read from the mirror file. A page without a state is

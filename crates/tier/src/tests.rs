@@ -1,1 +1,262 @@
+//! The tier as a whole: what it keeps over kills, power cuts and releases.
 
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use weir_types::{DataChange, FileKind, Ino, Inode, UnixTime};
+
+use crate::*;
+
+const PAGE: u64 = PAGE_BYTES;
+
+fn options(directory: &Path, boot: &str) -> TierOptions {
+    let ticks = AtomicU64::new(0);
+    TierOptions {
+        directory: directory.to_owned(),
+        tier_bytes: 100 * PAGE,
+        high_water_percent: 90,
+        low_water_percent: 50,
+        free_floor_bytes: 0,
+        boot_id: boot.to_owned(),
+        now_ms: Arc::new(move || ticks.fetch_add(1, Ordering::Relaxed)),
+    }
+}
+
+fn open(directory: &Path, boot: &str) -> (Tier, Recovered) {
+    Tier::open(options(directory, boot)).expect("opens")
+}
+
+fn inode(ino: u64, size: u64, generation: u64) -> Inode {
+    Inode {
+        ino: Ino(ino),
+        kind: FileKind::Regular,
+        mode: 0o644,
+        uid: 0,
+        gid: 0,
+        nlink: 1,
+        size,
+        rdev: 0,
+        atime: UnixTime(0),
+        mtime: UnixTime(0),
+        ctime: UnixTime(0),
+        btime: UnixTime(0),
+        parent: Ino::ROOT,
+        data: DataChange { generation, dropped: None },
+        stored_bytes: 0,
+        target: None,
+    }
+}
+
+fn fill(mirror: &Mirror, start: u64, bytes: &[u8]) {
+    let end = start + bytes.len() as u64;
+    assert!(mirror.fill(start, end, Some(bytes), mirror.stamp()).expect("fills"));
+}
+
+fn read(mirror: &Mirror, offset: u64, len: usize) -> Option<Vec<u8>> {
+    let mut buffer = vec![0xEE; len];
+    match mirror.read_at(offset, &mut buffer).expect("reads") {
+        ReadOutcome::Done(done) => {
+            buffer.truncate(done);
+            Some(buffer)
+        }
+        ReadOutcome::Missing(_) => None,
+    }
+}
+
+fn flush(mirror: &Mirror, generation: u64) {
+    let snapshot = mirror.snapshot(0, u64::MAX);
+    assert!(snapshot.complete);
+    mirror.flushed(&snapshot, generation, snapshot.size).expect("notes");
+}
+
+#[test]
+fn a_kill_keeps_dirty_and_clean_pages() {
+    let dir = tempfile::tempdir().expect("tempdir");
+    let (tier, how) = open(dir.path(), "boot");
+    assert_eq!(how, Recovered::New);
+    let mirror = tier.mirror(&inode(7, 10 * PAGE, 3)).expect("mirror");
+    fill(&mirror, 0, &[1; 2 * PAGE as usize]);
+    assert!(mirror.write_at(PAGE + 10, b"dirty", UnixTime(5)).expect("writes").is_empty());
+    drop((mirror, tier));
+    let (tier, how) = open(dir.path(), "boot");
+    assert_eq!(how, Recovered::Killed);
+    let mirror = tier.find(Ino(7)).expect("kept");
+    assert_eq!(mirror.census(), [0, 8 * PAGE, PAGE, PAGE]);
+    assert_eq!(read(&mirror, PAGE + 8, 8).expect("here"), b"\x01\x01dirty\x01");
+    assert_eq!(read(&mirror, 2 * PAGE, 1), None);
+    assert_eq!(mirror.pending().1.mtime, Some(UnixTime(5)));
+}
+
+#[test]
+fn a_power_cut_keeps_sealed_mirrors_only() {
+    let dir = tempfile::tempdir().expect("tempdir");
+    let (tier, _) = open(dir.path(), "one");
+    for ino in 1..=4 {
+        fill(&tier.mirror(&inode(ino, 4 * PAGE, 1)).expect("mirror"), 0, &[9; PAGE as usize]);
+    }
+    tier.seal().expect("seals");
+    let mirror = |ino| tier.find(Ino(ino)).expect("there");
+    assert!(mirror(2).write_at(0, b"x", UnixTime(1)).expect("writes").is_empty());
+    fill(&mirror(3), PAGE, &[9; PAGE as usize]);
+    tier.release(&mirror(4)).expect("releases");
+    drop(tier);
+    let (tier, how) = open(dir.path(), "two");
+    let Recovered::PowerCut { dirty_bytes_dropped, clean_bytes_dropped } = how else {
+        panic!("{how:?}");
+    };
+    assert_eq!((dirty_bytes_dropped, clean_bytes_dropped), (PAGE, 2 * PAGE));
+    let kept = tier.mirror(&inode(1, 4 * PAGE, 1)).expect("mirror");
+    assert_eq!(read(&kept, 0, 2).expect("sealed"), [9, 9]);
+    for ino in 2..=4 {
+        let lost = tier.mirror(&inode(ino, 4 * PAGE, 1)).expect("mirror");
+        assert_eq!(read(&lost, 0, 1), None, "inode {ino}");
+    }
+}
+
+#[test]
+fn a_clean_end_keeps_everything_over_a_reboot() {
+    let dir = tempfile::tempdir().expect("tempdir");
+    let (tier, _) = open(dir.path(), "one");
+    let mirror = tier.mirror(&inode(1, PAGE, 1)).expect("mirror");
+    fill(&mirror, 0, &[5; PAGE as usize]);
+    tier.close().expect("closes");
+    drop((mirror, tier));
+    let (tier, how) = open(dir.path(), "two");
+    assert_eq!(how, Recovered::Clean);
+    let mirror = tier.mirror(&inode(1, PAGE, 1)).expect("mirror");
+    assert_eq!(read(&mirror, 0, 1).expect("here"), [5]);
+}
+
+#[test]
+fn another_generation_is_believed_only_when_we_made_it() {
+    for alone in [false, true] {
+        let dir = tempfile::tempdir().expect("tempdir");
+        let (tier, _) = open(dir.path(), "boot");
+        fill(&tier.mirror(&inode(1, 4 * PAGE, 1)).expect("mirror"), 0, &[5; PAGE as usize]);
+        drop(tier);
+        let (tier, _) = open(dir.path(), "boot");
+        if alone {
+            tier.set_alone();
+        }
+        let mirror = tier.mirror(&inode(1, 4 * PAGE, 2)).expect("mirror");
+        assert_eq!(read(&mirror, 0, 1).is_some(), alone);
+        let further = tier.mirror(&inode(1, 4 * PAGE, 4)).expect("mirror");
+        assert_eq!(read(&further, 0, 1), None, "two changes at once are never ours");
+    }
+}
+
+#[test]
+fn a_missed_truncation_cuts_local_bytes() {
+    let dir = tempfile::tempdir().expect("tempdir");
+    let (tier, _) = open(dir.path(), "boot");
+    tier.set_alone();
+    let mirror = tier.mirror(&inode(1, 0, 0)).expect("mirror");
+    mirror.write_at(0, &[7; 3 * PAGE as usize], UnixTime(1)).expect("writes");
+    let mut after = inode(1, 100, 1);
+    after.data.dropped = Some((100, u64::MAX));
+    let mirror = tier.mirror(&after).expect("mirror");
+    assert_eq!((mirror.size(), mirror.dirty_bytes()), (100, PAGE));
+    mirror.grow(PAGE, UnixTime(2)).expect("grows");
+    let bytes = read(&mirror, 99, 3).expect("here");
+    assert_eq!(bytes, [7, 0, 0], "what was cut off does not come back");
+}
+
+#[test]
+fn writes_ask_for_the_pages_they_cover_in_part() {
+    let dir = tempfile::tempdir().expect("tempdir");
+    let (tier, _) = open(dir.path(), "boot");
+    let mirror = tier.mirror(&inode(1, 4 * PAGE, 1)).expect("mirror");
+    let now = UnixTime(1);
+    let missing = mirror.write_at(10, &[1; PAGE as usize], now).expect("asks");
+    assert_eq!(missing, [(0, PAGE), (PAGE, 2 * PAGE)]);
+    assert!(mirror.write_at(PAGE, &[1; PAGE as usize], now).expect("whole page").is_empty());
+    assert!(mirror.write_at(3 * PAGE, &[1; 5000], now).expect("past the end").is_empty());
+    assert_eq!(mirror.write_at(2 * PAGE, b"x", now).expect("asks"), [(2 * PAGE, 3 * PAGE)]);
+    assert_eq!(mirror.size(), 3 * PAGE + 5000);
+}
+
+#[test]
+fn a_stale_fetch_fills_nothing() {
+    let dir = tempfile::tempdir().expect("tempdir");
+    let (tier, _) = open(dir.path(), "boot");
+    let mirror = tier.mirror(&inode(1, 2 * PAGE, 1)).expect("mirror");
+    let stamp = mirror.stamp();
+    mirror.dropped((0, u64::MAX), 0, 2, false).expect("truncates");
+    assert!(!mirror.fill(0, PAGE, Some(&[1; PAGE as usize]), stamp).expect("refuses"));
+    assert_eq!(read(&mirror, 0, 10).expect("empty"), Vec::<u8>::new());
+}
+
+#[test]
+fn a_write_during_a_flush_stays_dirty_and_a_drop_voids_it() {
+    let dir = tempfile::tempdir().expect("tempdir");
+    let (tier, _) = open(dir.path(), "boot");
+    let mirror = tier.mirror(&inode(1, 0, 0)).expect("mirror");
+    mirror.write_at(0, &[1; 3 * PAGE as usize], UnixTime(1)).expect("writes");
+    let snapshot = mirror.snapshot(0, 2 * PAGE);
+    assert_eq!(
+        (snapshot.ranges.as_slice(), snapshot.complete),
+        ([(0, 2 * PAGE)].as_slice(), false)
+    );
+    mirror.write_at(PAGE, b"again", UnixTime(2)).expect("writes");
+    mirror.flushed(&snapshot, 1, 2 * PAGE).expect("notes");
+    assert_eq!(mirror.census(), [0, 0, PAGE, 2 * PAGE]);
+    assert_eq!(mirror.pending().1.mtime, Some(UnixTime(2)), "the later write's time");
+    let snapshot = mirror.snapshot(0, u64::MAX);
+    mirror.dropped((PAGE, u64::MAX), PAGE, 2, false).expect("truncates");
+    assert!(!mirror.still_valid(&snapshot));
+}
+
+#[test]
+fn release_takes_the_oldest_clean_pages_and_never_a_dirty_one() {
+    let dir = tempfile::tempdir().expect("tempdir");
+    let (tier, _) = open(dir.path(), "boot");
+    for ino in 0..10 {
+        let mirror = tier.mirror(&inode(ino, 10 * PAGE, 1)).expect("mirror");
+        fill(&mirror, 0, &[1; 10 * PAGE as usize]);
+        read(&mirror, 0, 1);
+    }
+    tier.find(Ino(0)).expect("there").write_at(0, b"x", UnixTime(1)).expect("writes");
+    read(&tier.find(Ino(1)).expect("there"), 0, 1);
+    assert!(tier.above_high_water().expect("looks"));
+    let released = tier.release_to_low_water(|m| m.ino() == Ino(2)).expect("releases");
+    assert!(released >= 50 * PAGE, "{released}");
+    let usage = tier.usage().expect("usage");
+    assert!(usage.used_bytes <= 50 * PAGE && usage.dirty_bytes == PAGE, "{usage:?}");
+    assert!(read(&tier.find(Ino(1)).expect("used lately"), 0, 1).is_some());
+    assert!(read(&tier.find(Ino(2)).expect("kept"), 0, 1).is_some());
+    assert!(tier.find(Ino(3)).is_none(), "empty mirrors are forgotten");
+    assert_eq!(read(&tier.find(Ino(0)).expect("dirty"), 0, 1).expect("here"), b"x");
+}
+
+#[test]
+fn the_account_adds_up_over_a_long_life() {
+    let dir = tempfile::tempdir().expect("tempdir");
+    let (tier, _) = open(dir.path(), "boot");
+    let mirror = tier.mirror(&inode(1, 0, 0)).expect("mirror");
+    for round in 1..=5 {
+        mirror.write_at(0, &[1; 20 * PAGE as usize], UnixTime(1)).expect("writes");
+        flush(&mirror, round);
+        tier.release(&mirror).expect("releases");
+        assert_eq!(tier.usage().expect("usage").used_bytes, 0);
+        fill(&mirror, 0, &[1; 20 * PAGE as usize]);
+        assert_eq!(tier.usage().expect("usage").used_bytes, 20 * PAGE);
+    }
+    tier.remove(Ino(1)).expect("removes");
+    let usage = tier.usage().expect("usage");
+    assert_eq!((usage.used_bytes, usage.dirty_bytes, usage.mirrors), (0, 0, 0));
+    assert!(mirror.write_at(0, b"x", UnixTime(1)).is_err(), "the file is gone");
+}
+
+#[test]
+fn unfit_places_are_refused_with_a_reason() {
+    let error = check_directory("--tier", Path::new("/dev/shm/weir-test")).expect_err("tmpfs");
+    let _ = std::fs::remove_dir("/dev/shm/weir-test");
+    assert!(error.to_string().contains("tmpfs"), "{error}");
+    let error = check_directory("--tier", Path::new("/proc/weir-test")).expect_err("no place");
+    assert!(error.to_string().contains("/proc/weir-test"), "{error}");
+    let dir = tempfile::tempdir().expect("tempdir");
+    let (_tier, _) = open(dir.path(), "boot");
+    let error = Tier::open(options(dir.path(), "boot")).err().expect("in use");
+    assert!(error.to_string().contains("in use"), "{error}");
+}

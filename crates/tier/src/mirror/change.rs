@@ -1,0 +1,154 @@
+//! Changes of a file that are not writes: growth, truncation, holes, and what happened elsewhere.
+
+use std::fs::File;
+use std::sync::atomic::Ordering;
+
+use weir_types::{Inode, Result, UnixTime};
+
+use crate::log::{Entry, MirrorState};
+use crate::mirror::{Mirror, Pending};
+use crate::ranges::{PAGE_BYTES, page_ceil, page_floor};
+
+impl Mirror {
+    /// Makes the file at least `size` bytes long; the new ones are zeros.
+    pub fn grow(&self, size: u64, now: UnixTime) -> Result<()> {
+        let mut residency = self.write_state();
+        self.check_alive(&residency)?;
+        if size <= residency.state.size {
+            return Ok(());
+        }
+        let pending = Pending::written(now);
+        self.note(&mut residency, Entry::Pending { ino: self.ino, size, pending })?;
+        residency.dirty_since_ms.get_or_insert_with(|| self.shared.now_ms());
+        Ok(())
+    }
+
+    /// Somebody set the times in the metadata: what a write left pending for them is void.
+    pub fn forget_pending_times(&self, mtime: bool, ctime: bool) -> Result<()> {
+        let mut residency = self.write_state();
+        let mut pending = residency.state.pending;
+        pending.mtime = pending.mtime.filter(|_| !mtime);
+        pending.ctime = pending.ctime.filter(|_| !ctime);
+        if pending == residency.state.pending {
+            return Ok(());
+        }
+        let size = residency.state.size;
+        self.note(&mut residency, Entry::Pending { ino: self.ino, size, pending })
+    }
+
+    /// The metadata dropped `start..end` (a truncation, hole or copy) in `generation`: local bytes
+    /// there are void, and the size is now `size`. `remote` says whether the range holds bytes of
+    /// the bucket afterwards (a copy) or zeros.
+    pub fn dropped(
+        &self,
+        range: (u64, u64),
+        size: u64,
+        generation: u64,
+        remote: bool,
+    ) -> Result<()> {
+        let (start, end) = range;
+        let mut residency = self.write_state();
+        self.unseal()?;
+        residency.stamp += 1;
+        residency.drops += 1;
+        let file = self.file()?;
+        // Pages covered in part keep their other bytes.
+        let (first, last) =
+            (page_ceil(start), page_floor(end.min(size.max(start))).max(page_ceil(start)));
+        let cut_at_end = end >= residency.state.size;
+        let clear_to = if cut_at_end { u64::MAX / PAGE_BYTES * PAGE_BYTES } else { last };
+        let remote_end = match () {
+            () if remote => residency.state.remote_end.max(end),
+            () if cut_at_end => residency.state.remote_end.min(start),
+            () => residency.state.remote_end,
+        };
+        let ino = self.ino;
+        let entry =
+            Entry::Dropped { ino, start: first, end: clear_to, size, generation, remote_end };
+        self.note(&mut residency, entry)?;
+        residency.unjournaled.clear(first, clear_to);
+        if cut_at_end {
+            file.set_len(start.min(size)).map_err(|e| self.io("truncate", e))?;
+        } else {
+            punch(&file, first, clear_to).map_err(|e| self.io("punch", e))?;
+        }
+        Ok(())
+    }
+
+    /// Compares with the inode, and lets go of what changed elsewhere or was cut off by a crash
+    /// between the metadata's commit and the note of it here.
+    pub(crate) fn revalidate(&self, inode: &Inode) -> Result<()> {
+        {
+            let residency = self.read_state();
+            let state = &residency.state;
+            let same_size = state.pending.size || state.size == inode.size;
+            if residency.verified && state.generation == inode.data.generation && same_size {
+                return Ok(());
+            }
+        }
+        let mut residency = self.write_state();
+        let mut state = residency.state.clone();
+        if !state.pending.size {
+            state.size = inode.size;
+        }
+        let missed = inode.data.generation.wrapping_sub(state.generation);
+        if missed != 0 {
+            let ours = missed == 1 && self.shared.alone.load(Ordering::Acquire);
+            let (start, end) = match (ours, inode.data.dropped) {
+                (true, Some((start, end))) => (page_ceil(start), page_floor(end)),
+                (true, None) => (0, 0),
+                (false, _) => (0, u64::MAX),
+            };
+            let clean_only = !ours;
+            let void: Vec<_> = state.ranges.within(start, end).collect();
+            for (s, e, _) in void.into_iter().filter(|r| !clean_only || !r.2.is_dirty()) {
+                state.ranges.clear(s, e);
+            }
+            if let (true, Some((start, u64::MAX))) = (ours, inode.data.dropped) {
+                state.size = start;
+                state.pending.size = false;
+            }
+            state.size = state.size.max(if state.pending.size { inode.size } else { 0 });
+            state.generation = inode.data.generation;
+            state.remote_end = inode.size;
+            residency.stamp += 1;
+            residency.drops += 1;
+        }
+        let differs = state != residency.state;
+        self.trim(&residency.state, &state)?;
+        if differs {
+            self.note(&mut residency, Entry::Whole(state))?;
+        }
+        residency.verified = true;
+        Ok(())
+    }
+
+    /// Makes the file hold zeros wherever `new` no longer has pages that `old` had, and end where
+    /// `new` ends: a write that a crash cut off may have left bytes behind the end.
+    fn trim(&self, old: &MirrorState, new: &MirrorState) -> Result<()> {
+        if !self.path().exists() {
+            return Ok(());
+        }
+        self.unseal()?;
+        let file = self.file()?;
+        let length = file.metadata().map_err(|e| self.io("stat", e))?.len();
+        if length > new.size {
+            file.set_len(new.size).map_err(|e| self.io("trim", e))?;
+        }
+        for (start, end, _) in old.ranges.iter() {
+            for (s, e) in new.ranges.gaps(start, end) {
+                punch(&file, s, e).map_err(|e| self.io("punch", e))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+pub(crate) fn punch(file: &File, start: u64, end: u64) -> std::io::Result<()> {
+    use rustix::fs::{FallocateFlags, fallocate};
+    if start >= end {
+        return Ok(());
+    }
+    let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+    Ok(fallocate(file, flags, start, end - start)?)
+}

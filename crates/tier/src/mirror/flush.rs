@@ -1,0 +1,121 @@
+//! Dirty data on its way out: into segments, or into the journal.
+
+use weir_types::Result;
+
+use crate::log::Entry;
+use crate::mirror::{Mirror, Pending};
+use crate::ranges::{State, page_ceil};
+
+/// Dirty ranges taken for a flush; see [`Mirror::snapshot`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Snapshot {
+    /// Byte ranges (start, end) within the size, in order.
+    pub ranges: Vec<(u64, u64)>,
+    /// The file's size.
+    pub size: u64,
+    /// The attributes to commit.
+    pub pending: Pending,
+    /// Whether no dirty range was left out.
+    pub complete: bool,
+    drops: u64,
+}
+
+/// What a journal needs of a file; see [`Mirror::take_unjournaled`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unjournaled {
+    /// Byte ranges (start, end) within the size, in order.
+    pub ranges: Vec<(u64, u64)>,
+    /// The file's size.
+    pub size: u64,
+    /// The attributes that the metadata does not have.
+    pub pending: Pending,
+}
+
+impl Mirror {
+    /// Takes up to `limit` bytes of dirty ranges, from `after` on, for a flush: they stay readable
+    /// and writable, and a write makes them dirty again.
+    pub fn snapshot(&self, after: u64, limit: u64) -> Snapshot {
+        let mut residency = self.write_state();
+        let size = residency.state.size;
+        let mut ranges = Vec::new();
+        let (mut taken, mut complete) = (0, true);
+        for (start, end, state) in residency.state.ranges.within(after, u64::MAX) {
+            if state != State::Dirty || start >= size {
+                continue;
+            }
+            if taken >= limit {
+                complete = false;
+                break;
+            }
+            let whole = end.min(size);
+            let end = whole.min(start.saturating_add(page_ceil(limit - taken)));
+            complete &= end == whole;
+            taken += end - start;
+            ranges.push((start, end));
+        }
+        for &(start, end) in &ranges {
+            residency.state.ranges.set(start, page_ceil(end), State::Flushing);
+        }
+        let (pending, drops) = (residency.state.pending, residency.drops);
+        Snapshot { ranges, size, pending, complete, drops }
+    }
+
+    /// Whether nothing of the snapshot was cut off, punched or replaced since.
+    pub fn still_valid(&self, snapshot: &Snapshot) -> bool {
+        let residency = self.read_state();
+        residency.drops == snapshot.drops && !residency.gone
+    }
+
+    /// The flush of `snapshot` failed or is void: its ranges are dirty again.
+    pub fn flush_failed(&self, snapshot: &Snapshot) {
+        let mut residency = self.write_state();
+        for &(start, end) in &snapshot.ranges {
+            residency.state.ranges.turn(start, page_ceil(end), State::Flushing, State::Dirty);
+        }
+    }
+
+    /// The metadata names the snapshot's bytes: those not written again are clean.
+    pub fn flushed(&self, snapshot: &Snapshot, generation: u64, committed_size: u64) -> Result<()> {
+        let mut residency = self.write_state();
+        let mut clean = Vec::new();
+        for &(start, end) in &snapshot.ranges {
+            let flushing = residency.state.ranges.within(start, page_ceil(end));
+            clean.extend(flushing.filter(|r| r.2 == State::Flushing).map(|r| (r.0, r.1)));
+        }
+        let state = &residency.state;
+        let mut pending = state.pending;
+        pending.size = state.size != committed_size;
+        pending.mtime = pending.mtime.filter(|t| Some(*t) != snapshot.pending.mtime);
+        pending.ctime = pending.ctime.filter(|t| Some(*t) != snapshot.pending.ctime);
+        let remote_end = state.remote_end.max(committed_size);
+        for &(start, end) in &clean {
+            residency.unjournaled.clear(start, end);
+        }
+        let ino = self.ino;
+        let entry = Entry::Flushed { ino, ranges: clean, generation, remote_end, pending };
+        self.note(&mut residency, entry)?;
+        residency.dirty_since_ms = residency.has_news().then(|| self.shared.now_ms());
+        Ok(())
+    }
+
+    /// Ranges written since the last call, clipped to the size, with the size and attributes: what
+    /// a journal needs. `None` when they hold more than `limit` bytes (then nothing is taken).
+    pub fn take_unjournaled(&self, limit: u64) -> Option<Unjournaled> {
+        let mut residency = self.write_state();
+        let size = residency.state.size;
+        if residency.unjournaled.bytes(0, u64::MAX, |_| true) > limit {
+            return None;
+        }
+        let taken = std::mem::take(&mut residency.unjournaled);
+        let ranges = taken.iter().filter(|r| r.0 < size).map(|r| (r.0, r.1.min(size))).collect();
+        Some(Unjournaled { ranges, size, pending: residency.state.pending })
+    }
+
+    /// Gives back what [`Mirror::take_unjournaled`] took, after the journal failed.
+    pub fn untake_unjournaled(&self, ranges: &[(u64, u64)]) {
+        let mut residency = self.write_state();
+        for &(start, end) in ranges {
+            residency.unjournaled.set(start, page_ceil(end), State::Dirty);
+        }
+    }
+}
