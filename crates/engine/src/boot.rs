@@ -49,12 +49,15 @@ impl Host {
     }
 }
 
-/// When a process was started; `None` if there is none of this number.
+/// When a process was started; `None` if none of this number runs.
 fn started_ticks(pid: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name in parentheses may hold anything; the 20th field after it is the start.
-    let rest = stat.rsplit_once(')')?.1;
-    rest.split_whitespace().nth(19)?.parse().ok()
+    // The name in parentheses may hold anything; behind it come the state and, as the 20th field,
+    // the start.
+    let mut rest = stat.rsplit_once(')')?.1.split_whitespace();
+    // A zombie has ended: it only waits for its parent to ask how.
+    rest.next().filter(|state| !matches!(*state, "Z" | "X"))?;
+    rest.nth(18)?.parse().ok()
 }
 
 #[cfg(test)]

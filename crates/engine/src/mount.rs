@@ -201,12 +201,14 @@ async fn mount_writer(
     }
     let id = uuid::Uuid::new_v4().to_string();
     let lease = Lease { id: id.clone(), log_place: opened.directory.join(LOG_PLACE) };
-    // Both names are on the disk before the metadata has the new one, so that a crash between
-    // never makes our own log look like somebody else's.
-    let before = writer.as_ref().map_or("", |w| w.node.as_str());
-    journal.set_writers(&[before, &id])?;
+    // What was replayed may hold the name of a mount that died before it was durable.
+    let replayed = meta.writer().await?;
+    // All names are on the disk before the metadata has the new one, so that a crash between never
+    // makes our own log look like somebody else's.
+    let before = writer.iter().chain(&replayed).map(|w| w.node.as_str());
+    journal.set_writers(&before.chain([id.as_str()]).collect::<Vec<_>>())?;
     write_log_place(&lease.log_place, &log_directory)?;
-    meta.take_writer(writer.as_ref().map(|w| w.epoch), &id).await?;
+    meta.take_writer(replayed.as_ref().map(|w| w.epoch), &id).await?;
     meta.sync().await?;
     write_lease(&options, &buckets, &id).await?;
     let core =

@@ -1,5 +1,5 @@
 //! A volume, a tier and an engine in a temporary directory, to be used, killed and mounted again.
-#![allow(dead_code, reason = "each test file uses its own part")]
+#![allow(dead_code, unreachable_pub, missing_docs, reason = "each test file uses its own part")]
 #![allow(clippy::disallowed_methods, reason = "the clock that tests hand in begins here")]
 
 use std::path::Path;
