@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# The machine is gone with its tier: what was fsynced is in the bucket, or with --journal in the
+# journal, which lies on a disk that outlives the machine.
+# time-limit: 400
+source "$(dirname "$0")/../lib.sh"
+begin
+source "$TESTS/lib-crash.sh"
+need python3 jq
+seed
+
+busy_settings flush_age_ms=2000 meta_flush_ms=500 'journal_bytes=33554432'
+for kind in bucket journal; do
+    MOUNT_ARGS=(--config "$T/settings.json")
+    [ $kind = bucket ] || MOUNT_ARGS+=(--journal "$T/journal")
+    URL=file://$BUCKET/$kind STATE=$T/state-$kind
+    mkdir -p "$BUCKET/$kind"
+    format_volume --segment-size 1MiB
+    for ((round = 1; round <= $(amount 4 60); round++)); do
+        echo "== $kind, round $round"
+        mount_volume
+        pid=$(daemon_pid)
+        work_start --seed "$SEED/$round" --workers 3 --max-size 300000
+        poll 60 at_least $((100 * round)) || fail "the workload stands still: $(cat "$T/work.log")"
+        kill9
+        work_wait_dead "$pid"
+        lose_tier
+        # Another machine cannot know that this one is gone: it is told.
+        MOUNT_ARGS+=(--take-over)
+        mount_volume
+        unset 'MOUNT_ARGS[-1]'
+        verify --lossy
+        fsck_clean
+    done
+done

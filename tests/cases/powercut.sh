@@ -1,0 +1,65 @@
+#!/usr/bin/env bash
+# The power is cut: the local disk (XFS on a loop device) loses what it had not synced. What was
+# fsynced is there, nothing is torn, and no page of the tier is older than the bucket.
+# time-limit: 600
+source "$(dirname "$0")/../lib.sh"
+begin
+source "$TESTS/lib-crash.sh"
+need python3 jq mkfs.xfs xfs_io losetup
+seed
+
+DISK=$T/disk
+mkdir "$DISK"
+truncate -s 2G "$T/disk.img"
+mkfs.xfs -q "$T/disk.img" || fail "mkfs.xfs"
+
+attach() {
+    LOOP=$(losetup -f --show "$T/disk.img") || fail "losetup"
+    mount "$LOOP" "$DISK" || fail "mount $LOOP"
+}
+
+# Without -f the log is not flushed either: what was not synced is gone.
+cut() {
+    xfs_io -x -c shutdown "$DISK" || fail "cannot cut the power of $DISK"
+    kill9
+}
+
+reboot() {
+    poll 30 umount "$DISK" || fail "umount $DISK"
+    losetup -d "$LOOP"
+    attach
+    boot=$((boot + 1))
+    export WEIR_BOOT_ID=boot-$boot
+}
+
+boot=1
+export WEIR_BOOT_ID=boot-1
+busy_settings flush_age_ms=1000 meta_flush_ms=200 high_water_percent=30 low_water_percent=10
+attach
+for variant in tier tier+bucket tier+journal journal-tier-lost; do
+    TIER=$DISK/tier-$variant STATE=$T/state-$variant BUCKET=$T/bucket/$variant
+    [ $variant = tier+bucket ] && BUCKET=$DISK/bucket
+    URL=file://$BUCKET
+    MOUNT_ARGS=(--config "$T/settings.json")
+    case $variant in *journal*) MOUNT_ARGS+=(--journal "$DISK/journal") ;; esac
+    mkdir -p "$TIER" "$BUCKET"
+    sync -f "$DISK"
+    format_volume --segment-size 1MiB
+    for ((round = 1; round <= $(amount 3 40); round++)); do
+        echo "== $variant, cut $round"
+        mount_volume
+        pid=$(daemon_pid)
+        work_start --seed "$SEED/$variant/$round" --workers 2 --max-size 300000
+        poll 60 at_least $((60 + 150 * (round - 1))) || fail "it stands still: $(cat "$T/work.log")"
+        cut
+        work_wait_dead "$pid"
+        reboot
+        if [ $variant = journal-tier-lost ]; then
+            rm -rf "$TIER"
+        fi
+        mount_volume
+        verify --lossy
+        verify_from_bucket
+    done
+done
+umount "$DISK"
