@@ -4,7 +4,10 @@
 //! names it. Added here: a directory that somebody else has just made is synced before an object
 //! in it is acknowledged; deletes are synced; whoever loses the race to create an object knows it
 //! to be durable; conditional updates; listings in the order of keys; and attributes, which are
-//! kept only by this process, for a writer to know its own object after a lost answer.
+//! kept only by this process, for a writer to know its own object after a lost answer. And a root
+//! that is not the directory it was (a disk that was unmounted, say) is a store that is away: no
+//! object is put into what is left in its place, and none of those that were in it is said to be
+//! gone.
 //!
 //! Temporary files and the lock end in `#` and digits, which the library leaves out of listings.
 
@@ -39,6 +42,8 @@ const REMEMBERED: usize = 4096;
 pub(crate) struct LocalStore {
     inner: LocalFileSystem,
     root: PathBuf,
+    /// Device and inode of the root when it was opened.
+    root_id: (u64, u64),
     /// Directories below the root whose entry in their parent is known to be on disk.
     durable: Arc<Mutex<HashSet<PathBuf>>>,
     remembered: Arc<Mutex<Remembered>>,
@@ -48,12 +53,14 @@ impl LocalStore {
     pub(crate) fn open(directory: &FilePath) -> Result<Self, FsError> {
         let context = || format!("opening file://{}", directory.display());
         let root = fs::canonicalize(directory).map_err(|e| FsError::local_io(context(), e))?;
+        let meta = fs::metadata(&root).map_err(|e| FsError::local_io(context(), e))?;
         let inner = LocalFileSystem::new_with_prefix(&root)
             .map_err(|error| crate::failure::tell(&context(), error))?
             .with_fsync(true);
         Ok(Self {
             inner,
             root,
+            root_id: (meta.dev(), meta.ino()),
             durable: Arc::default(),
             remembered: Arc::default(),
         })
@@ -63,7 +70,39 @@ impl LocalStore {
     async fn prepared(&self, location: &Path) -> Result<PathBuf> {
         let path = self.inner.path_to_filesystem(location)?;
         let (this, file) = (self.clone(), path.clone());
-        blocking(path, move || this.make_parents(&file).map(|()| file)).await
+        let work = move || this.check_root().and_then(|()| this.make_parents(&file)).map(|()| file);
+        blocking(path, work).await
+    }
+
+    /// Fails unless the root is the directory that was opened.
+    fn check_root(&self) -> io::Result<()> {
+        match fs::metadata(&self.root) {
+            Ok(meta) if (meta.dev(), meta.ino()) == self.root_id => Ok(()),
+            Ok(_) => Err(io::Error::other("another directory is in its place")),
+            // Of the kind that is tried again: the directory may come back.
+            Err(error) => Err(io::Error::other(format!("the directory is away: {error}"))),
+        }
+    }
+
+    async fn root_is_there(&self) -> Result<()> {
+        let this = self.clone();
+        blocking(self.root.clone(), move || this.check_root()).await
+    }
+
+    /// The listing that `list` makes, in order, unless the root is away: then it would be empty.
+    fn sorted(
+        &self,
+        list: impl FnOnce(&LocalFileSystem) -> BoxStream<'static, Result<ObjectMeta>>,
+    ) -> BoxStream<'static, Result<ObjectMeta>> {
+        let (this, listing) = (self.clone(), list(&self.inner));
+        stream::once(async move {
+            let mut found: Vec<ObjectMeta> = listing.try_collect().await?;
+            this.root_is_there().await?;
+            found.sort_unstable_by(|a, b| a.location.cmp(&b.location));
+            Ok::<_, Error>(stream::iter(found.into_iter().map(Ok)))
+        })
+        .try_flatten()
+        .boxed()
     }
 
     /// Makes the directories above `file` and syncs their parents, once per process: the library
@@ -123,18 +162,6 @@ impl LocalStore {
                 source: "the object is gone or has another ETag".into(),
             }),
         }
-    }
-
-    fn sorted(
-        listing: BoxStream<'static, Result<ObjectMeta>>,
-    ) -> BoxStream<'static, Result<ObjectMeta>> {
-        stream::once(async move {
-            let mut found: Vec<ObjectMeta> = listing.try_collect().await?;
-            found.sort_unstable_by(|a, b| a.location.cmp(&b.location));
-            Ok::<_, Error>(stream::iter(found.into_iter().map(Ok)))
-        })
-        .try_flatten()
-        .boxed()
     }
 }
 
@@ -309,7 +336,13 @@ impl ObjectStore for LocalStore {
     }
 
     async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
-        let mut found = self.inner.get_opts(location, options).await?;
+        let mut found = match self.inner.get_opts(location, options).await {
+            Err(error @ Error::NotFound { .. }) => {
+                self.root_is_there().await?;
+                return Err(error);
+            }
+            other => other?,
+        };
         let remembered = self
             .remembered
             .lock()
@@ -322,14 +355,15 @@ impl ObjectStore for LocalStore {
         &self,
         locations: BoxStream<'static, Result<Path>>,
     ) -> BoxStream<'static, Result<Path>> {
-        let inner = self.inner.clone();
+        let this = self.clone();
         locations
             .map(move |location| {
-                let inner = inner.clone();
+                let this = this.clone();
                 async move {
                     let location = location?;
-                    let file = inner.path_to_filesystem(&location)?;
+                    let file = this.inner.path_to_filesystem(&location)?;
                     blocking(file.clone(), move || {
+                        this.check_root()?;
                         fs::remove_file(&file)?;
                         sync_parent(&file)
                     })
@@ -342,7 +376,7 @@ impl ObjectStore for LocalStore {
     }
 
     fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
-        Self::sorted(self.inner.list(prefix))
+        self.sorted(|inner| inner.list(prefix))
     }
 
     fn list_with_offset(
@@ -350,11 +384,12 @@ impl ObjectStore for LocalStore {
         prefix: Option<&Path>,
         offset: &Path,
     ) -> BoxStream<'static, Result<ObjectMeta>> {
-        Self::sorted(self.inner.list_with_offset(prefix, offset))
+        self.sorted(|inner| inner.list_with_offset(prefix, offset))
     }
 
     async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
         let mut listed = self.inner.list_with_delimiter(prefix).await?;
+        self.root_is_there().await?;
         listed
             .objects
             .sort_unstable_by(|a, b| a.location.cmp(&b.location));

@@ -214,3 +214,34 @@ async fn attributes_belong_to_one_version() {
         .expect("replace");
     assert!(store.get(&path).await.expect("get").attributes.is_empty());
 }
+
+#[tokio::test]
+async fn a_root_that_is_gone_or_another_is_away_and_stays_empty() {
+    let (dir, store) = open();
+    let (k, deep) = (Path::from("k"), Path::from("x/y"));
+    store.put(&k, text(1)).await.expect("put");
+    store.put(&deep, text(1)).await.expect("put");
+    let (root, away) = (dir.path().to_owned(), dir.path().with_extension("away"));
+    std::fs::rename(&root, &away).expect("rename");
+    for empty_in_its_place in [false, true] {
+        if empty_in_its_place {
+            std::fs::create_dir(&root).expect("mkdir");
+        }
+        let outcomes = [
+            store.put(&deep, text(2)).await.map(drop),
+            store.put_opts(&k, text(2), PutMode::Create.into()).await.map(drop),
+            store.get(&k).await.map(drop),
+            store.delete(&k).await,
+            store.list(None).try_collect::<Vec<_>>().await.map(drop),
+            store.list_with_delimiter(None).await.map(drop),
+        ];
+        for outcome in outcomes {
+            let verdict = crate::failure::judge(&outcome.expect_err("it is away"));
+            assert!(verdict.transient, "{verdict:?}");
+        }
+        assert!(!root.join("x").exists());
+    }
+    std::fs::remove_dir(&root).expect("it stayed empty");
+    std::fs::rename(&away, &root).expect("rename back");
+    assert_eq!(keys(&store).await, ["k", "x/y"]);
+}
