@@ -300,7 +300,7 @@ pub(crate) fn check_size(ino: Ino, size: u64) -> Result<()> {
     if size <= FILE_BYTES_MAX {
         return Ok(());
     }
-    let context = format!("inode {ino}: {size} bytes is past the largest file, 16 TiB");
+    let context = format!("inode {ino}: {size} bytes is past the largest file, {FILE_BYTES_MAX}");
     Err(FsError::new(ErrorKind::TooLarge, context))
 }
 

@@ -43,8 +43,8 @@ pub use xattr::XattrMode;
 
 /// Longest name of a directory entry or extended attribute, in bytes.
 pub const NAME_BYTES_MAX: usize = 255;
-/// Largest file: 16 TiB.
-pub const FILE_BYTES_MAX: u64 = 16 << 40;
+/// Largest file: 16 TiB less a page, as on ext4, whose files mirrors are.
+pub const FILE_BYTES_MAX: u64 = (16 << 40) - 4096;
 /// Most hard links of one file.
 pub const LINKS_MAX: u32 = 1 << 20;
 /// Longest target of a symbolic link, in bytes.

@@ -144,7 +144,7 @@ async fn impossible_flushes_are_refused() {
         ErrorKind::TooLarge
     );
     assert_eq!(
-        kind_of(meta.truncate(ino, (16 << 40) + 1, NOW).await),
+        kind_of(meta.truncate(ino, crate::FILE_BYTES_MAX + 1, NOW).await),
         ErrorKind::TooLarge
     );
     assert_eq!(
