@@ -19,6 +19,7 @@ run() { # NAME DIRECT ENGINE ARGS...
         { cat "$T/fio.out"; fail "fio $name $*"; }
 }
 
+cd "$T" || exit 1 # fio leaves its notes where it runs
 fmt_mount --config "$T/settings.json"
 run buffered 0 psync --do_verify=1
 run direct 1 psync --do_verify=1
