@@ -1,6 +1,5 @@
-//! `mount.weir` and `umount.fuse.weir`: what `mount(8)` and `umount(8)` call, so that
-//! `mount -t weir` and /etc/fstab work. Their arguments become those of `weir mount` and
-//! `weir umount`.
+//! `mount.weir`: what `mount(8)` calls, so that `mount -t weir` and /etc/fstab work. Its arguments
+//! become those of `weir mount`.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -58,21 +57,15 @@ const KERNEL: [&str; 11] = [
 
 const USAGE: &str = "usage: mount.weir URL DIR [-sfnv] [-o tier=DIR,option,...]";
 
-/// Whether the program was called under the name of a mount helper.
+/// Whether the program was called under the name of the mount helper.
 pub(crate) fn called_by_mount(argv: &[OsString]) -> bool {
     let name = argv.first().and_then(|path| Path::new(path).file_name());
-    name.and_then(OsStr::to_str)
-        .is_some_and(|name| name.starts_with("mount.") || name.starts_with("umount."))
+    name.and_then(OsStr::to_str).is_some_and(|name| name.starts_with("mount."))
 }
 
 /// The command line of `weir` that does what the helper's asks; `None` if it asks for nothing
 /// (`-f`).
 pub(crate) fn weir_arguments(argv: &[OsString]) -> Result<Option<Vec<OsString>>> {
-    let unmounts = argv
-        .first()
-        .and_then(|path| Path::new(path).file_name())
-        .and_then(OsStr::to_str)
-        .is_some_and(|name| name.starts_with("umount."));
     let mut places: Vec<OsString> = Vec::new();
     let mut flags: Vec<OsString> = Vec::new();
     let (mut fake, mut sloppy) = (false, false);
@@ -86,31 +79,20 @@ pub(crate) fn weir_arguments(argv: &[OsString]) -> Result<Option<Vec<OsString>>>
             Some(letters) => {
                 for letter in letters.chars().skip(1) {
                     match letter {
-                        'f' if !unmounts => fake = true,
+                        'f' => fake = true,
                         's' => sloppy = true,
-                        'l' if unmounts => flags.push("--lazy".into()),
                         'v' => flags.push("-v".into()),
-                        'n' | 'f' | 'r' | 'i' => {}
+                        'n' => {}
                         _ => return Err(bad(format!("`{letters}` is not known; {USAGE}"))),
                     }
                 }
             }
         }
     }
-    let mut line: Vec<OsString> = vec!["weir".into()];
-    if unmounts {
-        let [dir] = &places[..] else {
-            return Err(bad("usage: umount.weir DIR [-lnv]".to_owned()));
-        };
-        line.push("umount".into());
-        line.extend(flags);
-        line.extend(["--".into(), dir.clone()]);
-        return Ok(Some(line));
-    }
     let [url, dir] = &places[..] else {
         return Err(bad(USAGE.to_owned()));
     };
-    line.push("mount".into());
+    let mut line: Vec<OsString> = vec!["weir".into(), "mount".into()];
     for option in lists.iter().flat_map(|list| list.split(',')) {
         flags.extend(translate(option, sloppy)?);
     }
@@ -185,7 +167,6 @@ mod tests {
         for (name, helper) in [
             ("/sbin/mount.weir", true),
             ("mount.fuse.weir", true),
-            ("/sbin/umount.fuse.weir", true),
             ("/usr/local/bin/weir", false),
             ("weir", false),
         ] {
@@ -241,22 +222,11 @@ mod tests {
             ("mount.weir s3://b /mnt -o tier=/t,take-over=1", "takes no value"),
             ("mount.weir s3://b /mnt -o", "-o needs a value"),
             ("mount.weir s3://b /mnt -q", "`-q`"),
-            ("umount.fuse.weir", "usage"),
         ] {
             let error = asked(line).expect_err(line).to_string();
             assert!(error.contains(reason), "{line}: {error}");
         }
         assert!(asked("mount.weir s3://b /mnt -s -o tier=/t,teir=/t").is_ok());
         assert!(asked("mount.weir s3://b /mnt -f -o tier=/t").expect("fine").is_none());
-    }
-
-    #[test]
-    fn umount_reaches_the_daemon() {
-        let argv = asked("/sbin/umount.fuse.weir /mnt -l").expect("fine").expect("some");
-        let Command::Umount(umount) = Cli::try_parse_from(argv).expect("parses").command else {
-            panic!("umount expected");
-        };
-        assert!(umount.lazy);
-        assert_eq!(umount.dir, Path::new("/mnt"));
     }
 }

@@ -8,6 +8,7 @@ use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::extract::{Query, State};
 use axum::http::{StatusCode, header};
@@ -23,6 +24,10 @@ use weir_types::{ErrorKind, FsError, Ino, Result};
 use crate::daemon::{Shared, metrics, panicked};
 use crate::paths;
 
+/// How long a daemon that was unmounted may take to flush before the next mount gives up.
+const LAST_DAEMON: Duration = Duration::from_secs(60);
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
 /// The sockets, bound but not yet answered.
 pub(crate) struct Bound {
     socket: Unlink,
@@ -30,18 +35,27 @@ pub(crate) struct Bound {
     tcp: Option<TcpListener>,
 }
 
-/// Binds the socket of the mount on `mountpoint`; one that a dead daemon left is replaced. Must be
-/// called within the runtime.
-pub(crate) fn bind(mountpoint: &Path, listen: Option<SocketAddr>) -> Result<Bound> {
+/// Binds the socket of the mount on `mountpoint`; one that a dead daemon left is replaced. A daemon
+/// that was unmounted and still flushes is waited for.
+pub(crate) async fn bind(mountpoint: &Path, listen: Option<SocketAddr>) -> Result<Bound> {
     let directory = paths::own_run_directory()?;
     let socket = paths::socket(&directory, mountpoint);
-    if UnixStream::connect(&socket).is_ok() {
-        let shown = mountpoint.display();
-        let text = format!(
-            "a daemon for {shown} still runs, perhaps flushing what it has: wait until it has \
-             ended (`weir status {shown}`)"
-        );
-        return Err(FsError::new(ErrorKind::Exists, text));
+    let mut waited = Duration::ZERO;
+    while UnixStream::connect(&socket).is_ok() {
+        if waited == Duration::ZERO {
+            tracing::info!("the last daemon of this mount point still flushes: waiting for it");
+        }
+        if waited > LAST_DAEMON {
+            let text = format!(
+                "the last daemon for {} still flushes what it has: see `weir status`, and mount \
+                 when it has ended",
+                mountpoint.display()
+            );
+            return Err(FsError::new(ErrorKind::Exists, text));
+        }
+        // Also once more after its socket is gone, until its tier is.
+        tokio::time::sleep(LOOK_EVERY).await;
+        waited += LOOK_EVERY;
     }
     let at = |error| FsError::local_io(format!("admin socket {}", socket.display()), error);
     match std::fs::remove_file(&socket) {

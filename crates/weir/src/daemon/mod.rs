@@ -83,8 +83,8 @@ fn start(runtime: &Runtime, args: MountArgs) -> Result<(Arc<Shared>, FuseMount)>
         // Its working directory would keep another file system busy.
         std::env::set_current_dir("/").map_err(|e| FsError::local_io("chdir /", e))?;
     }
+    let admin = runtime.block_on(admin::bind(&options.mountpoint, options.admin_listen))?;
     let _entered = runtime.enter();
-    let admin = admin::bind(&options.mountpoint, options.admin_listen)?;
     let engine = Arc::new(runtime.block_on(Engine::mount(options.engine))?);
     let mount = match weir_door_fuse::mount(engine.clone(), runtime.handle().clone(), options.fuse)
     {
