@@ -5,6 +5,7 @@
 //! nobody else.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -64,13 +65,30 @@ impl Fetcher {
 
 /// The chunks one task fetches, and who waits for each. Ends them all when it goes, so that no
 /// waiter outlives a fetch that failed or panicked.
-struct Claim {
+pub(crate) struct Claim {
     core: Arc<Core>,
-    ino: Ino,
+    pub(crate) ino: Ino,
     senders: HashMap<ChunkIndex, watch::Sender<Outcome>>,
 }
 
 impl Claim {
+    /// Claims one chunk, if nobody else fetches it.
+    pub(crate) fn of(core: &Arc<Core>, ino: Ino, chunk: ChunkIndex) -> Option<Self> {
+        let (sender, receiver) = watch::channel(None);
+        match core.fetcher.coming().entry((ino, chunk)) {
+            Entry::Occupied(_) => return None,
+            Entry::Vacant(place) => place.insert(receiver),
+        };
+        Some(Self { core: core.clone(), ino, senders: HashMap::from([(chunk, sender)]) })
+    }
+
+    /// Ends the claim; whoever waits looks again whether the bytes are there.
+    pub(crate) fn end(mut self) {
+        for chunk in self.senders.keys().copied().collect::<Vec<_>>() {
+            self.done(chunk, Ok(()));
+        }
+    }
+
     fn done(&mut self, chunk: ChunkIndex, result: Result<(), Arc<FsError>>) {
         if let Some(sender) = self.senders.remove(&chunk) {
             self.core.fetcher.coming().remove(&(self.ino, chunk));
@@ -147,7 +165,7 @@ impl Core {
         waiting
     }
 
-    async fn run_fetch(&self, mirror: &Mirror, mut claim: Claim, priority: Priority) {
+    async fn run_fetch(self: &Arc<Self>, mirror: &Mirror, mut claim: Claim, priority: Priority) {
         for _ in 0..TRIES {
             match self.try_fetch(mirror, &mut claim, priority).await {
                 // A segment may be collected between the look at the extents and the GET.
@@ -170,7 +188,7 @@ impl Core {
     /// Fetches what the claim still wants. Chunks whose pages were released or dropped meanwhile
     /// stay in the claim, for another try.
     async fn try_fetch(
-        &self,
+        self: &Arc<Self>,
         mirror: &Mirror,
         claim: &mut Claim,
         priority: Priority,
@@ -205,11 +223,15 @@ impl Core {
         let records = left.values().flat_map(|(_, extents)| extents.iter().map(|e| e.record));
         let runs = plan(records.collect::<Vec<_>>().into_iter(), self.settings.fetch_bytes.0);
         let permits = self.fetcher.permits(priority);
+        let alone = runs.len() == 1;
         let mut getting: FuturesUnordered<_> = runs
             .into_iter()
             .map(|run| async move {
                 let _permit = permits.acquire().await;
-                get_run(&self.buckets, Component::Data, run).await
+                match alone {
+                    true => self.get_with_neighbours(run).await,
+                    false => get_run(&self.buckets, Component::Data, run).await,
+                }
             })
             .collect();
         while let Some(records) = getting.next().await {
@@ -250,7 +272,7 @@ impl Core {
     }
 
     /// Puts a chunk into the mirror and tells who waits; a stale one stays in the claim.
-    fn store_chunk(
+    pub(crate) fn store_chunk(
         &self,
         mirror: &Mirror,
         claim: &mut Claim,

@@ -22,6 +22,7 @@ mod fsck;
 mod journal;
 mod mount;
 mod names;
+mod neighbours;
 mod nodes;
 mod read;
 mod records;

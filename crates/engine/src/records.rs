@@ -51,9 +51,23 @@ pub(crate) async fn get_run(
     component: Component,
     run: Run,
 ) -> Result<Vec<(RecordRef, Bytes)>> {
+    let stored = get_stored(buckets, component, &run).await?;
+    decode_run(&run, &stored)
+}
+
+/// The bytes of a run as they are stored.
+pub(crate) async fn get_stored(
+    buckets: &StripeSet,
+    component: Component,
+    run: &Run,
+) -> Result<Bytes> {
     let bucket = buckets.bucket_for(run.segment);
     let range = u64::from(run.start)..u64::from(run.end);
-    let stored = bucket.get_range(component, &run.segment.object_key(), range).await?;
+    bucket.get_range(component, &run.segment.object_key(), range).await
+}
+
+/// The records of a run, given its stored bytes.
+pub(crate) fn decode_run(run: &Run, stored: &Bytes) -> Result<Vec<(RecordRef, Bytes)>> {
     let decode = |record: RecordRef| {
         let at = (record.position - run.start) as usize;
         let bytes = stored.slice(at..at + record.stored_bytes as usize);

@@ -39,9 +39,8 @@ fn eager() -> Settings {
 fn dead_segments_go_and_sparse_ones_are_packed() {
     let mut world = World::with(eager(), None);
     let files: Vec<_> = (0..12).map(|i| noise(i, 1 << 20)).collect();
-    let inos: Vec<_> = (0..12)
-        .map(|i| world.run(create(&world.engine(), &format!("f{i}"), &files[i])))
-        .collect();
+    let inos: Vec<_> =
+        (0..12).map(|i| world.run(create(&world.engine(), &format!("f{i}"), &files[i]))).collect();
     let copy = world.run(create(&world.engine(), "copy", b""));
     world.run(async {
         let engine = world.engine();

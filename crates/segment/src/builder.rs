@@ -46,14 +46,7 @@ impl SegmentBuilder {
         let mut buf = Vec::new();
         SegmentHeader::append(id, &mut buf);
         let compressor = Compressor::new(codec);
-        Self {
-            id,
-            target_bytes,
-            compressor,
-            buf,
-            records: Vec::new(),
-            raw_bytes: 0,
-        }
+        Self { id, target_bytes, compressor, buf, records: Vec::new(), raw_bytes: 0 }
     }
 
     /// Adds `raw`, which `owner` holds, and says where it went. Bytes that do not compress by at
@@ -140,12 +133,7 @@ impl SegmentBuilder {
         };
         footer.append(&mut self.buf);
         let (id, raw_bytes, records) = (self.id, self.raw_bytes, self.records);
-        SealedSegment {
-            id,
-            bytes: Bytes::from(self.buf),
-            raw_bytes,
-            records,
-        }
+        SealedSegment { id, bytes: Bytes::from(self.buf), raw_bytes, records }
     }
 
     fn refuse(&self, owner: Owner, raw: &[u8], why: &str) -> FsError {

@@ -55,10 +55,7 @@ impl Compressor {
                 zstd::bulk::Compressor::new(ZSTD_LEVEL).map_or(Encoder::None, Encoder::Zstd)
             }
         };
-        Self {
-            encoder,
-            scratch: Vec::new(),
-        }
+        Self { encoder, scratch: Vec::new() }
     }
 
     /// The bytes to store for `raw` and how they are stored. Compression that saves less than a
@@ -75,10 +72,7 @@ impl Compressor {
         let output = &mut self.scratch[..bound];
         let (codec, len) = match &mut self.encoder {
             Encoder::None => (Codec::None, None),
-            Encoder::Lz4(table) => (
-                Codec::Lz4,
-                compress_into_with_table(raw, output, table).ok(),
-            ),
+            Encoder::Lz4(table) => (Codec::Lz4, compress_into_with_table(raw, output, table).ok()),
             Encoder::Zstd(zstd) => (Codec::Zstd, zstd.compress_to_buffer(raw, output).ok()),
         };
         let least_saving = (raw.len() / 16).max(1);

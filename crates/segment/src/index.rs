@@ -52,14 +52,9 @@ pub fn decode_index(id: SegmentId, tail: &[u8], object_bytes: u64) -> Result<Ind
     };
     let index = &tail[start..tail.len() - FOOTER_BYTES];
     if checksum_in(id, index) != footer.index_checksum {
-        return Err(corrupt(
-            id,
-            "the index is damaged: its checksum does not hold",
-        ));
+        return Err(corrupt(id, "the index is damaged: its checksum does not hold"));
     }
-    let entries = index
-        .chunks_exact(INDEX_ENTRY_BYTES)
-        .filter_map(|e| IndexEntry::read(id, e));
+    let entries = index.chunks_exact(INDEX_ENTRY_BYTES).filter_map(|e| IndexEntry::read(id, e));
     let entries: Vec<_> = entries.collect();
     check_entries(id, &entries, footer.index_position)?;
     Ok(IndexRead::Entries(entries))
@@ -68,16 +63,10 @@ pub fn decode_index(id: SegmentId, tail: &[u8], object_bytes: u64) -> Result<Ind
 /// Whether `footer` is the sound end of segment `id`, in a format that this build reads.
 pub(crate) fn check_footer(id: SegmentId, footer: &Footer, object_bytes: u64) -> Result<()> {
     if footer.magic != FOOTER_MAGIC {
-        return Err(corrupt(
-            id,
-            "it does not end as a segment does: cut short, or none",
-        ));
+        return Err(corrupt(id, "it does not end as a segment does: cut short, or none"));
     }
     if !footer.sound {
-        return Err(corrupt(
-            id,
-            "the footer is damaged: its checksum does not hold",
-        ));
+        return Err(corrupt(id, "the footer is damaged: its checksum does not hold"));
     }
     check_format(id, footer.id, footer.version, footer.cipher)?;
     let index_end = u64::from(footer.index_position) + u64::from(footer.index_bytes);
@@ -116,10 +105,7 @@ fn check_entries(id: SegmentId, entries: &[IndexEntry], end: u32) -> Result<()> 
         let sized = (1..=CHUNK_BYTES as u32).contains(&record.raw_bytes)
             && record.stored_bytes as usize > RECORD_HEADER_BYTES;
         if !sized || u64::from(record.position) != position {
-            return Err(corrupt(
-                id,
-                &format!("the index is wrong about byte {position}"),
-            ));
+            return Err(corrupt(id, &format!("the index is wrong about byte {position}")));
         }
         position += u64::from(record.stored_bytes);
     }
@@ -130,8 +116,5 @@ fn check_entries(id: SegmentId, entries: &[IndexEntry], end: u32) -> Result<()> 
 }
 
 pub(crate) fn corrupt(id: SegmentId, why: &str) -> FsError {
-    FsError::new(
-        ErrorKind::Corrupt,
-        format!("segment {}: {why}", id.object_key()),
-    )
+    FsError::new(ErrorKind::Corrupt, format!("segment {}: {why}", id.object_key()))
 }

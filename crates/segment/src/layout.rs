@@ -92,13 +92,7 @@ impl SegmentHeader {
         let (magic, version, cipher) = (fields.take()?, fields.u32()?, fields.u8()?);
         fields.take::<3>()?;
         let id = fields.id()?;
-        Some(Self {
-            magic,
-            version,
-            cipher,
-            id,
-            sound: stored == xxh3_64(summed),
-        })
+        Some(Self { magic, version, cipher, id, sound: stored == xxh3_64(summed) })
     }
 }
 
@@ -144,10 +138,7 @@ impl RecordHeader {
             flags: fields.u16()?,
             raw_bytes: fields.u32()?,
             payload_bytes: fields.u32()?,
-            owner: Owner {
-                ino: Ino(fields.u64()?),
-                offset: fields.u64()?,
-            },
+            owner: Owner { ino: Ino(fields.u64()?), offset: fields.u64()? },
         })
     }
 
@@ -170,19 +161,10 @@ impl IndexEntry {
 
     pub(crate) fn read(segment: SegmentId, bytes: &[u8]) -> Option<Self> {
         let mut fields = Fields(bytes);
-        let owner = Owner {
-            ino: Ino(fields.u64()?),
-            offset: fields.u64()?,
-        };
+        let owner = Owner { ino: Ino(fields.u64()?), offset: fields.u64()? };
         let checksum = fields.u64()?;
         let (position, stored_bytes, raw_bytes) = (fields.u32()?, fields.u32()?, fields.u32()?);
-        let record = RecordRef {
-            segment,
-            position,
-            stored_bytes,
-            raw_bytes,
-            checksum,
-        };
+        let record = RecordRef { segment, position, stored_bytes, raw_bytes, checksum };
         Some(Self { owner, record })
     }
 }

@@ -20,7 +20,7 @@ mod scan;
 pub use builder::{SealedSegment, SegmentBuilder};
 pub use index::{IndexEntry, IndexRead, decode_index};
 pub use record::{Owner, decode_record};
-pub use scan::{Scan, Scanned, scan_records};
+pub use scan::{Scan, Scanned, records_from, scan_records};
 
 /// Version of the segment format that this build writes; the newest that it reads.
 pub const SEGMENT_VERSION: u32 = 1;

@@ -26,10 +26,7 @@ pub struct Owner {
 /// `Corrupt` when anything is not as it was written, or is another record than the one meant;
 /// `Unsupported` when a newer Weir wrote it. Both name the object and the record's place.
 pub fn decode_record(record: &RecordRef, owner: Option<Owner>, stored: &Bytes) -> Result<Bytes> {
-    let at = Place {
-        id: record.segment,
-        position: u64::from(record.position),
-    };
+    let at = Place { id: record.segment, position: u64::from(record.position) };
     if stored.len() as u64 != u64::from(record.stored_bytes) {
         let (have, want) = (stored.len(), record.stored_bytes);
         return Err(at.corrupt(&format!("{have} bytes were read, {want} were written")));
@@ -45,12 +42,8 @@ pub fn decode_record(record: &RecordRef, owner: Option<Owner>, stored: &Bytes) -
             is.offset, is.ino, want.offset, want.ino
         )));
     }
-    decompress(
-        codec,
-        stored.slice(RECORD_HEADER_BYTES..),
-        header.raw_bytes as usize,
-    )
-    .map_err(|why| at.corrupt(&format!("its checksum holds but it does not unpack: {why}")))
+    decompress(codec, stored.slice(RECORD_HEADER_BYTES..), header.raw_bytes as usize)
+        .map_err(|why| at.corrupt(&format!("its checksum holds but it does not unpack: {why}")))
 }
 
 /// Where a record stands, for messages.
@@ -72,10 +65,7 @@ impl Place {
 
     fn error(self, kind: ErrorKind, why: &str) -> FsError {
         let key = self.id.object_key();
-        FsError::new(
-            kind,
-            format!("record at byte {} of {key}: {why}", self.position),
-        )
+        FsError::new(kind, format!("record at byte {} of {key}: {why}", self.position))
     }
 }
 

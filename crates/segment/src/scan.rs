@@ -55,42 +55,13 @@ pub fn scan_records(id: SegmentId, whole: &Bytes) -> Result<Scan> {
     };
     let footer = Footer::read(whole).filter(|f| check_footer(id, f, whole.len() as u64).is_ok());
     let end = footer.map_or(whole.len(), |f| f.index_position as usize);
-    Ok(Scan {
-        id,
-        whole: whole.clone(),
-        position: 0,
-        end,
-        header_error,
-    })
+    Ok(Scan { id, whole: whole.clone(), position: 0, end, header_error })
 }
 
 impl Scan {
     /// The record that starts at `position`.
     fn record_at(&self, position: usize) -> Result<IndexEntry> {
-        let at = Place {
-            id: self.id,
-            position: position as u64,
-        };
-        let rest = &self.whole[position..self.end];
-        let cut = || at.corrupt("it is cut short");
-        let payload = RecordHeader::read(rest).ok_or_else(cut)?.payload_bytes as usize;
-        if payload > CHUNK_BYTES as usize {
-            return Err(at.corrupt("no record starts there"));
-        }
-        let stored = rest.get(..RECORD_HEADER_BYTES + payload).ok_or_else(cut)?;
-        let (header, _) = open(at, stored)?;
-        let too_far = |_| at.corrupt("it starts past 4 GiB");
-        let record = RecordRef {
-            segment: self.id,
-            position: u32::try_from(position).map_err(too_far)?,
-            stored_bytes: stored.len() as u32,
-            raw_bytes: header.raw_bytes,
-            checksum: header.checksum,
-        };
-        Ok(IndexEntry {
-            owner: header.owner,
-            record,
-        })
+        record_at(self.id, position as u64, &self.whole[position..self.end])
     }
 
     /// Steps over unreadable bytes from `start` on, to the next readable record or the end.
@@ -98,20 +69,14 @@ impl Scan {
         let mut from = start + 1;
         self.position = loop {
             let rest = self.whole.get(from..self.end).unwrap_or_default();
-            let magic = rest
-                .windows(RECORD_MAGIC.len())
-                .position(|w| w == RECORD_MAGIC);
+            let magic = rest.windows(RECORD_MAGIC.len()).position(|w| w == RECORD_MAGIC);
             match magic {
                 Some(at) if self.record_at(from + at).is_ok() => break from + at,
                 Some(at) => from += at + 1,
                 None => break self.end,
             }
         };
-        Scanned::Skipped {
-            start: start as u64,
-            end: self.position as u64,
-            error,
-        }
+        Scanned::Skipped { start: start as u64, end: self.position as u64, error }
     }
 }
 
@@ -136,4 +101,37 @@ impl Iterator for Scan {
             Err(error) => Some(self.skip(self.position, error)),
         }
     }
+}
+
+/// The records that stand one after the other in `bytes`, a part of segment `id` that begins with
+/// a record at `position`; up to the first that is not whole, not sound or no record.
+pub fn records_from(id: SegmentId, position: u64, bytes: &[u8]) -> Vec<IndexEntry> {
+    let mut found = Vec::new();
+    let mut at = 0;
+    while let Ok(entry) = record_at(id, position + at as u64, &bytes[at..]) {
+        at += entry.record.stored_bytes as usize;
+        found.push(entry);
+    }
+    found
+}
+
+/// The record at `position` of segment `id`, with which `rest` begins.
+fn record_at(id: SegmentId, position: u64, rest: &[u8]) -> Result<IndexEntry> {
+    let at = Place { id, position };
+    let cut = || at.corrupt("it is cut short");
+    let payload = RecordHeader::read(rest).ok_or_else(cut)?.payload_bytes as usize;
+    if payload > CHUNK_BYTES as usize {
+        return Err(at.corrupt("no record starts there"));
+    }
+    let stored = rest.get(..RECORD_HEADER_BYTES + payload).ok_or_else(cut)?;
+    let (header, _) = open(at, stored)?;
+    let too_far = |_| at.corrupt("it starts past 4 GiB");
+    let record = RecordRef {
+        segment: id,
+        position: u32::try_from(position).map_err(too_far)?,
+        stored_bytes: stored.len() as u32,
+        raw_bytes: header.raw_bytes,
+        checksum: header.checksum,
+    };
+    Ok(IndexEntry { owner: header.owner, record })
 }

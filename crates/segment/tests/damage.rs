@@ -50,10 +50,7 @@ fn every_flipped_bit_is_caught() {
                 match read(&damaged, entry) {
                     Ok(bytes) => assert!(!inside && bytes == raw, "{name}: bit {bit} slipped by"),
                     Err(error) => {
-                        assert!(
-                            inside && error.kind() == ErrorKind::Corrupt,
-                            "{bit}: {error}"
-                        );
+                        assert!(inside && error.kind() == ErrorKind::Corrupt, "{bit}: {error}");
                     }
                 }
             }
@@ -68,17 +65,9 @@ fn every_flipped_bit_is_caught() {
             // The scan loses the record that was hit and no other; it needs no index.
             let (found, skipped) = scan(&damaged);
             let in_footer = at >= damaged.len() - 64;
-            assert_eq!(
-                found.len(),
-                sealed.records.len() - usize::from(hit),
-                "bit {bit}"
-            );
+            assert_eq!(found.len(), sealed.records.len() - usize::from(hit), "bit {bit}");
             assert!(found.iter().all(|entry| sealed.records.contains(entry)));
-            assert_eq!(
-                skipped.is_empty(),
-                in_end && !in_footer,
-                "bit {bit}: {skipped:?}"
-            );
+            assert_eq!(skipped.is_empty(), in_end && !in_footer, "bit {bit}: {skipped:?}");
         }
     }
 }
@@ -101,14 +90,8 @@ fn every_truncation_is_caught() {
         let whole = sealed.records.iter().filter(|entry| {
             entry.record.position as usize + entry.record.stored_bytes as usize <= len
         });
-        assert!(
-            found.iter().eq(whole),
-            "the records before the cut are found"
-        );
-        let ends = sealed
-            .records
-            .iter()
-            .map(|e| e.record.position + e.record.stored_bytes);
+        assert!(found.iter().eq(whole), "the records before the cut are found");
+        let ends = sealed.records.iter().map(|e| e.record.position + e.record.stored_bytes);
         let between = len == 80 || ends.into_iter().any(|end| end as usize == len);
         assert_eq!(skipped.is_empty(), between, "cut at {len}: {skipped:?}");
     }
@@ -119,20 +102,9 @@ fn every_truncation_is_caught() {
 #[test]
 fn a_scan_is_not_taken_in_by_what_a_file_holds() {
     let inner = pack(SegmentId(77), Codec::None, &known_records()).bytes;
-    let files = [
-        b"WRec, WRec and WRec again".to_vec(),
-        inner.to_vec(),
-        b"the last".to_vec(),
-    ];
-    let owner = |n: usize| Owner {
-        ino: Ino(n as u64),
-        offset: 0,
-    };
-    let records: Vec<_> = files
-        .into_iter()
-        .enumerate()
-        .map(|(n, f)| (owner(n), f))
-        .collect();
+    let files = [b"WRec, WRec and WRec again".to_vec(), inner.to_vec(), b"the last".to_vec()];
+    let owner = |n: usize| Owner { ino: Ino(n as u64), offset: 0 };
+    let records: Vec<_> = files.into_iter().enumerate().map(|(n, f)| (owner(n), f)).collect();
     let sealed = pack(ID, Codec::None, &records);
     let mut damaged = sealed.bytes.to_vec();
     for entry in &sealed.records[..2] {
@@ -140,10 +112,7 @@ fn a_scan_is_not_taken_in_by_what_a_file_holds() {
     }
     let (found, skipped) = scan(&Bytes::from(damaged));
     assert_eq!(found, sealed.records[2..]);
-    assert_eq!(
-        skipped,
-        [(80, u64::from(sealed.records[2].record.position))]
-    );
+    assert_eq!(skipped, [(80, u64::from(sealed.records[2].record.position))]);
 }
 
 #[test]
@@ -170,19 +139,12 @@ fn the_wrong_object_is_told_by_name() {
     let error = entries(ID, &others.bytes).expect_err("another segment");
     assert!(error.to_string().contains(&other.to_string()), "{error}");
     assert!(error.to_string().contains(&ID.object_key()), "{error}");
-    assert_eq!(
-        scan_records(ID, &others.bytes).err().map(|e| e.kind()),
-        Some(ErrorKind::Corrupt)
-    );
+    assert_eq!(scan_records(ID, &others.bytes).err().map(|e| e.kind()), Some(ErrorKind::Corrupt));
     // The same files, contents and places: only the seed of the checksum tells them apart.
     for entry in &mine.records {
         let error = read(&others.bytes, entry).expect_err("another segment's record");
         assert_eq!(error.kind(), ErrorKind::Corrupt);
-        let place = format!(
-            "record at byte {} of {}",
-            entry.record.position,
-            ID.object_key()
-        );
+        let place = format!("record at byte {} of {}", entry.record.position, ID.object_key());
         assert!(error.to_string().contains(&place), "{error}");
     }
 }
@@ -192,26 +154,13 @@ fn the_wrong_record_is_told_by_its_owner() {
     let sealed = pack(ID, Codec::Lz4, &known_records());
     let mut entry = sealed.records[0];
     assert!(read(&sealed.bytes, &entry).is_ok());
-    entry.owner = Owner {
-        ino: Ino(7),
-        offset: 8192,
-    };
-    let error = read(&sealed.bytes, &entry)
-        .expect_err("not its owner")
-        .to_string();
-    assert!(
-        error.contains("offset 0 of inode 100, not offset 8192 of inode 7"),
-        "{error}"
-    );
+    entry.owner = Owner { ino: Ino(7), offset: 8192 };
+    let error = read(&sealed.bytes, &entry).expect_err("not its owner").to_string();
+    assert!(error.contains("offset 0 of inode 100, not offset 8192 of inode 7"), "{error}");
     let mut entry = sealed.records[0];
     entry.record.checksum ^= 1;
     let error = read(&sealed.bytes, &entry).expect_err("not the one meant");
-    assert!(
-        error
-            .to_string()
-            .contains("not the one that the metadata means"),
-        "{error}"
-    );
+    assert!(error.to_string().contains("not the one that the metadata means"), "{error}");
 }
 
 /// Damage must not look like a newer format, and a newer format must not look like damage.

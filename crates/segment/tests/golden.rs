@@ -34,17 +34,11 @@ fn every_version_1_file_gives_its_known_content() {
             assert_eq!(entry.owner, *owner);
             assert_eq!(read(&whole, entry).expect("sound"), raw);
         }
-        let scanned = scan_records(ID, &whole)
-            .expect("sound")
-            .map(|step| match step {
-                Scanned::Record(entry) => entry,
-                Scanned::Skipped { error, .. } => panic!("{name}: {error}"),
-            });
-        assert_eq!(
-            scanned.collect::<Vec<_>>(),
-            entries,
-            "{name}: scan and index agree"
-        );
+        let scanned = scan_records(ID, &whole).expect("sound").map(|step| match step {
+            Scanned::Record(entry) => entry,
+            Scanned::Skipped { error, .. } => panic!("{name}: {error}"),
+        });
+        assert_eq!(scanned.collect::<Vec<_>>(), entries, "{name}: scan and index agree");
     }
 }
 
@@ -55,10 +49,7 @@ fn every_version_1_file_gives_its_known_content() {
 fn packing_writes_the_same_bytes_as_ever() {
     for (codec, name) in [(Codec::None, "none"), (Codec::Lz4, "lz4")] {
         let golden = std::fs::read(path(name)).expect("the golden file is there");
-        assert!(
-            pack(ID, codec, &known_records()).bytes == golden,
-            "{name} differs"
-        );
+        assert!(pack(ID, codec, &known_records()).bytes == golden, "{name} differs");
     }
 }
 

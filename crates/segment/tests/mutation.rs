@@ -20,16 +20,7 @@ fn mutate(rng: &mut Rng, bytes: &mut Vec<u8>) {
             0 => bytes[at] ^= 1 << rng.below(8),
             1 => bytes[at] = rng.next() as u8,
             2 => {
-                let telling = [
-                    0,
-                    1,
-                    39,
-                    40,
-                    1 << 20,
-                    (1 << 20) + 1,
-                    u32::MAX - 40,
-                    u32::MAX,
-                ];
+                let telling = [0, 1, 39, 40, 1 << 20, (1 << 20) + 1, u32::MAX - 40, u32::MAX];
                 let number = telling[rng.below(telling.len())].to_le_bytes();
                 let end = (at + 4).min(bytes.len());
                 bytes[at..end].copy_from_slice(&number[..end - at]);
@@ -46,10 +37,7 @@ fn mutate(rng: &mut Rng, bytes: &mut Vec<u8>) {
 
 #[test]
 fn no_mutation_breaks_a_decoder() {
-    let seed = std::env::var("WEIR_SEED")
-        .ok()
-        .and_then(|s| s.parse().ok())
-        .unwrap_or(20_261_121);
+    let seed = std::env::var("WEIR_SEED").ok().and_then(|s| s.parse().ok()).unwrap_or(20_261_121);
     eprintln!("seed {seed}; another with WEIR_SEED=n");
     let segments = CODECS.map(|(codec, _)| pack(ID, codec, &known_records()));
     let mut rng = Rng(seed);

@@ -25,14 +25,8 @@ fn content() -> impl Strategy<Value = Vec<u8>> {
 fn records() -> impl Strategy<Value = Vec<(Owner, Vec<u8>)>> {
     let record = (any::<u64>(), 0..u64::MAX >> 21, content());
     prop::collection::vec(record, 0..12).prop_map(|records| {
-        let owner = |ino, chunk| Owner {
-            ino: Ino(ino),
-            offset: chunk * CHUNK_BYTES,
-        };
-        records
-            .into_iter()
-            .map(|(ino, chunk, raw)| (owner(ino, chunk), raw))
-            .collect()
+        let owner = |ino, chunk| Owner { ino: Ino(ino), offset: chunk * CHUNK_BYTES };
+        records.into_iter().map(|(ino, chunk, raw)| (owner(ino, chunk), raw)).collect()
     })
 }
 
@@ -63,27 +57,18 @@ proptest! {
 #[test]
 fn a_full_record_of_every_kind_comes_back() {
     let noise = Rng(3).bytes(CHUNK_BYTES as usize);
-    let owner = Owner {
-        ino: Ino(1),
-        offset: 5 * CHUNK_BYTES,
-    };
+    let owner = Owner { ino: Ino(1), offset: 5 * CHUNK_BYTES };
     for (codec, name) in CODECS {
         for raw in [noise.clone(), vec![7; CHUNK_BYTES as usize]] {
             let sealed = pack(SegmentId(9), codec, &[(owner, raw.clone())]);
-            assert!(
-                read(&sealed.bytes, &sealed.records[0]).expect("sound") == raw,
-                "{name}"
-            );
+            assert!(read(&sealed.bytes, &sealed.records[0]).expect("sound") == raw, "{name}");
         }
     }
 }
 
 #[test]
 fn bytes_stored_as_they_are_come_back_without_a_copy() {
-    let owner = Owner {
-        ino: Ino(1),
-        offset: 0,
-    };
+    let owner = Owner { ino: Ino(1), offset: 0 };
     let sealed = pack(SegmentId(9), Codec::Lz4, &[(owner, Rng(5).bytes(4096))]);
     let raw = read(&sealed.bytes, &sealed.records[0]).expect("sound");
     assert_eq!(raw.as_ptr(), sealed.bytes[80 + 40..].as_ptr());
@@ -97,10 +82,7 @@ fn compression_must_be_worth_it() {
         for zeros in 0..=128 {
             let mut raw = Rng(zeros as u64).bytes(1024);
             raw[..zeros].fill(0);
-            let owner = Owner {
-                ino: Ino(1),
-                offset: 0,
-            };
+            let owner = Owner { ino: Ino(1), offset: 0 };
             let sealed = pack(SegmentId(9), codec, &[(owner, raw.clone())]);
             let payload = sealed.records[0].record.stored_bytes - 40;
             if sealed.bytes[80 + 12] == 0 {
@@ -111,10 +93,7 @@ fn compression_must_be_worth_it() {
                 compressed += 1;
             }
         }
-        assert!(
-            kept > 40 && compressed > 20,
-            "{name}: {kept} kept, {compressed} compressed"
-        );
+        assert!(kept > 40 && compressed > 20, "{name}: {kept} kept, {compressed} compressed");
     }
 }
 
@@ -125,22 +104,11 @@ fn a_builder_tells_its_size_before_it_is_finished() {
     assert_eq!(builder.stored_bytes(), 80 + 64);
     let mut pushed = 0;
     while !builder.is_full() {
-        builder
-            .push(
-                Owner {
-                    ino: Ino(1),
-                    offset: pushed * 1000,
-                },
-                &[1; 1000],
-            )
-            .expect("packs");
+        builder.push(Owner { ino: Ino(1), offset: pushed * 1000 }, &[1; 1000]).expect("packs");
         pushed += 1;
     }
     // 80 + 64 + n x (40 + 1000 + 36) >= 10,000 from n = 10 on.
-    assert_eq!(
-        (pushed, builder.raw_bytes(), builder.is_empty()),
-        (10, 10_000, false)
-    );
+    assert_eq!((pushed, builder.raw_bytes(), builder.is_empty()), (10, 10_000, false));
     let stored = builder.stored_bytes();
     assert_eq!(builder.finish().bytes.len() as u64, stored);
 }
@@ -150,31 +118,11 @@ fn records_that_fit_no_chunk_are_refused_and_leave_no_trace() {
     let mut builder = SegmentBuilder::new(SegmentId(1), Codec::Lz4, 1 << 20);
     let mebibyte = vec![0; CHUNK_BYTES as usize];
     let too_long = vec![0; CHUNK_BYTES as usize + 1];
-    for (offset, raw) in [
-        (0, &[][..]),
-        (0, &too_long),
-        (1, &mebibyte),
-        (CHUNK_BYTES - 1, &[0; 2]),
-    ] {
-        let error = builder
-            .push(
-                Owner {
-                    ino: Ino(3),
-                    offset,
-                },
-                raw,
-            )
-            .expect_err("refused");
+    for (offset, raw) in [(0, &[][..]), (0, &too_long), (1, &mebibyte), (CHUNK_BYTES - 1, &[0; 2])]
+    {
+        let error = builder.push(Owner { ino: Ino(3), offset }, raw).expect_err("refused");
         assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
     }
     assert!(builder.is_empty());
-    builder
-        .push(
-            Owner {
-                ino: Ino(3),
-                offset: CHUNK_BYTES - 1,
-            },
-            &[0],
-        )
-        .expect("fits");
+    builder.push(Owner { ino: Ino(3), offset: CHUNK_BYTES - 1 }, &[0]).expect("fits");
 }

@@ -6,11 +6,8 @@ use bytes::Bytes;
 use weir_segment::{IndexEntry, Owner, SealedSegment, SegmentBuilder, decode_record};
 use weir_types::{Codec, Ino, Result, SegmentId};
 
-pub(crate) const CODECS: [(Codec, &str); 3] = [
-    (Codec::None, "none"),
-    (Codec::Lz4, "lz4"),
-    (Codec::Zstd, "zstd"),
-];
+pub(crate) const CODECS: [(Codec, &str); 3] =
+    [(Codec::None, "none"), (Codec::Lz4, "lz4"), (Codec::Zstd, "zstd")];
 
 /// SplitMix64: small, seeded, the same everywhere.
 pub(crate) struct Rng(pub(crate) u64);
@@ -36,21 +33,9 @@ impl Rng {
 /// Four records: text, bytes that do not compress, zeros, and a single byte.
 pub(crate) fn known_records() -> Vec<(Owner, Vec<u8>)> {
     let text = "Weir packs records of many files into one object. ".repeat(4);
-    let contents = [
-        text.into_bytes(),
-        Rng(1).bytes(100),
-        vec![0; 300],
-        vec![b'!'],
-    ];
-    let owner = |n: usize| Owner {
-        ino: Ino(100 + n as u64),
-        offset: n as u64 * 4096,
-    };
-    contents
-        .into_iter()
-        .enumerate()
-        .map(|(n, raw)| (owner(n), raw))
-        .collect()
+    let contents = [text.into_bytes(), Rng(1).bytes(100), vec![0; 300], vec![b'!']];
+    let owner = |n: usize| Owner { ino: Ino(100 + n as u64), offset: n as u64 * 4096 };
+    contents.into_iter().enumerate().map(|(n, raw)| (owner(n), raw)).collect()
 }
 
 pub(crate) fn pack(id: SegmentId, codec: Codec, records: &[(Owner, Vec<u8>)]) -> SealedSegment {

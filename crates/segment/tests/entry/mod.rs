@@ -15,9 +15,7 @@ const ENTRY: usize = 36;
 const FOOTER: usize = 64;
 
 fn u32_at(bytes: &[u8], at: usize) -> u32 {
-    let field = bytes
-        .get(at..at + 4)
-        .and_then(|field| field.try_into().ok());
+    let field = bytes.get(at..at + 4).and_then(|field| field.try_into().ok());
     field.map_or(0, u32::from_le_bytes)
 }
 
@@ -103,12 +101,7 @@ pub(crate) fn scan(data: &[u8]) {
     with_header.resize(72, 0);
     with_header.extend_from_slice(&xxh3_64(&with_header).to_le_bytes());
     with_header.extend_from_slice(&mend_record(data));
-    for whole in [
-        data.to_vec(),
-        mend_end(data),
-        mend_end(&with_header),
-        with_header,
-    ] {
+    for whole in [data.to_vec(), mend_end(data), mend_end(&with_header), with_header] {
         let whole = Bytes::from(whole);
         let Ok(scan) = scan_records(ID, &whole) else {
             continue;

@@ -1,0 +1,129 @@
+//! Small files lie side by side in a segment, in the order in which they were written. Who wants
+//! one mostly wants the next, and a request costs the same for 16 KiB as for 1 MiB. So a small
+//! fetch brings what follows it, and puts that into the mirrors of the files it belongs to.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use weir_object::Component;
+use weir_segment::{IndexEntry, decode_record, records_from};
+use weir_types::{CHUNK_BYTES, ChunkIndex, Ino, RecordRef, Result, SegmentId};
+
+use crate::engine::{Core, Counts};
+use crate::fetch::Claim;
+use crate::records::{Decoded, Run, decode_run, get_stored};
+
+/// A fetch of no more than this brings its neighbours along.
+const SMALL_BYTES: u32 = 256 << 10;
+/// Bytes that such a fetch gets in all.
+const WINDOW_BYTES: u32 = 1 << 20;
+/// Room that the tier must have for what nobody asked for.
+const ROOM_BYTES: u64 = 16 << 20;
+
+impl Core {
+    /// Gets a run; a small one with the records behind it, which go to their files while the run's
+    /// own are handed out.
+    pub(crate) async fn get_with_neighbours(
+        self: &Arc<Self>,
+        run: Run,
+    ) -> Result<Vec<(RecordRef, Bytes)>> {
+        let wide = Run { end: self.window_end(&run).await, ..run.clone() };
+        let stored = get_stored(&self.buckets, Component::Data, &wide).await?;
+        let records = decode_run(&run, &stored)?;
+        if wide.end > run.end {
+            let rest = stored.slice((run.end - run.start) as usize..);
+            let found = records_from(run.segment, u64::from(run.end), &rest);
+            // Claimed before the caller goes on: its next read waits for these instead of asking.
+            let claimed = self.claim_neighbours(&found);
+            let (core, first) = (self.clone(), run.end);
+            tokio::spawn(async move {
+                for (claim, chunk) in claimed {
+                    core.fill_neighbour(claim, chunk, &found, &rest, first).await;
+                }
+            });
+        }
+        Ok(records)
+    }
+
+    /// Where the window of a small run ends; where the run ends if it brings nothing along.
+    async fn window_end(&self, run: &Run) -> u32 {
+        let room = self.tier.room().is_ok_and(|room| room > ROOM_BYTES);
+        if run.end - run.start > SMALL_BYTES || !room {
+            return run.end;
+        }
+        let before = SegmentId(run.segment.0.wrapping_sub(1));
+        let segment = match self.meta.segments(Some(before), 1).await {
+            Ok(found) => found.into_iter().find(|s| s.id == run.segment),
+            Err(_) => None,
+        };
+        let object_bytes = segment.map_or(0, |s| s.info.object_bytes).min(u64::from(u32::MAX));
+        run.start.saturating_add(WINDOW_BYTES).min(object_bytes as u32).max(run.end)
+    }
+
+    /// Claims the chunks that these records belong to, but for those that are here or coming.
+    fn claim_neighbours(self: &Arc<Self>, found: &[IndexEntry]) -> Vec<(Claim, ChunkIndex)> {
+        let chunks = found.iter().map(|e| (e.owner.ino, e.owner.offset / CHUNK_BYTES));
+        let mut chunks: Vec<(Ino, ChunkIndex)> = chunks.collect();
+        chunks.dedup();
+        let wanted = chunks.into_iter().filter(|(ino, chunk)| {
+            let (start, end) = (chunk * CHUNK_BYTES, (chunk + 1) * CHUNK_BYTES);
+            self.tier.find(*ino).is_none_or(|m| !m.missing(start, end).is_empty())
+        });
+        wanted.filter_map(|(ino, chunk)| Some((Claim::of(self, ino, chunk)?, chunk))).collect()
+    }
+
+    /// Fills a chunk from a window, if its extents still name what lies there and nothing else.
+    /// What fails is fetched by whoever wants it.
+    async fn fill_neighbour(
+        &self,
+        mut claim: Claim,
+        chunk: ChunkIndex,
+        found: &[IndexEntry],
+        window: &Bytes,
+        first: u32,
+    ) {
+        if let Err(error) = self.try_neighbour(&mut claim, chunk, found, window, first).await {
+            tracing::debug!(ino = %claim.ino, %error, "a neighbour was not filled");
+        }
+        claim.end();
+    }
+
+    async fn try_neighbour(
+        &self,
+        claim: &mut Claim,
+        chunk: ChunkIndex,
+        found: &[IndexEntry],
+        window: &Bytes,
+        first: u32,
+    ) -> Result<()> {
+        let node = self.nodes.get(claim.ino);
+        let mirror = self.open_mirror(&node).await?;
+        let stamp = mirror.stamp();
+        let stored = self.meta.chunks(claim.ino, chunk..chunk + 1).await?;
+        let extents = stored.into_iter().next().map(|(_, extents)| extents).unwrap_or_default();
+        let here: BTreeMap<u32, RecordRef> = found
+            .iter()
+            .filter(|e| e.owner.ino == claim.ino)
+            .map(|e| (e.record.position, e.record))
+            .collect();
+        let mut decoded = Decoded::new();
+        for extent in &extents {
+            if here.get(&extent.record.position) != Some(&extent.record) {
+                return Ok(());
+            }
+            let at = (extent.record.position - first) as usize;
+            let bytes = window.slice(at..at + extent.record.stored_bytes as usize);
+            let key = (extent.record.segment, extent.record.position);
+            decoded.insert(key, decode_record(&extent.record, None, &bytes)?);
+            Counts::add(&self.counts.bytes_fetched, u64::from(extent.record.stored_bytes));
+        }
+        if !extents.is_empty() {
+            self.store_chunk(&mirror, claim, chunk, &extents, &decoded, stamp)?;
+        }
+        if !self.nodes.is_open(claim.ino) {
+            mirror.idle();
+        }
+        Ok(())
+    }
+}
