@@ -77,12 +77,7 @@ pub fn so_far(prices: &S3Prices, usage: &Usage) -> Bill {
         requests("PUT, COPY and LIST requests", put, &prices.put_1k),
         requests("GET and HEAD requests", get, &prices.get_1k),
         requests("DELETE requests", delete, &prices.delete_1k),
-        Line::of(
-            "transfer out of the region",
-            out_gb,
-            "GB",
-            &prices.transfer_out_gb,
-        ),
+        Line::of("transfer out of the region", out_gb, "GB", &prices.transfer_out_gb),
     ])
 }
 
@@ -107,13 +102,7 @@ impl Line {
         // more than the largest amount for the largest.
         let times = |price: NanoUsd| NanoUsd((price.0 as f64 * quantity).round() as i64);
         let nothing = (quantity == 0.0).then_some(NanoUsd(0));
-        Self {
-            what,
-            quantity,
-            unit,
-            unit_price,
-            amount: nothing.or(unit_price.map(times)),
-        }
+        Self { what, quantity, unit, unit_price, amount: nothing.or(unit_price.map(times)) }
     }
 }
 
@@ -121,11 +110,7 @@ impl Bill {
     fn of(lines: Vec<Line>) -> Self {
         let complete = lines.iter().all(|line| line.amount.is_some());
         let total = lines.iter().filter_map(|line| line.amount).sum();
-        Self {
-            lines,
-            total,
-            complete,
-        }
+        Self { lines, total, complete }
     }
 }
 
@@ -145,10 +130,7 @@ mod tests {
     const GIB: u64 = 1 << 30;
 
     fn amounts(bill: &Bill) -> Vec<Option<i64>> {
-        bill.lines
-            .iter()
-            .map(|line| line.amount.map(|amount| amount.0))
-            .collect()
+        bill.lines.iter().map(|line| line.amount.map(|amount| amount.0)).collect()
     }
 
     #[test]
@@ -166,11 +148,7 @@ mod tests {
         let prices = PriceBook::built_in().s3("us-east-1");
         let usage = Usage {
             stored_bytes: 73 * GIB,
-            requests: Requests {
-                put: 250,
-                get: 1_000_000,
-                delete: 9_000,
-            },
+            requests: Requests { put: 250, get: 1_000_000, delete: 9_000 },
             out_bytes: 0,
             observed: Duration::from_secs(3600),
         };
@@ -189,17 +167,8 @@ mod tests {
     fn the_promise_in_the_settings_holds() {
         // One PUT a second for a month of 730 hours = 2,628,000 x $0.000005 = $13.14.
         let prices = PriceBook::built_in().s3("us-east-1");
-        let requests = Requests {
-            put: 730 * 3600,
-            ..Requests::default()
-        };
-        let bill = so_far(
-            &prices,
-            &Usage {
-                requests,
-                ..Usage::default()
-            },
-        );
+        let requests = Requests { put: 730 * 3600, ..Requests::default() };
+        let bill = so_far(&prices, &Usage { requests, ..Usage::default() });
         assert_eq!(bill.total, NanoUsd(13_140_000_000));
     }
 
@@ -207,18 +176,9 @@ mod tests {
     fn seoul_has_its_own_prices() {
         // 100 GB x $0.025 = $2.50 a month; 1,000 PUTs = $0.0045; 1,000 GETs = $0.00035.
         let prices = PriceBook::built_in().s3("ap-northeast-2");
-        let requests = Requests {
-            put: 1000,
-            get: 1000,
-            delete: 0,
-        };
+        let requests = Requests { put: 1000, get: 1000, delete: 0 };
         let observed = Duration::from_secs(730 * 3600);
-        let usage = Usage {
-            stored_bytes: 100 * GIB,
-            requests,
-            out_bytes: 0,
-            observed,
-        };
+        let usage = Usage { stored_bytes: 100 * GIB, requests, out_bytes: 0, observed };
         let bill = so_far(&prices, &usage);
         let expected = [2_500_000_000, 4_500_000, 350_000, 0, 0].map(Some);
         assert_eq!(amounts(&bill), expected);
@@ -227,10 +187,7 @@ mod tests {
     #[test]
     fn unknown_is_never_zero() {
         let prices = PriceBook::built_in().s3("us-east-1");
-        let usage = Usage {
-            out_bytes: 1,
-            ..Usage::default()
-        };
+        let usage = Usage { out_bytes: 1, ..Usage::default() };
         let bill = so_far(&prices, &usage);
         assert_eq!(bill.lines[4].amount, None);
         assert!(!bill.complete);
@@ -238,9 +195,6 @@ mod tests {
 
         let nowhere = month(&S3Prices::default(), 1);
         assert_eq!((nowhere.lines[0].amount, nowhere.complete), (None, false));
-        assert!(
-            month(&S3Prices::default(), 0).complete,
-            "nothing stored costs nothing"
-        );
+        assert!(month(&S3Prices::default(), 0).complete, "nothing stored costs nothing");
     }
 }

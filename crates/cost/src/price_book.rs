@@ -99,10 +99,7 @@ impl PriceBook {
             return Err(PriceBookError::Schema(book.schema));
         }
         for (at, prices) in book.s3.iter().enumerate() {
-            if book.s3[..at]
-                .iter()
-                .any(|earlier| earlier.region == prices.region)
-            {
+            if book.s3[..at].iter().any(|earlier| earlier.region == prices.region) {
                 return Err(PriceBookError::Twice(prices.region.clone()));
             }
         }
@@ -112,10 +109,9 @@ impl PriceBook {
     /// The prices of S3 in `region`; all unknown when the book does not list it.
     pub fn s3(&self, region: &str) -> S3Prices {
         let found = self.s3.iter().find(|prices| prices.region == region);
-        found.cloned().unwrap_or_else(|| S3Prices {
-            region: region.to_owned(),
-            ..S3Prices::default()
-        })
+        found
+            .cloned()
+            .unwrap_or_else(|| S3Prices { region: region.to_owned(), ..S3Prices::default() })
     }
 }
 
@@ -134,9 +130,7 @@ mod dollars {
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<NanoUsd, D::Error> {
         let usd = f64::deserialize(from)?;
         if !(0.0..=1e6).contains(&usd) {
-            return Err(D::Error::custom(format!(
-                "price {usd}: need 0 to 1,000,000 dollars"
-            )));
+            return Err(D::Error::custom(format!("price {usd}: need 0 to 1,000,000 dollars")));
         }
         Ok(NanoUsd((usd * NANO).round() as i64))
     }
@@ -151,10 +145,7 @@ mod tests {
         let book = PriceBook::built_in();
         let prices = book.s3("us-east-1");
         // 0.023 dollars for a GB-month, 0.005 and 0.0004 for 1,000 requests.
-        assert_eq!(
-            prices.storage_gb_month.expect("known").usd,
-            NanoUsd(23_000_000)
-        );
+        assert_eq!(prices.storage_gb_month.expect("known").usd, NanoUsd(23_000_000));
         assert_eq!(prices.put_1k.expect("known").usd, NanoUsd(5_000_000));
         assert_eq!(prices.get_1k.expect("known").usd, NanoUsd(400_000));
         assert_eq!(prices.transfer_out_gb, None);
@@ -165,13 +156,7 @@ mod tests {
     #[test]
     fn a_region_not_listed_has_no_prices() {
         let prices = PriceBook::built_in().s3("moon-1");
-        assert_eq!(
-            prices,
-            S3Prices {
-                region: "moon-1".to_owned(),
-                ..S3Prices::default()
-            }
-        );
+        assert_eq!(prices, S3Prices { region: "moon-1".to_owned(), ..S3Prices::default() });
     }
 
     #[test]
@@ -186,10 +171,7 @@ mod tests {
             ("{".to_owned(), "no price book"),
             (r#"{"schema": "other/9", "s3": []}"#.to_owned(), "other/9"),
             (book(&region("-1")), "price -1"),
-            (
-                book(&format!("{0}, {0}", region("1"))),
-                "`here` is listed twice",
-            ),
+            (book(&format!("{0}, {0}", region("1"))), "`here` is listed twice"),
             (book(r#"{"region": "here", "put_price": 1}"#), "put_price"),
         ] {
             let error = PriceBook::from_json(&text).expect_err(&text).to_string();

@@ -30,19 +30,13 @@ pub struct SetAttr {
 impl Meta {
     /// One inode; `NotFound` once it is purged. One read round.
     pub async fn inode(&self, ino: Ino) -> Result<Inode> {
-        self.inodes(&[ino])
-            .await?
-            .pop()
-            .flatten()
-            .ok_or_else(|| no_inode(ino))
+        self.inodes(&[ino]).await?.pop().flatten().ok_or_else(|| no_inode(ino))
     }
 
     /// Several inodes in one read round, in their order; `None` for those that are not there.
     pub async fn inodes(&self, inos: &[Ino]) -> Result<Vec<Option<Inode>>> {
-        let wanted: Vec<_> = inos
-            .iter()
-            .flat_map(|ino| [keys::inode(*ino), keys::dir_times(*ino)])
-            .collect();
+        let wanted: Vec<_> =
+            inos.iter().flat_map(|ino| [keys::inode(*ino), keys::dir_times(*ino)]).collect();
         let found = self.get(&wanted).await?;
         let merged = |(ino, pair): (&Ino, &[Option<Versioned>])| {
             let Some(seen) = seen_inode(*ino, pair[0].as_ref())? else {

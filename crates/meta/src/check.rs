@@ -85,8 +85,7 @@ pub async fn check(kv: &dyn Kv) -> Result<Vec<Problem>> {
         let mut after: Option<Key> = None;
         loop {
             let page = kv.scan(&[tag], after.as_deref(), PAGE).await?;
-            page.iter()
-                .for_each(|(key, found)| visit(&mut checker, key, found));
+            page.iter().for_each(|(key, found)| visit(&mut checker, key, found));
             if page.len() < PAGE {
                 break;
             }
@@ -94,11 +93,7 @@ pub async fn check(kv: &dyn Kv) -> Result<Vec<Problem>> {
         }
     }
     let volume = kv
-        .get_many(&[
-            keys::NEXT_INO.to_vec(),
-            keys::INODES.to_vec(),
-            keys::STORED.to_vec(),
-        ])
+        .get_many(&[keys::NEXT_INO.to_vec(), keys::INODES.to_vec(), keys::STORED.to_vec()])
         .await?;
     checker.volume(&volume);
     checker.finish();
@@ -226,9 +221,7 @@ impl Checker {
         let count = self.number(key, Some(found));
         match self.nodes.get_mut(&ino) {
             Some(node) => node.entries -= count,
-            None => self.tell(format!(
-                "directory {ino} has an entry counter but is not there"
-            )),
+            None => self.tell(format!("directory {ino} has an entry counter but is not there")),
         }
     }
 
@@ -249,9 +242,7 @@ impl Checker {
             }
             end = start + len;
             if u64::from(extent.skip) + len > u64::from(extent.record.raw_bytes) {
-                self.tell(format!(
-                    "{what}: the extent at {start} reaches past its record"
-                ));
+                self.tell(format!("{what}: the extent at {start} reaches past its record"));
             }
             let segment = self.segments.entry(extent.record.segment).or_default();
             segment.used += i64::from(extent.len);
@@ -283,9 +274,7 @@ impl Checker {
             return;
         };
         if !self.segments.get(&id).is_some_and(|segment| segment.known) {
-            self.tell(format!(
-                "segment {id} has a back reference but is not there"
-            ));
+            self.tell(format!("segment {id} has a back reference but is not there"));
         }
     }
 
@@ -294,10 +283,7 @@ impl Checker {
             return;
         };
         if !self.nodes.contains_key(&ino) {
-            self.tell(format!(
-                "key {}: inode {ino} is not there",
-                key.escape_ascii()
-            ));
+            self.tell(format!("key {}: inode {ino} is not there", key.escape_ascii()));
         }
     }
 
@@ -315,21 +301,14 @@ impl Checker {
         };
         let largest = self.nodes.keys().map(|ino| ino.0).max().unwrap_or(0);
         if next.is_none_or(|next| next <= largest) {
-            self.tell(format!(
-                "next inode number is {next:?} but inode {largest} is there"
-            ));
+            self.tell(format!("next inode number is {next:?} but inode {largest} is there"));
         }
         let stored: u64 = self.nodes.values().map(|node| node.stored_bytes).sum();
-        let sums = [
-            ("inodes", self.nodes.len() as u64),
-            ("stored bytes", stored),
-        ];
+        let sums = [("inodes", self.nodes.len() as u64), ("stored bytes", stored)];
         for ((what, sum), row) in sums.into_iter().zip(&found[1..]) {
             let count = self.number(b"C", row.as_ref());
             if i64::try_from(sum) != Ok(count) {
-                self.tell(format!(
-                    "the counter of {what} says {count}, there are {sum}"
-                ));
+                self.tell(format!("the counter of {what} says {count}, there are {sum}"));
             }
         }
     }
@@ -345,9 +324,7 @@ impl Checker {
                 self.tell(format!("inode {ino}: {what}"));
             }
             if !self.leads_to_root(ino, walk) {
-                self.tell(format!(
-                    "directory {ino}: its parents do not lead to the root"
-                ));
+                self.tell(format!("directory {ino}: its parents do not lead to the root"));
             }
         }
         let mut segments: Vec<_> = std::mem::take(&mut self.segments).into_iter().collect();
@@ -364,8 +341,7 @@ impl Checker {
             }
         }
         if self.untold > 0 {
-            self.problems
-                .push(Problem(format!("and {} more", self.untold)));
+            self.problems.push(Problem(format!("and {} more", self.untold)));
         }
     }
 

@@ -33,11 +33,8 @@ pub(crate) struct Seen<T> {
 
 pub(crate) fn encode<T: Serialize>(value: &T) -> Result<Bytes> {
     let bytes = postcard::to_extend(value, vec![VALUE_VERSION]).map_err(|e| {
-        FsError::new(
-            ErrorKind::Bug,
-            "cannot encode a metadata value; please report it",
-        )
-        .with_source(e)
+        FsError::new(ErrorKind::Bug, "cannot encode a metadata value; please report it")
+            .with_source(e)
     })?;
     Ok(bytes.into())
 }
@@ -45,10 +42,7 @@ pub(crate) fn encode<T: Serialize>(value: &T) -> Result<Bytes> {
 pub(crate) fn decode<T: DeserializeOwned>(key: &[u8], bytes: &[u8]) -> Result<T> {
     let corrupt = |why: String| {
         let key = key.escape_ascii();
-        FsError::new(
-            ErrorKind::Corrupt,
-            format!("metadata value of key {key}: {why}; run a check"),
-        )
+        FsError::new(ErrorKind::Corrupt, format!("metadata value of key {key}: {why}; run a check"))
     };
     let body = match bytes.split_first() {
         Some((&VALUE_VERSION, body)) => body,
@@ -68,20 +62,14 @@ pub(crate) fn decode_seen<T: DeserializeOwned>(
     found: Option<&Versioned>,
 ) -> Result<Option<Seen<T>>> {
     let Some(found) = found else { return Ok(None) };
-    Ok(Some(Seen {
-        version: found.version,
-        value: decode(key, &found.value)?,
-    }))
+    Ok(Some(Seen { version: found.version, value: decode(key, &found.value)? }))
 }
 
 /// The value of a counter; absent means 0.
 pub(crate) fn counter(key: &[u8], found: Option<&Versioned>) -> Result<i64> {
     let Some(found) = found else { return Ok(0) };
     let bytes = found.value.as_ref().try_into().map_err(|_| {
-        let context = format!(
-            "counter {} is not 8 bytes long; run a check",
-            key.escape_ascii()
-        );
+        let context = format!("counter {} is not 8 bytes long; run a check", key.escape_ascii());
         FsError::new(ErrorKind::Corrupt, context)
     })?;
     Ok(i64::from_le_bytes(bytes))

@@ -37,17 +37,11 @@ impl Meta {
         let pair = |row: Row| (row.chunk, row.extents);
         if range.end.saturating_sub(range.start) <= BY_KEY_MAX {
             let chunks: Vec<_> = range.collect();
-            let wanted: Vec<_> = chunks
-                .iter()
-                .map(|chunk| keys::extents(ino, *chunk))
-                .collect();
+            let wanted: Vec<_> = chunks.iter().map(|chunk| keys::extents(ino, *chunk)).collect();
             let found = wanted.iter().zip(self.get(&wanted).await?);
-            let rows = chunks
-                .iter()
-                .zip(found)
-                .filter_map(|(chunk, (key, found))| {
-                    found.map(|found| Ok((*chunk, decode(key, &found.value)?)))
-                });
+            let rows = chunks.iter().zip(found).filter_map(|(chunk, (key, found))| {
+                found.map(|found| Ok((*chunk, decode(key, &found.value)?)))
+            });
             return rows.collect();
         }
         let mut all = Vec::new();
@@ -57,11 +51,7 @@ impl Meta {
             let page = self.rows(ino, next, limit).await?;
             let full = page.len() == limit;
             next = page.last().map_or(range.end, |row| row.chunk + 1);
-            all.extend(
-                page.into_iter()
-                    .filter(|row| row.chunk < range.end)
-                    .map(pair),
-            );
+            all.extend(page.into_iter().filter(|row| row.chunk < range.end).map(pair));
             if !full {
                 break;
             }
@@ -72,13 +62,8 @@ impl Meta {
     /// The first `limit` chunks with extents from chunk `from` on.
     pub(crate) async fn rows(&self, ino: Ino, from: ChunkIndex, limit: usize) -> Result<Vec<Row>> {
         let after = from.checked_sub(1).map(|before| keys::extents(ino, before));
-        let page = self
-            .kv
-            .scan(&keys::extents_of(ino), after.as_deref(), limit)
-            .await?;
-        page.iter()
-            .map(|(key, found)| decode_row(key, found))
-            .collect()
+        let page = self.kv.scan(&keys::extents_of(ino), after.as_deref(), limit).await?;
+        page.iter().map(|(key, found)| decode_row(key, found)).collect()
     }
 
     /// The first `limit` ranges (start, end) of the file at or after byte `start` that extents
@@ -125,11 +110,7 @@ impl Meta {
         loop {
             // The first stop is the wanted size itself, so the last one cut to.
             let last = stops.len() <= 1;
-            let target = if last {
-                size
-            } else {
-                stops.pop().unwrap_or(size)
-            };
+            let target = if last { size } else { stops.pop().unwrap_or(size) };
             let inode = self.truncate_batch(ino, target, last, now).await?;
             if last {
                 return Ok(inode);
@@ -229,17 +210,10 @@ impl Meta {
 
 fn decode_row(key: &Key, found: &Versioned) -> Result<Row> {
     let chunk = keys::parse_chunk(key).ok_or_else(|| {
-        let context = format!(
-            "metadata key {} is too short; run a check",
-            key.escape_ascii()
-        );
+        let context = format!("metadata key {} is too short; run a check", key.escape_ascii());
         FsError::new(ErrorKind::Corrupt, context)
     })?;
-    Ok(Row {
-        chunk,
-        version: found.version,
-        extents: decode(key, &found.value)?,
-    })
+    Ok(Row { chunk, version: found.version, extents: decode(key, &found.value)? })
 }
 
 /// Up to which byte a page of rows tells all there is: `end`, or, where the page is full, the start
@@ -262,12 +236,7 @@ pub(crate) fn within_chunk(chunk: ChunkIndex, range: &Range<u64>) -> (u32, u32) 
 fn cut_row(tx: &mut Tx, ino: Ino, row: &Row, range: Range<u64>) -> Result<i64> {
     let (start, end) = within_chunk(row.chunk, &range);
     let after = extents::cut(&row.extents, start, end);
-    tx.set_extents(
-        keys::extents(ino, row.chunk),
-        Some(row.version),
-        &row.extents,
-        &after,
-    )
+    tx.set_extents(keys::extents(ino, row.chunk), Some(row.version), &row.extents, &after)
 }
 
 /// Notes a change of the extents in the inode.
@@ -290,10 +259,7 @@ pub(crate) fn regular(seen: Seen<Inode>) -> Result<Seen<Inode>> {
         FileKind::Directory => (ErrorKind::IsDirectory, "is a directory"),
         _ => (ErrorKind::Invalid, "is no regular file"),
     };
-    Err(FsError::new(
-        kind,
-        format!("inode {} {why}: it holds no data", seen.value.ino),
-    ))
+    Err(FsError::new(kind, format!("inode {} {why}: it holds no data", seen.value.ino)))
 }
 
 pub(crate) fn check_size(ino: Ino, size: u64) -> Result<()> {

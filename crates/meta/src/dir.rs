@@ -46,16 +46,11 @@ impl Meta {
     ) -> Result<Vec<DirEntry>> {
         // No key ends with a cookie, so this one lies before all entries of the next cookie.
         let after = keys::dirents_at(dir, after_cookie.saturating_add(1));
-        let mut page = self
-            .kv
-            .scan(&keys::dirents(dir), Some(&after), limit.max(1))
-            .await?;
+        let mut page = self.kv.scan(&keys::dirents(dir), Some(&after), limit.max(1)).await?;
         if page.len() >= limit {
             self.complete_cookie(dir, &mut page).await?;
         }
-        page.iter()
-            .map(|(key, found)| dir_entry(key, found))
-            .collect()
+        page.iter().map(|(key, found)| dir_entry(key, found)).collect()
     }
 
     /// Adds the entries that share the last one's cookie.
@@ -66,10 +61,7 @@ impl Meta {
         let same = keys::dirents_at(dir, cookie);
         loop {
             let after = last_key(page);
-            let more = self
-                .kv
-                .scan(&same, after.as_deref(), SAME_COOKIE_PAGE)
-                .await?;
+            let more = self.kv.scan(&same, after.as_deref(), SAME_COOKIE_PAGE).await?;
             let last = more.len() < SAME_COOKIE_PAGE;
             page.extend(more);
             if last {
@@ -102,12 +94,7 @@ impl Meta {
     async fn with_inodes(&self, entries: Vec<DirEntry>) -> Result<Vec<DirEntryPlus>> {
         let is_dir = |entry: &&DirEntry| entry.kind == FileKind::Directory;
         let mut wanted: Vec<_> = entries.iter().map(|entry| keys::inode(entry.ino)).collect();
-        wanted.extend(
-            entries
-                .iter()
-                .filter(is_dir)
-                .map(|entry| keys::dir_times(entry.ino)),
-        );
+        wanted.extend(entries.iter().filter(is_dir).map(|entry| keys::dir_times(entry.ino)));
         let found = self.get(&wanted).await?;
         let (inodes, times) = found.split_at(entries.len());
         let mut times = times.iter();
@@ -127,17 +114,9 @@ impl Meta {
 
 fn dir_entry(key: &Key, found: &Versioned) -> Result<DirEntry> {
     let (cookie, name) = keys::parse_dirent(key).ok_or_else(|| {
-        let context = format!(
-            "metadata key {} is too short; run a check",
-            key.escape_ascii()
-        );
+        let context = format!("metadata key {} is too short; run a check", key.escape_ascii());
         FsError::new(ErrorKind::Corrupt, context)
     })?;
     let Dirent { ino, kind } = decode(key, &found.value)?;
-    Ok(DirEntry {
-        cookie,
-        name: name.to_vec(),
-        ino,
-        kind,
-    })
+    Ok(DirEntry { cookie, name: name.to_vec(), ino, kind })
 }

@@ -13,8 +13,7 @@ pub(crate) fn cut(list: &[Extent], start: u32, end: u32) -> Vec<Extent> {
 
 /// The parts of the list inside `start..end` of the chunk.
 pub(crate) fn slice(list: &[Extent], start: u32, end: u32) -> impl Iterator<Item = Extent> {
-    list.iter()
-        .filter_map(move |extent| extent.slice(start, end))
+    list.iter().filter_map(move |extent| extent.slice(start, end))
 }
 
 /// The list with `new` in place of whatever lay there.
@@ -44,28 +43,18 @@ mod tests {
             raw_bytes: 1 << 20,
             checksum: 0,
         };
-        Extent {
-            start,
-            len,
-            record,
-            skip: 0,
-        }
+        Extent { start, len, record, skip: 0 }
     }
 
     fn shape(list: &[Extent]) -> Vec<(u32, u32, u128, u32)> {
-        list.iter()
-            .map(|e| (e.start, e.len, e.record.segment.0, e.skip))
-            .collect()
+        list.iter().map(|e| (e.start, e.len, e.record.segment.0, e.skip)).collect()
     }
 
     #[test]
     fn a_cut_through_the_middle_leaves_both_sides() {
         let list = [extent(10, 20, 1), extent(40, 10, 2)];
         assert_eq!(shape(&cut(&list, 15, 45)), [(10, 5, 1, 0), (45, 5, 2, 5)]);
-        assert_eq!(
-            shape(&cut(&list, 12, 14)),
-            [(10, 2, 1, 0), (14, 16, 1, 4), (40, 10, 2, 0)]
-        );
+        assert_eq!(shape(&cut(&list, 12, 14)), [(10, 2, 1, 0), (14, 16, 1, 4), (40, 10, 2, 0)]);
         assert_eq!(cut(&list, 20, 20), list);
         assert_eq!(cut(&list, 30, 40), list);
         assert_eq!(cut(&list, 0, u32::MAX), []);

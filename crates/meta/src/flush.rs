@@ -118,31 +118,18 @@ impl Meta {
         let inos: BTreeSet<Ino> = files.iter().map(|file| file.ino).collect();
         let touched = |file: &FileFlush| {
             let ino = file.ino;
-            let chunks: Vec<_> = file
-                .pieces
-                .iter()
-                .map(|piece| (ino, piece.offset / CHUNK_BYTES))
-                .collect();
+            let chunks: Vec<_> =
+                file.pieces.iter().map(|piece| (ino, piece.offset / CHUNK_BYTES)).collect();
             chunks
         };
         let chunks: BTreeSet<_> = files.iter().flat_map(touched).collect();
         let mut wanted: Vec<_> = inos.iter().map(|ino| keys::inode(*ino)).collect();
-        wanted.extend(
-            chunks
-                .iter()
-                .map(|(ino, chunk)| keys::extents(*ino, *chunk)),
-        );
+        wanted.extend(chunks.iter().map(|(ino, chunk)| keys::extents(*ino, *chunk)));
         let found = self.get(&wanted).await?;
         let (found_inodes, found_chunks) = found.split_at(inos.len());
-        let mut part = Part {
-            inodes: BTreeMap::new(),
-            chunks: BTreeMap::new(),
-        };
+        let mut part = Part { inodes: BTreeMap::new(), chunks: BTreeMap::new() };
         for (ino, found) in inos.into_iter().zip(found_inodes) {
-            part.inodes.insert(
-                ino,
-                seen_inode(ino, found.as_ref())?.map(regular).transpose()?,
-            );
+            part.inodes.insert(ino, seen_inode(ino, found.as_ref())?.map(regular).transpose()?);
         }
         let chunk_keys = wanted.into_iter().skip(part.inodes.len());
         for ((at, key), found) in chunks.into_iter().zip(chunk_keys).zip(found_chunks) {
@@ -152,15 +139,7 @@ impl Meta {
                 None => (None, Vec::new()),
             };
             let after = before.clone();
-            part.chunks.insert(
-                at,
-                ChunkState {
-                    key,
-                    version,
-                    before,
-                    after,
-                },
-            );
+            part.chunks.insert(at, ChunkState { key, version, before, after });
         }
         Ok(part)
     }
@@ -176,8 +155,7 @@ impl Meta {
             let Some(size) = file.size.filter(|size| *size < seen.value.size) else {
                 continue;
             };
-            self.truncate(file.ino, size, file.mtime.unwrap_or(seen.value.mtime))
-                .await?;
+            self.truncate(file.ino, size, file.mtime.unwrap_or(seen.value.mtime)).await?;
             any = true;
         }
         Ok(any)
@@ -191,11 +169,7 @@ impl Part {
             return;
         };
         let inode = &mut seen.value;
-        let end = file
-            .pieces
-            .iter()
-            .map(|piece| piece.offset + u64::from(piece.len))
-            .max();
+        let end = file.pieces.iter().map(|piece| piece.offset + u64::from(piece.len)).max();
         let size = file.size.unwrap_or(inode.size.max(end.unwrap_or(0)));
         if size < inode.size {
             // The stored size is no larger; an earlier entry of the same file made it so.
@@ -217,12 +191,7 @@ impl Part {
                 continue;
             };
             let start = (piece.offset % CHUNK_BYTES) as u32;
-            let extent = Extent {
-                start,
-                len,
-                record: piece.record,
-                skip: 0,
-            };
+            let extent = Extent { start, len, record: piece.record, skip: 0 };
             chunk.after = extents::replace(&chunk.after, extent);
             changed = true;
         }
@@ -272,10 +241,5 @@ fn part_len(files: &[FileFlush]) -> usize {
         weight += 1 + file.pieces.len();
         weight <= COMMIT_KEYS
     };
-    files
-        .iter()
-        .take_while(fits)
-        .count()
-        .max(1)
-        .min(files.len())
+    files.iter().take_while(fits).count().max(1).min(files.len())
 }

@@ -76,10 +76,7 @@ struct FileLocks {
 impl FileLocks {
     /// The locks of other owners that are in the way.
     fn in_the_way(&self, lock: Lock) -> impl Iterator<Item = Lock> {
-        let others = self
-            .owners
-            .iter()
-            .filter(move |(owner, _)| **owner != lock.owner);
+        let others = self.owners.iter().filter(move |(owner, _)| **owner != lock.owner);
         others.flat_map(move |(_, held)| {
             overlapping(held, lock.start, lock.last)
                 .filter(move |held| held.exclusive || lock.exclusive)
@@ -98,11 +95,7 @@ impl FileLocks {
         {
             merged.start = before.start;
         }
-        let after = lock
-            .last
-            .checked_add(1)
-            .and_then(|next| held.get(&next))
-            .copied();
+        let after = lock.last.checked_add(1).and_then(|next| held.get(&next)).copied();
         if let Some(after) = after.filter(same) {
             held.remove(&after.start);
             merged.last = after.last;
@@ -120,22 +113,10 @@ impl FileLocks {
         for lock in &hit {
             held.remove(&lock.start);
             if lock.start < start {
-                held.insert(
-                    lock.start,
-                    Lock {
-                        last: start - 1,
-                        ..*lock
-                    },
-                );
+                held.insert(lock.start, Lock { last: start - 1, ..*lock });
             }
             if lock.last > last {
-                held.insert(
-                    last + 1,
-                    Lock {
-                        start: last + 1,
-                        ..*lock
-                    },
-                );
+                held.insert(last + 1, Lock { start: last + 1, ..*lock });
             }
         }
         if held.is_empty() {
@@ -194,17 +175,11 @@ impl State {
     fn would_deadlock(&self, file: FileKey, lock: Lock) -> bool {
         let blockers = |file: FileKey, lock: Lock| {
             let locks = self.files.get(&file);
-            locks
-                .into_iter()
-                .flat_map(move |locks| locks.in_the_way(lock))
-                .map(|held| held.owner)
+            locks.into_iter().flat_map(move |locks| locks.in_the_way(lock)).map(|held| held.owner)
         };
         let mut wanted_by: HashMap<LockOwner, Vec<(FileKey, Lock)>> = HashMap::new();
         for (file, lock) in self.waiting.values() {
-            wanted_by
-                .entry(lock.owner)
-                .or_default()
-                .push((*file, *lock));
+            wanted_by.entry(lock.owner).or_default().push((*file, *lock));
         }
         let mut seen: BTreeSet<LockOwner> = blockers(file, lock).collect();
         let mut open: Vec<_> = seen.iter().copied().collect();
@@ -288,11 +263,7 @@ impl LockTable {
                     locks.waiters += 1;
                     state.next_ticket += 1;
                     state.waiting.insert(ticket, (file, lock));
-                    registered = Some(Waiting {
-                        table: self,
-                        file,
-                        ticket,
-                    });
+                    registered = Some(Waiting { table: self, file, ticket });
                 }
                 freed
             };

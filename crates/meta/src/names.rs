@@ -135,9 +135,7 @@ impl Meta {
         let mut tries = Tries::new("link");
         loop {
             tries.next().await?;
-            let found = self
-                .get(&[keys::inode(ino), keys::inode(parent), key.clone()])
-                .await?;
+            let found = self.get(&[keys::inode(ino), keys::inode(parent), key.clone()]).await?;
             let dir = live_dir(parent, found[1].as_ref())?;
             let seen = seen_inode(ino, found[0].as_ref())?.ok_or_else(|| no_inode(ino))?;
             check_linkable(&seen.value)?;
@@ -172,12 +170,7 @@ impl Meta {
             let entry = self.entry(parent, name, &key).await?;
             let ino = entry.value.ino;
             if entry.value.kind == FileKind::Directory {
-                return Err(at_name(
-                    ErrorKind::IsDirectory,
-                    parent,
-                    name,
-                    "is a directory",
-                ));
+                return Err(at_name(ErrorKind::IsDirectory, parent, name, "is a directory"));
             }
             let found = self.get(&[keys::inode(ino)]).await?;
             let Some(seen) = seen_inode(ino, found[0].as_ref())? else {
@@ -221,12 +214,7 @@ impl Meta {
             let entry: Seen<Dirent> =
                 decode_seen(&key, found[1].as_ref())?.ok_or_else(|| no_name(parent, name))?;
             if entry.value.kind != FileKind::Directory {
-                return Err(at_name(
-                    ErrorKind::NotDirectory,
-                    parent,
-                    name,
-                    "is no directory",
-                ));
+                return Err(at_name(ErrorKind::NotDirectory, parent, name, "is no directory"));
             }
             let mut dir = live_dir(parent, found[0].as_ref())?;
             let mut tx = Tx::default();
@@ -277,10 +265,9 @@ fn check_target(new: &NewInode) -> Result<()> {
         (None, FileKind::Symlink) => (ErrorKind::Invalid, "a symlink needs a target"),
         (Some(target), FileKind::Symlink) => match target.len() {
             0 => (ErrorKind::NotFound, "a symlink's target must not be empty"),
-            len if len > TARGET_BYTES_MAX => (
-                ErrorKind::NameTooLong,
-                "a symlink's target has at most 4,095 bytes",
-            ),
+            len if len > TARGET_BYTES_MAX => {
+                (ErrorKind::NameTooLong, "a symlink's target has at most 4,095 bytes")
+            }
             _ => return Ok(()),
         },
         (Some(_), _) => (ErrorKind::Invalid, "only a symlink has a target"),
@@ -292,10 +279,9 @@ fn check_target(new: &NewInode) -> Result<()> {
 fn check_linkable(inode: &Inode) -> Result<()> {
     let ino = inode.ino;
     let (kind, why) = match inode {
-        _ if inode.kind == FileKind::Directory => (
-            ErrorKind::Permission,
-            "is a directory, which has one name only",
-        ),
+        _ if inode.kind == FileKind::Directory => {
+            (ErrorKind::Permission, "is a directory, which has one name only")
+        }
         _ if inode.nlink == 0 => (ErrorKind::NotFound, "was removed"),
         _ if inode.nlink >= LINKS_MAX => (ErrorKind::TooManyLinks, "has 1,048,576 links already"),
         _ => return Ok(()),

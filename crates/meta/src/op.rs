@@ -89,13 +89,7 @@ impl Tx {
     /// Notes that entries of `dir` changed `now`, and how many more there are. Nothing is checked,
     /// so that many may change one directory at once.
     pub(crate) fn touch_dir(&mut self, dir: Ino, entries: i64, now: UnixTime) -> Result<()> {
-        self.put(
-            keys::dir_times(dir),
-            encode(&DirTimes {
-                mtime: now,
-                ctime: now,
-            })?,
-        );
+        self.put(keys::dir_times(dir), encode(&DirTimes { mtime: now, ctime: now })?);
         if entries != 0 {
             self.add(keys::dir_count(dir), entries);
         }
@@ -117,10 +111,7 @@ impl Tx {
         self.check(key.clone(), version);
         for (list, sign) in [(before, -1), (after, 1)] {
             for extent in list {
-                self.add(
-                    keys::live(extent.record.segment),
-                    sign * i64::from(extent.len),
-                );
+                self.add(keys::live(extent.record.segment), sign * i64::from(extent.len));
             }
         }
         let grown = extents::covered(after) - extents::covered(before);
@@ -180,16 +171,10 @@ pub(crate) fn seen_inode(ino: Ino, found: Option<&Versioned>) -> Result<Option<S
 pub(crate) fn live_dir(dir: Ino, found: Option<&Versioned>) -> Result<Seen<Inode>> {
     let seen = seen_inode(dir, found)?.ok_or_else(|| no_inode(dir))?;
     if seen.value.kind != FileKind::Directory {
-        return Err(FsError::new(
-            ErrorKind::NotDirectory,
-            format!("inode {dir} is no directory"),
-        ));
+        return Err(FsError::new(ErrorKind::NotDirectory, format!("inode {dir} is no directory")));
     }
     if seen.value.nlink == 0 {
-        return Err(FsError::new(
-            ErrorKind::NotFound,
-            format!("directory {dir} was removed"),
-        ));
+        return Err(FsError::new(ErrorKind::NotFound, format!("directory {dir} was removed")));
     }
     Ok(seen)
 }
@@ -200,10 +185,7 @@ pub(crate) fn no_inode(ino: Ino) -> FsError {
 
 /// An error about a name in a directory.
 pub(crate) fn at_name(kind: ErrorKind, dir: Ino, name: &[u8], why: &str) -> FsError {
-    FsError::new(
-        kind,
-        format!("`{}` in directory {dir}: {why}", name.escape_ascii()),
-    )
+    FsError::new(kind, format!("`{}` in directory {dir}: {why}", name.escape_ascii()))
 }
 
 /// Refuses what no entry may be called.
@@ -217,10 +199,7 @@ pub(crate) fn check_name(name: &[u8]) -> Result<()> {
         }
         _ => return Ok(()),
     };
-    Err(FsError::new(
-        kind,
-        format!("name `{}` {why}", name.escape_ascii()),
-    ))
+    Err(FsError::new(kind, format!("name `{}` {why}", name.escape_ascii())))
 }
 
 /// `count` and `by` more or fewer; never below 0.

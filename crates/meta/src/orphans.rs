@@ -14,14 +14,8 @@ impl Meta {
     /// Up to `limit` orphans after `after`, by number. One read round.
     pub async fn orphans(&self, after: Option<Ino>, limit: usize) -> Result<Vec<Ino>> {
         let after = after.map(keys::orphan);
-        let page = self
-            .kv
-            .scan(&[keys::ORPHAN], after.as_deref(), limit)
-            .await?;
-        Ok(page
-            .iter()
-            .filter_map(|(key, _)| keys::parse_ino(key))
-            .collect())
+        let page = self.kv.scan(&[keys::ORPHAN], after.as_deref(), limit).await?;
+        Ok(page.iter().filter_map(|(key, _)| keys::parse_ino(key)).collect())
     }
 
     /// Removes an orphan for good: extents, attributes, inode. Doing it again is no error;

@@ -68,16 +68,10 @@ impl Meta {
         let mut tries = Tries::new("rename");
         loop {
             tries.next().await?;
-            let (from_key, to_key) = (
-                keys::dirent(from_dir, from_name),
-                keys::dirent(to_dir, to_name),
-            );
-            let wanted = [
-                keys::inode(from_dir),
-                keys::inode(to_dir),
-                from_key.clone(),
-                to_key.clone(),
-            ];
+            let (from_key, to_key) =
+                (keys::dirent(from_dir, from_name), keys::dirent(to_dir, to_name));
+            let wanted =
+                [keys::inode(from_dir), keys::inode(to_dir), from_key.clone(), to_key.clone()];
             let found = self.get(&wanted).await?;
             let from = live_dir(from_dir, found[0].as_ref())?;
             let to = live_dir(to_dir, found[1].as_ref())?;
@@ -86,37 +80,18 @@ impl Meta {
             let target: Option<Seen<Dirent>> = decode_seen(&to_key, found[3].as_ref())?;
             match (mode, &target) {
                 (RenameMode::NoReplace, Some(_)) => {
-                    return Err(at_name(
-                        ErrorKind::Exists,
-                        to_dir,
-                        to_name,
-                        "the name is taken",
-                    ));
+                    return Err(at_name(ErrorKind::Exists, to_dir, to_name, "the name is taken"));
                 }
                 (RenameMode::Exchange, None) => return Err(no_source(to_dir, to_name)),
                 _ => {}
             }
-            if target
-                .as_ref()
-                .is_some_and(|target| target.value.ino == moved.value.ino)
-            {
+            if target.as_ref().is_some_and(|target| target.value.ino == moved.value.ino) {
                 // Two names of one inode: POSIX wants nothing done.
                 let moved = self.inode(moved.value.ino).await?;
-                return Ok(Renamed {
-                    moved,
-                    replaced: None,
-                });
+                return Ok(Renamed { moved, replaced: None });
             }
             let exchange = mode == RenameMode::Exchange;
-            let plan = Plan {
-                from,
-                to,
-                from_key,
-                to_key,
-                moved,
-                target,
-                exchange,
-            };
+            let plan = Plan { from, to, from_key, to_key, moved, target, exchange };
             if let Some(renamed) = self.try_rename(plan).await? {
                 return Ok(renamed);
             }
@@ -128,33 +103,24 @@ impl Meta {
         let mut tx = Tx::default();
         let now = self.now();
         if plan.crosses() && is_dir(&plan.moved.value) {
-            self.check_not_below(plan.moved.value.ino, &plan.to, &mut tx)
-                .await?;
+            self.check_not_below(plan.moved.value.ino, &plan.to, &mut tx).await?;
         }
         let mut replaced = None;
         if let Some(target) = &plan.target {
             let after = if plan.exchange {
-                self.exchange_target(&plan, target.value, &mut tx, now)
-                    .await?
+                self.exchange_target(&plan, target.value, &mut tx, now).await?
             } else {
-                self.replace_target(plan.moved.value, target.value, &mut tx)
-                    .await?
+                self.replace_target(plan.moved.value, target.value, &mut tx).await?
             };
             let Some(after) = after else { return Ok(None) };
             replaced = Some(after);
         }
         let to_dir = plan.to.value.ino;
-        let Some(moved) = self
-            .move_to(plan.moved.value.ino, to_dir, &mut tx, now)
-            .await?
-        else {
+        let Some(moved) = self.move_to(plan.moved.value.ino, to_dir, &mut tx, now).await? else {
             return Ok(None);
         };
         tx.check(plan.from_key.clone(), Some(plan.moved.version));
-        tx.check(
-            plan.to_key.clone(),
-            plan.target.as_ref().map(|seen| seen.version),
-        );
+        tx.check(plan.to_key.clone(), plan.target.as_ref().map(|seen| seen.version));
         tx.check_inode(&plan.to);
         tx.put_dirent(plan.to_key.clone(), moved.ino, moved.kind)?;
         match &replaced {
@@ -226,8 +192,7 @@ impl Meta {
                 seen
             }
         };
-        seen.map(|seen| self.without_a_name(seen.value, tx))
-            .transpose()
+        seen.map(|seen| self.without_a_name(seen.value, tx)).transpose()
     }
 
     /// Refuses to move the directory `moved` into `dir` if that is it or lies below it.
@@ -258,10 +223,7 @@ impl Meta {
 /// Brings the two directories' times, counters and link counts up to date.
 fn change_parents(plan: &Plan, tx: &mut Tx, now: UnixTime) -> Result<()> {
     let moved = i64::from(is_dir(&plan.moved.value));
-    let target = plan
-        .target
-        .as_ref()
-        .map(|target| i64::from(is_dir(&target.value)));
+    let target = plan.target.as_ref().map(|target| i64::from(is_dir(&target.value)));
     let (from, to) = (plan.from.value.ino, plan.to.value.ino);
     // Entries and subdirectories that each of the two directories gains.
     let (from_gains, to_gains) = match target {

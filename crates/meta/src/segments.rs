@@ -57,26 +57,14 @@ impl Meta {
         limit: usize,
     ) -> Result<Vec<SegmentUse>> {
         let after = after.map(keys::segment);
-        let page = self
-            .kv
-            .scan(&[keys::SEGMENT], after.as_deref(), limit)
-            .await?;
-        let ids = page
-            .iter()
-            .map(|(key, _)| segment_of(key))
-            .collect::<Result<Vec<_>>>()?;
+        let page = self.kv.scan(&[keys::SEGMENT], after.as_deref(), limit).await?;
+        let ids = page.iter().map(|(key, _)| segment_of(key)).collect::<Result<Vec<_>>>()?;
         let live_keys: Vec<_> = ids.iter().map(|id| keys::live(*id)).collect();
         let live = self.get(&live_keys).await?;
         let mut uses = Vec::with_capacity(page.len());
         for (at, (key, found)) in page.iter().enumerate() {
-            let live_bytes = counter(&live_keys[at], live[at].as_ref())?
-                .max(0)
-                .cast_unsigned();
-            uses.push(SegmentUse {
-                id: ids[at],
-                info: decode(key, &found.value)?,
-                live_bytes,
-            });
+            let live_bytes = counter(&live_keys[at], live[at].as_ref())?.max(0).cast_unsigned();
+            uses.push(SegmentUse { id: ids[at], info: decode(key, &found.value)?, live_bytes });
         }
         Ok(uses)
     }
@@ -84,12 +72,7 @@ impl Meta {
     /// Which of these are segments of the volume. One read round.
     pub async fn segment_known(&self, ids: &[SegmentId]) -> Result<Vec<bool>> {
         let wanted: Vec<_> = ids.iter().map(|id| keys::segment(*id)).collect();
-        Ok(self
-            .get(&wanted)
-            .await?
-            .iter()
-            .map(Option::is_some)
-            .collect())
+        Ok(self.get(&wanted).await?.iter().map(Option::is_some).collect())
     }
 
     /// The chunks that use `segment` now: those of `owners` (all chunks that the segment's own
@@ -114,21 +97,15 @@ impl Meta {
         let maybe: Vec<_> = maybe.into_iter().collect();
         let mut references = Vec::new();
         for page in maybe.chunks(PAGE) {
-            let wanted: Vec<_> = page
-                .iter()
-                .map(|(ino, chunk)| keys::extents(*ino, *chunk))
-                .collect();
+            let wanted: Vec<_> =
+                page.iter().map(|(ino, chunk)| keys::extents(*ino, *chunk)).collect();
             let found = self.get(&wanted).await?;
             for (((ino, chunk), key), found) in page.iter().zip(&wanted).zip(&found) {
                 let Some(found) = found else { continue };
                 let mut extents: Vec<Extent> = decode(key, &found.value)?;
                 extents.retain(|extent| extent.record.segment == segment);
                 if !extents.is_empty() {
-                    references.push(Reference {
-                        ino: *ino,
-                        chunk: *chunk,
-                        extents,
-                    });
+                    references.push(Reference { ino: *ino, chunk: *chunk, extents });
                 }
             }
         }
@@ -146,24 +123,15 @@ impl Meta {
         moves: &[(RecordRef, RecordRef)],
         segments: &[(SegmentId, SegmentInfo)],
     ) -> Result<bool> {
-        if moves
-            .iter()
-            .any(|(old, new)| old.raw_bytes != new.raw_bytes)
-        {
+        if moves.iter().any(|(old, new)| old.raw_bytes != new.raw_bytes) {
             let context = format!("inode {ino}: a copied record has another length than the first");
             return Err(FsError::new(ErrorKind::Invalid, context));
         }
         let key = keys::extents(ino, chunk);
         let mut wanted = vec![key.clone()];
-        wanted.extend(
-            moves
-                .iter()
-                .map(|(old, _)| keys::back_ref(old.segment, ino, chunk)),
-        );
-        let by_old: BTreeMap<_, _> = moves
-            .iter()
-            .map(|(old, new)| ((old.segment, old.position), new))
-            .collect();
+        wanted.extend(moves.iter().map(|(old, _)| keys::back_ref(old.segment, ino, chunk)));
+        let by_old: BTreeMap<_, _> =
+            moves.iter().map(|(old, new)| ((old.segment, old.position), new)).collect();
         let mut tries = Tries::new("relocate records");
         loop {
             tries.next().await?;
@@ -234,10 +202,7 @@ impl Meta {
 
 fn segment_of(key: &Key) -> Result<SegmentId> {
     keys::parse_segment(key).ok_or_else(|| {
-        let context = format!(
-            "metadata key {} is too short; run a check",
-            key.escape_ascii()
-        );
+        let context = format!("metadata key {} is too short; run a check", key.escape_ascii());
         FsError::new(ErrorKind::Corrupt, context)
     })
 }

@@ -68,12 +68,8 @@ impl Meta {
     async fn share_batch(&self, range: ShareRange, now: UnixTime) -> Result<Option<(u64, Inode)>> {
         let src = regular(self.stored_inode(range.src).await?)?;
         let dst = regular(self.stored_inode(range.dst).await?)?;
-        let from = self
-            .rows(range.src, range.src_offset / CHUNK_BYTES, BATCH_CHUNKS)
-            .await?;
-        let onto = self
-            .rows(range.dst, range.dst_offset / CHUNK_BYTES, BATCH_CHUNKS)
-            .await?;
+        let from = self.rows(range.src, range.src_offset / CHUNK_BYTES, BATCH_CHUNKS).await?;
+        let onto = self.rows(range.dst, range.dst_offset / CHUNK_BYTES, BATCH_CHUNKS).await?;
         let from_end = page_end(&from, BATCH_CHUNKS, range.src_offset + range.len);
         let onto_end = page_end(&onto, BATCH_CHUNKS, range.dst_offset + range.len);
         let len = (from_end - range.src_offset).min(onto_end - range.dst_offset);
@@ -82,9 +78,7 @@ impl Meta {
         // New rows of a file come with a change of its inode; moves of its records to another
         // segment change only the row. So what was copied hangs on both.
         tx.check_inode(&src);
-        let used = from
-            .iter()
-            .filter(|row| row.chunk * CHUNK_BYTES < range.src_offset + len);
+        let used = from.iter().filter(|row| row.chunk * CHUNK_BYTES < range.src_offset + len);
         for row in used {
             tx.check(keys::extents(range.src, row.chunk), Some(row.version));
         }
@@ -116,12 +110,8 @@ fn paste(tx: &mut Tx, range: &ShareRange, from: &[Row], onto: &[Row]) -> Result<
     let target = range.dst_offset..range.dst_offset + range.len;
     let old: BTreeMap<ChunkIndex, &Row> = onto.iter().map(|row| (row.chunk, row)).collect();
     let in_target = |chunk: &&ChunkIndex| chunk_range(target.start, target.end).contains(chunk);
-    let chunks: BTreeSet<ChunkIndex> = old
-        .keys()
-        .filter(in_target)
-        .chain(copied.keys())
-        .copied()
-        .collect();
+    let chunks: BTreeSet<ChunkIndex> =
+        old.keys().filter(in_target).chain(copied.keys()).copied().collect();
     let mut grown = 0;
     for chunk in chunks {
         let row = old.get(&chunk);

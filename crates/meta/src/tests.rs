@@ -24,11 +24,7 @@ pub(crate) fn clock() -> crate::Clock {
 
 /// A new volume over `kv`.
 pub(crate) async fn meta_over(kv: Arc<dyn Kv>) -> Meta {
-    let root = RootAttr {
-        mode: 0o755,
-        uid: 0,
-        gid: 0,
-    };
+    let root = RootAttr { mode: 0o755, uid: 0, gid: 0 };
     Meta::format(&*kv, root, UnixTime(1)).await.unwrap();
     Meta::open(kv, clock()).await.unwrap()
 }
@@ -40,28 +36,15 @@ pub(crate) async fn meta() -> Meta {
 
 pub(crate) fn new(kind: FileKind) -> NewInode {
     let target = (kind == FileKind::Symlink).then(|| b"target".to_vec());
-    NewInode {
-        kind,
-        mode: 0o644,
-        uid: 7,
-        gid: 8,
-        rdev: 0,
-        target,
-    }
+    NewInode { kind, mode: 0o644, uid: 7, gid: 8, rdev: 0, target }
 }
 
 pub(crate) async fn file(meta: &Meta, dir: Ino, name: &str) -> Ino {
-    meta.create(dir, name.as_bytes(), new(FileKind::Regular))
-        .await
-        .unwrap()
-        .ino
+    meta.create(dir, name.as_bytes(), new(FileKind::Regular)).await.unwrap().ino
 }
 
 pub(crate) async fn dir(meta: &Meta, parent: Ino, name: &str) -> Ino {
-    meta.create(parent, name.as_bytes(), new(FileKind::Directory))
-        .await
-        .unwrap()
-        .ino
+    meta.create(parent, name.as_bytes(), new(FileKind::Directory)).await.unwrap().ino
 }
 
 pub(crate) fn kind_of<T: std::fmt::Debug>(result: Result<T>) -> ErrorKind {
@@ -75,49 +58,21 @@ pub(crate) async fn assert_sound(meta: &Meta) {
 
 pub(crate) fn record(segment: u128, position: u32, raw_bytes: u32) -> RecordRef {
     let segment = SegmentId(segment);
-    RecordRef {
-        segment,
-        position,
-        stored_bytes: raw_bytes + 40,
-        raw_bytes,
-        checksum: 5,
-    }
+    RecordRef { segment, position, stored_bytes: raw_bytes + 40, raw_bytes, checksum: 5 }
 }
 
 pub(crate) fn info(raw_bytes: u64) -> SegmentInfo {
-    SegmentInfo {
-        raw_bytes,
-        object_bytes: raw_bytes + 100,
-        records: 1,
-        created_ms: 9,
-    }
+    SegmentInfo { raw_bytes, object_bytes: raw_bytes + 100, records: 1, created_ms: 9 }
 }
 
 /// Flushes one whole record to a file, whose size grows to hold it.
 pub(crate) async fn write(meta: &Meta, ino: Ino, offset: u64, record: RecordRef) -> Inode {
     let len = record.raw_bytes;
-    let size = meta
-        .inode(ino)
-        .await
-        .unwrap()
-        .size
-        .max(offset + u64::from(len));
-    let pieces = vec![Piece {
-        offset,
-        record,
-        len,
-    }];
-    let files = vec![FileFlush {
-        ino,
-        pieces,
-        size: Some(size),
-        ..FileFlush::default()
-    }];
+    let size = meta.inode(ino).await.unwrap().size.max(offset + u64::from(len));
+    let pieces = vec![Piece { offset, record, len }];
+    let files = vec![FileFlush { ino, pieces, size: Some(size), ..FileFlush::default() }];
     let segments = vec![(record.segment, info(1 << 24))];
-    let done = meta
-        .commit_flush(FlushCommit { segments, files })
-        .await
-        .unwrap();
+    let done = meta.commit_flush(FlushCommit { segments, files }).await.unwrap();
     done.into_iter().next().unwrap().1.unwrap()
 }
 

@@ -107,11 +107,7 @@ impl Meta {
             let context = format!("metadata layout {have}, this build knows {LAYOUT}: update weir");
             return Err(FsError::new(ErrorKind::Unsupported, context));
         }
-        Ok(Meta {
-            kv,
-            clock,
-            inos: tokio::sync::Mutex::new(0..0),
-        })
+        Ok(Meta { kv, clock, inos: tokio::sync::Mutex::new(0..0) })
     }
 
     /// The Kv below.
@@ -155,14 +151,9 @@ impl Meta {
 
     /// Counts of inodes and bytes. One read round.
     pub async fn usage(&self) -> Result<Usage> {
-        let found = self
-            .get(&[keys::INODES.to_vec(), keys::STORED.to_vec()])
-            .await?;
+        let found = self.get(&[keys::INODES.to_vec(), keys::STORED.to_vec()]).await?;
         let count = |key, at: usize| Ok(counter(key, found[at].as_ref())?.max(0).cast_unsigned());
-        Ok(Usage {
-            inodes: count(keys::INODES, 0)?,
-            stored_bytes: count(keys::STORED, 1)?,
-        })
+        Ok(Usage { inodes: count(keys::INODES, 0)?, stored_bytes: count(keys::STORED, 1)? })
     }
 
     /// Who writes the volume; `None` if nobody ever did. One read.

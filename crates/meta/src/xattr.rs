@@ -76,24 +76,17 @@ impl Meta {
     /// The value of an attribute; `NoAttribute` if it is not set. One read round.
     pub async fn xattr_get(&self, ino: Ino, name: &[u8]) -> Result<Bytes> {
         check_xattr(name, b"")?;
-        let mut found = self
-            .get(&[keys::inode(ino), keys::xattr(ino, name)])
-            .await?;
+        let mut found = self.get(&[keys::inode(ino), keys::xattr(ino, name)]).await?;
         let value = found.pop().flatten();
         seen_inode(ino, found[0].as_ref())?.ok_or_else(|| no_inode(ino))?;
-        value
-            .map(|found| found.value)
-            .ok_or_else(|| not_set(ino, name))
+        value.map(|found| found.value).ok_or_else(|| not_set(ino, name))
     }
 
     /// The names of all attributes, sorted. Two read rounds.
     pub async fn xattr_list(&self, ino: Ino) -> Result<Vec<Vec<u8>>> {
         self.stored_inode(ino).await?;
         let rows = self.xattr_rows(ino).await?;
-        Ok(rows
-            .into_iter()
-            .map(|(key, _)| key[KEY_HEAD..].to_vec())
-            .collect())
+        Ok(rows.into_iter().map(|(key, _)| key[KEY_HEAD..].to_vec()).collect())
     }
 
     /// Removes an attribute; `NoAttribute` if it is not set. One read round and one commit.
@@ -134,10 +127,7 @@ fn check_xattr(name: &[u8], value: &[u8]) -> Result<()> {
         }
         _ => return Ok(()),
     };
-    Err(FsError::new(
-        kind,
-        format!("extended attribute `{}` {why}", name.escape_ascii()),
-    ))
+    Err(FsError::new(kind, format!("extended attribute `{}` {why}", name.escape_ascii())))
 }
 
 /// Whether the row fits beside the others.
@@ -160,10 +150,7 @@ fn check_room(ino: Ino, rows: &[(Key, Versioned)], key: &Key, value: usize) -> R
 
 fn about(kind: ErrorKind, ino: Ino, name: &[u8], why: &str) -> FsError {
     let name = name.escape_ascii();
-    FsError::new(
-        kind,
-        format!("extended attribute `{name}` of inode {ino} {why}"),
-    )
+    FsError::new(kind, format!("extended attribute `{name}` of inode {ino} {why}"))
 }
 
 fn not_set(ino: Ino, name: &[u8]) -> FsError {

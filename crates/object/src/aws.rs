@@ -28,9 +28,7 @@ pub(crate) fn open(url: &BucketUrl, options: &ConnectOptions) -> Result<Arc<dyn 
     let env = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     let builder = configure(url, options, AmazonS3Builder::from_env(), &env)?;
     let build = |builder: AmazonS3Builder| -> Result<AmazonS3> {
-        builder
-            .build()
-            .map_err(|error| tell(&format!("opening {url}"), error))
+        builder.build().map_err(|error| tell(&format!("opening {url}"), error))
     };
     if !asks_instance(&builder) {
         return Ok(Arc::new(build(builder)?));
@@ -41,9 +39,7 @@ pub(crate) fn open(url: &BucketUrl, options: &ConnectOptions) -> Result<Arc<dyn 
         off,
         seen: AtomicBool::new(false),
     };
-    Ok(Arc::new(build(
-        builder.with_credentials(Arc::new(provider)),
-    )?))
+    Ok(Arc::new(build(builder.with_credentials(Arc::new(provider)))?))
 }
 
 /// `builder` (as the environment made it) completed by options and profiles.
@@ -77,20 +73,10 @@ fn configure(
     let has_keys = have(Key::AccessKeyId).is_some();
 
     let keys = if let Some(id) = &options.access_key_id {
-        Some((
-            id.clone(),
-            options.secret_access_key.clone(),
-            options.session_token.clone(),
-        ))
+        Some((id.clone(), options.secret_access_key.clone(), options.session_token.clone()))
     } else if chosen || !has_keys {
         let id = profile.access_key_id.clone();
-        id.map(|id| {
-            (
-                id,
-                profile.secret_access_key.clone(),
-                profile.session_token.clone(),
-            )
-        })
+        id.map(|id| (id, profile.secret_access_key.clone(), profile.session_token.clone()))
     } else {
         None
     };
@@ -99,9 +85,7 @@ fn configure(
             let why = format!("{url}: access key {id} comes without its secret: give both");
             FsError::new(ErrorKind::Invalid, why)
         })?;
-        builder = builder
-            .with_access_key_id(id)
-            .with_secret_access_key(secret);
+        builder = builder.with_access_key_id(id).with_secret_access_key(secret);
         // A token of the environment belongs to the environment's keys.
         builder = builder.with_token(token.unwrap_or_default());
     }
@@ -149,19 +133,13 @@ fn at_endpoint(
     };
     // The one that wins over the other.
     builder = builder.with_config(AmazonS3ConfigKey::S3Endpoint, endpoint);
-    Ok(builder
-        .with_client_options(client)
-        .with_virtual_hosted_style_request(virtual_hosted))
+    Ok(builder.with_client_options(client).with_virtual_hosted_style_request(virtual_hosted))
 }
 
 /// Whether nothing but the instance's metadata service is left to ask for keys.
 fn asks_instance(builder: &AmazonS3Builder) -> bool {
     use AmazonS3ConfigKey as Key;
-    let have = |key: Key| {
-        builder
-            .get_config_value(&key)
-            .is_some_and(|value| !value.is_empty())
-    };
+    let have = |key: Key| builder.get_config_value(&key).is_some_and(|value| !value.is_empty());
     let web = have(Key::WebIdentityTokenFile) && have(Key::RoleArn);
     let container =
         have(Key::ContainerCredentialsRelativeUri) || have(Key::ContainerCredentialsFullUri);
@@ -201,10 +179,7 @@ impl CredentialProvider for InstanceKeys {
             "no AWS keys: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY or AWS_PROFILE, or run \
              where a role gives them ({why})"
         );
-        Err(Error::Unauthenticated {
-            path: String::new(),
-            source: source.into(),
-        })
+        Err(Error::Unauthenticated { path: String::new(), source: source.into() })
     }
 }
 

@@ -57,12 +57,7 @@ impl Bucket {
     /// `Invalid` for options that make no sense; `Unsupported` when this build lacks the scheme;
     /// for `file://` `NotFound` or `Invalid` when the directory is missing or none.
     pub fn connect(url: &BucketUrl, options: &ConnectOptions, meter: &Meter) -> Result<Bucket> {
-        Ok(Self::from_store(
-            url,
-            open_store(url, options)?,
-            options,
-            meter,
-        ))
+        Ok(Self::from_store(url, open_store(url, options)?, options, meter))
     }
 
     /// A bucket over a store that was opened (and perhaps decorated) elsewhere. `store` answers
@@ -81,9 +76,7 @@ impl Bucket {
             timeout: Duration::from_millis(options.timeout_ms),
             meter: meter.clone(),
         };
-        Bucket {
-            caller: Arc::new(caller),
-        }
+        Bucket { caller: Arc::new(caller) }
     }
 
     /// Where it is.
@@ -101,13 +94,8 @@ impl Bucket {
     ) -> Result<()> {
         let options = PutOptions::from(PutMode::Overwrite);
         let path = self.path(key)?;
-        let outcome = self
-            .caller
-            .put(component, &path, bytes.into(), options)
-            .await;
-        outcome
-            .map(drop)
-            .map_err(|failure| self.tell("PUT", key, failure))
+        let outcome = self.caller.put(component, &path, bytes.into(), options).await;
+        outcome.map(drop).map_err(|failure| self.tell("PUT", key, failure))
     }
 
     /// Stores an object unless the key is taken: `false` when somebody else's object is there.
@@ -121,11 +109,7 @@ impl Bucket {
     ) -> Result<bool> {
         let options = PutOptions::from(PutMode::Create);
         let path = self.path(key)?;
-        match self
-            .caller
-            .put_if(component, &path, bytes.into(), options)
-            .await
-        {
+        match self.caller.put_if(component, &path, bytes.into(), options).await {
             Ok(Outcome::Won(_)) => Ok(true),
             Ok(Outcome::Lost(_)) => Ok(false),
             Err(failure) => Err(self.tell("PUT", key, failure)),
@@ -146,12 +130,8 @@ impl Bucket {
     /// deadline grows with the length. One GET.
     pub async fn get(&self, component: Component, key: &str) -> Result<Bytes> {
         let path = self.path(key)?;
-        let got = self
-            .caller
-            .get(component, &path, GetOptions::default())
-            .await;
-        got.map(|got| got.bytes)
-            .map_err(|failure| self.tell("GET", key, failure))
+        let got = self.caller.get(component, &path, GetOptions::default()).await;
+        got.map(|got| got.bytes).map_err(|failure| self.tell("GET", key, failure))
     }
 
     /// Reads `range` of an object: exactly that many bytes. One GET, none for an empty range.
@@ -178,8 +158,7 @@ impl Bucket {
         range: Range<u64>,
         etag: &str,
     ) -> Result<Bytes> {
-        self.ranged(component, key, range, Some(etag.to_owned()))
-            .await
+        self.ranged(component, key, range, Some(etag.to_owned())).await
     }
 
     async fn ranged(
@@ -194,11 +173,7 @@ impl Bucket {
             return Ok(Bytes::new());
         }
         let bounded = Some(GetRange::Bounded(range.clone()));
-        let options = GetOptions {
-            range: bounded,
-            if_match,
-            ..GetOptions::default()
-        };
+        let options = GetOptions { range: bounded, if_match, ..GetOptions::default() };
         let got = self.caller.get(component, &path, options).await;
         let got = got.map_err(|failure| self.tell("GET", key, failure))?;
         if got.range != range {
@@ -213,8 +188,7 @@ impl Bucket {
     pub async fn head(&self, component: Component, key: &str) -> Result<ObjectInfo> {
         let path = self.path(key)?;
         let got = self.caller.head(component, &path).await;
-        got.map(|got| self.info(got.meta))
-            .map_err(|failure| self.tell("HEAD", key, failure))
+        got.map(|got| self.info(got.meta)).map_err(|failure| self.tell("HEAD", key, failure))
     }
 
     /// Every object whose key begins with the parts of `prefix` (`""` for all), in the order of
@@ -285,10 +259,7 @@ impl Bucket {
             let hint = "a key has parts between single slashes, none of them `.` or `..`, \
                         and no control characters";
             let url = self.caller.url.key_url(key);
-            FsError::new(
-                ErrorKind::Invalid,
-                format!("`{url}` cannot be an object: {hint}"),
-            )
+            FsError::new(ErrorKind::Invalid, format!("`{url}` cannot be an object: {hint}"))
         })?;
         Ok(self.caller.full(&path))
     }

@@ -56,12 +56,7 @@ pub(crate) struct Ask {
 
 impl Ask {
     pub(crate) fn new(component: Component, kind: RequestKind) -> Self {
-        Self {
-            component,
-            kind,
-            sends: 0,
-            expects: 0,
-        }
+        Self { component, kind, sends: 0, expects: 0 }
     }
 }
 
@@ -112,8 +107,7 @@ struct Count<'a> {
 impl Drop for Count<'_> {
     fn drop(&mut self) {
         self.counted.latency = self.start.elapsed();
-        self.meter
-            .count(self.ask.component, self.ask.kind, &self.counted);
+        self.meter.count(self.ask.component, self.ask.kind, &self.counted);
     }
 }
 
@@ -137,10 +131,7 @@ impl Caller {
             let mut count = self.begin(ask, number);
             let outcome = match tokio::time::timeout_at(limit, attempt(number)).await {
                 Ok(outcome) => outcome,
-                Err(_) => Err(broken(
-                    io::ErrorKind::TimedOut,
-                    "no answer in time".to_owned(),
-                )),
+                Err(_) => Err(broken(io::ErrorKind::TimedOut, "no answer in time".to_owned())),
             };
             number += 1;
             let error = match outcome {
@@ -161,11 +152,7 @@ impl Caller {
             drop(count);
             let pause = pause(number);
             if !verdict.transient || Instant::now() + pause >= deadline {
-                return Err(Failure {
-                    error,
-                    attempts: number,
-                    elapsed: start.elapsed(),
-                });
+                return Err(Failure { error, attempts: number, elapsed: start.elapsed() });
             }
             tracing::debug!(kind = ?ask.kind, number, ?pause, %error, "bucket request repeats");
             tokio::time::sleep(pause).await;
@@ -181,12 +168,7 @@ impl Caller {
             bytes_received: 0,
             latency: Duration::ZERO,
         };
-        Count {
-            meter: &self.meter,
-            ask,
-            start: Instant::now(),
-            counted,
-        }
+        Count { meter: &self.meter, ask, start: Instant::now(), counted }
     }
 
     /// Writes whatever was there before.
@@ -198,10 +180,7 @@ impl Caller {
         options: PutOptions,
     ) -> Result<PutResult, Failure> {
         let sends = payload.content_length() as u64;
-        let ask = Ask {
-            sends,
-            ..Ask::new(component, RequestKind::Put)
-        };
+        let ask = Ask { sends, ..Ask::new(component, RequestKind::Put) };
         self.run(ask, |_| {
             let (payload, options) = (payload.clone(), options.clone());
             async move { Ok((self.store.put_opts(path, payload, options).await?, 0)) }
@@ -220,17 +199,12 @@ impl Caller {
     ) -> Result<Outcome, Failure> {
         let updates = matches!(options.mode, PutMode::Update(_));
         let id = format!("{:032x}", rand::random::<u128>());
-        options
-            .attributes
-            .insert(Attribute::Metadata(PUT_ID.into()), id.clone().into());
+        options.attributes.insert(Attribute::Metadata(PUT_ID.into()), id.clone().into());
         let failure = match self.put(component, path, payload.clone(), options).await {
             Ok(result) => return Ok(Outcome::Won(result)),
             Err(failure) => failure,
         };
-        if !matches!(
-            failure.error,
-            Error::AlreadyExists { .. } | Error::Precondition { .. }
-        ) {
+        if !matches!(failure.error, Error::AlreadyExists { .. } | Error::Precondition { .. }) {
             return Err(failure);
         }
         if failure.attempts == 1 {
@@ -267,28 +241,18 @@ impl Caller {
             Some(have) => have.as_ref() == id,
             None if found.meta.size != payload.content_length() as u64 => false,
             None => {
-                let have = self
-                    .get(component, path, GetOptions::default())
-                    .await?
-                    .bytes;
+                let have = self.get(component, path, GetOptions::default()).await?.bytes;
                 let want: Vec<u8> = payload.iter().flatten().copied().collect();
                 have == want
             }
         };
         let (e_tag, version) = (found.meta.e_tag, found.meta.version);
-        Ok(ours.then(|| PutResult {
-            e_tag,
-            version,
-            extensions: Default::default(),
-        }))
+        Ok(ours.then(|| PutResult { e_tag, version, extensions: Default::default() }))
     }
 
     /// Size, times and attributes; no body.
     pub(crate) async fn head(&self, component: Component, path: &Path) -> Result<Got, Failure> {
-        let options = GetOptions {
-            head: true,
-            ..GetOptions::default()
-        };
+        let options = GetOptions { head: true, ..GetOptions::default() };
         self.get(component, path, options).await
     }
 
@@ -299,74 +263,45 @@ impl Caller {
         path: &Path,
         options: GetOptions,
     ) -> Result<Got, Failure> {
-        let kind = if options.head {
-            RequestKind::Head
-        } else {
-            RequestKind::Get
-        };
+        let kind = if options.head { RequestKind::Head } else { RequestKind::Get };
         let expects = match &options.range {
             Some(object_store::GetRange::Bounded(range)) => range.end.saturating_sub(range.start),
             _ => 0,
         };
-        self.run(
-            Ask {
-                expects,
-                ..Ask::new(component, kind)
-            },
-            |_| {
-                let options = options.clone();
-                async move {
-                    let head = options.head;
-                    let result = self.store.get_opts(path, options).await?;
-                    let (meta, range) = (result.meta.clone(), result.range.clone());
-                    let attributes = result.attributes.clone();
-                    if head {
-                        return Ok((
-                            Got {
-                                meta,
-                                range,
-                                attributes,
-                                bytes: Bytes::new(),
-                            },
-                            0,
-                        ));
-                    }
-                    let bytes = result.bytes().await?;
-                    let (have, want) = (bytes.len() as u64, range.end.saturating_sub(range.start));
-                    if have != want {
-                        let message = format!("the body ended after {have} of {want} bytes");
-                        return Err(broken(io::ErrorKind::UnexpectedEof, message));
-                    }
-                    Ok((
-                        Got {
-                            meta,
-                            range,
-                            attributes,
-                            bytes,
-                        },
-                        have,
-                    ))
+        self.run(Ask { expects, ..Ask::new(component, kind) }, |_| {
+            let options = options.clone();
+            async move {
+                let head = options.head;
+                let result = self.store.get_opts(path, options).await?;
+                let (meta, range) = (result.meta.clone(), result.range.clone());
+                let attributes = result.attributes.clone();
+                if head {
+                    return Ok((Got { meta, range, attributes, bytes: Bytes::new() }, 0));
                 }
-            },
-        )
+                let bytes = result.bytes().await?;
+                let (have, want) = (bytes.len() as u64, range.end.saturating_sub(range.start));
+                if have != want {
+                    let message = format!("the body ended after {have} of {want} bytes");
+                    return Err(broken(io::ErrorKind::UnexpectedEof, message));
+                }
+                Ok((Got { meta, range, attributes, bytes }, have))
+            }
+        })
         .await
     }
 
     /// Deletes; an object that is not there is fine.
     pub(crate) async fn delete(&self, component: Component, path: &Path) -> Result<(), Failure> {
         let ask = Ask::new(component, RequestKind::Delete);
-        let outcome = self
-            .run(
-                ask,
-                |_| async move { Ok((self.store.delete(path).await?, 0)) },
-            )
-            .await;
+        let outcome =
+            self.run(ask, |_| async move { Ok((self.store.delete(path).await?, 0)) }).await;
         match outcome {
             // A missing bucket is not an object that was deleted before.
-            Err(Failure {
-                error: error @ Error::NotFound { .. },
-                ..
-            }) if !error.to_string().contains("NoSuchBucket") => Ok(()),
+            Err(Failure { error: error @ Error::NotFound { .. }, .. })
+                if !error.to_string().contains("NoSuchBucket") =>
+            {
+                Ok(())
+            }
             other => other,
         }
     }
@@ -379,26 +314,15 @@ impl Caller {
         prefix: Option<Path>,
         offset: Option<Path>,
     ) -> BoxStream<'static, Result<ObjectMeta, Failure>> {
-        let listing = Listing {
-            caller: Arc::clone(self),
-            component,
-            prefix,
-            after: offset,
-        };
-        stream::try_unfold(
-            (listing, None, false),
-            |(mut listing, open, over)| async move {
-                if over {
-                    return Ok(None);
-                }
-                let (page, open) = listing.page(open).await?;
-                let over = open.is_none();
-                Ok(Some((
-                    stream::iter(page.into_iter().map(Ok)),
-                    (listing, open, over),
-                )))
-            },
-        )
+        let listing = Listing { caller: Arc::clone(self), component, prefix, after: offset };
+        stream::try_unfold((listing, None, false), |(mut listing, open, over)| async move {
+            if over {
+                return Ok(None);
+            }
+            let (page, open) = listing.page(open).await?;
+            let over = open.is_none();
+            Ok(Some((stream::iter(page.into_iter().map(Ok)), (listing, open, over))))
+        })
         .try_flatten()
         .boxed()
     }
@@ -453,10 +377,7 @@ impl Listing {
                 }
             })
             .await?;
-        self.after = page
-            .last()
-            .map(|meta| meta.location.clone())
-            .or(self.after.take());
+        self.after = page.last().map(|meta| meta.location.clone()).or(self.after.take());
         Ok((page, open))
     }
 }

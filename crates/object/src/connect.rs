@@ -40,12 +40,8 @@ pub fn open_store(url: &BucketUrl, options: &ConnectOptions) -> Result<Arc<dyn O
 #[cfg(feature = "gcp")]
 fn gcs(url: &BucketUrl) -> Result<Arc<dyn ObjectStore>> {
     let builder = object_store::gcp::GoogleCloudStorageBuilder::from_env();
-    let builder = builder
-        .with_bucket_name(url.bucket())
-        .with_retry(no_retries());
-    let built = builder
-        .build()
-        .map_err(|e| crate::failure::tell(&format!("opening {url}"), e))?;
+    let builder = builder.with_bucket_name(url.bucket()).with_retry(no_retries());
+    let built = builder.build().map_err(|e| crate::failure::tell(&format!("opening {url}"), e))?;
     Ok(Arc::new(built))
 }
 
@@ -57,12 +53,8 @@ fn gcs(url: &BucketUrl) -> Result<Arc<dyn ObjectStore>> {
 #[cfg(feature = "azure")]
 fn azure(url: &BucketUrl) -> Result<Arc<dyn ObjectStore>> {
     let builder = object_store::azure::MicrosoftAzureBuilder::from_env();
-    let builder = builder
-        .with_container_name(url.bucket())
-        .with_retry(no_retries());
-    let built = builder
-        .build()
-        .map_err(|e| crate::failure::tell(&format!("opening {url}"), e))?;
+    let builder = builder.with_container_name(url.bucket()).with_retry(no_retries());
+    let built = builder.build().map_err(|e| crate::failure::tell(&format!("opening {url}"), e))?;
     Ok(Arc::new(built))
 }
 
@@ -80,10 +72,7 @@ fn not_built(url: &BucketUrl, feature: &str) -> FsError {
 
 /// The library makes one attempt; repeating is our work.
 pub(crate) fn no_retries() -> object_store::RetryConfig {
-    object_store::RetryConfig {
-        max_retries: 0,
-        ..Default::default()
-    }
+    object_store::RetryConfig { max_retries: 0, ..Default::default() }
 }
 
 fn is_directory(directory: &Path) -> Result<()> {
@@ -91,26 +80,16 @@ fn is_directory(directory: &Path) -> Result<()> {
     let meta = std::fs::metadata(directory).map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => {
             let hint = format!("make it first: mkdir -p {shown}");
-            FsError::new(
-                ErrorKind::NotFound,
-                format!("no directory file://{shown}: {hint}"),
-            )
+            FsError::new(ErrorKind::NotFound, format!("no directory file://{shown}: {hint}"))
         }
         std::io::ErrorKind::NotADirectory => not_a_directory(directory),
         _ => FsError::local_io(format!("looking at file://{shown}"), error),
     })?;
-    if meta.is_dir() {
-        Ok(())
-    } else {
-        Err(not_a_directory(directory))
-    }
+    if meta.is_dir() { Ok(()) } else { Err(not_a_directory(directory)) }
 }
 
 fn not_a_directory(directory: &Path) -> FsError {
-    let why = format!(
-        "file://{} is not a directory: name one",
-        directory.display()
-    );
+    let why = format!("file://{} is not a directory: name one", directory.display());
     FsError::new(ErrorKind::Invalid, why)
 }
 
@@ -122,9 +101,6 @@ pub(crate) fn check_directory(directory: &Path) -> Result<()> {
     let written = std::fs::write(&probe, b"").and_then(|()| std::fs::remove_file(&probe));
     written.map_err(|error| {
         let shown = directory.display();
-        FsError::local_io(
-            format!("writing to file://{shown} (check its owner and mode)"),
-            error,
-        )
+        FsError::local_io(format!("writing to file://{shown} (check its owner and mode)"), error)
     })
 }

@@ -26,31 +26,21 @@ const SHORT: &str = "the object is shorter than it should be";
 
 /// What `error` means and what follows from it.
 pub(crate) fn judge(error: &Error) -> Verdict {
-    let is = |kind, advice| Verdict {
-        kind,
-        transient: false,
-        advice,
-    };
-    let again = Verdict {
-        kind: ErrorKind::Retry,
-        transient: true,
-        advice: AWAY,
-    };
+    let is = |kind, advice| Verdict { kind, transient: false, advice };
+    let again = Verdict { kind: ErrorKind::Retry, transient: true, advice: AWAY };
     match error {
-        _ if mentions(error, &["NoSuchBucket"]) => is(
-            ErrorKind::NotFound,
-            "there is no such bucket: make it or correct the URL",
-        ),
+        _ if mentions(error, &["NoSuchBucket"]) => {
+            is(ErrorKind::NotFound, "there is no such bucket: make it or correct the URL")
+        }
         // One server says 404 to a key that it does not know.
         _ if mentions(error, &["XAdminUserNotFound"]) => is(ErrorKind::Permission, KEYS),
         // Amazon answers 409 to one of two conditional writes in flight at once and asks to repeat
         // it; the library takes every 409 for "exists".
         Error::AlreadyExists { .. } if mentions(error, &["ConditionalRequestConflict"]) => again,
         Error::AlreadyExists { .. } if mentions(error, &["OperationAborted"]) => again,
-        Error::AlreadyExists { .. } | Error::Precondition { .. } | Error::NotModified { .. } => is(
-            ErrorKind::Conflict,
-            "somebody else changed the object: read it again",
-        ),
+        Error::AlreadyExists { .. } | Error::Precondition { .. } | Error::NotModified { .. } => {
+            is(ErrorKind::Conflict, "somebody else changed the object: read it again")
+        }
         Error::NotFound { .. } => is(ErrorKind::NotFound, "there is no such object"),
         Error::PermissionDenied { .. } | Error::Unauthenticated { .. } => {
             is(ErrorKind::Permission, KEYS)
@@ -58,26 +48,17 @@ pub(crate) fn judge(error: &Error) -> Verdict {
         Error::InvalidPath { .. } | Error::UnknownConfigurationKey { .. } => {
             is(ErrorKind::Invalid, "correct the name")
         }
-        Error::NotSupported { .. } | Error::NotImplemented { .. } => is(
-            ErrorKind::Unsupported,
-            "this store cannot do it: use another",
-        ),
+        Error::NotSupported { .. } | Error::NotImplemented { .. } => {
+            is(ErrorKind::Unsupported, "this store cannot do it: use another")
+        }
         other => judge_cause(other),
     }
 }
 
 /// The verdict of the first cause in the chain that tells something.
 fn judge_cause(error: &Error) -> Verdict {
-    let is = |kind, advice| Verdict {
-        kind,
-        transient: false,
-        advice,
-    };
-    let again = Verdict {
-        kind: ErrorKind::Retry,
-        transient: true,
-        advice: AWAY,
-    };
+    let is = |kind, advice| Verdict { kind, transient: false, advice };
+    let again = Verdict { kind: ErrorKind::Retry, transient: true, advice: AWAY };
     if let Some(status) = http_status(error) {
         return match status {
             408 | 429 | 500 | 502..=599 | 200..=299 => again,
@@ -92,10 +73,7 @@ fn judge_cause(error: &Error) -> Verdict {
             401 | 403 => is(ErrorKind::Permission, KEYS),
             404 => is(ErrorKind::NotFound, "there is no such object"),
             416 => is(ErrorKind::Corrupt, SHORT),
-            501 => is(
-                ErrorKind::Unsupported,
-                "this store cannot do it: use another",
-            ),
+            501 => is(ErrorKind::Unsupported, "this store cannot do it: use another"),
             _ => is(ErrorKind::Invalid, "the store refuses the request"),
         };
     }
@@ -115,18 +93,16 @@ fn judge_cause(error: &Error) -> Verdict {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
                 is(ErrorKind::NoSpace, "the disk is full: make room")
             }
-            io::ErrorKind::PermissionDenied => is(
-                ErrorKind::Permission,
-                "check owner and mode of the directory",
-            ),
+            io::ErrorKind::PermissionDenied => {
+                is(ErrorKind::Permission, "check owner and mode of the directory")
+            }
             io::ErrorKind::ReadOnlyFilesystem => {
                 is(ErrorKind::ReadOnly, "the file system below is read-only")
             }
             io::ErrorKind::NotFound => is(ErrorKind::NotFound, "there is no such directory"),
-            io::ErrorKind::NotADirectory | io::ErrorKind::IsADirectory => is(
-                ErrorKind::Invalid,
-                "a file and a directory cannot have the same name",
-            ),
+            io::ErrorKind::NotADirectory | io::ErrorKind::IsADirectory => {
+                is(ErrorKind::Invalid, "a file and a directory cannot have the same name")
+            }
             io::ErrorKind::InvalidFilename => {
                 is(ErrorKind::Invalid, "the key is too long for a file name")
             }
@@ -134,10 +110,7 @@ fn judge_cause(error: &Error) -> Verdict {
         };
     }
     // Asking past the end has an error type that the library keeps to itself.
-    if mentions(
-        error,
-        &["nvalid range", "range was invalid", "start too large"],
-    ) {
+    if mentions(error, &["nvalid range", "range was invalid", "start too large"]) {
         return is(ErrorKind::Corrupt, SHORT);
     }
     is(ErrorKind::Retry, AWAY)
@@ -152,10 +125,7 @@ pub(crate) fn tell(what: &str, error: Error) -> FsError {
 
 /// A transient error of our own making: no answer in time, or a body cut short.
 pub(crate) fn broken(kind: io::ErrorKind, message: String) -> Error {
-    Error::Generic {
-        store: "weir",
-        source: Box::new(io::Error::new(kind, message)),
-    }
+    Error::Generic { store: "weir", source: Box::new(io::Error::new(kind, message)) }
 }
 
 /// The texts of all causes, each told once.
@@ -202,47 +172,16 @@ mod tests {
     #[test]
     fn statuses_are_read_from_the_text() {
         for (text, kind, transient) in [
-            (
-                "status code: 503 Service Unavailable: SlowDown",
-                ErrorKind::Retry,
-                true,
-            ),
-            (
-                "status code: 429 Too Many Requests: ",
-                ErrorKind::Retry,
-                true,
-            ),
-            (
-                "status code: 416 Range Not Satisfiable: ",
-                ErrorKind::Corrupt,
-                false,
-            ),
-            (
-                "status code: 301 Moved Permanently: ",
-                ErrorKind::Invalid,
-                false,
-            ),
-            (
-                "status code: 400 Bad Request: ExpiredToken",
-                ErrorKind::Permission,
-                false,
-            ),
-            (
-                "status code: 501 Not Implemented: ",
-                ErrorKind::Unsupported,
-                false,
-            ),
+            ("status code: 503 Service Unavailable: SlowDown", ErrorKind::Retry, true),
+            ("status code: 429 Too Many Requests: ", ErrorKind::Retry, true),
+            ("status code: 416 Range Not Satisfiable: ", ErrorKind::Corrupt, false),
+            ("status code: 301 Moved Permanently: ", ErrorKind::Invalid, false),
+            ("status code: 400 Bad Request: ExpiredToken", ErrorKind::Permission, false),
+            ("status code: 501 Not Implemented: ", ErrorKind::Unsupported, false),
         ] {
             let source = format!("Error performing PUT: Server returned non-2xx {text}").into();
-            let verdict = judge(&Error::Generic {
-                store: "S3",
-                source,
-            });
-            assert_eq!(
-                (verdict.kind, verdict.transient),
-                (kind, transient),
-                "{text}"
-            );
+            let verdict = judge(&Error::Generic { store: "S3", source });
+            assert_eq!((verdict.kind, verdict.transient), (kind, transient), "{text}");
         }
     }
 
@@ -250,11 +189,7 @@ mod tests {
     fn local_errors_keep_their_meaning() {
         for (io, kind, transient) in [
             (io::ErrorKind::StorageFull, ErrorKind::NoSpace, false),
-            (
-                io::ErrorKind::PermissionDenied,
-                ErrorKind::Permission,
-                false,
-            ),
+            (io::ErrorKind::PermissionDenied, ErrorKind::Permission, false),
             (io::ErrorKind::NotADirectory, ErrorKind::Invalid, false),
             (io::ErrorKind::UnexpectedEof, ErrorKind::Retry, true),
         ] {

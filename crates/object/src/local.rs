@@ -131,10 +131,7 @@ impl LocalStore {
         if let Some(etag) = etag
             && !attributes.is_empty()
         {
-            let mut remembered = self
-                .remembered
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner);
+            let mut remembered = self.remembered.lock().unwrap_or_else(PoisonError::into_inner);
             remembered.insert(location.clone(), etag.to_owned(), attributes);
         }
     }
@@ -146,17 +143,13 @@ impl LocalStore {
         payload: PutPayload,
         expected: UpdateVersion,
     ) -> Result<PutResult> {
-        let expected = expected
-            .e_tag
-            .ok_or_else(|| generic("an update needs an ETag"))?;
+        let expected = expected.e_tag.ok_or_else(|| generic("an update needs an ETag"))?;
         let (root, path) = (self.root.clone(), file.clone());
         let updated = blocking(file, move || replace_if(&root, &path, &payload, &expected)).await?;
         match updated {
-            Some(e_tag) => Ok(PutResult {
-                e_tag: Some(e_tag),
-                version: None,
-                extensions: Default::default(),
-            }),
+            Some(e_tag) => {
+                Ok(PutResult { e_tag: Some(e_tag), version: None, extensions: Default::default() })
+            }
             None => Err(Error::Precondition {
                 path: location.to_string(),
                 source: "the object is gone or has another ETag".into(),
@@ -173,11 +166,7 @@ fn replace_if(
     expected: &str,
 ) -> io::Result<Option<String>> {
     let mut options = OpenOptions::new();
-    let lock = options
-        .create(true)
-        .truncate(false)
-        .write(true)
-        .open(root.join(LOCK_FILE))?;
+    let lock = options.create(true).truncate(false).write(true).open(root.join(LOCK_FILE))?;
     lock.lock()?;
     let before = match fs::metadata(file) {
         Ok(before) if before.is_file() && etag(&before) == expected => before,
@@ -189,10 +178,7 @@ fn replace_if(
     staged.push(format!("#{}", rand::random::<u64>()));
     let staged = PathBuf::from(staged);
     let written = (|| {
-        let mut new = OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .open(&staged)?;
+        let mut new = OpenOptions::new().write(true).create_new(true).open(&staged)?;
         payload.iter().try_for_each(|piece| new.write_all(piece))?;
         // Inode numbers come back and clocks are coarse: without this an old ETag might fit again.
         let later = before.modified()? + Duration::from_micros(1);
@@ -214,24 +200,17 @@ fn replace_if(
 
 /// The library's ETag of a file: inode, time in microseconds, size.
 fn etag(meta: &fs::Metadata) -> String {
-    let modified = meta
-        .modified()
-        .ok()
-        .and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+    let modified = meta.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
     let micros = modified.unwrap_or_default().as_micros();
     format!("\"{:x}-{micros:x}-{:x}\"", meta.ino(), meta.len())
 }
 
 fn sync_parent(path: &FilePath) -> io::Result<()> {
-    path.parent()
-        .map_or(Ok(()), |parent| File::open(parent)?.sync_all())
+    path.parent().map_or(Ok(()), |parent| File::open(parent)?.sync_all())
 }
 
 fn generic(source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
-    Error::Generic {
-        store: "local",
-        source: source.into(),
-    }
+    Error::Generic { store: "local", source: source.into() }
 }
 
 /// Runs `work` on `path` where it may block.
@@ -241,10 +220,9 @@ async fn blocking<T: Send + 'static>(
 ) -> Result<T> {
     let done = tokio::task::spawn_blocking(work).await?;
     done.map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound => Error::NotFound {
-            path: path.display().to_string(),
-            source: error.into(),
-        },
+        io::ErrorKind::NotFound => {
+            Error::NotFound { path: path.display().to_string(), source: error.into() }
+        }
         kind => generic(io::Error::new(kind, format!("{}: {error}", path.display()))),
     })
 }
@@ -258,11 +236,7 @@ struct Remembered {
 
 impl Remembered {
     fn insert(&mut self, path: Path, etag: String, attributes: Attributes) {
-        if self
-            .by_path
-            .insert(path.clone(), (etag, attributes))
-            .is_none()
-        {
+        if self.by_path.insert(path.clone(), (etag, attributes)).is_none() {
             self.order.push_back(path);
         }
         if self.order.len() > REMEMBERED
@@ -304,15 +278,10 @@ impl ObjectStore for LocalStore {
         let put = match options.mode {
             PutMode::Update(expected) => self.update(file, location, payload, expected).await,
             PutMode::Overwrite => {
-                self.inner
-                    .put_opts(location, payload, PutMode::Overwrite.into())
-                    .await
+                self.inner.put_opts(location, payload, PutMode::Overwrite.into()).await
             }
             PutMode::Create => {
-                let put = self
-                    .inner
-                    .put_opts(location, payload, PutMode::Create.into())
-                    .await;
+                let put = self.inner.put_opts(location, payload, PutMode::Create.into()).await;
                 if let Err(Error::AlreadyExists { .. }) = put {
                     // The winner may not have come to this yet.
                     blocking(file.clone(), move || sync_parent(&file)).await?;
@@ -330,9 +299,7 @@ impl ObjectStore for LocalStore {
         _: PutMultipartOptions,
     ) -> Result<Box<dyn MultipartUpload>> {
         self.prepared(location).await?;
-        self.inner
-            .put_multipart_opts(location, PutMultipartOptions::default())
-            .await
+        self.inner.put_multipart_opts(location, PutMultipartOptions::default()).await
     }
 
     async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
@@ -343,10 +310,7 @@ impl ObjectStore for LocalStore {
             }
             other => other?,
         };
-        let remembered = self
-            .remembered
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let remembered = self.remembered.lock().unwrap_or_else(PoisonError::into_inner);
         found.attributes = remembered.find(&found.meta);
         Ok(found)
     }
@@ -390,9 +354,7 @@ impl ObjectStore for LocalStore {
     async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
         let mut listed = self.inner.list_with_delimiter(prefix).await?;
         self.root_is_there().await?;
-        listed
-            .objects
-            .sort_unstable_by(|a, b| a.location.cmp(&b.location));
+        listed.objects.sort_unstable_by(|a, b| a.location.cmp(&b.location));
         Ok(listed)
     }
 

@@ -189,18 +189,12 @@ pub struct MeterSnapshot {
 impl MeterSnapshot {
     /// The row of `component` and `kind`, if there was any request.
     pub fn row(&self, component: Component, kind: RequestKind) -> Option<&MeterRow> {
-        self.rows
-            .iter()
-            .find(|row| row.component == component && row.kind == kind)
+        self.rows.iter().find(|row| row.component == component && row.kind == kind)
     }
 
     /// Requests of `kind`, by anybody.
     pub fn requests(&self, kind: RequestKind) -> u64 {
-        self.rows
-            .iter()
-            .filter(|row| row.kind == kind)
-            .map(|row| row.requests)
-            .sum()
+        self.rows.iter().filter(|row| row.kind == kind).map(|row| row.requests).sum()
     }
 
     /// Bytes received, by anybody.
@@ -219,28 +213,23 @@ impl Sub for &MeterSnapshot {
     type Output = MeterSnapshot;
 
     fn sub(self, earlier: &MeterSnapshot) -> MeterSnapshot {
-        let rows = self
-            .rows
-            .iter()
-            .map(|row| match earlier.row(row.component, row.kind) {
-                Some(before) => MeterRow {
-                    component: row.component,
-                    kind: row.kind,
-                    requests: row.requests.saturating_sub(before.requests),
-                    failed: row.failed.saturating_sub(before.failed),
-                    retries: row.retries.saturating_sub(before.retries),
-                    bytes_sent: row.bytes_sent.saturating_sub(before.bytes_sent),
-                    bytes_received: row.bytes_received.saturating_sub(before.bytes_received),
-                    latency_us_sum: row.latency_us_sum.saturating_sub(before.latency_us_sum),
-                    buckets: std::iter::zip(&row.buckets, &before.buckets)
-                        .map(|(now, then)| now.saturating_sub(*then))
-                        .collect(),
-                },
-                None => row.clone(),
-            });
-        MeterSnapshot {
-            rows: rows.filter(|row| row.requests > 0).collect(),
-        }
+        let rows = self.rows.iter().map(|row| match earlier.row(row.component, row.kind) {
+            Some(before) => MeterRow {
+                component: row.component,
+                kind: row.kind,
+                requests: row.requests.saturating_sub(before.requests),
+                failed: row.failed.saturating_sub(before.failed),
+                retries: row.retries.saturating_sub(before.retries),
+                bytes_sent: row.bytes_sent.saturating_sub(before.bytes_sent),
+                bytes_received: row.bytes_received.saturating_sub(before.bytes_received),
+                latency_us_sum: row.latency_us_sum.saturating_sub(before.latency_us_sum),
+                buckets: std::iter::zip(&row.buckets, &before.buckets)
+                    .map(|(now, then)| now.saturating_sub(*then))
+                    .collect(),
+            },
+            None => row.clone(),
+        });
+        MeterSnapshot { rows: rows.filter(|row| row.requests > 0).collect() }
     }
 }
 
@@ -265,36 +254,15 @@ mod tests {
         meter.count(Component::Data, RequestKind::Get, &get(0));
         meter.count(Component::Data, RequestKind::Get, &get(5));
         let before = meter.snapshot();
-        meter
-            .clone()
-            .count(Component::Data, RequestKind::Get, &get(u64::MAX));
-        meter.count(
-            Component::Meta,
-            RequestKind::Put,
-            &Counted {
-                failed: true,
-                ..get(9)
-            },
-        );
+        meter.clone().count(Component::Data, RequestKind::Get, &get(u64::MAX));
+        meter.count(Component::Meta, RequestKind::Put, &Counted { failed: true, ..get(9) });
         let between = &meter.snapshot() - &before;
-        let row = between
-            .row(Component::Data, RequestKind::Get)
-            .expect("counted");
+        let row = between.row(Component::Data, RequestKind::Get).expect("counted");
         assert_eq!((row.requests, row.failed, row.bytes_received), (1, 0, 10));
         assert_eq!(row.buckets[LATENCY_BUCKETS - 1], 1);
-        let row = before
-            .row(Component::Data, RequestKind::Get)
-            .expect("counted");
-        assert_eq!(
-            (row.buckets[0], row.buckets[2], row.latency_us_sum),
-            (1, 1, 5)
-        );
-        assert_eq!(
-            between
-                .row(Component::Meta, RequestKind::Put)
-                .map(|r| r.failed),
-            Some(1)
-        );
+        let row = before.row(Component::Data, RequestKind::Get).expect("counted");
+        assert_eq!((row.buckets[0], row.buckets[2], row.latency_us_sum), (1, 1, 5));
+        assert_eq!(between.row(Component::Meta, RequestKind::Put).map(|r| r.failed), Some(1));
         assert_eq!(between.rows.len(), 2);
         assert_eq!((&before - &before).rows, []);
     }
@@ -304,13 +272,7 @@ mod tests {
         let meter = Meter::new();
         meter.count(Component::Link, RequestKind::List, &get(100));
         let json = serde_json::to_string(&meter.snapshot()).expect("json");
-        assert!(
-            json.contains("\"component\":\"link\",\"kind\":\"list\""),
-            "{json}"
-        );
-        assert_eq!(
-            serde_json::from_str::<MeterSnapshot>(&json).expect("json"),
-            meter.snapshot()
-        );
+        assert!(json.contains("\"component\":\"link\",\"kind\":\"list\""), "{json}");
+        assert_eq!(serde_json::from_str::<MeterSnapshot>(&json).expect("json"), meter.snapshot());
     }
 }

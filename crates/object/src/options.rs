@@ -78,10 +78,7 @@ mod tests {
         };
         let json = serde_json::to_string(&options).expect("json");
         for text in [format!("{options:?}"), json] {
-            assert!(
-                !text.contains("s3cr3t") && !text.contains("t0k3n"),
-                "{text}"
-            );
+            assert!(!text.contains("s3cr3t") && !text.contains("t0k3n"), "{text}");
         }
     }
 

@@ -59,16 +59,10 @@ mod tests {
             let id = SegmentId::new(1, n.wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835));
             let url = set.bucket_for(id).url();
             assert_eq!(url, set.clone().bucket_for(id).url());
-            let at = set
-                .iter()
-                .position(|bucket| bucket.url() == url)
-                .expect("one of them");
+            let at = set.iter().position(|bucket| bucket.url() == url).expect("one of them");
             counts[at] += 1;
         }
-        assert!(
-            counts.iter().all(|count| (900..1100).contains(count)),
-            "{counts:?}"
-        );
+        assert!(counts.iter().all(|count| (900..1100).contains(count)), "{counts:?}");
         assert_eq!(set.first().url().to_string(), "memory://stripe-0");
         assert!(StripeSet::new(Vec::new()).is_err());
     }

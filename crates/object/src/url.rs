@@ -61,11 +61,7 @@ impl BucketUrl {
 
     /// The prefix of every key, without slashes around it; empty for a directory.
     pub fn prefix(&self) -> &str {
-        if self.scheme == Scheme::File {
-            ""
-        } else {
-            &self.prefix
-        }
+        if self.scheme == Scheme::File { "" } else { &self.prefix }
     }
 
     /// The directory of a `file://` URL.
@@ -83,11 +79,7 @@ impl BucketUrl {
 
     /// This URL with `key` after it, for messages.
     pub(crate) fn key_url(&self, key: &str) -> String {
-        if key.is_empty() {
-            self.to_string()
-        } else {
-            format!("{self}/{key}")
-        }
+        if key.is_empty() { self.to_string() } else { format!("{self}/{key}") }
     }
 }
 
@@ -134,17 +126,11 @@ impl FromStr for BucketUrl {
             "file" => Scheme::File,
             "memory" => Scheme::Memory,
             "http" | "https" => {
-                return Err(bad(
-                    text,
-                    "write s3://BUCKET/PREFIX and name the server as endpoint",
-                ));
+                return Err(bad(text, "write s3://BUCKET/PREFIX and name the server as endpoint"));
             }
             other => {
                 let known = "s3://, gs://, az://, file:/// and memory://";
-                return Err(bad(
-                    text,
-                    &format!("`{other}` is no scheme known here; use {known}"),
-                ));
+                return Err(bad(text, &format!("`{other}` is no scheme known here; use {known}")));
             }
         };
         if scheme == Scheme::File {
@@ -153,55 +139,34 @@ impl FromStr for BucketUrl {
         let (bucket, prefix) = rest.split_once('/').unwrap_or((rest, ""));
         let odd = |c: char| !(c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_'));
         if bucket.is_empty() || bucket.contains(odd) {
-            let what = if scheme == Scheme::Memory {
-                "a name"
-            } else {
-                "the bucket's name"
-            };
+            let what = if scheme == Scheme::Memory { "a name" } else { "the bucket's name" };
             let hint = format!("{what} of letters, digits, `-`, `.` and `_` comes after `://`");
             return Err(bad(text, &hint));
         }
         let prefix = clean(text, prefix)?;
-        Ok(Self {
-            scheme,
-            bucket: bucket.to_owned(),
-            prefix,
-        })
+        Ok(Self { scheme, bucket: bucket.to_owned(), prefix })
     }
 }
 
 fn directory_url(text: &str, path: &str) -> Result<BucketUrl> {
     if !path.starts_with('/') {
-        return Err(bad(
-            text,
-            &format!("write the whole path, as in file:///srv/{path}"),
-        ));
+        return Err(bad(text, &format!("write the whole path, as in file:///srv/{path}")));
     }
     let path = clean(text, path)?;
-    Ok(BucketUrl {
-        scheme: Scheme::File,
-        bucket: String::new(),
-        prefix: format!("/{path}"),
-    })
+    Ok(BucketUrl { scheme: Scheme::File, bucket: String::new(), prefix: format!("/{path}") })
 }
 
 /// `path` without empty parts.
 fn clean(text: &str, path: &str) -> Result<String> {
     let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
-    if parts
-        .iter()
-        .any(|part| matches!(*part, "." | "..") || part.contains(char::is_control))
-    {
+    if parts.iter().any(|part| matches!(*part, "." | "..") || part.contains(char::is_control)) {
         return Err(bad(text, "leave out `.`, `..` and control characters"));
     }
     Ok(parts.join("/"))
 }
 
 fn bad(text: &str, hint: &str) -> FsError {
-    FsError::new(
-        ErrorKind::Invalid,
-        format!("`{text}` is not a bucket URL: {hint}"),
-    )
+    FsError::new(ErrorKind::Invalid, format!("`{text}` is not a bucket URL: {hint}"))
 }
 
 #[cfg(test)]
@@ -252,10 +217,7 @@ mod tests {
     #[test]
     fn parts() {
         let url: BucketUrl = "s3://b/x".parse().expect("url");
-        assert_eq!(
-            (url.bucket(), url.prefix(), url.directory()),
-            ("b", "x", None)
-        );
+        assert_eq!((url.bucket(), url.prefix(), url.directory()), ("b", "x", None));
         assert_eq!(url.join("y/z").expect("join").prefix(), "x/y/z");
         let url: BucketUrl = "file:///a/b".parse().expect("url");
         assert_eq!((url.bucket(), url.prefix()), ("", ""));

@@ -49,10 +49,7 @@ impl View {
 }
 
 fn relative(caller: &Caller, meta: ObjectMeta) -> ObjectMeta {
-    ObjectMeta {
-        location: caller.relative(meta.location),
-        ..meta
-    }
+    ObjectMeta { location: caller.relative(meta.location), ..meta }
 }
 
 impl fmt::Display for View {
@@ -77,17 +74,10 @@ impl ObjectStore for View {
     ) -> Result<PutResult> {
         let path = self.caller.full(location);
         if options.mode == PutMode::Overwrite {
-            let put = self
-                .caller
-                .put(self.component, &path, payload, options)
-                .await;
+            let put = self.caller.put(self.component, &path, payload, options).await;
             return put.map_err(|failure| failure.error);
         }
-        match self
-            .caller
-            .put_if(self.component, &path, payload, options)
-            .await
-        {
+        match self.caller.put_if(self.component, &path, payload, options).await {
             Ok(Outcome::Won(result)) => Ok(result),
             Ok(Outcome::Lost(error)) => Err(error),
             Err(failure) => Err(failure.error),
@@ -101,13 +91,7 @@ impl ObjectStore for View {
     ) -> Result<Box<dyn MultipartUpload>> {
         let path = self.caller.full(location);
         let (caller, component) = (Arc::clone(&self.caller), self.component);
-        Ok(Box::new(Upload {
-            caller,
-            component,
-            path,
-            options,
-            parts: Some(Vec::new()),
-        }))
+        Ok(Box::new(Upload { caller, component, path, options, parts: Some(Vec::new()) }))
     }
 
     async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
@@ -160,21 +144,13 @@ impl ObjectStore for View {
         let store = &self.caller.store;
         let listed = self
             .caller
-            .run(ask, |_| async move {
-                Ok((store.list_with_delimiter(Some(below)).await?, 0))
-            })
+            .run(ask, |_| async move { Ok((store.list_with_delimiter(Some(below)).await?, 0)) })
             .await
             .map_err(|failure| failure.error)?;
         let prefixes = listed.common_prefixes.into_iter();
         Ok(ListResult {
-            common_prefixes: prefixes
-                .map(|prefix| self.caller.relative(prefix))
-                .collect(),
-            objects: listed
-                .objects
-                .into_iter()
-                .map(|m| relative(&self.caller, m))
-                .collect(),
+            common_prefixes: prefixes.map(|prefix| self.caller.relative(prefix)).collect(),
+            objects: listed.objects.into_iter().map(|m| relative(&self.caller, m)).collect(),
             extensions: listed.extensions,
         })
     }
@@ -191,9 +167,7 @@ impl ObjectStore for View {
         let (store, options) = (&self.caller.store, &options);
         let ask = Ask::new(self.component, RequestKind::Copy);
         self.caller
-            .run(ask, |_| async move {
-                Ok((store.copy_opts(from, to, options.clone()).await?, 0))
-            })
+            .run(ask, |_| async move { Ok((store.copy_opts(from, to, options.clone()).await?, 0)) })
             .await
             .map_err(|failure| failure.error)
     }
@@ -218,10 +192,7 @@ impl fmt::Debug for Upload {
 
 fn over() -> Error {
     let source = "the upload was completed or aborted before".into();
-    Error::Generic {
-        store: "weir",
-        source,
-    }
+    Error::Generic { store: "weir", source }
 }
 
 #[async_trait]
@@ -247,10 +218,7 @@ impl MultipartUpload for Upload {
             extensions: Default::default(),
         };
         let whole = PutPayload::from_iter(pieces);
-        let put = self
-            .caller
-            .put(self.component, &self.path, whole, options)
-            .await;
+        let put = self.caller.put(self.component, &self.path, whole, options).await;
         let result = put.map_err(|failure| failure.error)?;
         self.parts = None;
         Ok(result)

@@ -26,10 +26,7 @@ async fn refused(url: &BucketUrl, options: &ConnectOptions) -> (FsError, u64) {
 fn says(error: &FsError, kind: ErrorKind, words: &[&str]) {
     assert_eq!(error.kind(), kind, "{error}");
     for word in words {
-        assert!(
-            error.to_string().contains(word),
-            "`{word}` is not in: {error}"
-        );
+        assert!(error.to_string().contains(word), "`{word}` is not in: {error}");
     }
 }
 
@@ -38,11 +35,7 @@ async fn no_such_bucket() {
     let server = S3Server::start().await.expect("S3 server");
     let (error, requests) =
         refused(&"s3://nowhere/p".parse().expect("url"), &server.options()).await;
-    says(
-        &error,
-        ErrorKind::NotFound,
-        &["s3://nowhere/p", "no such bucket: make it or correct"],
-    );
+    says(&error, ErrorKind::NotFound, &["s3://nowhere/p", "no such bucket: make it or correct"]);
     assert_eq!(requests, 2, "nothing is tried again");
 }
 
@@ -51,27 +44,13 @@ async fn wrong_keys() {
     let server = S3Server::start().await.expect("S3 server");
     let url = server.bucket("keys", "").expect("bucket");
     let wrong_secret = Some("wrong".to_owned());
-    let options = ConnectOptions {
-        secret_access_key: wrong_secret,
-        ..server.options()
-    };
+    let options = ConnectOptions { secret_access_key: wrong_secret, ..server.options() };
     let (error, requests) = refused(&url, &options).await;
-    says(
-        &error,
-        ErrorKind::Permission,
-        &["s3://keys", "SignatureDoesNotMatch", "access keys"],
-    );
+    says(&error, ErrorKind::Permission, &["s3://keys", "SignatureDoesNotMatch", "access keys"]);
     assert_eq!(requests, 2);
-    let options = ConnectOptions {
-        access_key_id: Some("nobody".to_owned()),
-        ..server.options()
-    };
+    let options = ConnectOptions { access_key_id: Some("nobody".to_owned()), ..server.options() };
     let (error, requests) = refused(&url, &options).await;
-    says(
-        &error,
-        ErrorKind::Permission,
-        &["s3://keys", "access key ID", "check the access keys"],
-    );
+    says(&error, ErrorKind::Permission, &["s3://keys", "access key ID", "check the access keys"]);
     assert_eq!(requests, 2);
 }
 
@@ -87,17 +66,11 @@ fn elsewhere(endpoint: &str) -> ConnectOptions {
 
 #[tokio::test]
 async fn unreachable_endpoint() {
-    let free = TcpListener::bind(("127.0.0.1", 0))
-        .and_then(|l| l.local_addr())
-        .expect("port");
+    let free = TcpListener::bind(("127.0.0.1", 0)).and_then(|l| l.local_addr()).expect("port");
     let url: BucketUrl = "s3://b".parse().expect("url");
     let (error, requests) = refused(&url, &elsewhere(&format!("http://{free}"))).await;
     let port = free.port().to_string();
-    says(
-        &error,
-        ErrorKind::Retry,
-        &["s3://b", &port, "refused", "check the endpoint"],
-    );
+    says(&error, ErrorKind::Retry, &["s3://b", &port, "refused", "check the endpoint"]);
     assert!((2..100).contains(&requests), "{requests} requests");
 }
 
@@ -106,26 +79,15 @@ async fn bad_endpoints() {
     let url: BucketUrl = "s3://b".parse().expect("url");
     for endpoint in ["localhost", "host:9000", "", "http://"] {
         let (error, _) = refused(&url, &elsewhere(endpoint)).await;
-        says(
-            &error,
-            ErrorKind::Invalid,
-            &["is not an endpoint", "https://HOST"],
-        );
+        says(&error, ErrorKind::Invalid, &["is not an endpoint", "https://HOST"]);
     }
 }
 
 #[tokio::test]
 async fn half_a_pair_of_keys() {
-    let options = ConnectOptions {
-        secret_access_key: None,
-        ..elsewhere("http://127.0.0.1:1")
-    };
+    let options = ConnectOptions { secret_access_key: None, ..elsewhere("http://127.0.0.1:1") };
     let (error, _) = refused(&"s3://b".parse().expect("url"), &options).await;
-    says(
-        &error,
-        ErrorKind::Invalid,
-        &["s3://b", "without its secret"],
-    );
+    says(&error, ErrorKind::Invalid, &["s3://b", "without its secret"]);
 }
 
 #[tokio::test]
@@ -147,17 +109,11 @@ async fn directories_that_are_none() {
 #[tokio::test]
 async fn a_directory_that_goes_away() {
     let dir = tempfile::tempdir().expect("temp dir");
-    let url = format!("file://{}", dir.path().display())
-        .parse()
-        .expect("url");
+    let url = format!("file://{}", dir.path().display()).parse().expect("url");
     let bucket = Bucket::connect(&url, &ConnectOptions::default(), &Meter::new()).expect("connect");
     bucket.probe().await.expect("there");
     drop(dir);
-    says(
-        &bucket.probe().await.expect_err("gone"),
-        ErrorKind::NotFound,
-        &["mkdir -p"],
-    );
+    says(&bucket.probe().await.expect_err("gone"), ErrorKind::NotFound, &["mkdir -p"]);
 }
 
 #[tokio::test]
@@ -166,10 +122,7 @@ async fn a_directory_that_nobody_can_write() {
     let url = "file:///sys".parse().expect("url");
     let bucket = Bucket::connect(&url, &ConnectOptions::default(), &Meter::new()).expect("connect");
     let error = bucket.probe().await.expect_err("read-only");
-    assert!(
-        matches!(error.kind(), ErrorKind::Permission | ErrorKind::ReadOnly),
-        "{error}"
-    );
+    assert!(matches!(error.kind(), ErrorKind::Permission | ErrorKind::ReadOnly), "{error}");
     assert!(error.to_string().contains("file:///sys"), "{error}");
 }
 
@@ -206,27 +159,12 @@ fn answer(status: &str, promised: usize, body: &str) -> String {
 async fn answers_of_the_service() {
     let url: BucketUrl = "s3://b".parse().expect("url");
     for (status, body, kind, word) in [
-        (
-            "503 Slow Down",
-            "<Code>SlowDown</Code>",
-            ErrorKind::Retry,
-            "SlowDown",
-        ),
+        ("503 Slow Down", "<Code>SlowDown</Code>", ErrorKind::Retry, "SlowDown"),
         ("500 Internal", "", ErrorKind::Retry, "500"),
         ("429 Too Many Requests", "", ErrorKind::Retry, "429"),
-        (
-            "403 Forbidden",
-            "<Code>AccessDenied</Code>",
-            ErrorKind::Permission,
-            "AccessDenied",
-        ),
+        ("403 Forbidden", "<Code>AccessDenied</Code>", ErrorKind::Permission, "AccessDenied"),
         ("401 Unauthorized", "", ErrorKind::Permission, "access keys"),
-        (
-            "400 Bad",
-            "<Code>ExpiredToken</Code>",
-            ErrorKind::Permission,
-            "ExpiredToken",
-        ),
+        ("400 Bad", "<Code>ExpiredToken</Code>", ErrorKind::Permission, "ExpiredToken"),
         ("301 Moved", "", ErrorKind::Invalid, "region"),
         ("501 Not Implemented", "", ErrorKind::Unsupported, "another"),
         ("405 Not Allowed", "", ErrorKind::Invalid, "refuses"),
@@ -253,18 +191,11 @@ async fn broken_connections_are_mended() {
         answer("200 OK", 10, "01234"),
         answer("200 OK", 10, "0123456789"),
     ]);
-    let options = ConnectOptions {
-        timeout_ms: 20_000,
-        ..elsewhere(&endpoint)
-    };
+    let options = ConnectOptions { timeout_ms: 20_000, ..elsewhere(&endpoint) };
     let meter = Meter::new();
     let bucket = Bucket::connect(&url, &options, &meter).expect("connect");
     assert_eq!(bucket.get(DATA, "k").await.expect("get"), "0123456789");
-    let row = meter
-        .snapshot()
-        .row(DATA, RequestKind::Get)
-        .cloned()
-        .expect("row");
+    let row = meter.snapshot().row(DATA, RequestKind::Get).cloned().expect("row");
     assert_eq!((row.requests, row.failed, row.bytes_received), (4, 3, 10));
 }
 

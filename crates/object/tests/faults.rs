@@ -32,36 +32,21 @@ fn faulty(name: &str, plan: &str) -> Faulty {
     let (meter, plan) = (Meter::new(), plan.parse::<FaultPlan>().expect("plan"));
     let (bucket, control) = connect_faulty(&url, &options, &meter, &plan).expect("connect");
     let sound = Bucket::connect(&url, &options, &Meter::new()).expect("connect");
-    Faulty {
-        bucket,
-        sound,
-        control,
-        meter,
-    }
+    Faulty { bucket, sound, control, meter }
 }
 
 impl Faulty {
     fn row(&self, kind: RequestKind) -> MeterRow {
-        self.meter
-            .snapshot()
-            .row(DATA, kind)
-            .cloned()
-            .expect("some request")
+        self.meter.snapshot().row(DATA, kind).cloned().expect("some request")
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn each_attempt_is_counted() {
-    let at = faulty(
-        "count",
-        "op=put,nth=1,what=503,where=before;op=put,nth=1,what=timeout",
-    );
+    let at = faulty("count", "op=put,nth=1,what=503,where=before;op=put,nth=1,what=timeout");
     at.bucket.put(DATA, "k", "four").await.expect("put");
     let row = at.row(RequestKind::Put);
-    assert_eq!(
-        (row.requests, row.failed, row.retries, row.bytes_sent),
-        (3, 2, 2, 12)
-    );
+    assert_eq!((row.requests, row.failed, row.retries, row.bytes_sent), (3, 2, 2, 12));
     assert_eq!(row.buckets.iter().sum::<u64>(), 3);
     at.bucket.get(DATA, "k").await.expect("get");
     at.bucket.get(DATA, "absent").await.expect_err("absent");
@@ -77,26 +62,14 @@ async fn each_attempt_is_counted() {
 async fn dropped_requests_are_counted() {
     let url = "memory://faults-dropped".parse().expect("url");
     let options = ConnectOptions::default();
-    let slow = Slow {
-        latency: Duration::from_secs(9),
-        bytes_per_s: 0,
-    };
+    let slow = Slow { latency: Duration::from_secs(9), bytes_per_s: 0 };
     let store = SlowStore::new(open_store(&url, &options).expect("open"), slow);
     let meter = Meter::new();
     let bucket = Bucket::from_store(&url, Arc::new(store), &options, &meter);
     let put = bucket.put(DATA, "k", "four");
-    tokio::time::timeout(Duration::from_secs(1), put)
-        .await
-        .expect_err("dropped");
-    let row = meter
-        .snapshot()
-        .row(DATA, RequestKind::Put)
-        .cloned()
-        .expect("counted");
-    assert_eq!(
-        (row.requests, row.failed, row.latency_us_sum),
-        (1, 1, 1_000_000)
-    );
+    tokio::time::timeout(Duration::from_secs(1), put).await.expect_err("dropped");
+    let row = meter.snapshot().row(DATA, RequestKind::Put).cloned().expect("counted");
+    assert_eq!((row.requests, row.failed, row.latency_us_sum), (1, 1, 1_000_000));
 }
 
 #[tokio::test(start_paused = true)]
@@ -106,22 +79,13 @@ async fn a_creation_whose_answer_was_lost_is_ours() {
     assert_eq!(at.row(RequestKind::Put).requests, 2);
     assert_eq!(at.row(RequestKind::Head).requests, 1);
     assert!(!at.bucket.put_new(DATA, "k", "same").await.expect("put_new"));
-    assert_eq!(
-        at.row(RequestKind::Head).requests,
-        1,
-        "without doubt there is nothing to look up"
-    );
+    assert_eq!(at.row(RequestKind::Head).requests, 1, "without doubt there is nothing to look up");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_creation_that_never_arrived_is_not() {
     let at = faulty("never", "op=put,nth=1,where=before,what=timeout");
-    assert!(
-        at.sound
-            .put_new(DATA, "k", "same")
-            .await
-            .expect("the other writer")
-    );
+    assert!(at.sound.put_new(DATA, "k", "same").await.expect("the other writer"));
     let created = at.bucket.put_new(DATA, "k", "same").await.expect("put_new");
     assert!(!created, "the same bytes, but not our object");
     assert_eq!(at.row(RequestKind::Head).requests, 1);
@@ -129,29 +93,12 @@ async fn a_creation_that_never_arrived_is_not() {
 
 #[tokio::test(start_paused = true)]
 async fn lost_answers_of_updates() {
-    let at = faulty(
-        "update",
-        "op=put,nth=2,where=after,what=503;op=put,nth=3,where=after",
-    );
+    let at = faulty("update", "op=put,nth=2,where=after,what=503;op=put,nth=3,where=after");
     let store = at.bucket.store(DATA);
-    let (path, text) = (Path::from("k"), |text: &'static str| {
-        Bytes::from_static(text.as_bytes())
-    });
-    let first = store
-        .put_opts(&path, text("1").into(), PutMode::Create.into())
-        .await
-        .expect("1");
-    let version = |e_tag| {
-        PutMode::Update(UpdateVersion {
-            e_tag,
-            version: None,
-        })
-        .into()
-    };
-    let second = store
-        .put_opts(&path, text("2").into(), version(first.e_tag))
-        .await
-        .expect("2");
+    let (path, text) = (Path::from("k"), |text: &'static str| Bytes::from_static(text.as_bytes()));
+    let first = store.put_opts(&path, text("1").into(), PutMode::Create.into()).await.expect("1");
+    let version = |e_tag| PutMode::Update(UpdateVersion { e_tag, version: None }).into();
+    let second = store.put_opts(&path, text("2").into(), version(first.e_tag)).await.expect("2");
     assert_eq!(store.head(&path).await.expect("head").e_tag, second.e_tag);
 
     // The answer is lost, and before we ask again somebody builds upon what we wrote.
@@ -161,10 +108,7 @@ async fn lost_answers_of_updates() {
             let have = other.get(&path).await.expect("get");
             let etag = have.meta.e_tag.clone();
             if have.bytes().await.expect("body") == "3" {
-                break other
-                    .put_opts(&path, text("4").into(), version(etag))
-                    .await
-                    .expect("4");
+                break other.put_opts(&path, text("4").into(), version(etag)).await.expect("4");
             }
             tokio::time::sleep(Duration::from_micros(1)).await;
         }
@@ -172,10 +116,7 @@ async fn lost_answers_of_updates() {
     let updates = store.put_opts(&path, text("3").into(), version(second.e_tag));
     let (third, _) = tokio::join!(updates, builds);
     let error = third.expect_err("nobody can know");
-    assert!(
-        matches!(error, object_store::Error::Generic { .. }),
-        "{error}"
-    );
+    assert!(matches!(error, object_store::Error::Generic { .. }), "{error}");
     assert!(error.to_string().contains("unknown"), "{error}");
 }
 
@@ -184,10 +125,7 @@ async fn bodies_cut_short_are_read_again() {
     let plan = "op=get,nth=1,where=half,what=truncate;op=get,nth=1,where=half,what=reset";
     let at = faulty("short", plan);
     at.sound.put(DATA, "k", "0123456789").await.expect("put");
-    assert_eq!(
-        at.bucket.get_range(DATA, "k", 2..8).await.expect("get"),
-        "234567"
-    );
+    assert_eq!(at.bucket.get_range(DATA, "k", 2..8).await.expect("get"), "234567");
     let row = at.row(RequestKind::Get);
     assert_eq!((row.requests, row.failed, row.bytes_received), (3, 2, 6));
 }
@@ -200,45 +138,21 @@ async fn a_flipped_bit_is_for_checksums_to_find() {
     assert_eq!(got.iter().map(|byte| byte.count_ones()).sum::<u32>(), 1);
     at.control.set_on(false);
     assert_eq!(at.bucket.get(DATA, "k").await.expect("get"), vec![0; 100]);
-    assert_eq!(
-        (
-            at.control.fired(RequestKind::Get),
-            at.control.fired_in_all()
-        ),
-        (1, 1)
-    );
+    assert_eq!((at.control.fired(RequestKind::Get), at.control.fired_in_all()), (1, 1));
 }
 
 #[tokio::test(start_paused = true)]
 async fn listings_go_on_where_they_broke() {
-    let at = faulty(
-        "list",
-        "op=list,nth=1,where=half;op=list,nth=1,where=after;seed=5",
-    );
+    let at = faulty("list", "op=list,nth=1,where=half;op=list,nth=1,where=after;seed=5");
     for n in 0..2_500 {
-        at.sound
-            .put(DATA, &format!("k/{n}"), "")
-            .await
-            .expect("put");
+        at.sound.put(DATA, &format!("k/{n}"), "").await.expect("put");
     }
-    let keys: Vec<_> = at
-        .bucket
-        .list(DATA, "k")
-        .map_ok(|info| info.key)
-        .try_collect()
-        .await
-        .expect("list");
-    assert_eq!(
-        (keys.len(), keys.iter().collect::<BTreeSet<_>>().len()),
-        (2_500, 2_500)
-    );
+    let keys: Vec<_> =
+        at.bucket.list(DATA, "k").map_ok(|info| info.key).try_collect().await.expect("list");
+    assert_eq!((keys.len(), keys.iter().collect::<BTreeSet<_>>().len()), (2_500, 2_500));
     assert_eq!(at.control.fired(RequestKind::List), 2);
     let row = at.row(RequestKind::List);
-    assert_eq!(
-        (row.requests, row.failed),
-        (5, 2),
-        "three pages, two repeated"
-    );
+    assert_eq!((row.requests, row.failed), (5, 2), "three pages, two repeated");
 }
 
 #[tokio::test(start_paused = true)]
@@ -249,25 +163,12 @@ async fn a_store_that_is_away_costs_bounded_time_and_requests() {
     let error = at.bucket.put(DATA, "k", "x").await.expect_err("away");
     assert_eq!(error.kind(), ErrorKind::Retry);
     let text = error.to_string();
-    assert!(
-        text.contains("PUT memory://faults-away/p/k failed"),
-        "{text}"
-    );
-    assert!(
-        text.contains("attempts in") && text.contains("check the endpoint"),
-        "{text}"
-    );
-    assert!(
-        start.elapsed() <= Duration::from_secs(60),
-        "{:?}",
-        start.elapsed()
-    );
+    assert!(text.contains("PUT memory://faults-away/p/k failed"), "{text}");
+    assert!(text.contains("attempts in") && text.contains("check the endpoint"), "{text}");
+    assert!(start.elapsed() <= Duration::from_secs(60), "{:?}", start.elapsed());
     // Full jitter halves the longest pauses on average; chance alone makes 100 all but impossible.
     let requests = at.row(RequestKind::Put).requests;
-    assert!(
-        (10..100).contains(&requests),
-        "{requests} attempts in a minute"
-    );
+    assert!((10..100).contains(&requests), "{requests} attempts in a minute");
     at.control.set_vanished(false);
     at.bucket.put(DATA, "k", "x").await.expect("back");
 }
@@ -276,10 +177,7 @@ async fn a_store_that_is_away_costs_bounded_time_and_requests() {
 async fn a_store_that_hangs_is_asked_again_and_given_up() {
     let url = "memory://faults-hang".parse().expect("url");
     let options = ConnectOptions::default();
-    let slow = Slow {
-        latency: Duration::from_secs(3600),
-        bytes_per_s: 0,
-    };
+    let slow = Slow { latency: Duration::from_secs(3600), bytes_per_s: 0 };
     let store = SlowStore::new(open_store(&url, &options).expect("open"), slow);
     let meter = Meter::new();
     let bucket = Bucket::from_store(&url, Arc::new(store), &options, &meter);
@@ -287,11 +185,7 @@ async fn a_store_that_hangs_is_asked_again_and_given_up() {
     let error = bucket.put(DATA, "k", "x").await.expect_err("hangs");
     assert_eq!(error.kind(), ErrorKind::Retry);
     assert!(error.to_string().contains("no answer in time"), "{error}");
-    assert!(
-        start.elapsed() <= Duration::from_secs(61),
-        "{:?}",
-        start.elapsed()
-    );
+    assert!(start.elapsed() <= Duration::from_secs(61), "{:?}", start.elapsed());
     assert_eq!(meter.snapshot().requests(RequestKind::Put), 2);
 }
 
@@ -299,10 +193,7 @@ async fn a_store_that_hangs_is_asked_again_and_given_up() {
 async fn slow_stores_take_their_time() {
     let url = "memory://faults-slow".parse().expect("url");
     let options = ConnectOptions::default();
-    let slow = Slow {
-        latency: Duration::from_millis(100),
-        bytes_per_s: 1 << 20,
-    };
+    let slow = Slow { latency: Duration::from_millis(100), bytes_per_s: 1 << 20 };
     let store = SlowStore::new(open_store(&url, &options).expect("open"), slow);
     let bucket = Bucket::from_store(&url, Arc::new(store), &options, &Meter::new());
     let start = Instant::now();

@@ -19,10 +19,7 @@ async fn with_faults(url: &BucketUrl, options: &ConnectOptions) {
     let counted: u64 = meter.snapshot().rows.iter().map(|row| row.failed).sum();
     assert!(fired > 50, "only {fired} faults fired");
     // A body spoilt on an object that is not there passes for the answer that it is.
-    assert!(
-        counted <= fired && counted * 10 >= fired * 9,
-        "{counted} counted, {fired} fired"
-    );
+    assert!(counted <= fired && counted * 10 >= fired * 9, "{counted} counted, {fired} fired");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -45,9 +42,7 @@ async fn directory() {
 #[tokio::test(flavor = "multi_thread")]
 async fn directory_with_faults() {
     let dir = tempfile::tempdir().expect("temp dir");
-    let url = format!("file://{}", dir.path().display())
-        .parse()
-        .expect("url");
+    let url = format!("file://{}", dir.path().display()).parse().expect("url");
     with_faults(&url, &ConnectOptions::default()).await;
 }
 

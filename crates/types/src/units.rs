@@ -60,9 +60,7 @@ impl FromStr for Bytes {
     fn from_str(s: &str) -> Result<Self, String> {
         let bad = || format!("`{s}` is not a size: write a number and a unit, such as 100GiB");
         let s = s.trim();
-        let digits = s
-            .find(|c: char| !c.is_ascii_digit() && c != '.')
-            .unwrap_or(s.len());
+        let digits = s.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(s.len());
         let (number, unit) = (&s[..digits], s[digits..].trim());
         let factor = match unit {
             "" => 1,
@@ -72,22 +70,15 @@ impl FromStr for Bytes {
             return whole.checked_mul(factor).map(Self).ok_or_else(bad);
         }
         let value = number.parse::<f64>().map_err(|_| bad())? * factor as f64;
-        (value < u64::MAX as f64)
-            .then_some(Self(value as u64))
-            .ok_or_else(bad)
+        (value < u64::MAX as f64).then_some(Self(value as u64)).ok_or_else(bad)
     }
 }
 
 /// The factor of a unit: `GiB`, or `G` for the same, in any case.
 fn short_or_long(unit: &str) -> Option<u64> {
-    let found = UNITS
-        .iter()
-        .find(|(name, _)| name.eq_ignore_ascii_case(unit));
-    let short = || {
-        UNITS
-            .iter()
-            .find(|(name, _)| name[..1].eq_ignore_ascii_case(unit) && name.len() == 3)
-    };
+    let found = UNITS.iter().find(|(name, _)| name.eq_ignore_ascii_case(unit));
+    let short =
+        || UNITS.iter().find(|(name, _)| name[..1].eq_ignore_ascii_case(unit) && name.len() == 3);
     found.or_else(short).map(|(_, size)| *size)
 }
 
@@ -126,12 +117,7 @@ impl fmt::Display for NanoUsd {
         let sign = if self.0 < 0 { "-" } else { "" };
         let digits = format!("{:09}", rounded % DOLLAR);
         let (cents, rest) = digits.split_at(2);
-        write!(
-            f,
-            "{sign}${}.{cents}{}",
-            rounded / DOLLAR,
-            rest.trim_end_matches('0')
-        )
+        write!(f, "{sign}${}.{cents}{}", rounded / DOLLAR, rest.trim_end_matches('0'))
     }
 }
 

@@ -43,9 +43,7 @@ pub(super) fn keys_read(commit: &Commit) -> Vec<Key> {
     let checked = commit.checks.iter().map(|check| match check {
         Check::Absent(key) | Check::Version(key, _) => key.clone(),
     });
-    checked
-        .chain(commit.adds.iter().map(|(key, _)| key.clone()))
-        .collect()
+    checked.chain(commit.adds.iter().map(|(key, _)| key.clone())).collect()
 }
 
 /// The entry that `commit` comes to as number `version`; `None` if a check does not hold. `have`
@@ -72,11 +70,7 @@ pub(super) fn resolve(
         })?;
         puts.push((key, Bytes::copy_from_slice(&sum.to_le_bytes())));
     }
-    Ok(Some(Entry {
-        version,
-        puts,
-        deletes: commit.deletes,
-    }))
+    Ok(Some(Entry { version, puts, deletes: commit.deletes }))
 }
 
 /// The value of a counter; absent means 0.

@@ -73,11 +73,7 @@ impl TestLog {
 
     /// Asserts that versions start at 1 and have no gaps.
     fn assert_ordered(&self) {
-        let versions: Vec<_> = self
-            .take()
-            .into_iter()
-            .map(|(version, _)| version)
-            .collect();
+        let versions: Vec<_> = self.take().into_iter().map(|(version, _)| version).collect();
         assert_eq!(versions, (1..=versions.len() as u64).collect::<Vec<_>>());
     }
 }
@@ -87,10 +83,7 @@ pub(crate) fn key(text: &str) -> Key {
 }
 
 pub(crate) fn put(name: &str, value: &str) -> Commit {
-    Commit {
-        puts: vec![(key(name), value.to_owned().into())],
-        ..Commit::default()
-    }
+    Commit { puts: vec![(key(name), value.to_owned().into())], ..Commit::default() }
 }
 
 pub(crate) fn version(outcome: Outcome) -> Version {
@@ -106,9 +99,7 @@ pub(crate) async fn get(kv: &impl Kv, name: &str) -> Option<Versioned> {
 
 async fn count(kv: &impl Kv, name: &str) -> i64 {
     let value = get(kv, name).await.map(|have| have.value);
-    value.map_or(0, |value| {
-        i64::from_le_bytes(value.as_ref().try_into().unwrap())
-    })
+    value.map_or(0, |value| i64::from_le_bytes(value.as_ref().try_into().unwrap()))
 }
 
 pub(crate) async fn dump(kv: &impl Kv) -> Vec<(Key, Versioned)> {
@@ -117,40 +108,19 @@ pub(crate) async fn dump(kv: &impl Kv) -> Vec<(Key, Versioned)> {
 
 pub(crate) async fn absent_and_version_checks<E: Engine>() {
     let (_engine, kv) = E::fresh(None).await;
-    let guarded = |check: Check, value: &str| Commit {
-        checks: vec![check],
-        ..put("a", value)
-    };
+    let guarded = |check: Check, value: &str| Commit { checks: vec![check], ..put("a", value) };
     let absent = || Check::Absent(key("a"));
     let first = version(kv.commit(guarded(absent(), "1")).await.unwrap());
     assert!(first > 0);
-    assert_eq!(
-        kv.commit(guarded(absent(), "2")).await.unwrap(),
-        Outcome::Conflict
-    );
+    assert_eq!(kv.commit(guarded(absent(), "2")).await.unwrap(), Outcome::Conflict);
     let at = |version| Check::Version(key("a"), version);
-    assert_eq!(
-        kv.commit(guarded(at(first + 1), "2")).await.unwrap(),
-        Outcome::Conflict
-    );
+    assert_eq!(kv.commit(guarded(at(first + 1), "2")).await.unwrap(), Outcome::Conflict);
     let second = version(kv.commit(guarded(at(first), "2")).await.unwrap());
     assert!(second > first);
     let elsewhere = Check::Version(key("none"), first);
-    assert_eq!(
-        kv.commit(guarded(elsewhere, "3")).await.unwrap(),
-        Outcome::Conflict
-    );
+    assert_eq!(kv.commit(guarded(elsewhere, "3")).await.unwrap(), Outcome::Conflict);
     let have = kv.get_many(&[key("none"), key("a")]).await.unwrap();
-    assert_eq!(
-        have,
-        [
-            None,
-            Some(Versioned {
-                version: second,
-                value: "2".into()
-            })
-        ]
-    );
+    assert_eq!(have, [None, Some(Versioned { version: second, value: "2".into() })]);
 }
 
 pub(crate) async fn a_conflict_changes_nothing<E: Engine>() {
@@ -166,25 +136,14 @@ pub(crate) async fn a_conflict_changes_nothing<E: Engine>() {
     let outcome = kv.commit(mixed(Check::Absent(key("old")))).await.unwrap();
     assert_eq!(outcome, Outcome::Conflict);
     assert_eq!(dump(&kv).await, before);
-    let done = version(
-        kv.commit(mixed(Check::Version(key("old"), 1)))
-            .await
-            .unwrap(),
-    );
-    let versions: Vec<_> = dump(&kv)
-        .await
-        .into_iter()
-        .map(|(k, v)| (k, v.version))
-        .collect();
+    let done = version(kv.commit(mixed(Check::Version(key("old"), 1))).await.unwrap());
+    let versions: Vec<_> = dump(&kv).await.into_iter().map(|(k, v)| (k, v.version)).collect();
     assert_eq!(versions, [(key("n"), done), (key("new"), done)]);
 }
 
 pub(crate) async fn counters_add_up<E: Engine>() {
     let (_engine, kv) = E::fresh(None).await;
-    let add = |n| Commit {
-        adds: vec![(key("n"), n)],
-        ..Commit::default()
-    };
+    let add = |n| Commit { adds: vec![(key("n"), n)], ..Commit::default() };
     for (n, sum) in [(5, 5), (-7, -2), (0, -2), (i64::MAX, i64::MAX - 2)] {
         kv.commit(add(n)).await.unwrap();
         assert_eq!(count(&kv, "n").await, sum);
@@ -198,10 +157,7 @@ pub(crate) async fn what_is_no_counter_is_refused<E: Engine>() {
     let (_engine, kv) = E::fresh(None).await;
     kv.commit(put("text", "hello")).await.unwrap();
     let before = dump(&kv).await;
-    let commit = Commit {
-        adds: vec![(key("text"), 1)],
-        ..put("other", "1")
-    };
+    let commit = Commit { adds: vec![(key("text"), 1)], ..put("other", "1") };
     let error = kv.commit(commit).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
     assert_eq!(dump(&kv).await, before);
@@ -210,17 +166,11 @@ pub(crate) async fn what_is_no_counter_is_refused<E: Engine>() {
 pub(crate) async fn deletes_leave_nothing<E: Engine>() {
     let (_engine, kv) = E::fresh(None).await;
     kv.commit(put("a", "1")).await.unwrap();
-    let delete = Commit {
-        deletes: vec![key("a"), key("never")],
-        ..Commit::default()
-    };
+    let delete = Commit { deletes: vec![key("a"), key("never")], ..Commit::default() };
     kv.commit(delete).await.unwrap();
     assert_eq!(get(&kv, "a").await, None);
     assert_eq!(dump(&kv).await, []);
-    let again = Commit {
-        checks: vec![Check::Absent(key("a"))],
-        ..put("a", "2")
-    };
+    let again = Commit { checks: vec![Check::Absent(key("a"))], ..put("a", "2") };
     version(kv.commit(again).await.unwrap());
 }
 
@@ -230,18 +180,9 @@ pub(crate) async fn scans_are_ordered_and_limited<E: Engine>() {
         kv.commit(put(name, name)).await.unwrap();
     }
     let names = async |prefix: &str, after: Option<&str>, limit| {
-        let found = kv
-            .scan(prefix.as_bytes(), after.map(str::as_bytes), limit)
-            .await
-            .unwrap();
-        assert!(
-            found
-                .iter()
-                .all(|(key, have)| key[..] == have.value[..] && have.version > 0)
-        );
-        let names = found
-            .into_iter()
-            .map(|(key, _)| String::from_utf8(key).unwrap());
+        let found = kv.scan(prefix.as_bytes(), after.map(str::as_bytes), limit).await.unwrap();
+        assert!(found.iter().all(|(key, have)| key[..] == have.value[..] && have.version > 0));
+        let names = found.into_iter().map(|(key, _)| String::from_utf8(key).unwrap());
         names.collect::<Vec<_>>().join(" ")
     };
     assert_eq!(names("d/", None, 99).await, "d/1 d/10 d/2 d/3");
@@ -260,23 +201,11 @@ pub(crate) async fn scans_are_ordered_and_limited<E: Engine>() {
 
 pub(crate) async fn scans_end_where_the_prefix_ends<E: Engine>() {
     let (_engine, kv) = E::fresh(None).await;
-    let keys: [&[u8]; 7] = [
-        b"\x00",
-        b"\xfe\xff",
-        b"\xff",
-        b"\xff\x00",
-        b"\xff\xff",
-        b"\xff\xff\xff",
-        b"\xff\xff\x01",
-    ];
+    let keys: [&[u8]; 7] =
+        [b"\x00", b"\xfe\xff", b"\xff", b"\xff\x00", b"\xff\xff", b"\xff\xff\xff", b"\xff\xff\x01"];
     for key in keys {
         let puts = vec![(key.to_vec(), Bytes::new())];
-        kv.commit(Commit {
-            puts,
-            ..Commit::default()
-        })
-        .await
-        .unwrap();
+        kv.commit(Commit { puts, ..Commit::default() }).await.unwrap();
     }
     let found = async |prefix: &[u8], after: Option<&[u8]>| {
         let found = kv.scan(prefix, after, 99).await.unwrap();
@@ -285,10 +214,7 @@ pub(crate) async fn scans_end_where_the_prefix_ends<E: Engine>() {
     let ff: [&[u8]; 3] = [b"\xff\xff", b"\xff\xff\x01", b"\xff\xff\xff"];
     assert_eq!(found(b"\xff\xff", None).await, ff);
     assert_eq!(found(b"\xff\xff", Some(b"\xff\xff\x01")).await, ff[2..]);
-    assert_eq!(
-        found(b"\xff\xff", Some(b"\xff\xff\xff")).await,
-        [] as [&[u8]; 0]
-    );
+    assert_eq!(found(b"\xff\xff", Some(b"\xff\xff\xff")).await, [] as [&[u8]; 0]);
     assert_eq!(found(b"\xfe", None).await, [b"\xfe\xff"]);
     assert_eq!(found(b"\xff", None).await.len(), 5);
     assert_eq!(found(b"\x00", None).await, [b"\x00"]);
@@ -296,14 +222,8 @@ pub(crate) async fn scans_end_where_the_prefix_ends<E: Engine>() {
 
 pub(crate) async fn nonsense_is_refused<E: Engine>() {
     let (_engine, kv) = E::fresh(None).await;
-    let twice = Commit {
-        deletes: vec![key("a")],
-        ..put("a", "1")
-    };
-    let added = Commit {
-        adds: vec![(key("a"), 1)],
-        ..put("a", "1")
-    };
+    let twice = Commit { deletes: vec![key("a")], ..put("a", "1") };
+    let added = Commit { adds: vec![(key("a"), 1)], ..put("a", "1") };
     for commit in [put("", "1"), put(&"x".repeat(65_536), "1"), twice, added] {
         let error = kv.commit(commit).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
@@ -316,14 +236,8 @@ pub(crate) async fn a_check_alone_writes_nothing<E: Engine>() {
     let log = Arc::new(TestLog::default());
     let (_engine, kv) = E::fresh(Some(log.clone())).await;
     let newest = version(kv.commit(put("a", "1")).await.unwrap());
-    let check = |name| Commit {
-        checks: vec![Check::Absent(key(name))],
-        ..Commit::default()
-    };
-    assert_eq!(
-        kv.commit(check("b")).await.unwrap(),
-        Outcome::Applied(newest)
-    );
+    let check = |name| Commit { checks: vec![Check::Absent(key(name))], ..Commit::default() };
+    assert_eq!(kv.commit(check("b")).await.unwrap(), Outcome::Applied(newest));
     assert_eq!(kv.commit(check("a")).await.unwrap(), Outcome::Conflict);
     assert_eq!(log.take().len(), 1);
 }
@@ -360,16 +274,10 @@ async fn increment(kv: &impl Kv) {
             None => Check::Absent(key("n")),
             Some(have) => Check::Version(key("n"), have.version),
         };
-        let now = have.map_or(0, |v| {
-            i64::from_le_bytes(v.value.as_ref().try_into().unwrap())
-        });
+        let now = have.map_or(0, |v| i64::from_le_bytes(v.value.as_ref().try_into().unwrap()));
         let next = Bytes::copy_from_slice(&(now + 1).to_le_bytes());
         let puts = vec![(key("n"), next)];
-        let commit = Commit {
-            checks: vec![check],
-            puts,
-            ..Commit::default()
-        };
+        let commit = Commit { checks: vec![check], puts, ..Commit::default() };
         if kv.commit(commit).await.unwrap() != Outcome::Conflict {
             return;
         }
@@ -386,14 +294,7 @@ pub(crate) async fn adds_never_conflict<E: Engine>() {
             tokio::spawn(async move {
                 for _ in 0..25 {
                     let adds = vec![(key("n"), task)];
-                    version(
-                        kv.commit(Commit {
-                            adds,
-                            ..Commit::default()
-                        })
-                        .await
-                        .unwrap(),
-                    );
+                    version(kv.commit(Commit { adds, ..Commit::default() }).await.unwrap());
                 }
             })
         })
@@ -413,9 +314,7 @@ fn random_commit(rng: &mut StdRng, model: &BTreeMap<Key, Versioned>) -> Commit {
         let key = free.swap_remove(rng.random_range(0..free.len()));
         match rng.random_range(0..4) {
             0 => commit.deletes.push(key),
-            1 => commit
-                .adds
-                .push(([b"n", &key[..]].concat(), rng.random_range(-9..9))),
+            1 => commit.adds.push(([b"n", &key[..]].concat(), rng.random_range(-9..9))),
             _ => {
                 let value = vec![rng.random_range(0..255); rng.random_range(0..300)];
                 commit.puts.push((key, value.into()));
@@ -456,9 +355,7 @@ fn apply_to_model(
         model.remove(&key);
     }
     for (key, add) in commit.adds {
-        let have = model
-            .get(&key)
-            .map_or([0; 8], |v| v.value.as_ref().try_into().unwrap());
+        let have = model.get(&key).map_or([0; 8], |v| v.value.as_ref().try_into().unwrap());
         let sum = i64::from_le_bytes(have) + add;
         let value = Bytes::copy_from_slice(&sum.to_le_bytes());
         model.insert(key, Versioned { version, value });
@@ -480,16 +377,8 @@ pub(crate) async fn it_agrees_with_a_sorted_map<E: Engine>() {
     for _ in 0..400 {
         let commit = random_commit(&mut rng, &model);
         let applied = apply_to_model(&mut model, &mut newest, commit.clone());
-        let expect = if applied {
-            Outcome::Applied(newest)
-        } else {
-            Outcome::Conflict
-        };
-        assert_eq!(
-            kv.commit(commit.clone()).await.unwrap(),
-            expect,
-            "{commit:?}"
-        );
+        let expect = if applied { Outcome::Applied(newest) } else { Outcome::Conflict };
+        assert_eq!(kv.commit(commit.clone()).await.unwrap(), expect, "{commit:?}");
         if rng.random_range(0..20) == 0 {
             kv.sync().await.unwrap();
             assert_eq!(kv.durable(), newest);
@@ -554,16 +443,10 @@ pub(crate) async fn a_kill_loses_nothing_that_was_acknowledged<E: Engine>() {
     let again = engine.killed().await;
     let held = again.durable();
     for (version, entry) in log.take() {
-        assert_eq!(
-            E::replay(&again, version, &entry).await.unwrap(),
-            version > held
-        );
+        assert_eq!(E::replay(&again, version, &entry).await.unwrap(), version > held);
     }
     assert_eq!(dump(&again).await, model.into_iter().collect::<Vec<_>>());
-    assert_eq!(
-        again.commit(put("next", "1")).await.unwrap(),
-        Outcome::Applied(newest + 1)
-    );
+    assert_eq!(again.commit(put("next", "1")).await.unwrap(), Outcome::Applied(newest + 1));
 }
 
 pub(crate) async fn replay_refuses_gaps_and_garbage<E: Engine>() {

@@ -35,19 +35,12 @@ impl Entry {
     pub(super) fn encode(&self) -> Result<Vec<u8>> {
         let stored = Stored {
             version: self.version,
-            puts: self
-                .puts
-                .iter()
-                .map(|(key, value)| (&key[..], &value[..]))
-                .collect(),
+            puts: self.puts.iter().map(|(key, value)| (&key[..], &value[..])).collect(),
             deletes: self.deletes.iter().map(|key| &key[..]).collect(),
         };
         postcard::to_stdvec(&stored).map_err(|error| {
-            FsError::new(
-                ErrorKind::Bug,
-                "cannot encode a metadata commit; report this",
-            )
-            .with_source(error)
+            FsError::new(ErrorKind::Bug, "cannot encode a metadata commit; report this")
+                .with_source(error)
         })
     }
 
@@ -67,15 +60,8 @@ impl Entry {
         if stored.version != version {
             return Err(corrupt(format!("it says it is commit {}", stored.version)));
         }
-        let puts = stored
-            .puts
-            .iter()
-            .map(|(k, v)| (k.to_vec(), Bytes::copy_from_slice(v)));
+        let puts = stored.puts.iter().map(|(k, v)| (k.to_vec(), Bytes::copy_from_slice(v)));
         let deletes = stored.deletes.iter().map(|key| key.to_vec());
-        Ok(Entry {
-            version,
-            puts: puts.collect(),
-            deletes: deletes.collect(),
-        })
+        Ok(Entry { version, puts: puts.collect(), deletes: deletes.collect() })
     }
 }

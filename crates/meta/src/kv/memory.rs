@@ -35,10 +35,7 @@ impl MemoryKv {
 
     /// An empty map that notes its commits in `log`.
     pub fn with_log(log: Arc<dyn CommitLog>) -> Self {
-        Self {
-            log: Some(log),
-            ..Self::default()
-        }
+        Self { log: Some(log), ..Self::default() }
     }
 
     /// Applies an entry of a redo log; `false` when the map holds it already. A gap between the
@@ -92,19 +89,14 @@ impl Kv for MemoryKv {
         let state = self.state();
         let from_start = state.map.range::<[u8], _>((start, Bound::Unbounded));
         let with_prefix = from_start.take_while(|(key, _)| key.starts_with(prefix));
-        Ok(with_prefix
-            .take(limit)
-            .map(|(key, value)| (key.clone(), value.clone()))
-            .collect())
+        Ok(with_prefix.take(limit).map(|(key, value)| (key.clone(), value.clone())).collect())
     }
 
     async fn commit(&self, commit: Commit) -> Result<Outcome> {
         validate(&commit)?;
         let mut state = self.state();
-        let have: Vec<_> = keys_read(&commit)
-            .iter()
-            .map(|key| state.map.get(key).cloned())
-            .collect();
+        let have: Vec<_> =
+            keys_read(&commit).iter().map(|key| state.map.get(key).cloned()).collect();
         let checks_only = changes_nothing(&commit);
         let Some(entry) = resolve(commit, state.version + 1, &have)? else {
             return Ok(Outcome::Conflict);
@@ -145,13 +137,7 @@ mod tests {
         type Kv = MemoryKv;
 
         async fn fresh(log: Option<Arc<dyn CommitLog>>) -> (Self, MemoryKv) {
-            (
-                Memory,
-                MemoryKv {
-                    log,
-                    ..MemoryKv::default()
-                },
-            )
+            (Memory, MemoryKv { log, ..MemoryKv::default() })
         }
 
         async fn killed(&self) -> MemoryKv {

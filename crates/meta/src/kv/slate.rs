@@ -155,10 +155,7 @@ impl SlateKv {
                 // always in the log.
                 log.append(entry.version, &entry.encode()?)?;
             }
-            shared
-                .write(entry)
-                .await
-                .inspect_err(|error| writer.failed = Some(error.share()))
+            shared.write(entry).await.inspect_err(|error| writer.failed = Some(error.share()))
         });
         task.await.unwrap_or_else(|error| {
             let context = "a metadata commit was cut off; mount anew and report this";
@@ -175,11 +172,7 @@ impl SlateKv {
         if self.durable() >= target {
             return self.alive();
         }
-        self.shared
-            .db
-            .flush()
-            .await
-            .map_err(|error| from_slate("make metadata durable", error))
+        self.shared.db.flush().await.map_err(|error| from_slate("make metadata durable", error))
     }
 
     /// An error if SlateDB has ended: a sync with nothing to do must not hide it.
@@ -203,9 +196,7 @@ impl Shared {
         for key in entry.deletes {
             batch.delete(key);
         }
-        let options = WriteOptions {
-            seqnum: entry.version,
-        };
+        let options = WriteOptions { seqnum: entry.version };
         let written = self.db.write_with_options(batch, &options).await;
         written.map_err(|error| from_slate("change metadata", error))?;
         self.applied.store(entry.version, Ordering::Release);
@@ -216,12 +207,7 @@ impl Shared {
 #[async_trait]
 impl Kv for SlateKv {
     async fn get_many(&self, keys: &[Key]) -> Result<Vec<Option<Versioned>>> {
-        bounded(
-            self.timeout,
-            "read metadata",
-            read::get_many(&self.shared.db, keys),
-        )
-        .await
+        bounded(self.timeout, "read metadata", read::get_many(&self.shared.db, keys)).await
     }
 
     async fn scan(
@@ -272,10 +258,7 @@ impl Kv for SlateKv {
 }
 
 fn block_cache(bytes: u64) -> Arc<dyn DbCache> {
-    let options = MokaCacheOptions {
-        max_capacity: bytes,
-        ..MokaCacheOptions::default()
-    };
+    let options = MokaCacheOptions { max_capacity: bytes, ..MokaCacheOptions::default() };
     Arc::new(MokaCache::new_with_opts(options))
 }
 

@@ -12,21 +12,12 @@ const FILE: Ino = Ino(5);
 const POSIX: LockSpace = LockSpace::Posix;
 
 fn lock(owner: u64, start: u64, last: u64, exclusive: bool) -> Lock {
-    Lock {
-        owner: LockOwner(owner),
-        start,
-        last,
-        exclusive,
-        pid: owner as u32,
-    }
+    Lock { owner: LockOwner(owner), start, last, exclusive, pid: owner as u32 }
 }
 
 fn held(table: &LockTable, owner: u64) -> Vec<(u64, u64, bool)> {
     let state = table.state();
-    let locks = state
-        .files
-        .get(&(FILE, POSIX))
-        .and_then(|file| file.owners.get(&LockOwner(owner)));
+    let locks = state.files.get(&(FILE, POSIX)).and_then(|file| file.owners.get(&LockOwner(owner)));
     locks
         .into_iter()
         .flat_map(|held| held.values())
@@ -39,21 +30,12 @@ fn readers_share_and_writers_do_not() {
     let table = LockTable::new();
     table.try_lock(FILE, POSIX, lock(1, 0, 9, false)).unwrap();
     table.try_lock(FILE, POSIX, lock(2, 5, 14, false)).unwrap();
-    assert_eq!(
-        table.try_lock(FILE, POSIX, lock(2, 9, 9, true)),
-        Err(lock(1, 0, 9, false))
-    );
+    assert_eq!(table.try_lock(FILE, POSIX, lock(2, 9, 9, true)), Err(lock(1, 0, 9, false)));
     table.try_lock(FILE, POSIX, lock(2, 10, 20, true)).unwrap();
-    assert_eq!(
-        table.test(FILE, POSIX, lock(1, 20, u64::MAX, false)),
-        Some(lock(2, 10, 20, true))
-    );
+    assert_eq!(table.test(FILE, POSIX, lock(1, 20, u64::MAX, false)), Some(lock(2, 10, 20, true)));
     assert_eq!(table.test(FILE, POSIX, lock(1, 21, u64::MAX, true)), None);
     assert_eq!(table.test(Ino(6), POSIX, lock(1, 0, u64::MAX, true)), None);
-    assert_eq!(
-        table.test(FILE, LockSpace::Flock, lock(1, 0, u64::MAX, true)),
-        None
-    );
+    assert_eq!(table.test(FILE, LockSpace::Flock, lock(1, 0, u64::MAX, true)), None);
     table.release_owner(FILE, LockOwner(2));
     assert_eq!(table.test(FILE, POSIX, lock(1, 0, u64::MAX, true)), None);
 }
@@ -63,10 +45,7 @@ fn own_locks_split_and_merge() {
     let table = LockTable::new();
     table.try_lock(FILE, POSIX, lock(1, 0, 99, true)).unwrap();
     table.try_lock(FILE, POSIX, lock(1, 20, 29, false)).unwrap();
-    assert_eq!(
-        held(&table, 1),
-        [(0, 19, true), (20, 29, false), (30, 99, true)]
-    );
+    assert_eq!(held(&table, 1), [(0, 19, true), (20, 29, false), (30, 99, true)]);
     table.try_lock(FILE, POSIX, lock(1, 20, 29, true)).unwrap();
     assert_eq!(held(&table, 1), [(0, 99, true)]);
     table.unlock(FILE, POSIX, LockOwner(1), 90, u64::MAX);
@@ -79,19 +58,11 @@ fn own_locks_split_and_merge() {
 #[test]
 fn a_flock_is_for_the_whole_file() {
     let table = LockTable::new();
-    table
-        .try_lock(FILE, LockSpace::Flock, lock(1, 3, 3, true))
-        .unwrap();
-    assert!(
-        table
-            .try_lock(FILE, LockSpace::Flock, lock(2, 9, 9, false))
-            .is_err()
-    );
+    table.try_lock(FILE, LockSpace::Flock, lock(1, 3, 3, true)).unwrap();
+    assert!(table.try_lock(FILE, LockSpace::Flock, lock(2, 9, 9, false)).is_err());
     table.try_lock(FILE, POSIX, lock(2, 9, 9, true)).unwrap();
     table.unlock(FILE, LockSpace::Flock, LockOwner(1), 7, 7);
-    table
-        .try_lock(FILE, LockSpace::Flock, lock(2, 9, 9, false))
-        .unwrap();
+    table.try_lock(FILE, LockSpace::Flock, lock(2, 9, 9, false)).unwrap();
 }
 
 /// Against a table with an entry for each byte.
@@ -127,11 +98,8 @@ fn byte_ranges_against_a_model() {
                     .into_iter()
                     .flat_map(|(start, last, ex)| (start..=last).map(move |at| ((owner, at), ex)))
                     .collect();
-                let want: BTreeMap<_, _> = model
-                    .iter()
-                    .filter(|((o, _), _)| *o == owner)
-                    .map(|(k, v)| (*k, *v))
-                    .collect();
+                let want: BTreeMap<_, _> =
+                    model.iter().filter(|((o, _), _)| *o == owner).map(|(k, v)| (*k, *v)).collect();
                 assert_eq!(bytes, want);
             }
         }
@@ -169,17 +137,11 @@ async fn a_waiter_gets_what_is_let_go() {
 async fn a_ring_of_waiters_is_refused_and_a_given_up_wait_is_none() {
     let table = Arc::new(LockTable::new());
     for owner in 1..=3 {
-        table
-            .try_lock(FILE, POSIX, lock(owner, owner, owner, true))
-            .unwrap();
+        table.try_lock(FILE, POSIX, lock(owner, owner, owner, true)).unwrap();
     }
     let wait = |owner, at| {
         let table = Arc::clone(&table);
-        tokio::spawn(async move {
-            table
-                .lock_wait(FILE, POSIX, lock(owner, at, at, true))
-                .await
-        })
+        tokio::spawn(async move { table.lock_wait(FILE, POSIX, lock(owner, at, at, true)).await })
     };
     let (first, second) = (wait(1, 2), wait(2, 3));
     settle().await;

@@ -11,16 +11,9 @@ const NOW: UnixTime = UnixTime(50);
 /// Start, length, segment, skip of each extent, the start in the file.
 async fn shape(meta: &Meta, ino: Ino) -> Vec<(u64, u32, u128, u32)> {
     let chunks = meta.chunks(ino, 0..u64::MAX).await.unwrap();
-    let flat = chunks
-        .iter()
-        .flat_map(|(chunk, list)| list.iter().map(move |e| (chunk, e)));
+    let flat = chunks.iter().flat_map(|(chunk, list)| list.iter().map(move |e| (chunk, e)));
     flat.map(|(chunk, e)| {
-        (
-            chunk * CHUNK_BYTES + u64::from(e.start),
-            e.len,
-            e.record.segment.0,
-            e.skip,
-        )
+        (chunk * CHUNK_BYTES + u64::from(e.start), e.len, e.record.segment.0, e.skip)
     })
     .collect()
 }
@@ -30,23 +23,12 @@ async fn a_flush_replaces_what_it_covers() {
     let meta = meta().await;
     let ino = file(&meta, ROOT, "a").await;
     let first = write(&meta, ino, 0, record(1, 80, 100)).await;
-    assert_eq!(
-        (first.size, first.stored_bytes, first.data.generation),
-        (100, 100, 1)
-    );
+    assert_eq!((first.size, first.stored_bytes, first.data.generation), (100, 100, 1));
     let second = write(&meta, ino, 40, record(2, 80, 20)).await;
     assert_eq!((second.stored_bytes, second.data.generation), (100, 2));
-    assert_eq!(
-        shape(&meta, ino).await,
-        [(0, 40, 1, 0), (40, 20, 2, 0), (60, 40, 1, 60)]
-    );
-    let live: Vec<_> = meta
-        .segments(None, 9)
-        .await
-        .unwrap()
-        .iter()
-        .map(|segment| segment.live_bytes)
-        .collect();
+    assert_eq!(shape(&meta, ino).await, [(0, 40, 1, 0), (40, 20, 2, 0), (60, 40, 1, 60)]);
+    let live: Vec<_> =
+        meta.segments(None, 9).await.unwrap().iter().map(|segment| segment.live_bytes).collect();
     assert_eq!(live, [80, 20]);
     assert_eq!(meta.usage().await.unwrap().stored_bytes, 100);
     assert_sound(&meta).await;
@@ -60,26 +42,16 @@ async fn a_flush_of_many_files_tells_which_are_gone() {
     meta.purge(b).await.unwrap();
     let flush = |ino, position| FileFlush {
         ino,
-        pieces: vec![Piece {
-            offset: 5,
-            record: record(1, position, 10),
-            len: 10,
-        }],
+        pieces: vec![Piece { offset: 5, record: record(1, position, 10), len: 10 }],
         size: Some(12),
         mtime: Some(UnixTime(3)),
         ctime: Some(UnixTime(4)),
     };
     let files = vec![flush(a, 80), flush(b, 130)];
     let segments = vec![(record(1, 0, 0).segment, info(20))];
-    let done = meta
-        .commit_flush(FlushCommit { segments, files })
-        .await
-        .unwrap();
+    let done = meta.commit_flush(FlushCommit { segments, files }).await.unwrap();
     let after = done[0].1.as_ref().unwrap();
-    assert_eq!(
-        (after.size, after.mtime, after.ctime),
-        (12, UnixTime(3), UnixTime(4))
-    );
+    assert_eq!((after.size, after.mtime, after.ctime), (12, UnixTime(3), UnixTime(4)));
     assert_eq!(done[1], (b, None));
     // What lies past the size is not kept.
     assert_eq!(shape(&meta, a).await, [(5, 7, 1, 0)]);
@@ -92,23 +64,11 @@ async fn flushes_beyond_one_commit_are_cut_by_file() {
     let mut files = Vec::new();
     for i in 0..3_000 {
         let ino = file(&meta, ROOT, &format!("f{i}")).await;
-        let pieces = vec![Piece {
-            offset: 0,
-            record: record(1, i, 8),
-            len: 8,
-        }];
-        files.push(FileFlush {
-            ino,
-            pieces,
-            size: Some(8),
-            ..FileFlush::default()
-        });
+        let pieces = vec![Piece { offset: 0, record: record(1, i, 8), len: 8 }];
+        files.push(FileFlush { ino, pieces, size: Some(8), ..FileFlush::default() });
     }
     let segments = vec![(record(1, 0, 0).segment, info(24_000))];
-    let done = meta
-        .commit_flush(FlushCommit { segments, files })
-        .await
-        .unwrap();
+    let done = meta.commit_flush(FlushCommit { segments, files }).await.unwrap();
     assert!(done.len() == 3_000 && done.iter().all(|(_, inode)| inode.is_some()));
     assert_eq!(meta.segments(None, 9).await.unwrap()[0].live_bytes, 24_000);
     assert_sound(&meta).await;
@@ -119,47 +79,20 @@ async fn impossible_flushes_are_refused() {
     let meta = meta().await;
     let ino = file(&meta, ROOT, "a").await;
     let flush = |offset, raw, len| {
-        let pieces = vec![Piece {
-            offset,
-            record: record(1, 0, raw),
-            len,
-        }];
-        let files = vec![FileFlush {
-            ino,
-            pieces,
-            ..FileFlush::default()
-        }];
-        meta.commit_flush(FlushCommit {
-            segments: vec![],
-            files,
-        })
+        let pieces = vec![Piece { offset, record: record(1, 0, raw), len }];
+        let files = vec![FileFlush { ino, pieces, ..FileFlush::default() }];
+        meta.commit_flush(FlushCommit { segments: vec![], files })
     };
-    assert_eq!(
-        kind_of(flush(CHUNK_BYTES - 1, 2, 2).await),
-        ErrorKind::Invalid
-    );
+    assert_eq!(kind_of(flush(CHUNK_BYTES - 1, 2, 2).await), ErrorKind::Invalid);
     assert_eq!(kind_of(flush(0, 2, 3).await), ErrorKind::Invalid);
-    assert_eq!(
-        kind_of(flush(u64::MAX - 1, 8, 8).await),
-        ErrorKind::TooLarge
-    );
+    assert_eq!(kind_of(flush(u64::MAX - 1, 8, 8).await), ErrorKind::TooLarge);
     assert_eq!(
         kind_of(meta.truncate(ino, crate::FILE_BYTES_MAX + 1, NOW).await),
         ErrorKind::TooLarge
     );
-    assert_eq!(
-        kind_of(meta.truncate(ROOT, 0, NOW).await),
-        ErrorKind::IsDirectory
-    );
-    let link = meta
-        .create(ROOT, b"l", new(FileKind::Symlink))
-        .await
-        .unwrap()
-        .ino;
-    assert_eq!(
-        kind_of(meta.truncate(link, 0, NOW).await),
-        ErrorKind::Invalid
-    );
+    assert_eq!(kind_of(meta.truncate(ROOT, 0, NOW).await), ErrorKind::IsDirectory);
+    let link = meta.create(ROOT, b"l", new(FileKind::Symlink)).await.unwrap().ino;
+    assert_eq!(kind_of(meta.truncate(link, 0, NOW).await), ErrorKind::Invalid);
 }
 
 #[tokio::test]
@@ -183,17 +116,8 @@ async fn a_flush_to_a_smaller_size_leaves_nothing_past_it() {
     let ino = file(&meta, ROOT, "a").await;
     write(&meta, ino, 0, record(1, 0, 100)).await;
     write(&meta, ino, CHUNK_BYTES, record(2, 0, 50)).await;
-    let files = vec![FileFlush {
-        ino,
-        size: Some(10),
-        ..FileFlush::default()
-    }];
-    meta.commit_flush(FlushCommit {
-        segments: vec![],
-        files,
-    })
-    .await
-    .unwrap();
+    let files = vec![FileFlush { ino, size: Some(10), ..FileFlush::default() }];
+    meta.commit_flush(FlushCommit { segments: vec![], files }).await.unwrap();
     assert_eq!(shape(&meta, ino).await, [(0, 10, 1, 0)]);
     assert_sound(&meta).await;
 }
@@ -201,23 +125,12 @@ async fn a_flush_to_a_smaller_size_leaves_nothing_past_it() {
 /// A file with a byte in each of `chunks` chunks.
 async fn long_file(meta: &Meta, name: &str, chunks: u64) -> Ino {
     let ino = file(meta, ROOT, name).await;
-    let piece = |chunk| Piece {
-        offset: chunk * CHUNK_BYTES,
-        record: record(1, 0, 1),
-        len: 1,
-    };
+    let piece = |chunk| Piece { offset: chunk * CHUNK_BYTES, record: record(1, 0, 1), len: 1 };
     let pieces = (0..chunks).map(piece).collect();
     let size = Some(chunks * CHUNK_BYTES);
-    let files = vec![FileFlush {
-        ino,
-        pieces,
-        size,
-        ..FileFlush::default()
-    }];
+    let files = vec![FileFlush { ino, pieces, size, ..FileFlush::default() }];
     let segments = vec![(record(1, 0, 0).segment, info(1))];
-    meta.commit_flush(FlushCommit { segments, files })
-        .await
-        .unwrap();
+    meta.commit_flush(FlushCommit { segments, files }).await.unwrap();
     ino
 }
 
@@ -235,10 +148,7 @@ async fn work_on_long_files_takes_several_commits() {
         dst_size: 0,
     };
     let after = meta.share(range, NOW).await.unwrap();
-    assert_eq!(
-        (after.size, after.stored_bytes),
-        (4_500 * CHUNK_BYTES + 77, 4_500)
-    );
+    assert_eq!((after.size, after.stored_bytes), (4_500 * CHUNK_BYTES + 77, 4_500));
     assert!(after.data.generation > 5);
     assert_eq!(shape(&meta, copy).await[1_234].0, 1_234 * CHUNK_BYTES + 77);
     assert_sound(&meta).await;
@@ -248,10 +158,7 @@ async fn work_on_long_files_takes_several_commits() {
     assert_eq!((after.size, after.stored_bytes), (3, 1));
     assert_eq!(after.data.generation, before + 3);
     let after = meta.punch(copy, 0..4_500 * CHUNK_BYTES, NOW).await.unwrap();
-    assert_eq!(
-        (after.size, after.stored_bytes),
-        (4_500 * CHUNK_BYTES + 77, 0)
-    );
+    assert_eq!((after.size, after.stored_bytes), (4_500 * CHUNK_BYTES + 77, 0));
     assert_sound(&meta).await;
 
     let third = long_file(&meta, "c", 2_500).await;
@@ -267,18 +174,12 @@ async fn stored_ranges_join_over_chunks() {
     write(&meta, ino, CHUNK_BYTES - 10, record(1, 0, 10)).await;
     write(&meta, ino, CHUNK_BYTES, record(1, 50, 10)).await;
     write(&meta, ino, 9 * CHUNK_BYTES, record(1, 90, 5)).await;
-    let all = [
-        (CHUNK_BYTES - 10, CHUNK_BYTES + 10),
-        (9 * CHUNK_BYTES, 9 * CHUNK_BYTES + 5),
-    ];
+    let all = [(CHUNK_BYTES - 10, CHUNK_BYTES + 10), (9 * CHUNK_BYTES, 9 * CHUNK_BYTES + 5)];
     assert_eq!(meta.stored_ranges(ino, 0, 9).await.unwrap(), all);
     assert_eq!(meta.stored_ranges(ino, 0, 1).await.unwrap(), all[..1]);
     let from_inside = meta.stored_ranges(ino, CHUNK_BYTES + 3, 1).await.unwrap();
     assert_eq!(from_inside, [(CHUNK_BYTES + 3, CHUNK_BYTES + 10)]);
-    assert_eq!(
-        meta.stored_ranges(ino, 10 * CHUNK_BYTES, 9).await.unwrap(),
-        []
-    );
+    assert_eq!(meta.stored_ranges(ino, 10 * CHUNK_BYTES, 9).await.unwrap(), []);
     assert_eq!(meta.chunks(ino, 1..2).await.unwrap().len(), 1);
     assert_eq!(meta.chunks(ino, 1..8).await.unwrap().len(), 1);
 }

@@ -48,9 +48,7 @@ type Answer<T = ()> = Result<T, ErrorKind>;
 impl Model {
     pub(super) fn new() -> Self {
         let root = Node::new(FileKind::Directory, Ino::ROOT);
-        Self {
-            nodes: BTreeMap::from([(Ino::ROOT, root)]),
-        }
+        Self { nodes: BTreeMap::from([(Ino::ROOT, root)]) }
     }
 
     pub(super) fn node(&mut self, ino: Ino) -> &mut Node {
@@ -77,8 +75,7 @@ impl Model {
     /// Whether something may be made there.
     pub(super) fn free(&self, dir: Ino, name: &[u8]) -> Answer {
         self.live_dir(dir)?;
-        self.entry(dir, name)
-            .map_or(Ok(()), |_| Err(ErrorKind::Exists))
+        self.entry(dir, name).map_or(Ok(()), |_| Err(ErrorKind::Exists))
     }
 
     pub(super) fn create(&mut self, dir: Ino, name: &[u8], kind: FileKind, ino: Ino) {
@@ -95,11 +92,7 @@ impl Model {
     }
 
     fn detach(&mut self, dir: Ino, name: &[u8]) -> Ino {
-        let ino = self
-            .node(dir)
-            .entries
-            .remove(name)
-            .expect("the model has the entry");
+        let ino = self.node(dir).entries.remove(name).expect("the model has the entry");
         if self.is_dir(ino) {
             self.node(dir).nlink -= 1;
         }
@@ -241,10 +234,6 @@ impl Model {
 
     /// The segments that any byte lies in.
     pub(super) fn used(&self) -> BTreeSet<u128> {
-        self.nodes
-            .values()
-            .flat_map(|node| node.bytes.values())
-            .map(|id| id.0)
-            .collect()
+        self.nodes.values().flat_map(|node| node.bytes.values()).map(|id| id.0).collect()
     }
 }

@@ -12,24 +12,12 @@ const ROOT: Ino = Ino::ROOT;
 #[tokio::test]
 async fn what_is_made_is_found() {
     let meta = meta().await;
-    let made = meta
-        .create(ROOT, b"a", new(FileKind::Regular))
-        .await
-        .unwrap();
+    let made = meta.create(ROOT, b"a", new(FileKind::Regular)).await.unwrap();
     assert_eq!(meta.lookup(ROOT, b"a").await.unwrap(), made);
-    assert_eq!(
-        (made.nlink, made.uid, made.gid, made.mode),
-        (1, 7, 8, 0o644)
-    );
-    let link = meta
-        .create(ROOT, b"s", new(FileKind::Symlink))
-        .await
-        .unwrap();
+    assert_eq!((made.nlink, made.uid, made.gid, made.mode), (1, 7, 8, 0o644));
+    let link = meta.create(ROOT, b"s", new(FileKind::Symlink)).await.unwrap();
     assert_eq!((link.size, link.target), (6, Some(b"target".to_vec())));
-    assert_eq!(
-        kind_of(meta.create(ROOT, b"a", new(FileKind::Fifo)).await),
-        ErrorKind::Exists
-    );
+    assert_eq!(kind_of(meta.create(ROOT, b"a", new(FileKind::Fifo)).await), ErrorKind::Exists);
     assert_eq!(kind_of(meta.lookup(ROOT, b"b").await), ErrorKind::NotFound);
     assert_eq!(
         kind_of(meta.create(made.ino, b"x", new(FileKind::Regular)).await),
@@ -52,36 +40,21 @@ async fn bad_names_are_refused() {
         (&long, ErrorKind::NameTooLong),
     ];
     for (name, kind) in cases {
-        assert_eq!(
-            kind_of(meta.create(ROOT, name, new(FileKind::Regular)).await),
-            kind
-        );
+        assert_eq!(kind_of(meta.create(ROOT, name, new(FileKind::Regular)).await), kind);
         assert_eq!(kind_of(meta.lookup(ROOT, name).await), kind);
     }
-    meta.create(ROOT, &long[..255], new(FileKind::Regular))
-        .await
-        .unwrap();
+    meta.create(ROOT, &long[..255], new(FileKind::Regular)).await.unwrap();
 }
 
 #[tokio::test]
 async fn set_gid_directories_hand_down_their_group() {
     let meta = meta().await;
     let top = dir(&meta, ROOT, "d").await;
-    let set = SetAttr {
-        mode: Some(0o2775),
-        gid: Some(99),
-        ..SetAttr::default()
-    };
+    let set = SetAttr { mode: Some(0o2775), gid: Some(99), ..SetAttr::default() };
     meta.setattr(top, set).await.unwrap();
-    let inner = meta
-        .create(top, b"d", new(FileKind::Directory))
-        .await
-        .unwrap();
+    let inner = meta.create(top, b"d", new(FileKind::Directory)).await.unwrap();
     assert_eq!((inner.gid, inner.mode), (99, 0o2644));
-    let inner = meta
-        .create(top, b"f", new(FileKind::Regular))
-        .await
-        .unwrap();
+    let inner = meta.create(top, b"f", new(FileKind::Regular)).await.unwrap();
     assert_eq!((inner.gid, inner.mode), (99, 0o644));
 }
 
@@ -96,10 +69,7 @@ async fn a_removed_file_stays_readable_until_it_is_purged() {
     assert_eq!(meta.inode(ino).await.unwrap().nlink, 0);
     assert_eq!(meta.orphans(None, 10).await.unwrap(), [ino]);
     assert_eq!(meta.orphans(Some(ino), 10).await.unwrap(), []);
-    assert_eq!(
-        kind_of(meta.link(ino, ROOT, b"c").await),
-        ErrorKind::NotFound
-    );
+    assert_eq!(kind_of(meta.link(ino, ROOT, b"c").await), ErrorKind::NotFound);
     assert_sound(&meta).await;
     meta.purge(ino).await.unwrap();
     meta.purge(ino).await.unwrap();
@@ -113,14 +83,8 @@ async fn a_removed_directory_takes_no_entries() {
     let top = dir(&meta, ROOT, "d").await;
     let ino = file(&meta, top, "f").await;
     assert_eq!(kind_of(meta.rmdir(ROOT, b"d").await), ErrorKind::NotEmpty);
-    assert_eq!(
-        kind_of(meta.unlink(ROOT, b"d").await),
-        ErrorKind::IsDirectory
-    );
-    assert_eq!(
-        kind_of(meta.rmdir(top, b"f").await),
-        ErrorKind::NotDirectory
-    );
+    assert_eq!(kind_of(meta.unlink(ROOT, b"d").await), ErrorKind::IsDirectory);
+    assert_eq!(kind_of(meta.rmdir(top, b"f").await), ErrorKind::NotDirectory);
     assert_eq!(meta.inode(ROOT).await.unwrap().nlink, 3);
     meta.unlink(top, b"f").await.unwrap();
     assert_eq!(meta.rmdir(ROOT, b"d").await.unwrap().nlink, 0);
@@ -142,27 +106,18 @@ async fn directory_times_follow_the_entries_and_what_is_set() {
     let after = meta.inode(ROOT).await.unwrap();
     assert!(after.mtime > before.mtime && after.ctime > before.ctime);
     let future = UnixTime(i64::MAX);
-    let set = SetAttr {
-        mtime: Some(future),
-        ..SetAttr::default()
-    };
+    let set = SetAttr { mtime: Some(future), ..SetAttr::default() };
     assert_eq!(meta.setattr(ROOT, set).await.unwrap().mtime, future);
     assert_eq!(meta.inode(ROOT).await.unwrap().mtime, future);
     // A change of entries is later than the setting, even though the time set is not.
     file(&meta, ROOT, "b").await;
     let after = meta.inode(ROOT).await.unwrap();
     assert!(after.mtime < future && after.mtime > before.mtime);
-    let mode = SetAttr {
-        mode: Some(0o700),
-        ..SetAttr::default()
-    };
+    let mode = SetAttr { mode: Some(0o700), ..SetAttr::default() };
     let changed = meta.setattr(ROOT, mode).await.unwrap();
     assert_eq!(changed.mtime, after.mtime);
     assert_eq!(meta.inode(ROOT).await.unwrap(), changed);
-    assert_eq!(
-        meta.inodes(&[Ino(77), ROOT]).await.unwrap(),
-        [None, Some(changed)]
-    );
+    assert_eq!(meta.inodes(&[Ino(77), ROOT]).await.unwrap(), [None, Some(changed)]);
     assert_sound(&meta).await;
 }
 
@@ -170,15 +125,8 @@ async fn directory_times_follow_the_entries_and_what_is_set() {
 async fn a_change_of_owner_clears_privileges_when_told() {
     let meta = meta().await;
     let ino = file(&meta, ROOT, "a").await;
-    let mode = |mode| SetAttr {
-        mode: Some(mode),
-        ..SetAttr::default()
-    };
-    let chown = SetAttr {
-        uid: Some(1),
-        clear_privileges: true,
-        ..SetAttr::default()
-    };
+    let mode = |mode| SetAttr { mode: Some(mode), ..SetAttr::default() };
+    let chown = SetAttr { uid: Some(1), clear_privileges: true, ..SetAttr::default() };
     meta.setattr(ino, mode(0o6755)).await.unwrap();
     assert_eq!(meta.setattr(ino, chown).await.unwrap().mode, 0o755);
     meta.setattr(ino, mode(0o6745)).await.unwrap();
@@ -195,45 +143,18 @@ async fn rename_keeps_posix_rules() {
     let rename = |from, name: &'static str, to, new_name: &'static str, mode| {
         meta.rename(from, name.as_bytes(), to, new_name.as_bytes(), mode)
     };
-    assert_eq!(
-        kind_of(rename(a, "f", b, "g", NoReplace).await),
-        ErrorKind::Exists
-    );
-    assert_eq!(
-        kind_of(rename(a, "x", b, "g", Replace).await),
-        ErrorKind::NotFound
-    );
-    assert_eq!(
-        kind_of(rename(a, "f", b, "x", Exchange).await),
-        ErrorKind::NotFound
-    );
-    assert_eq!(
-        kind_of(rename(ROOT, "a", a, "x", Replace).await),
-        ErrorKind::Invalid
-    );
-    assert_eq!(
-        kind_of(rename(ROOT, "a", ROOT, "b", Replace).await),
-        ErrorKind::NotEmpty
-    );
-    assert_eq!(
-        kind_of(rename(ROOT, "a", b, "g", Replace).await),
-        ErrorKind::NotDirectory
-    );
-    assert_eq!(
-        kind_of(rename(a, "f", ROOT, "b", Replace).await),
-        ErrorKind::IsDirectory
-    );
-    assert_eq!(
-        kind_of(rename(a, "f", ROOT, "a", Exchange).await),
-        ErrorKind::Invalid
-    );
+    assert_eq!(kind_of(rename(a, "f", b, "g", NoReplace).await), ErrorKind::Exists);
+    assert_eq!(kind_of(rename(a, "x", b, "g", Replace).await), ErrorKind::NotFound);
+    assert_eq!(kind_of(rename(a, "f", b, "x", Exchange).await), ErrorKind::NotFound);
+    assert_eq!(kind_of(rename(ROOT, "a", a, "x", Replace).await), ErrorKind::Invalid);
+    assert_eq!(kind_of(rename(ROOT, "a", ROOT, "b", Replace).await), ErrorKind::NotEmpty);
+    assert_eq!(kind_of(rename(ROOT, "a", b, "g", Replace).await), ErrorKind::NotDirectory);
+    assert_eq!(kind_of(rename(a, "f", ROOT, "b", Replace).await), ErrorKind::IsDirectory);
+    assert_eq!(kind_of(rename(a, "f", ROOT, "a", Exchange).await), ErrorKind::Invalid);
 
     let renamed = rename(a, "f", b, "g", Replace).await.unwrap();
     assert_eq!(renamed.moved.ino, f);
-    assert_eq!(
-        renamed.replaced.map(|old| (old.ino, old.nlink)),
-        Some((g, 0))
-    );
+    assert_eq!(renamed.replaced.map(|old| (old.ino, old.nlink)), Some((g, 0)));
     assert_eq!(meta.orphans(None, 9).await.unwrap(), [g]);
 
     // A directory goes to another one, and its parent and both link counts with it.
@@ -284,10 +205,7 @@ async fn names_that_share_a_cookie_come_together() {
     let meta = meta().await;
     // Nobody finds two names of one hash quickly, so put the rows by hand.
     let mut commit = crate::kv::Commit::default();
-    let value = crate::codec::encode(&crate::codec::Dirent {
-        ino: ROOT,
-        kind: FileKind::Regular,
-    });
+    let value = crate::codec::encode(&crate::codec::Dirent { ino: ROOT, kind: FileKind::Regular });
     for (cookie, name) in [(20, "a"), (30, "b"), (30, "c"), (30, "d"), (40, "e")] {
         let mut key = keys::dirents_at(ROOT, cookie);
         key.extend_from_slice(name.as_bytes());
@@ -300,11 +218,7 @@ async fn names_that_share_a_cookie_come_together() {
         let page = meta.readdir(ROOT, after, 2).await.unwrap();
         let Some(last) = page.last() else { break };
         after = last.cookie;
-        pages.push(
-            page.iter()
-                .map(|entry| entry.name[0] as char)
-                .collect::<String>(),
-        );
+        pages.push(page.iter().map(|entry| entry.name[0] as char).collect::<String>());
     }
     assert_eq!(pages, ["abcd", "e"]);
 }
@@ -314,42 +228,24 @@ async fn extended_attributes() {
     let meta = meta().await;
     let ino = file(&meta, ROOT, "a").await;
     let set = |name: &'static str, mode| meta.xattr_set(ino, name.as_bytes(), b"v", mode);
-    assert_eq!(
-        kind_of(set("user.a", XattrMode::Replace).await),
-        ErrorKind::NoAttribute
-    );
+    assert_eq!(kind_of(set("user.a", XattrMode::Replace).await), ErrorKind::NoAttribute);
     let before = meta.inode(ino).await.unwrap().ctime;
     assert!(set("user.a", XattrMode::Create).await.unwrap().ctime > before);
-    assert_eq!(
-        kind_of(set("user.a", XattrMode::Create).await),
-        ErrorKind::Exists
-    );
+    assert_eq!(kind_of(set("user.a", XattrMode::Create).await), ErrorKind::Exists);
     set("user.b", XattrMode::Any).await.unwrap();
     assert_eq!(meta.xattr_get(ino, b"user.a").await.unwrap(), b"v"[..]);
     assert_eq!(meta.xattr_list(ino).await.unwrap(), [b"user.a", b"user.b"]);
     meta.xattr_remove(ino, b"user.a").await.unwrap();
-    assert_eq!(
-        kind_of(meta.xattr_get(ino, b"user.a").await),
-        ErrorKind::NoAttribute
-    );
-    assert_eq!(
-        kind_of(meta.xattr_remove(ino, b"user.a").await),
-        ErrorKind::NoAttribute
-    );
-    assert_eq!(
-        kind_of(meta.xattr_get(Ino(99), b"user.a").await),
-        ErrorKind::NotFound
-    );
+    assert_eq!(kind_of(meta.xattr_get(ino, b"user.a").await), ErrorKind::NoAttribute);
+    assert_eq!(kind_of(meta.xattr_remove(ino, b"user.a").await), ErrorKind::NoAttribute);
+    assert_eq!(kind_of(meta.xattr_get(Ino(99), b"user.a").await), ErrorKind::NotFound);
     let big = vec![0; (64 << 10) + 1];
     let too_large = meta.xattr_set(ino, b"user.c", &big, XattrMode::Any).await;
     assert_eq!(kind_of(too_large), ErrorKind::TooLarge);
     let mut full = Ok(());
     for i in 0..17 {
         let name = format!("user.{i}");
-        full = meta
-            .xattr_set(ino, name.as_bytes(), &big[1..], XattrMode::Any)
-            .await
-            .map(|_| ());
+        full = meta.xattr_set(ino, name.as_bytes(), &big[1..], XattrMode::Any).await.map(|_| ());
     }
     assert_eq!(kind_of(full), ErrorKind::NoSpace);
     meta.unlink(ROOT, b"a").await.unwrap();
@@ -363,20 +259,10 @@ async fn one_writer_after_the_other() {
     assert_eq!(meta.writer().await.unwrap(), None);
     let first = meta.take_writer(None, "one").await.unwrap();
     assert_eq!(first.epoch, 1);
-    assert_eq!(
-        kind_of(meta.take_writer(None, "two").await),
-        ErrorKind::Conflict
-    );
+    assert_eq!(kind_of(meta.take_writer(None, "two").await), ErrorKind::Conflict);
     assert_eq!(meta.take_writer(Some(1), "two").await.unwrap().epoch, 2);
     assert_eq!(meta.writer().await.unwrap().unwrap().node, "two");
-    let again = crate::Meta::format(
-        &**meta.kv(),
-        crate::RootAttr {
-            mode: 0,
-            uid: 0,
-            gid: 0,
-        },
-        UnixTime(0),
-    );
+    let again =
+        crate::Meta::format(&**meta.kv(), crate::RootAttr { mode: 0, uid: 0, gid: 0 }, UnixTime(0));
     assert_eq!(kind_of(again.await), ErrorKind::Exists);
 }

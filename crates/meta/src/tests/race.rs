@@ -72,11 +72,7 @@ impl Kv for Jumbled {
 async fn jumbled(seed: u64) -> Meta {
     eprintln!("seed {seed}");
     let dice = Mutex::new(Dice(seed));
-    meta_over(Arc::new(Jumbled {
-        inner: MemoryKv::new(),
-        dice,
-    }))
-    .await
+    meta_over(Arc::new(Jumbled { inner: MemoryKv::new(), dice })).await
 }
 
 #[tokio::test]
@@ -85,16 +81,9 @@ async fn many_creators_in_one_directory() {
     // A second mount of the same volume takes its own inode numbers.
     let other = Meta::open(Arc::clone(meta.kv()), clock()).await.unwrap();
     let create = async |i: u32| {
-        let kind = if i.is_multiple_of(3) {
-            FileKind::Directory
-        } else {
-            FileKind::Regular
-        };
+        let kind = if i.is_multiple_of(3) { FileKind::Directory } else { FileKind::Regular };
         let meta = if i.is_multiple_of(2) { &meta } else { &other };
-        meta.create(ROOT, format!("f{i}").as_bytes(), new(kind))
-            .await
-            .unwrap()
-            .ino
+        meta.create(ROOT, format!("f{i}").as_bytes(), new(kind)).await.unwrap().ino
     };
     let mut inos = join_all((0..200).map(create)).await;
     inos.sort();
@@ -120,19 +109,14 @@ async fn a_create_and_a_removal_of_its_directory_never_both_win() {
     for seed in 0..10 * SEEDS {
         let meta = jumbled(seed).await;
         let top = dir(&meta, ROOT, "d").await;
-        let (made, removed) = tokio::join!(
-            meta.create(top, b"f", new(FileKind::Regular)),
-            meta.rmdir(ROOT, b"d")
-        );
+        let (made, removed) =
+            tokio::join!(meta.create(top, b"f", new(FileKind::Regular)), meta.rmdir(ROOT, b"d"));
         assert!(made.is_ok() != removed.is_ok(), "{made:?} {removed:?}");
         made_first += u32::from(made.is_ok());
         removed_first += u32::from(removed.is_ok());
         assert_sound(&meta).await;
     }
-    assert!(
-        made_first > 0 && removed_first > 0,
-        "{made_first} {removed_first}"
-    );
+    assert!(made_first > 0 && removed_first > 0, "{made_first} {removed_first}");
 }
 
 #[tokio::test]
@@ -147,13 +131,7 @@ async fn moves_into_a_directory_and_its_removal() {
             moved,
             meta.link(other, top, b"g"),
             meta.rmdir(ROOT, b"d"),
-            meta.setattr(
-                top,
-                SetAttr {
-                    mtime: Some(UnixTime(5)),
-                    ..SetAttr::default()
-                }
-            ),
+            meta.setattr(top, SetAttr { mtime: Some(UnixTime(5)), ..SetAttr::default() }),
         );
         assert!(removed.is_err() || (moved.is_err() && linked.is_err()));
         assert!(touched.is_ok());
@@ -170,8 +148,7 @@ async fn renames_never_make_a_ring() {
         let inner: Vec<Ino> = join_all(tops.iter().map(|top| dir(&meta, *top, "x"))).await;
         let into = async |i: usize| {
             let (name, to) = (["a", "b", "c"][i], inner[(i + 1) % 3]);
-            meta.rename(ROOT, name.as_bytes(), to, b"in", RenameMode::Replace)
-                .await
+            meta.rename(ROOT, name.as_bytes(), to, b"in", RenameMode::Replace).await
         };
         let moved = join_all((0..3).map(into)).await;
         let refused = moved.iter().filter_map(|moved| moved.as_ref().err());
@@ -210,22 +187,14 @@ async fn writers_collectors_and_removers_of_one_file() {
         let meta = jumbled(seed).await;
         let (a, b) = (file(&meta, ROOT, "a").await, file(&meta, ROOT, "b").await);
         write(&meta, a, 0, record(1, 80, 100)).await;
-        let share = ShareRange {
-            src: a,
-            src_offset: 0,
-            dst: b,
-            dst_offset: 30,
-            len: 90,
-            dst_size: 0,
-        };
+        let share =
+            ShareRange { src: a, src_offset: 0, dst: b, dst_offset: 30, len: 90, dst_size: 0 };
         let moves = [(record(1, 80, 100), record(9, 80, 100))];
         let segments = [(SegmentId(9), super::info(100))];
         let collect = async {
             let owners = meta.references(SegmentId(1), &[(a, 0)]).await.unwrap();
             for reference in owners {
-                meta.relocate(reference.ino, reference.chunk, &moves, &segments)
-                    .await
-                    .unwrap();
+                meta.relocate(reference.ino, reference.chunk, &moves, &segments).await.unwrap();
             }
             meta.forget_segment(SegmentId(1)).await.unwrap()
         };

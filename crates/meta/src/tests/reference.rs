@@ -36,13 +36,8 @@ impl Run {
 
     /// An inode, of this kind if there is one, but something else now and then.
     fn of_kind(&mut self, kind: FileKind) -> Ino {
-        let inos: Vec<_> = self
-            .model
-            .nodes
-            .iter()
-            .filter(|(_, n)| n.kind == kind)
-            .map(|(ino, _)| *ino)
-            .collect();
+        let inos: Vec<_> =
+            self.model.nodes.iter().filter(|(_, n)| n.kind == kind).map(|(ino, _)| *ino).collect();
         if inos.is_empty() || self.dice.below(16) == 0 {
             return self.ino();
         }
@@ -79,12 +74,7 @@ impl Run {
 
     async fn create(&mut self) {
         let (dir, name) = (self.dir(), self.name());
-        let kinds = [
-            FileKind::Regular,
-            FileKind::Regular,
-            FileKind::Directory,
-            FileKind::Symlink,
-        ];
+        let kinds = [FileKind::Regular, FileKind::Regular, FileKind::Directory, FileKind::Symlink];
         let kind = *self.dice.pick(&kinds);
         let made = self.meta.create(dir, name, new(kind)).await;
         let may = self.model.free(dir, name);
@@ -114,11 +104,7 @@ impl Run {
 
     async fn rename(&mut self) {
         let (from, old, to, new) = (self.dir(), self.name(), self.dir(), self.name());
-        let modes = [
-            RenameMode::Replace,
-            RenameMode::NoReplace,
-            RenameMode::Exchange,
-        ];
+        let modes = [RenameMode::Replace, RenameMode::NoReplace, RenameMode::Exchange];
         let mode = *self.dice.pick(&modes);
         let renamed = self.meta.rename(from, old, to, new, mode).await;
         let wanted = self.model.rename((from, old), (to, new), mode);
@@ -141,29 +127,17 @@ impl Run {
                 let room = CHUNK_BYTES - offset % CHUNK_BYTES;
                 let len = (1 + self.dice.below(40)).min(room) as u32;
                 let raw = len + self.dice.below(3) as u32;
-                pieces.push(Piece {
-                    offset,
-                    record: record(self.segment, position, raw),
-                    len,
-                });
+                pieces.push(Piece { offset, record: record(self.segment, position, raw), len });
                 position += raw;
             }
             let size = (self.dice.below(3) > 0).then(|| self.offset());
-            files.push(FileFlush {
-                ino,
-                pieces,
-                size,
-                ..FileFlush::default()
-            });
+            files.push(FileFlush { ino, pieces, size, ..FileFlush::default() });
         }
         for file in &files {
             self.model_flush(file);
         }
         let segments = vec![(SegmentId(self.segment), info(1 << 20))];
-        let flush = FlushCommit {
-            segments,
-            files: files.clone(),
-        };
+        let flush = FlushCommit { segments, files: files.clone() };
         let done = self.meta.commit_flush(flush).await.unwrap();
         for ((ino, inode), file) in done.iter().zip(&files) {
             assert_eq!(*ino, file.ino);
@@ -175,11 +149,7 @@ impl Run {
         let Some(node) = self.model.nodes.get(&file.ino) else {
             return;
         };
-        let end = file
-            .pieces
-            .iter()
-            .map(|piece| piece.offset + u64::from(piece.len))
-            .max();
+        let end = file.pieces.iter().map(|piece| piece.offset + u64::from(piece.len)).max();
         let size = file.size.unwrap_or(node.size.max(end.unwrap_or(0)));
         self.model.truncate(file.ino, size);
         let node = self.model.node(file.ino);
@@ -193,57 +163,32 @@ impl Run {
     async fn truncate(&mut self) {
         let (ino, size) = (self.of_kind(FileKind::Regular), self.offset());
         let may = self.model.regular(ino);
-        assert_eq!(
-            told(self.meta.truncate(ino, size, NOW).await),
-            may,
-            "truncate"
-        );
+        assert_eq!(told(self.meta.truncate(ino, size, NOW).await), may, "truncate");
         if may.is_ok() {
             self.model.truncate(ino, size);
         }
     }
 
     async fn punch(&mut self) {
-        let (ino, a, b) = (
-            self.of_kind(FileKind::Regular),
-            self.offset(),
-            self.offset(),
-        );
+        let (ino, a, b) = (self.of_kind(FileKind::Regular), self.offset(), self.offset());
         let range = a.min(b)..a.max(b);
         let may = self.model.regular(ino);
-        assert_eq!(
-            told(self.meta.punch(ino, range.clone(), NOW).await),
-            may,
-            "punch"
-        );
+        assert_eq!(told(self.meta.punch(ino, range.clone(), NOW).await), may, "punch");
         if may.is_ok() {
             self.model.punch(ino, range);
         }
     }
 
     async fn share(&mut self) {
-        let (src, dst) = (
-            self.of_kind(FileKind::Regular),
-            self.of_kind(FileKind::Regular),
-        );
+        let (src, dst) = (self.of_kind(FileKind::Regular), self.of_kind(FileKind::Regular));
         let (src_offset, dst_offset) = (self.offset(), self.offset());
         let far = self.dice.below(2) * CHUNK_BYTES;
         let len = far + self.dice.below(100);
-        let range = ShareRange {
-            src,
-            src_offset,
-            dst,
-            dst_offset,
-            len,
-            dst_size: 0,
-        };
+        let range = ShareRange { src, src_offset, dst, dst_offset, len, dst_size: 0 };
         let overlaps = src == dst && src_offset.abs_diff(dst_offset) < len;
         let may = match overlaps {
             true => Err(ErrorKind::Invalid),
-            false => self
-                .model
-                .regular(src)
-                .and_then(|()| self.model.regular(dst)),
+            false => self.model.regular(src).and_then(|()| self.model.regular(dst)),
         };
         assert_eq!(told(self.meta.share(range, NOW).await), may, "share");
         if may.is_ok() {
@@ -264,12 +209,8 @@ impl Run {
         self.segment += 1;
         let new = self.segment;
         // The segment's index would name all chunks it was written for; any more do no harm.
-        let owners: Vec<_> = self
-            .model
-            .nodes
-            .keys()
-            .flat_map(|ino| (0..5).map(|chunk| (*ino, chunk)))
-            .collect();
+        let owners: Vec<_> =
+            self.model.nodes.keys().flat_map(|ino| (0..5).map(|chunk| (*ino, chunk))).collect();
         let references = self.meta.references(SegmentId(old), &owners).await.unwrap();
         assert_eq!(!references.is_empty(), used, "references to {old}");
         let mut moves = BTreeMap::new();
@@ -282,18 +223,10 @@ impl Run {
         let segments = [(SegmentId(new), info(1 << 20))];
         for reference in references {
             let (ino, chunk) = (reference.ino, reference.chunk);
-            assert!(
-                self.meta
-                    .relocate(ino, chunk, &moves, &segments)
-                    .await
-                    .unwrap()
-            );
+            assert!(self.meta.relocate(ino, chunk, &moves, &segments).await.unwrap());
         }
         for node in self.model.nodes.values_mut() {
-            node.bytes
-                .values_mut()
-                .filter(|id| id.0 == old)
-                .for_each(|id| id.0 = new);
+            node.bytes.values_mut().filter(|id| id.0 == old).for_each(|id| id.0 = new);
         }
     }
 
@@ -301,10 +234,7 @@ impl Run {
         let (ino, name) = (self.ino(), self.name());
         let there = self.model.nodes.contains_key(&ino);
         if self.dice.below(2) == 0 {
-            let set = self
-                .meta
-                .xattr_set(ino, name, b"value", XattrMode::Any)
-                .await;
+            let set = self.meta.xattr_set(ino, name, b"value", XattrMode::Any).await;
             assert_eq!(set.is_ok(), there);
             if there {
                 self.model.node(ino).xattrs.insert(name.to_vec());
@@ -328,13 +258,8 @@ impl Run {
             let have = (inode.kind, inode.nlink, inode.size, inode.stored_bytes);
             let want = (node.kind, node.nlink, node.size, node.bytes.len() as u64);
             assert_eq!(have, want, "inode {ino}");
-            let xattrs: BTreeSet<_> = self
-                .meta
-                .xattr_list(*ino)
-                .await
-                .unwrap()
-                .into_iter()
-                .collect();
+            let xattrs: BTreeSet<_> =
+                self.meta.xattr_list(*ino).await.unwrap().into_iter().collect();
             assert_eq!(xattrs, node.xattrs);
             match node.kind {
                 FileKind::Directory if node.nlink > 0 => {
@@ -380,13 +305,8 @@ impl Run {
 async fn run(seed: u64, steps: u32) {
     eprintln!("seed {seed}");
     let meta = meta().await;
-    let mut run = Run {
-        meta,
-        model: Model::new(),
-        dice: Dice(seed),
-        segment: 0,
-        purged: Vec::new(),
-    };
+    let mut run =
+        Run { meta, model: Model::new(), dice: Dice(seed), segment: 0, purged: Vec::new() };
     for step in 0..steps {
         run.step().await;
         if step % 40 == 0 {
@@ -408,10 +328,7 @@ async fn generated_operations_do_what_the_model_does() {
 #[ignore = "for looking further than the seeds above"]
 async fn generated_operations_with_a_chosen_seed() {
     let number = |name, default| {
-        std::env::var(name)
-            .ok()
-            .and_then(|text| text.parse().ok())
-            .unwrap_or(default)
+        std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
     };
     run(number("WEIR_SEED", 0), number("WEIR_STEPS", 10_000) as u32).await;
 }

@@ -9,19 +9,13 @@ const NOW: UnixTime = UnixTime(50);
 
 async fn uses(meta: &Meta, segment: u128, owners: &[(Ino, u64)]) -> Vec<(Ino, u64)> {
     let found = meta.references(SegmentId(segment), owners).await.unwrap();
-    found
-        .iter()
-        .map(|reference| (reference.ino, reference.chunk))
-        .collect()
+    found.iter().map(|reference| (reference.ino, reference.chunk)).collect()
 }
 
 #[tokio::test]
 async fn shared_bytes_are_found_moved_and_forgotten() {
     let meta = meta().await;
-    let (a, b) = (
-        file(&meta, Ino::ROOT, "a").await,
-        file(&meta, Ino::ROOT, "b").await,
-    );
+    let (a, b) = (file(&meta, Ino::ROOT, "a").await, file(&meta, Ino::ROOT, "b").await);
     write(&meta, a, 0, record(1, 80, 100)).await;
     let share = ShareRange {
         src: a,
@@ -33,10 +27,7 @@ async fn shared_bytes_are_found_moved_and_forgotten() {
     };
     meta.share(share, NOW).await.unwrap();
     // The owner of the record is known from the segment's index, the two others by back reference.
-    assert_eq!(
-        uses(&meta, 1, &[(a, 0), (a, 7)]).await,
-        [(a, 0), (b, 0), (b, 1)]
-    );
+    assert_eq!(uses(&meta, 1, &[(a, 0), (a, 7)]).await, [(a, 0), (b, 0), (b, 1)]);
     assert_eq!(meta.segments(None, 9).await.unwrap()[0].live_bytes, 120);
     assert!(!meta.forget_segment(SegmentId(1)).await.unwrap());
 
@@ -51,12 +42,7 @@ async fn shared_bytes_are_found_moved_and_forgotten() {
     assert_eq!(uses(&meta, 2, &[(a, 0)]).await, [(a, 0), (b, 0), (b, 1)]);
     assert_eq!(meta.inode(b).await.unwrap().data.generation, 1);
     assert!(meta.forget_segment(SegmentId(1)).await.unwrap());
-    assert_eq!(
-        meta.segment_known(&[SegmentId(1), SegmentId(2)])
-            .await
-            .unwrap(),
-        [false, true]
-    );
+    assert_eq!(meta.segment_known(&[SegmentId(1), SegmentId(2)]).await.unwrap(), [false, true]);
     assert_eq!(meta.segments(Some(SegmentId(1)), 9).await.unwrap().len(), 1);
     assert_sound(&meta).await;
 }
@@ -66,19 +52,9 @@ async fn a_copy_that_overlaps_itself_is_refused() {
     let meta = meta().await;
     let a = file(&meta, Ino::ROOT, "a").await;
     write(&meta, a, 0, record(1, 80, 100)).await;
-    let share = ShareRange {
-        src: a,
-        src_offset: 0,
-        dst: a,
-        dst_offset: 50,
-        len: 60,
-        dst_size: 0,
-    };
+    let share = ShareRange { src: a, src_offset: 0, dst: a, dst_offset: 50, len: 60, dst_size: 0 };
     assert_eq!(kind_of(meta.share(share, NOW).await), ErrorKind::Invalid);
-    let after = meta
-        .share(ShareRange { len: 50, ..share }, NOW)
-        .await
-        .unwrap();
+    let after = meta.share(ShareRange { len: 50, ..share }, NOW).await.unwrap();
     assert_eq!((after.size, after.stored_bytes), (100, 100));
     assert_sound(&meta).await;
 }
@@ -86,10 +62,7 @@ async fn a_copy_that_overlaps_itself_is_refused() {
 #[tokio::test]
 async fn a_segment_with_many_back_references_is_forgotten_whole() {
     let meta = meta().await;
-    let (a, b) = (
-        file(&meta, Ino::ROOT, "a").await,
-        file(&meta, Ino::ROOT, "b").await,
-    );
+    let (a, b) = (file(&meta, Ino::ROOT, "a").await, file(&meta, Ino::ROOT, "b").await);
     write(&meta, a, 0, record(1, 80, 1)).await;
     for chunk in 0..2_100 {
         let share = ShareRange {

@@ -17,10 +17,7 @@ fn home(dir: &tempfile::TempDir) -> Env {
     std::fs::write(&credentials, text).expect("credentials");
     HashMap::from([
         ("AWS_CONFIG_FILE", config.display().to_string()),
-        (
-            "AWS_SHARED_CREDENTIALS_FILE",
-            credentials.display().to_string(),
-        ),
+        ("AWS_SHARED_CREDENTIALS_FILE", credentials.display().to_string()),
     ])
 }
 
@@ -34,13 +31,7 @@ fn found(options: &ConnectOptions, env: &Env) -> Result<[String; 5]> {
     }
     let url: BucketUrl = "s3://bucket/p".parse()?;
     let builder = configure(&url, options, builder, &|name| env.get(name).cloned())?;
-    let keys = [
-        Key::AccessKeyId,
-        Key::SecretAccessKey,
-        Key::Token,
-        Key::Region,
-        Key::S3Endpoint,
-    ];
+    let keys = [Key::AccessKeyId, Key::SecretAccessKey, Key::Token, Key::Region, Key::S3Endpoint];
     Ok(keys.map(|key| builder.get_config_value(&key).unwrap_or_default()))
 }
 
@@ -54,36 +45,17 @@ fn the_nearest_keys_win() {
     };
     is(&plain, &env, ["default", "default-s", "", "home", ""]);
     env.insert("AWS_PROFILE", "work".to_owned());
-    is(
-        &plain,
-        &env,
-        ["work", "work-s", "", "office", "http://office:1"],
-    );
+    is(&plain, &env, ["work", "work-s", "", "office", "http://office:1"]);
     env.insert("AWS_ACCESS_KEY_ID", "env".to_owned());
     env.insert("AWS_SECRET_ACCESS_KEY", "env-s".to_owned());
     env.insert("AWS_SESSION_TOKEN", "env-t".to_owned());
     env.insert("AWS_REGION", "desert".to_owned());
     env.insert("AWS_ENDPOINT_URL", "http://desert:2/".to_owned());
-    is(
-        &plain,
-        &env,
-        ["env", "env-s", "env-t", "desert", "http://desert:2"],
-    );
+    is(&plain, &env, ["env", "env-s", "env-t", "desert", "http://desert:2"]);
     env.insert("AWS_ENDPOINT_URL_S3", "http://dune:3".to_owned());
-    is(
-        &plain,
-        &env,
-        ["env", "env-s", "env-t", "desert", "http://dune:3"],
-    );
-    let named = ConnectOptions {
-        profile: Some("work".to_owned()),
-        ..plain.clone()
-    };
-    is(
-        &named,
-        &env,
-        ["work", "work-s", "", "office", "http://office:1"],
-    );
+    is(&plain, &env, ["env", "env-s", "env-t", "desert", "http://dune:3"]);
+    let named = ConnectOptions { profile: Some("work".to_owned()), ..plain.clone() };
+    is(&named, &env, ["work", "work-s", "", "office", "http://office:1"]);
     let explicit = ConnectOptions {
         access_key_id: Some("option".to_owned()),
         secret_access_key: Some("option-s".to_owned()),
@@ -91,21 +63,14 @@ fn the_nearest_keys_win() {
         endpoint: Some("https://here".to_owned()),
         ..named
     };
-    is(
-        &explicit,
-        &env,
-        ["option", "option-s", "", "here", "https://here"],
-    );
+    is(&explicit, &env, ["option", "option-s", "", "here", "https://here"]);
 }
 
 #[test]
 fn profiles_that_cannot_be_used_are_told() {
     let dir = tempfile::tempdir().expect("temp dir");
     for name in ["nobody", "role"] {
-        let options = ConnectOptions {
-            profile: Some(name.to_owned()),
-            ..Default::default()
-        };
+        let options = ConnectOptions { profile: Some(name.to_owned()), ..Default::default() };
         let error = found(&options, &home(&dir)).expect_err(name);
         assert_eq!(error.kind(), ErrorKind::Invalid);
         assert!(error.to_string().contains(name), "{error}");
@@ -116,11 +81,7 @@ fn profiles_that_cannot_be_used_are_told() {
 fn the_bucket_goes_into_the_path_or_the_host() {
     let endpoint = |path_style| {
         let endpoint = Some("https://s3.example.org:9000/".to_owned());
-        let options = ConnectOptions {
-            endpoint,
-            path_style,
-            ..Default::default()
-        };
+        let options = ConnectOptions { endpoint, path_style, ..Default::default() };
         found(&options, &Env::new()).expect("configured")[4].clone()
     };
     assert_eq!(endpoint(None), "https://s3.example.org:9000");
@@ -143,36 +104,24 @@ impl CredentialProvider for Instance {
             Instance::Silent => std::future::pending().await,
             Instance::Answers(first) if first.swap(false, Ordering::Relaxed) => {
                 let (key_id, secret_key) = ("id".to_owned(), "secret".to_owned());
-                Ok(Arc::new(AwsCredential {
-                    key_id,
-                    secret_key,
-                    token: None,
-                }))
+                Ok(Arc::new(AwsCredential { key_id, secret_key, token: None }))
             }
-            Instance::Answers(_) => Err(Error::Generic {
-                store: "test",
-                source: "status code: 503".into(),
-            }),
+            Instance::Answers(_) => {
+                Err(Error::Generic { store: "test", source: "status code: 503".into() })
+            }
         }
     }
 }
 
 fn keys(instance: Instance, off: bool) -> InstanceKeys {
-    InstanceKeys {
-        inner: Arc::new(instance),
-        off,
-        seen: AtomicBool::new(false),
-    }
+    InstanceKeys { inner: Arc::new(instance), off, seen: AtomicBool::new(false) }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_machine_without_keys_is_told_soon() {
     let start = tokio::time::Instant::now();
     for off in [true, false] {
-        let error = keys(Instance::Silent, off)
-            .get_credential()
-            .await
-            .expect_err("no keys");
+        let error = keys(Instance::Silent, off).get_credential().await.expect_err("no keys");
         assert!(matches!(error, Error::Unauthenticated { .. }), "{error}");
         let told = tell("x", error);
         assert_eq!(told.kind(), ErrorKind::Permission);
@@ -197,9 +146,6 @@ fn only_the_last_resort_is_the_instance() {
         (Key::ContainerCredentialsRelativeUri, "/x"),
         (Key::SkipSignature, "true"),
     ] {
-        assert!(
-            !asks_instance(&AmazonS3Builder::new().with_config(key, value)),
-            "{key:?}"
-        );
+        assert!(!asks_instance(&AmazonS3Builder::new().with_config(key, value)), "{key:?}");
     }
 }

@@ -17,43 +17,24 @@ fn text(n: usize) -> PutPayload {
 }
 
 fn update(e_tag: Option<String>) -> PutOptions {
-    PutMode::Update(UpdateVersion {
-        e_tag,
-        version: None,
-    })
-    .into()
+    PutMode::Update(UpdateVersion { e_tag, version: None }).into()
 }
 
 async fn keys(store: &LocalStore) -> Vec<String> {
-    store
-        .list(None)
-        .map_ok(|meta| meta.location.to_string())
-        .try_collect()
-        .await
-        .expect("list")
+    store.list(None).map_ok(|meta| meta.location.to_string()).try_collect().await.expect("list")
 }
 
 #[tokio::test]
 async fn no_etag_comes_back() {
     let (_dir, store) = open();
     let path = Path::from("a/b");
-    let created = store
-        .put_opts(&path, text(0), PutMode::Create.into())
-        .await
-        .expect("create");
+    let created = store.put_opts(&path, text(0), PutMode::Create.into()).await.expect("create");
     let mut seen = HashSet::from([created.e_tag.clone()]);
     let mut last = created.e_tag;
     // The same length each time, faster than a coarse clock ticks, inodes used again at once.
     for n in 1..200 {
-        let put = store
-            .put_opts(&path, text(n), update(last))
-            .await
-            .expect("update");
-        assert!(
-            seen.insert(put.e_tag.clone()),
-            "{n}: {:?} was there before",
-            put.e_tag
-        );
+        let put = store.put_opts(&path, text(n), update(last)).await.expect("update");
+        assert!(seen.insert(put.e_tag.clone()), "{n}: {:?} was there before", put.e_tag);
         assert_eq!(store.head(&path).await.expect("head").e_tag, put.e_tag);
         last = put.e_tag;
     }
@@ -69,13 +50,8 @@ async fn versions_move_on_when_the_clock_goes_back() {
     let handle = File::options().write(true).open(&file).expect("open");
     handle.set_modified(future).expect("touch");
     let etag = store.head(&path).await.expect("head").e_tag;
-    store
-        .put_opts(&path, text(1), update(etag))
-        .await
-        .expect("update");
-    let after = std::fs::metadata(&file)
-        .and_then(|meta| meta.modified())
-        .expect("modified");
+    store.put_opts(&path, text(1), update(etag)).await.expect("update");
+    let after = std::fs::metadata(&file).and_then(|meta| meta.modified()).expect("modified");
     assert_eq!(after, future + Duration::from_micros(1));
 }
 
@@ -106,13 +82,7 @@ async fn updates_of_several_processes_take_turns() {
     for task in join_all([add(first.clone()), add(second)]).await {
         task.expect("task");
     }
-    let bytes = first
-        .get(&path)
-        .await
-        .expect("get")
-        .bytes()
-        .await
-        .expect("body");
+    let bytes = first.get(&path).await.expect("get").bytes().await.expect("body");
     assert_eq!(bytes, "0100");
 }
 
@@ -123,33 +93,15 @@ async fn leftovers_stay_out_of_sight() {
     for leftover in ["d/k#1", "d/k#18446744073709551615", "x#7"] {
         std::fs::write(dir.path().join(leftover), "torn").expect("leftover");
     }
-    let put = store
-        .put(&Path::from("d/k"), text(2))
-        .await
-        .expect("put again");
-    store
-        .put_opts(&Path::from("d/k"), text(3), update(put.e_tag))
-        .await
-        .expect("update");
-    store
-        .put_opts(&Path::from("d/n"), text(4), PutMode::Create.into())
-        .await
-        .expect("create");
+    let put = store.put(&Path::from("d/k"), text(2)).await.expect("put again");
+    store.put_opts(&Path::from("d/k"), text(3), update(put.e_tag)).await.expect("update");
+    store.put_opts(&Path::from("d/n"), text(4), PutMode::Create.into()).await.expect("create");
     assert!(dir.path().join(LOCK_FILE).exists());
     assert_eq!(keys(&store).await, ["d/k", "d/n"]);
     let level = store.list_with_delimiter(None).await.expect("level");
-    assert_eq!(
-        (level.objects, level.common_prefixes),
-        (vec![], vec![Path::from("d")])
-    );
-    let error = store
-        .get(&Path::parse("d/k#1").expect("path"))
-        .await
-        .expect_err("hidden");
-    assert!(
-        !matches!(error, Error::NotFound { .. }),
-        "a leftover is no object: {error}"
-    );
+    assert_eq!((level.objects, level.common_prefixes), (vec![], vec![Path::from("d")]));
+    let error = store.get(&Path::parse("d/k#1").expect("path")).await.expect_err("hidden");
+    assert!(!matches!(error, Error::NotFound { .. }), "a leftover is no object: {error}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -180,22 +132,13 @@ async fn directories_are_synced_once_and_survive_their_removal() {
     store.put(&Path::from("x/y/z"), text(1)).await.expect("put");
     let root = std::fs::canonicalize(dir.path()).expect("root");
     let known = |store: &LocalStore| store.durable.lock().expect("lock").clone();
-    assert_eq!(
-        known(&store),
-        HashSet::from([root.join("x"), root.join("x/y")])
-    );
+    assert_eq!(known(&store), HashSet::from([root.join("x"), root.join("x/y")]));
     // Made by somebody else, perhaps not synced: not known until this process has synced it.
     std::fs::create_dir(root.join("other")).expect("mkdir");
-    store
-        .put(&Path::from("other/k"), text(2))
-        .await
-        .expect("put");
+    store.put(&Path::from("other/k"), text(2)).await.expect("put");
     assert!(known(&store).contains(&root.join("other")));
     std::fs::remove_dir_all(root.join("x")).expect("rm");
-    store
-        .put(&Path::from("x/y/z"), text(3))
-        .await
-        .expect("put again");
+    store.put(&Path::from("x/y/z"), text(3)).await.expect("put again");
     assert_eq!(keys(&store).await, ["other/k", "x/y/z"]);
 }
 
@@ -208,10 +151,7 @@ async fn attributes_belong_to_one_version() {
     store.put_opts(&path, text(1), options).await.expect("put");
     let found = store.get(&path).await.expect("get").attributes;
     assert_eq!(found.get(&name).map(|value| value.as_ref()), Some("mine"));
-    store
-        .put(&path, PutPayload::from(Bytes::from_static(b"longer")))
-        .await
-        .expect("replace");
+    store.put(&path, PutPayload::from(Bytes::from_static(b"longer"))).await.expect("replace");
     assert!(store.get(&path).await.expect("get").attributes.is_empty());
 }
 

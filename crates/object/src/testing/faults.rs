@@ -58,10 +58,7 @@ impl FaultControl {
 
     /// Faults so far.
     pub fn fired_in_all(&self) -> u64 {
-        RequestKind::ALL
-            .into_iter()
-            .map(|kind| self.fired(kind))
-            .sum()
+        RequestKind::ALL.into_iter().map(|kind| self.fired(kind)).sum()
     }
 
     /// The fault of this request, if it has one.
@@ -70,12 +67,9 @@ impl FaultControl {
         let fault = match vanished {
             true => Some((Place::Before, What::Reset)),
             false if !self.shared.on.load(Ordering::SeqCst) => None,
-            false => self
-                .shared
-                .dice
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .draw(kind, key),
+            false => {
+                self.shared.dice.lock().unwrap_or_else(PoisonError::into_inner).draw(kind, key)
+            }
         };
         if fault.is_some() {
             self.shared.fired[kind as usize].fetch_add(1, Ordering::SeqCst);
@@ -84,11 +78,7 @@ impl FaultControl {
     }
 
     fn random(&self, below: usize) -> usize {
-        let mut dice = self
-            .shared
-            .dice
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut dice = self.shared.dice.lock().unwrap_or_else(PoisonError::into_inner);
         dice.rng.random_range(0..below)
     }
 }
@@ -107,12 +97,7 @@ impl Dice {
             };
             if fires {
                 let places = [Place::Before, Place::Half, Place::After];
-                let all = [
-                    What::Unavailable,
-                    What::Timeout,
-                    What::Reset,
-                    What::Truncate,
-                ];
+                let all = [What::Unavailable, What::Timeout, What::Reset, What::Truncate];
                 let place = rule.place.unwrap_or_else(|| places[rng.random_range(0..3)]);
                 let what = rule.what.unwrap_or_else(|| all[rng.random_range(0..4)]);
                 return Some((place, what));
@@ -136,17 +121,9 @@ impl FaultStore {
             on: AtomicBool::new(true),
             vanished: AtomicBool::new(false),
             fired: Default::default(),
-            dice: Mutex::new(Dice {
-                rng: StdRng::seed_from_u64(plan.seed),
-                rules,
-            }),
+            dice: Mutex::new(Dice { rng: StdRng::seed_from_u64(plan.seed), rules }),
         };
-        Self {
-            inner,
-            control: FaultControl {
-                shared: Arc::new(shared),
-            },
-        }
+        Self { inner, control: FaultControl { shared: Arc::new(shared) } }
     }
 
     /// The switch; keep a clone.
@@ -194,10 +171,7 @@ fn error(what: What) -> Error {
     match what {
         What::Unavailable => {
             let source = "status code: 503 Service Unavailable: SlowDown (injected)".into();
-            Error::Generic {
-                store: "faults",
-                source,
-            }
+            Error::Generic { store: "faults", source }
         }
         What::Timeout => broken(io::ErrorKind::TimedOut, "injected timeout".to_owned()),
         What::Reset | What::Truncate | What::BitFlip => {
@@ -244,11 +218,7 @@ impl ObjectStore for FaultStore {
     }
 
     async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
-        let kind = if options.head {
-            RequestKind::Head
-        } else {
-            RequestKind::Get
-        };
+        let kind = if options.head { RequestKind::Head } else { RequestKind::Get };
         let fault = self.control.draw(kind, location.as_ref());
         let request = self.inner.get_opts(location, options);
         let Some((Place::Half, what)) = fault.filter(|_| kind == RequestKind::Get) else {
@@ -266,19 +236,10 @@ impl ObjectStore for FaultStore {
                 vec![Ok(Bytes::from(spoilt))]
             }
             (What::Truncate, len) => vec![Ok(whole.slice(..self.control.random(len)))],
-            (_, len) => vec![
-                Ok(whole.slice(..self.control.random(len))),
-                Err(error(what)),
-            ],
+            (_, len) => vec![Ok(whole.slice(..self.control.random(len))), Err(error(what))],
         };
         let payload = GetResultPayload::Stream(stream::iter(body).boxed());
-        Ok(GetResult {
-            payload,
-            meta,
-            range,
-            attributes,
-            extensions: Default::default(),
-        })
+        Ok(GetResult { payload, meta, range, attributes, extensions: Default::default() })
     }
 
     fn delete_stream(

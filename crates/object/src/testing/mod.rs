@@ -32,8 +32,5 @@ pub fn connect_faulty(
 ) -> Result<(Bucket, FaultControl)> {
     let store = FaultStore::new(open_store(url, options)?, plan);
     let control = store.control();
-    Ok((
-        Bucket::from_store(url, Arc::new(store), options, meter),
-        control,
-    ))
+    Ok((Bucket::from_store(url, Arc::new(store), options, meter), control))
 }

@@ -61,13 +61,7 @@ pub struct FaultRule {
 impl Default for FaultRule {
     fn default() -> Self {
         let trigger = Trigger::Chance(1.0);
-        Self {
-            kind: None,
-            key: String::new(),
-            trigger,
-            place: None,
-            what: None,
-        }
+        Self { kind: None, key: String::new(), trigger, place: None, what: None }
     }
 }
 
@@ -88,22 +82,13 @@ pub struct FaultPlan {
 impl FaultPlan {
     /// Every request fails with probability `chance`, somewhere, somehow.
     pub fn everywhere(chance: f64, seed: u64) -> Self {
-        let rule = FaultRule {
-            trigger: Trigger::Chance(chance),
-            ..FaultRule::default()
-        };
-        Self {
-            seed,
-            rules: vec![rule],
-        }
+        let rule = FaultRule { trigger: Trigger::Chance(chance), ..FaultRule::default() };
+        Self { seed, rules: vec![rule] }
     }
 
     /// A single rule.
     pub fn one(rule: FaultRule) -> Self {
-        Self {
-            seed: 0,
-            rules: vec![rule],
-        }
+        Self { seed: 0, rules: vec![rule] }
     }
 }
 
@@ -179,10 +164,7 @@ fn set(rule: &mut FaultRule, name: &str, value: &str) -> Result<(), &'static str
 }
 
 fn bad(pair: &str, hint: &str) -> FsError {
-    FsError::new(
-        ErrorKind::Invalid,
-        format!("fault plan: `{}`: expected {hint}", pair.trim()),
-    )
+    FsError::new(ErrorKind::Invalid, format!("fault plan: `{}`: expected {hint}", pair.trim()))
 }
 
 #[cfg(test)]
@@ -191,10 +173,7 @@ mod tests {
 
     #[test]
     fn plans_are_read_from_text() {
-        assert_eq!(
-            "p=0.05,seed=7".parse::<FaultPlan>().ok(),
-            Some(FaultPlan::everywhere(0.05, 7))
-        );
+        assert_eq!("p=0.05,seed=7".parse::<FaultPlan>().ok(), Some(FaultPlan::everywhere(0.05, 7)));
         let plan: FaultPlan = "seed=3; op=put, key=meta/, nth=2, where=after, what=503; op=get"
             .parse()
             .expect("plan");
@@ -205,17 +184,8 @@ mod tests {
             place: Some(Place::After),
             what: Some(What::Unavailable),
         };
-        let get = FaultRule {
-            kind: Some(RequestKind::Get),
-            ..FaultRule::default()
-        };
-        assert_eq!(
-            plan,
-            FaultPlan {
-                seed: 3,
-                rules: vec![put, get]
-            }
-        );
+        let get = FaultRule { kind: Some(RequestKind::Get), ..FaultRule::default() };
+        assert_eq!(plan, FaultPlan { seed: 3, rules: vec![put, get] });
         assert_eq!("".parse::<FaultPlan>().ok(), Some(FaultPlan::default()));
         for text in ["p=2", "nth=0", "op=post", "where=", "often", "seed=x"] {
             assert!(text.parse::<FaultPlan>().is_err(), "{text}");

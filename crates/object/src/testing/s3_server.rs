@@ -55,19 +55,12 @@ impl S3Server {
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()?;
-        Ok(S3Server {
-            process,
-            directory,
-            port,
-        })
+        Ok(S3Server { process, directory, port })
     }
 
     async fn wait(&self) -> Result<()> {
         let url: BucketUrl = "s3://ready".parse()?;
-        let options = ConnectOptions {
-            timeout_ms: 100,
-            ..self.options()
-        };
+        let options = ConnectOptions { timeout_ms: 100, ..self.options() };
         let bucket = Bucket::connect(&url, &options, &Meter::new())?;
         let mut last = Ok(());
         for _ in 0..100 {
@@ -121,21 +114,15 @@ impl Drop for S3Server {
 
 /// The installed program: in the tools cache, on the path, or where `go install` puts it.
 fn program() -> Result<PathBuf> {
-    let home = std::env::var_os("HOME")
-        .map(PathBuf::from)
-        .unwrap_or_default();
+    let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
     let cache = std::env::var_os("WEIR_CACHE").map(PathBuf::from);
     let cache = cache.unwrap_or_else(|| home.join(".cache/weir"));
     let path = std::env::var_os("PATH").unwrap_or_default();
     let mut places = vec![cache.join("bin")];
     places.extend(std::env::split_paths(&path));
     places.push(home.join("go/bin"));
-    places
-        .iter()
-        .map(|dir| dir.join("versitygw"))
-        .find(|file| file.is_file())
-        .ok_or_else(|| {
-            let why = "the S3 server `versitygw` is not installed: run `make test-tools`";
-            FsError::new(ErrorKind::NotFound, why)
-        })
+    places.iter().map(|dir| dir.join("versitygw")).find(|file| file.is_file()).ok_or_else(|| {
+        let why = "the S3 server `versitygw` is not installed: run `make test-tools`";
+        FsError::new(ErrorKind::NotFound, why)
+    })
 }

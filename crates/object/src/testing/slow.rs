@@ -98,10 +98,7 @@ impl ObjectStore for SlowStore {
         if head || self.slow.bytes_per_s == 0 {
             return Ok(got);
         }
-        let body = Slow {
-            latency: Duration::ZERO,
-            ..self.slow
-        };
+        let body = Slow { latency: Duration::ZERO, ..self.slow };
         let (meta, range) = (got.meta.clone(), got.range.clone());
         let attributes = got.attributes.clone();
         let paced = got.into_stream().and_then(move |piece| async move {
@@ -109,13 +106,7 @@ impl ObjectStore for SlowStore {
             Ok(piece)
         });
         let payload = GetResultPayload::Stream(paced.boxed());
-        Ok(GetResult {
-            payload,
-            meta,
-            range,
-            attributes,
-            extensions: Default::default(),
-        })
+        Ok(GetResult { payload, meta, range, attributes, extensions: Default::default() })
     }
 
     fn delete_stream(

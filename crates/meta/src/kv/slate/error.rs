@@ -11,20 +11,13 @@ pub(super) fn from_slate(what: &str, error: Error) -> FsError {
             "another writer took the volume over; unmount here, or mount read-only",
         ),
         Slate::Closed(CloseReason::Clean) => (ErrorKind::Invalid, "the metadata is closed"),
-        Slate::Closed(_) => (
-            ErrorKind::Bug,
-            "the metadata engine stopped; mount anew and report this",
-        ),
+        Slate::Closed(_) => {
+            (ErrorKind::Bug, "the metadata engine stopped; mount anew and report this")
+        }
         Slate::Unavailable => (ErrorKind::Retry, "the bucket is away or refuses"),
         Slate::Transaction => (ErrorKind::Conflict, "read again and redo it"),
-        Slate::Invalid => (
-            ErrorKind::Invalid,
-            "the request or the options make no sense",
-        ),
-        Slate::Data => (
-            ErrorKind::Corrupt,
-            "an object of the metadata is missing or damaged",
-        ),
+        Slate::Invalid => (ErrorKind::Invalid, "the request or the options make no sense"),
+        Slate::Data => (ErrorKind::Corrupt, "an object of the metadata is missing or damaged"),
         _ => (ErrorKind::Bug, "the metadata engine failed; report this"),
     };
     FsError::new(kind, format!("cannot {what}: {advice} ({error})")).with_source(error)

@@ -142,11 +142,7 @@ pub struct SlateReaderOptions {
 
 impl Default for SlateReaderOptions {
     fn default() -> Self {
-        Self {
-            poll_ms: 2_000,
-            timeout_ms: 60_000,
-            cache_bytes: 256 << 20,
-        }
+        Self { poll_ms: 2_000, timeout_ms: 60_000, cache_bytes: 256 << 20 }
     }
 }
 

@@ -29,17 +29,11 @@ pub(super) async fn get_many(
         return Ok(vec![get(db, key).await?]);
     }
     let lookups: Vec<_> = keys.iter().map(|key| get(db, key)).collect();
-    stream::iter(lookups)
-        .buffered(LOOKUPS_IN_FLIGHT)
-        .try_collect()
-        .await
+    stream::iter(lookups).buffered(LOOKUPS_IN_FLIGHT).try_collect().await
 }
 
 async fn get(db: &(impl DbReadOps + Sync), key: &Key) -> Result<Option<Versioned>> {
-    let found = db
-        .get_key_value(key)
-        .await
-        .map_err(|error| from_slate("read metadata", error))?;
+    let found = db.get_key_value(key).await.map_err(|error| from_slate("read metadata", error))?;
     Ok(found.map(versioned))
 }
 
@@ -64,10 +58,7 @@ pub(super) async fn scan(
         .with_read_ahead_bytes(read_ahead)
         .with_max_fetch_tasks(2);
     let range = (start, Bound::Unbounded);
-    let mut rows = db
-        .scan_prefix_with_options(prefix, range, &options)
-        .await
-        .map_err(failed)?;
+    let mut rows = db.scan_prefix_with_options(prefix, range, &options).await.map_err(failed)?;
     let mut found = Vec::new();
     while found.len() < limit {
         let Some(row) = rows.next().await.map_err(failed)? else {
@@ -79,10 +70,7 @@ pub(super) async fn scan(
 }
 
 fn versioned(row: KeyValue) -> Versioned {
-    Versioned {
-        version: row.seq,
-        value: row.value,
-    }
+    Versioned { version: row.seq, value: row.value }
 }
 
 /// The answer of `work`, or `Retry` when the bucket has not let it finish in `limit`. What was

@@ -63,12 +63,7 @@ impl Kv for SlateReader {
         after: Option<&[u8]>,
         limit: usize,
     ) -> Result<Vec<(Key, Versioned)>> {
-        bounded(
-            self.timeout,
-            "scan metadata",
-            scan(&self.db, prefix, after, limit),
-        )
-        .await
+        bounded(self.timeout, "scan metadata", scan(&self.db, prefix, after, limit)).await
     }
 
     async fn commit(&self, _: Commit) -> Result<Outcome> {
@@ -87,10 +82,7 @@ impl Kv for SlateReader {
 
     async fn close(&self) -> Result<()> {
         let close = async {
-            self.db
-                .close()
-                .await
-                .map_err(|error| from_slate("close the metadata", error))
+            self.db.close().await.map_err(|error| from_slate("close the metadata", error))
         };
         bounded(self.timeout, "close the metadata", close).await
     }

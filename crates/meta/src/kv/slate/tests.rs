@@ -18,17 +18,11 @@ use store::WatchedStore;
 const PATH: &str = "volume/meta";
 
 fn options() -> SlateOptions {
-    SlateOptions {
-        create: true,
-        timeout_ms: 20_000,
-        ..SlateOptions::default()
-    }
+    SlateOptions { create: true, timeout_ms: 20_000, ..SlateOptions::default() }
 }
 
 async fn open(store: &Arc<impl ObjectStore>) -> SlateKv {
-    SlateKv::open(store.clone(), PATH, options(), None)
-        .await
-        .unwrap()
+    SlateKv::open(store.clone(), PATH, options(), None).await.unwrap()
 }
 
 struct Slate(Arc<InMemory>);
@@ -39,9 +33,7 @@ impl Engine for Slate {
 
     async fn fresh(log: Option<Arc<dyn CommitLog>>) -> (Self, SlateKv) {
         let store = Arc::new(InMemory::new());
-        let kv = SlateKv::open(store.clone(), PATH, options(), log)
-            .await
-            .unwrap();
+        let kv = SlateKv::open(store.clone(), PATH, options(), log).await.unwrap();
         (Slate(store), kv)
     }
 
@@ -81,22 +73,13 @@ async fn what_was_synced_or_closed_is_there_after_a_reopen() {
 async fn a_volume_that_was_not_made_is_not_found() {
     let store = Arc::new(InMemory::new());
     let plain = SlateOptions::default();
-    let error = SlateKv::open(store.clone(), PATH, plain.clone(), None)
-        .await
-        .err()
-        .unwrap();
+    let error = SlateKv::open(store.clone(), PATH, plain.clone(), None).await.err().unwrap();
     assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
     let following = SlateReader::open(store.clone(), PATH, SlateReaderOptions::default()).await;
     assert_eq!(following.err().unwrap().kind(), ErrorKind::NotFound);
     open(&store).await.close().await.unwrap();
-    SlateKv::open(store.clone(), PATH, plain, None)
-        .await
-        .unwrap();
-    let bad = SlateOptions {
-        meta_flush_ms: 1,
-        poll_ms: 0,
-        ..options()
-    };
+    SlateKv::open(store.clone(), PATH, plain, None).await.unwrap();
+    let bad = SlateOptions { meta_flush_ms: 1, poll_ms: 0, ..options() };
     let error = SlateKv::open(store, PATH, bad, None).await.err().unwrap();
     assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
 }
@@ -127,38 +110,21 @@ async fn a_second_writer_fences_the_first_for_good() {
 #[tokio::test]
 async fn a_fenced_writer_that_only_reads_notices_too() {
     let store = Arc::new(InMemory::new());
-    let quick = SlateOptions {
-        poll_ms: 100,
-        ..options()
-    };
-    let first = SlateKv::open(store.clone(), PATH, quick, None)
-        .await
-        .unwrap();
+    let quick = SlateOptions { poll_ms: 100, ..options() };
+    let first = SlateKv::open(store.clone(), PATH, quick, None).await.unwrap();
     let _second = open(&store).await;
     let mut status = first.status.clone();
-    status
-        .wait_for(|status| status.close_reason.is_some())
-        .await
-        .unwrap();
+    status.wait_for(|status| status.close_reason.is_some()).await.unwrap();
     assert_eq!(first.sync().await.unwrap_err().kind(), ErrorKind::Fenced);
-    assert_eq!(
-        first.get_many(&[key("a")]).await.unwrap_err().kind(),
-        ErrorKind::Fenced
-    );
+    assert_eq!(first.get_many(&[key("a")]).await.unwrap_err().kind(), ErrorKind::Fenced);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_bucket_that_is_away_delays_and_loses_nothing() {
     let store = Arc::new(WatchedStore::default());
     let log = Arc::new(TestLog::default());
-    let hasty = SlateOptions {
-        timeout_ms: 5_000,
-        meta_flush_ms: 20,
-        ..options()
-    };
-    let kv = SlateKv::open(store.clone(), PATH, hasty, Some(log))
-        .await
-        .unwrap();
+    let hasty = SlateOptions { timeout_ms: 5_000, meta_flush_ms: 20, ..options() };
+    let kv = SlateKv::open(store.clone(), PATH, hasty, Some(log)).await.unwrap();
     store.set_away(true);
     for n in 0..50 {
         kv.commit(put(&format!("k{n}"), "1")).await.unwrap();
@@ -182,10 +148,7 @@ async fn a_bucket_that_is_away_delays_and_loses_nothing() {
 /// A commit of 1 MiB.
 fn large(n: u64) -> Commit {
     let value = Bytes::from(vec![n as u8; 1 << 20]);
-    Commit {
-        puts: vec![(format!("large{n:03}").into_bytes(), value)],
-        ..Commit::default()
-    }
+    Commit { puts: vec![(format!("large{n:03}").into_bytes(), value)], ..Commit::default() }
 }
 
 #[tokio::test(start_paused = true)]
@@ -215,13 +178,8 @@ async fn commits_wait_when_memory_is_full_and_go_on_when_the_bucket_is_back() {
     const COMMITS: u64 = 150;
     let store = Arc::new(WatchedStore::default());
     let log = Arc::new(TestLog::default());
-    let small = SlateOptions {
-        unflushed_bytes: 64 << 20,
-        ..options()
-    };
-    let kv = SlateKv::open(store.clone(), PATH, small, Some(log.clone()))
-        .await
-        .unwrap();
+    let small = SlateOptions { unflushed_bytes: 64 << 20, ..options() };
+    let kv = SlateKv::open(store.clone(), PATH, small, Some(log.clone())).await.unwrap();
     let kv = Arc::new(kv);
     store.set_away(true);
     let writer = {
@@ -234,11 +192,7 @@ async fn commits_wait_when_memory_is_full_and_go_on_when_the_bucket_is_back() {
     };
     tokio::time::sleep(Duration::from_secs(3600)).await;
     assert!(!writer.is_finished());
-    assert!(
-        (16..80).contains(&kv.applied()),
-        "{} MiB in memory",
-        kv.applied()
-    );
+    assert!((16..80).contains(&kv.applied()), "{} MiB in memory", kv.applied());
     store.set_away(false);
     writer.await.unwrap();
     kv.sync().await.unwrap();
@@ -256,10 +210,7 @@ async fn an_open_or_a_cold_read_without_the_bucket_is_to_be_retried() {
     store.set_away(true);
     let error = kv.get_many(&[key("a")]).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Retry, "{error}");
-    let error = SlateKv::open(store.clone(), PATH, options(), None)
-        .await
-        .err()
-        .unwrap();
+    let error = SlateKv::open(store.clone(), PATH, options(), None).await.err().unwrap();
     assert_eq!(error.kind(), ErrorKind::Retry, "{error}");
     store.set_away(false);
     assert_eq!(get(&kv, "a").await.unwrap().value, "1");
@@ -275,13 +226,7 @@ async fn a_write_whose_answer_was_lost_does_not_fence_its_writer() {
         kv.sync().await.unwrap();
     }
     assert_eq!(store.count("answer lost"), 3);
-    assert_eq!(
-        get(&open(&Arc::new(store.fork())).await, "a")
-            .await
-            .unwrap()
-            .value,
-        "2"
-    );
+    assert_eq!(get(&open(&Arc::new(store.fork())).await, "a").await.unwrap().value, "2");
 }
 
 #[tokio::test(start_paused = true)]
@@ -312,11 +257,7 @@ async fn many_syncs_share_few_flushes() {
     let puts = store.count("put") - before;
     assert!(puts <= 4, "{puts} PUTs for 100 syncs");
     kv.sync().await.unwrap();
-    assert_eq!(
-        store.count("put") - before,
-        puts,
-        "a sync with nothing to do costs nothing"
-    );
+    assert_eq!(store.count("put") - before, puts, "a sync with nothing to do costs nothing");
 }
 
 #[tokio::test]
@@ -324,12 +265,9 @@ async fn cold_lookups_hit_the_bucket_once_per_block() {
     let store = Arc::new(WatchedStore::default());
     let kv = open(&store).await;
     for n in 0..2_000 {
-        kv.commit(put(
-            &format!("k{n:05}"),
-            "some value of forty bytes or thereabouts",
-        ))
-        .await
-        .unwrap();
+        kv.commit(put(&format!("k{n:05}"), "some value of forty bytes or thereabouts"))
+            .await
+            .unwrap();
     }
     kv.close().await.unwrap();
     let kv = open(&store).await;
@@ -338,11 +276,7 @@ async fn cold_lookups_hit_the_bucket_once_per_block() {
     kv.get_many(&keys).await.unwrap();
     let cold = store.count("get") - before;
     kv.get_many(&keys).await.unwrap();
-    assert_eq!(
-        store.count("get") - before,
-        cold,
-        "the second look comes from the cache"
-    );
+    assert_eq!(store.count("get") - before, cold, "the second look comes from the cache");
     // An index, a filter and the block or two that hold all 50.
     assert!(cold <= 5, "{cold} GETs");
 }
@@ -354,18 +288,14 @@ async fn a_follower_sees_what_is_durable_and_writes_nothing() {
     kv.commit(put("a", "1")).await.unwrap();
     kv.sync().await.unwrap();
     let (writes, deletes) = (store.count("put"), store.count("delete"));
-    let reader = SlateReader::open(store.clone(), PATH, SlateReaderOptions::default())
-        .await
-        .unwrap();
+    let reader =
+        SlateReader::open(store.clone(), PATH, SlateReaderOptions::default()).await.unwrap();
     assert_eq!(dump(&reader).await, dump(&kv).await);
     assert_eq!(reader.durable(), 1);
     let error = reader.commit(put("b", "1")).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::ReadOnly, "{error}");
     tokio::time::sleep(Duration::from_secs(60)).await;
-    assert_eq!(
-        (store.count("put"), store.count("delete")),
-        (writes, deletes)
-    );
+    assert_eq!((store.count("put"), store.count("delete")), (writes, deletes));
 
     kv.commit(put("b", "1")).await.unwrap();
     kv.sync().await.unwrap();
@@ -395,9 +325,8 @@ async fn an_idle_mount_costs_what_its_documentation_says() {
     assert!(writer["get"] <= 3_000 && writer["list"] <= 24, "{writer:?}");
     assert_eq!((writer["put"], writer["delete"]), (0, 0), "{writer:?}");
     kv.close().await.unwrap();
-    let reader = SlateReader::open(store.clone(), PATH, SlateReaderOptions::default())
-        .await
-        .unwrap();
+    let reader =
+        SlateReader::open(store.clone(), PATH, SlateReaderOptions::default()).await.unwrap();
     let follower = idle(&store, 10).await;
     assert!(follower["get"] <= 18_000, "{follower:?}");
     assert_eq!((follower["list"], follower["put"]), (0, 0), "{follower:?}");
@@ -407,9 +336,7 @@ async fn an_idle_mount_costs_what_its_documentation_says() {
 #[tokio::test]
 async fn it_runs_on_a_local_directory() {
     let directory = tempfile::tempdir().unwrap();
-    let local = LocalFileSystem::new_with_prefix(directory.path())
-        .unwrap()
-        .with_fsync(true);
+    let local = LocalFileSystem::new_with_prefix(directory.path()).unwrap().with_fsync(true);
     let store = Arc::new(local);
     let kv = open(&store).await;
     for n in 0..20 {

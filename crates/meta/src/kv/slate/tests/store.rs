@@ -38,8 +38,7 @@ impl WatchedStore {
     }
 
     pub(super) fn set_latency(&self, latency: Duration) {
-        self.latency_ms
-            .store(latency.as_millis() as u64, Ordering::SeqCst);
+        self.latency_ms.store(latency.as_millis() as u64, Ordering::SeqCst);
     }
 
     pub(super) fn counts(&self) -> BTreeMap<&'static str, u64> {
@@ -56,11 +55,7 @@ impl WatchedStore {
 
     async fn request(&self, kind: &'static str) -> Result<()> {
         let away = self.away.load(Ordering::SeqCst);
-        let wait = if away {
-            5
-        } else {
-            self.latency_ms.load(Ordering::SeqCst)
-        };
+        let wait = if away { 5 } else { self.latency_ms.load(Ordering::SeqCst) };
         if wait > 0 {
             tokio::time::sleep(Duration::from_millis(wait)).await;
         }
@@ -74,10 +69,7 @@ impl WatchedStore {
 }
 
 fn unavailable() -> Error {
-    Error::Generic {
-        store: "watched",
-        source: "503 the bucket is away".into(),
-    }
+    Error::Generic { store: "watched", source: "503 the bucket is away".into() }
 }
 
 impl Deref for WatchedStore {
@@ -105,11 +97,7 @@ impl ObjectStore for WatchedStore {
         self.request("put").await?;
         let done = self.inner.put_opts(location, payload, opts).await?;
         let less = |n: u64| n.checked_sub(1);
-        if self
-            .answers_to_lose
-            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, less)
-            .is_ok()
-        {
+        if self.answers_to_lose.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less).is_ok() {
             self.note("answer lost");
             return Err(unavailable());
         }
