@@ -19,6 +19,7 @@ pub(crate) fn run(args: MountArgs, log: &LogArgs, argv: &[OsString]) -> Result<E
     weir_door_fuse::check_mountpoint(&args.dir)?;
     let mountpoint = paths::real(&args.dir)?;
     let (log_path, log_file) = paths::open_log(args.log_file.as_deref(), &mountpoint, &args.tier)?;
+    keep_descriptors_here();
     let child = Command::new(own_program())
         .arg0("weir")
         .args(daemon_arguments(argv))
@@ -80,6 +81,19 @@ fn hear(mut child: Child) -> std::io::Result<Heard> {
         true => Heard::Died(status),
         false => Heard::Failed { message, causes: causes.trim_end().to_owned() },
     })
+}
+
+/// Marks every descriptor but the standard three close-on-exec: what our caller had open (a lock, a
+/// file on another mount) must not stay open for as long as the daemon lives.
+#[expect(unsafe_code, reason = "neither std nor rustix can mark descriptors they do not own")]
+fn keep_descriptors_here() {
+    let flags = libc::CLOSE_RANGE_CLOEXEC as libc::c_int;
+    // SAFETY: this closes nothing in this process, so every owner keeps a valid descriptor; it
+    // only sets a flag that std sets on its own descriptors anyway.
+    let failed = unsafe { libc::close_range(3, libc::c_uint::MAX, flags) } != 0;
+    if failed {
+        tracing::debug!("close_range is not there: the daemon inherits open files");
+    }
 }
 
 #[cfg(test)]
