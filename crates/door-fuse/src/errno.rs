@@ -8,8 +8,10 @@ use fuser::Errno;
 use tokio::time::Instant;
 use weir_types::{ErrorKind, FsError, Ino};
 
-/// One line of log for each kind of error in this time.
+/// One line of log for each kind of error in this time, and for each damaged file.
 const LOG_EVERY: Duration = Duration::from_secs(1);
+/// Damaged files of which single lines are kept apart.
+const DAMAGED_MAX: usize = 1_000;
 
 /// Why a request is refused: an error of the engine, or a number of the protocol itself.
 #[derive(Debug)]
@@ -65,7 +67,7 @@ pub(crate) fn errno(kind: ErrorKind) -> Errno {
 /// Logs what programs see only as "Input/output error" or as a refusal of the bucket.
 #[derive(Debug, Default)]
 pub(crate) struct ErrorLog {
-    kinds: Mutex<HashMap<ErrorKind, Quiet>>,
+    kinds: Mutex<HashMap<(ErrorKind, Option<Ino>), Quiet>>,
 }
 
 #[derive(Debug)]
@@ -83,7 +85,7 @@ impl ErrorLog {
         };
         let errno = errno(error.kind());
         if matches!(errno, Errno::EIO | Errno::EACCES)
-            && let Some(left_out) = self.may_log(error.kind())
+            && let Some(left_out) = self.may_log(error.kind(), ino)
         {
             tracing::warn!(op, %ino, kind = ?error.kind(), left_out, "{error}");
         }
@@ -91,10 +93,13 @@ impl ErrorLog {
     }
 
     /// How many of this kind went unlogged before, if this one may be logged.
-    fn may_log(&self, kind: ErrorKind) -> Option<u64> {
+    fn may_log(&self, kind: ErrorKind, ino: Ino) -> Option<u64> {
         let now = Instant::now();
         let mut kinds = self.kinds.lock().unwrap_or_else(|poison| poison.into_inner());
-        match kinds.get_mut(&kind) {
+        // A bucket that is away says the same of every file; damage is another one in each.
+        let one = kind == ErrorKind::Corrupt && kinds.len() < DAMAGED_MAX;
+        let which = (kind, one.then_some(ino));
+        match kinds.get_mut(&which) {
             Some(quiet) if now.duration_since(quiet.since) < LOG_EVERY => {
                 quiet.left_out += 1;
                 None
@@ -104,7 +109,7 @@ impl ErrorLog {
                 Some(std::mem::take(&mut quiet.left_out))
             }
             None => {
-                kinds.insert(kind, Quiet { since: now, left_out: 0 });
+                kinds.insert(which, Quiet { since: now, left_out: 0 });
                 Some(0)
             }
         }
@@ -150,12 +155,15 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_storm_of_one_kind_is_one_line_a_second() {
         let log = ErrorLog::default();
-        assert_eq!(log.may_log(ErrorKind::Retry), Some(0));
-        assert_eq!(log.may_log(ErrorKind::Retry), None);
-        assert_eq!(log.may_log(ErrorKind::Retry), None);
-        assert_eq!(log.may_log(ErrorKind::Corrupt), Some(0), "another kind is another matter");
+        let may = |kind, ino| log.may_log(kind, Ino(ino));
+        assert_eq!(may(ErrorKind::Retry, 1), Some(0));
+        assert_eq!(may(ErrorKind::Retry, 1), None);
+        assert_eq!(may(ErrorKind::Retry, 2), None);
+        assert_eq!(may(ErrorKind::Corrupt, 1), Some(0), "another kind is another matter");
+        assert_eq!(may(ErrorKind::Corrupt, 1), None);
+        assert_eq!(may(ErrorKind::Corrupt, 2), Some(0), "each damaged file is told");
         tokio::time::advance(LOG_EVERY).await;
-        assert_eq!(log.may_log(ErrorKind::Retry), Some(2));
-        assert_eq!(log.may_log(ErrorKind::Retry), None);
+        assert_eq!(may(ErrorKind::Retry, 2), Some(2));
+        assert_eq!(may(ErrorKind::Retry, 1), None);
     }
 }

@@ -166,22 +166,21 @@ impl Core {
     }
 
     async fn run_fetch(self: &Arc<Self>, mirror: &Mirror, mut claim: Claim, priority: Priority) {
+        let mut why = "its extents changed each time they were read".to_owned();
         for _ in 0..TRIES {
             match self.try_fetch(mirror, &mut claim, priority).await {
                 // A segment may be collected between the look at the extents and the GET.
                 Err(error) if error.kind() == ErrorKind::NotFound => {
                     tracing::debug!(ino = %mirror.ino(), %error, "extents moved: looking again");
+                    why = error.to_string();
                 }
                 Err(error) => return claim.fail(error),
                 Ok(()) if claim.senders.is_empty() => return,
                 Ok(()) => {}
             }
         }
-        let text = format!(
-            "the bytes of inode {} could not be had: its extents name a segment that is not there, \
-             or changed each time they were read; run `weir fsck`",
-            mirror.ino()
-        );
+        let ino = mirror.ino();
+        let text = format!("the bytes of inode {ino} cannot be had; run `weir fsck`: {why}");
         claim.fail(FsError::new(ErrorKind::Corrupt, text));
     }
 
