@@ -12,7 +12,7 @@ A=$MNT B=$T/b R=$T/r
 mkdir "$B" "$R"
 
 mount_second() { # [ARGS...]
-    "$WEIR" mount "$URL" "$B" --tier "$T/tier-b" --log-file "$T/b.log" --config "$T/settings.json" "$@" 3<&-
+    "$WEIR" mount "$URL" "$B" --tier "$T/tier-b" --log-file "$T/b.log" --config "$T/settings.json" "$@"
 }
 
 format_volume
