@@ -1,5 +1,7 @@
 //! Segments that nothing uses any more go, half-dead ones are written anew, and no byte changes.
 
+#![allow(clippy::disallowed_methods, reason = "the collector runs by the real clock here")]
+
 mod common;
 
 use std::time::{Duration, Instant};
@@ -35,7 +37,6 @@ fn eager() -> Settings {
 }
 
 #[test]
-#[allow(clippy::disallowed_methods, reason = "the test waits for the daemon's own clock")]
 fn dead_segments_go_and_sparse_ones_are_packed() {
     let mut world = World::with(eager(), None);
     let files: Vec<_> = (0..12).map(|i| noise(i, 1 << 20)).collect();
@@ -71,7 +72,6 @@ fn dead_segments_go_and_sparse_ones_are_packed() {
 }
 
 #[test]
-#[allow(clippy::disallowed_methods, reason = "the test waits for the daemon's own clock")]
 fn objects_without_a_name_are_found_by_listing() {
     let mut world = World::with(eager(), None);
     let ino = world.run(create(&world.engine(), "kept", &noise(1, 500_000)));
@@ -87,7 +87,6 @@ fn objects_without_a_name_are_found_by_listing() {
 }
 
 #[test]
-#[allow(clippy::disallowed_methods, reason = "the test waits for the daemon's own clock")]
 fn collecting_and_writing_at_once_changes_no_byte() {
     let mut world = World::with(Settings { flush_age_ms: 100, ..eager() }, None);
     let mut content = noise(3, 6 << 20);
