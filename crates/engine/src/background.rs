@@ -50,7 +50,9 @@ async fn flush_loop(core: Arc<Core>) {
 }
 
 impl Core {
-    /// The files to flush now: all that have waited long enough, and under pressure all there are.
+    /// The files to flush now: once one has waited long enough, or under pressure, all there are.
+    /// Under a steady trickle of writes each look would else find a few more that are due, and
+    /// make a segment of its own for them.
     fn due(&self) -> Vec<Ino> {
         let news = self.tier.news();
         let full = self.tier.room().is_ok_and(|room| room < self.settings.tier_bytes.0 / 4);
@@ -60,8 +62,10 @@ impl Core {
         let old = |since: Option<u64>| {
             since.is_some_and(|since| now.saturating_sub(since) >= self.settings.flush_age_ms)
         };
-        let due = news.iter().filter(|m| pressed || old(m.dirty_since_ms()));
-        due.map(|m| m.ino()).collect()
+        if pressed || news.iter().any(|m| old(m.dirty_since_ms())) {
+            return news.iter().map(|m| m.ino()).collect();
+        }
+        Vec::new()
     }
 
     /// Empties a log that has grown long: everything it says is made durable in the bucket first.
