@@ -49,7 +49,10 @@ for variant in tier tier+bucket tier+journal journal-tier-lost; do
         echo "== $variant, cut $round"
         mount_volume
         pid=$(daemon_pid)
-        work_start --seed "$SEED/$variant/$round" --workers 2 --max-size 300000
+        # Every other time with few fsyncs, so that there is something to lose.
+        few=
+        [ $((round % 2)) -eq 1 ] || few=--few-syncs
+        work_start --seed "$SEED/$variant/$round" --workers 2 --max-size 300000 $few
         poll 60 at_least $((60 + 150 * (round - 1))) || fail "it stands still: $(cat "$T/work.log")"
         cut
         work_wait_dead "$pid"

@@ -19,7 +19,10 @@ for kind in bucket journal; do
         echo "== $kind, round $round"
         mount_volume
         pid=$(daemon_pid)
-        work_start --seed "$SEED/$round" --workers 3 --max-size 300000
+        # Every other time with few fsyncs, so that there is something to lose.
+        few=
+        [ $((round % 2)) -eq 1 ] || few=--few-syncs
+        work_start --seed "$SEED/$round" --workers 3 --max-size 300000 $few
         poll 60 at_least $((100 * round)) || fail "the workload stands still: $(cat "$T/work.log")"
         kill9
         work_wait_dead "$pid"
