@@ -33,7 +33,7 @@ for what in "$@"; do
       ;;
     test)
       packages fio=fio sqlite3=sqlite3 git=git mkfs.xfs=xfsprogs xfs_io=xfsprogs setfattr=attr curl=curl \
-        python3=python3 strace=strace go=golang-go unshare=util-linux jq=jq
+        python3=python3 strace=strace go=golang-go unshare=util-linux jq=jq man=man-db
       tests/s3/versitygw.sh install
       cargo_tool pjdfstest pjdfstest@0.2.2
       cargo_tool fsx fsx@0.3.2
