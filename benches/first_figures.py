@@ -26,7 +26,9 @@ REPEATS = int(os.environ.get("BENCH_REPEATS", 3))
 FIO_SECONDS = 4
 OBJECT = 16 * MIB
 RAW_SMALL = 1000
+WRITE_LARGE = f"write {SIZE // MIB:,} MiB + fsync"
 WEIR = os.environ["WEIR"]
+PARTS = ("mnt", "tier", "log")
 
 
 def run(*command):
@@ -71,7 +73,7 @@ class Weir:
     def __init__(self, where, name, url, *connect):
         self.name, self.url, self.connect = name, url, connect
         short = name.split()[-1].strip(":/")
-        self.dir, self.tier, self.log = (f"{where}/{short}-{part}" for part in ("mnt", "tier", "log"))
+        self.dir, self.tier, self.log = (f"{where}/{short}-{part}" for part in PARTS)
         os.mkdir(self.dir)
         run(WEIR, "format", url, *connect)
         self.mount()
@@ -165,7 +167,7 @@ class Report:
             now = target.traffic()
             self.traffic[f"{what}: {target.name}"] = {
                 key: now[key] - before.get(key, 0) for key in now if now[key] > before.get(key, 0)}
-        print(f"  {target.name:14} {what:34} {value:10.1f} {unit}", file=sys.stderr, flush=True)
+        print(f"  {target.name:14} {what:40} {value:10.1f} {unit}", file=sys.stderr)
 
     def rows(self):
         for (what, unit), by_target in self.values.items():
@@ -211,16 +213,19 @@ def large(target, report, block):
     path = f"{target.dir}/large"
     speed = SIZE / MIB
     before = target.traffic()
-    report.row("write 1 file + fsync", "MiB/s", target, speed / timed(lambda: write_large(path, block)), before)
+    seconds = timed(lambda: write_large(path, block))
+    report.row(WRITE_LARGE, "MiB/s", target, speed / seconds, before)
     drop_caches()
     before = target.traffic()
-    report.row("read, resident, page cache dropped", "MiB/s", target, speed / timed(lambda: read_large(path)), before)
+    seconds = timed(lambda: read_large(path))
+    report.row("read, resident, page cache dropped", "MiB/s", target, speed / seconds, before)
     for jobs in (1, 4):
         drop_caches()
         report.row(f"random direct 4 KiB, {jobs} job(s)", "reads/s", target, fio_reads(path, jobs))
     target.cold()
     before = target.traffic()
-    report.row("read, cold", "MiB/s", target, speed / timed(lambda: read_large(path)), before)
+    seconds = timed(lambda: read_large(path))
+    report.row("read, cold", "MiB/s", target, speed / seconds, before)
     os.unlink(path)
 
 
@@ -249,9 +254,10 @@ def small(target, report, block):
 
     what = f"{FILES:,} files of 16 KiB: "
     before = target.traffic()
-    report.row(what + "create", "files/s", target, FILES / timed(create))
-    report.row(what + "create and flush", "files/s", target,
-               FILES / (FILES / report.values[what + "create", "files/s"][target.name][-1] + timed(target.flush)), before)
+    created = timed(create)
+    report.row(what + "create", "files/s", target, FILES / created)
+    flushed = timed(target.flush)
+    report.row(what + "create and flush", "files/s", target, FILES / (created + flushed), before)
     for name, work in (("stat", stat), ("read, resident", read)):
         drop_caches()
         before = target.traffic()
@@ -266,24 +272,28 @@ def small(target, report, block):
 
 def raw(target, report, block):
     objects, speed = SIZE // OBJECT, SIZE / MIB
-    body = block * (OBJECT // len(block))
-    report.row("write 1 file + fsync", "MiB/s", target, speed / timed(lambda: target.all("PUT", objects, "large", body)))
+    body, tiny = block * (OBJECT // len(block)), block[:16384]
+
+    def row(what, unit, amount, *request):
+        report.row(what, unit, target, amount / timed(lambda: target.all(*request)))
+
+    row(WRITE_LARGE, "MiB/s", speed, "PUT", objects, "large", body)
     drop_caches()
-    report.row("read, cold", "MiB/s", target, speed / timed(lambda: target.all("GET", objects, "large")))
+    row("read, cold", "MiB/s", speed, "GET", objects, "large")
     target.all("DELETE", objects, "large")
-    what, tiny = f"{FILES:,} files of 16 KiB: ", block[:16384]
-    report.row(what + "create and flush", "files/s", target, RAW_SMALL / timed(lambda: target.all("PUT", RAW_SMALL, "small", tiny)))
+    what = f"{FILES:,} files of 16 KiB: "
+    row(what + "create and flush", "files/s", RAW_SMALL, "PUT", RAW_SMALL, "small", tiny)
     drop_caches()
-    report.row(what + "read, cold", "files/s", target, RAW_SMALL / timed(lambda: target.all("GET", RAW_SMALL, "small")))
+    row(what + "read, cold", "files/s", RAW_SMALL, "GET", RAW_SMALL, "small")
     target.all("DELETE", RAW_SMALL, "small")
 
 
 def machine():
     with open("/proc/cpuinfo") as file:
-        model = next((line.split(":")[1].strip() for line in file if line.startswith("model name")), "?")
+        models = [line.split(":")[1].strip() for line in file if line.startswith("model name")]
     with open("/proc/meminfo") as file:
         memory = int(next(file).split()[1]) // 1024
-    return {"date": datetime.date.today().isoformat(), "cpu": model, "cpus": os.cpu_count(),
+    return {"date": datetime.date.today().isoformat(), "cpu": models[0] if models else "?", "cpus": os.cpu_count(),
             "memory_mib": memory, "kernel": platform.release(), "load_average": os.getloadavg(),
             "weir": run(WEIR, "--version").strip(), "fio": run("fio", "--version").strip(),
             "python": platform.python_version()}
@@ -310,12 +320,13 @@ def main():
     facts["load_average_after"] = os.getloadavg()
     names = [target.name for target in targets] + [server.name]
     rows = [{"what": what, "unit": unit, "targets": cells} for what, unit, cells in report.rows()]
-    note = (f"The raw server's small files are {RAW_SMALL:,} objects of 16 KiB, extrapolated; its large "
-            f"file is {SIZE // OBJECT} objects of 16 MiB; four connections. The page cache was dropped "
-            "between phases, which does not empty the host's or the disk's own caches.")
+    note = (f"The raw server's small files are {RAW_SMALL:,} objects of 16 KiB, extrapolated; its "
+            f"large file is {SIZE // OBJECT} objects of 16 MiB; four connections. The page cache was "
+            "dropped between phases, which does not empty the host's or the disk's own caches.")
     with open(out, "w") as file:
         json.dump({"machine": facts, "size_bytes": SIZE, "files": FILES, "repeats": REPEATS,
-                   "rows": rows, "traffic_of_last_repeat": report.traffic, "note": note}, file, indent=1)
+                   "rows": rows, "traffic_of_last_repeat": report.traffic, "note": note},
+                  file, indent=1)
     print(f"\n{facts['date']}, {facts['cpus']} x {facts['cpu']}, {facts['memory_mib']} MiB, kernel "
           f"{facts['kernel']}, load {facts['load_average'][0]:.1f} before and "
           f"{facts['load_average_after'][0]:.1f} after, {facts['weir']}")

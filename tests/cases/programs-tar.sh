@@ -37,7 +37,8 @@ cold
 same "$(sum "$MNT/tree")" "$want" "the tree, cold"
 gets=$(requests data get)
 echo "read cold with $gets GETs"
-[ "$gets" -le "$files" ] || fail "$gets GETs for $files files"
+# Small files lie side by side: a request brings many of them.
+[ "$gets" -le $((files / 20)) ] || fail "$gets GETs for $files files"
 rm -rf "$MNT/tree" || fail "rm -rf"
 same "$(ls -A "$MNT")" "" "what is left"
 fsck_clean
