@@ -23,9 +23,9 @@ pub(crate) fn start(core: &Arc<Core>) -> JoinSet<()> {
     let mut tasks = JoinSet::new();
     tasks.spawn(release_loop(core.clone()));
     tasks.spawn(seal_loop(core.clone()));
+    tasks.spawn(tidy_loop(core.clone()));
     if !core.read_only {
         tasks.spawn(flush_loop(core.clone()));
-        tasks.spawn(tidy_loop(core.clone()));
         tasks.spawn(crate::collect::collect_loop(core.clone()));
     }
     tasks

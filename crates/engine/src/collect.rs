@@ -9,7 +9,7 @@ use bytes::Bytes;
 use futures::TryStreamExt;
 use weir_meta::{Reference, SegmentUse};
 use weir_object::Component;
-use weir_segment::{IndexEntry, IndexRead, Owner, SegmentBuilder, decode_index};
+use weir_segment::{IndexEntry, IndexRead, Owner, decode_index};
 use weir_types::{CHUNK_BYTES, ChunkIndex, ErrorKind, FsError, Ino, RecordRef, Result, SegmentId};
 
 use crate::engine::{Core, Counts};
@@ -70,7 +70,6 @@ impl Core {
                 }
             }
         }
-        self.compact(&sparse).await?;
         collector.dead_since_ms.retain(|id, _| dead.contains(id));
         for id in dead {
             let since = *collector.dead_since_ms.entry(id).or_insert(now_ms);
@@ -78,7 +77,7 @@ impl Core {
                 self.delete_segment(id).await?;
             }
         }
-        Ok(())
+        self.compact(&sparse).await
     }
 
     /// Forgets a dead segment, makes that durable, and then deletes the object: the other way
@@ -95,16 +94,23 @@ impl Core {
     /// Deletes objects older than the grace period that the metadata does not know: a crash came
     /// between their PUT and the commit. One LIST for each 1,000 objects.
     pub(crate) async fn collect_unnamed(&self) -> Result<()> {
-        let oldest_ms = (self.now().0 / 1_000_000) as u64;
-        let limit_ms = oldest_ms.saturating_sub(self.settings.collect_grace_s * 1_000);
+        let limit_ms = self.unix_ms().saturating_sub(self.settings.collect_grace_s * 1_000);
         for bucket in self.buckets.iter() {
             let listed = bucket.list(Component::Collect, "seg/").try_chunks(PAGE);
             let mut listed = std::pin::pin!(listed);
             while let Some(page) = listed.try_next().await.map_err(|e| e.1)? {
                 let ids = page.iter().filter_map(|o| SegmentId::from_object_key(&o.key));
-                let old: Vec<_> = ids.filter(|id| id.unix_ms() < limit_ms).collect();
+                let in_flight = self.in_flight().clone();
+                let old = ids.filter(|id| id.unix_ms() < limit_ms && !in_flight.contains(id));
+                let old: Vec<_> = old.collect();
                 let known = self.seen(self.meta.segment_known(&old).await)?;
-                for (id, _) in old.iter().zip(known).filter(|(_, known)| !known) {
+                let unnamed: Vec<_> =
+                    old.iter().zip(known).filter(|(_, known)| !known).map(|(id, _)| id).collect();
+                if !unnamed.is_empty() {
+                    // A writer that slept through a takeover knows nothing of its successor's.
+                    self.seen(self.meta.prove_writer().await)?;
+                }
+                for id in unnamed {
                     tracing::info!(segment = %id, "deleting a segment that nothing names");
                     bucket.delete(Component::Collect, &id.object_key()).await?;
                     Counts::add(&self.counts.segments_collected, 1);
@@ -119,16 +125,27 @@ impl Core {
     async fn compact(self: &Arc<Self>, sparse: &[SegmentUse]) -> Result<()> {
         let mut moving = Moving::default();
         for segment in sparse {
-            let owners = self.owners(segment).await?;
-            let keys: Vec<(Ino, ChunkIndex)> = owners.values().map(|o| chunk_of(*o)).collect();
-            let used = self.seen(self.meta.references(segment.id, &keys).await)?;
-            self.copy_records(&owners, &used, &mut moving).await?;
-            moving.used.extend(used);
+            // A damaged segment stays as it is, for fsck to name; the others need not wait for it.
+            if let Err(error) = self.take_live(segment, &mut moving).await {
+                if error.kind() == ErrorKind::Fenced {
+                    return Err(error);
+                }
+                tracing::warn!(segment = %segment.id, %error, "a segment cannot be packed anew");
+            }
             if moving.raw_bytes >= self.format.segment_bytes {
                 self.finish_move(std::mem::take(&mut moving)).await?;
             }
         }
         self.finish_move(moving).await
+    }
+
+    async fn take_live(&self, segment: &SegmentUse, moving: &mut Moving) -> Result<()> {
+        let owners = self.owners(segment).await?;
+        let keys: Vec<(Ino, ChunkIndex)> = owners.values().map(|o| chunk_of(*o)).collect();
+        let used = self.seen(self.meta.references(segment.id, &keys).await)?;
+        self.copy_records(&owners, &used, moving).await?;
+        moving.used.extend(used);
+        Ok(())
     }
 
     /// Who owns each record of a segment, by the record's position: what its index says.
@@ -180,10 +197,10 @@ impl Core {
         let mut rest = moving.records.as_slice();
         let mut moves = HashMap::new();
         let mut segments = Vec::new();
+        let mut in_flight = Vec::new();
         while !rest.is_empty() {
-            let id = SegmentId::new((self.now().0 / 1_000_000) as u64, (self.clock.random)());
-            let (codec, target) = (self.format.codec, self.format.segment_bytes);
-            let mut builder = SegmentBuilder::new(id, codec, target);
+            let (guard, mut builder) = self.new_segment();
+            in_flight.push(guard);
             while let Some(((old, owner, bytes), after)) = rest.split_first() {
                 moves.insert(*old, builder.push(*owner, bytes)?);
                 rest = after;

@@ -116,8 +116,11 @@ impl Core {
             len,
             dst_size,
         };
-        let after = self.seen(self.meta.share(range, self.now()).await)?;
-        to.mirror.dropped((target, target + len), dst_size, after.data.generation, true)?;
+        let after = match self.seen(self.meta.share(range, self.now()).await) {
+            Ok(after) => after,
+            Err(error) => return Err(self.extents_unsure(to.node.ino, error).await),
+        };
+        to.mirror.dropped((target, target + len), None, after.data.generation, true)?;
         to.mirror.forget_pending_times(true, true)?;
         if let Some(journal) = &self.journal {
             journal.forget(to.node.ino, target, target + len);

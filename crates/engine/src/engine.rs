@@ -1,7 +1,8 @@
 //! The engine itself: what it is made of, and how it ends.
 
-use std::sync::Arc;
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use tokio::sync::{Notify, Semaphore};
 use tokio::task::JoinSet;
@@ -9,7 +10,9 @@ use weir_meta::Meta;
 use weir_meta::locks::LockTable;
 use weir_object::{Meter, StripeSet};
 use weir_tier::Tier;
-use weir_types::{ErrorKind, FsError, Ino, Inode, Result, Settings, UnixTime, VolumeFormat};
+use weir_types::{
+    ErrorKind, FsError, Ino, Inode, Result, SegmentId, Settings, UnixTime, VolumeFormat,
+};
 
 use crate::fetch::Fetcher;
 use crate::flush::Flusher;
@@ -60,6 +63,7 @@ pub(crate) struct Core {
     fenced: AtomicBool,
     pub(crate) counts: Counts,
     pub(crate) lease: Option<crate::mount::Lease>,
+    in_flight: Mutex<HashSet<SegmentId>>,
 }
 
 /// What the engine counts beside the meter.
@@ -123,6 +127,7 @@ impl Core {
             fenced: AtomicBool::new(false),
             counts: Counts::default(),
             lease: parts.lease,
+            in_flight: Mutex::default(),
         })
     }
 
@@ -132,6 +137,16 @@ impl Core {
 
     pub(crate) fn now_ms(&self) -> u64 {
         (self.clock.now_ms)()
+    }
+
+    /// Milliseconds since 1970.
+    pub(crate) fn unix_ms(&self) -> u64 {
+        (self.now().0 / 1_000_000).max(0).cast_unsigned()
+    }
+
+    /// Segments that are being packed, sent or committed.
+    pub(crate) fn in_flight(&self) -> MutexGuard<'_, HashSet<SegmentId>> {
+        self.in_flight.lock().unwrap_or_else(|e| e.into_inner())
     }
 
     /// Refuses what changes the volume where it must not be changed.
@@ -200,8 +215,11 @@ impl Engine {
         self.tasks.lock().await.shutdown().await;
         let flushed = if core.read_only || core.is_fenced() { Ok(()) } else { core.finish().await };
         let closed = core.meta.close().await;
-        core.tier.close()?;
-        flushed.and(core.seen(closed))
+        // A clean end says that nothing has to come back from the journal but what is in it: so
+        // all of it must be on its disk. Dirty pages may stay in the tier, which is synced too.
+        let synced = core.sync_journal().await;
+        core.tier.close(synced.is_ok())?;
+        flushed.and(core.seen(closed)).and(synced)
     }
 }
 
@@ -210,6 +228,10 @@ impl Core {
     async fn finish(self: &Arc<Self>) -> Result<()> {
         self.purge_all_closed().await;
         self.flush_all().await?;
+        if let Some(left) = self.tier.news().first() {
+            let text = format!("inode {} was written while the volume was unmounted", left.ino());
+            return Err(FsError::new(ErrorKind::Retry, text));
+        }
         if let Some(journal) = &self.journal {
             journal.clear()?;
         }

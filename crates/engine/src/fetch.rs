@@ -166,13 +166,14 @@ impl Core {
     }
 
     async fn run_fetch(self: &Arc<Self>, mirror: &Mirror, mut claim: Claim, priority: Priority) {
+        let mut kind = ErrorKind::Retry;
         let mut why = "its extents changed each time they were read".to_owned();
         for _ in 0..TRIES {
             match self.try_fetch(mirror, &mut claim, priority).await {
                 // A segment may be collected between the look at the extents and the GET.
                 Err(error) if error.kind() == ErrorKind::NotFound => {
                     tracing::debug!(ino = %mirror.ino(), %error, "extents moved: looking again");
-                    why = error.to_string();
+                    (kind, why) = (ErrorKind::Corrupt, error.to_string());
                 }
                 Err(error) => return claim.fail(error),
                 Ok(()) if claim.senders.is_empty() => return,
@@ -181,7 +182,7 @@ impl Core {
         }
         let ino = mirror.ino();
         let text = format!("the bytes of inode {ino} cannot be had; run `weir fsck`: {why}");
-        claim.fail(FsError::new(ErrorKind::Corrupt, text));
+        claim.fail(FsError::new(kind, text));
     }
 
     /// Fetches what the claim still wants. Chunks whose pages were released or dropped meanwhile

@@ -53,6 +53,20 @@ impl Drop for Part {
 struct Packing {
     builder: SegmentBuilder,
     parts: Vec<Part>,
+    in_flight: InFlight,
+}
+
+/// A segment on its way: its object may be there before the metadata names it, and the collector
+/// must not take it for one that nothing names.
+pub(crate) struct InFlight {
+    core: Arc<Core>,
+    pub(crate) id: SegmentId,
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.core.in_flight().remove(&self.id);
+    }
 }
 
 impl Core {
@@ -129,10 +143,8 @@ impl Core {
             };
             let flushing = Arc::new(flushing);
             let packed = self.pack_file(&node, &mirror, &flushing, &mut packing, &mut uploads);
-            result = packed.await;
-            if result.is_err() {
-                break;
-            }
+            // One file that cannot be read must not keep the others here.
+            result = result.and(packed.await);
         }
         if let Some(packing) = packing {
             self.send(packing, &mut uploads).await;
@@ -163,13 +175,7 @@ impl Core {
             let snapshot = mirror.snapshot(after, room.max(CHUNK_BYTES));
             let complete = snapshot.complete;
             after = snapshot.ranges.last().map_or(after, |r| r.1);
-            let (record_bytes, m, s) = (self.format.record_bytes, mirror.clone(), snapshot.clone());
-            let packed = tokio::task::spawn_blocking(move || {
-                let pieces = pack(&mut current.builder, &m, &s, record_bytes);
-                (current, pieces)
-            });
-            let (mut current, pieces) =
-                packed.await.map_err(|e| FsError::new(ErrorKind::Bug, format!("pack: {e}")))?;
+            // Before anything can end this task: from here on the part gives its ranges back.
             let mut part = Part {
                 node: node.clone(),
                 mirror: mirror.clone(),
@@ -177,8 +183,21 @@ impl Core {
                 pieces: Vec::new(),
                 _flushing: flushing.clone(),
             };
-            part.pieces = pieces?;
-            current.parts.push(part);
+            let record_bytes = self.format.record_bytes;
+            let packed = tokio::task::spawn_blocking(move || {
+                let pieces = pack(&mut current.builder, &part.mirror, &part.snapshot, record_bytes);
+                let packed = pieces.map(|pieces| {
+                    part.pieces = pieces;
+                    current.parts.push(part);
+                });
+                (current, packed)
+            });
+            let (current, packed) =
+                packed.await.map_err(|e| FsError::new(ErrorKind::Bug, format!("pack: {e}")))?;
+            if let Err(error) = packed {
+                *packing = Some(current);
+                return Err(error);
+            }
             if current.builder.is_full() {
                 self.send(current, uploads).await;
             } else {
@@ -190,10 +209,17 @@ impl Core {
         }
     }
 
-    fn new_packing(&self) -> Packing {
-        let id = SegmentId::new((self.now().0 / 1_000_000) as u64, (self.clock.random)());
+    fn new_packing(self: &Arc<Self>) -> Packing {
+        let (in_flight, builder) = self.new_segment();
+        Packing { builder, parts: Vec::new(), in_flight }
+    }
+
+    /// A new segment, in flight until the guard goes.
+    pub(crate) fn new_segment(self: &Arc<Self>) -> (InFlight, SegmentBuilder) {
+        let id = SegmentId::new(self.unix_ms(), (self.clock.random)());
+        self.in_flight().insert(id);
         let builder = SegmentBuilder::new(id, self.format.codec, self.format.segment_bytes);
-        Packing { builder, parts: Vec::new() }
+        (InFlight { core: self.clone(), id }, builder)
     }
 
     /// Hands a packed segment to a task that uploads and commits it.
@@ -208,7 +234,7 @@ impl Core {
 
     /// Data first, then the metadata that names it. Answers the files whose part was void.
     async fn upload(&self, packing: Packing) -> Result<Vec<Ino>> {
-        let Packing { builder, mut parts } = packing;
+        let Packing { builder, mut parts, in_flight: _in_flight } = packing;
         let sealed = (!builder.is_empty()).then(|| builder.finish());
         if let Some(sealed) = &sealed {
             self.put_segment(sealed, Component::Data).await?;
@@ -273,20 +299,32 @@ impl Core {
     pub(crate) async fn flush_all(self: &Arc<Self>) -> Result<()> {
         let inos: Vec<_> = self.tier.news().iter().map(|m| m.ino()).collect();
         self.flush_files(&inos).await?;
-        self.seen(self.meta.sync().await)
+        self.seen(self.meta.sync().await)?;
+        self.sync_journal().await
+    }
+
+    /// What the journal says must not be older than what the bucket has: a replay would put it
+    /// over newer bytes.
+    pub(crate) async fn sync_journal(&self) -> Result<()> {
+        match self.journal.as_ref().filter(|j| j.durable) {
+            Some(journal) => journal.sync().await,
+            None => Ok(()),
+        }
     }
 }
 
 /// What the metadata takes of one file's parts in a segment. Only the part that leaves nothing
-/// dirty out says the size; the others let the file grow as far as they reach.
+/// dirty out says the size; the others let the file grow as far as they reach. Times that somebody
+/// set since the snapshot stay as they were set.
 fn file_flush(parts: &[Part]) -> FileFlush {
     let last = &parts[parts.len() - 1].snapshot;
+    let (_, now) = parts[0].mirror.pending();
     FileFlush {
         ino: parts[0].node.ino,
         pieces: parts.iter().flat_map(|p| p.pieces.iter().copied()).collect(),
         size: last.complete.then_some(last.size),
-        mtime: last.pending.mtime,
-        ctime: last.pending.ctime,
+        mtime: last.pending.mtime.filter(|_| now.mtime.is_some()),
+        ctime: last.pending.ctime.filter(|_| now.ctime.is_some()),
     }
 }
 

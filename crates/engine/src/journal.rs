@@ -56,18 +56,24 @@ pub(crate) struct Journal {
     /// On a persistent disk, so that syncing it is what `fsync` needs.
     pub(crate) durable: bool,
     log: OnceLock<RecordLog>,
+    /// Held against a second daemon with the same directory.
+    lock: OnceLock<fs::File>,
 }
 
 impl Journal {
     /// A journal in `directory`, not yet opened.
     pub(crate) fn new(directory: &Path, durable: bool) -> Arc<Self> {
         let directory = directory.to_owned();
-        Arc::new(Self { directory, durable, log: OnceLock::new() })
+        Arc::new(Self { directory, durable, log: OnceLock::new(), lock: OnceLock::new() })
     }
 
     /// The mounts whose log this is: the last one that was sure to be the writer, and the one that
     /// was about to be.
     pub(crate) fn writers(&self) -> Result<Vec<String>> {
+        fs::create_dir_all(&self.directory).map_err(|e| {
+            FsError::local_io(format!("make the log directory {}", self.directory.display()), e)
+        })?;
+        let _ = self.lock.set(weir_tier::lock_directory(&self.directory)?);
         let path = self.directory.join("writers.json");
         match fs::read(&path) {
             Ok(bytes) => serde_json::from_slice(&bytes).map_err(|e| {
@@ -92,18 +98,20 @@ impl Journal {
         fs::File::open(&self.directory).and_then(|d| d.sync_all()).map_err(at)
     }
 
-    /// Moves the whole log away, because another writer had the volume since. Answers its bytes.
-    pub(crate) fn set_aside(&self, to: &Path) -> Result<u64> {
+    /// Moves the whole log away, on its own disk, because another writer had the volume since.
+    /// Answers its bytes and where it is.
+    pub(crate) fn set_aside(&self, label: &str) -> Result<(u64, PathBuf)> {
+        let to = self.directory.join("aside").join(label);
         let log = self.directory.join("log");
         let files = fs::read_dir(&log).into_iter().flatten();
         let bytes = files.filter_map(|f| f.ok()?.metadata().ok()).map(|m| m.len()).sum();
         if bytes == 0 {
-            return Ok(0);
+            return Ok((0, to));
         }
         let at = |e| FsError::local_io(format!("set the redo log aside in {}", to.display()), e);
-        fs::create_dir_all(to).map_err(at)?;
-        fs::rename(&log, to.join("redo")).map_err(at)?;
-        Ok(bytes)
+        fs::create_dir_all(&to).map_err(at)?;
+        fs::rename(&log, to.join("log")).map_err(at)?;
+        Ok((bytes, to))
     }
 
     /// Opens the log and reads what is in it; `with_data` keeps the fsynced data as well.
@@ -136,11 +144,24 @@ impl Journal {
                 offset += len as u64;
             }
         }
-        if *pending != Pending::default() {
-            let (mtime, ctime) = (pending.mtime, pending.ctime);
-            self.append(&Entry::Attributes { ino, size: *size, mtime, ctime })?;
+        match *pending == Pending::default() {
+            true => Ok(()),
+            false => self.note_attributes(ino, *size, pending.mtime, pending.ctime),
         }
-        Ok(())
+    }
+
+    /// Notes a file's size and times. Only a durable journal has use for them.
+    pub(crate) fn note_attributes(
+        &self,
+        ino: Ino,
+        size: u64,
+        mtime: Option<UnixTime>,
+        ctime: Option<UnixTime>,
+    ) -> Result<()> {
+        match self.durable {
+            true => self.append(&Entry::Attributes { ino, size, mtime, ctime }),
+            false => Ok(()),
+        }
     }
 
     /// Notes that data entries of a range are void. Only a durable journal has any.
@@ -250,12 +271,13 @@ impl FileReplay {
             }
         }
         self.writes = kept;
-        if self.writes.is_empty() {
-            self.attributes = None;
-        } else if end == u64::MAX
-            && let Some((size, ..)) = &mut self.attributes
-        {
+        let Some((size, mtime, ctime)) = &mut self.attributes else { return };
+        if end == u64::MAX {
             *size = (*size).min(start);
+        }
+        if self.writes.is_empty() {
+            // The metadata took the times with the bytes.
+            (*mtime, *ctime) = (None, None);
         }
     }
 }
@@ -275,6 +297,7 @@ mod tests {
         file.forget(8, u64::MAX);
         assert_eq!(file.attributes, Some((8, None, None)));
         file.forget(0, u64::MAX);
-        assert!(file.writes.is_empty() && file.attributes.is_none());
+        assert!(file.writes.is_empty());
+        assert_eq!(file.attributes, Some((0, None, None)));
     }
 }

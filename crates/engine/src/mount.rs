@@ -144,9 +144,9 @@ async fn mount_reader(
     buckets: StripeSet,
     opened: OpenedTier,
 ) -> Result<Arc<Core>> {
-    if !opened.tier.news().is_empty() {
-        let text = "the tier holds data of a writing mount that has not reached the bucket: mount \
-                    without --read-only first, or name another directory with --tier";
+    if !opened.tier.news().is_empty() || opened.directory.join(LOG_PLACE).exists() {
+        let text = "the tier is that of a writing mount that has not ended cleanly: mount without \
+                    --read-only first, or name another directory with --tier";
         return Err(FsError::new(ErrorKind::Conflict, text));
     }
     let settings = SlateReaderOptions {
@@ -192,7 +192,7 @@ async fn mount_writer(
     let mut report = MountReport {
         recovered: opened.recovered,
         replayed_commits: 0,
-        replayed_files: 0,
+        replayed_files: replay.files.len() as u64,
         set_aside,
         taken_from,
     };
@@ -205,7 +205,8 @@ async fn mount_writer(
     let replayed = meta.writer().await?;
     // All names are on the disk before the metadata has the new one, so that a crash between never
     // makes our own log look like somebody else's.
-    let before = writer.iter().chain(&replayed).map(|w| w.node.as_str());
+    // Somebody else's name is never ours, or their changes would look like ours after a crash here.
+    let before = writer.iter().chain(&replayed).filter(|_| !foreign).map(|w| w.node.as_str());
     journal.set_writers(&before.chain([id.as_str()]).collect::<Vec<_>>())?;
     write_log_place(&lease.log_place, &log_directory)?;
     meta.take_writer(replayed.as_ref().map(|w| w.epoch), &id).await?;
@@ -214,6 +215,7 @@ async fn mount_writer(
     let core =
         core(options, format, buckets, opened.tier, meta, Some(journal), report, Some(lease));
     core.recover(replay).await?;
+    core.tier.confirm()?;
     Ok(core)
 }
 
@@ -327,7 +329,12 @@ fn write_log_place(path: &Path, log_directory: &Path) -> Result<()> {
 /// Moves away what an older mount of this tier had not flushed when another writer came.
 fn set_aside(opened: &OpenedTier, journal: &Journal, label: &str) -> Result<Option<SetAside>> {
     let mut aside = opened.tier.set_aside(label)?;
-    aside.log_bytes = journal.set_aside(&aside.directory)?;
+    (aside.log_bytes, aside.log) = journal.set_aside(label)?;
+    if opened.directory.join(LOG_PLACE).exists() {
+        // What that mount committed last may be lost with its log, and its numbers of inodes and
+        // generations are given out anew: no page of it can be told from a right one.
+        opened.tier.remove_all()?;
+    }
     if aside.files == 0 && aside.log_bytes == 0 {
         return Ok(None);
     }
@@ -336,6 +343,7 @@ fn set_aside(opened: &OpenedTier, journal: &Journal, label: &str) -> Result<Opti
         dirty_bytes = aside.dirty_bytes,
         log_bytes = aside.log_bytes,
         directory = %aside.directory.display(),
+        log = %aside.log.display(),
         "another writer had the volume since this tier was last used: what had not been flushed \
          was set aside and is not part of the volume"
     );
@@ -346,6 +354,7 @@ impl Core {
     /// Goes on where the last mount ended: fsynced data of the journal comes back, removed files
     /// that were open are purged, and what was dirty is flushed in the background.
     async fn recover(self: &Arc<Self>, replay: Replay) -> Result<()> {
+        let mut times = Vec::new();
         for (ino, file) in replay.files {
             let inode = match self.stored(ino).await {
                 Ok(inode) if inode.nlink > 0 => inode,
@@ -359,15 +368,21 @@ impl Core {
             }
             if let Some((size, mtime, ctime)) = file.attributes {
                 mirror.grow(size, self.now())?;
-                self.flush_files(&[ino]).await?;
-                let set = SetAttr { mtime, ctime, ..SetAttr::default() };
-                self.seen(self.meta.setattr(ino, set).await)?;
+                let (mtime, ctime) = (mtime.unwrap_or(inode.mtime), ctime.unwrap_or(inode.ctime));
+                times.push((ino, mtime, ctime));
             }
+            mirror.idle();
+        }
+        self.flush_files(&times.iter().map(|t| t.0).collect::<Vec<_>>()).await?;
+        for (ino, mtime, ctime) in times {
+            let (mtime, ctime) = (Some(mtime), Some(ctime));
+            let set = SetAttr { mtime, ctime, ..SetAttr::default() };
+            self.seen(self.meta.setattr(ino, set).await)?;
         }
         for mirror in self.tier.news() {
             let ino = mirror.ino();
             match self.stored(ino).await {
-                Ok(inode) => drop(self.tier.mirror(&inode)?),
+                Ok(inode) => self.tier.mirror(&inode)?.idle(),
                 Err(error) if error.kind() == ErrorKind::NotFound => self.tier.remove(ino)?,
                 Err(error) => return Err(error),
             }

@@ -98,10 +98,16 @@ impl Engine {
     pub async fn setattr(&self, ino: Ino, set: SetAttr) -> Result<Inode> {
         let core = &self.core;
         core.check_writable()?;
-        let (mtime, ctime) = (set.mtime.is_some(), set.ctime.is_some());
+        let (mtime, ctime) = (set.mtime, set.ctime);
+        // No flush may come between with the times of a write before.
+        let node = core.nodes.get(ino);
+        let _change = node.change.lock().await;
         let inode = core.seen(core.meta.setattr(ino, set).await)?;
-        if let Some(mirror) = core.tier.find(ino) {
-            mirror.forget_pending_times(mtime, ctime)?;
+        if let Some(mirror) = core.tier.find(ino).filter(|_| mtime.is_some() || ctime.is_some()) {
+            mirror.forget_pending_times(mtime.is_some(), ctime.is_some())?;
+            if let Some(journal) = &core.journal {
+                journal.note_attributes(ino, mirror.size(), mtime, ctime)?;
+            }
         }
         Ok(core.merged(inode))
     }

@@ -37,10 +37,13 @@ impl Engine {
         let _change = node.change.lock().await;
         let before = core.stored(ino).await?;
         let mirror = core.tier.find(ino).map(|_| core.tier.mirror(&before)).transpose()?;
-        let after = core.seen(core.meta.truncate(ino, size, core.now()).await)?;
+        let after = match core.seen(core.meta.truncate(ino, size, core.now()).await) {
+            Ok(after) => after,
+            Err(error) => return Err(core.extents_unsure(ino, error).await),
+        };
         fail::fail_point!("engine::truncate-committed");
         if let Some(mirror) = mirror {
-            mirror.dropped((size, u64::MAX), size, after.data.generation, false)?;
+            mirror.dropped((size, u64::MAX), Some(size), after.data.generation, false)?;
             mirror.forget_pending_times(true, true)?;
         }
         if let Some(journal) = &core.journal {
@@ -114,11 +117,25 @@ impl Core {
         Ok(())
     }
 
+    /// A change of extents failed, maybe after a part of it: the mirror takes the inode as it is
+    /// now. To be called with the file's change lock held.
+    pub(crate) async fn extents_unsure(&self, ino: Ino, error: FsError) -> FsError {
+        if self.tier.find(ino).is_some()
+            && let Ok(inode) = self.stored(ino).await
+            && let Err(second) = self.tier.mirror(&inode)
+        {
+            tracing::warn!(%ino, error = %second, "a mirror could not be brought in step");
+        }
+        error
+    }
+
     async fn punch(&self, node: &Node, mirror: &Mirror, start: u64, end: u64) -> Result<()> {
         let _change = node.change.lock().await;
-        let after = self.seen(self.meta.punch(node.ino, start..end, self.now()).await)?;
-        let size = mirror.size();
-        mirror.dropped((start, end), size, after.data.generation, false)?;
+        let after = match self.seen(self.meta.punch(node.ino, start..end, self.now()).await) {
+            Ok(after) => after,
+            Err(error) => return Err(self.extents_unsure(node.ino, error).await),
+        };
+        mirror.dropped((start, end), None, after.data.generation, false)?;
         mirror.forget_pending_times(true, true)?;
         if let Some(journal) = &self.journal {
             journal.forget(node.ino, start, end);

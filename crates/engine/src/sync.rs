@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use weir_types::{Ino, Result};
+use weir_types::{ErrorKind, FsError, Ino, Result};
 
 use crate::background::blocking;
 use crate::engine::{Core, Counts, Engine};
@@ -22,13 +22,18 @@ impl Engine {
         }
         core.check_writable()?;
         Counts::add(&core.counts.fsyncs, 1);
-        if core.fsync_in_journal(ino).await? {
+        // In a task of its own: what it takes for the journal must get there, or be given back,
+        // whatever becomes of the caller.
+        let journaling = core.clone();
+        let journaled = tokio::spawn(async move { journaling.fsync_in_journal(ino).await }).await;
+        if journaled.map_err(|e| FsError::new(ErrorKind::Bug, format!("fsync: {e}")))?? {
             return Ok(());
         }
         if core.tier.find(ino).is_some_and(|m| m.has_news()) {
             core.flush_file(ino).await?;
         }
-        core.seen(core.meta.sync().await)
+        core.seen(core.meta.sync().await)?;
+        core.sync_journal().await
     }
 
     /// Returns when the directory's entries are durable.
@@ -63,10 +68,16 @@ impl Core {
         let Some(journal) = self.journal.as_ref().filter(|j| j.durable) else {
             return Ok(false);
         };
+        // A full journal takes commits only, or nothing could empty it any more.
+        if journal.bytes() > self.settings.journal_bytes.0 {
+            self.flush_wanted.notify_one();
+            return Ok(false);
+        }
         if let Some(mirror) = self.tier.find(ino) {
             // A flush under way changes what the journal must hold; let it end first.
             let node = self.nodes.get(ino);
             let _flushing = node.flush.lock().await;
+            let _change = node.change.lock().await;
             let Some(unjournaled) = mirror.take_unjournaled(JOURNAL_FILE_BYTES) else {
                 return Ok(false);
             };

@@ -325,3 +325,89 @@ fn rename_replaces_in_one_step_over_a_kill() {
     assert_eq!(content(&world, "old"), b"new");
     assert!(lookup(&world, "new").is_err());
 }
+
+#[test]
+fn a_flush_that_is_given_up_leaves_nothing_behind() {
+    let slow = weir_object::testing::Slow {
+        latency: std::time::Duration::from_millis(5),
+        bytes_per_s: 200 << 20,
+    };
+    let wrap: weir_engine::Wrap = std::sync::Arc::new(move |store| {
+        std::sync::Arc::new(weir_object::testing::SlowStore::new(store, slow))
+    });
+    let mut world = World::with(settings(), Some(wrap));
+    let bytes = noise(20, 20 << 20);
+    let ino = world.run(create(&world.engine(), "a", &bytes));
+    world.run(async {
+        for wait_ms in [0, 1, 3, 10, 30, 60] {
+            let engine = world.engine();
+            let flush = tokio::spawn(async move { engine.flush_all().await });
+            tokio::time::sleep(std::time::Duration::from_millis(wait_ms)).await;
+            flush.abort();
+        }
+        world.engine().fsync(ino).await.expect("syncs");
+    });
+    world.lose_machine();
+    world.mount().expect("mounts");
+    assert!(content(&world, "a") == bytes, "fsync said that all of it is in the bucket");
+}
+
+#[test]
+fn a_journal_comes_back_though_another_mount_came_first() {
+    let mut world = World::new();
+    world.unmount().expect("unmounts");
+    world.options.journal = Some(world.path("journal"));
+    world.mount().expect("mounts");
+    let bytes = noise(21, 200_000);
+    let ino = world.run(create(&world.engine(), "a", &bytes));
+    world.run(world.engine().fsync(ino)).expect("syncs");
+    world.reboot();
+    std::fs::remove_dir_all(world.path("tier")).expect("the instance store is empty");
+    // Whoever only reads takes nothing up, and must not make the writer believe that all is well.
+    let journal = world.options.journal.take();
+    world.options.read_only = true;
+    world.mount().expect("mounts");
+    world.unmount().expect("unmounts");
+    (world.options.read_only, world.options.journal) = (false, journal);
+    world.mount().expect("mounts");
+    assert!(content(&world, "a") == bytes);
+}
+
+#[test]
+fn times_that_are_set_while_a_flush_runs_stay() {
+    let slow = weir_object::testing::Slow {
+        latency: std::time::Duration::from_millis(300),
+        bytes_per_s: 1 << 40,
+    };
+    let wrap: weir_engine::Wrap = std::sync::Arc::new(move |store| {
+        std::sync::Arc::new(weir_object::testing::SlowStore::new(store, slow))
+    });
+    let mut world = World::with(settings(), Some(wrap));
+    let ino = world.run(create(&world.engine(), "a", &noise(22, 100_000)));
+    let when = Some(weir_types::UnixTime(42));
+    world.run(async {
+        let engine = world.engine();
+        let flush = tokio::spawn(async move { engine.flush_all().await });
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+        let set = weir_engine::SetAttr { mtime: when, ..weir_engine::SetAttr::default() };
+        world.engine().setattr(ino, set).await.expect("sets");
+        flush.await.expect("ends").expect("flushes");
+        assert_eq!(world.engine().getattr(ino).await.expect("there").mtime, when.expect("42"));
+    });
+    world.unmount().expect("unmounts");
+    world.mount().expect("mounts");
+    assert_eq!(world.run(world.engine().getattr(ino)).expect("there").mtime, when.expect("42"));
+}
+
+#[test]
+fn a_killed_writers_tier_is_not_for_readers() {
+    let mut world = World::new();
+    let ino = world.run(create(&world.engine(), "a", &noise(23, 100_000)));
+    world.run(world.engine().fsync(ino)).expect("syncs");
+    world.kill();
+    world.options.read_only = true;
+    let error = world.mount().expect_err("the redo log may hold what the bucket has not");
+    assert_eq!(error.kind(), ErrorKind::Conflict);
+    world.options.read_only = false;
+    world.mount().expect("mounts");
+}

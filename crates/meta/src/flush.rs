@@ -180,7 +180,8 @@ impl Part {
         }
         inode.size = size;
         inode.mtime = file.mtime.unwrap_or(inode.mtime);
-        inode.ctime = file.ctime.unwrap_or(inode.ctime);
+        // A chmod or link since the write is the later change.
+        inode.ctime = file.ctime.map_or(inode.ctime, |ctime| ctime.max(inode.ctime));
         let mut changed = false;
         for piece in &file.pieces {
             // Never leave bytes past the end: a later growth of the file would show them.

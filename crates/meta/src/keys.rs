@@ -29,6 +29,8 @@ pub(crate) const FORMAT: &[u8] = b"Mformat";
 pub(crate) const NEXT_INO: &[u8] = b"Mnext_ino";
 /// Who writes.
 pub(crate) const WRITER: &[u8] = b"Mwriter";
+/// When the writer last proved that it is the writer.
+pub(crate) const ALIVE: &[u8] = b"Malive";
 
 /// The least cookie of an entry: those below are for `.` and `..` and for the start.
 pub(crate) const COOKIE_MIN: u64 = 16;

@@ -162,6 +162,15 @@ impl Meta {
         Ok(decode_seen(keys::WRITER, found[0].as_ref())?.map(|seen| seen.value))
     }
 
+    /// Returns when it is sure that nobody has taken the volume over: makes a commit and syncs it,
+    /// which a fenced writer cannot. Two PUTs at most.
+    pub async fn prove_writer(&self) -> Result<()> {
+        let mut tx = Tx::default();
+        tx.put(keys::ALIVE.to_vec(), encode(&self.now().0)?);
+        self.apply(tx).await?;
+        self.sync().await
+    }
+
     /// Makes `node` the writer, if the record is still of epoch `expected` (`None`: there is
     /// none); `Conflict` if somebody else was faster. One read and one commit.
     pub async fn take_writer(&self, expected: Option<u64>, node: &str) -> Result<WriterRecord> {

@@ -29,4 +29,4 @@ pub use place::{check_directory, free_bytes};
 pub use ranges::{PAGE_BYTES, RangeMap, State, page_ceil, page_floor};
 pub use record_log::RecordLog;
 pub use recover::{Recovered, SetAside};
-pub use tier::{Tier, TierOptions, Usage};
+pub use tier::{Tier, TierOptions, Usage, lock_directory};

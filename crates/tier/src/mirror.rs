@@ -71,6 +71,8 @@ pub(crate) struct Residency {
     pub(crate) changes: u64,
     /// Compared with the inode since this process began.
     pub(crate) verified: bool,
+    /// Extents changed since the stamp last did.
+    pub(crate) changed_since_stamp: bool,
     /// The tier no longer knows this mirror.
     pub(crate) gone: bool,
 }
@@ -102,6 +104,7 @@ impl Mirror {
                 unjournaled,
                 changes: 0,
                 verified: false,
+                changed_since_stamp: false,
                 gone: false,
             }),
             file: Mutex::new(None),
@@ -209,23 +212,48 @@ impl Mirror {
         let pending = Pending::written(now);
         // Bytes that a crash would leave in readable pages need their mark first; bytes in pages
         // that nobody can read yet need it last, or a flush would take what is not there.
-        let old_size = page_floor(residency.state.size);
-        let readable = residency.state.ranges.within(from, to.min(old_size.max(from)));
-        let clean: Vec<_> = readable.filter(|(_, _, s)| !s.is_dirty()).collect();
-        for (s, e, _) in clean {
-            let (size, pending) = (residency.state.size, residency.state.pending);
-            self.note(
-                &mut residency,
-                Entry::Dirtied { ino: self.ino, start: s, end: e, size, pending },
-            )?;
+        self.note_readable(&mut residency, from, to)?;
+        if let Err(error) = self.file()?.write_all_at(data, offset) {
+            self.clean_up(&residency, from, to);
+            return Err(self.io("write", error));
         }
-        self.file()?.write_all_at(data, offset).map_err(|e| self.io("write", e))?;
         fail::fail_point!("tier::written");
         let entry = Entry::Dirtied { ino: self.ino, start: from, end: to, size, pending };
-        self.note(&mut residency, entry)?;
+        if let Err(error) = self.note(&mut residency, entry) {
+            self.clean_up(&residency, from, to);
+            return Err(error);
+        }
         residency.unjournaled.set(from, to, State::Dirty);
         residency.dirty_since_ms.get_or_insert_with(|| self.shared.now_ms());
         Ok(Vec::new())
+    }
+
+    /// Marks those pages of `from..to` dirty that can be read now and are not known to be: clean
+    /// ones, those being flushed, and those past the bucket's bytes, which are zeros.
+    fn note_readable(&self, residency: &mut Residency, from: u64, to: u64) -> Result<()> {
+        let state = &residency.state;
+        let to = to.min(page_ceil(state.size));
+        let known = state.ranges.within(from, to).filter(|r| r.2 != State::Dirty);
+        let mut pages: Vec<_> = known.map(|(s, e, _)| (s, e)).collect();
+        pages.extend(state.ranges.gaps(from.max(page_ceil(state.remote_end)), to));
+        let (ino, size, pending) = (self.ino, state.size, state.pending);
+        pages.into_iter().try_for_each(|(start, end)| {
+            self.note(residency, Entry::Dirtied { ino, start, end, size, pending })
+        })
+    }
+
+    /// After a write that failed: no byte of it may show where residency knows nothing of it.
+    fn clean_up(&self, residency: &Residency, from: u64, to: u64) {
+        let Ok(file) = self.file() else { return };
+        let gaps = residency.state.ranges.gaps(from, to);
+        let punched = gaps.into_iter().try_for_each(|(s, e)| punch(&file, s, e));
+        let cut = file.metadata().and_then(|m| match m.len() > residency.state.size {
+            true => file.set_len(residency.state.size),
+            false => Ok(()),
+        });
+        if let Err(error) = punched.and(cut) {
+            tracing::warn!(ino = %self.ino, %error, "a failed write may have left bytes behind");
+        }
     }
 
     /// Stores fetched bytes in those pages of `start..start + data.len()` that are still released,
@@ -239,9 +267,19 @@ impl Mirror {
         self.unseal()?;
         let state = if data.is_some() { State::Resident } else { State::Hole };
         for (s, e) in gaps_below(&residency.state, start, page_ceil(end)) {
-            if let Some(data) = data {
-                let bytes = &data[(s - start) as usize..((e - start) as usize).min(data.len())];
-                self.file()?.write_all_at(bytes, s).map_err(|e| self.io("fill", e))?;
+            let file = self.file()?;
+            let filled = match data {
+                Some(data) => {
+                    let bytes = &data[(s - start) as usize..((e - start) as usize).min(data.len())];
+                    file.write_all_at(bytes, s).map_err(|e| self.io("fill", e))?;
+                    s + bytes.len() as u64
+                }
+                None => s,
+            };
+            // A crash may have left bytes here that were let go: what is no data must be zeros.
+            let length = file.metadata().map_err(|e| self.io("stat", e))?.len();
+            if length > filled && filled < e {
+                punch(&file, filled, e).map_err(|e| self.io("punch", e))?;
             }
             self.note(&mut residency, Entry::Filled { ino: self.ino, start: s, end: e, state })?;
         }
@@ -283,6 +321,9 @@ impl Mirror {
 
     /// Logs a change and takes it up, with the tier's account.
     pub(crate) fn note(&self, residency: &mut Residency, entry: Entry) -> Result<()> {
+        if residency.gone {
+            return Ok(());
+        }
         if !matches!(entry, Entry::Released { .. }) {
             self.unseal()?;
         }
@@ -346,14 +387,20 @@ impl Residency {
         self.dirty_bytes > 0 || self.state.pending != Pending::default()
     }
 
+    /// Pages were let go. Bytes of the same extents cannot become stale by that, so fetches under
+    /// way are void only if the extents changed since the last time.
     pub(crate) fn mark_released(&mut self) {
-        self.stamp += 1;
+        self.stamp += u64::from(std::mem::take(&mut self.changed_since_stamp));
     }
 
     pub(crate) fn mark_gone(&mut self) {
         self.gone = true;
         self.stamp += 1;
         self.drops += 1;
+        self.state.ranges = RangeMap::default();
+        self.state.pending = Pending::default();
+        self.unjournaled = RangeMap::default();
+        (self.local_bytes, self.dirty_bytes) = (0, 0);
     }
 }
 

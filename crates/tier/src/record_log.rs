@@ -9,7 +9,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard};
 
-use weir_types::{FsError, Result};
+use weir_types::{ErrorKind, FsError, Result};
 
 use crate::frames::{FrameEnd, frame, read_frames};
 
@@ -31,6 +31,8 @@ struct Head {
     appended: u64,
     /// Bytes in the older files that are still there.
     older_bytes: u64,
+    /// A write or sync failed in a way that leaves the log in doubt: it takes no more.
+    broken: bool,
 }
 
 impl RecordLog {
@@ -59,7 +61,7 @@ impl RecordLog {
         }
         let number = numbers.pop().map_or(1, |last| last + 1);
         let file = create(directory, number)?;
-        let head = Head { number, file, file_bytes: 0, appended: 0, older_bytes };
+        let head = Head { number, file, file_bytes: 0, appended: 0, older_bytes, broken: false };
         Ok(Self { directory: directory.to_owned(), head: Mutex::new(head), synced: Mutex::new(0) })
     }
 
@@ -68,10 +70,11 @@ impl RecordLog {
     pub fn append(&self, payload: &[u8]) -> Result<()> {
         let frame = frame(payload)?;
         let mut head = self.head();
+        self.check(&head)?;
         let at = |e| FsError::local_io(format!("append to log {}", self.directory.display()), e);
         if let Err(error) = (&*head.file).write_all(&frame) {
             // Part of the frame may be in the file; what follows it would be lost behind it.
-            head.file.set_len(head.file_bytes).map_err(at)?;
+            head.broken = head.file.set_len(head.file_bytes).is_err();
             return Err(at(error));
         }
         head.file_bytes += frame.len() as u64;
@@ -89,11 +92,28 @@ impl RecordLog {
         }
         let (file, appended) = {
             let head = self.head();
+            self.check(&head)?;
             (head.file.clone(), head.appended)
         };
-        file.sync_data()
-            .map_err(|e| FsError::local_io(format!("sync log {}", self.directory.display()), e))?;
+        self.sync_file(&file).inspect_err(|_| self.head().broken = true)?;
         *synced = appended;
+        Ok(())
+    }
+
+    /// The kernel tells of a failed write-back once: what a later sync says of it means nothing.
+    fn sync_file(&self, file: &File) -> Result<()> {
+        file.sync_data()
+            .map_err(|e| FsError::local_io(format!("sync log {}", self.directory.display()), e))
+    }
+
+    fn check(&self, head: &Head) -> Result<()> {
+        if head.broken {
+            let text = format!(
+                "the log in {} is in doubt after an error of its disk: mend the disk and mount again",
+                self.directory.display()
+            );
+            return Err(FsError::new(ErrorKind::Retry, text));
+        }
         Ok(())
     }
 
@@ -104,8 +124,11 @@ impl RecordLog {
         if head.file_bytes == 0 {
             return Ok(head.number);
         }
-        let sync = |e| FsError::local_io(format!("sync log {}", self.directory.display()), e);
-        head.file.sync_data().map_err(sync)?;
+        self.check(&head)?;
+        if let Err(error) = self.sync_file(&head.file) {
+            head.broken = true;
+            return Err(error);
+        }
         let file = create(&self.directory, head.number + 1)?;
         head.older_bytes += head.file_bytes;
         head.number += 1;
@@ -141,7 +164,8 @@ impl RecordLog {
 fn create(directory: &Path, number: u64) -> Result<std::sync::Arc<File>> {
     let path = path_of(directory, number);
     let at = |e| FsError::local_io(format!("create log file {}", path.display()), e);
-    let file = OpenOptions::new().append(true).create_new(true).open(&path).map_err(at)?;
+    // Not create_new: an earlier try may have ended right after this. Nothing is in the file then.
+    let file = OpenOptions::new().append(true).create(true).open(&path).map_err(at)?;
     // The name must outlive a power cut, or synced entries would be in a file nobody finds.
     File::open(directory).and_then(|d| d.sync_all()).map_err(at)?;
     Ok(std::sync::Arc::new(file))

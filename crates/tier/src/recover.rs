@@ -40,6 +40,8 @@ pub struct SetAside {
     pub dirty_bytes: u64,
     /// Bytes of the redo log that was set aside with it: operations that were acknowledged here.
     pub log_bytes: u64,
+    /// Where that log is now.
+    pub log: PathBuf,
 }
 
 /// The residency log's entries, added up.
@@ -116,9 +118,11 @@ impl Replay {
     pub(crate) fn finish(mut self, boot_id: &str, mirrors: &Path) -> Result<Outcome> {
         let how = match (&self.last_boot, self.closed) {
             (None, _) => Recovered::New,
+            // Nobody took up yet what was left, however the last user ended.
+            (Some(boot), _) if boot.is_empty() => self.power_cut(mirrors),
             (Some(_), true) => Recovered::Clean,
             (Some(boot), false) if boot == boot_id => Recovered::Killed,
-            (Some(_), false) => self.power_cut(),
+            (Some(_), false) => self.power_cut(mirrors),
         };
         if matches!(how, Recovered::PowerCut { .. } | Recovered::New) {
             remove_unknown(mirrors, &self.mirrors)?;
@@ -131,7 +135,7 @@ impl Replay {
     }
 
     /// Keeps only sealed mirrors, as they were when sealed.
-    fn power_cut(&mut self) -> Recovered {
+    fn power_cut(&mut self, mirrors: &Path) -> Recovered {
         let (mut dirty, mut clean) = (0, 0);
         self.mirrors.retain(|_, kept| {
             let (all, news) = (kept.state.local_bytes(), kept.state.dirty_bytes());
@@ -140,6 +144,13 @@ impl Replay {
                 clean += all - news;
                 return false;
             };
+            // The removal of a file may be on the disk before the note of it.
+            if sealed.iter().any(|r| r.2.is_local())
+                && !mirror_path(mirrors, kept.state.ino).exists()
+            {
+                clean += all - news;
+                return false;
+            }
             kept.state.ranges = sealed;
             clean += (all - news).saturating_sub(kept.state.local_bytes());
             true

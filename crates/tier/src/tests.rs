@@ -120,7 +120,7 @@ fn a_clean_end_keeps_everything_over_a_reboot() {
     let (tier, _) = open(dir.path(), "one");
     let mirror = tier.mirror(&inode(1, PAGE, 1)).expect("mirror");
     fill(&mirror, 0, &[5; PAGE as usize]);
-    tier.close().expect("closes");
+    tier.close(true).expect("closes");
     drop((mirror, tier));
     let (tier, how) = open(dir.path(), "two");
     assert_eq!(how, Recovered::Clean);
@@ -182,7 +182,7 @@ fn a_stale_fetch_fills_nothing() {
     let (tier, _) = open(dir.path(), "boot");
     let mirror = tier.mirror(&inode(1, 2 * PAGE, 1)).expect("mirror");
     let stamp = mirror.stamp();
-    mirror.dropped((0, u64::MAX), 0, 2, false).expect("truncates");
+    mirror.dropped((0, u64::MAX), Some(0), 2, false).expect("truncates");
     assert!(!mirror.fill(0, PAGE, Some(&[1; PAGE as usize]), stamp).expect("refuses"));
     assert_eq!(read(&mirror, 0, 10).expect("empty"), Vec::<u8>::new());
 }
@@ -203,7 +203,7 @@ fn a_write_during_a_flush_stays_dirty_and_a_drop_voids_it() {
     assert_eq!(mirror.census(), [0, 0, PAGE, 2 * PAGE]);
     assert_eq!(mirror.pending().1.mtime, Some(UnixTime(2)), "the later write's time");
     let snapshot = mirror.snapshot(0, u64::MAX);
-    mirror.dropped((PAGE, u64::MAX), PAGE, 2, false).expect("truncates");
+    mirror.dropped((PAGE, u64::MAX), Some(PAGE), 2, false).expect("truncates");
     assert!(!mirror.still_valid(&snapshot));
 }
 

@@ -66,6 +66,7 @@ pub struct Tier {
     pub(crate) mirrors: Mutex<HashMap<Ino, Arc<Mirror>>>,
     pub(crate) options: TierOptions,
     free: Mutex<(u64, u64)>,
+    confirmed: AtomicBool,
     _lock: File,
 }
 
@@ -113,7 +114,7 @@ impl Tier {
     pub fn open(options: TierOptions) -> Result<(Self, Recovered)> {
         let directory = options.directory.clone();
         check_directory("tier", &directory)?;
-        let lock = take_lock(&directory)?;
+        let lock = lock_directory(&directory)?;
         let mirrors = directory.join("mirror");
         for low in 0..=0xff_u8 {
             let bucket = mirrors.join(format!("{low:02x}"));
@@ -136,7 +137,10 @@ impl Tier {
             (state.ino, Arc::new(Mirror::new(shared.clone(), state, sealed)))
         });
         let mirrors = Mutex::new(recovered.collect());
-        let tier = Self { shared, mirrors, options, free: Mutex::new((0, 0)), _lock: lock };
+        let confirmed =
+            AtomicBool::new(matches!(outcome.how, Recovered::Clean | Recovered::Killed));
+        let free = Mutex::new((0, 0));
+        let tier = Self { shared, mirrors, options, free, confirmed, _lock: lock };
         tier.compact()?;
         Ok((tier, outcome.how))
     }
@@ -282,13 +286,37 @@ impl Tier {
     }
 
     /// Seals everything and notes a clean end. Nothing may use the tier after this.
-    pub fn close(&self) -> Result<()> {
+    ///
+    /// `safe` says that all else the last user knew is on a disk or in the bucket as well. What is
+    /// dirty then stays dirty, over a reboot too.
+    pub fn close(&self, safe: bool) -> Result<()> {
         self.compact()?;
         self.seal()?;
-        if self.news().is_empty() {
+        if safe && self.confirmed.load(Ordering::Acquire) {
             self.shared.log.append(&Entry::Closed.encode()?)?;
         }
         self.shared.log.sync()
+    }
+
+    /// The recovery that [`Tier::open`] began is complete: what else survived (a journal) has been
+    /// taken up. Until this, the next open recovers the same way again.
+    pub fn confirm(&self) -> Result<()> {
+        self.confirmed.store(true, Ordering::Release);
+        self.shared.log.append(&self.opened().encode()?)?;
+        self.shared.log.sync()
+    }
+
+    /// What names the boot in the log; an unconfirmed recovery is of no boot.
+    fn opened(&self) -> Entry {
+        let confirmed = self.confirmed.load(Ordering::Acquire);
+        let boot_id = if confirmed { self.options.boot_id.clone() } else { String::new() };
+        Entry::Opened { boot_id }
+    }
+
+    /// Lets go of all mirrors, whatever they hold.
+    pub fn remove_all(&self) -> Result<()> {
+        let all: Vec<_> = self.all().keys().copied().collect();
+        all.into_iter().try_for_each(|ino| self.remove(ino))
     }
 
     /// Forgets mirrors without local bytes that nobody holds.
@@ -332,8 +360,7 @@ impl Tier {
                 self.shared.log.append(&Entry::Sealed { inos: vec![mirror.ino] }.encode()?)?;
             }
         }
-        let boot_id = self.options.boot_id.clone();
-        self.shared.log.append(&Entry::Opened { boot_id }.encode()?)?;
+        self.shared.log.append(&self.opened().encode()?)?;
         self.shared.log.sync()?;
         self.shared.log.drop_before(number)
     }
@@ -343,15 +370,16 @@ impl Tier {
     }
 }
 
-fn take_lock(directory: &Path) -> Result<File> {
+/// Takes the lock of a directory that one daemon may use at a time; held until the file goes.
+pub fn lock_directory(directory: &Path) -> Result<File> {
     let path = directory.join("lock");
     let at = |e| FsError::local_io(format!("open {}", path.display()), e);
     let file =
         fs::OpenOptions::new().write(true).create(true).truncate(false).open(&path).map_err(at)?;
     flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|e| {
         let text = format!(
-            "tier {} is in use by another weir on this machine: unmount that one, or name another \
-             directory with --tier",
+            "{} is in use by another weir on this machine: unmount that one, or name another \
+             directory",
             directory.display()
         );
         FsError::new(ErrorKind::Conflict, text).with_source(std::io::Error::from(e))

@@ -45,13 +45,13 @@ async fn a_flush_of_many_files_tells_which_are_gone() {
         pieces: vec![Piece { offset: 5, record: record(1, position, 10), len: 10 }],
         size: Some(12),
         mtime: Some(UnixTime(3)),
-        ctime: Some(UnixTime(4)),
+        ctime: Some(UnixTime(4_000)),
     };
     let files = vec![flush(a, 80), flush(b, 130)];
     let segments = vec![(record(1, 0, 0).segment, info(20))];
     let done = meta.commit_flush(FlushCommit { segments, files }).await.unwrap();
     let after = done[0].1.as_ref().unwrap();
-    assert_eq!((after.size, after.mtime, after.ctime), (12, UnixTime(3), UnixTime(4)));
+    assert_eq!((after.size, after.mtime, after.ctime), (12, UnixTime(3), UnixTime(4_000)));
     assert_eq!(done[1], (b, None));
     // What lies past the size is not kept.
     assert_eq!(shape(&meta, a).await, [(5, 7, 1, 0)]);

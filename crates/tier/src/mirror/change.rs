@@ -37,12 +37,13 @@ impl Mirror {
     }
 
     /// The metadata dropped `start..end` (a truncation, hole or copy) in `generation`: local bytes
-    /// there are void, and the size is now `size`. `remote` says whether the range holds bytes of
-    /// the bucket afterwards (a copy) or zeros.
+    /// there are void. `size` is the new size where that was the point; else the file ends where it
+    /// did, or where a copy ends. `remote` says whether the range holds bytes of the bucket
+    /// afterwards (a copy) or zeros.
     pub fn dropped(
         &self,
         range: (u64, u64),
-        size: u64,
+        size: Option<u64>,
         generation: u64,
         remote: bool,
     ) -> Result<()> {
@@ -51,6 +52,11 @@ impl Mirror {
         self.unseal()?;
         residency.stamp += 1;
         residency.drops += 1;
+        if residency.gone {
+            return Ok(());
+        }
+        let old_size = residency.state.size;
+        let size = size.unwrap_or(if remote { old_size.max(end) } else { old_size });
         let file = self.file()?;
         // Pages covered in part keep their other bytes.
         let (first, last) =
@@ -95,6 +101,10 @@ impl Mirror {
         if missed != 0 {
             let ours = missed == 1 && self.shared.alone.load(Ordering::Acquire);
             let (start, end) = match (ours, inode.data.dropped) {
+                // The last page of the file may have been replaced in part.
+                (true, Some((start, end))) if end >= inode.size => {
+                    (page_ceil(start), page_ceil(end))
+                }
                 (true, Some((start, end))) => (page_ceil(start), page_floor(end)),
                 (true, None) => (0, 0),
                 (false, _) => (0, u64::MAX),

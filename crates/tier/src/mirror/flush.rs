@@ -40,7 +40,8 @@ impl Mirror {
         let mut ranges = Vec::new();
         let (mut taken, mut complete) = (0, true);
         for (start, end, state) in residency.state.ranges.within(after, u64::MAX) {
-            if state != State::Dirty || start >= size {
+            // The caller flushes this file alone: what is still in flight was given up by another.
+            if !state.is_dirty() || start >= size {
                 continue;
             }
             if taken >= limit {
@@ -77,6 +78,10 @@ impl Mirror {
     /// The metadata names the snapshot's bytes: those not written again are clean.
     pub fn flushed(&self, snapshot: &Snapshot, generation: u64, committed_size: u64) -> Result<()> {
         let mut residency = self.write_state();
+        if residency.gone {
+            return Ok(());
+        }
+        residency.changed_since_stamp = true;
         let mut clean = Vec::new();
         for &(start, end) in &snapshot.ranges {
             let flushing = residency.state.ranges.within(start, page_ceil(end));
