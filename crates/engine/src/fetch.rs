@@ -58,6 +58,11 @@ impl Fetcher {
         }
     }
 
+    /// Bytes that fetches under way will bring at most.
+    pub(crate) fn coming_bytes(&self) -> u64 {
+        self.coming().len() as u64 * CHUNK_BYTES
+    }
+
     fn coming(&self) -> MutexGuard<'_, HashMap<(Ino, ChunkIndex), watch::Receiver<Outcome>>> {
         self.coming.lock().unwrap_or_else(|e| e.into_inner())
     }

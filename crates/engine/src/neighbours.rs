@@ -48,7 +48,7 @@ impl Core {
 
     /// Where the window of a small run ends; where the run ends if it brings nothing along.
     async fn window_end(&self, run: &Run) -> u32 {
-        let room = self.tier.room().is_ok_and(|room| room > ROOM_BYTES);
+        let room = self.room().is_ok_and(|room| room > ROOM_BYTES);
         if run.end - run.start > SMALL_BYTES || !room {
             return run.end;
         }

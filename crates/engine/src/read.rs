@@ -79,7 +79,7 @@ impl Core {
         let missing = file.mirror.missing(from, to.min(size).max(from));
         let bytes: u64 = missing.iter().map(|(s, e)| e - s).sum();
         // Ahead only where it pushes nothing out: room is for those who wait.
-        if !missing.is_empty() && self.tier.room().is_ok_and(|room| room > bytes) {
+        if !missing.is_empty() && self.room().is_ok_and(|room| room > bytes + CHUNK_BYTES) {
             drop(self.start_fetch(&file.mirror, &missing, Priority::Ahead));
         }
     }

@@ -72,12 +72,17 @@ impl Core {
 
     /// Releases clean pages if there is no room for `bytes` more. Answers whether there is now.
     pub(crate) async fn make_room(self: &Arc<Self>, bytes: u64) -> Result<bool> {
-        if self.tier.room()? >= bytes {
+        if self.room()? >= bytes {
             return Ok(true);
         }
         let core = self.clone();
         blocking(move || core.release()).await?;
-        Ok(self.tier.room()? >= bytes)
+        Ok(self.room()? >= bytes)
+    }
+
+    /// Bytes that may still come in, beside those that are on their way.
+    pub(crate) fn room(&self) -> Result<u64> {
+        Ok(self.tier.room()?.saturating_sub(self.fetcher.coming_bytes()))
     }
 
     /// Lets go of what was used longest ago, down to the low-water mark.
