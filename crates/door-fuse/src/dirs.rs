@@ -160,13 +160,15 @@ impl Page for Inodes<'_> {
 }
 
 impl Shared {
-    pub(crate) fn open_dir(&self) -> Opened {
+    /// An open directory stays, empty, when it is removed meanwhile.
+    pub(crate) fn open_dir(&self, ino: Ino) -> Served<Opened> {
+        self.engine.hold(ino)?;
         let mut reply = FopenFlags::empty();
         if self.options.exclusive {
             // The kernel drops its copy of a listing when it changes the directory itself.
             reply |= FopenFlags::FOPEN_CACHE_DIR | FopenFlags::FOPEN_KEEP_CACHE;
         }
-        (self.dirs.add(Dir::default()), reply)
+        Ok((self.dirs.add(Dir::default()), reply))
     }
 
     /// Answers itself, because fuser's buffer and its reply are one.

@@ -328,9 +328,11 @@ impl Filesystem for Door {
         self.done("fsync", ino, reply, work);
     }
 
-    fn opendir(&self, _req: &Request, _node: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
-        let (fh, flags) = self.shared.open_dir();
-        reply.opened(fh, flags);
+    fn opendir(&self, _req: &Request, node: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
+        match self.shared.open_dir(ino(node)) {
+            Ok((fh, flags)) => reply.opened(fh, flags),
+            Err(no) => reply.error(self.shared.errors.errno("opendir", ino(node), &no)),
+        }
     }
 
     fn readdir(
@@ -362,15 +364,18 @@ impl Filesystem for Door {
     fn releasedir(
         &self,
         _req: &Request,
-        _node: INodeNo,
+        node: INodeNo,
         fh: FileHandle,
         _flags: OpenFlags,
         reply: ReplyEmpty,
     ) {
-        match self.shared.dirs.remove(fh) {
-            Ok(_) => reply.ok(),
-            Err(errno) => reply.error(errno),
-        }
+        let (shared, ino) = (self.shared.clone(), ino(node));
+        let work = async move {
+            shared.dirs.remove(fh)?;
+            shared.engine.let_go(ino).await;
+            Ok(())
+        };
+        self.done("releasedir", ino, reply, work);
     }
 
     fn fsyncdir(

@@ -68,6 +68,17 @@ impl Engine {
         Ok(file)
     }
 
+    /// Keeps an inode, a directory's say, from going when its last name does, until
+    /// [`Engine::let_go`].
+    pub fn hold(&self, ino: Ino) -> Result<()> {
+        self.core.nodes.open(ino).map(drop)
+    }
+
+    /// Ends what [`Engine::hold`] began.
+    pub async fn let_go(&self, ino: Ino) {
+        self.core.closed(ino);
+    }
+
     /// Ends an open file. The last close of an unlinked file removes its bytes.
     pub async fn close(&self, file: Arc<OpenFile>) -> Result<()> {
         let core = &self.core;
