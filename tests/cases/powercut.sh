@@ -8,32 +8,8 @@ source "$TESTS/lib-crash.sh"
 need python3 jq mkfs.xfs xfs_io losetup
 seed
 
-DISK=$T/disk
-mkdir "$DISK"
-truncate -s 2G "$T/disk.img"
-mkfs.xfs -q "$T/disk.img" || fail "mkfs.xfs"
+source "$TESTS/lib-disk.sh"
 
-attach() {
-    LOOP=$(losetup -f --show "$T/disk.img") || fail "losetup"
-    mount "$LOOP" "$DISK" || fail "mount $LOOP"
-}
-
-# Without -f the log is not flushed either: what was not synced is gone.
-cut() {
-    xfs_io -x -c shutdown "$DISK" || fail "cannot cut the power of $DISK"
-    kill9
-}
-
-reboot() {
-    poll 30 umount "$DISK" || fail "umount $DISK"
-    losetup -d "$LOOP"
-    attach
-    boot=$((boot + 1))
-    export WEIR_BOOT_ID=boot-$boot
-}
-
-boot=1
-export WEIR_BOOT_ID=boot-1
 busy_settings flush_age_ms=1000 meta_flush_ms=200 high_water_percent=30 low_water_percent=10
 attach
 for variant in tier tier+bucket tier+journal journal-tier-lost; do

@@ -1,6 +1,7 @@
 //! The engine itself: what it is made of, and how it ends.
 
 use std::collections::HashSet;
+use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -37,23 +38,13 @@ pub struct Engine {
     pub(crate) tasks: tokio::sync::Mutex<JoinSet<()>>,
 }
 
-/// What the engine's own tasks share with it.
+/// What the engine's own tasks share with it: what the mount put together, and what is under way.
 pub(crate) struct Core {
-    pub(crate) format: VolumeFormat,
-    pub(crate) url: String,
-    pub(crate) settings: Settings,
-    pub(crate) read_only: bool,
-    pub(crate) clock: Clock,
-    pub(crate) meter: Meter,
-    pub(crate) meta: Meta,
-    pub(crate) tier: Tier,
-    pub(crate) buckets: StripeSet,
-    pub(crate) journal: Option<Arc<Journal>>,
+    mounted: Mounted,
     pub(crate) nodes: Nodes,
     pub(crate) fetcher: Fetcher,
     pub(crate) flusher: Flusher,
     pub(crate) locks: LockTable,
-    pub(crate) report: MountReport,
     /// Wakes the background flush: dirty data passed its mark, or room is needed.
     pub(crate) flush_wanted: Notify,
     /// Wakes writers who wait for room.
@@ -62,8 +53,15 @@ pub(crate) struct Core {
     pub(crate) stopping: AtomicBool,
     fenced: AtomicBool,
     pub(crate) counts: Counts,
-    pub(crate) lease: Option<crate::mount::Lease>,
     in_flight: Mutex<HashSet<SegmentId>>,
+}
+
+impl Deref for Core {
+    type Target = Mounted;
+
+    fn deref(&self) -> &Mounted {
+        &self.mounted
+    }
 }
 
 /// What the engine counts beside the meter.
@@ -85,8 +83,8 @@ impl Counts {
     }
 }
 
-/// What an engine is put together from.
-pub(crate) struct Parts {
+/// What a mount puts together.
+pub(crate) struct Mounted {
     pub(crate) format: VolumeFormat,
     pub(crate) url: String,
     pub(crate) settings: Settings,
@@ -102,32 +100,20 @@ pub(crate) struct Parts {
 }
 
 impl Core {
-    pub(crate) fn new(parts: Parts) -> Arc<Self> {
-        let settings = parts.settings;
+    pub(crate) fn new(mounted: Mounted) -> Arc<Self> {
         Arc::new(Self {
-            fetcher: Fetcher::new(&settings),
-            upload_permits: Arc::new(Semaphore::new(settings.flush_parallel)),
-            settings,
-            format: parts.format,
-            url: parts.url,
-            read_only: parts.read_only,
-            clock: parts.clock,
-            meter: parts.meter,
-            meta: parts.meta,
-            tier: parts.tier,
-            buckets: parts.buckets,
-            journal: parts.journal,
             nodes: Nodes::default(),
+            fetcher: Fetcher::new(&mounted.settings),
             flusher: Flusher::default(),
             locks: LockTable::new(),
-            report: parts.report,
             flush_wanted: Notify::new(),
             room_made: Notify::new(),
+            upload_permits: Arc::new(Semaphore::new(mounted.settings.flush_parallel)),
             stopping: AtomicBool::new(false),
             fenced: AtomicBool::new(false),
             counts: Counts::default(),
-            lease: parts.lease,
             in_flight: Mutex::default(),
+            mounted,
         })
     }
 

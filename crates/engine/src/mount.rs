@@ -13,7 +13,7 @@ use weir_types::{ErrorKind, FsError, Result, Settings, VolumeFormat};
 
 use crate::background;
 use crate::boot::Host;
-use crate::engine::{Clock, Core, Engine, Parts};
+use crate::engine::{Clock, Core, Engine, Mounted};
 use crate::journal::{Journal, Replay};
 use crate::volume::{Connector, META_PATH, read_format, stripe_set};
 
@@ -230,7 +230,7 @@ fn core(
     report: MountReport,
     lease: Option<Lease>,
 ) -> Arc<Core> {
-    Core::new(Parts {
+    Core::new(Mounted {
         format,
         url: options.url.to_string(),
         settings: options.settings,
