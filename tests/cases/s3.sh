@@ -49,8 +49,9 @@ umount_volume
 
 # A server that is gone and back again is the same volume.
 s3_stop
+echo '{"bucket_timeout_ms": 2000}' >"$T/impatient.json"
 "$WEIR" mount "$URL" "$MNT" --tier "$TIER" --log-file "$LOG" "${CONNECT[@]}" \
-    --config <(echo '{"bucket_timeout_ms": 2000}') 2>"$T/refused" && fail "mounted without a bucket"
+    --config "$T/impatient.json" 2>"$T/refused" && fail "mounted without a bucket"
 grep -q "127.0.0.1:$S3_PORT" "$T/refused" || fail "the message does not name the server: $(cat "$T/refused")"
 s3_start "$S3_PORT"
 mount_volume
