@@ -23,8 +23,25 @@ fn options(directory: &Path, boot: &str) -> TierOptions {
     }
 }
 
+/// Opens, and says that recovery is complete.
 fn open(directory: &Path, boot: &str) -> (Tier, Recovered) {
-    Tier::open(options(directory, boot)).expect("opens")
+    let (tier, how) = Tier::open(options(directory, boot)).expect("opens");
+    tier.confirm().expect("confirms");
+    (tier, how)
+}
+
+#[test]
+fn a_recovery_that_was_not_completed_is_begun_anew() {
+    let dir = tempfile::tempdir().expect("tempdir");
+    for clean in [false, true] {
+        let (tier, how) = Tier::open(options(dir.path(), "boot")).expect("opens");
+        assert!(matches!(how, Recovered::New | Recovered::PowerCut { .. }), "{how:?}");
+        if clean {
+            tier.close(true).expect("closes");
+        }
+    }
+    assert!(matches!(open(dir.path(), "boot").1, Recovered::PowerCut { .. }));
+    assert_eq!(open(dir.path(), "boot").1, Recovered::Killed);
 }
 
 fn inode(ino: u64, size: u64, generation: u64) -> Inode {
