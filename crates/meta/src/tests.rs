@@ -1,6 +1,7 @@
 //! Tests over all of it: what the operations promise, a reference model, and races.
 
 mod data;
+mod golden;
 mod model;
 mod names;
 mod race;
