@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey, AwsCredential};
+use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey, AwsCredential, Checksum};
 use object_store::{ClientOptions, CredentialProvider, Error, ObjectStore};
 use weir_types::{ErrorKind, FsError, Result};
 
@@ -92,12 +92,42 @@ fn configure(
     if let Some(region) = region {
         builder = builder.with_region(region);
     }
+    let exposed = endpoint.as_deref().is_some_and(is_exposed);
     builder = at_endpoint(url, options, builder, endpoint)?;
-    Ok(builder
+    Ok(protect_bodies(builder, options.sign_payload, exposed, env)
         .with_bucket_name(url.bucket())
         .with_retry(no_retries())
         // One object per call: plain DELETE works everywhere.
         .with_disable_bulk_delete(true))
+}
+
+/// How the server sees that a body came as it was sent: by its SHA-256, which is part of the
+/// signature, or by its CRC. The environment's own wishes stand.
+fn protect_bodies(
+    mut builder: AmazonS3Builder,
+    sign: Option<bool>,
+    exposed: bool,
+    env: &dyn Fn(&str) -> Option<String>,
+) -> AmazonS3Builder {
+    if sign.is_some() || env("AWS_UNSIGNED_PAYLOAD").is_none() {
+        builder = builder.with_unsigned_payload(!sign.unwrap_or(exposed));
+    }
+    match env("AWS_CHECKSUM_ALGORITHM") {
+        Some(_) => builder,
+        None => builder.with_checksum_algorithm(Checksum::CRC64NVME),
+    }
+}
+
+/// Whether what goes to `endpoint` passes a network in the clear.
+fn is_exposed(endpoint: &str) -> bool {
+    let Ok(parsed) = url::Url::parse(endpoint) else { return true };
+    let here = match parsed.host() {
+        Some(url::Host::Domain(name)) => name == "localhost",
+        Some(url::Host::Ipv4(address)) => address.is_loopback(),
+        Some(url::Host::Ipv6(address)) => address.is_loopback(),
+        None => false,
+    };
+    parsed.scheme() == "http" && !here
 }
 
 fn at_endpoint(

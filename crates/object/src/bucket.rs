@@ -15,6 +15,7 @@ use weir_types::{ErrorKind, FsError, Result};
 
 use crate::caller::{Caller, Failure, Outcome};
 use crate::connect::{check_directory, open_store};
+use crate::hedge::Hedger;
 use crate::view::View;
 use crate::{BucketUrl, Component, ConnectOptions, Meter};
 
@@ -75,6 +76,7 @@ impl Bucket {
             store,
             timeout: Duration::from_millis(options.timeout_ms),
             meter: meter.clone(),
+            hedger: Hedger::new(options.hedge_percent),
         };
         Bucket { caller: Arc::new(caller) }
     }
@@ -177,11 +179,39 @@ impl Bucket {
         let got = self.caller.get(component, &path, options).await;
         let got = got.map_err(|failure| self.tell("GET", key, failure))?;
         if got.range != range {
-            let (size, url) = (got.meta.size, self.caller.url.key_url(key));
-            let why = format!("{url} has {size} bytes and was asked for {range:?}: it is cut off");
-            return Err(FsError::new(ErrorKind::Corrupt, why));
+            return Err(self.cut_off(key, &range, got.meta.size));
         }
         Ok(got.bytes)
+    }
+
+    /// Reads `range` of an object and hands it to `take` in pieces, in order, as they come: each
+    /// byte once, whatever had to be repeated. After an error some may have been handed out. One
+    /// GET, none for an empty range.
+    ///
+    /// # Errors
+    /// `Corrupt` when the object ends before the range does.
+    pub async fn get_pieces(
+        &self,
+        component: Component,
+        key: &str,
+        range: Range<u64>,
+        take: &mut (dyn FnMut(Bytes) + Send),
+    ) -> Result<()> {
+        let path = self.path(key)?;
+        if range.start >= range.end {
+            return Ok(());
+        }
+        let got = self.caller.get_pieces(component, &path, range.clone(), None, take).await;
+        match got.map_err(|failure| self.tell("GET", key, failure))? {
+            None => Ok(()),
+            Some(size) => Err(self.cut_off(key, &range, size)),
+        }
+    }
+
+    fn cut_off(&self, key: &str, range: &Range<u64>, size: u64) -> FsError {
+        let url = self.caller.url.key_url(key);
+        let why = format!("{url} has {size} bytes and was asked for {range:?}: it is cut off");
+        FsError::new(ErrorKind::Corrupt, why)
     }
 
     /// Asks for an object's size and times. One HEAD.

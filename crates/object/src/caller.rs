@@ -2,22 +2,21 @@
 
 use std::future::Future;
 use std::io;
-use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use bytes::Bytes;
 use futures::stream::{self, BoxStream};
 use futures::{StreamExt, TryStreamExt};
 use object_store::path::Path;
 use object_store::{
-    Attribute, Attributes, Error, GetOptions, ObjectMeta, ObjectStore, ObjectStoreExt, PutMode,
-    PutOptions, PutPayload, PutResult,
+    Attribute, Error, GetOptions, ObjectMeta, ObjectStore, ObjectStoreExt, PutMode, PutOptions,
+    PutPayload, PutResult,
 };
 use tokio::time::Instant;
 use weir_types::{ErrorKind, FsError};
 
 use crate::failure::{broken, judge, tell};
+use crate::hedge::Hedger;
 use crate::meter::Counted;
 use crate::{BucketUrl, Component, Meter, RequestKind};
 
@@ -41,6 +40,7 @@ pub(crate) struct Caller {
     pub(crate) store: Arc<dyn ObjectStore>,
     pub(crate) timeout: Duration,
     pub(crate) meter: Meter,
+    pub(crate) hedger: Hedger,
 }
 
 /// What is asked, for the meter, the deadline and the messages.
@@ -80,14 +80,6 @@ impl Failure {
     }
 }
 
-/// A whole body that has the length it should have.
-pub(crate) struct Got {
-    pub(crate) meta: ObjectMeta,
-    pub(crate) range: Range<u64>,
-    pub(crate) attributes: Attributes,
-    pub(crate) bytes: Bytes,
-}
-
 /// How a conditional write ended.
 pub(crate) enum Outcome {
     /// The object is there and it is ours.
@@ -97,11 +89,11 @@ pub(crate) enum Outcome {
 }
 
 /// Counts one attempt when it is over, also when its future was dropped half-way.
-struct Count<'a> {
+pub(crate) struct Count<'a> {
     meter: &'a Meter,
     ask: Ask,
     start: Instant,
-    counted: Counted,
+    pub(crate) counted: Counted,
 }
 
 impl Drop for Count<'_> {
@@ -128,7 +120,8 @@ impl Caller {
         let mut number = 0;
         loop {
             let limit = deadline.min(Instant::now() + ATTEMPT_LONGEST + transfer);
-            let mut count = self.begin(ask, number);
+            let mut count = self.begin(ask);
+            count.counted.retry = number > 0;
             let outcome = match tokio::time::timeout_at(limit, attempt(number)).await {
                 Ok(outcome) => outcome,
                 Err(_) => Err(broken(io::ErrorKind::TimedOut, "no answer in time".to_owned())),
@@ -159,11 +152,12 @@ impl Caller {
         }
     }
 
-    fn begin(&self, ask: Ask, number: u32) -> Count<'_> {
+    pub(crate) fn begin(&self, ask: Ask) -> Count<'_> {
         let counted = Counted {
             requests: 1,
             failed: true,
-            retry: number > 0,
+            retry: false,
+            hedge: false,
             bytes_sent: ask.sends,
             bytes_received: 0,
             latency: Duration::ZERO,
@@ -248,46 +242,6 @@ impl Caller {
         };
         let (e_tag, version) = (found.meta.e_tag, found.meta.version);
         Ok(ours.then(|| PutResult { e_tag, version, extensions: Default::default() }))
-    }
-
-    /// Size, times and attributes; no body.
-    pub(crate) async fn head(&self, component: Component, path: &Path) -> Result<Got, Failure> {
-        let options = GetOptions { head: true, ..GetOptions::default() };
-        self.get(component, path, options).await
-    }
-
-    /// Reads the whole body, which has exactly the length that the store announced.
-    pub(crate) async fn get(
-        &self,
-        component: Component,
-        path: &Path,
-        options: GetOptions,
-    ) -> Result<Got, Failure> {
-        let kind = if options.head { RequestKind::Head } else { RequestKind::Get };
-        let expects = match &options.range {
-            Some(object_store::GetRange::Bounded(range)) => range.end.saturating_sub(range.start),
-            _ => 0,
-        };
-        self.run(Ask { expects, ..Ask::new(component, kind) }, |_| {
-            let options = options.clone();
-            async move {
-                let head = options.head;
-                let result = self.store.get_opts(path, options).await?;
-                let (meta, range) = (result.meta.clone(), result.range.clone());
-                let attributes = result.attributes.clone();
-                if head {
-                    return Ok((Got { meta, range, attributes, bytes: Bytes::new() }, 0));
-                }
-                let bytes = result.bytes().await?;
-                let (have, want) = (bytes.len() as u64, range.end.saturating_sub(range.start));
-                if have != want {
-                    let message = format!("the body ended after {have} of {want} bytes");
-                    return Err(broken(io::ErrorKind::UnexpectedEof, message));
-                }
-                Ok((Got { meta, range, attributes, bytes }, have))
-            }
-        })
-        .await
     }
 
     /// Deletes; an object that is not there is fine.

@@ -6,7 +6,7 @@
 //!
 //! ```text
 //!   Bucket / Bucket::store(component)    keys below the volume's prefix
-//!   retry, deadline, meter               one count per attempt
+//!   retry, hedge, deadline, meter        one count per attempt
 //!   [faults, slow]                       tests only
 //!   S3 · directory · memory              object_store
 //! ```
@@ -20,10 +20,12 @@ mod bucket;
 mod caller;
 mod connect;
 mod failure;
+mod hedge;
 mod local;
 mod meter;
 mod options;
 mod profile;
+mod read;
 mod stripe;
 #[cfg(feature = "testing")]
 pub mod testing;

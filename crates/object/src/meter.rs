@@ -83,6 +83,7 @@ struct Cell {
     requests: AtomicU64,
     failed: AtomicU64,
     retries: AtomicU64,
+    hedges: AtomicU64,
     bytes_sent: AtomicU64,
     bytes_received: AtomicU64,
     latency_us_sum: AtomicU64,
@@ -103,6 +104,8 @@ pub(crate) struct Counted {
     pub(crate) failed: bool,
     /// It repeats an earlier attempt.
     pub(crate) retry: bool,
+    /// It was sent because another one was slow.
+    pub(crate) hedge: bool,
     pub(crate) bytes_sent: u64,
     pub(crate) bytes_received: u64,
     pub(crate) latency: Duration,
@@ -121,6 +124,7 @@ impl Meter {
         add(&cell.requests, counted.requests);
         add(&cell.failed, counted.failed.into());
         add(&cell.retries, counted.retry.into());
+        add(&cell.hedges, counted.hedge.into());
         add(&cell.bytes_sent, counted.bytes_sent);
         add(&cell.bytes_received, counted.bytes_received);
         add(&cell.latency_us_sum, latency_us);
@@ -145,6 +149,7 @@ impl Meter {
                     requests: get(&cell.requests),
                     failed: get(&cell.failed),
                     retries: get(&cell.retries),
+                    hedges: get(&cell.hedges),
                     bytes_sent: get(&cell.bytes_sent),
                     bytes_received: get(&cell.bytes_received),
                     latency_us_sum: get(&cell.latency_us_sum),
@@ -169,6 +174,9 @@ pub struct MeterRow {
     pub failed: u64,
     /// Those of them that repeated an earlier attempt.
     pub retries: u64,
+    /// Those of them that were sent beside one that was slow.
+    #[serde(default)]
+    pub hedges: u64,
     /// Bytes of bodies sent.
     pub bytes_sent: u64,
     /// Bytes of bodies received.
@@ -220,6 +228,7 @@ impl Sub for &MeterSnapshot {
                 requests: row.requests.saturating_sub(before.requests),
                 failed: row.failed.saturating_sub(before.failed),
                 retries: row.retries.saturating_sub(before.retries),
+                hedges: row.hedges.saturating_sub(before.hedges),
                 bytes_sent: row.bytes_sent.saturating_sub(before.bytes_sent),
                 bytes_received: row.bytes_received.saturating_sub(before.bytes_received),
                 latency_us_sum: row.latency_us_sum.saturating_sub(before.latency_us_sum),
@@ -242,6 +251,7 @@ mod tests {
             requests: 1,
             failed: false,
             retry: false,
+            hedge: false,
             bytes_sent: 0,
             bytes_received: 10,
             latency: Duration::from_micros(latency_us),

@@ -131,6 +131,55 @@ async fn bodies_cut_short_are_read_again() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_body_that_breaks_off_goes_on_where_it_was() {
+    let plan = "op=get,nth=1,where=half,what=truncate;op=get,nth=1,where=half,what=reset;\
+                op=get,nth=1,where=before,what=503";
+    let at = faulty("pieces", plan);
+    at.sound.put(DATA, "k", "0123456789").await.expect("put");
+    let mut got = Vec::new();
+    let mut take = |piece: Bytes| got.extend_from_slice(&piece);
+    at.bucket.get_pieces(DATA, "k", 1..9, &mut take).await.expect("get");
+    assert_eq!(got, b"12345678");
+    let row = at.row(RequestKind::Get);
+    assert_eq!((row.requests, row.failed), (4, 3));
+    assert_eq!(row.bytes_received, 8, "no byte came twice");
+    let mut none = |_: Bytes| panic!("nothing is there");
+    let error = at.bucket.get_pieces(DATA, "k", 5..11, &mut none).await.expect_err("too far");
+    assert_eq!(error.kind(), ErrorKind::Corrupt);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_read_is_asked_for_twice_within_the_budget() {
+    let url = "memory://faults-hedge".parse().expect("url");
+    let options = ConnectOptions::default();
+    let slow = Slow { latency: Duration::from_secs(5), bytes_per_s: 0 };
+    let inner = open_store(&url, &options).expect("open");
+    let store = SlowStore::one_read_of(inner, 50, slow);
+    let meter = Meter::new();
+    let bucket = Bucket::from_store(&url, Arc::new(store), &options, &meter);
+    bucket.put(DATA, "k", "0123456789").await.expect("put");
+    let start = Instant::now();
+    for _ in 0..300 {
+        assert_eq!(bucket.get_range(DATA, "k", 0..3).await.expect("get"), "012");
+    }
+    // Five or six met the slow one; a second request answered each.
+    assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
+    let row = meter.snapshot().row(DATA, RequestKind::Get).cloned().expect("gets");
+    assert!((5..=7).contains(&row.hedges), "{} hedges", row.hedges);
+    assert_eq!((row.requests, row.failed), (300 + row.hedges, 0));
+
+    let off = ConnectOptions { hedge_percent: 0, ..options };
+    let inner = open_store(&url, &off).expect("open");
+    let store = SlowStore::one_read_of(inner, 50, slow);
+    let bucket = Bucket::from_store(&url, Arc::new(store), &off, &Meter::new());
+    let start = Instant::now();
+    for _ in 0..100 {
+        bucket.get_range(DATA, "k", 0..3).await.expect("get");
+    }
+    assert_eq!(start.elapsed(), 2 * slow.latency);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_flipped_bit_is_for_checksums_to_find() {
     let at = faulty("flip", "op=get,where=half,what=bitflip");
     at.sound.put(DATA, "k", vec![0; 100]).await.expect("put");

@@ -157,6 +157,10 @@ pub(crate) struct ConnectArgs {
     /// Profile of ~/.aws/config and ~/.aws/credentials
     #[arg(long)]
     pub(crate) profile: Option<String>,
+    /// Sign the SHA-256 of every body [default: only over plain http to another machine; else the
+    /// server checks a CRC-64/NVME, which costs a twentieth]
+    #[arg(long)]
+    pub(crate) sign_payload: bool,
 }
 
 #[derive(Args, Debug)]

@@ -149,3 +149,29 @@ fn only_the_last_resort_is_the_instance() {
         assert!(!asks_instance(&AmazonS3Builder::new().with_config(key, value)), "{key:?}");
     }
 }
+
+#[test]
+fn bodies_are_signed_only_where_the_network_could_change_them() {
+    let signed = |endpoint: &str, sign: Option<bool>, env: &Env| {
+        let options = ConnectOptions {
+            endpoint: Some(endpoint.to_owned()),
+            sign_payload: sign,
+            ..ConnectOptions::default()
+        };
+        let url: BucketUrl = "s3://bucket/p".parse().expect("url");
+        let lookup = |name: &str| env.get(name).cloned();
+        let builder =
+            configure(&url, &options, AmazonS3Builder::new(), &lookup).expect("configured");
+        let get = |key| builder.get_config_value(&key).unwrap_or_default();
+        (get(Key::UnsignedPayload) == "false", get(Key::Checksum))
+    };
+    let none = Env::new();
+    let crc = "crc64nvme".to_owned();
+    assert_eq!(signed("https://far.example", None, &none), (false, crc.clone()));
+    assert_eq!(signed("http://127.0.0.1:9000", None, &none), (false, crc.clone()));
+    assert_eq!(signed("http://[::1]:9000", None, &none), (false, crc.clone()));
+    assert_eq!(signed("http://far.example", None, &none), (true, crc.clone()));
+    assert_eq!(signed("http://10.0.0.5", None, &none), (true, crc.clone()));
+    assert_eq!(signed("http://10.0.0.5", Some(false), &none), (false, crc.clone()));
+    assert_eq!(signed("https://far.example", Some(true), &none), (true, crc));
+}

@@ -3,6 +3,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -37,19 +38,39 @@ impl Slow {
 pub struct SlowStore {
     inner: Arc<dyn ObjectStore>,
     slow: Slow,
+    /// Of so many reads one is slow, and nothing else.
+    one_read_of: Option<u64>,
+    reads: AtomicU64,
 }
 
 impl SlowStore {
     /// `inner`, but `slow`.
     pub fn new(inner: Arc<dyn ObjectStore>, slow: Slow) -> Self {
-        Self { inner, slow }
+        Self { inner, slow, one_read_of: None, reads: AtomicU64::new(0) }
+    }
+
+    /// `inner`, but every `n`th read is `slow`.
+    pub fn one_read_of(inner: Arc<dyn ObjectStore>, n: u64, slow: Slow) -> Self {
+        Self { one_read_of: Some(n), ..Self::new(inner, slow) }
+    }
+
+    /// How slow a request is that is no read.
+    fn usual(&self) -> Slow {
+        if self.one_read_of.is_some() { Slow::default() } else { self.slow }
+    }
+
+    /// How slow the next read is.
+    fn next_read(&self) -> Slow {
+        let number = self.reads.fetch_add(1, Ordering::Relaxed) + 1;
+        let slow = self.one_read_of.is_none_or(|n| number.is_multiple_of(n));
+        if slow { self.slow } else { Slow::default() }
     }
 
     fn later<T: Send + 'static>(
         &self,
         answers: BoxStream<'static, Result<T>>,
     ) -> BoxStream<'static, Result<T>> {
-        let slow = self.slow;
+        let slow = self.usual();
         let begin = async move {
             slow.wait(0).await;
             Ok::<_, object_store::Error>(answers)
@@ -78,7 +99,7 @@ impl ObjectStore for SlowStore {
         payload: PutPayload,
         options: PutOptions,
     ) -> Result<PutResult> {
-        self.slow.wait(payload.content_length() as u64).await;
+        self.usual().wait(payload.content_length() as u64).await;
         self.inner.put_opts(location, payload, options).await
     }
 
@@ -87,18 +108,18 @@ impl ObjectStore for SlowStore {
         location: &Path,
         options: PutMultipartOptions,
     ) -> Result<Box<dyn MultipartUpload>> {
-        self.slow.wait(0).await;
+        self.usual().wait(0).await;
         self.inner.put_multipart_opts(location, options).await
     }
 
     async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
-        let head = options.head;
+        let (head, slow) = (options.head, self.next_read());
         let got = self.inner.get_opts(location, options).await?;
-        self.slow.wait(0).await;
-        if head || self.slow.bytes_per_s == 0 {
+        slow.wait(0).await;
+        if head || slow.bytes_per_s == 0 {
             return Ok(got);
         }
-        let body = Slow { latency: Duration::ZERO, ..self.slow };
+        let body = Slow { latency: Duration::ZERO, ..slow };
         let (meta, range) = (got.meta.clone(), got.range.clone());
         let attributes = got.attributes.clone();
         let paced = got.into_stream().and_then(move |piece| async move {
@@ -129,12 +150,12 @@ impl ObjectStore for SlowStore {
     }
 
     async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
-        self.slow.wait(0).await;
+        self.usual().wait(0).await;
         self.inner.list_with_delimiter(prefix).await
     }
 
     async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> Result<()> {
-        self.slow.wait(0).await;
+        self.usual().wait(0).await;
         self.inner.copy_opts(from, to, options).await
     }
 }

@@ -61,6 +61,7 @@ pub(crate) fn connect_options(args: &ConnectArgs) -> ConnectOptions {
         region: args.region.clone(),
         path_style: args.path_style.then_some(true),
         profile: args.profile.clone(),
+        sign_payload: args.sign_payload.then_some(true),
         ..ConnectOptions::default()
     }
 }

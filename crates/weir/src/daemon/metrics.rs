@@ -79,10 +79,11 @@ impl Scrape {
 
     fn requests(&self, to: &mut DescriptorEncoder) -> fmt::Result {
         type Column = (&'static str, &'static str, fn(&MeterRow) -> u64);
-        let columns: [Column; 5] = [
+        let columns: [Column; 6] = [
             ("requests", "Requests to the buckets", |row| row.requests),
             ("requests_failed", "Requests that failed", |row| row.failed),
             ("requests_retried", "Requests that repeated another", |row| row.retries),
+            ("requests_hedged", "Requests sent beside one that was slow", |row| row.hedges),
             ("request_sent_bytes", "Bytes of bodies sent", |row| row.bytes_sent),
             ("request_received_bytes", "Bytes of bodies received", |row| row.bytes_received),
         ];

@@ -67,6 +67,7 @@ pub(crate) fn resolve(args: MountArgs) -> Result<Resolved> {
     }
     let connect = ConnectOptions {
         timeout_ms: settings.bucket_timeout_ms,
+        hedge_percent: settings.hedge_percent,
         ..commands::connect_options(&args.connect)
     };
     let engine = MountOptions {

@@ -1,0 +1,178 @@
+//! Reading objects: whole or by range, asked for twice when slow, resumed where a body broke off.
+
+use std::io;
+use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::StreamExt;
+use futures::future::select_ok;
+use object_store::path::Path;
+use object_store::{Attributes, GetOptions, GetRange, GetResult, GetResultPayload, ObjectMeta};
+use tokio::time::Instant;
+
+use crate::caller::{Ask, Caller, Failure};
+use crate::failure::broken;
+use crate::{Component, RequestKind};
+
+/// A body from which nothing comes for so long is given up and asked for again.
+const SILENCE_LONGEST: Duration = Duration::from_secs(10);
+
+/// A whole body that has the length it should have.
+pub(crate) struct Got {
+    pub(crate) meta: ObjectMeta,
+    pub(crate) range: Range<u64>,
+    pub(crate) attributes: Attributes,
+    pub(crate) bytes: Bytes,
+}
+
+/// What is left of a body, and who takes it.
+struct Rest<'a> {
+    next: u64,
+    /// Bytes that came in, over all attempts.
+    received: u64,
+    take: &'a mut (dyn FnMut(Bytes) + Send),
+}
+
+impl Caller {
+    /// Size, times and attributes; no body.
+    pub(crate) async fn head(&self, component: Component, path: &Path) -> Result<Got, Failure> {
+        let options = GetOptions { head: true, ..GetOptions::default() };
+        self.get(component, path, options).await
+    }
+
+    /// Reads the whole body, which has exactly the length that the store announced.
+    pub(crate) async fn get(
+        &self,
+        component: Component,
+        path: &Path,
+        options: GetOptions,
+    ) -> Result<Got, Failure> {
+        let kind = if options.head { RequestKind::Head } else { RequestKind::Get };
+        let expects = match &options.range {
+            Some(object_store::GetRange::Bounded(range)) => range.end.saturating_sub(range.start),
+            _ => 0,
+        };
+        let ask = Ask { expects, ..Ask::new(component, kind) };
+        self.run(ask, |_| {
+            let options = options.clone();
+            async move {
+                let head = options.head;
+                let result = self.open(ask, path, options).await?;
+                let (meta, range) = (result.meta.clone(), result.range.clone());
+                let attributes = result.attributes.clone();
+                if head {
+                    return Ok((Got { meta, range, attributes, bytes: Bytes::new() }, 0));
+                }
+                let bytes = result.bytes().await?;
+                let (have, want) = (bytes.len() as u64, range.end.saturating_sub(range.start));
+                if have != want {
+                    let message = format!("the body ended after {have} of {want} bytes");
+                    return Err(broken(io::ErrorKind::UnexpectedEof, message));
+                }
+                Ok((Got { meta, range, attributes, bytes }, have))
+            }
+        })
+        .await
+    }
+
+    /// Reads a range piece by piece, in order, as it comes. An attempt that breaks off is resumed
+    /// behind the last byte that was taken. Answers the object's size where it ends too early.
+    pub(crate) async fn get_pieces(
+        &self,
+        component: Component,
+        path: &Path,
+        range: Range<u64>,
+        if_match: Option<String>,
+        take: &mut (dyn FnMut(Bytes) + Send),
+    ) -> Result<Option<u64>, Failure> {
+        let rest = Mutex::new(Rest { next: range.start, received: 0, take });
+        let expects = range.end.saturating_sub(range.start);
+        let ask = Ask { expects, ..Ask::new(component, RequestKind::Get) };
+        self.run(ask, |_| {
+            let (rest, if_match, end) = (&rest, if_match.clone(), range.end);
+            async move {
+                let next = lock(rest).next;
+                let wanted = next..end;
+                let bounded = Some(GetRange::Bounded(wanted.clone()));
+                let options = GetOptions { range: bounded, if_match, ..GetOptions::default() };
+                let opened = self.open(ask, path, options).await?;
+                if opened.range != wanted {
+                    return Ok((Some(opened.meta.size), 0));
+                }
+                pour(opened, rest, end).await?;
+                Ok((None, lock(rest).received))
+            }
+        })
+        .await
+    }
+
+    /// Asks for an object, twice if the first answer is slow to come and the budget allows it.
+    async fn open(
+        &self,
+        ask: Ask,
+        path: &Path,
+        options: GetOptions,
+    ) -> object_store::Result<GetResult> {
+        let began = Instant::now();
+        let patience = self.hedger.begin();
+        let mut first = self.store.get_opts(path, options.clone());
+        let opened = match patience {
+            None => first.await,
+            Some(patience) => match tokio::time::timeout(patience, &mut first).await {
+                Ok(opened) => opened,
+                Err(_) if !self.hedger.spend() => first.await,
+                Err(_) => {
+                    let mut count = self.begin(ask);
+                    (count.counted.hedge, count.counted.failed) = (true, false);
+                    let second = self.store.get_opts(path, options);
+                    select_ok([first, second]).await.map(|(opened, _)| opened)
+                }
+            },
+        };
+        if opened.is_ok() {
+            self.hedger.answered(began.elapsed());
+        }
+        opened
+    }
+}
+
+/// Hands the body to whoever takes it, up to `end`.
+async fn pour(opened: GetResult, rest: &Mutex<Rest<'_>>, end: u64) -> object_store::Result<()> {
+    let give = |piece: Bytes| {
+        let mut rest = lock(rest);
+        let fits = piece.len() as u64 <= end - rest.next;
+        rest.received += piece.len() as u64;
+        if fits {
+            rest.next += piece.len() as u64;
+            (rest.take)(piece);
+        }
+        match fits {
+            true => Ok(()),
+            false => Err(broken(io::ErrorKind::InvalidData, "the body is too long".to_owned())),
+        }
+    };
+    if matches!(opened.payload, GetResultPayload::File(..)) {
+        // Read at one go: the library's stream of a file goes in steps of 8 KiB.
+        give(opened.bytes().await?)?;
+    } else {
+        let mut body = opened.into_stream();
+        let silent = |_| broken(io::ErrorKind::TimedOut, "the body stopped coming".to_owned());
+        while let Some(piece) =
+            tokio::time::timeout(SILENCE_LONGEST, body.next()).await.map_err(silent)?
+        {
+            give(piece?)?;
+        }
+    }
+    let missing = end - lock(rest).next;
+    if missing > 0 {
+        let message = format!("the body ended {missing} bytes too early");
+        return Err(broken(io::ErrorKind::UnexpectedEof, message));
+    }
+    Ok(())
+}
+
+fn lock<'a, 'b>(rest: &'a Mutex<Rest<'b>>) -> std::sync::MutexGuard<'a, Rest<'b>> {
+    rest.lock().unwrap_or_else(PoisonError::into_inner)
+}
