@@ -7,7 +7,7 @@ use weir_types::{ErrorKind, FileKind, FsError, Ino, Result};
 
 use crate::engine::{Core, Engine};
 use crate::nodes::Node;
-use crate::read::Stream;
+use crate::streams::Streams;
 
 /// How a file is opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub struct OpenFlags {
 pub struct OpenFile {
     pub(crate) node: Arc<Node>,
     pub(crate) mirror: Arc<Mirror>,
-    pub(crate) stream: Mutex<Stream>,
+    pub(crate) streams: Mutex<Streams>,
     write: bool,
 }
 
@@ -58,7 +58,7 @@ impl Engine {
             }
         };
         let file =
-            Arc::new(OpenFile { node, mirror, stream: Mutex::default(), write: flags.write });
+            Arc::new(OpenFile { node, mirror, streams: Mutex::default(), write: flags.write });
         if flags.truncate
             && let Err(error) = self.truncate(ino, 0).await
         {

@@ -350,8 +350,8 @@ fn pack(
         let mut at = start;
         while at < end {
             let next = ((at / record_bytes + 1) * record_bytes).min(end);
-            buffer.resize((next - at) as usize, 0);
-            let got = mirror.read_at(at, &mut buffer)?;
+            buffer.clear();
+            let got = mirror.read_at(at, (next - at) as usize, &mut buffer)?;
             // Cut off meanwhile: the commit will find the snapshot void.
             let len = match got {
                 ReadOutcome::Done(len) => len,
@@ -359,7 +359,7 @@ fn pack(
             };
             if len > 0 {
                 let owner = Owner { ino: mirror.ino(), offset: at };
-                let record = builder.push(owner, &buffer[..len])?;
+                let record = builder.push(owner, &buffer)?;
                 pieces.push(Piece { offset: at, record, len: len as u32 });
             }
             at = next;

@@ -133,14 +133,15 @@ impl Journal {
         for &(start, end) in ranges {
             let mut offset = start;
             while offset < end {
-                buffer.resize((end - offset).min(DATA_BYTES) as usize, 0);
-                let ReadOutcome::Done(len) = mirror.read_at(offset, &mut buffer)? else {
+                buffer.clear();
+                let len = (end - offset).min(DATA_BYTES) as usize;
+                let ReadOutcome::Done(len) = mirror.read_at(offset, len, &mut buffer)? else {
                     break;
                 };
                 if len == 0 {
                     break;
                 }
-                self.append(&Entry::Data { ino, offset, bytes: &buffer[..len] })?;
+                self.append(&Entry::Data { ino, offset, bytes: &buffer })?;
                 offset += len as u64;
             }
         }

@@ -29,6 +29,7 @@ mod records;
 mod resize;
 mod seek;
 mod status;
+mod streams;
 mod sync;
 mod volume;
 mod write;

@@ -22,43 +22,41 @@ const WINDOW_BYTES: u32 = 1 << 20;
 const ROOM_BYTES: u64 = 16 << 20;
 
 impl Core {
-    /// Gets a run; a small one with the records behind it, which go to their files while the run's
-    /// own are handed out.
+    /// Gets a small run with the records behind it up to `end`, which go to their files while the
+    /// run's own are handed out.
     pub(crate) async fn get_with_neighbours(
         self: &Arc<Self>,
-        run: Run,
+        run: &Run,
+        end: u32,
     ) -> Result<Vec<(RecordRef, Bytes)>> {
-        let wide = Run { end: self.window_end(&run).await, ..run.clone() };
+        let wide = Run { end, ..run.clone() };
         let stored = get_stored(&self.buckets, Component::Data, &wide).await?;
-        let records = decode_run(&run, &stored)?;
-        if wide.end > run.end {
-            let rest = stored.slice((run.end - run.start) as usize..);
-            let found = records_from(run.segment, u64::from(run.end), &rest);
-            // Claimed before the caller goes on: its next read waits for these instead of asking.
-            let claimed = self.claim_neighbours(&found);
-            let (core, first) = (self.clone(), run.end);
-            tokio::spawn(async move {
-                for (claim, chunk) in claimed {
-                    core.fill_neighbour(claim, chunk, &found, &rest, first).await;
-                }
-            });
-        }
+        let records = decode_run(run, &stored)?;
+        let rest = stored.slice((run.end - run.start) as usize..);
+        let found = records_from(run.segment, u64::from(run.end), &rest);
+        // Claimed before the caller goes on: its next read waits for these instead of asking.
+        let claimed = self.claim_neighbours(&found);
+        let (core, first) = (self.clone(), run.end);
+        tokio::spawn(async move {
+            for (claim, chunk) in claimed {
+                core.fill_neighbour(claim, chunk, &found, &rest, first).await;
+            }
+        });
         Ok(records)
     }
 
-    /// Where the window of a small run ends; where the run ends if it brings nothing along.
-    async fn window_end(&self, run: &Run) -> u32 {
+    /// Where the window of a small run ends, if it is to bring anything along.
+    pub(crate) async fn window_end(&self, run: &Run) -> Option<u32> {
         let room = self.room().is_ok_and(|room| room > ROOM_BYTES);
         if run.end - run.start > SMALL_BYTES || !room {
-            return run.end;
+            return None;
         }
         let before = SegmentId(run.segment.0.wrapping_sub(1));
-        let segment = match self.meta.segments(Some(before), 1).await {
-            Ok(found) => found.into_iter().find(|s| s.id == run.segment),
-            Err(_) => None,
-        };
-        let object_bytes = segment.map_or(0, |s| s.info.object_bytes).min(u64::from(u32::MAX));
-        run.start.saturating_add(WINDOW_BYTES).min(object_bytes as u32).max(run.end)
+        let segments = self.meta.segments(Some(before), 1).await.ok()?;
+        let segment = segments.into_iter().find(|s| s.id == run.segment)?;
+        let object_bytes = segment.info.object_bytes.min(u64::from(u32::MAX)) as u32;
+        let end = run.start.saturating_add(WINDOW_BYTES).min(object_bytes);
+        (end > run.end).then_some(end)
     }
 
     /// Claims the chunks that these records belong to, but for those that are here or coming.
@@ -118,8 +116,8 @@ impl Core {
             decoded.insert(key, decode_record(&extent.record, None, &bytes)?);
             Counts::add(&self.counts.bytes_fetched, u64::from(extent.record.stored_bytes));
         }
-        if !extents.is_empty() {
-            self.store_chunk(&mirror, claim, chunk, &extents, &decoded, stamp)?;
+        if !extents.is_empty() && self.store_chunk(&mirror, chunk, &extents, &decoded, stamp)? {
+            claim.done(chunk, Ok(()));
         }
         if !self.nodes.is_open(claim.ino) {
             mirror.idle();

@@ -11,45 +11,10 @@ use crate::engine::{Core, Counts, Engine};
 use crate::fetch::Priority;
 use crate::files::OpenFile;
 use crate::records::{extent_bytes, get_all};
+use crate::streams::Read;
 
 /// Rounds of fetch and read before a reader whose pages are released under it reads past the tier.
 const ROUNDS: usize = 8;
-
-/// What one open file is read like.
-#[derive(Debug, Default)]
-pub(crate) struct Stream {
-    /// Where the next read of a sequential reader begins.
-    next: u64,
-    /// Bytes to have ahead of it; 0 while the reader jumps about.
-    window: u64,
-    /// Up to where fetches were started.
-    ahead: u64,
-}
-
-impl Stream {
-    /// Takes note of a read; answers the range to fetch ahead, if any. The kernel splits and
-    /// reorders a sequential reader's requests, so near is sequential enough.
-    fn note(&mut self, offset: u64, len: u64, most: u64) -> Option<(u64, u64)> {
-        let near = 2 * CHUNK_BYTES;
-        let sequential = offset <= self.next + near && offset + near >= self.next;
-        let end = offset + len;
-        if !sequential {
-            *self = Self { next: end, window: 0, ahead: end };
-            return None;
-        }
-        self.next = self.next.max(end);
-        self.window = (self.window * 2).clamp(CHUNK_BYTES, most.max(CHUNK_BYTES));
-        let target = self.next + self.window;
-        // Many small steps would be many small GETs.
-        let step = (self.window / 4).max(CHUNK_BYTES);
-        if most == 0 || target < self.ahead + step {
-            return None;
-        }
-        let from = self.ahead.max(end);
-        self.ahead = target;
-        Some((from, target))
-    }
-}
 
 impl Engine {
     /// Reads up to `len` bytes at `offset`; fewer only at the end of the file. Bytes that are not
@@ -61,7 +26,7 @@ impl Engine {
         if len == 0 {
             return Ok(Bytes::new());
         }
-        core.read_ahead(file, offset, len, size);
+        core.read_ahead(file, (offset, len), size);
         let bytes = core.read_mirror(&file.mirror, offset, len as usize).await?;
         Counts::add(&core.counts.bytes_read, bytes.len() as u64);
         Ok(bytes)
@@ -69,18 +34,25 @@ impl Engine {
 }
 
 impl Core {
-    fn read_ahead(self: &Arc<Self>, file: &OpenFile, offset: u64, len: u64, size: u64) {
+    /// Starts to fetch what this read lets expect of the next ones.
+    fn read_ahead(self: &Arc<Self>, file: &OpenFile, (offset, len): (u64, u64), size: u64) {
         let most = self.settings.read_ahead_bytes.0;
+        if most == 0 {
+            return;
+        }
+        let waits = !file.mirror.missing(offset, offset + len).is_empty();
+        let read = Read { offset, len, size, waits, now_ms: self.now_ms() };
         let wanted = {
-            let mut stream = file.stream.lock().unwrap_or_else(|e| e.into_inner());
-            stream.note(offset, len, most)
+            let mut streams = file.streams.lock().unwrap_or_else(|e| e.into_inner());
+            streams.note(read, most)
         };
-        let Some((from, to)) = wanted else { return };
-        let missing = file.mirror.missing(from, to.min(size).max(from));
-        let bytes: u64 = missing.iter().map(|(s, e)| e - s).sum();
-        // Ahead only where it pushes nothing out: room is for those who wait.
-        if !missing.is_empty() && self.room().is_ok_and(|room| room > bytes + CHUNK_BYTES) {
-            drop(self.start_fetch(&file.mirror, &missing, Priority::Ahead));
+        for (from, to) in wanted {
+            let missing = file.mirror.missing(from, to.min(size).max(from));
+            let bytes: u64 = missing.iter().map(|(s, e)| e - s).sum();
+            // Ahead only where it pushes nothing out: room is for those who wait.
+            if !missing.is_empty() && self.room().is_ok_and(|room| room > bytes + CHUNK_BYTES) {
+                drop(self.start_fetch(&file.mirror, &missing, Priority::Ahead));
+            }
         }
     }
 
@@ -91,13 +63,10 @@ impl Core {
         offset: u64,
         len: usize,
     ) -> Result<Bytes> {
-        let mut buffer = vec![0; len];
+        let mut buffer = Vec::new();
         for _ in 0..ROUNDS {
-            match mirror.read_at(offset, &mut buffer)? {
-                ReadOutcome::Done(done) => {
-                    buffer.truncate(done);
-                    return Ok(buffer.into());
-                }
+            match mirror.read_at(offset, len, &mut buffer)? {
+                ReadOutcome::Done(_) => return Ok(buffer.into()),
                 ReadOutcome::Missing(missing) => {
                     let bytes = missing.iter().map(|(s, e)| chunk_range(*s, *e).count() as u64);
                     if !self.make_room(bytes.sum::<u64>() * CHUNK_BYTES).await? {
@@ -107,7 +76,7 @@ impl Core {
                 }
             }
         }
-        self.read_past_tier(mirror, offset, buffer).await
+        self.read_past_tier(mirror, offset, vec![0; len]).await
     }
 
     /// Reads piece by piece, from the mirror what is there and from the bucket what is not,
@@ -184,39 +153,10 @@ fn read_exactly(
         return Ok(true);
     }
     let part = &mut buffer[(from - offset) as usize..(to - offset) as usize];
-    let wanted = part.len();
-    Ok(mirror.read_at(from, part)? == ReadOutcome::Done(wanted))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const MIB: u64 = CHUNK_BYTES;
-
-    #[test]
-    fn sequential_readers_get_a_growing_window_and_jumpers_none() {
-        let mut stream = Stream::default();
-        let mut furthest = 0;
-        let mut longest = 0;
-        for i in 0..64 {
-            if let Some((from, to)) = stream.note(i * MIB, MIB, 32 * MIB) {
-                assert!(from >= furthest, "no byte is asked for twice");
-                furthest = to;
-                longest = longest.max(to - from);
-            }
-        }
-        assert!(furthest >= 64 * MIB + 24 * MIB, "the window is full: {furthest}");
-        assert!(longest > 4 * MIB, "it grew: {longest}");
-        assert_eq!(stream.note(1000 * MIB, 4096, 32 * MIB), None);
-        assert_eq!(stream.note(5000 * MIB, 4096, 32 * MIB), None);
+    let mut here = Vec::new();
+    if mirror.read_at(from, part.len(), &mut here)? != ReadOutcome::Done(part.len()) {
+        return Ok(false);
     }
-
-    #[test]
-    fn no_window_when_turned_off() {
-        let mut stream = Stream::default();
-        for i in 0..8 {
-            assert_eq!(stream.note(i * MIB, MIB, 0), None);
-        }
-    }
+    part.copy_from_slice(&here);
+    Ok(true)
 }

@@ -2,12 +2,12 @@
 
 use std::collections::HashMap;
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 use futures::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::Semaphore;
 use weir_object::{Component, StripeSet};
 use weir_segment::decode_record;
-use weir_types::{CHUNK_BYTES, Extent, RecordRef, Result, SegmentId};
+use weir_types::{CHUNK_BYTES, Extent, FsError, RecordRef, Result, SegmentId};
 
 /// Bytes between two records that are cheaper to read over than to ask for apart.
 const GAP_BYTES: u32 = 64 << 10;
@@ -45,14 +45,69 @@ pub(crate) fn plan(records: impl Iterator<Item = RecordRef>, max_bytes: u64) -> 
     runs
 }
 
-/// Gets one run and decodes its records.
+/// Gets one run and hands out each record, decoded, as soon as it is whole.
 pub(crate) async fn get_run(
     buckets: &StripeSet,
     component: Component,
-    run: Run,
-) -> Result<Vec<(RecordRef, Bytes)>> {
-    let stored = get_stored(buckets, component, &run).await?;
-    decode_run(&run, &stored)
+    run: &Run,
+    each: &mut (dyn FnMut(RecordRef, Bytes) -> Result<()> + Send),
+) -> Result<()> {
+    let bucket = buckets.bucket_for(run.segment);
+    let range = u64::from(run.start)..u64::from(run.end);
+    let mut cutter = Cutter::new(run);
+    let mut result = Ok(());
+    let mut take = |piece: Bytes| {
+        if result.is_ok() {
+            result = cutter.take(piece, each);
+        }
+    };
+    bucket.get_pieces(component, &run.segment.object_key(), range, &mut take).await?;
+    result
+}
+
+/// Cuts records out of pieces that follow one another.
+struct Cutter<'a> {
+    records: &'a [RecordRef],
+    /// Where in the segment the next byte belongs.
+    position: u32,
+    /// What is there of a record that began in an earlier piece.
+    begun: Vec<u8>,
+}
+
+impl<'a> Cutter<'a> {
+    fn new(run: &'a Run) -> Self {
+        Self { records: &run.records, position: run.start, begun: Vec::new() }
+    }
+
+    fn take(
+        &mut self,
+        mut piece: Bytes,
+        each: &mut (dyn FnMut(RecordRef, Bytes) -> Result<()> + Send),
+    ) -> Result<()> {
+        while let Some((record, rest)) = self.records.split_first() {
+            // Between two records may lie what nobody wants.
+            let gap = (record.position.saturating_sub(self.position) as usize).min(piece.len());
+            piece.advance(gap);
+            let want = record.stored_bytes as usize - self.begun.len();
+            let part = piece.split_to(want.min(piece.len()));
+            self.position += (gap + part.len()) as u32;
+            if part.len() < want {
+                self.begun.reserve_exact(want);
+                self.begun.extend_from_slice(&part);
+                return Ok(());
+            }
+            let whole = match self.begun.is_empty() {
+                true => part,
+                false => {
+                    self.begun.extend_from_slice(&part);
+                    Bytes::from(std::mem::take(&mut self.begun))
+                }
+            };
+            each(*record, decode_record(record, None, &whole)?)?;
+            self.records = rest;
+        }
+        Ok(())
+    }
 }
 
 /// The bytes of a run as they are stored.
@@ -92,7 +147,13 @@ pub(crate) async fn get_all(
         .into_iter()
         .map(|run| async move {
             let _permit = permits.acquire().await;
-            get_run(buckets, component, run).await
+            let mut records = Vec::with_capacity(run.records.len());
+            let mut each = |record, bytes| {
+                records.push((record, bytes));
+                Ok(())
+            };
+            get_run(buckets, component, &run, &mut each).await?;
+            Ok::<_, FsError>(records)
         })
         .collect();
     let mut decoded = Decoded::new();
@@ -165,6 +226,34 @@ mod tests {
         assert_eq!(runs.len(), 3, "the longest GET is kept to");
         let far = [record(1, 0, 10), record(1, 1 << 20, 10)];
         assert_eq!(plan(far.into_iter(), 8 << 20).len(), 2, "a wide gap is not read");
+    }
+
+    #[test]
+    fn records_are_cut_out_of_pieces_of_any_size() {
+        let id = SegmentId(7);
+        let mut builder = weir_segment::SegmentBuilder::new(id, weir_types::Codec::None, 1 << 20);
+        let mut records = Vec::new();
+        for n in 1..=20_u8 {
+            let owner = weir_segment::Owner { ino: weir_types::Ino(1), offset: u64::from(n) << 20 };
+            records.push(builder.push(owner, &vec![n; 100 * usize::from(n)]).expect("fits"));
+        }
+        let whole = builder.finish().bytes;
+        // Two are not wanted: what lies between is passed over.
+        let wanted: Vec<_> = records.iter().copied().filter(|r| r.raw_bytes % 700 != 0).collect();
+        let run = plan(wanted.iter().copied(), 1 << 20).remove(0);
+        for step in [1, 7, 100, 1000, 1 << 20] {
+            let mut cutter = Cutter::new(&run);
+            let mut got = Vec::new();
+            let mut each = |record: RecordRef, bytes: Bytes| {
+                assert!(bytes.iter().all(|b| u32::from(*b) * 100 == record.raw_bytes));
+                got.push(record);
+                Ok(())
+            };
+            for piece in whole[run.start as usize..run.end as usize].chunks(step) {
+                cutter.take(Bytes::copy_from_slice(piece), &mut each).expect("sound");
+            }
+            assert_eq!(got, wanted, "in pieces of {step}");
+        }
     }
 
     #[test]

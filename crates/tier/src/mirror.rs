@@ -6,7 +6,7 @@ mod flush;
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use serde::{Deserialize, Serialize};
@@ -50,6 +50,24 @@ pub struct Mirror {
     file: Mutex<Option<Arc<File>>>,
     last_used: AtomicU64,
     pub(crate) sealed: AtomicBool,
+    /// Fills under way: their bytes may be in the file before residency knows.
+    pub(crate) filling: AtomicUsize,
+}
+
+/// A fill under way.
+struct Filling<'a>(&'a AtomicUsize);
+
+impl<'a> Filling<'a> {
+    fn begin(count: &'a AtomicUsize) -> Self {
+        count.fetch_add(1, Ordering::AcqRel);
+        Self(count)
+    }
+}
+
+impl Drop for Filling<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
 }
 
 #[derive(Debug)]
@@ -109,6 +127,7 @@ impl Mirror {
             }),
             file: Mutex::new(None),
             sealed: AtomicBool::new(sealed),
+            filling: AtomicUsize::new(0),
         }
     }
 
@@ -165,12 +184,13 @@ impl Mirror {
         gaps_below(&residency.state, page_floor(start), page_ceil(end))
     }
 
-    /// Reads from `offset` into `buffer`, if all of it is here; reads past the end are short.
-    pub fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<ReadOutcome> {
+    /// Appends up to `len` bytes from `offset` on to `buffer`, if all of them are here; reads past
+    /// the end are short.
+    pub fn read_at(&self, offset: u64, len: usize, buffer: &mut Vec<u8>) -> Result<ReadOutcome> {
         self.last_used.store(self.shared.tick(), Ordering::Relaxed);
         let residency = self.read_state();
         let size = residency.state.size;
-        let length = (buffer.len() as u64).min(size.saturating_sub(offset)) as usize;
+        let length = (len as u64).min(size.saturating_sub(offset)) as usize;
         if length == 0 {
             return Ok(ReadOutcome::Done(0));
         }
@@ -179,19 +199,22 @@ impl Mirror {
         if !missing.is_empty() {
             return Ok(ReadOutcome::Missing(missing));
         }
-        // A mirror file ends where its last written byte is; what follows are zeros.
-        let buffer = &mut buffer[..length];
-        let mut done = 0;
         let file = self.file()?;
-        while done < length {
-            match file.read_at(&mut buffer[done..], offset + done as u64) {
+        let whole = buffer.len() + length;
+        buffer.reserve_exact(length);
+        while buffer.len() < whole {
+            let at = end - (whole - buffer.len()) as u64;
+            // Into memory that nobody has filled with zeros before. There may be more of it than
+            // was asked for.
+            match rustix::io::pread(&file, rustix::buffer::spare_capacity(buffer), at) {
                 Ok(0) => break,
-                Ok(n) => done += n,
-                Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
-                Err(e) => return Err(self.io("read", e)),
+                Ok(_) => buffer.truncate(whole),
+                Err(rustix::io::Errno::INTR) => {}
+                Err(e) => return Err(self.io("read", e.into())),
             }
         }
-        buffer[done..].fill(0);
+        // A mirror file ends where its last written byte is; what follow are zeros.
+        buffer.resize(whole, 0);
         Ok(ReadOutcome::Done(length))
     }
 
@@ -259,31 +282,50 @@ impl Mirror {
     /// Stores fetched bytes in those pages of `start..start + data.len()` that are still released,
     /// unless `stamp` is out of date (then `false`). `start` is page-aligned; `data` may end in the
     /// middle of the last page of the file. With `None` for data the range holds only zeros.
+    ///
+    /// The bytes go into the file beside readers, who cannot see them before the note of them; a
+    /// writer waits, and release leaves the file alone in between.
     pub fn fill(&self, start: u64, end: u64, data: Option<&[u8]>, stamp: u64) -> Result<bool> {
+        if start >= end {
+            return Ok(self.stamp() == stamp);
+        }
+        let _filling = Filling::begin(&self.filling);
+        {
+            let residency = self.read_state();
+            if residency.stamp != stamp || residency.gone {
+                return Ok(false);
+            }
+            self.unseal()?;
+            for (s, e) in gaps_below(&residency.state, start, page_ceil(end)) {
+                self.fill_gap(start, (s, e), data)?;
+            }
+        }
         let mut residency = self.write_state();
         if residency.stamp != stamp || residency.gone {
             return Ok(false);
         }
-        self.unseal()?;
         let state = if data.is_some() { State::Resident } else { State::Hole };
         for (s, e) in gaps_below(&residency.state, start, page_ceil(end)) {
-            let file = self.file()?;
-            let filled = match data {
-                Some(data) => {
-                    let bytes = &data[(s - start) as usize..((e - start) as usize).min(data.len())];
-                    file.write_all_at(bytes, s).map_err(|e| self.io("fill", e))?;
-                    s + bytes.len() as u64
-                }
-                None => s,
-            };
-            // A crash may have left bytes here that were let go: what is no data must be zeros.
-            let length = file.metadata().map_err(|e| self.io("stat", e))?.len();
-            if length > filled && filled < e {
-                punch(&file, filled, e).map_err(|e| self.io("punch", e))?;
-            }
             self.note(&mut residency, Entry::Filled { ino: self.ino, start: s, end: e, state })?;
         }
         Ok(true)
+    }
+
+    fn fill_gap(&self, start: u64, (s, e): (u64, u64), data: Option<&[u8]>) -> Result<()> {
+        let file = self.file()?;
+        let filled = match data {
+            Some(data) => {
+                let bytes = &data[(s - start) as usize..((e - start) as usize).min(data.len())];
+                file.write_all_at(bytes, s).map_err(|e| self.io("fill", e))?;
+                s + bytes.len() as u64
+            }
+            None => s,
+        };
+        // A crash may have left bytes here that were let go: what is no data must be zeros.
+        if filled < e && file.metadata().map_err(|e| self.io("stat", e))?.len() > filled {
+            punch(&file, filled, e).map_err(|e| self.io("punch", e))?;
+        }
+        Ok(())
     }
 
     /// Data and hole ranges as far as this mirror knows better than the metadata: the dirty ones.

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use weir_types::Result;
 
@@ -72,6 +73,10 @@ impl Tier {
             let Ok(mut residency) = mirror.residency.try_write() else {
                 continue;
             };
+            // The file of an empty mirror is removed below, with what a fill has put there.
+            if mirror.filling.load(Ordering::Acquire) > 0 {
+                continue;
+            }
             let clean = clean_ranges(&residency);
             for &(start, end, state) in &clean {
                 mirror.note(&mut residency, Entry::Released { ino: mirror.ino, start, end })?;

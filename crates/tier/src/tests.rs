@@ -71,10 +71,10 @@ fn fill(mirror: &Mirror, start: u64, bytes: &[u8]) {
 }
 
 fn read(mirror: &Mirror, offset: u64, len: usize) -> Option<Vec<u8>> {
-    let mut buffer = vec![0xEE; len];
-    match mirror.read_at(offset, &mut buffer).expect("reads") {
+    let mut buffer = Vec::new();
+    match mirror.read_at(offset, len, &mut buffer).expect("reads") {
         ReadOutcome::Done(done) => {
-            buffer.truncate(done);
+            assert_eq!(buffer.len(), done);
             Some(buffer)
         }
         ReadOutcome::Missing(_) => None,

@@ -1,0 +1,272 @@
+//! One fetch, from the chunks that somebody wants to their bytes in the mirror.
+//!
+//! Runs come side by side, each in a task of its own. A record is verified, decoded and stored by
+//! the task that received it, and a chunk is handed to who waits as soon as its last record is
+//! there, while the rest of the run is still on its way.
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use bytes::Bytes;
+use tokio::task::JoinSet;
+use weir_object::Component;
+use weir_tier::Mirror;
+use weir_types::{
+    CHUNK_BYTES, ChunkIndex, ErrorKind, Extent, FsError, RecordRef, Result, SegmentId,
+};
+
+use super::{Claim, Priority};
+use crate::engine::{Core, Counts};
+use crate::records::{Decoded, Run, assemble, get_run, plan};
+
+/// Tries to read a chunk whose extents change while it is fetched.
+const TRIES: usize = 5;
+
+/// Where a record stands.
+type Place = (SegmentId, u32);
+
+/// What the runs of one fetch work on together.
+struct Work {
+    core: Arc<Core>,
+    mirror: Arc<Mirror>,
+    stamp: u64,
+    priority: Priority,
+    state: Mutex<State>,
+}
+
+struct State {
+    claim: Claim,
+    chunks: HashMap<ChunkIndex, Wanted>,
+    /// Chunks that use a record which is not here yet.
+    users: HashMap<Place, Vec<ChunkIndex>>,
+    /// Records that are here, with the number of chunks that still need them.
+    here: HashMap<Place, (Bytes, usize)>,
+}
+
+/// A chunk that is not whole yet.
+struct Wanted {
+    extents: Vec<Extent>,
+    /// Records that are missing.
+    missing: usize,
+}
+
+/// A chunk whose records are all here.
+type Whole = (ChunkIndex, Vec<Extent>, Decoded);
+
+impl Core {
+    pub(super) async fn run_fetch(
+        self: &Arc<Self>,
+        mirror: Arc<Mirror>,
+        mut claim: Claim,
+        priority: Priority,
+    ) {
+        let ino = mirror.ino();
+        let mut kind = ErrorKind::Retry;
+        let mut why = "its extents changed each time they were read".to_owned();
+        for _ in 0..TRIES {
+            let result;
+            (claim, result) = self.try_fetch(&mirror, claim, priority).await;
+            match result {
+                // A segment may be collected between the look at the extents and the GET.
+                Err(error) if error.kind() == ErrorKind::NotFound => {
+                    tracing::debug!(%ino, %error, "extents moved: looking again");
+                    (kind, why) = (ErrorKind::Corrupt, error.to_string());
+                }
+                Err(error) => return claim.fail(error),
+                Ok(()) if claim.senders.is_empty() => return,
+                Ok(()) => {}
+            }
+        }
+        let text = format!("the bytes of inode {ino} cannot be had; run `weir fsck`: {why}");
+        claim.fail(FsError::new(kind, text));
+    }
+
+    /// Fetches what the claim still wants. Chunks whose pages were released or dropped meanwhile
+    /// stay in the claim, for another try.
+    async fn try_fetch(
+        self: &Arc<Self>,
+        mirror: &Arc<Mirror>,
+        claim: Claim,
+        priority: Priority,
+    ) -> (Claim, Result<()>) {
+        let stamp = mirror.stamp();
+        let wanted = match self.extents_of(&claim).await {
+            Ok(wanted) => wanted,
+            Err(error) => return (claim, Err(error)),
+        };
+        let records = wanted.iter().flat_map(|(_, extents)| extents.iter().map(|e| e.record));
+        let runs = plan(records.collect::<Vec<_>>().into_iter(), self.settings.fetch_bytes.0);
+        let nobody = Claim::none(self, claim.ino);
+        let work = Arc::new(Work {
+            core: self.clone(),
+            mirror: mirror.clone(),
+            stamp,
+            priority,
+            state: Mutex::new(State::new(claim, wanted)),
+        });
+        let result = work.clone().fetch_all(runs).await;
+        // Tasks that an error stopped half-way may hold the work a little longer, but not this.
+        let claim = std::mem::replace(&mut work.state().claim, nobody);
+        (claim, result)
+    }
+
+    /// The extents of each chunk that the claim wants; holes have none.
+    async fn extents_of(&self, claim: &Claim) -> Result<Vec<(ChunkIndex, Vec<Extent>)>> {
+        let mut chunks: Vec<_> = claim.senders.keys().copied().collect();
+        chunks.sort_unstable();
+        let mut found = Vec::new();
+        for row in chunks.chunk_by(|a, b| a + 1 == *b) {
+            let range: Range<ChunkIndex> = row[0]..row[row.len() - 1] + 1;
+            let stored = self.seen(self.meta.chunks(claim.ino, range.clone()).await)?;
+            let mut stored: HashMap<_, _> = stored.into_iter().collect();
+            found.extend(range.map(|chunk| (chunk, stored.remove(&chunk).unwrap_or_default())));
+        }
+        Ok(found)
+    }
+
+    /// Puts a chunk into the mirror; `false` if what was fetched is out of date.
+    pub(crate) fn store_chunk(
+        &self,
+        mirror: &Mirror,
+        chunk: ChunkIndex,
+        extents: &[Extent],
+        decoded: &Decoded,
+        stamp: u64,
+    ) -> Result<bool> {
+        let base = chunk * CHUNK_BYTES;
+        let bug = || FsError::new(ErrorKind::Bug, "an extent reaches past its record");
+        let mut at = base;
+        for (start, bytes) in assemble(extents, decoded).ok_or_else(bug)? {
+            let (start, end) = (base + start, base + start + bytes.len() as u64);
+            let fresh = mirror.fill(at, start, None, stamp)?
+                && mirror.fill(start, end, Some(&bytes), stamp)?;
+            if !fresh {
+                return Ok(false);
+            }
+            at = weir_tier::page_ceil(end);
+        }
+        mirror.fill(at, base + CHUNK_BYTES, None, stamp)
+    }
+}
+
+impl Work {
+    async fn fetch_all(self: Arc<Self>, mut runs: Vec<Run>) -> Result<()> {
+        let holes = self.state().holes();
+        holes.into_iter().try_for_each(|chunk| self.store((chunk, Vec::new(), Decoded::new())))?;
+        if runs.len() <= 1 {
+            return match runs.pop() {
+                Some(run) => self.fetch_run(&run, true).await,
+                None => Ok(()),
+            };
+        }
+        let mut fetching = JoinSet::new();
+        for run in runs {
+            let work = self.clone();
+            fetching.spawn(async move { work.fetch_run(&run, false).await });
+        }
+        while let Some(done) = fetching.join_next().await {
+            done.map_err(|e| FsError::new(ErrorKind::Bug, format!("fetch: {e}")))??;
+        }
+        Ok(())
+    }
+
+    async fn fetch_run(&self, run: &Run, alone: bool) -> Result<()> {
+        let (urgency, chunks) = {
+            let state = self.state();
+            let places = run.records.iter().filter_map(|r| state.users.get(&place(r)));
+            (state.claim.urgency.clone(), places.flatten().copied().collect::<Vec<_>>())
+        };
+        let _turn = self.core.fetcher.turn(self.priority, &urgency, &chunks).await;
+        if alone && let Some(end) = self.core.window_end(run).await {
+            for (record, bytes) in self.core.get_with_neighbours(run, end).await? {
+                self.take(record, bytes)?;
+            }
+            return Ok(());
+        }
+        let mut each = |record, bytes| self.take(record, bytes);
+        get_run(&self.core.buckets, Component::Data, run, &mut each).await
+    }
+
+    /// A record came: chunks that now are whole go into the mirror.
+    fn take(&self, record: RecordRef, bytes: Bytes) -> Result<()> {
+        Counts::add(&self.core.counts.bytes_fetched, u64::from(record.stored_bytes));
+        let whole = self.state().take(&record, bytes);
+        whole.into_iter().try_for_each(|whole| self.store(whole))
+    }
+
+    fn store(&self, (chunk, extents, decoded): Whole) -> Result<()> {
+        if self.core.store_chunk(&self.mirror, chunk, &extents, &decoded, self.stamp)? {
+            self.state().claim.done(chunk, Ok(()));
+        }
+        Ok(())
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(|e| e.into_inner())
+    }
+}
+
+impl State {
+    fn new(claim: Claim, wanted: Vec<(ChunkIndex, Vec<Extent>)>) -> Self {
+        let mut users: HashMap<Place, Vec<ChunkIndex>> = HashMap::new();
+        let mut chunks = HashMap::new();
+        for (chunk, extents) in wanted {
+            let places = places(&extents);
+            for place in &places {
+                users.entry(*place).or_default().push(chunk);
+            }
+            chunks.insert(chunk, Wanted { extents, missing: places.len() });
+        }
+        Self { claim, chunks, users, here: HashMap::new() }
+    }
+
+    fn holes(&mut self) -> Vec<ChunkIndex> {
+        self.chunks.extract_if(|_, wanted| wanted.missing == 0).map(|(chunk, _)| chunk).collect()
+    }
+
+    /// Takes a record in; answers the chunks that it completes.
+    fn take(&mut self, record: &RecordRef, bytes: Bytes) -> Vec<Whole> {
+        let users = self.users.remove(&place(record)).unwrap_or_default();
+        self.here.insert(place(record), (bytes, users.len()));
+        let mut whole = Vec::new();
+        for chunk in users {
+            let Some(wanted) = self.chunks.get_mut(&chunk) else { continue };
+            wanted.missing -= 1;
+            if wanted.missing == 0
+                && let Some(Wanted { extents, .. }) = self.chunks.remove(&chunk)
+            {
+                let decoded = self.use_up(&extents);
+                whole.push((chunk, extents, decoded));
+            }
+        }
+        whole
+    }
+
+    /// The records of a chunk; those that nobody else needs are forgotten.
+    fn use_up(&mut self, extents: &[Extent]) -> Decoded {
+        let mut decoded = Decoded::new();
+        for place in places(extents) {
+            if let Some((bytes, users)) = self.here.get_mut(&place) {
+                *users -= 1;
+                decoded.insert(place, bytes.clone());
+                if *users == 0 {
+                    self.here.remove(&place);
+                }
+            }
+        }
+        decoded
+    }
+}
+
+fn place(record: &RecordRef) -> Place {
+    (record.segment, record.position)
+}
+
+/// The records that these extents use, each once.
+fn places(extents: &[Extent]) -> Vec<Place> {
+    let mut places: Vec<_> = extents.iter().map(|e| place(&e.record)).collect();
+    places.sort_unstable();
+    places.dedup();
+    places
+}
