@@ -88,3 +88,34 @@ fn a_changed_neighbour_is_not_filled_with_old_bytes() {
         assert!(read_all(&engine, second).await.expect("reads") == new);
     });
 }
+
+#[test]
+fn who_waits_overtakes_what_is_fetched_ahead() {
+    let slow = Slow { latency: std::time::Duration::from_millis(5), bytes_per_s: 1 << 40 };
+    let wrap: weir_engine::Wrap = Arc::new(move |store| Arc::new(SlowStore::new(store, slow)));
+    let settings = Settings {
+        fetch_parallel: 2,
+        fetch_bytes: weir_types::Bytes::mib(1),
+        meta_flush_ms: 1_000,
+        ..settings()
+    };
+    let world = World::with(settings, Some(wrap));
+    let bytes = noise(1, 48 << 20);
+    let ino = world.run(create(&world.engine(), "a", &bytes));
+    world.run(async {
+        let engine = world.engine();
+        engine.flush_all().await.expect("flushes");
+        engine.release_all().await.expect("releases");
+        let file = engine.open(ino, Default::default()).await.expect("opens");
+        for at in 0..6 {
+            engine.read(&file, at << 20, 1 << 20).await.expect("reads");
+        }
+        // By now the window goes far beyond this place, which one GET at a time comes to last.
+        let far = 30 << 20;
+        let got = engine.read(&file, far, 4096).await.expect("reads");
+        assert!(got == bytes[far as usize..far as usize + 4096]);
+        let [_, released, _, _] = engine.residency(ino).await.expect("residency");
+        assert!(released > 24 << 20, "only {released} bytes were left to fetch");
+        engine.close(file).await.expect("closes");
+    });
+}
