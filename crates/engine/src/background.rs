@@ -39,7 +39,7 @@ async fn flush_loop(core: Arc<Core>) {
         if due.is_empty() {
             continue;
         }
-        if let Err(error) = core.flush_files(&due).await {
+        if let Err(error) = core.flush_along(&due).await {
             if error.kind() == ErrorKind::Fenced {
                 return;
             }

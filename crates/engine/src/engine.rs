@@ -20,6 +20,7 @@ use crate::flush::Flusher;
 use crate::journal::Journal;
 use crate::mount::MountReport;
 use crate::nodes::Nodes;
+use crate::pace::Pace;
 
 /// Where the engine takes time and chance from, so that tests can hold both still.
 #[derive(Clone)]
@@ -49,6 +50,7 @@ pub(crate) struct Core {
     pub(crate) flush_wanted: Notify,
     /// Wakes writers who wait for room.
     pub(crate) room_made: Notify,
+    pub(crate) pace: Pace,
     pub(crate) upload_permits: Arc<Semaphore>,
     pub(crate) stopping: AtomicBool,
     fenced: AtomicBool,
@@ -108,6 +110,7 @@ impl Core {
             locks: LockTable::new(),
             flush_wanted: Notify::new(),
             room_made: Notify::new(),
+            pace: Pace::default(),
             upload_permits: Arc::new(Semaphore::new(mounted.settings.flush_parallel)),
             stopping: AtomicBool::new(false),
             fenced: AtomicBool::new(false),

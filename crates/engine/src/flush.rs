@@ -1,20 +1,22 @@
 //! Flushing: dirty ranges become records, records become segments, segments leave, and then the
 //! metadata names them.
 //!
-//! A round packs the dirty ranges of its files, in order, into one segment after the other. A full
-//! segment is uploaded and committed in a task of its own while the next one is packed, at most
-//! `flush_parallel` at once.
+//! A round gathers the dirty ranges of its files, in order, into one load after the other, each
+//! about a segment's worth. A load is packed, uploaded and committed in a task of its own while the
+//! next one is gathered, at most `flush_parallel` at once.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use tokio::sync::{Mutex, OwnedMutexGuard, oneshot};
+use tokio::sync::{Mutex, OwnedMutexGuard, OwnedSemaphorePermit, oneshot};
 use tokio::task::JoinSet;
 use weir_meta::{FileFlush, FlushCommit, Piece};
 use weir_object::Component;
 use weir_segment::{Owner, SealedSegment, SegmentBuilder};
 use weir_tier::{Mirror, ReadOutcome, Snapshot};
-use weir_types::{CHUNK_BYTES, ErrorKind, FsError, Ino, Inode, Result, SegmentId};
+use weir_types::{CHUNK_BYTES, ErrorKind, FsError, Ino, Inode, Result, SegmentId, VolumeFormat};
 
+use crate::background::blocking;
 use crate::engine::{Core, Counts};
 use crate::nodes::Node;
 
@@ -29,6 +31,48 @@ type Request = (Ino, oneshot::Sender<Result<()>>);
 pub(crate) struct Flusher {
     waiting: std::sync::Mutex<Vec<Request>>,
     leading: Mutex<()>,
+    /// Bytes of late segments before and after compression.
+    raw_bytes: AtomicU64,
+    stored_bytes: AtomicU64,
+}
+
+impl Flusher {
+    /// Bytes of files that fill a segment, if they compress as those of late.
+    fn load_bytes(&self, format: &VolumeFormat) -> u64 {
+        let raw = self.raw_bytes.load(Ordering::Relaxed);
+        let stored = self.stored_bytes.load(Ordering::Relaxed).max(1);
+        let tenths = (raw * 10 / stored).clamp(10, 40);
+        format.segment_bytes * tenths / 10
+    }
+
+    /// Takes note of a segment. Older ones count half as much with each.
+    fn packed(&self, sealed: &SealedSegment) {
+        let fade = |sum: &AtomicU64, new: u64| {
+            sum.store(sum.load(Ordering::Relaxed) / 2 + new, Ordering::Relaxed);
+        };
+        fade(&self.raw_bytes, sealed.raw_bytes);
+        fade(&self.stored_bytes, sealed.bytes.len() as u64);
+    }
+}
+
+/// A file that a round flushes; nobody else does meanwhile.
+struct Flushing {
+    node: Arc<Node>,
+    mirror: Arc<Mirror>,
+    lock: Arc<OwnedMutexGuard<()>>,
+}
+
+impl Flushing {
+    /// From here on the part gives its ranges back, whatever ends the flush.
+    fn part(&self, snapshot: Snapshot) -> Part {
+        Part {
+            node: self.node.clone(),
+            mirror: self.mirror.clone(),
+            snapshot,
+            pieces: Vec::new(),
+            _flushing: self.lock.clone(),
+        }
+    }
 }
 
 /// A part of one file on its way: what one segment holds of it.
@@ -49,12 +93,27 @@ impl Drop for Part {
     }
 }
 
-/// A segment being packed.
-struct Packing {
-    builder: SegmentBuilder,
+/// What goes into one segment.
+struct Load {
     parts: Vec<Part>,
-    in_flight: InFlight,
+    raw_bytes: u64,
+    _permit: Option<OwnedSemaphorePermit>,
 }
+
+/// How a round goes about its files.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Round {
+    /// Files that somebody else flushes are left to the caller.
+    Once,
+    /// They are waited for.
+    Wait,
+    /// They are left, and a file that grows while it is flushed is followed: whoever writes a large
+    /// file shall find the bucket busy all the time.
+    Follow,
+}
+
+/// Bytes of one file after which a round that follows it ends, so that others have their turn.
+const FOLLOW_BYTES: u64 = 1 << 30;
 
 /// A segment on its way: its object may be there before the metadata names it, and the collector
 /// must not take it for one that nothing names.
@@ -107,11 +166,11 @@ impl Core {
     pub(crate) async fn flush_files(self: &Arc<Self>, inos: &[Ino]) -> Result<()> {
         self.check_writable()?;
         for _ in 0..TRIES {
-            let busy = self.flush_round(inos, false).await?;
+            let busy = self.flush_round(inos, Round::Once).await?;
             let mut void = Vec::new();
             for ino in busy {
                 // Somebody else flushes it: what was dirty before may be among that or not.
-                void.extend(self.flush_round(&[ino], true).await?);
+                void.extend(self.flush_round(&[ino], Round::Wait).await?);
             }
             if void.is_empty() {
                 return Ok(());
@@ -121,13 +180,18 @@ impl Core {
         Err(FsError::new(ErrorKind::Retry, text))
     }
 
+    /// Flushes these files as far as nobody else does, and what is written to them meanwhile.
+    pub(crate) async fn flush_along(self: &Arc<Self>, inos: &[Ino]) -> Result<()> {
+        self.check_writable()?;
+        self.flush_round(inos, Round::Follow).await.map(drop)
+    }
+
     /// One pass over these files. Answers those that it left: busy ones (unless told to wait for
     /// them) and those whose flush a truncation voided.
-    async fn flush_round(self: &Arc<Self>, inos: &[Ino], wait: bool) -> Result<Vec<Ino>> {
+    async fn flush_round(self: &Arc<Self>, inos: &[Ino], round: Round) -> Result<Vec<Ino>> {
         let mut left = Vec::new();
         let mut uploads: JoinSet<Result<Vec<Ino>>> = JoinSet::new();
-        let mut packing = None;
-        let mut result = Ok(());
+        let mut load = None;
         for &ino in inos {
             let Some(mirror) = self.tier.find(ino).filter(|m| m.has_news()) else {
                 continue;
@@ -135,20 +199,19 @@ impl Core {
             let node = self.nodes.get(ino);
             let flushing = match node.flush.clone().try_lock_owned() {
                 Ok(guard) => guard,
-                Err(_) if wait => node.flush.clone().lock_owned().await,
+                Err(_) if round == Round::Wait => node.flush.clone().lock_owned().await,
                 Err(_) => {
                     left.push(ino);
                     continue;
                 }
             };
-            let flushing = Arc::new(flushing);
-            let packed = self.pack_file(&node, &mirror, &flushing, &mut packing, &mut uploads);
-            // One file that cannot be read must not keep the others here.
-            result = result.and(packed.await);
+            let file = Flushing { node, mirror, lock: Arc::new(flushing) };
+            self.gather(&file, round, &mut load, &mut uploads).await;
         }
-        if let Some(packing) = packing {
-            self.send(packing, &mut uploads).await;
+        if let Some(load) = load {
+            self.send(load, &mut uploads);
         }
+        let mut result = Ok(());
         while let Some(done) = uploads.join_next().await {
             match done.map_err(|e| FsError::new(ErrorKind::Bug, format!("flush: {e}"))) {
                 Ok(Ok(void)) => left.extend(void),
@@ -159,59 +222,49 @@ impl Core {
         Ok(left)
     }
 
-    /// Packs all that is dirty in one file, sending each segment that fills up.
-    async fn pack_file(
+    /// Gathers all that is dirty in one file, sending each load that is full.
+    async fn gather(
         self: &Arc<Self>,
-        node: &Arc<Node>,
-        mirror: &Arc<Mirror>,
-        flushing: &Arc<OwnedMutexGuard<()>>,
-        packing: &mut Option<Packing>,
+        file: &Flushing,
+        round: Round,
+        load: &mut Option<Load>,
         uploads: &mut JoinSet<Result<Vec<Ino>>>,
-    ) -> Result<()> {
-        let mut after = 0;
+    ) {
+        let full = self.flusher.load_bytes(&self.format);
+        let (mut after, mut taken, mut follows) = (0, 0, false);
         loop {
-            let mut current = packing.take().unwrap_or_else(|| self.new_packing());
-            let room = self.format.segment_bytes.saturating_sub(current.builder.stored_bytes());
-            let snapshot = mirror.snapshot(after, room.max(CHUNK_BYTES));
-            let complete = snapshot.complete;
-            after = snapshot.ranges.last().map_or(after, |r| r.1);
-            // Before anything can end this task: from here on the part gives its ranges back.
-            let mut part = Part {
-                node: node.clone(),
-                mirror: mirror.clone(),
-                snapshot,
-                pieces: Vec::new(),
-                _flushing: flushing.clone(),
+            let mut current = match load.take() {
+                Some(load) => load,
+                // First, so that what is written while others are on their way goes along.
+                None => Load {
+                    parts: Vec::new(),
+                    raw_bytes: 0,
+                    _permit: self.upload_permits.clone().acquire_owned().await.ok(),
+                },
             };
-            let record_bytes = self.format.record_bytes;
-            let packed = tokio::task::spawn_blocking(move || {
-                let pieces = pack(&mut current.builder, &part.mirror, &part.snapshot, record_bytes);
-                let packed = pieces.map(|pieces| {
-                    part.pieces = pieces;
-                    current.parts.push(part);
-                });
-                (current, packed)
-            });
-            let (current, packed) =
-                packed.await.map_err(|e| FsError::new(ErrorKind::Bug, format!("pack: {e}")))?;
-            if let Err(error) = packed {
-                *packing = Some(current);
-                return Err(error);
+            let room = full.saturating_sub(current.raw_bytes).max(CHUNK_BYTES);
+            let mut snapshot = file.mirror.snapshot(after, room);
+            let complete = snapshot.complete;
+            // Pages before that were written again are left for another round.
+            snapshot.complete &= !follows;
+            follows |= complete;
+            after = snapshot.ranges.last().map_or(after, |r| weir_tier::page_ceil(r.1));
+            let bytes: u64 = snapshot.ranges.iter().map(|(s, e)| e - s).sum();
+            current.parts.push(file.part(snapshot));
+            current.raw_bytes += bytes;
+            taken += bytes;
+            match current.raw_bytes >= full {
+                true => self.send(current, uploads),
+                false => *load = Some(current),
             }
-            if current.builder.is_full() {
-                self.send(current, uploads).await;
-            } else {
-                *packing = Some(current);
-            }
-            if complete {
-                return Ok(());
+            // Only what lies behind: a range must not be on its way twice.
+            let goes_on = round == Round::Follow
+                && taken < FOLLOW_BYTES
+                && file.mirror.dirty_after(after) >= full;
+            if complete && !goes_on {
+                return;
             }
         }
-    }
-
-    fn new_packing(self: &Arc<Self>) -> Packing {
-        let (in_flight, builder) = self.new_segment();
-        Packing { builder, parts: Vec::new(), in_flight }
     }
 
     /// A new segment, in flight until the guard goes.
@@ -222,24 +275,49 @@ impl Core {
         (InFlight { core: self.clone(), id }, builder)
     }
 
-    /// Hands a packed segment to a task that uploads and commits it.
-    async fn send(self: &Arc<Self>, packing: Packing, uploads: &mut JoinSet<Result<Vec<Ino>>>) {
-        let permit = self.upload_permits.clone().acquire_owned().await;
+    /// Hands a load to a task that packs, uploads and commits it.
+    fn send(self: &Arc<Self>, load: Load, uploads: &mut JoinSet<Result<Vec<Ino>>>) {
         let core = self.clone();
-        uploads.spawn(async move {
-            let _permit = permit;
-            core.upload(packing).await
-        });
+        uploads.spawn(async move { core.upload(load).await });
     }
 
     /// Data first, then the metadata that names it. Answers the files whose part was void.
-    async fn upload(&self, packing: Packing) -> Result<Vec<Ino>> {
-        let Packing { builder, mut parts, in_flight: _in_flight } = packing;
-        let sealed = (!builder.is_empty()).then(|| builder.finish());
+    async fn upload(self: &Arc<Self>, mut load: Load) -> Result<Vec<Ino>> {
+        let (_in_flight, mut builder) = self.new_segment();
+        let record_bytes = self.format.record_bytes;
+        let parts = std::mem::take(&mut load.parts);
+        let packed = blocking(move || {
+            let mut result = Ok(());
+            let mut whole = Vec::new();
+            for mut part in parts {
+                // One file that cannot be read must not keep the others here.
+                match pack(&mut builder, &part.mirror, &part.snapshot, record_bytes) {
+                    Ok(pieces) => {
+                        part.pieces = pieces;
+                        whole.push(part);
+                    }
+                    Err(error) => result = result.and(Err(error)),
+                }
+            }
+            Ok(((!builder.is_empty()).then(|| builder.finish()), whole, result))
+        });
+        let (sealed, parts, packed) = packed.await?;
         if let Some(sealed) = &sealed {
             self.put_segment(sealed, Component::Data).await?;
+            self.flusher.packed(sealed);
         }
         fail::fail_point!("engine::segment-put");
+        let void = self.commit_parts(sealed.as_ref(), parts).await?;
+        self.room_made.notify_waiters();
+        packed.map(|()| void)
+    }
+
+    /// Commits the parts that nothing voided meanwhile; answers the files of the others.
+    async fn commit_parts(
+        &self,
+        sealed: Option<&SealedSegment>,
+        mut parts: Vec<Part>,
+    ) -> Result<Vec<Ino>> {
         // Two parts of one file share its lock; one order for all keeps segments from deadlock.
         parts.sort_by_key(|p| p.node.ino);
         let mut held = Vec::new();
@@ -249,8 +327,7 @@ impl Core {
         let (valid, void): (Vec<_>, Vec<_>) =
             parts.into_iter().partition(|p| p.mirror.still_valid(&p.snapshot));
         let void = void.iter().map(|p| p.node.ino).collect();
-        self.commit(sealed.as_ref(), &valid).await?;
-        self.room_made.notify_waiters();
+        self.commit(sealed, &valid).await?;
         Ok(void)
     }
 

@@ -24,6 +24,7 @@ mod mount;
 mod names;
 mod neighbours;
 mod nodes;
+mod pace;
 mod read;
 mod records;
 mod resize;

@@ -22,12 +22,15 @@ impl Engine {
         }
         core.check_writable()?;
         Counts::add(&core.counts.fsyncs, 1);
-        // In a task of its own: what it takes for the journal must get there, or be given back,
-        // whatever becomes of the caller.
-        let journaling = core.clone();
-        let journaled = tokio::spawn(async move { journaling.fsync_in_journal(ino).await }).await;
-        if journaled.map_err(|e| FsError::new(ErrorKind::Bug, format!("fsync: {e}")))?? {
-            return Ok(());
+        if core.journal.as_ref().is_some_and(|j| j.durable) {
+            // In a task of its own: what it takes for the journal must get there, or be given back,
+            // whatever becomes of the caller.
+            let journaling = core.clone();
+            let journaled =
+                tokio::spawn(async move { journaling.fsync_in_journal(ino).await }).await;
+            if journaled.map_err(|e| FsError::new(ErrorKind::Bug, format!("fsync: {e}")))?? {
+                return Ok(());
+            }
         }
         if core.tier.find(ino).is_some_and(|m| m.has_news()) {
             core.flush_file(ino).await?;

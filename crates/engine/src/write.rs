@@ -1,6 +1,7 @@
 //! Writing: into the mirror file, marked dirty; the bucket sees it later.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use weir_tier::Mirror;
@@ -57,6 +58,7 @@ impl Core {
             return Ok(());
         }
         self.wait_for_room(data.len() as u64).await?;
+        self.keep_pace(data.len() as u64).await;
         loop {
             let missing = mirror.write_at(offset, data, self.now())?;
             if missing.is_empty() {
@@ -68,6 +70,20 @@ impl Core {
             self.flush_wanted.notify_one();
         }
         Ok(())
+    }
+
+    /// Holds a writer back while the bucket does not keep up.
+    async fn keep_pace(&self, len: u64) {
+        let room = self.settings.tier_bytes.0;
+        let dirty = self.tier.dirty_bytes();
+        if dirty <= room / 2 {
+            return;
+        }
+        let flushed = self.counts.bytes_flushed.load(Ordering::Relaxed);
+        let wait_ms = self.pace.wait_ms((dirty, room), len, flushed, self.now_ms());
+        if wait_ms > 0 {
+            tokio::time::sleep(Duration::from_millis(wait_ms)).await;
+        }
     }
 
     /// Releases clean pages if there is no room for `bytes` more. Answers whether there is now.

@@ -61,6 +61,13 @@ impl Mirror {
         Snapshot { ranges, size, pending, complete, drops }
     }
 
+    /// Dirty bytes from `after` on that no flush has taken.
+    pub fn dirty_after(&self, after: u64) -> u64 {
+        let residency = self.read_state();
+        let end = residency.state.size;
+        residency.state.ranges.bytes(after, end.max(after), |state| state == State::Dirty)
+    }
+
     /// Whether nothing of the snapshot was cut off, punched or replaced since.
     pub fn still_valid(&self, snapshot: &Snapshot) -> bool {
         let residency = self.read_state();
