@@ -103,6 +103,8 @@ pub(crate) struct Mounted {
 
 impl Core {
     pub(crate) fn new(mounted: Mounted) -> Arc<Self> {
+        let uploads = (mounted.settings.memory().uploads / mounted.format.segment_bytes) as usize;
+        let uploads = uploads.clamp(1, mounted.settings.flush_parallel);
         Arc::new(Self {
             nodes: Nodes::default(),
             fetcher: Fetcher::new(&mounted.settings),
@@ -111,7 +113,7 @@ impl Core {
             flush_wanted: Notify::new(),
             room_made: Notify::new(),
             pace: Pace::default(),
-            upload_permits: Arc::new(Semaphore::new(mounted.settings.flush_parallel)),
+            upload_permits: Arc::new(Semaphore::new(uploads)),
             stopping: AtomicBool::new(false),
             fenced: AtomicBool::new(false),
             counts: Counts::default(),

@@ -16,6 +16,10 @@ use weir_types::{CHUNK_BYTES, ChunkIndex, ErrorKind, FsError, Ino, Result, Setti
 
 use crate::engine::Core;
 
+/// Memory that a GET takes, with the half of a fetch ahead that comes with it: a piece of the body,
+/// and a record that is not whole yet.
+const BODY_BYTES: u64 = 3 << 20;
+
 /// Who is served first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Priority {
@@ -42,11 +46,13 @@ pub(crate) struct Fetcher {
 
 impl Fetcher {
     pub(crate) fn new(settings: &Settings) -> Self {
+        let parallel = (settings.memory().fetches / BODY_BYTES) as usize;
+        let parallel = parallel.clamp(1, settings.fetch_parallel);
         Self {
             coming: Mutex::default(),
-            demand: Semaphore::new(settings.fetch_parallel),
+            demand: Semaphore::new(parallel),
             // Apart, so that what is fetched ahead never stands in the way of what is waited for.
-            ahead: Semaphore::new(settings.fetch_parallel.div_ceil(2)),
+            ahead: Semaphore::new(parallel.div_ceil(2)),
         }
     }
 

@@ -278,7 +278,10 @@ async fn open_kv(
     buckets: &StripeSet,
     journal: Arc<Journal>,
 ) -> Result<SlateKv> {
+    let memory = options.settings.memory();
     let settings = SlateOptions {
+        cache_bytes: memory.metadata_cache,
+        unflushed_bytes: memory.metadata_unflushed,
         meta_flush_ms: options.settings.meta_flush_ms,
         timeout_ms: options.settings.bucket_timeout_ms,
         ..SlateOptions::default()

@@ -1,8 +1,10 @@
 //! Reading objects: whole or by range, asked for twice when slow, resumed where a body broke off.
 
+use std::fs::File;
 use std::io;
 use std::ops::Range;
-use std::sync::{Mutex, PoisonError};
+use std::os::unix::fs::FileExt;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -18,6 +20,8 @@ use crate::{Component, RequestKind};
 
 /// A body from which nothing comes for so long is given up and asked for again.
 const SILENCE_LONGEST: Duration = Duration::from_secs(10);
+/// A body that is a local file is read in steps of so many bytes.
+const FILE_STEP_BYTES: usize = 1 << 20;
 
 /// A whole body that has the length it should have.
 pub(crate) struct Got {
@@ -153,16 +157,26 @@ async fn pour(opened: GetResult, rest: &Mutex<Rest<'_>>, end: u64) -> object_sto
             false => Err(broken(io::ErrorKind::InvalidData, "the body is too long".to_owned())),
         }
     };
-    if matches!(opened.payload, GetResultPayload::File(..)) {
-        // Read at one go: the library's stream of a file goes in steps of 8 KiB.
-        give(opened.bytes().await?)?;
-    } else {
-        let mut body = opened.into_stream();
-        let silent = |_| broken(io::ErrorKind::TimedOut, "the body stopped coming".to_owned());
-        while let Some(piece) =
-            tokio::time::timeout(SILENCE_LONGEST, body.next()).await.map_err(silent)?
-        {
-            give(piece?)?;
+    let range = opened.range.clone();
+    match opened.payload {
+        // The library's stream of a file goes in steps of 8 KiB.
+        GetResultPayload::File(file, path) => {
+            let file = Arc::new(file);
+            for start in range.clone().step_by(FILE_STEP_BYTES) {
+                let len = (range.end - start).min(FILE_STEP_BYTES as u64) as usize;
+                let file = file.clone();
+                let read = tokio::task::spawn_blocking(move || read_file(&file, start, len));
+                let told = |e| broken(io::ErrorKind::Other, format!("{}: {e}", path.display()));
+                give(read.await?.map_err(told)?)?;
+            }
+        }
+        GetResultPayload::Stream(mut body) => {
+            let silent = |_| broken(io::ErrorKind::TimedOut, "the body stopped coming".to_owned());
+            while let Some(piece) =
+                tokio::time::timeout(SILENCE_LONGEST, body.next()).await.map_err(silent)?
+            {
+                give(piece?)?;
+            }
         }
     }
     let missing = end - lock(rest).next;
@@ -171,6 +185,22 @@ async fn pour(opened: GetResult, rest: &Mutex<Rest<'_>>, end: u64) -> object_sto
         return Err(broken(io::ErrorKind::UnexpectedEof, message));
     }
     Ok(())
+}
+
+/// Up to `len` bytes of a file; fewer at its end.
+fn read_file(file: &File, start: u64, len: usize) -> io::Result<Bytes> {
+    let mut bytes = vec![0; len];
+    let mut done = 0;
+    while done < len {
+        match file.read_at(&mut bytes[done..], start + done as u64) {
+            Ok(0) => break,
+            Ok(more) => done += more,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    bytes.truncate(done);
+    Ok(bytes.into())
 }
 
 fn lock<'a, 'b>(rest: &'a Mutex<Rest<'b>>) -> std::sync::MutexGuard<'a, Rest<'b>> {

@@ -69,14 +69,22 @@ pub struct Settings {
     /// of names and attributes. Default 1,000, least 20. Each is one PUT when something changed:
     /// at 1 s without pause about $13 a month, at 100 ms $130.
     pub meta_flush_ms: u64,
+    /// Memory that the daemon's caches and transfers may take, about; the kernel's page cache is
+    /// not among it. Default 1 GiB, least 256 MiB. A quarter holds metadata that was read: with
+    /// less, lookups in large volumes cost GETs. A quarter holds commits while the bucket is slow.
+    /// An eighth each holds segments on their way out and bodies on their way in, so less means
+    /// fewer at once.
+    pub memory_bytes: Bytes,
     /// Segments in flight to the bucket at once. Default 8, least 1. More is faster on slow links
-    /// and takes one segment of memory each.
+    /// and takes one segment of memory each, within its share of `memory_bytes`.
     pub flush_parallel: usize,
-    /// Ranged GETs in flight at once. Default 32, least 1.
+    /// Ranged GETs in flight at once that somebody waits for, and half as many ahead of readers.
+    /// Default 32, least 1; within their share of `memory_bytes`.
     pub fetch_parallel: usize,
     /// Largest ranged GET. Default 8 MiB, least one record.
     pub fetch_bytes: Bytes,
-    /// Most bytes fetched ahead of one sequential reader. Default 64 MiB; 0 turns it off.
+    /// Most bytes fetched ahead of one sequential reader. Default 256 MiB; 0 turns it off. The
+    /// window grows only while that makes the reader faster, and its bytes go to the tier.
     pub read_ahead_bytes: Bytes,
     /// How long one bucket request may take, with its retries, before it fails, in milliseconds.
     /// Default 60,000, least 100.
@@ -104,10 +112,11 @@ impl Default for Settings {
             flush_age_ms: 30_000,
             flush_start_bytes: Bytes::mib(64),
             meta_flush_ms: 1_000,
+            memory_bytes: Bytes::gib(1),
             flush_parallel: 8,
             fetch_parallel: 32,
             fetch_bytes: Bytes::mib(8),
-            read_ahead_bytes: Bytes::mib(64),
+            read_ahead_bytes: Bytes::mib(256),
             bucket_timeout_ms: 60_000,
             hedge_percent: 5,
             collect_grace_s: 3_600,
@@ -117,7 +126,31 @@ impl Default for Settings {
     }
 }
 
+/// How [`Settings::memory_bytes`] is shared out, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemoryShares {
+    /// Metadata that was read from the bucket.
+    pub metadata_cache: u64,
+    /// Metadata that is on its way to the bucket.
+    pub metadata_unflushed: u64,
+    /// Segments that are being packed or sent.
+    pub uploads: u64,
+    /// Bodies that are being received.
+    pub fetches: u64,
+}
+
 impl Settings {
+    /// What each part of the daemon may take.
+    pub fn memory(&self) -> MemoryShares {
+        let all = self.memory_bytes.0;
+        MemoryShares {
+            metadata_cache: all / 4,
+            metadata_unflushed: (all / 4).max(64 << 20),
+            uploads: all / 8,
+            fetches: all / 8,
+        }
+    }
+
     /// All that is wrong with these values, one sentence each; empty when they are fine.
     pub fn problems(&self) -> Vec<String> {
         let mut found = Vec::new();
@@ -130,6 +163,7 @@ impl Settings {
         least("flush_age_ms", self.flush_age_ms, 100);
         least("flush_start_bytes", self.flush_start_bytes.0, CHUNK_BYTES);
         least("meta_flush_ms", self.meta_flush_ms, 20);
+        least("memory_bytes", self.memory_bytes.0, 256 << 20);
         least("flush_parallel", self.flush_parallel as u64, 1);
         least("fetch_parallel", self.fetch_parallel as u64, 1);
         least("fetch_bytes", self.fetch_bytes.0, CHUNK_BYTES);

@@ -198,6 +198,10 @@ pub(crate) struct MountArgs {
     /// Room that the tier may take [default: 10GiB]
     #[arg(long, value_name = "SIZE")]
     pub(crate) tier_size: Option<Bytes>,
+    /// Memory for the daemon's caches and transfers, about; the page cache is not among it
+    /// [default: 1GiB]
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) memory: Option<Bytes>,
     /// Directory on a persistent disk for the journal: makes fsync as fast as that disk
     #[arg(long, value_name = "DIR")]
     pub(crate) journal: Option<PathBuf>,

@@ -98,6 +98,7 @@ impl SlateKv {
             Db::builder(path.clone(), Arc::clone(&store))
                 .with_settings(options.settings())
                 .with_db_cache(block_cache(options.cache_bytes), 0)
+                .with_sst_block_size(options::BLOCK_SIZE)
                 .build()
                 .await
                 .map_err(|error| from_slate("open the metadata", error))

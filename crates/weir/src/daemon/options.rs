@@ -98,6 +98,9 @@ fn settings(args: &MountArgs) -> Result<Settings> {
     if let Some(size) = args.tier_size {
         settings.tier_bytes = size;
     }
+    if let Some(size) = args.memory {
+        settings.memory_bytes = size;
+    }
     if let Some(age) = args.flush_age {
         settings.flush_age_ms = age;
     }

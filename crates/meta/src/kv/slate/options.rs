@@ -4,10 +4,15 @@ use std::time::Duration;
 
 use slatedb::config::{
     CompactionWorkerOptions, CompactorOptions, DbReaderOptions, GarbageCollectorOptions, Settings,
+    SstBlockSize,
 };
 
 /// Memtable bytes at which one becomes a level-0 table. Two or so of these live in memory.
 const L0_TABLE_BYTES: usize = 32 << 20;
+
+/// What one GET brings of a table. A far bucket takes as long for 4 KiB, SlateDB's own size, and
+/// neighbours are wanted next: the extents of 1 GiB fill one block.
+pub(super) const BLOCK_SIZE: SstBlockSize = SstBlockSize::Block64Kib;
 
 /// Level-0 tables at which writers wait for the compactor.
 const L0_TABLES_MAX: usize = 16;
@@ -36,7 +41,7 @@ pub struct SlateOptions {
     /// cached, and to wait when `unflushed_bytes` are full.
     pub timeout_ms: u64,
     /// Memory for blocks, indexes and filters read from the bucket. Default 256 MiB. A lookup that
-    /// is not in it costs one ranged GET of 4 KiB for each table that may hold the key.
+    /// is not in it costs one ranged GET of 64 KiB for each table that may hold the key.
     pub cache_bytes: u64,
     /// Memory for what is committed but not in a table yet; when it is full, commits wait. Default
     /// 256 MiB, least 64 MiB: about half a million commits while the bucket is away.
