@@ -21,8 +21,8 @@ pub(crate) struct Run {
     pub(crate) records: Vec<RecordRef>,
 }
 
-/// The runs that bring all these records, each once, none longer than `max_bytes` unless a single
-/// record is.
+/// The runs that bring all these records, each once, none longer than `max_bytes` and a little for
+/// headers, unless a single record is.
 pub(crate) fn plan(records: impl Iterator<Item = RecordRef>, max_bytes: u64) -> Vec<Run> {
     let mut records: Vec<_> = records.collect();
     records.sort_unstable_by_key(|r| (r.segment, r.position));
@@ -33,7 +33,7 @@ pub(crate) fn plan(records: impl Iterator<Item = RecordRef>, max_bytes: u64) -> 
         if let Some(run) = runs.last_mut()
             && run.segment == record.segment
             && record.position <= run.end.saturating_add(GAP_BYTES)
-            && u64::from(end - run.start) <= max_bytes
+            && u64::from(end - run.start) <= max_bytes + u64::from(GAP_BYTES)
         {
             run.end = run.end.max(end);
             run.records.push(record);
@@ -222,8 +222,9 @@ mod tests {
         let runs = plan(records.into_iter(), 1 << 20);
         assert_eq!(runs.len(), 2);
         assert_eq!((runs[0].start, runs[0].end, runs[0].records.len()), (0, 150, 2));
-        let runs = plan(records.into_iter(), 120);
-        assert_eq!(runs.len(), 3, "the longest GET is kept to");
+        let large = |n: u32| record(1, n * ((1 << 20) + 40), (1 << 20) + 40);
+        let runs = plan((0..16).map(large), 8 << 20);
+        assert_eq!(runs.iter().map(|r| r.records.len()).collect::<Vec<_>>(), [8, 8]);
         let far = [record(1, 0, 10), record(1, 1 << 20, 10)];
         assert_eq!(plan(far.into_iter(), 8 << 20).len(), 2, "a wide gap is not read");
     }

@@ -13,6 +13,8 @@ const NEAR_BYTES: u64 = 2 * CHUNK_BYTES;
 /// A stream begins with this window; up to [`QUICK_BYTES`] it doubles without a look at the gain.
 const FIRST_BYTES: u64 = 4 * CHUNK_BYTES;
 const QUICK_BYTES: u64 = 32 * CHUNK_BYTES;
+/// Long windows end at multiples of this, where segments of a file written in one go do as well.
+const ALIGN_BYTES: u64 = 8 * CHUNK_BYTES;
 /// Equal steps in a row before the next ones are believed, and how many are fetched ahead at most.
 const STEPS_LEAST: u32 = 3;
 const STEPS_AHEAD: u64 = 16;
@@ -126,7 +128,10 @@ impl Stream {
         } else if read.waits && self.window < most && self.gains(read.now_ms) {
             self.window = (self.window * 2).min(most);
         }
-        let target = self.next + self.window;
+        let mut target = self.next + self.window;
+        if self.window >= 4 * ALIGN_BYTES {
+            target -= target % ALIGN_BYTES;
+        }
         // Many small steps would be many small GETs.
         let step = (self.window / 4).max(CHUNK_BYTES);
         if target < self.ahead + step {
