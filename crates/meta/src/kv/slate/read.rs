@@ -1,9 +1,11 @@
 //! Reading, the same for the writer and for its followers.
 
+use std::cmp::Ordering;
 use std::future::Future;
 use std::ops::Bound;
 use std::time::Duration;
 
+use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt, stream};
 use slatedb::config::ScanOptions;
 use slatedb::{DbReadOps, KeyValue};
@@ -11,6 +13,7 @@ use weir_types::{ErrorKind, FsError, Result};
 
 use super::super::{Key, Versioned};
 use super::error::from_slate;
+use super::recent::Row;
 
 /// Lookups of one call that may wait for the bucket at once.
 const LOOKUPS_IN_FLIGHT: usize = 32;
@@ -37,8 +40,11 @@ async fn get(db: &(impl DbReadOps + Sync), key: &Key) -> Result<Option<Versioned
     Ok(found.map(versioned))
 }
 
+/// Scans, with `recent` laid over what the database has: rows in key order, of which the first
+/// `limit` values are among the results or have others before them.
 pub(super) async fn scan(
     db: &(impl DbReadOps + Sync),
+    recent: Vec<(Bytes, Row)>,
     prefix: &[u8],
     after: Option<&[u8]>,
     limit: usize,
@@ -59,12 +65,32 @@ pub(super) async fn scan(
         .with_max_fetch_tasks(2);
     let range = (start, Bound::Unbounded);
     let mut rows = db.scan_prefix_with_options(prefix, range, &options).await.map_err(failed)?;
+    let mut recent = recent.into_iter().peekable();
+    let mut row = rows.next().await.map_err(failed)?;
     let mut found = Vec::new();
     while found.len() < limit {
-        let Some(row) = rows.next().await.map_err(failed)? else {
-            break;
+        let order = match (recent.peek(), &row) {
+            (None, None) => break,
+            (Some(_), None) => Ordering::Less,
+            (None, Some(_)) => Ordering::Greater,
+            (Some((key, _)), Some(row)) => key.cmp(&row.key),
         };
-        found.push((row.key.to_vec(), versioned(row)));
+        let newer = if order.is_le() { recent.next() } else { None };
+        let older = if order.is_ge() { row.take() } else { None };
+        if order.is_ge() {
+            row = rows.next().await.map_err(failed)?;
+        }
+        // The database may have got a later commit since `recent` was read.
+        match (newer, older) {
+            (Some((_, newer)), Some(older)) if older.seq > newer.version => {
+                found.push((older.key.to_vec(), versioned(older)));
+            }
+            (Some((key, Row { version, value, .. })), _) => {
+                found.extend(value.map(|value| (key.to_vec(), Versioned { version, value })));
+            }
+            (None, Some(older)) => found.push((older.key.to_vec(), versioned(older))),
+            (None, None) => {}
+        }
     }
     Ok(found)
 }
