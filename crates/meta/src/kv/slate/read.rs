@@ -3,10 +3,12 @@
 use std::cmp::Ordering;
 use std::future::Future;
 use std::ops::Bound;
+use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures::{StreamExt, TryStreamExt, stream};
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
 use slatedb::config::ScanOptions;
 use slatedb::{DbReadOps, KeyValue};
 use weir_types::{ErrorKind, FsError, Result};
@@ -28,11 +30,25 @@ pub(super) async fn get_many(
     db: &(impl DbReadOps + Sync),
     keys: &[Key],
 ) -> Result<Vec<Option<Versioned>>> {
-    if let [key] = keys {
-        return Ok(vec![get(db, key).await?]);
+    let mut found = vec![None; keys.len()];
+    let mut waiting = FuturesUnordered::new();
+    for (at, key) in keys.iter().enumerate() {
+        // Most are answered from memory, at once.
+        let mut lookup = Box::pin(get(db, key));
+        match futures::poll!(&mut lookup) {
+            Poll::Ready(value) => found[at] = value?,
+            Poll::Pending => waiting.push(async move { (at, lookup.await) }),
+        }
+        if waiting.len() == LOOKUPS_IN_FLIGHT
+            && let Some((at, value)) = waiting.next().await
+        {
+            found[at] = value?;
+        }
     }
-    let lookups: Vec<_> = keys.iter().map(|key| get(db, key)).collect();
-    stream::iter(lookups).buffered(LOOKUPS_IN_FLIGHT).try_collect().await
+    while let Some((at, value)) = waiting.next().await {
+        found[at] = value?;
+    }
+    Ok(found)
 }
 
 async fn get(db: &(impl DbReadOps + Sync), key: &Key) -> Result<Option<Versioned>> {
