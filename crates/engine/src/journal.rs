@@ -10,7 +10,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 use weir_meta::kv::{CommitLog, Version};
 use weir_tier::{Mirror, Pending, ReadOutcome, RecordLog, Unjournaled};
 use weir_types::{ErrorKind, FsError, Ino, Result, UnixTime};
@@ -23,13 +23,27 @@ const DATA_BYTES: u64 = 1 << 20;
 #[derive(Debug, Serialize, Deserialize)]
 enum Entry<'a> {
     /// A metadata commit.
-    Commit { version: Version, entry: &'a [u8] },
+    Commit {
+        version: Version,
+        #[serde(serialize_with = "as_bytes")]
+        entry: &'a [u8],
+    },
     /// Bytes of a file that was fsynced.
-    Data { ino: Ino, offset: u64, bytes: &'a [u8] },
+    Data {
+        ino: Ino,
+        offset: u64,
+        #[serde(serialize_with = "as_bytes")]
+        bytes: &'a [u8],
+    },
     /// Its size and times.
     Attributes { ino: Ino, size: u64, mtime: Option<UnixTime>, ctime: Option<UnixTime> },
     /// Data entries in this range are void: flushed to the bucket, cut off or replaced.
     Forget { ino: Ino, start: u64, end: u64 },
+}
+
+/// The same bytes as serde's own way, which goes byte by byte.
+fn as_bytes<S: Serializer>(bytes: &[u8], to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_bytes(bytes)
 }
 
 /// What the log of an earlier mount holds.
@@ -286,6 +300,16 @@ impl FileReplay {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn bytes_are_noted_as_ever() {
+        let entry = postcard::to_stdvec(&Entry::Commit { version: 300, entry: b"abc" });
+        assert_eq!(entry.expect("encodes"), [0, 0xac, 2, 3, b'a', b'b', b'c']);
+        let entry = Entry::Data { ino: Ino(2), offset: 1, bytes: &[9; 200] };
+        let entry = postcard::to_stdvec(&entry).expect("encodes");
+        assert_eq!(entry[..5], [1, 2, 1, 0xc8, 1]);
+        assert!(entry[5..] == [9; 200]);
+    }
 
     #[test]
     fn forgetting_cuts_writes() {

@@ -28,9 +28,14 @@ pub struct SetAttr {
 }
 
 impl Meta {
-    /// One inode; `NotFound` once it is purged. One read round.
+    /// One inode; `NotFound` once it is purged. One read round, two for a directory.
     pub async fn inode(&self, ino: Ino) -> Result<Inode> {
-        self.inodes(&[ino]).await?.pop().flatten().ok_or_else(|| no_inode(ino))
+        let mut inode = self.stored_inode(ino).await?.value;
+        if inode.kind == FileKind::Directory {
+            let times = self.get(&[keys::dir_times(ino)]).await?;
+            merge_times(&mut inode, times[0].as_ref())?;
+        }
+        Ok(inode)
     }
 
     /// Several inodes in one read round, in their order; `None` for those that are not there.

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use serde::{Deserialize, Serialize};
 use weir_types::{DataChange, ErrorKind, FileKind, FsError, Ino, Inode, Result, UnixTime};
@@ -27,6 +28,37 @@ pub struct Meta {
     clock: Clock,
     /// Inode numbers reserved by a checked commit and not given out yet.
     inos: tokio::sync::Mutex<Range<u64>>,
+    pub(crate) fresh: Fresh,
+}
+
+/// What is known of the inodes whose numbers this process reserved: nobody knew them before, so
+/// what was not done to them here was not done at all.
+#[derive(Debug)]
+pub(crate) struct Fresh {
+    /// The first of them.
+    from: AtomicU64,
+    /// Some of them may have extended attributes.
+    attributes: AtomicBool,
+}
+
+impl Fresh {
+    /// Whether `ino` has no extended attribute for sure.
+    pub(crate) fn is_bare(&self, ino: Ino) -> bool {
+        ino.0 >= self.from.load(Ordering::Acquire) && !self.attributes.load(Ordering::Acquire)
+    }
+
+    /// `ino` is about to get an extended attribute.
+    pub(crate) fn attribute_comes(&self, ino: Ino) {
+        if ino.0 >= self.from.load(Ordering::Acquire) {
+            self.attributes.store(true, Ordering::Release);
+        }
+    }
+}
+
+impl Default for Fresh {
+    fn default() -> Self {
+        Self { from: AtomicU64::new(u64::MAX), attributes: AtomicBool::new(false) }
+    }
 }
 
 /// Attributes of the root directory of a new volume.
@@ -107,7 +139,7 @@ impl Meta {
             let context = format!("metadata layout {have}, this build knows {LAYOUT}: update weir");
             return Err(FsError::new(ErrorKind::Unsupported, context));
         }
-        Ok(Meta { kv, clock, inos: tokio::sync::Mutex::new(0..0) })
+        Ok(Meta { kv, clock, inos: tokio::sync::Mutex::new(0..0), fresh: Fresh::default() })
     }
 
     /// The Kv below.
@@ -124,6 +156,8 @@ impl Meta {
         let mut inos = self.inos.lock().await;
         if inos.is_empty() {
             *inos = self.reserve_inos().await?;
+            // Before the first of them is given out; later ones are larger.
+            self.fresh.from.fetch_min(inos.start, Ordering::AcqRel);
         }
         let ino = inos.start;
         inos.start += 1;

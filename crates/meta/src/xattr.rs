@@ -63,6 +63,7 @@ impl Meta {
             inode.ctime = self.now();
             tx.put_inode(&inode)?;
             tx.put(key.clone(), Bytes::copy_from_slice(value));
+            self.fresh.attribute_comes(ino);
             if self.apply(tx).await? {
                 return Ok(inode);
             }
@@ -74,8 +75,14 @@ impl Meta {
     }
 
     /// The value of an attribute; `NoAttribute` if it is not set. One read round.
+    ///
+    /// Linux asks for `security.capability` before the first write of every new file.
     pub async fn xattr_get(&self, ino: Ino, name: &[u8]) -> Result<Bytes> {
         check_xattr(name, b"")?;
+        if self.fresh.is_bare(ino) {
+            self.stored_inode(ino).await?;
+            return Err(not_set(ino, name));
+        }
         let mut found = self.get(&[keys::inode(ino), keys::xattr(ino, name)]).await?;
         let value = found.pop().flatten();
         seen_inode(ino, found[0].as_ref())?.ok_or_else(|| no_inode(ino))?;

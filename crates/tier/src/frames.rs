@@ -23,17 +23,17 @@ pub enum FrameEnd {
     Torn(u64),
 }
 
-/// `payload` as one frame, ready to append.
-pub(crate) fn frame(payload: &[u8]) -> Result<Vec<u8>> {
+/// Adds `payload` to `out` as one frame.
+pub(crate) fn push_frame(out: &mut Vec<u8>, payload: &[u8]) -> Result<()> {
     if payload.is_empty() || payload.len() > MAX_PAYLOAD_BYTES {
         let bytes = payload.len();
         return Err(FsError::new(ErrorKind::Bug, format!("log entry of {bytes} bytes")));
     }
-    let mut out = Vec::with_capacity(HEADER_BYTES + payload.len());
+    out.reserve(HEADER_BYTES + payload.len());
     out.extend_from_slice(&(payload.len() as u32).to_le_bytes());
     out.extend_from_slice(&xxh3_64(payload).to_le_bytes());
     out.extend_from_slice(payload);
-    Ok(out)
+    Ok(())
 }
 
 /// Hands each good frame's payload to `each`, in order, and says how they ended.
@@ -75,9 +75,10 @@ mod tests {
 
     #[test]
     fn every_cut_and_every_flipped_bit_ends_the_log_before_it() {
-        let first = frame(b"first").expect("frames");
+        let mut first = Vec::new();
+        push_frame(&mut first, b"first").expect("frames");
         let mut both = first.clone();
-        both.extend(frame(b"second").expect("frames"));
+        push_frame(&mut both, b"second").expect("frames");
         assert_eq!(collect(&both), (vec![b"first".to_vec(), b"second".to_vec()], FrameEnd::Whole));
         for cut in first.len() + 1..both.len() {
             let (found, end) = collect(&both[..cut]);

@@ -89,6 +89,9 @@ pub(crate) struct Residency {
     pub(crate) changes: u64,
     /// Compared with the inode since this process began.
     pub(crate) verified: bool,
+    /// The log speaks of this mirror. Its first entry there comes with its first page: a file that
+    /// is only read past the tier, or opened and not used, costs no note.
+    pub(crate) logged: bool,
     /// Extents changed since the stamp last did.
     pub(crate) changed_since_stamp: bool,
     /// The tier no longer knows this mirror.
@@ -96,7 +99,18 @@ pub(crate) struct Residency {
 }
 
 impl Mirror {
-    pub(crate) fn new(shared: Arc<Shared>, mut state: MirrorState, sealed: bool) -> Self {
+    /// A mirror that the log speaks of, as it was left.
+    pub(crate) fn recovered(shared: Arc<Shared>, state: MirrorState, sealed: bool) -> Self {
+        let mirror = Self::new(shared, state);
+        mirror.sealed.store(sealed, Ordering::Relaxed);
+        let mut residency = mirror.write_state();
+        (residency.verified, residency.logged) = (false, true);
+        drop(residency);
+        mirror
+    }
+
+    /// A mirror in step with its inode, without a file or an entry in the log yet.
+    pub(crate) fn new(shared: Arc<Shared>, mut state: MirrorState) -> Self {
         // A flush that was under way when the daemon ended is not.
         state.ranges.turn(0, u64::MAX, State::Flushing, State::Dirty);
         let (local_bytes, dirty_bytes) = (state.local_bytes(), state.dirty_bytes());
@@ -121,12 +135,13 @@ impl Mirror {
                 dirty_since_ms,
                 unjournaled,
                 changes: 0,
-                verified: false,
+                verified: true,
+                logged: false,
                 changed_since_stamp: false,
                 gone: false,
             }),
             file: Mutex::new(None),
-            sealed: AtomicBool::new(sealed),
+            sealed: AtomicBool::new(false),
             filling: AtomicUsize::new(0),
         }
     }
@@ -369,7 +384,15 @@ impl Mirror {
         if !matches!(entry, Entry::Released { .. }) {
             self.unseal()?;
         }
-        self.shared.log.append(&entry.encode()?)?;
+        let bytes = entry.encode()?;
+        match residency.logged || matches!(entry, Entry::Whole(_)) {
+            true => self.shared.log.append(&bytes)?,
+            false => {
+                let whole = Entry::Whole(residency.state.clone()).encode()?;
+                self.shared.log.append_all(&[&whole, &bytes])?;
+            }
+        }
+        residency.logged = true;
         residency.changes += 1;
         let state = &mut residency.state;
         if let Entry::Pending { .. } = entry {

@@ -11,7 +11,7 @@ use std::sync::{Mutex, MutexGuard};
 
 use weir_types::{ErrorKind, FsError, Result};
 
-use crate::frames::{FrameEnd, frame, read_frames};
+use crate::frames::{FrameEnd, push_frame, read_frames};
 
 /// A log of entries; see the module.
 #[derive(Debug)]
@@ -68,17 +68,23 @@ impl RecordLog {
     /// Appends one entry; it is with the kernel when this returns. After an error the log is as it
     /// was before.
     pub fn append(&self, payload: &[u8]) -> Result<()> {
-        let frame = frame(payload)?;
+        self.append_all(&[payload])
+    }
+
+    /// Appends entries with one write; what a crash leaves of them is a prefix.
+    pub(crate) fn append_all(&self, payloads: &[&[u8]]) -> Result<()> {
+        let mut frames = Vec::new();
+        payloads.iter().try_for_each(|payload| push_frame(&mut frames, payload))?;
         let mut head = self.head();
         self.check(&head)?;
         let at = |e| FsError::local_io(format!("append to log {}", self.directory.display()), e);
-        if let Err(error) = (&*head.file).write_all(&frame) {
-            // Part of the frame may be in the file; what follows it would be lost behind it.
+        if let Err(error) = (&*head.file).write_all(&frames) {
+            // Part of a frame may be in the file; what follows it would be lost behind it.
             head.broken = head.file.set_len(head.file_bytes).is_err();
             return Err(at(error));
         }
-        head.file_bytes += frame.len() as u64;
-        head.appended += frame.len() as u64;
+        head.file_bytes += frames.len() as u64;
+        head.appended += frames.len() as u64;
         Ok(())
     }
 

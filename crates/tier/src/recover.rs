@@ -124,7 +124,8 @@ impl Replay {
             (Some(boot), false) if boot == boot_id => Recovered::Killed,
             (Some(_), false) => self.power_cut(mirrors),
         };
-        if matches!(how, Recovered::PowerCut { .. } | Recovered::New) {
+        // A mirror's first bytes are in its file before the log speaks of it.
+        if how != Recovered::Clean {
             remove_unknown(mirrors, &self.mirrors)?;
         }
         for ino in &self.gone {

@@ -277,3 +277,60 @@ fn unfit_places_are_refused_with_a_reason() {
     let error = Tier::open(options(dir.path(), "boot")).err().expect("in use");
     assert!(error.to_string().contains("in use"), "{error}");
 }
+
+#[test]
+fn a_mirror_without_pages_leaves_no_note_and_no_file() {
+    let dir = tempfile::tempdir().expect("tempdir");
+    let (tier, _) = open(dir.path(), "boot");
+    let before = tier.shared.log.bytes();
+    let mirror = tier.mirror(&inode(7, 0, 1)).expect("mirror");
+    tier.mirror(&inode(8, PAGE, 1)).expect("mirror");
+    tier.remove(Ino(8)).expect("removes");
+    // A hole is read from the file, which this makes.
+    mirror.grow(PAGE, UnixTime(1)).expect("grows");
+    let unlogged = tier.mirror(&inode(9, 0, 1)).expect("mirror");
+    unlogged.file().expect("opens");
+    assert!(unlogged.path().exists());
+    assert!(tier.shared.log.bytes() > before, "growth is noted");
+    let path = unlogged.path();
+    let after = tier.shared.log.bytes();
+    tier.seal().expect("seals");
+    assert_eq!(tier.shared.log.bytes(), after, "nothing to seal");
+    tier.close(true).expect("closes");
+    assert!(!path.exists(), "nobody would know of it");
+    drop((mirror, unlogged, tier));
+    let (tier, how) = open(dir.path(), "boot");
+    assert_eq!(how, Recovered::Clean);
+    assert_eq!(tier.find(Ino(7)).expect("kept").size(), PAGE);
+    assert!(tier.find(Ino(9)).is_none());
+}
+
+#[test]
+fn a_kill_before_the_first_note_leaves_no_bytes_behind() {
+    let dir = tempfile::tempdir().expect("tempdir");
+    let (tier, _) = open(dir.path(), "boot");
+    let path = tier.shared.mirror_path(Ino(7));
+    let kept = tier.mirror(&inode(8, 0, 1)).expect("mirror");
+    assert!(kept.write_at(0, b"noted", UnixTime(1)).expect("writes").is_empty());
+    drop((kept, tier));
+    // What a kill between a first write and the note of it leaves.
+    std::fs::write(&path, b"stray").expect("writes");
+    let (tier, how) = open(dir.path(), "boot");
+    assert_eq!(how, Recovered::Killed);
+    assert!(!path.exists());
+    let mirror = tier.mirror(&inode(7, 0, 1)).expect("mirror");
+    mirror.grow(PAGE, UnixTime(1)).expect("grows");
+    assert_eq!(read(&mirror, 0, 5).expect("here"), [0; 5]);
+    assert_eq!(read(&tier.find(Ino(8)).expect("kept"), 0, 5).expect("here"), b"noted");
+}
+
+#[test]
+fn the_first_pages_come_with_the_state_they_change() {
+    let dir = tempfile::tempdir().expect("tempdir");
+    let (tier, _) = open(dir.path(), "boot");
+    fill(&tier.mirror(&inode(7, 3 * PAGE, 5)).expect("mirror"), PAGE, &[1; PAGE as usize]);
+    drop(tier);
+    let (tier, _) = open(dir.path(), "boot");
+    let mirror = tier.mirror(&inode(7, 3 * PAGE, 5)).expect("mirror");
+    assert_eq!(mirror.census(), [0, 2 * PAGE, PAGE, 0]);
+}

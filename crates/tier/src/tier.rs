@@ -134,7 +134,7 @@ impl Tier {
             now_ms: options.now_ms.clone(),
         });
         let recovered = outcome.mirrors.into_iter().map(|(state, sealed)| {
-            (state.ino, Arc::new(Mirror::new(shared.clone(), state, sealed)))
+            (state.ino, Arc::new(Mirror::recovered(shared.clone(), state, sealed)))
         });
         let mirrors = Mutex::new(recovered.collect());
         let confirmed =
@@ -154,24 +154,18 @@ impl Tier {
 
     /// The mirror of a file, made if absent, and in step with the inode as the metadata has it.
     pub fn mirror(&self, inode: &Inode) -> Result<Arc<Mirror>> {
-        let found = self.all().get(&inode.ino).cloned();
-        let mirror = match found {
-            Some(mirror) => mirror,
-            None => self.insert(inode)?,
+        let mirror = {
+            let mut all = self.all();
+            if let Some(mirror) = all.get(&inode.ino) {
+                mirror.clone()
+            } else {
+                let state = MirrorState::new(inode.ino, inode.size, inode.data.generation);
+                let mirror = Arc::new(Mirror::new(self.shared.clone(), state));
+                all.insert(inode.ino, mirror.clone());
+                return Ok(mirror);
+            }
         };
         mirror.revalidate(inode)?;
-        Ok(mirror)
-    }
-
-    fn insert(&self, inode: &Inode) -> Result<Arc<Mirror>> {
-        let mut all = self.all();
-        if let Some(mirror) = all.get(&inode.ino) {
-            return Ok(mirror.clone());
-        }
-        let state = MirrorState::new(inode.ino, inode.size, inode.data.generation);
-        self.shared.log.append(&Entry::Whole(state.clone()).encode()?)?;
-        let mirror = Arc::new(Mirror::new(self.shared.clone(), state, false));
-        all.insert(inode.ino, mirror.clone());
         Ok(mirror)
     }
 
@@ -186,15 +180,14 @@ impl Tier {
             return Ok(());
         };
         let mut residency = mirror.write_state();
-        self.shared.log.append(&Entry::Gone { ino }.encode()?)?;
+        if residency.logged {
+            self.shared.log.append(&Entry::Gone { ino }.encode()?)?;
+        }
         let state = &residency.state;
         self.shared.account(0, state.local_bytes(), 0, state.dirty_bytes());
         residency.mark_gone();
         mirror.idle();
-        match fs::remove_file(mirror.path()) {
-            Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(mirror.io("remove", e)),
-            _ => Ok(()),
-        }
+        remove_if_there(&mirror)
     }
 
     /// The mirrors that have something the bucket has not, those waiting longest first.
@@ -265,10 +258,13 @@ impl Tier {
         let all: Vec<_> = self.all().values().cloned().collect();
         let before: Vec<_> = all
             .into_iter()
-            .filter(|m| !m.sealed.load(Ordering::Acquire) && !m.has_news())
-            .map(|m| {
-                let changes = m.read_state().changes;
-                (changes, m)
+            .filter(|m| !m.sealed.load(Ordering::Acquire))
+            .filter_map(|m| {
+                let residency = m.read_state();
+                let wanted = residency.logged && !residency.has_news();
+                let changes = residency.changes;
+                drop(residency);
+                wanted.then_some((changes, m))
             })
             .collect();
         let directory = File::open(&self.options.directory);
@@ -290,6 +286,11 @@ impl Tier {
     /// `safe` says that all else the last user knew is on a disk or in the bucket as well. What is
     /// dirty then stays dirty, over a reboot too.
     pub fn close(&self, safe: bool) -> Result<()> {
+        let all: Vec<_> = self.all().values().cloned().collect();
+        for mirror in all.iter().filter(|mirror| !mirror.read_state().logged) {
+            // The next user takes every file for one that the log speaks of.
+            remove_if_there(mirror)?;
+        }
         self.compact()?;
         self.seal()?;
         if safe && self.confirmed.load(Ordering::Acquire) {
@@ -323,19 +324,26 @@ impl Tier {
     pub(crate) fn forget_empty(&self) -> Result<()> {
         let mut result = Ok(());
         // A mirror that only the map holds can get no new holder while the map is locked.
-        self.all().retain(|ino, mirror| {
+        self.all().retain(|_, mirror| {
             let keep = Arc::strong_count(mirror) > 1 || {
                 let residency = mirror.read_state();
                 !residency.state.ranges.is_empty() || residency.has_news()
             };
             if !keep && result.is_ok() {
-                let _ = fs::remove_file(mirror.path());
-                result =
-                    Entry::Gone { ino: *ino }.encode().and_then(|e| self.shared.log.append(&e));
+                result = self.forget(mirror);
             }
             keep || result.is_err()
         });
         result
+    }
+
+    /// The file first: a mirror that is not known has none.
+    fn forget(&self, mirror: &Mirror) -> Result<()> {
+        remove_if_there(mirror)?;
+        match mirror.read_state().logged {
+            true => self.shared.log.append(&Entry::Gone { ino: mirror.ino }.encode()?),
+            false => Ok(()),
+        }
     }
 
     /// Writes the residency log anew if it has grown long. Cheap when it has not.
@@ -352,7 +360,7 @@ impl Tier {
         let all: Vec<_> = self.all().values().cloned().collect();
         for mirror in all {
             let residency = mirror.write_state();
-            if residency.gone {
+            if residency.gone || !residency.logged {
                 continue;
             }
             self.shared.log.append(&Entry::Whole(residency.state.clone()).encode()?)?;
@@ -367,6 +375,13 @@ impl Tier {
 
     pub(crate) fn all(&self) -> MutexGuard<'_, HashMap<Ino, Arc<Mirror>>> {
         self.mirrors.lock().unwrap_or_else(|e| e.into_inner())
+    }
+}
+
+fn remove_if_there(mirror: &Mirror) -> Result<()> {
+    match fs::remove_file(mirror.path()) {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(mirror.io("remove", e)),
+        _ => Ok(()),
     }
 }
 

@@ -4,7 +4,7 @@
 //! store that already holds it, changes nothing.
 
 use bytes::Bytes;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 use weir_types::{ErrorKind, FsError, Result};
 
 use super::{Key, Version};
@@ -25,9 +25,19 @@ pub(super) struct Entry {
 struct Stored<'a> {
     version: Version,
     #[serde(borrow)]
-    puts: Vec<(&'a [u8], &'a [u8])>,
+    puts: Vec<(Raw<'a>, Raw<'a>)>,
     #[serde(borrow)]
-    deletes: Vec<&'a [u8]>,
+    deletes: Vec<Raw<'a>>,
+}
+
+/// Bytes, written at once: serde writes slices byte by byte, with the same result.
+#[derive(Deserialize)]
+struct Raw<'a>(&'a [u8]);
+
+impl Serialize for Raw<'_> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_bytes(self.0)
+    }
 }
 
 impl Entry {
@@ -35,8 +45,8 @@ impl Entry {
     pub(super) fn encode(&self) -> Result<Vec<u8>> {
         let stored = Stored {
             version: self.version,
-            puts: self.puts.iter().map(|(key, value)| (&key[..], &value[..])).collect(),
-            deletes: self.deletes.iter().map(|key| &key[..]).collect(),
+            puts: self.puts.iter().map(|(key, value)| (Raw(key), Raw(value))).collect(),
+            deletes: self.deletes.iter().map(|key| Raw(key)).collect(),
         };
         postcard::to_stdvec(&stored).map_err(|error| {
             FsError::new(ErrorKind::Bug, "cannot encode a metadata commit; report this")
@@ -60,8 +70,22 @@ impl Entry {
         if stored.version != version {
             return Err(corrupt(format!("it says it is commit {}", stored.version)));
         }
-        let puts = stored.puts.iter().map(|(k, v)| (k.to_vec(), Bytes::copy_from_slice(v)));
-        let deletes = stored.deletes.iter().map(|key| key.to_vec());
+        let puts = stored.puts.iter().map(|(k, v)| (k.0.to_vec(), Bytes::copy_from_slice(v.0)));
+        let deletes = stored.deletes.iter().map(|key| key.0.to_vec());
         Ok(Entry { version, puts: puts.collect(), deletes: deletes.collect() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_are_written_as_ever() {
+        let puts = vec![(vec![1], Bytes::from_static(b"ab"))];
+        let entry = Entry { version: 7, puts, deletes: vec![vec![2, 3]] };
+        let bytes = entry.encode().unwrap();
+        assert_eq!(bytes, [7, 1, 1, 1, 2, b'a', b'b', 1, 2, 2, 3]);
+        assert_eq!(Entry::decode(7, &bytes).unwrap(), entry);
     }
 }

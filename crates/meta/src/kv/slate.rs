@@ -1,12 +1,19 @@
 //! The default engine: SlateDB in the volume's own bucket. Nothing else to run, back up or lose.
 //!
-//! Commits flow in and are decided one after the other: checks are read, adds resolved, the result
-//! noted in the redo log and then given to SlateDB, which holds it in memory and flushes its own
-//! log object to the bucket every `meta_flush_ms`, or when somebody syncs. What must always hold:
+//! Commits are decided one after the other: checks are read, adds resolved, the result noted in the
+//! redo log and shown to readers ([`recent`]). That is a commit; it is one step without a wait, so
+//! it happens whole or not at all, whatever becomes of the caller. A task brings the commits to
+//! SlateDB a few milliseconds later ([`feed`]), which flushes its own log object to the bucket every
+//! `meta_flush_ms`, or when somebody syncs. What must always hold:
 //!
 //! - A commit's version is its SlateDB sequence number; versions have no gaps.
 //! - The redo log holds every commit that a reader can see, in order, each exactly once.
-//! - One writer: opening a second one fences the first, which then can flush nothing more.
+//! - What a reader sees is what [`recent`] has, and else what SlateDB has. SlateDB holds a prefix of
+//!   the commits, `recent` at least all the others, in bounded memory: when SlateDB takes no more,
+//!   commits wait before they begin.
+//! - A sync covers what was committed before it: it waits until SlateDB has it, then flushes.
+//! - One writer: opening a second one fences the first, which then can flush nothing more. From the
+//!   moment SlateDB knows, every read, commit and sync fails.
 //! - A bucket that is away stops nothing for good: SlateDB retries without end, callers are bounded
 //!   by their own timeout, and a later sync succeeds when the bucket is back.
 //!
@@ -17,60 +24,74 @@
 //! 32 MiB of changes.
 
 mod error;
+mod feed;
 mod options;
 mod read;
 mod reader;
+mod recent;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{
+    Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
+};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::StreamExt;
 use object_store::ObjectStore;
 use object_store::path::Path;
-use slatedb::config::WriteOptions;
 use slatedb::db_cache::DbCache;
 use slatedb::db_cache::moka::{MokaCache, MokaCacheOptions};
-use slatedb::{Db, DbStatus, WriteBatch};
-use tokio::sync::{Mutex, OwnedMutexGuard, watch};
+use slatedb::{Db, DbStatus};
+use tokio::sync::watch;
 use weir_types::{ErrorKind, FsError, Result};
 
 use super::apply::{changes_nothing, check_replay, keys_read, resolve, validate};
 use super::entry::Entry;
 use super::{Commit, CommitLog, Key, Kv, Outcome, Version, Versioned};
 use error::from_slate;
+use feed::Feeder;
 use read::bounded;
+use recent::Recent;
 
 pub use options::{SlateOptions, SlateReaderOptions};
 pub use reader::SlateReader;
 
+/// Keys of one read up to which they are kept: hot rows come in few, pages of a listing in many.
+const KEEP_KEYS: usize = 16;
+
 /// A [`Kv`] in SlateDB: the one writer of its database.
 pub struct SlateKv {
     shared: Arc<Shared>,
-    /// Held by whoever decides and applies a commit.
-    writer: Arc<Mutex<Writer>>,
+    feeder: Feeder,
+    log: Option<Arc<dyn CommitLog>>,
+    /// Held by whoever decides and applies a commit; never over a wait.
+    writer: Mutex<()>,
     /// Held by whoever flushes; those who wait for it are served by the next flush.
-    flush: Mutex<()>,
+    flush: tokio::sync::Mutex<()>,
     status: watch::Receiver<DbStatus>,
     timeout: Duration,
 }
 
-/// What an applying task needs when its caller has gone.
+/// What the feeder needs as well.
 struct Shared {
     db: Db,
-    log: Option<Arc<dyn CommitLog>>,
-    /// Version of the newest commit.
-    applied: AtomicU64,
+    /// Changed by the holder of the writer's lock, and by the feeder as it goes on.
+    recent: RwLock<Recent>,
+    /// Set when the redo log and SlateDB may no longer agree; no commit is taken after that.
+    failed: OnceLock<FsError>,
 }
 
-/// Who may write.
-#[derive(Default)]
-struct Writer {
-    /// Set when the redo log and SlateDB may no longer agree; no commit is taken after that.
-    failed: Option<FsError>,
+impl Shared {
+    // A panic leaves nothing half done that a reader would mind: a commit's rows are all of it.
+    fn recent(&self) -> RwLockReadGuard<'_, Recent> {
+        self.recent.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn recent_mut(&self) -> RwLockWriteGuard<'_, Recent> {
+        self.recent.write().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl SlateKv {
@@ -105,11 +126,14 @@ impl SlateKv {
         };
         let db = bounded(timeout, "open the metadata", open).await?;
         let status = db.subscribe();
-        let applied = AtomicU64::new(status.borrow().durable_seq);
+        let recent = RwLock::new(Recent::over(status.borrow().durable_seq));
+        let shared = Arc::new(Shared { db, recent, failed: OnceLock::new() });
         Ok(SlateKv {
-            shared: Arc::new(Shared { db, log, applied }),
-            writer: Arc::default(),
-            flush: Mutex::new(()),
+            feeder: Feeder::start(shared.clone()),
+            shared,
+            log,
+            writer: Mutex::default(),
+            flush: tokio::sync::Mutex::default(),
             status,
             timeout,
         })
@@ -120,95 +144,126 @@ impl SlateKv {
     /// entry, or bytes that are no entry, is `Corrupt`. It is durable after the next sync.
     pub async fn replay(&self, version: Version, entry: &[u8]) -> Result<bool> {
         let entry = Entry::decode(version, entry)?;
-        let writer = self.writer().await?;
+        self.feeder.room(&self.shared).await?;
+        let writer = self.writer()?;
         if !check_replay(self.applied(), version)? {
             return Ok(false);
         }
-        self.apply(writer, entry, None).await?;
+        self.apply(&writer, entry, None)?;
         Ok(true)
     }
 
     /// The newest commit: durable, or applied and on its way.
     pub fn applied(&self) -> Version {
-        self.shared.applied.load(Ordering::Acquire)
+        self.shared.recent().applied()
     }
 
-    async fn writer(&self) -> Result<OwnedMutexGuard<Writer>> {
-        let writer = Arc::clone(&self.writer).lock_owned().await;
-        match &writer.failed {
+    fn writer(&self) -> Result<MutexGuard<'_, ()>> {
+        let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        match self.shared.failed.get() {
             Some(error) => Err(error.share()),
             None => Ok(writer),
         }
     }
 
-    /// Applies an entry in a task of its own: once begun it runs to its end, whatever becomes of
-    /// the caller, or the log and the database would part.
-    async fn apply(
+    /// Notes an entry in the log and shows it to readers.
+    fn apply(
         &self,
-        mut writer: OwnedMutexGuard<Writer>,
+        _writer: &MutexGuard<'_, ()>,
         entry: Entry,
-        log: Option<Arc<dyn CommitLog>>,
+        log: Option<&dyn CommitLog>,
     ) -> Result<()> {
-        let shared = Arc::clone(&self.shared);
-        let task = tokio::spawn(async move {
-            if let Some(log) = log {
-                // Before the write: a log that fails has changed nothing, and what readers see is
-                // always in the log.
-                log.append(entry.version, &entry.encode()?)?;
-            }
-            shared.write(entry).await.inspect_err(|error| writer.failed = Some(error.share()))
-        });
-        task.await.unwrap_or_else(|error| {
-            let context = "a metadata commit was cut off; mount anew and report this";
-            Err(FsError::new(ErrorKind::Bug, context).with_source(error))
-        })
+        if let Some(log) = log {
+            // First: a log that fails has changed nothing, and what readers see is in the log.
+            log.append(entry.version, &entry.encode()?)?;
+        }
+        self.shared.recent_mut().apply(entry.into());
+        self.feeder.wake();
+        Ok(())
+    }
+
+    /// Decides a commit that read `have` when it looked `at` that version, and applies it. `None`:
+    /// too much happened since, read again.
+    fn decide(
+        &self,
+        commit: &mut Commit,
+        keys: &[Key],
+        at: Version,
+        have: Vec<Option<Versioned>>,
+    ) -> Result<Option<Outcome>> {
+        let writer = self.writer()?;
+        let (newest, settled) = {
+            let recent = self.shared.recent();
+            (recent.applied(), recent.settle(at, keys, have))
+        };
+        let Some(have) = settled else {
+            return Ok(None);
+        };
+        let checks_only = changes_nothing(commit);
+        let Some(entry) = resolve(std::mem::take(commit), newest + 1, &have)? else {
+            return Ok(Some(Outcome::Conflict));
+        };
+        if checks_only {
+            return Ok(Some(Outcome::Applied(newest)));
+        }
+        self.apply(&writer, entry, self.log.as_deref())?;
+        Ok(Some(Outcome::Applied(newest + 1)))
+    }
+
+    /// The values of `keys`, and which commit they are at least as new as.
+    async fn read(&self, keys: &[Key]) -> Result<(Version, Vec<Option<Versioned>>)> {
+        // What is known here must not hide that somebody else writes now.
+        self.alive("read metadata")?;
+        let look = self.shared.recent().look(keys);
+        let unknown: Vec<_> = look.unknown().collect();
+        let mut found: Vec<_> = look.found.into_iter().map(Option::flatten).collect();
+        if unknown.is_empty() {
+            return Ok((look.at, found));
+        }
+        let asked: Vec<_> = unknown.iter().map(|at| keys[*at].clone()).collect();
+        let told = bounded(self.timeout, "read metadata", read::get_many(&self.shared.db, &asked));
+        let told = told.await?;
+        if keys.len() <= KEEP_KEYS {
+            let mut recent = self.shared.recent_mut();
+            asked
+                .iter()
+                .zip(&told)
+                .for_each(|(key, have)| recent.keep(look.at, key, have.as_ref()));
+        }
+        unknown.into_iter().zip(told).for_each(|(at, have)| found[at] = have);
+        Ok((look.at, found))
     }
 
     async fn flush_shared(&self) -> Result<()> {
+        const WHAT: &str = "make metadata durable";
         let target = self.applied();
         if self.durable() >= target {
-            return self.alive();
+            return self.alive(WHAT);
         }
+        self.feeder.reached(target, &self.shared).await?;
         let _turn = self.flush.lock().await;
         if self.durable() >= target {
-            return self.alive();
+            return self.alive(WHAT);
         }
-        self.shared.db.flush().await.map_err(|error| from_slate("make metadata durable", error))
+        self.shared.db.flush().await.map_err(|error| from_slate(WHAT, error))
     }
 
-    /// An error if SlateDB has ended: a sync with nothing to do must not hide it.
-    fn alive(&self) -> Result<()> {
+    /// An error if SlateDB has ended: whoever needs nothing of it must not miss that.
+    fn alive(&self, what: &str) -> Result<()> {
         match self.status.borrow().close_reason {
             None => Ok(()),
             Some(reason) => {
                 let error = slatedb::Error::closed("the database is closed".to_owned(), reason);
-                Err(from_slate("make metadata durable", error))
+                Err(from_slate(what, error))
             }
         }
-    }
-}
-
-impl Shared {
-    async fn write(&self, entry: Entry) -> Result<()> {
-        let mut batch = WriteBatch::new();
-        for (key, value) in entry.puts {
-            batch.put_bytes(key.into(), value);
-        }
-        for key in entry.deletes {
-            batch.delete(key);
-        }
-        let options = WriteOptions { seqnum: entry.version };
-        let written = self.db.write_with_options(batch, &options).await;
-        written.map_err(|error| from_slate("change metadata", error))?;
-        self.applied.store(entry.version, Ordering::Release);
-        Ok(())
     }
 }
 
 #[async_trait]
 impl Kv for SlateKv {
     async fn get_many(&self, keys: &[Key]) -> Result<Vec<Option<Versioned>>> {
-        bounded(self.timeout, "read metadata", read::get_many(&self.shared.db, keys)).await
+        Ok(self.read(keys).await?.1)
     }
 
     async fn scan(
@@ -217,26 +272,23 @@ impl Kv for SlateKv {
         after: Option<&[u8]>,
         limit: usize,
     ) -> Result<Vec<(Key, Versioned)>> {
-        let scan = read::scan(&self.shared.db, prefix, after, limit);
+        self.alive("scan metadata")?;
+        // First what is newer: meanwhile it may reach SlateDB, but not the other way round.
+        let recent = self.shared.recent().range(prefix, after, limit);
+        let scan = read::scan(&self.shared.db, recent, prefix, after, limit);
         bounded(self.timeout, "scan metadata", scan).await
     }
 
-    async fn commit(&self, commit: Commit) -> Result<Outcome> {
+    async fn commit(&self, mut commit: Commit) -> Result<Outcome> {
         validate(&commit)?;
+        self.feeder.room(&self.shared).await?;
         let keys = keys_read(&commit);
-        let writer = self.writer().await?;
-        let have = self.get_many(&keys).await?;
-        let newest = self.applied();
-        let checks_only = changes_nothing(&commit);
-        let Some(entry) = resolve(commit, newest + 1, &have)? else {
-            return Ok(Outcome::Conflict);
-        };
-        if checks_only {
-            return Ok(Outcome::Applied(newest));
+        loop {
+            let (at, have) = self.read(&keys).await?;
+            if let Some(outcome) = self.decide(&mut commit, &keys, at, have)? {
+                return Ok(outcome);
+            }
         }
-        let version = entry.version;
-        self.apply(writer, entry, self.shared.log.clone()).await?;
-        Ok(Outcome::Applied(version))
     }
 
     async fn sync(&self) -> Result<()> {

@@ -1,16 +1,21 @@
 //! Reading, the same for the writer and for its followers.
 
+use std::cmp::Ordering;
 use std::future::Future;
 use std::ops::Bound;
+use std::task::Poll;
 use std::time::Duration;
 
-use futures::{StreamExt, TryStreamExt, stream};
+use bytes::Bytes;
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
 use slatedb::config::ScanOptions;
 use slatedb::{DbReadOps, KeyValue};
 use weir_types::{ErrorKind, FsError, Result};
 
 use super::super::{Key, Versioned};
 use super::error::from_slate;
+use super::recent::Row;
 
 /// Lookups of one call that may wait for the bucket at once.
 const LOOKUPS_IN_FLIGHT: usize = 32;
@@ -25,11 +30,25 @@ pub(super) async fn get_many(
     db: &(impl DbReadOps + Sync),
     keys: &[Key],
 ) -> Result<Vec<Option<Versioned>>> {
-    if let [key] = keys {
-        return Ok(vec![get(db, key).await?]);
+    let mut found = vec![None; keys.len()];
+    let mut waiting = FuturesUnordered::new();
+    for (at, key) in keys.iter().enumerate() {
+        // Most are answered from memory, at once.
+        let mut lookup = Box::pin(get(db, key));
+        match futures::poll!(&mut lookup) {
+            Poll::Ready(value) => found[at] = value?,
+            Poll::Pending => waiting.push(async move { (at, lookup.await) }),
+        }
+        if waiting.len() == LOOKUPS_IN_FLIGHT
+            && let Some((at, value)) = waiting.next().await
+        {
+            found[at] = value?;
+        }
     }
-    let lookups: Vec<_> = keys.iter().map(|key| get(db, key)).collect();
-    stream::iter(lookups).buffered(LOOKUPS_IN_FLIGHT).try_collect().await
+    while let Some((at, value)) = waiting.next().await {
+        found[at] = value?;
+    }
+    Ok(found)
 }
 
 async fn get(db: &(impl DbReadOps + Sync), key: &Key) -> Result<Option<Versioned>> {
@@ -37,8 +56,11 @@ async fn get(db: &(impl DbReadOps + Sync), key: &Key) -> Result<Option<Versioned
     Ok(found.map(versioned))
 }
 
+/// Scans, with `recent` laid over what the database has: rows in key order, of which the first
+/// `limit` values are among the results or have others before them.
 pub(super) async fn scan(
     db: &(impl DbReadOps + Sync),
+    recent: Vec<(Bytes, Row)>,
     prefix: &[u8],
     after: Option<&[u8]>,
     limit: usize,
@@ -59,12 +81,32 @@ pub(super) async fn scan(
         .with_max_fetch_tasks(2);
     let range = (start, Bound::Unbounded);
     let mut rows = db.scan_prefix_with_options(prefix, range, &options).await.map_err(failed)?;
+    let mut recent = recent.into_iter().peekable();
+    let mut row = rows.next().await.map_err(failed)?;
     let mut found = Vec::new();
     while found.len() < limit {
-        let Some(row) = rows.next().await.map_err(failed)? else {
-            break;
+        let order = match (recent.peek(), &row) {
+            (None, None) => break,
+            (Some(_), None) => Ordering::Less,
+            (None, Some(_)) => Ordering::Greater,
+            (Some((key, _)), Some(row)) => key.cmp(&row.key),
         };
-        found.push((row.key.to_vec(), versioned(row)));
+        let newer = if order.is_le() { recent.next() } else { None };
+        let older = if order.is_ge() { row.take() } else { None };
+        if order.is_ge() {
+            row = rows.next().await.map_err(failed)?;
+        }
+        // The database may have got a later commit since `recent` was read.
+        match (newer, older) {
+            (Some((_, newer)), Some(older)) if older.seq > newer.version => {
+                found.push((older.key.to_vec(), versioned(older)));
+            }
+            (Some((key, Row { version, value, .. })), _) => {
+                found.extend(value.map(|value| (key.to_vec(), Versioned { version, value })));
+            }
+            (None, Some(older)) => found.push((older.key.to_vec(), versioned(older))),
+            (None, None) => {}
+        }
     }
     Ok(found)
 }

@@ -63,7 +63,8 @@ impl Kv for SlateReader {
         after: Option<&[u8]>,
         limit: usize,
     ) -> Result<Vec<(Key, Versioned)>> {
-        bounded(self.timeout, "scan metadata", scan(&self.db, prefix, after, limit)).await
+        bounded(self.timeout, "scan metadata", scan(&self.db, Vec::new(), prefix, after, limit))
+            .await
     }
 
     async fn commit(&self, _: Commit) -> Result<Outcome> {
