@@ -2,6 +2,7 @@
 
 mod change;
 mod flush;
+mod lend;
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -18,6 +19,8 @@ use crate::tier::Shared;
 
 pub(crate) use change::punch;
 pub use flush::{Snapshot, Unjournaled};
+pub(crate) use lend::{copy_file, data_ranges, last_store};
+use lend::Lending;
 
 /// Attributes that local writers changed and the metadata does not have yet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,6 +53,8 @@ pub struct Mirror {
     file: Mutex<Option<Arc<File>>>,
     last_used: AtomicU64,
     pub(crate) sealed: AtomicBool,
+    /// Programs change it in place; see [`Mirror::changed_in_place`].
+    rewritten: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -75,6 +80,8 @@ pub(crate) struct Residency {
     pub(crate) changed_since_stamp: bool,
     /// The tier no longer knows this mirror.
     pub(crate) gone: bool,
+    /// What others have of the mirror file.
+    pub(crate) lending: Lending,
 }
 
 impl Mirror {
@@ -106,9 +113,11 @@ impl Mirror {
                 verified: false,
                 changed_since_stamp: false,
                 gone: false,
+                lending: Lending::default(),
             }),
             file: Mutex::new(None),
             sealed: AtomicBool::new(sealed),
+            rewritten: AtomicBool::new(false),
         }
     }
 
@@ -213,10 +222,12 @@ impl Mirror {
         // Bytes that a crash would leave in readable pages need their mark first; bytes in pages
         // that nobody can read yet need it last, or a flush would take what is not there.
         self.note_readable(&mut residency, from, to)?;
+        self.before_own_write(&mut residency)?;
         if let Err(error) = self.file()?.write_all_at(data, offset) {
             self.clean_up(&residency, from, to);
             return Err(self.io("write", error));
         }
+        self.after_own_write(&mut residency)?;
         fail::fail_point!("tier::written");
         let entry = Entry::Dirtied { ino: self.ino, start: from, end: to, size, pending };
         if let Err(error) = self.note(&mut residency, entry) {
@@ -330,7 +341,7 @@ impl Mirror {
         self.shared.log.append(&entry.encode()?)?;
         residency.changes += 1;
         let state = &mut residency.state;
-        if let Entry::Pending { .. } = entry {
+        if let Entry::Pending { .. } | Entry::Lent { .. } = entry {
             state.apply(&entry);
             return Ok(());
         }
@@ -346,6 +357,9 @@ impl Mirror {
         self.shared.account(after.0, before.0, after.1, before.1);
         residency.local_bytes = residency.local_bytes + after.0 - before.0;
         residency.dirty_bytes = residency.dirty_bytes + after.1 - before.1;
+        if residency.lending.lent {
+            self.shared.account_lent(after.0, before.0);
+        }
         Ok(())
     }
 
@@ -367,7 +381,7 @@ impl Mirror {
         self.residency.write().unwrap_or_else(|e| e.into_inner())
     }
 
-    fn check_alive(&self, residency: &Residency) -> Result<()> {
+    pub(crate) fn check_alive(&self, residency: &Residency) -> Result<()> {
         match residency.gone {
             true => {
                 Err(FsError::new(ErrorKind::NotFound, format!("inode {} is removed", self.ino)))
@@ -401,6 +415,7 @@ impl Residency {
         self.state.pending = Pending::default();
         self.unjournaled = RangeMap::default();
         (self.local_bytes, self.dirty_bytes) = (0, 0);
+        self.lending = Lending::default();
     }
 }
 
@@ -420,7 +435,7 @@ fn touched(entry: &Entry) -> (u64, u64) {
 }
 
 /// Released pages of `start..end`: without a state and below the remote end.
-fn gaps_below(state: &MirrorState, start: u64, end: u64) -> Vec<(u64, u64)> {
+pub(crate) fn gaps_below(state: &MirrorState, start: u64, end: u64) -> Vec<(u64, u64)> {
     state.ranges.gaps(start, end.min(page_ceil(state.remote_end)))
 }
 

@@ -82,6 +82,7 @@ impl Mirror {
             return Ok(());
         }
         residency.changed_since_stamp = true;
+        self.name_holes(&mut residency, committed_size)?;
         let mut clean = Vec::new();
         for &(start, end) in &snapshot.ranges {
             let flushing = residency.state.ranges.within(start, page_ceil(end));
