@@ -38,7 +38,9 @@ impl OpenFile {
 
     /// Says that the file is opened to be changed in place; see [`Mirror::changed_in_place`].
     pub fn changed_in_place(&self) {
-        self.mirror.changed_in_place();
+        if self.mirror.size() > 0 {
+            self.mirror.changed_in_place();
+        }
     }
 }
 
@@ -89,16 +91,17 @@ impl Core {
 
     /// Before a flush of these files: all that was stored into them up to now is dirty.
     pub(crate) async fn catch_stores(self: &Arc<Self>, inos: &[Ino]) -> Result<()> {
-        self.of_lent(|ino| inos.contains(&ino), Mirror::catch_stores).await
+        let wanted = |mirror: &Mirror| mirror.may_be_stored() && inos.contains(&mirror.ino());
+        self.of_lent(wanted, Mirror::catch_stores).await
     }
 
     async fn of_lent(
         self: &Arc<Self>,
-        which: impl Fn(Ino) -> bool,
+        which: impl Fn(&Mirror) -> bool,
         look: fn(&Mirror) -> Result<()>,
     ) -> Result<()> {
         let mut lent = self.tier.lent();
-        lent.retain(|mirror| which(mirror.ino()));
+        lent.retain(|mirror| which(mirror));
         if lent.is_empty() {
             return Ok(());
         }

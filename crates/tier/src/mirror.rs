@@ -19,8 +19,8 @@ use crate::tier::Shared;
 
 pub(crate) use change::punch;
 pub use flush::{Snapshot, Unjournaled};
-pub(crate) use lend::{copy_file, data_ranges, last_store};
 use lend::Lending;
+pub(crate) use lend::{copy_file, data_ranges, last_store};
 
 /// Attributes that local writers changed and the metadata does not have yet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -164,10 +164,7 @@ impl Mirror {
         let longer = metadata.len() > new.size;
         let old = residency.state.ranges.iter();
         let void: Vec<_> = old.flat_map(|(s, e, _)| new.ranges.gaps(s, e)).collect();
-        if (longer || !void.is_empty())
-            && !residency.lending.lent
-            && self.settle_lent(residency)?
-        {
+        if (longer || !void.is_empty()) && !residency.lending.lent && self.settle_lent(residency)? {
             // Programs of a mount before this one go on with the file as it was.
             let kept: Vec<_> = new.ranges.iter().map(|(s, e, _)| (s, e)).collect();
             copy_file(&self.path(), &kept, new.size).map_err(|e| self.io("copy", e))?;

@@ -131,6 +131,11 @@ impl Mirror {
         self.write_state().lending.lent_before = true;
     }
 
+    /// Whether programs may store into the mirror file without us.
+    pub fn may_be_stored(&self) -> bool {
+        self.read_state().lending.writable
+    }
+
     /// The file is opened to be changed in place: it is not lent any more until it is cut to
     /// nothing. What is changed in place mostly is so again and again (a database, a disk image),
     /// and beside readers of a lent file that costs more than it brings them.
@@ -257,7 +262,8 @@ impl Mirror {
         let size = residency.state.size;
         for (start, end) in data_ranges(&file, size).map_err(|e| self.io("look through", e))? {
             let known = residency.state.ranges.within(start, end);
-            if known.filter(|r| r.2 == State::Dirty).map(|r| r.1 - r.0).sum::<u64>() == end - start {
+            if known.filter(|r| r.2 == State::Dirty).map(|r| r.1 - r.0).sum::<u64>() == end - start
+            {
                 continue;
             }
             let (ino, pending) = (self.ino, residency.state.pending);
