@@ -358,3 +358,6 @@ pub(crate) fn copy_file(path: &Path, ranges: &[(u64, u64)], size: u64) -> io::Re
     }
     fs::rename(copy, path)
 }
+
+#[cfg(test)]
+mod tests;
