@@ -85,7 +85,8 @@ impl Mirror {
             Some(size) => file.set_len(size).map_err(|e| self.io("truncate", e)),
             None => {
                 let end = clear_to.min(page_ceil(old_size));
-                punch(&file, first, end).map_err(|e| self.io("punch", e))
+                punch(&file, first, end).map_err(|e| self.io("punch", e))?;
+                self.name_holes(&mut residency, (first, if remote { first } else { end }))
             }
         }
     }

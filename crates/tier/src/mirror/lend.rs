@@ -293,14 +293,18 @@ impl Mirror {
         Ok(file)
     }
 
-    /// While the file is lent, pages without a state are holes and stay so, also where the bucket
-    /// is about to know the file as longer.
-    pub(crate) fn name_holes(&self, residency: &mut Residency, end: u64) -> Result<()> {
+    /// While the file is lent, pages without a state are holes and must not count as released: a
+    /// fetch of what programs stored there since would be the end of that. To be called where the
+    /// bucket is about to know the file as longer, and after a hole was made.
+    pub(crate) fn name_holes(
+        &self,
+        residency: &mut Residency,
+        (start, end): (u64, u64),
+    ) -> Result<()> {
         if !residency.lending.lent {
             return Ok(());
         }
-        let start = page_ceil(residency.state.remote_end);
-        for (start, end) in residency.state.ranges.gaps(start, page_ceil(end)) {
+        for (start, end) in residency.state.ranges.gaps(page_ceil(start), page_ceil(end)) {
             let state = State::Hole;
             self.note(residency, Entry::Filled { ino: self.ino, start, end, state })?;
         }

@@ -140,6 +140,9 @@ fn the_lent_file_is_as_long_as_the_file_whatever_happens() {
     let mut page = [9; PAGE as usize];
     lent.read_exact_at(&mut page, 2 * PAGE).expect("reads");
     assert_eq!(page, [0; PAGE as usize]);
+    assert_eq!(mirror.missing(0, 6 * PAGE), [], "a hole is not released");
+    mirror.dropped((0, PAGE), None, 2, false).expect("drops");
+    assert_eq!(mirror.missing(0, 6 * PAGE), [], "a hole is not released");
     for size in [PAGE + 1, 9 * PAGE] {
         mirror.dropped((size, u64::MAX), Some(size), 3, false).expect("drops");
         assert_eq!(length(), size);
