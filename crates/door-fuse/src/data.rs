@@ -3,11 +3,15 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use fuser::{Errno, FileHandle, FopenFlags, OpenAccMode, OpenFlags as KernelFlags, WriteFlags};
+use fuser::{
+    BackingId, Errno, FileHandle, FopenFlags, OpenAccMode, OpenFlags as KernelFlags, WriteFlags,
+};
 use weir_engine::{Bytes, Fallocate, LockOwner, OpenFile, OpenFlags, Seek};
 use weir_types::{ErrorKind, FsError, Ino};
 
 use crate::door::{Served, Shared};
+use crate::modes::Mode;
+use crate::passthrough::{Purpose, Register, passthrough_reply};
 
 /// An open file as the kernel holds it.
 #[derive(Debug)]
@@ -15,12 +19,17 @@ pub(crate) struct File {
     pub(crate) open: Arc<OpenFile>,
     /// Reads and writes pass the page cache by.
     direct: bool,
+    /// The kernel may map the mirror file for writing.
+    maps_writable: bool,
     /// [`Shared::privileges_given`] when the file was last seen without set-uid and set-gid.
     plain_since: AtomicU64,
 }
 
 /// What an open comes to.
 pub(crate) type Opened = (FileHandle, FopenFlags);
+
+/// What the open of a file comes to: also what the kernel reads from without the daemon, if it does.
+pub(crate) type OpenedFile = (FileHandle, FopenFlags, Option<Arc<BackingId>>);
 
 /// One write request, without its bytes.
 #[derive(Clone, Copy, Debug)]
@@ -44,13 +53,14 @@ impl Write {
     }
 }
 
-/// How the kernel is to treat an open file.
-fn open_reply(flags: i32, exclusive: bool) -> FopenFlags {
+/// How the kernel is to treat an open file that the daemon serves; `keep` where what its page cache
+/// has of the file is right.
+fn open_reply(flags: i32, exclusive: bool, keep: bool) -> FopenFlags {
     let mut reply = FopenFlags::empty();
     if flags & libc::O_DIRECT != 0 {
         // The engine orders writes of one file itself.
         reply |= FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES;
-    } else if exclusive {
+    } else if exclusive && keep {
         reply |= FopenFlags::FOPEN_KEEP_CACHE;
     }
     if exclusive {
@@ -85,8 +95,14 @@ fn seek_kind(whence: i32) -> Result<Seek, Errno> {
 }
 
 impl Shared {
-    pub(crate) async fn open_file(&self, ino: Ino, flags: i32, uid: u32) -> Served<Opened> {
-        let opened = self.open_made(ino, flags).await?;
+    pub(crate) async fn open_file(
+        &self,
+        ino: Ino,
+        flags: i32,
+        uid: u32,
+        register: &dyn Register,
+    ) -> Served<OpenedFile> {
+        let opened = self.open_made(ino, flags, register).await?;
         if flags & libc::O_TRUNC != 0
             && let Err(refusal) = self.drop_privileges(ino, uid).await
         {
@@ -97,15 +113,37 @@ impl Shared {
     }
 
     /// Opens without a look at privileges: a file just made is its maker's.
-    pub(crate) async fn open_made(&self, ino: Ino, flags: i32) -> Served<Opened> {
+    pub(crate) async fn open_made(
+        &self,
+        ino: Ino,
+        flags: i32,
+        register: &dyn Register,
+    ) -> Served<OpenedFile> {
         let wanted = OpenFlags {
             write: KernelFlags(flags).acc_mode() != OpenAccMode::O_RDONLY,
             truncate: flags & libc::O_TRUNC != 0,
         };
         let open = self.engine.open(ino, wanted).await?;
-        let reply = open_reply(flags, self.options.exclusive);
+        let purpose = Purpose::of(flags);
+        if purpose.reads && self.passthrough.may_choose(ino) {
+            self.engine.fetch_small(&open).await;
+        }
+        let (reply, backing) = match self.passthrough.enter(&open, purpose, register) {
+            Mode::Passthrough(backing) => (passthrough_reply(flags), Some(backing)),
+            Mode::Daemon { keep } => {
+                let keep = keep || !self.passthrough.was_on();
+                (open_reply(flags, self.options.exclusive, keep), None)
+            }
+        };
+        let maps_writable = backing.is_some() && purpose.maps_writable;
+        if maps_writable && let Err(error) = self.engine.lend_writable(&open).await {
+            self.passthrough.leave(&open);
+            self.engine.close(open).await?;
+            return Err(error.into());
+        }
         let direct = reply.contains(FopenFlags::FOPEN_DIRECT_IO);
-        Ok((self.files.add(File { open, direct, plain_since: AtomicU64::new(0) }), reply))
+        let file = File { open, direct, maps_writable, plain_since: AtomicU64::new(0) };
+        Ok((self.files.add(file), reply, backing))
     }
 
     pub(crate) async fn read_file(&self, fh: FileHandle, offset: u64, len: u32) -> Served<Bytes> {
@@ -155,6 +193,14 @@ impl Shared {
 
     pub(crate) async fn close_file(&self, fh: FileHandle) -> Served<()> {
         let file = self.files.remove(fh)?;
+        if file.maps_writable {
+            if let Err(error) = self.engine.take_back_writable(&file.open).await {
+                tracing::warn!(ino = %file.open.ino(), %error, "looking for stores: tried again");
+            }
+            // What was stored without the kernel's FUSE changed its mtime.
+            self.forget_attributes(file.open.ino());
+        }
+        self.passthrough.leave(&file.open);
         Ok(self.engine.close(file.open.clone()).await?)
     }
 
@@ -221,12 +267,13 @@ mod tests {
 
     #[test]
     fn only_a_sole_kernel_keeps_its_cache_and_closes_silently() {
-        let exclusive = open_reply(libc::O_RDWR, true);
+        let exclusive = open_reply(libc::O_RDWR, true, true);
         assert_eq!(exclusive, FopenFlags::FOPEN_KEEP_CACHE | FopenFlags::FOPEN_NOFLUSH);
-        assert_eq!(open_reply(libc::O_RDWR, false), FopenFlags::empty());
+        assert_eq!(open_reply(libc::O_RDWR, true, false), FopenFlags::FOPEN_NOFLUSH);
+        assert_eq!(open_reply(libc::O_RDWR, false, true), FopenFlags::empty());
         let direct = FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES;
-        assert_eq!(open_reply(libc::O_DIRECT, false), direct);
-        assert_eq!(open_reply(libc::O_DIRECT, true), direct | FopenFlags::FOPEN_NOFLUSH);
+        assert_eq!(open_reply(libc::O_DIRECT, false, true), direct);
+        assert_eq!(open_reply(libc::O_DIRECT, true, true), direct | FopenFlags::FOPEN_NOFLUSH);
     }
 
     #[test]

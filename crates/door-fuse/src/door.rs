@@ -13,11 +13,13 @@ use weir_engine::{Engine, SetAttr};
 use weir_types::{FileKind, Ino, Inode};
 
 use crate::convert::node;
+use crate::counts::Counts;
 use crate::data::File;
 use crate::dirs::Dir;
 use crate::errno::{ErrorLog, Refusal};
 use crate::handles::Handles;
 use crate::options::FuseOptions;
+use crate::passthrough::Passthrough;
 
 /// Set-user-id and set-group-id: what a write by an unprivileged user takes away.
 pub(crate) const PRIVILEGES: u32 = 0o6000;
@@ -41,6 +43,8 @@ pub(crate) struct Shared {
     /// Counts how often set-uid or set-gid was given to any file, from 1.
     pub(crate) privileges_given: AtomicU64,
     pub(crate) errors: ErrorLog,
+    pub(crate) counts: Counts,
+    pub(crate) passthrough: Passthrough,
     runtime: Handle,
 }
 
@@ -78,6 +82,7 @@ refuse!(
 
 impl Door {
     pub(crate) fn new(engine: Arc<Engine>, runtime: Handle, options: FuseOptions) -> Self {
+        let passthrough = Passthrough::new(&options);
         let shared = Shared {
             engine,
             options,
@@ -86,13 +91,28 @@ impl Door {
             notifier: OnceLock::new(),
             privileges_given: AtomicU64::new(1),
             errors: ErrorLog::default(),
+            counts: Counts::default(),
+            passthrough,
             runtime,
         };
         Self { shared: Arc::new(shared) }
     }
 
-    /// Serves one request: `work` comes to a value, which `answer` puts into `reply`.
+    /// Counts and serves one request: `work` comes to a value, which `answer` puts into `reply`.
     pub(crate) fn serve<R: Refuse, T>(
+        &self,
+        op: &'static str,
+        ino: Ino,
+        reply: R,
+        work: impl Future<Output = Served<T>> + Send + 'static,
+        answer: impl FnOnce(R, T) + Send + 'static,
+    ) {
+        self.shared.counts.add(op);
+        self.serve_counted(op, ino, reply, work, answer);
+    }
+
+    /// The same for a request that is counted already.
+    pub(crate) fn serve_counted<R: Refuse, T>(
         &self,
         op: &'static str,
         ino: Ino,
@@ -158,7 +178,7 @@ impl Shared {
     }
 
     /// Makes the kernel ask again for the attributes of an inode that the door itself changed.
-    fn forget_attributes(&self, ino: Ino) {
+    pub(crate) fn forget_attributes(&self, ino: Ino) {
         // A negative offset: the attributes only, no page of the data.
         if let Some(notifier) = self.notifier.get()
             && let Err(error) = notifier.inval_inode(node(ino), -1, 0)

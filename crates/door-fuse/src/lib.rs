@@ -12,23 +12,27 @@
 
 mod attrs;
 mod convert;
+mod counts;
 mod data;
 mod dirs;
 mod door;
 mod errno;
 mod handles;
 mod locks;
+mod modes;
 mod mount;
 mod mountpoint;
 mod names;
 mod ops;
 mod options;
+mod passthrough;
 mod signals;
 mod unmount;
 mod xattrs;
 
 pub use fuser::Notifier;
-pub use mount::{FuseMount, mount};
+pub use mount::{FuseMount, FuseView, mount};
 pub use mountpoint::check_mountpoint;
 pub use options::{FuseOptions, Now};
+pub use passthrough::PassthroughState;
 pub use unmount::unmount;

@@ -10,9 +10,10 @@ use tokio::runtime::Handle;
 use weir_engine::Engine;
 use weir_types::{ErrorKind, FsError, Result};
 
-use crate::door::Door;
+use crate::door::{Door, Shared};
 use crate::mountpoint::{check_mountpoint, mounted_on, real_path};
 use crate::options::FuseOptions;
+use crate::passthrough::PassthroughState;
 
 /// Largest request in bytes: one record.
 const REQUEST_BYTES: u32 = 1 << 20;
@@ -26,7 +27,30 @@ const BACKGROUND: u16 = 256;
 pub struct FuseMount {
     mountpoint: PathBuf,
     notifier: Notifier,
+    view: FuseView,
     session: JoinHandle<io::Result<()>>,
+}
+
+/// What a mount counts, for as long as anybody asks.
+#[derive(Clone)]
+pub struct FuseView(Arc<Shared>);
+
+impl std::fmt::Debug for FuseView {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "FuseView({})", self.0.options.mountpoint.display())
+    }
+}
+
+impl FuseView {
+    /// Whether resident files are read past the daemon.
+    pub fn passthrough(&self) -> PassthroughState {
+        self.0.passthrough.state()
+    }
+
+    /// Requests that the kernel sent since the mount, by kind, without those that never came.
+    pub fn requests(&self) -> Vec<(&'static str, u64)> {
+        self.0.counts.all()
+    }
 }
 
 /// Mounts the volume of `engine` and serves it until somebody unmounts it. Requests that must wait
@@ -58,7 +82,7 @@ pub fn mount(engine: Arc<Engine>, runtime: Handle, mut options: FuseOptions) -> 
     })?;
     let mountpoint = std::fs::canonicalize(&asked).or_else(|_| real_path(&asked))?;
     raise_read_ahead(&mountpoint, read_ahead_kib);
-    Ok(FuseMount { mountpoint, notifier, session })
+    Ok(FuseMount { mountpoint, notifier, view: FuseView(shared), session })
 }
 
 fn refused(mountpoint: &Path, error: io::Error) -> FsError {
@@ -85,6 +109,11 @@ impl FuseMount {
     /// the mount, so never make one while serving such a request.
     pub fn notifier(&self) -> Notifier {
         self.notifier.clone()
+    }
+
+    /// What the mount counts.
+    pub fn view(&self) -> FuseView {
+        self.view.clone()
     }
 
     /// Waits until the volume is unmounted, by whomever. Blocking. The engine may be shut down

@@ -5,9 +5,10 @@ use weir_engine::NewInode;
 use weir_types::{ErrorKind, FileKind, Ino, Inode};
 
 use crate::convert::{node_kind, rename_mode};
-use crate::data::Opened;
+use crate::data::OpenedFile;
 use crate::door::{Served, Shared};
 use crate::errno::Refusal;
+use crate::passthrough::Register;
 
 /// A name to be made, and by whom.
 #[derive(Debug)]
@@ -72,12 +73,13 @@ impl Shared {
         new: NewName,
         mode: u32,
         flags: i32,
-    ) -> Served<(Inode, Opened)> {
+        register: &dyn Register,
+    ) -> Served<(Inode, OpenedFile)> {
         let (parent, name, uid) = (new.parent, new.name.clone(), new.uid);
         let inode = match self.make(new, FileKind::Regular, mode, 0, None).await {
             // A new file is empty: cutting it would be one more commit.
             Ok(inode) => {
-                let opened = self.open_made(inode.ino, flags & !libc::O_TRUNC).await?;
+                let opened = self.open_made(inode.ino, flags & !libc::O_TRUNC, register).await?;
                 return Ok((inode, opened));
             }
             Err(Refusal::Engine(error))
@@ -90,7 +92,7 @@ impl Shared {
         if inode.kind != FileKind::Regular {
             return Err(Errno::EEXIST.into());
         }
-        let opened = self.open_file(inode.ino, flags, uid).await?;
+        let opened = self.open_file(inode.ino, flags, uid, register).await?;
         Ok((self.engine.getattr(inode.ino).await?, opened))
     }
 

@@ -16,7 +16,7 @@ use weir_types::{Ino, Inode};
 
 use crate::attrs::{Space, Wanted};
 use crate::convert::{attr, ino, no_attr, time_from_kernel};
-use crate::data::{Opened, Write};
+use crate::data::Write;
 use crate::door::{Door, Refuse, Served};
 use crate::locks::KernelLock;
 use crate::names::NewName;
@@ -80,6 +80,7 @@ fn owned(name: &OsStr) -> Vec<u8> {
 impl Filesystem for Door {
     fn init(&mut self, _req: &Request, config: &mut KernelConfig) -> std::io::Result<()> {
         crate::mount::configure(config, &self.shared.options);
+        self.shared.passthrough.configure(config);
         Ok(())
     }
 
@@ -217,8 +218,14 @@ impl Filesystem for Door {
 
     fn open(&self, req: &Request, node: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
         let (shared, ino, uid) = (self.shared.clone(), ino(node), req.uid());
-        let work = async move { shared.open_file(ino, flags.0, uid).await };
-        self.serve("open", ino, reply, work, |reply, (fh, flags)| reply.opened(fh, flags));
+        shared.counts.add("open");
+        self.shared.run(async move {
+            match shared.open_file(ino, flags.0, uid, &reply).await {
+                Ok((fh, flags, Some(backing))) => reply.opened_passthrough(fh, flags, &backing),
+                Ok((fh, flags, None)) => reply.opened(fh, flags),
+                Err(refusal) => reply.refuse(shared.errors.errno("open", ino, &refusal)),
+            }
+        });
     }
 
     fn create(
@@ -231,14 +238,22 @@ impl Filesystem for Door {
         flags: i32,
         reply: ReplyCreate,
     ) {
-        let (shared, new) = (self.shared.clone(), new_name(req, parent, name));
+        let (shared, new, parent) = (self.shared.clone(), new_name(req, parent, name), ino(parent));
         // fuser takes one lifetime for the name and the attributes.
         let ttl = shared.options.attr_ttl.min(shared.options.entry_ttl);
-        let work = async move { shared.create_file(new, mode, flags).await };
-        let answer = move |reply: ReplyCreate, (inode, (fh, flags)): (Inode, Opened)| {
-            reply.created(&ttl, &attr(&inode), GENERATION, fh, flags);
-        };
-        self.serve("create", ino(parent), reply, work, answer);
+        shared.counts.add("create");
+        self.shared.run(async move {
+            match shared.create_file(new, mode, flags, &reply).await {
+                Ok((inode, (fh, flags, Some(backing)))) => {
+                    let attr = attr(&inode);
+                    reply.created_passthrough(&ttl, &attr, GENERATION, fh, flags, &backing);
+                }
+                Ok((inode, (fh, flags, None))) => {
+                    reply.created(&ttl, &attr(&inode), GENERATION, fh, flags);
+                }
+                Err(refusal) => reply.refuse(shared.errors.errno("create", parent, &refusal)),
+            }
+        });
     }
 
     fn read(
@@ -271,6 +286,7 @@ impl Filesystem for Door {
         _lock_owner: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
+        self.shared.counts.add("write");
         let write = Write { fh, offset, kernel: write_flags, flags: flags.0 };
         let answer = |reply: ReplyWrite, written| reply.written(written);
         if !write.appends(self.shared.options.exclusive) {
@@ -286,7 +302,7 @@ impl Filesystem for Door {
         }
         let (shared, data) = (self.shared.clone(), data.to_vec());
         let work = async move { shared.write_file(write, &data).await };
-        self.serve("write", ino(node), reply, work, answer);
+        self.serve_counted("write", ino(node), reply, work, answer);
     }
 
     fn flush(
@@ -297,6 +313,7 @@ impl Filesystem for Door {
         lock_owner: LockOwner,
         reply: ReplyEmpty,
     ) {
+        self.shared.counts.add("flush");
         self.shared.flush_file(ino(node), lock_owner);
         reply.ok();
     }
@@ -329,6 +346,7 @@ impl Filesystem for Door {
     }
 
     fn opendir(&self, _req: &Request, node: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
+        self.shared.counts.add("opendir");
         match self.shared.open_dir(ino(node)) {
             Ok((fh, flags)) => reply.opened(fh, flags),
             Err(no) => reply.error(self.shared.errors.errno("opendir", ino(node), &no)),
@@ -344,6 +362,7 @@ impl Filesystem for Door {
         reply: ReplyDirectory,
     ) {
         let shared = self.shared.clone();
+        shared.counts.add("readdir");
         let work = async move { shared.list_names(ino(node), fh, offset, reply).await };
         self.shared.run(work);
     }
@@ -357,6 +376,7 @@ impl Filesystem for Door {
         reply: ReplyDirectoryPlus,
     ) {
         let shared = self.shared.clone();
+        shared.counts.add("readdirplus");
         let work = async move { shared.list_inodes(ino(node), fh, offset, reply).await };
         self.shared.run(work);
     }

@@ -40,6 +40,9 @@ pub struct FuseOptions {
     /// How far the kernel reads ahead of a sequential reader, in KiB. Default 4096; the kernel's
     /// own is 128, too small for requests of 1 MiB. Needs root; else it stays as it is.
     pub read_ahead_kib: u32,
+    /// Let the kernel read resident files without the daemon, where it can and the mount is
+    /// exclusive. Default yes.
+    pub passthrough: bool,
     /// More mount options, as `-o` takes them: `noexec`, `noatime`, `nosuid`, `nodev`, …
     pub extra: Vec<String>,
     /// The wall clock; the one the engine was built with.
@@ -59,6 +62,7 @@ impl FuseOptions {
             attr_ttl: Duration::from_secs(60),
             entry_ttl: Duration::from_secs(60),
             read_ahead_kib: 4096,
+            passthrough: true,
             extra: Vec::new(),
             now,
         }

@@ -35,6 +35,7 @@ async fn flush_loop(core: Arc<Core>) {
     let look = Duration::from_millis((core.settings.flush_age_ms / 4).clamp(25, 1_000));
     while !core.stopping.load(Ordering::Acquire) {
         let _ = tokio::time::timeout(look, core.flush_wanted.notified()).await;
+        core.look_for_stores().await;
         let due = core.due();
         if due.is_empty() {
             continue;

@@ -42,7 +42,8 @@ impl Engine {
             return Err(FsError::new(ErrorKind::TooLarge, "the copy ends past the largest file"));
         }
         let mut done = 0;
-        if len >= SHARE_BYTES_MIN {
+        // Shared extents are bytes that are not here, and what is lent must stay here.
+        if len >= SHARE_BYTES_MIN && !to.mirror.is_lent()? {
             let head = (page_ceil(target.1) - target.1).min(len);
             core.copy_bytes(&from, source.1, &to, target.1, head).await?;
             done = head;

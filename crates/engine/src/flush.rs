@@ -165,6 +165,7 @@ impl Core {
     /// Flushes these files; returns when all that was dirty before is committed.
     pub(crate) async fn flush_files(self: &Arc<Self>, inos: &[Ino]) -> Result<()> {
         self.check_writable()?;
+        self.catch_stores(inos).await?;
         for _ in 0..TRIES {
             let busy = self.flush_round(inos, Round::Once).await?;
             let mut void = Vec::new();
@@ -374,6 +375,7 @@ impl Core {
 
     /// Flushes all dirty data there is and makes the metadata durable.
     pub(crate) async fn flush_all(self: &Arc<Self>) -> Result<()> {
+        self.look_for_stores().await;
         let inos: Vec<_> = self.tier.news().iter().map(|m| m.ino()).collect();
         self.flush_files(&inos).await?;
         self.seen(self.meta.sync().await)?;

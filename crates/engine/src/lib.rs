@@ -20,6 +20,7 @@ mod files;
 mod flush;
 mod fsck;
 mod journal;
+mod lend;
 mod mount;
 mod names;
 mod neighbours;

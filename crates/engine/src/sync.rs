@@ -22,6 +22,7 @@ impl Engine {
         }
         core.check_writable()?;
         Counts::add(&core.counts.fsyncs, 1);
+        core.catch_stores(&[ino]).await?;
         if core.journal.as_ref().is_some_and(|j| j.durable) {
             // In a task of its own: what it takes for the journal must get there, or be given back,
             // whatever becomes of the caller.

@@ -9,8 +9,11 @@
 //! - Residency survives `kill -9`: every change of it is in the residency log before it is relied
 //!   on. After a power cut only sealed mirrors are believed (see [`Tier::seal`]).
 //! - Dirty pages are never released.
+//! - A mirror file that is lent to the kernel keeps all its pages and its length is the file's size,
+//!   until nobody has it open or mapped (see [`Mirror::lend`]).
 
 mod frames;
+mod lease;
 mod log;
 mod mirror;
 mod place;

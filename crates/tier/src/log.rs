@@ -42,6 +42,9 @@ pub(crate) enum Entry {
     Sealed { inos: Vec<Ino> },
     /// This mirror is about to change: after a power cut it is not believed.
     Unsealed { ino: Ino },
+    /// The mirror file is lent for writing: programs may change it without a note here, until the
+    /// next such entry says no.
+    Lent { ino: Ino, writable: bool },
 }
 
 impl Entry {

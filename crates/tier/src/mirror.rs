@@ -2,6 +2,7 @@
 
 mod change;
 mod flush;
+mod lend;
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -18,6 +19,8 @@ use crate::tier::Shared;
 
 pub(crate) use change::punch;
 pub use flush::{Snapshot, Unjournaled};
+use lend::Lending;
+pub(crate) use lend::{copy_file, data_ranges, last_store};
 
 /// Attributes that local writers changed and the metadata does not have yet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -52,6 +55,8 @@ pub struct Mirror {
     pub(crate) sealed: AtomicBool,
     /// Fills under way: their bytes may be in the file before residency knows.
     pub(crate) filling: AtomicUsize,
+    /// Programs change it in place; see [`Mirror::changed_in_place`].
+    rewritten: AtomicBool,
 }
 
 /// A fill under way.
@@ -96,6 +101,8 @@ pub(crate) struct Residency {
     pub(crate) changed_since_stamp: bool,
     /// The tier no longer knows this mirror.
     pub(crate) gone: bool,
+    /// What others have of the mirror file.
+    pub(crate) lending: Lending,
 }
 
 impl Mirror {
@@ -139,10 +146,12 @@ impl Mirror {
                 logged: false,
                 changed_since_stamp: false,
                 gone: false,
+                lending: Lending::default(),
             }),
             file: Mutex::new(None),
             sealed: AtomicBool::new(false),
             filling: AtomicUsize::new(0),
+            rewritten: AtomicBool::new(false),
         }
     }
 
@@ -251,10 +260,12 @@ impl Mirror {
         // Bytes that a crash would leave in readable pages need their mark first; bytes in pages
         // that nobody can read yet need it last, or a flush would take what is not there.
         self.note_readable(&mut residency, from, to)?;
+        self.before_own_write(&mut residency)?;
         if let Err(error) = self.file()?.write_all_at(data, offset) {
             self.clean_up(&residency, from, to);
             return Err(self.io("write", error));
         }
+        self.after_own_write(&mut residency)?;
         fail::fail_point!("tier::written");
         let entry = Entry::Dirtied { ino: self.ino, start: from, end: to, size, pending };
         if let Err(error) = self.note(&mut residency, entry) {
@@ -395,7 +406,7 @@ impl Mirror {
         residency.logged = true;
         residency.changes += 1;
         let state = &mut residency.state;
-        if let Entry::Pending { .. } = entry {
+        if let Entry::Pending { .. } | Entry::Lent { .. } = entry {
             state.apply(&entry);
             return Ok(());
         }
@@ -411,6 +422,9 @@ impl Mirror {
         self.shared.account(after.0, before.0, after.1, before.1);
         residency.local_bytes = residency.local_bytes + after.0 - before.0;
         residency.dirty_bytes = residency.dirty_bytes + after.1 - before.1;
+        if residency.lending.lent {
+            self.shared.account_lent(after.0, before.0);
+        }
         Ok(())
     }
 
@@ -432,7 +446,7 @@ impl Mirror {
         self.residency.write().unwrap_or_else(|e| e.into_inner())
     }
 
-    fn check_alive(&self, residency: &Residency) -> Result<()> {
+    pub(crate) fn check_alive(&self, residency: &Residency) -> Result<()> {
         match residency.gone {
             true => {
                 Err(FsError::new(ErrorKind::NotFound, format!("inode {} is removed", self.ino)))
@@ -466,6 +480,7 @@ impl Residency {
         self.state.pending = Pending::default();
         self.unjournaled = RangeMap::default();
         (self.local_bytes, self.dirty_bytes) = (0, 0);
+        self.lending = Lending::default();
     }
 }
 
@@ -485,7 +500,7 @@ fn touched(entry: &Entry) -> (u64, u64) {
 }
 
 /// Released pages of `start..end`: without a state and below the remote end.
-fn gaps_below(state: &MirrorState, start: u64, end: u64) -> Vec<(u64, u64)> {
+pub(crate) fn gaps_below(state: &MirrorState, start: u64, end: u64) -> Vec<(u64, u64)> {
     state.ranges.gaps(start, end.min(page_ceil(state.remote_end)))
 }
 

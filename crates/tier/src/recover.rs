@@ -8,7 +8,8 @@ use serde::Serialize;
 use weir_types::{FsError, Ino, Result};
 
 use crate::log::{Entry, MirrorState};
-use crate::ranges::RangeMap;
+use crate::mirror::{Pending, copy_file, data_ranges, last_store};
+use crate::ranges::{RangeMap, State};
 
 /// How the last user of the tier ended, and what that cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -59,6 +60,8 @@ struct Kept {
     state: MirrorState,
     /// The pages that were on the disk when the mirror was sealed, while it has not changed since.
     sealed: Option<RangeMap>,
+    /// Programs may have changed any of it without a note.
+    lent: bool,
 }
 
 impl Replay {
@@ -75,7 +78,9 @@ impl Replay {
             Entry::Whole(state) => {
                 self.gone.remove(&state.ino);
                 self.fresh.insert(state.ino);
-                self.mirrors.insert(state.ino, Kept { state, sealed: None });
+                // What is written anew while it is lent is still lent.
+                let lent = self.mirrors.get(&state.ino).is_some_and(|kept| kept.lent);
+                self.mirrors.insert(state.ino, Kept { state, sealed: None, lent });
             }
             Entry::Sealed { inos } => {
                 for ino in inos {
@@ -94,7 +99,8 @@ impl Replay {
             | Entry::Pending { ino, .. }
             | Entry::Flushed { ino, .. }
             | Entry::Dropped { ino, .. }
-            | Entry::Released { ino, .. } => self.change(ino, &entry),
+            | Entry::Released { ino, .. }
+            | Entry::Lent { ino, .. } => self.change(ino, &entry),
         }
         Ok(())
     }
@@ -104,6 +110,9 @@ impl Replay {
             return;
         };
         kept.state.apply(entry);
+        if let Entry::Lent { writable, .. } = *entry {
+            kept.lent = writable;
+        }
         match *entry {
             Entry::Released { start, end, .. } => {
                 if let Some(sealed) = &mut kept.sealed {
@@ -131,7 +140,15 @@ impl Replay {
         for ino in &self.gone {
             let _ = fs::remove_file(mirror_path(mirrors, *ino));
         }
-        let kept = self.mirrors.into_values().map(|k| (k.state, k.sealed.is_some())).collect();
+        let mut kept = Vec::new();
+        for mut mirror in self.mirrors.into_values() {
+            if mirror.lent {
+                let killed = how == Recovered::Killed;
+                let path = mirror_path(mirrors, mirror.state.ino);
+                take_lent_back(&mut mirror.state, &path, killed)?;
+            }
+            kept.push((mirror.state, mirror.sealed.is_some()));
+        }
         Ok(Outcome { how, mirrors: kept })
     }
 
@@ -158,6 +175,39 @@ impl Replay {
         });
         Recovered::PowerCut { dirty_bytes_dropped: dirty, clean_bytes_dropped: clean }
     }
+}
+
+/// Programs could change this mirror file when the last user of the tier ended, and may still have
+/// it mapped. After a kill all of it counts as written; after a clean end what they wrote is of no
+/// mount, and only what that end left dirty stays. Either way the mirror goes on in a file of its
+/// own, which they do not have.
+fn take_lent_back(state: &mut MirrorState, path: &Path, killed: bool) -> Result<()> {
+    let at = |e| FsError::local_io(format!("take back mirror file {}", path.display()), e);
+    let size = state.size;
+    let dirty: Vec<_> = match (killed, path.exists()) {
+        (true, true) => {
+            let file = fs::File::open(path).map_err(at)?;
+            state.pending = Pending { size: true, ..state.pending };
+            if let Some(stored) = last_store(&file).map_err(at)? {
+                state.pending = Pending::written(stored);
+            }
+            data_ranges(&file, size).map_err(at)?
+        }
+        (_, false) => Vec::new(),
+        (false, true) => {
+            state.ranges.iter().filter(|r| r.2.is_dirty()).map(|(s, e, _)| (s, e)).collect()
+        }
+    };
+    if !killed {
+        state.ranges = RangeMap::default();
+    }
+    for &(start, end) in &dirty {
+        state.ranges.set(start, end, State::Dirty);
+    }
+    if path.exists() {
+        copy_file(path, &dirty, size).map_err(at)?;
+    }
+    Ok(())
 }
 
 pub(crate) struct Outcome {

@@ -19,7 +19,7 @@ impl Tier {
     pub fn above_high_water(&self) -> Result<bool> {
         let usage = self.usage()?;
         let high = percent(usage.tier_bytes, self.options.high_water_percent);
-        Ok(usage.used_bytes > high || usage.free_bytes < self.options.free_floor_bytes)
+        Ok(self.shared.used_bytes() > high || usage.free_bytes < self.options.free_floor_bytes)
     }
 
     /// Releases clean pages of the mirrors used longest ago, down to the low-water mark (and until
@@ -28,7 +28,7 @@ impl Tier {
         let usage = self.usage()?;
         let low = percent(usage.tier_bytes, self.options.low_water_percent);
         let below_floor = self.options.free_floor_bytes.saturating_sub(usage.free_bytes);
-        let wanted = usage.used_bytes.saturating_sub(low).max(below_floor);
+        let wanted = self.shared.used_bytes().saturating_sub(low).max(below_floor);
         let mut oldest: Vec<_> = self.all().values().cloned().collect();
         oldest.sort_by_key(|m| m.last_used());
         let mut released = 0;
@@ -78,6 +78,10 @@ impl Tier {
                 continue;
             }
             let clean = clean_ranges(&residency);
+            // What the kernel or a mapping reads must stay.
+            if clean.is_empty() || mirror.settle_lent(&mut residency)? {
+                continue;
+            }
             for &(start, end, state) in &clean {
                 mirror.note(&mut residency, Entry::Released { ino: mirror.ino, start, end })?;
                 released += if state.is_local() { end - start } else { 0 };

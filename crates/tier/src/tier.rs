@@ -7,7 +7,7 @@
 //! aside/<number>/      dirty data of a writer that was fenced
 //! ```
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -79,6 +79,13 @@ pub(crate) struct Shared {
     ticks: AtomicU64,
     /// Nobody else changed the volume since the mirrors were last in step with it.
     pub(crate) alone: AtomicBool,
+    /// Mirrors whose files are lent, and bytes of theirs that may not be released.
+    lent: Mutex<HashSet<Ino>>,
+    lent_bytes: AtomicU64,
+    /// Most bytes to lend.
+    lend_most_bytes: u64,
+    /// The tier's file system was found to have leases.
+    pub(crate) leases: AtomicBool,
     now_ms: Arc<dyn Fn() -> u64 + Send + Sync>,
 }
 
@@ -93,6 +100,35 @@ impl Shared {
         // Wrapping: each call adds a difference that may be negative, their sum never is.
         self.used_bytes.fetch_add(local.wrapping_sub(local_before), Ordering::Relaxed);
         self.dirty_bytes.fetch_add(dirty.wrapping_sub(dirty_before), Ordering::Relaxed);
+    }
+
+    /// Whether so many bytes more may be kept from being released.
+    pub(crate) fn may_lend(&self, bytes: u64) -> bool {
+        self.lent_bytes.load(Ordering::Relaxed).saturating_add(bytes) <= self.lend_most_bytes
+    }
+
+    /// Accounts for a change of room that a lent mirror takes.
+    pub(crate) fn account_lent(&self, local: u64, before: u64) {
+        self.lent_bytes.fetch_add(local.wrapping_sub(before), Ordering::Relaxed);
+    }
+
+    pub(crate) fn count_lent(&self, ino: Ino, lent: bool, local_bytes: u64) {
+        let mut all = self.lent.lock().unwrap_or_else(|e| e.into_inner());
+        if lent {
+            all.insert(ino);
+            self.account_lent(local_bytes, 0);
+        } else {
+            all.remove(&ino);
+            self.account_lent(0, local_bytes);
+        }
+    }
+
+    /// Room that is taken and can be made: what is lent beyond its share cannot, and nobody must
+    /// wait for it.
+    pub(crate) fn used_bytes(&self) -> u64 {
+        let lent = self.lent_bytes.load(Ordering::Relaxed);
+        let used = self.used_bytes.load(Ordering::Relaxed);
+        used.saturating_sub(lent.saturating_sub(self.lend_most_bytes))
     }
 
     /// A counter that orders uses for release, oldest first.
@@ -131,10 +167,16 @@ impl Tier {
             dirty_bytes: AtomicU64::new(0),
             ticks: AtomicU64::new(0),
             alone: AtomicBool::new(false),
+            lent: Mutex::default(),
+            lent_bytes: AtomicU64::new(0),
+            lend_most_bytes: options.tier_bytes / 2,
+            leases: AtomicBool::new(false),
             now_ms: options.now_ms.clone(),
         });
         let recovered = outcome.mirrors.into_iter().map(|(state, sealed)| {
-            (state.ino, Arc::new(Mirror::recovered(shared.clone(), state, sealed)))
+            let mirror = Arc::new(Mirror::recovered(shared.clone(), state, sealed));
+            mirror.may_be_lent();
+            (mirror.ino, mirror)
         });
         let mirrors = Mutex::new(recovered.collect());
         let confirmed =
@@ -180,6 +222,7 @@ impl Tier {
             return Ok(());
         };
         let mut residency = mirror.write_state();
+        mirror.set_lent(&mut residency, false);
         if residency.logged {
             self.shared.log.append(&Entry::Gone { ino }.encode()?)?;
         }
@@ -188,6 +231,15 @@ impl Tier {
         residency.mark_gone();
         mirror.idle();
         remove_if_there(&mirror)
+    }
+
+    /// The mirrors whose files others may have open or mapped.
+    pub fn lent(&self) -> Vec<Arc<Mirror>> {
+        let lent: Vec<_> = {
+            let lent = self.shared.lent.lock().unwrap_or_else(|e| e.into_inner());
+            lent.iter().copied().collect()
+        };
+        lent.into_iter().filter_map(|ino| self.find(ino)).collect()
     }
 
     /// The mirrors that have something the bucket has not, those waiting longest first.
@@ -216,7 +268,7 @@ impl Tier {
 
     /// How many bytes may still come in before the tier or its disk is full.
     pub fn room(&self) -> Result<u64> {
-        let used = self.shared.used_bytes.load(Ordering::Relaxed);
+        let used = self.shared.used_bytes();
         let by_size = self.options.tier_bytes.saturating_sub(used);
         let by_disk = self.free_on_disk()?.saturating_sub(self.options.free_floor_bytes);
         Ok(by_size.min(by_disk))
@@ -261,7 +313,8 @@ impl Tier {
             .filter(|m| !m.sealed.load(Ordering::Acquire))
             .filter_map(|m| {
                 let residency = m.read_state();
-                let wanted = residency.logged && !residency.has_news();
+                let wanted =
+                    residency.logged && !residency.has_news() && !residency.lending.writable;
                 let changes = residency.changes;
                 drop(residency);
                 wanted.then_some((changes, m))
@@ -366,6 +419,10 @@ impl Tier {
             self.shared.log.append(&Entry::Whole(residency.state.clone()).encode()?)?;
             if mirror.sealed.load(Ordering::Acquire) {
                 self.shared.log.append(&Entry::Sealed { inos: vec![mirror.ino] }.encode()?)?;
+            }
+            if residency.lending.writable {
+                let lent = Entry::Lent { ino: mirror.ino, writable: true };
+                self.shared.log.append(&lent.encode()?)?;
             }
         }
         self.shared.log.append(&self.opened().encode()?)?;

@@ -232,6 +232,9 @@ pub(crate) struct MountArgs {
     /// FUSE event loops
     #[arg(long, value_name = "N", default_value_t = 4)]
     pub(crate) threads: usize,
+    /// Serve all reads by the daemon, also those of files that are wholly on the local disk
+    #[arg(long)]
+    pub(crate) no_passthrough: bool,
     /// Serve /metrics and /status over HTTP as well, on a loopback address
     #[arg(long, value_name = "IP:PORT")]
     pub(crate) admin_listen: Option<std::net::SocketAddr>,

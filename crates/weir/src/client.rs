@@ -85,6 +85,8 @@ pub(crate) struct SinceView {
 pub(crate) struct PassthroughView {
     pub(crate) active: bool,
     pub(crate) why: String,
+    pub(crate) opens: u64,
+    pub(crate) other_opens: u64,
 }
 
 impl Client {

@@ -31,7 +31,7 @@ const NOT_OURS: [&str; 20] = [
 ];
 
 /// Options that are flags of `weir mount`, and whether they take a value.
-const FLAGS: [(&str, bool); 15] = [
+const FLAGS: [(&str, bool); 16] = [
     ("tier", true),
     ("tier-size", true),
     ("journal", true),
@@ -47,6 +47,7 @@ const FLAGS: [(&str, bool); 15] = [
     ("path-style", false),
     ("take-over", false),
     ("allow-other", false),
+    ("no-passthrough", false),
 ];
 
 /// Options of the kernel's mount, handed on.

@@ -1,13 +1,13 @@
 //! Changes of a file that are not writes: growth, truncation, holes, and what happened elsewhere.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::sync::atomic::Ordering;
 
-use weir_types::{Inode, Result, UnixTime};
+use weir_types::{ErrorKind, FsError, Inode, Result, UnixTime};
 
 use crate::log::{Entry, MirrorState};
-use crate::mirror::{Mirror, Pending};
-use crate::ranges::{PAGE_BYTES, page_ceil, page_floor};
+use crate::mirror::{Mirror, Pending, Residency, copy_file};
+use crate::ranges::{PAGE_BYTES, State, page_ceil, page_floor};
 
 impl Mirror {
     /// Makes the file at least `size` bytes long; the new ones are zeros.
@@ -20,6 +20,9 @@ impl Mirror {
         let pending = Pending::written(now);
         self.note(&mut residency, Entry::Pending { ino: self.ino, size, pending })?;
         residency.dirty_since_ms.get_or_insert_with(|| self.shared.now_ms());
+        if residency.lending.lent {
+            self.file()?.set_len(size).map_err(|e| self.io("extend", e))?;
+        }
         Ok(())
     }
 
@@ -56,6 +59,10 @@ impl Mirror {
             return Ok(());
         }
         let old_size = residency.state.size;
+        let cut_to = size;
+        if cut_to == Some(0) {
+            self.rewritten.store(false, Ordering::Relaxed);
+        }
         let size = size.unwrap_or(if remote { old_size.max(end) } else { old_size });
         let file = self.file()?;
         // Pages covered in part keep their other bytes.
@@ -73,12 +80,15 @@ impl Mirror {
             Entry::Dropped { ino, start: first, end: clear_to, size, generation, remote_end };
         self.note(&mut residency, entry)?;
         residency.unjournaled.clear(first, clear_to);
-        if cut_at_end {
-            file.set_len(start.min(size)).map_err(|e| self.io("truncate", e))?;
-        } else {
-            punch(&file, first, clear_to).map_err(|e| self.io("punch", e))?;
+        // Who reads the mirror file itself must never find it shorter than the file.
+        match cut_to {
+            Some(size) => file.set_len(size).map_err(|e| self.io("truncate", e)),
+            None => {
+                let end = clear_to.min(page_ceil(old_size));
+                punch(&file, first, end).map_err(|e| self.io("punch", e))?;
+                self.name_holes(&mut residency, (first, if remote { first } else { end }))
+            }
         }
-        Ok(())
     }
 
     /// Compares with the inode, and lets go of what changed elsewhere or was cut off by a crash
@@ -98,8 +108,14 @@ impl Mirror {
             state.size = inode.size;
         }
         let missed = inode.data.generation.wrapping_sub(state.generation);
+        let lent = residency.lending.lent;
         if missed != 0 {
-            let ours = missed == 1 && self.shared.alone.load(Ordering::Acquire);
+            // What is lent was in step since this process began, and nobody else writes the volume.
+            let ours = missed == 1 && (lent || self.shared.alone.load(Ordering::Acquire));
+            if lent && !ours {
+                let text = format!("inode {} changed elsewhere while programs read it", self.ino);
+                return Err(FsError::new(ErrorKind::Conflict, text));
+            }
             let (start, end) = match (ours, inode.data.dropped) {
                 // The last page of the file may have been replaced in part.
                 (true, Some((start, end))) if end >= inode.size => {
@@ -121,11 +137,17 @@ impl Mirror {
             state.size = state.size.max(if state.pending.size { inode.size } else { 0 });
             state.generation = inode.data.generation;
             state.remote_end = inode.size;
+            if lent {
+                // Nothing of it was released, so what has no bytes here has none anywhere.
+                for (start, end) in state.ranges.gaps(0, page_ceil(state.size)) {
+                    state.ranges.set(start, end, State::Hole);
+                }
+            }
             residency.stamp += 1;
             residency.drops += 1;
         }
         let differs = state != residency.state;
-        self.trim(&residency.state, &state)?;
+        self.trim(&mut residency, &state)?;
         if differs {
             self.note(&mut residency, Entry::Whole(state))?;
         }
@@ -135,20 +157,27 @@ impl Mirror {
 
     /// Makes the file hold zeros wherever `new` no longer has pages that `old` had, and end where
     /// `new` ends: a write that a crash cut off may have left bytes behind the end.
-    fn trim(&self, old: &MirrorState, new: &MirrorState) -> Result<()> {
-        if !self.path().exists() {
+    fn trim(&self, residency: &mut Residency, new: &MirrorState) -> Result<()> {
+        let Ok(metadata) = fs::metadata(self.path()) else {
+            return Ok(());
+        };
+        self.unseal()?;
+        let longer = metadata.len() > new.size;
+        let old = residency.state.ranges.iter();
+        let void: Vec<_> = old.flat_map(|(s, e, _)| new.ranges.gaps(s, e)).collect();
+        if (longer || !void.is_empty()) && !residency.lending.lent && self.settle_lent(residency)? {
+            // Programs of a mount before this one go on with the file as it was.
+            let kept: Vec<_> = new.ranges.iter().map(|(s, e, _)| (s, e)).collect();
+            copy_file(&self.path(), &kept, new.size).map_err(|e| self.io("copy", e))?;
+            self.idle();
             return Ok(());
         }
-        self.unseal()?;
         let file = self.file()?;
-        let length = file.metadata().map_err(|e| self.io("stat", e))?.len();
-        if length > new.size {
+        if longer || residency.lending.lent {
             file.set_len(new.size).map_err(|e| self.io("trim", e))?;
         }
-        for (start, end, _) in old.ranges.iter() {
-            for (s, e) in new.ranges.gaps(start, end) {
-                punch(&file, s, e).map_err(|e| self.io("punch", e))?;
-            }
+        for (start, end) in void {
+            punch(&file, start, end).map_err(|e| self.io("punch", e))?;
         }
         Ok(())
     }

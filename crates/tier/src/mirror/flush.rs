@@ -89,6 +89,8 @@ impl Mirror {
             return Ok(());
         }
         residency.changed_since_stamp = true;
+        let longer = (residency.state.remote_end, committed_size);
+        self.name_holes(&mut residency, longer)?;
         let mut clean = Vec::new();
         for &(start, end) in &snapshot.ranges {
             let flushing = residency.state.ranges.within(start, page_ceil(end));

@@ -9,7 +9,7 @@ use weir_object::{MeterSnapshot, RequestKind};
 use weir_types::{Bytes, Result, Settings};
 
 use crate::cli::StatusArgs;
-use crate::client::{self, Client, StatusView};
+use crate::client::{self, Client, PassthroughView, StatusView};
 use crate::render::{self, heading, seconds, table};
 
 pub(crate) async fn run(args: StatusArgs) -> Result<ExitCode> {
@@ -70,9 +70,10 @@ fn facts(status: &StatusView) -> Vec<Vec<String>> {
         true => "journal",
         false => "redo log",
     };
-    let passthrough = match status.passthrough.active {
-        true => "on".to_owned(),
-        false => format!("off: {}", status.passthrough.why),
+    let PassthroughView { active, why, opens, other_opens } = &status.passthrough;
+    let passthrough = match active {
+        true => format!("on: {opens} opens served by the kernel, {other_opens} by the daemon"),
+        false => format!("off: {why}"),
     };
     let mut rows = vec![
         row(["mode", mode]),
@@ -236,7 +237,7 @@ mod tests {
                             "bytes_flushed": 4, "fsyncs": 5},
             "requests": {"rows": [put]},
             "settings": settings,
-            "passthrough": {"active": false, "why": "because"},
+            "passthrough": {"active": false, "why": "because", "opens": 0, "other_opens": 9},
         }))
         .expect("a status")
     }

@@ -4,6 +4,7 @@
 //! `GET /status`, `GET /metrics`, `GET /residency?ino=N`, `POST /flush`, `POST /unmount?lazy=BOOL`.
 //! Errors answer with a status of 4xx or 5xx and `{"error": "…"}`.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -18,6 +19,7 @@ use axum::{Json, Router};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio::net::{TcpListener, UnixListener};
+use weir_door_fuse::PassthroughState;
 use weir_engine::Status;
 use weir_types::{ErrorKind, FsError, Ino, Result};
 
@@ -126,11 +128,20 @@ impl From<FsError> for Failed {
     }
 }
 
-/// Whether resident files are read past the daemon.
+/// Whether resident files are read past the daemon, and how many opens were served which way.
 #[derive(Serialize)]
 struct Passthrough {
     active: bool,
-    why: &'static str,
+    why: String,
+    opens: u64,
+    other_opens: u64,
+}
+
+impl From<PassthroughState> for Passthrough {
+    fn from(state: PassthroughState) -> Self {
+        let PassthroughState { off, opens, other_opens } = state;
+        Self { active: off.is_none(), why: off.unwrap_or_default(), opens, other_opens }
+    }
 }
 
 #[derive(Serialize)]
@@ -140,6 +151,7 @@ struct StatusAnswer {
     version: &'static str,
     uptime_s: u64,
     passthrough: Passthrough,
+    fuse_requests: BTreeMap<&'static str, u64>,
     #[serde(flatten)]
     status: Status,
 }
@@ -150,14 +162,15 @@ async fn status(State(shared): State<Arc<Shared>>) -> Result<Json<StatusAnswer>,
         pid: std::process::id(),
         version: env!("CARGO_PKG_VERSION"),
         uptime_s: shared.started.elapsed().as_secs(),
-        passthrough: Passthrough { active: false, why: "not built yet" },
+        passthrough: shared.door.passthrough().into(),
+        fuse_requests: shared.door.requests().into_iter().collect(),
         status: shared.engine.status().await?,
     }))
 }
 
 async fn scrape(State(shared): State<Arc<Shared>>) -> Result<Response, Failed> {
     let status = shared.engine.status().await?;
-    let text = metrics::text(status, shared.started.elapsed())?;
+    let text = metrics::text(status, &shared.door, shared.started.elapsed())?;
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     Ok(([(header::CONTENT_TYPE, kind)], text).into_response())
 }

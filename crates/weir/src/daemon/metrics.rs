@@ -7,14 +7,16 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet, text::encode};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
+use weir_door_fuse::{FuseView, PassthroughState};
 use weir_engine::Status;
 use weir_object::{LATENCY_BUCKETS, MeterRow};
 use weir_types::{ErrorKind, FsError, Result};
 
 /// OpenMetrics text of `status`.
-pub(crate) fn text(status: Status, uptime: Duration) -> Result<String> {
+pub(crate) fn text(status: Status, door: &FuseView, uptime: Duration) -> Result<String> {
     let mut registry = Registry::with_prefix("weir");
-    registry.register_collector(Box::new(Scrape { status, uptime }));
+    let (passthrough, ops) = (door.passthrough(), door.requests());
+    registry.register_collector(Box::new(Scrape { status, passthrough, ops, uptime }));
     let mut text = String::new();
     encode(&mut text, &registry)
         .map_err(|e| FsError::new(ErrorKind::Bug, "write the metrics").with_source(e))?;
@@ -24,6 +26,8 @@ pub(crate) fn text(status: Status, uptime: Duration) -> Result<String> {
 #[derive(Debug)]
 struct Scrape {
     status: Status,
+    passthrough: PassthroughState,
+    ops: Vec<(&'static str, u64)>,
     uptime: Duration,
 }
 
@@ -31,6 +35,7 @@ impl Collector for Scrape {
     fn encode(&self, mut to: DescriptorEncoder) -> fmt::Result {
         self.gauges(&mut to)?;
         self.counters(&mut to)?;
+        self.fuse_requests(&mut to)?;
         self.requests(&mut to)?;
         self.latency(&mut to)
     }
@@ -49,6 +54,11 @@ impl Scrape {
             ("volume_files", "Inodes in use", status.files),
             ("volume_stored_bytes", "Bytes that files take in the volume", status.stored_bytes),
             ("fenced", "1 if another writer took the volume over", status.fenced.into()),
+            (
+                "passthrough_active",
+                "1 if the kernel reads resident files itself",
+                self.passthrough.off.is_none().into(),
+            ),
             ("uptime_seconds", "Seconds since the mount", self.uptime.as_secs()),
         ];
         for (name, help, value) in gauges {
@@ -69,10 +79,23 @@ impl Scrape {
             ("segments_written", "Segments sent", since.segments_written),
             ("segments_collected", "Segments deleted", since.segments_collected),
             ("fsyncs", "fsync calls", since.fsyncs),
+            ("passthrough_opens", "Opens that the kernel serves", self.passthrough.opens),
+            ("daemon_opens", "Opens that the daemon serves", self.passthrough.other_opens),
         ];
         for (name, help, value) in counters {
             to.encode_descriptor(name, help, None, MetricType::Counter)?
                 .encode_counter::<NoLabelSet, _, u64>(&value, None)?;
+        }
+        Ok(())
+    }
+
+    fn fuse_requests(&self, to: &mut DescriptorEncoder) -> fmt::Result {
+        let (name, help) = ("fuse_requests", "Requests of the kernel");
+        let mut metric = to.encode_descriptor(name, help, None, MetricType::Counter)?;
+        for (op, count) in &self.ops {
+            metric
+                .encode_family(&[("op", *op)])?
+                .encode_counter::<NoLabelSet, _, u64>(count, None)?;
         }
         Ok(())
     }

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
-use weir_door_fuse::FuseMount;
+use weir_door_fuse::{FuseMount, FuseView};
 use weir_engine::Engine;
 use weir_types::{ErrorKind, FsError, Result};
 
@@ -34,6 +34,7 @@ const LAST_ANSWERS: Duration = Duration::from_secs(2);
 /// What the parts of a running daemon share.
 pub(crate) struct Shared {
     pub(crate) engine: Arc<Engine>,
+    pub(crate) door: FuseView,
     pub(crate) mountpoint: PathBuf,
     pub(crate) started: Instant,
     /// How it ended: `None` while it runs, then how the last flush went.
@@ -98,6 +99,7 @@ fn start(runtime: &Runtime, args: MountArgs) -> Result<(Arc<Shared>, FuseMount)>
     };
     let shared = Arc::new(Shared {
         engine,
+        door: mount.view(),
         mountpoint: mount.mountpoint().to_owned(),
         started: Instant::now(),
         ended: watch::Sender::new(None),

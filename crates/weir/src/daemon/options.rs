@@ -61,6 +61,7 @@ pub(crate) fn resolve(args: MountArgs) -> Result<Resolved> {
     fuse.read_only = read_only;
     fuse.allow_other |= args.allow_other;
     fuse.threads = args.threads;
+    fuse.passthrough = !args.no_passthrough;
     if read_only {
         // Another mount may write meanwhile.
         fuse = fuse.shared();

@@ -1,0 +1,146 @@
+//! How each open inode is served: by the daemon, through the kernel's page cache, or by the kernel
+//! alone, from the mirror file (passthrough).
+//!
+//! The kernel takes one or the other for all open files of an inode and refuses an open that says
+//! otherwise, so whoever opens while an inode is open gets the mode it is in. The kernel leaves a
+//! mode before it says that a file was closed; what is known here lags behind and never ahead.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use weir_types::Ino;
+
+/// Inodes of which it is remembered that the kernel's page cache may be believed.
+const KEPT_MAX: usize = 1 << 16;
+
+/// The modes of all open inodes. `B` is what the kernel knows a mirror file by.
+#[derive(Debug)]
+pub(crate) struct Modes<B> {
+    table: Mutex<Table<B>>,
+}
+
+#[derive(Debug)]
+struct Table<B> {
+    open: HashMap<Ino, Open<B>>,
+    /// Inodes that were served through the page cache when they were last open. In passthrough the
+    /// kernel does not look at its cache, but `fadvise` and `readahead` fill it all the same, with
+    /// bytes that nobody keeps up to date.
+    kept: HashSet<Ino>,
+}
+
+#[derive(Debug)]
+struct Open<B> {
+    files: usize,
+    backing: Option<Arc<B>>,
+}
+
+/// How to serve one open.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Mode<B> {
+    /// By the daemon.
+    Daemon {
+        /// The kernel's page cache of the inode may be believed.
+        keep: bool,
+    },
+    /// From this mirror file.
+    Passthrough(Arc<B>),
+}
+
+impl<B> Default for Modes<B> {
+    fn default() -> Self {
+        Self { table: Mutex::new(Table { open: HashMap::new(), kept: HashSet::new() }) }
+    }
+}
+
+impl<B> Modes<B> {
+    /// One more open of `ino`; if it is the first one, `lend` decides.
+    pub(crate) fn enter(&self, ino: Ino, lend: impl FnOnce() -> Option<B>) -> Mode<B> {
+        let mut table = self.table();
+        let open = table.open.entry(ino).or_insert_with(|| {
+            let backing = lend().map(Arc::new);
+            Open { files: 0, backing }
+        });
+        open.files += 1;
+        match open.backing.clone() {
+            Some(backing) => {
+                table.kept.remove(&ino);
+                Mode::Passthrough(backing)
+            }
+            None => {
+                if table.kept.len() >= KEPT_MAX {
+                    table.kept.clear();
+                }
+                Mode::Daemon { keep: !table.kept.insert(ino) }
+            }
+        }
+    }
+
+    /// One open less. Answers whether it was the last one in passthrough: what was lent can be
+    /// taken back.
+    pub(crate) fn leave(&self, ino: Ino) -> bool {
+        let mut table = self.table();
+        let Some(open) = table.open.get_mut(&ino) else {
+            return false;
+        };
+        open.files -= 1;
+        if open.files > 0 {
+            return false;
+        }
+        let ended = table.open.remove(&ino);
+        drop(table);
+        ended.is_some_and(|open| open.backing.is_some())
+    }
+
+    /// Whether `ino` is open, and so its mode is decided.
+    pub(crate) fn is_open(&self, ino: Ino) -> bool {
+        self.table().open.contains_key(&ino)
+    }
+
+    fn table(&self) -> MutexGuard<'_, Table<B>> {
+        self.table.lock().unwrap_or_else(|poison| poison.into_inner())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const INO: Ino = Ino(7);
+
+    fn never() -> Option<u32> {
+        panic!("the mode is decided already")
+    }
+
+    #[test]
+    fn the_first_open_decides_for_all_until_the_last_close() {
+        let modes = Modes::default();
+        assert_eq!(modes.enter(INO, || Some(1)), Mode::Passthrough(Arc::new(1)));
+        assert_eq!(modes.enter(INO, never), Mode::Passthrough(Arc::new(1)));
+        assert!(!modes.leave(INO));
+        assert_eq!(modes.enter(INO, never), Mode::Passthrough(Arc::new(1)));
+        assert!(!modes.leave(INO));
+        assert!(modes.is_open(INO));
+        assert!(modes.leave(INO), "the last one");
+        assert!(!modes.is_open(INO));
+        assert!(matches!(modes.enter(INO, || None), Mode::Daemon { .. }));
+        assert!(matches!(modes.enter(INO, never), Mode::Daemon { .. }));
+        assert!(!modes.leave(INO));
+        assert!(!modes.leave(INO), "nothing was lent");
+        assert_eq!(modes.enter(INO, || Some(2)), Mode::Passthrough(Arc::new(2)));
+    }
+
+    #[test]
+    fn after_passthrough_the_page_cache_is_not_believed_once() {
+        let modes = Modes::default();
+        let enter = |backing: Option<u32>| {
+            let mode = modes.enter(INO, || backing);
+            modes.leave(INO);
+            mode
+        };
+        assert_eq!(enter(None), Mode::Daemon { keep: false }, "nothing is known of it");
+        assert_eq!(enter(None), Mode::Daemon { keep: true });
+        enter(Some(1));
+        assert_eq!(enter(None), Mode::Daemon { keep: false });
+        assert_eq!(enter(None), Mode::Daemon { keep: true });
+    }
+}

@@ -1,0 +1,281 @@
+//! Letting the kernel read mirror files without the daemon (FUSE passthrough).
+
+use std::fs::File;
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard};
+
+use fuser::{BackingId, FopenFlags, InitFlags, KernelConfig, ReplyCreate, ReplyOpen};
+use weir_engine::OpenFile;
+use weir_types::{ErrorKind, Ino};
+
+use crate::modes::{Mode, Modes};
+use crate::options::FuseOptions;
+
+/// How deep file systems may be stacked, this one included: the most that the kernel takes.
+const STACK_DEPTH: u32 = 2;
+
+/// Registers files with the kernel: both replies that open one can.
+pub(crate) trait Register: Send + Sync + 'static {
+    /// Makes the file one that opens may name.
+    fn register(&self, file: &File) -> io::Result<BackingId>;
+}
+
+impl Register for ReplyOpen {
+    fn register(&self, file: &File) -> io::Result<BackingId> {
+        self.open_backing(file)
+    }
+}
+
+impl Register for ReplyCreate {
+    fn register(&self, file: &File) -> io::Result<BackingId> {
+        self.open_backing(file)
+    }
+}
+
+/// What an open is for, as far as its mode depends on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Purpose {
+    /// It only reads, and what is there.
+    pub(crate) reads: bool,
+    /// It may map the file for writing.
+    pub(crate) maps_writable: bool,
+    /// It changes what is there.
+    pub(crate) in_place: bool,
+}
+
+impl Purpose {
+    /// Of an open with these flags.
+    pub(crate) fn of(flags: i32) -> Self {
+        let access = flags & libc::O_ACCMODE;
+        let cuts = flags & libc::O_TRUNC != 0;
+        Self {
+            reads: access == libc::O_RDONLY && !cuts,
+            maps_writable: access == libc::O_RDWR,
+            in_place: access == libc::O_RDWR && !cuts,
+        }
+    }
+}
+
+/// Whether resident files are read past the daemon, and how many opens were.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PassthroughState {
+    /// Why not; `None` if they are.
+    pub off: Option<String>,
+    /// Opens that the kernel serves.
+    pub opens: u64,
+    /// Opens that the daemon serves.
+    pub other_opens: u64,
+}
+
+/// Passthrough of one mount.
+#[derive(Debug)]
+pub(crate) struct Passthrough {
+    modes: Modes<BackingId>,
+    off: Mutex<Option<String>>,
+    was_on: AtomicBool,
+    opens: AtomicU64,
+    other_opens: AtomicU64,
+}
+
+impl Passthrough {
+    pub(crate) fn new(options: &FuseOptions) -> Self {
+        let off = match () {
+            () if !options.passthrough => Some("turned off for this mount"),
+            // Another node may change a file that the kernel reads here.
+            () if !options.exclusive => Some("others may change the volume"),
+            () => None,
+        };
+        Self {
+            modes: Modes::default(),
+            off: Mutex::new(off.map(str::to_owned)),
+            was_on: AtomicBool::new(false),
+            opens: AtomicU64::new(0),
+            other_opens: AtomicU64::new(0),
+        }
+    }
+
+    /// Asks the kernel for it.
+    pub(crate) fn configure(&self, config: &mut KernelConfig) {
+        if !self.is_on() {
+            return;
+        }
+        // The tier may lie on a stacked file system (overlayfs) itself.
+        let asked = config.add_capabilities(InitFlags::FUSE_PASSTHROUGH).is_ok()
+            && config.set_max_stack_depth(STACK_DEPTH).is_ok();
+        match asked {
+            true => self.was_on.store(true, Ordering::Relaxed),
+            false => self.turn_off("this kernel does not have it: it needs Linux 6.9"),
+        }
+    }
+
+    /// Whether any file of the mount may have been in passthrough.
+    pub(crate) fn was_on(&self) -> bool {
+        self.was_on.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn is_on(&self) -> bool {
+        self.off().is_none()
+    }
+
+    /// Turns it off for good, and says so once.
+    pub(crate) fn turn_off(&self, why: impl Into<String>) {
+        let mut off = self.off();
+        if off.is_none() {
+            let why = why.into();
+            tracing::info!("resident files are read through the daemon: {why}");
+            *off = Some(why);
+        }
+    }
+
+    pub(crate) fn state(&self) -> PassthroughState {
+        PassthroughState {
+            off: self.off().clone(),
+            opens: self.opens.load(Ordering::Relaxed),
+            other_opens: self.other_opens.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Whether an open of `ino` would decide its mode.
+    pub(crate) fn may_choose(&self, ino: Ino) -> bool {
+        self.is_on() && !self.modes.is_open(ino)
+    }
+
+    /// The mode of one more open file.
+    pub(crate) fn enter(
+        &self,
+        file: &OpenFile,
+        purpose: Purpose,
+        register: &dyn Register,
+    ) -> Mode<BackingId> {
+        let mode = self.modes.enter(file.ino(), || self.lend(file, purpose, register));
+        match mode {
+            Mode::Passthrough(_) => self.opens.fetch_add(1, Ordering::Relaxed),
+            Mode::Daemon { .. } => {
+                if purpose.in_place {
+                    file.changed_in_place();
+                }
+                self.other_opens.fetch_add(1, Ordering::Relaxed)
+            }
+        };
+        mode
+    }
+
+    /// Ends what [`Passthrough::enter`] began, after the kernel did.
+    pub(crate) fn leave(&self, file: &OpenFile) {
+        if self.modes.leave(file.ino()) {
+            self.take_back(file);
+        }
+    }
+
+    fn take_back(&self, file: &OpenFile) {
+        if let Err(error) = file.take_back() {
+            tracing::warn!(ino = %file.ino(), %error, "a lent file is not taken back yet");
+        }
+    }
+
+    /// Lends the file to the kernel, if that is wanted and can be done.
+    fn lend(
+        &self,
+        file: &OpenFile,
+        purpose: Purpose,
+        register: &dyn Register,
+    ) -> Option<BackingId> {
+        if !self.is_on() {
+            return None;
+        }
+        // Beside a mapping of the mirror file all must use the mirror file, writers too.
+        let lent = || file.is_lent().unwrap_or(false);
+        if !purpose.reads && !lent() {
+            return None;
+        }
+        let mirror_file = match file.lend() {
+            Ok(lent) => lent?,
+            Err(error) => {
+                match error.kind() {
+                    ErrorKind::Unsupported => self.turn_off(error.to_string()),
+                    _ => tracing::warn!(ino = %file.ino(), %error, "a file cannot be lent"),
+                }
+                return None;
+            }
+        };
+        let registered = register.register(&mirror_file);
+        drop(mirror_file);
+        if let Err(error) = &registered {
+            self.take_back(file);
+            self.refused(error);
+        }
+        registered.ok()
+    }
+
+    fn refused(&self, error: &io::Error) {
+        let why = match error.raw_os_error() {
+            Some(libc::EPERM) => "the daemon lacks CAP_SYS_ADMIN in the first user namespace",
+            Some(libc::ELOOP) => "the tier's file system lies on too many others",
+            Some(libc::EOPNOTSUPP | libc::EINVAL | libc::ENOTTY) => {
+                "the kernel does not take the tier's files"
+            }
+            _ => {
+                tracing::warn!(%error, "the kernel did not take a mirror file");
+                return;
+            }
+        };
+        self.turn_off(format!("{why}: {error}"));
+    }
+
+    fn off(&self) -> MutexGuard<'_, Option<String>> {
+        self.off.lock().unwrap_or_else(|poison| poison.into_inner())
+    }
+}
+
+/// How the kernel is to treat an open file in passthrough. Writes go to the daemon, which must
+/// know of each, and mappings to the mirror file.
+pub(crate) fn passthrough_reply(flags: i32) -> FopenFlags {
+    let mut reply = FopenFlags::FOPEN_PASSTHROUGH | FopenFlags::FOPEN_NOFLUSH;
+    if flags & libc::O_ACCMODE != libc::O_RDONLY {
+        reply |= FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES;
+    }
+    reply
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_reads_asks_for_passthrough_and_only_both_ways_maps_for_writing() {
+        let of = |flags| {
+            let Purpose { reads, maps_writable, in_place } = Purpose::of(flags);
+            (reads, maps_writable, in_place)
+        };
+        assert_eq!(of(libc::O_RDONLY), (true, false, false));
+        assert_eq!(of(libc::O_RDONLY | libc::O_DIRECT), (true, false, false));
+        assert_eq!(of(libc::O_RDONLY | libc::O_TRUNC), (false, false, false));
+        assert_eq!(of(libc::O_WRONLY | libc::O_APPEND), (false, false, false));
+        assert_eq!(of(libc::O_RDWR), (false, true, true));
+        assert_eq!(of(libc::O_RDWR | libc::O_TRUNC), (false, true, false));
+    }
+
+    #[test]
+    fn writes_beside_passthrough_come_to_the_daemon() {
+        let reads = passthrough_reply(libc::O_RDONLY);
+        assert!(!reads.contains(FopenFlags::FOPEN_DIRECT_IO));
+        for flags in [libc::O_WRONLY, libc::O_RDWR | libc::O_APPEND] {
+            let writes = passthrough_reply(flags);
+            assert!(writes.contains(FopenFlags::FOPEN_PASSTHROUGH | FopenFlags::FOPEN_DIRECT_IO));
+            assert!(!writes.contains(FopenFlags::FOPEN_KEEP_CACHE), "the kernel refuses it");
+        }
+    }
+
+    #[test]
+    fn it_is_off_with_a_reason_where_others_write_or_nobody_wants_it() {
+        let now: crate::Now = std::sync::Arc::new(|| weir_types::UnixTime(0));
+        let options = FuseOptions::new("/mnt", "s3://b/v", now);
+        assert!(Passthrough::new(&options).is_on());
+        let shared = Passthrough::new(&options.clone().shared());
+        assert!(shared.state().off.is_some_and(|why| why.contains("others")));
+        let unwanted = Passthrough::new(&FuseOptions { passthrough: false, ..options });
+        unwanted.turn_off("later");
+        assert_eq!(unwanted.state().off.as_deref(), Some("turned off for this mount"));
+    }
+}

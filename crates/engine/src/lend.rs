@@ -1,0 +1,110 @@
+//! Files in the kernel's hands: a door may let the kernel read a mirror file without the daemon.
+//!
+//! What must always hold: a file is lent only when all of it is here, it stays here as long as
+//! anybody can read it that way, and what programs store into it through a mapping is found before
+//! each flush of it.
+
+use std::fs::File;
+use std::sync::Arc;
+use std::time::Duration;
+
+use weir_tier::Mirror;
+use weir_types::{CHUNK_BYTES, Ino, Result, chunk_range};
+
+use crate::background::blocking;
+use crate::engine::{Core, Engine};
+use crate::fetch::Priority;
+use crate::files::OpenFile;
+
+/// How long an open may wait for a small file's bytes. They come also if nobody waits.
+const FETCH_WAIT: Duration = Duration::from_secs(1);
+
+impl OpenFile {
+    /// Lends the mirror file for reading, if all of it is here and the tier can spare it. To be
+    /// taken back as often as it was lent. `Unsupported` where the tier's disk cannot do it.
+    pub fn lend(&self) -> Result<Option<File>> {
+        self.mirror.lend()
+    }
+
+    /// The kernel opens what was lent no more. Mappings may be left: it stays lent until they go.
+    pub fn take_back(&self) -> Result<()> {
+        self.mirror.take_back()
+    }
+
+    /// Whether somebody may still read or map the mirror file.
+    pub fn is_lent(&self) -> Result<bool> {
+        self.mirror.is_lent()
+    }
+
+    /// Says that the file is opened to be changed in place; see [`Mirror::changed_in_place`].
+    pub fn changed_in_place(&self) {
+        if self.mirror.size() > 0 {
+            self.mirror.changed_in_place();
+        }
+    }
+}
+
+impl Engine {
+    /// Brings a small file's bytes here before it is opened for reading, and waits a second for
+    /// them at most. What fails is told to whoever reads. As many GETs as reading it costs.
+    pub async fn fetch_small(&self, file: &OpenFile) {
+        let core = &self.core;
+        let size = file.mirror.size();
+        if size > core.settings.passthrough_fetch_bytes.0 {
+            return;
+        }
+        let missing = file.mirror.missing(0, size);
+        if missing.is_empty() {
+            return;
+        }
+        let chunks: usize = missing.iter().map(|(s, e)| chunk_range(*s, *e).count()).sum();
+        if !core.make_room(chunks as u64 * CHUNK_BYTES).await.unwrap_or(false) {
+            return;
+        }
+        let fetch = core.fetch(&file.mirror, &missing, Priority::Demand);
+        if !matches!(tokio::time::timeout(FETCH_WAIT, fetch).await, Ok(Ok(()))) {
+            tracing::debug!(ino = %file.ino(), "a small file was not fetched when it was opened");
+        }
+    }
+
+    /// One more open file through which what is lent may be mapped for writing.
+    pub async fn lend_writable(&self, file: &OpenFile) -> Result<()> {
+        let mirror = file.mirror.clone();
+        blocking(move || mirror.lend_writable()).await
+    }
+
+    /// Ends what [`Engine::lend_writable`] began. What was stored is dirty now, or will be when the
+    /// last mapping goes.
+    pub async fn take_back_writable(&self, file: &OpenFile) -> Result<()> {
+        let mirror = file.mirror.clone();
+        blocking(move || mirror.take_back_writer()).await
+    }
+}
+
+impl Core {
+    /// Looks what became of lent files: dirty by stores through mappings, or lent no more.
+    pub(crate) async fn look_for_stores(self: &Arc<Self>) {
+        self.of_lent(|_| true, Mirror::look_for_stores).await.unwrap_or_else(|error| {
+            tracing::warn!(%error, "a file that programs have mapped was not looked at");
+        });
+    }
+
+    /// Before a flush of these files: all that was stored into them up to now is dirty.
+    pub(crate) async fn catch_stores(self: &Arc<Self>, inos: &[Ino]) -> Result<()> {
+        let wanted = |mirror: &Mirror| mirror.may_be_stored() && inos.contains(&mirror.ino());
+        self.of_lent(wanted, Mirror::catch_stores).await
+    }
+
+    async fn of_lent(
+        self: &Arc<Self>,
+        which: impl Fn(&Mirror) -> bool,
+        look: fn(&Mirror) -> Result<()>,
+    ) -> Result<()> {
+        let mut lent = self.tier.lent();
+        lent.retain(|mirror| which(mirror));
+        if lent.is_empty() {
+            return Ok(());
+        }
+        blocking(move || lent.iter().try_for_each(|mirror| look(mirror))).await
+    }
+}

@@ -1,0 +1,367 @@
+//! A mirror file in other hands: the kernel reads it for programs (FUSE passthrough), and some may
+//! have it mapped.
+//!
+//! A mapping outlives the open file it was made with, and nobody says when it goes. So what was
+//! lent stays lent until a lease shows that we alone have the file open ([`crate::lease`]).
+//!
+//! Who may map it for writing changes it without us. Traces of that are in the file's mtime: it is
+//! set to a mark, and the first store into each page sets it to the time. What is found to be
+//! changed is dirty as a whole, since nobody says which pages were.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::Path;
+use std::sync::atomic::Ordering;
+
+use rustix::fs::{SeekFrom, Timespec, Timestamps, UTIME_OMIT};
+use weir_types::{ErrorKind, FsError, Result, UnixTime};
+
+use crate::lease;
+use crate::log::Entry;
+use crate::mirror::{Mirror, Pending, Residency, gaps_below};
+use crate::ranges::{PAGE_BYTES, State, page_ceil, page_floor};
+
+/// The mtime of a mirror file that nobody stored into, in seconds since 1970.
+const MARK_S: i64 = 1;
+
+/// What others have of a mirror file.
+#[derive(Debug, Default)]
+pub(crate) struct Lending {
+    /// Times that it was lent and not taken back.
+    hands: usize,
+    /// Of the open files, those through which it may be mapped for writing.
+    writers: usize,
+    /// Somebody may have it mapped, or open.
+    pub(crate) lent: bool,
+    /// A program of a mount before this one may.
+    pub(crate) lent_before: bool,
+    /// Somebody may have it mapped for writing; the log knows.
+    pub(crate) writable: bool,
+    /// Somebody stored into it since all of it was last marked dirty.
+    stored: bool,
+    /// Our own writes set the mtime back, maybe over a store.
+    hidden: bool,
+}
+
+impl Mirror {
+    /// Lends the mirror file for reading, if all of the file is here and the tier can spare it:
+    /// no page is released and the length is the file's size until [`Mirror::take_back`] finds it
+    /// unused. Call both equally often. `Unsupported` where the tier's file system has no leases.
+    pub fn lend(&self) -> Result<Option<File>> {
+        let mut residency = self.write_state();
+        let size = residency.state.size;
+        let lent = residency.lending.lent;
+        let here = gaps_below(&residency.state, 0, page_ceil(size)).is_empty();
+        let fits = lent || self.shared.may_lend(residency.local_bytes);
+        let wanted = lent || !self.rewritten.load(Ordering::Relaxed);
+        if residency.gone || size == 0 || !here || !fits || !wanted {
+            return Ok(None);
+        }
+        let file = self.whole_file(size)?;
+        if !self.shared.leases.load(Ordering::Relaxed) {
+            lease::nobody_else(&file).map_err(|e| {
+                let text = "the tier's file system has no leases (fcntl F_SETLEASE)";
+                FsError::new(ErrorKind::Unsupported, text).with_source(e)
+            })?;
+            self.shared.leases.store(true, Ordering::Relaxed);
+        }
+        residency.lending.hands += 1;
+        self.set_lent(&mut residency, true);
+        Ok(Some(file))
+    }
+
+    /// The kernel no longer opens the file that [`Mirror::lend`] gave it.
+    pub fn take_back(&self) -> Result<()> {
+        let mut residency = self.write_state();
+        residency.lending.hands = residency.lending.hands.saturating_sub(1);
+        self.settle(&mut residency)
+    }
+
+    /// One more open file through which what is lent may be mapped for writing, until
+    /// [`Mirror::take_back_writer`].
+    pub fn lend_writable(&self) -> Result<()> {
+        let mut residency = self.write_state();
+        self.check_alive(&residency)?;
+        if !residency.lending.writable {
+            self.note(&mut residency, Entry::Lent { ino: self.ino, writable: true })?;
+            // Nobody can have mapped it for writing yet, so the next store into any page shows.
+            set_mark(&*self.file()?).map_err(|e| self.io("mark", e))?;
+            residency.lending.writable = true;
+        }
+        residency.lending.writers += 1;
+        Ok(())
+    }
+
+    /// Ends what [`Mirror::lend_writable`] began; a mapping may still be there.
+    pub fn take_back_writer(&self) -> Result<()> {
+        let mut residency = self.write_state();
+        residency.lending.writers = residency.lending.writers.saturating_sub(1);
+        self.settle(&mut residency)
+    }
+
+    /// Whether others may have the mirror file open or mapped, now that we looked again.
+    pub fn is_lent(&self) -> Result<bool> {
+        let known = {
+            let residency = self.read_state();
+            residency.lending.lent || residency.lending.lent_before
+        };
+        if !known {
+            return Ok(false);
+        }
+        self.settle_lent(&mut self.write_state())
+    }
+
+    /// The same with the residency at hand.
+    pub(crate) fn settle_lent(&self, residency: &mut Residency) -> Result<bool> {
+        if residency.lending.lent {
+            self.settle(residency)?;
+        }
+        if residency.lending.lent_before {
+            // Where there are no leases, nothing was ever lent.
+            let unused = self.unused(lease::nobody_else).unwrap_or(true);
+            residency.lending.lent_before = !unused;
+        }
+        Ok(residency.lending.lent || residency.lending.lent_before)
+    }
+
+    /// A mount before this one may have lent the mirror file, and programs that it served may be
+    /// alive: their pages must not turn into zeros.
+    pub(crate) fn may_be_lent(&self) {
+        self.write_state().lending.lent_before = true;
+    }
+
+    /// Whether programs may store into the mirror file without us.
+    pub fn may_be_stored(&self) -> bool {
+        self.read_state().lending.writable
+    }
+
+    /// The file is opened to be changed in place: it is not lent any more until it is cut to
+    /// nothing. What is changed in place mostly is so again and again (a database, a disk image),
+    /// and beside readers of a lent file that costs more than it brings them.
+    pub fn changed_in_place(&self) {
+        self.rewritten.store(true, Ordering::Relaxed);
+    }
+
+    /// Marks the file dirty if somebody stored into it through a mapping. To be called now and
+    /// then; [`Mirror::catch_stores`] before a flush.
+    pub fn look_for_stores(&self) -> Result<()> {
+        let mut residency = self.write_state();
+        self.settle(&mut residency)?;
+        if residency.lending.writable && self.was_stored(&residency)? {
+            residency.lending.stored = true;
+            self.mark_stored(&mut residency)?;
+        }
+        Ok(())
+    }
+
+    /// The same, so that a flush that follows has all stores up to now, and later ones are found
+    /// again. Costs an `fdatasync` of the mirror file if there were any.
+    pub fn catch_stores(&self) -> Result<()> {
+        let file = {
+            let mut residency = self.write_state();
+            self.settle(&mut residency)?;
+            if !residency.lending.writable || !self.was_stored(&residency)? {
+                return Ok(());
+            }
+            residency.lending.stored = true;
+            let file = self.file()?;
+            self.take_time(&mut residency, &file)?;
+            set_mark(&file).map_err(|e| self.io("mark", e))?;
+            file
+        };
+        // A page that is on the disk is write-protected: the next store into it shows in the mtime.
+        // A flush meanwhile may take pages as they were before, so all are marked after it.
+        file.sync_data().map_err(|e| self.io("sync", e))?;
+        drop(file);
+        let mut residency = self.write_state();
+        self.mark_stored(&mut residency)?;
+        residency.lending.stored = false;
+        Ok(())
+    }
+
+    /// Before a write of our own to a file that others may have mapped: notes the traces of theirs.
+    pub(crate) fn before_own_write(&self, residency: &mut Residency) -> Result<()> {
+        if residency.lending.writable && !residency.lending.stored {
+            residency.lending.stored = self.was_stored(residency)?;
+        }
+        Ok(())
+    }
+
+    /// After it: takes away its own trace. A store of others at the same moment leaves none then,
+    /// so at the end, when nobody can store any more, all of the file counts as changed.
+    pub(crate) fn after_own_write(&self, residency: &mut Residency) -> Result<()> {
+        if residency.lending.writable {
+            residency.lending.hidden = true;
+            set_mark(&*self.file()?).map_err(|e| self.io("mark", e))?;
+        }
+        Ok(())
+    }
+
+    /// Ends what is over: lending to writers, and lending at all.
+    fn settle(&self, residency: &mut Residency) -> Result<()> {
+        let lending = &residency.lending;
+        if lending.writable && lending.writers == 0 && self.unused(lease::no_writer)? {
+            if residency.lending.hidden || self.was_stored(residency)? {
+                self.mark_stored(residency)?;
+            }
+            self.note(residency, Entry::Lent { ino: self.ino, writable: false })?;
+            (residency.lending.stored, residency.lending.hidden) = (false, false);
+            residency.lending.writable = false;
+        }
+        let lending = &residency.lending;
+        if lending.lent
+            && !lending.writable
+            && lending.hands == 0
+            && self.unused(lease::nobody_else)?
+        {
+            self.set_lent(residency, false);
+        }
+        Ok(())
+    }
+
+    /// Whether nobody but us has the mirror file open as `probe` asks. Nobody of us uses it while
+    /// the residency is locked for a change.
+    fn unused(&self, probe: impl Fn(&File) -> io::Result<bool>) -> Result<bool> {
+        self.idle();
+        match File::open(self.path()) {
+            Ok(file) => probe(&file).map_err(|e| self.io("ask for a lease of", e)),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(true),
+            Err(e) => Err(self.io("open", e)),
+        }
+    }
+
+    pub(crate) fn set_lent(&self, residency: &mut Residency, lent: bool) {
+        if residency.lending.lent != lent {
+            residency.lending.lent = lent;
+            self.shared.count_lent(self.ino, lent, residency.local_bytes);
+        }
+    }
+
+    fn was_stored(&self, residency: &Residency) -> Result<bool> {
+        let stored = || last_store(&*self.file()?).map_err(|e| self.io("stat", e));
+        Ok(residency.lending.stored || stored()?.is_some())
+    }
+
+    /// The time of the last store becomes the file's.
+    fn take_time(&self, residency: &mut Residency, file: &File) -> Result<()> {
+        let Some(stored) = last_store(file).map_err(|e| self.io("stat", e))? else {
+            return Ok(());
+        };
+        let (size, pending) = (residency.state.size, Pending::written(stored));
+        self.note(residency, Entry::Pending { ino: self.ino, size, pending })
+    }
+
+    /// All data of the file is dirty.
+    fn mark_stored(&self, residency: &mut Residency) -> Result<()> {
+        if residency.gone {
+            return Ok(());
+        }
+        let file = self.file()?;
+        self.take_time(residency, &file)?;
+        let size = residency.state.size;
+        for (start, end) in data_ranges(&file, size).map_err(|e| self.io("look through", e))? {
+            let known = residency.state.ranges.within(start, end);
+            if known.filter(|r| r.2 == State::Dirty).map(|r| r.1 - r.0).sum::<u64>() == end - start
+            {
+                continue;
+            }
+            let (ino, pending) = (self.ino, residency.state.pending);
+            self.note(residency, Entry::Dirtied { ino, start, end, size, pending })?;
+            residency.unjournaled.set(start, end, State::Dirty);
+        }
+        if residency.has_news() {
+            residency.dirty_since_ms.get_or_insert_with(|| self.shared.now_ms());
+        }
+        Ok(())
+    }
+
+    /// The mirror file, open for reading, made if absent and exactly as long as the file: who reads
+    /// it reads up to its end. What lies past the written bytes are zeros.
+    fn whole_file(&self, size: u64) -> Result<File> {
+        let file = match File::open(self.path()) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {
+                self.file()?;
+                File::open(self.path())
+            }
+            opened => opened,
+        };
+        let file = file.map_err(|e| self.io("open", e))?;
+        if file.metadata().map_err(|e| self.io("stat", e))?.len() != size {
+            self.file()?.set_len(size).map_err(|e| self.io("extend", e))?;
+        }
+        Ok(file)
+    }
+
+    /// While the file is lent, pages without a state are holes and must not count as released: a
+    /// fetch of what programs stored there since would be the end of that. To be called where the
+    /// bucket is about to know the file as longer, and after a hole was made.
+    pub(crate) fn name_holes(
+        &self,
+        residency: &mut Residency,
+        (start, end): (u64, u64),
+    ) -> Result<()> {
+        if !residency.lending.lent {
+            return Ok(());
+        }
+        for (start, end) in residency.state.ranges.gaps(page_ceil(start), page_ceil(end)) {
+            let state = State::Hole;
+            self.note(residency, Entry::Filled { ino: self.ino, start, end, state })?;
+        }
+        Ok(())
+    }
+}
+
+/// When somebody last stored into a mirror file that was marked; `None` if nobody did.
+pub(crate) fn last_store(file: &File) -> io::Result<Option<UnixTime>> {
+    let metadata = file.metadata()?;
+    let (secs, nanos) = (metadata.mtime(), metadata.mtime_nsec() as u32);
+    Ok((secs != MARK_S).then(|| UnixTime::from_parts(secs, nanos)))
+}
+
+fn set_mark(file: &File) -> io::Result<()> {
+    let last_modification = Timespec { tv_sec: MARK_S, tv_nsec: 0 };
+    let last_access = Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT };
+    Ok(rustix::fs::futimens(file, &Timestamps { last_access, last_modification })?)
+}
+
+/// The pages below `size` that the file system holds bytes of.
+pub(crate) fn data_ranges(file: &File, size: u64) -> io::Result<Vec<(u64, u64)>> {
+    let mut found = Vec::new();
+    let mut at = 0;
+    while at < size {
+        let start = match rustix::fs::seek(file, SeekFrom::Data(at)) {
+            Ok(start) if start < size => start,
+            Ok(_) | Err(rustix::io::Errno::NXIO) => break,
+            Err(e) => return Err(e.into()),
+        };
+        at = rustix::fs::seek(file, SeekFrom::Hole(start))?;
+        found.push((page_floor(start), page_ceil(at.min(size))));
+    }
+    Ok(found)
+}
+
+/// Puts a file with the same bytes in these ranges, and no others, in the place of the one at
+/// `path`. Who has that open keeps it.
+pub(crate) fn copy_file(path: &Path, ranges: &[(u64, u64)], size: u64) -> io::Result<()> {
+    let copy = path.with_extension("copy");
+    let (from, to) = (File::open(path)?, File::create(&copy)?);
+    to.set_len(size)?;
+    let mut buffer = vec![0; 256 * PAGE_BYTES as usize];
+    for &(start, end) in ranges {
+        let mut at = start;
+        while at < end.min(size) {
+            let most = buffer.len().min((end.min(size) - at) as usize);
+            let got = from.read_at(&mut buffer[..most], at)?;
+            if got == 0 {
+                break;
+            }
+            to.write_all_at(&buffer[..got], at)?;
+            at += got as u64;
+        }
+    }
+    fs::rename(copy, path)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,251 @@
+//! Another descriptor of the mirror file stands for a mapping of it: to a lease they are the same.
+
+use std::fs::{self, File};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use weir_types::{DataChange, FileKind, Ino, Inode, UnixTime};
+
+use super::MARK_S;
+use crate::*;
+
+const PAGE: u64 = PAGE_BYTES;
+const NOW: UnixTime = UnixTime(5);
+
+fn tier(directory: &Path) -> Tier {
+    let ticks = AtomicU64::new(0);
+    let options = TierOptions {
+        directory: directory.to_owned(),
+        tier_bytes: 100 * PAGE,
+        high_water_percent: 90,
+        low_water_percent: 50,
+        free_floor_bytes: 0,
+        boot_id: "boot".to_owned(),
+        now_ms: Arc::new(move || ticks.fetch_add(1, Ordering::Relaxed)),
+    };
+    let (tier, _) = Tier::open(options).expect("opens");
+    tier.confirm().expect("confirms");
+    tier.set_alone();
+    tier
+}
+
+fn inode(size: u64, generation: u64) -> Inode {
+    Inode {
+        ino: Ino(7),
+        kind: FileKind::Regular,
+        mode: 0o644,
+        uid: 0,
+        gid: 0,
+        nlink: 1,
+        size,
+        rdev: 0,
+        atime: UnixTime(0),
+        mtime: UnixTime(0),
+        ctime: UnixTime(0),
+        btime: UnixTime(0),
+        parent: Ino::ROOT,
+        data: DataChange { generation, dropped: None },
+        stored_bytes: 0,
+        target: None,
+    }
+}
+
+/// A mirror with `pages` clean pages of ones.
+fn clean(tier: &Tier, pages: u64) -> Arc<Mirror> {
+    let mirror = tier.mirror(&inode(pages * PAGE, 1)).expect("mirror");
+    let bytes = vec![1; (pages * PAGE) as usize];
+    assert!(mirror.fill(0, pages * PAGE, Some(&bytes), mirror.stamp()).expect("fills"));
+    mirror
+}
+
+fn flush(mirror: &Mirror) {
+    let snapshot = mirror.snapshot(0, u64::MAX);
+    mirror.flushed(&snapshot, 2, snapshot.size).expect("notes");
+}
+
+fn mapping(mirror: &Mirror, writable: bool) -> File {
+    File::options().read(true).write(writable).open(mirror.path()).expect("open")
+}
+
+/// As the first store into a page through a mapping does.
+fn store(mapping: &File, at: u64, bytes: &[u8]) {
+    mapping.write_all_at(bytes, at).expect("store");
+    assert_ne!(mapping.metadata().expect("stat").mtime(), MARK_S);
+}
+
+#[test]
+fn what_is_lent_stays_until_the_last_mapping_goes() {
+    let dir = tempfile::tempdir().expect("tempdir");
+    let tier = tier(dir.path());
+    let mirror = clean(&tier, 3);
+    drop(mirror.lend().expect("lends").expect("all of it is here"));
+    assert_eq!(tier.release(&mirror).expect("releases"), 0, "the kernel has it");
+    let mapped = mapping(&mirror, false);
+    mirror.take_back().expect("takes back");
+    assert!(mirror.is_lent().expect("asks"));
+    assert_eq!(tier.release_all().expect("releases"), 0, "somebody has it mapped");
+    drop(mapped);
+    assert_eq!(tier.release_all().expect("releases"), 3 * PAGE);
+    assert!(!mirror.is_lent().expect("asks"));
+    assert!(mirror.lend().expect("asks").is_none(), "nothing of it is here");
+}
+
+#[test]
+fn only_what_is_wholly_here_and_no_more_than_half_of_the_tier_is_lent() {
+    let dir = tempfile::tempdir().expect("tempdir");
+    let tier = tier(dir.path());
+    let mirror = tier.mirror(&inode(3 * PAGE, 1)).expect("mirror");
+    assert!(mirror.fill(0, PAGE, Some(&[1; PAGE as usize]), mirror.stamp()).expect("fills"));
+    assert!(mirror.lend().expect("asks").is_none(), "two pages are released");
+    tier.remove(Ino(7)).expect("removes");
+    assert!(clean(&tier, 51).lend().expect("asks").is_none(), "too large");
+    tier.remove(Ino(7)).expect("removes");
+    let mirror = clean(&tier, 50);
+    mirror.changed_in_place();
+    assert!(mirror.lend().expect("asks").is_none(), "it is changed in place");
+    mirror.dropped((0, u64::MAX), Some(0), 2, false).expect("drops");
+    mirror.write_at(0, b"new", NOW).expect("writes");
+    assert!(mirror.lend().expect("asks").is_some(), "its contents are new");
+}
+
+#[test]
+fn room_that_lent_files_grew_by_keeps_no_writer_waiting() {
+    let dir = tempfile::tempdir().expect("tempdir");
+    let tier = tier(dir.path());
+    let mirror = clean(&tier, 50);
+    drop(mirror.lend().expect("lends").expect("lent"));
+    assert_eq!(tier.room().expect("room"), 50 * PAGE);
+    mirror.write_at(50 * PAGE, &[2; 40 * PAGE as usize], NOW).expect("writes");
+    assert_eq!(tier.room().expect("room"), 50 * PAGE);
+    mirror.take_back().expect("takes back");
+    assert_eq!(tier.room().expect("room"), 10 * PAGE);
+}
+
+#[test]
+fn the_lent_file_is_as_long_as_the_file_whatever_happens() {
+    let dir = tempfile::tempdir().expect("tempdir");
+    let tier = tier(dir.path());
+    let mirror = clean(&tier, 3);
+    mirror.grow(5 * PAGE + 9, NOW).expect("grows");
+    let lent = mirror.lend().expect("lends").expect("lent");
+    let length = || lent.metadata().expect("stat").len();
+    assert_eq!(length(), 5 * PAGE + 9);
+    mirror.grow(6 * PAGE, NOW).expect("grows");
+    assert_eq!(length(), 6 * PAGE);
+    // A hole at the very end.
+    mirror.dropped((2 * PAGE, 6 * PAGE), None, 2, false).expect("drops");
+    assert_eq!(length(), 6 * PAGE);
+    let mut page = [9; PAGE as usize];
+    lent.read_exact_at(&mut page, 2 * PAGE).expect("reads");
+    assert_eq!(page, [0; PAGE as usize]);
+    assert_eq!(mirror.missing(0, 6 * PAGE), [], "a hole is not released");
+    mirror.dropped((0, PAGE), None, 2, false).expect("drops");
+    assert_eq!(mirror.missing(0, 6 * PAGE), [], "a hole is not released");
+    for size in [PAGE + 1, 9 * PAGE] {
+        mirror.dropped((size, u64::MAX), Some(size), 3, false).expect("drops");
+        assert_eq!(length(), size);
+    }
+    // The bucket knows the longer file now, and still no page counts as released.
+    flush(&mirror);
+    assert_eq!(mirror.census()[1], 0);
+    assert_eq!(mirror.missing(0, 9 * PAGE), []);
+}
+
+#[test]
+fn a_store_through_a_mapping_is_found_before_a_flush_and_again_after_it() {
+    let dir = tempfile::tempdir().expect("tempdir");
+    let tier = tier(dir.path());
+    let mirror = clean(&tier, 3);
+    drop(mirror.lend().expect("lends").expect("lent"));
+    mirror.lend_writable().expect("lends");
+    let mapped = mapping(&mirror, true);
+    mirror.take_back_writer().expect("takes back");
+    mirror.take_back().expect("takes back");
+    mirror.look_for_stores().expect("looks");
+    assert!(!mirror.has_news(), "nobody stored anything");
+    for round in 0..3_u8 {
+        store(&mapped, PAGE, &[round; 10]);
+        mirror.look_for_stores().expect("looks");
+        assert_eq!(mirror.dirty_bytes(), 3 * PAGE, "round {round}");
+        assert!(mirror.pending().1.mtime.is_some_and(|time| time != NOW));
+        mirror.catch_stores().expect("catches");
+        flush(&mirror);
+        mirror.catch_stores().expect("catches");
+        assert!(!mirror.has_news(), "nothing since the flush");
+    }
+    store(&mapped, 0, b"last");
+    drop(mapped);
+    assert!(!mirror.is_lent().expect("asks"));
+    assert_eq!(mirror.dirty_bytes(), 3 * PAGE);
+}
+
+#[test]
+fn own_writes_beside_a_mapping_hide_no_store() {
+    let dir = tempfile::tempdir().expect("tempdir");
+    let tier = tier(dir.path());
+    let mirror = clean(&tier, 3);
+    drop(mirror.lend().expect("lends").expect("lent"));
+    mirror.lend_writable().expect("lends");
+    mirror.write_at(0, b"ours", NOW).expect("writes");
+    flush(&mirror);
+    mirror.catch_stores().expect("catches");
+    assert!(!mirror.has_news(), "our own write is no store");
+    let mapped = mapping(&mirror, true);
+    store(&mapped, PAGE, b"theirs");
+    mirror.write_at(0, b"ours", NOW).expect("writes");
+    mirror.catch_stores().expect("catches");
+    assert_eq!(mirror.dirty_bytes(), 3 * PAGE, "found though our write came after it");
+    flush(&mirror);
+    drop(mapped);
+    mirror.take_back_writer().expect("takes back");
+    assert_eq!(mirror.dirty_bytes(), 3 * PAGE, "a store may have come during our write");
+}
+
+#[test]
+fn after_a_kill_what_could_be_mapped_for_writing_is_dirty_and_in_a_file_of_its_own() {
+    let dir = tempfile::tempdir().expect("tempdir");
+    let first = tier(dir.path());
+    let mirror = clean(&first, 3);
+    drop(mirror.lend().expect("lends").expect("lent"));
+    mirror.lend_writable().expect("lends");
+    let mapped = mapping(&mirror, true);
+    store(&mapped, PAGE, b"before");
+    drop((mirror, first));
+    let second = tier(dir.path());
+    store(&mapped, PAGE, b"strays");
+    let mirror = second.find(Ino(7)).expect("kept");
+    assert_eq!(mirror.dirty_bytes(), 3 * PAGE);
+    let mut found = Vec::new();
+    assert_eq!(mirror.read_at(PAGE, 6, &mut found).expect("reads"), ReadOutcome::Done(6));
+    assert_eq!(&found, b"before");
+    drop((mirror, second));
+    // And the note of it is gone.
+    let third = tier(dir.path());
+    let mirror = third.find(Ino(7)).expect("kept");
+    let inode = fs::metadata(mirror.path()).expect("stat").ino();
+    drop((mirror, third));
+    let fourth = tier(dir.path());
+    let mirror = fourth.find(Ino(7)).expect("kept");
+    assert_eq!(fs::metadata(mirror.path()).expect("stat").ino(), inode);
+}
+
+#[test]
+fn pages_that_a_program_of_a_dead_mount_has_mapped_stay_as_they_are() {
+    let dir = tempfile::tempdir().expect("tempdir");
+    let first = tier(dir.path());
+    let mirror = clean(&first, 3);
+    drop(mirror.lend().expect("lends").expect("lent"));
+    let mapped = mapping(&mirror, false);
+    drop((mirror, first));
+    let second = tier(dir.path());
+    let mirror = second.find(Ino(7)).expect("kept");
+    assert_eq!(second.release_all().expect("releases"), 0);
+    // Another machine wrote the volume meanwhile, so that these pages are stale here.
+    second.mirror(&inode(3 * PAGE, 9)).expect("mirror");
+    assert_eq!(mirror.census()[1], 3 * PAGE);
+    let mut page = [0; PAGE as usize];
+    mapped.read_exact_at(&mut page, PAGE).expect("reads");
+    assert_eq!(page, [1; PAGE as usize]);
+}
