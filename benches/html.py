@@ -1,0 +1,2 @@
+def page(run, lines):
+    return ""
