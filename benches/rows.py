@@ -73,9 +73,13 @@ def _read(run, target, row, jobs):
 
 
 def warm(run, target):
-    if not isinstance(target, Raw):
-        drop_caches()
-        _read(run, target, "warm", 1)
+    if isinstance(target, Raw):
+        return
+    if not target.large:
+        # Some peers cache what is read, not what is written.
+        work.read_large(_large(run, target)[0], 1, run.settings.box_s * 2)
+    drop_caches()
+    _read(run, target, "warm", 1)
 
 
 def random(run, target):

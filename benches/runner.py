@@ -119,11 +119,11 @@ class Run:
         targets = []
         try:
             for name in names[turn:] + names[:turn]:
-                if f"{name}: all" in self.skipped:
+                if {f"{name}", f"{name} at {self.latency_ms:g} ms"} & set(self.skipped):
                     continue
                 target = CLASSES[name](self.site, self.store, self.settings)
                 # It is closed even if it opened half-way.
-                if self.attempt(target, "all", target.open):
+                if self.attempt(target, "open", target.open):
                     targets.append(target)
             for phase in phases:
                 for target in list(targets):
@@ -140,10 +140,11 @@ class Run:
             act()
             return True
         except Unavailable as error:
-            self.missing(f"{target.name} at {self.latency_ms:g} ms" if error.only_now
-                         else f"{target.name}: all", str(error))
+            now = f" at {self.latency_ms:g} ms" if error.only_now else ""
+            self.missing(f"{target.name}{now}", str(error))
         except Exception as error:  # whatever it is, the others are to be measured
-            self.missing(f"{target.name}: {what} at {self.latency_ms:g} ms", self.why(error))
+            row = "" if what == "open" else f": {what}"
+            self.missing(f"{target.name}{row} at {self.latency_ms:g} ms", self.why(error))
             log = self.site.last_words()
             if log:
                 self.say(f"the log ends: {log[-500:]}")

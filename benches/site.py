@@ -171,9 +171,9 @@ class Site:
         self.pids.append(child.pid)
         return child.pid
 
-    def stop(self, pid, seconds=30):
+    def stop(self, pid, gently_s=30):
         """Ends a process that `start` began, gently at first."""
-        for how, limit in ((signal.SIGTERM, seconds), (signal.SIGKILL, 10)):
+        for how, limit in ((signal.SIGTERM, gently_s), (signal.SIGKILL, 10)):
             end = time.monotonic() + limit
             try:
                 os.kill(pid, how)

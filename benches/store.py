@@ -75,7 +75,7 @@ class Store:
         until(lambda: answers(self.direct), 20, "the S3 server")
         os.environ.update(AWS_ACCESS_KEY_ID=KEY, AWS_SECRET_ACCESS_KEY=SECRET,
                           AWS_REGION="us-east-1", AWS_EC2_METADATA_DISABLED="true")
-        for name in ("AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_ENDPOINT_URL"):
+        for name in ("AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_ENDPOINT_URL", "AWS_CA_BUNDLE"):
             os.environ.pop(name, None)
 
     def at(self, latency_ms):
@@ -110,5 +110,6 @@ class Store:
 
     def close(self):
         self.at(0)
-        self.site.stop(self.pid)
+        # Asked gently, it would wait for clients that keep their connections.
+        self.site.stop(self.pid, gently_s=0)
         shutil.rmtree(self.where, ignore_errors=True)

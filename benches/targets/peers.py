@@ -11,7 +11,7 @@ import shutil
 import urllib.request
 
 from ..s3 import KEY, REGION, SECRET
-from ..site import drop_caches, free_port, run, session, until
+from ..site import alive, drop_caches, free_port, run, session, until
 from ..store import CACHE
 from .base import Target, Unavailable
 
@@ -46,7 +46,13 @@ class Peer(Target):
     def mount(self):
         os.makedirs(self.cache, exist_ok=True)
         self.mounted = self.site.start(*self.start())
-        until(lambda: os.path.ismount(self.dir), 20, f"the mount of {self.name}")
+        self.wait(lambda: os.path.ismount(self.dir))
+
+    def wait(self, ready):
+        """Waits for its mount, or for its end."""
+        until(lambda: ready() or not alive(self.mounted), 20, f"the mount of {self.name}")
+        if not alive(self.mounted):
+            raise RuntimeError(f"it ended: {self.site.last_words()[-200:]}")
 
     def unmount(self):
         run("umount", self.dir)
@@ -57,7 +63,7 @@ class Peer(Target):
         self.settle()
         self.unmount()
         for pid in self.started:
-            self.site.stop(pid)
+            self.site.stop(pid, gently_s=1)
         self.store.drop(self.bucket)
         self.site.aside(self.root)
 
@@ -199,7 +205,7 @@ class S3backer(Peer):
     """A file of blocks in the bucket, with ext4 on a loop device on it."""
 
     name, title, command = "s3backer", "s3backer + ext4", "s3backer"
-    note = "blocks of 1 MiB, cache in memory, written 250 ms later; ext4's cache is warm memory"
+    note = "blocks of 1 MiB; its cache is in memory, so page cache dropped leaves it warm"
 
     def begin(self):
         self.blocks = f"{self.root}/blocks"
@@ -208,12 +214,11 @@ class S3backer(Peer):
 
     def start(self):
         return (self.program, "-f", f"--accessId={KEY}", f"--accessKey={SECRET}",
-                f"--baseURL={self.store.endpoint}/", f"--region={REGION}", "--blockSize=1M",
-                "--size=4G", "--listBlocks", "--quiet", self.bucket, self.blocks)
+                f"--baseURL={self.store.endpoint}/", "--blockSize=1M", "--size=4G", "--listBlocks", "--quiet", self.bucket, self.blocks)
 
     def mount(self):
         self.mounted = self.site.start(*self.start())
-        until(lambda: os.path.exists(f"{self.blocks}/file"), 20, "the mount of s3backer")
+        self.wait(lambda: os.path.exists(f"{self.blocks}/file"))
         if self.new:
             run("mkfs.ext4", "-q", "-F", "-E", "nodiscard,lazy_itable_init=0", f"{self.blocks}/file")
             self.new = False
