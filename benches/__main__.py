@@ -53,8 +53,7 @@ def _begin():
         raise settings.Refused("/dev/shm has less than 8 GiB free: set BENCH_STORE=disk")
     where = os.environ.get("BENCH_DIR") or tempfile.mkdtemp(prefix="weir-bench.", dir="/var/tmp")
     site = Site(where, settings.disk_need_mib(chosen))
-    os.environ["WEIR_RUN_DIR"] = site.fresh("run")
-    os.chmod(os.environ["WEIR_RUN_DIR"], 0o700)
+    os.environ["WEIR_RUN_DIR"] = site.sockets
     return chosen, site
 
 

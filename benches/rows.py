@@ -60,7 +60,7 @@ def write(run, target):
         return _speed(run, target, "write", cost, len(keys) * len(body), seconds)
     drop_caches()
     with run.probe(target) as cost:
-        done, seconds = work.write_large(path, size, run.settings.box_s * 2)
+        done, seconds = work.write_large(path, size, run.box_s(target) * 2)
     _speed(run, target, "write", cost, done, seconds)
     target.settle()
 
@@ -68,7 +68,7 @@ def write(run, target):
 def _read(run, target, row, jobs):
     path, _ = _large(run, target)
     with run.probe(target) as cost:
-        done, seconds = work.read_large(path, jobs, run.settings.box_s * 2)
+        done, seconds = work.read_large(path, jobs, run.box_s(target) * 2)
     _speed(run, target, row, cost, done, seconds)
 
 
@@ -77,7 +77,7 @@ def warm(run, target):
         return
     if not target.large:
         # Some peers cache what is read, not what is written.
-        work.read_large(_large(run, target)[0], 1, run.settings.box_s * 2)
+        work.read_large(_large(run, target)[0], 1, run.box_s(target) * 2)
     drop_caches()
     _read(run, target, "warm", 1)
 
@@ -128,7 +128,7 @@ def daemon(run, target):
 
 def fsync(run, target):
     """One writer, then eight, each of 4 KiB."""
-    count, box = run.settings.fsyncs, run.settings.box_s / 2
+    count, box = run.settings.fsyncs, run.box_s(target) / 2
     for jobs in (1, 8):
         each = max(count // jobs, 5)
         with run.probe(target) as cost:
@@ -152,7 +152,7 @@ def _rate(run, target, row, cost, done, seconds, more=0):
 
 def create(run, target):
     """Makes the files that the other phases of the group use."""
-    size, box = run.settings.file_kib * 1024, run.settings.box_s
+    size, box = run.settings.file_kib * 1024, run.box_s(target)
     target.files = {}
     for jobs in (1, JOBS):
         if isinstance(target, Raw):
@@ -178,7 +178,7 @@ def stat(run, target):
     for jobs in (1, JOBS):
         drop_caches()
         with run.probe(target) as cost:
-            done, seconds = work.stat_files(target.files[jobs], jobs, run.settings.box_s / 2)
+            done, seconds = work.stat_files(target.files[jobs], jobs, run.box_s(target) / 2)
         _rate(run, target, f"stat-{jobs}", cost, done, seconds)
 
 
@@ -196,14 +196,14 @@ def _read_files(run, target, row, jobs, box):
 def read(run, target):
     for jobs in () if isinstance(target, Raw) else (1, JOBS):
         drop_caches()
-        _read_files(run, target, f"read-{jobs}", jobs, run.settings.box_s / 2)
+        _read_files(run, target, f"read-{jobs}", jobs, run.box_s(target) / 2)
 
 
 def cold_read(run, target):
     for jobs in () if target.name == "local" else (1, JOBS):
         if not isinstance(target, Raw):
             target.cold()
-        _read_files(run, target, f"cold-read-{jobs}", jobs, run.settings.box_s / 2)
+        _read_files(run, target, f"cold-read-{jobs}", jobs, run.box_s(target) / 2)
 
 
 CORE = frozenset(("local", "raw", "weir", "weir-file"))
@@ -227,8 +227,8 @@ def groups(peers):
         _group("fsync", CORE | {"weir-journal"} | peers, ("fsync", {"fsync"}, False, fsync)),
         _group("files", CORE | peers,
                ("create", {"files"}, False, create),
-               ("stat", {"files"}, False, stat),
-               ("read", {"files"}, False, read),
+               ("stat", {"files"}, True, stat),
+               ("read", {"files"}, True, read),
                ("cold-read", {"files"}, False, cold_read)))
 
 

@@ -34,6 +34,10 @@ class Run:
         self.began, self.done, self.total = time.monotonic(), 0, 1
         self.store = Store(site, settings)
 
+    def box_s(self, target):
+        """How long a phase may last."""
+        return self.settings.box_s if target.large else self.settings.peer_box_s
+
     def probe(self, target):
         return Probe(target, self.store)
 
@@ -68,18 +72,23 @@ class Run:
         for group in rows.groups(frozenset(PEERS)):
             phases = [phase for phase in group.phases if phase.rows & set(self.settings.rows)
                       and (first or not phase.near)]
-            targets = [name for name in self.settings.targets if name in group.targets]
-            if phases and targets:
-                core = [name for name in targets if name not in PEERS]
-                batches = [core] * bool(core) + [[n] for n in targets if n in PEERS]
+            targets = [name for name in self.settings.targets if name in group.targets
+                       and (first or name != "weir-file")]
+            core = [name for name in targets if name not in PEERS]
+            peers = [name for name in targets if name in PEERS
+                     and self.repeat < self.settings.peer_repeats]
+            batches = [core] * bool(core) + [[name] for name in peers]
+            if phases and batches:
                 yield group, phases, batches
 
     def all(self):
         own = "weir" in self.settings.targets
         volumes = Volumes(self) if own and "mount" in self.settings.rows else None
-        plans = sum(len(batches) for _, _, batches in self.plan())
-        self.total = (plans * self.settings.repeats + (volumes is not None)) \
-            * len(self.settings.latencies_ms) + (own and "puts" in self.settings.rows)
+        self.total = (own and "puts" in self.settings.rows) + \
+            (volumes is not None) * len(self.settings.latencies_ms)
+        for self.latency_ms in self.settings.latencies_ms:
+            for self.repeat in range(self.settings.repeats):
+                self.total += sum(len(batches) for _, _, batches in self.plan())
         for self.latency_ms in self.settings.latencies_ms:
             self.store.at(self.latency_ms)
             if "raw" in self.settings.targets:

@@ -34,6 +34,8 @@ class Settings:
     fio_s: float
     fsyncs: int  # by each writer
     box_s: float  # a phase that has run so long ends, and its rate is taken from what it did
+    peer_box_s: float  # the same for peers
+    peer_repeats: int
     pack_files: int  # how many files the row `puts` makes
     volume_files: int  # how many files the volume of row `mount` has
     volume_box_s: float  # and how long making them may take
@@ -43,11 +45,11 @@ class Settings:
 
 FULL = Settings(
     smoke=False, rows=ROWS, targets=TARGETS, latencies_ms=(0.0, 20.0), repeats=3, large_mib=1024,
-    peer_mib=256, object_mib=16, files=10_000, file_kib=16, fio_s=3, fsyncs=200, box_s=8,
+    peer_mib=256, object_mib=16, files=10_000, file_kib=16, fio_s=2, fsyncs=200, box_s=8, peer_box_s=3, peer_repeats=2,
     pack_files=100_000, volume_files=1_000_000, volume_box_s=480, rate_mib=80, store="memory")
 SMOKE = dataclasses.replace(
     FULL, smoke=True, targets=("local", "raw", *WEIR), latencies_ms=(0.0, 4.0), repeats=1,
-    large_mib=32, peer_mib=32, object_mib=4, files=200, fio_s=0.5, fsyncs=10, box_s=5,
+    large_mib=32, peer_mib=32, object_mib=4, files=100, fio_s=1, fsyncs=10, box_s=5, peer_box_s=3, peer_repeats=1,
     pack_files=400, volume_files=1_000, volume_box_s=10)
 
 
@@ -99,6 +101,8 @@ def read():
         peer_mib=_number("BENCH_PEER_MIB", int, base.peer_mib, 1),
         files=_number("BENCH_FILES", int, base.files, 8),
         box_s=_number("BENCH_BOX_S", float, base.box_s, 1),
+        peer_box_s=_number("BENCH_PEER_BOX_S", float, base.peer_box_s, 1),
+        peer_repeats=_number("BENCH_PEER_REPEATS", int, base.peer_repeats, 1),
         pack_files=_number("BENCH_PACK_FILES", int, base.pack_files, 1),
         volume_files=_number("BENCH_VOLUME_FILES", int, base.volume_files, 1),
         volume_box_s=_number("BENCH_VOLUME_BOX_S", float, base.volume_box_s, 1),

@@ -13,6 +13,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import tempfile
 import time
 
 from .settings import Refused
@@ -149,6 +150,8 @@ class Site:
         self.pids, self.count, self.log = [], 0, f"{self.path}/processes.log"
         self.trash = f"{self.path}/trash"
         os.mkdir(self.trash)
+        # Sockets lie in a place of their own: their paths may have 107 bytes.
+        self.sockets = tempfile.mkdtemp(prefix="wb-", dir="/tmp")
 
     def fresh(self, name):
         """A new directory that nothing has used."""
@@ -216,4 +219,5 @@ class Site:
             device, _, file = line.partition(" ")
             if file.strip().startswith(self.path + "/"):
                 subprocess.run(["losetup", "-d", device], capture_output=True)
-        shutil.rmtree(self.path, ignore_errors=True)
+        for path in (self.path, self.sockets):
+            shutil.rmtree(path, ignore_errors=True)

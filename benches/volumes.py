@@ -29,7 +29,7 @@ def puts(run):
 
 def _mounted(run, target, row):
     """Mounts it with an empty tier, some times over: seconds and memory."""
-    for repeat in range(max(run.settings.repeats, 3)):
+    for repeat in range(1 if run.settings.smoke else max(run.settings.repeats, 3)):
         target.unmount()
         target.site.aside(target.tier)
         drop_caches()

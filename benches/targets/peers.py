@@ -198,7 +198,7 @@ class SeaweedFs(Peer):
     def start(self):
         return (self.program, "mount", f"-filer=127.0.0.1:{self.filer}.{self.grpc}",
                 f"-dir={self.dir}", f"-cacheDir={self.cache}", "-cacheCapacityMB=4096",
-                f"-localSocket={self.root}/sock")
+                f"-localSocket={self.site.sockets}/weed-{self.filer}")
 
 
 class S3backer(Peer):
