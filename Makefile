@@ -1,6 +1,6 @@
 # make run    build, mount a volume in ./weir-demo, run a real BLAST search on it, and sum up
 # make test   everything that proves it
-# make soak   long crash and model runs        make bench   first figures, beside local disk and raw bucket
+# make soak   long crash and model runs        make bench   speed, beside the limits and beside peers
 SHELL := /bin/bash
 CACHE ?= $(or $(WEIR_CACHE),$(HOME)/.cache/weir)
 export WEIR_CACHE := $(CACHE)
@@ -9,7 +9,7 @@ export PATH := $(CACHE)/bin:$(PATH)
 PREFIX ?= /usr/local
 DESTDIR ?=
 
-.PHONY: all build run test lint unit e2e soak bench install tools test-tools clean
+.PHONY: all build run test lint unit e2e soak bench bench-smoke bench-peers install tools test-tools clean
 
 all: build
 
@@ -46,9 +46,18 @@ soak:
 	cargo build -p weir --features failpoints
 	WEIR=$(CARGO_TARGET_DIR)/debug/weir tests/run.sh --soak
 
-bench: tools
-	cargo build --release -p weir
-	WEIR=$(CARGO_TARGET_DIR)/release/weir benches/first-figures.sh
+# Goals, ratios and plots, in target/bench. BENCH=smoke is the same in a minute, for its own sake;
+# BENCH_ROWS, BENCH_TARGETS, BENCH_LATENCY choose; docs/performance.md has all of it.
+bench: build
+	@scripts/install-tools.sh bench
+	@[ "$(BENCH)" = smoke ] || [ "$(BENCH_PEERS)" = none ] || scripts/install-peers.sh
+	WEIR=$(CARGO_TARGET_DIR)/release/weir python3 -m benches
+
+bench-smoke:
+	$(MAKE) bench BENCH=smoke
+
+bench-peers:
+	scripts/install-peers.sh
 
 install: build
 	install -D -m 755 $(CARGO_TARGET_DIR)/release/weir $(DESTDIR)$(PREFIX)/bin/weir

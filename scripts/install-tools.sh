@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Installs what is missing: `build` for building and `make run`, `test` for the test suites.
+# Installs what is missing: `build` for building and `make run`, `test` for the test suites,
+# `bench` for `make bench`.
 # Debian and its like; elsewhere it says what to install.
 set -euo pipefail
 CACHE=${WEIR_CACHE:-$HOME/.cache/weir}
@@ -38,6 +39,10 @@ for what in "$@"; do
       cargo_tool pjdfstest pjdfstest@0.2.2
       cargo_tool fsx fsx@0.3.2
       ;;
-    *) echo "usage: $0 build|test ..." >&2; exit 2 ;;
+    bench)
+      packages fio=fio python3=python3 go=golang-go
+      tests/s3/versitygw.sh install >/dev/null
+      ;;
+    *) echo "usage: $0 build|test|bench ..." >&2; exit 2 ;;
   esac
 done

@@ -1,0 +1,106 @@
+"""Results as text for a terminal and as JSON for programs."""
+
+import dataclasses
+import json
+
+from .runner import CLASSES
+from .samples import middle, spread
+
+
+def number(value):
+    """A figure with three digits that mean something."""
+    if value is None:
+        return "-"
+    if value >= 100:
+        return f"{value:,.0f}"
+    if value >= 10:
+        return f"{value:.1f}"
+    return f"{value:.2f}" if value >= 0.1 or value == 0 else f"{value:.3g}"
+
+
+def title(name):
+    return CLASSES[name].title
+
+
+def verdict(line):
+    if line.met is None:
+        return f"not measured: {line.why}" if line.why else "-"
+    return "met" if line.met else "NOT MET"
+
+
+def judged(line):
+    """The ratio, or the value where there is no limit to divide by."""
+    if line.ratio is not None:
+        return f"{number(line.ratio)}x"
+    return number(line.value)
+
+
+def summary(run, lines):
+    """What every report says in its head."""
+    facts, settings = run.facts, run.settings
+    met = sum(line.met is True for line in lines)
+    missed = sum(line.met is False for line in lines)
+    open_ = sum(line.met is None and bool(line.why) for line in lines)
+    load = ", ".join(f"{facts[when][0]:.1f} {word}" for when, word in
+                     (("load_before", "before"), ("load_after", "after")))
+    latencies = " and ".join(f"{ms:g} ms" for ms in settings.latencies_ms)
+    return {
+        "verdict": f"{met} met, {missed} not met, {open_} not measured",
+        "machine": f"{facts['cpus']} x {facts['cpu']}, {facts['memory_mib']:,} MiB, kernel "
+                   f"{facts['kernel']}, load {load}",
+        "run": f"{facts['date']}, {facts['versions'].get('weir', 'weir')}, "
+               f"{'smoke run: sizes too small for conclusions' if settings.smoke else 'full run'}"
+               f", {settings.repeats} repeat{'s' * (settings.repeats > 1)}, {facts['seconds']:.0f} s",
+        "method": f"Bucket: {facts['versions'].get('versitygw', 'versitygw')} on loopback, objects "
+                  f"{'in memory' if settings.store == 'memory' else 'on the same disk'}, added "
+                  f"latency {latencies} a round trip; where it is not 0, each connection carries "
+                  f"{settings.rate_mib:g} MiB/s at most. Large file {settings.large_mib:,} MiB "
+                  f"(peers {settings.peer_mib:,}), {settings.files:,} small files of "
+                  f"{settings.file_kib} KiB, phases end after {settings.box_s:g} s to twice that. "
+                  "Data does not compress. Page cache dropped before each read. Values are medians, "
+                  "± is half of (max - min) / median, ratios are medians of the ratios within each "
+                  "repeat. Links (hydrate) are not measured yet.",
+    }
+
+
+def text(run, lines):
+    """The table of goals."""
+    head = summary(run, lines)
+    out = [head["run"], head["machine"], head["method"], ""]
+    table = [("", "at", "weir", "limit or peer", "ratio", "goal", "")]
+    for line in lines:
+        against = f"{number(line.limit)} {line.against}" if line.limit is not None else line.against
+        table.append((line.what, f"{line.latency_ms:g} ms",
+                      f"{number(line.value)} {line.unit if line.value is not None else ''}".strip(),
+                      against, f"{judged(line)} ±{line.spread * 50:.0f}%"
+                      if line.value is not None else "-", line.goal, verdict(line)))
+    widths = [max(len(row[i]) for row in table) for i in range(len(table[0]) - 1)]
+    for i, row in enumerate(table):
+        out.append("  ".join(cell.ljust(width) for cell, width in zip(row, widths)) + "  " + row[-1])
+        if i == 0:
+            out.append("-" * (sum(widths) + 2 * len(widths) + 7))
+    out += ["", head["verdict"]]
+    if run.volume_files and run.volume_files < run.settings.volume_files:
+        out.append(f"The large volume has {run.volume_files:,} files, not "
+                   f"{run.settings.volume_files:,}: making more took too long.")
+    out += [f"not measured: {what}: {why}" for what, why in run.skipped.items()]
+    return "\n".join(out)
+
+
+def cells(run):
+    """Medians and single values of every row, target and latency."""
+    for (row, target, latency_ms), samples in run.samples.cells().items():
+        values = [sample.value for sample in samples]
+        yield {"row": row, "target": target, "latency_ms": latency_ms, "unit": samples[0].unit,
+               "better": samples[0].better, "median": middle(values), "spread": spread(values),
+               "values": values}
+
+
+def as_json(run, lines):
+    """Everything: machine, settings, goals, medians, single values with their costs."""
+    return json.dumps({
+        "format": 1, "machine": run.facts, "settings": dataclasses.asdict(run.settings),
+        "raw_connections": run.calibration, "volume_files": run.volume_files,
+        "seconds_by_part": run.part_s, "not_measured": run.skipped, "notes": run.notes,
+        "goals": [dataclasses.asdict(line) for line in lines], "cells": list(cells(run)),
+        "samples": [dataclasses.asdict(sample) for sample in run.samples.all]}, indent=1)

@@ -1,0 +1,124 @@
+"""What a run measures: sizes, targets, rows and latencies, from the environment.
+
+Every setting has a default for the full run and one for the smoke run, and is written into the
+results, so that two results can be compared.
+"""
+
+import dataclasses
+import os
+
+ROWS = ("write", "warm", "random", "mmap", "cold", "daemon", "fsync", "files", "puts", "mount")
+WEIR = ("weir", "weir-file", "weir-journal")
+PEERS = ("juicefs", "juicefs-wb", "rclone", "s3fs", "seaweedfs", "s3backer")
+TARGETS = ("local", "raw", *WEIR, *PEERS)
+
+
+class Refused(Exception):
+    """The run cannot begin; the message says what to do."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """One run. Sizes are in the unit their name ends with."""
+
+    smoke: bool
+    rows: tuple
+    targets: tuple
+    latencies_ms: tuple
+    repeats: int
+    large_mib: int  # the large file of weir, local and raw
+    peer_mib: int  # that of peers, some of which are slow
+    object_mib: int  # size of the raw store's objects; weir's segments are as large
+    files: int
+    file_kib: int
+    fio_s: float
+    fsyncs: int  # by each writer
+    box_s: float  # a phase that has run so long ends, and its rate is taken from what it did
+    peer_box_s: float  # the same for peers
+    peer_repeats: int
+    pack_files: int  # how many files the row `puts` makes
+    volume_files: int  # how many files the volume of row `mount` has
+    volume_box_s: float  # and how long making them may take
+    rate_mib: float  # per connection, where there is latency; 0 is no limit
+    store: str  # memory or disk: where the S3 server keeps its objects
+
+
+FULL = Settings(
+    smoke=False, rows=ROWS, targets=TARGETS, latencies_ms=(0.0, 20.0), repeats=3, large_mib=1024,
+    peer_mib=256, object_mib=16, files=10_000, file_kib=16, fio_s=2, fsyncs=200, box_s=8, peer_box_s=3, peer_repeats=2,
+    pack_files=100_000, volume_files=1_000_000, volume_box_s=480, rate_mib=80, store="memory")
+SMOKE = dataclasses.replace(
+    FULL, smoke=True, targets=("local", "raw", *WEIR), latencies_ms=(0.0, 4.0), repeats=1,
+    large_mib=32, peer_mib=32, object_mib=4, files=100, fio_s=1, fsyncs=10, box_s=5, peer_box_s=3, peer_repeats=1,
+    pack_files=400, volume_files=1_000, volume_box_s=10)
+
+
+def _words(name, allowed, default):
+    words = tuple(word for word in os.environ.get(name, "").replace(",", " ").split())
+    for word in words:
+        if word not in allowed:
+            raise Refused(f"{name}: there is no {word}; there are {', '.join(allowed)}")
+    return words or default
+
+
+def _number(name, kind, default, least):
+    text = os.environ.get(name, "")
+    try:
+        value = kind(text) if text else default
+    except ValueError:
+        raise Refused(f"{name}={text} is not a number") from None
+    if value < least:
+        raise Refused(f"{name}={text} is below {least}")
+    return value
+
+
+def read():
+    """The settings of this run. Raises Refused with the variable that is wrong."""
+    kind = os.environ.get("BENCH") or "full"
+    if kind not in ("full", "smoke"):
+        raise Refused(f"BENCH={kind}: it is full or smoke")
+    base = SMOKE if kind == "smoke" else FULL
+    targets = _words("BENCH_TARGETS", TARGETS, base.targets)
+    peers = os.environ.get("BENCH_PEERS") or "all"
+    if peers != "all":
+        wanted = () if peers == "none" else _words("BENCH_PEERS", PEERS, ())
+        targets = tuple(name for name in targets if name not in PEERS or name in wanted)
+    store = os.environ.get("BENCH_STORE") or base.store
+    if store not in ("memory", "disk"):
+        raise Refused(f"BENCH_STORE={store}: it is memory or disk")
+    latencies = os.environ.get("BENCH_LATENCY", "").replace(",", " ").split()
+    try:
+        latencies = tuple(float(word) for word in latencies) or base.latencies_ms
+    except ValueError:
+        raise Refused("BENCH_LATENCY: give milliseconds, such as 0,20") from None
+    if min(latencies) < 0:
+        raise Refused("BENCH_LATENCY: time does not run backwards")
+    return dataclasses.replace(
+        base, targets=targets, store=store, latencies_ms=latencies,
+        rows=_words("BENCH_ROWS", ROWS, base.rows),
+        repeats=_number("BENCH_REPEATS", int, base.repeats, 1),
+        large_mib=_number("BENCH_MIB", int, base.large_mib, base.object_mib),
+        peer_mib=_number("BENCH_PEER_MIB", int, base.peer_mib, 1),
+        files=_number("BENCH_FILES", int, base.files, 8),
+        box_s=_number("BENCH_BOX_S", float, base.box_s, 1),
+        peer_box_s=_number("BENCH_PEER_BOX_S", float, base.peer_box_s, 1),
+        peer_repeats=_number("BENCH_PEER_REPEATS", int, base.peer_repeats, 1),
+        pack_files=_number("BENCH_PACK_FILES", int, base.pack_files, 1),
+        volume_files=_number("BENCH_VOLUME_FILES", int, base.volume_files, 1),
+        volume_box_s=_number("BENCH_VOLUME_BOX_S", float, base.volume_box_s, 1),
+        rate_mib=_number("BENCH_RATE_MIB", float, base.rate_mib, 0))
+
+
+def disk_need_mib(settings):
+    """About how much room the run takes on the disk of the work directory."""
+    large = 0
+    if {"write", "warm", "random", "mmap", "cold", "daemon"} & set(settings.rows):
+        for name in settings.targets:
+            large += (settings.peer_mib if name in PEERS else settings.large_mib) * 2
+    # Small files stay until the end: see site.py.
+    small = 0
+    if "files" in settings.rows:
+        each = settings.files * settings.file_kib // 1024 * 4
+        small = each * len(settings.targets) * settings.repeats * len(settings.latencies_ms)
+    packed = settings.pack_files * settings.file_kib // 1024 * 2 if "puts" in settings.rows else 0
+    return large + small + packed + 2048

@@ -1,0 +1,34 @@
+"""The object store itself, without a file system: the limit of rows that are bound by it."""
+
+import time
+
+from ..jobs import run_jobs
+from ..s3 import Connection
+from .base import Target
+
+
+class Raw(Target):
+    """Objects in a bucket, each connection a process."""
+
+    name, title = "raw", "raw S3"
+
+    def open(self):
+        self.bucket = self.store.bucket("raw")
+
+    def close(self):
+        self.store.drop(self.bucket)
+
+    def all(self, method, keys, connections, body=b""):
+        """Asks for all keys over so many connections: seconds of all, and of each."""
+        address = self.store.address
+
+        def work(i):
+            server, times = Connection(address), []
+            for key in keys[i::connections]:
+                began = time.perf_counter()
+                server.ask(method, f"/{self.bucket}/{key}", body)
+                times.append(time.perf_counter() - began)
+            return times
+
+        seconds, times = run_jobs(connections, work)
+        return seconds, [time for each in times for time in each]

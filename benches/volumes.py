@@ -1,0 +1,78 @@
+"""Two rows that need a volume of their own: requests for many small files, and the mount of a large
+volume. Both are weir's only, and are measured once in a run."""
+
+import os
+import time
+
+from . import work
+from .site import drop_caches, rss_mib
+from .targets.weir import Weir
+
+
+def puts(run):
+    """PUTs of all kinds until 100,000 small files are in the bucket."""
+    settings, target = run.settings, Weir(run.site, run.store, run.settings)
+    target.open()
+    try:
+        with run.probe(target) as cost:
+            paths, _ = work.create_files(f"{target.dir}/many", settings.pack_files,
+                                         settings.file_kib * 1024, 4, 600)
+            target.settle()
+        if len(paths) < settings.pack_files:
+            run.missing("puts", f"only {len(paths):,} files within 600 s")
+        count = sum(n for what, n in cost.requests.items() if what.endswith(" put requests"))
+        run.add("puts", target, count, f"PUTs for {len(paths):,} files", cost, better="less",
+                seconds=cost.seconds, bytes=len(paths) * settings.file_kib * 1024)
+    finally:
+        target.close()
+
+
+def _mounted(run, target, row):
+    """Mounts it with an empty tier, some times over: seconds and memory."""
+    for repeat in range(1 if run.settings.smoke else max(run.settings.repeats, 3)):
+        target.unmount()
+        target.site.aside(target.tier)
+        drop_caches()
+        began = time.perf_counter()
+        target.mount()
+        seconds = time.perf_counter() - began
+        run.repeat = repeat
+        for entry in sorted(os.listdir(target.dir))[:1]:
+            os.listdir(f"{target.dir}/{entry}")
+        run.add(f"mount-{row}", target, seconds, "s", None, better="less", seconds=seconds)
+        run.add(f"memory-{row}", target, rss_mib(target.pid), "MiB", None, better="less")
+    run.repeat = 0
+
+
+class Volumes:
+    """The large volume and an empty one beside it, kept over all latencies."""
+
+    def __init__(self, run):
+        self.run = run
+        self.many = self.empty = None
+
+    def mount(self):
+        """Both rows of the present latency. The first call makes the volume."""
+        run = self.run
+        if not self.many:
+            self.many, self.empty = (Weir(run.site, run.store, run.settings) for _ in range(2))
+            self.many.open()
+            self.empty.open()
+            made = work.empty_files(self.many.dir, run.settings.volume_files, 4,
+                                    run.settings.volume_box_s)
+            run.volume_files = made
+            if made < run.settings.volume_files:
+                run.say(f"made only {made:,} files within {run.settings.volume_box_s:g} s")
+            self.many.settle()
+        else:
+            self.many.mount()
+            self.empty.mount()
+        for target, row in ((self.empty, "empty"), (self.many, "full")):
+            _mounted(run, target, row)
+        self.many.unmount()
+        self.empty.unmount()
+
+    def close(self):
+        for target in (self.many, self.empty):
+            if target:
+                self.run.store.drop(target.bucket)

@@ -1,0 +1,102 @@
+#!/usr/bin/env bash
+# `make bench-smoke`: the bench measures every row once, small, and writes JSON and a page that say
+# so. Whether goals are met is not asked: a test machine is no place to judge speed.
+# time-limit: 180
+source "$(dirname "$0")/../lib.sh"
+begin
+need fio python3 go
+out=$T/out bench=$T/bench.d
+mkdir "$bench"
+cd "$TESTS/.." || exit 1
+
+BENCH=smoke BENCH_PEERS=none BENCH_DIR=$bench BENCH_OUT=$out BENCH_STORE=disk \
+    python3 -m benches >"$T/table.log" 2>"$T/bench.log" || fail "the smoke run ends with $?"
+[ ! -e "$bench" ] || fail "the work directory is still there: $(ls "$bench")"
+if grep -q " $T/" /proc/self/mounts; then fail "something is still mounted below $T"; fi
+same "$(daemons_below "$T/")" "" "daemons after the run"
+grep -q " met, " "$T/table.log" || fail "the table has no verdict"
+
+python3 - "$out" <<'END' || fail "the results are not what they should be"
+import html.parser, json, sys
+
+with open(sys.argv[1] + "/bench.json") as file:
+    found = json.load(file)
+cells = {(c["row"], c["target"], c["latency_ms"]): c for c in found["cells"]}
+first, second = found["settings"]["latencies_ms"]
+small = [f"{row}-{jobs}" for row in ("create", "durable", "cold-read") for jobs in (1, 4)]
+near = ["warm", "random-1", "random-4", "mmap", "stat-1", "stat-4", "read-1", "read-4"]
+syncs = [f"fsync-{jobs}-{rank}" for jobs in (1, 8) for rank in ("p50", "p99", "rate")]
+volume = [f"{row}-{which}" for row in ("mount", "memory") for which in ("empty", "full")]
+wanted = [(row, target, ms) for ms in (first, second) for row, targets in (
+    [("write", "weir local raw"), ("cold", "weir raw"), ("cold-4", "weir")]
+    + [(row, "weir local raw") for row in syncs] + [(row, "weir-journal") for row in syncs]
+    + [(row, "weir") for row in small] + [(row, "weir") for row in volume])
+    for target in targets.split()]
+wanted += [(row, target, first) for row in near for target in ("weir", "weir-file", "local")]
+wanted += [("puts", "weir", first), ("create-1", "weir-file", first)]
+for cell in wanted:
+    assert cell in cells, f"no value of {cell}; not measured: {found['not_measured']}"
+for name, cell in cells.items():
+    assert all(0 < value < 1e9 for value in cell["values"]), (name, cell["values"])
+# A file of 32 MiB that is read cold was fetched, and fetching takes a daemon's time.
+cold = [s for s in found["samples"] if (s["row"], s["target"]) == ("cold", "weir")]
+for sample in cold:
+    assert sample["requests"]["data get bytes_received"] >= sample["bytes"] > 0, sample
+    assert sample["cpu_s"] > 0, sample
+assert found["samples"] and found["machine"]["kernel"], "no machine"
+# What was made slow is slow: a cold read of one object waits for the added latency.
+put = [cells[("fsync-1-p50", "raw", ms)]["median"] for ms in (first, second)]
+assert put[1] >= second > put[0], f"a PUT takes {put} ms at {first} and {second} ms of latency"
+for goal in found["goals"]:
+    assert goal["goal"] == "-" or goal["met"] in (True, False), goal
+
+
+class Page(html.parser.HTMLParser):
+    open, heads, plots, inside = [], [], {}, ""
+
+    def handle_starttag(self, tag, attributes):
+        for name, value in attributes:
+            assert name not in ("src", "href") or value == "data:,", f"it asks for {value}"
+        if tag == "svg":
+            self.plots[self.heads[-1]] = self.plots.get(self.heads[-1], 0) + 1
+        if tag not in ("meta", "link", "br"):
+            self.open.append(tag)
+
+    def handle_data(self, data):
+        if self.open and self.open[-1] == "h2":
+            self.heads.append(data)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag, f"</{tag}> closes nothing"
+
+
+page = Page()
+with open(sys.argv[1] + "/bench.html") as file:
+    page.feed(file.read())
+assert not page.open, page.open
+for group in ("Large files", "fsync of 4 KiB", "Small files", "Requests", "Large volume"):
+    assert page.plots.get(group), f"no plot of {group}: {page.plots}"
+END
+
+# What cannot be measured is refused before anything is made, with what to do.
+if BENCH=smoke BENCH_DIR=$bench BENCH_ROWS=speed python3 -m benches >"$T/refused" 2>&1; then
+    fail "an unknown row is accepted"
+fi
+grep -q "there is no speed" "$T/refused" || fail "refused with: $(cat "$T/refused")"
+if BENCH=smoke BENCH_DIR=/dev/shm/weir-bench-$$ python3 -m benches >"$T/refused" 2>&1; then
+    fail "a work directory in memory is accepted"
+fi
+rmdir "/dev/shm/weir-bench-$$"
+grep -q "is in memory" "$T/refused" || fail "refused with: $(cat "$T/refused")"
+
+# An interrupted run leaves nothing either.
+BENCH=smoke BENCH_PEERS=none BENCH_DIR=$bench BENCH_OUT=$out BENCH_STORE=disk \
+    python3 -m benches >>"$T/bench.log" 2>&1 &
+pid=$!
+poll 30 grep -q " $bench/weir" /proc/self/mounts || fail "the second run mounts nothing"
+kill -TERM $pid
+wait $pid
+same $? 130 "the exit status of an interrupted run"
+[ ! -e "$bench" ] || fail "an interrupted run leaves $bench"
+if grep -q " $T/" /proc/self/mounts; then fail "an interrupted run leaves mounts"; fi
+same "$(daemons_below "$T/")" "" "daemons after an interrupted run"
