@@ -24,7 +24,7 @@ def _interrupted(*_):
 def _versions(chosen):
     """Versions of what is measured, as the programs tell them."""
     asks = {"weir": (os.environ["WEIR"], "--version"), "fio": ("fio", "--version"),
-            "versitygw": (run(SCRIPT, "install", timeout=600).split()[-1], "--version"),
+            "versitygw": ("go", "version", "-m", run(SCRIPT, "install", timeout=600).split()[-1]),
             "juicefs": (f"{CACHE}/peers/venv/bin/juicefs", "version"),
             "seaweedfs": (f"{CACHE}/peers/venv/bin/weed", "version"),
             "rclone": ("rclone", "version"), "s3fs": ("s3fs", "--version"),
@@ -34,9 +34,11 @@ def _versions(chosen):
         needed = name in ("weir", "fio", "versitygw") or any(name in t for t in chosen.targets) or (
             name == "redis" and any("juicefs" in t for t in chosen.targets))
         if needed and shutil.which(command[0]):
-            lines = [line for line in run(*command, check=False).splitlines()
+            lines = [" ".join(line.split()) for line in run(*command, check=False).splitlines()
                      if any(c.isdigit() for c in line)]
-            found[name] = lines[0].strip() if lines else "?"
+            if name == "versitygw":  # it does not know its own
+                lines = [name + " " + line.split()[2] for line in lines if line.startswith("mod ")]
+            found[name] = lines[0] if lines else "?"
     return found
 
 
@@ -65,7 +67,6 @@ def main():
     except settings.Refused as error:
         print(f"bench: {error}", file=sys.stderr)
         return 2
-    bench = None
     try:
         known = {**facts(), "load_before": os.getloadavg(), "versions": _versions(chosen)}
         began = time.monotonic()
@@ -89,8 +90,6 @@ def main():
     finally:
         for how in (signal.SIGINT, signal.SIGTERM):
             signal.signal(how, signal.SIG_IGN)
-        if bench:
-            bench.store.close()
         site.close()
 
 

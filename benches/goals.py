@@ -37,7 +37,7 @@ class Line:
     value: float
     limit: float
     ratio: float
-    spread: float
+    spread: float  # of the ratios, else of the values
     unit: str
     goal: str
     met: bool  # None: no goal, or not measured
@@ -147,6 +147,11 @@ def goals():
                more("memory-full", "memory-empty"), None, 16, False, "MiB")
 
 
+def _spread(values):
+    """None for one value, which has none."""
+    return spread(values) if len(values) > 1 else None
+
+
 def _line(goal, table, latency_ms):
     have = goal.value(table)
     limits = goal.limit(table) if goal.limit else {}
@@ -154,12 +159,12 @@ def _line(goal, table, latency_ms):
     text = f"{sign} {goal.bound:g}" if goal.bound else "-"
     if goal.bound and goal.limit:
         text += "x"
-    line = Line(goal.group, goal.what, latency_ms, goal.against, None, None, None, 0.0, goal.unit,
+    line = Line(goal.group, goal.what, latency_ms, goal.against, None, None, None, None, goal.unit,
                 text, None)
     if not have:
         line.why = "the value was not measured"
         return line
-    line.value, line.spread = middle(have.values()), spread(have.values())
+    line.value, line.spread = middle(have.values()), _spread(have.values())
     judged = line.value
     if goal.limit:
         ratios = [have[r] / limits[r] for r in have if limits.get(r)]
@@ -168,7 +173,7 @@ def _line(goal, table, latency_ms):
             return line
         line.limit = middle(limits.values())
         judged = line.ratio = middle(ratios)
-        line.spread = spread(ratios)
+        line.spread = _spread(ratios)
     if goal.bound:
         line.met = judged >= goal.bound if goal.at_least else judged <= goal.bound
     return line

@@ -49,6 +49,8 @@ table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nu
 th, td { text-align: left; vertical-align: top; padding: .3rem .6rem .3rem 0;
   border-bottom: 1px solid var(--line); }
 th { color: var(--soft); font-weight: 600; font-size: .85rem; }
+.short { white-space: nowrap; }
+tr.group th { padding-top: 1rem; color: var(--ink); font-size: 1rem; }
 .met { color: var(--good); font-weight: 600; } .missed { color: var(--bad); font-weight: 600; }
 .plots { display: grid; gap: 1.2rem 2rem;
   grid-template-columns: repeat(auto-fill, minmax(min(100%, 21rem), 1fr)); }
@@ -75,15 +77,19 @@ li { overflow-wrap: anywhere; }
 
 def _goals(lines):
     out = ['<table class="goals"><thead><tr><th>what</th><th>at</th><th>weir</th>'
-           '<th>limit or peer</th><th>ratio</th><th>goal</th><th></th></tr></thead><tbody>']
+           '<th>limit or peer</th><th>ratio or value</th><th>goal</th><th></th></tr></thead><tbody>']
+    group = None
     for line in lines:
+        if line.group != group:
+            group = line.group
+            out.append(f'<tr class="group"><th colspan="7">{escape(group)}</th></tr>')
         mark = {True: "met", False: "missed", None: "soft"}[line.met]
         value = f"{number(line.value)} {line.unit}" if line.value is not None else "-"
         limit = f"{number(line.limit)} {line.against}" if line.limit is not None else line.against
-        ratio = f"{judged(line)} ±{line.spread * 50:.0f}%" if line.value is not None else "-"
-        row = (("what", "", line.what), ("", "at", f"{line.latency_ms:g} ms"),
-               ("", "weir", value), ("", "limit or peer", limit), ("", "ratio", ratio),
-               ("", "goal", line.goal), (mark, "", verdict(line).lower()))
+        row = (("what", "", line.what), ("short", "at", f"{line.latency_ms:g} ms"),
+               ("short", "weir", value), ("", "limit or peer", limit),
+               ("short", "ratio" if line.limit else "value", judged(line)),
+               ("short", "goal", line.goal), (mark, "", verdict(line).lower()))
         out.append("<tr>" + "".join(
             f'<td class="{kind}" data-name="{name}">{escape(text)}</td>'
             for kind, name, text in row) + "</tr>")

@@ -29,10 +29,9 @@ def verdict(line):
 
 
 def judged(line):
-    """The ratio, or the value where there is no limit to divide by."""
-    if line.ratio is not None:
-        return f"{number(line.ratio)}x"
-    return number(line.value)
+    """The ratio, or the value where there is no limit to divide by, and half the spread."""
+    text = number(line.value) if line.ratio is None else f"{number(line.ratio)}x"
+    return text if line.spread is None else f"{text} ±{line.spread * 50:.0f}%"
 
 
 def summary(run, lines):
@@ -67,13 +66,13 @@ def text(run, lines):
     """The table of goals."""
     head = summary(run, lines)
     out = [head["run"], head["machine"], head["method"], ""]
-    table = [("", "at", "weir", "limit or peer", "ratio", "goal", "")]
+    table = [("", "at", "weir", "limit or peer", "ratio or value", "goal", "")]
     for line in lines:
         against = f"{number(line.limit)} {line.against}" if line.limit is not None else line.against
         table.append((line.what, f"{line.latency_ms:g} ms",
                       f"{number(line.value)} {line.unit if line.value is not None else ''}".strip(),
-                      against, f"{judged(line)} ±{line.spread * 50:.0f}%"
-                      if line.value is not None else "-", line.goal, verdict(line)))
+                      against, judged(line), line.goal,
+                      verdict(line)))
     widths = [max(len(row[i]) for row in table) for i in range(len(table[0]) - 1)]
     for i, row in enumerate(table):
         out.append("  ".join(cell.ljust(width) for cell, width in zip(row, widths)) + "  " + row[-1])

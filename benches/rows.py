@@ -52,13 +52,13 @@ def _objects(run):
 
 def write(run, target):
     path, size = _large(run, target)
+    drop_caches()
     if isinstance(target, Raw):
         body = work.pool()[:run.settings.object_mib * MIB]
         keys = _objects(run)
         with run.probe(target) as cost:
             seconds, _ = target.all("PUT", keys, run.connections["PUT"], body)
         return _speed(run, target, "write", cost, len(keys) * len(body), seconds)
-    drop_caches()
     with run.probe(target) as cost:
         done, seconds = work.write_large(path, size, run.box_s(target) * 2)
     _speed(run, target, "write", cost, done, seconds)
@@ -105,6 +105,7 @@ def mmap(run, target):
 
 def cold(run, target):
     if isinstance(target, Raw):
+        drop_caches()
         with run.probe(target) as cost:
             seconds, _ = target.all("GET", _objects(run), run.connections["GET"])
         return _speed(run, target, "cold", cost, run.settings.large_mib * MIB, seconds)

@@ -152,6 +152,7 @@ class Site:
         os.mkdir(self.trash)
         # Sockets lie in a place of their own: their paths may have 107 bytes.
         self.sockets = tempfile.mkdtemp(prefix="wb-", dir="/tmp")
+        self.elsewhere = [self.sockets]  # directories outside, to be removed too
 
     def fresh(self, name):
         """A new directory that nothing has used."""
@@ -175,8 +176,9 @@ class Site:
         return child.pid
 
     def stop(self, pid, gently_s=30):
-        """Ends a process that `start` began, gently at first."""
-        for how, limit in ((signal.SIGTERM, gently_s), (signal.SIGKILL, 10)):
+        """Ends a process that `start` began, gently at first if it may take that long."""
+        ways = ((signal.SIGTERM, gently_s), (signal.SIGKILL, 10))
+        for how, limit in ways if gently_s else ways[1:]:
             end = time.monotonic() + limit
             try:
                 os.kill(pid, how)
@@ -206,18 +208,29 @@ class Site:
         except OSError:
             return ""
 
+    def _ours(self):
+        """Processes that we started, and those that name the work directory: a daemon whose start
+        was interrupted is known by nothing else."""
+        found = [child for pid in self.pids for child in (pid, *session(pid))]
+        for entry in os.listdir("/proc"):
+            if entry.isdigit() and int(entry) != os.getpid():
+                try:
+                    with open(f"/proc/{entry}/cmdline", "rb") as file:
+                        if f"{self.path}/".encode() in file.read():
+                            found.append(int(entry))
+                except OSError:
+                    pass
+        return found
+
     def close(self):
-        """Ends, unmounts and removes everything."""
+        """Ends, unmounts and removes everything. What is not flushed is nobody's."""
         for point in reversed(mounted_below(self.path)):
             subprocess.run(["umount", "-l", point], capture_output=True)
-        for pid in list(self.pids):
-            children = session(pid)
-            self.stop(pid, 10)
-            for child in children:
-                self.stop(child, 5)
+        for pid in self._ours():
+            self.stop(pid, gently_s=0)
         for line in run("losetup", "-nO", "NAME,BACK-FILE").splitlines():
             device, _, file = line.partition(" ")
             if file.strip().startswith(self.path + "/"):
                 subprocess.run(["losetup", "-d", device], capture_output=True)
-        for path in (self.path, self.sockets):
+        for path in (self.path, *self.elsewhere):
             shutil.rmtree(path, ignore_errors=True)

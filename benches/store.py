@@ -66,6 +66,7 @@ class Store:
         self.memory = settings.store == "memory"
         if self.memory:
             self.where = tempfile.mkdtemp(prefix="weir-bench-", dir="/dev/shm")
+            site.elsewhere.append(self.where)
         self.direct = ("127.0.0.1", free_port())
         program = run(SCRIPT, "install", timeout=600).strip().splitlines()[-1]
         # Without keep-alive it ends the connection with each answer. S3 does not.
@@ -107,9 +108,3 @@ class Store:
     def cpu_s(self):
         """CPU of the server and of the proxy, in core-seconds."""
         return cpu_s([self.pid]), cpu_s([self.proxy.pid]) if self.proxy else 0.0
-
-    def close(self):
-        self.at(0)
-        # Asked gently, it would wait for clients that keep their connections.
-        self.site.stop(self.pid, gently_s=0)
-        shutil.rmtree(self.where, ignore_errors=True)

@@ -9,6 +9,8 @@ out=$T/out bench=$T/bench.d
 mkdir "$bench"
 cd "$TESTS/.." || exit 1
 
+python3 -m unittest -q benches.test_figures || fail "the bench's own tests fail"
+
 BENCH=smoke BENCH_PEERS=none BENCH_DIR=$bench BENCH_OUT=$out BENCH_STORE=disk \
     python3 -m benches >"$T/table.log" 2>"$T/bench.log" || fail "the smoke run ends with $?"
 [ ! -e "$bench" ] || fail "the work directory is still there: $(ls "$bench")"
@@ -38,11 +40,11 @@ for cell in wanted:
     assert cell in cells, f"no value of {cell}; not measured: {found['not_measured']}"
 for name, cell in cells.items():
     assert all(0 < value < 1e9 for value in cell["values"]), (name, cell["values"])
-# A file of 32 MiB that is read cold was fetched, and fetching takes a daemon's time.
+# A file that is read cold was fetched, and fetching takes a daemon's time.
 cold = [s for s in found["samples"] if (s["row"], s["target"]) == ("cold", "weir")]
 for sample in cold:
     assert sample["requests"]["data get bytes_received"] >= sample["bytes"] > 0, sample
-    assert sample["cpu_s"] > 0, sample
+assert sum(s["cpu_s"] for s in cold) > 0, cold
 assert found["samples"] and found["machine"]["kernel"], "no machine"
 # What was made slow is slow: a cold read of one object waits for the added latency.
 put = [cells[("fsync-1-p50", "raw", ms)]["median"] for ms in (first, second)]
