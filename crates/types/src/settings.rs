@@ -78,6 +78,10 @@ pub struct Settings {
     pub fetch_bytes: Bytes,
     /// Most bytes fetched ahead of one sequential reader. Default 64 MiB; 0 turns it off.
     pub read_ahead_bytes: Bytes,
+    /// The least size of a file that the kernel reads without the daemon. Default 128 KiB. One
+    /// request to the daemon reads a smaller file whole, which costs less than to hand it over, and
+    /// the kernel then keeps it in memory from open to open.
+    pub passthrough_least_bytes: Bytes,
     /// A released file up to this size is fetched whole when it is opened for reading, so that the
     /// kernel reads it without the daemon at once. Default 1 MiB; 0 turns it off. More makes an open
     /// wait for more bytes, also where only a few of them are read.
@@ -109,6 +113,7 @@ impl Default for Settings {
             fetch_parallel: 32,
             fetch_bytes: Bytes::mib(8),
             read_ahead_bytes: Bytes::mib(64),
+            passthrough_least_bytes: Bytes(128 << 10),
             passthrough_fetch_bytes: Bytes::mib(1),
             bucket_timeout_ms: 60_000,
             collect_grace_s: 3_600,
