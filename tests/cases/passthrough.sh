@@ -26,7 +26,7 @@ same "$(passthrough_opens)" 3 "opens in passthrough"
 "$WEIR" status "$MNT" | grep -q "passthrough  *on: 3 opens" || fail "status does not say so"
 
 # A small released file is fetched when it is opened, a large one when it is read.
-head -c 70000 /dev/urandom >"$MNT/small"
+head -c 200000 /dev/urandom >"$MNT/small"
 small=$(sha256sum <"$MNT/small")
 cold
 same "$(sha256sum <"$MNT/small")" "$small" "the small file"
@@ -36,6 +36,11 @@ cmp "$T/want" "$MNT/file" || fail "the large file differs"
 [ "$(fuse_requests read)" -gt 0 ] || fail "the large file was not read through the daemon"
 cmp "$T/want" "$MNT/file" || fail "the large file differs when it is here"
 same "$(passthrough_opens)" 2 "opens in passthrough once the large file is here"
+
+# A file that one request reads whole is not worth the hand-over.
+echo tiny >"$MNT/tiny"
+same "$(cat "$MNT/tiny")" tiny "the tiny file"
+same "$(passthrough_opens)" 2 "opens in passthrough of a tiny file"
 
 # Copies of large files share their bytes in the bucket, and stay right beside readers.
 tool copy_beside_reader "$MNT/file" "$MNT/copy" || fail "copy_file_range beside a reader"
@@ -74,7 +79,7 @@ umount_volume
 # The hunt: the tier is small and lets go of all it can all the time.
 cat >"$T/settings.json" <<'JSON'
 {"tier_bytes": 67108864, "flush_age_ms": 200, "high_water_percent": 8, "low_water_percent": 1,
- "collect_grace_s": 1, "collect_interval_s": 1}
+ "collect_grace_s": 1, "collect_interval_s": 1, "passthrough_least_bytes": 1}
 JSON
 rm -rf "$BUCKET/vol" && mkdir "$BUCKET/vol" && lose_tier
 fmt_mount --config "$T/settings.json"

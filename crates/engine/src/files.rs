@@ -24,6 +24,8 @@ pub struct OpenFile {
     pub(crate) node: Arc<Node>,
     pub(crate) mirror: Arc<Mirror>,
     pub(crate) streams: Mutex<Streams>,
+    /// Smaller files are not lent.
+    pub(crate) lend_least_bytes: u64,
     write: bool,
 }
 
@@ -57,8 +59,13 @@ impl Engine {
                 return Err(error);
             }
         };
-        let file =
-            Arc::new(OpenFile { node, mirror, streams: Mutex::default(), write: flags.write });
+        let file = Arc::new(OpenFile {
+            node,
+            mirror,
+            streams: Mutex::default(),
+            lend_least_bytes: core.settings.passthrough_least_bytes.0,
+            write: flags.write,
+        });
         if flags.truncate
             && let Err(error) = self.truncate(ino, 0).await
         {

@@ -20,10 +20,10 @@ use crate::files::OpenFile;
 const FETCH_WAIT: Duration = Duration::from_secs(1);
 
 impl OpenFile {
-    /// Lends the mirror file for reading, if all of it is here and the tier can spare it. To be
+    /// Lends the mirror file for reading, if it is large enough, all here, and to spare. To be
     /// taken back as often as it was lent. `Unsupported` where the tier's disk cannot do it.
     pub fn lend(&self) -> Result<Option<File>> {
-        self.mirror.lend()
+        self.mirror.lend(self.lend_least_bytes)
     }
 
     /// The kernel opens what was lent no more. Mappings may be left: it stays lent until they go.
@@ -50,7 +50,7 @@ impl Engine {
     pub async fn fetch_small(&self, file: &OpenFile) {
         let core = &self.core;
         let size = file.mirror.size();
-        if size > core.settings.passthrough_fetch_bytes.0 {
+        if size > core.settings.passthrough_fetch_bytes.0 || size < file.lend_least_bytes {
             return;
         }
         let missing = file.mirror.missing(0, size);

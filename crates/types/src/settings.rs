@@ -86,6 +86,10 @@ pub struct Settings {
     /// Most bytes fetched ahead of one sequential reader. Default 256 MiB; 0 turns it off. The
     /// window grows only while that makes the reader faster, and its bytes go to the tier.
     pub read_ahead_bytes: Bytes,
+    /// The least size of a file that the kernel reads without the daemon. Default 128 KiB. One
+    /// request to the daemon reads a smaller file whole, which costs less than to hand it over, and
+    /// the kernel then keeps it in memory from open to open.
+    pub passthrough_least_bytes: Bytes,
     /// A released file up to this size is fetched whole when it is opened for reading, so that the
     /// kernel reads it without the daemon at once. Default 1 MiB; 0 turns it off. More makes an open
     /// wait for more bytes, also where only a few of them are read.
@@ -121,6 +125,7 @@ impl Default for Settings {
             fetch_parallel: 32,
             fetch_bytes: Bytes::mib(8),
             read_ahead_bytes: Bytes::mib(256),
+            passthrough_least_bytes: Bytes(128 << 10),
             passthrough_fetch_bytes: Bytes::mib(1),
             bucket_timeout_ms: 60_000,
             hedge_percent: 5,

@@ -45,16 +45,17 @@ pub(crate) struct Lending {
 }
 
 impl Mirror {
-    /// Lends the mirror file for reading, if all of the file is here and the tier can spare it:
-    /// no page is released and the length is the file's size until [`Mirror::take_back`] finds it
-    /// unused. Call both equally often. `Unsupported` where the tier's file system has no leases.
-    pub fn lend(&self) -> Result<Option<File>> {
+    /// Lends the mirror file for reading, if all of the file is here, it has `least` bytes, and the
+    /// tier can spare it: no page is released and the length is the file's size until
+    /// [`Mirror::take_back`] finds it unused. Call both equally often. What is lent already is lent
+    /// again. `Unsupported` where the tier's file system has no leases.
+    pub fn lend(&self, least: u64) -> Result<Option<File>> {
         let mut residency = self.write_state();
         let size = residency.state.size;
         let lent = residency.lending.lent;
         let here = gaps_below(&residency.state, 0, page_ceil(size)).is_empty();
         let fits = lent || self.shared.may_lend(residency.local_bytes);
-        let wanted = lent || !self.rewritten.load(Ordering::Relaxed);
+        let wanted = lent || (size >= least && !self.rewritten.load(Ordering::Relaxed));
         if residency.gone || size == 0 || !here || !fits || !wanted {
             return Ok(None);
         }

@@ -80,7 +80,7 @@ fn what_is_lent_stays_until_the_last_mapping_goes() {
     let dir = tempfile::tempdir().expect("tempdir");
     let tier = tier(dir.path());
     let mirror = clean(&tier, 3);
-    drop(mirror.lend().expect("lends").expect("all of it is here"));
+    drop(mirror.lend(1).expect("lends").expect("all of it is here"));
     assert_eq!(tier.release(&mirror).expect("releases"), 0, "the kernel has it");
     let mapped = mapping(&mirror, false);
     mirror.take_back().expect("takes back");
@@ -89,7 +89,7 @@ fn what_is_lent_stays_until_the_last_mapping_goes() {
     drop(mapped);
     assert_eq!(tier.release_all().expect("releases"), 3 * PAGE);
     assert!(!mirror.is_lent().expect("asks"));
-    assert!(mirror.lend().expect("asks").is_none(), "nothing of it is here");
+    assert!(mirror.lend(1).expect("asks").is_none(), "nothing of it is here");
 }
 
 #[test]
@@ -98,16 +98,17 @@ fn only_what_is_wholly_here_and_no_more_than_half_of_the_tier_is_lent() {
     let tier = tier(dir.path());
     let mirror = tier.mirror(&inode(3 * PAGE, 1)).expect("mirror");
     assert!(mirror.fill(0, PAGE, Some(&[1; PAGE as usize]), mirror.stamp()).expect("fills"));
-    assert!(mirror.lend().expect("asks").is_none(), "two pages are released");
+    assert!(mirror.lend(1).expect("asks").is_none(), "two pages are released");
     tier.remove(Ino(7)).expect("removes");
-    assert!(clean(&tier, 51).lend().expect("asks").is_none(), "too large");
+    assert!(clean(&tier, 51).lend(1).expect("asks").is_none(), "too large");
     tier.remove(Ino(7)).expect("removes");
     let mirror = clean(&tier, 50);
+    assert!(mirror.lend(50 * PAGE + 1).expect("asks").is_none(), "too small");
     mirror.changed_in_place();
-    assert!(mirror.lend().expect("asks").is_none(), "it is changed in place");
+    assert!(mirror.lend(1).expect("asks").is_none(), "it is changed in place");
     mirror.dropped((0, u64::MAX), Some(0), 2, false).expect("drops");
     mirror.write_at(0, b"new", NOW).expect("writes");
-    assert!(mirror.lend().expect("asks").is_some(), "its contents are new");
+    assert!(mirror.lend(1).expect("asks").is_some(), "its contents are new");
 }
 
 #[test]
@@ -115,7 +116,7 @@ fn room_that_lent_files_grew_by_keeps_no_writer_waiting() {
     let dir = tempfile::tempdir().expect("tempdir");
     let tier = tier(dir.path());
     let mirror = clean(&tier, 50);
-    drop(mirror.lend().expect("lends").expect("lent"));
+    drop(mirror.lend(1).expect("lends").expect("lent"));
     assert_eq!(tier.room().expect("room"), 50 * PAGE);
     mirror.write_at(50 * PAGE, &[2; 40 * PAGE as usize], NOW).expect("writes");
     assert_eq!(tier.room().expect("room"), 50 * PAGE);
@@ -129,7 +130,7 @@ fn the_lent_file_is_as_long_as_the_file_whatever_happens() {
     let tier = tier(dir.path());
     let mirror = clean(&tier, 3);
     mirror.grow(5 * PAGE + 9, NOW).expect("grows");
-    let lent = mirror.lend().expect("lends").expect("lent");
+    let lent = mirror.lend(1).expect("lends").expect("lent");
     let length = || lent.metadata().expect("stat").len();
     assert_eq!(length(), 5 * PAGE + 9);
     mirror.grow(6 * PAGE, NOW).expect("grows");
@@ -158,7 +159,7 @@ fn a_store_through_a_mapping_is_found_before_a_flush_and_again_after_it() {
     let dir = tempfile::tempdir().expect("tempdir");
     let tier = tier(dir.path());
     let mirror = clean(&tier, 3);
-    drop(mirror.lend().expect("lends").expect("lent"));
+    drop(mirror.lend(1).expect("lends").expect("lent"));
     mirror.lend_writable().expect("lends");
     let mapped = mapping(&mirror, true);
     mirror.take_back_writer().expect("takes back");
@@ -186,7 +187,7 @@ fn own_writes_beside_a_mapping_hide_no_store() {
     let dir = tempfile::tempdir().expect("tempdir");
     let tier = tier(dir.path());
     let mirror = clean(&tier, 3);
-    drop(mirror.lend().expect("lends").expect("lent"));
+    drop(mirror.lend(1).expect("lends").expect("lent"));
     mirror.lend_writable().expect("lends");
     mirror.write_at(0, b"ours", NOW).expect("writes");
     flush(&mirror);
@@ -208,7 +209,7 @@ fn after_a_kill_what_could_be_mapped_for_writing_is_dirty_and_in_a_file_of_its_o
     let dir = tempfile::tempdir().expect("tempdir");
     let first = tier(dir.path());
     let mirror = clean(&first, 3);
-    drop(mirror.lend().expect("lends").expect("lent"));
+    drop(mirror.lend(1).expect("lends").expect("lent"));
     mirror.lend_writable().expect("lends");
     let mapped = mapping(&mirror, true);
     store(&mapped, PAGE, b"before");
@@ -236,7 +237,7 @@ fn pages_that_a_program_of_a_dead_mount_has_mapped_stay_as_they_are() {
     let dir = tempfile::tempdir().expect("tempdir");
     let first = tier(dir.path());
     let mirror = clean(&first, 3);
-    drop(mirror.lend().expect("lends").expect("lent"));
+    drop(mirror.lend(1).expect("lends").expect("lent"));
     let mapped = mapping(&mirror, false);
     drop((mirror, first));
     let second = tier(dir.path());
