@@ -26,6 +26,7 @@ pub(crate) fn start(core: &Arc<Core>) -> JoinSet<()> {
     tasks.spawn(tidy_loop(core.clone()));
     if !core.read_only {
         tasks.spawn(flush_loop(core.clone()));
+        tasks.spawn(crate::names::purge_loop(core.clone()));
         tasks.spawn(crate::collect::collect_loop(core.clone()));
     }
     tasks
