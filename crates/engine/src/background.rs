@@ -26,6 +26,7 @@ pub(crate) fn start(core: &Arc<Core>) -> JoinSet<()> {
     tasks.spawn(tidy_loop(core.clone()));
     if !core.read_only {
         tasks.spawn(flush_loop(core.clone()));
+        tasks.spawn(crate::names::purge_loop(core.clone()));
         tasks.spawn(crate::collect::collect_loop(core.clone()));
     }
     tasks
@@ -93,8 +94,8 @@ async fn tidy_loop(core: Arc<Core>) {
         tokio::time::sleep(Duration::from_millis(TIDY_MS)).await;
         core.nodes.sweep();
         let tidy = core.clone();
-        let compacted = blocking(move || tidy.tier.compact_if_long()).await;
-        for result in [compacted, core.empty_log().await] {
+        let tidied = blocking(move || tidy.tier.tidy()).await;
+        for result in [tidied, core.empty_log().await] {
             match result {
                 Err(error) if error.kind() == ErrorKind::Fenced => return,
                 Err(error) => tracing::warn!(%error, "tidying the logs failed: tried again"),

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use weir_meta::{DirEntry, DirEntryPlus, NewInode, RenameMode, SetAttr, XattrMode};
 use weir_types::{FileKind, Ino, Inode, Result};
 
+use crate::background::blocking;
 use crate::engine::{Core, Engine};
 
 impl Core {
@@ -30,55 +31,61 @@ impl Core {
         inode
     }
 
-    /// Purges an unlinked file that nobody has open: local bytes at once, the rest behind.
-    fn purge_soon(self: &Arc<Self>, ino: Ino) {
-        if let Err(error) = self.tier.remove(ino) {
-            tracing::warn!(%ino, %error, "the mirror of a removed file could not be removed");
+    /// Takes removed files out of the tier and the metadata. What fails is an orphan still, and
+    /// purged at the next mount.
+    pub(crate) async fn purge(self: &Arc<Self>, inos: &[Ino]) {
+        let (core, local) = (self.clone(), inos.to_vec());
+        let removed = blocking(move || {
+            for ino in local {
+                if let Err(error) = core.tier.remove(ino) {
+                    tracing::warn!(%ino, %error, "the mirror of a removed file stays");
+                }
+            }
+            Ok(())
+        });
+        if let Err(error) = removed.await.and(self.seen(self.meta.purge_all(inos).await)) {
+            let files = inos.len();
+            tracing::warn!(files, %error, "purge of removed files failed: the next mount redoes it");
         }
-        let core = self.clone();
-        tokio::spawn(async move { core.purge(ino).await });
-    }
-
-    /// Takes a removed file out of the metadata. What fails is an orphan still, and purged at the
-    /// next mount.
-    pub(crate) async fn purge(&self, ino: Ino) {
-        if let Err(error) = self.seen(self.meta.purge(ino).await) {
-            tracing::warn!(%ino, %error, "purge of a removed file failed: the next mount redoes it");
+        for ino in inos {
+            if let Some(journal) = &self.journal {
+                journal.forget(*ino, 0, u64::MAX);
+            }
+            self.nodes.purged(*ino);
         }
-        if let Some(journal) = &self.journal {
-            journal.forget(ino, 0, u64::MAX);
-        }
-        self.nodes.purged(ino);
     }
 
     /// A name of `inode` went: if it was the last one, the file goes with its last open.
     fn name_gone(self: &Arc<Self>, inode: &Inode) {
         let gone = inode.nlink == 0;
         if gone && self.nodes.unlinked(inode.ino) {
-            self.purge_soon(inode.ino);
+            self.nodes.purge_soon(inode.ino);
         }
     }
 
     /// The last open of an unlinked file ended.
     pub(crate) fn last_close(self: &Arc<Self>, ino: Ino) {
-        self.purge_soon(ino);
+        self.nodes.purge_soon(ino);
     }
 
     /// Purges the orphans that nobody has open.
-    pub(crate) async fn purge_all_closed(&self) {
+    pub(crate) async fn purge_all_closed(self: &Arc<Self>) {
         let mut after = None;
         while let Ok(orphans) = self.meta.orphans(after, 1_000).await {
             let Some(last) = orphans.last() else { break };
             after = Some(*last);
-            for ino in orphans {
-                if !self.nodes.is_open(ino) {
-                    if let Err(error) = self.tier.remove(ino) {
-                        tracing::warn!(%ino, %error, "the mirror of a removed file stays");
-                    }
-                    self.purge(ino).await;
-                }
-            }
+            let closed: Vec<_> =
+                orphans.into_iter().filter(|ino| !self.nodes.is_open(*ino)).collect();
+            self.purge(&closed).await;
         }
+    }
+}
+
+/// Purges what was removed, many files at once.
+pub(crate) async fn purge_loop(core: Arc<Core>) {
+    loop {
+        let inos = core.nodes.wait_for_purges().await;
+        core.purge(&inos).await;
     }
 }
 

@@ -2,8 +2,13 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 
+use tokio::sync::Notify;
 use weir_types::{ErrorKind, FsError, Ino, Result};
+
+/// How long removed files gather before they are purged.
+const GATHER: Duration = Duration::from_millis(5);
 
 /// One inode in use.
 #[derive(Debug)]
@@ -31,6 +36,9 @@ struct Entry {
 #[derive(Debug, Default)]
 pub(crate) struct Nodes {
     entries: Mutex<HashMap<Ino, Entry>>,
+    /// Those being purged of which nothing is done yet.
+    to_purge: Mutex<Vec<Ino>>,
+    purges: Notify,
 }
 
 impl Nodes {
@@ -75,6 +83,24 @@ impl Nodes {
         entry.unlinked = true;
         entry.purging = entry.opens == 0;
         entry.purging
+    }
+
+    /// Has `ino`, which must be purged now, purged in the background.
+    pub(crate) fn purge_soon(&self, ino: Ino) {
+        self.to_purge.lock().unwrap_or_else(|e| e.into_inner()).push(ino);
+        self.purges.notify_one();
+    }
+
+    /// Waits until something is to be purged, and a little longer, so that it is more.
+    pub(crate) async fn wait_for_purges(&self) -> Vec<Ino> {
+        loop {
+            self.purges.notified().await;
+            tokio::time::sleep(GATHER).await;
+            let mut inos = self.to_purge.lock().unwrap_or_else(|e| e.into_inner());
+            if !inos.is_empty() {
+                return std::mem::take(&mut inos);
+            }
+        }
     }
 
     /// The purge of `ino` is done.

@@ -17,7 +17,7 @@ pub(crate) const BATCH_CHUNKS: usize = 2_000;
 /// Chunks read at once.
 const PAGE_CHUNKS: usize = 1_024;
 /// Up to so many chunks are asked for by key; a scan sets out for more.
-const BY_KEY_MAX: u64 = 4;
+pub(crate) const BY_KEY_MAX: u64 = 4;
 
 /// The extents of one chunk as read.
 #[derive(Clone, Debug)]
@@ -208,7 +208,7 @@ impl Meta {
     }
 }
 
-fn decode_row(key: &Key, found: &Versioned) -> Result<Row> {
+pub(crate) fn decode_row(key: &Key, found: &Versioned) -> Result<Row> {
     let chunk = keys::parse_chunk(key).ok_or_else(|| {
         let context = format!("metadata key {} is too short; run a check", key.escape_ascii());
         FsError::new(ErrorKind::Corrupt, context)

@@ -1,11 +1,16 @@
 //! Orphans: inodes without a name that somebody may still have open.
 
-use weir_types::{ErrorKind, FsError, Ino, Result};
+use std::collections::BTreeSet;
+
+use weir_types::{CHUNK_BYTES, ErrorKind, FsError, Ino, Inode, Result};
 
 use crate::codec::{Seen, version};
-use crate::data::{BATCH_CHUNKS, Row};
+use crate::data::{BATCH_CHUNKS, BY_KEY_MAX, Row, decode_row};
 use crate::op::{Tries, Tx, seen_inode};
-use crate::{Meta, keys};
+use crate::{Meta, extents, keys};
+
+/// Inodes removed in one commit.
+const BATCH_INODES: usize = 128;
 
 /// Extended attributes removed in one commit.
 const BATCH_XATTRS: usize = 2_000;
@@ -18,43 +23,92 @@ impl Meta {
         Ok(page.iter().filter_map(|(key, _)| keys::parse_ino(key)).collect())
     }
 
-    /// Removes an orphan for good: extents, attributes, inode. Doing it again is no error;
-    /// `Invalid` if the inode has a name. Three read rounds and one commit for each 2,000 chunks.
-    ///
-    /// Whoever gives the inode new rows also changes the inode, which every commit here checks; so
-    /// the last commit, which removes the inode, leaves nothing behind.
+    /// [`Meta::purge_all`] of one.
     pub async fn purge(&self, ino: Ino) -> Result<()> {
+        self.purge_all(&[ino]).await
+    }
+
+    /// Removes orphans for good: extents, attributes, inodes. Doing it again is no error; `Invalid`
+    /// if an inode has a name, and then some of the others may be left. One read round, up to two
+    /// for each inode that has bytes or attributes, and one commit for each 128 inodes or about
+    /// 2,000 chunks.
+    ///
+    /// Whoever gives an inode new rows also changes the inode, which every commit here checks; so
+    /// the commit that removes the inode leaves nothing behind.
+    pub async fn purge_all(&self, inos: &[Ino]) -> Result<()> {
+        let mut left: BTreeSet<Ino> = inos.iter().copied().collect();
         let mut tries = Tries::new("purge");
-        loop {
+        while !left.is_empty() {
             tries.next().await?;
-            let found = self.get(&[keys::inode(ino), keys::orphan(ino)]).await?;
-            let Some(seen) = seen_inode(ino, found[0].as_ref())? else {
-                return Ok(());
+            let page: Vec<_> = left.iter().copied().take(BATCH_INODES).collect();
+            let mut tx = Tx::default();
+            let done = self.purge_page(&page, &mut tx).await?;
+            if self.apply(tx).await? {
+                done.iter().for_each(|ino| _ = left.remove(ino));
+                tries = Tries::new("purge");
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts the removal of as many inodes into the commit as fit, the last one maybe in part.
+    /// Answers those of which nothing is left then.
+    async fn purge_page(&self, page: &[Ino], tx: &mut Tx) -> Result<Vec<Ino>> {
+        let keys = |ino: &Ino| [keys::inode(*ino), keys::orphan(*ino)];
+        let found = self.get(&page.iter().flat_map(keys).collect::<Vec<_>>()).await?;
+        let mut done = Vec::with_capacity(page.len());
+        let mut weight = 0;
+        for (ino, found) in page.iter().zip(found.chunks(2)) {
+            let Some(seen) = seen_inode(*ino, found[0].as_ref())? else {
+                done.push(*ino);
+                continue;
             };
             if seen.value.nlink > 0 {
                 let context = format!("inode {ino} has a name: it must not be purged");
                 return Err(FsError::new(ErrorKind::Invalid, context));
             }
-            let rows = self.rows(ino, 0, BATCH_CHUNKS).await?;
-            let attributes = self.kv.scan(&keys::xattrs(ino), None, BATCH_XATTRS).await?;
+            if weight >= BATCH_CHUNKS {
+                break;
+            }
+            let rows = self.rows_of(&seen.value).await?;
+            let attributes = match self.fresh.is_bare(*ino) {
+                true => Vec::new(),
+                false => self.kv.scan(&keys::xattrs(*ino), None, BATCH_XATTRS).await?,
+            };
+            weight += rows.len() + attributes.len();
             let last = rows.len() < BATCH_CHUNKS && attributes.len() < BATCH_XATTRS;
-            let mut tx = Tx::default();
             tx.check_inode(&seen);
-            tx.check(keys::orphan(ino), version(found[1].as_ref()));
+            tx.check(keys::orphan(*ino), version(found[1].as_ref()));
             attributes.into_iter().for_each(|(key, _)| tx.delete(key));
-            purge_rows(seen, &rows, last, &mut tx)?;
-            if self.apply(tx).await? {
-                if last {
-                    return Ok(());
-                }
-                tries = Tries::new("purge");
+            purge_rows(seen, &rows, last, tx)?;
+            done.extend(last.then_some(*ino));
+        }
+        Ok(done)
+    }
+
+    /// The first rows of a file. It knows how many bytes all of them cover, which tells when those
+    /// of a small file, asked for by key, are all.
+    async fn rows_of(&self, inode: &Inode) -> Result<Vec<Row>> {
+        let chunks = inode.size.div_ceil(CHUNK_BYTES);
+        if inode.stored_bytes == 0 {
+            return Ok(Vec::new());
+        }
+        if chunks <= BY_KEY_MAX {
+            let wanted: Vec<_> = (0..chunks).map(|at| keys::extents(inode.ino, at)).collect();
+            let found = wanted.iter().zip(self.get(&wanted).await?);
+            let rows = found.filter_map(|(key, found)| Some(decode_row(key, &found?)));
+            let rows = rows.collect::<Result<Vec<_>>>()?;
+            let covered: i64 = rows.iter().map(|row| extents::covered(&row.extents)).sum();
+            if covered.cast_unsigned() == inode.stored_bytes {
+                return Ok(rows);
             }
         }
+        self.rows(inode.ino, 0, BATCH_CHUNKS).await
     }
 }
 
 /// Removes extents, and, if they are the last, the inode with all that belongs to it.
-fn purge_rows(seen: Seen<weir_types::Inode>, rows: &[Row], last: bool, tx: &mut Tx) -> Result<()> {
+fn purge_rows(seen: Seen<Inode>, rows: &[Row], last: bool, tx: &mut Tx) -> Result<()> {
     let mut inode = seen.value;
     let ino = inode.ino;
     for row in rows {

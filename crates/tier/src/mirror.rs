@@ -97,6 +97,8 @@ pub(crate) struct Residency {
     /// The log speaks of this mirror. Its first entry there comes with its first page: a file that
     /// is only read past the tier, or opened and not used, costs no note.
     pub(crate) logged: bool,
+    /// In the tier's list of those with news.
+    pub(crate) listed: bool,
     /// Extents changed since the stamp last did.
     pub(crate) changed_since_stamp: bool,
     /// The tier no longer knows this mirror.
@@ -112,6 +114,7 @@ impl Mirror {
         mirror.sealed.store(sealed, Ordering::Relaxed);
         let mut residency = mirror.write_state();
         (residency.verified, residency.logged) = (false, true);
+        mirror.list(&mut residency);
         drop(residency);
         mirror
     }
@@ -144,6 +147,7 @@ impl Mirror {
                 changes: 0,
                 verified: true,
                 logged: false,
+                listed: false,
                 changed_since_stamp: false,
                 gone: false,
                 lending: Lending::default(),
@@ -361,8 +365,16 @@ impl Mirror {
         dirty.map(|(s, e, _)| (s, e)).collect()
     }
 
-    /// Closes the mirror file until it is needed again.
+    /// Closes the mirror file until it is needed again. A mirror that holds nothing is forgotten
+    /// soon, unless somebody comes for it.
     pub fn idle(&self) {
+        self.close_file();
+        if self.read_state().is_empty() {
+            self.shared.idle_empty().push(self.ino);
+        }
+    }
+
+    pub(crate) fn close_file(&self) {
         *self.file.lock().unwrap_or_else(|e| e.into_inner()) = None;
     }
 
@@ -408,6 +420,7 @@ impl Mirror {
         let state = &mut residency.state;
         if let Entry::Pending { .. } | Entry::Lent { .. } = entry {
             state.apply(&entry);
+            self.list(residency);
             return Ok(());
         }
         // Only the touched range is counted: a large file has many.
@@ -425,7 +438,23 @@ impl Mirror {
         if residency.lending.lent {
             self.shared.account_lent(after.0, before.0);
         }
+        self.list(residency);
         Ok(())
+    }
+
+    /// Puts a mirror with news on the tier's list.
+    fn list(&self, residency: &mut Residency) {
+        if residency.has_news() && !residency.listed {
+            residency.listed = true;
+            self.shared.listed().insert(self.ino);
+        }
+    }
+
+    /// Takes one without news, or one that goes, from the list.
+    pub(crate) fn unlist(&self, residency: &mut Residency) {
+        if std::mem::take(&mut residency.listed) {
+            self.shared.listed().remove(&self.ino);
+        }
     }
 
     /// Before a sealed mirror changes, the disk must know that it is no longer to be believed.
@@ -461,6 +490,11 @@ impl Mirror {
 }
 
 impl Residency {
+    /// Whether nothing is known here that the metadata does not tell.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.state.ranges.is_empty() && !self.has_news()
+    }
+
     /// Whether something here is not yet in the bucket.
     pub(crate) fn has_news(&self) -> bool {
         self.dirty_bytes > 0 || self.state.pending != Pending::default()

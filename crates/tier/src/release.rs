@@ -98,7 +98,8 @@ impl Tier {
         fail::fail_point!("tier::released");
         for (mirror, residency, clean) in locked {
             if residency.state.ranges.is_empty() {
-                mirror.idle();
+                mirror.close_file();
+                self.shared.idle_empty().push(mirror.ino);
                 match fs::remove_file(mirror.path()) {
                     Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
                         return Err(mirror.io("remove", e));

@@ -334,3 +334,52 @@ fn the_first_pages_come_with_the_state_they_change() {
     let mirror = tier.mirror(&inode(7, 3 * PAGE, 5)).expect("mirror");
     assert_eq!(mirror.census(), [0, 2 * PAGE, PAGE, 0]);
 }
+
+#[test]
+fn what_holds_nothing_is_forgotten_when_nobody_uses_it() {
+    let dir = tempfile::tempdir().expect("tempdir");
+    let (tier, _) = open(dir.path(), "boot");
+    let mirrors = || tier.usage().expect("usage").mirrors;
+    for ino in 1..=9 {
+        tier.mirror(&inode(ino, 0, 1)).expect("mirror").idle();
+    }
+    let held = tier.mirror(&inode(10, 0, 1)).expect("mirror");
+    held.idle();
+    let full = tier.mirror(&inode(11, PAGE, 1)).expect("mirror");
+    fill(&full, 0, &[1; PAGE as usize]);
+    full.idle();
+    drop(full);
+    assert_eq!(mirrors(), 11);
+    tier.tidy().expect("tidies");
+    assert_eq!(mirrors(), 2);
+    assert_eq!(read(&tier.find(Ino(11)).expect("kept"), 0, 1).expect("here"), [1]);
+    // Whoever came for it before it was forgotten keeps it.
+    assert!(held.write_at(0, b"x", UnixTime(1)).expect("writes").is_empty());
+    tier.tidy().expect("tidies");
+    assert!(tier.find(Ino(10)).expect("kept").has_news());
+}
+
+#[test]
+fn what_has_news_is_listed_until_it_has_none_or_goes() {
+    let dir = tempfile::tempdir().expect("tempdir");
+    let (tier, _) = open(dir.path(), "boot");
+    let news = |tier: &Tier| {
+        let mut inos: Vec<_> = tier.news().iter().map(|mirror| mirror.ino().0).collect();
+        inos.sort_unstable();
+        inos
+    };
+    for ino in 1..=5 {
+        let mirror = tier.mirror(&inode(ino, 0, 1)).expect("mirror");
+        assert!(mirror.write_at(0, b"news", UnixTime(1)).expect("writes").is_empty());
+    }
+    tier.mirror(&inode(6, 0, 1)).expect("mirror").grow(9, UnixTime(1)).expect("grows");
+    assert_eq!(news(&tier), [1, 2, 3, 4, 5, 6]);
+    flush(&tier.find(Ino(2)).expect("there"), 2);
+    tier.remove(Ino(3)).expect("removes");
+    assert_eq!(news(&tier), [1, 4, 5, 6]);
+    assert_eq!(tier.shared.listed().len(), 4, "looked through no more");
+    let again = tier.find(Ino(2)).expect("there");
+    assert!(again.write_at(1, b"x", UnixTime(2)).expect("writes").is_empty());
+    drop((again, tier));
+    assert_eq!(news(&open(dir.path(), "boot").0), [1, 2, 4, 5, 6]);
+}

@@ -7,7 +7,7 @@
 //! aside/<number>/      dirty data of a writer that was fenced
 //! ```
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -77,6 +77,11 @@ pub(crate) struct Shared {
     used_bytes: AtomicU64,
     dirty_bytes: AtomicU64,
     ticks: AtomicU64,
+    /// Mirrors that held nothing when their last user went.
+    idle_empty: Mutex<Vec<Ino>>,
+    /// Mirrors that have news, and maybe some that had. Each is here as long as it says so itself,
+    /// under its own lock, which is taken first.
+    listed: Mutex<BTreeSet<Ino>>,
     /// Nobody else changed the volume since the mirrors were last in step with it.
     pub(crate) alone: AtomicBool,
     /// Mirrors whose files are lent, and bytes of theirs that may not be released.
@@ -140,6 +145,14 @@ impl Shared {
         (self.now_ms)()
     }
 
+    pub(crate) fn idle_empty(&self) -> MutexGuard<'_, Vec<Ino>> {
+        self.idle_empty.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    pub(crate) fn listed(&self) -> MutexGuard<'_, BTreeSet<Ino>> {
+        self.listed.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
     pub(crate) fn mirror_path(&self, ino: Ino) -> PathBuf {
         mirror_path(&self.directory.join("mirror"), ino)
     }
@@ -166,6 +179,8 @@ impl Tier {
             used_bytes: AtomicU64::new(0),
             dirty_bytes: AtomicU64::new(0),
             ticks: AtomicU64::new(0),
+            idle_empty: Mutex::default(),
+            listed: Mutex::default(),
             alone: AtomicBool::new(false),
             lent: Mutex::default(),
             lent_bytes: AtomicU64::new(0),
@@ -228,8 +243,9 @@ impl Tier {
         }
         let state = &residency.state;
         self.shared.account(0, state.local_bytes(), 0, state.dirty_bytes());
+        mirror.unlist(&mut residency);
         residency.mark_gone();
-        mirror.idle();
+        mirror.close_file();
         remove_if_there(&mirror)
     }
 
@@ -244,8 +260,18 @@ impl Tier {
 
     /// The mirrors that have something the bucket has not, those waiting longest first.
     pub fn news(&self) -> Vec<Arc<Mirror>> {
-        let all: Vec<_> = self.all().values().cloned().collect();
-        let mut found: Vec<_> = all.into_iter().filter(|m| m.has_news()).collect();
+        let listed: Vec<_> = self.shared.listed().iter().copied().collect();
+        let mut found = Vec::new();
+        for mirror in listed.into_iter().filter_map(|ino| self.find(ino)) {
+            if mirror.has_news() {
+                found.push(mirror);
+                continue;
+            }
+            let mut residency = mirror.write_state();
+            if !residency.has_news() {
+                mirror.unlist(&mut residency);
+            }
+        }
         found.sort_by_key(|m| m.dirty_since_ms());
         found
     }
@@ -376,13 +402,9 @@ impl Tier {
     /// Forgets mirrors without local bytes that nobody holds.
     pub(crate) fn forget_empty(&self) -> Result<()> {
         let mut result = Ok(());
-        // A mirror that only the map holds can get no new holder while the map is locked.
         self.all().retain(|_, mirror| {
-            let keep = Arc::strong_count(mirror) > 1 || {
-                let residency = mirror.read_state();
-                !residency.state.ranges.is_empty() || residency.has_news()
-            };
-            if !keep && result.is_ok() {
+            let keep = result.is_err() || in_use(mirror);
+            if !keep {
                 result = self.forget(mirror);
             }
             keep || result.is_err()
@@ -390,17 +412,35 @@ impl Tier {
         result
     }
 
+    /// The same for those that held nothing when their last user went: memory grows with what is
+    /// local, not with what was ever looked at.
+    fn forget_idle(&self) -> Result<()> {
+        let idle = std::mem::take(&mut *self.shared.idle_empty());
+        for ino in idle {
+            let mut all = self.all();
+            if let Some(mirror) = all.get(&ino).filter(|mirror| !in_use(mirror)) {
+                self.forget(mirror)?;
+                all.remove(&ino);
+            }
+        }
+        Ok(())
+    }
+
     /// The file first: a mirror that is not known has none.
     fn forget(&self, mirror: &Mirror) -> Result<()> {
         remove_if_there(mirror)?;
-        match mirror.read_state().logged {
+        let mut residency = mirror.write_state();
+        mirror.unlist(&mut residency);
+        match residency.logged {
             true => self.shared.log.append(&Entry::Gone { ino: mirror.ino }.encode()?),
             false => Ok(()),
         }
     }
 
-    /// Writes the residency log anew if it has grown long. Cheap when it has not.
-    pub fn compact_if_long(&self) -> Result<()> {
+    /// Forgets what is not needed, and writes the residency log anew if it has grown long. To be
+    /// called every second or so; cheap when there is nothing to do.
+    pub fn tidy(&self) -> Result<()> {
+        self.forget_idle()?;
         let floor = COMPACT_BYTES.max(self.all().len() as u64 * 400);
         if self.shared.log.bytes() > floor { self.compact() } else { Ok(()) }
     }
@@ -433,6 +473,12 @@ impl Tier {
     pub(crate) fn all(&self) -> MutexGuard<'_, HashMap<Ino, Arc<Mirror>>> {
         self.mirrors.lock().unwrap_or_else(|e| e.into_inner())
     }
+}
+
+/// Whether the map is not the only one that holds a mirror, or it holds something itself. While
+/// the map is locked nobody can come for it.
+fn in_use(mirror: &Arc<Mirror>) -> bool {
+    Arc::strong_count(mirror) > 1 || !mirror.read_state().is_empty()
 }
 
 fn remove_if_there(mirror: &Mirror) -> Result<()> {

@@ -57,6 +57,12 @@ impl Feeder {
         self.wanted.notify_one();
     }
 
+    /// Up to which commit SlateDB has them.
+    #[cfg(test)]
+    pub(super) fn fed(&self) -> Version {
+        *self.fed.borrow()
+    }
+
     /// Returns when SlateDB has all commits up to `version`.
     pub(super) async fn reached(&self, version: Version, shared: &Shared) -> Result<()> {
         let mut fed = self.fed.clone();

@@ -20,11 +20,11 @@ use super::super::{Key, Version, Versioned};
 
 /// Commits kept after SlateDB has them, and their bytes at most. A reader that is overtaken by so
 /// many commits has to read again; hot rows are read from here.
-const KEPT_COMMITS: usize = 4_096;
+const KEPT_COMMITS: usize = if cfg!(test) { 48 } else { 4_096 };
 const KEPT_BYTES: usize = 8 << 20;
 
-/// Rows that were only looked up.
-const LOOKED_UP: usize = 8_192;
+/// Rows that were only looked up. Tests keep little, so that letting go is tested as well.
+const LOOKED_UP: usize = if cfg!(test) { 16 } else { 8_192 };
 
 /// What a row costs beside its key and value.
 const ROW_BYTES: usize = 64;

@@ -1,5 +1,6 @@
 //! The suite over SlateDB, and what only a bucket can do to it.
 
+mod behind;
 mod store;
 
 use std::collections::BTreeMap;
