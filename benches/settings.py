@@ -49,7 +49,7 @@ FULL = Settings(
     pack_files=100_000, volume_files=1_000_000, volume_box_s=480, rate_mib=80, store="memory")
 SMOKE = dataclasses.replace(
     FULL, smoke=True, targets=("local", "raw", *WEIR), latencies_ms=(0.0, 4.0), repeats=1,
-    large_mib=32, peer_mib=32, object_mib=4, files=100, fio_s=1, fsyncs=10, box_s=5, peer_box_s=3, peer_repeats=1,
+    large_mib=16, peer_mib=16, object_mib=4, files=100, fio_s=1, fsyncs=10, box_s=5, peer_box_s=3, peer_repeats=1,
     pack_files=400, volume_files=1_000, volume_box_s=10)
 
 
