@@ -72,6 +72,7 @@ li { overflow-wrap: anywhere; }
   table.goals td[data-name]:not([data-name=""])::before { content: attr(data-name) ": ";
     color: var(--soft); }
   table.goals td.what { font-weight: 600; }
+  table.goals td.none { display: none; }
 }
 @media print { body { max-width: none; font-size: 11px; } h2 { break-after: avoid; } }
 """
@@ -93,7 +94,7 @@ def _goals(lines):
                ("short", "ratio" if line.limit else "value", judged(line)),
                ("short", "goal", line.goal), (mark, "", verdict(line).lower()))
         out.append("<tr>" + "".join(
-            f'<td class="{kind}" data-name="{name}">{escape(text)}</td>'
+            f'<td class="{kind if text != "-" else "none"}" data-name="{name}">{escape(text)}</td>'
             for kind, name, text in row) + "</tr>")
     return "".join(out) + "</tbody></table>"
 
