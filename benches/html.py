@@ -63,13 +63,16 @@ svg .range { stroke: var(--ink); stroke-width: 1.2; fill: none; }
 .key i { display: inline-block; width: .8em; height: .8em; border-radius: 2px; margin-right: .35em; }
 li { overflow-wrap: anywhere; }
 @media (max-width: 44rem) {
-  table.goals, table.goals tbody, table.goals tr, table.goals td { display: block; }
+  table.goals, table.goals tbody, table.goals tr, table.goals th, table.goals td.what {
+    display: block; }
+  table.goals td { display: inline-block; margin-right: .9rem; }
   table.goals thead { display: none; }
   table.goals tr { padding: .5rem 0; border-bottom: 1px solid var(--line); }
-  table.goals td { border: 0; padding: 0; }
+  table.goals td, table.goals th { border: 0; padding: 0; }
   table.goals td[data-name]:not([data-name=""])::before { content: attr(data-name) ": ";
     color: var(--soft); }
   table.goals td.what { font-weight: 600; }
+  table.goals td.none { display: none; }
 }
 @media print { body { max-width: none; font-size: 11px; } h2 { break-after: avoid; } }
 """
@@ -91,7 +94,7 @@ def _goals(lines):
                ("short", "ratio" if line.limit else "value", judged(line)),
                ("short", "goal", line.goal), (mark, "", verdict(line).lower()))
         out.append("<tr>" + "".join(
-            f'<td class="{kind}" data-name="{name}">{escape(text)}</td>'
+            f'<td class="{kind if text != "-" else "none"}" data-name="{name}">{escape(text)}</td>'
             for kind, name, text in row) + "</tr>")
     return "".join(out) + "</tbody></table>"
 

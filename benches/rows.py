@@ -9,6 +9,7 @@ import dataclasses
 
 from . import work
 from .site import drop_caches
+from .settings import LARGE_ROWS
 from .targets.base import Unavailable
 from .targets.raw import Raw
 from .samples import percentile
@@ -219,7 +220,7 @@ def groups(peers):
     """All groups; `peers` are the names of those who take part in them."""
     return (
         _group("large", CORE | peers,
-               ("write", {"write", "warm", "random", "mmap", "cold", "daemon"}, False, write),
+               ("write", LARGE_ROWS, False, write),
                ("warm", {"warm"}, True, warm),
                ("random", {"random"}, True, random),
                ("mmap", {"mmap"}, True, mmap),

@@ -124,6 +124,8 @@ class Run:
         began = time.monotonic()
         self.progress(f"{self.latency_ms:g} ms, repeat {self.repeat + 1} of "
                       f"{self.settings.repeats}: {group.name} on {', '.join(names)}")
+        if group.name == "large" and names[0] not in PEERS:
+            self.site.empty_trash()
         turn = self.repeat % len(names)
         targets = []
         try:

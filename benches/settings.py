@@ -8,6 +8,7 @@ import dataclasses
 import os
 
 ROWS = ("write", "warm", "random", "mmap", "cold", "daemon", "fsync", "files", "puts", "mount")
+LARGE_ROWS = ("write", "warm", "random", "mmap", "cold", "daemon")
 WEIR = ("weir", "weir-file", "weir-journal")
 PEERS = ("juicefs", "juicefs-wb", "rclone", "s3fs", "seaweedfs", "s3backer")
 TARGETS = ("local", "raw", *WEIR, *PEERS)
@@ -49,7 +50,7 @@ FULL = Settings(
     pack_files=100_000, volume_files=1_000_000, volume_box_s=480, rate_mib=80, store="memory")
 SMOKE = dataclasses.replace(
     FULL, smoke=True, targets=("local", "raw", *WEIR), latencies_ms=(0.0, 4.0), repeats=1,
-    large_mib=32, peer_mib=32, object_mib=4, files=100, fio_s=1, fsyncs=10, box_s=5, peer_box_s=3, peer_repeats=1,
+    large_mib=16, peer_mib=16, object_mib=4, files=100, fio_s=1, fsyncs=10, box_s=5, peer_box_s=3, peer_repeats=1,
     pack_files=400, volume_files=1_000, volume_box_s=10)
 
 
@@ -110,15 +111,15 @@ def read():
 
 
 def disk_need_mib(settings):
-    """About how much room the run takes on the disk of the work directory."""
-    large = 0
-    if {"write", "warm", "random", "mmap", "cold", "daemon"} & set(settings.rows):
-        for name in settings.targets:
-            large += (settings.peer_mib if name in PEERS else settings.large_mib) * 2
-    # Small files stay until the end: see site.py.
-    small = 0
+    """About how much room the run takes on the disk of the work directory: see site.py for what is
+    removed when."""
+    mounted = sum(name in settings.targets for name in ("local", "weir", "weir-file"))
+    small = settings.files * settings.file_kib // 1024
+    need, runs = 2048, settings.repeats * len(settings.latencies_ms)
+    if set(LARGE_ROWS) & set(settings.rows):
+        need, runs = need + settings.large_mib * mounted * 2 + settings.peer_mib * 4, 1
     if "files" in settings.rows:
-        each = settings.files * settings.file_kib // 1024 * 4
-        small = each * len(settings.targets) * settings.repeats * len(settings.latencies_ms)
-    packed = settings.pack_files * settings.file_kib // 1024 * 2 if "puts" in settings.rows else 0
-    return large + small + packed + 2048
+        need += small * 2 * (mounted * 4 + sum(name in settings.targets for name in PEERS)) * runs
+    if "puts" in settings.rows:
+        need += settings.pack_files * settings.file_kib // 1024 * 2
+    return need if settings.store == "memory" else need * 2

@@ -3,8 +3,9 @@
 What must hold: whatever is mounted, started or attached below the work directory is gone when the
 run ends, however it ends; processes are ended by their id.
 
-Directories that were used are only moved aside, and removed at the end: ext4 allocates inodes slowly
-after many were deleted, and what is measured next would pay for what was measured before.
+Directories of many files are only moved aside, and removed when no file is made soon: ext4 allocates
+inodes slowly for a minute or more after many were deleted, and what is measured next would pay for what
+was measured before.
 """
 
 import os
@@ -162,10 +163,20 @@ class Site:
         return path
 
     def aside(self, path):
-        """Moves a directory out of the way, to be removed at the end."""
-        self.count += 1
-        if os.path.exists(path):
-            os.rename(path, f"{self.trash}/{self.count}")
+        """Removes a directory of few files; moves one of many out of the way."""
+        files = 0
+        for _, _, names in os.walk(path):
+            files += len(names)
+            if files > 500:
+                self.count += 1
+                os.rename(path, f"{self.trash}/{self.count}")
+                return
+        shutil.rmtree(path, ignore_errors=True)
+
+    def empty_trash(self):
+        """Removes what `aside` kept, where no small files are made for a while."""
+        for name in os.listdir(self.trash):
+            shutil.rmtree(f"{self.trash}/{name}", ignore_errors=True)
 
     def start(self, *command, **options):
         """Starts a process that goes on until `stop`; its id."""

@@ -41,7 +41,7 @@ class Statistics(unittest.TestCase):
 
 
 class Verdicts(unittest.TestCase):
-    cold = ("cold sequential read", "parallel ranged GETs")
+    cold = ("cold sequential read", "parallel GETs")
 
     def test_a_ratio_is_taken_within_each_repeat(self):
         # The medians alone, 100 and 100, would say 1.0.

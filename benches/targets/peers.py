@@ -169,7 +169,7 @@ class S3fs(Peer):
 class SeaweedFs(Peer):
     """A SeaweedFS mount over a SeaweedFS of its own: it cannot use another's store."""
 
-    name, title, command = "seaweedfs", "seaweedfs (own store)", "weed"
+    name, title, command = "seaweedfs", "seaweedfs", "weed"
     note = "its own store in the same memory instead of the S3 server; no added latency"
 
     def begin(self):
