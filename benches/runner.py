@@ -138,8 +138,12 @@ class Run:
                     targets.append(target)
             for phase in phases:
                 for target in list(targets):
+                    at = time.monotonic()
                     if not self.attempt(target, phase.name, lambda: phase.act(self, target)):
                         targets.remove(target)
+                    if time.monotonic() - at > 90:
+                        self.say(f"{phase.name} on {target.name} took "
+                                 f"{time.monotonic() - at:.0f} s")
         finally:
             for target in targets:
                 self.attempt(target, "close", target.close)
