@@ -74,6 +74,19 @@ same "$(tail -c +1000001 "$MNT/mapped" | head -c 6)" stored "what a dead mount's
 "$WEIR" flush "$MNT" || fail "flush"
 cold
 same "$(tail -c +1000001 "$MNT/mapped" | head -c 6)" stored "what is in the bucket"
+
+# What was stored and synced survives the loss of the machine while the program still has it.
+tool synced "$MNT/mapped" >"$T/synced.log" 2>&1 &
+synced=$!
+remember $synced
+poll 30 grep -q synced "$T/synced.log" || fail "the syncing program: $(cat "$T/synced.log")"
+kill9
+kill -KILL $synced
+lose_tier
+mount_volume
+bytes() { tail -c +$(($1 + 1)) "$MNT/mapped" | head -c "$2"; }
+for at in 10 100010; do same "$(bytes $at 5)" first "what was synced first, at $at"; done
+for at in 500000 600000; do same "$(bytes $at 6)" second "what was synced then, at $at"; done
 umount_volume
 
 # The hunt: the tier is small and lets go of all it can all the time.
