@@ -379,9 +379,7 @@ impl Tier {
         self.all().retain(|ino, mirror| {
             let keep = Arc::strong_count(mirror) > 1 || {
                 let residency = mirror.read_state();
-                !residency.state.ranges.is_empty()
-                    || residency.has_news()
-                    || residency.lending.lent
+                !residency.state.ranges.is_empty() || residency.has_news() || residency.lending.lent
             };
             if !keep && result.is_ok() {
                 let _ = fs::remove_file(mirror.path());
