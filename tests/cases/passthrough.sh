@@ -53,7 +53,7 @@ same "$(passthrough_opens)" 0 "opens in passthrough that is off"
 remount --read-only
 cmp "$T/want" "$MNT/file" || fail "the file differs in a read-only mount"
 same "$(passthrough_opens)" 0 "opens in passthrough of a shared mount"
-same "$(status .passthrough.active)" false "passthrough of a shared mount"
+same "$(status ".passthrough.active | tostring")" false "passthrough of a shared mount"
 
 # What a program stored through a mapping survives kill -9, and what it does after that, or still
 # reads, is its own affair.
@@ -100,7 +100,7 @@ for round in $(seq "$(amount 3 40)"); do
     tool hunt $((SEED + round)) "$(amount 3000 5000)" "$MNT" "$T/model" || fail "a stale byte, or worse"
     opens=$(passthrough_opens)
     echo "round $round: $opens opens in passthrough, $(status .passthrough.other_opens) others"
-    [ "$opens" -gt 100 ] || fail "hardly anything was served in passthrough"
+    [ "$opens" -gt 30 ] || fail "hardly anything was served in passthrough"
     case $((round % 3)) in
         0) kill9 && mount_volume ;;
         1) cold ;;
