@@ -53,7 +53,7 @@ same "$(passthrough_opens)" 0 "opens in passthrough that is off"
 remount --read-only
 cmp "$T/want" "$MNT/file" || fail "the file differs in a read-only mount"
 same "$(passthrough_opens)" 0 "opens in passthrough of a shared mount"
-same "$(status .passthrough.active)" false "passthrough of a shared mount"
+same "$(status ".passthrough.active | tostring")" false "passthrough of a shared mount"
 
 # What a program stored through a mapping survives kill -9, and what it does after that, or still
 # reads, is its own affair.
@@ -74,6 +74,19 @@ same "$(tail -c +1000001 "$MNT/mapped" | head -c 6)" stored "what a dead mount's
 "$WEIR" flush "$MNT" || fail "flush"
 cold
 same "$(tail -c +1000001 "$MNT/mapped" | head -c 6)" stored "what is in the bucket"
+
+# What was stored and synced survives the loss of the machine while the program still has it.
+tool synced "$MNT/mapped" >"$T/synced.log" 2>&1 &
+synced=$!
+remember $synced
+poll 30 grep -q synced "$T/synced.log" || fail "the syncing program: $(cat "$T/synced.log")"
+kill9
+kill -KILL $synced
+lose_tier
+mount_volume
+bytes() { tail -c +$(($1 + 1)) "$MNT/mapped" | head -c "$2"; }
+for at in 10 100010; do same "$(bytes $at 5)" first "what was synced first, at $at"; done
+for at in 500000 600000; do same "$(bytes $at 6)" second "what was synced then, at $at"; done
 umount_volume
 
 # The hunt: the tier is small and lets go of all it can all the time.
@@ -87,7 +100,7 @@ for round in $(seq "$(amount 3 40)"); do
     tool hunt $((SEED + round)) "$(amount 3000 5000)" "$MNT" "$T/model" || fail "a stale byte, or worse"
     opens=$(passthrough_opens)
     echo "round $round: $opens opens in passthrough, $(status .passthrough.other_opens) others"
-    [ "$opens" -gt 100 ] || fail "hardly anything was served in passthrough"
+    [ "$opens" -gt 30 ] || fail "hardly anything was served in passthrough"
     case $((round % 3)) in
         0) kill9 && mount_volume ;;
         1) cold ;;

@@ -7,6 +7,7 @@ every way there is, each step compared with a model.
     passthrough.py map_and_close FILE WANT     read FILE through a mapping whose open file is gone
     passthrough.py copy_beside_reader FROM TO  copy_file_range into a file that somebody reads
     passthrough.py survivor FILE GO            store through a mapping, and again once GO exists
+    passthrough.py synced FILE                 store through a mapping and fsync, twice, and stay
 
 One step runs at a time, in one of several processes, so what a read must find is known.
 """
@@ -491,8 +492,24 @@ def survivor(path, go):
     reader.close()
 
 
+def synced(path):
+    reader = open(path, "rb", buffering=0)
+    writer = os.open(path, os.O_RDWR)
+    mapped = mmap.mmap(writer, 0)
+    for at, text in [(10, b"first"), (500_000, b"second")]:
+        mapped[at : at + len(text)] = text
+        os.pwrite(writer, text, at + 100_000)
+        os.fsync(writer)
+    print("synced", flush=True)
+    time.sleep(600)
+    reader.close()
+
+
+SCENES = [check, map_and_close, copy_beside_reader, survivor, synced]
+
+
 def main():
-    scenes = {scene.__name__: scene for scene in [check, map_and_close, copy_beside_reader, survivor]}
+    scenes = {scene.__name__: scene for scene in SCENES}
     if sys.argv[1] in scenes:
         scenes[sys.argv[1]](*sys.argv[2:])
         return

@@ -12,8 +12,9 @@ use weir_types::{ErrorKind, Ino};
 use crate::modes::{Mode, Modes};
 use crate::options::FuseOptions;
 
-/// How deep file systems may be stacked, this one included: the most that the kernel takes.
-const STACK_DEPTH: u32 = 2;
+/// How many file systems may lie below this one. The kernel stacks two in all: with one here, the
+/// tier cannot lie on overlayfs, and overlayfs can lie on this mount.
+const STACK_DEPTH: u32 = 1;
 
 /// Registers files with the kernel: both replies that open one can.
 pub(crate) trait Register: Send + Sync + 'static {
@@ -100,7 +101,6 @@ impl Passthrough {
         if !self.is_on() {
             return;
         }
-        // The tier may lie on a stacked file system (overlayfs) itself.
         let asked = config.add_capabilities(InitFlags::FUSE_PASSTHROUGH).is_ok()
             && config.set_max_stack_depth(STACK_DEPTH).is_ok();
         match asked {
@@ -211,7 +211,7 @@ impl Passthrough {
     fn refused(&self, error: &io::Error) {
         let why = match error.raw_os_error() {
             Some(libc::EPERM) => "the daemon lacks CAP_SYS_ADMIN in the first user namespace",
-            Some(libc::ELOOP) => "the tier's file system lies on too many others",
+            Some(libc::ELOOP) => "the tier is on a stacked file system (overlayfs)",
             Some(libc::EOPNOTSUPP | libc::EINVAL | libc::ENOTTY) => {
                 "the kernel does not take the tier's files"
             }

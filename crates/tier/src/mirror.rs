@@ -492,7 +492,7 @@ impl Mirror {
 impl Residency {
     /// Whether nothing is known here that the metadata does not tell.
     pub(crate) fn is_empty(&self) -> bool {
-        self.state.ranges.is_empty() && !self.has_news()
+        self.state.ranges.is_empty() && !self.has_news() && !self.lending.lent
     }
 
     /// Whether something here is not yet in the bucket.

@@ -93,6 +93,23 @@ fn what_is_lent_stays_until_the_last_mapping_goes() {
 }
 
 #[test]
+fn a_file_of_holes_only_is_not_forgotten_while_it_is_mapped() {
+    let dir = tempfile::tempdir().expect("tempdir");
+    let tier = tier(dir.path());
+    let mirror = tier.mirror(&inode(0, 1)).expect("mirror");
+    mirror.dropped((3 * PAGE, u64::MAX), Some(3 * PAGE), 2, false).expect("grows");
+    drop(mirror.lend(1).expect("lends").expect("lent"));
+    let mapped = mapping(&mirror, false);
+    mirror.take_back().expect("takes back");
+    drop(mirror);
+    tier.release_all().expect("releases");
+    tier.mirror(&inode(3 * PAGE, 2)).expect("mirror").write_at(PAGE, b"new", NOW).expect("writes");
+    let mut found = [0; 3];
+    mapped.read_exact_at(&mut found, PAGE).expect("reads");
+    assert_eq!(&found, b"new");
+}
+
+#[test]
 fn only_what_is_wholly_here_and_no_more_than_half_of_the_tier_is_lent() {
     let dir = tempfile::tempdir().expect("tempdir");
     let tier = tier(dir.path());
