@@ -141,8 +141,9 @@ pub(crate) fn configure(config: &mut KernelConfig, options: &FuseOptions) {
     let mut wanted = InitFlags::FUSE_ASYNC_READ
         | InitFlags::FUSE_ATOMIC_O_TRUNC
         | InitFlags::FUSE_EXPORT_SUPPORT
+        // Always: what lists a directory mostly looks at each entry next, or removes it, and the
+        // kernel's guess (`FUSE_READDIRPLUS_AUTO`) comes after the whole listing.
         | InitFlags::FUSE_DO_READDIRPLUS
-        | InitFlags::FUSE_READDIRPLUS_AUTO
         | InitFlags::FUSE_ASYNC_DIO
         | InitFlags::FUSE_PARALLEL_DIROPS
         // A symlink's target never changes, and its number is never used again.

@@ -10,6 +10,8 @@ use weir_types::{ErrorKind, FsError, Result, UnixTime};
 /// The file system type in `mount(8)` is `fuse.weir`.
 const SUBTYPE: &str = "weir";
 
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
 /// The wall clock: what `utimensat(UTIME_NOW)` sets.
 pub type Now = Arc<dyn Fn() -> UnixTime + Send + Sync>;
 
@@ -33,7 +35,8 @@ pub struct FuseOptions {
     /// Event loops, each with its own channel to the kernel. Default 4, least 1. More help only
     /// with many clients at once, and take 16 MiB of address space each.
     pub threads: usize,
-    /// How long the kernel may answer `stat` from memory. Default 60 s where exclusive, else 1 s.
+    /// How long the kernel may answer `stat` from memory. Default a day where exclusive, for then
+    /// nothing changes behind it, else 1 s.
     pub attr_ttl: Duration,
     /// How long the kernel may remember that a name is there, or is not. Default as `attr_ttl`.
     pub entry_ttl: Duration,
@@ -59,8 +62,8 @@ impl FuseOptions {
             exclusive: true,
             allow_other: rustix::process::geteuid().is_root(),
             threads: 4,
-            attr_ttl: Duration::from_secs(60),
-            entry_ttl: Duration::from_secs(60),
+            attr_ttl: DAY,
+            entry_ttl: DAY,
             read_ahead_kib: 4096,
             passthrough: true,
             extra: Vec::new(),
