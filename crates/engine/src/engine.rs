@@ -16,7 +16,7 @@ use weir_types::{
 };
 
 use crate::fetch::Fetcher;
-use crate::flush::Flusher;
+use crate::flush::{Flusher, PERMIT_BYTES};
 use crate::journal::Journal;
 use crate::mount::MountReport;
 use crate::nodes::Nodes;
@@ -51,7 +51,9 @@ pub(crate) struct Core {
     /// Wakes writers who wait for room.
     pub(crate) room_made: Notify,
     pub(crate) pace: Pace,
+    /// Memory of segments on their way, and all of it that there is, in [`PERMIT_BYTES`].
     pub(crate) upload_permits: Arc<Semaphore>,
+    pub(crate) upload_permits_most: usize,
     pub(crate) stopping: AtomicBool,
     fenced: AtomicBool,
     pub(crate) counts: Counts,
@@ -103,8 +105,10 @@ pub(crate) struct Mounted {
 
 impl Core {
     pub(crate) fn new(mounted: Mounted) -> Arc<Self> {
-        let uploads = (mounted.settings.memory().uploads / mounted.format.segment_bytes) as usize;
-        let uploads = uploads.clamp(1, mounted.settings.flush_parallel);
+        let segment_bytes = mounted.format.segment_bytes;
+        let uploads = mounted.settings.memory().uploads.max(segment_bytes);
+        let uploads = uploads.min(segment_bytes * mounted.settings.flush_parallel as u64);
+        let uploads = uploads.div_ceil(PERMIT_BYTES) as usize;
         Arc::new(Self {
             nodes: Nodes::default(),
             fetcher: Fetcher::new(&mounted.settings),
@@ -114,6 +118,7 @@ impl Core {
             room_made: Notify::new(),
             pace: Pace::default(),
             upload_permits: Arc::new(Semaphore::new(uploads)),
+            upload_permits_most: uploads,
             stopping: AtomicBool::new(false),
             fenced: AtomicBool::new(false),
             counts: Counts::default(),

@@ -8,6 +8,7 @@ mod run;
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use tokio::sync::{Notify, Semaphore, SemaphorePermit, watch};
@@ -40,6 +41,7 @@ struct Coming {
 /// The fetches under way.
 pub(crate) struct Fetcher {
     coming: Mutex<HashMap<(Ino, ChunkIndex), Coming>>,
+    coming_bytes: AtomicU64,
     pub(crate) demand: Semaphore,
     ahead: Semaphore,
 }
@@ -50,6 +52,7 @@ impl Fetcher {
         let parallel = parallel.clamp(1, settings.fetch_parallel);
         Self {
             coming: Mutex::default(),
+            coming_bytes: AtomicU64::new(0),
             demand: Semaphore::new(parallel),
             // Apart, so that what is fetched ahead never stands in the way of what is waited for.
             ahead: Semaphore::new(parallel.div_ceil(2)),
@@ -57,32 +60,44 @@ impl Fetcher {
     }
 
     /// Waits for a turn. Who fetches ahead passes those that do as well once somebody waits for
-    /// one of its chunks.
+    /// one of its chunks. The semaphores are never closed: without a permit there is no limit.
     async fn turn(
         &self,
         priority: Priority,
         urgency: &Urgency,
         chunks: &[ChunkIndex],
     ) -> Option<SemaphorePermit<'_>> {
-        // The semaphores are never closed: without a permit there is no limit.
-        while priority == Priority::Ahead {
+        if priority == Priority::Ahead
+            && let Some(permit) = self.turn_ahead(urgency, chunks).await
+        {
+            return Some(permit);
+        }
+        self.demand.acquire().await.ok()
+    }
+
+    /// A turn of those who fetch ahead; `None` as soon as somebody waits for one of the chunks.
+    async fn turn_ahead(
+        &self,
+        urgency: &Urgency,
+        chunks: &[ChunkIndex],
+    ) -> Option<SemaphorePermit<'_>> {
+        loop {
             let changed = urgency.changed.notified();
             tokio::pin!(changed);
             changed.as_mut().enable();
             if urgency.is_for(chunks) {
-                break;
+                return None;
             }
             tokio::select! {
                 permit = self.ahead.acquire() => return permit.ok(),
                 () = changed => {}
             }
         }
-        self.demand.acquire().await.ok()
     }
 
     /// Bytes that fetches under way will bring at most.
     pub(crate) fn coming_bytes(&self) -> u64 {
-        self.coming().len() as u64 * CHUNK_BYTES
+        self.coming_bytes.load(Ordering::Relaxed)
     }
 
     fn coming(&self) -> MutexGuard<'_, HashMap<(Ino, ChunkIndex), Coming>> {
@@ -116,18 +131,22 @@ pub(crate) struct Claim {
     pub(crate) ino: Ino,
     urgency: Arc<Urgency>,
     senders: HashMap<ChunkIndex, watch::Sender<Outcome>>,
+    /// Room in the tier that each of its chunks may take.
+    room_bytes: u64,
 }
 
 impl Claim {
-    /// Claims one chunk, if nobody else fetches it.
-    pub(crate) fn of(core: &Arc<Core>, ino: Ino, chunk: ChunkIndex) -> Option<Self> {
+    /// Claims the chunk of a small file, whose bytes are here already, if nobody else fetches it.
+    pub(crate) fn small(core: &Arc<Core>, ino: Ino, chunk: ChunkIndex) -> Option<Self> {
         let mut claim = Self::none(core, ino);
+        claim.room_bytes = 0;
         let taken = claim.add(&mut core.fetcher.coming(), chunk);
         taken.then_some(claim)
     }
 
     fn none(core: &Arc<Core>, ino: Ino) -> Self {
-        Self { core: core.clone(), ino, urgency: Arc::default(), senders: HashMap::new() }
+        let (core, urgency) = (core.clone(), Arc::default());
+        Self { core, ino, urgency, senders: HashMap::new(), room_bytes: CHUNK_BYTES }
     }
 
     /// Takes a chunk in, unless it is on its way already.
@@ -138,6 +157,7 @@ impl Claim {
         let (sender, outcome) = watch::channel(None);
         place.insert(Coming { outcome, urgency: self.urgency.clone() });
         self.senders.insert(chunk, sender);
+        self.core.fetcher.coming_bytes.fetch_add(self.room_bytes, Ordering::Relaxed);
         true
     }
 
@@ -151,6 +171,7 @@ impl Claim {
     pub(crate) fn done(&mut self, chunk: ChunkIndex, result: Result<(), Arc<FsError>>) {
         if let Some(sender) = self.senders.remove(&chunk) {
             self.core.fetcher.coming().remove(&(self.ino, chunk));
+            self.core.fetcher.coming_bytes.fetch_sub(self.room_bytes, Ordering::Relaxed);
             let _ = sender.send(Some(result));
         }
     }

@@ -97,8 +97,24 @@ impl Drop for Part {
 struct Load {
     parts: Vec<Part>,
     raw_bytes: u64,
-    _permit: Option<OwnedSemaphorePermit>,
+    /// A MiB each of memory; `None` only when the engine is gone.
+    permits: Option<OwnedSemaphorePermit>,
 }
+
+impl Load {
+    /// Gives back what compression saved.
+    fn shrink(&mut self, bytes: usize) {
+        let needed = bytes.div_ceil(PERMIT_BYTES as usize);
+        if let Some(permits) = &mut self.permits
+            && let Some(more) = permits.num_permits().checked_sub(needed)
+        {
+            drop(permits.split(more));
+        }
+    }
+}
+
+/// Memory of one permit to upload.
+pub(crate) const PERMIT_BYTES: u64 = 1 << 20;
 
 /// How a round goes about its files.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -184,6 +200,7 @@ impl Core {
     /// Flushes these files as far as nobody else does, and what is written to them meanwhile.
     pub(crate) async fn flush_along(self: &Arc<Self>, inos: &[Ino]) -> Result<()> {
         self.check_writable()?;
+        self.catch_stores(inos).await?;
         self.flush_round(inos, Round::Follow).await.map(drop)
     }
 
@@ -233,24 +250,29 @@ impl Core {
     ) {
         let full = self.flusher.load_bytes(&self.format);
         let (mut after, mut taken, mut follows) = (0, 0, false);
+        // What is written behind it meanwhile is not what was asked for.
+        let until = weir_tier::page_ceil(file.mirror.size());
         loop {
             let mut current = match load.take() {
                 Some(load) => load,
                 // First, so that what is written while others are on their way goes along.
-                None => Load {
-                    parts: Vec::new(),
-                    raw_bytes: 0,
-                    _permit: self.upload_permits.clone().acquire_owned().await.ok(),
-                },
+                None => self.new_load(full).await,
             };
             let room = full.saturating_sub(current.raw_bytes).max(CHUNK_BYTES);
             let mut snapshot = file.mirror.snapshot(after, room);
-            let complete = snapshot.complete;
-            // Pages before that were written again are left for another round.
-            snapshot.complete &= !follows;
-            follows |= complete;
             after = snapshot.ranges.last().map_or(after, |r| weir_tier::page_ceil(r.1));
             let bytes: u64 = snapshot.ranges.iter().map(|(s, e)| e - s).sum();
+            // Only what lies behind: a range must not be on its way twice.
+            let goes_on = match round {
+                Round::Follow if taken + bytes >= FOLLOW_BYTES => false,
+                Round::Follow => !snapshot.complete || file.mirror.dirty_after(after) >= full,
+                _ => !snapshot.complete && after < until,
+            };
+            // Parts are committed in any order: one that is followed by others must not state the
+            // size, and neither must one that leaves pages before it that were written again.
+            let complete = snapshot.complete;
+            snapshot.complete &= !follows && !goes_on;
+            follows |= complete;
             current.parts.push(file.part(snapshot));
             current.raw_bytes += bytes;
             taken += bytes;
@@ -258,14 +280,16 @@ impl Core {
                 true => self.send(current, uploads),
                 false => *load = Some(current),
             }
-            // Only what lies behind: a range must not be on its way twice.
-            let goes_on = round == Round::Follow
-                && taken < FOLLOW_BYTES
-                && file.mirror.dirty_after(after) >= full;
-            if complete && !goes_on {
+            if !goes_on {
                 return;
             }
         }
+    }
+
+    async fn new_load(&self, bytes: u64) -> Load {
+        let wanted = (bytes.div_ceil(PERMIT_BYTES) as usize).min(self.upload_permits_most);
+        let permits = self.upload_permits.clone().acquire_many_owned(wanted as u32).await.ok();
+        Load { parts: Vec::new(), raw_bytes: 0, permits }
     }
 
     /// A new segment, in flight until the guard goes.
@@ -303,6 +327,7 @@ impl Core {
             Ok(((!builder.is_empty()).then(|| builder.finish()), whole, result))
         });
         let (sealed, parts, packed) = packed.await?;
+        load.shrink(sealed.as_ref().map_or(0, |s| s.bytes.len()));
         if let Some(sealed) = &sealed {
             self.put_segment(sealed, Component::Data).await?;
             self.flusher.packed(sealed);

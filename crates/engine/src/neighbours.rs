@@ -8,6 +8,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use weir_object::Component;
 use weir_segment::{IndexEntry, decode_record, records_from};
+use weir_tier::Mirror;
 use weir_types::{CHUNK_BYTES, ChunkIndex, Ino, RecordRef, Result, SegmentId};
 
 use crate::engine::{Core, Counts};
@@ -68,7 +69,7 @@ impl Core {
             let (start, end) = (chunk * CHUNK_BYTES, (chunk + 1) * CHUNK_BYTES);
             self.tier.find(*ino).is_none_or(|m| !m.missing(start, end).is_empty())
         });
-        wanted.filter_map(|(ino, chunk)| Some((Claim::of(self, ino, chunk)?, chunk))).collect()
+        wanted.filter_map(|(ino, chunk)| Some((Claim::small(self, ino, chunk)?, chunk))).collect()
     }
 
     /// Fills a chunk from a window, if its extents still name what lies there and nothing else.
@@ -97,6 +98,22 @@ impl Core {
     ) -> Result<()> {
         let node = self.nodes.get(claim.ino);
         let mirror = self.open_mirror(&node).await?;
+        let filled = self.fill_from(&mirror, claim, chunk, found, window, first).await;
+        if !self.nodes.is_open(claim.ino) {
+            mirror.idle();
+        }
+        filled
+    }
+
+    async fn fill_from(
+        &self,
+        mirror: &Mirror,
+        claim: &mut Claim,
+        chunk: ChunkIndex,
+        found: &[IndexEntry],
+        window: &Bytes,
+        first: u32,
+    ) -> Result<()> {
         let stamp = mirror.stamp();
         let stored = self.meta.chunks(claim.ino, chunk..chunk + 1).await?;
         let extents = stored.into_iter().next().map(|(_, extents)| extents).unwrap_or_default();
@@ -116,11 +133,8 @@ impl Core {
             decoded.insert(key, decode_record(&extent.record, None, &bytes)?);
             Counts::add(&self.counts.bytes_fetched, u64::from(extent.record.stored_bytes));
         }
-        if !extents.is_empty() && self.store_chunk(&mirror, chunk, &extents, &decoded, stamp)? {
+        if !extents.is_empty() && self.store_chunk(mirror, chunk, &extents, &decoded, stamp)? {
             claim.done(chunk, Ok(()));
-        }
-        if !self.nodes.is_open(claim.ino) {
-            mirror.idle();
         }
         Ok(())
     }

@@ -266,14 +266,14 @@ impl Mirror {
         self.note_readable(&mut residency, from, to)?;
         self.before_own_write(&mut residency)?;
         if let Err(error) = self.file()?.write_all_at(data, offset) {
-            self.clean_up(&residency, from, to);
+            self.clean_up(&mut residency, from, to);
             return Err(self.io("write", error));
         }
         self.after_own_write(&mut residency)?;
         fail::fail_point!("tier::written");
         let entry = Entry::Dirtied { ino: self.ino, start: from, end: to, size, pending };
         if let Err(error) = self.note(&mut residency, entry) {
-            self.clean_up(&residency, from, to);
+            self.clean_up(&mut residency, from, to);
             return Err(error);
         }
         residency.unjournaled.set(from, to, State::Dirty);
@@ -296,7 +296,9 @@ impl Mirror {
     }
 
     /// After a write that failed: no byte of it may show where residency knows nothing of it.
-    fn clean_up(&self, residency: &Residency, from: u64, to: u64) {
+    fn clean_up(&self, residency: &mut Residency, from: u64, to: u64) {
+        // A fill may have put its bytes here, and not noted them yet.
+        residency.stamp += 1;
         let Ok(file) = self.file() else { return };
         let gaps = residency.state.ranges.gaps(from, to);
         let punched = gaps.into_iter().try_for_each(|(s, e)| punch(&file, s, e));

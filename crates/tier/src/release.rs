@@ -65,6 +65,7 @@ impl Tier {
     fn release_batch(&self, batch: &[Arc<Mirror>], wanted: u64) -> Result<u64> {
         let mut locked = Vec::new();
         let mut released = 0;
+        let mut result = Ok(());
         for mirror in batch {
             if released >= wanted {
                 break;
@@ -79,20 +80,33 @@ impl Tier {
             }
             let clean = clean_ranges(&residency);
             // What the kernel or a mapping reads must stay.
-            if clean.is_empty() || mirror.settle_lent(&mut residency)? {
+            let lent = clean.is_empty()
+                || match mirror.settle_lent(&mut residency) {
+                    Ok(lent) => lent,
+                    Err(error) => {
+                        result = Err(error);
+                        break;
+                    }
+                };
+            if lent {
                 continue;
             }
-            for &(start, end, state) in &clean {
+            // One entry notes all that lies between as well: nothing local does.
+            let noted = clean.iter().try_for_each(|&(start, end, state)| {
                 mirror.note(&mut residency, Entry::Released { ino: mirror.ino, start, end })?;
                 released += if state.is_local() { end - start } else { 0 };
-            }
-            if !clean.is_empty() {
-                residency.mark_released();
-                locked.push((mirror, residency, clean));
+                Ok(())
+            });
+            residency.mark_released();
+            locked.push((mirror, residency, clean));
+            if noted.is_err() {
+                // What was noted of it and of those before must go all the same.
+                result = noted;
+                break;
             }
         }
         if locked.is_empty() {
-            return Ok(0);
+            return result.map(|()| 0);
         }
         self.shared.log.sync()?;
         fail::fail_point!("tier::released");
@@ -111,7 +125,7 @@ impl Tier {
                 punch(&*mirror.file()?, start, end).map_err(|e| mirror.io("punch", e))?;
             }
         }
-        Ok(released)
+        result.map(|()| released)
     }
 }
 

@@ -16,7 +16,7 @@ use weir_types::{
     CHUNK_BYTES, ChunkIndex, ErrorKind, Extent, FsError, RecordRef, Result, SegmentId,
 };
 
-use super::{Claim, Priority};
+use super::{Claim, Priority, Urgency};
 use crate::engine::{Core, Counts};
 use crate::records::{Decoded, Run, assemble, get_run, plan};
 
@@ -165,19 +165,41 @@ impl Work {
             let work = self.clone();
             fetching.spawn(async move { work.fetch_run(&run, false).await });
         }
+        let mut result = Ok(());
         while let Some(done) = fetching.join_next().await {
-            done.map_err(|e| FsError::new(ErrorKind::Bug, format!("fetch: {e}")))??;
+            let done = done.map_err(|e| FsError::new(ErrorKind::Bug, format!("fetch: {e}")));
+            result = result.and(done.flatten());
         }
-        Ok(())
+        result
     }
 
+    /// Fetches one run. What keeps its bytes from coming is told to those who wait for them, and
+    /// to nobody else; only that an object is not there is for the caller, who looks again.
     async fn fetch_run(&self, run: &Run, alone: bool) -> Result<()> {
         let (urgency, chunks) = {
             let state = self.state();
             let places = run.records.iter().filter_map(|r| state.users.get(&place(r)));
             (state.claim.urgency.clone(), places.flatten().copied().collect::<Vec<_>>())
         };
-        let _turn = self.core.fetcher.turn(self.priority, &urgency, &chunks).await;
+        match self.try_run(run, alone, &urgency, &chunks).await {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                let error = Arc::new(error);
+                let claim = &mut self.state().claim;
+                chunks.into_iter().for_each(|chunk| claim.done(chunk, Err(error.clone())));
+                Ok(())
+            }
+            result => result,
+        }
+    }
+
+    async fn try_run(
+        &self,
+        run: &Run,
+        alone: bool,
+        urgency: &Urgency,
+        chunks: &[ChunkIndex],
+    ) -> Result<()> {
+        let _turn = self.core.fetcher.turn(self.priority, urgency, chunks).await;
         if alone && let Some(end) = self.core.window_end(run).await {
             for (record, bytes) in self.core.get_with_neighbours(run, end).await? {
                 self.take(record, bytes)?;

@@ -236,7 +236,11 @@ impl SlateKv {
 
     async fn flush_shared(&self) -> Result<()> {
         const WHAT: &str = "make metadata durable";
-        let target = self.applied();
+        let target = {
+            // A commit that is in the log but not shown yet belongs to what was before.
+            let _writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+            self.applied()
+        };
         if self.durable() >= target {
             return self.alive(WHAT);
         }

@@ -169,7 +169,7 @@ impl Mirror {
             // Programs of a mount before this one go on with the file as it was.
             let kept: Vec<_> = new.ranges.iter().map(|(s, e, _)| (s, e)).collect();
             copy_file(&self.path(), &kept, new.size).map_err(|e| self.io("copy", e))?;
-            self.idle();
+            self.close_file();
             return Ok(());
         }
         let file = self.file()?;

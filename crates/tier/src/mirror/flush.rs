@@ -108,7 +108,9 @@ impl Mirror {
         let ino = self.ino;
         let entry = Entry::Flushed { ino, ranges: clean, generation, remote_end, pending };
         self.note(&mut residency, entry)?;
-        residency.dirty_since_ms = residency.has_news().then(|| self.shared.now_ms());
+        let since_ms = residency.dirty_since_ms.filter(|_| !snapshot.complete);
+        residency.dirty_since_ms =
+            residency.has_news().then(|| since_ms.unwrap_or_else(|| self.shared.now_ms()));
         Ok(())
     }
 

@@ -224,7 +224,7 @@ impl Mirror {
     /// Whether nobody but us has the mirror file open as `probe` asks. Nobody of us uses it while
     /// the residency is locked for a change.
     fn unused(&self, probe: impl Fn(&File) -> io::Result<bool>) -> Result<bool> {
-        self.idle();
+        self.close_file();
         match File::open(self.path()) {
             Ok(file) => probe(&file).map_err(|e| self.io("ask for a lease of", e)),
             Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(true),

@@ -26,6 +26,9 @@ const KEPT_BYTES: usize = 8 << 20;
 /// Rows that were only looked up. Tests keep little, so that letting go is tested as well.
 const LOOKED_UP: usize = if cfg!(test) { 16 } else { 8_192 };
 
+/// Longer values are read again.
+const LOOKED_UP_BYTES: usize = 4 << 10;
+
 /// What a row costs beside its key and value.
 const ROW_BYTES: usize = 64;
 
@@ -147,12 +150,14 @@ impl Recent {
 
     /// Keeps what SlateDB told to somebody who looked here `at` that commit.
     pub(super) fn keep(&mut self, at: Version, key: &Key, have: Option<&Versioned>) {
-        if self.evicted > at || self.rows.contains_key(&key[..]) {
+        let long = have.is_some_and(|have| have.value.len() > LOOKED_UP_BYTES);
+        if long || self.evicted > at || self.rows.contains_key(&key[..]) {
             return;
         }
         let key = Bytes::copy_from_slice(key);
         let (version, value) = match have {
-            Some(have) => (have.version, Some(have.value.clone())),
+            // A copy: the value itself keeps its whole block in memory.
+            Some(have) => (have.version, Some(Bytes::copy_from_slice(&have.value))),
             None => (0, None),
         };
         self.rows.insert(key.clone(), Row { version, value, looked_up: true });
