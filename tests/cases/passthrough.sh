@@ -60,7 +60,7 @@ same "$(status ".passthrough.active | tostring")" false "passthrough of a shared
 remount --flush-age 1h
 head -c 3000000 /dev/urandom >"$MNT/mapped"
 "$WEIR" flush "$MNT" || fail "flush"
-tool survivor "$MNT/mapped" "$T/go" >"$T/survivor.log" 2>&1 &
+python3 "$TESTS/tools/passthrough.py" survivor "$MNT/mapped" "$T/go" >"$T/survivor.log" 2>&1 &
 survivor=$!
 remember $survivor
 poll 30 grep -q stored "$T/survivor.log" || fail "the mapping program: $(cat "$T/survivor.log")"
@@ -76,7 +76,7 @@ cold
 same "$(tail -c +1000001 "$MNT/mapped" | head -c 6)" stored "what is in the bucket"
 
 # What was stored and synced survives the loss of the machine while the program still has it.
-tool synced "$MNT/mapped" >"$T/synced.log" 2>&1 &
+python3 "$TESTS/tools/passthrough.py" synced "$MNT/mapped" >"$T/synced.log" 2>&1 &
 synced=$!
 remember $synced
 poll 30 grep -q synced "$T/synced.log" || fail "the syncing program: $(cat "$T/synced.log")"
