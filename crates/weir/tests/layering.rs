@@ -43,7 +43,11 @@ const LIBRARIES: [(&str, &[&str]); 12] = [
     ("tokio-postgres", &["weir-meta"]),
     ("object_store", &["weir-meta", "weir-object", "weir-bench"]),
     ("fuser", &["weir-door-fuse"]),
-    ("libc", &["weir-door-fuse", "weir-door-nfs", "weir-door-block", "weir-bench", "weir"]),
+    // The tier asks for leases (fcntl), which rustix does not have.
+    (
+        "libc",
+        &["weir-tier", "weir-door-fuse", "weir-door-nfs", "weir-door-block", "weir-bench", "weir"],
+    ),
     ("axum", &["weir"]),
     ("hyper", &["weir"]),
     ("clap", &["weir", "weir-bench"]),
