@@ -27,7 +27,10 @@ pub(crate) enum Priority {
     /// Somebody waits for it.
     Demand,
     /// Somebody will want it.
-    Ahead,
+    Ahead {
+        /// Bytes of each GET at most.
+        part_bytes: u64,
+    },
 }
 
 type Outcome = Option<Result<(), Arc<FsError>>>;
@@ -67,7 +70,7 @@ impl Fetcher {
         urgency: &Urgency,
         chunks: &[ChunkIndex],
     ) -> Option<SemaphorePermit<'_>> {
-        if priority == Priority::Ahead
+        if matches!(priority, Priority::Ahead { .. })
             && let Some(permit) = self.turn_ahead(urgency, chunks).await
         {
             return Some(permit);

@@ -1,13 +1,12 @@
 //! Open files.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use weir_tier::Mirror;
 use weir_types::{ErrorKind, FileKind, FsError, Ino, Result};
 
 use crate::engine::{Core, Engine};
 use crate::nodes::Node;
-use crate::streams::Streams;
 
 /// How a file is opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -23,7 +22,6 @@ pub struct OpenFlags {
 pub struct OpenFile {
     pub(crate) node: Arc<Node>,
     pub(crate) mirror: Arc<Mirror>,
-    pub(crate) streams: Mutex<Streams>,
     /// Smaller files are not lent.
     pub(crate) lend_least_bytes: u64,
     write: bool,
@@ -62,7 +60,6 @@ impl Engine {
         let file = Arc::new(OpenFile {
             node,
             mirror,
-            streams: Mutex::default(),
             lend_least_bytes: core.settings.passthrough_least_bytes.0,
             write: flags.write,
         });

@@ -7,6 +7,8 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use weir_types::{ErrorKind, FsError, Ino, Result};
 
+use crate::streams::Streams;
+
 /// How long removed files gather before they are purged.
 const GATHER: Duration = Duration::from_millis(5);
 
@@ -20,6 +22,9 @@ pub(crate) struct Node {
     pub(crate) change: Arc<tokio::sync::Mutex<()>>,
     /// Held by an appending write from the look at the size to the end of the write.
     pub(crate) append: tokio::sync::Mutex<()>,
+    /// How the file is read, by all who have it open: one page cache serves them, so what one of
+    /// them asks for is a part of what all of them read.
+    pub(crate) streams: Mutex<Streams>,
 }
 
 #[derive(Debug)]
@@ -125,6 +130,7 @@ impl Nodes {
                 flush: Arc::default(),
                 change: Arc::default(),
                 append: tokio::sync::Mutex::default(),
+                streams: Mutex::default(),
             }),
             opens: 0,
             unlinked: false,

@@ -11,7 +11,7 @@ use crate::engine::{Core, Counts, Engine};
 use crate::fetch::Priority;
 use crate::files::OpenFile;
 use crate::records::{extent_bytes, get_all};
-use crate::streams::Read;
+use crate::streams::{Ahead, Read};
 
 /// Rounds of fetch and read before a reader whose pages are released under it reads past the tier.
 const ROUNDS: usize = 8;
@@ -43,15 +43,16 @@ impl Core {
         let waits = !file.mirror.missing(offset, offset + len).is_empty();
         let read = Read { offset, len, size, waits, now_ms: self.now_ms() };
         let wanted = {
-            let mut streams = file.streams.lock().unwrap_or_else(|e| e.into_inner());
+            let mut streams = file.node.streams.lock().unwrap_or_else(|e| e.into_inner());
             streams.note(read, most)
         };
-        for (from, to) in wanted {
-            let missing = file.mirror.missing(from, to.min(size).max(from));
+        for Ahead { start, end, part_bytes } in wanted {
+            let missing = file.mirror.missing(start, end);
             let bytes: u64 = missing.iter().map(|(s, e)| e - s).sum();
             // Ahead only where it pushes nothing out: room is for those who wait.
             if !missing.is_empty() && self.room().is_ok_and(|room| room > bytes + CHUNK_BYTES) {
-                drop(self.start_fetch(&file.mirror, &missing, Priority::Ahead));
+                let priority = Priority::Ahead { part_bytes };
+                drop(self.start_fetch(&file.mirror, &missing, priority));
             }
         }
     }

@@ -1,4 +1,4 @@
-//! How an open file is read, and what of it is worth fetching before anybody asks.
+//! How a file is read, and what of it is worth fetching before anybody asks.
 //!
 //! Three habits are known: reading on from where the last read ended (several places at once), in
 //! equal steps, and here and there until most of the file was seen (a memory map). Pure: reads go
@@ -6,13 +6,16 @@
 
 use weir_types::CHUNK_BYTES;
 
-/// Places of one open file that are read on from at the same time.
+/// Places of one file that are read on from at the same time.
 const STREAMS: usize = 8;
-/// Kernels split and reorder the requests of one reader: so near is sequential enough.
-const NEAR_BYTES: u64 = 2 * CHUNK_BYTES;
+/// Kernels split a reader's requests, reorder them, and read some MiB ahead themselves: so many
+/// requests away is sequential enough.
+const NEAR_READS: u64 = 8;
 /// A stream begins with this window; up to [`QUICK_BYTES`] it doubles without a look at the gain.
-const FIRST_BYTES: u64 = 4 * CHUNK_BYTES;
-const QUICK_BYTES: u64 = 32 * CHUNK_BYTES;
+const FIRST_BYTES: u64 = 8 * CHUNK_BYTES;
+const QUICK_BYTES: u64 = 64 * CHUNK_BYTES;
+/// A window comes in at least so many parts at once: a short one must not wait for one connection.
+const PARTS: u64 = 16;
 /// Long windows end at multiples of this, where segments of a file written in one go do as well.
 const ALIGN_BYTES: u64 = 8 * CHUNK_BYTES;
 /// Equal steps in a row before the next ones are believed, and how many are fetched ahead at most.
@@ -34,7 +37,16 @@ pub(crate) struct Read {
     pub(crate) now_ms: u64,
 }
 
-/// What one open file is read like.
+/// What is worth fetching, and in which parts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ahead {
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+    /// Bytes of each GET at most.
+    pub(crate) part_bytes: u64,
+}
+
+/// What one file is read like.
 #[derive(Debug, Default)]
 pub(crate) struct Streams {
     /// The one used last comes first.
@@ -73,13 +85,17 @@ struct Steps {
 
 impl Streams {
     /// Takes note of a read; answers the ranges to fetch, none longer than `most`.
-    pub(crate) fn note(&mut self, read: Read, most: u64) -> Vec<(u64, u64)> {
+    pub(crate) fn note(&mut self, read: Read, most: u64) -> Vec<Ahead> {
         let Read { offset, len, .. } = read;
-        let at = self.streams.iter().position(|s| s.is_near(offset));
+        let at = self.streams.iter().position(|s| s.is_near(offset, len));
+        let mut part_bytes = u64::MAX;
         let wanted = match at {
             Some(at) => {
                 self.streams[..=at].rotate_right(1);
-                Vec::from_iter(self.streams[0].go_on(read, most))
+                let stream = &mut self.streams[0];
+                let wanted = Vec::from_iter(stream.go_on(read, most));
+                part_bytes = (stream.window / PARTS).max(CHUNK_BYTES);
+                wanted
             }
             None => {
                 self.streams.truncate(STREAMS - 1);
@@ -91,7 +107,8 @@ impl Streams {
                 }
             }
         };
-        wanted.into_iter().map(|(s, e)| (s, e.min(read.size))).filter(|(s, e)| s < e).collect()
+        let ahead = |(start, end): (u64, u64)| Ahead { start, end: end.min(read.size), part_bytes };
+        wanted.into_iter().map(ahead).filter(|ahead| ahead.start < ahead.end).collect()
     }
 
     /// A read out of order.
@@ -115,8 +132,9 @@ impl Stream {
         Self { next, window: 0, ahead: next, since_ms, since_bytes: 0, rate_before: 0 }
     }
 
-    fn is_near(&self, offset: u64) -> bool {
-        offset <= self.next + NEAR_BYTES && offset + NEAR_BYTES >= self.next
+    fn is_near(&self, offset: u64, len: u64) -> bool {
+        let near = NEAR_READS * len.min(CHUNK_BYTES);
+        offset <= self.next + near && offset + near >= self.next
     }
 
     fn go_on(&mut self, read: Read, most: u64) -> Option<(u64, u64)> {
@@ -146,6 +164,7 @@ impl Stream {
     /// the reader waits although the window is fetched ahead of it.
     fn gains(&mut self, now_ms: u64) -> bool {
         if self.window < QUICK_BYTES {
+            (self.since_ms, self.since_bytes) = (now_ms, 0);
             return true;
         }
         if self.since_bytes < self.window {

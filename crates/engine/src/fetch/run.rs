@@ -96,7 +96,11 @@ impl Core {
             Err(error) => return (claim, Err(error)),
         };
         let records = wanted.iter().flat_map(|(_, extents)| extents.iter().map(|e| e.record));
-        let runs = plan(records.collect::<Vec<_>>().into_iter(), self.settings.fetch_bytes.0);
+        let most = match priority {
+            Priority::Ahead { part_bytes } => part_bytes.min(self.settings.fetch_bytes.0),
+            Priority::Demand => self.settings.fetch_bytes.0,
+        };
+        let runs = plan(records.collect::<Vec<_>>().into_iter(), most);
         let nobody = Claim::none(self, claim.ino);
         let work = Arc::new(Work {
             core: self.clone(),
