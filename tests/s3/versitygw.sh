@@ -52,7 +52,7 @@ start() {
     key=${S3_ACCESS_KEY:-weirtest} secret=${S3_SECRET_KEY:-weirtestsecret}
     mkdir -p "$dir"
     ROOT_ACCESS_KEY=$key ROOT_SECRET_KEY=$secret \
-        "$file" --port "127.0.0.1:$port" --quiet posix "$dir" </dev/null >/dev/null 2>&1 &
+        "$file" --port "127.0.0.1:$port" --quiet --keep-alive posix "$dir" </dev/null >/dev/null 2>&1 &
     pid=$!
     # A pause first: should the port be taken, it is the other server that answers.
     until sleep 0.2 && kill -0 "$pid" 2>/dev/null && answers "$port"; do

@@ -13,7 +13,7 @@ const STREAMS: usize = 8;
 const NEAR_READS: u64 = 8;
 /// A stream begins with this window; up to [`QUICK_BYTES`] it doubles without a look at the gain.
 const FIRST_BYTES: u64 = 8 * CHUNK_BYTES;
-const QUICK_BYTES: u64 = 64 * CHUNK_BYTES;
+const QUICK_BYTES: u64 = 128 * CHUNK_BYTES;
 /// A window comes in at least so many parts at once: a short one must not wait for one connection.
 const PARTS: u64 = 16;
 /// Long windows end at multiples of this, where segments of a file written in one go do as well.

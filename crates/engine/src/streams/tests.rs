@@ -1,7 +1,7 @@
 use super::*;
 
 const MIB: u64 = CHUNK_BYTES;
-const MOST: u64 = 256 * MIB;
+const MOST: u64 = 1024 * MIB;
 
 /// A reader of 1 MiB at a time; `rate` tells MiB a second by window.
 fn read(streams: &mut Streams, at: u64, waits: bool, now_ms: u64) -> Vec<(u64, u64)> {
@@ -29,11 +29,11 @@ fn run(streams: &mut Streams, from: u64, count: u64, ms_each: impl Fn(u64) -> u6
 
 #[test]
 fn a_reader_who_waits_gets_a_longer_window_while_that_helps() {
-    // A link that a window of 64 MiB fills.
-    let window = run(&mut Streams::default(), 0, 2000, |w| 640 * MIB / w.clamp(MIB, 64 * MIB));
-    assert!((64 * MIB..=128 * MIB).contains(&window), "{window}");
+    // A link that a window of 128 MiB fills.
+    let window = run(&mut Streams::default(), 0, 2000, |w| 1280 * MIB / w.clamp(MIB, 128 * MIB));
+    assert!((128 * MIB..=256 * MIB).contains(&window), "{window}");
     // One that no window fills.
-    let window = run(&mut Streams::default(), 0, 2000, |w| 6400 * MIB / w.max(MIB));
+    let window = run(&mut Streams::default(), 0, 2000, |w| 12_800 * MIB / w.max(MIB));
     assert_eq!(window, MOST);
 }
 

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use bytes::Bytes;
 use futures::stream::{self, BoxStream};
 use futures::{StreamExt, TryStreamExt};
 use object_store::path::Path;
@@ -14,6 +15,9 @@ use object_store::{
     CopyOptions, GetOptions, GetResult, GetResultPayload, ListResult, MultipartUpload, ObjectMeta,
     ObjectStore, PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
 };
+
+/// What one read of a connection brings.
+const STEP_BYTES: usize = 256 << 10;
 
 /// How slow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -91,6 +95,14 @@ impl fmt::Debug for SlowStore {
     }
 }
 
+/// `piece` in steps of a connection's usual reads.
+fn steps(mut piece: Bytes) -> impl Iterator<Item = Bytes> {
+    std::iter::from_fn(move || {
+        let step = piece.split_to(piece.len().min(STEP_BYTES));
+        (!step.is_empty()).then_some(step)
+    })
+}
+
 #[async_trait]
 impl ObjectStore for SlowStore {
     async fn put_opts(
@@ -122,9 +134,11 @@ impl ObjectStore for SlowStore {
         let body = Slow { latency: Duration::ZERO, ..slow };
         let (meta, range) = (got.meta.clone(), got.range.clone());
         let attributes = got.attributes.clone();
-        let paced = got.into_stream().and_then(move |piece| async move {
-            body.wait(piece.len() as u64).await;
-            Ok(piece)
+        // In steps, as from a wire: who reads gets what came, not all at the end.
+        let steps = got.into_stream().map_ok(|piece| stream::iter(steps(piece).map(Ok)));
+        let paced = steps.try_flatten().and_then(move |step: Bytes| async move {
+            body.wait(step.len() as u64).await;
+            Ok(step)
         });
         let payload = GetResultPayload::Stream(paced.boxed());
         Ok(GetResult { payload, meta, range, attributes, extensions: Default::default() })

@@ -1,0 +1,131 @@
+//! A bucket that is far away: what it costs in the bucket's own time, which the tests hold still.
+
+mod common;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use common::{create, noise, settings};
+use weir_engine::{
+    BucketUrl, Clock, ConnectOptions, Connector, Engine, FormatOptions, Host, Meter, MountOptions,
+    format,
+};
+use weir_object::testing::{Slow, SlowStore};
+use weir_types::{Codec, Ino, Settings};
+
+const MIB: usize = 1 << 20;
+
+/// Runs `work` with an engine over a bucket with 20 ms of latency and 80 MiB/s for each connection.
+async fn far<T>(name: &str, work: impl AsyncFnOnce(Arc<Engine>) -> T) -> T {
+    let dir = tempfile::tempdir().expect("a directory");
+    let url: BucketUrl = format!("memory://{name}").parse().expect("a URL");
+    let mut connector = Connector::new(ConnectOptions::default(), Meter::new());
+    let began = tokio::time::Instant::now();
+    let clock = Clock {
+        now_ms: Arc::new(move || began.elapsed().as_millis() as u64 + 1),
+        ..common::clock()
+    };
+    let options = FormatOptions {
+        url: url.clone(),
+        stripe: Vec::new(),
+        connector: connector.clone(),
+        record_bytes: 1 << 20,
+        segment_bytes: 16 << 20,
+        codec: Codec::Lz4,
+        root: (0o755, 0, 0),
+        now: (clock.now)(),
+    };
+    format(options).await.expect("formats");
+    let slow = Slow { latency: Duration::from_millis(20), bytes_per_s: 80 * MIB as u64 };
+    connector.wrap = Some(Arc::new(move |store| Arc::new(SlowStore::new(store, slow))));
+    let options = MountOptions {
+        url,
+        connector,
+        tier: dir.path().to_owned(),
+        journal: None,
+        read_only: false,
+        take_over: false,
+        settings: Settings { tier_bytes: weir_types::Bytes::gib(4), ..settings() },
+        clock,
+        host: Host::this(),
+    };
+    let engine = Arc::new(Engine::mount(options).await.expect("mounts"));
+    let result = work(engine.clone()).await;
+    engine.shutdown().await.expect("ends");
+    result
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cold_file_comes_over_many_connections_at_once() {
+    let size = 256 * MIB;
+    let took = far("far-read", async |engine| {
+        let ino = create(&engine, "a", &noise(1, size)).await;
+        engine.flush_all().await.expect("flushes");
+        engine.release_all().await.expect("releases");
+        let began = tokio::time::Instant::now();
+        let file = engine.open(ino, Default::default()).await.expect("opens");
+        for at in 0..(size / MIB) as u64 {
+            engine.read(&file, at << 20, MIB).await.expect("reads");
+        }
+        engine.close(file).await.expect("closes");
+        began.elapsed()
+    })
+    .await;
+    // One connection takes 3.2 s, sixteen 0.2 s.
+    assert!(took < Duration::from_millis(650), "{took:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_large_write_keeps_all_connections_busy() {
+    let size = 256 * MIB;
+    let took = far("far-write", async |engine| {
+        let began = tokio::time::Instant::now();
+        let inode = engine.create(Ino::ROOT, b"a", common::new_file()).await.expect("creates");
+        let file = engine.open(inode.ino, common::WRITE).await.expect("opens");
+        for (at, piece) in noise(1, size).chunks(MIB).enumerate() {
+            engine.write(&file, (at * MIB) as u64, piece).await.expect("writes");
+        }
+        engine.fsync(inode.ino).await.expect("syncs");
+        engine.close(file).await.expect("closes");
+        began.elapsed()
+    })
+    .await;
+    // Sixteen segments of 220 ms each, eight at once, and the metadata.
+    assert!(took < Duration::from_millis(700), "{took:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_fsync_takes_two_round_trips_however_many_wait_for_it() {
+    far("far-fsync", async |engine| {
+        let mut files = Vec::new();
+        for i in 0..8 {
+            let name = format!("f{i}");
+            let ino = create(&engine, &name, &noise(i, 4096)).await;
+            engine.fsync(ino).await.expect("syncs");
+            files.push(engine.open(ino, common::WRITE).await.expect("opens"));
+        }
+        let began = tokio::time::Instant::now();
+        engine.write(&files[0], 0, &noise(9, 4096)).await.expect("writes");
+        engine.fsync(files[0].ino()).await.expect("syncs");
+        let one = began.elapsed();
+        // A PUT takes 20 ms and a little: one for the data, one for the metadata.
+        assert!(one <= Duration::from_millis(46), "{one:?}");
+        let began = tokio::time::Instant::now();
+        let syncing: Vec<_> = files
+            .iter()
+            .map(|file| {
+                let (engine, file) = (engine.clone(), file.clone());
+                tokio::spawn(async move {
+                    engine.write(&file, 0, &noise(10, 4096)).await.expect("writes");
+                    engine.fsync(file.ino()).await.expect("syncs");
+                })
+            })
+            .collect();
+        for each in syncing {
+            each.await.expect("ends");
+        }
+        let eight = began.elapsed();
+        assert!(eight <= 2 * one, "{eight:?}");
+    })
+    .await;
+}
