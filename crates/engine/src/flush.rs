@@ -5,6 +5,8 @@
 //! about a segment's worth. A load is packed, uploaded and committed in a task of its own while the
 //! next one is gathered, at most `flush_parallel` at once.
 
+mod pack;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -12,13 +14,14 @@ use tokio::sync::{Mutex, OwnedMutexGuard, OwnedSemaphorePermit, oneshot};
 use tokio::task::JoinSet;
 use weir_meta::{FileFlush, FlushCommit, Piece};
 use weir_object::Component;
-use weir_segment::{Owner, SealedSegment, SegmentBuilder};
-use weir_tier::{Mirror, ReadOutcome, Snapshot};
+use weir_segment::{SealedSegment, SegmentBuilder};
+use weir_tier::{Mirror, Snapshot};
 use weir_types::{CHUNK_BYTES, ErrorKind, FsError, Ino, Inode, Result, SegmentId, VolumeFormat};
 
 use crate::background::blocking;
 use crate::engine::{Core, Counts};
 use crate::nodes::Node;
+use pack::pack_all;
 
 /// Times that a flush voided by a truncation under it is begun anew.
 const TRIES: usize = 10;
@@ -128,6 +131,9 @@ enum Round {
     Follow,
 }
 
+/// Packing so little takes less time than to have it done elsewhere.
+const PACK_HERE_BYTES: u64 = 256 << 10;
+
 /// Bytes of one file after which a round that follows it ends, so that others have their turn.
 const FOLLOW_BYTES: u64 = 1 << 30;
 
@@ -226,10 +232,16 @@ impl Core {
             let file = Flushing { node, mirror, lock: Arc::new(flushing) };
             self.gather(&file, round, &mut load, &mut uploads).await;
         }
-        if let Some(load) = load {
-            self.send(load, &mut uploads);
-        }
         let mut result = Ok(());
+        match load {
+            // A small fsync: every hop to another task would be a part of its latency.
+            Some(load) if uploads.is_empty() => match self.upload(load).await {
+                Ok(void) => left.extend(void),
+                Err(error) => result = Err(error),
+            },
+            Some(load) => self.send(load, &mut uploads),
+            None => {}
+        }
         while let Some(done) = uploads.join_next().await {
             match done.map_err(|e| FsError::new(ErrorKind::Bug, format!("flush: {e}"))) {
                 Ok(Ok(void)) => left.extend(void),
@@ -308,25 +320,13 @@ impl Core {
 
     /// Data first, then the metadata that names it. Answers the files whose part was void.
     async fn upload(self: &Arc<Self>, mut load: Load) -> Result<Vec<Ino>> {
-        let (_in_flight, mut builder) = self.new_segment();
+        let (_in_flight, builder) = self.new_segment();
         let record_bytes = self.format.record_bytes;
         let parts = std::mem::take(&mut load.parts);
-        let packed = blocking(move || {
-            let mut result = Ok(());
-            let mut whole = Vec::new();
-            for mut part in parts {
-                // One file that cannot be read must not keep the others here.
-                match pack(&mut builder, &part.mirror, &part.snapshot, record_bytes) {
-                    Ok(pieces) => {
-                        part.pieces = pieces;
-                        whole.push(part);
-                    }
-                    Err(error) => result = result.and(Err(error)),
-                }
-            }
-            Ok(((!builder.is_empty()).then(|| builder.finish()), whole, result))
-        });
-        let (sealed, parts, packed) = packed.await?;
+        let (sealed, parts, packed) = match load.raw_bytes > PACK_HERE_BYTES {
+            true => blocking(move || Ok(pack_all(builder, parts, record_bytes))).await?,
+            false => pack_all(builder, parts, record_bytes),
+        };
         load.shrink(sealed.as_ref().map_or(0, |s| s.bytes.len()));
         if let Some(sealed) = &sealed {
             self.put_segment(sealed, Component::Data).await?;
@@ -439,35 +439,4 @@ pub(crate) fn segment_info(sealed: &SealedSegment) -> weir_meta::SegmentInfo {
         records: sealed.records.len() as u32,
         created_ms: sealed.id.unix_ms(),
     }
-}
-
-/// Cuts the snapshot's ranges at record edges, reads each piece and adds it to the segment.
-fn pack(
-    builder: &mut SegmentBuilder,
-    mirror: &Mirror,
-    snapshot: &Snapshot,
-    record_bytes: u64,
-) -> Result<Vec<Piece>> {
-    let mut pieces = Vec::new();
-    let mut buffer = Vec::new();
-    for &(start, end) in &snapshot.ranges {
-        let mut at = start;
-        while at < end {
-            let next = ((at / record_bytes + 1) * record_bytes).min(end);
-            buffer.clear();
-            let got = mirror.read_at(at, (next - at) as usize, &mut buffer)?;
-            // Cut off meanwhile: the commit will find the snapshot void.
-            let len = match got {
-                ReadOutcome::Done(len) => len,
-                ReadOutcome::Missing(_) => 0,
-            };
-            if len > 0 {
-                let owner = Owner { ino: mirror.ino(), offset: at };
-                let record = builder.push(owner, &buffer)?;
-                pieces.push(Piece { offset: at, record, len: len as u32 });
-            }
-            at = next;
-        }
-    }
-    Ok(pieces)
 }
