@@ -128,7 +128,14 @@ impl Shared {
         if purpose.reads && self.passthrough.may_choose(ino) {
             self.engine.fetch_small(&open).await;
         }
-        let (reply, backing) = match self.passthrough.enter(&open, purpose, register) {
+        let mode = match self.passthrough.enter(&open, purpose, register) {
+            Ok(mode) => mode,
+            Err(error) => {
+                self.engine.close(open).await?;
+                return Err(error.into());
+            }
+        };
+        let (reply, backing) = match mode {
             Mode::Passthrough(backing) => (passthrough_reply(flags), Some(backing)),
             Mode::Daemon { keep } => {
                 let keep = keep || !self.passthrough.was_on();

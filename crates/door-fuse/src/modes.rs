@@ -8,7 +8,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use weir_types::Ino;
+use weir_types::{Ino, Result};
 
 /// Inodes of which it is remembered that the kernel's page cache may be believed.
 const KEPT_MAX: usize = 1 << 16;
@@ -28,10 +28,14 @@ struct Table<B> {
     kept: HashSet<Ino>,
 }
 
+/// What was decided for an inode; inside, the mirror file it is served from. Its lock is held
+/// while somebody decides, over disk I/O, and holds up those only who open the same inode.
+type Decision<B> = Arc<Mutex<Option<Option<Arc<B>>>>>;
+
 #[derive(Debug)]
 struct Open<B> {
     files: usize,
-    backing: Option<Arc<B>>,
+    decision: Decision<B>,
 }
 
 /// How to serve one open.
@@ -53,15 +57,36 @@ impl<B> Default for Modes<B> {
 }
 
 impl<B> Modes<B> {
-    /// One more open of `ino`; if it is the first one, `lend` decides.
-    pub(crate) fn enter(&self, ino: Ino, lend: impl FnOnce() -> Option<B>) -> Mode<B> {
+    /// One more open of `ino`; if it is the first one, `lend` decides. An error of that is no open.
+    pub(crate) fn enter(
+        &self,
+        ino: Ino,
+        lend: impl FnOnce() -> Result<Option<B>>,
+    ) -> Result<Mode<B>> {
+        let decision = {
+            let mut table = self.table();
+            let open = table
+                .open
+                .entry(ino)
+                .or_insert_with(|| Open { files: 0, decision: Decision::default() });
+            open.files += 1;
+            open.decision.clone()
+        };
+        let mut decided = lock(&decision);
+        let backing = match &mut *decided {
+            Some(backing) => backing.clone(),
+            open => match lend() {
+                Ok(backing) => open.insert(backing.map(Arc::new)).clone(),
+                Err(error) => {
+                    // Before anybody else decides: what that one lends, only its own end gives back.
+                    self.close(ino);
+                    return Err(error);
+                }
+            },
+        };
+        drop(decided);
         let mut table = self.table();
-        let open = table.open.entry(ino).or_insert_with(|| {
-            let backing = lend().map(Arc::new);
-            Open { files: 0, backing }
-        });
-        open.files += 1;
-        match open.backing.clone() {
+        Ok(match backing {
             Some(backing) => {
                 table.kept.remove(&ino);
                 Mode::Passthrough(backing)
@@ -72,23 +97,22 @@ impl<B> Modes<B> {
                 }
                 Mode::Daemon { keep: !table.kept.insert(ino) }
             }
-        }
+        })
     }
 
     /// One open less. Answers whether it was the last one in passthrough: what was lent can be
     /// taken back.
     pub(crate) fn leave(&self, ino: Ino) -> bool {
+        let ended = self.close(ino);
+        ended.is_some_and(|open| matches!(*lock(&open.decision), Some(Some(_))))
+    }
+
+    /// Answers what ends with it.
+    fn close(&self, ino: Ino) -> Option<Open<B>> {
         let mut table = self.table();
-        let Some(open) = table.open.get_mut(&ino) else {
-            return false;
-        };
+        let open = table.open.get_mut(&ino)?;
         open.files -= 1;
-        if open.files > 0 {
-            return false;
-        }
-        let ended = table.open.remove(&ino);
-        drop(table);
-        ended.is_some_and(|open| open.backing.is_some())
+        if open.files > 0 { None } else { table.open.remove(&ino) }
     }
 
     /// Whether `ino` is open, and so its mode is decided.
@@ -97,15 +121,25 @@ impl<B> Modes<B> {
     }
 
     fn table(&self) -> MutexGuard<'_, Table<B>> {
-        self.table.lock().unwrap_or_else(|poison| poison.into_inner())
+        lock(&self.table)
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|poison| poison.into_inner())
 }
 
 #[cfg(test)]
 mod tests {
+    use weir_types::{ErrorKind, FsError};
+
     use super::*;
 
     const INO: Ino = Ino(7);
+
+    fn enter(modes: &Modes<u32>, lend: impl FnOnce() -> Option<u32>) -> Mode<u32> {
+        modes.enter(INO, || Ok(lend())).expect("enters")
+    }
 
     fn never() -> Option<u32> {
         panic!("the mode is decided already")
@@ -114,26 +148,46 @@ mod tests {
     #[test]
     fn the_first_open_decides_for_all_until_the_last_close() {
         let modes = Modes::default();
-        assert_eq!(modes.enter(INO, || Some(1)), Mode::Passthrough(Arc::new(1)));
-        assert_eq!(modes.enter(INO, never), Mode::Passthrough(Arc::new(1)));
+        assert_eq!(enter(&modes, || Some(1)), Mode::Passthrough(Arc::new(1)));
+        assert_eq!(enter(&modes, never), Mode::Passthrough(Arc::new(1)));
         assert!(!modes.leave(INO));
-        assert_eq!(modes.enter(INO, never), Mode::Passthrough(Arc::new(1)));
+        assert_eq!(enter(&modes, never), Mode::Passthrough(Arc::new(1)));
         assert!(!modes.leave(INO));
         assert!(modes.is_open(INO));
         assert!(modes.leave(INO), "the last one");
         assert!(!modes.is_open(INO));
-        assert!(matches!(modes.enter(INO, || None), Mode::Daemon { .. }));
-        assert!(matches!(modes.enter(INO, never), Mode::Daemon { .. }));
+        assert!(matches!(enter(&modes, || None), Mode::Daemon { .. }));
+        assert!(matches!(enter(&modes, never), Mode::Daemon { .. }));
         assert!(!modes.leave(INO));
         assert!(!modes.leave(INO), "nothing was lent");
-        assert_eq!(modes.enter(INO, || Some(2)), Mode::Passthrough(Arc::new(2)));
+        assert_eq!(enter(&modes, || Some(2)), Mode::Passthrough(Arc::new(2)));
+    }
+
+    #[test]
+    fn a_refused_open_is_none_and_the_next_one_decides() {
+        let modes = Modes::default();
+        let refused = modes.enter(INO, || Err(FsError::new(ErrorKind::Retry, "no")));
+        assert_eq!(refused.expect_err("refused").kind(), ErrorKind::Retry);
+        assert!(!modes.is_open(INO));
+        assert_eq!(enter(&modes, || Some(1)), Mode::Passthrough(Arc::new(1)));
+    }
+
+    #[test]
+    fn while_one_inode_is_decided_others_are_opened() {
+        let modes = Modes::<u32>::default();
+        let mode = enter(&modes, || {
+            assert!(modes.is_open(INO));
+            assert!(modes.enter(Ino(8), || Ok(None)).is_ok());
+            Some(1)
+        });
+        assert_eq!(mode, Mode::Passthrough(Arc::new(1)));
     }
 
     #[test]
     fn after_passthrough_the_page_cache_is_not_believed_once() {
         let modes = Modes::default();
         let enter = |backing: Option<u32>| {
-            let mode = modes.enter(INO, || backing);
+            let mode = enter(&modes, || backing);
             modes.leave(INO);
             mode
         };

@@ -36,6 +36,11 @@ impl OpenFile {
         self.mirror.is_lent()
     }
 
+    /// Whether programs may store into the mirror file past the daemon, now that we looked again.
+    pub fn may_be_stored(&self) -> Result<bool> {
+        Ok(self.mirror.is_lent()? && self.mirror.may_be_stored())
+    }
+
     /// Says that the file is opened to be changed in place; see [`Mirror::changed_in_place`].
     pub fn changed_in_place(&self) {
         if self.mirror.size() > 0 {

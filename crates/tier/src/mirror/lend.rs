@@ -56,7 +56,7 @@ impl Mirror {
         let here = gaps_below(&residency.state, 0, page_ceil(size)).is_empty();
         let fits = lent || self.shared.may_lend(residency.local_bytes);
         let wanted = lent || (size >= least && !self.rewritten.load(Ordering::Relaxed));
-        if residency.gone || size == 0 || !here || !fits || !wanted {
+        if residency.gone || (size == 0 && !lent) || !here || !fits || !wanted {
             return Ok(None);
         }
         let file = self.whole_file(size)?;

@@ -129,6 +129,20 @@ fn only_what_is_wholly_here_and_no_more_than_half_of_the_tier_is_lent() {
 }
 
 #[test]
+fn a_lent_file_that_was_cut_to_nothing_is_lent_again() {
+    let dir = tempfile::tempdir().expect("tempdir");
+    let tier = tier(dir.path());
+    let mirror = clean(&tier, 3);
+    drop(mirror.lend(1).expect("lends").expect("lent"));
+    mirror.dropped((0, u64::MAX), Some(0), 2, false).expect("cuts");
+    assert!(mirror.lend(1).expect("asks").is_some(), "beside a mapping all use the mirror file");
+    mirror.take_back().expect("takes back");
+    mirror.take_back().expect("takes back");
+    assert!(!mirror.is_lent().expect("asks"));
+    assert!(mirror.lend(1).expect("asks").is_none(), "there is nothing to read");
+}
+
+#[test]
 fn room_that_lent_files_grew_by_keeps_no_writer_waiting() {
     let dir = tempfile::tempdir().expect("tempdir");
     let tier = tier(dir.path());
