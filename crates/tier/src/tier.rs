@@ -85,7 +85,7 @@ pub(crate) struct Shared {
     /// Nobody else changed the volume since the mirrors were last in step with it.
     pub(crate) alone: AtomicBool,
     /// Mirrors whose files are lent, and bytes of theirs that may not be released.
-    lent: Mutex<HashSet<Ino>>,
+    pub(crate) lent: Mutex<HashSet<Ino>>,
     lent_bytes: AtomicU64,
     /// Most bytes to lend.
     lend_most_bytes: u64,
