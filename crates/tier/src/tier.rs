@@ -258,6 +258,11 @@ impl Tier {
         lent.into_iter().filter_map(|ino| self.find(ino)).collect()
     }
 
+    /// Whether `ino` is among them, as far as was looked.
+    pub fn is_lent(&self, ino: Ino) -> bool {
+        self.shared.lent.lock().unwrap_or_else(|e| e.into_inner()).contains(&ino)
+    }
+
     /// The mirrors that have something the bucket has not, those waiting longest first.
     pub fn news(&self) -> Vec<Arc<Mirror>> {
         let listed: Vec<_> = self.shared.listed().iter().copied().collect();
