@@ -10,8 +10,9 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use weir_types::{Ino, Result};
 
-/// Inodes of which it is remembered that the kernel's page cache may be believed.
-const KEPT_MAX: usize = 1 << 16;
+/// Inodes of which it is remembered one by one that the kernel's page cache is not to be believed:
+/// some 16 MiB of them. Only files that are lent come here, and large ones are.
+const STALE_MAX: usize = 1 << 20;
 
 /// The modes of all open inodes. `B` is what the kernel knows a mirror file by.
 #[derive(Debug)]
@@ -22,10 +23,12 @@ pub(crate) struct Modes<B> {
 #[derive(Debug)]
 struct Table<B> {
     open: HashMap<Ino, Open<B>>,
-    /// Inodes that were served through the page cache when they were last open. In passthrough the
-    /// kernel does not look at its cache, but `fadvise` and `readahead` fill it all the same, with
-    /// bytes that nobody keeps up to date.
-    kept: HashSet<Ino>,
+    /// Inodes that were in passthrough and that the daemon did not serve since. In passthrough the
+    /// kernel does not look at its page cache, but `fadvise` and `readahead` fill it all the same,
+    /// with bytes that nobody keeps up to date.
+    stale: HashSet<Ino>,
+    /// There were too many of them: it may be any inode.
+    all_stale: bool,
 }
 
 /// What was decided for an inode; inside, the mirror file it is served from. Its lock is held
@@ -36,6 +39,22 @@ type Decision<B> = Arc<Mutex<Option<Option<Arc<B>>>>>;
 struct Open<B> {
     files: usize,
     decision: Decision<B>,
+}
+
+impl<B> Table<B> {
+    /// The daemon's first opens after passthrough may be answered in any order, and each tells the
+    /// kernel to drop its page cache. One that ends is one that the kernel had the answer to.
+    fn left(&mut self, ino: Ino, lent: bool, opened: bool) {
+        if lent && !self.all_stale {
+            self.stale.insert(ino);
+            self.all_stale = self.stale.len() > STALE_MAX;
+            if self.all_stale {
+                self.stale = HashSet::new();
+            }
+        } else if !lent && opened {
+            self.stale.remove(&ino);
+        }
+    }
 }
 
 /// How to serve one open.
@@ -52,7 +71,13 @@ pub(crate) enum Mode<B> {
 
 impl<B> Default for Modes<B> {
     fn default() -> Self {
-        Self { table: Mutex::new(Table { open: HashMap::new(), kept: HashSet::new() }) }
+        Self {
+            table: Mutex::new(Table {
+                open: HashMap::new(),
+                stale: HashSet::new(),
+                all_stale: false,
+            }),
+        }
     }
 }
 
@@ -85,26 +110,25 @@ impl<B> Modes<B> {
             },
         };
         drop(decided);
-        let mut table = self.table();
         Ok(match backing {
-            Some(backing) => {
-                table.kept.remove(&ino);
-                Mode::Passthrough(backing)
-            }
+            Some(backing) => Mode::Passthrough(backing),
             None => {
-                if table.kept.len() >= KEPT_MAX {
-                    table.kept.clear();
-                }
-                Mode::Daemon { keep: !table.kept.insert(ino) }
+                let table = self.table();
+                Mode::Daemon { keep: !table.all_stale && !table.stale.contains(&ino) }
             }
         })
     }
 
-    /// One open less. Answers whether it was the last one in passthrough: what was lent can be
-    /// taken back.
-    pub(crate) fn leave(&self, ino: Ino) -> bool {
-        let ended = self.close(ino);
-        ended.is_some_and(|open| matches!(*lock(&open.decision), Some(Some(_))))
+    /// One open less; `opened` says that the kernel had the answer to it. Answers whether it was the
+    /// last one in passthrough: what was lent can be taken back.
+    pub(crate) fn leave(&self, ino: Ino, opened: bool) -> bool {
+        let Some(decision) = self.table().open.get(&ino).map(|open| open.decision.clone()) else {
+            return false;
+        };
+        let lent = matches!(*lock(&decision), Some(Some(_)));
+        // Before the next open can be the first one.
+        self.table().left(ino, lent, opened);
+        self.close(ino).is_some() && lent
     }
 
     /// Answers what ends with it.
@@ -150,16 +174,16 @@ mod tests {
         let modes = Modes::default();
         assert_eq!(enter(&modes, || Some(1)), Mode::Passthrough(Arc::new(1)));
         assert_eq!(enter(&modes, never), Mode::Passthrough(Arc::new(1)));
-        assert!(!modes.leave(INO));
+        assert!(!modes.leave(INO, true));
         assert_eq!(enter(&modes, never), Mode::Passthrough(Arc::new(1)));
-        assert!(!modes.leave(INO));
+        assert!(!modes.leave(INO, true));
         assert!(modes.is_open(INO));
-        assert!(modes.leave(INO), "the last one");
+        assert!(modes.leave(INO, true), "the last one");
         assert!(!modes.is_open(INO));
         assert!(matches!(enter(&modes, || None), Mode::Daemon { .. }));
         assert!(matches!(enter(&modes, never), Mode::Daemon { .. }));
-        assert!(!modes.leave(INO));
-        assert!(!modes.leave(INO), "nothing was lent");
+        assert!(!modes.leave(INO, true));
+        assert!(!modes.leave(INO, true), "nothing was lent");
         assert_eq!(enter(&modes, || Some(2)), Mode::Passthrough(Arc::new(2)));
     }
 
@@ -184,17 +208,18 @@ mod tests {
     }
 
     #[test]
-    fn after_passthrough_the_page_cache_is_not_believed_once() {
+    fn after_passthrough_the_page_cache_is_not_believed_until_the_kernel_dropped_it() {
         let modes = Modes::default();
-        let enter = |backing: Option<u32>| {
-            let mode = enter(&modes, || backing);
-            modes.leave(INO);
-            mode
-        };
-        assert_eq!(enter(None), Mode::Daemon { keep: false }, "nothing is known of it");
-        assert_eq!(enter(None), Mode::Daemon { keep: true });
-        enter(Some(1));
-        assert_eq!(enter(None), Mode::Daemon { keep: false });
-        assert_eq!(enter(None), Mode::Daemon { keep: true });
+        let kept = || enter(&modes, || None) == Mode::Daemon { keep: true };
+        assert!(kept(), "it was never in passthrough");
+        modes.leave(INO, true);
+        enter(&modes, || Some(1));
+        modes.leave(INO, true);
+        assert!(!kept());
+        assert!(!kept(), "the kernel may take the second answer first");
+        modes.leave(INO, false);
+        assert!(!kept(), "it never had an answer to the one that ended");
+        modes.leave(INO, true);
+        assert!(kept());
     }
 }

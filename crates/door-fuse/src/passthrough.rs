@@ -165,9 +165,10 @@ impl Passthrough {
         Ok(mode)
     }
 
-    /// Ends what [`Passthrough::enter`] began, after the kernel did.
-    pub(crate) fn leave(&self, file: &OpenFile) {
-        if self.modes.leave(file.ino()) {
+    /// Ends what [`Passthrough::enter`] began, after the kernel did; `opened` unless the kernel
+    /// never had the answer.
+    pub(crate) fn leave(&self, file: &OpenFile, opened: bool) {
+        if self.modes.leave(file.ino(), opened) {
             self.take_back(file);
         }
     }
