@@ -45,6 +45,11 @@ same "$(passthrough_opens)" 2 "opens in passthrough of a tiny file"
 # Copies of large files share their bytes in the bucket, and stay right beside readers.
 tool copy_beside_reader "$MNT/file" "$MNT/copy" || fail "copy_file_range beside a reader"
 
+# Who cuts a file to nothing and writes it anew beside a mapping uses the same bytes as that.
+head -c 300000 /dev/urandom >"$MNT/cut"
+timeout 60 python3 "$TESTS/tools/passthrough.py" cut_beside_mapping "$MNT/cut" || fail "a cut beside a mapping"
+same "$(head -c 306 "$MNT/cut" | tail -c 6)" stored "what was stored beside it"
+
 # Without it the daemon serves, and says why.
 remount --no-passthrough
 cmp "$T/want" "$MNT/file" || fail "the file differs without passthrough"

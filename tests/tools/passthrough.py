@@ -6,6 +6,7 @@ every way there is, each step compared with a model.
     passthrough.py check MNT STATE             compare all files with what was done
     passthrough.py map_and_close FILE WANT     read FILE through a mapping whose open file is gone
     passthrough.py copy_beside_reader FROM TO  copy_file_range into a file that somebody reads
+    passthrough.py cut_beside_mapping FILE     cut FILE to nothing and write it beside a mapping
     passthrough.py survivor FILE GO            store through a mapping, and again once GO exists
     passthrough.py synced FILE                 store through a mapping and fsync, twice, and stay
 
@@ -477,6 +478,27 @@ def copy_beside_reader(source, target):
     assert os.pread(reader.fileno(), len(want), 0) == want, "the reader"
 
 
+def cut_beside_mapping(path):
+    size = os.stat(path).st_size
+    reader, writer = os.open(path, os.O_RDONLY), os.open(path, os.O_RDWR)
+    mapped = mmap.mmap(writer, size)
+    os.close(reader)
+    os.close(writer)
+    # Nobody has it open any more: the next open decides anew how the file is served.
+    cutter = os.open(path, os.O_WRONLY | os.O_TRUNC)
+    os.pwrite(cutter, b"new" * (size // 3), 0)
+    assert mapped[:6] == b"newnew", "the mapping has not what was written"
+    before = os.stat(path).st_mtime_ns
+    mapped[300:306] = b"stored"
+    with open(path, "rb", buffering=0) as file:
+        assert os.pread(file.fileno(), 6, 300) == b"stored", "a reader has not what was stored"
+    while os.stat(path).st_mtime_ns == before:
+        time.sleep(0.05)
+    os.pwrite(cutter, b"last", 600)
+    os.close(cutter)
+    assert mapped[600:604] == b"last", "the mapping has not what was written last"
+
+
 def survivor(path, go):
     reader = open(path, "rb", buffering=0)
     writer = os.open(path, os.O_RDWR)
@@ -505,7 +527,7 @@ def synced(path):
     reader.close()
 
 
-SCENES = [check, map_and_close, copy_beside_reader, survivor, synced]
+SCENES = [check, map_and_close, copy_beside_reader, cut_beside_mapping, survivor, synced]
 
 
 def main():

@@ -106,7 +106,7 @@ impl Shared {
         if flags & libc::O_TRUNC != 0
             && let Err(refusal) = self.drop_privileges(ino, uid).await
         {
-            self.close_file(opened.0).await?;
+            self.end_file(opened.0, false).await?;
             return Err(refusal);
         }
         Ok(opened)
@@ -128,18 +128,26 @@ impl Shared {
         if purpose.reads && self.passthrough.may_choose(ino) {
             self.engine.fetch_small(&open).await;
         }
-        let (reply, backing) = match self.passthrough.enter(&open, purpose, register) {
-            Mode::Passthrough(backing) => (passthrough_reply(flags), Some(backing)),
-            Mode::Daemon { keep } => {
-                let keep = keep || !self.passthrough.was_on();
-                (open_reply(flags, self.options.exclusive, keep), None)
+        let mode = match self.passthrough.enter(&open, purpose, register) {
+            Ok(mode) => mode,
+            Err(error) => {
+                self.engine.close(open).await?;
+                return Err(error.into());
             }
+        };
+        let (reply, backing) = match mode {
+            Mode::Passthrough(backing) => (passthrough_reply(flags), Some(backing)),
+            Mode::Daemon { keep } => (open_reply(flags, self.options.exclusive, keep), None),
         };
         let maps_writable = backing.is_some() && purpose.maps_writable;
         if maps_writable && let Err(error) = self.engine.lend_writable(&open).await {
-            self.passthrough.leave(&open);
+            self.passthrough.leave(&open, false);
             self.engine.close(open).await?;
             return Err(error.into());
+        }
+        if maps_writable {
+            // What it remembers was to hold for a day: [`Shared::attr_ttl`].
+            self.forget_attributes(ino);
         }
         let direct = reply.contains(FopenFlags::FOPEN_DIRECT_IO);
         let file = File { open, direct, maps_writable, plain_since: AtomicU64::new(0) };
@@ -192,6 +200,11 @@ impl Shared {
     }
 
     pub(crate) async fn close_file(&self, fh: FileHandle) -> Served<()> {
+        self.end_file(fh, true).await
+    }
+
+    /// `opened` says that the kernel had the answer to its open.
+    async fn end_file(&self, fh: FileHandle, opened: bool) -> Served<()> {
         let file = self.files.remove(fh)?;
         if file.maps_writable {
             if let Err(error) = self.engine.take_back_writable(&file.open).await {
@@ -200,7 +213,7 @@ impl Shared {
             // What was stored without the kernel's FUSE changed its mtime.
             self.forget_attributes(file.open.ino());
         }
-        self.passthrough.leave(&file.open);
+        self.passthrough.leave(&file.open, opened);
         Ok(self.engine.close(file.open.clone()).await?)
     }
 

@@ -155,7 +155,8 @@ impl Page for Inodes<'_> {
     fn add(&mut self, offset: u64, plus: &DirEntryPlus) -> bool {
         let name = OsStr::from_bytes(&plus.entry.name);
         let attr = attr(&plus.inode);
-        self.reply.add(attr.ino, offset, name, &self.ttl, &attr, Generation(0))
+        let ttl = self.ttl.min(self.door.attr_ttl(plus.inode.ino));
+        self.reply.add(attr.ino, offset, name, &ttl, &attr, Generation(0))
     }
 }
 

@@ -6,6 +6,7 @@ use std::pin::Pin;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use fuser::{Errno, Notifier};
 use tokio::runtime::Handle;
@@ -175,6 +176,15 @@ impl Shared {
         let after = self.engine.setattr(inode.ino, set).await?;
         self.forget_attributes(inode.ino);
         Ok(Some(after))
+    }
+
+    /// How long the kernel may remember the attributes of `ino`. Stores into the mirror file change
+    /// its times, and nobody tells the kernel.
+    pub(crate) fn attr_ttl(&self, ino: Ino) -> Duration {
+        match self.passthrough.was_on() && self.engine.may_be_stored(ino) {
+            true => Duration::ZERO,
+            false => self.options.attr_ttl,
+        }
     }
 
     /// Makes the kernel ask again for the attributes of an inode that the door itself changed.

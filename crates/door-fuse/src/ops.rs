@@ -36,9 +36,10 @@ impl Door {
         reply: ReplyEntry,
         work: impl Future<Output = Served<Option<Inode>>> + Send + 'static,
     ) {
-        let (attr_ttl, entry_ttl) = (self.shared.options.attr_ttl, self.shared.options.entry_ttl);
+        let (shared, entry_ttl) = (self.shared.clone(), self.shared.options.entry_ttl);
         self.serve(op, parent, reply, work, move |reply, found| match found {
             Some(inode) => {
+                let attr_ttl = shared.attr_ttl(inode.ino);
                 reply.entry_with_ttls(&attr_ttl, &entry_ttl, &attr(&inode), GENERATION);
             }
             None if entry_ttl.is_zero() => reply.error(Errno::ENOENT),
@@ -54,7 +55,8 @@ impl Door {
         reply: ReplyAttr,
         work: impl Future<Output = Served<Inode>> + Send + 'static,
     ) {
-        let ttl = self.shared.options.attr_ttl;
+        // First: when nobody can store any more, what was stored shows in the attributes.
+        let ttl = self.shared.attr_ttl(ino);
         self.serve(op, ino, reply, work, move |reply, inode| reply.attr(&ttl, &attr(&inode)));
     }
 

@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard};
 
 use fuser::{BackingId, FopenFlags, InitFlags, KernelConfig, ReplyCreate, ReplyOpen};
 use weir_engine::OpenFile;
-use weir_types::{ErrorKind, Ino};
+use weir_types::{ErrorKind, FsError, Ino, Result};
 
 use crate::modes::{Mode, Modes};
 use crate::options::FuseOptions;
@@ -141,14 +141,18 @@ impl Passthrough {
         self.is_on() && !self.modes.is_open(ino)
     }
 
-    /// The mode of one more open file.
+    /// The mode of one more open file. `Retry` where the daemon would serve it beside a program
+    /// that may store into the mirror file: neither would see what the other writes.
     pub(crate) fn enter(
         &self,
         file: &OpenFile,
         purpose: Purpose,
         register: &dyn Register,
-    ) -> Mode<BackingId> {
-        let mode = self.modes.enter(file.ino(), || self.lend(file, purpose, register));
+    ) -> Result<Mode<BackingId>> {
+        let mode = self.modes.enter(file.ino(), || match self.lend(file, purpose, register) {
+            None if self.was_on() && file.may_be_stored()? => Err(stored_elsewhere(file.ino())),
+            lent => Ok(lent),
+        })?;
         match mode {
             Mode::Passthrough(_) => self.opens.fetch_add(1, Ordering::Relaxed),
             Mode::Daemon { .. } => {
@@ -158,12 +162,13 @@ impl Passthrough {
                 self.other_opens.fetch_add(1, Ordering::Relaxed)
             }
         };
-        mode
+        Ok(mode)
     }
 
-    /// Ends what [`Passthrough::enter`] began, after the kernel did.
-    pub(crate) fn leave(&self, file: &OpenFile) {
-        if self.modes.leave(file.ino()) {
+    /// Ends what [`Passthrough::enter`] began, after the kernel did; `opened` unless the kernel
+    /// never had the answer.
+    pub(crate) fn leave(&self, file: &OpenFile, opened: bool) {
+        if self.modes.leave(file.ino(), opened) {
             self.take_back(file);
         }
     }
@@ -226,6 +231,14 @@ impl Passthrough {
     fn off(&self) -> MutexGuard<'_, Option<String>> {
         self.off.lock().unwrap_or_else(|poison| poison.into_inner())
     }
+}
+
+fn stored_elsewhere(ino: Ino) -> FsError {
+    let text = format!(
+        "inode {ino} cannot be opened as long as a program has it mapped for writing past the \
+         daemon, because the kernel does not take it once more (the log says why)"
+    );
+    FsError::new(ErrorKind::Retry, text)
 }
 
 /// How the kernel is to treat an open file in passthrough. Writes go to the daemon, which must

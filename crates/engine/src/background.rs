@@ -36,7 +36,9 @@ async fn flush_loop(core: Arc<Core>) {
     let look = Duration::from_millis((core.settings.flush_age_ms / 4).clamp(25, 1_000));
     while !core.stopping.load(Ordering::Acquire) {
         let _ = tokio::time::timeout(look, core.flush_wanted.notified()).await;
-        core.look_for_stores().await;
+        if let Err(error) = core.look_for_stores().await {
+            tracing::warn!(%error, "a file that programs have mapped was not looked at: tried again");
+        }
         let due = core.due();
         if due.is_empty() {
             continue;

@@ -187,7 +187,7 @@ impl Core {
     /// Flushes these files; returns when all that was dirty before is committed.
     pub(crate) async fn flush_files(self: &Arc<Self>, inos: &[Ino]) -> Result<()> {
         self.check_writable()?;
-        self.catch_stores(inos).await?;
+        let caught = self.catch_stores(inos).await;
         for _ in 0..TRIES {
             let busy = self.flush_round(inos, Round::Once).await?;
             let mut void = Vec::new();
@@ -196,7 +196,7 @@ impl Core {
                 void.extend(self.flush_round(&[ino], Round::Wait).await?);
             }
             if void.is_empty() {
-                return Ok(());
+                return caught;
             }
         }
         let text = "a file is truncated faster than it can be flushed";
@@ -206,8 +206,9 @@ impl Core {
     /// Flushes these files as far as nobody else does, and what is written to them meanwhile.
     pub(crate) async fn flush_along(self: &Arc<Self>, inos: &[Ino]) -> Result<()> {
         self.check_writable()?;
-        self.catch_stores(inos).await?;
-        self.flush_round(inos, Round::Follow).await.map(drop)
+        let caught = self.catch_stores(inos).await;
+        self.flush_round(inos, Round::Follow).await?;
+        caught
     }
 
     /// One pass over these files. Answers those that it left: busy ones (unless told to wait for
@@ -400,11 +401,12 @@ impl Core {
 
     /// Flushes all dirty data there is and makes the metadata durable.
     pub(crate) async fn flush_all(self: &Arc<Self>) -> Result<()> {
-        self.look_for_stores().await;
+        let looked = self.look_for_stores().await;
         let inos: Vec<_> = self.tier.news().iter().map(|m| m.ino()).collect();
         self.flush_files(&inos).await?;
         self.seen(self.meta.sync().await)?;
-        self.sync_journal().await
+        self.sync_journal().await?;
+        looked
     }
 
     /// What the journal says must not be older than what the bucket has: a replay would put it

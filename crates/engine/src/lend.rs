@@ -36,6 +36,11 @@ impl OpenFile {
         self.mirror.is_lent()
     }
 
+    /// Whether programs may store into the mirror file past the daemon, now that we looked again.
+    pub fn may_be_stored(&self) -> Result<bool> {
+        Ok(self.mirror.is_lent()? && self.mirror.may_be_stored())
+    }
+
     /// Says that the file is opened to be changed in place; see [`Mirror::changed_in_place`].
     pub fn changed_in_place(&self) {
         if self.mirror.size() > 0 {
@@ -45,6 +50,12 @@ impl OpenFile {
 }
 
 impl Engine {
+    /// Whether programs may store into the file past the daemon, and so change its times. Cheap.
+    pub fn may_be_stored(&self, ino: Ino) -> bool {
+        let tier = &self.core.tier;
+        tier.is_lent(ino) && tier.find(ino).is_some_and(|mirror| mirror.may_be_stored())
+    }
+
     /// Brings a small file's bytes here before it is opened for reading, and waits a second for
     /// them at most. What fails is told to whoever reads. As many GETs as reading it costs.
     pub async fn fetch_small(&self, file: &OpenFile) {
@@ -82,14 +93,14 @@ impl Engine {
 }
 
 impl Core {
-    /// Looks what became of lent files: dirty by stores through mappings, or lent no more.
-    pub(crate) async fn look_for_stores(self: &Arc<Self>) {
-        self.of_lent(|_| true, Mirror::look_for_stores).await.unwrap_or_else(|error| {
-            tracing::warn!(%error, "a file that programs have mapped was not looked at");
-        });
+    /// Looks what became of lent files: dirty by stores through mappings, or lent no more. Looks at
+    /// all of them, whatever fails, and answers the first error.
+    pub(crate) async fn look_for_stores(self: &Arc<Self>) -> Result<()> {
+        self.of_lent(|_| true, Mirror::look_for_stores).await
     }
 
-    /// Before a flush of these files: all that was stored into them up to now is dirty.
+    /// Before a flush of these files: all that was stored into them up to now is dirty. What cannot
+    /// be looked at must not keep the others from the bucket: flush, and tell the error then.
     pub(crate) async fn catch_stores(self: &Arc<Self>, inos: &[Ino]) -> Result<()> {
         let wanted = |mirror: &Mirror| mirror.may_be_stored() && inos.contains(&mirror.ino());
         self.of_lent(wanted, Mirror::catch_stores).await
@@ -105,6 +116,6 @@ impl Core {
         if lent.is_empty() {
             return Ok(());
         }
-        blocking(move || lent.iter().try_for_each(|mirror| look(mirror))).await
+        blocking(move || lent.iter().map(|mirror| look(mirror)).fold(Ok(()), Result::and)).await
     }
 }

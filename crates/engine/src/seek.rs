@@ -2,6 +2,7 @@
 
 use weir_types::{ErrorKind, FsError, Ino, Result};
 
+use crate::background::blocking;
 use crate::engine::{Core, Engine};
 
 /// Stored ranges looked at in one round.
@@ -20,6 +21,12 @@ impl Engine {
     /// The first offset at or after `offset` that is data or a hole. `NotFound` past the end, and
     /// where no data follows.
     pub async fn seek(&self, ino: Ino, offset: u64, what: Seek) -> Result<u64> {
+        // What programs store past the daemon is no hole any more.
+        if self.may_be_stored(ino)
+            && let Some(mirror) = self.core.tier.find(ino)
+        {
+            blocking(move || mirror.look_for_stores()).await?;
+        }
         let size = self.getattr(ino).await?.size;
         let none = || FsError::new(ErrorKind::NotFound, format!("no data at or after {offset}"));
         if offset >= size {

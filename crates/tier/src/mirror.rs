@@ -57,6 +57,8 @@ pub struct Mirror {
     pub(crate) filling: AtomicUsize,
     /// Programs change it in place; see [`Mirror::changed_in_place`].
     rewritten: AtomicBool,
+    /// Held by the one [`Mirror::catch_stores`] at a time, and taken before the residency.
+    catching: Mutex<()>,
 }
 
 /// A fill under way.
@@ -156,6 +158,7 @@ impl Mirror {
             sealed: AtomicBool::new(false),
             filling: AtomicUsize::new(0),
             rewritten: AtomicBool::new(false),
+            catching: Mutex::new(()),
         }
     }
 
@@ -264,12 +267,12 @@ impl Mirror {
         // Bytes that a crash would leave in readable pages need their mark first; bytes in pages
         // that nobody can read yet need it last, or a flush would take what is not there.
         self.note_readable(&mut residency, from, to)?;
-        self.before_own_write(&mut residency)?;
+        self.before_own_change(&mut residency)?;
         if let Err(error) = self.file()?.write_all_at(data, offset) {
             self.clean_up(&mut residency, from, to);
             return Err(self.io("write", error));
         }
-        self.after_own_write(&mut residency)?;
+        self.after_own_change(&mut residency)?;
         fail::fail_point!("tier::written");
         let entry = Entry::Dirtied { ino: self.ino, start: from, end: to, size, pending };
         if let Err(error) = self.note(&mut residency, entry) {
@@ -492,7 +495,7 @@ impl Mirror {
 }
 
 impl Residency {
-    /// Whether nothing is known here that the metadata does not tell.
+    /// Whether nothing is known here that the metadata does not tell, and nobody has the file.
     pub(crate) fn is_empty(&self) -> bool {
         self.state.ranges.is_empty() && !self.has_news() && !self.lending.lent
     }

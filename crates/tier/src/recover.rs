@@ -2,11 +2,13 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
-use weir_types::{FsError, Ino, Result};
+use weir_types::{ErrorKind, FsError, Ino, Result};
 
+use crate::lease;
 use crate::log::{Entry, MirrorState};
 use crate::mirror::{Pending, copy_file, data_ranges, last_store};
 use crate::ranges::{RangeMap, State};
@@ -179,8 +181,10 @@ impl Replay {
 
 /// Programs could change this mirror file when the last user of the tier ended, and may still have
 /// it mapped. After a kill all of it counts as written; after a clean end what they wrote is of no
-/// mount, and only what that end left dirty stays. Either way the mirror goes on in a file of its
-/// own, which they do not have.
+/// mount, and only what that end left dirty stays. Either way the mirror goes on in a file that
+/// they do not have.
+///
+/// This may be done twice: the note that it was done can be lost with a second kill.
 fn take_lent_back(state: &mut MirrorState, path: &Path, killed: bool) -> Result<()> {
     let at = |e| FsError::local_io(format!("take back mirror file {}", path.display()), e);
     let size = state.size;
@@ -198,16 +202,35 @@ fn take_lent_back(state: &mut MirrorState, path: &Path, killed: bool) -> Result<
             state.ranges.iter().filter(|r| r.2.is_dirty()).map(|(s, e, _)| (s, e)).collect()
         }
     };
-    if !killed {
-        state.ranges = RangeMap::default();
+    let known = std::mem::take(&mut state.ranges);
+    // What counts as here must be in the file: an earlier turn may have left it out.
+    for (start, end, _) in known.iter().filter(|r| killed && r.2 == State::Hole) {
+        state.ranges.set(start, end, State::Hole);
     }
     for &(start, end) in &dirty {
         state.ranges.set(start, end, State::Dirty);
     }
-    if path.exists() {
-        copy_file(path, &dirty, size).map_err(at)?;
+    if !path.exists() || (killed && nobody_has(path)) {
+        return Ok(());
     }
-    Ok(())
+    copy_file(path, &dirty, size).map_err(|error| match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            let bytes: u64 = dirty.iter().map(|(start, end)| end - start).sum();
+            let text = format!(
+                "programs of a mount that was killed still have {} mapped, and the tier's disk \
+                 has no room for a copy of its {bytes} bytes: end those programs, or make room on \
+                 that disk, and mount again",
+                path.display()
+            );
+            FsError::new(ErrorKind::NoSpace, text).with_source(error)
+        }
+        _ => at(error),
+    })
+}
+
+/// Where it cannot be asked, somebody may.
+fn nobody_has(path: &Path) -> bool {
+    fs::File::open(path).and_then(|file| lease::nobody_else(&file)).unwrap_or(false)
 }
 
 pub(crate) struct Outcome {

@@ -85,7 +85,7 @@ pub(crate) struct Shared {
     /// Nobody else changed the volume since the mirrors were last in step with it.
     pub(crate) alone: AtomicBool,
     /// Mirrors whose files are lent, and bytes of theirs that may not be released.
-    lent: Mutex<HashSet<Ino>>,
+    pub(crate) lent: Mutex<HashSet<Ino>>,
     lent_bytes: AtomicU64,
     /// Most bytes to lend.
     lend_most_bytes: u64,
@@ -256,6 +256,11 @@ impl Tier {
             lent.iter().copied().collect()
         };
         lent.into_iter().filter_map(|ino| self.find(ino)).collect()
+    }
+
+    /// Whether `ino` is among them, as far as was looked.
+    pub fn is_lent(&self, ino: Ino) -> bool {
+        self.shared.lent.lock().unwrap_or_else(|e| e.into_inner()).contains(&ino)
     }
 
     /// The mirrors that have something the bucket has not, those waiting longest first.

@@ -21,7 +21,9 @@ impl Mirror {
         self.note(&mut residency, Entry::Pending { ino: self.ino, size, pending })?;
         residency.dirty_since_ms.get_or_insert_with(|| self.shared.now_ms());
         if residency.lending.lent {
+            self.before_own_change(&mut residency)?;
             self.file()?.set_len(size).map_err(|e| self.io("extend", e))?;
+            self.after_own_change(&mut residency)?;
         }
         Ok(())
     }
@@ -80,15 +82,17 @@ impl Mirror {
             Entry::Dropped { ino, start: first, end: clear_to, size, generation, remote_end };
         self.note(&mut residency, entry)?;
         residency.unjournaled.clear(first, clear_to);
+        self.before_own_change(&mut residency)?;
         // Who reads the mirror file itself must never find it shorter than the file.
         match cut_to {
-            Some(size) => file.set_len(size).map_err(|e| self.io("truncate", e)),
+            Some(size) => file.set_len(size).map_err(|e| self.io("truncate", e))?,
             None => {
                 let end = clear_to.min(page_ceil(old_size));
                 punch(&file, first, end).map_err(|e| self.io("punch", e))?;
-                self.name_holes(&mut residency, (first, if remote { first } else { end }))
+                self.name_holes(&mut residency, (first, if remote { first } else { end }))?;
             }
         }
+        self.after_own_change(&mut residency)
     }
 
     /// Compares with the inode, and lets go of what changed elsewhere or was cut off by a crash
@@ -173,13 +177,18 @@ impl Mirror {
             return Ok(());
         }
         let file = self.file()?;
-        if longer || residency.lending.lent {
+        let resize = metadata.len() != new.size && (longer || residency.lending.lent);
+        if !resize && void.is_empty() {
+            return Ok(());
+        }
+        self.before_own_change(residency)?;
+        if resize {
             file.set_len(new.size).map_err(|e| self.io("trim", e))?;
         }
         for (start, end) in void {
             punch(&file, start, end).map_err(|e| self.io("punch", e))?;
         }
-        Ok(())
+        self.after_own_change(residency)
     }
 }
 

@@ -40,8 +40,11 @@ pub(crate) struct Lending {
     pub(crate) writable: bool,
     /// Somebody stored into it since all of it was last marked dirty.
     stored: bool,
-    /// Our own writes set the mtime back, maybe over a store.
+    /// Our own changes set the mtime back, maybe over a store.
     hidden: bool,
+    /// [`Mirror::catch_stores`] set it back. The kernel moves the mtime a moment before it makes a
+    /// page writable, so a store may have come after that and left no trace.
+    caught: bool,
 }
 
 impl Mirror {
@@ -56,7 +59,7 @@ impl Mirror {
         let here = gaps_below(&residency.state, 0, page_ceil(size)).is_empty();
         let fits = lent || self.shared.may_lend(residency.local_bytes);
         let wanted = lent || (size >= least && !self.rewritten.load(Ordering::Relaxed));
-        if residency.gone || size == 0 || !here || !fits || !wanted {
+        if residency.gone || (size == 0 && !lent) || !here || !fits || !wanted {
             return Ok(None);
         }
         let file = self.whole_file(size)?;
@@ -157,15 +160,21 @@ impl Mirror {
     }
 
     /// The same, so that a flush that follows has all stores up to now, and later ones are found
-    /// again. Costs an `fdatasync` of the mirror file if there were any.
+    /// again. Costs an `fdatasync` of the mirror file if there were any, or may have been: a write
+    /// of our own makes its pages writable without a trace, and hides one of the same moment.
     pub fn catch_stores(&self) -> Result<()> {
+        // Whoever comes second must not return while the first still syncs.
+        let _one = self.catching.lock().unwrap_or_else(|e| e.into_inner());
         let file = {
             let mut residency = self.write_state();
             self.settle(&mut residency)?;
-            if !residency.lending.writable || !self.was_stored(&residency)? {
+            let lending = &residency.lending;
+            if !lending.writable || !(lending.hidden || self.was_stored(&residency)?) {
                 return Ok(());
             }
+            // Stays if the sync fails. A write of our own during it hides stores anew.
             residency.lending.stored = true;
+            (residency.lending.hidden, residency.lending.caught) = (false, true);
             let file = self.file()?;
             self.take_time(&mut residency, &file)?;
             set_mark(&file).map_err(|e| self.io("mark", e))?;
@@ -181,8 +190,8 @@ impl Mirror {
         Ok(())
     }
 
-    /// Before a write of our own to a file that others may have mapped: notes the traces of theirs.
-    pub(crate) fn before_own_write(&self, residency: &mut Residency) -> Result<()> {
+    /// Before a change of our own to a file that others may have mapped: notes the traces of theirs.
+    pub(crate) fn before_own_change(&self, residency: &mut Residency) -> Result<()> {
         if residency.lending.writable && !residency.lending.stored {
             residency.lending.stored = self.was_stored(residency)?;
         }
@@ -190,8 +199,9 @@ impl Mirror {
     }
 
     /// After it: takes away its own trace. A store of others at the same moment leaves none then,
-    /// so at the end, when nobody can store any more, all of the file counts as changed.
-    pub(crate) fn after_own_write(&self, residency: &mut Residency) -> Result<()> {
+    /// so the next [`Mirror::catch_stores`] takes all of the file for changed, and so does the end,
+    /// when nobody can store any more.
+    pub(crate) fn after_own_change(&self, residency: &mut Residency) -> Result<()> {
         if residency.lending.writable {
             residency.lending.hidden = true;
             set_mark(&*self.file()?).map_err(|e| self.io("mark", e))?;
@@ -203,12 +213,13 @@ impl Mirror {
     fn settle(&self, residency: &mut Residency) -> Result<()> {
         let lending = &residency.lending;
         if lending.writable && lending.writers == 0 && self.unused(lease::no_writer)? {
-            if residency.lending.hidden || self.was_stored(residency)? {
+            let lending = &residency.lending;
+            if lending.hidden || lending.caught || self.was_stored(residency)? {
                 self.mark_stored(residency)?;
             }
             self.note(residency, Entry::Lent { ino: self.ino, writable: false })?;
-            (residency.lending.stored, residency.lending.hidden) = (false, false);
-            residency.lending.writable = false;
+            let Lending { stored, hidden, caught, writable, .. } = &mut residency.lending;
+            (*stored, *hidden, *caught, *writable) = (false, false, false, false);
         }
         let lending = &residency.lending;
         if lending.lent
@@ -236,6 +247,10 @@ impl Mirror {
         if residency.lending.lent != lent {
             residency.lending.lent = lent;
             self.shared.count_lent(self.ino, lent, residency.local_bytes);
+            // Nobody else comes by to say that it is idle.
+            if residency.is_empty() {
+                self.shared.idle_empty().push(self.ino);
+            }
         }
     }
 
@@ -346,7 +361,15 @@ pub(crate) fn data_ranges(file: &File, size: u64) -> io::Result<Vec<(u64, u64)>>
 /// `path`. Who has that open keeps it.
 pub(crate) fn copy_file(path: &Path, ranges: &[(u64, u64)], size: u64) -> io::Result<()> {
     let copy = path.with_extension("copy");
-    let (from, to) = (File::open(path)?, File::create(&copy)?);
+    let copied = copy_ranges(path, &copy, ranges, size).and_then(|()| fs::rename(&copy, path));
+    if copied.is_err() {
+        let _ = fs::remove_file(&copy);
+    }
+    copied
+}
+
+fn copy_ranges(path: &Path, copy: &Path, ranges: &[(u64, u64)], size: u64) -> io::Result<()> {
+    let (from, to) = (File::open(path)?, File::create(copy)?);
     to.set_len(size)?;
     let mut buffer = vec![0; 256 * PAGE_BYTES as usize];
     for &(start, end) in ranges {
@@ -361,7 +384,7 @@ pub(crate) fn copy_file(path: &Path, ranges: &[(u64, u64)], size: u64) -> io::Re
             at += got as u64;
         }
     }
-    fs::rename(copy, path)
+    Ok(())
 }
 
 #[cfg(test)]

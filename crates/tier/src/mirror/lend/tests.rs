@@ -129,6 +129,20 @@ fn only_what_is_wholly_here_and_no_more_than_half_of_the_tier_is_lent() {
 }
 
 #[test]
+fn a_lent_file_that_was_cut_to_nothing_is_lent_again() {
+    let dir = tempfile::tempdir().expect("tempdir");
+    let tier = tier(dir.path());
+    let mirror = clean(&tier, 3);
+    drop(mirror.lend(1).expect("lends").expect("lent"));
+    mirror.dropped((0, u64::MAX), Some(0), 2, false).expect("cuts");
+    assert!(mirror.lend(1).expect("asks").is_some(), "beside a mapping all use the mirror file");
+    mirror.take_back().expect("takes back");
+    mirror.take_back().expect("takes back");
+    assert!(!mirror.is_lent().expect("asks"));
+    assert!(mirror.lend(1).expect("asks").is_none(), "there is nothing to read");
+}
+
+#[test]
 fn room_that_lent_files_grew_by_keeps_no_writer_waiting() {
     let dir = tempfile::tempdir().expect("tempdir");
     let tier = tier(dir.path());
@@ -207,9 +221,13 @@ fn own_writes_beside_a_mapping_hide_no_store() {
     drop(mirror.lend(1).expect("lends").expect("lent"));
     mirror.lend_writable().expect("lends");
     mirror.write_at(0, b"ours", NOW).expect("writes");
+    mirror.look_for_stores().expect("looks");
+    assert_eq!(mirror.dirty_bytes(), PAGE, "our own write is no store");
+    mirror.catch_stores().expect("catches");
+    assert_eq!(mirror.dirty_bytes(), 3 * PAGE, "but may have hidden one");
     flush(&mirror);
     mirror.catch_stores().expect("catches");
-    assert!(!mirror.has_news(), "our own write is no store");
+    assert!(!mirror.has_news(), "nothing since");
     let mapped = mapping(&mirror, true);
     store(&mapped, PAGE, b"theirs");
     mirror.write_at(0, b"ours", NOW).expect("writes");
@@ -219,6 +237,104 @@ fn own_writes_beside_a_mapping_hide_no_store() {
     drop(mapped);
     mirror.take_back_writer().expect("takes back");
     assert_eq!(mirror.dirty_bytes(), 3 * PAGE, "a store may have come during our write");
+}
+
+/// Ours made the page writable without a trace, so that a store into it leaves none either.
+#[test]
+fn a_store_that_an_own_write_hid_is_caught_before_the_next_flush() {
+    let dir = tempfile::tempdir().expect("tempdir");
+    let tier = tier(dir.path());
+    let mirror = clean(&tier, 3);
+    drop(mirror.lend(1).expect("lends").expect("lent"));
+    mirror.lend_writable().expect("lends");
+    let mapped = mapping(&mirror, true);
+    for round in 2..5_u8 {
+        mirror.write_at(0, b"ours", NOW).expect("writes");
+        let before = mapped.metadata().expect("stat").modified().expect("mtime");
+        mapped.write_all_at(&[round], PAGE).expect("stores");
+        let times = fs::FileTimes::new().set_modified(before);
+        mapped.set_times(times).expect("hides");
+        mirror.catch_stores().expect("catches");
+        assert_eq!(mirror.dirty_bytes(), 3 * PAGE);
+        flush(&mirror);
+        mirror.catch_stores().expect("catches");
+        assert!(!mirror.has_news());
+    }
+    drop(mapped);
+    mirror.take_back_writer().expect("takes back");
+    assert_eq!(mirror.dirty_bytes(), 3 * PAGE, "one more time at the end, whatever was missed");
+}
+
+#[test]
+fn own_growth_holes_and_cuts_are_no_stores() {
+    let dir = tempfile::tempdir().expect("tempdir");
+    let tier = tier(dir.path());
+    let mirror = clean(&tier, 5);
+    drop(mirror.lend(1).expect("lends").expect("lent"));
+    mirror.lend_writable().expect("lends");
+    let unseen = |what| {
+        mirror.look_for_stores().expect("looks");
+        assert_eq!(mirror.dirty_bytes(), 0, "{what} is no store");
+    };
+    mirror.grow(6 * PAGE, NOW).expect("grows");
+    unseen("growth");
+    mirror.dropped((PAGE, 2 * PAGE), None, 2, false).expect("drops");
+    unseen("a hole");
+    mirror.dropped((4 * PAGE, u64::MAX), Some(4 * PAGE), 3, false).expect("drops");
+    unseen("a cut");
+    mirror.forget_pending_times(true, true).expect("forgets");
+    flush(&mirror);
+    let cut = DataChange { generation: 3, dropped: Some((3 * PAGE, u64::MAX)) };
+    tier.mirror(&Inode { data: cut, ..inode(3 * PAGE, 3) }).expect("in step");
+    assert_eq!(mirror.size(), 3 * PAGE);
+    unseen("a cut that was found later");
+}
+
+#[test]
+fn a_store_is_found_once_though_its_mapping_stays() {
+    let dir = tempfile::tempdir().expect("tempdir");
+    let tier = tier(dir.path());
+    let mirror = clean(&tier, 3);
+    drop(mirror.lend(1).expect("lends").expect("lent"));
+    mirror.lend_writable().expect("lends");
+    let mapped = mapping(&mirror, true);
+    store(&mapped, PAGE, b"once");
+    mirror.look_for_stores().expect("looks");
+    mirror.catch_stores().expect("catches");
+    flush(&mirror);
+    for _ in 0..2 {
+        mirror.look_for_stores().expect("looks");
+        assert!(!mirror.has_news());
+        mirror.catch_stores().expect("catches");
+        assert!(!mirror.has_news());
+    }
+    drop(mapped);
+}
+
+#[test]
+fn a_lent_mirror_that_holds_nothing_is_forgotten_only_when_it_is_taken_back() {
+    let dir = tempfile::tempdir().expect("tempdir");
+    let tier = tier(dir.path());
+    let mirror = clean(&tier, 3);
+    drop(mirror.lend(1).expect("lends").expect("lent"));
+    let mapped = mapping(&mirror, false);
+    mirror.take_back().expect("takes back");
+    mirror.dropped((0, u64::MAX), Some(0), 2, false).expect("cuts");
+    mirror.forget_pending_times(true, true).expect("forgets");
+    flush(&mirror);
+    let path = mirror.path();
+    mirror.idle();
+    drop(mirror);
+    tier.tidy().expect("tidies");
+    assert!(tier.find(Ino(7)).is_some() && path.exists(), "somebody has it mapped");
+    assert_eq!(tier.lent().len(), 1);
+    drop(mapped);
+    let mirror = tier.find(Ino(7)).expect("kept");
+    mirror.look_for_stores().expect("looks");
+    drop(mirror);
+    tier.tidy().expect("tidies");
+    assert!(tier.find(Ino(7)).is_none() && !path.exists());
+    assert!(tier.shared.lent.lock().expect("lock").is_empty(), "no dead numbers");
 }
 
 #[test]
@@ -247,6 +363,41 @@ fn after_a_kill_what_could_be_mapped_for_writing_is_dirty_and_in_a_file_of_its_o
     let fourth = tier(dir.path());
     let mirror = fourth.find(Ino(7)).expect("kept");
     assert_eq!(fs::metadata(mirror.path()).expect("stat").ino(), inode);
+}
+
+#[test]
+fn after_a_kill_a_file_that_nobody_has_is_not_copied() {
+    let dir = tempfile::tempdir().expect("tempdir");
+    let first = tier(dir.path());
+    let mirror = clean(&first, 3);
+    drop(mirror.lend(1).expect("lends").expect("lent"));
+    mirror.lend_writable().expect("lends");
+    store(&mapping(&mirror, true), PAGE, b"before");
+    let number = fs::metadata(mirror.path()).expect("stat").ino();
+    drop((mirror, first));
+    let second = tier(dir.path());
+    let mirror = second.find(Ino(7)).expect("kept");
+    assert_eq!(fs::metadata(mirror.path()).expect("stat").ino(), number);
+    assert_eq!(mirror.dirty_bytes(), 3 * PAGE);
+}
+
+/// A kill between the new file of a lent mirror and the note of it: the log still says what the
+/// file before it held.
+#[test]
+fn a_lent_mirror_may_be_taken_back_twice() {
+    let dir = tempfile::tempdir().expect("tempdir");
+    let first = tier(dir.path());
+    let mirror = clean(&first, 3);
+    drop(mirror.lend(1).expect("lends").expect("lent"));
+    mirror.lend_writable().expect("lends");
+    mirror.write_at(PAGE, b"ours", NOW).expect("writes");
+    let path = mirror.path();
+    drop((mirror, first));
+    crate::mirror::copy_file(&path, &[(PAGE, 2 * PAGE)], 3 * PAGE).expect("copies");
+    let second = tier(dir.path());
+    let mirror = second.find(Ino(7)).expect("kept");
+    assert_eq!(mirror.dirty_bytes(), PAGE);
+    assert_eq!(mirror.missing(0, 3 * PAGE), [(0, PAGE), (2 * PAGE, 3 * PAGE)]);
 }
 
 #[test]
