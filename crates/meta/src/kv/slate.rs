@@ -1,14 +1,14 @@
 //! The default engine: SlateDB in the volume's own bucket. Nothing else to run, back up or lose.
 //!
 //! Commits are decided one after the other: checks are read, adds resolved, the result noted in the
-//! redo log and shown to readers ([`recent`]). That is a commit; it is one step without a wait, so
+//! redo log and shown to readers (`recent`). That is a commit; it is one step without a wait, so
 //! it happens whole or not at all, whatever becomes of the caller. A task brings the commits to
-//! SlateDB a few milliseconds later ([`feed`]), which flushes its own log object to the bucket every
+//! SlateDB a few milliseconds later (`feed`), which flushes its own log object to the bucket every
 //! `meta_flush_ms`, or when somebody syncs. What must always hold:
 //!
 //! - A commit's version is its SlateDB sequence number; versions have no gaps.
 //! - The redo log holds every commit that a reader can see, in order, each exactly once.
-//! - What a reader sees is what [`recent`] has, and else what SlateDB has. SlateDB holds a prefix of
+//! - What a reader sees is what `recent` has, and else what SlateDB has. SlateDB holds a prefix of
 //!   the commits, `recent` at least all the others, in bounded memory: when SlateDB takes no more,
 //!   commits wait before they begin.
 //! - A sync covers what was committed before it: it waits until SlateDB has it, then flushes.
