@@ -1,6 +1,7 @@
 //! One mirror file and its residency.
 
 mod change;
+mod fill;
 mod flush;
 mod lend;
 
@@ -59,22 +60,6 @@ pub struct Mirror {
     rewritten: AtomicBool,
     /// Held by the one [`Mirror::catch_stores`] at a time, and taken before the residency.
     catching: Mutex<()>,
-}
-
-/// A fill under way.
-struct Filling<'a>(&'a AtomicUsize);
-
-impl<'a> Filling<'a> {
-    fn begin(count: &'a AtomicUsize) -> Self {
-        count.fetch_add(1, Ordering::AcqRel);
-        Self(count)
-    }
-}
-
-impl Drop for Filling<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::AcqRel);
-    }
 }
 
 #[derive(Debug)]
@@ -312,55 +297,6 @@ impl Mirror {
         if let Err(error) = punched.and(cut) {
             tracing::warn!(ino = %self.ino, %error, "a failed write may have left bytes behind");
         }
-    }
-
-    /// Stores fetched bytes in those pages of `start..start + data.len()` that are still released,
-    /// unless `stamp` is out of date (then `false`). `start` is page-aligned; `data` may end in the
-    /// middle of the last page of the file. With `None` for data the range holds only zeros.
-    ///
-    /// The bytes go into the file beside readers, who cannot see them before the note of them; a
-    /// writer waits, and release leaves the file alone in between.
-    pub fn fill(&self, start: u64, end: u64, data: Option<&[u8]>, stamp: u64) -> Result<bool> {
-        if start >= end {
-            return Ok(self.stamp() == stamp);
-        }
-        let _filling = Filling::begin(&self.filling);
-        {
-            let residency = self.read_state();
-            if residency.stamp != stamp || residency.gone {
-                return Ok(false);
-            }
-            self.unseal()?;
-            for (s, e) in gaps_below(&residency.state, start, page_ceil(end)) {
-                self.fill_gap(start, (s, e), data)?;
-            }
-        }
-        let mut residency = self.write_state();
-        if residency.stamp != stamp || residency.gone {
-            return Ok(false);
-        }
-        let state = if data.is_some() { State::Resident } else { State::Hole };
-        for (s, e) in gaps_below(&residency.state, start, page_ceil(end)) {
-            self.note(&mut residency, Entry::Filled { ino: self.ino, start: s, end: e, state })?;
-        }
-        Ok(true)
-    }
-
-    fn fill_gap(&self, start: u64, (s, e): (u64, u64), data: Option<&[u8]>) -> Result<()> {
-        let file = self.file()?;
-        let filled = match data {
-            Some(data) => {
-                let bytes = &data[(s - start) as usize..((e - start) as usize).min(data.len())];
-                file.write_all_at(bytes, s).map_err(|e| self.io("fill", e))?;
-                s + bytes.len() as u64
-            }
-            None => s,
-        };
-        // A crash may have left bytes here that were let go: what is no data must be zeros.
-        if filled < e && file.metadata().map_err(|e| self.io("stat", e))?.len() > filled {
-            punch(&file, filled, e).map_err(|e| self.io("punch", e))?;
-        }
-        Ok(())
     }
 
     /// Data and hole ranges as far as this mirror knows better than the metadata: the dirty ones.
