@@ -94,7 +94,7 @@ fn who_waits_overtakes_what_is_fetched_ahead() {
     let slow = Slow { latency: std::time::Duration::from_millis(5), bytes_per_s: 1 << 40 };
     let wrap: weir_engine::Wrap = Arc::new(move |store| Arc::new(SlowStore::new(store, slow)));
     let settings = Settings {
-        fetch_parallel: 2,
+        fetch_parallel: 1,
         fetch_bytes: weir_types::Bytes::mib(1),
         meta_flush_ms: 1_000,
         ..settings()
