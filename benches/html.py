@@ -49,7 +49,7 @@ table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nu
 th, td { text-align: left; vertical-align: top; padding: .3rem .6rem .3rem 0;
   border-bottom: 1px solid var(--line); }
 th { color: var(--soft); font-weight: 600; font-size: .85rem; }
-.short { white-space: nowrap; }
+.short, table.goals td:last-child { white-space: nowrap; }
 tr.group th { padding-top: 1rem; color: var(--ink); font-size: 1rem; }
 .met { color: var(--good); font-weight: 600; } .missed { color: var(--bad); font-weight: 600; }
 .plots { display: grid; gap: 1.2rem 2rem;
