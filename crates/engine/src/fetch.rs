@@ -17,9 +17,9 @@ use weir_types::{CHUNK_BYTES, ChunkIndex, ErrorKind, FsError, Ino, Result, Setti
 
 use crate::engine::Core;
 
-/// Memory of a GET that somebody waits for and of one ahead, which come in equal numbers: a piece of
-/// the body, and a record that is not whole yet.
-const BODY_BYTES: u64 = 4 << 20;
+/// Memory that a GET takes, with the half of a fetch ahead that comes with it: a piece of the body,
+/// and a record that is not whole yet.
+const BODY_BYTES: u64 = 3 << 20;
 
 /// Who is served first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,7 +58,7 @@ impl Fetcher {
             coming_bytes: AtomicU64::new(0),
             demand: Semaphore::new(parallel),
             // Apart, so that what is fetched ahead never stands in the way of what is waited for.
-            ahead: Semaphore::new(parallel),
+            ahead: Semaphore::new(parallel.div_ceil(2)),
         }
     }
 
