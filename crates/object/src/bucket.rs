@@ -201,7 +201,7 @@ impl Bucket {
         if range.start >= range.end {
             return Ok(());
         }
-        let got = self.caller.get_pieces(component, &path, range.clone(), None, take).await;
+        let got = self.caller.get_pieces(component, &path, range.clone(), take).await;
         match got.map_err(|failure| self.tell("GET", key, failure))? {
             None => Ok(()),
             Some(size) => Err(self.cut_off(key, &range, size)),

@@ -88,19 +88,18 @@ impl Caller {
         component: Component,
         path: &Path,
         range: Range<u64>,
-        if_match: Option<String>,
         take: &mut (dyn FnMut(Bytes) + Send),
     ) -> Result<Option<u64>, Failure> {
         let rest = Mutex::new(Rest { next: range.start, received: 0, take });
         let expects = range.end.saturating_sub(range.start);
         let ask = Ask { expects, ..Ask::new(component, RequestKind::Get) };
         self.run(ask, |_| {
-            let (rest, if_match, end) = (&rest, if_match.clone(), range.end);
+            let (rest, end) = (&rest, range.end);
             async move {
                 let next = lock(rest).next;
                 let wanted = next..end;
                 let bounded = Some(GetRange::Bounded(wanted.clone()));
-                let options = GetOptions { range: bounded, if_match, ..GetOptions::default() };
+                let options = GetOptions { range: bounded, ..GetOptions::default() };
                 let opened = self.open(ask, path, options).await?;
                 if opened.range != wanted {
                     return Ok((Some(opened.meta.size), 0));

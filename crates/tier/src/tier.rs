@@ -305,7 +305,8 @@ impl Tier {
         Ok(by_size.min(by_disk))
     }
 
-    /// Free bytes, asked of the kernel at most every 100 ms: what came in since is subtracted.
+    /// Free bytes, asked of the kernel at most every 100 ms. What comes in meanwhile is not
+    /// subtracted: the floor is there for that.
     fn free_on_disk(&self) -> Result<u64> {
         let now = self.shared.now_ms();
         let mut free = self.free.lock().unwrap_or_else(|e| e.into_inner());

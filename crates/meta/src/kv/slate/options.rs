@@ -17,7 +17,6 @@ pub(super) const BLOCK_SIZE: SstBlockSize = SstBlockSize::Block64Kib;
 /// Level-0 tables at which writers wait for the compactor.
 const L0_TABLES_MAX: usize = 16;
 
-/// Log objects between two level-0 tables at most: what a mount after a crash has to read.
 /// Bytes of one compacted table.
 const TABLE_BYTES: usize = 64 << 20;
 
