@@ -10,6 +10,7 @@
 //! - Whoever wants a byte that is not here waits on the one fetch of it.
 //! - One inode's extents change by one hand at a time: whoever holds its node's `change` lock.
 
+mod actions;
 mod background;
 mod boot;
 mod collect;
@@ -21,6 +22,7 @@ mod flush;
 mod fsck;
 mod journal;
 mod lend;
+mod links;
 mod mount;
 mod names;
 mod neighbours;
@@ -36,11 +38,15 @@ mod sync;
 mod volume;
 mod write;
 
+pub use actions::{
+    ActionId, ActionKind, ActionRequest, ActionState, ActionView, FileState, Refused, Root,
+};
 pub use boot::Host;
 pub use bytes::Bytes;
 pub use engine::{Clock, Engine};
 pub use files::{OpenFile, OpenFlags};
 pub use fsck::{FsckOptions, FsckReport, fsck};
+pub use links::{Attributes, HiddenObject, ImportView, LinkId, LinkOptions, LinkView, Policy};
 pub use mount::{MountOptions, MountReport};
 pub use resize::Fallocate;
 pub use seek::Seek;
