@@ -61,7 +61,7 @@ pub(crate) async fn get_run(
             result = cutter.take(piece, each);
         }
     };
-    bucket.get_pieces(component, &run.segment.object_key(), range, &mut take).await?;
+    bucket.get_pieces(component, &run.segment.object_key(), range, None, &mut take).await?;
     result
 }
 

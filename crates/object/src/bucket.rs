@@ -1,5 +1,6 @@
 //! A bucket with a volume's prefix: objects by key, whole or not at all.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,11 +10,11 @@ use futures::StreamExt;
 use futures::stream::BoxStream;
 use object_store::path::Path;
 use object_store::{
-    GetOptions, GetRange, ObjectMeta, ObjectStore, PutMode, PutOptions, PutPayload,
+    Attribute, GetOptions, GetRange, ObjectMeta, ObjectStore, PutMode, PutOptions, PutPayload,
 };
 use weir_types::{ErrorKind, FsError, Result};
 
-use crate::caller::{Caller, Failure, Outcome};
+use crate::caller::{Caller, Failure, Outcome, PUT_ID};
 use crate::connect::{check_directory, open_store};
 use crate::hedge::Hedger;
 use crate::view::View;
@@ -79,6 +80,10 @@ impl Bucket {
             hedger: Hedger::new(options.hedge_percent),
         };
         Bucket { caller: Arc::new(caller) }
+    }
+
+    pub(crate) fn caller(&self) -> &Arc<Caller> {
+        &self.caller
     }
 
     /// Where it is.
@@ -185,23 +190,28 @@ impl Bucket {
     }
 
     /// Reads `range` of an object and hands it to `take` in pieces, in order, as they come: each
-    /// byte once, whatever had to be repeated. After an error some may have been handed out. One
-    /// GET, none for an empty range.
+    /// byte once, whatever had to be repeated. After an error some may have been handed out. With
+    /// `if_match` all bytes are of the object that has this ETag. One GET, none for an empty range.
+    ///
+    /// On `file://`, where others may write into a file while it is read, its ETag is looked at
+    /// before and after: two writes within one tick of the file system's clock are one change.
     ///
     /// # Errors
-    /// `Corrupt` when the object ends before the range does.
+    /// `Corrupt` when the object ends before the range does. `Conflict`, at once, when it has
+    /// another ETag or gets one meanwhile.
     pub async fn get_pieces(
         &self,
         component: Component,
         key: &str,
         range: Range<u64>,
+        if_match: Option<&str>,
         take: &mut (dyn FnMut(Bytes) + Send),
     ) -> Result<()> {
         let path = self.path(key)?;
         if range.start >= range.end {
             return Ok(());
         }
-        let got = self.caller.get_pieces(component, &path, range.clone(), take).await;
+        let got = self.caller.get_pieces(component, &path, range.clone(), if_match, take).await;
         match got.map_err(|failure| self.tell("GET", key, failure))? {
             None => Ok(()),
             Some(size) => Err(self.cut_off(key, &range, size)),
@@ -219,6 +229,27 @@ impl Bucket {
         let path = self.path(key)?;
         let got = self.caller.head(component, &path).await;
         got.map(|got| self.info(got.meta)).map_err(|failure| self.tell("HEAD", key, failure))
+    }
+
+    /// Like [`Bucket::head`], and what the object carries as user metadata (on S3 the
+    /// `x-amz-meta-` headers), by lower-case name without that prefix. `file://` keeps none.
+    /// One HEAD.
+    pub async fn head_attributes(
+        &self,
+        component: Component,
+        key: &str,
+    ) -> Result<(ObjectInfo, BTreeMap<String, String>)> {
+        let path = self.path(key)?;
+        let got = self.caller.head(component, &path).await;
+        let got = got.map_err(|failure| self.tell("HEAD", key, failure))?;
+        let user = got.attributes.iter().filter_map(|(name, value)| match name {
+            Attribute::Metadata(name) if name != PUT_ID => {
+                Some((name.to_string(), value.to_string()))
+            }
+            _ => None,
+        });
+        let user = user.collect();
+        Ok((self.info(got.meta), user))
     }
 
     /// Every object whose key begins with the parts of `prefix` (`""` for all), in the order of

@@ -31,7 +31,7 @@ const SLOWEST_BYTES_PER_S: u64 = 1 << 20;
 /// Keys in one page of a listing.
 const PAGE_KEYS: usize = 1000;
 /// Object metadata that tells whose write made an object. No hyphens: Azure refuses them.
-const PUT_ID: &str = "weirputid";
+pub(crate) const PUT_ID: &str = "weirputid";
 
 /// A store with the volume's prefix, its deadline and its meter.
 pub(crate) struct Caller {

@@ -21,6 +21,7 @@ mod caller;
 mod connect;
 mod failure;
 mod hedge;
+mod keys;
 mod local;
 mod meter;
 mod options;
@@ -34,6 +35,7 @@ mod view;
 
 pub use bucket::{Bucket, ObjectInfo};
 pub use connect::open_store;
+pub use keys::{DirectoryPage, KeyPage, KeyRange, ListedObject, is_addressable};
 pub use meter::{Component, LATENCY_BUCKETS, Meter, MeterRow, MeterSnapshot, RequestKind};
 pub use object_store::{ObjectStore, PutPayload};
 pub use options::ConnectOptions;

@@ -11,6 +11,8 @@
 //!
 //! Temporary files and the lock end in `#` and digits, which the library leaves out of listings.
 
+mod walk;
+
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
@@ -31,6 +33,8 @@ use object_store::{
     UpdateVersion,
 };
 use weir_types::FsError;
+
+pub(crate) use walk::{OpenWalk, Walk, opened};
 
 /// Whoever updates on a condition holds this file's lock, in whatever process.
 const LOCK_FILE: &str = ".update-lock#0";
@@ -199,7 +203,7 @@ fn replace_if(
 }
 
 /// The library's ETag of a file: inode, time in microseconds, size.
-fn etag(meta: &fs::Metadata) -> String {
+pub(crate) fn etag(meta: &fs::Metadata) -> String {
     let modified = meta.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
     let micros = modified.unwrap_or_default().as_micros();
     format!("\"{:x}-{micros:x}-{:x}\"", meta.ino(), meta.len())
@@ -303,6 +307,9 @@ impl ObjectStore for LocalStore {
     }
 
     async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
+        if let Some(open) = options.extensions.get::<OpenWalk>() {
+            return Ok(self.walk(open));
+        }
         let mut found = match self.inner.get_opts(location, options).await {
             Err(error @ Error::NotFound { .. }) => {
                 self.root_is_there().await?;

@@ -138,13 +138,13 @@ async fn a_body_that_breaks_off_goes_on_where_it_was() {
     at.sound.put(DATA, "k", "0123456789").await.expect("put");
     let mut got = Vec::new();
     let mut take = |piece: Bytes| got.extend_from_slice(&piece);
-    at.bucket.get_pieces(DATA, "k", 1..9, &mut take).await.expect("get");
+    at.bucket.get_pieces(DATA, "k", 1..9, None, &mut take).await.expect("get");
     assert_eq!(got, b"12345678");
     let row = at.row(RequestKind::Get);
     assert_eq!((row.requests, row.failed), (4, 3));
     assert_eq!(row.bytes_received, 8, "no byte came twice");
     let mut none = |_: Bytes| panic!("nothing is there");
-    let error = at.bucket.get_pieces(DATA, "k", 5..11, &mut none).await.expect_err("too far");
+    let error = at.bucket.get_pieces(DATA, "k", 5..11, None, &mut none).await.expect_err("too far");
     assert_eq!(error.kind(), ErrorKind::Corrupt);
 }
 

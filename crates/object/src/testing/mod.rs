@@ -4,12 +4,14 @@
 
 mod conformance;
 mod faults;
+mod native;
 mod plan;
 mod s3_server;
 mod slow;
 
 pub use conformance::conformance;
 pub use faults::{FaultControl, FaultStore};
+pub use native::random_listings;
 pub use plan::{FaultPlan, FaultRule, Place, Trigger, What};
 pub use s3_server::S3Server;
 pub use slow::{Slow, SlowStore};

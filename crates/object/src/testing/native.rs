@@ -1,0 +1,203 @@
+//! What links ask of every store: listings by raw keys, reads of one version, attributes.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bytes::Bytes;
+use futures::{StreamExt, TryStreamExt, stream};
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use weir_types::{ErrorKind, FsError, Result};
+
+use super::conformance::{ASK, ODD_KEYS};
+use crate::{Bucket, DirectoryPage, KeyPage, KeyRange};
+
+/// Part of the suite that every store must pass.
+pub(super) async fn suite(bucket: &Bucket) {
+    scans(bucket).await;
+    directories(bucket).await;
+    one_version(bucket).await;
+}
+
+async fn put_all(bucket: &Bucket, keys: impl IntoIterator<Item = String>) {
+    let keys = stream::iter(keys).map(Ok::<_, FsError>);
+    let put = |key: String| async move { bucket.put(ASK, &key, key.clone()).await };
+    keys.try_for_each_concurrent(16, put).await.expect("put");
+}
+
+async fn delete_all(bucket: &Bucket, keys: impl IntoIterator<Item = String>) {
+    let keys = stream::iter(keys).map(Ok::<_, FsError>);
+    let delete = |key: String| async move { bucket.delete(ASK, &key).await };
+    keys.try_for_each_concurrent(16, delete).await.expect("delete");
+}
+
+/// Scans `range`, checks that the pages are in order, touch and cover it, and returns the keys.
+async fn scan(bucket: &Bucket, range: &KeyRange, parallel: usize) -> Vec<String> {
+    let pages = bucket.scan_keys(ASK, range.clone(), parallel);
+    let mut pages: Vec<KeyPage> = pages.try_collect().await.expect("scan");
+    pages.sort_by(|a, b| a.after.cmp(&b.after));
+    let mut end = range.after.clone();
+    let mut keys = Vec::new();
+    for page in pages {
+        assert_eq!(page.after, end, "intervals touch");
+        for object in page.objects {
+            assert!(page.after.as_ref().is_none_or(|after| object.key > *after));
+            assert!(page.until.as_ref().is_none_or(|until| object.key <= *until));
+            assert_eq!(object.size, object.key.len() as u64);
+            assert!(object.etag.is_some() && object.last_modified_unix_ms > 1_600_000_000_000);
+            keys.push(String::from_utf8(object.key).expect("UTF-8"));
+        }
+        end = page.until;
+    }
+    assert_eq!(end, range.until);
+    assert!(keys.is_sorted_by(|a, b| a < b), "in order, each once");
+    keys
+}
+
+async fn scans(bucket: &Bucket) {
+    let none = KeyRange::default();
+    assert_eq!(scan(bucket, &none, 4).await, [""; 0]);
+    let mut keys: BTreeSet<String> = (0..1100).map(|n| format!("scan/n{n:04}")).collect();
+    keys.extend(ODD_KEYS.iter().map(|key| format!("scan/{key}")));
+    // Neighbours of the slash, whose order directories get wrong.
+    keys.extend(["a-", "a.b", "a/x/y", "a/x-z", "a0", "b/1"].map(|key| format!("scan/{key}")));
+    put_all(bucket, keys.clone()).await;
+    for parallel in [1, 8] {
+        assert_eq!(scan(bucket, &none, parallel).await, Vec::from_iter(keys.clone()));
+    }
+    let key = |key: &str| Some(key.as_bytes().to_vec());
+    for (after, until) in [
+        (key("scan/a-"), key("scan/a0")),
+        (key("scan/a/x"), None),
+        (key("scan/a/"), key("scan/a/~")),
+        (None, key("scan/n0000")),
+        (key("scan/n0998"), key("scan/n0998\u{1}")),
+        (key("scan/n0998"), key("scan/n0999")),
+        (key("scan/\u{1}"), key("scan//")),
+        (key("zzz"), None),
+    ] {
+        let inside = |key: &&String| {
+            after.as_deref().is_none_or(|after| key.as_bytes() > after)
+                && until.as_deref().is_none_or(|until| key.as_bytes() <= until)
+        };
+        let want: Vec<String> = keys.iter().filter(inside).cloned().collect();
+        let range = KeyRange { after: after.clone(), until: until.clone() };
+        assert_eq!(scan(bucket, &range, 3).await, want, "{range:?}");
+    }
+    delete_all(bucket, keys).await;
+}
+
+async fn level(bucket: &Bucket, below: &str, after: Option<&str>) -> Vec<String> {
+    let pages = bucket.list_directory(ASK, below.as_bytes(), after.map(str::as_bytes));
+    let pages: Vec<DirectoryPage> = pages.try_collect().await.expect("list");
+    let mut keys = Vec::new();
+    for page in pages {
+        keys.extend(page.objects.into_iter().map(|object| object.key));
+        keys.extend(page.directories);
+    }
+    keys.sort();
+    keys.into_iter().map(|key| String::from_utf8(key).expect("UTF-8")).collect()
+}
+
+async fn directories(bucket: &Bucket) {
+    let mut keys: Vec<String> = (0..1010).map(|n| format!("dir/sub/{n:04}/x/y")).collect();
+    keys.extend(["dir/a", "dir/sub-", "dir/sub0", "dir/sub/z", "dirt/x"].map(str::to_owned));
+    put_all(bucket, keys.clone()).await;
+    // `file://` also shows directories that were emptied.
+    let top = level(bucket, "", None).await;
+    assert!(["dir/", "dirt/"].iter().all(|key| top.iter().any(|have| have == key)), "{top:?}");
+    assert_eq!(level(bucket, "dir/", None).await, ["dir/a", "dir/sub-", "dir/sub/", "dir/sub0"]);
+    assert_eq!(level(bucket, "dir/", Some("dir/sub-")).await, ["dir/sub/", "dir/sub0"]);
+    assert_eq!(level(bucket, "dir/", Some("dir/sub/")).await, ["dir/sub0"]);
+    assert_eq!(level(bucket, "dir/sub0/", None).await, [""; 0]);
+    assert_eq!(level(bucket, "nowhere/", None).await, [""; 0]);
+    let mut want: Vec<String> = (0..1010).map(|n| format!("dir/sub/{n:04}/")).collect();
+    want.push("dir/sub/z".to_owned());
+    assert_eq!(level(bucket, "dir/sub/", None).await, want);
+    assert_eq!(level(bucket, "dir/sub/", Some("dir/sub/0999/")).await, want[1000..]);
+    delete_all(bucket, keys).await;
+}
+
+/// Reads with `get_pieces` what has the ETag `etag`.
+async fn pieces(bucket: &Bucket, key: &str, etag: Option<&str>) -> Result<Vec<u8>> {
+    let mut got = Vec::new();
+    let mut take = |piece: Bytes| got.extend_from_slice(&piece);
+    bucket.get_pieces(ASK, key, 1..8, etag, &mut take).await?;
+    Ok(got)
+}
+
+async fn one_version(bucket: &Bucket) {
+    bucket.put(ASK, "version/x", "0123456789").await.expect("put");
+    let (info, attributes) = bucket.head_attributes(ASK, "version/x").await.expect("head");
+    assert_eq!((info.size, attributes), (10, BTreeMap::new()));
+    let etag = info.etag.expect("an ETag");
+    assert_eq!(pieces(bucket, "version/x", Some(&etag)).await.expect("get"), b"1234567");
+    for other in ["abcdefghij", "short", "much longer than before"] {
+        bucket.replace(ASK, "version/x", other).await.expect("replace");
+        let error = pieces(bucket, "version/x", Some(&etag)).await.expect_err("changed");
+        assert_eq!(error.kind(), ErrorKind::Conflict, "{other}: {error}");
+    }
+    assert_eq!(pieces(bucket, "version/x", None).await.expect("any"), b"uch lon");
+    bucket.delete(ASK, "version/x").await.expect("delete");
+    for etag in [None, Some(&*etag)] {
+        let error = pieces(bucket, "version/x", etag).await.expect_err("gone");
+        assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
+    }
+    let error = bucket.head_attributes(ASK, "version/x").await.expect_err("gone");
+    assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
+}
+
+/// Puts `count` random keys that are addressable but odd, lists them in random intervals and
+/// directories, and compares with what was put.
+///
+/// # Panics
+/// When a listing is not what was put.
+pub async fn random_listings(bucket: &Bucket, count: usize, seed: u64) {
+    let mut rng = StdRng::seed_from_u64(seed);
+    let mut keys = BTreeSet::new();
+    let parts = ["a", "a-", "a0", "ü", "日本", " x ", "%2F", "+", "&amp;", "<k>", "\"", "~", "é.b"];
+    let mut taken = BTreeSet::new();
+    while keys.len() < count {
+        let depth = rng.random_range(1..4);
+        let part = |rng: &mut StdRng| {
+            format!("{}{}", parts[rng.random_range(0..parts.len())], rng.random_range(0..40))
+        };
+        let key = (0..depth).map(|_| part(&mut rng)).collect::<Vec<_>>().join("/");
+        // Not all stores hold `k` beside `k/x`.
+        let above: Vec<&str> = key.match_indices('/').map(|(at, _)| &key[..at]).collect();
+        if taken.contains(&key) || above.iter().any(|above| keys.contains(*above)) {
+            continue;
+        }
+        taken.extend(above.into_iter().map(str::to_owned));
+        keys.insert(key);
+    }
+    put_all(bucket, keys.clone()).await;
+    let all: Vec<String> = keys.iter().cloned().collect();
+    assert_eq!(scan(bucket, &KeyRange::default(), 8).await, all);
+    for _ in 0..20 {
+        let mut ends = [rng.random_range(0..all.len()), rng.random_range(0..all.len())];
+        ends.sort_unstable();
+        let [from, to] = ends;
+        let mut until = all[to].clone().into_bytes();
+        if rng.random_bool(0.5) {
+            until.push(b'!');
+        }
+        let want: Vec<String> = keys
+            .iter()
+            .filter(|key| **key > all[from] && key.as_bytes() <= until.as_slice())
+            .cloned()
+            .collect();
+        let after = Some(all[from].clone().into_bytes());
+        let range = KeyRange { after, until: Some(until) };
+        assert_eq!(scan(bucket, &range, 5).await, want, "{range:?}");
+    }
+    let below = all[rng.random_range(0..all.len())].split_once('/').map_or("", |(top, _)| top);
+    let below = if below.is_empty() { String::new() } else { format!("{below}/") };
+    let mut want = BTreeSet::new();
+    for key in keys.iter().filter_map(|key| key.strip_prefix(&below)) {
+        let end = key.find('/').map_or(key.len(), |at| at + 1);
+        want.insert(format!("{below}{}", &key[..end]));
+    }
+    assert_eq!(level(bucket, &below, None).await, Vec::from_iter(want));
+    delete_all(bucket, keys).await;
+    assert_eq!(scan(bucket, &KeyRange::default(), 2).await, [""; 0]);
+}
