@@ -18,6 +18,7 @@ use weir_types::{
 use crate::fetch::Fetcher;
 use crate::flush::{Flusher, PERMIT_BYTES};
 use crate::journal::Journal;
+use crate::links::Links;
 use crate::mount::MountReport;
 use crate::nodes::Nodes;
 use crate::pace::Pace;
@@ -101,6 +102,7 @@ pub(crate) struct Mounted {
     pub(crate) journal: Option<Arc<Journal>>,
     pub(crate) report: MountReport,
     pub(crate) lease: Option<crate::mount::Lease>,
+    pub(crate) links: Links,
 }
 
 impl Core {

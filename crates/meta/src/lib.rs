@@ -17,6 +17,7 @@ mod extents;
 mod flush;
 mod keys;
 pub mod kv;
+mod links;
 pub mod locks;
 mod names;
 mod op;
@@ -32,8 +33,10 @@ pub(crate) mod tests;
 
 pub use attrs::SetAttr;
 pub use check::{Problem, check};
+pub use data::Chunks;
 pub use dir::{DirEntry, DirEntryPlus};
 pub use flush::{FileFlush, FlushCommit, Piece};
+pub use links::{LinkObject, LinkUsage, NewObject, ObjectRow};
 pub use names::NewInode;
 pub use rename::{RenameMode, Renamed};
 pub use segments::{Reference, SegmentInfo, SegmentUse};

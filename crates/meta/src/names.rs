@@ -102,7 +102,7 @@ impl Meta {
         }
     }
 
-    fn new_inode(&self, ino: Ino, dir: &Inode, new: &NewInode) -> Inode {
+    pub(crate) fn new_inode(&self, ino: Ino, dir: &Inode, new: &NewInode) -> Inode {
         let now = self.now();
         let inherits = dir.mode & SET_GID != 0;
         let is_dir = new.kind == FileKind::Directory;
@@ -124,6 +124,7 @@ impl Meta {
             data: DataChange::default(),
             stored_bytes: 0,
             target: new.target.clone(),
+            native: None,
         }
     }
 
@@ -198,6 +199,9 @@ impl Meta {
         tx.put_inode(&inode)?;
         if inode.nlink == 0 {
             tx.put(keys::orphan(inode.ino), bytes::Bytes::from_static(&[1]));
+            if let Some(native) = inode.native.as_ref().filter(|native| !native.detached) {
+                tx.object_without_file(native)?;
+            }
         }
         Ok(inode)
     }

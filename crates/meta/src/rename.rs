@@ -147,9 +147,7 @@ impl Meta {
         };
         tx.check_inode(&seen);
         seen.value.ctime = now;
-        if seen.value.kind == FileKind::Directory {
-            seen.value.parent = dir;
-        }
+        seen.value.parent = dir;
         tx.put_inode(&seen.value)?;
         crate::codec::merge_times(&mut seen.value, found[1].as_ref())?;
         Ok(Some(seen.value))
