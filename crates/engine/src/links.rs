@@ -13,18 +13,23 @@
 mod absorb;
 mod apply;
 mod attributes;
+mod export;
 mod import;
 mod registry;
 mod rule;
+mod upload;
 
 use serde::{Deserialize, Serialize};
 use weir_object::BucketUrl;
-use weir_types::{ErrorKind, FileKind, FsError, Ino, LinkId, Result};
+use weir_types::{ErrorKind, FileKind, FsError, Ino, LinkId, Native, Result};
 
 use registry::{Link, LinkRecord};
 pub(crate) use registry::{Links, links_loop};
 
 use crate::engine::{Core, Engine};
+
+/// Files waiting for their export are counted up to this.
+const WAITING_MOST: usize = 100_000;
 
 /// A change of the tree that is no door's doing.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -165,7 +170,10 @@ impl Engine {
         let record = LinkRecord { ino, path: path.to_owned(), options, imported_unix_ms: None };
         core.links.connect(&record)?.probe().await?;
         let id = core.seen(core.meta.add_link(&record.encode()?).await)?;
+        let exports = !record.options.export.is_none();
         let link = core.links.add(id, record);
+        let placed = core.meta.change_native(ino, |_| Some(Some(Native::directory(id, exports))));
+        core.seen(placed.await)?;
         core.links.wake();
         core.link_view(&link).await
     }
@@ -178,10 +186,12 @@ impl Engine {
         let link = core.links.at(ino)?;
         link.end();
         let _importing = link.import.lock().await;
+        let _exporting = link.export.lock().await;
         let view = core.link_view(&link).await?;
         let taken = core.take_apart(&link).await;
         core.tell_doors().await;
         taken?;
+        core.seen(core.meta.change_native(ino, |_| Some(None)).await)?;
         core.seen(core.meta.remove_link(link.id).await)?;
         core.links.remove(link.id);
         Ok(view)
@@ -278,6 +288,10 @@ impl Core {
     /// A link as it stands. One read round.
     pub(crate) async fn link_view(&self, link: &Link) -> Result<LinkView> {
         let usage = self.seen(self.meta.link_usage(link.id).await)?;
+        let waiting = match link.exports() {
+            true => self.seen(self.meta.exports_waiting(link.id, WAITING_MOST).await)?,
+            false => 0,
+        };
         let (record, state) = (link.record(), link.state());
         Ok(LinkView {
             id: link.id,
@@ -290,9 +304,9 @@ impl Core {
             importing: state.importing.clone(),
             imported_unix_ms: record.imported_unix_ms,
             import_error: state.import_error.clone(),
-            export_waiting: 0,
-            export_failed: 0,
-            export_error: None,
+            export_waiting: waiting,
+            export_failed: state.export_failed,
+            export_error: state.export_error.clone(),
             conflicts: state.conflicts,
         })
     }

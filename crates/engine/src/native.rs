@@ -60,7 +60,7 @@ pub(crate) fn plan_native(chunks: &[(ChunkIndex, Vec<Extent>)], max_bytes: u64) 
 
 impl Core {
     /// Gets one run and hands out each piece as soon as it is whole. `Conflict` when the object is
-    /// another one by now, `NotFound` when it is gone.
+    /// another one by now, `NotFound` when the metadata has another one by now.
     pub(crate) async fn get_native(
         &self,
         ino: Ino,
@@ -82,19 +82,25 @@ impl Core {
         let got = bucket.get_pieces(Component::Link, key, run.range(), etag, &mut take).await;
         match got {
             Ok(()) => result,
-            Err(error) => {
-                let gone = matches!(
-                    error.kind(),
-                    ErrorKind::Conflict | ErrorKind::NotFound | ErrorKind::Corrupt
-                );
-                if gone {
-                    self.links.object_is_another(native, ino);
-                }
-                let text = "the object changed or went from the bucket after it was imported; \
-                            open the file again once the change is imported (`weir refresh`)";
-                Err(if gone { error.within(text) } else { error })
-            }
+            Err(error) if is_another(&error) => Err(self.look_again(ino, native, error).await),
+            Err(error) => Err(error),
         }
+    }
+
+    /// The object is not the one that the metadata said: an export of ours has just replaced it
+    /// (then `NotFound`: who looks again finds it), or somebody else did.
+    async fn look_again(&self, ino: Ino, native: &Native, error: FsError) -> FsError {
+        let node = self.nodes.get(ino);
+        // An export holds it from its PUT to its commit.
+        let _change = node.change.lock().await;
+        let now = self.stored(ino).await.ok().and_then(|inode| inode.native);
+        if now.is_some_and(|now| now.etag != native.etag || now.key != native.key) {
+            return FsError::new(ErrorKind::NotFound, "the file has another object now");
+        }
+        self.links.object_is_another(native, ino);
+        let text = "the object changed or went from the bucket after it was imported; open the \
+                    file again once the change is imported (`weir refresh`)";
+        FsError::new(ErrorKind::Conflict, format!("{text}: {error}"))
     }
 
     /// Gets the native ones of these extents, at most as many runs at once as there are permits.
@@ -125,6 +131,11 @@ impl Core {
         }
         Ok(decoded)
     }
+}
+
+/// Whether an error says that the object is another one, or none.
+fn is_another(error: &FsError) -> bool {
+    matches!(error.kind(), ErrorKind::Conflict | ErrorKind::NotFound | ErrorKind::Corrupt)
 }
 
 #[cfg(test)]

@@ -225,6 +225,7 @@ impl Meta {
                 native.end = native.end.min(size);
             }
             data_changed(&mut inode, grown, Some(dropped), now);
+            tx.export_data(&inode);
             tx.put_inode(&inode)?;
             if self.apply(tx).await? {
                 return Ok(inode);
@@ -255,6 +256,7 @@ impl Meta {
             tx.check_inode(&seen);
             let mut inode = seen.value;
             data_changed(&mut inode, grown, Some((start, end)), now);
+            tx.export_data(&inode);
             tx.put_inode(&inode)?;
             if self.apply(tx).await? {
                 if end == range.end {

@@ -225,6 +225,7 @@ impl Part {
             inode.stored_bytes = inode.stored_bytes.saturating_add_signed(grown);
         }
         for seen in self.inodes.values().flatten() {
+            tx.export_data(&seen.value);
             tx.check_inode(seen);
             tx.put_inode(&seen.value)?;
         }

@@ -22,6 +22,8 @@ pub(crate) const LINK: u8 = b'B';
 pub(crate) const LINK_OBJECT: u8 = b'K';
 pub(crate) const LINK_HIDDEN: u8 = b'H';
 pub(crate) const LINK_COUNT: u8 = b'Q';
+pub(crate) const EXPORT: u8 = b'W';
+pub(crate) const EXPORT_REMOVED: u8 = b'V';
 
 /// The counter of inodes, those of removed but open files included.
 pub(crate) const INODES: &[u8] = b"Cinodes";
@@ -158,6 +160,33 @@ pub(crate) fn link_hidden(link: LinkId, object_key: &[u8]) -> Key {
 /// A counter of a link; without a name the prefix of all.
 pub(crate) fn link_count(link: LinkId, what: &[u8]) -> Key {
     of_link(LINK_COUNT, link, what)
+}
+
+/// The row of a file that is to be exported: because its bytes changed, or its name.
+pub(crate) fn export(link: LinkId, ino: Ino, name: bool) -> Key {
+    let mut key = exports_of(link, ino);
+    key.push(u8::from(name));
+    key
+}
+
+/// Prefix of both rows of a file.
+pub(crate) fn exports_of(link: LinkId, ino: Ino) -> Key {
+    of_link(EXPORT, link, &ino.0.to_be_bytes())
+}
+
+/// Prefix of all rows of files of a link that are to be exported.
+pub(crate) fn exports(link: LinkId) -> Key {
+    of_link(EXPORT, link, &[])
+}
+
+/// The row of an object that is to be deleted; also the prefix of all of them.
+pub(crate) fn export_removed(link: LinkId, object_key: &[u8]) -> Key {
+    of_link(EXPORT_REMOVED, link, object_key)
+}
+
+/// The inode of a row of a file that is to be exported, and whether it is that of its name.
+pub(crate) fn parse_export(key: &[u8]) -> Option<(Ino, bool)> {
+    Some((Ino(number_at(key, 5)?), *key.get(13)? == 1))
 }
 
 pub(crate) fn parse_link(key: &[u8]) -> Option<LinkId> {

@@ -23,9 +23,10 @@ const HIDDEN: &[u8] = b"hidden";
 /// What is known of an object of a linked bucket.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LinkObject {
-    /// The file that it is; `None`: it has no file here, because that was removed, or because the
-    /// object cannot show as one.
+    /// The file that it is; `None`: it has no file here, because it cannot show as one.
     pub ino: Option<Ino>,
+    /// Its file was removed here.
+    pub removed: bool,
     /// Its ETag when it was last looked at.
     pub etag: Option<String>,
     /// Its length in bytes then.
@@ -120,8 +121,15 @@ impl Meta {
 
     /// Forgets a link with all its rows; files stay as they are. One commit for each 1,000 rows.
     pub async fn remove_link(&self, id: LinkId) -> Result<()> {
-        let tags = [keys::link_object(id, &[]), keys::link_hidden(id, &[])];
-        for prefix in tags.into_iter().chain([keys::link_count(id, &[]), keys::link(id)]) {
+        let prefixes = [
+            keys::link_object(id, &[]),
+            keys::link_hidden(id, &[]),
+            keys::link_count(id, &[]),
+            keys::exports(id),
+            keys::export_removed(id, &[]),
+            keys::link(id),
+        ];
+        for prefix in prefixes {
             loop {
                 let page = self.kv.scan(&prefix, None, PAGE).await?;
                 let last = page.len() < PAGE;
@@ -359,8 +367,10 @@ impl Meta {
             let mut tx = Tx::default();
             tx.check_inode(&seen);
             let mut inode = seen.value;
-            let attached =
-                |native: &Option<Native>| native.clone().filter(|native| !native.detached);
+            let is_file = inode.kind != FileKind::Directory;
+            let attached = |native: &Option<Native>| {
+                native.clone().filter(|native| is_file && !native.detached)
+            };
             let (before, after) = (attached(&inode.native), attached(&native));
             before.iter().for_each(|native| tx.count_object(native, -1));
             after.iter().for_each(|native| tx.count_object(native, 1));
@@ -379,6 +389,7 @@ impl Tx {
         let native = &new.native;
         let object = LinkObject {
             ino: Some(ino),
+            removed: false,
             etag: native.etag.clone(),
             object_bytes: native.object_bytes,
             modified_ms: new.modified_ms,
@@ -390,9 +401,18 @@ impl Tx {
 
     /// The last name of a file that is an object is gone: its row says so, or the next listing
     /// would bring it back.
-    pub(crate) fn object_without_file(&mut self, native: &Native) -> Result<()> {
+    pub(crate) fn object_without_file(&mut self, inode: &Inode) -> Result<()> {
+        let attached = inode.native.as_ref().filter(|native| !native.detached);
+        let Some(native) = attached.filter(|_| inode.kind != FileKind::Directory) else {
+            return Ok(());
+        };
+        if native.exports {
+            let key = keys::export_removed(native.link, native.key.as_bytes());
+            self.put(key, Bytes::from_static(&[1]));
+        }
         let object = LinkObject {
             ino: None,
+            removed: true,
             etag: native.etag.clone(),
             object_bytes: native.object_bytes,
             modified_ms: 0,
@@ -402,7 +422,7 @@ impl Tx {
         Ok(())
     }
 
-    fn count_object(&mut self, native: &Native, sign: i64) {
+    pub(crate) fn count_object(&mut self, native: &Native, sign: i64) {
         self.add(keys::link_count(native.link, FILES), sign);
         self.add(keys::link_count(native.link, BYTES), sign * native.object_bytes.cast_signed());
     }

@@ -3,6 +3,7 @@
 use weir_types::{DataChange, ErrorKind, FileKind, FsError, Ino, Inode, Result};
 
 use crate::codec::{Dirent, Seen, decode_seen, merge_times, version};
+use crate::export::in_link;
 use crate::kv::Key;
 use crate::op::{Tries, Tx, at_name, check_name, live_dir, no_inode, seen_inode};
 use crate::{LINKS_MAX, Meta, TARGET_BYTES_MAX, keys};
@@ -84,8 +85,10 @@ impl Meta {
                 Some(ino) => ino,
                 None => *reserved.insert(self.next_ino().await?),
             };
-            let inode = self.new_inode(ino, &dir.value, &new);
+            let mut inode = self.new_inode(ino, &dir.value, &new);
+            inode.native = in_link(&dir.value, &inode, name);
             let mut tx = Tx::default();
+            tx.export_name(&dir.value, name, &inode)?;
             tx.check_inode(&dir);
             tx.check(key.clone(), None);
             tx.put_inode(&inode)?;
@@ -199,9 +202,7 @@ impl Meta {
         tx.put_inode(&inode)?;
         if inode.nlink == 0 {
             tx.put(keys::orphan(inode.ino), bytes::Bytes::from_static(&[1]));
-            if let Some(native) = inode.native.as_ref().filter(|native| !native.detached) {
-                tx.object_without_file(native)?;
-            }
+            tx.object_without_file(&inode)?;
         }
         Ok(inode)
     }

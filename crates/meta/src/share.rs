@@ -106,6 +106,7 @@ fn changed_target(
     let end = range.dst_offset + range.len;
     inode.size = inode.size.max(end).max(range.dst_size);
     data_changed(&mut inode, grown, Some((range.dst_offset, end)), now);
+    tx.export_data(&inode);
     tx.put_inode(&inode)?;
     Ok(inode)
 }

@@ -52,7 +52,9 @@ pub struct DataChange {
     pub dropped: Option<(u64, u64)>,
 }
 
-/// The object of a linked bucket that a file is, or once was.
+/// The object of a linked bucket that a file is, or once was. A directory of a link has one too, to
+/// say where it is: its key is the directory's path below the link with a slash behind it, empty for
+/// the link's own.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Native {
     /// The link whose bucket it is in.
@@ -72,9 +74,26 @@ pub struct Native {
     pub lost: bool,
     /// The object is another file's by now, or nobody's: this one only reads what it left of it.
     pub detached: bool,
+    /// Changes of the file, or of the directory's entries, are noted for the export.
+    pub exports: bool,
 }
 
 impl Native {
+    /// Of the directory that is a link.
+    pub fn directory(link: LinkId, exports: bool) -> Self {
+        Self {
+            link,
+            key: String::new(),
+            etag: None,
+            object_bytes: 0,
+            end: 0,
+            changed: false,
+            lost: false,
+            detached: false,
+            exports,
+        }
+    }
+
     /// What a chunk without extents of its own holds: one extent, or none past the end.
     pub fn extents(&self, chunk: ChunkIndex) -> Vec<Extent> {
         let base = chunk * CHUNK_BYTES;
@@ -118,7 +137,7 @@ pub struct Inode {
     pub stored_bytes: u64,
     /// A symlink's target.
     pub target: Option<Vec<u8>>,
-    /// The object that the file is, in a link. Stored behind the rest, and only if there is one.
+    /// The object that the file is, in a link, or where in the link the directory is. Stored behind the rest, and only if there is one.
     #[serde(skip)]
     pub native: Option<Native>,
 }

@@ -210,9 +210,8 @@ impl Work {
             let users = places.iter().filter_map(|place| state.users.get(place));
             (state.claim.urgency.clone(), users.flatten().copied().collect::<Vec<_>>())
         };
-        let native = matches!(job, Job::Native(_));
         match self.try_job(job, alone, &urgency, &chunks).await {
-            Err(error) if native || error.kind() != ErrorKind::NotFound => {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
                 let error = Arc::new(error);
                 let claim = &mut self.state().claim;
                 chunks.into_iter().for_each(|chunk| claim.done(chunk, Err(error.clone())));

@@ -47,6 +47,14 @@ impl Core {
         self.absorb(ino).await
     }
 
+    /// The second half of [`Core::detach`], for a file that is parted from its object already.
+    pub(crate) async fn detach_now(self: &Arc<Self>, ino: Ino) -> Result<()> {
+        match self.stored(ino).await?.kind {
+            FileKind::Regular => self.absorb(ino).await,
+            _ => Ok(()),
+        }
+    }
+
     /// Makes data of the volume of what a file has of its object.
     async fn absorb(self: &Arc<Self>, ino: Ino) -> Result<()> {
         let node = self.nodes.get(ino);

@@ -98,7 +98,7 @@ impl Import {
                 return Ok(());
             };
             file.dir = self.directory(&dirs).await?;
-            let Some(there) = self.lookup(file.dir, &file.name).await? else {
+            let Some(there) = self.core.entry(file.dir, &file.name).await? else {
                 if meta.create_objects(std::slice::from_ref(&file)).await?.is_some() {
                     return Ok(());
                 }
@@ -137,7 +137,7 @@ impl Import {
         let mut file = self.new_object(dir, name, object, &attributes).await?;
         self.link.count(|view| view.imported += 1);
         let Some(ino) = row.object.ino else { return self.create_one(file).await };
-        match self.name_of(&object.key, ino).await? {
+        match self.core.name_of(&self.link, &object.key, ino).await? {
             Some((dir, name, there)) => {
                 (file.dir, file.name) = (dir, name);
                 if attributes.is_empty() {
@@ -177,7 +177,7 @@ impl Import {
     pub(crate) async fn removed(&self, row: &ObjectRow) -> Result<()> {
         let core = &self.core;
         let named = match row.object.ino {
-            Some(ino) => self.name_of(&row.key, ino).await?,
+            Some(ino) => self.core.name_of(&self.link, &row.key, ino).await?,
             None => None,
         };
         if let Some((dir, name, there)) = named
@@ -226,32 +226,6 @@ impl Import {
         Err(FsError::new(ErrorKind::Retry, text))
     }
 
-    /// Where the file of an object is, if it is still where an import puts it.
-    async fn name_of(&self, key: &[u8], ino: Ino) -> Result<Option<(Ino, Vec<u8>, Inode)>> {
-        let Ok(Place::File { dirs, name }) = place(key) else { return Ok(None) };
-        let mut dir = self.link.ino();
-        for part in dirs {
-            match self.lookup(dir, part.as_bytes()).await? {
-                Some(inode) if inode.kind == FileKind::Directory => dir = inode.ino,
-                _ => return Ok(None),
-            }
-        }
-        for name in [name.as_bytes().to_vec(), [name, BESIDE_DIRECTORY].concat().into_bytes()] {
-            if let Some(inode) = self.lookup(dir, &name).await?.filter(|inode| inode.ino == ino) {
-                return Ok(Some((dir, name, inode)));
-            }
-        }
-        Ok(None)
-    }
-
-    async fn lookup(&self, dir: Ino, name: &[u8]) -> Result<Option<Inode>> {
-        match self.core.seen(self.core.meta.lookup(dir, name).await) {
-            Ok(inode) => Ok(Some(inode)),
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error),
-        }
-    }
-
     /// The directory of this path below the link, made where it is missing.
     async fn directory(&self, parts: &[&str]) -> Result<Ino> {
         let path = parts.join("/");
@@ -274,7 +248,7 @@ impl Import {
     async fn subdirectory(&self, dir: Ino, name: &[u8]) -> Result<Ino> {
         let core = &self.core;
         for _ in 0..TRIES {
-            match self.lookup(dir, name).await? {
+            match self.core.entry(dir, name).await? {
                 Some(there) if there.kind == FileKind::Directory => return Ok(there.ino),
                 Some(there) => self.step_aside(dir, name, &there).await?,
                 None => {
@@ -373,6 +347,7 @@ impl Import {
     async fn hide_file(&self, file: &NewObject, why: &str) -> Result<()> {
         let row = LinkObject {
             ino: None,
+            removed: false,
             etag: file.native.etag.clone(),
             object_bytes: file.native.object_bytes,
             modified_ms: file.modified_ms,
@@ -421,6 +396,7 @@ impl Import {
                 changed: false,
                 lost: false,
                 detached: false,
+                exports: !self.link.record().options.export.is_none(),
             },
             modified_ms: object.last_modified_unix_ms,
         })
@@ -473,9 +449,44 @@ impl Import {
     }
 }
 
+impl Core {
+    /// Where the file of an object is, if it is still where an import puts it.
+    pub(crate) async fn name_of(
+        &self,
+        link: &Link,
+        key: &[u8],
+        ino: Ino,
+    ) -> Result<Option<(Ino, Vec<u8>, Inode)>> {
+        let Ok(Place::File { dirs, name }) = place(key) else { return Ok(None) };
+        let mut dir = link.ino();
+        for part in dirs {
+            match self.entry(dir, part.as_bytes()).await? {
+                Some(inode) if inode.kind == FileKind::Directory => dir = inode.ino,
+                _ => return Ok(None),
+            }
+        }
+        for name in [name.as_bytes().to_vec(), [name, BESIDE_DIRECTORY].concat().into_bytes()] {
+            if let Some(inode) = self.entry(dir, &name).await?.filter(|inode| inode.ino == ino) {
+                return Ok(Some((dir, name, inode)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// What a name leads to, if anything.
+    pub(crate) async fn entry(&self, dir: Ino, name: &[u8]) -> Result<Option<Inode>> {
+        match self.seen(self.meta.lookup(dir, name).await) {
+            Ok(inode) => Ok(Some(inode)),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
 fn without_file(object: &ListedObject) -> LinkObject {
     LinkObject {
         ino: None,
+        removed: false,
         etag: object.etag.clone(),
         object_bytes: object.size,
         modified_ms: object.last_modified_unix_ms,

@@ -52,6 +52,9 @@ pub(crate) struct LinkState {
     pub(crate) importing: Option<ImportView>,
     pub(crate) import_error: Option<String>,
     pub(crate) conflicts: u64,
+    /// Exports of the last pass that failed, and why the last one did.
+    pub(crate) export_failed: u64,
+    pub(crate) export_error: Option<String>,
     /// Objects that a read found to be others than the metadata says, with the inode it was for.
     suspects: BTreeSet<(String, Ino)>,
     /// An import was asked for.
@@ -68,6 +71,8 @@ pub(crate) struct Link {
     bucket: OnceLock<Bucket>,
     /// Held by the one import at a time.
     pub(crate) import: tokio::sync::Mutex<()>,
+    /// Held by the one export pass at a time.
+    pub(crate) export: tokio::sync::Mutex<()>,
     ending: AtomicBool,
 }
 
@@ -95,6 +100,11 @@ impl Link {
 
     pub(crate) fn is_ending(&self) -> bool {
         self.ending.load(Ordering::Acquire)
+    }
+
+    /// Whether anything is exported without being asked for.
+    pub(crate) fn exports(&self) -> bool {
+        !self.record.lock().unwrap_or_else(|e| e.into_inner()).options.export.is_none()
     }
 
     /// Has all of it imported soon.
@@ -133,6 +143,7 @@ impl Links {
             state: Mutex::default(),
             bucket: OnceLock::new(),
             import: tokio::sync::Mutex::default(),
+            export: tokio::sync::Mutex::default(),
             ending: AtomicBool::new(false),
         });
         self.table.write().unwrap_or_else(|e| e.into_inner()).insert(id, link.clone());
@@ -289,19 +300,23 @@ impl Core {
 /// Imports what is due, one import of a link at a time, and looks at objects that reads found to be
 /// others than they should be.
 pub(crate) async fn links_loop(core: Arc<Core>) {
-    let mut imports = JoinSet::new();
+    let mut tasks = JoinSet::new();
     loop {
         let _ = tokio::time::timeout(LOOK, core.links.wake.notified()).await;
-        while imports.try_join_next().is_some() {}
+        while tasks.try_join_next().is_some() {}
         for link in core.links.all() {
             let suspects = std::mem::take(&mut link.state().suspects);
             if !suspects.is_empty() {
                 let (core, link) = (core.clone(), link.clone());
-                imports.spawn(async move { core.look_at_suspects(&link, suspects).await });
+                tasks.spawn(async move { core.look_at_suspects(&link, suspects).await });
+            }
+            if link.exports() && link.export.try_lock().is_ok() {
+                let (core, link) = (core.clone(), link.clone());
+                tasks.spawn(async move { core.export_due(&link).await });
             }
             if let Some(policy) = core.due_import(&link) {
                 let core = core.clone();
-                imports.spawn(async move { core.import_due(&link, policy).await });
+                tasks.spawn(async move { core.import_due(&link, policy).await });
             }
         }
     }
