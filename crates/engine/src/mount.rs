@@ -111,6 +111,7 @@ impl Engine {
             true => mount_reader(options, format, buckets, opened).await?,
             false => mount_writer(options, format, buckets, opened).await?,
         };
+        core.load_actions().await?;
         let tasks = background::start(&core);
         Ok(Engine { core, tasks: tokio::sync::Mutex::new(tasks) })
     }

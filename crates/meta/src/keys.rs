@@ -18,6 +18,8 @@ pub(crate) const LIVE: u8 = b'L';
 pub(crate) const BACK_REF: u8 = b'R';
 pub(crate) const ORPHAN: u8 = b'O';
 pub(crate) const COUNTER: u8 = b'C';
+pub(crate) const ACTION: u8 = b'A';
+pub(crate) const PIN: u8 = b'P';
 
 /// The counter of inodes, those of removed but open files included.
 pub(crate) const INODES: &[u8] = b"Cinodes";
@@ -127,6 +129,16 @@ pub(crate) fn orphan(ino: Ino) -> Key {
     of_ino(ORPHAN, ino, 0)
 }
 
+pub(crate) fn action(number: u64) -> Key {
+    let mut key = vec![ACTION];
+    key.extend_from_slice(&number.to_be_bytes());
+    key
+}
+
+pub(crate) fn pin(ino: Ino) -> Key {
+    of_ino(PIN, ino, 0)
+}
+
 /// The big-endian number at `at`; `None` if the key is too short.
 fn number_at(key: &[u8], at: usize) -> Option<u64> {
     let bytes = key.get(at..at + 8)?;
@@ -136,6 +148,11 @@ fn number_at(key: &[u8], at: usize) -> Option<u64> {
 /// The inode of a key that starts with tag and inode.
 pub(crate) fn parse_ino(key: &[u8]) -> Option<Ino> {
     number_at(key, 1).map(Ino)
+}
+
+/// The number of an action's key.
+pub(crate) fn parse_action(key: &[u8]) -> Option<u64> {
+    number_at(key, 1)
 }
 
 /// The cookie and name of an entry's key.

@@ -98,7 +98,7 @@ impl Core {
         let records = wanted.iter().flat_map(|(_, extents)| extents.iter().map(|e| e.record));
         let most = match priority {
             Priority::Ahead { part_bytes } => part_bytes.min(self.settings.fetch_bytes.0),
-            Priority::Demand => self.settings.fetch_bytes.0,
+            Priority::Demand | Priority::Hydrate => self.settings.fetch_bytes.0,
         };
         let runs = plan(records.collect::<Vec<_>>().into_iter(), most);
         let nobody = Claim::none(self, claim.ino);
