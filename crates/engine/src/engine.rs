@@ -15,6 +15,7 @@ use weir_types::{
     ErrorKind, FsError, Ino, Inode, Result, SegmentId, Settings, UnixTime, VolumeFormat,
 };
 
+use crate::actions::Actions;
 use crate::fetch::Fetcher;
 use crate::flush::{Flusher, PERMIT_BYTES};
 use crate::journal::Journal;
@@ -46,6 +47,7 @@ pub(crate) struct Core {
     pub(crate) nodes: Nodes,
     pub(crate) fetcher: Fetcher,
     pub(crate) flusher: Flusher,
+    pub(crate) actions: Actions,
     pub(crate) locks: LockTable,
     /// Wakes the background flush: dirty data passed its mark, or room is needed.
     pub(crate) flush_wanted: Notify,
@@ -115,6 +117,7 @@ impl Core {
             nodes: Nodes::default(),
             fetcher: Fetcher::new(&mounted.settings),
             flusher: Flusher::default(),
+            actions: Actions::default(),
             locks: LockTable::new(),
             flush_wanted: Notify::new(),
             room_made: Notify::new(),

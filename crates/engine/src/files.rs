@@ -64,6 +64,9 @@ impl Engine {
                 return Err(error);
             }
         };
+        if !flags.truncate {
+            core.actions.needed(ino);
+        }
         let file = Arc::new(OpenFile {
             node,
             mirror,

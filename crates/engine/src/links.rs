@@ -23,7 +23,8 @@ use serde::{Deserialize, Serialize};
 use weir_object::BucketUrl;
 use weir_types::{ErrorKind, FileKind, FsError, Ino, LinkId, Native, Result};
 
-use registry::{Link, LinkRecord};
+pub(crate) use registry::Link;
+use registry::LinkRecord;
 pub(crate) use registry::{Links, links_loop};
 
 use crate::engine::{Core, Engine};

@@ -50,6 +50,7 @@ impl Core {
             let files = inos.len();
             tracing::warn!(files, %error, "purge of removed files failed: the next mount redoes it");
         }
+        self.actions.pins.forget(inos);
         for ino in inos {
             if let Some(journal) = &self.journal {
                 journal.forget(*ino, 0, u64::MAX);

@@ -16,7 +16,7 @@ use crate::fetch::Claim;
 use crate::records::{Decoded, Run, decode_run, get_stored, record_place};
 
 /// A fetch of no more than this brings its neighbours along.
-const SMALL_BYTES: u32 = 256 << 10;
+pub(crate) const SMALL_BYTES: u32 = 256 << 10;
 /// Bytes that such a fetch gets in all.
 const WINDOW_BYTES: u32 = 1 << 20;
 /// Room that the tier must have for what nobody asked for.
@@ -69,7 +69,9 @@ impl Core {
             let (start, end) = (chunk * CHUNK_BYTES, (chunk + 1) * CHUNK_BYTES);
             self.tier.find(*ino).is_none_or(|m| !m.missing(start, end).is_empty())
         });
-        wanted.filter_map(|(ino, chunk)| Some((Claim::small(self, ino, chunk)?, chunk))).collect()
+        // Their bytes are here in a moment, and room was looked at.
+        let claim = |ino, chunk| Claim::one(self, ino, chunk, 0, Arc::default());
+        wanted.filter_map(|(ino, chunk)| Some((claim(ino, chunk)?, chunk))).collect()
     }
 
     /// Fills a chunk from a window, if its extents still name what lies there and nothing else.

@@ -69,6 +69,7 @@ impl Core {
             match mirror.read_at(offset, len, &mut buffer)? {
                 ReadOutcome::Done(_) => return Ok(buffer.into()),
                 ReadOutcome::Missing(missing) => {
+                    self.actions.needed(mirror.ino());
                     let bytes = missing.iter().map(|(s, e)| chunk_range(*s, *e).count() as u64);
                     if !self.make_room(bytes.sum::<u64>() * CHUNK_BYTES).await? {
                         break;

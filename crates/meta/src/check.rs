@@ -8,7 +8,7 @@ use weir_types::{CHUNK_BYTES, Extent, FileKind, Ino, Result, SegmentId};
 
 use crate::codec::{Dirent, counter, decode, decode_inode, last_key};
 use crate::kv::{Key, Kv, Versioned};
-use crate::{LinkObject, SegmentInfo, extents, keys};
+use crate::{ActionRow, LinkObject, SegmentInfo, extents, keys};
 
 /// Rows read at once.
 const PAGE: usize = 1_000;
@@ -70,7 +70,7 @@ pub async fn check(kv: &dyn Kv) -> Result<Vec<Problem>> {
     let mut checker = Checker::default();
     // Inodes and segments first: the other rows are held against them.
     type Visit = fn(&mut Checker, &Key, &Versioned);
-    let visits: [(u8, Visit); 12] = [
+    let visits: [(u8, Visit); 14] = [
         (keys::INODE, Checker::inode),
         (keys::SEGMENT, Checker::segment),
         (keys::DIRENT, Checker::dirent),
@@ -81,6 +81,8 @@ pub async fn check(kv: &dyn Kv) -> Result<Vec<Problem>> {
         (keys::BACK_REF, Checker::back_ref),
         (keys::DIR_TIMES, Checker::of_some_inode),
         (keys::XATTR, Checker::of_some_inode),
+        (keys::PIN, Checker::of_some_inode),
+        (keys::ACTION, Checker::action),
         (keys::COUNTER, Checker::counter),
         (keys::LINK_OBJECT, Checker::link_object),
     ];
@@ -308,6 +310,11 @@ impl Checker {
         if let Some(ino) = object.ino.filter(|ino| !self.nodes.contains_key(ino)) {
             self.tell(format!("object {}: its inode {ino} is not there", key.escape_ascii()));
         }
+    }
+
+    fn action(&mut self, key: &Key, found: &Versioned) {
+        let _ = self.parsed(key, keys::parse_action(key));
+        let _: Option<ActionRow> = self.decoded(key, found);
     }
 
     fn counter(&mut self, key: &Key, _: &Versioned) {

@@ -24,6 +24,8 @@ pub(crate) const LINK_HIDDEN: u8 = b'H';
 pub(crate) const LINK_COUNT: u8 = b'Q';
 pub(crate) const EXPORT: u8 = b'W';
 pub(crate) const EXPORT_REMOVED: u8 = b'V';
+pub(crate) const ACTION: u8 = b'A';
+pub(crate) const PIN: u8 = b'P';
 
 /// The counter of inodes, those of removed but open files included.
 pub(crate) const INODES: &[u8] = b"Cinodes";
@@ -198,6 +200,16 @@ pub(crate) fn parse_object_key(key: &[u8]) -> Option<&[u8]> {
     key.get(5..)
 }
 
+pub(crate) fn action(number: u64) -> Key {
+    let mut key = vec![ACTION];
+    key.extend_from_slice(&number.to_be_bytes());
+    key
+}
+
+pub(crate) fn pin(ino: Ino) -> Key {
+    of_ino(PIN, ino, 0)
+}
+
 /// The big-endian number at `at`; `None` if the key is too short.
 fn number_at(key: &[u8], at: usize) -> Option<u64> {
     let bytes = key.get(at..at + 8)?;
@@ -207,6 +219,11 @@ fn number_at(key: &[u8], at: usize) -> Option<u64> {
 /// The inode of a key that starts with tag and inode.
 pub(crate) fn parse_ino(key: &[u8]) -> Option<Ino> {
     number_at(key, 1).map(Ino)
+}
+
+/// The number of an action's key.
+pub(crate) fn parse_action(key: &[u8]) -> Option<u64> {
+    number_at(key, 1)
 }
 
 /// The cookie and name of an entry's key.

@@ -8,6 +8,7 @@
 //!
 //! What must always hold is what [`check()`] looks for.
 
+mod actions;
 mod attrs;
 pub mod check;
 mod codec;
@@ -32,6 +33,7 @@ mod xattr;
 #[cfg(test)]
 pub(crate) mod tests;
 
+pub use actions::{ActionEnd, ActionRow, ActionRowKind};
 pub use attrs::SetAttr;
 pub use check::{Problem, check};
 pub use data::Chunks;

@@ -122,7 +122,7 @@ fn purge_rows(seen: Seen<Inode>, rows: &[Row], last: bool, tx: &mut Tx) -> Resul
     if !last {
         return tx.put_inode(&inode);
     }
-    for key in [keys::inode, keys::orphan, keys::dir_times, keys::dir_count] {
+    for key in [keys::inode, keys::orphan, keys::dir_times, keys::dir_count, keys::pin] {
         tx.delete(key(ino));
     }
     tx.add(keys::INODES.to_vec(), -1);

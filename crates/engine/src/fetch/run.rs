@@ -110,7 +110,7 @@ impl Core {
         };
         let most = match priority {
             Priority::Ahead { part_bytes } => part_bytes.min(self.settings.fetch_bytes.0),
-            Priority::Demand => self.settings.fetch_bytes.0,
+            Priority::Demand | Priority::Hydrate => self.settings.fetch_bytes.0,
         };
         let all = wanted.iter().flat_map(|(_, extents)| extents);
         let records = all.filter(|e| !e.is_native()).map(|e| e.record);

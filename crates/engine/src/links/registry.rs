@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use weir_object::{Bucket, BucketUrl};
-use weir_types::{ErrorKind, FsError, Ino, LinkId, Native, Result};
+use weir_types::{ErrorKind, FsError, Ino, Inode, LinkId, Native, Result};
 
 use super::{ImportView, LinkOptions, Policy, TreeChange};
 use crate::background::blocking;
@@ -202,6 +202,12 @@ impl Links {
         Ok(link.bucket.get_or_init(|| bucket).clone())
     }
 
+    /// Where an object is.
+    pub(crate) fn object_url(&self, native: &Native) -> Option<String> {
+        let link = self.get(native.link).ok()?;
+        Some(format!("{}/{}", link.record().options.url.trim_end_matches('/'), native.key))
+    }
+
     pub(crate) fn wake(&self) {
         self.wake.notify_one();
     }
@@ -233,6 +239,22 @@ impl Links {
 }
 
 impl Core {
+    /// The link that a file belongs to: that of its object, or of its directory. One read.
+    pub(crate) async fn link_of(&self, inode: &Inode) -> Result<Option<Arc<Link>>> {
+        if self.links.is_empty() {
+            return Ok(None);
+        }
+        if let Some(native) = inode.native.as_ref().filter(|native| !native.detached) {
+            return Ok(self.links.get(native.link).ok());
+        }
+        let above = match self.stored(inode.parent).await {
+            Ok(above) => above.native,
+            Err(error) if error.kind() == ErrorKind::NotFound => None,
+            Err(error) => return Err(error),
+        };
+        Ok(above.and_then(|native| self.links.get(native.link).ok()))
+    }
+
     /// Takes up the links that the metadata has.
     pub(crate) async fn load_links(&self) -> Result<()> {
         for (id, bytes) in self.meta.links().await? {
