@@ -98,12 +98,16 @@ impl Engine {
         let core = &self.core;
         let ino = file.ino();
         let mirror = file.mirror.clone();
+        let wrote = file.write && mirror.has_news();
         if file.write {
             file.node.writers.fetch_sub(1, Ordering::AcqRel);
         }
         drop(file);
         if core.closed(ino) {
             mirror.idle();
+        }
+        if wrote && core.links.exports() {
+            core.seen(core.meta.export_changed(ino).await)?;
         }
         Ok(())
     }

@@ -517,3 +517,200 @@ fn a_changed_native_file_is_what_a_plain_one_would_be() {
     assert!(lake.read("f") == model, "seed {seed}, out of the buckets");
     lake.sound();
 }
+
+const EXPORTS: Policy = Policy::ALL;
+
+impl Lake {
+    fn exporting() -> Self {
+        let world = World::new();
+        std::fs::create_dir(world.path("lake")).expect("makes");
+        let mut lake = Self { world, dir: Ino::ROOT };
+        lake.put("a", b"first");
+        lake.put("d/b", &noise(1, 3_000_000));
+        let engine = lake.engine();
+        let options = LinkOptions { export: EXPORTS, ..lake.options(Policy::default()) };
+        lake.dir = lake.run(async {
+            let dir = engine.create(Ino::ROOT, b"lake", new_dir()).await.expect("mkdir").ino;
+            engine.link_bucket(dir, "/lake", options).await.expect("links");
+            dir
+        });
+        lake.imported();
+        lake
+    }
+
+    fn make(&self, dir: Ino, name: &str, bytes: &[u8]) -> Ino {
+        self.run(async {
+            let engine = self.engine();
+            let made = engine.create(dir, name.as_bytes(), new_file()).await.expect("creates");
+            let file = engine.open(made.ino, WRITE).await.expect("opens");
+            engine.write(&file, 0, bytes).await.expect("writes");
+            engine.close(file).await.expect("closes");
+            made.ino
+        })
+    }
+
+    /// Waits until nothing is to be exported any more.
+    fn exported(&self) {
+        for _ in 0..1_500 {
+            let view = self.view();
+            if view.export_waiting == 0 {
+                assert_eq!(view.export_error, None);
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        panic!("the export does not end: {:?}", self.view());
+    }
+
+    fn stored(&self, key: &str) -> Option<Vec<u8>> {
+        std::fs::read(self.object(key)).ok()
+    }
+
+    fn rename(&self, from: (Ino, &str), to: (Ino, &str)) {
+        let mode = RenameMode::Replace;
+        let (from, to) = ((from.0, from.1.as_bytes()), (to.0, to.1.as_bytes()));
+        self.run(async { self.engine().rename(from, to, mode).await.expect("renames") });
+    }
+
+    fn puts(&self) -> u64 {
+        let status = self.run(async { self.engine().status().await.expect("status") });
+        let puts = |row: &&weir_object::MeterRow| {
+            row.component == weir_object::Component::Link
+                && row.kind == weir_object::RequestKind::Put
+        };
+        status.requests.rows.iter().filter(puts).map(|row| row.requests).sum()
+    }
+}
+
+#[test]
+fn what_is_made_changed_and_removed_here_goes_to_the_bucket() {
+    let lake = Lake::exporting();
+    let dir = lake.run(async {
+        lake.engine().create(lake.dir, b"made", new_dir()).await.expect("mkdir").ino
+    });
+    lake.make(dir, "new", b"made here");
+    lake.make(dir, "large", &noise(7, 20_000_000));
+    lake.write("d/b", 100, b"changed here");
+    lake.run(async { lake.engine().unlink(lake.dir, b"a").await.expect("unlinks") });
+    lake.exported();
+    assert_eq!(lake.stored("made/new").as_deref(), Some(b"made here".as_slice()));
+    assert!(lake.stored("made/large") == Some(noise(7, 20_000_000)));
+    let mut expected = noise(1, 3_000_000);
+    expected[100..112].copy_from_slice(b"changed here");
+    assert!(lake.stored("d/b") == Some(expected.clone()));
+    assert_eq!(lake.stored("a"), None);
+    // Nothing twice, and nothing comes back.
+    let puts = lake.puts();
+    lake.refresh_all();
+    lake.exported();
+    assert_eq!(lake.puts(), puts);
+    assert_eq!(lake.conflicts(), Vec::<String>::new());
+    assert_eq!(lake.view().files, 3);
+    // The bytes are in the objects, and in no segment.
+    lake.run(async { lake.engine().release_all().await.expect("releases") });
+    assert!(lake.read("d/b") == expected);
+    assert!(lake.read("made/large") == noise(7, 20_000_000));
+    lake.sound();
+}
+
+#[test]
+fn renames_are_copies_and_deletes_in_the_bucket() {
+    let lake = Lake::exporting();
+    let d = lake.find("d").expect("there");
+    lake.rename((lake.dir, "a"), (lake.dir, "a2"));
+    lake.make(lake.dir, "a", b"another a");
+    lake.rename((lake.dir, "d"), (lake.dir, "moved"));
+    lake.make(d, "c", b"in the moved one");
+    lake.exported();
+    assert_eq!(lake.stored("a2").as_deref(), Some(b"first".as_slice()));
+    assert_eq!(lake.stored("a").as_deref(), Some(b"another a".as_slice()));
+    assert_eq!(lake.stored("d/b"), None);
+    assert!(lake.stored("moved/b") == Some(noise(1, 3_000_000)));
+    assert_eq!(lake.stored("moved/c").as_deref(), Some(b"in the moved one".as_slice()));
+    // Two files that swap their names.
+    let exchange = RenameMode::Exchange;
+    lake.run(async {
+        let (one, other) = ((lake.dir, b"a".as_slice()), (lake.dir, b"a2".as_slice()));
+        lake.engine().rename(one, other, exchange).await.expect("exchanges");
+    });
+    lake.exported();
+    assert_eq!(lake.stored("a").as_deref(), Some(b"first".as_slice()));
+    assert_eq!(lake.stored("a2").as_deref(), Some(b"another a".as_slice()));
+    lake.refresh_all();
+    assert_eq!(lake.conflicts(), Vec::<String>::new());
+    lake.run(async { lake.engine().release_all().await.expect("releases") });
+    assert_eq!(lake.read("a"), b"first");
+    assert_eq!(lake.read("a2"), b"another a");
+    assert!(lake.read("moved/b") == noise(1, 3_000_000));
+    lake.sound();
+}
+
+#[test]
+fn what_leaves_the_link_leaves_the_bucket_and_stays_a_file() {
+    let lake = Lake::exporting();
+    lake.rename((lake.dir, "d"), (Ino::ROOT, "out"));
+    lake.exported();
+    assert_eq!(lake.stored("d/b"), None);
+    let b = lake.run(async {
+        let out = lake.engine().lookup(Ino::ROOT, b"out").await.expect("there").ino;
+        lake.engine().release_all().await.expect("releases");
+        lake.engine().lookup(out, b"b").await.expect("there").ino
+    });
+    let bytes = lake.run(async { read_all(&lake.engine(), b).await.expect("reads") });
+    assert!(bytes == noise(1, 3_000_000));
+    lake.sound();
+}
+
+#[test]
+fn an_export_waits_for_the_last_writer() {
+    let lake = Lake::exporting();
+    let a = lake.find("a").expect("there");
+    let file = lake.run(async {
+        let engine = lake.engine();
+        let file = engine.open(a, WRITE).await.expect("opens");
+        engine.write(&file, 0, b"half").await.expect("writes");
+        engine.flush_all().await.expect("flushes");
+        file
+    });
+    std::thread::sleep(Duration::from_millis(2_500));
+    assert_eq!(lake.stored("a").as_deref(), Some(b"first".as_slice()));
+    lake.run(async {
+        lake.engine().write(&file, 4, b" and half").await.expect("writes");
+        lake.engine().close(file).await.expect("closes");
+    });
+    lake.exported();
+    assert_eq!(lake.stored("a").as_deref(), Some(b"half and half".as_slice()));
+    lake.sound();
+}
+
+#[test]
+fn an_export_never_overwrites_what_somebody_else_put() {
+    let lake = Lake::exporting();
+    lake.write("a", 0, b"F");
+    lake.put("a", b"theirs");
+    lake.exported();
+    assert_eq!(lake.stored("a").as_deref(), Some(b"theirs".as_slice()));
+    assert_eq!(lake.read("a"), b"theirs");
+    assert_eq!(lake.read(&lake.conflicts()[0]), b"First");
+    assert_eq!(lake.stored(&lake.conflicts()[0]), None, "it is for somebody to look at");
+    lake.sound();
+}
+
+#[test]
+fn an_export_goes_on_after_a_kill() {
+    let mut lake = Lake::exporting();
+    for n in 0..50 {
+        lake.make(lake.dir, &format!("f{n}"), format!("file {n}").as_bytes());
+    }
+    lake.write("d/b", 0, b"changed");
+    lake.world.kill();
+    lake.world.mount().expect("mounts");
+    lake.exported();
+    for n in 0..50 {
+        let object = lake.stored(&format!("f{n}"));
+        assert_eq!(object.as_deref(), Some(format!("file {n}").as_bytes()));
+    }
+    assert_eq!(&lake.stored("d/b").expect("there")[..7], b"changed");
+    assert_eq!(lake.conflicts(), Vec::<String>::new());
+    lake.sound();
+}

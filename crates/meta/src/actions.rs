@@ -168,7 +168,7 @@ impl Meta {
                 return Ok(false);
             }
             let found = self.get(&[keys::inode(at)]).await?;
-            let seen = decode_seen::<Inode>(&keys::inode(at), found[0].as_ref())?;
+            let seen = seen_inode(at, found[0].as_ref())?;
             at = seen.ok_or_else(|| no_inode(at))?.value.parent;
         }
     }

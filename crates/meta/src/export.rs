@@ -178,6 +178,18 @@ impl Meta {
         self.apply(tx).await
     }
 
+    /// Has a file exported whose bytes changed, if it is one of those that are. One read and, if so,
+    /// one commit.
+    pub async fn export_changed(&self, ino: Ino) -> Result<bool> {
+        let found = self.get(&[keys::inode(ino)]).await?;
+        let Some(seen) = seen_inode(ino, found[0].as_ref())? else { return Ok(false) };
+        let Some(native) = exporting(&seen.value) else { return Ok(false) };
+        let mut tx = Tx::default();
+        tx.put(keys::export(native.link, ino, false), Bytes::from_static(&[1]));
+        self.apply(tx).await?;
+        Ok(true)
+    }
+
     /// Has a file exported, whose name is given. One commit.
     pub async fn export_soon(&self, link: LinkId, ino: Ino, named: &ExportName) -> Result<()> {
         let mut tx = Tx::default();

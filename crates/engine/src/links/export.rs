@@ -205,8 +205,8 @@ impl Core {
                 let native = native.clone();
                 self.move_object(&going, &native).await
             }
-            Some(_) if policy.changed => self.upload(&going, there.as_ref()).await,
-            None if policy.new => self.upload(&going, there.as_ref()).await,
+            Some(_) if policy.changed => self.write_object(&going, there.as_ref()).await,
+            None if policy.new => self.write_object(&going, there.as_ref()).await,
             _ => Ok(Exported::Done),
         }
     }
@@ -225,7 +225,7 @@ impl Core {
         let info = match copied {
             Ok(info) => info,
             Err(error) if error.kind() == ErrorKind::Unsupported => {
-                return self.upload(going, None).await;
+                return self.write_object(going, None).await;
             }
             Err(error) => return Err(error),
         };

@@ -162,6 +162,11 @@ impl Links {
         self.table.read().unwrap_or_else(|e| e.into_inner()).is_empty()
     }
 
+    /// Whether any link exports without being asked.
+    pub(crate) fn exports(&self) -> bool {
+        self.table.read().unwrap_or_else(|e| e.into_inner()).values().any(|link| link.exports())
+    }
+
     pub(crate) fn get(&self, id: LinkId) -> Result<Arc<Link>> {
         let found = self.table.read().unwrap_or_else(|e| e.into_inner()).get(&id).cloned();
         found.ok_or_else(|| FsError::new(ErrorKind::NotFound, format!("there is no link {id}")))

@@ -34,7 +34,7 @@ impl Drop for Taken {
 
 impl Core {
     /// Uploads a file to its object, as long as that is what `there` says.
-    pub(super) async fn upload(
+    pub(super) async fn write_object(
         self: &Arc<Self>,
         going: &Going<'_>,
         there: Option<&ObjectRow>,
