@@ -119,7 +119,7 @@ impl Bucket {
         match self.caller.put_if(component, &path, bytes.into(), options).await {
             Ok(Outcome::Won(_)) => Ok(true),
             Ok(Outcome::Lost(_)) => Ok(false),
-            Err(failure) => Err(self.tell("PUT", key, failure)),
+            Ok(Outcome::Unknown(failure)) | Err(failure) => Err(self.tell("PUT", key, failure)),
         }
     }
 
@@ -304,7 +304,7 @@ impl Bucket {
         Arc::new(View::new(Arc::clone(&self.caller), component))
     }
 
-    fn info(&self, meta: ObjectMeta) -> ObjectInfo {
+    pub(crate) fn info(&self, meta: ObjectMeta) -> ObjectInfo {
         ObjectInfo {
             key: self.caller.relative(meta.location).into(),
             size: meta.size,
@@ -313,7 +313,7 @@ impl Bucket {
         }
     }
 
-    fn path(&self, key: &str) -> Result<Path> {
+    pub(crate) fn path(&self, key: &str) -> Result<Path> {
         let whole = !key.is_empty() && !key.starts_with('/') && !key.ends_with('/');
         let parsed = whole.then(|| Path::parse(key).ok()).flatten();
         let path = parsed.ok_or_else(|| {
@@ -325,7 +325,7 @@ impl Bucket {
         Ok(self.caller.full(&path))
     }
 
-    fn tell(&self, operation: &str, key: &str, failure: Failure) -> FsError {
+    pub(crate) fn tell(&self, operation: &str, key: &str, failure: Failure) -> FsError {
         failure.tell(operation, &self.caller.url.key_url(key))
     }
 }

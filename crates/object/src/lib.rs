@@ -19,6 +19,7 @@ mod aws;
 mod bucket;
 mod caller;
 mod connect;
+mod extended;
 mod failure;
 mod hedge;
 mod keys;
@@ -30,6 +31,7 @@ mod read;
 mod stripe;
 #[cfg(feature = "testing")]
 pub mod testing;
+mod upload;
 mod url;
 mod view;
 
@@ -40,4 +42,5 @@ pub use meter::{Component, LATENCY_BUCKETS, Meter, MeterRow, MeterSnapshot, Requ
 pub use object_store::{ObjectStore, PutPayload};
 pub use options::ConnectOptions;
 pub use stripe::StripeSet;
+pub use upload::{PutCondition, Upload};
 pub use url::{BucketUrl, Scheme};
