@@ -179,6 +179,7 @@ impl Bucket {
         if range.start >= range.end {
             return Ok(Bytes::new());
         }
+        if_match.as_deref().map_or(Ok(()), check_etag)?;
         let bounded = Some(GetRange::Bounded(range.clone()));
         let options = GetOptions { range: bounded, if_match, ..GetOptions::default() };
         let got = self.caller.get(component, &path, options).await;
@@ -211,6 +212,7 @@ impl Bucket {
         if range.start >= range.end {
             return Ok(());
         }
+        if_match.map_or(Ok(()), check_etag)?;
         let got = self.caller.get_pieces(component, &path, range.clone(), if_match, take).await;
         match got.map_err(|failure| self.tell("GET", key, failure))? {
             None => Ok(()),
@@ -327,5 +329,13 @@ impl Bucket {
 
     pub(crate) fn tell(&self, operation: &str, key: &str, failure: Failure) -> FsError {
         failure.tell(operation, &self.caller.url.key_url(key))
+    }
+}
+
+/// Refuses an ETag that no header can carry: the library would panic.
+pub(crate) fn check_etag(etag: &str) -> Result<()> {
+    match etag.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic()) {
+        true => Ok(()),
+        false => Err(FsError::new(ErrorKind::Invalid, format!("`{etag:?}` cannot be an ETag"))),
     }
 }

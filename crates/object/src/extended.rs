@@ -72,13 +72,23 @@ impl<S: ObjectStore + MultipartStore> Extended<S> {
             }
             (UploadAsk::Complete { upload, parts }, None) => {
                 let parts = parts.into_iter().map(|content_id| PartId { content_id }).collect();
-                result = self.inner.complete_multipart(location, &upload, parts).await?;
+                let made = self.inner.complete_multipart(location, &upload, parts).await;
+                result = made.map_err(|error| gone_is_not_found(location, error))?;
             }
             (UploadAsk::Abort { upload }, _) => {
-                self.inner.abort_multipart(location, &upload).await?;
+                let gone = self.inner.abort_multipart(location, &upload).await;
+                gone.map_err(|error| gone_is_not_found(location, error))?;
             }
         }
         Ok(result)
+    }
+}
+
+/// Memory has no error of its own for an upload that is over.
+fn gone_is_not_found(location: &Path, error: Error) -> Error {
+    match error.to_string().contains("MultipartUpload not found") {
+        true => Error::NotFound { path: location.to_string(), source: error.into() },
+        false => error,
     }
 }
 

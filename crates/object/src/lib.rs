@@ -6,9 +6,10 @@
 //!
 //! ```text
 //!   Bucket / Bucket::store(component)    keys below the volume's prefix
+//!   scan_keys, Upload                    objects of links: any key, any writer
 //!   retry, hedge, deadline, meter        one count per attempt
 //!   [faults, slow]                       tests only
-//!   S3 · directory · memory              object_store
+//!   S3 · directory · memory              object_store, and what it lacks (`extended`)
 //! ```
 //!
 //! What must always hold: an object is visible whole or not at all; a conditional write whose

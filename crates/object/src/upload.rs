@@ -14,6 +14,7 @@ use object_store::{
 };
 use weir_types::{ErrorKind, FsError, Result};
 
+use crate::bucket::check_etag;
 use crate::caller::{Ask, Caller, Failure, Outcome, PUT_ID};
 use crate::extended::UploadAsk;
 use crate::{Bucket, Component, ObjectInfo, RequestKind};
@@ -37,6 +38,13 @@ pub enum PutCondition {
 }
 
 impl PutCondition {
+    fn check(&self) -> Result<()> {
+        match self {
+            PutCondition::Matches(etag) => check_etag(etag),
+            PutCondition::Any | PutCondition::Absent => Ok(()),
+        }
+    }
+
     fn mode(&self) -> PutMode {
         match self {
             PutCondition::Any => PutMode::Overwrite,
@@ -67,6 +75,7 @@ impl Bucket {
         condition: &PutCondition,
     ) -> Result<Option<ObjectInfo>> {
         let (path, payload) = (self.path(key)?, bytes.into());
+        condition.check()?;
         let mut options = PutOptions::from(condition.mode());
         options.attributes = user_metadata(attributes)?;
         let size = payload.content_length() as u64;
@@ -223,6 +232,7 @@ impl Upload {
     /// `Invalid` when parts are missing. After any error the upload is over.
     pub async fn complete(mut self, condition: &PutCondition) -> Result<Option<ObjectInfo>> {
         let open = self.open()?;
+        condition.check()?;
         let parts: Option<Vec<String>> = lock(&self.parts).iter().cloned().collect();
         let Some(parts) = parts else {
             let why = format!("the upload of {} lacks parts", open.key);

@@ -18,6 +18,9 @@ pub(super) async fn suite(bucket: &Bucket) {
     one_version(bucket).await;
     conditional_puts(bucket).await;
     uploads(bucket).await;
+    if matches!(bucket.url().scheme(), Scheme::S3 | Scheme::File) {
+        one_upload_wins(bucket).await;
+    }
     copies(bucket).await;
 }
 
@@ -185,6 +188,11 @@ async fn conditional_puts(bucket: &Bucket) {
     let bad = BTreeMap::from([("x".to_owned(), "ü".to_owned())]);
     let error = bucket.put_object(ASK, "put/x", "no", &bad, &PutCondition::Any).await;
     assert_eq!(error.expect_err("no header carries it").kind(), ErrorKind::Invalid);
+    let bad = PutCondition::Matches("\n".to_owned());
+    let error = bucket.put_object(ASK, "put/x", "no", &first, &bad).await;
+    assert_eq!(error.expect_err("nor that").kind(), ErrorKind::Invalid);
+    let error = pieces(bucket, "put/x", Some("\n")).await.expect_err("nor that");
+    assert_eq!(error.kind(), ErrorKind::Invalid);
     assert_eq!(bucket.get(ASK, "put/x").await.expect("get"), "three");
     bucket.delete(ASK, "put/x").await.expect("delete");
 }
@@ -247,6 +255,23 @@ async fn uploads(bucket: &Bucket) {
     let error = bucket.head(ASK, "up/y").await.expect_err("never completed");
     assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
     bucket.delete(ASK, "up/x").await.expect("delete");
+}
+
+async fn one_upload_wins(bucket: &Bucket) {
+    for round in 0..8 {
+        let one = async |n: u8| {
+            let bytes = Bytes::from(vec![n; 100]);
+            let open = bucket.begin_upload(ASK, "up/race", 100, &BTreeMap::new()).await;
+            let open = open.expect("begin");
+            open.part(1, bytes).await.expect("part");
+            open.complete(&PutCondition::Absent).await.expect("complete").is_some().then_some(n)
+        };
+        let all = futures::future::join_all((0..8).map(one)).await;
+        let winners: Vec<u8> = all.into_iter().flatten().collect();
+        assert_eq!(winners.len(), 1, "round {round}: {winners:?}");
+        assert_eq!(bucket.get(ASK, "up/race").await.expect("get"), vec![winners[0]; 100]);
+        bucket.delete(ASK, "up/race").await.expect("delete");
+    }
 }
 
 async fn copies(bucket: &Bucket) {
