@@ -6,9 +6,9 @@
 //! (`AWS_CONTAINER_CREDENTIALS_…`); the instance's metadata service. Region and endpoint: the
 //! options, a profile that the options name, the environment, any other profile.
 
+mod complete;
 mod listing;
 mod requests;
-mod store;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,12 +20,12 @@ use object_store::{ClientOptions, CredentialProvider, Error, ObjectStore};
 use weir_types::{ErrorKind, FsError, Result};
 
 use crate::connect::no_retries;
+use crate::extended::Extended;
 use crate::failure::tell;
 use crate::profile::Profile;
 use crate::{BucketUrl, ConnectOptions};
 pub(crate) use listing::{ListAsk, read_listing};
-use requests::Requests;
-use store::S3Store;
+pub(crate) use requests::Requests;
 
 /// A machine without a metadata service shall not make people wait.
 const INSTANCE_TIMEOUT: Duration = Duration::from_secs(3);
@@ -40,7 +40,7 @@ pub(crate) fn open(url: &BucketUrl, options: &ConnectOptions) -> Result<Arc<dyn 
     let complete = |builder: AmazonS3Builder| -> Result<Arc<dyn ObjectStore>> {
         let store = build(builder.clone())?;
         let requests = Requests::new(&builder, store.credentials().clone(), client.clone());
-        Ok(Arc::new(S3Store::new(store, requests)))
+        Ok(Arc::new(Extended::new(store, Some(requests))))
     };
     if !asks_instance(&builder) {
         return complete(builder);

@@ -119,7 +119,7 @@ impl Bucket {
         match self.caller.put_if(component, &path, bytes.into(), options).await {
             Ok(Outcome::Won(_)) => Ok(true),
             Ok(Outcome::Lost(_)) => Ok(false),
-            Err(failure) => Err(self.tell("PUT", key, failure)),
+            Ok(Outcome::Unknown(failure)) | Err(failure) => Err(self.tell("PUT", key, failure)),
         }
     }
 
@@ -179,6 +179,7 @@ impl Bucket {
         if range.start >= range.end {
             return Ok(Bytes::new());
         }
+        if_match.as_deref().map_or(Ok(()), check_etag)?;
         let bounded = Some(GetRange::Bounded(range.clone()));
         let options = GetOptions { range: bounded, if_match, ..GetOptions::default() };
         let got = self.caller.get(component, &path, options).await;
@@ -211,6 +212,7 @@ impl Bucket {
         if range.start >= range.end {
             return Ok(());
         }
+        if_match.map_or(Ok(()), check_etag)?;
         let got = self.caller.get_pieces(component, &path, range.clone(), if_match, take).await;
         match got.map_err(|failure| self.tell("GET", key, failure))? {
             None => Ok(()),
@@ -304,7 +306,7 @@ impl Bucket {
         Arc::new(View::new(Arc::clone(&self.caller), component))
     }
 
-    fn info(&self, meta: ObjectMeta) -> ObjectInfo {
+    pub(crate) fn info(&self, meta: ObjectMeta) -> ObjectInfo {
         ObjectInfo {
             key: self.caller.relative(meta.location).into(),
             size: meta.size,
@@ -313,7 +315,7 @@ impl Bucket {
         }
     }
 
-    fn path(&self, key: &str) -> Result<Path> {
+    pub(crate) fn path(&self, key: &str) -> Result<Path> {
         let whole = !key.is_empty() && !key.starts_with('/') && !key.ends_with('/');
         let parsed = whole.then(|| Path::parse(key).ok()).flatten();
         let path = parsed.ok_or_else(|| {
@@ -325,7 +327,15 @@ impl Bucket {
         Ok(self.caller.full(&path))
     }
 
-    fn tell(&self, operation: &str, key: &str, failure: Failure) -> FsError {
+    pub(crate) fn tell(&self, operation: &str, key: &str, failure: Failure) -> FsError {
         failure.tell(operation, &self.caller.url.key_url(key))
+    }
+}
+
+/// Refuses an ETag that no header can carry: the library would panic.
+pub(crate) fn check_etag(etag: &str) -> Result<()> {
+    match etag.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic()) {
+        true => Ok(()),
+        false => Err(FsError::new(ErrorKind::Invalid, format!("`{etag:?}` cannot be an ETag"))),
     }
 }

@@ -7,12 +7,15 @@ use bytes::Bytes;
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey, AwsAuthorizer, AwsCredentialProvider};
 use object_store::client::{HttpClient, HttpConnector, HttpRequest, HttpRequestBody};
 use object_store::client::{HttpError, ReqwestConnector};
-use object_store::{ClientOptions, Error, Result};
+use object_store::{ClientOptions, Error, PutMode, Result};
+
+use super::complete;
+use super::listing::ListAsk;
 
 const STORE: &str = "S3";
 
 /// Where a bucket is, and how to be let in.
-pub(super) struct Requests {
+pub(crate) struct Requests {
     /// URL of the bucket, without a slash at the end.
     bucket: String,
     region: String,
@@ -77,11 +80,38 @@ impl Requests {
         }
     }
 
-    /// Gets what `query` asks of the bucket.
-    pub(super) async fn get(&self, query: &str) -> Result<Bytes> {
+    /// One page of a listing, as the server wrote it.
+    pub(crate) async fn list(&self, ask: &ListAsk) -> Result<Bytes> {
         let mut request = HttpRequest::new(HttpRequestBody::empty());
-        *request.uri_mut() = format!("{}?{query}", self.bucket).parse().map_err(generic)?;
+        let url = format!("{}?{}", self.bucket, ask.query());
+        *request.uri_mut() = url.parse().map_err(generic)?;
         self.send(request).await
+    }
+
+    /// Makes an object of the parts of an upload, if the condition holds. Answers its ETag.
+    pub(crate) async fn complete(
+        &self,
+        key: &str,
+        upload: &str,
+        parts: &[String],
+        mode: &PutMode,
+    ) -> Result<String> {
+        let mut request = HttpRequest::new(complete::body(parts).into());
+        let path: Vec<String> = key.split('/').map(encoded).collect();
+        let url = format!("{}/{}?uploadId={}", self.bucket, path.join("/"), encoded(upload));
+        *request.uri_mut() = url.parse().map_err(generic)?;
+        *request.method_mut() = "POST".parse().map_err(generic)?;
+        let condition = match mode {
+            PutMode::Overwrite => None,
+            PutMode::Create => Some(("if-none-match", "*")),
+            PutMode::Update(version) => version.e_tag.as_deref().map(|etag| ("if-match", etag)),
+        };
+        if let Some((name, value)) = condition {
+            request.headers_mut().insert(name, value.parse().map_err(generic)?);
+        }
+        let answer = self.send(request).await?;
+        // Success may turn into an error while the server works.
+        complete::etag(&answer).map_err(|status| refused(status, &answer, &url))
     }
 
     async fn send(&self, mut request: HttpRequest) -> Result<Bytes> {

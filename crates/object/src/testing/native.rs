@@ -9,13 +9,19 @@ use rand::{RngExt, SeedableRng};
 use weir_types::{ErrorKind, FsError, Result};
 
 use super::conformance::{ASK, ODD_KEYS};
-use crate::{Bucket, DirectoryPage, KeyPage, KeyRange};
+use crate::{Bucket, DirectoryPage, KeyPage, KeyRange, ObjectInfo, PutCondition, Scheme};
 
 /// Part of the suite that every store must pass.
 pub(super) async fn suite(bucket: &Bucket) {
     scans(bucket).await;
     directories(bucket).await;
     one_version(bucket).await;
+    conditional_puts(bucket).await;
+    uploads(bucket).await;
+    if matches!(bucket.url().scheme(), Scheme::S3 | Scheme::File) {
+        one_upload_wins(bucket).await;
+    }
+    copies(bucket).await;
 }
 
 async fn put_all(bucket: &Bucket, keys: impl IntoIterator<Item = String>) {
@@ -144,6 +150,145 @@ async fn one_version(bucket: &Bucket) {
     }
     let error = bucket.head_attributes(ASK, "version/x").await.expect_err("gone");
     assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
+}
+
+fn attributes(mode: &str) -> BTreeMap<String, String> {
+    let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    BTreeMap::from([pair("file-permissions", mode), pair("user-agent", "weir test/1.0")])
+}
+
+/// Stores keep attributes, but for directories.
+async fn has_attributes(bucket: &Bucket, key: &str, want: &BTreeMap<String, String>) {
+    let (_, have) = bucket.head_attributes(ASK, key).await.expect("head");
+    assert!(have == *want || bucket.url().scheme() == Scheme::File, "{have:?}");
+}
+
+async fn conditional_puts(bucket: &Bucket) {
+    let (first, second) = (attributes("0100644"), attributes("0100600"));
+    let put = async |bytes: &'static str, attributes: &_, condition: PutCondition| {
+        let put = bucket.put_object(ASK, "put/x", bytes, attributes, &condition).await;
+        put.expect("put")
+    };
+    let matches = |info: &ObjectInfo| PutCondition::Matches(info.etag.clone().expect("ETag"));
+    let stale = PutCondition::Matches("\"stale\"".to_owned());
+    assert_eq!(put("no", &first, stale.clone()).await, None);
+    let one = put("one", &first, PutCondition::Absent).await.expect("absent");
+    assert_eq!((one.key.as_str(), one.size), ("put/x", 3));
+    assert_eq!(bucket.head(ASK, "put/x").await.expect("head").etag, one.etag);
+    has_attributes(bucket, "put/x", &first).await;
+    assert_eq!(put("no", &second, PutCondition::Absent).await, None);
+    assert_eq!(put("no", &second, stale).await, None);
+    let two = put("two two", &second, matches(&one)).await.expect("as it was");
+    assert_ne!(two.etag, one.etag);
+    assert_eq!(put("no", &first, matches(&one)).await, None);
+    assert_eq!(bucket.get(ASK, "put/x").await.expect("get"), "two two");
+    has_attributes(bucket, "put/x", &second).await;
+    put("three", &BTreeMap::new(), PutCondition::Any).await.expect("any");
+    has_attributes(bucket, "put/x", &BTreeMap::new()).await;
+    let bad = BTreeMap::from([("x".to_owned(), "ü".to_owned())]);
+    let error = bucket.put_object(ASK, "put/x", "no", &bad, &PutCondition::Any).await;
+    assert_eq!(error.expect_err("no header carries it").kind(), ErrorKind::Invalid);
+    let bad = PutCondition::Matches("\n".to_owned());
+    let error = bucket.put_object(ASK, "put/x", "no", &first, &bad).await;
+    assert_eq!(error.expect_err("nor that").kind(), ErrorKind::Invalid);
+    let error = pieces(bucket, "put/x", Some("\n")).await.expect_err("nor that");
+    assert_eq!(error.kind(), ErrorKind::Invalid);
+    assert_eq!(bucket.get(ASK, "put/x").await.expect("get"), "three");
+    bucket.delete(ASK, "put/x").await.expect("delete");
+}
+
+/// Uploads `bytes` in parts, the last one first, each twice.
+async fn upload(
+    bucket: &Bucket,
+    bytes: &Bytes,
+    attributes: &BTreeMap<String, String>,
+    condition: &PutCondition,
+) -> Option<ObjectInfo> {
+    let size = bytes.len() as u64;
+    let upload = bucket.begin_upload(ASK, "up/x", size, attributes).await.expect("begin");
+    let step = upload.part_bytes() as usize;
+    let part = |number: usize| bytes.slice((number - 1) * step..bytes.len().min(number * step));
+    for round in 0..2 {
+        let numbers = (1..=upload.parts()).rev();
+        let parts = numbers.map(|number| upload.part(number, part(number)));
+        let done = futures::future::try_join_all(parts).await;
+        done.unwrap_or_else(|error| panic!("round {round}: {error}"));
+    }
+    upload.complete(condition).await.expect("complete")
+}
+
+async fn uploads(bucket: &Bucket) {
+    let whole: Vec<u8> =
+        (0..9_u32 << 18).flat_map(|n| n.wrapping_mul(0x9e37_79b9).to_le_bytes()).collect();
+    let whole = Bytes::from(whole);
+    let (first, second) = (attributes("0100644"), attributes("0100600"));
+    let stale = PutCondition::Matches("\"stale\"".to_owned());
+    assert_eq!(upload(bucket, &whole, &first, &stale).await, None);
+    let one = upload(bucket, &whole, &first, &PutCondition::Absent).await.expect("absent");
+    assert_eq!((one.key.as_str(), one.size), ("up/x", whole.len() as u64));
+    assert!(bucket.get(ASK, "up/x").await.expect("get") == whole);
+    assert_eq!(bucket.head(ASK, "up/x").await.expect("head").etag, one.etag);
+    has_attributes(bucket, "up/x", &first).await;
+    assert_eq!(upload(bucket, &whole, &second, &PutCondition::Absent).await, None);
+    assert_eq!(upload(bucket, &whole, &second, &stale).await, None);
+    has_attributes(bucket, "up/x", &first).await;
+    let same = PutCondition::Matches(one.etag.expect("ETag"));
+    let little = whole.slice(..5);
+    let two = upload(bucket, &little, &second, &same).await.expect("as it was");
+    assert_eq!(bucket.get(ASK, "up/x").await.expect("get"), little);
+    has_attributes(bucket, "up/x", &second).await;
+    assert_eq!(upload(bucket, &whole, &first, &same).await, None);
+    let nothing = upload(bucket, &Bytes::new(), &first, &PutCondition::Any).await.expect("any");
+    assert_ne!(nothing.etag, two.etag);
+    assert_eq!(bucket.head(ASK, "up/x").await.expect("head").size, 0);
+
+    let begin = || bucket.begin_upload(ASK, "up/y", 9 << 20, &first);
+    let open = begin().await.expect("begin");
+    for (number, len) in [(0, 8 << 20), (1, 7 << 20), (2, 2 << 20), (3, 0)] {
+        let error = open.part(number, Bytes::from(vec![0; len])).await.expect_err("no such part");
+        assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
+    }
+    open.part(2, Bytes::from(vec![0; 1 << 20])).await.expect("part");
+    let error = open.complete(&PutCondition::Any).await.expect_err("a part is missing");
+    assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
+    begin().await.expect("begin").abort().await.expect("abort");
+    let error = bucket.head(ASK, "up/y").await.expect_err("never completed");
+    assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
+    bucket.delete(ASK, "up/x").await.expect("delete");
+}
+
+async fn one_upload_wins(bucket: &Bucket) {
+    for round in 0..8 {
+        let one = async |n: u8| {
+            let bytes = Bytes::from(vec![n; 100]);
+            let open = bucket.begin_upload(ASK, "up/race", 100, &BTreeMap::new()).await;
+            let open = open.expect("begin");
+            open.part(1, bytes).await.expect("part");
+            open.complete(&PutCondition::Absent).await.expect("complete").is_some().then_some(n)
+        };
+        let all = futures::future::join_all((0..8).map(one)).await;
+        let winners: Vec<u8> = all.into_iter().flatten().collect();
+        assert_eq!(winners.len(), 1, "round {round}: {winners:?}");
+        assert_eq!(bucket.get(ASK, "up/race").await.expect("get"), vec![winners[0]; 100]);
+        bucket.delete(ASK, "up/race").await.expect("delete");
+    }
+}
+
+async fn copies(bucket: &Bucket) {
+    let want = attributes("0100755");
+    let put = bucket.put_object(ASK, "copy/from ü", "bytes", &want, &PutCondition::Any).await;
+    put.expect("put").expect("any");
+    bucket.put(ASK, "copy/to", "what was there").await.expect("put");
+    let copy = bucket.copy_object(ASK, "copy/from ü", "copy/to").await.expect("copy");
+    assert_eq!((copy.key.as_str(), copy.size), ("copy/to", 5));
+    assert_eq!(bucket.head(ASK, "copy/to").await.expect("head"), copy);
+    assert_eq!(bucket.get(ASK, "copy/to").await.expect("get"), "bytes");
+    has_attributes(bucket, "copy/to", &want).await;
+    let error = bucket.copy_object(ASK, "copy/gone", "copy/to").await.expect_err("gone");
+    assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
+    for key in ["copy/from ü", "copy/to"] {
+        bucket.delete(ASK, key).await.expect("delete");
+    }
 }
 
 /// Puts `count` random keys that are addressable but odd, lists them in random intervals and
