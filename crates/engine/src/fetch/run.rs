@@ -210,6 +210,7 @@ impl Work {
             }
             return Ok(());
         }
+        self.core.fetcher.came.note(run);
         let mut each = |record, bytes| self.take(record, bytes);
         get_run(&self.core.buckets, Component::Data, run, &mut each).await
     }
