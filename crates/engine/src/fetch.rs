@@ -285,6 +285,12 @@ impl Core {
                 waiting.push(entry.outcome.clone());
             }
         }
+        // Another fetch may have ended since the caller looked.
+        for chunk in claim.senders.keys().copied().collect::<Vec<_>>() {
+            if mirror.missing(chunk * CHUNK_BYTES, (chunk + 1) * CHUNK_BYTES).is_empty() {
+                claim.done(chunk, Ok(()));
+            }
+        }
         if !claim.senders.is_empty() {
             let (core, mirror) = (self.clone(), mirror.clone());
             tokio::spawn(async move { core.run_fetch(mirror, claim, priority).await });

@@ -232,15 +232,15 @@ impl Core {
             Err(error) => return Err((file, Outcome::Failed(error))),
         };
         mirror.touch();
-        let room = page_ceil(file.size);
-        let is_missing = !mirror.missing(0, file.size).is_empty();
-        let claim = || Claim::one(self, file.ino, 0, room, urgency.clone());
-        match is_missing.then(claim).flatten() {
-            Some(claim) => {
-                Ok(Coming { file, extent, node, mirror, stamp, claim, outcome: Outcome::Alone })
-            }
-            None => Err((file, Outcome::Alone)),
+        let claim = Claim::one(self, file.ino, 0, page_ceil(file.size), urgency.clone());
+        let Some(claim) = claim else {
+            return Err((file, Outcome::Alone));
+        };
+        if mirror.missing(0, file.size).is_empty() {
+            claim.end();
+            return Err((file, Outcome::Alone));
         }
+        Ok(Coming { file, extent, node, mirror, stamp, claim, outcome: Outcome::Alone })
     }
 
     /// The file's mirror, and a stamp of it that is of these extents.
