@@ -674,3 +674,24 @@ fn many_actions_run_side_by_side_and_old_ones_are_forgotten() {
     assert!((100..=101).contains(&kept.len()), "{}", kept.len());
     assert_eq!(kept.last().expect("some").id, last);
 }
+
+#[test]
+fn a_reader_hydrates_and_releases_its_own_tier() {
+    let mut world = World::new();
+    let tree = world.run(async { tree(&world.engine(), 1, 20).await });
+    world.unmount().expect("ends");
+    world.options.read_only = true;
+    world.mount().expect("mounts");
+    world.run(async {
+        let engine = world.engine();
+        let files = tree.files.len();
+        let view = act(&engine, ActionKind::Hydrate, tree.root).await;
+        assert_eq!((view.files_done, view.refused), (files as u64, 0));
+        assert_eq!(resident(&engine, &tree).await, files);
+        act(&engine, ActionKind::Release, tree.root).await;
+        assert_eq!(resident(&engine, &tree).await, 1);
+        let archive = request(ActionKind::Archive, tree.root, true);
+        let refused = engine.start_action(archive).await.expect_err("it writes nothing");
+        assert_eq!(refused.kind(), ErrorKind::ReadOnly);
+    });
+}
