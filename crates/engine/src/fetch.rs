@@ -4,6 +4,7 @@
 //! one that is not starts a fetch in a task of its own, so that a caller who gives up stops
 //! nobody else.
 
+mod came;
 mod run;
 
 use std::collections::hash_map::Entry;
@@ -52,6 +53,7 @@ pub(crate) struct Fetcher {
     pub(crate) demand: Semaphore,
     ahead: Semaphore,
     hydrate: Semaphore,
+    pub(crate) came: came::Came,
     /// Held by the hydration whose turn is next.
     hydrate_next: tokio::sync::Mutex<()>,
     /// What `demand`, `ahead` and `hydrate` have when nobody fetches.
@@ -69,6 +71,7 @@ impl Fetcher {
             // Apart, so that what is fetched ahead never stands in the way of what is waited for.
             ahead: Semaphore::new(parallel.div_ceil(2)),
             hydrate: Semaphore::new(parallel.div_ceil(2)),
+            came: came::Came::default(),
             hydrate_next: tokio::sync::Mutex::default(),
             most: (parallel, parallel.div_ceil(2)),
         }
@@ -280,6 +283,12 @@ impl Core {
                     entry.urgency.hurry(chunk);
                 }
                 waiting.push(entry.outcome.clone());
+            }
+        }
+        // Another fetch may have ended since the caller looked.
+        for chunk in claim.senders.keys().copied().collect::<Vec<_>>() {
+            if mirror.missing(chunk * CHUNK_BYTES, (chunk + 1) * CHUNK_BYTES).is_empty() {
+                claim.done(chunk, Ok(()));
             }
         }
         if !claim.senders.is_empty() {

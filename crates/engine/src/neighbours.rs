@@ -31,6 +31,7 @@ impl Core {
         end: u32,
     ) -> Result<Vec<(RecordRef, Bytes)>> {
         let wide = Run { end, ..run.clone() };
+        self.fetcher.came.note(&wide);
         let stored = get_stored(&self.buckets, Component::Data, &wide).await?;
         let records = decode_run(run, &stored)?;
         let rest = stored.slice((run.end - run.start) as usize..);
@@ -57,6 +58,7 @@ impl Core {
         let segment = segments.into_iter().find(|s| s.id == run.segment)?;
         let object_bytes = segment.info.object_bytes.min(u64::from(u32::MAX)) as u32;
         let end = run.start.saturating_add(WINDOW_BYTES).min(object_bytes);
+        let end = self.fetcher.came.next(run.segment, run.end, end);
         (end > run.end).then_some(end)
     }
 

@@ -25,6 +25,15 @@ pub(crate) struct Run {
 /// The runs that bring all these records, each once, none longer than `max_bytes` and a little for
 /// headers, unless a single record is.
 pub(crate) fn plan(records: impl Iterator<Item = RecordRef>, max_bytes: u64) -> Vec<Run> {
+    plan_over(records, max_bytes, GAP_BYTES)
+}
+
+/// The same, reading over no more than `gap_bytes` between two records.
+pub(crate) fn plan_over(
+    records: impl Iterator<Item = RecordRef>,
+    max_bytes: u64,
+    gap_bytes: u32,
+) -> Vec<Run> {
     let mut records: Vec<_> = records.collect();
     records.sort_unstable_by_key(|r| (r.segment, r.position));
     records.dedup_by_key(|r| (r.segment, r.position));
@@ -33,8 +42,8 @@ pub(crate) fn plan(records: impl Iterator<Item = RecordRef>, max_bytes: u64) -> 
         let end = record.position + record.stored_bytes;
         if let Some(run) = runs.last_mut()
             && run.segment == record.segment
-            && record.position <= run.end.saturating_add(GAP_BYTES)
-            && u64::from(end - run.start) <= max_bytes + u64::from(GAP_BYTES)
+            && record.position <= run.end.saturating_add(gap_bytes)
+            && u64::from(end - run.start) <= max_bytes + u64::from(gap_bytes)
         {
             run.end = run.end.max(end);
             run.records.push(record);

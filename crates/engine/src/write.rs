@@ -40,7 +40,11 @@ impl Engine {
     /// released.
     pub async fn release_all(&self) -> Result<u64> {
         let core = self.core.clone();
-        blocking(move || core.tier.release_oldest(u64::MAX, |mirror| core.is_pinned(mirror))).await
+        blocking(move || {
+            let pinned = |mirror: &Mirror| core.is_pinned(mirror);
+            core.tier.release_oldest(u64::MAX, pinned).inspect(|bytes| core.released(*bytes))
+        })
+        .await
     }
 }
 
@@ -112,6 +116,9 @@ impl Core {
     /// Tells of room that was made.
     pub(crate) fn released(&self, bytes: u64) {
         Counts::add(&self.counts.bytes_released, bytes);
+        if bytes > 0 {
+            self.fetcher.came.forget();
+        }
         self.room_made.notify_waiters();
     }
 

@@ -207,8 +207,14 @@ impl Meta {
             loop {
                 let page = self.rows(ino, next, BATCH_CHUNKS).await?;
                 for row in &page {
-                    // What is cut off is past the native object's end as well.
-                    grown += cut_row(&mut tx, ino, row, size..u64::MAX, false)?;
+                    // Where the chunk goes on below, an empty list says that the native object has
+                    // nothing there; past the end nobody asks.
+                    let below = seen.value.native.is_some() && row.chunk * CHUNK_BYTES < size;
+                    grown += cut_row(&mut tx, ino, row, size..u64::MAX, below)?;
+                    if row.extents.is_empty() && !below {
+                        tx.check(keys::extents(ino, row.chunk), row.version);
+                        tx.delete(keys::extents(ino, row.chunk));
+                    }
                 }
                 match page.last() {
                     Some(last) if page.len() == BATCH_CHUNKS => next = last.chunk + 1,

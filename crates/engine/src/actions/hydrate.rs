@@ -382,7 +382,8 @@ impl Mover {
         let needed = needed.saturating_mul(100) / u64::from(settings.high_water_percent) + 1;
         let least = if all.is_some() { "" } else { "at least " };
         format!(
-            "the tier of {tier} has no room for it beside what was hydrated before: all of this              takes {least}--tier-size {}",
+            "the tier of {tier} is full of what was hydrated before and of what is in use: all of \
+             this takes a --tier-size of {least}{}",
             Bytes(needed.next_multiple_of(1 << 20))
         )
     }

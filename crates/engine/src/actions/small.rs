@@ -16,11 +16,14 @@ use crate::engine::{Core, Counts};
 use crate::fetch::{Claim, Priority, Urgency};
 use crate::neighbours::SMALL_BYTES;
 use crate::nodes::Node;
-use crate::records::{Decoded, Run, get_run, plan, record_place};
+use crate::records::{Decoded, Run, get_run, plan, plan_over, record_place};
 
 /// Files, and bytes of them, that are gathered.
 const BATCH_FILES: usize = 32_768;
 const BATCH_BYTES: u64 = 2 << 30;
+/// Bytes between two records that are cheaper to read over than to ask for apart, where nobody
+/// waits for the next one.
+const GAP_BYTES: u32 = 4 << 10;
 /// Files whose extents are read at once.
 const PAGE: usize = 1_024;
 
@@ -198,9 +201,9 @@ impl Core {
                 Err(left) => moved.push(left),
             }
         }
-        // Others may have claimed some from the middle.
+        // Others may have claimed some from the middle: no byte is to come twice.
         let records = coming.iter().map(|coming| coming.extent.record);
-        for run in plan(records, self.settings.fetch_bytes.0) {
+        for run in plan_over(records, self.settings.fetch_bytes.0, GAP_BYTES) {
             let _turn = self.fetcher.turn(Priority::Hydrate, &urgency, &[0]).await;
             if let Err(error) = self.get_small(&run, &mut coming, action).await {
                 give_up(&run, &mut coming, error);
@@ -229,15 +232,15 @@ impl Core {
             Err(error) => return Err((file, Outcome::Failed(error))),
         };
         mirror.touch();
-        let room = page_ceil(file.size);
-        let is_missing = !mirror.missing(0, file.size).is_empty();
-        let claim = || Claim::one(self, file.ino, 0, room, urgency.clone());
-        match is_missing.then(claim).flatten() {
-            Some(claim) => {
-                Ok(Coming { file, extent, node, mirror, stamp, claim, outcome: Outcome::Alone })
-            }
-            None => Err((file, Outcome::Alone)),
+        let claim = Claim::one(self, file.ino, 0, page_ceil(file.size), urgency.clone());
+        let Some(claim) = claim else {
+            return Err((file, Outcome::Alone));
+        };
+        if mirror.missing(0, file.size).is_empty() {
+            claim.end();
+            return Err((file, Outcome::Alone));
         }
+        Ok(Coming { file, extent, node, mirror, stamp, claim, outcome: Outcome::Alone })
     }
 
     /// The file's mirror, and a stamp of it that is of these extents.
@@ -271,6 +274,7 @@ impl Core {
             }
             Ok(())
         };
+        self.fetcher.came.note(run);
         get_run(&self.buckets, Component::Data, run, &mut each).await
     }
 }

@@ -239,6 +239,7 @@ impl Work {
             }
             return Ok(());
         }
+        self.core.fetcher.came.note(run);
         let mut each =
             |record: RecordRef, bytes| self.take(record_place(&record), record.stored_bytes, bytes);
         get_run(&self.core.buckets, Component::Data, run, &mut each).await
