@@ -15,8 +15,11 @@ use super::{Answer, Failure};
 use crate::client::STATES_AT_ONCE;
 use crate::targets::{Finder, Target};
 
-/// Lustre's flags, their bits and words, in the order in which they are told.
-const FLAGS: [(u32, &str, fn(&FileState) -> bool); 7] = [
+/// A flag of Lustre: its bit, its word, and whether a file has it.
+type Flag = (u32, &'static str, fn(&FileState) -> bool);
+
+/// Lustre's flags in the order in which they are told.
+const FLAGS: [Flag; 7] = [
     (0x04, "released", |state| state.released),
     (0x01, "exists", |state| state.exists),
     (0x02, "dirty", |state| state.dirty),
@@ -203,7 +206,7 @@ impl Files {
 
     async fn action(&self, answer: &mut Answer<'_>) {
         let states = self.states(answer).await;
-        let mut known: HashMap<(usize, ActionId), Option<ActionView>> = HashMap::new();
+        let mut actions: HashMap<(usize, ActionId), ActionView> = HashMap::new();
         for ((mount, target), state) in self.found.iter().zip(states) {
             let Some(state) = state else {
                 match target.is_file {
@@ -212,14 +215,14 @@ impl Files {
                 }
                 continue;
             };
-            let mut action = None;
-            if let Some(id) = state.action {
-                let client = &self.finder.mounts[*mount].client;
-                if !known.contains_key(&(*mount, id)) {
-                    known.insert((*mount, id), client.action(id, 0).await.ok());
+            let key = state.action.map(|id| (*mount, id));
+            if let Some(key) = key.filter(|key| !actions.contains_key(key)) {
+                // One that ended meanwhile may be forgotten already.
+                if let Ok(action) = self.finder.mounts[key.0].client.action(key.1, 0).await {
+                    actions.insert(key, action);
                 }
-                action = known.get(&(*mount, id)).and_then(Option::as_ref);
             }
+            let action = key.and_then(|key| actions.get(&key));
             answer.line(target.asked.as_os_str(), &action_text(&state, action));
         }
     }
