@@ -6,9 +6,9 @@
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
-use weir_types::{ErrorKind, Extent, FsError, Ino, Inode, Result};
+use weir_types::{ErrorKind, Extent, FsError, Ino, Result};
 
-use crate::codec::{decode, decode_seen, encode, last_key};
+use crate::codec::{decode, encode, last_key};
 use crate::kv::Key;
 use crate::op::{Tries, Tx, no_inode, seen_inode};
 use crate::{Meta, keys};
