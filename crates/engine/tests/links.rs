@@ -89,6 +89,10 @@ impl Lake {
         self.run(async { self.engine().links().await.expect("links").remove(0) })
     }
 
+    fn rest(&self, ms: u64) {
+        self.run(tokio::time::sleep(Duration::from_millis(ms)));
+    }
+
     /// Waits for the import that runs or is about to.
     fn imported(&self) {
         for _ in 0..1_000 {
@@ -97,7 +101,7 @@ impl Lake {
                 assert_eq!(view.import_error, None);
                 return;
             }
-            std::thread::sleep(Duration::from_millis(10));
+            self.rest(10);
         }
         panic!("the import does not end: {:?}", self.view());
     }
@@ -116,7 +120,7 @@ impl Lake {
             if now.importing.is_none() && now.imported_unix_ms > view.imported_unix_ms {
                 return;
             }
-            std::thread::sleep(Duration::from_millis(10));
+            self.rest(10);
         }
         panic!("the refresh does not end");
     }
@@ -249,7 +253,7 @@ fn polls_go_as_far_as_the_policy() {
         if lake.find("c").is_some() {
             break;
         }
-        std::thread::sleep(Duration::from_millis(10));
+        lake.rest(10);
     }
     assert_eq!(lake.names(), ["a", "b", "c"]);
     lake.sound();
@@ -276,7 +280,7 @@ fn a_reader_never_sees_two_versions_of_an_object() {
         if lake.find("d/b") != Some(ino) {
             break;
         }
-        std::thread::sleep(Duration::from_millis(10));
+        lake.rest(10);
     }
     assert_eq!(lake.read("d/b"), new);
     let read = lake.run(async { lake.engine().read(&file, 0, 4096).await });
@@ -557,7 +561,7 @@ impl Lake {
                 assert_eq!(view.export_error, None);
                 return;
             }
-            std::thread::sleep(Duration::from_millis(10));
+            self.rest(10);
         }
         panic!("the export does not end: {:?}", self.view());
     }
@@ -672,7 +676,7 @@ fn an_export_waits_for_the_last_writer() {
         engine.flush_all().await.expect("flushes");
         file
     });
-    std::thread::sleep(Duration::from_millis(2_500));
+    lake.rest(2_500);
     assert_eq!(lake.stored("a").as_deref(), Some(b"first".as_slice()));
     lake.run(async {
         lake.engine().write(&file, 4, b" and half").await.expect("writes");
