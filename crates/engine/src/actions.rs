@@ -1,12 +1,26 @@
 //! Actions: what is asked for whole trees of files and goes on in the background.
 //!
 //! Hydrating, releasing and archiving are actions. One is a row of the metadata, so that it goes on
-//! after a restart; how far it came is counted in memory and noted now and then.
+//! after a restart; how far it came is counted in memory, and counted anew by who goes on.
+
+mod archive;
+mod feed;
+mod hydrate;
+mod manager;
+mod pins;
+mod rate;
+mod release;
+mod small;
+mod state;
+mod walk;
+
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use weir_types::{ErrorKind, FsError, Ino, Result};
+use weir_types::{ErrorKind, FileKind, FsError, Ino, Result};
 
-use crate::engine::Engine;
+use crate::engine::{Core, Engine};
+pub(crate) use manager::{Actions, run_loop};
 
 /// Names an action, from 1; never used twice in a volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -127,48 +141,69 @@ pub struct FileState {
 }
 
 impl Engine {
-    /// Begins an action; one commit. `Invalid` for a directory without `recursive`.
+    /// Begins an action; one commit. `Invalid` for a directory without `recursive`, `NotFound` if
+    /// a root is not there.
     pub async fn start_action(&self, request: ActionRequest) -> Result<ActionView> {
-        let _ = request;
-        Err(not_yet())
+        let core = &self.core;
+        if request.kind == ActionKind::Archive {
+            core.check_writable()?;
+        }
+        core.check_roots(&request.roots, request.recursive).await?;
+        core.add_action(request).await
     }
 
     /// All actions that run, wait, or ended of late, oldest first.
     pub async fn actions(&self) -> Result<Vec<ActionView>> {
-        Ok(Vec::new())
+        Ok(self.core.actions.all().iter().map(|action| action.view()).collect())
     }
 
     /// One action; `NotFound` if there is none of this name.
     pub async fn action(&self, id: ActionId) -> Result<ActionView> {
-        let _ = id;
-        Err(not_yet())
+        Ok(self.core.actions.find(id)?.view())
     }
 
     /// Returns the action once it has ended, or as it stands after `wait_ms`.
     pub async fn wait_for_action(&self, id: ActionId, wait_ms: u64) -> Result<ActionView> {
-        let _ = (id, wait_ms);
-        Err(not_yet())
+        let action = self.core.actions.find(id)?;
+        let _ = tokio::time::timeout(Duration::from_millis(wait_ms), action.end()).await;
+        Ok(action.view())
     }
 
-    /// Stops an action. What it did stays done.
+    /// Stops an action; one commit. What it did stays done, and what is on its way still comes.
     pub async fn cancel_action(&self, id: ActionId) -> Result<ActionView> {
-        let _ = id;
-        Err(not_yet())
+        let action = self.core.actions.find(id)?;
+        self.core.end_action(&action, true).await?;
+        Ok(action.view())
     }
 
     /// Pins files, so that they are never released, or unpins them. Answers how many there were.
+    /// With `recursive` those that are below a directory now. One commit for each 512 files.
     pub async fn pin(&self, roots: &[Root], recursive: bool, pinned: bool) -> Result<u64> {
-        let _ = (roots, recursive, pinned);
-        Err(not_yet())
+        let core = &self.core;
+        core.check_writable()?;
+        core.check_roots(roots, recursive).await?;
+        core.set_pins(roots, recursive, pinned).await
     }
 
-    /// How a regular file stands. Two reads of the metadata.
+    /// How a regular file stands. One read of the metadata; more for files with holes, and for
+    /// those that an action may have to do with.
     pub async fn file_state(&self, ino: Ino) -> Result<FileState> {
-        let _ = ino;
-        Err(not_yet())
+        self.core.state_of(ino).await
     }
 }
 
-fn not_yet() -> FsError {
-    FsError::new(ErrorKind::Unsupported, "actions are not built yet")
+impl Core {
+    async fn check_roots(&self, roots: &[Root], recursive: bool) -> Result<()> {
+        if roots.is_empty() {
+            return Err(FsError::new(ErrorKind::Invalid, "no file or directory is named"));
+        }
+        for root in roots {
+            let inode = self.stored(root.ino).await?;
+            if inode.kind == FileKind::Directory && !recursive {
+                let text = format!("{} is a directory: say so with -r", root.path);
+                return Err(FsError::new(ErrorKind::Invalid, text));
+            }
+        }
+        Ok(())
+    }
 }

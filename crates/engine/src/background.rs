@@ -24,10 +24,12 @@ pub(crate) fn start(core: &Arc<Core>) -> JoinSet<()> {
     tasks.spawn(release_loop(core.clone()));
     tasks.spawn(seal_loop(core.clone()));
     tasks.spawn(tidy_loop(core.clone()));
+    tasks.spawn(crate::actions::run_loop(core.clone()));
     if !core.read_only {
         tasks.spawn(flush_loop(core.clone()));
         tasks.spawn(crate::names::purge_loop(core.clone()));
         tasks.spawn(crate::collect::collect_loop(core.clone()));
+        tasks.spawn(crate::links::links_loop(core.clone()));
     }
     tasks
 }

@@ -15,9 +15,11 @@ use weir_types::{
     ErrorKind, FsError, Ino, Inode, Result, SegmentId, Settings, UnixTime, VolumeFormat,
 };
 
+use crate::actions::Actions;
 use crate::fetch::Fetcher;
 use crate::flush::{Flusher, PERMIT_BYTES};
 use crate::journal::Journal;
+use crate::links::Links;
 use crate::mount::MountReport;
 use crate::nodes::Nodes;
 use crate::pace::Pace;
@@ -45,6 +47,7 @@ pub(crate) struct Core {
     pub(crate) nodes: Nodes,
     pub(crate) fetcher: Fetcher,
     pub(crate) flusher: Flusher,
+    pub(crate) actions: Actions,
     pub(crate) locks: LockTable,
     /// Wakes the background flush: dirty data passed its mark, or room is needed.
     pub(crate) flush_wanted: Notify,
@@ -101,6 +104,7 @@ pub(crate) struct Mounted {
     pub(crate) journal: Option<Arc<Journal>>,
     pub(crate) report: MountReport,
     pub(crate) lease: Option<crate::mount::Lease>,
+    pub(crate) links: Links,
 }
 
 impl Core {
@@ -113,6 +117,7 @@ impl Core {
             nodes: Nodes::default(),
             fetcher: Fetcher::new(&mounted.settings),
             flusher: Flusher::default(),
+            actions: Actions::default(),
             locks: LockTable::new(),
             flush_wanted: Notify::new(),
             room_made: Notify::new(),

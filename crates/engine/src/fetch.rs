@@ -4,6 +4,7 @@
 //! one that is not starts a fetch in a task of its own, so that a caller who gives up stops
 //! nobody else.
 
+mod came;
 mod run;
 
 use std::collections::hash_map::Entry;
@@ -17,9 +18,11 @@ use weir_types::{CHUNK_BYTES, ChunkIndex, ErrorKind, FsError, Ino, Result, Setti
 
 use crate::engine::Core;
 
-/// Memory that a GET takes, with the half of a fetch ahead that comes with it: a piece of the body,
-/// and a record that is not whole yet.
-const BODY_BYTES: u64 = 3 << 20;
+/// Memory that a GET takes, with the half of a fetch ahead and the half of a hydration that come
+/// with it: a piece of the body, and a record that is not whole yet.
+const BODY_BYTES: u64 = 4 << 20;
+/// The share of its turns that a hydration keeps while others fetch.
+const HYDRATE_SHARE: usize = 4;
 
 /// Who is served first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +34,8 @@ pub(crate) enum Priority {
         /// Bytes of each GET at most.
         part_bytes: u64,
     },
+    /// Somebody asked for the whole file, and waits for nothing of it in particular.
+    Hydrate,
 }
 
 type Outcome = Option<Result<(), Arc<FsError>>>;
@@ -47,6 +52,12 @@ pub(crate) struct Fetcher {
     coming_bytes: AtomicU64,
     pub(crate) demand: Semaphore,
     ahead: Semaphore,
+    hydrate: Semaphore,
+    pub(crate) came: came::Came,
+    /// Held by the hydration whose turn is next.
+    hydrate_next: tokio::sync::Mutex<()>,
+    /// What `demand`, `ahead` and `hydrate` have when nobody fetches.
+    most: (usize, usize),
 }
 
 impl Fetcher {
@@ -59,43 +70,50 @@ impl Fetcher {
             demand: Semaphore::new(parallel),
             // Apart, so that what is fetched ahead never stands in the way of what is waited for.
             ahead: Semaphore::new(parallel.div_ceil(2)),
+            hydrate: Semaphore::new(parallel.div_ceil(2)),
+            came: came::Came::default(),
+            hydrate_next: tokio::sync::Mutex::default(),
+            most: (parallel, parallel.div_ceil(2)),
         }
     }
 
-    /// Waits for a turn. Who fetches ahead passes those that do as well once somebody waits for
-    /// one of its chunks. The semaphores are never closed: without a permit there is no limit.
-    async fn turn(
+    /// GETs of hydrations at once, at most.
+    pub(crate) fn hydrate_most(&self) -> usize {
+        self.most.1
+    }
+
+    /// Waits for a turn. Who fetches what nobody waits for passes others of that kind once somebody
+    /// waits for one of its chunks. The semaphores are never closed: without a permit there is no
+    /// limit.
+    pub(crate) async fn turn(
         &self,
         priority: Priority,
         urgency: &Urgency,
         chunks: &[ChunkIndex],
     ) -> Option<SemaphorePermit<'_>> {
-        if matches!(priority, Priority::Ahead { .. })
-            && let Some(permit) = self.turn_ahead(urgency, chunks).await
-        {
-            return Some(permit);
+        let permit = match priority {
+            Priority::Demand => None,
+            Priority::Ahead { .. } => {
+                urgency.unless(chunks, async { self.ahead.acquire().await.ok() }).await
+            }
+            Priority::Hydrate => urgency.unless(chunks, self.turn_to_hydrate()).await,
+        };
+        match permit {
+            Some(permit) => Some(permit),
+            None => self.demand.acquire().await.ok(),
         }
-        self.demand.acquire().await.ok()
     }
 
-    /// A turn of those who fetch ahead; `None` as soon as somebody waits for one of the chunks.
-    async fn turn_ahead(
-        &self,
-        urgency: &Urgency,
-        chunks: &[ChunkIndex],
-    ) -> Option<SemaphorePermit<'_>> {
-        loop {
-            let changed = urgency.changed.notified();
-            tokio::pin!(changed);
-            changed.as_mut().enable();
-            if urgency.is_for(chunks) {
-                return None;
-            }
-            tokio::select! {
-                permit = self.ahead.acquire() => return permit.ok(),
-                () = changed => {}
-            }
-        }
+    /// A turn of those who hydrate: a share of them while others fetch, and none before those who
+    /// wait for a turn of their own by now.
+    async fn turn_to_hydrate(&self) -> Option<SemaphorePermit<'_>> {
+        let _next = self.hydrate_next.lock().await;
+        let idle = self.demand.available_permits() == self.most.0
+            && self.ahead.available_permits() == self.most.1;
+        let weight = if idle { 1 } else { (self.most.1 / HYDRATE_SHARE).max(1) };
+        let permit = self.hydrate.acquire_many(weight as u32).await.ok()?;
+        drop(self.demand.acquire().await);
+        Some(permit)
     }
 
     /// Bytes that fetches under way will bring at most.
@@ -121,6 +139,27 @@ impl Urgency {
         self.changed.notify_waiters();
     }
 
+    /// Waits for a turn; `None` as soon as somebody waits for one of the chunks.
+    async fn unless<'a>(
+        &self,
+        chunks: &[ChunkIndex],
+        turn: impl Future<Output = Option<SemaphorePermit<'a>>>,
+    ) -> Option<SemaphorePermit<'a>> {
+        tokio::pin!(turn);
+        loop {
+            let changed = self.changed.notified();
+            tokio::pin!(changed);
+            changed.as_mut().enable();
+            if self.is_for(chunks) {
+                return None;
+            }
+            tokio::select! {
+                permit = &mut turn => return permit,
+                () = changed => {}
+            }
+        }
+    }
+
     fn is_for(&self, chunks: &[ChunkIndex]) -> bool {
         let urgent = self.chunks.lock().unwrap_or_else(|e| e.into_inner());
         chunks.iter().any(|chunk| urgent.contains(chunk))
@@ -139,10 +178,17 @@ pub(crate) struct Claim {
 }
 
 impl Claim {
-    /// Claims the chunk of a small file, whose bytes are here already, if nobody else fetches it.
-    pub(crate) fn small(core: &Arc<Core>, ino: Ino, chunk: ChunkIndex) -> Option<Self> {
+    /// Claims one chunk if nobody else fetches it. It will take `room_bytes` of the tier, and goes
+    /// with others that share its urgency.
+    pub(crate) fn one(
+        core: &Arc<Core>,
+        ino: Ino,
+        chunk: ChunkIndex,
+        room_bytes: u64,
+        urgency: Arc<Urgency>,
+    ) -> Option<Self> {
         let mut claim = Self::none(core, ino);
-        claim.room_bytes = 0;
+        (claim.urgency, claim.room_bytes) = (urgency, room_bytes);
         let taken = claim.add(&mut core.fetcher.coming(), chunk);
         taken.then_some(claim)
     }
@@ -237,6 +283,12 @@ impl Core {
                     entry.urgency.hurry(chunk);
                 }
                 waiting.push(entry.outcome.clone());
+            }
+        }
+        // Another fetch may have ended since the caller looked.
+        for chunk in claim.senders.keys().copied().collect::<Vec<_>>() {
+            if mirror.missing(chunk * CHUNK_BYTES, (chunk + 1) * CHUNK_BYTES).is_empty() {
+                claim.done(chunk, Ok(()));
             }
         }
         if !claim.senders.is_empty() {

@@ -15,6 +15,7 @@ use crate::background;
 use crate::boot::Host;
 use crate::engine::{Clock, Core, Engine, Mounted};
 use crate::journal::{Journal, Replay};
+use crate::links::Links;
 use crate::volume::{Connector, META_PATH, read_format, stripe_set};
 
 /// Key of the object that says who writes the volume.
@@ -111,6 +112,8 @@ impl Engine {
             true => mount_reader(options, format, buckets, opened).await?,
             false => mount_writer(options, format, buckets, opened).await?,
         };
+        core.load_links().await?;
+        core.load_actions().await?;
         let tasks = background::start(&core);
         Ok(Engine { core, tasks: tokio::sync::Mutex::new(tasks) })
     }
@@ -236,13 +239,14 @@ fn core(
         settings: options.settings,
         read_only: options.read_only,
         clock: options.clock,
-        meter: options.connector.meter,
+        meter: options.connector.meter.clone(),
         meta,
         tier,
         buckets,
         journal,
         report,
         lease,
+        links: Links::new(options.connector),
     })
 }
 

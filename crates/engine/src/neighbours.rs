@@ -13,10 +13,10 @@ use weir_types::{CHUNK_BYTES, ChunkIndex, Ino, RecordRef, Result, SegmentId};
 
 use crate::engine::{Core, Counts};
 use crate::fetch::Claim;
-use crate::records::{Decoded, Run, decode_run, get_stored};
+use crate::records::{Decoded, Run, decode_run, get_stored, record_place};
 
 /// A fetch of no more than this brings its neighbours along.
-const SMALL_BYTES: u32 = 256 << 10;
+pub(crate) const SMALL_BYTES: u32 = 256 << 10;
 /// Bytes that such a fetch gets in all.
 const WINDOW_BYTES: u32 = 1 << 20;
 /// Room that the tier must have for what nobody asked for.
@@ -31,6 +31,7 @@ impl Core {
         end: u32,
     ) -> Result<Vec<(RecordRef, Bytes)>> {
         let wide = Run { end, ..run.clone() };
+        self.fetcher.came.note(&wide);
         let stored = get_stored(&self.buckets, Component::Data, &wide).await?;
         let records = decode_run(run, &stored)?;
         let rest = stored.slice((run.end - run.start) as usize..);
@@ -57,6 +58,7 @@ impl Core {
         let segment = segments.into_iter().find(|s| s.id == run.segment)?;
         let object_bytes = segment.info.object_bytes.min(u64::from(u32::MAX)) as u32;
         let end = run.start.saturating_add(WINDOW_BYTES).min(object_bytes);
+        let end = self.fetcher.came.next(run.segment, run.end, end);
         (end > run.end).then_some(end)
     }
 
@@ -69,7 +71,9 @@ impl Core {
             let (start, end) = (chunk * CHUNK_BYTES, (chunk + 1) * CHUNK_BYTES);
             self.tier.find(*ino).is_none_or(|m| !m.missing(start, end).is_empty())
         });
-        wanted.filter_map(|(ino, chunk)| Some((Claim::small(self, ino, chunk)?, chunk))).collect()
+        // Their bytes are here in a moment, and room was looked at.
+        let claim = |ino, chunk| Claim::one(self, ino, chunk, 0, Arc::default());
+        wanted.filter_map(|(ino, chunk)| Some((claim(ino, chunk)?, chunk))).collect()
     }
 
     /// Fills a chunk from a window, if its extents still name what lies there and nothing else.
@@ -116,7 +120,8 @@ impl Core {
     ) -> Result<()> {
         let stamp = mirror.stamp();
         let stored = self.meta.chunks(claim.ino, chunk..chunk + 1).await?;
-        let extents = stored.into_iter().next().map(|(_, extents)| extents).unwrap_or_default();
+        let extents =
+            stored.list.into_iter().next().map(|(_, extents)| extents).unwrap_or_default();
         let here: BTreeMap<u32, RecordRef> = found
             .iter()
             .filter(|e| e.owner.ino == claim.ino)
@@ -129,8 +134,8 @@ impl Core {
             }
             let at = (extent.record.position - first) as usize;
             let bytes = window.slice(at..at + extent.record.stored_bytes as usize);
-            let key = (extent.record.segment, extent.record.position);
-            decoded.insert(key, decode_record(&extent.record, None, &bytes)?);
+            let place = record_place(&extent.record);
+            decoded.insert(place, decode_record(&extent.record, None, &bytes)?);
             Counts::add(&self.counts.bytes_fetched, u64::from(extent.record.stored_bytes));
         }
         if !extents.is_empty() && self.store_chunk(mirror, chunk, &extents, &decoded, stamp)? {

@@ -36,10 +36,15 @@ impl Engine {
 }
 
 impl Engine {
-    /// Lets every clean page of the tier go, as if it were cold. Answers bytes released.
+    /// Lets every clean page of the tier go that is not pinned, as if it were cold. Answers bytes
+    /// released.
     pub async fn release_all(&self) -> Result<u64> {
         let core = self.core.clone();
-        blocking(move || core.tier.release_all()).await
+        blocking(move || {
+            let pinned = |mirror: &Mirror| core.is_pinned(mirror);
+            core.tier.release_oldest(u64::MAX, pinned).inspect(|bytes| core.released(*bytes))
+        })
+        .await
     }
 }
 
@@ -103,10 +108,18 @@ impl Core {
 
     /// Lets go of what was used longest ago, down to the low-water mark.
     pub(crate) fn release(&self) -> Result<u64> {
-        let released = self.tier.release_to_low_water(|_| false)?;
-        Counts::add(&self.counts.bytes_released, released);
-        self.room_made.notify_waiters();
+        let released = self.tier.release_to_low_water(|mirror| self.is_pinned(mirror))?;
+        self.released(released);
         Ok(released)
+    }
+
+    /// Tells of room that was made.
+    pub(crate) fn released(&self, bytes: u64) {
+        Counts::add(&self.counts.bytes_released, bytes);
+        if bytes > 0 {
+            self.fetcher.came.forget();
+        }
+        self.room_made.notify_waiters();
     }
 
     /// Waits until `bytes` fit. Dirty data makes room only by leaving for the bucket, so this
@@ -116,6 +129,7 @@ impl Core {
         let mut dirty_before = u64::MAX;
         while !self.make_room(bytes).await? {
             self.check_writable()?;
+            self.check_pins(bytes)?;
             let dirty = self.tier.dirty_bytes();
             if dirty < dirty_before {
                 (dirty_before, waited_since) = (dirty, self.now_ms());

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use common::{create, noise, settings};
 use weir_engine::{
-    BucketUrl, Clock, ConnectOptions, Connector, Engine, FormatOptions, Host, Meter, MountOptions,
-    format,
+    ActionKind, ActionRequest, ActionState, BucketUrl, Clock, ConnectOptions, Connector, Engine,
+    FormatOptions, Host, Meter, MountOptions, Root, format,
 };
 use weir_object::testing::{Slow, SlowStore};
 use weir_types::{Codec, Ino, Settings};
@@ -73,6 +73,49 @@ async fn a_cold_file_comes_over_many_connections_at_once() {
     .await;
     // One connection takes 3.2 s, sixteen 0.2 s.
     assert!(took < Duration::from_millis(650), "{took:?}");
+}
+
+/// How long it takes to hydrate these files of the root directory.
+async fn hydrate(engine: &Engine, max_bytes_per_s: Option<u64>) -> Duration {
+    engine.flush_all().await.expect("flushes");
+    engine.release_all().await.expect("releases");
+    let began = tokio::time::Instant::now();
+    let roots = vec![Root { ino: Ino::ROOT, path: "/".to_owned() }];
+    let kind = ActionKind::Hydrate;
+    let request = ActionRequest { kind, roots, recursive: true, max_bytes_per_s };
+    let view = engine.start_action(request).await.expect("starts");
+    let view = engine.wait_for_action(view.id, 60_000).await.expect("waits");
+    assert_eq!((view.state, view.refused), (ActionState::Done, 0));
+    assert_eq!(view.bytes_done, view.bytes_total);
+    began.elapsed()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hydration_keeps_its_connections_busy() {
+    let took = far("far-hydrate", async |engine| {
+        create(&engine, "large", &noise(1, 192 * MIB)).await;
+        for i in 0..16 {
+            create(&engine, &format!("f{i}"), &noise(i, 4 * MIB)).await;
+        }
+        hydrate(&engine, None).await
+    })
+    .await;
+    // 256 MiB over sixteen connections take 0.2 s, and each request 20 ms more.
+    assert!(took < Duration::from_millis(400), "{took:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hydration_keeps_to_its_rate() {
+    let took = far("far-rate", async |engine| {
+        create(&engine, "large", &noise(1, 64 * MIB)).await;
+        for i in 0..1_000 {
+            create(&engine, &format!("f{i}"), &noise(i, 16_384)).await;
+        }
+        hydrate(&engine, Some(20 << 20)).await
+    })
+    .await;
+    // 80 MB at 21 MB/s, of which the last part need not wait for itself.
+    assert!(took > Duration::from_millis(3_300) && took < Duration::from_millis(4_500), "{took:?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -8,15 +8,18 @@
 //!
 //! What must always hold is what [`check()`] looks for.
 
+mod actions;
 mod attrs;
 pub mod check;
 mod codec;
 mod data;
 mod dir;
+mod export;
 mod extents;
 mod flush;
 mod keys;
 pub mod kv;
+mod links;
 pub mod locks;
 mod names;
 mod op;
@@ -30,10 +33,14 @@ mod xattr;
 #[cfg(test)]
 pub(crate) mod tests;
 
+pub use actions::{ActionEnd, ActionRow, ActionRowKind};
 pub use attrs::SetAttr;
 pub use check::{Problem, check};
+pub use data::Chunks;
 pub use dir::{DirEntry, DirEntryPlus};
+pub use export::{ExportCommit, ExportContent, ExportName, ToExport};
 pub use flush::{FileFlush, FlushCommit, Piece};
+pub use links::{LinkObject, LinkUsage, NewObject, ObjectRow};
 pub use names::NewInode;
 pub use rename::{RenameMode, Renamed};
 pub use segments::{Reference, SegmentInfo, SegmentUse};

@@ -90,6 +90,9 @@ impl Meta {
     /// of a small file, asked for by key, are all.
     async fn rows_of(&self, inode: &Inode) -> Result<Vec<Row>> {
         let chunks = inode.size.div_ceil(CHUNK_BYTES);
+        if inode.native.is_some() {
+            return self.rows(inode.ino, 0, BATCH_CHUNKS).await;
+        }
         if inode.stored_bytes == 0 {
             return Ok(Vec::new());
         }
@@ -113,13 +116,13 @@ fn purge_rows(seen: Seen<Inode>, rows: &[Row], last: bool, tx: &mut Tx) -> Resul
     let ino = inode.ino;
     for row in rows {
         let key = keys::extents(ino, row.chunk);
-        let grown = tx.set_extents(key, Some(row.version), &row.extents, &[])?;
+        let grown = tx.set_extents(key, row.version, &row.extents, &[], false)?;
         inode.stored_bytes = inode.stored_bytes.saturating_add_signed(grown);
     }
     if !last {
         return tx.put_inode(&inode);
     }
-    for key in [keys::inode, keys::orphan, keys::dir_times, keys::dir_count] {
+    for key in [keys::inode, keys::orphan, keys::dir_times, keys::dir_count, keys::pin] {
         tx.delete(key(ino));
     }
     tx.add(keys::INODES.to_vec(), -1);

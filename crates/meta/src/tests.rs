@@ -1,5 +1,6 @@
 //! Tests over all of it: what the operations promise, a reference model, and races.
 
+mod actions;
 mod data;
 mod golden;
 mod model;

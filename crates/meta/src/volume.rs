@@ -112,6 +112,7 @@ impl Meta {
             data: DataChange::default(),
             stored_bytes: 0,
             target: None,
+            native: None,
         };
         let mut tx = Tx::default();
         tx.check(keys::FORMAT.to_vec(), None);

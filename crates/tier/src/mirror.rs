@@ -173,6 +173,11 @@ impl Mirror {
         self.read_state().dirty_bytes
     }
 
+    /// Room that its pages take.
+    pub fn local_bytes(&self) -> u64 {
+        self.read_state().local_bytes
+    }
+
     /// When the oldest dirty byte was written, in the tier's milliseconds.
     pub fn dirty_since_ms(&self) -> Option<u64> {
         self.read_state().dirty_since_ms
@@ -203,7 +208,7 @@ impl Mirror {
     /// Appends up to `len` bytes from `offset` on to `buffer`, if all of them are here; reads past
     /// the end are short.
     pub fn read_at(&self, offset: u64, len: usize, buffer: &mut Vec<u8>) -> Result<ReadOutcome> {
-        self.last_used.store(self.shared.tick(), Ordering::Relaxed);
+        self.touch();
         let residency = self.read_state();
         let size = residency.state.size;
         let length = (len as u64).min(size.saturating_sub(offset)) as usize;
@@ -237,7 +242,7 @@ impl Mirror {
     /// Writes `data` at `offset` and marks its pages dirty. Where the write covers a page in part
     /// and that page is released, it answers `Missing`, and nothing is written.
     pub fn write_at(&self, offset: u64, data: &[u8], now: UnixTime) -> Result<Vec<(u64, u64)>> {
-        self.last_used.store(self.shared.tick(), Ordering::Relaxed);
+        self.touch();
         let end = offset + data.len() as u64;
         let (from, to) = (page_floor(offset), page_ceil(end));
         let mut residency = self.write_state();
@@ -319,8 +324,14 @@ impl Mirror {
         *self.file.lock().unwrap_or_else(|e| e.into_inner()) = None;
     }
 
-    pub(crate) fn last_used(&self) -> u64 {
+    /// When it was last used, by [`Tier::tick`](crate::Tier::tick): the oldest is released first.
+    pub fn last_used(&self) -> u64 {
         self.last_used.load(Ordering::Relaxed)
+    }
+
+    /// Counts as a use.
+    pub fn touch(&self) {
+        self.last_used.store(self.shared.tick(), Ordering::Relaxed);
     }
 
     pub(crate) fn path(&self) -> PathBuf {

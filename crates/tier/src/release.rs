@@ -22,6 +22,12 @@ impl Tier {
         Ok(self.shared.used_bytes() > high || usage.free_bytes < self.options.free_floor_bytes)
     }
 
+    /// Bytes that may come in before the high-water mark, or until the disk is near its floor.
+    pub fn room_below_high_water(&self) -> Result<u64> {
+        let high = percent(self.options.tier_bytes, self.options.high_water_percent);
+        Ok(high.saturating_sub(self.shared.used_bytes()).min(self.room()?))
+    }
+
     /// Releases clean pages of the mirrors used longest ago, down to the low-water mark (and until
     /// the disk is above its floor), but not of those that `keep` names. Answers bytes released.
     pub fn release_to_low_water(&self, keep: impl Fn(&Mirror) -> bool) -> Result<u64> {
@@ -29,6 +35,22 @@ impl Tier {
         let low = percent(usage.tier_bytes, self.options.low_water_percent);
         let below_floor = self.options.free_floor_bytes.saturating_sub(usage.free_bytes);
         let wanted = self.shared.used_bytes().saturating_sub(low).max(below_floor);
+        self.release_oldest(wanted, keep)
+    }
+
+    /// Bytes that [`Tier::release_oldest`] could release, if nobody uses them.
+    pub fn clean_bytes(&self, keep: impl Fn(&Mirror) -> bool) -> u64 {
+        let all: Vec<_> = self.all().values().cloned().collect();
+        let clean = |mirror: &Mirror| {
+            let residency = mirror.read_state();
+            residency.local_bytes - residency.dirty_bytes
+        };
+        all.iter().filter(|mirror| !keep(mirror)).map(|mirror| clean(mirror)).sum()
+    }
+
+    /// Releases up to about `wanted` bytes of clean pages of the mirrors used longest ago, but not
+    /// of those that `keep` names. Answers bytes released.
+    pub fn release_oldest(&self, wanted: u64, keep: impl Fn(&Mirror) -> bool) -> Result<u64> {
         let mut oldest: Vec<_> = self.all().values().cloned().collect();
         oldest.sort_by_key(|m| m.last_used());
         let mut released = 0;
@@ -44,19 +66,10 @@ impl Tier {
         Ok(released)
     }
 
-    /// Releases all clean pages of one mirror. Answers bytes released.
-    pub fn release(&self, mirror: &Arc<Mirror>) -> Result<u64> {
-        self.release_batch(std::slice::from_ref(mirror), u64::MAX)
-    }
-
-    /// Releases all clean pages there are. Answers bytes released.
-    pub fn release_all(&self) -> Result<u64> {
-        let all: Vec<_> = self.all().values().cloned().collect();
-        let released = all.chunks(BATCH).map(|batch| self.release_batch(batch, u64::MAX));
-        let released = released.sum::<Result<u64>>()?;
-        drop(all);
-        self.forget_empty()?;
-        Ok(released)
+    /// Releases all clean pages of these mirrors, but of those in use. Answers bytes released. One
+    /// sync of the residency log for each 256 of them.
+    pub fn release(&self, mirrors: &[Arc<Mirror>]) -> Result<u64> {
+        mirrors.chunks(BATCH).map(|batch| self.release_batch(batch, u64::MAX)).sum()
     }
 
     /// The note that pages are gone must be on the disk before they are: after a power cut a note

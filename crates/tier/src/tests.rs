@@ -62,6 +62,7 @@ fn inode(ino: u64, size: u64, generation: u64) -> Inode {
         data: DataChange { generation, dropped: None },
         stored_bytes: 0,
         target: None,
+        native: None,
     }
 }
 
@@ -116,7 +117,7 @@ fn a_power_cut_keeps_sealed_mirrors_only() {
     let mirror = |ino| tier.find(Ino(ino)).expect("there");
     assert!(mirror(2).write_at(0, b"x", UnixTime(1)).expect("writes").is_empty());
     fill(&mirror(3), PAGE, &[9; PAGE as usize]);
-    tier.release(&mirror(4)).expect("releases");
+    tier.release(&[mirror(4)]).expect("releases");
     drop(tier);
     let (tier, how) = open(dir.path(), "two");
     let Recovered::PowerCut { dirty_bytes_dropped, clean_bytes_dropped } = how else {
@@ -254,7 +255,7 @@ fn the_account_adds_up_over_a_long_life() {
     for round in 1..=5 {
         mirror.write_at(0, &[1; 20 * PAGE as usize], UnixTime(1)).expect("writes");
         flush(&mirror, round);
-        tier.release(&mirror).expect("releases");
+        tier.release(std::slice::from_ref(&mirror)).expect("releases");
         assert_eq!(tier.usage().expect("usage").used_bytes, 0);
         fill(&mirror, 0, &[1; 20 * PAGE as usize]);
         assert_eq!(tier.usage().expect("usage").used_bytes, 20 * PAGE);

@@ -292,6 +292,11 @@ impl Tier {
         })
     }
 
+    /// The time of uses: what is used later has a larger one.
+    pub fn tick(&self) -> u64 {
+        self.shared.tick()
+    }
+
     /// Bytes that are not in the bucket yet.
     pub fn dirty_bytes(&self) -> u64 {
         self.shared.dirty_bytes.load(Ordering::Relaxed)

@@ -4,10 +4,13 @@
 use weir_types::{DataChange, Extent, FileKind, Ino, Inode, RecordRef, SegmentId, UnixTime};
 
 use crate::codec::{Dirent, decode, encode};
+use crate::{ActionEnd, ActionRow, ActionRowKind};
 
 const INODE: &str = "01ac0202ff03e8076401090001aab4aed8c7bfce972f04060107018020ffffffffffffffffff010001092e2e2f746172676574";
 const EXTENTS: &str = "0102008020ef9baf85808080808080808880808080900350d00f802088ef99abc5e88c911100804064ef9baf858080808080808088808080809003a0108c01640100";
 const DIRENT: &str = "01ac0201";
+const ACTION: &str = "010101ac02022f610101808040\
+    0a010c010302ac02c8010101042f612f6203776879";
 
 fn inode() -> Inode {
     Inode {
@@ -27,6 +30,26 @@ fn inode() -> Inode {
         data: DataChange { generation: 7, dropped: Some((4096, u64::MAX)) },
         stored_bytes: 0,
         target: Some(b"../target".to_vec()),
+        native: None,
+    }
+}
+
+fn action() -> ActionRow {
+    let end = ActionEnd {
+        unix_ms: 6,
+        cancelled: true,
+        files: (3, 2),
+        bytes: (300, 200),
+        refused: 1,
+        reasons: vec![("/a/b".to_owned(), "why".to_owned())],
+    };
+    ActionRow {
+        kind: ActionRowKind::Release,
+        roots: vec![(Ino(300), "/a".to_owned())],
+        recursive: true,
+        max_bytes_per_s: Some(1 << 20),
+        asked_unix_ms: 5,
+        end: Some(end),
     }
 }
 
@@ -58,6 +81,8 @@ fn version_1_values_are_read_and_written_as_ever() {
     assert_eq!(decode::<Inode>(b"I", &bytes(INODE)).unwrap(), inode());
     assert_eq!(encode(&extents()).unwrap(), bytes(EXTENTS));
     assert_eq!(decode::<Vec<Extent>>(b"E", &bytes(EXTENTS)).unwrap(), extents());
+    assert_eq!(encode(&action()).unwrap(), bytes(ACTION));
+    assert_eq!(decode::<ActionRow>(b"A", &bytes(ACTION)).unwrap(), action());
     let dirent = Dirent { ino: Ino(300), kind: FileKind::Directory };
     assert_eq!(encode(&dirent).unwrap(), bytes(DIRENT));
     assert_eq!(decode::<Dirent>(b"D", &bytes(DIRENT)).unwrap(), dirent);

@@ -49,6 +49,7 @@ fn inode(size: u64, generation: u64) -> Inode {
         data: DataChange { generation, dropped: None },
         stored_bytes: 0,
         target: None,
+        native: None,
     }
 }
 
@@ -81,13 +82,21 @@ fn what_is_lent_stays_until_the_last_mapping_goes() {
     let tier = tier(dir.path());
     let mirror = clean(&tier, 3);
     drop(mirror.lend(1).expect("lends").expect("all of it is here"));
-    assert_eq!(tier.release(&mirror).expect("releases"), 0, "the kernel has it");
+    assert_eq!(
+        tier.release(std::slice::from_ref(&mirror)).expect("releases"),
+        0,
+        "the kernel has it"
+    );
     let mapped = mapping(&mirror, false);
     mirror.take_back().expect("takes back");
     assert!(mirror.is_lent().expect("asks"));
-    assert_eq!(tier.release_all().expect("releases"), 0, "somebody has it mapped");
+    assert_eq!(
+        tier.release_oldest(u64::MAX, |_| false).expect("releases"),
+        0,
+        "somebody has it mapped"
+    );
     drop(mapped);
-    assert_eq!(tier.release_all().expect("releases"), 3 * PAGE);
+    assert_eq!(tier.release_oldest(u64::MAX, |_| false).expect("releases"), 3 * PAGE);
     assert!(!mirror.is_lent().expect("asks"));
     assert!(mirror.lend(1).expect("asks").is_none(), "nothing of it is here");
 }
@@ -102,7 +111,7 @@ fn a_file_of_holes_only_is_not_forgotten_while_it_is_mapped() {
     let mapped = mapping(&mirror, false);
     mirror.take_back().expect("takes back");
     drop(mirror);
-    tier.release_all().expect("releases");
+    tier.release_oldest(u64::MAX, |_| false).expect("releases");
     tier.mirror(&inode(3 * PAGE, 2)).expect("mirror").write_at(PAGE, b"new", NOW).expect("writes");
     let mut found = [0; 3];
     mapped.read_exact_at(&mut found, PAGE).expect("reads");
@@ -410,7 +419,7 @@ fn pages_that_a_program_of_a_dead_mount_has_mapped_stay_as_they_are() {
     drop((mirror, first));
     let second = tier(dir.path());
     let mirror = second.find(Ino(7)).expect("kept");
-    assert_eq!(second.release_all().expect("releases"), 0);
+    assert_eq!(second.release_oldest(u64::MAX, |_| false).expect("releases"), 0);
     // Another machine wrote the volume meanwhile, so that these pages are stale here.
     second.mirror(&inode(3 * PAGE, 9)).expect("mirror");
     assert_eq!(mirror.census()[1], 3 * PAGE);

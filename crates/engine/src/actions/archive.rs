@@ -1,0 +1,66 @@
+//! Archiving: what was written is in the bucket, and stays there.
+
+use std::sync::Arc;
+
+use weir_meta::ExportName;
+use weir_types::{Inode, Result};
+
+use super::feed::Feed;
+use super::manager::Action;
+use super::walk::Found;
+use crate::engine::Core;
+use crate::links::Link;
+
+/// Files that failed and are tried again.
+const FAILED_MOST: usize = 10_000;
+
+pub(super) async fn run(core: &Arc<Core>, action: &Arc<Action>) -> Result<()> {
+    let mut feed = Feed::begin(core, action);
+    let mut failed = Vec::new();
+    while let Some(page) = feed.page().await {
+        match core.archive(&page).await {
+            Ok(()) => action.done(page.len() as u64, page.iter().map(|file| file.size).sum()),
+            // One of them, maybe: each is tried by itself.
+            Err(error) if failed.len() + page.len() > FAILED_MOST => {
+                page.iter().for_each(|file| action.refuse(file, &error.to_string()));
+            }
+            Err(_) => failed.extend(page),
+        }
+    }
+    for file in failed {
+        match core.archive(std::slice::from_ref(&file)).await {
+            Ok(()) => action.done(1, file.size),
+            Err(error) => action.refuse(&file, &error.to_string()),
+        }
+    }
+    feed.end().await
+}
+
+impl Core {
+    /// Returns when these files are in the bucket as they were when it was called.
+    async fn archive(self: &Arc<Self>, files: &[Found]) -> Result<()> {
+        let mut inos = Vec::new();
+        for file in files {
+            let inode = self.stored(file.ino).await?;
+            match self.link_of(&inode).await? {
+                // Its object is all it needs: no segment on the way.
+                Some(link) => self.export(&link, &inode, file).await?,
+                None => inos.push(file.ino),
+            }
+        }
+        // What was stored through mappings is no news before somebody looked.
+        self.catch_stores(&inos).await?;
+        let news = |ino: &_| self.tier.find(*ino).is_some_and(|mirror| mirror.has_news());
+        let news: Vec<_> = inos.into_iter().filter(news).collect();
+        if !news.is_empty() {
+            self.flush_files(&news).await?;
+        }
+        self.seen(self.meta.sync().await)?;
+        self.sync_journal().await
+    }
+
+    async fn export(self: &Arc<Self>, link: &Arc<Link>, inode: &Inode, file: &Found) -> Result<()> {
+        let named = ExportName { dir: inode.parent, name: file.name().to_vec() };
+        self.export_asked(link, inode.ino, &named).await
+    }
+}

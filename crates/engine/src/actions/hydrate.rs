@@ -1,0 +1,454 @@
+//! Hydrating: all bytes of many files, as fast as the bucket gives them and behind everybody else.
+//!
+//! Files go in the order of their directories, but for two things: one that somebody opens is next,
+//! and small ones are gathered, because they lie side by side in segments (`small.rs`). So many
+//! bytes are under way as keep all of a hydration's turns busy; what one asks for is never more
+//! than the tier has room for beside what was hydrated before.
+
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::JoinSet;
+use weir_tier::Mirror;
+use weir_types::{Bytes, CHUNK_BYTES, ErrorKind, FileKind, FsError, Ino, Result};
+
+use super::feed::Feed;
+use super::manager::{Action, Hydrating};
+use super::rate::Rate;
+use super::small::Batch;
+use super::walk::Found;
+use crate::background::blocking;
+use crate::engine::Core;
+use crate::fetch::Priority;
+use crate::nodes::Node;
+
+/// A large file comes in parts that end at multiples of this.
+pub(super) const PART_BYTES: u64 = 8 << 20;
+/// Parts that wait for their turn, beside those that have it.
+const PARTS_WAITING: usize = 4;
+/// Files that somebody opened and that were looked at, until they may be looked at again.
+const SERVED_MOST: usize = 4_096;
+/// Files that failed and are tried again.
+const FAILED_MOST: usize = 10_000;
+
+/// What became of a file.
+pub(super) enum Outcome {
+    /// It is here.
+    Done,
+    /// It is to be fetched by itself.
+    Alone,
+    /// It did not come.
+    Failed(FsError),
+}
+
+pub(super) type Moved = Vec<(Found, Outcome)>;
+
+/// A hydration under way.
+pub(super) struct Mover {
+    pub(super) core: Arc<Core>,
+    pub(super) action: Arc<Action>,
+    /// Waits for what is under way; that goes on without it.
+    pub(super) under_way: JoinSet<Moved>,
+    /// Bytes that may be under way, in [`CHUNK_BYTES`].
+    window: Arc<Semaphore>,
+    window_most: usize,
+    rate: Option<Arc<Mutex<Rate>>>,
+    /// Bytes that could be released for it when it last looked.
+    releasable: Option<u64>,
+    served: HashSet<Ino>,
+    alone: Vec<Found>,
+    failed: Vec<(Found, FsError)>,
+}
+
+/// Room in the tier for what is not here yet.
+pub(super) struct Reserved {
+    core: Arc<Core>,
+    bytes: u64,
+}
+
+impl Reserved {
+    fn split(&mut self, bytes: u64) -> Self {
+        let bytes = bytes.min(self.bytes);
+        self.bytes -= bytes;
+        Self { core: self.core.clone(), bytes }
+    }
+}
+
+impl Drop for Reserved {
+    fn drop(&mut self) {
+        self.core.actions.reserved_bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+/// A file of which parts are under way.
+struct Moving {
+    file: Found,
+    node: Arc<Node>,
+    mirror: Arc<Mirror>,
+    /// The walk came by it. Else somebody opened it, and the walk counts it later.
+    counts: bool,
+    parts_left: AtomicUsize,
+    moved: AtomicU64,
+    failed: Mutex<Option<FsError>>,
+}
+
+impl Moving {
+    /// A part is here, or will not come. Answers what became of the file after the last one.
+    fn part_done(&self, core: &Core, action: &Action, bytes: u64, result: Result<()>) -> Moved {
+        match result {
+            Ok(()) if self.counts => {
+                self.moved.fetch_add(bytes, Ordering::Relaxed);
+                action.moved(bytes);
+            }
+            Ok(()) => {}
+            Err(error) => {
+                *self.failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+            }
+        }
+        if self.parts_left.fetch_sub(1, Ordering::AcqRel) > 1 {
+            return Vec::new();
+        }
+        if !core.nodes.is_open(self.node.ino) {
+            self.mirror.idle();
+        }
+        if !self.counts {
+            return Vec::new();
+        }
+        let failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let outcome = match failed {
+            None => Outcome::Done,
+            Some(error) => {
+                action.unmoved(self.moved.load(Ordering::Relaxed));
+                Outcome::Failed(error)
+            }
+        };
+        vec![(self.file.clone(), outcome)]
+    }
+}
+
+pub(super) async fn run(core: &Arc<Core>, action: &Arc<Action>) -> Result<()> {
+    let _hydrating = Hydrating::begin(core);
+    let mut mover = Mover::new(core, action);
+    let mut feed = Feed::begin(core, action);
+    let mut small = Batch::default();
+    while let Some(file) = feed.next().await {
+        match small.push(file) {
+            Err(file) => mover.file(file, true).await,
+            Ok(()) if small.is_full() => mover.small(std::mem::take(&mut small)).await,
+            Ok(()) => {}
+        }
+    }
+    mover.small(small).await;
+    mover.finish().await;
+    // What failed once may come now.
+    for (file, _) in std::mem::take(&mut mover.failed) {
+        mover.file(file, true).await;
+    }
+    mover.finish().await;
+    for (file, error) in std::mem::take(&mut mover.failed) {
+        action.refuse(&file, &error.to_string());
+    }
+    feed.end().await
+}
+
+impl Mover {
+    fn new(core: &Arc<Core>, action: &Arc<Action>) -> Self {
+        let parts = core.fetcher.hydrate_most() + PARTS_WAITING;
+        let bytes = (parts as u64 * PART_BYTES).min(core.settings.tier_bytes.0 / 8);
+        let window_most = (bytes / CHUNK_BYTES).max(1) as usize;
+        let rate = action.request.max_bytes_per_s;
+        let rate = rate.map(|rate| Arc::new(Mutex::new(Rate::new(rate, core.now_ms()))));
+        Self {
+            core: core.clone(),
+            action: action.clone(),
+            under_way: JoinSet::new(),
+            window: Arc::new(Semaphore::new(window_most)),
+            window_most,
+            rate,
+            releasable: None,
+            served: HashSet::new(),
+            alone: Vec::new(),
+            failed: Vec::new(),
+        }
+    }
+
+    /// Sets all of a file under way that is not here.
+    async fn file(&mut self, file: Found, counts: bool) {
+        let Some((moving, parts, mut room)) = self.open(file, counts).await else {
+            return;
+        };
+        for (start, end) in parts {
+            self.needed().await;
+            self.part(&moving, (start, end), room.split(end - start)).await;
+        }
+    }
+
+    /// The files that somebody opened meanwhile are next.
+    pub(super) async fn needed(&mut self) {
+        while let Some(ino) = self.action.take_needed() {
+            if self.served.len() >= SERVED_MOST {
+                self.served.clear();
+            }
+            if !self.served.insert(ino) || !self.is_ours(ino).await.unwrap_or(false) {
+                continue;
+            }
+            let Ok(inode) = self.core.stored(ino).await else { continue };
+            if inode.kind != FileKind::Regular {
+                continue;
+            }
+            let file = Found::at(&self.core, inode, "".into(), b"");
+            if let Some((moving, parts, mut room)) = self.open(file, false).await {
+                for (start, end) in parts {
+                    self.part(&moving, (start, end), room.split(end - start)).await;
+                }
+            }
+        }
+    }
+
+    async fn is_ours(&self, ino: Ino) -> Result<bool> {
+        self.core.belongs_to(ino, &self.action).await
+    }
+
+    /// What is missing of a file, in parts, and room for it; `None` if nothing is, or it cannot
+    /// come.
+    async fn open(
+        &mut self,
+        file: Found,
+        counts: bool,
+    ) -> Option<(Arc<Moving>, Vec<(u64, u64)>, Reserved)> {
+        let node = self.core.nodes.get(file.ino);
+        let mirror = match self.core.open_mirror(&node).await {
+            Ok(mirror) => mirror,
+            Err(_) if !counts => return None,
+            // It was removed.
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                self.action.done(1, 0);
+                return None;
+            }
+            Err(error) => {
+                self.settle(vec![(file, Outcome::Failed(error))]);
+                return None;
+            }
+        };
+        mirror.touch();
+        let size = mirror.size();
+        let missing = match file.remote_bytes {
+            0 => Vec::new(),
+            _ => mirror.missing(0, size),
+        };
+        let bytes: u64 = missing.iter().map(|(start, end)| end.min(&size) - start).sum();
+        if missing.is_empty() {
+            self.core.idle_unless_open(&node, &mirror);
+            if counts {
+                self.action.done(1, size);
+            }
+            return None;
+        }
+        // Holes take no room.
+        let room = bytes.min(file.remote_bytes.next_multiple_of(CHUNK_BYTES));
+        let room = match self.reserve(room).await {
+            Ok(room) => room,
+            Err(why) => {
+                self.core.idle_unless_open(&node, &mirror);
+                if counts {
+                    self.action.refuse(&file, &why);
+                }
+                return None;
+            }
+        };
+        let step = self.part_bytes();
+        let parts: Vec<_> = missing.into_iter().flat_map(|range| split(range, step)).collect();
+        let moved = size - bytes;
+        if counts {
+            self.action.moved(moved);
+        }
+        let moving = Moving {
+            file,
+            node,
+            mirror,
+            counts,
+            parts_left: AtomicUsize::new(parts.len()),
+            moved: AtomicU64::new(moved),
+            failed: Mutex::default(),
+        };
+        Some((Arc::new(moving), parts, room))
+    }
+
+    /// Sets a part under way as soon as the window and the rate allow it.
+    async fn part(&mut self, moving: &Arc<Moving>, (start, end): (u64, u64), room: Reserved) {
+        let bytes = end.min(moving.mirror.size().max(start)) - start;
+        let permit = self.permit(end - start).await;
+        limit(&self.core, self.rate.as_deref(), bytes).await;
+        let (core, action) = (self.core.clone(), self.action.clone());
+        let moving = moving.clone();
+        self.under_way.spawn(async move {
+            let result = core.fetch(&moving.mirror, &[(start, end)], Priority::Hydrate).await;
+            drop((permit, room));
+            moving.part_done(&core, &action, bytes, result)
+        });
+        self.look();
+    }
+
+    /// A part of the window.
+    pub(super) async fn permit(&self, bytes: u64) -> Option<OwnedSemaphorePermit> {
+        let wanted = (bytes.div_ceil(CHUNK_BYTES) as usize).min(self.window_most);
+        self.window.clone().acquire_many_owned(wanted as u32).await.ok()
+    }
+
+    pub(super) fn rate(&self) -> Option<Arc<Mutex<Rate>>> {
+        self.rate.clone()
+    }
+
+    /// No part is larger than what may go in a second.
+    pub(super) fn part_bytes(&self) -> u64 {
+        let most = self.action.request.max_bytes_per_s.unwrap_or(u64::MAX);
+        PART_BYTES.min(most / CHUNK_BYTES * CHUNK_BYTES).max(CHUNK_BYTES)
+    }
+
+    /// Takes up what has come.
+    pub(super) fn look(&mut self) {
+        while let Some(done) = self.under_way.try_join_next() {
+            self.joined(done);
+        }
+    }
+
+    /// Waits until nothing is under way any more.
+    async fn finish(&mut self) {
+        loop {
+            while let Some(file) = self.alone.pop() {
+                self.file(file, true).await;
+            }
+            self.needed().await;
+            match self.under_way.join_next().await {
+                Some(done) => self.joined(done),
+                None if self.alone.is_empty() => return,
+                None => {}
+            }
+        }
+    }
+
+    fn joined(&mut self, done: Result<Moved, tokio::task::JoinError>) {
+        match done {
+            Ok(moved) => self.settle(moved),
+            Err(error) => tracing::error!(%error, "a part of a hydration broke off"),
+        }
+    }
+
+    pub(super) fn settle(&mut self, moved: Moved) {
+        for (file, outcome) in moved {
+            match outcome {
+                Outcome::Done => self.action.done(1, 0),
+                Outcome::Alone => self.alone.push(file),
+                Outcome::Failed(error) if self.failed.len() < FAILED_MOST => {
+                    self.failed.push((file, error));
+                }
+                Outcome::Failed(error) => self.action.refuse(&file, &error.to_string()),
+            }
+        }
+    }
+
+    /// Keeps room in the tier, which others make, but not what this hydration brought. What is
+    /// under way may still turn out to take less. Answers why there is none.
+    pub(super) async fn reserve(&mut self, bytes: u64) -> Result<Reserved, String> {
+        loop {
+            let short = self.core.hydrate_short_of(bytes);
+            if short == 0 {
+                self.core.actions.reserved_bytes.fetch_add(bytes, Ordering::Relaxed);
+                return Ok(Reserved { core: self.core.clone(), bytes });
+            }
+            if self.releasable.is_none_or(|releasable| releasable >= short) {
+                let released = self.core.release_for_hydration(short).await;
+                self.releasable = Some(released.as_ref().map_or(0, |(_, left)| *left));
+                if released.is_ok_and(|(released, _)| released > 0) {
+                    continue;
+                }
+            }
+            match self.under_way.join_next().await {
+                Some(done) => self.joined(done),
+                None => return Err(self.too_small()),
+            }
+        }
+    }
+
+    fn too_small(&self) -> String {
+        let settings = &self.core.settings;
+        let tier = settings.tier_bytes;
+        let all = self.action.bytes_total();
+        let needed = all.unwrap_or_else(|| self.action.view().bytes_total);
+        let needed = needed + self.core.pinned_bytes();
+        let needed = needed.saturating_mul(100) / u64::from(settings.high_water_percent) + 1;
+        let least = if all.is_some() { "" } else { "at least " };
+        format!(
+            "the tier of {tier} is full of what was hydrated before and of what is in use: all of \
+             this takes a --tier-size of {least}{}",
+            Bytes(needed.next_multiple_of(1 << 20))
+        )
+    }
+}
+
+/// Waits until `bytes` may go.
+pub(super) async fn limit(core: &Core, rate: Option<&Mutex<Rate>>, bytes: u64) {
+    let Some(rate) = rate else { return };
+    let wait_ms = rate.lock().unwrap_or_else(PoisonError::into_inner).take(bytes, core.now_ms());
+    if wait_ms > 0 {
+        tokio::time::sleep(Duration::from_millis(wait_ms)).await;
+    }
+}
+
+/// `start..end` cut at multiples of `step`.
+fn split((start, end): (u64, u64), step: u64) -> impl Iterator<Item = (u64, u64)> {
+    let first = start / step;
+    (first..end.div_ceil(step)).map(move |n| ((n * step).max(start), ((n + 1) * step).min(end)))
+}
+
+impl Core {
+    /// A file that nobody has open needs no open mirror file.
+    pub(super) fn idle_unless_open(&self, node: &Node, mirror: &Mirror) {
+        if !self.nodes.is_open(node.ino) {
+            mirror.idle();
+        }
+    }
+
+    /// Bytes that must go before `bytes` may be hydrated: up to the high-water mark, because
+    /// beyond it what came first would go again.
+    fn hydrate_short_of(&self, bytes: u64) -> u64 {
+        let room = self.tier.room_below_high_water().unwrap_or(0);
+        let reserved = self.actions.reserved_bytes.load(Ordering::Relaxed);
+        (bytes + reserved.max(self.fetcher.coming_bytes())).saturating_sub(room)
+    }
+
+    /// Releases `bytes` of what nobody used since the oldest hydration began, or nothing if that
+    /// is not enough. Answers how much, and how much more it could be.
+    async fn release_for_hydration(self: &Arc<Self>, bytes: u64) -> Result<(u64, u64)> {
+        let core = self.clone();
+        let since = self.actions.hydrating_since();
+        blocking(move || {
+            let keep = |mirror: &Mirror| mirror.last_used() >= since || core.is_pinned(mirror);
+            let clean = core.tier.clean_bytes(keep);
+            if clean < bytes {
+                return Ok((0, clean));
+            }
+            let released = core.tier.release_oldest(bytes, keep)?;
+            core.released(released);
+            Ok((released, clean - released.min(clean)))
+        })
+        .await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::split;
+
+    #[test]
+    fn parts_end_where_others_of_the_file_would() {
+        let parts = |range| split(range, 8).collect::<Vec<_>>();
+        assert_eq!(parts((0, 20)), [(0, 8), (8, 16), (16, 20)]);
+        assert_eq!(parts((5, 8)), [(5, 8)]);
+        assert_eq!(parts((5, 9)), [(5, 8), (8, 9)]);
+        assert_eq!(parts((8, 16)), [(8, 16)]);
+    }
+}

@@ -1,0 +1,146 @@
+//! The import: listing and rows side by side.
+
+use std::sync::Arc;
+
+use futures::{FutureExt, StreamExt, TryStreamExt};
+use weir_meta::{LinkObject, ObjectRow};
+use weir_object::{Component, KeyPage, KeyRange, ListedObject};
+use weir_types::{ErrorKind, FsError, Result};
+
+use super::Policy;
+use super::apply::Import;
+use super::registry::Link;
+use crate::engine::Core;
+
+/// LISTs in flight at once.
+const LISTS: usize = 16;
+/// Pages compared at once.
+const PAGES: usize = 4;
+/// Rows read at once.
+const ROWS: usize = 1_000;
+/// Files made in one commit.
+const BATCH: usize = 500;
+
+impl Core {
+    /// Imports all that is new, changed or gone, as far as `policy` goes. One LIST for each 1,000
+    /// objects, and one HEAD for each new one where attributes are asked for.
+    pub(crate) async fn import(self: &Arc<Self>, link: &Arc<Link>, policy: Policy) -> Result<()> {
+        let _one = link.import.lock().await;
+        let before = self.seen(self.meta.newest().await)?;
+        let import = Arc::new(Import::new(self.clone(), link.clone(), policy, before)?);
+        let pages = import.bucket.scan_keys(Component::Link, KeyRange::default(), LISTS);
+        pages
+            .map(|page| {
+                let import = import.clone();
+                async move { import.page(page?).await }.boxed()
+            })
+            .buffer_unordered(PAGES)
+            .try_collect::<()>()
+            .await?;
+        import.finish().await?;
+        self.imported(link).await
+    }
+
+    /// Imports these objects, which may be new, changed or gone. One HEAD each.
+    pub(crate) async fn import_keys(
+        self: &Arc<Self>,
+        link: &Arc<Link>,
+        keys: &[String],
+        policy: Policy,
+    ) -> Result<()> {
+        let _one = link.import.lock().await;
+        let import = Import::new(self.clone(), link.clone(), policy, u64::MAX)?;
+        for key in keys {
+            import.key(key).await?;
+        }
+        import.finish().await
+    }
+}
+
+impl Import {
+    /// Compares one page of the listing with the rows of the same keys.
+    async fn page(&self, page: KeyPage) -> Result<()> {
+        if self.link.is_ending() {
+            let text = "the import was stopped: the link is being removed";
+            return Err(FsError::new(ErrorKind::Retry, text));
+        }
+        let listed = page.objects.len() as u64;
+        let mut objects = page.objects.into_iter().peekable();
+        let mut after = page.after;
+        let mut news = Vec::new();
+        loop {
+            let (from, until) = (after.as_deref(), page.until.as_deref());
+            let rows = self.core.meta.objects(self.link.id, from, until, ROWS).await;
+            let rows = self.core.seen(rows)?;
+            let full = rows.len() == ROWS;
+            after = rows.last().map(|row| row.key.clone()).or(after);
+            for row in rows {
+                while let Some(object) = objects.next_if(|object| object.key < row.key) {
+                    news.push(object);
+                }
+                match objects.next_if(|object| object.key == row.key) {
+                    Some(object) => self.compare(&object, &row).await?,
+                    None => self.gone(&row).await?,
+                }
+            }
+            if !full {
+                break;
+            }
+        }
+        news.extend(objects);
+        if self.policy.new {
+            for batch in news.chunks(BATCH) {
+                self.create(batch).await?;
+            }
+        }
+        self.core.tell_doors().await;
+        self.link.count(|view| view.listed += listed);
+        Ok(())
+    }
+
+    async fn compare(&self, object: &ListedObject, row: &ObjectRow) -> Result<()> {
+        // A row that was written since the listing began knows better.
+        if is_same(object, &row.object) || row.version > self.before || !self.policy.changed {
+            return Ok(());
+        }
+        self.changed(object, row).await
+    }
+
+    async fn gone(&self, row: &ObjectRow) -> Result<()> {
+        if row.version > self.before || !self.policy.deleted {
+            return Ok(());
+        }
+        self.removed(row).await
+    }
+
+    /// Looks at one object.
+    async fn key(&self, key: &str) -> Result<()> {
+        let row = self.core.seen(self.core.meta.object(self.link.id, key.as_bytes()).await)?;
+        let found = match self.bucket.head(Component::Link, key).await {
+            Ok(info) => Some(ListedObject {
+                key: key.as_bytes().to_vec(),
+                size: info.size,
+                etag: info.etag,
+                last_modified_unix_ms: info.last_modified_unix_ms,
+            }),
+            Err(error) if error.kind() == ErrorKind::NotFound => None,
+            Err(error) => return Err(error),
+        };
+        self.link.count(|view| view.listed += 1);
+        match (found, row) {
+            (Some(object), Some(row)) => self.compare(&object, &row).await,
+            (Some(object), None) if self.policy.new => self.create(&[object]).await,
+            (None, Some(row)) => self.gone(&row).await,
+            _ => Ok(()),
+        }
+    }
+}
+
+fn is_same(object: &ListedObject, known: &LinkObject) -> bool {
+    // A store without ETags tells by the time.
+    let same_version = match (&object.etag, &known.etag) {
+        (Some(one), Some(other)) => one == other,
+        _ => object.last_modified_unix_ms == known.modified_ms,
+    };
+    same_version && object.size == known.object_bytes
+}
