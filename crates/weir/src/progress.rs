@@ -60,6 +60,7 @@ impl Progress {
             }
             return;
         };
+        let first = self.has_end.is_none();
         if self.has_end != Some(all.is_some()) {
             self.has_end = Some(all.is_some());
             if let Ok(style) = ProgressStyle::with_template(template(self.unit, all.is_some())) {
@@ -71,6 +72,10 @@ impl Progress {
         }
         bar.set_message(beside.to_owned());
         bar.set_position(done);
+        if first {
+            // What was done before is not of the rate.
+            bar.reset_eta();
+        }
         bar.tick();
     }
 }

@@ -126,10 +126,12 @@ pub(crate) fn table(rows: &[Vec<String>], left: usize) -> String {
 
 /// A number of files for people.
 pub(crate) fn files(count: u64) -> String {
-    match count {
-        1 => "1 file".to_owned(),
-        _ => format!("{count} files"),
-    }
+    format!("{count} file{}", if count == 1 { "" } else { "s" })
+}
+
+/// A number of objects for people.
+pub(crate) fn objects(count: u64) -> String {
+    format!("{count} object{}", if count == 1 { "" } else { "s" })
 }
 
 /// A span of time for people: `42 s`, `5 min 3 s`, `2 h 7 min`, `3 d 4 h`.

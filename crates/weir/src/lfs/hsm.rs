@@ -286,10 +286,10 @@ impl Files {
                     client.cancel(id).await.map(drop).map_err(|error| Failure::from(&error))
                 }
                 Ok(action) => {
-                    let more = action.request.roots.len();
+                    let id = action.id.0;
                     let text = format!(
-                        "belongs to action {} over {more} paths: `weir cancel {}` stops all of it",
-                        id.0, id.0
+                        "belongs to action {id}, which does more than these files: `weir cancel \
+                         {id}` stops all of it"
                     );
                     Err(Failure::new(Errno::BUSY, text))
                 }

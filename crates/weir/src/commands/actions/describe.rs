@@ -61,7 +61,8 @@ pub(super) fn summary(action: &ActionView) -> String {
             _ => render::seconds(ms / 1000),
         };
         text.push_str(&format!(" in {took}"));
-        if action.request.kind != ActionKind::Release {
+        // What was found in place says nothing of the rate.
+        if action.request.kind != ActionKind::Release && ms >= 1000 {
             text.push_str(&format!(", {rate}/s"));
         }
     }

@@ -5,7 +5,7 @@ use std::path::Path;
 use weir_engine::{ImportView, LinkView};
 use weir_types::Bytes;
 
-use crate::render::{files, heading, seconds, table};
+use crate::render::{files, heading, objects, seconds, table};
 use crate::values::policy_text;
 use crate::{clock, targets};
 
@@ -15,7 +15,7 @@ pub(super) fn importing(import: &ImportView) -> String {
         0 => String::new(),
         removed => format!(", {} removed", files(removed)),
     };
-    format!("{} objects listed, {} imported{removed}", import.listed, files(import.imported))
+    format!("{} listed, {} imported{removed}", objects(import.listed), files(import.imported))
 }
 
 /// What a link made.
@@ -30,8 +30,8 @@ pub(super) fn linked(view: &LinkView, path: &Path) -> String {
     }
     if view.hidden > 0 {
         text.push_str(&format!(
-            "{} objects cannot show as files: see `weir links {at} --hidden`\n",
-            view.hidden
+            "{} cannot show as files: see `weir links {at} --hidden`\n",
+            objects(view.hidden)
         ));
     }
     text
@@ -49,7 +49,10 @@ fn facts(view: &LinkView) -> Vec<Vec<String>> {
     let mut row = |name: &str, text: String| rows.push(vec![name.to_owned(), text]);
     row("files", format!("{}, {}", files(view.files), Bytes(view.bytes)));
     if view.hidden > 0 {
-        row("hidden", format!("{} objects cannot show as files: --hidden lists them", view.hidden));
+        row(
+            "hidden",
+            format!("{} cannot show as files: --hidden lists them", objects(view.hidden)),
+        );
     }
     let options = &view.options;
     let every = match options.import == weir_engine::Policy::default() {

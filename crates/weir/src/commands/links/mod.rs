@@ -7,6 +7,7 @@ mod refresh;
 use std::io::ErrorKind as Io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use serde_json::json;
@@ -20,6 +21,9 @@ use crate::targets::{self, Finder, Mounted, Target};
 use crate::{commands, render};
 
 pub(crate) use refresh::refresh;
+
+/// An import of which nothing is seen for so long has ended as the last one did.
+const SILENT: Duration = Duration::from_secs(10);
 
 pub(crate) async fn link(args: LinkArgs) -> Result<ExitCode> {
     let options = options(&args)?;
@@ -37,7 +41,7 @@ pub(crate) async fn link(args: LinkArgs) -> Result<ExitCode> {
     };
     let view = match args.no_wait {
         true => view,
-        false => match progress::or_ctrl_c(imported(&mount.client, view)).await? {
+        false => match progress::or_ctrl_c(imported(&mount.client, &(None, None), view)).await? {
             Waited::Ended(view) => view,
             Waited::Left => {
                 let at = args.path.display();
@@ -100,15 +104,35 @@ async fn begin(path: &Path, options: &LinkOptions) -> Result<(Mounted, LinkView)
     Ok((mount, view))
 }
 
-/// Shows how an import goes until it has ended.
-async fn imported(client: &Client, mut view: LinkView) -> Result<LinkView> {
+/// What tells one import that ended from another: when it did, and how.
+type Last = (Option<i64>, Option<String>);
+
+fn last(view: &LinkView) -> Last {
+    (view.imported_unix_ms, view.import_error.clone())
+}
+
+/// Shows how an import goes until it has ended. It was asked for after `before`, and may not have
+/// begun when `view` was told.
+async fn imported(client: &Client, before: &Last, mut view: LinkView) -> Result<LinkView> {
     let mut progress = Progress::new(Unit::Objects);
-    while let Some(import) = &view.importing {
-        progress.show(import.listed, None, &describe::importing(import));
+    let since = Instant::now();
+    let mut began = false;
+    loop {
+        match &view.importing {
+            Some(import) => {
+                began = true;
+                progress.show(import.listed, None, &describe::importing(import));
+            }
+            None if began || last(&view) != *before || since.elapsed() > SILENT => {
+                return Ok(view);
+            }
+            // Its directories are imported when they are looked into.
+            None if view.options.lazy_dirs => return Ok(view),
+            None => {}
+        }
         tokio::time::sleep(progress.interval()).await;
         view = one(client, view.id).await?;
     }
-    Ok(view)
 }
 
 async fn one(client: &Client, id: LinkId) -> Result<LinkView> {

@@ -9,7 +9,7 @@ use weir_engine::{BucketUrl, LinkView};
 use weir_types::{ErrorKind, FsError, Result};
 
 use super::events::{self, Changes};
-use super::{Of, imported, judge};
+use super::{Of, imported, judge, last};
 use crate::cli::RefreshArgs;
 use crate::progress::{self, Waited};
 use crate::targets::{Finder, Mounted};
@@ -46,8 +46,9 @@ pub(crate) async fn refresh(args: RefreshArgs) -> Result<ExitCode> {
     let at = args.path.display();
     match (args.json, &view.importing) {
         (true, _) => render::say_json(&Of { mountpoint: mount.mountpoint, link: &view })?,
-        (false, _) if !keys.is_empty() => {
-            render::say(&format!("{} objects are as in the bucket\n", keys.len()))?;
+        (false, _) if !args.key.is_empty() || args.events.is_some() => {
+            let count = u64::try_from(keys.len()).unwrap_or(u64::MAX);
+            render::say(&format!("looked at {}\n", render::objects(count)))?;
         }
         (false, Some(_)) if !args.wait => {
             render::say(&format!("importing; `weir links {at}` shows how far it is\n"))?;
@@ -60,7 +61,7 @@ pub(crate) async fn refresh(args: RefreshArgs) -> Result<ExitCode> {
 async fn whole(mount: &Mounted, link: &LinkView, wait: bool) -> Result<Waited<LinkView>> {
     let view = mount.client.refresh(link.id, None).await?;
     match wait {
-        true => progress::or_ctrl_c(imported(&mount.client, view)).await,
+        true => progress::or_ctrl_c(imported(&mount.client, &last(link), view)).await,
         false => Ok(Waited::Ended(view)),
     }
 }
