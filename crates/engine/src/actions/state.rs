@@ -20,7 +20,7 @@ impl Core {
             return Ok(false);
         }
         match inode.native.as_ref().filter(|native| !native.detached) {
-            Some(native) => Ok(!native.changed),
+            Some(native) => Ok(!native.changed && !native.lost),
             None => Ok(self.link_of(inode).await?.is_none()),
         }
     }
