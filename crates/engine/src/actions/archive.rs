@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use weir_types::Result;
 
+use super::action::Action;
 use super::feed::Feed;
-use super::manager::Action;
 use super::walk::Found;
 use crate::engine::Core;
 
