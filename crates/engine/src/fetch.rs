@@ -18,10 +18,10 @@ use weir_types::{CHUNK_BYTES, ChunkIndex, ErrorKind, FsError, Ino, Result, Setti
 
 use crate::engine::Core;
 
-/// Memory that a GET takes, with the half of a fetch ahead and the half of a hydration that come
+/// Memory that a GET takes, with the half of a fetch ahead and the quarter of a hydration that come
 /// with it: a piece of the body, and a record that is not whole yet.
 const BODY_BYTES: u64 = 4 << 20;
-/// The share of its turns that a hydration keeps while others fetch.
+/// A hydration keeps one of so many of its turns while others fetch.
 const HYDRATE_SHARE: usize = 4;
 
 /// Who is served first.
@@ -56,7 +56,7 @@ pub(crate) struct Fetcher {
     pub(crate) came: came::Came,
     /// Held by the hydration whose turn is next.
     hydrate_next: tokio::sync::Mutex<()>,
-    /// What `demand`, `ahead` and `hydrate` have when nobody fetches.
+    /// What `demand` and `ahead` have when nobody fetches.
     most: (usize, usize),
 }
 
@@ -70,7 +70,7 @@ impl Fetcher {
             demand: Semaphore::new(parallel),
             // Apart, so that what is fetched ahead never stands in the way of what is waited for.
             ahead: Semaphore::new(parallel.div_ceil(2)),
-            hydrate: Semaphore::new(parallel.div_ceil(2)),
+            hydrate: Semaphore::new(parallel),
             came: came::Came::default(),
             hydrate_next: tokio::sync::Mutex::default(),
             most: (parallel, parallel.div_ceil(2)),
@@ -79,7 +79,7 @@ impl Fetcher {
 
     /// GETs of hydrations at once, at most.
     pub(crate) fn hydrate_most(&self) -> usize {
-        self.most.1
+        self.most.0
     }
 
     /// Waits for a turn. Who fetches what nobody waits for passes others of that kind once somebody
@@ -104,13 +104,13 @@ impl Fetcher {
         }
     }
 
-    /// A turn of those who hydrate: a share of them while others fetch, and none before those who
-    /// wait for a turn of their own by now.
+    /// A turn of those who hydrate: as many as those who wait may have, a share of them while others
+    /// fetch, and none before those who wait for a turn of their own by now.
     async fn turn_to_hydrate(&self) -> Option<SemaphorePermit<'_>> {
         let _next = self.hydrate_next.lock().await;
         let idle = self.demand.available_permits() == self.most.0
             && self.ahead.available_permits() == self.most.1;
-        let weight = if idle { 1 } else { (self.most.1 / HYDRATE_SHARE).max(1) };
+        let weight = if idle { 1 } else { (self.most.0 / HYDRATE_SHARE).max(1) };
         let permit = self.hydrate.acquire_many(weight as u32).await.ok()?;
         drop(self.demand.acquire().await);
         Some(permit)

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use weir_meta::ExportName;
 use weir_types::{ErrorKind, FsError, Inode, Result};
 
+use super::action::Action;
 use super::feed::Feed;
-use super::manager::Action;
 use super::walk::Found;
 use crate::engine::Core;
 use crate::links::Link;

@@ -3,7 +3,7 @@
 use weir_tier::Mirror;
 use weir_types::{CHUNK_BYTES, ErrorKind, FileKind, FsError, Ino, Inode, Result, chunk_range};
 
-use super::manager::Action;
+use super::action::Action;
 use super::{ActionId, ActionKind, FileState};
 use crate::engine::Core;
 
