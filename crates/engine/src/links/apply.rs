@@ -430,9 +430,8 @@ impl Import {
 
     async fn heads(&self, objects: &[&ListedObject]) -> Result<BTreeMap<Vec<u8>, Attributes>> {
         // Markers of directories can be listed, but not asked for.
-        let asked_for = |object: &&&ListedObject| {
-            place(&object.key).is_ok() && is_addressable(&object.key)
-        };
+        let asked_for =
+            |object: &&&ListedObject| place(&object.key).is_ok() && is_addressable(&object.key);
         let shown = objects.iter().filter(asked_for);
         let keys: Vec<_> =
             shown.filter_map(|object| String::from_utf8(object.key.clone()).ok()).collect();
