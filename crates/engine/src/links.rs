@@ -305,7 +305,7 @@ impl Core {
             files: usage.files,
             bytes: usage.bytes,
             hidden: usage.hidden,
-            importing: state.importing.clone(),
+            importing: state.importing(),
             imported_unix_ms: record.imported_unix_ms,
             import_error: state.import_error.clone(),
             export_waiting: waiting,

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use futures::FutureExt;
 use futures::stream::{self, StreamExt, TryStreamExt};
 use weir_meta::{ExportName, LinkObject, NewInode, NewObject, ObjectRow, RenameMode, SetAttr};
-use weir_object::{Bucket, Component, ListedObject};
+use weir_object::{Bucket, Component, ListedObject, is_addressable};
 use weir_types::{ErrorKind, FileKind, FsError, Ino, Inode, Native, Result, UnixTime};
 
 use super::attributes::Attributes;
@@ -472,7 +472,10 @@ impl Import {
     }
 
     async fn heads(&self, objects: &[&ListedObject]) -> Result<BTreeMap<Vec<u8>, Attributes>> {
-        let shown = objects.iter().filter(|object| place(&object.key).is_ok());
+        // Markers of directories can be listed, but not asked for.
+        let asked_for =
+            |object: &&&ListedObject| place(&object.key).is_ok() && is_addressable(&object.key);
+        let shown = objects.iter().filter(asked_for);
         let keys: Vec<_> =
             shown.filter_map(|object| String::from_utf8(object.key.clone()).ok()).collect();
         let heads = stream::iter(keys).map(|key| {

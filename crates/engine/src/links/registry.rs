@@ -63,6 +63,14 @@ pub(crate) struct LinkState {
     due_ms: u64,
 }
 
+impl LinkState {
+    /// The import that runs, or that was asked for and is next: whoever waits for what they asked
+    /// for sees no end between the two.
+    pub(crate) fn importing(&self) -> Option<ImportView> {
+        self.importing.clone().or_else(|| self.asked.then(ImportView::default))
+    }
+}
+
 /// One link.
 pub(crate) struct Link {
     pub(crate) id: LinkId,
