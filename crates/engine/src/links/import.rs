@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use futures::{FutureExt, StreamExt, TryStreamExt};
 use weir_meta::{LinkObject, ObjectRow};
-use weir_object::{Component, KeyPage, KeyRange, ListedObject};
-use weir_types::{ErrorKind, FsError, Result};
+use weir_object::{Component, KeyPage, KeyRange, ListedObject, is_addressable};
+use weir_types::{ErrorKind, FsError, Native, Result};
 
 use super::Policy;
 use super::apply::Import;
@@ -103,6 +103,15 @@ impl Import {
         if is_same(object, &row.object) || row.version > self.before || !self.policy.changed {
             return Ok(());
         }
+        if let Some(ino) = row.object.ino {
+            // An export of this very object may be about to say what it wrote.
+            let node = self.core.nodes.get(ino);
+            let _change = node.change.lock().await;
+        }
+        let now = self.core.meta.object(self.link.id, &row.key).await;
+        if self.core.seen(now)?.is_none_or(|now| now.version != row.version) {
+            return Ok(());
+        }
         self.changed(object, row).await
     }
 
@@ -113,21 +122,32 @@ impl Import {
         self.removed(row).await
     }
 
-    /// Looks at one object.
-    async fn key(&self, key: &str) -> Result<()> {
-        let row = self.core.seen(self.core.meta.object(self.link.id, key.as_bytes()).await)?;
-        let found = match self.bucket.head(Component::Link, key).await {
-            Ok(info) => Some(ListedObject {
-                key: key.as_bytes().to_vec(),
-                size: info.size,
-                etag: info.etag,
-                last_modified_unix_ms: info.last_modified_unix_ms,
-            }),
-            Err(error) if error.kind() == ErrorKind::NotFound => None,
-            Err(error) => return Err(error),
+    /// The object is what it should be: if its file was called lost, it is not.
+    async fn found(&self, row: &ObjectRow) -> Result<()> {
+        let Some(ino) = row.object.ino else { return Ok(()) };
+        let found = |inode: &weir_types::Inode| {
+            let native = inode.native.clone().filter(|n| n.lost && n.etag == row.object.etag)?;
+            Some(Some(Native { lost: false, ..native }))
         };
+        self.core.change_native(ino, found).await
+    }
+
+    /// Looks at one object. One HEAD, or one LIST where no request can name it.
+    async fn key(&self, key: &str) -> Result<()> {
+        if !is_addressable(key.as_bytes()) {
+            let Some(before) = before(key) else { return Ok(()) };
+            let only = KeyRange { after: Some(before), until: Some(key.as_bytes().to_vec()) };
+            let mut pages = self.bucket.scan_keys(Component::Link, only, 1);
+            while let Some(page) = pages.next().await {
+                self.page(page?).await?;
+            }
+            return Ok(());
+        }
+        let row = self.core.seen(self.core.meta.object(self.link.id, key.as_bytes()).await)?;
+        let found = self.bucket.head_listed(Component::Link, key.as_bytes()).await?;
         self.link.count(|view| view.listed += 1);
         match (found, row) {
+            (Some(object), Some(row)) if is_same(&object, &row.object) => self.found(&row).await,
             (Some(object), Some(row)) => self.compare(&object, &row).await,
             (Some(object), None) if self.policy.new => self.create(&[object]).await,
             (None, Some(row)) => self.gone(&row).await,
@@ -136,11 +156,38 @@ impl Import {
     }
 }
 
+/// What sorts before this key, with hardly any key between. `None` if its end is no plain character.
+fn before(key: &str) -> Option<Vec<u8>> {
+    let last = key.bytes().last().filter(|byte| (1..0x80).contains(byte))?;
+    let start = &key[..key.len() - 1];
+    Some(format!("{start}{}{}", char::from(last - 1), char::MAX).into_bytes())
+}
+
 fn is_same(object: &ListedObject, known: &LinkObject) -> bool {
+    // Deleted by us: whatever is there now is another one.
+    if known.removed && known.modified_ms < 0 {
+        return false;
+    }
     // A store without ETags tells by the time.
     let same_version = match (&object.etag, &known.etag) {
         (Some(one), Some(other)) => one == other,
         _ => object.last_modified_unix_ms == known.modified_ms,
     };
     same_version && object.size == known.object_bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::before;
+
+    #[test]
+    fn before_a_marker_are_the_files_that_sort_before_it() {
+        let start = before("a/").unwrap_or_default();
+        for other in ["a", "a.", "a.x", "a-b/c"] {
+            assert!(other.as_bytes() < start.as_slice(), "{other}");
+        }
+        assert!(start.as_slice() < b"a/".as_slice());
+        assert_eq!(before("ä"), None);
+        assert_eq!(before(""), None);
+    }
 }
