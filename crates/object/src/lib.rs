@@ -19,6 +19,7 @@
 mod aws;
 mod bucket;
 mod caller;
+mod change;
 mod connect;
 mod extended;
 mod failure;
@@ -37,6 +38,7 @@ mod url;
 mod view;
 
 pub use bucket::{Bucket, ObjectInfo};
+pub use change::Copied;
 pub use connect::open_store;
 pub use keys::{DirectoryPage, KeyPage, KeyRange, ListedObject, is_addressable};
 pub use meter::{Component, LATENCY_BUCKETS, Meter, MeterRow, MeterSnapshot, RequestKind};
