@@ -241,8 +241,10 @@ impl Bucket {
         component: Component,
         key: &str,
     ) -> Result<(ObjectInfo, BTreeMap<String, String>)> {
-        let path = self.path(key)?;
-        let got = self.caller.head(component, &path).await;
+        let got = match key.strip_suffix('/') {
+            Some(key) => self.caller.head_marker(component, &self.path(key)?).await,
+            None => self.caller.head(component, &self.path(key)?).await,
+        };
         let got = got.map_err(|failure| self.tell("HEAD", key, failure))?;
         let user = got.attributes.iter().filter_map(|(name, value)| match name {
             Attribute::Metadata(name) if name != PUT_ID => {

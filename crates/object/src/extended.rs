@@ -10,8 +10,9 @@ use futures::stream::{self, BoxStream};
 use object_store::multipart::{MultipartStore, PartId};
 use object_store::path::Path;
 use object_store::{
-    CopyOptions, Error, GetOptions, GetResult, GetResultPayload, ListResult, MultipartUpload,
-    ObjectMeta, ObjectStore, PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
+    Attribute, Attributes, CopyOptions, Error, GetOptions, GetResult, GetResultPayload, ListResult,
+    MultipartUpload, ObjectMeta, ObjectStore, PutMultipartOptions, PutOptions, PutPayload,
+    PutResult, Result,
 };
 
 use crate::aws::{ListAsk, Requests};
@@ -34,6 +35,14 @@ pub(crate) enum UploadAsk {
     /// Throws the parts away.
     Abort { upload: String },
 }
+
+/// The object is not the one of this key, but the one of this key and a slash: the marker of a
+/// directory. For HEADs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct MarkerAsk;
+
+/// What the names of user metadata begin with.
+const METADATA: &str = "x-amz-meta-";
 
 /// See the module.
 #[derive(Debug)]
@@ -114,6 +123,30 @@ async fn list_page(s3: Option<&Requests>, location: &Path, ask: &ListAsk) -> Res
     })
 }
 
+/// The marker of a directory, as a HEAD of any other object would tell it.
+async fn head_marker(s3: Option<&Requests>, location: &Path) -> Result<GetResult> {
+    let s3 = s3.ok_or_else(|| Error::NotSupported { source: "only S3 has such keys".into() })?;
+    let answer = s3.head_marker(location.as_ref()).await?;
+    let mut attributes = Attributes::new();
+    for (name, value) in answer.headers() {
+        if let (Some(name), Ok(value)) = (name.as_str().strip_prefix(METADATA), value.to_str()) {
+            let name = Attribute::Metadata(name.to_owned().into());
+            attributes.insert(name, value.to_owned().into());
+        }
+    }
+    let text = |name: &str| answer.headers().get(name).and_then(|value| value.to_str().ok());
+    let size = text("content-length").and_then(|text| text.parse().ok()).unwrap_or(0);
+    let meta = ObjectMeta {
+        location: location.clone(),
+        last_modified: Default::default(),
+        size,
+        e_tag: text("etag").map(str::to_owned),
+        version: None,
+    };
+    let payload = GetResultPayload::Stream(stream::empty().boxed());
+    Ok(GetResult { payload, meta, range: 0..size, attributes, extensions: Default::default() })
+}
+
 impl<S: fmt::Display> fmt::Display for Extended<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.inner.fmt(f)
@@ -143,8 +176,11 @@ impl<S: ObjectStore + MultipartStore> ObjectStore for Extended<S> {
     }
 
     async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
-        match options.extensions.get::<ListAsk>() {
-            Some(ask) => list_page(self.s3.as_ref(), location, ask).await,
+        if let Some(ask) = options.extensions.get::<ListAsk>() {
+            return list_page(self.s3.as_ref(), location, ask).await;
+        }
+        match options.extensions.get::<MarkerAsk>() {
+            Some(_) => head_marker(self.s3.as_ref(), location).await,
             None => self.inner.get_opts(location, options).await,
         }
     }

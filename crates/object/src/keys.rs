@@ -104,6 +104,16 @@ impl Bucket {
         }
     }
 
+    /// As [`Bucket::probe`], where keys may be odd ones: of a bucket to be linked.
+    pub async fn probe_odd(&self, component: Component) -> Result<()> {
+        match self.url().scheme() {
+            Scheme::S3 => {
+                self.list_directory(component, b"", None).next().await.transpose().map(drop)
+            }
+            _ => self.probe().await,
+        }
+    }
+
     /// What is directly in the directory `below` (empty, or ending with a slash) after the key or
     /// directory `after`, in order, odd names too. One LIST for each 1,000 entries.
     ///

@@ -15,6 +15,7 @@ use object_store::{Attributes, GetOptions, GetRange, GetResult, GetResultPayload
 use tokio::time::Instant;
 
 use crate::caller::{Ask, Caller, Failure};
+use crate::extended::MarkerAsk;
 use crate::failure::broken;
 use crate::local::etag;
 use crate::{Component, RequestKind};
@@ -44,6 +45,17 @@ impl Caller {
     /// Size, times and attributes; no body.
     pub(crate) async fn head(&self, component: Component, path: &Path) -> Result<Got, Failure> {
         let options = GetOptions { head: true, ..GetOptions::default() };
+        self.get(component, path, options).await
+    }
+
+    /// As `head`, of the object whose key is `path` and a slash.
+    pub(crate) async fn head_marker(
+        &self,
+        component: Component,
+        path: &Path,
+    ) -> Result<Got, Failure> {
+        let mut options = GetOptions { head: true, ..GetOptions::default() };
+        options.extensions.insert(MarkerAsk);
         self.get(component, path, options).await
     }
 

@@ -132,14 +132,14 @@ impl Actions {
         None
     }
 
-    /// Ended actions that nobody needs to hear of any more; the newest is kept, because its number
+    /// Ended actions that nobody needs to hear of once another ends; the newest is kept, because its number
     /// must not be used again.
     fn outdated(&self, now_unix_ms: i64) -> Vec<u64> {
         let mut lists = self.lists();
         let mut outdated = Vec::new();
         while let Some(first) = lists.ended.front() {
             let old = first.ended_unix_ms().is_none_or(|at| at + KEPT_MS < now_unix_ms);
-            if first.id.0 == lists.last || (!old && lists.ended.len() <= KEPT_MOST) {
+            if first.id.0 == lists.last || (!old && lists.ended.len() < KEPT_MOST) {
                 break;
             }
             let id = first.id;

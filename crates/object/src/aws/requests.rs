@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use bytes::Bytes;
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey, AwsAuthorizer, AwsCredentialProvider};
 use object_store::client::{HttpClient, HttpConnector, HttpRequest, HttpRequestBody};
-use object_store::client::{HttpError, ReqwestConnector};
+use object_store::client::{HttpResponse, ReqwestConnector};
 use object_store::{ClientOptions, Error, PutMode, Result};
 
 use super::complete;
@@ -114,7 +114,23 @@ impl Requests {
         complete::etag(&answer).map_err(|status| refused(status, &answer, &url))
     }
 
-    async fn send(&self, mut request: HttpRequest) -> Result<Bytes> {
+    /// What a HEAD says of the object `KEY/`, the marker of a directory, which the library cannot
+    /// name.
+    pub(crate) async fn head_marker(&self, key: &str) -> Result<HttpResponse> {
+        let mut request = HttpRequest::new(HttpRequestBody::empty());
+        let path: Vec<String> = key.split('/').map(encoded).collect();
+        let url = format!("{}/{}/", self.bucket, path.join("/"));
+        *request.uri_mut() = url.parse().map_err(generic)?;
+        *request.method_mut() = "HEAD".parse().map_err(generic)?;
+        self.answer(request).await
+    }
+
+    async fn send(&self, request: HttpRequest) -> Result<Bytes> {
+        let response = self.answer(request).await?;
+        response.into_body().bytes().await.map_err(generic)
+    }
+
+    async fn answer(&self, mut request: HttpRequest) -> Result<HttpResponse> {
         if self.express {
             let source = "directory buckets (S3 Express) cannot be linked".into();
             return Err(Error::NotSupported { source });
@@ -125,13 +141,13 @@ impl Requests {
                 .with_request_payer(self.request_payer)
                 .try_authorize(&mut request, None)?;
         }
-        let sent = |error: HttpError| generic(error);
-        let response = self.client()?.execute(request).await.map_err(sent)?;
-        let status = response.status().as_u16();
-        let body = response.into_body().bytes().await.map_err(sent)?;
-        match status {
-            200..=299 => Ok(body),
-            _ => Err(refused(status, &body, &self.bucket)),
+        let response = self.client()?.execute(request).await.map_err(generic)?;
+        match response.status().as_u16() {
+            200..=299 => Ok(response),
+            status => {
+                let body = response.into_body().bytes().await.map_err(generic)?;
+                Err(refused(status, &body, &self.bucket))
+            }
         }
     }
 
