@@ -104,6 +104,16 @@ impl Bucket {
         }
     }
 
+    /// As [`Bucket::probe`], where keys may be odd ones: of a bucket to be linked.
+    pub async fn probe_odd(&self, component: Component) -> Result<()> {
+        match self.url().scheme() {
+            Scheme::S3 => {
+                self.list_directory(component, b"", None).next().await.transpose().map(drop)
+            }
+            _ => self.probe().await,
+        }
+    }
+
     /// The object of this very key, odd ones too, if it is there. One HEAD; for an odd key one LIST
     /// (on `file://` as many as its directory has thousands of names).
     pub async fn head_listed(
