@@ -21,7 +21,7 @@ mod upload;
 
 use serde::{Deserialize, Serialize};
 use weir_object::BucketUrl;
-use weir_types::{ErrorKind, FileKind, FsError, Ino, LinkId, Native, Result};
+use weir_types::{ErrorKind, FileKind, FsError, Ino, LinkId, Result};
 
 pub(crate) use registry::Link;
 use registry::LinkRecord;
@@ -171,10 +171,8 @@ impl Engine {
         let record = LinkRecord { ino, path: path.to_owned(), options, imported_unix_ms: None };
         core.links.connect(&record)?.probe().await?;
         let id = core.seen(core.meta.add_link(&record.encode()?).await)?;
-        let exports = !record.options.export.is_none();
         let link = core.links.add(id, record);
-        let placed = core.meta.change_native(ino, |_| Some(Some(Native::directory(id, exports))));
-        core.seen(placed.await)?;
+        core.place_link(&link).await?;
         core.links.wake();
         core.link_view(&link).await
     }
@@ -186,16 +184,21 @@ impl Engine {
         core.check_writable()?;
         let link = core.links.at(ino)?;
         link.end();
-        let _importing = link.import.lock().await;
+        // An export may wait for an import, and no import for an export.
         let _exporting = link.export.lock().await;
+        let _importing = link.import.lock().await;
         let view = core.link_view(&link).await?;
         let taken = core.take_apart(&link).await;
         core.tell_doors().await;
         taken?;
-        core.seen(core.meta.change_native(ino, |_| Some(None)).await)?;
         core.seen(core.meta.remove_link(link.id).await)?;
         core.links.remove(link.id);
         Ok(view)
+    }
+
+    /// Whether there are links, and so names that come without a door's doing.
+    pub fn has_links(&self) -> bool {
+        !self.core.links.is_empty()
     }
 
     /// All links, by name.

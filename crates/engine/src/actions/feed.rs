@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use weir_types::{ErrorKind, FsError, Result};
 
-use super::manager::Action;
+use super::action::Action;
 use super::walk::{Found, Walk};
 use crate::engine::Core;
 

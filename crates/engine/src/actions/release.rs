@@ -6,8 +6,8 @@ use std::time::Duration;
 use weir_tier::Mirror;
 use weir_types::Result;
 
+use super::action::Action;
 use super::feed::Feed;
-use super::manager::Action;
 use super::walk::Found;
 use crate::background::blocking;
 use crate::engine::Core;

@@ -9,8 +9,8 @@ use weir_object::Component;
 use weir_tier::{Mirror, page_ceil};
 use weir_types::{CHUNK_BYTES, ErrorKind, Extent, FsError, RecordRef, Result, SegmentId};
 
+use super::action::Action;
 use super::hydrate::{Moved, Mover, Outcome, PART_BYTES, limit};
-use super::manager::Action;
 use super::walk::Found;
 use crate::engine::{Core, Counts};
 use crate::fetch::{Claim, Priority, Urgency};

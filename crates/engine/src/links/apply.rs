@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use futures::FutureExt;
 use futures::stream::{self, StreamExt, TryStreamExt};
-use weir_meta::{LinkObject, NewInode, NewObject, ObjectRow, RenameMode, SetAttr};
+use weir_meta::{ExportName, LinkObject, NewInode, NewObject, ObjectRow, RenameMode, SetAttr};
 use weir_object::{Bucket, Component, ListedObject, is_addressable};
 use weir_types::{ErrorKind, FileKind, FsError, Ino, Inode, Native, Result, UnixTime};
 
@@ -112,6 +112,8 @@ impl Import {
                 if file.name.len() > weir_meta::NAME_BYTES_MAX {
                     return self.hide_file(&file, "a directory has its name").await;
                 }
+            } else if self.is_exported(&there, &file).await? {
+                return Ok(());
             } else if is_of(&there, &file.native) {
                 if self.put_in_place_of(&there, &file).await? {
                     return Ok(());
@@ -136,7 +138,15 @@ impl Import {
         let dir = self.directory(&dirs).await?;
         let mut file = self.new_object(dir, name, object, &attributes).await?;
         self.link.count(|view| view.imported += 1);
-        let Some(ino) = row.object.ino else { return self.create_one(file).await };
+        let Some(ino) = row.object.ino else {
+            if !row.object.removed {
+                // Maybe it can show now.
+                let known = Some(&row.object);
+                let core = &self.core;
+                core.seen(core.meta.set_object(self.link.id, &row.key, known, None).await)?;
+            }
+            return self.create_one(file).await;
+        };
         match self.core.name_of(&self.link, &object.key, ino).await? {
             Some((dir, name, there)) => {
                 (file.dir, file.name) = (dir, name);
@@ -162,15 +172,44 @@ impl Import {
     async fn put_in_place_of(&self, there: &Inode, file: &NewObject) -> Result<bool> {
         let core = &self.core;
         if core.has_changes(there) {
+            if self.is_exported(there, file).await? {
+                return Ok(true);
+            }
             self.make_way(file.dir, &file.name, there).await?;
             return Ok(false);
         }
         let replaced = core.seen(core.meta.replace_object(there.ino, file).await)?;
-        if let Some((_, gone)) = &replaced {
-            core.name_gone(gone);
-            core.links.name_changed(file.dir, &file.name);
+        if let Some((new, gone)) = &replaced {
+            core.pin_as(gone.ino, new.ino).await?;
+            core.object_gone(&self.link, gone, (file.dir, &file.name)).await?;
         }
         Ok(replaced.is_some())
+    }
+
+    /// Whether the object is what an export wrote, is writing, or wrote before a crash: it is for
+    /// the export to say so.
+    async fn is_exported(&self, there: &Inode, file: &NewObject) -> Result<bool> {
+        let core = &self.core;
+        let key = file.native.key.as_bytes();
+        {
+            // An export holds it from its PUT to its commit.
+            let node = core.nodes.get(there.ino);
+            let _change = node.change.lock().await;
+        }
+        let row = core.seen(core.meta.object(self.link.id, key).await)?;
+        if row.is_some_and(|row| {
+            row.object.ino == Some(there.ino) && row.object.etag == file.native.etag
+        }) {
+            return Ok(true);
+        }
+        if !self.link.exports() {
+            return Ok(false);
+        }
+        match self.bucket.head_attributes(Component::Link, &file.native.key).await {
+            Ok((info, metadata)) => Ok(core.wrote(there, info.size, &metadata)),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     /// An object that is known is gone from the bucket.
@@ -180,14 +219,13 @@ impl Import {
             Some(ino) => self.core.name_of(&self.link, &row.key, ino).await?,
             None => None,
         };
-        if let Some((dir, name, there)) = named
-            && !core.has_changes(&there)
+        if let Some((dir, name, there)) = &named
+            && !core.has_changes(there)
         {
-            let object = (self.link.id, row.key.as_slice());
-            let gone = core.meta.remove_object(dir, &name, there.ino, object).await;
+            let (dir, object) = (*dir, (self.link.id, row.key.as_slice()));
+            let gone = core.meta.remove_object(dir, name, there.ino, object).await;
             if let Some(gone) = core.seen(gone)? {
-                core.name_gone(&gone);
-                core.links.name_changed(dir, &name);
+                core.object_gone(&self.link, &gone, (dir, name)).await?;
                 self.link.count(|view| view.removed += 1);
                 return Ok(());
             }
@@ -196,6 +234,11 @@ impl Import {
             core.detach(ino).await?;
         }
         core.seen(core.meta.set_object(self.link.id, &row.key, None, None).await)?;
+        if let Some((dir, name, there)) = named.filter(|_| self.link.exports()) {
+            // Changed here and deleted there: it becomes an object again.
+            let named = ExportName { dir, name };
+            core.seen(core.meta.export_soon(self.link.id, there.ino, &named).await)?;
+        }
         self.remove_marked(&row.key).await
     }
 
@@ -474,6 +517,20 @@ impl Core {
             }
         }
         Ok(None)
+    }
+
+    /// Whether a file has the name that an import would give this object.
+    pub(crate) async fn has_name(&self, link: &Link, key: &[u8]) -> Result<bool> {
+        let Ok(Place::File { dirs, name }) = place(key) else { return Ok(false) };
+        let mut dir = link.ino();
+        for part in dirs {
+            match self.entry(dir, part.as_bytes()).await? {
+                Some(inode) if inode.kind == FileKind::Directory => dir = inode.ino,
+                _ => return Ok(false),
+            }
+        }
+        let found = self.entry(dir, name.as_bytes()).await?;
+        Ok(found.is_some_and(|inode| inode.kind != FileKind::Directory))
     }
 
     /// What a name leads to, if anything.
