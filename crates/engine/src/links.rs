@@ -20,7 +20,7 @@ mod rule;
 mod upload;
 
 use serde::{Deserialize, Serialize};
-use weir_object::BucketUrl;
+use weir_object::{BucketUrl, Component};
 use weir_types::{ErrorKind, FileKind, FsError, Ino, LinkId, Result};
 
 pub(crate) use registry::Link;
@@ -169,7 +169,7 @@ impl Engine {
         core.check_apart(&url)?;
         core.check_linkable(ino).await?;
         let record = LinkRecord { ino, path: path.to_owned(), options, imported_unix_ms: None };
-        core.links.connect(&record)?.probe().await?;
+        core.links.connect(&record)?.probe_odd(Component::Link).await?;
         let id = core.seen(core.meta.add_link(&record.encode()?).await)?;
         let link = core.links.add(id, record);
         core.place_link(&link).await?;

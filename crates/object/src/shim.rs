@@ -1,7 +1,7 @@
 //! Stand-ins.
 use weir_types::{ErrorKind, Result};
 
-use crate::{Bucket, Component, ListedObject, ObjectInfo, PutCondition};
+use crate::{Bucket, Component, ObjectInfo, PutCondition};
 
 /// How a copy ended.
 #[derive(Clone, Debug)]
@@ -55,23 +55,5 @@ impl Bucket {
             Err(error) => return Err(error),
         }
         self.delete(component, key).await.map(|()| true)
-    }
-
-    /// Heads.
-    pub async fn head_listed(
-        &self,
-        component: Component,
-        key: &[u8],
-    ) -> Result<Option<ListedObject>> {
-        match self.head(component, &String::from_utf8_lossy(key)).await {
-            Ok(info) => Ok(Some(ListedObject {
-                key: key.to_vec(),
-                size: info.size,
-                etag: info.etag,
-                last_modified_unix_ms: info.last_modified_unix_ms,
-            })),
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error),
-        }
     }
 }

@@ -132,14 +132,14 @@ impl Actions {
         None
     }
 
-    /// Ended actions that nobody needs to hear of any more; the newest is kept, because its number
+    /// Ended actions that nobody needs to hear of once another ends; the newest is kept, because its number
     /// must not be used again.
     fn outdated(&self, now_unix_ms: i64) -> Vec<u64> {
         let mut lists = self.lists();
         let mut outdated = Vec::new();
         while let Some(first) = lists.ended.front() {
             let old = first.ended_unix_ms().is_none_or(|at| at + KEPT_MS < now_unix_ms);
-            if first.id.0 == lists.last || (!old && lists.ended.len() <= KEPT_MOST) {
+            if first.id.0 == lists.last || (!old && lists.ended.len() < KEPT_MOST) {
                 break;
             }
             let id = first.id;
@@ -224,6 +224,10 @@ impl Core {
         if let Err(error) = ended {
             let id = action.id.0;
             tracing::warn!(action = id, %error, "an action stopped: the next mount goes on with it");
+            // Whoever waits for it is told; its row says that there is more to do.
+            action.refuse_path(String::new, &error.to_string());
+            self.actions.lists().ended.push_back(action.clone());
+            action.set_ended(true, self.unix_ms().cast_signed());
         }
     }
 }

@@ -472,10 +472,10 @@ impl Import {
     }
 
     async fn heads(&self, objects: &[&ListedObject]) -> Result<BTreeMap<Vec<u8>, Attributes>> {
-        // Markers of directories can be listed, but not asked for.
-        let asked_for =
-            |object: &&&ListedObject| place(&object.key).is_ok() && is_addressable(&object.key);
-        let shown = objects.iter().filter(asked_for);
+        let can = |key: &[u8]| {
+            is_addressable(key.strip_suffix(b"/").unwrap_or(key)) && place(key).is_ok()
+        };
+        let shown = objects.iter().filter(|object| can(&object.key));
         let keys: Vec<_> =
             shown.filter_map(|object| String::from_utf8(object.key.clone()).ok()).collect();
         let heads = stream::iter(keys).map(|key| {

@@ -100,6 +100,12 @@ impl Core {
     /// Exports one file that is noted, and forgets the note.
     async fn export_noted(self: &Arc<Self>, link: &Arc<Link>, file: &ToExport) -> Result<Exported> {
         let exported = self.export_one(link, file.ino, file.name.as_ref(), false).await;
+        let exported = match exported {
+            Err(error) if error.kind() == ErrorKind::Conflict => {
+                self.bytes_went(link, file, error).await
+            }
+            exported => exported,
+        };
         let exported = exported.inspect_err(|error| {
             tracing::warn!(link = %link.id, ino = %file.ino, %error, "an export failed: tried again");
         })?;
@@ -107,6 +113,24 @@ impl Core {
             self.seen(self.meta.exported(file).await)?;
         }
         Ok(exported)
+    }
+
+    /// Bytes of a file that are not here went with the object that they were in. Who has the name is
+    /// for the import to settle; a file that was parted from its object stays as it is.
+    async fn bytes_went(
+        self: &Arc<Self>,
+        link: &Arc<Link>,
+        file: &ToExport,
+        error: FsError,
+    ) -> Result<Exported> {
+        let native = self.stored(file.ino).await?.native;
+        if let Some(native) = native.filter(|n| n.link == link.id && !n.detached) {
+            self.import_keys(link, &[native.key], Policy::ALL).await?;
+            return Err(error);
+        }
+        tracing::warn!(link = %link.id, ino = %file.ino,
+            "a file is not exported: bytes of it went with the object that it was");
+        Ok(Exported::Done)
     }
 
     /// Exports a file because somebody asked for it. `false`: it is none that can be exported.

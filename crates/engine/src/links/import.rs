@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use futures::{FutureExt, StreamExt, TryStreamExt};
 use weir_meta::{LinkObject, ObjectRow};
-use weir_object::{Component, KeyPage, KeyRange, ListedObject, is_addressable};
+use weir_object::{Component, KeyPage, KeyRange, ListedObject};
 use weir_types::{ErrorKind, FsError, Native, Result};
 
 use super::Policy;
@@ -134,15 +134,6 @@ impl Import {
 
     /// Looks at one object. One HEAD, or one LIST where no request can name it.
     async fn key(&self, key: &str) -> Result<()> {
-        if !is_addressable(key.as_bytes()) {
-            let Some(before) = before(key) else { return Ok(()) };
-            let only = KeyRange { after: Some(before), until: Some(key.as_bytes().to_vec()) };
-            let mut pages = self.bucket.scan_keys(Component::Link, only, 1);
-            while let Some(page) = pages.next().await {
-                self.page(page?).await?;
-            }
-            return Ok(());
-        }
         let row = self.core.seen(self.core.meta.object(self.link.id, key.as_bytes()).await)?;
         let found = self.bucket.head_listed(Component::Link, key.as_bytes()).await?;
         self.link.count(|view| view.listed += 1);
@@ -156,13 +147,6 @@ impl Import {
     }
 }
 
-/// What sorts before this key, with hardly any key between. `None` if its end is no plain character.
-fn before(key: &str) -> Option<Vec<u8>> {
-    let last = key.bytes().last().filter(|byte| (1..0x80).contains(byte))?;
-    let start = &key[..key.len() - 1];
-    Some(format!("{start}{}{}", char::from(last - 1), char::MAX).into_bytes())
-}
-
 fn is_same(object: &ListedObject, known: &LinkObject) -> bool {
     // Deleted by us: whatever is there now is another one.
     if known.removed && known.modified_ms < 0 {
@@ -174,20 +158,4 @@ fn is_same(object: &ListedObject, known: &LinkObject) -> bool {
         _ => object.last_modified_unix_ms == known.modified_ms,
     };
     same_version && object.size == known.object_bytes
-}
-
-#[cfg(test)]
-mod tests {
-    use super::before;
-
-    #[test]
-    fn before_a_marker_are_the_files_that_sort_before_it() {
-        let start = before("a/").unwrap_or_default();
-        for other in ["a", "a.", "a.x", "a-b/c"] {
-            assert!(other.as_bytes() < start.as_slice(), "{other}");
-        }
-        assert!(start.as_slice() < b"a/".as_slice());
-        assert_eq!(before("ä"), None);
-        assert_eq!(before(""), None);
-    }
 }
