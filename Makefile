@@ -63,6 +63,9 @@ install: build
 	install -D -m 755 $(CARGO_TARGET_DIR)/release/weir $(DESTDIR)$(PREFIX)/bin/weir
 	install -d $(DESTDIR)/sbin
 	ln -sf $(PREFIX)/bin/weir $(DESTDIR)/sbin/mount.weir
+	# Where Lustre's own lfs is installed, it stays the one that is found.
+	[ -e $(DESTDIR)$(PREFIX)/bin/lfs ] || command -v lfs >/dev/null || \
+	  ln -s weir $(DESTDIR)$(PREFIX)/bin/lfs
 	install -d $(DESTDIR)$(PREFIX)/share/man/man1
 	$(CARGO_TARGET_DIR)/release/weir man $(DESTDIR)$(PREFIX)/share/man/man1
 	install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions

@@ -149,6 +149,7 @@ mod tests {
             data: weir_types::DataChange::default(),
             stored_bytes: 4097,
             target: None,
+            native: None,
         }
     }
 

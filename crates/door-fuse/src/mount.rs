@@ -1,15 +1,18 @@
 //! Mounting a volume, and the mount while it lives.
 
+use std::ffi::OsStr;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use fuser::{InitFlags, KernelConfig, Notifier, Session};
 use tokio::runtime::Handle;
-use weir_engine::Engine;
+use weir_engine::{Engine, TreeChange};
 use weir_types::{ErrorKind, FsError, Result};
 
+use crate::convert::node;
 use crate::door::{Door, Shared};
 use crate::mountpoint::{check_mountpoint, mounted_on, real_path};
 use crate::options::FuseOptions;
@@ -72,6 +75,8 @@ pub fn mount(engine: Arc<Engine>, runtime: Handle, mut options: FuseOptions) -> 
     let notifier = session.notifier();
     // Set here for the first time, and nowhere else.
     let _ = shared.notifier.set(notifier.clone());
+    let told = notifier.clone();
+    shared.engine.watch_tree(move |change| tell_kernel(&told, change));
     let mut on_failure = session.unmount_callable();
     let thread = std::thread::Builder::new().name("weir-fuse".to_owned());
     let session = thread.spawn(move || session.run()).map_err(|error| {
@@ -83,6 +88,20 @@ pub fn mount(engine: Arc<Engine>, runtime: Handle, mut options: FuseOptions) -> 
     let mountpoint = std::fs::canonicalize(&asked).or_else(|_| real_path(&asked))?;
     raise_read_ahead(&mountpoint, read_ahead_kib);
     Ok(FuseMount { mountpoint, notifier, view: FuseView(shared), session })
+}
+
+/// Has the kernel forget what it remembers of a part of the tree. It may wait for requests.
+fn tell_kernel(notifier: &Notifier, change: &TreeChange) {
+    let told = match change {
+        TreeChange::Entries(dir) => notifier.inval_inode(node(*dir), 0, 0),
+        TreeChange::Name(dir, name) => notifier.inval_entry(node(*dir), OsStr::from_bytes(name)),
+    };
+    match told {
+        // It remembers nothing of it.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => tracing::debug!(?change, %error, "the kernel did not take a change"),
+        Ok(()) => {}
+    }
 }
 
 fn refused(mountpoint: &Path, error: io::Error) -> FsError {

@@ -29,6 +29,7 @@ pub(crate) fn start(core: &Arc<Core>) -> JoinSet<()> {
         tasks.spawn(flush_loop(core.clone()));
         tasks.spawn(crate::names::purge_loop(core.clone()));
         tasks.spawn(crate::collect::collect_loop(core.clone()));
+        tasks.spawn(crate::links::links_loop(core.clone()));
     }
     tasks
 }

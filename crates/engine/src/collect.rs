@@ -14,7 +14,7 @@ use weir_types::{CHUNK_BYTES, ChunkIndex, ErrorKind, FsError, Ino, RecordRef, Re
 
 use crate::engine::{Core, Counts};
 use crate::flush::segment_info;
-use crate::records::get_all;
+use crate::records::{get_all, record_place};
 
 /// Segments looked at in one read of the metadata.
 const PAGE: usize = 1_000;
@@ -181,7 +181,7 @@ impl Core {
         records.sort_unstable_by_key(|r| r.position);
         records.dedup();
         for record in records {
-            let key = (record.segment, record.position);
+            let key = record_place(&record);
             let (Some(bytes), Some(owner)) = (decoded.get(&key), owners.get(&record.position))
             else {
                 let text = format!("segment {}: a used record is not in its index", record.segment);

@@ -92,6 +92,9 @@ impl Core {
         target: u64,
         len: u64,
     ) -> Result<u64> {
+        if self.stored(from.node.ino).await?.native.is_some() {
+            return Ok(0);
+        }
         self.flush_files(&[from.node.ino, to.node.ino]).await?;
         let mut held = [&from.node, &to.node];
         held.sort_by_key(|n| n.ino);

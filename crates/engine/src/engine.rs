@@ -19,6 +19,7 @@ use crate::actions::Actions;
 use crate::fetch::Fetcher;
 use crate::flush::{Flusher, PERMIT_BYTES};
 use crate::journal::Journal;
+use crate::links::Links;
 use crate::mount::MountReport;
 use crate::nodes::Nodes;
 use crate::pace::Pace;
@@ -103,6 +104,7 @@ pub(crate) struct Mounted {
     pub(crate) journal: Option<Arc<Journal>>,
     pub(crate) report: MountReport,
     pub(crate) lease: Option<crate::mount::Lease>,
+    pub(crate) links: Links,
 }
 
 impl Core {

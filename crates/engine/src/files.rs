@@ -1,6 +1,7 @@
 //! Open files.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use weir_tier::Mirror;
 use weir_types::{ErrorKind, FileKind, FsError, Ino, Result};
@@ -49,10 +50,16 @@ impl Engine {
             core.check_writable()?;
         }
         let node = core.nodes.open(ino)?;
+        if flags.write {
+            node.writers.fetch_add(1, Ordering::AcqRel);
+        }
         let opened = core.open_mirror(&node).await;
         let mirror = match opened {
             Ok(mirror) => mirror,
             Err(error) => {
+                if flags.write {
+                    node.writers.fetch_sub(1, Ordering::AcqRel);
+                }
                 core.closed(ino);
                 return Err(error);
             }
@@ -91,9 +98,16 @@ impl Engine {
         let core = &self.core;
         let ino = file.ino();
         let mirror = file.mirror.clone();
+        let wrote = file.write && mirror.has_news();
+        if file.write {
+            file.node.writers.fetch_sub(1, Ordering::AcqRel);
+        }
         drop(file);
         if core.closed(ino) {
             mirror.idle();
+        }
+        if wrote && core.links.exports() {
+            core.seen(core.meta.export_changed(ino).await)?;
         }
         Ok(())
     }

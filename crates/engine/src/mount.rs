@@ -15,6 +15,7 @@ use crate::background;
 use crate::boot::Host;
 use crate::engine::{Clock, Core, Engine, Mounted};
 use crate::journal::{Journal, Replay};
+use crate::links::Links;
 use crate::volume::{Connector, META_PATH, read_format, stripe_set};
 
 /// Key of the object that says who writes the volume.
@@ -164,7 +165,9 @@ async fn mount_reader(
         set_aside: None,
         taken_from: None,
     };
-    Ok(core(options, format, buckets, opened.tier, meta, None, report, None))
+    let core = core(options, format, buckets, opened.tier, meta, None, report, None);
+    core.load_links().await?;
+    Ok(core)
 }
 
 async fn mount_writer(
@@ -215,6 +218,7 @@ async fn mount_writer(
     write_lease(&options, &buckets, &id).await?;
     let core =
         core(options, format, buckets, opened.tier, meta, Some(journal), report, Some(lease));
+    core.load_links().await?;
     core.recover(replay).await?;
     core.tier.confirm()?;
     Ok(core)
@@ -237,13 +241,14 @@ fn core(
         settings: options.settings,
         read_only: options.read_only,
         clock: options.clock,
-        meter: options.connector.meter,
+        meter: options.connector.meter.clone(),
         meta,
         tier,
         buckets,
         journal,
         report,
         lease,
+        links: Links::new(options.connector),
     })
 }
 

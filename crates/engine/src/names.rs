@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use weir_meta::{DirEntry, DirEntryPlus, NewInode, RenameMode, SetAttr, XattrMode};
-use weir_types::{FileKind, Ino, Inode, Result};
+use weir_types::{ErrorKind, FileKind, FsError, Ino, Inode, Result};
 
 use crate::background::blocking;
 use crate::engine::{Core, Engine};
@@ -14,6 +14,9 @@ impl Core {
     pub(crate) fn merged(&self, mut inode: Inode) -> Inode {
         if inode.kind != FileKind::Regular {
             return inode;
+        }
+        if let Some(native) = &inode.native {
+            inode.stored_bytes = inode.stored_bytes.max(native.end);
         }
         let Some(mirror) = self.tier.find(inode.ino) else {
             return inode;
@@ -56,8 +59,22 @@ impl Core {
         }
     }
 
+    /// Refuses to remove the directory of a link.
+    async fn check_no_link(&self, parent: Ino, name: &[u8]) -> Result<()> {
+        if self.links.is_empty() {
+            return Ok(());
+        }
+        match self.seen(self.meta.lookup(parent, name).await) {
+            Ok(inode) if self.links.at(inode.ino).is_ok() => {
+                let text = "the directory is a link: end that with `weir unlink` first";
+                Err(FsError::new(ErrorKind::NotEmpty, text))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// A name of `inode` went: if it was the last one, the file goes with its last open.
-    fn name_gone(self: &Arc<Self>, inode: &Inode) {
+    pub(crate) fn name_gone(self: &Arc<Self>, inode: &Inode) {
         let gone = inode.nlink == 0;
         if gone && self.nodes.unlinked(inode.ino) {
             self.nodes.purge_soon(inode.ino);
@@ -145,6 +162,7 @@ impl Engine {
     pub async fn rmdir(&self, parent: Ino, name: &[u8]) -> Result<()> {
         let core = &self.core;
         core.check_writable()?;
+        core.check_no_link(parent, name).await?;
         core.name_gone(&core.seen(core.meta.rmdir(parent, name).await)?);
         Ok(())
     }
@@ -158,6 +176,9 @@ impl Engine {
     ) -> Result<()> {
         let core = &self.core;
         core.check_writable()?;
+        if mode == RenameMode::Replace {
+            core.check_no_link(to.0, to.1).await?;
+        }
         let renamed = core.seen(core.meta.rename(from.0, from.1, to.0, to.1, mode).await)?;
         if let Some(replaced) = &renamed.replaced {
             core.name_gone(replaced);

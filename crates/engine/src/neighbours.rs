@@ -13,7 +13,7 @@ use weir_types::{CHUNK_BYTES, ChunkIndex, Ino, RecordRef, Result, SegmentId};
 
 use crate::engine::{Core, Counts};
 use crate::fetch::Claim;
-use crate::records::{Decoded, Run, decode_run, get_stored};
+use crate::records::{Decoded, Run, decode_run, get_stored, record_place};
 
 /// A fetch of no more than this brings its neighbours along.
 pub(crate) const SMALL_BYTES: u32 = 256 << 10;
@@ -120,7 +120,8 @@ impl Core {
     ) -> Result<()> {
         let stamp = mirror.stamp();
         let stored = self.meta.chunks(claim.ino, chunk..chunk + 1).await?;
-        let extents = stored.into_iter().next().map(|(_, extents)| extents).unwrap_or_default();
+        let extents =
+            stored.list.into_iter().next().map(|(_, extents)| extents).unwrap_or_default();
         let here: BTreeMap<u32, RecordRef> = found
             .iter()
             .filter(|e| e.owner.ino == claim.ino)
@@ -133,8 +134,8 @@ impl Core {
             }
             let at = (extent.record.position - first) as usize;
             let bytes = window.slice(at..at + extent.record.stored_bytes as usize);
-            let key = (extent.record.segment, extent.record.position);
-            decoded.insert(key, decode_record(&extent.record, None, &bytes)?);
+            let place = record_place(&extent.record);
+            decoded.insert(place, decode_record(&extent.record, None, &bytes)?);
             Counts::add(&self.counts.bytes_fetched, u64::from(extent.record.stored_bytes));
         }
         if !extents.is_empty() && self.store_chunk(mirror, chunk, &extents, &decoded, stamp)? {

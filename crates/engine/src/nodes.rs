@@ -1,6 +1,7 @@
 //! The inodes in use: who has them open, and who may change their extents.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -22,6 +23,8 @@ pub(crate) struct Node {
     pub(crate) change: Arc<tokio::sync::Mutex<()>>,
     /// Held by an appending write from the look at the size to the end of the write.
     pub(crate) append: tokio::sync::Mutex<()>,
+    /// Open files through which it may be written.
+    pub(crate) writers: AtomicUsize,
     /// How the file is read, by all who have it open: one page cache serves them, so what one of
     /// them asks for is a part of what all of them read.
     pub(crate) streams: Mutex<Streams>,
@@ -118,6 +121,11 @@ impl Nodes {
         self.entries().get(&ino).is_some_and(|e| e.opens > 0)
     }
 
+    /// Whether somebody has `ino` open for writing.
+    pub(crate) fn has_writers(&self, ino: Ino) -> bool {
+        self.entries().get(&ino).is_some_and(|e| e.node.writers.load(Ordering::Acquire) > 0)
+    }
+
     /// Forgets nodes that nobody holds.
     pub(crate) fn sweep(&self) {
         self.entries().retain(|_, e| e.opens > 0 || e.unlinked || Arc::strong_count(&e.node) > 1);
@@ -130,6 +138,7 @@ impl Nodes {
                 flush: Arc::default(),
                 change: Arc::default(),
                 append: tokio::sync::Mutex::default(),
+                writers: AtomicUsize::new(0),
                 streams: Mutex::default(),
             }),
             opens: 0,

@@ -122,21 +122,25 @@ impl Core {
         let end = start + into.len() as u64;
         into.fill(0);
         let chunks = self.seen(self.meta.chunks(mirror.ino(), chunk_range(start, end)).await)?;
-        let in_file = chunks.iter().flat_map(|(chunk, extents)| {
+        let in_file = chunks.list.iter().flat_map(|(chunk, extents)| {
             let base = chunk * CHUNK_BYTES;
             let low = start.saturating_sub(base).min(CHUNK_BYTES) as u32;
             let high = (end - base).min(CHUNK_BYTES) as u32;
-            extents.iter().filter_map(move |e| Some((base, e.slice(low, high)?)))
+            extents.iter().filter_map(move |e| Some((*chunk, e.slice(low, high)?)))
         });
         let wanted: Vec<_> = in_file.collect();
         let extents = wanted.iter().map(|(_, e)| *e);
         let most = self.settings.fetch_bytes.0;
         let demand = &self.fetcher.demand;
-        let decoded = get_all(&self.buckets, Component::Data, extents, most, demand).await?;
-        for (base, extent) in wanted {
+        let mut decoded = get_all(&self.buckets, Component::Data, extents, most, demand).await?;
+        if let Some(native) = &chunks.native {
+            let ino = mirror.ino();
+            decoded.extend(self.get_all_native(ino, native, &wanted, most).await?);
+        }
+        for (chunk, extent) in wanted {
             let bug = || FsError::new(ErrorKind::Bug, "an extent reaches past its record");
-            let bytes = extent_bytes(&extent, &decoded).ok_or_else(bug)?;
-            let at = (base + u64::from(extent.start) - start) as usize;
+            let bytes = extent_bytes(chunk, &extent, &decoded).ok_or_else(bug)?;
+            let at = (chunk * CHUNK_BYTES + u64::from(extent.start) - start) as usize;
             into[at..at + bytes.len()].copy_from_slice(&bytes);
         }
         Ok(())

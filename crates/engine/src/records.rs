@@ -1,13 +1,14 @@
-//! From extents to bytes: which ranges of which segments to get, and what they decode to.
+//! From extents to bytes: which ranges of which objects to get, and what they decode to.
 
 use std::collections::HashMap;
+use std::ops::Range;
 
 use bytes::{Buf, Bytes};
 use futures::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::Semaphore;
 use weir_object::{Component, StripeSet};
 use weir_segment::decode_record;
-use weir_types::{CHUNK_BYTES, Extent, FsError, RecordRef, Result, SegmentId};
+use weir_types::{CHUNK_BYTES, ChunkIndex, Extent, FsError, RecordRef, Result, SegmentId};
 
 /// Bytes between two records that are cheaper to read over than to ask for apart.
 const GAP_BYTES: u32 = 64 << 10;
@@ -63,43 +64,56 @@ pub(crate) async fn get_run(
 ) -> Result<()> {
     let bucket = buckets.bucket_for(run.segment);
     let range = u64::from(run.start)..u64::from(run.end);
-    let mut cutter = Cutter::new(run);
+    let mut cutter = Cutter::new(range.start, run.records.iter().map(record_span).collect());
+    let mut decode = |at: usize, stored: Bytes| {
+        let record = run.records[at];
+        each(record, decode_record(&record, None, &stored)?)
+    };
     let mut result = Ok(());
     let mut take = |piece: Bytes| {
         if result.is_ok() {
-            result = cutter.take(piece, each);
+            result = cutter.take(piece, &mut decode);
         }
     };
-    bucket.get_pieces(component, &run.segment.object_key(), range, &mut take).await?;
+    let key = run.segment.object_key();
+    bucket.get_pieces(component, &key, range, None, &mut take).await?;
     result
 }
 
-/// Cuts records out of pieces that follow one another.
-struct Cutter<'a> {
-    records: &'a [RecordRef],
-    /// Where in the segment the next byte belongs.
-    position: u32,
-    /// What is there of a record that began in an earlier piece.
+fn record_span(record: &RecordRef) -> Range<u64> {
+    let start = u64::from(record.position);
+    start..start + u64::from(record.stored_bytes)
+}
+
+/// Cuts spans of an object, in order, out of pieces of it that follow one another.
+pub(crate) struct Cutter {
+    spans: Vec<Range<u64>>,
+    /// The span that is wanted next.
+    at: usize,
+    /// Where in the object the next byte belongs.
+    position: u64,
+    /// What is there of a span that began in an earlier piece.
     begun: Vec<u8>,
 }
 
-impl<'a> Cutter<'a> {
-    fn new(run: &'a Run) -> Self {
-        Self { records: &run.records, position: run.start, begun: Vec::new() }
+impl Cutter {
+    pub(crate) fn new(start: u64, spans: Vec<Range<u64>>) -> Self {
+        Self { spans, at: 0, position: start, begun: Vec::new() }
     }
 
-    fn take(
+    /// Takes a piece in; hands out each span that it completes, by its place among the spans.
+    pub(crate) fn take(
         &mut self,
         mut piece: Bytes,
-        each: &mut (dyn FnMut(RecordRef, Bytes) -> Result<()> + Send),
+        each: &mut (dyn FnMut(usize, Bytes) -> Result<()> + Send),
     ) -> Result<()> {
-        while let Some((record, rest)) = self.records.split_first() {
-            // Between two records may lie what nobody wants.
-            let gap = (record.position.saturating_sub(self.position) as usize).min(piece.len());
+        while let Some(span) = self.spans.get(self.at) {
+            // Between two spans may lie what nobody wants.
+            let gap = span.start.saturating_sub(self.position).min(piece.len() as u64) as usize;
             piece.advance(gap);
-            let want = record.stored_bytes as usize - self.begun.len();
+            let want = (span.end - span.start) as usize - self.begun.len();
             let part = piece.split_to(want.min(piece.len()));
-            self.position += (gap + part.len()) as u32;
+            self.position += (gap + part.len()) as u64;
             if part.len() < want {
                 self.begun.reserve_exact(want);
                 self.begun.extend_from_slice(&part);
@@ -112,8 +126,8 @@ impl<'a> Cutter<'a> {
                     Bytes::from(std::mem::take(&mut self.begun))
                 }
             };
-            each(*record, decode_record(record, None, &whole)?)?;
-            self.records = rest;
+            each(self.at, whole)?;
+            self.at += 1;
         }
         Ok(())
     }
@@ -140,8 +154,24 @@ pub(crate) fn decode_run(run: &Run, stored: &Bytes) -> Result<Vec<(RecordRef, By
     run.records.iter().copied().map(decode).collect()
 }
 
-/// Decoded records by where they are.
-pub(crate) type Decoded = HashMap<(SegmentId, u32), Bytes>;
+/// Where stored bytes are: a segment and a position in it, or, for the file's native object, an
+/// offset in that.
+pub(crate) type Place = (SegmentId, u64);
+
+/// Decoded records, and pieces of native objects, by where they are.
+pub(crate) type Decoded = HashMap<Place, Bytes>;
+
+pub(crate) fn record_place(record: &RecordRef) -> Place {
+    (record.segment, u64::from(record.position))
+}
+
+/// Where the bytes of an extent of a chunk are.
+pub(crate) fn place(chunk: ChunkIndex, extent: &Extent) -> Place {
+    match extent.is_native() {
+        true => (SegmentId::NATIVE, chunk * CHUNK_BYTES + u64::from(extent.start)),
+        false => record_place(&extent.record),
+    }
+}
 
 /// Gets all records that these extents use, at most as many runs at once as `permits` has.
 pub(crate) async fn get_all(
@@ -151,7 +181,7 @@ pub(crate) async fn get_all(
     max_bytes: u64,
     permits: &Semaphore,
 ) -> Result<Decoded> {
-    let runs = plan(extents.map(|e| e.record), max_bytes);
+    let runs = plan(extents.filter(|e| !e.is_native()).map(|e| e.record), max_bytes);
     let mut getting: FuturesUnordered<_> = runs
         .into_iter()
         .map(|run| async move {
@@ -167,21 +197,25 @@ pub(crate) async fn get_all(
         .collect();
     let mut decoded = Decoded::new();
     while let Some(records) = getting.next().await {
-        decoded.extend(records?.into_iter().map(|(r, bytes)| ((r.segment, r.position), bytes)));
+        decoded.extend(records?.into_iter().map(|(r, bytes)| (record_place(&r), bytes)));
     }
     Ok(decoded)
 }
 
 /// The bytes of an extent.
-pub(crate) fn extent_bytes(extent: &Extent, decoded: &Decoded) -> Option<Bytes> {
-    let record = decoded.get(&(extent.record.segment, extent.record.position))?;
+pub(crate) fn extent_bytes(chunk: ChunkIndex, extent: &Extent, decoded: &Decoded) -> Option<Bytes> {
+    let record = decoded.get(&place(chunk, extent))?;
     let (from, to) = (extent.skip as usize, (extent.skip + extent.len) as usize);
     (to <= record.len()).then(|| record.slice(from..to))
 }
 
 /// A chunk put together from its extents: page-aligned pieces (start in the chunk, bytes), in
 /// order; what lies between them is zeros. A piece may end in the middle of a page.
-pub(crate) fn assemble(extents: &[Extent], decoded: &Decoded) -> Option<Vec<(u64, Bytes)>> {
+pub(crate) fn assemble(
+    chunk: ChunkIndex,
+    extents: &[Extent],
+    decoded: &Decoded,
+) -> Option<Vec<(u64, Bytes)>> {
     const PAGE: u64 = weir_tier::PAGE_BYTES;
     // The usual chunk is one record or a row of page-aligned ones: no copy.
     let aligned = extents.iter().enumerate().all(|(i, e)| {
@@ -191,14 +225,14 @@ pub(crate) fn assemble(extents: &[Extent], decoded: &Decoded) -> Option<Vec<(u64
     if aligned {
         return extents
             .iter()
-            .map(|e| Some((u64::from(e.start), extent_bytes(e, decoded)?)))
+            .map(|e| Some((u64::from(e.start), extent_bytes(chunk, e, decoded)?)))
             .collect();
     }
     let end = extents.last().map_or(0, |e| weir_tier::page_ceil(u64::from(e.end())));
     let mut whole = vec![0; end.min(CHUNK_BYTES) as usize];
     let mut pages = vec![false; whole.len() / PAGE as usize];
     for extent in extents {
-        let bytes = extent_bytes(extent, decoded)?;
+        let bytes = extent_bytes(chunk, extent, decoded)?;
         whole[extent.start as usize..extent.end() as usize].copy_from_slice(&bytes);
         let last = weir_tier::page_ceil(u64::from(extent.end())) / PAGE;
         pages[(u64::from(extent.start) / PAGE) as usize..last as usize].fill(true);
@@ -252,9 +286,12 @@ mod tests {
         let wanted: Vec<_> = records.iter().copied().filter(|r| r.raw_bytes % 700 != 0).collect();
         let run = plan(wanted.iter().copied(), 1 << 20).remove(0);
         for step in [1, 7, 100, 1000, 1 << 20] {
-            let mut cutter = Cutter::new(&run);
+            let spans = run.records.iter().map(record_span).collect();
+            let mut cutter = Cutter::new(u64::from(run.start), spans);
             let mut got = Vec::new();
-            let mut each = |record: RecordRef, bytes: Bytes| {
+            let mut each = |at: usize, stored: Bytes| {
+                let record = run.records[at];
+                let bytes = decode_record(&record, None, &stored)?;
                 assert!(bytes.iter().all(|b| u32::from(*b) * 100 == record.raw_bytes));
                 got.push(record);
                 Ok(())
@@ -274,7 +311,7 @@ mod tests {
             Extent { start: 100, len: 1000, record: rec, skip: 0 },
             Extent { start: 12288, len: 1, record: rec, skip: 4999 },
         ];
-        let pieces = assemble(&extents, &decoded).expect("all records are there");
+        let pieces = assemble(0, &extents, &decoded).expect("all records are there");
         assert_eq!(pieces.len(), 2);
         assert_eq!((pieces[0].0, pieces[0].1.len()), (0, 4096));
         assert_eq!((pieces[0].1[99], pieces[0].1[100], pieces[0].1[1100]), (0, 7, 0));

@@ -6,9 +6,9 @@
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
-use weir_types::{ErrorKind, Extent, FsError, Ino, Inode, Result};
+use weir_types::{ErrorKind, Extent, FsError, Ino, Result};
 
-use crate::codec::{decode, decode_seen, encode, last_key};
+use crate::codec::{decode, encode, last_key};
 use crate::kv::Key;
 use crate::op::{Tries, Tx, no_inode, seen_inode};
 use crate::{Meta, keys};
@@ -168,7 +168,7 @@ impl Meta {
                 return Ok(false);
             }
             let found = self.get(&[keys::inode(at)]).await?;
-            let seen = decode_seen::<Inode>(&keys::inode(at), found[0].as_ref())?;
+            let seen = seen_inode(at, found[0].as_ref())?;
             at = seen.ok_or_else(|| no_inode(at))?.value.parent;
         }
     }

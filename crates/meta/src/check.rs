@@ -4,11 +4,11 @@ use std::collections::HashMap;
 use std::fmt;
 
 use serde::de::DeserializeOwned;
-use weir_types::{CHUNK_BYTES, Extent, FileKind, Ino, Inode, Result, SegmentId};
+use weir_types::{CHUNK_BYTES, Extent, FileKind, Ino, Result, SegmentId};
 
-use crate::codec::{Dirent, counter, decode, last_key};
+use crate::codec::{Dirent, counter, decode, decode_inode, last_key};
 use crate::kv::{Key, Kv, Versioned};
-use crate::{ActionRow, SegmentInfo, keys};
+use crate::{ActionRow, LinkObject, SegmentInfo, extents, keys};
 
 /// Rows read at once.
 const PAGE: usize = 1_000;
@@ -32,6 +32,8 @@ struct Node {
     parent: Ino,
     size: u64,
     stored_bytes: u64,
+    /// End of its native object's bytes, if it has one.
+    native_end: Option<u64>,
     /// Entries that lead here.
     names: u64,
     /// Of a directory: its entries, and those of them that are directories.
@@ -68,7 +70,7 @@ pub async fn check(kv: &dyn Kv) -> Result<Vec<Problem>> {
     let mut checker = Checker::default();
     // Inodes and segments first: the other rows are held against them.
     type Visit = fn(&mut Checker, &Key, &Versioned);
-    let visits: [(u8, Visit); 13] = [
+    let visits: [(u8, Visit); 14] = [
         (keys::INODE, Checker::inode),
         (keys::SEGMENT, Checker::segment),
         (keys::DIRENT, Checker::dirent),
@@ -82,6 +84,7 @@ pub async fn check(kv: &dyn Kv) -> Result<Vec<Problem>> {
         (keys::PIN, Checker::of_some_inode),
         (keys::ACTION, Checker::action),
         (keys::COUNTER, Checker::counter),
+        (keys::LINK_OBJECT, Checker::link_object),
     ];
     for (tag, visit) in visits {
         let mut after: Option<Key> = None;
@@ -140,8 +143,9 @@ impl Checker {
         let Some(ino) = self.parsed(key, keys::parse_ino(key)) else {
             return;
         };
-        let Some(inode) = self.decoded::<Inode>(key, found) else {
-            return;
+        let inode = match decode_inode(key, &found.value) {
+            Ok(inode) => inode,
+            Err(error) => return self.tell(error.to_string()),
         };
         if inode.ino != ino {
             self.tell(format!("inode {ino} calls itself {}", inode.ino));
@@ -152,6 +156,7 @@ impl Checker {
             parent: inode.parent,
             size: inode.size,
             stored_bytes: inode.stored_bytes,
+            native_end: inode.native.as_ref().map(|native| native.end),
             names: 0,
             entries: 0,
             subdirs: 0,
@@ -243,18 +248,27 @@ impl Checker {
                 self.tell(format!("{what}: the extent at {start} is out of place"));
             }
             end = start + len;
+            if extent.is_native() {
+                continue;
+            }
             if u64::from(extent.skip) + len > u64::from(extent.record.raw_bytes) {
                 self.tell(format!("{what}: the extent at {start} reaches past its record"));
             }
             let segment = self.segments.entry(extent.record.segment).or_default();
             segment.used += i64::from(extent.len);
         }
-        if list.is_empty() {
+        let native_end = self.nodes.get(&ino).and_then(|node| node.native_end);
+        if list.is_empty() && native_end.is_none() {
             self.tell(format!("{what}: an empty list is stored"));
+        }
+        let base = chunk * CHUNK_BYTES;
+        let past = |e: &Extent| base + u64::from(e.end()) > native_end.unwrap_or(0);
+        if list.iter().any(|e| e.is_native() && past(e)) {
+            self.tell(format!("{what}: bytes of a native object lie past its end"));
         }
         match self.nodes.get_mut(&ino) {
             Some(node) => {
-                node.covered += list.iter().map(|extent| u64::from(extent.len)).sum::<u64>();
+                node.covered += extents::covered(&list).max(0).cast_unsigned();
                 if chunk * CHUNK_BYTES + end > node.size {
                     self.tell(format!("{what}: extents lie past the end of the file"));
                 }
@@ -286,6 +300,15 @@ impl Checker {
         };
         if !self.nodes.contains_key(&ino) {
             self.tell(format!("key {}: inode {ino} is not there", key.escape_ascii()));
+        }
+    }
+
+    fn link_object(&mut self, key: &Key, found: &Versioned) {
+        let Some(object) = self.decoded::<LinkObject>(key, found) else {
+            return;
+        };
+        if let Some(ino) = object.ino.filter(|ino| !self.nodes.contains_key(ino)) {
+            self.tell(format!("object {}: its inode {ino} is not there", key.escape_ascii()));
         }
     }
 

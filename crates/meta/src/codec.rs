@@ -3,12 +3,14 @@
 use bytes::Bytes;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use weir_types::{ErrorKind, FileKind, FsError, Ino, Inode, Result, UnixTime};
+use weir_types::{ErrorKind, FileKind, FsError, Ino, Inode, Native, Result, UnixTime};
 
 use crate::kv::{Key, Version, Versioned};
 
 /// Version of every value's layout.
 const VALUE_VERSION: u8 = 1;
+/// An inode with what its native object is behind it.
+const NATIVE_VERSION: u8 = 2;
 
 /// What a directory entry leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,18 +34,45 @@ pub(crate) struct Seen<T> {
 }
 
 pub(crate) fn encode<T: Serialize>(value: &T) -> Result<Bytes> {
-    let bytes = postcard::to_extend(value, vec![VALUE_VERSION]).map_err(|e| {
+    Ok(append(value, vec![VALUE_VERSION])?.into())
+}
+
+fn append<T: Serialize>(value: &T, to: Vec<u8>) -> Result<Vec<u8>> {
+    postcard::to_extend(value, to).map_err(|e| {
         FsError::new(ErrorKind::Bug, "cannot encode a metadata value; please report it")
             .with_source(e)
-    })?;
-    Ok(bytes.into())
+    })
+}
+
+/// An inode: as any value, unless it has a native object, which then follows.
+pub(crate) fn encode_inode(inode: &Inode) -> Result<Bytes> {
+    match &inode.native {
+        None => encode(inode),
+        Some(native) => Ok(append(native, append(inode, vec![NATIVE_VERSION])?)?.into()),
+    }
+}
+
+pub(crate) fn decode_inode(key: &[u8], bytes: &[u8]) -> Result<Inode> {
+    let Some((&NATIVE_VERSION, body)) = bytes.split_first() else {
+        return decode(key, bytes);
+    };
+    let decoded = postcard::take_from_bytes::<Inode>(body).and_then(|(inode, rest)| {
+        let (native, rest) = postcard::take_from_bytes::<Native>(rest)?;
+        match rest {
+            [] => Ok(Inode { native: Some(native), ..inode }),
+            _ => Err(postcard::Error::DeserializeBadEncoding),
+        }
+    });
+    decoded.map_err(|e| corrupt(key, e.to_string()))
+}
+
+fn corrupt(key: &[u8], why: String) -> FsError {
+    let key = key.escape_ascii();
+    FsError::new(ErrorKind::Corrupt, format!("metadata value of key {key}: {why}; run a check"))
 }
 
 pub(crate) fn decode<T: DeserializeOwned>(key: &[u8], bytes: &[u8]) -> Result<T> {
-    let corrupt = |why: String| {
-        let key = key.escape_ascii();
-        FsError::new(ErrorKind::Corrupt, format!("metadata value of key {key}: {why}; run a check"))
-    };
+    let corrupt = |why| corrupt(key, why);
     let body = match bytes.split_first() {
         Some((&VALUE_VERSION, body)) => body,
         Some((version, _)) => return Err(corrupt(format!("layout version {version} is unknown"))),

@@ -1,15 +1,16 @@
 //! Where a file's bytes are: reading extents, cutting them off, punching holes.
 
 use std::ops::Range;
+use std::sync::atomic::Ordering;
 
 use weir_types::{
-    CHUNK_BYTES, ChunkIndex, ErrorKind, Extent, FileKind, FsError, Ino, Inode, Result, UnixTime,
-    chunk_range,
+    CHUNK_BYTES, ChunkIndex, ErrorKind, Extent, FileKind, FsError, Ino, Inode, Native, Result,
+    UnixTime, chunk_range,
 };
 
 use crate::codec::{Seen, decode};
 use crate::kv::{Key, Version, Versioned};
-use crate::op::{Tries, Tx};
+use crate::op::{Tries, Tx, seen_inode};
 use crate::{FILE_BYTES_MAX, Meta, extents, keys};
 
 /// Chunks that one commit of a truncation, hole or purge changes.
@@ -23,27 +24,73 @@ pub(crate) const BY_KEY_MAX: u64 = 4;
 #[derive(Clone, Debug)]
 pub(crate) struct Row {
     pub(crate) chunk: ChunkIndex,
-    pub(crate) version: Version,
+    /// `None`: the chunk has no row, and its bytes are those of the native object.
+    pub(crate) version: Option<Version>,
     pub(crate) extents: Vec<Extent>,
 }
 
+impl Row {
+    fn native(native: &Native, chunk: ChunkIndex) -> Self {
+        Self { chunk, version: None, extents: native.extents(chunk) }
+    }
+}
+
+/// Where the bytes of some chunks are.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Chunks {
+    /// The object that native extents are of.
+    pub native: Option<Native>,
+    /// The chunks that have extents, in order.
+    pub list: Vec<(ChunkIndex, Vec<Extent>)>,
+}
+
 impl Meta {
-    /// The extents of those of `range`'s chunks that have any. One read round for each 1,024.
-    pub async fn chunks(
-        &self,
-        ino: Ino,
-        range: Range<ChunkIndex>,
-    ) -> Result<Vec<(ChunkIndex, Vec<Extent>)>> {
-        let pair = |row: Row| (row.chunk, row.extents);
-        if range.end.saturating_sub(range.start) <= BY_KEY_MAX {
-            let chunks: Vec<_> = range.collect();
-            let wanted: Vec<_> = chunks.iter().map(|chunk| keys::extents(ino, *chunk)).collect();
-            let found = wanted.iter().zip(self.get(&wanted).await?);
-            let rows = chunks.iter().zip(found).filter_map(|(chunk, (key, found))| {
-                found.map(|found| Ok((*chunk, decode(key, &found.value)?)))
-            });
-            return rows.collect();
+    /// The extents of those of `range`'s chunks that have any. One read round, one more for each
+    /// 1,024 chunks of a long range.
+    pub async fn chunks(&self, ino: Ino, range: Range<ChunkIndex>) -> Result<Chunks> {
+        let mut tries = Tries::new("read where bytes are");
+        loop {
+            tries.next().await?;
+            let chunks = self.chunks_once(ino, range.clone()).await?;
+            // Where files become objects and objects files, rows and inode may be of two moments.
+            if !self.has_links.load(Ordering::Acquire)
+                || self.native_of(ino).await? == chunks.native
+            {
+                return Ok(chunks);
+            }
         }
+    }
+
+    async fn native_of(&self, ino: Ino) -> Result<Option<Native>> {
+        let found = self.get(&[keys::inode(ino)]).await?;
+        Ok(seen_inode(ino, found[0].as_ref())?.and_then(|seen| seen.value.native))
+    }
+
+    async fn chunks_once(&self, ino: Ino, range: Range<ChunkIndex>) -> Result<Chunks> {
+        let few = range.end.saturating_sub(range.start) <= BY_KEY_MAX;
+        let by_key = if few { range.clone() } else { 0..0 };
+        let mut wanted = vec![keys::inode(ino)];
+        wanted.extend(by_key.clone().map(|chunk| keys::extents(ino, chunk)));
+        let found = self.get(&wanted).await?;
+        let native = seen_inode(ino, found[0].as_ref())?.and_then(|seen| seen.value.native);
+        let rows = match few {
+            true => {
+                let found = wanted.iter().zip(&found).skip(1);
+                let rows = found.filter_map(|(key, found)| Some(decode_row(key, found.as_ref()?)));
+                rows.collect::<Result<Vec<_>>>()?
+            }
+            false => self.rows_in(ino, range.clone()).await?,
+        };
+        let rows = match &native {
+            Some(native) => with_native(native, rows, range),
+            None => rows,
+        };
+        let list = rows.into_iter().filter(|row| !row.extents.is_empty());
+        Ok(Chunks { list: list.map(|row| (row.chunk, row.extents)).collect(), native })
+    }
+
+    /// All rows of a range of chunks.
+    async fn rows_in(&self, ino: Ino, range: Range<ChunkIndex>) -> Result<Vec<Row>> {
         let mut all = Vec::new();
         let mut next = range.start;
         while next < range.end {
@@ -51,12 +98,33 @@ impl Meta {
             let page = self.rows(ino, next, limit).await?;
             let full = page.len() == limit;
             next = page.last().map_or(range.end, |row| row.chunk + 1);
-            all.extend(page.into_iter().filter(|row| row.chunk < range.end).map(pair));
+            all.extend(page.into_iter().filter(|row| row.chunk < range.end));
             if !full {
                 break;
             }
         }
         Ok(all)
+    }
+
+    /// The first `limit` chunks with bytes from chunk `from` on, those of the native object below
+    /// chunk `until` among them.
+    pub(crate) async fn rows_over(
+        &self,
+        inode: &Inode,
+        from: ChunkIndex,
+        until: ChunkIndex,
+        limit: usize,
+    ) -> Result<Vec<Row>> {
+        let rows = self.rows(inode.ino, from, limit).await?;
+        let Some(native) = &inode.native else { return Ok(rows) };
+        let known_to = match rows.last() {
+            Some(last) if rows.len() == limit => last.chunk + 1,
+            _ => until,
+        };
+        let most = from.saturating_add(limit as u64);
+        let mut rows = with_native(native, rows, from..known_to.min(until).min(most));
+        rows.truncate(limit);
+        Ok(rows)
     }
 
     /// The first `limit` chunks with extents from chunk `from` on.
@@ -77,6 +145,11 @@ impl Meta {
     ) -> Result<Vec<(u64, u64)>> {
         let mut ranges: Vec<(u64, u64)> = Vec::new();
         let mut next = start / CHUNK_BYTES;
+        // Holes within a native object are not looked for: calling them data is allowed.
+        if let Some(native) = self.stored_inode(ino).await?.value.native.filter(|n| start < n.end) {
+            ranges.push((start, native.end));
+            next = native.end.div_ceil(CHUNK_BYTES);
+        }
         loop {
             let page = self.rows(ino, next, PAGE_CHUNKS).await?;
             for row in &page {
@@ -154,7 +227,14 @@ impl Meta {
             loop {
                 let page = self.rows(ino, next, BATCH_CHUNKS).await?;
                 for row in &page {
-                    grown += cut_row(&mut tx, ino, row, size..u64::MAX)?;
+                    // Where the chunk goes on below, an empty list says that the native object has
+                    // nothing there; past the end nobody asks.
+                    let below = seen.value.native.is_some() && row.chunk * CHUNK_BYTES < size;
+                    grown += cut_row(&mut tx, ino, row, size..u64::MAX, below)?;
+                    if row.extents.is_empty() && !below {
+                        tx.check(keys::extents(ino, row.chunk), row.version);
+                        tx.delete(keys::extents(ino, row.chunk));
+                    }
                 }
                 match page.last() {
                     Some(last) if page.len() == BATCH_CHUNKS => next = last.chunk + 1,
@@ -167,7 +247,11 @@ impl Meta {
             // reach further than the size known here, and are kept up to the new size.
             let dropped = (size, u64::MAX);
             inode.size = if last { size } else { size.min(inode.size) };
+            if let Some(native) = &mut inode.native {
+                native.end = native.end.min(size);
+            }
             data_changed(&mut inode, grown, Some(dropped), now);
+            tx.export_data(&inode);
             tx.put_inode(&inode)?;
             if self.apply(tx).await? {
                 return Ok(inode);
@@ -186,16 +270,19 @@ impl Meta {
             if start >= range.end {
                 return Ok(seen.value);
             }
-            let page = self.rows(ino, start / CHUNK_BYTES, BATCH_CHUNKS).await?;
+            let chunks = chunk_range(start, range.end);
+            let page = self.rows_over(&seen.value, chunks.start, chunks.end, BATCH_CHUNKS).await?;
             let end = page_end(&page, BATCH_CHUNKS, range.end);
+            let is_native = seen.value.native.is_some();
             let mut tx = Tx::default();
             let mut grown = 0;
             for row in &page {
-                grown += cut_row(&mut tx, ino, row, start..end)?;
+                grown += cut_row(&mut tx, ino, row, start..end, is_native)?;
             }
             tx.check_inode(&seen);
             let mut inode = seen.value;
             data_changed(&mut inode, grown, Some((start, end)), now);
+            tx.export_data(&inode);
             tx.put_inode(&inode)?;
             if self.apply(tx).await? {
                 if end == range.end {
@@ -213,7 +300,21 @@ pub(crate) fn decode_row(key: &Key, found: &Versioned) -> Result<Row> {
         let context = format!("metadata key {} is too short; run a check", key.escape_ascii());
         FsError::new(ErrorKind::Corrupt, context)
     })?;
-    Ok(Row { chunk, version: found.version, extents: decode(key, &found.value)? })
+    Ok(Row { chunk, version: Some(found.version), extents: decode(key, &found.value)? })
+}
+
+/// The rows with those of the native object between them, as far as `range` goes.
+fn with_native(native: &Native, rows: Vec<Row>, range: Range<ChunkIndex>) -> Vec<Row> {
+    let end = range.end.min(native.end.div_ceil(CHUNK_BYTES));
+    let mut all = Vec::with_capacity(rows.len());
+    let mut next = range.start;
+    for row in rows {
+        all.extend((next..row.chunk.min(end)).map(|chunk| Row::native(native, chunk)));
+        next = next.max(row.chunk + 1);
+        all.push(row);
+    }
+    all.extend((next..end.max(next)).map(|chunk| Row::native(native, chunk)));
+    all
 }
 
 /// Up to which byte a page of rows tells all there is: `end`, or, where the page is full, the start
@@ -233,10 +334,10 @@ pub(crate) fn within_chunk(chunk: ChunkIndex, range: &Range<u64>) -> (u32, u32) 
 }
 
 /// Removes the bytes `range` of the file from one chunk; returns how the stored bytes grow.
-fn cut_row(tx: &mut Tx, ino: Ino, row: &Row, range: Range<u64>) -> Result<i64> {
+fn cut_row(tx: &mut Tx, ino: Ino, row: &Row, range: Range<u64>, native: bool) -> Result<i64> {
     let (start, end) = within_chunk(row.chunk, &range);
     let after = extents::cut(&row.extents, start, end);
-    tx.set_extents(keys::extents(ino, row.chunk), Some(row.version), &row.extents, &after)
+    tx.set_extents(keys::extents(ino, row.chunk), row.version, &row.extents, &after, native)
 }
 
 /// Notes a change of the extents in the inode.
@@ -251,6 +352,14 @@ pub(crate) fn data_changed(
     inode.data.dropped = dropped;
     inode.mtime = now;
     inode.ctime = now;
+    changed(inode);
+}
+
+/// The file is not its native object any more, if it was.
+pub(crate) fn changed(inode: &mut Inode) {
+    if let Some(native) = &mut inode.native {
+        native.changed = true;
+    }
 }
 
 pub(crate) fn regular(seen: Seen<Inode>) -> Result<Seen<Inode>> {

@@ -24,9 +24,9 @@ pub(crate) fn replace(list: &[Extent], new: Extent) -> Vec<Extent> {
     after
 }
 
-/// Bytes of the chunk that the list covers.
+/// Bytes of the chunk that records of segments cover.
 pub(crate) fn covered(list: &[Extent]) -> i64 {
-    list.iter().map(|extent| i64::from(extent.len)).sum()
+    list.iter().filter(|e| !e.is_native()).map(|extent| i64::from(extent.len)).sum()
 }
 
 #[cfg(test)]

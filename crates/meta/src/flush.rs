@@ -8,7 +8,7 @@ use weir_types::{
 };
 
 use crate::codec::{Seen, decode_seen};
-use crate::data::{check_size, only_chunk, regular, within_chunk};
+use crate::data::{changed, check_size, only_chunk, regular, within_chunk};
 use crate::kv::{Key, Version};
 use crate::op::{Tries, Tx, seen_inode};
 use crate::{Meta, SegmentInfo, extents, keys};
@@ -136,7 +136,7 @@ impl Meta {
             let seen: Option<Seen<Vec<Extent>>> = decode_seen(&key, found.as_ref())?;
             let (version, before) = match seen {
                 Some(seen) => (Some(seen.version), seen.value),
-                None => (None, Vec::new()),
+                None => (None, part.native_extents(at)),
             };
             let after = before.clone();
             part.chunks.insert(at, ChunkState { key, version, before, after });
@@ -163,6 +163,12 @@ impl Meta {
 }
 
 impl Part {
+    /// What a chunk without a row holds.
+    fn native_extents(&self, (ino, chunk): (Ino, ChunkIndex)) -> Vec<Extent> {
+        let inode = self.inodes.get(&ino).and_then(Option::as_ref).map(|seen| &seen.value);
+        inode.and_then(|i| i.native.as_ref()).map_or_else(Vec::new, |n| n.extents(chunk))
+    }
+
     /// Takes one file's pieces and attributes over, if it is still there.
     fn add(&mut self, file: &FileFlush) {
         let Some(Some(seen)) = self.inodes.get_mut(&file.ino) else {
@@ -178,11 +184,15 @@ impl Part {
                 state.after = extents::cut(&state.after, start, end);
             }
         }
+        let resized = inode.size != size;
         inode.size = size;
+        if let Some(native) = &mut inode.native {
+            native.end = native.end.min(size);
+        }
         inode.mtime = file.mtime.unwrap_or(inode.mtime);
         // A chmod or link since the write is the later change.
         inode.ctime = file.ctime.map_or(inode.ctime, |ctime| ctime.max(inode.ctime));
-        let mut changed = false;
+        let mut stored = false;
         for piece in &file.pieces {
             // Never leave bytes past the end: a later growth of the file would show them.
             let room = inode.size.saturating_sub(piece.offset);
@@ -194,24 +204,28 @@ impl Part {
             let start = (piece.offset % CHUNK_BYTES) as u32;
             let extent = Extent { start, len, record: piece.record, skip: 0 };
             chunk.after = extents::replace(&chunk.after, extent);
-            changed = true;
+            stored = true;
         }
-        if changed {
+        if stored {
             inode.data.generation += 1;
             inode.data.dropped = None;
+        }
+        if stored || resized {
+            changed(inode);
         }
     }
 
     fn finish(&mut self, tx: &mut Tx) -> Result<()> {
         for ((ino, _), chunk) in &self.chunks {
             let key = chunk.key.clone();
-            let grown = tx.set_extents(key, chunk.version, &chunk.before, &chunk.after)?;
-            if let Some(Some(seen)) = self.inodes.get_mut(ino) {
-                let inode = &mut seen.value;
-                inode.stored_bytes = inode.stored_bytes.saturating_add_signed(grown);
-            }
+            let Some(Some(seen)) = self.inodes.get_mut(ino) else { continue };
+            let inode = &mut seen.value;
+            let native = inode.native.is_some();
+            let grown = tx.set_extents(key, chunk.version, &chunk.before, &chunk.after, native)?;
+            inode.stored_bytes = inode.stored_bytes.saturating_add_signed(grown);
         }
         for seen in self.inodes.values().flatten() {
+            tx.export_data(&seen.value);
             tx.check_inode(seen);
             tx.put_inode(&seen.value)?;
         }

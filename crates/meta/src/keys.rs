@@ -2,7 +2,7 @@
 //!
 //! docs/format.md ("Metadata keys") is the other half of this file; change both or neither.
 
-use weir_types::{ChunkIndex, Ino, SegmentId};
+use weir_types::{ChunkIndex, Ino, LinkId, SegmentId};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::kv::Key;
@@ -18,6 +18,12 @@ pub(crate) const LIVE: u8 = b'L';
 pub(crate) const BACK_REF: u8 = b'R';
 pub(crate) const ORPHAN: u8 = b'O';
 pub(crate) const COUNTER: u8 = b'C';
+pub(crate) const LINK: u8 = b'B';
+pub(crate) const LINK_OBJECT: u8 = b'K';
+pub(crate) const LINK_HIDDEN: u8 = b'H';
+pub(crate) const LINK_COUNT: u8 = b'Q';
+pub(crate) const EXPORT: u8 = b'W';
+pub(crate) const EXPORT_REMOVED: u8 = b'V';
 pub(crate) const ACTION: u8 = b'A';
 pub(crate) const PIN: u8 = b'P';
 
@@ -29,6 +35,8 @@ pub(crate) const STORED: &[u8] = b"Cstored";
 pub(crate) const FORMAT: &[u8] = b"Mformat";
 /// The first inode number that nobody has reserved.
 pub(crate) const NEXT_INO: &[u8] = b"Mnext_ino";
+/// The first link name that nobody has had.
+pub(crate) const NEXT_LINK: &[u8] = b"Mnext_link";
 /// Who writes.
 pub(crate) const WRITER: &[u8] = b"Mwriter";
 /// When the writer last proved that it is the writer.
@@ -127,6 +135,69 @@ pub(crate) fn back_refs(segment: SegmentId) -> Key {
 
 pub(crate) fn orphan(ino: Ino) -> Key {
     of_ino(ORPHAN, ino, 0)
+}
+
+fn of_link(tag: u8, link: LinkId, rest: &[u8]) -> Key {
+    let mut key = Vec::with_capacity(5 + rest.len());
+    key.push(tag);
+    key.extend_from_slice(&link.0.to_be_bytes());
+    key.extend_from_slice(rest);
+    key
+}
+
+pub(crate) fn link(link: LinkId) -> Key {
+    of_link(LINK, link, &[])
+}
+
+/// The row of an object of a link; also, for an empty object key, the prefix of all of them.
+pub(crate) fn link_object(link: LinkId, object_key: &[u8]) -> Key {
+    of_link(LINK_OBJECT, link, object_key)
+}
+
+/// The row of an object that cannot show; also the prefix of all of them.
+pub(crate) fn link_hidden(link: LinkId, object_key: &[u8]) -> Key {
+    of_link(LINK_HIDDEN, link, object_key)
+}
+
+/// A counter of a link; without a name the prefix of all.
+pub(crate) fn link_count(link: LinkId, what: &[u8]) -> Key {
+    of_link(LINK_COUNT, link, what)
+}
+
+/// The row of a file that is to be exported: because its bytes changed, or its name.
+pub(crate) fn export(link: LinkId, ino: Ino, name: bool) -> Key {
+    let mut key = exports_of(link, ino);
+    key.push(u8::from(name));
+    key
+}
+
+/// Prefix of both rows of a file.
+pub(crate) fn exports_of(link: LinkId, ino: Ino) -> Key {
+    of_link(EXPORT, link, &ino.0.to_be_bytes())
+}
+
+/// Prefix of all rows of files of a link that are to be exported.
+pub(crate) fn exports(link: LinkId) -> Key {
+    of_link(EXPORT, link, &[])
+}
+
+/// The row of an object that is to be deleted; also the prefix of all of them.
+pub(crate) fn export_removed(link: LinkId, object_key: &[u8]) -> Key {
+    of_link(EXPORT_REMOVED, link, object_key)
+}
+
+/// The inode of a row of a file that is to be exported, and whether it is that of its name.
+pub(crate) fn parse_export(key: &[u8]) -> Option<(Ino, bool)> {
+    Some((Ino(number_at(key, 5)?), *key.get(13)? == 1))
+}
+
+pub(crate) fn parse_link(key: &[u8]) -> Option<LinkId> {
+    Some(LinkId(u32::from_be_bytes(key.get(1..5)?.try_into().ok()?)))
+}
+
+/// The object key of a row of a link.
+pub(crate) fn parse_object_key(key: &[u8]) -> Option<&[u8]> {
+    key.get(5..)
 }
 
 pub(crate) fn action(number: u64) -> Key {

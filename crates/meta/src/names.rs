@@ -3,6 +3,7 @@
 use weir_types::{DataChange, ErrorKind, FileKind, FsError, Ino, Inode, Result};
 
 use crate::codec::{Dirent, Seen, decode_seen, merge_times, version};
+use crate::export::in_link;
 use crate::kv::Key;
 use crate::op::{Tries, Tx, at_name, check_name, live_dir, no_inode, seen_inode};
 use crate::{LINKS_MAX, Meta, TARGET_BYTES_MAX, keys};
@@ -84,8 +85,10 @@ impl Meta {
                 Some(ino) => ino,
                 None => *reserved.insert(self.next_ino().await?),
             };
-            let inode = self.new_inode(ino, &dir.value, &new);
+            let mut inode = self.new_inode(ino, &dir.value, &new);
+            inode.native = in_link(&dir.value, &inode, name);
             let mut tx = Tx::default();
+            tx.export_name(&dir.value, name, &inode)?;
             tx.check_inode(&dir);
             tx.check(key.clone(), None);
             tx.put_inode(&inode)?;
@@ -102,7 +105,7 @@ impl Meta {
         }
     }
 
-    fn new_inode(&self, ino: Ino, dir: &Inode, new: &NewInode) -> Inode {
+    pub(crate) fn new_inode(&self, ino: Ino, dir: &Inode, new: &NewInode) -> Inode {
         let now = self.now();
         let inherits = dir.mode & SET_GID != 0;
         let is_dir = new.kind == FileKind::Directory;
@@ -124,6 +127,7 @@ impl Meta {
             data: DataChange::default(),
             stored_bytes: 0,
             target: new.target.clone(),
+            native: None,
         }
     }
 
@@ -149,6 +153,7 @@ impl Meta {
             let mut inode = seen.value;
             inode.nlink += 1;
             inode.ctime = self.now();
+            tx.export_name(&dir.value, name, &inode)?;
             tx.put_inode(&inode)?;
             tx.put_dirent(key.clone(), ino, inode.kind)?;
             tx.touch_dir(parent, 1, inode.ctime)?;
@@ -198,6 +203,7 @@ impl Meta {
         tx.put_inode(&inode)?;
         if inode.nlink == 0 {
             tx.put(keys::orphan(inode.ino), bytes::Bytes::from_static(&[1]));
+            tx.object_without_file(&inode)?;
         }
         Ok(inode)
     }

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::Bytes;
 use weir_types::{ErrorKind, Extent, FileKind, FsError, Ino, Inode, Result, SegmentId, UnixTime};
 
-use crate::codec::{DirTimes, Dirent, Seen, decode_seen, encode};
+use crate::codec::{DirTimes, Dirent, Seen, decode_inode, encode, encode_inode};
 use crate::kv::{Check, Commit, Key, Kv, Outcome, Version, Versioned};
 use crate::{Meta, NAME_BYTES_MAX, extents, keys};
 
@@ -77,7 +77,7 @@ impl Tx {
     }
 
     pub(crate) fn put_inode(&mut self, inode: &Inode) -> Result<()> {
-        self.put(keys::inode(inode.ino), encode(inode)?);
+        self.put(keys::inode(inode.ino), encode_inode(inode)?);
         Ok(())
     }
 
@@ -97,26 +97,28 @@ impl Tx {
     }
 
     /// Changes the extents of a chunk that was seen at `version`, with the counters that follow
-    /// from it. Returns by how much the file's stored bytes grow.
+    /// from it. Returns by how much the file's stored bytes grow. An empty list is kept where it
+    /// says that bytes of a native object are none of the file's any more.
     pub(crate) fn set_extents(
         &mut self,
         key: Key,
         version: Option<Version>,
         before: &[Extent],
         after: &[Extent],
+        keep_empty: bool,
     ) -> Result<i64> {
         if before == after {
             return Ok(0);
         }
         self.check(key.clone(), version);
         for (list, sign) in [(before, -1), (after, 1)] {
-            for extent in list {
+            for extent in list.iter().filter(|extent| !extent.is_native()) {
                 self.add(keys::live(extent.record.segment), sign * i64::from(extent.len));
             }
         }
         let grown = extents::covered(after) - extents::covered(before);
         self.add(keys::STORED.to_vec(), grown);
-        if after.is_empty() {
+        if after.is_empty() && !keep_empty {
             self.delete(key);
         } else {
             self.put(key, encode(&after)?);
@@ -161,10 +163,9 @@ impl Meta {
 }
 
 pub(crate) fn seen_inode(ino: Ino, found: Option<&Versioned>) -> Result<Option<Seen<Inode>>> {
-    match found {
-        None => Ok(None),
-        Some(_) => decode_seen(&keys::inode(ino), found),
-    }
+    let Some(found) = found else { return Ok(None) };
+    let value = decode_inode(&keys::inode(ino), &found.value)?;
+    Ok(Some(Seen { version: found.version, value }))
 }
 
 /// The directory that a read found, if it is one and not removed.

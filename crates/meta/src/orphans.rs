@@ -90,6 +90,9 @@ impl Meta {
     /// of a small file, asked for by key, are all.
     async fn rows_of(&self, inode: &Inode) -> Result<Vec<Row>> {
         let chunks = inode.size.div_ceil(CHUNK_BYTES);
+        if inode.native.is_some() {
+            return self.rows(inode.ino, 0, BATCH_CHUNKS).await;
+        }
         if inode.stored_bytes == 0 {
             return Ok(Vec::new());
         }
@@ -113,7 +116,12 @@ fn purge_rows(seen: Seen<Inode>, rows: &[Row], last: bool, tx: &mut Tx) -> Resul
     let ino = inode.ino;
     for row in rows {
         let key = keys::extents(ino, row.chunk);
-        let grown = tx.set_extents(key, Some(row.version), &row.extents, &[])?;
+        if row.extents.is_empty() {
+            tx.check(key.clone(), row.version);
+            tx.delete(key);
+            continue;
+        }
+        let grown = tx.set_extents(key, row.version, &row.extents, &[], false)?;
         inode.stored_bytes = inode.stored_bytes.saturating_add_signed(grown);
     }
     if !last {

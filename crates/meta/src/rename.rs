@@ -32,7 +32,9 @@ pub struct Renamed {
 }
 
 /// What the first read round of a rename found.
-struct Plan {
+struct Plan<'a> {
+    from_name: &'a [u8],
+    to_name: &'a [u8],
     from: Seen<Inode>,
     to: Seen<Inode>,
     from_key: Key,
@@ -42,7 +44,7 @@ struct Plan {
     exchange: bool,
 }
 
-impl Plan {
+impl Plan<'_> {
     fn crosses(&self) -> bool {
         self.from.value.ino != self.to.value.ino
     }
@@ -91,7 +93,8 @@ impl Meta {
                 return Ok(Renamed { moved, replaced: None });
             }
             let exchange = mode == RenameMode::Exchange;
-            let plan = Plan { from, to, from_key, to_key, moved, target, exchange };
+            let plan =
+                Plan { from_name, to_name, from, to, from_key, to_key, moved, target, exchange };
             if let Some(renamed) = self.try_rename(plan).await? {
                 return Ok(renamed);
             }
@@ -99,7 +102,7 @@ impl Meta {
     }
 
     /// The second half of a rename; `None`: redo it.
-    async fn try_rename(&self, plan: Plan) -> Result<Option<Renamed>> {
+    async fn try_rename(&self, plan: Plan<'_>) -> Result<Option<Renamed>> {
         let mut tx = Tx::default();
         let now = self.now();
         if plan.crosses() && is_dir(&plan.moved.value) {
@@ -123,8 +126,10 @@ impl Meta {
         tx.check(plan.to_key.clone(), plan.target.as_ref().map(|seen| seen.version));
         tx.check_inode(&plan.to);
         tx.put_dirent(plan.to_key.clone(), moved.ino, moved.kind)?;
+        tx.export_moved(&moved, &plan.from.value, &plan.to.value, plan.to_name)?;
         match &replaced {
             Some(other) if plan.exchange => {
+                tx.export_moved(other, &plan.to.value, &plan.from.value, plan.from_name)?;
                 tx.put_dirent(plan.from_key.clone(), other.ino, other.kind)?;
             }
             _ => tx.delete(plan.from_key.clone()),
@@ -147,9 +152,7 @@ impl Meta {
         };
         tx.check_inode(&seen);
         seen.value.ctime = now;
-        if seen.value.kind == FileKind::Directory {
-            seen.value.parent = dir;
-        }
+        seen.value.parent = dir;
         tx.put_inode(&seen.value)?;
         crate::codec::merge_times(&mut seen.value, found[1].as_ref())?;
         Ok(Some(seen.value))
@@ -157,7 +160,7 @@ impl Meta {
 
     async fn exchange_target(
         &self,
-        plan: &Plan,
+        plan: &Plan<'_>,
         target: Dirent,
         tx: &mut Tx,
         now: UnixTime,
@@ -221,7 +224,7 @@ impl Meta {
 }
 
 /// Brings the two directories' times, counters and link counts up to date.
-fn change_parents(plan: &Plan, tx: &mut Tx, now: UnixTime) -> Result<()> {
+fn change_parents(plan: &Plan<'_>, tx: &mut Tx, now: UnixTime) -> Result<()> {
     let moved = i64::from(is_dir(&plan.moved.value));
     let target = plan.target.as_ref().map(|target| i64::from(is_dir(&target.value)));
     let (from, to) = (plan.from.value.ino, plan.to.value.ino);

@@ -150,7 +150,7 @@ impl Meta {
             }
             let mut tx = Tx::default();
             tx.put_segments(segments)?;
-            tx.set_extents(key.clone(), Some(seen.version), &seen.value, &after)?;
+            tx.set_extents(key.clone(), Some(seen.version), &seen.value, &after, false)?;
             // Who shared the old record shares the new one. Checked, because the rows may have been
             // read before a share that the extents show already.
             for (((_, new), row), found) in moves.iter().zip(&wanted[1..]).zip(&found[1..]) {

@@ -67,9 +67,14 @@ impl Meta {
     /// Copies as much from the start as one commit may; returns how many bytes. `None`: redo it.
     async fn share_batch(&self, range: ShareRange, now: UnixTime) -> Result<Option<(u64, Inode)>> {
         let src = regular(self.stored_inode(range.src).await?)?;
+        if src.value.native.is_some() {
+            let context = format!("inode {}: bytes of a native object are not shared", range.src);
+            return Err(FsError::new(ErrorKind::Unsupported, context));
+        }
         let dst = regular(self.stored_inode(range.dst).await?)?;
         let from = self.rows(range.src, range.src_offset / CHUNK_BYTES, BATCH_CHUNKS).await?;
-        let onto = self.rows(range.dst, range.dst_offset / CHUNK_BYTES, BATCH_CHUNKS).await?;
+        let target = chunk_range(range.dst_offset, range.dst_offset + range.len);
+        let onto = self.rows_over(&dst.value, target.start, target.end, BATCH_CHUNKS).await?;
         let from_end = page_end(&from, BATCH_CHUNKS, range.src_offset + range.len);
         let onto_end = page_end(&onto, BATCH_CHUNKS, range.dst_offset + range.len);
         let len = (from_end - range.src_offset).min(onto_end - range.dst_offset);
@@ -80,9 +85,10 @@ impl Meta {
         tx.check_inode(&src);
         let used = from.iter().filter(|row| row.chunk * CHUNK_BYTES < range.src_offset + len);
         for row in used {
-            tx.check(keys::extents(range.src, row.chunk), Some(row.version));
+            tx.check(keys::extents(range.src, row.chunk), row.version);
         }
-        let grown = paste(&mut tx, &range, &from, &onto)?;
+        let native = dst.value.native.is_some();
+        let grown = paste(&mut tx, &range, &from, &onto, native)?;
         let inode = changed_target(dst, &range, grown, now, &mut tx)?;
         Ok(self.apply(tx).await?.then_some((len, inode)))
     }
@@ -100,12 +106,13 @@ fn changed_target(
     let end = range.dst_offset + range.len;
     inode.size = inode.size.max(end).max(range.dst_size);
     data_changed(&mut inode, grown, Some((range.dst_offset, end)), now);
+    tx.export_data(&inode);
     tx.put_inode(&inode)?;
     Ok(inode)
 }
 
 /// Puts the source's extents in place of the target's; returns how the stored bytes grow.
-fn paste(tx: &mut Tx, range: &ShareRange, from: &[Row], onto: &[Row]) -> Result<i64> {
+fn paste(tx: &mut Tx, range: &ShareRange, from: &[Row], onto: &[Row], native: bool) -> Result<i64> {
     let mut copied = copied(range, from);
     let target = range.dst_offset..range.dst_offset + range.len;
     let old: BTreeMap<ChunkIndex, &Row> = onto.iter().map(|row| (row.chunk, row)).collect();
@@ -124,7 +131,7 @@ fn paste(tx: &mut Tx, range: &ShareRange, from: &[Row], onto: &[Row]) -> Result<
             after = extents::replace(&after, extent);
         }
         let key = keys::extents(range.dst, chunk);
-        grown += tx.set_extents(key, row.map(|row| row.version), before, &after)?;
+        grown += tx.set_extents(key, row.and_then(|row| row.version), before, &after, native)?;
     }
     Ok(grown)
 }

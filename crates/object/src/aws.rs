@@ -6,6 +6,10 @@
 //! (`AWS_CONTAINER_CREDENTIALS_…`); the instance's metadata service. Region and endpoint: the
 //! options, a profile that the options name, the environment, any other profile.
 
+mod complete;
+mod listing;
+mod requests;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -16,9 +20,12 @@ use object_store::{ClientOptions, CredentialProvider, Error, ObjectStore};
 use weir_types::{ErrorKind, FsError, Result};
 
 use crate::connect::no_retries;
+use crate::extended::Extended;
 use crate::failure::tell;
 use crate::profile::Profile;
 use crate::{BucketUrl, ConnectOptions};
+pub(crate) use listing::{ListAsk, read_listing};
+pub(crate) use requests::Requests;
 
 /// A machine without a metadata service shall not make people wait.
 const INSTANCE_TIMEOUT: Duration = Duration::from_secs(3);
@@ -26,12 +33,17 @@ const INSTANCE_TIMEOUT: Duration = Duration::from_secs(3);
 /// The store of an `s3://` URL.
 pub(crate) fn open(url: &BucketUrl, options: &ConnectOptions) -> Result<Arc<dyn ObjectStore>> {
     let env = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-    let builder = configure(url, options, AmazonS3Builder::from_env(), &env)?;
+    let (builder, client) = configure(url, options, AmazonS3Builder::from_env(), &env)?;
     let build = |builder: AmazonS3Builder| -> Result<AmazonS3> {
         builder.build().map_err(|error| tell(&format!("opening {url}"), error))
     };
+    let complete = |builder: AmazonS3Builder| -> Result<Arc<dyn ObjectStore>> {
+        let store = build(builder.clone())?;
+        let requests = Requests::new(&builder, store.credentials().clone(), client.clone());
+        Ok(Arc::new(Extended::new(store, Some(requests))))
+    };
     if !asks_instance(&builder) {
-        return Ok(Arc::new(build(builder)?));
+        return complete(builder);
     }
     let off = env("AWS_EC2_METADATA_DISABLED").is_some_and(|off| off.eq_ignore_ascii_case("true"));
     let provider = InstanceKeys {
@@ -39,16 +51,17 @@ pub(crate) fn open(url: &BucketUrl, options: &ConnectOptions) -> Result<Arc<dyn 
         off,
         seen: AtomicBool::new(false),
     };
-    Ok(Arc::new(build(builder.with_credentials(Arc::new(provider)))?))
+    complete(builder.with_credentials(Arc::new(provider)))
 }
 
-/// `builder` (as the environment made it) completed by options and profiles.
+/// `builder` (as the environment made it) completed by options and profiles, and the options of
+/// its connections, which it keeps to itself.
 fn configure(
     url: &BucketUrl,
     options: &ConnectOptions,
     mut builder: AmazonS3Builder,
     env: &dyn Fn(&str) -> Option<String>,
-) -> Result<AmazonS3Builder> {
+) -> Result<(AmazonS3Builder, ClientOptions)> {
     use AmazonS3ConfigKey as Key;
     let name = options.profile.clone().or_else(|| env("AWS_PROFILE"));
     let profile = Profile::load(name.as_deref().unwrap_or("default"), env);
@@ -93,12 +106,14 @@ fn configure(
         builder = builder.with_region(region);
     }
     let exposed = endpoint.as_deref().is_some_and(is_exposed);
-    builder = at_endpoint(url, options, builder, endpoint)?;
-    Ok(protect_bodies(builder, options.sign_payload, exposed, env)
+    let (builder, client) = at_endpoint(url, options, builder, endpoint)?;
+    let builder = protect_bodies(builder, options.sign_payload, exposed, env)
         .with_bucket_name(url.bucket())
+        .with_client_options(client.clone())
         .with_retry(no_retries())
         // One object per call: plain DELETE works everywhere.
-        .with_disable_bulk_delete(true))
+        .with_disable_bulk_delete(true);
+    Ok((builder, client))
 }
 
 /// How the server sees that a body came as it was sent: by its SHA-256, which is part of the
@@ -135,7 +150,7 @@ fn at_endpoint(
     options: &ConnectOptions,
     mut builder: AmazonS3Builder,
     endpoint: Option<String>,
-) -> Result<AmazonS3Builder> {
+) -> Result<(AmazonS3Builder, ClientOptions)> {
     let longest = Duration::from_millis(options.timeout_ms);
     // Whole requests are timed by the caller, who knows how long the body is.
     let client = ClientOptions::new()
@@ -144,9 +159,7 @@ fn at_endpoint(
     let Some(endpoint) = endpoint else {
         // A dot in the name does not fit the certificate.
         let path_style = options.path_style.unwrap_or(url.bucket().contains('.'));
-        return Ok(builder
-            .with_client_options(client)
-            .with_virtual_hosted_style_request(!path_style));
+        return Ok((builder.with_virtual_hosted_style_request(!path_style), client));
     };
     let endpoint = endpoint.trim_end_matches('/');
     let parsed = url::Url::parse(endpoint).ok();
@@ -163,7 +176,7 @@ fn at_endpoint(
     };
     // The one that wins over the other.
     builder = builder.with_config(AmazonS3ConfigKey::S3Endpoint, endpoint);
-    Ok(builder.with_client_options(client).with_virtual_hosted_style_request(virtual_hosted))
+    Ok((builder.with_virtual_hosted_style_request(virtual_hosted), client))
 }
 
 /// Whether nothing but the instance's metadata service is left to ask for keys.

@@ -1,5 +1,6 @@
 //! A bucket with a volume's prefix: objects by key, whole or not at all.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,11 +10,11 @@ use futures::StreamExt;
 use futures::stream::BoxStream;
 use object_store::path::Path;
 use object_store::{
-    GetOptions, GetRange, ObjectMeta, ObjectStore, PutMode, PutOptions, PutPayload,
+    Attribute, GetOptions, GetRange, ObjectMeta, ObjectStore, PutMode, PutOptions, PutPayload,
 };
 use weir_types::{ErrorKind, FsError, Result};
 
-use crate::caller::{Caller, Failure, Outcome};
+use crate::caller::{Caller, Failure, Outcome, PUT_ID};
 use crate::connect::{check_directory, open_store};
 use crate::hedge::Hedger;
 use crate::view::View;
@@ -81,6 +82,10 @@ impl Bucket {
         Bucket { caller: Arc::new(caller) }
     }
 
+    pub(crate) fn caller(&self) -> &Arc<Caller> {
+        &self.caller
+    }
+
     /// Where it is.
     pub fn url(&self) -> &BucketUrl {
         &self.caller.url
@@ -114,7 +119,7 @@ impl Bucket {
         match self.caller.put_if(component, &path, bytes.into(), options).await {
             Ok(Outcome::Won(_)) => Ok(true),
             Ok(Outcome::Lost(_)) => Ok(false),
-            Err(failure) => Err(self.tell("PUT", key, failure)),
+            Ok(Outcome::Unknown(failure)) | Err(failure) => Err(self.tell("PUT", key, failure)),
         }
     }
 
@@ -174,6 +179,7 @@ impl Bucket {
         if range.start >= range.end {
             return Ok(Bytes::new());
         }
+        if_match.as_deref().map_or(Ok(()), check_etag)?;
         let bounded = Some(GetRange::Bounded(range.clone()));
         let options = GetOptions { range: bounded, if_match, ..GetOptions::default() };
         let got = self.caller.get(component, &path, options).await;
@@ -185,23 +191,29 @@ impl Bucket {
     }
 
     /// Reads `range` of an object and hands it to `take` in pieces, in order, as they come: each
-    /// byte once, whatever had to be repeated. After an error some may have been handed out. One
-    /// GET, none for an empty range.
+    /// byte once, whatever had to be repeated. After an error some may have been handed out. With
+    /// `if_match` all bytes are of the object that has this ETag. One GET, none for an empty range.
+    ///
+    /// On `file://`, where others may write into a file while it is read, its ETag is looked at
+    /// before and after: two writes within one tick of the file system's clock are one change.
     ///
     /// # Errors
-    /// `Corrupt` when the object ends before the range does.
+    /// `Corrupt` when the object ends before the range does. `Conflict`, at once, when it has
+    /// another ETag or gets one meanwhile.
     pub async fn get_pieces(
         &self,
         component: Component,
         key: &str,
         range: Range<u64>,
+        if_match: Option<&str>,
         take: &mut (dyn FnMut(Bytes) + Send),
     ) -> Result<()> {
         let path = self.path(key)?;
         if range.start >= range.end {
             return Ok(());
         }
-        let got = self.caller.get_pieces(component, &path, range.clone(), take).await;
+        if_match.map_or(Ok(()), check_etag)?;
+        let got = self.caller.get_pieces(component, &path, range.clone(), if_match, take).await;
         match got.map_err(|failure| self.tell("GET", key, failure))? {
             None => Ok(()),
             Some(size) => Err(self.cut_off(key, &range, size)),
@@ -219,6 +231,27 @@ impl Bucket {
         let path = self.path(key)?;
         let got = self.caller.head(component, &path).await;
         got.map(|got| self.info(got.meta)).map_err(|failure| self.tell("HEAD", key, failure))
+    }
+
+    /// Like [`Bucket::head`], and what the object carries as user metadata (on S3 the
+    /// `x-amz-meta-` headers), by lower-case name without that prefix. `file://` keeps none.
+    /// One HEAD.
+    pub async fn head_attributes(
+        &self,
+        component: Component,
+        key: &str,
+    ) -> Result<(ObjectInfo, BTreeMap<String, String>)> {
+        let path = self.path(key)?;
+        let got = self.caller.head(component, &path).await;
+        let got = got.map_err(|failure| self.tell("HEAD", key, failure))?;
+        let user = got.attributes.iter().filter_map(|(name, value)| match name {
+            Attribute::Metadata(name) if name != PUT_ID => {
+                Some((name.to_string(), value.to_string()))
+            }
+            _ => None,
+        });
+        let user = user.collect();
+        Ok((self.info(got.meta), user))
     }
 
     /// Every object whose key begins with the parts of `prefix` (`""` for all), in the order of
@@ -273,7 +306,7 @@ impl Bucket {
         Arc::new(View::new(Arc::clone(&self.caller), component))
     }
 
-    fn info(&self, meta: ObjectMeta) -> ObjectInfo {
+    pub(crate) fn info(&self, meta: ObjectMeta) -> ObjectInfo {
         ObjectInfo {
             key: self.caller.relative(meta.location).into(),
             size: meta.size,
@@ -282,7 +315,7 @@ impl Bucket {
         }
     }
 
-    fn path(&self, key: &str) -> Result<Path> {
+    pub(crate) fn path(&self, key: &str) -> Result<Path> {
         let whole = !key.is_empty() && !key.starts_with('/') && !key.ends_with('/');
         let parsed = whole.then(|| Path::parse(key).ok()).flatten();
         let path = parsed.ok_or_else(|| {
@@ -294,7 +327,15 @@ impl Bucket {
         Ok(self.caller.full(&path))
     }
 
-    fn tell(&self, operation: &str, key: &str, failure: Failure) -> FsError {
+    pub(crate) fn tell(&self, operation: &str, key: &str, failure: Failure) -> FsError {
         failure.tell(operation, &self.caller.url.key_url(key))
+    }
+}
+
+/// Refuses an ETag that no header can carry: the library would panic.
+pub(crate) fn check_etag(etag: &str) -> Result<()> {
+    match etag.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic()) {
+        true => Ok(()),
+        false => Err(FsError::new(ErrorKind::Invalid, format!("`{etag:?}` cannot be an ETag"))),
     }
 }

@@ -31,7 +31,7 @@ const SLOWEST_BYTES_PER_S: u64 = 1 << 20;
 /// Keys in one page of a listing.
 const PAGE_KEYS: usize = 1000;
 /// Object metadata that tells whose write made an object. No hyphens: Azure refuses them.
-const PUT_ID: &str = "weirputid";
+pub(crate) const PUT_ID: &str = "weirputid";
 
 /// A store with the volume's prefix, its deadline and its meter.
 pub(crate) struct Caller {
@@ -86,6 +86,8 @@ pub(crate) enum Outcome {
     Won(PutResult),
     /// The condition did not hold.
     Lost(Error),
+    /// Somebody else's object is there, and whether ours was before it nobody knows.
+    Unknown(Failure),
 }
 
 /// Counts one attempt when it is over, also when its future was dropped half-way.
@@ -212,7 +214,7 @@ impl Caller {
             let message = "an answer was lost and the object has changed since: whether this \
                            update was applied is unknown";
             let error = broken(io::ErrorKind::Other, message.to_owned());
-            return Err(Failure { error, ..failure });
+            return Ok(Outcome::Unknown(Failure { error, ..failure }));
         }
         Ok(Outcome::Lost(failure.error))
     }

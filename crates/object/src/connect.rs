@@ -8,11 +8,12 @@ use object_store::ObjectStore;
 use object_store::memory::InMemory;
 use weir_types::{ErrorKind, FsError, Result};
 
+use crate::extended::Extended;
 use crate::local::LocalStore;
 use crate::{BucketUrl, ConnectOptions, Scheme, aws};
 
 /// The stores of `memory://`, by name, for as long as the process lives.
-static MEMORY: Mutex<Option<HashMap<String, Arc<InMemory>>>> = Mutex::new(None);
+static MEMORY: Mutex<Option<HashMap<String, InMemory>>> = Mutex::new(None);
 
 /// The bare store of a URL's whole bucket: nothing counted, nothing retried. For decorators that
 /// belong below both; all else wants [`crate::Bucket::connect`]. Makes no request.
@@ -32,7 +33,8 @@ pub fn open_store(url: &BucketUrl, options: &ConnectOptions) -> Result<Arc<dyn O
         Scheme::Memory => {
             let mut stores = MEMORY.lock().unwrap_or_else(PoisonError::into_inner);
             let stores = stores.get_or_insert_default();
-            Ok(stores.entry(url.bucket().to_owned()).or_default().clone())
+            let store = stores.entry(url.bucket().to_owned()).or_default().clone();
+            Ok(Arc::new(Extended::new(store, None)))
         }
     }
 }
@@ -42,7 +44,7 @@ fn gcs(url: &BucketUrl) -> Result<Arc<dyn ObjectStore>> {
     let builder = object_store::gcp::GoogleCloudStorageBuilder::from_env();
     let builder = builder.with_bucket_name(url.bucket()).with_retry(no_retries());
     let built = builder.build().map_err(|e| crate::failure::tell(&format!("opening {url}"), e))?;
-    Ok(Arc::new(built))
+    Ok(Arc::new(Extended::new(built, None)))
 }
 
 #[cfg(not(feature = "gcp"))]
@@ -55,7 +57,7 @@ fn azure(url: &BucketUrl) -> Result<Arc<dyn ObjectStore>> {
     let builder = object_store::azure::MicrosoftAzureBuilder::from_env();
     let builder = builder.with_container_name(url.bucket()).with_retry(no_retries());
     let built = builder.build().map_err(|e| crate::failure::tell(&format!("opening {url}"), e))?;
-    Ok(Arc::new(built))
+    Ok(Arc::new(Extended::new(built, None)))
 }
 
 #[cfg(not(feature = "azure"))]

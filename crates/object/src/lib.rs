@@ -6,9 +6,10 @@
 //!
 //! ```text
 //!   Bucket / Bucket::store(component)    keys below the volume's prefix
+//!   scan_keys, Upload                    objects of links: any key, any writer
 //!   retry, hedge, deadline, meter        one count per attempt
 //!   [faults, slow]                       tests only
-//!   S3 · directory · memory              object_store
+//!   S3 · directory · memory              object_store, and what it lacks (`extended`)
 //! ```
 //!
 //! What must always hold: an object is visible whole or not at all; a conditional write whose
@@ -19,23 +20,30 @@ mod aws;
 mod bucket;
 mod caller;
 mod connect;
+mod extended;
 mod failure;
 mod hedge;
+mod keys;
 mod local;
 mod meter;
 mod options;
 mod profile;
 mod read;
+mod shim;
 mod stripe;
 #[cfg(feature = "testing")]
 pub mod testing;
+mod upload;
 mod url;
 mod view;
 
 pub use bucket::{Bucket, ObjectInfo};
 pub use connect::open_store;
+pub use keys::{DirectoryPage, KeyPage, KeyRange, ListedObject, is_addressable};
 pub use meter::{Component, LATENCY_BUCKETS, Meter, MeterRow, MeterSnapshot, RequestKind};
 pub use object_store::{ObjectStore, PutPayload};
 pub use options::ConnectOptions;
+pub use shim::Copied;
 pub use stripe::StripeSet;
+pub use upload::{PutCondition, Upload};
 pub use url::{BucketUrl, Scheme};

@@ -11,6 +11,9 @@
 //!
 //! Temporary files and the lock end in `#` and digits, which the library leaves out of listings.
 
+mod parts;
+mod walk;
+
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
@@ -31,6 +34,9 @@ use object_store::{
     UpdateVersion,
 };
 use weir_types::FsError;
+
+use crate::extended::UploadAsk;
+pub(crate) use walk::{OpenWalk, Walk, opened};
 
 /// Whoever updates on a condition holds this file's lock, in whatever process.
 const LOCK_FILE: &str = ".update-lock#0";
@@ -158,6 +164,52 @@ impl LocalStore {
     }
 }
 
+/// A file that is not yet in its place, whose name listings leave out.
+struct Staged {
+    file: File,
+    path: PathBuf,
+}
+
+impl Staged {
+    /// A new one beside `target`.
+    fn beside(target: &FilePath) -> io::Result<Self> {
+        let mut path = target.as_os_str().to_owned();
+        path.push(format!("#{}", rand::random::<u64>()));
+        let path = PathBuf::from(path);
+        Ok(Self { file: OpenOptions::new().write(true).create_new(true).open(&path)?, path })
+    }
+
+    /// Puts it in the place of `target` if that is there and has the ETag `expected`; returns the
+    /// new one.
+    fn replace_if(
+        &self,
+        root: &FilePath,
+        target: &FilePath,
+        expected: &str,
+    ) -> io::Result<Option<String>> {
+        self.file.sync_all()?;
+        let mut options = OpenOptions::new();
+        let lock = options.create(true).truncate(false).write(true).open(root.join(LOCK_FILE))?;
+        lock.lock()?;
+        let before = match fs::metadata(target) {
+            Ok(before) if before.is_file() && etag(&before) == expected => before,
+            Ok(_) => return Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        // Inode numbers come back and clocks are coarse: without this an old ETag might fit again.
+        let later = before.modified()? + Duration::from_micros(1);
+        if self.file.metadata()?.modified()? < later {
+            self.file.set_modified(later)?;
+            self.file.sync_all()?;
+        }
+        let after = etag(&self.file.metadata()?);
+        fs::rename(&self.path, target)?;
+        sync_parent(target)?;
+        Ok(Some(after))
+    }
+}
+
 /// Writes `payload` over `file` if it is there and has the ETag `expected`; returns the new one.
 fn replace_if(
     root: &FilePath,
@@ -165,41 +217,18 @@ fn replace_if(
     payload: &PutPayload,
     expected: &str,
 ) -> io::Result<Option<String>> {
-    let mut options = OpenOptions::new();
-    let lock = options.create(true).truncate(false).write(true).open(root.join(LOCK_FILE))?;
-    lock.lock()?;
-    let before = match fs::metadata(file) {
-        Ok(before) if before.is_file() && etag(&before) == expected => before,
-        Ok(_) => return Ok(None),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(error),
-    };
-    let mut staged = file.as_os_str().to_owned();
-    staged.push(format!("#{}", rand::random::<u64>()));
-    let staged = PathBuf::from(staged);
-    let written = (|| {
-        let mut new = OpenOptions::new().write(true).create_new(true).open(&staged)?;
-        payload.iter().try_for_each(|piece| new.write_all(piece))?;
-        // Inode numbers come back and clocks are coarse: without this an old ETag might fit again.
-        let later = before.modified()? + Duration::from_micros(1);
-        if new.metadata()?.modified()? < later {
-            new.set_modified(later)?;
-        }
-        new.sync_all()?;
-        let after = etag(&new.metadata()?);
-        fs::rename(&staged, file)?;
-        sync_parent(file)?;
-        Ok(Some(after))
-    })();
-    if written.is_err() {
+    let mut staged = Staged::beside(file)?;
+    let written = payload.iter().try_for_each(|piece| staged.file.write_all(piece));
+    let replaced = written.and_then(|()| staged.replace_if(root, file, expected));
+    if !matches!(replaced, Ok(Some(_))) {
         // It may have been renamed already; all that could stay behind is hidden.
-        let _ = fs::remove_file(&staged);
+        let _ = fs::remove_file(&staged.path);
     }
-    written
+    replaced
 }
 
 /// The library's ETag of a file: inode, time in microseconds, size.
-fn etag(meta: &fs::Metadata) -> String {
+pub(crate) fn etag(meta: &fs::Metadata) -> String {
     let modified = meta.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
     let micros = modified.unwrap_or_default().as_micros();
     format!("\"{:x}-{micros:x}-{:x}\"", meta.ino(), meta.len())
@@ -274,6 +303,9 @@ impl ObjectStore for LocalStore {
         payload: PutPayload,
         options: PutOptions,
     ) -> Result<PutResult> {
+        if let Some(ask) = options.extensions.get::<UploadAsk>().cloned() {
+            return self.upload(location, payload, options, ask).await;
+        }
         let file = self.prepared(location).await?;
         let put = match options.mode {
             PutMode::Update(expected) => self.update(file, location, payload, expected).await,
@@ -303,6 +335,9 @@ impl ObjectStore for LocalStore {
     }
 
     async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
+        if let Some(open) = options.extensions.get::<OpenWalk>() {
+            return Ok(self.walk(open));
+        }
         let mut found = match self.inner.get_opts(location, options).await {
             Err(error @ Error::NotFound { .. }) => {
                 self.root_is_there().await?;

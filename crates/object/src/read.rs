@@ -16,6 +16,7 @@ use tokio::time::Instant;
 
 use crate::caller::{Ask, Caller, Failure};
 use crate::failure::broken;
+use crate::local::etag;
 use crate::{Component, RequestKind};
 
 /// A body from which nothing comes for so long is given up and asked for again.
@@ -82,12 +83,14 @@ impl Caller {
     }
 
     /// Reads a range piece by piece, in order, as it comes. An attempt that breaks off is resumed
-    /// behind the last byte that was taken. Answers the object's size where it ends too early.
+    /// behind the last byte that was taken, if the object is still the one that was asked for.
+    /// Answers the object's size where it ends too early.
     pub(crate) async fn get_pieces(
         &self,
         component: Component,
         path: &Path,
         range: Range<u64>,
+        if_match: Option<&str>,
         take: &mut (dyn FnMut(Bytes) + Send),
     ) -> Result<Option<u64>, Failure> {
         let rest = Mutex::new(Rest { next: range.start, received: 0, take });
@@ -99,12 +102,18 @@ impl Caller {
                 let next = lock(rest).next;
                 let wanted = next..end;
                 let bounded = Some(GetRange::Bounded(wanted.clone()));
-                let options = GetOptions { range: bounded, ..GetOptions::default() };
+                let same = if_match.map(str::to_owned);
+                let options =
+                    GetOptions { range: bounded, if_match: same, ..GetOptions::default() };
                 let opened = self.open(ask, path, options).await?;
+                // Some servers do not know the condition.
+                still(if_match, opened.meta.e_tag.as_deref(), path)?;
                 if opened.range != wanted {
                     return Ok((Some(opened.meta.size), 0));
                 }
-                pour(opened, rest, end).await?;
+                if let Some(etag) = pour(opened, rest, end).await? {
+                    still(if_match, Some(&etag), path)?;
+                }
                 Ok((None, lock(rest).received))
             }
         })
@@ -141,8 +150,25 @@ impl Caller {
     }
 }
 
-/// Hands the body to whoever takes it, up to `end`.
-async fn pour(opened: GetResult, rest: &Mutex<Rest<'_>>, end: u64) -> object_store::Result<()> {
+/// Fails if the object should have one ETag and has another.
+fn still(want: Option<&str>, have: Option<&str>, path: &Path) -> object_store::Result<()> {
+    let bare = |etag: &str| etag.trim_matches('"').to_owned();
+    match want.zip(have) {
+        Some((want, have)) if bare(want) != bare(have) => Err(object_store::Error::Precondition {
+            path: path.to_string(),
+            source: format!("the object has ETag {have} and no longer {want}").into(),
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// Hands the body to whoever takes it, up to `end`. Answers the ETag that a local file, which may
+/// be written to at any time, had afterwards.
+async fn pour(
+    opened: GetResult,
+    rest: &Mutex<Rest<'_>>,
+    end: u64,
+) -> object_store::Result<Option<String>> {
     let give = |piece: Bytes| {
         let mut rest = lock(rest);
         let fits = piece.len() as u64 <= end - rest.next;
@@ -157,6 +183,7 @@ async fn pour(opened: GetResult, rest: &Mutex<Rest<'_>>, end: u64) -> object_sto
         }
     };
     let range = opened.range.clone();
+    let mut after = None;
     match opened.payload {
         // The library's stream of a file goes in steps of 8 KiB.
         GetResultPayload::File(file, path) => {
@@ -168,6 +195,7 @@ async fn pour(opened: GetResult, rest: &Mutex<Rest<'_>>, end: u64) -> object_sto
                 let told = |e| broken(io::ErrorKind::Other, format!("{}: {e}", path.display()));
                 give(read.await?.map_err(told)?)?;
             }
+            after = file.metadata().ok().map(|meta| etag(&meta));
         }
         GetResultPayload::Stream(mut body) => {
             let silent = |_| broken(io::ErrorKind::TimedOut, "the body stopped coming".to_owned());
@@ -183,7 +211,7 @@ async fn pour(opened: GetResult, rest: &Mutex<Rest<'_>>, end: u64) -> object_sto
         let message = format!("the body ended {missing} bytes too early");
         return Err(broken(io::ErrorKind::UnexpectedEof, message));
     }
-    Ok(())
+    Ok(after)
 }
 
 /// Up to `len` bytes of a file; fewer at its end.

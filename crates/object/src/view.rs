@@ -80,7 +80,7 @@ impl ObjectStore for View {
         match self.caller.put_if(self.component, &path, payload, options).await {
             Ok(Outcome::Won(result)) => Ok(result),
             Ok(Outcome::Lost(error)) => Err(error),
-            Err(failure) => Err(failure.error),
+            Ok(Outcome::Unknown(failure)) | Err(failure) => Err(failure.error),
         }
     }
 

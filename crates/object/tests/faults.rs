@@ -1,8 +1,10 @@
 //! What callers see, and what is counted, when requests fail. All time is tokio's, held still.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::fs::FileExt;
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, UNIX_EPOCH};
 
 use bytes::Bytes;
 use futures::TryStreamExt;
@@ -11,8 +13,8 @@ use object_store::{ObjectStoreExt, PutMode, UpdateVersion};
 use tokio::time::Instant;
 use weir_object::testing::{FaultControl, FaultPlan, Slow, SlowStore, connect_faulty};
 use weir_object::{
-    Bucket, BucketUrl, Component, ConnectOptions, Meter, MeterRow, ObjectStore, RequestKind,
-    open_store,
+    Bucket, BucketUrl, Component, ConnectOptions, KeyPage, KeyRange, Meter, MeterRow, ObjectStore,
+    PutCondition, RequestKind, open_store,
 };
 use weir_types::ErrorKind;
 
@@ -138,13 +140,13 @@ async fn a_body_that_breaks_off_goes_on_where_it_was() {
     at.sound.put(DATA, "k", "0123456789").await.expect("put");
     let mut got = Vec::new();
     let mut take = |piece: Bytes| got.extend_from_slice(&piece);
-    at.bucket.get_pieces(DATA, "k", 1..9, &mut take).await.expect("get");
+    at.bucket.get_pieces(DATA, "k", 1..9, None, &mut take).await.expect("get");
     assert_eq!(got, b"12345678");
     let row = at.row(RequestKind::Get);
     assert_eq!((row.requests, row.failed), (4, 3));
     assert_eq!(row.bytes_received, 8, "no byte came twice");
     let mut none = |_: Bytes| panic!("nothing is there");
-    let error = at.bucket.get_pieces(DATA, "k", 5..11, &mut none).await.expect_err("too far");
+    let error = at.bucket.get_pieces(DATA, "k", 5..11, None, &mut none).await.expect_err("too far");
     assert_eq!(error.kind(), ErrorKind::Corrupt);
 }
 
@@ -251,4 +253,160 @@ async fn slow_stores_take_their_time() {
     let start = Instant::now();
     bucket.get_range(DATA, "k", 0..1 << 19).await.expect("get");
     assert_eq!(start.elapsed().as_millis(), 600);
+}
+
+/// Reads all of `k` while it has `etag`; after the first piece, `other` stores something else.
+async fn read_while_it_changes(
+    bucket: &Bucket,
+    etag: &str,
+    len: u64,
+    other: impl Future<Output = ()>,
+) -> weir_types::Result<Vec<u8>> {
+    let begun = AtomicBool::new(false);
+    let mut got = Vec::new();
+    let mut take = |piece: Bytes| {
+        begun.store(true, Ordering::SeqCst);
+        got.extend_from_slice(&piece);
+    };
+    let read = bucket.get_pieces(DATA, "k", 0..len, Some(etag), &mut take);
+    let change = async {
+        while !begun.load(Ordering::SeqCst) {
+            tokio::time::sleep(Duration::from_micros(1)).await;
+        }
+        other.await;
+    };
+    let (read, ()) = tokio::join!(read, change);
+    read.map(|()| got)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_is_not_resumed_in_another_version() {
+    // Where the first body breaks off is chance: not at its very beginning.
+    let at = faulty("version", "op=get,nth=1,where=half,what=truncate,seed=3");
+    at.sound.put(DATA, "k", vec![1; 100_000]).await.expect("put");
+    let etag = at.sound.head(DATA, "k").await.expect("head").etag.expect("ETag");
+    let change = async { at.sound.put(DATA, "k", vec![2; 100_000]).await.expect("put") };
+    let read = read_while_it_changes(&at.bucket, &etag, 100_000, change).await;
+    assert_eq!(read.expect_err("it changed").kind(), ErrorKind::Conflict);
+    assert_eq!(at.row(RequestKind::Get).requests, 2, "told at once");
+    // The same, but what it changes to is gone again.
+    let at = faulty("gone", "op=get,nth=1,where=half,what=reset,seed=3");
+    at.sound.put(DATA, "k", vec![1; 100_000]).await.expect("put");
+    let etag = at.sound.head(DATA, "k").await.expect("head").etag.expect("ETag");
+    let change = async { at.sound.delete(DATA, "k").await.expect("delete") };
+    let read = read_while_it_changes(&at.bucket, &etag, 100_000, change).await;
+    assert_eq!(read.expect_err("it is gone").kind(), ErrorKind::NotFound);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_second_request_reads_no_other_version() {
+    let url = "memory://faults-hedged-version".parse().expect("url");
+    let options = ConnectOptions::default();
+    let slow = Slow { latency: Duration::from_secs(5), bytes_per_s: 0 };
+    let inner = open_store(&url, &options).expect("open");
+    let store = SlowStore::one_read_of(inner, 50, slow);
+    let meter = Meter::new();
+    let bucket = Bucket::from_store(&url, Arc::new(store), &options, &meter);
+    bucket.put(DATA, "k", "old").await.expect("put");
+    let etag = bucket.head(DATA, "k").await.expect("head").etag.expect("ETag");
+    let read = async || {
+        let mut got = Vec::new();
+        let mut take = |piece: Bytes| got.extend_from_slice(&piece);
+        bucket.get_pieces(DATA, "k", 0..3, Some(&etag), &mut take).await.map(|()| got)
+    };
+    for _ in 0..48 {
+        assert_eq!(read().await.expect("get"), b"old");
+    }
+    let change = async {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        bucket.put(DATA, "k", "new").await.expect("put");
+    };
+    let (got, ()) = tokio::join!(read(), change);
+    assert_eq!(meter.snapshot().row(DATA, RequestKind::Get).expect("gets").hedges, 1);
+    assert_eq!(got.expect("the first request saw it"), b"old");
+    assert_eq!(read().await.expect_err("changed").kind(), ErrorKind::Conflict);
+}
+
+#[tokio::test]
+async fn a_file_that_is_written_into_while_it_is_read_is_told() {
+    let dir = tempfile::tempdir().expect("temp dir");
+    let url = format!("file://{}", dir.path().display()).parse().expect("url");
+    let bucket = Bucket::connect(&url, &ConnectOptions::default(), &Meter::new()).expect("connect");
+    let len = 5 << 20;
+    bucket.put(DATA, "k", vec![1; len]).await.expect("put");
+    let etag = bucket.head(DATA, "k").await.expect("head").etag.expect("ETag");
+    let mut got = 0;
+    let mut take = |piece: Bytes| {
+        got += piece.len();
+        let file = std::fs::File::options().write(true).open(dir.path().join("k")).expect("open");
+        file.write_all_at(&[2; 10], len as u64 - 10).expect("write");
+        file.set_modified(UNIX_EPOCH + Duration::from_secs(10_000_000_000)).expect("touch");
+    };
+    let read = bucket.get_pieces(DATA, "k", 0..len as u64, Some(&etag), &mut take).await;
+    assert_eq!(read.expect_err("changed").kind(), ErrorKind::Conflict);
+    assert!(got > 0);
+    // A file that another takes the place of is read to its end: it is as it was.
+    let etag = bucket.head(DATA, "k").await.expect("head").etag.expect("ETag");
+    let mut got = Vec::new();
+    let mut take = |piece: Bytes| {
+        std::fs::write(dir.path().join("new"), "new").expect("write");
+        std::fs::rename(dir.path().join("new"), dir.path().join("k")).expect("rename");
+        got.extend_from_slice(&piece);
+    };
+    bucket.get_pieces(DATA, "k", 0..len as u64, Some(&etag), &mut take).await.expect("whole");
+    assert!(got.len() == len && got[..len - 10].iter().all(|byte| *byte == 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn conditional_writes_whose_answer_was_lost_are_looked_up() {
+    let (none, absent) = (BTreeMap::new(), PutCondition::Absent);
+    let at = faulty("object", "op=put,nth=1,where=after,what=reset");
+    let put = at.bucket.put_object(DATA, "k", "x", &none, &absent).await.expect("put");
+    assert_eq!(put.expect("ours").etag, at.sound.head(DATA, "k").await.expect("head").etag);
+    assert_eq!((at.row(RequestKind::Put).requests, at.row(RequestKind::Head).requests), (2, 1));
+
+    // Somebody else was first, and we cannot know it from the answer.
+    let at = faulty("object-theirs", "op=put,nth=1,where=before,what=timeout");
+    at.sound.put(DATA, "k", "y").await.expect("the other writer");
+    let put = at.bucket.put_object(DATA, "k", "x", &none, &absent).await.expect("put");
+    assert_eq!(put, None);
+    let stale = PutCondition::Matches("\"stale\"".to_owned());
+    let at = faulty("object-stale", "op=put,nth=1,where=before,what=timeout");
+    at.sound.put(DATA, "k", "y").await.expect("the other writer");
+    let put = at.bucket.put_object(DATA, "k", "x", &none, &stale).await.expect("put");
+    assert_eq!(put, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_step_of_an_upload_is_repeated_and_counted() {
+    let plan = "op=put,nth=1,where=after;op=put,nth=2,where=before;op=put,nth=3,where=after;\
+                op=put,nth=3,where=after,what=timeout";
+    let at = faulty("upload", plan);
+    let upload = at.bucket.begin_upload(DATA, "k", 5, &BTreeMap::new()).await.expect("begin");
+    upload.part(1, Bytes::from_static(b"01234")).await.expect("part");
+    let done = upload.complete(&PutCondition::Absent).await.expect("complete").expect("ours");
+    assert_eq!(at.sound.get(DATA, "k").await.expect("get"), "01234");
+    assert_eq!(at.sound.head(DATA, "k").await.expect("head").etag, done.etag);
+    let row = at.row(RequestKind::Put);
+    assert_eq!((row.requests, row.failed), (7, 4), "three steps, four repeated");
+    // Before, for the condition; after, for the answer that was lost.
+    assert_eq!(at.row(RequestKind::Head).requests, 2);
+}
+
+#[tokio::test]
+async fn an_upload_that_is_dropped_leaves_nothing() {
+    let dir = tempfile::tempdir().expect("temp dir");
+    let url = format!("file://{}", dir.path().display()).parse().expect("url");
+    let bucket = Bucket::connect(&url, &ConnectOptions::default(), &Meter::new()).expect("connect");
+    let left = || std::fs::read_dir(dir.path()).expect("read").count();
+    let upload = bucket.begin_upload(DATA, "k", 5, &BTreeMap::new()).await.expect("begin");
+    upload.part(1, Bytes::from_static(b"01234")).await.expect("part");
+    assert_eq!(left(), 1);
+    let listed: Vec<_> =
+        bucket.scan_keys(DATA, KeyRange::default(), 1).try_collect().await.expect("scan");
+    assert_eq!(listed, [KeyPage::default()], "parts do not show");
+    drop(upload);
+    while left() > 0 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
 }

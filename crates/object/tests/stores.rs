@@ -1,7 +1,7 @@
 //! The conformance suite on every kind of store, sound and failing.
 
-use weir_object::testing::{FaultPlan, S3Server, conformance, connect_faulty};
-use weir_object::{Bucket, BucketUrl, ConnectOptions, Meter};
+use weir_object::testing::{FaultPlan, S3Server, conformance, connect_faulty, random_listings};
+use weir_object::{Bucket, BucketUrl, Component, ConnectOptions, Meter};
 
 fn connect(url: &str) -> Bucket {
     let url: BucketUrl = url.parse().expect("url");
@@ -58,4 +58,33 @@ async fn s3_with_faults() {
     let server = S3Server::start().await.expect("S3 server");
     let url = server.bucket("faults", "p").expect("bucket");
     with_faults(&url, &server.options()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn random_listings_of_memory() {
+    let seed = rand::random();
+    eprintln!("seed {seed}");
+    random_listings(&connect("memory://listings/p"), 6_000, seed).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn random_listings_of_a_directory() {
+    let seed = rand::random();
+    eprintln!("seed {seed}");
+    let dir = tempfile::tempdir().expect("temp dir");
+    random_listings(&connect(&format!("file://{}", dir.path().display())), 3_000, seed).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn random_listings_of_s3() {
+    let seed = rand::random();
+    eprintln!("seed {seed}");
+    let server = S3Server::start().await.expect("S3 server");
+    let url = server.bucket("listings", "p").expect("bucket");
+    let bucket = Bucket::connect(&url, &server.options(), &Meter::new()).expect("connect");
+    // A neighbour whose prefix begins alike.
+    let other = server.bucket("listings", "pq").expect("bucket");
+    let other = Bucket::connect(&other, &server.options(), &Meter::new()).expect("connect");
+    other.put(Component::Check, "x", "not ours").await.expect("put");
+    random_listings(&bucket, 6_000, seed).await;
 }

@@ -62,6 +62,7 @@ fn inode(ino: u64, size: u64, generation: u64) -> Inode {
         data: DataChange { generation, dropped: None },
         stored_bytes: 0,
         target: None,
+        native: None,
     }
 }
 

@@ -57,13 +57,26 @@ pub struct Extent {
     pub start: u32,
     /// Length in bytes.
     pub len: u32,
-    /// The record that holds the bytes.
+    /// The record that holds the bytes. Its segment is [`SegmentId::NATIVE`] where they are in the
+    /// file's native object, at the same offset as in the file.
     pub record: RecordRef,
     /// Offset of the first byte within the decoded record.
     pub skip: u32,
 }
 
 impl Extent {
+    /// Bytes of the file's native object, from `start` of the chunk on.
+    pub fn native(start: u32, len: u32) -> Extent {
+        let segment = SegmentId::NATIVE;
+        let record = RecordRef { segment, position: 0, stored_bytes: 0, raw_bytes: 0, checksum: 0 };
+        Extent { start, len, record, skip: 0 }
+    }
+
+    /// Whether the bytes are in the file's native object, and in no segment.
+    pub fn is_native(&self) -> bool {
+        self.record.segment == SegmentId::NATIVE
+    }
+
     /// Offset within the chunk just past the last byte.
     pub fn end(&self) -> u32 {
         self.start + self.len
@@ -75,7 +88,7 @@ impl Extent {
         (from < to).then(|| Extent {
             start: from,
             len: to - from,
-            skip: self.skip + (from - self.start),
+            skip: if self.is_native() { 0 } else { self.skip + (from - self.start) },
             ..*self
         })
     }

@@ -29,7 +29,21 @@ impl fmt::Display for Ino {
 #[serde(transparent)]
 pub struct SegmentId(pub u128);
 
+/// Names a link, from 1; never used twice in a volume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct LinkId(pub u32);
+
+impl fmt::Display for LinkId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
 impl SegmentId {
+    /// The id that stands for no segment: the bytes are in the file's native object.
+    pub const NATIVE: SegmentId = SegmentId(0);
+
     /// The id of a segment made at `unix_ms`, with the low 80 bits of `random`.
     pub fn new(unix_ms: u64, random: u128) -> Self {
         let low = random & ((1 << 80) - 1);

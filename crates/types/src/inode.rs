@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::Ino;
+use crate::{CHUNK_BYTES, ChunkIndex, Extent, Ino, LinkId};
 
 /// A point in time: nanoseconds since 1970, before it negative. Reaches from 1677 to 2262.
 #[derive(
@@ -52,6 +52,56 @@ pub struct DataChange {
     pub dropped: Option<(u64, u64)>,
 }
 
+/// The object of a linked bucket that a file is, or once was. A directory of a link has one too, to
+/// say where it is: its key is the directory's path below the link with a slash behind it, empty for
+/// the link's own.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Native {
+    /// The link whose bucket it is in.
+    pub link: LinkId,
+    /// Its key below the link's URL.
+    pub key: String,
+    /// Its bytes: changes whenever the object does. Some stores have none.
+    pub etag: Option<String>,
+    /// Length of the object in bytes.
+    pub object_bytes: u64,
+    /// The file's bytes below this offset are those of the object, but for chunks that have
+    /// extents of their own; at most `object_bytes`.
+    pub end: u64,
+    /// The file was changed here since: the object is not the file any more.
+    pub changed: bool,
+    /// The object was found to be gone, or another: what is not here cannot be had.
+    pub lost: bool,
+    /// The object is another file's by now, or nobody's: this one only reads what it left of it.
+    pub detached: bool,
+    /// Changes of the file, or of the directory's entries, are noted for the export.
+    pub exports: bool,
+}
+
+impl Native {
+    /// Of the directory that is a link.
+    pub fn directory(link: LinkId, exports: bool) -> Self {
+        Self {
+            link,
+            key: String::new(),
+            etag: None,
+            object_bytes: 0,
+            end: 0,
+            changed: false,
+            lost: false,
+            detached: false,
+            exports,
+        }
+    }
+
+    /// What a chunk without extents of its own holds: one extent, or none past the end.
+    pub fn extents(&self, chunk: ChunkIndex) -> Vec<Extent> {
+        let base = chunk * CHUNK_BYTES;
+        let len = self.end.saturating_sub(base).min(CHUNK_BYTES) as u32;
+        if len == 0 { Vec::new() } else { vec![Extent::native(0, len)] }
+    }
+}
+
 /// One inode as stored.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Inode {
@@ -79,12 +129,15 @@ pub struct Inode {
     pub ctime: UnixTime,
     /// When it was made.
     pub btime: UnixTime,
-    /// The directory that holds this directory; for all else the directory it was made in.
+    /// The directory that holds this directory; for all else the one it was made in or moved to last.
     pub parent: Ino,
     /// Last change of the extents.
     pub data: DataChange,
-    /// Bytes (of the file's own address space) that extents cover: what `st_blocks` counts.
+    /// Bytes (of the file's own address space) that records of segments cover.
     pub stored_bytes: u64,
     /// A symlink's target.
     pub target: Option<Vec<u8>>,
+    /// The object that the file is, in a link, or where in the link the directory is. Stored behind the rest, and only if there is one.
+    #[serde(skip)]
+    pub native: Option<Native>,
 }

@@ -12,7 +12,7 @@ mod units;
 
 pub use error::{ErrorKind, FsError, Result};
 pub use extent::{CHUNK_BYTES, ChunkIndex, Codec, Extent, RecordRef, chunk_range};
-pub use ids::{Ino, SegmentId, VolumeId};
-pub use inode::{DataChange, FileKind, Inode, UnixTime};
+pub use ids::{Ino, LinkId, SegmentId, VolumeId};
+pub use inode::{DataChange, FileKind, Inode, Native, UnixTime};
 pub use settings::{FORMAT_VERSION, Settings, VolumeFormat};
 pub use units::{Bytes, NanoUsd};

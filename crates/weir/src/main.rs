@@ -1,7 +1,7 @@
 //! The program `weir`: makes, mounts, watches and checks volumes.
 //!
-//! In come command lines (its own, and those of `mount(8)` when it is called `mount.weir`) and
-//! requests on the admin socket of a running mount; out go text for people, JSON for programs and
+//! In come command lines (its own, those of `mount(8)` when it is called `mount.weir`, and those of
+//! Lustre's `lfs` when it is called so) and requests on the admin socket of a running mount; out go text for people, JSON for programs and
 //! exit codes. The rules of the file system are elsewhere: this crate connects the engine to its
 //! doors, to the clock, to chance, and to whoever operates it.
 
@@ -12,8 +12,11 @@ mod commands;
 mod daemon;
 mod helper;
 mod hooks;
+mod lfs;
 mod paths;
+mod progress;
 mod render;
+mod targets;
 mod values;
 
 use std::ffi::OsString;
@@ -23,6 +26,9 @@ use clap::Parser;
 
 fn main() -> ExitCode {
     let mut argv: Vec<OsString> = std::env::args_os().collect();
+    if lfs::called_as_lfs(&argv) {
+        return lfs::run(argv.get(1..).unwrap_or_default());
+    }
     if helper::called_by_mount(&argv) {
         match helper::weir_arguments(&argv) {
             Ok(Some(translated)) => argv = translated,

@@ -32,6 +32,11 @@ pub(crate) fn say_json(value: &impl Serialize) -> Result<()> {
     say(&format!("{text}\n"))
 }
 
+/// Writes to standard error. With that gone there is nobody left to tell.
+pub(crate) fn tell(text: &str) {
+    let _ = io::stderr().write_all(text.as_bytes());
+}
+
 /// Tells of an error on standard error, with what caused it if asked, and answers the exit code.
 pub(crate) fn report(error: &FsError, with_causes: bool) -> ExitCode {
     let mut text = format!("weir: {error}\n");
@@ -40,8 +45,7 @@ pub(crate) fn report(error: &FsError, with_causes: bool) -> ExitCode {
         text.push_str(&format!("  because: {below}\n"));
         cause = below.source();
     }
-    // With standard error gone there is nobody left to tell.
-    let _ = io::stderr().write_all(text.as_bytes());
+    tell(&text);
     ExitCode::FAILURE
 }
 
@@ -118,6 +122,16 @@ pub(crate) fn table(rows: &[Vec<String>], left: usize) -> String {
         text.push_str(&format!("  {}\n", line.trim_end()));
     }
     text
+}
+
+/// A number of files for people.
+pub(crate) fn files(count: u64) -> String {
+    format!("{count} file{}", if count == 1 { "" } else { "s" })
+}
+
+/// A number of objects for people.
+pub(crate) fn objects(count: u64) -> String {
+    format!("{count} object{}", if count == 1 { "" } else { "s" })
 }
 
 /// A span of time for people: `42 s`, `5 min 3 s`, `2 h 7 min`, `3 d 4 h`.

@@ -1,5 +1,6 @@
 //! Values as people write them on a command line.
 
+use weir_engine::{Attributes, Policy};
 use weir_types::Codec;
 
 /// A span of time in milliseconds: `500ms`, `30s`, `5m`, `2h`.
@@ -28,6 +29,42 @@ pub(crate) fn codec(text: &str) -> Result<Codec, String> {
     }
 }
 
+/// Which changes go over by themselves: `new,changed,deleted`, `all` or `none`.
+pub(crate) fn policy(text: &str) -> Result<Policy, String> {
+    let mut policy = Policy::default();
+    for word in text.split(',').map(str::trim) {
+        match word {
+            "new" => policy.new = true,
+            "changed" => policy.changed = true,
+            "deleted" => policy.deleted = true,
+            "all" => policy = Policy { new: true, changed: true, deleted: true },
+            "none" | "" => {}
+            _ => return Err(format!("`{word}`: write new, changed, deleted, all or none")),
+        }
+    }
+    Ok(policy)
+}
+
+/// The reverse of [`policy`].
+pub(crate) fn policy_text(policy: Policy) -> String {
+    let words = [(policy.new, "new"), (policy.changed, "changed"), (policy.deleted, "deleted")];
+    let words: Vec<_> = words.into_iter().filter(|(on, _)| *on).map(|(_, word)| word).collect();
+    match words.is_empty() {
+        true => "none".to_owned(),
+        false => words.join(","),
+    }
+}
+
+/// Whether POSIX attributes are asked for.
+pub(crate) fn attributes(text: &str) -> Result<Attributes, String> {
+    match text {
+        "auto" => Ok(Attributes::Auto),
+        "always" => Ok(Attributes::Always),
+        "never" => Ok(Attributes::Never),
+        _ => Err(format!("`{text}`: write auto, always or never")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -40,6 +77,20 @@ mod tests {
         for text in ["", "30", "s", "1.5s", "-1s", "3 days", "99999999999999999999s"] {
             assert!(duration_ms(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn policies_are_lists_of_words() {
+        for (text, again) in [
+            ("none", "none"),
+            ("new", "new"),
+            ("deleted, new", "new,deleted"),
+            ("all", "new,changed,deleted"),
+        ] {
+            let policy = policy(text).expect(text);
+            assert_eq!(policy_text(policy), again);
+        }
+        assert!(policy("newer").unwrap_err().contains("changed"));
     }
 
     #[test]

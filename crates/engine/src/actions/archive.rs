@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
-use weir_types::Result;
+use weir_meta::ExportName;
+use weir_types::{ErrorKind, FsError, Inode, Result};
 
 use super::action::Action;
 use super::feed::Feed;
 use super::walk::Found;
 use crate::engine::Core;
+use crate::links::Link;
 
 /// Files that failed and are tried again.
 const FAILED_MOST: usize = 10_000;
@@ -37,24 +39,37 @@ pub(super) async fn run(core: &Arc<Core>, action: &Arc<Action>) -> Result<()> {
 impl Core {
     /// Returns when these files are in the bucket as they were when it was called.
     async fn archive(self: &Arc<Self>, files: &[Found]) -> Result<()> {
-        let inos: Vec<_> = files.iter().map(|file| file.ino).collect();
+        let mut inos = Vec::new();
+        for file in files {
+            let inode = self.stored(file.ino).await?;
+            match self.link_of(&inode).await? {
+                // Its object is all it needs: no segment on the way.
+                Some(link) if self.export(&link, &inode, file).await? => {}
+                _ => inos.push(file.ino),
+            }
+        }
         // What was stored through mappings is no news before somebody looked.
         self.catch_stores(&inos).await?;
         let news = |ino: &_| self.tier.find(*ino).is_some_and(|mirror| mirror.has_news());
         let news: Vec<_> = inos.into_iter().filter(news).collect();
         if !news.is_empty() {
             self.flush_files(&news).await?;
-            self.seen(self.meta.sync().await)?;
-            self.sync_journal().await?;
         }
-        for file in files {
-            self.export(file).await?;
-        }
-        Ok(())
+        self.seen(self.meta.sync().await)?;
+        self.sync_journal().await
     }
 
-    /// Writes a file of a link to its object. Outside of links nothing is left to do.
-    async fn export(&self, _file: &Found) -> Result<()> {
-        Ok(())
+    /// Writes a file to its object; `false` if it is none that can be exported. What was begun goes
+    /// on whatever becomes of the action: half a PUT would be an object that nobody knows of.
+    async fn export(
+        self: &Arc<Self>,
+        link: &Arc<Link>,
+        inode: &Inode,
+        file: &Found,
+    ) -> Result<bool> {
+        let named = ExportName { dir: inode.parent, name: file.name().to_vec() };
+        let (core, link, ino) = (self.clone(), link.clone(), inode.ino);
+        let exporting = tokio::spawn(async move { core.export_asked(&link, ino, &named).await });
+        exporting.await.map_err(|e| FsError::new(ErrorKind::Bug, format!("export: {e}")))?
     }
 }

@@ -8,7 +8,6 @@ use weir_types::Result;
 
 use super::action::Action;
 use super::feed::Feed;
-use super::state::is_archived;
 use super::walk::Found;
 use crate::background::blocking;
 use crate::engine::Core;
@@ -50,7 +49,7 @@ impl Core {
             return Ok(Some(OPEN));
         }
         let inode = self.stored(file.ino).await?;
-        if !is_archived(&inode, Some(mirror)) {
+        if !self.is_archived(&inode, Some(mirror)).await? {
             return Ok(Some("it has changes that are not in the bucket: archive it or wait"));
         }
         Ok(None)

@@ -16,7 +16,7 @@ use crate::engine::{Core, Counts};
 use crate::fetch::{Claim, Priority, Urgency};
 use crate::neighbours::SMALL_BYTES;
 use crate::nodes::Node;
-use crate::records::{Decoded, Run, get_run, plan, plan_over};
+use crate::records::{Decoded, Run, get_run, plan, plan_over, record_place};
 
 /// Files, and bytes of them, that are gathered.
 const BATCH_FILES: usize = 32_768;
@@ -97,7 +97,7 @@ impl Mover {
             };
             for (file, extents) in page.iter().zip(found) {
                 let whole =
-                    |extent: &&Extent| extent.start == 0 && u64::from(extent.len) >= file.size;
+                    |e: &&Extent| !e.is_native() && e.start == 0 && u64::from(e.len) >= file.size;
                 match extents.first().filter(whole) {
                     Some(extent) if self.core.tier.find(file.ino).is_none() => {
                         placed.push((file.clone(), *extent));
@@ -263,7 +263,7 @@ impl Core {
         }
         let mut each = |record: RecordRef, bytes: Bytes| {
             Counts::add(&self.counts.bytes_fetched, u64::from(record.stored_bytes));
-            let decoded = Decoded::from([((record.segment, record.position), bytes)]);
+            let decoded = Decoded::from([(record_place(&record), bytes)]);
             for at in files.remove(&record.position).unwrap_or_default() {
                 let Coming { file, extent, mirror, stamp, claim, outcome, .. } = &mut coming[at];
                 if self.store_chunk(mirror, 0, std::slice::from_ref(extent), &decoded, *stamp)? {

@@ -9,15 +9,22 @@ use crate::engine::Core;
 
 /// Bytes of a file that the bucket has.
 pub(crate) fn remote_bytes(inode: &Inode) -> u64 {
-    inode.stored_bytes
-}
-
-/// Whether the copy in the bucket is the file: all that is here may go.
-pub(crate) fn is_archived(_inode: &Inode, mirror: Option<&Mirror>) -> bool {
-    mirror.is_none_or(|mirror| !mirror.has_news())
+    inode.stored_bytes.max(inode.native.as_ref().map_or(0, |native| native.end))
 }
 
 impl Core {
+    /// Whether the copy in the bucket is the file: all that is here may go. In a link that is the
+    /// file's own object.
+    pub(super) async fn is_archived(&self, inode: &Inode, mirror: Option<&Mirror>) -> Result<bool> {
+        if mirror.is_some_and(Mirror::has_news) {
+            return Ok(false);
+        }
+        match inode.native.as_ref().filter(|native| !native.detached) {
+            Some(native) => Ok(!native.changed && !native.lost),
+            None => Ok(self.link_of(inode).await?.is_none()),
+        }
+    }
+
     pub(super) async fn state_of(&self, ino: Ino) -> Result<FileState> {
         let inode = self.stored(ino).await?;
         if inode.kind != FileKind::Regular {
@@ -26,24 +33,30 @@ impl Core {
         }
         let mirror = self.tier.find(ino);
         let mirror = mirror.as_deref();
-        let archived = is_archived(&inode, mirror);
+        let archived = self.is_archived(&inode, mirror).await?;
+        let native = inode.native.as_ref().filter(|native| !native.detached);
         let size = mirror.map_or(inode.size, Mirror::size);
         let [_, _, resident, dirty] = mirror.map_or([0; 4], Mirror::census);
         let released = self.is_released(&inode, mirror).await?;
         let mut state = FileState {
-            exists: archived || inode.data.generation > 0,
+            exists: archived || native.is_some() || self.is_flushed(&inode).await?,
             dirty: !archived,
             released,
             archived,
             pinned: self.actions.pins.has(ino),
-            lost: false,
+            lost: inode.native.as_ref().is_some_and(|native| native.lost),
             size,
             resident_bytes: resident + dirty,
-            object: None,
+            object: native.and_then(|native| self.links.object_url(native)),
             action: None,
         };
         state.action = self.action_of(ino, &state).await?;
         Ok(state)
+    }
+
+    /// Whether there is an old copy in the volume's bucket, for a file outside of links.
+    async fn is_flushed(&self, inode: &Inode) -> Result<bool> {
+        Ok(inode.data.generation > 0 && self.link_of(inode).await?.is_none())
     }
 
     /// Whether some bytes are in the bucket only. Extents are read only of files with holes.
@@ -61,7 +74,7 @@ impl Core {
         }
         for (start, end) in missing {
             let chunks = chunk_range(start, end);
-            for (chunk, extents) in self.seen(self.meta.chunks(inode.ino, chunks).await)? {
+            for (chunk, extents) in self.seen(self.meta.chunks(inode.ino, chunks).await)?.list {
                 let base = chunk * CHUNK_BYTES;
                 if extents.iter().any(|extent| {
                     base + u64::from(extent.start) < end && base + u64::from(extent.end()) > start

@@ -34,6 +34,11 @@ impl Found {
         Self { ino, size, remote_bytes, generation, directory, name: name.into() }
     }
 
+    /// Its name in its directory.
+    pub(crate) fn name(&self) -> &[u8] {
+        &self.name
+    }
+
     /// Its path below the mount, for people.
     pub(crate) fn path(&self) -> String {
         let name = String::from_utf8_lossy(&self.name);

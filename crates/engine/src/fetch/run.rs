@@ -12,19 +12,15 @@ use bytes::Bytes;
 use tokio::task::JoinSet;
 use weir_object::Component;
 use weir_tier::Mirror;
-use weir_types::{
-    CHUNK_BYTES, ChunkIndex, ErrorKind, Extent, FsError, RecordRef, Result, SegmentId,
-};
+use weir_types::{CHUNK_BYTES, ChunkIndex, ErrorKind, Extent, FsError, Native, RecordRef, Result};
 
 use super::{Claim, Priority, Urgency};
 use crate::engine::{Core, Counts};
-use crate::records::{Decoded, Run, assemble, get_run, plan};
+use crate::native::{NativeRun, plan_native};
+use crate::records::{Decoded, Place, Run, assemble, get_run, place, plan, record_place};
 
 /// Tries to read a chunk whose extents change while it is fetched.
 const TRIES: usize = 5;
-
-/// Where a record stands.
-type Place = (SegmentId, u32);
 
 /// What the runs of one fetch work on together.
 struct Work {
@@ -32,7 +28,24 @@ struct Work {
     mirror: Arc<Mirror>,
     stamp: u64,
     priority: Priority,
+    /// The object that native runs are of.
+    native: Option<Native>,
     state: Mutex<State>,
+}
+
+/// What one GET brings.
+enum Job {
+    Records(Run),
+    Native(NativeRun),
+}
+
+impl Job {
+    fn places(&self) -> Vec<Place> {
+        match self {
+            Job::Records(run) => run.records.iter().map(record_place).collect(),
+            Job::Native(run) => run.places().collect(),
+        }
+    }
 }
 
 struct State {
@@ -91,42 +104,53 @@ impl Core {
         priority: Priority,
     ) -> (Claim, Result<()>) {
         let stamp = mirror.stamp();
-        let wanted = match self.extents_of(&claim).await {
-            Ok(wanted) => wanted,
+        let (native, wanted) = match self.extents_of(&claim).await {
+            Ok(found) => found,
             Err(error) => return (claim, Err(error)),
         };
-        let records = wanted.iter().flat_map(|(_, extents)| extents.iter().map(|e| e.record));
         let most = match priority {
             Priority::Ahead { part_bytes } => part_bytes.min(self.settings.fetch_bytes.0),
             Priority::Demand | Priority::Hydrate => self.settings.fetch_bytes.0,
         };
-        let runs = plan(records.collect::<Vec<_>>().into_iter(), most);
+        let all = wanted.iter().flat_map(|(_, extents)| extents);
+        let records = all.filter(|e| !e.is_native()).map(|e| e.record);
+        let runs = plan(records.collect::<Vec<_>>().into_iter(), most).into_iter();
+        let natives = plan_native(&wanted, most).into_iter();
+        let jobs = runs.map(Job::Records).chain(natives.map(Job::Native)).collect();
         let nobody = Claim::none(self, claim.ino);
         let work = Arc::new(Work {
             core: self.clone(),
             mirror: mirror.clone(),
             stamp,
             priority,
+            native,
             state: Mutex::new(State::new(claim, wanted)),
         });
-        let result = work.clone().fetch_all(runs).await;
+        let result = work.clone().fetch_all(jobs).await;
         // Tasks that an error stopped half-way may hold the work a little longer, but not this.
         let claim = std::mem::replace(&mut work.state().claim, nobody);
         (claim, result)
     }
 
-    /// The extents of each chunk that the claim wants; holes have none.
-    async fn extents_of(&self, claim: &Claim) -> Result<Vec<(ChunkIndex, Vec<Extent>)>> {
+    /// The extents of each chunk that the claim wants, in order; holes have none. And the object
+    /// that native ones are of.
+    async fn extents_of(
+        &self,
+        claim: &Claim,
+    ) -> Result<(Option<Native>, Vec<(ChunkIndex, Vec<Extent>)>)> {
+        let mut native = None;
         let mut chunks: Vec<_> = claim.senders.keys().copied().collect();
         chunks.sort_unstable();
         let mut found = Vec::new();
         for row in chunks.chunk_by(|a, b| a + 1 == *b) {
             let range: Range<ChunkIndex> = row[0]..row[row.len() - 1] + 1;
             let stored = self.seen(self.meta.chunks(claim.ino, range.clone()).await)?;
-            let mut stored: HashMap<_, _> = stored.into_iter().collect();
+            // All rows are of one object, or an older stamp keeps them from being stored.
+            native = stored.native;
+            let mut stored: HashMap<_, _> = stored.list.into_iter().collect();
             found.extend(range.map(|chunk| (chunk, stored.remove(&chunk).unwrap_or_default())));
         }
-        Ok(found)
+        Ok((native, found))
     }
 
     /// Puts a chunk into the mirror; `false` if what was fetched is out of date.
@@ -141,7 +165,7 @@ impl Core {
         let base = chunk * CHUNK_BYTES;
         let bug = || FsError::new(ErrorKind::Bug, "an extent reaches past its record");
         let mut at = base;
-        for (start, bytes) in assemble(extents, decoded).ok_or_else(bug)? {
+        for (start, bytes) in assemble(chunk, extents, decoded).ok_or_else(bug)? {
             let (start, end) = (base + start, base + start + bytes.len() as u64);
             let fresh = mirror.fill(at, start, None, stamp)?
                 && mirror.fill(start, end, Some(&bytes), stamp)?;
@@ -155,19 +179,19 @@ impl Core {
 }
 
 impl Work {
-    async fn fetch_all(self: Arc<Self>, mut runs: Vec<Run>) -> Result<()> {
+    async fn fetch_all(self: Arc<Self>, mut jobs: Vec<Job>) -> Result<()> {
         let holes = self.state().holes();
         holes.into_iter().try_for_each(|chunk| self.store((chunk, Vec::new(), Decoded::new())))?;
-        if runs.len() <= 1 {
-            return match runs.pop() {
-                Some(run) => self.fetch_run(&run, true).await,
+        if jobs.len() <= 1 {
+            return match jobs.pop() {
+                Some(job) => self.fetch_job(&job, true).await,
                 None => Ok(()),
             };
         }
         let mut fetching = JoinSet::new();
-        for run in runs {
+        for job in jobs {
             let work = self.clone();
-            fetching.spawn(async move { work.fetch_run(&run, false).await });
+            fetching.spawn(async move { work.fetch_job(&job, false).await });
         }
         let mut result = Ok(());
         while let Some(done) = fetching.join_next().await {
@@ -177,15 +201,16 @@ impl Work {
         result
     }
 
-    /// Fetches one run. What keeps its bytes from coming is told to those who wait for them, and
+    /// Does one job. What keeps its bytes from coming is told to those who wait for them, and
     /// to nobody else; only that an object is not there is for the caller, who looks again.
-    async fn fetch_run(&self, run: &Run, alone: bool) -> Result<()> {
+    async fn fetch_job(&self, job: &Job, alone: bool) -> Result<()> {
         let (urgency, chunks) = {
             let state = self.state();
-            let places = run.records.iter().filter_map(|r| state.users.get(&place(r)));
-            (state.claim.urgency.clone(), places.flatten().copied().collect::<Vec<_>>())
+            let places = job.places();
+            let users = places.iter().filter_map(|place| state.users.get(place));
+            (state.claim.urgency.clone(), users.flatten().copied().collect::<Vec<_>>())
         };
-        match self.try_run(run, alone, &urgency, &chunks).await {
+        match self.try_job(job, alone, &urgency, &chunks).await {
             Err(error) if error.kind() != ErrorKind::NotFound => {
                 let error = Arc::new(error);
                 let claim = &mut self.state().claim;
@@ -196,29 +221,43 @@ impl Work {
         }
     }
 
-    async fn try_run(
+    async fn try_job(
         &self,
-        run: &Run,
+        job: &Job,
         alone: bool,
         urgency: &Urgency,
         chunks: &[ChunkIndex],
     ) -> Result<()> {
         let _turn = self.core.fetcher.turn(self.priority, urgency, chunks).await;
+        let run = match job {
+            Job::Records(run) => run,
+            Job::Native(run) => return self.get_native(run).await,
+        };
         if alone && let Some(end) = self.core.window_end(run).await {
             for (record, bytes) in self.core.get_with_neighbours(run, end).await? {
-                self.take(record, bytes)?;
+                self.take(record_place(&record), record.stored_bytes, bytes)?;
             }
             return Ok(());
         }
         self.core.fetcher.came.note(run);
-        let mut each = |record, bytes| self.take(record, bytes);
+        let mut each =
+            |record: RecordRef, bytes| self.take(record_place(&record), record.stored_bytes, bytes);
         get_run(&self.core.buckets, Component::Data, run, &mut each).await
     }
 
-    /// A record came: chunks that now are whole go into the mirror.
-    fn take(&self, record: RecordRef, bytes: Bytes) -> Result<()> {
-        Counts::add(&self.core.counts.bytes_fetched, u64::from(record.stored_bytes));
-        let whole = self.state().take(&record, bytes);
+    /// Gets a part of the native object, as long as it is the one that the metadata knows.
+    async fn get_native(&self, run: &NativeRun) -> Result<()> {
+        let Some(native) = &self.native else {
+            return Err(FsError::new(ErrorKind::Bug, "a native extent without an object"));
+        };
+        let mut each = |place, bytes: Bytes| self.take(place, bytes.len() as u32, bytes);
+        self.core.get_native(self.mirror.ino(), native, run, &mut each).await
+    }
+
+    /// A record or piece came: chunks that now are whole go into the mirror.
+    fn take(&self, place: Place, stored_bytes: u32, bytes: Bytes) -> Result<()> {
+        Counts::add(&self.core.counts.bytes_fetched, u64::from(stored_bytes));
+        let whole = self.state().take(place, bytes);
         whole.into_iter().try_for_each(|whole| self.store(whole))
     }
 
@@ -239,7 +278,7 @@ impl State {
         let mut users: HashMap<Place, Vec<ChunkIndex>> = HashMap::new();
         let mut chunks = HashMap::new();
         for (chunk, extents) in wanted {
-            let places = places(&extents);
+            let places = places(chunk, &extents);
             for place in &places {
                 users.entry(*place).or_default().push(chunk);
             }
@@ -253,9 +292,9 @@ impl State {
     }
 
     /// Takes a record in; answers the chunks that it completes.
-    fn take(&mut self, record: &RecordRef, bytes: Bytes) -> Vec<Whole> {
-        let users = self.users.remove(&place(record)).unwrap_or_default();
-        self.here.insert(place(record), (bytes, users.len()));
+    fn take(&mut self, place: Place, bytes: Bytes) -> Vec<Whole> {
+        let users = self.users.remove(&place).unwrap_or_default();
+        self.here.insert(place, (bytes, users.len()));
         let mut whole = Vec::new();
         for chunk in users {
             let Some(wanted) = self.chunks.get_mut(&chunk) else { continue };
@@ -263,7 +302,7 @@ impl State {
             if wanted.missing == 0
                 && let Some(Wanted { extents, .. }) = self.chunks.remove(&chunk)
             {
-                let decoded = self.use_up(&extents);
+                let decoded = self.use_up(chunk, &extents);
                 whole.push((chunk, extents, decoded));
             }
         }
@@ -271,9 +310,9 @@ impl State {
     }
 
     /// The records of a chunk; those that nobody else needs are forgotten.
-    fn use_up(&mut self, extents: &[Extent]) -> Decoded {
+    fn use_up(&mut self, chunk: ChunkIndex, extents: &[Extent]) -> Decoded {
         let mut decoded = Decoded::new();
-        for place in places(extents) {
+        for place in places(chunk, extents) {
             if let Some((bytes, users)) = self.here.get_mut(&place) {
                 *users -= 1;
                 decoded.insert(place, bytes.clone());
@@ -286,13 +325,9 @@ impl State {
     }
 }
 
-fn place(record: &RecordRef) -> Place {
-    (record.segment, record.position)
-}
-
-/// The records that these extents use, each once.
-fn places(extents: &[Extent]) -> Vec<Place> {
-    let mut places: Vec<_> = extents.iter().map(|e| place(&e.record)).collect();
+/// The places that a chunk's extents use, each once.
+fn places(chunk: ChunkIndex, extents: &[Extent]) -> Vec<Place> {
+    let mut places: Vec<_> = extents.iter().map(|e| place(chunk, e)).collect();
     places.sort_unstable();
     places.dedup();
     places

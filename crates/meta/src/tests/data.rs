@@ -11,7 +11,7 @@ const NOW: UnixTime = UnixTime(50);
 /// Start, length, segment, skip of each extent, the start in the file.
 async fn shape(meta: &Meta, ino: Ino) -> Vec<(u64, u32, u128, u32)> {
     let chunks = meta.chunks(ino, 0..u64::MAX).await.unwrap();
-    let flat = chunks.iter().flat_map(|(chunk, list)| list.iter().map(move |e| (chunk, e)));
+    let flat = chunks.list.iter().flat_map(|(chunk, list)| list.iter().map(move |e| (chunk, e)));
     flat.map(|(chunk, e)| {
         (chunk * CHUNK_BYTES + u64::from(e.start), e.len, e.record.segment.0, e.skip)
     })
@@ -180,6 +180,6 @@ async fn stored_ranges_join_over_chunks() {
     let from_inside = meta.stored_ranges(ino, CHUNK_BYTES + 3, 1).await.unwrap();
     assert_eq!(from_inside, [(CHUNK_BYTES + 3, CHUNK_BYTES + 10)]);
     assert_eq!(meta.stored_ranges(ino, 10 * CHUNK_BYTES, 9).await.unwrap(), []);
-    assert_eq!(meta.chunks(ino, 1..2).await.unwrap().len(), 1);
-    assert_eq!(meta.chunks(ino, 1..8).await.unwrap().len(), 1);
+    assert_eq!(meta.chunks(ino, 1..2).await.unwrap().list.len(), 1);
+    assert_eq!(meta.chunks(ino, 1..8).await.unwrap().list.len(), 1);
 }

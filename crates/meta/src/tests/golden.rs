@@ -30,6 +30,7 @@ fn inode() -> Inode {
         data: DataChange { generation: 7, dropped: Some((4096, u64::MAX)) },
         stored_bytes: 0,
         target: Some(b"../target".to_vec()),
+        native: None,
     }
 }
 

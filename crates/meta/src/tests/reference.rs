@@ -288,7 +288,7 @@ impl Run {
 
     async fn bytes(&self, ino: Ino) -> Bytes {
         let mut bytes = Bytes::new();
-        for (chunk, extents) in self.meta.chunks(ino, 0..100).await.unwrap() {
+        for (chunk, extents) in self.meta.chunks(ino, 0..100).await.unwrap().list {
             for extent in extents {
                 let start = chunk * CHUNK_BYTES + u64::from(extent.start);
                 let record = extent.record;

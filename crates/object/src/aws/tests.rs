@@ -30,7 +30,7 @@ fn found(options: &ConnectOptions, env: &Env) -> Result<[String; 5]> {
         }
     }
     let url: BucketUrl = "s3://bucket/p".parse()?;
-    let builder = configure(&url, options, builder, &|name| env.get(name).cloned())?;
+    let (builder, _) = configure(&url, options, builder, &|name| env.get(name).cloned())?;
     let keys = [Key::AccessKeyId, Key::SecretAccessKey, Key::Token, Key::Region, Key::S3Endpoint];
     Ok(keys.map(|key| builder.get_config_value(&key).unwrap_or_default()))
 }
@@ -160,7 +160,7 @@ fn bodies_are_signed_only_where_the_network_could_change_them() {
         };
         let url: BucketUrl = "s3://bucket/p".parse().expect("url");
         let lookup = |name: &str| env.get(name).cloned();
-        let builder =
+        let (builder, _) =
             configure(&url, &options, AmazonS3Builder::new(), &lookup).expect("configured");
         let get = |key| builder.get_config_value(&key).unwrap_or_default();
         (get(Key::UnsignedPayload) == "false", get(Key::Checksum))

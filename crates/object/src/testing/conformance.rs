@@ -11,10 +11,10 @@ use weir_types::{ErrorKind, Result};
 
 use crate::{Bucket, Component};
 
-const ASK: Component = Component::Check;
+pub(super) const ASK: Component = Component::Check;
 
 /// Keys with characters that something on the way might change.
-const ODD_KEYS: [&str; 15] = [
+pub(super) const ODD_KEYS: [&str; 15] = [
     "sp ace",
     "plus+sign",
     "per%25cent",
@@ -47,6 +47,7 @@ pub async fn conformance(bucket: &Bucket) {
     replacements(bucket).await;
     updates(bucket).await;
     large_objects(bucket).await;
+    super::native::suite(bucket).await;
     let left: Vec<_> = bucket.list(ASK, "").try_collect().await.expect("list");
     assert_eq!(left, [], "everything was deleted");
 }

@@ -21,6 +21,7 @@ use rand::{RngExt, SeedableRng};
 use super::plan::{FaultPlan, FaultRule, Place, Trigger, What};
 use crate::RequestKind;
 use crate::failure::broken;
+use crate::keys::is_listing;
 
 /// Switches a [`FaultStore`] while it runs, and tells what it did. Clones share it.
 #[derive(Clone)]
@@ -218,7 +219,11 @@ impl ObjectStore for FaultStore {
     }
 
     async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
-        let kind = if options.head { RequestKind::Head } else { RequestKind::Get };
+        let kind = match options.head {
+            _ if is_listing(&options) => RequestKind::List,
+            true => RequestKind::Head,
+            false => RequestKind::Get,
+        };
         let fault = self.control.draw(kind, location.as_ref());
         let request = self.inner.get_opts(location, options);
         let Some((Place::Half, what)) = fault.filter(|_| kind == RequestKind::Get) else {

@@ -3,13 +3,17 @@
 //! hand it to [`Bucket::from_store`].
 
 mod conformance;
+mod fake_s3;
 mod faults;
+mod native;
 mod plan;
 mod s3_server;
 mod slow;
 
 pub use conformance::conformance;
+pub use fake_s3::FakeS3;
 pub use faults::{FaultControl, FaultStore};
+pub use native::random_listings;
 pub use plan::{FaultPlan, FaultRule, Place, Trigger, What};
 pub use s3_server::S3Server;
 pub use slow::{Slow, SlowStore};

@@ -133,7 +133,7 @@ impl ObjectStore for SlowStore {
         }
         let body = Slow { latency: Duration::ZERO, ..slow };
         let (meta, range) = (got.meta.clone(), got.range.clone());
-        let attributes = got.attributes.clone();
+        let (attributes, extensions) = (got.attributes.clone(), got.extensions.clone());
         // In steps, as from a wire: who reads gets what came, not all at the end.
         let steps = got.into_stream().map_ok(|piece| stream::iter(steps(piece).map(Ok)));
         let paced = steps.try_flatten().and_then(move |step: Bytes| async move {
@@ -141,7 +141,7 @@ impl ObjectStore for SlowStore {
             Ok(step)
         });
         let payload = GetResultPayload::Stream(paced.boxed());
-        Ok(GetResult { payload, meta, range, attributes, extensions: Default::default() })
+        Ok(GetResult { payload, meta, range, attributes, extensions })
     }
 
     fn delete_stream(

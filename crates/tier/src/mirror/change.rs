@@ -28,6 +28,24 @@ impl Mirror {
         Ok(())
     }
 
+    /// Clean pages of `start..end` (whole pages) become dirty, so that they leave for the bucket once
+    /// more: where they came from is not to be needed any longer. No byte or time changes.
+    pub fn adopt(&self, start: u64, end: u64) -> Result<()> {
+        let mut residency = self.write_state();
+        self.check_alive(&residency)?;
+        let resident = residency.state.ranges.within(page_floor(start), page_ceil(end));
+        let clean: Vec<_> = resident.filter(|r| r.2 == State::Resident).collect();
+        let (ino, size, pending) = (self.ino, residency.state.size, residency.state.pending);
+        for (start, end, _) in clean {
+            self.note(&mut residency, Entry::Dirtied { ino, start, end, size, pending })?;
+            residency.unjournaled.set(start, end, State::Dirty);
+        }
+        if residency.has_news() {
+            residency.dirty_since_ms.get_or_insert_with(|| self.shared.now_ms());
+        }
+        Ok(())
+    }
+
     /// Somebody set the times in the metadata: what a write left pending for them is void.
     pub fn forget_pending_times(&self, mtime: bool, ctime: bool) -> Result<()> {
         let mut residency = self.write_state();

@@ -1,16 +1,20 @@
 //! One room for each command: arguments in, an answer on standard output and an exit code out.
 
+mod actions;
 mod df;
 mod documents;
 mod format;
 mod fsck;
+mod links;
 mod mount;
 mod residency;
+mod state;
 mod status;
 mod umount;
 
 use std::ffi::OsString;
 use std::future::Future;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use hyper::Method;
@@ -19,7 +23,7 @@ use weir_types::{FsError, Result};
 
 use crate::cli::{Cli, Command, ConnectArgs};
 use crate::client::Client;
-use crate::{hooks, render};
+use crate::{hooks, lfs, paths, render};
 
 /// Runs what the command line asks for.
 pub(crate) fn run(cli: Cli, argv: &[OsString]) -> Result<ExitCode> {
@@ -40,6 +44,19 @@ pub(crate) fn run(cli: Cli, argv: &[OsString]) -> Result<ExitCode> {
         Command::Df(args) => wait(df::run(args)),
         Command::Fsck(args) => wait(fsck::run(args, log.verbose > 0)),
         Command::Residency(args) => wait(residency::run(args)),
+        Command::Link(args) => wait(links::link(args)),
+        Command::Unlink(args) => wait(links::unlink(args)),
+        Command::Links(args) => wait(links::list(args)),
+        Command::Refresh(args) => wait(links::refresh(args)),
+        Command::Hydrate(args) => wait(actions::hydrate(args)),
+        Command::Release(args) => wait(actions::release(args)),
+        Command::Archive(args) => wait(actions::archive(args)),
+        Command::State(args) => wait(state::run(args)),
+        Command::Actions(args) => wait(actions::list(args)),
+        Command::Cancel(args) => wait(actions::cancel(args)),
+        Command::Pin(args) => wait(actions::pin(args, true)),
+        Command::Unpin(args) => wait(actions::pin(args, false)),
+        Command::Lfs(args) => Ok(lfs::run(&args.words)),
         Command::Completions(args) => documents::completions(args.shell),
         Command::Man(args) => documents::man(args.dir.as_deref()),
         Command::Version => documents::version(),
@@ -52,6 +69,21 @@ fn wait(work: impl Future<Output = Result<ExitCode>>) -> Result<ExitCode> {
         .build()
         .map_err(|e| FsError::local_io("start the runtime's threads", e))?;
     runtime.block_on(work)
+}
+
+/// All mounts, or that in which `path` lies, with their mount points.
+pub(crate) async fn mounts(path: Option<&Path>) -> Result<Vec<(Client, PathBuf)>> {
+    if let Some(path) = path {
+        let real = paths::real(path)?;
+        let (client, mountpoint) = Client::holding(&real)?;
+        return Ok(vec![(client, mountpoint.to_owned())]);
+    }
+    let mut mounts = Vec::new();
+    for client in Client::all() {
+        let mountpoint = client.status().await?.mountpoint;
+        mounts.push((client, mountpoint));
+    }
+    Ok(mounts)
 }
 
 /// How to reach buckets, as the flags say it; the rest comes from the environment.

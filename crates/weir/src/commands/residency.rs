@@ -1,8 +1,7 @@
 //! `weir residency`: where the bytes of files are.
 
 use std::fs;
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use hyper::Method;
@@ -11,7 +10,7 @@ use weir_types::{Bytes, ErrorKind, FsError, Result};
 
 use crate::cli::ResidencyArgs;
 use crate::client::Client;
-use crate::render;
+use crate::{render, targets};
 
 #[derive(Clone, Copy, Default, Deserialize, Serialize)]
 struct Residency {
@@ -31,10 +30,13 @@ struct Of {
 pub(crate) async fn run(args: ResidencyArgs) -> Result<ExitCode> {
     let mut found = Vec::new();
     for asked in &args.paths {
-        let path = fs::canonicalize(asked).map_err(at(asked))?;
-        let client = Client::holding(&path)?;
+        let path = fs::canonicalize(asked).map_err(|e| FsError::local_io(asked.display(), e))?;
+        let (client, _) = Client::holding(&path)?;
         let mut files = Vec::new();
-        files_below(&path, &mut files)?;
+        targets::files_below(&path, &mut |path, ino| {
+            files.push((path, ino));
+            Ok(())
+        })?;
         for (path, ino) in files {
             let answer = client.request(Method::GET, &format!("/residency?ino={ino}")).await?;
             let residency = serde_json::from_value(answer).map_err(|error| {
@@ -49,27 +51,6 @@ pub(crate) async fn run(args: ResidencyArgs) -> Result<ExitCode> {
         false => render::say(&describe(&found))?,
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// The regular files at and below `path`, in the order of their names.
-fn files_below(path: &Path, files: &mut Vec<(PathBuf, u64)>) -> Result<()> {
-    let metadata = fs::symlink_metadata(path).map_err(at(path))?;
-    if metadata.is_file() {
-        files.push((path.to_owned(), metadata.ino()));
-    }
-    if metadata.is_dir() {
-        let entries = fs::read_dir(path).map_err(at(path))?;
-        let mut entries: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
-        entries.sort();
-        for entry in entries {
-            files_below(&entry, files)?;
-        }
-    }
-    Ok(())
-}
-
-fn at(path: &Path) -> impl Fn(std::io::Error) -> FsError {
-    move |error| FsError::local_io(path.display(), error)
 }
 
 fn describe(found: &[Of]) -> String {

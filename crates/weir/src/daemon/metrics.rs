@@ -7,41 +7,46 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet, text::encode};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
-use weir_door_fuse::{FuseView, PassthroughState};
-use weir_engine::Status;
+use weir_door_fuse::PassthroughState;
+use weir_engine::{ActionKind, ActionView, LinkView, Status};
 use weir_object::{LATENCY_BUCKETS, MeterRow};
 use weir_types::{ErrorKind, FsError, Result};
 
-/// OpenMetrics text of `status`.
-pub(crate) fn text(status: Status, door: &FuseView, uptime: Duration) -> Result<String> {
+/// What a scrape is made of.
+#[derive(Debug)]
+pub(crate) struct Told {
+    pub(crate) status: Status,
+    pub(crate) links: Vec<LinkView>,
+    pub(crate) actions: Vec<ActionView>,
+    pub(crate) passthrough: PassthroughState,
+    /// Requests of the kernel, by name.
+    pub(crate) ops: Vec<(&'static str, u64)>,
+    pub(crate) uptime: Duration,
+}
+
+/// OpenMetrics text of what was told.
+pub(crate) fn text(told: Told) -> Result<String> {
     let mut registry = Registry::with_prefix("weir");
-    let (passthrough, ops) = (door.passthrough(), door.requests());
-    registry.register_collector(Box::new(Scrape { status, passthrough, ops, uptime }));
+    registry.register_collector(Box::new(told));
     let mut text = String::new();
     encode(&mut text, &registry)
         .map_err(|e| FsError::new(ErrorKind::Bug, "write the metrics").with_source(e))?;
     Ok(text)
 }
 
-#[derive(Debug)]
-struct Scrape {
-    status: Status,
-    passthrough: PassthroughState,
-    ops: Vec<(&'static str, u64)>,
-    uptime: Duration,
-}
-
-impl Collector for Scrape {
+impl Collector for Told {
     fn encode(&self, mut to: DescriptorEncoder) -> fmt::Result {
         self.gauges(&mut to)?;
         self.counters(&mut to)?;
         self.fuse_requests(&mut to)?;
+        self.links(&mut to)?;
+        self.actions(&mut to)?;
         self.requests(&mut to)?;
         self.latency(&mut to)
     }
 }
 
-impl Scrape {
+impl Told {
     fn gauges(&self, to: &mut DescriptorEncoder) -> fmt::Result {
         let status = &self.status;
         let gauges = [
@@ -100,6 +105,60 @@ impl Scrape {
         Ok(())
     }
 
+    fn links(&self, to: &mut DescriptorEncoder) -> fmt::Result {
+        type Column = (&'static str, &'static str, fn(&LinkView) -> u64);
+        let gauges: [Column; 6] = [
+            ("link_files", "Files that are objects of a linked bucket", |link| link.files),
+            ("link_bytes", "Their bytes", |link| link.bytes),
+            ("link_hidden_objects", "Objects that cannot show as files", |link| link.hidden),
+            ("link_importing", "1 while an import runs", |link| link.importing.is_some().into()),
+            ("link_export_waiting", "Files that wait for their export", |link| link.export_waiting),
+            ("link_export_failed", "Files whose export failed", |link| link.export_failed),
+        ];
+        for (name, help, value) in gauges {
+            let mut metric = to.encode_descriptor(name, help, None, MetricType::Gauge)?;
+            for link in &self.links {
+                let value = i64::try_from(value(link)).unwrap_or(i64::MAX);
+                metric.encode_family(&link_labels(link))?.encode_gauge(&value)?;
+            }
+        }
+        let (name, help) = ("link_conflicts", "Local changes that a bucket change overtook");
+        let mut metric = to.encode_descriptor(name, help, None, MetricType::Counter)?;
+        for link in &self.links {
+            metric
+                .encode_family(&link_labels(link))?
+                .encode_counter::<NoLabelSet, _, u64>(&link.conflicts, None)?;
+        }
+        Ok(())
+    }
+
+    /// Of actions that have not ended, by kind.
+    fn actions(&self, to: &mut DescriptorEncoder) -> fmt::Result {
+        type Column = (&'static str, &'static str, fn(&ActionView) -> u64);
+        let gauges: [Column; 5] = [
+            ("actions_running", "Actions that run or wait", |_| 1),
+            ("actions_total_files", "Files of these actions", |action| action.files_total),
+            ("actions_done_files", "Files of these that are done", |action| action.files_done),
+            ("actions_total_bytes", "Bytes of these actions", |action| action.bytes_total),
+            ("actions_done_bytes", "Bytes of these that are moved", |action| action.bytes_done),
+        ];
+        for (name, help, value) in gauges {
+            let mut metric = to.encode_descriptor(name, help, None, MetricType::Gauge)?;
+            for kind in [ActionKind::Hydrate, ActionKind::Release, ActionKind::Archive] {
+                let of_kind = self
+                    .actions
+                    .iter()
+                    .filter(|action| action.request.kind == kind && action.ended_unix_ms.is_none());
+                let sum: u64 = of_kind.map(value).sum();
+                let label = format!("{kind:?}").to_lowercase();
+                metric
+                    .encode_family(&[("kind", label)])?
+                    .encode_gauge(&i64::try_from(sum).unwrap_or(i64::MAX))?;
+            }
+        }
+        Ok(())
+    }
+
     fn requests(&self, to: &mut DescriptorEncoder) -> fmt::Result {
         type Column = (&'static str, &'static str, fn(&MeterRow) -> u64);
         let columns: [Column; 6] = [
@@ -149,6 +208,10 @@ fn upper_bound_s(bucket: usize) -> f64 {
         LATENCY_BUCKETS.. => f64::MAX,
         exponent => (1_u64 << exponent) as f64 / 1e6,
     }
+}
+
+fn link_labels(link: &LinkView) -> [(&'static str, String); 2] {
+    [("link", link.id.0.to_string()), ("path", link.path.clone())]
 }
 
 fn labels(row: &MeterRow) -> [(&'static str, String); 2] {

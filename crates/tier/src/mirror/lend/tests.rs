@@ -49,6 +49,7 @@ fn inode(size: u64, generation: u64) -> Inode {
         data: DataChange { generation, dropped: None },
         stored_bytes: 0,
         target: None,
+        native: None,
     }
 }
 

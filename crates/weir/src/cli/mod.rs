@@ -1,11 +1,17 @@
 //! The command line: what may be asked, and help that teaches by example.
 
+mod actions;
+mod links;
+
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use weir_types::{Bytes, Codec};
 
 use crate::values;
+
+pub(crate) use actions::{ActionsArgs, ArchiveArgs, CancelArgs, HydrateArgs, LfsArgs, WhatArgs};
+pub(crate) use links::{LinkArgs, LinksArgs, RefreshArgs, UnlinkArgs};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -130,6 +136,45 @@ pub(crate) enum Command {
     /// Where the bytes of files are
     #[command(after_help = RESIDENCY_EXAMPLES)]
     Residency(ResidencyArgs),
+    /// Show the objects of a bucket as files of a directory
+    #[command(after_help = links::LINK_EXAMPLES)]
+    Link(LinkArgs),
+    /// Take a linked bucket out of the tree
+    #[command(after_help = links::UNLINK_EXAMPLES)]
+    Unlink(UnlinkArgs),
+    /// The linked buckets, and how they stand
+    #[command(after_help = links::LINKS_EXAMPLES)]
+    Links(LinksArgs),
+    /// Import what changed in a linked bucket
+    #[command(after_help = links::REFRESH_EXAMPLES)]
+    Refresh(RefreshArgs),
+    /// Bring all bytes of files to the local disk
+    #[command(after_help = actions::HYDRATE_EXAMPLES)]
+    Hydrate(HydrateArgs),
+    /// Let go of local bytes that are in the bucket as well
+    #[command(after_help = actions::RELEASE_EXAMPLES)]
+    Release(WhatArgs),
+    /// Write files to their bucket
+    #[command(after_help = actions::ARCHIVE_EXAMPLES)]
+    Archive(ArchiveArgs),
+    /// How files stand: here, in the bucket, changed, pinned
+    #[command(after_help = actions::STATE_EXAMPLES)]
+    State(WhatArgs),
+    /// What is being hydrated, released and archived
+    #[command(after_help = actions::ACTIONS_EXAMPLES)]
+    Actions(ActionsArgs),
+    /// Stop an action
+    #[command(after_help = actions::CANCEL_EXAMPLES)]
+    Cancel(CancelArgs),
+    /// Keep the local bytes of files: never release them
+    #[command(after_help = actions::PIN_EXAMPLES)]
+    Pin(WhatArgs),
+    /// Let files be released again
+    #[command(after_help = actions::UNPIN_EXAMPLES)]
+    Unpin(WhatArgs),
+    /// Commands of Lustre's lfs: hsm_state, hsm_restore, getstripe, ...
+    #[command(hide = true, after_help = "Example:\n  weir lfs hsm_state /mnt/genomes/nt.00.nsq")]
+    Lfs(LfsArgs),
     /// Completions for a shell
     #[command(after_help = COMPLETION_EXAMPLES)]
     Completions(CompletionArgs),

@@ -1,14 +1,19 @@
 //! Speaks with running daemons through their admin sockets.
 
+mod requests;
+
+pub(crate) use requests::STATES_AT_ONCE;
+
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http_body_util::{BodyExt, Empty};
+use http_body_util::{BodyExt, Full};
 use hyper::client::conn::http1;
-use hyper::{Method, Request};
+use hyper::{Method, Request, StatusCode};
 use hyper_util::rt::TokioIo;
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::net::UnixStream;
 use weir_object::MeterSnapshot;
@@ -116,9 +121,10 @@ impl Client {
         }
     }
 
-    /// The daemon in whose mount the file at `path` lies.
-    pub(crate) fn holding(path: &Path) -> Result<Client> {
-        path.ancestors().find_map(Self::of).ok_or_else(|| not_mounted(path))
+    /// The daemon in whose mount the file at `path`, a real path, lies, and its mount point.
+    pub(crate) fn holding(path: &Path) -> Result<(Client, &Path)> {
+        let mut above = path.ancestors().filter_map(|at| Some((Self::of(at)?, at)));
+        above.next().ok_or_else(|| not_mounted(path))
     }
 
     fn alive(socket: PathBuf) -> Option<Client> {
@@ -152,6 +158,11 @@ impl Client {
 
     /// Asks, and waits for the answer without an end: flushing takes as long as it takes.
     pub(crate) async fn request(&self, method: Method, path: &str) -> Result<Value> {
+        self.send(method, path, None).await
+    }
+
+    /// Asks with a body in JSON, or without one.
+    async fn send(&self, method: Method, path: &str, body: Option<Vec<u8>>) -> Result<Value> {
         let gone = |error: Box<dyn std::error::Error + Send + Sync>| {
             let text = "the daemon ended without an answer; see its log";
             FsError::new(ErrorKind::Retry, text).with_source(error)
@@ -160,11 +171,13 @@ impl Client {
         let (mut sender, connection) =
             http1::handshake(TokioIo::new(stream)).await.map_err(|e| gone(e.into()))?;
         tokio::spawn(connection);
-        let request = Request::builder()
-            .method(method)
-            .uri(path)
-            .header(hyper::header::HOST, "weir")
-            .body(Empty::<Bytes>::new())
+        let mut request =
+            Request::builder().method(method).uri(path).header(hyper::header::HOST, "weir");
+        if body.is_some() {
+            request = request.header(hyper::header::CONTENT_TYPE, "application/json");
+        }
+        let request = request
+            .body(Full::new(Bytes::from(body.unwrap_or_default())))
             .map_err(|e| FsError::new(ErrorKind::Bug, e.to_string()))?;
         let answer = sender.send_request(request).await.map_err(|e| gone(e.into()))?;
         let status = answer.status();
@@ -175,13 +188,30 @@ impl Client {
         }
         let text = value.get("error").and_then(Value::as_str);
         let text = text.map_or_else(|| format!("the daemon answers {status}"), str::to_owned);
-        Err(FsError::new(ErrorKind::Retry, text))
+        Err(FsError::new(kind(status), text))
+    }
+}
+
+/// What kind of error the daemon meant.
+fn kind(status: StatusCode) -> ErrorKind {
+    match status {
+        StatusCode::NOT_FOUND => ErrorKind::NotFound,
+        StatusCode::BAD_REQUEST => ErrorKind::Invalid,
+        StatusCode::FORBIDDEN => ErrorKind::Permission,
+        StatusCode::NOT_IMPLEMENTED => ErrorKind::Unsupported,
+        StatusCode::INSUFFICIENT_STORAGE => ErrorKind::NoSpace,
+        _ => ErrorKind::Retry,
     }
 }
 
 /// A status, read from what a daemon said.
 pub(crate) fn view(status: Value) -> Result<StatusView> {
-    serde_json::from_value(status).map_err(|error| {
+    understand(status)
+}
+
+/// What a daemon said, as what it should be.
+fn understand<T: DeserializeOwned>(answer: Value) -> Result<T> {
+    serde_json::from_value(answer).map_err(|error| {
         let text = "the daemon speaks another version: use the weir that mounted";
         FsError::new(ErrorKind::Unsupported, text).with_source(error)
     })

@@ -1,8 +1,12 @@
 //! The admin door of a mount: HTTP on a Unix socket that only its owner may open, and if asked, a
 //! part of it on a loopback port.
 //!
-//! `GET /status`, `GET /metrics`, `GET /residency?ino=N`, `POST /flush`, `POST /unmount?lazy=BOOL`.
-//! Errors answer with a status of 4xx or 5xx and `{"error": "…"}`.
+//! `GET /status`, `GET /metrics`, `GET /residency?ino=N`, `POST /flush`, `POST /unmount?lazy=BOOL`;
+//! those of [`links`] and [`actions`]. Errors answer with a status of 4xx or 5xx and
+//! `{"error": "…"}`.
+
+mod actions;
+mod links;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -11,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::{Query, State};
+use axum::extract::{DefaultBodyLimit, Query, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
@@ -29,6 +33,8 @@ use crate::paths;
 /// How long a daemon that was unmounted may take to flush before the next mount gives up.
 const LAST_DAEMON: Duration = Duration::from_secs(60);
 const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// Longest body of a request: an action may name 100,000 paths.
+const BODY_LONGEST: usize = 64 << 20;
 
 /// The sockets, bound but not yet answered.
 pub(crate) struct Bound {
@@ -84,7 +90,10 @@ impl Bound {
             .clone()
             .route("/residency", get(residency))
             .route("/flush", post(flush))
-            .route("/unmount", post(unmount));
+            .route("/unmount", post(unmount))
+            .merge(links::routes())
+            .merge(actions::routes())
+            .layer(DefaultBodyLimit::max(BODY_LONGEST));
         if let Some(tcp) = self.tcp {
             let router = watching.with_state(shared.clone());
             tokio::spawn(async move { axum::serve(tcp, router).await });
@@ -115,7 +124,10 @@ impl IntoResponse for Failed {
         let status = match self.0.kind() {
             ErrorKind::Retry | ErrorKind::Conflict => StatusCode::CONFLICT,
             ErrorKind::NotFound => StatusCode::NOT_FOUND,
-            ErrorKind::Invalid => StatusCode::BAD_REQUEST,
+            ErrorKind::Invalid | ErrorKind::IsDirectory => StatusCode::BAD_REQUEST,
+            ErrorKind::Permission | ErrorKind::ReadOnly => StatusCode::FORBIDDEN,
+            ErrorKind::Unsupported => StatusCode::NOT_IMPLEMENTED,
+            ErrorKind::NoSpace => StatusCode::INSUFFICIENT_STORAGE,
             _ => StatusCode::INTERNAL_SERVER_ERROR,
         };
         (status, Json(json!({ "error": self.0.to_string() }))).into_response()
@@ -169,8 +181,15 @@ async fn status(State(shared): State<Arc<Shared>>) -> Result<Json<StatusAnswer>,
 }
 
 async fn scrape(State(shared): State<Arc<Shared>>) -> Result<Response, Failed> {
-    let status = shared.engine.status().await?;
-    let text = metrics::text(status, &shared.door, shared.started.elapsed())?;
+    let told = metrics::Told {
+        status: shared.engine.status().await?,
+        links: shared.engine.links().await?,
+        actions: shared.engine.actions().await?,
+        passthrough: shared.door.passthrough(),
+        ops: shared.door.requests(),
+        uptime: shared.started.elapsed(),
+    };
+    let text = metrics::text(told)?;
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     Ok(([(header::CONTENT_TYPE, kind)], text).into_response())
 }

@@ -1,0 +1,275 @@
+//! Files that part from their objects: those that lost a conflict, and those of a link that ends.
+//!
+//! Such a file keeps what it can have: what is here becomes data of the volume, what is not is
+//! fetched first, as long as the object is still the one it was.
+
+use std::sync::Arc;
+
+use weir_meta::DirEntryPlus;
+use weir_tier::Mirror;
+use weir_types::{
+    CHUNK_BYTES, ErrorKind, FileKind, FsError, Ino, Inode, Native, Result, chunk_range,
+};
+
+use super::registry::Link;
+use super::rule;
+use crate::engine::Core;
+use crate::fetch::Priority;
+
+/// Bytes of a file that are brought here, and leave as segments, before the next ones.
+const STEP_BYTES: u64 = 64 << 20;
+/// Times that a file is gone through, because pages of it were released meanwhile.
+const ROUNDS: usize = 5;
+/// Entries and rows read at once.
+const PAGE: usize = 1_000;
+
+impl Core {
+    /// Whether a file of a link holds, or may soon hold, what its object does not.
+    pub(crate) fn has_changes(&self, inode: &Inode) -> bool {
+        let changed = inode.native.as_ref().is_none_or(|native| native.changed);
+        let dirty = self.tier.find(inode.ino).is_some_and(|mirror| {
+            mirror.dirty_bytes() > 0 || mirror.pending().1.size || mirror.may_be_stored()
+        });
+        changed || dirty || self.nodes.has_writers(inode.ino)
+    }
+
+    /// Parts a file from its object, which is another file's from now on: it becomes an ordinary
+    /// file with all the bytes that can be had. Those that cannot read as errors.
+    pub(crate) async fn detach(self: &Arc<Self>, ino: Ino) -> Result<()> {
+        let detached = |inode: &Inode| {
+            let native = inode.native.clone().filter(|native| !native.detached)?;
+            Some(Some(Native { detached: true, ..native }))
+        };
+        match self.change_native(ino, detached).await {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+            changed => changed?,
+        }
+        self.absorb(ino, false).await.map(drop)
+    }
+
+    /// Makes an ordinary file of one that left its link. Only then is its object to be deleted.
+    pub(crate) async fn leave_link(self: &Arc<Self>, ino: Ino) -> Result<()> {
+        if self.absorb(ino, true).await? {
+            return Ok(());
+        }
+        let text =
+            "a file left its link, and its object changed meanwhile: what is not here is lost";
+        tracing::warn!(%ino, "{text}");
+        self.detach(ino).await
+    }
+
+    /// Changes what is known of a file's object, and no export or truncation at the same time.
+    pub(crate) async fn change_native(
+        &self,
+        ino: Ino,
+        change: impl Fn(&Inode) -> Option<Option<Native>> + Send + Sync,
+    ) -> Result<()> {
+        let node = self.nodes.get(ino);
+        let _change = node.change.lock().await;
+        self.seen(self.meta.change_native(ino, change).await).map(drop)
+    }
+
+    /// Makes data of the volume of what a file has of its object, and parts the two when nothing
+    /// is left. `false`: the object is another one by now, and what is not here is lost; the file
+    /// says so if it is not to `leave` its link.
+    async fn absorb(self: &Arc<Self>, ino: Ino, leave: bool) -> Result<bool> {
+        let inode = self.stored(ino).await?;
+        let Some(native) = inode.native else { return Ok(true) };
+        let mut lost = false;
+        if inode.kind == FileKind::Regular {
+            for _ in 0..ROUNDS {
+                lost = self.bring_and_flush(ino).await?;
+                // Pages may have been released between their fetch and the flush.
+                if lost || !self.uses_object(ino).await? {
+                    break;
+                }
+            }
+        }
+        if lost {
+            if !leave {
+                let mark = |inode: &Inode| {
+                    let now = inode.native.as_ref().filter(|now| is_same(now, &native))?;
+                    Some(Some(Native { lost: true, ..now.clone() }))
+                };
+                self.change_native(ino, mark).await?;
+            }
+            return Ok(false);
+        }
+        let node = self.nodes.get(ino);
+        let _change = node.change.lock().await;
+        let now = self.stored(ino).await?.native.filter(|now| is_same(now, &native));
+        let parted = !self.uses_object(ino).await?
+            && self.seen(self.meta.leave_link(ino, now.as_ref()).await)?;
+        match parted {
+            true => Ok(true),
+            false => {
+                let text = format!("inode {ino} changes too fast to part it from its object");
+                Err(FsError::new(ErrorKind::Retry, text))
+            }
+        }
+    }
+
+    /// Brings all of a file here and sends it off as data of the volume, a step at a time. Answers
+    /// whether some of it cannot be had any more.
+    async fn bring_and_flush(self: &Arc<Self>, ino: Ino) -> Result<bool> {
+        let node = self.nodes.get(ino);
+        let mirror = self.open_mirror(&node).await?;
+        let mut lost = false;
+        let mut at = 0;
+        while at < mirror.size() {
+            let end = at + STEP_BYTES;
+            let missing = mirror.missing(at, end.min(mirror.size()));
+            if !missing.is_empty() && !lost {
+                self.make_room(STEP_BYTES).await?;
+                match self.fetch(&mirror, &missing, Priority::Demand).await {
+                    Err(error) if is_final(&error) => lost = true,
+                    fetched => fetched?,
+                }
+            }
+            mirror.adopt(at, end)?;
+            self.flush_files(&[ino]).await?;
+            at = end;
+        }
+        if !self.nodes.is_open(ino) {
+            mirror.idle();
+        }
+        Ok(lost)
+    }
+
+    /// Whether some bytes of the file are still in its object only.
+    async fn uses_object(&self, ino: Ino) -> Result<bool> {
+        let inode = self.stored(ino).await?;
+        let end = inode.native.map_or(0, |native| native.end);
+        let chunks = chunk_range(0, end);
+        for from in chunks.clone().step_by(PAGE) {
+            let page = from..(from + PAGE as u64).min(chunks.end);
+            let found = self.seen(self.meta.chunks(ino, page).await)?;
+            if found.list.iter().flat_map(|(_, extents)| extents).any(|e| e.is_native()) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Ends what a link has in the tree: files that are nothing but objects go, others stay.
+    pub(crate) async fn take_apart(self: &Arc<Self>, link: &Link) -> Result<()> {
+        let mut to_do = vec![link.ino()];
+        let mut dirs = Vec::new();
+        while let Some(dir) = to_do.pop() {
+            let mut cookie = 0;
+            loop {
+                let page = self.seen(self.meta.readdir_plus(dir, cookie, PAGE).await)?;
+                let Some(last) = page.last() else { break };
+                cookie = last.entry.cookie;
+                for DirEntryPlus { entry, inode } in page {
+                    if inode.kind == FileKind::Directory {
+                        to_do.push(inode.ino);
+                        dirs.push((dir, entry.name));
+                    } else {
+                        self.part(link, dir, &entry.name, &inode).await?;
+                    }
+                }
+                self.tell_doors().await;
+            }
+            self.change_native(dir, |_| Some(None)).await?;
+        }
+        for (dir, name) in dirs.into_iter().rev() {
+            match self.seen(self.meta.rmdir(dir, &name).await) {
+                Ok(gone) => {
+                    self.name_gone(&gone);
+                    self.links.name_changed(dir, &name);
+                }
+                Err(error) if matches!(error.kind(), ErrorKind::NotEmpty | ErrorKind::NotFound) => {
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        self.detach_the_rest(link).await
+    }
+
+    /// The file of an object lost its name to an import. Whoever opened it for writing just before,
+    /// or wrote it, keeps it under the name of a conflict; answers whether that is so.
+    pub(crate) async fn object_gone(
+        self: &Arc<Self>,
+        link: &Link,
+        gone: &Inode,
+        (dir, name): (Ino, &[u8]),
+    ) -> Result<bool> {
+        self.links.name_changed(dir, name);
+        // From here on nobody comes by this name to the old file any more.
+        self.tell_doors().await;
+        if gone.nlink > 0 || !self.has_late_changes(gone.ino) {
+            self.name_gone(gone);
+            return Ok(false);
+        }
+        for nth in 0..100 {
+            let beside = rule::conflict_name(name, self.unix_ms(), nth);
+            match self.seen(self.meta.name_again(gone.ino, dir, &beside).await) {
+                Err(error) if error.kind() == ErrorKind::Exists => {}
+                named => {
+                    named?;
+                    link.state().conflicts += 1;
+                    self.links.names_added(dir);
+                    self.absorb(gone.ino, false).await?;
+                    return Ok(true);
+                }
+            }
+        }
+        Err(FsError::new(ErrorKind::Retry, "too many conflicts at once"))
+    }
+
+    fn has_late_changes(&self, ino: Ino) -> bool {
+        let written = |m: Arc<Mirror>| m.dirty_bytes() > 0 || m.pending().1.size;
+        self.nodes.has_writers(ino) || self.tier.find(ino).is_some_and(written)
+    }
+
+    async fn part(
+        self: &Arc<Self>,
+        link: &Link,
+        dir: Ino,
+        name: &[u8],
+        inode: &Inode,
+    ) -> Result<()> {
+        let native = inode.native.as_ref().filter(|n| n.link == link.id);
+        let Some(native) = native else { return Ok(()) };
+        if native.detached || self.has_changes(inode) {
+            return self.detach(inode.ino).await;
+        }
+        let object = (link.id, native.key.as_bytes());
+        let removed = self.meta.remove_object(dir, name, inode.ino, object).await;
+        match self.seen(removed)? {
+            Some(gone) => self.object_gone(link, &gone, (dir, name)).await.map(drop),
+            None => Ok(()),
+        }
+    }
+
+    /// Files that were moved out of the link's directory stay as files of the volume.
+    async fn detach_the_rest(self: &Arc<Self>, link: &Link) -> Result<()> {
+        let mut after: Option<Vec<u8>> = None;
+        loop {
+            let rows = self.meta.objects(link.id, after.as_deref(), None, PAGE).await;
+            let rows = self.seen(rows)?;
+            for row in &rows {
+                if let Some(ino) = row.object.ino {
+                    self.detach(ino).await?;
+                }
+            }
+            match rows.last() {
+                Some(last) if rows.len() == PAGE => after = Some(last.key.clone()),
+                _ => return Ok(()),
+            }
+        }
+    }
+}
+
+/// Whether both are the same version of the same object.
+fn is_same(one: &Native, other: &Native) -> bool {
+    (one.link, &one.key, &one.etag) == (other.link, &other.key, &other.etag)
+}
+
+/// Whether asking again would not help: the object is another one, or gone.
+fn is_final(error: &FsError) -> bool {
+    matches!(error.kind(), ErrorKind::Conflict | ErrorKind::NotFound | ErrorKind::Corrupt)
+}
+
+const _: () = assert!(STEP_BYTES.is_multiple_of(CHUNK_BYTES));

@@ -1,0 +1,379 @@
+//! The export: what changed here becomes native objects again.
+//!
+//! What is to be done is noted in the metadata together with the change itself (`weir_meta`'s
+//! `ToExport`), so that a pass goes on where the last one, or the last mount, ended. A pass looks
+//! what each file is by now and brings the bucket there.
+
+use std::sync::Arc;
+
+use futures::{FutureExt, StreamExt, stream};
+use weir_meta::{ExportCommit, ExportContent, ExportName, ObjectRow, ToExport};
+use weir_object::{Component, Copied, PutCondition};
+use weir_types::{ErrorKind, FileKind, FsError, Ino, Inode, Native, Result};
+
+use super::Policy;
+use super::registry::Link;
+use super::rule;
+use crate::engine::Core;
+
+/// Files exported at once.
+const FILES: usize = 4;
+/// Notes read at once.
+const PAGE: usize = 100;
+/// Entries of a directory read at once.
+const ENTRIES: usize = 1_000;
+
+/// How an export ended that did not fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Exported {
+    /// Nothing is left to do.
+    Done,
+    /// Somebody writes the file, or changed it meanwhile.
+    Later,
+    /// The object is still that of this other file, which must go first.
+    After(Ino),
+}
+
+/// A file and where it is to go.
+pub(super) struct Going<'a> {
+    pub(super) link: &'a Arc<Link>,
+    pub(super) inode: Inode,
+    pub(super) key: String,
+    /// It goes whatever the link's policy is.
+    pub(super) asked: bool,
+}
+
+impl Going<'_> {
+    /// The object that the file is now, if it is one of this link.
+    pub(super) fn native(&self) -> Option<&Native> {
+        let native = self.inode.native.as_ref();
+        native.filter(|native| native.link == self.link.id && !native.detached)
+    }
+}
+
+impl Core {
+    /// One pass over all that is to be exported.
+    pub(crate) async fn export_due(self: Arc<Self>, link: &Arc<Link>) {
+        let _one = link.export.lock().await;
+        if self.is_fenced() || link.is_ending() {
+            return;
+        }
+        if let Err(error) = self.export_pass(link).await {
+            tracing::warn!(link = %link.id, %error, "the export stopped: it goes on later");
+            link.state().export_error = Some(error.to_string());
+        }
+    }
+
+    async fn export_pass(self: &Arc<Self>, link: &Arc<Link>) -> Result<()> {
+        let mut after = None;
+        let (mut failed, mut done, mut last_error) = (0, 0, None);
+        let mut blocking = None;
+        loop {
+            let page = self.seen(self.meta.to_export(link.id, after, PAGE).await)?;
+            let Some(last) = page.last() else { break };
+            after = Some(last.ino);
+            let going = page.into_iter().map(|file| {
+                let (core, link) = (self.clone(), link.clone());
+                async move { core.export_noted(&link, &file).await }.boxed()
+            });
+            let mut going = stream::iter(going).buffer_unordered(FILES);
+            while let Some(result) = going.next().await {
+                match result {
+                    Ok(Exported::Done) => done += 1,
+                    Ok(Exported::Later) => {}
+                    Ok(Exported::After(ino)) => blocking = Some(ino),
+                    Err(error) if error.kind() == ErrorKind::Fenced => return Err(error),
+                    Err(error) => (failed, last_error) = (failed + 1, Some(error.to_string())),
+                }
+            }
+        }
+        // Two files that swapped their names wait for each other: one of them gives its object up.
+        if let Some(ino) = blocking.filter(|_| done == 0) {
+            self.leave_link(ino).await?;
+        }
+        self.delete_removed(link).await?;
+        let mut state = link.state();
+        (state.export_failed, state.export_error) = (failed, last_error);
+        Ok(())
+    }
+
+    /// Exports one file that is noted, and forgets the note.
+    async fn export_noted(self: &Arc<Self>, link: &Arc<Link>, file: &ToExport) -> Result<Exported> {
+        let exported = self.export_one(link, file.ino, file.name.as_ref(), false).await;
+        let exported = exported.inspect_err(|error| {
+            tracing::warn!(link = %link.id, ino = %file.ino, %error, "an export failed: tried again");
+        })?;
+        if exported == Exported::Done {
+            self.seen(self.meta.exported(file).await)?;
+        }
+        Ok(exported)
+    }
+
+    /// Exports a file because somebody asked for it. `false`: it is none that can be exported.
+    /// `Conflict` while somebody writes it.
+    pub(crate) async fn export_asked(
+        self: &Arc<Self>,
+        link: &Arc<Link>,
+        ino: Ino,
+        named: &ExportName,
+    ) -> Result<bool> {
+        let _one = link.export.lock().await;
+        match self.export_one(link, ino, Some(named), true).await? {
+            Exported::Done => {
+                let native = self.stored(ino).await?.native;
+                Ok(native.is_some_and(|n| !n.changed && !n.lost && !n.detached))
+            }
+            _ => {
+                let text = "it is being written or renamed: archive it again when that is done";
+                Err(FsError::new(ErrorKind::Conflict, text))
+            }
+        }
+    }
+
+    async fn export_one(
+        self: &Arc<Self>,
+        link: &Arc<Link>,
+        ino: Ino,
+        named: Option<&ExportName>,
+        asked: bool,
+    ) -> Result<Exported> {
+        let inode = match self.stored(ino).await {
+            Ok(inode) if inode.nlink > 0 => inode,
+            Ok(_) => return Ok(Exported::Done),
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Exported::Done),
+            Err(error) => return Err(error),
+        };
+        let Some((dir, name)) = self.place_of(link, &inode, named).await? else {
+            return Ok(Exported::Done);
+        };
+        if rule::is_conflict(&name) {
+            return Ok(Exported::Done);
+        }
+        let above = self.stored(dir).await?;
+        let Some(above) = above.native.filter(|native| native.link == link.id) else {
+            return self.moved_out(link, inode).await;
+        };
+        let key = self.key_of(link, &inode, &above, (dir, &name)).await?;
+        if rule::place(key.as_bytes()).is_err() {
+            tracing::warn!(link = %link.id, name = %name.escape_ascii(),
+                "a file is not exported: its name cannot be a key");
+            return Ok(Exported::Done);
+        }
+        if inode.kind == FileKind::Directory {
+            return self.moved_directory(link, &inode, &above, key).await;
+        }
+        self.export_file(Going { link, inode, key, asked }).await
+    }
+
+    /// The key that a file is to have. One that stands beside a directory of its name keeps its own.
+    async fn key_of(
+        &self,
+        link: &Link,
+        inode: &Inode,
+        above: &Native,
+        (dir, name): (Ino, &[u8]),
+    ) -> Result<String> {
+        if let Some(native) = &inode.native
+            && name.ends_with(rule::BESIDE_DIRECTORY.as_bytes())
+            && let Some((own_dir, own, _)) =
+                self.name_of(link, native.key.as_bytes(), inode.ino).await?
+            && (own_dir, own.as_slice()) == (dir, name)
+        {
+            return Ok(native.key.clone());
+        }
+        // What is no UTF-8 is no key.
+        let name = std::str::from_utf8(name).ok();
+        Ok(name.map_or_else(String::new, |name| format!("{}{name}", above.key)))
+    }
+
+    /// Where a file is: where it got its name, or where its object says.
+    async fn place_of(
+        &self,
+        link: &Link,
+        inode: &Inode,
+        named: Option<&ExportName>,
+    ) -> Result<Option<(Ino, Vec<u8>)>> {
+        if let Some(ExportName { dir, name }) = named
+            && let Some(there) = self.entry(*dir, name).await?
+            && there.ino == inode.ino
+        {
+            return Ok(Some((*dir, name.clone())));
+        }
+        let Some(native) = &inode.native else { return Ok(None) };
+        let found = self.name_of(link, native.key.as_bytes(), inode.ino).await?;
+        Ok(found.map(|(dir, name, _)| (dir, name)))
+    }
+
+    async fn export_file(self: &Arc<Self>, going: Going<'_>) -> Result<Exported> {
+        let (link, ino) = (going.link, going.inode.ino);
+        let exportable = matches!(going.inode.kind, FileKind::Regular | FileKind::Symlink);
+        if !exportable {
+            return Ok(Exported::Done);
+        }
+        // What was lost may be here whole: that is for somebody to say.
+        let lost = going.asked && going.native().is_some_and(|native| native.lost);
+        let changed = going.inode.kind == FileKind::Regular
+            && going.native().is_none_or(|_| lost || self.has_changes(&going.inode));
+        if changed && self.nodes.has_writers(ino) {
+            return Ok(Exported::Later);
+        }
+        let there = self.seen(self.meta.object(link.id, going.key.as_bytes()).await)?;
+        if let Some(other) = there.as_ref().and_then(|row| row.object.ino).filter(|o| *o != ino) {
+            return Ok(Exported::After(other));
+        }
+        let policy = if going.asked { Policy::ALL } else { link.record().options.export };
+        match going.native() {
+            Some(native) if !changed && native.key == going.key => Ok(Exported::Done),
+            Some(native) if !changed && policy.new => {
+                let native = native.clone();
+                self.move_object(&going, &native, there.as_ref()).await
+            }
+            Some(_) if policy.changed => self.write_object(&going, there.as_ref()).await,
+            // A new file in the place of one that was an object, as editors make them.
+            None if policy.new || (there.is_some() && policy.changed) => {
+                self.write_object(&going, there.as_ref()).await
+            }
+            _ => Ok(Exported::Done),
+        }
+    }
+
+    /// A file that was renamed and not changed: the store copies the object.
+    async fn move_object(
+        self: &Arc<Self>,
+        going: &Going<'_>,
+        native: &Native,
+        there: Option<&ObjectRow>,
+    ) -> Result<Exported> {
+        let bucket = self.links.bucket(going.link.id)?;
+        let (from, to) = (native.key.as_str(), going.key.as_str());
+        let (etag, condition) = (native.etag.as_deref(), condition(there));
+        let copied = bucket.copy_object_if(Component::Link, from, etag, to, &condition).await;
+        let info = match copied {
+            Ok(Copied::Done(info)) => info,
+            Ok(Copied::TargetChanged) => return self.settle(going, there).await,
+            Ok(Copied::SourceChanged) => {
+                // That is for the import; what we have of it stays a file of ours.
+                let keys = std::slice::from_ref(&native.key);
+                self.import_keys(going.link, keys, Policy::ALL).await?;
+                return Ok(Exported::Later);
+            }
+            Err(error) if error.kind() == ErrorKind::Unsupported => {
+                return self.write_object(going, there).await;
+            }
+            Err(error) => return Err(error),
+        };
+        let native = Native { key: going.key.clone(), etag: info.etag, ..native.clone() };
+        let export = ExportCommit {
+            native,
+            modified_ms: info.last_modified_unix_ms,
+            content: ExportContent::Same,
+            row: there.map(|row| row.version),
+        };
+        let node = self.nodes.get(going.inode.ino);
+        let _change = node.change.lock().await;
+        self.seen(self.meta.commit_export(going.inode.ino, &export).await)?;
+        Ok(Exported::Done)
+    }
+
+    /// A directory is somewhere else now: it learns where, and all in it follow.
+    async fn moved_directory(
+        self: &Arc<Self>,
+        link: &Arc<Link>,
+        inode: &Inode,
+        above: &Native,
+        key: String,
+    ) -> Result<Exported> {
+        let key = key + "/";
+        let known = inode.native.as_ref().is_some_and(|n| n.link == link.id && n.key == key);
+        if known {
+            return Ok(Exported::Done);
+        }
+        let placed = Native { key, ..above.clone() };
+        let placing = self.meta.change_native(inode.ino, |_| Some(Some(placed.clone())));
+        self.seen(placing.await)?;
+        self.export_entries(link, inode.ino).await
+    }
+
+    /// Notes all entries of a directory.
+    async fn export_entries(self: &Arc<Self>, link: &Arc<Link>, dir: Ino) -> Result<Exported> {
+        let mut cookie = 0;
+        loop {
+            let page = self.seen(self.meta.readdir(dir, cookie, ENTRIES).await)?;
+            let Some(last) = page.last() else { return Ok(Exported::Done) };
+            cookie = last.cookie;
+            for entry in page {
+                let named = ExportName { dir, name: entry.name };
+                self.seen(self.meta.export_soon(link.id, entry.ino, &named).await)?;
+            }
+        }
+    }
+
+    /// What was moved out of its link is a file of the volume, and its object is to go.
+    async fn moved_out(self: &Arc<Self>, link: &Arc<Link>, inode: Inode) -> Result<Exported> {
+        let ours = inode.native.as_ref().is_some_and(|native| native.link == link.id);
+        if !ours {
+            return Ok(Exported::Done);
+        }
+        if inode.kind == FileKind::Directory {
+            self.seen(self.meta.leave_link(inode.ino, None).await)?;
+            return self.export_entries(link, inode.ino).await;
+        }
+        self.leave_link(inode.ino).await?;
+        Ok(Exported::Done)
+    }
+
+    /// Deletes objects whose files are gone, if that is exported, and if they still are what the
+    /// files were.
+    async fn delete_removed(self: &Arc<Self>, link: &Arc<Link>) -> Result<()> {
+        let mut after: Option<Vec<u8>> = None;
+        loop {
+            let page = self.meta.removed_objects(link.id, after.as_deref(), PAGE).await;
+            let page = self.seen(page)?;
+            let Some(last) = page.last() else { return Ok(()) };
+            after = Some(last.clone());
+            // That the files are gone must outlive a power cut, and nobody else may be the writer.
+            self.seen(self.meta.sync().await)?;
+            for key in &page {
+                if let Err(error) = self.delete_object(link, key).await {
+                    tracing::warn!(link = %link.id, key = %rule::show(key), %error,
+                        "an object was not deleted: tried again");
+                    link.state().export_error = Some(error.to_string());
+                }
+            }
+        }
+    }
+
+    async fn delete_object(self: &Arc<Self>, link: &Arc<Link>, key: &[u8]) -> Result<()> {
+        let policy = link.record().options.export;
+        let row = self.seen(self.meta.object(link.id, key).await)?;
+        let known = row.filter(|row| row.object.removed && policy.deleted);
+        let Some((row, text)) = known.zip(std::str::from_utf8(key).ok()) else {
+            return self.seen(self.meta.object_deleted(link.id, key, false).await);
+        };
+        // A new file has its name: that will be the object.
+        if self.has_name(link, key).await? {
+            return Ok(());
+        }
+        // Without an ETag nobody knows whether it is the object that the file was.
+        let Some(etag) = &row.object.etag else {
+            return self.seen(self.meta.object_deleted(link.id, key, false).await);
+        };
+        let bucket = self.links.bucket(link.id)?;
+        // Another object by now stays: the import shows it.
+        let gone = bucket.delete_if(Component::Link, text, etag).await?;
+        self.seen(self.meta.object_deleted(link.id, key, gone).await)
+    }
+}
+
+/// What must be true of the object for an export to write it.
+pub(super) fn condition(there: Option<&ObjectRow>) -> PutCondition {
+    let object = there.map(|row| &row.object);
+    match object.filter(|object| !(object.removed && object.modified_ms < 0)) {
+        // Not known, or deleted by us.
+        None => PutCondition::Absent,
+        Some(object) => match &object.etag {
+            Some(etag) => PutCondition::Matches(etag.clone()),
+            None => PutCondition::Any,
+        },
+    }
+}

@@ -1,0 +1,161 @@
+//! The import: listing and rows side by side.
+
+use std::sync::Arc;
+
+use futures::{FutureExt, StreamExt, TryStreamExt};
+use weir_meta::{LinkObject, ObjectRow};
+use weir_object::{Component, KeyPage, KeyRange, ListedObject};
+use weir_types::{ErrorKind, FsError, Native, Result};
+
+use super::Policy;
+use super::apply::Import;
+use super::registry::Link;
+use crate::engine::Core;
+
+/// LISTs in flight at once.
+const LISTS: usize = 16;
+/// Pages compared at once.
+const PAGES: usize = 4;
+/// Rows read at once.
+const ROWS: usize = 1_000;
+/// Files made in one commit.
+const BATCH: usize = 500;
+
+impl Core {
+    /// Imports all that is new, changed or gone, as far as `policy` goes. One LIST for each 1,000
+    /// objects, and one HEAD for each new one where attributes are asked for.
+    pub(crate) async fn import(self: &Arc<Self>, link: &Arc<Link>, policy: Policy) -> Result<()> {
+        let _one = link.import.lock().await;
+        let before = self.seen(self.meta.newest().await)?;
+        let import = Arc::new(Import::new(self.clone(), link.clone(), policy, before)?);
+        let pages = import.bucket.scan_keys(Component::Link, KeyRange::default(), LISTS);
+        pages
+            .map(|page| {
+                let import = import.clone();
+                async move { import.page(page?).await }.boxed()
+            })
+            .buffer_unordered(PAGES)
+            .try_collect::<()>()
+            .await?;
+        import.finish().await?;
+        self.imported(link).await
+    }
+
+    /// Imports these objects, which may be new, changed or gone. One HEAD each.
+    pub(crate) async fn import_keys(
+        self: &Arc<Self>,
+        link: &Arc<Link>,
+        keys: &[String],
+        policy: Policy,
+    ) -> Result<()> {
+        let _one = link.import.lock().await;
+        let import = Import::new(self.clone(), link.clone(), policy, u64::MAX)?;
+        for key in keys {
+            import.key(key).await?;
+        }
+        import.finish().await
+    }
+}
+
+impl Import {
+    /// Compares one page of the listing with the rows of the same keys.
+    async fn page(&self, page: KeyPage) -> Result<()> {
+        if self.link.is_ending() {
+            let text = "the import was stopped: the link is being removed";
+            return Err(FsError::new(ErrorKind::Retry, text));
+        }
+        let listed = page.objects.len() as u64;
+        let mut objects = page.objects.into_iter().peekable();
+        let mut after = page.after;
+        let mut news = Vec::new();
+        loop {
+            let (from, until) = (after.as_deref(), page.until.as_deref());
+            let rows = self.core.meta.objects(self.link.id, from, until, ROWS).await;
+            let rows = self.core.seen(rows)?;
+            let full = rows.len() == ROWS;
+            after = rows.last().map(|row| row.key.clone()).or(after);
+            for row in rows {
+                while let Some(object) = objects.next_if(|object| object.key < row.key) {
+                    news.push(object);
+                }
+                match objects.next_if(|object| object.key == row.key) {
+                    Some(object) => self.compare(&object, &row).await?,
+                    None => self.gone(&row).await?,
+                }
+            }
+            if !full {
+                break;
+            }
+        }
+        news.extend(objects);
+        if self.policy.new {
+            for batch in news.chunks(BATCH) {
+                self.create(batch).await?;
+            }
+        }
+        self.core.tell_doors().await;
+        self.link.count(|view| view.listed += listed);
+        Ok(())
+    }
+
+    async fn compare(&self, object: &ListedObject, row: &ObjectRow) -> Result<()> {
+        // A row that was written since the listing began knows better.
+        if is_same(object, &row.object) || row.version > self.before || !self.policy.changed {
+            return Ok(());
+        }
+        if let Some(ino) = row.object.ino {
+            // An export of this very object may be about to say what it wrote.
+            let node = self.core.nodes.get(ino);
+            let _change = node.change.lock().await;
+        }
+        let now = self.core.meta.object(self.link.id, &row.key).await;
+        if self.core.seen(now)?.is_none_or(|now| now.version != row.version) {
+            return Ok(());
+        }
+        self.changed(object, row).await
+    }
+
+    async fn gone(&self, row: &ObjectRow) -> Result<()> {
+        if row.version > self.before || !self.policy.deleted {
+            return Ok(());
+        }
+        self.removed(row).await
+    }
+
+    /// The object is what it should be: if its file was called lost, it is not.
+    async fn found(&self, row: &ObjectRow) -> Result<()> {
+        let Some(ino) = row.object.ino else { return Ok(()) };
+        let found = |inode: &weir_types::Inode| {
+            let native = inode.native.clone().filter(|n| n.lost && n.etag == row.object.etag)?;
+            Some(Some(Native { lost: false, ..native }))
+        };
+        self.core.change_native(ino, found).await
+    }
+
+    /// Looks at one object.
+    async fn key(&self, key: &str) -> Result<()> {
+        let row = self.core.seen(self.core.meta.object(self.link.id, key.as_bytes()).await)?;
+        let found = self.bucket.head_listed(Component::Link, key.as_bytes()).await?;
+        self.link.count(|view| view.listed += 1);
+        match (found, row) {
+            (Some(object), Some(row)) if is_same(&object, &row.object) => self.found(&row).await,
+            (Some(object), Some(row)) => self.compare(&object, &row).await,
+            (Some(object), None) if self.policy.new => self.create(&[object]).await,
+            (None, Some(row)) => self.gone(&row).await,
+            _ => Ok(()),
+        }
+    }
+}
+
+fn is_same(object: &ListedObject, known: &LinkObject) -> bool {
+    // Deleted by us: whatever is there now is another one.
+    if known.removed && known.modified_ms < 0 {
+        return false;
+    }
+    // A store without ETags tells by the time.
+    let same_version = match (&object.etag, &known.etag) {
+        (Some(one), Some(other)) => one == other,
+        _ => object.last_modified_unix_ms == known.modified_ms,
+    };
+    same_version && object.size == known.object_bytes
+}

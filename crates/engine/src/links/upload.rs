@@ -1,0 +1,255 @@
+//! One file on its way to its object. An export is a flush to another place: what was dirty and is
+//! in the object is clean afterwards, and never goes into a segment.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures::{FutureExt, StreamExt, TryStreamExt, stream};
+use weir_meta::{ExportCommit, ExportContent, ObjectRow};
+use weir_object::{Bucket, Component, ObjectInfo, PutCondition};
+use weir_tier::{Mirror, Snapshot};
+use weir_types::{ErrorKind, FileKind, FsError, Inode, Native, Result};
+
+use super::Policy;
+use super::attributes;
+use super::export::{Exported, Going, condition};
+use crate::engine::{Core, Counts};
+
+/// Files up to this leave in one PUT, larger ones in parts.
+const ONE_PUT_BYTES: u64 = 16 << 20;
+/// Parts on their way at once.
+const PARTS: usize = 4;
+
+/// Dirty ranges on their way. Whatever ends the export before its commit, they are dirty again.
+struct Taken {
+    mirror: Arc<Mirror>,
+    snapshot: Snapshot,
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        self.mirror.flush_failed(&self.snapshot);
+    }
+}
+
+impl Core {
+    /// Uploads a file to its object, as long as that is what `there` says.
+    pub(super) async fn write_object(
+        self: &Arc<Self>,
+        going: &Going<'_>,
+        there: Option<&ObjectRow>,
+    ) -> Result<Exported> {
+        match self.put_file(going, &condition(there), there).await? {
+            Some(exported) => Ok(exported),
+            None => self.settle(going, there).await,
+        }
+    }
+
+    async fn put_file(
+        self: &Arc<Self>,
+        going: &Going<'_>,
+        condition: &PutCondition,
+        there: Option<&ObjectRow>,
+    ) -> Result<Option<Exported>> {
+        match going.inode.kind {
+            FileKind::Symlink => self.upload_symlink(going, condition, there).await,
+            _ => self.upload_file(going, condition, there).await,
+        }
+    }
+
+    async fn upload_symlink(
+        self: &Arc<Self>,
+        going: &Going<'_>,
+        condition: &PutCondition,
+        there: Option<&ObjectRow>,
+    ) -> Result<Option<Exported>> {
+        let bucket = self.links.bucket(going.link.id)?;
+        let target = Bytes::from(going.inode.target.clone().unwrap_or_default());
+        let metadata = attributes::write(&going.inode);
+        let put = bucket.put_object(Component::Link, &going.key, target, &metadata, condition);
+        let Some(info) = put.await? else { return Ok(None) };
+        let native = Native { end: 0, ..self.native_of(&bucket, going, info).await? };
+        let (content, row) = (ExportContent::Same, there.map(|row| row.version));
+        let export = ExportCommit { native, modified_ms: 0, content, row };
+        self.seen(self.meta.commit_export(going.inode.ino, &export).await)?;
+        Ok(Some(Exported::Done))
+    }
+
+    /// `None`: the object is not what we know of it.
+    async fn upload_file(
+        self: &Arc<Self>,
+        going: &Going<'_>,
+        condition: &PutCondition,
+        there: Option<&ObjectRow>,
+    ) -> Result<Option<Exported>> {
+        let ino = going.inode.ino;
+        let bucket = self.links.bucket(going.link.id)?;
+        let node = self.nodes.get(ino);
+        let _flushing = node.flush.lock().await;
+        self.catch_stores(&[ino]).await?;
+        let mirror = self.open_mirror(&node).await?;
+        let taken = Taken { snapshot: mirror.snapshot(0, u64::MAX), mirror };
+        let (size, now) = (taken.snapshot.size, self.merged(going.inode.clone()));
+        let metadata = attributes::write(&now);
+        let whole = |bytes: &Bytes| bytes.len() as u64 == size;
+        // While the object is new and the metadata is not, nobody may look at both.
+        let (_change, info) = if size <= ONE_PUT_BYTES {
+            let bytes = self.read_mirror(&taken.mirror, 0, size as usize).await?;
+            if !whole(&bytes) {
+                return Ok(Some(Exported::Later));
+            }
+            let change = node.change.lock().await;
+            let put = bucket.put_object(Component::Link, &going.key, bytes, &metadata, condition);
+            (change, put.await?)
+        } else {
+            let key = going.key.as_str();
+            let upload = bucket.begin_upload(Component::Link, key, size, &metadata).await?;
+            let part_bytes = upload.part_bytes();
+            let parts = (1..=upload.parts()).map(|number| {
+                let (upload, mirror) = (&upload, &taken.mirror);
+                async move {
+                    let start = (number as u64 - 1) * part_bytes;
+                    let len = part_bytes.min(size - start) as usize;
+                    let bytes = self.read_mirror(mirror, start, len).await?;
+                    match bytes.len() == len {
+                        true => upload.part(number, bytes).await.map(|()| true),
+                        false => Ok(false),
+                    }
+                }
+                .boxed()
+            });
+            let sent: Vec<bool> = stream::iter(parts).buffered(PARTS).try_collect().await?;
+            if sent.contains(&false) {
+                upload.abort().await?;
+                return Ok(Some(Exported::Later));
+            }
+            let change = node.change.lock().await;
+            (change, upload.complete(condition).await?)
+        };
+        let Some(info) = info else { return Ok(None) };
+        fail::fail_point!("engine::export-put");
+        let row = there.map(|row| row.version);
+        self.commit_upload(&bucket, going, info, taken, row).await.map(Some)
+    }
+
+    /// Makes the object the file. To be called with the file's flush and change locks held.
+    async fn commit_upload(
+        &self,
+        bucket: &Bucket,
+        going: &Going<'_>,
+        info: ObjectInfo,
+        taken: Taken,
+        row: Option<u64>,
+    ) -> Result<Exported> {
+        let ino = going.inode.ino;
+        let native = self.native_of(bucket, going, info).await?;
+        let (mirror, snapshot) = (&taken.mirror, &taken.snapshot);
+        let size = snapshot.size;
+        let valid = mirror.still_valid(snapshot);
+        let (_, now) = mirror.pending();
+        let content = match valid {
+            true => ExportContent::Whole {
+                size,
+                // Times that somebody set since stay as they were set.
+                mtime: snapshot.pending.mtime.filter(|_| now.mtime.is_some()),
+                ctime: snapshot.pending.ctime.filter(|_| now.ctime.is_some()),
+            },
+            false => ExportContent::Old,
+        };
+        let export = ExportCommit { native, modified_ms: 0, content, row };
+        let after = match self.seen(self.meta.commit_export(ino, &export).await) {
+            Ok(after) => after,
+            Err(error) => return Err(self.extents_unsure(ino, error).await),
+        };
+        Counts::add(&self.counts.bytes_flushed, size);
+        if !valid {
+            return Ok(Exported::Later);
+        }
+        mirror.flushed(snapshot, after.data.generation, after.size)?;
+        for &(start, end) in &snapshot.ranges {
+            if let Some(journal) = &self.journal {
+                journal.forget(ino, start, end);
+            }
+        }
+        self.room_made.notify_waiters();
+        if !self.nodes.is_open(ino) {
+            mirror.idle();
+        }
+        Ok(Exported::Done)
+    }
+
+    /// Whether an object of this size and metadata is one that an export of this very file wrote:
+    /// a crash between its PUT and the commit leaves such a one.
+    pub(super) fn wrote(
+        &self,
+        inode: &Inode,
+        object_bytes: u64,
+        metadata: &BTreeMap<String, String>,
+    ) -> bool {
+        let now = self.merged(inode.clone());
+        *metadata == attributes::write(&now) && object_bytes == now.size
+    }
+
+    async fn native_of(
+        &self,
+        bucket: &Bucket,
+        going: &Going<'_>,
+        info: ObjectInfo,
+    ) -> Result<Native> {
+        let etag = match info.etag {
+            Some(etag) => Some(etag),
+            None => bucket.head(Component::Link, &going.key).await?.etag,
+        };
+        Ok(Native {
+            key: going.key.clone(),
+            etag,
+            object_bytes: info.size,
+            end: info.size,
+            ..Native::directory(going.link.id, going.link.exports())
+        })
+    }
+
+    /// The object is not what we know of it: it is ours, because a crash came between its PUT and
+    /// the commit, or somebody else's, and then the import settles who has the name.
+    pub(super) async fn settle(
+        self: &Arc<Self>,
+        going: &Going<'_>,
+        there: Option<&ObjectRow>,
+    ) -> Result<Exported> {
+        let bucket = self.links.bucket(going.link.id)?;
+        let found = match bucket.head_attributes(Component::Link, &going.key).await {
+            Ok(found) => Some(found),
+            Err(error) if error.kind() == ErrorKind::NotFound => None,
+            Err(error) => return Err(error),
+        };
+        let Some((info, metadata)) = found else {
+            // Deleted behind our back, and changed here: what is here stays, as a new object.
+            let key = going.key.as_bytes();
+            self.seen(self.meta.object_deleted_elsewhere(going.link.id, key).await)?;
+            return Ok(Exported::Later);
+        };
+        if self.wrote(&going.inode, info.size, &metadata) {
+            return self.adopt_object(going, info, there).await;
+        }
+        let keys = std::slice::from_ref(&going.key);
+        self.import_keys(going.link, keys, Policy::ALL).await?;
+        Ok(Exported::Later)
+    }
+
+    /// The object has just these attributes: an export of this very file wrote it, and nothing
+    /// noted that. It goes there once more, over what we now know to be ours.
+    async fn adopt_object(
+        self: &Arc<Self>,
+        going: &Going<'_>,
+        info: ObjectInfo,
+        there: Option<&ObjectRow>,
+    ) -> Result<Exported> {
+        let Some(etag) = info.etag else {
+            let text = format!("{}: the store tells no ETags: it cannot be exported", going.key);
+            return Err(FsError::new(ErrorKind::Unsupported, text));
+        };
+        let condition = PutCondition::Matches(etag);
+        Ok(self.put_file(going, &condition, there).await?.unwrap_or(Exported::Later))
+    }
+}

@@ -1,0 +1,87 @@
+//! CompleteMultipartUpload: what is sent, and what an answer says.
+
+use quick_xml::Reader;
+use quick_xml::escape::{escape, unescape};
+use quick_xml::events::Event;
+
+/// The request's body. The library's name of a part is an XML element with the ETag and the
+/// checksum, or where it sends no checksums, the ETag.
+pub(super) fn body(parts: &[String]) -> String {
+    let mut body = String::from("<CompleteMultipartUpload>");
+    for (part, number) in parts.iter().zip(1..) {
+        let etag = inside(part, "e_tag").map_or_else(|| escape(part), Into::into);
+        body.push_str(&format!("<Part><ETag>{etag}</ETag><PartNumber>{number}</PartNumber>"));
+        for (ours, theirs) in
+            [("checksum_crc64nvme", "ChecksumCRC64NVME"), ("checksum_sha256", "ChecksumSHA256")]
+        {
+            if let Some(sum) = inside(part, ours) {
+                body.push_str(&format!("<{theirs}>{sum}</{theirs}>"));
+            }
+        }
+        body.push_str("</Part>");
+    }
+    body.push_str("</CompleteMultipartUpload>");
+    body
+}
+
+/// The object's ETag, or the HTTP status that an answer should have had.
+pub(super) fn etag(answer: &[u8]) -> Result<String, u16> {
+    let text = String::from_utf8_lossy(answer);
+    let code = inside(&text, "Code").unwrap_or_default();
+    let etag = inside(&text, "ETag").and_then(|etag| unescape(etag).ok());
+    match etag.filter(|_| root(answer).as_deref() == Some(b"CompleteMultipartUploadResult")) {
+        Some(etag) => Ok(etag.into_owned()),
+        None if code == "PreconditionFailed" => Err(412),
+        None if code == "NoSuchUpload" => Err(404),
+        None => Err(500),
+    }
+}
+
+/// The outermost element's name.
+fn root(xml: &[u8]) -> Option<Vec<u8>> {
+    let mut reader = Reader::from_reader(xml);
+    loop {
+        match reader.read_event().ok()? {
+            Event::Start(element) => return Some(element.local_name().as_ref().to_vec()),
+            Event::Eof => return None,
+            _ => {}
+        }
+    }
+}
+
+/// The text of the first element `name`, as it is written.
+fn inside<'a>(xml: &'a str, name: &str) -> Option<&'a str> {
+    let (_, behind) = xml.split_once(&format!("<{name}>"))?;
+    behind.split_once(&format!("</{name}>")).map(|(text, _)| text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_told_with_what_the_library_knows_of_them() {
+        let part = "<PartMetadata><e_tag>&quot;a&quot;</e_tag>\
+                    <checksum_crc64nvme>x=</checksum_crc64nvme></PartMetadata>";
+        let want = "<CompleteMultipartUpload>\
+                    <Part><ETag>&quot;a&quot;</ETag><PartNumber>1</PartNumber>\
+                    <ChecksumCRC64NVME>x=</ChecksumCRC64NVME></Part>\
+                    <Part><ETag>&quot;b&quot;</ETag><PartNumber>2</PartNumber></Part>\
+                    </CompleteMultipartUpload>";
+        assert_eq!(body(&[part.to_owned(), "\"b\"".to_owned()]), want);
+    }
+
+    #[test]
+    fn success_is_only_what_says_so() {
+        let good = "<?xml version=\"1.0\"?>\n<CompleteMultipartUploadResult xmlns=\"x\">\
+                    <ETag>&quot;a-2&quot;</ETag></CompleteMultipartUploadResult>";
+        assert_eq!(etag(good.as_bytes()), Ok("\"a-2\"".to_owned()));
+        for (code, status) in
+            [("InternalError", 500), ("PreconditionFailed", 412), ("NoSuchUpload", 404)]
+        {
+            let bad = format!("<?xml version=\"1.0\"?><Error><Code>{code}</Code></Error>");
+            assert_eq!(etag(bad.as_bytes()), Err(status));
+        }
+        assert_eq!(etag(b""), Err(500));
+    }
+}

@@ -1,0 +1,164 @@
+//! Requests to S3 of our own making: signed and sent as the library does it. One attempt each.
+
+use std::fmt;
+use std::sync::OnceLock;
+
+use bytes::Bytes;
+use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey, AwsAuthorizer, AwsCredentialProvider};
+use object_store::client::{HttpClient, HttpConnector, HttpRequest, HttpRequestBody};
+use object_store::client::{HttpError, ReqwestConnector};
+use object_store::{ClientOptions, Error, PutMode, Result};
+
+use super::complete;
+use super::listing::ListAsk;
+
+const STORE: &str = "S3";
+
+/// Where a bucket is, and how to be let in.
+pub(crate) struct Requests {
+    /// URL of the bucket, without a slash at the end.
+    bucket: String,
+    region: String,
+    /// None where requests are not signed.
+    credentials: Option<AwsCredentialProvider>,
+    request_payer: bool,
+    /// A directory bucket: it has no order of keys and other ways to be let in.
+    express: bool,
+    options: ClientOptions,
+    /// Made when it is first needed: certificates are read then.
+    client: OnceLock<HttpClient>,
+}
+
+impl fmt::Debug for Requests {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Requests({})", self.bucket)
+    }
+}
+
+/// `text` for a query: all but letters, digits and `-._~` as `%XX`, which is how it is signed.
+pub(super) fn encoded(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() * 2);
+    for byte in text.bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+                out.push(char::from(byte));
+            }
+            _ => out.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    out
+}
+
+impl Requests {
+    /// Requests to the bucket that `builder` is about, with its keys from `credentials`.
+    pub(super) fn new(
+        builder: &AmazonS3Builder,
+        credentials: AwsCredentialProvider,
+        options: ClientOptions,
+    ) -> Self {
+        use AmazonS3ConfigKey as Key;
+        let have = |key: Key| builder.get_config_value(&key);
+        let is = |key: Key| have(key).is_some_and(|value| matches!(&*value, "true" | "1"));
+        let name = have(Key::Bucket).unwrap_or_default();
+        let region = have(Key::Region).unwrap_or_else(|| "us-east-1".to_owned());
+        let endpoint = have(Key::S3Endpoint).or_else(|| have(Key::Endpoint));
+        // As the library does it.
+        let bucket = match (endpoint, is(Key::VirtualHostedStyleRequest)) {
+            (Some(endpoint), true) => endpoint,
+            (Some(endpoint), false) => format!("{}/{name}", endpoint.trim_end_matches('/')),
+            (None, true) => format!("https://{name}.s3.{region}.amazonaws.com"),
+            (None, false) => format!("https://s3.{region}.amazonaws.com/{name}"),
+        };
+        Self {
+            bucket,
+            region,
+            credentials: (!is(Key::SkipSignature)).then_some(credentials),
+            request_payer: is(Key::RequestPayer),
+            express: is(Key::S3Express),
+            options,
+            client: OnceLock::new(),
+        }
+    }
+
+    /// One page of a listing, as the server wrote it.
+    pub(crate) async fn list(&self, ask: &ListAsk) -> Result<Bytes> {
+        let mut request = HttpRequest::new(HttpRequestBody::empty());
+        let url = format!("{}?{}", self.bucket, ask.query());
+        *request.uri_mut() = url.parse().map_err(generic)?;
+        self.send(request).await
+    }
+
+    /// Makes an object of the parts of an upload, if the condition holds. Answers its ETag.
+    pub(crate) async fn complete(
+        &self,
+        key: &str,
+        upload: &str,
+        parts: &[String],
+        mode: &PutMode,
+    ) -> Result<String> {
+        let mut request = HttpRequest::new(complete::body(parts).into());
+        let path: Vec<String> = key.split('/').map(encoded).collect();
+        let url = format!("{}/{}?uploadId={}", self.bucket, path.join("/"), encoded(upload));
+        *request.uri_mut() = url.parse().map_err(generic)?;
+        *request.method_mut() = "POST".parse().map_err(generic)?;
+        let condition = match mode {
+            PutMode::Overwrite => None,
+            PutMode::Create => Some(("if-none-match", "*")),
+            PutMode::Update(version) => version.e_tag.as_deref().map(|etag| ("if-match", etag)),
+        };
+        if let Some((name, value)) = condition {
+            request.headers_mut().insert(name, value.parse().map_err(generic)?);
+        }
+        let answer = self.send(request).await?;
+        // Success may turn into an error while the server works.
+        complete::etag(&answer).map_err(|status| refused(status, &answer, &url))
+    }
+
+    async fn send(&self, mut request: HttpRequest) -> Result<Bytes> {
+        if self.express {
+            let source = "directory buckets (S3 Express) cannot be linked".into();
+            return Err(Error::NotSupported { source });
+        }
+        if let Some(credentials) = &self.credentials {
+            let credential = credentials.get_credential().await?;
+            AwsAuthorizer::new(&credential, "s3", &self.region)
+                .with_request_payer(self.request_payer)
+                .try_authorize(&mut request, None)?;
+        }
+        let sent = |error: HttpError| generic(error);
+        let response = self.client()?.execute(request).await.map_err(sent)?;
+        let status = response.status().as_u16();
+        let body = response.into_body().bytes().await.map_err(sent)?;
+        match status {
+            200..=299 => Ok(body),
+            _ => Err(refused(status, &body, &self.bucket)),
+        }
+    }
+
+    fn client(&self) -> Result<&HttpClient> {
+        if let Some(client) = self.client.get() {
+            return Ok(client);
+        }
+        let made = ReqwestConnector::default().connect(&self.options)?;
+        Ok(self.client.get_or_init(|| made))
+    }
+}
+
+fn generic(source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
+    Error::Generic { store: STORE, source: source.into() }
+}
+
+/// The library's error for an answer that is no success.
+fn refused(status: u16, body: &[u8], url: &str) -> Error {
+    let text = String::from_utf8_lossy(body);
+    let source = format!("Server returned non-2xx status code: {status}: {text}").into();
+    let path = url.to_owned();
+    match status {
+        401 => Error::Unauthenticated { path, source },
+        403 => Error::PermissionDenied { path, source },
+        404 => Error::NotFound { path, source },
+        409 => Error::AlreadyExists { path, source },
+        412 => Error::Precondition { path, source },
+        _ => Error::Generic { store: STORE, source },
+    }
+}

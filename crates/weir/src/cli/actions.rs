@@ -1,0 +1,129 @@
+//! The command line of actions: what is done to whole trees of files.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use weir_types::Bytes;
+
+pub(super) const HYDRATE_EXAMPLES: &str = "\
+Examples:
+  weir hydrate -r /mnt/genomes/db --wait     bring all of it here, and show how it goes
+  weir hydrate /mnt/genomes/nt.*.nsq
+  weir hydrate -r /mnt/genomes --max-rate 100MiB
+
+It goes on in the background, also after a restart. What somebody reads meanwhile comes first.
+`weir actions` shows how far it is.";
+
+pub(super) const RELEASE_EXAMPLES: &str = "\
+Examples:
+  weir release -r /mnt/genomes/db            let go of all bytes that are in the bucket as well
+  weir release /mnt/genomes/nt.00.nsq
+
+Files that are changed, open or pinned stay, and are named with the reason; the exit code is then 1.";
+
+pub(super) const ARCHIVE_EXAMPLES: &str = "\
+Examples:
+  weir archive -r /mnt/genomes/out --wait    write what changed to the bucket now
+  weir archive /mnt/genomes/out/report.txt
+
+In a linked directory files become objects again, whatever its --export says. Elsewhere it is what
+`weir flush` does, for these files only.";
+
+pub(super) const STATE_EXAMPLES: &str = "\
+Examples:
+  weir state /mnt/genomes/nt.00.nsq
+  weir state -r /mnt/genomes/db
+  weir state -r /mnt/genomes --json | jq -r 'select(.released) | .path'
+
+released: some bytes are in the bucket only. archived: the bucket has all of it. dirty: changed
+since. pinned: never released. lost: its object went from the bucket. With --json, one object a
+line.";
+
+pub(super) const ACTIONS_EXAMPLES: &str = "\
+Examples:
+  weir actions                               what runs or waits in every volume mounted here
+  weir actions /mnt/genomes --all            and what ended of late
+  weir actions --json";
+
+pub(super) const CANCEL_EXAMPLES: &str = "\
+Examples:
+  weir cancel 7
+  weir cancel 7 /mnt/genomes                 if several volumes have an action 7
+
+What is done stays done.";
+
+pub(super) const PIN_EXAMPLES: &str = "\
+Examples:
+  weir pin -r /mnt/genomes/db                keep what is here of these files, whatever is read
+  weir pin -r /mnt/genomes/db && weir hydrate -r /mnt/genomes/db --wait
+
+With -r, files that are below now are pinned; later ones are not.";
+
+pub(super) const UNPIN_EXAMPLES: &str = "\
+Example:
+  weir unpin -r /mnt/genomes/db";
+
+#[derive(Args, Debug)]
+pub(crate) struct HydrateArgs {
+    #[command(flatten)]
+    pub(crate) what: WhatArgs,
+    /// Wait until it is done
+    #[arg(long)]
+    pub(crate) wait: bool,
+    /// Bytes a second at most, such as 100MiB
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) max_rate: Option<Bytes>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct ArchiveArgs {
+    #[command(flatten)]
+    pub(crate) what: WhatArgs,
+    /// Wait until it is done
+    #[arg(long)]
+    pub(crate) wait: bool,
+}
+
+/// Files, and how to answer.
+#[derive(Args, Debug)]
+pub(crate) struct WhatArgs {
+    /// Files, or with -r directories, in one or several mounts
+    #[arg(required = true)]
+    pub(crate) paths: Vec<PathBuf>,
+    /// Take all files below directories
+    #[arg(short, long)]
+    pub(crate) recursive: bool,
+    /// Answer in JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct ActionsArgs {
+    /// Any place in a mount [default: all mounts]
+    pub(crate) path: Option<PathBuf>,
+    /// Also those that ended
+    #[arg(long)]
+    pub(crate) all: bool,
+    /// Answer in JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct CancelArgs {
+    /// Number of the action, as `weir actions` shows it
+    pub(crate) id: u64,
+    /// Any place in its mount
+    pub(crate) path: Option<PathBuf>,
+    /// Answer in JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct LfsArgs {
+    /// What Lustre's lfs takes
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    pub(crate) words: Vec<std::ffi::OsString>,
+}

@@ -1,0 +1,131 @@
+//! What is asked of daemons about links, actions and files.
+
+use hyper::Method;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use weir_engine::{
+    ActionId, ActionRequest, ActionView, FileState, HiddenObject, LinkId, LinkOptions, LinkView,
+    Root,
+};
+use weir_types::{ErrorKind, FsError, Ino, Result};
+
+use super::{Client, understand};
+
+/// Hidden objects asked for at once.
+const HIDDEN_PAGE: usize = 1_000;
+/// Files whose state is asked for at once.
+pub(crate) const STATES_AT_ONCE: usize = 4_096;
+
+impl Client {
+    async fn ask<T: DeserializeOwned>(&self, method: Method, path: &str) -> Result<T> {
+        understand(self.send(method, path, None).await?)
+    }
+
+    async fn tell<T: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> Result<T> {
+        let body = serde_json::to_vec(body)
+            .map_err(|e| FsError::new(ErrorKind::Bug, "encode a request").with_source(e))?;
+        understand(self.send(Method::POST, path, Some(body)).await?)
+    }
+
+    /// Makes a link.
+    pub(crate) async fn link(
+        &self,
+        ino: Ino,
+        path: &str,
+        options: &LinkOptions,
+    ) -> Result<LinkView> {
+        self.tell("/links", &json!({ "ino": ino, "path": path, "options": options })).await
+    }
+
+    /// Ends a link.
+    pub(crate) async fn unlink(&self, ino: Ino) -> Result<LinkView> {
+        self.ask(Method::DELETE, &format!("/links?ino={}", ino.0)).await
+    }
+
+    /// All links of the volume.
+    pub(crate) async fn links(&self) -> Result<Vec<LinkView>> {
+        self.ask(Method::GET, "/links").await
+    }
+
+    /// A page of the objects that cannot show, after a key; the last page is empty.
+    pub(crate) async fn hidden(
+        &self,
+        link: LinkId,
+        after: Option<&str>,
+    ) -> Result<Vec<HiddenObject>> {
+        let after = after.map(|key| format!("&after={}", encoded(key))).unwrap_or_default();
+        let path = format!("/links/hidden?link={}&limit={HIDDEN_PAGE}{after}", link.0);
+        self.ask(Method::GET, &path).await
+    }
+
+    /// Imports what changed: all of a link, or some keys.
+    pub(crate) async fn refresh(&self, link: LinkId, keys: Option<&[String]>) -> Result<LinkView> {
+        self.tell(&format!("/links/refresh?link={}", link.0), &json!({ "keys": keys })).await
+    }
+
+    /// Begins an action.
+    pub(crate) async fn start(&self, request: &ActionRequest) -> Result<ActionView> {
+        self.tell("/actions", request).await
+    }
+
+    /// All actions, oldest first.
+    pub(crate) async fn actions(&self) -> Result<Vec<ActionView>> {
+        self.ask(Method::GET, "/actions").await
+    }
+
+    /// An action once it has ended, or as it stands after `wait_ms`.
+    pub(crate) async fn action(&self, id: ActionId, wait_ms: u64) -> Result<ActionView> {
+        self.ask(Method::GET, &format!("/actions/{}?wait_ms={wait_ms}", id.0)).await
+    }
+
+    /// Stops an action.
+    pub(crate) async fn cancel(&self, id: ActionId) -> Result<ActionView> {
+        self.ask(Method::DELETE, &format!("/actions/{}", id.0)).await
+    }
+
+    /// Pins or unpins files; answers how many.
+    pub(crate) async fn pin(&self, roots: &[Root], recursive: bool, pinned: bool) -> Result<u64> {
+        #[derive(Deserialize)]
+        struct Pinned {
+            files: u64,
+        }
+        let body = json!({ "roots": roots, "recursive": recursive, "pinned": pinned });
+        let Pinned { files } = self.tell("/pin", &body).await?;
+        Ok(files)
+    }
+
+    /// How files stand, in their order; `None` for those that are gone.
+    pub(crate) async fn states(&self, inos: &[u64]) -> Result<Vec<Option<FileState>>> {
+        let states: Vec<_> = self.tell("/states", &json!({ "inos": inos })).await?;
+        match states.len() == inos.len() {
+            true => Ok(states),
+            false => Err(FsError::new(ErrorKind::Bug, "the daemon told of other files")),
+        }
+    }
+}
+
+/// A key as part of a query.
+fn encoded(key: &str) -> String {
+    let mut text = String::new();
+    for byte in key.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'.' | b'-' | b'_' => {
+                text.push(char::from(byte));
+            }
+            _ => text.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_survive_a_query() {
+        assert_eq!(encoded("a/b-1_2.x"), "a/b-1_2.x");
+        assert_eq!(encoded("a b+c&d=é\\x"), "a%20b%2Bc%26d%3D%C3%A9%5Cx");
+    }
+}

@@ -1,0 +1,107 @@
+//! `weir actions` and `weir cancel`.
+
+use std::process::ExitCode;
+
+use weir_engine::ActionId;
+use weir_types::{Bytes, ErrorKind, FsError, Result, UnixTime};
+
+use super::{Of, describe, has_ended};
+use crate::cli::{ActionsArgs, CancelArgs};
+use crate::commands::mounts;
+use crate::{clock, render};
+
+pub(crate) async fn list(args: ActionsArgs) -> Result<ExitCode> {
+    let mut found = Vec::new();
+    for (client, mountpoint) in mounts(args.path.as_deref()).await? {
+        let actions = client.actions().await?.into_iter();
+        let wanted = actions.filter(|action| args.all || !has_ended(action));
+        found.extend(wanted.map(|action| Of { mountpoint: mountpoint.clone(), action }));
+    }
+    match args.json {
+        true => render::say_json(&found)?,
+        false if found.is_empty() => render::say("Nothing is under way.\n")?,
+        false => render::say(&table(&found, clock::now()))?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn table(found: &[Of], now: UnixTime) -> String {
+    let mut text = String::new();
+    for of_mount in found.chunk_by(|a, b| a.mountpoint == b.mountpoint) {
+        let names = ["id", "action", "state", "asked", "files", "bytes", "refused", "paths"];
+        let mut rows = vec![names.map(str::to_owned).to_vec()];
+        for Of { action, .. } in of_mount {
+            let more = if action.counted { "" } else { "+" };
+            let ago = now.0 / 1_000_000_000 - action.asked_unix_ms / 1_000;
+            rows.push(vec![
+                action.id.0.to_string(),
+                describe::verb(action.request.kind).to_owned(),
+                describe::state(action.state).to_owned(),
+                format!("{} ago", render::seconds(u64::try_from(ago).unwrap_or(0))),
+                format!("{} of {}{more}", action.files_done, action.files_total),
+                format!("{} of {}{more}", Bytes(action.bytes_done), Bytes(action.bytes_total)),
+                action.refused.to_string(),
+                describe::paths(action),
+            ]);
+        }
+        let title = of_mount.first().map(|of| of.mountpoint.display().to_string());
+        text.push_str(&render::heading(&title.unwrap_or_default()));
+        text.push('\n');
+        text.push_str(&render::table(&rows, rows[0].len()));
+    }
+    text
+}
+
+pub(crate) async fn cancel(args: CancelArgs) -> Result<ExitCode> {
+    let id = ActionId(args.id);
+    let mut having = Vec::new();
+    for (client, mountpoint) in mounts(args.path.as_deref()).await? {
+        if client.actions().await?.iter().any(|action| action.id == id && !has_ended(action)) {
+            having.push((client, mountpoint));
+        }
+    }
+    let refuse = |kind, text| Err(FsError::new(kind, text));
+    let (client, mountpoint) = match &having[..] {
+        [one] => one,
+        [] => {
+            let text = format!("no action {} is under way: see `weir actions`", args.id);
+            return refuse(ErrorKind::NotFound, text);
+        }
+        [(_, a), (_, b), ..] => {
+            let (id, a, b) = (args.id, a.display(), b.display());
+            let text =
+                format!("{a} and {b} both have an action {id}: write `weir cancel {id} {a}`");
+            return refuse(ErrorKind::Invalid, text);
+        }
+    };
+    let action = client.cancel(id).await?;
+    match args.json {
+        true => render::say_json(&Of { mountpoint: mountpoint.clone(), action })?,
+        false => {
+            let what = describe::verb(action.request.kind);
+            let how_far = describe::how_far(&action);
+            render::say(&format!("cancelled action {} ({what}): {how_far}\n", args.id))?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn actions_are_shown_by_mount() {
+        let action = super::super::describe::tests::action();
+        let of = |at: &str| Of { mountpoint: at.into(), action: action.clone() };
+        let text = table(&[of("/a"), of("/a"), of("/b")], UnixTime(1_061_000_000_000));
+        let lines: Vec<_> = text.lines().collect();
+        assert_eq!(lines.len(), 7, "{text}");
+        assert_eq!((lines[0], lines[4]), ("/a", "/b"));
+        assert_eq!(
+            lines[2],
+            "  7   hydrate  running  1 min 1 s ago  41 of 100+  1 GiB of 3 GiB+  0        \
+             d1, d2, d3 and 2 more"
+        );
+    }
+}

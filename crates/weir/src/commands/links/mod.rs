@@ -1,0 +1,237 @@
+//! `weir link`, `unlink`, `links` and `refresh`.
+
+mod describe;
+mod events;
+mod refresh;
+
+use std::io::ErrorKind as Io;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+use serde_json::json;
+use weir_engine::{BucketUrl, LinkId, LinkOptions, LinkView};
+use weir_types::{ErrorKind, FsError, Result};
+
+use crate::cli::{LinkArgs, LinksArgs, UnlinkArgs};
+use crate::client::Client;
+use crate::progress::{self, Progress, Unit, Waited};
+use crate::targets::{self, Finder, Mounted, Target};
+use crate::{commands, render};
+
+pub(crate) use refresh::refresh;
+
+/// An import of which nothing is seen for so long has ended as the last one did.
+const SILENT: Duration = Duration::from_secs(10);
+
+pub(crate) async fn link(args: LinkArgs) -> Result<ExitCode> {
+    let options = options(&args)?;
+    let made = make_directory(&args.path)?;
+    let linked = begin(&args.path, &options).await;
+    let (mount, view) = match linked {
+        Ok(linked) => linked,
+        Err(error) => {
+            if made {
+                // What is not empty was not made by us.
+                let _ = std::fs::remove_dir(&args.path);
+            }
+            return Err(error);
+        }
+    };
+    let view = match args.no_wait {
+        true => view,
+        false => match progress::or_ctrl_c(imported(&mount.client, &(None, None), view)).await? {
+            Waited::Ended(view) => view,
+            Waited::Left => {
+                let at = args.path.display();
+                return Ok(progress::left(&format!(
+                    "the import goes on: `weir links {at}` shows it, `weir unlink {at}` ends it"
+                )));
+            }
+        },
+    };
+    match args.json {
+        true => render::say_json(&Of { mountpoint: mount.mountpoint, link: &view })?,
+        false => render::say(&describe::linked(&view, &args.path))?,
+    }
+    judge(&view)
+}
+
+fn options(args: &LinkArgs) -> Result<LinkOptions> {
+    let url: BucketUrl = args.url.parse()?;
+    let poll_s = args.poll / 1_000;
+    if poll_s == 0 {
+        let text = "--poll: a second is the least: each poll lists the whole prefix";
+        return Err(FsError::new(ErrorKind::Invalid, text));
+    }
+    Ok(LinkOptions {
+        url: url.to_string(),
+        import: args.import,
+        export: args.export,
+        lazy_dirs: args.lazy_dirs,
+        attributes: args.attributes,
+        poll_s,
+        endpoint: args.endpoint.clone(),
+        region: args.region.clone(),
+        profile: args.profile.clone(),
+    })
+}
+
+/// Makes the directory if it is absent; only in a mount. True if it was made.
+fn make_directory(path: &Path) -> Result<bool> {
+    let at = |error| FsError::local_io(path.display(), error);
+    match std::fs::symlink_metadata(path) {
+        Err(error) if error.kind() == Io::NotFound => {}
+        found => return found.map(|_| false).map_err(at),
+    }
+    let absolute = std::path::absolute(path).map_err(at)?;
+    let there = absolute.ancestors().find(|above| above.exists()).unwrap_or(Path::new("/"));
+    Finder::default().locate(there)?;
+    std::fs::create_dir_all(path).map_err(at)?;
+    Ok(true)
+}
+
+async fn begin(path: &Path, options: &LinkOptions) -> Result<(Mounted, LinkView)> {
+    let mut mounts = targets::find(&[path.to_owned()], true)?;
+    let (Some(mount), 1) = (mounts.pop(), mounts.len() + 1) else {
+        return Err(FsError::new(ErrorKind::Bug, "one path lies in one mount"));
+    };
+    let view = match &mount.roots()[..] {
+        [root] => mount.client.link(root.ino, &root.path, options).await?,
+        _ => return Err(FsError::new(ErrorKind::Bug, "one path is one root")),
+    };
+    Ok((mount, view))
+}
+
+/// What tells one import that ended from another: when it did, and how.
+type Last = (Option<i64>, Option<String>);
+
+fn last(view: &LinkView) -> Last {
+    (view.imported_unix_ms, view.import_error.clone())
+}
+
+/// Shows how an import goes until it has ended. It was asked for after `before`, and may not have
+/// begun when `view` was told.
+async fn imported(client: &Client, before: &Last, mut view: LinkView) -> Result<LinkView> {
+    let mut progress = Progress::new(Unit::Objects);
+    let since = Instant::now();
+    let mut began = false;
+    loop {
+        match &view.importing {
+            Some(import) => {
+                began = true;
+                progress.show(import.listed, None, &describe::importing(import));
+            }
+            None if began || last(&view) != *before || since.elapsed() > SILENT => {
+                return Ok(view);
+            }
+            // Its directories are imported when they are looked into.
+            None if view.options.lazy_dirs => return Ok(view),
+            None => {}
+        }
+        tokio::time::sleep(progress.interval()).await;
+        view = one(client, view.id).await?;
+    }
+}
+
+async fn one(client: &Client, id: LinkId) -> Result<LinkView> {
+    let found = client.links().await?.into_iter().find(|link| link.id == id);
+    found.ok_or_else(|| FsError::new(ErrorKind::NotFound, "the link was taken away meanwhile"))
+}
+
+/// 1 if the last import failed.
+fn judge(view: &LinkView) -> Result<ExitCode> {
+    match &view.import_error {
+        None => Ok(ExitCode::SUCCESS),
+        Some(error) => {
+            render::tell(&format!("weir: the import of {} failed: {error}\n", view.options.url));
+            Ok(ExitCode::FAILURE)
+        }
+    }
+}
+
+pub(crate) async fn unlink(args: UnlinkArgs) -> Result<ExitCode> {
+    let mut finder = Finder::default();
+    let (mount, target) = finder.locate(&args.path)?;
+    let mount = finder.mounts.swap_remove(mount);
+    let view = mount.client.unlink(weir_types::Ino(target.ino)).await?;
+    match args.json {
+        true => render::say_json(&Of { mountpoint: mount.mountpoint, link: &view })?,
+        false => render::say(&format!(
+            "{} is no longer linked to {}; the bucket is as it was\n",
+            args.path.display(),
+            view.options.url
+        ))?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A link and where it is.
+#[derive(Serialize)]
+struct Of<L> {
+    mountpoint: PathBuf,
+    #[serde(flatten)]
+    link: L,
+}
+
+pub(crate) async fn list(args: LinksArgs) -> Result<ExitCode> {
+    let found = wanted(args.path.as_deref()).await?;
+    if args.hidden {
+        for (client, of) in &found {
+            hidden(client, of, args.json).await?;
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    let found: Vec<_> = found.into_iter().map(|(_, of)| of).collect();
+    match args.json {
+        true => render::say_json(&found)?,
+        false if found.is_empty() => render::say("No bucket is linked here.\n")?,
+        false => {
+            let texts = found.iter().map(|of| describe::link(&of.link, &of.mountpoint));
+            render::say(&texts.collect::<Vec<_>>().join("\n"))?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The link whose directory is `path`; for any other path, all of its mount; for none, all.
+async fn wanted(path: Option<&Path>) -> Result<Vec<(Client, Of<LinkView>)>> {
+    let mut found = Vec::new();
+    for (client, mountpoint) in commands::mounts(path).await? {
+        for link in client.links().await? {
+            found.push((client.clone(), Of { mountpoint: mountpoint.clone(), link }));
+        }
+    }
+    if let Some(path) = path {
+        let (_, Target { ino, .. }) = Finder::default().locate(path)?;
+        if found.iter().any(|(_, of)| of.link.ino.0 == ino) {
+            found.retain(|(_, of)| of.link.ino.0 == ino);
+        }
+    }
+    Ok(found)
+}
+
+/// The objects that cannot show, a page at a time; in JSON an object a line.
+async fn hidden(client: &Client, of: &Of<LinkView>, as_json: bool) -> Result<()> {
+    let mut after: Option<String> = None;
+    loop {
+        let page = client.hidden(of.link.id, after.as_deref()).await?;
+        let Some(last) = page.last() else {
+            return Ok(());
+        };
+        let mut text = String::new();
+        for object in &page {
+            if as_json {
+                let url = &of.link.options.url;
+                let line = json!({ "link": of.link.id, "url": url, "key": object.key,
+                                   "reason": object.reason });
+                text.push_str(&format!("{line}\n"));
+            } else {
+                text.push_str(&format!("{}\t{}\n", object.key, object.reason));
+            }
+        }
+        render::say(&text)?;
+        after = Some(last.key.clone());
+    }
+}

@@ -1,0 +1,135 @@
+//! Command line words as getopt_long(3) reads them: short options may be joined, operands may stand
+//! between options, `--` ends options.
+
+use std::ffi::OsString;
+
+use rustix::io::Errno;
+
+use super::Failure;
+
+/// An option: its letter (or a number of its own below 32), its long names, whether it has a value.
+pub(super) struct Known {
+    pub(super) letter: char,
+    pub(super) long: &'static [&'static str],
+    pub(super) value: bool,
+}
+
+/// An option without a value.
+pub(super) const fn flag(letter: char, long: &'static [&'static str]) -> Known {
+    Known { letter, long, value: false }
+}
+
+/// An option with a value.
+pub(super) const fn value(letter: char, long: &'static [&'static str]) -> Known {
+    Known { letter, long, value: true }
+}
+
+/// What was written.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Words {
+    /// Options in their order, by letter, with their values.
+    pub(super) options: Vec<(char, String)>,
+    pub(super) operands: Vec<OsString>,
+}
+
+impl Words {
+    pub(super) fn has(&self, letter: char) -> bool {
+        self.options.iter().any(|(given, _)| *given == letter)
+    }
+
+    /// The last value of an option.
+    pub(super) fn value(&self, letter: char) -> Option<&str> {
+        let found = self.options.iter().rev().find(|(given, _)| *given == letter);
+        found.map(|(_, value)| value.as_str())
+    }
+}
+
+/// Reads `words` by what is `known`.
+pub(super) fn read(words: &[OsString], known: &[Known]) -> Result<Words, Failure> {
+    let mut found = Words::default();
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        let text = word.to_str().filter(|text| text.starts_with('-') && text.len() > 1);
+        let Some(text) = text else {
+            found.operands.push(word.clone());
+            continue;
+        };
+        if text == "--" {
+            found.operands.extend(words.by_ref().cloned());
+        } else if let Some(long) = text.strip_prefix("--") {
+            let (name, given) = match long.split_once('=') {
+                Some((name, given)) => (name, Some(given.to_owned())),
+                None => (long, None),
+            };
+            let option = known.iter().find(|known| known.long.contains(&name));
+            let option = option.ok_or_else(|| bad(format!("option `--{name}` is not known")))?;
+            let given = match (option.value, given) {
+                (true, None) => next(&mut words, text)?,
+                (false, Some(_)) => return Err(bad(format!("option `--{name}` takes no value"))),
+                (_, given) => given.unwrap_or_default(),
+            };
+            found.options.push((option.letter, given));
+        } else {
+            let mut letters = text[1..].chars();
+            while let Some(letter) = letters.next() {
+                let option = known.iter().find(|known| known.letter == letter);
+                let option =
+                    option.ok_or_else(|| bad(format!("option `-{letter}` is not known")))?;
+                let mut given = String::new();
+                if option.value {
+                    given = letters.by_ref().collect();
+                    if given.is_empty() {
+                        given = next(&mut words, text)?;
+                    }
+                }
+                found.options.push((letter, given));
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn next<'a>(
+    words: &mut impl Iterator<Item = &'a OsString>,
+    option: &str,
+) -> Result<String, Failure> {
+    let given = words.next().and_then(|word| word.to_str());
+    given.map(str::to_owned).ok_or_else(|| bad(format!("option `{option}` needs a value")))
+}
+
+fn bad(text: String) -> Failure {
+    Failure::new(Errno::INVAL, format!("{text}: see `lfs help`"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KNOWN: [Known; 3] =
+        [flag('d', &["directory"]), value('c', &["stripe-count", "count"]), flag('r', &[])];
+
+    fn of(line: &str) -> Result<Words, Failure> {
+        read(&line.split(' ').map(OsString::from).collect::<Vec<_>>(), &KNOWN)
+    }
+
+    #[test]
+    fn options_come_in_every_form() {
+        for line in ["-d -c 4 f", "-dc4 f", "f --directory --count=4", "-d --stripe-count 4 -- f"] {
+            let words = of(line).map_err(|failure| failure.text).expect(line);
+            assert!(words.has('d') && !words.has('r'), "{line}");
+            assert_eq!(words.value('c'), Some("4"), "{line}");
+            assert_eq!(words.operands, ["f"], "{line}");
+        }
+        let words = of("-c -1 -- -d").map_err(|failure| failure.text).expect("read");
+        assert_eq!((words.value('c'), words.has('d')), (Some("-1"), false));
+        assert_eq!(words.operands, ["-d"]);
+    }
+
+    #[test]
+    fn mistakes_are_invalid() {
+        for line in ["-x", "--nothing", "-c", "--count", "--directory=1"] {
+            let failure = of(line).expect_err(line);
+            assert_eq!(failure.errno, Errno::INVAL);
+        }
+    }
+}
