@@ -15,6 +15,7 @@ mod apply;
 mod attributes;
 mod export;
 mod import;
+mod lazy;
 mod registry;
 mod rule;
 mod upload;
@@ -171,10 +172,12 @@ impl Engine {
         let record = LinkRecord { ino, path: path.to_owned(), options, imported_unix_ms: None };
         core.links.connect(&record)?.probe().await?;
         let id = core.seen(core.meta.add_link(&record.encode()?).await)?;
-        let exports = !record.options.export.is_none();
-        let link = core.links.add(id, record);
-        let placed = core.meta.change_native(ino, |_| Some(Some(Native::directory(id, exports))));
+        let (exports, lazy) = (!record.options.export.is_none(), record.options.lazy_dirs);
+        let native = Native::directory(id, String::new(), exports, lazy);
+        let placed = core.meta.change_native(ino, |_| Some(Some(native.clone())));
         core.seen(placed.await)?;
+        // From here on it is imported.
+        let link = core.links.add(id, record);
         core.links.wake();
         core.link_view(&link).await
     }
@@ -188,6 +191,7 @@ impl Engine {
         link.end();
         let _importing = link.import.lock().await;
         let _exporting = link.export.lock().await;
+        let _listing = link.listings.write().await;
         let view = core.link_view(&link).await?;
         let taken = core.take_apart(&link).await;
         core.tell_doors().await;

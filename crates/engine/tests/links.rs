@@ -90,7 +90,7 @@ impl Lake {
     }
 
     fn rest(&self, ms: u64) {
-        self.run(tokio::time::sleep(Duration::from_millis(ms)));
+        self.run(async { tokio::time::sleep(Duration::from_millis(ms)).await });
     }
 
     /// Waits for the import that runs or is about to.

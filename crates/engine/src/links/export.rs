@@ -250,7 +250,9 @@ impl Core {
         if known {
             return Ok(Exported::Done);
         }
-        let placed = Native { key, ..above.clone() };
+        // Names that are not here yet could not be found any more.
+        self.look_into(inode.ino).await?;
+        let placed = Native { key, unlisted: false, ..above.clone() };
         let placing = self.meta.change_native(inode.ino, |_| Some(Some(placed.clone())));
         self.seen(placing.await)?;
         self.export_entries(link, inode.ino).await
@@ -275,6 +277,7 @@ impl Core {
         let ours = inode.native.as_ref().is_some_and(|n| n.link == link.id && !n.detached);
         if inode.kind == FileKind::Directory {
             if ours {
+                self.look_into(inode.ino).await?;
                 self.seen(self.meta.leave_link(inode.ino).await)?;
                 return self.export_entries(link, inode.ino).await;
             }
