@@ -73,7 +73,7 @@ impl Failure {
     pub(crate) fn tell(self, operation: &str, url: &str) -> FsError {
         let seconds = self.elapsed.as_secs_f64();
         let tries = match self.attempts {
-            1 => String::new(),
+            0 | 1 => String::new(),
             n => format!(" ({n} attempts in {seconds:.1} s)"),
         };
         tell(&format!("{operation} {url} failed{tries}"), self.error)
@@ -111,10 +111,25 @@ impl Caller {
     pub(crate) async fn run<T, F>(
         &self,
         ask: Ask,
+        attempt: impl FnMut(u32) -> F,
+    ) -> Result<T, Failure>
+    where
+        F: Future<Output = object_store::Result<(T, u64)>>,
+    {
+        self.run_after(|| std::future::ready(Ok(())), ask, attempt).await
+    }
+
+    /// Like [`Caller::run`], with `before` before each attempt, which is not made (nor counted) if
+    /// that fails. `before` counts its own requests.
+    pub(crate) async fn run_after<T, F, B>(
+        &self,
+        mut before: impl FnMut() -> B,
+        ask: Ask,
         mut attempt: impl FnMut(u32) -> F,
     ) -> Result<T, Failure>
     where
         F: Future<Output = object_store::Result<(T, u64)>>,
+        B: Future<Output = object_store::Result<()>>,
     {
         let transfer = Duration::from_secs((ask.sends + ask.expects) / SLOWEST_BYTES_PER_S);
         let start = Instant::now();
@@ -122,29 +137,36 @@ impl Caller {
         let mut number = 0;
         loop {
             let limit = deadline.min(Instant::now() + ATTEMPT_LONGEST + transfer);
-            let mut count = self.begin(ask);
-            count.counted.retry = number > 0;
-            let outcome = match tokio::time::timeout_at(limit, attempt(number)).await {
+            let mut count = None;
+            let tried = async {
+                before().await?;
+                count.insert(self.begin(ask)).counted.retry = number > 0;
+                attempt(number).await
+            };
+            let outcome = match tokio::time::timeout_at(limit, tried).await {
                 Ok(outcome) => outcome,
                 Err(_) => Err(broken(io::ErrorKind::TimedOut, "no answer in time".to_owned())),
             };
             number += 1;
             let error = match outcome {
                 Ok((value, received)) => {
-                    count.counted.failed = false;
-                    count.counted.bytes_received = received;
+                    if let Some(count) = &mut count {
+                        count.counted.failed = false;
+                        count.counted.bytes_received = received;
+                    }
                     return Ok(value);
                 }
                 Err(error) => error,
             };
             let verdict = judge(&error);
             // "No such key", "exists" and "ends before that" are answers like others.
-            count.counted.failed = verdict.transient
-                || !matches!(
-                    verdict.kind,
-                    ErrorKind::NotFound | ErrorKind::Conflict | ErrorKind::Corrupt
-                );
-            drop(count);
+            let is_answer = matches!(
+                verdict.kind,
+                ErrorKind::NotFound | ErrorKind::Conflict | ErrorKind::Corrupt
+            );
+            if let Some(mut count) = count {
+                count.counted.failed = verdict.transient || !is_answer;
+            }
             let pause = pause(number);
             if !verdict.transient || Instant::now() + pause >= deadline {
                 return Err(Failure { error, attempts: number, elapsed: start.elapsed() });
@@ -253,8 +275,9 @@ impl Caller {
             self.run(ask, |_| async move { Ok((self.store.delete(path).await?, 0)) }).await;
         match outcome {
             // A missing bucket is not an object that was deleted before.
-            Err(Failure { error: error @ Error::NotFound { .. }, .. })
-                if !error.to_string().contains("NoSuchBucket") =>
+            Err(failure)
+                if matches!(failure.error, Error::NotFound { .. })
+                    && judge(&failure.error).kind == ErrorKind::NotFound =>
             {
                 Ok(())
             }
@@ -286,6 +309,14 @@ impl Caller {
     /// `location` below the volume's prefix.
     pub(crate) fn full(&self, location: &Path) -> Path {
         self.prefix.parts().chain(location.parts()).collect()
+    }
+
+    /// What the full keys of all objects here begin with.
+    pub(crate) fn root(&self) -> String {
+        match self.url.prefix() {
+            "" => String::new(),
+            prefix => format!("{prefix}/"),
+        }
     }
 
     /// `full` without the volume's prefix.

@@ -5,17 +5,19 @@
 use std::fmt;
 
 use async_trait::async_trait;
+use bytes::Bytes;
 use futures::StreamExt;
 use futures::stream::{self, BoxStream};
 use object_store::multipart::{MultipartStore, PartId};
 use object_store::path::Path;
 use object_store::{
-    Attribute, Attributes, CopyOptions, Error, GetOptions, GetResult, GetResultPayload, ListResult,
-    MultipartUpload, ObjectMeta, ObjectStore, PutMultipartOptions, PutOptions, PutPayload,
-    PutResult, Result,
+    Attributes, CopyMode, CopyOptions, Error, GetOptions, GetResult, GetResultPayload, ListResult,
+    MultipartUpload, ObjectMeta, ObjectStore, ObjectStoreExt, PutMode, PutMultipartOptions,
+    PutOptions, PutPayload, PutResult, Result,
 };
 
 use crate::aws::{ListAsk, Requests};
+use crate::read::still;
 
 /// A step of an upload in parts, asked for by way of `put_opts`.
 #[derive(Clone, Debug)]
@@ -36,13 +38,25 @@ pub(crate) enum UploadAsk {
     Abort { upload: String },
 }
 
-/// The object is not the one of this key, but the one of this key and a slash: the marker of a
-/// directory. For HEADs.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct MarkerAsk;
+/// A change on conditions, asked for by way of `put_opts`: the options' mode is what must be true
+/// of the object.
+#[derive(Clone, Debug)]
+pub(crate) enum ChangeAsk {
+    /// Puts a copy of the object `from` there while it has this ETag. Answers its ETag and
+    /// [`Written`].
+    Copy { from: Path, etag: Option<String> },
+    /// Deletes it.
+    Delete,
+}
 
-/// What the names of user metadata begin with.
-const METADATA: &str = "x-amz-meta-";
+/// When an object was written, in milliseconds since 1970: an extension of an answer.
+#[derive(Clone, Debug)]
+pub(crate) struct Written(pub(crate) i64);
+
+/// A HEAD of the object of this full key, whatever it is; of the bucket if it is empty. Asked for
+/// by way of `get_opts`, and only on S3.
+#[derive(Clone, Debug)]
+pub(crate) struct HeadAsk(pub(crate) String);
 
 /// See the module.
 #[derive(Debug)]
@@ -93,6 +107,47 @@ impl<S: ObjectStore + MultipartStore> Extended<S> {
     }
 }
 
+/// A change as stores make it that know no conditions: what it rests on is looked at right before.
+async fn change(
+    store: &impl ObjectStore,
+    location: &Path,
+    mode: &PutMode,
+    ask: ChangeAsk,
+) -> Result<PutResult> {
+    let mut result = PutResult { e_tag: None, version: None, extensions: Default::default() };
+    let ChangeAsk::Copy { from, etag } = ask else {
+        // The caller has looked.
+        store.delete(location).await?;
+        return Ok(result);
+    };
+    still(etag.as_deref(), store.head(&from).await?.e_tag.as_deref(), &from)?;
+    let mode = if *mode == PutMode::Create { CopyMode::Create } else { CopyMode::Overwrite };
+    store.copy_opts(&from, location, CopyOptions::new().with_mode(mode)).await?;
+    let made = store.head(location).await?;
+    result.e_tag = made.e_tag;
+    result.extensions.insert(Written(made.last_modified.timestamp_millis()));
+    Ok(result)
+}
+
+/// A change as S3 makes it.
+async fn change_s3(
+    s3: &Requests,
+    location: &Path,
+    mode: &PutMode,
+    ask: ChangeAsk,
+) -> Result<PutResult> {
+    let mut result = PutResult { e_tag: None, version: None, extensions: Default::default() };
+    match ask {
+        ChangeAsk::Delete => s3.delete(location.as_ref(), mode).await?,
+        ChangeAsk::Copy { from, etag } => {
+            let copied = s3.copy(from.as_ref(), etag.as_deref(), location.as_ref(), mode).await?;
+            result.e_tag = Some(copied.0);
+            result.extensions.insert(Written(copied.1));
+        }
+    }
+    Ok(result)
+}
+
 /// Memory has no error of its own for an upload that is over.
 fn gone_is_not_found(location: &Path, error: Error) -> Error {
     match error.to_string().contains("MultipartUpload not found") {
@@ -101,50 +156,24 @@ fn gone_is_not_found(location: &Path, error: Error) -> Error {
     }
 }
 
-/// A page of a listing, as the server wrote it.
-async fn list_page(s3: Option<&Requests>, location: &Path, ask: &ListAsk) -> Result<GetResult> {
-    let s3 =
-        s3.ok_or_else(|| Error::NotSupported { source: "only S3 lists by raw keys".into() })?;
-    let body = s3.list(ask).await?;
-    let size = body.len() as u64;
-    let meta = ObjectMeta {
-        location: location.clone(),
-        last_modified: Default::default(),
-        size,
-        e_tag: None,
-        version: None,
-    };
-    Ok(GetResult {
-        payload: GetResultPayload::Stream(stream::iter([Ok(body)]).boxed()),
-        meta,
-        range: 0..size,
-        attributes: Default::default(),
-        extensions: Default::default(),
-    })
+fn only_s3(s3: Option<&Requests>) -> Result<&Requests> {
+    s3.ok_or_else(|| Error::NotSupported { source: "only S3 is asked by raw keys".into() })
 }
 
-/// The marker of a directory, as a HEAD of any other object would tell it.
-async fn head_marker(s3: Option<&Requests>, location: &Path) -> Result<GetResult> {
-    let s3 = s3.ok_or_else(|| Error::NotSupported { source: "only S3 has such keys".into() })?;
-    let answer = s3.head_marker(location.as_ref()).await?;
-    let mut attributes = Attributes::new();
-    for (name, value) in answer.headers() {
-        if let (Some(name), Ok(value)) = (name.as_str().strip_prefix(METADATA), value.to_str()) {
-            let name = Attribute::Metadata(name.to_owned().into());
-            attributes.insert(name, value.to_owned().into());
-        }
+fn no_meta(location: &Path) -> ObjectMeta {
+    let (last_modified, location) = (Default::default(), location.clone());
+    ObjectMeta { location, last_modified, size: 0, e_tag: None, version: None }
+}
+
+/// What a server answered, as the trait has it.
+fn answer(body: Bytes, meta: ObjectMeta, attributes: Attributes) -> GetResult {
+    GetResult {
+        range: 0..body.len() as u64,
+        payload: GetResultPayload::Stream(stream::iter([Ok(body)]).boxed()),
+        meta,
+        attributes,
+        extensions: Default::default(),
     }
-    let text = |name: &str| answer.headers().get(name).and_then(|value| value.to_str().ok());
-    let size = text("content-length").and_then(|text| text.parse().ok()).unwrap_or(0);
-    let meta = ObjectMeta {
-        location: location.clone(),
-        last_modified: Default::default(),
-        size,
-        e_tag: text("etag").map(str::to_owned),
-        version: None,
-    };
-    let payload = GetResultPayload::Stream(stream::empty().boxed());
-    Ok(GetResult { payload, meta, range: 0..size, attributes, extensions: Default::default() })
 }
 
 impl<S: fmt::Display> fmt::Display for Extended<S> {
@@ -161,6 +190,12 @@ impl<S: ObjectStore + MultipartStore> ObjectStore for Extended<S> {
         payload: PutPayload,
         options: PutOptions,
     ) -> Result<PutResult> {
+        if let Some(ask) = options.extensions.get::<ChangeAsk>().cloned() {
+            return match &self.s3 {
+                Some(s3) => change_s3(s3, location, &options.mode, ask).await,
+                None => change(&self.inner, location, &options.mode, ask).await,
+            };
+        }
         match options.extensions.get::<UploadAsk>().cloned() {
             Some(ask) => self.upload(location, payload, options, ask).await,
             None => self.inner.put_opts(location, payload, options).await,
@@ -177,12 +212,16 @@ impl<S: ObjectStore + MultipartStore> ObjectStore for Extended<S> {
 
     async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
         if let Some(ask) = options.extensions.get::<ListAsk>() {
-            return list_page(self.s3.as_ref(), location, ask).await;
+            let body = only_s3(self.s3.as_ref())?.list(ask).await?;
+            let size = body.len() as u64;
+            let meta = ObjectMeta { size, ..no_meta(location) };
+            return Ok(answer(body, meta, Attributes::default()));
         }
-        match options.extensions.get::<MarkerAsk>() {
-            Some(_) => head_marker(self.s3.as_ref(), location).await,
-            None => self.inner.get_opts(location, options).await,
+        if let Some(HeadAsk(key)) = options.extensions.get::<HeadAsk>() {
+            let (meta, attributes) = only_s3(self.s3.as_ref())?.head(key).await?;
+            return Ok(answer(Bytes::new(), meta, attributes));
         }
+        self.inner.get_opts(location, options).await
     }
 
     fn delete_stream(

@@ -38,14 +38,14 @@ pub enum PutCondition {
 }
 
 impl PutCondition {
-    fn check(&self) -> Result<()> {
+    pub(crate) fn check(&self) -> Result<()> {
         match self {
             PutCondition::Matches(etag) => check_etag(etag),
             PutCondition::Any | PutCondition::Absent => Ok(()),
         }
     }
 
-    fn mode(&self) -> PutMode {
+    pub(crate) fn mode(&self) -> PutMode {
         match self {
             PutCondition::Any => PutMode::Overwrite,
             PutCondition::Absent => PutMode::Create,

@@ -314,7 +314,10 @@ impl Mover {
     pub(super) fn joined(&mut self, done: Result<Moved, tokio::task::JoinError>) {
         match done {
             Ok(moved) => self.settle(moved),
-            Err(error) => tracing::error!(%error, "a part of a hydration broke off"),
+            Err(error) => {
+                tracing::error!(%error, "a part of a hydration broke off");
+                self.action.refuse_path(String::new, &format!("a part broke off: {error}"));
+            }
         }
     }
 

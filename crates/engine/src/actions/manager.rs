@@ -224,6 +224,10 @@ impl Core {
         if let Err(error) = ended {
             let id = action.id.0;
             tracing::warn!(action = id, %error, "an action stopped: the next mount goes on with it");
+            // Whoever waits for it is told; its row says that there is more to do.
+            action.refuse_path(String::new, &error.to_string());
+            self.actions.lists().ended.push_back(action.clone());
+            action.set_ended(true, self.unix_ms().cast_signed());
         }
     }
 }

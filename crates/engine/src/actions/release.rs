@@ -69,7 +69,9 @@ impl Core {
                 tokio::time::sleep(Duration::from_millis(REST_MS)).await;
             }
             let (core, mirrors) = (self.clone(), mirrors_of(&going));
-            match blocking(move || core.tier.release(&mirrors)).await {
+            match blocking(move || core.tier.release(&mirrors, |mirror| core.is_pinned(mirror)))
+                .await
+            {
                 Ok(bytes) => self.released(bytes),
                 Err(error) => why = error.to_string(),
             }

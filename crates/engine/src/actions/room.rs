@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use weir_tier::Mirror;
 use weir_types::{Bytes, Result};
@@ -10,6 +11,9 @@ use weir_types::{Bytes, Result};
 use super::hydrate::Mover;
 use crate::background::blocking;
 use crate::engine::Core;
+
+/// How long a hydration waits for dirty data to leave before it looks again for room.
+const FLUSH_WAIT: Duration = Duration::from_secs(10);
 
 /// Room in the tier for what is not here yet.
 pub(super) struct Reserved {
@@ -50,9 +54,23 @@ impl Mover {
             }
             match self.under_way.join_next().await {
                 Some(done) => self.joined(done),
+                // What is dirty now makes room when it is in the bucket.
+                None if self.waits_for_flush().await => self.releasable = None,
                 None => return Err(self.too_small()),
             }
         }
+    }
+
+    /// Waits a moment for dirty data to leave; `false` if there is none.
+    async fn waits_for_flush(&self) -> bool {
+        let core = &self.core;
+        let dirty = core.tier.dirty_bytes();
+        if dirty == 0 {
+            return false;
+        }
+        core.flush_wanted.notify_one();
+        let _ = tokio::time::timeout(FLUSH_WAIT, core.room_made.notified()).await;
+        core.tier.dirty_bytes() < dirty
     }
 
     fn too_small(&self) -> String {

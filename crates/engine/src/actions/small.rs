@@ -246,7 +246,8 @@ impl Core {
 
     /// The file's mirror, and a stamp of it that is of these extents.
     async fn unchanged(&self, node: &Node, generation: u64) -> Result<Option<(Arc<Mirror>, u64)>> {
-        let _change = node.change.lock().await;
+        // Others of the batch, which somebody may wait for, are not to wait for a busy one.
+        let Ok(_change) = node.change.try_lock() else { return Ok(None) };
         let inode = self.stored(node.ino).await?;
         if inode.data.generation != generation {
             return Ok(None);

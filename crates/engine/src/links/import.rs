@@ -4,30 +4,37 @@ use std::sync::Arc;
 
 use futures::{FutureExt, StreamExt, TryStreamExt};
 use weir_meta::{LinkObject, ObjectRow};
-use weir_object::{Component, KeyPage, KeyRange, ListedObject, is_addressable};
+use weir_object::{Component, KeyPage, KeyRange, ListedObject};
 use weir_types::{ErrorKind, FsError, Native, Result};
 
 use super::Policy;
 use super::apply::Import;
-use super::registry::Link;
+use super::registry::{Link, Sampled};
 use crate::engine::Core;
 
 /// LISTs in flight at once.
-const LISTS: usize = 16;
+pub(super) const LISTS: usize = 16;
 /// Pages compared at once.
 const PAGES: usize = 4;
 /// Rows read at once.
-const ROWS: usize = 1_000;
+pub(super) const ROWS: usize = 1_000;
 /// Files made in one commit.
-const BATCH: usize = 500;
+pub(super) const BATCH: usize = 500;
 
 impl Core {
     /// Imports all that is new, changed or gone, as far as `policy` goes. One LIST for each 1,000
-    /// objects, and one HEAD for each new one where attributes are asked for.
+    /// objects, and one HEAD for each new one where attributes are asked for. Of a lazy link those
+    /// directories only that somebody looked into: one LIST for each, or for each 1,000 entries.
     pub(crate) async fn import(self: &Arc<Self>, link: &Arc<Link>, policy: Policy) -> Result<()> {
         let _one = link.import.lock().await;
         let before = self.seen(self.meta.newest().await)?;
         let import = Arc::new(Import::new(self.clone(), link.clone(), policy, before)?);
+        if link.is_lazy() {
+            import.levels().await?;
+            import.finish().await?;
+            return self.imported(link).await;
+        }
+        *link.sampled() = Sampled::default();
         let pages = import.bucket.scan_keys(Component::Link, KeyRange::default(), LISTS);
         pages
             .map(|page| {
@@ -98,7 +105,7 @@ impl Import {
         Ok(())
     }
 
-    async fn compare(&self, object: &ListedObject, row: &ObjectRow) -> Result<()> {
+    pub(super) async fn compare(&self, object: &ListedObject, row: &ObjectRow) -> Result<()> {
         // A row that was written since the listing began knows better.
         if is_same(object, &row.object) || row.version > self.before || !self.policy.changed {
             return Ok(());
@@ -115,7 +122,7 @@ impl Import {
         self.changed(object, row).await
     }
 
-    async fn gone(&self, row: &ObjectRow) -> Result<()> {
+    pub(super) async fn gone(&self, row: &ObjectRow) -> Result<()> {
         if row.version > self.before || !self.policy.deleted {
             return Ok(());
         }
@@ -134,33 +141,19 @@ impl Import {
 
     /// Looks at one object. One HEAD, or one LIST where no request can name it.
     async fn key(&self, key: &str) -> Result<()> {
-        if !is_addressable(key.as_bytes()) {
-            let Some(before) = before(key) else { return Ok(()) };
-            let only = KeyRange { after: Some(before), until: Some(key.as_bytes().to_vec()) };
-            let mut pages = self.bucket.scan_keys(Component::Link, only, 1);
-            while let Some(page) = pages.next().await {
-                self.page(page?).await?;
-            }
-            return Ok(());
-        }
         let row = self.core.seen(self.core.meta.object(self.link.id, key.as_bytes()).await)?;
         let found = self.bucket.head_listed(Component::Link, key.as_bytes()).await?;
         self.link.count(|view| view.listed += 1);
         match (found, row) {
             (Some(object), Some(row)) if is_same(&object, &row.object) => self.found(&row).await,
             (Some(object), Some(row)) => self.compare(&object, &row).await,
-            (Some(object), None) if self.policy.new => self.create(&[object]).await,
+            (Some(object), None) if self.policy.new && self.is_in_sight(key).await? => {
+                self.create(&[object]).await
+            }
             (None, Some(row)) => self.gone(&row).await,
             _ => Ok(()),
         }
     }
-}
-
-/// What sorts before this key, with hardly any key between. `None` if its end is no plain character.
-fn before(key: &str) -> Option<Vec<u8>> {
-    let last = key.bytes().last().filter(|byte| (1..0x80).contains(byte))?;
-    let start = &key[..key.len() - 1];
-    Some(format!("{start}{}{}", char::from(last - 1), char::MAX).into_bytes())
 }
 
 fn is_same(object: &ListedObject, known: &LinkObject) -> bool {
@@ -174,20 +167,4 @@ fn is_same(object: &ListedObject, known: &LinkObject) -> bool {
         _ => object.last_modified_unix_ms == known.modified_ms,
     };
     same_version && object.size == known.object_bytes
-}
-
-#[cfg(test)]
-mod tests {
-    use super::before;
-
-    #[test]
-    fn before_a_marker_are_the_files_that_sort_before_it() {
-        let start = before("a/").unwrap_or_default();
-        for other in ["a", "a.", "a.x", "a-b/c"] {
-            assert!(other.as_bytes() < start.as_slice(), "{other}");
-        }
-        assert!(start.as_slice() < b"a/".as_slice());
-        assert_eq!(before("ä"), None);
-        assert_eq!(before(""), None);
-    }
 }
