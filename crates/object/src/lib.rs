@@ -6,7 +6,7 @@
 //!
 //! ```text
 //!   Bucket / Bucket::store(component)    keys below the volume's prefix
-//!   scan_keys, Upload                    objects of links: any key, any writer
+//!   scan_keys, Upload, copy_object_if    objects of links: any key, any writer
 //!   retry, hedge, deadline, meter        one count per attempt
 //!   [faults, slow]                       tests only
 //!   S3 · directory · memory              object_store, and what it lacks (`extended`)
@@ -30,7 +30,6 @@ mod meter;
 mod options;
 mod profile;
 mod read;
-mod shim;
 mod stripe;
 #[cfg(feature = "testing")]
 pub mod testing;
@@ -45,7 +44,6 @@ pub use keys::{DirectoryPage, KeyPage, KeyRange, ListedObject, is_addressable};
 pub use meter::{Component, LATENCY_BUCKETS, Meter, MeterRow, MeterSnapshot, RequestKind};
 pub use object_store::{ObjectStore, PutPayload};
 pub use options::ConnectOptions;
-pub use shim::Copied;
 pub use stripe::StripeSet;
 pub use upload::{PutCondition, Upload};
 pub use url::{BucketUrl, Scheme};
