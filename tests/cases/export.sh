@@ -13,11 +13,13 @@ nothing_waits() { link_is '[.export_waiting, .export_failed]' '[0,0]' "$DIR"; }
 exported() { poll "${1:-30}" nothing_waits || fail "exports do not end: $("$WEIR" links "$DIR")"; }
 puts() { requests link put; }
 conflicts() { find "$DIR" -name '*.weir-conflict-*' | wc -l; }
-# The other client must see all files, and nothing else.
+# The other client must see all files, and nothing else; but files whose bytes went with an object
+# that it changed are files here only.
 shows_all() {
+    "$WEIR" state -r "${3:-$DIR}" --json | jq -r 'select(.lost) | .path' | sed "s|^${3:-$DIR}/||" >"$T/lost"
     lake sums "${2:-data/}" >"$T/objects"
     (cd "${3:-$DIR}" && find . -type f -not -name '*.weir-conflict-*' -printf '%P\0' | LC_ALL=C sort -z |
-        xargs -0 -r sha256sum && find . -type l -printf '%P\n' | LC_ALL=C sort | while read -r link; do
+        grep -zvxFf "$T/lost" | xargs -0 -r sha256sum && find . -type l -printf '%P\n' | LC_ALL=C sort | while read -r link; do
         echo "$(printf %s "$(readlink "$link")" | sha256sum | cut -d' ' -f1)  $link"
     done) >"$T/files" || fail "cannot read all files"
     LC_ALL=C sort -k2 -o "$T/objects" "$T/objects"

@@ -13,7 +13,7 @@ refresh() { "$WEIR" refresh "$DIR" --wait "$@" >/dev/null || fail "refresh $*"; 
 conflicts() { find "$DIR" -name '*.weir-conflict-*' | wc -l; }
 # The tree must show the bytes of all objects, and no other files but conflicts.
 shows_all() {
-    lake sums data/ >"$T/objects"
+    lake sums data/ | grep -v '  fsx/link$' >"$T/objects"
     (cd "$DIR" && find . -type f -not -name '*.weir-conflict-*' -printf '%P\0' | LC_ALL=C sort -z |
         xargs -0 -r sha256sum) >"$T/files" || fail "cannot read all files"
     LC_ALL=C sort -k2 -o "$T/objects" "$T/objects"
@@ -32,7 +32,7 @@ odd=$(lake odd data/odd/)
 fmt_mount
 "$WEIR" link s3://lake/data "$DIR" --import new,changed,deleted --poll 1h --attributes always \
     >"$T/linked" || fail "link"
-grep -q "303 files" "$T/linked" || fail "link does not tell how many files: $(cat "$T/linked")"
+grep -q "$(lake sums data/ | wc -l) files" "$T/linked" || fail "link does not tell how many files: $(cat "$T/linked")"
 same "$(stat -c '%a %u %g %.9Y %.9X' "$DIR/fsx/file")" \
     "640 500 501 1595002920.123456789 1595002920.000000000" "attributes of a file"
 same "$(stat -c '%a %u %F' "$DIR/fsx/dir")" "750 500 directory" "attributes of a directory"

@@ -15,6 +15,7 @@ mod apply;
 mod attributes;
 mod export;
 mod import;
+mod lazy;
 mod registry;
 mod rule;
 mod upload;
@@ -171,8 +172,9 @@ impl Engine {
         let record = LinkRecord { ino, path: path.to_owned(), options, imported_unix_ms: None };
         core.links.connect(&record)?.probe_odd(Component::Link).await?;
         let id = core.seen(core.meta.add_link(&record.encode()?).await)?;
+        core.place_link(id, &record).await?;
+        // From here on it is imported.
         let link = core.links.add(id, record);
-        core.place_link(&link).await?;
         core.links.wake();
         core.link_view(&link).await
     }
@@ -187,6 +189,7 @@ impl Engine {
         // An export may wait for an import, and no import for an export.
         let _exporting = link.export.lock().await;
         let _importing = link.import.lock().await;
+        let _listing = link.listings.write().await;
         let view = core.link_view(&link).await?;
         let taken = core.take_apart(&link).await;
         core.tell_doors().await;

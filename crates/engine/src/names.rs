@@ -111,7 +111,15 @@ impl Engine {
     /// The inode that `name` in `parent` leads to.
     pub async fn lookup(&self, parent: Ino, name: &[u8]) -> Result<Inode> {
         let core = &self.core;
-        Ok(core.merged(core.seen(core.meta.lookup(parent, name).await)?))
+        match core.seen(core.meta.lookup(parent, name).await) {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                if !core.look_into(parent).await? {
+                    return Err(error);
+                }
+                Ok(core.merged(core.seen(core.meta.lookup(parent, name).await)?))
+            }
+            found => found.map(|inode| core.merged(inode)),
+        }
     }
 
     /// The inode `ino`.
@@ -140,6 +148,7 @@ impl Engine {
     /// Makes a file, directory, symlink or node.
     pub async fn create(&self, parent: Ino, name: &[u8], new: NewInode) -> Result<Inode> {
         self.core.check_writable()?;
+        self.core.look_into(parent).await?;
         self.core.seen(self.core.meta.create(parent, name, new).await)
     }
 
@@ -147,6 +156,7 @@ impl Engine {
     pub async fn link(&self, ino: Ino, parent: Ino, name: &[u8]) -> Result<Inode> {
         let core = &self.core;
         core.check_writable()?;
+        core.look_into(parent).await?;
         Ok(core.merged(core.seen(core.meta.link(ino, parent, name).await)?))
     }
 
@@ -154,6 +164,7 @@ impl Engine {
     pub async fn unlink(&self, parent: Ino, name: &[u8]) -> Result<()> {
         let core = &self.core;
         core.check_writable()?;
+        core.look_into(parent).await?;
         core.name_gone(&core.seen(core.meta.unlink(parent, name).await)?);
         Ok(())
     }
@@ -163,6 +174,7 @@ impl Engine {
         let core = &self.core;
         core.check_writable()?;
         core.check_no_link(parent, name).await?;
+        core.look_into_entry(parent, name).await?;
         core.name_gone(&core.seen(core.meta.rmdir(parent, name).await)?);
         Ok(())
     }
@@ -176,8 +188,12 @@ impl Engine {
     ) -> Result<()> {
         let core = &self.core;
         core.check_writable()?;
+        core.look_into(from.0).await?;
         if mode == RenameMode::Replace {
             core.check_no_link(to.0, to.1).await?;
+            core.look_into_entry(to.0, to.1).await?;
+        } else {
+            core.look_into(to.0).await?;
         }
         let renamed = core.seen(core.meta.rename(from.0, from.1, to.0, to.1, mode).await)?;
         if let Some(replaced) = &renamed.replaced {
@@ -189,6 +205,9 @@ impl Engine {
     /// Up to `limit` entries of a directory after `cookie` (0: from the start), without `.` and
     /// `..`. Entries of one cookie always come together.
     pub async fn readdir(&self, dir: Ino, cookie: u64, limit: usize) -> Result<Vec<DirEntry>> {
+        if cookie == 0 {
+            self.core.look_into(dir).await?;
+        }
         self.core.seen(self.core.meta.readdir(dir, cookie, limit).await)
     }
 
@@ -200,6 +219,9 @@ impl Engine {
         limit: usize,
     ) -> Result<Vec<DirEntryPlus>> {
         let core = &self.core;
+        if cookie == 0 {
+            core.look_into(dir).await?;
+        }
         let mut entries = core.seen(core.meta.readdir_plus(dir, cookie, limit).await)?;
         for entry in &mut entries {
             entry.inode = core.merged(entry.inode.clone());

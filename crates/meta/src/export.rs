@@ -66,7 +66,7 @@ pub enum ExportContent {
 /// What a new entry of a directory of a link gets: directories know where they are.
 pub(crate) fn in_link(dir: &Inode, new: &Inode, name: &[u8]) -> Option<Native> {
     let above = dir.native.as_ref().filter(|_| new.kind == FileKind::Directory)?;
-    Some(Native { key: child_key(above, name)? + "/", ..above.clone() })
+    Some(Native { key: child_key(above, name)? + "/", unlisted: false, ..above.clone() })
 }
 
 fn child_key(above: &Native, name: &[u8]) -> Option<String> {

@@ -25,7 +25,8 @@ const HIDDEN: &[u8] = b"hidden";
 /// What is known of an object of a linked bucket.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LinkObject {
-    /// The file that it is; `None`: it has no file here, because it cannot show as one.
+    /// The file that it is; `None`: it has no file here, because it cannot show as one. Of a
+    /// directory of a lazy link the directory, which may be gone.
     pub ino: Option<Ino>,
     /// Its file was removed here.
     pub removed: bool,
@@ -48,7 +49,7 @@ pub struct ObjectRow {
     pub version: Version,
 }
 
-/// An object that becomes a file.
+/// An object that becomes a file, or a directory of a lazy link.
 #[derive(Clone, Debug)]
 pub struct NewObject {
     /// Directory of the file.
@@ -198,32 +199,39 @@ impl Meta {
         Ok(seen.map(of))
     }
 
-    /// Makes many files of objects in one commit. `None`: a name is taken or a directory is going;
-    /// nothing was done, and it is for the caller to see which. One read round and one commit.
+    /// Makes many files of objects, or directories, in one commit. `None`: a name is taken or a
+    /// directory is going; nothing was done, and it is for the caller to see which. One read round
+    /// and one commit.
     pub async fn create_objects(&self, new: &[NewObject]) -> Result<Option<Vec<Inode>>> {
-        let mut wanted = Vec::with_capacity(new.len() * 2);
+        let mut above: Vec<Ino> = new.iter().map(|object| object.dir).collect();
+        above.sort_unstable();
+        above.dedup();
+        let mut wanted: Vec<Key> = above.iter().map(|dir| keys::inode(*dir)).collect();
         for object in new {
             check_name(&object.name)?;
-            wanted.push(keys::inode(object.dir));
             wanted.push(keys::dirent(object.dir, &object.name));
         }
         let found = self.get(&wanted).await?;
+        let (dirs, entries) = found.split_at(above.len());
+        if entries.iter().any(Option::is_some) {
+            return Ok(None);
+        }
         let mut tx = Tx::default();
+        let live = |(dir, found): (&Ino, &Option<Versioned>)| live_dir(*dir, found.as_ref());
+        let mut dirs = above.iter().zip(dirs).map(live).collect::<Result<Vec<_>>>()?;
+        dirs.iter().for_each(|dir| tx.check_inode(dir));
         let mut inodes = Vec::with_capacity(new.len());
-        let mut checked = None;
-        for (object, (key, found)) in new.iter().zip(wanted.chunks(2).zip(found.chunks(2))) {
-            let dir = live_dir(object.dir, found[0].as_ref())?;
-            if found[1].is_some() {
-                return Ok(None);
+        for (object, key) in new.iter().zip(wanted.drain(above.len()..)) {
+            let Ok(at) = above.binary_search(&object.dir) else { return Ok(None) };
+            let dir = &mut dirs[at].value;
+            let inode = self.object_inode(dir, object).await?;
+            if inode.kind == FileKind::Directory {
+                dir.nlink += 1;
+                tx.put_inode(dir)?;
             }
-            if checked != Some(object.dir) {
-                tx.check_inode(&dir);
-                checked = Some(object.dir);
-            }
-            tx.check(key[1].clone(), None);
-            let inode = self.object_inode(&dir.value, object).await?;
+            tx.check(key.clone(), None);
             tx.put_inode(&inode)?;
-            tx.put_dirent(key[1].clone(), inode.ino, inode.kind)?;
+            tx.put_dirent(key, inode.ino, inode.kind)?;
             tx.touch_dir(object.dir, 1, inode.btime)?;
             tx.add(keys::INODES.to_vec(), 1);
             tx.put_object(object, inode.ino)?;
@@ -431,7 +439,9 @@ impl Tx {
             modified_ms: new.modified_ms,
         };
         self.put(keys::link_object(native.link, native.key.as_bytes()), encode(&object)?);
-        self.count_object(native, 1);
+        if new.inode.kind != FileKind::Directory {
+            self.count_object(native, 1);
+        }
         Ok(())
     }
 

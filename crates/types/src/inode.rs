@@ -76,14 +76,16 @@ pub struct Native {
     pub detached: bool,
     /// Changes of the file, or of the directory's entries, are noted for the export.
     pub exports: bool,
+    /// Of a directory: the names that the bucket has in it were not imported yet.
+    pub unlisted: bool,
 }
 
 impl Native {
-    /// Of the directory that is a link.
-    pub fn directory(link: LinkId, exports: bool) -> Self {
+    /// Of a directory of a link; the key of the link's own is empty.
+    pub fn directory(link: LinkId, key: String, exports: bool, unlisted: bool) -> Self {
         Self {
             link,
-            key: String::new(),
+            key,
             etag: None,
             object_bytes: 0,
             end: 0,
@@ -91,6 +93,7 @@ impl Native {
             lost: false,
             detached: false,
             exports,
+            unlisted,
         }
     }
 

@@ -122,6 +122,9 @@ impl Walk {
     }
 
     async fn directory(&mut self, ino: Ino, path: Arc<str>, cookie: u64) -> Result<Vec<Found>> {
+        if cookie == 0 {
+            self.core.look_into(ino).await?;
+        }
         let page = self.core.seen(self.core.meta.readdir_plus(ino, cookie, PAGE).await)?;
         self.steps.pop();
         let Some(last) = page.last() else {

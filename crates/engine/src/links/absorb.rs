@@ -152,7 +152,7 @@ impl Core {
     }
 
     /// Ends what a link has in the tree: files that are nothing but objects go, others stay.
-    pub(crate) async fn take_apart(self: &Arc<Self>, link: &Link) -> Result<()> {
+    pub(crate) async fn take_apart(self: &Arc<Self>, link: &Arc<Link>) -> Result<()> {
         let mut to_do = vec![link.ino()];
         let mut dirs = Vec::new();
         while let Some(dir) = to_do.pop() {
@@ -244,13 +244,20 @@ impl Core {
     }
 
     /// Files that were moved out of the link's directory stay as files of the volume.
-    async fn detach_the_rest(self: &Arc<Self>, link: &Link) -> Result<()> {
+    async fn detach_the_rest(self: &Arc<Self>, link: &Arc<Link>) -> Result<()> {
         let mut after: Option<Vec<u8>> = None;
-        loop {
+        'page: loop {
             let rows = self.meta.objects(link.id, after.as_deref(), None, PAGE).await;
             let rows = self.seen(rows)?;
             for row in &rows {
-                if let Some(ino) = row.object.ino {
+                let Some(ino) = row.object.ino else { continue };
+                after = Some(row.key.clone());
+                if row.key.ends_with(b"/") {
+                    if self.directory_stays(link, ino, &row.key).await? {
+                        // Its rows are next.
+                        continue 'page;
+                    }
+                } else {
                     self.detach(ino).await?;
                 }
             }
@@ -259,6 +266,27 @@ impl Core {
                 _ => return Ok(()),
             }
         }
+    }
+
+    /// A directory that was moved out of the link's stays, with all its names. Answers whether
+    /// some are new.
+    async fn directory_stays(
+        self: &Arc<Self>,
+        link: &Arc<Link>,
+        ino: Ino,
+        key: &[u8],
+    ) -> Result<bool> {
+        let native = match self.stored(ino).await {
+            Ok(inode) if inode.nlink > 0 => inode.native.filter(|native| native.link == link.id),
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+            _ => None,
+        };
+        let Some(native) = native else { return Ok(false) };
+        if native.unlisted {
+            self.list_names(link, ino, &String::from_utf8_lossy(key)).await?;
+        }
+        self.seen(self.meta.change_native(ino, |_| Some(None)).await)?;
+        Ok(native.unlisted)
     }
 }
 

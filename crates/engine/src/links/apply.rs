@@ -1,7 +1,7 @@
 //! What an import does about each difference.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex};
 
 use futures::FutureExt;
 use futures::stream::{self, StreamExt, TryStreamExt};
@@ -35,8 +35,9 @@ pub(crate) struct Import {
     /// Rows of later versions were written since the listing began.
     pub(crate) before: u64,
     dirs: Mutex<HashMap<String, Ino>>,
-    /// Whether objects of this link have attributes, once that is known.
-    asks: OnceLock<bool>,
+    /// The one directory that it is about, by its place in the bucket and its inode, which may be
+    /// anywhere by now. It is being looked into, so the doors need not be told of its names.
+    directory: Option<(String, Ino)>,
 }
 
 impl Import {
@@ -47,8 +48,23 @@ impl Import {
         before: u64,
     ) -> Result<Self> {
         let bucket = core.links.bucket(link.id)?;
-        let (dirs, asks) = (Mutex::default(), OnceLock::new());
-        Ok(Self { core, link, bucket, policy, before, dirs, asks })
+        Ok(Self { core, link, bucket, policy, before, dirs: Mutex::default(), directory: None })
+    }
+
+    /// An import of the names in this directory only, whose key ends with a slash or is empty.
+    pub(super) fn of_directory(self, key: &str, ino: Ino) -> Self {
+        let path = key.trim_end_matches('/').to_owned();
+        Self { directory: Some((path, ino)), ..self }
+    }
+
+    pub(super) fn is_of_directory(&self) -> bool {
+        self.directory.is_some()
+    }
+
+    fn names_added(&self, dir: Ino) {
+        if !self.is_of_directory() {
+            self.core.links.names_added(dir);
+        }
     }
 
     pub(crate) async fn finish(&self) -> Result<()> {
@@ -85,7 +101,7 @@ impl Import {
                 self.create_one(file.clone()).await?;
             }
         }
-        files.iter().for_each(|file| self.core.links.names_added(file.dir));
+        files.iter().for_each(|file| self.names_added(file.dir));
         self.link.count(|view| view.imported += files.len() as u64);
         Ok(())
     }
@@ -276,9 +292,15 @@ impl Import {
         if let Some(ino) = known {
             return Ok(ino);
         }
-        let mut dir = self.link.ino();
-        for part in parts {
-            dir = self.subdirectory(dir, part.as_bytes()).await?;
+        let (mut dir, mut from) = (self.link.ino(), 0);
+        if let Some((place, ino)) = &self.directory
+            && let Some(below) = path.strip_prefix(place.as_str())
+            && (below.is_empty() || below.starts_with('/') || place.is_empty())
+        {
+            (dir, from) = (*ino, place.split('/').filter(|part| !part.is_empty()).count());
+        }
+        for upto in from..parts.len() {
+            dir = self.subdirectory(dir, &parts[..=upto]).await?;
         }
         let mut dirs = self.dirs.lock().unwrap_or_else(|e| e.into_inner());
         if dirs.len() >= DIRS_MAX {
@@ -288,12 +310,20 @@ impl Import {
         Ok(dir)
     }
 
-    async fn subdirectory(&self, dir: Ino, name: &[u8]) -> Result<Ino> {
+    /// The directory of this path in `dir`.
+    async fn subdirectory(&self, dir: Ino, path: &[&str]) -> Result<Ino> {
         let core = &self.core;
+        let name = path.last().copied().unwrap_or_default().as_bytes();
         for _ in 0..TRIES {
             match self.core.entry(dir, name).await? {
                 Some(there) if there.kind == FileKind::Directory => return Ok(there.ino),
                 Some(there) => self.step_aside(dir, name, &there).await?,
+                None if self.link.is_lazy() => {
+                    // Its other names are for whoever looks into it.
+                    let new = self.new_directory(dir, path).await?;
+                    core.seen(core.meta.create_objects(&[new]).await)?;
+                    self.names_added(dir);
+                }
                 None => {
                     let above = core.stored(dir).await?;
                     let (uid, gid) = (above.uid, above.gid);
@@ -308,7 +338,7 @@ impl Import {
                     };
                     match core.seen(core.meta.create(dir, name, new).await) {
                         Ok(made) => {
-                            core.links.names_added(dir);
+                            self.names_added(dir);
                             return Ok(made.ino);
                         }
                         Err(error) if error.kind() == ErrorKind::Exists => {}
@@ -319,6 +349,56 @@ impl Import {
         }
         let text = format!("directory `{}`: its name changes too often", name.escape_ascii());
         Err(FsError::new(ErrorKind::Retry, text))
+    }
+
+    /// Makes directories of a lazy link. Answers those that were there and are listed: what the
+    /// bucket has in them is to be compared.
+    pub(super) async fn create_directories(&self, keys: &[String]) -> Result<Vec<String>> {
+        let core = &self.core;
+        let paths = keys.iter().map(|key| key.trim_end_matches('/').split('/').collect());
+        let paths: Vec<Vec<&str>> = paths.collect();
+        let mut new = Vec::with_capacity(keys.len());
+        for path in &paths {
+            let dir = self.directory(&path[..path.len() - 1]).await?;
+            new.push(self.new_directory(dir, path).await?);
+        }
+        if core.seen(core.meta.create_objects(&new).await)?.is_some() {
+            new.iter().for_each(|made| self.names_added(made.dir));
+            return Ok(Vec::new());
+        }
+        let mut listed = Vec::new();
+        for (path, key) in paths.iter().zip(keys) {
+            let inode = core.stored(self.directory(path).await?).await?;
+            let row = LinkObject { ino: Some(inode.ino), ..nothing() };
+            let row = core.meta.set_object(self.link.id, key.as_bytes(), Some(&row), None).await;
+            core.seen(row)?;
+            if !inode.native.is_some_and(|native| native.unlisted) {
+                listed.push(key.clone());
+            }
+        }
+        Ok(listed)
+    }
+
+    /// A directory into which nobody looked yet.
+    async fn new_directory(&self, dir: Ino, path: &[&str]) -> Result<NewObject> {
+        let above = self.core.stored(dir).await?;
+        let (key, exports) = (path.join("/") + "/", self.link.exports());
+        Ok(NewObject {
+            dir,
+            name: path.last().copied().unwrap_or_default().as_bytes().to_vec(),
+            inode: NewInode {
+                kind: FileKind::Directory,
+                mode: above.mode & 0o777,
+                uid: above.uid,
+                gid: above.gid,
+                rdev: 0,
+                target: None,
+            },
+            mtime: self.core.now(),
+            atime: None,
+            native: Native::directory(self.link.id, key, exports, true),
+            modified_ms: 0,
+        })
     }
 
     /// A directory is to have the name of a file: an object's stands beside it.
@@ -357,7 +437,7 @@ impl Import {
             core.seen(core.meta.setattr(ino, set).await)?;
         }
         let why = (object.size > 0).then_some("it marks a directory, so its bytes cannot show");
-        let row = without_file(object);
+        let row = LinkObject { ino: self.link.is_lazy().then_some(ino), ..without_file(object) };
         core.seen(core.meta.set_object(self.link.id, &object.key, Some(&row), why).await)
     }
 
@@ -366,12 +446,21 @@ impl Import {
         let Ok(Place::Directory { dirs }) = place(key) else { return Ok(()) };
         let Some((name, above)) = dirs.split_last() else { return Ok(()) };
         let core = &self.core;
-        let dir = self.directory(above).await?;
-        match core.seen(core.meta.rmdir(dir, name.as_bytes()).await) {
+        let dir = match core.walk(&self.link, above).await? {
+            Some(dir) => dir,
+            None => return Ok(()),
+        };
+        self.remove_directory(dir, name.as_bytes()).await
+    }
+
+    /// Removes a directory, if it is empty.
+    pub(super) async fn remove_directory(&self, dir: Ino, name: &[u8]) -> Result<()> {
+        let core = &self.core;
+        match core.seen(core.meta.rmdir(dir, name).await) {
             Ok(gone) => {
                 self.dirs.lock().unwrap_or_else(|e| e.into_inner()).clear();
                 core.name_gone(&gone);
-                core.links.name_changed(dir, name.as_bytes());
+                core.links.name_changed(dir, name);
                 Ok(())
             }
             // It has other entries, or somebody removed it.
@@ -380,6 +469,25 @@ impl Import {
             }
             Err(error) => Err(error),
         }
+    }
+
+    /// Where the directory of this key is, if it is where an import puts it.
+    pub(super) async fn directory_of(
+        &self,
+        key: &[u8],
+        ino: Ino,
+    ) -> Result<Option<(Ino, Vec<u8>)>> {
+        let Ok(Place::Directory { dirs }) = place(key) else { return Ok(None) };
+        let Some((name, above)) = dirs.split_last() else { return Ok(None) };
+        let Some(dir) = self.core.walk(&self.link, above).await? else { return Ok(None) };
+        let there = self.core.entry(dir, name.as_bytes()).await?;
+        Ok(there.filter(|there| there.ino == ino).map(|_| (dir, name.as_bytes().to_vec())))
+    }
+
+    /// None of the objects below this key can show.
+    pub(super) async fn hide_directory(&self, key: &[u8], why: &str) -> Result<()> {
+        let core = &self.core;
+        core.seen(core.meta.set_object(self.link.id, key, Some(&nothing()), Some(why)).await)
     }
 
     async fn hide(&self, object: &ListedObject, why: &str) -> Result<()> {
@@ -439,7 +547,8 @@ impl Import {
                 changed: false,
                 lost: false,
                 detached: false,
-                exports: !self.link.record().options.export.is_none(),
+                exports: self.link.exports(),
+                unlisted: false,
             },
             modified_ms: object.last_modified_unix_ms,
         })
@@ -450,17 +559,20 @@ impl Import {
         &self,
         objects: &[ListedObject],
     ) -> Result<BTreeMap<Vec<u8>, Attributes>> {
-        let asks = match (self.asks.get(), self.link.record().options.attributes) {
-            (Some(asks), _) => *asks,
-            (None, Ask::Always) => true,
-            (None, Ask::Never) => false,
-            (None, Ask::Auto) => {
+        let known = self.link.sampled().asks;
+        let asks = match (self.link.attributes(), known) {
+            (Ask::Always, _) => true,
+            (Ask::Never, _) => false,
+            (Ask::Auto, Some(asks)) => asks,
+            (Ask::Auto, None) => {
                 let step = objects.len().div_ceil(SAMPLE).max(1);
                 let some = objects.iter().step_by(step).collect::<Vec<_>>();
                 let asks = !self.heads(&some).await?.is_empty();
+                let mut sampled = self.link.sampled();
+                sampled.objects += some.len();
                 // Too few say nothing of the rest.
-                if objects.len() >= SAMPLE || asks {
-                    let _ = self.asks.set(asks);
+                if sampled.objects >= SAMPLE || asks {
+                    sampled.asks = Some(asks);
                 }
                 asks
             }
@@ -504,13 +616,7 @@ impl Core {
         ino: Ino,
     ) -> Result<Option<(Ino, Vec<u8>, Inode)>> {
         let Ok(Place::File { dirs, name }) = place(key) else { return Ok(None) };
-        let mut dir = link.ino();
-        for part in dirs {
-            match self.entry(dir, part.as_bytes()).await? {
-                Some(inode) if inode.kind == FileKind::Directory => dir = inode.ino,
-                _ => return Ok(None),
-            }
-        }
+        let Some(dir) = self.walk(link, &dirs).await? else { return Ok(None) };
         for name in [name.as_bytes().to_vec(), [name, BESIDE_DIRECTORY].concat().into_bytes()] {
             if let Some(inode) = self.entry(dir, &name).await?.filter(|inode| inode.ino == ino) {
                 return Ok(Some((dir, name, inode)));
@@ -522,15 +628,21 @@ impl Core {
     /// Whether a file has the name that an import would give this object.
     pub(crate) async fn has_name(&self, link: &Link, key: &[u8]) -> Result<bool> {
         let Ok(Place::File { dirs, name }) = place(key) else { return Ok(false) };
-        let mut dir = link.ino();
-        for part in dirs {
-            match self.entry(dir, part.as_bytes()).await? {
-                Some(inode) if inode.kind == FileKind::Directory => dir = inode.ino,
-                _ => return Ok(false),
-            }
-        }
+        let Some(dir) = self.walk(link, &dirs).await? else { return Ok(false) };
         let found = self.entry(dir, name.as_bytes()).await?;
         Ok(found.is_some_and(|inode| inode.kind != FileKind::Directory))
+    }
+
+    /// The directory of this path below a link, if there is one.
+    async fn walk(&self, link: &Link, path: &[&str]) -> Result<Option<Ino>> {
+        let mut dir = link.ino();
+        for part in path {
+            match self.entry(dir, part.as_bytes()).await? {
+                Some(inode) if inode.kind == FileKind::Directory => dir = inode.ino,
+                _ => return Ok(None),
+            }
+        }
+        Ok(Some(dir))
     }
 
     /// What a name leads to, if anything.
@@ -545,12 +657,16 @@ impl Core {
 
 fn without_file(object: &ListedObject) -> LinkObject {
     LinkObject {
-        ino: None,
-        removed: false,
         etag: object.etag.clone(),
         object_bytes: object.size,
         modified_ms: object.last_modified_unix_ms,
+        ..nothing()
     }
+}
+
+/// The row of a directory that is no object.
+fn nothing() -> LinkObject {
+    LinkObject { ino: None, removed: false, etag: None, object_bytes: 0, modified_ms: 0 }
 }
 
 /// Whether an inode is the file of this object.

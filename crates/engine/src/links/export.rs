@@ -312,7 +312,9 @@ impl Core {
         if known {
             return Ok(Exported::Done);
         }
-        let placed = Native { key, ..above.clone() };
+        // Names that are not here yet could not be found any more.
+        self.look_into(inode.ino).await?;
+        let placed = Native { key, unlisted: false, ..above.clone() };
         let placing = self.meta.change_native(inode.ino, |_| Some(Some(placed.clone())));
         self.seen(placing.await)?;
         self.export_entries(link, inode.ino).await
@@ -339,6 +341,7 @@ impl Core {
             return Ok(Exported::Done);
         }
         if inode.kind == FileKind::Directory {
+            self.look_into(inode.ino).await?;
             self.seen(self.meta.leave_link(inode.ino, None).await)?;
             return self.export_entries(link, inode.ino).await;
         }

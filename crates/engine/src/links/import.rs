@@ -9,25 +9,32 @@ use weir_types::{ErrorKind, FsError, Native, Result};
 
 use super::Policy;
 use super::apply::Import;
-use super::registry::Link;
+use super::registry::{Link, Sampled};
 use crate::engine::Core;
 
 /// LISTs in flight at once.
-const LISTS: usize = 16;
+pub(super) const LISTS: usize = 16;
 /// Pages compared at once.
 const PAGES: usize = 4;
 /// Rows read at once.
-const ROWS: usize = 1_000;
+pub(super) const ROWS: usize = 1_000;
 /// Files made in one commit.
-const BATCH: usize = 500;
+pub(super) const BATCH: usize = 500;
 
 impl Core {
     /// Imports all that is new, changed or gone, as far as `policy` goes. One LIST for each 1,000
-    /// objects, and one HEAD for each new one where attributes are asked for.
+    /// objects, and one HEAD for each new one where attributes are asked for. Of a lazy link those
+    /// directories only that somebody looked into: one LIST for each, or for each 1,000 entries.
     pub(crate) async fn import(self: &Arc<Self>, link: &Arc<Link>, policy: Policy) -> Result<()> {
         let _one = link.import.lock().await;
         let before = self.seen(self.meta.newest().await)?;
         let import = Arc::new(Import::new(self.clone(), link.clone(), policy, before)?);
+        if link.is_lazy() {
+            import.levels().await?;
+            import.finish().await?;
+            return self.imported(link).await;
+        }
+        *link.sampled() = Sampled::default();
         let pages = import.bucket.scan_keys(Component::Link, KeyRange::default(), LISTS);
         pages
             .map(|page| {
@@ -98,7 +105,7 @@ impl Import {
         Ok(())
     }
 
-    async fn compare(&self, object: &ListedObject, row: &ObjectRow) -> Result<()> {
+    pub(super) async fn compare(&self, object: &ListedObject, row: &ObjectRow) -> Result<()> {
         // A row that was written since the listing began knows better.
         if is_same(object, &row.object) || row.version > self.before || !self.policy.changed {
             return Ok(());
@@ -115,7 +122,7 @@ impl Import {
         self.changed(object, row).await
     }
 
-    async fn gone(&self, row: &ObjectRow) -> Result<()> {
+    pub(super) async fn gone(&self, row: &ObjectRow) -> Result<()> {
         if row.version > self.before || !self.policy.deleted {
             return Ok(());
         }
@@ -140,7 +147,9 @@ impl Import {
         match (found, row) {
             (Some(object), Some(row)) if is_same(&object, &row.object) => self.found(&row).await,
             (Some(object), Some(row)) => self.compare(&object, &row).await,
-            (Some(object), None) if self.policy.new => self.create(&[object]).await,
+            (Some(object), None) if self.policy.new && self.is_in_sight(key).await? => {
+                self.create(&[object]).await
+            }
             (None, Some(row)) => self.gone(&row).await,
             _ => Ok(()),
         }

@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 use weir_object::{Bucket, BucketUrl, Component};
 use weir_types::{ErrorKind, FsError, Ino, Inode, LinkId, Native, Result};
 
-use super::{ImportView, LinkOptions, Policy, TreeChange};
+use super::{Attributes, ImportView, LinkOptions, Policy, TreeChange};
 use crate::background::blocking;
 use crate::engine::Core;
 use crate::volume::Connector;
@@ -81,7 +81,19 @@ pub(crate) struct Link {
     pub(crate) import: tokio::sync::Mutex<()>,
     /// Held by the one export pass at a time.
     pub(crate) export: tokio::sync::Mutex<()>,
+    /// Held by those who import the names of directories that somebody looks into; by the end of
+    /// the link alone.
+    pub(crate) listings: tokio::sync::RwLock<()>,
+    sampled: Mutex<Sampled>,
     ending: AtomicBool,
+}
+
+/// Whether objects of a link have attributes, as far as that is known.
+#[derive(Debug, Default)]
+pub(crate) struct Sampled {
+    /// Objects looked at.
+    pub(crate) objects: usize,
+    pub(crate) asks: Option<bool>,
 }
 
 impl Link {
@@ -108,6 +120,20 @@ impl Link {
 
     pub(crate) fn is_ending(&self) -> bool {
         self.ending.load(Ordering::Acquire)
+    }
+
+    /// Whether names of a directory are imported when somebody looks into it.
+    pub(crate) fn is_lazy(&self) -> bool {
+        self.record.lock().unwrap_or_else(|e| e.into_inner()).options.lazy_dirs
+    }
+
+    /// Whether attributes are asked for.
+    pub(crate) fn attributes(&self) -> Attributes {
+        self.record.lock().unwrap_or_else(|e| e.into_inner()).options.attributes
+    }
+
+    pub(crate) fn sampled(&self) -> MutexGuard<'_, Sampled> {
+        self.sampled.lock().unwrap_or_else(|e| e.into_inner())
     }
 
     /// Whether anything is exported without being asked for.
@@ -137,15 +163,18 @@ pub(crate) struct Links {
     watcher: OnceLock<Watcher>,
     /// Changes that the doors were not told of yet.
     changes: Mutex<BTreeSet<TreeChange>>,
+    /// Some link is, or was, lazy.
+    lazy: AtomicBool,
 }
 
 impl Links {
     pub(crate) fn new(connector: Connector) -> Self {
-        let (table, wake, watcher, changes) = Default::default();
-        Self { connector, table, wake, watcher, changes }
+        let (table, wake, watcher, changes, lazy) = Default::default();
+        Self { connector, table, wake, watcher, changes, lazy }
     }
 
     pub(crate) fn add(&self, id: LinkId, record: LinkRecord) -> Arc<Link> {
+        self.lazy.fetch_or(record.options.lazy_dirs, Ordering::AcqRel);
         let link = Arc::new(Link {
             id,
             record: Mutex::new(record),
@@ -153,6 +182,8 @@ impl Links {
             bucket: OnceLock::new(),
             import: tokio::sync::Mutex::default(),
             export: tokio::sync::Mutex::default(),
+            listings: tokio::sync::RwLock::default(),
+            sampled: Mutex::default(),
             ending: AtomicBool::new(false),
         });
         self.table.write().unwrap_or_else(|e| e.into_inner()).insert(id, link.clone());
@@ -169,6 +200,11 @@ impl Links {
 
     pub(crate) fn is_empty(&self) -> bool {
         self.table.read().unwrap_or_else(|e| e.into_inner()).is_empty()
+    }
+
+    /// Whether names of some directories may not have been imported.
+    pub(crate) fn has_lazy(&self) -> bool {
+        self.lazy.load(Ordering::Acquire)
     }
 
     /// Whether any link exports without being asked.
@@ -274,10 +310,10 @@ impl Core {
         for (id, bytes) in self.meta.links().await? {
             match LinkRecord::decode(id, &bytes) {
                 Ok(record) => {
-                    let link = self.links.add(id, record);
                     if !self.read_only {
-                        self.place_link(&link).await?;
+                        self.place_link(id, &record).await?;
                     }
+                    self.links.add(id, record);
                 }
                 Err(error) => tracing::error!(%error, "a link is left alone"),
             }
@@ -305,11 +341,13 @@ impl Core {
     }
 
     /// Has the directory of a link know that it is one.
-    pub(crate) async fn place_link(&self, link: &Link) -> Result<()> {
-        let root = Native::directory(link.id, link.exports());
+    pub(crate) async fn place_link(&self, id: LinkId, record: &LinkRecord) -> Result<()> {
+        let options = &record.options;
+        let exports = !options.export.is_none();
+        let root = Native::directory(id, String::new(), exports, options.lazy_dirs);
         let placed = self
             .meta
-            .change_native(link.ino(), |inode| inode.native.is_none().then(|| Some(root.clone())));
+            .change_native(record.ino, |inode| inode.native.is_none().then(|| Some(root.clone())));
         match self.seen(placed.await) {
             // Removed with a parent of it, somehow: the link is empty.
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),

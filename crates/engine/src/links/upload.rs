@@ -202,11 +202,10 @@ impl Core {
             None => bucket.head(Component::Link, &going.key).await?.etag,
         };
         Ok(Native {
-            key: going.key.clone(),
             etag,
             object_bytes: info.size,
             end: info.size,
-            ..Native::directory(going.link.id, going.link.exports())
+            ..Native::directory(going.link.id, going.key.clone(), going.link.exports(), false)
         })
     }
 
