@@ -255,7 +255,7 @@ fn the_account_adds_up_over_a_long_life() {
     for round in 1..=5 {
         mirror.write_at(0, &[1; 20 * PAGE as usize], UnixTime(1)).expect("writes");
         flush(&mirror, round);
-        tier.release(std::slice::from_ref(&mirror)).expect("releases");
+        tier.release(std::slice::from_ref(&mirror), |_| false).expect("releases");
         assert_eq!(tier.usage().expect("usage").used_bytes, 0);
         fill(&mirror, 0, &[1; 20 * PAGE as usize]);
         assert_eq!(tier.usage().expect("usage").used_bytes, 20 * PAGE);

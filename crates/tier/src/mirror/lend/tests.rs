@@ -83,7 +83,7 @@ fn what_is_lent_stays_until_the_last_mapping_goes() {
     let mirror = clean(&tier, 3);
     drop(mirror.lend(1).expect("lends").expect("all of it is here"));
     assert_eq!(
-        tier.release(std::slice::from_ref(&mirror)).expect("releases"),
+        tier.release(std::slice::from_ref(&mirror), |_| false).expect("releases"),
         0,
         "the kernel has it"
     );
