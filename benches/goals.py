@@ -89,9 +89,9 @@ def more(row, than):
     return of
 
 
-def fetched(row):
+def fetched(row, component="data"):
     """Bytes of data from the bucket for each byte of the file."""
-    return lambda table: {r: s.requests.get("data get bytes_received", 0) / s.bytes
+    return lambda table: {r: s.requests.get(f"{component} get bytes_received", 0) / s.bytes
                           for r, s in table(row, "weir").items() if s.requests}
 
 
@@ -133,6 +133,7 @@ def goals():
         yield Goal("Small files", "files",
                    f"small files: read, cold, {jobs} thread{'s' * (jobs != '1')}", "best peer",
                    value(f"cold-read-{jobs}"), best_peer(f"cold-read-{jobs}"), 5, unit="/s")
+    yield from _links()
     yield Goal("Requests", "puts", "PUTs for small files", "1 per file", value("puts"), None, 250,
                False, "PUTs", near=True)
     yield Goal("CPU", "cold", "daemon CPU, cold read", "-", per_gb("cold"), None, 1.2, False,
@@ -145,6 +146,28 @@ def goals():
                1.0, False, "s")
     yield Goal("Large volume", "mount", "memory beyond an empty volume's", "-",
                more("memory-full", "memory-empty"), None, 16, False, "MiB")
+
+
+def _links():
+    group, gets = "Linked buckets", "parallel GETs"
+    yield Goal(group, "links", "import of small objects", "-", value("link-import"), None,
+               unit="objects/s")
+    yield Goal(group, "links", "hydrate large objects", gets, value("hydrate-large"),
+               value("hydrate-large", "raw"), 0.95, unit="MiB/s")
+    yield Goal(group, "links", "hydrate small objects", gets, value("hydrate-small"),
+               value("hydrate-small", "raw"), 0.95, unit="/s")
+    yield Goal(group, "links", "daemon CPU, hydrate large objects", "-", per_gb("hydrate-large"),
+               None, 1.2, False, "core-s/GB")
+    yield Goal(group, "links", "cold sequential read of linked files", gets, value("linked"),
+               value("hydrate-large", "raw"), 0.90, unit="MiB/s")
+    for row, what in (("linked-4", "four jobs read the same cold linked files"),
+                      ("linked-4-hydrating", "the same while they are hydrated")):
+        yield Goal(group, "links", f"{what}, time", "one job", taken(row), taken("linked"), 1.1,
+                   False, "s/GiB")
+        yield Goal(group, "links", f"{what}, bucket bytes", "the files' bytes",
+                   fetched(row, "link"), None, 1.02, False, "x")
+    yield Goal(group, "links", "weir hydrate of small objects", "a loop of lfs hsm_restore",
+               value("hydrate-some"), value("lfs-loop"), 5, unit="/s")
 
 
 def _spread(values):

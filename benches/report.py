@@ -58,7 +58,7 @@ def summary(run, lines):
                   f"{settings.file_kib} KiB, phases end after {settings.box_s:g} s to twice that. "
                   "Data does not compress. Page cache dropped before each read. Values are medians, "
                   "± is half of (max - min) / median, ratios are medians of the ratios within each "
-                  "repeat. Links (hydrate) are not measured yet.",
+                  "repeat.",
     }
 
 

@@ -7,7 +7,7 @@ or does nothing for a target it says nothing about.
 
 import dataclasses
 
-from . import work
+from . import links, work
 from .site import drop_caches
 from .settings import LARGE_ROWS
 from .targets.base import Unavailable
@@ -69,7 +69,7 @@ def write(run, target):
 def _read(run, target, row, jobs):
     path, _ = _large(run, target)
     with run.probe(target) as cost:
-        done, seconds = work.read_large(path, jobs, run.box_s(target) * 2)
+        done, seconds = work.read_large([path], jobs, run.box_s(target) * 2)
     _speed(run, target, row, cost, done, seconds)
 
 
@@ -78,7 +78,7 @@ def warm(run, target):
         return
     if not target.large:
         # Some peers cache what is read, not what is written.
-        work.read_large(_large(run, target)[0], 1, run.box_s(target) * 2)
+        work.read_large([_large(run, target)[0]], 1, run.box_s(target) * 2)
     drop_caches()
     _read(run, target, "warm", 1)
 
@@ -231,7 +231,8 @@ def groups(peers):
                ("create", {"files"}, False, create),
                ("stat", {"files"}, True, stat),
                ("read", {"files"}, True, read),
-               ("cold-read", {"files"}, False, cold_read)))
+               ("cold-read", {"files"}, False, cold_read)),
+        _group("links", {"raw", "weir"}, *links.PHASES))
 
 
 def calibrate(run, raw):
@@ -247,4 +248,6 @@ def calibrate(run, raw):
         run.connections[method] = max(speeds, key=speeds.get)
         run.calibration.append({"method": method, "latency_ms": run.latency_ms, "mib_s": speeds,
                                 "connections": run.connections[method]})
+    # Of small bodies a far store answers as many as there are connections.
+    run.connections["SMALL GET"] = CONNECTIONS[-1] if run.latency_ms else run.connections["GET"]
     raw.close()

@@ -29,7 +29,8 @@ class Run:
         self.site, self.settings = site, settings
         self.samples, self.skipped, self.notes = Samples(), {}, {}
         self.latency_ms, self.repeat, self.volume_files = 0, 0, None
-        self.connections, self.calibration = {"PUT": 4, "GET": 4}, []
+        self.connections, self.calibration = {"PUT": 4, "GET": 4, "SMALL GET": 4}, []
+        self.data_set = None  # of linked buckets, once it is made
         self.part_s = {}
         self.began, self.done, self.total = time.monotonic(), 0, 1
         self.store = Store(site, settings)

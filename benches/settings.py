@@ -7,11 +7,13 @@ results, so that two results can be compared.
 import dataclasses
 import os
 
-ROWS = ("write", "warm", "random", "mmap", "cold", "daemon", "fsync", "files", "puts", "mount")
+ROWS = ("write", "warm", "random", "mmap", "cold", "daemon", "fsync", "files", "links",
+        "puts", "mount")
 LARGE_ROWS = ("write", "warm", "random", "mmap", "cold", "daemon")
 WEIR = ("weir", "weir-file", "weir-journal")
 PEERS = ("juicefs", "juicefs-wb", "rclone", "s3fs", "seaweedfs", "s3backer")
 TARGETS = ("local", "raw", *WEIR, *PEERS)
+SMALL_DIR_FILES = 100  # small objects in each directory of a linked data set
 
 
 class Refused(Exception):
@@ -120,6 +122,8 @@ def disk_need_mib(settings):
         need, runs = need + settings.large_mib * mounted * 2 + settings.peer_mib * 4, 1
     if "files" in settings.rows:
         need += small * 2 * (mounted * 4 + sum(name in settings.targets for name in PEERS)) * runs
+    if "links" in settings.rows:
+        need += 2 * settings.large_mib + small * 4 * runs
     if "puts" in settings.rows:
         need += settings.pack_files * settings.file_kib // 1024 * 2
     return need if settings.store == "memory" else need * 2

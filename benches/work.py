@@ -45,15 +45,16 @@ def write_large(path, size, box_s):
     return done, seconds
 
 
-def read_large(path, jobs, box_s):
-    """So many processes read the whole file at once: the bytes each read, and seconds until the
-    last was done."""
+def read_large(paths, jobs, box_s):
+    """So many processes read all of the files at once, one after another: the bytes each read, and
+    seconds until the last was done."""
     def work(_):
         buffer, done, began = bytearray(MIB), 0, NOW()
-        fd = os.open(path, os.O_RDONLY)
-        while (got := os.readv(fd, [buffer])) and NOW() - began < box_s:
-            done += got
-        os.close(fd)
+        for path in paths:
+            fd = os.open(path, os.O_RDONLY)
+            while (got := os.readv(fd, [buffer])) and NOW() - began < box_s:
+                done += got
+            os.close(fd)
         return done
     seconds, done = run_jobs(jobs, work)
     return min(done), seconds

@@ -6,9 +6,11 @@ set -euo pipefail
 CACHE=${WEIR_CACHE:-$HOME/.cache/weir}
 mkdir -p "$CACHE/bin"
 
-packages() { # PROGRAM=PACKAGE ...: installs the packages of the programs that are not there
+packages() { # PROGRAM=PACKAGE ...: installs the packages of programs and files that are not there
   local missing=() pair
-  for pair in "$@"; do command -v "${pair%%=*}" >/dev/null || missing+=("${pair#*=}"); done
+  for pair in "$@"; do
+    command -v "${pair%%=*}" >/dev/null || [ -e "${pair%%=*}" ] || missing+=("${pair#*=}")
+  done
   ((${#missing[@]})) || return 0
   if ! command -v apt-get >/dev/null || [ "$(id -u)" != 0 ]; then
     echo "please install: ${missing[*]}" >&2
@@ -34,7 +36,8 @@ for what in "$@"; do
       ;;
     test)
       packages fio=fio sqlite3=sqlite3 git=git mkfs.xfs=xfsprogs xfs_io=xfsprogs setfattr=attr curl=curl \
-        python3=python3 strace=strace go=golang-go unshare=util-linux jq=jq man=man-db
+        python3=python3 strace=strace go=golang-go unshare=util-linux jq=jq man=man-db \
+        /usr/lib/python3/dist-packages/boto3=python3-boto3
       tests/s3/versitygw.sh install
       cargo_tool pjdfstest pjdfstest@0.2.2
       cargo_tool fsx fsx@0.3.2

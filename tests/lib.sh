@@ -209,6 +209,11 @@ requests() { # COMPONENT KIND
     status "[.requests.rows[] | select(.component == \"$1\" and .kind == \"$2\") | .requests] | add // 0"
 }
 
+# Bytes that came from the bucket since the mount, such as `received link`.
+received() { # COMPONENT
+    status "[.requests.rows[] | select(.component == \"$1\" and .kind == \"get\") | .bytes_received] | add // 0"
+}
+
 # Serves S3 from $T/s3, where each directory is a bucket, and puts the volume on it.
 s3_start() { # [PORT]
     S3_PORT=${1:-$(free_port)}
@@ -218,6 +223,26 @@ s3_start() { # [PORT]
     remember "$S3_PID"
     CONNECT=(--endpoint "http://127.0.0.1:$S3_PORT")
     URL=s3://bucket/vol
+}
+
+# Another S3 client at work in bucket `lake`, which `lake_start` makes: `lake put KEY <BODY`.
+lake() { "$TESTS/tools/objects.py" "http://127.0.0.1:$S3_PORT" lake "$@" || fail "objects.py $*"; }
+
+# An S3 server with an empty bucket `lake` to link, beside the volume's own.
+lake_start() {
+    [ -e /usr/lib/python3/dist-packages/boto3 ] || fail "python3-boto3 is not here: run make test-tools"
+    s3_start
+    mkdir "$T/s3/lake"
+}
+
+# What `weir links` says of the link at a directory, such as `link_has .hidden DIR`.
+link_has() { # JQ DIR
+    "$WEIR" links "$2" --json | jq -rc ".[0] | $1" || fail "weir links $2 has no $1"
+}
+
+# Whether a link has this to say.
+link_is() { # JQ VALUE DIR
+    [ "$(link_has "$1" "$3")" = "$2" ]
 }
 
 s3_stop() { "$TESTS/s3/versitygw.sh" stop "$S3_PID"; }

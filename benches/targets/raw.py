@@ -18,15 +18,17 @@ class Raw(Target):
     def close(self):
         self.store.drop(self.bucket)
 
-    def all(self, method, keys, connections, body=b""):
-        """Asks for all keys over so many connections: seconds of all, and of each."""
+    def all(self, method, keys, connections, body=b"", bucket=None):
+        """Asks for all keys, or (key, (start, length)), over so many connections: seconds of all,
+        and of each."""
         address = self.store.address
 
         def work(i):
             server, times = Connection(address), []
             for key in keys[i::connections]:
+                key, part = key if isinstance(key, tuple) else (key, None)
                 began = time.perf_counter()
-                server.ask(method, f"/{self.bucket}/{key}", body)
+                server.ask(method, f"/{bucket or self.bucket}/{key}", body, part)
                 times.append(time.perf_counter() - began)
             return times
 

@@ -89,6 +89,19 @@ class Weir(Target):
         drop_caches()
         self.mount()
 
+    def link(self, url, name):
+        """Links a bucket and waits for its names; when they were there, in seconds since 1970."""
+        path = f"{self.dir}/{name}"
+        run(self.program, "link", url, path, timeout=600)
+        [view] = json.loads(run(self.program, "links", path, "--json"))
+        return view["imported_unix_ms"] / 1000
+
+    def lfs(self):
+        """The program under the name of Lustre's."""
+        path = f"{self.root}/lfs"
+        os.symlink(self.program, path)
+        return path
+
     def by_daemon(self):
         """Mounts it again so that no read goes past the daemon."""
         if not knows("--no-passthrough"):

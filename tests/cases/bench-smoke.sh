@@ -26,11 +26,14 @@ cells = {(c["row"], c["target"], c["latency_ms"]): c for c in found["cells"]}
 first, second = found["settings"]["latencies_ms"]
 small = [f"{row}-{jobs}" for row in ("create", "durable", "cold-read") for jobs in (1, 4)]
 near = ["warm", "random-1", "random-4", "mmap", "stat-1", "stat-4", "read-1", "read-4"]
+linked = ["linked", "linked-4", "linked-4-hydrating", "link-import", "hydrate-some", "lfs-loop"]
 syncs = [f"fsync-{jobs}-{rank}" for jobs in (1, 8) for rank in ("p50", "p99", "rate")]
 volume = [f"{row}-{which}" for row in ("mount", "memory") for which in ("empty", "full")]
 wanted = [(row, target, ms) for ms in (first, second) for row, targets in (
     [("write", "weir local raw"), ("cold", "weir raw"), ("cold-4", "weir")]
     + [(row, "weir local raw") for row in syncs] + [(row, "weir-journal") for row in syncs]
+    + [(row, "weir") for row in linked]
+    + [(f"hydrate-{size}", "weir raw") for size in ("large", "small")]
     + [(row, "weir") for row in small] + [(row, "weir") for row in volume])
     for target in targets.split()]
 wanted += [(row, target, first) for row in near for target in ("weir", "weir-file", "local")]
@@ -43,6 +46,11 @@ for name, cell in cells.items():
 cold = [s for s in found["samples"] if (s["row"], s["target"]) == ("cold", "weir")]
 for sample in cold:
     assert sample["requests"]["data get bytes_received"] >= sample["bytes"] > 0, sample
+for sample in found["samples"]:
+    if sample["row"] in ("linked", "linked-4", "linked-4-hydrating") or (
+            sample["row"].startswith("hydrate-") and sample["target"] == "weir"):
+        got = sample["requests"]["link get bytes_received"]
+        assert sample["bytes"] <= got <= sample["bytes"] * 1.02, sample
 assert sum(s["cpu_s"] for s in cold) > 0, cold
 assert found["samples"] and found["machine"]["kernel"], "no machine"
 # What was made slow is slow: a cold read of one object waits for the added latency.
@@ -75,7 +83,8 @@ page = Page()
 with open(sys.argv[1] + "/bench.html") as file:
     page.feed(file.read())
 assert not page.open, page.open
-for group in ("Large files", "fsync of 4 KiB", "Small files", "Requests", "Large volume"):
+for group in ("Large files", "fsync of 4 KiB", "Small files", "Linked buckets", "Requests",
+              "Large volume"):
     assert page.plots.get(group), f"no plot of {group}: {page.plots}"
 END
 

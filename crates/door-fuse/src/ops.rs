@@ -42,7 +42,10 @@ impl Door {
                 let attr_ttl = shared.attr_ttl(inode.ino);
                 reply.entry_with_ttls(&attr_ttl, &entry_ttl, &attr(&inode), GENERATION);
             }
-            None if entry_ttl.is_zero() => reply.error(Errno::ENOENT),
+            // An import may bring any name at any time.
+            None if entry_ttl.is_zero() || shared.engine.has_links() => {
+                reply.error(Errno::ENOENT);
+            }
             // Number 0 lets the kernel remember that the name is not there.
             None => reply.entry(&entry_ttl, &no_attr(), GENERATION),
         });

@@ -3,6 +3,7 @@
 //! Hydrating, releasing and archiving are actions. One is a row of the metadata, so that it goes on
 //! after a restart; how far it came is counted in memory, and counted anew by who goes on.
 
+mod action;
 mod archive;
 mod feed;
 mod hydrate;
@@ -10,6 +11,7 @@ mod manager;
 mod pins;
 mod rate;
 mod release;
+mod room;
 mod small;
 mod state;
 mod walk;

@@ -18,9 +18,12 @@ use weir_types::{CHUNK_BYTES, ChunkIndex, ErrorKind, FsError, Ino, Result, Setti
 
 use crate::engine::Core;
 
-/// Memory that a GET takes, with the half of a fetch ahead and the half of a hydration that come
+/// Memory that a GET takes, with the half of a fetch ahead and the quarter of a hydration that come
 /// with it: a piece of the body, and a record that is not whole yet.
 const BODY_BYTES: u64 = 4 << 20;
+/// Turns of hydrations are counted in parts of this many: a GET of a chunk or less takes one, because
+/// its body is small, and a far bucket is kept busy by many of them only.
+const TURN_PARTS: usize = (BODY_BYTES / CHUNK_BYTES) as usize;
 /// The share of its turns that a hydration keeps while others fetch.
 const HYDRATE_SHARE: usize = 4;
 
@@ -56,7 +59,7 @@ pub(crate) struct Fetcher {
     pub(crate) came: came::Came,
     /// Held by the hydration whose turn is next.
     hydrate_next: tokio::sync::Mutex<()>,
-    /// What `demand`, `ahead` and `hydrate` have when nobody fetches.
+    /// What `demand` and `ahead` have when nobody fetches.
     most: (usize, usize),
 }
 
@@ -70,7 +73,7 @@ impl Fetcher {
             demand: Semaphore::new(parallel),
             // Apart, so that what is fetched ahead never stands in the way of what is waited for.
             ahead: Semaphore::new(parallel.div_ceil(2)),
-            hydrate: Semaphore::new(parallel.div_ceil(2)),
+            hydrate: Semaphore::new(parallel * TURN_PARTS),
             came: came::Came::default(),
             hydrate_next: tokio::sync::Mutex::default(),
             most: (parallel, parallel.div_ceil(2)),
@@ -79,15 +82,16 @@ impl Fetcher {
 
     /// GETs of hydrations at once, at most.
     pub(crate) fn hydrate_most(&self) -> usize {
-        self.most.1
+        self.most.0
     }
 
-    /// Waits for a turn. Who fetches what nobody waits for passes others of that kind once somebody
+    /// Waits for a turn to get `bytes`. Who fetches what nobody waits for passes others of that kind once somebody
     /// waits for one of its chunks. The semaphores are never closed: without a permit there is no
     /// limit.
     pub(crate) async fn turn(
         &self,
         priority: Priority,
+        bytes: u64,
         urgency: &Urgency,
         chunks: &[ChunkIndex],
     ) -> Option<SemaphorePermit<'_>> {
@@ -96,7 +100,7 @@ impl Fetcher {
             Priority::Ahead { .. } => {
                 urgency.unless(chunks, async { self.ahead.acquire().await.ok() }).await
             }
-            Priority::Hydrate => urgency.unless(chunks, self.turn_to_hydrate()).await,
+            Priority::Hydrate => urgency.unless(chunks, self.turn_to_hydrate(bytes)).await,
         };
         match permit {
             Some(permit) => Some(permit),
@@ -104,13 +108,14 @@ impl Fetcher {
         }
     }
 
-    /// A turn of those who hydrate: a share of them while others fetch, and none before those who
-    /// wait for a turn of their own by now.
-    async fn turn_to_hydrate(&self) -> Option<SemaphorePermit<'_>> {
+    /// A turn of those who hydrate: as many as those who wait may have, a share of them while others
+    /// fetch, and none before those who wait for a turn of their own by now.
+    async fn turn_to_hydrate(&self, bytes: u64) -> Option<SemaphorePermit<'_>> {
         let _next = self.hydrate_next.lock().await;
         let idle = self.demand.available_permits() == self.most.0
             && self.ahead.available_permits() == self.most.1;
-        let weight = if idle { 1 } else { (self.most.1 / HYDRATE_SHARE).max(1) };
+        let parts = if bytes <= CHUNK_BYTES { 1 } else { TURN_PARTS };
+        let weight = parts * if idle { 1 } else { (self.most.0 / HYDRATE_SHARE).max(1) };
         let permit = self.hydrate.acquire_many(weight as u32).await.ok()?;
         drop(self.demand.acquire().await);
         Some(permit)

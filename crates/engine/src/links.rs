@@ -21,8 +21,8 @@ mod rule;
 mod upload;
 
 use serde::{Deserialize, Serialize};
-use weir_object::BucketUrl;
-use weir_types::{ErrorKind, FileKind, FsError, Ino, LinkId, Native, Result};
+use weir_object::{BucketUrl, Component};
+use weir_types::{ErrorKind, FileKind, FsError, Ino, LinkId, Result};
 
 pub(crate) use registry::Link;
 use registry::LinkRecord;
@@ -170,14 +170,10 @@ impl Engine {
         core.check_apart(&url)?;
         core.check_linkable(ino).await?;
         let record = LinkRecord { ino, path: path.to_owned(), options, imported_unix_ms: None };
-        core.links.connect(&record)?.probe().await?;
+        core.links.connect(&record)?.probe_odd(Component::Link).await?;
         let id = core.seen(core.meta.add_link(&record.encode()?).await)?;
-        let (exports, lazy) = (!record.options.export.is_none(), record.options.lazy_dirs);
-        let native = Native::directory(id, String::new(), exports, lazy);
-        let placed = core.meta.change_native(ino, |_| Some(Some(native.clone())));
-        core.seen(placed.await)?;
-        // From here on it is imported.
         let link = core.links.add(id, record);
+        core.place_link(&link).await?;
         core.links.wake();
         core.link_view(&link).await
     }
@@ -189,17 +185,22 @@ impl Engine {
         core.check_writable()?;
         let link = core.links.at(ino)?;
         link.end();
-        let _importing = link.import.lock().await;
+        // An export may wait for an import, and no import for an export.
         let _exporting = link.export.lock().await;
+        let _importing = link.import.lock().await;
         let _listing = link.listings.write().await;
         let view = core.link_view(&link).await?;
         let taken = core.take_apart(&link).await;
         core.tell_doors().await;
         taken?;
-        core.seen(core.meta.change_native(ino, |_| Some(None)).await)?;
         core.seen(core.meta.remove_link(link.id).await)?;
         core.links.remove(link.id);
         Ok(view)
+    }
+
+    /// Whether there are links, and so names that come without a door's doing.
+    pub fn has_links(&self) -> bool {
+        !self.core.links.is_empty()
     }
 
     /// All links, by name.
@@ -306,7 +307,7 @@ impl Core {
             files: usage.files,
             bytes: usage.bytes,
             hidden: usage.hidden,
-            importing: state.importing.clone(),
+            importing: state.importing(),
             imported_unix_ms: record.imported_unix_ms,
             import_error: state.import_error.clone(),
             export_waiting: waiting,

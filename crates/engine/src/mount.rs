@@ -112,7 +112,6 @@ impl Engine {
             true => mount_reader(options, format, buckets, opened).await?,
             false => mount_writer(options, format, buckets, opened).await?,
         };
-        core.load_links().await?;
         core.load_actions().await?;
         let tasks = background::start(&core);
         Ok(Engine { core, tasks: tokio::sync::Mutex::new(tasks) })
@@ -166,7 +165,9 @@ async fn mount_reader(
         set_aside: None,
         taken_from: None,
     };
-    Ok(core(options, format, buckets, opened.tier, meta, None, report, None))
+    let core = core(options, format, buckets, opened.tier, meta, None, report, None);
+    core.load_links().await?;
+    Ok(core)
 }
 
 async fn mount_writer(
@@ -217,6 +218,7 @@ async fn mount_writer(
     write_lease(&options, &buckets, &id).await?;
     let core =
         core(options, format, buckets, opened.tier, meta, Some(journal), report, Some(lease));
+    core.load_links().await?;
     core.recover(replay).await?;
     core.tier.confirm()?;
     Ok(core)

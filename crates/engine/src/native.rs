@@ -30,6 +30,11 @@ impl NativeRun {
         self.pieces.iter().map(|piece| (SegmentId::NATIVE, piece.start))
     }
 
+    /// How much the GET brings.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.range().end - self.range().start
+    }
+
     fn range(&self) -> Range<u64> {
         let end = self.pieces.last().map_or(0, |piece| piece.end);
         self.pieces.first().map_or(0, |piece| piece.start)..end

@@ -22,6 +22,13 @@ pub(crate) struct Run {
     pub(crate) records: Vec<RecordRef>,
 }
 
+impl Run {
+    /// How much the GET brings.
+    pub(crate) fn bytes(&self) -> u64 {
+        u64::from(self.end - self.start)
+    }
+}
+
 /// The runs that bring all these records, each once, none longer than `max_bytes` and a little for
 /// headers, unless a single record is.
 pub(crate) fn plan(records: impl Iterator<Item = RecordRef>, max_bytes: u64) -> Vec<Run> {

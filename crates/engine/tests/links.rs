@@ -468,7 +468,7 @@ fn many_objects_survive_a_kill_in_the_middle_of_their_import() {
 #[test]
 fn a_changed_native_file_is_what_a_plain_one_would_be() {
     let seed = rand::random::<u64>();
-    println!("seed {seed}");
+    eprintln!("seed {seed}");
     let mut rng = StdRng::seed_from_u64(seed);
     let size = 5_500_000;
     let mut lake = Lake::of(Policy::default(), |lake| lake.put("f", &noise(3, size)));
@@ -526,13 +526,17 @@ const EXPORTS: Policy = Policy::ALL;
 
 impl Lake {
     fn exporting() -> Self {
+        Self::with_export(EXPORTS)
+    }
+
+    fn with_export(export: Policy) -> Self {
         let world = World::new();
         std::fs::create_dir(world.path("lake")).expect("makes");
         let mut lake = Self { world, dir: Ino::ROOT };
         lake.put("a", b"first");
         lake.put("d/b", &noise(1, 3_000_000));
         let engine = lake.engine();
-        let options = LinkOptions { export: EXPORTS, ..lake.options(Policy::default()) };
+        let options = LinkOptions { export, ..lake.options(Policy::default()) };
         lake.dir = lake.run(async {
             let dir = engine.create(Ino::ROOT, b"lake", new_dir()).await.expect("mkdir").ino;
             engine.link_bucket(dir, "/lake", options).await.expect("links");
@@ -716,5 +720,110 @@ fn an_export_goes_on_after_a_kill() {
     }
     assert_eq!(&lake.stored("d/b").expect("there")[..7], b"changed");
     assert_eq!(lake.conflicts(), Vec::<String>::new());
+    lake.sound();
+}
+
+#[test]
+fn editors_that_replace_a_file_change_its_object() {
+    let lake = Lake::with_export(Policy { changed: true, deleted: true, ..Policy::default() });
+    lake.make(lake.dir, "a.tmp", b"replaced here");
+    lake.rename((lake.dir, "a.tmp"), (lake.dir, "a"));
+    lake.make(lake.dir, "new", b"new files are not exported");
+    lake.exported();
+    assert_eq!(lake.stored("a").as_deref(), Some(b"replaced here".as_slice()));
+    assert_eq!((lake.stored("a.tmp"), lake.stored("new")), (None, None));
+    lake.sound();
+}
+
+#[test]
+fn a_file_that_got_its_name_by_a_link_is_exported() {
+    let lake = Lake::exporting();
+    let ino = lake.make(lake.dir, "tmp", b"linked, then unlinked");
+    lake.run(async {
+        lake.engine().link(ino, lake.dir, b"final").await.expect("links");
+        lake.engine().unlink(lake.dir, b"tmp").await.expect("unlinks");
+    });
+    lake.exported();
+    assert_eq!(lake.stored("final").as_deref(), Some(b"linked, then unlinked".as_slice()));
+    assert_eq!(lake.stored("tmp"), None);
+    lake.sound();
+}
+
+#[test]
+fn who_has_a_file_open_for_writing_keeps_what_is_written() {
+    let lake = Lake::new(Policy::default());
+    let a = lake.find("a").expect("there");
+    let file = lake.run(async { lake.engine().open(a, WRITE).await.expect("opens") });
+    lake.put("a", b"of the bucket");
+    lake.refresh(&["a"]);
+    lake.run(async {
+        lake.engine().write(&file, 0, b"all of it anew").await.expect("writes");
+        lake.engine().close(file).await.expect("closes");
+    });
+    assert_eq!(lake.read("a"), b"of the bucket");
+    assert_eq!(lake.read(&lake.conflicts()[0]), b"all of it anew");
+    lake.sound();
+}
+
+#[test]
+fn holes_of_a_native_file_go_with_it() {
+    let lake = Lake::new(Policy::default());
+    let ino = lake.find("d/b").expect("there");
+    lake.run(async {
+        let engine = lake.engine();
+        engine.fallocate(ino, Fallocate::PunchHole, 0, 2_000_000).await.expect("punches");
+        engine.truncate(ino, 1_500_000).await.expect("truncates");
+        let d = engine.lookup(lake.dir, b"d").await.expect("there").ino;
+        engine.unlink(d, b"b").await.expect("unlinks");
+    });
+    lake.sound();
+}
+
+#[test]
+fn an_object_beside_a_directory_of_its_name_keeps_its_key() {
+    let world = World::new();
+    let mut lake = Lake { world, dir: Ino::ROOT };
+    let name = format!("memory://beside-{:x}", rand::random::<u64>());
+    let url: weir_object::BucketUrl = name.parse().expect("a URL");
+    let bucket = lake.world.options.connector.connect(&url).expect("connects");
+    let put = |key: &'static str, bytes: &'static str| {
+        let bucket = bucket.clone();
+        async move {
+            let component = weir_object::Component::Bench;
+            bucket.put(component, key, bytes::Bytes::from(bytes)).await.expect("puts");
+        }
+    };
+    let get = |key: &'static str| {
+        let bucket = bucket.clone();
+        async move { bucket.get(weir_object::Component::Bench, key).await.ok() }
+    };
+    lake.run(async {
+        put("a", "the object").await;
+        put("a/b", "below it").await;
+        put("c", "a file first").await;
+    });
+    let options = LinkOptions { url: name, export: EXPORTS, ..lake.options(Policy::default()) };
+    let engine = lake.engine();
+    lake.dir = lake.run(async {
+        let dir = engine.create(Ino::ROOT, b"lake", new_dir()).await.expect("mkdir").ino;
+        engine.link_bucket(dir, "/lake", options).await.expect("links");
+        dir
+    });
+    lake.imported();
+    assert_eq!(lake.names(), ["a", "a.weir-object", "c"]);
+    // A file makes room for a directory; and one that was written stays what it is.
+    lake.run(put("c/d", "below it"));
+    lake.refresh(&["c/d"]);
+    lake.write("a.weir-object", 0, b"THE");
+    lake.exported();
+    assert_eq!(lake.names(), ["a", "a.weir-object", "c", "c.weir-object"]);
+    lake.run(async {
+        assert_eq!(get("a").await.as_deref(), Some(b"THE object".as_slice()));
+        assert_eq!(get("c").await.as_deref(), Some(b"a file first".as_slice()));
+        assert_eq!(get("a/b").await.as_deref(), Some(b"below it".as_slice()));
+        assert_eq!(get("a.weir-object").await, None);
+        assert_eq!(get("c.weir-object").await, None);
+    });
+    drop(engine);
     lake.sound();
 }

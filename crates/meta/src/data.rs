@@ -1,6 +1,7 @@
 //! Where a file's bytes are: reading extents, cutting them off, punching holes.
 
 use std::ops::Range;
+use std::sync::atomic::Ordering;
 
 use weir_types::{
     CHUNK_BYTES, ChunkIndex, ErrorKind, Extent, FileKind, FsError, Ino, Inode, Native, Result,
@@ -47,6 +48,25 @@ impl Meta {
     /// The extents of those of `range`'s chunks that have any. One read round, one more for each
     /// 1,024 chunks of a long range.
     pub async fn chunks(&self, ino: Ino, range: Range<ChunkIndex>) -> Result<Chunks> {
+        let mut tries = Tries::new("read where bytes are");
+        loop {
+            tries.next().await?;
+            let chunks = self.chunks_once(ino, range.clone()).await?;
+            // Where files become objects and objects files, rows and inode may be of two moments.
+            if !self.has_links.load(Ordering::Acquire)
+                || self.native_of(ino).await? == chunks.native
+            {
+                return Ok(chunks);
+            }
+        }
+    }
+
+    async fn native_of(&self, ino: Ino) -> Result<Option<Native>> {
+        let found = self.get(&[keys::inode(ino)]).await?;
+        Ok(seen_inode(ino, found[0].as_ref())?.and_then(|seen| seen.value.native))
+    }
+
+    async fn chunks_once(&self, ino: Ino, range: Range<ChunkIndex>) -> Result<Chunks> {
         let few = range.end.saturating_sub(range.start) <= BY_KEY_MAX;
         let by_key = if few { range.clone() } else { 0..0 };
         let mut wanted = vec![keys::inode(ino)];

@@ -3,9 +3,9 @@
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
-use weir_types::{FileKind, Ino, Inode, LinkId, Native, Result, UnixTime};
+use weir_types::{ErrorKind, FileKind, FsError, Ino, Inode, LinkId, Native, Result, UnixTime};
 
-use crate::codec::{decode, encode, last_key};
+use crate::codec::{decode, encode, last_key, version};
 use crate::data::BATCH_CHUNKS;
 use crate::kv::{Key, Version};
 use crate::op::{Tries, Tx, no_inode, seen_inode};
@@ -40,6 +40,8 @@ pub struct ExportCommit {
     pub modified_ms: i64,
     /// What of the file is in it.
     pub content: ExportContent,
+    /// The version of the object's row when it was written; `None`: there was none.
+    pub row: Option<Version>,
 }
 
 /// What of a file an object holds that was just written.
@@ -210,8 +212,9 @@ impl Meta {
         Ok(keys.map(<[u8]>::to_vec).collect())
     }
 
-    /// An object whose file is gone was deleted, or stays. If `gone`, nothing is known of it any
-    /// more. One read and one commit.
+    /// An object whose file is gone was deleted (`gone`), or stays. Its row stays until an import
+    /// finds that it is listed no more: one that is under way may have seen it before. One read and
+    /// one commit.
     pub async fn object_deleted(&self, link: LinkId, key: &[u8], gone: bool) -> Result<()> {
         let (row, note) = (keys::link_object(link, key), keys::export_removed(link, key));
         let mut tries = Tries::new("note a deleted object");
@@ -224,7 +227,8 @@ impl Meta {
                 let object: LinkObject = decode(&row, &there.value)?;
                 if object.removed {
                     tx.check(row.clone(), Some(there.version));
-                    tx.delete(row.clone());
+                    // Of a time before 1970: a listing that began earlier may still show it.
+                    tx.put(row.clone(), encode(&LinkObject { modified_ms: -1, ..object })?);
                 }
             }
             if self.apply(tx).await? {
@@ -241,9 +245,10 @@ impl Meta {
         self.apply(tx).await.map(drop)
     }
 
-    /// A file left its link: it has no object any more, and that is to be deleted. What it has of
-    /// the object is still read from there. One read round and one commit.
-    pub async fn leave_link(&self, ino: Ino) -> Result<()> {
+    /// A file left its link, and no byte of it is in the object any more: that is to be deleted, if
+    /// it still is `judged`. `false`: the file has another object by now, and nothing was done. A
+    /// directory forgets where in the link it was. One read round and one commit.
+    pub async fn leave_link(&self, ino: Ino, judged: Option<&Native>) -> Result<bool> {
         let mut tries = Tries::new("leave a link");
         loop {
             tries.next().await?;
@@ -252,19 +257,19 @@ impl Meta {
             let mut tx = Tx::default();
             tx.check_inode(&seen);
             let mut inode = seen.value;
-            let Some(native) = inode.native.as_mut().filter(|native| !native.detached) else {
-                return Ok(());
-            };
-            if inode.kind == FileKind::Directory {
-                inode.native = None;
-            } else {
-                tx.count_object(native, -1);
-                tx.left(native)?;
-                native.detached = true;
+            let native = inode.native.take();
+            if inode.kind != FileKind::Directory {
+                let Some(native) = native.filter(|native| Some(native) == judged) else {
+                    return Ok(false);
+                };
+                if !native.detached {
+                    tx.count_object(&native, -1);
+                    tx.left(&native)?;
+                }
             }
             tx.put_inode(&inode)?;
             if self.apply(tx).await? {
-                return Ok(());
+                return Ok(true);
             }
         }
     }
@@ -312,7 +317,13 @@ impl Meta {
                 modified_ms: export.modified_ms,
             };
             let object_key = native.key.as_bytes();
-            tx.put(keys::link_object(native.link, object_key), encode(&row)?);
+            let row_key = keys::link_object(native.link, object_key);
+            if version(self.get(std::slice::from_ref(&row_key)).await?[0].as_ref()) != export.row {
+                let text = format!("object {}: an import came between", native.key);
+                return Err(FsError::new(ErrorKind::Conflict, text));
+            }
+            tx.check(row_key.clone(), export.row);
+            tx.put(row_key, encode(&row)?);
             tx.delete(keys::export_removed(native.link, object_key));
             inode.native = Some(native);
             tx.put_inode(&inode)?;
@@ -335,7 +346,8 @@ impl Meta {
             let same = seen.value.native == inode.native;
             inode = seen.value.clone();
             if !same {
-                return Ok(inode);
+                let text = format!("inode {ino}: its object changed while it was exported");
+                return Err(FsError::new(ErrorKind::Conflict, text));
             }
             let rows = self.rows(ino, 0, BATCH_CHUNKS).await?;
             if rows.is_empty() {

@@ -3,6 +3,8 @@
 //! Each object has a row under its key, so that a sorted listing of the bucket and these rows can
 //! be compared side by side, and so that a file that was removed or renamed here is not made again.
 
+use std::sync::atomic::Ordering;
+
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use weir_types::{ErrorKind, FileKind, FsError, Ino, Inode, LinkId, Native, Result, UnixTime};
@@ -10,7 +12,7 @@ use weir_types::{ErrorKind, FileKind, FsError, Ino, Inode, LinkId, Native, Resul
 use crate::codec::{Dirent, Seen, counter, decode, decode_seen, encode, version};
 use crate::kv::{Commit, Key, Outcome, Version, Versioned};
 use crate::names::NewInode;
-use crate::op::{Tries, Tx, check_name, live_dir, no_inode, seen_inode};
+use crate::op::{Tries, Tx, at_name, check_name, live_dir, no_inode, seen_inode};
 use crate::{Meta, keys};
 
 /// Rows read or removed at once.
@@ -89,6 +91,7 @@ impl Meta {
                 links.push((id, decode::<Vec<u8>>(key, &found.value)?.into()));
             }
             if page.len() < PAGE {
+                self.has_links.fetch_or(!links.is_empty(), Ordering::AcqRel);
                 return Ok(links);
             }
             after = crate::codec::last_key(&page);
@@ -107,6 +110,7 @@ impl Meta {
             tx.check(keys::NEXT_LINK.to_vec(), version(found[0].as_ref()));
             tx.put(keys::NEXT_LINK.to_vec(), encode(&(id.0 + 1))?);
             tx.put(keys::link(id), encode(&settings)?);
+            self.has_links.store(true, Ordering::Release);
             if self.apply(tx).await? {
                 return Ok(id);
             }
@@ -273,6 +277,38 @@ impl Meta {
         tx.touch_dir(dir, -1, gone.ctime)?;
         tx.delete(keys::link_object(link, key));
         Ok(self.apply(tx).await?.then_some(gone))
+    }
+
+    /// Gives a file that lost its last name another one, before anybody purged it. One read round
+    /// and one commit. `Exists` if the name is taken.
+    pub async fn name_again(&self, ino: Ino, dir: Ino, name: &[u8]) -> Result<Inode> {
+        check_name(name)?;
+        let key = keys::dirent(dir, name);
+        let mut tries = Tries::new("name a file again");
+        loop {
+            tries.next().await?;
+            let found = self.get(&[keys::inode(ino), keys::inode(dir), key.clone()]).await?;
+            let seen = seen_inode(ino, found[0].as_ref())?.ok_or_else(|| no_inode(ino))?;
+            let above = live_dir(dir, found[1].as_ref())?;
+            if found[2].is_some() {
+                return Err(at_name(ErrorKind::Exists, dir, name, "the name is taken"));
+            }
+            let mut tx = Tx::default();
+            tx.check_inode(&seen);
+            tx.check_inode(&above);
+            tx.check(key.clone(), None);
+            let mut inode = seen.value;
+            inode.nlink = 1;
+            inode.parent = dir;
+            inode.native = inode.native.map(|native| Native { detached: true, ..native });
+            tx.put_inode(&inode)?;
+            tx.delete(keys::orphan(ino));
+            tx.put_dirent(key.clone(), ino, inode.kind)?;
+            tx.touch_dir(dir, 1, self.now())?;
+            if self.apply(tx).await? {
+                return Ok(inode);
+            }
+        }
     }
 
     /// The directory, the inode that `name` leads to, if it is `ino`, and a commit that holds on to

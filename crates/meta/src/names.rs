@@ -153,6 +153,7 @@ impl Meta {
             let mut inode = seen.value;
             inode.nlink += 1;
             inode.ctime = self.now();
+            tx.export_name(&dir.value, name, &inode)?;
             tx.put_inode(&inode)?;
             tx.put_dirent(key.clone(), ino, inode.kind)?;
             tx.touch_dir(parent, 1, inode.ctime)?;

@@ -116,6 +116,11 @@ fn purge_rows(seen: Seen<Inode>, rows: &[Row], last: bool, tx: &mut Tx) -> Resul
     let ino = inode.ino;
     for row in rows {
         let key = keys::extents(ino, row.chunk);
+        if row.extents.is_empty() {
+            tx.check(key.clone(), row.version);
+            tx.delete(key);
+            continue;
+        }
         let grown = tx.set_extents(key, row.version, &row.extents, &[], false)?;
         inode.stored_bytes = inode.stored_bytes.saturating_add_signed(grown);
     }

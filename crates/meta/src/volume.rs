@@ -29,6 +29,8 @@ pub struct Meta {
     /// Inode numbers reserved by a checked commit and not given out yet.
     inos: tokio::sync::Mutex<Range<u64>>,
     pub(crate) fresh: Fresh,
+    /// There are links, or were when this process looked.
+    pub(crate) has_links: AtomicBool,
 }
 
 /// What is known of the inodes whose numbers this process reserved: nobody knew them before, so
@@ -140,7 +142,13 @@ impl Meta {
             let context = format!("metadata layout {have}, this build knows {LAYOUT}: update weir");
             return Err(FsError::new(ErrorKind::Unsupported, context));
         }
-        Ok(Meta { kv, clock, inos: tokio::sync::Mutex::new(0..0), fresh: Fresh::default() })
+        Ok(Meta {
+            kv,
+            clock,
+            inos: tokio::sync::Mutex::new(0..0),
+            fresh: Fresh::default(),
+            has_links: AtomicBool::new(false),
+        })
     }
 
     /// The Kv below.

@@ -16,6 +16,7 @@ use weir_types::{ErrorKind, FsError, Result};
 
 use crate::caller::{Caller, Failure, Outcome, PUT_ID};
 use crate::connect::{check_directory, open_store};
+use crate::failure::is_no_bucket;
 use crate::hedge::Hedger;
 use crate::view::View;
 use crate::{BucketUrl, Component, ConnectOptions, Meter};
@@ -40,7 +41,8 @@ pub struct ObjectInfo {
 /// connection's `timeout_ms` is over; larger bodies get a second more for each MiB. Errors of all
 /// calls: `NotFound`, `Permission`, `Conflict` (a condition did not hold), `Invalid` (a key or
 /// region that cannot be), `NoSpace` and `ReadOnly` (directories), `Corrupt` (an object is shorter
-/// than asked for), and `Retry` when time was up.
+/// than asked for), and `Retry` when time was up or, at once, when the bucket is not there:
+/// `NotFound` says that it is, and that it has no such object.
 #[derive(Clone)]
 pub struct Bucket {
     caller: Arc<Caller>,
@@ -236,13 +238,19 @@ impl Bucket {
     /// Like [`Bucket::head`], and what the object carries as user metadata (on S3 the
     /// `x-amz-meta-` headers), by lower-case name without that prefix. `file://` keeps none.
     /// One HEAD.
+    ///
+    /// On `s3://` also of objects that mark a directory, whose keys end with a slash or are empty
+    /// (the URL's prefix and a slash); other schemes have none.
     pub async fn head_attributes(
         &self,
         component: Component,
         key: &str,
     ) -> Result<(ObjectInfo, BTreeMap<String, String>)> {
-        let path = self.path(key)?;
-        let got = self.caller.head(component, &path).await;
+        let marker = key.is_empty() || key.ends_with('/');
+        let got = match marker {
+            true => self.caller.head_raw(component, &self.raw_key(key)?).await,
+            false => self.caller.head(component, &self.path(key)?).await,
+        };
         let got = got.map_err(|failure| self.tell("HEAD", key, failure))?;
         let user = got.attributes.iter().filter_map(|(name, value)| match name {
             Attribute::Metadata(name) if name != PUT_ID => {
@@ -251,7 +259,7 @@ impl Bucket {
             _ => None,
         });
         let user = user.collect();
-        Ok((self.info(got.meta), user))
+        Ok((ObjectInfo { key: key.to_owned(), ..self.info(got.meta) }, user))
     }
 
     /// Every object whose key begins with the parts of `prefix` (`""` for all), in the order of
@@ -289,12 +297,24 @@ impl Bucket {
 
     /// Whether the bucket can be used at all: it is there, the keys are right, the server answers,
     /// the directory can be written. One LIST, none for a directory.
+    ///
+    /// # Errors
+    /// As all calls, but a missing bucket is `NotFound` here.
     pub async fn probe(&self) -> Result<()> {
         if let Some(directory) = self.caller.url.directory() {
             return check_directory(directory);
         }
-        match self.list(Component::Volume, "").next().await {
-            Some(Err(error)) => Err(error),
+        let below = Some(&self.caller.prefix).filter(|prefix| !prefix.is_root()).cloned();
+        match self.caller.list(Component::Volume, below, None).next().await {
+            Some(Err(failure)) => {
+                let missing = is_no_bucket(&failure.error);
+                let error = self.tell("LIST", "", failure);
+                Err(if missing {
+                    FsError::new(ErrorKind::NotFound, error.to_string())
+                } else {
+                    error
+                })
+            }
             _ => Ok(()),
         }
     }
@@ -325,6 +345,14 @@ impl Bucket {
             FsError::new(ErrorKind::Invalid, format!("`{url}` cannot be an object: {hint}"))
         })?;
         Ok(self.caller.full(&path))
+    }
+
+    /// The full key, if a URL can carry it: no parts `.` and `..`, which are taken for a way.
+    fn raw_key(&self, key: &str) -> Result<String> {
+        if key.split('/').any(|part| matches!(part, "." | "..")) {
+            return self.path(key).map(Into::into);
+        }
+        Ok(format!("{}{key}", self.caller.root()))
     }
 
     pub(crate) fn tell(&self, operation: &str, key: &str, failure: Failure) -> FsError {

@@ -73,7 +73,7 @@ impl Failure {
     pub(crate) fn tell(self, operation: &str, url: &str) -> FsError {
         let seconds = self.elapsed.as_secs_f64();
         let tries = match self.attempts {
-            1 => String::new(),
+            0 | 1 => String::new(),
             n => format!(" ({n} attempts in {seconds:.1} s)"),
         };
         tell(&format!("{operation} {url} failed{tries}"), self.error)
@@ -253,8 +253,9 @@ impl Caller {
             self.run(ask, |_| async move { Ok((self.store.delete(path).await?, 0)) }).await;
         match outcome {
             // A missing bucket is not an object that was deleted before.
-            Err(Failure { error: error @ Error::NotFound { .. }, .. })
-                if !error.to_string().contains("NoSuchBucket") =>
+            Err(failure)
+                if matches!(failure.error, Error::NotFound { .. })
+                    && judge(&failure.error).kind == ErrorKind::NotFound =>
             {
                 Ok(())
             }
@@ -286,6 +287,14 @@ impl Caller {
     /// `location` below the volume's prefix.
     pub(crate) fn full(&self, location: &Path) -> Path {
         self.prefix.parts().chain(location.parts()).collect()
+    }
+
+    /// What the full keys of all objects here begin with.
+    pub(crate) fn root(&self) -> String {
+        match self.url.prefix() {
+            "" => String::new(),
+            prefix => format!("{prefix}/"),
+        }
     }
 
     /// `full` without the volume's prefix.

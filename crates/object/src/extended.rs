@@ -5,13 +5,15 @@
 use std::fmt;
 
 use async_trait::async_trait;
+use bytes::Bytes;
 use futures::StreamExt;
 use futures::stream::{self, BoxStream};
 use object_store::multipart::{MultipartStore, PartId};
 use object_store::path::Path;
 use object_store::{
-    CopyOptions, Error, GetOptions, GetResult, GetResultPayload, ListResult, MultipartUpload,
-    ObjectMeta, ObjectStore, PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
+    Attributes, CopyOptions, Error, GetOptions, GetResult, GetResultPayload, ListResult,
+    MultipartUpload, ObjectMeta, ObjectStore, PutMultipartOptions, PutOptions, PutPayload,
+    PutResult, Result,
 };
 
 use crate::aws::{ListAsk, Requests};
@@ -34,6 +36,11 @@ pub(crate) enum UploadAsk {
     /// Throws the parts away.
     Abort { upload: String },
 }
+
+/// A HEAD of the object of this full key, whatever it is; of the bucket if it is empty. Asked for
+/// by way of `get_opts`, and only on S3.
+#[derive(Clone, Debug)]
+pub(crate) struct HeadAsk(pub(crate) String);
 
 /// See the module.
 #[derive(Debug)]
@@ -92,26 +99,24 @@ fn gone_is_not_found(location: &Path, error: Error) -> Error {
     }
 }
 
-/// A page of a listing, as the server wrote it.
-async fn list_page(s3: Option<&Requests>, location: &Path, ask: &ListAsk) -> Result<GetResult> {
-    let s3 =
-        s3.ok_or_else(|| Error::NotSupported { source: "only S3 lists by raw keys".into() })?;
-    let body = s3.list(ask).await?;
-    let size = body.len() as u64;
-    let meta = ObjectMeta {
-        location: location.clone(),
-        last_modified: Default::default(),
-        size,
-        e_tag: None,
-        version: None,
-    };
-    Ok(GetResult {
+fn only_s3(s3: Option<&Requests>) -> Result<&Requests> {
+    s3.ok_or_else(|| Error::NotSupported { source: "only S3 is asked by raw keys".into() })
+}
+
+fn no_meta(location: &Path) -> ObjectMeta {
+    let (last_modified, location) = (Default::default(), location.clone());
+    ObjectMeta { location, last_modified, size: 0, e_tag: None, version: None }
+}
+
+/// What a server answered, as the trait has it.
+fn answer(body: Bytes, meta: ObjectMeta, attributes: Attributes) -> GetResult {
+    GetResult {
+        range: 0..body.len() as u64,
         payload: GetResultPayload::Stream(stream::iter([Ok(body)]).boxed()),
         meta,
-        range: 0..size,
-        attributes: Default::default(),
+        attributes,
         extensions: Default::default(),
-    })
+    }
 }
 
 impl<S: fmt::Display> fmt::Display for Extended<S> {
@@ -143,10 +148,17 @@ impl<S: ObjectStore + MultipartStore> ObjectStore for Extended<S> {
     }
 
     async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
-        match options.extensions.get::<ListAsk>() {
-            Some(ask) => list_page(self.s3.as_ref(), location, ask).await,
-            None => self.inner.get_opts(location, options).await,
+        if let Some(ask) = options.extensions.get::<ListAsk>() {
+            let body = only_s3(self.s3.as_ref())?.list(ask).await?;
+            let size = body.len() as u64;
+            let meta = ObjectMeta { size, ..no_meta(location) };
+            return Ok(answer(body, meta, Attributes::default()));
         }
+        if let Some(HeadAsk(key)) = options.extensions.get::<HeadAsk>() {
+            let (meta, attributes) = only_s3(self.s3.as_ref())?.head(key).await?;
+            return Ok(answer(Bytes::new(), meta, attributes));
+        }
+        self.inner.get_opts(location, options).await
     }
 
     fn delete_stream(

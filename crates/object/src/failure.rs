@@ -29,8 +29,9 @@ pub(crate) fn judge(error: &Error) -> Verdict {
     let is = |kind, advice| Verdict { kind, transient: false, advice };
     let again = Verdict { kind: ErrorKind::Retry, transient: true, advice: AWAY };
     match error {
-        _ if mentions(error, &["NoSuchBucket"]) => {
-            is(ErrorKind::NotFound, "there is no such bucket: make it or correct the URL")
+        // Not `NotFound`, which says that an object is gone: nobody knows of any.
+        _ if is_no_bucket(error) => {
+            is(ErrorKind::Retry, "there is no such bucket: make it or correct the URL")
         }
         // One server says 404 to a key that it does not know.
         _ if mentions(error, &["XAdminUserNotFound"]) => is(ErrorKind::Permission, KEYS),
@@ -114,6 +115,21 @@ fn judge_cause(error: &Error) -> Verdict {
         return is(ErrorKind::Corrupt, SHORT);
     }
     is(ErrorKind::Retry, AWAY)
+}
+
+/// Whether it is the bucket that is not there.
+pub(crate) fn is_no_bucket(error: &Error) -> bool {
+    mentions(error, &["NoSuchBucket"])
+}
+
+/// Whether an answer "not found" leaves open what was not found: one to a HEAD has no body.
+pub(crate) fn may_be_no_bucket(error: &Error) -> bool {
+    matches!(error, Error::NotFound { .. }) && !mentions(error, &["NoSuchKey", "NoSuchBucket"])
+}
+
+/// The error for a bucket that is not there.
+pub(crate) fn no_bucket() -> Error {
+    Error::Generic { store: "S3", source: "NoSuchBucket".into() }
 }
 
 /// The error as people and callers see it: `what` failed, why, and what to do.

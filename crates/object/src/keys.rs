@@ -24,7 +24,7 @@ use weir_types::{ErrorKind, FsError, Result};
 use crate::{Bucket, Component, Scheme};
 #[cfg(feature = "testing")]
 use crate::{aws, local};
-pub(crate) use pages::{PAGE_KEYS, Page};
+pub(crate) use pages::Page;
 use pages::{PageAsk, Pages};
 use scan::Scan;
 
@@ -101,6 +101,51 @@ impl Bucket {
         match self.url().scheme() {
             Scheme::S3 => Scan::new(pages, range, parallel.max(1)).into_stream(),
             _ => scan::in_turn(pages, range),
+        }
+    }
+
+    /// As [`Bucket::probe`], where keys may be odd ones: of a bucket to be linked.
+    pub async fn probe_odd(&self, component: Component) -> Result<()> {
+        match self.url().scheme() {
+            Scheme::S3 => {
+                self.list_directory(component, b"", None).next().await.transpose().map(drop)
+            }
+            _ => self.probe().await,
+        }
+    }
+
+    /// The object of this very key, odd ones too, if it is there. One HEAD; for an odd key one LIST
+    /// (on `file://` as many as its directory has thousands of names).
+    pub async fn head_listed(
+        &self,
+        component: Component,
+        key: &[u8],
+    ) -> Result<Option<ListedObject>> {
+        if let Some(text) = std::str::from_utf8(key).ok().filter(|_| as_path(key).is_some()) {
+            let found = match self.head(component, text).await {
+                Ok(found) => found,
+                Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+                Err(error) => return Err(error),
+            };
+            let (size, etag) = (found.size, found.etag);
+            let last_modified_unix_ms = found.last_modified_unix_ms;
+            return Ok(Some(ListedObject { key: key.to_vec(), size, etag, last_modified_unix_ms }));
+        }
+        match self.url().scheme() {
+            Scheme::S3 => pages::find(self.caller(), component, key)
+                .await
+                .map_err(|failure| self.tell("LIST", &key.escape_ascii().to_string(), failure)),
+            Scheme::File if !key.is_empty() => {
+                let after = Some(key[..key.len() - 1].to_vec());
+                let range = KeyRange { after, until: Some(key.to_vec()) };
+                let mut pages = self.scan_keys(component, range, 1);
+                let mut last = None;
+                while let Some(page) = pages.try_next().await? {
+                    last = page.objects.into_iter().next_back();
+                }
+                Ok(last.filter(|object| object.key == key))
+            }
+            _ => Ok(None),
         }
     }
 

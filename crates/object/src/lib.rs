@@ -29,6 +29,7 @@ mod meter;
 mod options;
 mod profile;
 mod read;
+mod shim;
 mod stripe;
 #[cfg(feature = "testing")]
 pub mod testing;
@@ -42,6 +43,7 @@ pub use keys::{DirectoryPage, KeyPage, KeyRange, ListedObject, is_addressable};
 pub use meter::{Component, LATENCY_BUCKETS, Meter, MeterRow, MeterSnapshot, RequestKind};
 pub use object_store::{ObjectStore, PutPayload};
 pub use options::ConnectOptions;
+pub use shim::Copied;
 pub use stripe::StripeSet;
 pub use upload::{PutCondition, Upload};
 pub use url::{BucketUrl, Scheme};

@@ -11,13 +11,16 @@ use bytes::Bytes;
 use futures::StreamExt;
 use futures::future::select_ok;
 use object_store::path::Path;
-use object_store::{Attributes, GetOptions, GetRange, GetResult, GetResultPayload, ObjectMeta};
+use object_store::{
+    Attributes, Error, GetOptions, GetRange, GetResult, GetResultPayload, ObjectMeta,
+};
 use tokio::time::Instant;
 
 use crate::caller::{Ask, Caller, Failure};
-use crate::failure::broken;
+use crate::extended::HeadAsk;
+use crate::failure::{broken, judge, may_be_no_bucket, no_bucket};
 use crate::local::etag;
-use crate::{Component, RequestKind};
+use crate::{Component, RequestKind, Scheme};
 
 /// A body from which nothing comes for so long is given up and asked for again.
 const SILENCE_LONGEST: Duration = Duration::from_secs(10);
@@ -47,6 +50,18 @@ impl Caller {
         self.get(component, path, options).await
     }
 
+    /// Like [`Caller::head`], of a key in full that need not be a path. Only S3 has such objects.
+    pub(crate) async fn head_raw(&self, component: Component, key: &str) -> Result<Got, Failure> {
+        if self.url.scheme() != Scheme::S3 || key.is_empty() {
+            let source = "no object here has such a key".into();
+            let error = Error::NotFound { path: key.to_owned(), source };
+            return Err(Failure { error, attempts: 0, elapsed: Duration::ZERO });
+        }
+        let mut options = GetOptions { head: true, ..GetOptions::default() };
+        options.extensions.insert(HeadAsk(key.to_owned()));
+        self.get(component, &self.prefix, options).await
+    }
+
     /// Reads the whole body, which has exactly the length that the store announced.
     pub(crate) async fn get(
         &self,
@@ -60,7 +75,7 @@ impl Caller {
             _ => 0,
         };
         let ask = Ask { expects, ..Ask::new(component, kind) };
-        self.run(ask, |_| {
+        let got = self.run(ask, |_| {
             let options = options.clone();
             async move {
                 let head = options.head;
@@ -78,8 +93,39 @@ impl Caller {
                 }
                 Ok((Got { meta, range, attributes, bytes }, have))
             }
-        })
-        .await
+        });
+        self.or_no_bucket(component, got.await).await
+    }
+
+    /// The same, but where S3 left open what was not found (as it does to every HEAD) and it is the
+    /// bucket, an error that says so: nobody shall take all objects of a bucket for deleted. Then
+    /// one HEAD more.
+    async fn or_no_bucket<T>(
+        &self,
+        component: Component,
+        got: Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        let failure = match got {
+            Err(failure) if self.url.scheme() == Scheme::S3 => failure,
+            other => return other,
+        };
+        if !may_be_no_bucket(&failure.error) {
+            return Err(failure);
+        }
+        let ask = Ask::new(component, RequestKind::Head);
+        let bucket = self.run(ask, |_| async {
+            let mut options = GetOptions { head: true, ..GetOptions::default() };
+            options.extensions.insert(HeadAsk(String::new()));
+            Ok((self.store.get_opts(&self.prefix, options).await?, 0))
+        });
+        match bucket.await {
+            Err(Failure { error: Error::NotFound { .. }, .. }) => {
+                Err(Failure { error: no_bucket(), ..failure })
+            }
+            Err(other) if judge(&other.error).transient => Err(other),
+            // It is there, or we may not ask.
+            _ => Err(failure),
+        }
     }
 
     /// Reads a range piece by piece, in order, as it comes. An attempt that breaks off is resumed
@@ -96,7 +142,7 @@ impl Caller {
         let rest = Mutex::new(Rest { next: range.start, received: 0, take });
         let expects = range.end.saturating_sub(range.start);
         let ask = Ask { expects, ..Ask::new(component, RequestKind::Get) };
-        self.run(ask, |_| {
+        let read = self.run(ask, |_| {
             let (rest, end) = (&rest, range.end);
             async move {
                 let next = lock(rest).next;
@@ -116,8 +162,8 @@ impl Caller {
                 }
                 Ok((None, lock(rest).received))
             }
-        })
-        .await
+        });
+        self.or_no_bucket(component, read.await).await
     }
 
     /// Asks for an object, twice if the first answer is slow to come and the budget allows it.

@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::TcpListener;
 
 use weir_object::testing::S3Server;
-use weir_object::{Bucket, BucketUrl, Component, ConnectOptions, Meter, RequestKind};
+use weir_object::{Bucket, BucketUrl, Component, ConnectOptions, Meter, RequestKind, Scheme};
 use weir_types::{ErrorKind, FsError};
 
 const DATA: Component = Component::Data;
@@ -18,7 +18,12 @@ async fn refused(url: &BucketUrl, options: &ConnectOptions) -> (FsError, u64) {
     };
     let probed = bucket.probe().await.expect_err("probe");
     let put = bucket.put(DATA, "k", "x").await.expect_err("put");
-    assert_eq!(put.kind(), probed.kind(), "{put} / {probed}");
+    // A bucket that is not there is nothing that is known of an object.
+    let want = match probed.kind() {
+        ErrorKind::NotFound if url.scheme() == Scheme::S3 => ErrorKind::Retry,
+        other => other,
+    };
+    assert_eq!(put.kind(), want, "{put} / {probed}");
     let requests = meter.snapshot().rows.iter().map(|row| row.requests).sum();
     (probed, requests)
 }
@@ -37,6 +42,47 @@ async fn no_such_bucket() {
         refused(&"s3://nowhere/p".parse().expect("url"), &server.options()).await;
     says(&error, ErrorKind::NotFound, &["s3://nowhere/p", "no such bucket: make it or correct"]);
     assert_eq!(requests, 2, "nothing is tried again");
+}
+
+#[tokio::test]
+async fn objects_of_no_bucket_are_not_gone() {
+    let server = S3Server::start().await.expect("S3 server");
+    let meter = Meter::new();
+    let connect = |url: &str| {
+        let url: BucketUrl = url.parse().expect("url");
+        Bucket::connect(&url, &server.options(), &meter).expect("connect")
+    };
+    let mut none = |_| panic!("nothing is there");
+    let bucket = connect("s3://nowhere/p");
+    for error in [
+        bucket.get(DATA, "k").await.map(drop).expect_err("get"),
+        bucket.get_pieces(DATA, "k", 0..5, Some("\"x\""), &mut none).await.expect_err("pieces"),
+        bucket.head(DATA, "k").await.map(drop).expect_err("head"),
+        bucket.head_attributes(DATA, "k/").await.map(drop).expect_err("marker"),
+        bucket.head_listed(DATA, b"k").await.map(drop).expect_err("listed"),
+        bucket.head_listed(DATA, b"k//x").await.map(drop).expect_err("odd"),
+        bucket.delete(DATA, "k").await.expect_err("delete"),
+        bucket.put_new(DATA, "k", "x").await.map(drop).expect_err("put"),
+    ] {
+        says(&error, ErrorKind::Retry, &["s3://nowhere/p/k", "there is no such bucket"]);
+    }
+    let retries: u64 = meter.snapshot().rows.iter().map(|row| row.retries).sum();
+    assert_eq!(retries, 0);
+    server.bucket("somewhere", "").expect("bucket");
+    let before = meter.snapshot().requests(RequestKind::Head);
+    let bucket = connect("s3://somewhere/p");
+    for error in [
+        bucket.get(DATA, "k").await.map(drop).expect_err("get"),
+        bucket.get_pieces(DATA, "k", 0..5, Some("\"x\""), &mut none).await.expect_err("pieces"),
+        bucket.head(DATA, "k").await.map(drop).expect_err("head"),
+        bucket.head_attributes(DATA, "k/").await.map(drop).expect_err("marker"),
+    ] {
+        says(&error, ErrorKind::NotFound, &["s3://somewhere/p/k", "there is no such object"]);
+    }
+    assert_eq!(bucket.head_listed(DATA, b"k").await.expect("listed"), None);
+    assert_eq!(bucket.head_listed(DATA, b"k//x").await.expect("odd"), None);
+    // Each HEAD of an object asks for the bucket too: it alone does not say which is missing.
+    assert_eq!(meter.snapshot().requests(RequestKind::Head), before + 6);
 }
 
 #[tokio::test]

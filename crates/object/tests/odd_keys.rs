@@ -86,6 +86,17 @@ async fn every_odd_key_is_listed() {
         let first = &found[0];
         assert_eq!((first.size, first.last_modified_unix_ms), (2, 1_714_979_289_000));
         assert_eq!(first.etag.as_deref(), Some("\"d41d8cd98f00b204e9800998ecf8427e\""));
+        for object in &found {
+            // The fake answers no HEAD.
+            if !weir_object::is_addressable(&object.key) {
+                let one = bucket.head_listed(LINK, &object.key).await.expect("one");
+                assert_eq!(one.as_ref(), Some(object), "{}", object.key.escape_ascii());
+            }
+        }
+        for missing in [&b"//"[..], b"a/../", b"no utf8 \xff", b"space/", b"ctrl\x01\n\r\t\x7f\x7f"]
+        {
+            assert_eq!(bucket.head_listed(LINK, missing).await.expect("none"), None);
+        }
         let top: Vec<&[u8]> = vec![b"", b"./", b"/", b"a", b"a+b c%2F&<\">'", b"a/"];
         let found = level(&bucket, "", None).await;
         assert_eq!(found[..top.len()], top);
@@ -168,8 +179,13 @@ async fn a_directory_shows_its_names_as_they_are() {
     let found = scan(&bucket, KeyRange::default(), 4).await;
     let want: Vec<&[u8]> = want.iter().map(Vec::as_slice).collect();
     assert_eq!(keys_of(&found), want);
+    assert_eq!(bucket.head_listed(LINK, b"ctrl\x02").await.expect("none"), None);
+    assert_eq!(bucket.head_listed(LINK, b"b\xff/").await.expect("none"), None);
+    assert_eq!(bucket.head_listed(LINK, b"").await.expect("none"), None);
     for object in &found {
         assert_eq!(object.size, object.key.len() as u64);
+        let one = bucket.head_listed(LINK, &object.key).await.expect("one");
+        assert_eq!(one.as_ref(), Some(object), "{}", object.key.escape_ascii());
         if let Ok(key) = std::str::from_utf8(&object.key)
             && weir_object::is_addressable(&object.key)
         {

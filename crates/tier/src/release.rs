@@ -58,24 +58,28 @@ impl Tier {
             if released >= wanted {
                 break;
             }
-            let batch: Vec<_> = batch.iter().filter(|m| !keep(m)).cloned().collect();
-            released += self.release_batch(&batch, wanted - released)?;
+            released += self.release_batch(batch, wanted - released, &keep)?;
         }
         drop(oldest);
         self.forget_empty()?;
         Ok(released)
     }
 
-    /// Releases all clean pages of these mirrors, but of those in use. Answers bytes released. One
+    /// Releases all clean pages of these mirrors, but of those in use and those that `keep` names. Answers bytes released. One
     /// sync of the residency log for each 256 of them.
-    pub fn release(&self, mirrors: &[Arc<Mirror>]) -> Result<u64> {
-        mirrors.chunks(BATCH).map(|batch| self.release_batch(batch, u64::MAX)).sum()
+    pub fn release(&self, mirrors: &[Arc<Mirror>], keep: impl Fn(&Mirror) -> bool) -> Result<u64> {
+        mirrors.chunks(BATCH).map(|batch| self.release_batch(batch, u64::MAX, &keep)).sum()
     }
 
     /// The note that pages are gone must be on the disk before they are: after a power cut a note
     /// that they are here would turn zeros into data. One sync serves the batch, and each mirror
     /// stays locked from its note to its hole, so that no fetch comes between.
-    fn release_batch(&self, batch: &[Arc<Mirror>], wanted: u64) -> Result<u64> {
+    fn release_batch(
+        &self,
+        batch: &[Arc<Mirror>],
+        wanted: u64,
+        keep: &impl Fn(&Mirror) -> bool,
+    ) -> Result<u64> {
         let mut locked = Vec::new();
         let mut released = 0;
         let mut result = Ok(());
@@ -87,6 +91,10 @@ impl Tier {
             let Ok(mut residency) = mirror.residency.try_write() else {
                 continue;
             };
+            // Asked here, so that nobody is told that it stays and then it goes.
+            if keep(mirror) {
+                continue;
+            }
             // The file of an empty mirror is removed below, with what a fill has put there.
             if mirror.filling.load(Ordering::Acquire) > 0 {
                 continue;

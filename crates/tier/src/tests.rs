@@ -117,7 +117,7 @@ fn a_power_cut_keeps_sealed_mirrors_only() {
     let mirror = |ino| tier.find(Ino(ino)).expect("there");
     assert!(mirror(2).write_at(0, b"x", UnixTime(1)).expect("writes").is_empty());
     fill(&mirror(3), PAGE, &[9; PAGE as usize]);
-    tier.release(&[mirror(4)]).expect("releases");
+    tier.release(&[mirror(4)], |_| false).expect("releases");
     drop(tier);
     let (tier, how) = open(dir.path(), "two");
     let Recovered::PowerCut { dirty_bytes_dropped, clean_bytes_dropped } = how else {

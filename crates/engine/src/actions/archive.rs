@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use weir_meta::ExportName;
-use weir_types::{Inode, Result};
+use weir_types::{ErrorKind, FsError, Inode, Result};
 
+use super::action::Action;
 use super::feed::Feed;
-use super::manager::Action;
 use super::walk::Found;
 use crate::engine::Core;
 use crate::links::Link;
@@ -44,8 +44,8 @@ impl Core {
             let inode = self.stored(file.ino).await?;
             match self.link_of(&inode).await? {
                 // Its object is all it needs: no segment on the way.
-                Some(link) => self.export(&link, &inode, file).await?,
-                None => inos.push(file.ino),
+                Some(link) if self.export(&link, &inode, file).await? => {}
+                _ => inos.push(file.ino),
             }
         }
         // What was stored through mappings is no news before somebody looked.
@@ -59,8 +59,17 @@ impl Core {
         self.sync_journal().await
     }
 
-    async fn export(self: &Arc<Self>, link: &Arc<Link>, inode: &Inode, file: &Found) -> Result<()> {
+    /// Writes a file to its object; `false` if it is none that can be exported. What was begun goes
+    /// on whatever becomes of the action: half a PUT would be an object that nobody knows of.
+    async fn export(
+        self: &Arc<Self>,
+        link: &Arc<Link>,
+        inode: &Inode,
+        file: &Found,
+    ) -> Result<bool> {
         let named = ExportName { dir: inode.parent, name: file.name().to_vec() };
-        self.export_asked(link, inode.ino, &named).await
+        let (core, link, ino) = (self.clone(), link.clone(), inode.ino);
+        let exporting = tokio::spawn(async move { core.export_asked(&link, ino, &named).await });
+        exporting.await.map_err(|e| FsError::new(ErrorKind::Bug, format!("export: {e}")))?
     }
 }

@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use weir_types::{ErrorKind, FsError, Result};
 
-use super::manager::Action;
+use super::action::Action;
 use super::walk::{Found, Walk};
 use crate::engine::Core;
 
@@ -62,7 +62,7 @@ impl Feed {
 /// ahead and counts the rest.
 async fn feed(mut walk: Walk, action: Arc<Action>, queue: mpsc::Sender<Vec<Found>>) -> Result<()> {
     let mut counting = JoinSet::new();
-    while let Some(page) = next(&mut walk, &action).await? {
+    while let Some(page) = next(&mut walk, &action, true).await? {
         if counting.is_empty() {
             action.found(&page);
         }
@@ -83,7 +83,7 @@ async fn feed(mut walk: Walk, action: Arc<Action>, queue: mpsc::Sender<Vec<Found
 }
 
 async fn count(mut walk: Walk, action: Arc<Action>) -> Result<()> {
-    while let Some(page) = next(&mut walk, &action).await? {
+    while let Some(page) = next(&mut walk, &action, false).await? {
         action.found(&page);
     }
     action.counted();
@@ -91,8 +91,8 @@ async fn count(mut walk: Walk, action: Arc<Action>) -> Result<()> {
 }
 
 /// The walk's next page. What cannot be read for longer than the bucket takes is tried again; what
-/// is damaged is refused.
-async fn next(walk: &mut Walk, action: &Action) -> Result<Option<Vec<Found>>> {
+/// is damaged is passed over, and refused by one of two walks.
+async fn next(walk: &mut Walk, action: &Action, refuse: bool) -> Result<Option<Vec<Found>>> {
     loop {
         match walk.next().await {
             Ok(page) => return Ok(page),
@@ -104,7 +104,9 @@ async fn next(walk: &mut Walk, action: &Action) -> Result<Option<Vec<Found>>> {
             }
             Err(error) => {
                 let path = walk.skip();
-                action.refuse_path(|| path, &error.to_string());
+                if refuse {
+                    action.refuse_path(|| path, &error.to_string());
+                }
             }
         }
     }

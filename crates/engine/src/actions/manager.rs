@@ -7,216 +7,23 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use tokio::sync::{Notify, watch};
+use tokio::sync::Notify;
 use tokio::task::JoinSet;
-use weir_meta::{ActionEnd, ActionRow, ActionRowKind};
+use weir_meta::ActionEnd;
 use weir_types::{ErrorKind, FsError, Ino, Result};
 
+use super::action::Action;
 use super::pins::Pins;
-use super::walk::Found;
 use super::{
-    ActionId, ActionKind, ActionRequest, ActionState, ActionView, Refused, Root, archive, hydrate,
-    release,
+    ActionId, ActionKind, ActionRequest, ActionState, ActionView, archive, hydrate, release,
 };
 use crate::engine::Core;
 
 /// Actions of one kind that run side by side.
 const RUNNING_MOST: usize = 8;
-/// Refused files whose reason is kept.
-const REASONS_MOST: usize = 20;
 /// Ended actions are kept so long, in milliseconds, and so many of them.
 const KEPT_MS: i64 = 7 * 24 * 3_600 * 1_000;
 const KEPT_MOST: usize = 100;
-/// Files that were opened and wait for their turn, of each hydration.
-const NEEDED_MOST: usize = 64;
-
-/// One action, and how far it came.
-pub(crate) struct Action {
-    pub(crate) id: ActionId,
-    pub(crate) request: ActionRequest,
-    asked_unix_ms: i64,
-    state: watch::Sender<ActionState>,
-    progress: Mutex<Progress>,
-    /// Held while it is brought to its end.
-    ending: tokio::sync::Mutex<()>,
-    /// Files that somebody opened, to be looked at before others.
-    needed: Mutex<VecDeque<Ino>>,
-}
-
-#[derive(Clone, Debug, Default)]
-struct Progress {
-    files_total: u64,
-    files_done: u64,
-    bytes_total: u64,
-    bytes_done: u64,
-    counted: bool,
-    refused: u64,
-    reasons: Vec<Refused>,
-    ended_unix_ms: Option<i64>,
-}
-
-impl Action {
-    fn new(id: ActionId, request: ActionRequest, asked_unix_ms: i64) -> Self {
-        Self {
-            id,
-            request,
-            asked_unix_ms,
-            state: watch::Sender::new(ActionState::Waiting),
-            progress: Mutex::default(),
-            ending: tokio::sync::Mutex::default(),
-            needed: Mutex::default(),
-        }
-    }
-
-    pub(crate) fn view(&self) -> ActionView {
-        let progress = self.progress().clone();
-        ActionView {
-            id: self.id,
-            request: self.request.clone(),
-            state: self.state(),
-            asked_unix_ms: self.asked_unix_ms,
-            ended_unix_ms: progress.ended_unix_ms,
-            files_total: progress.files_total,
-            files_done: progress.files_done,
-            bytes_total: progress.bytes_total,
-            bytes_done: progress.bytes_done,
-            counted: progress.counted,
-            refused: progress.refused,
-            reasons: progress.reasons,
-        }
-    }
-
-    pub(crate) fn state(&self) -> ActionState {
-        *self.state.borrow()
-    }
-
-    fn has_ended(&self) -> bool {
-        ended(&self.state())
-    }
-
-    /// Waits until it has ended.
-    pub(crate) async fn end(&self) {
-        // The sender is here, so this does not fail.
-        let _ = self.state.subscribe().wait_for(ended).await;
-    }
-
-    /// The walk found these files.
-    pub(crate) fn found(&self, files: &[Found]) {
-        let mut progress = self.progress();
-        progress.files_total += files.len() as u64;
-        progress.bytes_total += files.iter().map(|file| file.size).sum::<u64>();
-    }
-
-    /// The walk has found all files.
-    pub(crate) fn counted(&self) {
-        self.progress().counted = true;
-    }
-
-    /// Bytes found, if these are all.
-    pub(crate) fn bytes_total(&self) -> Option<u64> {
-        let progress = self.progress();
-        progress.counted.then_some(progress.bytes_total)
-    }
-
-    pub(crate) fn moved(&self, bytes: u64) {
-        self.progress().bytes_done += bytes;
-    }
-
-    /// Bytes that were counted did not help.
-    pub(crate) fn unmoved(&self, bytes: u64) {
-        self.progress().bytes_done -= bytes;
-    }
-
-    /// Files are as they were asked to be.
-    pub(crate) fn done(&self, files: u64, bytes: u64) {
-        let mut progress = self.progress();
-        progress.files_done += files;
-        progress.bytes_done += bytes;
-    }
-
-    /// A file stays as it is.
-    pub(crate) fn refuse(&self, file: &Found, reason: &str) {
-        self.progress().files_done += 1;
-        self.refuse_path(|| file.path(), reason);
-    }
-
-    /// What is at a path stays as it is, and is not among the files found.
-    pub(crate) fn refuse_path(&self, path: impl FnOnce() -> String, reason: &str) {
-        let mut progress = self.progress();
-        progress.refused += 1;
-        if progress.reasons.len() < REASONS_MOST {
-            progress.reasons.push(Refused { path: path(), reason: reason.to_owned() });
-        }
-    }
-
-    /// The next file that somebody opened.
-    pub(crate) fn take_needed(&self) -> Option<Ino> {
-        self.needed.lock().unwrap_or_else(|e| e.into_inner()).pop_front()
-    }
-
-    fn need(&self, ino: Ino) {
-        let mut needed = self.needed.lock().unwrap_or_else(|e| e.into_inner());
-        if needed.len() < NEEDED_MOST && !needed.contains(&ino) {
-            needed.push_back(ino);
-        }
-    }
-
-    fn row(&self, end: Option<ActionEnd>) -> ActionRow {
-        ActionRow {
-            kind: match self.request.kind {
-                ActionKind::Hydrate => ActionRowKind::Hydrate,
-                ActionKind::Release => ActionRowKind::Release,
-                ActionKind::Archive => ActionRowKind::Archive,
-            },
-            roots: self.request.roots.iter().map(|r| (r.ino, r.path.clone())).collect(),
-            recursive: self.request.recursive,
-            max_bytes_per_s: self.request.max_bytes_per_s,
-            asked_unix_ms: self.asked_unix_ms,
-            end,
-        }
-    }
-
-    fn from_row(number: u64, row: ActionRow) -> Self {
-        let root = |(ino, path)| Root { ino, path };
-        let request = ActionRequest {
-            kind: match row.kind {
-                ActionRowKind::Hydrate => ActionKind::Hydrate,
-                ActionRowKind::Release => ActionKind::Release,
-                ActionRowKind::Archive => ActionKind::Archive,
-            },
-            roots: row.roots.into_iter().map(root).collect(),
-            recursive: row.recursive,
-            max_bytes_per_s: row.max_bytes_per_s,
-        };
-        let action = Self::new(ActionId(number), request, row.asked_unix_ms);
-        if let Some(end) = row.end {
-            let refused = |(path, reason)| Refused { path, reason };
-            *action.progress() = Progress {
-                files_total: end.files.0,
-                files_done: end.files.1,
-                bytes_total: end.bytes.0,
-                bytes_done: end.bytes.1,
-                counted: !end.cancelled,
-                refused: end.refused,
-                reasons: end.reasons.into_iter().map(refused).collect(),
-                ended_unix_ms: Some(end.unix_ms),
-            };
-            action.state.send_replace(match end.cancelled {
-                true => ActionState::Cancelled,
-                false => ActionState::Done,
-            });
-        }
-        action
-    }
-
-    fn progress(&self) -> MutexGuard<'_, Progress> {
-        self.progress.lock().unwrap_or_else(|e| e.into_inner())
-    }
-}
-
-fn ended(state: &ActionState) -> bool {
-    matches!(state, ActionState::Done | ActionState::Cancelled)
-}
 
 /// All actions and pins of a mount.
 #[derive(Default)]
@@ -325,14 +132,14 @@ impl Actions {
         None
     }
 
-    /// Ended actions that nobody needs to hear of any more; the newest is kept, because its number
+    /// Ended actions that nobody needs to hear of once another ends; the newest is kept, because its number
     /// must not be used again.
     fn outdated(&self, now_unix_ms: i64) -> Vec<u64> {
         let mut lists = self.lists();
         let mut outdated = Vec::new();
         while let Some(first) = lists.ended.front() {
-            let old = first.progress().ended_unix_ms.is_none_or(|at| at + KEPT_MS < now_unix_ms);
-            if first.id.0 == lists.last || (!old && lists.ended.len() <= KEPT_MOST) {
+            let old = first.ended_unix_ms().is_none_or(|at| at + KEPT_MS < now_unix_ms);
+            if first.id.0 == lists.last || (!old && lists.ended.len() < KEPT_MOST) {
                 break;
             }
             let id = first.id;
@@ -393,12 +200,8 @@ impl Core {
             let row = action.row(Some(end));
             self.seen(self.meta.put_action(action.id.0, &row, &forget).await)?;
         }
-        action.progress().ended_unix_ms = Some(unix_ms);
         self.actions.lists().ended.push_back(action.clone());
-        action.state.send_replace(match cancelled {
-            true => ActionState::Cancelled,
-            false => ActionState::Done,
-        });
+        action.set_ended(cancelled, unix_ms);
         Ok(())
     }
 
@@ -421,6 +224,10 @@ impl Core {
         if let Err(error) = ended {
             let id = action.id.0;
             tracing::warn!(action = id, %error, "an action stopped: the next mount goes on with it");
+            // Whoever waits for it is told; its row says that there is more to do.
+            action.refuse_path(String::new, &error.to_string());
+            self.actions.lists().ended.push_back(action.clone());
+            action.set_ended(true, self.unix_ms().cast_signed());
         }
     }
 }

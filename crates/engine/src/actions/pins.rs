@@ -72,6 +72,15 @@ impl Core {
         Ok(files)
     }
 
+    /// A file came in the place of another one: it is pinned if that was.
+    pub(crate) async fn pin_as(&self, old: Ino, new: Ino) -> Result<()> {
+        if self.actions.pins.has(old) {
+            let done = self.seen(self.meta.set_pins(&[new], true).await)?;
+            self.actions.pins.set(&done, true);
+        }
+        Ok(())
+    }
+
     /// Whether release must leave a mirror alone.
     pub(crate) fn is_pinned(&self, mirror: &Mirror) -> bool {
         self.actions.pins.has(mirror.ino())

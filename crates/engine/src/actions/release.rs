@@ -6,8 +6,8 @@ use std::time::Duration;
 use weir_tier::Mirror;
 use weir_types::Result;
 
+use super::action::Action;
 use super::feed::Feed;
-use super::manager::Action;
 use super::walk::Found;
 use crate::background::blocking;
 use crate::engine::Core;
@@ -69,7 +69,9 @@ impl Core {
                 tokio::time::sleep(Duration::from_millis(REST_MS)).await;
             }
             let (core, mirrors) = (self.clone(), mirrors_of(&going));
-            match blocking(move || core.tier.release(&mirrors)).await {
+            match blocking(move || core.tier.release(&mirrors, |mirror| core.is_pinned(mirror)))
+                .await
+            {
                 Ok(bytes) => self.released(bytes),
                 Err(error) => why = error.to_string(),
             }

@@ -9,8 +9,8 @@ use weir_object::Component;
 use weir_tier::{Mirror, page_ceil};
 use weir_types::{CHUNK_BYTES, ErrorKind, Extent, FsError, RecordRef, Result, SegmentId};
 
+use super::action::Action;
 use super::hydrate::{Moved, Mover, Outcome, PART_BYTES, limit};
-use super::manager::Action;
 use super::walk::Found;
 use crate::engine::{Core, Counts};
 use crate::fetch::{Claim, Priority, Urgency};
@@ -37,7 +37,8 @@ pub(super) struct Batch {
 impl Batch {
     /// Takes a file in, or gives it back if it is not small, or not in segments as a whole.
     pub(super) fn push(&mut self, file: Found) -> Result<(), Found> {
-        if file.size == 0 || file.size > CHUNK_BYTES || file.remote_bytes < file.size {
+        let is_small = (1..=CHUNK_BYTES).contains(&file.size);
+        if !is_small || file.remote_bytes < file.size || file.is_native {
             return Err(file);
         }
         self.bytes += file.size;
@@ -204,7 +205,7 @@ impl Core {
         // Others may have claimed some from the middle: no byte is to come twice.
         let records = coming.iter().map(|coming| coming.extent.record);
         for run in plan_over(records, self.settings.fetch_bytes.0, GAP_BYTES) {
-            let _turn = self.fetcher.turn(Priority::Hydrate, &urgency, &[0]).await;
+            let _turn = self.fetcher.turn(Priority::Hydrate, run.bytes(), &urgency, &[0]).await;
             if let Err(error) = self.get_small(&run, &mut coming, action).await {
                 give_up(&run, &mut coming, error);
             }
@@ -245,7 +246,8 @@ impl Core {
 
     /// The file's mirror, and a stamp of it that is of these extents.
     async fn unchanged(&self, node: &Node, generation: u64) -> Result<Option<(Arc<Mirror>, u64)>> {
-        let _change = node.change.lock().await;
+        // Others of the batch, which somebody may wait for, are not to wait for a busy one.
+        let Ok(_change) = node.change.try_lock() else { return Ok(None) };
         let inode = self.stored(node.ino).await?;
         if inode.data.generation != generation {
             return Ok(None);

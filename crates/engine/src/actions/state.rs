@@ -3,7 +3,7 @@
 use weir_tier::Mirror;
 use weir_types::{CHUNK_BYTES, ErrorKind, FileKind, FsError, Ino, Inode, Result, chunk_range};
 
-use super::manager::Action;
+use super::action::Action;
 use super::{ActionId, ActionKind, FileState};
 use crate::engine::Core;
 
@@ -20,7 +20,7 @@ impl Core {
             return Ok(false);
         }
         match inode.native.as_ref().filter(|native| !native.detached) {
-            Some(native) => Ok(!native.changed),
+            Some(native) => Ok(!native.changed && !native.lost),
             None => Ok(self.link_of(inode).await?.is_none()),
         }
     }

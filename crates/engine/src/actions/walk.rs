@@ -21,6 +21,8 @@ pub(crate) struct Found {
     pub(crate) remote_bytes: u64,
     /// Of its extents, when it was looked at.
     pub(crate) generation: u64,
+    /// It is, or was made of, an object of its own.
+    pub(crate) is_native: bool,
     directory: Arc<str>,
     name: Box<[u8]>,
 }
@@ -29,9 +31,10 @@ impl Found {
     /// A file as `inode` has it, at `path`.
     pub(crate) fn at(core: &Core, inode: Inode, directory: Arc<str>, name: &[u8]) -> Self {
         let (remote_bytes, generation) = (remote_bytes(&inode), inode.data.generation);
+        let is_native = inode.native.is_some();
         let inode = core.merged(inode);
         let (ino, size) = (inode.ino, inode.size);
-        Self { ino, size, remote_bytes, generation, directory, name: name.into() }
+        Self { ino, size, remote_bytes, generation, is_native, directory, name: name.into() }
     }
 
     /// Its name in its directory.

@@ -46,6 +46,13 @@ impl Job {
             Job::Native(run) => run.places().collect(),
         }
     }
+
+    fn bytes(&self) -> u64 {
+        match self {
+            Job::Records(run) => run.bytes(),
+            Job::Native(run) => run.bytes(),
+        }
+    }
 }
 
 struct State {
@@ -228,7 +235,7 @@ impl Work {
         urgency: &Urgency,
         chunks: &[ChunkIndex],
     ) -> Result<()> {
-        let _turn = self.core.fetcher.turn(self.priority, urgency, chunks).await;
+        let _turn = self.core.fetcher.turn(self.priority, job.bytes(), urgency, chunks).await;
         let run = match job {
             Job::Records(run) => run,
             Job::Native(run) => return self.get_native(run).await,

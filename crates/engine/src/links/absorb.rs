@@ -6,16 +6,20 @@
 use std::sync::Arc;
 
 use weir_meta::DirEntryPlus;
+use weir_tier::Mirror;
 use weir_types::{
     CHUNK_BYTES, ErrorKind, FileKind, FsError, Ino, Inode, Native, Result, chunk_range,
 };
 
 use super::registry::Link;
+use super::rule;
 use crate::engine::Core;
 use crate::fetch::Priority;
 
 /// Bytes of a file that are brought here, and leave as segments, before the next ones.
 const STEP_BYTES: u64 = 64 << 20;
+/// Times that a file is gone through, because pages of it were released meanwhile.
+const ROUNDS: usize = 5;
 /// Entries and rows read at once.
 const PAGE: usize = 1_000;
 
@@ -29,34 +33,85 @@ impl Core {
         changed || dirty || self.nodes.has_writers(inode.ino)
     }
 
-    /// Parts a file from its object: it becomes an ordinary file with all the bytes that can be
-    /// had. Those that cannot be read as errors.
+    /// Parts a file from its object, which is another file's from now on: it becomes an ordinary
+    /// file with all the bytes that can be had. Those that cannot read as errors.
     pub(crate) async fn detach(self: &Arc<Self>, ino: Ino) -> Result<()> {
-        let detached = self.meta.change_native(ino, |inode| {
+        let detached = |inode: &Inode| {
             let native = inode.native.clone().filter(|native| !native.detached)?;
             Some(Some(Native { detached: true, ..native }))
-        });
-        match self.seen(detached.await) {
+        };
+        match self.change_native(ino, detached).await {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
-            Err(error) => return Err(error),
-            Ok(inode) if inode.kind != FileKind::Regular || inode.native.is_none() => {
-                return Ok(());
+            changed => changed?,
+        }
+        self.absorb(ino, false).await.map(drop)
+    }
+
+    /// Makes an ordinary file of one that left its link. Only then is its object to be deleted.
+    pub(crate) async fn leave_link(self: &Arc<Self>, ino: Ino) -> Result<()> {
+        if self.absorb(ino, true).await? {
+            return Ok(());
+        }
+        let text =
+            "a file left its link, and its object changed meanwhile: what is not here is lost";
+        tracing::warn!(%ino, "{text}");
+        self.detach(ino).await
+    }
+
+    /// Changes what is known of a file's object, and no export or truncation at the same time.
+    pub(crate) async fn change_native(
+        &self,
+        ino: Ino,
+        change: impl Fn(&Inode) -> Option<Option<Native>> + Send + Sync,
+    ) -> Result<()> {
+        let node = self.nodes.get(ino);
+        let _change = node.change.lock().await;
+        self.seen(self.meta.change_native(ino, change).await).map(drop)
+    }
+
+    /// Makes data of the volume of what a file has of its object, and parts the two when nothing
+    /// is left. `false`: the object is another one by now, and what is not here is lost; the file
+    /// says so if it is not to `leave` its link.
+    async fn absorb(self: &Arc<Self>, ino: Ino, leave: bool) -> Result<bool> {
+        let inode = self.stored(ino).await?;
+        let Some(native) = inode.native else { return Ok(true) };
+        let mut lost = false;
+        if inode.kind == FileKind::Regular {
+            for _ in 0..ROUNDS {
+                lost = self.bring_and_flush(ino).await?;
+                // Pages may have been released between their fetch and the flush.
+                if lost || !self.uses_object(ino).await? {
+                    break;
+                }
             }
-            Ok(_) => {}
         }
-        self.absorb(ino).await
+        if lost {
+            if !leave {
+                let mark = |inode: &Inode| {
+                    let now = inode.native.as_ref().filter(|now| is_same(now, &native))?;
+                    Some(Some(Native { lost: true, ..now.clone() }))
+                };
+                self.change_native(ino, mark).await?;
+            }
+            return Ok(false);
+        }
+        let node = self.nodes.get(ino);
+        let _change = node.change.lock().await;
+        let now = self.stored(ino).await?.native.filter(|now| is_same(now, &native));
+        let parted = !self.uses_object(ino).await?
+            && self.seen(self.meta.leave_link(ino, now.as_ref()).await)?;
+        match parted {
+            true => Ok(true),
+            false => {
+                let text = format!("inode {ino} changes too fast to part it from its object");
+                Err(FsError::new(ErrorKind::Retry, text))
+            }
+        }
     }
 
-    /// The second half of [`Core::detach`], for a file that is parted from its object already.
-    pub(crate) async fn detach_now(self: &Arc<Self>, ino: Ino) -> Result<()> {
-        match self.stored(ino).await?.kind {
-            FileKind::Regular => self.absorb(ino).await,
-            _ => Ok(()),
-        }
-    }
-
-    /// Makes data of the volume of what a file has of its object.
-    async fn absorb(self: &Arc<Self>, ino: Ino) -> Result<()> {
+    /// Brings all of a file here and sends it off as data of the volume, a step at a time. Answers
+    /// whether some of it cannot be had any more.
+    async fn bring_and_flush(self: &Arc<Self>, ino: Ino) -> Result<bool> {
         let node = self.nodes.get(ino);
         let mirror = self.open_mirror(&node).await?;
         let mut lost = false;
@@ -78,21 +133,14 @@ impl Core {
         if !self.nodes.is_open(ino) {
             mirror.idle();
         }
-        let whole = !self.uses_object(ino, mirror.size()).await?;
-        let parted = self.meta.change_native(ino, |inode| {
-            let native = inode.native.clone()?;
-            match whole {
-                true => Some(None),
-                false if lost && !native.lost => Some(Some(Native { lost: true, ..native })),
-                false => None,
-            }
-        });
-        self.seen(parted.await).map(drop)
+        Ok(lost)
     }
 
     /// Whether some bytes of the file are still in its object only.
-    async fn uses_object(&self, ino: Ino, size: u64) -> Result<bool> {
-        let chunks = chunk_range(0, size);
+    async fn uses_object(&self, ino: Ino) -> Result<bool> {
+        let inode = self.stored(ino).await?;
+        let end = inode.native.map_or(0, |native| native.end);
+        let chunks = chunk_range(0, end);
         for from in chunks.clone().step_by(PAGE) {
             let page = from..(from + PAGE as u64).min(chunks.end);
             let found = self.seen(self.meta.chunks(ino, page).await)?;
@@ -121,7 +169,9 @@ impl Core {
                         self.part(link, dir, &entry.name, &inode).await?;
                     }
                 }
+                self.tell_doors().await;
             }
+            self.change_native(dir, |_| Some(None)).await?;
         }
         for (dir, name) in dirs.into_iter().rev() {
             match self.seen(self.meta.rmdir(dir, &name).await) {
@@ -137,6 +187,42 @@ impl Core {
         self.detach_the_rest(link).await
     }
 
+    /// The file of an object lost its name to an import. Whoever opened it for writing just before,
+    /// or wrote it, keeps it under the name of a conflict; answers whether that is so.
+    pub(crate) async fn object_gone(
+        self: &Arc<Self>,
+        link: &Link,
+        gone: &Inode,
+        (dir, name): (Ino, &[u8]),
+    ) -> Result<bool> {
+        self.links.name_changed(dir, name);
+        // From here on nobody comes by this name to the old file any more.
+        self.tell_doors().await;
+        if gone.nlink > 0 || !self.has_late_changes(gone.ino) {
+            self.name_gone(gone);
+            return Ok(false);
+        }
+        for nth in 0..100 {
+            let beside = rule::conflict_name(name, self.unix_ms(), nth);
+            match self.seen(self.meta.name_again(gone.ino, dir, &beside).await) {
+                Err(error) if error.kind() == ErrorKind::Exists => {}
+                named => {
+                    named?;
+                    link.state().conflicts += 1;
+                    self.links.names_added(dir);
+                    self.absorb(gone.ino, false).await?;
+                    return Ok(true);
+                }
+            }
+        }
+        Err(FsError::new(ErrorKind::Retry, "too many conflicts at once"))
+    }
+
+    fn has_late_changes(&self, ino: Ino) -> bool {
+        let written = |m: Arc<Mirror>| m.dirty_bytes() > 0 || m.pending().1.size;
+        self.nodes.has_writers(ino) || self.tier.find(ino).is_some_and(written)
+    }
+
     async fn part(
         self: &Arc<Self>,
         link: &Link,
@@ -150,13 +236,11 @@ impl Core {
             return self.detach(inode.ino).await;
         }
         let object = (link.id, native.key.as_bytes());
-        if let Some(gone) =
-            self.seen(self.meta.remove_object(dir, name, inode.ino, object).await)?
-        {
-            self.name_gone(&gone);
-            self.links.name_changed(dir, name);
+        let removed = self.meta.remove_object(dir, name, inode.ino, object).await;
+        match self.seen(removed)? {
+            Some(gone) => self.object_gone(link, &gone, (dir, name)).await.map(drop),
+            None => Ok(()),
         }
-        Ok(())
     }
 
     /// Files that were moved out of the link's directory stay as files of the volume.
@@ -201,9 +285,14 @@ impl Core {
         if native.unlisted {
             self.list_names(link, ino, &String::from_utf8_lossy(key)).await?;
         }
-        self.seen(self.meta.change_native(ino, |_| Some(None)).await)?;
+        self.change_native(ino, |_| Some(None)).await?;
         Ok(native.unlisted)
     }
+}
+
+/// Whether both are the same version of the same object.
+fn is_same(one: &Native, other: &Native) -> bool {
+    (one.link, &one.key, &one.etag) == (other.link, &other.key, &other.etag)
 }
 
 /// Whether asking again would not help: the object is another one, or gone.

@@ -5,8 +5,9 @@ use std::sync::{Arc, Mutex};
 
 use futures::FutureExt;
 use futures::stream::{self, StreamExt, TryStreamExt};
-use weir_meta::{LinkObject, NewInode, NewObject, ObjectRow, RenameMode, SetAttr};
-use weir_object::{Bucket, Component, ListedObject};
+use tokio::sync::OnceCell;
+use weir_meta::{ExportName, LinkObject, NewInode, NewObject, ObjectRow, RenameMode, SetAttr};
+use weir_object::{Bucket, Component, ListedObject, is_addressable};
 use weir_types::{ErrorKind, FileKind, FsError, Ino, Inode, Native, Result, UnixTime};
 
 use super::attributes::Attributes;
@@ -38,6 +39,7 @@ pub(crate) struct Import {
     /// The one directory that it is about, by its place in the bucket and its inode, which may be
     /// anywhere by now. It is being looked into, so the doors need not be told of its names.
     directory: Option<(String, Ino)>,
+    owner: OnceCell<(u32, u32)>,
 }
 
 impl Import {
@@ -48,7 +50,8 @@ impl Import {
         before: u64,
     ) -> Result<Self> {
         let bucket = core.links.bucket(link.id)?;
-        Ok(Self { core, link, bucket, policy, before, dirs: Mutex::default(), directory: None })
+        let (dirs, owner) = (Mutex::default(), OnceCell::new());
+        Ok(Self { core, link, bucket, policy, before, dirs, directory: None, owner })
     }
 
     /// An import of the names in this directory only, whose key ends with a slash or is empty.
@@ -89,7 +92,18 @@ impl Import {
                 }
             }
         }
-        let created = match self.core.seen(self.core.meta.create_objects(&files).await) {
+        if !self.create_all(&files).await? {
+            for file in &files {
+                self.create_one(file.clone()).await?;
+            }
+        }
+        self.link.count(|view| view.imported += files.len() as u64);
+        Ok(())
+    }
+
+    /// Makes all of these in one commit. `false`: none, because of something in the way.
+    async fn create_all(&self, new: &[NewObject]) -> Result<bool> {
+        let created = match self.core.seen(self.core.meta.create_objects(new).await) {
             Ok(created) => created.is_some(),
             // A directory that was remembered is gone.
             Err(error) if error.kind() == ErrorKind::NotFound => false,
@@ -97,13 +111,9 @@ impl Import {
         };
         if !created {
             self.dirs.lock().unwrap_or_else(|e| e.into_inner()).clear();
-            for file in &files {
-                self.create_one(file.clone()).await?;
-            }
         }
-        files.iter().for_each(|file| self.names_added(file.dir));
-        self.link.count(|view| view.imported += files.len() as u64);
-        Ok(())
+        new.iter().for_each(|made| self.names_added(made.dir));
+        Ok(created)
     }
 
     /// Makes one file, whatever has its name.
@@ -128,6 +138,8 @@ impl Import {
                 if file.name.len() > weir_meta::NAME_BYTES_MAX {
                     return self.hide_file(&file, "a directory has its name").await;
                 }
+            } else if self.is_exported(&there, &file).await? {
+                return Ok(());
             } else if is_of(&there, &file.native) {
                 if self.put_in_place_of(&there, &file).await? {
                     return Ok(());
@@ -152,7 +164,15 @@ impl Import {
         let dir = self.directory(&dirs).await?;
         let mut file = self.new_object(dir, name, object, &attributes).await?;
         self.link.count(|view| view.imported += 1);
-        let Some(ino) = row.object.ino else { return self.create_one(file).await };
+        let Some(ino) = row.object.ino else {
+            if !row.object.removed {
+                // Maybe it can show now.
+                let known = Some(&row.object);
+                let core = &self.core;
+                core.seen(core.meta.set_object(self.link.id, &row.key, known, None).await)?;
+            }
+            return self.create_one(file).await;
+        };
         match self.core.name_of(&self.link, &object.key, ino).await? {
             Some((dir, name, there)) => {
                 (file.dir, file.name) = (dir, name);
@@ -178,15 +198,44 @@ impl Import {
     async fn put_in_place_of(&self, there: &Inode, file: &NewObject) -> Result<bool> {
         let core = &self.core;
         if core.has_changes(there) {
+            if self.is_exported(there, file).await? {
+                return Ok(true);
+            }
             self.make_way(file.dir, &file.name, there).await?;
             return Ok(false);
         }
         let replaced = core.seen(core.meta.replace_object(there.ino, file).await)?;
-        if let Some((_, gone)) = &replaced {
-            core.name_gone(gone);
-            core.links.name_changed(file.dir, &file.name);
+        if let Some((new, gone)) = &replaced {
+            core.pin_as(gone.ino, new.ino).await?;
+            core.object_gone(&self.link, gone, (file.dir, &file.name)).await?;
         }
         Ok(replaced.is_some())
+    }
+
+    /// Whether the object is what an export wrote, is writing, or wrote before a crash: it is for
+    /// the export to say so.
+    async fn is_exported(&self, there: &Inode, file: &NewObject) -> Result<bool> {
+        let core = &self.core;
+        let key = file.native.key.as_bytes();
+        {
+            // An export holds it from its PUT to its commit.
+            let node = core.nodes.get(there.ino);
+            let _change = node.change.lock().await;
+        }
+        let row = core.seen(core.meta.object(self.link.id, key).await)?;
+        if row.is_some_and(|row| {
+            row.object.ino == Some(there.ino) && row.object.etag == file.native.etag
+        }) {
+            return Ok(true);
+        }
+        if !self.link.exports() {
+            return Ok(false);
+        }
+        match self.bucket.head_attributes(Component::Link, &file.native.key).await {
+            Ok((info, metadata)) => Ok(core.wrote(there, info.size, &metadata)),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     /// An object that is known is gone from the bucket.
@@ -196,14 +245,13 @@ impl Import {
             Some(ino) => self.core.name_of(&self.link, &row.key, ino).await?,
             None => None,
         };
-        if let Some((dir, name, there)) = named
-            && !core.has_changes(&there)
+        if let Some((dir, name, there)) = &named
+            && !core.has_changes(there)
         {
-            let object = (self.link.id, row.key.as_slice());
-            let gone = core.meta.remove_object(dir, &name, there.ino, object).await;
+            let (dir, object) = (*dir, (self.link.id, row.key.as_slice()));
+            let gone = core.meta.remove_object(dir, name, there.ino, object).await;
             if let Some(gone) = core.seen(gone)? {
-                core.name_gone(&gone);
-                core.links.name_changed(dir, &name);
+                core.object_gone(&self.link, &gone, (dir, name)).await?;
                 self.link.count(|view| view.removed += 1);
                 return Ok(());
             }
@@ -212,6 +260,11 @@ impl Import {
             core.detach(ino).await?;
         }
         core.seen(core.meta.set_object(self.link.id, &row.key, None, None).await)?;
+        if let Some((dir, name, there)) = named.filter(|_| self.link.exports()) {
+            // Changed here and deleted there: it becomes an object again.
+            let named = ExportName { dir, name };
+            core.seen(core.meta.export_soon(self.link.id, there.ino, &named).await)?;
+        }
         self.remove_marked(&row.key).await
     }
 
@@ -277,7 +330,7 @@ impl Import {
                 Some(there) => self.step_aside(dir, name, &there).await?,
                 None if self.link.is_lazy() => {
                     // Its other names are for whoever looks into it.
-                    let new = self.new_directory(dir, path).await?;
+                    let new = self.new_directory(dir, path, &Attributes::default()).await?;
                     core.seen(core.meta.create_objects(&[new]).await)?;
                     self.names_added(dir);
                 }
@@ -315,12 +368,13 @@ impl Import {
         let paths = keys.iter().map(|key| key.trim_end_matches('/').split('/').collect());
         let paths: Vec<Vec<&str>> = paths.collect();
         let mut new = Vec::with_capacity(keys.len());
-        for path in &paths {
+        let marked = self.attributes_of_directories(keys).await?;
+        for (path, key) in paths.iter().zip(keys) {
             let dir = self.directory(&path[..path.len() - 1]).await?;
-            new.push(self.new_directory(dir, path).await?);
+            let attributes = marked.get(key.as_bytes()).copied().unwrap_or_default();
+            new.push(self.new_directory(dir, path, &attributes).await?);
         }
-        if core.seen(core.meta.create_objects(&new).await)?.is_some() {
-            new.iter().for_each(|made| self.names_added(made.dir));
+        if self.create_all(&new).await? {
             return Ok(Vec::new());
         }
         let mut listed = Vec::new();
@@ -337,7 +391,12 @@ impl Import {
     }
 
     /// A directory into which nobody looked yet.
-    async fn new_directory(&self, dir: Ino, path: &[&str]) -> Result<NewObject> {
+    async fn new_directory(
+        &self,
+        dir: Ino,
+        path: &[&str],
+        attributes: &Attributes,
+    ) -> Result<NewObject> {
         let above = self.core.stored(dir).await?;
         let (key, exports) = (path.join("/") + "/", self.link.exports());
         Ok(NewObject {
@@ -345,13 +404,13 @@ impl Import {
             name: path.last().copied().unwrap_or_default().as_bytes().to_vec(),
             inode: NewInode {
                 kind: FileKind::Directory,
-                mode: above.mode & 0o777,
-                uid: above.uid,
-                gid: above.gid,
+                mode: attributes.mode.unwrap_or(above.mode & 0o777),
+                uid: attributes.uid.unwrap_or(above.uid),
+                gid: attributes.gid.unwrap_or(above.gid),
                 rdev: 0,
                 target: None,
             },
-            mtime: self.core.now(),
+            mtime: attributes.mtime.unwrap_or_else(|| self.core.now()),
             atime: None,
             native: Native::directory(self.link.id, key, exports, true),
             modified_ms: 0,
@@ -465,6 +524,12 @@ impl Import {
         core.seen(core.meta.set_object(self.link.id, key, Some(&row), Some(why)).await)
     }
 
+    /// Whose objects are that do not say it: those of the link's directory.
+    async fn owner_of_link(&self) -> Result<(u32, u32)> {
+        let root = self.core.stored(self.link.ino()).await?;
+        Ok((root.uid, root.gid))
+    }
+
     async fn new_object(
         &self,
         dir: Ino,
@@ -479,7 +544,7 @@ impl Import {
             }
             _ => None,
         };
-        let owner = self.core.stored(self.link.ino()).await?;
+        let (uid, gid) = self.owner.get_or_try_init(|| self.owner_of_link()).await?;
         let kind = if target.is_some() { FileKind::Symlink } else { FileKind::Regular };
         let written = UnixTime(object.last_modified_unix_ms.saturating_mul(1_000_000));
         Ok(NewObject {
@@ -488,8 +553,8 @@ impl Import {
             inode: NewInode {
                 kind,
                 mode: attributes.mode.unwrap_or(0o644),
-                uid: attributes.uid.unwrap_or(owner.uid),
-                gid: attributes.gid.unwrap_or(owner.gid),
+                uid: attributes.uid.unwrap_or(*uid),
+                gid: attributes.gid.unwrap_or(*gid),
                 rdev: 0,
                 target,
             },
@@ -516,6 +581,7 @@ impl Import {
         &self,
         objects: &[ListedObject],
     ) -> Result<BTreeMap<Vec<u8>, Attributes>> {
+        let keys: Vec<_> = objects.iter().map(|object| object.key.as_slice()).collect();
         let known = self.link.sampled().asks;
         let asks = match (self.link.attributes(), known) {
             (Ask::Always, _) => true,
@@ -523,7 +589,7 @@ impl Import {
             (Ask::Auto, Some(asks)) => asks,
             (Ask::Auto, None) => {
                 let step = objects.len().div_ceil(SAMPLE).max(1);
-                let some = objects.iter().step_by(step).collect::<Vec<_>>();
+                let some: Vec<_> = keys.iter().copied().step_by(step).collect();
                 let asks = !self.heads(&some).await?.is_empty();
                 let mut sampled = self.link.sampled();
                 sampled.objects += some.len();
@@ -535,15 +601,32 @@ impl Import {
             }
         };
         match asks {
-            true => self.heads(&objects.iter().collect::<Vec<_>>()).await,
+            true => self.heads(&keys).await,
             false => Ok(BTreeMap::new()),
         }
     }
 
-    async fn heads(&self, objects: &[&ListedObject]) -> Result<BTreeMap<Vec<u8>, Attributes>> {
-        let shown = objects.iter().filter(|object| place(&object.key).is_ok());
-        let keys: Vec<_> =
-            shown.filter_map(|object| String::from_utf8(object.key.clone()).ok()).collect();
+    /// Those that directories of a lazy link have by their markers: whoever sees a directory is to
+    /// see whom it is for, before anybody looked into it.
+    async fn attributes_of_directories(
+        &self,
+        keys: &[String],
+    ) -> Result<BTreeMap<Vec<u8>, Attributes>> {
+        let asks = match self.link.attributes() {
+            Ask::Always => true,
+            Ask::Never => false,
+            Ask::Auto => self.link.sampled().asks == Some(true),
+        };
+        let keys = keys.iter().map(String::as_bytes).filter(|_| asks);
+        self.heads(&keys.collect::<Vec<_>>()).await
+    }
+
+    async fn heads(&self, keys: &[&[u8]]) -> Result<BTreeMap<Vec<u8>, Attributes>> {
+        let can = |key: &[u8]| {
+            is_addressable(key.strip_suffix(b"/").unwrap_or(key)) && place(key).is_ok()
+        };
+        let shown = keys.iter().filter(|key| can(key));
+        let keys: Vec<_> = shown.filter_map(|key| String::from_utf8(key.to_vec()).ok()).collect();
         let heads = stream::iter(keys).map(|key| {
             let bucket = self.bucket.clone();
             async move {
@@ -589,6 +672,14 @@ impl Core {
             }
         }
         Ok(Some(dir))
+    }
+
+    /// Whether a file has the name that an import would give this object.
+    pub(crate) async fn has_name(&self, link: &Link, key: &[u8]) -> Result<bool> {
+        let Ok(Place::File { dirs, name }) = place(key) else { return Ok(false) };
+        let Some(dir) = self.walk(link, &dirs).await? else { return Ok(false) };
+        let found = self.entry(dir, name.as_bytes()).await?;
+        Ok(found.is_some_and(|inode| inode.kind != FileKind::Directory))
     }
 
     /// What a name leads to, if anything.

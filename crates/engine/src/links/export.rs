@@ -7,8 +7,8 @@
 use std::sync::Arc;
 
 use futures::{FutureExt, StreamExt, stream};
-use weir_meta::{ExportCommit, ExportContent, ExportName, ToExport};
-use weir_object::Component;
+use weir_meta::{ExportCommit, ExportContent, ExportName, ObjectRow, ToExport};
+use weir_object::{Component, Copied, PutCondition};
 use weir_types::{ErrorKind, FileKind, FsError, Ino, Inode, Native, Result};
 
 use super::Policy;
@@ -89,8 +89,7 @@ impl Core {
         }
         // Two files that swapped their names wait for each other: one of them gives its object up.
         if let Some(ino) = blocking.filter(|_| done == 0) {
-            self.seen(self.meta.leave_link(ino).await)?;
-            self.detach_now(ino).await?;
+            self.leave_link(ino).await?;
         }
         self.delete_removed(link).await?;
         let mut state = link.state();
@@ -101,6 +100,12 @@ impl Core {
     /// Exports one file that is noted, and forgets the note.
     async fn export_noted(self: &Arc<Self>, link: &Arc<Link>, file: &ToExport) -> Result<Exported> {
         let exported = self.export_one(link, file.ino, file.name.as_ref(), false).await;
+        let exported = match exported {
+            Err(error) if error.kind() == ErrorKind::Conflict => {
+                self.bytes_went(link, file, error).await
+            }
+            exported => exported,
+        };
         let exported = exported.inspect_err(|error| {
             tracing::warn!(link = %link.id, ino = %file.ino, %error, "an export failed: tried again");
         })?;
@@ -110,16 +115,38 @@ impl Core {
         Ok(exported)
     }
 
-    /// Exports a file because somebody asked for it. `Conflict` while somebody writes it.
+    /// Bytes of a file that are not here went with the object that they were in. Who has the name is
+    /// for the import to settle; a file that was parted from its object stays as it is.
+    async fn bytes_went(
+        self: &Arc<Self>,
+        link: &Arc<Link>,
+        file: &ToExport,
+        error: FsError,
+    ) -> Result<Exported> {
+        let native = self.stored(file.ino).await?.native;
+        if let Some(native) = native.filter(|n| n.link == link.id && !n.detached) {
+            self.import_keys(link, &[native.key], Policy::ALL).await?;
+            return Err(error);
+        }
+        tracing::warn!(link = %link.id, ino = %file.ino,
+            "a file is not exported: bytes of it went with the object that it was");
+        Ok(Exported::Done)
+    }
+
+    /// Exports a file because somebody asked for it. `false`: it is none that can be exported.
+    /// `Conflict` while somebody writes it.
     pub(crate) async fn export_asked(
         self: &Arc<Self>,
         link: &Arc<Link>,
         ino: Ino,
         named: &ExportName,
-    ) -> Result<()> {
+    ) -> Result<bool> {
         let _one = link.export.lock().await;
         match self.export_one(link, ino, Some(named), true).await? {
-            Exported::Done => Ok(()),
+            Exported::Done => {
+                let native = self.stored(ino).await?.native;
+                Ok(native.is_some_and(|n| !n.changed && !n.lost && !n.detached))
+            }
             _ => {
                 let text = "it is being written or renamed: archive it again when that is done";
                 Err(FsError::new(ErrorKind::Conflict, text))
@@ -150,10 +177,7 @@ impl Core {
         let Some(above) = above.native.filter(|native| native.link == link.id) else {
             return self.moved_out(link, inode).await;
         };
-        let key = match std::str::from_utf8(&name) {
-            Ok(name) => format!("{}{name}", above.key),
-            Err(_) => String::new(),
-        };
+        let key = self.key_of(link, &inode, &above, (dir, &name)).await?;
         if rule::place(key.as_bytes()).is_err() {
             tracing::warn!(link = %link.id, name = %name.escape_ascii(),
                 "a file is not exported: its name cannot be a key");
@@ -163,6 +187,27 @@ impl Core {
             return self.moved_directory(link, &inode, &above, key).await;
         }
         self.export_file(Going { link, inode, key, asked }).await
+    }
+
+    /// The key that a file is to have. One that stands beside a directory of its name keeps its own.
+    async fn key_of(
+        &self,
+        link: &Link,
+        inode: &Inode,
+        above: &Native,
+        (dir, name): (Ino, &[u8]),
+    ) -> Result<String> {
+        if let Some(native) = &inode.native
+            && name.ends_with(rule::BESIDE_DIRECTORY.as_bytes())
+            && let Some((own_dir, own, _)) =
+                self.name_of(link, native.key.as_bytes(), inode.ino).await?
+            && (own_dir, own.as_slice()) == (dir, name)
+        {
+            return Ok(native.key.clone());
+        }
+        // What is no UTF-8 is no key.
+        let name = std::str::from_utf8(name).ok();
+        Ok(name.map_or_else(String::new, |name| format!("{}{name}", above.key)))
     }
 
     /// Where a file is: where it got its name, or where its object says.
@@ -189,8 +234,10 @@ impl Core {
         if !exportable {
             return Ok(Exported::Done);
         }
+        // What was lost may be here whole: that is for somebody to say.
+        let lost = going.asked && going.native().is_some_and(|native| native.lost);
         let changed = going.inode.kind == FileKind::Regular
-            && going.native().is_none_or(|_| self.has_changes(&going.inode));
+            && going.native().is_none_or(|_| lost || self.has_changes(&going.inode));
         if changed && self.nodes.has_writers(ino) {
             return Ok(Exported::Later);
         }
@@ -203,36 +250,51 @@ impl Core {
             Some(native) if !changed && native.key == going.key => Ok(Exported::Done),
             Some(native) if !changed && policy.new => {
                 let native = native.clone();
-                self.move_object(&going, &native).await
+                self.move_object(&going, &native, there.as_ref()).await
             }
             Some(_) if policy.changed => self.write_object(&going, there.as_ref()).await,
-            None if policy.new => self.write_object(&going, there.as_ref()).await,
+            // A new file in the place of one that was an object, as editors make them.
+            None if policy.new || (there.is_some() && policy.changed) => {
+                self.write_object(&going, there.as_ref()).await
+            }
             _ => Ok(Exported::Done),
         }
     }
 
     /// A file that was renamed and not changed: the store copies the object.
-    async fn move_object(self: &Arc<Self>, going: &Going<'_>, native: &Native) -> Result<Exported> {
+    async fn move_object(
+        self: &Arc<Self>,
+        going: &Going<'_>,
+        native: &Native,
+        there: Option<&ObjectRow>,
+    ) -> Result<Exported> {
         let bucket = self.links.bucket(going.link.id)?;
-        let source = bucket.head(Component::Link, &native.key).await;
-        let is_same = source.as_ref().is_ok_and(|source| source.etag == native.etag);
-        if !is_same {
-            // It changed in the bucket: that is for the import, and what we have of it is ours.
-            self.import_keys(going.link, std::slice::from_ref(&native.key), Policy::ALL).await?;
-            return Ok(Exported::Later);
-        }
-        let copied = bucket.copy_object(Component::Link, &native.key, &going.key).await;
+        let (from, to) = (native.key.as_str(), going.key.as_str());
+        let (etag, condition) = (native.etag.as_deref(), condition(there));
+        let copied = bucket.copy_object_if(Component::Link, from, etag, to, &condition).await;
         let info = match copied {
-            Ok(info) => info,
+            Ok(Copied::Done(info)) => info,
+            Ok(Copied::TargetChanged) => return self.settle(going, there).await,
+            Ok(Copied::SourceChanged) => {
+                // That is for the import; what we have of it stays a file of ours.
+                let keys = std::slice::from_ref(&native.key);
+                self.import_keys(going.link, keys, Policy::ALL).await?;
+                return Ok(Exported::Later);
+            }
             Err(error) if error.kind() == ErrorKind::Unsupported => {
-                return self.write_object(going, None).await;
+                return self.write_object(going, there).await;
             }
             Err(error) => return Err(error),
         };
         let native = Native { key: going.key.clone(), etag: info.etag, ..native.clone() };
-        let content = ExportContent::Same;
-        let modified_ms = info.last_modified_unix_ms;
-        let export = ExportCommit { native, modified_ms, content };
+        let export = ExportCommit {
+            native,
+            modified_ms: info.last_modified_unix_ms,
+            content: ExportContent::Same,
+            row: there.map(|row| row.version),
+        };
+        let node = self.nodes.get(going.inode.ino);
+        let _change = node.change.lock().await;
         self.seen(self.meta.commit_export(going.inode.ino, &export).await)?;
         Ok(Exported::Done)
     }
@@ -274,52 +336,71 @@ impl Core {
 
     /// What was moved out of its link is a file of the volume, and its object is to go.
     async fn moved_out(self: &Arc<Self>, link: &Arc<Link>, inode: Inode) -> Result<Exported> {
-        let ours = inode.native.as_ref().is_some_and(|n| n.link == link.id && !n.detached);
-        if inode.kind == FileKind::Directory {
-            if ours {
-                self.look_into(inode.ino).await?;
-                self.seen(self.meta.leave_link(inode.ino).await)?;
-                return self.export_entries(link, inode.ino).await;
-            }
-        } else if ours {
-            self.seen(self.meta.leave_link(inode.ino).await)?;
-            self.detach_now(inode.ino).await?;
+        let ours = inode.native.as_ref().is_some_and(|native| native.link == link.id);
+        if !ours {
+            return Ok(Exported::Done);
         }
+        if inode.kind == FileKind::Directory {
+            self.look_into(inode.ino).await?;
+            self.seen(self.meta.leave_link(inode.ino, None).await)?;
+            return self.export_entries(link, inode.ino).await;
+        }
+        self.leave_link(inode.ino).await?;
         Ok(Exported::Done)
     }
 
     /// Deletes objects whose files are gone, if that is exported, and if they still are what the
     /// files were.
     async fn delete_removed(self: &Arc<Self>, link: &Arc<Link>) -> Result<()> {
-        let policy = link.record().options.export;
-        let bucket = self.links.bucket(link.id)?;
         let mut after: Option<Vec<u8>> = None;
         loop {
             let page = self.meta.removed_objects(link.id, after.as_deref(), PAGE).await;
             let page = self.seen(page)?;
+            let Some(last) = page.last() else { return Ok(()) };
+            after = Some(last.clone());
+            // That the files are gone must outlive a power cut, and nobody else may be the writer.
+            self.seen(self.meta.sync().await)?;
             for key in &page {
-                let row = self.seen(self.meta.object(link.id, key).await)?;
-                let known = row.filter(|row| row.object.removed && policy.deleted);
-                let Some((row, text)) = known.zip(std::str::from_utf8(key).ok()) else {
-                    self.seen(self.meta.object_deleted(link.id, key, false).await)?;
-                    continue;
-                };
-                let gone = match bucket.head(Component::Link, text).await {
-                    Ok(there) if there.etag == row.object.etag => {
-                        bucket.delete(Component::Link, text).await?;
-                        true
-                    }
-                    // Another object by now: the import shows it.
-                    Ok(_) => false,
-                    Err(error) if error.kind() == ErrorKind::NotFound => true,
-                    Err(error) => return Err(error),
-                };
-                self.seen(self.meta.object_deleted(link.id, key, gone).await)?;
-            }
-            match page.last() {
-                Some(last) if page.len() == PAGE => after = Some(last.clone()),
-                _ => return Ok(()),
+                if let Err(error) = self.delete_object(link, key).await {
+                    tracing::warn!(link = %link.id, key = %rule::show(key), %error,
+                        "an object was not deleted: tried again");
+                    link.state().export_error = Some(error.to_string());
+                }
             }
         }
+    }
+
+    async fn delete_object(self: &Arc<Self>, link: &Arc<Link>, key: &[u8]) -> Result<()> {
+        let policy = link.record().options.export;
+        let row = self.seen(self.meta.object(link.id, key).await)?;
+        let known = row.filter(|row| row.object.removed && policy.deleted);
+        let Some((row, text)) = known.zip(std::str::from_utf8(key).ok()) else {
+            return self.seen(self.meta.object_deleted(link.id, key, false).await);
+        };
+        // A new file has its name: that will be the object.
+        if self.has_name(link, key).await? {
+            return Ok(());
+        }
+        // Without an ETag nobody knows whether it is the object that the file was.
+        let Some(etag) = &row.object.etag else {
+            return self.seen(self.meta.object_deleted(link.id, key, false).await);
+        };
+        let bucket = self.links.bucket(link.id)?;
+        // Another object by now stays: the import shows it.
+        let gone = bucket.delete_if(Component::Link, text, etag).await?;
+        self.seen(self.meta.object_deleted(link.id, key, gone).await)
+    }
+}
+
+/// What must be true of the object for an export to write it.
+pub(super) fn condition(there: Option<&ObjectRow>) -> PutCondition {
+    let object = there.map(|row| &row.object);
+    match object.filter(|object| !(object.removed && object.modified_ms < 0)) {
+        // Not known, or deleted by us.
+        None => PutCondition::Absent,
+        Some(object) => match &object.etag {
+            Some(etag) => PutCondition::Matches(etag.clone()),
+            None => PutCondition::Any,
+        },
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use futures::{FutureExt, StreamExt, TryStreamExt};
 use weir_meta::{LinkObject, ObjectRow};
 use weir_object::{Component, KeyPage, KeyRange, ListedObject};
-use weir_types::{ErrorKind, FsError, Result};
+use weir_types::{ErrorKind, FsError, Native, Result};
 
 use super::Policy;
 use super::apply::Import;
@@ -110,6 +110,15 @@ impl Import {
         if is_same(object, &row.object) || row.version > self.before || !self.policy.changed {
             return Ok(());
         }
+        if let Some(ino) = row.object.ino {
+            // An export of this very object may be about to say what it wrote.
+            let node = self.core.nodes.get(ino);
+            let _change = node.change.lock().await;
+        }
+        let now = self.core.meta.object(self.link.id, &row.key).await;
+        if self.core.seen(now)?.is_none_or(|now| now.version != row.version) {
+            return Ok(());
+        }
         self.changed(object, row).await
     }
 
@@ -120,21 +129,23 @@ impl Import {
         self.removed(row).await
     }
 
-    /// Looks at one object.
+    /// The object is what it should be: if its file was called lost, it is not.
+    async fn found(&self, row: &ObjectRow) -> Result<()> {
+        let Some(ino) = row.object.ino else { return Ok(()) };
+        let found = |inode: &weir_types::Inode| {
+            let native = inode.native.clone().filter(|n| n.lost && n.etag == row.object.etag)?;
+            Some(Some(Native { lost: false, ..native }))
+        };
+        self.core.change_native(ino, found).await
+    }
+
+    /// Looks at one object. One HEAD, or one LIST where no request can name it.
     async fn key(&self, key: &str) -> Result<()> {
         let row = self.core.seen(self.core.meta.object(self.link.id, key.as_bytes()).await)?;
-        let found = match self.bucket.head(Component::Link, key).await {
-            Ok(info) => Some(ListedObject {
-                key: key.as_bytes().to_vec(),
-                size: info.size,
-                etag: info.etag,
-                last_modified_unix_ms: info.last_modified_unix_ms,
-            }),
-            Err(error) if error.kind() == ErrorKind::NotFound => None,
-            Err(error) => return Err(error),
-        };
+        let found = self.bucket.head_listed(Component::Link, key.as_bytes()).await?;
         self.link.count(|view| view.listed += 1);
         match (found, row) {
+            (Some(object), Some(row)) if is_same(&object, &row.object) => self.found(&row).await,
             (Some(object), Some(row)) => self.compare(&object, &row).await,
             (Some(object), None) if self.policy.new && self.is_in_sight(key).await? => {
                 self.create(&[object]).await
@@ -146,6 +157,10 @@ impl Import {
 }
 
 fn is_same(object: &ListedObject, known: &LinkObject) -> bool {
+    // Deleted by us: whatever is there now is another one.
+    if known.removed && known.modified_ms < 0 {
+        return false;
+    }
     // A store without ETags tells by the time.
     let same_version = match (&object.etag, &known.etag) {
         (Some(one), Some(other)) => one == other,

@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
-use weir_object::{Bucket, BucketUrl};
+use weir_object::{Bucket, BucketUrl, Component};
 use weir_types::{ErrorKind, FsError, Ino, Inode, LinkId, Native, Result};
 
 use super::{Attributes, ImportView, LinkOptions, Policy, TreeChange};
@@ -61,6 +61,14 @@ pub(crate) struct LinkState {
     asked: bool,
     /// When the next poll is due, on the clock that never goes back.
     due_ms: u64,
+}
+
+impl LinkState {
+    /// The import that runs, or that was asked for and is next: whoever waits for what they asked
+    /// for sees no end between the two.
+    pub(crate) fn importing(&self) -> Option<ImportView> {
+        self.importing.clone().or_else(|| self.asked.then(ImportView::default))
+    }
 }
 
 /// One link.
@@ -135,7 +143,8 @@ impl Link {
 
     /// Has all of it imported soon.
     pub(crate) fn ask(&self) {
-        self.state().asked = true;
+        let mut state = self.state();
+        (state.asked, state.due_ms) = (true, 0);
     }
 
     /// Changes what `weir links` shows of the import.
@@ -300,7 +309,12 @@ impl Core {
     pub(crate) async fn load_links(&self) -> Result<()> {
         for (id, bytes) in self.meta.links().await? {
             match LinkRecord::decode(id, &bytes) {
-                Ok(record) => drop(self.links.add(id, record)),
+                Ok(record) => {
+                    let link = self.links.add(id, record);
+                    if !self.read_only {
+                        self.place_link(&link).await?;
+                    }
+                }
                 Err(error) => tracing::error!(%error, "a link is left alone"),
             }
         }
@@ -326,6 +340,19 @@ impl Core {
         }
     }
 
+    /// Has the directory of a link know that it is one.
+    pub(crate) async fn place_link(&self, link: &Link) -> Result<()> {
+        let root = Native::directory(link.id, String::new(), link.exports(), link.is_lazy());
+        let placed = self
+            .meta
+            .change_native(link.ino(), |inode| inode.native.is_none().then(|| Some(root.clone())));
+        match self.seen(placed.await) {
+            // Removed with a parent of it, somehow: the link is empty.
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+            placed => placed.map(drop),
+        }
+    }
+
     /// Notes that all of a link was imported.
     pub(crate) async fn imported(&self, link: &Link) -> Result<()> {
         let record = {
@@ -347,8 +374,8 @@ impl Core {
         let first = record.imported_unix_ms.is_none();
         let polls = !record.options.import.is_none();
         let policy = match () {
-            () if std::mem::take(&mut state.asked) => Policy::ALL,
             () if now_ms < state.due_ms => return None,
+            () if std::mem::take(&mut state.asked) => Policy::ALL,
             () if first => Policy::ALL,
             () if polls => record.options.import,
             () => return None,
@@ -393,8 +420,24 @@ impl Core {
         state.import_error = result.as_ref().err().map(ToString::to_string);
         if let Err(error) = result {
             state.due_ms = self.now_ms() + FAILED_REST_MS;
+            state.asked |= policy == Policy::ALL;
             tracing::warn!(link = %link.id, %error, "an import failed: tried again");
         }
+    }
+
+    /// Marks a file whose object really is another one, or none.
+    async fn mark_lost(&self, link: &Link, key: &str, ino: Ino) -> Result<()> {
+        let bucket = self.links.bucket(link.id)?;
+        let etag = match bucket.head(Component::Link, key).await {
+            Ok(info) => info.etag,
+            Err(error) if error.kind() == ErrorKind::NotFound => None,
+            Err(error) => return Err(error),
+        };
+        let lost = |inode: &Inode| {
+            let native = inode.native.clone().filter(|n| n.key == key && n.etag != etag)?;
+            Some(Some(Native { lost: true, ..native })).filter(|_| !native.lost)
+        };
+        self.change_native(ino, lost).await
     }
 
     async fn look_at_suspects(
@@ -404,12 +447,8 @@ impl Core {
     ) {
         let policy = link.record().options.import;
         let (keys, inos): (Vec<_>, Vec<_>) = suspects.into_iter().unzip();
-        for ino in inos {
-            let lost = self.meta.change_native(ino, |inode| {
-                let native = inode.native.clone().filter(|native| !native.lost)?;
-                Some(Some(Native { lost: true, ..native }))
-            });
-            if let Err(error) = lost.await {
+        for (key, ino) in keys.iter().zip(inos) {
+            if let Err(error) = self.mark_lost(link, key, ino).await {
                 tracing::debug!(%ino, %error, "a file whose object changed was not marked");
             }
         }

@@ -1,6 +1,7 @@
 //! One file on its way to its object. An export is a flush to another place: what was dirty and is
 //! in the object is clean afterwards, and never goes into a segment.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -8,11 +9,11 @@ use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use weir_meta::{ExportCommit, ExportContent, ObjectRow};
 use weir_object::{Bucket, Component, ObjectInfo, PutCondition};
 use weir_tier::{Mirror, Snapshot};
-use weir_types::{ErrorKind, FileKind, FsError, Native, Result};
+use weir_types::{ErrorKind, FileKind, FsError, Inode, Native, Result};
 
 use super::Policy;
 use super::attributes;
-use super::export::{Exported, Going};
+use super::export::{Exported, Going, condition};
 use crate::engine::{Core, Counts};
 
 /// Files up to this leave in one PUT, larger ones in parts.
@@ -39,20 +40,21 @@ impl Core {
         going: &Going<'_>,
         there: Option<&ObjectRow>,
     ) -> Result<Exported> {
-        let condition = match there {
-            None => PutCondition::Absent,
-            Some(row) => match &row.object.etag {
-                Some(etag) => PutCondition::Matches(etag.clone()),
-                None => PutCondition::Any,
-            },
-        };
-        let done = match going.inode.kind {
-            FileKind::Symlink => self.upload_symlink(going, &condition).await?,
-            _ => self.upload_file(going, &condition).await?,
-        };
-        match done {
+        match self.put_file(going, &condition(there), there).await? {
             Some(exported) => Ok(exported),
-            None => self.settle(going).await,
+            None => self.settle(going, there).await,
+        }
+    }
+
+    async fn put_file(
+        self: &Arc<Self>,
+        going: &Going<'_>,
+        condition: &PutCondition,
+        there: Option<&ObjectRow>,
+    ) -> Result<Option<Exported>> {
+        match going.inode.kind {
+            FileKind::Symlink => self.upload_symlink(going, condition, there).await,
+            _ => self.upload_file(going, condition, there).await,
         }
     }
 
@@ -60,6 +62,7 @@ impl Core {
         self: &Arc<Self>,
         going: &Going<'_>,
         condition: &PutCondition,
+        there: Option<&ObjectRow>,
     ) -> Result<Option<Exported>> {
         let bucket = self.links.bucket(going.link.id)?;
         let target = Bytes::from(going.inode.target.clone().unwrap_or_default());
@@ -67,7 +70,8 @@ impl Core {
         let put = bucket.put_object(Component::Link, &going.key, target, &metadata, condition);
         let Some(info) = put.await? else { return Ok(None) };
         let native = Native { end: 0, ..self.native_of(&bucket, going, info).await? };
-        let export = ExportCommit { native, modified_ms: 0, content: ExportContent::Same };
+        let (content, row) = (ExportContent::Same, there.map(|row| row.version));
+        let export = ExportCommit { native, modified_ms: 0, content, row };
         self.seen(self.meta.commit_export(going.inode.ino, &export).await)?;
         Ok(Some(Exported::Done))
     }
@@ -77,6 +81,7 @@ impl Core {
         self: &Arc<Self>,
         going: &Going<'_>,
         condition: &PutCondition,
+        there: Option<&ObjectRow>,
     ) -> Result<Option<Exported>> {
         let ino = going.inode.ino;
         let bucket = self.links.bucket(going.link.id)?;
@@ -124,7 +129,8 @@ impl Core {
         };
         let Some(info) = info else { return Ok(None) };
         fail::fail_point!("engine::export-put");
-        self.commit_upload(&bucket, going, info, taken).await.map(Some)
+        let row = there.map(|row| row.version);
+        self.commit_upload(&bucket, going, info, taken, row).await.map(Some)
     }
 
     /// Makes the object the file. To be called with the file's flush and change locks held.
@@ -134,6 +140,7 @@ impl Core {
         going: &Going<'_>,
         info: ObjectInfo,
         taken: Taken,
+        row: Option<u64>,
     ) -> Result<Exported> {
         let ino = going.inode.ino;
         let native = self.native_of(bucket, going, info).await?;
@@ -150,7 +157,7 @@ impl Core {
             },
             false => ExportContent::Old,
         };
-        let export = ExportCommit { native, modified_ms: 0, content };
+        let export = ExportCommit { native, modified_ms: 0, content, row };
         let after = match self.seen(self.meta.commit_export(ino, &export).await) {
             Ok(after) => after,
             Err(error) => return Err(self.extents_unsure(ino, error).await),
@@ -170,6 +177,18 @@ impl Core {
             mirror.idle();
         }
         Ok(Exported::Done)
+    }
+
+    /// Whether an object of this size and metadata is one that an export of this very file wrote:
+    /// a crash between its PUT and the commit leaves such a one.
+    pub(super) fn wrote(
+        &self,
+        inode: &Inode,
+        object_bytes: u64,
+        metadata: &BTreeMap<String, String>,
+    ) -> bool {
+        let now = self.merged(inode.clone());
+        *metadata == attributes::write(&now) && object_bytes == now.size
     }
 
     async fn native_of(
@@ -192,22 +211,25 @@ impl Core {
 
     /// The object is not what we know of it: it is ours, because a crash came between its PUT and
     /// the commit, or somebody else's, and then the import settles who has the name.
-    async fn settle(self: &Arc<Self>, going: &Going<'_>) -> Result<Exported> {
+    pub(super) async fn settle(
+        self: &Arc<Self>,
+        going: &Going<'_>,
+        there: Option<&ObjectRow>,
+    ) -> Result<Exported> {
         let bucket = self.links.bucket(going.link.id)?;
         let found = match bucket.head_attributes(Component::Link, &going.key).await {
             Ok(found) => Some(found),
             Err(error) if error.kind() == ErrorKind::NotFound => None,
             Err(error) => return Err(error),
         };
-        let now = self.merged(going.inode.clone());
         let Some((info, metadata)) = found else {
             // Deleted behind our back, and changed here: what is here stays, as a new object.
             let key = going.key.as_bytes();
             self.seen(self.meta.object_deleted_elsewhere(going.link.id, key).await)?;
             return Ok(Exported::Later);
         };
-        if metadata == attributes::write(&now) && info.size == now.size {
-            return self.adopt_object(going, info).await;
+        if self.wrote(&going.inode, info.size, &metadata) {
+            return self.adopt_object(going, info, there).await;
         }
         let keys = std::slice::from_ref(&going.key);
         self.import_keys(going.link, keys, Policy::ALL).await?;
@@ -220,12 +242,13 @@ impl Core {
         self: &Arc<Self>,
         going: &Going<'_>,
         info: ObjectInfo,
+        there: Option<&ObjectRow>,
     ) -> Result<Exported> {
         let Some(etag) = info.etag else {
             let text = format!("{}: the store tells no ETags: it cannot be exported", going.key);
             return Err(FsError::new(ErrorKind::Unsupported, text));
         };
         let condition = PutCondition::Matches(etag);
-        Ok(self.upload_file(going, &condition).await?.unwrap_or(Exported::Later))
+        Ok(self.put_file(going, &condition, there).await?.unwrap_or(Exported::Later))
     }
 }

@@ -11,22 +11,24 @@ use quick_xml::events::Event;
 
 use super::requests::encoded;
 use crate::failure::broken;
-use crate::keys::{ListedObject, PAGE_KEYS, Page};
+use crate::keys::{ListedObject, Page};
 
 /// What to list, in full keys.
 #[derive(Clone, Debug)]
 pub(crate) struct ListAsk {
-    pub(crate) prefix: String,
+    pub(crate) prefix: Vec<u8>,
     pub(crate) after: Option<String>,
     /// Where an earlier page said to go on; then `after` says nothing.
     pub(crate) token: Option<String>,
     /// Keys up to the next slash instead of all that is below it.
     pub(crate) delimiter: bool,
+    /// So many keys at most.
+    pub(crate) most: usize,
 }
 
 impl ListAsk {
     pub(super) fn query(&self) -> String {
-        let mut query = format!("encoding-type=url&list-type=2&max-keys={PAGE_KEYS}");
+        let mut query = format!("encoding-type=url&list-type=2&max-keys={}", self.most);
         if self.delimiter {
             query.push_str("&delimiter=%2F");
         }
@@ -224,10 +226,11 @@ mod tests {
     #[test]
     fn queries_are_encoded_as_they_are_signed() {
         let ask = ListAsk {
-            prefix: "a b/".to_owned(),
+            prefix: b"a b/".to_vec(),
             after: Some("a b/ü+\u{7}".to_owned()),
             token: None,
             delimiter: true,
+            most: 1000,
         };
         let want = "encoding-type=url&list-type=2&max-keys=1000&delimiter=%2F\
                     &prefix=a%20b%2F&start-after=a%20b%2F%C3%BC%2B%07";

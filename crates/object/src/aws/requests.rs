@@ -4,10 +4,14 @@ use std::fmt;
 use std::sync::OnceLock;
 
 use bytes::Bytes;
+use chrono::DateTime;
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey, AwsAuthorizer, AwsCredentialProvider};
 use object_store::client::{HttpClient, HttpConnector, HttpRequest, HttpRequestBody};
-use object_store::client::{HttpError, ReqwestConnector};
-use object_store::{ClientOptions, Error, PutMode, Result};
+use object_store::client::{HttpResponse, ReqwestConnector};
+use object_store::path::Path;
+use object_store::{
+    Attribute, AttributeValue, Attributes, ClientOptions, Error, ObjectMeta, PutMode, Result,
+};
 
 use super::complete;
 use super::listing::ListAsk;
@@ -36,9 +40,10 @@ impl fmt::Debug for Requests {
 }
 
 /// `text` for a query: all but letters, digits and `-._~` as `%XX`, which is how it is signed.
-pub(super) fn encoded(text: &str) -> String {
+pub(super) fn encoded(text: impl AsRef<[u8]>) -> String {
+    let text = text.as_ref();
     let mut out = String::with_capacity(text.len() * 2);
-    for byte in text.bytes() {
+    for &byte in text {
         match byte {
             b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
                 out.push(char::from(byte));
@@ -97,8 +102,7 @@ impl Requests {
         mode: &PutMode,
     ) -> Result<String> {
         let mut request = HttpRequest::new(complete::body(parts).into());
-        let path: Vec<String> = key.split('/').map(encoded).collect();
-        let url = format!("{}/{}?uploadId={}", self.bucket, path.join("/"), encoded(upload));
+        let url = format!("{}?uploadId={}", self.url_of(key), encoded(upload));
         *request.uri_mut() = url.parse().map_err(generic)?;
         *request.method_mut() = "POST".parse().map_err(generic)?;
         let condition = match mode {
@@ -114,7 +118,43 @@ impl Requests {
         complete::etag(&answer).map_err(|status| refused(status, &answer, &url))
     }
 
-    async fn send(&self, mut request: HttpRequest) -> Result<Bytes> {
+    /// Asks for the object of a full key, of any key that a URL can carry; without one, for the
+    /// bucket.
+    pub(crate) async fn head(&self, key: &str) -> Result<(ObjectMeta, Attributes)> {
+        let mut request = HttpRequest::new(HttpRequestBody::empty());
+        let url = if key.is_empty() { self.bucket.clone() } else { self.url_of(key) };
+        *request.uri_mut() = url.parse().map_err(generic)?;
+        *request.method_mut() = "HEAD".parse().map_err(generic)?;
+        let response = self.exchange(request).await?;
+        let headers = response.headers();
+        let have = |name: &str| Some(headers.get(name)?.to_str().ok()?.to_owned());
+        let modified = have("last-modified").and_then(|t| DateTime::parse_from_rfc2822(&t).ok());
+        let meta = ObjectMeta {
+            location: Path::default(),
+            last_modified: modified.map(Into::into).unwrap_or_default(),
+            size: have("content-length").and_then(|n| n.parse().ok()).unwrap_or_default(),
+            e_tag: have("etag"),
+            version: None,
+        };
+        let user = headers.iter().filter_map(|(name, value)| {
+            let name = name.as_str().strip_prefix("x-amz-meta-")?.to_owned();
+            let value = String::from_utf8_lossy(value.as_bytes()).into_owned();
+            Some((Attribute::Metadata(name.into()), AttributeValue::from(value)))
+        });
+        Ok((meta, user.collect()))
+    }
+
+    async fn send(&self, request: HttpRequest) -> Result<Bytes> {
+        let response = self.exchange(request).await?;
+        response.into_body().bytes().await.map_err(generic)
+    }
+
+    fn url_of(&self, key: &str) -> String {
+        let path: Vec<String> = key.split('/').map(encoded).collect();
+        format!("{}/{}", self.bucket, path.join("/"))
+    }
+
+    async fn exchange(&self, mut request: HttpRequest) -> Result<HttpResponse> {
         if self.express {
             let source = "directory buckets (S3 Express) cannot be linked".into();
             return Err(Error::NotSupported { source });
@@ -125,14 +165,13 @@ impl Requests {
                 .with_request_payer(self.request_payer)
                 .try_authorize(&mut request, None)?;
         }
-        let sent = |error: HttpError| generic(error);
-        let response = self.client()?.execute(request).await.map_err(sent)?;
+        let response = self.client()?.execute(request).await.map_err(generic)?;
         let status = response.status().as_u16();
-        let body = response.into_body().bytes().await.map_err(sent)?;
-        match status {
-            200..=299 => Ok(body),
-            _ => Err(refused(status, &body, &self.bucket)),
+        if (200..=299).contains(&status) {
+            return Ok(response);
         }
+        let body = response.into_body().bytes().await.map_err(generic)?;
+        Err(refused(status, &body, &self.bucket))
     }
 
     fn client(&self) -> Result<&HttpClient> {

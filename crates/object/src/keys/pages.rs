@@ -10,7 +10,7 @@ use weir_types::{ErrorKind, FsError, Result};
 
 use super::split::utf8_len;
 use super::{ListedObject, as_path};
-use crate::caller::{Ask, Caller};
+use crate::caller::{Ask, Caller, Failure};
 use crate::{Component, RequestKind, Scheme, aws, local};
 
 /// Keys in one page.
@@ -108,13 +108,12 @@ impl Pages {
         Ask::new(self.component, RequestKind::List)
     }
 
-    fn tell(&self, failure: crate::caller::Failure) -> FsError {
+    fn tell(&self, failure: Failure) -> FsError {
         failure.tell("LIST", &self.caller.url.key_url(&self.below))
     }
 
     async fn page_of_s3(&self, ask: &PageAsk) -> Result<Page> {
-        let url_prefix = self.caller.url.prefix();
-        let root = if url_prefix.is_empty() { String::new() } else { format!("{url_prefix}/") };
+        let root = self.caller.root();
         let after = ask.after.as_deref().map(|after| {
             let mut text = String::from_utf8_lossy(&after[..utf8_len(after)]).into_owned();
             if ask.delimiter && text.ends_with('/') {
@@ -124,22 +123,14 @@ impl Pages {
             format!("{root}{text}")
         });
         let listing = aws::ListAsk {
-            prefix: format!("{root}{}", self.below),
+            prefix: format!("{root}{}", self.below).into_bytes(),
             after,
             token: ask.token.clone(),
             delimiter: ask.delimiter,
+            most: PAGE_KEYS,
         };
-        let (caller, path) = (&self.caller, &self.caller.prefix);
-        let attempt = |_| {
-            let mut options = GetOptions::default();
-            options.extensions.insert(listing.clone());
-            let root = root.as_bytes();
-            async move {
-                let body = caller.store.get_opts(path, options).await?.bytes().await?;
-                Ok((aws::read_listing(&body, root)?, 0))
-            }
-        };
-        caller.run(self.request(), attempt).await.map_err(|failure| self.tell(failure))
+        let listed = s3_page(&self.caller, self.component, &listing).await;
+        listed.map_err(|failure| self.tell(failure))
     }
 
     async fn page_of_directory(&mut self, ask: &PageAsk) -> Result<Page> {
@@ -265,6 +256,46 @@ impl Pages {
         }
         Ok(page)
     }
+}
+
+/// The object of this key as S3 lists it: the first of those that begin with it. One LIST.
+pub(super) async fn find(
+    caller: &Caller,
+    component: Component,
+    key: &[u8],
+) -> Result<Option<ListedObject>, Failure> {
+    let prefix = [caller.root().as_bytes(), key].concat();
+    let mut ask = aws::ListAsk { prefix, after: None, token: None, delimiter: false, most: 1 };
+    loop {
+        let page = s3_page(caller, component, &ask).await?;
+        if let Some(first) = page.objects.into_iter().next() {
+            return Ok(Some(first).filter(|object| object.key == key));
+        }
+        // A page may be empty and yet not the last.
+        match page.token.filter(|_| page.truncated) {
+            Some(token) => ask.token = Some(token),
+            None => return Ok(None),
+        }
+    }
+}
+
+/// One page as S3 lists it. One LIST.
+async fn s3_page(
+    caller: &Caller,
+    component: Component,
+    listing: &aws::ListAsk,
+) -> Result<Page, Failure> {
+    let root = caller.root();
+    let attempt = |_| {
+        let mut options = GetOptions::default();
+        options.extensions.insert(listing.clone());
+        let root = root.as_bytes();
+        async move {
+            let body = caller.store.get_opts(&caller.prefix, options).await?.bytes().await?;
+            Ok((aws::read_listing(&body, root)?, 0))
+        }
+    };
+    caller.run(Ask::new(component, RequestKind::List), attempt).await
 }
 
 fn listed(caller: &Caller, meta: ObjectMeta) -> ListedObject {
