@@ -15,7 +15,8 @@ from .site import run
 from .targets.raw import Raw
 
 MIB = 1 << 20
-LARGE_OBJECTS = 16
+LARGE_OBJECTS = 4
+LOOP_DIRS = 3  # a loop over more of them would take longer than all the rest
 JOBS = 4
 LARGE, SMALL = "large", "small"
 
@@ -25,14 +26,13 @@ class DataSet:
 
     def __init__(self, store, settings):
         self.bucket = store.bucket("linked")
-        pool = work.pool()
-        self.large_bytes = min(settings.large_mib * MIB // LARGE_OBJECTS, len(pool))
+        self.large_bytes = settings.large_mib * MIB // LARGE_OBJECTS
         self.small_bytes = settings.file_kib * 1024
-        self.large = [f"{LARGE}/{i:02}" for i in range(LARGE_OBJECTS)]
+        self.large = [f"{LARGE}/{i}" for i in range(LARGE_OBJECTS)]
         self.small = [f"{SMALL}/{i // SMALL_DIR_FILES:04}/{i:06}" for i in range(settings.files)]
-        # Each large object is the pool from another place on.
-        bodies = {key: work.block(self.large_bytes, i) if self.large_bytes < len(pool) else pool
-                  for i, key in enumerate(self.large)}
+        pool = work.pool()
+        whole = (bytes(pool) * (self.large_bytes // len(pool) + 1))[:self.large_bytes]
+        bodies = dict.fromkeys(self.large, whole)
         bodies.update((key, work.block(self.small_bytes, i)) for i, key in enumerate(self.small))
         keys, address = list(bodies), store.direct
 
@@ -126,12 +126,11 @@ def hydrate(run_, target):
 
 
 def loop(run_, target):
-    """A tenth of the small files by one request, and by one for each file as on Lustre."""
+    """Some of the small files by one request, and by one for each file as on Lustre."""
     data = _data(run_)
     if isinstance(target, Raw):
         return
-    some = sorted({os.path.dirname(key) for key in data.small})
-    some = some[:max(len(some) // 10, 1)]
+    some = sorted({os.path.dirname(key) for key in data.small})[:LOOP_DIRS]
     count = sum(os.path.dirname(key) in some for key in data.small)
     paths = [f"{target.dir}/{path}" for path in some]
     lfs = target.lfs()

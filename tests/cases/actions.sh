@@ -116,7 +116,8 @@ size=$(find "$MNT/linked" -type f -printf '%s\n' | awk '{n += $1} END {print n}'
 
 echo "== a tier that is too small"
 "$WEIR" release -r "$MNT" >/dev/null || fail "release"
-remount --tier-size 16MiB
+echo '{"tier_bytes": 67108864, "high_water_percent": 20, "low_water_percent": 10}' >"$T/small.json"
+remount --config "$T/small.json"
 refused "takes a --tier-size of" "$WEIR" hydrate -r "$MNT/linked" --wait
 [ "$(count "$MNT/linked" '.released | not')" -gt 0 ] || fail "nothing was hydrated"
 fsck_clean

@@ -85,9 +85,9 @@ impl Fetcher {
         self.most.0
     }
 
-    /// Waits for a turn to get `bytes`. Who fetches what nobody waits for passes others of that kind once somebody
-    /// waits for one of its chunks. The semaphores are never closed: without a permit there is no
-    /// limit.
+    /// Waits for a turn to get `bytes`. Who fetches what nobody waits for passes others of that kind
+    /// once somebody waits for one of its chunks. The semaphores are never closed: without a permit
+    /// there is no limit.
     pub(crate) async fn turn(
         &self,
         priority: Priority,

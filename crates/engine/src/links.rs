@@ -172,8 +172,9 @@ impl Engine {
         let record = LinkRecord { ino, path: path.to_owned(), options, imported_unix_ms: None };
         core.links.connect(&record)?.probe_odd(Component::Link).await?;
         let id = core.seen(core.meta.add_link(&record.encode()?).await)?;
+        core.place_link(id, &record).await?;
+        // From here on it is imported.
         let link = core.links.add(id, record);
-        core.place_link(&link).await?;
         core.links.wake();
         core.link_view(&link).await
     }

@@ -111,46 +111,73 @@ impl Caller {
     pub(crate) async fn run<T, F>(
         &self,
         ask: Ask,
+        attempt: impl FnMut(u32) -> F,
+    ) -> Result<T, Failure>
+    where
+        F: Future<Output = object_store::Result<(T, u64)>>,
+    {
+        self.run_after(|| std::future::ready(Ok(())), ask, attempt).await
+    }
+
+    /// Like [`Caller::run`], with `before` before each attempt, which is not made (nor counted) if
+    /// that fails. `before` counts its own requests.
+    pub(crate) async fn run_after<T, F, B>(
+        &self,
+        mut before: impl FnMut() -> B,
+        ask: Ask,
         mut attempt: impl FnMut(u32) -> F,
     ) -> Result<T, Failure>
     where
         F: Future<Output = object_store::Result<(T, u64)>>,
+        B: Future<Output = object_store::Result<()>>,
     {
         let transfer = Duration::from_secs((ask.sends + ask.expects) / SLOWEST_BYTES_PER_S);
         let start = Instant::now();
         let deadline = start + self.timeout + transfer;
         let mut number = 0;
+        let mut told = None;
         loop {
             let limit = deadline.min(Instant::now() + ATTEMPT_LONGEST + transfer);
-            let mut count = self.begin(ask);
-            count.counted.retry = number > 0;
-            let outcome = match tokio::time::timeout_at(limit, attempt(number)).await {
+            let mut count = None;
+            let tried = async {
+                before().await?;
+                count.insert(self.begin(ask)).counted.retry = number > 0;
+                attempt(number).await
+            };
+            let outcome = match tokio::time::timeout_at(limit, tried).await {
                 Ok(outcome) => outcome,
-                Err(_) => Err(broken(io::ErrorKind::TimedOut, "no answer in time".to_owned())),
+                // What was answered before says more than that time is up.
+                Err(_) => Err(told.take().unwrap_or_else(|| {
+                    broken(io::ErrorKind::TimedOut, "no answer in time".to_owned())
+                })),
             };
             number += 1;
             let error = match outcome {
                 Ok((value, received)) => {
-                    count.counted.failed = false;
-                    count.counted.bytes_received = received;
+                    if let Some(count) = &mut count {
+                        count.counted.failed = false;
+                        count.counted.bytes_received = received;
+                    }
                     return Ok(value);
                 }
                 Err(error) => error,
             };
             let verdict = judge(&error);
             // "No such key", "exists" and "ends before that" are answers like others.
-            count.counted.failed = verdict.transient
-                || !matches!(
-                    verdict.kind,
-                    ErrorKind::NotFound | ErrorKind::Conflict | ErrorKind::Corrupt
-                );
-            drop(count);
+            let is_answer = matches!(
+                verdict.kind,
+                ErrorKind::NotFound | ErrorKind::Conflict | ErrorKind::Corrupt
+            );
+            if let Some(mut count) = count {
+                count.counted.failed = verdict.transient || !is_answer;
+            }
             let pause = pause(number);
             if !verdict.transient || Instant::now() + pause >= deadline {
                 return Err(Failure { error, attempts: number, elapsed: start.elapsed() });
             }
             tracing::debug!(kind = ?ask.kind, number, ?pause, %error, "bucket request repeats");
             tokio::time::sleep(pause).await;
+            told = Some(error);
         }
     }
 

@@ -11,12 +11,13 @@ use futures::stream::{self, BoxStream};
 use object_store::multipart::{MultipartStore, PartId};
 use object_store::path::Path;
 use object_store::{
-    Attributes, CopyOptions, Error, GetOptions, GetResult, GetResultPayload, ListResult,
-    MultipartUpload, ObjectMeta, ObjectStore, PutMultipartOptions, PutOptions, PutPayload,
-    PutResult, Result,
+    Attributes, CopyMode, CopyOptions, Error, GetOptions, GetResult, GetResultPayload, ListResult,
+    MultipartUpload, ObjectMeta, ObjectStore, ObjectStoreExt, PutMode, PutMultipartOptions,
+    PutOptions, PutPayload, PutResult, Result,
 };
 
 use crate::aws::{ListAsk, Requests};
+use crate::read::still;
 
 /// A step of an upload in parts, asked for by way of `put_opts`.
 #[derive(Clone, Debug)]
@@ -36,6 +37,21 @@ pub(crate) enum UploadAsk {
     /// Throws the parts away.
     Abort { upload: String },
 }
+
+/// A change on conditions, asked for by way of `put_opts`: the options' mode is what must be true
+/// of the object.
+#[derive(Clone, Debug)]
+pub(crate) enum ChangeAsk {
+    /// Puts a copy of the object `from` there while it has this ETag. Answers its ETag and
+    /// [`Written`].
+    Copy { from: Path, etag: Option<String> },
+    /// Deletes it.
+    Delete,
+}
+
+/// When an object was written, in milliseconds since 1970: an extension of an answer.
+#[derive(Clone, Debug)]
+pub(crate) struct Written(pub(crate) i64);
 
 /// A HEAD of the object of this full key, whatever it is; of the bucket if it is empty. Asked for
 /// by way of `get_opts`, and only on S3.
@@ -91,6 +107,47 @@ impl<S: ObjectStore + MultipartStore> Extended<S> {
     }
 }
 
+/// A change as stores make it that know no conditions: what it rests on is looked at right before.
+async fn change(
+    store: &impl ObjectStore,
+    location: &Path,
+    mode: &PutMode,
+    ask: ChangeAsk,
+) -> Result<PutResult> {
+    let mut result = PutResult { e_tag: None, version: None, extensions: Default::default() };
+    let ChangeAsk::Copy { from, etag } = ask else {
+        // The caller has looked.
+        store.delete(location).await?;
+        return Ok(result);
+    };
+    still(etag.as_deref(), store.head(&from).await?.e_tag.as_deref(), &from)?;
+    let mode = if *mode == PutMode::Create { CopyMode::Create } else { CopyMode::Overwrite };
+    store.copy_opts(&from, location, CopyOptions::new().with_mode(mode)).await?;
+    let made = store.head(location).await?;
+    result.e_tag = made.e_tag;
+    result.extensions.insert(Written(made.last_modified.timestamp_millis()));
+    Ok(result)
+}
+
+/// A change as S3 makes it.
+async fn change_s3(
+    s3: &Requests,
+    location: &Path,
+    mode: &PutMode,
+    ask: ChangeAsk,
+) -> Result<PutResult> {
+    let mut result = PutResult { e_tag: None, version: None, extensions: Default::default() };
+    match ask {
+        ChangeAsk::Delete => s3.delete(location.as_ref(), mode).await?,
+        ChangeAsk::Copy { from, etag } => {
+            let copied = s3.copy(from.as_ref(), etag.as_deref(), location.as_ref(), mode).await?;
+            result.e_tag = Some(copied.0);
+            result.extensions.insert(Written(copied.1));
+        }
+    }
+    Ok(result)
+}
+
 /// Memory has no error of its own for an upload that is over.
 fn gone_is_not_found(location: &Path, error: Error) -> Error {
     match error.to_string().contains("MultipartUpload not found") {
@@ -133,6 +190,12 @@ impl<S: ObjectStore + MultipartStore> ObjectStore for Extended<S> {
         payload: PutPayload,
         options: PutOptions,
     ) -> Result<PutResult> {
+        if let Some(ask) = options.extensions.get::<ChangeAsk>().cloned() {
+            return match &self.s3 {
+                Some(s3) => change_s3(s3, location, &options.mode, ask).await,
+                None => change(&self.inner, location, &options.mode, ask).await,
+            };
+        }
         match options.extensions.get::<UploadAsk>().cloned() {
             Some(ask) => self.upload(location, payload, options, ask).await,
             None => self.inner.put_opts(location, payload, options).await,

@@ -6,7 +6,7 @@
 //!
 //! ```text
 //!   Bucket / Bucket::store(component)    keys below the volume's prefix
-//!   scan_keys, Upload                    objects of links: any key, any writer
+//!   scan_keys, Upload, copy_object_if    objects of links: any key, any writer
 //!   retry, hedge, deadline, meter        one count per attempt
 //!   [faults, slow]                       tests only
 //!   S3 · directory · memory              object_store, and what it lacks (`extended`)
@@ -19,6 +19,7 @@
 mod aws;
 mod bucket;
 mod caller;
+mod change;
 mod connect;
 mod extended;
 mod failure;
@@ -29,7 +30,6 @@ mod meter;
 mod options;
 mod profile;
 mod read;
-mod shim;
 mod stripe;
 #[cfg(feature = "testing")]
 pub mod testing;
@@ -38,12 +38,12 @@ mod url;
 mod view;
 
 pub use bucket::{Bucket, ObjectInfo};
+pub use change::Copied;
 pub use connect::open_store;
 pub use keys::{DirectoryPage, KeyPage, KeyRange, ListedObject, is_addressable};
 pub use meter::{Component, LATENCY_BUCKETS, Meter, MeterRow, MeterSnapshot, RequestKind};
 pub use object_store::{ObjectStore, PutPayload};
 pub use options::ConnectOptions;
-pub use shim::Copied;
 pub use stripe::StripeSet;
 pub use upload::{PutCondition, Upload};
 pub use url::{BucketUrl, Scheme};

@@ -11,6 +11,7 @@
 //!
 //! Temporary files and the lock end in `#` and digits, which the library leaves out of listings.
 
+mod change;
 mod parts;
 mod walk;
 
@@ -35,7 +36,7 @@ use object_store::{
 };
 use weir_types::FsError;
 
-use crate::extended::UploadAsk;
+use crate::extended::{ChangeAsk, UploadAsk};
 pub(crate) use walk::{OpenWalk, Walk, opened};
 
 /// Whoever updates on a condition holds this file's lock, in whatever process.
@@ -188,15 +189,8 @@ impl Staged {
         expected: &str,
     ) -> io::Result<Option<String>> {
         self.file.sync_all()?;
-        let mut options = OpenOptions::new();
-        let lock = options.create(true).truncate(false).write(true).open(root.join(LOCK_FILE))?;
-        lock.lock()?;
-        let before = match fs::metadata(target) {
-            Ok(before) if before.is_file() && etag(&before) == expected => before,
-            Ok(_) => return Ok(None),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(error),
-        };
+        let _lock = locked(root)?;
+        let Some(before) = still(target, expected)? else { return Ok(None) };
         // Inode numbers come back and clocks are coarse: without this an old ETag might fit again.
         let later = before.modified()? + Duration::from_micros(1);
         if self.file.metadata()?.modified()? < later {
@@ -207,6 +201,23 @@ impl Staged {
         fs::rename(&self.path, target)?;
         sync_parent(target)?;
         Ok(Some(after))
+    }
+}
+
+/// The lock of all updates, held until it is dropped.
+fn locked(root: &FilePath) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    let lock = options.create(true).truncate(false).write(true).open(root.join(LOCK_FILE))?;
+    lock.lock()?;
+    Ok(lock)
+}
+
+/// What `file` is, if it is there and has the ETag `expected`.
+fn still(file: &FilePath, expected: &str) -> io::Result<Option<fs::Metadata>> {
+    match fs::metadata(file) {
+        Ok(meta) => Ok(Some(meta).filter(|meta| meta.is_file() && etag(meta) == expected)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
     }
 }
 
@@ -305,6 +316,9 @@ impl ObjectStore for LocalStore {
     ) -> Result<PutResult> {
         if let Some(ask) = options.extensions.get::<UploadAsk>().cloned() {
             return self.upload(location, payload, options, ask).await;
+        }
+        if let Some(ask) = options.extensions.get::<ChangeAsk>().cloned() {
+            return self.change(location, options.mode, ask).await;
         }
         let file = self.prepared(location).await?;
         let put = match options.mode {

@@ -197,7 +197,11 @@ impl Caller {
 }
 
 /// Fails if the object should have one ETag and has another.
-fn still(want: Option<&str>, have: Option<&str>, path: &Path) -> object_store::Result<()> {
+pub(crate) fn still(
+    want: Option<&str>,
+    have: Option<&str>,
+    path: &Path,
+) -> object_store::Result<()> {
     let bare = |etag: &str| etag.trim_matches('"').to_owned();
     match want.zip(have) {
         Some((want, have)) if bare(want) != bare(have) => Err(object_store::Error::Precondition {

@@ -13,8 +13,8 @@ use object_store::{ObjectStoreExt, PutMode, UpdateVersion};
 use tokio::time::Instant;
 use weir_object::testing::{FaultControl, FaultPlan, Slow, SlowStore, connect_faulty};
 use weir_object::{
-    Bucket, BucketUrl, Component, ConnectOptions, KeyPage, KeyRange, Meter, MeterRow, ObjectStore,
-    PutCondition, RequestKind, open_store,
+    Bucket, BucketUrl, Component, ConnectOptions, Copied, KeyPage, KeyRange, Meter, MeterRow,
+    ObjectStore, PutCondition, RequestKind, open_store,
 };
 use weir_types::ErrorKind;
 
@@ -408,5 +408,118 @@ async fn an_upload_that_is_dropped_leaves_nothing() {
     drop(upload);
     while left() > 0 {
         tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
+/// Copies `from` to `to` in memory; `other` does something after the first attempt.
+async fn copy_while(
+    at: &Faulty,
+    condition: &PutCondition,
+    other: impl Future<Output = ()>,
+) -> weir_types::Result<Copied> {
+    let etag = at.sound.head(DATA, "from").await.expect("head").etag;
+    let copy = at.bucket.copy_object_if(DATA, "from", etag.as_deref(), "to", condition);
+    let change = async {
+        while at.control.fired(RequestKind::Copy) == 0 {
+            tokio::time::sleep(Duration::from_micros(1)).await;
+        }
+        other.await;
+    };
+    tokio::join!(copy, change).0
+}
+
+const LOST: &str = "op=copy,nth=1,where=after,what=reset";
+const NEVER: &str = "op=copy,nth=1,where=before,what=timeout";
+
+#[tokio::test(start_paused = true)]
+async fn a_copy_whose_answer_was_lost_is_known_again() {
+    let put = async |bucket: &Bucket, key: &str, text: &'static str, condition: &PutCondition| {
+        let put = bucket.put_object(DATA, key, text, &BTreeMap::new(), condition).await;
+        put.expect("put").expect("stored").etag.expect("ETag")
+    };
+    let (any, absent) = (PutCondition::Any, PutCondition::Absent);
+    // With and without the mark of a conditional write.
+    for (name, mark) in [("plain", &any), ("marked", &absent)] {
+        for lost in [LOST, NEVER] {
+            let at = faulty(&format!("copy-{name}-{}", lost == LOST), lost);
+            put(&at.sound, "from", "the bytes", mark).await;
+            let copied = copy_while(&at, &absent, async {}).await.expect("copy");
+            let Copied::Done(info) = copied else { panic!("{copied:?}") };
+            assert_eq!(info, at.sound.head(DATA, "to").await.expect("head"));
+            assert_eq!(at.sound.get(DATA, "to").await.expect("get"), "the bytes");
+            // What is seen to be there is not copied again.
+            assert_eq!(at.row(RequestKind::Copy).requests, if lost == LOST { 1 } else { 2 });
+        }
+        // Over an object that is known.
+        let at = faulty(&format!("copy-over-{name}"), LOST);
+        put(&at.sound, "from", "the bytes", mark).await;
+        let known = PutCondition::Matches(put(&at.sound, "to", "known", &any).await);
+        let copied = copy_while(&at, &known, async {}).await.expect("copy");
+        assert!(matches!(copied, Copied::Done(_)), "{copied:?}");
+        assert_eq!(at.sound.get(DATA, "to").await.expect("get"), "the bytes");
+        // The source is replaced behind it: only the mark tells now.
+        let at = faulty(&format!("copy-source-{name}"), LOST);
+        put(&at.sound, "from", "the bytes", mark).await;
+        let change = async { drop(put(&at.sound, "from", "other", &any).await) };
+        let copied = copy_while(&at, &absent, change).await.expect("copy");
+        match mark {
+            PutCondition::Absent => assert!(matches!(copied, Copied::Done(_)), "{copied:?}"),
+            _ => assert_eq!(copied, Copied::SourceChanged),
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_somebody_puts_between_two_attempts_of_a_copy_stays() {
+    let (any, absent) = (PutCondition::Any, PutCondition::Absent);
+    for (round, plan) in [LOST, NEVER].into_iter().enumerate() {
+        let at = faulty(&format!("copy-target-{round}"), plan);
+        at.sound.put(DATA, "from", "the bytes").await.expect("put");
+        // As long as the copy is.
+        let other = async { at.sound.put(DATA, "to", "THE BYTES").await.expect("put") };
+        let copied = copy_while(&at, &absent, other).await.expect("copy");
+        assert_eq!(copied, Copied::TargetChanged);
+        assert_eq!(at.sound.get(DATA, "to").await.expect("get"), "THE BYTES");
+
+        let at = faulty(&format!("copy-known-{round}"), plan);
+        at.sound.put(DATA, "from", "the bytes").await.expect("put");
+        at.sound.put(DATA, "to", "known").await.expect("put");
+        let known = at.sound.head(DATA, "to").await.expect("head").etag.expect("ETag");
+        let other = async { at.sound.delete(DATA, "to").await.expect("delete") };
+        let copied = copy_while(&at, &PutCondition::Matches(known), other).await.expect("copy");
+        assert_eq!(copied, Copied::TargetChanged);
+        let error = at.sound.head(DATA, "to").await.expect_err("deleted");
+        assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
+    }
+    let at = faulty("copy-source", NEVER);
+    at.sound.put(DATA, "from", "the bytes").await.expect("put");
+    let other = async { at.sound.put(DATA, "from", "THE BYTES").await.expect("put") };
+    assert_eq!(copy_while(&at, &any, other).await.expect("copy"), Copied::SourceChanged);
+    let error = at.sound.head(DATA, "to").await.expect_err("never copied");
+    assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_delete_whose_answer_was_lost_spares_what_came_after() {
+    for (name, plan, other) in [
+        ("lost", "op=delete,nth=1,where=after,what=reset", false),
+        ("never", "op=delete,nth=1,where=before,what=503", false),
+        ("lost-other", "op=delete,nth=1,where=after,what=reset", true),
+        ("never-other", "op=delete,nth=1,where=before,what=503", true),
+    ] {
+        let at = faulty(&format!("delete-{name}"), plan);
+        at.sound.put(DATA, "k", "old").await.expect("put");
+        let etag = at.sound.head(DATA, "k").await.expect("head").etag.expect("ETag");
+        let change = async {
+            while at.control.fired(RequestKind::Delete) == 0 {
+                tokio::time::sleep(Duration::from_micros(1)).await;
+            }
+            if other {
+                at.sound.put(DATA, "k", "new").await.expect("put");
+            }
+        };
+        let (deleted, ()) = tokio::join!(at.bucket.delete_if(DATA, "k", &etag), change);
+        assert_eq!(deleted.expect("delete"), !other, "{name}");
+        assert_eq!(at.sound.get(DATA, "k").await.is_ok(), other, "{name}");
     }
 }

@@ -79,7 +79,8 @@ pub struct Settings {
     /// and takes one segment of memory each, within its share of `memory_bytes`.
     pub flush_parallel: usize,
     /// Ranged GETs in flight at once that somebody waits for, and half as many ahead of readers. A
-    /// hydration has as many while nobody else fetches, and then a quarter. Default 32, least 1; within their share of `memory_bytes`.
+    /// hydration has as many while nobody else fetches, and a quarter while others do; of objects
+    /// of up to 1 MiB four times that. Default 32, least 1; within their share of `memory_bytes`.
     pub fetch_parallel: usize,
     /// Largest ranged GET. Default 8 MiB, least one record.
     pub fetch_bytes: Bytes,

@@ -662,6 +662,14 @@ impl Core {
         Ok(None)
     }
 
+    /// Whether a file has the name that an import would give this object.
+    pub(crate) async fn has_name(&self, link: &Link, key: &[u8]) -> Result<bool> {
+        let Ok(Place::File { dirs, name }) = place(key) else { return Ok(false) };
+        let Some(dir) = self.walk(link, &dirs).await? else { return Ok(false) };
+        let found = self.entry(dir, name.as_bytes()).await?;
+        Ok(found.is_some_and(|inode| inode.kind != FileKind::Directory))
+    }
+
     /// The directory of this path below a link, if there is one.
     async fn walk(&self, link: &Link, path: &[&str]) -> Result<Option<Ino>> {
         let mut dir = link.ino();
@@ -672,14 +680,6 @@ impl Core {
             }
         }
         Ok(Some(dir))
-    }
-
-    /// Whether a file has the name that an import would give this object.
-    pub(crate) async fn has_name(&self, link: &Link, key: &[u8]) -> Result<bool> {
-        let Ok(Place::File { dirs, name }) = place(key) else { return Ok(false) };
-        let Some(dir) = self.walk(link, &dirs).await? else { return Ok(false) };
-        let found = self.entry(dir, name.as_bytes()).await?;
-        Ok(found.is_some_and(|inode| inode.kind != FileKind::Directory))
     }
 
     /// What a name leads to, if anything.

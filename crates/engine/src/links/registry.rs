@@ -310,10 +310,10 @@ impl Core {
         for (id, bytes) in self.meta.links().await? {
             match LinkRecord::decode(id, &bytes) {
                 Ok(record) => {
-                    let link = self.links.add(id, record);
                     if !self.read_only {
-                        self.place_link(&link).await?;
+                        self.place_link(id, &record).await?;
                     }
+                    self.links.add(id, record);
                 }
                 Err(error) => tracing::error!(%error, "a link is left alone"),
             }
@@ -341,11 +341,13 @@ impl Core {
     }
 
     /// Has the directory of a link know that it is one.
-    pub(crate) async fn place_link(&self, link: &Link) -> Result<()> {
-        let root = Native::directory(link.id, String::new(), link.exports(), link.is_lazy());
+    pub(crate) async fn place_link(&self, id: LinkId, record: &LinkRecord) -> Result<()> {
+        let options = &record.options;
+        let exports = !options.export.is_none();
+        let root = Native::directory(id, String::new(), exports, options.lazy_dirs);
         let placed = self
             .meta
-            .change_native(link.ino(), |inode| inode.native.is_none().then(|| Some(root.clone())));
+            .change_native(record.ino, |inode| inode.native.is_none().then(|| Some(root.clone())));
         match self.seen(placed.await) {
             // Removed with a parent of it, somehow: the link is empty.
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),

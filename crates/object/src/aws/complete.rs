@@ -1,5 +1,6 @@
-//! CompleteMultipartUpload: what is sent, and what an answer says.
+//! CompleteMultipartUpload: what is sent, and what its answer, and that of CopyObject, says.
 
+use chrono::DateTime;
 use quick_xml::Reader;
 use quick_xml::escape::{escape, unescape};
 use quick_xml::events::Event;
@@ -26,14 +27,27 @@ pub(super) fn body(parts: &[String]) -> String {
 
 /// The object's ETag, or the HTTP status that an answer should have had.
 pub(super) fn etag(answer: &[u8]) -> Result<String, u16> {
+    etag_in(answer, b"CompleteMultipartUploadResult")
+}
+
+/// The copy's ETag and when it was written, in milliseconds since 1970; or the HTTP status that an
+/// answer should have had.
+pub(super) fn copied(answer: &[u8]) -> Result<(String, i64), u16> {
+    let etag = etag_in(answer, b"CopyObjectResult")?;
+    let text = String::from_utf8_lossy(answer);
+    let time = inside(&text, "LastModified").and_then(|t| DateTime::parse_from_rfc3339(t).ok());
+    Ok((etag, time.map_or(0, |time| time.timestamp_millis())))
+}
+
+fn etag_in(answer: &[u8], element: &[u8]) -> Result<String, u16> {
     let text = String::from_utf8_lossy(answer);
     let code = inside(&text, "Code").unwrap_or_default();
     let etag = inside(&text, "ETag").and_then(|etag| unescape(etag).ok());
-    match etag.filter(|_| root(answer).as_deref() == Some(b"CompleteMultipartUploadResult")) {
-        Some(etag) => Ok(etag.into_owned()),
-        None if code == "PreconditionFailed" => Err(412),
-        None if code == "NoSuchUpload" => Err(404),
-        None => Err(500),
+    match (etag.filter(|_| root(answer).as_deref() == Some(element)), code) {
+        (Some(etag), _) => Ok(etag.into_owned()),
+        (None, "PreconditionFailed") => Err(412),
+        (None, "NoSuchUpload" | "NoSuchKey") => Err(404),
+        (None, _) => Err(500),
     }
 }
 
@@ -83,5 +97,11 @@ mod tests {
             assert_eq!(etag(bad.as_bytes()), Err(status));
         }
         assert_eq!(etag(b""), Err(500));
+        let copy = "<CopyObjectResult><LastModified>2024-02-29T12:00:00.250Z</LastModified>\
+                    <ETag>&quot;a&quot;</ETag></CopyObjectResult>";
+        assert_eq!(copied(copy.as_bytes()), Ok(("\"a\"".to_owned(), 1_709_208_000_250)));
+        assert_eq!(copied(good.as_bytes()), Err(500));
+        assert_eq!(copied(b"<Error><Code>NoSuchKey</Code></Error>"), Err(404));
+        assert_eq!(copied(b"<Error><Code>SlowDown</Code></Error>"), Err(500));
     }
 }

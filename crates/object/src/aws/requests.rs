@@ -22,10 +22,14 @@ const STORE: &str = "S3";
 pub(crate) struct Requests {
     /// URL of the bucket, without a slash at the end.
     bucket: String,
+    /// Its name alone.
+    name: String,
     region: String,
     /// None where requests are not signed.
     credentials: Option<AwsCredentialProvider>,
     request_payer: bool,
+    /// Headers that say how what is stored is encrypted.
+    encryption: Vec<(&'static str, String)>,
     /// A directory bucket: it has no order of keys and other ways to be let in.
     express: bool,
     options: ClientOptions,
@@ -74,8 +78,19 @@ impl Requests {
             (None, true) => format!("https://{name}.s3.{region}.amazonaws.com"),
             (None, false) => format!("https://s3.{region}.amazonaws.com/{name}"),
         };
+        // The library keeps the type of these keys to itself.
+        let encryption = [
+            ("aws_server_side_encryption", "x-amz-server-side-encryption"),
+            ("aws_sse_kms_key_id", "x-amz-server-side-encryption-aws-kms-key-id"),
+            ("aws_sse_bucket_key_enabled", "x-amz-server-side-encryption-bucket-key-enabled"),
+        ];
+        let encryption = encryption
+            .into_iter()
+            .filter_map(|(key, header)| Some((header, have(key.parse::<Key>().ok()?)?)));
         Self {
             bucket,
+            name,
+            encryption: encryption.collect(),
             region,
             credentials: (!is(Key::SkipSignature)).then_some(credentials),
             request_payer: is(Key::RequestPayer),
@@ -87,10 +102,8 @@ impl Requests {
 
     /// One page of a listing, as the server wrote it.
     pub(crate) async fn list(&self, ask: &ListAsk) -> Result<Bytes> {
-        let mut request = HttpRequest::new(HttpRequestBody::empty());
         let url = format!("{}?{}", self.bucket, ask.query());
-        *request.uri_mut() = url.parse().map_err(generic)?;
-        self.send(request).await
+        self.send(request("GET", &url, &[])?).await
     }
 
     /// Makes an object of the parts of an upload, if the condition holds. Answers its ETag.
@@ -105,12 +118,7 @@ impl Requests {
         let url = format!("{}?uploadId={}", self.url_of(key), encoded(upload));
         *request.uri_mut() = url.parse().map_err(generic)?;
         *request.method_mut() = "POST".parse().map_err(generic)?;
-        let condition = match mode {
-            PutMode::Overwrite => None,
-            PutMode::Create => Some(("if-none-match", "*")),
-            PutMode::Update(version) => version.e_tag.as_deref().map(|etag| ("if-match", etag)),
-        };
-        if let Some((name, value)) = condition {
+        if let Some((name, value)) = condition(mode) {
             request.headers_mut().insert(name, value.parse().map_err(generic)?);
         }
         let answer = self.send(request).await?;
@@ -121,11 +129,8 @@ impl Requests {
     /// Asks for the object of a full key, of any key that a URL can carry; without one, for the
     /// bucket.
     pub(crate) async fn head(&self, key: &str) -> Result<(ObjectMeta, Attributes)> {
-        let mut request = HttpRequest::new(HttpRequestBody::empty());
         let url = if key.is_empty() { self.bucket.clone() } else { self.url_of(key) };
-        *request.uri_mut() = url.parse().map_err(generic)?;
-        *request.method_mut() = "HEAD".parse().map_err(generic)?;
-        let response = self.exchange(request).await?;
+        let response = self.exchange(request("HEAD", &url, &[])?).await?;
         let headers = response.headers();
         let have = |name: &str| Some(headers.get(name)?.to_str().ok()?.to_owned());
         let modified = have("last-modified").and_then(|t| DateTime::parse_from_rfc2822(&t).ok());
@@ -142,6 +147,38 @@ impl Requests {
             Some((Attribute::Metadata(name.into()), AttributeValue::from(value)))
         });
         Ok((meta, user.collect()))
+    }
+
+    /// Copies an object while it has this ETag, if the condition holds for what is at `to`. Answers
+    /// its ETag and when that was written, in milliseconds since 1970.
+    pub(crate) async fn copy(
+        &self,
+        from: &str,
+        etag: Option<&str>,
+        to: &str,
+        mode: &PutMode,
+    ) -> Result<(String, i64)> {
+        if self.encryption.iter().any(|(_, value)| value == "sse-c") {
+            let source = "objects with keys of the customer's are not copied".into();
+            return Err(Error::NotSupported { source });
+        }
+        let source: Vec<String> = from.split('/').map(encoded).collect();
+        let source = format!("{}/{}", self.name, source.join("/"));
+        let mut headers =
+            vec![("x-amz-copy-source", source.as_str()), ("x-amz-metadata-directive", "COPY")];
+        headers.extend(etag.map(|etag| ("x-amz-copy-source-if-match", etag)));
+        headers.extend(condition(mode));
+        headers.extend(self.encryption.iter().map(|(name, value)| (*name, value.as_str())));
+        let url = self.url_of(to);
+        let answer = self.send(request("PUT", &url, &headers)?).await?;
+        // Success may turn into an error while the server works.
+        complete::copied(&answer).map_err(|status| refused(status, &answer, &url))
+    }
+
+    /// Deletes an object, if the condition holds.
+    pub(crate) async fn delete(&self, key: &str, mode: &PutMode) -> Result<()> {
+        let headers: Vec<_> = condition(mode).into_iter().collect();
+        self.send(request("DELETE", &self.url_of(key), &headers)?).await.map(drop)
     }
 
     async fn send(&self, request: HttpRequest) -> Result<Bytes> {
@@ -180,6 +217,26 @@ impl Requests {
         }
         let made = ReqwestConnector::default().connect(&self.options)?;
         Ok(self.client.get_or_init(|| made))
+    }
+}
+
+/// A request without a body.
+fn request(method: &str, url: &str, headers: &[(&'static str, &str)]) -> Result<HttpRequest> {
+    let mut request = HttpRequest::new(HttpRequestBody::empty());
+    *request.uri_mut() = url.parse().map_err(generic)?;
+    *request.method_mut() = method.parse().map_err(generic)?;
+    for (name, value) in headers {
+        request.headers_mut().insert(*name, value.parse().map_err(generic)?);
+    }
+    Ok(request)
+}
+
+/// The header that says what must be true of the object that is written or deleted.
+fn condition(mode: &PutMode) -> Option<(&'static str, &str)> {
+    match mode {
+        PutMode::Overwrite => None,
+        PutMode::Create => Some(("if-none-match", "*")),
+        PutMode::Update(version) => version.e_tag.as_deref().map(|etag| ("if-match", etag)),
     }
 }
 

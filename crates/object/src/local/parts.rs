@@ -57,16 +57,7 @@ impl LocalStore {
     ) -> Result<String> {
         let (root, path) = (self.root.clone(), location.to_string());
         let create = mode == PutMode::Create;
-        let work = move || {
-            let staged = Staged::found(&staged)?;
-            match &mode {
-                PutMode::Overwrite => staged.replace(&file).map(Some),
-                PutMode::Create => staged.create(&file),
-                PutMode::Update(version) => {
-                    staged.replace_if(&root, &file, version.e_tag.as_deref().unwrap_or_default())
-                }
-            }
-        };
+        let work = move || Staged::found(&staged)?.publish(&root, &file, &mode);
         let refused = || "the object is not what it should be".into();
         blocking(self.root.clone(), work).await?.ok_or_else(|| match create {
             true => Error::AlreadyExists { path, source: refused() },
@@ -100,8 +91,24 @@ impl Staged {
         Ok(Self { file: OpenOptions::new().write(true).open(path)?, path: path.to_owned() })
     }
 
+    /// Puts it in the place of `target`, if `mode` allows it. Answers the ETag.
+    pub(super) fn publish(
+        &self,
+        root: &FilePath,
+        target: &FilePath,
+        mode: &PutMode,
+    ) -> io::Result<Option<String>> {
+        match mode {
+            PutMode::Overwrite => self.replace(target).map(Some),
+            PutMode::Create => self.create(target),
+            PutMode::Update(version) => {
+                self.replace_if(root, target, version.e_tag.as_deref().unwrap_or_default())
+            }
+        }
+    }
+
     /// Puts it in the place of `target`, whatever is there.
-    fn replace(self, target: &FilePath) -> io::Result<String> {
+    fn replace(&self, target: &FilePath) -> io::Result<String> {
         self.file.sync_all()?;
         let etag = super::etag(&self.file.metadata()?);
         fs::rename(&self.path, target)?;
@@ -110,7 +117,7 @@ impl Staged {
     }
 
     /// Puts it at `target` unless something is there.
-    fn create(self, target: &FilePath) -> io::Result<Option<String>> {
+    fn create(&self, target: &FilePath) -> io::Result<Option<String>> {
         self.file.sync_all()?;
         let etag = super::etag(&self.file.metadata()?);
         let linked = fs::hard_link(&self.path, target);

@@ -20,6 +20,7 @@ use rand::{RngExt, SeedableRng};
 
 use super::plan::{FaultPlan, FaultRule, Place, Trigger, What};
 use crate::RequestKind;
+use crate::extended::ChangeAsk;
 use crate::failure::broken;
 use crate::keys::is_listing;
 
@@ -205,7 +206,12 @@ impl ObjectStore for FaultStore {
         payload: PutPayload,
         options: PutOptions,
     ) -> Result<PutResult> {
-        let fault = self.control.draw(RequestKind::Put, location.as_ref());
+        let kind = match options.extensions.get::<ChangeAsk>() {
+            None => RequestKind::Put,
+            Some(ChangeAsk::Copy { .. }) => RequestKind::Copy,
+            Some(ChangeAsk::Delete) => RequestKind::Delete,
+        };
+        let fault = self.control.draw(kind, location.as_ref());
         strike(fault, self.inner.put_opts(location, payload, options)).await
     }
 

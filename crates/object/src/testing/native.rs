@@ -9,7 +9,7 @@ use rand::{RngExt, SeedableRng};
 use weir_types::{ErrorKind, FsError, Result};
 
 use super::conformance::{ASK, ODD_KEYS};
-use crate::{Bucket, DirectoryPage, KeyPage, KeyRange, ObjectInfo, PutCondition, Scheme};
+use crate::{Bucket, Copied, DirectoryPage, KeyPage, KeyRange, ObjectInfo, PutCondition, Scheme};
 
 /// Part of the suite that every store must pass.
 pub(super) async fn suite(bucket: &Bucket) {
@@ -21,7 +21,8 @@ pub(super) async fn suite(bucket: &Bucket) {
     if matches!(bucket.url().scheme(), Scheme::S3 | Scheme::File) {
         one_upload_wins(bucket).await;
     }
-    copies(bucket).await;
+    conditional_copies(bucket).await;
+    conditional_deletes(bucket).await;
 }
 
 async fn put_all(bucket: &Bucket, keys: impl IntoIterator<Item = String>) {
@@ -274,21 +275,74 @@ async fn one_upload_wins(bucket: &Bucket) {
     }
 }
 
-async fn copies(bucket: &Bucket) {
+async fn conditional_copies(bucket: &Bucket) {
     let want = attributes("0100755");
-    let put = bucket.put_object(ASK, "copy/from ü", "bytes", &want, &PutCondition::Any).await;
-    put.expect("put").expect("any");
-    bucket.put(ASK, "copy/to", "what was there").await.expect("put");
-    let copy = bucket.copy_object(ASK, "copy/from ü", "copy/to").await.expect("copy");
-    assert_eq!((copy.key.as_str(), copy.size), ("copy/to", 5));
-    assert_eq!(bucket.head(ASK, "copy/to").await.expect("head"), copy);
-    assert_eq!(bucket.get(ASK, "copy/to").await.expect("get"), "bytes");
-    has_attributes(bucket, "copy/to", &want).await;
-    let error = bucket.copy_object(ASK, "copy/gone", "copy/to").await.expect_err("gone");
+    let put = async |key: &str, bytes: &'static str| {
+        let put = bucket.put_object(ASK, key, bytes, &want, &PutCondition::Any).await;
+        put.expect("put").expect("any").etag.expect("ETag")
+    };
+    let copy = async |from: &str, etag: Option<&str>, to: &str, condition: &PutCondition| {
+        bucket.copy_object_if(ASK, from, etag, to, condition).await.expect("copy")
+    };
+    let done = async |copied: Copied, bytes: &str| {
+        let Copied::Done(info) = copied else { panic!("{copied:?}") };
+        assert_eq!((info.key.as_str(), info.size), ("copy/to", bytes.len() as u64));
+        let head = bucket.head(ASK, "copy/to").await.expect("head");
+        // One is in seconds, perhaps.
+        assert!(head.last_modified_unix_ms.abs_diff(info.last_modified_unix_ms) < 1_000);
+        assert_eq!(head.etag, info.etag);
+        assert_eq!(bucket.get(ASK, "copy/to").await.expect("get"), bytes);
+        has_attributes(bucket, "copy/to", &want).await;
+        info.etag.expect("ETag")
+    };
+    let (any, absent) = (PutCondition::Any, PutCondition::Absent);
+    let stale = "\"stale\"";
+    let stale_target = PutCondition::Matches(stale.to_owned());
+    let one = put("copy/ü/one", "bytes").await;
+    let one = Some(one.as_str());
+    assert_eq!(copy("copy/gone", None, "copy/to", &any).await, Copied::SourceChanged);
+    assert_eq!(copy("copy/gone", one, "copy/to", &any).await, Copied::SourceChanged);
+    assert_eq!(copy("copy/ü/one", Some(stale), "copy/to", &any).await, Copied::SourceChanged);
+    assert_eq!(copy("copy/ü/one", one, "copy/to", &stale_target).await, Copied::TargetChanged);
+    let error = bucket.head(ASK, "copy/to").await.expect_err("never made");
     assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
-    for key in ["copy/from ü", "copy/to"] {
+    done(copy("copy/ü/one", one, "copy/to", &absent).await, "bytes").await;
+    let theirs = PutCondition::Matches(put("copy/to", "what is theirs").await);
+    assert_eq!(copy("copy/ü/one", one, "copy/to", &absent).await, Copied::TargetChanged);
+    assert_eq!(copy("copy/ü/one", one, "copy/to", &stale_target).await, Copied::TargetChanged);
+    assert_eq!(copy("copy/ü/one", Some(stale), "copy/to", &theirs).await, Copied::SourceChanged);
+    assert_eq!(bucket.get(ASK, "copy/to").await.expect("get"), "what is theirs");
+    done(copy("copy/ü/one", one, "copy/to", &theirs).await, "bytes").await;
+    put("copy/ü/one", "more bytes").await;
+    assert_eq!(copy("copy/ü/one", one, "copy/to", &any).await, Copied::SourceChanged);
+    done(copy("copy/ü/one", None, "copy/to", &any).await, "more bytes").await;
+    for bad in [(Some("\n"), &any), (None, &PutCondition::Matches("\n".to_owned()))] {
+        let error = bucket.copy_object_if(ASK, "copy/ü/one", bad.0, "copy/to", bad.1).await;
+        assert_eq!(error.expect_err("no header carries it").kind(), ErrorKind::Invalid);
+    }
+    for key in ["copy/ü/one", "copy/to"] {
         bucket.delete(ASK, key).await.expect("delete");
     }
+}
+
+async fn conditional_deletes(bucket: &Bucket) {
+    let put = async |bytes: &'static str| {
+        let none = BTreeMap::new();
+        let put = bucket.put_object(ASK, "delete/x ü", bytes, &none, &PutCondition::Any).await;
+        put.expect("put").expect("any").etag.expect("ETag")
+    };
+    let delete = async |etag: &str| bucket.delete_if(ASK, "delete/x ü", etag).await;
+    assert!(delete("\"stale\"").await.expect("nothing is there"));
+    let one = put("one").await;
+    assert!(!delete("\"stale\"").await.expect("another is there"));
+    let two = put("two two").await;
+    assert!(!delete(&one).await.expect("another is there"));
+    assert_eq!(bucket.get(ASK, "delete/x ü").await.expect("get"), "two two");
+    assert!(delete(&two).await.expect("this one"));
+    let error = bucket.head(ASK, "delete/x ü").await.expect_err("gone");
+    assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
+    assert!(delete(&two).await.expect("it is gone"));
+    assert_eq!(delete("\n").await.expect_err("no header carries it").kind(), ErrorKind::Invalid);
 }
 
 /// Puts `count` random keys that are addressable but odd, lists them in random intervals and
