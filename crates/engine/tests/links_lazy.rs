@@ -83,6 +83,13 @@ impl Lake {
         self.run(async { self.engine().links().await.expect("links").remove(0) })
     }
 
+    fn spawn<F>(&self, future: F) -> tokio::task::JoinHandle<F::Output>
+    where
+        F: Future<Output: Send> + Send + 'static,
+    {
+        self.run(async { tokio::runtime::Handle::current() }).spawn(future)
+    }
+
     fn rest(&self, ms: u64) {
         self.run(async { tokio::time::sleep(Duration::from_millis(ms)).await });
     }
@@ -323,7 +330,7 @@ fn events_reach_listed_directories_and_leave_others_to_the_one_who_looks() {
     lake.put("e/new", "new");
     lake.put("n/m/o", "o");
     lake.put("n/p", "p");
-    let keys = ["d/new", "e/new", "n/m/o"].map(str::to_owned).to_vec();
+    let keys = ["d/new", "e/new", "n/m/o", "d//odd"].map(str::to_owned).to_vec();
     let id = lake.view().id;
     let lists = lake.lists();
     lake.run(async { lake.engine().refresh_link(id, Some(keys)).await.expect("refreshes") });
@@ -380,7 +387,7 @@ fn a_listing_goes_on_after_a_kill() {
     (0..3_000).for_each(|n| lake.put(&format!("d/f{n}"), ""));
     let engine = lake.engine();
     let d = lake.find("d").expect("there");
-    let looking = lake.run(async { tokio::spawn(async move { engine.readdir(d, 0, 1).await }) });
+    let looking = lake.spawn(async move { engine.readdir(d, 0, 1).await });
     while lake.view().files < 500 && !looking.is_finished() {
         std::thread::yield_now();
     }

@@ -285,7 +285,7 @@ impl Core {
         if native.unlisted {
             self.list_names(link, ino, &String::from_utf8_lossy(key)).await?;
         }
-        self.seen(self.meta.change_native(ino, |_| Some(None)).await)?;
+        self.change_native(ino, |_| Some(None)).await?;
         Ok(native.unlisted)
     }
 }

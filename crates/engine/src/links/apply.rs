@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use futures::FutureExt;
 use futures::stream::{self, StreamExt, TryStreamExt};
+use tokio::sync::OnceCell;
 use weir_meta::{ExportName, LinkObject, NewInode, NewObject, ObjectRow, RenameMode, SetAttr};
 use weir_object::{Bucket, Component, ListedObject, is_addressable};
 use weir_types::{ErrorKind, FileKind, FsError, Ino, Inode, Native, Result, UnixTime};
@@ -38,6 +39,7 @@ pub(crate) struct Import {
     /// The one directory that it is about, by its place in the bucket and its inode, which may be
     /// anywhere by now. It is being looked into, so the doors need not be told of its names.
     directory: Option<(String, Ino)>,
+    owner: OnceCell<(u32, u32)>,
 }
 
 impl Import {
@@ -48,7 +50,8 @@ impl Import {
         before: u64,
     ) -> Result<Self> {
         let bucket = core.links.bucket(link.id)?;
-        Ok(Self { core, link, bucket, policy, before, dirs: Mutex::default(), directory: None })
+        let (dirs, owner) = (Mutex::default(), OnceCell::new());
+        Ok(Self { core, link, bucket, policy, before, dirs, directory: None, owner })
     }
 
     /// An import of the names in this directory only, whose key ends with a slash or is empty.
@@ -89,7 +92,18 @@ impl Import {
                 }
             }
         }
-        let created = match self.core.seen(self.core.meta.create_objects(&files).await) {
+        if !self.create_all(&files).await? {
+            for file in &files {
+                self.create_one(file.clone()).await?;
+            }
+        }
+        self.link.count(|view| view.imported += files.len() as u64);
+        Ok(())
+    }
+
+    /// Makes all of these in one commit. `false`: none, because of something in the way.
+    async fn create_all(&self, new: &[NewObject]) -> Result<bool> {
+        let created = match self.core.seen(self.core.meta.create_objects(new).await) {
             Ok(created) => created.is_some(),
             // A directory that was remembered is gone.
             Err(error) if error.kind() == ErrorKind::NotFound => false,
@@ -97,13 +111,9 @@ impl Import {
         };
         if !created {
             self.dirs.lock().unwrap_or_else(|e| e.into_inner()).clear();
-            for file in &files {
-                self.create_one(file.clone()).await?;
-            }
         }
-        files.iter().for_each(|file| self.names_added(file.dir));
-        self.link.count(|view| view.imported += files.len() as u64);
-        Ok(())
+        new.iter().for_each(|made| self.names_added(made.dir));
+        Ok(created)
     }
 
     /// Makes one file, whatever has its name.
@@ -320,7 +330,7 @@ impl Import {
                 Some(there) => self.step_aside(dir, name, &there).await?,
                 None if self.link.is_lazy() => {
                     // Its other names are for whoever looks into it.
-                    let new = self.new_directory(dir, path).await?;
+                    let new = self.new_directory(dir, path, &Attributes::default()).await?;
                     core.seen(core.meta.create_objects(&[new]).await)?;
                     self.names_added(dir);
                 }
@@ -358,12 +368,13 @@ impl Import {
         let paths = keys.iter().map(|key| key.trim_end_matches('/').split('/').collect());
         let paths: Vec<Vec<&str>> = paths.collect();
         let mut new = Vec::with_capacity(keys.len());
-        for path in &paths {
+        let marked = self.attributes_of_directories(keys).await?;
+        for (path, key) in paths.iter().zip(keys) {
             let dir = self.directory(&path[..path.len() - 1]).await?;
-            new.push(self.new_directory(dir, path).await?);
+            let attributes = marked.get(key.as_bytes()).copied().unwrap_or_default();
+            new.push(self.new_directory(dir, path, &attributes).await?);
         }
-        if core.seen(core.meta.create_objects(&new).await)?.is_some() {
-            new.iter().for_each(|made| self.names_added(made.dir));
+        if self.create_all(&new).await? {
             return Ok(Vec::new());
         }
         let mut listed = Vec::new();
@@ -380,7 +391,12 @@ impl Import {
     }
 
     /// A directory into which nobody looked yet.
-    async fn new_directory(&self, dir: Ino, path: &[&str]) -> Result<NewObject> {
+    async fn new_directory(
+        &self,
+        dir: Ino,
+        path: &[&str],
+        attributes: &Attributes,
+    ) -> Result<NewObject> {
         let above = self.core.stored(dir).await?;
         let (key, exports) = (path.join("/") + "/", self.link.exports());
         Ok(NewObject {
@@ -388,13 +404,13 @@ impl Import {
             name: path.last().copied().unwrap_or_default().as_bytes().to_vec(),
             inode: NewInode {
                 kind: FileKind::Directory,
-                mode: above.mode & 0o777,
-                uid: above.uid,
-                gid: above.gid,
+                mode: attributes.mode.unwrap_or(above.mode & 0o777),
+                uid: attributes.uid.unwrap_or(above.uid),
+                gid: attributes.gid.unwrap_or(above.gid),
                 rdev: 0,
                 target: None,
             },
-            mtime: self.core.now(),
+            mtime: attributes.mtime.unwrap_or_else(|| self.core.now()),
             atime: None,
             native: Native::directory(self.link.id, key, exports, true),
             modified_ms: 0,
@@ -508,6 +524,12 @@ impl Import {
         core.seen(core.meta.set_object(self.link.id, key, Some(&row), Some(why)).await)
     }
 
+    /// Whose objects are that do not say it: those of the link's directory.
+    async fn owner_of_link(&self) -> Result<(u32, u32)> {
+        let root = self.core.stored(self.link.ino()).await?;
+        Ok((root.uid, root.gid))
+    }
+
     async fn new_object(
         &self,
         dir: Ino,
@@ -522,7 +544,7 @@ impl Import {
             }
             _ => None,
         };
-        let owner = self.core.stored(self.link.ino()).await?;
+        let (uid, gid) = self.owner.get_or_try_init(|| self.owner_of_link()).await?;
         let kind = if target.is_some() { FileKind::Symlink } else { FileKind::Regular };
         let written = UnixTime(object.last_modified_unix_ms.saturating_mul(1_000_000));
         Ok(NewObject {
@@ -531,8 +553,8 @@ impl Import {
             inode: NewInode {
                 kind,
                 mode: attributes.mode.unwrap_or(0o644),
-                uid: attributes.uid.unwrap_or(owner.uid),
-                gid: attributes.gid.unwrap_or(owner.gid),
+                uid: attributes.uid.unwrap_or(*uid),
+                gid: attributes.gid.unwrap_or(*gid),
                 rdev: 0,
                 target,
             },
@@ -559,6 +581,7 @@ impl Import {
         &self,
         objects: &[ListedObject],
     ) -> Result<BTreeMap<Vec<u8>, Attributes>> {
+        let keys: Vec<_> = objects.iter().map(|object| object.key.as_slice()).collect();
         let known = self.link.sampled().asks;
         let asks = match (self.link.attributes(), known) {
             (Ask::Always, _) => true,
@@ -566,7 +589,7 @@ impl Import {
             (Ask::Auto, Some(asks)) => asks,
             (Ask::Auto, None) => {
                 let step = objects.len().div_ceil(SAMPLE).max(1);
-                let some = objects.iter().step_by(step).collect::<Vec<_>>();
+                let some: Vec<_> = keys.iter().copied().step_by(step).collect();
                 let asks = !self.heads(&some).await?.is_empty();
                 let mut sampled = self.link.sampled();
                 sampled.objects += some.len();
@@ -578,18 +601,32 @@ impl Import {
             }
         };
         match asks {
-            true => self.heads(&objects.iter().collect::<Vec<_>>()).await,
+            true => self.heads(&keys).await,
             false => Ok(BTreeMap::new()),
         }
     }
 
-    async fn heads(&self, objects: &[&ListedObject]) -> Result<BTreeMap<Vec<u8>, Attributes>> {
+    /// Those that directories of a lazy link have by their markers: whoever sees a directory is to
+    /// see whom it is for, before anybody looked into it.
+    async fn attributes_of_directories(
+        &self,
+        keys: &[String],
+    ) -> Result<BTreeMap<Vec<u8>, Attributes>> {
+        let asks = match self.link.attributes() {
+            Ask::Always => true,
+            Ask::Never => false,
+            Ask::Auto => self.link.sampled().asks == Some(true),
+        };
+        let keys = keys.iter().map(String::as_bytes).filter(|_| asks);
+        self.heads(&keys.collect::<Vec<_>>()).await
+    }
+
+    async fn heads(&self, keys: &[&[u8]]) -> Result<BTreeMap<Vec<u8>, Attributes>> {
         let can = |key: &[u8]| {
             is_addressable(key.strip_suffix(b"/").unwrap_or(key)) && place(key).is_ok()
         };
-        let shown = objects.iter().filter(|object| can(&object.key));
-        let keys: Vec<_> =
-            shown.filter_map(|object| String::from_utf8(object.key.clone()).ok()).collect();
+        let shown = keys.iter().filter(|key| can(key));
+        let keys: Vec<_> = shown.filter_map(|key| String::from_utf8(key.to_vec()).ok()).collect();
         let heads = stream::iter(keys).map(|key| {
             let bucket = self.bucket.clone();
             async move {

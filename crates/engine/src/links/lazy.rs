@@ -25,6 +25,9 @@ use super::registry::Link;
 use super::rule::place;
 use crate::engine::Core;
 
+/// What a first listing does: files that are known already are for polls. The doors must be told of
+/// changes of these, and might wait for the very request that looks into the directory.
+const ADDS: Policy = Policy { new: true, changed: false, deleted: false };
 /// Rows read at once behind a directory that is passed over: what follows may be one, too.
 const ROWS_FEWEST: usize = 16;
 /// No key is longer.
@@ -85,7 +88,7 @@ impl Core {
     ) -> Result<()> {
         let before = self.seen(self.meta.newest().await)?;
         let level = async {
-            let import = Import::new(self.clone(), link.clone(), Policy::ALL, before)?;
+            let import = Import::new(self.clone(), link.clone(), ADDS, before)?;
             import.of_directory(key, dir).level(key).await
         };
         match level.await {
@@ -149,8 +152,9 @@ impl Import {
             let (marker, page) = without_marker(page, key);
             if let Some(marker) = marker {
                 match own.take() {
-                    Some(row) => self.compare(&marker, &row).await?,
-                    None => self.create(&[marker]).await?,
+                    Some(row) if !self.is_of_directory() => self.compare(&marker, &row).await?,
+                    _ if self.policy.new => self.create(&[marker]).await?,
+                    _ => {}
                 }
             }
             self.page_of_level(&mut level, page).await?;
@@ -275,6 +279,9 @@ impl Import {
 
     /// Whether the directory that an object is to be made in was listed, or is not there at all.
     pub(super) async fn is_in_sight(&self, key: &str) -> Result<bool> {
+        if place(key.as_bytes()).is_err() {
+            return Ok(true);
+        }
         let mut dir = self.link.ino();
         let mut parts = key.split('/').peekable();
         loop {

@@ -1,12 +1,17 @@
 //! Values as version 1 of the format has them. The bytes were put together from docs/format.md, not
 //! by this code: volumes hold such bytes, so they never change.
 
-use weir_types::{DataChange, Extent, FileKind, Ino, Inode, RecordRef, SegmentId, UnixTime};
+use weir_types::{
+    DataChange, Extent, FileKind, Ino, Inode, LinkId, Native, RecordRef, SegmentId, UnixTime,
+};
 
-use crate::codec::{Dirent, decode, encode};
-use crate::{ActionEnd, ActionRow, ActionRowKind};
+use crate::codec::{Dirent, decode, decode_inode, encode, encode_inode};
+use crate::{ActionEnd, ActionRow, ActionRowKind, LinkObject};
 
 const INODE: &str = "01ac0202ff03e8076401090001aab4aed8c7bfce972f04060107018020ffffffffffffffffff010001092e2e2f746172676574";
+/// What follows an inode in version 2.
+const NATIVE: &str = "0303642f66010165ac02c8010100010001";
+const OBJECT: &str = "0101ac0200010165ac020b";
 const EXTENTS: &str = "0102008020ef9baf85808080808080808880808080900350d00f802088ef99abc5e88c911100804064ef9baf858080808080808088808080809003a0108c01640100";
 const DIRENT: &str = "01ac0201";
 const ACTION: &str = "010101ac02022f610101808040\
@@ -86,6 +91,35 @@ fn version_1_values_are_read_and_written_as_ever() {
     let dirent = Dirent { ino: Ino(300), kind: FileKind::Directory };
     assert_eq!(encode(&dirent).unwrap(), bytes(DIRENT));
     assert_eq!(decode::<Dirent>(b"D", &bytes(DIRENT)).unwrap(), dirent);
+}
+
+#[test]
+fn an_inode_of_a_link_has_its_object_behind_it() {
+    let native = Native {
+        link: LinkId(3),
+        key: "d/f".to_owned(),
+        etag: Some("e".to_owned()),
+        object_bytes: 300,
+        end: 200,
+        changed: true,
+        lost: false,
+        detached: true,
+        exports: false,
+        unlisted: true,
+    };
+    let inode = Inode { native: Some(native), ..inode() };
+    let stored = bytes(&format!("02{}{NATIVE}", &INODE[2..]));
+    assert_eq!(encode_inode(&inode).unwrap(), stored);
+    assert_eq!(decode_inode(b"I", &stored).unwrap(), inode);
+    let object = LinkObject {
+        ino: Some(Ino(300)),
+        removed: false,
+        etag: Some("e".to_owned()),
+        object_bytes: 300,
+        modified_ms: -6,
+    };
+    assert_eq!(encode(&object).unwrap(), bytes(OBJECT));
+    assert_eq!(decode::<LinkObject>(b"K", &bytes(OBJECT)).unwrap(), object);
 }
 
 #[test]
