@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Another S3 client: puts, changes, deletes and reads objects behind Weir's back.
 
-    objects.py ENDPOINT BUCKET COMMAND ARGS...
+    objects.py ENDPOINT BUCKET COMMAND ARGS... [-- COMMAND ARGS...]...
 
     put KEY [NAME=VALUE...] <BODY      one object, with these x-amz-meta-*
     stamp KEY VERSION BYTES            one object whose every line tells its key and version
@@ -10,11 +10,10 @@
     odd PREFIX                         keys that cannot show; prints how many the server took
     delete KEY...
     cat KEY                            the body
-    head KEY                           size, ETag and metadata, as JSON
+    head KEY...                        key, size, ETag and metadata, as JSON, one a line
     sums PREFIX                        `sha256  key` of each object below a prefix, but for keys
                                        that no line can hold and markers of directories
     churn PREFIX COUNT SECONDS SEED    stamps and deletes at random; prints `key version`, 0 for none
-    conflicting PREFIX COUNT           stamps version 2 of all, slowly
 
     check FILE KEY                     a stamped file must be of one version only; prints it
                                        (ENDPOINT and BUCKET are not used)
@@ -109,11 +108,16 @@ def churn(bucket, prefix, count, seconds, seed):
 
 
 def main():
-    endpoint, bucket, command, *args = sys.argv[1:]
-    if command == "check":
-        print(check(*args))
+    endpoint, bucket, *words = sys.argv[1:]
+    if words[0] == "check":
+        print(check(*words[1:]))
         return
     bucket = Bucket(endpoint, bucket)
+    for asked in "\0".join(words).split("\0--\0"):
+        run(bucket, *asked.split("\0"))
+
+
+def run(bucket, command, *args):
     match command:
         case "put":
             bucket.put(args[0], sys.stdin.buffer.read(), **dict(a.split("=", 1) for a in args[1:]))
@@ -136,9 +140,10 @@ def main():
         case "cat":
             sys.stdout.buffer.write(bucket.get(args[0]))
         case "head":
-            found = bucket.s3.head_object(Bucket=bucket.bucket, Key=args[0])
-            facts = {"size": found["ContentLength"], "etag": found["ETag"]}
-            print(json.dumps(facts | {"metadata": found["Metadata"]}))
+            for key in args:
+                found = bucket.s3.head_object(Bucket=bucket.bucket, Key=key)
+                facts = {"key": key, "size": found["ContentLength"], "etag": found["ETag"]}
+                print(json.dumps(facts | {"metadata": found["Metadata"]}))
         case "sums":
             keys = [k for k in bucket.keys(args[0]) if k.isprintable() and not k.endswith("/")]
             of = lambda key: hashlib.sha256(bucket.get(key)).hexdigest()
@@ -146,10 +151,6 @@ def main():
                 print(f"{found}  {key[len(args[0]):]}")
         case "churn":
             churn(bucket, args[0], int(args[1]), float(args[2]), args[3])
-        case "conflicting":
-            for n in range(int(args[1])):
-                key = name(args[0], n)
-                bucket.put(key, body(key, 2, 5000))
         case _:
             sys.exit(__doc__)
 

@@ -135,6 +135,7 @@ impl Caller {
         let start = Instant::now();
         let deadline = start + self.timeout + transfer;
         let mut number = 0;
+        let mut told = None;
         loop {
             let limit = deadline.min(Instant::now() + ATTEMPT_LONGEST + transfer);
             let mut count = None;
@@ -145,7 +146,10 @@ impl Caller {
             };
             let outcome = match tokio::time::timeout_at(limit, tried).await {
                 Ok(outcome) => outcome,
-                Err(_) => Err(broken(io::ErrorKind::TimedOut, "no answer in time".to_owned())),
+                // What was answered before says more than that time is up.
+                Err(_) => Err(told.take().unwrap_or_else(|| {
+                    broken(io::ErrorKind::TimedOut, "no answer in time".to_owned())
+                })),
             };
             number += 1;
             let error = match outcome {
@@ -173,6 +177,7 @@ impl Caller {
             }
             tracing::debug!(kind = ?ask.kind, number, ?pause, %error, "bucket request repeats");
             tokio::time::sleep(pause).await;
+            told = Some(error);
         }
     }
 

@@ -6,7 +6,7 @@
 //!
 //! ```text
 //!   Bucket / Bucket::store(component)    keys below the volume's prefix
-//!   scan_keys, Upload                    objects of links: any key, any writer
+//!   scan_keys, Upload, copy_object_if    objects of links: any key, any writer
 //!   retry, hedge, deadline, meter        one count per attempt
 //!   [faults, slow]                       tests only
 //!   S3 · directory · memory              object_store, and what it lacks (`extended`)

@@ -1,5 +1,4 @@
-//! Writes to objects that are not ours alone: with attributes, on a condition, in parts; and
-//! copies within the bucket.
+//! Writes to objects that are not ours alone: with attributes, on a condition, in parts.
 //!
 //! What must always hold: a write whose condition does not hold leaves the object as it is; a
 //! write whose answer was lost is looked up by the name that it left in the object.
@@ -9,9 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use object_store::path::Path;
-use object_store::{
-    Attribute, Attributes, CopyOptions, Error, PutMode, PutOptions, PutPayload, UpdateVersion,
-};
+use object_store::{Attribute, Attributes, Error, PutMode, PutOptions, PutPayload, UpdateVersion};
 use weir_types::{ErrorKind, FsError, Result};
 
 use crate::bucket::check_etag;
@@ -23,8 +20,6 @@ use crate::{Bucket, Component, ObjectInfo, RequestKind};
 const PART_BYTES_LEAST: u64 = 8 << 20;
 /// No store takes more.
 const PARTS_MOST: u64 = 10_000;
-/// S3 copies no larger object in one request.
-const COPY_BYTES_MOST: u64 = 5 << 30;
 
 /// What must be true of an object for it to be written.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -126,34 +121,6 @@ impl Bucket {
         open.upload = begun.version.unwrap_or_default();
         let parts = Mutex::new(vec![None; parts]);
         Ok(Upload { open: Some(Arc::new(open)), size, part_bytes, parts })
-    }
-
-    /// Copies an object within the bucket, attributes included, over whatever is at `to`. Two HEADs
-    /// and one COPY.
-    ///
-    /// # Errors
-    /// `Unsupported` for an object over 5 GiB: store it anew.
-    pub async fn copy_object(
-        &self,
-        component: Component,
-        from: &str,
-        to: &str,
-    ) -> Result<ObjectInfo> {
-        let (source, target) = (self.path(from)?, self.path(to)?);
-        let size = self.head(component, from).await?.size;
-        if size > COPY_BYTES_MOST {
-            let url = self.url().key_url(from);
-            let why = format!("{url} has {size} bytes: over 5 GiB are not copied, store it anew");
-            return Err(FsError::new(ErrorKind::Unsupported, why));
-        }
-        let (caller, source, target) = (self.caller(), &source, &target);
-        // The store reads and writes it all before it answers.
-        let ask = Ask { expects: size, ..Ask::new(component, RequestKind::Copy) };
-        let copy = |_| async move {
-            Ok((caller.store.copy_opts(source, target, CopyOptions::default()).await?, 0))
-        };
-        caller.run(ask, copy).await.map_err(|failure| self.tell("COPY", from, failure))?;
-        self.head(component, to).await
     }
 }
 

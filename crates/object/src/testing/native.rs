@@ -21,7 +21,6 @@ pub(super) async fn suite(bucket: &Bucket) {
     if matches!(bucket.url().scheme(), Scheme::S3 | Scheme::File) {
         one_upload_wins(bucket).await;
     }
-    copies(bucket).await;
     conditional_copies(bucket).await;
     conditional_deletes(bucket).await;
 }
@@ -273,23 +272,6 @@ async fn one_upload_wins(bucket: &Bucket) {
         assert_eq!(winners.len(), 1, "round {round}: {winners:?}");
         assert_eq!(bucket.get(ASK, "up/race").await.expect("get"), vec![winners[0]; 100]);
         bucket.delete(ASK, "up/race").await.expect("delete");
-    }
-}
-
-async fn copies(bucket: &Bucket) {
-    let want = attributes("0100755");
-    let put = bucket.put_object(ASK, "copy/from ü", "bytes", &want, &PutCondition::Any).await;
-    put.expect("put").expect("any");
-    bucket.put(ASK, "copy/to", "what was there").await.expect("put");
-    let copy = bucket.copy_object(ASK, "copy/from ü", "copy/to").await.expect("copy");
-    assert_eq!((copy.key.as_str(), copy.size), ("copy/to", 5));
-    assert_eq!(bucket.head(ASK, "copy/to").await.expect("head"), copy);
-    assert_eq!(bucket.get(ASK, "copy/to").await.expect("get"), "bytes");
-    has_attributes(bucket, "copy/to", &want).await;
-    let error = bucket.copy_object(ASK, "copy/gone", "copy/to").await.expect_err("gone");
-    assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
-    for key in ["copy/from ü", "copy/to"] {
-        bucket.delete(ASK, key).await.expect("delete");
     }
 }
 
