@@ -242,7 +242,9 @@ impl Core {
             return Ok(Exported::Later);
         }
         let there = self.seen(self.meta.object(link.id, going.key.as_bytes()).await)?;
-        if let Some(other) = there.as_ref().and_then(|row| row.object.ino).filter(|o| *o != ino) {
+        if let Some(other) = there.as_ref().and_then(|row| row.object.ino).filter(|o| *o != ino)
+            && self.has_object(link, other, &going.key).await?
+        {
             return Ok(Exported::After(other));
         }
         let policy = if going.asked { Policy::ALL } else { link.record().options.export };
@@ -259,6 +261,16 @@ impl Core {
             }
             _ => Ok(Exported::Done),
         }
+    }
+
+    /// Whether the object of this key is that of a file.
+    async fn has_object(&self, link: &Link, ino: Ino, key: &str) -> Result<bool> {
+        let native = match self.stored(ino).await {
+            Ok(inode) => inode.native,
+            Err(error) if error.kind() == ErrorKind::NotFound => None,
+            Err(error) => return Err(error),
+        };
+        Ok(native.is_some_and(|n| n.link == link.id && n.key == key && !n.detached))
     }
 
     /// A file that was renamed and not changed: the store copies the object.
@@ -279,6 +291,10 @@ impl Core {
                 // That is for the import; what we have of it stays a file of ours.
                 let keys = std::slice::from_ref(&native.key);
                 self.import_keys(going.link, keys, Policy::ALL).await?;
+                if self.stored(going.inode.ino).await?.native.as_ref() == Some(native) {
+                    // The import knows the object as that of another file.
+                    self.detach(going.inode.ino).await?;
+                }
                 return Ok(Exported::Later);
             }
             Err(error) if error.kind() == ErrorKind::Unsupported => {
