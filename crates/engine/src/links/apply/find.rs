@@ -1,0 +1,55 @@
+//! Where the file of an object is.
+
+use weir_types::{ErrorKind, FileKind, Ino, Inode, Result};
+
+use crate::engine::Core;
+use crate::links::registry::Link;
+use crate::links::rule::{BESIDE_DIRECTORY, Place, place};
+
+impl Core {
+    /// Where the file of an object is, if it is still where an import puts it.
+    pub(crate) async fn name_of(
+        &self,
+        link: &Link,
+        key: &[u8],
+        ino: Ino,
+    ) -> Result<Option<(Ino, Vec<u8>, Inode)>> {
+        let Ok(Place::File { dirs, name }) = place(key) else { return Ok(None) };
+        let Some(dir) = self.walk(link, &dirs).await? else { return Ok(None) };
+        for name in [name.as_bytes().to_vec(), [name, BESIDE_DIRECTORY].concat().into_bytes()] {
+            if let Some(inode) = self.entry(dir, &name).await?.filter(|inode| inode.ino == ino) {
+                return Ok(Some((dir, name, inode)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whether a file has the name that an import would give this object.
+    pub(crate) async fn has_name(&self, link: &Link, key: &[u8]) -> Result<bool> {
+        let Ok(Place::File { dirs, name }) = place(key) else { return Ok(false) };
+        let Some(dir) = self.walk(link, &dirs).await? else { return Ok(false) };
+        let found = self.entry(dir, name.as_bytes()).await?;
+        Ok(found.is_some_and(|inode| inode.kind != FileKind::Directory))
+    }
+
+    /// The directory of this path below a link, if there is one.
+    pub(super) async fn walk(&self, link: &Link, path: &[&str]) -> Result<Option<Ino>> {
+        let mut dir = link.ino();
+        for part in path {
+            match self.entry(dir, part.as_bytes()).await? {
+                Some(inode) if inode.kind == FileKind::Directory => dir = inode.ino,
+                _ => return Ok(None),
+            }
+        }
+        Ok(Some(dir))
+    }
+
+    /// What a name leads to, if anything.
+    pub(crate) async fn entry(&self, dir: Ino, name: &[u8]) -> Result<Option<Inode>> {
+        match self.seen(self.meta.lookup(dir, name).await) {
+            Ok(inode) => Ok(Some(inode)),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
