@@ -153,6 +153,12 @@ impl Meta {
         Ok(files)
     }
 
+    /// Whether a file is to be exported. One read round.
+    pub async fn is_to_export(&self, link: LinkId, ino: Ino) -> Result<bool> {
+        let rows = [false, true].map(|name| keys::export(link, ino, name));
+        Ok(self.get(&rows).await?.iter().any(Option::is_some))
+    }
+
     /// How many rows say that something of a link is to be exported, up to `most`.
     pub async fn exports_waiting(&self, link: LinkId, most: usize) -> Result<u64> {
         let mut count = 0;

@@ -393,9 +393,12 @@ impl Core {
         let Some((row, text)) = known.zip(std::str::from_utf8(key).ok()) else {
             return self.seen(self.meta.object_deleted(link.id, key, false).await);
         };
-        // A new file has its name: that will be the object.
-        if self.has_name(link, key).await? {
-            return Ok(());
+        // A new file has its name: that will be the object, or it is none to be exported.
+        if let Some(ino) = self.named_as(link, key).await? {
+            return match self.seen(self.meta.is_to_export(link.id, ino).await)? {
+                true => Ok(()),
+                false => self.seen(self.meta.object_deleted(link.id, key, false).await),
+            };
         }
         // Without an ETag nobody knows whether it is the object that the file was.
         let Some(etag) = &row.object.etag else {

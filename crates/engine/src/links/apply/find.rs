@@ -24,12 +24,12 @@ impl Core {
         Ok(None)
     }
 
-    /// Whether a file has the name that an import would give this object.
-    pub(crate) async fn has_name(&self, link: &Link, key: &[u8]) -> Result<bool> {
-        let Ok(Place::File { dirs, name }) = place(key) else { return Ok(false) };
-        let Some(dir) = self.walk(link, &dirs).await? else { return Ok(false) };
+    /// The file that has the name that an import would give this object.
+    pub(crate) async fn named_as(&self, link: &Link, key: &[u8]) -> Result<Option<Ino>> {
+        let Ok(Place::File { dirs, name }) = place(key) else { return Ok(None) };
+        let Some(dir) = self.walk(link, &dirs).await? else { return Ok(None) };
         let found = self.entry(dir, name.as_bytes()).await?;
-        Ok(found.is_some_and(|inode| inode.kind != FileKind::Directory))
+        Ok(found.filter(|inode| inode.kind != FileKind::Directory).map(|inode| inode.ino))
     }
 
     /// The directory of this path below a link, if there is one.
