@@ -123,10 +123,15 @@ impl Core {
         file: &ToExport,
         error: FsError,
     ) -> Result<Exported> {
-        let native = self.stored(file.ino).await?.native;
-        if let Some(native) = native.filter(|n| n.link == link.id && !n.detached) {
+        // An import came between, and the next pass sees what it did.
+        let Some(native) = self.stored(file.ino).await?.native else { return Ok(Exported::Later) };
+        if native.link == link.id && !native.detached {
             self.import_keys(link, &[native.key], Policy::ALL).await?;
             return Err(error);
+        }
+        if !native.lost {
+            self.detach(file.ino).await?;
+            return Ok(Exported::Later);
         }
         tracing::warn!(link = %link.id, ino = %file.ino,
             "a file is not exported: bytes of it went with the object that it was");
