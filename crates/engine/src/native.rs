@@ -97,7 +97,7 @@ impl Core {
     async fn look_again(&self, ino: Ino, native: &Native, error: FsError) -> FsError {
         let node = self.nodes.get(ino);
         // An export holds it from its PUT to its commit.
-        let _change = node.change.lock().await;
+        let _object = node.object.lock().await;
         let now = self.stored(ino).await.ok().and_then(|inode| inode.native);
         if now.is_some_and(|now| now.etag != native.etag || now.key != native.key) {
             return FsError::new(ErrorKind::NotFound, "the file has another object now");

@@ -21,6 +21,9 @@ pub(crate) struct Node {
     pub(crate) flush: Arc<tokio::sync::Mutex<()>>,
     /// Held while extents change: a flush's commit, a truncation, a hole, a copy.
     pub(crate) change: Arc<tokio::sync::Mutex<()>>,
+    /// Held by an export from the PUT of the file's object to the commit that says so: not
+    /// [`Node::change`], or a bucket that is away would keep the file from being opened.
+    pub(crate) object: tokio::sync::Mutex<()>,
     /// Held by an appending write from the look at the size to the end of the write.
     pub(crate) append: tokio::sync::Mutex<()>,
     /// Open files through which it may be written.
@@ -137,6 +140,7 @@ impl Nodes {
                 ino,
                 flush: Arc::default(),
                 change: Arc::default(),
+                object: tokio::sync::Mutex::default(),
                 append: tokio::sync::Mutex::default(),
                 writers: AtomicUsize::new(0),
                 streams: Mutex::default(),

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use weir_types::{ErrorKind, FileKind, FsError, Ino, Inode, LinkId, Native, Result, UnixTime};
 
-use crate::codec::{decode, encode, last_key, version};
+use crate::codec::{Seen, decode, decode_seen, encode, last_key, version};
 use crate::data::BATCH_CHUNKS;
 use crate::kv::{Key, Version};
 use crate::op::{Tries, Tx, no_inode, seen_inode};
@@ -45,10 +45,12 @@ pub struct ExportCommit {
 }
 
 /// What of a file an object holds that was just written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ExportContent {
-    /// The same as the object that was the file before.
-    Same,
+    /// The target of a symlink.
+    Target,
+    /// The bytes of this object, which was the file's; what was changed here since stays changed.
+    Copied(Native),
     /// All of it, bytes that were nowhere else among them; with the file's size and times.
     Whole {
         /// Size in bytes.
@@ -292,6 +294,9 @@ impl Meta {
             let mut tx = Tx::default();
             tx.check_inode(&seen);
             let mut inode = seen.value;
+            if inode.nlink == 0 {
+                return self.exported_removed(inode, &export.native).await;
+            }
             let before = inode.native.take().filter(|native| !native.detached);
             if let Some(native) = &before {
                 tx.count_object(native, -1);
@@ -300,9 +305,19 @@ impl Meta {
                 }
             }
             let mut native = export.native.clone();
-            match export.content {
-                ExportContent::Same => {}
-                ExportContent::Whole { size, mtime, ctime } => {
+            match &export.content {
+                ExportContent::Target => {}
+                ExportContent::Copied(source) => {
+                    let now =
+                        before.filter(|now| (&now.key, &now.etag) == (&source.key, &source.etag));
+                    let Some(now) = now else {
+                        let text =
+                            format!("object {}: the file has another one by now", source.key);
+                        return Err(FsError::new(ErrorKind::Conflict, text));
+                    };
+                    (native.end, native.changed, native.lost) = (now.end, now.changed, now.lost);
+                }
+                &ExportContent::Whole { size, mtime, ctime } => {
                     inode.size = size;
                     inode.mtime = mtime.unwrap_or(inode.mtime);
                     inode.ctime = ctime.map_or(inode.ctime, |ctime| ctime.max(inode.ctime));
@@ -340,6 +355,27 @@ impl Meta {
                 ExportContent::Whole { .. } => self.drop_rows(inode).await,
                 _ => Ok(inode),
             };
+        }
+    }
+
+    /// The file lost its last name while its object was written: that is to be deleted, unless
+    /// another file has it by now.
+    async fn exported_removed(&self, inode: Inode, native: &Native) -> Result<Inode> {
+        let mut tries = Tries::new("note a removed object");
+        loop {
+            tries.next().await?;
+            let key = keys::link_object(native.link, native.key.as_bytes());
+            let found = self.get(std::slice::from_ref(&key)).await?;
+            let row: Option<Seen<LinkObject>> = decode_seen(&key, found[0].as_ref())?;
+            if row.is_some_and(|row| row.value.ino.is_some_and(|ino| ino != inode.ino)) {
+                return Ok(inode);
+            }
+            let mut tx = Tx::default();
+            tx.check(key, version(found[0].as_ref()));
+            tx.left(native)?;
+            if self.apply(tx).await? {
+                return Ok(inode);
+            }
         }
     }
 

@@ -121,7 +121,8 @@ impl Import {
             };
             file.dir = self.directory(&dirs).await?;
             let Some(there) = self.core.entry(file.dir, &file.name).await? else {
-                if meta.create_objects(std::slice::from_ref(&file)).await?.is_some() {
+                if self.core.seen(meta.create_objects(std::slice::from_ref(&file)).await)?.is_some()
+                {
                     return Ok(());
                 }
                 continue;
@@ -202,8 +203,10 @@ impl Import {
         }
         let replaced = core.seen(core.meta.replace_object(there.ino, file).await)?;
         if let Some((new, gone)) = &replaced {
-            core.pin_as(gone.ino, new.ino).await?;
+            let pinned = core.pin_as(gone.ino, new.ino).await;
+            // The doors must know of the new one whatever fails.
             core.object_gone(&self.link, gone, (file.dir, &file.name)).await?;
+            pinned?;
         }
         Ok(replaced.is_some())
     }
@@ -216,7 +219,7 @@ impl Import {
         {
             // An export holds it from its PUT to its commit.
             let node = core.nodes.get(there.ino);
-            let _change = node.change.lock().await;
+            let _object = node.object.lock().await;
         }
         let row = core.seen(core.meta.object(self.link.id, key).await)?;
         if row.is_some_and(|row| {

@@ -72,6 +72,8 @@ impl Core {
             let page = self.seen(self.meta.to_export(link.id, after, PAGE).await)?;
             let Some(last) = page.last() else { break };
             after = Some(last.ino);
+            // After a power cut the notes must be there: what they are about may be overwritten now.
+            self.seen(self.meta.sync().await)?;
             let going = page.into_iter().map(|file| {
                 let (core, link) = (self.clone(), link.clone());
                 async move { core.export_noted(&link, &file).await }.boxed()
@@ -307,11 +309,12 @@ impl Core {
             }
             Err(error) => return Err(error),
         };
+        let content = ExportContent::Copied(native.clone());
         let native = Native { key: going.key.clone(), etag: info.etag, ..native.clone() };
         let export = ExportCommit {
             native,
             modified_ms: info.last_modified_unix_ms,
-            content: ExportContent::Same,
+            content,
             row: there.map(|row| row.version),
         };
         let node = self.nodes.get(going.inode.ino);
@@ -398,12 +401,16 @@ impl Core {
         let Some((row, text)) = known.zip(std::str::from_utf8(key).ok()) else {
             return self.seen(self.meta.object_deleted(link.id, key, false).await);
         };
-        // A new file has its name: that will be the object, or it is none to be exported.
         if let Some(ino) = self.named_as(link, key).await? {
-            return match self.seen(self.meta.is_to_export(link.id, ino).await)? {
-                true => Ok(()),
-                false => self.seen(self.meta.object_deleted(link.id, key, false).await),
-            };
+            // A new file has its name: that will be the object.
+            if self.seen(self.meta.is_to_export(link.id, ino).await)? {
+                return Ok(());
+            }
+            // Or it would, if that were to be exported: the object stays what it is.
+            if !policy.changed {
+                return self.seen(self.meta.object_deleted(link.id, key, false).await);
+            }
+            // Or it can be none, for bytes of it are lost: the file that the object was is gone.
         }
         // Without an ETag nobody knows whether it is the object that the file was.
         let Some(etag) = &row.object.etag else {

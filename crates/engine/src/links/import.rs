@@ -113,7 +113,7 @@ impl Import {
         if let Some(ino) = row.object.ino {
             // An export of this very object may be about to say what it wrote.
             let node = self.core.nodes.get(ino);
-            let _change = node.change.lock().await;
+            let _object = node.object.lock().await;
         }
         let now = self.core.meta.object(self.link.id, &row.key).await;
         if self.core.seen(now)?.is_none_or(|now| now.version != row.version) {

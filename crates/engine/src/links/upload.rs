@@ -70,7 +70,7 @@ impl Core {
         let put = bucket.put_object(Component::Link, &going.key, target, &metadata, condition);
         let Some(info) = put.await? else { return Ok(None) };
         let native = Native { end: 0, ..self.native_of(&bucket, going, info).await? };
-        let (content, row) = (ExportContent::Same, there.map(|row| row.version));
+        let (content, row) = (ExportContent::Target, there.map(|row| row.version));
         let export = ExportCommit { native, modified_ms: 0, content, row };
         self.seen(self.meta.commit_export(going.inode.ino, &export).await)?;
         Ok(Some(Exported::Done))
@@ -94,14 +94,14 @@ impl Core {
         let metadata = attributes::write(&now);
         let whole = |bytes: &Bytes| bytes.len() as u64 == size;
         // While the object is new and the metadata is not, nobody may look at both.
-        let (_change, info) = if size <= ONE_PUT_BYTES {
+        let (_object, info) = if size <= ONE_PUT_BYTES {
             let bytes = self.read_mirror(&taken.mirror, 0, size as usize).await?;
             if !whole(&bytes) {
                 return Ok(Some(Exported::Later));
             }
-            let change = node.change.lock().await;
+            let object = node.object.lock().await;
             let put = bucket.put_object(Component::Link, &going.key, bytes, &metadata, condition);
-            (change, put.await?)
+            (object, put.await?)
         } else {
             let key = going.key.as_str();
             let upload = bucket.begin_upload(Component::Link, key, size, &metadata).await?;
@@ -124,11 +124,12 @@ impl Core {
                 upload.abort().await?;
                 return Ok(Some(Exported::Later));
             }
-            let change = node.change.lock().await;
-            (change, upload.complete(condition).await?)
+            let object = node.object.lock().await;
+            (object, upload.complete(condition).await?)
         };
         let Some(info) = info else { return Ok(None) };
         fail::fail_point!("engine::export-put");
+        let _change = node.change.lock().await;
         let row = there.map(|row| row.version);
         self.commit_upload(&bucket, going, info, taken, row).await.map(Some)
     }

@@ -2,6 +2,8 @@
 #![allow(dead_code, unreachable_pub, missing_docs, reason = "each test file uses its own part")]
 #![allow(clippy::disallowed_methods, reason = "the clock that tests hand in begins here")]
 
+pub mod lake;
+
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
