@@ -10,7 +10,7 @@ use cargo_metadata::{DependencyKind, MetadataCommand};
 const ROOMS: [(&str, Option<&[&str]>); 12] = [
     ("weir-types", Some(&[])),
     ("weir-throughput", Some(&["weir-types"])),
-    ("weir-cost", Some(&["weir-types"])),
+    ("weir-cost", Some(&["weir-throughput", "weir-types"])),
     ("weir-segment", Some(&["weir-types"])),
     ("weir-object", Some(&["weir-types"])),
     ("weir-meta", Some(&["weir-types"])),
