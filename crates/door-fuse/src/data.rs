@@ -102,7 +102,7 @@ impl Shared {
         uid: u32,
         register: &dyn Register,
     ) -> Served<OpenedFile> {
-        let opened = self.open_made(ino, flags, register).await?;
+        let opened = self.open_made(ino, flags, uid, register).await?;
         if flags & libc::O_TRUNC != 0
             && let Err(refusal) = self.drop_privileges(ino, uid).await
         {
@@ -117,11 +117,13 @@ impl Shared {
         &self,
         ino: Ino,
         flags: i32,
+        uid: u32,
         register: &dyn Register,
     ) -> Served<OpenedFile> {
         let wanted = OpenFlags {
             write: KernelFlags(flags).acc_mode() != OpenAccMode::O_RDONLY,
             truncate: flags & libc::O_TRUNC != 0,
+            client: uid,
         };
         let open = self.engine.open(ino, wanted).await?;
         let purpose = Purpose::of(flags);

@@ -79,7 +79,8 @@ impl Shared {
         let inode = match self.make(new, FileKind::Regular, mode, 0, None).await {
             // A new file is empty: cutting it would be one more commit.
             Ok(inode) => {
-                let opened = self.open_made(inode.ino, flags & !libc::O_TRUNC, register).await?;
+                let flags = flags & !libc::O_TRUNC;
+                let opened = self.open_made(inode.ino, flags, uid, register).await?;
                 return Ok((inode, opened));
             }
             Err(Refusal::Engine(error))

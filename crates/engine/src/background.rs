@@ -25,6 +25,7 @@ pub(crate) fn start(core: &Arc<Core>) -> JoinSet<()> {
     tasks.spawn(seal_loop(core.clone()));
     tasks.spawn(tidy_loop(core.clone()));
     tasks.spawn(crate::actions::run_loop(core.clone()));
+    tasks.spawn(crate::throughput::throughput_loop(core.clone()));
     if !core.read_only {
         tasks.spawn(flush_loop(core.clone()));
         tasks.spawn(crate::names::purge_loop(core.clone()));

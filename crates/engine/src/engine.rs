@@ -23,6 +23,7 @@ use crate::links::Links;
 use crate::mount::MountReport;
 use crate::nodes::Nodes;
 use crate::pace::Pace;
+use crate::throughput::Throughput;
 
 /// Where the engine takes time and chance from, so that tests can hold both still.
 #[derive(Clone)]
@@ -54,6 +55,7 @@ pub(crate) struct Core {
     /// Wakes writers who wait for room.
     pub(crate) room_made: Notify,
     pub(crate) pace: Pace,
+    pub(crate) throughput: Throughput,
     /// Memory of segments on their way, and all of it that there is, in [`PERMIT_BYTES`].
     pub(crate) upload_permits: Arc<Semaphore>,
     pub(crate) upload_permits_most: usize,
@@ -113,15 +115,17 @@ impl Core {
         let uploads = mounted.settings.memory().uploads.max(segment_bytes);
         let uploads = uploads.min(segment_bytes * mounted.settings.flush_parallel as u64);
         let uploads = uploads.div_ceil(PERMIT_BYTES) as usize;
+        let throughput = Throughput::default();
         Arc::new(Self {
             nodes: Nodes::default(),
-            fetcher: Fetcher::new(&mounted.settings),
+            fetcher: Fetcher::new(&mounted.settings, throughput.purse.clone()),
             flusher: Flusher::default(),
             actions: Actions::default(),
             locks: LockTable::new(),
             flush_wanted: Notify::new(),
             room_made: Notify::new(),
             pace: Pace::default(),
+            throughput,
             upload_permits: Arc::new(Semaphore::new(uploads)),
             upload_permits_most: uploads,
             stopping: AtomicBool::new(false),
@@ -228,6 +232,7 @@ impl Core {
     /// The writer's last words: all data, all metadata, an empty log, and the lease given back.
     async fn finish(self: &Arc<Self>) -> Result<()> {
         self.purge_all_closed().await;
+        self.store_credits().await?;
         self.flush_all().await?;
         if let Some(left) = self.tier.news().first() {
             let text = format!("inode {} was written while the volume was unmounted", left.ino());

@@ -17,6 +17,7 @@ use weir_tier::Mirror;
 use weir_types::{CHUNK_BYTES, ChunkIndex, ErrorKind, FsError, Ino, Result, Settings, chunk_range};
 
 use crate::engine::Core;
+use crate::throughput::{Purse, Slowed};
 
 /// Memory that a GET takes, with the half of a fetch ahead and the quarter of a hydration that come
 /// with it: a piece of the body, and a record that is not whole yet.
@@ -61,10 +62,11 @@ pub(crate) struct Fetcher {
     hydrate_next: tokio::sync::Mutex<()>,
     /// What `demand` and `ahead` have when nobody fetches.
     most: (usize, usize),
+    purse: Arc<Purse>,
 }
 
 impl Fetcher {
-    pub(crate) fn new(settings: &Settings) -> Self {
+    pub(crate) fn new(settings: &Settings, purse: Arc<Purse>) -> Self {
         let parallel = (settings.memory().fetches / BODY_BYTES) as usize;
         let parallel = parallel.clamp(1, settings.fetch_parallel);
         Self {
@@ -77,6 +79,7 @@ impl Fetcher {
             came: came::Came::default(),
             hydrate_next: tokio::sync::Mutex::default(),
             most: (parallel, parallel.div_ceil(2)),
+            purse,
         }
     }
 
@@ -104,13 +107,17 @@ impl Fetcher {
         };
         match permit {
             Some(permit) => Some(permit),
-            None => self.demand.acquire().await.ok(),
+            None => {
+                self.purse.wait(Slowed::Demand).await;
+                self.demand.acquire().await.ok()
+            }
         }
     }
 
     /// A turn of those who hydrate: as many as those who wait may have, a share of them while others
     /// fetch, and none before those who wait for a turn of their own by now.
     async fn turn_to_hydrate(&self, bytes: u64) -> Option<SemaphorePermit<'_>> {
+        self.purse.wait(Slowed::Hydration).await;
         let _next = self.hydrate_next.lock().await;
         let idle = self.demand.available_permits() == self.most.0
             && self.ahead.available_permits() == self.most.1;

@@ -1,13 +1,14 @@
 //! Open files.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use weir_tier::Mirror;
 use weir_types::{ErrorKind, FileKind, FsError, Ino, Result};
 
 use crate::engine::{Core, Engine};
 use crate::nodes::Node;
+use crate::throughput::Tenant;
 
 /// How a file is opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -16,6 +17,8 @@ pub struct OpenFlags {
     pub write: bool,
     /// Cut it to nothing first.
     pub truncate: bool,
+    /// The user who opens it: whom the meter counts.
+    pub client: u32,
 }
 
 /// An open regular file. Keeps an unlinked file's bytes until [`Engine::close`].
@@ -26,12 +29,45 @@ pub struct OpenFile {
     /// Smaller files are not lent.
     pub(crate) lend_least_bytes: u64,
     write: bool,
+    /// The directory that it was made in or moved to last.
+    dir: Ino,
+    tenant: Mutex<Tenant>,
 }
 
 impl OpenFile {
     /// The inode that is open.
     pub fn ino(&self) -> Ino {
         self.node.ino
+    }
+
+    /// Whose I/O on it is, by the rules of now.
+    pub(crate) async fn tenant(&self, core: &Core) -> Tenant {
+        let known = self.known_tenant();
+        if core.is_of_now(&known) {
+            return known;
+        }
+        let tenant = core.tenant(self.dir, known.client).await;
+        *self.tenant.lock().unwrap_or_else(PoisonError::into_inner) = tenant.clone();
+        tenant
+    }
+
+    fn known_tenant(&self) -> Tenant {
+        self.tenant.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Whether the daemon must see every byte of it.
+    pub(crate) fn is_metered(&self) -> bool {
+        self.known_tenant().area.sees_all()
+    }
+
+    pub(crate) fn count_unmetered(&self) {
+        self.known_tenant().used.opens_unmetered.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn count_fetched(&self, bytes: u64) {
+        if bytes > 0 {
+            self.known_tenant().used.bytes_fetched.fetch_add(bytes, Ordering::Relaxed);
+        }
     }
 
     pub(crate) fn check_write(&self) -> Result<()> {
@@ -53,9 +89,9 @@ impl Engine {
         if flags.write {
             node.writers.fetch_add(1, Ordering::AcqRel);
         }
-        let opened = core.open_mirror(&node).await;
-        let mirror = match opened {
-            Ok(mirror) => mirror,
+        let opened = core.open_mirror_of(&node).await;
+        let (mirror, dir) = match opened {
+            Ok(opened) => opened,
             Err(error) => {
                 if flags.write {
                     node.writers.fetch_sub(1, Ordering::AcqRel);
@@ -67,11 +103,15 @@ impl Engine {
         if !flags.truncate {
             core.actions.needed(ino);
         }
+        let tenant = core.tenant(dir, flags.client).await;
+        tenant.used.opens.fetch_add(1, Ordering::Relaxed);
         let file = Arc::new(OpenFile {
             node,
             mirror,
             lend_least_bytes: core.settings.passthrough_least_bytes.0,
             write: flags.write,
+            dir,
+            tenant: Mutex::new(tenant),
         });
         if flags.truncate
             && let Err(error) = self.truncate(ino, 0).await
@@ -116,11 +156,16 @@ impl Engine {
 impl Core {
     /// The file's mirror, in step with its extents: none of them may change meanwhile.
     pub(crate) async fn open_mirror(&self, node: &Node) -> Result<Arc<Mirror>> {
+        self.open_mirror_of(node).await.map(|(mirror, _)| mirror)
+    }
+
+    /// The same, with the directory that the file was made in or moved to last.
+    async fn open_mirror_of(&self, node: &Node) -> Result<(Arc<Mirror>, Ino)> {
         let _change = node.change.lock().await;
         let ino = node.ino;
         let inode = self.stored(ino).await?;
         match inode.kind {
-            FileKind::Regular => self.tier.mirror(&inode),
+            FileKind::Regular => Ok((self.tier.mirror(&inode)?, inode.parent)),
             FileKind::Directory => {
                 Err(FsError::new(ErrorKind::IsDirectory, format!("inode {ino} is a directory")))
             }

@@ -23,7 +23,15 @@ impl OpenFile {
     /// Lends the mirror file for reading, if it is large enough, all here, and to spare. To be
     /// taken back as often as it was lent. `Unsupported` where the tier's disk cannot do it.
     pub fn lend(&self) -> Result<Option<File>> {
-        self.mirror.lend(self.lend_least_bytes)
+        // Who has it lent already must not see another file than the others.
+        if self.is_metered() && !self.mirror.is_lent()? {
+            return Ok(None);
+        }
+        let lent = self.mirror.lend(self.lend_least_bytes)?;
+        if lent.is_some() {
+            self.count_unmetered();
+        }
+        Ok(lent)
     }
 
     /// The kernel opens what was lent no more. Mappings may be left: it stays lent until they go.
@@ -61,7 +69,9 @@ impl Engine {
     pub async fn fetch_small(&self, file: &OpenFile) {
         let core = &self.core;
         let size = file.mirror.size();
-        if size > core.settings.passthrough_fetch_bytes.0 || size < file.lend_least_bytes {
+        let fits =
+            (file.lend_least_bytes..=core.settings.passthrough_fetch_bytes.0).contains(&size);
+        if !fits || file.is_metered() {
             return;
         }
         let missing = file.mirror.missing(0, size);

@@ -36,6 +36,7 @@ mod seek;
 mod status;
 mod streams;
 mod sync;
+mod throughput;
 mod volume;
 mod write;
 
@@ -53,6 +54,10 @@ pub use resize::Fallocate;
 pub use seek::Seek;
 pub use status::SinceMount;
 pub use status::{Statfs, Status};
+pub use throughput::{
+    BudgetView, Slowed, Spell, TenantView, ThroughputChange, ThroughputReport, ThroughputView,
+    Totals,
+};
 pub use volume::{Connector, FormatOptions, Wrap, format, read_format};
 pub use weir_meta::locks::{Lock, LockOwner, LockSpace, LockTable};
 pub use weir_meta::{DirEntry, DirEntryPlus, NewInode, RenameMode, Renamed, SetAttr, XattrMode};

@@ -113,6 +113,7 @@ impl Engine {
             false => mount_writer(options, format, buckets, opened).await?,
         };
         core.load_actions().await?;
+        core.load_rules().await?;
         let tasks = background::start(&core);
         Ok(Engine { core, tasks: tokio::sync::Mutex::new(tasks) })
     }

@@ -196,6 +196,9 @@ impl Engine {
             core.look_into(to.0).await?;
         }
         let renamed = core.seen(core.meta.rename(from.0, from.1, to.0, to.1, mode).await)?;
+        if renamed.moved.kind == FileKind::Directory || mode == RenameMode::Exchange {
+            core.directory_moved();
+        }
         if let Some(replaced) = &renamed.replaced {
             core.name_gone(replaced);
         }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use weir_object::Component;
+use weir_throughput::efs::Io;
 use weir_tier::{Mirror, ReadOutcome};
 use weir_types::{CHUNK_BYTES, ErrorKind, FsError, Result, chunk_range};
 
@@ -12,6 +13,7 @@ use crate::fetch::Priority;
 use crate::files::OpenFile;
 use crate::records::{extent_bytes, get_all};
 use crate::streams::{Ahead, Read};
+use crate::throughput::Slowed;
 
 /// Rounds of fetch and read before a reader whose pages are released under it reads past the tier.
 const ROUNDS: usize = 8;
@@ -26,8 +28,12 @@ impl Engine {
         if len == 0 {
             return Ok(Bytes::new());
         }
-        core.read_ahead(file, (offset, len), size);
+        let missing = file.mirror.missing(offset, offset + len);
+        let fetched = missing.iter().map(|(start, end)| end - start).sum();
+        core.admit(file, Io::Read, len).await;
+        core.read_ahead(file, (offset, len), size, fetched > 0);
         let bytes = core.read_mirror(&file.mirror, offset, len as usize).await?;
+        file.count_fetched(fetched);
         Counts::add(&core.counts.bytes_read, bytes.len() as u64);
         Ok(bytes)
     }
@@ -35,12 +41,17 @@ impl Engine {
 
 impl Core {
     /// Starts to fetch what this read lets expect of the next ones.
-    fn read_ahead(self: &Arc<Self>, file: &OpenFile, (offset, len): (u64, u64), size: u64) {
+    fn read_ahead(
+        self: &Arc<Self>,
+        file: &OpenFile,
+        (offset, len): (u64, u64),
+        size: u64,
+        waits: bool,
+    ) {
         let most = self.settings.read_ahead_bytes.0;
-        if most == 0 {
+        if most == 0 || self.throughput.purse.slows(Slowed::ReadAhead) {
             return;
         }
-        let waits = !file.mirror.missing(offset, offset + len).is_empty();
         let read = Read { offset, len, size, waits, now_ms: self.now_ms() };
         let wanted = {
             let mut streams = file.node.streams.lock().unwrap_or_else(|e| e.into_inner());

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use weir_throughput::efs::Io;
 use weir_tier::Mirror;
 use weir_types::{ErrorKind, FsError, Result};
 
@@ -22,6 +23,7 @@ impl Engine {
         let core = &self.core;
         core.check_writable()?;
         file.check_write()?;
+        core.admit(file, Io::Write, data.len() as u64).await;
         core.write_mirror(&file.mirror, offset, data).await?;
         Counts::add(&core.counts.bytes_written, data.len() as u64);
         Ok(data.len())

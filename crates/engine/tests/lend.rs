@@ -15,7 +15,10 @@ use weir_types::{Ino, Settings};
 
 /// Opens and lends the file, also for writing; answers what stands for a mapping.
 async fn map(engine: &Arc<Engine>, ino: Ino) -> (Arc<OpenFile>, File) {
-    let file = engine.open(ino, OpenFlags { write: true, truncate: false }).await.expect("opens");
+    let file = engine
+        .open(ino, OpenFlags { write: true, truncate: false, client: 0 })
+        .await
+        .expect("opens");
     let lent = file.lend().expect("lends").expect("all of it is here");
     engine.lend_writable(&file).await.expect("lends");
     let path = format!("/proc/self/fd/{}", lent.as_raw_fd());
@@ -108,7 +111,10 @@ fn one_file_that_cannot_be_looked_at_keeps_no_other_here_and_is_told() {
 }
 
 async fn write_over(engine: &Arc<Engine>, ino: Ino) {
-    let file = engine.open(ino, OpenFlags { write: true, truncate: false }).await.expect("opens");
+    let file = engine
+        .open(ino, OpenFlags { write: true, truncate: false, client: 0 })
+        .await
+        .expect("opens");
     engine.write(&file, 0, b"new").await.expect("writes");
     engine.close(file).await.expect("closes");
 }

@@ -26,6 +26,7 @@ pub(crate) const EXPORT: u8 = b'W';
 pub(crate) const EXPORT_REMOVED: u8 = b'V';
 pub(crate) const ACTION: u8 = b'A';
 pub(crate) const PIN: u8 = b'P';
+pub(crate) const THROUGHPUT: u8 = b'U';
 
 /// The counter of inodes, those of removed but open files included.
 pub(crate) const INODES: &[u8] = b"Cinodes";
@@ -208,6 +209,10 @@ pub(crate) fn action(number: u64) -> Key {
 
 pub(crate) fn pin(ino: Ino) -> Key {
     of_ino(PIN, ino, 0)
+}
+
+pub(crate) fn throughput(ino: Ino) -> Key {
+    of_ino(THROUGHPUT, ino, 0)
 }
 
 /// The big-endian number at `at`; `None` if the key is too short.

@@ -27,6 +27,7 @@ mod orphans;
 mod rename;
 mod segments;
 mod share;
+mod throughput;
 mod volume;
 mod xattr;
 

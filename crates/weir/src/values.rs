@@ -1,7 +1,7 @@
 //! Values as people write them on a command line.
 
 use weir_engine::{Attributes, Policy};
-use weir_types::Codec;
+use weir_types::{Codec, NanoUsd};
 
 /// A span of time in milliseconds: `500ms`, `30s`, `5m`, `2h`.
 pub(crate) fn duration_ms(text: &str) -> Result<u64, String> {
@@ -17,6 +17,29 @@ pub(crate) fn duration_ms(text: &str) -> Result<u64, String> {
         _ => return Err(bad()),
     };
     number.checked_mul(factor).ok_or_else(bad)
+}
+
+/// `on` or `off`.
+pub(crate) fn on_off(text: &str) -> Result<bool, String> {
+    match text {
+        "on" => Ok(true),
+        "off" => Ok(false),
+        _ => Err(format!("`{text}`: write on or off")),
+    }
+}
+
+/// Dollars an hour: `5USD/h`, `0.50USD/h`; `none` is 0.
+pub(crate) fn budget(text: &str) -> Result<NanoUsd, String> {
+    let bad = || format!("`{text}` is no budget: write one such as 5USD/h, or none");
+    if text == "none" {
+        return Ok(NanoUsd(0));
+    }
+    let usd = text.strip_suffix("USD/h").ok_or_else(bad)?;
+    let usd: f64 = usd.trim().parse().map_err(|_| bad())?;
+    match (1e-6..=1e6).contains(&usd) {
+        true => Ok(NanoUsd((usd * 1e9).round() as i64)),
+        false => Err(bad()),
+    }
 }
 
 /// How records are compressed.
@@ -76,6 +99,16 @@ mod tests {
         }
         for text in ["", "30", "s", "1.5s", "-1s", "3 days", "99999999999999999999s"] {
             assert!(duration_ms(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn budgets_are_dollars_an_hour() {
+        assert_eq!(budget("5USD/h"), Ok(NanoUsd(5_000_000_000)));
+        assert_eq!(budget("0.25 USD/h"), Ok(NanoUsd(250_000_000)));
+        assert_eq!(budget("none"), Ok(NanoUsd(0)));
+        for text in ["", "5", "5USD", "-1USD/h", "0USD/h", "muchUSD/h", "5USD/d", "NaNUSD/h"] {
+            assert!(budget(text).is_err(), "{text}");
         }
     }
 

@@ -155,7 +155,7 @@ pub fn new_dir() -> NewInode {
     NewInode { kind: FileKind::Directory, mode: 0o755, ..new_file() }
 }
 
-pub const WRITE: OpenFlags = OpenFlags { write: true, truncate: false };
+pub const WRITE: OpenFlags = OpenFlags { write: true, truncate: false, client: 0 };
 
 /// Creates a file with these bytes.
 pub async fn create(engine: &Arc<Engine>, name: &str, bytes: &[u8]) -> Ino {

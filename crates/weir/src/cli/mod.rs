@@ -2,6 +2,7 @@
 
 mod actions;
 mod links;
+mod throughput;
 
 use std::path::PathBuf;
 
@@ -12,6 +13,7 @@ use crate::values;
 
 pub(crate) use actions::{ActionsArgs, ArchiveArgs, CancelArgs, HydrateArgs, LfsArgs, WhatArgs};
 pub(crate) use links::{LinkArgs, LinksArgs, RefreshArgs, UnlinkArgs};
+pub(crate) use throughput::{ModeName, ThroughputArgs};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -172,6 +174,9 @@ pub(crate) enum Command {
     /// Let files be released again
     #[command(after_help = actions::UNPIN_EXAMPLES)]
     Unpin(WhatArgs),
+    /// Throughput modes, limits and budget, and who did what
+    #[command(after_help = throughput::THROUGHPUT_EXAMPLES)]
+    Throughput(ThroughputArgs),
     /// Commands of Lustre's lfs: hsm_state, hsm_restore, getstripe, ...
     #[command(hide = true, after_help = "Example:\n  weir lfs hsm_state /mnt/genomes/nt.00.nsq")]
     Lfs(LfsArgs),

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use weir_engine::{
     ActionId, ActionRequest, ActionView, FileState, HiddenObject, LinkId, LinkOptions, LinkView,
-    Root,
+    Root, Spell, ThroughputChange, ThroughputReport,
 };
 use weir_types::{ErrorKind, FsError, Ino, Result};
 
@@ -46,6 +46,27 @@ impl Client {
     /// All links of the volume.
     pub(crate) async fn links(&self) -> Result<Vec<LinkView>> {
         self.ask(Method::GET, "/links").await
+    }
+
+    /// How throughput stands.
+    pub(crate) async fn throughput(&self) -> Result<ThroughputReport> {
+        self.ask(Method::GET, "/throughput").await
+    }
+
+    /// Changes the rule of a directory.
+    pub(crate) async fn set_throughput(
+        &self,
+        ino: Ino,
+        path: &str,
+        change: &ThroughputChange,
+    ) -> Result<ThroughputReport> {
+        self.tell("/throughput", &json!({ "ino": ino, "path": path, "change": change })).await
+    }
+
+    /// What was used since a time in milliseconds since 1970, or since the mount.
+    pub(crate) async fn used(&self, since_unix_ms: Option<u64>) -> Result<Spell> {
+        let since = since_unix_ms.map(|ms| format!("?since_unix_ms={ms}")).unwrap_or_default();
+        self.ask(Method::GET, &format!("/used{since}")).await
     }
 
     /// A page of the objects that cannot show, after a key; the last page is empty.

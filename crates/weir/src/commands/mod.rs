@@ -10,6 +10,7 @@ mod mount;
 mod residency;
 mod state;
 mod status;
+mod throughput;
 mod umount;
 
 use std::ffi::OsString;
@@ -56,6 +57,7 @@ pub(crate) fn run(cli: Cli, argv: &[OsString]) -> Result<ExitCode> {
         Command::Cancel(args) => wait(actions::cancel(args)),
         Command::Pin(args) => wait(actions::pin(args, true)),
         Command::Unpin(args) => wait(actions::pin(args, false)),
+        Command::Throughput(args) => wait(throughput::run(args)),
         Command::Lfs(args) => Ok(lfs::run(&args.words)),
         Command::Completions(args) => documents::completions(args.shell),
         Command::Man(args) => documents::man(args.dir.as_deref()),

@@ -2,11 +2,12 @@
 //! part of it on a loopback port.
 //!
 //! `GET /status`, `GET /metrics`, `GET /residency?ino=N`, `POST /flush`, `POST /unmount?lazy=BOOL`;
-//! those of [`links`] and [`actions`]. Errors answer with a status of 4xx or 5xx and
+//! those of [`links`], [`actions`] and [`throughput`]. Errors answer with a status of 4xx or 5xx and
 //! `{"error": "…"}`.
 
 mod actions;
 mod links;
+mod throughput;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -93,6 +94,7 @@ impl Bound {
             .route("/unmount", post(unmount))
             .merge(links::routes())
             .merge(actions::routes())
+            .merge(throughput::routes())
             .layer(DefaultBodyLimit::max(BODY_LONGEST));
         if let Some(tcp) = self.tcp {
             let router = watching.with_state(shared.clone());
@@ -181,11 +183,16 @@ async fn status(State(shared): State<Arc<Shared>>) -> Result<Json<StatusAnswer>,
 }
 
 async fn scrape(State(shared): State<Arc<Shared>>) -> Result<Response, Failed> {
+    let minute = shared.engine.used_lately().await;
+    let seconds = minute.used.unix_ms.saturating_sub(minute.from_unix_ms).max(1) as f64 / 1e3;
+    let io_per_s = (minute.used.reads as f64 / seconds, minute.used.writes as f64 / seconds);
     let told = metrics::Told {
         status: shared.engine.status().await?,
         links: shared.engine.links().await?,
         actions: shared.engine.actions().await?,
         passthrough: shared.door.passthrough(),
+        throughput: shared.engine.throughput().await?,
+        io_per_s,
         ops: shared.door.requests(),
         uptime: shared.started.elapsed(),
     };

@@ -1,5 +1,10 @@
 //! The mount's state as Prometheus reads it. Everything is taken from one status at each scrape.
 
+mod throughput;
+
+#[cfg(test)]
+mod tests;
+
 use std::fmt;
 use std::time::Duration;
 
@@ -8,7 +13,7 @@ use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet, text::encode};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 use weir_door_fuse::PassthroughState;
-use weir_engine::{ActionKind, ActionView, LinkView, Status};
+use weir_engine::{ActionKind, ActionView, LinkView, Status, ThroughputReport};
 use weir_object::{LATENCY_BUCKETS, MeterRow};
 use weir_types::{ErrorKind, FsError, Result};
 
@@ -19,6 +24,9 @@ pub(crate) struct Told {
     pub(crate) links: Vec<LinkView>,
     pub(crate) actions: Vec<ActionView>,
     pub(crate) passthrough: PassthroughState,
+    pub(crate) throughput: ThroughputReport,
+    /// Reads and writes a second, of late.
+    pub(crate) io_per_s: (f64, f64),
     /// Requests of the kernel, by name.
     pub(crate) ops: Vec<(&'static str, u64)>,
     pub(crate) uptime: Duration,
@@ -41,6 +49,7 @@ impl Collector for Told {
         self.fuse_requests(&mut to)?;
         self.links(&mut to)?;
         self.actions(&mut to)?;
+        self.throughput(&mut to)?;
         self.requests(&mut to)?;
         self.latency(&mut to)
     }

@@ -1,0 +1,388 @@
+//! Throughput modes of a mount, its budget, and who is counted for what.
+//!
+//! Reads and writes that reach the daemon are metered as EFS meters them and wait where a mode says
+//! so. Reads that the kernel answers, from its page cache or from a lent file, are not seen; below
+//! a limit nothing is lent.
+
+mod areas;
+mod history;
+mod kept;
+mod limit;
+mod purse;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use weir_throughput::efs::{Io, Limiter, Mode, Rules};
+use weir_types::{ErrorKind, FileKind, FsError, Ino, NanoUsd, Result};
+
+pub(crate) use areas::Tenant;
+use areas::{Areas, Used};
+use history::{History, SAMPLE_MS};
+pub use history::{Spell, Totals};
+use limit::{Limit, now_ns};
+pub(crate) use purse::Purse;
+pub use purse::{BudgetView, Slowed};
+use weir_cost::PriceBook;
+
+use crate::engine::{Core, Engine};
+use crate::files::OpenFile;
+
+/// How often the budget is settled, in milliseconds.
+const SETTLE_MS: u64 = 200;
+/// Entries of the root that are looked through for the names of areas.
+const NAMES: usize = 10_000;
+
+/// What the engine keeps of throughput.
+#[derive(Default)]
+pub(crate) struct Throughput {
+    areas: Areas,
+    pub(crate) purse: Arc<Purse>,
+    history: History,
+}
+
+/// What to change of a directory's rule. What is `None` stays as it is.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ThroughputChange {
+    /// The throughput mode.
+    #[serde(default)]
+    pub mode: Option<Mode>,
+    /// The rules of a service at some date.
+    #[serde(default)]
+    pub rules: Option<Rules>,
+    /// Burst credits from now on, in bytes; no more than the rules allow are kept.
+    #[serde(default)]
+    pub credit_bytes: Option<u64>,
+    /// The daemon is to see every byte, whatever the mode.
+    #[serde(default)]
+    pub exact: Option<bool>,
+    /// Forget the directory's rule.
+    #[serde(default)]
+    pub remove: bool,
+    /// Dollars an hour for requests, in nano-dollars, and the region whose prices count; 0 for no
+    /// budget. For the whole volume only.
+    #[serde(default)]
+    pub budget: Option<(NanoUsd, String)>,
+}
+
+/// A rule as it stands.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ThroughputView {
+    /// The directory; the root's rule is that of the volume.
+    pub ino: Ino,
+    /// Its path in the volume when the rule was made.
+    pub path: String,
+    /// The mode.
+    pub mode: Mode,
+    /// Metered bytes a second that may move now; `None` without a limit.
+    pub permitted_bytes_per_s: Option<f64>,
+    /// Metered bytes a second at which credits neither grow nor shrink.
+    pub baseline_bytes_per_s: f64,
+    /// Burst credits in bytes.
+    pub credit_bytes: f64,
+    /// The most of them that are kept.
+    pub credit_cap_bytes: f64,
+    /// Bytes metered since the mount.
+    pub metered_bytes: u64,
+    /// I/Os that wait now.
+    pub waiting: u64,
+    /// Milliseconds that I/Os waited since the mount, added up.
+    pub waited_ms: u64,
+    /// Whether the daemon sees every byte, so that nothing is read past it.
+    pub sees_all: bool,
+}
+
+/// What one client did in one area since the mount.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TenantView {
+    /// The area: a directory, or `/` for the rest of the volume.
+    pub path: String,
+    /// The user.
+    pub client: u32,
+    /// Files opened.
+    pub opens: u64,
+    /// Those of them whose reads the kernel answers, so that their bytes are not known.
+    pub opens_unmetered: u64,
+    /// Reads.
+    pub reads: u64,
+    /// Writes.
+    pub writes: u64,
+    /// Bytes read through the daemon.
+    pub bytes_read: u64,
+    /// Bytes written.
+    pub bytes_written: u64,
+    /// Bytes that had to come from a bucket first; what several wanted at once counts for each.
+    pub bytes_fetched: u64,
+    /// Milliseconds that its I/Os waited, added up.
+    pub waited_ms: u64,
+}
+
+/// All about the throughput of a mount.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ThroughputReport {
+    /// The rules, the volume's first.
+    pub rules: Vec<ThroughputView>,
+    /// Who did what.
+    pub tenants: Vec<TenantView>,
+    /// The budget, if there is one.
+    pub budget: Option<BudgetView>,
+}
+
+impl Engine {
+    /// How the throughput of the mount stands. One look at the names below the root.
+    pub async fn throughput(&self) -> Result<ThroughputReport> {
+        let core = &self.core;
+        core.size_limits().await;
+        let mut rules: Vec<_> =
+            core.throughput.areas.limits().iter().map(|l| core.view(l)).collect();
+        rules.sort_by(|a, b| a.path.cmp(&b.path));
+        let names = core.area_names(&rules).await?;
+        let tenants = core.throughput.areas.tenants();
+        let tenants = tenants.iter().map(|((dir, client), used)| {
+            let unknown = || format!("/? (inode {dir})");
+            tenant_view(names.get(dir).cloned().unwrap_or_else(unknown), *client, used)
+        });
+        Ok(ThroughputReport {
+            tenants: tenants.collect(),
+            budget: core.throughput.purse.view(),
+            rules,
+        })
+    }
+
+    /// Changes the rule of a directory, with its path in the volume for people; it holds within a
+    /// second and over mounts. Files that are open past the daemon stay so until they are closed.
+    /// One commit.
+    pub async fn set_throughput(
+        &self,
+        dir: Ino,
+        path: &str,
+        change: ThroughputChange,
+    ) -> Result<ThroughputReport> {
+        let core = &self.core;
+        core.check_throughput(dir, &change).await?;
+        if let Some((rate, region)) = &change.budget {
+            let budget = (rate.0 > 0).then_some((*rate, region.as_str()));
+            core.throughput.purse.set(budget, core.meter.snapshot(), now_ns(&core.clock));
+        }
+        if change.remove && dir != Ino::ROOT {
+            core.throughput.areas.change(|limits| limits.retain(|limit| limit.dir != dir));
+            core.store_rules(&[dir]).await?;
+        } else {
+            core.change_limit(dir, path, &change)?;
+            core.store_rules(&[dir]).await?;
+        }
+        self.throughput().await
+    }
+
+    /// What was used of late: in a minute, or up to two.
+    pub async fn used_lately(&self) -> Spell {
+        let now = self.core.totals().await;
+        self.core.throughput.history.since(Some(now.unix_ms.saturating_sub(SAMPLE_MS)), now)
+    }
+
+    /// What was used since `unix_ms`, or since the mount; never of more than a week ago.
+    pub async fn used_since(&self, unix_ms: Option<u64>) -> Spell {
+        let now = self.core.totals().await;
+        self.core.throughput.history.since(unix_ms, now)
+    }
+}
+
+fn tenant_view(path: String, client: u32, used: &Used) -> TenantView {
+    let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+    TenantView {
+        path,
+        client,
+        opens: get(&used.opens),
+        opens_unmetered: get(&used.opens_unmetered),
+        reads: get(&used.reads),
+        writes: get(&used.writes),
+        bytes_read: get(&used.bytes_read),
+        bytes_written: get(&used.bytes_written),
+        bytes_fetched: get(&used.bytes_fetched),
+        waited_ms: get(&used.waited_ms),
+    }
+}
+
+impl Core {
+    /// Lets an I/O on an open file through when its limits and the budget do, and counts it.
+    pub(crate) async fn admit(&self, file: &OpenFile, io: Io, bytes: u64) {
+        let tenant = file.tenant(self).await;
+        let Used { reads, writes, bytes_read, bytes_written, waited_ms, .. } = &*tenant.used;
+        let (count, sum) = match io {
+            Io::Write => (writes, bytes_written),
+            _ => (reads, bytes_read),
+        };
+        count.fetch_add(1, Ordering::Relaxed);
+        sum.fetch_add(bytes, Ordering::Relaxed);
+        let flow = (tenant.area.dir, tenant.client);
+        for limit in &tenant.area.limits {
+            let waited = limit.admit(&self.clock, flow, io, bytes).await;
+            waited_ms.fetch_add(waited, Ordering::Relaxed);
+        }
+        if io == Io::Write {
+            self.throughput.purse.wait(Slowed::Demand).await;
+        }
+    }
+
+    /// Whether no rule changed since somebody asked whose an I/O is.
+    pub(crate) fn is_of_now(&self, tenant: &Tenant) -> bool {
+        self.throughput.areas.is_of_now(tenant)
+    }
+
+    /// A directory has another place.
+    pub(crate) fn directory_moved(&self) {
+        self.throughput.areas.moved();
+    }
+
+    fn view(&self, limit: &Limit) -> ThroughputView {
+        let stand = limit.stand(&self.clock);
+        let permitted = stand.permitted_bytes_per_s;
+        ThroughputView {
+            ino: limit.dir,
+            path: limit.path.clone(),
+            mode: stand.mode,
+            permitted_bytes_per_s: permitted.is_finite().then_some(permitted),
+            baseline_bytes_per_s: stand.baseline_bytes_per_s,
+            credit_bytes: stand.credit_bytes,
+            credit_cap_bytes: stand.credit_cap_bytes,
+            metered_bytes: stand.metered_bytes,
+            waiting: stand.waiting as u64,
+            waited_ms: stand.waited_ms,
+            sees_all: limit.sees_all(),
+        }
+    }
+
+    async fn check_throughput(&self, dir: Ino, change: &ThroughputChange) -> Result<()> {
+        let invalid = |text: String| Err(FsError::new(ErrorKind::Invalid, text));
+        let inode = self.stored(dir).await?;
+        if inode.kind != FileKind::Directory {
+            return invalid("a throughput rule is for a directory".to_owned());
+        }
+        if let Some(Mode::Provisioned { mib_per_s }) = change.mode
+            && !(mib_per_s > 0.0 && mib_per_s <= 1e6)
+        {
+            return invalid(format!("{mib_per_s} MiB/s cannot be provisioned: 1 to 1,000,000"));
+        }
+        if let Some((rate, region)) = &change.budget {
+            if dir != Ino::ROOT {
+                return invalid("a budget is for the whole volume: give no --path".to_owned());
+            }
+            let prices = PriceBook::built_in().s3(region);
+            if rate.0 < 0 || prices.put_1k.is_none() || prices.get_1k.is_none() {
+                return invalid(format!("what requests cost in region `{region}` is not known"));
+            }
+        }
+        Ok(())
+    }
+
+    fn change_limit(&self, dir: Ino, path: &str, change: &ThroughputChange) -> Result<()> {
+        let now_ns = now_ns(&self.clock);
+        let found = self.throughput.areas.limits().into_iter().find(|limit| limit.dir == dir);
+        let limit = match (found, &change.rules) {
+            (Some(limit), None) => limit,
+            // Other rules are another file system: with its own credits.
+            (found, rules) => {
+                let rules = rules.clone().unwrap_or_else(Rules::today);
+                let stand = found.map(|limit| limit.stand(&self.clock));
+                let mode = stand.as_ref().map_or(Mode::Elastic, |stand| stand.mode);
+                let exact = stand.is_some_and(|stand| stand.exact);
+                let limiter = Limiter::new(rules, mode, 0, now_ns);
+                Arc::new(Limit::new(dir, path.to_owned(), limiter, exact))
+            }
+        };
+        if let Some(exact) = change.exact {
+            limit.set_exact(exact);
+        }
+        limit.with(&self.clock, |limiter, now_ns| {
+            if let Some(mode) = change.mode {
+                let locked = |e: weir_throughput::efs::Locked| {
+                    FsError::new(ErrorKind::Permission, e.to_string())
+                };
+                limiter.set_mode(mode, now_ns).map_err(locked)?;
+            }
+            if let Some(bytes) = change.credit_bytes {
+                // What they grew by before is not to come on top.
+                limiter.credit_bytes(now_ns);
+                *limiter = limiter.clone().with_credits(bytes as f64);
+            }
+            Ok(())
+        })?;
+        self.throughput.areas.change(|limits| {
+            limits.retain(|other| other.dir != dir);
+            limits.push(limit);
+        });
+        Ok(())
+    }
+
+    /// Tells all limits how much is stored: what is below a directory is not known, so each has the
+    /// volume's size.
+    async fn size_limits(&self) {
+        let Ok(usage) = self.meta.usage().await else { return };
+        for limit in self.throughput.areas.limits() {
+            limit.with(&self.clock, |limiter, now_ns| {
+                limiter.set_stored_bytes(usage.stored_bytes, now_ns);
+            });
+        }
+    }
+
+    /// The paths of areas: those of rules, and the names below the root.
+    async fn area_names(&self, rules: &[ThroughputView]) -> Result<HashMap<Ino, String>> {
+        let mut names: HashMap<_, _> = rules.iter().map(|r| (r.ino, r.path.clone())).collect();
+        names.insert(Ino::ROOT, "/".to_owned());
+        let entries = self.seen(self.meta.readdir(Ino::ROOT, 0, NAMES).await)?;
+        for entry in entries {
+            let name = || format!("/{}", entry.name.escape_ascii());
+            names.entry(entry.ino).or_insert_with(name);
+        }
+        Ok(names)
+    }
+
+    /// The counters as they stand.
+    async fn totals(&self) -> Totals {
+        let requests = self.meter.snapshot();
+        let priced = purse::requests_of(&requests);
+        let counts = &self.counts;
+        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let tenants = self.throughput.areas.tenants();
+        let sum = |of: fn(&Used) -> &AtomicU64| tenants.iter().map(|(_, used)| get(of(used))).sum();
+        Totals {
+            unix_ms: self.unix_ms(),
+            stored_bytes: self.meta.usage().await.map_or(0, |usage| usage.stored_bytes),
+            put_requests: priced.put,
+            get_requests: priced.get,
+            delete_requests: priced.delete,
+            sent_bytes: requests.bytes_sent(),
+            received_bytes: requests.bytes_received(),
+            reads: sum(|used| &used.reads),
+            writes: sum(|used| &used.writes),
+            read_bytes: get(&counts.bytes_read),
+            written_bytes: get(&counts.bytes_written),
+            unmetered_opens: sum(|used| &used.opens_unmetered),
+        }
+    }
+}
+
+/// Settles the budget, takes samples, and stores credits now and then.
+pub(crate) async fn throughput_loop(core: Arc<Core>) {
+    core.throughput.history.add(core.totals().await);
+    let mut sampled_ms = core.now_ms();
+    loop {
+        tokio::time::sleep(Duration::from_millis(SETTLE_MS)).await;
+        if core.throughput.purse.is_set() {
+            core.throughput.purse.settle(core.meter.snapshot(), now_ns(&core.clock));
+        }
+        let now_ms = core.now_ms();
+        if now_ms.saturating_sub(sampled_ms) >= SAMPLE_MS {
+            sampled_ms = now_ms;
+            core.size_limits().await;
+            core.throughput.history.add(core.totals().await);
+            if let Err(error) = core.store_credits().await {
+                tracing::debug!(%error, "the burst credits were not stored: tried again");
+            }
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! Whose I/O is whose: areas of the tree, and the clients that work in them.
+//!
+//! An area is a directory below the root with all that is in it, or one that has a rule of its own,
+//! or the rest of the volume. Where a file belongs is told by the directory it was made in or moved
+//! to last.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use weir_types::{Ino, Result};
+
+use super::limit::Limit;
+use crate::engine::Core;
+
+/// Rows that are kept at most; what comes then is counted in the row of the root.
+const TENANTS: usize = 10_000;
+/// Directories whose area is remembered at most.
+const DIRECTORIES: usize = 100_000;
+/// Directories above a file are looked at, at most.
+const DEPTH: usize = 4_096;
+
+/// A part of the tree that is metered by itself.
+pub(crate) struct Area {
+    pub(crate) dir: Ino,
+    /// The limits on it, the volume's own among them.
+    pub(crate) limits: Vec<Arc<Limit>>,
+}
+
+impl Area {
+    /// Whether the daemon must see every byte.
+    pub(crate) fn sees_all(&self) -> bool {
+        self.limits.iter().any(|limit| limit.sees_all())
+    }
+}
+
+/// What one client did in one area since the mount.
+#[derive(Default)]
+pub(crate) struct Used {
+    pub(crate) opens: AtomicU64,
+    pub(crate) opens_unmetered: AtomicU64,
+    pub(crate) reads: AtomicU64,
+    pub(crate) writes: AtomicU64,
+    pub(crate) bytes_read: AtomicU64,
+    pub(crate) bytes_written: AtomicU64,
+    pub(crate) bytes_fetched: AtomicU64,
+    pub(crate) waited_ms: AtomicU64,
+}
+
+/// Who does I/O on an open file, as of a generation of the rules.
+#[derive(Clone)]
+pub(crate) struct Tenant {
+    pub(crate) area: Arc<Area>,
+    pub(crate) client: u32,
+    pub(crate) used: Arc<Used>,
+    generation: u64,
+}
+
+impl std::fmt::Debug for Tenant {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Tenant({}, {})", self.area.dir, self.client)
+    }
+}
+
+/// The rules in force and what they make of the tree.
+#[derive(Default)]
+pub(crate) struct Areas {
+    /// Grows whenever a rule or the tree above a directory changes.
+    generation: AtomicU64,
+    known: Mutex<Known>,
+}
+
+#[derive(Default)]
+struct Known {
+    limits: Vec<Arc<Limit>>,
+    areas: HashMap<Ino, Arc<Area>>,
+    /// The area of what lies in each directory.
+    by_directory: HashMap<Ino, Arc<Area>>,
+    tenants: HashMap<(Ino, u32), Arc<Used>>,
+}
+
+impl Areas {
+    /// Changes the limits; all areas are looked up again.
+    pub(crate) fn change<T>(&self, change: impl FnOnce(&mut Vec<Arc<Limit>>) -> T) -> T {
+        let mut known = self.known();
+        let changed = change(&mut known.limits);
+        known.areas.clear();
+        known.by_directory.clear();
+        self.generation.fetch_add(1, Ordering::Release);
+        changed
+    }
+
+    /// A directory has another place: what lies below may be of another area.
+    pub(crate) fn moved(&self) {
+        self.change(|_| ());
+    }
+
+    pub(crate) fn limits(&self) -> Vec<Arc<Limit>> {
+        self.known().limits.clone()
+    }
+
+    pub(crate) fn tenants(&self) -> Vec<((Ino, u32), Arc<Used>)> {
+        let mut all: Vec<_> =
+            self.known().tenants.iter().map(|(whose, used)| (*whose, used.clone())).collect();
+        all.sort_by_key(|(whose, _)| *whose);
+        all
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn is_of_now(&self, tenant: &Tenant) -> bool {
+        tenant.generation == self.generation.load(Ordering::Acquire)
+    }
+}
+
+impl Core {
+    /// Whose I/O by `client` on a file in `dir` is. One read of the metadata for each directory
+    /// above that was not looked at before. What cannot be read counts for the root.
+    pub(crate) async fn tenant(&self, dir: Ino, client: u32) -> Tenant {
+        let generation = self.throughput.areas.generation.load(Ordering::Acquire);
+        let area = match self.area_of(dir).await {
+            Ok(area) => area,
+            Err(error) => {
+                tracing::debug!(%dir, %error, "a file is metered as one of the root");
+                self.throughput.areas.area(Ino::ROOT, &[])
+            }
+        };
+        let used = self.throughput.areas.used(area.dir, client);
+        Tenant { area, client, used, generation }
+    }
+
+    async fn area_of(&self, dir: Ino) -> Result<Arc<Area>> {
+        let areas = &self.throughput.areas;
+        if let Some(area) = areas.known().by_directory.get(&dir) {
+            return Ok(area.clone());
+        }
+        let generation = areas.generation.load(Ordering::Acquire);
+        // From the file up to the root.
+        let mut above = vec![dir];
+        let mut at = dir;
+        while at != Ino::ROOT && above.len() < DEPTH {
+            at = self.stored(at).await?.parent;
+            above.push(at);
+        }
+        let ruled: Vec<Ino> = areas.known().limits.iter().map(|limit| limit.dir).collect();
+        let below_root = above.len().checked_sub(2).map(|last| above[last]);
+        let own = above.iter().find(|dir| ruled.contains(dir) && **dir != Ino::ROOT).copied();
+        let area = areas.area(own.or(below_root).unwrap_or(Ino::ROOT), &above);
+        let mut known = areas.known();
+        if areas.generation.load(Ordering::Acquire) == generation {
+            if known.by_directory.len() >= DIRECTORIES {
+                known.by_directory.clear();
+            }
+            known.by_directory.insert(dir, area.clone());
+        }
+        Ok(area)
+    }
+}
+
+impl Areas {
+    /// The area of a directory that has these above it, itself among them.
+    fn area(&self, dir: Ino, above: &[Ino]) -> Arc<Area> {
+        let mut known = self.known();
+        if let Some(area) = known.areas.get(&dir) {
+            return area.clone();
+        }
+        let holds = |limit: &&Arc<Limit>| limit.dir == Ino::ROOT || above.contains(&limit.dir);
+        let limits = known.limits.iter().filter(holds).cloned().collect();
+        let area = Arc::new(Area { dir, limits });
+        known.areas.insert(dir, area.clone());
+        area
+    }
+
+    fn used(&self, dir: Ino, client: u32) -> Arc<Used> {
+        let mut known = self.known();
+        let full = known.tenants.len() >= TENANTS && !known.tenants.contains_key(&(dir, client));
+        let whose = if full { (Ino::ROOT, client) } else { (dir, client) };
+        known.tenants.entry(whose).or_default().clone()
+    }
+}

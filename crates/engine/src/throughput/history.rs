@@ -1,0 +1,157 @@
+//! What the mount did, minute by minute, so that somebody may ask what was used since some time.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use serde::{Deserialize, Serialize};
+
+/// How often a sample is taken, in milliseconds.
+pub(crate) const SAMPLE_MS: u64 = 60_000;
+/// Samples kept: a week.
+const SAMPLES: usize = 7 * 24 * 60;
+
+/// Counters of a mount at one moment, all since it began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Totals {
+    /// When, in milliseconds since 1970.
+    pub unix_ms: u64,
+    /// Bytes that files took in the volume at that moment.
+    pub stored_bytes: u64,
+    /// Requests of the price of a PUT.
+    pub put_requests: u64,
+    /// Requests of the price of a GET.
+    pub get_requests: u64,
+    /// DELETE requests.
+    pub delete_requests: u64,
+    /// Bytes sent to the buckets.
+    pub sent_bytes: u64,
+    /// Bytes received from the buckets.
+    pub received_bytes: u64,
+    /// Reads that the daemon answered.
+    pub reads: u64,
+    /// Writes.
+    pub writes: u64,
+    /// Bytes that programs read through the daemon.
+    pub read_bytes: u64,
+    /// Bytes that programs wrote.
+    pub written_bytes: u64,
+    /// Opens whose reads the kernel answers, unseen.
+    pub unmetered_opens: u64,
+}
+
+/// What was used between two moments.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Spell {
+    /// When it began, in milliseconds since 1970.
+    pub from_unix_ms: u64,
+    /// Bytes that files took, as an average over it.
+    pub average_stored_bytes: u64,
+    /// Counters of it, and the moment that it ended.
+    pub used: Totals,
+}
+
+/// Samples, oldest first.
+#[derive(Default)]
+pub(crate) struct History(Mutex<VecDeque<Totals>>);
+
+impl History {
+    pub(crate) fn add(&self, totals: Totals) {
+        let mut samples = self.samples();
+        if samples.len() == SAMPLES {
+            // The first one is that of the mount.
+            samples.remove(1);
+        }
+        samples.push_back(totals);
+    }
+
+    /// What was used since about that time, or since the mount.
+    pub(crate) fn since(&self, unix_ms: Option<u64>, now: Totals) -> Spell {
+        let samples = self.samples();
+        let begin = match unix_ms {
+            Some(unix_ms) => {
+                samples.iter().rev().find(|s| s.unix_ms <= unix_ms).or(samples.front())
+            }
+            None => samples.front(),
+        };
+        let begin = *begin.unwrap_or(&now);
+        let within = samples.iter().filter(|s| s.unix_ms > begin.unix_ms);
+        Spell {
+            from_unix_ms: begin.unix_ms,
+            average_stored_bytes: average(begin, within.copied().chain([now])),
+            used: between(&begin, &now),
+        }
+    }
+
+    fn samples(&self) -> MutexGuard<'_, VecDeque<Totals>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Stored bytes, each sample's until the next one's time.
+fn average(begin: Totals, later: impl Iterator<Item = Totals>) -> u64 {
+    let (mut at, mut sum, mut last) = (begin, 0_u128, begin);
+    for sample in later {
+        sum += u128::from(at.stored_bytes) * u128::from(sample.unix_ms.saturating_sub(at.unix_ms));
+        (at, last) = (sample, sample);
+    }
+    match last.unix_ms.saturating_sub(begin.unix_ms) {
+        0 => last.stored_bytes,
+        ms => u64::try_from(sum / u128::from(ms)).unwrap_or(u64::MAX),
+    }
+}
+
+fn between(begin: &Totals, end: &Totals) -> Totals {
+    let minus = |of: fn(&Totals) -> u64| of(end).saturating_sub(of(begin));
+    Totals {
+        unix_ms: end.unix_ms,
+        stored_bytes: end.stored_bytes,
+        put_requests: minus(|t| t.put_requests),
+        get_requests: minus(|t| t.get_requests),
+        delete_requests: minus(|t| t.delete_requests),
+        sent_bytes: minus(|t| t.sent_bytes),
+        received_bytes: minus(|t| t.received_bytes),
+        reads: minus(|t| t.reads),
+        writes: minus(|t| t.writes),
+        read_bytes: minus(|t| t.read_bytes),
+        written_bytes: minus(|t| t.written_bytes),
+        unmetered_opens: minus(|t| t.unmetered_opens),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(unix_ms: u64, stored_bytes: u64, get_requests: u64) -> Totals {
+        Totals { unix_ms, stored_bytes, get_requests, ..Totals::default() }
+    }
+
+    #[test]
+    fn a_spell_is_what_came_since_the_sample_before_its_time() {
+        let history = History::default();
+        for minute in 0..5 {
+            history.add(at(minute * SAMPLE_MS, 100 * minute, 10 * minute));
+        }
+        let now = at(5 * SAMPLE_MS, 900, 77);
+        let spell = history.since(Some(3 * SAMPLE_MS + 5), now);
+        assert_eq!((spell.from_unix_ms, spell.used.get_requests), (3 * SAMPLE_MS, 47));
+        // 300 for a minute and 400 for a minute.
+        assert_eq!(spell.average_stored_bytes, 350);
+        let all = history.since(None, now);
+        assert_eq!((all.from_unix_ms, all.used.get_requests), (0, 77));
+        assert_eq!(history.since(Some(0), now), all);
+    }
+
+    #[test]
+    fn the_week_before_last_is_forgotten_but_not_the_mount() {
+        let history = History::default();
+        for minute in 0..SAMPLES as u64 + 100 {
+            history.add(at(minute * SAMPLE_MS, 1, minute));
+        }
+        assert_eq!(history.samples().len(), SAMPLES);
+        let now = at((SAMPLES as u64 + 100) * SAMPLE_MS, 1, 0);
+        assert_eq!(history.since(None, now).from_unix_ms, 0);
+        assert_eq!(history.since(Some(50 * SAMPLE_MS), now).from_unix_ms, 0, "says so");
+        assert_eq!(history.since(Some(200 * SAMPLE_MS), now).from_unix_ms, 200 * SAMPLE_MS);
+    }
+}

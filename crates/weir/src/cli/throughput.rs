@@ -1,0 +1,74 @@
+//! The command line of throughput and bills.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use weir_throughput::efs::Date;
+use weir_types::{Bytes, NanoUsd};
+
+use crate::values;
+
+pub(super) const THROUGHPUT_EXAMPLES: &str = "\
+Examples:
+  weir throughput /mnt/genomes                             how it stands, and who did what
+  weir throughput /mnt/genomes --mode bursting             credits and limits as EFS has them
+  weir throughput /mnt/genomes --mode provisioned --mibps 200
+  weir throughput /mnt/genomes --mode elastic              no limit (the default)
+  weir throughput /mnt/genomes --path /mnt/genomes/scratch --mode provisioned --mibps 50
+  weir throughput /mnt/genomes --path /mnt/genomes/scratch --remove
+  weir throughput /mnt/genomes --mode bursting --rules 2018-09-01   EFS as it was then
+  weir throughput /mnt/genomes --budget 5USD/h             spend no more on requests
+  weir throughput /mnt/genomes --budget none
+
+A change holds within a second, and over mounts. Reads count a third in bursting and provisioned
+mode, each I/O at least 4 KiB, as EFS meters them. What the kernel answers from its page cache is
+not metered. Below a limit the kernel reads no resident file past the daemon; files that are open
+that way already stay so until they are closed.";
+
+#[derive(Args, Debug)]
+pub(crate) struct ThroughputArgs {
+    /// Where the volume is mounted
+    pub(crate) dir: PathBuf,
+    /// How throughput is set
+    #[arg(long, value_enum)]
+    pub(crate) mode: Option<ModeName>,
+    /// MiB a second to provision
+    #[arg(long, value_name = "N", required_if_eq("mode", "provisioned"))]
+    pub(crate) mibps: Option<f64>,
+    /// For this directory and all below it [default: the whole volume]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) path: Option<PathBuf>,
+    /// Forget the rule of --path
+    #[arg(long, requires = "path", conflicts_with_all = ["mode", "mibps", "rules", "credits"])]
+    pub(crate) remove: bool,
+    /// EFS's rules of that day, such as 2018-09-01, before floors and thirds [default: today's]
+    #[arg(long, value_name = "DATE")]
+    pub(crate) rules: Option<Date>,
+    /// Burst credits to go on with
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) credits: Option<Bytes>,
+    /// Let the daemon see every byte, so that the meter is exact: nothing is read past it
+    #[arg(long, value_name = "on|off", value_parser = values::on_off)]
+    pub(crate) exact_meter: Option<bool>,
+    /// Spend no more on requests than this: 5USD/h, or none. Hydration is slowed first, then
+    /// reading ahead, then all that has to wait for the bucket
+    #[arg(long, value_name = "USD/h", value_parser = values::budget, conflicts_with = "path")]
+    pub(crate) budget: Option<NanoUsd>,
+    /// Region whose S3 list prices the budget is held against
+    #[arg(long, default_value = "us-east-1")]
+    pub(crate) region: String,
+    /// Answer in JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Throughput modes by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ModeName {
+    /// Limited by what is stored, with credits for bursts.
+    Bursting,
+    /// Limited to what is asked for.
+    Provisioned,
+    /// Not limited.
+    Elastic,
+}

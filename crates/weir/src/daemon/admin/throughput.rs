@@ -1,0 +1,49 @@
+//! Throughput and use over the admin door.
+//!
+//! `GET /throughput`, `POST /throughput` (`{"ino", "path", "change"}`), `GET /used?since_unix_ms=N`.
+
+use std::sync::Arc;
+
+use axum::extract::{Query, State};
+use axum::routing::get;
+use axum::{Json, Router};
+use serde::Deserialize;
+use weir_engine::{Spell, ThroughputChange, ThroughputReport};
+use weir_types::Ino;
+
+use super::Failed;
+use crate::daemon::Shared;
+
+type Answer<T> = Result<Json<T>, Failed>;
+
+pub(super) fn routes() -> Router<Arc<Shared>> {
+    Router::new().route("/throughput", get(report).post(change)).route("/used", get(used))
+}
+
+async fn report(State(shared): State<Arc<Shared>>) -> Answer<ThroughputReport> {
+    Ok(Json(shared.engine.throughput().await?))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Wanted {
+    ino: Ino,
+    path: String,
+    change: ThroughputChange,
+}
+
+async fn change(
+    State(shared): State<Arc<Shared>>,
+    Json(Wanted { ino, path, change }): Json<Wanted>,
+) -> Answer<ThroughputReport> {
+    Ok(Json(shared.engine.set_throughput(ino, &path, change).await?))
+}
+
+#[derive(Deserialize)]
+struct Since {
+    since_unix_ms: Option<u64>,
+}
+
+async fn used(State(shared): State<Arc<Shared>>, Query(since): Query<Since>) -> Json<Spell> {
+    Json(shared.engine.used_since(since.since_unix_ms).await)
+}
