@@ -1,4 +1,4 @@
-//! What object storage costs: a price book and bills made from it.
+//! What storage costs: a price book, and bills made from it.
 //!
 //! Counts of requests and bytes flow in, priced lines flow out. Everything here is pure: whoever
 //! counts also says how long it watched.
@@ -9,5 +9,5 @@
 mod bill;
 mod price_book;
 
-pub use bill::{Bill, Line, Requests, Usage, month, so_far};
-pub use price_book::{Confidence, Price, PriceBook, PriceBookError, S3Prices};
+pub use bill::{Bill, DiskKind, Host, Line, Requests, Usage, month, per_month, so_far};
+pub use price_book::{Confidence, Entry, Item, Price, PriceBook, PriceBookError, PriceRow, Prices};
