@@ -1,0 +1,69 @@
+//! What somebody wants to run, and on which machine.
+
+use serde::{Deserialize, Serialize};
+
+/// A job that runs again and again over a data set.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Workload {
+    /// What people call it.
+    #[serde(default)]
+    pub name: String,
+    /// Bytes of the data set: what is stored.
+    pub data_set_bytes: u64,
+    /// Files of the data set.
+    #[serde(default = "one")]
+    pub files: u64,
+    /// Bytes that one job reads from storage in one run.
+    pub read_bytes_per_run: u64,
+    /// Bytes that one job writes in one run.
+    #[serde(default)]
+    pub write_bytes_per_run: u64,
+    /// Bytes of one read or write.
+    #[serde(default = "mebibyte")]
+    pub io_bytes: u64,
+    /// Reads come in no order.
+    #[serde(default)]
+    pub random: bool,
+    /// Files that one job creates or opens in one run.
+    #[serde(default)]
+    pub files_per_run: u64,
+    /// Runs of each job in a day.
+    pub runs_per_day: f64,
+    /// Jobs at once.
+    #[serde(default = "one")]
+    pub concurrency: u64,
+    /// Threads of one job.
+    #[serde(default = "one")]
+    pub threads: u64,
+    /// CPU seconds of one job's run, over all of its threads.
+    #[serde(default)]
+    pub cpu_seconds: f64,
+    /// The region, such as `us-east-1`.
+    pub region: String,
+}
+
+fn one() -> u64 {
+    1
+}
+
+fn mebibyte() -> u64 {
+    1 << 20
+}
+
+/// What the jobs run on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Machine {
+    /// The instance type.
+    pub instance: String,
+    /// Virtual CPUs.
+    pub vcpu: u64,
+    /// Memory in GiB.
+    pub memory_gib: f64,
+    /// Network in gigabits a second: what lasts, and what it bursts to.
+    pub network_gbps: (f64, f64),
+    /// Local NVMe disks in bytes; 0 without.
+    pub nvme_bytes: u64,
+    /// EBS bandwidth in MB/s.
+    pub ebs_mb_per_s: f64,
+}
