@@ -1,6 +1,7 @@
 //! Bills: quantities times prices, line by line.
 
 use std::fmt;
+use std::ops::{Add, Mul};
 use std::time::Duration;
 
 use serde::Serialize;
@@ -72,6 +73,8 @@ pub struct Usage {
 pub struct Line {
     /// What was used.
     pub what: String,
+    /// Its name in the price book, if it has a price of its own.
+    pub item: Option<Item>,
     /// How many units of it.
     pub quantity: f64,
     /// The unit, in words.
@@ -81,6 +84,16 @@ pub struct Line {
     /// The whole line, unless unknown. Nothing used costs nothing whatever its price.
     #[serde(rename = "amount_nano_usd")]
     pub amount: Option<NanoUsd>,
+}
+
+/// A sum of money of which some parts may not be known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Amount {
+    /// The sum of what is known.
+    #[serde(rename = "nano_usd")]
+    pub usd: NanoUsd,
+    /// Whether that is all of it.
+    pub complete: bool,
 }
 
 /// What something costs.
@@ -158,19 +171,27 @@ impl Line {
         let price = prices.of(&item).cloned();
         let nothing = (quantity == 0.0).then_some(NanoUsd(0));
         let amount = nothing.or(price.as_ref().map(|price| times(price.usd, quantity)));
-        Self { what: what.to_owned(), quantity, unit: item.unit(), price, amount }
+        let (what, unit) = (what.to_owned(), item.unit());
+        Self { what, item: Some(item), quantity, unit, price, amount }
     }
 
     /// Something used whose price is in that of another line.
     pub(crate) fn included(what: &str, gb_months: f64) -> Self {
-        let amount = Some(NanoUsd(0));
-        Self { what: what.to_owned(), quantity: gb_months, unit: "GB-month", price: None, amount }
+        Self { amount: Some(NanoUsd(0)), ..Self::unknown(what, gb_months, "GB-month") }
     }
 
     /// Something used of which nobody knows what it costs.
     pub(crate) fn unknown(what: &str, quantity: f64, unit: &'static str) -> Self {
         let amount = (quantity == 0.0).then_some(NanoUsd(0));
-        Self { what: what.to_owned(), quantity, unit, price: None, amount }
+        Self { what: what.to_owned(), item: None, quantity, unit, price: None, amount }
+    }
+
+    /// The same at a price that is lower by this share of it.
+    pub(crate) fn discounted(mut self, share: f64) -> Self {
+        if let Some(price) = &mut self.price {
+            price.usd = times(price.usd, 1.0 - share);
+        }
+        self.scaled(1.0)
     }
 
     /// The same line for `factor` as much.
@@ -198,13 +219,56 @@ impl Bill {
         let total = lines.iter().filter_map(|line| line.amount).sum();
         Self { region: prices.region().to_owned(), lines, total, complete }
     }
+
+    /// The total, and whether it is all.
+    pub fn amount(&self) -> Amount {
+        Amount { usd: self.total, complete: self.complete }
+    }
+
+    /// Names of the items that were used and whose price nobody knows.
+    pub fn unknown(&self) -> Vec<String> {
+        let unknown = self.lines.iter().filter(|line| line.amount.is_none());
+        unknown
+            .map(|line| line.item.as_ref().map_or_else(|| line.what.clone(), Item::to_string))
+            .collect()
+    }
+}
+
+impl Add for Amount {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self { usd: self.usd + other.usd, complete: self.complete && other.complete }
+    }
+}
+
+impl Mul<f64> for Amount {
+    type Output = Self;
+
+    fn mul(self, factor: f64) -> Self {
+        Self { usd: times(self.usd, factor), ..self }
+    }
+}
+
+impl Amount {
+    /// All of it in dollars.
+    pub fn dollars(&self) -> f64 {
+        self.usd.0 as f64 / 1e9
+    }
+}
+
+impl fmt::Display for Amount {
+    /// `$12.34`, or `at least $12.34` when some part is unknown.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let least = if self.complete { "" } else { "at least " };
+        write!(f, "{least}{}", self.usd)
+    }
 }
 
 impl fmt::Display for Bill {
-    /// The total alone: `$12.34`, or `at least $12.34` when some price is unknown.
+    /// The total alone.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let least = if self.complete { "" } else { "at least " };
-        write!(f, "{least}{}", self.total)
+        self.amount().fmt(f)
     }
 }
 
