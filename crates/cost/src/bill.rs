@@ -1,18 +1,21 @@
 //! Bills: quantities times prices, line by line.
 
 use std::fmt;
+use std::ops::{Add, Mul};
 use std::time::Duration;
 
 use serde::Serialize;
 use weir_types::NanoUsd;
 
-use crate::{Price, S3Prices};
+use crate::{Item, Price, Prices};
 
-/// Bytes in a GB as S3 bills it.
-const GB: f64 = (1_u64 << 30) as f64;
+/// Bytes in a GB as AWS bills it.
+pub(crate) const GB: f64 = (1_u64 << 30) as f64;
 
 /// Hours in a month as price lists count it: 8,760 / 12.
-const MONTH_SECONDS: f64 = 730.0 * 3600.0;
+pub(crate) const MONTH_HOURS: f64 = 730.0;
+
+const HOUR_SECONDS: f64 = 3600.0;
 
 /// Requests by what they cost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -25,8 +28,33 @@ pub struct Requests {
     pub delete: u64,
 }
 
+/// What a local disk is, for its price.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DiskKind {
+    /// The instance's own NVMe: in its price.
+    InstanceStore,
+    /// An EBS gp3 volume with its base IOPS and throughput.
+    Gp3,
+    /// An EBS io2 volume, its IOPS apart.
+    Io2,
+    /// Nobody said.
+    Unknown,
+}
+
+/// The machine that a mount is on, as far as its price goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Host {
+    /// The instance type, such as `i4i.8xlarge`, where known.
+    pub instance: Option<String>,
+    /// Bytes that the tier may take on its disk.
+    pub disk_bytes: u64,
+    /// What the disk is.
+    pub disk: DiskKind,
+}
+
 /// What was used while somebody watched.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// Bytes that were stored, as an average over the time watched.
     pub stored_bytes: u64,
@@ -36,28 +64,43 @@ pub struct Usage {
     pub out_bytes: u64,
     /// How long this was watched.
     pub observed: Duration,
+    /// The machine, for a bill that includes it; without one, the bill is the bucket's.
+    pub host: Option<Host>,
 }
 
 /// One line of a bill.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Line {
     /// What was used.
-    pub what: &'static str,
+    pub what: String,
+    /// Its name in the price book, if it has a price of its own.
+    pub item: Option<Item>,
     /// How many units of it.
     pub quantity: f64,
     /// The unit, in words.
     pub unit: &'static str,
-    /// The price of one unit, unless unknown.
-    #[serde(rename = "unit_price_nano_usd")]
-    pub unit_price: Option<NanoUsd>,
+    /// The price of one unit and who says so, unless unknown.
+    pub price: Option<Price>,
     /// The whole line, unless unknown. Nothing used costs nothing whatever its price.
     #[serde(rename = "amount_nano_usd")]
     pub amount: Option<NanoUsd>,
 }
 
+/// A sum of money of which some parts may not be known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Amount {
+    /// The sum of what is known.
+    #[serde(rename = "nano_usd")]
+    pub usd: NanoUsd,
+    /// Whether that is all of it.
+    pub complete: bool,
+}
+
 /// What something costs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Bill {
+    /// The region whose prices these are.
+    pub region: String,
     /// Its lines, those with nothing used among them.
     pub lines: Vec<Line>,
     /// The sum of the known amounts: all that is owed when `complete`, else the least of it.
@@ -67,63 +110,172 @@ pub struct Bill {
     pub complete: bool,
 }
 
-/// What `usage` cost: the time that the bytes were kept, the requests, and the transfer.
-pub fn so_far(prices: &S3Prices, usage: &Usage) -> Bill {
-    let months = usage.observed.as_secs_f64() / MONTH_SECONDS;
-    let Requests { put, get, delete } = usage.requests;
-    let out_gb = usage.out_bytes as f64 / GB;
-    Bill::of(vec![
-        storage(prices, usage.stored_bytes, months),
-        requests("PUT, COPY and LIST requests", put, &prices.put_1k),
-        requests("GET and HEAD requests", get, &prices.get_1k),
-        requests("DELETE requests", delete, &prices.delete_1k),
-        Line::of("transfer out of the region", out_gb, "GB", &prices.transfer_out_gb),
-    ])
+/// What `usage` cost: the time that the bytes were kept, the requests, the transfer, and the
+/// machine where it is said.
+pub fn so_far(prices: Prices<'_>, usage: &Usage) -> Bill {
+    bill(prices, usage, usage.observed.as_secs_f64() / HOUR_SECONDS, 1.0)
+}
+
+/// What a month of 730 hours costs if all goes on as in `recent`. A rate that nobody watched is
+/// taken for none: then only what is kept and rented is on the bill.
+pub fn per_month(prices: Prices<'_>, recent: &Usage) -> Bill {
+    let observed_hours = recent.observed.as_secs_f64() / HOUR_SECONDS;
+    let times = if observed_hours > 0.0 { MONTH_HOURS / observed_hours } else { 0.0 };
+    bill(prices, recent, MONTH_HOURS, times)
 }
 
 /// What keeping `stored_bytes` for a month of 730 hours costs, with no request made.
-pub fn month(prices: &S3Prices, stored_bytes: u64) -> Bill {
-    Bill::of(vec![storage(prices, stored_bytes, 1.0)])
+pub fn month(prices: Prices<'_>, stored_bytes: u64) -> Bill {
+    let gb_months = stored_bytes as f64 / GB;
+    Bill::of(prices, vec![Line::of(prices, "storage", Item::S3Storage, gb_months)])
 }
 
-fn storage(prices: &S3Prices, stored_bytes: u64, months: f64) -> Line {
-    let gb_months = stored_bytes as f64 / GB * months;
-    Line::of("storage", gb_months, "GB-month", &prices.storage_gb_month)
-}
-
-fn requests(what: &'static str, count: u64, price_1k: &Option<Price>) -> Line {
-    Line::of(what, count as f64 / 1000.0, "1,000 requests", price_1k)
+/// The bill for `hours` of keeping, and for what was done `times` over.
+fn bill(prices: Prices<'_>, usage: &Usage, hours: f64, times: f64) -> Bill {
+    let months = hours / MONTH_HOURS;
+    let line = |what: &str, item, quantity| Line::of(prices, what, item, quantity);
+    let thousand = |count: u64| count as f64 / 1000.0 * times;
+    let Requests { put, get, delete } = usage.requests;
+    let mut lines = vec![
+        line("storage", Item::S3Storage, usage.stored_bytes as f64 / GB * months),
+        line("PUT, COPY and LIST requests", Item::S3Put, thousand(put)),
+        line("GET and HEAD requests", Item::S3Get, thousand(get)),
+        line("DELETE requests", Item::S3Delete, thousand(delete)),
+        line(
+            "transfer out of the region",
+            Item::S3TransferOut,
+            usage.out_bytes as f64 / GB * times,
+        ),
+    ];
+    if let Some(host) = &usage.host {
+        let disk_gb_months = host.disk_bytes as f64 / GB * months;
+        lines.push(match host.disk {
+            DiskKind::InstanceStore => {
+                Line::included("disk: instance store, in the instance's price", disk_gb_months)
+            }
+            DiskKind::Gp3 => line("disk: gp3", Item::Gp3Storage, disk_gb_months),
+            DiskKind::Io2 => line("disk: io2, without its IOPS", Item::Io2Storage, disk_gb_months),
+            DiskKind::Unknown => Line::unknown("disk of unknown kind", disk_gb_months, "GB-month"),
+        });
+        lines.push(match &host.instance {
+            Some(name) => line(&format!("instance {name}"), Item::Instance(name.clone()), hours),
+            None => Line::unknown("instance of unknown type", hours, "hour"),
+        });
+    }
+    Bill::of(prices, lines)
 }
 
 impl Line {
-    fn of(what: &'static str, quantity: f64, unit: &'static str, price: &Option<Price>) -> Self {
-        let unit_price = price.as_ref().map(|price| price.usd);
-        // Exact to the nano-dollar below 2^53 of them, which is nine million dollars; `as` takes
-        // more than the largest amount for the largest.
-        let times = |price: NanoUsd| NanoUsd((price.0 as f64 * quantity).round() as i64);
+    /// `quantity` units of `item` at its price.
+    pub(crate) fn of(prices: Prices<'_>, what: &str, item: Item, quantity: f64) -> Self {
+        let price = prices.of(&item).cloned();
         let nothing = (quantity == 0.0).then_some(NanoUsd(0));
-        Self { what, quantity, unit, unit_price, amount: nothing.or(unit_price.map(times)) }
+        let amount = nothing.or(price.as_ref().map(|price| times(price.usd, quantity)));
+        let (what, unit) = (what.to_owned(), item.unit());
+        Self { what, item: Some(item), quantity, unit, price, amount }
+    }
+
+    /// Something used whose price is in that of another line.
+    pub(crate) fn included(what: &str, gb_months: f64) -> Self {
+        Self { amount: Some(NanoUsd(0)), ..Self::unknown(what, gb_months, "GB-month") }
+    }
+
+    /// Something used of which nobody knows what it costs.
+    pub(crate) fn unknown(what: &str, quantity: f64, unit: &'static str) -> Self {
+        let amount = (quantity == 0.0).then_some(NanoUsd(0));
+        Self { what: what.to_owned(), item: None, quantity, unit, price: None, amount }
+    }
+
+    /// The same at a price that is lower by this share of it.
+    pub(crate) fn discounted(mut self, share: f64) -> Self {
+        if let Some(price) = &mut self.price {
+            price.usd = times(price.usd, 1.0 - share);
+        }
+        self.scaled(1.0)
+    }
+
+    /// The same line for `factor` as much.
+    pub(crate) fn scaled(mut self, factor: f64) -> Self {
+        self.quantity *= factor;
+        self.amount = match (&self.price, self.amount) {
+            (_, None) if self.quantity == 0.0 => Some(NanoUsd(0)),
+            (Some(price), _) => Some(times(price.usd, self.quantity)),
+            (None, amount) => amount,
+        };
+        self
     }
 }
 
+/// Exact to the nano-dollar below 2^53 of them, which is nine million dollars; `as` takes more than
+/// the largest amount for the largest.
+pub(crate) fn times(price: NanoUsd, quantity: f64) -> NanoUsd {
+    NanoUsd((price.0 as f64 * quantity).round() as i64)
+}
+
 impl Bill {
-    fn of(lines: Vec<Line>) -> Self {
+    /// The bill of these lines.
+    pub(crate) fn of(prices: Prices<'_>, lines: Vec<Line>) -> Self {
         let complete = lines.iter().all(|line| line.amount.is_some());
         let total = lines.iter().filter_map(|line| line.amount).sum();
-        Self { lines, total, complete }
+        Self { region: prices.region().to_owned(), lines, total, complete }
+    }
+
+    /// The total, and whether it is all.
+    pub fn amount(&self) -> Amount {
+        Amount { usd: self.total, complete: self.complete }
+    }
+
+    /// Names of the items that were used and whose price nobody knows.
+    pub fn unknown(&self) -> Vec<String> {
+        let unknown = self.lines.iter().filter(|line| line.amount.is_none());
+        unknown
+            .map(|line| line.item.as_ref().map_or_else(|| line.what.clone(), Item::to_string))
+            .collect()
+    }
+}
+
+impl Add for Amount {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self { usd: self.usd + other.usd, complete: self.complete && other.complete }
+    }
+}
+
+impl Mul<f64> for Amount {
+    type Output = Self;
+
+    fn mul(self, factor: f64) -> Self {
+        Self { usd: times(self.usd, factor), ..self }
+    }
+}
+
+impl Amount {
+    /// All of it in dollars.
+    pub fn dollars(&self) -> f64 {
+        self.usd.0 as f64 / 1e9
+    }
+}
+
+impl fmt::Display for Amount {
+    /// `$12.34`, or `at least $12.34` when some part is unknown.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let least = if self.complete { "" } else { "at least " };
+        write!(f, "{least}{}", self.usd)
     }
 }
 
 impl fmt::Display for Bill {
-    /// The total alone: `$12.34`, or `at least $12.34` when some price is unknown.
+    /// The total alone.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let least = if self.complete { "" } else { "at least " };
-        write!(f, "{least}{}", self.total)
+        self.amount().fmt(f)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
     use crate::PriceBook;
 
@@ -135,24 +287,27 @@ mod tests {
 
     #[test]
     fn a_month_of_a_terabyte() {
-        let prices = PriceBook::built_in().s3("us-east-1");
+        let book = PriceBook::built_in();
         // 1,024 GB x $0.023 = $23.552.
-        let bill = month(&prices, 1024 * GIB);
+        let bill = month(book.at("us-east-1"), 1024 * GIB);
         assert_eq!(bill.total, NanoUsd(23_552_000_000));
         assert!(bill.complete);
         assert_eq!(bill.to_string(), "$23.55");
     }
 
-    #[test]
-    fn an_hour_of_work() {
-        let prices = PriceBook::built_in().s3("us-east-1");
-        let usage = Usage {
+    fn an_hour_of_work() -> Usage {
+        Usage {
             stored_bytes: 73 * GIB,
             requests: Requests { put: 250, get: 1_000_000, delete: 9_000 },
-            out_bytes: 0,
             observed: Duration::from_secs(3600),
-        };
-        let bill = so_far(&prices, &usage);
+            ..Usage::default()
+        }
+    }
+
+    #[test]
+    fn an_hour() {
+        let book = PriceBook::built_in();
+        let bill = so_far(book.at("us-east-1"), &an_hour_of_work());
         // 73 GB for 1 of 730 hours = 0.1 GB-month x $0.023 = $0.0023.
         // 250 PUTs = 0.25 thousand x $0.005 = $0.00125.
         // 1,000,000 GETs = 1,000 thousand x $0.0004 = $0.40.
@@ -164,37 +319,100 @@ mod tests {
     }
 
     #[test]
+    fn a_month_at_that_rate() {
+        let book = PriceBook::built_in();
+        let bill = per_month(book.at("us-east-1"), &an_hour_of_work());
+        // 730 of those hours: 73 GB x $0.023 = $1.679; 730 x $0.00125 = $0.9125; 730 x $0.40 = $292.
+        let expected = [1_679_000_000, 912_500_000, 292_000_000_000, 0, 0].map(Some);
+        assert_eq!(amounts(&bill), expected);
+        let unwatched = Usage { observed: Duration::ZERO, ..an_hour_of_work() };
+        let bill = per_month(book.at("us-east-1"), &unwatched);
+        assert_eq!(amounts(&bill), [1_679_000_000, 0, 0, 0, 0].map(Some));
+    }
+
+    #[test]
+    fn the_machine_is_on_the_bill_when_it_is_said() {
+        let book = PriceBook::built_in();
+        let with = |disk, instance: Option<&str>| {
+            let instance = instance.map(str::to_owned);
+            let host = Some(Host { instance, disk_bytes: 730 * GIB, disk });
+            let usage = Usage { host, observed: Duration::from_secs(3600), ..Usage::default() };
+            so_far(book.at("us-east-1"), &usage)
+        };
+        // 730 GB for one of 730 hours = 1 GB-month of gp3 at $0.08, and an hour of $2.496.
+        let bill = with(DiskKind::Gp3, Some("i3.8xlarge"));
+        assert_eq!(amounts(&bill)[5..], [Some(80_000_000), Some(2_496_000_000)]);
+        let bill = with(DiskKind::InstanceStore, Some("i3.8xlarge"));
+        assert_eq!(amounts(&bill)[5..], [Some(0), Some(2_496_000_000)]);
+        let bill = with(DiskKind::Unknown, Some("x9.huge"));
+        assert_eq!((&amounts(&bill)[5..], bill.complete), (&[None, None][..], false));
+        assert_eq!(amounts(&with(DiskKind::Io2, None))[5..], [Some(125_000_000), None]);
+    }
+
+    #[test]
     fn the_promise_in_the_settings_holds() {
         // One PUT a second for a month of 730 hours = 2,628,000 x $0.000005 = $13.14.
-        let prices = PriceBook::built_in().s3("us-east-1");
+        let book = PriceBook::built_in();
         let requests = Requests { put: 730 * 3600, ..Requests::default() };
-        let bill = so_far(&prices, &Usage { requests, ..Usage::default() });
+        let bill = so_far(book.at("us-east-1"), &Usage { requests, ..Usage::default() });
         assert_eq!(bill.total, NanoUsd(13_140_000_000));
     }
 
     #[test]
     fn seoul_has_its_own_prices() {
         // 100 GB x $0.025 = $2.50 a month; 1,000 PUTs = $0.0045; 1,000 GETs = $0.00035.
-        let prices = PriceBook::built_in().s3("ap-northeast-2");
+        let book = PriceBook::built_in();
         let requests = Requests { put: 1000, get: 1000, delete: 0 };
         let observed = Duration::from_secs(730 * 3600);
-        let usage = Usage { stored_bytes: 100 * GIB, requests, out_bytes: 0, observed };
-        let bill = so_far(&prices, &usage);
+        let usage = Usage { stored_bytes: 100 * GIB, requests, observed, ..Usage::default() };
+        let bill = so_far(book.at("ap-northeast-2"), &usage);
         let expected = [2_500_000_000, 4_500_000, 350_000, 0, 0].map(Some);
         assert_eq!(amounts(&bill), expected);
+        assert_eq!(bill.region, "ap-northeast-2");
     }
 
     #[test]
     fn unknown_is_never_zero() {
-        let prices = PriceBook::built_in().s3("us-east-1");
+        let book = PriceBook::built_in();
         let usage = Usage { out_bytes: 1, ..Usage::default() };
-        let bill = so_far(&prices, &usage);
+        let bill = so_far(book.at("us-east-1"), &usage);
         assert_eq!(bill.lines[4].amount, None);
         assert!(!bill.complete);
         assert_eq!(bill.to_string(), "at least $0.00");
 
-        let nowhere = month(&S3Prices::default(), 1);
+        let nowhere = month(book.at("moon-1"), 1);
         assert_eq!((nowhere.lines[0].amount, nowhere.complete), (None, false));
-        assert!(month(&S3Prices::default(), 0).complete, "nothing stored costs nothing");
+        assert!(month(book.at("moon-1"), 0).complete, "nothing stored costs nothing");
+    }
+
+    proptest! {
+        #[test]
+        fn a_cheaper_price_never_makes_a_dearer_bill(
+            dear in 0.0..10.0_f64,
+            part in 0.0..1.0_f64,
+            stored_bytes in 0..1_u64 << 50,
+            get in 0..1_u64 << 40,
+            seconds in 0..100_000_000_u64,
+        ) {
+            let usage = Usage {
+                stored_bytes,
+                requests: Requests { get, ..Requests::default() },
+                observed: Duration::from_secs(seconds),
+                ..Usage::default()
+            };
+            let book = |usd: f64| {
+                let entry = |item: &str| format!(
+                    r#"{{"region": "here", "item": "{item}", "usd": {usd}, "source": "test",
+                         "confidence": "unsourced"}}"#
+                );
+                let entries = format!("{}, {}", entry("s3.storage"), entry("s3.get"));
+                let text = format!(r#"{{"schema": "weir-prices/2", "prices": [{entries}]}}"#);
+                PriceBook::from_json(&text).expect("sound")
+            };
+            for bill in [so_far, per_month] {
+                let cheap = bill(book(dear * part).at("here"), &usage).total;
+                prop_assert!(cheap <= bill(book(dear).at("here"), &usage).total);
+            }
+        }
     }
 }

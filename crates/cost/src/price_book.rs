@@ -1,11 +1,19 @@
 //! The price book: what each unit costs, where, since when, and who says so.
+//!
+//! A book is a list of entries, each one item in one region. What it does not list is unknown.
+
+mod item;
+mod v1;
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use weir_types::NanoUsd;
 
-const SCHEMA: &str = "weir-prices/1";
-const BUILT_IN: &str = include_str!("s3-prices.json");
+pub use item::Item;
+
+const SCHEMA: &str = "weir-prices/2";
+const SCHEMA_1: &str = "weir-prices/1";
+const BUILT_IN: &str = include_str!("../data/prices.json");
 
 /// How well a price is founded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,14 +29,14 @@ pub enum Confidence {
     Unsourced,
 }
 
-/// The price of one unit. Which unit is said by the field that holds it.
+/// The price of one unit. Which unit is said by its item.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Price {
-    /// What one unit costs; written in dollars.
+    /// What one unit costs; written in dollars. Free is a price of 0.
     #[serde(with = "dollars")]
     pub usd: NanoUsd,
-    /// The day on which it was valid, as YYYY-MM-DD, where known.
+    /// The day on which it was valid, as YYYY-MM-DD or as much of that as is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub date: Option<String>,
     /// What it was read from.
@@ -37,35 +45,43 @@ pub struct Price {
     pub confidence: Confidence,
 }
 
-/// Prices of S3, or a store like it, in one region. `None` is unknown; free is a price of 0.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct S3Prices {
+/// What one item costs in one region.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Entry {
     /// The region's name, such as `us-east-1`.
     pub region: String,
-    /// Keeping 1 GB (2^30 bytes, as AWS counts) for a month.
-    #[serde(default)]
-    pub storage_gb_month: Option<Price>,
-    /// 1,000 requests of the kinds PUT, COPY and LIST.
-    #[serde(default)]
-    pub put_1k: Option<Price>,
-    /// 1,000 requests of the kinds GET and HEAD.
-    #[serde(default)]
-    pub get_1k: Option<Price>,
-    /// 1,000 DELETE requests.
-    #[serde(default)]
-    pub delete_1k: Option<Price>,
-    /// 1 GB (2^30 bytes) sent out of the region.
-    #[serde(default)]
-    pub transfer_out_gb: Option<Price>,
+    /// What is bought.
+    pub item: Item,
+    /// Its price.
+    pub price: Price,
 }
 
-/// All prices that are known.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+/// All prices that are known. It is written as the text that [`PriceBook::from_json`] reads: a
+/// start for a book of one's own.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(into = "File")]
 pub struct PriceBook {
-    schema: String,
-    s3: Vec<S3Prices>,
+    entries: Vec<Entry>,
+}
+
+/// The prices of one region.
+#[derive(Clone, Copy, Debug)]
+pub struct Prices<'a> {
+    book: &'a PriceBook,
+    region: &'a str,
+}
+
+/// One line of a listing: an item in a region, and its price where that is known.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PriceRow {
+    /// The region's name.
+    pub region: String,
+    /// What is bought.
+    pub item: Item,
+    /// What the price is the price of one of.
+    pub unit: &'static str,
+    /// The price; `None` is unknown.
+    pub price: Option<Price>,
 }
 
 /// Why a price book could not be read.
@@ -75,11 +91,16 @@ pub enum PriceBookError {
     #[error("this is no price book: {0}")]
     Json(#[from] serde_json::Error),
     /// It is a price book of another kind.
-    #[error("price book schema `{0}` is unknown: this version reads `{SCHEMA}`")]
+    #[error("price book schema `{0}` is unknown: this version reads `{SCHEMA}` and `{SCHEMA_1}`")]
     Schema(String),
-    /// A region is listed twice, so that it is not clear which prices hold.
-    #[error("price book: region `{0}` is listed twice; keep one of them")]
-    Twice(String),
+    /// An item is listed twice in a region, so that it is not clear which price holds.
+    #[error("price book: `{item}` is listed twice in region `{region}`; keep one of them")]
+    Twice {
+        /// The region.
+        region: String,
+        /// The item.
+        item: Item,
+    },
 }
 
 impl PriceBook {
@@ -94,24 +115,127 @@ impl PriceBook {
     /// # Errors
     /// When the text is no sound price book; nothing in it is guessed.
     pub fn from_json(text: &str) -> Result<Self, PriceBookError> {
-        let book: Self = serde_json::from_str(text)?;
-        if book.schema != SCHEMA {
-            return Err(PriceBookError::Schema(book.schema));
-        }
-        for (at, prices) in book.s3.iter().enumerate() {
-            if book.s3[..at].iter().any(|earlier| earlier.region == prices.region) {
-                return Err(PriceBookError::Twice(prices.region.clone()));
+        let Schema { schema } = serde_json::from_str(text)?;
+        let entries = match schema.as_str() {
+            SCHEMA => {
+                serde_json::from_str::<File>(text)?.prices.into_iter().map(Entry::from).collect()
             }
-        }
+            SCHEMA_1 => serde_json::from_str::<v1::Book>(text)?.entries(),
+            _ => return Err(PriceBookError::Schema(schema)),
+        };
+        let book = Self { entries };
+        book.check()?;
         Ok(book)
     }
 
-    /// The prices of S3 in `region`; all unknown when the book does not list it.
-    pub fn s3(&self, region: &str) -> S3Prices {
-        let found = self.s3.iter().find(|prices| prices.region == region);
-        found
-            .cloned()
-            .unwrap_or_else(|| S3Prices { region: region.to_owned(), ..S3Prices::default() })
+    fn check(&self) -> Result<(), PriceBookError> {
+        for (at, entry) in self.entries.iter().enumerate() {
+            let same = |other: &Entry| other.region == entry.region && other.item == entry.item;
+            if self.entries[..at].iter().any(same) {
+                let Entry { region, item, .. } = entry.clone();
+                return Err(PriceBookError::Twice { region, item });
+            }
+        }
+        Ok(())
+    }
+
+    /// The prices of `region`; all unknown when the book does not list it.
+    pub fn at<'a>(&'a self, region: &'a str) -> Prices<'a> {
+        Prices { book: self, region }
+    }
+
+    /// The regions that have a price, in the order of their first one.
+    pub fn regions(&self) -> Vec<&str> {
+        let mut regions: Vec<&str> = Vec::new();
+        for Entry { region, .. } in &self.entries {
+            if !regions.contains(&region.as_str()) {
+                regions.push(region);
+            }
+        }
+        regions
+    }
+
+    /// The whole catalogue in each region, the unknown prices among it.
+    pub fn rows(&self) -> Vec<PriceRow> {
+        self.regions().into_iter().flat_map(|region| self.at(region).rows()).collect()
+    }
+}
+
+impl<'a> Prices<'a> {
+    /// The region's name.
+    pub fn region(&self) -> &'a str {
+        self.region
+    }
+
+    /// The price of an item, where it is known.
+    pub fn of(&self, item: &Item) -> Option<&'a Price> {
+        let here = |entry: &&Entry| entry.region == self.region && entry.item == *item;
+        self.book.entries.iter().find(here).map(|entry| &entry.price)
+    }
+
+    /// The whole catalogue here: known prices, unknown ones, and the instances that the book lists
+    /// in any region.
+    pub fn rows(&self) -> Vec<PriceRow> {
+        let mut instances: Vec<Item> = Vec::new();
+        for Entry { item, .. } in &self.book.entries {
+            if matches!(item, Item::Instance(_)) && !instances.contains(item) {
+                instances.push(item.clone());
+            }
+        }
+        let row = |item: Item| PriceRow {
+            region: self.region.to_owned(),
+            unit: item.unit(),
+            price: self.of(&item).cloned(),
+            item,
+        };
+        Item::all().chain(instances).map(row).collect()
+    }
+}
+
+#[derive(Deserialize)]
+struct Schema {
+    schema: String,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    schema: String,
+    prices: Vec<FileEntry>,
+}
+
+/// An entry as it is written: flat, one line each.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FileEntry {
+    region: String,
+    item: Item,
+    #[serde(with = "dollars")]
+    usd: NanoUsd,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    date: Option<String>,
+    source: String,
+    confidence: Confidence,
+}
+
+impl From<PriceBook> for File {
+    fn from(book: PriceBook) -> Self {
+        let prices = book.entries.into_iter().map(FileEntry::from).collect();
+        Self { schema: SCHEMA.to_owned(), prices }
+    }
+}
+
+impl From<FileEntry> for Entry {
+    fn from(of: FileEntry) -> Self {
+        let FileEntry { region, item, usd, date, source, confidence } = of;
+        Self { region, item, price: Price { usd, date, source, confidence } }
+    }
+}
+
+impl From<Entry> for FileEntry {
+    fn from(Entry { region, item, price }: Entry) -> Self {
+        let Price { usd, date, source, confidence } = price;
+        Self { region, item, usd, date, source, confidence }
     }
 }
 
@@ -140,38 +264,68 @@ mod dollars {
 mod tests {
     use super::*;
 
+    fn usd(book: &PriceBook, region: &str, item: Item) -> Option<NanoUsd> {
+        book.at(region).of(&item).map(|price| price.usd)
+    }
+
     #[test]
     fn the_built_in_book_is_sound_and_says_where_its_prices_are_from() {
         let book = PriceBook::built_in();
-        let prices = book.s3("us-east-1");
-        // 0.023 dollars for a GB-month, 0.005 and 0.0004 for 1,000 requests.
-        assert_eq!(prices.storage_gb_month.expect("known").usd, NanoUsd(23_000_000));
-        assert_eq!(prices.put_1k.expect("known").usd, NanoUsd(5_000_000));
-        assert_eq!(prices.get_1k.expect("known").usd, NanoUsd(400_000));
-        assert_eq!(prices.transfer_out_gb, None);
+        for (region, item, nano_usd) in [
+            ("us-east-1", Item::S3Storage, 23_000_000),
+            ("us-east-1", Item::S3Get, 400_000),
+            ("us-east-1", Item::FsxScratch2, 140_000_000),
+            ("us-east-1", Item::Instance("r6i.24xlarge".to_owned()), 6_048_000_000),
+            ("ap-northeast-2", Item::EfsStandard, 330_000_000),
+        ] {
+            assert_eq!(usd(&book, region, item.clone()), Some(NanoUsd(nano_usd)), "{item}");
+        }
+        assert!(book.entries.iter().all(|entry| !entry.price.source.is_empty()));
         let text = serde_json::to_string(&book).expect("writes");
         assert_eq!(PriceBook::from_json(&text).expect("reads"), book);
     }
 
     #[test]
-    fn a_region_not_listed_has_no_prices() {
-        let prices = PriceBook::built_in().s3("moon-1");
-        assert_eq!(prices, S3Prices { region: "moon-1".to_owned(), ..S3Prices::default() });
+    fn what_is_not_known_is_listed_as_unknown() {
+        let book = PriceBook::built_in();
+        assert_eq!(book.at("moon-1").of(&Item::S3Storage), None);
+        assert!(book.at("moon-1").rows().iter().all(|row| row.price.is_none()));
+        // Nobody knows what Seoul takes for elastic reads and for Scratch 2.
+        for item in [Item::EfsElasticRead, Item::EfsElasticWrite, Item::FsxScratch2] {
+            let rows = book.at("ap-northeast-2").rows();
+            let row = rows.iter().find(|row| row.item == item).expect("listed");
+            assert_eq!((row.price.as_ref(), row.unit), (None, item.unit()));
+        }
+        let known = book.rows().iter().filter(|row| row.price.is_some()).count();
+        assert_eq!(known, book.entries.len(), "each entry is in exactly one row");
+    }
+
+    #[test]
+    fn books_of_the_first_schema_are_read() {
+        let text = r#"{"schema": "weir-prices/1", "s3": [{"region": "here",
+            "put_1k": {"usd": 0.005, "source": "test", "confidence": "vendor"}}]}"#;
+        let book = PriceBook::from_json(text).expect("reads");
+        assert_eq!(usd(&book, "here", Item::S3Put), Some(NanoUsd(5_000_000)));
+        assert_eq!(usd(&book, "here", Item::S3Get), None);
     }
 
     #[test]
     fn bad_books_are_refused_with_their_reason() {
-        let price = |usd: &str| {
-            format!(r#""put_1k": {{"usd": {usd}, "source": "test", "confidence": "unsourced"}}"#)
+        let entry = |item: &str, usd: &str| {
+            format!(
+                r#"{{"region": "here", "item": "{item}", "usd": {usd},
+                     "source": "test", "confidence": "unsourced"}}"#
+            )
         };
-        let book = |regions: &str| format!(r#"{{"schema": "{SCHEMA}", "s3": [{regions}]}}"#);
-        let region = |usd: &str| format!(r#"{{"region": "here", {}}}"#, price(usd));
-        PriceBook::from_json(&book(&region("0.5"))).expect("fine");
+        let book = |prices: &str| format!(r#"{{"schema": "{SCHEMA}", "prices": [{prices}]}}"#);
+        PriceBook::from_json(&book(&entry("s3.put", "0.5"))).expect("fine");
+        let twice = format!("{}, {}", entry("s3.put", "1"), entry("s3.put", "2"));
         for (text, reason) in [
             ("{".to_owned(), "no price book"),
-            (r#"{"schema": "other/9", "s3": []}"#.to_owned(), "other/9"),
-            (book(&region("-1")), "price -1"),
-            (book(&format!("{0}, {0}", region("1"))), "`here` is listed twice"),
+            (r#"{"schema": "other/9", "prices": []}"#.to_owned(), "other/9"),
+            (book(&entry("s3.put", "-1")), "price -1"),
+            (book(&entry("s3.puts", "1")), "no item is called `s3.puts`"),
+            (book(&twice), "`s3.put` is listed twice in region `here`"),
             (book(r#"{"region": "here", "put_price": 1}"#), "put_price"),
         ] {
             let error = PriceBook::from_json(&text).expect_err(&text).to_string();

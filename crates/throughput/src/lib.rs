@@ -7,8 +7,14 @@
 //! told how long, never left to guess.
 
 pub mod budget;
+pub mod credits;
+pub mod ebs;
 pub mod efs;
 pub mod fair;
+pub mod fsx;
+pub mod instance_store;
+pub mod s3;
+pub mod s3_files;
 
 /// Bytes of a MiB.
 const MIB: f64 = (1_u64 << 20) as f64;

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::{Io, Mode, Rules};
+use crate::credits::Burst;
 use crate::{MIB, SECOND_NS, seconds_since, time_ns};
 
 /// How much of the permitted rate may go ahead of it: what a late timer would lose otherwise.
@@ -216,17 +217,17 @@ impl Limiter {
     pub fn transfer(&mut self, metered_bytes: f64, demand_bytes_per_s: f64, now_ns: u64) -> u64 {
         self.advance(now_ns);
         let Rates { peak, sustained } = self.rates();
-        let (fast, slow) = (peak.min(demand_bytes_per_s), sustained.min(demand_bytes_per_s));
-        if !self.limits() {
-            return self.pass(metered_bytes, fast);
-        }
-        let drain = fast - self.baseline_bytes_per_s();
-        let credit_bytes = self.balance_bytes.max(0.0);
-        // What goes at the fast rate before the last credit is taken.
-        let burst_bytes = if drain > 0.0 { credit_bytes / drain * fast } else { f64::INFINITY };
-        let burst_bytes = burst_bytes.min(metered_bytes);
-        let burst_ns = self.pass(burst_bytes, fast);
-        burst_ns.saturating_add(self.pass(metered_bytes - burst_bytes, slow))
+        let burst = Burst {
+            baseline: self.baseline_bytes_per_s(),
+            fast: peak,
+            slow: sustained,
+            credit_bytes: self.balance_bytes.max(0.0),
+        };
+        let burst = burst.asked_for(demand_bytes_per_s);
+        let burst_bytes =
+            if self.limits() { burst.fast_bytes(metered_bytes) } else { metered_bytes };
+        let burst_ns = self.pass(burst_bytes, burst.fast);
+        burst_ns.saturating_add(self.pass(metered_bytes - burst_bytes, burst.slow))
     }
 
     /// Lets `bytes` pass at a steady rate, and tells how long that took.

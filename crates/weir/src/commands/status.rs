@@ -175,7 +175,8 @@ fn requests(meter: &MeterSnapshot) -> Vec<Vec<String>> {
 }
 
 fn costs(status: &StatusView, region: &str) -> Vec<Vec<String>> {
-    let prices = PriceBook::built_in().s3(region);
+    let book = PriceBook::built_in();
+    let prices = book.at(region);
     let count = |kind| status.requests.requests(kind);
     let asked = Requests {
         put: count(RequestKind::Put) + count(RequestKind::Copy) + count(RequestKind::List),
@@ -185,15 +186,15 @@ fn costs(status: &StatusView, region: &str) -> Vec<Vec<String>> {
     let usage = Usage {
         stored_bytes: status.stored_bytes,
         requests: asked,
-        out_bytes: 0,
         observed: Duration::from_secs(status.uptime_s),
+        ..Usage::default()
     };
     let size = Bytes(status.stored_bytes);
     vec![
-        row(["since the mount", &so_far(&prices, &usage).to_string()]),
+        row(["since the mount", &so_far(prices, &usage).to_string()]),
         row([
             &format!("storage of {size} a month (before compression)"),
-            &month(&prices, status.stored_bytes).to_string(),
+            &month(prices, status.stored_bytes).to_string(),
         ]),
     ]
 }

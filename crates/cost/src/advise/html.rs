@@ -1,0 +1,233 @@
+//! Advice as one page of HTML that needs nothing else: no script, no font, no picture from outside.
+
+use super::plot::{Series, bars, escape, letter, lines};
+use super::table::{runs, span, table};
+use super::{Advice, Choice, Stretch};
+use crate::Bill;
+
+/// Lines of the plot over runs, at most.
+const MOST_SERIES: usize = 6;
+
+const STYLE: &str = "\
+:root{color-scheme:light dark;--fg:#1b1f24;--bg:#fff;--soft:#57606a;--rule:#d0d7de;\
+--c0:#0969da;--c1:#bc4c00;--c2:#1a7f37;--c3:#8250df;--c4:#bf3989;--c5:#4d5560}\
+@media (prefers-color-scheme:dark){:root{--fg:#e6edf3;--bg:#0d1117;--soft:#9198a1;--rule:#3d444d;\
+--c0:#58a6ff;--c1:#f0883e;--c2:#56d364;--c3:#bc8cff;--c4:#ff7bba;--c5:#b1bac4}}\
+body{font:16px/1.5 system-ui,sans-serif;color:var(--fg);background:var(--bg);margin:0 auto;\
+max-width:60rem;padding:1rem}\
+h1{font-size:1.5rem;line-height:1.25}h2{font-size:1.2rem;margin-top:2rem}\
+.scroll{overflow-x:auto}table{border-collapse:collapse;font-size:.9rem;white-space:nowrap}\
+th,td{padding:.3rem .6rem;border-bottom:1px solid var(--rule);text-align:left;vertical-align:top}\
+td.n,th.n{text-align:right;font-variant-numeric:tabular-nums}tr.best{font-weight:600}\
+.soft{color:var(--soft)}svg{width:100%;max-width:40rem;height:auto;display:block}\
+svg text{fill:var(--fg);font:12px system-ui,sans-serif}svg .letter{font-weight:700}\
+.grid{stroke:var(--rule)}.now{stroke:var(--soft);stroke-dasharray:3 3}.bar{fill:var(--c0)}\
+.series{fill:none;stroke-width:2}.point{fill:var(--bg);stroke:var(--fg);stroke-width:2}\
+.c0{stroke:var(--c0)}.c1{stroke:var(--c1)}.c2{stroke:var(--c2)}.c3{stroke:var(--c3)}\
+.c4{stroke:var(--c4)}.c5{stroke:var(--c5)}\
+@media print{:root{color-scheme:light;--fg:#000;--bg:#fff;--soft:#444;--rule:#999;\
+--c0:#0969da;--c1:#bc4c00;--c2:#1a7f37;--c3:#8250df;--c4:#bf3989;--c5:#4d5560}\
+body{max-width:none;padding:0;font-size:11pt}.scroll{overflow:visible}\
+table{white-space:normal;font-size:8pt}details::details-content{content-visibility:visible;display:block}svg,tr,h2{break-inside:avoid}h2{break-after:avoid}}";
+
+/// The advice as a page: recommendation, table, plots, break-even points, and what each cost is
+/// made of, with the source of each price.
+pub fn html(advice: &Advice) -> String {
+    let name = match advice.workload.name.as_str() {
+        "" => "a workload",
+        name => name,
+    };
+    let title = escape(&format!("Where to run {name}"));
+    let body = [
+        summary(advice),
+        recommendation(advice),
+        format!("<h2>The choices</h2>\n{}", choices(advice)),
+        plots(advice),
+        break_even(advice),
+        refused(advice),
+        lines_of(advice),
+    ]
+    .concat();
+    format!(
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\" />\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\" />\n\
+         <title>{title}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<main>\n\
+         <h1>{title}</h1>\n{body}</main>\n</body>\n</html>\n"
+    )
+}
+
+fn summary(advice: &Advice) -> String {
+    let of = &advice.workload;
+    format!(
+        "<p class=\"soft\">{} in {} files in {}; {} jobs at once, each reading {} a run; {} runs a \
+         month. Who waits costs ${} an hour. Machines are {}.</p>\n",
+        weir_types::Bytes(of.data_set_bytes),
+        of.files,
+        escape(&of.region),
+        of.concurrency,
+        weir_types::Bytes(of.read_bytes_per_run),
+        runs(advice.runs_per_month),
+        advice.usd_per_hour,
+        if advice.spot { "Spot instances" } else { "on demand" }
+    )
+}
+
+fn recommendation(advice: &Advice) -> String {
+    let Some(best) = &advice.recommendation else {
+        return format!(
+            "<h2>No recommendation</h2>\n<p>No choice keeps up and has all of its prices known. \
+             Unknown are: {}. Add them to a price book.</p>\n",
+            escape(&advice.unknown_prices.join(", "))
+        );
+    };
+    let reasons = best.reasons.iter().map(|reason| format!("<li>{}</li>\n", escape(reason)));
+    format!(
+        "<h2>Recommended: {} on {} x {}</h2>\n<ul>\n{}</ul>\n",
+        escape(&best.storage),
+        best.machines,
+        escape(&best.machine),
+        reasons.collect::<String>()
+    )
+}
+
+/// A table with its first row as the head; columns from `numbers` on are set to the right.
+fn grid(rows: &[Vec<String>], numbers: usize, best: Option<usize>) -> String {
+    let mut text = "<div class=\"scroll\" tabindex=\"0\"><table>\n".to_owned();
+    for (at, row) in rows.iter().enumerate() {
+        let tag = if at == 0 { "th scope=\"col\"" } else { "td" };
+        let class = if best == Some(at) { " class=\"best\"" } else { "" };
+        text.push_str(&format!("<tr{class}>"));
+        for (column, cell) in row.iter().enumerate() {
+            let class = if column >= numbers { " class=\"n\"" } else { "" };
+            text.push_str(&format!("<{tag}{class}>{}</{}>", escape(cell), &tag[..2]));
+        }
+        text.push_str("</tr>\n");
+    }
+    text.push_str("</table></div>\n");
+    text
+}
+
+fn choices(advice: &Advice) -> String {
+    grid(&table(advice), 4, advice.recommendation.as_ref().map(|_| 1))
+}
+
+fn plots(advice: &Advice) -> String {
+    let known: Vec<&Choice> = advice.choices.iter().filter(|of| of.month.complete).collect();
+    let mut text = String::new();
+    if !known.is_empty() {
+        text.push_str("<h2>A month, by its runs</h2>\n");
+        text.push_str(&over_runs(advice, &known));
+        let per_run = |of: &&Choice| {
+            (of.name.clone(), of.cost_per_run.dollars(), of.cost_per_run.to_string())
+        };
+        text.push_str("<h2>Cost of a run</h2>\n");
+        text.push_str(&bars(
+            "Cost of a run",
+            "Dollars of a run for each choice whose prices are known, storage included.",
+            &known.iter().map(per_run).collect::<Vec<_>>(),
+        ));
+    }
+    let time = |of: &Choice| (of.name.clone(), of.run_seconds, span(of.run_seconds));
+    text.push_str("<h2>Time of a run</h2>\n");
+    text.push_str(&bars(
+        "Time of a run",
+        "How long a run takes on each choice.",
+        &advice.choices.iter().map(time).collect::<Vec<_>>(),
+    ));
+    text
+}
+
+/// The plot over runs: what is the cheapest somewhere, and then the best of the others.
+fn over_runs(advice: &Advice, known: &[&Choice]) -> String {
+    let somewhere = |of: &&Choice| advice.cheapest.iter().any(|stretch| stretch.name == of.name);
+    let (mut drawn, others): (Vec<&Choice>, Vec<&Choice>) =
+        known.iter().partition(|of| somewhere(of));
+    drawn.extend(others);
+    drawn.truncate(MOST_SERIES);
+    let series: Vec<Series> =
+        drawn.iter().map(|of| Series { name: of.name.clone(), cost: of.linear() }).collect();
+    let points: Vec<f64> =
+        advice.cheapest.iter().skip(1).map(|of| of.from_runs_per_month).collect();
+    let legend = series
+        .iter()
+        .enumerate()
+        .map(|(at, of)| format!("<li><strong>{}</strong> {}</li>\n", letter(at), escape(&of.name)));
+    format!(
+        "{}<ul>\n{}</ul>\n",
+        lines(&series, &points, advice.runs_per_month),
+        legend.collect::<String>()
+    )
+}
+
+fn break_even(advice: &Advice) -> String {
+    let row = |stretch: &Stretch| vec![stretch.name.clone(), runs(stretch.from_runs_per_month)];
+    let of = |head: &str, stretches: &[Stretch]| {
+        let head = vec![head.to_owned(), "from runs a month".to_owned()];
+        let rows: Vec<_> = [head].into_iter().chain(stretches.iter().map(row)).collect();
+        grid(&rows, 1, None)
+    };
+    let mut text = format!(
+        "<h2>Break-even points</h2>\n{}{}",
+        of("cheapest", &advice.cheapest),
+        of("cheapest with waiting", &advice.cheapest_with_waiting)
+    );
+    let Some(best) = &advice.recommendation else { return text };
+    let head = ["costs less below", "costs less above", "runs a month"].map(str::to_owned);
+    let touching = advice
+        .break_even
+        .iter()
+        .filter(|point| point.below == best.storage || point.above == best.storage)
+        .map(|of| vec![of.below.clone(), of.above.clone(), runs(of.runs_per_month)]);
+    let rows: Vec<_> = [head.to_vec()].into_iter().chain(touching).collect();
+    text.push_str(&grid(&rows, 2, None));
+    text
+}
+
+fn refused(advice: &Advice) -> String {
+    if advice.refused.is_empty() {
+        return String::new();
+    }
+    let of = |name: &str, why: &str| {
+        format!("<li><strong>{}</strong>: {}</li>\n", escape(name), escape(why))
+    };
+    let all = advice.refused.iter().map(|refusal| of(&refusal.name, &refusal.why));
+    format!("<h2>Refused</h2>\n<ul>\n{}</ul>\n", all.collect::<String>())
+}
+
+/// What each choice is made of.
+fn lines_of(advice: &Advice) -> String {
+    let mut text = "<h2>What the costs are made of</h2>\n".to_owned();
+    for choice in &advice.choices {
+        let head = ["line", "quantity", "unit", "price", "amount", "source", "date"];
+        let mut rows = vec![head.map(str::to_owned).to_vec()];
+        rows.extend(bill_rows("a month", &choice.monthly));
+        rows.extend(bill_rows("a run", &choice.per_run));
+        text.push_str(&format!(
+            "<details><summary>{}</summary>\n{}</details>\n",
+            escape(&choice.name),
+            grid(&rows, usize::MAX, None)
+        ));
+    }
+    text
+}
+
+fn bill_rows(each: &str, bill: &Bill) -> Vec<Vec<String>> {
+    let unknown = || "unknown".to_owned();
+    let row = |line: &crate::Line| {
+        let price = line.price.as_ref();
+        vec![
+            format!("{each}: {}", line.what),
+            format!("{:.3}", line.quantity),
+            line.unit.to_owned(),
+            match price {
+                Some(price) => price.usd.to_string(),
+                None if line.amount.is_some() => "included".to_owned(),
+                None => unknown(),
+            },
+            line.amount.map_or_else(unknown, |amount| amount.to_string()),
+            price.map_or_else(String::new, |price| price.source.clone()),
+            price.and_then(|price| price.date.clone()).unwrap_or_default(),
+        ]
+    };
+    bill.lines.iter().filter(|line| line.quantity > 0.0).map(row).collect()
+}

@@ -1,0 +1,231 @@
+//! Plots as inline SVG. Nothing is told by colour alone: lines have letters and dashes, bars have
+//! their numbers beside them.
+
+use super::break_even::Linear;
+
+/// Units of a plot's width; on a phone about a pixel each.
+const WIDTH: f64 = 400.0;
+const HEIGHT: f64 = 260.0;
+/// Where the plot begins and ends; labels are around it.
+const LEFT: f64 = 52.0;
+const RIGHT: f64 = 24.0;
+const TOP: f64 = 14.0;
+const FLOOR: f64 = HEIGHT - 40.0;
+const DASHES: [&str; 6] = ["none", "7 3", "2 3", "9 3 2 3", "4 2", "12 4"];
+const ROW: f64 = 34.0;
+
+/// A line of a plot, and what people call it.
+pub(super) struct Series {
+    pub(super) name: String,
+    pub(super) cost: Linear,
+}
+
+/// The letter that stands for the line of this number.
+pub(super) fn letter(at: usize) -> char {
+    char::from(b'A' + (at % 26) as u8)
+}
+
+/// Text that may stand in HTML and in its attributes, whatever people called their things.
+pub(super) fn escape(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => safe.push_str("&amp;"),
+            '<' => safe.push_str("&lt;"),
+            '>' => safe.push_str("&gt;"),
+            '"' => safe.push_str("&quot;"),
+            '\'' => safe.push_str("&#39;"),
+            // XML has no place for control characters.
+            c if c.is_control() && !matches!(c, '\n' | '\t') => safe.push('\u{fffd}'),
+            c => safe.push(c),
+        }
+    }
+    safe
+}
+
+/// Dollars of a month over its runs, with the points at which another line becomes the lowest, and
+/// with the runs of the workload.
+pub(super) fn lines(series: &[Series], points: &[f64], now: f64) -> String {
+    let most_runs = points.iter().copied().fold(now, f64::max).max(1.0) * 1.25;
+    // What shoots off does not flatten the rest.
+    let ends = series.iter().map(|of| of.cost.usd(most_runs));
+    let lowest_end = ends.clone().fold(f64::INFINITY, f64::min);
+    let most_usd = ends.fold(0.0, f64::max).min(4.0 * lowest_end).max(1e-6);
+    let scale = Scale { most_runs, most_usd };
+    let mut svg = open(
+        HEIGHT,
+        "Cost of a month by its runs",
+        "Lines of dollars a month over runs a month, one for each choice, with their break-even \
+         points. The numbers are in the tables.",
+    );
+    axes(&mut svg, &scale, now);
+    let mut labels: Vec<f64> = Vec::new();
+    for (at, of) in series.iter().enumerate() {
+        line(&mut svg, &scale, at, of, &mut labels);
+    }
+    for runs in points {
+        let lowest = series.iter().map(|of| of.cost.usd(*runs)).fold(f64::INFINITY, f64::min);
+        let (x, y) = (scale.x(*runs), scale.y(lowest));
+        let runs = super::table::runs(*runs);
+        push(
+            &mut svg,
+            &format!(
+                "<circle class=\"point\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"4\">\
+             <title>break-even at {runs} runs a month</title></circle>\
+             <text x=\"{x:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{runs}</text>",
+                y - 8.0
+            ),
+        );
+    }
+    svg.push_str("</svg>\n");
+    svg
+}
+
+/// Where runs and dollars are on the plot.
+struct Scale {
+    most_runs: f64,
+    most_usd: f64,
+}
+
+impl Scale {
+    fn x(&self, runs: f64) -> f64 {
+        LEFT + runs / self.most_runs * (WIDTH - LEFT - RIGHT)
+    }
+
+    fn y(&self, usd: f64) -> f64 {
+        FLOOR - usd.min(self.most_usd) / self.most_usd * (FLOOR - TOP)
+    }
+}
+
+fn axes(svg: &mut String, scale: &Scale, now: f64) {
+    for tick in ticks(scale.most_usd) {
+        let (y, end, label) = (scale.y(tick), WIDTH - RIGHT, LEFT - 4.0);
+        push(
+            svg,
+            &format!(
+                "<line class=\"grid\" x1=\"{LEFT}\" x2=\"{end}\" y1=\"{y:.1}\" y2=\"{y:.1}\" />\
+             <text x=\"{label}\" y=\"{:.1}\" text-anchor=\"end\">${tick}</text>",
+                y + 4.0
+            ),
+        );
+    }
+    for tick in ticks(scale.most_runs) {
+        push(
+            svg,
+            &format!(
+                "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{tick}</text>",
+                scale.x(tick),
+                FLOOR + 16.0
+            ),
+        );
+    }
+    let x = scale.x(now);
+    push(
+        svg,
+        &format!(
+            "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">runs a month</text>\
+         <line class=\"now\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{TOP}\" y2=\"{FLOOR}\" />\
+         <text x=\"{x:.1}\" y=\"{:.1}\" text-anchor=\"middle\">now</text>",
+            (LEFT + WIDTH - RIGHT) / 2.0,
+            HEIGHT - 8.0,
+            TOP - 3.0
+        ),
+    );
+}
+
+fn line(svg: &mut String, scale: &Scale, at: usize, of: &Series, labels: &mut Vec<f64>) {
+    // A line that leaves at the top ends there.
+    let leaves = of.cost.usd(scale.most_runs) > scale.most_usd && of.cost.per_run_usd > 0.0;
+    let end_runs = match leaves {
+        true => ((scale.most_usd - of.cost.fixed_usd) / of.cost.per_run_usd).max(0.0),
+        false => scale.most_runs,
+    };
+    let (x, y) = (scale.x(end_runs), scale.y(of.cost.usd(end_runs)));
+    let mut label_y = y + 4.0;
+    while labels.iter().any(|other| (other - label_y).abs() < 12.0) {
+        label_y += 12.0;
+    }
+    labels.push(label_y);
+    let look = at % DASHES.len();
+    push(
+        svg,
+        &format!(
+            "<line class=\"series c{look}\" stroke-dasharray=\"{}\" x1=\"{LEFT}\" y1=\"{:.1}\" \
+         x2=\"{x:.1}\" y2=\"{y:.1}\"><title>{}</title></line>\
+         <text class=\"letter\" x=\"{:.1}\" y=\"{label_y:.1}\">{}</text>",
+            DASHES[look],
+            scale.y(of.cost.fixed_usd),
+            escape(&of.name),
+            x + 4.0,
+            letter(at)
+        ),
+    );
+}
+
+/// Horizontal bars: a name, how long the bar is, and what is written beside it.
+pub(super) fn bars(title: &str, about: &str, rows: &[(String, f64, String)]) -> String {
+    let most = rows.iter().map(|(_, value, _)| *value).filter(|value| value.is_finite());
+    let most = most.fold(0.0, f64::max).max(1e-9);
+    let mut svg = open(ROW * rows.len() as f64 + 4.0, title, about);
+    for (at, (name, value, text)) in rows.iter().enumerate() {
+        let top = ROW * at as f64;
+        let length = (value.min(most) / most * (WIDTH - 130.0)).max(1.0);
+        push(
+            &mut svg,
+            &format!(
+                "<text x=\"0\" y=\"{:.1}\">{}</text>\
+             <rect class=\"bar\" x=\"0\" y=\"{:.1}\" width=\"{length:.1}\" height=\"12\" />\
+             <text x=\"{:.1}\" y=\"{:.1}\">{}</text>",
+                top + 12.0,
+                escape(name),
+                top + 16.0,
+                length + 6.0,
+                top + 26.0,
+                escape(text)
+            ),
+        );
+    }
+    svg.push_str("</svg>\n");
+    svg
+}
+
+fn open(height: f64, title: &str, about: &str) -> String {
+    format!(
+        "<svg viewBox=\"0 0 {WIDTH} {height}\" role=\"img\">\
+         <title>{}</title><desc>{}</desc>\n",
+        escape(title),
+        escape(about)
+    )
+}
+
+fn push(svg: &mut String, text: &str) {
+    svg.push_str(text);
+    svg.push('\n');
+}
+
+/// Round numbers from 0 to `most`, five or so.
+fn ticks(most: f64) -> Vec<f64> {
+    let rough = most / 4.0;
+    let ten = 10_f64.powf(rough.log10().floor());
+    let step = [1.0, 2.0, 5.0, 10.0].map(|of| of * ten).into_iter().find(|step| *step >= rough);
+    let step = step.unwrap_or(ten * 10.0);
+    let tidy = |at: f64| (at * step * 1e6).round() / 1e6;
+    (0..=10).map(|at| tidy(f64::from(at))).filter(|tick| *tick <= most).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_are_round() {
+        assert_eq!(ticks(100.0), [0.0, 50.0, 100.0]);
+        assert_eq!(ticks(7.0), [0.0, 2.0, 4.0, 6.0]);
+        assert_eq!(ticks(0.45), [0.0, 0.2, 0.4]);
+    }
+
+    #[test]
+    fn nothing_that_people_write_is_markup() {
+        assert_eq!(escape("<b a='1'>&\"\u{1}"), "&lt;b a=&#39;1&#39;&gt;&amp;&quot;\u{fffd}");
+    }
+}

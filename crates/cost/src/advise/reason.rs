@@ -1,0 +1,129 @@
+//! The recommendation, in words.
+
+use serde::Serialize;
+use weir_types::Bytes;
+
+use super::candidates::half_gib;
+use super::table::{runs, span};
+use super::{Choice, Stretch};
+use crate::Workload;
+
+/// What to do, and why.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Recommendation {
+    /// The storage, with its size and mode.
+    pub storage: String,
+    /// The kind of machine.
+    pub machine: String,
+    /// How many of them.
+    pub machines: u64,
+    /// The reasons, each a sentence.
+    pub reasons: Vec<String>,
+}
+
+/// The best of `choices`, which are sorted. Without one whose costs are known, there is nothing to
+/// recommend. `stretches` are the cheapest choices by runs a month, waiting included.
+pub(super) fn recommend(
+    workload: &Workload,
+    choices: &[Choice],
+    stretches: &[Stretch],
+) -> Option<Recommendation> {
+    let best = choices.first().filter(|best| best.keeps_up && best.month.complete)?;
+    let reasons = [
+        Some(money(best)),
+        Some(format!("A run takes {}: {}.", span(best.run_seconds), best.bound_by)),
+        choices.get(1).filter(|next| next.month.complete).map(|next| second(best, next)),
+        Some(machine(workload, best)),
+        split(workload, best),
+        Some(spot(best)),
+        overtaken(best, stretches),
+        unknown(choices),
+    ];
+    Some(Recommendation {
+        storage: best.name.clone(),
+        machine: best.machine.instance.clone(),
+        machines: best.machines,
+        reasons: reasons.into_iter().flatten().collect(),
+    })
+}
+
+fn money(best: &Choice) -> String {
+    format!(
+        "It costs least with the time of who waits: {} a month, of which {} are paid for storage \
+         and machines ({} a run) and the rest is waiting.",
+        best.month_with_waiting, best.month, best.cost_per_run
+    )
+}
+
+fn second(best: &Choice, next: &Choice) -> String {
+    format!(
+        "The next best, {}, takes {} a run and costs {} a month, {} with waiting ({} here).",
+        next.name,
+        span(next.run_seconds),
+        next.month,
+        next.month_with_waiting,
+        best.month_with_waiting
+    )
+}
+
+fn machine(workload: &Workload, best: &Choice) -> String {
+    let of = &best.machine;
+    let half = half_gib(workload.data_set_bytes);
+    let memory = match of.memory_gib >= half {
+        true => format!("{} GiB of memory hold at least half of the data set", of.memory_gib),
+        false => format!(
+            "{} GiB of memory are the most there is; half of the data set would need {half:.0}",
+            of.memory_gib
+        ),
+    };
+    let nvme = match of.nvme_bytes {
+        0 => "no NVMe of its own".to_owned(),
+        bytes if bytes >= workload.data_set_bytes => {
+            format!("{} of NVMe hold all of it", Bytes(bytes))
+        }
+        bytes => format!("{} of NVMe, less than the data set", Bytes(bytes)),
+    };
+    format!(
+        "{}: {} vCPUs, {memory}; {nvme}; {} Gbit/s of network.",
+        of.instance, of.vcpu, of.network_gbps.0
+    )
+}
+
+fn split(workload: &Workload, best: &Choice) -> Option<String> {
+    let ways = best.machines / workload.concurrency.max(1);
+    (ways > 1).then(|| {
+        format!("Split the queries of a job {ways} ways: the time saved is worth the machines.")
+    })
+}
+
+fn spot(best: &Choice) -> String {
+    let (least, most) = best.spot_month;
+    format!("On Spot instances, usually 60% to 80% off, a month costs {least} to {most}.")
+}
+
+fn overtaken(best: &Choice, stretches: &[Stretch]) -> Option<String> {
+    let at = stretches.iter().position(|stretch| stretch.name == best.name)?;
+    let from = stretches[at].from_runs_per_month;
+    let since = match at {
+        0 => "at any fewer runs a month".to_owned(),
+        _ => format!("from {} runs a month on", runs(from)),
+    };
+    Some(match stretches.get(at + 1) {
+        None => format!("It is the best {since} and at any more."),
+        Some(next) => format!(
+            "It is the best {since}, until {} overtakes it at {} runs a month.",
+            next.name,
+            runs(next.from_runs_per_month)
+        ),
+    })
+}
+
+fn unknown(choices: &[Choice]) -> Option<String> {
+    let unknown: Vec<&str> = choices
+        .iter()
+        .filter(|choice| !choice.month.complete)
+        .map(|choice| choice.name.as_str())
+        .collect();
+    (!unknown.is_empty())
+        .then(|| format!("Not compared, for want of a known price: {}.", unknown.join("; ")))
+}
