@@ -1,7 +1,7 @@
 //! What storage costs: a price book, bills, what the same work would cost elsewhere, and advice.
 //!
-//! Counts of requests and bytes flow in, priced lines flow out. Everything here is pure: whoever
-//! counts also says how long it watched.
+//! Counts of requests and bytes flow in, priced lines flow out; a workload flows in, its run time
+//! flows out. Everything here is pure: whoever counts also says how long it watched.
 //!
 //! What must always hold: a price that is not known is never taken for zero. It stays unknown on
 //! its line, and a bill with such a line says that its total is only what is known.
@@ -13,6 +13,7 @@ mod machines;
 mod price_book;
 mod run_time;
 mod shadow;
+pub mod simulate;
 mod storage;
 mod storage_name;
 mod workload;
