@@ -9,9 +9,9 @@
 mod advise;
 mod bill;
 mod charges;
+mod fleet;
 mod machines;
 mod price_book;
-mod run_time;
 mod shadow;
 pub mod simulate;
 mod storage;
@@ -22,9 +22,9 @@ pub use advise::{
     Advice, BreakEven, Choice, Options, Recommendation, Refusal, Stretch, advise, html, table,
 };
 pub use bill::{Amount, Bill, DiskKind, Host, Line, Requests, Usage, month, per_month, so_far};
+pub use fleet::{Model, RunTime, predicted};
 pub use machines::{machine, machines};
 pub use price_book::{Confidence, Entry, Item, Price, PriceBook, PriceBookError, PriceRow, Prices};
-pub use run_time::{Model, RunTime};
 pub use shadow::{Activity, Shadow, shadow};
 pub use storage::Storage;
 pub use workload::{Machine, Workload};
