@@ -27,9 +27,6 @@ pub use table::table;
 /// The usual discount of Spot instances: 60% to 80% off the price on demand.
 const SPOT: (f64, f64) = (0.6, 0.8);
 
-/// Ways to split the queries of a job that are tried.
-const WAYS: [u64; 4] = [1, 2, 4, 8];
-
 /// What the advice shall take into account.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
@@ -37,7 +34,7 @@ pub struct Options {
     pub usd_per_hour: f64,
     /// Whether the machines are Spot instances, at the lower end of their usual discount.
     pub spot: bool,
-    /// The most machines that one job may be split over.
+    /// The most machines at once.
     pub most_machines: u64,
     /// The machines to choose from.
     pub machines: Vec<Machine>,
@@ -67,7 +64,7 @@ pub struct Choice {
     pub storage: Storage,
     /// The kind of machine.
     pub machine: Machine,
-    /// How many of them: the jobs at once, times the ways that each is split.
+    /// How many of them: fewer than jobs, where some run on one; more, where queries are split.
     pub machines: u64,
     /// Seconds of a run, as an average over warm and cold ones.
     pub run_seconds: f64,
@@ -210,29 +207,26 @@ impl Advisor<'_> {
     fn best(&self, storage: &Storage) -> Option<Choice> {
         let data_set_bytes = self.workload.data_set_bytes;
         let machines = candidates::machines(&self.options.machines, data_set_bytes);
-        let most = self.options.most_machines.max(1);
+        let counts = candidates::counts(self.workload.concurrency, self.options.most_machines);
         let choices = machines
             .iter()
             .filter(|machine| candidates::fits(storage, machine, data_set_bytes))
             .flat_map(|machine| {
-                WAYS.into_iter()
-                    .filter(move |ways| *ways <= most)
-                    .map(move |ways| self.choice(storage, machine, ways))
+                counts.iter().map(move |count| self.choice(storage, machine, *count))
             });
         choices.min_by(|a, b| a.rank(b))
     }
 
-    fn choice(&self, storage: &Storage, machine: &Machine, ways: u64) -> Choice {
-        let workload = candidates::split(self.workload, ways);
-        let machines = workload.concurrency;
+    fn choice(&self, storage: &Storage, machine: &Machine, machines: u64) -> Choice {
+        let workload = candidates::share(self.workload, machines);
         // The runs of a day follow one another in one life of the machines.
         let cold = match candidates::forgets(storage, machine) {
             true => 1.0 / workload.runs_per_day.max(1.0),
             false => 0.0,
         };
-        let time = (self.model)(storage, &workload, machine);
+        let time = (self.model)(storage, &workload, machine, machines);
         let run_seconds = time.first_seconds * cold + time.seconds * (1.0 - cold);
-        let load = Load::of(&workload, machines, cold);
+        let load = Load::of(&workload, machines, cold, &time);
         let charges = charges(self.prices, storage, &load, machine);
         let hours = run_seconds / 3600.0 * machines as f64;
         let of_runs = |discount: f64| {

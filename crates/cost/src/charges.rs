@@ -5,7 +5,7 @@ use weir_throughput::fsx::Deployment;
 use weir_throughput::s3_files;
 
 use crate::bill::GB;
-use crate::{Bill, Item, Line, Machine, Prices, Storage, Workload};
+use crate::{Bill, Item, Line, Machine, Prices, RunTime, Storage, Workload};
 
 /// Bytes of a ranged GET, as Weir and good copiers send them.
 const GET_BYTES: f64 = (8 << 20) as f64;
@@ -25,9 +25,9 @@ const IO2_FIRST_IOPS: u64 = 32_000;
 pub(crate) struct Load {
     /// Bytes kept.
     pub(crate) stored_bytes: u64,
-    /// Bytes that clients read in a run.
+    /// Bytes that machines read from the storage in a run.
     pub(crate) read_bytes: f64,
-    /// Bytes that clients write in a run.
+    /// Bytes that they write in a run.
     pub(crate) write_bytes: f64,
     /// Bytes of one read or write.
     pub(crate) io_bytes: u64,
@@ -49,13 +49,14 @@ pub(crate) struct Charges {
 }
 
 impl Load {
-    /// The load of one run of all jobs of `workload`.
-    pub(crate) fn of(workload: &Workload, machines: u64, cold: f64) -> Self {
-        let jobs = workload.concurrency as f64;
+    /// The load of a run that each of `machines` does, if it takes as long and moves as much as
+    /// `time` says.
+    pub(crate) fn of(workload: &Workload, machines: u64, cold: f64, time: &RunTime) -> Self {
+        let jobs = workload.concurrency as f64 * machines as f64;
         Self {
             stored_bytes: workload.data_set_bytes,
-            read_bytes: workload.read_bytes_per_run as f64 * jobs,
-            write_bytes: workload.write_bytes_per_run as f64 * jobs,
+            read_bytes: time.read_bytes,
+            write_bytes: time.write_bytes,
             io_bytes: workload.io_bytes,
             metadata_ops: workload.files_per_run as f64 * jobs,
             machines,

@@ -1,7 +1,7 @@
 //! What storage costs: a price book, bills, what the same work would cost elsewhere, and advice.
 //!
-//! Counts of requests and bytes flow in, priced lines flow out. Everything here is pure: whoever
-//! counts also says how long it watched.
+//! Counts of requests and bytes flow in, priced lines flow out; a workload flows in, its run time
+//! flows out. Everything here is pure: whoever counts also says how long it watched.
 //!
 //! What must always hold: a price that is not known is never taken for zero. It stays unknown on
 //! its line, and a bill with such a line says that its total is only what is known.
@@ -9,10 +9,11 @@
 mod advise;
 mod bill;
 mod charges;
+mod fleet;
 mod machines;
 mod price_book;
-mod run_time;
 mod shadow;
+pub mod simulate;
 mod storage;
 mod storage_name;
 mod workload;
@@ -21,9 +22,9 @@ pub use advise::{
     Advice, BreakEven, Choice, Options, Recommendation, Refusal, Stretch, advise, html, table,
 };
 pub use bill::{Amount, Bill, DiskKind, Host, Line, Requests, Usage, month, per_month, so_far};
+pub use fleet::{Model, RunTime, predicted};
 pub use machines::{machine, machines};
 pub use price_book::{Confidence, Entry, Item, Price, PriceBook, PriceBookError, PriceRow, Prices};
-pub use run_time::{Model, RunTime};
 pub use shadow::{Activity, Shadow, shadow};
 pub use storage::Storage;
 pub use workload::{Machine, Workload};

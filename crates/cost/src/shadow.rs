@@ -63,12 +63,13 @@ pub fn shadow(
     model: &Model<'_>,
 ) -> Vec<Shadow> {
     let workload = activity.workload(prices.region());
-    let load = Load { metadata_ops: activity.metadata_ops as f64, ..Load::of(&workload, 1, 1.0) };
     let hours = activity.observed.as_secs_f64() / 3600.0;
     let runs = if hours > 0.0 { MONTH_HOURS / hours } else { 0.0 };
+    // What was read had passed the page cache already.
+    let machine = Machine { memory_gib: 0.0, ..machine.clone() };
     let of = |storage: Storage| {
-        let charges = charges(prices, &storage, &load, machine);
-        let time = model(&storage, &workload, machine);
+        let time = model(&storage, &workload, &machine, 1);
+        let charges = charges(prices, &storage, &Load::of(&workload, 1, 1.0, &time), &machine);
         Shadow {
             name: storage.to_string(),
             so_far: charges.bill(prices, hours / MONTH_HOURS, 1.0),
@@ -178,9 +179,11 @@ mod tests {
     fn shadows(region: &str, activity: &Activity) -> Vec<Shadow> {
         let book = PriceBook::built_in();
         let machine = machine("r6i.24xlarge").expect("known");
-        let model = |_: &Storage, workload: &Workload, _: &Machine| {
-            let seconds = workload.read_bytes_per_run as f64 / (100.0 * MIB);
-            RunTime { seconds, first_seconds: seconds, bound_by: "network".to_owned() }
+        let model = |_: &Storage, workload: &Workload, _: &Machine, _: u64| {
+            let read_bytes = workload.read_bytes_per_run as f64;
+            let seconds = read_bytes / (100.0 * MIB);
+            let bound_by = "network".to_owned();
+            RunTime { seconds, first_seconds: seconds, bound_by, read_bytes, write_bytes: 0.0 }
         };
         shadow(book.at(region), activity, &machine, &model)
     }

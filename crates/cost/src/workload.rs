@@ -43,6 +43,30 @@ pub struct Workload {
     pub region: String,
 }
 
+impl Workload {
+    /// Whether the numbers make sense.
+    ///
+    /// # Errors
+    /// Names each field that does not, and what it needs.
+    pub fn check(&self) -> Result<(), String> {
+        // A million jobs at once are more machines than there are.
+        const MOST_JOBS: u64 = 1_000_000;
+        let at_least_zero = |value: f64| (0.0..=1e12).contains(&value);
+        let wrong: Vec<&str> = [
+            (at_least_zero(self.runs_per_day), "runs_per_day: need a number from 0 on"),
+            (at_least_zero(self.cpu_seconds), "cpu_seconds: need a number from 0 on"),
+            (self.io_bytes > 0, "io_bytes: need at least 1"),
+            (self.threads > 0, "threads: need at least 1"),
+            ((1..=MOST_JOBS).contains(&self.concurrency), "concurrency: need 1 to 1,000,000"),
+            (!self.region.is_empty(), "region: need a name such as us-east-1"),
+        ]
+        .into_iter()
+        .filter_map(|(right, what)| (!right).then_some(what))
+        .collect();
+        if wrong.is_empty() { Ok(()) } else { Err(wrong.join("; ")) }
+    }
+}
+
 fn one() -> u64 {
     1
 }

@@ -28,8 +28,12 @@ impl Burst {
     /// Of `bytes`, what passes before the last credit is taken. Credits last at the fast rate for
     /// `credits / (fast - baseline)`, as some are earned meanwhile.
     pub fn fast_bytes(&self, bytes: f64) -> f64 {
-        let drain = self.fast - self.baseline;
-        if drain > 0.0 { bytes.min(self.credit_bytes / drain * self.fast) } else { bytes }
+        let drains = self.fast > self.baseline;
+        if drains {
+            bytes.min(self.credit_bytes / (1.0 - self.baseline / self.fast))
+        } else {
+            bytes
+        }
     }
 
     /// How many seconds `bytes` take.
@@ -54,6 +58,7 @@ mod tests {
         assert_eq!(burst.seconds(700.0), 7.0);
         assert_eq!(burst.asked_for(40.0).seconds(700.0), 17.5);
         assert_eq!(Burst { credit_bytes: 0.0, ..burst }.seconds(100.0), 2.0);
+        assert_eq!(Burst { fast: f64::INFINITY, ..burst }.seconds(700.0), 4.0);
         assert_eq!(Burst::steady(7.0).seconds(700.0), 100.0);
     }
 }

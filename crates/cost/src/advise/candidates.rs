@@ -11,6 +11,8 @@ const MIB: u64 = 1 << 20;
 
 /// Metered MiB/s that EFS is tried at in provisioned mode.
 const PROVISIONED_MIB_PER_S: [f64; 6] = [32.0, 64.0, 128.0, 256.0, 512.0, 1024.0];
+/// Ways to split that are tried.
+const WAYS: [u64; 4] = [1, 2, 4, 8];
 /// How many times its smallest size an FSx file system is tried at, for its throughput.
 const FSX_SIZES: [u64; 4] = [1, 2, 4, 8];
 const GP3_MIB_PER_S: [u64; 4] = [125, 500, 1000, 2000];
@@ -80,14 +82,59 @@ pub(super) fn forgets(storage: &Storage, machine: &Machine) -> bool {
     }
 }
 
-/// The workload with the queries of each job split over so many machines: each reads the whole
-/// data set and does its share of the rest.
-pub(super) fn split(workload: &Workload, ways: u64) -> Workload {
+/// Numbers of machines to try: some jobs on each, one on each, or the queries of each job split.
+pub(super) fn counts(jobs: u64, most: u64) -> Vec<u64> {
+    let split = WAYS.map(|ways| jobs.saturating_mul(ways));
+    let packed = WAYS.into_iter().filter(|count| *count <= jobs);
+    let mut counts: Vec<u64> = packed.chain(split).filter(|count| *count <= most.max(1)).collect();
+    counts.sort_unstable();
+    counts.dedup();
+    counts
+}
+
+/// What each of so many machines does of the workload: some of its jobs, or a share of one job's
+/// queries over the whole data set.
+pub(super) fn share(workload: &Workload, machines: u64) -> Workload {
+    let jobs = workload.concurrency.max(1);
+    let ways = (machines / jobs).max(1);
     Workload {
         write_bytes_per_run: workload.write_bytes_per_run / ways,
-        files_per_run: workload.files_per_run.div_ceil(ways),
-        concurrency: workload.concurrency * ways,
+        concurrency: jobs.div_ceil(machines),
         cpu_seconds: workload.cpu_seconds / ways as f64,
         ..workload.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn machines_take_jobs_or_shares_of_them() {
+        assert_eq!(counts(1, 8), [1, 2, 4, 8]);
+        assert_eq!(counts(3, 12), [1, 2, 3, 6, 12]);
+        assert_eq!(counts(100, 8), [1, 2, 4, 8]);
+        let workload = Workload {
+            name: String::new(),
+            data_set_bytes: 1000,
+            files: 1,
+            read_bytes_per_run: 1000,
+            write_bytes_per_run: 80,
+            io_bytes: 1,
+            random: false,
+            files_per_run: 1,
+            runs_per_day: 1.0,
+            concurrency: 3,
+            threads: 4,
+            cpu_seconds: 60.0,
+            region: "here".to_owned(),
+        };
+        let of = |machines| {
+            let share = share(&workload, machines);
+            (share.concurrency, share.cpu_seconds, share.write_bytes_per_run)
+        };
+        assert_eq!((of(1), of(2), of(3)), ((3, 60.0, 80), (2, 60.0, 80), (1, 60.0, 80)));
+        assert_eq!((of(6), of(12)), ((1, 30.0, 40), (1, 15.0, 20)));
+        assert_eq!(share(&workload, 12).read_bytes_per_run, 1000, "each reads all of it");
     }
 }

@@ -90,10 +90,17 @@ fn machine(workload: &Workload, best: &Choice) -> String {
 }
 
 fn split(workload: &Workload, best: &Choice) -> Option<String> {
-    let ways = best.machines / workload.concurrency.max(1);
-    (ways > 1).then(|| {
-        format!("Split the queries of a job {ways} ways: the time saved is worth the machines.")
-    })
+    let jobs = workload.concurrency.max(1);
+    let (ways, each) = (best.machines / jobs, jobs.div_ceil(best.machines));
+    match (ways, each) {
+        (2.., _) => Some(format!(
+            "Split the queries of a job {ways} ways: the time saved is worth the machines."
+        )),
+        (_, 2..) => Some(format!(
+            "Run up to {each} jobs on a machine: what is in its memory is read once for all."
+        )),
+        _ => None,
+    }
 }
 
 fn spot(best: &Choice) -> String {

@@ -28,7 +28,7 @@ fn workload() -> Workload {
 }
 
 /// Storage at one rate for each kind, and CPU seconds over threads, one after the other.
-fn model(storage: &Storage, workload: &Workload, machine: &Machine) -> RunTime {
+fn model(storage: &Storage, workload: &Workload, machine: &Machine, machines: u64) -> RunTime {
     let mib_per_s = match storage {
         Storage::Efs { mode: weir_throughput::efs::Mode::Bursting } => 100.0,
         Storage::FsxLustre { capacity_gib, .. } => *capacity_gib as f64 / 6.0,
@@ -40,7 +40,9 @@ fn model(storage: &Storage, workload: &Workload, machine: &Machine) -> RunTime {
     let cpu = workload.cpu_seconds / workload.threads.min(machine.vcpu) as f64;
     let first = if matches!(storage, Storage::InstanceStore) { 254.0 } else { 0.0 };
     let bound_by = if read > cpu { "storage" } else { "CPU" }.to_owned();
-    RunTime { seconds: read + cpu, first_seconds: first + read + cpu, bound_by }
+    let read_bytes = workload.read_bytes_per_run as f64 * machines as f64;
+    let first_seconds = first + read + cpu;
+    RunTime { seconds: read + cpu, first_seconds, bound_by, read_bytes, write_bytes: 0.0 }
 }
 
 fn advice(workload: &Workload, options: &Options) -> Advice {

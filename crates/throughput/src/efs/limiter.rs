@@ -212,18 +212,25 @@ impl Limiter {
         Ok(())
     }
 
-    /// How many nanoseconds `metered_bytes` take from now, when clients ask for at most
-    /// `demand_bytes_per_s`: the fluid that `take` follows I/O by I/O. Moves to their end.
-    pub fn transfer(&mut self, metered_bytes: f64, demand_bytes_per_s: f64, now_ns: u64) -> u64 {
-        self.advance(now_ns);
+    /// What is permitted from the last moment that was asked about, as a fluid.
+    pub fn burst(&self) -> Burst {
         let Rates { peak, sustained } = self.rates();
-        let burst = Burst {
+        if !self.limits() {
+            return Burst::steady(f64::INFINITY);
+        }
+        Burst {
             baseline: self.baseline_bytes_per_s(),
             fast: peak,
             slow: sustained,
             credit_bytes: self.balance_bytes.max(0.0),
-        };
-        let burst = burst.asked_for(demand_bytes_per_s);
+        }
+    }
+
+    /// How many nanoseconds `metered_bytes` take from now, when clients ask for at most
+    /// `demand_bytes_per_s`: the fluid that `take` follows I/O by I/O. Moves to their end.
+    pub fn transfer(&mut self, metered_bytes: f64, demand_bytes_per_s: f64, now_ns: u64) -> u64 {
+        self.advance(now_ns);
+        let burst = self.burst().asked_for(demand_bytes_per_s);
         let burst_bytes =
             if self.limits() { burst.fast_bytes(metered_bytes) } else { metered_bytes };
         let burst_ns = self.pass(burst_bytes, burst.fast);
