@@ -48,6 +48,8 @@ pub struct Status {
     pub since_mount: SinceMount,
     /// Requests to the buckets since the mount.
     pub requests: MeterSnapshot,
+    /// Directories below which the daemon sees every byte: nothing is read past it there.
+    pub metered: Vec<String>,
     /// The settings in force.
     pub settings: Settings,
 }
@@ -113,6 +115,7 @@ impl Engine {
                 fsyncs: get(&counts.fsyncs),
             },
             requests: core.meter.snapshot(),
+            metered: core.metered(),
             settings: core.settings.clone(),
         })
     }

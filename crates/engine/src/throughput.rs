@@ -11,8 +11,8 @@ mod limit;
 mod purse;
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -26,7 +26,7 @@ pub use history::{Spell, Totals};
 use limit::{Limit, now_ns};
 pub(crate) use purse::Purse;
 pub use purse::{BudgetView, Slowed};
-use weir_cost::PriceBook;
+use weir_cost::{Item, PriceBook};
 
 use crate::engine::{Core, Engine};
 use crate::files::OpenFile;
@@ -42,6 +42,7 @@ pub(crate) struct Throughput {
     areas: Areas,
     pub(crate) purse: Arc<Purse>,
     history: History,
+    metadata_ops: OnceLock<Box<dyn Fn() -> u64 + Send + Sync>>,
 }
 
 /// What to change of a directory's rule. What is `None` stays as it is.
@@ -178,6 +179,12 @@ impl Engine {
         self.throughput().await
     }
 
+    /// Tells where the metadata operations are counted; once, by the daemon that has the doors.
+    pub fn count_metadata_by(&self, count: impl Fn() -> u64 + Send + Sync + 'static) {
+        // The first one stays.
+        let _ = self.core.throughput.metadata_ops.set(Box::new(count));
+    }
+
     /// What was used of late: in a minute, or up to two.
     pub async fn used_lately(&self) -> Spell {
         let now = self.core.totals().await;
@@ -238,6 +245,15 @@ impl Core {
         self.throughput.areas.moved();
     }
 
+    /// Directories below which the daemon sees every byte.
+    pub(crate) fn metered(&self) -> Vec<String> {
+        let limits = self.throughput.areas.limits();
+        let mut paths: Vec<_> =
+            limits.iter().filter(|limit| limit.sees_all()).map(|l| l.path.clone()).collect();
+        paths.sort();
+        paths
+    }
+
     fn view(&self, limit: &Limit) -> ThroughputView {
         let stand = limit.stand(&self.clock);
         let permitted = stand.permitted_bytes_per_s;
@@ -271,8 +287,9 @@ impl Core {
             if dir != Ino::ROOT {
                 return invalid("a budget is for the whole volume: give no --path".to_owned());
             }
-            let prices = PriceBook::built_in().s3(region);
-            if rate.0 < 0 || prices.put_1k.is_none() || prices.get_1k.is_none() {
+            let book = PriceBook::built_in();
+            let known = |item| book.at(region).of(&item).is_some();
+            if rate.0 < 0 || !known(Item::S3Put) || !known(Item::S3Get) {
                 return invalid(format!("what requests cost in region `{region}` is not known"));
             }
         }
@@ -359,6 +376,7 @@ impl Core {
             received_bytes: requests.bytes_received(),
             reads: sum(|used| &used.reads),
             writes: sum(|used| &used.writes),
+            metadata_ops: self.throughput.metadata_ops.get().map_or(0, |count| count()),
             read_bytes: get(&counts.bytes_read),
             written_bytes: get(&counts.bytes_written),
             unmetered_opens: sum(|used| &used.opens_unmetered),

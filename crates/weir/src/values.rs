@@ -3,9 +3,10 @@
 use weir_engine::{Attributes, Policy};
 use weir_types::{Codec, NanoUsd};
 
-/// A span of time in milliseconds: `500ms`, `30s`, `5m`, `2h`.
+/// A span of time in milliseconds: `500ms`, `30s`, `5m`, `2h`, `3d`.
 pub(crate) fn duration_ms(text: &str) -> Result<u64, String> {
-    let bad = || format!("`{text}` is not a time: write a number and ms, s, m or h, such as 30s");
+    let bad =
+        || format!("`{text}` is not a time: write a number and ms, s, m, h or d, such as 30s");
     let text = text.trim();
     let digits = text.find(|c: char| !c.is_ascii_digit()).ok_or_else(bad)?;
     let number: u64 = text[..digits].parse().map_err(|_| bad())?;
@@ -14,6 +15,7 @@ pub(crate) fn duration_ms(text: &str) -> Result<u64, String> {
         "s" => 1_000,
         "m" | "min" => 60_000,
         "h" => 3_600_000,
+        "d" => 86_400_000,
         _ => return Err(bad()),
     };
     number.checked_mul(factor).ok_or_else(bad)

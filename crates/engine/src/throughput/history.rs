@@ -31,6 +31,8 @@ pub struct Totals {
     pub reads: u64,
     /// Writes.
     pub writes: u64,
+    /// Metadata operations, as the doors count them.
+    pub metadata_ops: u64,
     /// Bytes that programs read through the daemon.
     pub read_bytes: u64,
     /// Bytes that programs wrote.
@@ -112,6 +114,7 @@ fn between(begin: &Totals, end: &Totals) -> Totals {
         received_bytes: minus(|t| t.received_bytes),
         reads: minus(|t| t.reads),
         writes: minus(|t| t.writes),
+        metadata_ops: minus(|t| t.metadata_ops),
         read_bytes: minus(|t| t.read_bytes),
         written_bytes: minus(|t| t.written_bytes),
         unmetered_opens: minus(|t| t.unmetered_opens),

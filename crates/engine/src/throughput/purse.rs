@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
-use weir_cost::{PriceBook, Requests, S3Prices, Usage, so_far};
+use weir_cost::{PriceBook, Prices, Requests, Usage, so_far};
 use weir_object::{MeterSnapshot, RequestKind};
 use weir_throughput::budget::{Budget, Stage};
 use weir_types::NanoUsd;
@@ -47,7 +47,8 @@ pub(crate) struct Purse {
 
 struct Kept {
     budget: Budget,
-    prices: S3Prices,
+    prices: PriceBook,
+    region: String,
     seen: MeterSnapshot,
     spent: NanoUsd,
 }
@@ -63,7 +64,8 @@ impl Purse {
     pub(crate) fn set(&self, budget: Option<(NanoUsd, &str)>, seen: MeterSnapshot, now_ns: u64) {
         *self.kept() = budget.map(|(rate, region)| Kept {
             budget: Budget::new(rate, now_ns),
-            prices: PriceBook::built_in().s3(region),
+            prices: PriceBook::built_in(),
+            region: region.to_owned(),
             seen,
             spent: NanoUsd(0),
         });
@@ -77,7 +79,7 @@ impl Purse {
     pub(crate) fn view(&self) -> Option<BudgetView> {
         self.kept().as_ref().map(|kept| BudgetView {
             nano_usd_per_hour: kept.budget.rate(),
-            region: kept.prices.region.clone(),
+            region: kept.region.clone(),
             spent_nano_usd: kept.spent,
             slowed: *self.slowed.borrow(),
         })
@@ -87,7 +89,7 @@ impl Purse {
     pub(crate) fn settle(&self, now: MeterSnapshot, now_ns: u64) {
         let mut guard = self.kept();
         let Some(kept) = guard.as_mut() else { return };
-        let cost = cost(&kept.prices, &(&now - &kept.seen));
+        let cost = cost(kept.prices.at(&kept.region), &(&now - &kept.seen));
         kept.seen = now;
         kept.spent = kept.spent + cost;
         kept.budget.spend(cost, now_ns);
@@ -124,7 +126,7 @@ impl Purse {
 }
 
 /// What requests cost at list prices.
-fn cost(prices: &S3Prices, asked: &MeterSnapshot) -> NanoUsd {
+fn cost(prices: Prices<'_>, asked: &MeterSnapshot) -> NanoUsd {
     let requests = requests_of(asked);
     so_far(prices, &Usage { requests, ..Usage::default() }).total
 }

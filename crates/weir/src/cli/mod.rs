@@ -13,7 +13,7 @@ use crate::values;
 
 pub(crate) use actions::{ActionsArgs, ArchiveArgs, CancelArgs, HydrateArgs, LfsArgs, WhatArgs};
 pub(crate) use links::{LinkArgs, LinksArgs, RefreshArgs, UnlinkArgs};
-pub(crate) use throughput::{ModeName, ThroughputArgs};
+pub(crate) use throughput::{BillArgs, ModeName, ThroughputArgs};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -177,6 +177,9 @@ pub(crate) enum Command {
     /// Throughput modes, limits and budget, and who did what
     #[command(after_help = throughput::THROUGHPUT_EXAMPLES)]
     Throughput(ThroughputArgs),
+    /// What a mount costs, and what its work would have cost elsewhere
+    #[command(after_help = throughput::BILL_EXAMPLES)]
+    Bill(BillArgs),
     /// Commands of Lustre's lfs: hsm_state, hsm_restore, getstripe, ...
     #[command(hide = true, after_help = "Example:\n  weir lfs hsm_state /mnt/genomes/nt.00.nsq")]
     Lfs(LfsArgs),

@@ -62,6 +62,65 @@ pub(crate) struct ThroughputArgs {
     pub(crate) json: bool,
 }
 
+pub(super) const BILL_EXAMPLES: &str = "\
+Examples:
+  weir bill /mnt/genomes                                   since the mount
+  weir bill /mnt/genomes --since 2h
+  weir bill /mnt/genomes --region eu-central-1 --instance i4i.8xlarge --disk instance-store
+  weir bill /mnt/genomes --prices my-prices.json --json
+
+Requests, bytes and time are counted; prices are list prices, see `weir prices`. What is not
+known is said to be unknown and is in no total. Below come the services: what the same bytes and
+operations would have cost there, and how long they would have taken.";
+
+#[derive(Args, Debug)]
+pub(crate) struct BillArgs {
+    /// Where the volume is mounted
+    pub(crate) dir: PathBuf,
+    /// Of this time only, such as 30m, 2h or 3d; a week at most [default: since the mount]
+    #[arg(long, value_name = "TIME", value_parser = values::duration_ms)]
+    pub(crate) since: Option<u64>,
+    /// Region whose list prices are used
+    #[arg(long, default_value = "us-east-1")]
+    pub(crate) region: String,
+    /// Price book to use instead of the built-in one
+    #[arg(long, value_name = "FILE")]
+    pub(crate) prices: Option<PathBuf>,
+    /// Instance type of this machine: its price goes on the bill
+    #[arg(long, value_name = "TYPE")]
+    pub(crate) instance: Option<String>,
+    /// What the tier's disk is
+    #[arg(long, value_enum, default_value = "unknown")]
+    pub(crate) disk: DiskName,
+    /// Answer in JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Disks by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum DiskName {
+    /// The instance's own NVMe, in its price.
+    InstanceStore,
+    /// An EBS gp3 volume of the tier's size.
+    Gp3,
+    /// An EBS io2 volume of the tier's size.
+    Io2,
+    /// Nobody said: its line is unknown.
+    Unknown,
+}
+
+impl From<DiskName> for weir_cost::DiskKind {
+    fn from(name: DiskName) -> Self {
+        match name {
+            DiskName::InstanceStore => Self::InstanceStore,
+            DiskName::Gp3 => Self::Gp3,
+            DiskName::Io2 => Self::Io2,
+            DiskName::Unknown => Self::Unknown,
+        }
+    }
+}
+
 /// Throughput modes by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ModeName {

@@ -48,6 +48,8 @@ pub(crate) struct StatusView {
     pub(crate) mount: MountView,
     pub(crate) since_mount: SinceView,
     pub(crate) requests: MeterSnapshot,
+    #[serde(default)]
+    pub(crate) metered: Vec<String>,
     pub(crate) settings: Value,
     pub(crate) passthrough: PassthroughView,
 }

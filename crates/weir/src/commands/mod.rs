@@ -1,6 +1,7 @@
 //! One room for each command: arguments in, an answer on standard output and an exit code out.
 
 mod actions;
+mod bill;
 mod df;
 mod documents;
 mod format;
@@ -58,6 +59,7 @@ pub(crate) fn run(cli: Cli, argv: &[OsString]) -> Result<ExitCode> {
         Command::Pin(args) => wait(actions::pin(args, true)),
         Command::Unpin(args) => wait(actions::pin(args, false)),
         Command::Throughput(args) => wait(throughput::run(args)),
+        Command::Bill(args) => wait(bill::run(args)),
         Command::Lfs(args) => Ok(lfs::run(&args.words)),
         Command::Completions(args) => documents::completions(args.shell),
         Command::Man(args) => documents::man(args.dir.as_deref()),

@@ -71,10 +71,15 @@ fn facts(status: &StatusView) -> Vec<Vec<String>> {
         false => "redo log",
     };
     let PassthroughView { active, why, opens, other_opens } = &status.passthrough;
-    let passthrough = match active {
+    let mut passthrough = match active {
         true => format!("on: {opens} opens served by the kernel, {other_opens} by the daemon"),
         false => format!("off: {why}"),
     };
+    if *active && !status.metered.is_empty() {
+        let below = status.metered.join(", ");
+        passthrough
+            .push_str(&format!("; off below {below}, where throughput is limited or metered"));
+    }
     let mut rows = vec![
         row(["mode", mode]),
         row([

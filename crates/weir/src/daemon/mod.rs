@@ -104,6 +104,10 @@ fn start(runtime: &Runtime, args: MountArgs) -> Result<(Arc<Shared>, FuseMount)>
         started: Instant::now(),
         ended: watch::Sender::new(None),
     });
+    let seen = Arc::downgrade(&shared);
+    shared.engine.count_metadata_by(move || {
+        seen.upgrade().map_or(0, |shared| metrics::metadata_ops(&shared.door.requests()))
+    });
     let listening = signals::listen(&shared);
     runtime.spawn(listening.map_err(|e| FsError::local_io("listen for signals", e))?);
     admin.serve(&shared);

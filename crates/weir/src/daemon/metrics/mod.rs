@@ -17,6 +17,8 @@ use weir_engine::{ActionKind, ActionView, LinkView, Status, ThroughputReport};
 use weir_object::{LATENCY_BUCKETS, MeterRow};
 use weir_types::{ErrorKind, FsError, Result};
 
+pub(crate) use throughput::metadata_ops;
+
 /// What a scrape is made of.
 #[derive(Debug)]
 pub(crate) struct Told {

@@ -49,6 +49,7 @@ fn sample() -> Told {
             },
             since_mount: SinceMount::default(),
             requests: weir_engine::MeterSnapshot::default(),
+            metered: Vec::new(),
             settings: Settings::default(),
         },
         links: Vec::new(),

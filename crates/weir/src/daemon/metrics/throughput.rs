@@ -19,6 +19,11 @@ const IO_LIMITS_PER_S: (f64, f64) = (35_000.0, 7_000.0);
 /// Requests of the kernel that are no metadata operations.
 const DATA_OPS: [&str; 4] = ["read", "write", "fsync", "release"];
 
+/// How many of these requests of the kernel are metadata operations.
+pub(crate) fn metadata_ops(ops: &[(&'static str, u64)]) -> u64 {
+    ops.iter().filter(|(op, _)| !DATA_OPS.contains(op)).map(|(_, count)| count).sum()
+}
+
 type Row<L> = (L, f64);
 
 fn family<L: EncodeLabelSet>(
@@ -129,8 +134,7 @@ impl Told {
     fn cloudwatch(&self, to: &mut DescriptorEncoder) -> fmt::Result {
         let volume = self.throughput.rules.iter().find(|rule| rule.ino == Ino::ROOT);
         let since = &self.status.since_mount;
-        let metadata = self.ops.iter().filter(|(op, _)| !DATA_OPS.contains(op));
-        let metadata: u64 = metadata.map(|(_, count)| count * METADATA_BYTES).sum();
+        let metadata = metadata_ops(&self.ops) * METADATA_BYTES;
         let (reads, writes) = self.io_per_s;
         let percent = (reads / IO_LIMITS_PER_S.0).max(writes / IO_LIMITS_PER_S.1) * 100.0;
         let mut clients: Vec<u32> = self.throughput.tenants.iter().map(|t| t.client).collect();

@@ -1,0 +1,188 @@
+//! `weir bill`: what a mount costs, and what its work would have cost elsewhere.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use serde::Serialize;
+use weir_cost::{
+    Activity, Bill, Host, Line, Machine, PriceBook, Requests, Shadow, Usage, machine, machines,
+    per_month, predicted, shadow, so_far,
+};
+use weir_engine::Spell;
+use weir_types::{Bytes, ErrorKind, FsError, Result};
+
+use crate::cli::BillArgs;
+use crate::client::{Client, StatusView};
+use crate::render::{self, heading, seconds, table};
+
+/// A rate of less than this is too short to tell a month from.
+const SHORT: Duration = Duration::from_secs(600);
+/// The machine whose network bounds the services if nobody names one.
+const USUAL_MACHINE: &str = "i4i.8xlarge";
+
+/// All that is said.
+#[derive(Serialize)]
+struct Report {
+    volume: String,
+    mountpoint: PathBuf,
+    region: String,
+    from_unix_ms: u64,
+    to_unix_ms: u64,
+    so_far: Bill,
+    month: Bill,
+    shadow: Vec<Shadow>,
+    /// The machine that the services are thought to serve.
+    machine: Machine,
+    used: Spell,
+}
+
+pub(crate) async fn run(args: BillArgs) -> Result<ExitCode> {
+    let client = Client::at(&args.dir)?;
+    let status = client.status().await?;
+    let now = client.used(None).await?.used.unix_ms;
+    let since = args.since.map(|ms| now.saturating_sub(ms));
+    let spell = client.used(since).await?;
+    let report = report(&args, &status, spell)?;
+    match args.json {
+        true => render::say_json(&report)?,
+        false => render::say(&describe(&report, args.since))?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The price book in a file, or the one that comes with weir.
+pub(crate) fn price_book(file: Option<&Path>) -> Result<PriceBook> {
+    let Some(file) = file else { return Ok(PriceBook::built_in()) };
+    let text = std::fs::read_to_string(file)
+        .map_err(|e| FsError::local_io(format!("read {}", file.display()), e))?;
+    PriceBook::from_json(&text)
+        .map_err(|e| FsError::new(ErrorKind::Invalid, format!("{}: {e}", file.display())))
+}
+
+fn report(args: &BillArgs, status: &StatusView, spell: Spell) -> Result<Report> {
+    let book = price_book(args.prices.as_deref())?;
+    let prices = book.at(&args.region);
+    let name = args.instance.as_deref().unwrap_or(USUAL_MACHINE);
+    let machine = machine(name).ok_or_else(|| {
+        let known: Vec<_> = machines().into_iter().map(|machine| machine.instance).collect();
+        let text = format!("--instance {name} is not known; known are {}", known.join(", "));
+        FsError::new(ErrorKind::Invalid, text)
+    })?;
+    let used = spell.used;
+    let observed = Duration::from_millis(used.unix_ms.saturating_sub(spell.from_unix_ms));
+    let host = Host {
+        instance: args.instance.clone(),
+        disk_bytes: status.tier.tier_bytes,
+        disk: args.disk.into(),
+    };
+    let usage = Usage {
+        stored_bytes: spell.average_stored_bytes,
+        requests: Requests {
+            put: used.put_requests,
+            get: used.get_requests,
+            delete: used.delete_requests,
+        },
+        // A client in the bucket's region: what leaves it is not known here.
+        out_bytes: 0,
+        observed,
+        host: Some(host),
+    };
+    let activity = Activity {
+        stored_bytes: spell.average_stored_bytes,
+        files: status.files,
+        read_bytes: used.read_bytes,
+        written_bytes: used.written_bytes,
+        reads: used.reads,
+        writes: used.writes,
+        metadata_ops: used.metadata_ops,
+        observed,
+    };
+    Ok(Report {
+        volume: status.volume.clone(),
+        mountpoint: status.mountpoint.clone(),
+        region: args.region.clone(),
+        from_unix_ms: spell.from_unix_ms,
+        to_unix_ms: used.unix_ms,
+        so_far: so_far(prices, &usage),
+        month: per_month(prices, &usage),
+        shadow: shadow(prices, &activity, &machine, &predicted),
+        machine,
+        used: spell,
+    })
+}
+
+fn describe(report: &Report, since: Option<u64>) -> String {
+    let observed_ms = report.to_unix_ms.saturating_sub(report.from_unix_ms);
+    let span = seconds(observed_ms / 1_000);
+    let title = format!("{} on {}", report.volume, report.mountpoint.display());
+    let mut text = format!("{}: {span} at list prices of {}\n", heading(&title), report.region);
+    if since.is_some_and(|asked_ms| asked_ms > observed_ms + 120_000) {
+        text.push_str("what was before the mount, or more than a week ago, is not known\n");
+    }
+    let head = ["", "used", "", "so far", "a month at this rate"];
+    let mut rows = vec![head.map(str::to_owned).to_vec()];
+    let lines = report.so_far.lines.iter().zip(&report.month.lines);
+    rows.extend(lines.map(|(now, month)| line(now, month)));
+    let blank = String::new;
+    rows.push(vec![
+        "total".to_owned(),
+        blank(),
+        blank(),
+        report.so_far.to_string(),
+        report.month.to_string(),
+    ]);
+    text.push_str(&table(&rows, 1));
+    for unknown in report.month.unknown() {
+        text.push_str(&format!("  the price of {unknown} is not known: it is in no total\n"));
+    }
+    if observed_ms < SHORT.as_millis() as u64 {
+        text.push_str(&format!("  a month told from {span} is a guess\n"));
+    }
+    text.push('\n');
+    text.push_str(&elsewhere(report));
+    text
+}
+
+fn line(now: &Line, month: &Line) -> Vec<String> {
+    let money = |line: &Line| line.amount.map_or("unknown".to_owned(), |usd| usd.to_string());
+    let (what, unit) = (now.what.clone(), now.unit.to_owned());
+    vec![what, format!("{:.3}", now.quantity), unit, money(now), money(month)]
+}
+
+fn elsewhere(report: &Report) -> String {
+    let used = &report.used.used;
+    let mut text = format!(
+        "{}: {} read, {} written, {} metadata operations; storage alone, without the machine \
+         ({}'s network)\n",
+        heading("the same work elsewhere"),
+        Bytes(used.read_bytes),
+        Bytes(used.written_bytes),
+        used.metadata_ops,
+        report.machine.instance
+    );
+    let head = ["", "so far", "a month", "time for the I/O", "bound by"];
+    let mut rows = vec![head.map(str::to_owned).to_vec()];
+    for shadow in &report.shadow {
+        let time = match shadow.seconds.is_finite() {
+            true => seconds(shadow.seconds.ceil() as u64),
+            false => "never".to_owned(),
+        };
+        rows.push(vec![
+            shadow.name.clone(),
+            shadow.so_far.to_string(),
+            shadow.month.to_string(),
+            time,
+            shadow.bound_by.clone(),
+        ]);
+    }
+    text.push_str(&table(&rows, 1));
+    if used.unmetered_opens > 0 {
+        text.push_str(&format!(
+            "  {} opens were of files that the kernel reads itself: what they read is not known and \
+             in none of these; `weir throughput DIR --exact-meter on` counts it\n",
+            used.unmetered_opens
+        ));
+    }
+    text
+}
