@@ -7,6 +7,7 @@
 //! What must always hold: a price that is not known is never taken for zero. It stays unknown on
 //! its line, and a bill with such a line says that its total is only what is known.
 
+pub mod backtest;
 mod bill;
 mod price_book;
 pub mod simulate;

@@ -1,11 +1,12 @@
 //! The way between the jobs and their bytes, for each choice of storage.
 
 use weir_throughput::credits::Burst;
+use weir_throughput::ebs::Volume;
 use weir_throughput::efs::{self, Io, Limiter, Mode};
 use weir_throughput::instance_store::Disks;
-use weir_throughput::{ebs, fsx, s3, s3_files};
+use weir_throughput::{fsx, s3, s3_files};
 
-use super::{Bound, FreeParameters, Work};
+use super::{Bound, FreeParameters, Work, io_bytes};
 use crate::{Machine, Storage, Workload};
 
 /// Linux lets dirty pages grow to 10% of memory before it writes back and slows writers down from
@@ -106,14 +107,8 @@ impl Site<'_> {
             Storage::FsxLustre { deployment, capacity_gib, lazy } => {
                 self.fsx(deployment, capacity_gib, lazy && cold)
             }
-            Storage::Gp3 { iops, mib_per_s, .. } => {
-                let bytes_per_s = mib_per_s as f64 * f64::from(1 << 20);
-                self.volume(&ebs::Volume { iops: iops as f64, bytes_per_s, latency_s: 0.001 })
-            }
-            Storage::Io2 { iops, .. } => {
-                let bytes_per_s = (iops as f64 * 0.256).min(4000.0) * f64::from(1 << 20);
-                self.volume(&ebs::Volume { iops: iops as f64, bytes_per_s, latency_s: 0.0005 })
-            }
+            Storage::Gp3 { iops, mib_per_s, .. } => self.volume(&Volume::gp3(iops, mib_per_s)),
+            Storage::Io2 { iops, .. } => self.volume(&Volume::io2(iops)),
             Storage::InstanceStore => {
                 let path = self.instance_store();
                 let disks = Disks::of(&self.machine.instance, self.machine.nvme_bytes);
@@ -142,7 +137,7 @@ impl Site<'_> {
 
     /// What a byte of an I/O is metered at.
     fn metered(&self, io: Io) -> f64 {
-        let io_bytes = self.workload.io_bytes.max(1);
+        let io_bytes = io_bytes(self.workload);
         self.free.efs_rules.metered_bytes(io, io_bytes) as f64 / io_bytes as f64
     }
 
@@ -245,7 +240,7 @@ impl Site<'_> {
         Path { read, write, fill_s: 0.0 }
     }
 
-    fn volume(&self, volume: &ebs::Volume) -> Path {
+    fn volume(&self, volume: &Volume) -> Path {
         let ebs_bytes_per_s = self.machine.ebs_mb_per_s * 1e6;
         let bytes_per_s = volume.bytes_per_s.min(ebs_bytes_per_s);
         let Path { read, write, fill_s } = self.local(bytes_per_s, bytes_per_s, volume.latency_s);
@@ -259,7 +254,7 @@ impl Site<'_> {
     }
 
     fn s3_files(&self, cold: bool) -> Path {
-        let from_bucket = self.workload.io_bytes >= s3_files::DIRECT_READ_BYTES;
+        let from_bucket = io_bytes(self.workload) >= s3_files::DIRECT_READ_BYTES;
         let latency_s = if from_bucket { s3::FIRST_BYTE_S } else { efs::READ_LATENCY_S };
         let client = steady(Bound::Client, s3_files::CLIENT_READ_BYTES_PER_S);
         let mut read = Side::new(vec![client, self.network()], latency_s)
@@ -286,9 +281,7 @@ impl Site<'_> {
             self.instance_store()
         } else {
             // The gp3 volume that comes without a surcharge.
-            let volume =
-                ebs::Volume { iops: 3000.0, bytes_per_s: 125.0 * 1_048_576.0, latency_s: 0.001 };
-            self.volume(&volume)
+            self.volume(&Volume::gp3(3000, 125))
         };
         let data_set_bytes = self.workload.data_set_bytes.max(1) as f64;
         let held = self.machine.nvme_bytes as f64 / data_set_bytes;
