@@ -1,8 +1,8 @@
 //! The models held against published measurements: predicted beside measured, row by row.
 //!
-//! The measurements are in `data/published-experiments.json`. What no vendor publishes (the depth of
-//! burst credits, the CPU seconds of a program) is fitted on some rows, named in `fitted`, and tested
-//! on the others. A row is excluded only where the file says what it contradicts.
+//! The measurements are in `data/published-experiments.json`. What no vendor publishes (the depth
+//! of burst credits, the CPU seconds of a program) is fitted on some rows, named in `fitted`, and
+//! tested on the others. A row is excluded only where the file says what it contradicts.
 
 mod cases;
 mod costs;

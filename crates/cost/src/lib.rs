@@ -1,5 +1,5 @@
-//! What object storage costs, and how fast it is: a price book and bills made from it; models of the
-//! storage services, and the published measurements that they are tested on.
+//! What object storage costs, and how fast it is: a price book and bills made from it; models of
+//! the storage services, and the published measurements that they are tested on.
 //!
 //! Counts of requests and bytes flow in, priced lines flow out; a workload flows in, its run time
 //! flows out. Everything here is pure: whoever counts also says how long it watched.

@@ -1,13 +1,13 @@
 //! How long a run takes: a workload on a machine over a choice of storage.
 //!
 //! What adds and what overlaps:
-//! - Large files that are read or written in order are a stream: read-ahead and write-back keep every
-//!   stage busy, so the slowest stage counts, and computing goes on meanwhile.
+//! - Large files that are read or written in order are a stream: read-ahead and write-back keep
+//!   every stage busy, so the slowest stage counts, and computing goes on meanwhile.
 //! - Small files, and I/Os in no order (page faults), keep their thread waiting: each one is its
 //!   latency and a visit to every stage, where it queues behind the other threads. Computing adds.
 //! - Reads and writes use the same stages, so they add.
-//! - Jobs run side by side on one machine. A data set that fits in its memory is read once for all of
-//!   them; each run begins with that memory empty.
+//! - Jobs run side by side on one machine. A data set that fits in its memory is read once for all
+//!   of them; each run begins with that memory empty.
 
 mod path;
 mod queue;
@@ -30,8 +30,8 @@ const SMALL_FILE_BYTES: f64 = 8e6;
 /// A stage that is busy for more than this share of the time is what bounds a run.
 const BUSY: f64 = 0.5;
 
-/// What no vendor publishes and measurements must tell, and the rules of the day. `default` has what
-/// `backtest` fits, and today's rules.
+/// What no vendor publishes and measurements must tell, and the rules of the day. `default` has
+/// what `backtest` fits, and today's rules.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FreeParameters {
     /// The rules of EFS.
@@ -313,7 +313,8 @@ fn stage_time(stage: &(Bound, Burst), bytes: f64, demand: f64) -> Spent {
     Spent { seconds: asked.seconds(bytes), ..stage_busy(stage, bytes, demand) }
 }
 
-/// How long a stage works for these bytes: at its own rate, fast for those before the credits run out.
+/// How long a stage works for these bytes: at its own rate, fast for those before the credits run
+/// out.
 fn stage_busy(&(bound, burst): &(Bound, Burst), bytes: f64, demand: f64) -> Spent {
     let asked = burst.asked_for(demand);
     let fast_bytes = asked.fast_bytes(bytes);

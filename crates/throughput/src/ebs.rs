@@ -79,8 +79,8 @@ pub fn gp3(size_gib: u64, iops: u64, mib_per_s: u64) -> Result<Volume, Refused> 
     Ok(Volume::gp3(iops, mib_per_s))
 }
 
-/// An io2 Block Express volume: EBS user guide, "Provisioned IOPS SSD volumes": 100 to 256,000 IOPS,
-/// 1,000 for each GiB; 4 GiB to 64 TiB.
+/// An io2 Block Express volume: EBS user guide, "Provisioned IOPS SSD volumes": 100 to 256,000
+/// IOPS, 1,000 for each GiB; 4 GiB to 64 TiB.
 ///
 /// # Errors
 /// When there is no such volume.

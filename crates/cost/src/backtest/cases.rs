@@ -148,8 +148,8 @@ fn blast(experiment: &Experiment, fits: &Fits) -> Option<Run> {
     Some(Run { storage, workload, machine, free: fits.free.clone(), answer })
 }
 
-/// fio with random reads of 16 KiB past the page cache, of 1 GiB by each of 16 threads. Where credits
-/// had been drained, the clients that drained them were still there and had their shares.
+/// fio with random reads of 16 KiB past the page cache, of 1 GiB by each of 16 threads. Where
+/// credits had been drained, the clients that drained them were still there and had their shares.
 fn fio(experiment: &Experiment, fits: &Fits) -> Option<Run> {
     let drained = experiment.storage.state.as_deref() == Some("credits=0");
     let bytes = 16.0 * GIB;

@@ -14,8 +14,8 @@ use crate::{Machine, Storage, Workload};
 /// `balance_dirty_pages` in mm/page-writeback.c.
 const DIRTY_SHARE: f64 = 0.15;
 
-/// How long an instance can keep to its burst bandwidth: EC2 user guide, "Amazon EC2 instance network
-/// bandwidth", "typically from 5 to 60 minutes", the middle of it.
+/// How long an instance can keep to its burst bandwidth: EC2 user guide, "Amazon EC2 instance
+/// network bandwidth", "typically from 5 to 60 minutes", the middle of it.
 const NETWORK_BURST_S: f64 = 32.5 * 60.0;
 
 /// "Consistent, sub-millisecond latencies": FSx for Lustre user guide, "Performance".
@@ -142,8 +142,8 @@ impl Site<'_> {
     }
 
     /// Credits when a run begins, for runs that go on day after day: as many as there can be if a
-    /// run spends no more than is earned from its beginning to that of the next, else what is earned
-    /// between the end of a run and the beginning of the next.
+    /// run spends no more than is earned from its beginning to that of the next, else what is
+    /// earned between the end of a run and the beginning of the next.
     fn efs_credits(&self, mode: Mode, work: &Work) -> f64 {
         if let Some(credit_bytes) = self.free.efs_credit_bytes {
             return credit_bytes;
@@ -273,8 +273,9 @@ impl Site<'_> {
         Path { read, write, fill_s: 0.0 }
     }
 
-    /// Weir reads what its tier holds at the speed of the disk, and the rest over as many connections
-    /// as fill the network, of which S3 serves enough: 5,500 ranges of 8 MB a second for a prefix.
+    /// Weir reads what its tier holds at the speed of the disk, and the rest over as many
+    /// connections as fill the network, of which S3 serves enough: 5,500 ranges of 8 MB a second
+    /// for a prefix.
     fn weir(&self, cold: bool) -> Path {
         let has_nvme = self.machine.nvme_bytes > 0;
         let mut path = if has_nvme {
