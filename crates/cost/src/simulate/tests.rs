@@ -134,6 +134,10 @@ fn names_have_their_limit() {
     // 1,500 metadata IOPS open and close 1,500 files a second.
     close(prediction.seconds, 1_000_000.0 / 1500.0);
     assert_eq!(prediction.bound_by, Bound::Metadata);
+    // But not its I/Os: a few large files in small ones are a stream.
+    let few = Workload { files: 10, files_per_run: 10, io_bytes: 4096, ..reads(10 << 30) };
+    let large = Workload { io_bytes: 1 << 20, ..few.clone() };
+    assert_eq!(run(&storage, &few).seconds, run(&storage, &large).seconds);
 }
 
 #[test]
@@ -144,4 +148,34 @@ fn writes_go_to_memory_before_they_wait_for_the_disk() {
     // 15% of 256 GiB.
     assert_eq!(run(&storage, &write(38)).seconds, 0.0);
     close(run(&storage, &write(138)).seconds, (138.0 - 38.4) * 1024.0 / 125.0);
+}
+
+#[test]
+fn tiny_files_are_metered_at_four_kibibytes() {
+    let storage = Storage::Efs { mode: efs::Mode::Provisioned { mib_per_s: 10.0 } };
+    let files = Workload {
+        read_bytes_per_run: 0,
+        write_bytes_per_run: 100_000 * 1024,
+        files_per_run: 100_000,
+        threads: 1000,
+        ..reads(1 << 30)
+    };
+    close(run(&storage, &files).seconds, 100_000.0 * 4.0 / 10_240.0);
+}
+
+#[test]
+fn small_files_wait_one_by_one_and_then_queue() {
+    let storage = Storage::Efs { mode: efs::Mode::Provisioned { mib_per_s: 100.0 } };
+    let files = |threads| Workload {
+        read_bytes_per_run: 0,
+        write_bytes_per_run: 10_000 * 500_000,
+        files_per_run: 10_000,
+        threads,
+        ..reads(TIB)
+    };
+    let (one, four, many) =
+        (run(&storage, &files(1)), run(&storage, &files(4)), run(&storage, &files(200)));
+    assert_eq!((one.bound_by, many.bound_by), (Bound::Latency, Bound::Mode));
+    assert!(one.seconds / four.seconds > 3.0 && one.seconds / four.seconds < 4.0);
+    close(many.seconds, 5e9 / (100.0 * 1_048_576.0));
 }
