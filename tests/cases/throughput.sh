@@ -2,10 +2,10 @@
 # Throughput modes on a live mount: what programs get is what the model says, within 5%.
 source "$(dirname "$0")/../lib.sh"
 begin
-need python3 jq curl
+need python3 jq curl setpriv
 
 report() { "$WEIR" throughput "$MNT" --json | jq -r "$1"; }
-volume() { report ".rules[] | select(.path == \"/\") | $1"; }
+volume() { report ".rules[] | select(.name == \"/\") | $1"; }
 rate() { "$TESTS/tools/rate.py" "$@"; }
 # A busy machine may be slower than the limit, never faster: what is measured is tried thrice.
 is_rate() { # WANT WHAT KIND SECONDS [BLOCK_BYTES]
@@ -66,16 +66,26 @@ slow=$(rate write "$MNT/slow/file" 3)
 wait $fast
 python3 -c "import sys; sys.exit(not $slow <= 5.25)" || fail "the slow directory: $slow MiB/s"
 python3 -c "import sys; sys.exit(not $(cat "$T/fast") > 10)" || fail "the fast directory: $(cat "$T/fast") MiB/s"
-metered=$(report '.rules[] | select(.path == "/slow") | .metered_bytes')
+metered=$(report '.rules[] | select(.name == "/slow") | .metered_bytes')
 written=$(report '.tenants[] | select(.path == "/slow") | .bytes_written')
 same "$metered" "$written" "metered bytes of the slow directory"
 "$WEIR" throughput "$MNT" >"$T/report" || fail "report"
-for word in "/slow" "provisioned 5 MiB/s" "no limit" "passthrough is off below /slow"; do
+for word in "/slow" "provisioned 5 MiB/s" "no limit" "passthrough is off for /slow"; do
     grep -q -- "$word" "$T/report" || fail "the report does not say '$word': $(cat "$T/report")"
 done
 "$WEIR" throughput "$MNT" --path "$MNT/slow" --remove | grep -q "provisioned" && fail "the rule stays"
 "$WEIR" throughput "$MNT" --path /tmp --mode elastic 2>/dev/null && fail "a directory elsewhere"
 "$WEIR" throughput "$MNT" --mode provisioned 2>/dev/null && fail "provisioned without --mibps"
+
+echo "== a user"
+"$WEIR" throughput "$MNT" --user 65534 --mode provisioned --mibps 4 --credits 0 >/dev/null || fail "--user"
+mkdir -m 777 "$MNT/shared"
+theirs=$(setpriv --reuid 65534 --regid 65534 --clear-groups "$TESTS/tools/rate.py" write "$MNT/shared/f" 3) || fail "another user"
+python3 -c "import sys; sys.exit(not $theirs <= 4.2)" || fail "another user: $theirs MiB/s"
+ours=$(rate write "$MNT/shared/ours" 1)
+python3 -c "import sys; sys.exit(not $ours > 10)" || fail "this user: $ours MiB/s"
+"$WEIR" throughput "$MNT" --user 65534 --remove >/dev/null || fail "--remove"
+"$WEIR" throughput "$MNT" --remove >/dev/null 2>&1 && fail "the volume's rule cannot go"
 
 echo "== metrics"
 "$WEIR" throughput "$MNT" --mode bursting --budget 5USD/h >/dev/null || fail "a budget"

@@ -57,7 +57,7 @@ impl OpenFile {
 
     /// Whether the daemon must see every byte of it.
     pub(crate) fn is_metered(&self) -> bool {
-        self.known_tenant().area.sees_all()
+        self.known_tenant().sees_all()
     }
 
     pub(crate) fn count_unmetered(&self) {

@@ -56,7 +56,7 @@ pub use status::SinceMount;
 pub use status::{Statfs, Status};
 pub use throughput::{
     BudgetView, Slowed, Spell, TenantView, ThroughputChange, ThroughputReport, ThroughputView,
-    Totals,
+    Totals, Whose,
 };
 pub use volume::{Connector, FormatOptions, Wrap, format, read_format};
 pub use weir_meta::locks::{Lock, LockOwner, LockSpace, LockTable};

@@ -48,7 +48,7 @@ pub struct Status {
     pub since_mount: SinceMount,
     /// Requests to the buckets since the mount.
     pub requests: MeterSnapshot,
-    /// Directories below which the daemon sees every byte: nothing is read past it there.
+    /// Directories, and users, of which the daemon sees every byte: nothing is read past it there.
     pub metered: Vec<String>,
     /// The settings in force.
     pub settings: Settings,

@@ -23,6 +23,7 @@ pub(crate) use areas::Tenant;
 use areas::{Areas, Used};
 use history::{History, SAMPLE_MS};
 pub use history::{Spell, Totals};
+pub use limit::Whose;
 use limit::{Limit, now_ns};
 pub(crate) use purse::Purse;
 pub use purse::{BudgetView, Slowed};
@@ -73,10 +74,10 @@ pub struct ThroughputChange {
 /// A rule as it stands.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ThroughputView {
-    /// The directory; the root's rule is that of the volume.
-    pub ino: Ino,
-    /// Its path in the volume when the rule was made.
-    pub path: String,
+    /// Whom it is for.
+    pub whose: Whose,
+    /// The directory's path in the volume when the rule was made, or the user.
+    pub name: String,
     /// The mode.
     pub mode: Mode,
     /// Metered bytes a second that may move now; `None` without a limit.
@@ -140,7 +141,7 @@ impl Engine {
         core.size_limits().await;
         let mut rules: Vec<_> =
             core.throughput.areas.limits().iter().map(|l| core.view(l)).collect();
-        rules.sort_by(|a, b| a.path.cmp(&b.path));
+        rules.sort_by(|a, b| a.name.cmp(&b.name));
         let names = core.area_names(&rules).await?;
         let tenants = core.throughput.areas.tenants();
         let tenants = tenants.iter().map(|((dir, client), used)| {
@@ -154,28 +155,27 @@ impl Engine {
         })
     }
 
-    /// Changes the rule of a directory, with its path in the volume for people; it holds within a
-    /// second and over mounts. Files that are open past the daemon stay so until they are closed.
+    /// Changes the rule of a directory or user, with its name for people; it holds within a second
+    /// and over mounts. Files that are open past the daemon stay so until they are closed.
     /// One commit.
     pub async fn set_throughput(
         &self,
-        dir: Ino,
-        path: &str,
+        whose: Whose,
+        name: &str,
         change: ThroughputChange,
     ) -> Result<ThroughputReport> {
         let core = &self.core;
-        core.check_throughput(dir, &change).await?;
+        core.check_throughput(whose, &change).await?;
         if let Some((rate, region)) = &change.budget {
             let budget = (rate.0 > 0).then_some((*rate, region.as_str()));
             core.throughput.purse.set(budget, core.meter.snapshot(), now_ns(&core.clock));
         }
-        if change.remove && dir != Ino::ROOT {
-            core.throughput.areas.change(|limits| limits.retain(|limit| limit.dir != dir));
-            core.store_rules(&[dir]).await?;
+        if change.remove {
+            core.throughput.areas.change(|limits| limits.retain(|limit| limit.whose != whose));
         } else {
-            core.change_limit(dir, path, &change)?;
-            core.store_rules(&[dir]).await?;
+            core.change_limit(whose, name, &change)?;
         }
+        core.store_rules(&[whose]).await?;
         self.throughput().await
     }
 
@@ -226,7 +226,7 @@ impl Core {
         count.fetch_add(1, Ordering::Relaxed);
         sum.fetch_add(bytes, Ordering::Relaxed);
         let flow = (tenant.area.dir, tenant.client);
-        for limit in &tenant.area.limits {
+        for limit in tenant.limits() {
             let waited = limit.admit(&self.clock, flow, io, bytes).await;
             waited_ms.fetch_add(waited, Ordering::Relaxed);
         }
@@ -245,21 +245,21 @@ impl Core {
         self.throughput.areas.moved();
     }
 
-    /// Directories below which the daemon sees every byte.
+    /// Directories and users of which the daemon sees every byte.
     pub(crate) fn metered(&self) -> Vec<String> {
         let limits = self.throughput.areas.limits();
-        let mut paths: Vec<_> =
-            limits.iter().filter(|limit| limit.sees_all()).map(|l| l.path.clone()).collect();
-        paths.sort();
-        paths
+        let mut names: Vec<_> =
+            limits.iter().filter(|limit| limit.sees_all()).map(|l| l.name.clone()).collect();
+        names.sort();
+        names
     }
 
     fn view(&self, limit: &Limit) -> ThroughputView {
         let stand = limit.stand(&self.clock);
         let permitted = stand.permitted_bytes_per_s;
         ThroughputView {
-            ino: limit.dir,
-            path: limit.path.clone(),
+            whose: limit.whose,
+            name: limit.name.clone(),
             mode: stand.mode,
             permitted_bytes_per_s: permitted.is_finite().then_some(permitted),
             baseline_bytes_per_s: stand.baseline_bytes_per_s,
@@ -272,20 +272,26 @@ impl Core {
         }
     }
 
-    async fn check_throughput(&self, dir: Ino, change: &ThroughputChange) -> Result<()> {
+    async fn check_throughput(&self, whose: Whose, change: &ThroughputChange) -> Result<()> {
         let invalid = |text: String| Err(FsError::new(ErrorKind::Invalid, text));
-        let inode = self.stored(dir).await?;
-        if inode.kind != FileKind::Directory {
-            return invalid("a throughput rule is for a directory".to_owned());
+        if let Whose::Directory(dir) = whose
+            && self.stored(dir).await?.kind != FileKind::Directory
+        {
+            return invalid("a throughput rule is for a directory or a user".to_owned());
         }
         if let Some(Mode::Provisioned { mib_per_s }) = change.mode
             && !(mib_per_s > 0.0 && mib_per_s <= 1e6)
         {
             return invalid(format!("{mib_per_s} MiB/s cannot be provisioned: 1 to 1,000,000"));
         }
+        if change.remove && whose == Whose::VOLUME {
+            return invalid(
+                "the volume's own rule cannot go: `--mode elastic` limits nothing".to_owned(),
+            );
+        }
         if let Some((rate, region)) = &change.budget {
-            if dir != Ino::ROOT {
-                return invalid("a budget is for the whole volume: give no --path".to_owned());
+            if whose != Whose::VOLUME {
+                return invalid("a budget is for the whole volume".to_owned());
             }
             let book = PriceBook::built_in();
             let known = |item| book.at(region).of(&item).is_some();
@@ -296,9 +302,9 @@ impl Core {
         Ok(())
     }
 
-    fn change_limit(&self, dir: Ino, path: &str, change: &ThroughputChange) -> Result<()> {
+    fn change_limit(&self, whose: Whose, name: &str, change: &ThroughputChange) -> Result<()> {
         let now_ns = now_ns(&self.clock);
-        let found = self.throughput.areas.limits().into_iter().find(|limit| limit.dir == dir);
+        let found = self.throughput.areas.limit(whose);
         let limit = match (found, &change.rules) {
             (Some(limit), None) => limit,
             // Other rules are another file system: with its own credits.
@@ -308,7 +314,7 @@ impl Core {
                 let mode = stand.as_ref().map_or(Mode::Elastic, |stand| stand.mode);
                 let exact = stand.is_some_and(|stand| stand.exact);
                 let limiter = Limiter::new(rules, mode, 0, now_ns);
-                Arc::new(Limit::new(dir, path.to_owned(), limiter, exact))
+                Arc::new(Limit::new(whose, name.to_owned(), limiter, exact))
             }
         };
         if let Some(exact) = change.exact {
@@ -329,7 +335,7 @@ impl Core {
             Ok(())
         })?;
         self.throughput.areas.change(|limits| {
-            limits.retain(|other| other.dir != dir);
+            limits.retain(|other| other.whose != whose);
             limits.push(limit);
         });
         Ok(())
@@ -348,7 +354,13 @@ impl Core {
 
     /// The paths of areas: those of rules, and the names below the root.
     async fn area_names(&self, rules: &[ThroughputView]) -> Result<HashMap<Ino, String>> {
-        let mut names: HashMap<_, _> = rules.iter().map(|r| (r.ino, r.path.clone())).collect();
+        let mut names: HashMap<_, _> = rules
+            .iter()
+            .filter_map(|rule| match rule.whose {
+                Whose::Directory(dir) => Some((dir, rule.name.clone())),
+                Whose::Client(_) => None,
+            })
+            .collect();
         names.insert(Ino::ROOT, "/".to_owned());
         let entries = self.seen(self.meta.readdir(Ino::ROOT, 0, NAMES).await)?;
         for entry in entries {

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use common::{WRITE, World, create, new_dir, new_file, noise, settings};
 use weir_engine::{
     ActionKind, ActionRequest, Engine, OpenFlags, Root, Slowed, TenantView, ThroughputChange,
-    ThroughputReport, ThroughputView,
+    ThroughputReport, ThroughputView, Whose,
 };
 use weir_throughput::efs::{Mode, Rules};
 use weir_types::{Bytes, ErrorKind, Ino, NanoUsd, Settings};
@@ -26,7 +26,7 @@ fn mode(mode: Mode) -> ThroughputChange {
 }
 
 async fn set(engine: &Engine, change: ThroughputChange) -> ThroughputReport {
-    engine.set_throughput(Ino::ROOT, "/", change).await.expect("sets")
+    engine.set_throughput(Whose::VOLUME, "/", change).await.expect("sets")
 }
 
 async fn make_in(engine: &Arc<Engine>, dir: Ino, name: &str) -> Ino {
@@ -51,7 +51,7 @@ fn tenant(report: &ThroughputReport, path: &str, client: u32) -> TenantView {
 }
 
 fn rule(report: &ThroughputReport, path: &str) -> ThroughputView {
-    report.rules.iter().find(|rule| rule.path == path).expect(path).clone()
+    report.rules.iter().find(|rule| rule.name == path).expect(path).clone()
 }
 
 #[test]
@@ -104,7 +104,10 @@ fn a_rule_holds_for_its_directory_and_over_mounts() {
         let gone = dir_in(&engine, Ino::ROOT, "gone").await;
         let file = make_in(&engine, inner, "f").await;
         for (dir, path) in [(a, "/a"), (inner, "/a/inner"), (gone, "/gone")] {
-            engine.set_throughput(dir, path, provisioned(500.0)).await.expect("sets");
+            engine
+                .set_throughput(Whose::Directory(dir), path, provisioned(500.0))
+                .await
+                .expect("sets");
         }
         let credits = ThroughputChange { credit_bytes: Some(5 << 30), ..mode(Mode::Bursting) };
         set(&engine, credits).await;
@@ -117,6 +120,14 @@ fn a_rule_holds_for_its_directory_and_over_mounts() {
         }
         assert_eq!(rule(&report, "/gone").metered_bytes, 0);
         assert_eq!(tenant(&report, "/a/inner", 7).bytes_written, MIB);
+        // A user's rule holds wherever it works, and for nobody else.
+        let user = Whose::Client(7);
+        engine.set_throughput(user, "user 7", provisioned(500.0)).await.expect("sets");
+        write_and_read(&engine, file, 8, b"other").await;
+        write_and_read(&engine, file, 7, b"its own").await;
+        let report = engine.throughput().await.expect("reports");
+        // 4 KiB at least, and a third of them.
+        assert!(rule(&report, "user 7").metered_bytes.abs_diff(4096 + 1365) <= 2, "{report:?}");
         engine.rmdir(Ino::ROOT, b"gone").await.expect("removes");
         (a, file)
     });
@@ -126,22 +137,22 @@ fn a_rule_holds_for_its_directory_and_over_mounts() {
     world.run(async {
         let engine = world.engine();
         let report = engine.throughput().await.expect("reports");
-        let paths: Vec<_> = report.rules.iter().map(|rule| rule.path.as_str()).collect();
-        assert_eq!(paths, ["/", "/a", "/a/inner"]);
+        let paths: Vec<_> = report.rules.iter().map(|rule| rule.name.as_str()).collect();
+        assert_eq!(paths, ["/", "/a", "/a/inner", "user 7"]);
         let volume = rule(&report, "/");
         assert_eq!(volume.mode, Mode::Bursting);
         let credits = 5.0 * (1 << 30) as f64;
         // They grew by a MiB a second at least and shrank by what was metered.
         assert!((volume.credit_bytes - credits).abs() < 100e6, "{volume:?}");
         let removed = ThroughputChange { remove: true, ..ThroughputChange::default() };
-        engine.set_throughput(a, "/a", removed).await.expect("removes");
+        engine.set_throughput(Whose::Directory(a), "/a", removed).await.expect("removes");
         write_and_read(&engine, file, 7, b"1").await;
     });
     world.kill();
     world.mount().expect("mounts");
     let report = world.run(async { world.engine().throughput().await.expect("reports") });
-    let paths: Vec<_> = report.rules.iter().map(|rule| rule.path.as_str()).collect();
-    assert_eq!(paths, ["/", "/a/inner"]);
+    let paths: Vec<_> = report.rules.iter().map(|rule| rule.name.as_str()).collect();
+    assert_eq!(paths, ["/", "/a/inner", "user 7"]);
     world.unmount().expect("unmounts");
     world.fsck();
 }
@@ -153,7 +164,11 @@ fn bad_rules_are_refused() {
         let engine = world.engine();
         let file = make_in(&engine, Ino::ROOT, "f").await;
         let kind = async |ino, change| {
-            engine.set_throughput(ino, "/x", change).await.expect_err("refused").kind()
+            engine
+                .set_throughput(Whose::Directory(ino), "/x", change)
+                .await
+                .expect_err("refused")
+                .kind()
         };
         assert_eq!(kind(file, provisioned(1.0)).await, ErrorKind::Invalid);
         assert_eq!(kind(Ino(999), provisioned(1.0)).await, ErrorKind::NotFound);

@@ -211,8 +211,10 @@ pub(crate) fn pin(ino: Ino) -> Key {
     of_ino(PIN, ino, 0)
 }
 
-pub(crate) fn throughput(ino: Ino) -> Key {
-    of_ino(THROUGHPUT, ino, 0)
+pub(crate) fn throughput(number: u64) -> Key {
+    let mut key = vec![THROUGHPUT];
+    key.extend_from_slice(&number.to_be_bytes());
+    key
 }
 
 /// The big-endian number at `at`; `None` if the key is too short.
@@ -224,6 +226,11 @@ fn number_at(key: &[u8], at: usize) -> Option<u64> {
 /// The inode of a key that starts with tag and inode.
 pub(crate) fn parse_ino(key: &[u8]) -> Option<Ino> {
     number_at(key, 1).map(Ino)
+}
+
+/// The number of a throughput rule's key.
+pub(crate) fn parse_throughput(key: &[u8]) -> Option<u64> {
+    number_at(key, 1)
 }
 
 /// The number of an action's key.

@@ -1,7 +1,7 @@
-//! Rows for the throughput rules of directories, as whoever keeps them wrote them.
+//! Rows for throughput rules, as whoever keeps them wrote them.
 
 use bytes::Bytes;
-use weir_types::{Ino, Result};
+use weir_types::Result;
 
 use crate::codec::last_key;
 use crate::kv::Key;
@@ -12,14 +12,15 @@ use crate::{Meta, keys};
 const PAGE: usize = 1_000;
 
 impl Meta {
-    /// All rules with their directories, also of directories that are gone. One read for each 1,000.
-    pub async fn throughput_rules(&self) -> Result<Vec<(Ino, Bytes)>> {
+    /// All rules by number, which is that of an inode or whatever the caller gave. One read for each
+    /// 1,000.
+    pub async fn throughput_rules(&self) -> Result<Vec<(u64, Bytes)>> {
         let mut all = Vec::new();
         let mut after: Option<Key> = None;
         loop {
             let page = self.kv.scan(&[keys::THROUGHPUT], after.as_deref(), PAGE).await?;
             for (key, found) in &page {
-                all.extend(keys::parse_ino(key).map(|ino| (ino, found.value.clone())));
+                all.extend(keys::parse_throughput(key).map(|number| (number, found.value.clone())));
             }
             if page.len() < PAGE {
                 return Ok(all);
@@ -28,13 +29,13 @@ impl Meta {
         }
     }
 
-    /// Sets the rules of directories, or removes them. One commit.
-    pub async fn set_throughput_rules(&self, rules: &[(Ino, Option<Bytes>)]) -> Result<()> {
+    /// Sets the rules of these numbers, or removes them. One commit.
+    pub async fn set_throughput_rules(&self, rules: &[(u64, Option<Bytes>)]) -> Result<()> {
         let mut tx = Tx::default();
-        for (ino, rule) in rules {
+        for (number, rule) in rules {
             match rule {
-                Some(rule) => tx.put(keys::throughput(*ino), rule.clone()),
-                None => tx.delete(keys::throughput(*ino)),
+                Some(rule) => tx.put(keys::throughput(*number), rule.clone()),
+                None => tx.delete(keys::throughput(*number)),
             }
         }
         self.apply(tx).await.map(drop)

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use weir_types::{Ino, Result};
 
-use super::limit::Limit;
+use super::limit::{Limit, Whose};
 use crate::engine::Core;
 
 /// Rows that are kept at most; what comes then is counted in the row of the root.
@@ -25,13 +25,6 @@ pub(crate) struct Area {
     pub(crate) dir: Ino,
     /// The limits on it, the volume's own among them.
     pub(crate) limits: Vec<Arc<Limit>>,
-}
-
-impl Area {
-    /// Whether the daemon must see every byte.
-    pub(crate) fn sees_all(&self) -> bool {
-        self.limits.iter().any(|limit| limit.sees_all())
-    }
 }
 
 /// What one client did in one area since the mount.
@@ -51,9 +44,23 @@ pub(crate) struct Used {
 #[derive(Clone)]
 pub(crate) struct Tenant {
     pub(crate) area: Arc<Area>,
+    /// The client's own limit.
+    own: Option<Arc<Limit>>,
     pub(crate) client: u32,
     pub(crate) used: Arc<Used>,
     generation: u64,
+}
+
+impl Tenant {
+    /// All limits that hold for it.
+    pub(crate) fn limits(&self) -> impl Iterator<Item = &Arc<Limit>> {
+        self.area.limits.iter().chain(&self.own)
+    }
+
+    /// Whether the daemon must see every byte.
+    pub(crate) fn sees_all(&self) -> bool {
+        self.limits().any(|limit| limit.sees_all())
+    }
 }
 
 impl std::fmt::Debug for Tenant {
@@ -99,6 +106,10 @@ impl Areas {
         self.known().limits.clone()
     }
 
+    pub(crate) fn limit(&self, whose: Whose) -> Option<Arc<Limit>> {
+        self.known().limits.iter().find(|limit| limit.whose == whose).cloned()
+    }
+
     pub(crate) fn tenants(&self) -> Vec<((Ino, u32), Arc<Used>)> {
         let mut all: Vec<_> =
             self.known().tenants.iter().map(|(whose, used)| (*whose, used.clone())).collect();
@@ -128,7 +139,8 @@ impl Core {
             }
         };
         let used = self.throughput.areas.used(area.dir, client);
-        Tenant { area, client, used, generation }
+        let own = self.throughput.areas.limit(Whose::Client(client));
+        Tenant { area, own, client, used, generation }
     }
 
     async fn area_of(&self, dir: Ino) -> Result<Arc<Area>> {
@@ -144,9 +156,12 @@ impl Core {
             at = self.stored(at).await?.parent;
             above.push(at);
         }
-        let ruled: Vec<Ino> = areas.known().limits.iter().map(|limit| limit.dir).collect();
+        let ruled: Vec<Whose> = areas.known().limits.iter().map(|limit| limit.whose).collect();
         let below_root = above.len().checked_sub(2).map(|last| above[last]);
-        let own = above.iter().find(|dir| ruled.contains(dir) && **dir != Ino::ROOT).copied();
+        let own = above
+            .iter()
+            .find(|dir| ruled.contains(&Whose::Directory(**dir)) && **dir != Ino::ROOT)
+            .copied();
         let area = areas.area(own.or(below_root).unwrap_or(Ino::ROOT), &above);
         let mut known = areas.known();
         if areas.generation.load(Ordering::Acquire) == generation {
@@ -166,7 +181,10 @@ impl Areas {
         if let Some(area) = known.areas.get(&dir) {
             return area.clone();
         }
-        let holds = |limit: &&Arc<Limit>| limit.dir == Ino::ROOT || above.contains(&limit.dir);
+        let holds = |limit: &&Arc<Limit>| match limit.whose {
+            Whose::Directory(dir) => dir == Ino::ROOT || above.contains(&dir),
+            Whose::Client(_) => false,
+        };
         let limits = known.limits.iter().filter(holds).cloned().collect();
         let area = Arc::new(Area { dir, limits });
         known.areas.insert(dir, area.clone());

@@ -7,13 +7,13 @@ use serde::{Deserialize, Serialize};
 use weir_throughput::efs::{Limiter, Mode, Rules};
 use weir_types::{ErrorKind, FsError, Ino, NanoUsd, Result};
 
-use super::limit::{Limit, now_ns};
+use super::limit::{Limit, Whose, now_ns};
 use crate::engine::Core;
 
 /// A rule as stored; the row of the root also holds the budget.
 #[derive(Debug, Serialize, Deserialize)]
 struct Row {
-    path: String,
+    name: String,
     mode: Mode,
     rules: Rules,
     credit_bytes: f64,
@@ -30,43 +30,45 @@ impl Core {
         let now_ns = now_ns(&self.clock);
         let stored_bytes = self.seen(self.meta.usage().await)?.stored_bytes;
         let mut limits = Vec::new();
-        for (ino, row) in self.seen(self.meta.throughput_rules().await)? {
-            if ino != Ino::ROOT && self.stored(ino).await.is_err_and(|e| is_gone(&e)) {
+        for (number, row) in self.seen(self.meta.throughput_rules().await)? {
+            let whose = of_number(number);
+            if let Whose::Directory(dir) = whose
+                && self.stored(dir).await.is_err_and(|error| error.kind() == ErrorKind::NotFound)
+            {
                 continue;
             }
             let row: Row = serde_json::from_slice(&row).map_err(|e| {
-                let text = format!("the throughput rule of inode {ino} cannot be read");
+                let text = format!("the throughput rule {number:x} cannot be read");
                 FsError::new(ErrorKind::Corrupt, text).with_source(e)
             })?;
             let limiter = Limiter::new(row.rules, row.mode, stored_bytes, now_ns);
             let away_s = self.unix_ms().saturating_sub(row.at_unix_ms) as f64 / 1e3;
             let credit_bytes = row.credit_bytes + away_s * limiter.baseline_bytes_per_s();
             let limiter = limiter.with_credits(credit_bytes);
-            limits.push(Arc::new(Limit::new(ino, row.path, limiter, row.exact)));
+            limits.push(Arc::new(Limit::new(whose, row.name, limiter, row.exact)));
             if let Some((rate, region)) = &row.budget {
                 let seen = self.meter.snapshot();
                 self.throughput.purse.set(Some((*rate, region.as_str())), seen, now_ns);
             }
         }
-        if limits.iter().all(|limit| limit.dir != Ino::ROOT) {
+        if limits.iter().all(|limit| limit.whose != Whose::VOLUME) {
             let limiter = Limiter::new(Rules::today(), Mode::Elastic, stored_bytes, now_ns);
-            limits.push(Arc::new(Limit::new(Ino::ROOT, "/".to_owned(), limiter, false)));
+            limits.push(Arc::new(Limit::new(Whose::VOLUME, "/".to_owned(), limiter, false)));
         }
         self.throughput.areas.change(|all| *all = limits);
         Ok(())
     }
 
-    /// Stores the rules of these directories, or that they have none. One commit.
-    pub(crate) async fn store_rules(&self, dirs: &[Ino]) -> Result<()> {
+    /// Stores these rules, or that there are none. One commit.
+    pub(crate) async fn store_rules(&self, all: &[Whose]) -> Result<()> {
         if self.read_only {
             // They hold for this mount only.
             return Ok(());
         }
-        let limits = self.throughput.areas.limits();
-        let mut rows = Vec::with_capacity(dirs.len());
-        for dir in dirs {
-            let limit = limits.iter().find(|limit| limit.dir == *dir);
-            rows.push((*dir, limit.map(|limit| self.row(limit)).transpose()?));
+        let mut rows = Vec::with_capacity(all.len());
+        for whose in all {
+            let limit = self.throughput.areas.limit(*whose);
+            rows.push((number_of(*whose), limit.map(|limit| self.row(&limit)).transpose()?));
         }
         self.seen(self.meta.set_throughput_rules(&rows).await)
     }
@@ -74,13 +76,13 @@ impl Core {
     /// Stores the credits of those that have any to lose.
     pub(crate) async fn store_credits(&self) -> Result<()> {
         let limits = self.throughput.areas.limits();
-        let spent: Vec<Ino> = limits
+        let spent: Vec<Whose> = limits
             .iter()
             .filter(|limit| {
                 let stand = limit.stand(&self.clock);
                 stand.mode != Mode::Elastic && stand.credit_bytes < stand.credit_cap_bytes
             })
-            .map(|limit| limit.dir)
+            .map(|limit| limit.whose)
             .collect();
         match spent.is_empty() {
             true => Ok(()),
@@ -90,9 +92,9 @@ impl Core {
 
     fn row(&self, limit: &Limit) -> Result<Bytes> {
         let stand = limit.stand(&self.clock);
-        let budget = self.throughput.purse.view().filter(|_| limit.dir == Ino::ROOT);
+        let budget = self.throughput.purse.view().filter(|_| limit.whose == Whose::VOLUME);
         let row = Row {
-            path: limit.path.clone(),
+            name: limit.name.clone(),
             mode: stand.mode,
             rules: limit.with(&self.clock, |limiter, _| limiter.rules().clone()),
             credit_bytes: stand.credit_bytes,
@@ -106,6 +108,19 @@ impl Core {
     }
 }
 
-fn is_gone(error: &FsError) -> bool {
-    error.kind() == ErrorKind::NotFound
+/// Inodes never get so far.
+const CLIENTS: u64 = 0xffff_ffff << 32;
+
+fn number_of(whose: Whose) -> u64 {
+    match whose {
+        Whose::Directory(dir) => dir.0,
+        Whose::Client(client) => CLIENTS | u64::from(client),
+    }
+}
+
+fn of_number(number: u64) -> Whose {
+    match number >= CLIENTS {
+        true => Whose::Client(number as u32),
+        false => Whose::Directory(Ino(number)),
+    }
 }

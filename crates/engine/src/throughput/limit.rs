@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 use weir_throughput::efs::{Io, Limiter, Mode};
 use weir_throughput::fair::FairQueue;
@@ -17,10 +18,26 @@ const NS_PER_MS: u64 = 1_000_000;
 /// Who is to have a fair share: the area and the client.
 pub(crate) type Flow = (Ino, u32);
 
-/// A limit on a directory and all below it.
+/// Whom a limit is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Whose {
+    /// A directory and all below it; the root's is the volume's.
+    Directory(Ino),
+    /// A user, wherever it works.
+    Client(u32),
+}
+
+impl Whose {
+    /// The rule of the volume.
+    pub const VOLUME: Self = Self::Directory(Ino::ROOT);
+}
+
+/// A limit.
 pub(crate) struct Limit {
-    pub(crate) dir: Ino,
-    pub(crate) path: String,
+    pub(crate) whose: Whose,
+    /// The directory's path, or the user, for people.
+    pub(crate) name: String,
     state: Mutex<State>,
 }
 
@@ -48,7 +65,7 @@ pub(crate) struct Stand {
 }
 
 impl Limit {
-    pub(crate) fn new(dir: Ino, path: String, limiter: Limiter, exact: bool) -> Self {
+    pub(crate) fn new(whose: Whose, name: String, limiter: Limiter, exact: bool) -> Self {
         let state = State {
             limiter,
             exact,
@@ -57,7 +74,7 @@ impl Limit {
             metered_bytes: 0,
             waited_ms: 0,
         };
-        Self { dir, path, state: Mutex::new(state) }
+        Self { whose, name, state: Mutex::new(state) }
     }
 
     /// Whether the daemon must see every byte.

@@ -16,6 +16,7 @@ Examples:
   weir throughput /mnt/genomes --mode elastic              no limit (the default)
   weir throughput /mnt/genomes --path /mnt/genomes/scratch --mode provisioned --mibps 50
   weir throughput /mnt/genomes --path /mnt/genomes/scratch --remove
+  weir throughput /mnt/genomes --user 1000 --mode provisioned --mibps 50
   weir throughput /mnt/genomes --mode bursting --rules 2018-09-01   EFS as it was then
   weir throughput /mnt/genomes --budget 5USD/h             spend no more on requests
   weir throughput /mnt/genomes --budget none
@@ -38,8 +39,11 @@ pub(crate) struct ThroughputArgs {
     /// For this directory and all below it [default: the whole volume]
     #[arg(long, value_name = "DIR")]
     pub(crate) path: Option<PathBuf>,
-    /// Forget the rule of --path
-    #[arg(long, requires = "path", conflicts_with_all = ["mode", "mibps", "rules", "credits"])]
+    /// For all that this user does, by number [default: the whole volume]
+    #[arg(long, value_name = "UID", conflicts_with = "path")]
+    pub(crate) user: Option<u32>,
+    /// Forget the rule of --path or --user
+    #[arg(long, conflicts_with_all = ["mode", "mibps", "rules", "credits"])]
     pub(crate) remove: bool,
     /// EFS's rules of that day, such as 2018-09-01, before floors and thirds [default: today's]
     #[arg(long, value_name = "DATE")]
@@ -52,7 +56,8 @@ pub(crate) struct ThroughputArgs {
     pub(crate) exact_meter: Option<bool>,
     /// Spend no more on requests than this: 5USD/h, or none. Hydration is slowed first, then
     /// reading ahead, then all that has to wait for the bucket
-    #[arg(long, value_name = "USD/h", value_parser = values::budget, conflicts_with = "path")]
+    #[arg(long, value_name = "USD/h", value_parser = values::budget,
+          conflicts_with_all = ["path", "user"])]
     pub(crate) budget: Option<NanoUsd>,
     /// Region whose S3 list prices the budget is held against
     #[arg(long, default_value = "us-east-1")]

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use weir_engine::{
     ActionId, ActionRequest, ActionView, FileState, HiddenObject, LinkId, LinkOptions, LinkView,
-    Root, Spell, ThroughputChange, ThroughputReport,
+    Root, Spell, ThroughputChange, ThroughputReport, Whose,
 };
 use weir_types::{ErrorKind, FsError, Ino, Result};
 
@@ -53,14 +53,14 @@ impl Client {
         self.ask(Method::GET, "/throughput").await
     }
 
-    /// Changes the rule of a directory.
+    /// Changes the rule of a directory or user.
     pub(crate) async fn set_throughput(
         &self,
-        ino: Ino,
-        path: &str,
+        whose: Whose,
+        name: &str,
         change: &ThroughputChange,
     ) -> Result<ThroughputReport> {
-        self.tell("/throughput", &json!({ "ino": ino, "path": path, "change": change })).await
+        self.tell("/throughput", &json!({ "whose": whose, "name": name, "change": change })).await
     }
 
     /// What was used since a time in milliseconds since 1970, or since the mount.

@@ -76,9 +76,8 @@ fn facts(status: &StatusView) -> Vec<Vec<String>> {
         false => format!("off: {why}"),
     };
     if *active && !status.metered.is_empty() {
-        let below = status.metered.join(", ");
-        passthrough
-            .push_str(&format!("; off below {below}, where throughput is limited or metered"));
+        let whose = status.metered.join(", ");
+        passthrough.push_str(&format!("; off for {whose}, where throughput is limited or metered"));
     }
     let mut rows = vec![
         row(["mode", mode]),

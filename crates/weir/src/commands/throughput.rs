@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use serde_json::to_value;
-use weir_engine::{BudgetView, Slowed, ThroughputChange, ThroughputReport, ThroughputView};
+use weir_engine::{BudgetView, Slowed, ThroughputChange, ThroughputReport, ThroughputView, Whose};
 use weir_throughput::efs::{Mode, Rules};
 use weir_types::{Bytes, ErrorKind, FsError, Ino, Result};
 
@@ -17,8 +17,8 @@ pub(crate) async fn run(args: ThroughputArgs) -> Result<ExitCode> {
     let report = match change(&args)? {
         None => client.throughput().await?,
         Some(change) => {
-            let (ino, path) = place(&args)?;
-            client.set_throughput(ino, &path, &change).await?
+            let (whose, name) = whose(&args)?;
+            client.set_throughput(whose, &name, &change).await?
         }
     };
     match args.json {
@@ -61,9 +61,12 @@ fn change(args: &ThroughputArgs) -> Result<Option<ThroughputChange>> {
     Ok((!nothing).then_some(change))
 }
 
-/// The directory that the rule is for, and its path in the volume.
-fn place(args: &ThroughputArgs) -> Result<(Ino, String)> {
-    let Some(path) = &args.path else { return Ok((Ino::ROOT, "/".to_owned())) };
+/// Whom the rule is for, and its name: the path in the volume, or the user.
+fn whose(args: &ThroughputArgs) -> Result<(Whose, String)> {
+    if let Some(client) = args.user {
+        return Ok((Whose::Client(client), format!("user {client}")));
+    }
+    let Some(path) = &args.path else { return Ok((Whose::VOLUME, "/".to_owned())) };
     let mut finder = Finder::default();
     let (mount, target) = finder.locate(path)?;
     let mountpoint = &finder.mounts[mount].mountpoint;
@@ -71,19 +74,22 @@ fn place(args: &ThroughputArgs) -> Result<(Ino, String)> {
         let text = format!("{} is not in the volume on {}", path.display(), args.dir.display());
         return Err(FsError::new(ErrorKind::Invalid, text));
     }
-    Ok((Ino(target.ino), format!("/{}", targets::below(mountpoint, &target.real))))
+    Ok((
+        Whose::Directory(Ino(target.ino)),
+        format!("/{}", targets::below(mountpoint, &target.real)),
+    ))
 }
 
 fn describe(report: &ThroughputReport) -> String {
     let mut rows =
-        vec![words(["directory", "mode", "permitted", "baseline", "credits", "metered", "waited"])];
+        vec![words(["for", "mode", "permitted", "baseline", "credits", "metered", "waited"])];
     rows.extend(report.rules.iter().map(rule));
     let mut text = table(&rows, 2);
     let sees_all = report.rules.iter().filter(|rule| rule.sees_all);
-    let paths: Vec<_> = sees_all.map(|rule| rule.path.as_str()).collect();
+    let paths: Vec<_> = sees_all.map(|rule| rule.name.as_str()).collect();
     if !paths.is_empty() {
         let paths = paths.join(", ");
-        text.push_str(&format!("passthrough is off below {paths}: the daemon sees every byte\n"));
+        text.push_str(&format!("passthrough is off for {paths}: the daemon sees every byte\n"));
     }
     if let Some(budget) = &report.budget {
         text.push_str(&format!("{}\n", budget_text(budget)));
@@ -138,7 +144,7 @@ fn rule(rule: &ThroughputView) -> Vec<String> {
         Some(_) => Bytes(rule.credit_bytes as u64).to_string(),
     };
     vec![
-        rule.path.clone(),
+        rule.name.clone(),
         mode,
         limited.map_or("no limit".to_owned(), rate),
         rate(rule.baseline_bytes_per_s),

@@ -1,6 +1,6 @@
 //! Throughput and use over the admin door.
 //!
-//! `GET /throughput`, `POST /throughput` (`{"ino", "path", "change"}`), `GET /used?since_unix_ms=N`.
+//! `GET /throughput`, `POST /throughput` (`{"whose", "name", "change"}`), `GET /used?since_unix_ms=N`.
 
 use std::sync::Arc;
 
@@ -8,8 +8,7 @@ use axum::extract::{Query, State};
 use axum::routing::get;
 use axum::{Json, Router};
 use serde::Deserialize;
-use weir_engine::{Spell, ThroughputChange, ThroughputReport};
-use weir_types::Ino;
+use weir_engine::{Spell, ThroughputChange, ThroughputReport, Whose};
 
 use super::Failed;
 use crate::daemon::Shared;
@@ -27,16 +26,16 @@ async fn report(State(shared): State<Arc<Shared>>) -> Answer<ThroughputReport> {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Wanted {
-    ino: Ino,
-    path: String,
+    whose: Whose,
+    name: String,
     change: ThroughputChange,
 }
 
 async fn change(
     State(shared): State<Arc<Shared>>,
-    Json(Wanted { ino, path, change }): Json<Wanted>,
+    Json(Wanted { whose, name, change }): Json<Wanted>,
 ) -> Answer<ThroughputReport> {
-    Ok(Json(shared.engine.set_throughput(ino, &path, change).await?))
+    Ok(Json(shared.engine.set_throughput(whose, &name, change).await?))
 }
 
 #[derive(Deserialize)]

@@ -7,8 +7,7 @@ use std::fmt;
 
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, NoLabelSet};
 use prometheus_client::metrics::MetricType;
-use weir_engine::{TenantView, ThroughputView};
-use weir_types::Ino;
+use weir_engine::{TenantView, ThroughputView, Whose};
 
 use super::Told;
 
@@ -81,7 +80,7 @@ impl Told {
         ];
         for (name, help, kind, value) in columns {
             let rows = self.throughput.rules.iter();
-            let rows = rows.filter_map(|rule| Some(([("path", rule.path.clone())], value(rule)?)));
+            let rows = rows.filter_map(|rule| Some(([("rule", rule.name.clone())], value(rule)?)));
             family(to, (name, help), kind, rows)?;
         }
         Ok(())
@@ -132,7 +131,7 @@ impl Told {
 
     /// The names of CloudWatch.
     fn cloudwatch(&self, to: &mut DescriptorEncoder) -> fmt::Result {
-        let volume = self.throughput.rules.iter().find(|rule| rule.ino == Ino::ROOT);
+        let volume = self.throughput.rules.iter().find(|rule| rule.whose == Whose::VOLUME);
         let since = &self.status.since_mount;
         let metadata = metadata_ops(&self.ops) * METADATA_BYTES;
         let (reads, writes) = self.io_per_s;
