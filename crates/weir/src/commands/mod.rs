@@ -1,12 +1,14 @@
 //! One room for each command: arguments in, an answer on standard output and an exit code out.
 
 mod actions;
+mod advise;
 mod df;
 mod documents;
 mod format;
 mod fsck;
 mod links;
 mod mount;
+mod prices;
 mod residency;
 mod state;
 mod status;
@@ -37,6 +39,8 @@ pub(crate) fn run(cli: Cli, argv: &[OsString]) -> Result<ExitCode> {
         Command::Format(args) => wait(format::run(args)),
         Command::Umount(args) => wait(umount::run(args)),
         Command::Status(args) => wait(status::run(args)),
+        Command::Prices(args) => prices::run(&args),
+        Command::Advise(args) => advise::run(&args),
         Command::Flush(args) => wait(async move {
             Client::at(&args.dir)?.request(Method::POST, "/flush").await?;
             Ok(ExitCode::SUCCESS)
