@@ -1,4 +1,5 @@
-//! What storage costs: a price book, bills, what the same work would cost elsewhere, and advice.
+//! What storage costs, and how fast it is: a price book and bills, what the same work would cost
+//! elsewhere, advice, and the models behind it with the measurements that they are tested on.
 //!
 //! Counts of requests and bytes flow in, priced lines flow out; a workload flows in, its run time
 //! flows out. Everything here is pure: whoever counts also says how long it watched.
@@ -7,6 +8,7 @@
 //! its line, and a bill with such a line says that its total is only what is known.
 
 mod advise;
+pub mod backtest;
 mod bill;
 mod charges;
 mod fleet;

@@ -1,13 +1,13 @@
 //! How long a run takes: a workload on a machine over a choice of storage.
 //!
 //! What adds and what overlaps:
-//! - Large files that are read or written in order are a stream: read-ahead and write-back keep every
-//!   stage busy, so the slowest stage counts, and computing goes on meanwhile.
+//! - Large files that are read or written in order are a stream: read-ahead and write-back keep
+//!   every stage busy, so the slowest stage counts, and computing goes on meanwhile.
 //! - Small files, and I/Os in no order (page faults), keep their thread waiting: each one is its
 //!   latency and a visit to every stage, where it queues behind the other threads. Computing adds.
 //! - Reads and writes use the same stages, so they add.
-//! - Jobs run side by side on one machine. A data set that fits in its memory is read once for all of
-//!   them; each run begins with that memory empty.
+//! - Jobs run side by side on one machine. A data set that fits in its memory is read once for all
+//!   of them; each run begins with that memory empty.
 
 mod path;
 mod queue;
@@ -30,8 +30,8 @@ const SMALL_FILE_BYTES: f64 = 8e6;
 /// A stage that is busy for more than this share of the time is what bounds a run.
 const BUSY: f64 = 0.5;
 
-/// What no vendor publishes and measurements must tell, and the rules of the day. `default` has what
-/// `backtest` fits, and today's rules.
+/// What no vendor publishes and measurements must tell, and the rules of the day. `default` has
+/// what `backtest` fits, and today's rules.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FreeParameters {
     /// The rules of EFS.
@@ -66,13 +66,13 @@ impl Default for FreeParameters {
             efs_rules: efs::Rules::today(),
             efs_credit_bytes: None,
             efs_client_share: 0.807,
-            efs_read_file_s: 0.0112,
-            efs_write_file_s: 0.0236,
-            fsx_read_file_s: 0.0099,
-            fsx_write_file_s: 0.0020,
+            efs_read_file_s: 0.009_535,
+            efs_write_file_s: 0.019_12,
+            fsx_read_file_s: 0.009_363,
+            fsx_write_file_s: 0.001_475,
             fsx_credit_bytes_per_tib: 451e9,
             fsx_load_bytes_per_s_per_tib: 201.6e6,
-            local_file_s: 0.0029,
+            local_file_s: 0.002_926,
             source_bytes_per_s: f64::INFINITY,
         }
     }
@@ -205,7 +205,7 @@ impl Work {
             read_bytes: if cached { asked_bytes.min(data_set_bytes) } else { asked_bytes },
             write_bytes: workload.write_bytes_per_run as f64 * jobs,
             files: workload.files_per_run as f64 * jobs,
-            io_bytes: workload.io_bytes.max(1) as f64,
+            io_bytes: io_bytes(workload) as f64,
             random: workload.random,
             cpu_s: workload.cpu_seconds * jobs / cpus,
         }
@@ -230,6 +230,13 @@ impl Work {
         let seconds = if self.streams() { longer.seconds } else { cpu.seconds + storage.seconds };
         Spent { seconds, ..longer }
     }
+}
+
+/// Bytes of one I/O: never more than a file has.
+fn io_bytes(workload: &Workload) -> u64 {
+    let bytes = workload.read_bytes_per_run + workload.write_bytes_per_run;
+    let of_file = bytes.checked_div(workload.files_per_run).unwrap_or(u64::MAX);
+    workload.io_bytes.min(of_file).max(1)
 }
 
 impl Path {
@@ -261,22 +268,23 @@ impl Side {
     /// take.
     fn stream(&self, bytes: f64, work: &Work) -> Spent {
         let demand = if work.cpu_s > 0.0 { bytes / work.cpu_s } else { f64::INFINITY };
-        let steady = self.stages.iter().filter(|(_, burst)| is_steady(burst));
-        let demand = steady.map(|(_, burst)| burst.fast).fold(demand, f64::min);
+        let demand = self.at_most(demand);
         let times = self.stages.iter().map(|stage| stage_time(stage, bytes, demand));
         times.fold(self.requests_time(bytes / work.io_bytes), longer)
     }
 
     /// Operations that each wait for `think_s` and for every stage.
     fn waits(&self, bytes: f64, operations: f64, think_s: f64, work: &Work) -> Spent {
-        let demand = work.customers as f64 * bytes / operations / think_s;
-        let mut times: Vec<Spent> =
-            self.stages.iter().map(|stage| stage_time(stage, bytes, demand)).collect();
-        times.push(self.requests_time(operations));
+        let demand = self.at_most(work.customers as f64 * bytes / operations / think_s);
+        let requests = self.requests_time(operations);
         if self.behind {
             let seconds = operations * think_s / work.customers as f64;
-            return times.into_iter().fold(Spent { seconds, bound_by: Bound::Latency }, longer);
+            let thinking = Spent { seconds, bound_by: Bound::Latency };
+            let times = self.stages.iter().map(|stage| stage_time(stage, bytes, demand));
+            return times.chain([requests]).fold(thinking, longer);
         }
+        let busy = self.stages.iter().map(|stage| stage_busy(stage, bytes, demand));
+        let times: Vec<Spent> = busy.chain([requests]).collect();
         let services: Vec<f64> = times.iter().map(|time| time.seconds / operations).collect();
         let seconds = operations / queue::throughput(&services, think_s, work.customers);
         let latency = Spent { seconds: 0.0, bound_by: Bound::Latency };
@@ -286,18 +294,35 @@ impl Side {
         Spent { seconds, bound_by }
     }
 
+    /// What is asked of a stage when the steady ones let no more than this through.
+    fn at_most(&self, demand: f64) -> f64 {
+        let steady = self.stages.iter().filter(|(_, burst)| is_steady(burst));
+        steady.map(|(_, burst)| burst.fast).fold(demand, f64::min)
+    }
+
     fn requests_time(&self, operations: f64) -> Spent {
         let (bound_by, per_s) = self.operations_per_s;
         Spent { seconds: operations / per_s, bound_by }
     }
 }
 
-/// What a stage takes. How much is asked for matters only to one whose credits it spares.
-fn stage_time(&(bound, burst): &(Bound, Burst), bytes: f64, demand: f64) -> Spent {
-    let asked = if is_steady(&burst) { burst } else { burst.asked_for(demand) };
-    let exhausted = asked.slow < asked.fast && asked.fast_bytes(bytes) < bytes;
+/// How long bytes take that are asked for at a rate. It matters to a stage with credits, which it
+/// spares.
+fn stage_time(stage: &(Bound, Burst), bytes: f64, demand: f64) -> Spent {
+    let asked = if is_steady(&stage.1) { stage.1 } else { stage.1.asked_for(demand) };
+    Spent { seconds: asked.seconds(bytes), ..stage_busy(stage, bytes, demand) }
+}
+
+/// How long a stage works for these bytes: at its own rate, fast for those before the credits run
+/// out.
+fn stage_busy(&(bound, burst): &(Bound, Burst), bytes: f64, demand: f64) -> Spent {
+    let asked = burst.asked_for(demand);
+    let fast_bytes = asked.fast_bytes(bytes);
+    let exhausted = asked.slow < asked.fast && fast_bytes < bytes;
     let bound_by = if exhausted { Bound::Credits } else { bound };
-    Spent { seconds: asked.seconds(bytes), bound_by }
+    let slow_s = if exhausted { (bytes - fast_bytes) / burst.slow } else { 0.0 };
+    let fast_bytes = if exhausted { fast_bytes } else { bytes };
+    Spent { seconds: fast_bytes / burst.fast + slow_s, bound_by }
 }
 
 fn is_steady(burst: &Burst) -> bool {

@@ -33,6 +33,20 @@ pub struct Refused {
     pub reason: &'static str,
 }
 
+impl Volume {
+    /// A gp3 volume that is sold. "Single-digit millisecond latency": 1 ms is the least of it.
+    pub fn gp3(iops: u64, mib_per_s: u64) -> Self {
+        Self { iops: iops as f64, bytes_per_s: mib_per_s as f64 * MIB, latency_s: 0.001 }
+    }
+
+    /// An io2 Block Express volume that is sold: 0.256 MiB/s for each IOPS, up to 4,000 MiB/s, and
+    /// under 500 µs for an I/O of 16 KiB.
+    pub fn io2(iops: u64) -> Self {
+        let mib_per_s = (iops as f64 * 0.256).min(4000.0);
+        Self { iops: iops as f64, bytes_per_s: mib_per_s * MIB, latency_s: 0.0005 }
+    }
+}
+
 const MOST_GIB: u64 = 64 * 1024;
 
 /// A gp3 volume: EBS user guide, "General Purpose SSD volumes", with the limits since 2025-09-26:
@@ -62,13 +76,11 @@ pub fn gp3(size_gib: u64, iops: u64, mib_per_s: u64) -> Result<Volume, Refused> 
         by_iops.min(2000),
         if by_iops < 2000 { ", 1 for every 4 IOPS" } else { "" },
     )?;
-    // "Single-digit millisecond latency"; 1 ms is its least.
-    Ok(Volume { iops: iops as f64, bytes_per_s: mib_per_s as f64 * MIB, latency_s: 0.001 })
+    Ok(Volume::gp3(iops, mib_per_s))
 }
 
-/// An io2 Block Express volume: EBS user guide, "Provisioned IOPS SSD volumes": 100 to 256,000 IOPS,
-/// 1,000 for each GiB; 0.256 MiB/s for each IOPS, up to 4,000 MiB/s; 4 GiB to 64 TiB; under 500 µs
-/// for an I/O of 16 KiB.
+/// An io2 Block Express volume: EBS user guide, "Provisioned IOPS SSD volumes": 100 to 256,000
+/// IOPS, 1,000 for each GiB; 4 GiB to 64 TiB.
 ///
 /// # Errors
 /// When there is no such volume.
@@ -86,8 +98,7 @@ pub fn io2(size_gib: u64, iops: u64) -> Result<Volume, Refused> {
         by_size.min(256_000),
         if by_size < 256_000 { ", 1,000 for each GiB" } else { "" },
     )?;
-    let mib_per_s = (iops as f64 * 0.256).min(4000.0);
-    Ok(Volume { iops: iops as f64, bytes_per_s: mib_per_s * MIB, latency_s: 0.0005 })
+    Ok(Volume::io2(iops))
 }
 
 #[cfg(test)]

@@ -193,8 +193,8 @@ pub struct FileSystem {
     pub deployment: Deployment,
     /// Its capacity.
     pub capacity_gib: u64,
-    /// Burst credits for each TiB when all are there. AWS does not publish this number: it is a free
-    /// parameter, to be fitted.
+    /// Burst credits for each TiB when all are there. AWS does not publish this number: it is a
+    /// free parameter, to be fitted.
     pub credit_bytes_per_tib: f64,
 }
 

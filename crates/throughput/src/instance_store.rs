@@ -22,8 +22,8 @@ const I3_PER_BYTE: (f64, f64) = (1_650_000.0 / 7.6e12, 720_000.0 / 7.6e12);
 const I4I_PER_BYTE: (f64, f64) = (800_000.0 / 7.5e12, 440_000.0 / 7.5e12);
 
 impl Disks {
-    /// Those of an instance type that has `nvme_bytes` of them. Of types that are not known here the
-    /// least of the known ones is expected.
+    /// Those of an instance type that has `nvme_bytes` of them. Of types that are not known here
+    /// the least of the known ones is expected.
     pub fn of(instance: &str, nvme_bytes: u64) -> Self {
         let (reads, writes) = if instance.starts_with("i3.") { I3_PER_BYTE } else { I4I_PER_BYTE };
         let bytes = nvme_bytes as f64;

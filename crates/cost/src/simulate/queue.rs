@@ -3,8 +3,8 @@
 /// Customers up to whom the exact algorithm is worth its steps; with more, the bounds are as good.
 const EXACT_CUSTOMERS: u64 = 4096;
 
-/// Operations a second of `customers` who each wait `think_s` and then visit every station once, for
-/// the seconds in `service_s`: exact mean value analysis (M. Reiser, S. Lavenberg, "Mean-Value
+/// Operations a second of `customers` who each wait `think_s` and then visit every station once,
+/// for the seconds in `service_s`: exact mean value analysis (M. Reiser, S. Lavenberg, "Mean-Value
 /// Analysis of Closed Multichain Queuing Networks", J. ACM 27(2), 1980). An arriving customer finds
 /// the queues that are there with one customer less.
 pub(super) fn throughput(service_s: &[f64], think_s: f64, customers: u64) -> f64 {

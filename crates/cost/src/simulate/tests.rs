@@ -145,3 +145,33 @@ fn writes_go_to_memory_before_they_wait_for_the_disk() {
     assert_eq!(run(&storage, &write(38)).seconds, 0.0);
     close(run(&storage, &write(138)).seconds, (138.0 - 38.4) * 1024.0 / 125.0);
 }
+
+#[test]
+fn tiny_files_are_metered_at_four_kibibytes() {
+    let storage = Storage::Efs { mode: efs::Mode::Provisioned { mib_per_s: 10.0 } };
+    let files = Workload {
+        read_bytes_per_run: 0,
+        write_bytes_per_run: 100_000 * 1024,
+        files_per_run: 100_000,
+        threads: 1000,
+        ..reads(1 << 30)
+    };
+    close(run(&storage, &files).seconds, 100_000.0 * 4.0 / 10_240.0);
+}
+
+#[test]
+fn small_files_wait_one_by_one_and_then_queue() {
+    let storage = Storage::Efs { mode: efs::Mode::Provisioned { mib_per_s: 100.0 } };
+    let files = |threads| Workload {
+        read_bytes_per_run: 0,
+        write_bytes_per_run: 10_000 * 500_000,
+        files_per_run: 10_000,
+        threads,
+        ..reads(TIB)
+    };
+    let (one, four, many) =
+        (run(&storage, &files(1)), run(&storage, &files(4)), run(&storage, &files(200)));
+    assert_eq!((one.bound_by, many.bound_by), (Bound::Latency, Bound::Mode));
+    assert!(one.seconds / four.seconds > 3.0 && one.seconds / four.seconds < 4.0);
+    close(many.seconds, 5e9 / (100.0 * 1_048_576.0));
+}

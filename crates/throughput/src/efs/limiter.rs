@@ -1,11 +1,11 @@
 //! The limiter: what may go now, and how long the rest waits.
 //!
 //! Two accounts, both exact in time. The *balance* holds the credits: it grows at the baseline rate
-//! up to the cap, and every metered byte is taken from it. Where it is below zero nothing is left to
-//! burst with: what is owed is paid back at the sustained rate, and only then do credits grow again.
-//! The *peak debt* is what went ahead of the peak rate. An I/O goes while neither owes more than the
-//! little bucket holds, so the rate is the peak rate while there are credits, and the sustained rate
-//! from the very byte that takes the last of them.
+//! up to the cap, and every metered byte is taken from it. Where it is below zero nothing is left
+//! to burst with: what is owed is paid back at the sustained rate, and only then do credits grow
+//! again. The *peak debt* is what went ahead of the peak rate. An I/O goes while neither owes more
+//! than the little bucket holds, so the rate is the peak rate while there are credits, and the
+//! sustained rate from the very byte that takes the last of them.
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -262,8 +262,8 @@ impl Limiter {
         }
     }
 
-    /// Pays back, then earns credits. Not for elastic mode, where none are earned or spent: EFS user
-    /// guide, "Elastic throughput".
+    /// Pays back, then earns credits. Not for elastic mode, where none are earned or spent: EFS
+    /// user guide, "Elastic throughput".
     fn earn(&mut self, seconds: f64) {
         let sustained = self.rates().sustained;
         let owed_bytes = (-self.balance_bytes).max(0.0);
