@@ -22,6 +22,7 @@ Examples:
   weir advise blast.toml --spot --usd-per-hour 80
   weir advise blast.toml --storage fsx:SCRATCH_2:4800 --storage efs-provisioned:300
   weir advise blast.toml --prices my-prices.json --json
+  weir advise --backtest                     how far off the models are, row by row
 
 Choices are compared by what a month costs with the time of who waits for the runs. Storages are
 written efs-elastic, efs-bursting, efs-provisioned:MIBPS, fsx:DEPLOYMENT:GIB, gp3:GIB:IOPS:MIBPS,
@@ -46,7 +47,11 @@ pub(crate) struct PricesArgs {
 #[derive(Args, Debug)]
 pub(crate) struct AdviseArgs {
     /// What shall run: a file in TOML
-    pub(crate) workload: PathBuf,
+    #[arg(required_unless_present = "backtest")]
+    pub(crate) workload: Option<PathBuf>,
+    /// Hold the models against published measurements instead, and add up published bills again
+    #[arg(long, conflicts_with_all = ["workload", "html", "prices", "spot", "storage"])]
+    pub(crate) backtest: bool,
     /// Answer in JSON
     #[arg(long)]
     pub(crate) json: bool,

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use weir_cost::{Advice, Options, Stretch, Workload};
 use weir_types::{ErrorKind, FsError, Result};
 
-use super::prices;
+use super::{backtest, prices};
 use crate::cli::AdviseArgs;
 use crate::render::{self, heading, table};
 
@@ -13,8 +13,9 @@ use crate::render::{self, heading, table};
 const BEST: usize = 6;
 
 pub(crate) fn run(args: &AdviseArgs) -> Result<ExitCode> {
-    let workload = workload(&prices::read(&args.workload)?)
-        .map_err(|error| error.within(args.workload.display()))?;
+    // Without a workload, the command line asks for the backtest.
+    let Some(path) = &args.workload else { return backtest::run(args.json) };
+    let workload = workload(&prices::read(path)?).map_err(|error| error.within(path.display()))?;
     let options = Options {
         usd_per_hour: args.usd_per_hour,
         spot: args.spot,

@@ -2,6 +2,7 @@
 
 mod actions;
 mod advise;
+mod backtest;
 mod df;
 mod documents;
 mod format;
