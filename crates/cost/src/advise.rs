@@ -12,6 +12,8 @@ mod plot;
 mod reason;
 mod table;
 
+use std::cmp::Ordering;
+
 use serde::Serialize;
 use weir_types::NanoUsd;
 
@@ -268,15 +270,24 @@ impl Advisor<'_> {
 }
 
 impl Choice {
-    /// What is better comes first: what keeps up, then that whose price is known, then what costs
-    /// least with waiting. Machines without a price look free, so of those the fewest are best.
-    fn rank(&self, other: &Choice) -> std::cmp::Ordering {
+    /// What is better comes first: what keeps up, then that whose prices are known, then what costs
+    /// least with waiting. What has no price looks free, so of that the least is best: first of
+    /// kinds, then of machines and of units.
+    fn rank(&self, other: &Choice) -> Ordering {
         let key = |of: &Choice| {
-            let complete = of.month.complete;
-            let machines = if complete { 0 } else { of.machines };
-            (!of.keeps_up, !complete, machines, of.month_with_waiting.usd)
+            let unknown: Vec<_> = of.unknown_lines().collect();
+            let machines = if unknown.is_empty() { 0 } else { of.machines };
+            (!of.keeps_up, unknown.len(), machines)
         };
-        key(self).cmp(&key(other))
+        let units = |of: &Choice| of.unknown_lines().map(|line| line.quantity).sum::<f64>();
+        key(self)
+            .cmp(&key(other))
+            .then(units(self).total_cmp(&units(other)))
+            .then(self.month_with_waiting.usd.cmp(&other.month_with_waiting.usd))
+    }
+
+    fn unknown_lines(&self) -> impl Iterator<Item = &Line> {
+        self.monthly.unknown_lines().chain(self.per_run.unknown_lines())
     }
 
     fn linear(&self) -> Linear {

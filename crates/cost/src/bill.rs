@@ -227,10 +227,13 @@ impl Bill {
 
     /// Names of the items that were used and whose price nobody knows.
     pub fn unknown(&self) -> Vec<String> {
-        let unknown = self.lines.iter().filter(|line| line.amount.is_none());
-        unknown
-            .map(|line| line.item.as_ref().map_or_else(|| line.what.clone(), Item::to_string))
-            .collect()
+        let name = |line: &Line| line.item.as_ref().map_or(line.what.clone(), Item::to_string);
+        self.unknown_lines().map(name).collect()
+    }
+
+    /// The lines whose amount nobody knows.
+    pub(crate) fn unknown_lines(&self) -> impl Iterator<Item = &Line> {
+        self.lines.iter().filter(|line| line.amount.is_none())
     }
 }
 

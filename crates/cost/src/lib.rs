@@ -1,5 +1,5 @@
-//! What storage costs: a price book, bills, models of
-//! the storage services, what the same work would cost elsewhere, and advice.
+//! What storage costs, and how fast it is: a price book and bills, what the same work would cost
+//! elsewhere, advice, and the models behind it with the measurements that they are tested on.
 //!
 //! Counts of requests and bytes flow in, priced lines flow out; a workload flows in, its run time
 //! flows out. Everything here is pure: whoever counts also says how long it watched.

@@ -53,7 +53,7 @@ impl Storage {
             Storage::InstanceStore => "instance store".to_owned(),
             Storage::S3Files => "S3 Files".to_owned(),
             Storage::Weir { warm: true } => "Weir, warm tier".to_owned(),
-            Storage::Weir { warm: false } => "Weir, cold tier".to_owned(),
+            Storage::Weir { warm: false } => "Weir".to_owned(),
         }
     }
 }

@@ -59,12 +59,12 @@ pub fn html(advice: &Advice) -> String {
 fn summary(advice: &Advice) -> String {
     let of = &advice.workload;
     format!(
-        "<p class=\"soft\">{} in {} files in {}; {} jobs at once, each reading {} a run; {} runs a \
-         month. Who waits costs ${} an hour. Machines are {}.</p>\n",
+        "<p class=\"soft\">{} in {} files in {}; {} at once, each reading {} a run; {} runs a month. An \
+         hour of who waits costs ${}. Machines are {}.</p>\n",
         weir_types::Bytes(of.data_set_bytes),
         of.files,
         escape(&of.region),
-        of.concurrency,
+        if of.concurrency == 1 { "1 job".to_owned() } else { format!("{} jobs", of.concurrency) },
         weir_types::Bytes(of.read_bytes_per_run),
         runs(advice.runs_per_month),
         advice.usd_per_hour,

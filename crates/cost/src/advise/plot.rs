@@ -13,6 +13,8 @@ const TOP: f64 = 14.0;
 const FLOOR: f64 = HEIGHT - 40.0;
 const DASHES: [&str; 6] = ["none", "7 3", "2 3", "9 3 2 3", "4 2", "12 4"];
 const ROW: f64 = 34.0;
+/// How many times the runs of the workload the plot reaches at most.
+const FAR: f64 = 5.0;
 
 /// A line of a plot, and what people call it.
 pub(super) struct Series {
@@ -46,6 +48,8 @@ pub(super) fn escape(text: &str) -> String {
 /// Dollars of a month over its runs, with the points at which another line becomes the lowest, and
 /// with the runs of the workload.
 pub(super) fn lines(series: &[Series], points: &[f64], now: f64) -> String {
+    // Nor does a point far from what is run.
+    let points: Vec<f64> = points.iter().copied().filter(|runs| *runs <= FAR * now).collect();
     let most_runs = points.iter().copied().fold(now, f64::max).max(1.0) * 1.25;
     // What shoots off does not flatten the rest.
     let ends = series.iter().map(|of| of.cost.usd(most_runs));
@@ -63,7 +67,7 @@ pub(super) fn lines(series: &[Series], points: &[f64], now: f64) -> String {
     for (at, of) in series.iter().enumerate() {
         line(&mut svg, &scale, at, of, &mut labels);
     }
-    for runs in points {
+    for runs in &points {
         let lowest = series.iter().map(|of| of.cost.usd(*runs)).fold(f64::INFINITY, f64::min);
         let (x, y) = (scale.x(*runs), scale.y(lowest));
         let runs = super::table::runs(*runs);

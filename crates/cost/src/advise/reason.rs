@@ -3,7 +3,7 @@
 use serde::Serialize;
 use weir_types::Bytes;
 
-use super::candidates::half_gib;
+use super::candidates::{forgets, half_gib};
 use super::table::{runs, span};
 use super::{Choice, Stretch};
 use crate::Workload;
@@ -31,7 +31,12 @@ pub(super) fn recommend(
     let best = choices.first().filter(|best| best.keeps_up && best.month.complete)?;
     let reasons = [
         Some(money(best)),
-        Some(format!("A run takes {}: {}.", span(best.run_seconds), best.bound_by)),
+        Some(format!(
+            "A run takes {}; what it waits for most: {}.",
+            span(best.run_seconds),
+            best.bound_by
+        )),
+        first_run(best),
         choices.get(1).filter(|next| next.month.complete).map(|next| second(best, next)),
         Some(machine(workload, best)),
         split(workload, best),
@@ -53,6 +58,17 @@ fn money(best: &Choice) -> String {
          and machines ({} a run) and the rest is waiting.",
         best.month_with_waiting, best.month, best.cost_per_run
     )
+}
+
+fn first_run(best: &Choice) -> Option<String> {
+    let first = span(best.first_run_seconds);
+    if forgets(&best.storage, &best.machine) {
+        return Some(format!(
+            "Its disks forget when the machine stops: the runs of a day are taken to follow one \
+             another, and the first of them takes {first}."
+        ));
+    }
+    (best.first_run_seconds > best.run_seconds).then(|| format!("The first run takes {first}."))
 }
 
 fn second(best: &Choice, next: &Choice) -> String {

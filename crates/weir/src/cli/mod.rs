@@ -1,6 +1,7 @@
 //! The command line: what may be asked, and help that teaches by example.
 
 mod actions;
+mod costs;
 mod links;
 mod throughput;
 
@@ -12,6 +13,7 @@ use weir_types::{Bytes, Codec};
 use crate::values;
 
 pub(crate) use actions::{ActionsArgs, ArchiveArgs, CancelArgs, HydrateArgs, LfsArgs, WhatArgs};
+pub(crate) use costs::{AdviseArgs, PricesArgs};
 pub(crate) use links::{LinkArgs, LinksArgs, RefreshArgs, UnlinkArgs};
 pub(crate) use throughput::{BillArgs, ModeName, ThroughputArgs};
 
@@ -126,6 +128,12 @@ pub(crate) enum Command {
     /// What a mount is doing, and what it costs
     #[command(after_help = STATUS_EXAMPLES)]
     Status(StatusArgs),
+    /// What storage and machines cost, and who says so
+    #[command(after_help = costs::PRICES_EXAMPLES)]
+    Prices(PricesArgs),
+    /// Where a workload should run, how long it takes there and what it costs
+    #[command(after_help = costs::ADVISE_EXAMPLES)]
+    Advise(AdviseArgs),
     /// Write all dirty data to the bucket now
     #[command(after_help = "Example:\n  weir flush /mnt/genomes")]
     Flush(DirArgs),

@@ -1,6 +1,8 @@
 //! One room for each command: arguments in, an answer on standard output and an exit code out.
 
 mod actions;
+mod advise;
+mod backtest;
 mod bill;
 mod df;
 mod documents;
@@ -8,6 +10,7 @@ mod format;
 mod fsck;
 mod links;
 mod mount;
+mod prices;
 mod residency;
 mod state;
 mod status;
@@ -39,6 +42,8 @@ pub(crate) fn run(cli: Cli, argv: &[OsString]) -> Result<ExitCode> {
         Command::Format(args) => wait(format::run(args)),
         Command::Umount(args) => wait(umount::run(args)),
         Command::Status(args) => wait(status::run(args)),
+        Command::Prices(args) => prices::run(&args),
+        Command::Advise(args) => advise::run(&args),
         Command::Flush(args) => wait(async move {
             Client::at(&args.dir)?.request(Method::POST, "/flush").await?;
             Ok(ExitCode::SUCCESS)

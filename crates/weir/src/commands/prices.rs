@@ -1,0 +1,91 @@
+//! `weir prices`: the price book.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use weir_cost::{Confidence, PriceBook, PriceRow};
+use weir_types::{ErrorKind, FsError, Result};
+
+use crate::cli::PricesArgs;
+use crate::render::{self, heading, table};
+
+pub(crate) fn run(args: &PricesArgs) -> Result<ExitCode> {
+    let book = book(args.prices.as_deref())?;
+    if args.book {
+        render::say_json(&book)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let rows = match &args.region {
+        Some(region) => book.at(region).rows(),
+        None => book.rows(),
+    };
+    match args.json {
+        true => render::say_json(&rows)?,
+        false => render::say(&describe(&rows))?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The price book in `file`, else the built-in one.
+pub(super) fn book(file: Option<&Path>) -> Result<PriceBook> {
+    let Some(path) = file else { return Ok(PriceBook::built_in()) };
+    let text = read(path)?;
+    PriceBook::from_json(&text)
+        .map_err(|error| FsError::new(ErrorKind::Invalid, format!("{}: {error}", path.display())))
+}
+
+/// The text of a file that somebody named.
+pub(super) fn read(path: &Path) -> Result<String> {
+    std::fs::read_to_string(path)
+        .map_err(|error| FsError::local_io(format!("read {}", path.display()), error))
+}
+
+fn describe(rows: &[PriceRow]) -> String {
+    let mut text = String::new();
+    for of_region in rows.chunk_by(|a, b| a.region == b.region) {
+        let lines: Vec<Vec<String>> = of_region.iter().map(line).collect();
+        let region = of_region.first().map_or("", |row| row.region.as_str());
+        text.push_str(&format!("{}\n{}", heading(region), table(&lines, 6)));
+    }
+    text
+}
+
+fn line(row: &PriceRow) -> Vec<String> {
+    let PriceRow { item, unit, price, .. } = row;
+    let Some(price) = price else {
+        return vec![item.to_string(), "unknown".to_owned(), format!("a {unit}")];
+    };
+    let confidence = match price.confidence {
+        Confidence::Vendor => "vendor",
+        Confidence::Quoted => "quoted",
+        Confidence::Unverified => "unverified",
+        Confidence::Unsourced => "unsourced",
+    };
+    vec![
+        item.to_string(),
+        price.usd.to_string(),
+        format!("a {unit}"),
+        price.date.clone().unwrap_or_default(),
+        confidence.to_owned(),
+        price.source.clone(),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_price_says_where_it_is_from_and_unknown_ones_say_so() {
+        let text = describe(&PriceBook::built_in().at("ap-northeast-2").rows());
+        let line = |item: &str| {
+            let found = text.lines().find(|line| line.split_whitespace().next() == Some(item));
+            found.expect(item).split_whitespace().collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(
+            line("efs.standard"),
+            "efs.standard $0.33 a GB-month 2026-07-14 quoted third party quoting the AWS price list"
+        );
+        assert_eq!(line("efs.elastic-read"), "efs.elastic-read unknown a GB");
+    }
+}
