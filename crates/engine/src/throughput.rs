@@ -398,7 +398,9 @@ impl Core {
 
 /// Settles the budget, takes samples, and stores credits now and then.
 pub(crate) async fn throughput_loop(core: Arc<Core>) {
-    core.throughput.history.add(core.totals().await);
+    // What the mount itself asked of the buckets is a part of what it costs.
+    let Totals { unix_ms, stored_bytes, .. } = core.totals().await;
+    core.throughput.history.add(Totals { unix_ms, stored_bytes, ..Totals::default() });
     let mut sampled_ms = core.now_ms();
     loop {
         tokio::time::sleep(Duration::from_millis(SETTLE_MS)).await;
