@@ -61,12 +61,12 @@ bill >"$T/bill" || fail "bill"
 read -r read_bytes written_bytes < <(jq -r '"\(.used.used.read_bytes) \(.used.used.written_bytes)"' "$T/bill")
 same "$written_bytes" $((8 << 20)) "bytes written"
 [ "$read_bytes" -ge $((20 << 20)) ] || fail "$read_bytes bytes read"
-elastic=$(jq '.shadow[] | select(.storage == "efs-elastic") | .so_far.lines' "$T/bill")
+elastic=$(jq '.shadow[] | select(.name == "EFS elastic") | .so_far.lines' "$T/bill")
 near "$(jq 'map(select(.item == "efs.elastic-read")) | .[0].amount_nano_usd' <<<"$elastic")" "$read_bytes / 2**30 * 0.03e9" "EFS elastic reads" 0.02
 near "$(jq 'map(select(.item == "efs.elastic-write")) | .[0].amount_nano_usd' <<<"$elastic")" "$written_bytes / 2**30 * 0.06e9" "EFS elastic writes" 0.02
 [ "$(jq '.shadow | length' "$T/bill")" -ge 12 ] || fail "services are missing"
 same "$(jq '[.shadow[] | select(.seconds <= 0)] | length' "$T/bill")" 0 "services that take no time"
 # FSx for Lustre sells P2-250 at a price that the book does not have: unknown, never free.
-same "$(jq '[.shadow[] | select(.storage | startswith("fsx:PERSISTENT_2-250")) | .month.complete] | all | not' "$T/bill")" true "an unknown price"
+same "$(jq '[.shadow[] | select(.name | startswith("FSx PERSISTENT_2-250")) | .month.complete] | all | not' "$T/bill")" true "an unknown price"
 bill --since 1h | jq -e '.from_unix_ms > 0' >/dev/null || fail "--since"
 fsck_clean

@@ -82,7 +82,7 @@ pub struct Choice {
     pub per_run: Bill,
     /// A month with the runs of the workload.
     pub month: Amount,
-    /// That by its runs.
+    /// That by its runs; without any, what one would add.
     pub cost_per_run: Amount,
     /// A month with Spot instances: at 80% and at 60% off.
     pub spot_month: (Amount, Amount),
@@ -258,7 +258,7 @@ impl Advisor<'_> {
             first_run_seconds: time.first_seconds,
             bound_by: time.bound_by,
             keeps_up: run_seconds * self.workload.runs_per_day <= 86_400.0,
-            cost_per_run: if runs > 0.0 { month * (1.0 / runs) } else { month },
+            cost_per_run: if runs > 0.0 { month * (1.0 / runs) } else { per_run.amount() },
             spot_month: (month_at(SPOT.1), month_at(SPOT.0)),
             month_with_waiting: month + waiting,
             monthly,
@@ -284,6 +284,7 @@ impl Choice {
             .cmp(&key(other))
             .then(units(self).total_cmp(&units(other)))
             .then(self.month_with_waiting.usd.cmp(&other.month_with_waiting.usd))
+            .then(self.run_seconds.total_cmp(&other.run_seconds))
     }
 
     fn unknown_lines(&self) -> impl Iterator<Item = &Line> {

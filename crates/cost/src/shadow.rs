@@ -47,7 +47,7 @@ pub struct Shadow {
     pub so_far: Bill,
     /// What a month would cost there at the rate of the work.
     pub month: Bill,
-    /// Seconds that the same bytes would have taken there at least; none when it cannot be.
+    /// Seconds that the same bytes would have taken there, with nothing else to do.
     pub seconds: f64,
     /// What makes it take so long.
     pub bound_by: String,
@@ -163,7 +163,7 @@ mod tests {
     use weir_types::NanoUsd;
 
     use super::*;
-    use crate::{PriceBook, RunTime, machine};
+    use crate::{PriceBook, RunTime, machine, predicted};
 
     fn an_hour() -> Activity {
         Activity {
@@ -228,6 +228,30 @@ mod tests {
         assert_eq!(elastic.month.to_string(), "at least $83.82");
         let reads = elastic.month.lines.iter().find(|line| line.what == "elastic reads");
         assert_eq!(reads.expect("a line").amount, None);
+    }
+
+    #[test]
+    fn the_simulator_has_a_time_for_each_service_and_any_work() {
+        let book = PriceBook::built_in();
+        let machine = machine("i3.8xlarge").expect("known");
+        let idle = Activity { observed: Duration::from_secs(60), ..Activity::default() };
+        let small = Activity {
+            stored_bytes: GIB,
+            written_bytes: GIB,
+            writes: 1 << 18,
+            metadata_ops: 1 << 18,
+            ..idle
+        };
+        for (activity, least) in [(idle, 0.0), (small, 0.01), (an_hour(), 10.0)] {
+            for shadow in shadow(book.at("us-east-1"), &activity, &machine, &predicted) {
+                let seconds = shadow.seconds;
+                assert!(seconds.is_finite() && seconds >= least, "{}: {seconds}", shadow.name);
+            }
+        }
+        // Nobody reads 254 GiB at more than the 100 MiB/s, metered at a third, that bursts are.
+        let shadows = shadow(book.at("us-east-1"), &an_hour(), &machine, &predicted);
+        let bursting = of(&shadows, "EFS bursting");
+        assert!(bursting.seconds >= 254.0 * 1024.0 / 300.0, "{}", bursting.seconds);
     }
 
     #[test]

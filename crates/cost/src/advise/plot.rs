@@ -13,6 +13,8 @@ const TOP: f64 = 14.0;
 const FLOOR: f64 = HEIGHT - 40.0;
 const DASHES: [&str; 6] = ["none", "7 3", "2 3", "9 3 2 3", "4 2", "12 4"];
 const ROW: f64 = 34.0;
+/// Height of a letter.
+const LETTER: f64 = 12.0;
 /// How many times the runs of the workload the plot reaches at most.
 const FAR: f64 = 5.0;
 
@@ -63,9 +65,14 @@ pub(super) fn lines(series: &[Series], points: &[f64], now: f64) -> String {
          points. The numbers are in the tables.",
     );
     axes(&mut svg, &scale, now);
-    let mut labels: Vec<f64> = Vec::new();
-    for (at, of) in series.iter().enumerate() {
-        line(&mut svg, &scale, at, of, &mut labels);
+    // From the top down, each letter below the one before.
+    let mut order: Vec<usize> = (0..series.len()).collect();
+    order.sort_by(|a, b| scale.end(&series[*a]).1.total_cmp(&scale.end(&series[*b]).1));
+    let mut above = f64::NEG_INFINITY;
+    for at in order {
+        let label_y = (scale.end(&series[at]).1 + 4.0).max(above + LETTER);
+        line(&mut svg, &scale, at, &series[at], label_y);
+        above = label_y;
     }
     for runs in &points {
         let lowest = series.iter().map(|of| of.cost.usd(*runs)).fold(f64::INFINITY, f64::min);
@@ -98,6 +105,16 @@ impl Scale {
 
     fn y(&self, usd: f64) -> f64 {
         FLOOR - usd.min(self.most_usd) / self.most_usd * (FLOOR - TOP)
+    }
+
+    /// Where a line ends; one that leaves at the top ends there.
+    fn end(&self, of: &Series) -> (f64, f64) {
+        let leaves = of.cost.usd(self.most_runs) > self.most_usd && of.cost.per_run_usd > 0.0;
+        let runs = match leaves {
+            true => ((self.most_usd - of.cost.fixed_usd) / of.cost.per_run_usd).max(0.0),
+            false => self.most_runs,
+        };
+        (self.x(runs), self.y(of.cost.usd(runs)))
     }
 }
 
@@ -137,19 +154,8 @@ fn axes(svg: &mut String, scale: &Scale, now: f64) {
     );
 }
 
-fn line(svg: &mut String, scale: &Scale, at: usize, of: &Series, labels: &mut Vec<f64>) {
-    // A line that leaves at the top ends there.
-    let leaves = of.cost.usd(scale.most_runs) > scale.most_usd && of.cost.per_run_usd > 0.0;
-    let end_runs = match leaves {
-        true => ((scale.most_usd - of.cost.fixed_usd) / of.cost.per_run_usd).max(0.0),
-        false => scale.most_runs,
-    };
-    let (x, y) = (scale.x(end_runs), scale.y(of.cost.usd(end_runs)));
-    let mut label_y = y + 4.0;
-    while labels.iter().any(|other| (other - label_y).abs() < 12.0) {
-        label_y += 12.0;
-    }
-    labels.push(label_y);
+fn line(svg: &mut String, scale: &Scale, at: usize, of: &Series, label_y: f64) {
+    let (x, y) = scale.end(of);
     let look = at % DASHES.len();
     push(
         svg,
@@ -211,7 +217,8 @@ fn push(svg: &mut String, text: &str) {
 fn ticks(most: f64) -> Vec<f64> {
     let rough = most / 4.0;
     let ten = 10_f64.powf(rough.log10().floor());
-    let step = [1.0, 2.0, 5.0, 10.0].map(|of| of * ten).into_iter().find(|step| *step >= rough);
+    let step =
+        [1.0, 2.0, 2.5, 5.0, 10.0].map(|of| of * ten).into_iter().find(|step| *step >= rough);
     let step = step.unwrap_or(ten * 10.0);
     let tidy = |at: f64| (at * step * 1e6).round() / 1e6;
     (0..=10).map(|at| tidy(f64::from(at))).filter(|tick| *tick <= most).collect()
@@ -223,7 +230,7 @@ mod tests {
 
     #[test]
     fn ticks_are_round() {
-        assert_eq!(ticks(100.0), [0.0, 50.0, 100.0]);
+        assert_eq!(ticks(100.0), [0.0, 25.0, 50.0, 75.0, 100.0]);
         assert_eq!(ticks(7.0), [0.0, 2.0, 4.0, 6.0]);
         assert_eq!(ticks(0.45), [0.0, 0.2, 0.4]);
     }

@@ -164,6 +164,18 @@ fn what_is_not_sold_is_refused_with_what_is() {
 }
 
 #[test]
+fn without_runs_only_keeping_costs() {
+    let idle = Workload { runs_per_day: 0.0, ..workload() };
+    let advice = advice(&idle, &only("r6i.24xlarge"));
+    let elastic = of(&advice, "EFS elastic");
+    // 254 GB x $0.30.
+    assert_eq!(elastic.month, Amount { usd: NanoUsd(76_200_000_000), complete: true });
+    assert_eq!(elastic.cost_per_run, elastic.per_run.amount());
+    assert_eq!(elastic.month_with_waiting, elastic.month);
+    assert!(html(&advice).contains("$76.20"));
+}
+
+#[test]
 fn what_does_not_keep_up_is_not_recommended() {
     let busy = Workload { runs_per_day: 200.0, ..workload() };
     let advice = advice(&busy, &only("r6i.24xlarge"));

@@ -22,6 +22,7 @@ Examples:
   weir advise blast.toml --spot --usd-per-hour 80
   weir advise blast.toml --storage fsx:SCRATCH_2:4800 --storage efs-provisioned:300
   weir advise blast.toml --prices my-prices.json --json
+  weir advise --record /mnt/genomes > blast.toml   what a live mount did, as a workload to edit
   weir advise --backtest                     how far off the models are, row by row
 
 Choices are compared by what a month costs with the time of who waits for the runs. Storages are
@@ -47,11 +48,14 @@ pub(crate) struct PricesArgs {
 #[derive(Args, Debug)]
 pub(crate) struct AdviseArgs {
     /// What shall run: a file in TOML
-    #[arg(required_unless_present = "backtest")]
+    #[arg(required_unless_present_any = ["backtest", "record"])]
     pub(crate) workload: Option<PathBuf>,
     /// Hold the models against published measurements instead, and add up published bills again
     #[arg(long, conflicts_with_all = ["workload", "html", "prices", "spot", "storage"])]
     pub(crate) backtest: bool,
+    /// Write the workload of this live mount instead, as TOML
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["workload", "backtest", "html", "json"])]
+    pub(crate) record: Option<PathBuf>,
     /// Answer in JSON
     #[arg(long)]
     pub(crate) json: bool,

@@ -5,14 +5,17 @@ use std::process::ExitCode;
 use weir_cost::{Advice, Options, Stretch, Workload};
 use weir_types::{ErrorKind, FsError, Result};
 
-use super::{backtest, prices};
+use super::{backtest, prices, record};
 use crate::cli::AdviseArgs;
 use crate::render::{self, heading, table};
 
 /// Choices whose break-even points are shown; `--json` and `--html` have more.
 const BEST: usize = 6;
 
-pub(crate) fn run(args: &AdviseArgs) -> Result<ExitCode> {
+pub(crate) async fn run(args: AdviseArgs) -> Result<ExitCode> {
+    if let Some(dir) = &args.record {
+        return record::run(dir).await;
+    }
     // Without a workload, the command line asks for the backtest.
     let Some(path) = &args.workload else { return backtest::run(args.json) };
     let workload = workload(&prices::read(path)?).map_err(|error| error.within(path.display()))?;

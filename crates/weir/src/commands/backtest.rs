@@ -93,8 +93,12 @@ mod tests {
         for row in &report.rows {
             assert!(text.contains(&row.id), "{} is not in\n{text}", row.id);
         }
-        for wanted in ["median error", "wrong: ", "blast-fsx-v11-50000  fit"] {
+        for wanted in ["median error", "wrong: ", "published sums"] {
             assert!(text.contains(wanted), "{wanted} is not in\n{text}");
+        }
+        for fitted in &report.fitted {
+            let marked = |line: &str| line.split_whitespace().take(2).eq([fitted.row, "fit"]);
+            assert!(text.lines().any(marked), "{} is not marked in\n{text}", fitted.row);
         }
     }
 }

@@ -1,17 +1,18 @@
 //! `weir bill`: what a mount costs, and what its work would have cost elsewhere.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use serde::Serialize;
 use weir_cost::{
-    Activity, Bill, Host, Line, Machine, PriceBook, Requests, Shadow, Usage, machine, machines,
-    per_month, predicted, shadow, so_far,
+    Activity, Bill, Host, Line, Machine, Requests, Shadow, Usage, machine, machines, per_month,
+    predicted, shadow, so_far,
 };
 use weir_engine::Spell;
 use weir_types::{Bytes, ErrorKind, FsError, Result};
 
+use super::prices;
 use crate::cli::BillArgs;
 use crate::client::{Client, StatusView};
 use crate::render::{self, heading, seconds, table};
@@ -51,17 +52,8 @@ pub(crate) async fn run(args: BillArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The price book in a file, or the one that comes with weir.
-pub(crate) fn price_book(file: Option<&Path>) -> Result<PriceBook> {
-    let Some(file) = file else { return Ok(PriceBook::built_in()) };
-    let text = std::fs::read_to_string(file)
-        .map_err(|e| FsError::local_io(format!("read {}", file.display()), e))?;
-    PriceBook::from_json(&text)
-        .map_err(|e| FsError::new(ErrorKind::Invalid, format!("{}: {e}", file.display())))
-}
-
 fn report(args: &BillArgs, status: &StatusView, spell: Spell) -> Result<Report> {
-    let book = price_book(args.prices.as_deref())?;
+    let book = prices::book(args.prices.as_deref())?;
     let prices = book.at(&args.region);
     let name = args.instance.as_deref().unwrap_or(USUAL_MACHINE);
     let machine = machine(name).ok_or_else(|| {

@@ -11,6 +11,7 @@ mod fsck;
 mod links;
 mod mount;
 mod prices;
+mod record;
 mod residency;
 mod state;
 mod status;
@@ -43,7 +44,7 @@ pub(crate) fn run(cli: Cli, argv: &[OsString]) -> Result<ExitCode> {
         Command::Umount(args) => wait(umount::run(args)),
         Command::Status(args) => wait(status::run(args)),
         Command::Prices(args) => prices::run(&args),
-        Command::Advise(args) => advise::run(&args),
+        Command::Advise(args) => wait(advise::run(args)),
         Command::Flush(args) => wait(async move {
             Client::at(&args.dir)?.request(Method::POST, "/flush").await?;
             Ok(ExitCode::SUCCESS)

@@ -1,0 +1,94 @@
+//! `weir advise --record`: what a live mount did since it was mounted, as a workload.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use weir_cost::Workload;
+use weir_engine::Spell;
+use weir_types::{ErrorKind, FsError, Result};
+
+use crate::client::Client;
+use crate::render::{self, seconds};
+
+pub(crate) async fn run(dir: &Path) -> Result<ExitCode> {
+    let client = Client::at(dir)?;
+    let status = client.status().await?;
+    let links = client.links().await?;
+    let report = client.throughput().await?;
+    let spell = client.used(None).await?;
+    let linked_bytes: u64 = links.iter().map(|link| link.bytes).sum();
+    let opens = report.tenants.iter().map(|tenant| tenant.opens).sum();
+    let stored_bytes = status.stored_bytes + status.tier.dirty_bytes;
+    let workload = workload(&spell, stored_bytes + linked_bytes, status.files, opens);
+    render::say(&toml(&workload, &spell)?)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// All that was done, as one run.
+fn workload(spell: &Spell, data_set_bytes: u64, files: u64, opens: u64) -> Workload {
+    let used = &spell.used;
+    let moved_bytes = used.read_bytes + used.written_bytes;
+    Workload {
+        name: "recorded".to_owned(),
+        data_set_bytes,
+        files,
+        read_bytes_per_run: used.read_bytes,
+        write_bytes_per_run: used.written_bytes,
+        io_bytes: moved_bytes.checked_div(used.reads + used.writes).unwrap_or(1 << 20).max(1),
+        random: false,
+        files_per_run: opens,
+        runs_per_day: 1.0,
+        concurrency: 1,
+        threads: 1,
+        cpu_seconds: 0.0,
+        region: "us-east-1".to_owned(),
+    }
+}
+
+fn toml(workload: &Workload, spell: &Spell) -> Result<String> {
+    let body = toml::to_string(workload)
+        .map_err(|e| FsError::new(ErrorKind::Bug, "write a workload").with_source(e))?;
+    let span = seconds(spell.used.unix_ms.saturating_sub(spell.from_unix_ms) / 1_000);
+    let mut text = format!(
+        "# What the mount did in {span}, taken for one run of one job. Not known to it, and to be\n\
+         # set by hand: runs_per_day, concurrency, threads, cpu_seconds, random, region.\n"
+    );
+    if spell.used.unmetered_opens > 0 {
+        text.push_str(&format!(
+            "# {} files were read by the kernel past the daemon: read_bytes_per_run is the least it\n\
+             # can be. `weir throughput DIR --exact-meter on` before a run counts all.\n",
+            spell.used.unmetered_opens
+        ));
+    }
+    Ok(text + &body)
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_engine::Totals;
+
+    use super::*;
+
+    #[test]
+    fn what_is_recorded_can_be_read_again() {
+        let used = Totals {
+            unix_ms: 65_000,
+            reads: 3,
+            writes: 1,
+            read_bytes: 3 << 20,
+            written_bytes: 1 << 20,
+            unmetered_opens: 2,
+            ..Totals::default()
+        };
+        let spell = Spell { from_unix_ms: 5_000, average_stored_bytes: 7, used };
+        let recorded = workload(&spell, 10 << 20, 12, 9);
+        let text = toml(&recorded, &spell).expect("writes");
+        assert_eq!(toml::from_str::<Workload>(&text).expect("reads"), recorded);
+        assert_eq!(recorded.io_bytes, 1 << 20);
+        for wanted in ["in 1 min 0 s", "2 files were read by the kernel", "threads"] {
+            assert!(text.contains(wanted), "{wanted} is not in\n{text}");
+        }
+        let idle = workload(&Spell::default(), 0, 0, 0);
+        assert_eq!(idle.check(), Ok(()));
+    }
+}
