@@ -137,7 +137,7 @@ pub fn advise(
     model: &Model<'_>,
 ) -> Advice {
     let advisor = Advisor { workload, prices: book.at(&workload.region), options, model };
-    let (asked, refused) = checked(&options.asked);
+    let (asked, refused) = checked(&options.asked, workload.data_set_bytes);
     let mut choices = advisor.best_of_families(candidates::storages(workload));
     for storage in asked {
         let best = advisor.best(&storage);
@@ -169,10 +169,10 @@ pub fn advise(
 }
 
 /// Those that AWS sells, and why it refuses the others.
-fn checked(asked: &[Storage]) -> (Vec<Storage>, Vec<Refusal>) {
+fn checked(asked: &[Storage], data_set_bytes: u64) -> (Vec<Storage>, Vec<Refusal>) {
     let (mut sold, mut refused) = (vec![], vec![]);
     for storage in asked {
-        match storage.check() {
+        match storage.check().and_then(|()| storage.holds(data_set_bytes)) {
             Ok(()) => sold.push(storage.clone()),
             Err(why) => refused.push(Refusal { name: storage.to_string(), why }),
         }

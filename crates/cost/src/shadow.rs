@@ -30,6 +30,8 @@ pub struct Activity {
     pub reads: u64,
     /// Writes.
     pub writes: u64,
+    /// Files opened.
+    pub opens: u64,
     /// Opens, creations, removals, renames, and questions for attributes.
     pub metadata_ops: u64,
     /// How long this was watched.
@@ -67,9 +69,15 @@ pub fn shadow(
     let runs = if hours > 0.0 { MONTH_HOURS / hours } else { 0.0 };
     // What was read had passed the page cache already.
     let machine = Machine { memory_gib: 0.0, ..machine.clone() };
+    // What forgets its data is filled once a month, however short the time observed is.
+    let fills = if runs > 0.0 { 1.0 / runs } else { 0.0 };
     let of = |storage: Storage| {
         let time = model(&storage, &workload, &machine, 1);
-        let charges = charges(prices, &storage, &Load::of(&workload, 1, 1.0, &time), &machine);
+        let load = Load {
+            metadata_ops: activity.metadata_ops as f64,
+            ..Load::of(&workload, 1, fills, &time)
+        };
+        let charges = charges(prices, &storage, &load, &machine);
         Shadow {
             name: storage.to_string(),
             so_far: charges.bill(prices, hours / MONTH_HOURS, 1.0),
@@ -79,7 +87,7 @@ pub fn shadow(
             storage,
         }
     };
-    activity.storages().into_iter().map(of).collect()
+    activity.storages(&machine).into_iter().map(of).collect()
 }
 
 impl Activity {
@@ -93,9 +101,9 @@ impl Activity {
             files: self.files,
             read_bytes_per_run: self.read_bytes,
             write_bytes_per_run: self.written_bytes,
-            io_bytes: (moved_bytes / self.reads.saturating_add(self.writes).max(1)).max(1),
+            io_bytes: io_bytes(moved_bytes, self.reads.saturating_add(self.writes)),
             random: false,
-            files_per_run: self.metadata_ops,
+            files_per_run: self.opens,
             runs_per_day: if seconds > 0.0 { 86_400.0 / seconds } else { 0.0 },
             concurrency: 1,
             threads: 1,
@@ -106,7 +114,7 @@ impl Activity {
 
     /// Each service in the size that the work needs: what it stores, and the rate that it had as
     /// an average of the time observed.
-    fn storages(&self) -> Vec<Storage> {
+    fn storages(&self, machine: &Machine) -> Vec<Storage> {
         let seconds = self.observed.as_secs_f64();
         let rate = |count: f64| if seconds > 0.0 { count / seconds } else { 0.0 };
         let metered_bytes = Rules::today().metered_bytes(Io::Read, self.read_bytes) as f64
@@ -130,12 +138,24 @@ impl Activity {
         storages.extend([
             gp3(size_gib, iops, mib_per_s),
             Storage::Io2 { size_gib: size_gib.max(4), iops: iops.clamp(100, 32_000) },
-            Storage::InstanceStore,
             Storage::S3Files,
         ]);
+        if machine.nvme_bytes >= self.stored_bytes.max(1) {
+            storages.push(Storage::InstanceStore);
+        }
         // What outgrows the largest volume is not sold.
         storages.retain(|storage| storage.check().is_ok());
         storages
+    }
+}
+
+/// Bytes of an I/O, as an average. The tails of files pull that below what programs ask for: close
+/// below 1 MiB it is taken for 1 MiB, from where on services serve reads otherwise.
+fn io_bytes(moved_bytes: u64, ios: u64) -> u64 {
+    const LARGE: u64 = 1 << 20;
+    match moved_bytes / ios.max(1) {
+        average if average >= LARGE / 4 * 3 => average.max(LARGE),
+        average => average.max(1),
     }
 }
 
@@ -178,7 +198,7 @@ mod tests {
 
     fn shadows(region: &str, activity: &Activity) -> Vec<Shadow> {
         let book = PriceBook::built_in();
-        let machine = machine("r6i.24xlarge").expect("known");
+        let machine = machine("i3.8xlarge").expect("known");
         let model = |_: &Storage, workload: &Workload, _: &Machine, _: u64| {
             let read_bytes = workload.read_bytes_per_run as f64;
             let seconds = read_bytes / (100.0 * MIB);

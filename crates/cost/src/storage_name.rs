@@ -41,6 +41,23 @@ impl fmt::Display for Storage {
 }
 
 impl Storage {
+    /// Whether so many bytes fit, where the size is a part of the choice.
+    pub(crate) fn holds(&self, bytes: u64) -> Result<(), String> {
+        let gib = match self {
+            Storage::FsxLustre { capacity_gib, .. } => *capacity_gib,
+            Storage::Gp3 { size_gib, .. } | Storage::Io2 { size_gib, .. } => *size_gib,
+            Storage::Efs { .. }
+            | Storage::InstanceStore
+            | Storage::S3Files
+            | Storage::Weir { .. } => return Ok(()),
+        };
+        let needed_gib = bytes.div_ceil(1 << 30);
+        match gib >= needed_gib {
+            true => Ok(()),
+            false => Err(format!("{self} does not hold the data set of {needed_gib} GiB")),
+        }
+    }
+
     /// What it is without its size: `FSx SCRATCH_2`.
     pub fn family(&self) -> String {
         match self {

@@ -51,12 +51,16 @@ impl Workload {
     pub fn check(&self) -> Result<(), String> {
         // A million jobs at once are more machines than there are.
         const MOST_JOBS: u64 = 1_000_000;
+        const MOST_FILES: u64 = 1_000_000_000_000;
+        const MOST_BYTES: u64 = 1 << 60;
         let at_least_zero = |value: f64| (0.0..=1e12).contains(&value);
         let wrong: Vec<&str> = [
             (at_least_zero(self.runs_per_day), "runs_per_day: need a number from 0 on"),
             (at_least_zero(self.cpu_seconds), "cpu_seconds: need a number from 0 on"),
             (self.io_bytes > 0, "io_bytes: need at least 1"),
-            (self.threads > 0, "threads: need at least 1"),
+            ((1..=MOST_JOBS).contains(&self.threads), "threads: need 1 to 1,000,000"),
+            (self.files_per_run <= MOST_FILES, "files_per_run: need a trillion at most"),
+            (self.data_set_bytes <= MOST_BYTES, "data_set_bytes: need an exabyte at most"),
             ((1..=MOST_JOBS).contains(&self.concurrency), "concurrency: need 1 to 1,000,000"),
             (!self.region.is_empty(), "region: need a name such as us-east-1"),
         ]

@@ -12,6 +12,7 @@ use weir_types::{ErrorKind, FsError, Ino};
 use crate::door::{Served, Shared};
 use crate::modes::Mode;
 use crate::passthrough::{Purpose, Register, passthrough_reply};
+use crate::signals::until_killed;
 
 /// An open file as the kernel holds it.
 #[derive(Debug)]
@@ -156,9 +157,41 @@ impl Shared {
         Ok((self.files.add(file), reply, backing))
     }
 
-    pub(crate) async fn read_file(&self, fh: FileHandle, offset: u64, len: u32) -> Served<Bytes> {
+    /// Reads for thread `tid`, which may be killed while it waits for a limit.
+    pub(crate) async fn read_file(
+        &self,
+        fh: FileHandle,
+        (offset, len): (u64, u32),
+        tid: u32,
+    ) -> Served<Bytes> {
         let file = self.files.get(fh)?;
-        Ok(self.engine.read(&file.open, offset, len as usize).await?)
+        let read = self.engine.read(&file.open, offset, len as usize);
+        if !self.engine.may_be_held_back(&file.open) {
+            return Ok(read.await?);
+        }
+        tokio::select! {
+            biased;
+            bytes = read => Ok(bytes?),
+            () = until_killed(tid) => Err(Errno::EINTR.into()),
+        }
+    }
+
+    /// Whether I/O on an open file may have to wait for a limit or the budget.
+    pub(crate) fn may_be_held_back(&self, fh: FileHandle) -> bool {
+        self.files.get(fh).is_ok_and(|file| self.engine.may_be_held_back(&file.open))
+    }
+
+    /// [`Shared::write_file`] for thread `tid`, which may be killed while it waits for a limit.
+    pub(crate) async fn write_file_of(&self, write: Write, data: &[u8], tid: u32) -> Served<u32> {
+        let written = self.write_file(write, data);
+        if !self.may_be_held_back(write.fh) {
+            return written.await;
+        }
+        tokio::select! {
+            biased;
+            written = written => written,
+            () = until_killed(tid) => Err(Errno::EINTR.into()),
+        }
     }
 
     /// Writes. Unless it appends, this may be dropped half-way and done again: the same bytes go
@@ -251,7 +284,7 @@ impl Shared {
         self.drop_privileges(to.0, uid).await?;
         // The answer has 32 bits; the caller goes on from where a copy ended.
         let len = len.min(1 << 31);
-        Ok(self.engine.copy_range(from, to, len).await? as u32)
+        Ok(self.engine.copy_range(from, to, len, uid).await? as u32)
     }
 }
 

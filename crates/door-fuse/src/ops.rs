@@ -263,7 +263,7 @@ impl Filesystem for Door {
 
     fn read(
         &self,
-        _req: &Request,
+        req: &Request,
         node: INodeNo,
         fh: FileHandle,
         offset: u64,
@@ -272,8 +272,8 @@ impl Filesystem for Door {
         _lock_owner: Option<LockOwner>,
         reply: ReplyData,
     ) {
-        let shared = self.shared.clone();
-        let work = async move { shared.read_file(fh, offset, size).await };
+        let (shared, tid) = (self.shared.clone(), req.pid());
+        let work = async move { shared.read_file(fh, (offset, size), tid).await };
         self.serve("read", ino(node), reply, work, |reply, bytes| reply.data(&bytes));
     }
 
@@ -281,7 +281,7 @@ impl Filesystem for Door {
     /// are copied only where a write cannot be finished at once.
     fn write(
         &self,
-        _req: &Request,
+        req: &Request,
         node: INodeNo,
         fh: FileHandle,
         offset: u64,
@@ -294,7 +294,8 @@ impl Filesystem for Door {
         self.shared.counts.add("write");
         let write = Write { fh, offset, kernel: write_flags, flags: flags.0 };
         let answer = |reply: ReplyWrite, written| reply.written(written);
-        if !write.appends(self.shared.options.exclusive) {
+        // What may wait for a limit is not tried here: the try would take from it.
+        if !write.appends(self.shared.options.exclusive) && !self.shared.may_be_held_back(fh) {
             let here = std::pin::pin!(self.shared.write_file(write, data));
             match self.shared.poll_here(here) {
                 Some(Poll::Pending) => {}
@@ -305,8 +306,8 @@ impl Filesystem for Door {
                 None => return reply.refuse(Errno::EIO),
             }
         }
-        let (shared, data) = (self.shared.clone(), data.to_vec());
-        let work = async move { shared.write_file(write, &data).await };
+        let (shared, data, tid) = (self.shared.clone(), data.to_vec(), req.pid());
+        let work = async move { shared.write_file_of(write, &data, tid).await };
         self.serve_counted("write", ino(node), reply, work, answer);
     }
 

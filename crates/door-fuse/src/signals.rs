@@ -2,7 +2,7 @@
 //!
 //! fuser refuses the kernel's FUSE_INTERRUPT, after which the kernel does not send it any more and
 //! a thread that waits for an answer cannot even be killed. For waits without an end, which are
-//! those for locks, the door looks for pending signals itself.
+//! those for locks and for throughput, the door looks for pending signals itself.
 
 use std::time::Duration;
 
@@ -10,12 +10,22 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// Waits until thread `tid` has a signal to see to; for ever if it cannot be looked at.
 pub(crate) async fn until_signalled(tid: u32) {
+    until(tid, has_signal).await;
+}
+
+/// Waits until thread `tid` is to die; for ever if it cannot be looked at. Programs do not expect
+/// that reads and writes of files are interrupted by anything else.
+pub(crate) async fn until_killed(tid: u32) {
+    until(tid, is_killed).await;
+}
+
+async fn until(tid: u32, tells: fn(&str) -> bool) {
     let path = format!("/proc/{tid}/status");
     loop {
         tokio::time::sleep(LOOK_EVERY).await;
         // A thread of another PID namespace has the number 0 here, or cannot be seen.
         match std::fs::read_to_string(&path) {
-            Ok(status) if has_signal(&status) => return,
+            Ok(status) if tells(&status) => return,
             Ok(_) => {}
             Err(_) => std::future::pending().await,
         }
@@ -35,6 +45,14 @@ fn has_signal(status: &str) -> bool {
         pending |= mask("ShdPnd").unwrap_or(0);
     }
     pending & !mask("SigBlk").unwrap_or(0) & !mask("SigIgn").unwrap_or(0) != 0
+}
+
+/// Whether the thread is to die: the kernel makes a SIGKILL for each thread of every fatal signal
+/// that leaves no core.
+fn is_killed(status: &str) -> bool {
+    const SIGKILL: u64 = 1 << 8;
+    let pending = status.lines().find_map(|line| line.strip_prefix("SigPnd:"));
+    pending.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok()).unwrap_or(0) & SIGKILL != 0
 }
 
 #[cfg(test)]
@@ -57,5 +75,12 @@ mod tests {
         assert!(!has_signal(&status(1, 1 << 14, 0, 1 << 14, 0)), "blocked");
         assert!(!has_signal(&status(1, 1 << 14, 0, 0, 1 << 14)), "ignored");
         assert!(!has_signal(""));
+    }
+
+    #[test]
+    fn who_is_interrupted_is_not_killed() {
+        assert!(is_killed(&status(4, 1 << 8, 0, 0, 0)));
+        assert!(!is_killed(&status(1, 1 << 14 | 1 << 22, 1 << 8, 0, 0)));
+        assert!(!is_killed(""));
     }
 }

@@ -3,11 +3,13 @@
 use std::sync::Arc;
 
 use weir_meta::ShareRange;
+use weir_throughput::efs::Io;
 use weir_tier::{Mirror, PAGE_BYTES, page_ceil, page_floor};
 use weir_types::{ErrorKind, FsError, Ino, Result};
 
 use crate::engine::{Core, Engine};
 use crate::nodes::Node;
+use crate::throughput::Tenant;
 
 /// Below this, copying bytes is cheaper than flushing both files first.
 const SHARE_BYTES_MIN: u64 = 1 << 20;
@@ -18,21 +20,23 @@ const STEP_BYTES: u64 = 1 << 20;
 struct Side {
     node: Arc<Node>,
     mirror: Arc<Mirror>,
+    tenant: Tenant,
 }
 
 impl Engine {
-    /// Copies up to `len` bytes from one place to another; fewer at the end of the source. Whole
-    /// pages of 1 MiB and more cost no bytes, only metadata.
+    /// Copies up to `len` bytes from one place to another as `client`; fewer at the end of the
+    /// source. Whole pages of 1 MiB and more cost no bytes, only metadata, and are not metered.
     pub async fn copy_range(
         &self,
         source: (Ino, u64),
         target: (Ino, u64),
         len: u64,
+        client: u32,
     ) -> Result<u64> {
         let core = &self.core;
         core.check_writable()?;
-        let from = core.side(source.0).await?;
-        let to = core.side(target.0).await?;
+        let from = core.side(source.0, client).await?;
+        let to = core.side(target.0, client).await?;
         let len = len.min(from.mirror.size().saturating_sub(source.1));
         let overlap = source.0 == target.0 && source.1.abs_diff(target.1) < len;
         if overlap {
@@ -55,10 +59,11 @@ impl Engine {
 }
 
 impl Core {
-    async fn side(self: &Arc<Self>, ino: Ino) -> Result<Side> {
+    async fn side(self: &Arc<Self>, ino: Ino, client: u32) -> Result<Side> {
         let node = self.nodes.get(ino);
-        let mirror = self.open_mirror(&node).await?;
-        Ok(Side { node, mirror })
+        let (mirror, dir) = self.open_mirror_of(&node).await?;
+        let tenant = self.tenant(dir, client).await;
+        Ok(Side { node, mirror, tenant })
     }
 
     async fn copy_bytes(
@@ -72,12 +77,17 @@ impl Core {
         let mut done = 0;
         while done < len {
             let step = (len - done).min(STEP_BYTES) as usize;
+            self.admit(&from.tenant, Io::Read, step as u64).await;
             let bytes = self.read_mirror(&from.mirror, source + done, step).await?;
             if bytes.is_empty() {
                 break;
             }
+            let moved = bytes.len() as u64;
+            self.meter(&from.tenant, Io::Read, moved);
+            self.admit(&to.tenant, Io::Write, moved).await;
             self.write_mirror(&to.mirror, target + done, &bytes).await?;
-            done += bytes.len() as u64;
+            self.meter(&to.tenant, Io::Write, moved);
+            done += moved;
         }
         Ok(())
     }

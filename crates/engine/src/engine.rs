@@ -232,7 +232,9 @@ impl Core {
     /// The writer's last words: all data, all metadata, an empty log, and the lease given back.
     async fn finish(self: &Arc<Self>) -> Result<()> {
         self.purge_all_closed().await;
-        self.store_credits().await?;
+        if let Err(error) = self.store_credits().await {
+            tracing::warn!(%error, "the burst credits were not stored");
+        }
         self.flush_all().await?;
         if let Some(left) = self.tier.news().first() {
             let text = format!("inode {} was written while the volume was unmounted", left.ino());

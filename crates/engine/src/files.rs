@@ -64,12 +64,6 @@ impl OpenFile {
         self.known_tenant().used.opens_unmetered.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(crate) fn count_fetched(&self, bytes: u64) {
-        if bytes > 0 {
-            self.known_tenant().used.bytes_fetched.fetch_add(bytes, Ordering::Relaxed);
-        }
-    }
-
     pub(crate) fn check_write(&self) -> Result<()> {
         match self.write {
             true => Ok(()),
@@ -160,7 +154,7 @@ impl Core {
     }
 
     /// The same, with the directory that the file was made in or moved to last.
-    async fn open_mirror_of(&self, node: &Node) -> Result<(Arc<Mirror>, Ino)> {
+    pub(crate) async fn open_mirror_of(&self, node: &Node) -> Result<(Arc<Mirror>, Ino)> {
         let _change = node.change.lock().await;
         let ino = node.ino;
         let inode = self.stored(ino).await?;

@@ -15,6 +15,7 @@ use crate::background::blocking;
 use crate::engine::{Core, Engine};
 use crate::fetch::Priority;
 use crate::files::OpenFile;
+use crate::throughput::Slowed;
 
 /// How long an open may wait for a small file's bytes. They come also if nobody waits.
 const FETCH_WAIT: Duration = Duration::from_secs(1);
@@ -71,7 +72,7 @@ impl Engine {
         let size = file.mirror.size();
         let fits =
             (file.lend_least_bytes..=core.settings.passthrough_fetch_bytes.0).contains(&size);
-        if !fits || file.is_metered() {
+        if !fits || file.is_metered() || core.throughput.purse.slows(Slowed::Demand) {
             return;
         }
         let missing = file.mirror.missing(0, size);
@@ -86,6 +87,11 @@ impl Engine {
         if !matches!(tokio::time::timeout(FETCH_WAIT, fetch).await, Ok(Ok(()))) {
             tracing::debug!(ino = %file.ino(), "a small file was not fetched when it was opened");
         }
+    }
+
+    /// Whether a read or write of the file may have to wait for a limit or the budget.
+    pub fn may_be_held_back(&self, file: &OpenFile) -> bool {
+        file.is_metered() || self.core.throughput.purse.is_set()
     }
 
     /// One more open file through which what is lent may be mapped for writing.

@@ -1,6 +1,7 @@
 //! Reading: from the mirror when the bytes are here, after their fetch when they are not.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 use weir_object::Component;
@@ -30,10 +31,12 @@ impl Engine {
         }
         let missing = file.mirror.missing(offset, offset + len);
         let fetched = missing.iter().map(|(start, end)| end - start).sum();
-        core.admit(file, Io::Read, len).await;
+        let tenant = file.tenant(core).await;
+        core.admit(&tenant, Io::Read, len).await;
         core.read_ahead(file, (offset, len), size, fetched > 0);
         let bytes = core.read_mirror(&file.mirror, offset, len as usize).await?;
-        file.count_fetched(fetched);
+        core.meter(&tenant, Io::Read, bytes.len() as u64);
+        tenant.used.bytes_fetched.fetch_add(fetched, Ordering::Relaxed);
         Counts::add(&core.counts.bytes_read, bytes.len() as u64);
         Ok(bytes)
     }
@@ -100,6 +103,7 @@ impl Core {
         offset: u64,
         mut buffer: Vec<u8>,
     ) -> Result<Bytes> {
+        self.throughput.purse.wait(Slowed::Demand).await;
         for _ in 0..ROUNDS {
             let stamp = mirror.stamp();
             let length = (buffer.len() as u64).min(mirror.size().saturating_sub(offset));

@@ -30,7 +30,6 @@ pub use purse::{BudgetView, Slowed};
 use weir_cost::{Item, PriceBook};
 
 use crate::engine::{Core, Engine};
-use crate::files::OpenFile;
 
 /// How often the budget is settled, in milliseconds.
 const SETTLE_MS: u64 = 200;
@@ -142,6 +141,7 @@ impl Engine {
         let mut rules: Vec<_> =
             core.throughput.areas.limits().iter().map(|l| core.view(l)).collect();
         rules.sort_by(|a, b| a.name.cmp(&b.name));
+        tell_apart(&mut rules);
         let names = core.area_names(&rules).await?;
         let tenants = core.throughput.areas.tenants();
         let tenants = tenants.iter().map(|((dir, client), used)| {
@@ -166,14 +166,14 @@ impl Engine {
     ) -> Result<ThroughputReport> {
         let core = &self.core;
         core.check_throughput(whose, &change).await?;
+        if change.remove {
+            core.throughput.areas.remove(whose, &core.clock);
+        } else {
+            core.change_limit(whose, name, &change).await?;
+        }
         if let Some((rate, region)) = &change.budget {
             let budget = (rate.0 > 0).then_some((*rate, region.as_str()));
             core.throughput.purse.set(budget, core.meter.snapshot(), now_ns(&core.clock));
-        }
-        if change.remove {
-            core.throughput.areas.change(|limits| limits.retain(|limit| limit.whose != whose));
-        } else {
-            core.change_limit(whose, name, &change)?;
         }
         core.store_rules(&[whose]).await?;
         self.throughput().await
@@ -198,6 +198,19 @@ impl Engine {
     }
 }
 
+/// A directory that was renamed keeps the name of its rule: where another has it by now, both say
+/// which they are.
+fn tell_apart(rules: &mut [ThroughputView]) {
+    let names: Vec<_> = rules.iter().map(|rule| rule.name.clone()).collect();
+    for rule in rules {
+        if let Whose::Directory(dir) = rule.whose
+            && names.iter().filter(|name| **name == rule.name).count() > 1
+        {
+            rule.name = format!("{} (inode {dir})", rule.name);
+        }
+    }
+}
+
 fn tenant_view(path: String, client: u32, used: &Used) -> TenantView {
     let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
     TenantView {
@@ -215,24 +228,28 @@ fn tenant_view(path: String, client: u32, used: &Used) -> TenantView {
 }
 
 impl Core {
-    /// Lets an I/O on an open file through when its limits and the budget do, and counts it.
-    pub(crate) async fn admit(&self, file: &OpenFile, io: Io, bytes: u64) {
-        let tenant = file.tenant(self).await;
-        let Used { reads, writes, bytes_read, bytes_written, waited_ms, .. } = &*tenant.used;
+    /// Waits until the limits and the budget let an I/O through.
+    pub(crate) async fn admit(&self, tenant: &Tenant, io: Io, bytes: u64) {
+        let flow = (tenant.area.dir, tenant.client);
+        for limit in tenant.limits() {
+            let waited = limit.admit(&self.clock, flow, io, bytes).await;
+            tenant.used.waited_ms.fetch_add(waited, Ordering::Relaxed);
+        }
+        if io == Io::Write {
+            self.throughput.purse.wait(Slowed::Demand).await;
+        }
+    }
+
+    /// Counts an I/O that was done.
+    pub(crate) fn meter(&self, tenant: &Tenant, io: Io, bytes: u64) {
+        let Used { reads, writes, bytes_read, bytes_written, .. } = &*tenant.used;
         let (count, sum) = match io {
             Io::Write => (writes, bytes_written),
             _ => (reads, bytes_read),
         };
         count.fetch_add(1, Ordering::Relaxed);
         sum.fetch_add(bytes, Ordering::Relaxed);
-        let flow = (tenant.area.dir, tenant.client);
-        for limit in tenant.limits() {
-            let waited = limit.admit(&self.clock, flow, io, bytes).await;
-            waited_ms.fetch_add(waited, Ordering::Relaxed);
-        }
-        if io == Io::Write {
-            self.throughput.purse.wait(Slowed::Demand).await;
-        }
+        tenant.limits().for_each(|limit| limit.count(io, bytes));
     }
 
     /// Whether no rule changed since somebody asked whose an I/O is.
@@ -302,38 +319,48 @@ impl Core {
         Ok(())
     }
 
-    fn change_limit(&self, whose: Whose, name: &str, change: &ThroughputChange) -> Result<()> {
+    async fn change_limit(
+        &self,
+        whose: Whose,
+        name: &str,
+        change: &ThroughputChange,
+    ) -> Result<()> {
         let now_ns = now_ns(&self.clock);
-        let found = self.throughput.areas.limit(whose);
-        let limit = match (found, &change.rules) {
-            (Some(limit), None) => limit,
-            // Other rules are another file system: with its own credits.
-            (found, rules) => {
-                let rules = rules.clone().unwrap_or_else(Rules::today);
-                let stand = found.map(|limit| limit.stand(&self.clock));
-                let mode = stand.as_ref().map_or(Mode::Elastic, |stand| stand.mode);
-                let exact = stand.is_some_and(|stand| stand.exact);
-                let limiter = Limiter::new(rules, mode, 0, now_ns);
-                Arc::new(Limit::new(whose, name.to_owned(), limiter, exact))
+        let stored_bytes = self.stored_for(whose).await;
+        let rules = || change.rules.clone().unwrap_or_else(Rules::today);
+        let limit = match self.throughput.areas.limit(whose) {
+            Some(limit) => limit,
+            None => {
+                let limiter =
+                    Limiter::new(whose.ruled(rules()), Mode::Elastic, stored_bytes, now_ns);
+                Arc::new(Limit::new(whose, name.to_owned(), limiter, false))
             }
         };
-        if let Some(exact) = change.exact {
-            limit.set_exact(exact);
-        }
         limit.with(&self.clock, |limiter, now_ns| {
+            let mut next = match &change.rules {
+                // Other rules are another file system: with its own credits.
+                Some(rules) => {
+                    Limiter::new(whose.ruled(rules.clone()), limiter.mode(), stored_bytes, now_ns)
+                }
+                None => limiter.clone(),
+            };
             if let Some(mode) = change.mode {
                 let locked = |e: weir_throughput::efs::Locked| {
                     FsError::new(ErrorKind::Permission, e.to_string())
                 };
-                limiter.set_mode(mode, now_ns).map_err(locked)?;
+                next.set_mode(mode, now_ns).map_err(locked)?;
             }
             if let Some(bytes) = change.credit_bytes {
                 // What they grew by before is not to come on top.
-                limiter.credit_bytes(now_ns);
-                *limiter = limiter.clone().with_credits(bytes as f64);
+                next.credit_bytes(now_ns);
+                next = next.with_credits(bytes as f64);
             }
+            *limiter = next;
             Ok(())
         })?;
+        if let Some(exact) = change.exact {
+            limit.set_exact(exact);
+        }
         self.throughput.areas.change(|limits| {
             limits.retain(|other| other.whose != whose);
             limits.push(limit);
@@ -341,15 +368,20 @@ impl Core {
         Ok(())
     }
 
-    /// Tells all limits how much is stored: what is below a directory is not known, so each has the
-    /// volume's size.
-    async fn size_limits(&self) {
-        let Ok(usage) = self.meta.usage().await else { return };
-        for limit in self.throughput.areas.limits() {
-            limit.with(&self.clock, |limiter, now_ns| {
-                limiter.set_stored_bytes(usage.stored_bytes, now_ns);
-            });
+    /// What counts as stored for a rule: what is below a directory, or of a user, is not known, and
+    /// taken for little.
+    pub(crate) async fn stored_for(&self, whose: Whose) -> u64 {
+        match whose {
+            Whose::VOLUME => self.meta.usage().await.map_or(0, |usage| usage.stored_bytes),
+            _ => 0,
         }
+    }
+
+    /// Tells the volume's limit how much is stored.
+    async fn size_limits(&self) {
+        let Some(limit) = self.throughput.areas.limit(Whose::VOLUME) else { return };
+        let stored_bytes = self.stored_for(Whose::VOLUME).await;
+        limit.with(&self.clock, |limiter, now_ns| limiter.set_stored_bytes(stored_bytes, now_ns));
     }
 
     /// The paths of areas: those of rules, and the names below the root.
@@ -386,6 +418,7 @@ impl Core {
             delete_requests: priced.delete,
             sent_bytes: requests.bytes_sent(),
             received_bytes: requests.bytes_received(),
+            opens: sum(|used| &used.opens),
             reads: sum(|used| &used.reads),
             writes: sum(|used| &used.writes),
             metadata_ops: self.throughput.metadata_ops.get().map_or(0, |count| count()),

@@ -23,8 +23,10 @@ impl Engine {
         let core = &self.core;
         core.check_writable()?;
         file.check_write()?;
-        core.admit(file, Io::Write, data.len() as u64).await;
+        let tenant = file.tenant(core).await;
+        core.admit(&tenant, Io::Write, data.len() as u64).await;
         core.write_mirror(&file.mirror, offset, data).await?;
+        core.meter(&tenant, Io::Write, data.len() as u64);
         Counts::add(&core.counts.bytes_written, data.len() as u64);
         Ok(data.len())
     }

@@ -46,7 +46,7 @@ fn dead_segments_go_and_sparse_ones_are_packed() {
     world.run(async {
         let engine = world.engine();
         engine.flush_all().await.expect("flushes");
-        let copied = engine.copy_range((inos[0], 0), (copy, 0), 1 << 20).await.expect("copies");
+        let copied = engine.copy_range((inos[0], 0), (copy, 0), 1 << 20, 0).await.expect("copies");
         assert_eq!(copied, 1 << 20);
         // Two of three segments have one file of four left, the first one just half by the copy.
         for i in (0..12).filter(|i| i % 4 != 1) {

@@ -290,7 +290,7 @@ fn copies_share_extents_and_part_when_written() {
         let engine = world.engine();
         engine.fsync(a).await.expect("syncs");
         let before = engine.meter().snapshot().bytes_sent();
-        let copied = engine.copy_range((a, 0), (b, 0), u64::MAX >> 8).await.expect("copies");
+        let copied = engine.copy_range((a, 0), (b, 0), u64::MAX >> 8, 0).await.expect("copies");
         assert_eq!(copied, bytes.len() as u64);
         engine.fsync(b).await.expect("syncs");
         let sent = engine.meter().snapshot().bytes_sent() - before;

@@ -196,7 +196,7 @@ impl Run {
             content.resize(end, 0);
         }
         content[target as usize..end].copy_from_slice(&source[at as usize..(at + len) as usize]);
-        let copied = self.world.run(engine.copy_range((from_ino, at), (*to_ino, target), len));
+        let copied = self.world.run(engine.copy_range((from_ino, at), (*to_ino, target), len, 0));
         assert_eq!(copied.expect("copies"), len);
     }
 

@@ -286,17 +286,34 @@ fn nobody_is_faster_than_the_limit_and_a_change_is_felt_at_once() {
         let took_s = began.elapsed().as_secs_f64();
         // 8 MiB at 4 MiB/s, but for what may go ahead.
         assert!(took_s > 1.6, "{took_s} s");
-        // Nobody waits for hours because the limit was low when he came.
-        set(&engine, provisioned(0.001)).await;
-        let late = {
+        // Nobody waits for hours because the limit was low when he came: 1 MiB at 1 KiB a second.
+        let slow = Whose::Client(0);
+        engine.set_throughput(slow, "user 0", provisioned(0.001)).await.expect("sets");
+        let none = ThroughputChange { credit_bytes: Some(0), ..ThroughputChange::default() };
+        engine.set_throughput(slow, "user 0", none).await.expect("sets");
+        let late = || {
             let (engine, file) = (engine.clone(), file.clone());
-            tokio::spawn(async move { engine.write(&file, 0, &[1; 100_000]).await })
+            tokio::spawn(async move { engine.write(&file, 0, &[1; MIB as usize]).await })
         };
-        tokio::time::sleep(Duration::from_millis(200)).await;
-        assert!(!late.is_finished());
-        set(&engine, mode(Mode::Elastic)).await;
-        let written = tokio::time::timeout(Duration::from_secs(10), late).await;
-        assert_eq!(written.expect("in time").expect("ends").expect("writes"), 100_000);
+        let in_time = async |late: tokio::task::JoinHandle<weir_types::Result<usize>>| {
+            let written = tokio::time::timeout(Duration::from_secs(60), late).await;
+            assert_eq!(written.expect("in time").expect("ends").expect("writes"), MIB as usize);
+        };
+        in_time(late()).await;
+        for change in [
+            mode(Mode::Elastic),
+            ThroughputChange { rules: Some(Rules::today()), ..mode(Mode::Elastic) },
+            ThroughputChange { remove: true, ..ThroughputChange::default() },
+        ] {
+            engine.set_throughput(slow, "user 0", provisioned(0.001)).await.expect("sets");
+            // The first one goes ahead, the second pays for it.
+            let (first, second) = (late(), late());
+            tokio::time::sleep(Duration::from_millis(200)).await;
+            assert!(!(first.is_finished() && second.is_finished()), "a thousand seconds' worth");
+            engine.set_throughput(slow, "user 0", change).await.expect("sets");
+            in_time(first).await;
+            in_time(second).await;
+        }
         engine.close(file).await.expect("closes");
     });
 }
@@ -336,12 +353,25 @@ fn a_budget_stops_hydration_before_it_slows_readers() {
         tokio::time::sleep(Duration::from_millis(500)).await;
         let view = engine.actions().await.expect("lists").into_iter().find(|a| a.id == id);
         assert!(view.expect("there").ended_unix_ms.is_none(), "hydration waits");
-        if slowed().await < Slowed::Demand {
-            // Whoever waits for bytes has them.
-            let file = engine.open(inos[0], OpenFlags::default()).await.expect("opens");
-            assert_eq!(engine.read(&file, 0, 10).await.expect("reads").len(), 10);
-            engine.close(file).await.expect("closes");
+        // When all is gone, who waits for bytes gets them late, one after the other.
+        while *stages.last().expect("one") < Slowed::Demand {
+            assert!(began.elapsed() < Duration::from_secs(120), "{stages:?}");
+            engine.flush_all().await.expect("flushes");
+            let more = make_in(&engine, Ino::ROOT, &format!("dear{}", stages.len())).await;
+            engine.fsync(more).await.expect("syncs");
+            stages.push(slowed().await);
         }
+        let mut readers = tokio::task::JoinSet::new();
+        for ino in inos.iter().take(30).copied() {
+            let engine = engine.clone();
+            readers.spawn(async move {
+                let file = engine.open(ino, OpenFlags::default()).await.expect("opens");
+                assert_eq!(engine.read(&file, 0, 10).await.expect("reads").len(), 10);
+                engine.close(file).await.expect("closes");
+            });
+        }
+        readers.join_next().await.expect("one goes on").expect("reads");
+        assert!(readers.len() > 10, "the others wait");
         set(&engine, budget(0)).await;
         assert_eq!(engine.throughput().await.expect("reports").budget, None);
         let began = Instant::now();
@@ -353,5 +383,6 @@ fn a_budget_stops_hydration_before_it_slows_readers() {
             assert!(began.elapsed() < Duration::from_secs(60), "it goes on without a budget");
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
+        readers.join_all().await;
     });
 }

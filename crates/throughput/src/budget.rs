@@ -58,10 +58,13 @@ impl Budget {
         self.level = self.level.min(self.depth());
     }
 
-    /// Takes what something cost. It has happened, so it is taken even where there is nothing left.
+    /// Takes what something cost. It has happened, so it is taken even where there is nothing left,
+    /// up to a debt of this very amount or of five minutes' worth: what is spent without asking is
+    /// not to stop all else for hours afterwards.
     pub fn spend(&mut self, amount: NanoUsd, now_ns: u64) {
         self.advance(now_ns);
-        self.level -= amount.0 as f64;
+        let amount = amount.0 as f64;
+        self.level = (self.level - amount).max(-self.depth().max(amount));
     }
 
     /// What is left; below zero, what is owed.
@@ -136,6 +139,15 @@ mod tests {
         assert_eq!(budget.stage(0), Stage::Wait { ns: 1 });
         budget.spend(NanoUsd(1), 0);
         assert_eq!(budget.stage(0), Stage::Wait { ns: u64::MAX });
+    }
+
+    #[test]
+    fn what_nobody_asked_for_is_owed_for_five_minutes_only() {
+        let mut budget = Budget::new(NanoUsd(12 * USD), 0);
+        for _ in 0..1_000 {
+            budget.spend(NanoUsd(USD / 10), 0);
+        }
+        assert_eq!(budget.stage(0), Stage::Wait { ns: 300 * SECOND });
     }
 
     proptest! {

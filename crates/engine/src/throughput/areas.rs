@@ -8,13 +8,16 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use weir_throughput::efs::{Limiter, Mode};
 use weir_types::{Ino, Result};
 
 use super::limit::{Limit, Whose};
-use crate::engine::Core;
+use crate::engine::{Clock, Core};
 
-/// Rows that are kept at most; what comes then is counted in the row of the root.
+/// Rows that are kept at most; what comes then is counted in the row of all others.
 const TENANTS: usize = 10_000;
+/// The row of those for whom there is no other.
+const OTHERS: (Ino, u32) = (Ino::ROOT, u32::MAX);
 /// Directories whose area is remembered at most.
 const DIRECTORIES: usize = 100_000;
 /// Directories above a file are looked at, at most.
@@ -102,6 +105,18 @@ impl Areas {
         self.change(|_| ());
     }
 
+    /// Forgets a limit, and lets those go on who wait for it.
+    pub(crate) fn remove(&self, whose: Whose, clock: &Clock) {
+        let removed = self.limit(whose);
+        self.change(|limits| limits.retain(|limit| limit.whose != whose));
+        if let Some(limit) = removed {
+            limit.with(clock, |limiter, now_ns| {
+                let none = Limiter::new(limiter.rules().clone(), Mode::Elastic, 0, now_ns);
+                *limiter = none;
+            });
+        }
+    }
+
     pub(crate) fn limits(&self) -> Vec<Arc<Limit>> {
         self.known().limits.clone()
     }
@@ -186,6 +201,9 @@ impl Areas {
             Whose::Client(_) => false,
         };
         let limits = known.limits.iter().filter(holds).cloned().collect();
+        if known.areas.len() >= DIRECTORIES {
+            known.areas.clear();
+        }
         let area = Arc::new(Area { dir, limits });
         known.areas.insert(dir, area.clone());
         area
@@ -194,7 +212,7 @@ impl Areas {
     fn used(&self, dir: Ino, client: u32) -> Arc<Used> {
         let mut known = self.known();
         let full = known.tenants.len() >= TENANTS && !known.tenants.contains_key(&(dir, client));
-        let whose = if full { (Ino::ROOT, client) } else { (dir, client) };
+        let whose = if full { OTHERS } else { (dir, client) };
         known.tenants.entry(whose).or_default().clone()
     }
 }

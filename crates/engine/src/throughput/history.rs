@@ -27,6 +27,8 @@ pub struct Totals {
     pub sent_bytes: u64,
     /// Bytes received from the buckets.
     pub received_bytes: u64,
+    /// Files opened.
+    pub opens: u64,
     /// Reads that the daemon answered.
     pub reads: u64,
     /// Writes.
@@ -112,6 +114,7 @@ fn between(begin: &Totals, end: &Totals) -> Totals {
         delete_requests: minus(|t| t.delete_requests),
         sent_bytes: minus(|t| t.sent_bytes),
         received_bytes: minus(|t| t.received_bytes),
+        opens: minus(|t| t.opens),
         reads: minus(|t| t.reads),
         writes: minus(|t| t.writes),
         metadata_ops: minus(|t| t.metadata_ops),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
-use weir_throughput::efs::{Limiter, Mode, Rules};
+use weir_throughput::efs::{Limiter, Mode, Rules, State};
 use weir_types::{ErrorKind, FsError, Ino, NanoUsd, Result};
 
 use super::limit::{Limit, Whose, now_ns};
@@ -14,10 +14,8 @@ use crate::engine::Core;
 #[derive(Debug, Serialize, Deserialize)]
 struct Row {
     name: String,
-    mode: Mode,
     rules: Rules,
-    credit_bytes: f64,
-    at_unix_ms: u64,
+    state: State,
     exact: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     budget: Option<(NanoUsd, String)>,
@@ -28,7 +26,6 @@ impl Core {
     /// nothing is mounted, as those of a file system that nobody uses.
     pub(crate) async fn load_rules(&self) -> Result<()> {
         let now_ns = now_ns(&self.clock);
-        let stored_bytes = self.seen(self.meta.usage().await)?.stored_bytes;
         let mut limits = Vec::new();
         for (number, row) in self.seen(self.meta.throughput_rules().await)? {
             let whose = of_number(number);
@@ -41,10 +38,9 @@ impl Core {
                 let text = format!("the throughput rule {number:x} cannot be read");
                 FsError::new(ErrorKind::Corrupt, text).with_source(e)
             })?;
-            let limiter = Limiter::new(row.rules, row.mode, stored_bytes, now_ns);
-            let away_s = self.unix_ms().saturating_sub(row.at_unix_ms) as f64 / 1e3;
-            let credit_bytes = row.credit_bytes + away_s * limiter.baseline_bytes_per_s();
-            let limiter = limiter.with_credits(credit_bytes);
+            let stored_bytes = self.stored_for(whose).await;
+            let unix_ms = self.unix_ms();
+            let limiter = Limiter::restore(row.rules, &row.state, stored_bytes, now_ns, unix_ms);
             limits.push(Arc::new(Limit::new(whose, row.name, limiter, row.exact)));
             if let Some((rate, region)) = &row.budget {
                 let seen = self.meter.snapshot();
@@ -52,6 +48,7 @@ impl Core {
             }
         }
         if limits.iter().all(|limit| limit.whose != Whose::VOLUME) {
+            let stored_bytes = self.stored_for(Whose::VOLUME).await;
             let limiter = Limiter::new(Rules::today(), Mode::Elastic, stored_bytes, now_ns);
             limits.push(Arc::new(Limit::new(Whose::VOLUME, "/".to_owned(), limiter, false)));
         }
@@ -91,15 +88,16 @@ impl Core {
     }
 
     fn row(&self, limit: &Limit) -> Result<Bytes> {
-        let stand = limit.stand(&self.clock);
+        let unix_ms = self.unix_ms();
+        let (rules, state) = limit.with(&self.clock, |limiter, now_ns| {
+            (limiter.rules().clone(), limiter.state(now_ns, unix_ms))
+        });
         let budget = self.throughput.purse.view().filter(|_| limit.whose == Whose::VOLUME);
         let row = Row {
             name: limit.name.clone(),
-            mode: stand.mode,
-            rules: limit.with(&self.clock, |limiter, _| limiter.rules().clone()),
-            credit_bytes: stand.credit_bytes,
-            at_unix_ms: self.unix_ms(),
-            exact: stand.exact,
+            rules,
+            state,
+            exact: limit.stand(&self.clock).exact,
             budget: budget.map(|budget| (budget.nano_usd_per_hour, budget.region)),
         };
         let bytes = serde_json::to_vec(&row)

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
-use weir_throughput::efs::{Io, Limiter, Mode};
+use weir_throughput::efs::{Io, Limiter, Mode, Rules};
 use weir_throughput::fair::FairQueue;
 use weir_types::Ino;
 
@@ -31,6 +31,12 @@ pub enum Whose {
 impl Whose {
     /// The rule of the volume.
     pub const VOLUME: Self = Self::Directory(Ino::ROOT);
+
+    /// The rules as they hold for it. EFS lets a file system have more than was provisioned where
+    /// its size gives more; a part of one gets what was asked for and no more.
+    pub(super) fn ruled(self, rules: Rules) -> Rules {
+        Rules { provisioned_is_all: self != Self::VOLUME, ..rules }
+    }
 }
 
 /// A limit.
@@ -108,6 +114,12 @@ impl Limit {
         }
     }
 
+    /// Counts an I/O that was done.
+    pub(crate) fn count(&self, io: Io, bytes: u64) {
+        let mut state = self.state();
+        state.metered_bytes += state.limiter.metered_bytes(io, bytes);
+    }
+
     /// Waits until `bytes` may move. Those who wait are let through in fair turns of their flows.
     /// Answers how long it took, in milliseconds.
     pub(crate) async fn admit(
@@ -120,7 +132,6 @@ impl Limit {
         let turn = {
             let mut state = self.state();
             let metered = state.limiter.metered_bytes(io, bytes);
-            state.metered_bytes += metered;
             let free = state.queue.is_empty() || !state.limiter.limits();
             if free && state.limiter.take(metered, now_ns(clock)).is_ok() {
                 return 0;

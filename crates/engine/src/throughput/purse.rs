@@ -1,12 +1,13 @@
 //! The budget of a mount: dollars an hour for requests to its buckets.
 //!
 //! When half of five minutes' money is spent, hydrations stop; at three quarters nothing is read
-//! ahead any more; when all is gone, fetches that somebody waits for and new writes wait too.
+//! ahead any more; when all is gone, fetches that somebody waits for and new writes wait too: one of
+//! them goes at each look, so that they are slow and not dead.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde::{Deserialize, Serialize};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use weir_cost::{PriceBook, Prices, Requests, Usage, so_far};
 use weir_object::{MeterSnapshot, RequestKind};
 use weir_throughput::budget::{Budget, Stage};
@@ -43,6 +44,7 @@ pub struct BudgetView {
 pub(crate) struct Purse {
     kept: Mutex<Option<Kept>>,
     slowed: watch::Sender<Slowed>,
+    one_more: Notify,
 }
 
 struct Kept {
@@ -55,7 +57,11 @@ struct Kept {
 
 impl Default for Purse {
     fn default() -> Self {
-        Self { kept: Mutex::default(), slowed: watch::Sender::new(Slowed::Nothing) }
+        Self {
+            kept: Mutex::default(),
+            slowed: watch::Sender::new(Slowed::Nothing),
+            one_more: Notify::new(),
+        }
     }
 }
 
@@ -100,6 +106,9 @@ impl Purse {
             Stage::Wait { .. } => Slowed::Demand,
         };
         let before = self.slowed.send_replace(slowed);
+        if slowed == Slowed::Demand {
+            self.one_more.notify_one();
+        }
         if before != slowed {
             let hourly = kept.budget.rate();
             tracing::info!(?slowed, budget = %hourly, "the budget changed what may go on");
@@ -113,7 +122,14 @@ impl Purse {
         }
         let mut slowed = self.slowed.subscribe();
         // The sender lives as long as the purse.
-        let _ = slowed.wait_for(|slowed| *slowed < what).await;
+        let allowed = async { drop(slowed.wait_for(|slowed| *slowed < what).await) };
+        match what {
+            Slowed::Demand => tokio::select! {
+                () = allowed => {}
+                () = self.one_more.notified() => {}
+            },
+            _ => allowed.await,
+        }
     }
 
     pub(crate) fn slows(&self, what: Slowed) -> bool {

@@ -281,7 +281,9 @@ impl Limiter {
             Rates { peak: self.rules.burst_bytes_per_s(self.stored_bytes), sustained: baseline };
         match self.mode {
             Mode::Bursting => bursting,
-            Mode::Provisioned { mib_per_s } if mib_per_s * MIB > baseline => {
+            Mode::Provisioned { mib_per_s }
+                if self.rules.provisioned_is_all || mib_per_s * MIB > baseline =>
+            {
                 Rates { peak: mib_per_s * MIB, sustained: mib_per_s * MIB }
             }
             Mode::Provisioned { .. } => bursting,

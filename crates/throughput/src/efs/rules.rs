@@ -54,6 +54,9 @@ pub struct Rules {
     pub credit_cap_bytes_per_tib: f64,
     /// How long a provisioned throughput can be neither lowered nor left after it was set.
     pub lock_ms: Option<u64>,
+    /// Provisioned throughput is all there is, also where the stored size would give more.
+    #[serde(default)]
+    pub provisioned_is_all: bool,
 }
 
 /// Since then, file systems of less than 20 GiB have 1 MiB/s: AWS, What's New, 2020-06-30.
@@ -83,6 +86,7 @@ impl Rules {
             initial_credit_bytes: 2.1 * TIB,
             credit_cap_bytes_per_tib: 2.1 * TIB,
             lock_ms: None,
+            provisioned_is_all: false,
         }
     }
 

@@ -48,6 +48,9 @@ pub(crate) struct ThroughputArgs {
     /// EFS's rules of that day, such as 2018-09-01, before floors and thirds [default: today's]
     #[arg(long, value_name = "DATE")]
     pub(crate) rules: Option<Date>,
+    /// With --rules: provisioned throughput cannot be lowered or left for 24 h, as on EFS
+    #[arg(long, requires = "rules")]
+    pub(crate) lock: bool,
     /// Burst credits to go on with
     #[arg(long, value_name = "SIZE")]
     pub(crate) credits: Option<Bytes>,
@@ -94,6 +97,9 @@ pub(crate) struct BillArgs {
     /// Instance type of this machine: its price goes on the bill
     #[arg(long, value_name = "TYPE")]
     pub(crate) instance: Option<String>,
+    /// This machine is not in the bucket's region: what it received left the region and is billed
+    #[arg(long)]
+    pub(crate) outside: bool,
     /// What the tier's disk is
     #[arg(long, value_enum, default_value = "unknown")]
     pub(crate) disk: DiskName,

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use serde::Serialize;
 use weir_cost::{
-    Activity, Bill, Host, Line, Machine, Requests, Shadow, Usage, machine, machines, per_month,
-    predicted, shadow, so_far,
+    Activity, Bill, Host, Item, Line, Machine, Requests, Shadow, Usage, machine, machines,
+    per_month, predicted, shadow, so_far,
 };
 use weir_engine::Spell;
 use weir_types::{Bytes, ErrorKind, FsError, Result};
@@ -44,7 +44,8 @@ pub(crate) async fn run(args: BillArgs) -> Result<ExitCode> {
     let now = client.used(None).await?.used.unix_ms;
     let since = args.since.map(|ms| now.saturating_sub(ms));
     let spell = client.used(since).await?;
-    let report = report(&args, &status, spell)?;
+    let linked_bytes = client.links().await?.iter().map(|link| link.bytes).sum();
+    let report = report(&args, &status, (spell, linked_bytes))?;
     match args.json {
         true => render::say_json(&report)?,
         false => render::say(&describe(&report, args.since))?,
@@ -52,11 +53,21 @@ pub(crate) async fn run(args: BillArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn report(args: &BillArgs, status: &StatusView, spell: Spell) -> Result<Report> {
+fn report(
+    args: &BillArgs,
+    status: &StatusView,
+    (spell, linked_bytes): (Spell, u64),
+) -> Result<Report> {
     let book = prices::book(args.prices.as_deref())?;
     let prices = book.at(&args.region);
     let name = args.instance.as_deref().unwrap_or(USUAL_MACHINE);
-    let machine = machine(name).ok_or_else(|| {
+    let priced = args
+        .instance
+        .as_ref()
+        .is_some_and(|name| prices.of(&Item::Instance(name.clone())).is_some());
+    // One that only the price book knows has its price from there, and the usual one's network.
+    let known = machine(name).or_else(|| machine(USUAL_MACHINE).filter(|_| priced));
+    let machine = known.ok_or_else(|| {
         let known: Vec<_> = machines().into_iter().map(|machine| machine.instance).collect();
         let text = format!("--instance {name} is not known; known are {}", known.join(", "));
         FsError::new(ErrorKind::Invalid, text)
@@ -75,18 +86,18 @@ fn report(args: &BillArgs, status: &StatusView, spell: Spell) -> Result<Report> 
             get: used.get_requests,
             delete: used.delete_requests,
         },
-        // A client in the bucket's region: what leaves it is not known here.
-        out_bytes: 0,
+        out_bytes: if args.outside { used.received_bytes } else { 0 },
         observed,
         host: Some(host),
     };
     let activity = Activity {
-        stored_bytes: spell.average_stored_bytes,
+        stored_bytes: spell.average_stored_bytes + linked_bytes,
         files: status.files,
         read_bytes: used.read_bytes,
         written_bytes: used.written_bytes,
         reads: used.reads,
         writes: used.writes,
+        opens: used.opens,
         metadata_ops: used.metadata_ops,
         observed,
     };
@@ -125,6 +136,7 @@ fn describe(report: &Report, since: Option<u64>) -> String {
         report.month.to_string(),
     ]);
     text.push_str(&table(&rows, 1));
+    text.push_str("  storage is what files take before compression; objects of linked buckets are not in it\n");
     for unknown in report.month.unknown() {
         text.push_str(&format!("  the price of {unknown} is not known: it is in no total\n"));
     }

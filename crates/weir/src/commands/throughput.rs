@@ -46,7 +46,10 @@ fn change(args: &ThroughputArgs) -> Result<Option<ThroughputChange>> {
     };
     let change = ThroughputChange {
         mode,
-        rules: args.rules.map(Rules::on),
+        rules: args.rules.map(|date| Rules {
+            lock_ms: args.lock.then_some(Rules::EFS_LOCK_MS),
+            ..Rules::on(date)
+        }),
         credit_bytes: args.credits.map(|credits| credits.0),
         exact: args.exact_meter,
         remove: args.remove,

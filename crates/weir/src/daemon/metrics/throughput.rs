@@ -158,7 +158,7 @@ impl Told {
             ),
             (
                 "efs_MeteredIOBytes",
-                "Data as the mode meters it",
+                "Reads and writes as EFS meters them, metadata apart",
                 counter,
                 volume.map(|rule| rule.metered_bytes as f64),
             ),
