@@ -7,5 +7,16 @@
 //! What must always hold: what a suite made is removed again, also when it is stopped; what could
 //! not be measured properly says so in a typed warning, and is never left out silently.
 
+pub mod announce;
+pub mod cache;
+pub mod machine;
+pub mod mounts;
+pub mod noise;
 pub mod report;
+pub mod runner;
 pub mod suite;
+pub mod suites;
+pub mod target;
+#[cfg(test)]
+mod testing;
+pub mod timing;
