@@ -22,7 +22,7 @@ impl Noise {
     }
 
     /// The next bytes, as many as the buffer has: no block of them was there before.
-    pub fn next(&mut self) -> &[u8] {
+    pub fn refreshed(&mut self) -> &[u8] {
         for block in self.buffer.chunks_mut(BLOCK_BYTES) {
             self.blocks += 1;
             let stamp = self.blocks.to_le_bytes();
@@ -41,15 +41,15 @@ mod tests {
 
     #[test]
     fn no_block_comes_twice_and_the_seed_says_all() {
-        let bytes = 5 * BLOCK_BYTES + 100;
-        let (mut one, mut same) = (Noise::new(7, bytes), Noise::new(7, bytes));
-        let mut other = Noise::new(8, bytes);
+        let length = 5 * BLOCK_BYTES + 100;
+        let (mut one, mut same) = (Noise::new(7, length), Noise::new(7, length));
+        let mut other = Noise::new(8, length);
         let mut seen = HashSet::new();
         for _ in 0..3 {
-            let next = one.next();
-            assert_eq!(next, same.next());
-            assert_ne!(next, other.next());
-            assert!(next.chunks(BLOCK_BYTES).all(|block| seen.insert(block.to_owned())));
+            let bytes = one.refreshed();
+            assert_eq!(bytes, same.refreshed());
+            assert_ne!(bytes, other.refreshed());
+            assert!(bytes.chunks(BLOCK_BYTES).all(|block| seen.insert(block.to_owned())));
         }
     }
 }

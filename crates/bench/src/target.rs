@@ -83,8 +83,8 @@ impl Target {
     /// What keeps its files.
     pub fn keeper(&self) -> Keeper {
         let TargetFacts { is_weir, file_system, source, .. } = &self.facts;
-        let is_named = |name: &&str| file_system == name || source == name;
-        match (is_weir, OBJECT_STORES.iter().any(|name| is_named(&name))) {
+        let is_named = |name: &str| file_system == name || source == name;
+        match (is_weir, OBJECT_STORES.iter().any(|name| is_named(name))) {
             (true, _) => Keeper::Weir,
             (false, true) => Keeper::Objects,
             (false, false) => Keeper::Other,

@@ -27,6 +27,13 @@ pub struct Watch<'a> {
     progress: &'a dyn Progress,
 }
 
+/// What one thread did, and when.
+struct Ran {
+    from_s: f64,
+    to_s: f64,
+    samples: Vec<Sample>,
+}
+
 /// What all threads did.
 #[derive(Clone, Debug, Default)]
 pub struct Timed {
@@ -63,7 +70,7 @@ pub fn together<T: Send>(
         let from_s = watch.now_s();
         let done = work(&mut state, &mut watch);
         failed.fetch_or(done.is_err(), Ordering::AcqRel);
-        done.map(|()| (from_s, watch.now_s(), watch.samples))
+        done.map(|()| Ran { from_s, to_s: watch.now_s(), samples: watch.samples })
     };
     let one = &one;
     let all: Vec<_> = std::thread::scope(|scope| {
@@ -75,23 +82,22 @@ pub fn together<T: Send>(
 }
 
 /// The operations of all threads, with times since the first of them began.
-fn joined(
-    all: Vec<std::thread::Result<Result<(f64, f64, Vec<Sample>), BenchError>>>,
-) -> Result<Timed, BenchError> {
+fn joined(all: Vec<std::thread::Result<Result<Ran, BenchError>>>) -> Result<Timed, BenchError> {
     let mut timed = Timed::default();
     let (mut from_s, mut to_s) = (f64::INFINITY, 0.0_f64);
     let mut worst = None;
     for done in all {
         match done {
-            Ok(Ok((first_s, last_s, samples))) => {
-                (from_s, to_s) = (from_s.min(first_s), to_s.max(last_s));
-                timed.samples.extend(samples);
+            Ok(Ok(ran)) => {
+                (from_s, to_s) = (from_s.min(ran.from_s), to_s.max(ran.to_s));
+                timed.samples.extend(ran.samples);
             }
             // Of several, that which is no mere consequence of another.
-            Ok(Err(error)) => match (&worst, &error) {
-                (None | Some(BenchError::Stopped), _) => worst = Some(error),
-                _ => {}
-            },
+            Ok(Err(error)) => {
+                if matches!(worst, None | Some(BenchError::Stopped)) {
+                    worst = Some(error);
+                }
+            }
             Err(panic) => std::panic::resume_unwind(panic),
         }
     }

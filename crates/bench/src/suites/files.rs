@@ -161,7 +161,7 @@ impl Copy {
 
     fn next(&mut self) -> &[u8] {
         match &mut self.noise {
-            Some(noise) => noise.next(),
+            Some(noise) => noise.refreshed(),
             None => &self.zeros,
         }
     }

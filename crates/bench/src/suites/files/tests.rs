@@ -41,7 +41,7 @@ fn what_is_written_is_what_was_asked_for() {
         let suite = Files { content, ..tiny() };
         let dir = run.dir.join(format!("{content:?}"));
         fs::create_dir(&dir).expect("makes");
-        suite.create(&run, &[dir.clone()]).expect("creates");
+        suite.create(&run, std::slice::from_ref(&dir)).expect("creates");
         for at in 0..3 {
             let bytes = fs::read(dir.join(format!("file-{at:06}"))).expect("reads");
             assert_eq!(bytes.len(), 10_000);
