@@ -8,4 +8,9 @@
 //! not be measured properly says so in a typed warning, and is never left out silently.
 
 pub mod report;
+#[cfg(test)]
+mod sample;
+pub mod stats;
 pub mod suite;
+pub mod summary;
+pub mod words;
