@@ -7,6 +7,9 @@
 //! What must always hold: what a suite made is removed again, also when it is stopped; what could
 //! not be measured properly says so in a typed warning, and is never left out silently.
 
+pub mod compare;
+pub mod costs;
+pub mod published;
 pub mod report;
 #[cfg(test)]
 mod sample;
