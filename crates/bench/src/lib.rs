@@ -9,14 +9,22 @@
 
 pub mod announce;
 pub mod cache;
+pub mod compare;
+pub mod costs;
 pub mod machine;
 pub mod mounts;
 pub mod noise;
+pub mod published;
 pub mod report;
 pub mod runner;
+#[cfg(test)]
+mod sample;
+pub mod stats;
 pub mod suite;
 pub mod suites;
+pub mod summary;
 pub mod target;
 #[cfg(test)]
 mod testing;
 pub mod timing;
+pub mod words;
