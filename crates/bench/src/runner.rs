@@ -83,10 +83,13 @@ pub fn run(
         skipped: Vec::new(),
         stopped: false,
     };
+    let all = options.repeats as usize * suites.len() * targets.len();
+    let mut turns = 0;
     'all: for repeat in 0..options.repeats {
         for suite in suites {
             for turn in 0..targets.len() {
                 let at = (turn + repeat as usize) % targets.len();
+                turns += 1;
                 if is_skipped(&report.skipped, suite.name(), at) {
                     continue;
                 }
@@ -95,6 +98,7 @@ pub fn run(
                     suite: *suite,
                     target: (at, &targets[at]),
                     repeat,
+                    turn: (turns, all),
                     scratch: scratch.path(),
                     stop,
                 };
@@ -129,6 +133,8 @@ struct One<'a> {
     suite: &'a dyn Suite,
     target: (usize, &'a Target),
     repeat: u32,
+    /// Which turn it is, from 1, of how many.
+    turn: (usize, usize),
     scratch: &'a Path,
     stop: &'a Stop,
 }
@@ -145,7 +151,8 @@ impl One<'_> {
         let Options { size, copies, sync, seed, weir, .. } = self.options;
         target.check_room(&self.suite.demand(*size, copies))?;
         let own = RunDir::within(&target.facts.path)?;
-        let title = format!("{} on {}", self.suite.name(), target.facts.name);
+        let (turn, all) = self.turn;
+        let title = format!("{turn} of {all}: {} on {}", self.suite.name(), target.facts.name);
         let measured = self.suite.run(&Run {
             dir: own.path(),
             target: at,
@@ -186,7 +193,7 @@ struct Titled<'a> {
 
 impl Progress for Titled<'_> {
     fn phase(&self, name: &str, steps: u64) {
-        self.progress.phase(&format!("{}: {name}", self.title), steps);
+        self.progress.phase(&format!("{}, {name}", self.title), steps);
     }
 
     fn step(&self, steps: u64) {
