@@ -9,6 +9,8 @@
 
 pub mod compare;
 pub mod costs;
+pub mod html;
+pub mod plot;
 pub mod published;
 pub mod report;
 #[cfg(test)]
