@@ -15,6 +15,8 @@ pub struct Published {
     pub storage: String,
     /// The machine, where it was said.
     pub machine: Option<String>,
+    /// Copies, jobs or threads at once, where it was said.
+    pub copies: Option<u64>,
     /// How long it took.
     pub seconds: Option<f64>,
     /// Bytes a second, as published, or bytes by time.
@@ -48,6 +50,8 @@ impl Published {
         let rate = rate.or(of.measured_mb_per_s.map(|mb| mb * 1e6));
         let whole = of.id.starts_with("hydrate") || of.id.ends_with("db-load");
         let loaded = of.dataset_bytes.filter(|_| whole);
+        // A search has threads, too, but what it is compared by is its jobs.
+        let copies = if of.query_seqs.is_some() { None } else { of.threads.or(of.clients) };
         // What one entry of a source says of its time holds for the others, too.
         let same_source = file.experiments.iter().filter(|other| other.source == of.source);
         let date = of.date.clone().or_else(|| same_source.filter_map(|of| of.date.clone()).next());
@@ -56,6 +60,7 @@ impl Published {
             workload: of.workload.clone(),
             storage: of.storage.described(&of.note),
             machine: Some(of.instance.name.clone()).filter(|name| !name.is_empty()),
+            copies: of.concurrent_jobs.or(copies),
             seconds,
             bytes_per_s: rate.or(per_s(bytes)).or(per_s(loaded)),
             operations_per_s: of.iops.or(per_s(of.files.map(|files| files as f64))),
@@ -114,7 +119,7 @@ mod tests {
         assert!((rate - 4.0 * 107_374_182_400.0 / 4165.583).abs() < 1.0, "{rate}");
         assert_eq!(of.storage, "EFS bursting 1024 GiB");
         assert_eq!(of.machine.as_deref(), Some("c5.2xlarge"));
-        assert_eq!((of.date, of.doubts), (None, Vec::new()));
+        assert_eq!((of.copies, of.date, of.doubts), (Some(4), None, Vec::new()));
         assert!(of.about.contains("dd 100 GB"), "{}", of.about);
     }
 
@@ -126,7 +131,8 @@ mod tests {
         assert_eq!(of.date.as_deref(), Some("2023-12-01"));
         assert_eq!(figure("dummy-100k-instance-store").doubts, Vec::<String>::new());
         assert!(figure("efs-credit-drain").doubts[0].starts_with("INCONSISTENT"));
-        assert_eq!(figure("blast-fsx-v13-5000").doubts.len(), 1);
+        let four_jobs = figure("blast-fsx-v13-5000");
+        assert_eq!((four_jobs.doubts.len(), four_jobs.copies), (1, Some(4)));
     }
 
     #[test]

@@ -10,7 +10,7 @@ pub(super) const BENCH_EXAMPLES: &str = "\
 Examples:
   weir bench suites                                  what can be run, and how much that is
   weir bench /mnt/genomes /mnt/efs                   all suites, side by side
-  weir bench --suite dd-large,metadata /mnt/genomes --json report.json
+  weir bench --suite dd-large,metadata /mnt/genomes --json report.json --html report.html
   weir bench --suite small-files --size published --copies 8 --yes /mnt/efs
   weir bench compare monday.json friday.json         what became slower
 
@@ -94,6 +94,9 @@ pub(crate) struct BenchRunArgs {
     /// Write the report to this file; `weir bench compare` reads it
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
+    /// Write the report as a page with plots; opens in any browser, needs nothing else
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
     /// What random data begins from
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,

@@ -3,14 +3,14 @@
 mod describe;
 mod shown;
 
-use std::io::{BufRead, IsTerminal, stderr, stdin};
-use std::path::Path;
+use std::io::{BufRead, IsTerminal, Write, stderr, stdin};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use serde::Serialize;
 use tokio::signal::unix::{SignalKind, signal};
 use weir_bench::announce::{Announcement, announce};
-use weir_bench::compare;
+use weir_bench::{compare, html};
 use weir_bench::report::{Report, Size};
 use weir_bench::runner::{self, Options};
 use weir_bench::suite::{BenchError, Demand, Stop, Suite};
@@ -88,17 +88,24 @@ async fn measure(args: BenchRunArgs) -> Result<ExitCode> {
     let suites = chosen(&args.suite)?;
     let options = options(&args)?;
     let borrowed: Vec<&dyn Suite> = suites.iter().map(AsRef::as_ref).collect();
-    let told = announce(&options, &borrowed, &PriceBook::built_in()).map_err(failed)?;
+    let book = PriceBook::built_in();
+    let told = announce(&options, &borrowed, &book).map_err(failed)?;
     render::tell(&describe::announcement(&told, &options.region));
     if !args.yes && is_much(&told) && !agreed()? {
         return Ok(ExitCode::FAILURE);
     }
     // What is asked for is opened before hours are spent on it.
-    let file = args.json.as_deref().map(create).transpose()?;
+    let create = |path: &Option<PathBuf>| path.as_deref().map(create).transpose();
+    let (json, page) = (create(&args.json)?, create(&args.html)?);
+    let region = options.region.clone();
     let report = stoppable(options, suites).await?;
-    if let Some(file) = file {
-        serde_json::to_writer_pretty(file, &report)
-            .map_err(|error| FsError::local_io("write the report", error.into()))?;
+    let failed = |error| FsError::local_io("write the report", error);
+    if let Some(file) = json {
+        serde_json::to_writer_pretty(file, &report).map_err(|error| failed(error.into()))?;
+    }
+    if let Some(mut file) = page {
+        let text = html::page(&report, book.at(&region));
+        file.write_all(text.as_bytes()).map_err(failed)?;
     }
     render::say(&describe::report(&report))?;
     Ok(match (report.stopped, report.measurements.is_empty()) {
