@@ -102,11 +102,10 @@ pub fn run(
                     scratch: scratch.path(),
                     stop,
                 };
-                match one.run(progress) {
-                    Ok((measured, left)) => {
-                        report.measurements.extend(measured);
-                        report.skipped.extend(left);
-                    }
+                let (measured, removed) = one.run(progress);
+                report.skipped.extend(removed.err().map(|error| one.skipped(&error)));
+                match measured {
+                    Ok(measured) => report.measurements.extend(measured),
                     Err(BenchError::Stopped) => {
                         report.stopped = true;
                         break 'all;
@@ -140,21 +139,32 @@ struct One<'a> {
 }
 
 impl One<'_> {
-    /// Runs it in a directory of its own, which is gone afterwards; what stays of it is told beside
-    /// the measurements.
+    /// Runs it in a directory of its own, which is removed afterwards, whatever came of the run:
+    /// answers the measurements, and whether that could be done.
     fn run(
         &self,
         progress: &dyn Progress,
-    ) -> Result<(Vec<Measurement>, Option<Skipped>), BenchError> {
+    ) -> (Result<Vec<Measurement>, BenchError>, Result<(), BenchError>) {
+        match self.begin() {
+            Ok(own) => (self.measure(own.path(), progress), own.remove()),
+            Err(error) => (Err(error), Ok(())),
+        }
+    }
+
+    fn begin(&self) -> Result<RunDir, BenchError> {
         self.stop.check()?;
+        let (_, target) = self.target;
+        target.check_room(&self.suite.demand(self.options.size, &self.options.copies))?;
+        RunDir::within(&target.facts.path)
+    }
+
+    fn measure(&self, dir: &Path, progress: &dyn Progress) -> Result<Vec<Measurement>, BenchError> {
         let (at, target) = self.target;
         let Options { size, copies, sync, seed, weir, .. } = self.options;
-        target.check_room(&self.suite.demand(*size, copies))?;
-        let own = RunDir::within(&target.facts.path)?;
         let (turn, all) = self.turn;
         let title = format!("{turn} of {all}: {} on {}", self.suite.name(), target.facts.name);
-        let measured = self.suite.run(&Run {
-            dir: own.path(),
+        self.suite.run(&Run {
+            dir,
             target: at,
             is_weir: target.facts.is_weir,
             repeat: self.repeat,
@@ -166,10 +176,7 @@ impl One<'_> {
             weir: weir.clone(),
             progress: &Titled { title: &title, progress },
             stop: self.stop,
-        });
-        let removed = own.remove();
-        let measured = measured?;
-        Ok((measured, removed.err().map(|error| self.skipped(&error))))
+        })
     }
 
     /// That it did not go as it should. A missing program is missing for all targets.

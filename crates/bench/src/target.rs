@@ -50,7 +50,7 @@ pub enum Keeper {
     Weir,
     /// Another file system that makes objects of files.
     Objects,
-    /// Something that is not paid by the request.
+    /// Something that is not paid by the request, a volume of Weir in a directory among it.
     Other,
 }
 
@@ -84,10 +84,11 @@ impl Target {
     pub fn keeper(&self) -> Keeper {
         let TargetFacts { is_weir, file_system, source, .. } = &self.facts;
         let is_named = |name: &str| file_system == name || source == name;
-        match (is_weir, OBJECT_STORES.iter().any(|name| is_named(name))) {
-            (true, _) => Keeper::Weir,
-            (false, true) => Keeper::Objects,
-            (false, false) => Keeper::Other,
+        match *is_weir {
+            true if source.starts_with("file:") => Keeper::Other,
+            true => Keeper::Weir,
+            false if OBJECT_STORES.iter().any(|name| is_named(name)) => Keeper::Objects,
+            false => Keeper::Other,
         }
     }
 
@@ -207,6 +208,7 @@ mod tests {
     fn buckets_are_known_by_their_mounts() {
         for (file_system, source, keeper) in [
             ("fuse.weir", "s3://b/v", Keeper::Weir),
+            ("fuse.weir", "file:///srv/weir", Keeper::Other),
             ("fuse", "mountpoint-s3", Keeper::Objects),
             ("fuse.s3fs", "s3fs", Keeper::Objects),
             ("ext4", "/dev/vda1", Keeper::Other),
