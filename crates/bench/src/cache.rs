@@ -108,6 +108,41 @@ fn weir(program: &Path, words: &[&OsStr], stop: &Stop) -> Result<(), BenchError>
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::Bed;
+
+    /// A run on a mount of a `weir` that notes what it is called with, and then does as `last` says.
+    fn noted(bed: &Bed, last: &str, what: Empty) -> (Vec<Warning>, String) {
+        let run = bed.run();
+        let (weir, log) = (run.scratch.join("weir"), run.scratch.join("log"));
+        let text = format!("#!/bin/sh\necho \"$@\" >>{}\n{last}\n", log.display());
+        // Written by another process: no fork of ours can hold it open while it is run.
+        let write = r#"printf %s "$1" >"$2" && chmod +x "$2""#;
+        let words = [write, "sh", &text, &weir.display().to_string()];
+        let written = Command::new("/bin/sh").arg("-c").args(words).status().expect("a shell");
+        assert!(written.success());
+        let warnings = empty(what, &Run { is_weir: true, weir, ..run }).expect("not stopped");
+        (warnings, fs::read_to_string(log).unwrap_or_default())
+    }
+
+    #[test]
+    fn a_tier_is_flushed_and_then_released() {
+        let bed = Bed::new();
+        let (warnings, said) = noted(&bed, "exit 0", Empty::Tier);
+        let run = bed.run();
+        let mountpoint = mounts::holding(run.dir).expect("a mount").mountpoint;
+        let wanted = format!("flush {}\nrelease -r {}\n", mountpoint.display(), run.dir.display());
+        assert_eq!(said, wanted);
+        assert_eq!(warnings.is_empty(), can_drop(), "{warnings:?}");
+    }
+
+    #[test]
+    fn a_tier_that_stays_is_told_and_left_alone_when_not_asked_for() {
+        let (warnings, _) = noted(&Bed::new(), "echo still dirty >&2; exit 1", Empty::Tier);
+        let why = "weir flush failed: still dirty".to_owned();
+        assert!(warnings.contains(&Warning::Cached { why }), "{warnings:?}");
+        let (_, said) = noted(&Bed::new(), "exit 1", Empty::PageCache);
+        assert_eq!(said, "");
+    }
 
     #[test]
     fn a_program_that_fails_gives_its_last_words() {

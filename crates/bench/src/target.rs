@@ -103,7 +103,7 @@ impl Target {
             return Ok(());
         }
         Err(BenchError::Unsuitable(format!(
-            "{}: {} are free, {} are needed",
+            "{}: {} are free, {} are needed; fewer copies need less",
             self.facts.name,
             Bytes(free_bytes),
             Bytes(needed_bytes)
