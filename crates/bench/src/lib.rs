@@ -7,5 +7,26 @@
 //! What must always hold: what a suite made is removed again, also when it is stopped; what could
 //! not be measured properly says so in a typed warning, and is never left out silently.
 
+pub mod announce;
+pub mod cache;
+pub mod compare;
+pub mod costs;
+pub mod html;
+pub mod machine;
+pub mod mounts;
+pub mod noise;
+pub mod plot;
+pub mod published;
 pub mod report;
+pub mod runner;
+#[cfg(test)]
+mod sample;
+pub mod stats;
 pub mod suite;
+pub mod suites;
+pub mod summary;
+pub mod target;
+#[cfg(test)]
+mod testing;
+pub mod timing;
+pub mod words;

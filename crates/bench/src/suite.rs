@@ -1,5 +1,6 @@
 //! What a suite is to whoever runs it.
 
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -60,6 +61,13 @@ pub enum BenchError {
         /// Its last words.
         why: String,
     },
+}
+
+impl BenchError {
+    /// The file system failed at `what`.
+    pub fn io(what: impl Display, source: std::io::Error) -> Self {
+        Self::Io { what: what.to_string(), source }
+    }
 }
 
 /// What a suite will do on one target, for the check of free space and for the price of it.

@@ -9,6 +9,7 @@ mod costs;
 mod data;
 mod fit;
 mod formula;
+mod published;
 
 use std::fmt;
 
@@ -19,6 +20,7 @@ use cases::Case;
 pub use costs::{CostLine, Verdict};
 use data::{Experiment, File};
 use fit::Fits;
+pub use published::{Published, published};
 
 /// Predictions beside measurements.
 #[derive(Clone, Debug, Serialize)]

@@ -13,6 +13,7 @@ mod bill;
 mod charges;
 mod fleet;
 mod machines;
+pub mod page;
 mod price_book;
 mod shadow;
 pub mod simulate;

@@ -23,6 +23,7 @@ const INTERRUPTED: u8 = 130;
 pub(crate) enum Unit {
     Bytes,
     Objects,
+    Steps,
 }
 
 /// A wait that is shown.
@@ -46,6 +47,14 @@ impl Progress {
     /// How long to wait until the next call of `show`.
     pub(crate) fn interval(&self) -> Duration {
         DRAW_EVERY
+    }
+
+    /// What is shown next is something else: its rate and its end are its own.
+    pub(crate) fn next(&mut self) {
+        self.has_end = None;
+        if let Some(bar) = &self.bar {
+            bar.reset_elapsed();
+        }
     }
 
     /// Shows how much is done, of how much if that is known, and what there is to say beside it.
@@ -94,6 +103,7 @@ fn template(unit: Unit, has_end: bool) -> &'static str {
             "{bar:30} {percent}% {binary_bytes_per_sec}, {eta} left, {msg} [{elapsed}]"
         }
         (Unit::Bytes, false) => "{spinner} {binary_bytes_per_sec}, {msg} [{elapsed}]",
+        (Unit::Steps, _) => "{bar:30} {percent}% {per_sec}, {eta} left, {msg} [{elapsed}]",
         (Unit::Objects, _) => "{spinner} {per_sec}, {msg} [{elapsed}]",
     }
 }
@@ -128,7 +138,7 @@ mod tests {
 
     #[test]
     fn every_template_is_understood() {
-        for unit in [Unit::Bytes, Unit::Objects] {
+        for unit in [Unit::Bytes, Unit::Objects, Unit::Steps] {
             for has_end in [false, true] {
                 ProgressStyle::with_template(template(unit, has_end)).expect("a template");
             }

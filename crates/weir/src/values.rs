@@ -44,6 +44,13 @@ pub(crate) fn budget(text: &str) -> Result<NanoUsd, String> {
     }
 }
 
+/// A share of something: `5%`, `2.5%`.
+pub(crate) fn share(text: &str) -> Result<f64, String> {
+    let bad = || format!("`{text}` is no share: write a number and %, such as 5%");
+    let percent: f64 = text.strip_suffix('%').ok_or_else(bad)?.trim().parse().map_err(|_| bad())?;
+    (0.0..=100.0).contains(&percent).then_some(percent / 100.0).ok_or_else(bad)
+}
+
 /// How records are compressed.
 pub(crate) fn codec(text: &str) -> Result<Codec, String> {
     match text {
@@ -111,6 +118,15 @@ mod tests {
         assert_eq!(budget("none"), Ok(NanoUsd(0)));
         for text in ["", "5", "5USD", "-1USD/h", "0USD/h", "muchUSD/h", "5USD/d", "NaNUSD/h"] {
             assert!(budget(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn shares_are_written_in_percent() {
+        assert_eq!(share("5%"), Ok(0.05));
+        assert_eq!(share("12.5 %"), Ok(0.125));
+        for text in ["", "5", "%", "-1%", "101%", "NaN%"] {
+            assert!(share(text).is_err(), "{text}");
         }
     }
 

@@ -1,34 +1,14 @@
 //! Advice as one page of HTML that needs nothing else: no script, no font, no picture from outside.
 
-use super::plot::{Series, bars, escape, letter, lines};
+use super::plot::{Series, lines};
 use super::table::{runs, span, table};
 use super::{Advice, Choice, Stretch};
 use crate::Bill;
+use crate::page::svg::{bars, letter};
+use crate::page::{document, escape, grid};
 
 /// Lines of the plot over runs, at most.
 const MOST_SERIES: usize = 6;
-
-const STYLE: &str = "\
-:root{color-scheme:light dark;--fg:#1b1f24;--bg:#fff;--soft:#57606a;--rule:#d0d7de;\
---c0:#0969da;--c1:#bc4c00;--c2:#1a7f37;--c3:#8250df;--c4:#bf3989;--c5:#4d5560}\
-@media (prefers-color-scheme:dark){:root{--fg:#e6edf3;--bg:#0d1117;--soft:#9198a1;--rule:#3d444d;\
---c0:#58a6ff;--c1:#f0883e;--c2:#56d364;--c3:#bc8cff;--c4:#ff7bba;--c5:#b1bac4}}\
-body{font:16px/1.5 system-ui,sans-serif;color:var(--fg);background:var(--bg);margin:0 auto;\
-max-width:60rem;padding:1rem}\
-h1{font-size:1.5rem;line-height:1.25}h2{font-size:1.2rem;margin-top:2rem}\
-.scroll{overflow-x:auto}table{border-collapse:collapse;font-size:.9rem;white-space:nowrap}\
-th,td{padding:.3rem .6rem;border-bottom:1px solid var(--rule);text-align:left;vertical-align:top}\
-td.n,th.n{text-align:right;font-variant-numeric:tabular-nums}tr.best{font-weight:600}\
-.soft{color:var(--soft)}svg{width:100%;max-width:40rem;height:auto;display:block}\
-svg text{fill:var(--fg);font:12px system-ui,sans-serif}svg .letter{font-weight:700}\
-.grid{stroke:var(--rule)}.now{stroke:var(--soft);stroke-dasharray:3 3}.bar{fill:var(--c0)}\
-.series{fill:none;stroke-width:2}.point{fill:var(--bg);stroke:var(--fg);stroke-width:2}\
-.c0{stroke:var(--c0)}.c1{stroke:var(--c1)}.c2{stroke:var(--c2)}.c3{stroke:var(--c3)}\
-.c4{stroke:var(--c4)}.c5{stroke:var(--c5)}\
-@media print{:root{color-scheme:light;--fg:#000;--bg:#fff;--soft:#444;--rule:#999;\
---c0:#0969da;--c1:#bc4c00;--c2:#1a7f37;--c3:#8250df;--c4:#bf3989;--c5:#4d5560}\
-body{max-width:none;padding:0;font-size:11pt}.scroll{overflow:visible}\
-table{white-space:normal;font-size:8pt}details::details-content{content-visibility:visible;display:block}svg,tr,h2{break-inside:avoid}h2{break-after:avoid}}";
 
 /// The advice as a page: recommendation, table, plots, break-even points, and what each cost is
 /// made of, with the source of each price.
@@ -37,7 +17,6 @@ pub fn html(advice: &Advice) -> String {
         "" => "a workload",
         name => name,
     };
-    let title = escape(&format!("Where to run {name}"));
     let body = [
         summary(advice),
         recommendation(advice),
@@ -48,12 +27,7 @@ pub fn html(advice: &Advice) -> String {
         lines_of(advice),
     ]
     .concat();
-    format!(
-        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\" />\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\" />\n\
-         <title>{title}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<main>\n\
-         <h1>{title}</h1>\n{body}</main>\n</body>\n</html>\n"
-    )
+    document(&format!("Where to run {name}"), "", &body)
 }
 
 fn summary(advice: &Advice) -> String {
@@ -88,23 +62,6 @@ fn recommendation(advice: &Advice) -> String {
         escape(&best.machine),
         reasons.collect::<String>()
     )
-}
-
-/// A table with its first row as the head; columns from `numbers` on are set to the right.
-fn grid(rows: &[Vec<String>], numbers: usize, best: Option<usize>) -> String {
-    let mut text = "<div class=\"scroll\" tabindex=\"0\"><table>\n".to_owned();
-    for (at, row) in rows.iter().enumerate() {
-        let tag = if at == 0 { "th scope=\"col\"" } else { "td" };
-        let class = if best == Some(at) { " class=\"best\"" } else { "" };
-        text.push_str(&format!("<tr{class}>"));
-        for (column, cell) in row.iter().enumerate() {
-            let class = if column >= numbers { " class=\"n\"" } else { "" };
-            text.push_str(&format!("<{tag}{class}>{}</{}>", escape(cell), &tag[..2]));
-        }
-        text.push_str("</tr>\n");
-    }
-    text.push_str("</table></div>\n");
-    text
 }
 
 fn choices(advice: &Advice) -> String {

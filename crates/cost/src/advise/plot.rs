@@ -1,18 +1,15 @@
-//! Plots as inline SVG. Nothing is told by colour alone: lines have letters and dashes, bars have
-//! their numbers beside them.
+//! The plot of advice: what a month costs over its runs.
 
 use super::break_even::Linear;
+use crate::page::escape;
+use crate::page::svg::{DASHES, WIDTH, letter, open, push, ticks};
 
-/// Units of a plot's width; on a phone about a pixel each.
-const WIDTH: f64 = 400.0;
 const HEIGHT: f64 = 260.0;
 /// Where the plot begins and ends; labels are around it.
 const LEFT: f64 = 52.0;
 const RIGHT: f64 = 24.0;
 const TOP: f64 = 14.0;
 const FLOOR: f64 = HEIGHT - 40.0;
-const DASHES: [&str; 6] = ["none", "7 3", "2 3", "9 3 2 3", "4 2", "12 4"];
-const ROW: f64 = 34.0;
 /// Height of a letter.
 const LETTER: f64 = 12.0;
 /// How many times the runs of the workload the plot reaches at most.
@@ -22,29 +19,6 @@ const FAR: f64 = 5.0;
 pub(super) struct Series {
     pub(super) name: String,
     pub(super) cost: Linear,
-}
-
-/// The letter that stands for the line of this number.
-pub(super) fn letter(at: usize) -> char {
-    char::from(b'A' + (at % 26) as u8)
-}
-
-/// Text that may stand in HTML and in its attributes, whatever people called their things.
-pub(super) fn escape(text: &str) -> String {
-    let mut safe = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => safe.push_str("&amp;"),
-            '<' => safe.push_str("&lt;"),
-            '>' => safe.push_str("&gt;"),
-            '"' => safe.push_str("&quot;"),
-            '\'' => safe.push_str("&#39;"),
-            // XML has no place for control characters.
-            c if c.is_control() && !matches!(c, '\n' | '\t') => safe.push('\u{fffd}'),
-            c => safe.push(c),
-        }
-    }
-    safe
 }
 
 /// Dollars of a month over its runs, with the points at which another line becomes the lowest, and
@@ -170,73 +144,4 @@ fn line(svg: &mut String, scale: &Scale, at: usize, of: &Series, label_y: f64) {
             letter(at)
         ),
     );
-}
-
-/// Horizontal bars: a name, how long the bar is, and what is written beside it.
-pub(super) fn bars(title: &str, about: &str, rows: &[(String, f64, String)]) -> String {
-    let most = rows.iter().map(|(_, value, _)| *value).filter(|value| value.is_finite());
-    let most = most.fold(0.0, f64::max).max(1e-9);
-    let mut svg = open(ROW * rows.len() as f64 + 4.0, title, about);
-    for (at, (name, value, text)) in rows.iter().enumerate() {
-        let top = ROW * at as f64;
-        let length = (value.min(most) / most * (WIDTH - 130.0)).max(1.0);
-        push(
-            &mut svg,
-            &format!(
-                "<text x=\"0\" y=\"{:.1}\">{}</text>\
-             <rect class=\"bar\" x=\"0\" y=\"{:.1}\" width=\"{length:.1}\" height=\"12\" />\
-             <text x=\"{:.1}\" y=\"{:.1}\">{}</text>",
-                top + 12.0,
-                escape(name),
-                top + 16.0,
-                length + 6.0,
-                top + 26.0,
-                escape(text)
-            ),
-        );
-    }
-    svg.push_str("</svg>\n");
-    svg
-}
-
-fn open(height: f64, title: &str, about: &str) -> String {
-    format!(
-        "<svg viewBox=\"0 0 {WIDTH} {height}\" role=\"img\">\
-         <title>{}</title><desc>{}</desc>\n",
-        escape(title),
-        escape(about)
-    )
-}
-
-fn push(svg: &mut String, text: &str) {
-    svg.push_str(text);
-    svg.push('\n');
-}
-
-/// Round numbers from 0 to `most`, five or so.
-fn ticks(most: f64) -> Vec<f64> {
-    let rough = most / 4.0;
-    let ten = 10_f64.powf(rough.log10().floor());
-    let step =
-        [1.0, 2.0, 2.5, 5.0, 10.0].map(|of| of * ten).into_iter().find(|step| *step >= rough);
-    let step = step.unwrap_or(ten * 10.0);
-    let tidy = |at: f64| (at * step * 1e6).round() / 1e6;
-    (0..=10).map(|at| tidy(f64::from(at))).filter(|tick| *tick <= most).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ticks_are_round() {
-        assert_eq!(ticks(100.0), [0.0, 25.0, 50.0, 75.0, 100.0]);
-        assert_eq!(ticks(7.0), [0.0, 2.0, 4.0, 6.0]);
-        assert_eq!(ticks(0.45), [0.0, 0.2, 0.4]);
-    }
-
-    #[test]
-    fn nothing_that_people_write_is_markup() {
-        assert_eq!(escape("<b a='1'>&\"\u{1}"), "&lt;b a=&#39;1&#39;&gt;&amp;&quot;\u{fffd}");
-    }
 }

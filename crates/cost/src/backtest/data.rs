@@ -14,6 +14,8 @@ pub(super) struct File {
     /// Cost lines by source. Their fields differ from line to line.
     pub(super) cost_checks: BTreeMap<String, Vec<BTreeMap<String, Value>>>,
     inconsistencies: Vec<Inconsistency>,
+    /// What each source is about.
+    pub(super) sources: BTreeMap<String, String>,
 }
 
 #[derive(Deserialize)]
@@ -26,10 +28,11 @@ struct Inconsistency {
 #[derive(Deserialize)]
 pub(super) struct Experiment {
     pub(super) id: String,
-    source: String,
+    pub(super) source: String,
+    pub(super) date: Option<String>,
     status: Option<String>,
     #[serde(default)]
-    note: String,
+    pub(super) note: String,
     verdict: Option<String>,
     pub(super) workload: String,
     pub(super) dataset_bytes: Option<f64>,
@@ -44,18 +47,28 @@ pub(super) struct Experiment {
     pub(super) initial_credit_tib: Option<f64>,
     #[serde(default)]
     pub(super) storage: StoredOn,
+    #[serde(default)]
+    pub(super) instance: Instance,
+    pub(super) iops: Option<f64>,
     pub(super) measured_seconds: Option<f64>,
-    measured_hours: Option<f64>,
+    pub(super) measured_hours: Option<f64>,
     #[serde(rename = "measured_KiBps")]
-    measured_kib_per_s: Option<f64>,
+    pub(super) measured_kib_per_s: Option<f64>,
     #[serde(rename = "measured_MBps")]
-    measured_mb_per_s: Option<f64>,
+    pub(super) measured_mb_per_s: Option<f64>,
     #[serde(rename = "published_MBps")]
     pub(super) published_mb_per_s: Option<f64>,
     #[serde(rename = "baseline_MiBps")]
     pub(super) baseline_mib_per_s: Option<f64>,
     #[serde(rename = "burst_MiBps")]
     pub(super) burst_mib_per_s: Option<f64>,
+}
+
+/// The machine of an entry.
+#[derive(Default, Deserialize)]
+pub(super) struct Instance {
+    #[serde(default, rename = "type")]
+    pub(super) name: String,
 }
 
 /// The storage of an entry.
@@ -81,6 +94,7 @@ pub(super) struct StoredOn {
     #[serde(rename = "throughput_MiBps")]
     pub(super) throughput_mib_per_s: Option<u64>,
     pub(super) object_bytes: Option<f64>,
+    pub(super) data_repository: Option<String>,
 }
 
 impl File {
@@ -93,6 +107,16 @@ impl File {
     /// An entry by its name.
     pub(super) fn experiment(&self, id: &str) -> Option<&Experiment> {
         self.experiments.iter().find(|experiment| experiment.id == id)
+    }
+
+    /// What the file says against an entry: its own verdict, and what names its time.
+    pub(super) fn doubts(&self, experiment: &Experiment) -> Vec<String> {
+        let seconds = experiment.measured_seconds.unwrap_or(0.0) as u64;
+        let named = format!(" {} s", with_thousands(seconds));
+        let of_source = self.inconsistencies.iter().filter(|of| of.source == experiment.source);
+        let naming = of_source.filter(|of| format!(" {}", of.what).contains(&named));
+        let naming = naming.map(|of| of.what.clone());
+        experiment.verdict.iter().cloned().chain(naming).collect()
     }
 
     /// What the file says that an entry contradicts: its own verdict, or an inconsistency of its

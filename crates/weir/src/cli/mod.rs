@@ -1,6 +1,7 @@
 //! The command line: what may be asked, and help that teaches by example.
 
 mod actions;
+mod bench;
 mod costs;
 mod links;
 mod throughput;
@@ -13,6 +14,7 @@ use weir_types::{Bytes, Codec};
 use crate::values;
 
 pub(crate) use actions::{ActionsArgs, ArchiveArgs, CancelArgs, HydrateArgs, LfsArgs, WhatArgs};
+pub(crate) use bench::{BenchArgs, BenchCommand, BenchCompareArgs, BenchRunArgs, BenchSize};
 pub(crate) use costs::{AdviseArgs, PricesArgs};
 pub(crate) use links::{LinkArgs, LinksArgs, RefreshArgs, UnlinkArgs};
 pub(crate) use throughput::{BillArgs, ModeName, ThroughputArgs};
@@ -188,6 +190,9 @@ pub(crate) enum Command {
     /// What a mount costs, and what its work would have cost elsewhere
     #[command(after_help = throughput::BILL_EXAMPLES)]
     Bill(BillArgs),
+    /// Measure directories, Weir's or not, by the experiments people choose storage by
+    #[command(after_help = bench::BENCH_EXAMPLES)]
+    Bench(BenchArgs),
     /// Commands of Lustre's lfs: hsm_state, hsm_restore, getstripe, ...
     #[command(hide = true, after_help = "Example:\n  weir lfs hsm_state /mnt/genomes/nt.00.nsq")]
     Lfs(LfsArgs),
@@ -395,6 +400,26 @@ mod tests {
             let help = sub.render_long_help().to_string();
             assert!(help.contains("Example"), "{name}");
             assert!(help.contains(&format!("  weir {name}")), "{name}: {help}");
+        }
+    }
+
+    #[test]
+    fn bench_runs_on_paths_or_does_something_else() {
+        let bench = |line: &str| match Cli::try_parse_from(line.split(' ')).map(|cli| cli.command) {
+            Ok(Command::Bench(args)) => Some(args),
+            _ => None,
+        };
+        let args = bench("weir bench --suite dd-large,metadata --copies 1,4 /mnt /srv");
+        let args = args.expect("a run").run;
+        assert_eq!((args.suite.len(), args.copies, args.paths.len()), (2, vec![1, 4], 2));
+        let compare = bench("weir bench compare a.json b.json --threshold 2.5%").expect("parses");
+        let Some(BenchCommand::Compare(compare)) = compare.instead else {
+            panic!("compare expected");
+        };
+        assert_eq!(compare.threshold, 0.025);
+        assert!(bench("weir bench suites").is_some_and(|args| args.instead.is_some()));
+        for line in ["weir bench", "weir bench --copies 0 /mnt", "weir bench --repeats 0 /mnt"] {
+            assert!(bench(line).is_none(), "{line}");
         }
     }
 

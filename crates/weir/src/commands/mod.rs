@@ -3,6 +3,7 @@
 mod actions;
 mod advise;
 mod backtest;
+mod bench;
 mod bill;
 mod df;
 mod documents;
@@ -66,6 +67,7 @@ pub(crate) fn run(cli: Cli, argv: &[OsString]) -> Result<ExitCode> {
         Command::Unpin(args) => wait(actions::pin(args, false)),
         Command::Throughput(args) => wait(throughput::run(args)),
         Command::Bill(args) => wait(bill::run(args)),
+        Command::Bench(args) => wait(bench::run(args)),
         Command::Lfs(args) => Ok(lfs::run(&args.words)),
         Command::Completions(args) => documents::completions(args.shell),
         Command::Man(args) => documents::man(args.dir.as_deref()),

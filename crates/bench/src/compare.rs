@@ -1,0 +1,363 @@
+//! Two reports of the same experiments, one beside the other.
+
+use serde::Serialize;
+use thiserror::Error;
+
+use crate::report::{Measurement, Report, SCHEMA, Size};
+use crate::stats::{LEAST_REPEATS, Significance, Stats, significant};
+use crate::summary::{Row, summary};
+use crate::words;
+
+/// Why two reports cannot be compared.
+#[derive(Debug, Error)]
+pub enum CompareError {
+    /// The text is no report.
+    #[error("this is no report of weir bench: {0}")]
+    Json(#[from] serde_json::Error),
+    /// It is one of another version.
+    #[error("report schema `{0}` is unknown: this version reads `{SCHEMA}`")]
+    Schema(String),
+    /// One ran the small size, the other the published one.
+    #[error("the reports are of different sizes, {a} and {b}: run both with the same --size")]
+    Size {
+        /// That of the first.
+        a: &'static str,
+        /// That of the second.
+        b: &'static str,
+    },
+    /// One waited for the disk, the other did not.
+    #[error(
+        "only one of the reports has fsync within the time of writes: run both with --no-sync or neither"
+    )]
+    Sync,
+}
+
+/// How the second report stands to the first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// It is faster by more than the threshold, and not by chance.
+    Faster,
+    /// It is slower by more than the threshold, and not by chance.
+    Slower,
+    /// The difference is within the threshold.
+    Same,
+    /// There are too few repeats, or they differ too much to tell.
+    Unclear,
+}
+
+/// A phase that both reports have.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Compared {
+    /// The suite.
+    pub suite: String,
+    /// The phase.
+    pub phase: String,
+    /// Copies, jobs or threads at once.
+    pub copies: u32,
+    /// The name of the target.
+    pub target: String,
+    /// What both say: `97.9 MB/s ± 2 %`.
+    pub rates: (String, String),
+    /// How many times as fast the second is.
+    pub ratio: f64,
+    /// Whether they differ by more than chance.
+    #[serde(flatten)]
+    pub significance: Significance,
+    /// What that comes to.
+    pub verdict: Verdict,
+}
+
+/// A phase that only one report has.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Missing {
+    /// Suite, phase, copies and target, in words.
+    pub what: String,
+    /// Whether it is the second report that lacks it.
+    pub from_second: bool,
+}
+
+/// Two reports compared.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Comparison {
+    /// Differences up to this share of the first are none.
+    pub threshold: f64,
+    /// What both have, in the order of the first.
+    pub compared: Vec<Compared>,
+    /// What only one has.
+    pub missing: Vec<Missing>,
+    /// What else differs: machines, kernels, repeats.
+    pub remarks: Vec<String>,
+}
+
+/// Reads a report.
+///
+/// # Errors
+/// When the text is none, or one of a schema that this version does not know.
+pub fn read(text: &str) -> Result<Report, CompareError> {
+    let value: serde_json::Value = serde_json::from_str(text)?;
+    match value.get("schema").and_then(serde_json::Value::as_str) {
+        Some(SCHEMA) => Ok(serde_json::from_value(value)?),
+        Some(schema) => Err(CompareError::Schema(schema.to_owned())),
+        None => Ok(serde_json::from_value(value)?),
+    }
+}
+
+/// Compares `b` with `a`; differences up to the share `threshold` count for none.
+///
+/// # Errors
+/// When the two did not measure the same.
+pub fn compare(a: &Report, b: &Report, threshold: f64) -> Result<Comparison, CompareError> {
+    for report in [a, b] {
+        if report.schema != SCHEMA {
+            return Err(CompareError::Schema(report.schema.clone()));
+        }
+    }
+    if a.size != b.size {
+        return Err(CompareError::Size { a: name(a.size), b: name(b.size) });
+    }
+    if a.synced != b.synced {
+        return Err(CompareError::Sync);
+    }
+    let (rows_a, rows_b) = (summary(a), summary(b));
+    let (mut compared, mut missing) = (Vec::new(), Vec::new());
+    for row in &rows_a {
+        match rows_b.iter().find(|other| same(a, row, b, other)) {
+            Some(other) => compared.extend(one(a, row, b, other, threshold)),
+            None => missing.push(Missing { what: words_of(a, row), from_second: true }),
+        }
+    }
+    let only_b = rows_b.iter().filter(|row| !rows_a.iter().any(|other| same(a, other, b, row)));
+    missing.extend(only_b.map(|row| Missing { what: words_of(b, row), from_second: false }));
+    Ok(Comparison { threshold, compared, missing, remarks: remarks(a, b) })
+}
+
+fn name(size: Size) -> &'static str {
+    match size {
+        Size::Small => "small",
+        Size::Published => "published",
+    }
+}
+
+fn target<'a>(report: &'a Report, row: &Row) -> &'a str {
+    report.targets.get(row.target).map_or("unknown", |target| &target.name)
+}
+
+fn same(a: &Report, row: &Row, b: &Report, other: &Row) -> bool {
+    (&row.suite, &row.phase, row.copies) == (&other.suite, &other.phase, other.copies)
+        && target(a, row) == target(b, other)
+}
+
+fn words_of(report: &Report, row: &Row) -> String {
+    format!("{} {} x{} on {}", row.suite, row.phase, row.copies, target(report, row))
+}
+
+/// The two rows; `None` where one took no time at all, which no clock says.
+fn one(a: &Report, row: &Row, b: &Report, other: &Row, threshold: f64) -> Option<Compared> {
+    let (speeds_a, speeds_b) = (speeds(a, row), speeds(b, other));
+    let ratio = Stats::of(&speeds_b)?.median / Stats::of(&speeds_a)?.median;
+    let significance = significant(&speeds_a, &speeds_b);
+    let verdict = match significance {
+        Significance::TooFew => Verdict::Unclear,
+        _ if (ratio - 1.0).abs() <= threshold => Verdict::Same,
+        Significance::Chance { .. } => Verdict::Unclear,
+        Significance::Significant { .. } if ratio > 1.0 => Verdict::Faster,
+        Significance::Significant { .. } => Verdict::Slower,
+    };
+    Some(Compared {
+        suite: row.suite.clone(),
+        phase: row.phase.clone(),
+        copies: row.copies,
+        target: target(a, row).to_owned(),
+        rates: (text(row), text(other)),
+        ratio,
+        significance,
+        verdict,
+    })
+}
+
+fn text(row: &Row) -> String {
+    match row.rate() {
+        Some(_) => row.rate_text(),
+        None => words::span(row.seconds.median),
+    }
+}
+
+/// The rate of each repeat; runs a second where nothing was counted.
+fn speeds(report: &Report, row: &Row) -> Vec<f64> {
+    let of = |one: &&Measurement| {
+        (&one.suite, &one.phase, one.copies, one.target)
+            == (&row.suite, &row.phase, row.copies, row.target)
+            && one.seconds > 0.0
+    };
+    let amount = |one: &Measurement| match (row.bytes_per_s, row.operations_per_s) {
+        (Some(_), _) => one.bytes as f64,
+        (None, Some(_)) => one.operations as f64,
+        (None, None) => 1.0,
+    };
+    report.measurements.iter().filter(of).map(|one| amount(one) / one.seconds).collect()
+}
+
+fn remarks(a: &Report, b: &Report) -> Vec<String> {
+    let mut remarks = Vec::new();
+    let mut differ = |what: &str, a: &str, b: &str| {
+        if a != b {
+            remarks.push(format!("{what} differs: {a} and {b}"));
+        }
+    };
+    differ("the machine", &a.machine.host, &b.machine.host);
+    differ("the processor", &a.machine.cpu, &b.machine.cpu);
+    differ("the number of processors", &a.machine.cpus.to_string(), &b.machine.cpus.to_string());
+    differ("the kernel", &a.machine.kernel, &b.machine.kernel);
+    differ("the program", &a.made_by, &b.made_by);
+    for (report, which) in [(a, "first"), (b, "second")] {
+        if report.stopped {
+            remarks.push(format!("the {which} run was stopped before its end"));
+        }
+        if (report.repeats as usize) < LEAST_REPEATS {
+            remarks.push(format!(
+                "the {which} has too few repeats to tell: --repeats {LEAST_REPEATS} or more"
+            ));
+        }
+    }
+    remarks
+}
+
+impl Comparison {
+    /// Whether anything is slower: what an exit code says.
+    pub fn regressed(&self) -> bool {
+        self.compared.iter().any(|row| row.verdict == Verdict::Slower)
+    }
+
+    /// As rows of a table; the first is the head.
+    pub fn table(&self) -> Vec<Vec<String>> {
+        let head =
+            ["suite", "phase", "copies", "target", "first", "second", "ratio", "p", "verdict"];
+        let row = |of: &Compared| {
+            let p = match of.significance {
+                Significance::TooFew => "too few".to_owned(),
+                Significance::Chance { p } | Significance::Significant { p } => format!("{p:.3}"),
+            };
+            let verdict = match of.verdict {
+                Verdict::Faster => "faster",
+                Verdict::Slower => "slower",
+                Verdict::Same => "same",
+                Verdict::Unclear => "unclear",
+            };
+            vec![
+                of.suite.clone(),
+                of.phase.clone(),
+                of.copies.to_string(),
+                of.target.clone(),
+                of.rates.0.clone(),
+                of.rates.1.clone(),
+                format!("{:.2}", of.ratio),
+                p,
+                verdict.to_owned(),
+            ]
+        };
+        let head = head.map(str::to_owned).to_vec();
+        [head].into_iter().chain(self.compared.iter().map(row)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample;
+
+    /// The sample with its times of a phase so many times as long.
+    fn slower(phase: &str, times: f64) -> Report {
+        let mut report = sample::report();
+        let wanted = report.measurements.iter_mut().filter(|one| one.phase == phase);
+        wanted.for_each(|one| one.seconds *= times);
+        report
+    }
+
+    fn verdicts(a: &Report, b: &Report) -> Vec<Verdict> {
+        let compared = compare(a, b, 0.05).expect("comparable").compared;
+        compared.iter().map(|row| row.verdict).collect()
+    }
+
+    #[test]
+    fn a_report_is_the_same_as_itself() {
+        let report = sample::report();
+        let text = serde_json::to_string(&report).expect("writes");
+        let again = read(&text).expect("reads");
+        let comparison = compare(&report, &again, 0.001).expect("comparable");
+        assert!(comparison.compared.iter().all(|row| row.verdict == Verdict::Same));
+        assert_eq!((comparison.compared.len(), comparison.missing.len()), (24, 0));
+        assert!(!comparison.regressed() && comparison.remarks.is_empty());
+    }
+
+    #[test]
+    fn what_got_slower_is_found_and_nothing_else() {
+        let (a, b) = (sample::report(), slower("read-cold", 1.25));
+        let comparison = compare(&a, &b, 0.05).expect("comparable");
+        assert!(comparison.regressed());
+        for row in &comparison.compared {
+            let (ratio, verdict) = match row.phase.as_str() {
+                "read-cold" => (0.8, Verdict::Slower),
+                _ => (1.0, Verdict::Same),
+            };
+            assert!((row.ratio - ratio).abs() < 1e-9, "{row:?}");
+            assert_eq!(row.verdict, verdict, "{row:?}");
+        }
+        let back = compare(&b, &a, 0.05).expect("comparable");
+        assert!(!back.regressed());
+        assert!(back.compared.iter().any(|row| row.verdict == Verdict::Faster));
+        assert!(!compare(&a, &b, 0.3).expect("comparable").regressed(), "within the threshold");
+        assert_eq!(comparison.table()[7][6..], ["0.80", "0.000", "slower"]);
+    }
+
+    #[test]
+    fn noise_and_few_repeats_are_no_regression() {
+        let a = sample::report();
+        let mut noisy = slower("create", 1.2);
+        for one in &mut noisy.measurements {
+            one.seconds *= [0.4, 1.0, 3.0][one.repeat as usize];
+        }
+        assert!(verdicts(&a, &noisy).iter().all(|of| *of != Verdict::Slower));
+        assert!(verdicts(&a, &noisy).contains(&Verdict::Unclear));
+        let mut few = slower("create", 5.0);
+        few.measurements.retain(|one| one.repeat < 2);
+        assert!(verdicts(&a, &few).iter().all(|of| *of == Verdict::Unclear));
+    }
+
+    #[test]
+    fn what_one_lacks_is_said() {
+        let (a, mut b) = (sample::report(), sample::report());
+        b.targets[1].name = "efs".to_owned();
+        b.machine.host = "there".to_owned();
+        b.repeats = 2;
+        b.measurements.retain(|one| one.suite == "dummy-files" && one.copies == 1);
+        let comparison = compare(&a, &b, 0.05).expect("comparable");
+        assert_eq!(comparison.compared.len(), 1);
+        let lacks = |what: &str, from_second| {
+            comparison.missing.contains(&Missing { what: what.to_owned(), from_second })
+        };
+        assert!(lacks("dummy-files create x1 on weir", true));
+        assert!(lacks("dummy-files create x1 on efs", false));
+        assert_eq!(comparison.missing.len(), 24);
+        assert_eq!(comparison.remarks[0], "the machine differs: <here> and there");
+        assert!(comparison.remarks[1].contains("--repeats 3"), "{:?}", comparison.remarks);
+    }
+
+    #[test]
+    fn what_is_not_the_same_experiment_is_refused() {
+        let a = sample::report();
+        let refusal = |b: &Report| compare(&a, b, 0.05).expect_err("refused").to_string();
+        let other = Report { size: Size::Published, ..a.clone() };
+        assert!(refusal(&other).contains("small and published"), "{}", refusal(&other));
+        assert!(refusal(&Report { synced: false, ..a.clone() }).contains("--no-sync"));
+        assert!(refusal(&Report { schema: "x/2".to_owned(), ..a.clone() }).contains("`x/2`"));
+        for (text, why) in [
+            ("{", "no report"),
+            ("{}", "no report"),
+            (r#"{"schema": "weir-bench/9"}"#, "weir-bench/9"),
+        ] {
+            let error = read(text).expect_err(text).to_string();
+            assert!(error.contains(why), "{error}");
+        }
+    }
+}

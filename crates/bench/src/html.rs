@@ -1,0 +1,204 @@
+//! A report as one page of HTML that needs nothing else: facts, and for each suite its table, its
+//! plots, published figures and costs.
+
+mod beside;
+mod facts;
+mod plots;
+
+use weir_cost::Prices;
+use weir_cost::page::svg::bars;
+use weir_cost::page::{document, escape, grid};
+
+use crate::costs::{Cost, elsewhere, on_targets};
+use crate::report::{Report, Warning};
+use crate::summary::{Row, summary};
+use crate::words;
+
+/// Beside what all pages have: plots in two columns where there is room.
+const STYLE: &str = "\
+.plots{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,22rem),1fr));gap:1rem}\
+figure{margin:0}figcaption{font-weight:600}.names{margin:.2rem 0;padding:0;list-style:none;\
+font-size:.85rem}.warn{border-left:4px solid var(--c1);padding-left:.6rem}\
+circle{fill:none;stroke-width:2}\
+@media print{figure{break-inside:avoid}.plots{grid-template-columns:1fr 1fr}}";
+
+/// The report as a page, with costs at `prices`.
+pub fn page(report: &Report, prices: Prices<'_>) -> String {
+    let rows = summary(report);
+    let mut suites: Vec<&str> = Vec::new();
+    for row in &rows {
+        if !suites.contains(&row.suite.as_str()) {
+            suites.push(&row.suite);
+        }
+    }
+    let mut body = facts::facts(report);
+    for name in suites {
+        let mine: Vec<&Row> = rows.iter().filter(|row| row.suite == name).collect();
+        body.push_str(&suite(report, name, &mine));
+        body.push_str(&costs(prices, report, &rows, name));
+    }
+    body.push_str(&facts::skipped(report));
+    let title = format!("Storage measured: {}", names(report).join(", "));
+    document(&title, STYLE, &body)
+}
+
+fn names(report: &Report) -> Vec<String> {
+    report.targets.iter().map(|target| target.name.clone()).collect()
+}
+
+/// The name of the target of a row.
+fn target<'a>(report: &'a Report, row: &Row) -> &'a str {
+    report.targets.get(row.target).map_or("unknown", |target| &target.name)
+}
+
+fn suite(report: &Report, name: &str, rows: &[&Row]) -> String {
+    let head = [
+        "phase",
+        "at once",
+        "target",
+        "time",
+        "rate",
+        "operations",
+        "to the first",
+        "p50",
+        "p99",
+        "doubts",
+    ];
+    let mut table = vec![head.map(str::to_owned).to_vec()];
+    table.extend(rows.iter().map(|row| cells(report, row)));
+    [
+        format!("<h2>{}</h2>\n", escape(name)),
+        grid(&table, 3, None),
+        warnings(report, rows),
+        plots::plots(report, rows),
+        beside::beside(report, rows),
+    ]
+    .concat()
+}
+
+fn cells(report: &Report, row: &Row) -> Vec<String> {
+    let or_none = |text: Option<String>| text.unwrap_or_else(|| "–".to_owned());
+    let operations =
+        row.operations_per_s.map(|rate| format!("{} {}/s", words::digits(rate.median), row.unit));
+    let percentile = |value: Option<f64>| or_none(value.map(|us| words::span(us / 1e6)));
+    let mut kinds: Vec<&str> = Vec::new();
+    for (kind, _) in row.warnings.iter().map(words::warning) {
+        if !kinds.contains(&kind) {
+            kinds.push(kind);
+        }
+    }
+    vec![
+        row.phase.clone(),
+        row.copies.to_string(),
+        target(report, row).to_owned(),
+        interval(row),
+        row.rate_text(),
+        or_none(operations),
+        or_none(row.ratio.map(|ratio| format!("{ratio:.2}x"))),
+        percentile(row.latency.map(|of| of.p50_us)),
+        percentile(row.latency.map(|of| of.p99_us)),
+        kinds.join(", "),
+    ]
+}
+
+/// The median time, and where its mean is with 95% confidence.
+fn interval(row: &Row) -> String {
+    let median = words::span(row.seconds.median);
+    match row.seconds.interval {
+        Some((low, high)) => {
+            format!("{median} ({} to {})", words::span(low.max(0.0)), words::span(high))
+        }
+        None => median,
+    }
+}
+
+/// Each doubt once, with where it holds.
+fn warnings(report: &Report, rows: &[&Row]) -> String {
+    let mut all: Vec<((&'static str, String), Vec<String>)> = Vec::new();
+    for row in rows {
+        let place = format!("{} x{} on {}", row.phase, row.copies, target(report, row));
+        for warning in merged(&row.warnings) {
+            match all.iter_mut().find(|(known, _)| *known == warning) {
+                Some((_, places)) => places.push(place.clone()),
+                None => all.push((warning, vec![place.clone()])),
+            }
+        }
+    }
+    if all.is_empty() {
+        return String::new();
+    }
+    let every = rows.len();
+    let item = |((kind, text), places): &((&str, String), Vec<String>)| {
+        let places =
+            if places.len() == every { "everywhere".to_owned() } else { places.join("; ") };
+        format!(
+            "<li><strong>{}</strong>: {} <span class=\"soft\">({})</span></li>\n",
+            escape(kind),
+            escape(text),
+            escape(&places)
+        )
+    };
+    format!("<ul class=\"warn\">\n{}</ul>\n", all.iter().map(item).collect::<String>())
+}
+
+/// Warnings in words. Of those with a number, which differs in each repeat, the worst stands for
+/// all of its kind.
+fn merged(warnings: &[Warning]) -> Vec<(&'static str, String)> {
+    let worth = |of: &Warning| match of {
+        Warning::Noisy { deviation } => Some((0, *deviation)),
+        Warning::NotDurable { dirty_bytes } => Some((1, *dirty_bytes as f64)),
+        Warning::TooShort { seconds } => Some((2, -seconds)),
+        Warning::Cached { .. } | Warning::Throttled { .. } | Warning::Other { .. } => None,
+    };
+    let is_worst = |of: &&Warning| match worth(of) {
+        Some((kind, worth_of)) => !warnings
+            .iter()
+            .filter_map(worth)
+            .any(|(other, worth_other)| other == kind && worth_other > worth_of),
+        None => true,
+    };
+    warnings.iter().filter(is_worst).map(words::warning).collect()
+}
+
+fn costs(prices: Prices<'_>, report: &Report, rows: &[Row], suite: &str) -> String {
+    let (here, there) =
+        (on_targets(prices, report, rows, suite), elsewhere(prices, report, rows, suite));
+    let head = ["where", "measured", "cost", "of"].map(str::to_owned).to_vec();
+    let all = || here.iter().chain(&there);
+    let table: Vec<_> = [head].into_iter().chain(all().map(cost_cells)).collect();
+    let known: Vec<_> = all()
+        .filter_map(|cost| {
+            let amount = cost.amount?;
+            let time = cost.seconds.map(|seconds| format!(" in {}", words::span(seconds)));
+            let text = format!("{amount}{}", time.unwrap_or_default());
+            Some((cost.name.clone(), amount.dollars(), text))
+        })
+        .collect();
+    let plot = match known.is_empty() {
+        true => String::new(),
+        false => bars(
+            &format!("Cost of a run of {suite}"),
+            "Dollars of one run, for each target and service whose prices are known.",
+            &known,
+        ),
+    };
+    format!(
+        "<h3>Cost of a run</h3>\n<p class=\"soft\">List prices of {}. Services are charged for the \
+         same bytes and as much time as the first target needed; the machine is not included.</p>\n\
+         {plot}<details><summary>All costs</summary>\n{}</details>\n",
+        escape(prices.region()),
+        grid(&table, 1, None)
+    )
+}
+
+fn cost_cells(cost: &Cost) -> Vec<String> {
+    vec![
+        cost.name.clone(),
+        cost.seconds.map_or_else(|| "–".to_owned(), words::span),
+        cost.amount.map_or_else(|| "unknown".to_owned(), |amount| amount.to_string()),
+        cost.basis.clone(),
+    ]
+}
+
+#[cfg(test)]
+mod tests;

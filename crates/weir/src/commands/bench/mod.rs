@@ -1,0 +1,251 @@
+//! `weir bench`: the experiments people choose storage by, on any directories.
+
+mod describe;
+mod shown;
+
+use std::io::{BufRead, IsTerminal, Write, stderr, stdin};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use serde::Serialize;
+use tokio::signal::unix::{SignalKind, signal};
+use weir_bench::announce::{Announcement, announce};
+use weir_bench::{compare, html};
+use weir_bench::report::{Report, Size};
+use weir_bench::runner::{self, Options};
+use weir_bench::suite::{BenchError, Demand, Stop, Suite};
+use weir_bench::suites;
+use weir_cost::PriceBook;
+use weir_types::{ErrorKind, FsError, NanoUsd, Result};
+
+use super::prices;
+use crate::cli::{BenchArgs, BenchCommand, BenchCompareArgs, BenchRunArgs, BenchSize};
+use crate::progress;
+use crate::render;
+use shown::Shown;
+
+/// A run that costs more is asked for.
+const MUCH: NanoUsd = NanoUsd(1_000_000_000);
+/// So is one that takes longer.
+const LONG_SECONDS: u64 = 600;
+
+pub(crate) async fn run(args: BenchArgs) -> Result<ExitCode> {
+    match args.instead {
+        Some(BenchCommand::Suites(args)) => list(args.json),
+        Some(BenchCommand::Compare(args)) => compare(&args),
+        None => measure(args.run).await,
+    }
+}
+
+/// A suite as it is listed.
+#[derive(Serialize)]
+struct Listed {
+    name: &'static str,
+    about: &'static str,
+    published: &'static [&'static str],
+    #[serde(skip)]
+    small: Demand,
+    #[serde(skip)]
+    full: Demand,
+}
+
+fn list(json: bool) -> Result<ExitCode> {
+    let suites = suites::all();
+    let listed = suites.iter().map(|suite| Listed {
+        name: suite.name(),
+        about: suite.about(),
+        published: suite.published(),
+        small: suite.demand(Size::Small, &[]),
+        full: suite.demand(Size::Published, &[]),
+    });
+    let listed: Vec<_> = listed.collect();
+    match json {
+        true => render::say_json(&listed)?,
+        false => render::say(&describe::suites(&listed))?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn compare(args: &BenchCompareArgs) -> Result<ExitCode> {
+    let invalid = |error: compare::CompareError| {
+        FsError::new(ErrorKind::Invalid, "compare the reports").with_source(error)
+    };
+    let read = |path: &Path| -> Result<Report> {
+        compare::read(&prices::read(path)?).map_err(|error| {
+            FsError::new(ErrorKind::Invalid, format!("{}: {error}", path.display()))
+        })
+    };
+    let (first, second) = (read(&args.first)?, read(&args.second)?);
+    let compared = compare::compare(&first, &second, args.threshold).map_err(invalid)?;
+    match args.json {
+        true => render::say_json(&compared)?,
+        false => render::say(&describe::comparison(&compared))?,
+    }
+    Ok(if compared.regressed() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+async fn measure(args: BenchRunArgs) -> Result<ExitCode> {
+    let suites = chosen(&args.suite)?;
+    let options = options(&args)?;
+    let borrowed: Vec<&dyn Suite> = suites.iter().map(AsRef::as_ref).collect();
+    let book = PriceBook::built_in();
+    let told = announce(&options, &borrowed, &book).map_err(failed)?;
+    render::tell(&describe::announcement(&told, &options.region));
+    if !args.yes && is_much(&told) && !agreed()? {
+        return Ok(ExitCode::FAILURE);
+    }
+    // What is asked for is opened before hours are spent on it.
+    let create = |path: &Option<PathBuf>| path.as_deref().map(create).transpose();
+    let (json, page) = (create(&args.json)?, create(&args.html)?);
+    let region = options.region.clone();
+    let report = stoppable(options, suites).await?;
+    let failed = |error| FsError::local_io("write the report", error);
+    if let Some(file) = json {
+        serde_json::to_writer_pretty(file, &report).map_err(|error| failed(error.into()))?;
+    }
+    if let Some(mut file) = page {
+        let text = html::page(&report, book.at(&region));
+        file.write_all(text.as_bytes()).map_err(failed)?;
+    }
+    render::say(&describe::report(&report))?;
+    Ok(match (report.stopped, report.measurements.is_empty()) {
+        (true, _) => progress::left("stopped; what was made is removed again"),
+        (false, true) => ExitCode::FAILURE,
+        (false, false) => ExitCode::SUCCESS,
+    })
+}
+
+fn create(path: &Path) -> Result<std::fs::File> {
+    std::fs::File::create(path)
+        .map_err(|error| FsError::local_io(format!("write {}", path.display()), error))
+}
+
+/// Runs the suites beside the signals that end them: they clean up first.
+async fn stoppable(options: Options, suites: Vec<Box<dyn Suite>>) -> Result<Report> {
+    let (stop, shown) = (Stop::default(), Shown::default());
+    let listen = |kind| signal(kind).map_err(|e| FsError::local_io("listen for signals", e));
+    let (mut interrupt, mut terminate, mut hang_up) = (
+        listen(SignalKind::interrupt())?,
+        listen(SignalKind::terminate())?,
+        listen(SignalKind::hangup())?,
+    );
+    let (of_run, told) = (stop.clone(), shown.clone());
+    let mut work = tokio::task::spawn_blocking(move || {
+        let borrowed: Vec<&dyn Suite> = suites.iter().map(AsRef::as_ref).collect();
+        runner::run(&options, &borrowed, &told, &of_run)
+    });
+    let showing = tokio::spawn(async move { shown.show().await });
+    let ended = loop {
+        tokio::select! {
+            ended = &mut work => break ended,
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+            _ = hang_up.recv() => {}
+        }
+        stop.now();
+    };
+    showing.abort();
+    // Its bar is cleared when it is gone.
+    let _ = showing.await;
+    let ended = ended.map_err(|error| {
+        FsError::new(ErrorKind::Bug, "the benchmarks ended badly").with_source(error)
+    })?;
+    ended.map_err(failed)
+}
+
+/// The suites of these names.
+fn chosen(names: &[String]) -> Result<Vec<Box<dyn Suite>>> {
+    let mut suites = suites::all();
+    if names.iter().any(|name| name == "all") {
+        return Ok(suites);
+    }
+    if let Some(unknown) = names.iter().find(|name| !suites.iter().any(|of| of.name() == *name)) {
+        let known: Vec<_> = suites.iter().map(|suite| suite.name()).collect();
+        let text = format!("there is no suite `{unknown}`: choose {} or all", known.join(", "));
+        return Err(FsError::new(ErrorKind::Invalid, text));
+    }
+    suites.retain(|suite| names.iter().any(|name| name == suite.name()));
+    Ok(suites)
+}
+
+fn options(args: &BenchRunArgs) -> Result<Options> {
+    let weir = std::env::current_exe()
+        .map_err(|error| FsError::local_io("find the program itself", error))?;
+    Ok(Options {
+        paths: args.paths.clone(),
+        size: match args.size {
+            BenchSize::Small => Size::Small,
+            BenchSize::Published => Size::Published,
+        },
+        repeats: args.repeats,
+        copies: args.copies.clone(),
+        sync: !args.no_sync,
+        seed: args.seed,
+        weir,
+        region: args.region.clone(),
+        made_by: concat!("weir ", env!("CARGO_PKG_VERSION")).to_owned(),
+    })
+}
+
+/// Whether it costs or takes more than one would spend without having said so. A price that is not
+/// known may be any.
+fn is_much(told: &Announcement) -> bool {
+    told.cost > MUCH || !told.cost_complete || told.seconds > LONG_SECONDS
+}
+
+/// Asks on a terminal.
+fn agreed() -> Result<bool> {
+    if !stdin().is_terminal() || !stderr().is_terminal() {
+        let text = "this takes long or costs money, and there is no terminal to ask on: say --yes";
+        return Err(FsError::new(ErrorKind::Invalid, text));
+    }
+    render::tell("Go on? [y/N] ");
+    let mut line = String::new();
+    stdin().lock().read_line(&mut line).map_err(|e| FsError::local_io("read the answer", e))?;
+    Ok(matches!(line.trim().to_lowercase().as_str(), "y" | "yes"))
+}
+
+fn failed(error: BenchError) -> FsError {
+    match error {
+        BenchError::Io { what, source } => FsError::local_io(what, source),
+        BenchError::Stopped => FsError::new(ErrorKind::Interrupted, error.to_string()),
+        BenchError::Missing { .. } => FsError::new(ErrorKind::Unsupported, error.to_string()),
+        BenchError::Unsuitable(_) | BenchError::Program { .. } => {
+            FsError::new(ErrorKind::Invalid, error.to_string())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn suites_are_chosen_by_name_in_their_own_order() {
+        let names = |of: &[&str]| of.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        let found = chosen(&names(&["metadata", "dd-large"])).expect("known");
+        let found: Vec<_> = found.iter().map(|suite| suite.name()).collect();
+        assert_eq!(found, ["dd-large", "metadata"]);
+        assert_eq!(chosen(&names(&["all"])).expect("all").len(), suites::all().len());
+        let error = chosen(&names(&["dd"])).err().expect("unknown").to_string();
+        assert!(error.contains("`dd`") && error.contains("small-files"), "{error}");
+    }
+
+    #[test]
+    fn what_is_long_dear_or_unknown_is_asked_for() {
+        let told = |cost, cost_complete, seconds| Announcement {
+            targets: Vec::new(),
+            written_bytes: 0,
+            read_bytes: 0,
+            files: 0,
+            seconds,
+            cost: NanoUsd(cost),
+            cost_complete,
+            problems: Vec::new(),
+        };
+        assert!(!is_much(&told(1_000_000_000, true, 600)));
+        assert!(is_much(&told(1_000_000_001, true, 0)));
+        assert!(is_much(&told(0, true, 601)));
+        assert!(is_much(&told(0, false, 0)));
+    }
+}

@@ -1,0 +1,60 @@
+#!/usr/bin/env bash
+# weir bench on a mount beside a plain directory: what it measures, what it leaves, Ctrl-C, comparing.
+source "$(dirname "$0")/../lib.sh"
+begin
+need jq
+s3_start
+fmt_mount
+PLAIN=$T/plain
+mkdir "$PLAIN" "$MNT/here"
+
+has_begun() { [ -n "$(find "$PLAIN" "$MNT/here" -name 'file-*' -print -quit)" ]; }
+left() { find "$PLAIN" "$MNT/here" -mindepth 1 | wc -l; }
+
+echo "== suites"
+"$WEIR" bench suites >"$T/suites" || fail "bench suites"
+for suite in $("$WEIR" bench suites --json | jq -r '.[].name'); do
+    grep -q "^$suite: " "$T/suites" || fail "$suite is not listed"
+done
+"$WEIR" bench --suite dd "$PLAIN" 2>"$T/err" && fail "a suite that is not there"
+grep -q "choose dd-large" "$T/err" || fail "which suites there are: $(cat "$T/err")"
+"$WEIR" bench --size published "$PLAIN" 2>"$T/err" </dev/null && fail "hours without having been asked"
+grep -q -- "--yes" "$T/err" || fail "how to agree: $(cat "$T/err")"
+
+echo "== side by side"
+"$WEIR" bench --suite dd-large,metadata --copies 1 --repeats 1 --yes "$PLAIN" "$MNT/here" \
+    --json "$T/report.json" --html "$T/report.html" >"$T/out" 2>"$T/err" || fail "bench: $(cat "$T/err")"
+grep -q "PUT and at most .* GET requests" "$T/err" || fail "what the requests cost: $(cat "$T/err")"
+same "$(left)" 0 "files that stayed"
+same "$(jq -r '[.measurements[] | select(.suite == "dd-large" and .target == 1) | .phase] | join(" ")' "$T/report.json")" \
+    "create read-cold read-warm read-512" "phases"
+same "$(jq '[.measurements[] | select(.suite == "dd-large") | .bytes] | unique | tostring' "$T/report.json")" \
+    '"[167772160]"' "bytes of each phase"
+same "$(jq '.skipped | length' "$T/report.json")" 0 "skipped suites"
+same "$(jq '.targets[1].is_weir' "$T/report.json")" true "the mount is known"
+[ "$(jq '[.measurements[] | select(.phase == "read-cold").warnings[] | select(.kind == "cached")] | length' "$T/report.json")" = 0 ] ||
+    fail "a cold phase that is none: $(jq -c '.measurements[].warnings' "$T/report.json")"
+grep -q "<svg" "$T/report.html" || fail "a page without plots"
+for word in read-cold list "$PLAIN" "$MNT/here"; do
+    grep -q -- "$word" "$T/out" || fail "the table does not say $word: $(cat "$T/out")"
+done
+
+echo "== comparing"
+"$WEIR" bench compare "$T/report.json" "$T/report.json" >"$T/out" || fail "a report beside itself"
+grep -q read-cold "$T/out" || fail "what was compared: $(cat "$T/out")"
+echo '{}' >"$T/none.json"
+"$WEIR" bench compare "$T/report.json" "$T/none.json" 2>/dev/null && fail "a report that is none"
+
+echo "== Ctrl-C"
+# A shell has background commands ignore it, so it is a terminal's job that is played here.
+set -m
+"$WEIR" bench --suite small-files --yes "$PLAIN" "$MNT/here" --json "$T/stopped.json" >/dev/null 2>"$T/err" &
+BENCH=$!
+set +m
+poll 30 has_begun || fail "it does not begin"
+kill -INT $BENCH
+wait $BENCH
+same $? 130 "exit code after Ctrl-C"
+same "$(left)" 0 "files that stayed after Ctrl-C"
+same "$(jq .stopped "$T/stopped.json")" true "the report of a stopped run"
+fsck_clean
