@@ -154,7 +154,15 @@ fn words_of(report: &Report, row: &Row) -> String {
 
 /// The two rows; `None` where one took no time at all, which no clock says.
 fn one(a: &Report, row: &Row, b: &Report, other: &Row, threshold: f64) -> Option<Compared> {
-    let (speeds_a, speeds_b) = (speeds(a, row), speeds(b, other));
+    let both = |rate: fn(&Row) -> bool| rate(row) && rate(other);
+    let amount: fn(&Measurement) -> f64 = if both(|row| row.bytes_per_s.is_some()) {
+        |one| one.bytes as f64
+    } else if both(|row| row.operations_per_s.is_some()) {
+        |one| one.operations as f64
+    } else {
+        |_| 1.0
+    };
+    let (speeds_a, speeds_b) = (speeds(a, row, amount), speeds(b, other, amount));
     let ratio = Stats::of(&speeds_b)?.median / Stats::of(&speeds_a)?.median;
     let significance = significant(&speeds_a, &speeds_b);
     let verdict = match significance {
@@ -183,17 +191,12 @@ fn text(row: &Row) -> String {
     }
 }
 
-/// The rate of each repeat; runs a second where nothing was counted.
-fn speeds(report: &Report, row: &Row) -> Vec<f64> {
+/// `amount` a second of each repeat.
+fn speeds(report: &Report, row: &Row, amount: fn(&Measurement) -> f64) -> Vec<f64> {
     let of = |one: &&Measurement| {
         (&one.suite, &one.phase, one.copies, one.target)
             == (&row.suite, &row.phase, row.copies, row.target)
             && one.seconds > 0.0
-    };
-    let amount = |one: &Measurement| match (row.bytes_per_s, row.operations_per_s) {
-        (Some(_), _) => one.bytes as f64,
-        (None, Some(_)) => one.operations as f64,
-        (None, None) => 1.0,
     };
     report.measurements.iter().filter(of).map(|one| amount(one) / one.seconds).collect()
 }
@@ -308,6 +311,13 @@ mod tests {
         assert!(back.compared.iter().any(|row| row.verdict == Verdict::Faster));
         assert!(!compare(&a, &b, 0.3).expect("comparable").regressed(), "within the threshold");
         assert_eq!(comparison.table()[7][6..], ["0.80", "0.000", "slower"]);
+        let json = serde_json::to_value(&comparison).expect("writes");
+        let row = &json["compared"][6];
+        assert_eq!(
+            (&row["verdict"], &row["significance"]),
+            (&"slower".into(), &"significant".into())
+        );
+        assert!(row["p"].as_f64().is_some_and(|p| p < 0.05), "{row}");
     }
 
     #[test]

@@ -18,9 +18,23 @@ use crate::words;
 const STYLE: &str = "\
 .plots{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,22rem),1fr));gap:1rem}\
 figure{margin:0}figcaption{font-weight:600}.names{margin:.2rem 0;padding:0;list-style:none;\
-font-size:.85rem}.warn{border-left:4px solid var(--c1);padding-left:.6rem}\
+font-size:.85rem}.warn{border-left:4px solid var(--c1);padding-left:.6rem;list-style:none}\
 circle{fill:none;stroke-width:2}\
 @media print{figure{break-inside:avoid}.plots{grid-template-columns:1fr 1fr}}";
+
+/// Columns of a suite's table; those from `rate` on are numbers.
+const HEAD: [&str; 10] = [
+    "phase",
+    "at once",
+    "target",
+    "doubts",
+    "rate",
+    "to the first",
+    "time",
+    "operations",
+    "p50",
+    "p99",
+];
 
 /// The report as a page, with costs at `prices`.
 pub fn page(report: &Report, prices: Prices<'_>) -> String {
@@ -52,23 +66,11 @@ fn target<'a>(report: &'a Report, row: &Row) -> &'a str {
 }
 
 fn suite(report: &Report, name: &str, rows: &[&Row]) -> String {
-    let head = [
-        "phase",
-        "at once",
-        "target",
-        "time",
-        "rate",
-        "operations",
-        "to the first",
-        "p50",
-        "p99",
-        "doubts",
-    ];
-    let mut table = vec![head.map(str::to_owned).to_vec()];
+    let mut table = vec![HEAD.map(str::to_owned).to_vec()];
     table.extend(rows.iter().map(|row| cells(report, row)));
     [
         format!("<h2>{}</h2>\n", escape(name)),
-        grid(&table, 3, None),
+        grid(&table, 4, None),
         warnings(report, rows),
         plots::plots(report, rows),
         beside::beside(report, rows),
@@ -91,13 +93,13 @@ fn cells(report: &Report, row: &Row) -> Vec<String> {
         row.phase.clone(),
         row.copies.to_string(),
         target(report, row).to_owned(),
-        interval(row),
+        kinds.join(", "),
         row.rate_text(),
-        or_none(operations),
         or_none(row.ratio.map(|ratio| format!("{ratio:.2}x"))),
+        interval(row),
+        or_none(operations),
         percentile(row.latency.map(|of| of.p50_us)),
         percentile(row.latency.map(|of| of.p99_us)),
-        kinds.join(", "),
     ]
 }
 
@@ -163,7 +165,7 @@ fn merged(warnings: &[Warning]) -> Vec<(&'static str, String)> {
 fn costs(prices: Prices<'_>, report: &Report, rows: &[Row], suite: &str) -> String {
     let (here, there) =
         (on_targets(prices, report, rows, suite), elsewhere(prices, report, rows, suite));
-    let head = ["where", "measured", "cost", "of"].map(str::to_owned).to_vec();
+    let head = ["where", "what", "measured", "cost"].map(str::to_owned).to_vec();
     let all = || here.iter().chain(&there);
     let table: Vec<_> = [head].into_iter().chain(all().map(cost_cells)).collect();
     let known: Vec<_> = all()
@@ -187,16 +189,16 @@ fn costs(prices: Prices<'_>, report: &Report, rows: &[Row], suite: &str) -> Stri
          same bytes and as much time as the first target needed; the machine is not included.</p>\n\
          {plot}<details><summary>All costs</summary>\n{}</details>\n",
         escape(prices.region()),
-        grid(&table, 1, None)
+        grid(&table, 2, None)
     )
 }
 
 fn cost_cells(cost: &Cost) -> Vec<String> {
     vec![
         cost.name.clone(),
+        cost.basis.clone(),
         cost.seconds.map_or_else(|| "–".to_owned(), words::span),
         cost.amount.map_or_else(|| "unknown".to_owned(), |amount| amount.to_string()),
-        cost.basis.clone(),
     ]
 }
 

@@ -85,7 +85,7 @@ impl Plot<'_> {
         let numbers = || ticks(area.right).into_iter().map(|at| (at, at.to_string())).collect();
         let places = if self.places.is_empty() { numbers() } else { self.places.to_vec() };
         for (at, name) in places {
-            let (x, y) = (area.x(at), FLOOR + 16.0);
+            let (x, y) = (area.x(at), FLOOR + 18.0);
             let text = escape(&name);
             push(
                 svg,

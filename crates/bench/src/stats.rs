@@ -172,6 +172,8 @@ fn ln_gamma(x: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn near(have: f64, want: f64, within: f64) {
@@ -233,5 +235,24 @@ mod tests {
         assert_eq!(of(&[1.0, 1.0, 1.0], &[2.0, 2.0, 2.0]), Significance::Significant { p: 0.0 });
         assert_eq!(of(&[1.0, 1.0], &[9.0, 9.0, 9.0]), Significance::TooFew);
         assert_eq!(of(&[], &[]), Significance::TooFew);
+    }
+
+    proptest! {
+        #[test]
+        fn a_probability_is_one_and_the_same_both_ways(
+            a in prop::collection::vec(0.1..1e6_f64, 3..9),
+            b in prop::collection::vec(0.1..1e6_f64, 3..9),
+            times in 0.01..100.0_f64,
+        ) {
+            let p = |a: &[f64], b: &[f64]| match significant(a, b) {
+                Significance::Chance { p } | Significance::Significant { p } => p,
+                Significance::TooFew => -1.0,
+            };
+            let there = p(&a, &b);
+            prop_assert!((0.0..=1.0).contains(&there), "{there}");
+            prop_assert!((there - p(&b, &a)).abs() < 1e-9);
+            let larger = |numbers: &[f64]| numbers.iter().map(|of| of * times).collect::<Vec<_>>();
+            prop_assert!((there - p(&larger(&a), &larger(&b))).abs() < 1e-6, "units do not matter");
+        }
     }
 }

@@ -10,25 +10,15 @@ use crate::words;
 
 /// A table of the phases that somebody published figures of; nothing where nobody did.
 pub(super) fn beside(report: &Report, rows: &[&Row]) -> String {
-    let head = ["phase", "at once", "whose", "storage", "machine", "time", "rate", "source"];
+    let head = ["phase", "at once", "whose", "storage", "rate", "time", "machine", "source"];
     let mut table = vec![head.map(str::to_owned).to_vec()];
     let mut doubts: Vec<String> = Vec::new();
-    let mut shown: Vec<(&str, u32)> = Vec::new();
-    for (phase, copies) in kinds(rows) {
-        let mine = rows.iter().filter(|row| (row.phase.as_str(), row.copies) == (phase, copies));
-        let Some(first) = mine.clone().next() else { continue };
-        let figures = published(&first.suite, phase, copies);
-        if figures.is_empty() {
-            continue;
-        }
-        table.extend(mine.map(|row| ours(report, row)));
-        // Phases that differ in what was warm have the same figures: once is enough.
+    for (figures, mine) in groups(rows) {
+        table.extend(mine.iter().map(|row| ours(report, row)));
+        let unit = mine.first().map_or("operations", |row| &row.unit);
         for figure in figures {
-            if !shown.contains(&(figure.id.as_str(), copies)) {
-                shown.push((&figure.id, copies));
-                table.push(theirs(&first.unit, figure));
-                doubts.extend(doubt(figure).filter(|doubt| !doubts.contains(doubt)));
-            }
+            table.push(theirs(unit, figure));
+            doubts.extend(doubt(figure).filter(|doubt| !doubts.contains(doubt)));
         }
     }
     if table.len() == 1 {
@@ -46,16 +36,19 @@ pub(super) fn beside(report: &Report, rows: &[&Row]) -> String {
     )
 }
 
-/// Phases and copies, in their order.
-fn kinds<'a>(rows: &[&'a Row]) -> Vec<(&'a str, u32)> {
-    let mut kinds: Vec<(&str, u32)> = Vec::new();
+/// Figures, and all rows that they stand beside: those of phases that differ only in what was warm
+/// are together.
+fn groups<'a>(rows: &[&'a Row]) -> Vec<(Vec<&'static Published>, Vec<&'a Row>)> {
+    let mut groups: Vec<(Vec<&Published>, Vec<&Row>)> = Vec::new();
     for row in rows {
-        let kind = (row.phase.as_str(), row.copies);
-        if !kinds.contains(&kind) {
-            kinds.push(kind);
+        let figures = published(&row.suite, &row.phase, row.copies);
+        match groups.iter_mut().find(|(known, _)| *known == figures) {
+            Some((_, mine)) => mine.push(row),
+            None if figures.is_empty() => {}
+            None => groups.push((figures, vec![row])),
         }
     }
-    kinds
+    groups
 }
 
 fn ours(report: &Report, row: &Row) -> Vec<String> {
@@ -64,9 +57,9 @@ fn ours(report: &Report, row: &Row) -> Vec<String> {
         row.copies.to_string(),
         "this machine".to_owned(),
         super::target(report, row).to_owned(),
-        report.machine.host.clone(),
-        words::span(row.seconds.median),
         row.rate_text(),
+        words::span(row.seconds.median),
+        report.machine.host.clone(),
         String::new(),
     ]
 }
@@ -81,9 +74,9 @@ fn theirs(unit: &str, figure: &Published) -> Vec<String> {
         figure.copies.map_or_else(not_stated, |copies| copies.to_string()),
         "other machine".to_owned(),
         figure.storage.clone(),
-        figure.machine.clone().unwrap_or_else(not_stated),
-        figure.seconds.map_or_else(|| "–".to_owned(), words::span),
         rate.or(figure.operations_per_s.map(operations)).unwrap_or_else(|| "–".to_owned()),
+        figure.seconds.map_or_else(|| "–".to_owned(), words::span),
+        figure.machine.clone().unwrap_or_else(not_stated),
         format!("{} ({date})", figure.source),
     ]
 }
