@@ -7,5 +7,8 @@
 //! What must always hold: what a suite made is removed again, also when it is stopped; what could
 //! not be measured properly says so in a typed warning, and is never left out silently.
 
+mod caches;
+pub mod program;
 pub mod report;
 pub mod suite;
+pub mod suites;
