@@ -1,5 +1,6 @@
 //! The suites.
 
+mod aligner;
 mod blast;
 mod cold;
 mod fio;
@@ -11,5 +12,10 @@ use crate::suite::Suite;
 
 /// The suites that run other programs.
 pub fn external() -> Vec<Box<dyn Suite>> {
-    vec![Box::new(fio::Sequential), Box::new(fio::Random), Box::new(blast::Blast)]
+    vec![
+        Box::new(fio::Sequential),
+        Box::new(fio::Random),
+        Box::new(blast::Blast),
+        Box::new(aligner::Aligner),
+    ]
 }
