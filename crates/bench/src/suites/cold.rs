@@ -1,6 +1,8 @@
 //! Cold phases: the page cache dropped, and on a mount of weir the tier released.
 
-use std::os::unix::fs::MetadataExt;
+use std::fs::{self, OpenOptions};
+use std::io::ErrorKind;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use crate::caches;
@@ -81,4 +83,18 @@ pub(crate) fn cpu_bound(cpu_seconds: f64, seconds: f64) -> Option<Warning> {
 /// Processors that may be used.
 pub(crate) fn cpus() -> u32 {
     std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(u32::MAX))
+}
+
+/// Whether files here can be opened past the page cache.
+pub(crate) fn takes_direct(dir: &Path) -> Result<bool, BenchError> {
+    let path = dir.join("direct");
+    let opened =
+        OpenOptions::new().write(true).create(true).custom_flags(libc::O_DIRECT).open(&path);
+    // Where it is refused the file is there all the same.
+    let removed = fs::remove_file(&path);
+    match opened {
+        Ok(_) => removed.map(|()| true).map_err(io(&path)),
+        Err(error) if error.kind() == ErrorKind::InvalidInput => Ok(false),
+        Err(error) => Err(io(&path)(error)),
+    }
 }

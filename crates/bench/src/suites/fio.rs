@@ -10,15 +10,13 @@ mod output;
 
 use std::fmt::Write;
 use std::fs;
-use std::io::ErrorKind;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use crate::caches;
 use crate::program::{self, Program};
 use crate::report::{Measurement, Size, Warning};
 use crate::suite::{BenchError, Demand, Run, Suite, io};
-use crate::suites::cold::{blank, go_cold};
+use crate::suites::cold::{blank, go_cold, takes_direct};
 
 const JOBS: u32 = 16;
 
@@ -269,20 +267,6 @@ fn job_file(
         let _ = write!(text, "write_bw_log={log}\nlog_avg_msec=1000\n");
     }
     Ok(text)
-}
-
-/// Whether files here can be opened past the page cache.
-fn takes_direct(dir: &Path) -> Result<bool, BenchError> {
-    let path = dir.join("direct");
-    let flag = i32::try_from(rustix::fs::OFlags::DIRECT.bits()).unwrap_or(0);
-    let opened = fs::OpenOptions::new().write(true).create(true).custom_flags(flag).open(&path);
-    // Where it is refused the file is there all the same.
-    let removed = fs::remove_file(&path);
-    match opened {
-        Ok(_) => removed.map(|()| true).map_err(io(&path)),
-        Err(error) if error.kind() == ErrorKind::InvalidInput => Ok(false),
-        Err(error) => Err(io(&path)(error)),
-    }
 }
 
 fn remove_files(dir: &Path) -> Result<(), BenchError> {
