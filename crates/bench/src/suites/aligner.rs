@@ -193,7 +193,7 @@ fn check(run: &Run<'_>, reads: u64) -> Result<(), BenchError> {
 fn write_reference(run: &Run<'_>, plan: &Plan, virus: Option<&[u8]>) -> Result<(), BenchError> {
     write_file(file(run, "ref.fa"), |to| {
         to.write_all(virus.unwrap_or_default())?;
-        plan.genome(run.seed).write_fasta(to)
+        plan.genome(run.seed).write_fasta(to, &|| ())
     })
 }
 

@@ -98,3 +98,45 @@ pub(crate) fn takes_direct(dir: &Path) -> Result<bool, BenchError> {
         Err(error) => Err(io(&path)(error)),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+    use crate::suites::testing::Bench;
+
+    #[test]
+    fn a_directory_is_of_the_mount_above_it() {
+        assert_eq!(mount_of(Path::new("/proc/self/fd")).unwrap(), Path::new("/proc"));
+        assert_eq!(mount_of(Path::new("/")).unwrap(), Path::new("/"));
+        assert!(mount_of(Path::new("/no/such")).is_err());
+    }
+
+    #[test]
+    fn processors_are_the_limit_when_all_of_them_are_busy() {
+        let all = f64::from(cpus());
+        assert!(cpu_bound(9.5 * all, 10.0).is_some());
+        assert!(cpu_bound(5.0 * all, 10.0).is_none());
+    }
+
+    #[test]
+    fn asking_for_direct_leaves_nothing() {
+        let bench = Bench::new();
+        takes_direct(bench.dir()).unwrap();
+        assert_eq!(fs::read_dir(bench.dir()).unwrap().count(), 0);
+        assert!(takes_direct(Path::new("/proc")).is_err());
+    }
+
+    #[test]
+    fn what_weir_does_not_release_is_a_warning() {
+        let mut bench = Bench::new();
+        bench.is_weir = true;
+        let script = "#!/bin/sh\n[ $1 != release ] || { echo f: is open >&2; exit 1; }\n";
+        let path = bench.scratch().join("weir");
+        fs::write(&path, script).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        let warnings = go_cold(&bench.run(&[])).unwrap();
+        assert!(format!("{warnings:?}").contains("f: is open"), "{warnings:?}");
+    }
+}

@@ -45,12 +45,13 @@ impl Genome {
         bases
     }
 
-    /// Writes all of it as FASTA.
-    pub(crate) fn write_fasta(&self, to: &mut dyn Write) -> io::Result<()> {
+    /// Writes all of it as FASTA, and calls `step` after each chromosome.
+    pub(crate) fn write_fasta(&self, to: &mut dyn Write, step: &dyn Fn()) -> io::Result<()> {
         for number in 0..self.chromosomes {
             writeln!(to, ">s{number}")?;
             to.write_all(&self.chromosome(number))?;
             to.write_all(b"\n")?;
+            step();
         }
         Ok(())
     }
@@ -100,6 +101,8 @@ pub(crate) fn real_virus(stop: &Stop) -> Result<Option<Vec<u8>>, BenchError> {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
 
     const GENOME: Genome = Genome { seed: 1, chromosomes: 3, bases_each: 1001 };
@@ -110,7 +113,9 @@ mod tests {
         assert_ne!(GENOME.chromosome(1), GENOME.chromosome(2));
         assert_ne!(GENOME.chromosome(1), Genome { seed: 2, ..GENOME }.chromosome(1));
         let mut fasta = Vec::new();
-        GENOME.write_fasta(&mut fasta).unwrap();
+        let steps = Cell::new(0);
+        GENOME.write_fasta(&mut fasta, &|| steps.set(steps.get() + 1)).unwrap();
+        assert_eq!(steps.get(), 3);
         let lines: Vec<_> = fasta.split(|byte| *byte == b'\n').collect();
         assert_eq!((lines[2], lines[3]), (&b">s1"[..], &GENOME.chromosome(1)[..]));
         assert_eq!((GENOME.bases(), lines[3].len()), (3003, 1001));
