@@ -8,6 +8,8 @@
 mod clients;
 mod mode;
 
+use clients::Load;
+
 use crate::report::{Measurement, Point, Size, Warning};
 use crate::suite::{BenchError, Demand, Run, Suite};
 use crate::suites::cold::{blank, takes_direct};
@@ -26,9 +28,7 @@ pub(super) struct CreditDrain;
 /// How large it is.
 #[derive(Clone, Copy, Debug)]
 struct Plan {
-    clients: u32,
-    /// What each client writes and reads, over and over.
-    file_bytes: u64,
+    load: Load,
     longest_s: usize,
     provisioned_s: usize,
     /// Credits that a mount of weir begins with.
@@ -48,19 +48,18 @@ struct Fall {
 impl Plan {
     fn of(size: Size, copies: &[u32]) -> Self {
         let clients = copies.iter().copied().max().unwrap_or(CLIENTS);
+        let load = |file_bytes| Load { clients, file_bytes, direct: true };
         let fall = Fall { first_s: 10, below_s: 5 };
         match size {
             Size::Small => Self {
-                clients,
-                file_bytes: 64 * MIB,
+                load: load(64 * MIB),
                 longest_s: 60,
                 provisioned_s: 10,
                 credit_bytes: 200 * MIB,
                 fall,
             },
             Size::Published => Self {
-                clients,
-                file_bytes: 1024 * MIB,
+                load: load(1024 * MIB),
                 longest_s: 8 * 3600,
                 provisioned_s: 60,
                 // 2.1 TiB.
@@ -90,16 +89,17 @@ impl Suite for CreditDrain {
         // Half is read, half written, of 100 MiB a second.
         let half = seconds * 50 * MIB;
         Demand {
-            space_bytes: plan.file_bytes * u64::from(plan.clients),
+            space_bytes: plan.load.file_bytes * u64::from(plan.load.clients),
             written_bytes: half,
             read_bytes: half,
-            files: u64::from(plan.clients),
+            files: u64::from(plan.load.clients),
             seconds,
         }
     }
 
     fn run(&self, run: &Run<'_>) -> Result<Vec<Measurement>, BenchError> {
-        let plan = Plan::of(run.size, run.copies);
+        let mut plan = Plan::of(run.size, run.copies);
+        plan.load.direct = takes_direct(run.dir)?;
         if !run.is_weir {
             return drain(run, &plan);
         }
@@ -119,10 +119,8 @@ fn on_weir(run: &Run<'_>, plan: &Plan) -> Result<Vec<Measurement>, BenchError> {
     let mib_per_s = PROVISIONED_MIB_PER_S.to_string();
     mode::set(run, &["--mode", "provisioned", "--mibps", &mib_per_s])?;
     run.progress.phase("provisioned", plan.provisioned_s as u64);
-    let series = clients::drive(run, plan.clients, plan.file_bytes, &mut |series| {
-        series.len() >= plan.provisioned_s
-    })?;
-    let mut measured = of_series(run, plan, "provisioned", &series)?;
+    let series = clients::drive(run, plan.load, &mut |series| series.len() >= plan.provisioned_s)?;
+    let mut measured = of_series(run, plan, "provisioned", &series);
     let why = format!("{mib_per_s} MiB/s are provisioned, of which reads count a third");
     measured.warnings.push(Warning::Throttled { why });
     measurements.push(measured);
@@ -132,11 +130,11 @@ fn on_weir(run: &Run<'_>, plan: &Plan) -> Result<Vec<Measurement>, BenchError> {
 /// Reads and writes until the rate drops: what came before is `burst`, and the rest `exhausted`.
 fn drain(run: &Run<'_>, plan: &Plan) -> Result<Vec<Measurement>, BenchError> {
     run.progress.phase("drain", plan.longest_s as u64);
-    let series = clients::drive(run, plan.clients, plan.file_bytes, &mut |series| {
+    let series = clients::drive(run, plan.load, &mut |series| {
         series.len() >= plan.longest_s || plan.fall.at(series).is_some()
     })?;
     let Some(at) = plan.fall.at(&series) else {
-        let mut measured = of_series(run, plan, "burst", &series)?;
+        let mut measured = of_series(run, plan, "burst", &series);
         let end_s = series.last().map_or(0.0, |point| point.at_s);
         let what = format!("the rate never dropped by half in {end_s:.0} s: no credits ran out");
         measured.warnings.push(Warning::Other { what });
@@ -148,7 +146,7 @@ fn drain(run: &Run<'_>, plan: &Plan) -> Result<Vec<Measurement>, BenchError> {
     let after: Vec<_> =
         after.iter().map(|point| Point { at_s: point.at_s - dropped_s, ..*point }).collect();
     let mut measured =
-        [of_series(run, plan, "burst", before)?, of_series(run, plan, "exhausted", &after)?];
+        [of_series(run, plan, "burst", before), of_series(run, plan, "exhausted", &after)];
     for measured in &mut measured {
         measured.warnings.push(Warning::Throttled { why: why.clone() });
     }
@@ -165,12 +163,7 @@ impl Fall {
     }
 }
 
-fn of_series(
-    run: &Run<'_>,
-    plan: &Plan,
-    phase: &str,
-    series: &[Point],
-) -> Result<Measurement, BenchError> {
+fn of_series(run: &Run<'_>, plan: &Plan, phase: &str, series: &[Point]) -> Measurement {
     let mut from_s = 0.0;
     let mut bytes = 0.0;
     for point in series {
@@ -179,19 +172,19 @@ fn of_series(
     }
     let bytes = bytes.round() as u64;
     let mut warnings = Vec::new();
-    if !takes_direct(run.dir)? {
+    if !plan.load.direct {
         let why = "the file system refuses O_DIRECT: reads may be of the page cache".into();
         warnings.push(Warning::Cached { why });
     }
-    Ok(Measurement {
+    Measurement {
         seconds: from_s,
         bytes,
         operations: bytes / clients::BLOCK_BYTES as u64,
         unit: "I/Os".into(),
         series: series.to_vec(),
         warnings,
-        ..blank(run, "credit-drain", phase, plan.clients)
-    })
+        ..blank(run, "credit-drain", phase, plan.load.clients)
+    }
 }
 
 #[cfg(test)]

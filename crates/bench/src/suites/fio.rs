@@ -166,19 +166,25 @@ fn demand(jobs: &[Job], copies: &[u32]) -> Demand {
 
 fn measure(run: &Run<'_>, suite: &str, jobs: &[Job]) -> Result<Vec<Measurement>, BenchError> {
     program::require("fio", "fio")?;
-    let direct = takes_direct(run.dir)?;
+    measure_with(run, suite, jobs, takes_direct(run.dir)?)
+}
+
+/// Runs the jobs one after the other, past the page cache only where the files take `direct` I/O.
+fn measure_with(
+    run: &Run<'_>,
+    suite: &str,
+    jobs: &[Job],
+    direct: bool,
+) -> Result<Vec<Measurement>, BenchError> {
     let mut measurements = Vec::new();
     for at_once in jobs_at_once(run.copies) {
         for job in jobs {
-            let job = Job { direct: job.direct && direct, ..*job };
-            let mut warnings = Vec::new();
-            if !job.direct && jobs.iter().any(|wanted| wanted.phase == job.phase && wanted.direct) {
-                let why =
-                    "the file system refuses O_DIRECT: fio went through the page cache".into();
-                warnings.push(Warning::Cached { why });
+            let mut measured =
+                one(run, suite, &Job { direct: job.direct && direct, ..*job }, *at_once)?;
+            if job.direct && !direct {
+                let why = "the file system refuses O_DIRECT: fio went through the page cache";
+                measured.warnings.push(Warning::Cached { why: why.into() });
             }
-            let mut measured = one(run, suite, &job, *at_once)?;
-            measured.warnings.extend(warnings);
             measurements.push(measured);
         }
         remove_files(run.dir)?;
@@ -188,12 +194,11 @@ fn measure(run: &Run<'_>, suite: &str, jobs: &[Job]) -> Result<Vec<Measurement>,
 
 /// Lays the files out, drops caches and runs a job.
 fn one(run: &Run<'_>, suite: &str, job: &Job, at_once: u32) -> Result<Measurement, BenchError> {
-    let file = run.scratch.join(format!("{}.fio", job.phase));
-    let log = run.scratch.join(format!("{}-{at_once}", job.phase));
+    let own = tempfile::tempdir_in(run.scratch).map_err(io(run.scratch))?;
+    let [file, said, log] = ["job.fio", "said.json", "log"].map(|name| own.path().join(name));
     let text = job_file(run, job, at_once, None)?;
     fs::write(&file, text).map_err(io(&file))?;
     run.progress.phase(&format!("{}, lay out", job.phase), 1);
-    let said = run.scratch.join("fio.json");
     // Random writes need their files as well: a read of the same job makes them whole.
     let lay_out = fio(&said, &file).arg("--create_only=1");
     lay_out.run(run.stop)?;

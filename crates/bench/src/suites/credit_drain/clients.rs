@@ -13,7 +13,6 @@ use rand::Rng;
 
 use crate::report::Point;
 use crate::suite::{self, BenchError, Run};
-use crate::suites::cold::takes_direct;
 use crate::suites::genome::random;
 
 /// What a client moves at once. Small, as one that waits for credits cannot be stopped.
@@ -25,24 +24,31 @@ const TURN_BYTES: u64 = 8 << 20;
 /// `O_DIRECT` wants its memory at multiples of this.
 const ALIGN: usize = 4096;
 
+/// What clients do.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Load {
+    pub(super) clients: u32,
+    /// What each of them writes and reads, over and over.
+    pub(super) file_bytes: u64,
+    /// Whether past the page cache.
+    pub(super) direct: bool,
+}
+
 /// Has clients write and read files of their own until `enough` says so of the throughput by the
 /// second.
 pub(super) fn drive(
     run: &Run<'_>,
-    clients: u32,
-    file_bytes: u64,
+    load: Load,
     enough: &mut dyn FnMut(&[Point]) -> bool,
 ) -> Result<Vec<Point>, BenchError> {
-    let direct = takes_direct(run.dir)?;
     let (done, moved) = (AtomicBool::new(false), AtomicU64::new(0));
     thread::scope(|scope| {
         let (tell, failed) = mpsc::channel();
-        for number in 0..clients {
+        for number in 0..load.clients {
             let (tell, done, moved) = (tell.clone(), &done, &moved);
             scope.spawn(move || {
                 let path = run.dir.join(format!("client-{number}"));
-                let blocks = file_bytes.max(TURN_BYTES) / BLOCK_BYTES as u64;
-                let client = Client::new(&path, blocks, direct, run.seed ^ u64::from(number));
+                let client = Client::new(&path, load, run.seed ^ u64::from(number));
                 let worked = client.and_then(|mut client| client.work(done, moved));
                 if let Err(error) = worked {
                     // Nobody listens once it is over.
@@ -91,14 +97,15 @@ struct Client {
 }
 
 impl Client {
-    fn new(path: &Path, blocks: u64, direct: bool, seed: u64) -> io::Result<Self> {
-        let flags = if direct { libc::O_DIRECT } else { 0 };
+    fn new(path: &Path, load: Load, seed: u64) -> io::Result<Self> {
+        let flags = if load.direct { libc::O_DIRECT } else { 0 };
         let mut how = OpenOptions::new();
         how.read(true).write(true).create(true).truncate(true).custom_flags(flags);
         let mut buffer = vec![0; BLOCK_BYTES + ALIGN];
         random(seed, 0).fill_bytes(&mut buffer);
         let start = buffer.as_ptr().align_offset(ALIGN);
-        Ok(Self { file: how.open(path)?, blocks, direct, buffer, start })
+        let blocks = load.file_bytes.max(TURN_BYTES) / BLOCK_BYTES as u64;
+        Ok(Self { file: how.open(path)?, blocks, direct: load.direct, buffer, start })
     }
 
     /// Writes a turn and reads it, and so on through the file and again from its beginning.

@@ -35,15 +35,21 @@ fn tiny() -> Plan {
 
 #[test]
 fn clients_move_what_they_say_and_no_more_than_their_files() {
-    let bench = Bench::new();
-    let measured = drain(&bench.run(&[]), &tiny()).unwrap();
-    let all: u64 = measured.iter().map(|m| m.bytes).sum();
-    assert!(all > 0, "{measured:?}");
-    assert_eq!((measured[0].phase.as_str(), measured[0].copies), ("burst", 2));
-    assert!(measured.iter().all(|m| !m.warnings.is_empty()), "it says whether it dropped");
-    for client in ["client-0", "client-1"] {
-        let length = fs::metadata(bench.dir().join(client)).unwrap().len();
-        assert!(0 < length && length <= 64 * MIB, "{client}: {length} bytes");
+    for direct in [true, false] {
+        let bench = Bench::new();
+        let mut plan = tiny();
+        plan.load.direct = direct;
+        let measured = drain(&bench.run(&[]), &plan).unwrap();
+        let all: u64 = measured.iter().map(|m| m.bytes).sum();
+        assert!(all > 0, "{measured:?}");
+        assert_eq!((measured[0].phase.as_str(), measured[0].copies), ("burst", 2));
+        assert!(measured.iter().all(|m| !m.warnings.is_empty()), "it says whether it dropped");
+        let refused = format!("{measured:?}").contains("O_DIRECT");
+        assert_eq!(refused, !direct, "{measured:?}");
+        for client in ["client-0", "client-1"] {
+            let length = fs::metadata(bench.dir().join(client)).unwrap().len();
+            assert!(0 < length && length <= 64 * MIB, "{client}: {length} bytes");
+        }
     }
 }
 
@@ -99,5 +105,5 @@ fn published_credits_are_two_and_a_tenth_tebibytes() {
     let plan = Plan::of(Size::Published, &[]);
     let tib = plan.credit_bytes as f64 / (1_u64 << 40) as f64;
     assert!((tib - 2.1).abs() < 1e-5, "{tib}");
-    assert_eq!(plan.clients, 4);
+    assert_eq!(plan.load.clients, 4);
 }

@@ -57,6 +57,16 @@ fn a_write_that_is_not_synced_is_said_to_be_so() {
 }
 
 #[test]
+fn where_direct_is_refused_it_goes_through_the_page_cache_and_says_so() {
+    let bench = Bench::new();
+    let jobs = tiny(random(Size::Small));
+    let measured = measure_with(&bench.run(&[1]), "fio-rand", &jobs, false).unwrap();
+    let refused = |measured: &Measurement| format!("{:?}", measured.warnings).contains("O_DIRECT");
+    let told: Vec<_> = measured.iter().map(refused).collect();
+    assert_eq!(told, [false, false, true]);
+}
+
+#[test]
 fn a_stop_ends_fio_and_all_of_its_jobs() {
     let mut bench = Bench::new();
     bench.stop_in = Some("read");
@@ -64,7 +74,8 @@ fn a_stop_ends_fio_and_all_of_its_jobs() {
     jobs[0].runtime_s = 600;
     let ended = measure(&bench.run(&[4]), "fio-seq", &jobs);
     assert!(matches!(ended, Err(BenchError::Stopped)), "{ended:?}");
-    let file = bench.scratch().join("read.fio").display().to_string();
+    assert_eq!(fs::read_dir(bench.scratch()).unwrap().count(), 0, "its files are left");
+    let file = bench.scratch().display().to_string();
     for entry in fs::read_dir("/proc").unwrap() {
         let line = fs::read(entry.unwrap().path().join("cmdline")).unwrap_or_default();
         assert!(!String::from_utf8_lossy(&line).contains(&file), "fio still runs");
