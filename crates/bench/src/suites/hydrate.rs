@@ -204,8 +204,8 @@ mod tests {
         let (here, noted) = (here.display(), bench.scratch().join("noted"));
         let hydrate = if hydrates { format!("touch {here}") } else { "true".to_owned() };
         let script = format!(
-            "#!/bin/sh\necho $1 >>{}\ncase $1 in\n release) rm -f {here} ;;\n hydrate) {hydrate} ;;\n\
-             state) for i in 1 2 3; do\n [ -e {here} ] && r=false || r=true\n\
+            "#!/bin/sh\necho $1 >>{}\ncase $1 in\n release) rm -f {here} ;;\n\
+             hydrate) {hydrate} ;;\n state) for i in 1 2 3; do\n [ -e {here} ] && r=false || r=true\n\
              echo \"{{\\\"path\\\": \\\"p\\\", \\\"released\\\": $r}}\"\n done ;;\nesac\n",
             noted.display()
         );

@@ -72,7 +72,8 @@ mod tests {
     fn a_report_is_what_brings_its_mode_back() {
         let rule = |mode: &str| {
             format!(
-                r#"{{"rules": [{{"name": "/slow", "mode": {{"mode": "elastic"}}, "credit_bytes": 1}},
+                r#"{{"rules": [
+                    {{"name": "/slow", "mode": {{"mode": "elastic"}}, "credit_bytes": 1}},
                     {{"name": "/", "mode": {{{mode}}}, "credit_bytes": 1048576.5, "more": 1}}]}}"#
             )
         };
