@@ -38,6 +38,7 @@ for what in "$@"; do
       packages fio=fio sqlite3=sqlite3 git=git mkfs.xfs=xfsprogs xfs_io=xfsprogs setfattr=attr curl=curl \
         python3=python3 strace=strace go=golang-go unshare=util-linux jq=jq man=man-db \
         chromium=chromium \
+        bwa=bwa samtools=samtools /usr/share/doc/bowtie2/examples=bowtie2-examples \
         /usr/lib/python3/dist-packages/boto3=python3-boto3
       tests/s3/versitygw.sh install
       cargo_tool pjdfstest pjdfstest@0.2.2

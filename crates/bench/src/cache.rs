@@ -1,24 +1,18 @@
 //! Caches between a program and the storage: emptied before what shall be read cold.
 
-use std::ffi::OsStr;
 use std::fs::{self, File};
-use std::io::Read;
 use std::path::Path;
-use std::process::{Command, Stdio};
-use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::time::Duration;
 
 use crate::mounts;
+use crate::program::Program;
 use crate::report::Warning;
-use crate::suite::{BenchError, Run, Stop};
+use crate::suite::{BenchError, Run};
 
 /// The kernel's switch. Source: Linux, Documentation/admin-guide/sysctl/vm.rst, `drop_caches`.
 const DROP_CACHES: &str = "/proc/sys/vm/drop_caches";
 
 /// Pages, and directory entries and inodes.
 const ALL: &str = "3";
-
-const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// What is to be emptied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,46 +61,16 @@ fn drop_pages(dir: &Path) -> Result<(), BenchError> {
 /// What is not in the bucket yet cannot be released, so it is flushed first.
 fn release_tier(run: &Run<'_>) -> Result<(), BenchError> {
     let mountpoint = mounts::holding(run.dir)?.mountpoint;
-    weir(&run.weir, &["flush".as_ref(), mountpoint.as_os_str()], run.stop)?;
-    weir(&run.weir, &["release".as_ref(), "-r".as_ref(), run.dir.as_os_str()], run.stop)
-}
-
-fn weir(program: &Path, words: &[&OsStr], stop: &Stop) -> Result<(), BenchError> {
-    let shown = words.first().map_or_else(String::new, |word| word.to_string_lossy().into_owned());
-    let failed = |why: String| BenchError::Program { program: format!("weir {shown}"), why };
-    let mut command = Command::new(program);
-    command.args(words).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
-    let mut child = command.spawn().map_err(|error| failed(error.to_string()))?;
-    let (sender, says) = channel();
-    let stderr = child.stderr.take();
-    // Standard error ends when the program does.
-    let reader = std::thread::spawn(move || {
-        let mut text = String::new();
-        let _ = stderr.map(|mut stderr| stderr.read_to_string(&mut text));
-        let _ = sender.send(text);
-    });
-    let said = loop {
-        match says.recv_timeout(LOOK_EVERY) {
-            Ok(text) => break text,
-            Err(RecvTimeoutError::Disconnected) => break String::new(),
-            Err(RecvTimeoutError::Timeout) => {}
-        }
-        if let Err(stopped) = stop.check() {
-            let _ = child.kill();
-            let _ = child.wait();
-            let _ = reader.join();
-            return Err(stopped);
-        }
-    };
-    let status = child.wait().map_err(|error| failed(error.to_string()))?;
-    match status.success() {
-        true => Ok(()),
-        false => Err(failed(said.trim().to_owned())),
-    }
+    let weir = || Program::new(&run.weir, "weir");
+    weir().arg("flush").arg(mountpoint).run(run.stop)?;
+    weir().args(["release", "-r"]).arg(run.dir).run(run.stop)?;
+    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
+    use std::process::Command;
+
     use super::*;
     use crate::testing::Bed;
 
@@ -142,25 +106,5 @@ mod tests {
         assert!(warnings.contains(&Warning::Cached { why }), "{warnings:?}");
         let (_, said) = noted(&Bed::new(), "exit 1", Empty::PageCache);
         assert_eq!(said, "");
-    }
-
-    #[test]
-    fn a_program_that_fails_gives_its_last_words() {
-        let stop = Stop::default();
-        let shell = |text: &str| weir("/bin/sh".as_ref(), &["-c".as_ref(), text.as_ref()], &stop);
-        shell("exit 0").expect("succeeds");
-        let error = shell("echo no such mount >&2; exit 1").expect_err("fails").to_string();
-        assert!(error.contains("no such mount"), "{error}");
-        let missing = weir("/nowhere/weir".as_ref(), &["flush".as_ref()], &stop);
-        let error = missing.expect_err("is not there").to_string();
-        assert!(error.contains("weir flush failed: No such file"), "{error}");
-    }
-
-    #[test]
-    fn a_program_ends_when_the_run_is_stopped() {
-        let stop = Stop::default();
-        stop.now();
-        let ended = weir("/bin/sleep".as_ref(), &["1000".as_ref()], &stop);
-        assert!(matches!(ended, Err(BenchError::Stopped)), "{ended:?}");
     }
 }

@@ -68,6 +68,7 @@ pub fn elsewhere(prices: Prices<'_>, report: &Report, rows: &[Row], suite: &str)
         written_bytes: work.written_bytes,
         reads: work.read_files.max(work.read_bytes >> 20),
         writes: work.written_files.max(work.written_bytes >> 20),
+        opens: work.written_files + work.read_files,
         metadata_ops: work.metadata_ops + work.written_files + work.read_files,
         observed: Duration::from_secs_f64(work.seconds),
     };
@@ -76,7 +77,7 @@ pub fn elsewhere(prices: Prices<'_>, report: &Report, rows: &[Row], suite: &str)
         vcpu: report.machine.cpus.into(),
         memory_gib: report.machine.memory_bytes as f64 / f64::from(1 << 30),
         network_gbps: (0.0, 0.0),
-        nvme_bytes: 0,
+        nvme_bytes: work.stored_bytes,
         ebs_mb_per_s: 0.0,
     };
     let measured = |_: &Storage, _: &Workload, _: &Machine, _: u64| RunTime {

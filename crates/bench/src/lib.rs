@@ -16,6 +16,7 @@ pub mod machine;
 pub mod mounts;
 pub mod noise;
 pub mod plot;
+pub mod program;
 pub mod published;
 pub mod report;
 pub mod runner;

@@ -139,3 +139,9 @@ pub trait Suite: Sync {
     /// When it could not; what it made in its directory may be left.
     fn run(&self, run: &Run<'_>) -> Result<Vec<Measurement>, BenchError>;
 }
+
+/// Names the file that could not be used, for `map_err`.
+pub(crate) fn io(path: &Path) -> impl FnOnce(std::io::Error) -> BenchError {
+    let what = path.display().to_string();
+    move |source| BenchError::Io { what, source }
+}

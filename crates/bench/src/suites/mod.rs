@@ -1,7 +1,16 @@
 //! The experiments.
 
+mod aligner;
+mod blast;
+mod credit_drain;
 mod files;
+mod fio;
+mod genome;
+mod hydrate;
 mod metadata;
+mod outside;
+#[cfg(test)]
+mod testing;
 
 use crate::cache::{self, Empty};
 use crate::report::{Measurement, Warning};
@@ -18,6 +27,12 @@ pub fn all() -> Vec<Box<dyn Suite>> {
         Box::new(small_files()),
         Box::new(dummy_files()),
         Box::new(Metadata::default()),
+        Box::new(fio::Sequential),
+        Box::new(fio::Random),
+        Box::new(credit_drain::CreditDrain),
+        Box::new(blast::Blast),
+        Box::new(hydrate::Hydrate),
+        Box::new(aligner::Aligner),
     ]
 }
 
