@@ -102,8 +102,8 @@ mod tests {
     #[test]
     fn a_tier_that_stays_is_told_and_left_alone_when_not_asked_for() {
         let (warnings, _) = noted(&Bed::new(), "echo still dirty >&2; exit 1", Empty::Tier);
-        let why = "weir flush failed: still dirty".to_owned();
-        assert!(warnings.contains(&Warning::Cached { why }), "{warnings:?}");
+        let told = |warning: &Warning| matches!(warning, Warning::Cached { why } if why.contains("still dirty"));
+        assert!(warnings.iter().any(told), "{warnings:?}");
         let (_, said) = noted(&Bed::new(), "exit 1", Empty::PageCache);
         assert_eq!(said, "");
     }
