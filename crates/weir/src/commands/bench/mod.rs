@@ -10,11 +10,11 @@ use std::process::ExitCode;
 use serde::Serialize;
 use tokio::signal::unix::{SignalKind, signal};
 use weir_bench::announce::{Announcement, announce};
-use weir_bench::{compare, html};
 use weir_bench::report::{Report, Size};
 use weir_bench::runner::{self, Options};
 use weir_bench::suite::{BenchError, Demand, Stop, Suite};
 use weir_bench::suites;
+use weir_bench::{compare, html};
 use weir_cost::PriceBook;
 use weir_types::{ErrorKind, FsError, NanoUsd, Result};
 
