@@ -122,7 +122,7 @@ pub struct Run<'a> {
 }
 
 /// A published experiment.
-pub trait Suite: Sync {
+pub trait Suite: Send + Sync {
     /// Its name on the command line.
     fn name(&self) -> &'static str;
     /// What it is, in a line.

@@ -11,7 +11,7 @@ struct Script<F>(&'static str, F);
 
 impl<F> Suite for Script<F>
 where
-    F: Fn(&Run<'_>) -> Result<Vec<Measurement>, BenchError> + Sync,
+    F: Fn(&Run<'_>) -> Result<Vec<Measurement>, BenchError> + Send + Sync,
 {
     fn name(&self) -> &'static str {
         self.0
