@@ -1,7 +1,6 @@
 //! Caches between a program and the storage: emptied before what shall be read cold.
 
 use std::fs::{self, File};
-use std::path::Path;
 
 use crate::mounts;
 use crate::program::Program;
@@ -45,15 +44,14 @@ pub fn empty(what: Empty, run: &Run<'_>) -> Result<Vec<Warning>, BenchError> {
     if run.is_weir && what == Empty::Tier {
         note(release_tier(run))?;
     }
-    note(drop_pages(run.dir))?;
+    note(drop_pages())?;
     Ok(warnings)
 }
 
-/// Only clean pages can be dropped, so the file system is synced first.
-fn drop_pages(dir: &Path) -> Result<(), BenchError> {
-    let opened = File::open(dir).map_err(|error| BenchError::io(dir.display(), error))?;
-    rustix::fs::syncfs(&opened)
-        .map_err(|error| BenchError::io(format_args!("sync {}", dir.display()), error.into()))?;
+/// Only clean pages can be dropped, so all file systems are synced first: the pages of what a
+/// directory holds may be those of files elsewhere, as those of a tier are.
+fn drop_pages() -> Result<(), BenchError> {
+    rustix::fs::sync();
     fs::write(DROP_CACHES, ALL)
         .map_err(|error| BenchError::io("the page cache could not be dropped", error))
 }
