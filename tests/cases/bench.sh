@@ -40,8 +40,21 @@ for word in read-cold list "$PLAIN" "$MNT/here"; do
 done
 
 echo "== comparing"
-"$WEIR" bench compare "$T/report.json" "$T/report.json" >"$T/out" || fail "a report beside itself"
+"$WEIR" bench compare "$T/report.json" "$T/report.json" >"$T/out" && fail "one repeat says something"
+grep -q "too few" "$T/out" || fail "what too few repeats say: $(cat "$T/out")"
+# Three repeats that differ a little; the same; all but one phase twice as slow; one phase gone.
+jq '.repeats = 3 | .measurements |= [.[] as $m | range(3) as $n | $m | .repeat = $n | .seconds *= (1 + $n / 1000)]' \
+    "$T/report.json" >"$T/three.json"
+"$WEIR" bench compare "$T/three.json" "$T/three.json" >"$T/out" || fail "a report beside itself: $(cat "$T/out")"
 grep -q read-cold "$T/out" || fail "what was compared: $(cat "$T/out")"
+jq '.measurements |= [.[] | if .phase == "create" then .seconds *= 2 else . end]' "$T/three.json" >"$T/slow.json"
+"$WEIR" bench compare "$T/three.json" "$T/slow.json" >"$T/out" && fail "what takes twice as long is not slower"
+grep -q slower "$T/out" || fail "what became slower: $(cat "$T/out")"
+"$WEIR" bench compare "$T/slow.json" "$T/three.json" >/dev/null || fail "what became faster is no regression"
+jq '.measurements |= [.[] | select(.phase != "create")]' "$T/three.json" >"$T/less.json"
+"$WEIR" bench compare "$T/three.json" "$T/less.json" >/dev/null && fail "a phase that is missing"
+"$WEIR" bench --suite metadata "$PLAIN" "$PLAIN/" 2>"$T/err" && fail "the same directory twice"
+grep -q "named twice" "$T/err" || fail "a directory twice: $(cat "$T/err")"
 echo '{}' >"$T/none.json"
 "$WEIR" bench compare "$T/report.json" "$T/none.json" 2>/dev/null && fail "a report that is none"
 

@@ -4,7 +4,7 @@ use serde::Serialize;
 use thiserror::Error;
 
 use crate::report::{Measurement, Report, SCHEMA, Size};
-use crate::stats::{LEAST_REPEATS, Significance, Stats, significant};
+use crate::stats::{LEAST_REPEATS, LEVEL, Significance, Stats, significant};
 use crate::summary::{Row, summary};
 use crate::words;
 
@@ -127,9 +127,34 @@ pub fn compare(a: &Report, b: &Report, threshold: f64) -> Result<Comparison, Com
             None => missing.push(Missing { what: words_of(a, row), from_second: true }),
         }
     }
+    hold_together(&mut compared);
     let only_b = rows_b.iter().filter(|row| !rows_a.iter().any(|other| same(a, other, b, row)));
     missing.extend(only_b.map(|row| Missing { what: words_of(b, row), from_second: false }));
     Ok(Comparison { threshold, compared, missing, remarks: remarks(a, b) })
+}
+
+/// Of many differences some are chance: of those that are told apart, no more than one of 20 is to
+/// be. Source: Benjamini and Hochberg, "Controlling the False Discovery Rate", 1995.
+fn hold_together(compared: &mut [Compared]) {
+    let p_of = |row: &Compared| match row.significance {
+        Significance::TooFew => None,
+        Significance::Chance { p } | Significance::Significant { p } => Some(p),
+    };
+    let mut ps: Vec<f64> = compared.iter().filter_map(p_of).collect();
+    ps.sort_by(f64::total_cmp);
+    let many = ps.len() as f64;
+    let ranked = ps.iter().zip(1..).filter(|(p, rank)| **p <= f64::from(*rank) / many * LEVEL);
+    let largest = ranked.map(|(p, _)| *p).fold(0.0, f64::max);
+    for row in compared {
+        if let Significance::Significant { p } = row.significance
+            && p > largest
+        {
+            row.significance = Significance::Chance { p };
+            if row.verdict != Verdict::Same {
+                row.verdict = Verdict::Unclear;
+            }
+        }
+    }
 }
 
 fn name(size: Size) -> &'static str {
@@ -230,6 +255,13 @@ impl Comparison {
     /// Whether anything is slower: what an exit code says.
     pub fn regressed(&self) -> bool {
         self.compared.iter().any(|row| row.verdict == Verdict::Slower)
+    }
+
+    /// Whether it says nothing of what the first report has: a phase is missing in the second, or
+    /// there were too few repeats of all.
+    pub fn says_too_little(&self) -> bool {
+        let told = |row: &Compared| row.significance != Significance::TooFew;
+        self.missing.iter().any(|missing| missing.from_second) || !self.compared.iter().any(told)
     }
 
     /// As rows of a table; the first is the head.

@@ -67,6 +67,13 @@ impl<'a> Program<'a> {
         self
     }
 
+    /// The directory that it runs in: names of files that it splits or cuts at some characters are
+    /// then free of whatever is above.
+    pub fn current_dir(mut self, dir: &Path) -> Self {
+        self.command.current_dir(dir);
+        self
+    }
+
     /// What it says goes into a file.
     pub fn stdout_to(mut self, path: &Path) -> Result<Self, BenchError> {
         self.command.stdout(File::create(path).map_err(suite::io(path))?);

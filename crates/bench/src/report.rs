@@ -1,8 +1,8 @@
 //! What a run of the benchmarks says: plain data, written as JSON, read again to compare.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
 /// The schema of a report.
 pub const SCHEMA: &str = "weir-bench/1";
@@ -64,7 +64,8 @@ pub struct MachineFacts {
 pub struct TargetFacts {
     /// What it is called in the report.
     pub name: String,
-    /// The directory.
+    /// The directory; what is no text in its name is shown as such.
+    #[serde(serialize_with = "lossy")]
     pub path: PathBuf,
     /// Type of its file system, such as `ext4` or `fuse.weir`.
     pub file_system: String,
@@ -78,6 +79,11 @@ pub struct TargetFacts {
     pub is_weir: bool,
     /// Whether the page cache could be dropped between phases.
     pub drops_caches: bool,
+}
+
+/// A report is text, whatever a directory is called.
+fn lossy<S: Serializer>(path: &Path, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(&path.to_string_lossy())
 }
 
 /// One phase of a suite on one target, once.

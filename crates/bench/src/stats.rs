@@ -6,7 +6,7 @@ use serde::Serialize;
 pub const LEAST_REPEATS: usize = 3;
 
 /// Chance of being wrong below which a difference is called significant.
-const LEVEL: f64 = 0.05;
+pub(crate) const LEVEL: f64 = 0.05;
 
 /// The middle and the spread of some numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]

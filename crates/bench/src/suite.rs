@@ -127,6 +127,10 @@ pub trait Suite: Send + Sync {
     fn name(&self) -> &'static str;
     /// What it is, in a line.
     fn about(&self) -> &'static str;
+    /// Whether it changes settings of a mount of weir while it runs, which others may notice.
+    fn changes_mounts(&self) -> bool {
+        false
+    }
     /// The experiments of the price book's source list whose figures stand beside it.
     fn published(&self) -> &'static [&'static str] {
         &[]

@@ -1,8 +1,7 @@
 //! Work that several threads do at once, timed operation by operation.
 
-use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::report::{Latency, Point};
 use crate::suite::{BenchError, Progress, Stop};
@@ -49,6 +48,9 @@ pub fn unix_ms() -> u64 {
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
+/// How often a thread looks whether the gate is open, should nobody wake it.
+const GATE: Duration = Duration::from_millis(1);
+
 /// Lets `work` run on a thread for each of `states`, all of which begin at one moment. The first
 /// failure ends the others soon.
 ///
@@ -60,13 +62,15 @@ pub fn together<T: Send>(
     progress: &dyn Progress,
     work: impl Fn(&mut T, &mut Watch<'_>) -> Result<(), BenchError> + Sync,
 ) -> Result<Timed, BenchError> {
-    let barrier = Barrier::new(states.len());
-    let failed = AtomicBool::new(false);
+    // Shut until all threads are there, or one of them cannot be.
+    let (shut, failed) = (AtomicBool::new(true), AtomicBool::new(false));
     let began = Instant::now();
     let one = |mut state: T| {
         let samples = Vec::new();
         let mut watch = Watch { began, samples, stop, failed: &failed, progress };
-        barrier.wait();
+        while shut.load(Ordering::Acquire) {
+            std::thread::park_timeout(GATE);
+        }
         let from_s = watch.now_s();
         let done = work(&mut state, &mut watch);
         failed.fetch_or(done.is_err(), Ordering::AcqRel);
@@ -74,10 +78,23 @@ pub fn together<T: Send>(
     };
     let one = &one;
     let all: Vec<_> = std::thread::scope(|scope| {
-        let threads = states.into_iter().map(|state| scope.spawn(move || one(state)));
-        let threads: Vec<_> = threads.collect();
-        threads.into_iter().map(|thread| thread.join()).collect()
-    });
+        let mut threads = Vec::with_capacity(states.len());
+        let mut refused = None;
+        for state in states {
+            match std::thread::Builder::new().spawn_scoped(scope, move || one(state)) {
+                Ok(thread) => threads.push(thread),
+                Err(error) => {
+                    refused = Some(BenchError::io("start a thread for each copy", error));
+                    failed.store(true, Ordering::Release);
+                    break;
+                }
+            }
+        }
+        shut.store(false, Ordering::Release);
+        threads.iter().for_each(|thread| thread.thread().unpark());
+        let ended: Vec<_> = threads.into_iter().map(|thread| thread.join()).collect();
+        refused.map_or(Ok(ended), Err)
+    })?;
     joined(all)
 }
 

@@ -76,7 +76,11 @@ impl Suite for CreditDrain {
     }
 
     fn about(&self) -> &'static str {
-        "read and write until burst credits are gone, then with provisioned throughput"
+        "read and write until credits are gone, then provisioned; on weir it changes the volume's mode meanwhile"
+    }
+
+    fn changes_mounts(&self) -> bool {
+        true
     }
 
     fn published(&self) -> &'static [&'static str] {
@@ -104,11 +108,16 @@ impl Suite for CreditDrain {
             return drain(run, &plan);
         }
         let found = mode::Found::of(run)?;
+        // Back to it also when this fails, panics or is stopped.
+        let mut back = mode::Restore::to(found, run);
         let measured = on_weir(run, &plan);
-        // Also when it failed or was stopped.
-        let restored = found.restore(run);
-        let measured = measured?;
-        restored.map(|()| measured)
+        let restored = back.now();
+        let mut measured = measured?;
+        if let (Err(error), Some(last)) = (restored, measured.last_mut()) {
+            let what = format!("THE THROUGHPUT MODE OF THE VOLUME WAS NOT RESTORED: {error}");
+            last.warnings.push(Warning::Other { what });
+        }
+        Ok(measured)
     }
 }
 

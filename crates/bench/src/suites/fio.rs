@@ -8,6 +8,7 @@
 
 mod output;
 
+use std::ffi::OsString;
 use std::fmt::Write;
 use std::fs;
 use std::path::Path;
@@ -197,21 +198,20 @@ fn measure_with(
 fn one(run: &Run<'_>, suite: &str, job: &Job, at_once: u32) -> Result<Measurement, BenchError> {
     let own = tempfile::tempdir_in(run.scratch).map_err(io(run.scratch))?;
     let [file, said, log] = ["job.fio", "said.json", "log"].map(|name| own.path().join(name));
-    let text = job_file(run, job, at_once, None)?;
+    let text = job_file(run, job, at_once, None);
     fs::write(&file, text).map_err(io(&file))?;
     run.progress.phase(&format!("{}, lay out", job.phase), 1);
     // Random writes need their files as well: a read of the same job makes them whole.
-    let lay_out = fio(&said, &file).arg("--create_only=1");
-    lay_out.run(run.stop)?;
+    fio(run, &said, &file).arg("--create_only=1").run(run.stop)?;
     run.progress.step(1);
     outside::sync_files(run.dir)?;
     let mut warnings = go_cold(run)?;
 
-    let text = job_file(run, job, at_once, Some(&log))?;
+    let text = job_file(run, job, at_once, Some(&log));
     fs::write(&file, text).map_err(io(&file))?;
     run.progress.phase(job.phase, job.runtime_s);
     let mut ticks = 0;
-    fio(&said, &file).run_ticking(run.stop, &mut || {
+    fio(run, &said, &file).run_ticking(run.stop, &mut || {
         ticks += 1;
         if ticks <= job.runtime_s {
             run.progress.step(1);
@@ -235,26 +235,21 @@ fn one(run: &Run<'_>, suite: &str, job: &Job, at_once: u32) -> Result<Measuremen
     })
 }
 
-fn fio(said: &Path, file: &Path) -> Program<'static> {
-    let to = format!("--output={}", said.display());
-    Program::new("fio", "fio").args(["--output-format=json", &to]).arg(file)
+/// fio in the run's directory: in a job it would cut a path at some characters.
+fn fio(run: &Run<'_>, said: &Path, file: &Path) -> Program<'static> {
+    let mut to = OsString::from("--output=");
+    to.push(said);
+    Program::new("fio", "fio").current_dir(run.dir).arg("--output-format=json").arg(to).arg(file)
 }
 
 /// A job as fio reads it. With a `log`, it is the one that is measured.
-fn job_file(
-    run: &Run<'_>,
-    job: &Job,
-    at_once: u32,
-    log: Option<&Path>,
-) -> Result<String, BenchError> {
-    // fio takes a colon for the end of a name.
-    let directory = run.dir.display().to_string().replace(':', "\\:");
+fn job_file(run: &Run<'_>, job: &Job, at_once: u32, log: Option<&Path>) -> String {
     let Job { pattern, block, size_bytes, runtime_s, depth, .. } = job;
     let engine = if *depth > 1 { "libaio" } else { "psync" };
     let (direct, seed) = (u8::from(job.direct), run.seed);
     // Threads, as processes of fio would leave its process group and outlive a stop.
     let mut text = format!(
-        "[{}]\ndirectory={directory}\nfilename_format=fio.$jobnum\nthread=1\ngroup_reporting=1\n\
+        "[{}]\nfilename_format=fio.$jobnum\nthread=1\ngroup_reporting=1\n\
          rw={pattern}\nbs={block}\nsize={size_bytes}\nnumjobs={at_once}\nruntime={runtime_s}\n\
          ioengine={engine}\niodepth={depth}\ndirect={direct}\nrandseed={seed}\n\
          overwrite=1\n",
@@ -272,7 +267,7 @@ fn job_file(
         let log = log.display();
         let _ = write!(text, "write_bw_log={log}\nlog_avg_msec=1000\n");
     }
-    Ok(text)
+    text
 }
 
 fn remove_files(dir: &Path) -> Result<(), BenchError> {

@@ -1,6 +1,7 @@
 //! Runs for tests: a target of their own, gone afterwards.
 
-use std::path::Path;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use tempfile::TempDir;
@@ -10,7 +11,9 @@ use crate::suite::{Progress, Run, Stop};
 
 /// What a run of a test needs.
 pub(crate) struct Bench {
-    target: TempDir,
+    /// Holds the target, and must hold nothing else.
+    above: TempDir,
+    target: PathBuf,
     scratch: TempDir,
     pub(crate) stop: Stop,
     pub(crate) is_weir: bool,
@@ -34,8 +37,13 @@ impl Progress for Bench {
 
 impl Bench {
     pub(crate) fn new() -> Self {
+        let above = tempfile::tempdir().unwrap();
+        // Programs split and cut names at such characters.
+        let target = above.path().join("a b#c;d e${f}");
+        fs::create_dir(&target).unwrap();
         Self {
-            target: tempfile::tempdir().unwrap(),
+            above,
+            target,
             scratch: tempfile::tempdir().unwrap(),
             stop: Stop::default(),
             is_weir: false,
@@ -46,7 +54,7 @@ impl Bench {
     }
 
     pub(crate) fn dir(&self) -> &Path {
-        self.target.path()
+        &self.target
     }
 
     pub(crate) fn scratch(&self) -> &Path {
@@ -67,6 +75,15 @@ impl Bench {
             weir: self.scratch().join("weir"),
             progress: self,
             stop: &self.stop,
+        }
+    }
+}
+
+impl Drop for Bench {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            let beside = fs::read_dir(self.above.path()).unwrap().count();
+            assert_eq!(beside, 1, "something was made beside the target");
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::values;
 pub(super) const BENCH_EXAMPLES: &str = "\
 Examples:
   weir bench suites                                  what can be run, and how much that is
-  weir bench /mnt/genomes /mnt/efs                   all suites, side by side
+  weir bench /mnt/genomes /mnt/efs                   all suites but credit-drain, side by side
   weir bench --suite dd-large,metadata /mnt/genomes --json report.json --html report.html
   weir bench --suite small-files --size published --copies 8 --yes /mnt/efs
   weir bench compare monday.json friday.json         what became slower
@@ -25,8 +25,9 @@ Examples:
   weir bench compare monday.json friday.json
   weir bench compare monday.json friday.json --threshold 10%
 
-Exit codes: 0 nothing is slower, 1 something is, by more than the threshold and not by chance, or
-they could not be compared.";
+Exit codes: 0 nothing is slower, 1 something is, by more than the threshold and not by chance
+(three repeats at least; of all that is called slower or faster, one in 20 may be chance), or they
+could not be compared, or the second lacks what the first has.";
 
 #[derive(Args, Debug)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]

@@ -46,7 +46,7 @@ pub(super) fn drive(
         let (tell, failed) = mpsc::channel();
         for number in 0..load.clients {
             let (tell, done, moved) = (tell.clone(), &done, &moved);
-            scope.spawn(move || {
+            let client = move || {
                 let path = run.dir.join(format!("client-{number}"));
                 let client = Client::new(&path, load, run.seed ^ u64::from(number));
                 let worked = client.and_then(|mut client| client.work(done, moved));
@@ -54,7 +54,11 @@ pub(super) fn drive(
                     // Nobody listens once it is over.
                     let _ = tell.send(suite::io(&path)(error));
                 }
-            });
+            };
+            if let Err(error) = thread::Builder::new().spawn_scoped(scope, client) {
+                done.store(true, Ordering::Release);
+                return Err(BenchError::io("start a thread for each client", error));
+            }
         }
         let series = watch(run, &failed, &moved, enough);
         done.store(true, Ordering::Release);

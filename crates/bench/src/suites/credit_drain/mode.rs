@@ -49,10 +49,32 @@ impl Found {
         }
         Ok(Self(args))
     }
+}
 
-    /// Goes back to it, also when the run is stopped.
-    pub(super) fn restore(&self, run: &Run<'_>) -> Result<(), BenchError> {
-        change(run, &self.0, &Stop::default())
+/// Goes back to a mode, at the latest when it goes itself.
+pub(super) struct Restore<'a, 'r> {
+    found: Option<Found>,
+    run: &'a Run<'r>,
+}
+
+impl<'a, 'r> Restore<'a, 'r> {
+    pub(super) fn to(found: Found, run: &'a Run<'r>) -> Self {
+        Self { found: Some(found), run }
+    }
+
+    /// Goes back now, also when the run is stopped.
+    pub(super) fn now(&mut self) -> Result<(), BenchError> {
+        match self.found.take() {
+            Some(found) => change(self.run, &found.0, &Stop::default()),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Drop for Restore<'_, '_> {
+    fn drop(&mut self) {
+        // Nobody is left to tell of it.
+        let _ = self.now();
     }
 }
 

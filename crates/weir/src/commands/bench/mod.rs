@@ -81,7 +81,8 @@ fn compare(args: &BenchCompareArgs) -> Result<ExitCode> {
         true => render::say_json(&compared)?,
         false => render::say(&describe::comparison(&compared))?,
     }
-    Ok(if compared.regressed() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    let good = !compared.regressed() && !compared.says_too_little();
+    Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 async fn measure(args: BenchRunArgs) -> Result<ExitCode> {
@@ -94,20 +95,22 @@ async fn measure(args: BenchRunArgs) -> Result<ExitCode> {
     if !args.yes && is_much(&told) && !agreed()? {
         return Ok(ExitCode::FAILURE);
     }
-    // What is asked for is opened before hours are spent on it.
-    let create = |path: &Option<PathBuf>| path.as_deref().map(create).transpose();
-    let (json, page) = (create(&args.json)?, create(&args.html)?);
+    // That it can be written is known before hours are spent on it.
+    for path in args.json.iter().chain(&args.html) {
+        beside(path)?;
+    }
     let region = options.region.clone();
     let report = stoppable(options, suites).await?;
-    let failed = |error| FsError::local_io("write the report", error);
-    if let Some(file) = json {
-        serde_json::to_writer_pretty(file, &report).map_err(|error| failed(error.into()))?;
-    }
-    if let Some(mut file) = page {
-        let text = html::page(&report, book.at(&region));
-        file.write_all(text.as_bytes()).map_err(failed)?;
-    }
+    // Whatever becomes of the files, what was measured is on the screen.
     render::say(&describe::report(&report))?;
+    if let Some(path) = &args.json {
+        let text = serde_json::to_vec_pretty(&report)
+            .map_err(|error| FsError::new(ErrorKind::Bug, "write the report").with_source(error))?;
+        write(path, &text)?;
+    }
+    if let Some(path) = &args.html {
+        write(path, html::page(&report, book.at(&region)).as_bytes())?;
+    }
     Ok(match (report.stopped, report.measurements.is_empty()) {
         (true, _) => progress::left("stopped; what was made is removed again"),
         (false, true) => ExitCode::FAILURE,
@@ -115,9 +118,22 @@ async fn measure(args: BenchRunArgs) -> Result<ExitCode> {
     })
 }
 
-fn create(path: &Path) -> Result<std::fs::File> {
-    std::fs::File::create(path)
+/// A new file beside the one that is to be written, which stays as it is until all is there.
+fn beside(path: &Path) -> Result<tempfile::NamedTempFile> {
+    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    tempfile::NamedTempFile::new_in(dir)
         .map_err(|error| FsError::local_io(format!("write {}", path.display()), error))
+}
+
+fn write(path: &Path, text: &[u8]) -> Result<()> {
+    let failed = |error| FsError::local_io(format!("write {}", path.display()), error);
+    let mut file = beside(path)?;
+    file.write_all(text).map_err(failed)?;
+    // Readable as files usually are.
+    let readable = std::os::unix::fs::PermissionsExt::from_mode(0o644);
+    file.as_file().set_permissions(readable).map_err(failed)?;
+    file.persist(path).map_err(|error| failed(error.error))?;
+    Ok(())
 }
 
 /// Runs the suites beside the signals that end them: they clean up first.
@@ -157,6 +173,8 @@ async fn stoppable(options: Options, suites: Vec<Box<dyn Suite>>) -> Result<Repo
 fn chosen(names: &[String]) -> Result<Vec<Box<dyn Suite>>> {
     let mut suites = suites::all();
     if names.iter().any(|name| name == "all") {
+        // What others on a mount may notice is for those who name it.
+        suites.retain(|suite| !suite.changes_mounts());
         return Ok(suites);
     }
     if let Some(unknown) = names.iter().find(|name| !suites.iter().any(|of| of.name() == *name)) {
@@ -169,6 +187,14 @@ fn chosen(names: &[String]) -> Result<Vec<Box<dyn Suite>>> {
 }
 
 fn options(args: &BenchRunArgs) -> Result<Options> {
+    let real: Vec<_> = args.paths.iter().filter_map(|path| path.canonicalize().ok()).collect();
+    if let Some(twice) = real.iter().enumerate().find(|(at, path)| real[..*at].contains(path)) {
+        let text = format!("{} is named twice", twice.1.display());
+        return Err(FsError::new(ErrorKind::Invalid, text));
+    }
+    let mut copies = args.copies.clone();
+    copies.sort_unstable();
+    copies.dedup();
     let weir = std::env::current_exe()
         .map_err(|error| FsError::local_io("find the program itself", error))?;
     Ok(Options {
@@ -178,7 +204,7 @@ fn options(args: &BenchRunArgs) -> Result<Options> {
             BenchSize::Published => Size::Published,
         },
         repeats: args.repeats,
-        copies: args.copies.clone(),
+        copies,
         sync: !args.no_sync,
         seed: args.seed,
         weir,
