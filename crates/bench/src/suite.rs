@@ -79,10 +79,33 @@ pub struct Demand {
     pub written_bytes: u64,
     /// Bytes read in all.
     pub read_bytes: u64,
+    /// Of these, bytes that a tier still has when they are read.
+    pub warm_bytes: u64,
     /// Files made in all.
     pub files: u64,
+    /// Files or writes that end with an fsync, when writes are synced.
+    pub syncs: u64,
+    /// Files read in all, each as often as it is opened and read.
+    pub reads: u64,
+    /// Of these, files that a tier still has when they are read.
+    pub warm_reads: u64,
+    /// What is done with names, beside making files.
+    pub metadata_ops: MetadataOps,
     /// About how long it takes at 100 MB/s and 1,000 files a second, in seconds.
     pub seconds: u64,
+}
+
+/// What is done with names, by what it asks of a bucket.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MetadataOps {
+    /// Names whose attributes are looked up.
+    pub stats: u64,
+    /// Names that are listed.
+    pub listed: u64,
+    /// Files renamed.
+    pub renames: u64,
+    /// Files removed.
+    pub removes: u64,
 }
 
 /// Who is told how far it is.

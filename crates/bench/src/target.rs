@@ -54,6 +54,20 @@ pub enum Keeper {
     Other,
 }
 
+impl Keeper {
+    /// What keeps the files of the target of these facts.
+    pub fn of(facts: &TargetFacts) -> Self {
+        let TargetFacts { is_weir, file_system, source, .. } = facts;
+        let is_named = |name: &str| file_system == name || source == name;
+        match *is_weir {
+            true if source.starts_with("file:") => Self::Other,
+            true => Self::Weir,
+            false if OBJECT_STORES.iter().any(|name| is_named(name)) => Self::Objects,
+            false => Self::Other,
+        }
+    }
+}
+
 impl Target {
     /// Looks at a directory, and whether files can be made in it.
     ///
@@ -78,18 +92,6 @@ impl Target {
             path: real,
         };
         Ok(Self { facts, mountpoint: mount.mountpoint })
-    }
-
-    /// What keeps its files.
-    pub fn keeper(&self) -> Keeper {
-        let TargetFacts { is_weir, file_system, source, .. } = &self.facts;
-        let is_named = |name: &str| file_system == name || source == name;
-        match *is_weir {
-            true if source.starts_with("file:") => Keeper::Other,
-            true => Keeper::Weir,
-            false if OBJECT_STORES.iter().any(|name| is_named(name)) => Keeper::Objects,
-            false => Keeper::Other,
-        }
     }
 
     /// Whether what a suite needs fits into what is free now.
@@ -220,8 +222,7 @@ mod tests {
                 source: source.to_owned(),
                 ..TargetFacts::default()
             };
-            let target = Target { facts, mountpoint: PathBuf::new() };
-            assert_eq!(target.keeper(), keeper, "{file_system}");
+            assert_eq!(Keeper::of(&facts), keeper, "{file_system}");
         }
     }
 

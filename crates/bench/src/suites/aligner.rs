@@ -91,6 +91,7 @@ impl Suite for Aligner {
             read_bytes: genome + index + reads + 2 * reads + reads / 2,
             files: 100,
             seconds: written * 2 / 100_000_000 + (genome + reads) / 1_000_000,
+            ..Demand::default()
         }
     }
 

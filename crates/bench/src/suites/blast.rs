@@ -99,6 +99,7 @@ impl Suite for Blast {
             read_bytes,
             files: 10 + 3 * plan.database_bytes / VOLUME_BYTES,
             seconds: (plan.database_bytes * 2 + read_bytes) / 100_000_000,
+            ..Demand::default()
         }
     }
 

@@ -98,6 +98,7 @@ impl Suite for CreditDrain {
             read_bytes: half,
             files: u64::from(plan.load.clients),
             seconds,
+            ..Demand::default()
         }
     }
 

@@ -10,7 +10,7 @@ use crate::cache::Empty;
 use crate::machine;
 use crate::noise::Noise;
 use crate::report::{Measurement, Size, Warning};
-use crate::suite::{BenchError, Demand, Run, Suite};
+use crate::suite::{BenchError, Demand, MetadataOps, Run, Suite};
 use crate::timing::{Timed, Watch, together};
 
 const MIB: u64 = 1 << 20;
@@ -273,11 +273,18 @@ impl Suite for Files {
         let reads = if self.reads { READS.len() as u64 } else { 0 };
         let (written_bytes, read_bytes) = (sum * bytes, sum * bytes * reads);
         let files = sum * shape.files;
+        // A tier has all of them again after the first phase that reads.
+        let warm = reads.saturating_sub(1);
         Demand {
             space_bytes: most * bytes,
             written_bytes,
             read_bytes,
+            warm_bytes: sum * bytes * warm,
             files,
+            syncs: files,
+            reads: files * reads,
+            warm_reads: files * warm,
+            metadata_ops: MetadataOps { removes: files, ..MetadataOps::default() },
             seconds: (written_bytes + read_bytes) / 100_000_000 + files * (1 + reads) / 1_000,
         }
     }

@@ -61,6 +61,7 @@ impl Suite for Hydrate {
             read_bytes: 2 * all,
             files,
             seconds: 3 * all / 100_000_000,
+            ..Demand::default()
         }
     }
 

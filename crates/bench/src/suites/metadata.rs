@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::{Phase, begin, copies_of};
 use crate::cache::Empty;
 use crate::report::{Measurement, Size};
-use crate::suite::{BenchError, Demand, Run, Suite};
+use crate::suite::{BenchError, Demand, MetadataOps, Run, Suite};
 use crate::timing::{Watch, together};
 
 /// The suite.
@@ -145,8 +145,21 @@ impl Suite for Metadata {
 
     fn demand(&self, size: Size, copies: &[u32]) -> Demand {
         let threads = copies_of(copies, self.threads).iter().map(|count| u64::from(*count));
-        let files = self.files(size) * threads.sum::<u64>();
-        Demand { files, seconds: files * STEPS.len() as u64 / 1_000, ..Demand::default() }
+        let dirs = threads.sum::<u64>();
+        let files = self.files(size) * dirs;
+        let changes = STEPS.iter().filter(|step| !step.is_cold()).count() as u64;
+        Demand {
+            files,
+            syncs: dirs * changes,
+            metadata_ops: MetadataOps {
+                stats: files,
+                listed: files,
+                renames: files,
+                removes: files,
+            },
+            seconds: files * STEPS.len() as u64 / 1_000,
+            ..Demand::default()
+        }
     }
 
     fn run(&self, run: &Run<'_>) -> Result<Vec<Measurement>, BenchError> {
@@ -194,6 +207,10 @@ mod tests {
         let suite = Metadata { files: (10, 1_000), threads: &[1, 2] };
         let demand = suite.demand(Size::Published, &[]);
         assert_eq!((demand.files, demand.seconds), (3_000, 15));
+        let each = demand.files;
+        let done = MetadataOps { stats: each, listed: each, renames: each, removes: each };
+        // Each of the three directories is synced after its files were made, renamed and removed.
+        assert_eq!((demand.metadata_ops, demand.syncs), (done, 9));
         assert_eq!(suite.demand(Size::Small, &[4]).files, 40);
     }
 

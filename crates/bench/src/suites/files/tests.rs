@@ -85,6 +85,10 @@ fn demands_are_those_of_the_published_runs() {
     assert_eq!((demand.space_bytes, demand.files), (200_000_000_000, 400_000));
     // 800 GB at 100 MB/s; 400,000 files four times at 1,000 a second.
     assert_eq!(demand.seconds, 8_000 + 1_600);
+    // Each file is synced once, and read in three phases, of which the first is cold.
+    assert_eq!((demand.syncs, demand.reads, demand.warm_reads), (400_000, 1_200_000, 800_000));
+    assert_eq!((demand.read_bytes, demand.warm_bytes), (600_000_000_000, 400_000_000_000));
     let demand = dummy_files().demand(Size::Published, &[]);
     assert_eq!((demand.written_bytes, demand.read_bytes), (104_857_600_000, 0));
+    assert_eq!((demand.syncs, demand.reads, demand.warm_reads), (100_000, 0, 0));
 }

@@ -41,8 +41,8 @@ pub(super) fn announcement(told: &Announcement, region: &str) -> String {
     );
     for on in told.targets.iter().filter(|on| on.puts + on.gets > 0) {
         text.push_str(&format!(
-            "weir: {}: about {} PUT and at most {} GET requests to its bucket, {} at list prices \
-             of {region}\n",
+            "weir: {}: about {} PUT and {} GET requests to its bucket, {} at list prices of \
+             {region}\n",
             on.facts.name, on.puts, on.gets, on.cost
         ));
     }
@@ -238,7 +238,7 @@ mod tests {
         let text = announcement(&told, "us-east-1");
         for wanted in [
             "writes 1 GiB, reads 2 GiB, 12 files; about 5 min 3 s",
-            "/mnt/b: about 2981 PUT and at most 17882 GET requests to its bucket, $0.0221 at",
+            "/mnt/b: about 2981 PUT and 17882 GET requests to its bucket, $0.0221 at",
             "no room for dd-large",
         ] {
             assert!(text.contains(wanted), "{wanted} is not in\n{text}");
