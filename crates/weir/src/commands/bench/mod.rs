@@ -4,7 +4,7 @@ mod describe;
 mod shown;
 
 use std::io::{BufRead, IsTerminal, Write, stderr, stdin};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 
 use serde::Serialize;
