@@ -10,14 +10,12 @@ use weir_types::{Bytes, Settings};
 
 use crate::report::{Report, TargetFacts};
 use crate::summary::Row;
+use crate::target::Keeper;
 
 /// Bytes of a PUT of weir: a full segment.
 const PUT_BYTES: u64 = 16 << 20;
 /// Bytes of a GET of weir: neighbouring records are joined up to this.
 const GET_BYTES: u64 = 8 << 20;
-/// File systems over a bucket that keep a file in an object.
-const FILE_PER_OBJECT: [&str; 7] =
-    ["s3fs", "goofys", "geesefs", "mountpoint-s3", "rclone", "gcsfuse", "blobfuse2"];
 
 /// What a run costs somewhere.
 #[derive(Clone, Debug, PartialEq)]
@@ -101,13 +99,14 @@ pub fn elsewhere(prices: Prices<'_>, report: &Report, rows: &[Row], suite: &str)
 }
 
 fn on_target(prices: Prices<'_>, target: &TargetFacts, work: &Work) -> Cost {
-    let kind = target.file_system.trim_start_matches("fuse.");
-    let requests = if target.is_weir {
-        Some(work.requests_of_weir())
-    } else if FILE_PER_OBJECT.contains(&kind) {
-        Some(Requests { put: work.written_files, get: work.read_files, delete: 0 })
-    } else {
-        None
+    let (requests, is_all) = match Keeper::of(target) {
+        Keeper::Weir => (Some(work.requests_of_weir()), true),
+        // One request for each file is the least: large ones go in parts.
+        Keeper::Objects => {
+            let least = Requests { put: work.written_files, get: work.read_files, delete: 0 };
+            (Some(least), false)
+        }
+        Keeper::Other => (None, false),
     };
     let cost = |amount, basis| Cost {
         name: target.name.clone(),
@@ -127,9 +126,8 @@ fn on_target(prices: Prices<'_>, target: &TargetFacts, work: &Work) -> Cost {
     };
     let bill = so_far(prices, &usage);
     let mut amount = bill.amount();
-    // One request for each file is the least: large ones go in parts.
-    amount.complete &= target.is_weir;
-    let least = if target.is_weir { "about" } else { "at least" };
+    amount.complete &= is_all;
+    let least = if is_all { "about" } else { "at least" };
     let basis = format!(
         "{least} {} PUTs and {} GETs; {} kept for that time",
         requests.put,
@@ -153,20 +151,22 @@ impl Work {
 
     fn add(&mut self, row: &Row) {
         self.seconds += row.seconds.median;
+        // Operations may be queries, bases or I/Os as well.
+        let files = if row.unit == "files" { row.operations } else { 0 };
         let has = |words: &[&str]| row.phase.split('-').any(|word| words.contains(&word));
         if has(&["read", "randread", "search", "dd", "hydrate"]) {
             self.read_bytes += row.bytes;
-            self.read_files += row.operations;
+            self.read_files += files;
             if !has(&["warm", "512"]) {
                 self.cold_bytes += row.bytes;
             }
         } else if row.bytes > 0 {
             self.written_bytes += row.bytes;
-            self.written_files += row.operations;
+            self.written_files += files;
             self.stored_bytes = self.stored_bytes.max(row.bytes);
             self.changing_seconds += row.seconds.median;
         } else {
-            self.metadata_ops += row.operations;
+            self.metadata_ops += files;
             self.changing_seconds += row.seconds.median;
         }
     }
@@ -232,6 +232,35 @@ mod tests {
         assert!(!costs[0].amount.expect("known").complete);
         let nowhere = on_targets(book.at("moon-1"), &report, &summary(&report), "dd-large");
         assert_eq!(nowhere[1].amount, None, "no price is known there");
+    }
+
+    #[test]
+    fn whoever_keeps_the_files_is_paid_as_announced() {
+        let (mut report, book) = (report(), PriceBook::built_in());
+        (report.targets[0].file_system, report.targets[0].source) =
+            ("fuse".to_owned(), "mountpoint-s3".to_owned());
+        report.targets[1].source = "file:///srv/weir".to_owned();
+        let costs = on_targets(book.at("us-east-1"), &report, &summary(&report), "dd-large");
+        assert!(costs[0].basis.starts_with("at least 1000 PUTs and 2000 GETs"), "{:?}", costs[0]);
+        assert_eq!(costs[1].amount, None, "a directory takes no requests");
+        assert!(costs[1].basis.contains("fuse.weir on file:///srv/weir"), "{}", costs[1].basis);
+    }
+
+    #[test]
+    fn only_files_are_files() {
+        for unit in ["queries", "bases", "I/Os", "chunks", "sequences", "reads"] {
+            let mut report = report();
+            for of in &mut report.measurements {
+                of.unit = unit.to_owned();
+            }
+            let mut rows = summary(&report);
+            let work = Work::of(&rows, "dd-large", 0).expect("ran");
+            assert_eq!((work.written_files, work.read_files), (0, 0), "{unit}");
+            assert_eq!((work.written_bytes, work.read_bytes), (1600 << 20, 3200 << 20), "{unit}");
+            rows.iter_mut().for_each(|row| row.bytes = 0);
+            let work = Work::of(&rows, "dd-large", 0).expect("ran");
+            assert_eq!(work.metadata_ops, 0, "{unit}");
+        }
     }
 
     #[test]
