@@ -10,13 +10,13 @@ use crate::suite::{BenchError, Demand, MetadataOps, Suite};
 use crate::target::{Keeper, Target};
 
 /// Bytes of Weir's objects: one PUT each. Source: `weir format --segment-size`, its default.
-const SEGMENT_BYTES: u64 = 16 << 20;
+pub(crate) const SEGMENT_BYTES: u64 = 16 << 20;
 /// PUTs of an fsync on Weir without a journal: the data, then the metadata. Source:
 /// `docs/performance.md`.
-const PUTS_OF_SYNC: u64 = 2;
+pub(crate) const PUTS_OF_SYNC: u64 = 2;
 /// Bytes of a ranged GET, as Weir and good copiers send them; also those of a part of an upload.
 /// Source: AWS's advice for S3, "Performance design patterns": 8 or 16 MB.
-const PART_BYTES: u64 = 8 << 20;
+pub(crate) const PART_BYTES: u64 = 8 << 20;
 /// Names in an answer to LIST. Source: AWS's reference of S3, `ListObjectsV2`, `max-keys`.
 const LISTED_NAMES: u64 = 1_000;
 
