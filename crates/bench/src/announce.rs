@@ -132,8 +132,8 @@ fn of_weir(demand: &Demand, sync: bool) -> Requests {
 
 /// Where a file is an object, each is a PUT or more when it is made and a GET or more when it is
 /// read. A look at a name is a HEAD, and a LIST as it may be a directory; a rename is a HEAD, a
-/// COPY and a DELETE. Sources: `SEMANTICS.md` of mountpoint-s3 for what is looked up, the manual
-/// of s3fs for what is renamed.
+/// COPY and a DELETE. Sources: `doc/CONFIGURATION.md` of mountpoint-s3; AWS's user guide of S3,
+/// "Copying, moving, and renaming objects".
 fn of_objects(demand: &Demand) -> Requests {
     let MetadataOps { stats, listed, renames, removes } = demand.metadata_ops;
     let puts = demand.written_bytes.div_ceil(PART_BYTES).max(demand.files);
