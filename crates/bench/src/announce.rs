@@ -10,13 +10,13 @@ use crate::suite::{BenchError, Demand, MetadataOps, Suite};
 use crate::target::{Keeper, Target};
 
 /// Bytes of Weir's objects: one PUT each. Source: `weir format --segment-size`, its default.
-const SEGMENT_BYTES: u64 = 16 << 20;
+pub(crate) const SEGMENT_BYTES: u64 = 16 << 20;
 /// PUTs of an fsync on Weir without a journal: the data, then the metadata. Source:
 /// `docs/performance.md`.
-const PUTS_OF_SYNC: u64 = 2;
+pub(crate) const PUTS_OF_SYNC: u64 = 2;
 /// Bytes of a ranged GET, as Weir and good copiers send them; also those of a part of an upload.
 /// Source: AWS's advice for S3, "Performance design patterns": 8 or 16 MB.
-const PART_BYTES: u64 = 8 << 20;
+pub(crate) const PART_BYTES: u64 = 8 << 20;
 /// Names in an answer to LIST. Source: AWS's reference of S3, `ListObjectsV2`, `max-keys`.
 const LISTED_NAMES: u64 = 1_000;
 
@@ -132,8 +132,8 @@ fn of_weir(demand: &Demand, sync: bool) -> Requests {
 
 /// Where a file is an object, each is a PUT or more when it is made and a GET or more when it is
 /// read. A look at a name is a HEAD, and a LIST as it may be a directory; a rename is a HEAD, a
-/// COPY and a DELETE. Sources: `SEMANTICS.md` of mountpoint-s3 for what is looked up, the manual
-/// of s3fs for what is renamed.
+/// COPY and a DELETE. Sources: `doc/CONFIGURATION.md` of mountpoint-s3; AWS's user guide of S3,
+/// "Copying, moving, and renaming objects".
 fn of_objects(demand: &Demand) -> Requests {
     let MetadataOps { stats, listed, renames, removes } = demand.metadata_ops;
     let puts = demand.written_bytes.div_ceil(PART_BYTES).max(demand.files);

@@ -8,14 +8,10 @@ use weir_cost::{
 };
 use weir_types::{Bytes, Settings};
 
+use crate::announce::{PART_BYTES, PUTS_OF_SYNC, SEGMENT_BYTES};
 use crate::report::{Report, TargetFacts};
 use crate::summary::Row;
 use crate::target::Keeper;
-
-/// Bytes of a PUT of weir: a full segment.
-const PUT_BYTES: u64 = 16 << 20;
-/// Bytes of a GET of weir: neighbouring records are joined up to this.
-const GET_BYTES: u64 = 8 << 20;
 
 /// What a run costs somewhere.
 #[derive(Clone, Debug, PartialEq)]
@@ -40,6 +36,8 @@ struct Work {
     written_bytes: u64,
     stored_bytes: u64,
     read_files: u64,
+    /// Of these, what came from storage.
+    cold_files: u64,
     written_files: u64,
     metadata_ops: u64,
     /// Seconds in which names or bytes changed.
@@ -49,7 +47,7 @@ struct Work {
 /// What one run of `suite` costs on each target that it ran on, at list prices.
 pub fn on_targets(prices: Prices<'_>, report: &Report, rows: &[Row], suite: &str) -> Vec<Cost> {
     let of = |(at, target): (usize, &TargetFacts)| {
-        Work::of(rows, suite, at).map(|work| on_target(prices, target, &work))
+        Work::of(rows, suite, at).map(|work| on_target(prices, target, &work, report.synced))
     };
     report.targets.iter().enumerate().filter_map(of).collect()
 }
@@ -98,9 +96,9 @@ pub fn elsewhere(prices: Prices<'_>, report: &Report, rows: &[Row], suite: &str)
     shadows.into_iter().map(cost).collect()
 }
 
-fn on_target(prices: Prices<'_>, target: &TargetFacts, work: &Work) -> Cost {
+fn on_target(prices: Prices<'_>, target: &TargetFacts, work: &Work, synced: bool) -> Cost {
     let (requests, is_all) = match Keeper::of(target) {
-        Keeper::Weir => (Some(work.requests_of_weir()), true),
+        Keeper::Weir => (Some(work.requests_of_weir(synced)), true),
         // One request for each file is the least: large ones go in parts.
         Keeper::Objects => {
             let least = Requests { put: work.written_files, get: work.read_files, delete: 0 };
@@ -159,6 +157,7 @@ impl Work {
             self.read_files += files;
             if !has(&["warm", "512"]) {
                 self.cold_bytes += row.bytes;
+                self.cold_files += files;
             }
         } else if row.bytes > 0 {
             self.written_bytes += row.bytes;
@@ -172,13 +171,16 @@ impl Work {
     }
 
     /// Full segments, joined GETs of what is not in the tier, and the metadata's PUT in each of
-    /// its flush intervals while something changes. Source: [`Settings::meta_flush_ms`].
-    fn requests_of_weir(&self) -> Requests {
+    /// its flush intervals while something changes. Without a journal, files that were synced went
+    /// to the bucket one by one. Sources: [`Settings::meta_flush_ms`]; `SEMANTICS.md`.
+    fn requests_of_weir(&self, synced: bool) -> Requests {
+        let times_synced = |count: u64| if synced { count } else { 0 };
         let flush_ms = Settings::default().meta_flush_ms.max(1);
         let flushes = (self.changing_seconds * 1000.0 / flush_ms as f64).ceil() as u64;
+        let segments = self.written_bytes.div_ceil(SEGMENT_BYTES);
         Requests {
-            put: self.written_bytes.div_ceil(PUT_BYTES) + flushes,
-            get: self.cold_bytes.div_ceil(GET_BYTES),
+            put: segments.max(times_synced(PUTS_OF_SYNC * self.written_files)) + flushes,
+            get: self.cold_bytes.div_ceil(PART_BYTES).max(times_synced(self.cold_files)),
             delete: 0,
         }
     }
@@ -209,7 +211,7 @@ mod tests {
 
     #[test]
     fn weir_pays_for_segments_joined_reads_and_flushes() {
-        let (report, book) = (report(), PriceBook::built_in());
+        let (report, book) = (Report { synced: false, ..report() }, PriceBook::built_in());
         let costs = on_targets(book.at("us-east-1"), &report, &summary(&report), "dd-large");
         assert_eq!((costs[0].name.as_str(), costs[0].amount), ("local", None));
         assert!(costs[0].basis.contains("ext4 on /dev/vda1"), "{}", costs[0].basis);
@@ -221,6 +223,14 @@ mod tests {
         assert!(weir.complete);
         assert_eq!(costs[1].seconds, Some(120.0));
         assert_eq!(costs[1].basis, "about 200 PUTs and 200 GETs; 1.6 GiB kept for that time");
+    }
+
+    #[test]
+    fn synced_files_are_two_puts_each_and_a_get_where_they_are_read_cold() {
+        let (report, book) = (report(), PriceBook::built_in());
+        let costs = on_targets(book.at("us-east-1"), &report, &summary(&report), "dd-large");
+        // 1,000 files twice, and 100 flushes; each is read cold once.
+        assert!(costs[1].basis.starts_with("about 2100 PUTs and 1000 GETs"), "{:?}", costs[1]);
     }
 
     #[test]
