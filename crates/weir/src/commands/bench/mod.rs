@@ -252,7 +252,13 @@ mod tests {
         let found = chosen(&names(&["metadata", "dd-large"])).expect("known");
         let found: Vec<_> = found.iter().map(|suite| suite.name()).collect();
         assert_eq!(found, ["dd-large", "metadata"]);
-        assert_eq!(chosen(&names(&["all"])).expect("all").len(), suites::all().len());
+        let all = chosen(&names(&["all"])).expect("all");
+        assert_eq!(all.len(), suites::all().len() - 1);
+        assert!(
+            all.iter().all(|suite| suite.name() != "credit-drain"),
+            "only who names it wants it"
+        );
+        assert_eq!(chosen(&names(&["credit-drain"])).expect("named").len(), 1);
         let error = chosen(&names(&["dd"])).err().expect("unknown").to_string();
         assert!(error.contains("`dd`") && error.contains("small-files"), "{error}");
     }
