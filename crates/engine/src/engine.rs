@@ -218,6 +218,8 @@ impl Engine {
         let core = &self.core;
         core.stopping.store(true, Ordering::Release);
         self.tasks.lock().await.shutdown().await;
+        // The last flush waits for no budget.
+        core.throughput.purse.end();
         let flushed = if core.read_only || core.is_fenced() { Ok(()) } else { core.finish().await };
         let closed = core.meta.close().await;
         // A clean end says that nothing has to come back from the journal but what is in it: so

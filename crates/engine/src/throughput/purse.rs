@@ -132,6 +132,11 @@ impl Purse {
         }
     }
 
+    /// Slows nothing any more, because nobody settles any more. The budget stays.
+    pub(crate) fn end(&self) {
+        self.slowed.send_replace(Slowed::Nothing);
+    }
+
     pub(crate) fn slows(&self, what: Slowed) -> bool {
         *self.slowed.borrow() >= what
     }
