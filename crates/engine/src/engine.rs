@@ -16,6 +16,7 @@ use weir_types::{
 };
 
 use crate::actions::Actions;
+use crate::disks::Disks;
 use crate::fetch::Fetcher;
 use crate::flush::{Flusher, PERMIT_BYTES};
 use crate::journal::Journal;
@@ -49,6 +50,7 @@ pub(crate) struct Core {
     pub(crate) fetcher: Fetcher,
     pub(crate) flusher: Flusher,
     pub(crate) actions: Actions,
+    pub(crate) disks: Disks,
     pub(crate) locks: LockTable,
     /// Wakes the background flush: dirty data passed its mark, or room is needed.
     pub(crate) flush_wanted: Notify,
@@ -121,6 +123,7 @@ impl Core {
             fetcher: Fetcher::new(&mounted.settings, throughput.purse.clone()),
             flusher: Flusher::default(),
             actions: Actions::default(),
+            disks: Disks::default(),
             locks: LockTable::new(),
             flush_wanted: Notify::new(),
             room_made: Notify::new(),

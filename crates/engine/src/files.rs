@@ -75,38 +75,7 @@ impl OpenFile {
 impl Engine {
     /// Opens a regular file. One read of the metadata.
     pub async fn open(&self, ino: Ino, flags: OpenFlags) -> Result<Arc<OpenFile>> {
-        let core = &self.core;
-        if flags.write || flags.truncate {
-            core.check_writable()?;
-        }
-        let node = core.nodes.open(ino)?;
-        if flags.write {
-            node.writers.fetch_add(1, Ordering::AcqRel);
-        }
-        let opened = core.open_mirror_of(&node).await;
-        let (mirror, dir) = match opened {
-            Ok(opened) => opened,
-            Err(error) => {
-                if flags.write {
-                    node.writers.fetch_sub(1, Ordering::AcqRel);
-                }
-                core.closed(ino);
-                return Err(error);
-            }
-        };
-        if !flags.truncate {
-            core.actions.needed(ino);
-        }
-        let tenant = core.tenant(dir, flags.client).await;
-        tenant.used.opens.fetch_add(1, Ordering::Relaxed);
-        let file = Arc::new(OpenFile {
-            node,
-            mirror,
-            lend_least_bytes: core.settings.passthrough_least_bytes.0,
-            write: flags.write,
-            dir,
-            tenant: Mutex::new(tenant),
-        });
+        let file = self.core.open(ino, flags).await?;
         if flags.truncate
             && let Err(error) = self.truncate(ino, 0).await
         {
@@ -131,15 +100,8 @@ impl Engine {
     pub async fn close(&self, file: Arc<OpenFile>) -> Result<()> {
         let core = &self.core;
         let ino = file.ino();
-        let mirror = file.mirror.clone();
-        let wrote = file.write && mirror.has_news();
-        if file.write {
-            file.node.writers.fetch_sub(1, Ordering::AcqRel);
-        }
-        drop(file);
-        if core.closed(ino) {
-            mirror.idle();
-        }
+        let wrote = file.write && file.mirror.has_news();
+        core.close(file);
         if wrote && core.links.exports() {
             core.seen(core.meta.export_changed(ino).await)?;
         }
@@ -148,6 +110,57 @@ impl Engine {
 }
 
 impl Core {
+    /// [`Engine::open`], but for cutting.
+    pub(crate) async fn open(
+        self: &Arc<Self>,
+        ino: Ino,
+        flags: OpenFlags,
+    ) -> Result<Arc<OpenFile>> {
+        if flags.write || flags.truncate {
+            self.check_writable()?;
+        }
+        let node = self.nodes.open(ino)?;
+        if flags.write {
+            node.writers.fetch_add(1, Ordering::AcqRel);
+        }
+        let opened = self.open_mirror_of(&node).await;
+        let (mirror, dir) = match opened {
+            Ok(opened) => opened,
+            Err(error) => {
+                if flags.write {
+                    node.writers.fetch_sub(1, Ordering::AcqRel);
+                }
+                self.closed(ino);
+                return Err(error);
+            }
+        };
+        if !flags.truncate {
+            self.actions.needed(ino);
+        }
+        let tenant = self.tenant(dir, flags.client).await;
+        tenant.used.opens.fetch_add(1, Ordering::Relaxed);
+        Ok(Arc::new(OpenFile {
+            node,
+            mirror,
+            lend_least_bytes: self.settings.passthrough_least_bytes.0,
+            write: flags.write,
+            dir,
+            tenant: Mutex::new(tenant),
+        }))
+    }
+
+    /// Ends an open file that nobody uses any more.
+    pub(crate) fn close(self: &Arc<Self>, file: Arc<OpenFile>) {
+        let (ino, mirror) = (file.ino(), file.mirror.clone());
+        if file.write {
+            file.node.writers.fetch_sub(1, Ordering::AcqRel);
+        }
+        drop(file);
+        if self.closed(ino) {
+            mirror.idle();
+        }
+    }
+
     /// The file's mirror, in step with its extents: none of them may change meanwhile.
     pub(crate) async fn open_mirror(&self, node: &Node) -> Result<Arc<Mirror>> {
         self.open_mirror_of(node).await.map(|(mirror, _)| mirror)

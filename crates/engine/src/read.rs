@@ -23,7 +23,19 @@ impl Engine {
     /// Reads up to `len` bytes at `offset`; fewer only at the end of the file. Bytes that are not
     /// here cost ranged GETs, shared with everybody who wants them.
     pub async fn read(&self, file: &Arc<OpenFile>, offset: u64, len: usize) -> Result<Bytes> {
-        let core = &self.core;
+        self.core.read(file, offset, len).await
+    }
+}
+
+impl Core {
+    /// [`Engine::read`].
+    pub(crate) async fn read(
+        self: &Arc<Self>,
+        file: &OpenFile,
+        offset: u64,
+        len: usize,
+    ) -> Result<Bytes> {
+        let core = self;
         let size = file.mirror.size();
         let len = (len as u64).min(size.saturating_sub(offset));
         if len == 0 {
@@ -40,9 +52,7 @@ impl Engine {
         Counts::add(&core.counts.bytes_read, bytes.len() as u64);
         Ok(bytes)
     }
-}
 
-impl Core {
     /// Starts to fetch what this read lets expect of the next ones.
     fn read_ahead(
         self: &Arc<Self>,

@@ -30,26 +30,7 @@ pub enum Fallocate {
 impl Engine {
     /// Sets the size: what lies past it is gone, what is new are zeros. One metadata commit.
     pub async fn truncate(&self, ino: Ino, size: u64) -> Result<Inode> {
-        let core = &self.core;
-        core.check_writable()?;
-        check_size(size)?;
-        let node = core.nodes.get(ino);
-        let _change = node.change.lock().await;
-        let before = core.stored(ino).await?;
-        let mirror = core.tier.find(ino).map(|_| core.tier.mirror(&before)).transpose()?;
-        let after = match core.seen(core.meta.truncate(ino, size, core.now()).await) {
-            Ok(after) => after,
-            Err(error) => return Err(core.extents_unsure(ino, error).await),
-        };
-        fail::fail_point!("engine::truncate-committed");
-        if let Some(mirror) = mirror {
-            mirror.dropped((size, u64::MAX), Some(size), after.data.generation, false)?;
-            mirror.forget_pending_times(true, true)?;
-        }
-        if let Some(journal) = &core.journal {
-            journal.forget(ino, size, u64::MAX);
-        }
-        Ok(core.merged(after))
+        self.core.truncate(ino, size).await
     }
 
     /// Allocates, punches or zeroes a range of a regular file.
@@ -60,30 +41,64 @@ impl Engine {
         offset: u64,
         len: u64,
     ) -> Result<Inode> {
-        let core = &self.core;
-        core.check_writable()?;
+        self.core.fallocate(ino, mode, offset, len).await?;
+        self.getattr(ino).await
+    }
+}
+
+impl Core {
+    /// [`Engine::truncate`].
+    pub(crate) async fn truncate(&self, ino: Ino, size: u64) -> Result<Inode> {
+        self.check_writable()?;
+        check_size(size)?;
+        let node = self.nodes.get(ino);
+        let _change = node.change.lock().await;
+        let before = self.stored(ino).await?;
+        let mirror = self.tier.find(ino).map(|_| self.tier.mirror(&before)).transpose()?;
+        let after = match self.seen(self.meta.truncate(ino, size, self.now()).await) {
+            Ok(after) => after,
+            Err(error) => return Err(self.extents_unsure(ino, error).await),
+        };
+        fail::fail_point!("engine::truncate-committed");
+        if let Some(mirror) = mirror {
+            mirror.dropped((size, u64::MAX), Some(size), after.data.generation, false)?;
+            mirror.forget_pending_times(true, true)?;
+        }
+        if let Some(journal) = &self.journal {
+            journal.forget(ino, size, u64::MAX);
+        }
+        Ok(self.merged(after))
+    }
+
+    /// [`Engine::fallocate`].
+    pub(crate) async fn fallocate(
+        self: &Arc<Self>,
+        ino: Ino,
+        mode: Fallocate,
+        offset: u64,
+        len: u64,
+    ) -> Result<()> {
+        self.check_writable()?;
         if len == 0 {
             return Err(FsError::new(ErrorKind::Invalid, "a range of no bytes"));
         }
         let end = offset.saturating_add(len);
         check_size(end)?;
-        let node = core.nodes.get(ino);
-        let mirror = core.open_mirror(&node).await?;
+        let node = self.nodes.get(ino);
+        let mirror = self.open_mirror(&node).await?;
         if !matches!(mode, Fallocate::Allocate { .. }) {
-            core.zero(&node, &mirror, offset, end).await?;
+            self.zero(&node, &mirror, offset, end).await?;
         }
         let keep_size = match mode {
             Fallocate::Allocate { keep_size } | Fallocate::ZeroRange { keep_size } => keep_size,
             Fallocate::PunchHole => true,
         };
         if !keep_size {
-            mirror.grow(end, core.now())?;
+            mirror.grow(end, self.now())?;
         }
-        self.getattr(ino).await
+        Ok(())
     }
-}
 
-impl Core {
     /// Makes `offset..end` zeros as far as the file goes: whole pages become a hole, the parts of
     /// pages at the edges are written.
     async fn zero(

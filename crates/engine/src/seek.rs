@@ -59,7 +59,12 @@ impl Engine {
 impl Core {
     /// Ranges of data from `start` on, sorted, maybe overlapping; all there are below the offset
     /// that comes with them.
-    async fn data_ranges(&self, ino: Ino, start: u64, end: u64) -> Result<(Vec<(u64, u64)>, u64)> {
+    pub(crate) async fn data_ranges(
+        &self,
+        ino: Ino,
+        start: u64,
+        end: u64,
+    ) -> Result<(Vec<(u64, u64)>, u64)> {
         let mut ranges = self.seen(self.meta.stored_ranges(ino, start, ROUND).await)?;
         let known_to = match ranges.last() {
             Some(last) if ranges.len() == ROUND => last.1,

@@ -16,28 +16,7 @@ impl Engine {
     /// one metadata flush, shared with all who ask at the same time), or in the journal if the
     /// mount has one (one `fdatasync`).
     pub async fn fsync(&self, ino: Ino) -> Result<()> {
-        let core = &self.core;
-        if core.read_only {
-            return Ok(());
-        }
-        core.check_writable()?;
-        Counts::add(&core.counts.fsyncs, 1);
-        core.catch_stores(&[ino]).await?;
-        if core.journal.as_ref().is_some_and(|j| j.durable) {
-            // In a task of its own: what it takes for the journal must get there, or be given back,
-            // whatever becomes of the caller.
-            let journaling = core.clone();
-            let journaled =
-                tokio::spawn(async move { journaling.fsync_in_journal(ino).await }).await;
-            if journaled.map_err(|e| FsError::new(ErrorKind::Bug, format!("fsync: {e}")))?? {
-                return Ok(());
-            }
-        }
-        if core.tier.find(ino).is_some_and(|m| m.has_news()) {
-            core.flush_file(ino).await?;
-        }
-        core.seen(core.meta.sync().await)?;
-        core.sync_journal().await
+        self.core.fsync(ino).await
     }
 
     /// Returns when the directory's entries are durable.
@@ -66,6 +45,31 @@ impl Engine {
 }
 
 impl Core {
+    /// [`Engine::fsync`].
+    pub(crate) async fn fsync(self: &Arc<Self>, ino: Ino) -> Result<()> {
+        if self.read_only {
+            return Ok(());
+        }
+        self.check_writable()?;
+        Counts::add(&self.counts.fsyncs, 1);
+        self.catch_stores(&[ino]).await?;
+        if self.journal.as_ref().is_some_and(|j| j.durable) {
+            // In a task of its own: what it takes for the journal must get there, or be given back,
+            // whatever becomes of the caller.
+            let journaling = self.clone();
+            let journaled =
+                tokio::spawn(async move { journaling.fsync_in_journal(ino).await }).await;
+            if journaled.map_err(|e| FsError::new(ErrorKind::Bug, format!("fsync: {e}")))?? {
+                return Ok(());
+            }
+        }
+        if self.tier.find(ino).is_some_and(|m| m.has_news()) {
+            self.flush_file(ino).await?;
+        }
+        self.seen(self.meta.sync().await)?;
+        self.sync_journal().await
+    }
+
     /// Notes the file's unsynced data in the journal and syncs that. `false` if there is no
     /// journal on a disk of its own, or the data is too much for it.
     async fn fsync_in_journal(self: &Arc<Self>, ino: Ino) -> Result<bool> {

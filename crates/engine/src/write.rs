@@ -20,15 +20,7 @@ impl Engine {
     /// Writes all of `data` at `offset`. Returns when it is with the kernel of this machine: safe
     /// from `kill -9`, not yet from a power cut. Waits while the tier has no room.
     pub async fn write(&self, file: &Arc<OpenFile>, offset: u64, data: &[u8]) -> Result<usize> {
-        let core = &self.core;
-        core.check_writable()?;
-        file.check_write()?;
-        let tenant = file.tenant(core).await;
-        core.admit(&tenant, Io::Write, data.len() as u64).await;
-        core.write_mirror(&file.mirror, offset, data).await?;
-        core.meter(&tenant, Io::Write, data.len() as u64);
-        Counts::add(&core.counts.bytes_written, data.len() as u64);
-        Ok(data.len())
+        self.core.write(file, offset, data).await
     }
 
     /// Writes all of `data` at the end of the file, wherever that is by then.
@@ -53,6 +45,23 @@ impl Engine {
 }
 
 impl Core {
+    /// [`Engine::write`].
+    pub(crate) async fn write(
+        self: &Arc<Self>,
+        file: &OpenFile,
+        offset: u64,
+        data: &[u8],
+    ) -> Result<usize> {
+        self.check_writable()?;
+        file.check_write()?;
+        let tenant = file.tenant(self).await;
+        self.admit(&tenant, Io::Write, data.len() as u64).await;
+        self.write_mirror(&file.mirror, offset, data).await?;
+        self.meter(&tenant, Io::Write, data.len() as u64);
+        Counts::add(&self.counts.bytes_written, data.len() as u64);
+        Ok(data.len())
+    }
+
     pub(crate) async fn write_mirror(
         self: &Arc<Self>,
         mirror: &Arc<Mirror>,

@@ -8,7 +8,7 @@ use weir_types::{CHUNK_BYTES, Extent, FileKind, Ino, Result, SegmentId};
 
 use crate::codec::{Dirent, counter, decode, decode_inode, last_key};
 use crate::kv::{Key, Kv, Versioned};
-use crate::{ActionRow, LinkObject, SegmentInfo, extents, keys};
+use crate::{ActionRow, DiskRow, LinkObject, SegmentInfo, extents, keys};
 
 /// Rows read at once.
 const PAGE: usize = 1_000;
@@ -70,10 +70,11 @@ pub async fn check(kv: &dyn Kv) -> Result<Vec<Problem>> {
     let mut checker = Checker::default();
     // Inodes and segments first: the other rows are held against them.
     type Visit = fn(&mut Checker, &Key, &Versioned);
-    let visits: [(u8, Visit); 14] = [
+    let visits: [(u8, Visit); 15] = [
         (keys::INODE, Checker::inode),
         (keys::SEGMENT, Checker::segment),
         (keys::DIRENT, Checker::dirent),
+        (keys::DISK, Checker::disk),
         (keys::ORPHAN, Checker::orphan),
         (keys::DIR_COUNT, Checker::dir_count),
         (keys::EXTENTS, Checker::extents),
@@ -207,6 +208,19 @@ impl Checker {
             }
             Some(_) => self.tell(format!("{what}: inode {} is of another kind", entry.ino)),
             None => self.tell(format!("{what}: inode {} is not there", entry.ino)),
+        }
+    }
+
+    /// A disk's row is the name of its file.
+    fn disk(&mut self, key: &Key, found: &Versioned) {
+        let Some(row) = self.decoded::<DiskRow>(key, found) else {
+            return;
+        };
+        let what = format!("disk `{}`", key[1..].escape_ascii());
+        match self.nodes.get_mut(&row.ino) {
+            Some(node) if node.kind == FileKind::Regular => node.names += 1,
+            Some(_) => self.tell(format!("{what}: inode {} is no regular file", row.ino)),
+            None => self.tell(format!("{what}: inode {} is not there", row.ino)),
         }
     }
 

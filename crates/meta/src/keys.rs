@@ -27,6 +27,7 @@ pub(crate) const EXPORT_REMOVED: u8 = b'V';
 pub(crate) const ACTION: u8 = b'A';
 pub(crate) const PIN: u8 = b'P';
 pub(crate) const THROUGHPUT: u8 = b'U';
+pub(crate) const DISK: u8 = b'Y';
 
 /// The counter of inodes, those of removed but open files included.
 pub(crate) const INODES: &[u8] = b"Cinodes";
@@ -214,6 +215,14 @@ pub(crate) fn pin(ino: Ino) -> Key {
 pub(crate) fn throughput(number: u64) -> Key {
     let mut key = vec![THROUGHPUT];
     key.extend_from_slice(&number.to_be_bytes());
+    key
+}
+
+/// The row of a disk; for an empty name the prefix of all of them.
+pub(crate) fn disk(name: &str) -> Key {
+    let mut key = Vec::with_capacity(1 + name.len());
+    key.push(DISK);
+    key.extend_from_slice(name.as_bytes());
     key
 }
 

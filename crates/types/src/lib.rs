@@ -3,6 +3,7 @@
 //! Plain data only: nothing here does I/O, reads a clock or is async. Values flow in from the
 //! outside (a clock, a decoder, a command line) and out to whoever needs to speak of them.
 
+mod disk;
 mod error;
 mod extent;
 mod ids;
@@ -10,6 +11,7 @@ mod inode;
 mod settings;
 mod units;
 
+pub use disk::DiskCache;
 pub use error::{ErrorKind, FsError, Result};
 pub use extent::{CHUNK_BYTES, ChunkIndex, Codec, Extent, RecordRef, chunk_range};
 pub use ids::{Ino, LinkId, SegmentId, VolumeId};

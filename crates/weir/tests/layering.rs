@@ -38,11 +38,14 @@ const PROGRAM: &str = "weir";
 
 /// Libraries, and the only rooms that may touch them. Async, clocks of a runtime and I/O stay out
 /// of the pure rooms; one room for each foreign format or protocol.
-const LIBRARIES: [(&str, &[&str]); 12] = [
+const LIBRARIES: [(&str, &[&str]); 15] = [
     ("slatedb", &["weir-meta"]),
     ("tokio-postgres", &["weir-meta"]),
     ("object_store", &["weir-meta", "weir-object", "weir-bench"]),
     ("fuser", &["weir-door-fuse"]),
+    ("tokio-rustls", &["weir-door-block"]),
+    ("libublk", &["weir-door-block"]),
+    ("neli", &["weir-door-block"]),
     // The tier asks for leases (fcntl), which rustix does not have.
     (
         "libc",

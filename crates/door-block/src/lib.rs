@@ -1,0 +1,35 @@
+//! The block door: disks of a volume by NBD, for any client, and as block devices of this machine's
+//! own kernel.
+//!
+//! In come requests of a protocol for byte ranges of a disk; out go calls of
+//! [`weir_engine::Disk`]. Errno lives here and nowhere below.
+
+pub mod attach;
+mod nbd;
+
+pub use nbd::{NbdOptions, NbdServer, TlsOptions};
+
+use serde::{Deserialize, Serialize};
+
+/// What the door did since it was opened. Each of the counts only grows, but for `connections`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BlockCounts {
+    /// Connections open by now.
+    pub connections: u64,
+    /// Connections that ever came past the handshake.
+    pub connections_total: u64,
+    /// Reads that were answered, errors too.
+    pub reads: u64,
+    /// Writes, zeroes among them.
+    pub writes: u64,
+    /// Trims.
+    pub trims: u64,
+    /// Flushes; a write with FUA is none.
+    pub flushes: u64,
+    /// Requests that were answered with an error.
+    pub errors: u64,
+    /// Bytes that went to clients.
+    pub bytes_read: u64,
+    /// Bytes that came from clients.
+    pub bytes_written: u64,
+}

@@ -1,0 +1,279 @@
+//! One open disk: reading, writing, trimming, flushing.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tokio::sync::{OwnedRwLockReadGuard, OwnedRwLockWriteGuard, RwLock};
+use weir_meta::{DiskRow, ShareRange};
+use weir_types::{DiskCache, ErrorKind, FsError, Ino, Result, chunk_range};
+
+use crate::engine::Core;
+use crate::files::{OpenFile, OpenFlags};
+use crate::resize::Fallocate;
+
+/// Locks that a disk's chunks share. Chunks so far apart are rarely in use at once, and two that
+/// share a lock only wait for one another.
+const LOCKS: usize = 1024;
+
+/// A handle of a disk. Cheap to clone; the disk is in use until the last one goes.
+#[derive(Clone)]
+pub struct Disk {
+    pub(super) shared: Arc<Shared>,
+}
+
+/// A range of a disk, and whether it holds data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DiskExtent {
+    /// Its first byte.
+    pub start: u64,
+    /// Its length in bytes.
+    pub len: u64,
+    /// It is a hole: reads as zeros, and takes no room anywhere.
+    pub hole: bool,
+}
+
+/// What all handles of a disk work on.
+pub(crate) struct Shared {
+    core: Arc<Core>,
+    name: String,
+    row: DiskRow,
+    file: Arc<OpenFile>,
+    /// Shared by whoever uses bytes of a chunk as they are; held alone by whoever replaces the
+    /// whole of it. Taken in ascending order.
+    locks: Vec<Arc<RwLock<()>>>,
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.core.close(self.file.clone());
+    }
+}
+
+impl Shared {
+    pub(super) async fn new(core: &Arc<Core>, name: &str, row: &DiskRow) -> Result<Arc<Self>> {
+        let write = !row.read_only && !core.read_only;
+        let flags = OpenFlags { write, ..OpenFlags::default() };
+        Ok(Arc::new(Self {
+            core: core.clone(),
+            name: name.to_owned(),
+            row: row.clone(),
+            file: core.open(row.ino, flags).await?,
+            locks: (0..LOCKS).map(|_| Arc::default()).collect(),
+        }))
+    }
+
+    pub(super) fn row(&self) -> &DiskRow {
+        &self.row
+    }
+
+    /// Lets the file `to`, which nobody knows yet, use all bytes that were written before.
+    pub(super) async fn copy_to(&self, to: Ino) -> Result<()> {
+        let core = &self.core;
+        let still = self.hold_all().await;
+        if !core.read_only {
+            core.flush_files(&[self.ino()]).await?;
+        }
+        // From here on nothing reaches the extents; what is written meanwhile waits in the tier.
+        let _change = self.file.node.change.lock().await;
+        drop(still);
+        let len = self.file.mirror.size();
+        let range = ShareRange {
+            src: self.ino(),
+            src_offset: 0,
+            dst: to,
+            dst_offset: 0,
+            len,
+            dst_size: len,
+        };
+        core.seen(core.meta.share(range, core.now()).await).map(drop)
+    }
+
+    pub(super) fn ino(&self) -> Ino {
+        self.row.ino
+    }
+
+    pub(super) fn check_writable(&self) -> Result<()> {
+        self.core.check_writable()?;
+        match self.row.read_only {
+            false => Ok(()),
+            true => {
+                let text = format!(
+                    "disk `{}` is a snapshot and read-only: `weir disk clone` makes a disk of it",
+                    self.name
+                );
+                Err(FsError::new(ErrorKind::ReadOnly, text))
+            }
+        }
+    }
+
+    /// Keeps everybody off the disk; what was under way is done.
+    pub(super) async fn hold_all(&self) -> Vec<OwnedRwLockWriteGuard<()>> {
+        let mut held = Vec::with_capacity(LOCKS);
+        for lock in &self.locks {
+            held.push(lock.clone().write_owned().await);
+        }
+        held
+    }
+
+    /// Shares the chunks of a range with others that do not replace them.
+    async fn share(&self, range: Range<u64>) -> Vec<OwnedRwLockReadGuard<()>> {
+        let mut held = Vec::new();
+        for lock in self.locks_of(range) {
+            held.push(lock.clone().read_owned().await);
+        }
+        held
+    }
+
+    /// The locks of the chunks of a range, each once, in the order in which they are taken.
+    fn locks_of(&self, range: Range<u64>) -> impl Iterator<Item = &Arc<RwLock<()>>> {
+        let chunks = chunk_range(range.start, range.end);
+        let mut wanted: Vec<_> =
+            chunks.take(LOCKS).map(|chunk| (chunk % LOCKS as u64) as usize).collect();
+        wanted.sort_unstable();
+        wanted.into_iter().map(|at| &self.locks[at])
+    }
+
+    fn check_range(&self, offset: u64, len: u64) -> Result<()> {
+        let size = self.file.mirror.size();
+        if offset.checked_add(len).is_none_or(|end| end > size) {
+            let text = format!(
+                "disk `{}`: {len} bytes at {offset} reach past its end at {size}",
+                self.name
+            );
+            return Err(FsError::new(ErrorKind::Range, text));
+        }
+        Ok(())
+    }
+}
+
+impl Disk {
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.shared.name
+    }
+
+    /// Its size by now.
+    pub fn size_bytes(&self) -> u64 {
+        self.shared.file.mirror.size()
+    }
+
+    /// Writes of whole records of this many bytes cost least.
+    pub fn record_bytes(&self) -> u64 {
+        self.shared.row.record_bytes
+    }
+
+    /// What of it is kept on the local disk.
+    pub fn cache(&self) -> DiskCache {
+        self.shared.row.cache
+    }
+
+    /// Nobody may write it: it is a snapshot, or the volume is mounted read-only.
+    pub fn read_only(&self) -> bool {
+        self.shared.row.read_only || self.shared.core.read_only
+    }
+
+    /// Reads all of a range, in pieces that follow one another. `Range` past the end.
+    pub async fn read(&self, offset: u64, len: u64) -> Result<Vec<Bytes>> {
+        let shared = &self.shared;
+        shared.check_range(offset, len)?;
+        let _shared = shared.share(offset..offset + len).await;
+        Ok(vec![shared.core.read(&shared.file, offset, len as usize).await?])
+    }
+
+    /// Writes all of `data`; with `fua` it is durable when this returns. `Range` past the end.
+    pub async fn write(&self, offset: u64, data: Bytes, fua: bool) -> Result<()> {
+        let shared = &self.shared;
+        shared.check_writable()?;
+        shared.check_range(offset, data.len() as u64)?;
+        {
+            let _shared = shared.share(offset..offset + data.len() as u64).await;
+            shared.core.write(&shared.file, offset, &data).await?;
+        }
+        self.flush_if(fua).await
+    }
+
+    /// Makes a range zeros that take no room; with `fua` that is durable when this returns.
+    pub async fn write_zeroes(&self, offset: u64, len: u64, fua: bool) -> Result<()> {
+        let shared = &self.shared;
+        shared.check_writable()?;
+        shared.check_range(offset, len)?;
+        {
+            let _shared = shared.share(offset..offset + len).await;
+            shared.core.fallocate(shared.ino(), Fallocate::PunchHole, offset, len).await?;
+        }
+        self.flush_if(fua).await
+    }
+
+    /// Says that nobody needs a range any more: its whole pages become holes.
+    pub async fn trim(&self, offset: u64, len: u64, fua: bool) -> Result<()> {
+        let shared = &self.shared;
+        shared.check_writable()?;
+        shared.check_range(offset, len)?;
+        let start = weir_tier::page_ceil(offset);
+        let end = weir_tier::page_floor(offset + len);
+        match start < end {
+            true => self.write_zeroes(start, end - start, fua).await,
+            false => self.flush_if(fua).await,
+        }
+    }
+
+    /// Returns when all writes, trims and zeroes that had returned before are durable.
+    pub async fn flush(&self) -> Result<()> {
+        self.shared.core.fsync(self.shared.ino()).await
+    }
+
+    /// What is data and what are holes from `offset` on, at most `limit` ranges, adjacent ones of a
+    /// kind as one. They cover `len` bytes, or less where there are more ranges than that.
+    pub async fn extents(&self, offset: u64, len: u64, limit: usize) -> Result<Vec<DiskExtent>> {
+        let shared = &self.shared;
+        shared.check_range(offset, len)?;
+        let (mut at, end) = (offset, offset + len);
+        let mut found = Found { list: Vec::new(), limit };
+        while at < end {
+            let (ranges, known_to) = shared.core.data_ranges(shared.ino(), at, end).await?;
+            for (start, to) in ranges {
+                let (start, to) = (start.clamp(at, end), to.min(end));
+                if !found.push(at, start, true) || !found.push(start, to, false) {
+                    return Ok(found.list);
+                }
+                at = at.max(to);
+            }
+            let known_to = known_to.min(end);
+            if !found.push(at, known_to, true) {
+                return Ok(found.list);
+            }
+            at = at.max(known_to);
+        }
+        Ok(found.list)
+    }
+
+    async fn flush_if(&self, fua: bool) -> Result<()> {
+        match fua {
+            true => self.flush().await,
+            false => Ok(()),
+        }
+    }
+}
+
+/// Ranges that follow one another, as far as they may be told.
+struct Found {
+    list: Vec<DiskExtent>,
+    limit: usize,
+}
+
+impl Found {
+    /// Adds a range, if it has bytes; `false` if there may be no more.
+    fn push(&mut self, start: u64, end: u64, hole: bool) -> bool {
+        if start >= end {
+            return true;
+        }
+        let full = self.list.len() == self.limit;
+        match self.list.last_mut() {
+            Some(last) if last.hole == hole => last.len += end - start,
+            _ if full => return false,
+            _ => self.list.push(DiskExtent { start, len: end - start, hole }),
+        }
+        true
+    }
+}
