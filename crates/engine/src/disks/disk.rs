@@ -7,16 +7,14 @@ use bytes::Bytes;
 use tokio::sync::{OwnedRwLockReadGuard, OwnedRwLockWriteGuard, RwLock};
 use weir_meta::{DiskRow, ShareRange};
 use weir_throughput::efs::Io;
-use weir_types::{
-    CHUNK_BYTES, ChunkIndex, DiskCache, ErrorKind, FsError, Ino, Result, chunk_range,
-};
+use weir_types::{CHUNK_BYTES, DiskCache, ErrorKind, FsError, Ino, Result, chunk_range};
 
 use super::whole::Whole;
 use crate::engine::{Core, Counts};
 use crate::files::{OpenFile, OpenFlags};
 use crate::resize::Fallocate;
 
-/// Locks that a disk's chunks share. Chunks so far apart are rarely in use at once, and two that
+/// Locks that a disk's records share. Records so far apart are rarely in use at once, and two that
 /// share a lock only wait for one another.
 const LOCKS: usize = 1024;
 
@@ -44,7 +42,7 @@ pub(crate) struct Shared {
     row: DiskRow,
     pub(super) file: Arc<OpenFile>,
     pub(super) whole: Whole,
-    /// Shared by whoever uses bytes of a chunk as they are; held alone by whoever replaces the
+    /// Shared by whoever uses bytes of a record as they are; held alone by whoever replaces the
     /// whole of it. Taken in ascending order.
     locks: Vec<Arc<RwLock<()>>>,
 }
@@ -126,8 +124,8 @@ impl Shared {
         held
     }
 
-    /// Shares the chunks of a range with others that do not replace them.
-    async fn share(&self, range: Range<u64>) -> Vec<OwnedRwLockReadGuard<()>> {
+    /// Shares the records of a range with others that do not replace them.
+    pub(super) async fn share(&self, range: Range<u64>) -> Vec<OwnedRwLockReadGuard<()>> {
         let mut held = Vec::new();
         for lock in self.locks_of(range) {
             held.push(lock.clone().read_owned().await);
@@ -135,8 +133,13 @@ impl Shared {
         held
     }
 
-    pub(super) fn lock_of(&self, chunk: ChunkIndex) -> &Arc<RwLock<()>> {
-        &self.locks[(chunk % LOCKS as u64) as usize]
+    /// Keeps everybody else off the records of a range.
+    pub(super) async fn hold(&self, range: Range<u64>) -> Vec<OwnedRwLockWriteGuard<()>> {
+        let mut held = Vec::new();
+        for lock in self.locks_of(range) {
+            held.push(lock.clone().write_owned().await);
+        }
+        held
     }
 
     /// Waits until nothing is on its way past the tier any more.
@@ -168,11 +171,12 @@ impl Shared {
         pieces
     }
 
-    /// The locks of the chunks of a range, each once, in the order in which they are taken.
+    /// The locks of the records of a range, each once, in the order in which they are taken.
     fn locks_of(&self, range: Range<u64>) -> impl Iterator<Item = &Arc<RwLock<()>>> {
-        let chunks = chunk_range(range.start, range.end);
+        let record = self.row.record_bytes;
+        let records = range.start / record..range.end.div_ceil(record);
         let mut wanted: Vec<_> =
-            chunks.take(LOCKS).map(|chunk| (chunk % LOCKS as u64) as usize).collect();
+            records.take(LOCKS).map(|record| (record % LOCKS as u64) as usize).collect();
         wanted.sort_unstable();
         wanted.into_iter().map(|at| &self.locks[at])
     }

@@ -1,11 +1,11 @@
 //! Whole records, past the tier: a write becomes an object, a read is one GET.
 //!
 //! A write returns once its bytes are here in memory. A task of its own then stores them, and holds
-//! the chunk alone until the metadata names them, so that whoever else wants the chunk finds it as
-//! it was left. Bytes that the bucket does not take go to the tier: they leave from there when it
+//! the records alone until the metadata names them, so that whoever else wants them finds them as
+//! they were left. Bytes that the bucket does not take go to the tier: they leave from there when it
 //! does.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -15,7 +15,7 @@ use tokio::sync::{OwnedRwLockWriteGuard, OwnedSemaphorePermit, watch};
 use weir_meta::{FileFlush, FlushCommit, Piece};
 use weir_object::Component;
 use weir_segment::{Owner, SealedSegment, SegmentBuilder};
-use weir_types::{CHUNK_BYTES, ChunkIndex, ErrorKind, FsError, Ino, Result};
+use weir_types::{CHUNK_BYTES, ErrorKind, FsError, Ino, Result};
 
 use super::disk::Shared;
 use crate::background::blocking;
@@ -32,30 +32,28 @@ const REST: Duration = Duration::from_secs(1);
 
 /// Bytes that are on their way to the bucket.
 struct Leaving {
-    start: u64,
     data: Bytes,
     /// Ends when they are part of the disk.
     done: watch::Receiver<()>,
 }
 
-/// What is on its way, by chunk: never more than one write of a chunk, which holds it alone.
+/// What is on its way, by its first byte. No two overlap: each holds its records alone.
 #[derive(Default)]
 pub(super) struct Whole {
-    leaving: Mutex<HashMap<ChunkIndex, Leaving>>,
+    leaving: Mutex<BTreeMap<u64, Leaving>>,
 }
 
 impl Whole {
-    fn leaving(&self) -> MutexGuard<'_, HashMap<ChunkIndex, Leaving>> {
+    fn leaving(&self) -> MutexGuard<'_, BTreeMap<u64, Leaving>> {
         self.leaving.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    /// The bytes `start..end` of a chunk, if they are on their way.
+    /// The bytes `start..end`, if they are on their way together.
     fn find(&self, start: u64, end: u64) -> Option<Bytes> {
         let leaving = self.leaving();
-        let found = leaving.get(&(start / CHUNK_BYTES))?;
-        let inside = found.start <= start && end <= found.start + found.data.len() as u64;
-        let at = |offset: u64| (offset - found.start) as usize;
-        inside.then(|| found.data.slice(at(start)..at(end)))
+        let (first, found) = leaving.range(..=start).next_back()?;
+        let at = |offset: u64| (offset - first) as usize;
+        (at(end) <= found.data.len()).then(|| found.data.slice(at(start)..at(end)))
     }
 
     /// Waits until all that is on its way now is part of the disk.
@@ -76,15 +74,14 @@ impl Shared {
         start: u64,
         data: Bytes,
     ) -> watch::Receiver<()> {
-        let chunk = start / CHUNK_BYTES;
-        let alone = self.lock_of(chunk).clone().write_owned().await;
+        let alone = self.hold(start..start + data.len() as u64).await;
         let permits = data.len().div_ceil(PERMIT_BYTES as usize) as u32;
         // Never closed: without a permit there is no limit.
         let memory = self.core.disks.memory.clone().acquire_many_owned(permits).await.ok();
         let (arrived, done) = watch::channel(());
-        let leaving = Leaving { start, data: data.clone(), done: done.clone() };
-        self.whole.leaving().insert(chunk, leaving);
-        let holds = Holds { shared: self.clone(), chunk, _alone: alone, _memory: memory, arrived };
+        let leaving = Leaving { data: data.clone(), done: done.clone() };
+        self.whole.leaving().insert(start, leaving);
+        let holds = Holds { shared: self.clone(), start, _alone: alone, _memory: memory, arrived };
         tokio::spawn(async move { holds.shared.clone().send(start, data, holds).await });
         done
     }
@@ -115,7 +112,7 @@ impl Shared {
         if let Some(bytes) = self.whole.find(start, end) {
             return Ok(bytes);
         }
-        let _shared = self.lock_of(start / CHUNK_BYTES).clone().read_owned().await;
+        let _shared = self.share(start..end).await;
         let mirror = &self.file.mirror;
         // Parts of records may be wanted again: they are fetched into the tier.
         if self.is_whole(start, end) && mirror.missing(start, end) == [(start, end)] {
@@ -128,8 +125,8 @@ impl Shared {
 /// What a write of whole records holds until its bytes have arrived.
 struct Holds {
     shared: Arc<Shared>,
-    chunk: ChunkIndex,
-    _alone: OwnedRwLockWriteGuard<()>,
+    start: u64,
+    _alone: Vec<OwnedRwLockWriteGuard<()>>,
     _memory: Option<OwnedSemaphorePermit>,
     #[expect(dead_code, reason = "whoever waits sees it go")]
     arrived: watch::Sender<()>,
@@ -137,12 +134,12 @@ struct Holds {
 
 impl Drop for Holds {
     fn drop(&mut self) {
-        self.shared.whole.leaving().remove(&self.chunk);
+        self.shared.whole.leaving().remove(&self.start);
     }
 }
 
 impl Core {
-    /// Stores whole records of a disk as one object, then names them. The caller holds the chunk
+    /// Stores whole records of a disk as one object, then names them. The caller holds them
     /// alone. One PUT and one metadata commit.
     async fn store_records(
         self: &Arc<Self>,
@@ -177,7 +174,7 @@ impl Core {
         Ok(())
     }
 
-    /// Reads stored bytes of one chunk past the tier. The caller shares the chunk. One GET for each
+    /// Reads stored bytes of one chunk past the tier. The caller shares them. One GET for each
     /// object that they are in.
     async fn read_records(&self, ino: Ino, start: u64, end: u64) -> Result<Bytes> {
         self.throughput.purse.wait(Slowed::Demand).await;
