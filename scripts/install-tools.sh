@@ -45,7 +45,7 @@ for what in "$@"; do
       cargo_tool fsx fsx@0.3.2
       ;;
     bench)
-      packages fio=fio python3=python3 go=golang-go
+      packages fio=fio python3=python3 go=golang-go nbdkit=nbdkit
       tests/s3/versitygw.sh install >/dev/null
       ;;
     *) echo "usage: $0 build|test|bench ..." >&2; exit 2 ;;
