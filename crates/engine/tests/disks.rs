@@ -88,7 +88,7 @@ fn a_trim_deletes_objects_and_leaves_a_hole() {
         if objects(&world) == 2 {
             return;
         }
-        std::thread::sleep(std::time::Duration::from_millis(100));
+        world.run(tokio::time::sleep(std::time::Duration::from_millis(100)));
     }
     panic!("{} objects are left", objects(&world));
 }

@@ -112,7 +112,8 @@ impl Run {
                 0..30 => self.write_some(),
                 30..45 => self.write_record(),
                 45..55 => self.clear(),
-                55..75 => self.check_some(),
+                55..60 => self.check_extents(),
+                60..75 => self.check_some(),
                 75..85 => self.flush(),
                 85..88 => {
                     self.world.run(self.world.engine().release_all()).expect("releases");

@@ -133,6 +133,13 @@ impl Shared {
         held
     }
 
+    /// The same for a range that is to be changed: a disk may have been cut since somebody looked.
+    async fn share_existing(&self, range: Range<u64>) -> Result<Vec<OwnedRwLockReadGuard<()>>> {
+        let held = self.share(range.clone()).await;
+        self.check_range(range.start, range.end - range.start)?;
+        Ok(held)
+    }
+
     /// Keeps everybody else off the records of a range.
     pub(super) async fn hold(&self, range: Range<u64>) -> Vec<OwnedRwLockWriteGuard<()>> {
         let mut held = Vec::new();
@@ -181,7 +188,7 @@ impl Shared {
         wanted.into_iter().map(|at| &self.locks[at])
     }
 
-    fn check_range(&self, offset: u64, len: u64) -> Result<()> {
+    pub(super) fn check_range(&self, offset: u64, len: u64) -> Result<()> {
         let size = self.file.mirror.size();
         if offset.checked_add(len).is_none_or(|end| end > size) {
             let text = format!(
@@ -245,11 +252,11 @@ impl Disk {
     pub async fn write(&self, offset: u64, data: Bytes, fua: bool) -> Result<()> {
         let shared = &self.shared;
         shared.check_writable()?;
-        let end = offset + data.len() as u64;
         shared.check_range(offset, data.len() as u64)?;
+        let end = offset + data.len() as u64;
         match shared.row.cache {
             DiskCache::Tier => {
-                let _shared = shared.share(offset..end).await;
+                let _shared = shared.share_existing(offset..end).await?;
                 shared.core.write(&shared.file, offset, &data).await?;
             }
             DiskCache::None => self.write_pieces(offset, &data).await?,
@@ -266,9 +273,9 @@ impl Disk {
             let at = |byte: u64| (byte - offset) as usize;
             let bytes = data.slice(at(range.start)..at(range.end));
             if whole {
-                shared.write_whole(range.start, bytes).await;
+                shared.write_whole(range.start, bytes).await?;
             } else {
-                let _shared = shared.share(range.clone()).await;
+                let _shared = shared.share_existing(range.clone()).await?;
                 core.write_mirror(&shared.file.mirror, range.start, &bytes).await?;
             }
         }
@@ -283,7 +290,7 @@ impl Disk {
         shared.check_writable()?;
         shared.check_range(offset, len)?;
         {
-            let _shared = shared.share(offset..offset + len).await;
+            let _shared = shared.share_existing(offset..offset + len).await?;
             shared.core.fallocate(shared.ino(), Fallocate::PunchHole, offset, len).await?;
         }
         self.flush_if(fua).await
@@ -313,6 +320,8 @@ impl Disk {
     pub async fn extents(&self, offset: u64, len: u64, limit: usize) -> Result<Vec<DiskExtent>> {
         let shared = &self.shared;
         shared.check_range(offset, len)?;
+        // What is on its way is in no extent yet, and must not be called a hole.
+        shared.settled().await;
         let (mut at, end) = (offset, offset + len);
         let mut found = Found { list: Vec::new(), limit };
         while at < end {

@@ -67,23 +67,20 @@ impl Whole {
 }
 
 impl Shared {
-    /// Takes whole records of one chunk in; they are on their way when this returns. Answers what
-    /// ends when they have arrived.
-    pub(super) async fn write_whole(
-        self: &Arc<Self>,
-        start: u64,
-        data: Bytes,
-    ) -> watch::Receiver<()> {
-        let alone = self.hold(start..start + data.len() as u64).await;
+    /// Takes whole records of one chunk in; they are on their way when this returns.
+    pub(super) async fn write_whole(self: &Arc<Self>, start: u64, data: Bytes) -> Result<()> {
+        let len = data.len() as u64;
+        let alone = self.hold(start..start + len).await;
+        self.check_range(start, len)?;
         let permits = data.len().div_ceil(PERMIT_BYTES as usize) as u32;
         // Never closed: without a permit there is no limit.
         let memory = self.core.disks.memory.clone().acquire_many_owned(permits).await.ok();
         let (arrived, done) = watch::channel(());
-        let leaving = Leaving { data: data.clone(), done: done.clone() };
+        let leaving = Leaving { data: data.clone(), done };
         self.whole.leaving().insert(start, leaving);
         let holds = Holds { shared: self.clone(), start, _alone: alone, _memory: memory, arrived };
         tokio::spawn(async move { holds.shared.clone().send(start, data, holds).await });
-        done
+        Ok(())
     }
 
     /// Brings bytes to the bucket, or to the tier if it does not take them.
