@@ -259,6 +259,9 @@ fn records_that_the_bucket_does_not_take_wait_in_the_tier_and_a_flush_says_so() 
         Arc::new(store)
     });
     let mut world = World::with(short, Some(wrap));
+    world.unmount().expect("unmounts");
+    world.options.connector.options.timeout_ms = 300;
+    world.mount().expect("mounts");
     let disk = disk(&world, 8 * MIB);
     let control = control.lock().expect("one thread").clone().expect("connected");
     let bytes = noise(9, 2 * MIB as usize);
