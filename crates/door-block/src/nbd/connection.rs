@@ -116,7 +116,7 @@ impl<R: AsyncRead + Unpin> Reader<R> {
                     self.skip(request.payload_bytes(headers)).await?;
                     let reply = self.session.fail(&request, failure);
                     // Nobody to take it: `replies.closed` tells that.
-                    let _ = self.replies.send(Reply { held: vec![slot], ..reply });
+                    let _ = self.replies.send(Reply { _held: vec![slot], ..reply });
                 }
             }
         }
@@ -136,7 +136,7 @@ impl<R: AsyncRead + Unpin> Reader<R> {
         let (session, replies) = (self.session.clone(), self.replies.clone());
         tokio::spawn(async move {
             let reply = session.perform(&request, payload).await;
-            let _ = replies.send(Reply { held, ..reply });
+            let _ = replies.send(Reply { _held: held, ..reply });
         });
         Ok(())
     }

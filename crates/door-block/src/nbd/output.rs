@@ -19,7 +19,7 @@ pub(super) struct Reply {
     /// What follows the head.
     pub(super) body: Vec<Bytes>,
     /// What the request took of the connection's limits, given back when the reply is out.
-    pub(super) held: Vec<OwnedSemaphorePermit>,
+    pub(super) _held: Vec<OwnedSemaphorePermit>,
 }
 
 /// Sends replies until nobody has any more, and says so to the client.

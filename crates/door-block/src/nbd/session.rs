@@ -242,7 +242,7 @@ impl Session {
 }
 
 fn reply(head: protocol::Head, body: Vec<Bytes>) -> Reply {
-    Reply { head, body, held: Vec::new() }
+    Reply { head, body, _held: Vec::new() }
 }
 
 /// Failures of the engine in the log, one line for many.

@@ -333,7 +333,7 @@ impl OptionAnswer<'_> {
             }
             Self::Refused(why, text) => {
                 let end = text.floor_char_boundary(STRING_BYTES_MAX);
-                (1 << 31 | why as u32, text[..end].as_bytes().to_vec())
+                (1 << 31 | why as u32, text.as_bytes()[..end].to_vec())
             }
         };
         to.extend_from_slice(&ANSWER_MAGIC.to_be_bytes());
