@@ -1,5 +1,12 @@
 //! The NBD server.
 
+pub(crate) mod connection;
+mod errno;
+mod input;
+mod output;
+pub mod protocol;
+mod session;
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
