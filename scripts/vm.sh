@@ -274,7 +274,7 @@ run() { # JOB [ARG...]
     append="console=ttyS0 quiet panic=-1 mitigations=off nokaslr tsc=reliable vm.job=$job"
     [ -d "$DIR/zfs/tools" ] && append+=" vm.tools=$DIR/zfs/tools"
     # With cx16 this emulator crashes Debian's 6.12 kernel in about half of all boots.
-    timeout "${VM_TIMEOUT:-600}" qemu-system-x86_64 -nodefaults -no-user-config -machine q35 \
+    timeout --foreground "${VM_TIMEOUT:-600}" qemu-system-x86_64 -nodefaults -no-user-config -machine q35 \
         -accel tcg,thread=multi,tb-size=256 -cpu max,-cx16 -smp "${VM_CPUS:-2}" -m "$memory" \
         -object memory-backend-memfd,id=memory,size="$memory",share=on \
         -machine memory-backend=memory \
