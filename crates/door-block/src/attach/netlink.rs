@@ -168,7 +168,7 @@ mod tests {
         let list = Attributes::default().u64(2, 5).text(10, "ab").nested(7, &inner);
         let message = request(0x21, 3, &list);
         let mut wanted = Vec::new();
-        wanted.extend(56u32.to_ne_bytes());
+        wanted.extend(52u32.to_ne_bytes());
         wanted.extend(0x21u16.to_ne_bytes());
         wanted.extend(5u16.to_ne_bytes());
         wanted.extend([0; 8]);
