@@ -31,14 +31,12 @@ const SKIP_BYTES_MAX: u64 = 1 << 30;
 const STOP_WAIT: Duration = Duration::from_secs(3);
 
 /// The transmission flags of a disk that [`transmit`] serves, as the kernel takes them.
-#[allow(dead_code, reason = "for devices of this machine's kernel")]
 pub(crate) fn transmission_flags(disk: &Disk, read_only: bool) -> u16 {
     flags(disk, read_only, Headers::Simple).bits()
 }
 
 /// Serves a disk on a connection that was agreed on elsewhere: its peer is the kernel. Ends when
 /// the peer does.
-#[allow(dead_code, reason = "for devices of this machine's kernel")]
 pub(crate) async fn transmit(stream: UnixStream, disk: Disk, counts: Arc<Counts>, read_only: bool) {
     let agreed = Agreed { disk, headers: Headers::Simple, block_status: false, read_only };
     let (_running, stop) = watch::channel(false);
