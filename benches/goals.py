@@ -134,6 +134,7 @@ def goals():
                    f"small files: read, cold, {jobs} thread{'s' * (jobs != '1')}", "best peer",
                    value(f"cold-read-{jobs}"), best_peer(f"cold-read-{jobs}"), 5, unit="/s")
     yield from _links()
+    yield from _disks()
     yield Goal("Requests", "puts", "PUTs for small files", "1 per file", value("puts"), None, 250,
                False, "PUTs", near=True)
     yield Goal("CPU", "cold", "daemon CPU, cold read", "-", per_gb("cold"), None, 1.2, False,
@@ -168,6 +169,31 @@ def _links():
                    fetched(row, "link"), None, 1.02, False, "x")
     yield Goal(group, "links", "weir hydrate of small objects", "a loop of lfs hsm_restore",
                value("hydrate-some"), value("lfs-loop"), 5, unit="/s")
+
+
+def each_mib(row, kind):
+    """Requests of data for each MiB that a disk's client wrote or read."""
+    return lambda table: {r: s.requests.get(f"data {kind} requests", 0) / (s.bytes / (1 << 20))
+                          for r, s in table(row, "disk").items() if s.requests}
+
+
+def _disks():
+    group, disk = "Disks by NBD", "disk"
+    for row, what, limit in (("disk-write", "1 MiB sequential write, then flush", "PUTs of 1 MiB"),
+                             ("disk-read", "1 MiB sequential read, cold", "GETs of 1 MiB")):
+        yield Goal(group, "disks", what, f"parallel {limit}", value(row, disk), value(row, "raw"),
+                   None, unit="MiB/s")
+        yield Goal(group, "disks", what, "a disk in memory", value(row, disk), value(row, "nbdkit"),
+                   None, unit="MiB/s")
+    yield Goal(group, "disks", "PUTs for each MiB written", "-", each_mib("disk-write", "put"), None,
+               1.02, False, "PUTs")
+    yield Goal(group, "disks", "GETs for each MiB read", "-", each_mib("disk-read", "get"), None,
+               1.07, False, "GETs")
+    for row, what in (("disk-random-write", "4 KiB random writes, 32 in flight, then flush"),
+                      ("disk-random-read-cold", "4 KiB random reads, 32 in flight, cold"),
+                      ("disk-random-read", "4 KiB random reads, 32 in flight")):
+        yield Goal(group, "disks", what, "a disk in memory", value(row, disk),
+                   value(row, "nbdkit"), None, unit="/s", near=True)
 
 
 def _spread(values):

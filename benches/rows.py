@@ -7,7 +7,7 @@ or does nothing for a target it says nothing about.
 
 import dataclasses
 
-from . import links, work
+from . import disks, links, work
 from .site import drop_caches
 from .settings import LARGE_ROWS
 from .targets.base import Unavailable
@@ -232,7 +232,8 @@ def groups(peers):
                ("stat", {"files"}, True, stat),
                ("read", {"files"}, True, read),
                ("cold-read", {"files"}, False, cold_read)),
-        _group("links", {"raw", "weir"}, *links.PHASES))
+        _group("links", {"raw", "weir"}, *links.PHASES),
+        _group("disks", {"raw", "disk", "nbdkit"}, *disks.PHASES))
 
 
 def calibrate(run, raw):

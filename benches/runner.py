@@ -15,11 +15,12 @@ from .store import Store
 from .targets.base import Unavailable
 from .targets.peers import CLASSES as PEER_CLASSES
 from .targets.raw import Raw
+from .targets.disks import Disk, Nbdkit
 from .targets.weir import Local, Weir, WeirFile, WeirJournal
 from .volumes import Volumes, puts
 
 CLASSES = {each.name: each for each in
-           (Local, Raw, Weir, WeirFile, WeirJournal, *PEER_CLASSES)}
+           (Local, Raw, Weir, WeirFile, WeirJournal, Disk, Nbdkit, *PEER_CLASSES)}
 
 
 class Run:

@@ -8,11 +8,12 @@ import dataclasses
 import os
 
 ROWS = ("write", "warm", "random", "mmap", "cold", "daemon", "fsync", "files", "links",
-        "puts", "mount")
+        "disks", "puts", "mount")
 LARGE_ROWS = ("write", "warm", "random", "mmap", "cold", "daemon")
 WEIR = ("weir", "weir-file", "weir-journal")
 PEERS = ("juicefs", "juicefs-wb", "rclone", "s3fs", "seaweedfs", "s3backer")
-TARGETS = ("local", "raw", *WEIR, *PEERS)
+DISKS = ("disk", "nbdkit")
+TARGETS = ("local", "raw", *WEIR, *DISKS, *PEERS)
 SMALL_DIR_FILES = 100  # small objects in each directory of a linked data set
 
 
@@ -51,7 +52,7 @@ FULL = Settings(
     peer_mib=256, object_mib=16, files=10_000, file_kib=16, fio_s=2, fsyncs=200, box_s=8, peer_box_s=3, peer_repeats=2,
     pack_files=100_000, volume_files=1_000_000, volume_box_s=480, rate_mib=80, store="memory")
 SMOKE = dataclasses.replace(
-    FULL, smoke=True, targets=("local", "raw", *WEIR), latencies_ms=(0.0, 4.0), repeats=1,
+    FULL, smoke=True, targets=("local", "raw", *WEIR, *DISKS), latencies_ms=(0.0, 4.0), repeats=1,
     large_mib=16, peer_mib=16, object_mib=4, files=100, fio_s=1, fsyncs=10, box_s=5, peer_box_s=3, peer_repeats=1,
     pack_files=400, volume_files=1_000, volume_box_s=10)
 

@@ -49,7 +49,7 @@ for what in "$@"; do
       scripts/vm.sh zfs
       ;;
     bench)
-      packages fio=fio python3=python3 go=golang-go
+      packages fio=fio python3=python3 go=golang-go nbdkit=nbdkit
       tests/s3/versitygw.sh install >/dev/null
       ;;
     *) echo "usage: $0 build|test|bench ..." >&2; exit 2 ;;

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::TryStreamExt;
+use futures::stream::{self, StreamExt};
 use weir_meta::{Reference, SegmentUse};
 use weir_object::Component;
 use weir_segment::{IndexEntry, IndexRead, Owner, decode_index};
@@ -20,6 +21,11 @@ use crate::records::{get_all, record_place};
 const PAGE: usize = 1_000;
 /// Looks between two listings of the buckets.
 const LOOKS_PER_LISTING: u64 = 12;
+/// Dead objects deleted at once: a disk leaves one for each record that is written anew.
+const DELETES_AT_ONCE: usize = 16;
+/// The collector rests so many times as long as its last look took, at least: a look reads the rows
+/// of all segments.
+const REST_FACTOR: u32 = 20;
 /// First guess at the bytes of a segment's index.
 const TAIL_BYTES: u64 = 64 << 10;
 
@@ -32,8 +38,11 @@ pub(crate) struct Collector {
 
 pub(crate) async fn collect_loop(core: Arc<Core>) {
     let mut collector = Collector::default();
+    let interval = Duration::from_secs(core.settings.collect_interval_s.max(1));
+    let mut took = Duration::ZERO;
     for look in 0_u64.. {
-        tokio::time::sleep(Duration::from_secs(core.settings.collect_interval_s.max(1))).await;
+        tokio::time::sleep(interval.max(took * REST_FACTOR)).await;
+        let began_ms = core.now_ms();
         let collected = async {
             core.collect(&mut collector).await?;
             if look.is_multiple_of(LOOKS_PER_LISTING) {
@@ -46,6 +55,7 @@ pub(crate) async fn collect_loop(core: Arc<Core>) {
             Err(error) => tracing::warn!(%error, "collecting segments failed: tried again"),
             Ok(()) => {}
         }
+        took = Duration::from_millis(core.now_ms() - began_ms);
     }
 }
 
@@ -71,24 +81,36 @@ impl Core {
             }
         }
         collector.dead_since_ms.retain(|id, _| dead.contains(id));
+        let mut due = Vec::new();
         for id in dead {
             let since = *collector.dead_since_ms.entry(id).or_insert(now_ms);
-            if now_ms - since >= grace_ms {
-                self.delete_segment(id).await?;
-            }
+            due.extend((now_ms - since >= grace_ms).then_some(id));
+        }
+        for ids in due.chunks(PAGE) {
+            self.delete_segments(ids).await?;
         }
         self.compact(&sparse).await
     }
 
-    /// Forgets a dead segment, makes that durable, and then deletes the object: the other way
-    /// round a crash could leave a name without its bytes.
-    async fn delete_segment(&self, id: SegmentId) -> Result<()> {
-        if self.seen(self.meta.forget_segment(id).await)? {
-            self.seen(self.meta.sync().await)?;
+    /// Forgets dead segments, makes that durable once for all of them, and then deletes their
+    /// objects: the other way round a crash could leave a name without its bytes.
+    async fn delete_segments(&self, ids: &[SegmentId]) -> Result<()> {
+        let mut forgotten = Vec::with_capacity(ids.len());
+        for id in ids {
+            if self.seen(self.meta.forget_segment(*id).await)? {
+                forgotten.push(*id);
+            }
+        }
+        if forgotten.is_empty() {
+            return Ok(());
+        }
+        self.seen(self.meta.sync().await)?;
+        let deletes = forgotten.into_iter().map(|id| async move {
             self.buckets.bucket_for(id).delete(Component::Collect, &id.object_key()).await?;
             Counts::add(&self.counts.segments_collected, 1);
-        }
-        Ok(())
+            Ok::<_, FsError>(())
+        });
+        stream::iter(deletes).buffer_unordered(DELETES_AT_ONCE).try_collect().await
     }
 
     /// Deletes objects older than the grace period that the metadata does not know: a crash came

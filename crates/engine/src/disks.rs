@@ -7,22 +7,40 @@
 
 mod disk;
 mod manage;
+mod whole;
 
 pub use disk::{Disk, DiskExtent};
 pub use manage::{DiskOptions, DiskView};
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
-use weir_types::Ino;
+use tokio::sync::Semaphore;
+use weir_types::{Ino, Settings};
+
+use crate::flush::PERMIT_BYTES;
 
 /// The disks that are open.
-#[derive(Default)]
 pub(crate) struct Disks {
     open: Mutex<HashMap<Ino, Weak<disk::Shared>>>,
+    /// Memory of whole records on their way, in [`PERMIT_BYTES`].
+    memory: Arc<Semaphore>,
 }
 
 impl Disks {
+    pub(crate) fn new(settings: &Settings) -> Self {
+        let permits = settings.memory().uploads.div_ceil(PERMIT_BYTES) as usize;
+        Self { open: Mutex::default(), memory: Arc::new(Semaphore::new(permits)) }
+    }
+
+    /// Waits until what clients wrote past the tier is in the bucket, or in the tier after all.
+    pub(crate) async fn settle(&self) {
+        let open: Vec<_> = self.open().values().filter_map(Weak::upgrade).collect();
+        for disk in open {
+            disk.settled().await;
+        }
+    }
+
     fn open(&self) -> MutexGuard<'_, HashMap<Ino, Weak<disk::Shared>>> {
         self.open.lock().unwrap_or_else(|e| e.into_inner())
     }

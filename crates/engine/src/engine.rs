@@ -123,7 +123,7 @@ impl Core {
             fetcher: Fetcher::new(&mounted.settings, throughput.purse.clone()),
             flusher: Flusher::default(),
             actions: Actions::default(),
-            disks: Disks::default(),
+            disks: Disks::new(&mounted.settings),
             locks: LockTable::new(),
             flush_wanted: Notify::new(),
             room_made: Notify::new(),
@@ -236,6 +236,7 @@ impl Engine {
 impl Core {
     /// The writer's last words: all data, all metadata, an empty log, and the lease given back.
     async fn finish(self: &Arc<Self>) -> Result<()> {
+        self.disks.settle().await;
         self.purge_all_closed().await;
         if let Err(error) = self.store_credits().await {
             tracing::warn!(%error, "the burst credits were not stored");

@@ -431,6 +431,7 @@ fn file_flush(parts: &[Part]) -> FileFlush {
         size: last.complete.then_some(last.size),
         mtime: last.pending.mtime.filter(|_| now.mtime.is_some()),
         ctime: last.pending.ctime.filter(|_| now.ctime.is_some()),
+        replaced: None,
     }
 }
 

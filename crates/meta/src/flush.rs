@@ -41,6 +41,9 @@ pub struct FileFlush {
     pub mtime: Option<UnixTime>,
     /// Last change of the inode; `None` leaves it.
     pub ctime: Option<UnixTime>,
+    /// The byte range whose earlier local bytes the pieces make void: they did not come from the
+    /// mirror file. `None` for a flush of it, which changes no byte.
+    pub replaced: Option<(u64, u64)>,
 }
 
 /// Segments that are in the bucket, and the files whose bytes they hold.
@@ -208,7 +211,7 @@ impl Part {
         }
         if stored {
             inode.data.generation += 1;
-            inode.data.dropped = None;
+            inode.data.dropped = file.replaced;
         }
         if stored || resized {
             changed(inode);

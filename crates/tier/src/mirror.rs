@@ -4,6 +4,7 @@ mod change;
 mod fill;
 mod flush;
 mod lend;
+mod voids;
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -22,6 +23,7 @@ pub(crate) use change::punch;
 pub use flush::{Snapshot, Unjournaled};
 use lend::Lending;
 pub(crate) use lend::{copy_file, data_ranges, last_store};
+use voids::Voids;
 
 /// Attributes that local writers changed and the metadata does not have yet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -70,9 +72,9 @@ pub(crate) struct Residency {
     /// Of that, bytes that are nowhere else.
     pub(crate) dirty_bytes: u64,
     /// Counts what makes a fetch under way stale: releases and drops.
-    pub(crate) stamp: u64,
+    pub(crate) stamp: Voids,
     /// Counts drops: what makes a flush under way void.
-    pub(crate) drops: u64,
+    pub(crate) drops: Voids,
     /// When the oldest dirty byte was written, in the tier's milliseconds.
     pub(crate) dirty_since_ms: Option<u64>,
     /// Written since the last journal entry.
@@ -127,8 +129,8 @@ impl Mirror {
                 state,
                 local_bytes,
                 dirty_bytes,
-                stamp: 0,
-                drops: 0,
+                stamp: Voids::default(),
+                drops: Voids::default(),
                 dirty_since_ms,
                 unjournaled,
                 changes: 0,
@@ -196,7 +198,7 @@ impl Mirror {
 
     /// Changes whenever a fetch that began before must not be stored any more.
     pub fn stamp(&self) -> u64 {
-        self.read_state().stamp
+        self.read_state().stamp.now()
     }
 
     /// The page ranges within `start..end` that must be fetched before they can be read.
@@ -291,7 +293,7 @@ impl Mirror {
     /// After a write that failed: no byte of it may show where residency knows nothing of it.
     fn clean_up(&self, residency: &mut Residency, from: u64, to: u64) {
         // A fill may have put its bytes here, and not noted them yet.
-        residency.stamp += 1;
+        residency.stamp.add(from, to);
         let Ok(file) = self.file() else { return };
         let gaps = residency.state.ranges.gaps(from, to);
         let punched = gaps.into_iter().try_for_each(|(s, e)| punch(&file, s, e));
@@ -455,13 +457,15 @@ impl Residency {
     /// Pages were let go. Bytes of the same extents cannot become stale by that, so fetches under
     /// way are void only if the extents changed since the last time.
     pub(crate) fn mark_released(&mut self) {
-        self.stamp += u64::from(std::mem::take(&mut self.changed_since_stamp));
+        if std::mem::take(&mut self.changed_since_stamp) {
+            self.stamp.add_all();
+        }
     }
 
     pub(crate) fn mark_gone(&mut self) {
         self.gone = true;
-        self.stamp += 1;
-        self.drops += 1;
+        self.stamp.add_all();
+        self.drops.add_all();
         self.state.ranges = RangeMap::default();
         self.state.pending = Pending::default();
         self.unjournaled = RangeMap::default();

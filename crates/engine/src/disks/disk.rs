@@ -6,13 +6,15 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tokio::sync::{OwnedRwLockReadGuard, OwnedRwLockWriteGuard, RwLock};
 use weir_meta::{DiskRow, ShareRange};
-use weir_types::{DiskCache, ErrorKind, FsError, Ino, Result, chunk_range};
+use weir_throughput::efs::Io;
+use weir_types::{CHUNK_BYTES, DiskCache, ErrorKind, FsError, Ino, Result, chunk_range};
 
-use crate::engine::Core;
+use super::whole::Whole;
+use crate::engine::{Core, Counts};
 use crate::files::{OpenFile, OpenFlags};
 use crate::resize::Fallocate;
 
-/// Locks that a disk's chunks share. Chunks so far apart are rarely in use at once, and two that
+/// Locks that a disk's records share. Records so far apart are rarely in use at once, and two that
 /// share a lock only wait for one another.
 const LOCKS: usize = 1024;
 
@@ -35,11 +37,12 @@ pub struct DiskExtent {
 
 /// What all handles of a disk work on.
 pub(crate) struct Shared {
-    core: Arc<Core>,
+    pub(super) core: Arc<Core>,
     name: String,
     row: DiskRow,
-    file: Arc<OpenFile>,
-    /// Shared by whoever uses bytes of a chunk as they are; held alone by whoever replaces the
+    pub(super) file: Arc<OpenFile>,
+    pub(super) whole: Whole,
+    /// Shared by whoever uses bytes of a record as they are; held alone by whoever replaces the
     /// whole of it. Taken in ascending order.
     locks: Vec<Arc<RwLock<()>>>,
 }
@@ -59,6 +62,7 @@ impl Shared {
             name: name.to_owned(),
             row: row.clone(),
             file: core.open(row.ino, flags).await?,
+            whole: Whole::default(),
             locks: (0..LOCKS).map(|_| Arc::default()).collect(),
         }))
     }
@@ -89,6 +93,10 @@ impl Shared {
         core.seen(core.meta.share(range, core.now()).await).map(drop)
     }
 
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
     pub(super) fn ino(&self) -> Ino {
         self.row.ino
     }
@@ -116,8 +124,8 @@ impl Shared {
         held
     }
 
-    /// Shares the chunks of a range with others that do not replace them.
-    async fn share(&self, range: Range<u64>) -> Vec<OwnedRwLockReadGuard<()>> {
+    /// Shares the records of a range with others that do not replace them.
+    pub(super) async fn share(&self, range: Range<u64>) -> Vec<OwnedRwLockReadGuard<()>> {
         let mut held = Vec::new();
         for lock in self.locks_of(range) {
             held.push(lock.clone().read_owned().await);
@@ -125,11 +133,50 @@ impl Shared {
         held
     }
 
-    /// The locks of the chunks of a range, each once, in the order in which they are taken.
+    /// Keeps everybody else off the records of a range.
+    pub(super) async fn hold(&self, range: Range<u64>) -> Vec<OwnedRwLockWriteGuard<()>> {
+        let mut held = Vec::new();
+        for lock in self.locks_of(range) {
+            held.push(lock.clone().write_owned().await);
+        }
+        held
+    }
+
+    /// Waits until nothing is on its way past the tier any more.
+    pub(super) async fn settled(&self) {
+        self.whole.settled().await;
+    }
+
+    /// Whether a range holds whole records only; the last one of a disk may be short.
+    pub(super) fn is_whole(&self, start: u64, end: u64) -> bool {
+        let record = self.row.record_bytes;
+        let ends = end.is_multiple_of(record) || end == self.file.mirror.size();
+        start < end && start.is_multiple_of(record) && ends
+    }
+
+    /// Cuts a range at chunks' edges, and there into whole records, told by `true`, and parts of
+    /// records.
+    fn pieces(&self, start: u64, end: u64) -> Vec<(Range<u64>, bool)> {
+        let (record, size) = (self.row.record_bytes, self.file.mirror.size());
+        let mut pieces = Vec::new();
+        for chunk in chunk_range(start, end) {
+            let from = start.max(chunk * CHUNK_BYTES);
+            let to = end.min((chunk + 1) * CHUNK_BYTES);
+            let first = from.next_multiple_of(record).min(to);
+            let last = if to == size { to } else { to - to % record };
+            let last = last.max(first);
+            let cut = [(from..first, false), (first..last, true), (last..to, false)];
+            pieces.extend(cut.into_iter().filter(|(range, _)| !range.is_empty()));
+        }
+        pieces
+    }
+
+    /// The locks of the records of a range, each once, in the order in which they are taken.
     fn locks_of(&self, range: Range<u64>) -> impl Iterator<Item = &Arc<RwLock<()>>> {
-        let chunks = chunk_range(range.start, range.end);
+        let record = self.row.record_bytes;
+        let records = range.start / record..range.end.div_ceil(record);
         let mut wanted: Vec<_> =
-            chunks.take(LOCKS).map(|chunk| (chunk % LOCKS as u64) as usize).collect();
+            records.take(LOCKS).map(|record| (record % LOCKS as u64) as usize).collect();
         wanted.sort_unstable();
         wanted.into_iter().map(|at| &self.locks[at])
     }
@@ -177,20 +224,57 @@ impl Disk {
     pub async fn read(&self, offset: u64, len: u64) -> Result<Vec<Bytes>> {
         let shared = &self.shared;
         shared.check_range(offset, len)?;
-        let _shared = shared.share(offset..offset + len).await;
-        Ok(vec![shared.core.read(&shared.file, offset, len as usize).await?])
+        let core = &shared.core;
+        if shared.row.cache == DiskCache::Tier {
+            let _shared = shared.share(offset..offset + len).await;
+            return Ok(vec![core.read(&shared.file, offset, len as usize).await?]);
+        }
+        let tenant = shared.file.tenant(core).await;
+        core.admit(&tenant, Io::Read, len).await;
+        let chunks = chunk_range(offset, offset + len).map(|chunk| {
+            let start = offset.max(chunk * CHUNK_BYTES);
+            shared.read_piece(start..(offset + len).min((chunk + 1) * CHUNK_BYTES))
+        });
+        let pieces = futures::future::try_join_all(chunks).await?;
+        core.meter(&tenant, Io::Read, len);
+        Counts::add(&core.counts.bytes_read, len);
+        Ok(pieces)
     }
 
     /// Writes all of `data`; with `fua` it is durable when this returns. `Range` past the end.
     pub async fn write(&self, offset: u64, data: Bytes, fua: bool) -> Result<()> {
         let shared = &self.shared;
         shared.check_writable()?;
+        let end = offset + data.len() as u64;
         shared.check_range(offset, data.len() as u64)?;
-        {
-            let _shared = shared.share(offset..offset + data.len() as u64).await;
-            shared.core.write(&shared.file, offset, &data).await?;
+        match shared.row.cache {
+            DiskCache::Tier => {
+                let _shared = shared.share(offset..end).await;
+                shared.core.write(&shared.file, offset, &data).await?;
+            }
+            DiskCache::None => self.write_pieces(offset, &data).await?,
         }
         self.flush_if(fua).await
+    }
+
+    async fn write_pieces(&self, offset: u64, data: &Bytes) -> Result<()> {
+        let (shared, core) = (&self.shared, &self.shared.core);
+        let len = data.len() as u64;
+        let tenant = shared.file.tenant(core).await;
+        core.admit(&tenant, Io::Write, len).await;
+        for (range, whole) in shared.pieces(offset, offset + len) {
+            let at = |byte: u64| (byte - offset) as usize;
+            let bytes = data.slice(at(range.start)..at(range.end));
+            if whole {
+                shared.write_whole(range.start, bytes).await;
+            } else {
+                let _shared = shared.share(range.clone()).await;
+                core.write_mirror(&shared.file.mirror, range.start, &bytes).await?;
+            }
+        }
+        core.meter(&tenant, Io::Write, len);
+        Counts::add(&core.counts.bytes_written, len);
+        Ok(())
     }
 
     /// Makes a range zeros that take no room; with `fua` that is durable when this returns.
@@ -220,6 +304,7 @@ impl Disk {
 
     /// Returns when all writes, trims and zeroes that had returned before are durable.
     pub async fn flush(&self) -> Result<()> {
+        self.shared.settled().await;
         self.shared.core.fsync(self.shared.ino()).await
     }
 

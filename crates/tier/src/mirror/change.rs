@@ -73,18 +73,26 @@ impl Mirror {
         let (start, end) = range;
         let mut residency = self.write_state();
         self.unseal()?;
-        residency.stamp += 1;
-        residency.drops += 1;
+        let old_size = residency.state.size;
+        // What ends elsewhere than before is another file: no size that was noted before holds.
+        match size.is_none() && end <= old_size {
+            true => {
+                residency.stamp.add(page_floor(start), page_ceil(end));
+                residency.drops.add(page_floor(start), page_ceil(end));
+            }
+            false => {
+                residency.stamp.add_all();
+                residency.drops.add_all();
+            }
+        }
         if residency.gone {
             return Ok(());
         }
-        let old_size = residency.state.size;
         let cut_to = size;
         if cut_to == Some(0) {
             self.rewritten.store(false, Ordering::Relaxed);
         }
         let size = size.unwrap_or(if remote { old_size.max(end) } else { old_size });
-        let file = self.file()?;
         // Pages covered in part keep their other bytes.
         let (first, last) =
             (page_ceil(start), page_floor(end.min(size.max(start))).max(page_ceil(start)));
@@ -98,9 +106,15 @@ impl Mirror {
         let ino = self.ino;
         let entry =
             Entry::Dropped { ino, start: first, end: clear_to, size, generation, remote_end };
+        let nothing_here = residency.state.ranges.within(first, clear_to).next().is_none();
         self.note(&mut residency, entry)?;
         residency.unjournaled.clear(first, clear_to);
+        // A disk whose records go past the tier has no file to change for each.
+        if remote && cut_to.is_none() && nothing_here && self.filling.load(Ordering::Acquire) == 0 {
+            return Ok(());
+        }
         self.before_own_change(&mut residency)?;
+        let file = self.file()?;
         // Who reads the mirror file itself must never find it shorter than the file.
         match cut_to {
             Some(size) => file.set_len(size).map_err(|e| self.io("truncate", e))?,
@@ -165,8 +179,8 @@ impl Mirror {
                     state.ranges.set(start, end, State::Hole);
                 }
             }
-            residency.stamp += 1;
-            residency.drops += 1;
+            residency.stamp.add_all();
+            residency.drops.add_all();
         }
         let differs = state != residency.state;
         self.trim(&mut residency, &state)?;

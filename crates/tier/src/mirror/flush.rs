@@ -57,7 +57,7 @@ impl Mirror {
         for &(start, end) in &ranges {
             residency.state.ranges.set(start, page_ceil(end), State::Flushing);
         }
-        let (pending, drops) = (residency.state.pending, residency.drops);
+        let (pending, drops) = (residency.state.pending, residency.drops.now());
         Snapshot { ranges, size, pending, complete, drops }
     }
 
@@ -71,7 +71,10 @@ impl Mirror {
     /// Whether nothing of the snapshot was cut off, punched or replaced since.
     pub fn still_valid(&self, snapshot: &Snapshot) -> bool {
         let residency = self.read_state();
-        residency.drops == snapshot.drops && !residency.gone
+        let good = |&(start, end): &(u64, u64)| residency.drops.spare(snapshot.drops, start, end);
+        !residency.gone
+            && residency.drops.spare(snapshot.drops, 0, 0)
+            && snapshot.ranges.iter().all(good)
     }
 
     /// The flush of `snapshot` failed or is void: its ranges are dirty again.
