@@ -39,10 +39,14 @@ for what in "$@"; do
         python3=python3 strace=strace go=golang-go unshare=util-linux jq=jq man=man-db \
         chromium=chromium \
         bwa=bwa samtools=samtools /usr/share/doc/bowtie2/examples=bowtie2-examples \
-        /usr/lib/python3/dist-packages/boto3=python3-boto3
+        /usr/lib/python3/dist-packages/boto3=python3-boto3 \
+        nbdkit=nbdkit nbdinfo=libnbd-bin qemu-io=qemu-utils \
+        /usr/lib/python3/dist-packages/nbd.py=python3-libnbd
       tests/s3/versitygw.sh install
       cargo_tool pjdfstest pjdfstest@0.2.2
       cargo_tool fsx fsx@0.3.2
+      scripts/vm.sh setup
+      scripts/vm.sh zfs
       ;;
     bench)
       packages fio=fio python3=python3 go=golang-go nbdkit=nbdkit

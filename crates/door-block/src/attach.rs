@@ -1,11 +1,24 @@
 //! Disks as block devices of this machine's kernel.
+//!
+//! The kernel sends requests, and tasks of this process answer them. A device whose process dies
+//! keeps its requests for a minute; who attaches the disk again by then goes on with it.
 
-use std::path::PathBuf;
-use std::sync::Arc;
+mod device;
+mod nbd;
+mod netlink;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use serde::{Deserialize, Serialize};
-use weir_engine::Engine;
+use tokio::task::JoinHandle;
+use weir_engine::{Disk, Engine};
 use weir_types::{ErrorKind, FsError, Result};
+
+use crate::BlockCounts;
+use crate::counts::Counts;
+use crate::nbd::connection::{transmission_flags, transmit};
 
 /// Which of the kernel's drivers is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -49,33 +62,204 @@ pub struct Attached {
 }
 
 /// The block devices of one daemon.
-pub struct Devices {}
+pub struct Devices {
+    engine: Arc<Engine>,
+    counts: Arc<Counts>,
+    open: Mutex<BTreeMap<PathBuf, Device>>,
+    /// Devices come and go one at a time.
+    change: tokio::sync::Mutex<()>,
+}
+
+/// One device, and the task that answers its requests.
+struct Device {
+    attached: Attached,
+    backend: String,
+    served: JoinHandle<()>,
+}
 
 impl Devices {
     /// None yet.
-    pub fn new(_engine: Arc<Engine>) -> Self {
-        Self {}
+    pub fn new(engine: Arc<Engine>) -> Self {
+        Self {
+            engine,
+            counts: Arc::default(),
+            open: Mutex::default(),
+            change: tokio::sync::Mutex::default(),
+        }
     }
 
     /// Makes a disk a block device of this machine. `Unsupported` where the kernel has no such
     /// driver; `Permission` for all but root.
-    pub async fn attach(&self, _options: AttachOptions) -> Result<Attached> {
-        Err(FsError::new(ErrorKind::Unsupported, "devices come with the next commit"))
+    pub async fn attach(&self, options: AttachOptions) -> Result<Attached> {
+        let _change = self.change.lock().await;
+        if let Some(there) = self.list().into_iter().find(|there| there.name == options.name) {
+            let text = format!(
+                "disk `{}` is {} already: detach it first",
+                there.name,
+                there.device.display()
+            );
+            return Err(FsError::new(ErrorKind::Exists, text));
+        }
+        let disk = self.engine.open_disk(&options.name).await?;
+        let device = match driver(&options)? {
+            Driver::Nbd => self.attach_nbd(&options, disk).await?,
+            Driver::Ublk => return Err(no_ublk()),
+        };
+        let attached = device.attached.clone();
+        self.open().insert(attached.device.clone(), device);
+        Ok(attached)
     }
 
     /// Takes a device away, by its path or the disk's name; waits until what the kernel has of it
     /// is written. `WouldBlock` while it is mounted or open.
-    pub async fn detach(&self, _device_or_name: &str) -> Result<Attached> {
-        Err(FsError::new(ErrorKind::NotFound, "devices come with the next commit"))
+    pub async fn detach(&self, device_or_name: &str) -> Result<Attached> {
+        let _change = self.change.lock().await;
+        let attached = self.find(device_or_name)?;
+        let path = attached.device.clone();
+        blocking(move || {
+            let alone = device::quiesce(&path)?;
+            match device::index(&path, nbd::PREFIX) {
+                Some(index) => nbd::disconnect(index)?,
+                None => return Err(no_ublk()),
+            }
+            drop(alone);
+            Ok(())
+        })
+        .await?;
+        let removed = self.open().remove(&attached.device);
+        if let Some(device) = removed {
+            // Its end is logged where it is answered.
+            let _ = device.served.await;
+        }
+        Ok(attached)
     }
 
     /// All devices.
     pub fn list(&self) -> Vec<Attached> {
-        Vec::new()
+        self.open().values().map(|device| device.attached.clone()).collect()
+    }
+
+    /// What all of them did so far.
+    pub fn counts(&self) -> BlockCounts {
+        self.counts.get()
+    }
+
+    /// Tells the kernel a disk's size after it was changed, if it is attached.
+    pub async fn resized(&self, name: &str) -> Result<()> {
+        let _change = self.change.lock().await;
+        let found = self
+            .open()
+            .values()
+            .find(|device| device.attached.name == name)
+            .map(|device| (device.attached.device.clone(), device.backend.clone()));
+        let Some((path, backend)) = found else {
+            return Ok(());
+        };
+        let size_bytes = self.engine.open_disk(name).await?.size_bytes();
+        blocking(move || match device::index(&path, nbd::PREFIX) {
+            Some(index) => nbd::resize(index, &backend, size_bytes),
+            None => Err(no_ublk()),
+        })
+        .await
     }
 
     /// Takes all devices away, as [`Devices::detach`] does; answers those that are still in use.
     pub async fn stop(&self) -> Vec<Attached> {
-        Vec::new()
+        let mut left = Vec::new();
+        for attached in self.list() {
+            let path = attached.device.display().to_string();
+            match self.detach(&path).await {
+                Ok(_) => {}
+                // The kernel took it away by itself.
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                Err(error) => {
+                    tracing::warn!(device = path, disk = attached.name, %error, "stays attached");
+                    left.push(attached);
+                }
+            }
+        }
+        left
     }
+
+    async fn attach_nbd(&self, options: &AttachOptions, disk: Disk) -> Result<Device> {
+        let index = match &options.device {
+            Some(path) => Some(device::index(path, nbd::PREFIX).ok_or_else(|| no_device(path))?),
+            None => None,
+        };
+        let read_only = options.read_only || disk.read_only();
+        let volume = self.engine.status().await?.volume_id;
+        let backend = format!("weir {volume} {}", options.name);
+        let wanted = nbd::Wanted {
+            backend: backend.clone(),
+            size_bytes: disk.size_bytes(),
+            flags: transmission_flags(&disk, read_only).into(),
+            index,
+        };
+        let (index, socket) = blocking(move || nbd::connect(&wanted)).await?;
+        let socket = tokio::net::UnixStream::from_std(socket)
+            .map_err(|error| FsError::local_io("take up a socket", error))?;
+        let served = tokio::spawn(transmit(socket, disk, self.counts.clone(), read_only));
+        let path = device::path(nbd::PREFIX, index);
+        let tuned = path.clone();
+        blocking(move || device::tune(&tuned)).await?;
+        // One that is taken up again is as writable as it was.
+        let read_only = read_only || device::read_only(&path);
+        let name = options.name.clone();
+        let attached = Attached { name, device: path, driver: Driver::Nbd, read_only };
+        Ok(Device { attached, backend, served })
+    }
+
+    fn find(&self, device_or_name: &str) -> Result<Attached> {
+        let list = self.list();
+        let by_path = list.iter().find(|attached| attached.device == Path::new(device_or_name));
+        let by_name = || list.iter().find(|attached| attached.name == device_or_name);
+        by_path.or_else(by_name).cloned().ok_or_else(|| {
+            let text = format!(
+                "`{device_or_name}` is neither a device of this volume nor a disk that is one"
+            );
+            FsError::new(ErrorKind::NotFound, text)
+        })
+    }
+
+    /// The devices that are there: the kernel may have taken some away by itself.
+    fn open(&self) -> MutexGuard<'_, BTreeMap<PathBuf, Device>> {
+        let mut open = self.open.lock().unwrap_or_else(|e| e.into_inner());
+        open.retain(|_, device| !device.served.is_finished());
+        open
+    }
+}
+
+/// The driver that is asked for, or that the device is one of, or the best that there is.
+fn driver(options: &AttachOptions) -> Result<Driver> {
+    let named = match &options.device {
+        Some(path) if device::index(path, nbd::PREFIX).is_some() => Some(Driver::Nbd),
+        Some(path) => return Err(no_device(path)),
+        None => None,
+    };
+    match (named, options.driver) {
+        (Some(named), Some(wanted)) if named != wanted => {
+            let text = "the device is one of another driver: name one of them only";
+            Err(FsError::new(ErrorKind::Invalid, text))
+        }
+        (named, wanted) => Ok(named.or(wanted).unwrap_or(Driver::Nbd)),
+    }
+}
+
+fn no_device(path: &Path) -> FsError {
+    let text = format!("{}: need a device such as /dev/nbd0", path.display());
+    FsError::new(ErrorKind::Invalid, text)
+}
+
+fn no_ublk() -> FsError {
+    let text = "this build has no ublk: build with `--features ublk`, or attach by NBD";
+    FsError::new(ErrorKind::Unsupported, text)
+}
+
+/// Runs what waits for the kernel where it holds up nobody.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<T> {
+    tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| {
+        Err(FsError::new(ErrorKind::Bug, format!("asking the kernel: {error}")))
+    })
 }

@@ -5,8 +5,11 @@
 //! [`weir_engine::Disk`]. Errno lives here and nowhere below.
 
 pub mod attach;
+mod counts;
 mod nbd;
 
+#[doc(hidden)]
+pub use nbd::protocol;
 pub use nbd::{NbdOptions, NbdServer, TlsOptions};
 
 use serde::{Deserialize, Serialize};

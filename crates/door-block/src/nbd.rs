@@ -1,13 +1,22 @@
-//! The NBD server.
+//! The NBD server: disks by their names, for any client of the protocol.
+//!
+//! A connection is greeted, agrees on a disk (`handshake`) and then sends requests (`connection`),
+//! each of which is a call of the engine (`session`). `protocol` knows the bytes and does no I/O.
+
+pub(crate) mod connection;
+mod errno;
+mod handshake;
+mod input;
+mod output;
+pub mod protocol;
+mod server;
+mod session;
+mod tls;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::Arc;
 
-use weir_engine::Engine;
-use weir_types::{ErrorKind, FsError, Result};
-
-use crate::BlockCounts;
+pub use server::NbdServer;
 
 /// Where disks are served by NBD.
 #[derive(Clone, Debug, Default)]
@@ -31,29 +40,4 @@ pub struct TlsOptions {
     pub key: PathBuf,
     /// Certificates of authorities: clients must show a certificate that one of them signed.
     pub client_authority: Option<PathBuf>,
-}
-
-/// A server that answers until it is stopped.
-pub struct NbdServer {}
-
-impl NbdServer {
-    /// Listens and answers in tasks of the runtime that it is called in. Fails where an address
-    /// cannot be had or a certificate cannot be read.
-    pub async fn start(_engine: Arc<Engine>, _options: NbdOptions) -> Result<NbdServer> {
-        Err(FsError::new(ErrorKind::Unsupported, "NBD comes with the next commit"))
-    }
-
-    /// The address of [`NbdOptions::listen`], with the port that was chosen where that was 0.
-    pub fn address(&self) -> Option<SocketAddr> {
-        None
-    }
-
-    /// What it did so far.
-    pub fn counts(&self) -> BlockCounts {
-        BlockCounts::default()
-    }
-
-    /// Takes no more connections, answers what is under way, and closes the others. What clients
-    /// had not flushed stays with the engine.
-    pub async fn stop(&self) {}
 }

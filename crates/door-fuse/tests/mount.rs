@@ -96,6 +96,7 @@ impl Volume {
             journal: None,
             read_only: false,
             take_over: false,
+            only_clean: false,
             settings: Settings { free_floor_bytes: weir_types::Bytes(0), ..Settings::default() },
             clock: self.clock.clone(),
             host: Host::this(),

@@ -38,6 +38,9 @@ pub struct MountOptions {
     pub read_only: bool,
     /// Take the volume from a writer that may still run; it is fenced.
     pub take_over: bool,
+    /// Go on only if the last writer ended cleanly. What a dead one had not flushed is in its tier,
+    /// and is set aside for good once another tier had the volume.
+    pub only_clean: bool,
     /// How to run.
     pub settings: Settings,
     /// Time and chance.
@@ -261,11 +264,20 @@ async fn claim(options: &MountOptions, buckets: &StripeSet) -> Result<Option<Str
     };
     let holder = &lease.host;
     let name = format!("process {} on {}", holder.pid, holder.name);
+    if options.only_clean {
+        let text = format!(
+            "{} belongs to {name}, which still writes it or did not end cleanly: if it runs, ask \
+             there; if not, mount or serve the volume with the same --tier as it, which recovers \
+             what was not flushed, and then try again",
+            options.url
+        );
+        return Err(FsError::new(ErrorKind::Conflict, text));
+    }
     if options.host.knows_dead(holder) || options.take_over {
         return Ok(Some(name));
     }
     let text = format!(
-        "{} is mounted for writing by {name}: unmount it there, or mount with --read-only, or, if \
+        "{} is mounted for writing by {name}: unmount or stop it there, or take --read-only, or, if \
          that machine is gone, mount with --take-over (it is fenced, and what it had not flushed \
          stays in its tier)",
         options.url

@@ -45,6 +45,7 @@ async fn far<T>(name: &str, work: impl AsyncFnOnce(Arc<Engine>) -> T) -> T {
         journal: None,
         read_only: false,
         take_over: false,
+        only_clean: false,
         settings: Settings { tier_bytes: weir_types::Bytes::gib(4), ..settings() },
         clock,
         host: Host::this(),

@@ -31,7 +31,7 @@ const NOT_OURS: [&str; 20] = [
 ];
 
 /// Options that are flags of `weir mount`, and whether they take a value.
-const FLAGS: [(&str, bool); 16] = [
+const FLAGS: [(&str, bool); 21] = [
     ("tier", true),
     ("tier-size", true),
     ("journal", true),
@@ -41,6 +41,11 @@ const FLAGS: [(&str, bool); 16] = [
     ("log-format", true),
     ("threads", true),
     ("admin-listen", true),
+    ("nbd", true),
+    ("nbd-unix", true),
+    ("nbd-tls-cert", true),
+    ("nbd-tls-key", true),
+    ("nbd-tls-client-ca", true),
     ("endpoint", true),
     ("region", true),
     ("profile", true),
@@ -187,12 +192,12 @@ mod tests {
         };
         assert_eq!(mount.url, "file:///srv/v");
         assert_eq!(mount.dir, Path::new("/mnt"));
-        assert_eq!(mount.tier, Path::new("/nvme"));
-        assert_eq!(mount.tier_size, Some(weir_types::Bytes::mib(64)));
+        assert_eq!(mount.engine.tier, Path::new("/nvme"));
+        assert_eq!(mount.engine.tier_size, Some(weir_types::Bytes::mib(64)));
         assert_eq!(mount.options, ["noexec"]);
-        assert!(mount.allow_other && mount.take_over && mount.connect.path_style);
-        assert_eq!(mount.connect.endpoint.as_deref(), Some("http://h:1"));
-        assert!(!mount.read_only);
+        assert!(mount.allow_other && mount.engine.take_over && mount.engine.connect.path_style);
+        assert_eq!(mount.engine.connect.endpoint.as_deref(), Some("http://h:1"));
+        assert!(!mount.engine.read_only);
     }
 
     #[test]
@@ -202,11 +207,17 @@ mod tests {
                 "tier-size" => "64MiB",
                 "flush-age" => "1s",
                 "threads" => "2",
-                "admin-listen" => "127.0.0.1:1",
+                "admin-listen" | "nbd" => "127.0.0.1:1",
                 "log-format" => "json",
                 _ => "x",
             };
-            let option = if takes_value { format!("{flag}={value}") } else { flag.to_owned() };
+            let tls = "nbd=127.0.0.1:1,nbd-tls-cert=x,nbd-tls-key=x";
+            let option = match flag {
+                "nbd-tls-cert" | "nbd-tls-key" => tls.to_owned(),
+                "nbd-tls-client-ca" => format!("{tls},{flag}={value}"),
+                _ if takes_value => format!("{flag}={value}"),
+                _ => flag.to_owned(),
+            };
             let tier = if flag == "tier" { "" } else { ",tier=/t" };
             let argv = asked(&format!("mount.weir s3://b /mnt -o {option}{tier}"));
             Cli::try_parse_from(argv.expect(flag).expect("not fake")).expect(flag);

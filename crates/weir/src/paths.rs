@@ -1,19 +1,21 @@
-//! Where a mount's socket and log are, found again from its mount point alone.
+//! Where a daemon's socket and log are, found again from its place alone: the mount point, or the
+//! URL of the volume that it serves.
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
+use weir_engine::BucketUrl;
 use weir_types::{ErrorKind, FsError, Result};
 
-/// Longest name made from a mount point; a socket's whole path must fit into 107 bytes.
+/// Longest name made from a place; a socket's whole path must fit into 107 bytes.
 const NAME_BYTES: usize = 64;
 
-/// A mount point as one file name: `/mnt/my data` becomes `mnt-my%20data`. Different mount points
-/// have different names.
-pub(crate) fn escaped(mountpoint: &Path) -> String {
-    let bytes = mountpoint.as_os_str().as_bytes();
+/// A place as one file name: `/mnt/my data` becomes `mnt-my%20data`. Different places have different
+/// names.
+pub(crate) fn escaped(place: &Path) -> String {
+    let bytes = place.as_os_str().as_bytes();
     let inner = bytes.strip_prefix(b"/").unwrap_or(bytes);
     let mut name = String::new();
     for byte in inner {
@@ -37,6 +39,20 @@ fn fnv1a(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
     })
+}
+
+/// The place of a daemon, as somebody names it: where it is mounted, or the URL of the volume that
+/// it serves.
+pub(crate) fn place(named: &Path) -> Result<PathBuf> {
+    match named.to_str().filter(|text| text.contains("://")) {
+        None => real(named),
+        Some(url) => Ok(of_volume(&url.parse()?)),
+    }
+}
+
+/// The place of a daemon that serves a volume without mounting it.
+pub(crate) fn of_volume(url: &BucketUrl) -> PathBuf {
+    url.to_string().into()
 }
 
 /// The path as the kernel names it, without touching what is mounted there: its daemon may be
@@ -95,15 +111,15 @@ fn make_private(directory: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The socket of the mount on `mountpoint` in `directory`.
-pub(crate) fn socket(directory: &Path, mountpoint: &Path) -> PathBuf {
-    directory.join(format!("{}.sock", escaped(mountpoint)))
+/// The socket of the daemon of a place, in `directory`.
+pub(crate) fn socket(directory: &Path, place: &Path) -> PathBuf {
+    directory.join(format!("{}.sock", escaped(place)))
 }
 
-/// Opens the log of a mount: the file asked for, else in `/var/log/weir`, else in the tier.
+/// Opens the log of a daemon: the file asked for, else in `/var/log/weir`, else in the tier.
 pub(crate) fn open_log(
     asked: Option<&Path>,
-    mountpoint: &Path,
+    place: &Path,
     tier: &Path,
 ) -> Result<(PathBuf, fs::File)> {
     let open = |path: PathBuf| {
@@ -119,7 +135,7 @@ pub(crate) fn open_log(
         let path = std::path::absolute(path).map_err(|error| failed(path, error))?;
         return open(path.clone()).map_err(|error| failed(&path, error));
     }
-    let name = format!("{}.log", escaped(mountpoint));
+    let name = format!("{}.log", escaped(place));
     let second = tier.join(&name);
     open(Path::new("/var/log/weir").join(&name))
         .or_else(|_| open(second.clone()))
@@ -140,6 +156,7 @@ mod tests {
             ("/mnt/my data", "mnt-my%20data"),
             ("/.hidden/v1.2", "%2ehidden-v1.2"),
             ("/50%", "50%25"),
+            ("s3://b/v", "s3%3a--b-v"),
         ] {
             assert_eq!(escaped(Path::new(path)), name);
         }
@@ -148,6 +165,15 @@ mod tests {
             (escaped(Path::new(&format!("{long}a"))), escaped(Path::new(&format!("{long}b"))));
         assert_eq!((a.len(), b.len()), (NAME_BYTES, NAME_BYTES));
         assert_ne!(a, b);
+    }
+
+    #[test]
+    fn a_url_is_a_place_whichever_way_it_is_written() {
+        for url in ["s3://b/v", "s3://b//v/"] {
+            assert_eq!(place(Path::new(url)).expect(url), Path::new("s3://b/v"));
+        }
+        assert!(place(Path::new("s4://b/v")).is_err());
+        assert_eq!(place(Path::new("/")).expect("a directory"), Path::new("/"));
     }
 
     #[test]

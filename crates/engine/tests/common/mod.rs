@@ -83,6 +83,7 @@ impl World {
             journal: None,
             read_only: false,
             take_over: false,
+            only_clean: false,
             settings,
             clock: clock(),
             host: Host::this(),

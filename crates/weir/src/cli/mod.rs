@@ -3,7 +3,9 @@
 mod actions;
 mod bench;
 mod costs;
+mod disks;
 mod links;
+mod mount;
 mod throughput;
 
 use std::path::PathBuf;
@@ -16,7 +18,9 @@ use crate::values;
 pub(crate) use actions::{ActionsArgs, ArchiveArgs, CancelArgs, HydrateArgs, LfsArgs, WhatArgs};
 pub(crate) use bench::{BenchArgs, BenchCommand, BenchCompareArgs, BenchRunArgs, BenchSize};
 pub(crate) use costs::{AdviseArgs, PricesArgs};
+pub(crate) use disks::{AttachArgs, DetachArgs, DiskArgs, DiskCommand, VolumeArgs};
 pub(crate) use links::{LinkArgs, LinksArgs, RefreshArgs, UnlinkArgs};
+pub(crate) use mount::{EngineArgs, MountArgs, NbdArgs, ServeArgs, StopArgs, UmountArgs};
 pub(crate) use throughput::{BillArgs, ModeName, ThroughputArgs};
 
 const EXAMPLES: &str = "\
@@ -40,29 +44,11 @@ Examples:
 
 Keys come from the environment or ~/.aws, as for other S3 tools.";
 
-const MOUNT_EXAMPLES: &str = "\
-Examples:
-  weir mount s3://my-bucket/genomes /mnt/genomes --tier /nvme/weir
-  weir mount s3://my-bucket/genomes /mnt/genomes --tier /nvme/weir --tier-size 400GiB \\
-      --journal /ebs/weir --flush-age 10s
-  weir mount s3://my-bucket/genomes /mnt/ro --tier /nvme/ro --read-only
-  mount -t weir s3://my-bucket/genomes /mnt/genomes -o tier=/nvme/weir,tier-size=400GiB
-  in /etc/fstab:
-  s3://my-bucket/genomes /mnt/genomes weir tier=/nvme/weir,_netdev,nofail 0 0
-
-It returns when the volume can be used, and goes on in the background. SIGTERM unmounts, flushes
-and ends it; so does `weir umount`. Should the bucket be away then, the tier keeps what could not
-leave, and the next mount with the same --tier goes on with it.";
-
-const UMOUNT_EXAMPLES: &str = "\
-Examples:
-  weir umount /mnt/genomes           flushes, waits, and fails if somebody uses it, saying who
-  weir umount /mnt/genomes --lazy    takes it out of the tree; ends when the last user does";
-
 const STATUS_EXAMPLES: &str = "\
 Examples:
-  weir status                        every volume mounted here
+  weir status                        every volume mounted or served here
   weir status /mnt/genomes --json
+  weir status s3://my-bucket/disks   one that is served
   weir status --region eu-central-1  with that region's S3 prices";
 
 const FSCK_EXAMPLES: &str = "\
@@ -122,11 +108,26 @@ pub(crate) enum Command {
     #[command(after_help = FORMAT_EXAMPLES)]
     Format(FormatArgs),
     /// Mount a volume on a directory
-    #[command(after_help = MOUNT_EXAMPLES)]
+    #[command(after_help = mount::MOUNT_EXAMPLES)]
     Mount(Box<MountArgs>),
     /// Unmount a volume, after flushing everything
-    #[command(after_help = UMOUNT_EXAMPLES)]
+    #[command(after_help = mount::UMOUNT_EXAMPLES)]
     Umount(UmountArgs),
+    /// Serve the disks of a volume, without mounting it
+    #[command(after_help = mount::SERVE_EXAMPLES)]
+    Serve(Box<ServeArgs>),
+    /// End a `weir serve`, after flushing everything
+    #[command(after_help = mount::STOP_EXAMPLES)]
+    Stop(StopArgs),
+    /// Make, list, resize, copy and delete the disks of a volume
+    #[command(after_help = disks::DISK_EXAMPLES)]
+    Disk(DiskArgs),
+    /// Make a disk a block device of this machine
+    #[command(after_help = disks::ATTACH_EXAMPLES)]
+    Attach(AttachArgs),
+    /// Take a block device away, after flushing it
+    #[command(after_help = disks::DETACH_EXAMPLES)]
+    Detach(DetachArgs),
     /// What a mount is doing, and what it costs
     #[command(after_help = STATUS_EXAMPLES)]
     Status(StatusArgs),
@@ -253,76 +254,8 @@ pub(crate) struct FormatArgs {
 }
 
 #[derive(Args, Debug)]
-pub(crate) struct MountArgs {
-    /// The volume
-    pub(crate) url: String,
-    /// An empty directory to mount it on
-    pub(crate) dir: PathBuf,
-    /// Directory on a local disk for the tier; several volumes may share it
-    #[arg(long, value_name = "DIR")]
-    pub(crate) tier: PathBuf,
-    /// Room that the tier may take [default: 10GiB]
-    #[arg(long, value_name = "SIZE")]
-    pub(crate) tier_size: Option<Bytes>,
-    /// Memory for the daemon's caches and transfers, about; the page cache is not among it
-    /// [default: 1GiB]
-    #[arg(long, value_name = "SIZE")]
-    pub(crate) memory: Option<Bytes>,
-    /// Directory on a persistent disk for the journal: makes fsync as fast as that disk
-    #[arg(long, value_name = "DIR")]
-    pub(crate) journal: Option<PathBuf>,
-    /// Change nothing; may be mounted beside a writer
-    #[arg(long)]
-    pub(crate) read_only: bool,
-    /// Take the volume from a writer that is gone, or that is to stop
-    #[arg(long)]
-    pub(crate) take_over: bool,
-    /// Stay in the foreground, log to the terminal
-    #[arg(long)]
-    pub(crate) foreground: bool,
-    /// Options of the kernel's mount: noexec, nodev, nosuid, noatime, sync, ...
-    #[arg(short = 'o', value_name = "OPT,...")]
-    pub(crate) options: Vec<String>,
-    /// Let all users in [default: if root mounts]
-    #[arg(long)]
-    pub(crate) allow_other: bool,
-    /// Age at which dirty data leaves for the bucket, such as 500ms or 10s [default: 30s]
-    #[arg(long, value_name = "TIME", value_parser = values::duration_ms)]
-    pub(crate) flush_age: Option<u64>,
-    /// JSON file with settings; flags override it
-    #[arg(long, value_name = "FILE")]
-    pub(crate) config: Option<PathBuf>,
-    /// Log file [default: /var/log/weir/NAME.log, else NAME.log in the tier]
-    #[arg(long, value_name = "FILE")]
-    pub(crate) log_file: Option<PathBuf>,
-    /// FUSE event loops
-    #[arg(long, value_name = "N", default_value_t = 4)]
-    pub(crate) threads: usize,
-    /// Serve all reads by the daemon, also those of files that are wholly on the local disk
-    #[arg(long)]
-    pub(crate) no_passthrough: bool,
-    /// Serve /metrics and /status over HTTP as well, on a loopback address
-    #[arg(long, value_name = "IP:PORT")]
-    pub(crate) admin_listen: Option<std::net::SocketAddr>,
-    /// Say `ready`, or what is wrong, on standard output; then be a daemon
-    #[arg(long, hide = true)]
-    pub(crate) daemon: bool,
-    #[command(flatten)]
-    pub(crate) connect: ConnectArgs,
-}
-
-#[derive(Args, Debug)]
-pub(crate) struct UmountArgs {
-    /// Where it is mounted
-    pub(crate) dir: PathBuf,
-    /// Take it out of the tree even if it is in use
-    #[arg(short, long)]
-    pub(crate) lazy: bool,
-}
-
-#[derive(Args, Debug)]
 pub(crate) struct StatusArgs {
-    /// Where it is mounted [default: all]
+    /// Where it is mounted, or the URL of a volume that is served [default: all]
     pub(crate) dir: Option<PathBuf>,
     /// Answer in JSON
     #[arg(long)]
@@ -334,13 +267,13 @@ pub(crate) struct StatusArgs {
 
 #[derive(Args, Debug)]
 pub(crate) struct DirArgs {
-    /// Where it is mounted
+    /// Where it is mounted, or the URL of a volume that is served
     pub(crate) dir: PathBuf,
 }
 
 #[derive(Args, Debug)]
 pub(crate) struct DirJsonArgs {
-    /// Where it is mounted
+    /// Where it is mounted, or the URL of a volume that is served
     pub(crate) dir: PathBuf,
     /// Answer in JSON
     #[arg(long)]
@@ -430,8 +363,8 @@ mod tests {
         let Command::Mount(mount) = cli.command else {
             panic!("mount expected");
         };
-        assert_eq!(mount.tier_size, Some(Bytes::mib(64)));
-        assert_eq!(mount.flush_age, Some(500));
+        assert_eq!(mount.engine.tier_size, Some(Bytes::mib(64)));
+        assert_eq!(mount.engine.flush_age, Some(500));
         let bad = "weir mount s3://b/v /mnt --tier /t --tier-size big";
         assert!(Cli::try_parse_from(bad.split(' ')).is_err());
     }

@@ -28,7 +28,7 @@ that way already stay so until they are closed.";
 
 #[derive(Args, Debug)]
 pub(crate) struct ThroughputArgs {
-    /// Where the volume is mounted
+    /// Where the volume is mounted, or its URL if it is served
     pub(crate) dir: PathBuf,
     /// How throughput is set
     #[arg(long, value_enum)]
@@ -83,7 +83,7 @@ operations would have cost there, and how long they would have taken.";
 
 #[derive(Args, Debug)]
 pub(crate) struct BillArgs {
-    /// Where the volume is mounted
+    /// Where the volume is mounted, or its URL if it is served
     pub(crate) dir: PathBuf,
     /// Of this time only, such as 30m, 2h or 3d; a week at most [default: since the mount]
     #[arg(long, value_name = "TIME", value_parser = values::duration_ms)]

@@ -16,6 +16,9 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::net::UnixStream;
+use weir_door_block::BlockCounts;
+use weir_door_block::attach::Attached;
+use weir_engine::BucketUrl;
 use weir_object::MeterSnapshot;
 use weir_types::{ErrorKind, FsError, Result};
 
@@ -33,10 +36,11 @@ pub(crate) struct Client {
 /// What this program reads of a daemon's status.
 #[derive(Debug, Deserialize)]
 pub(crate) struct StatusView {
-    pub(crate) mountpoint: PathBuf,
+    pub(crate) mountpoint: Option<PathBuf>,
     pub(crate) pid: u32,
     pub(crate) version: String,
     pub(crate) uptime_s: u64,
+    pub(crate) ending: bool,
     pub(crate) volume: String,
     pub(crate) read_only: bool,
     pub(crate) fenced: bool,
@@ -51,7 +55,31 @@ pub(crate) struct StatusView {
     #[serde(default)]
     pub(crate) metered: Vec<String>,
     pub(crate) settings: Value,
-    pub(crate) passthrough: PassthroughView,
+    pub(crate) passthrough: Option<PassthroughView>,
+    pub(crate) block: BlockView,
+}
+
+impl StatusView {
+    /// Where people find the daemon: its mount point, or the URL that it serves.
+    pub(crate) fn place(&self) -> PathBuf {
+        self.mountpoint.clone().unwrap_or_else(|| self.volume.clone().into())
+    }
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct BlockView {
+    pub(crate) disks: u64,
+    pub(crate) disks_open: u64,
+    pub(crate) nbd: Option<NbdView>,
+    pub(crate) devices: Vec<Attached>,
+    pub(crate) counts: BlockCounts,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct NbdView {
+    pub(crate) address: Option<String>,
+    pub(crate) unix: Option<PathBuf>,
+    pub(crate) tls: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -109,18 +137,36 @@ impl Client {
         found
     }
 
-    /// The daemon of the mount on `mountpoint`, a real path.
-    pub(crate) fn of(mountpoint: &Path) -> Option<Client> {
+    /// The daemon of a place: of the mount on a real path, or of the volume of a URL.
+    pub(crate) fn of(place: &Path) -> Option<Client> {
         let directories = paths::run_directories().into_iter();
-        directories.map(|d| paths::socket(&d, mountpoint)).find_map(Self::alive)
+        directories.map(|d| paths::socket(&d, place)).find_map(Self::alive)
     }
 
-    /// The daemon of the mount on `path`, or an error that says where there are mounts.
+    /// The daemon of the mount on `path` or of the volume that is served by that URL, or an error
+    /// that says where there are any.
     pub(crate) fn at(path: &Path) -> Result<Client> {
-        match Self::of(&paths::real(path)?) {
+        match Self::of(&paths::place(path)?) {
             Some(client) => Ok(client),
             None => Err(not_mounted(path)),
         }
+    }
+
+    /// The daemon of this machine that has a volume: the one that writes it, if there is one.
+    pub(crate) async fn having(url: &BucketUrl) -> Option<(Client, StatusView)> {
+        let (wanted, mut found) = (url.to_string(), None);
+        for client in Self::all() {
+            // One that cannot answer is of no use here; the volume's lease still tells of it.
+            let Ok(status) = client.status().await else { continue };
+            if status.volume == wanted && !status.ending {
+                let writes = !status.read_only;
+                found = Some((client, status));
+                if writes {
+                    break;
+                }
+            }
+        }
+        found
     }
 
     /// The daemon in whose mount the file at `path`, a real path, lies, and its mount point.
@@ -148,7 +194,7 @@ impl Client {
     pub(crate) async fn status_json(&self) -> Result<Value> {
         let asked = tokio::time::timeout(STATUS_LONGEST, self.request(Method::GET, "/status"));
         asked.await.unwrap_or_else(|_| {
-            let text = "the daemon does not answer: it is still mounting, or hangs; see its log";
+            let text = "the daemon does not answer: it is still starting, or hangs; see its log";
             Err(FsError::new(ErrorKind::Retry, text))
         })
     }
@@ -212,15 +258,20 @@ pub(crate) fn view(status: Value) -> Result<StatusView> {
 }
 
 /// What a daemon said, as what it should be.
-fn understand<T: DeserializeOwned>(answer: Value) -> Result<T> {
+pub(crate) fn understand<T: DeserializeOwned>(answer: Value) -> Result<T> {
     serde_json::from_value(answer).map_err(|error| {
-        let text = "the daemon speaks another version: use the weir that mounted";
+        let text = "the daemon speaks another version: use the weir that started it";
         FsError::new(ErrorKind::Unsupported, text).with_source(error)
     })
 }
 
 fn not_mounted(path: &Path) -> FsError {
     let shown = path.display();
-    let text = format!("{shown}: no volume is mounted here: see `weir status` for those that are");
+    let text = match shown.to_string().contains("://") {
+        true => format!("{shown} is not served here: see `weir status` for what is"),
+        false => {
+            format!("{shown}: no volume is mounted here: see `weir status` for those that are")
+        }
+    };
     FsError::new(ErrorKind::NotFound, text)
 }

@@ -1,12 +1,13 @@
-//! What is asked of daemons about links, actions and files.
+//! What is asked of daemons about links, actions, files and disks.
 
 use hyper::Method;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use weir_door_block::attach::{AttachOptions, Attached};
 use weir_engine::{
-    ActionId, ActionRequest, ActionView, FileState, HiddenObject, LinkId, LinkOptions, LinkView,
-    Root, Spell, ThroughputChange, ThroughputReport, Whose,
+    ActionId, ActionRequest, ActionView, DiskView, FileState, HiddenObject, LinkId, LinkOptions,
+    LinkView, Root, Spell, ThroughputChange, ThroughputReport, Whose,
 };
 use weir_types::{ErrorKind, FsError, Ino, Result};
 
@@ -22,7 +23,12 @@ impl Client {
         understand(self.send(method, path, None).await?)
     }
 
-    async fn tell<T: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> Result<T> {
+    /// Asks for a change.
+    pub(crate) async fn tell<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: &impl Serialize,
+    ) -> Result<T> {
         let body = serde_json::to_vec(body)
             .map_err(|e| FsError::new(ErrorKind::Bug, "encode a request").with_source(e))?;
         understand(self.send(Method::POST, path, Some(body)).await?)
@@ -114,6 +120,26 @@ impl Client {
         let body = json!({ "roots": roots, "recursive": recursive, "pinned": pinned });
         let Pinned { files } = self.tell("/pin", &body).await?;
         Ok(files)
+    }
+
+    /// All disks of the volume.
+    pub(crate) async fn disks(&self) -> Result<Vec<DiskView>> {
+        self.ask(Method::GET, "/disks").await
+    }
+
+    /// The devices that the daemon keeps.
+    pub(crate) async fn devices(&self) -> Result<Vec<Attached>> {
+        self.ask(Method::GET, "/devices").await
+    }
+
+    /// Makes a disk a device.
+    pub(crate) async fn attach(&self, options: &AttachOptions) -> Result<Attached> {
+        self.tell("/devices/attach", options).await
+    }
+
+    /// Takes a device away.
+    pub(crate) async fn detach(&self, device: &str) -> Result<Attached> {
+        self.tell("/devices/detach", &json!({ "device": device })).await
     }
 
     /// How files stand, in their order; `None` for those that are gone.

@@ -26,7 +26,7 @@ const USUAL_MACHINE: &str = "i4i.8xlarge";
 #[derive(Serialize)]
 struct Report {
     volume: String,
-    mountpoint: PathBuf,
+    mountpoint: Option<PathBuf>,
     region: String,
     from_unix_ms: u64,
     to_unix_ms: u64,
@@ -118,7 +118,10 @@ fn report(
 fn describe(report: &Report, since: Option<u64>) -> String {
     let observed_ms = report.to_unix_ms.saturating_sub(report.from_unix_ms);
     let span = seconds(observed_ms / 1_000);
-    let title = format!("{} on {}", report.volume, report.mountpoint.display());
+    let title = match &report.mountpoint {
+        Some(mountpoint) => format!("{} on {}", report.volume, mountpoint.display()),
+        None => report.volume.clone(),
+    };
     let mut text = format!("{}: {span} at list prices of {}\n", heading(&title), report.region);
     if since.is_some_and(|asked_ms| asked_ms > observed_ms + 120_000) {
         text.push_str("what was before the mount, or more than a week ago, is not known\n");

@@ -2,10 +2,12 @@
 
 mod actions;
 mod advise;
+mod attach;
 mod backtest;
 mod bench;
 mod bill;
 mod df;
+mod disks;
 mod documents;
 mod format;
 mod fsck;
@@ -30,19 +32,25 @@ use weir_types::{FsError, Result};
 
 use crate::cli::{Cli, Command, ConnectArgs};
 use crate::client::Client;
+use crate::daemon::Work;
 use crate::{hooks, lfs, paths, render};
 
 /// Runs what the command line asks for.
 pub(crate) fn run(cli: Cli, argv: &[OsString]) -> Result<ExitCode> {
     let log = cli.log;
-    if let Command::Mount(args) = cli.command {
-        return mount::run(*args, &log, argv);
+    // A daemon has a log of its own.
+    if !matches!(cli.command, Command::Mount(_) | Command::Serve(_)) {
+        render::start_log(&log, "warn", None)?;
     }
-    render::start_log(&log, "warn", None)?;
     match cli.command {
-        Command::Mount(_) => Ok(ExitCode::SUCCESS),
+        Command::Mount(args) => mount::run(Work::Mount(args), &log, argv),
+        Command::Serve(args) => mount::run(Work::Serve(args), &log, argv),
         Command::Format(args) => wait(format::run(args)),
         Command::Umount(args) => wait(umount::run(args)),
+        Command::Stop(args) => wait(umount::stop(args)),
+        Command::Disk(args) => wait(disks::run(args.command)),
+        Command::Attach(args) => wait(attach::attach(args)),
+        Command::Detach(args) => wait(attach::detach(args)),
         Command::Status(args) => wait(status::run(args)),
         Command::Prices(args) => prices::run(&args),
         Command::Advise(args) => wait(advise::run(args)),
@@ -83,7 +91,7 @@ fn wait(work: impl Future<Output = Result<ExitCode>>) -> Result<ExitCode> {
     runtime.block_on(work)
 }
 
-/// All mounts, or that in which `path` lies, with their mount points.
+/// All daemons, or that in whose mount `path` lies, with their places.
 pub(crate) async fn mounts(path: Option<&Path>) -> Result<Vec<(Client, PathBuf)>> {
     if let Some(path) = path {
         let real = paths::real(path)?;
@@ -92,8 +100,8 @@ pub(crate) async fn mounts(path: Option<&Path>) -> Result<Vec<(Client, PathBuf)>
     }
     let mut mounts = Vec::new();
     for client in Client::all() {
-        let mountpoint = client.status().await?.mountpoint;
-        mounts.push((client, mountpoint));
+        let place = client.status().await?.place();
+        mounts.push((client, place));
     }
     Ok(mounts)
 }

@@ -1,4 +1,5 @@
-//! `weir mount`: starts the daemon and waits until the volume can be used, or tells why not.
+//! `weir mount` and `weir serve`: start the daemon and wait until the volume can be used, or tell why
+//! not.
 
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Read};
@@ -8,21 +9,28 @@ use std::process::{Child, Command, ExitCode, Stdio};
 
 use weir_types::{ErrorKind, FsError, Result};
 
-use crate::cli::{LogArgs, MountArgs};
-use crate::{daemon, paths};
+use crate::cli::LogArgs;
+use crate::daemon::{self, Work};
+use crate::paths;
 
-pub(crate) fn run(args: MountArgs, log: &LogArgs, argv: &[OsString]) -> Result<ExitCode> {
+pub(crate) fn run(work: Work, log: &LogArgs, argv: &[OsString]) -> Result<ExitCode> {
+    let args = work.engine();
     if args.foreground || args.daemon {
-        return daemon::serve(args, log);
+        return daemon::run(work, log);
     }
-    // Before there is a log, so that the most common mistake leaves no trace.
-    weir_door_fuse::check_mountpoint(&args.dir)?;
-    let mountpoint = paths::real(&args.dir)?;
-    let (log_path, log_file) = paths::open_log(args.log_file.as_deref(), &mountpoint, &args.tier)?;
+    // Before there is a log, so that the most common mistakes leave no trace.
+    let (word, place) = match &work {
+        Work::Mount(mount) => {
+            weir_door_fuse::check_mountpoint(&mount.dir)?;
+            ("mount", paths::real(&mount.dir)?)
+        }
+        Work::Serve(serve) => ("serve", paths::of_volume(&serve.url.parse()?)),
+    };
+    let (log_path, log_file) = paths::open_log(args.log_file.as_deref(), &place, &args.tier)?;
     keep_descriptors_here();
     let child = Command::new(own_program())
         .arg0("weir")
-        .args(daemon_arguments(argv))
+        .args(daemon_arguments(argv, word))
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(log_file)
@@ -36,7 +44,7 @@ pub(crate) fn run(args: MountArgs, log: &LogArgs, argv: &[OsString]) -> Result<E
         }
         Heard::Died(how) => {
             let text =
-                format!("the daemon died ({how}) while it mounted: see {}", log_path.display());
+                format!("the daemon died ({how}) while it started: see {}", log_path.display());
             Err(FsError::new(ErrorKind::Bug, text))
         }
     }
@@ -50,10 +58,10 @@ fn own_program() -> PathBuf {
 }
 
 /// The same command line, with the word that makes it a daemon after the command.
-fn daemon_arguments(argv: &[OsString]) -> Vec<OsString> {
+fn daemon_arguments(argv: &[OsString], command: &str) -> Vec<OsString> {
     let mut line: Vec<OsString> = argv.iter().skip(1).cloned().collect();
-    let command = line.iter().position(|word| word == "mount");
-    line.insert(command.map_or(0, |at| at + 1), "--daemon".into());
+    let at = line.iter().position(|word| word == command);
+    line.insert(at.map_or(0, |at| at + 1), "--daemon".into());
     line
 }
 
@@ -103,7 +111,9 @@ mod tests {
     #[test]
     fn the_daemon_gets_the_same_arguments() {
         let words = |line: &str| line.split(' ').map(OsString::from).collect::<Vec<_>>();
-        let line = daemon_arguments(&words("weir -v mount --tier /t -- s3://b /mnt"));
+        let line = daemon_arguments(&words("weir -v mount --tier /t -- s3://b /mnt"), "mount");
         assert_eq!(line, words("-v mount --daemon --tier /t -- s3://b /mnt"));
+        let line = daemon_arguments(&words("weir serve s3://b --tier /mount"), "serve");
+        assert_eq!(line, words("serve --daemon s3://b --tier /mount"));
     }
 }

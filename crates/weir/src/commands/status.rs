@@ -9,7 +9,7 @@ use weir_object::{MeterSnapshot, RequestKind};
 use weir_types::{Bytes, Result, Settings};
 
 use crate::cli::StatusArgs;
-use crate::client::{self, Client, PassthroughView, StatusView};
+use crate::client::{self, BlockView, Client, PassthroughView, StatusView};
 use crate::render::{self, heading, seconds, table};
 
 pub(crate) async fn run(args: StatusArgs) -> Result<ExitCode> {
@@ -29,7 +29,7 @@ pub(crate) async fn run(args: StatusArgs) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     if statuses.is_empty() {
-        render::say("No volume is mounted here (by this user).\n")?;
+        render::say("No volume is mounted or served here (by this user).\n")?;
     }
     let mut texts = Vec::new();
     for status in statuses {
@@ -40,7 +40,10 @@ pub(crate) async fn run(args: StatusArgs) -> Result<ExitCode> {
 }
 
 fn describe(status: &StatusView, region: &str) -> String {
-    let title = format!("{} on {}", status.volume, status.mountpoint.display());
+    let title = match &status.mountpoint {
+        Some(mountpoint) => format!("{} on {}", status.volume, mountpoint.display()),
+        None => format!("{}, not mounted", status.volume),
+    };
     let mut text = format!("{}\n{}", heading(&title), table(&facts(status), 2));
     text.push_str(&format!("{}\n", heading("requests to the bucket")));
     text.push_str(&table(&requests(&status.requests), 2));
@@ -70,15 +73,6 @@ fn facts(status: &StatusView) -> Vec<Vec<String>> {
         true => "journal",
         false => "redo log",
     };
-    let PassthroughView { active, why, opens, other_opens } = &status.passthrough;
-    let mut passthrough = match active {
-        true => format!("on: {opens} opens served by the kernel, {other_opens} by the daemon"),
-        false => format!("off: {why}"),
-    };
-    if *active && !status.metered.is_empty() {
-        let whose = status.metered.join(", ");
-        passthrough.push_str(&format!("; off for {whose}, where throughput is limited or metered"));
-    }
     let mut rows = vec![
         row(["mode", mode]),
         row([
@@ -103,7 +97,6 @@ fn facts(status: &StatusView) -> Vec<Vec<String>> {
             ),
         ]),
         row([log, &Bytes(status.journal_bytes).to_string()]),
-        row(["passthrough", &passthrough]),
         row(["last recovery", &recovery(status)]),
         row([
             "since the mount",
@@ -117,6 +110,10 @@ fn facts(status: &StatusView) -> Vec<Vec<String>> {
             ),
         ]),
     ];
+    if let Some(state) = &status.passthrough {
+        rows.push(row(["passthrough", &passthrough(state, &status.metered)]));
+    }
+    rows.extend(disks(&status.block));
     if let Some(aside) = &status.mount.set_aside {
         rows.push(row([
             "SET ASIDE",
@@ -127,6 +124,58 @@ fn facts(status: &StatusView) -> Vec<Vec<String>> {
                 aside.directory.display()
             ),
         ]));
+    }
+    rows
+}
+
+fn passthrough(state: &PassthroughView, metered: &[String]) -> String {
+    let PassthroughView { active, why, opens, other_opens } = state;
+    if !active {
+        return format!("off: {why}");
+    }
+    let mut text = format!("on: {opens} opens served by the kernel, {other_opens} by the daemon");
+    if !metered.is_empty() {
+        let whose = metered.join(", ");
+        text.push_str(&format!("; off for {whose}, where throughput is limited or metered"));
+    }
+    text
+}
+
+/// Nothing where there are neither disks nor a door for them.
+fn disks(block: &BlockView) -> Vec<Vec<String>> {
+    let mut rows = Vec::new();
+    if block.disks > 0 {
+        rows.push(row(["disks", &format!("{}, {} of them open", block.disks, block.disks_open)]));
+    }
+    if let Some(nbd) = &block.nbd {
+        let unix = nbd.unix.as_ref().map(|path| path.display().to_string());
+        let places: Vec<_> = nbd.address.iter().cloned().chain(unix).collect();
+        let tls = match nbd.tls.as_deref() {
+            None => "",
+            Some("client_certificate") => ", TLS with client certificates",
+            Some(_) => ", TLS",
+        };
+        let counts = &block.counts;
+        rows.push(row([
+            "NBD",
+            &format!(
+                "{}{tls}: {} connections; read {} in {}, wrote {} in {}, {} trims, {} flushes, {} errors",
+                places.join(" and "),
+                counts.connections,
+                Bytes(counts.bytes_read),
+                counts.reads,
+                Bytes(counts.bytes_written),
+                counts.writes,
+                counts.trims,
+                counts.flushes,
+                counts.errors
+            ),
+        ]));
+    }
+    for device in &block.devices {
+        let access = if device.read_only { ", read-only" } else { "" };
+        let text = format!("disk {}{access}", device.name);
+        rows.push(row([&device.device.display().to_string(), &text]));
     }
     rows
 }
@@ -228,7 +277,7 @@ mod tests {
             "buckets": [],
         });
         client::view(json!({
-            "mountpoint": "/mnt/v", "pid": 7, "version": "0.1.0", "uptime_s": 61,
+            "mountpoint": "/mnt/v", "pid": 7, "version": "0.1.0", "uptime_s": 61, "ending": false,
             "volume": "s3://b/v", "read_only": false, "fenced": false,
             "files": 3, "stored_bytes": 100_u64 << 30,
             "tier": {"tier_bytes": 64 << 20, "used_bytes": 1 << 20, "dirty_bytes": 4096,
@@ -243,6 +292,13 @@ mod tests {
             "requests": {"rows": [put]},
             "settings": settings,
             "passthrough": {"active": false, "why": "because", "opens": 0, "other_opens": 9},
+            "block": {
+                "disks": 3, "disks_open": 1,
+                "nbd": {"address": "127.0.0.1:10809", "unix": "/run/nbd", "tls": "required"},
+                "devices": [{"name": "vm7", "device": "/dev/nbd3", "driver": "nbd",
+                             "read_only": false}],
+                "counts": weir_door_block::BlockCounts { connections: 2, ..Default::default() },
+            },
         }))
         .expect("a status")
     }
@@ -255,6 +311,9 @@ mod tests {
             "1 MiB of 64 MiB used, 4 KiB dirty",
             "4 KiB dirty and 0 B clean dropped; replayed 5 commits, 0 files; taken from process 1",
             "off: because",
+            "3, 1 of them open",
+            "127.0.0.1:10809 and /run/nbd, TLS: 2 connections",
+            "/dev/nbd3        disk vm7",
             "up 1 min 1 s",
             "data  PUT       1000       2  1 GiB       0 B  5.0 ms",
             // 100 GB x $0.023.
@@ -265,6 +324,14 @@ mod tests {
         let settings = text.split("settings that differ").nth(1).expect("one differs");
         assert_eq!(settings.lines().count(), 2, "{settings}");
         assert!(settings.contains("tier_bytes  64 MiB"), "{settings}");
+    }
+
+    #[test]
+    fn a_volume_that_is_served_has_no_mount_point() {
+        let status = StatusView { mountpoint: None, passthrough: None, ..status() };
+        let text = describe(&status, "us-east-1");
+        assert!(text.starts_with("s3://b/v, not mounted\n"), "{text}");
+        assert!(!text.contains("passthrough"), "{text}");
     }
 
     #[test]

@@ -73,7 +73,7 @@ fn whose(args: &ThroughputArgs) -> Result<(Whose, String)> {
     let mut finder = Finder::default();
     let (mount, target) = finder.locate(path)?;
     let mountpoint = &finder.mounts[mount].mountpoint;
-    if crate::paths::real(&args.dir)? != *mountpoint {
+    if crate::paths::place(&args.dir)? != *mountpoint {
         let text = format!("{} is not in the volume on {}", path.display(), args.dir.display());
         return Err(FsError::new(ErrorKind::Invalid, text));
     }

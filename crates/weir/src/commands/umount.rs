@@ -1,4 +1,4 @@
-//! `weir umount`: unmounts, and waits until everything is in the bucket.
+//! `weir umount` and `weir stop`: end a daemon, and wait until everything is in the bucket.
 
 use std::io::{IsTerminal, stderr};
 use std::path::Path;
@@ -8,9 +8,10 @@ use std::time::Duration;
 use hyper::Method;
 use indicatif::{ProgressBar, ProgressStyle};
 use rustix::io::Errno;
+use weir_engine::BucketUrl;
 use weir_types::{Bytes, ErrorKind, FsError, Result};
 
-use crate::cli::UmountArgs;
+use crate::cli::{StopArgs, UmountArgs};
 use crate::client::Client;
 use crate::{paths, render};
 
@@ -24,15 +25,33 @@ pub(crate) async fn run(args: UmountArgs) -> Result<ExitCode> {
     let Some(client) = Client::of(&mountpoint) else {
         return without_daemon(&mountpoint, args.lazy);
     };
-    let pid = client.status().await?.pid;
     if args.lazy {
         client.request(Method::POST, "/unmount?lazy=true").await?;
         return Ok(ExitCode::SUCCESS);
     }
+    end(&client).await
+}
+
+pub(crate) async fn stop(args: StopArgs) -> Result<ExitCode> {
+    let url: BucketUrl = args.url.parse()?;
+    if let Some(client) = Client::of(&paths::of_volume(&url)) {
+        return end(&client).await;
+    }
+    let mounted = Client::having(&url).await.and_then(|(_, status)| status.mountpoint);
+    let text = match mounted {
+        Some(dir) => format!("{url} is mounted: `weir umount {}` ends that", dir.display()),
+        None => format!("{url} is not served here: see `weir status` for what is"),
+    };
+    Err(FsError::new(ErrorKind::NotFound, text))
+}
+
+/// Ends a daemon; returns when its process is gone.
+async fn end(client: &Client) -> Result<ExitCode> {
+    let pid = client.status().await?.pid;
     let unmounting = client.request(Method::POST, "/unmount");
     tokio::select! {
         done = unmounting => done.map(drop)?,
-        never = show_what_is_left(&client) => never,
+        never = show_what_is_left(client) => never,
     }
     while runs(pid) {
         tokio::time::sleep(LOOK_EVERY).await;

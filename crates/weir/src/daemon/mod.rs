@@ -1,11 +1,13 @@
-//! The process behind a mount: from options to a served volume, and to its end.
+//! The process behind a mount or a served volume: from options to its doors, and to its end.
 //!
 //! What must always hold:
-//! - Nothing is mounted before every check has passed, and whoever waits is told why not.
-//! - However the mount ends (a request, a signal, a plain `umount`), all is flushed before the
-//!   process ends with 0. What cannot leave stays in the tier, and the end is then not 0.
+//! - Nothing is mounted or served before every check has passed, and whoever waits is told why not.
+//! - However it ends (a request, a signal, a plain `umount`), the doors are shut before the last
+//!   flush, and all is flushed before the process ends with 0. What cannot leave stays in the tier,
+//!   and the end is then not 0.
 
 mod admin;
+mod block;
 mod metrics;
 mod options;
 mod ready;
@@ -23,42 +25,138 @@ use weir_door_fuse::{FuseMount, FuseView};
 use weir_engine::Engine;
 use weir_types::{ErrorKind, FsError, Result};
 
-use crate::cli::{LogArgs, MountArgs};
+use crate::cli::{EngineArgs, LogArgs, MountArgs, NbdArgs, ServeArgs};
 use crate::render;
+use block::BlockDoor;
 
 pub(crate) use ready::READY;
 
 /// How long answers that are under way may take once all is flushed.
 const LAST_ANSWERS: Duration = Duration::from_secs(2);
 
+/// What a daemon is asked to do.
+#[derive(Debug)]
+pub(crate) enum Work {
+    /// To mount a volume, and serve its disks if asked.
+    Mount(Box<MountArgs>),
+    /// To serve the disks of a volume.
+    Serve(Box<ServeArgs>),
+}
+
+impl Work {
+    pub(crate) fn url(&self) -> &str {
+        match self {
+            Work::Mount(args) => &args.url,
+            Work::Serve(args) => &args.url,
+        }
+    }
+
+    pub(crate) fn engine(&self) -> &EngineArgs {
+        match self {
+            Work::Mount(args) => &args.engine,
+            Work::Serve(args) => &args.engine,
+        }
+    }
+
+    fn nbd(&self) -> &NbdArgs {
+        match self {
+            Work::Mount(args) => &args.nbd,
+            Work::Serve(args) => &args.nbd,
+        }
+    }
+}
+
+/// How near its end a daemon is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Ending {
+    /// It runs.
+    No,
+    /// It takes nothing new, and waits for those who use its devices.
+    Asked,
+    /// It waits for nobody.
+    Forced,
+}
+
 /// What the parts of a running daemon share.
 pub(crate) struct Shared {
     pub(crate) engine: Arc<Engine>,
-    pub(crate) door: FuseView,
-    pub(crate) mountpoint: PathBuf,
+    /// The FUSE door, if the volume is mounted.
+    pub(crate) fuse: Option<Fuse>,
+    pub(crate) block: BlockDoor,
     pub(crate) started: Instant,
+    pub(crate) ending: watch::Sender<Ending>,
     /// How it ended: `None` while it runs, then how the last flush went.
     pub(crate) ended: watch::Sender<Option<std::result::Result<(), String>>>,
 }
 
-/// Mounts and serves until it is unmounted. With `args.daemon` it detaches from its terminal and
+/// The FUSE door of a daemon.
+pub(crate) struct Fuse {
+    pub(crate) view: FuseView,
+    pub(crate) mountpoint: PathBuf,
+}
+
+impl Shared {
+    /// Requests of the kernel, by name.
+    pub(crate) fn fuse_requests(&self) -> Vec<(&'static str, u64)> {
+        self.fuse.as_ref().map(|fuse| fuse.view.requests()).unwrap_or_default()
+    }
+
+    pub(crate) fn mountpoint(&self) -> Option<PathBuf> {
+        self.fuse.as_ref().map(|fuse| fuse.mountpoint.clone())
+    }
+
+    /// Asks the daemon to end: devices are detached, then the volume is unmounted. `Retry` while a
+    /// device or the mount is in use; with `lazy` the mount leaves the tree now, and the daemon ends
+    /// when the last user has gone.
+    pub(crate) async fn end(&self, lazy: bool) -> Result<()> {
+        if !lazy {
+            self.block.detach_all().await?;
+        }
+        if let Some(path) = self.mountpoint() {
+            let done = tokio::task::spawn_blocking(move || weir_door_fuse::unmount(&path, lazy));
+            match done.await.map_err(panicked)? {
+                // Unmounted already, and flushing: what is asked for is under way.
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                done => return done,
+            }
+        }
+        self.set_ending(Ending::Asked);
+        Ok(())
+    }
+
+    /// Whether it was told to end.
+    pub(crate) fn is_ending(&self) -> bool {
+        *self.ending.borrow() > Ending::No
+    }
+
+    pub(crate) fn set_ending(&self, ending: Ending) {
+        self.ending.send_if_modified(|now| {
+            let further = *now < ending;
+            *now = ending.max(*now);
+            further
+        });
+    }
+}
+
+/// Mounts or serves until it is told to end. With `--daemon` it detaches from its terminal and
 /// tells its parent, by a pipe on standard output, whether it could.
-pub(crate) fn serve(args: MountArgs, log: &LogArgs) -> Result<ExitCode> {
-    if args.daemon {
+pub(crate) fn run(work: Work, log: &LogArgs) -> Result<ExitCode> {
+    let args = work.engine();
+    let daemon = args.daemon;
+    if daemon {
         // Fails only if it leads a session already, which is as good.
         let _ = rustix::process::setsid();
     }
-    let own_log = args.log_file.clone().filter(|_| !args.daemon);
+    let own_log = args.log_file.clone().filter(|_| !daemon);
     render::start_log(log, "info", own_log.as_deref())?;
     raise_open_files();
-    let daemon = args.daemon;
     let run = || {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .enable_all()
             .thread_name("weir")
             .build()
             .map_err(|e| FsError::local_io("start the runtime's threads", e))?;
-        let (shared, mount) = start(&runtime, args)?;
+        let (shared, mount) = start(&runtime, work)?;
         Ok((runtime, shared, mount))
     };
     let (runtime, shared, mount) = match run() {
@@ -70,58 +168,84 @@ pub(crate) fn serve(args: MountArgs, log: &LogArgs) -> Result<ExitCode> {
         Err(error) => return Err(error),
     };
     if daemon && !ready::tell() {
-        tracing::warn!("whoever asked for the mount does not wait for it any more: unmounting");
+        tracing::warn!("whoever asked for this daemon does not wait for it any more: ending");
         let shared = shared.clone();
         runtime.spawn(async move { signals::stop(&shared).await });
     }
     finish(&runtime, &shared, mount)
 }
 
-/// Checks all, mounts the engine, then the door, then opens the admin socket.
-fn start(runtime: &Runtime, args: MountArgs) -> Result<(Arc<Shared>, FuseMount)> {
-    let options = options::resolve(args)?;
+/// Checks all, starts the engine, then the doors, then opens the admin socket.
+fn start(runtime: &Runtime, work: Work) -> Result<(Arc<Shared>, Option<FuseMount>)> {
+    let options = options::resolve(work)?;
     if options.daemon {
         // Its working directory would keep another file system busy.
         std::env::set_current_dir("/").map_err(|e| FsError::local_io("chdir /", e))?;
     }
-    let admin = runtime.block_on(admin::bind(&options.mountpoint, options.admin_listen))?;
+    let admin = runtime.block_on(admin::bind(&options.place, options.admin_listen))?;
     let _entered = runtime.enter();
     let engine = Arc::new(runtime.block_on(Engine::mount(options.engine))?);
-    let mount = match weir_door_fuse::mount(engine.clone(), runtime.handle().clone(), options.fuse)
-    {
-        Ok(mount) => mount,
+    let open_doors = || {
+        let block = runtime.block_on(BlockDoor::open(&engine, options.nbd))?;
+        let fuse = options.fuse;
+        let mount =
+            fuse.map(|fuse| weir_door_fuse::mount(engine.clone(), runtime.handle().clone(), fuse));
+        match mount.transpose() {
+            Ok(mount) => Ok((block, mount)),
+            Err(error) => {
+                runtime.block_on(block.close());
+                Err(error)
+            }
+        }
+    };
+    let (block, mount) = match open_doors() {
+        Ok(doors) => doors,
         Err(error) => {
             if let Err(ending) = runtime.block_on(engine.shutdown()) {
-                tracing::error!("ending after a failed mount: {ending}");
+                tracing::error!("ending after a failed start: {ending}");
             }
             return Err(error);
         }
     };
+    let fuse = mount
+        .as_ref()
+        .map(|mount| Fuse { view: mount.view(), mountpoint: mount.mountpoint().to_owned() });
     let shared = Arc::new(Shared {
         engine,
-        door: mount.view(),
-        mountpoint: mount.mountpoint().to_owned(),
+        fuse,
+        block,
         started: Instant::now(),
+        ending: watch::Sender::new(Ending::No),
         ended: watch::Sender::new(None),
     });
     let seen = Arc::downgrade(&shared);
     shared.engine.count_metadata_by(move || {
-        seen.upgrade().map_or(0, |shared| metrics::metadata_ops(&shared.door.requests()))
+        seen.upgrade().map_or(0, |shared| metrics::metadata_ops(&shared.fuse_requests()))
     });
     let listening = signals::listen(&shared);
     runtime.spawn(listening.map_err(|e| FsError::local_io("listen for signals", e))?);
     admin.serve(&shared);
-    tracing::info!(mountpoint = %shared.mountpoint.display(), "mounted");
+    tracing::info!(place = %options.place.display(), "ready");
     Ok((shared, mount))
 }
 
-/// Waits for the unmount, flushes, and says how that went to all who wait for it.
-fn finish(runtime: &Runtime, shared: &Arc<Shared>, mount: FuseMount) -> Result<ExitCode> {
-    let served = mount.wait();
-    tracing::info!(mountpoint = %shared.mountpoint.display(), "unmounted, flushing");
+/// Waits for the end, shuts the doors, flushes, and says how that went to all who wait for it.
+fn finish(runtime: &Runtime, shared: &Arc<Shared>, mount: Option<FuseMount>) -> Result<ExitCode> {
+    let served = match mount {
+        Some(mount) => mount.wait(),
+        None => {
+            let asked =
+                async { shared.ending.subscribe().wait_for(|now| *now > Ending::No).await.is_ok() };
+            runtime.block_on(asked);
+            Ok(())
+        }
+    };
+    shared.set_ending(Ending::Asked);
+    runtime.block_on(shared.block.let_go(shared.ending.subscribe()));
+    tracing::info!("all doors are shut, flushing");
     let flushed = runtime.block_on(shared.engine.shutdown()).map_err(|error| {
         error.within(
-            "the last flush failed; the tier keeps what is not in the bucket, mount again with it",
+            "the last flush failed; the tier keeps what is not in the bucket, start again with it",
         )
     });
     let told = match &flushed {

@@ -1,28 +1,33 @@
-//! From command line arguments to what the engine and the door are given, all checked.
+//! From command line arguments to what the engine and the doors are given, all checked.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use weir_door_block::{NbdOptions, TlsOptions};
 use weir_door_fuse::{FuseOptions, check_mountpoint};
 use weir_engine::{BucketUrl, ConnectOptions, MountOptions};
 use weir_types::{ErrorKind, FsError, Result, Settings};
 
-use crate::cli::MountArgs;
+use super::Work;
+use crate::cli::{EngineArgs, MountArgs, NbdArgs};
 use crate::{clock, commands, hooks, paths};
 
-/// Everything a mount needs.
+/// Everything a daemon needs.
 pub(crate) struct Resolved {
-    pub(crate) mountpoint: PathBuf,
+    /// Its mount point, or the URL that it serves.
+    pub(crate) place: PathBuf,
     pub(crate) engine: MountOptions,
-    pub(crate) fuse: FuseOptions,
+    pub(crate) fuse: Option<FuseOptions>,
+    pub(crate) nbd: NbdOptions,
     pub(crate) admin_listen: Option<SocketAddr>,
     pub(crate) daemon: bool,
 }
 
 /// Checks all that can be checked without a request, and puts the options together.
-pub(crate) fn resolve(args: MountArgs) -> Result<Resolved> {
-    let url: BucketUrl = args.url.parse()?;
-    let settings = settings(&args)?;
+pub(crate) fn resolve(work: Work) -> Result<Resolved> {
+    let args = work.engine();
+    let url: BucketUrl = work.url().parse()?;
+    let settings = settings(args)?;
     if let Some(address) = args.admin_listen.filter(|address| !address.ip().is_loopback()) {
         let text = format!(
             "--admin-listen {address}: it has no authentication and so listens on loopback only: \
@@ -31,41 +36,21 @@ pub(crate) fn resolve(args: MountArgs) -> Result<Resolved> {
         );
         return Err(FsError::new(ErrorKind::Invalid, text));
     }
-    check_mountpoint(&args.dir)?;
-    let mountpoint = paths::real(&args.dir)?;
     let tier = absolute(&args.tier)?;
     let journal = args.journal.as_deref().map(absolute).transpose()?;
-    let inside = [("--tier", Some(&tier)), ("--journal", journal.as_ref())];
-    for (what, directory) in inside {
-        if let Some(directory) = directory.filter(|d| d.starts_with(&mountpoint)) {
-            let text = format!(
-                "{what} {} lies below the mount point {}: name a directory outside of it",
-                directory.display(),
-                mountpoint.display()
-            );
-            return Err(FsError::new(ErrorKind::Invalid, text));
+    let (place, fuse) = match &work {
+        Work::Serve(_) => (paths::of_volume(&url), None),
+        Work::Mount(mount) => {
+            check_mountpoint(&mount.dir)?;
+            let mountpoint = paths::real(&mount.dir)?;
+            check_outside(&mountpoint, &tier, journal.as_deref())?;
+            let fuse = fuse_options(mount, &mountpoint, &url);
+            (mountpoint, Some(fuse))
         }
-    }
+    };
     weir_tier::check_directory("--tier", &tier)?;
-    let clock = clock::real();
-    let mut fuse = FuseOptions::new(&mountpoint, url.to_string(), clock.now.clone());
-    let mut read_only = args.read_only;
-    for word in args.options.iter().flat_map(|o| o.split(',')) {
-        match word {
-            "ro" => read_only = true,
-            "allow_other" => fuse.allow_other = true,
-            "" | "rw" => {}
-            _ => fuse.extra.push(word.to_owned()),
-        }
-    }
-    fuse.read_only = read_only;
-    fuse.allow_other |= args.allow_other;
-    fuse.threads = args.threads;
-    fuse.passthrough = !args.no_passthrough;
-    if read_only {
-        // Another mount may write meanwhile.
-        fuse = fuse.shared();
-    }
+    let read_only = args.read_only || fuse.as_ref().is_some_and(|fuse| fuse.read_only);
+    let nbd = nbd_options(work.nbd(), read_only)?;
     let connect = ConnectOptions {
         timeout_ms: settings.bucket_timeout_ms,
         hedge_percent: settings.hedge_percent,
@@ -78,12 +63,63 @@ pub(crate) fn resolve(args: MountArgs) -> Result<Resolved> {
         journal,
         read_only,
         take_over: args.take_over,
+        only_clean: false,
         settings,
-        clock,
+        clock: clock::real(),
         host: hooks::host(),
     };
     hooks::arm()?;
-    Ok(Resolved { mountpoint, engine, fuse, admin_listen: args.admin_listen, daemon: args.daemon })
+    let (admin_listen, daemon) = (args.admin_listen, args.daemon);
+    Ok(Resolved { place, engine, fuse, nbd, admin_listen, daemon })
+}
+
+/// What the daemon writes must not be in what it mounts.
+fn check_outside(mountpoint: &Path, tier: &Path, journal: Option<&Path>) -> Result<()> {
+    for (what, directory) in [("--tier", Some(tier)), ("--journal", journal)] {
+        if let Some(directory) = directory.filter(|d| d.starts_with(mountpoint)) {
+            let text = format!(
+                "{what} {} lies below the mount point {}: name a directory outside of it",
+                directory.display(),
+                mountpoint.display()
+            );
+            return Err(FsError::new(ErrorKind::Invalid, text));
+        }
+    }
+    Ok(())
+}
+
+fn fuse_options(args: &MountArgs, mountpoint: &Path, url: &BucketUrl) -> FuseOptions {
+    let mut fuse = FuseOptions::new(mountpoint, url.to_string(), clock::real().now);
+    fuse.read_only = args.engine.read_only;
+    for word in args.options.iter().flat_map(|o| o.split(',')) {
+        match word {
+            "ro" => fuse.read_only = true,
+            "allow_other" => fuse.allow_other = true,
+            "" | "rw" => {}
+            _ => fuse.extra.push(word.to_owned()),
+        }
+    }
+    fuse.allow_other |= args.allow_other;
+    fuse.threads = args.threads;
+    fuse.passthrough = !args.no_passthrough;
+    match fuse.read_only {
+        // Another mount may write meanwhile.
+        true => fuse.shared(),
+        false => fuse,
+    }
+}
+
+fn nbd_options(args: &NbdArgs, read_only: bool) -> Result<NbdOptions> {
+    let tls = match (&args.nbd_tls_cert, &args.nbd_tls_key) {
+        (Some(certificate), Some(key)) => Some(TlsOptions {
+            certificate: absolute(certificate)?,
+            key: absolute(key)?,
+            client_authority: args.nbd_tls_client_ca.as_deref().map(absolute).transpose()?,
+        }),
+        _ => None,
+    };
+    let unix = args.nbd_unix.as_deref().map(absolute).transpose()?;
+    Ok(NbdOptions { listen: args.nbd, unix, tls, read_only })
 }
 
 fn absolute(path: &Path) -> Result<PathBuf> {
@@ -91,7 +127,7 @@ fn absolute(path: &Path) -> Result<PathBuf> {
 }
 
 /// Defaults, over them the file, over that the flags; all problems are told at once.
-fn settings(args: &MountArgs) -> Result<Settings> {
+fn settings(args: &EngineArgs) -> Result<Settings> {
     let mut settings = match &args.config {
         Some(path) => read_settings(path)?,
         None => Settings::default(),
@@ -131,11 +167,11 @@ mod tests {
     use super::*;
     use crate::cli::{Cli, Command};
 
-    fn args(line: &str) -> MountArgs {
+    fn args(line: &str) -> Box<MountArgs> {
         let words = ["weir", "mount", "memory://b/v", "/nowhere", "--tier", "/t"];
         let cli = Cli::try_parse_from(words.into_iter().chain(line.split_whitespace()));
         match cli.expect("parses").command {
-            Command::Mount(mount) => *mount,
+            Command::Mount(mount) => mount,
             other => panic!("{other:?}"),
         }
     }
@@ -146,25 +182,28 @@ mod tests {
         let file = dir.path().join("settings.json");
         std::fs::write(&file, r#"{"tier_bytes": 1073741824, "flush_age_ms": 5000}"#)
             .expect("write");
-        let found = settings(&args(&format!("--config {} --flush-age 1s", file.display())))
+        let found = settings(&args(&format!("--config {} --flush-age 1s", file.display())).engine)
             .expect("settings");
         assert_eq!((found.tier_bytes.0, found.flush_age_ms), (1 << 30, 1000));
         assert_eq!(found.meta_flush_ms, Settings::default().meta_flush_ms);
         std::fs::write(&file, r#"{"tier_bites": 1}"#).expect("write");
-        let error = settings(&args(&format!("--config {}", file.display()))).expect_err("typo");
+        let error =
+            settings(&args(&format!("--config {}", file.display())).engine).expect_err("typo");
         assert!(error.to_string().contains("tier_bites"), "{error}");
     }
 
     #[test]
     fn all_problems_of_the_settings_are_told() {
-        let error = settings(&args("--tier-size 1MiB --flush-age 1ms")).expect_err("bad");
+        let error = settings(&args("--tier-size 1MiB --flush-age 1ms").engine).expect_err("bad");
         let text = error.to_string();
         assert!(text.contains("tier_bytes") && text.contains("flush_age_ms"), "{text}");
     }
 
     #[test]
     fn the_admin_port_stays_on_this_machine() {
-        let error = resolve(args("--admin-listen 0.0.0.0:9100")).map(|_| ()).expect_err("open");
+        let error = resolve(Work::Mount(args("--admin-listen 0.0.0.0:9100")))
+            .map(|_| ())
+            .expect_err("open");
         assert!(error.to_string().contains("127.0.0.1:9100"), "{error}");
     }
 }

@@ -1,8 +1,9 @@
-//! SIGTERM and SIGINT end a mount in good order; SIGHUP does nothing, so that it outlives its
+//! SIGTERM and SIGINT end a daemon in good order; SIGHUP does nothing, so that it outlives its
 //! terminal.
 
 use std::future::Future;
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,9 +11,10 @@ use rustix::mount::UnmountFlags;
 use tokio::signal::unix::{SignalKind, signal};
 use weir_types::ErrorKind;
 
-use crate::daemon::{Shared, panicked};
+use crate::daemon::{Ending, Shared, panicked};
 
-/// How often, and how many times, a busy mount is tried again before it is taken from its users.
+/// How often, and how many times, a busy mount or device is tried again before it is taken from its
+/// users.
 const TRY_EVERY: Duration = Duration::from_millis(200);
 const TRIES: u32 = 25;
 
@@ -36,14 +38,11 @@ pub(crate) fn listen(shared: &Arc<Shared>) -> io::Result<impl Future<Output = ()
     })
 }
 
-/// Unmounts. Whoever still uses the mount has five seconds to let go; what they wrote is kept.
+/// Ends the daemon. Whoever still uses it has five seconds to let go; what they wrote is kept.
 pub(crate) async fn stop(shared: &Arc<Shared>) {
     for attempt in 0..TRIES {
-        let path = shared.mountpoint.clone();
-        let tried = tokio::task::spawn_blocking(move || weir_door_fuse::unmount(&path, false));
-        match tried.await.map_err(panicked).and_then(|done| done) {
+        match shared.end(false).await {
             Ok(()) => return,
-            Err(error) if error.kind() == ErrorKind::NotFound => return,
             Err(error) if error.kind() == ErrorKind::Retry => {
                 if attempt == 0 {
                     tracing::warn!("{error}; trying again for five seconds");
@@ -56,12 +55,15 @@ pub(crate) async fn stop(shared: &Arc<Shared>) {
         }
         tokio::time::sleep(TRY_EVERY).await;
     }
-    force(shared).await;
+    shared.set_ending(Ending::Forced);
+    if let Some(mountpoint) = shared.mountpoint() {
+        force(mountpoint).await;
+    }
 }
 
 /// Takes the mount from those who do not let go. What their memory maps hold is written first.
-async fn force(shared: &Arc<Shared>) {
-    let path = shared.mountpoint.clone();
+async fn force(mountpoint: PathBuf) {
+    let path = mountpoint.clone();
     let synced = tokio::task::spawn_blocking(move || {
         let root = std::fs::File::open(&path)?;
         rustix::fs::syncfs(&root).map_err(io::Error::from)
@@ -70,13 +72,12 @@ async fn force(shared: &Arc<Shared>) {
         tracing::warn!("writing out before a forced unmount: {error}");
     }
     let flags = UnmountFlags::FORCE | UnmountFlags::DETACH | UnmountFlags::NOFOLLOW;
-    let Err(error) = rustix::mount::unmount(&shared.mountpoint, flags) else {
+    let Err(error) = rustix::mount::unmount(&mountpoint, flags) else {
         tracing::warn!("the mount was taken from those who still used it");
         return;
     };
     tracing::warn!("cannot force the unmount ({error}): it ends when its last user does");
-    let path = shared.mountpoint.clone();
-    let lazy = tokio::task::spawn_blocking(move || weir_door_fuse::unmount(&path, true));
+    let lazy = tokio::task::spawn_blocking(move || weir_door_fuse::unmount(&mountpoint, true));
     if let Err(error) = lazy.await.map_err(panicked).and_then(|done| done) {
         tracing::error!("{error}");
     }

@@ -1,11 +1,12 @@
-//! The admin door of a mount: HTTP on a Unix socket that only its owner may open, and if asked, a
+//! The admin door of a daemon: HTTP on a Unix socket that only its owner may open, and if asked, a
 //! part of it on a loopback port.
 //!
 //! `GET /status`, `GET /metrics`, `GET /residency?ino=N`, `POST /flush`, `POST /unmount?lazy=BOOL`;
-//! those of [`links`], [`actions`] and [`throughput`]. Errors answer with a status of 4xx or 5xx and
+//! those of [`links`], [`actions`], [`disks`] and [`throughput`]. Errors answer with a status of 4xx or 5xx and
 //! `{"error": "…"}`.
 
 mod actions;
+mod disks;
 mod links;
 mod throughput;
 
@@ -28,10 +29,12 @@ use weir_door_fuse::PassthroughState;
 use weir_engine::Status;
 use weir_types::{ErrorKind, FsError, Ino, Result};
 
-use crate::daemon::{Shared, metrics, panicked};
+use crate::client::Client;
+use crate::daemon::block::BlockStatus;
+use crate::daemon::{Shared, metrics};
 use crate::paths;
 
-/// How long a daemon that was unmounted may take to flush before the next mount gives up.
+/// How long a daemon that was told to end may take to flush before the next one gives up.
 const LAST_DAEMON: Duration = Duration::from_secs(60);
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// Longest body of a request: an action may name 100,000 paths.
@@ -44,21 +47,26 @@ pub(crate) struct Bound {
     tcp: Option<TcpListener>,
 }
 
-/// Binds the socket of the mount on `mountpoint`; one that a dead daemon left is replaced. A daemon
-/// that was unmounted and still flushes is waited for.
-pub(crate) async fn bind(mountpoint: &Path, listen: Option<SocketAddr>) -> Result<Bound> {
+/// Binds the socket of a place; one that a dead daemon left is replaced. A daemon that was told to
+/// end and still flushes is waited for.
+pub(crate) async fn bind(place: &Path, listen: Option<SocketAddr>) -> Result<Bound> {
     let directory = paths::own_run_directory()?;
-    let socket = paths::socket(&directory, mountpoint);
+    let socket = paths::socket(&directory, place);
+    let shown = place.display();
     let mut waited = Duration::ZERO;
     while UnixStream::connect(&socket).is_ok() {
         if waited == Duration::ZERO {
-            tracing::info!("the last daemon of this mount point still flushes: waiting for it");
+            if let Some(pid) = serving(place).await {
+                let text =
+                    format!("{shown} is served by process {pid}: `weir stop {shown}` ends it");
+                return Err(FsError::new(ErrorKind::Exists, text));
+            }
+            tracing::info!("the last daemon for {shown} still flushes: waiting for it");
         }
         if waited > LAST_DAEMON {
             let text = format!(
-                "the last daemon for {} still flushes what it has: see `weir status`, and mount \
-                 when it has ended",
-                mountpoint.display()
+                "the last daemon for {shown} still flushes what it has: see `weir status`, and try \
+                 again when it has ended"
             );
             return Err(FsError::new(ErrorKind::Exists, text));
         }
@@ -74,6 +82,12 @@ pub(crate) async fn bind(mountpoint: &Path, listen: Option<SocketAddr>) -> Resul
     let unix = UnixListener::bind(&socket).map_err(at)?;
     let tcp = listen.map(bind_tcp).transpose()?;
     Ok(Bound { socket: Unlink(socket), unix, tcp })
+}
+
+/// The process that serves a volume by its URL and is not about to end.
+async fn serving(place: &Path) -> Option<u32> {
+    let status = Client::of(place)?.status().await.ok()?;
+    (status.mountpoint.is_none() && !status.ending).then_some(status.pid)
 }
 
 fn bind_tcp(address: SocketAddr) -> Result<TcpListener> {
@@ -94,6 +108,7 @@ impl Bound {
             .route("/unmount", post(unmount))
             .merge(links::routes())
             .merge(actions::routes())
+            .merge(disks::routes())
             .merge(throughput::routes())
             .layer(DefaultBodyLimit::max(BODY_LONGEST));
         if let Some(tcp) = self.tcp {
@@ -108,12 +123,12 @@ impl Bound {
     }
 }
 
-/// Removes the socket when the mount fails or the runtime ends.
+/// Removes the socket when the start fails or the runtime ends.
 struct Unlink(PathBuf);
 
 impl Drop for Unlink {
     fn drop(&mut self) {
-        // A socket that stays is replaced by the next mount and passed over by clients.
+        // A socket that stays is replaced by the next daemon and passed over by clients.
         let _ = std::fs::remove_file(&self.0);
     }
 }
@@ -124,7 +139,9 @@ struct Failed(FsError);
 impl IntoResponse for Failed {
     fn into_response(self) -> Response {
         let status = match self.0.kind() {
-            ErrorKind::Retry | ErrorKind::Conflict => StatusCode::CONFLICT,
+            ErrorKind::Retry | ErrorKind::Conflict | ErrorKind::Exists | ErrorKind::WouldBlock => {
+                StatusCode::CONFLICT
+            }
             ErrorKind::NotFound => StatusCode::NOT_FOUND,
             ErrorKind::Invalid | ErrorKind::IsDirectory => StatusCode::BAD_REQUEST,
             ErrorKind::Permission | ErrorKind::ReadOnly => StatusCode::FORBIDDEN,
@@ -160,24 +177,30 @@ impl From<PassthroughState> for Passthrough {
 
 #[derive(Serialize)]
 struct StatusAnswer {
-    mountpoint: PathBuf,
+    /// `null` where the volume is served without a mount.
+    mountpoint: Option<PathBuf>,
     pid: u32,
     version: &'static str,
     uptime_s: u64,
-    passthrough: Passthrough,
+    /// It was told to end.
+    ending: bool,
+    passthrough: Option<Passthrough>,
     fuse_requests: BTreeMap<&'static str, u64>,
+    block: BlockStatus,
     #[serde(flatten)]
     status: Status,
 }
 
 async fn status(State(shared): State<Arc<Shared>>) -> Result<Json<StatusAnswer>, Failed> {
     Ok(Json(StatusAnswer {
-        mountpoint: shared.mountpoint.clone(),
+        mountpoint: shared.mountpoint(),
         pid: std::process::id(),
         version: env!("CARGO_PKG_VERSION"),
         uptime_s: shared.started.elapsed().as_secs(),
-        passthrough: shared.door.passthrough().into(),
-        fuse_requests: shared.door.requests().into_iter().collect(),
+        ending: shared.is_ending(),
+        passthrough: shared.fuse.as_ref().map(|fuse| fuse.view.passthrough().into()),
+        fuse_requests: shared.fuse_requests().into_iter().collect(),
+        block: shared.block.status().await?,
         status: shared.engine.status().await?,
     }))
 }
@@ -190,10 +213,11 @@ async fn scrape(State(shared): State<Arc<Shared>>) -> Result<Response, Failed> {
         status: shared.engine.status().await?,
         links: shared.engine.links().await?,
         actions: shared.engine.actions().await?,
-        passthrough: shared.door.passthrough(),
+        passthrough: shared.fuse.as_ref().map(|fuse| fuse.view.passthrough()),
+        block: shared.block.status().await?,
         throughput: shared.engine.throughput().await?,
         io_per_s,
-        ops: shared.door.requests(),
+        ops: shared.fuse_requests(),
         uptime: shared.started.elapsed(),
     };
     let text = metrics::text(told)?;
@@ -235,13 +259,7 @@ async fn unmount(
     Query(how): Query<How>,
 ) -> Result<Response, Failed> {
     let mut ended = shared.ended.subscribe();
-    let path = shared.mountpoint.clone();
-    let done = tokio::task::spawn_blocking(move || weir_door_fuse::unmount(&path, how.lazy));
-    match done.await.map_err(panicked)? {
-        // Unmounted already, and flushing: what is asked for is under way.
-        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error.into()),
-        _ => {}
-    }
+    shared.end(how.lazy).await?;
     if how.lazy {
         return Ok(Json(json!({ "detached": true })).into_response());
     }

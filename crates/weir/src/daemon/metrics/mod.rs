@@ -1,5 +1,6 @@
-//! The mount's state as Prometheus reads it. Everything is taken from one status at each scrape.
+//! The daemon's state as Prometheus reads it. Everything is taken from one status at each scrape.
 
+mod block;
 mod throughput;
 
 #[cfg(test)]
@@ -17,6 +18,8 @@ use weir_engine::{ActionKind, ActionView, LinkView, Status, ThroughputReport};
 use weir_object::{LATENCY_BUCKETS, MeterRow};
 use weir_types::{ErrorKind, FsError, Result};
 
+use crate::daemon::block::BlockStatus;
+
 pub(crate) use throughput::metadata_ops;
 
 /// What a scrape is made of.
@@ -25,7 +28,8 @@ pub(crate) struct Told {
     pub(crate) status: Status,
     pub(crate) links: Vec<LinkView>,
     pub(crate) actions: Vec<ActionView>,
-    pub(crate) passthrough: PassthroughState,
+    pub(crate) passthrough: Option<PassthroughState>,
+    pub(crate) block: BlockStatus,
     pub(crate) throughput: ThroughputReport,
     /// Reads and writes a second, of late.
     pub(crate) io_per_s: (f64, f64),
@@ -49,6 +53,7 @@ impl Collector for Told {
         self.gauges(&mut to)?;
         self.counters(&mut to)?;
         self.fuse_requests(&mut to)?;
+        self.block(&mut to)?;
         self.links(&mut to)?;
         self.actions(&mut to)?;
         self.throughput(&mut to)?;
@@ -73,7 +78,7 @@ impl Told {
             (
                 "passthrough_active",
                 "1 if the kernel reads resident files itself",
-                self.passthrough.off.is_none().into(),
+                self.passthrough.as_ref().is_some_and(|p| p.off.is_none()).into(),
             ),
             ("uptime_seconds", "Seconds since the mount", self.uptime.as_secs()),
         ];
@@ -86,6 +91,7 @@ impl Told {
 
     fn counters(&self, to: &mut DescriptorEncoder) -> fmt::Result {
         let since = &self.status.since_mount;
+        let opens = |of: fn(&PassthroughState) -> u64| self.passthrough.as_ref().map_or(0, of);
         let counters = [
             ("read_bytes", "Bytes that programs read through the daemon", since.bytes_read),
             ("written_bytes", "Bytes that programs wrote", since.bytes_written),
@@ -95,8 +101,8 @@ impl Told {
             ("segments_written", "Segments sent", since.segments_written),
             ("segments_collected", "Segments deleted", since.segments_collected),
             ("fsyncs", "fsync calls", since.fsyncs),
-            ("passthrough_opens", "Opens that the kernel serves", self.passthrough.opens),
-            ("daemon_opens", "Opens that the daemon serves", self.passthrough.other_opens),
+            ("passthrough_opens", "Opens that the kernel serves", opens(|p| p.opens)),
+            ("daemon_opens", "Opens that the daemon serves", opens(|p| p.other_opens)),
         ];
         for (name, help, value) in counters {
             to.encode_descriptor(name, help, None, MetricType::Counter)?

@@ -11,7 +11,8 @@ use super::*;
 const HEAD: &str = "\
 # Metrics
 
-What `/metrics` of a mount answers, in the OpenMetrics text format (`weir mount --admin-listen 127.0.0.1:9464`). This page
+What `/metrics` of a daemon answers, in the OpenMetrics text format (`weir mount` and `serve` with
+`--admin-listen 127.0.0.1:9464`). This page
 is generated: `WEIR_WRITE_DOCS=1 cargo test -p weir metrics` writes it anew, and a test holds it against the program.
 
 Counters have `_total` behind their name, as the format wants it. Bytes that the kernel answers by itself, from its page
@@ -54,7 +55,8 @@ fn sample() -> Told {
         },
         links: Vec::new(),
         actions: Vec::new(),
-        passthrough: PassthroughState { off: None, opens: 0, other_opens: 0 },
+        passthrough: Some(PassthroughState { off: None, opens: 0, other_opens: 0 }),
+        block: BlockStatus::default(),
         throughput: ThroughputReport { rules: Vec::new(), tenants: Vec::new(), budget: None },
         io_per_s: (0.0, 0.0),
         ops: Vec::new(),

@@ -1,0 +1,1 @@
+//! A small NBD client of the tests.

@@ -1,0 +1,164 @@
+//! The command line of the daemons: mounting, serving, and ending either.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::Args;
+use weir_types::Bytes;
+
+use super::ConnectArgs;
+use crate::values;
+
+pub(super) const MOUNT_EXAMPLES: &str = "\
+Examples:
+  weir mount s3://my-bucket/genomes /mnt/genomes --tier /nvme/weir
+  weir mount s3://my-bucket/genomes /mnt/genomes --tier /nvme/weir --tier-size 400GiB \\
+      --journal /ebs/weir --flush-age 10s
+  weir mount s3://my-bucket/genomes /mnt/ro --tier /nvme/ro --read-only
+  weir mount s3://my-bucket/genomes /mnt/genomes --tier /nvme/weir --nbd 127.0.0.1:10809
+  mount -t weir s3://my-bucket/genomes /mnt/genomes -o tier=/nvme/weir,tier-size=400GiB
+  in /etc/fstab:
+  s3://my-bucket/genomes /mnt/genomes weir tier=/nvme/weir,_netdev,nofail 0 0
+
+It returns when the volume can be used, and goes on in the background. SIGTERM unmounts, flushes
+and ends it; so does `weir umount`. Should the bucket be away then, the tier keeps what could not
+leave, and the next mount with the same --tier goes on with it.
+
+With --nbd or --nbd-unix the volume's disks are served beside its files; see `weir serve`.";
+
+pub(super) const UMOUNT_EXAMPLES: &str = "\
+Examples:
+  weir umount /mnt/genomes           flushes, waits, and fails if somebody uses it, saying who
+  weir umount /mnt/genomes --lazy    takes it out of the tree; ends when the last user does";
+
+pub(super) const SERVE_EXAMPLES: &str = "\
+Examples:
+  weir serve s3://my-bucket/disks --tier /nvme/weir --nbd 127.0.0.1:10809
+  weir serve s3://my-bucket/disks --tier /nvme/weir --nbd-unix /run/weir-disks
+  weir serve s3://my-bucket/disks --tier /nvme/weir --nbd 0.0.0.0:10809 \\
+      --nbd-tls-cert server.pem --nbd-tls-key server.key --nbd-tls-client-ca clients.pem
+  weir serve s3://my-bucket/disks --tier /nvme/weir     for `weir attach` only
+  qemu-img info nbd://127.0.0.1/NAME
+  weir stop s3://my-bucket/disks
+
+It returns when the disks can be used, and goes on in the background. SIGTERM and `weir stop` close
+all connections, flush and end it. NBD knows no passwords: whoever reaches the address may read and
+write every disk, unless --nbd-tls-client-ca says whose certificates to trust. A volume has one
+writer: one that is mounted serves its disks by the --nbd of `weir mount`.";
+
+pub(super) const STOP_EXAMPLES: &str = "\
+Example:
+  weir stop s3://my-bucket/disks     fails if a disk is attached and in use, saying where";
+
+/// How a daemon runs: what mounting and serving have in common.
+#[derive(Args, Debug)]
+pub(crate) struct EngineArgs {
+    /// Directory on a local disk for the tier; several volumes may share it
+    #[arg(long, value_name = "DIR")]
+    pub(crate) tier: PathBuf,
+    /// Room that the tier may take [default: 10GiB]
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) tier_size: Option<Bytes>,
+    /// Memory for the daemon's caches and transfers, about; the page cache is not among it
+    /// [default: 1GiB]
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) memory: Option<Bytes>,
+    /// Directory on a persistent disk for the journal: makes fsync as fast as that disk
+    #[arg(long, value_name = "DIR")]
+    pub(crate) journal: Option<PathBuf>,
+    /// Change nothing; may run beside a writer
+    #[arg(long)]
+    pub(crate) read_only: bool,
+    /// Take the volume from a writer that is gone, or that is to stop
+    #[arg(long)]
+    pub(crate) take_over: bool,
+    /// Stay in the foreground, log to the terminal
+    #[arg(long)]
+    pub(crate) foreground: bool,
+    /// Age at which dirty data leaves for the bucket, such as 500ms or 10s [default: 30s]
+    #[arg(long, value_name = "TIME", value_parser = values::duration_ms)]
+    pub(crate) flush_age: Option<u64>,
+    /// JSON file with settings; flags override it
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Log file [default: /var/log/weir/NAME.log, else NAME.log in the tier]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) log_file: Option<PathBuf>,
+    /// Serve /metrics and /status over HTTP as well, on a loopback address
+    #[arg(long, value_name = "IP:PORT")]
+    pub(crate) admin_listen: Option<SocketAddr>,
+    /// Say `ready`, or what is wrong, on standard output; then be a daemon
+    #[arg(long, hide = true)]
+    pub(crate) daemon: bool,
+    #[command(flatten)]
+    pub(crate) connect: ConnectArgs,
+}
+
+/// Where disks are served by NBD.
+#[derive(Args, Debug)]
+pub(crate) struct NbdArgs {
+    /// Serve all disks by NBD on this address; 10809 is NBD's port
+    #[arg(long, value_name = "IP:PORT")]
+    pub(crate) nbd: Option<SocketAddr>,
+    /// Serve all disks by NBD on this Unix socket
+    #[arg(long, value_name = "PATH")]
+    pub(crate) nbd_unix: Option<PathBuf>,
+    /// PEM file with the certificates of --nbd, its own first: clients must use TLS then
+    #[arg(long, value_name = "FILE", requires_all = ["nbd", "nbd_tls_key"])]
+    pub(crate) nbd_tls_cert: Option<PathBuf>,
+    /// PEM file with the key of --nbd-tls-cert
+    #[arg(long, value_name = "FILE", requires = "nbd_tls_cert")]
+    pub(crate) nbd_tls_key: Option<PathBuf>,
+    /// PEM file with authorities: only clients with a certificate of theirs are let in
+    #[arg(long, value_name = "FILE", requires = "nbd_tls_cert")]
+    pub(crate) nbd_tls_client_ca: Option<PathBuf>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct MountArgs {
+    /// The volume
+    pub(crate) url: String,
+    /// An empty directory to mount it on
+    pub(crate) dir: PathBuf,
+    #[command(flatten)]
+    pub(crate) engine: EngineArgs,
+    /// Options of the kernel's mount: noexec, nodev, nosuid, noatime, sync, ...
+    #[arg(short = 'o', value_name = "OPT,...")]
+    pub(crate) options: Vec<String>,
+    /// Let all users in [default: if root mounts]
+    #[arg(long)]
+    pub(crate) allow_other: bool,
+    /// FUSE event loops
+    #[arg(long, value_name = "N", default_value_t = 4)]
+    pub(crate) threads: usize,
+    /// Serve all reads by the daemon, also those of files that are wholly on the local disk
+    #[arg(long)]
+    pub(crate) no_passthrough: bool,
+    #[command(flatten)]
+    pub(crate) nbd: NbdArgs,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct ServeArgs {
+    /// The volume
+    pub(crate) url: String,
+    #[command(flatten)]
+    pub(crate) nbd: NbdArgs,
+    #[command(flatten)]
+    pub(crate) engine: EngineArgs,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct UmountArgs {
+    /// Where it is mounted
+    pub(crate) dir: PathBuf,
+    /// Take it out of the tree even if it is in use
+    #[arg(short, long)]
+    pub(crate) lazy: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct StopArgs {
+    /// The volume that is served
+    pub(crate) url: String,
+}

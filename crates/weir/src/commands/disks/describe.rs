@@ -1,0 +1,83 @@
+//! Disks as text.
+
+use weir_engine::{BucketUrl, DiskView};
+use weir_types::{Bytes, DiskCache};
+
+use super::{Change, Listed};
+use crate::render;
+
+/// What was done, in a line.
+pub(super) fn changed(change: &Change, disk: Option<&DiskView>) -> String {
+    let Some(disk) = disk else {
+        return format!("{} is deleted\n", change.name());
+    };
+    let (name, size) = (&disk.name, Bytes(disk.size_bytes));
+    match change {
+        Change::Resize { .. } => format!("{name} has {size} now\n"),
+        Change::Snapshot { .. } => format!("{name} is frozen: {size}, read-only\n"),
+        Change::Clone { name: from, .. } => format!("{name} is a copy of {from}: {size}\n"),
+        Change::Create(_) | Change::Delete { .. } => {
+            let (record, cache) = (Bytes(disk.record_bytes), cache(disk.cache));
+            format!("{name} is a disk now: {size}, records of {record}, cache {cache}\n")
+        }
+    }
+}
+
+/// A row for each disk.
+pub(super) fn list(disks: &[Listed], url: &BucketUrl) -> String {
+    if disks.is_empty() {
+        return format!(
+            "{url} has no disks: `weir disk create {url} NAME --size 100GiB` makes one\n"
+        );
+    }
+    let head = ["name", "size", "stored", "record", "cache", "open", "copied from", "device"];
+    let mut rows = vec![head.map(str::to_owned).to_vec()];
+    for Listed { disk, devices } in disks {
+        let devices: Vec<_> = devices.iter().map(|path| path.display().to_string()).collect();
+        rows.push(vec![
+            disk.name.clone(),
+            Bytes(disk.size_bytes).to_string(),
+            Bytes(disk.stored_bytes).to_string(),
+            Bytes(disk.record_bytes).to_string(),
+            cache(disk.cache).to_owned(),
+            disk.opens.to_string(),
+            disk.origin.clone().unwrap_or_default(),
+            devices.join(" "),
+        ]);
+    }
+    render::table(&rows, head.len())
+}
+
+fn cache(cache: DiskCache) -> &'static str {
+    match cache {
+        DiskCache::None => "none",
+        DiskCache::Tier => "tier",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_types::UnixTime;
+
+    use super::*;
+
+    #[test]
+    fn disks_are_rows() {
+        let disk = DiskView {
+            name: "vm7@old".to_owned(),
+            size_bytes: 40 << 30,
+            record_bytes: 1 << 20,
+            cache: DiskCache::Tier,
+            read_only: true,
+            origin: Some("vm7".to_owned()),
+            created: UnixTime(0),
+            stored_bytes: 3 << 20,
+            opens: 2,
+        };
+        let url = "s3://b/v".parse().expect("a URL");
+        let text = list(&[Listed { disk, devices: vec!["/dev/nbd3".into()] }], &url);
+        let row = "  vm7@old  40 GiB  3 MiB   1 MiB   tier   2     vm7          /dev/nbd3\n";
+        assert!(text.ends_with(row), "{text}");
+        assert!(list(&[], &url).contains("weir disk create s3://b/v"));
+    }
+}

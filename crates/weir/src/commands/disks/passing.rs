@@ -1,0 +1,81 @@
+//! A volume that is opened for the moment, because no daemon of this machine has it.
+
+use std::path::PathBuf;
+
+use tempfile::TempDir;
+use weir_engine::{BucketUrl, ConnectOptions, Engine, MountOptions};
+use weir_types::{ErrorKind, FsError, Result, Settings};
+
+use crate::cli::ConnectArgs;
+use crate::{clock, commands, hooks};
+
+/// Somebody waits at the terminal, and the address may be wrong: no minute of attempts here.
+const TIMEOUT_MS: u64 = 15_000;
+
+/// The open volume; its tier is a directory that goes with it.
+pub(super) struct Passing {
+    engine: Engine,
+    _tier: TempDir,
+}
+
+impl Passing {
+    /// Opens a volume that nobody writes, or any to read it.
+    pub(super) async fn open(
+        url: &BucketUrl,
+        connect: &ConnectArgs,
+        read_only: bool,
+    ) -> Result<Self> {
+        let connect =
+            ConnectOptions { timeout_ms: TIMEOUT_MS, ..commands::connect_options(connect) };
+        let tier = temporary_tier()?;
+        let options = MountOptions {
+            url: url.clone(),
+            connector: commands::connector(connect)?,
+            tier: tier.path().to_owned(),
+            journal: None,
+            read_only,
+            take_over: false,
+            only_clean: true,
+            settings: Settings { bucket_timeout_ms: TIMEOUT_MS, ..Settings::default() },
+            clock: clock::real(),
+            host: hooks::host(),
+        };
+        hooks::arm()?;
+        Ok(Self { engine: Engine::mount(options).await?, _tier: tier })
+    }
+
+    /// Does some work and closes the volume, in good order also where Ctrl-C ends the work: a volume
+    /// that is left open must be mounted before it can be opened so again.
+    pub(super) async fn run<T>(self, work: impl AsyncFnOnce(&Engine) -> Result<T>) -> Result<T> {
+        let done = tokio::select! {
+            done = work(&self.engine) => done,
+            _ = tokio::signal::ctrl_c() => {
+                Err(FsError::new(ErrorKind::Interrupted, "interrupted: it may be done, or not"))
+            }
+        };
+        let closed = self.engine.shutdown().await;
+        let done = done?;
+        closed.map(|()| done)
+    }
+}
+
+/// A new directory on a disk: where temporary files are, if that is not in memory.
+fn temporary_tier() -> Result<TempDir> {
+    let mut last = None;
+    for parent in [std::env::temp_dir(), PathBuf::from("/var/tmp")] {
+        let made = tempfile::Builder::new().prefix("weir-disk-").tempdir_in(&parent);
+        let fit = made.map_err(|e| FsError::local_io(parent.display(), e)).and_then(|made| {
+            weir_tier::check_directory("temporary directory", made.path()).map(|()| made)
+        });
+        match fit {
+            Ok(made) => return Ok(made),
+            Err(error) => last = Some(error),
+        }
+    }
+    let text = "no temporary directory on a disk: set TMPDIR to one";
+    let error = FsError::new(ErrorKind::Invalid, text);
+    Err(match last {
+        Some(cause) => error.with_source(cause),
+        None => error,
+    })
+}

@@ -1,0 +1,163 @@
+//! The block door of a daemon: the NBD server, if one is asked for, and the devices of this machine.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Serialize;
+use tokio::sync::watch;
+use weir_door_block::attach::{AttachOptions, Attached, Devices};
+use weir_door_block::{BlockCounts, NbdOptions, NbdServer};
+use weir_engine::Engine;
+use weir_types::{ErrorKind, FsError, Result};
+
+use super::Ending;
+
+/// How often devices in use are tried again by a daemon that is to end.
+const TRY_EVERY: Duration = Duration::from_millis(200);
+
+/// The block door of one daemon.
+pub(crate) struct BlockDoor {
+    engine: Arc<Engine>,
+    nbd: Option<Nbd>,
+    devices: Devices,
+}
+
+struct Nbd {
+    server: NbdServer,
+    unix: Option<PathBuf>,
+    tls: Option<Tls>,
+}
+
+/// What TLS asks of clients.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Tls {
+    /// To use it.
+    Required,
+    /// To show a certificate as well.
+    ClientCertificate,
+}
+
+/// How the door stands.
+#[derive(Debug, Default, Serialize)]
+pub(crate) struct BlockStatus {
+    /// Disks and snapshots of the volume.
+    pub(crate) disks: u64,
+    /// Those that somebody has open.
+    pub(crate) disks_open: u64,
+    nbd: Option<NbdStatus>,
+    pub(crate) devices: Vec<Attached>,
+    pub(crate) counts: BlockCounts,
+}
+
+#[derive(Debug, Serialize)]
+struct NbdStatus {
+    address: Option<SocketAddr>,
+    unix: Option<PathBuf>,
+    tls: Option<Tls>,
+}
+
+impl BlockDoor {
+    /// Listens for NBD clients where that is asked for.
+    pub(crate) async fn open(engine: &Arc<Engine>, options: NbdOptions) -> Result<Self> {
+        let NbdOptions { listen, unix, tls, .. } = &options;
+        let asked = listen.is_some() || unix.is_some();
+        let unix = unix.clone();
+        let tls = tls.as_ref().map(|tls| match tls.client_authority {
+            None => Tls::Required,
+            Some(_) => Tls::ClientCertificate,
+        });
+        if let Some(address) = listen.filter(|address| !address.ip().is_loopback())
+            && !matches!(tls, Some(Tls::ClientCertificate))
+        {
+            tracing::warn!(
+                "whoever reaches {address} may read and write every disk: --nbd-tls-client-ca \
+                 lets in only those with a certificate"
+            );
+        }
+        let nbd = match asked {
+            false => None,
+            true => {
+                let server = NbdServer::start(engine.clone(), options).await?;
+                Some(Nbd { server, unix, tls })
+            }
+        };
+        let devices = Devices::new(engine.clone());
+        Ok(Self { engine: engine.clone(), nbd, devices })
+    }
+
+    /// How it stands.
+    pub(crate) async fn status(&self) -> Result<BlockStatus> {
+        let disks = self.engine.disks().await?;
+        let nbd = self.nbd.as_ref().map(|nbd| NbdStatus {
+            address: nbd.server.address(),
+            unix: nbd.unix.clone(),
+            tls: nbd.tls,
+        });
+        Ok(BlockStatus {
+            disks: disks.len() as u64,
+            disks_open: disks.iter().filter(|disk| disk.opens > 0).count() as u64,
+            nbd,
+            devices: self.devices.list(),
+            counts: self.nbd.as_ref().map(|nbd| nbd.server.counts()).unwrap_or_default(),
+        })
+    }
+
+    pub(crate) fn devices(&self) -> Vec<Attached> {
+        self.devices.list()
+    }
+
+    pub(crate) async fn attach(&self, options: AttachOptions) -> Result<Attached> {
+        self.devices.attach(options).await
+    }
+
+    pub(crate) async fn detach(&self, device_or_name: &str) -> Result<Attached> {
+        self.devices.detach(device_or_name).await
+    }
+
+    /// Takes all devices away. `Retry` if one is in use.
+    pub(crate) async fn detach_all(&self) -> Result<()> {
+        let busy = self.devices.stop().await;
+        if busy.is_empty() {
+            return Ok(());
+        }
+        let text = format!("{} still in use: unmount or close what is on it", shown(&busy));
+        Err(FsError::new(ErrorKind::Retry, text))
+    }
+
+    /// Takes all devices away once nobody uses them any more, or as soon as the end is forced, then
+    /// closes.
+    pub(crate) async fn let_go(&self, mut ending: watch::Receiver<Ending>) {
+        let mut told = false;
+        while let Err(error) = self.detach_all().await {
+            if *ending.borrow_and_update() == Ending::Forced {
+                tracing::warn!("{error}; they fail from now on: what was flushed is safe");
+                break;
+            }
+            if !told {
+                tracing::warn!("{error}; waiting for that");
+                told = true;
+            }
+            tokio::select! {
+                () = tokio::time::sleep(TRY_EVERY) => {}
+                _ = ending.changed() => {}
+            }
+        }
+        self.close().await;
+    }
+
+    /// Lets all NBD clients go.
+    pub(crate) async fn close(&self) {
+        if let Some(nbd) = &self.nbd {
+            nbd.server.stop().await;
+        }
+    }
+}
+
+/// Devices for people: `/dev/nbd0 (disk `a`), /dev/nbd1 (disk `b`)`.
+fn shown(devices: &[Attached]) -> String {
+    let one = |d: &Attached| format!("{} (disk `{}`)", d.device.display(), d.name);
+    devices.iter().map(one).collect::<Vec<_>>().join(", ")
+}
