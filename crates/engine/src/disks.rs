@@ -1,9 +1,10 @@
 //! Disks: block devices kept in the volume.
 //!
 //! A disk is a file that has no name in the tree. What must always hold:
+//! - Reads see every write that had returned, also after `kill -9`: clients live on and know nothing
+//!   of it.
 //! - [`Disk::flush`] returns when all writes that had returned before are durable, whoever made
-//!   them; before that they may be lost with the process, as with any disk that has a write cache.
-//! - Reads see every write that had returned.
+//!   them; before that a power cut may take them, as with any disk that has a write cache.
 
 mod disk;
 mod manage;
@@ -13,7 +14,7 @@ pub use disk::{Disk, DiskExtent};
 pub use manage::{DiskOptions, DiskView};
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::sync::{Mutex, MutexGuard, Weak};
 
 use tokio::sync::Semaphore;
 use weir_types::{Ino, Settings};
@@ -24,20 +25,20 @@ use crate::flush::PERMIT_BYTES;
 pub(crate) struct Disks {
     open: Mutex<HashMap<Ino, Weak<disk::Shared>>>,
     /// Memory of whole records on their way, in [`PERMIT_BYTES`].
-    memory: Arc<Semaphore>,
+    memory: Semaphore,
 }
 
 impl Disks {
     pub(crate) fn new(settings: &Settings) -> Self {
         let permits = settings.memory().uploads.div_ceil(PERMIT_BYTES) as usize;
-        Self { open: Mutex::default(), memory: Arc::new(Semaphore::new(permits)) }
+        Self { open: Mutex::default(), memory: Semaphore::new(permits) }
     }
 
-    /// Waits until what clients wrote past the tier is in the bucket, or in the tier after all.
+    /// Waits until no client's write is under way any more.
     pub(crate) async fn settle(&self) {
         let open: Vec<_> = self.open().values().filter_map(Weak::upgrade).collect();
         for disk in open {
-            disk.settled().await;
+            drop(disk.hold_all().await);
         }
     }
 

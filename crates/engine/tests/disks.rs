@@ -88,7 +88,7 @@ fn a_trim_deletes_objects_and_leaves_a_hole() {
         if objects(&world) == 2 {
             return;
         }
-        world.run(tokio::time::sleep(std::time::Duration::from_millis(100)));
+        world.run(async { tokio::time::sleep(std::time::Duration::from_millis(100)).await });
     }
     panic!("{} objects are left", objects(&world));
 }

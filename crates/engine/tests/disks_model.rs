@@ -1,5 +1,6 @@
 //! Generated operations on a disk against a model of what a disk with a write cache may hold: what
-//! was flushed is there whatever happens, what was not may be, and a read sees the last write.
+//! was flushed is there whatever happens, what was not may be after the loss of the machine, and
+//! after `kill -9` as ever a read sees the last write.
 
 mod common;
 
@@ -119,8 +120,8 @@ impl Run {
                     self.world.run(self.world.engine().release_all()).expect("releases");
                 }
                 88..91 => self.snapshot(),
-                91..95 => self.crash(World::kill),
-                95..97 => self.crash(World::lose_machine),
+                91..95 => self.crash(World::kill, true),
+                95..97 => self.crash(World::lose_machine, false),
                 _ => self.remount(),
             }
         }
@@ -245,8 +246,11 @@ impl Run {
         self.model.flushed();
     }
 
-    fn crash(&mut self, how: fn(&mut World)) {
+    fn crash(&mut self, how: fn(&mut World), keeps_all: bool) {
         how(&mut self.world);
+        if keeps_all {
+            self.model.flushed();
+        }
         self.world.mount().expect("mounts");
         let disk = self.disk("d");
         let bytes = self.world.run(read(&disk, 0, UNITS));

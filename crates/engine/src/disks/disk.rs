@@ -9,7 +9,6 @@ use weir_meta::{DiskRow, ShareRange};
 use weir_throughput::efs::Io;
 use weir_types::{CHUNK_BYTES, DiskCache, ErrorKind, FsError, Ino, Result, chunk_range};
 
-use super::whole::Whole;
 use crate::engine::{Core, Counts};
 use crate::files::{OpenFile, OpenFlags};
 use crate::resize::Fallocate;
@@ -41,7 +40,6 @@ pub(crate) struct Shared {
     name: String,
     row: DiskRow,
     pub(super) file: Arc<OpenFile>,
-    pub(super) whole: Whole,
     /// Shared by whoever uses bytes of a record as they are; held alone by whoever replaces the
     /// whole of it. Taken in ascending order.
     locks: Vec<Arc<RwLock<()>>>,
@@ -62,7 +60,6 @@ impl Shared {
             name: name.to_owned(),
             row: row.clone(),
             file: core.open(row.ino, flags).await?,
-            whole: Whole::default(),
             locks: (0..LOCKS).map(|_| Arc::default()).collect(),
         }))
     }
@@ -149,11 +146,6 @@ impl Shared {
         held
     }
 
-    /// Waits until nothing is on its way past the tier any more.
-    pub(super) async fn settled(&self) {
-        self.whole.settled().await;
-    }
-
     /// Whether a range holds whole records only; the last one of a disk may be short.
     pub(super) fn is_whole(&self, start: u64, end: u64) -> bool {
         let record = self.row.record_bytes;
@@ -186,6 +178,19 @@ impl Shared {
             records.take(LOCKS).map(|record| (record % LOCKS as u64) as usize).collect();
         wanted.sort_unstable();
         wanted.into_iter().map(|at| &self.locks[at])
+    }
+
+    async fn write_piece(
+        self: &Arc<Self>,
+        range: Range<u64>,
+        bytes: Bytes,
+        whole: bool,
+    ) -> Result<()> {
+        if whole {
+            return self.write_whole(range.start, bytes).await;
+        }
+        let _shared = self.share_existing(range.clone()).await?;
+        self.core.write_mirror(&self.file.mirror, range.start, &bytes).await
     }
 
     pub(super) fn check_range(&self, offset: u64, len: u64) -> Result<()> {
@@ -269,16 +274,12 @@ impl Disk {
         let len = data.len() as u64;
         let tenant = shared.file.tenant(core).await;
         core.admit(&tenant, Io::Write, len).await;
-        for (range, whole) in shared.pieces(offset, offset + len) {
-            let at = |byte: u64| (byte - offset) as usize;
+        let at = |byte: u64| (byte - offset) as usize;
+        let writes = shared.pieces(offset, offset + len).into_iter().map(|(range, whole)| {
             let bytes = data.slice(at(range.start)..at(range.end));
-            if whole {
-                shared.write_whole(range.start, bytes).await?;
-            } else {
-                let _shared = shared.share_existing(range.clone()).await?;
-                core.write_mirror(&shared.file.mirror, range.start, &bytes).await?;
-            }
-        }
+            shared.write_piece(range, bytes, whole)
+        });
+        futures::future::try_join_all(writes).await?;
         core.meter(&tenant, Io::Write, len);
         Counts::add(&core.counts.bytes_written, len);
         Ok(())
@@ -311,7 +312,6 @@ impl Disk {
 
     /// Returns when all writes, trims and zeroes that had returned before are durable.
     pub async fn flush(&self) -> Result<()> {
-        self.shared.settled().await;
         self.shared.core.fsync(self.shared.ino()).await
     }
 
@@ -320,8 +320,6 @@ impl Disk {
     pub async fn extents(&self, offset: u64, len: u64, limit: usize) -> Result<Vec<DiskExtent>> {
         let shared = &self.shared;
         shared.check_range(offset, len)?;
-        // What is on its way is in no extent yet, and must not be called a hole.
-        shared.settled().await;
         let (mut at, end) = (offset, offset + len);
         let mut found = Found { list: Vec::new(), limit };
         while at < end {

@@ -1,17 +1,14 @@
 //! Whole records, past the tier: a write becomes an object, a read is one GET.
 //!
-//! A write returns once its bytes are here in memory. A task of its own then stores them, and holds
-//! the records alone until the metadata names them, so that whoever else wants them finds them as
-//! they were left. Bytes that the bucket does not take go to the tier: they leave from there when it
-//! does.
+//! A write returns once its object is there and the metadata names it, so that `kill -9` loses
+//! nothing that a client was told of: clients live on and connect again. A client that writes with
+//! a deep queue keeps the bucket busy all the same. Bytes that the bucket does not take go to the
+//! tier, and leave from there when it does.
 
-use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::Duration;
+use std::sync::Arc;
 
 use bytes::Bytes;
-use tokio::sync::{OwnedRwLockWriteGuard, OwnedSemaphorePermit, watch};
 use weir_meta::{FileFlush, FlushCommit, Piece};
 use weir_object::Component;
 use weir_segment::{Owner, SealedSegment, SegmentBuilder};
@@ -27,88 +24,35 @@ use crate::throughput::Slowed;
 /// Looks at a chunk's extents before its bytes are given up: the collector may move a record
 /// between the look and the GET.
 const TRIES: usize = 5;
-/// Rest after bytes found room neither in the bucket nor in the tier.
-const REST: Duration = Duration::from_secs(1);
-
-/// Bytes that are on their way to the bucket.
-struct Leaving {
-    data: Bytes,
-    /// Ends when they are part of the disk.
-    done: watch::Receiver<()>,
-}
-
-/// What is on its way, by its first byte. No two overlap: each holds its records alone.
-#[derive(Default)]
-pub(super) struct Whole {
-    leaving: Mutex<BTreeMap<u64, Leaving>>,
-}
-
-impl Whole {
-    fn leaving(&self) -> MutexGuard<'_, BTreeMap<u64, Leaving>> {
-        self.leaving.lock().unwrap_or_else(|e| e.into_inner())
-    }
-
-    /// The bytes `start..end`, if they are on their way together.
-    fn find(&self, start: u64, end: u64) -> Option<Bytes> {
-        let leaving = self.leaving();
-        let (first, found) = leaving.range(..=start).next_back()?;
-        let at = |offset: u64| (offset - first) as usize;
-        (at(end) <= found.data.len()).then(|| found.data.slice(at(start)..at(end)))
-    }
-
-    /// Waits until all that is on its way now is part of the disk.
-    pub(super) async fn settled(&self) {
-        let waiting: Vec<_> = self.leaving().values().map(|l| l.done.clone()).collect();
-        for mut done in waiting {
-            // The sender goes when the bytes are there.
-            let _ = done.changed().await;
-        }
-    }
-}
 
 impl Shared {
-    /// Takes whole records of one chunk in; they are on their way when this returns.
+    /// Writes whole records of one chunk. In a task of its own: what it began must come to its end,
+    /// whatever becomes of the caller.
     pub(super) async fn write_whole(self: &Arc<Self>, start: u64, data: Bytes) -> Result<()> {
-        let len = data.len() as u64;
-        let alone = self.hold(start..start + len).await;
-        self.check_range(start, len)?;
-        let permits = data.len().div_ceil(PERMIT_BYTES as usize) as u32;
-        // Never closed: without a permit there is no limit.
-        let memory = self.core.disks.memory.clone().acquire_many_owned(permits).await.ok();
-        let (arrived, done) = watch::channel(());
-        let leaving = Leaving { data: data.clone(), done };
-        self.whole.leaving().insert(start, leaving);
-        let holds = Holds { shared: self.clone(), start, _alone: alone, _memory: memory, arrived };
-        tokio::spawn(async move { holds.shared.clone().send(start, data, holds).await });
-        Ok(())
+        let disk = self.clone();
+        let written = tokio::spawn(async move { disk.send(start, data).await }).await;
+        written.map_err(|e| FsError::new(ErrorKind::Bug, format!("write of a record: {e}")))?
     }
 
     /// Brings bytes to the bucket, or to the tier if it does not take them.
-    async fn send(self: Arc<Self>, start: u64, data: Bytes, _holds: Holds) {
-        let (core, mirror) = (&self.core, &self.file.mirror);
-        loop {
-            let Err(error) = core.store_records(&self, start, &data).await else { return };
-            match core.write_mirror(mirror, start, &data).await {
-                Ok(()) => {
-                    let disk = self.name();
-                    tracing::warn!(disk, start, %error, "a record waits in the tier");
-                    return;
-                }
-                Err(second) => {
-                    let disk = self.name();
-                    tracing::error!(disk, start, %error, %second, "a record can go nowhere: tried again");
-                    tokio::time::sleep(REST).await;
-                }
-            }
-        }
+    async fn send(&self, start: u64, data: Bytes) -> Result<()> {
+        let len = data.len() as u64;
+        let _alone = self.hold(start..start + len).await;
+        self.check_range(start, len)?;
+        let core = &self.core;
+        let permits = data.len().div_ceil(PERMIT_BYTES as usize) as u32;
+        // Never closed: without a permit there is no limit.
+        let _memory = core.disks.memory.acquire_many(permits).await.ok();
+        let Err(error) = core.store_records(self, start, &data).await else { return Ok(()) };
+        core.check_writable()?;
+        core.write_mirror(&self.file.mirror, start, &data).await?;
+        tracing::warn!(disk = self.name(), start, %error, "a record waits in the tier");
+        Ok(())
     }
 
-    /// Reads bytes of one chunk: what is on its way, what the tier has, else the bucket.
+    /// Reads bytes of one chunk: what the tier has, else from the bucket.
     pub(super) async fn read_piece(&self, range: Range<u64>) -> Result<Bytes> {
         let Range { start, end } = range;
-        if let Some(bytes) = self.whole.find(start, end) {
-            return Ok(bytes);
-        }
         let _shared = self.share(start..end).await;
         let mirror = &self.file.mirror;
         // Parts of records may be wanted again: they are fetched into the tier.
@@ -116,22 +60,6 @@ impl Shared {
             return self.core.read_records(self.ino(), start, end).await;
         }
         self.core.read_mirror(mirror, start, (end - start) as usize).await
-    }
-}
-
-/// What a write of whole records holds until its bytes have arrived.
-struct Holds {
-    shared: Arc<Shared>,
-    start: u64,
-    _alone: Vec<OwnedRwLockWriteGuard<()>>,
-    _memory: Option<OwnedSemaphorePermit>,
-    #[expect(dead_code, reason = "whoever waits sees it go")]
-    arrived: watch::Sender<()>,
-}
-
-impl Drop for Holds {
-    fn drop(&mut self) {
-        self.shared.whole.leaving().remove(&self.start);
     }
 }
 
