@@ -119,9 +119,18 @@ pub fn so_far(prices: Prices<'_>, usage: &Usage) -> Bill {
 /// What a month of 730 hours costs if all goes on as in `recent`. A rate that nobody watched is
 /// taken for none: then only what is kept and rented is on the bill.
 pub fn per_month(prices: Prices<'_>, recent: &Usage) -> Bill {
+    at_this_rate(prices, recent, MONTH_HOURS)
+}
+
+/// What an hour costs if all goes on as in `recent`: what a burst of requests is worth ending for.
+pub fn per_hour(prices: Prices<'_>, recent: &Usage) -> Bill {
+    at_this_rate(prices, recent, 1.0)
+}
+
+fn at_this_rate(prices: Prices<'_>, recent: &Usage, hours: f64) -> Bill {
     let observed_hours = recent.observed.as_secs_f64() / HOUR_SECONDS;
-    let times = if observed_hours > 0.0 { MONTH_HOURS / observed_hours } else { 0.0 };
-    bill(prices, recent, MONTH_HOURS, times)
+    let times = if observed_hours > 0.0 { hours / observed_hours } else { 0.0 };
+    bill(prices, recent, hours, times)
 }
 
 /// What keeping `stored_bytes` for a month of 730 hours costs, with no request made.
@@ -331,6 +340,20 @@ mod tests {
         let unwatched = Usage { observed: Duration::ZERO, ..an_hour_of_work() };
         let bill = per_month(book.at("us-east-1"), &unwatched);
         assert_eq!(amounts(&bill), [1_679_000_000, 0, 0, 0, 0].map(Some));
+    }
+
+    #[test]
+    fn a_disk_that_is_written_without_a_pause_shows_what_its_records_cost() {
+        // The published run of ZFS on S3: 2.5 GB/s, an object for each MiB: 2,384 PUTs a second,
+        // $42.92 an hour.
+        let puts = 2_500_000_000 / (1 << 20);
+        let minute = Usage {
+            requests: Requests { put: puts * 60, ..Requests::default() },
+            observed: Duration::from_secs(60),
+            ..Usage::default()
+        };
+        let bill = per_hour(PriceBook::built_in().at("us-east-1"), &minute);
+        assert_eq!(bill.to_string(), "$42.91");
     }
 
     #[test]

@@ -24,7 +24,9 @@ mod workload;
 pub use advise::{
     Advice, BreakEven, Choice, Options, Recommendation, Refusal, Stretch, advise, html, table,
 };
-pub use bill::{Amount, Bill, DiskKind, Host, Line, Requests, Usage, month, per_month, so_far};
+pub use bill::{
+    Amount, Bill, DiskKind, Host, Line, Requests, Usage, month, per_hour, per_month, so_far,
+};
 pub use fleet::{Model, RunTime, predicted};
 pub use machines::{machine, machines};
 pub use price_book::{Confidence, Entry, Item, Price, PriceBook, PriceBookError, PriceRow, Prices};

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::Serialize;
 use weir_cost::{
     Activity, Bill, Host, Item, Line, Machine, Requests, Shadow, Usage, machine, machines,
-    per_month, predicted, shadow, so_far,
+    per_hour, per_month, predicted, shadow, so_far,
 };
 use weir_engine::Spell;
 use weir_types::{Bytes, ErrorKind, FsError, Result};
@@ -31,6 +31,7 @@ struct Report {
     from_unix_ms: u64,
     to_unix_ms: u64,
     so_far: Bill,
+    hour: Bill,
     month: Bill,
     shadow: Vec<Shadow>,
     /// The machine that the services are thought to serve.
@@ -108,6 +109,7 @@ fn report(
         from_unix_ms: spell.from_unix_ms,
         to_unix_ms: used.unix_ms,
         so_far: so_far(prices, &usage),
+        hour: per_hour(prices, &usage),
         month: per_month(prices, &usage),
         shadow: shadow(prices, &activity, &machine, &predicted),
         machine,
@@ -126,16 +128,18 @@ fn describe(report: &Report, since: Option<u64>) -> String {
     if since.is_some_and(|asked_ms| asked_ms > observed_ms + 120_000) {
         text.push_str("what was before the mount, or more than a week ago, is not known\n");
     }
-    let head = ["", "used", "", "so far", "a month at this rate"];
+    let head = ["", "used", "", "so far", "an hour at this rate", "a month"];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
-    let lines = report.so_far.lines.iter().zip(&report.month.lines);
-    rows.extend(lines.map(|(now, month)| line(now, month)));
+    let rates = report.hour.lines.iter().zip(&report.month.lines);
+    let lines = report.so_far.lines.iter().zip(rates);
+    rows.extend(lines.map(|(now, (hour, month))| line(now, hour, month)));
     let blank = String::new;
     rows.push(vec![
         "total".to_owned(),
         blank(),
         blank(),
         report.so_far.to_string(),
+        report.hour.to_string(),
         report.month.to_string(),
     ]);
     text.push_str(&table(&rows, 1));
@@ -151,10 +155,10 @@ fn describe(report: &Report, since: Option<u64>) -> String {
     text
 }
 
-fn line(now: &Line, month: &Line) -> Vec<String> {
+fn line(now: &Line, hour: &Line, month: &Line) -> Vec<String> {
     let money = |line: &Line| line.amount.map_or("unknown".to_owned(), |usd| usd.to_string());
     let (what, unit) = (now.what.clone(), now.unit.to_owned());
-    vec![what, format!("{:.3}", now.quantity), unit, money(now), money(month)]
+    vec![what, format!("{:.3}", now.quantity), unit, money(now), money(hour), money(month)]
 }
 
 fn elsewhere(report: &Report) -> String {
