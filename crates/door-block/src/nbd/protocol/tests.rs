@@ -147,10 +147,7 @@ fn replies() {
     let about = (0x0a0b, 0x1000);
     let is = |head: Head, bytes: &[u8]| assert_eq!(head.as_slice(), bytes);
     is(done(Headers::Simple, about), b"\x67\x44\x66\x98\0\0\0\0\0\0\0\0\0\0\x0a\x0b");
-    is(
-        done(Headers::Structured, about),
-        b"\x66\x8e\x33\xef\0\x01\0\0\0\0\0\0\0\0\x0a\x0b\0\0\0\0",
-    );
+    is(done(Headers::Structured, about), b"\x66\x8e\x33\xef\0\x01\0\0\0\0\0\0\0\0\x0a\x0b\0\0\0\0");
     is(
         done(Headers::Extended, about),
         b"\x6e\x8a\x27\x8c\0\x01\0\0\0\0\0\0\0\0\x0a\x0b\0\0\0\0\0\0\x10\0\0\0\0\0\0\0\0\0",
@@ -176,8 +173,7 @@ fn replies() {
 
 #[test]
 fn block_statuses() {
-    let extents =
-        [ExtentStatus { len: 4096, hole: true }, ExtentStatus { len: 512, hole: false }];
+    let extents = [ExtentStatus { len: 4096, hole: true }, ExtentStatus { len: 512, hole: false }];
     let (head, body) = block_status(Headers::Structured, (1, 0), &extents);
     assert_eq!(head.as_slice(), b"\x66\x8e\x33\xef\0\x01\0\x05\0\0\0\0\0\0\0\x01\0\0\0\x14");
     assert_eq!(body, b"\0\0\0\x01\0\0\x10\0\0\0\0\x03\0\0\x02\0\0\0\0\0");
