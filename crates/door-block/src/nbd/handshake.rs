@@ -107,6 +107,9 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Handshake<'a, S> {
                     let text = "this server talks TLS only: begin with STARTTLS";
                     self.answer(header.number, &[refused(Refusal::TlsRequired, text)]).await?
                 }
+                Err(why) if header.number == option::EXPORT_NAME => {
+                    return Err(io::Error::other(why.0));
+                }
                 Err(why) => {
                     if header.number == option::SET_META_CONTEXT {
                         self.context_of = None;

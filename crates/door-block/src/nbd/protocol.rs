@@ -6,6 +6,8 @@
 mod options;
 mod replies;
 mod requests;
+#[cfg(test)]
+mod tests;
 
 pub use options::{
     ClientFlags, ClientOption, Info, InfoRequest, Malformed, MetaQuery, OPTION_HEADER_BYTES,

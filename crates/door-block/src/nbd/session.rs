@@ -167,6 +167,7 @@ impl Session {
         match self.perform_on_disk(request, payload).await {
             Ok(reply) => {
                 self.count(request);
+                self.count_bytes(request);
                 reply
             }
             Err(failure) => self.fail(request, failure),
@@ -226,18 +227,23 @@ impl Session {
 
     fn count(&self, request: &Request) {
         let counts = &self.counts;
-        let (count, bytes) = match request.command {
-            Command::Read => (&counts.reads, Some(&counts.bytes_read)),
-            Command::Write => (&counts.writes, Some(&counts.bytes_written)),
-            Command::WriteZeroes => (&counts.writes, None),
-            Command::Trim => (&counts.trims, None),
-            Command::Flush => (&counts.flushes, None),
+        let count = match request.command {
+            Command::Read => &counts.reads,
+            Command::Write | Command::WriteZeroes => &counts.writes,
+            Command::Trim => &counts.trims,
+            Command::Flush => &counts.flushes,
             Command::BlockStatus | Command::Disconnect | Command::Unknown(_) => return,
         };
         count.fetch_add(1, Relaxed);
-        if let Some(bytes) = bytes {
-            bytes.fetch_add(request.len, Relaxed);
-        }
+    }
+
+    fn count_bytes(&self, request: &Request) {
+        let bytes = match request.command {
+            Command::Read => &self.counts.bytes_read,
+            Command::Write => &self.counts.bytes_written,
+            _ => return,
+        };
+        bytes.fetch_add(request.len, Relaxed);
     }
 }
 
