@@ -49,6 +49,7 @@ pub(crate) struct BlockStatus {
     pub(crate) disks_open: u64,
     nbd: Option<NbdStatus>,
     pub(crate) devices: Vec<Attached>,
+    /// Of NBD clients and devices.
     pub(crate) counts: BlockCounts,
 }
 
@@ -101,7 +102,10 @@ impl BlockDoor {
             disks_open: disks.iter().filter(|disk| disk.opens > 0).count() as u64,
             nbd,
             devices: self.devices.list(),
-            counts: self.nbd.as_ref().map(|nbd| nbd.server.counts()).unwrap_or_default(),
+            counts: sum(
+                self.nbd.as_ref().map(|nbd| nbd.server.counts()).unwrap_or_default(),
+                self.devices.counts(),
+            ),
         })
     }
 
@@ -115,6 +119,11 @@ impl BlockDoor {
 
     pub(crate) async fn detach(&self, device_or_name: &str) -> Result<Attached> {
         self.devices.detach(device_or_name).await
+    }
+
+    /// Tells the kernel the new size of a disk, if it is a device.
+    pub(crate) async fn resized(&self, name: &str) -> Result<()> {
+        self.devices.resized(name).await
     }
 
     /// Takes all devices away. `Retry` if one is in use.
@@ -133,7 +142,7 @@ impl BlockDoor {
         let mut told = false;
         while let Err(error) = self.detach_all().await {
             if *ending.borrow_and_update() == Ending::Forced {
-                tracing::warn!("{error}; they fail from now on: what was flushed is safe");
+                tracing::warn!("{error}; ending all the same: attach them again to go on");
                 break;
             }
             if !told {
@@ -153,6 +162,20 @@ impl BlockDoor {
         if let Some(nbd) = &self.nbd {
             nbd.server.stop().await;
         }
+    }
+}
+
+fn sum(a: BlockCounts, b: BlockCounts) -> BlockCounts {
+    BlockCounts {
+        connections: a.connections + b.connections,
+        connections_total: a.connections_total + b.connections_total,
+        reads: a.reads + b.reads,
+        writes: a.writes + b.writes,
+        trims: a.trims + b.trims,
+        flushes: a.flushes + b.flushes,
+        errors: a.errors + b.errors,
+        bytes_read: a.bytes_read + b.bytes_read,
+        bytes_written: a.bytes_written + b.bytes_written,
     }
 }
 
