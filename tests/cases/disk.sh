@@ -109,6 +109,12 @@ same "$(served '[.mountpoint, .passthrough, .block.nbd]')" "[null,null,null]" "s
 "$WEIR" df "$URL" >/dev/null || fail "df of a served volume"
 disk create kept --size 8MiB >/dev/null
 
+echo "== devices that cannot be"
+refused "attaching what is not there" "$WEIR" attach nope -- "nope" "disk list"
+refused "attaching from nobody" "$WEIR" attach kept --volume "file://$T/nowhere" -- "weir serve file://$T/nowhere"
+refused "attaching as no device" "$WEIR" attach kept --driver nbd --device /dev/null -- "/dev/null" "/dev/nbd0"
+refused "detaching what is no device" "$WEIR" detach kept -- "kept" "weir status"
+
 echo "== two that want one volume"
 refused "two serves" "$WEIR" serve "$URL" --tier "$T/tier2" --log-file "$T/2.log" -- "process $(serve_pid)" "weir stop"
 refused "a mount beside a serve" "$WEIR" mount "$URL" "$MNT" --tier "$T/tier2" --log-file "$T/2.log" -- \

@@ -144,8 +144,8 @@ fn passthrough(state: &PassthroughView, metered: &[String]) -> String {
 /// Nothing where there are neither disks nor a door for them.
 fn disks(block: &BlockView) -> Vec<Vec<String>> {
     let mut rows = Vec::new();
-    if block.disks > 0 {
-        rows.push(row(["disks", &format!("{}, {} of them open", block.disks, block.disks_open)]));
+    if let (Some(disks @ 1..), Some(open)) = (block.disks, block.disks_open) {
+        rows.push(row(["disks", &format!("{disks}, {open} of them open")]));
     }
     if let Some(nbd) = &block.nbd {
         let unix = nbd.unix.as_ref().map(|path| path.display().to_string());

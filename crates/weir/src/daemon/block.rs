@@ -9,13 +9,15 @@ use serde::Serialize;
 use tokio::sync::watch;
 use weir_door_block::attach::{AttachOptions, Attached, Devices};
 use weir_door_block::{BlockCounts, NbdOptions, NbdServer};
-use weir_engine::Engine;
+use weir_engine::{DiskView, Engine};
 use weir_types::{ErrorKind, FsError, Result};
 
 use super::Ending;
 
 /// How often devices in use are tried again by a daemon that is to end.
 const TRY_EVERY: Duration = Duration::from_millis(200);
+/// How long a status may wait for the metadata, which mostly is in memory.
+const LOOK_LONGEST: Duration = Duration::from_secs(2);
 
 /// The block door of one daemon.
 pub(crate) struct BlockDoor {
@@ -43,10 +45,10 @@ enum Tls {
 /// How the door stands.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct BlockStatus {
-    /// Disks and snapshots of the volume.
-    pub(crate) disks: u64,
+    /// Disks and snapshots of the volume; `None` while nobody can look, as on a fenced daemon.
+    pub(crate) disks: Option<u64>,
     /// Those that somebody has open.
-    pub(crate) disks_open: u64,
+    pub(crate) disks_open: Option<u64>,
     nbd: Option<NbdStatus>,
     pub(crate) devices: Vec<Attached>,
     /// Of NBD clients and devices.
@@ -89,24 +91,29 @@ impl BlockDoor {
         Ok(Self { engine: engine.clone(), nbd, devices })
     }
 
-    /// How it stands.
-    pub(crate) async fn status(&self) -> Result<BlockStatus> {
-        let disks = self.engine.disks().await?;
+    /// How it stands. Tells so too when the bucket is away.
+    pub(crate) async fn status(&self) -> BlockStatus {
+        let looked = tokio::time::timeout(LOOK_LONGEST, self.engine.disks()).await;
+        let disks = looked.ok().and_then(|disks| disks.ok());
+        let count = |counts: fn(&DiskView) -> bool| {
+            let disks = disks.as_ref()?;
+            Some(disks.iter().filter(|disk| counts(disk)).count() as u64)
+        };
         let nbd = self.nbd.as_ref().map(|nbd| NbdStatus {
             address: nbd.server.address(),
             unix: nbd.unix.clone(),
             tls: nbd.tls,
         });
-        Ok(BlockStatus {
-            disks: disks.len() as u64,
-            disks_open: disks.iter().filter(|disk| disk.opens > 0).count() as u64,
+        BlockStatus {
+            disks: count(|_| true),
+            disks_open: count(|disk| disk.opens > 0),
             nbd,
             devices: self.devices.list(),
             counts: sum(
                 self.nbd.as_ref().map(|nbd| nbd.server.counts()).unwrap_or_default(),
                 self.devices.counts(),
             ),
-        })
+        }
     }
 
     pub(crate) fn devices(&self) -> Vec<Attached> {

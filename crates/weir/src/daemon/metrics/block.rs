@@ -11,18 +11,24 @@ impl Told {
     pub(super) fn block(&self, to: &mut DescriptorEncoder) -> fmt::Result {
         let (block, counts) = (&self.block, &self.block.counts);
         let gauges = [
-            ("block_disks", "Disks and snapshots of the volume", block.disks),
+            ("block_disks", "Disks and snapshots; absent while nobody can look", block.disks),
             ("block_disks_open", "Disks that somebody has open", block.disks_open),
-            ("block_devices", "Disks that are devices of this machine", block.devices.len() as u64),
+            (
+                "block_devices",
+                "Disks that are devices of this machine",
+                Some(block.devices.len() as u64),
+            ),
             (
                 "block_connections_open",
                 "Connections of clients and devices by now",
-                counts.connections,
+                Some(counts.connections),
             ),
         ];
         for (name, help, value) in gauges {
-            let value = i64::try_from(value).unwrap_or(i64::MAX);
-            to.encode_descriptor(name, help, None, MetricType::Gauge)?.encode_gauge(&value)?;
+            let mut metric = to.encode_descriptor(name, help, None, MetricType::Gauge)?;
+            if let Some(value) = value {
+                metric.encode_gauge(&i64::try_from(value).unwrap_or(i64::MAX))?;
+            }
         }
         let (name, help) = ("block_requests", "Requests to disks that were answered");
         let mut metric = to.encode_descriptor(name, help, None, MetricType::Counter)?;
