@@ -117,6 +117,11 @@ impl BlockDoor {
         self.devices.detach(device_or_name).await
     }
 
+    /// Tells the kernel the new size of a disk, if it is attached.
+    pub(crate) async fn resized(&self, name: &str) -> Result<()> {
+        self.devices.resized(name).await
+    }
+
     /// Takes all devices away. `Retry` if one is in use.
     pub(crate) async fn detach_all(&self) -> Result<()> {
         let busy = self.devices.stop().await;

@@ -57,7 +57,9 @@ async fn resize(
     State(shared): State<Arc<Shared>>,
     Json(Resize { name, size_bytes, may_shrink }): Json<Resize>,
 ) -> Answer<DiskView> {
-    Ok(Json(shared.engine.resize_disk(&name, size_bytes, may_shrink).await?))
+    let view = shared.engine.resize_disk(&name, size_bytes, may_shrink).await?;
+    shared.block.resized(&name).await?;
+    Ok(Json(view))
 }
 
 #[derive(Deserialize)]
