@@ -51,7 +51,8 @@ stop_serving() { "$WEIR" stop "$URL" || fail "weir stop"; }
 # The daemon ends as by a crash.
 kill_server() {
     local pid
-    pid=$(pgrep -f '^weir serve ') || fail "no daemon serves"
+    pid=$(daemons_below "$LOCAL/tier")
+    [ -n "$pid" ] || fail "no daemon serves: $(ps ax | grep weir)"
     kill -KILL "$pid"
     poll 30 gone "$pid" || fail "the daemon $pid survives kill -9"
 }

@@ -52,7 +52,7 @@ daemons_below() { # DIRECTORY
     for entry in /proc/[0-9]*; do
         [[ $(readlink "$entry/exe" 2>/dev/null) == */weir* ]] || continue
         line=$(tr '\0' '\n' 2>/dev/null <"$entry/cmdline") || continue
-        if [[ $line == *$'\nmount\n'* && $line == *"$1"* ]]; then
+        if [[ $line == *$'\n'@(mount|serve)$'\n'* && $line == *"$1"* ]]; then
             echo "${entry#/proc/}"
         fi
     done

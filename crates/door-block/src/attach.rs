@@ -178,7 +178,7 @@ impl Devices {
                 // The kernel took it away by itself.
                 Err(error) if error.kind() == ErrorKind::NotFound => {}
                 Err(error) => {
-                    tracing::warn!(device = path, disk = attached.name, %error, "stays attached");
+                    tracing::debug!(device = path, disk = attached.name, %error, "stays attached");
                     left.push(attached);
                 }
             }

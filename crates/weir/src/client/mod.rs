@@ -68,8 +68,8 @@ impl StatusView {
 
 #[derive(Debug, Deserialize)]
 pub(crate) struct BlockView {
-    pub(crate) disks: u64,
-    pub(crate) disks_open: u64,
+    pub(crate) disks: Option<u64>,
+    pub(crate) disks_open: Option<u64>,
     pub(crate) nbd: Option<NbdView>,
     pub(crate) devices: Vec<Attached>,
     pub(crate) counts: BlockCounts,

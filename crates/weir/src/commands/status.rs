@@ -144,8 +144,8 @@ fn passthrough(state: &PassthroughView, metered: &[String]) -> String {
 /// Nothing where there are neither disks nor a door for them.
 fn disks(block: &BlockView) -> Vec<Vec<String>> {
     let mut rows = Vec::new();
-    if block.disks > 0 {
-        rows.push(row(["disks", &format!("{}, {} of them open", block.disks, block.disks_open)]));
+    if let (Some(disks @ 1..), Some(open)) = (block.disks, block.disks_open) {
+        rows.push(row(["disks", &format!("{disks}, {open} of them open")]));
     }
     if let Some(nbd) = &block.nbd {
         let unix = nbd.unix.as_ref().map(|path| path.display().to_string());
@@ -155,12 +155,14 @@ fn disks(block: &BlockView) -> Vec<Vec<String>> {
             Some("client_certificate") => ", TLS with client certificates",
             Some(_) => ", TLS",
         };
-        let counts = &block.counts;
+        rows.push(row(["NBD", &format!("{}{tls}", places.join(" and "))]));
+    }
+    let counts = &block.counts;
+    if counts.connections_total > 0 {
         rows.push(row([
-            "NBD",
+            "disk I/O",
             &format!(
-                "{}{tls}: {} connections; read {} in {}, wrote {} in {}, {} trims, {} flushes, {} errors",
-                places.join(" and "),
+                "{} connections; read {} in {}, wrote {} in {}, {} trims, {} flushes, {} errors",
                 counts.connections,
                 Bytes(counts.bytes_read),
                 counts.reads,
@@ -297,7 +299,9 @@ mod tests {
                 "nbd": {"address": "127.0.0.1:10809", "unix": "/run/nbd", "tls": "required"},
                 "devices": [{"name": "vm7", "device": "/dev/nbd3", "driver": "nbd",
                              "read_only": false}],
-                "counts": weir_door_block::BlockCounts { connections: 2, ..Default::default() },
+                "counts": weir_door_block::BlockCounts {
+                    connections: 2, connections_total: 3, ..Default::default()
+                },
             },
         }))
         .expect("a status")
@@ -312,7 +316,8 @@ mod tests {
             "4 KiB dirty and 0 B clean dropped; replayed 5 commits, 0 files; taken from process 1",
             "off: because",
             "3, 1 of them open",
-            "127.0.0.1:10809 and /run/nbd, TLS: 2 connections",
+            "127.0.0.1:10809 and /run/nbd, TLS\n",
+            "2 connections; read 0 B in 0, wrote",
             "/dev/nbd3        disk vm7",
             "up 1 min 1 s",
             "data  PUT       1000       2  1 GiB       0 B  5.0 ms",

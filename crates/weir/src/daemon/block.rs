@@ -9,13 +9,15 @@ use serde::Serialize;
 use tokio::sync::watch;
 use weir_door_block::attach::{AttachOptions, Attached, Devices};
 use weir_door_block::{BlockCounts, NbdOptions, NbdServer};
-use weir_engine::Engine;
+use weir_engine::{DiskView, Engine};
 use weir_types::{ErrorKind, FsError, Result};
 
 use super::Ending;
 
 /// How often devices in use are tried again by a daemon that is to end.
 const TRY_EVERY: Duration = Duration::from_millis(200);
+/// How long a status may wait for the metadata, which mostly is in memory.
+const LOOK_LONGEST: Duration = Duration::from_secs(2);
 
 /// The block door of one daemon.
 pub(crate) struct BlockDoor {
@@ -43,12 +45,13 @@ enum Tls {
 /// How the door stands.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct BlockStatus {
-    /// Disks and snapshots of the volume.
-    pub(crate) disks: u64,
+    /// Disks and snapshots of the volume; `None` while nobody can look, as on a fenced daemon.
+    pub(crate) disks: Option<u64>,
     /// Those that somebody has open.
-    pub(crate) disks_open: u64,
+    pub(crate) disks_open: Option<u64>,
     nbd: Option<NbdStatus>,
     pub(crate) devices: Vec<Attached>,
+    /// Of NBD clients and devices.
     pub(crate) counts: BlockCounts,
 }
 
@@ -88,21 +91,29 @@ impl BlockDoor {
         Ok(Self { engine: engine.clone(), nbd, devices })
     }
 
-    /// How it stands.
-    pub(crate) async fn status(&self) -> Result<BlockStatus> {
-        let disks = self.engine.disks().await?;
+    /// How it stands. Tells so too when the bucket is away.
+    pub(crate) async fn status(&self) -> BlockStatus {
+        let looked = tokio::time::timeout(LOOK_LONGEST, self.engine.disks()).await;
+        let disks = looked.ok().and_then(|disks| disks.ok());
+        let count = |counts: fn(&DiskView) -> bool| {
+            let disks = disks.as_ref()?;
+            Some(disks.iter().filter(|disk| counts(disk)).count() as u64)
+        };
         let nbd = self.nbd.as_ref().map(|nbd| NbdStatus {
             address: nbd.server.address(),
             unix: nbd.unix.clone(),
             tls: nbd.tls,
         });
-        Ok(BlockStatus {
-            disks: disks.len() as u64,
-            disks_open: disks.iter().filter(|disk| disk.opens > 0).count() as u64,
+        BlockStatus {
+            disks: count(|_| true),
+            disks_open: count(|disk| disk.opens > 0),
             nbd,
             devices: self.devices.list(),
-            counts: self.nbd.as_ref().map(|nbd| nbd.server.counts()).unwrap_or_default(),
-        })
+            counts: sum(
+                self.nbd.as_ref().map(|nbd| nbd.server.counts()).unwrap_or_default(),
+                self.devices.counts(),
+            ),
+        }
     }
 
     pub(crate) fn devices(&self) -> Vec<Attached> {
@@ -117,7 +128,11 @@ impl BlockDoor {
         self.devices.detach(device_or_name).await
     }
 
+<<<<<<< HEAD
     /// Tells the kernel the new size of a disk, if it is attached.
+=======
+    /// Tells the kernel the new size of a disk, if it is a device.
+>>>>>>> w-cli
     pub(crate) async fn resized(&self, name: &str) -> Result<()> {
         self.devices.resized(name).await
     }
@@ -138,7 +153,7 @@ impl BlockDoor {
         let mut told = false;
         while let Err(error) = self.detach_all().await {
             if *ending.borrow_and_update() == Ending::Forced {
-                tracing::warn!("{error}; they fail from now on: what was flushed is safe");
+                tracing::warn!("{error}; ending all the same: attach them again to go on");
                 break;
             }
             if !told {
@@ -158,6 +173,20 @@ impl BlockDoor {
         if let Some(nbd) = &self.nbd {
             nbd.server.stop().await;
         }
+    }
+}
+
+fn sum(a: BlockCounts, b: BlockCounts) -> BlockCounts {
+    BlockCounts {
+        connections: a.connections + b.connections,
+        connections_total: a.connections_total + b.connections_total,
+        reads: a.reads + b.reads,
+        writes: a.writes + b.writes,
+        trims: a.trims + b.trims,
+        flushes: a.flushes + b.flushes,
+        errors: a.errors + b.errors,
+        bytes_read: a.bytes_read + b.bytes_read,
+        bytes_written: a.bytes_written + b.bytes_written,
     }
 }
 

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
 use tokio::signal::unix::{SignalKind, signal};
 use weir_types::ErrorKind;
@@ -72,11 +73,17 @@ async fn force(mountpoint: PathBuf) {
         tracing::warn!("writing out before a forced unmount: {error}");
     }
     let flags = UnmountFlags::FORCE | UnmountFlags::DETACH | UnmountFlags::NOFOLLOW;
-    let Err(error) = rustix::mount::unmount(&mountpoint, flags) else {
-        tracing::warn!("the mount was taken from those who still used it");
-        return;
-    };
-    tracing::warn!("cannot force the unmount ({error}): it ends when its last user does");
+    match rustix::mount::unmount(&mountpoint, flags) {
+        Ok(()) => {
+            tracing::warn!("the mount was taken from those who still used it");
+            return;
+        }
+        // It is no mount point any more: only a device keeps the daemon.
+        Err(Errno::INVAL) => return,
+        Err(error) => {
+            tracing::warn!("cannot force the unmount ({error}): it ends when its last user does");
+        }
+    }
     let lazy = tokio::task::spawn_blocking(move || weir_door_fuse::unmount(&mountpoint, true));
     if let Err(error) = lazy.await.map_err(panicked).and_then(|done| done) {
         tracing::error!("{error}");

@@ -200,7 +200,7 @@ async fn status(State(shared): State<Arc<Shared>>) -> Result<Json<StatusAnswer>,
         ending: shared.is_ending(),
         passthrough: shared.fuse.as_ref().map(|fuse| fuse.view.passthrough().into()),
         fuse_requests: shared.fuse_requests().into_iter().collect(),
-        block: shared.block.status().await?,
+        block: shared.block.status().await,
         status: shared.engine.status().await?,
     }))
 }
@@ -214,7 +214,7 @@ async fn scrape(State(shared): State<Arc<Shared>>) -> Result<Response, Failed> {
         links: shared.engine.links().await?,
         actions: shared.engine.actions().await?,
         passthrough: shared.fuse.as_ref().map(|fuse| fuse.view.passthrough()),
-        block: shared.block.status().await?,
+        block: shared.block.status().await,
         throughput: shared.engine.throughput().await?,
         io_per_s,
         ops: shared.fuse_requests(),
