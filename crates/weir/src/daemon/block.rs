@@ -128,11 +128,7 @@ impl BlockDoor {
         self.devices.detach(device_or_name).await
     }
 
-<<<<<<< HEAD
-    /// Tells the kernel the new size of a disk, if it is attached.
-=======
     /// Tells the kernel the new size of a disk, if it is a device.
->>>>>>> w-cli
     pub(crate) async fn resized(&self, name: &str) -> Result<()> {
         self.devices.resized(name).await
     }

@@ -57,15 +57,9 @@ async fn resize(
     State(shared): State<Arc<Shared>>,
     Json(Resize { name, size_bytes, may_shrink }): Json<Resize>,
 ) -> Answer<DiskView> {
-<<<<<<< HEAD
-    let view = shared.engine.resize_disk(&name, size_bytes, may_shrink).await?;
-    shared.block.resized(&name).await?;
-    Ok(Json(view))
-=======
     let disk = shared.engine.resize_disk(&name, size_bytes, may_shrink).await?;
     shared.block.resized(&name).await?;
     Ok(Json(disk))
->>>>>>> w-cli
 }
 
 #[derive(Deserialize)]
