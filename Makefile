@@ -39,11 +39,11 @@ unit:
 	cargo test --workspace --features weir/failpoints,weir-object/testing
 
 e2e:
-	cargo build -p weir --features failpoints
+	cargo build -p weir --features failpoints,ublk
 	WEIR=$(CARGO_TARGET_DIR)/debug/weir tests/run.sh
 
 soak:
-	cargo build -p weir --features failpoints
+	cargo build -p weir --features failpoints,ublk
 	WEIR=$(CARGO_TARGET_DIR)/debug/weir tests/run.sh --soak
 
 # Goals, ratios and plots, in target/bench. BENCH=smoke is the same in a minute, for its own sake;

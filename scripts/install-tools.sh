@@ -40,6 +40,7 @@ for what in "$@"; do
         chromium=chromium \
         bwa=bwa samtools=samtools /usr/share/doc/bowtie2/examples=bowtie2-examples \
         /usr/lib/python3/dist-packages/boto3=python3-boto3 \
+        /usr/lib/llvm-14/lib/libclang.so.1=libclang1-14 \
         nbdkit=nbdkit nbdinfo=libnbd-bin qemu-io=qemu-utils \
         /usr/lib/python3/dist-packages/nbd.py=python3-libnbd
       tests/s3/versitygw.sh install

@@ -50,44 +50,9 @@ stop_serving() { "$WEIR" stop "$URL" || fail "weir stop"; }
 
 # The daemon ends as by a crash.
 kill_server() {
-    local exe pid=
-    for exe in /proc/[0-9]*/exe; do
-        [ "$(readlink "$exe")" != "$WEIR" ] || pid=$(basename "${exe%/exe}")
-    done
-    [ -n "$pid" ] || fail "no daemon serves"
-    kill -KILL "$pid"
-    poll 30 gone "$pid" || fail "the daemon $pid survives kill -9"
-}
-
-disk() { # NAME
-    local serial
-    for serial in /sys/block/vd*/serial; do
-        [ "$(cat "$serial")" = "$1" ] || continue
-        serial=${serial%/serial}
-        echo "/dev/${serial##*/}"
-        return
-    done
-    fail "there is no disk $1"
-}
-
-# The local disk, made when it is new, as it was left else.
-mount_local() {
-    local device
-    device=$(local_disk local) || exit 1
-    blkid "$device" >/dev/null || mkfs.ext4 -q "$device" || fail "mkfs.ext4 $device"
-    mount "$device" "$LOCAL" || fail "mount $device"
-}
-
-serve() {
-    "$WEIR" serve "$URL" --tier "$LOCAL/tier" --log-file "$LOG" || fail "weir serve"
-}
-
-stop_serving() { "$WEIR" stop "$URL" || fail "weir stop"; }
-
-# The daemon ends as by a crash.
-kill_server() {
     local pid
-    pid=$(pgrep -f "^$WEIR serve") || fail "no daemon serves"
+    pid=$(daemons_below "$LOCAL/tier")
+    [ -n "$pid" ] || fail "no daemon serves"
     kill -KILL "$pid"
     poll 30 gone "$pid" || fail "the daemon $pid survives kill -9"
 }

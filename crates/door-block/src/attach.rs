@@ -1,11 +1,17 @@
 //! Disks as block devices of this machine's kernel.
 //!
 //! The kernel sends requests, and tasks of this process answer them. A device whose process dies
-//! keeps its requests for a minute; who attaches the disk again by then goes on with it.
+//! keeps its requests for a minute, if its driver is NBD; who attaches the disk again by then goes
+//! on with it.
 
 mod device;
 mod nbd;
 mod netlink;
+#[cfg(feature = "ublk")]
+mod ublk;
+#[cfg(not(feature = "ublk"))]
+#[path = "attach/no_ublk.rs"]
+mod ublk;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -103,7 +109,7 @@ impl Devices {
         let disk = self.engine.open_disk(&options.name).await?;
         let device = match driver(&options)? {
             Driver::Nbd => self.attach_nbd(&options, disk).await?,
-            Driver::Ublk => return Err(no_ublk()),
+            Driver::Ublk => self.attach_ublk(&options, disk).await?,
         };
         let attached = device.attached.clone();
         self.open().insert(attached.device.clone(), device);
@@ -115,15 +121,14 @@ impl Devices {
     pub async fn detach(&self, device_or_name: &str) -> Result<Attached> {
         let _change = self.change.lock().await;
         let attached = self.find(device_or_name)?;
-        let path = attached.device.clone();
+        let Attached { device: path, driver, .. } = attached.clone();
         blocking(move || {
-            let alone = device::quiesce(&path)?;
-            match device::index(&path, nbd::PREFIX) {
-                Some(index) => nbd::disconnect(index)?,
-                None => return Err(no_ublk()),
+            // Nobody else opens it before it is gone.
+            let _alone = device::quiesce(&path)?;
+            match driver {
+                Driver::Nbd => nbd::disconnect(number(&path, driver)?),
+                Driver::Ublk => ublk::disconnect(number(&path, driver)?),
             }
-            drop(alone);
-            Ok(())
         })
         .await?;
         let removed = self.open().remove(&attached.device);
@@ -151,14 +156,14 @@ impl Devices {
             .open()
             .values()
             .find(|device| device.attached.name == name)
-            .map(|device| (device.attached.device.clone(), device.backend.clone()));
-        let Some((path, backend)) = found else {
+            .map(|device| (device.attached.clone(), device.backend.clone()));
+        let Some((Attached { device: path, driver, .. }, backend)) = found else {
             return Ok(());
         };
         let size_bytes = self.engine.open_disk(name).await?.size_bytes();
-        blocking(move || match device::index(&path, nbd::PREFIX) {
-            Some(index) => nbd::resize(index, &backend, size_bytes),
-            None => Err(no_ublk()),
+        blocking(move || match driver {
+            Driver::Nbd => nbd::resize(number(&path, driver)?, &backend, size_bytes),
+            Driver::Ublk => ublk::resize(number(&path, driver)?, size_bytes),
         })
         .await
     }
@@ -182,10 +187,7 @@ impl Devices {
     }
 
     async fn attach_nbd(&self, options: &AttachOptions, disk: Disk) -> Result<Device> {
-        let index = match &options.device {
-            Some(path) => Some(device::index(path, nbd::PREFIX).ok_or_else(|| no_device(path))?),
-            None => None,
-        };
+        let index = options.device.as_deref().map(|path| number(path, Driver::Nbd)).transpose()?;
         let read_only = options.read_only || disk.read_only();
         let volume = self.engine.status().await?.volume_id;
         let backend = format!("weir {volume} {}", options.name);
@@ -207,6 +209,18 @@ impl Devices {
         let name = options.name.clone();
         let attached = Attached { name, device: path, driver: Driver::Nbd, read_only };
         Ok(Device { attached, backend, served })
+    }
+
+    async fn attach_ublk(&self, options: &AttachOptions, disk: Disk) -> Result<Device> {
+        let index = options.device.as_deref().map(|path| number(path, Driver::Ublk)).transpose()?;
+        let read_only = options.read_only || disk.read_only();
+        let (index, served) = ublk::connect(disk, self.counts.clone(), read_only, index).await?;
+        let path = device::path(ublk::PREFIX, index);
+        let tuned = path.clone();
+        blocking(move || device::tune(&tuned)).await?;
+        let name = options.name.clone();
+        let attached = Attached { name, device: path, driver: Driver::Ublk, read_only };
+        Ok(Device { attached, backend: String::new(), served })
     }
 
     fn find(&self, device_or_name: &str) -> Result<Attached> {
@@ -231,9 +245,9 @@ impl Devices {
 
 /// The driver that is asked for, or that the device is one of, or the best that there is.
 fn driver(options: &AttachOptions) -> Result<Driver> {
-    let named = match &options.device {
-        Some(path) if device::index(path, nbd::PREFIX).is_some() => Some(Driver::Nbd),
-        Some(path) => return Err(no_device(path)),
+    let named = match options.device.as_deref() {
+        Some(path) if number(path, Driver::Ublk).is_ok() => Some(Driver::Ublk),
+        Some(path) => number(path, Driver::Nbd).map(|_| Some(Driver::Nbd))?,
         None => None,
     };
     match (named, options.driver) {
@@ -241,18 +255,21 @@ fn driver(options: &AttachOptions) -> Result<Driver> {
             let text = "the device is one of another driver: name one of them only";
             Err(FsError::new(ErrorKind::Invalid, text))
         }
+        (None, None) if ublk::there() => Ok(Driver::Ublk),
         (named, wanted) => Ok(named.or(wanted).unwrap_or(Driver::Nbd)),
     }
 }
 
-fn no_device(path: &Path) -> FsError {
-    let text = format!("{}: need a device such as /dev/nbd0", path.display());
-    FsError::new(ErrorKind::Invalid, text)
-}
-
-fn no_ublk() -> FsError {
-    let text = "this build has no ublk: build with `--features ublk`, or attach by NBD";
-    FsError::new(ErrorKind::Unsupported, text)
+/// N of a driver's device.
+fn number(path: &Path, driver: Driver) -> Result<u32> {
+    let prefix = match driver {
+        Driver::Nbd => nbd::PREFIX,
+        Driver::Ublk => ublk::PREFIX,
+    };
+    device::index(path, prefix).ok_or_else(|| {
+        let text = format!("{}: need a device such as /dev/{prefix}0", path.display());
+        FsError::new(ErrorKind::Invalid, text)
+    })
 }
 
 /// Runs what waits for the kernel where it holds up nobody.
@@ -262,4 +279,27 @@ async fn blocking<T: Send + 'static>(
     tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| {
         Err(FsError::new(ErrorKind::Bug, format!("asking the kernel: {error}")))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(device: Option<&str>, driver: Option<Driver>) -> AttachOptions {
+        let device = device.map(PathBuf::from);
+        AttachOptions { name: "d".to_owned(), driver, device, read_only: false }
+    }
+
+    #[test]
+    fn a_device_names_its_driver() {
+        use Driver::{Nbd, Ublk};
+        let chosen = |device, wanted| driver(&options(device, wanted)).map_err(|e| e.kind());
+        assert_eq!(chosen(Some("/dev/nbd3"), None), Ok(Nbd));
+        assert_eq!(chosen(Some("/dev/ublkb3"), None), Ok(Ublk));
+        assert_eq!(chosen(Some("/dev/nbd3"), Some(Nbd)), Ok(Nbd));
+        assert_eq!(chosen(None, Some(Ublk)), Ok(Ublk));
+        assert_eq!(chosen(Some("/dev/nbd3"), Some(Ublk)), Err(ErrorKind::Invalid));
+        assert_eq!(chosen(Some("/dev/sda"), None), Err(ErrorKind::Invalid));
+        assert_eq!(chosen(None, None), Ok(if ublk::there() { Ublk } else { Nbd }));
+    }
 }

@@ -4,7 +4,7 @@
 //! each of which is a call of the engine (`session`). `protocol` knows the bytes and does no I/O.
 
 pub(crate) mod connection;
-mod errno;
+pub(crate) mod errno;
 mod handshake;
 mod input;
 mod output;

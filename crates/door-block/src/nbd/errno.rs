@@ -5,7 +5,7 @@ use weir_types::ErrorKind;
 use super::protocol::NbdError;
 
 /// The number of each kind.
-pub(super) fn errno(kind: ErrorKind) -> NbdError {
+pub(crate) fn errno(kind: ErrorKind) -> NbdError {
     match kind {
         ErrorKind::Permission | ErrorKind::ReadOnly => NbdError::Permission,
         ErrorKind::NoSpace | ErrorKind::TooLarge => NbdError::NoSpace,
