@@ -31,12 +31,12 @@ test: test-tools lint unit e2e
 
 lint:
 	cargo fmt --all --check
-	cargo clippy --workspace --all-targets --features weir/failpoints -- -D warnings
-	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --features weir/failpoints
+	cargo clippy --workspace --all-targets --features weir/failpoints,weir/ublk -- -D warnings
+	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --features weir/failpoints,weir/ublk
 
 # The binary under test has fail points and bucket faults in it, so that it can be killed in the act.
 unit:
-	cargo test --workspace --features weir/failpoints,weir-object/testing
+	cargo test --workspace --features weir/failpoints,weir/ublk,weir-object/testing
 
 e2e:
 	cargo build -p weir --features failpoints,ublk
