@@ -133,7 +133,7 @@ impl Core {
                 at = e;
             }
             whole &= read_exactly(mirror, offset, &mut buffer, at, end)?;
-            if whole && mirror.stamp() == stamp {
+            if whole && mirror.is_fresh(stamp, offset, end) {
                 return Ok(buffer.into());
             }
         }

@@ -65,14 +65,14 @@ impl Core {
         start: u64,
         end: u64,
     ) -> Result<(Vec<(u64, u64)>, u64)> {
-        let mut ranges = self.seen(self.meta.stored_ranges(ino, start, ROUND).await)?;
+        // First, because what is flushed between the two looks must be seen by one of them.
+        let dirty = self.tier.find(ino).map(|mirror| mirror.dirty_ranges(start, end));
+        let mut ranges = self.seen(self.meta.stored_ranges(ino, start..end, ROUND).await)?;
         let known_to = match ranges.last() {
-            Some(last) if ranges.len() == ROUND => last.1,
+            Some(last) if ranges.len() == ROUND => last.1.min(end),
             _ => end,
         };
-        if let Some(mirror) = self.tier.find(ino) {
-            ranges.extend(mirror.dirty_ranges(start, known_to));
-        }
+        ranges.extend(dirty.into_iter().flatten());
         ranges.retain(|r| r.0 < known_to);
         ranges.sort_unstable();
         Ok((ranges, known_to))

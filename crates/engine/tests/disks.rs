@@ -223,6 +223,42 @@ fn a_disk_grows_at_once_and_shrinks_only_if_told_so() {
 }
 
 #[test]
+fn a_read_beside_a_cut_is_whole_or_an_error() {
+    for cache in [DiskCache::None, DiskCache::Tier] {
+        let world = World::new();
+        let engine = world.engine();
+        let made = DiskOptions { cache, ..options("d", 8 * MIB) };
+        world.run(engine.create_disk(made)).expect("creates");
+        let disk = world.run(engine.open_disk("d")).expect("opens");
+        let stop = Arc::new(AtomicBool::new(false));
+        world.run(async {
+            let readers: Vec<_> = (0..8)
+                .map(|_| {
+                    let (disk, stop) = (disk.clone(), stop.clone());
+                    tokio::spawn(async move {
+                        while !stop.load(Ordering::Relaxed) {
+                            match disk.read(3 * MIB + 512, 2 * MIB).await {
+                                Ok(bytes) => assert_eq!(bytes.concat().len(), 2 << 20),
+                                Err(error) => assert_eq!(error.kind(), ErrorKind::Range),
+                            }
+                        }
+                    })
+                })
+                .collect();
+            for _ in 0..30 {
+                engine.resize_disk("d", 4 * MIB, true).await.expect("cuts");
+                engine.resize_disk("d", 8 * MIB, false).await.expect("grows");
+                disk.write(4 * MIB, vec![7; MIB as usize].into(), false).await.expect("writes");
+            }
+            stop.store(true, Ordering::Relaxed);
+            for reader in readers {
+                reader.await.expect("whole reads");
+            }
+        });
+    }
+}
+
+#[test]
 fn what_makes_no_sense_is_refused() {
     let world = World::new();
     let engine = world.engine();

@@ -134,15 +134,16 @@ impl Meta {
         page.iter().map(|(key, found)| decode_row(key, found)).collect()
     }
 
-    /// The first `limit` ranges (start, end) of the file at or after byte `start` that extents
-    /// cover, adjacent ones as one, the first cut at `start`. One read round for each 1,024 chunks
-    /// that are looked at.
+    /// The first `limit` ranges (start, end) of the file that extents cover in chunks of `within`,
+    /// adjacent ones as one, the first cut at its start; the last may reach past its end. One read
+    /// round for each 1,024 chunks that are looked at.
     pub async fn stored_ranges(
         &self,
         ino: Ino,
-        start: u64,
+        within: Range<u64>,
         limit: usize,
     ) -> Result<Vec<(u64, u64)>> {
+        let (start, last_chunk) = (within.start, within.end.div_ceil(CHUNK_BYTES));
         let mut ranges: Vec<(u64, u64)> = Vec::new();
         let mut next = start / CHUNK_BYTES;
         // Holes within a native object are not looked for: calling them data is allowed.
@@ -151,8 +152,13 @@ impl Meta {
             next = native.end.div_ceil(CHUNK_BYTES);
         }
         loop {
-            let page = self.rows(ino, next, PAGE_CHUNKS).await?;
-            for row in &page {
+            let left = usize::try_from(last_chunk.saturating_sub(next)).unwrap_or(PAGE_CHUNKS);
+            if left == 0 {
+                return Ok(ranges);
+            }
+            let most = left.min(PAGE_CHUNKS);
+            let page = self.rows(ino, next, most).await?;
+            for row in page.iter().filter(|row| row.chunk < last_chunk) {
                 for extent in &row.extents {
                     let base = row.chunk * CHUNK_BYTES;
                     let from = (base + u64::from(extent.start)).max(start);
@@ -167,7 +173,7 @@ impl Meta {
                 }
             }
             match page.last() {
-                Some(last) if page.len() == PAGE_CHUNKS => next = last.chunk + 1,
+                Some(last) if page.len() == most => next = last.chunk + 1,
                 _ => return Ok(ranges),
             }
         }

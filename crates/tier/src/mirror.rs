@@ -201,6 +201,11 @@ impl Mirror {
         self.read_state().stamp.now()
     }
 
+    /// Whether bytes of `start..end` that were looked for at `stamp` are still those of the file.
+    pub fn is_fresh(&self, stamp: u64, start: u64, end: u64) -> bool {
+        self.read_state().stamp.spare(stamp, &[(start, end)])
+    }
+
     /// The page ranges within `start..end` that must be fetched before they can be read.
     pub fn missing(&self, start: u64, end: u64) -> Vec<(u64, u64)> {
         let residency = self.read_state();

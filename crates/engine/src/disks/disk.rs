@@ -71,6 +71,10 @@ impl Shared {
     /// Lets the file `to`, which nobody knows yet, use all bytes that were written before.
     pub(super) async fn copy_to(&self, to: Ino) -> Result<()> {
         let core = &self.core;
+        if !core.read_only {
+            // So that what is left to do while everybody waits is little.
+            core.flush_files(&[self.ino()]).await?;
+        }
         let still = self.hold_all().await;
         if !core.read_only {
             core.flush_files(&[self.ino()]).await?;
@@ -122,7 +126,7 @@ impl Shared {
     }
 
     /// Shares the records of a range with others that do not replace them.
-    pub(super) async fn share(&self, range: Range<u64>) -> Vec<OwnedRwLockReadGuard<()>> {
+    async fn share(&self, range: Range<u64>) -> Vec<OwnedRwLockReadGuard<()>> {
         let mut held = Vec::new();
         for lock in self.locks_of(range) {
             held.push(lock.clone().read_owned().await);
@@ -130,8 +134,11 @@ impl Shared {
         held
     }
 
-    /// The same for a range that is to be changed: a disk may have been cut since somebody looked.
-    async fn share_existing(&self, range: Range<u64>) -> Result<Vec<OwnedRwLockReadGuard<()>>> {
+    /// The same for a range of the disk as it is now: it may have been cut since somebody looked.
+    pub(super) async fn share_existing(
+        &self,
+        range: Range<u64>,
+    ) -> Result<Vec<OwnedRwLockReadGuard<()>>> {
         let held = self.share(range.clone()).await;
         self.check_range(range.start, range.end - range.start)?;
         Ok(held)
@@ -238,7 +245,7 @@ impl Disk {
         shared.check_range(offset, len)?;
         let core = &shared.core;
         if shared.row.cache == DiskCache::Tier {
-            let _shared = shared.share(offset..offset + len).await;
+            let _shared = shared.share_existing(offset..offset + len).await?;
             return Ok(vec![core.read(&shared.file, offset, len as usize).await?]);
         }
         let tenant = shared.file.tenant(core).await;
@@ -279,7 +286,8 @@ impl Disk {
             let bytes = data.slice(at(range.start)..at(range.end));
             shared.write_piece(range, bytes, whole)
         });
-        futures::future::try_join_all(writes).await?;
+        // All of them: a write that had its answer must not go on.
+        futures::future::join_all(writes).await.into_iter().collect::<Result<()>>()?;
         core.meter(&tenant, Io::Write, len);
         Counts::add(&core.counts.bytes_written, len);
         Ok(())
@@ -290,10 +298,14 @@ impl Disk {
         let shared = &self.shared;
         shared.check_writable()?;
         shared.check_range(offset, len)?;
-        {
-            let _shared = shared.share_existing(offset..offset + len).await?;
-            shared.core.fallocate(shared.ino(), Fallocate::PunchHole, offset, len).await?;
-        }
+        // In a task of its own: the metadata and the tier must learn of it together, whatever
+        // becomes of the caller.
+        let disk = shared.clone();
+        let zeroed = tokio::spawn(async move {
+            let _shared = disk.share_existing(offset..offset + len).await?;
+            disk.core.fallocate(disk.ino(), Fallocate::PunchHole, offset, len).await
+        });
+        zeroed.await.map_err(|e| FsError::new(ErrorKind::Bug, format!("zeroes: {e}")))??;
         self.flush_if(fua).await
     }
 

@@ -115,6 +115,7 @@ impl Engine {
         check_size(size_bytes)?;
         let disk = self.open_disk(name).await?;
         disk.shared.check_writable()?;
+        let still = disk.shared.hold_all().await;
         let before = disk.size_bytes();
         if size_bytes < before && !may_shrink {
             let text = format!(
@@ -125,10 +126,9 @@ impl Engine {
             );
             return Err(FsError::new(ErrorKind::Invalid, text));
         }
-        let _still = disk.shared.hold_all().await;
         core.truncate(disk.shared.ino(), size_bytes).await?;
         core.seen(core.meta.sync().await)?;
-        drop(_still);
+        drop(still);
         self.disk(name).await
     }
 

@@ -40,9 +40,6 @@ impl Shared {
         let _alone = self.hold(start..start + len).await;
         self.check_range(start, len)?;
         let core = &self.core;
-        let permits = data.len().div_ceil(PERMIT_BYTES as usize) as u32;
-        // Never closed: without a permit there is no limit.
-        let _memory = core.disks.memory.acquire_many(permits).await.ok();
         let Err(error) = core.store_records(self, start, &data).await else { return Ok(()) };
         core.check_writable()?;
         core.write_mirror(&self.file.mirror, start, &data).await?;
@@ -53,7 +50,7 @@ impl Shared {
     /// Reads bytes of one chunk: what the tier has, else from the bucket.
     pub(super) async fn read_piece(&self, range: Range<u64>) -> Result<Bytes> {
         let Range { start, end } = range;
-        let _shared = self.share(start..end).await;
+        let _shared = self.share_existing(start..end).await?;
         let mirror = &self.file.mirror;
         // Parts of records may be wanted again: they are fetched into the tier.
         if self.is_whole(start, end) && mirror.missing(start, end) == [(start, end)] {
@@ -73,12 +70,17 @@ impl Core {
         data: &Bytes,
     ) -> Result<()> {
         self.check_writable()?;
+        let permits = data.len().div_ceil(PERMIT_BYTES as usize) as u32;
+        // Never closed: without a permit there is no limit.
+        let memory = self.disks.memory.acquire_many(permits).await.ok();
         let (_in_flight, builder) = self.new_segment();
         let (ino, record_bytes, packed) = (disk.ino(), disk.row().record_bytes, data.clone());
         let (sealed, pieces) =
             blocking(move || pack(builder, ino, start, record_bytes, &packed)).await?;
         self.put_segment(&sealed, Component::Data).await?;
         fail::fail_point!("engine::record-put");
+        // A snapshot may take a while to let this disk's extents change.
+        drop(memory);
         let end = start + data.len() as u64;
         let _change = disk.file.node.change.lock().await;
         let file = FileFlush { ino, pieces, replaced: Some((start, end)), ..FileFlush::default() };

@@ -82,8 +82,7 @@ impl Core {
         priority: Priority,
     ) {
         let ino = mirror.ino();
-        let mut kind = ErrorKind::Retry;
-        let mut why = "its extents changed each time they were read".to_owned();
+        let mut why = None;
         for _ in 0..TRIES {
             let result;
             (claim, result) = self.try_fetch(&mirror, claim, priority).await;
@@ -91,15 +90,26 @@ impl Core {
                 // A segment may be collected between the look at the extents and the GET.
                 Err(error) if error.kind() == ErrorKind::NotFound => {
                     tracing::debug!(%ino, %error, "extents moved: looking again");
-                    (kind, why) = (ErrorKind::Corrupt, error.to_string());
+                    why = Some(error.to_string());
                 }
                 Err(error) => return claim.fail(error),
                 Ok(()) if claim.senders.is_empty() => return,
-                Ok(()) => {}
+                Ok(()) => why = None,
             }
         }
-        let text = format!("the bytes of inode {ino} cannot be had; run `weir fsck`: {why}");
-        claim.fail(FsError::new(kind, text));
+        match why {
+            Some(why) => {
+                let text =
+                    format!("the bytes of inode {ino} cannot be had; run `weir fsck`: {why}");
+                claim.fail(FsError::new(ErrorKind::Corrupt, text));
+            }
+            // What did not change is here, and whoever waits for the rest looks again.
+            None if priority == Priority::Demand => claim.end(),
+            None => {
+                let text = format!("inode {ino} changes faster than it can be fetched");
+                claim.fail(FsError::new(ErrorKind::Retry, text));
+            }
+        }
     }
 
     /// Fetches what the claim still wants. Chunks whose pages were released or dropped meanwhile
@@ -160,7 +170,7 @@ impl Core {
         Ok((native, found))
     }
 
-    /// Puts a chunk into the mirror; `false` if what was fetched is out of date.
+    /// Puts a chunk into the mirror, as far as it is of now; `false` if some of it is out of date.
     pub(crate) fn store_chunk(
         &self,
         mirror: &Mirror,
@@ -171,17 +181,14 @@ impl Core {
     ) -> Result<bool> {
         let base = chunk * CHUNK_BYTES;
         let bug = || FsError::new(ErrorKind::Bug, "an extent reaches past its record");
-        let mut at = base;
+        let (mut at, mut fresh) = (base, true);
         for (start, bytes) in assemble(chunk, extents, decoded).ok_or_else(bug)? {
             let (start, end) = (base + start, base + start + bytes.len() as u64);
-            let fresh = mirror.fill(at, start, None, stamp)?
-                && mirror.fill(start, end, Some(&bytes), stamp)?;
-            if !fresh {
-                return Ok(false);
-            }
+            fresh &= mirror.fill(at, start, None, stamp)?;
+            fresh &= mirror.fill(start, end, Some(&bytes), stamp)?;
             at = weir_tier::page_ceil(end);
         }
-        mirror.fill(at, base + CHUNK_BYTES, None, stamp)
+        Ok(mirror.fill(at, base + CHUNK_BYTES, None, stamp)? && fresh)
     }
 }
 

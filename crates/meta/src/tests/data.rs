@@ -176,11 +176,11 @@ async fn stored_ranges_join_over_chunks() {
     write(&meta, ino, CHUNK_BYTES, record(1, 50, 10)).await;
     write(&meta, ino, 9 * CHUNK_BYTES, record(1, 90, 5)).await;
     let all = [(CHUNK_BYTES - 10, CHUNK_BYTES + 10), (9 * CHUNK_BYTES, 9 * CHUNK_BYTES + 5)];
-    assert_eq!(meta.stored_ranges(ino, 0, 9).await.unwrap(), all);
-    assert_eq!(meta.stored_ranges(ino, 0, 1).await.unwrap(), all[..1]);
-    let from_inside = meta.stored_ranges(ino, CHUNK_BYTES + 3, 1).await.unwrap();
+    assert_eq!(meta.stored_ranges(ino, 0..u64::MAX, 9).await.unwrap(), all);
+    assert_eq!(meta.stored_ranges(ino, 0..u64::MAX, 1).await.unwrap(), all[..1]);
+    let from_inside = meta.stored_ranges(ino, CHUNK_BYTES + 3..u64::MAX, 1).await.unwrap();
     assert_eq!(from_inside, [(CHUNK_BYTES + 3, CHUNK_BYTES + 10)]);
-    assert_eq!(meta.stored_ranges(ino, 10 * CHUNK_BYTES, 9).await.unwrap(), []);
+    assert_eq!(meta.stored_ranges(ino, 10 * CHUNK_BYTES..u64::MAX, 9).await.unwrap(), []);
     assert_eq!(meta.chunks(ino, 1..2).await.unwrap().list.len(), 1);
     assert_eq!(meta.chunks(ino, 1..8).await.unwrap().list.len(), 1);
 }

@@ -34,12 +34,12 @@ impl Mirror {
     /// writer waits, and release leaves the file alone in between.
     pub fn fill(&self, start: u64, end: u64, data: Option<&[u8]>, stamp: u64) -> Result<bool> {
         if start >= end {
-            return Ok(self.read_state().stamp.spare(stamp, start, end));
+            return Ok(self.is_fresh(stamp, start, end));
         }
         let _filling = Filling::begin(&self.filling);
         {
             let residency = self.read_state();
-            if !residency.stamp.spare(stamp, start, end) || residency.gone {
+            if !residency.stamp.spare(stamp, &[(start, end)]) || residency.gone {
                 return Ok(false);
             }
             self.unseal()?;
@@ -48,7 +48,7 @@ impl Mirror {
             }
         }
         let mut residency = self.write_state();
-        if !residency.stamp.spare(stamp, start, end) || residency.gone {
+        if !residency.stamp.spare(stamp, &[(start, end)]) || residency.gone {
             return Ok(false);
         }
         let state = if data.is_some() { State::Resident } else { State::Hole };

@@ -71,10 +71,7 @@ impl Mirror {
     /// Whether nothing of the snapshot was cut off, punched or replaced since.
     pub fn still_valid(&self, snapshot: &Snapshot) -> bool {
         let residency = self.read_state();
-        let good = |&(start, end): &(u64, u64)| residency.drops.spare(snapshot.drops, start, end);
-        !residency.gone
-            && residency.drops.spare(snapshot.drops, 0, 0)
-            && snapshot.ranges.iter().all(good)
+        !residency.gone && residency.drops.spare(snapshot.drops, &snapshot.ranges)
     }
 
     /// The flush of `snapshot` failed or is void: its ranges are dirty again.
