@@ -47,3 +47,6 @@ uri() { echo "nbd+unix:///$1?socket=$SOCKET"; } # DISK
 client() { # DISK CODE
     nbdsh -u "$(uri "$1")" -c "$2" || fail "client of $1: $2"
 }
+
+# The system's Python has libnbd; another one that is first in PATH may not.
+nbdsh() { PATH=/usr/bin:$PATH command nbdsh "$@"; }

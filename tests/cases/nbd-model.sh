@@ -25,9 +25,9 @@ model() { # NAME ROUNDS [ARGS...]
     rm -rf "${T:?}/$name" "${BUCKET:?}/$name"
 }
 
-model none "$(amount 6 100)"
-model tier "$(amount 6 100)" --cache tier
-model small-records "$(amount 4 100)" --record 131072
-model journal "$(amount 5 100)" --journal
-model tier-journal "$(amount 4 100)" --journal --cache tier --record 65536
-model faults "$(amount 4 60)" --faults 0.05
+model none "$(amount 4 100)"
+model tier "$(amount 4 100)" --cache tier
+model small-records "$(amount 2 100)" --record 131072
+model journal "$(amount 3 100)" --journal
+model tier-journal "$(amount 2 100)" --journal --cache tier --record 65536
+model faults "$(amount 2 60)" --faults 0.05

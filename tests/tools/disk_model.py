@@ -78,6 +78,7 @@ class Model:
         self.acks = 0
         # Of blocks written since a flush: (acknowledgment, value), oldest first. The first is safe.
         self.history = {}
+        self.lost = 0
 
     def acknowledge(self, op):
         self.acks += 1
@@ -117,6 +118,7 @@ class Model:
                 wrong(f"block {block} has {name(data, block, 0)} after "
                       f"{'the loss of the tier' if lost else 'kill -9'}, not one of {sorted(allowed)}")
             if lost:
+                self.lost += have != self.now[block]
                 self.now[block] = have
             elif have != self.now[block]:
                 self.set(block, have)
@@ -382,7 +384,7 @@ class Run:
         self.server, self.seqs = Server(args), iter(range(1, 1 << 40))
         self.disk, self.model = "d0", Model()
         self.copies = {}
-        self.lives = self.losses = self.unanswered = self.failures = 0
+        self.lives = self.losses = self.unanswered = self.failures = self.blocks_lost = 0
 
     def start(self, *words):
         faults = None
@@ -429,7 +431,9 @@ class Run:
             self.server.lose_tier()
         self.start(*(["--take-over"] if lost else []))
         changed = [op for op in pending if op.changes()]
+        before = self.model.lost
         self.model.settle(self.server.all_bytes(self.disk), changed, lost)
+        self.blocks_lost += self.model.lost - before
         for copy, values in self.copies.items():
             compare_disk(self.server, copy, values, "after a crash")
         self.lives += 1
@@ -450,7 +454,8 @@ class Run:
         self.server.run("stop", self.args.url)
         self.server.wait_dead()
         self.server.lose_tier()
-        print(f"{next(self.seqs)} requests, {self.lives} kills, {self.losses} tiers lost, "
+        print(f"{next(self.seqs)} requests, {self.lives} kills, {self.losses} tiers lost "
+              f"with {self.blocks_lost} blocks, "
               f"{self.unanswered} requests without a reply, {self.failures} bucket requests failed")
         if self.args.faults and not self.failures:
             wrong("no bucket request failed: the faults are not there")
