@@ -40,7 +40,7 @@ for what in "$@"; do
         chromium=chromium \
         bwa=bwa samtools=samtools /usr/share/doc/bowtie2/examples=bowtie2-examples \
         /usr/lib/python3/dist-packages/boto3=python3-boto3 \
-        nbdkit=nbdkit nbdinfo=libnbd-bin qemu-io=qemu-utils \
+        nbdkit=nbdkit nbdinfo=libnbd-bin qemu-io=qemu-utils openssl=openssl \
         /usr/lib/python3/dist-packages/nbd.py=python3-libnbd
       tests/s3/versitygw.sh install
       cargo_tool pjdfstest pjdfstest@0.2.2
