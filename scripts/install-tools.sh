@@ -41,7 +41,7 @@ for what in "$@"; do
         bwa=bwa samtools=samtools /usr/share/doc/bowtie2/examples=bowtie2-examples \
         /usr/lib/python3/dist-packages/boto3=python3-boto3 \
         /usr/lib/llvm-14/lib/libclang.so.1=libclang1-14 \
-        nbdkit=nbdkit nbdinfo=libnbd-bin qemu-io=qemu-utils \
+        nbdkit=nbdkit nbdinfo=libnbd-bin qemu-io=qemu-utils openssl=openssl \
         /usr/lib/python3/dist-packages/nbd.py=python3-libnbd
       tests/s3/versitygw.sh install
       cargo_tool pjdfstest pjdfstest@0.2.2
