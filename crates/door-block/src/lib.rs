@@ -5,6 +5,7 @@
 //! [`weir_engine::Disk`]. Errno lives here and nowhere below.
 
 pub mod attach;
+mod body;
 mod counts;
 mod nbd;
 

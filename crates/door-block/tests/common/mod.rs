@@ -64,7 +64,7 @@ impl World {
 
     /// A server on a port of its own.
     pub async fn serve(&self) -> NbdServer {
-        self.serve_with(NbdOptions::default()).await
+        self.serve_with(NbdOptions { memory_bytes: 256 << 20, ..NbdOptions::default() }).await
     }
 
     pub async fn serve_with(&self, options: NbdOptions) -> NbdServer {
@@ -114,6 +114,7 @@ async fn mount(dir: &TempDir) -> Engine {
         journal: None,
         read_only: false,
         take_over: false,
+        only_clean: false,
         settings,
         clock: clock(),
         host: Host::this(),
