@@ -220,7 +220,8 @@ impl Devices {
                 // Nobody needs it, and somebody waits for an answer to its last flush.
                 let Attached { device: path, driver, .. } = attached;
                 if let Err(error) = blocking(move || disconnect(&path, driver)).await {
-                    tracing::warn!("a device that nobody uses stays: {error}");
+                    // Mostly because that was just done.
+                    tracing::debug!("a device that nobody uses may stay: {error}");
                 }
             }
         }

@@ -15,6 +15,13 @@ pub use nbd::{NbdOptions, NbdServer, TlsOptions};
 
 use serde::{Deserialize, Serialize};
 
+// What tests of the inside share with those of the outside.
+#[cfg(test)]
+extern crate self as weir_door_block;
+#[cfg(test)]
+#[path = "../tests/common/mod.rs"]
+mod common;
+
 /// What the door did since it was opened. Each of the counts only grows, but for `connections`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BlockCounts {

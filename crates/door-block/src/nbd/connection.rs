@@ -249,3 +249,53 @@ impl<R: AsyncRead + Unpin> Reader<R> {
 async fn take(limit: &Arc<Semaphore>, count: u32) -> io::Result<OwnedSemaphorePermit> {
     limit.clone().acquire_many_owned(count).await.map_err(io::Error::other)
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncReadExt;
+    use weir_engine::DiskCache;
+
+    use super::*;
+    use crate::common::World;
+    use crate::common::client::{Client, FLUSH, READ};
+    use crate::common::stuck::Stuck;
+
+    #[test]
+    fn a_device_is_not_answered_once_it_is_cut() {
+        let world = World::with_disk("a", DiskCache::None);
+        world.run(async {
+            let disk = world.engine().open_disk("a").await.unwrap();
+            let (cut, stop) = watch::channel(false);
+            let (ours, kernels) = UnixStream::pair().unwrap();
+            let counts = Arc::new(Counts::default());
+            let served = tokio::spawn(transmit(ours, disk, counts.clone(), false, stop));
+            let mut kernel = Client::over(kernels);
+            assert_eq!(kernel.write(0, 0, &[7; 1 << 20]).await.error, 0);
+            assert_eq!(kernel.call(FLUSH, 0, 0, 0).await.error, 0);
+
+            let stuck = Stuck::new(&world.dir.path().join("bucket"));
+            let mut requests = kernel.header(READ, 0, 0, 1 << 20);
+            requests.extend(kernel.header(FLUSH, 0, 0, 0));
+            kernel.send(&requests).await;
+            kernel.reply().await;
+            cut.send_replace(true);
+            let mut rest = Vec::new();
+            kernel.stream.read_to_end(&mut rest).await.unwrap();
+            assert!(rest.is_empty(), "{} bytes came after the cut", rest.len());
+            assert!(!served.is_finished(), "it waits for the read");
+            drop(stuck);
+            served.await.unwrap();
+            assert_eq!(counts.get().connections, 0);
+        });
+    }
+
+    #[test]
+    fn nobody_has_less_memory_than_a_request_needs_or_more_than_half() {
+        for (bytes, all, each) in
+            [(0, 32, 32), (48 << 20, 48, 32), (100 << 20, 100, 50), (1 << 30, 1024, 64)]
+        {
+            let memory = Memory::new(bytes);
+            assert_eq!((memory.bytes.available_permits() >> 20, memory.each >> 20), (all, each));
+        }
+    }
+}

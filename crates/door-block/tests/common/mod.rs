@@ -3,6 +3,7 @@
 #![allow(clippy::disallowed_methods, reason = "the clock that tests hand in begins here")]
 
 pub mod client;
+pub mod stuck;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
