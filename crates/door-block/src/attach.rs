@@ -15,9 +15,12 @@ mod ublk;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use weir_engine::{Disk, Engine};
 use weir_types::{ErrorKind, FsError, Result};
@@ -30,9 +33,9 @@ use crate::nbd::connection::{transmission_flags, transmit};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Driver {
-    /// `/dev/nbdN`: part of every distribution's kernel.
+    /// `/dev/nbdN`: part of every distribution's kernel. It outlives a daemon that dies.
     Nbd,
-    /// `/dev/ublkbN`: faster, from Linux 6.0 on.
+    /// `/dev/ublkbN`: faster, from Linux 6.6 on. It goes with its daemon.
     Ublk,
 }
 
@@ -42,7 +45,7 @@ pub enum Driver {
 pub struct AttachOptions {
     /// The disk.
     pub name: String,
-    /// `None` takes ublk where the kernel has it, else NBD.
+    /// `None` takes that of the device, else NBD.
     #[serde(default)]
     pub driver: Option<Driver>,
     /// The device, such as `/dev/nbd3`; `None` takes one that is free. One of which the server died
@@ -67,6 +70,10 @@ pub struct Attached {
     pub read_only: bool,
 }
 
+/// How often a device in use is tried to be taken away, and how many times.
+const TRY_EVERY: Duration = Duration::from_millis(100);
+const TRIES: u32 = 4;
+
 /// The block devices of one daemon.
 pub struct Devices {
     engine: Arc<Engine>,
@@ -74,6 +81,8 @@ pub struct Devices {
     open: Mutex<BTreeMap<PathBuf, Device>>,
     /// Devices come and go one at a time.
     change: tokio::sync::Mutex<()>,
+    /// Becomes true when the engine is about to end.
+    cut: watch::Sender<bool>,
 }
 
 /// One device, and the task that answers its requests.
@@ -81,6 +90,8 @@ struct Device {
     attached: Attached,
     backend: String,
     served: JoinHandle<()>,
+    /// Nobody has it open, and it is being taken away.
+    going: Arc<AtomicBool>,
 }
 
 impl Devices {
@@ -91,6 +102,7 @@ impl Devices {
             counts: Arc::default(),
             open: Mutex::default(),
             change: tokio::sync::Mutex::default(),
+            cut: watch::Sender::new(false),
         }
     }
 
@@ -98,6 +110,10 @@ impl Devices {
     /// driver; `Permission` for all but root.
     pub async fn attach(&self, options: AttachOptions) -> Result<Attached> {
         let _change = self.change.lock().await;
+        if *self.cut.borrow() {
+            let text = "the daemon is about to end: start another one, then attach";
+            return Err(FsError::new(ErrorKind::Retry, text));
+        }
         if let Some(there) = self.list().into_iter().find(|there| there.name == options.name) {
             let text = format!(
                 "disk `{}` is {} already: detach it first",
@@ -122,15 +138,19 @@ impl Devices {
         let _change = self.change.lock().await;
         let attached = self.find(device_or_name)?;
         let Attached { device: path, driver, .. } = attached.clone();
-        blocking(move || {
-            // Nobody else opens it before it is gone.
-            let _alone = device::quiesce(&path)?;
-            match driver {
-                Driver::Nbd => nbd::disconnect(number(&path, driver)?),
-                Driver::Ublk => ublk::disconnect(number(&path, driver)?),
+        let going = self.open().get(&path).map(|device| device.going.clone()).unwrap_or_default();
+        let mut tries = 1;
+        loop {
+            let (path, going) = (path.clone(), going.clone());
+            match blocking(move || take_away(&path, driver, &going)).await {
+                // udev looks at a device for a moment whenever somebody who wrote it closes it.
+                Err(error) if error.kind() == ErrorKind::WouldBlock && tries < TRIES => {
+                    tries += 1;
+                    tokio::time::sleep(TRY_EVERY).await;
+                }
+                done => break done?,
             }
-        })
-        .await?;
+        }
         let removed = self.open().remove(&attached.device);
         if let Some(device) = removed {
             // Its end is logged where it is answered.
@@ -186,6 +206,27 @@ impl Devices {
         left
     }
 
+    /// Answers nothing any more, and waits for the requests under way: the engine may end then. The
+    /// kernel keeps what it has no answer to for the daemon that attaches the disk again, if the
+    /// driver is NBD. A device of ublk ends with this process.
+    pub async fn cut(&self) {
+        self.cut.send_replace(true);
+        // Whoever attaches or detaches by now has ended with it, or sees that it is so.
+        let devices = std::mem::take(&mut *self.open());
+        for device in devices.into_values() {
+            let Device { attached, served, going, .. } = device;
+            let _ = served.await;
+            if going.load(Relaxed) {
+                // Nobody needs it, and somebody waits for an answer to its last flush.
+                let Attached { device: path, driver, .. } = attached;
+                if let Err(error) = blocking(move || disconnect(&path, driver)).await {
+                    // Mostly because that was just done.
+                    tracing::debug!("a device that nobody uses may stay: {error}");
+                }
+            }
+        }
+    }
+
     async fn attach_nbd(&self, options: &AttachOptions, disk: Disk) -> Result<Device> {
         let index = options.device.as_deref().map(|path| number(path, Driver::Nbd)).transpose()?;
         let read_only = options.read_only || disk.read_only();
@@ -200,27 +241,27 @@ impl Devices {
         let (index, socket) = blocking(move || nbd::connect(&wanted)).await?;
         let socket = tokio::net::UnixStream::from_std(socket)
             .map_err(|error| FsError::local_io("take up a socket", error))?;
-        let served = tokio::spawn(transmit(socket, disk, self.counts.clone(), read_only));
+        let (counts, cut) = (self.counts.clone(), self.cut.subscribe());
+        let served = tokio::spawn(transmit(socket, disk, counts, read_only, cut));
         let path = device::path(nbd::PREFIX, index);
-        let tuned = path.clone();
-        blocking(move || device::tune(&tuned)).await?;
+        tune(&path).await;
         // One that is taken up again is as writable as it was.
         let read_only = read_only || device::read_only(&path);
         let name = options.name.clone();
         let attached = Attached { name, device: path, driver: Driver::Nbd, read_only };
-        Ok(Device { attached, backend, served })
+        Ok(Device { attached, backend, served, going: Arc::default() })
     }
 
     async fn attach_ublk(&self, options: &AttachOptions, disk: Disk) -> Result<Device> {
         let index = options.device.as_deref().map(|path| number(path, Driver::Ublk)).transpose()?;
         let read_only = options.read_only || disk.read_only();
-        let (index, served) = ublk::connect(disk, self.counts.clone(), read_only, index).await?;
+        let (counts, cut) = (self.counts.clone(), self.cut.subscribe());
+        let (index, served) = ublk::connect(disk, counts, read_only, index, cut).await?;
         let path = device::path(ublk::PREFIX, index);
-        let tuned = path.clone();
-        blocking(move || device::tune(&tuned)).await?;
+        tune(&path).await;
         let name = options.name.clone();
         let attached = Attached { name, device: path, driver: Driver::Ublk, read_only };
-        Ok(Device { attached, backend: String::new(), served })
+        Ok(Device { attached, backend: String::new(), served, going: Arc::default() })
     }
 
     fn find(&self, device_or_name: &str) -> Result<Attached> {
@@ -243,7 +284,8 @@ impl Devices {
     }
 }
 
-/// The driver that is asked for, or that the device is one of, or the best that there is.
+/// The driver that is asked for, or that the device is one of, or the one whose devices outlive a
+/// daemon.
 fn driver(options: &AttachOptions) -> Result<Driver> {
     let named = match options.device.as_deref() {
         Some(path) if number(path, Driver::Ublk).is_ok() => Some(Driver::Ublk),
@@ -255,7 +297,6 @@ fn driver(options: &AttachOptions) -> Result<Driver> {
             let text = "the device is one of another driver: name one of them only";
             Err(FsError::new(ErrorKind::Invalid, text))
         }
-        (None, None) if ublk::there() => Ok(Driver::Ublk),
         (named, wanted) => Ok(named.or(wanted).unwrap_or(Driver::Nbd)),
     }
 }
@@ -270,6 +311,30 @@ fn number(path: &Path, driver: Driver) -> Result<u32> {
         let text = format!("{}: need a device such as /dev/{prefix}0", path.display());
         FsError::new(ErrorKind::Invalid, text)
     })
+}
+
+/// Takes a device away that nobody uses; `going` says when that is known.
+fn take_away(path: &Path, driver: Driver, going: &AtomicBool) -> Result<()> {
+    // Nobody mounts it before it is gone.
+    let alone = device::open_alone(path)?;
+    going.store(true, Relaxed);
+    device::write_out(path, &alone).inspect_err(|_| going.store(false, Relaxed))?;
+    disconnect(path, driver)
+}
+
+fn disconnect(path: &Path, driver: Driver) -> Result<()> {
+    match driver {
+        Driver::Nbd => nbd::disconnect(number(path, driver)?),
+        Driver::Ublk => ublk::disconnect(number(path, driver)?),
+    }
+}
+
+/// A device that is there works with the kernel's own values too.
+async fn tune(path: &Path) {
+    let path = path.to_owned();
+    if let Err(error) = blocking(move || device::tune(&path)).await {
+        tracing::warn!("a device keeps the kernel's sizes of requests: {error}");
+    }
 }
 
 /// Runs what waits for the kernel where it holds up nobody.
@@ -300,6 +365,6 @@ mod tests {
         assert_eq!(chosen(None, Some(Ublk)), Ok(Ublk));
         assert_eq!(chosen(Some("/dev/nbd3"), Some(Ublk)), Err(ErrorKind::Invalid));
         assert_eq!(chosen(Some("/dev/sda"), None), Err(ErrorKind::Invalid));
-        assert_eq!(chosen(None, None), Ok(if ublk::there() { Ublk } else { Nbd }));
+        assert_eq!(chosen(None, None), Ok(Nbd), "it outlives the daemon");
     }
 }

@@ -5,6 +5,7 @@
 //! [`weir_engine::Disk`]. Errno lives here and nowhere below.
 
 pub mod attach;
+mod body;
 mod counts;
 mod nbd;
 
@@ -13,6 +14,13 @@ pub use nbd::protocol;
 pub use nbd::{NbdOptions, NbdServer, TlsOptions};
 
 use serde::{Deserialize, Serialize};
+
+// What tests of the inside share with those of the outside.
+#[cfg(test)]
+extern crate self as weir_door_block;
+#[cfg(test)]
+#[path = "../tests/common/mod.rs"]
+mod common;
 
 /// What the door did since it was opened. Each of the counts only grows, but for `connections`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

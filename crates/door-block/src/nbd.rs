@@ -29,6 +29,9 @@ pub struct NbdOptions {
     pub tls: Option<TlsOptions>,
     /// No client may write.
     pub read_only: bool,
+    /// What the data of all requests under way may take of memory; at least one request of the
+    /// largest size always fits.
+    pub memory_bytes: u64,
 }
 
 /// The PEM files of a server with TLS.

@@ -2,10 +2,13 @@
 
 mod common;
 
+use std::time::Duration;
+
 use common::client::{
     CACHE, Client, DF, DISC, EINVAL, ENOSPC, ENOTSUP, EPERM, FAST, FLUSH, FUA, ONE, PAYLOAD, READ,
     STATUS, Style, TRIM, WRITE, ZEROES,
 };
+use common::stuck::Stuck;
 use common::{World, noise};
 use weir_door_block::NbdOptions;
 use weir_engine::DiskCache;
@@ -261,5 +264,77 @@ fn clients_that_vanish_or_talk_nonsense_hurt_nobody() {
         drop(asks_only);
         good.assert_closed().await;
         assert_eq!(server.counts().connections, 0);
+    });
+}
+
+#[test]
+fn what_came_before_a_goodbye_is_done() {
+    let world = World::with_disk("a", DiskCache::None);
+    world.run(async {
+        let server = world.serve().await;
+        let data = noise(11, 8 * MIB as usize);
+        let mut leaves = Client::with(&server, "a", Style::Simple).await;
+        let mut bytes = leaves.header(WRITE, 0, MIB, data.len() as u64);
+        bytes.extend_from_slice(&data);
+        bytes.extend(leaves.header(DISC, 0, 0, 0));
+        leaves.send(&bytes).await;
+        assert_eq!(leaves.reply().await.error, 0);
+        leaves.assert_closed().await;
+        let mut other = Client::with(&server, "a", Style::Simple).await;
+        assert!(other.read(MIB, data.len() as u64).await == data, "the write is not there");
+        server.stop().await;
+    });
+}
+
+#[test]
+fn a_client_that_vanishes_leaves_no_request_behind() {
+    let world = World::with_disk("a", DiskCache::None);
+    world.run(async {
+        let server = world.serve().await;
+        let mut good = Client::with(&server, "a", Style::Simple).await;
+        let data = noise(12, MIB as usize);
+        assert_eq!(good.write(FUA, 0, &data).await.error, 0);
+        let stuck = Stuck::new(&world.dir.path().join("bucket"));
+        let mut vanishes = Client::with(&server, "a", Style::Simple).await;
+        let read = vanishes.header(READ, 0, 0, MIB);
+        vanishes.send(&read).await;
+        // It has begun: what comes behind it has its answer.
+        let flush = vanishes.header(FLUSH, 0, 0, 0);
+        vanishes.send(&flush).await;
+        vanishes.reply().await;
+        assert_eq!(server.counts().connections, 2);
+        drop(vanishes);
+        // Its read waits for the bucket for ever, its connection does not.
+        while server.counts().connections > 1 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        assert_eq!(server.counts().reads, 0, "the read ended");
+        drop(stuck);
+        assert!(good.read(0, MIB).await == data, "the object is back");
+        server.stop().await;
+    });
+}
+
+#[test]
+fn all_connections_share_one_memory() {
+    let world = World::with_disk("a", DiskCache::None);
+    world.run(async {
+        // As little as there can be: one of the largest requests.
+        let server = world.serve_with(NbdOptions::default()).await;
+        let mut greedy = Client::with(&server, "a", Style::Simple).await;
+        let read = greedy.header(READ, 0, 0, 32 << 20);
+        greedy.send(&read).await;
+        while server.counts().reads == 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        let mut small = Client::with(&server, "a", Style::Simple).await;
+        assert_eq!(small.call(FLUSH, 0, 0, 0).await.error, 0, "it takes no memory");
+        let read = small.header(READ, 0, 0, 4096);
+        small.send(&read).await;
+        let early = tokio::time::timeout(Duration::from_millis(200), small.stream.readable()).await;
+        assert!(early.is_err(), "32 MiB and 4 KiB were in memory");
+        assert_eq!(greedy.reply().await.data, vec![0; 32 << 20]);
+        assert_eq!(small.reply().await.data, [0; 4096]);
+        server.stop().await;
     });
 }

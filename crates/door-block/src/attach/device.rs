@@ -1,8 +1,7 @@
 //! A block device of the kernel, whoever drives it.
 
-use std::fs::{self, File, OpenOptions};
-
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs::{self, DirEntry, File, Metadata, OpenOptions};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
@@ -45,9 +44,9 @@ pub(super) fn read_only(device: &Path) -> bool {
     fs::read_to_string(ro).is_ok_and(|said| said.trim() == "1")
 }
 
-/// Opens a device alone, so that nobody mounts it meanwhile, and has the kernel write all that it
-/// keeps of it. `WouldBlock` while it is mounted or somebody else has it alone.
-pub(super) fn quiesce(device: &Path) -> Result<File> {
+/// Opens a device alone, so that nobody mounts it meanwhile. `WouldBlock` while it is mounted or
+/// somebody has it open.
+pub(super) fn open_alone(device: &Path) -> Result<File> {
     let shown = device.display();
     let alone = OFlags::EXCL.bits().cast_signed();
     let opened = OpenOptions::new().read(true).custom_flags(alone).open(device);
@@ -61,11 +60,52 @@ pub(super) fn quiesce(device: &Path) -> Result<File> {
         }
         _ => FsError::local_io(format!("open {shown}"), error),
     })?;
-    file.sync_all().map_err(|error| {
-        let text = format!("write what the kernel keeps of {shown}; it stays attached");
-        FsError::local_io(text, error)
-    })?;
+    let numbers = numbers(device);
+    let such =
+        |found: &Metadata| found.file_type().is_block_device() && numbers.contains(&found.rdev());
+    if let Some(user) = user_of(Path::new("/proc"), such) {
+        let text = format!("{shown} is open in {user}: end that or have it close it, then detach");
+        return Err(FsError::new(ErrorKind::WouldBlock, text));
+    }
     Ok(file)
+}
+
+/// Has the kernel write all that it keeps of a device.
+pub(super) fn write_out(device: &Path, opened: &File) -> Result<()> {
+    opened.sync_all().map_err(|error| {
+        let text =
+            format!("write what the kernel keeps of {}; it stays attached", device.display());
+        FsError::local_io(text, error)
+    })
+}
+
+/// The numbers of a device and of its partitions.
+fn numbers(device: &Path) -> Vec<u64> {
+    let of = |path: &Path| fs::metadata(path).ok().map(|found| found.rdev());
+    let sys = Path::new(SYS_BLOCK).join(device.file_name().unwrap_or_default());
+    let parts = fs::read_dir(&sys).into_iter().flatten().flatten();
+    let parts = parts.filter(|entry| entry.path().join("partition").exists());
+    let parts = parts.map(|entry| Path::new("/dev").join(entry.file_name()));
+    [device.to_owned()].into_iter().chain(parts).filter_map(|path| of(&path)).collect()
+}
+
+/// A process, other than this one, that has such a file open, as far as we may look.
+fn user_of(proc: &Path, such: impl Fn(&Metadata) -> bool) -> Option<String> {
+    let processes = fs::read_dir(proc).ok()?.flatten();
+    let other = |entry: &DirEntry| {
+        let number = entry.file_name().to_str()?.parse::<u32>().ok()?;
+        (number != std::process::id()).then_some(number)
+    };
+    for entry in processes {
+        let Some(number) = other(&entry) else { continue };
+        let files = fs::read_dir(entry.path().join("fd")).into_iter().flatten().flatten();
+        // Follows to what is open.
+        if files.into_iter().any(|file| fs::metadata(file.path()).is_ok_and(|found| such(&found))) {
+            let name = fs::read_to_string(entry.path().join("comm")).unwrap_or_default();
+            return Some(format!("process {number} ({})", name.trim_end()));
+        }
+    }
+    None
 }
 
 #[cfg(test)]
@@ -82,8 +122,28 @@ mod tests {
     }
 
     #[test]
+    fn who_has_a_file_open_is_found() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let inode = file.as_file().metadata().unwrap().ino();
+        let find = || user_of(Path::new("/proc"), |found| found.is_file() && found.ino() == inode);
+        assert_eq!(find(), None, "only this process has it");
+        // Reads its input, a pipe, until that is closed.
+        let mut cat = std::process::Command::new("cat")
+            .stdin(std::process::Stdio::piped())
+            .stdout(file.reopen().unwrap())
+            .spawn()
+            .unwrap();
+        let found = find();
+        drop(cat.stdin.take());
+        cat.wait().unwrap();
+        let found = found.unwrap();
+        assert!(found.starts_with(&format!("process {} (", cat.id())), "{found}");
+        assert_eq!(find(), None);
+    }
+
+    #[test]
     fn what_is_no_device_is_no_device() {
-        let error = quiesce(Path::new("/dev/nbd-none")).unwrap_err();
+        let error = open_alone(Path::new("/dev/nbd-none")).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::NotFound);
         assert!(!read_only(Path::new("/dev/nbd-none")));
         assert!(tune(Path::new("/dev/nbd-none")).is_err());

@@ -58,11 +58,7 @@ pub(super) struct Wanted {
 pub(super) fn connect(wanted: &Wanted) -> Result<(u32, UnixStream)> {
     let netlink = open()?;
     let (ours, kernels) = socket_pair().map_err(|e| FsError::local_io("make a socket pair", e))?;
-    let sys = Path::new(SYS_BLOCK);
-    let left = match wanted.index {
-        Some(index) => configured(sys, index).then_some(index),
-        None => left_by(sys, &wanted.backend),
-    };
+    let left = left(Path::new(SYS_BLOCK), wanted)?;
     let index = match left {
         Some(index) => {
             let list = reconnect_request(wanted, index, &kernels);
@@ -158,14 +154,28 @@ fn configured(sys: &Path, index: u32) -> bool {
     sys.join(format!("{PREFIX}{index}/pid")).exists()
 }
 
+/// The device to go on with, if there is one; `WouldBlock` if the one that is wanted has bytes of
+/// somebody else. Even to tell it a size would do harm then.
+fn left(sys: &Path, wanted: &Wanted) -> Result<Option<u32>> {
+    match wanted.index {
+        None => Ok(left_by(sys, &wanted.backend)),
+        Some(index) if !configured(sys, index) => Ok(None),
+        Some(index) if is_of(sys, index, &wanted.backend) => Ok(Some(index)),
+        Some(index) => Err(in_use(index)),
+    }
+}
+
 /// The device that had these bytes before.
 fn left_by(sys: &Path, backend: &str) -> Option<u32> {
     let names = fs::read_dir(sys).ok()?.flatten().filter_map(|e| e.file_name().into_string().ok());
     let mut devices = names.filter_map(|name| name.strip_prefix(PREFIX)?.parse::<u32>().ok());
-    devices.find(|index| {
-        let said = fs::read_to_string(sys.join(format!("{PREFIX}{index}/backend")));
-        said.is_ok_and(|said| said.trim_end() == backend) && configured(sys, *index)
-    })
+    devices.find(|index| is_of(sys, *index, backend) && configured(sys, *index))
+}
+
+/// Whether a device has these bytes. Before Linux 5.14 none can say so.
+fn is_of(sys: &Path, index: u32, backend: &str) -> bool {
+    let said = fs::read_to_string(sys.join(format!("{PREFIX}{index}/backend")));
+    said.is_ok_and(|said| said.trim_end() == backend)
 }
 
 /// The way to the driver, which is loaded where that can be.
@@ -262,6 +272,14 @@ mod tests {
         fs::write(sys.path().join("nbd1/pid"), "1\n").unwrap();
         assert_eq!(left_by(sys.path(), "weir v d"), Some(1));
         assert_eq!(left_by(sys.path(), "weir v"), None);
+        let taken_up = |index| left(sys.path(), &wanted(index)).map_err(|e| e.kind());
+        assert_eq!((taken_up(None), taken_up(Some(1))), (Ok(Some(1)), Ok(Some(1))));
+        assert_eq!(taken_up(Some(0)), Ok(None), "nothing is behind it");
+        fs::write(sys.path().join("nbd0/pid"), "1\n").unwrap();
+        assert_eq!(taken_up(Some(0)), Err(ErrorKind::WouldBlock), "somebody else's");
+        fs::remove_file(sys.path().join("nbd0/backend")).unwrap();
+        assert_eq!(taken_up(Some(0)), Err(ErrorKind::WouldBlock), "nobody knows whose");
+        fs::remove_file(sys.path().join("nbd0/pid")).unwrap();
         assert!(configured(sys.path(), 1) && !configured(sys.path(), 0));
     }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use weir_engine::Disk;
 use weir_types::{ErrorKind, FsError, Result};
@@ -10,15 +11,12 @@ use crate::counts::Counts;
 
 pub(super) const PREFIX: &str = "ublkb";
 
-pub(super) fn there() -> bool {
-    false
-}
-
 pub(super) async fn connect(
     _disk: Disk,
     _counts: Arc<Counts>,
     _read_only: bool,
     _index: Option<u32>,
+    _cut: watch::Receiver<bool>,
 ) -> Result<(u32, JoinHandle<()>)> {
     Err(missing())
 }

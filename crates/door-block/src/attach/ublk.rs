@@ -2,7 +2,8 @@
 //! written to `/dev/ublkcN`.
 //!
 //! One thread has the device's queue and only takes and gives back requests; tasks of the engine's
-//! runtime answer them. When the process ends, so does the device.
+//! runtime answer them. When the process ends, so does the device. Before the engine ends, requests
+//! are no longer begun or answered.
 
 use std::fs::File;
 use std::future::{Future, poll_fn};
@@ -24,12 +25,15 @@ use libublk::uring_async::{ublk_reap_io_events_with_update_queue, ublk_wake_task
 use libublk::{BufDesc, UblkError, UblkFlags, sys};
 use tokio::io::unix::AsyncFd;
 use tokio::runtime::Handle;
+use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinHandle;
 use weir_engine::Disk;
 use weir_types::{ErrorKind, FsError, Result};
 
 use super::device::{BLOCK_BYTES, REQUEST_BYTES};
+use crate::body::whole;
 use crate::counts::Counts;
+use crate::nbd::connection::{STOP_WAIT, stopped};
 use crate::nbd::errno::errno;
 
 pub(super) const PREFIX: &str = "ublkb";
@@ -42,7 +46,7 @@ const ZEROES_BYTES: u64 = 1 << 30;
 const SECTOR_SHIFT: u32 = 9;
 
 /// Whether the kernel has the driver.
-pub(super) fn there() -> bool {
+fn there() -> bool {
     Path::new(CONTROL).exists()
 }
 
@@ -53,6 +57,8 @@ struct Door {
     counts: Arc<Counts>,
     /// Where requests are answered.
     runtime: Handle,
+    /// What each request takes one of while it is under way; closed when the engine is about to end.
+    turns: Arc<Semaphore>,
 }
 
 /// Makes a device; N of `/dev/ublkbN`, and a task that ends when the device does.
@@ -61,13 +67,15 @@ pub(super) async fn connect(
     counts: Arc<Counts>,
     read_only: bool,
     index: Option<u32>,
+    cut: watch::Receiver<bool>,
 ) -> Result<(u32, JoinHandle<()>)> {
     if !there() {
         let text = "this machine's kernel has no ublk driver: load it with `modprobe ublk_drv`, on \
                     the host if this is a container, or attach with `--driver nbd`";
         return Err(FsError::new(ErrorKind::Unsupported, text));
     }
-    let door = Door { disk, counts, runtime: Handle::current() };
+    let turns = Arc::new(Semaphore::new(DEPTH.into()));
+    let door = Door { disk, counts, runtime: Handle::current(), turns: turns.clone() };
     let (made, ready) = mpsc::channel();
     let (over, ended) = tokio::sync::oneshot::channel::<()>();
     let thread = std::thread::Builder::new().name("ublk".to_owned());
@@ -86,10 +94,21 @@ pub(super) async fn connect(
     })
     .await?;
     let served = tokio::spawn(async move {
-        // An error is its end.
-        let _ = ended.await;
+        tokio::select! {
+            // An error is its end.
+            _ = ended => {}
+            () = stopped(cut) => shut(&turns).await,
+        }
     });
     Ok((index, served))
+}
+
+/// Lets no request begin, and waits for those under way for a while.
+async fn shut(turns: &Semaphore) {
+    let all = tokio::time::timeout(STOP_WAIT, turns.acquire_many(DEPTH.into())).await;
+    // Before they are given back.
+    turns.close();
+    drop(all);
 }
 
 /// Tells the kernel a new size.
@@ -219,8 +238,13 @@ async fn serve_tag(queue: &UblkQueue<'_>, tag: u16, door: &Door, data: &Arc<File
         let request = Request::of(queue, tag);
         let (door, data) = (door.clone(), data.clone());
         let runtime = door.runtime.clone();
-        let answer = runtime.spawn(async move { answer(&door, &request, &data).await });
-        let result = answer.await.unwrap_or_else(|_| -errno_of(ErrorKind::Bug));
+        let answer = runtime.spawn(async move { answer_in_turn(&door, &request, &data).await });
+        let result = match answer.await {
+            Ok(Some(result)) => result,
+            // Nobody can say any more what became of it: it waits for the end of the process.
+            Ok(None) => return std::future::pending().await,
+            Err(_) => -errno_of(ErrorKind::Bug),
+        };
         next = queue.submit_io_commit_cmd(tag, nothing(), result).await;
     }
 }
@@ -250,6 +274,13 @@ impl Request {
     }
 }
 
+/// Does a request while there is an engine; `None` if it ended before.
+async fn answer_in_turn(door: &Door, request: &Request, data: &File) -> Option<i32> {
+    let _turn = door.turns.acquire().await.ok()?;
+    let result = answer(door, request, data).await;
+    (!door.turns.is_closed()).then_some(result)
+}
+
 /// Does a request; the bytes that were moved, or the negative number of the error.
 async fn answer(door: &Door, request: &Request, data: &File) -> i32 {
     match perform(door, request, data).await {
@@ -273,7 +304,7 @@ async fn perform(door: &Door, request: &Request, data: &File) -> Result<i32> {
     match operation {
         sys::UBLK_IO_OP_READ => {
             let mut at = data_at;
-            for piece in disk.read(offset, len).await? {
+            for piece in whole(disk.read(offset, len).await?, len)? {
                 data.write_all_at(&piece, at).map_err(moved)?;
                 at += piece.len() as u64;
             }

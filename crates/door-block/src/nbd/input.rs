@@ -2,6 +2,7 @@
 //! call, and large data straight into memory of its own.
 
 use std::io;
+use std::time::Duration;
 
 use bytes::{BufMut, Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt};
@@ -15,11 +16,13 @@ const LARGE_BYTES: usize = 16 << 10;
 pub(super) struct Input<R> {
     stream: R,
     buffer: BytesMut,
+    /// How long the client may stop in the middle of data.
+    patience: Duration,
 }
 
 impl<R: AsyncRead + Unpin> Input<R> {
-    pub(super) fn new(stream: R) -> Self {
-        Self { stream, buffer: BytesMut::new() }
+    pub(super) fn new(stream: R, patience: Duration) -> Self {
+        Self { stream, buffer: BytesMut::new(), patience }
     }
 
     /// The next `len` bytes, fewer than [`LARGE_BYTES`]; `None` if the client ended before the
@@ -39,7 +42,7 @@ impl<R: AsyncRead + Unpin> Input<R> {
     /// The next `len` bytes.
     pub(super) async fn payload(&mut self, len: usize) -> io::Result<Bytes> {
         if len < LARGE_BYTES {
-            let bytes = self.header(len).await?;
+            let bytes = tokio::time::timeout(self.patience, self.header(len)).await??;
             return bytes.map(BytesMut::freeze).ok_or(io::ErrorKind::UnexpectedEof.into());
         }
         let mut bytes = BytesMut::with_capacity(len);
@@ -47,7 +50,9 @@ impl<R: AsyncRead + Unpin> Input<R> {
         bytes.extend_from_slice(&buffered);
         while bytes.len() < len {
             let missing = len - bytes.len();
-            if self.stream.read_buf(&mut (&mut bytes).limit(missing)).await? == 0 {
+            let mut room = (&mut bytes).limit(missing);
+            let read = self.stream.read_buf(&mut room);
+            if tokio::time::timeout(self.patience, read).await?? == 0 {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
         }

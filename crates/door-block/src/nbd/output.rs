@@ -2,6 +2,7 @@
 //! in one system call, and each of them whole before the next.
 
 use std::io::{self, IoSlice};
+use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::io::{AsyncWrite, AsyncWriteExt};
@@ -22,21 +23,27 @@ pub(super) struct Reply {
     pub(super) _held: Vec<OwnedSemaphorePermit>,
 }
 
-/// Sends replies until nobody has any more, and says so to the client.
+/// Sends replies until nobody has any more, and says so to the client. Fails if it takes none for
+/// longer than `patience`.
 pub(super) async fn send_replies<W: AsyncWrite + Unpin>(
     mut stream: W,
     mut ready: UnboundedReceiver<Reply>,
+    patience: Duration,
 ) -> io::Result<()> {
     let mut batch = Vec::with_capacity(TOGETHER);
     while ready.recv_many(&mut batch, TOGETHER).await > 0 {
-        send(&mut stream, &batch).await?;
-        stream.flush().await?;
+        send(&mut stream, &batch, patience).await?;
+        tokio::time::timeout(patience, stream.flush()).await??;
         batch.clear();
     }
     stream.shutdown().await
 }
 
-async fn send<W: AsyncWrite + Unpin>(stream: &mut W, batch: &[Reply]) -> io::Result<()> {
+async fn send<W: AsyncWrite + Unpin>(
+    stream: &mut W,
+    batch: &[Reply],
+    patience: Duration,
+) -> io::Result<()> {
     let mut slices = Vec::with_capacity(2 * batch.len());
     for reply in batch {
         slices.push(IoSlice::new(reply.head.as_slice()));
@@ -46,7 +53,7 @@ async fn send<W: AsyncWrite + Unpin>(stream: &mut W, batch: &[Reply]) -> io::Res
     // Empty pieces would look like a stream that takes no more.
     IoSlice::advance_slices(&mut left, 0);
     while !left.is_empty() {
-        match stream.write_vectored(left).await? {
+        match tokio::time::timeout(patience, stream.write_vectored(left)).await?? {
             0 => return Err(io::ErrorKind::WriteZero.into()),
             sent => IoSlice::advance_slices(&mut left, sent),
         }

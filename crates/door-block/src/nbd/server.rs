@@ -4,18 +4,19 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
-use tokio::sync::watch;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_rustls::TlsAcceptor;
 use weir_engine::Engine;
 use weir_types::{ErrorKind, FsError, Result};
 
-use super::connection::{serve, stopped};
+use super::connection::{Memory, Terms, serve, stopped};
 use super::handshake::{Handshake, Outcome, Tls, greet};
 use super::session::{Agreed, Session};
 use super::{NbdOptions, tls};
@@ -26,6 +27,9 @@ use crate::counts::Counts;
 const HANDSHAKE_WAIT: Duration = Duration::from_secs(10);
 /// Before the next try where there are too many open files.
 const ACCEPT_WAIT: Duration = Duration::from_millis(100);
+
+/// Connections at once, at most.
+const CONNECTIONS_MAX: usize = 1_000;
 
 /// A server that answers until it is stopped or dropped.
 pub struct NbdServer {
@@ -41,6 +45,8 @@ struct Shared {
     counts: Arc<Counts>,
     read_only: bool,
     stop: watch::Receiver<bool>,
+    memory: Memory,
+    slots: Slots,
 }
 
 impl NbdServer {
@@ -71,6 +77,8 @@ impl NbdServer {
             counts: counts.clone(),
             read_only: options.read_only,
             stop: stopping,
+            memory: Memory::new(options.memory_bytes),
+            slots: Slots::new(CONNECTIONS_MAX),
         });
         let mut listeners = Vec::new();
         if let Some(tcp) = tcp {
@@ -111,9 +119,14 @@ impl NbdServer {
 async fn accept_tcp(listener: TcpListener, tls: Option<TlsAcceptor>, shared: Arc<Shared>) {
     let mut connections = JoinSet::new();
     while let Some(accepted) = next(listener.accept(), &shared, &mut connections).await {
-        if let Some((stream, peer)) = usable(accepted).await {
+        if let Some((stream, peer)) = usable(accepted).await
+            && let Some(slot) = shared.slots.take()
+        {
             let (tls, shared) = (tls.clone(), shared.clone());
-            connections.spawn(async move { shared.tcp(stream, tls, &peer.to_string()).await });
+            connections.spawn(async move {
+                shared.tcp(stream, tls, &peer.to_string()).await;
+                drop(slot);
+            });
         }
     }
     drop(listener);
@@ -123,9 +136,14 @@ async fn accept_tcp(listener: TcpListener, tls: Option<TlsAcceptor>, shared: Arc
 async fn accept_unix(listener: UnixListener, file: SocketFile, shared: Arc<Shared>) {
     let mut connections = JoinSet::new();
     while let Some(accepted) = next(listener.accept(), &shared, &mut connections).await {
-        if let Some((stream, _)) = usable(accepted).await {
+        if let Some((stream, _)) = usable(accepted).await
+            && let Some(slot) = shared.slots.take()
+        {
             let shared = shared.clone();
-            connections.spawn(async move { shared.unix(stream).await });
+            connections.spawn(async move {
+                shared.unix(stream).await;
+                drop(slot);
+            });
         }
     }
     drop((listener, file));
@@ -243,7 +261,31 @@ impl Shared {
     {
         let session = Session::new(agreed, self.counts.clone());
         tracing::debug!(peer, disk = session.disk_name(), "NBD client connected");
-        serve(input, output, session, self.stop.clone()).await;
+        let terms = Terms::of_server(self.stop.clone(), self.memory.clone());
+        serve(input, output, session, terms).await;
+    }
+}
+
+/// Room for connections.
+struct Slots {
+    free: Arc<Semaphore>,
+    /// The log has it that there is none.
+    told: AtomicBool,
+}
+
+impl Slots {
+    fn new(connections: usize) -> Self {
+        Self { free: Arc::new(Semaphore::new(connections)), told: AtomicBool::new(false) }
+    }
+
+    /// Room for one more connection, if there is; says once when there is none any more.
+    fn take(&self) -> Option<OwnedSemaphorePermit> {
+        let slot = self.free.clone().try_acquire_owned().ok();
+        if self.told.swap(slot.is_none(), Relaxed) || slot.is_some() {
+            return slot;
+        }
+        tracing::warn!("NBD refuses clients: it has as many connections as it takes");
+        None
     }
 }
 
@@ -281,4 +323,19 @@ fn bind_unix(path: &Path) -> Result<(UnixListener, SocketFile)> {
     }
     let listener = UnixListener::bind(path).map_err(at)?;
     Ok((listener, SocketFile(path.to_owned())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_is_room_for_so_many_and_no_more() {
+        let slots = Slots::new(2);
+        let (one, two) = (slots.take(), slots.take());
+        assert!(one.is_some() && two.is_some() && !slots.told.load(Relaxed));
+        assert!(slots.take().is_none() && slots.take().is_none() && slots.told.load(Relaxed));
+        drop(one);
+        assert!(slots.take().is_some() && !slots.told.load(Relaxed), "and it is told anew");
+    }
 }

@@ -15,6 +15,7 @@ use super::protocol::{
     self, Command, CommandFlags, ExtentStatus, Headers, NbdError, PAYLOAD_BYTES_MAX, Request,
     TransmissionFlags,
 };
+use crate::body::whole;
 use crate::counts::{Connected, Counts};
 
 /// The most extents in one reply.
@@ -181,7 +182,7 @@ impl Session {
         let fua = request.flags.has(CommandFlags::FUA);
         match request.command {
             Command::Read => {
-                let body = disk.read(offset, len).await?;
+                let body = whole(disk.read(offset, len).await?, len)?;
                 return Ok(reply(protocol::read_data(headers, about, len), body));
             }
             Command::BlockStatus => {

@@ -3,6 +3,7 @@
 #![allow(clippy::disallowed_methods, reason = "the clock that tests hand in begins here")]
 
 pub mod client;
+pub mod stuck;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -64,7 +65,7 @@ impl World {
 
     /// A server on a port of its own.
     pub async fn serve(&self) -> NbdServer {
-        self.serve_with(NbdOptions::default()).await
+        self.serve_with(NbdOptions { memory_bytes: 256 << 20, ..NbdOptions::default() }).await
     }
 
     pub async fn serve_with(&self, options: NbdOptions) -> NbdServer {
@@ -114,6 +115,7 @@ async fn mount(dir: &TempDir) -> Engine {
         journal: None,
         read_only: false,
         take_over: false,
+        only_clean: false,
         settings,
         clock: clock(),
         host: Host::this(),

@@ -143,32 +143,42 @@ impl BlockDoor {
         Err(FsError::new(ErrorKind::Retry, text))
     }
 
-    /// Takes all devices away once nobody uses them any more, or as soon as the end is forced, then
-    /// closes.
+    /// Takes all devices away once nobody uses them any more, or gives them up as soon as the end is
+    /// forced, then closes.
     pub(crate) async fn let_go(&self, mut ending: watch::Receiver<Ending>) {
-        let mut told = false;
-        while let Err(error) = self.detach_all().await {
-            if *ending.borrow_and_update() == Ending::Forced {
-                tracing::warn!("{error}; ending all the same: attach them again to go on");
-                break;
-            }
-            if !told {
-                tracing::warn!("{error}; waiting for that");
-                told = true;
-            }
-            tokio::select! {
-                () = tokio::time::sleep(TRY_EVERY) => {}
-                _ = ending.changed() => {}
-            }
+        tokio::select! {
+            biased;
+            _ = ending.wait_for(|now| *now == Ending::Forced) => {}
+            () = self.detach_until_done() => {}
+        }
+        let left = self.devices.list();
+        if !left.is_empty() {
+            let left = shown(&left);
+            tracing::warn!("{left} still in use; ending all the same: attach them again to go on");
         }
         self.close().await;
     }
 
-    /// Lets all NBD clients go.
-    pub(crate) async fn close(&self) {
-        if let Some(nbd) = &self.nbd {
-            nbd.server.stop().await;
+    async fn detach_until_done(&self) {
+        let mut told = false;
+        while let Err(error) = self.detach_all().await {
+            if !told {
+                tracing::warn!("{error}; waiting for that");
+                told = true;
+            }
+            tokio::time::sleep(TRY_EVERY).await;
         }
+    }
+
+    /// Lets all NBD clients go and answers devices no more. Nothing that either asked for is under
+    /// way in the engine when this returns.
+    pub(crate) async fn close(&self) {
+        let clients = async {
+            if let Some(nbd) = &self.nbd {
+                nbd.server.stop().await;
+            }
+        };
+        tokio::join!(clients, self.devices.cut());
     }
 }
 

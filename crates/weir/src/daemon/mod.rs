@@ -172,7 +172,11 @@ pub(crate) fn run(work: Work, log: &LogArgs) -> Result<ExitCode> {
         let shared = shared.clone();
         runtime.spawn(async move { signals::stop(&shared).await });
     }
-    finish(&runtime, &shared, mount)
+    let ended = finish(&runtime, &shared, mount);
+    drop(shared);
+    // A thread may wait for the kernel, which waits for somebody to answer a device.
+    runtime.shutdown_timeout(LAST_ANSWERS);
+    ended
 }
 
 /// Checks all, starts the engine, then the doors, then opens the admin socket.

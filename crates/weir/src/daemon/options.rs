@@ -50,7 +50,7 @@ pub(crate) fn resolve(work: Work) -> Result<Resolved> {
     };
     weir_tier::check_directory("--tier", &tier)?;
     let read_only = args.read_only || fuse.as_ref().is_some_and(|fuse| fuse.read_only);
-    let nbd = nbd_options(work.nbd(), read_only)?;
+    let nbd = nbd_options(work.nbd(), read_only, &settings)?;
     let connect = ConnectOptions {
         timeout_ms: settings.bucket_timeout_ms,
         hedge_percent: settings.hedge_percent,
@@ -109,7 +109,7 @@ fn fuse_options(args: &MountArgs, mountpoint: &Path, url: &BucketUrl) -> FuseOpt
     }
 }
 
-fn nbd_options(args: &NbdArgs, read_only: bool) -> Result<NbdOptions> {
+fn nbd_options(args: &NbdArgs, read_only: bool, settings: &Settings) -> Result<NbdOptions> {
     let tls = match (&args.nbd_tls_cert, &args.nbd_tls_key) {
         (Some(certificate), Some(key)) => Some(TlsOptions {
             certificate: absolute(certificate)?,
@@ -119,7 +119,9 @@ fn nbd_options(args: &NbdArgs, read_only: bool) -> Result<NbdOptions> {
         _ => None,
     };
     let unix = args.nbd_unix.as_deref().map(absolute).transpose()?;
-    Ok(NbdOptions { listen: args.nbd, unix, tls, read_only })
+    // What clients read and write comes in bodies too.
+    let memory_bytes = settings.memory().fetches;
+    Ok(NbdOptions { listen: args.nbd, unix, tls, read_only, memory_bytes })
 }
 
 fn absolute(path: &Path) -> Result<PathBuf> {

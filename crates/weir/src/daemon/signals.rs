@@ -14,10 +14,9 @@ use weir_types::ErrorKind;
 
 use crate::daemon::{Ending, Shared, panicked};
 
-/// How often, and how many times, a busy mount or device is tried again before it is taken from its
-/// users.
+/// How often, and how long, a busy mount or device is tried again before it is taken from its users.
 const TRY_EVERY: Duration = Duration::from_millis(200);
-const TRIES: u32 = 25;
+const TRY_LONGEST: Duration = Duration::from_secs(5);
 
 /// A task that waits for signals until the process ends. From this call on no signal of these
 /// kills the process.
@@ -41,24 +40,35 @@ pub(crate) fn listen(shared: &Arc<Shared>) -> io::Result<impl Future<Output = ()
 
 /// Ends the daemon. Whoever still uses it has five seconds to let go; what they wrote is kept.
 pub(crate) async fn stop(shared: &Arc<Shared>) {
-    for attempt in 0..TRIES {
-        match shared.end(false).await {
-            Ok(()) => return,
-            Err(error) if error.kind() == ErrorKind::Retry => {
-                if attempt == 0 {
-                    tracing::warn!("{error}; trying again for five seconds");
-                }
-            }
-            Err(error) => {
-                tracing::error!("{error}");
-                break;
-            }
-        }
-        tokio::time::sleep(TRY_EVERY).await;
+    // One attempt alone may wait for the bucket for a minute.
+    if let Ok(Ok(())) = tokio::time::timeout(TRY_LONGEST, end(shared)).await {
+        return;
     }
     shared.set_ending(Ending::Forced);
     if let Some(mountpoint) = shared.mountpoint() {
         force(mountpoint).await;
+    }
+}
+
+/// Ends the daemon as soon as nobody uses it; an error, which was told, says that it cannot be ended
+/// so.
+async fn end(shared: &Shared) -> Result<(), ()> {
+    let mut told = false;
+    loop {
+        match shared.end(false).await {
+            Ok(()) => return Ok(()),
+            Err(error) if error.kind() == ErrorKind::Retry => {
+                if !told {
+                    tracing::warn!("{error}; trying again for five seconds");
+                    told = true;
+                }
+            }
+            Err(error) => {
+                tracing::error!("{error}");
+                return Err(());
+            }
+        }
+        tokio::time::sleep(TRY_EVERY).await;
     }
 }
 

@@ -17,9 +17,17 @@ use weir_engine::{DiskOptions, DiskView};
 use weir_types::{ErrorKind, FsError};
 
 use super::Failed;
-use crate::daemon::Shared;
+use crate::daemon::{Shared, panicked};
 
 type Answer<T> = Result<Json<T>, Failed>;
+
+/// Does a change to its end, even if who asked for it goes away meanwhile.
+async fn wholly<T: Send + 'static>(
+    change: impl Future<Output = Result<T, FsError>> + Send + 'static,
+) -> Answer<T> {
+    let done = tokio::spawn(change).await.map_err(panicked)?;
+    Ok(Json(done?))
+}
 
 pub(super) fn routes() -> Router<Arc<Shared>> {
     Router::new()
@@ -42,7 +50,7 @@ async fn create(
     State(shared): State<Arc<Shared>>,
     Json(options): Json<DiskOptions>,
 ) -> Answer<DiskView> {
-    Ok(Json(shared.engine.create_disk(options).await?))
+    wholly(async move { shared.engine.create_disk(options).await }).await
 }
 
 #[derive(Deserialize)]
@@ -57,9 +65,12 @@ async fn resize(
     State(shared): State<Arc<Shared>>,
     Json(Resize { name, size_bytes, may_shrink }): Json<Resize>,
 ) -> Answer<DiskView> {
-    let disk = shared.engine.resize_disk(&name, size_bytes, may_shrink).await?;
-    shared.block.resized(&name).await?;
-    Ok(Json(disk))
+    wholly(async move {
+        let disk = shared.engine.resize_disk(&name, size_bytes, may_shrink).await?;
+        shared.block.resized(&name).await?;
+        Ok(disk)
+    })
+    .await
 }
 
 #[derive(Deserialize)]
@@ -72,8 +83,11 @@ async fn delete(
     State(shared): State<Arc<Shared>>,
     Json(Delete { name }): Json<Delete>,
 ) -> Answer<Value> {
-    shared.engine.delete_disk(&name).await?;
-    Ok(Json(json!({ "deleted": name })))
+    wholly(async move {
+        shared.engine.delete_disk(&name).await?;
+        Ok(json!({ "deleted": name }))
+    })
+    .await
 }
 
 #[derive(Deserialize)]
@@ -87,7 +101,7 @@ async fn snapshot(
     State(shared): State<Arc<Shared>>,
     Json(Snapshot { name, snapshot }): Json<Snapshot>,
 ) -> Answer<DiskView> {
-    Ok(Json(shared.engine.snapshot_disk(&name, &snapshot).await?))
+    wholly(async move { shared.engine.snapshot_disk(&name, &snapshot).await }).await
 }
 
 #[derive(Deserialize)]
@@ -101,7 +115,7 @@ async fn clone(
     State(shared): State<Arc<Shared>>,
     Json(Clone { name, new }): Json<Clone>,
 ) -> Answer<DiskView> {
-    Ok(Json(shared.engine.clone_disk(&name, &new).await?))
+    wholly(async move { shared.engine.clone_disk(&name, &new).await }).await
 }
 
 async fn devices(State(shared): State<Arc<Shared>>) -> Json<Vec<Attached>> {
@@ -116,7 +130,7 @@ async fn attach(
         let text = "the daemon is about to end: start another one, then attach";
         return Err(FsError::new(ErrorKind::Retry, text).into());
     }
-    Ok(Json(shared.block.attach(options).await?))
+    wholly(async move { shared.block.attach(options).await }).await
 }
 
 #[derive(Deserialize)]
@@ -129,5 +143,29 @@ async fn detach(
     State(shared): State<Arc<Shared>>,
     Json(Detach { device }): Json<Detach>,
 ) -> Answer<Attached> {
-    Ok(Json(shared.block.detach(&device).await?))
+    wholly(async move { shared.block.detach(&device).await }).await
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::oneshot;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_change_goes_on_without_who_asked_for_it() {
+        let (go, may_go) = oneshot::channel::<()>();
+        let (done, is_done) = oneshot::channel();
+        let asked = tokio::spawn(wholly(async move {
+            let _ = may_go.await;
+            let _ = done.send(7);
+            Ok(())
+        }));
+        // It runs up to where it waits.
+        tokio::task::yield_now().await;
+        asked.abort();
+        let _ = asked.await;
+        go.send(()).expect("somebody waits for it");
+        assert_eq!(is_done.await, Ok(7));
+    }
 }
