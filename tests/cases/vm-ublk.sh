@@ -14,8 +14,8 @@ mount_local
 "$WEIR" format "$URL" >/dev/null || fail "format"
 serve
 disk create vol --size 2GiB --cache tier
-dev=$(attach vol) || exit 1
-[[ $dev == /dev/ublkb* ]] || fail "the kernel has ublk, but the device is $dev"
+dev=$(attach vol --driver ublk) || exit 1
+[[ $dev == /dev/ublkb* ]] || fail "ublk was asked for, but the device is $dev"
 same "$(cat "/sys/block/${dev##*/}/queue/write_cache")" "write back" "the device's cache"
 same "$(blockdev --getss "$dev")" 4096 "bytes of a block"
 mkfs.xfs -q "$dev" || fail "mkfs.xfs"
@@ -28,7 +28,7 @@ detach vol
 poll 10 test ! -e "$dev" || fail "$dev outlives weir detach"
 
 echo "== attached again, trimmed, cloned while it is written"
-dev=$(attach vol) || exit 1
+dev=$(attach vol --driver ublk) || exit 1
 mount "$dev" "$MNT" || fail "mount"
 check_files "$MNT/a"
 fill "$MNT/b" 32
@@ -43,7 +43,7 @@ after=$(stored vol) || exit 1
 keep_writing "$MNT/busy" &
 sleep 2
 disk clone vol copy
-copy=$(attach copy --read-only) || exit 1
+copy=$(attach copy --read-only --driver ublk) || exit 1
 mkdir /mnt/copy
 mount -o nouuid,ro,norecovery "$copy" /mnt/copy || fail "mount the clone"
 check_files /mnt/copy/a
@@ -59,7 +59,7 @@ GUEST
 guest <<'GUEST'
 mount_local
 serve
-dev=$(attach vol) || exit 1
+dev=$(attach vol --driver ublk) || exit 1
 mount "$dev" "$MNT" || fail "mount after the power cut"
 check_files "$MNT/a"
 check_files "$MNT/c"

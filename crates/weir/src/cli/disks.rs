@@ -162,7 +162,7 @@ pub(crate) struct AttachArgs {
     /// The device, such as /dev/nbd3 [default: one that is free]
     #[arg(long, value_name = "PATH")]
     pub(crate) device: Option<PathBuf>,
-    /// The kernel's driver [default: ublk where the kernel has it, else nbd]
+    /// The kernel's driver [default: that of --device, else nbd]
     #[arg(long, value_enum)]
     pub(crate) driver: Option<DriverName>,
     /// Nobody may write it here
@@ -176,9 +176,9 @@ pub(crate) struct AttachArgs {
 /// A driver of the kernel.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum DriverName {
-    /// /dev/nbdN
+    /// /dev/nbdN: requests wait a minute for the next daemon if this one dies
     Nbd,
-    /// /dev/ublkbN, from Linux 6.0 on
+    /// /dev/ublkbN: faster, from Linux 6.6 on; the device goes with the daemon
     Ublk,
 }
 
