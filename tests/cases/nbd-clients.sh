@@ -126,7 +126,7 @@ echo "== fio"
 for name in a b; do
     # Blocks of one size each: fio itself mixes up those that overlap.
     for size in 4k 64k 1m; do
-        fio --name=check --ioengine=nbd --uri="$(uri $name)" --rw=randrw --bs=$size --size=16m --iodepth=32 \
+        fio --name=check --aux-path="$T" --ioengine=nbd --uri="$(uri $name)" --rw=randrw --bs=$size --size=16m --iodepth=32 \
             --verify=crc32c --verify_fatal=1 --randseed="$SEED" --fsync=200 --output="$T/fio.log" ||
             fail "fio on $name: $(cat "$T/fio.log")"
     done
