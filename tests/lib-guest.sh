@@ -49,12 +49,12 @@ serve() {
 stop_serving() { "$WEIR" stop "$URL" || fail "weir stop"; }
 
 # The daemon ends as by a crash.
-kill_server() {
+kill_server() { # [SIGNAL]
     local pid
     pid=$(daemons_below "$LOCAL/tier")
     [ -n "$pid" ] || fail "no daemon serves"
-    kill -KILL "$pid"
-    poll 30 gone "$pid" || fail "the daemon $pid survives kill -9"
+    kill -"${1:-KILL}" "$pid"
+    poll 30 gone "$pid" || fail "the daemon $pid survives its signal"
 }
 
 disk() { "$WEIR" disk "$1" "$URL" "${@:2}" >/dev/null || fail "weir disk $*"; }

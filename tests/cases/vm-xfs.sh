@@ -77,6 +77,14 @@ same "$(attach vol --driver nbd)" "$dev" "the device that is taken up again"
 fill "$MNT/c" 16
 check_files "$MNT/c"
 
+echo "== it is told to end while the device is in use, and another one goes on"
+kill_server TERM
+serve
+same "$(attach vol --driver nbd)" "$dev" "the device that is taken up again"
+fill "$MNT/d" 16
+check_files "$MNT/c"
+check_files "$MNT/d"
+
 echo "== the power is cut"
 sync -f "$MNT"
 sleep 1
@@ -90,6 +98,7 @@ dev=$(attach vol --driver nbd) || exit 1
 mount "$dev" "$MNT" || fail "mount after the power cut"
 check_files "$MNT/a"
 check_files "$MNT/c"
+check_files "$MNT/d"
 umount "$MNT" || fail "umount"
 xfs_repair -n "$dev" >/dev/null 2>&1 || fail "xfs_repair finds damage"
 stop_serving

@@ -127,7 +127,7 @@ impl Engine {
             return Err(FsError::new(ErrorKind::Invalid, text));
         }
         core.truncate(disk.shared.ino(), size_bytes).await?;
-        core.seen(core.meta.sync().await)?;
+        core.durable().await?;
         drop(still);
         self.disk(name).await
     }
@@ -142,7 +142,7 @@ impl Engine {
             return Err(FsError::new(ErrorKind::WouldBlock, text));
         }
         let ino = core.seen(core.meta.remove_disk(name).await)?;
-        core.seen(core.meta.sync().await)?;
+        core.durable().await?;
         core.purge_disk_file(ino);
         Ok(())
     }
@@ -188,12 +188,17 @@ impl Engine {
         let core = &self.core;
         core.check_writable()?;
         // Before the work, where it is cheap; whoever names first has the name.
-        if core.seen(core.meta.disk(new).await).is_ok() {
-            let text = format!("there is a disk `{new}` already: choose another name");
-            return Err(FsError::new(ErrorKind::Exists, text));
+        match core.seen(core.meta.disk(new).await) {
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+            Ok(_) => {
+                let text = format!("there is a disk `{new}` already: choose another name");
+                return Err(FsError::new(ErrorKind::Exists, text));
+            }
         }
         let from = self.open_disk(name).await?;
-        let inode = core.seen(core.meta.new_disk_file(from.size_bytes()).await)?;
+        // The copy gives it its size: the disk may be resized until then.
+        let inode = core.seen(core.meta.new_disk_file(0).await)?;
         let copied = from.shared.copy_to(inode.ino).await;
         let row = DiskRow {
             ino: inode.ino,
@@ -219,6 +224,11 @@ impl Core {
             self.purge_disk_file(row.ino);
             return Err(error);
         }
+        self.durable().await
+    }
+
+    /// Makes what was committed durable; the journal too, or a replay of it could undo some.
+    async fn durable(&self) -> Result<()> {
         self.seen(self.meta.sync().await)?;
         self.sync_journal().await
     }

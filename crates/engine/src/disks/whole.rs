@@ -94,7 +94,9 @@ impl Core {
         // A disk that is open is not purged.
         let gone = || FsError::new(ErrorKind::Bug, format!("inode {ino} of an open disk is gone"));
         let generation = inode.ok_or_else(gone)?.data.generation;
-        disk.file.mirror.dropped((start, end), None, generation, true)?;
+        if let Err(error) = disk.file.mirror.dropped((start, end), None, generation, true) {
+            return Err(self.extents_unsure(ino, error).await);
+        }
         if let Some(journal) = &self.journal {
             journal.forget(ino, start, end);
         }
