@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
-use weir_types::{DataChange, DiskCache, ErrorKind, FileKind, FsError, Ino, Inode, Result};
+use weir_types::{DiskCache, ErrorKind, FileKind, FsError, Ino, Inode, Result};
 
 use crate::codec::{Seen, decode, decode_seen, encode, last_key};
 use crate::data::check_size;
@@ -62,26 +62,8 @@ impl Meta {
     pub async fn new_disk_file(&self, size_bytes: u64) -> Result<Inode> {
         let ino = self.next_ino().await?;
         check_size(ino, size_bytes)?;
-        let now = self.now();
-        let inode = Inode {
-            ino,
-            kind: FileKind::Regular,
-            mode: 0o600,
-            uid: 0,
-            gid: 0,
-            nlink: 0,
-            size: size_bytes,
-            rdev: 0,
-            atime: now,
-            mtime: now,
-            ctime: now,
-            btime: now,
-            parent: Ino::ROOT,
-            data: DataChange::default(),
-            stored_bytes: 0,
-            target: None,
-            native: None,
-        };
+        let new = Inode::new(ino, FileKind::Regular, Ino::ROOT, self.now());
+        let inode = Inode { mode: 0o600, nlink: 0, size: size_bytes, ..new };
         let mut tx = Tx::default();
         tx.put_inode(&inode)?;
         tx.put(keys::orphan(ino), Bytes::from_static(&[1]));

@@ -1,6 +1,6 @@
 //! Names: looking them up, making and removing them.
 
-use weir_types::{DataChange, ErrorKind, FileKind, FsError, Ino, Inode, Result};
+use weir_types::{ErrorKind, FileKind, FsError, Ino, Inode, Result};
 
 use crate::codec::{Dirent, Seen, decode_seen, merge_times, version};
 use crate::export::in_link;
@@ -106,28 +106,18 @@ impl Meta {
     }
 
     pub(crate) fn new_inode(&self, ino: Ino, dir: &Inode, new: &NewInode) -> Inode {
-        let now = self.now();
         let inherits = dir.mode & SET_GID != 0;
         let is_dir = new.kind == FileKind::Directory;
         let handed_down = if inherits && is_dir { SET_GID } else { 0 };
         Inode {
-            ino,
-            kind: new.kind,
             mode: (new.mode & 0o7777) | handed_down,
             uid: new.uid,
             gid: if inherits { dir.gid } else { new.gid },
             nlink: if is_dir { 2 } else { 1 },
             size: new.target.as_ref().map_or(0, |target| target.len() as u64),
             rdev: new.rdev,
-            atime: now,
-            mtime: now,
-            ctime: now,
-            btime: now,
-            parent: dir.ino,
-            data: DataChange::default(),
-            stored_bytes: 0,
             target: new.target.clone(),
-            native: None,
+            ..Inode::new(ino, new.kind, dir.ino, self.now())
         }
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use serde::{Deserialize, Serialize};
-use weir_types::{DataChange, ErrorKind, FileKind, FsError, Ino, Inode, Result, UnixTime};
+use weir_types::{ErrorKind, FileKind, FsError, Ino, Inode, Result, UnixTime};
 
 use crate::codec::{counter, decode_seen, encode, version};
 use crate::keys;
@@ -98,23 +98,11 @@ impl Meta {
     /// Makes the root directory in an empty Kv; `Exists` if it holds a volume already. One commit.
     pub async fn format(kv: &dyn Kv, root: RootAttr, now: UnixTime) -> Result<()> {
         let root = Inode {
-            ino: Ino::ROOT,
-            kind: FileKind::Directory,
             mode: root.mode & 0o7777,
             uid: root.uid,
             gid: root.gid,
             nlink: 2,
-            size: 0,
-            rdev: 0,
-            atime: now,
-            mtime: now,
-            ctime: now,
-            btime: now,
-            parent: Ino::ROOT,
-            data: DataChange::default(),
-            stored_bytes: 0,
-            target: None,
-            native: None,
+            ..Inode::new(Ino::ROOT, FileKind::Directory, Ino::ROOT, now)
         };
         let mut tx = Tx::default();
         tx.check(keys::FORMAT.to_vec(), None);

@@ -144,3 +144,28 @@ pub struct Inode {
     #[serde(skip)]
     pub native: Option<Native>,
 }
+
+impl Inode {
+    /// One that is made now and holds nothing: one name, no permission, owned by root.
+    pub fn new(ino: Ino, kind: FileKind, parent: Ino, now: UnixTime) -> Self {
+        Self {
+            ino,
+            kind,
+            mode: 0,
+            uid: 0,
+            gid: 0,
+            nlink: 1,
+            size: 0,
+            rdev: 0,
+            atime: now,
+            mtime: now,
+            ctime: now,
+            btime: now,
+            parent,
+            data: DataChange::default(),
+            stored_bytes: 0,
+            target: None,
+            native: None,
+        }
+    }
+}
