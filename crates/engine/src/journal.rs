@@ -20,6 +20,9 @@ const FILE_BYTES: u64 = 16 << 20;
 /// Data bytes in one entry.
 const DATA_BYTES: u64 = 1 << 20;
 
+// An entry of data, with its numbers.
+const _: () = assert!(DATA_BYTES as usize + 64 < weir_tier::ENTRY_BYTES_MAX);
+
 #[derive(Debug, Serialize, Deserialize)]
 enum Entry<'a> {
     /// A metadata commit.

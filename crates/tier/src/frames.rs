@@ -12,7 +12,8 @@ use weir_types::{ErrorKind, FsError, Result};
 use xxhash_rust::xxh3::xxh3_64;
 
 const HEADER_BYTES: usize = 12;
-const MAX_PAYLOAD_BYTES: usize = 64 << 20;
+/// Most bytes in one entry of a log.
+pub const ENTRY_BYTES_MAX: usize = 64 << 20;
 
 /// How the frames of a file ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,7 +26,7 @@ pub enum FrameEnd {
 
 /// Adds `payload` to `out` as one frame.
 pub(crate) fn push_frame(out: &mut Vec<u8>, payload: &[u8]) -> Result<()> {
-    if payload.is_empty() || payload.len() > MAX_PAYLOAD_BYTES {
+    if payload.is_empty() || payload.len() > ENTRY_BYTES_MAX {
         let bytes = payload.len();
         return Err(FsError::new(ErrorKind::Bug, format!("log entry of {bytes} bytes")));
     }
@@ -53,7 +54,7 @@ fn payload_at(bytes: &[u8]) -> Option<&[u8]> {
     let (length, rest) = bytes.split_first_chunk::<4>()?;
     let (sum, rest) = rest.split_first_chunk::<8>()?;
     let length = u32::from_le_bytes(*length) as usize;
-    if length == 0 || length > MAX_PAYLOAD_BYTES {
+    if length == 0 || length > ENTRY_BYTES_MAX {
         return None;
     }
     let payload = rest.get(..length)?;

@@ -12,6 +12,7 @@
 //! - A mirror file that is lent to the kernel keeps all its pages and its length is the file's size,
 //!   until nobody has it open or mapped (see [`Mirror::lend`]).
 
+pub mod disk;
 mod frames;
 mod lease;
 mod log;
@@ -26,7 +27,7 @@ mod tier;
 #[cfg(test)]
 mod tests;
 
-pub use frames::{FrameEnd, read_frames};
+pub use frames::{ENTRY_BYTES_MAX, FrameEnd, read_frames};
 pub use mirror::{Mirror, Pending, ReadOutcome, Snapshot, Unjournaled};
 pub use place::{check_directory, free_bytes};
 pub use ranges::{PAGE_BYTES, RangeMap, State, page_ceil, page_floor};

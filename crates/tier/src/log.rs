@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use weir_types::{ErrorKind, FsError, Ino, Result, UnixTime};
 
+use crate::frames::ENTRY_BYTES_MAX;
 use crate::mirror::Pending;
 use crate::ranges::{RangeMap, State};
 
@@ -45,12 +46,44 @@ pub(crate) enum Entry {
     /// The mirror file is lent for writing: programs may change it without a note here, until the
     /// next such entry says no.
     Lent { ino: Ino, writable: bool },
+    /// A part of a whole state that is too long for one entry: the state with some of its ranges.
+    /// The parts come in order, counted from 0, and the last one makes it count.
+    WholePart { state: MirrorState, part: u32, last: bool },
 }
+
+/// Ranges in one entry.
+const PART_RANGES: usize = 1 << 20;
+/// Most bytes of a number as postcard writes it.
+const VARINT_BYTES: usize = 10;
+
+// Two offsets and a state for each range; a dozen numbers beside them.
+const _: () = assert!(PART_RANGES * (2 * VARINT_BYTES + 1) + 12 * VARINT_BYTES < ENTRY_BYTES_MAX);
 
 impl Entry {
     pub(crate) fn encode(&self) -> Result<Vec<u8>> {
         postcard::to_stdvec(self)
             .map_err(|e| FsError::new(ErrorKind::Bug, "encode residency entry").with_source(e))
+    }
+
+    /// The entries of the log that say the same, each short enough for it; to be appended at once.
+    pub(crate) fn encode_all(&self) -> Result<Vec<Vec<u8>>> {
+        self.encode_parts(PART_RANGES)
+    }
+
+    fn encode_parts(&self, most: usize) -> Result<Vec<Vec<u8>>> {
+        let Entry::Whole(whole) = self else { return Ok(vec![self.encode()?]) };
+        if whole.ranges.len() <= most {
+            return Ok(vec![self.encode()?]);
+        }
+        let all: Vec<_> = whole.ranges.iter().collect();
+        let pieces: Vec<_> = all.chunks(most).collect();
+        let last = pieces.len() - 1;
+        let part = |(part, ranges): (usize, &&[_])| {
+            let mut state = MirrorState { ranges: RangeMap::default(), ..whole.clone() };
+            ranges.iter().for_each(|&(start, end, is)| state.ranges.set(start, end, is));
+            Entry::WholePart { state, part: part as u32, last: part == last }.encode()
+        };
+        pieces.iter().enumerate().map(part).collect()
     }
 
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self> {
@@ -157,5 +190,44 @@ mod range_list {
             map.set(start, end, state);
         }
         Ok(map)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ranges::{PAGE_BYTES, page_floor};
+
+    #[test]
+    fn a_state_in_parts_is_the_same_state_and_counts_only_when_it_is_whole() {
+        let mut state = MirrorState::new(Ino(7), 1 << 30, 3);
+        for page in 0..25 {
+            let start = 2 * page * PAGE_BYTES;
+            state.ranges.set(start, start + PAGE_BYTES, State::Dirty);
+        }
+        let parts = Entry::Whole(state.clone()).encode_parts(10).expect("encodes");
+        assert_eq!(parts.len(), 3);
+        let before = Entry::Whole(MirrorState::new(Ino(7), 5, 1)).encode().expect("encodes");
+        let mut replay = crate::recover::Replay::default();
+        for (count, entry) in [&before].into_iter().chain(&parts[..2]).chain(&parts).enumerate() {
+            replay.entry(entry).expect("takes");
+            let have = replay.state(Ino(7)).expect("known");
+            assert_eq!(*have == state, count == 5, "entry {count}");
+        }
+        assert_eq!(Entry::Whole(state.clone()).encode_all().expect("encodes").len(), 1);
+    }
+
+    #[test]
+    fn the_longest_ranges_fit_their_entry() {
+        let mut state = MirrorState::new(Ino(u64::MAX), u64::MAX, u64::MAX);
+        // The largest offsets that there are: each number takes all its bytes.
+        for range in 0..PART_RANGES as u64 {
+            let start = page_floor(u64::MAX) - 2 * PAGE_BYTES * (range + 1);
+            state.ranges.set(start, start + PAGE_BYTES, State::Dirty);
+        }
+        let entries = Entry::Whole(state.clone()).encode_all().expect("encodes");
+        assert!(entries.len() == 1 && entries[0].len() < ENTRY_BYTES_MAX);
+        state.ranges.set(0, PAGE_BYTES, State::Dirty);
+        assert_eq!(Entry::Whole(state).encode_all().expect("encodes").len(), 2);
     }
 }

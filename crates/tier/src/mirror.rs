@@ -366,14 +366,13 @@ impl Mirror {
         if !matches!(entry, Entry::Released { .. }) {
             self.unseal()?;
         }
-        let bytes = entry.encode()?;
-        match residency.logged || matches!(entry, Entry::Whole(_)) {
-            true => self.shared.log.append(&bytes)?,
-            false => {
-                let whole = Entry::Whole(residency.state.clone()).encode()?;
-                self.shared.log.append_all(&[&whole, &bytes])?;
-            }
+        let mut entries = entry.encode_all()?;
+        if !residency.logged && !matches!(entry, Entry::Whole(_)) {
+            let mut whole = Entry::Whole(residency.state.clone()).encode_all()?;
+            whole.append(&mut entries);
+            entries = whole;
         }
+        self.shared.log.append_all(&entries)?;
         residency.logged = true;
         residency.changes += 1;
         let state = &mut residency.state;

@@ -57,6 +57,11 @@ impl RangeMap {
         self.ranges.is_empty()
     }
 
+    /// How many ranges there are.
+    pub fn len(&self) -> usize {
+        self.ranges.len()
+    }
+
     /// All ranges (start, end, state), in order.
     pub fn iter(&self) -> impl Iterator<Item = (u64, u64, State)> + '_ {
         self.ranges.iter().map(|(start, (end, state))| (*start, *end, *state))

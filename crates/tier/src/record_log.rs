@@ -5,12 +5,12 @@
 //! Old files are dropped whole once what they say is safe elsewhere.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard};
 
 use weir_types::{ErrorKind, FsError, Result};
 
+use crate::disk;
 use crate::frames::{FrameEnd, push_frame, read_frames};
 
 /// A log of entries; see the module.
@@ -38,28 +38,44 @@ struct Head {
 impl RecordLog {
     /// Opens the log in `directory` (made if absent), hands every good entry to `each` in order,
     /// cuts off what a crash tore, and starts a new file for what comes.
+    ///
+    /// A file is on the disk, whole, before one behind it takes anything. So only the last file that
+    /// holds anything can be torn by a crash; another one is `Corrupt`, and nothing is changed.
     pub fn open(directory: &Path, mut each: impl FnMut(&[u8]) -> Result<()>) -> Result<Self> {
         let at = |e| FsError::local_io(format!("log directory {}", directory.display()), e);
         fs::create_dir_all(directory).map_err(at)?;
-        let mut numbers = file_numbers(directory)?;
+        let numbers = file_numbers(directory)?;
         let mut older_bytes = 0;
-        let mut torn = false;
+        let mut files = Vec::new();
+        let mut torn: Option<(PathBuf, u64)> = None;
         for &number in &numbers {
             let path = path_of(directory, number);
-            if torn {
-                fs::remove_file(&path).map_err(at)?;
+            let mut options = OpenOptions::new();
+            let file = disk::open(&path, options.read(true).write(true)).map_err(at)?;
+            let bytes = disk::read_all(&file).map_err(at)?;
+            if bytes.is_empty() {
                 continue;
             }
-            let bytes = fs::read(&path).map_err(at)?;
+            if let Some((torn, good)) = torn {
+                return Err(torn_before(&torn, good, &path));
+            }
             older_bytes += bytes.len() as u64;
             if let FrameEnd::Torn(good) = read_frames(&bytes, &mut each)? {
-                tracing::warn!(file = %path.display(), good, "log ends in a torn entry: cut off");
-                let file = OpenOptions::new().write(true).open(&path).map_err(at)?;
-                file.set_len(good).and_then(|()| file.sync_all()).map_err(at)?;
-                torn = true;
+                older_bytes -= bytes.len() as u64 - good;
+                torn = Some((path, good));
             }
+            files.push(file);
         }
-        let number = numbers.pop().map_or(1, |last| last + 1);
+        if let (Some((path, good)), Some(file)) = (&torn, files.last()) {
+            tracing::warn!(file = %path.display(), good, "log ends in a torn entry: cut off");
+            disk::set_len(file, *good).map_err(at)?;
+        }
+        // Whoever was killed may not have synced them.
+        files.iter().try_for_each(disk::sync_data).map_err(|e| {
+            let text = format!("the log in {}: its disk lost a part of it", directory.display());
+            FsError::local_io(text, e)
+        })?;
+        let number = numbers.last().map_or(1, |last| last + 1);
         let file = create(directory, number)?;
         let head = Head { number, file, file_bytes: 0, appended: 0, older_bytes, broken: false };
         Ok(Self { directory: directory.to_owned(), head: Mutex::new(head), synced: Mutex::new(0) })
@@ -72,15 +88,15 @@ impl RecordLog {
     }
 
     /// Appends entries with one write; what a crash leaves of them is a prefix.
-    pub(crate) fn append_all(&self, payloads: &[&[u8]]) -> Result<()> {
+    pub(crate) fn append_all(&self, payloads: &[impl AsRef<[u8]>]) -> Result<()> {
         let mut frames = Vec::new();
-        payloads.iter().try_for_each(|payload| push_frame(&mut frames, payload))?;
+        payloads.iter().try_for_each(|payload| push_frame(&mut frames, payload.as_ref()))?;
         let mut head = self.head();
         self.check(&head)?;
         let at = |e| FsError::local_io(format!("append to log {}", self.directory.display()), e);
-        if let Err(error) = (&*head.file).write_all(&frames) {
+        if let Err(error) = disk::append_all(&head.file, &frames) {
             // Part of a frame may be in the file; what follows it would be lost behind it.
-            head.broken = head.file.set_len(head.file_bytes).is_err();
+            head.broken = disk::set_len(&head.file, head.file_bytes).is_err();
             return Err(at(error));
         }
         head.file_bytes += frames.len() as u64;
@@ -108,7 +124,7 @@ impl RecordLog {
 
     /// The kernel tells of a failed write-back once: what a later sync says of it means nothing.
     fn sync_file(&self, file: &File) -> Result<()> {
-        file.sync_data()
+        disk::sync_data(file)
             .map_err(|e| FsError::local_io(format!("sync log {}", self.directory.display()), e))
     }
 
@@ -149,7 +165,7 @@ impl RecordLog {
         for old in file_numbers(&self.directory)?.into_iter().filter(|n| *n < number) {
             let path = path_of(&self.directory, old);
             let bytes = fs::metadata(&path).map_or(0, |m| m.len());
-            fs::remove_file(&path)
+            disk::remove_file(&path)
                 .map_err(|e| FsError::local_io(format!("remove {}", path.display()), e))?;
             head.older_bytes = head.older_bytes.saturating_sub(bytes);
         }
@@ -171,10 +187,22 @@ fn create(directory: &Path, number: u64) -> Result<std::sync::Arc<File>> {
     let path = path_of(directory, number);
     let at = |e| FsError::local_io(format!("create log file {}", path.display()), e);
     // Not create_new: an earlier try may have ended right after this. Nothing is in the file then.
-    let file = OpenOptions::new().append(true).create(true).open(&path).map_err(at)?;
+    let file = disk::open(&path, OpenOptions::new().append(true).create(true)).map_err(at)?;
     // The name must outlive a power cut, or synced entries would be in a file nobody finds.
-    File::open(directory).and_then(|d| d.sync_all()).map_err(at)?;
+    disk::sync_directory(directory).map_err(at)?;
     Ok(std::sync::Arc::new(file))
+}
+
+fn torn_before(torn: &Path, good: u64, behind: &Path) -> FsError {
+    let text = format!(
+        "{} is damaged from byte {good} on, but {} behind it holds entries: the disk lost what it \
+         had taken. Nothing was changed. Look after the disk; to go on without all that the log \
+         says from there on, move {} away and mount again",
+        torn.display(),
+        behind.display(),
+        behind.display(),
+    );
+    FsError::new(ErrorKind::Corrupt, text)
 }
 
 fn path_of(directory: &Path, number: u64) -> PathBuf {
@@ -227,6 +255,52 @@ mod tests {
         log.append(b"d").expect("appends");
         let (_, found) = entries(dir.path());
         assert_eq!(found, [b"a".to_vec(), b"b".to_vec(), b"d".to_vec()], "nothing hides behind");
+    }
+
+    #[test]
+    fn a_file_that_is_torn_before_another_is_refused_and_nothing_is_changed() {
+        let dir = tempfile::tempdir().expect("tempdir");
+        let (log, _) = entries(dir.path());
+        log.append(b"first").expect("appends");
+        log.append(b"second").expect("appends");
+        log.rotate().expect("rotates");
+        log.append(b"third").expect("appends");
+        log.sync().expect("syncs");
+        drop(log);
+        let (first, second) = (path_of(dir.path(), 1), path_of(dir.path(), 2));
+        let good = fs::read(&first).expect("reads");
+        fs::write(&first, &good[..good.len() - 1]).expect("writes");
+        let state = || (fs::read(&first).expect("reads"), fs::read(&second).expect("reads"));
+        let before = state();
+        let error = RecordLog::open(dir.path(), |_| Ok(())).expect_err("refuses");
+        assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+        assert!(error.to_string().contains("0000000000000002.log away"), "{error}");
+        assert_eq!(state(), before);
+        fs::remove_file(&second).expect("as it says");
+        assert_eq!(entries(dir.path()).1, [b"first".to_vec()]);
+    }
+
+    #[test]
+    fn an_older_file_is_on_the_disk_before_a_newer_one_takes_anything() {
+        use crate::disk::{Op, testing::Fault, testing::Plan};
+        let dir = tempfile::tempdir().expect("tempdir");
+        let (log, _) = entries(dir.path());
+        log.append(b"never synced").expect("appends");
+        drop(log);
+        // A killed log's file is synced by who opens it next; if it cannot be, nothing follows it.
+        let laid = Plan::lay(dir.path(), 1, Fault::Fail(libc::EIO), Some(Op::Sync));
+        let error = RecordLog::open(dir.path(), |_| Ok(())).expect_err("its disk failed");
+        assert_eq!(laid.hit().expect("hit").1, path_of(dir.path(), 1), "{error}");
+        assert_eq!(file_numbers(dir.path()).expect("lists"), [1]);
+        drop(laid);
+        let (log, found) = entries(dir.path());
+        assert_eq!(found.len(), 1);
+        log.append(b"newer").expect("appends");
+        let laid = Plan::lay(dir.path(), 1, Fault::Fail(libc::EIO), Some(Op::Sync));
+        log.rotate().expect_err("cannot be synced");
+        drop(laid);
+        log.rotate().expect_err("and what became of it is not known");
+        log.append(b"x").expect_err("so nothing follows it");
     }
 
     #[test]

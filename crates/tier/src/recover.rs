@@ -54,6 +54,8 @@ pub(crate) struct Replay {
     gone: HashSet<Ino>,
     /// Mirrors written anew since `Begin`.
     fresh: HashSet<Ino>,
+    /// Whole states of which not all parts have come yet.
+    parts: HashMap<Ino, MirrorState>,
     last_boot: Option<String>,
     closed: bool,
 }
@@ -77,13 +79,8 @@ impl Replay {
                 self.last_boot = Some(boot_id);
             }
             Entry::Closed => {}
-            Entry::Whole(state) => {
-                self.gone.remove(&state.ino);
-                self.fresh.insert(state.ino);
-                // What is written anew while it is lent is still lent.
-                let lent = self.mirrors.get(&state.ino).is_some_and(|kept| kept.lent);
-                self.mirrors.insert(state.ino, Kept { state, sealed: None, lent });
-            }
+            Entry::Whole(state) => self.whole(state),
+            Entry::WholePart { state, part, last } => self.part(state, part, last),
             Entry::Sealed { inos } => {
                 for ino in inos {
                     if let Some(kept) = self.mirrors.get_mut(&ino) {
@@ -105,6 +102,31 @@ impl Replay {
             | Entry::Lent { ino, .. } => self.change(ino, &entry),
         }
         Ok(())
+    }
+
+    #[cfg(test)]
+    pub(crate) fn state(&self, ino: Ino) -> Option<&MirrorState> {
+        self.mirrors.get(&ino).map(|kept| &kept.state)
+    }
+
+    fn whole(&mut self, state: MirrorState) {
+        self.gone.remove(&state.ino);
+        self.fresh.insert(state.ino);
+        // What is written anew while it is lent is still lent.
+        let lent = self.mirrors.get(&state.ino).is_some_and(|kept| kept.lent);
+        self.mirrors.insert(state.ino, Kept { state, sealed: None, lent });
+    }
+
+    fn part(&mut self, state: MirrorState, part: u32, last: bool) {
+        let ino = state.ino;
+        if part == 0 {
+            self.parts.insert(ino, state);
+        } else if let Some(so_far) = self.parts.get_mut(&ino) {
+            state.ranges.iter().for_each(|(start, end, is)| so_far.ranges.set(start, end, is));
+        }
+        if last && let Some(state) = self.parts.remove(&ino) {
+            self.whole(state);
+        }
     }
 
     fn change(&mut self, ino: Ino, entry: &Entry) {

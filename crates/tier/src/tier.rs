@@ -467,7 +467,7 @@ impl Tier {
             if residency.gone || !residency.logged {
                 continue;
             }
-            self.shared.log.append(&Entry::Whole(residency.state.clone()).encode()?)?;
+            self.shared.log.append_all(&Entry::Whole(residency.state.clone()).encode_all()?)?;
             if mirror.sealed.load(Ordering::Acquire) {
                 self.shared.log.append(&Entry::Sealed { inos: vec![mirror.ino] }.encode()?)?;
             }

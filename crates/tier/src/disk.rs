@@ -1,0 +1,220 @@
+//! The local disk: what tier, redo log and journal do to it, so that tests can make any of it fail.
+//!
+//! Each function is the call of the system that it is named after. In builds for tests a plan may
+//! be laid for a directory ([`testing`]); in others nothing stands between.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use rustix::fs::{FallocateFlags, fallocate};
+
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
+
+/// What is done to a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Op {
+    /// Opened, maybe made.
+    Open,
+    /// Read, or listed.
+    Read,
+    /// Written.
+    Write,
+    /// Brought to the disk: a file, a directory or the whole file system.
+    Sync,
+    /// Given another name.
+    Rename,
+    /// Cut or extended.
+    Truncate,
+    /// Freed in part.
+    Punch,
+    /// Removed.
+    Remove,
+    /// Asked whether a write to the disk has failed since the last time.
+    Ask,
+}
+
+/// What becomes of an operation that is not refused.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Turn {
+    /// It is done.
+    Whole,
+    /// A write ends half-way, and then the disk is full.
+    #[cfg(any(test, feature = "testing"))]
+    Short,
+    /// A write is done, and what the kernel had of it is lost on its way to the disk.
+    #[cfg(any(test, feature = "testing"))]
+    Lost,
+}
+
+#[cfg(any(test, feature = "testing"))]
+use testing::{turn_of, turn_of_file};
+
+#[cfg(not(any(test, feature = "testing")))]
+#[inline]
+fn turn_of(_: Op, _: &Path) -> io::Result<Turn> {
+    Ok(Turn::Whole)
+}
+
+#[cfg(not(any(test, feature = "testing")))]
+#[inline]
+fn turn_of_file(_: Op, _: &File) -> io::Result<Turn> {
+    Ok(Turn::Whole)
+}
+
+/// Opens a file as `options` say.
+pub fn open(path: &Path, options: &OpenOptions) -> io::Result<File> {
+    turn_of(Op::Open, path)?;
+    options.open(path)
+}
+
+/// Opens a file for reading.
+pub fn open_read(path: &Path) -> io::Result<File> {
+    open(path, OpenOptions::new().read(true))
+}
+
+/// All bytes of a file.
+pub fn read(path: &Path) -> io::Result<Vec<u8>> {
+    turn_of(Op::Read, path)?;
+    fs::read(path)
+}
+
+/// All bytes of an open file, from its start.
+pub fn read_all(file: &File) -> io::Result<Vec<u8>> {
+    turn_of_file(Op::Read, file)?;
+    let length = file.metadata()?.len() as usize;
+    let mut bytes = vec![0; length];
+    file.read_exact_at(&mut bytes, 0)?;
+    Ok(bytes)
+}
+
+/// Appends what fits of `offset..` to the spare room of `buffer`; see pread(2).
+pub(crate) fn read_spare(file: &File, buffer: &mut Vec<u8>, offset: u64) -> io::Result<usize> {
+    turn_of_file(Op::Read, file)?;
+    Ok(rustix::io::pread(file, rustix::buffer::spare_capacity(buffer), offset)?)
+}
+
+/// Writes all of `bytes` at `offset`.
+pub(crate) fn write_all_at(file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
+    match turn_of_file(Op::Write, file)? {
+        Turn::Whole => file.write_all_at(bytes, offset),
+        #[cfg(any(test, feature = "testing"))]
+        Turn::Short => {
+            file.write_all_at(&bytes[..bytes.len() / 2], offset)?;
+            Err(testing::full())
+        }
+        #[cfg(any(test, feature = "testing"))]
+        Turn::Lost => {
+            file.write_all_at(bytes, offset)?;
+            testing::lose(file, offset, bytes.len() as u64)
+        }
+    }
+}
+
+/// Writes all of `bytes` to a file that is open for appending.
+pub(crate) fn append_all(mut file: &File, bytes: &[u8]) -> io::Result<()> {
+    use std::io::Write;
+    match turn_of_file(Op::Write, file)? {
+        Turn::Whole => file.write_all(bytes),
+        #[cfg(any(test, feature = "testing"))]
+        Turn::Short => {
+            file.write_all(&bytes[..bytes.len() / 2])?;
+            Err(testing::full())
+        }
+        // The kernel has it until the next mount; that a sync fails is found at once.
+        #[cfg(any(test, feature = "testing"))]
+        Turn::Lost => {
+            file.write_all(bytes)?;
+            testing::lose(file, 0, 0)
+        }
+    }
+}
+
+/// `fdatasync`.
+pub(crate) fn sync_data(file: &File) -> io::Result<()> {
+    turn_of_file(Op::Sync, file)?;
+    file.sync_data()
+}
+
+/// `fsync`.
+pub fn sync_all(file: &File) -> io::Result<()> {
+    turn_of_file(Op::Sync, file)?;
+    file.sync_all()
+}
+
+/// Brings the names in a directory to the disk.
+pub fn sync_directory(path: &Path) -> io::Result<()> {
+    turn_of(Op::Sync, path)?;
+    File::open(path)?.sync_all()
+}
+
+/// `ftruncate`.
+pub(crate) fn set_len(file: &File, bytes: u64) -> io::Result<()> {
+    turn_of_file(Op::Truncate, file)?;
+    file.set_len(bytes)
+}
+
+/// Makes `start..end` a hole.
+pub(crate) fn punch(file: &File, start: u64, end: u64) -> io::Result<()> {
+    if start >= end {
+        return Ok(());
+    }
+    turn_of_file(Op::Punch, file)?;
+    let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+    Ok(fallocate(file, flags, start, end - start)?)
+}
+
+/// Gives a file another name.
+pub fn rename(from: &Path, to: &Path) -> io::Result<()> {
+    turn_of(Op::Rename, from)?;
+    fs::rename(from, to)
+}
+
+/// Removes a file.
+pub fn remove_file(path: &Path) -> io::Result<()> {
+    turn_of(Op::Remove, path)?;
+    fs::remove_file(path)
+}
+
+/// Puts a file of these bytes in the place of `path`, in one step and durably.
+pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let new = path.with_extension("new");
+    let file = open(&new, OpenOptions::new().write(true).create(true).truncate(true))?;
+    write_all_at(&file, bytes, 0)?;
+    sync_all(&file)?;
+    rename(&new, path)?;
+    path.parent().map_or(Ok(()), sync_directory)
+}
+
+/// Brings all that was written to the file system of `file` to the disk. Fails if a write to it failed
+/// since `file` was opened, once.
+pub(crate) fn syncfs(file: &File) -> io::Result<()> {
+    turn_of_file(Op::Sync, file)?;
+    Ok(rustix::fs::syncfs(file)?)
+}
+
+/// Fails if bytes of this file were lost on their way to the disk while `file` was open, or before
+/// that and nobody was told; once. The pages that held them may read as anything since.
+///
+/// Waits for nothing: no page of a file lies so far behind.
+#[expect(unsafe_code, reason = "neither std nor rustix knows sync_file_range")]
+pub(crate) fn lost_bytes(file: &File) -> io::Result<()> {
+    use std::os::fd::AsRawFd;
+    turn_of_file(Op::Ask, file)?;
+    // SAFETY: the descriptor is open as long as `file` is, and the call takes integers.
+    let asked = unsafe {
+        libc::sync_file_range(file.as_raw_fd(), 1 << 62, 1, libc::SYNC_FILE_RANGE_WAIT_BEFORE)
+    };
+    match asked {
+        0 => Ok(()),
+        _ => match io::Error::last_os_error() {
+            // A file system that cannot be asked so.
+            e if matches!(e.raw_os_error(), Some(libc::ENOSYS | libc::EINVAL | libc::ESPIPE)) => {
+                file.sync_data()
+            }
+            e => Err(e),
+        },
+    }
+}

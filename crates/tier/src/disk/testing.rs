@@ -1,0 +1,167 @@
+//! A disk that fails as a test wants it.
+//!
+//! A [`Plan`] counts the operations on files below a directory and lets one of them go wrong. Plans
+//! of different directories do not know of each other, so tests may run side by side.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, RwLock};
+
+use super::{Op, Turn};
+
+/// How the one operation goes wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// It fails with this number (of errno.h), and nothing is done.
+    Fail(i32),
+    /// A write is done in half and fails with ENOSPC; others just fail.
+    Short,
+    /// A write is done; what it wrote is lost on its way to the disk, and the kernel says so when it
+    /// is asked next, once. Others fail with EIO.
+    Lost,
+    /// The process dies there: it and all that follow fail.
+    Crash,
+}
+
+/// What goes wrong below a directory, and when.
+#[derive(Debug)]
+pub struct Plan {
+    root: PathBuf,
+    /// The operation that goes wrong, counted from 1; 0 for none.
+    at: u64,
+    fault: Fault,
+    /// Only operations of this kind count, if it is given.
+    only: Option<Op>,
+    count: AtomicU64,
+    hit: Mutex<Option<(Op, PathBuf)>>,
+    crashed: AtomicBool,
+    /// Inodes with bytes that were lost and of which nobody was told.
+    untold: Mutex<HashMap<u64, ()>>,
+}
+
+static PLANS: RwLock<Vec<Arc<Plan>>> = RwLock::new(Vec::new());
+
+/// A plan in force; dropping it ends that.
+#[derive(Debug)]
+pub struct Laid(Arc<Plan>);
+
+impl Plan {
+    /// Operation `at` (from 1; 0 for none) below `root` goes wrong; with `only`, of that kind.
+    pub fn lay(root: &Path, at: u64, fault: Fault, only: Option<Op>) -> Laid {
+        let plan = Arc::new(Self {
+            root: root.to_owned(),
+            at,
+            fault,
+            only,
+            count: AtomicU64::new(0),
+            hit: Mutex::default(),
+            crashed: AtomicBool::new(false),
+            untold: Mutex::default(),
+        });
+        PLANS.write().unwrap_or_else(|e| e.into_inner()).push(plan.clone());
+        Laid(plan)
+    }
+
+    fn turn(&self, op: Op, path: &Path, inode: Option<u64>) -> io::Result<Turn> {
+        if self.crashed.load(Ordering::Acquire) {
+            return Err(io::Error::from_raw_os_error(libc::EIO));
+        }
+        if matches!(op, Op::Ask | Op::Sync)
+            && inode.is_some_and(|inode| self.untold().remove(&inode).is_some())
+        {
+            return Err(io::Error::from_raw_os_error(libc::EIO));
+        }
+        // Asking is not something that goes wrong by itself.
+        if op == Op::Ask || self.only.is_some_and(|only| only != op) {
+            return Ok(Turn::Whole);
+        }
+        if self.count.fetch_add(1, Ordering::AcqRel) + 1 != self.at {
+            return Ok(Turn::Whole);
+        }
+        *self.hit.lock().unwrap_or_else(|e| e.into_inner()) = Some((op, path.to_owned()));
+        match self.fault {
+            Fault::Fail(errno) => Err(io::Error::from_raw_os_error(errno)),
+            Fault::Short if op == Op::Write => Ok(Turn::Short),
+            Fault::Short => Err(full()),
+            Fault::Lost if op == Op::Write => Ok(Turn::Lost),
+            Fault::Lost => Err(io::Error::from_raw_os_error(libc::EIO)),
+            Fault::Crash => {
+                self.crashed.store(true, Ordering::Release);
+                Err(io::Error::from_raw_os_error(libc::EIO))
+            }
+        }
+    }
+
+    fn untold(&self) -> MutexGuard<'_, HashMap<u64, ()>> {
+        self.untold.lock().unwrap_or_else(|e| e.into_inner())
+    }
+}
+
+impl Laid {
+    /// Operations counted so far.
+    pub fn count(&self) -> u64 {
+        self.0.count.load(Ordering::Acquire)
+    }
+
+    /// The operation that went wrong, if it did.
+    pub fn hit(&self) -> Option<(Op, PathBuf)> {
+        self.0.hit.lock().unwrap_or_else(|e| e.into_inner()).clone()
+    }
+
+    /// From here on all operations fail.
+    pub fn crash(&self) {
+        self.0.crashed.store(true, Ordering::Release);
+    }
+}
+
+impl Drop for Laid {
+    fn drop(&mut self) {
+        let mut plans = PLANS.write().unwrap_or_else(|e| e.into_inner());
+        plans.retain(|plan| !Arc::ptr_eq(plan, &self.0));
+    }
+}
+
+fn plan_for(path: &Path) -> Option<Arc<Plan>> {
+    let plans = PLANS.read().unwrap_or_else(|e| e.into_inner());
+    plans.iter().find(|plan| path.starts_with(&plan.root)).cloned()
+}
+
+pub(super) fn turn_of(op: Op, path: &Path) -> io::Result<Turn> {
+    plan_for(path).map_or(Ok(Turn::Whole), |plan| plan.turn(op, path, None))
+}
+
+pub(super) fn turn_of_file(op: Op, file: &File) -> io::Result<Turn> {
+    if PLANS.read().unwrap_or_else(|e| e.into_inner()).is_empty() {
+        return Ok(Turn::Whole);
+    }
+    let path = path_of(file)?;
+    let Some(plan) = plan_for(&path) else { return Ok(Turn::Whole) };
+    plan.turn(op, &path, Some(file.metadata()?.ino()))
+}
+
+fn path_of(file: &File) -> io::Result<PathBuf> {
+    std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()))
+}
+
+pub(super) fn full() -> io::Error {
+    io::Error::from_raw_os_error(libc::ENOSPC)
+}
+
+/// Loses what was written, as a failed write to the disk does once the page is needed for others.
+pub(super) fn lose(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
+    use rustix::fs::{FallocateFlags, fallocate};
+    if bytes > 0 {
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        fallocate(file, flags, offset, bytes)?;
+    }
+    let path = path_of(file)?;
+    if let Some(plan) = plan_for(&path) {
+        plan.untold().insert(file.metadata()?.ino(), ());
+    }
+    Ok(())
+}
