@@ -7,9 +7,12 @@ export WEIR_CACHE := $(CACHE)
 export CARGO_TARGET_DIR ?= $(CACHE)/target
 export PATH := $(CACHE)/bin:$(PATH)
 PREFIX ?= /usr/local
+# What is tested is built once, with these: fail points and bucket faults, so that it can be killed
+# in the act, and ublk. Other features would mean other builds of what they share.
+TESTED := --workspace --features weir/failpoints,weir/ublk,weir-object/testing
 DESTDIR ?=
 
-.PHONY: all build run test lint unit e2e soak bench bench-smoke bench-peers install tools test-tools clean
+.PHONY: all build run test lint unit e2e tested-binary soak bench bench-smoke bench-peers install tools test-tools clean
 
 all: build
 
@@ -31,19 +34,20 @@ test: test-tools lint unit e2e
 
 lint:
 	cargo fmt --all --check
-	cargo clippy --workspace --all-targets --features weir/failpoints,weir/ublk -- -D warnings
-	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --features weir/failpoints,weir/ublk
+	cargo clippy $(TESTED) --all-targets -- -D warnings
+	RUSTDOCFLAGS="-D warnings" cargo doc $(TESTED) --no-deps
 
-# The binary under test has fail points and bucket faults in it, so that it can be killed in the act.
 unit:
-	cargo test --workspace --features weir/failpoints,weir/ublk,weir-object/testing
+	cargo test $(TESTED)
 
-e2e:
-	cargo build -p weir --features failpoints,ublk
+# The integration tests' build makes the binary, too.
+tested-binary:
+	cargo test $(TESTED) --no-run --test layering
+
+e2e: tested-binary
 	WEIR=$(CARGO_TARGET_DIR)/debug/weir tests/run.sh
 
-soak:
-	cargo build -p weir --features failpoints,ublk
+soak: tested-binary
 	WEIR=$(CARGO_TARGET_DIR)/debug/weir tests/run.sh --soak
 
 # Goals, ratios and plots, in target/bench. BENCH=smoke is the same in a minute, for its own sake;

@@ -102,7 +102,7 @@ begin() {
     set -uo pipefail
     [ "$(id -u)" = 0 ] || fail "the cases mount file systems: run them as root"
     [ -c /dev/fuse ] || fail "there is no /dev/fuse"
-    [ -x "$WEIR" ] || fail "no binary at $WEIR: cargo build -p weir --features failpoints"
+    [ -x "$WEIR" ] || fail "no binary at $WEIR: make e2e builds it"
     T=$(realpath "${WEIR_TEST_DIR:-$(mktemp -d "${TMPDIR:-/tmp}/weir-test.XXXX")}")
     trap ended EXIT
     trap 'exit 143' TERM INT

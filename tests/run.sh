@@ -4,22 +4,24 @@
 #   tests/run.sh                  all of tests/cases/*.sh
 #   tests/run.sh posix model      these
 #   tests/run.sh --soak [case…]   longer runs where a case offers them
+#   tests/run.sh --jobs=1         one case after the other; else two run side by side
 #
-# WEIR      the binary, built with `--features failpoints`
+# WEIR      the binary, as `make e2e` builds it
 # WEIR_SEED makes random cases repeat a run; they print their seed
 #
-# A case may say `# time-limit: SECONDS` in its head; else it has 300. Soaking makes it ten times
-# that. Ends with `N passed, N failed`, and non-zero on failures.
+# A case may say `# time-limit: SECONDS` in its head; else it has 300 (times the cases that run
+# side by side). Soaking makes it ten times that. Ends with `N passed, N failed`, and non-zero on failures.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 2
 source tests/lib.sh
 
 export WEIR_SOAK=0
-names=()
+names=() jobs=${WEIR_TEST_JOBS:-2}
 for word in "$@"; do
     case $word in
         --soak) WEIR_SOAK=1 ;;
-        -*) sed -n '4,6s/^# *//p' "$0" >&2; exit 2 ;;
+        --jobs=*) jobs=${word#--jobs=} ;;
+        -*) sed -n '4,7s/^# *//p' "$0" >&2; exit 2 ;;
         *) word=$(basename "$word"); names+=("${word%.sh}") ;;
     esac
 done
@@ -28,48 +30,75 @@ if [ ${#names[@]} -eq 0 ]; then
         names+=("$(basename "$file" .sh)")
     done
 fi
-[ -x "$WEIR" ] || { echo "no binary at $WEIR: cargo build -p weir --features failpoints" >&2; exit 2; }
+[ -x "$WEIR" ] || { echo "no binary at $WEIR: make e2e builds it" >&2; exit 2; }
 WEIR=$(realpath "$WEIR")
 export WEIR
 
 root=$(mktemp -d "${TMPDIR:-/tmp}/weir-test.XXXX")
 chmod 755 "$root"
-running=
 # shellcheck disable=SC2317 # a trap's
 stop() {
-    [ -n "$running" ] && kill "$running" 2>/dev/null && wait "$running"
+    # shellcheck disable=SC2046 # pids
+    kill $(jobs -p) 2>/dev/null
+    wait
     sweep "$root"
     exit 130
 }
 trap stop INT TERM
 
-passed=0 failed=0 failures=()
-for name in "${names[@]}"; do
-    file=tests/cases/$name.sh log=$root/$name.log
-    [ -f "$file" ] || { echo "there is no case tests/cases/$name.sh" >&2; exit 2; }
+# Runs one case, leaves its exit code and seconds in files, and says how it ended.
+run_case() { # NAME
+    local name=$1 file=tests/cases/$1.sh log=$root/$1.log limit began seconds status case_pid
     limit=$(sed -n 's/^# time-limit: *\([0-9]*\).*/\1/p' "$file" | head -1)
-    limit=$((${limit:-300} * (WEIR_SOAK ? 10 : 1)))
+    limit=$((${limit:-300} * jobs * (WEIR_SOAK ? 10 : 1)))
     began=$EPOCHREALTIME
     mkdir "$root/$name"
     WEIR_TEST_DIR=$root/$name timeout -k 30 "$limit" bash "$file" </dev/null >"$log" 2>&1 &
-    running=$!
-    wait "$running"
+    case_pid=$!
+    trap 'kill "$case_pid" 2>/dev/null; wait "$case_pid"; exit 130' TERM
+    wait "$case_pid"
     status=$?
-    running=
     sweep "$root/$name"
     seconds=$(((${EPOCHREALTIME/./} - ${began/./}) / 100000))
     seconds=${seconds:0:-1}.${seconds: -1}
+    [ $status -eq 124 ] || [ $status -eq 137 ] && echo "ended: over its $limit s" >>"$log"
+    echo $status >"$root/$name.status"
     if [ $status -eq 0 ]; then
-        passed=$((passed + 1))
         printf 'ok    %7s s  %s\n' "${seconds/#./0.}" "$name"
     else
-        failed=$((failed + 1)) failures+=("$name")
-        [ $status -eq 124 ] || [ $status -eq 137 ] && echo "ended: over its $limit s" >>"$log"
-        printf 'FAIL  %7s s  %s (exit %d)\n' "${seconds/#./0.}" "$name" $status
-        sed 's/^/    | /' "$log" | tail -n 150
+        { # in one write, so that two cases do not mix
+            printf 'FAIL  %7s s  %s (exit %d)\n' "${seconds/#./0.}" "$name" $status
+            sed 's/^/    | /' "$log" | tail -n 150
+        } >"$root/$name.shown"
+        cat "$root/$name.shown"
     fi
+}
+
+# What one case may do to the machine (page cache, processor, the virtual machine's memory) the others bear; those that
+# measure time say `# alone` in their head and run when no other does.
+shared=() alone=()
+for name in "${names[@]}"; do
+    [ -f "tests/cases/$name.sh" ] || { echo "there is no case tests/cases/$name.sh" >&2; exit 2; }
+    if grep -q '^# alone' "tests/cases/$name.sh"; then alone+=("$name"); else shared+=("$name"); fi
+done
+for name in "${shared[@]}"; do
+    while [ "$(jobs -rp | wc -l)" -ge "$jobs" ]; do wait -n; done
+    run_case "$name" &
+done
+wait
+for name in "${alone[@]}"; do
+    run_case "$name" &
+    wait
 done
 
+passed=0 failed=0 failures=()
+for name in "${names[@]}"; do
+    if [ "$(cat "$root/$name.status" 2>/dev/null)" = 0 ]; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1)) failures+=("$name")
+    fi
+done
 if [ $failed -gt 0 ]; then
     echo "failed: ${failures[*]}; logs in $root"
 else

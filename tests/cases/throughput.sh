@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Throughput modes on a live mount: what programs get is what the model says, within 5%.
+# alone: it measures time
 source "$(dirname "$0")/../lib.sh"
 begin
 need python3 jq curl setpriv
