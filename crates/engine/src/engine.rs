@@ -16,6 +16,7 @@ use weir_types::{
 };
 
 use crate::actions::Actions;
+use crate::aside::Asides;
 use crate::disks::Disks;
 use crate::fetch::Fetcher;
 use crate::flush::{Flusher, PERMIT_BYTES};
@@ -109,6 +110,7 @@ pub(crate) struct Mounted {
     pub(crate) report: MountReport,
     pub(crate) lease: Option<crate::mount::Lease>,
     pub(crate) links: Links,
+    pub(crate) aside: Asides,
 }
 
 impl Core {

@@ -12,19 +12,24 @@ use std::sync::{Arc, OnceLock};
 
 use serde::{Deserialize, Serialize, Serializer};
 use weir_meta::kv::{CommitLog, Version};
-use weir_tier::{Mirror, Pending, ReadOutcome, RecordLog, Unjournaled};
+use weir_tier::{
+    ASIDE, Cause, Manifest, Mirror, Pending, ReadOutcome, RecordLog, Unjournaled, make_private,
+    sync_directory,
+};
 use weir_types::{ErrorKind, FsError, Ino, Result, UnixTime};
 
 /// Bytes after which a new file is begun, so that old ones can go.
 const FILE_BYTES: u64 = 16 << 20;
 /// Data bytes in one entry.
 const DATA_BYTES: u64 = 1 << 20;
+/// Directory of the log's files.
+pub(crate) const LOG: &str = "log";
 
 // An entry of data, with its numbers.
 const _: () = assert!(DATA_BYTES as usize + 64 < weir_tier::ENTRY_BYTES_MAX);
 
 #[derive(Debug, Serialize, Deserialize)]
-enum Entry<'a> {
+pub(crate) enum Entry<'a> {
     /// A metadata commit.
     Commit {
         version: Version,
@@ -115,27 +120,36 @@ impl Journal {
         fs::File::open(&self.directory).and_then(|d| d.sync_all()).map_err(at)
     }
 
-    /// Moves the whole log away, on its own disk, because another writer had the volume since.
-    /// Answers its bytes and where it is.
-    pub(crate) fn set_aside(&self, label: &str) -> Result<(u64, PathBuf)> {
-        let to = self.directory.join("aside").join(label);
-        let log = self.directory.join("log");
-        let files = fs::read_dir(&log).into_iter().flatten();
-        let bytes = files.filter_map(|f| f.ok()?.metadata().ok()).map(|m| m.len()).sum();
-        if bytes == 0 {
-            return Ok((0, to));
-        }
+    /// Where entry `label` of what is set aside is, beside the log and on its disk.
+    pub(crate) fn aside(&self, label: &str) -> PathBuf {
+        self.directory.join(ASIDE).join(label)
+    }
+
+    /// Bytes of the log, which need not be open.
+    pub(crate) fn stored_bytes(&self) -> u64 {
+        let files = fs::read_dir(self.directory.join(LOG)).into_iter().flatten();
+        files.filter_map(|f| f.ok()?.metadata().ok()).map(|m| m.len()).sum()
+    }
+
+    /// Moves the whole log away as entry `label`: it must not be replayed. Must not be open.
+    pub(crate) fn set_aside(&self, label: &str, cause: &Cause) -> Result<()> {
+        let to = self.aside(label);
+        make_private(&to)?;
+        sync_directory(&self.directory.join(ASIDE))?;
+        sync_directory(&self.directory)?;
+        // Nothing is here but the log, and it is listed before it comes.
+        Manifest { complete: true, ..Manifest::new(cause.clone()) }.write(&to)?;
         let at = |e| FsError::local_io(format!("set the redo log aside in {}", to.display()), e);
-        fs::create_dir_all(&to).map_err(at)?;
-        fs::rename(&log, to.join("log")).map_err(at)?;
-        Ok((bytes, to))
+        fs::rename(self.directory.join(LOG), to.join(LOG)).map_err(at)?;
+        sync_directory(&to)?;
+        sync_directory(&self.directory)
     }
 
     /// Opens the log and reads what is in it; `with_data` keeps the fsynced data as well.
     pub(crate) fn open(&self, with_data: bool) -> Result<Replay> {
         let mut replay = Replay::default();
         let log =
-            RecordLog::open(&self.directory.join("log"), |bytes| replay.take(bytes, with_data))?;
+            RecordLog::open(&self.directory.join(LOG), |bytes| replay.take(bytes, with_data))?;
         self.log
             .set(log)
             .map_err(|_| FsError::new(ErrorKind::Bug, "the journal was opened twice"))?;

@@ -11,6 +11,7 @@
 //! - One inode's extents change by one hand at a time: whoever holds its node's `change` lock.
 
 mod actions;
+mod aside;
 mod background;
 mod boot;
 mod collect;
@@ -44,6 +45,10 @@ mod write;
 pub use actions::{
     ActionId, ActionKind, ActionRequest, ActionState, ActionView, FileState, Refused, Root,
 };
+pub use aside::{
+    AsideEntry, AsideFile, AsideSummary, AsideView, ExtractReport, Extracted, LostOperation,
+    MergeReport, RecoverProgress, Standing,
+};
 pub use boot::Host;
 pub use bytes::Bytes;
 pub use disks::{Disk, DiskExtent, DiskOptions, DiskView};
@@ -64,4 +69,5 @@ pub use volume::{Connector, FormatOptions, Wrap, format, read_format};
 pub use weir_meta::locks::{Lock, LockOwner, LockSpace, LockTable};
 pub use weir_meta::{DirEntry, DirEntryPlus, NewInode, RenameMode, Renamed, SetAttr, XattrMode};
 pub use weir_object::{BucketUrl, ConnectOptions, Meter, MeterSnapshot};
+pub use weir_tier::Why;
 pub use weir_types::{DiskCache, LinkId};

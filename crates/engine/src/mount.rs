@@ -8,9 +8,10 @@ use serde::{Deserialize, Serialize};
 use weir_meta::kv::slate::{SlateKv, SlateOptions, SlateReader, SlateReaderOptions};
 use weir_meta::{Meta, SetAttr};
 use weir_object::{BucketUrl, Component, StripeSet};
-use weir_tier::{Recovered, SetAside, Tier, TierOptions};
+use weir_tier::{ASIDE, Cause, Recovered, SetAside, Tier, TierOptions, Why};
 use weir_types::{ErrorKind, FsError, Result, Settings, VolumeFormat};
 
+use crate::aside::{self, Asides, Places};
 use crate::background;
 use crate::boot::Host;
 use crate::engine::{Clock, Core, Engine, Mounted};
@@ -189,7 +190,7 @@ async fn mount_writer(
     let ours = journal.writers()?;
     let foreign = writer.as_ref().is_some_and(|w| !ours.contains(&w.node));
     let set_aside = match foreign {
-        true => set_aside(&opened, &journal, &(options.clock.now)().0.to_string())?,
+        true => set_aside(&opened, &journal, &ours, &options.clock)?,
         false => {
             opened.tier.set_alone();
             None
@@ -239,6 +240,11 @@ fn core(
     report: MountReport,
     lease: Option<Lease>,
 ) -> Arc<Core> {
+    let directory = options.tier.join(&format.id.0);
+    let journal_of_volume = options.journal.as_ref().map(|journal| journal.join(&format.id.0));
+    let logs = std::iter::once(directory.join("redo")).chain(journal_of_volume).collect();
+    let aside = Asides::new(Places { tier: directory, logs });
+    aside.warn();
     Core::new(Mounted {
         format,
         url: options.url.to_string(),
@@ -253,6 +259,7 @@ fn core(
         report,
         lease,
         links: Links::new(options.connector),
+        aside,
     })
 }
 
@@ -349,9 +356,27 @@ fn write_log_place(path: &Path, log_directory: &Path) -> Result<()> {
 }
 
 /// Moves away what an older mount of this tier had not flushed when another writer came.
-fn set_aside(opened: &OpenedTier, journal: &Journal, label: &str) -> Result<Option<SetAside>> {
-    let mut aside = opened.tier.set_aside(label)?;
-    (aside.log_bytes, aside.log) = journal.set_aside(label)?;
+fn set_aside(
+    opened: &OpenedTier,
+    journal: &Journal,
+    mounts: &[String],
+    clock: &Clock,
+) -> Result<Option<SetAside>> {
+    let log_bytes = journal.stored_bytes();
+    let label = aside::label_for(&opened.directory.join(ASIDE), mounts, (clock.now)())?;
+    let log = (log_bytes > 0).then(|| journal.aside(&label));
+    let cause = Cause {
+        why: Why::AnotherWriter,
+        mounts: mounts.to_vec(),
+        unix_ms: ((clock.now)().0 / 1_000_000).max(0).cast_unsigned(),
+        log: log.clone(),
+        ..Cause::default()
+    };
+    let mut aside = opened.tier.set_aside(&label, &cause)?;
+    if let Some(log) = log {
+        journal.set_aside(&label, &cause)?;
+        (aside.log_bytes, aside.log) = (log_bytes, log);
+    }
     if opened.directory.join(LOG_PLACE).exists() {
         // What that mount committed last may be lost with its log, and its numbers of inodes and
         // generations are given out anew: no page of it can be told from a right one.
@@ -361,13 +386,15 @@ fn set_aside(opened: &OpenedTier, journal: &Journal, label: &str) -> Result<Opti
         return Ok(None);
     }
     tracing::error!(
+        label = %aside.label,
         files = aside.files,
         dirty_bytes = aside.dirty_bytes,
         log_bytes = aside.log_bytes,
         directory = %aside.directory.display(),
         log = %aside.log.display(),
         "another writer had the volume since this tier was last used: what had not been flushed \
-         was set aside and is not part of the volume"
+         was set aside and is not part of the volume; `weir recover` tells what it is and brings \
+         it back"
     );
     Ok(Some(aside))
 }

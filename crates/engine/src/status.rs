@@ -7,6 +7,7 @@ use weir_object::MeterSnapshot;
 use weir_tier::Usage;
 use weir_types::{FileKind, Ino, Result, Settings};
 
+use crate::aside::AsideSummary;
 use crate::engine::Engine;
 use crate::mount::MountReport;
 
@@ -44,6 +45,8 @@ pub struct Status {
     pub journal_durable: bool,
     /// What was found at mount.
     pub mount: MountReport,
+    /// What is set aside and not settled, whoever left it.
+    pub aside: AsideSummary,
     /// What went through the engine since the mount, in bytes and counts.
     pub since_mount: SinceMount,
     /// Requests to the buckets since the mount.
@@ -104,6 +107,7 @@ impl Engine {
             journal_bytes: core.journal.as_ref().map_or(0, |j| j.bytes()),
             journal_durable: core.journal.as_ref().is_some_and(|j| j.durable),
             mount: core.report.clone(),
+            aside: core.aside.summary(),
             since_mount: SinceMount {
                 bytes_read: get(&counts.bytes_read),
                 bytes_written: get(&counts.bytes_written),

@@ -5,7 +5,6 @@ use serde::{Deserialize, Serialize};
 use weir_types::{DiskCache, ErrorKind, FileKind, FsError, Ino, Inode, Result};
 
 use crate::codec::{Seen, decode, decode_seen, encode, last_key};
-use crate::data::check_size;
 use crate::kv::Key;
 use crate::op::{Tries, Tx, no_inode, seen_inode};
 use crate::{Meta, keys};
@@ -60,18 +59,8 @@ impl Meta {
     /// A file of zeros for a disk, an orphan until [`Meta::name_disk`]: should that never come, the
     /// next mount purges it. One commit.
     pub async fn new_disk_file(&self, size_bytes: u64) -> Result<Inode> {
-        let ino = self.next_ino().await?;
-        check_size(ino, size_bytes)?;
-        let new = Inode::new(ino, FileKind::Regular, Ino::ROOT, self.now());
-        let inode = Inode { mode: 0o600, nlink: 0, size: size_bytes, ..new };
-        let mut tx = Tx::default();
-        tx.put_inode(&inode)?;
-        tx.put(keys::orphan(ino), Bytes::from_static(&[1]));
-        tx.add(keys::INODES.to_vec(), 1);
-        match self.apply(tx).await? {
-            true => Ok(inode),
-            false => Err(FsError::new(ErrorKind::Bug, "a commit without checks was refused")),
-        }
+        let like = Inode::new(Ino::ROOT, FileKind::Regular, Ino::ROOT, self.now());
+        self.new_orphan(&Inode { mode: 0o600, size: size_bytes, ..like }).await
     }
 
     /// Makes a file of [`Meta::new_disk_file`] the disk `name`; `Exists` if the name is taken. One

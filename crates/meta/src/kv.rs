@@ -65,6 +65,25 @@ pub enum Outcome {
     Conflict,
 }
 
+/// Values that a commit puts, and keys that it deletes.
+pub(crate) type Changes = (Vec<(Key, Bytes)>, Vec<Key>);
+
+/// What a commit changes, as a [`CommitLog`] noted it.
+pub(crate) fn logged(version: Version, entry: &[u8]) -> Result<Changes> {
+    let entry = entry::Entry::decode(version, entry)?;
+    Ok((entry.puts, entry.deletes))
+}
+
+/// A commit as a [`CommitLog`] notes it.
+#[cfg(test)]
+pub(crate) fn encode_for_tests(
+    version: Version,
+    puts: Vec<(Key, Bytes)>,
+    deletes: Vec<Key>,
+) -> Vec<u8> {
+    entry::Entry { version, puts, deletes }.encode().expect("encodes")
+}
+
 /// An ordered map with checked, atomic commits.
 #[async_trait]
 pub trait Kv: Send + Sync + 'static {

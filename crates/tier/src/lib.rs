@@ -12,6 +12,7 @@
 //! - A mirror file that is lent to the kernel keeps all its pages and its length is the file's size,
 //!   until nobody has it open or mapped (see [`Mirror::lend`]).
 
+mod aside;
 pub mod disk;
 mod frames;
 mod lease;
@@ -27,6 +28,7 @@ mod tier;
 #[cfg(test)]
 mod tests;
 
+pub use aside::{ASIDE, Cause, Kept, Manifest, Merging, Remade, Why, make_private, sync_directory};
 pub use frames::{ENTRY_BYTES_MAX, FrameEnd, read_frames};
 pub use mirror::{Mirror, Pending, ReadOutcome, Snapshot, Unjournaled};
 pub use place::{check_directory, free_bytes};

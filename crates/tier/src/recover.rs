@@ -32,9 +32,11 @@ pub enum Recovered {
     },
 }
 
-/// Dirty data of a writer that was fenced: kept beside the tier, never flushed.
+/// Dirty data that was set aside: kept beside the tier, never flushed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct SetAside {
+    /// Its name among all that was set aside.
+    pub label: String,
     /// Where it is now.
     pub directory: PathBuf,
     /// How many files had dirty data.

@@ -4,7 +4,7 @@
 //! lock                 held (flock) by the daemon that uses the tier
 //! residency/*.log      what is known of each page
 //! mirror/<2 hex>/<16 hex>  mirror files, by the low byte and all of the inode number
-//! aside/<number>/      dirty data of a writer that was fenced
+//! aside/<label>/       dirty data that must not be flushed, and a manifest of it
 //! ```
 
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -21,7 +21,7 @@ use crate::log::{Entry, MirrorState};
 use crate::mirror::Mirror;
 use crate::place::{check_directory, free_bytes};
 use crate::record_log::RecordLog;
-use crate::recover::{Recovered, Replay, SetAside, mirror_path};
+use crate::recover::{Recovered, Replay, mirror_path};
 
 /// Log bytes at which the residency log is written anew in short.
 const COMPACT_BYTES: u64 = 64 << 20;
@@ -198,6 +198,7 @@ impl Tier {
             AtomicBool::new(matches!(outcome.how, Recovered::Clean | Recovered::Killed));
         let free = Mutex::new((0, 0));
         let tier = Self { shared, mirrors, options, free, confirmed, _lock: lock };
+        tier.finish_set_aside()?;
         tier.compact()?;
         Ok((tier, outcome.how))
     }
@@ -319,26 +320,6 @@ impl Tier {
             *free = (now.max(1), free_bytes(&self.options.directory)?.0);
         }
         Ok(free.1)
-    }
-
-    /// Moves what is dirty out of the tier, because another writer has the volume now: it must
-    /// never be flushed, and is kept for people to look at. Clean pages stay.
-    pub fn set_aside(&self, label: &str) -> Result<SetAside> {
-        let directory = self.options.directory.join("aside").join(label);
-        let at = |e| FsError::local_io(format!("set aside in {}", directory.display()), e);
-        let mut aside = SetAside { directory: directory.clone(), ..SetAside::default() };
-        for mirror in self.news() {
-            fs::create_dir_all(&directory).map_err(at)?;
-            let bytes = mirror.dirty_bytes();
-            if mirror.path().exists() {
-                fs::rename(mirror.path(), directory.join(format!("{:016x}", mirror.ino.0)))
-                    .map_err(at)?;
-            }
-            self.remove(mirror.ino)?;
-            aside.files += 1;
-            aside.dirty_bytes += bytes;
-        }
-        Ok(aside)
     }
 
     /// Syncs the disk and notes which mirrors are wholly on it: those a power cut does not touch.

@@ -6,6 +6,7 @@ mod costs;
 mod disks;
 mod links;
 mod mount;
+mod recover;
 mod throughput;
 
 use std::path::PathBuf;
@@ -21,6 +22,7 @@ pub(crate) use costs::{AdviseArgs, PricesArgs};
 pub(crate) use disks::{AttachArgs, DetachArgs, DiskArgs, DiskCommand, VolumeArgs};
 pub(crate) use links::{LinkArgs, LinksArgs, RefreshArgs, UnlinkArgs};
 pub(crate) use mount::{EngineArgs, MountArgs, NbdArgs, ServeArgs, StopArgs, UmountArgs};
+pub(crate) use recover::RecoverArgs;
 pub(crate) use throughput::{BillArgs, ModeName, ThroughputArgs};
 
 const EXAMPLES: &str = "\
@@ -146,6 +148,9 @@ pub(crate) enum Command {
     /// Check a volume without changing it
     #[command(after_help = FSCK_EXAMPLES)]
     Fsck(FsckArgs),
+    /// Bring back, write out or give up data that was set aside
+    #[command(after_help = recover::RECOVER_EXAMPLES)]
+    Recover(RecoverArgs),
     /// Where the bytes of files are
     #[command(after_help = RESIDENCY_EXAMPLES)]
     Residency(ResidencyArgs),

@@ -18,7 +18,7 @@ use serde_json::Value;
 use tokio::net::UnixStream;
 use weir_door_block::BlockCounts;
 use weir_door_block::attach::Attached;
-use weir_engine::BucketUrl;
+use weir_engine::{AsideSummary, BucketUrl};
 use weir_object::MeterSnapshot;
 use weir_types::{ErrorKind, FsError, Result};
 
@@ -50,6 +50,8 @@ pub(crate) struct StatusView {
     pub(crate) journal_bytes: u64,
     pub(crate) journal_durable: bool,
     pub(crate) mount: MountView,
+    #[serde(default)]
+    pub(crate) aside: AsideSummary,
     pub(crate) since_mount: SinceView,
     pub(crate) requests: MeterSnapshot,
     #[serde(default)]
@@ -96,15 +98,7 @@ pub(crate) struct MountView {
     pub(crate) recovered: Value,
     pub(crate) replayed_commits: u64,
     pub(crate) replayed_files: u64,
-    pub(crate) set_aside: Option<SetAsideView>,
     pub(crate) taken_from: Option<String>,
-}
-
-#[derive(Debug, Deserialize)]
-pub(crate) struct SetAsideView {
-    pub(crate) directory: PathBuf,
-    pub(crate) files: u64,
-    pub(crate) dirty_bytes: u64,
 }
 
 #[derive(Debug, Deserialize)]

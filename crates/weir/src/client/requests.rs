@@ -1,13 +1,16 @@
 //! What is asked of daemons about links, actions, files and disks.
 
+use std::path::Path;
+
 use hyper::Method;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Value, json};
 use weir_door_block::attach::{AttachOptions, Attached};
 use weir_engine::{
-    ActionId, ActionRequest, ActionView, DiskView, FileState, HiddenObject, LinkId, LinkOptions,
-    LinkView, Root, Spell, ThroughputChange, ThroughputReport, Whose,
+    ActionId, ActionRequest, ActionView, AsideView, DiskView, ExtractReport, FileState,
+    HiddenObject, LinkId, LinkOptions, LinkView, MergeReport, RecoverProgress, Root, Spell,
+    ThroughputChange, ThroughputReport, Whose,
 };
 use weir_types::{ErrorKind, FsError, Ino, Result};
 
@@ -120,6 +123,36 @@ impl Client {
         let body = json!({ "roots": roots, "recursive": recursive, "pinned": pinned });
         let Pinned { files } = self.tell("/pin", &body).await?;
         Ok(files)
+    }
+
+    /// What is set aside.
+    pub(crate) async fn aside(&self) -> Result<Vec<AsideView>> {
+        self.ask(Method::GET, "/recover").await
+    }
+
+    /// Puts back what nobody changed since.
+    pub(crate) async fn merge_aside(&self, label: Option<&str>) -> Result<MergeReport> {
+        self.tell("/recover/merge", &json!({ "label": label })).await
+    }
+
+    /// Has what is set aside written into a directory.
+    pub(crate) async fn extract_aside(
+        &self,
+        label: Option<&str>,
+        directory: &Path,
+    ) -> Result<ExtractReport> {
+        let body = json!({ "label": label, "directory": directory });
+        self.tell("/recover/extract", &body).await
+    }
+
+    /// Gives an entry up.
+    pub(crate) async fn discard_aside(&self, label: &str) -> Result<()> {
+        self.tell("/recover/discard", &json!({ "label": label })).await.map(|_: Value| ())
+    }
+
+    /// How far a merge or extraction is.
+    pub(crate) async fn aside_progress(&self) -> Result<RecoverProgress> {
+        self.ask(Method::GET, "/recover/progress").await
     }
 
     /// All disks of the volume.

@@ -15,6 +15,7 @@ mod links;
 mod mount;
 mod prices;
 mod record;
+mod recover;
 mod residency;
 mod state;
 mod status;
@@ -61,6 +62,7 @@ pub(crate) fn run(cli: Cli, argv: &[OsString]) -> Result<ExitCode> {
         Command::Df(args) => wait(df::run(args)),
         Command::Fsck(args) => wait(fsck::run(args, log.verbose > 0)),
         Command::Residency(args) => wait(residency::run(args)),
+        Command::Recover(args) => wait(recover::run(args)),
         Command::Link(args) => wait(links::link(args)),
         Command::Unlink(args) => wait(links::unlink(args)),
         Command::Links(args) => wait(links::list(args)),

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use weir_cost::{PriceBook, Requests, Usage, month, so_far};
+use weir_engine::AsideEntry;
 use weir_object::{MeterSnapshot, RequestKind};
 use weir_types::{Bytes, Result, Settings};
 
@@ -114,18 +115,25 @@ fn facts(status: &StatusView) -> Vec<Vec<String>> {
         rows.push(row(["passthrough", &passthrough(state, &status.metered)]));
     }
     rows.extend(disks(&status.block));
-    if let Some(aside) = &status.mount.set_aside {
-        rows.push(row([
-            "SET ASIDE",
-            &format!(
-                "{} files, {} in {}: not part of the volume",
-                aside.files,
-                Bytes(aside.dirty_bytes),
-                aside.directory.display()
-            ),
-        ]));
-    }
+    rows.extend(set_aside(status));
     rows
+}
+
+/// What is in no volume, until somebody settles it.
+fn set_aside(status: &StatusView) -> Vec<Vec<String>> {
+    let place = status.place();
+    let entry = |entry: &AsideEntry| {
+        let text = format!(
+            "{} and {} of log, not part of the volume, in {}: `weir recover {} {}`",
+            format_args!("{}, {}", render::files(entry.files), Bytes(entry.dirty_bytes)),
+            Bytes(entry.log_bytes),
+            entry.directory.display(),
+            place.display(),
+            entry.label
+        );
+        row(["SET ASIDE", &text])
+    };
+    status.aside.entries.iter().map(entry).collect()
 }
 
 fn passthrough(state: &PassthroughView, metered: &[String]) -> String {
@@ -187,7 +195,10 @@ fn recovery(status: &StatusView) -> String {
     let mut text = match (&mount.recovered, mount.recovered.as_str()) {
         (_, Some("new")) => "new tier".to_owned(),
         (_, Some("clean")) => "clean".to_owned(),
-        (_, Some("killed")) => "the last daemon was killed; nothing lost".to_owned(),
+        (_, Some("killed")) if status.aside.entries.is_empty() => {
+            "the last daemon was killed; nothing lost".to_owned()
+        }
+        (_, Some("killed")) => "the last daemon was killed".to_owned(),
         (other, _) => match other.get("power_cut") {
             None => other.to_string(),
             Some(cut) => {
@@ -287,7 +298,7 @@ mod tests {
             "journal_bytes": 512, "journal_durable": false,
             "mount": {"recovered": {"power_cut": {"dirty_bytes_dropped": 4096,
                                                   "clean_bytes_dropped": 0}},
-                      "replayed_commits": 5, "replayed_files": 0, "set_aside": null,
+                      "replayed_commits": 5, "replayed_files": 0,
                       "taken_from": "process 1 on there"},
             "since_mount": {"bytes_read": 1, "bytes_written": 2, "bytes_fetched": 3,
                             "bytes_flushed": 4, "fsyncs": 5},
@@ -337,6 +348,28 @@ mod tests {
         let text = describe(&status, "us-east-1");
         assert!(text.starts_with("s3://b/v, not mounted\n"), "{text}");
         assert!(!text.contains("passthrough"), "{text}");
+    }
+
+    #[test]
+    fn nothing_is_called_not_lost_beside_what_was_set_aside() {
+        let mut status = status();
+        status.mount.recovered = json!("killed");
+        let text = describe(&status, "us-east-1");
+        assert!(text.contains("nothing lost") && !text.contains("SET ASIDE"), "{text}");
+        status.aside.entries.push(AsideEntry {
+            label: "20261122-134658".into(),
+            why: weir_engine::Why::AnotherWriter,
+            unix_ms: 1,
+            files: 2,
+            dirty_bytes: 8192,
+            log_bytes: 100,
+            directory: "/t/aside/x".into(),
+        });
+        let text = describe(&status, "us-east-1");
+        assert!(!text.contains("nothing lost"), "{text}");
+        let wanted = "2 files, 8 KiB and 100 B of log, not part of the volume, in /t/aside/x: \
+                      `weir recover /mnt/v 20261122-134658`";
+        assert!(text.contains("SET ASIDE") && text.contains(wanted), "{text}");
     }
 
     #[test]

@@ -22,7 +22,7 @@ use crate::daemon::{Shared, panicked};
 type Answer<T> = Result<Json<T>, Failed>;
 
 /// Does a change to its end, even if who asked for it goes away meanwhile.
-async fn wholly<T: Send + 'static>(
+pub(super) async fn wholly<T: Send + 'static>(
     change: impl Future<Output = Result<T, FsError>> + Send + 'static,
 ) -> Answer<T> {
     let done = tokio::spawn(change).await.map_err(panicked)?;

@@ -2,12 +2,13 @@
 //! part of it on a loopback port.
 //!
 //! `GET /status`, `GET /metrics`, `GET /residency?ino=N`, `POST /flush`, `POST /unmount?lazy=BOOL`;
-//! those of [`links`], [`actions`], [`disks`] and [`throughput`]. Errors answer with a status of 4xx or 5xx and
+//! those of [`links`], [`actions`], [`disks`], [`recover`] and [`throughput`]. Errors answer with a status of 4xx or 5xx and
 //! `{"error": "…"}`.
 
 mod actions;
 mod disks;
 mod links;
+mod recover;
 mod throughput;
 
 use std::collections::BTreeMap;
@@ -109,6 +110,7 @@ impl Bound {
             .merge(links::routes())
             .merge(actions::routes())
             .merge(disks::routes())
+            .merge(recover::routes())
             .merge(throughput::routes())
             .layer(DefaultBodyLimit::max(BODY_LONGEST));
         if let Some(tcp) = self.tcp {

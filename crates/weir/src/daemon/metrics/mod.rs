@@ -74,6 +74,12 @@ impl Told {
             ("journal_bytes", "Bytes of the redo log or journal", status.journal_bytes),
             ("volume_files", "Inodes in use", status.files),
             ("volume_stored_bytes", "Bytes that files take in the volume", status.stored_bytes),
+            ("set_aside_files", "Files with data that is in no volume", status.aside.files),
+            (
+                "set_aside_bytes",
+                "Bytes that are in no volume, with those of logs",
+                status.aside.dirty_bytes + status.aside.log_bytes,
+            ),
             ("fenced", "1 if another writer took the volume over", status.fenced.into()),
             (
                 "passthrough_active",

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use weir_engine::{MountReport, SinceMount, Status};
+use weir_engine::{AsideSummary, MountReport, SinceMount, Status};
 use weir_tier::{Recovered, Usage};
 use weir_types::Settings;
 
@@ -48,6 +48,7 @@ fn sample() -> Told {
                 set_aside: None,
                 taken_from: None,
             },
+            aside: AsideSummary::default(),
             since_mount: SinceMount::default(),
             requests: weir_engine::MeterSnapshot::default(),
             metered: Vec::new(),

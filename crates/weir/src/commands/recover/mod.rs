@@ -1,0 +1,108 @@
+//! `weir recover`: what was set aside, and what becomes of it.
+
+mod describe;
+
+use std::future::Future;
+use std::io::{IsTerminal, stderr, stdin};
+use std::process::ExitCode;
+
+use weir_engine::{AsideView, MergeReport};
+use weir_types::{Bytes, ErrorKind, FsError, Result};
+
+use crate::cli::RecoverArgs;
+use crate::client::Client;
+use crate::progress::{Progress, Unit};
+use crate::{paths, render};
+
+pub(crate) async fn run(args: RecoverArgs) -> Result<ExitCode> {
+    let client = Client::at(&args.dir)?;
+    let label = args.label.as_deref();
+    if args.merge {
+        return merge(&client, &args).await;
+    }
+    if let Some(directory) = &args.extract {
+        let directory = paths::real(directory)?;
+        let report = shown(&client, client.extract_aside(label, &directory)).await?;
+        match args.json {
+            true => render::say_json(&report)?,
+            false => render::say(&describe::extracted(&report))?,
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut entries = client.aside().await?;
+    if let Some(label) = label {
+        entries.retain(|entry| entry.label == label);
+        if entries.is_empty() {
+            let text = format!("nothing is set aside as `{label}`: see `weir recover`");
+            return Err(FsError::new(ErrorKind::NotFound, text));
+        }
+    }
+    if args.discard {
+        return discard(&client, &args, &entries).await;
+    }
+    match args.json {
+        true => render::say_json(&entries)?,
+        false => render::say(&describe::list(&entries, &args.dir))?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn merge(client: &Client, args: &RecoverArgs) -> Result<ExitCode> {
+    let report: MergeReport = shown(client, client.merge_aside(args.label.as_deref())).await?;
+    match args.json {
+        true => render::say_json(&report)?,
+        false => render::say(&describe::merged(&report, &args.dir))?,
+    }
+    Ok(if report.left.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+async fn discard(client: &Client, args: &RecoverArgs, entries: &[AsideView]) -> Result<ExitCode> {
+    if !args.json {
+        render::say(&describe::list(entries, &args.dir))?;
+    }
+    if !args.yes && !asked()? {
+        return Ok(ExitCode::FAILURE);
+    }
+    for entry in entries {
+        client.discard_aside(&entry.label).await?;
+    }
+    match args.json {
+        true => render::say_json(&entries)?,
+        false => render::say("gone\n")?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn asked() -> Result<bool> {
+    if !stdin().is_terminal() || !stderr().is_terminal() {
+        let text = "this removes data for good, and there is no terminal to ask on: say --yes";
+        return Err(FsError::new(ErrorKind::Invalid, text));
+    }
+    render::tell("Remove this for good? [y/N] ");
+    let mut line = String::new();
+    stdin().read_line(&mut line).map_err(|e| FsError::local_io("read the answer", e))?;
+    Ok(matches!(line.trim(), "y" | "Y" | "yes"))
+}
+
+/// Waits for the daemon's answer, and shows how far it is.
+async fn shown<T>(client: &Client, work: impl Future<Output = Result<T>>) -> Result<T> {
+    let mut progress = Progress::new(Unit::Bytes);
+    let mut work = std::pin::pin!(work);
+    loop {
+        tokio::select! {
+            done = &mut work => return done,
+            () = tokio::time::sleep(progress.interval()) => {}
+        }
+        // Beside the answer this is nothing to fail over.
+        if let Ok(now) = client.aside_progress().await {
+            let beside = format!(
+                "{} of {} files, {} of {}",
+                now.files,
+                now.files_total,
+                Bytes(now.bytes),
+                Bytes(now.bytes_total)
+            );
+            progress.show(now.bytes, Some(now.bytes_total), &beside);
+        }
+    }
+}
