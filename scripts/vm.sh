@@ -17,6 +17,7 @@
 set -euo pipefail
 
 DIR=${WEIR_CACHE:-$HOME/.cache/weir}/vm
+MACHINE=6b1a2f3c-94d7-4c1e-8a52-0f5d7e9b3c61
 RUN=$DIR/run
 SELF=$(realpath "$0")
 # The guest's packages come through lists of their own: the machine's stay as they are.
@@ -273,9 +274,10 @@ run() { # JOB [ARG...]
     [ -z "${VM_SHARE:-}" ] || lend share "$VM_SHARE" cache=auto
     append="console=ttyS0 quiet panic=-1 mitigations=off nokaslr tsc=reliable vm.job=$job"
     [ -d "$DIR/zfs/tools" ] && append+=" vm.tools=$DIR/zfs/tools"
+    # The same machine at each run: a guest that was reset must know itself again.
     # With cx16 this emulator crashes Debian's 6.12 kernel in about half of all boots.
     timeout --foreground "${VM_TIMEOUT:-600}" qemu-system-x86_64 -nodefaults -no-user-config -machine q35 \
-        -accel tcg,thread=multi,tb-size=256 -cpu max,-cx16 -smp "${VM_CPUS:-2}" -m "$memory" \
+        -accel tcg,thread=multi,tb-size=256 -cpu max,-cx16 -uuid $MACHINE -smp "${VM_CPUS:-2}" -m "$memory" \
         -object memory-backend-memfd,id=memory,size="$memory",share=on \
         -machine memory-backend=memory \
         -nographic -serial stdio -no-reboot \

@@ -27,4 +27,4 @@ reboot() {
 }
 
 boot=1
-export WEIR_BOOT_ID=boot-1
+export WEIR_BOOT_ID=boot-1 WEIR_HARDWARE_ID=hardware-1

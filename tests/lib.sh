@@ -136,6 +136,20 @@ mount_volume() {
     mountpoint -q "$MNT" || fail "weir mount said yes, but $MNT is not a mount point"
 }
 
+# A mount that is refused with this in its message.
+refused_mount() { # TEXT
+    "$WEIR" mount "$URL" "$MNT" --tier "$TIER" --log-file "$LOG" "${CONNECT[@]}" "${MOUNT_ARGS[@]}" \
+        2>"$T/refused" && fail "mounted, though it should say: $1"
+    grep -q -e "$1" "$T/refused" || fail "the refusal does not say '$1': $(cat "$T/refused")"
+}
+
+# The dead writer of the volume was on a machine that is not known here.
+lease_of_another() {
+    local lease=${URL#file://}/writer.json
+    jq '.host.machine_id = "another" | .host.boot_id = "another" | .host.name = "elsewhere"' "$lease" \
+        >"$T/lease" && cp "$T/lease" "$lease" || fail "no lease in $lease"
+}
+
 fmt_mount() { # [MOUNT ARGS...]
     MOUNT_ARGS=("$@")
     format_volume

@@ -27,10 +27,17 @@ for kind in bucket journal; do
         kill9
         work_wait_dead "$pid"
         lose_tier
-        # Another machine cannot know that this one is gone: it is told.
-        MOUNT_ARGS+=(--take-over)
+        KEPT=("${MOUNT_ARGS[@]}")
+        if [ $((round % 2)) -eq 1 ]; then
+            refused_mount "--accept-loss tier" # its own tier is not here, and that must be said
+            MOUNT_ARGS+=(--accept-loss tier)
+        else
+            lease_of_another
+            refused_mount "--take-over" # another machine cannot know that this one is gone
+            MOUNT_ARGS+=(--take-over)
+        fi
         mount_volume
-        unset 'MOUNT_ARGS[-1]'
+        MOUNT_ARGS=("${KEPT[@]}")
         verify --lossy
         fsck_clean
     done

@@ -149,7 +149,7 @@ PY
 done
 kill_serving
 lose_tier
-serve --take-over --nbd 127.0.0.1:0
+serve --accept-loss tier --nbd 127.0.0.1:0
 for name in a b; do
     client $name "assert h.pread(4096, 4096) == b'1' * 4096; assert h.pread($MIB, 2 * $MIB) == b'2' * $MIB"
     client $name "assert h.pread(512, 12 * $MIB + 100) == b'3' * 512"

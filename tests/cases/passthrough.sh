@@ -88,7 +88,9 @@ poll 30 grep -q synced "$T/synced.log" || fail "the syncing program: $(cat "$T/s
 kill9
 kill -KILL $synced
 lose_tier
+MOUNT_ARGS+=(--accept-loss tier)
 mount_volume
+unset 'MOUNT_ARGS[-1]' 'MOUNT_ARGS[-1]'
 bytes() { tail -c +$(($1 + 1)) "$MNT/mapped" | head -c "$2"; }
 for at in 10 100010; do same "$(bytes $at 5)" first "what was synced first, at $at"; done
 for at in 500000 600000; do same "$(bytes $at 6)" second "what was synced then, at $at"; done

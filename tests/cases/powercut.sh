@@ -35,8 +35,13 @@ for variant in tier tier+bucket tier+journal journal-tier-lost; do
         reboot
         if [ $variant = journal-tier-lost ]; then
             rm -rf "$TIER"
+            refused_mount "--accept-loss tier"
+            MOUNT_ARGS+=(--accept-loss tier)
+            mount_volume
+            unset 'MOUNT_ARGS[-1]' 'MOUNT_ARGS[-1]'
+        else
+            mount_volume
         fi
-        mount_volume
         verify --lossy
         verify_from_bucket
     done

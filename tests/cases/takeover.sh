@@ -92,11 +92,8 @@ mount_volume
 umount_volume
 mount_volume
 kill9
-lease=$BUCKET/vol/writer.json
-jq '.host.machine_id = "another" | .host.boot_id = "another" | .host.name = "elsewhere"' "$lease" >"$T/lease" &&
-    cp "$T/lease" "$lease"
-"$WEIR" mount "$URL" "$A" --tier "$TIER" --log-file "$LOG" 2>"$T/refused" && fail "took it from another machine"
-grep -q "on elsewhere" "$T/refused" || fail "does not name the machine: $(cat "$T/refused")"
+lease_of_another
+refused_mount "on elsewhere"
 MOUNT_ARGS+=(--take-over)
 mount_volume
 fsck_clean

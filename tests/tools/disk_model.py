@@ -429,7 +429,7 @@ class Run:
         if lost:
             self.losses += 1
             self.server.lose_tier()
-        self.start(*(["--take-over"] if lost else []))
+        self.start(*(["--accept-loss", "tier"] if lost else []))
         changed = [op for op in pending if op.changes()]
         before = self.model.lost
         self.model.settle(self.server.all_bytes(self.disk), changed, lost)

@@ -20,8 +20,8 @@ use rustix::fs::{CWD, FallocateFlags, FlockOperation, RenameFlags, XattrFlags};
 use tokio::runtime::{Builder, Runtime};
 use weir_door_fuse::{FuseMount, FuseOptions, check_mountpoint, mount, unmount};
 use weir_engine::{
-    BucketUrl, Clock, ConnectOptions, Connector, Engine, FormatOptions, Host, Meter, MountOptions,
-    format,
+    AcceptLoss, BucketUrl, Clock, ConnectOptions, Connector, Engine, FormatOptions, Host, Meter,
+    MountOptions, format,
 };
 use weir_types::{Codec, ErrorKind, FsError, Settings, UnixTime};
 
@@ -96,6 +96,7 @@ impl Volume {
             journal: None,
             read_only: false,
             take_over: false,
+            accept_loss: AcceptLoss::Nothing,
             only_clean: false,
             settings: Settings { free_floor_bytes: weir_types::Bytes(0), ..Settings::default() },
             clock: self.clock.clone(),

@@ -248,6 +248,9 @@ impl Core {
             let text = format!("inode {} was written while the volume was unmounted", left.ino());
             return Err(FsError::new(ErrorKind::Retry, text));
         }
+        if let Some(lease) = &self.lease {
+            lease.end_cleanly(&self.meta).await?;
+        }
         if let Some(journal) = &self.journal {
             journal.clear()?;
         }

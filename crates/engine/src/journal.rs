@@ -2,8 +2,8 @@
 //! that was fsynced.
 //!
 //! It lies in the tier directory, where it outlives `kill -9`, or in a directory on a persistent
-//! disk of its own (then it is *durable*: `fsync` means syncing it). Beside it a small file names
-//! the mounts that wrote it; a log whose mount is not the volume's last writer is never replayed.
+//! disk of its own (then it is *durable*: `fsync` means syncing it). Beside it a note names the mounts
+//! that wrote it ([`crate::belongs`]); a log that has not the volume's last writer is never replayed.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,6 +17,8 @@ use weir_tier::{
     sync_directory,
 };
 use weir_types::{ErrorKind, FsError, Ino, Result, UnixTime};
+
+use crate::belongs::Note;
 
 /// Bytes after which a new file is begun, so that old ones can go.
 const FILE_BYTES: u64 = 16 << 20;
@@ -89,35 +91,25 @@ impl Journal {
         Arc::new(Self { directory, durable, log: OnceLock::new(), lock: OnceLock::new() })
     }
 
-    /// The mounts whose log this is: the last one that was sure to be the writer, and the one that
-    /// was about to be.
-    pub(crate) fn writers(&self) -> Result<Vec<String>> {
-        fs::create_dir_all(&self.directory).map_err(|e| {
-            FsError::local_io(format!("make the log directory {}", self.directory.display()), e)
-        })?;
-        let _ = self.lock.set(weir_tier::lock_directory(&self.directory)?);
-        let path = self.directory.join("writers.json");
-        match fs::read(&path) {
-            Ok(bytes) => serde_json::from_slice(&bytes).map_err(|e| {
-                let text = format!("{} is damaged: move it away to go on without", path.display());
-                FsError::new(ErrorKind::Corrupt, text).with_source(e)
-            }),
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
-            Err(e) => Err(FsError::local_io(format!("read {}", path.display()), e)),
+    /// The note of the mounts whose log this is. Makes nothing: the disk of the directory may not be
+    /// mounted.
+    pub(crate) fn note(&self) -> Result<Note> {
+        if self.directory.exists() {
+            self.lock()?;
         }
+        Note::read(&self.directory)
     }
 
-    /// Durably names the mounts that may have written this log.
-    pub(crate) fn set_writers(&self, writers: &[&str]) -> Result<()> {
-        let path = self.directory.join("writers.json");
-        let at = |e| FsError::local_io(format!("write {}", path.display()), e);
-        fs::create_dir_all(&self.directory).map_err(at)?;
-        let temporary = self.directory.join("writers.json.new");
-        let text = serde_json::to_vec(writers).map_err(|e| at(e.into()))?;
-        fs::write(&temporary, text).map_err(at)?;
-        fs::File::open(&temporary).and_then(|f| f.sync_all()).map_err(at)?;
-        fs::rename(&temporary, &path).map_err(at)?;
-        fs::File::open(&self.directory).and_then(|d| d.sync_all()).map_err(at)
+    /// Durably notes the mounts that may have written this log.
+    pub(crate) fn set_note(&self, mounts: &[&str]) -> Result<()> {
+        Note::write(&self.directory, mounts)
+    }
+
+    fn lock(&self) -> Result<()> {
+        if self.lock.get().is_none() {
+            let _ = self.lock.set(weir_tier::lock_directory(&self.directory)?);
+        }
+        Ok(())
     }
 
     /// Where entry `label` of what is set aside is, beside the log and on its disk.
@@ -148,6 +140,10 @@ impl Journal {
     /// Opens the log and reads what is in it; `with_data` keeps the fsynced data as well.
     pub(crate) fn open(&self, with_data: bool) -> Result<Replay> {
         let mut replay = Replay::default();
+        fs::create_dir_all(&self.directory).map_err(|e| {
+            FsError::local_io(format!("make the log directory {}", self.directory.display()), e)
+        })?;
+        self.lock()?;
         let log =
             RecordLog::open(&self.directory.join(LOG), |bytes| replay.take(bytes, with_data))?;
         self.log

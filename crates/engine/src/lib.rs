@@ -13,6 +13,7 @@
 mod actions;
 mod aside;
 mod background;
+mod belongs;
 mod boot;
 mod collect;
 mod copy;
@@ -49,6 +50,7 @@ pub use aside::{
     AsideEntry, AsideFile, AsideSummary, AsideView, ExtractReport, Extracted, LostOperation,
     MergeReport, RecoverProgress, Standing,
 };
+pub use belongs::{AcceptLoss, LeftBehind};
 pub use boot::Host;
 pub use bytes::Bytes;
 pub use disks::{Disk, DiskExtent, DiskOptions, DiskView};

@@ -6,13 +6,14 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use weir_meta::kv::slate::{SlateKv, SlateOptions, SlateReader, SlateReaderOptions};
-use weir_meta::{Meta, SetAttr};
+use weir_meta::{LastMount, Meta, SetAttr};
 use weir_object::{BucketUrl, Component, StripeSet};
 use weir_tier::{ASIDE, Cause, Recovered, SetAside, Tier, TierOptions, Why};
-use weir_types::{ErrorKind, FsError, Result, Settings, VolumeFormat};
+use weir_types::{ErrorKind, FsError, Result, Settings, UnixTime, VolumeFormat};
 
 use crate::aside::{self, Asides, Places};
 use crate::background;
+use crate::belongs::{AcceptLoss, Here, LeftBehind, Note, Standing};
 use crate::boot::Host;
 use crate::engine::{Clock, Core, Engine, Mounted};
 use crate::journal::{Journal, Replay};
@@ -23,6 +24,9 @@ use crate::volume::{Connector, META_PATH, read_format, stripe_set};
 const WRITER_KEY: &str = "writer.json";
 /// File in the tier directory that says where the redo log of a mount is that has not ended.
 const LOG_PLACE: &str = "log-place.json";
+
+/// Inodes looked at in one read when a tier is compared with the volume.
+const INODES_AT_ONCE: usize = 1_000;
 
 /// What a mount needs.
 #[derive(Clone)]
@@ -39,6 +43,8 @@ pub struct MountOptions {
     pub read_only: bool,
     /// Take the volume from a writer that may still run; it is fenced.
     pub take_over: bool,
+    /// What of a last writer that did not end cleanly may be missing.
+    pub accept_loss: AcceptLoss,
     /// Go on only if the last writer ended cleanly. What a dead one had not flushed is in its tier,
     /// and is set aside for good once another tier had the volume.
     pub only_clean: bool,
@@ -63,11 +69,13 @@ pub struct MountReport {
     pub set_aside: Option<SetAside>,
     /// The writer that this mount took the volume from.
     pub taken_from: Option<String>,
+    /// What the last writer wrote and is not here.
+    pub left_behind: Option<LeftBehind>,
 }
 
 /// The right to write, as other machines see it.
 pub(crate) struct Lease {
-    id: String,
+    mount: LastMount,
     log_place: PathBuf,
 }
 
@@ -78,9 +86,14 @@ struct LeaseRecord {
 }
 
 impl Lease {
+    /// Says that the bucket has all that this mount was told.
+    pub(crate) async fn end_cleanly(&self, meta: &Meta) -> Result<()> {
+        meta.end_cleanly(&self.mount).await
+    }
+
     /// Says that nobody writes the volume any more.
     pub(crate) async fn give_back(&self, buckets: &StripeSet) -> Result<()> {
-        let ours = read_lease(buckets).await?.is_some_and(|lease| lease.id == self.id);
+        let ours = read_lease(buckets).await?.is_some_and(|lease| lease.id == self.mount.node);
         if ours {
             buckets.first().delete(Component::Volume, WRITER_KEY).await?;
         }
@@ -156,19 +169,14 @@ async fn mount_reader(
                     --read-only first, or name another directory with --tier";
         return Err(FsError::new(ErrorKind::Conflict, text));
     }
-    let settings = SlateReaderOptions {
-        timeout_ms: options.settings.bucket_timeout_ms,
-        ..SlateReaderOptions::default()
-    };
-    let store = buckets.first().store(Component::Meta);
-    let kv = SlateReader::open(store, META_PATH, settings).await?;
-    let meta = Meta::open(Arc::new(kv), options.clock.now.clone()).await?;
+    let meta = peek(&options, &buckets).await?;
     let report = MountReport {
         recovered: opened.recovered,
         replayed_commits: 0,
         replayed_files: 0,
         set_aside: None,
         taken_from: None,
+        left_behind: None,
     };
     let core = core(options, format, buckets, opened.tier, meta, None, report, None);
     core.load_links().await?;
@@ -181,52 +189,161 @@ async fn mount_writer(
     buckets: StripeSet,
     opened: OpenedTier,
 ) -> Result<Arc<Core>> {
-    let taken_from = claim(&options, &buckets).await?;
+    let claim = claim(&options, &buckets).await?;
     let log_directory = log_directory(&options, &format, &opened.directory)?;
     let journal = Journal::new(&log_directory, options.journal.is_some());
+    let here = Here {
+        tier: Note::read(&opened.directory)?,
+        log: journal.note()?,
+        last_log: read_log_place(&opened.directory),
+        log_directory,
+    };
+    if claim.forced {
+        // Before the other one is fenced: it may be alive.
+        let peeked = peek(&options, &buckets).await?;
+        let found = stand(&peeked, &options, &claim, &here).await;
+        let _ = peeked.close().await;
+        found?;
+    }
     let kv = Arc::new(open_kv(&options, &buckets, journal.clone()).await?);
     let meta = Meta::open(kv.clone(), options.clock.now.clone()).await?;
-    let writer = meta.writer().await?;
-    let ours = journal.writers()?;
-    let foreign = writer.as_ref().is_some_and(|w| !ours.contains(&w.node));
-    let set_aside = match foreign {
-        true => set_aside(&opened, &journal, &ours, &options.clock)?,
-        false => {
-            opened.tier.set_alone();
-            None
+    let (standing, left_behind) = match stand(&meta, &options, &claim, &here).await {
+        Ok(found) => found,
+        Err(error) => {
+            let _ = meta.close().await;
+            return Err(error);
         }
     };
-    let with_data = matches!(opened.recovered, Recovered::PowerCut { .. } | Recovered::New);
-    let replay = journal.open(with_data)?;
+    left_behind.iter().for_each(tell);
+    let set_aside = set_aside(&opened, &journal, &standing, &here, (options.clock.now)())?;
+    let tier_is_whole = matches!(opened.recovered, Recovered::Clean | Recovered::Killed);
+    let replay = journal.open(!standing.clean && !(standing.tier_is_last() && tier_is_whole))?;
     let mut report = MountReport {
         recovered: opened.recovered,
         replayed_commits: 0,
         replayed_files: replay.files.len() as u64,
         set_aside,
-        taken_from,
+        taken_from: claim.from,
+        left_behind,
     };
     for (version, entry) in &replay.commits {
         report.replayed_commits += u64::from(kv.replay(*version, entry).await?);
     }
-    let id = uuid::Uuid::new_v4().to_string();
-    let lease = Lease { id: id.clone(), log_place: opened.directory.join(LOG_PLACE) };
-    // What was replayed may hold the name of a mount that died before it was durable.
-    let replayed = meta.writer().await?;
-    // All names are on the disk before the metadata has the new one, so that a crash between never
-    // makes our own log look like somebody else's.
-    // Somebody else's name is never ours, or their changes would look like ours after a crash here.
-    let before = writer.iter().chain(&replayed).filter(|_| !foreign).map(|w| w.node.as_str());
-    journal.set_writers(&before.chain([id.as_str()]).collect::<Vec<_>>())?;
-    write_log_place(&lease.log_place, &log_directory)?;
-    meta.take_writer(replayed.as_ref().map(|w| w.epoch), &id).await?;
-    meta.sync().await?;
-    write_lease(&options, &buckets, &id).await?;
+    if standing.tier_is_last() {
+        opened.tier.set_alone();
+    } else {
+        bring_in_step(&opened.tier, &meta).await?;
+    }
+    let mount = this_mount(&options);
+    let lease = Lease { mount, log_place: opened.directory.join(LOG_PLACE) };
+    note(&opened, &journal, &standing, &meta, &lease, &here.log_directory).await?;
+    write_lease(&options, &buckets, &lease.mount.node).await?;
+    fail::fail_point!("engine::mount-leased", |_| Err(stopped()));
     let core =
         core(options, format, buckets, opened.tier, meta, Some(journal), report, Some(lease));
     core.load_links().await?;
     core.recover(replay).await?;
+    fail::fail_point!("engine::mount-recovered", |_| Err(stopped()));
     core.tier.confirm()?;
     Ok(core)
+}
+
+/// What a test gets that stops a mount at one of its steps.
+#[cfg(feature = "failpoints")]
+fn stopped() -> FsError {
+    FsError::new(ErrorKind::Interrupted, "stopped here by a test")
+}
+
+fn this_mount(options: &MountOptions) -> LastMount {
+    let shown = |path: &PathBuf| path.display().to_string();
+    LastMount {
+        node: uuid::Uuid::new_v4().to_string(),
+        host: options.host.shown(),
+        tier: shown(&options.tier),
+        journal: options.journal.as_ref().map(shown),
+        clean: false,
+    }
+}
+
+/// The metadata as it is in the bucket, without a word to whoever writes it.
+async fn peek(options: &MountOptions, buckets: &StripeSet) -> Result<Meta> {
+    let settings = SlateReaderOptions {
+        timeout_ms: options.settings.bucket_timeout_ms,
+        ..SlateReaderOptions::default()
+    };
+    let store = buckets.first().store(Component::Meta);
+    let kv = SlateReader::open(store, META_PATH, settings).await?;
+    Meta::open(Arc::new(kv), options.clock.now.clone()).await
+}
+
+/// Compares what is here with what the last writer used; an error if something is missing that
+/// nobody said may be.
+async fn stand(
+    meta: &Meta,
+    options: &MountOptions,
+    claim: &Claim,
+    here: &Here,
+) -> Result<(Standing, Option<LeftBehind>)> {
+    let standing = Standing::of(meta.last_writer().await?, claim.from.is_some(), here);
+    let left = standing.accept(options, claim.forced, claim.from.as_deref(), here)?;
+    Ok((standing, left))
+}
+
+fn tell(LeftBehind { host, tier, journal }: &LeftBehind) {
+    tracing::warn!(
+        %host, tier, journal,
+        "the last writer did not end cleanly, and this is mounted without what it had there: what \
+         had not reached the bucket is not part of the volume"
+    );
+}
+
+/// Lets go of all that changed since this tier was last used. Until the mount is complete, what is
+/// here is not all that must be recovered.
+async fn bring_in_step(tier: &Tier, meta: &Meta) -> Result<()> {
+    tier.doubt()?;
+    let mut inos = tier.inos();
+    inos.sort_unstable();
+    for inos in inos.chunks(INODES_AT_ONCE) {
+        for (ino, inode) in inos.iter().zip(meta.inodes(inos).await?) {
+            match inode {
+                Some(inode) => tier.mirror(&inode)?.idle(),
+                None => tier.remove(*ino)?,
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Makes this mount the last one that wrote, on all disks and then in the bucket; see
+/// [`crate::belongs`].
+async fn note(
+    opened: &OpenedTier,
+    journal: &Journal,
+    standing: &Standing,
+    meta: &Meta,
+    lease: &Lease,
+    log_directory: &Path,
+) -> Result<()> {
+    // What was replayed may hold the name of a mount that died before it was durable.
+    let replayed = meta.writer().await?;
+    let before: Vec<_> = standing.writer.iter().chain(&replayed).map(|w| w.node.as_str()).collect();
+    let with = |belongs| {
+        let mut mounts = if belongs || standing.clean { before.clone() } else { Vec::new() };
+        mounts.push(&lease.mount.node);
+        mounts.dedup();
+        mounts
+    };
+    Note::write(&opened.directory, &with(standing.tier_is_last()))?;
+    fail::fail_point!("engine::mount-tier-noted", |_| Err(stopped()));
+    journal.set_note(&with(standing.log))?;
+    fail::fail_point!("engine::mount-log-noted", |_| Err(stopped()));
+    write_log_place(&lease.log_place, log_directory)?;
+    fail::fail_point!("engine::mount-log-placed", |_| Err(stopped()));
+    meta.take_writer(replayed.as_ref().map(|w| w.epoch), &lease.mount).await?;
+    fail::fail_point!("engine::mount-taken", |_| Err(stopped()));
+    meta.sync().await?;
+    fail::fail_point!("engine::mount-durable", |_| Err(stopped()));
+    Ok(())
 }
 
 #[expect(clippy::too_many_arguments, reason = "it only gathers what was made one by one")]
@@ -263,14 +380,21 @@ fn core(
     })
 }
 
-/// Looks who writes the volume, and refuses to disturb somebody who may be alive. Answers from
-/// whom the volume is taken.
-async fn claim(options: &MountOptions, buckets: &StripeSet) -> Result<Option<String>> {
+/// What the right to write says of others.
+struct Claim {
+    /// Who has it, or had it when they died.
+    from: Option<String>,
+    /// It is taken from somebody who may be alive.
+    forced: bool,
+}
+
+/// Looks who writes the volume, and refuses to disturb somebody who may be alive.
+async fn claim(options: &MountOptions, buckets: &StripeSet) -> Result<Claim> {
     let Some(lease) = read_lease(buckets).await? else {
-        return Ok(None);
+        return Ok(Claim { from: None, forced: false });
     };
     let holder = &lease.host;
-    let name = format!("process {} on {}", holder.pid, holder.name);
+    let name = holder.shown();
     if options.only_clean {
         let text = format!(
             "{} belongs to {name}, which still writes it or did not end cleanly: if it runs, ask \
@@ -280,8 +404,9 @@ async fn claim(options: &MountOptions, buckets: &StripeSet) -> Result<Option<Str
         );
         return Err(FsError::new(ErrorKind::Conflict, text));
     }
-    if options.host.knows_dead(holder) || options.take_over {
-        return Ok(Some(name));
+    let forced = !options.host.knows_dead(holder);
+    if !forced || options.take_over {
+        return Ok(Claim { from: Some(name), forced });
     }
     let text = format!(
         "{} is mounted for writing by {name}: unmount or stop it there, or take --read-only, or, if \
@@ -316,36 +441,18 @@ async fn open_kv(
     SlateKv::open(store, META_PATH, settings, Some(journal)).await
 }
 
-/// Where the redo log is, and whether the last mount had it there as well: what it acknowledged is
-/// in its log, and must not be passed by.
+/// Where the redo log is.
 fn log_directory(options: &MountOptions, format: &VolumeFormat, tier: &Path) -> Result<PathBuf> {
-    let directory = match &options.journal {
-        Some(journal) => {
-            weir_tier::check_directory("--journal", journal)?;
-            journal.join(&format.id.0)
-        }
-        None => tier.join("redo"),
+    let Some(journal) = &options.journal else {
+        return Ok(tier.join("redo"));
     };
-    let Ok(last) = std::fs::read(tier.join(LOG_PLACE)) else {
-        return Ok(directory);
-    };
-    match serde_json::from_slice::<PathBuf>(&last) {
-        Ok(last) if last != directory && last.exists() => {
-            let (last, parent) = (last.display(), last.parent().unwrap_or(&last).display());
-            let text = match options.journal.is_some() && last.to_string().ends_with("/redo") {
-                true => format!(
-                    "the last mount did not end cleanly and kept its log in {last}: mount once \
-                     without --journal and unmount, then with it"
-                ),
-                false => format!(
-                    "the last mount did not end cleanly and kept its log in {last}: mount with \
-                     --journal {parent}"
-                ),
-            };
-            Err(FsError::new(ErrorKind::Conflict, text))
-        }
-        _ => Ok(directory),
-    }
+    weir_tier::check_directory("--journal", journal)?;
+    Ok(journal.join(&format.id.0))
+}
+
+/// Where the log of a mount with this tier is that did not end cleanly.
+fn read_log_place(tier: &Path) -> Option<PathBuf> {
+    serde_json::from_slice(&std::fs::read(tier.join(LOG_PLACE)).ok()?).ok()
 }
 
 fn write_log_place(path: &Path, log_directory: &Path) -> Result<()> {
@@ -355,29 +462,36 @@ fn write_log_place(path: &Path, log_directory: &Path) -> Result<()> {
     std::fs::File::open(path).and_then(|f| f.sync_all()).map_err(at)
 }
 
-/// Moves away what an older mount of this tier had not flushed when another writer came.
+/// Moves away what an older mount of this tier, or with this log, had not flushed when another
+/// writer came, or what is of no use without what is missing.
 fn set_aside(
     opened: &OpenedTier,
     journal: &Journal,
-    mounts: &[String],
-    clock: &Clock,
+    standing: &Standing,
+    here: &Here,
+    now: UnixTime,
 ) -> Result<Option<SetAside>> {
-    let log_bytes = journal.stored_bytes();
-    let label = aside::label_for(&opened.directory.join(ASIDE), mounts, (clock.now)())?;
+    let (tier, log) = (!standing.tier_is_last(), !standing.log);
+    let mounts = if tier && !here.tier.0.is_empty() { &here.tier.0 } else { &here.log.0 };
+    let log_bytes = if log { journal.stored_bytes() } else { 0 };
+    let label = aside::label_for(&opened.directory.join(ASIDE), mounts, now)?;
     let log = (log_bytes > 0).then(|| journal.aside(&label));
     let cause = Cause {
-        why: Why::AnotherWriter,
-        mounts: mounts.to_vec(),
-        unix_ms: ((clock.now)().0 / 1_000_000).max(0).cast_unsigned(),
+        why: if standing.tier && tier { Why::LossAccepted } else { Why::AnotherWriter },
+        mounts: mounts.clone(),
+        unix_ms: (now.0 / 1_000_000).max(0).cast_unsigned(),
         log: log.clone(),
         ..Cause::default()
     };
-    let mut aside = opened.tier.set_aside(&label, &cause)?;
+    let mut aside = SetAside::default();
+    if tier {
+        aside = opened.tier.set_aside(&label, &cause)?;
+    }
     if let Some(log) = log {
         journal.set_aside(&label, &cause)?;
-        (aside.log_bytes, aside.log) = (log_bytes, log);
+        (aside.log_bytes, aside.log, aside.label) = (log_bytes, log, label);
     }
-    if opened.directory.join(LOG_PLACE).exists() {
+    if tier && opened.directory.join(LOG_PLACE).exists() {
         // What that mount committed last may be lost with its log, and its numbers of inodes and
         // generations are given out anew: no page of it can be told from a right one.
         opened.tier.remove_all()?;

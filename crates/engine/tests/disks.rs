@@ -337,7 +337,7 @@ fn a_flush_into_the_journal_survives_a_power_cut() {
     world.run(disk.flush()).expect("flushes");
     drop(disk);
     world.reboot();
-    std::fs::remove_dir_all(world.path("tier")).expect("removes");
+    world.lose_tier();
     world.mount().expect("mounts");
     let disk = world.run(world.engine().open_disk("d")).expect("opens");
     assert!(world.run(disk.read(0, MIB)).expect("reads").concat() == record);

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use common::{create, noise, settings};
 use weir_engine::{
-    ActionKind, ActionRequest, ActionState, BucketUrl, Clock, ConnectOptions, Connector, Engine,
-    FormatOptions, Host, Meter, MountOptions, Root, format,
+    AcceptLoss, ActionKind, ActionRequest, ActionState, BucketUrl, Clock, ConnectOptions,
+    Connector, Engine, FormatOptions, Host, Meter, MountOptions, Root, format,
 };
 use weir_object::testing::{Slow, SlowStore};
 use weir_types::{Codec, Ino, Settings};
@@ -45,6 +45,7 @@ async fn far<T>(name: &str, work: impl AsyncFnOnce(Arc<Engine>) -> T) -> T {
         journal: None,
         read_only: false,
         take_over: false,
+        accept_loss: AcceptLoss::Nothing,
         only_clean: false,
         settings: Settings { tier_bytes: weir_types::Bytes::gib(4), ..settings() },
         clock,

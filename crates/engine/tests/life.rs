@@ -50,6 +50,11 @@ fn fsynced_data_survives_the_loss_of_the_machine() {
     let ino = world.run(create(&world.engine(), "a", &bytes));
     world.run(world.engine().fsync(ino)).expect("syncs");
     world.lose_machine();
+    let accepted = std::mem::take(&mut world.options.accept_loss);
+    let error = world.mount().expect_err("what was not fsynced is not here");
+    assert_eq!(error.kind(), ErrorKind::Conflict);
+    assert!(error.to_string().contains("--accept-loss tier"), "{error}");
+    world.options.accept_loss = accepted;
     world.mount().expect("mounts");
     assert_eq!(content(&world, "a"), bytes);
 }
@@ -118,7 +123,7 @@ fn with_a_journal_fsync_sends_nothing_and_survives_the_loss_of_the_tier() {
         engine.close(file).await.expect("closes");
     });
     world.reboot();
-    std::fs::remove_dir_all(world.path("tier")).expect("the instance store is empty");
+    world.lose_tier();
     world.mount().expect("mounts");
     let mut want = bytes[..200_000].to_vec();
     want[100..105].copy_from_slice(b"again");
@@ -152,6 +157,7 @@ fn a_second_writer_is_refused_and_may_take_over() {
     let mut second = first.options.clone();
     second.tier = first.path("tier2");
     second.host.machine_id = "another machine".into();
+    second.host.hardware_id = "other hardware".into();
     second.host.boot_id = "another boot".into();
     second.host.name = "elsewhere".into();
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
@@ -385,13 +391,14 @@ fn a_journal_comes_back_though_another_mount_came_first() {
     let ino = world.run(create(&world.engine(), "a", &bytes));
     world.run(world.engine().fsync(ino)).expect("syncs");
     world.reboot();
-    std::fs::remove_dir_all(world.path("tier")).expect("the instance store is empty");
+    world.lose_tier();
     // Whoever only reads takes nothing up, and must not make the writer believe that all is well.
     let journal = world.options.journal.take();
     world.options.read_only = true;
     world.mount().expect("mounts");
     world.unmount().expect("unmounts");
     (world.options.read_only, world.options.journal) = (false, journal);
+    world.options.accept_loss = weir_engine::AcceptLoss::Tier;
     world.mount().expect("mounts");
     assert!(content(&world, "a") == bytes);
 }

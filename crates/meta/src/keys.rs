@@ -41,6 +41,8 @@ pub(crate) const NEXT_INO: &[u8] = b"Mnext_ino";
 pub(crate) const NEXT_LINK: &[u8] = b"Mnext_link";
 /// Who writes.
 pub(crate) const WRITER: &[u8] = b"Mwriter";
+/// Where the last writer had its tier and its journal, and how it ended.
+pub(crate) const LAST_MOUNT: &[u8] = b"Mlast_mount";
 /// When the writer last proved that it is the writer.
 pub(crate) const ALIVE: &[u8] = b"Malive";
 

@@ -50,7 +50,7 @@ pub use names::NewInode;
 pub use rename::{RenameMode, Renamed};
 pub use segments::{Reference, SegmentInfo, SegmentUse};
 pub use share::ShareRange;
-pub use volume::{Clock, Meta, RootAttr, Usage, WriterRecord};
+pub use volume::{Clock, LastMount, Meta, RootAttr, Usage, WriterRecord};
 pub use xattr::XattrMode;
 
 /// Longest name of a directory entry or extended attribute, in bytes.

@@ -94,6 +94,22 @@ pub struct WriterRecord {
     pub since: UnixTime,
 }
 
+/// Where a writer keeps what the bucket does not have yet, and whether it left any.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LastMount {
+    /// The mount, as in [`WriterRecord::node`]. A record of any other than the last writer says
+    /// nothing: a build that knows no such records wrote since.
+    pub node: String,
+    /// Process and machine, for people.
+    pub host: String,
+    /// Its tier directory, as it was named to it.
+    pub tier: String,
+    /// Its journal directory, likewise; `None` if `fsync` ended in the bucket.
+    pub journal: Option<String>,
+    /// It ended, and all that it was told is in the bucket.
+    pub clean: bool,
+}
+
 impl Meta {
     /// Makes the root directory in an empty Kv; `Exists` if it holds a volume already. One commit.
     pub async fn format(kv: &dyn Kv, root: RootAttr, now: UnixTime) -> Result<()> {
@@ -202,21 +218,36 @@ impl Meta {
         self.sync().await
     }
 
-    /// Makes `node` the writer, if the record is still of epoch `expected` (`None`: there is
+    /// Who wrote the volume last, and where that is which it may not have brought to the bucket.
+    /// No record where a build wrote that makes none. One read.
+    pub async fn last_writer(&self) -> Result<(Option<WriterRecord>, Option<LastMount>)> {
+        let found = self.get(&[keys::WRITER.to_vec(), keys::LAST_MOUNT.to_vec()]).await?;
+        let writer: Option<WriterRecord> =
+            decode_seen(keys::WRITER, found[0].as_ref())?.map(|seen| seen.value);
+        let mount: Option<LastMount> =
+            decode_seen(keys::LAST_MOUNT, found[1].as_ref())?.map(|seen| seen.value);
+        let mount = mount.filter(|m| writer.as_ref().is_some_and(|w| w.node == m.node));
+        Ok((writer, mount))
+    }
+
+    /// Makes `mount` the writer, if the record is still of epoch `expected` (`None`: there is
     /// none); `Conflict` if somebody else was faster. One read and one commit.
-    pub async fn take_writer(&self, expected: Option<u64>, node: &str) -> Result<WriterRecord> {
+    pub async fn take_writer(
+        &self,
+        expected: Option<u64>,
+        mount: &LastMount,
+    ) -> Result<WriterRecord> {
         let found = self.get(&[keys::WRITER.to_vec()]).await?;
         let before: Option<WriterRecord> =
             decode_seen(keys::WRITER, found[0].as_ref())?.map(|seen| seen.value);
         let epoch = before.as_ref().map(|record| record.epoch);
-        let after = WriterRecord {
-            epoch: epoch.unwrap_or(0) + 1,
-            node: node.to_owned(),
-            since: self.now(),
-        };
+        let node = &mount.node;
+        let after =
+            WriterRecord { epoch: epoch.unwrap_or(0) + 1, node: node.clone(), since: self.now() };
         let mut tx = Tx::default();
         tx.check(keys::WRITER.to_vec(), version(found[0].as_ref()));
         tx.put(keys::WRITER.to_vec(), encode(&after)?);
+        tx.put(keys::LAST_MOUNT.to_vec(), encode(mount)?);
         if epoch == expected && self.apply(tx).await? {
             return Ok(after);
         }
@@ -224,6 +255,22 @@ impl Meta {
         let context =
             format!("`{node}` wants to write the volume, but others took it (last: {who})");
         Err(FsError::new(ErrorKind::Conflict, context))
+    }
+
+    /// Notes that the writer `mount` ends, with all that it was told in the bucket; durable when
+    /// this returns. `Conflict` if another one writes. One read, one commit and a sync.
+    pub async fn end_cleanly(&self, mount: &LastMount) -> Result<()> {
+        let found = self.get(&[keys::WRITER.to_vec()]).await?;
+        let writer = decode_seen::<WriterRecord>(keys::WRITER, found[0].as_ref())?;
+        let mut tx = Tx::default();
+        tx.check(keys::WRITER.to_vec(), version(found[0].as_ref()));
+        tx.put(keys::LAST_MOUNT.to_vec(), encode(&LastMount { clean: true, ..mount.clone() })?);
+        let ours = writer.is_some_and(|seen| seen.value.node == mount.node);
+        if !ours || !self.apply(tx).await? {
+            let context = format!("`{}` ends, but is not the writer any more", mount.node);
+            return Err(FsError::new(ErrorKind::Conflict, context));
+        }
+        self.sync().await
     }
 
     /// Returns when all that was committed before is durable.

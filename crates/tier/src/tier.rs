@@ -378,6 +378,14 @@ impl Tier {
         self.shared.log.sync()
     }
 
+    /// What this tier has is not all that must be recovered: until [`Tier::confirm`], the next open
+    /// keeps no more of it than after a power cut.
+    pub fn doubt(&self) -> Result<()> {
+        self.confirmed.store(false, Ordering::Release);
+        self.shared.log.append(&self.opened().encode()?)?;
+        self.shared.log.sync()
+    }
+
     /// What names the boot in the log; an unconfirmed recovery is of no boot.
     fn opened(&self) -> Entry {
         let confirmed = self.confirmed.load(Ordering::Acquire);
@@ -385,10 +393,14 @@ impl Tier {
         Entry::Opened { boot_id }
     }
 
+    /// The files that have a mirror.
+    pub fn inos(&self) -> Vec<Ino> {
+        self.all().keys().copied().collect()
+    }
+
     /// Lets go of all mirrors, whatever they hold.
     pub fn remove_all(&self) -> Result<()> {
-        let all: Vec<_> = self.all().keys().copied().collect();
-        all.into_iter().try_for_each(|ino| self.remove(ino))
+        self.inos().into_iter().try_for_each(|ino| self.remove(ino))
     }
 
     /// Forgets mirrors without local bytes that nobody holds.

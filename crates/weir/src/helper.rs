@@ -31,10 +31,11 @@ const NOT_OURS: [&str; 20] = [
 ];
 
 /// Options that are flags of `weir mount`, and whether they take a value.
-const FLAGS: [(&str, bool); 21] = [
+const FLAGS: [(&str, bool); 22] = [
     ("tier", true),
     ("tier-size", true),
     ("journal", true),
+    ("accept-loss", true),
     ("flush-age", true),
     ("config", true),
     ("log-file", true),
@@ -205,6 +206,7 @@ mod tests {
         for (flag, takes_value) in FLAGS {
             let value = match flag {
                 "tier-size" => "64MiB",
+                "accept-loss" => "tier",
                 "flush-age" => "1s",
                 "threads" => "2",
                 "admin-listen" | "nbd" => "127.0.0.1:1",

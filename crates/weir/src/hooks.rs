@@ -2,7 +2,8 @@
 //!
 //! - `WEIR_FAILPOINTS="tier::written=3;engine::segment-put=1"`: die by SIGKILL at the third pass of
 //!   one point, the first of another.
-//! - `WEIR_BOOT_ID`: what this boot of the machine is called, to play a reboot.
+//! - `WEIR_BOOT_ID`: what this boot of the machine is called, to play a reboot; `WEIR_HARDWARE_ID`:
+//!   what the machine below is called, to play another one.
 //! - `WEIR_BUCKET_FAULTS="op=put,p=0.05,seed=7"`: which bucket requests fail; counted for each
 //!   connection on its own.
 
@@ -37,11 +38,14 @@ mod chosen {
 
     use super::{Host, Result, Wrap};
 
-    /// This process, in the boot that the environment names.
+    /// This process, in the boot and on the machine that the environment names.
     pub(crate) fn host() -> Host {
         let mut host = Host::this();
         if let Ok(boot) = std::env::var("WEIR_BOOT_ID") {
             host.boot_id = boot;
+        }
+        if let Ok(hardware) = std::env::var("WEIR_HARDWARE_ID") {
+            host.hardware_id = hardware;
         }
         host
     }

@@ -12,8 +12,8 @@ use tempfile::TempDir;
 use tokio::runtime::Runtime;
 use weir_door_block::{NbdOptions, NbdServer};
 use weir_engine::{
-    BucketUrl, Clock, ConnectOptions, Connector, DiskCache, DiskOptions, Engine, FormatOptions,
-    Host, Meter, MountOptions, format,
+    AcceptLoss, BucketUrl, Clock, ConnectOptions, Connector, DiskCache, DiskOptions, Engine,
+    FormatOptions, Host, Meter, MountOptions, format,
 };
 use weir_types::{Bytes, Codec, Settings, UnixTime};
 
@@ -115,6 +115,7 @@ async fn mount(dir: &TempDir) -> Engine {
         journal: None,
         read_only: false,
         take_over: false,
+        accept_loss: AcceptLoss::Nothing,
         only_clean: false,
         settings,
         clock: clock(),

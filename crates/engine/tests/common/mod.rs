@@ -11,8 +11,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 use weir_engine::{
-    BucketUrl, Clock, ConnectOptions, Connector, Engine, FormatOptions, FsckOptions, Host, Meter,
-    MountOptions, NewInode, OpenFile, OpenFlags, Wrap, format, fsck,
+    AcceptLoss, BucketUrl, Clock, ConnectOptions, Connector, Engine, FormatOptions, FsckOptions,
+    Host, Meter, MountOptions, NewInode, OpenFile, OpenFlags, Wrap, format, fsck,
 };
 use weir_types::{Bytes, Codec, FileKind, Ino, Result, Settings, UnixTime};
 
@@ -83,10 +83,15 @@ impl World {
             journal: None,
             read_only: false,
             take_over: false,
+            accept_loss: AcceptLoss::Nothing,
             only_clean: false,
             settings,
             clock: clock(),
-            host: Host::this(),
+            host: Host {
+                machine_id: "this machine".into(),
+                hardware_id: "its hardware".into(),
+                ..Host::this()
+            },
         };
         let mut world = Self { dir, options, runtime: None, engine: None };
         world.mount().expect("mounts");
@@ -97,6 +102,8 @@ impl World {
         let runtime = runtime();
         let engine = runtime.block_on(Engine::mount(self.options.clone()))?;
         (self.runtime, self.engine) = (Some(runtime), Some(Arc::new(engine)));
+        // Said once: the next loss is not accepted by it.
+        self.options.accept_loss = AcceptLoss::Nothing;
         Ok(())
     }
 
@@ -106,6 +113,11 @@ impl World {
 
     pub fn run<F: Future>(&self, future: F) -> F::Output {
         self.runtime.as_ref().expect("mounted").block_on(future)
+    }
+
+    /// Goes on with an engine that another machine started.
+    pub fn adopt(&mut self, runtime: Runtime, engine: Engine) {
+        (self.runtime, self.engine) = (Some(runtime), Some(Arc::new(engine)));
     }
 
     /// Ends the engine as `kill -9` would: nothing is flushed, no task ends its work.
@@ -129,10 +141,16 @@ impl World {
         result
     }
 
-    /// Loses everything local, as when the machine is gone.
+    /// Loses everything local, as when the machine is gone; the next mount says that it knows.
     pub fn lose_machine(&mut self) {
         self.kill();
+        self.lose_tier();
+    }
+
+    /// Loses the tier of a volume that is not mounted; the next mount says that it knows.
+    pub fn lose_tier(&mut self) {
         std::fs::remove_dir_all(self.dir.path().join("tier")).expect("removes");
+        self.options.accept_loss = AcceptLoss::Tier;
     }
 
     /// Checks the volume as it is in the bucket; nothing may be wrong.

@@ -6,7 +6,7 @@ use weir_types::{
 };
 
 use crate::codec::{Dirent, decode, decode_inode, encode, encode_inode};
-use crate::{ActionEnd, ActionRow, ActionRowKind, LinkObject};
+use crate::{ActionEnd, ActionRow, ActionRowKind, LastMount, LinkObject};
 
 const INODE: &str = "01ac0202ff03e8076401090001aab4aed8c7bfce972f04060107018020ffffffffffffffffff010001092e2e2f746172676574";
 /// What follows an inode in version 2.
@@ -14,6 +14,7 @@ const NATIVE: &str = "0303642f66010165ac02c8010100010001";
 const OBJECT: &str = "0101ac0200010165ac020b";
 const EXTENTS: &str = "0102008020ef9baf85808080808080808880808080900350d00f802088ef99abc5e88c911100804064ef9baf858080808080808088808080809003a0108c01640100";
 const DIRENT: &str = "01ac0201";
+const LAST_MOUNT: &str = "01016d0168022f7401022f6a01";
 const ACTION: &str = "010101ac02022f610101808040\
     0a010c010302ac02c8010101042f612f6203776879";
 
@@ -91,6 +92,15 @@ fn version_1_values_are_read_and_written_as_ever() {
     let dirent = Dirent { ino: Ino(300), kind: FileKind::Directory };
     assert_eq!(encode(&dirent).unwrap(), bytes(DIRENT));
     assert_eq!(decode::<Dirent>(b"D", &bytes(DIRENT)).unwrap(), dirent);
+    let mount = LastMount {
+        node: "m".to_owned(),
+        host: "h".to_owned(),
+        tier: "/t".to_owned(),
+        journal: Some("/j".to_owned()),
+        clean: true,
+    };
+    assert_eq!(encode(&mount).unwrap(), bytes(LAST_MOUNT));
+    assert_eq!(decode::<LastMount>(b"M", &bytes(LAST_MOUNT)).unwrap(), mount);
 }
 
 #[test]

@@ -5,7 +5,9 @@ use std::collections::BTreeSet;
 use weir_types::{ErrorKind, FileKind, Ino, UnixTime};
 
 use super::{assert_sound, dir, file, kind_of, meta, new};
-use crate::{RenameMode, SetAttr, XattrMode, keys};
+use crate::codec::encode;
+use crate::op::Tx;
+use crate::{LastMount, RenameMode, SetAttr, XattrMode, keys};
 
 const ROOT: Ino = Ino::ROOT;
 
@@ -257,11 +259,28 @@ async fn extended_attributes() {
 async fn one_writer_after_the_other() {
     let meta = meta().await;
     assert_eq!(meta.writer().await.unwrap(), None);
-    let first = meta.take_writer(None, "one").await.unwrap();
+    let mount = |node: &str| LastMount {
+        node: node.to_owned(),
+        host: "process 1 on there".to_owned(),
+        tier: "/tier".to_owned(),
+        journal: None,
+        clean: false,
+    };
+    let first = meta.take_writer(None, &mount("one")).await.unwrap();
     assert_eq!(first.epoch, 1);
-    assert_eq!(kind_of(meta.take_writer(None, "two").await), ErrorKind::Conflict);
-    assert_eq!(meta.take_writer(Some(1), "two").await.unwrap().epoch, 2);
+    assert_eq!(kind_of(meta.take_writer(None, &mount("two")).await), ErrorKind::Conflict);
+    assert_eq!(meta.take_writer(Some(1), &mount("two")).await.unwrap().epoch, 2);
     assert_eq!(meta.writer().await.unwrap().unwrap().node, "two");
+    assert_eq!(meta.last_writer().await.unwrap().1, Some(mount("two")));
+    assert_eq!(kind_of(meta.end_cleanly(&mount("one")).await), ErrorKind::Conflict);
+    meta.end_cleanly(&mount("two")).await.unwrap();
+    assert!(meta.last_writer().await.unwrap().1.is_some_and(|mount| mount.clean));
+    // A build that knows no such record writes the other one only.
+    let newer = crate::WriterRecord { epoch: 3, node: "three".into(), since: UnixTime(0) };
+    let mut tx = Tx::default();
+    tx.put(crate::keys::WRITER.to_vec(), encode(&newer).unwrap());
+    assert!(meta.apply(tx).await.unwrap());
+    assert_eq!(meta.last_writer().await.unwrap(), (Some(newer), None));
     let again =
         crate::Meta::format(&**meta.kv(), crate::RootAttr { mode: 0, uid: 0, gid: 0 }, UnixTime(0));
     assert_eq!(kind_of(again.await), ErrorKind::Exists);

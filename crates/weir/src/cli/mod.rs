@@ -21,7 +21,7 @@ pub(crate) use bench::{BenchArgs, BenchCommand, BenchCompareArgs, BenchRunArgs, 
 pub(crate) use costs::{AdviseArgs, PricesArgs};
 pub(crate) use disks::{AttachArgs, DetachArgs, DiskArgs, DiskCommand, VolumeArgs};
 pub(crate) use links::{LinkArgs, LinksArgs, RefreshArgs, UnlinkArgs};
-pub(crate) use mount::{EngineArgs, MountArgs, NbdArgs, ServeArgs, StopArgs, UmountArgs};
+pub(crate) use mount::{EngineArgs, Loss, MountArgs, NbdArgs, ServeArgs, StopArgs, UmountArgs};
 pub(crate) use recover::RecoverArgs;
 pub(crate) use throughput::{BillArgs, ModeName, ThroughputArgs};
 

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use weir_types::Bytes;
 
 use super::ConnectArgs;
@@ -22,7 +22,9 @@ Examples:
 
 It returns when the volume can be used, and goes on in the background. SIGTERM unmounts, flushes
 and ends it; so does `weir umount`. Should the bucket be away then, the tier keeps what could not
-leave, and the next mount with the same --tier goes on with it.
+leave, and the next mount with the same --tier goes on with it. After an end that was not clean a
+mount without the tier or the journal of the last one is refused and says where they are; where a
+tier is on a disk that forgets, -o accept-loss=tier mounts all the same.
 
 With --nbd or --nbd-unix the volume's disks are served beside its files; see `weir serve`.";
 
@@ -72,6 +74,10 @@ pub(crate) struct EngineArgs {
     /// Take the volume from a writer that is gone, or that is to stop
     #[arg(long)]
     pub(crate) take_over: bool,
+    /// Go on without what a last writer left that did not end cleanly: `tier`, what was not fsynced;
+    /// `all`, also what was fsynced into a journal. Without this such a mount is refused
+    #[arg(long, value_name = "WHAT", default_value = "nothing", hide_default_value = true)]
+    pub(crate) accept_loss: Loss,
     /// Stay in the foreground, log to the terminal
     #[arg(long)]
     pub(crate) foreground: bool,
@@ -92,6 +98,17 @@ pub(crate) struct EngineArgs {
     pub(crate) daemon: bool,
     #[command(flatten)]
     pub(crate) connect: ConnectArgs,
+}
+
+/// What may be missing of a writer that did not end cleanly.
+#[derive(ValueEnum, Clone, Copy, Debug)]
+pub(crate) enum Loss {
+    /// Nothing
+    Nothing,
+    /// Its tier
+    Tier,
+    /// Its tier and its journal
+    All,
 }
 
 /// Where disks are served by NBD.

@@ -99,6 +99,14 @@ pub(crate) struct MountView {
     pub(crate) replayed_commits: u64,
     pub(crate) replayed_files: u64,
     pub(crate) taken_from: Option<String>,
+    pub(crate) left_behind: Option<LeftBehindView>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct LeftBehindView {
+    pub(crate) host: String,
+    pub(crate) tier: Option<String>,
+    pub(crate) journal: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]

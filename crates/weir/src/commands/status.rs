@@ -115,8 +115,24 @@ fn facts(status: &StatusView) -> Vec<Vec<String>> {
         rows.push(row(["passthrough", &passthrough(state, &status.metered)]));
     }
     rows.extend(disks(&status.block));
+    rows.extend(left_behind(status));
     rows.extend(set_aside(status));
     rows
+}
+
+fn left_behind(status: &StatusView) -> Option<Vec<String>> {
+    let left = status.mount.left_behind.as_ref()?;
+    let what = [("tier", &left.tier), ("journal", &left.journal)];
+    let what: Vec<_> = what
+        .into_iter()
+        .filter_map(|(name, path)| Some(format!("{name} {}", path.as_ref()?)))
+        .collect();
+    let text = format!(
+        "{} of {}, which did not end cleanly: what was only there is not part of the volume",
+        what.join(" and "),
+        left.host
+    );
+    Some(row(["LEFT BEHIND", &text]))
 }
 
 /// What is in no volume, until somebody settles it.
@@ -195,10 +211,10 @@ fn recovery(status: &StatusView) -> String {
     let mut text = match (&mount.recovered, mount.recovered.as_str()) {
         (_, Some("new")) => "new tier".to_owned(),
         (_, Some("clean")) => "clean".to_owned(),
-        (_, Some("killed")) if status.aside.entries.is_empty() => {
+        (_, Some("killed")) if status.aside.entries.is_empty() && mount.left_behind.is_none() => {
             "the last daemon was killed; nothing lost".to_owned()
         }
-        (_, Some("killed")) => "the last daemon was killed".to_owned(),
+        (_, Some("killed")) => "the last daemon of this tier was killed".to_owned(),
         (other, _) => match other.get("power_cut") {
             None => other.to_string(),
             Some(cut) => {
@@ -299,7 +315,7 @@ mod tests {
             "mount": {"recovered": {"power_cut": {"dirty_bytes_dropped": 4096,
                                                   "clean_bytes_dropped": 0}},
                       "replayed_commits": 5, "replayed_files": 0,
-                      "taken_from": "process 1 on there"},
+                      "taken_from": "process 1 on there", "left_behind": null},
             "since_mount": {"bytes_read": 1, "bytes_written": 2, "bytes_fetched": 3,
                             "bytes_flushed": 4, "fsyncs": 5},
             "requests": {"rows": [put]},
@@ -370,6 +386,21 @@ mod tests {
         let wanted = "2 files, 8 KiB and 100 B of log, not part of the volume, in /t/aside/x: \
                       `weir recover /mnt/v 20261122-134658`";
         assert!(text.contains("SET ASIDE") && text.contains(wanted), "{text}");
+    }
+
+    #[test]
+    fn what_is_missing_is_told_and_nothing_else() {
+        let mut status = status();
+        status.mount.recovered = json!("killed");
+        assert!(describe(&status, "us-east-1").contains("nothing lost"));
+        status.mount.left_behind = Some(client::LeftBehindView {
+            host: "process 7 on m1".to_owned(),
+            tier: Some("/nvme".to_owned()),
+            journal: Some("/ebs".to_owned()),
+        });
+        let text = describe(&status, "us-east-1");
+        assert!(text.contains("tier /nvme and journal /ebs of process 7 on m1"), "{text}");
+        assert!(!text.contains("nothing lost"), "{text}");
     }
 
     #[test]

@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 
 use weir_door_block::{NbdOptions, TlsOptions};
 use weir_door_fuse::{FuseOptions, check_mountpoint};
-use weir_engine::{BucketUrl, ConnectOptions, MountOptions};
+use weir_engine::{AcceptLoss, BucketUrl, ConnectOptions, MountOptions};
 use weir_types::{ErrorKind, FsError, Result, Settings};
 
 use super::Work;
-use crate::cli::{EngineArgs, MountArgs, NbdArgs};
+use crate::cli::{EngineArgs, Loss, MountArgs, NbdArgs};
 use crate::{clock, commands, hooks, paths};
 
 /// Everything a daemon needs.
@@ -63,6 +63,11 @@ pub(crate) fn resolve(work: Work) -> Result<Resolved> {
         journal,
         read_only,
         take_over: args.take_over,
+        accept_loss: match args.accept_loss {
+            Loss::Nothing => AcceptLoss::Nothing,
+            Loss::Tier => AcceptLoss::Tier,
+            Loss::All => AcceptLoss::All,
+        },
         only_clean: false,
         settings,
         clock: clock::real(),

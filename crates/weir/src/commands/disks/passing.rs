@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use tempfile::TempDir;
-use weir_engine::{BucketUrl, ConnectOptions, Engine, MountOptions};
+use weir_engine::{AcceptLoss, BucketUrl, ConnectOptions, Engine, MountOptions};
 use weir_types::{ErrorKind, FsError, Result, Settings};
 
 use crate::cli::ConnectArgs;
@@ -35,6 +35,7 @@ impl Passing {
             journal: None,
             read_only,
             take_over: false,
+            accept_loss: AcceptLoss::Nothing,
             only_clean: true,
             settings: Settings { bucket_timeout_ms: TIMEOUT_MS, ..Settings::default() },
             clock: clock::real(),

@@ -46,6 +46,7 @@ fn sample() -> Told {
                 replayed_commits: 0,
                 replayed_files: 0,
                 set_aside: None,
+                left_behind: None,
                 taken_from: None,
             },
             aside: AsideSummary::default(),
