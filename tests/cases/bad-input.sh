@@ -73,6 +73,24 @@ grep -q "mounted here already" "$T/out" || fail "a busy mount point: $(cat "$T/o
 mkdir "$T/mnt2"
 "$WEIR" mount "$URL" "$T/mnt2" --tier "$TIER" --log-file "$T/second.log" >"$T/out" 2>&1 && fail "two daemons on one tier"
 grep -q "in use by another weir" "$T/out" || fail "a tier in use: $(cat "$T/out")"
+
+echo "== a daemon that hangs, and one that is dead"
+pid=$(daemon_pid)
+kill -STOP "$pid"
+timeout 60 "$WEIR" status >"$T/out" || fail "a daemon that hangs stops weir status"
+grep -q "does not answer" "$T/out" || fail "nobody says that a daemon hangs: $(cat "$T/out")"
+kill -CONT "$pid"
+kill -KILL "$pid"
+poll 30 gone "$pid" || fail "the daemon survives kill -9"
+dead="the daemon of $MNT is dead (kill -9 or crash): \`weir umount $MNT\`, then mount again"
+"$WEIR" status >"$T/out" || fail "weir status beside a dead daemon"
+grep -qF "$dead" "$T/out" || fail "weir status of a dead daemon: $(cat "$T/out")"
+for words in "status $MNT" "flush $MNT" "df $MNT" "hydrate $MNT/x" "mount $URL $MNT --tier $TIER --log-file $LOG"; do
+    # shellcheck disable=SC2086 # they are words
+    refused "weir $words on a dead mount" "$WEIR" $words -- "$dead"
+done
+"$WEIR" umount "$MNT" || fail "a dead mount cannot be cleared away"
+mount_volume
 umount_volume
 
 echo "== tiers"

@@ -61,6 +61,12 @@ for kind in file s3; do
     mkdir "$MNT/dir" && mv "$MNT/more" "$MNT/dir/moved" || fail "names cannot be changed"
     same "$(errno_of 'write("'"$MNT"'/full", 80 << 20)')" EIO "a write into a full tier"
     mountpoint -q "$MNT" || fail "the mount is gone"
+    if [ $kind = s3 ]; then
+        "$WEIR" status "$MNT" >"$T/status"
+        grep -q "BUCKET FAILS *data PUT: .* attempts failed since" "$T/status" || fail "status is silent: $(cat "$T/status")"
+        same "$(status '[.troubles[] | select(.lasting and .kind == "put")] | length > 0')" true "troubles"
+        grep -q "WARN.*the bucket fails" "$LOG" || fail "the log does not warn"
+    fi
     # Clean pages were let go to make room; what is nowhere else is here.
     cmp "$MNT/dir/moved" "$T/more" || fail "dirty data cannot be read with a full tier"
     cp "$MNT/full" "$T/full"

@@ -32,7 +32,7 @@ mod xattrs;
 
 pub use fuser::Notifier;
 pub use mount::{FuseMount, FuseView, mount};
-pub use mountpoint::check_mountpoint;
+pub use mountpoint::{check_mountpoint, dead_mount, our_mounts};
 pub use options::{FuseOptions, Now};
 pub use passthrough::PassthroughState;
 pub use unmount::unmount;

@@ -77,6 +77,37 @@ pub(crate) fn real_path(path: &Path) -> Result<PathBuf> {
     }
 }
 
+/// The mounts of ours on this machine, in the order of mounting.
+pub fn our_mounts() -> Result<Vec<PathBuf>> {
+    let ours = mounted()?.into_iter().filter(|mount| mount.fs_type == FS_TYPE);
+    Ok(ours.map(|mount| mount.mountpoint).collect())
+}
+
+/// The error that tells of the mount in which `path` lies, if that is one of ours whose daemon is
+/// dead. Where the daemon lives this waits for its answer.
+pub fn dead_mount(path: &Path) -> Option<FsError> {
+    let path = std::path::absolute(path).ok()?;
+    let path = fs::canonicalize(&path).or_else(|_| real_path(&path)).unwrap_or(path);
+    let mounts = our_mounts().ok()?;
+    let mountpoint =
+        mounts.into_iter().filter(|m| path.starts_with(m)).max_by_key(|m| m.as_os_str().len())?;
+    is_dead(&mountpoint).then(|| dead(&mountpoint))
+}
+
+/// Whether the daemon of this mount is gone. Unlike `stat`, the kernel never answers this from
+/// memory.
+fn is_dead(mountpoint: &Path) -> bool {
+    rustix::fs::statvfs(mountpoint).is_err_and(|error| error == rustix::io::Errno::NOTCONN)
+}
+
+fn dead(mountpoint: &Path) -> FsError {
+    let shown = mountpoint.display();
+    let text = format!(
+        "the daemon of {shown} is dead (kill -9 or crash): `weir umount {shown}`, then mount again"
+    );
+    FsError::new(ErrorKind::Exists, text)
+}
+
 /// Whether a volume can be mounted on `path`: it exists, is an empty directory, carries no mount
 /// of ours, alive or dead, and the kernel's FUSE is there. The error says what to do.
 pub fn check_mountpoint(path: &Path) -> Result<()> {
@@ -87,11 +118,14 @@ pub fn check_mountpoint(path: &Path) -> Result<()> {
         Ok(found) if found.is_symlink() => fs::canonicalize(&real).unwrap_or(real),
         _ => real,
     };
-    let metadata = fs::metadata(&real).map_err(|error| unusable(path, error))?;
     if mounted_on(&real)?.is_some_and(|mount| mount.fs_type == FS_TYPE) {
+        if is_dead(&real) {
+            return Err(dead(&real));
+        }
         let text = format!("{shown}: a Weir volume is mounted here already: unmount it first");
         return Err(FsError::new(ErrorKind::Exists, text));
     }
+    let metadata = fs::metadata(&real).map_err(|error| unusable(path, error))?;
     if !metadata.is_dir() {
         let text = format!("{shown}: not a directory: choose one, or make it with mkdir");
         return Err(FsError::new(ErrorKind::NotDirectory, text));
@@ -110,8 +144,8 @@ fn unusable(path: &Path, error: io::Error) -> FsError {
     let shown = path.display();
     if error.raw_os_error() == Some(libc::ENOTCONN) {
         let text = format!(
-            "{shown}: a mount whose daemon is gone (\"transport endpoint is not connected\"): clean \
-             up with `umount -l {shown}` or `fusermount3 -uz {shown}`, then mount again"
+            "{shown}: a mount of another program whose daemon is gone (\"transport endpoint is not \
+             connected\"): clean up with `umount -l {shown}` or `fusermount3 -uz {shown}`"
         );
         return FsError::new(ErrorKind::Exists, text);
     }

@@ -15,8 +15,6 @@ const TIER_LOOK_MS: u64 = 250;
 const TIDY_MS: u64 = 1_000;
 /// How often mirrors are sealed, in milliseconds: what a power cut may cost of the cache.
 const SEAL_MS: u64 = 600_000;
-/// Rest after a flush that failed, in milliseconds.
-const FAILED_REST_MS: u64 = 1_000;
 
 /// Starts the engine's tasks. They end when the set is shut down.
 pub(crate) fn start(core: &Arc<Core>) -> JoinSet<()> {
@@ -28,6 +26,7 @@ pub(crate) fn start(core: &Arc<Core>) -> JoinSet<()> {
     tasks.spawn(crate::throughput::throughput_loop(core.clone()));
     if !core.read_only {
         tasks.spawn(flush_loop(core.clone()));
+        tasks.spawn(soon_loop(core.clone()));
         tasks.spawn(crate::names::purge_loop(core.clone()));
         tasks.spawn(crate::collect::collect_loop(core.clone()));
         tasks.spawn(crate::links::links_loop(core.clone()));
@@ -37,6 +36,7 @@ pub(crate) fn start(core: &Arc<Core>) -> JoinSet<()> {
 
 async fn flush_loop(core: Arc<Core>) {
     let look = Duration::from_millis((core.settings.flush_age_ms / 4).clamp(25, 1_000));
+    let mut failures = 0_u32;
     while !core.stopping.load(Ordering::Acquire) {
         let _ = tokio::time::timeout(look, core.flush_wanted.notified()).await;
         if let Err(error) = core.look_for_stores().await {
@@ -46,12 +46,35 @@ async fn flush_loop(core: Arc<Core>) {
         if due.is_empty() {
             continue;
         }
-        if let Err(error) = core.flush_along(&due).await {
+        match core.flush_along(&due).await {
+            Ok(()) => {
+                failures = 0;
+                core.flusher.note_failed(0, None, core.now_ms());
+            }
+            Err(error) if error.kind() == ErrorKind::Fenced => return,
+            Err(error) => {
+                failures += 1;
+                core.flusher.note_failed(failures, Some(&error), core.now_ms());
+                if failures.is_power_of_two() {
+                    let files = due.len();
+                    tracing::warn!(%error, files, failures, "flush failed: the data waits in the tier");
+                }
+                core.flusher.rest(failures, (core.clock.random)()).await;
+            }
+        }
+    }
+}
+
+/// Flushes files that were cut to nothing and written anew, once they are closed: what they were is
+/// gone from the metadata within a second, and what they are must not stay behind for long.
+async fn soon_loop(core: Arc<Core>) {
+    loop {
+        let inos = core.flusher.wait_for_soon().await;
+        if let Err(error) = core.flush_along(&inos).await {
             if error.kind() == ErrorKind::Fenced {
                 return;
             }
-            tracing::warn!(%error, files = due.len(), "flush failed: the data waits in the tier");
-            tokio::time::sleep(Duration::from_millis(FAILED_REST_MS)).await;
+            tracing::debug!(%error, files = inos.len(), "files wait for the next flush by age");
         }
     }
 }

@@ -65,7 +65,7 @@ pub(crate) struct Core {
     pub(crate) stopping: AtomicBool,
     fenced: AtomicBool,
     pub(crate) counts: Counts,
-    in_flight: Mutex<HashSet<SegmentId>>,
+    pub(crate) segments_in_flight: Arc<Mutex<HashSet<SegmentId>>>,
 }
 
 impl Deref for Core {
@@ -136,7 +136,7 @@ impl Core {
             stopping: AtomicBool::new(false),
             fenced: AtomicBool::new(false),
             counts: Counts::default(),
-            in_flight: Mutex::default(),
+            segments_in_flight: Arc::default(),
             mounted,
         })
     }
@@ -156,7 +156,7 @@ impl Core {
 
     /// Segments that are being packed, sent or committed.
     pub(crate) fn in_flight(&self) -> MutexGuard<'_, HashSet<SegmentId>> {
-        self.in_flight.lock().unwrap_or_else(|e| e.into_inner())
+        self.segments_in_flight.lock().unwrap_or_else(|e| e.into_inner())
     }
 
     /// Refuses what changes the volume where it must not be changed.
@@ -226,6 +226,7 @@ impl Engine {
         // The last flush waits for no budget.
         core.throughput.purse.end();
         let flushed = if core.read_only || core.is_fenced() { Ok(()) } else { core.finish().await };
+        core.give_waiting_up();
         let closed = core.meta.close().await;
         // A clean end says that nothing has to come back from the journal but what is in it: so
         // all of it must be on its disk. Dirty pages may stay in the tier, which is synced too.

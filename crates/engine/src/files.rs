@@ -152,8 +152,12 @@ impl Core {
     /// Ends an open file that nobody uses any more.
     pub(crate) fn close(self: &Arc<Self>, file: Arc<OpenFile>) {
         let (ino, mirror) = (file.ino(), file.mirror.clone());
-        if file.write {
-            file.node.writers.fetch_sub(1, Ordering::AcqRel);
+        if file.write
+            && file.node.writers.fetch_sub(1, Ordering::AcqRel) == 1
+            && file.node.emptied.swap(false, Ordering::AcqRel)
+            && mirror.has_news()
+        {
+            self.flusher.flush_soon(ino);
         }
         drop(file);
         if self.closed(ino) {

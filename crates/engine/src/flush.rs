@@ -5,23 +5,35 @@
 //! about a segment's worth. A load is packed, uploaded and committed in a task of its own while the
 //! next one is gathered, at most `flush_parallel` at once.
 
+mod commit;
 mod pack;
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
-use tokio::sync::{Mutex, OwnedMutexGuard, OwnedSemaphorePermit, oneshot};
+use tokio::sync::{Mutex, Notify, OwnedMutexGuard, OwnedSemaphorePermit, oneshot};
 use tokio::task::JoinSet;
-use weir_meta::{FileFlush, FlushCommit, Piece};
+use weir_meta::{FLUSH_CHUNKS_MAX, Piece};
 use weir_object::Component;
 use weir_segment::{SealedSegment, SegmentBuilder};
 use weir_tier::{Mirror, Snapshot};
-use weir_types::{CHUNK_BYTES, ErrorKind, FsError, Ino, Inode, Result, SegmentId, VolumeFormat};
+use weir_types::{CHUNK_BYTES, ErrorKind, FsError, Ino, Result, SegmentId, VolumeFormat};
 
 use crate::background::blocking;
 use crate::engine::{Core, Counts};
 use crate::nodes::Node;
+use crate::status::FlushFailed;
+use commit::{Sent, Waiting};
 use pack::pack_all;
+
+/// How long files that were written anew from nothing gather: at most four segments a second.
+const GATHER: Duration = Duration::from_millis(250);
+/// Rest after a first failure in the background, in milliseconds.
+const REST_MS: u64 = 1_000;
+/// No rest is longer, in milliseconds.
+const REST_MOST_MS: u64 = 30_000;
 
 /// Times that a flush voided by a truncation under it is begun anew.
 const TRIES: usize = 10;
@@ -34,6 +46,15 @@ type Request = (Ino, oneshot::Sender<Result<()>>);
 pub(crate) struct Flusher {
     waiting: std::sync::Mutex<Vec<Request>>,
     leading: Mutex<()>,
+    /// What is in the bucket and waits for a commit that failed.
+    sent: Waiting,
+    /// Files to be flushed soon.
+    soon: std::sync::Mutex<Vec<Ino>>,
+    soon_wanted: Notify,
+    /// The last try in the background, if it failed, and when that was.
+    failed: std::sync::Mutex<Option<(u64, FlushFailed)>>,
+    /// Wakes who rests after a failure.
+    goes_on: Notify,
     /// Bytes of late segments before and after compression.
     raw_bytes: AtomicU64,
     stored_bytes: AtomicU64,
@@ -46,6 +67,57 @@ impl Flusher {
         let stored = self.stored_bytes.load(Ordering::Relaxed).max(1);
         let tenths = (raw * 10 / stored).clamp(10, 40);
         format.segment_bytes * tenths / 10
+    }
+
+    /// Has a file flushed in the background, with others of the same moment.
+    pub(crate) fn flush_soon(&self, ino: Ino) {
+        self.soon.lock().unwrap_or_else(|e| e.into_inner()).push(ino);
+        self.soon_wanted.notify_one();
+    }
+
+    /// Waits for files to be flushed soon, and a little longer, so that they share segments.
+    pub(crate) async fn wait_for_soon(&self) -> Vec<Ino> {
+        loop {
+            self.soon_wanted.notified().await;
+            tokio::time::sleep(GATHER).await;
+            let mut inos =
+                std::mem::take(&mut *self.soon.lock().unwrap_or_else(|e| e.into_inner()));
+            inos.sort_unstable();
+            inos.dedup();
+            if !inos.is_empty() {
+                return inos;
+            }
+        }
+    }
+
+    /// How the last try in the background failed, if no later one succeeded.
+    pub(crate) fn failed(&self, now_ms: u64) -> Option<FlushFailed> {
+        let failed = self.failed.lock().unwrap_or_else(|e| e.into_inner()).clone();
+        let (at_ms, told) = failed?;
+        Some(FlushFailed { last_ms_ago: now_ms.saturating_sub(at_ms), ..told })
+    }
+
+    /// Takes note of how a try in the background went, the nth in a row to fail.
+    pub(crate) fn note_failed(&self, failures: u32, error: Option<&FsError>, now_ms: u64) {
+        let error = error.map(ToString::to_string);
+        let told = error.map(|error| FlushFailed { error, last_ms_ago: 0, failures });
+        *self.failed.lock().unwrap_or_else(|e| e.into_inner()) = told.map(|told| (now_ms, told));
+    }
+
+    /// Something left for the bucket: who rests after a failure may go on.
+    fn went_on(&self) {
+        *self.failed.lock().unwrap_or_else(|e| e.into_inner()) = None;
+        self.goes_on.notify_waiters();
+    }
+
+    /// Rests after the nth failure in a row: twice as long each time, up to half a minute, less a
+    /// part by chance; and no longer than until something leaves.
+    pub(crate) async fn rest(&self, failures: u32, chance: u128) {
+        let most =
+            REST_MS.saturating_mul(1 << failures.saturating_sub(1).min(16)).min(REST_MOST_MS);
+        let rest_ms = most / 2 + (chance % u128::from(most / 2 + 1)) as u64;
+        let rest = Duration::from_millis(rest_ms);
+        let _ = tokio::time::timeout(rest, self.goes_on.notified()).await;
     }
 
     /// Takes note of a segment. Older ones count half as much with each.
@@ -73,7 +145,7 @@ impl Flushing {
             mirror: self.mirror.clone(),
             snapshot,
             pieces: Vec::new(),
-            _flushing: self.lock.clone(),
+            lock: Some(self.lock.clone()),
         }
     }
 }
@@ -84,9 +156,42 @@ struct Part {
     mirror: Arc<Mirror>,
     snapshot: Snapshot,
     pieces: Vec<Piece>,
-    /// Keeps other flushes of the file away until this part is committed.
-    _flushing: Arc<OwnedMutexGuard<()>>,
+    /// Keeps other flushes of the file away until this part is committed, or waits for that.
+    lock: Option<Arc<OwnedMutexGuard<()>>>,
 }
+
+impl Part {
+    /// The part in slices that a commit can take, whatever is in it.
+    fn slices(mut self) -> Vec<Part> {
+        let mut slices = Vec::new();
+        while let Some(full) = first_past(&self.pieces, FLUSH_CHUNKS_MAX) {
+            let rest = self.pieces.split_off(full);
+            let at = rest[0].offset / CHUNK_BYTES * CHUNK_BYTES;
+            slices.push(Part {
+                node: self.node.clone(),
+                mirror: self.mirror.clone(),
+                snapshot: self.snapshot.split_head(at),
+                pieces: std::mem::replace(&mut self.pieces, rest),
+                lock: self.lock.clone(),
+            });
+        }
+        slices.push(self);
+        slices
+    }
+}
+
+/// The first piece behind so many chunks.
+fn first_past(pieces: &[Piece], chunks: usize) -> Option<usize> {
+    let starts = |i: &usize| *i == 0 || chunk_of(&pieces[*i]) != chunk_of(&pieces[*i - 1]);
+    (0..pieces.len()).filter(starts).nth(chunks)
+}
+
+fn chunk_of(piece: &Piece) -> u64 {
+    piece.offset / CHUNK_BYTES
+}
+
+// A commit of the metadata must be an entry of the redo log, whatever else the entry says.
+const _: () = assert!(weir_meta::kv::COMMIT_BYTES_MAX * 3 / 2 < weir_tier::ENTRY_BYTES_MAX);
 
 impl Drop for Part {
     /// Whatever ended the flush before its commit, the ranges are dirty again; after it none is
@@ -140,13 +245,13 @@ const FOLLOW_BYTES: u64 = 1 << 30;
 /// A segment on its way: its object may be there before the metadata names it, and the collector
 /// must not take it for one that nothing names.
 pub(crate) struct InFlight {
-    core: Arc<Core>,
+    all: Arc<std::sync::Mutex<HashSet<SegmentId>>>,
     pub(crate) id: SegmentId,
 }
 
 impl Drop for InFlight {
     fn drop(&mut self) {
-        self.core.in_flight().remove(&self.id);
+        self.all.lock().unwrap_or_else(|e| e.into_inner()).remove(&self.id);
     }
 }
 
@@ -214,6 +319,8 @@ impl Core {
     /// One pass over these files. Answers those that it left: busy ones (unless told to wait for
     /// them) and those whose flush a truncation voided.
     async fn flush_round(self: &Arc<Self>, inos: &[Ino], round: Round) -> Result<Vec<Ino>> {
+        // While the metadata takes nothing, nothing more is sent for it.
+        self.commit_waiting().await?;
         let mut left = Vec::new();
         let mut uploads: JoinSet<Result<Vec<Ino>>> = JoinSet::new();
         let mut load = None;
@@ -306,11 +413,11 @@ impl Core {
     }
 
     /// A new segment, in flight until the guard goes.
-    pub(crate) fn new_segment(self: &Arc<Self>) -> (InFlight, SegmentBuilder) {
+    pub(crate) fn new_segment(&self) -> (InFlight, SegmentBuilder) {
         let id = SegmentId::new(self.unix_ms(), (self.clock.random)());
         self.in_flight().insert(id);
         let builder = SegmentBuilder::new(id, self.format.codec, self.format.segment_bytes);
-        (InFlight { core: self.clone(), id }, builder)
+        (InFlight { all: self.segments_in_flight.clone(), id }, builder)
     }
 
     /// Hands a load to a task that packs, uploads and commits it.
@@ -321,7 +428,7 @@ impl Core {
 
     /// Data first, then the metadata that names it. Answers the files whose part was void.
     async fn upload(self: &Arc<Self>, mut load: Load) -> Result<Vec<Ino>> {
-        let (_in_flight, builder) = self.new_segment();
+        let (in_flight, builder) = self.new_segment();
         let record_bytes = self.format.record_bytes;
         let parts = std::mem::take(&mut load.parts);
         let (sealed, parts, packed) = match load.raw_bytes > PACK_HERE_BYTES {
@@ -334,28 +441,10 @@ impl Core {
             self.flusher.packed(sealed);
         }
         fail::fail_point!("engine::segment-put");
-        let void = self.commit_parts(sealed.as_ref(), parts).await?;
-        self.room_made.notify_waiters();
+        let segment = sealed.as_ref().map(|s| (s.id, segment_info(s)));
+        let parts = parts.into_iter().flat_map(Part::slices).collect();
+        let void = self.commit_sent(Sent { segment, parts, in_flight }).await?;
         packed.map(|()| void)
-    }
-
-    /// Commits the parts that nothing voided meanwhile; answers the files of the others.
-    async fn commit_parts(
-        &self,
-        sealed: Option<&SealedSegment>,
-        mut parts: Vec<Part>,
-    ) -> Result<Vec<Ino>> {
-        // Two parts of one file share its lock; one order for all keeps segments from deadlock.
-        parts.sort_by_key(|p| p.node.ino);
-        let mut held = Vec::new();
-        for part in parts.chunk_by(|a, b| a.node.ino == b.node.ino) {
-            held.push(part[0].node.change.clone().lock_owned().await);
-        }
-        let (valid, void): (Vec<_>, Vec<_>) =
-            parts.into_iter().partition(|p| p.mirror.still_valid(&p.snapshot));
-        let void = void.iter().map(|p| p.node.ino).collect();
-        self.commit(sealed, &valid).await?;
-        Ok(void)
     }
 
     pub(crate) async fn put_segment(
@@ -367,35 +456,6 @@ impl Core {
         bucket.put(component, &sealed.id.object_key(), sealed.bytes.clone()).await?;
         Counts::add(&self.counts.segments_written, 1);
         Counts::add(&self.counts.bytes_flushed, sealed.bytes.len() as u64);
-        Ok(())
-    }
-
-    async fn commit(&self, sealed: Option<&SealedSegment>, parts: &[Part]) -> Result<()> {
-        let same_file = |a: &Part, b: &Part| a.node.ino == b.node.ino;
-        let files = parts.chunk_by(same_file).map(file_flush).collect();
-        let segments = sealed.map(|s| (s.id, segment_info(s))).into_iter().collect();
-        let done = self.seen(self.meta.commit_flush(FlushCommit { segments, files }).await)?;
-        fail::fail_point!("engine::flush-committed");
-        for (part, (ino, inode)) in parts.chunk_by(same_file).zip(done) {
-            // A file that was purged meanwhile has no mirror any more.
-            let Some(inode) = inode else { continue };
-            for part in part {
-                self.committed(part, ino, &inode)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn committed(&self, part: &Part, ino: Ino, inode: &Inode) -> Result<()> {
-        part.mirror.flushed(&part.snapshot, inode.data.generation, inode.size)?;
-        if let Some(journal) = &self.journal {
-            for &(start, end) in &part.snapshot.ranges {
-                journal.forget(ino, start, end);
-            }
-        }
-        if !self.nodes.is_open(ino) {
-            part.mirror.idle();
-        }
         Ok(())
     }
 
@@ -419,27 +479,44 @@ impl Core {
     }
 }
 
-/// What the metadata takes of one file's parts in a segment. Only the part that leaves nothing
-/// dirty out says the size; the others let the file grow as far as they reach. Times that somebody
-/// set since the snapshot stay as they were set.
-fn file_flush(parts: &[Part]) -> FileFlush {
-    let last = &parts[parts.len() - 1].snapshot;
-    let (_, now) = parts[0].mirror.pending();
-    FileFlush {
-        ino: parts[0].node.ino,
-        pieces: parts.iter().flat_map(|p| p.pieces.iter().copied()).collect(),
-        size: last.complete.then_some(last.size),
-        mtime: last.pending.mtime.filter(|_| now.mtime.is_some()),
-        ctime: last.pending.ctime.filter(|_| now.ctime.is_some()),
-        replaced: None,
-    }
-}
-
 pub(crate) fn segment_info(sealed: &SealedSegment) -> weir_meta::SegmentInfo {
     weir_meta::SegmentInfo {
         raw_bytes: sealed.raw_bytes,
         object_bytes: sealed.bytes.len() as u64,
         records: sealed.records.len() as u32,
         created_ms: sealed.id.unix_ms(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn each_failure_in_a_row_rests_twice_as_long_up_to_half_a_minute() {
+        let flusher = Flusher::default();
+        for (failures, most) in [(1, 1), (2, 2), (3, 4), (5, 16), (6, 30), (40, 30), (u32::MAX, 30)]
+        {
+            for chance in [0, 1 << 80, u128::MAX] {
+                let began = tokio::time::Instant::now();
+                flusher.rest(failures, chance).await;
+                let rest = began.elapsed().as_secs_f64();
+                let least = f64::from(most) / 2.0;
+                assert!((least..=f64::from(most) + 0.01).contains(&rest), "{failures}: {rest} s");
+            }
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_rest_ends_when_something_leaves() {
+        let flusher = Flusher::default();
+        let began = tokio::time::Instant::now();
+        let rest = flusher.rest(9, 0);
+        let leaves = async {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            flusher.went_on();
+        };
+        tokio::join!(rest, leaves);
+        assert!(began.elapsed().as_millis() < 200);
     }
 }

@@ -249,6 +249,9 @@ impl Journal {
 
 impl CommitLog for Journal {
     fn append(&self, version: Version, entry: &[u8]) -> Result<()> {
+        fail::fail_point!("engine::commit-log", |_| {
+            Err(FsError::new(ErrorKind::Retry, "the fail point says that no commit is taken"))
+        });
         Journal::append(self, &Entry::Commit { version, entry })?;
         fail::fail_point!("engine::commit-logged");
         Ok(())

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use weir_meta::{DirEntry, DirEntryPlus, NewInode, RenameMode, SetAttr, XattrMode};
+use weir_tier::Mirror;
 use weir_types::{ErrorKind, FileKind, FsError, Ino, Inode, Result};
 
 use crate::background::blocking;
@@ -71,6 +72,36 @@ impl Core {
             }
             _ => Ok(()),
         }
+    }
+
+    /// A rename that puts a file in another's place is durable long before the file's bytes would
+    /// be: those that are not in the bucket go there first, or a crash between the two would leave
+    /// neither file's.
+    async fn flush_before_replacing(
+        self: &Arc<Self>,
+        from: (Ino, &[u8]),
+        to: (Ino, &[u8]),
+        mode: RenameMode,
+    ) -> Result<()> {
+        if mode == RenameMode::NoReplace || self.tier.news().is_empty() {
+            return Ok(());
+        }
+        let file = async |(parent, name)| match self.seen(self.meta.lookup(parent, name).await) {
+            Ok(inode) => Ok(Some(inode.ino)),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        };
+        let (Some(source), Some(target)) = (file(from).await?, file(to).await?) else {
+            return Ok(());
+        };
+        let exchanged = (mode == RenameMode::Exchange).then_some(target);
+        for ino in std::iter::once(source).chain(exchanged).filter(|_| source != target) {
+            let news = |mirror: &Mirror| mirror.dirty_bytes() > 0 || mirror.pending().1.size;
+            if self.tier.find(ino).is_some_and(|mirror| news(&mirror)) {
+                self.flush_file(ino).await?;
+            }
+        }
+        Ok(())
     }
 
     /// A name of `inode` went: if it was the last one, the file goes with its last open.
@@ -195,6 +226,7 @@ impl Engine {
         } else {
             core.look_into(to.0).await?;
         }
+        core.flush_before_replacing(from, to, mode).await?;
         let renamed = core.seen(core.meta.rename(from.0, from.1, to.0, to.1, mode).await)?;
         if renamed.moved.kind == FileKind::Directory || mode == RenameMode::Exchange {
             core.directory_moved();

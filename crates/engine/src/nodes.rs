@@ -1,7 +1,7 @@
 //! The inodes in use: who has them open, and who may change their extents.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -28,6 +28,8 @@ pub(crate) struct Node {
     pub(crate) append: tokio::sync::Mutex<()>,
     /// Open files through which it may be written.
     pub(crate) writers: AtomicUsize,
+    /// It had bytes and was cut to nothing, and nobody who wrote it has closed it since.
+    pub(crate) emptied: AtomicBool,
     /// How the file is read, by all who have it open: one page cache serves them, so what one of
     /// them asks for is a part of what all of them read.
     pub(crate) streams: Mutex<Streams>,
@@ -143,6 +145,7 @@ impl Nodes {
                 object: tokio::sync::Mutex::default(),
                 append: tokio::sync::Mutex::default(),
                 writers: AtomicUsize::new(0),
+                emptied: AtomicBool::new(false),
                 streams: Mutex::default(),
             }),
             opens: 0,

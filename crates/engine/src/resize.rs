@@ -1,6 +1,7 @@
 //! Changing a file's size and making holes.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use weir_tier::{Mirror, PAGE_BYTES, page_ceil, page_floor};
 use weir_types::{ErrorKind, FsError, Ino, Inode, Result};
@@ -60,6 +61,9 @@ impl Core {
             Err(error) => return Err(self.extents_unsure(ino, error).await),
         };
         fail::fail_point!("engine::truncate-committed");
+        if size == 0 && before.size > 0 {
+            node.emptied.store(true, Ordering::Release);
+        }
         if let Some(mirror) = mirror {
             mirror.dropped((size, u64::MAX), Some(size), after.data.generation, false)?;
             mirror.forget_pending_times(true, true)?;

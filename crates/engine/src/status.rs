@@ -1,9 +1,10 @@
 //! What a mount says of itself.
 
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use serde::Serialize;
-use weir_object::MeterSnapshot;
+use weir_object::{MeterSnapshot, Trouble};
 use weir_tier::Usage;
 use weir_types::{FileKind, Ino, Result, Settings};
 
@@ -51,10 +52,25 @@ pub struct Status {
     pub since_mount: SinceMount,
     /// Requests to the buckets since the mount.
     pub requests: MeterSnapshot,
+    /// What the buckets refused last, of each kind of request, and whether that lasts.
+    pub troubles: Vec<Trouble>,
+    /// The last flush in the background that failed: none has succeeded since.
+    pub flush_failed: Option<FlushFailed>,
     /// Directories, and users, of which the daemon sees every byte: nothing is read past it there.
     pub metered: Vec<String>,
     /// The settings in force.
     pub settings: Settings,
+}
+
+/// How flushing in the background fails.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct FlushFailed {
+    /// What the last try met.
+    pub error: String,
+    /// Milliseconds since then.
+    pub last_ms_ago: u64,
+    /// Tries in a row that failed.
+    pub failures: u32,
 }
 
 /// Counters since the mount.
@@ -78,6 +94,9 @@ pub struct SinceMount {
     pub fsyncs: u64,
 }
 
+/// How long a status waits for the volume's totals.
+const USAGE_LONGEST: Duration = Duration::from_secs(2);
+
 /// A petabyte: what a volume without end answers when asked for its size.
 const TOTAL_BYTES: u64 = 1 << 50;
 
@@ -93,7 +112,9 @@ impl Engine {
     /// The state of the mount.
     pub async fn status(&self) -> Result<Status> {
         let core = &self.core;
-        let usage = core.meta.usage().await.unwrap_or_default();
+        // A bucket that is away must not keep anybody from seeing that it is.
+        let usage = tokio::time::timeout(USAGE_LONGEST, core.meta.usage()).await;
+        let usage = usage.ok().and_then(Result::ok).unwrap_or_default();
         let get = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
         let counts = &core.counts;
         Ok(Status {
@@ -119,6 +140,8 @@ impl Engine {
                 fsyncs: get(&counts.fsyncs),
             },
             requests: core.meter.snapshot(),
+            troubles: core.meter.troubles(),
+            flush_failed: core.flusher.failed(core.now_ms()),
             metered: core.metered(),
             settings: core.settings.clone(),
         })

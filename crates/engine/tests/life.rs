@@ -441,3 +441,109 @@ fn a_killed_writers_tier_is_not_for_readers() {
     world.options.read_only = false;
     world.mount().expect("mounts");
 }
+
+#[test]
+fn a_file_in_fragments_is_flushed_in_parts_that_a_commit_can_hold() {
+    let mut world = World::new();
+    // Three entries of a flush, of a chunk each time, in one segment.
+    let chunks = 600_u64;
+    let page = |chunk: u64| noise(chunk + 7, 4096);
+    let ino = world.run(create(&world.engine(), "a", b""));
+    world.run(async {
+        let engine = world.engine();
+        let file = engine.open(ino, WRITE).await.expect("opens");
+        for chunk in 0..chunks {
+            engine.write(&file, chunk << 20, &page(chunk)).await.expect("writes");
+        }
+        engine.close(file).await.expect("closes");
+        engine.fsync(ino).await.expect("syncs");
+        assert_eq!(engine.residency(ino).await.expect("counts")[3], 0, "nothing is left dirty");
+    });
+    world.lose_machine();
+    world.mount().expect("mounts");
+    let inode = world.run(world.engine().getattr(ino)).expect("is there");
+    assert_eq!(inode.size, ((chunks - 1) << 20) + 4096);
+    world.run(async {
+        let engine = world.engine();
+        let file = engine.open(ino, OpenFlags::default()).await.expect("opens");
+        for chunk in [0, 1, 255, 256, 257, 511, 512, 599] {
+            let got = engine.read(&file, chunk << 20, 4096).await.expect("reads");
+            assert_eq!(got, page(chunk), "chunk {chunk}");
+        }
+        engine.close(file).await.expect("closes");
+    });
+    world.unmount().expect("unmounts");
+    world.fsck();
+}
+
+/// Makes metadata durable and no data.
+fn sync_names(world: &World) {
+    world.run(world.engine().fsync_dir(Ino::ROOT)).expect("syncs");
+}
+
+#[test]
+fn a_rename_that_replaces_a_file_is_not_durable_before_its_bytes() {
+    let mut world = World::new();
+    let (old, new) = (noise(11, 70_000), noise(12, 90_000));
+    let a = world.run(create(&world.engine(), "a", &old));
+    world.run(world.engine().fsync(a)).expect("syncs");
+    for mode in [RenameMode::Replace, RenameMode::Exchange] {
+        world.run(create(&world.engine(), "a.new", &new));
+        let root = Ino::ROOT;
+        world.run(world.engine().rename((root, b"a.new"), (root, b"a"), mode)).expect("renames");
+        sync_names(&world);
+        world.lose_machine();
+        world.mount().expect("mounts");
+        assert_eq!(content(&world, "a"), new, "{mode:?}");
+    }
+    assert_eq!(content(&world, "a.new"), new);
+    world.unmount().expect("unmounts");
+    world.fsck();
+}
+
+#[test]
+fn with_a_journal_a_rename_that_replaces_a_file_is_not_durable_before_its_bytes() {
+    let mut world = World::new();
+    world.unmount().expect("unmounts");
+    world.options.journal = Some(world.path("journal"));
+    world.mount().expect("mounts");
+    let (old, new) = (noise(13, 70_000), noise(14, 90_000));
+    let a = world.run(create(&world.engine(), "a", &old));
+    world.run(world.engine().fsync(a)).expect("syncs");
+    world.run(create(&world.engine(), "a.new", &new));
+    let (from, to) = ((Ino::ROOT, &b"a.new"[..]), (Ino::ROOT, &b"a"[..]));
+    world.run(world.engine().rename(from, to, RenameMode::Replace)).expect("renames");
+    sync_names(&world);
+    world.reboot();
+    std::fs::remove_dir_all(world.path("tier")).expect("removes");
+    world.mount().expect("mounts");
+    assert_eq!(content(&world, "a"), new);
+    world.unmount().expect("unmounts");
+    world.fsck();
+}
+
+#[test]
+fn a_file_written_anew_from_nothing_leaves_when_it_is_closed() {
+    let mut world = World::new();
+    let (old, new) = (noise(15, 70_000), noise(16, 90_000));
+    let a = world.run(create(&world.engine(), "a", &old));
+    world.run(world.engine().fsync(a)).expect("syncs");
+    world.run(async {
+        let engine = world.engine();
+        let file = engine.open(a, OpenFlags { truncate: true, ..WRITE }).await.expect("opens");
+        engine.write(&file, 0, &new).await.expect("writes");
+        engine.close(file).await.expect("closes");
+        // Long before the flush age, which is 30 s.
+        let closed = std::time::Instant::now();
+        while engine.residency(a).await.expect("counts")[3] > 0 {
+            assert!(closed.elapsed().as_secs() < 25, "it waits for the flush by age");
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+    });
+    sync_names(&world);
+    world.lose_machine();
+    world.mount().expect("mounts");
+    assert_eq!(content(&world, "a"), new);
+    world.unmount().expect("unmounts");
+    world.fsck();
+}

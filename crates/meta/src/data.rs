@@ -10,7 +10,7 @@ use weir_types::{
 
 use crate::codec::{Seen, decode};
 use crate::kv::{Key, Version, Versioned};
-use crate::op::{Tries, Tx, seen_inode};
+use crate::op::{COMMIT_BYTES, Tries, Tx, seen_inode};
 use crate::{FILE_BYTES_MAX, Meta, extents, keys};
 
 /// Chunks that one commit of a truncation, hole or purge changes.
@@ -32,6 +32,11 @@ pub(crate) struct Row {
 impl Row {
     fn native(native: &Native, chunk: ChunkIndex) -> Self {
         Self { chunk, version: None, extents: native.extents(chunk) }
+    }
+
+    /// Most bytes that a commit needs to take extents from the row, or to add some.
+    pub(crate) fn commit_bytes(&self) -> usize {
+        extents::commit_bytes(2 * self.extents.len())
     }
 }
 
@@ -180,7 +185,8 @@ impl Meta {
     }
 
     /// Sets the size; what lies past it is gone. Sets mtime and ctime to `now`. Cutting more than
-    /// about 2,000 chunks takes several commits, each by itself a truncation to a smaller size.
+    /// about 2,000 chunks, or fewer with many extents, takes several commits, each by itself a
+    /// truncation to a smaller size.
     /// Two read rounds and one commit for each.
     pub async fn truncate(&self, ino: Ino, size: u64, now: UnixTime) -> Result<Inode> {
         check_size(ino, size)?;
@@ -202,12 +208,13 @@ impl Meta {
         let mut stops = Vec::new();
         let mut next = size / CHUNK_BYTES;
         loop {
-            let page = self.rows(ino, next, BATCH_CHUNKS).await?;
+            let mut page = self.rows(ino, next, BATCH_CHUNKS).await?;
+            let full = cut_to_commit(&mut page, BATCH_CHUNKS);
             let Some(last) = page.last() else {
                 return Ok(stops);
             };
             stops.push((page[0].chunk * CHUNK_BYTES).max(size));
-            if page.len() < BATCH_CHUNKS {
+            if !full {
                 return Ok(stops);
             }
             next = last.chunk + 1;
@@ -266,7 +273,7 @@ impl Meta {
     }
 
     /// Makes the bytes `range` a hole; the size stays. Sets mtime and ctime to `now`. Two read
-    /// rounds and one commit for each 2,000 chunks with data.
+    /// rounds and one commit for each 2,000 chunks with data, or fewer with many extents.
     pub async fn punch(&self, ino: Ino, range: Range<u64>, now: UnixTime) -> Result<Inode> {
         let mut start = range.start;
         let mut tries = Tries::new("punch a hole");
@@ -277,8 +284,10 @@ impl Meta {
                 return Ok(seen.value);
             }
             let chunks = chunk_range(start, range.end);
-            let page = self.rows_over(&seen.value, chunks.start, chunks.end, BATCH_CHUNKS).await?;
-            let end = page_end(&page, BATCH_CHUNKS, range.end);
+            let mut page =
+                self.rows_over(&seen.value, chunks.start, chunks.end, BATCH_CHUNKS).await?;
+            let full = cut_to_commit(&mut page, BATCH_CHUNKS);
+            let end = page_end(&page, full, range.end);
             let is_native = seen.value.native.is_some();
             let mut tx = Tx::default();
             let mut grown = 0;
@@ -323,11 +332,26 @@ fn with_native(native: &Native, rows: Vec<Row>, range: Range<ChunkIndex>) -> Vec
     all
 }
 
-/// Up to which byte a page of rows tells all there is: `end`, or, where the page is full, the start
+/// Leaves of a page that was read with this limit as many rows as one commit may change, at least
+/// two. Answers whether there may be more rows than it has.
+pub(crate) fn cut_to_commit(page: &mut Vec<Row>, limit: usize) -> bool {
+    let full = page.len() == limit;
+    let mut bytes = 0;
+    let fits = page.iter().take_while(|row| {
+        bytes += row.commit_bytes();
+        bytes <= COMMIT_BYTES
+    });
+    let fits = fits.count().max(2);
+    let cut = fits < page.len();
+    page.truncate(fits);
+    full || cut
+}
+
+/// Up to which byte a page of rows tells all there is: `end`, or, where there may be more, the start
 /// of its last chunk. A page of two rows or more so always reaches past its own first chunk.
-pub(crate) fn page_end(page: &[Row], limit: usize, end: u64) -> u64 {
+pub(crate) fn page_end(page: &[Row], more: bool, end: u64) -> u64 {
     match page.last() {
-        Some(last) if page.len() == limit => end.min(last.chunk * CHUNK_BYTES),
+        Some(last) if more => end.min(last.chunk * CHUNK_BYTES),
         _ => end,
     }
 }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use weir_types::{ErrorKind, FileKind, FsError, Ino, Inode, LinkId, Native, Result, UnixTime};
 
 use crate::codec::{Seen, decode, decode_seen, encode, last_key, version};
-use crate::data::BATCH_CHUNKS;
+use crate::data::{BATCH_CHUNKS, cut_to_commit};
 use crate::kv::{Key, Version};
 use crate::op::{Tries, Tx, no_inode, seen_inode};
 use crate::{LinkObject, Meta, keys};
@@ -391,7 +391,8 @@ impl Meta {
                 let text = format!("inode {ino}: its object changed while it was exported");
                 return Err(FsError::new(ErrorKind::Conflict, text));
             }
-            let rows = self.rows(ino, 0, BATCH_CHUNKS).await?;
+            let mut rows = self.rows(ino, 0, BATCH_CHUNKS).await?;
+            cut_to_commit(&mut rows, BATCH_CHUNKS);
             if rows.is_empty() {
                 return Ok(inode);
             }

@@ -2,6 +2,16 @@
 
 use weir_types::Extent;
 
+/// Most bytes of a commit for one extent of a row that it changes, before or after: the extent, the
+/// counter of its segment, and a row that says who shares it.
+const EXTENT_COMMIT_BYTES: usize = 128;
+
+/// Most bytes that a commit needs to change a chunk's row, whose extents before and after are so
+/// many together.
+pub(crate) fn commit_bytes(extents: usize) -> usize {
+    64 + extents * EXTENT_COMMIT_BYTES
+}
+
 /// What is left of the list when `start..end` of the chunk becomes a hole.
 pub(crate) fn cut(list: &[Extent], start: u32, end: u32) -> Vec<Extent> {
     let around = |e: &Extent| [e.slice(0, start), e.slice(end.max(start), u32::MAX)];

@@ -10,11 +10,16 @@ use weir_types::{
 use crate::codec::{Seen, decode_seen};
 use crate::data::{changed, check_size, only_chunk, regular, within_chunk};
 use crate::kv::{Key, Version};
-use crate::op::{Tries, Tx, seen_inode};
+use crate::op::{COMMIT_BYTES, Tries, Tx, seen_inode};
 use crate::{Meta, SegmentInfo, extents, keys};
 
-/// Keys at which a commit is full. One file is never split, so one with more pieces goes over it.
+/// Pieces and files at which a commit is full. An entry is never split, so one with more pieces
+/// goes over it.
 const COMMIT_KEYS: usize = 4_000;
+
+/// Chunks that one [`FileFlush`] may touch, or it could need more than a commit can hold: a chunk of
+/// fragments has 256 extents before and after. More of a file goes in several entries.
+pub const FLUSH_CHUNKS_MAX: usize = 256;
 
 /// A record that now holds some bytes of a file, from the record's first byte on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,7 +32,7 @@ pub struct Piece {
     pub len: u32,
 }
 
-/// The flushed bytes of one file.
+/// Flushed bytes of one file, in at most [`FLUSH_CHUNKS_MAX`] chunks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FileFlush {
     /// The file.
@@ -51,7 +56,8 @@ pub struct FileFlush {
 pub struct FlushCommit {
     /// The new segments.
     pub segments: Vec<(SegmentId, SegmentInfo)>,
-    /// The files.
+    /// The files. One that needs several entries has them one behind the other, and only the last
+    /// one says size and times.
     pub files: Vec<FileFlush>,
 }
 
@@ -70,30 +76,47 @@ struct Part {
 }
 
 impl Meta {
-    /// Makes stored bytes part of their files: each file whole in one commit, many files sharing
-    /// one (cut at about 4,000 keys). Returns each file's inode after, `None` for those purged
-    /// meanwhile. One read round and one commit for each part.
+    /// [`Meta::commit_flush_each`], answering each entry's inode after it.
     pub async fn commit_flush(&self, flush: FlushCommit) -> Result<Vec<(Ino, Option<Inode>)>> {
-        flush.files.iter().try_for_each(check_file)?;
         let mut done = Vec::with_capacity(flush.files.len());
+        let each = |file: &FileFlush, inode| {
+            done.push((file.ino, inode));
+            Ok(())
+        };
+        self.commit_flush_each(&flush, each).await?;
+        Ok(done)
+    }
+
+    /// Makes stored bytes part of their files: each entry whole in one commit, many sharing one
+    /// (cut at about 4,000 pieces or 8 MiB). After each commit `each` is told of its entries, in
+    /// order, with the inode after, or `None` for a file that was purged meanwhile; so an error
+    /// leaves done what was told. One read round and one commit for each part.
+    pub async fn commit_flush_each(
+        &self,
+        flush: &FlushCommit,
+        mut each: impl FnMut(&FileFlush, Option<Inode>) -> Result<()> + Send,
+    ) -> Result<()> {
+        flush.files.iter().try_for_each(check_file)?;
         let mut rest = flush.files.as_slice();
         loop {
-            let (part, after) = rest.split_at(part_len(rest));
-            done.extend(self.flush_part(&flush.segments, part).await?);
+            let done = self.flush_part(&flush.segments, &rest[..part_len(rest)]).await?;
+            let (committed, after) = rest.split_at(done.len());
+            committed.iter().zip(done).try_for_each(|(file, inode)| each(file, inode))?;
             rest = after;
             if rest.is_empty() {
-                return Ok(done);
+                return Ok(());
             }
         }
     }
 
-    /// Commits some files together. The segments go with every part: putting them again changes
-    /// nothing, and so none can have been forgotten between two parts.
+    /// Commits together the first of these files, as many as fit; answers the inode after for each.
+    /// The segments go with every part: putting them again changes nothing, and so none can have
+    /// been forgotten between two parts.
     async fn flush_part(
         &self,
         segments: &[(SegmentId, SegmentInfo)],
         files: &[FileFlush],
-    ) -> Result<Vec<(Ino, Option<Inode>)>> {
+    ) -> Result<Vec<Option<Inode>>> {
         let mut tries = Tries::new("commit a flush");
         loop {
             tries.next().await?;
@@ -101,16 +124,22 @@ impl Meta {
             if self.shrink_first(&part, files).await? {
                 continue;
             }
-            for file in files {
-                part.add(file);
-            }
+            let mut bytes = 0;
+            let fits = files.iter().take_while(|file| {
+                let room = bytes < COMMIT_BYTES;
+                bytes += if room { part.add(file) } else { 0 };
+                room
+            });
+            let files = &files[..fits.count()];
+            let flushed: BTreeSet<Ino> = files.iter().map(|file| file.ino).collect();
+            part.inodes.retain(|ino, _| flushed.contains(ino));
             let mut tx = Tx::default();
             tx.put_segments(segments)?;
             part.finish(&mut tx)?;
             if self.apply(tx).await? {
                 let after = |file: &FileFlush| {
                     let seen = part.inodes.get(&file.ino).and_then(Option::as_ref);
-                    (file.ino, seen.map(|seen| seen.value.clone()))
+                    seen.map(|seen| seen.value.clone())
                 };
                 return Ok(files.iter().map(after).collect());
             }
@@ -119,13 +148,7 @@ impl Meta {
 
     async fn read_part(&self, files: &[FileFlush]) -> Result<Part> {
         let inos: BTreeSet<Ino> = files.iter().map(|file| file.ino).collect();
-        let touched = |file: &FileFlush| {
-            let ino = file.ino;
-            let chunks: Vec<_> =
-                file.pieces.iter().map(|piece| (ino, piece.offset / CHUNK_BYTES)).collect();
-            chunks
-        };
-        let chunks: BTreeSet<_> = files.iter().flat_map(touched).collect();
+        let chunks: BTreeSet<_> = files.iter().flat_map(chunks_of).collect();
         let mut wanted: Vec<_> = inos.iter().map(|ino| keys::inode(*ino)).collect();
         wanted.extend(chunks.iter().map(|(ino, chunk)| keys::extents(*ino, *chunk)));
         let found = self.get(&wanted).await?;
@@ -172,10 +195,11 @@ impl Part {
         inode.and_then(|i| i.native.as_ref()).map_or_else(Vec::new, |n| n.extents(chunk))
     }
 
-    /// Takes one file's pieces and attributes over, if it is still there.
-    fn add(&mut self, file: &FileFlush) {
+    /// Takes one file's pieces and attributes over, if it is still there. Answers how many bytes
+    /// of a commit that takes at most.
+    fn add(&mut self, file: &FileFlush) -> usize {
         let Some(Some(seen)) = self.inodes.get_mut(&file.ino) else {
-            return;
+            return 0;
         };
         let inode = &mut seen.value;
         let end = file.pieces.iter().map(|piece| piece.offset + u64::from(piece.len)).max();
@@ -216,6 +240,8 @@ impl Part {
         if stored || resized {
             changed(inode);
         }
+        let rows = chunks_of(file).into_iter().filter_map(|at| self.chunks.get(&at));
+        rows.map(|row| extents::commit_bytes(row.before.len() + row.after.len())).sum()
     }
 
     fn finish(&mut self, tx: &mut Tx) -> Result<()> {
@@ -236,8 +262,18 @@ impl Part {
     }
 }
 
+fn chunks_of(file: &FileFlush) -> BTreeSet<(Ino, ChunkIndex)> {
+    file.pieces.iter().map(|piece| (file.ino, piece.offset / CHUNK_BYTES)).collect()
+}
+
 fn check_file(file: &FileFlush) -> Result<()> {
     check_size(file.ino, file.size.unwrap_or(0))?;
+    let chunks = chunks_of(file).len();
+    if chunks > FLUSH_CHUNKS_MAX {
+        let (ino, most) = (file.ino, FLUSH_CHUNKS_MAX);
+        let context = format!("inode {ino}: {chunks} chunks in one entry of a flush, over {most}");
+        return Err(FsError::new(ErrorKind::Invalid, context));
+    }
     for piece in &file.pieces {
         let end = piece.offset.saturating_add(u64::from(piece.len));
         check_size(file.ino, end)?;
@@ -252,7 +288,7 @@ fn check_file(file: &FileFlush) -> Result<()> {
     Ok(())
 }
 
-/// How many of the first files fit into one commit; at least one, if there is one.
+/// How many of the first files one commit may take; at least one, if there is one.
 fn part_len(files: &[FileFlush]) -> usize {
     let mut weight = 0;
     let fits = |file: &&FileFlush| {

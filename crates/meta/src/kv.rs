@@ -18,6 +18,10 @@ pub mod slate;
 pub use memory::MemoryKv;
 pub use slate::{SlateKv, SlateOptions, SlateReader, SlateReaderOptions};
 
+/// Most bytes of keys and values that one commit may change: a redo log must be able to hold it as
+/// one entry. What has more to change makes several commits of it.
+pub const COMMIT_BYTES_MAX: usize = 32 << 20;
+
 /// A key. Keys sort as bytes.
 pub type Key = Vec<u8>;
 
@@ -101,7 +105,7 @@ pub trait Kv: Send + Sync + 'static {
 
     /// Applies the commit if all its checks hold. One that changes nothing writes nothing, and its
     /// version is that of the newest commit. A key named twice among puts, adds and deletes, an
-    /// empty one, or one past 65,535 bytes is `Invalid`.
+    /// empty one, or one past 65,535 bytes is `Invalid`; so is a commit past [`COMMIT_BYTES_MAX`].
     async fn commit(&self, commit: Commit) -> Result<Outcome>;
 
     /// Returns when all that was applied before this call is durable in the bucket or server.

@@ -43,7 +43,7 @@ pub use data::Chunks;
 pub use dir::{DirEntry, DirEntryPlus};
 pub use disks::DiskRow;
 pub use export::{ExportCommit, ExportContent, ExportName, ToExport};
-pub use flush::{FileFlush, FlushCommit, Piece};
+pub use flush::{FLUSH_CHUNKS_MAX, FileFlush, FlushCommit, Piece};
 pub use links::{LinkObject, LinkUsage, NewObject, ObjectRow};
 pub use lost::{LoggedRow, logged_rows};
 pub use names::NewInode;

@@ -14,6 +14,10 @@ use crate::{Meta, NAME_BYTES_MAX, extents, keys};
 /// somebody else got through, so this bounds unfairness, not progress.
 const TRIES_MAX: u32 = 1_000;
 
+/// Bytes at which a commit is full, as [`extents::commit_bytes`] counts them. What a commit takes
+/// at least may go over it, but never over what a [`Kv`] takes.
+pub(crate) const COMMIT_BYTES: usize = 8 << 20;
+
 /// Counts the tries of one operation.
 pub(crate) struct Tries {
     what: &'static str,

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use weir_types::{CHUNK_BYTES, ErrorKind, FsError, Ino, Inode, Result};
 
 use crate::codec::{Seen, version};
-use crate::data::{BATCH_CHUNKS, BY_KEY_MAX, Row, decode_row};
-use crate::op::{Tries, Tx, seen_inode};
+use crate::data::{BATCH_CHUNKS, BY_KEY_MAX, Row, cut_to_commit, decode_row};
+use crate::op::{COMMIT_BYTES, Tries, Tx, seen_inode};
 use crate::{Meta, extents, keys};
 
 /// Inodes removed in one commit.
@@ -57,7 +57,7 @@ impl Meta {
         let keys = |ino: &Ino| [keys::inode(*ino), keys::orphan(*ino)];
         let found = self.get(&page.iter().flat_map(keys).collect::<Vec<_>>()).await?;
         let mut done = Vec::with_capacity(page.len());
-        let mut weight = 0;
+        let (mut weight, mut bytes) = (0, 0);
         for (ino, found) in page.iter().zip(found.chunks(2)) {
             let Some(seen) = seen_inode(*ino, found[0].as_ref())? else {
                 done.push(*ino);
@@ -67,16 +67,17 @@ impl Meta {
                 let context = format!("inode {ino} has a name: it must not be purged");
                 return Err(FsError::new(ErrorKind::Invalid, context));
             }
-            if weight >= BATCH_CHUNKS {
+            if weight >= BATCH_CHUNKS || bytes >= COMMIT_BYTES {
                 break;
             }
-            let rows = self.rows_of(&seen.value).await?;
+            let (rows, more) = self.rows_of(&seen.value).await?;
             let attributes = match self.fresh.is_bare(*ino) {
                 true => Vec::new(),
                 false => self.kv.scan(&keys::xattrs(*ino), None, BATCH_XATTRS).await?,
             };
             weight += rows.len() + attributes.len();
-            let last = rows.len() < BATCH_CHUNKS && attributes.len() < BATCH_XATTRS;
+            bytes += rows.iter().map(Row::commit_bytes).sum::<usize>();
+            let last = !more && attributes.len() < BATCH_XATTRS;
             tx.check_inode(&seen);
             tx.check(keys::orphan(*ino), version(found[1].as_ref()));
             attributes.into_iter().for_each(|(key, _)| tx.delete(key));
@@ -87,26 +88,25 @@ impl Meta {
     }
 
     /// The first rows of a file. It knows how many bytes all of them cover, which tells when those
-    /// of a small file, asked for by key, are all.
-    async fn rows_of(&self, inode: &Inode) -> Result<Vec<Row>> {
+    /// of a small file, asked for by key, are all. Answers as well whether there may be more.
+    async fn rows_of(&self, inode: &Inode) -> Result<(Vec<Row>, bool)> {
         let chunks = inode.size.div_ceil(CHUNK_BYTES);
-        if inode.native.is_some() {
-            return self.rows(inode.ino, 0, BATCH_CHUNKS).await;
+        if inode.stored_bytes == 0 && inode.native.is_none() {
+            return Ok((Vec::new(), false));
         }
-        if inode.stored_bytes == 0 {
-            return Ok(Vec::new());
-        }
-        if chunks <= BY_KEY_MAX {
+        if chunks <= BY_KEY_MAX && inode.native.is_none() {
             let wanted: Vec<_> = (0..chunks).map(|at| keys::extents(inode.ino, at)).collect();
             let found = wanted.iter().zip(self.get(&wanted).await?);
             let rows = found.filter_map(|(key, found)| Some(decode_row(key, &found?)));
             let rows = rows.collect::<Result<Vec<_>>>()?;
             let covered: i64 = rows.iter().map(|row| extents::covered(&row.extents)).sum();
             if covered.cast_unsigned() == inode.stored_bytes {
-                return Ok(rows);
+                return Ok((rows, false));
             }
         }
-        self.rows(inode.ino, 0, BATCH_CHUNKS).await
+        let mut rows = self.rows(inode.ino, 0, BATCH_CHUNKS).await?;
+        let more = cut_to_commit(&mut rows, BATCH_CHUNKS);
+        Ok((rows, more))
     }
 }
 

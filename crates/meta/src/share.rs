@@ -8,7 +8,7 @@ use weir_types::{
 };
 
 use crate::codec::Seen;
-use crate::data::{Row, check_size, data_changed, page_end, regular, within_chunk};
+use crate::data::{Row, check_size, cut_to_commit, data_changed, page_end, regular, within_chunk};
 use crate::op::{Tries, Tx};
 use crate::{Meta, extents, keys};
 
@@ -36,7 +36,8 @@ pub struct ShareRange {
 impl Meta {
     /// Copies without moving a byte: the target's extents point at the source's records; holes are
     /// copied as holes. Only stored bytes are copied: flush the source before. Sets the target's
-    /// mtime and ctime to `now`. Four read rounds and one commit for each 500 chunks with data.
+    /// mtime and ctime to `now`. Four read rounds and one commit for each 500 chunks with data,
+    /// or fewer with many extents.
     pub async fn share(&self, range: ShareRange, now: UnixTime) -> Result<Inode> {
         let ends = |offset: u64| offset.saturating_add(range.len);
         check_size(range.src, ends(range.src_offset))?;
@@ -72,11 +73,13 @@ impl Meta {
             return Err(FsError::new(ErrorKind::Unsupported, context));
         }
         let dst = regular(self.stored_inode(range.dst).await?)?;
-        let from = self.rows(range.src, range.src_offset / CHUNK_BYTES, BATCH_CHUNKS).await?;
+        let mut from = self.rows(range.src, range.src_offset / CHUNK_BYTES, BATCH_CHUNKS).await?;
         let target = chunk_range(range.dst_offset, range.dst_offset + range.len);
-        let onto = self.rows_over(&dst.value, target.start, target.end, BATCH_CHUNKS).await?;
-        let from_end = page_end(&from, BATCH_CHUNKS, range.src_offset + range.len);
-        let onto_end = page_end(&onto, BATCH_CHUNKS, range.dst_offset + range.len);
+        let mut onto = self.rows_over(&dst.value, target.start, target.end, BATCH_CHUNKS).await?;
+        let more = cut_to_commit(&mut from, BATCH_CHUNKS);
+        let from_end = page_end(&from, more, range.src_offset + range.len);
+        let more = cut_to_commit(&mut onto, BATCH_CHUNKS);
+        let onto_end = page_end(&onto, more, range.dst_offset + range.len);
         let len = (from_end - range.src_offset).min(onto_end - range.dst_offset);
         let range = ShareRange { len, ..range };
         let mut tx = Tx::default();

@@ -1,7 +1,9 @@
 //! Tests over all of it: what the operations promise, a reference model, and races.
 
 mod actions;
+mod away;
 mod data;
+mod fragments;
 mod golden;
 mod model;
 mod names;

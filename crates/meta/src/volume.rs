@@ -26,11 +26,21 @@ pub type Clock = Arc<dyn Fn() -> UnixTime + Send + Sync>;
 pub struct Meta {
     pub(crate) kv: Arc<dyn Kv>,
     clock: Clock,
-    /// Inode numbers reserved by a checked commit and not given out yet.
-    inos: tokio::sync::Mutex<Range<u64>>,
+    inos: tokio::sync::Mutex<Reserved>,
+    /// How often reserving inode numbers failed.
+    inos_failed: AtomicU64,
     pub(crate) fresh: Fresh,
     /// There are links, or were when this process looked.
     pub(crate) has_links: AtomicBool,
+}
+
+/// Inode numbers for new files.
+#[derive(Debug, Default)]
+struct Reserved {
+    /// Reserved by a checked commit and not given out yet.
+    left: Range<u64>,
+    /// Why the last try that failed did.
+    error: Option<FsError>,
 }
 
 /// What is known of the inodes whose numbers this process reserved: nobody knew them before, so
@@ -149,7 +159,8 @@ impl Meta {
         Ok(Meta {
             kv,
             clock,
-            inos: tokio::sync::Mutex::new(0..0),
+            inos: tokio::sync::Mutex::default(),
+            inos_failed: AtomicU64::new(0),
             fresh: Fresh::default(),
             has_links: AtomicBool::new(false),
         })
@@ -164,16 +175,30 @@ impl Meta {
         (self.clock)()
     }
 
-    /// A number that no inode ever had. One read and one commit for each 4,096.
+    /// A number that no inode ever had. One read and one commit for each 4,096. All who wait for
+    /// them share one try and its error: each waits no longer than that.
     pub(crate) async fn next_ino(&self) -> Result<Ino> {
+        let failed = self.inos_failed.load(Ordering::Acquire);
         let mut inos = self.inos.lock().await;
-        if inos.is_empty() {
-            *inos = self.reserve_inos().await?;
+        if inos.left.is_empty() {
+            if self.inos_failed.load(Ordering::Acquire) != failed
+                && let Some(error) = &inos.error
+            {
+                return Err(error.share());
+            }
+            match self.reserve_inos().await {
+                Ok(left) => inos.left = left,
+                Err(error) => {
+                    inos.error = Some(error.share());
+                    self.inos_failed.fetch_add(1, Ordering::AcqRel);
+                    return Err(error);
+                }
+            }
             // Before the first of them is given out; later ones are larger.
-            self.fresh.from.fetch_min(inos.start, Ordering::AcqRel);
+            self.fresh.from.fetch_min(inos.left.start, Ordering::AcqRel);
         }
-        let ino = inos.start;
-        inos.start += 1;
+        let ino = inos.left.start;
+        inos.left.start += 1;
         Ok(Ino(ino))
     }
 

@@ -137,6 +137,7 @@ impl Caller {
         let mut number = 0;
         let mut told = None;
         loop {
+            let began = Instant::now();
             let limit = deadline.min(Instant::now() + ATTEMPT_LONGEST + transfer);
             let mut count = None;
             let tried = async {
@@ -158,6 +159,7 @@ impl Caller {
                         count.counted.failed = false;
                         count.counted.bytes_received = received;
                     }
+                    self.meter.troubles.answered(ask.component, ask.kind);
                     return Ok(value);
                 }
                 Err(error) => error,
@@ -168,8 +170,13 @@ impl Caller {
                 verdict.kind,
                 ErrorKind::NotFound | ErrorKind::Conflict | ErrorKind::Corrupt
             );
+            let failed = verdict.transient || !is_answer;
             if let Some(mut count) = count {
-                count.counted.failed = verdict.transient || !is_answer;
+                count.counted.failed = failed;
+            }
+            match failed {
+                true => self.meter.troubles.failed(ask.component, ask.kind, began, &error),
+                false => self.meter.troubles.answered(ask.component, ask.kind),
             }
             let pause = pause(number);
             if !verdict.transient || Instant::now() + pause >= deadline {

@@ -33,6 +33,7 @@ mod read;
 mod stripe;
 #[cfg(feature = "testing")]
 pub mod testing;
+mod trouble;
 mod upload;
 mod url;
 mod view;
@@ -45,5 +46,6 @@ pub use meter::{Component, LATENCY_BUCKETS, Meter, MeterRow, MeterSnapshot, Requ
 pub use object_store::{ObjectStore, PutPayload};
 pub use options::ConnectOptions;
 pub use stripe::StripeSet;
+pub use trouble::Trouble;
 pub use upload::{PutCondition, Upload};
 pub use url::{BucketUrl, Scheme};

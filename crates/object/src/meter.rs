@@ -11,6 +11,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::trouble::{Trouble, Troubles};
+
 /// Who asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -94,6 +96,7 @@ struct Cell {
 #[derive(Clone, Default)]
 pub struct Meter {
     cells: Arc<[[Cell; RequestKind::ALL.len()]; Component::ALL.len()]>,
+    pub(crate) troubles: Arc<Troubles>,
 }
 
 /// How one request went.
@@ -130,6 +133,11 @@ impl Meter {
         add(&cell.latency_us_sum, latency_us);
         let bucket = (latency_us.max(1).ilog2() as usize).min(LATENCY_BUCKETS - 1);
         add(&cell.buckets[bucket], counted.requests);
+    }
+
+    /// What failed last, of each who asked and each that was asked; also what is over.
+    pub fn troubles(&self) -> Vec<Trouble> {
+        self.troubles.all()
     }
 
     /// The counters as they stand. Counters of one row are read one after the other: while

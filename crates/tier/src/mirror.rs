@@ -75,6 +75,8 @@ pub(crate) struct Residency {
     pub(crate) stamp: Voids,
     /// Counts drops: what makes a flush under way void.
     pub(crate) drops: Voids,
+    /// Counts flushes that began.
+    pub(crate) flushes: u64,
     /// When the oldest dirty byte was written, in the tier's milliseconds.
     pub(crate) dirty_since_ms: Option<u64>,
     /// Written since the last journal entry.
@@ -131,6 +133,7 @@ impl Mirror {
                 dirty_bytes,
                 stamp: Voids::default(),
                 drops: Voids::default(),
+                flushes: 0,
                 dirty_since_ms,
                 unjournaled,
                 changes: 0,

@@ -52,7 +52,10 @@ impl Finder {
     /// Looks where `path` lies; answers the mount by its place in `mounts`, but does not add the
     /// target to it.
     pub(crate) fn locate(&mut self, path: &Path) -> Result<(usize, Target)> {
-        let at = |error| FsError::local_io(path.display(), error);
+        let at = |error| {
+            weir_door_fuse::dead_mount(path)
+                .unwrap_or_else(|| FsError::local_io(path.display(), error))
+        };
         let real = fs::canonicalize(path).map_err(at)?;
         let metadata = fs::metadata(&real).map_err(at)?;
         let mount = match self.by_device.get(&metadata.dev()) {

@@ -6,14 +6,22 @@ use bytes::Bytes;
 use weir_types::{ErrorKind, FsError, Result};
 
 use super::entry::Entry;
-use super::{Check, Commit, Key, Version, Versioned};
+use super::{COMMIT_BYTES_MAX, Check, Commit, Key, Version, Versioned};
 
 /// Longest key that an engine must take, in bytes: SlateDB's limit.
 const KEY_BYTES_MAX: usize = u16::MAX as usize;
 
 /// Refuses a commit that makes no sense: a key that is empty or too long, or one that is to become
-/// two things at once.
+/// two things at once; and one that no log could hold.
 pub(super) fn validate(commit: &Commit) -> Result<()> {
+    let bytes = changed_bytes(commit);
+    if bytes > COMMIT_BYTES_MAX {
+        let context = format!(
+            "metadata commit changes {bytes} bytes, more than the {COMMIT_BYTES_MAX} of one commit; \
+             please report it"
+        );
+        return Err(FsError::new(ErrorKind::Invalid, context));
+    }
     let puts = commit.puts.iter().map(|(key, _)| key);
     let adds = commit.adds.iter().map(|(key, _)| key);
     let mut seen = BTreeSet::new();
@@ -31,6 +39,13 @@ pub(super) fn validate(commit: &Commit) -> Result<()> {
         return Err(FsError::new(ErrorKind::Invalid, context));
     }
     Ok(())
+}
+
+/// Bytes of the keys and values that the commit changes.
+fn changed_bytes(commit: &Commit) -> usize {
+    let puts = commit.puts.iter().map(|(key, value)| key.len() + value.len());
+    let adds = commit.adds.iter().map(|(key, _)| key.len() + size_of::<i64>());
+    puts.chain(adds).chain(commit.deletes.iter().map(Key::len)).sum()
 }
 
 /// Whether the commit only checks.

@@ -14,8 +14,8 @@
 //! - A sync covers what was committed before it: it waits until SlateDB has it, then flushes.
 //! - One writer: opening a second one fences the first, which then can flush nothing more. From the
 //!   moment SlateDB knows, every read, commit and sync fails.
-//! - A bucket that is away stops nothing for good: SlateDB retries without end, callers are bounded
-//!   by their own timeout, and a later sync succeeds when the bucket is back.
+//! - A bucket that is away stops nothing for good: SlateDB retries without end, every call ends
+//!   within `timeout_ms`, and a later one succeeds when the bucket is back.
 //!
 //! What it costs, at the prices of S3 Standard in us-east-1: a writable mount that does nothing makes
 //! 3,000 GETs and 24 LISTs an hour with the default `poll_ms`, about $1 a month, in inverse
@@ -144,7 +144,7 @@ impl SlateKv {
     /// entry, or bytes that are no entry, is `Corrupt`. It is durable after the next sync.
     pub async fn replay(&self, version: Version, entry: &[u8]) -> Result<bool> {
         let entry = Entry::decode(version, entry)?;
-        self.feeder.room(&self.shared).await?;
+        self.room().await?;
         let writer = self.writer()?;
         if !check_replay(self.applied(), version)? {
             return Ok(false);
@@ -156,6 +156,11 @@ impl SlateKv {
     /// The newest commit: durable, or applied and on its way.
     pub fn applied(&self) -> Version {
         self.shared.recent().applied()
+    }
+
+    /// Returns when there is room for a commit more, or with `Retry`: then nothing was done.
+    async fn room(&self) -> Result<()> {
+        bounded(self.timeout, "change metadata", self.feeder.room(&self.shared)).await
     }
 
     fn writer(&self) -> Result<MutexGuard<'_, ()>> {
@@ -285,7 +290,7 @@ impl Kv for SlateKv {
 
     async fn commit(&self, mut commit: Commit) -> Result<Outcome> {
         validate(&commit)?;
-        self.feeder.room(&self.shared).await?;
+        self.room().await?;
         let keys = keys_read(&commit);
         loop {
             let (at, have) = self.read(&keys).await?;

@@ -3,7 +3,7 @@
 use weir_types::{CHUNK_BYTES, ErrorKind, FileKind, Ino, UnixTime};
 
 use super::{assert_sound, file, info, kind_of, meta, new, record, write};
-use crate::{FileFlush, FlushCommit, Meta, Piece, ShareRange};
+use crate::{FLUSH_CHUNKS_MAX, FileFlush, FlushCommit, Meta, Piece, ShareRange};
 
 const ROOT: Ino = Ino::ROOT;
 const NOW: UnixTime = UnixTime(50);
@@ -86,6 +86,11 @@ async fn impossible_flushes_are_refused() {
     };
     assert_eq!(kind_of(flush(CHUNK_BYTES - 1, 2, 2).await), ErrorKind::Invalid);
     assert_eq!(kind_of(flush(0, 2, 3).await), ErrorKind::Invalid);
+    let piece = |chunk| Piece { offset: chunk * CHUNK_BYTES, record: record(1, 0, 1), len: 1 };
+    let pieces = (0..=FLUSH_CHUNKS_MAX as u64).map(piece).collect();
+    let files = vec![FileFlush { ino, pieces, ..FileFlush::default() }];
+    let too_long = meta.commit_flush(FlushCommit { segments: vec![], files });
+    assert_eq!(kind_of(too_long.await), ErrorKind::Invalid);
     assert_eq!(kind_of(flush(u64::MAX - 1, 8, 8).await), ErrorKind::TooLarge);
     assert_eq!(
         kind_of(meta.truncate(ino, crate::FILE_BYTES_MAX + 1, NOW).await),
@@ -127,9 +132,11 @@ async fn a_flush_to_a_smaller_size_leaves_nothing_past_it() {
 async fn long_file(meta: &Meta, name: &str, chunks: u64) -> Ino {
     let ino = file(meta, ROOT, name).await;
     let piece = |chunk| Piece { offset: chunk * CHUNK_BYTES, record: record(1, 0, 1), len: 1 };
-    let pieces = (0..chunks).map(piece).collect();
-    let size = Some(chunks * CHUNK_BYTES);
-    let files = vec![FileFlush { ino, pieces, size, ..FileFlush::default() }];
+    let all: Vec<_> = (0..chunks).map(piece).collect();
+    let entry =
+        |pieces: &[Piece]| FileFlush { ino, pieces: pieces.to_vec(), ..FileFlush::default() };
+    let mut files: Vec<_> = all.chunks(FLUSH_CHUNKS_MAX).map(entry).collect();
+    files.last_mut().unwrap().size = Some(chunks * CHUNK_BYTES);
     let segments = vec![(record(1, 0, 0).segment, info(1))];
     meta.commit_flush(FlushCommit { segments, files }).await.unwrap();
     ino

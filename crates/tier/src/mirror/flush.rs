@@ -18,6 +18,21 @@ pub struct Snapshot {
     /// Whether no dirty range was left out.
     pub complete: bool,
     drops: u64,
+    /// Which flush of the file this is.
+    flush: u64,
+}
+
+impl Snapshot {
+    /// Takes off what lies before `at` (a page's edge): a snapshot of its own that says neither size
+    /// nor times.
+    pub fn split_head(&mut self, at: u64) -> Snapshot {
+        let before = |&(start, end): &(u64, u64)| (start < at).then(|| (start, end.min(at)));
+        let head = self.ranges.iter().filter_map(before).collect();
+        let behind = |&(start, end): &(u64, u64)| (end > at).then(|| (start.max(at), end));
+        self.ranges = self.ranges.iter().filter_map(behind).collect();
+        let pending = Pending::default();
+        Snapshot { ranges: head, pending, complete: false, ..*self }
+    }
 }
 
 /// What a journal needs of a file; see [`Mirror::take_unjournaled`].
@@ -33,9 +48,11 @@ pub struct Unjournaled {
 
 impl Mirror {
     /// Takes up to `limit` bytes of dirty ranges, from `after` on, for a flush: they stay readable
-    /// and writable, and a write makes them dirty again.
+    /// and writable, and a write makes them dirty again. One from 0 on begins another flush, which
+    /// voids what an earlier one took and did not commit.
     pub fn snapshot(&self, after: u64, limit: u64) -> Snapshot {
         let mut residency = self.write_state();
+        residency.flushes += u64::from(after == 0);
         let size = residency.state.size;
         let mut ranges = Vec::new();
         let (mut taken, mut complete) = (0, true);
@@ -58,7 +75,7 @@ impl Mirror {
             residency.state.ranges.set(start, page_ceil(end), State::Flushing);
         }
         let (pending, drops) = (residency.state.pending, residency.drops.now());
-        Snapshot { ranges, size, pending, complete, drops }
+        Snapshot { ranges, size, pending, complete, drops, flush: residency.flushes }
     }
 
     /// Dirty bytes from `after` on that no flush has taken.
@@ -68,15 +85,20 @@ impl Mirror {
         residency.state.ranges.bytes(after, end.max(after), |state| state == State::Dirty)
     }
 
-    /// Whether nothing of the snapshot was cut off, punched or replaced since.
+    /// Whether nothing of the snapshot was cut off, punched or replaced since, nor taken anew.
     pub fn still_valid(&self, snapshot: &Snapshot) -> bool {
         let residency = self.read_state();
-        !residency.gone && residency.drops.spare(snapshot.drops, &snapshot.ranges)
+        !residency.gone
+            && residency.flushes == snapshot.flush
+            && residency.drops.spare(snapshot.drops, &snapshot.ranges)
     }
 
     /// The flush of `snapshot` failed or is void: its ranges are dirty again.
     pub fn flush_failed(&self, snapshot: &Snapshot) {
         let mut residency = self.write_state();
+        if residency.flushes != snapshot.flush {
+            return;
+        }
         for &(start, end) in &snapshot.ranges {
             residency.state.ranges.turn(start, page_ceil(end), State::Flushing, State::Dirty);
         }

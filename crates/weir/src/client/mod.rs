@@ -19,13 +19,13 @@ use tokio::net::UnixStream;
 use weir_door_block::BlockCounts;
 use weir_door_block::attach::Attached;
 use weir_engine::{AsideSummary, BucketUrl};
-use weir_object::MeterSnapshot;
+use weir_object::{MeterSnapshot, Trouble};
 use weir_types::{ErrorKind, FsError, Result};
 
 use crate::paths;
 
 /// How long a daemon may take to say how it is.
-const STATUS_LONGEST: Duration = Duration::from_secs(30);
+const STATUS_LONGEST: Duration = Duration::from_secs(10);
 
 /// The socket of one daemon.
 #[derive(Clone, Debug)]
@@ -54,6 +54,9 @@ pub(crate) struct StatusView {
     pub(crate) aside: AsideSummary,
     pub(crate) since_mount: SinceView,
     pub(crate) requests: MeterSnapshot,
+    #[serde(default)]
+    pub(crate) troubles: Vec<Trouble>,
+    pub(crate) flush_failed: Option<FlushFailedView>,
     #[serde(default)]
     pub(crate) metered: Vec<String>,
     pub(crate) settings: Value,
@@ -116,6 +119,13 @@ pub(crate) struct SinceView {
     pub(crate) bytes_fetched: u64,
     pub(crate) bytes_flushed: u64,
     pub(crate) fsyncs: u64,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct FlushFailedView {
+    pub(crate) error: String,
+    pub(crate) last_ms_ago: u64,
+    pub(crate) failures: u32,
 }
 
 #[derive(Debug, Deserialize)]
@@ -192,11 +202,19 @@ impl Client {
         }
     }
 
+    /// The place of the daemon as its socket is named after it.
+    pub(crate) fn name(&self) -> String {
+        self.socket.file_stem().unwrap_or_default().to_string_lossy().into_owned()
+    }
+
     /// How the daemon is, as it says it.
     pub(crate) async fn status_json(&self) -> Result<Value> {
         let asked = tokio::time::timeout(STATUS_LONGEST, self.request(Method::GET, "/status"));
         asked.await.unwrap_or_else(|_| {
-            let text = "the daemon does not answer: it is still starting, or hangs; see its log";
+            let text = format!(
+                "the daemon of {} does not answer: it is still starting, or hangs; see its log",
+                self.name()
+            );
             Err(FsError::new(ErrorKind::Retry, text))
         })
     }
@@ -268,6 +286,9 @@ pub(crate) fn understand<T: DeserializeOwned>(answer: Value) -> Result<T> {
 }
 
 fn not_mounted(path: &Path) -> FsError {
+    if let Some(dead) = weir_door_fuse::dead_mount(path) {
+        return dead;
+    }
     let shown = path.display();
     let text = match shown.to_string().contains("://") {
         true => format!("{shown} is not served here: see `weir status` for what is"),

@@ -9,6 +9,7 @@ mod bill;
 mod df;
 mod disks;
 mod documents;
+mod flush;
 mod format;
 mod fsck;
 mod links;
@@ -27,7 +28,6 @@ use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use hyper::Method;
 use weir_engine::{ConnectOptions, Connector, Meter};
 use weir_types::{FsError, Result};
 
@@ -55,10 +55,7 @@ pub(crate) fn run(cli: Cli, argv: &[OsString]) -> Result<ExitCode> {
         Command::Status(args) => wait(status::run(args)),
         Command::Prices(args) => prices::run(&args),
         Command::Advise(args) => wait(advise::run(args)),
-        Command::Flush(args) => wait(async move {
-            Client::at(&args.dir)?.request(Method::POST, "/flush").await?;
-            Ok(ExitCode::SUCCESS)
-        }),
+        Command::Flush(args) => wait(flush::run(args)),
         Command::Df(args) => wait(df::run(args)),
         Command::Fsck(args) => wait(fsck::run(args, log.verbose > 0)),
         Command::Residency(args) => wait(residency::run(args)),

@@ -3,41 +3,80 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use weir_cost::{PriceBook, Requests, Usage, month, so_far};
 use weir_engine::AsideEntry;
-use weir_object::{MeterSnapshot, RequestKind};
-use weir_types::{Bytes, Result, Settings};
+use weir_object::{MeterSnapshot, RequestKind, Trouble};
+use weir_types::{Bytes, FsError, Result, Settings};
 
 use crate::cli::StatusArgs;
 use crate::client::{self, BlockView, Client, PassthroughView, StatusView};
+use crate::commands::flush;
 use crate::render::{self, heading, seconds, table};
+
+/// How long a mount without a daemon that can be asked may take to show that it is dead.
+const DEAD_LONGEST: Duration = Duration::from_secs(2);
 
 pub(crate) async fn run(args: StatusArgs) -> Result<ExitCode> {
     let clients = match &args.dir {
         Some(dir) => vec![Client::at(dir)?],
         None => Client::all(),
     };
-    let mut statuses = Vec::new();
-    for client in &clients {
-        statuses.push(client.status_json().await?);
+    // One that hangs keeps nobody from seeing the others.
+    let asked = futures::future::join_all(clients.iter().map(Client::status_json)).await;
+    let (mut statuses, mut silent) = (Vec::new(), Vec::new());
+    for (client, answer) in clients.iter().zip(asked) {
+        match answer {
+            Ok(status) => statuses.push(status),
+            Err(error) if args.dir.is_some() => return Err(error),
+            Err(error) => silent.push((client.name(), error)),
+        }
+    }
+    if args.dir.is_none() {
+        silent.extend(dead_mounts().await?);
     }
     if args.json {
         match (args.dir.is_some(), statuses.first()) {
             (true, Some(status)) => render::say_json(status)?,
-            _ => render::say_json(&statuses)?,
+            _ => {
+                let error = |(place, error): &(String, FsError)| {
+                    let error = error.to_string();
+                    json!({ "place": place, "error": error })
+                };
+                statuses.extend(silent.iter().map(error));
+                render::say_json(&statuses)?;
+            }
         }
         return Ok(ExitCode::SUCCESS);
     }
-    if statuses.is_empty() {
+    if statuses.is_empty() && silent.is_empty() {
         render::say("No volume is mounted or served here (by this user).\n")?;
     }
     let mut texts = Vec::new();
     for status in statuses {
         texts.push(describe(&client::view(status)?, &args.region));
     }
+    texts.extend(silent.iter().map(|(place, error)| format!("{}\n  {error}\n", heading(place))));
     render::say(&texts.join("\n"))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The mounts whose daemon is dead. One that hangs is passed over.
+async fn dead_mounts() -> Result<Vec<(String, FsError)>> {
+    let mut dead = Vec::new();
+    for mountpoint in weir_door_fuse::our_mounts()? {
+        if Client::of(&mountpoint).is_some() {
+            continue;
+        }
+        let shown = mountpoint.display().to_string();
+        // A thread of its own, which nobody waits for at the end.
+        let (tell, told) = tokio::sync::oneshot::channel();
+        std::thread::spawn(move || tell.send(weir_door_fuse::dead_mount(&mountpoint)));
+        if let Ok(Ok(Some(error))) = tokio::time::timeout(DEAD_LONGEST, told).await {
+            dead.push((shown, error));
+        }
+    }
+    Ok(dead)
 }
 
 fn describe(status: &StatusView, region: &str) -> String {
@@ -115,6 +154,7 @@ fn facts(status: &StatusView) -> Vec<Vec<String>> {
         rows.push(row(["passthrough", &passthrough(state, &status.metered)]));
     }
     rows.extend(disks(&status.block));
+    rows.extend(failures(status));
     rows.extend(left_behind(status));
     rows.extend(set_aside(status));
     rows
@@ -150,6 +190,22 @@ fn set_aside(status: &StatusView) -> Vec<Vec<String>> {
         row(["SET ASIDE", &text])
     };
     status.aside.entries.iter().map(entry).collect()
+}
+
+/// What the bucket refuses, and, for an hour, what it refused.
+fn failures(status: &StatusView) -> Vec<Vec<String>> {
+    let shown = |trouble: &&Trouble| trouble.lasting || trouble.last_ms_ago < 3_600_000;
+    let told = status.troubles.iter().filter(shown).map(|trouble| {
+        let title = if trouble.lasting { "BUCKET FAILS" } else { "bucket failed" };
+        row([title, &flush::describe(trouble)])
+    });
+    let mut rows: Vec<_> = told.collect();
+    if let Some(failed) = &status.flush_failed {
+        let (times, ago) = (failed.failures, seconds(failed.last_ms_ago / 1_000));
+        let text = format!("{times} times in a row, the last {ago} ago: {}", failed.error);
+        rows.push(row(["FLUSH FAILS", &text]));
+    }
+    rows
 }
 
 fn passthrough(state: &PassthroughView, metered: &[String]) -> String {

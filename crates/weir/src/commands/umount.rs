@@ -1,24 +1,18 @@
 //! `weir umount` and `weir stop`: end a daemon, and wait until everything is in the bucket.
 
-use std::io::{IsTerminal, stderr};
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use hyper::Method;
-use indicatif::{ProgressBar, ProgressStyle};
-use rustix::io::Errno;
 use weir_engine::BucketUrl;
-use weir_types::{Bytes, ErrorKind, FsError, Result};
+use weir_types::{ErrorKind, FsError, Result};
 
 use crate::cli::{StopArgs, UmountArgs};
 use crate::client::Client;
 use crate::{paths, render};
 
-/// An unmount that takes longer than this shows what is left.
-const QUIET: Duration = Duration::from_secs(2);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
-const DRAW_EVERY: Duration = Duration::from_millis(250);
 
 pub(crate) async fn run(args: UmountArgs) -> Result<ExitCode> {
     let mountpoint = paths::real(&args.dir)?;
@@ -51,7 +45,7 @@ async fn end(client: &Client) -> Result<ExitCode> {
     let unmounting = client.request(Method::POST, "/unmount");
     tokio::select! {
         done = unmounting => done.map(drop)?,
-        never = show_what_is_left(client) => never,
+        never = super::flush::show_what_is_left(client) => never,
     }
     while runs(pid) {
         tokio::time::sleep(LOOK_EVERY).await;
@@ -66,28 +60,9 @@ fn runs(pid: u32) -> bool {
     state == Some(false)
 }
 
-async fn show_what_is_left(client: &Client) {
-    tokio::time::sleep(QUIET).await;
-    if !stderr().is_terminal() {
-        return std::future::pending().await;
-    }
-    let bar = ProgressBar::new_spinner();
-    if let Ok(style) = ProgressStyle::with_template("{spinner} flushing: {msg} left [{elapsed}]") {
-        bar.set_style(style);
-    }
-    loop {
-        if let Ok(status) = client.status().await {
-            bar.set_message(Bytes(status.tier.dirty_bytes).to_string());
-            bar.tick();
-        }
-        tokio::time::sleep(DRAW_EVERY).await;
-    }
-}
-
 /// Cleans up after a daemon that died, or unmounts past one that cannot be asked.
 fn without_daemon(mountpoint: &Path, lazy: bool) -> Result<ExitCode> {
-    // Unlike `stat`, the kernel never answers this one from memory.
-    let dead = rustix::fs::statvfs(mountpoint).is_err_and(|error| error == Errno::NOTCONN);
+    let dead = weir_door_fuse::dead_mount(mountpoint).is_some();
     weir_door_fuse::unmount(mountpoint, lazy || dead)?;
     let shown = mountpoint.display();
     if !dead {

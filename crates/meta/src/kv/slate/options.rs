@@ -34,10 +34,10 @@ pub struct SlateOptions {
     /// Default 1,000, least 20. Each is one PUT if something changed: at 1 s without pause about
     /// $13 a month, at 100 ms $130.
     pub meta_flush_ms: u64,
-    /// How long a read, a sync or an open waits for the bucket before it is `Retry`, in
+    /// How long a read, a commit, a sync or an open waits for the bucket before it is `Retry`, in
     /// milliseconds. Default 60,000, least 100. Nothing is lost by it: the engine itself goes on
-    /// trying for ever. Commits have no limit: they touch the bucket only to read what is not
-    /// cached, and to wait when `unflushed_bytes` are full.
+    /// trying for ever. Commits touch the bucket only to read what is not cached, and to wait when
+    /// `unflushed_bytes` are full: one that waited in vain was not made.
     pub timeout_ms: u64,
     /// Memory for blocks, indexes and filters read from the bucket. Default 256 MiB. A lookup that
     /// is not in it costs one ranged GET of 64 KiB for each table that may hold the key.

@@ -15,7 +15,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 use weir_door_fuse::PassthroughState;
 use weir_engine::{ActionKind, ActionView, LinkView, Status, ThroughputReport};
-use weir_object::{LATENCY_BUCKETS, MeterRow};
+use weir_object::{Component, LATENCY_BUCKETS, MeterRow, RequestKind};
 use weir_types::{ErrorKind, FsError, Result};
 
 use crate::daemon::block::BlockStatus;
@@ -58,6 +58,7 @@ impl Collector for Told {
         self.actions(&mut to)?;
         self.throughput(&mut to)?;
         self.requests(&mut to)?;
+        self.troubles(&mut to)?;
         self.latency(&mut to)
     }
 }
@@ -79,6 +80,11 @@ impl Told {
                 "set_aside_bytes",
                 "Bytes that are in no volume, with those of logs",
                 status.aside.dirty_bytes + status.aside.log_bytes,
+            ),
+            (
+                "flush_failures",
+                "Flushes in the background that failed in a row",
+                status.flush_failed.as_ref().map_or(0, |failed| failed.failures.into()),
             ),
             ("fenced", "1 if another writer took the volume over", status.fenced.into()),
             (
@@ -196,9 +202,21 @@ impl Told {
             let mut metric = to.encode_descriptor(name, help, None, MetricType::Counter)?;
             for row in &self.status.requests.rows {
                 metric
-                    .encode_family(&labels(row))?
+                    .encode_family(&labels(row.component, row.kind))?
                     .encode_counter::<NoLabelSet, _, u64>(&value(row), None)?;
             }
+        }
+        Ok(())
+    }
+
+    fn troubles(&self, to: &mut DescriptorEncoder) -> fmt::Result {
+        let (name, help) = ("requests_failing", "Attempts in a row that failed, 0 once answered");
+        let mut metric = to.encode_descriptor(name, help, None, MetricType::Gauge)?;
+        for trouble in &self.status.troubles {
+            let labels = labels(trouble.component, trouble.kind);
+            let failures = if trouble.lasting { trouble.failures } else { 0 };
+            let value = i64::try_from(failures).unwrap_or(i64::MAX);
+            metric.encode_family(&labels)?.encode_gauge(&value)?;
         }
         Ok(())
     }
@@ -214,12 +232,14 @@ impl Told {
                 .map(|(at, count)| (upper_bound_s(at), *count))
                 .collect();
             let sum = row.latency_us_sum as f64 / 1e6;
-            metric.encode_family(&labels(row))?.encode_histogram::<NoLabelSet>(
-                sum,
-                buckets.iter().map(|b| b.1).sum(),
-                &buckets,
-                None,
-            )?;
+            metric
+                .encode_family(&labels(row.component, row.kind))?
+                .encode_histogram::<NoLabelSet>(
+                    sum,
+                    buckets.iter().map(|b| b.1).sum(),
+                    &buckets,
+                    None,
+                )?;
         }
         Ok(())
     }
@@ -237,10 +257,7 @@ fn link_labels(link: &LinkView) -> [(&'static str, String); 2] {
     [("link", link.id.0.to_string()), ("path", link.path.clone())]
 }
 
-fn labels(row: &MeterRow) -> [(&'static str, String); 2] {
+fn labels(component: Component, kind: RequestKind) -> [(&'static str, String); 2] {
     let lower = |text: String| text.to_lowercase();
-    [
-        ("component", lower(format!("{:?}", row.component))),
-        ("kind", lower(format!("{:?}", row.kind))),
-    ]
+    [("component", lower(format!("{component:?}"))), ("kind", lower(format!("{kind:?}")))]
 }

@@ -52,6 +52,8 @@ fn sample() -> Told {
             aside: AsideSummary::default(),
             since_mount: SinceMount::default(),
             requests: weir_engine::MeterSnapshot::default(),
+            troubles: Vec::new(),
+            flush_failed: None,
             metered: Vec::new(),
             settings: Settings::default(),
         },

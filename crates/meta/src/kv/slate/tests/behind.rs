@@ -52,6 +52,35 @@ async fn a_sync_and_a_close_cover_what_slate_does_not_have_yet() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_commit_waits_for_a_bucket_that_is_away_no_longer_than_its_limit() {
+    let store = Arc::new(WatchedStore::default());
+    let options = SlateOptions { unflushed_bytes: 64 << 20, ..options() };
+    let kv = SlateKv::open(store.clone(), PATH, options, None).await.unwrap();
+    store.set_away(true);
+    let large = |n: usize| Commit {
+        puts: vec![(key(&format!("k{n}")), Bytes::from(vec![7; 4 << 20]))],
+        ..Commit::default()
+    };
+    let mut taken = 0;
+    let (error, waited) = loop {
+        let begun = tokio::time::Instant::now();
+        match kv.commit(large(taken)).await {
+            Ok(_) => taken += 1,
+            Err(error) => break (error, begun.elapsed()),
+        }
+        assert!(taken < 100, "memory has no end");
+    };
+    assert_eq!(error.kind(), ErrorKind::Retry);
+    assert!(error.to_string().contains("the bucket has not answered"), "{error}");
+    assert!((20_000..21_000).contains(&waited.as_millis()), "{waited:?}");
+    assert_eq!(kv.applied(), taken as Version, "it was not made");
+    store.set_away(false);
+    kv.commit(large(taken)).await.unwrap();
+    kv.sync().await.unwrap();
+    assert_eq!(dump(&kv).await.len(), taken + 1);
+}
+
+#[tokio::test(start_paused = true)]
 async fn commits_reach_the_bucket_without_a_sync() {
     let store = Arc::new(WatchedStore::default());
     let kv = open(&store).await;

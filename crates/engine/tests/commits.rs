@@ -1,0 +1,122 @@
+//! Commits of the metadata that fail after their segment was sent.
+
+mod common;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use common::{WRITE, World, create, noise, read_all};
+use weir_object::{Component, RequestKind};
+use weir_types::Ino;
+
+/// Held by each test: a fail point is the whole process's.
+fn alone() -> MutexGuard<'static, ()> {
+    static ONE: Mutex<()> = Mutex::new(());
+    ONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// While this lives no commit is taken.
+struct NoCommits;
+
+impl NoCommits {
+    fn begin() -> Self {
+        fail::cfg("engine::commit-log", "return").expect("a fail point");
+        Self
+    }
+}
+
+impl Drop for NoCommits {
+    fn drop(&mut self) {
+        fail::remove("engine::commit-log");
+    }
+}
+
+fn segments_sent(world: &World) -> u64 {
+    let snapshot = world.engine().meter().snapshot();
+    snapshot.row(Component::Data, RequestKind::Put).map_or(0, |row| row.requests)
+}
+
+fn write(world: &World, ino: Ino, offset: u64, bytes: &[u8]) {
+    world.run(async {
+        let engine = world.engine();
+        let file = engine.open(ino, WRITE).await.expect("opens");
+        engine.write(&file, offset, bytes).await.expect("writes");
+        engine.close(file).await.expect("closes");
+    });
+}
+
+fn content(world: &World, name: &str) -> Vec<u8> {
+    let engine = world.engine();
+    let inode = world.run(engine.lookup(Ino::ROOT, name.as_bytes())).expect("is there");
+    world.run(read_all(&engine, inode.ino)).expect("reads")
+}
+
+#[test]
+fn what_was_sent_is_not_sent_again_because_its_commit_failed() {
+    let _alone = alone();
+    let mut world = World::new();
+    let bytes = noise(1, 300_000);
+    let a = world.run(create(&world.engine(), "a", &bytes));
+    let b = world.run(create(&world.engine(), "b", &bytes[..9_000]));
+    let commits = NoCommits::begin();
+    for _ in 0..5 {
+        world.run(world.engine().fsync(a)).expect_err("no commit is taken");
+        world.run(world.engine().flush_all()).expect_err("no commit is taken");
+    }
+    assert_eq!(segments_sent(&world), 1, "one object for the first try, and none for the others");
+    write(&world, a, 50_000, b"newer");
+    drop(commits);
+    world.run(world.engine().fsync(a)).expect("syncs");
+    world.run(world.engine().fsync(b)).expect("syncs");
+    assert_eq!(segments_sent(&world), 3, "the newer bytes, and the other file");
+    world.lose_machine();
+    world.mount().expect("mounts");
+    let mut newer = bytes.clone();
+    newer[50_000..50_005].copy_from_slice(b"newer");
+    assert_eq!(content(&world, "a"), newer);
+    assert_eq!(content(&world, "b"), bytes[..9_000]);
+    world.unmount().expect("unmounts");
+    world.fsck();
+}
+
+#[test]
+fn a_truncation_voids_what_waits_for_its_commit() {
+    let _alone = alone();
+    let mut world = World::new();
+    let bytes = noise(2, 200_000);
+    let a = world.run(create(&world.engine(), "a", &bytes));
+    world.run(create(&world.engine(), "b", &bytes));
+    let commits = NoCommits::begin();
+    world.run(world.engine().flush_all()).expect_err("no commit is taken");
+    drop(commits);
+    world.run(world.engine().truncate(a, 10)).expect("truncates");
+    write(&world, a, 30, b"behind");
+    world.run(world.engine().flush_all()).expect("flushes");
+    world.lose_machine();
+    world.mount().expect("mounts");
+    let expected = [&bytes[..10], &[0; 20], b"behind"].concat();
+    assert_eq!(content(&world, "a"), expected);
+    assert_eq!(content(&world, "b"), bytes);
+    world.unmount().expect("unmounts");
+    world.fsck();
+}
+
+#[test]
+fn what_waits_for_its_commit_survives_a_kill_and_a_failed_unmount() {
+    let _alone = alone();
+    let mut world = World::new();
+    let bytes = noise(3, 200_000);
+    world.run(create(&world.engine(), "a", &bytes));
+    let commits = NoCommits::begin();
+    world.run(world.engine().flush_all()).expect_err("no commit is taken");
+    world.kill();
+    drop(commits);
+    world.mount().expect("mounts");
+    assert_eq!(content(&world, "a"), bytes);
+    let commits = NoCommits::begin();
+    world.unmount().expect_err("no commit is taken");
+    drop(commits);
+    world.mount().expect("mounts");
+    assert_eq!(content(&world, "a"), bytes);
+    world.unmount().expect("unmounts");
+    world.fsck();
+}
