@@ -9,13 +9,14 @@ mod manifest;
 #[cfg(test)]
 mod tests;
 
-use std::fs::{self, File, Permissions};
+use std::fs::{self, Permissions};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::Path;
 use std::sync::Arc;
 
 use weir_types::{FsError, Ino, Result};
 
+use crate::disk;
 use crate::mirror::Mirror;
 use crate::recover::SetAside;
 use crate::tier::Tier;
@@ -34,8 +35,7 @@ pub fn make_private(directory: &Path) -> Result<()> {
 
 /// Makes names in a directory durable.
 pub fn sync_directory(directory: &Path) -> Result<()> {
-    File::open(directory)
-        .and_then(|d| d.sync_all())
+    disk::sync_directory(directory)
         .map_err(|e| FsError::local_io(format!("sync {}", directory.display()), e))
 }
 
@@ -105,12 +105,12 @@ impl Tier {
         let at =
             |e| FsError::local_io(format!("set aside {} as {}", from.display(), to.display()), e);
         if !to.exists() && from.exists() {
-            let synced = File::open(&from).and_then(|file| file.sync_all());
+            let synced = disk::open_read(&from).and_then(|file| disk::sync_all(&file));
             if let Err(error) = synced {
                 tracing::warn!(%ino, %error, "what is set aside may not be on the disk");
             }
             fs::set_permissions(&from, Permissions::from_mode(0o600)).map_err(at)?;
-            fs::rename(&from, to).map_err(at)?;
+            disk::rename(&from, to).map_err(at)?;
         }
         self.remove(ino)
     }

@@ -26,8 +26,8 @@ pub(crate) struct Assessed {
 #[derive(Clone, Debug)]
 pub(crate) struct Item {
     pub(crate) ino: Ino,
-    /// Its place in the manifest, if its bytes were in the tier.
-    pub(crate) kept: Option<usize>,
+    /// Its former mirror file, by which the manifest knows it, if its bytes were in the tier.
+    pub(crate) kept: Option<String>,
     pub(crate) standing: Standing,
     /// More of that for people.
     pub(crate) why: &'static str,
@@ -54,6 +54,15 @@ pub(crate) struct Operation {
 impl Item {
     pub(crate) fn bytes(&self) -> u64 {
         self.ranges.iter().map(|(s, e)| (*e).min(self.size.max(*s)) - s).sum()
+    }
+
+    /// What has its number now may be another file.
+    fn forget_other(&mut self) {
+        let other = |now: &Inode, made: &Inode| now.btime != made.btime;
+        let pair = self.now.as_ref().zip(self.made.as_ref());
+        if self.standing == Standing::Removed || pair.is_some_and(|(now, made)| other(now, made)) {
+            self.now = None;
+        }
     }
 
     /// Nothing of it is unknown: what is not among its ranges is the volume's, or zeros.
@@ -112,8 +121,8 @@ impl Core {
         let mut assessed = Assessed { entry, log, lost, items: Vec::new(), operations: Vec::new() };
         let mut paths = Paths::default();
         let kept: Vec<_> = assessed.entry.manifest.files.clone();
-        for (at, kept) in kept.iter().enumerate() {
-            let item = self.kept_item(&assessed, at, kept).await?;
+        for kept in &kept {
+            let item = self.kept_item(&assessed, kept).await?;
             assessed.items.push(item);
         }
         self.logged_items(&mut assessed).await?;
@@ -147,12 +156,12 @@ impl Core {
         }
     }
 
-    async fn kept_item(&self, of: &Assessed, at: usize, kept: &Kept) -> Result<Item> {
+    async fn kept_item(&self, of: &Assessed, kept: &Kept) -> Result<Item> {
         let now = self.volume_inode(kept.ino).await?;
         let made = of.lost.made(kept.ino).cloned();
         let mut item = Item {
             ino: kept.ino,
-            kept: Some(at),
+            kept: Some(kept.file.clone()),
             standing: Standing::Unknown,
             why: "",
             names: Vec::new(),
@@ -165,9 +174,7 @@ impl Core {
         };
         item.ranges.retain(|(start, end)| start < end);
         (item.standing, item.why) = self.standing(of, &item, Some(kept)).await?;
-        if item.standing == Standing::Removed {
-            item.now = None;
-        }
+        item.forget_other();
         Ok(item)
     }
 
@@ -198,6 +205,7 @@ impl Core {
                 now: self.volume_inode(ino).await?,
             };
             (item.standing, item.why) = self.standing(of, &item, None).await?;
+            item.forget_other();
             // Those that reached the volume after all are no loss.
             let born = |inode: &Option<Inode>| inode.as_ref().map(|inode| inode.btime);
             let there = item.now.is_some() && born(&item.now) == born(&item.made);

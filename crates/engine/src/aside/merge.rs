@@ -60,13 +60,11 @@ impl Core {
 
     /// Writes the dirty ranges of a file that nobody changed. `false`: somebody did meanwhile.
     async fn merge_file(self: &Arc<Self>, of: &mut Assessed, item: &Item) -> Result<bool> {
-        let Some(at) = item.kept else { return Ok(false) };
+        let Some(file) = &item.kept else { return Ok(false) };
         let source = Source::of(of, item)?;
-        let name = of.entry.manifest.files[at].file.clone();
-        let find = |of: &Assessed| of.entry.manifest.files.iter().position(|k| k.file == name);
-        self.resume(of, find(of)).await?;
+        self.resume(of, file).await?;
         loop {
-            let Some(at) = find(of) else { return Ok(true) };
+            let Some(at) = of.place_of(file) else { return Ok(true) };
             let kept = of.entry.manifest.files[at].clone();
             let (part, rest) = self.part_of(&kept.dirty, kept.size);
             let last = rest.is_empty();
@@ -90,7 +88,7 @@ impl Core {
             )));
             self.took(of, at, rest, generation).await?;
             if last {
-                self.forget_kept(of, at)?;
+                of.forget_kept(file)?;
                 self.links.names_added(kept.ino);
                 return Ok(true);
             }
@@ -98,8 +96,8 @@ impl Core {
     }
 
     /// Goes on after a merge that was cut off.
-    async fn resume(&self, of: &mut Assessed, at: Option<usize>) -> Result<()> {
-        let Some(at) = at else { return Ok(()) };
+    async fn resume(&self, of: &mut Assessed, file: &str) -> Result<()> {
+        let Some(at) = of.place_of(file) else { return Ok(()) };
         let kept = of.entry.manifest.files[at].clone();
         let (Some(merging), Some(base)) = (&kept.merging, kept.generation) else { return Ok(()) };
         let Some(now) = self.volume_inode(kept.ino).await? else { return Ok(()) };
@@ -113,7 +111,7 @@ impl Core {
         let all = rest.is_empty();
         self.took(of, at, rest, base + 1).await?;
         match all {
-            true => self.forget_kept(of, at),
+            true => of.forget_kept(file),
             false => Ok(()),
         }
     }
@@ -132,25 +130,6 @@ impl Core {
         kept.dirty = rest;
         kept.generation = Some(generation);
         of.entry.save()
-    }
-
-    /// Nothing of a file is left to be done.
-    fn forget_kept(&self, of: &mut Assessed, at: usize) -> Result<()> {
-        let kept = of.entry.manifest.files.remove(at);
-        for item in of.items.iter_mut().filter(|item| item.kept > Some(at)) {
-            item.kept = item.kept.map(|at| at - 1);
-        }
-        of.entry.save()?;
-        if let Some(directory) = &of.entry.files {
-            let path = directory.join(&kept.file);
-            match std::fs::remove_file(&path) {
-                Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
-                    return Err(FsError::local_io(format!("remove {}", path.display()), e));
-                }
-                _ => {}
-            }
-        }
-        Ok(())
     }
 
     fn part_of(&self, ranges: &[(u64, u64)], size: u64) -> (Vec<(u64, u64)>, Vec<(u64, u64)>) {
@@ -194,7 +173,8 @@ impl Core {
         let node = self.nodes.get(ino);
         let _change = node.change.lock().await;
         let now = self.stored(ino).await?;
-        let mirror = self.tier.find(ino);
+        // In step with the inode, or its pages would pass for those after this commit.
+        let mirror = self.tier.find(ino).map(|_| self.tier.mirror(&now)).transpose()?;
         let written = mirror.as_ref().is_some_and(|mirror| mirror.has_news());
         if kept.is_some_and(|kept| kept.generation != Some(now.data.generation)) || written {
             return Ok(None);
@@ -263,8 +243,8 @@ impl Core {
         }
         self.seen(self.meta.sync().await)?;
         of.entry.manifest.remade.insert(item.ino.0, Remade { ino: orphan.ino, done: true });
-        match item.kept {
-            Some(at) => self.forget_kept(of, at)?,
+        match &item.kept {
+            Some(file) => of.forget_kept(file)?,
             None => of.entry.save()?,
         }
         Ok(true)
@@ -353,6 +333,27 @@ impl Core {
         self.seen(self.meta.sync().await)?;
         self.links.name_changed(parent, name);
         Ok(Some(inode.ino))
+    }
+}
+
+impl Assessed {
+    /// Where the manifest has the file that was a mirror of this name.
+    fn place_of(&self, file: &str) -> Option<usize> {
+        self.entry.manifest.files.iter().position(|kept| kept.file == file)
+    }
+
+    /// Nothing of a file is left to be done.
+    fn forget_kept(&mut self, file: &str) -> Result<()> {
+        self.entry.manifest.files.retain(|kept| kept.file != file);
+        self.entry.save()?;
+        let Some(directory) = &self.entry.files else { return Ok(()) };
+        let path = directory.join(file);
+        match std::fs::remove_file(&path) {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+                Err(FsError::local_io(format!("remove {}", path.display()), e))
+            }
+            _ => Ok(()),
+        }
     }
 }
 

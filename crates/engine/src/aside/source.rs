@@ -21,9 +21,8 @@ pub(crate) enum Source {
 impl Source {
     /// That of a file of an entry.
     pub(crate) fn of(assessed: &Assessed, item: &Item) -> Result<Self> {
-        if let (Some(at), Some(directory)) = (item.kept, &assessed.entry.files) {
-            let kept = &assessed.entry.manifest.files[at];
-            return Ok(Self::Mirror(directory.join(&kept.file)));
+        if let (Some(file), Some(directory)) = (&item.kept, &assessed.entry.files) {
+            return Ok(Self::Mirror(directory.join(file)));
         }
         let files = assessed.entry.log_directory().map_or(Ok(Vec::new()), files)?;
         let data = assessed.log.files.get(&item.ino);

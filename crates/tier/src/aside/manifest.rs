@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
-use std::io::{ErrorKind as Io, Write};
+use std::io::ErrorKind as Io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use weir_types::{ErrorKind, FsError, Ino, Result, UnixTime};
 
 use super::sync_directory;
+use crate::disk;
 use crate::mirror::{Mirror, data_ranges};
 use crate::ranges::{State, page_ceil};
 
@@ -230,9 +231,9 @@ impl Manifest {
         let new = directory.join(NEW);
         let mut options = OpenOptions::new();
         options.write(true).create(true).truncate(true).mode(0o600);
-        let mut file = options.open(&new).map_err(at)?;
-        file.write_all(&text).and_then(|()| file.sync_all()).map_err(at)?;
-        fs::rename(&new, &path).map_err(at)?;
+        let file = disk::open(&new, &options).map_err(at)?;
+        let written = disk::write_all_at(&file, &text, 0).and_then(|()| disk::sync_all(&file));
+        written.and_then(|()| disk::rename(&new, &path)).map_err(at)?;
         sync_directory(directory)
     }
 
