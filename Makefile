@@ -1,6 +1,7 @@
 # make run    build, mount a volume in ./weir-demo, run a real BLAST search on it, and sum up
 # make test   everything that proves it
 # make soak   long crash and model runs        make bench   speed, beside the limits and beside peers
+# needs: cargo cc make fusermount3 /etc/ssl/certs/ca-certificates.crt
 SHELL := /bin/bash
 CACHE ?= $(or $(WEIR_CACHE),$(HOME)/.cache/weir)
 export WEIR_CACHE := $(CACHE)

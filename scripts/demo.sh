@@ -4,6 +4,7 @@
 #
 # WEIR=path of the program. Needs /dev/fuse, blastn and makeblastdb; installs nothing. Leaves
 # ./weir-demo behind, unmounted: remove it when you have looked around.
+# needs: awk blastn fusermount3 make makeblastdb modprobe mount umount
 set -euo pipefail
 
 WEIR=${WEIR:-weir}

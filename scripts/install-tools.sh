@@ -1,24 +1,35 @@
 #!/usr/bin/env bash
 # Installs what is missing: `build` for building and `make run`, `test` for the test suites,
-# `bench` for `make bench`.
+# `bench` for `make bench`. `packages build test bench` stops when Debian's packages are there, and
+# `packages-of FILE` does so for one script.
+# What that is the scripts say themselves: see scripts/needs.sh.
 # Debian and its like; elsewhere it says what to install.
 set -euo pipefail
 CACHE=${WEIR_CACHE:-$HOME/.cache/weir}
+here=$(dirname "$(realpath "$0")")
 mkdir -p "$CACHE/bin"
 
-packages() { # PROGRAM=PACKAGE ...: installs the packages of programs and files that are not there
-  local missing=() pair
-  for pair in "$@"; do
-    command -v "${pair%%=*}" >/dev/null || [ -e "${pair%%=*}" ] || missing+=("${pair#*=}")
+install_packages() { # PROGRAM...: the packages of those that are not there
+  local missing=() program packages
+  for program in "$@"; do
+    command -v "$program" >/dev/null || [ -e "$program" ] || missing+=("$program")
   done
   ((${#missing[@]})) || return 0
+  packages=$("$here/needs.sh" packages "${missing[@]}" | sort -u | sed '/^-$/d; /^cache$/d')
+  [ -n "$packages" ] || return 0
   if ! command -v apt-get >/dev/null || [ "$(id -u)" != 0 ]; then
-    echo "please install: ${missing[*]}" >&2
+    echo "please install:" $packages >&2
     exit 1
   fi
-  echo "installing ${missing[*]}"
+  echo "installing" $packages
   apt-get update -qq
-  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+  # shellcheck disable=SC2086 # words
+  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $packages >/dev/null
+}
+
+# Debian 12 has it, but too old.
+from_elsewhere() { # PROGRAM WHERE
+  command -v "$1" >/dev/null || { echo "please install $1: $2" >&2; exit 1; }
 }
 
 cargo_tool() { # PROGRAM CRATE@VERSION: into the cache, built once
@@ -28,31 +39,40 @@ cargo_tool() { # PROGRAM CRATE@VERSION: into the cache, built once
   }
 }
 
-for what in "$@"; do
-  case $what in
-    build)
-      packages cc=build-essential fusermount3=fuse3 blastn=ncbi-blast+
-      command -v cargo >/dev/null || { echo "please install Rust: https://rustup.rs" >&2; exit 1; }
-      ;;
+s3_server() {
+  from_elsewhere go "Go 1.25 or later, https://go.dev/dl"
+  "$here/../tests/s3/versitygw.sh" install >/dev/null
+}
+
+tools() { # LAYER
+  case $1 in
+    build) from_elsewhere cargo "Rust, https://rustup.rs" ;;
     test)
-      packages fio=fio sqlite3=sqlite3 git=git mkfs.xfs=xfsprogs xfs_io=xfsprogs setfattr=attr curl=curl \
-        python3=python3 strace=strace go=golang-go unshare=util-linux jq=jq man=man-db \
-        chromium=chromium \
-        bwa=bwa samtools=samtools /usr/share/doc/bowtie2/examples=bowtie2-examples \
-        /usr/lib/python3/dist-packages/boto3=python3-boto3 \
-        /usr/lib/llvm-14/lib/libclang.so.1=libclang1-14 \
-        nbdkit=nbdkit nbdinfo=libnbd-bin qemu-io=qemu-utils openssl=openssl \
-        /usr/lib/python3/dist-packages/nbd.py=python3-libnbd
-      tests/s3/versitygw.sh install
+      s3_server
       cargo_tool pjdfstest pjdfstest@0.2.2
       cargo_tool fsx fsx@0.3.2
-      scripts/vm.sh setup
-      scripts/vm.sh zfs
+      "$here/vm.sh" setup
+      "$here/vm.sh" zfs
       ;;
-    bench)
-      packages fio=fio python3=python3 go=golang-go nbdkit=nbdkit
-      tests/s3/versitygw.sh install >/dev/null
-      ;;
-    *) echo "usage: $0 build|test|bench ..." >&2; exit 2 ;;
+    bench) s3_server ;;
   esac
+}
+
+with_tools=yes
+case ${1:-} in
+  packages) with_tools=no && shift ;;
+  packages-of)
+    # shellcheck disable=SC2046 # words
+    install_packages $("$here/needs.sh" in "${@:2}")
+    exit
+    ;;
+esac
+for layer in "$@"; do
+  case $layer in
+    build | test | bench) ;;
+    *) echo "usage: $0 [packages] build|test|bench ..." >&2; exit 2 ;;
+  esac
+  # shellcheck disable=SC2046 # words
+  install_packages $("$here/needs.sh" of "$layer")
+  [ $with_tools = no ] || tools "$layer"
 done

@@ -14,6 +14,10 @@
 # VM_SHARE    a directory that the guest may write: `mount -t virtiofs share DIR` (none)
 # VM_MEMORY   MiB (3072)        VM_CPUS   (2)        VM_TIMEOUT   seconds (600)
 # WEIR_CACHE  all that it keeps is in vm below it (~/.cache/weir)
+# needs: awk cpio depmod modprobe mount qemu-system-x86_64 sha256sum tar xz
+# needs: /usr/lib/qemu/virtiofsd /var/lib/dpkg/info/busybox-static.list
+# To build OpenZFS:
+# needs: autoconf automake cc gawk gcc-12 libtoolize make strip
 set -euo pipefail
 
 DIR=${WEIR_CACHE:-$HOME/.cache/weir}/vm
@@ -33,19 +37,6 @@ die() {
 }
 
 kernel() { cat "$DIR/kernel" 2>/dev/null || die "there is no kernel: run $0 setup"; }
-
-install_packages() { # PACKAGE...: those that are not there
-    local missing=() package
-    for package in "$@"; do
-        dpkg -s "$package" >/dev/null 2>&1 || missing+=("$package")
-    done
-    ((${#missing[@]})) || return 0
-    [ "$(id -u)" = 0 ] || die "please install: ${missing[*]}"
-    echo "installing ${missing[*]}"
-    apt-get update -qq
-    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
-        "${missing[@]}" >/dev/null
-}
 
 # The machine's own Debian sources, and contrib and backports besides.
 refresh_lists() {
@@ -81,7 +72,7 @@ depends() { # PACKAGE [PATTERN]: the first package that it depends on
 }
 
 setup() {
-    install_packages qemu-system-x86 qemu-system-common busybox-static cpio kmod xz-utils
+    "$(dirname "$SELF")/install-tools.sh" packages-of "$SELF"
     if ! [ -e "$DIR/kernel" ]; then
         refresh_lists
         local package version files
@@ -194,7 +185,7 @@ zfs() {
     local version build
     version=$(kernel)
     if ! [ -e "$DIR/zfs/$version/zfs.ko" ]; then
-        install_packages build-essential gcc-12 autoconf automake libtool gawk
+        "$(dirname "$SELF")/install-tools.sh" packages-of "$SELF"
         refresh_lists
         build=$DIR/zfs/build
         rm -rf "$build"

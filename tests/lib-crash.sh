@@ -2,6 +2,7 @@
 # Sourced after lib.sh and `begin`.
 # shellcheck shell=bash
 
+need jq python3
 STATE=$T/state
 WORKLOAD=$TESTS/tools/workload.py
 

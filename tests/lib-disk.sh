@@ -2,6 +2,7 @@
 # A disk whose power can be cut: XFS on a loop device. Source it after `begin`; then attach, cut,
 # reboot. $DISK is where it is mounted.
 
+need losetup mkfs.xfs mount umount xfs_io
 DISK=$T/disk
 mkdir "$DISK"
 truncate -s 2G "$T/disk.img"

@@ -3,6 +3,7 @@
 # the commands to serve it.
 
 source "$TESTS/lib.sh"
+need blkid jq mkfs.ext4 mount
 set -uo pipefail
 SHARE=/mnt/share LOCAL=/mnt/local MNT=/mnt/fs
 URL=file://$SHARE/bucket/vol

@@ -1,6 +1,7 @@
 # A volume's disks, served by NBD on $SOCKET. Source it after `begin`.
 # shellcheck shell=bash
 
+need jq nbdsh /usr/lib/python3/dist-packages/nbd.py
 SOCKET=$T/nbd.sock
 # Flags that `serve` adds each time.
 SERVE_ARGS=()

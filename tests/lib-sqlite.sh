@@ -2,6 +2,7 @@
 # A SQLite database under two writers, and what must be true of it after whatever happened. Source it
 # after `begin`, set db to the database's path, then: make_database, write_both, check.
 
+need python3 sqlite3
 cat >"$T/writer.py" <<'PY'
 import sqlite3, sys
 path, writer, count, journal = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]

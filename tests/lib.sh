@@ -18,12 +18,16 @@ fail() {
     exit 1
 }
 
-need() { # PROGRAM...
+# Names what the case or library needs; scripts/programs has the package of each.
+need() { # PROGRAM OR FILE...
     local program
     for program in "$@"; do
-        command -v "$program" >/dev/null || fail "$program is not here: run make test-tools"
+        command -v "$program" >/dev/null || [ -e "$program" ] ||
+            fail "$program is not here: run make test-tools"
     done
 }
+
+need awk jq losetup mount python3 sha256sum tar umount
 
 soaking() { [ "${WEIR_SOAK:-0}" = 1 ]; }
 
@@ -244,7 +248,6 @@ lake() { "$TESTS/tools/objects.py" "http://127.0.0.1:$S3_PORT" lake "$@" || fail
 
 # An S3 server with an empty bucket `lake` to link, beside the volume's own.
 lake_start() {
-    [ -e /usr/lib/python3/dist-packages/boto3 ] || fail "python3-boto3 is not here: run make test-tools"
     s3_start
     mkdir "$T/s3/lake"
 }

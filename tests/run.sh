@@ -11,6 +11,9 @@
 #
 # A case may say `# time-limit: SECONDS` in its head; else it has 300 (times the cases that run
 # side by side). Soaking makes it ten times that. Ends with `N passed, N failed`, and non-zero on failures.
+# needs: versitygw pjdfstest fsx chromium
+# What unit tests call or are built with:
+# needs: /usr/lib/llvm-14/lib/libclang.so.1 bwa samtools blastdbcmd /usr/share/doc/bowtie2/examples
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 2
 source tests/lib.sh
@@ -30,6 +33,7 @@ if [ ${#names[@]} -eq 0 ]; then
         names+=("$(basename "$file" .sh)")
     done
 fi
+scripts/needs.sh check || exit 2
 [ -x "$WEIR" ] || { echo "no binary at $WEIR: make e2e builds it" >&2; exit 2; }
 WEIR=$(realpath "$WEIR")
 export WEIR

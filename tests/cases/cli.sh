@@ -2,7 +2,7 @@
 # The command line: help, JSON, completions, manual, mount(8), signals, a busy unmount.
 source "$(dirname "$0")/../lib.sh"
 begin
-need jq man script setsid python3
+need jq man script setsid python3 findmnt ps
 
 echo "== help"
 commands=$("$WEIR" --help | sed -n '/^Commands:/,/^$/p' | awk '/^  [a-z]/ {print $1}')

@@ -3,7 +3,7 @@
 # the one test that cannot run is named in pjdfstest.toml.
 source "$(dirname "$0")/../lib.sh"
 begin
-need pjdfstest mount.fuse
+need pjdfstest mount.fuse unshare
 fmt_mount -o dev,suid
 
 mkdir "$MNT/work" "$T/elsewhere"

@@ -5,7 +5,7 @@
 source "$(dirname "$0")/../lib.sh"
 begin
 source "$TESTS/lib-vm.sh"
-need jq mkfs.xfs xfs_repair fstrim sha256sum
+need jq mkfs.xfs xfs_repair fstrim sha256sum blockdev
 
 vm_disk local 2G
 

@@ -5,7 +5,7 @@
 source "$(dirname "$0")/../lib.sh"
 begin
 source "$TESTS/lib-vm.sh"
-need jq sfdisk sha256sum
+need jq sfdisk sha256sum blockdev
 
 vm_disk local 2G
 vm_disk special 1G

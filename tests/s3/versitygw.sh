@@ -7,6 +7,7 @@
 #
 # Keys: S3_ACCESS_KEY and S3_SECRET_KEY (weirtest, weirtestsecret). It cannot hold keys `k` and
 # `k/x` together.
+# needs: curl go make
 set -euo pipefail
 
 version=v1.8.0

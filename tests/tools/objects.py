@@ -18,6 +18,7 @@
     check FILE KEY                     a stamped file must be of one version only; prints it
                                        (ENDPOINT and BUCKET are not used)
 """
+# needs: /usr/lib/python3/dist-packages/boto3
 import hashlib
 import json
 import os
