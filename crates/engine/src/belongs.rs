@@ -12,11 +12,11 @@
 //!   last writer did not end cleanly, nothing is mounted without what it used, unless that was asked
 //!   for.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use weir_meta::{LastMount, WriterRecord};
+use weir_tier::disk;
 use weir_types::{ErrorKind, FsError, Result};
 
 use crate::mount::MountOptions;
@@ -52,7 +52,7 @@ impl Note {
     /// The note in `directory`; empty if there is none.
     pub(crate) fn read(directory: &Path) -> Result<Note> {
         let path = directory.join("writers.json");
-        match fs::read(&path) {
+        match disk::read(&path) {
             Ok(bytes) => serde_json::from_slice(&bytes).map(Note).map_err(|e| {
                 let text = format!("{} is damaged: move it away to go on without", path.display());
                 FsError::new(ErrorKind::Corrupt, text).with_source(e)
@@ -66,12 +66,8 @@ impl Note {
     pub(crate) fn write(directory: &Path, mounts: &[&str]) -> Result<()> {
         let path = directory.join("writers.json");
         let at = |e| FsError::local_io(format!("write {}", path.display()), e);
-        let temporary = directory.join("writers.json.new");
         let text = serde_json::to_vec(mounts).map_err(|e| at(e.into()))?;
-        fs::write(&temporary, text).map_err(at)?;
-        fs::File::open(&temporary).and_then(|f| f.sync_all()).map_err(at)?;
-        fs::rename(&temporary, &path).map_err(at)?;
-        fs::File::open(directory).and_then(|d| d.sync_all()).map_err(at)
+        disk::replace(&path, &text).map_err(at)
     }
 
     fn names(&self, mount: &str) -> bool {

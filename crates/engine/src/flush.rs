@@ -324,10 +324,15 @@ impl Core {
         let mut left = Vec::new();
         let mut uploads: JoinSet<Result<Vec<Ino>>> = JoinSet::new();
         let mut load = None;
+        let mut result = Ok(());
         for &ino in inos {
             let Some(mirror) = self.tier.find(ino).filter(|m| m.has_news()) else {
                 continue;
             };
+            if let Err(error) = mirror.check_sound() {
+                result = result.and(Err(error));
+                continue;
+            }
             let node = self.nodes.get(ino);
             let flushing = match node.flush.clone().try_lock_owned() {
                 Ok(guard) => guard,
@@ -340,12 +345,11 @@ impl Core {
             let file = Flushing { node, mirror, lock: Arc::new(flushing) };
             self.gather(&file, round, &mut load, &mut uploads).await;
         }
-        let mut result = Ok(());
         match load {
             // A small fsync: every hop to another task would be a part of its latency.
             Some(load) if uploads.is_empty() => match self.upload(load).await {
                 Ok(void) => left.extend(void),
-                Err(error) => result = Err(error),
+                Err(error) => result = result.and(Err(error)),
             },
             Some(load) => self.send(load, &mut uploads),
             None => {}
@@ -466,7 +470,24 @@ impl Core {
         self.flush_files(&inos).await?;
         self.seen(self.meta.sync().await)?;
         self.sync_journal().await?;
+        self.check_doubt()?;
         looked
+    }
+
+    /// Says which files have bytes that the tier's disk lost: they never leave for the bucket.
+    fn check_doubt(&self) -> Result<()> {
+        let inos: Vec<_> = self.tier.in_doubt().iter().map(|m| m.ino().to_string()).collect();
+        if inos.is_empty() {
+            return Ok(());
+        }
+        let text = format!(
+            "the tier's disk lost bytes of {} files that are not in the bucket (inodes {}; `find \
+             -inum` names them): write them anew from nothing, or remove them; else the next mount \
+             sets aside what is left of them",
+            inos.len(),
+            inos[..inos.len().min(20)].join(", "),
+        );
+        Err(FsError::new(ErrorKind::Corrupt, text))
     }
 
     /// What the journal says must not be older than what the bucket has: a replay would put it

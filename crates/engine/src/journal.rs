@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use serde::{Deserialize, Serialize, Serializer};
 use weir_meta::kv::{CommitLog, Version};
@@ -80,6 +80,8 @@ pub(crate) struct Journal {
     /// On a persistent disk, so that syncing it is what `fsync` needs.
     pub(crate) durable: bool,
     log: OnceLock<RecordLog>,
+    /// What is void and could not be noted: nothing is durable here before it is.
+    owed: Mutex<Vec<(Ino, u64, u64)>>,
     /// Held against a second daemon with the same directory.
     lock: OnceLock<fs::File>,
 }
@@ -88,7 +90,8 @@ impl Journal {
     /// A journal in `directory`, not yet opened.
     pub(crate) fn new(directory: &Path, durable: bool) -> Arc<Self> {
         let directory = directory.to_owned();
-        Arc::new(Self { directory, durable, log: OnceLock::new(), lock: OnceLock::new() })
+        let (log, lock, owed) = (OnceLock::new(), OnceLock::new(), Mutex::default());
+        Arc::new(Self { directory, durable, log, owed, lock })
     }
 
     /// The note of the mounts whose log this is. Makes nothing: the disk of the directory may not be
@@ -154,6 +157,8 @@ impl Journal {
 
     /// Notes a file's unsynced ranges, its size and times.
     pub(crate) fn note_data(&self, mirror: &Mirror, unjournaled: &Unjournaled) -> Result<()> {
+        // Before what comes now, or it would be void as well.
+        self.settle()?;
         let Unjournaled { ranges, size, pending } = unjournaled;
         let ino = mirror.ino();
         let mut buffer = Vec::new();
@@ -197,14 +202,29 @@ impl Journal {
         if self.durable
             && let Err(error) = self.append(&Entry::Forget { ino, start, end })
         {
-            tracing::warn!(%ino, %error, "the journal could not take a note");
+            tracing::warn!(%ino, %error, "the journal could not take a note: tried again");
+            self.owed.lock().unwrap_or_else(|e| e.into_inner()).push((ino, start, end));
         }
+    }
+
+    /// Notes what could not be noted when it was time: a replay would put old bytes over newer ones.
+    fn settle(&self) -> Result<()> {
+        let mut owed = self.owed.lock().unwrap_or_else(|e| e.into_inner());
+        while let Some(&(ino, start, end)) = owed.last() {
+            self.append(&Entry::Forget { ino, start, end })?;
+            owed.pop();
+        }
+        Ok(())
     }
 
     /// Returns when all noted before is on the disk.
     pub(crate) async fn sync(self: &Arc<Self>) -> Result<()> {
         let journal = self.clone();
-        let synced = tokio::task::spawn_blocking(move || journal.log()?.sync()).await;
+        let sync = move || {
+            journal.settle()?;
+            journal.log()?.sync()
+        };
+        let synced = tokio::task::spawn_blocking(sync).await;
         synced.unwrap_or_else(|e| Err(FsError::new(ErrorKind::Bug, format!("journal: {e}"))))
     }
 

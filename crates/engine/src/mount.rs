@@ -164,7 +164,8 @@ async fn mount_reader(
     buckets: StripeSet,
     opened: OpenedTier,
 ) -> Result<Arc<Core>> {
-    if !opened.tier.news().is_empty() || opened.directory.join(LOG_PLACE).exists() {
+    let left = !opened.tier.news().is_empty() || !opened.tier.in_doubt().is_empty();
+    if left || opened.directory.join(LOG_PLACE).exists() {
         let text = "the tier is that of a writing mount that has not ended cleanly: mount without \
                     --read-only first, or name another directory with --tier";
         return Err(FsError::new(ErrorKind::Conflict, text));
@@ -215,9 +216,14 @@ async fn mount_writer(
         }
     };
     left_behind.iter().for_each(tell);
-    let set_aside = set_aside(&opened, &journal, &standing, &here, (options.clock.now)())?;
-    let tier_is_whole = matches!(opened.recovered, Recovered::Clean | Recovered::Killed);
-    let replay = journal.open(!standing.clean && !(standing.tier_is_last() && tier_is_whole))?;
+    let now = (options.clock.now)();
+    let set_aside = set_aside(&opened, &journal, &standing, &here, now)?;
+    let doubtful = match standing.tier_is_last() {
+        true => set_doubtful_aside(&opened, &here.tier.0, now)?,
+        false => None,
+    };
+    let set_aside = set_aside.or(doubtful);
+    let replay = open_log(&journal, &opened, &standing)?;
     let mut report = MountReport {
         recovered: opened.recovered,
         replayed_commits: 0,
@@ -511,6 +517,48 @@ fn set_aside(
          it back"
     );
     Ok(Some(aside))
+}
+
+/// Moves away what the tier's disk may have lost bytes of.
+fn set_doubtful_aside(
+    opened: &OpenedTier,
+    mounts: &[String],
+    now: UnixTime,
+) -> Result<Option<SetAside>> {
+    if opened.tier.in_doubt().is_empty() {
+        return Ok(None);
+    }
+    let label = aside::label_for(&opened.directory.join(ASIDE), &[], now)?;
+    let remounted = matches!(opened.recovered, Recovered::Remounted { .. });
+    let cause = Cause {
+        why: if remounted { Why::DiskRemounted } else { Why::DiskFailed },
+        mounts: mounts.to_vec(),
+        unix_ms: (now.0 / 1_000_000).max(0).cast_unsigned(),
+        commits_hold: !remounted,
+        ..Cause::default()
+    };
+    let aside = opened.tier.set_doubtful_aside(&label, &cause)?;
+    tracing::error!(
+        label = %aside.label,
+        files = aside.files,
+        dirty_bytes = aside.dirty_bytes,
+        directory = %aside.directory.display(),
+        "the tier's disk failed, or was mounted anew, after these files were written and before \
+         they were flushed: what is left of them may not be what was written, and was set aside; \
+         `weir recover` tells what it is"
+    );
+    Ok(Some(aside))
+}
+
+/// Opens the log and reads what is in it, with the fsynced data of what is not in the tier.
+fn open_log(journal: &Journal, opened: &OpenedTier, standing: &Standing) -> Result<Replay> {
+    let tier_is_whole = matches!(opened.recovered, Recovered::Clean | Recovered::Killed);
+    let all = !standing.clean && !(standing.tier_is_last() && tier_is_whole);
+    let lost = opened.tier.lost();
+    let mut replay = journal.open(all || !lost.is_empty())?;
+    // What else the journal has is in the tier as well, and newer there.
+    replay.files.retain(|ino, _| all || lost.contains(ino));
+    Ok(replay)
 }
 
 impl Core {

@@ -53,6 +53,9 @@ impl Core {
         self.check_writable()?;
         Counts::add(&self.counts.fsyncs, 1);
         self.catch_stores(&[ino]).await?;
+        if let Some(mirror) = self.tier.find(ino) {
+            mirror.check_sound()?;
+        }
         if self.journal.as_ref().is_some_and(|j| j.durable) {
             // In a task of its own: what it takes for the journal must get there, or be given back,
             // whatever becomes of the caller.

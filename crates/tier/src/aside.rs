@@ -43,7 +43,16 @@ impl Tier {
     /// Moves all that is dirty out of the tier as entry `label`: it must not be flushed, and is kept
     /// until somebody settles it. Clean pages stay. An entry that is there already gets more.
     pub fn set_aside(&self, label: &str, cause: &Cause) -> Result<SetAside> {
-        self.set_aside_these(&self.news(), label, cause)
+        let all: Vec<_> = self.news().into_iter().chain(self.in_doubt()).collect();
+        self.set_aside_these(&all, label, cause)
+    }
+
+    /// The same with what is in doubt only.
+    pub fn set_doubtful_aside(&self, label: &str, cause: &Cause) -> Result<SetAside> {
+        let mirrors = self.in_doubt();
+        // Whoever goes on with this recovery after a crash must know of them.
+        self.remember_lost(&mirrors)?;
+        self.set_aside_these(&mirrors, label, cause)
     }
 
     /// The same with some mirrors only. Nobody may write them meanwhile, and whoever has them finds

@@ -49,6 +49,8 @@ pub(crate) enum Entry {
     /// A part of a whole state that is too long for one entry: the state with some of its ranges.
     /// The parts come in order, counted from 0, and the last one makes it count.
     WholePart { state: MirrorState, part: u32, last: bool },
+    /// The disk lost bytes of this mirror file: what is dirty in it is in doubt, as long as any is.
+    Doubted { ino: Ino },
 }
 
 /// Ranges in one entry.

@@ -1,13 +1,13 @@
 //! One mirror file and its residency.
 
 mod change;
+mod doubt;
 mod fill;
 mod flush;
 mod lend;
 mod voids;
 
 use std::fs::{File, OpenOptions};
-use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -15,11 +15,12 @@ use std::sync::{Arc, Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use serde::{Deserialize, Serialize};
 use weir_types::{ErrorKind, FsError, Ino, Result, UnixTime};
 
+use crate::disk;
 use crate::log::{Entry, MirrorState};
 use crate::ranges::{PAGE_BYTES, RangeMap, State, page_ceil, page_floor};
+use crate::recover::Left;
 use crate::tier::Shared;
 
-pub(crate) use change::punch;
 pub use flush::{Snapshot, Unjournaled};
 use lend::Lending;
 pub(crate) use lend::{copy_file, data_ranges, last_store};
@@ -60,6 +61,8 @@ pub struct Mirror {
     pub(crate) filling: AtomicUsize,
     /// Programs change it in place; see [`Mirror::changed_in_place`].
     rewritten: AtomicBool,
+    /// The disk lost bytes of the mirror file, and residency does not tell yet.
+    lost: Mutex<Option<std::io::Error>>,
     /// Held by the one [`Mirror::catch_stores`] at a time, and taken before the residency.
     catching: Mutex<()>,
 }
@@ -92,6 +95,11 @@ pub(crate) struct Residency {
     pub(crate) listed: bool,
     /// Extents changed since the stamp last did.
     pub(crate) changed_since_stamp: bool,
+    /// What is dirty may not be what was written; see [`Mirror::check_sound`].
+    pub(crate) doubt: bool,
+    /// Ranges in which the mirror file has bytes that must be zeros: they could not be taken out.
+    /// Nobody reads or writes the file before they are.
+    pub(crate) leftover: RangeMap,
     /// The tier no longer knows this mirror.
     pub(crate) gone: bool,
     /// What others have of the mirror file.
@@ -100,11 +108,14 @@ pub(crate) struct Residency {
 
 impl Mirror {
     /// A mirror that the log speaks of, as it was left.
-    pub(crate) fn recovered(shared: Arc<Shared>, state: MirrorState, sealed: bool) -> Self {
-        let mirror = Self::new(shared, state);
-        mirror.sealed.store(sealed, Ordering::Relaxed);
+    pub(crate) fn recovered(shared: Arc<Shared>, left: Left) -> Self {
+        let mirror = Self::new(shared, left.state);
+        mirror.sealed.store(left.sealed, Ordering::Relaxed);
         let mut residency = mirror.write_state();
-        (residency.verified, residency.logged) = (false, true);
+        (residency.verified, residency.logged, residency.doubt) = (false, true, left.doubt);
+        if left.doubt {
+            mirror.shared.doubted().insert(mirror.ino);
+        }
         mirror.list(&mut residency);
         drop(residency);
         mirror
@@ -141,6 +152,8 @@ impl Mirror {
                 logged: false,
                 listed: false,
                 changed_since_stamp: false,
+                doubt: false,
+                leftover: RangeMap::default(),
                 gone: false,
                 lending: Lending::default(),
             }),
@@ -148,6 +161,7 @@ impl Mirror {
             sealed: AtomicBool::new(false),
             filling: AtomicUsize::new(0),
             rewritten: AtomicBool::new(false),
+            lost: Mutex::default(),
             catching: Mutex::new(()),
         }
     }
@@ -219,6 +233,7 @@ impl Mirror {
     /// the end are short.
     pub fn read_at(&self, offset: u64, len: usize, buffer: &mut Vec<u8>) -> Result<ReadOutcome> {
         self.touch();
+        let before = buffer.len();
         let residency = self.read_state();
         let size = residency.state.size;
         let length = (len as u64).min(size.saturating_sub(offset)) as usize;
@@ -230,6 +245,12 @@ impl Mirror {
         if !missing.is_empty() {
             return Ok(ReadOutcome::Missing(missing));
         }
+        self.check_doubt(&residency, offset, end)?;
+        if !residency.leftover.is_empty() {
+            drop(residency);
+            self.take_out_leftover(&mut self.write_state())?;
+            return self.read_at(offset, len, buffer);
+        }
         let file = self.file()?;
         let whole = buffer.len() + length;
         buffer.reserve_exact(length);
@@ -237,12 +258,18 @@ impl Mirror {
             let at = end - (whole - buffer.len()) as u64;
             // Into memory that nobody has filled with zeros before. There may be more of it than
             // was asked for.
-            match rustix::io::pread(&file, rustix::buffer::spare_capacity(buffer), at) {
+            match disk::read_spare(&file, buffer, at) {
                 Ok(0) => break,
                 Ok(_) => buffer.truncate(whole),
-                Err(rustix::io::Errno::INTR) => {}
-                Err(e) => return Err(self.io("read", e.into())),
+                Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(self.io("read", e)),
             }
+        }
+        if !self.believed(&file) {
+            drop(residency);
+            buffer.truncate(before);
+            self.take_up_losses();
+            return self.read_at(offset, len, buffer);
         }
         // A mirror file ends where its last written byte is; what follow are zeros.
         buffer.resize(whole, 0);
@@ -257,6 +284,8 @@ impl Mirror {
         let (from, to) = (page_floor(offset), page_ceil(end));
         let mut residency = self.write_state();
         self.check_alive(&residency)?;
+        self.check_doubt(&residency, 0, u64::MAX)?;
+        self.take_out_leftover(&mut residency)?;
         let missing = partial_pages(&residency.state, offset, end);
         if !missing.is_empty() {
             return Ok(missing);
@@ -268,7 +297,7 @@ impl Mirror {
         // that nobody can read yet need it last, or a flush would take what is not there.
         self.note_readable(&mut residency, from, to)?;
         self.before_own_change(&mut residency)?;
-        if let Err(error) = self.file()?.write_all_at(data, offset) {
+        if let Err(error) = disk::write_all_at(&*self.file()?, data, offset) {
             self.clean_up(&mut residency, from, to);
             return Err(self.io("write", error));
         }
@@ -294,7 +323,11 @@ impl Mirror {
         pages.extend(state.ranges.gaps(from.max(page_ceil(state.remote_end)), to));
         let (ino, size, pending) = (self.ino, state.size, state.pending);
         pages.into_iter().try_for_each(|(start, end)| {
-            self.note(residency, Entry::Dirtied { ino, start, end, size, pending })
+            self.note(residency, Entry::Dirtied { ino, start, end, size, pending })?;
+            // However the write ends, they are to leave.
+            residency.unjournaled.set(start, end, State::Dirty);
+            residency.dirty_since_ms.get_or_insert_with(|| self.shared.now_ms());
+            Ok(())
         })
     }
 
@@ -302,16 +335,35 @@ impl Mirror {
     fn clean_up(&self, residency: &mut Residency, from: u64, to: u64) {
         // A fill may have put its bytes here, and not noted them yet.
         residency.stamp.add(from, to);
-        let Ok(file) = self.file() else { return };
-        let gaps = residency.state.ranges.gaps(from, to);
-        let punched = gaps.into_iter().try_for_each(|(s, e)| punch(&file, s, e));
-        let cut = file.metadata().and_then(|m| match m.len() > residency.state.size {
-            true => file.set_len(residency.state.size),
-            false => Ok(()),
-        });
-        if let Err(error) = punched.and(cut) {
-            tracing::warn!(ino = %self.ino, %error, "a failed write may have left bytes behind");
+        for (start, end) in residency.state.ranges.gaps(from, to) {
+            residency.leftover.set(start, end, State::Hole);
         }
+        residency.leftover.set(residency.state.size, u64::MAX, State::Hole);
+        if let Err(error) = self.take_out_leftover(residency) {
+            tracing::warn!(ino = %self.ino, %error, "a failed write left bytes behind: tried again");
+        }
+    }
+
+    /// Makes zeros of what must be zeros and is not yet.
+    pub(crate) fn take_out_leftover(&self, residency: &mut Residency) -> Result<()> {
+        if residency.leftover.is_empty() {
+            return Ok(());
+        }
+        let file = self.file()?;
+        let bytes = file.metadata().map_err(|e| self.io("stat", e))?.len();
+        let leftover: Vec<_> = residency.leftover.iter().collect();
+        for (start, end, _) in leftover {
+            if end < bytes {
+                disk::punch(&file, start, end).map_err(|e| self.io("punch", e))?;
+            } else if start < bytes {
+                disk::set_len(&file, start).map_err(|e| self.io("truncate", e))?;
+            }
+        }
+        if residency.lending.lent {
+            disk::set_len(&file, residency.state.size).map_err(|e| self.io("extend", e))?;
+        }
+        residency.leftover = RangeMap::default();
+        Ok(())
     }
 
     /// Data and hole ranges as far as this mirror knows better than the metadata: the dirty ones.
@@ -323,15 +375,31 @@ impl Mirror {
 
     /// Closes the mirror file until it is needed again. A mirror that holds nothing is forgotten
     /// soon, unless somebody comes for it.
+    ///
+    /// While it has bytes that are nowhere else it stays open, to be told if the disk loses them;
+    /// where too many are, they are brought to the disk first.
     pub fn idle(&self) {
+        let residency = self.read_state();
+        let open = self.file.lock().unwrap_or_else(|e| e.into_inner()).clone();
+        if let (true, Some(file)) = (residency.is_watched(), open) {
+            if self.shared.may_stay_open() {
+                return;
+            }
+            if let Err(error) = disk::sync_data(&file) {
+                drop(residency);
+                return self.lost_at_sync(error);
+            }
+        }
         self.close_file();
-        if self.read_state().is_empty() {
+        if residency.is_empty() {
             self.shared.idle_empty().push(self.ino);
         }
     }
 
     pub(crate) fn close_file(&self) {
-        *self.file.lock().unwrap_or_else(|e| e.into_inner()) = None;
+        if self.file.lock().unwrap_or_else(|e| e.into_inner()).take().is_some() {
+            self.shared.count_open(false);
+        }
     }
 
     /// When it was last used, by [`Tier::tick`](crate::Tier::tick): the oldest is released first.
@@ -356,7 +424,9 @@ impl Mirror {
         }
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false);
-        let file = Arc::new(options.open(self.path()).map_err(|e| self.io("open", e))?);
+        let file = disk::open(&self.path(), &options).map_err(|e| self.io("open", e))?;
+        let file = Arc::new(file);
+        self.shared.count_open(true);
         *slot = Some(file.clone());
         Ok(file)
     }
@@ -377,21 +447,28 @@ impl Mirror {
         }
         self.shared.log.append_all(&entries)?;
         residency.logged = true;
+        self.take_up(residency, &entry);
+        self.settle_doubt(residency);
+        Ok(())
+    }
+
+    /// Changes the state as an entry says, with the tier's account.
+    fn take_up(&self, residency: &mut Residency, entry: &Entry) {
         residency.changes += 1;
         let state = &mut residency.state;
         if let Entry::Pending { .. } | Entry::Lent { .. } = entry {
-            state.apply(&entry);
+            state.apply(entry);
             self.list(residency);
-            return Ok(());
+            return;
         }
         // Only the touched range is counted: a large file has many.
-        let (start, end) = touched(&entry);
+        let (start, end) = touched(entry);
         let count = |state: &MirrorState| {
             let ranges = &state.ranges;
             (ranges.bytes(start, end, State::is_local), ranges.bytes(start, end, State::is_dirty))
         };
         let before = count(state);
-        state.apply(&entry);
+        state.apply(entry);
         let after = count(state);
         self.shared.account(after.0, before.0, after.1, before.1);
         residency.local_bytes = residency.local_bytes + after.0 - before.0;
@@ -400,7 +477,6 @@ impl Mirror {
             self.shared.account_lent(after.0, before.0);
         }
         self.list(residency);
-        Ok(())
     }
 
     /// Puts a mirror with news on the tier's list.
@@ -445,12 +521,32 @@ impl Mirror {
         }
     }
 
+    /// Refuses what would read or change bytes of `start..end` that are in doubt.
+    fn check_doubt(&self, residency: &Residency, start: u64, end: u64) -> Result<()> {
+        let dirty = || residency.state.ranges.within(start, end).any(|r| r.2.is_dirty());
+        match residency.doubt && (residency.lending.lent || dirty()) {
+            true => Err(self.doubt_error()),
+            false => Ok(()),
+        }
+    }
+
     pub(crate) fn io(&self, what: &str, error: std::io::Error) -> FsError {
         FsError::local_io(format!("{what} mirror file {}", self.path().display()), error)
     }
 }
 
+impl Drop for Mirror {
+    fn drop(&mut self) {
+        self.close_file();
+    }
+}
+
 impl Residency {
+    /// Whether the kernel must be asked if it lost any of it.
+    pub(crate) fn is_watched(&self) -> bool {
+        (self.dirty_bytes > 0 && !self.doubt) || self.lending.writable
+    }
+
     /// Whether nothing is known here that the metadata does not tell, and nobody has the file.
     pub(crate) fn is_empty(&self) -> bool {
         self.state.ranges.is_empty() && !self.has_news() && !self.lending.lent
@@ -470,7 +566,7 @@ impl Residency {
     }
 
     pub(crate) fn mark_gone(&mut self) {
-        self.gone = true;
+        (self.gone, self.doubt) = (true, false);
         self.stamp.add_all();
         self.drops.add_all();
         self.state.ranges = RangeMap::default();

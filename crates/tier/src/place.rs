@@ -1,6 +1,7 @@
 //! Whether a directory can be a tier.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use rustix::fs::{StatVfs, statfs, statvfs};
@@ -47,4 +48,22 @@ pub fn free_bytes(directory: &Path) -> Result<(u64, u64)> {
     let StatVfs { f_bavail, f_blocks, f_frsize, .. } = statvfs(directory)
         .map_err(|e| FsError::local_io(format!("statvfs {}", directory.display()), e.into()))?;
     Ok((f_bavail * f_frsize, f_blocks * f_frsize))
+}
+
+/// Names the file system that holds `directory` as it is mounted now: whoever unmounts it and mounts
+/// it again gets another name. `None` where the kernel does not tell (other than ext4 and XFS).
+pub(crate) fn file_system_instance(directory: &Path) -> Option<String> {
+    #[cfg(any(test, feature = "testing"))]
+    if let Some(name) = crate::disk::testing::pretended_instance(directory) {
+        return Some(name);
+    }
+    let device = fs::metadata(directory).ok()?.dev();
+    let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
+    let block = fs::read_link(format!("/sys/dev/block/{major}:{minor}")).ok()?;
+    let name = block.file_name()?.to_str()?;
+    // The kernel makes this directory at the mount, with a number that no other has in this boot.
+    ["ext4", "xfs"].iter().find_map(|kind| {
+        let made = fs::metadata(format!("/sys/fs/{kind}/{name}")).ok()?;
+        Some(format!("{major}:{minor}:{}", made.ino()))
+    })
 }

@@ -30,6 +30,47 @@ pub enum Recovered {
         /// Clean bytes that must be fetched again.
         clean_bytes_dropped: u64,
     },
+    /// The tier's file system was unmounted, or died, and was mounted again: nobody can say which
+    /// bytes reached its disk.
+    Remounted {
+        /// Dirty bytes in doubt.
+        dirty_bytes_in_doubt: u64,
+        /// Clean bytes that must be fetched again.
+        clean_bytes_dropped: u64,
+    },
+}
+
+/// Which run of the machine, and of the file system on it, one that used a tier saw.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Era {
+    /// Names the boot; empty while a recovery is not complete.
+    pub(crate) boot: String,
+    /// Names the mounted file system, if that can be told.
+    pub(crate) file_system: Option<String>,
+}
+
+impl Era {
+    /// As the log has it: what needs no telling is left out.
+    pub(crate) fn text(&self) -> String {
+        match &self.file_system {
+            Some(file_system) => format!("{} {file_system}", self.boot),
+            None => self.boot.clone(),
+        }
+    }
+
+    fn from_text(text: &str) -> Self {
+        let (boot, file_system) = match text.split_once(' ') {
+            Some((boot, file_system)) => (boot, Some(file_system.to_owned())),
+            None => (text, None),
+        };
+        Self { boot: boot.to_owned(), file_system }
+    }
+
+    /// Whether pages that were only in memory may be gone though the machine was not booted.
+    fn is_remounted(&self, now: &Era) -> bool {
+        let told = self.file_system.is_some() && now.file_system.is_some();
+        told && self.file_system != now.file_system
+    }
 }
 
 /// Dirty data that was set aside: kept beside the tier, never flushed.
@@ -58,12 +99,23 @@ pub(crate) struct Replay {
     fresh: HashSet<Ino>,
     /// Whole states of which not all parts have come yet.
     parts: HashMap<Ino, MirrorState>,
-    last_boot: Option<String>,
+    last: Option<Era>,
     closed: bool,
+}
+
+/// A mirror that the last user of the tier left.
+pub(crate) struct Left {
+    pub(crate) state: MirrorState,
+    /// Nothing of it can be lost in a power cut.
+    pub(crate) sealed: bool,
+    /// What is dirty in it may not be what was written.
+    pub(crate) doubt: bool,
 }
 
 struct Kept {
     state: MirrorState,
+    /// The disk lost bytes of it.
+    doubt: bool,
     /// The pages that were on the disk when the mirror was sealed, while it has not changed since.
     sealed: Option<RangeMap>,
     /// Programs may have changed any of it without a note.
@@ -78,11 +130,16 @@ impl Replay {
             Entry::Begin => self.fresh.clear(),
             Entry::Opened { boot_id } => {
                 self.mirrors.retain(|ino, _| self.fresh.contains(ino));
-                self.last_boot = Some(boot_id);
+                self.last = Some(Era::from_text(&boot_id));
             }
             Entry::Closed => {}
             Entry::Whole(state) => self.whole(state),
             Entry::WholePart { state, part, last } => self.part(state, part, last),
+            Entry::Doubted { ino } => {
+                if let Some(kept) = self.mirrors.get_mut(&ino) {
+                    kept.doubt = true;
+                }
+            }
             Entry::Sealed { inos } => {
                 for ino in inos {
                     if let Some(kept) = self.mirrors.get_mut(&ino) {
@@ -115,8 +172,9 @@ impl Replay {
         self.gone.remove(&state.ino);
         self.fresh.insert(state.ino);
         // What is written anew while it is lent is still lent.
-        let lent = self.mirrors.get(&state.ino).is_some_and(|kept| kept.lent);
-        self.mirrors.insert(state.ino, Kept { state, sealed: None, lent });
+        let before = self.mirrors.get(&state.ino);
+        let (lent, doubt) = before.map_or((false, false), |kept| (kept.lent, kept.doubt));
+        self.mirrors.insert(state.ino, Kept { state, doubt, sealed: None, lent });
     }
 
     fn part(&mut self, state: MirrorState, part: u32, last: bool) {
@@ -136,6 +194,7 @@ impl Replay {
             return;
         };
         kept.state.apply(entry);
+        kept.doubt = kept.doubt && kept.state.dirty_bytes() > 0;
         if let Entry::Lent { writable, .. } = *entry {
             kept.lent = writable;
         }
@@ -149,15 +208,29 @@ impl Replay {
         }
     }
 
-    /// The mirrors to go on with (and whether each is sealed), given the boot we are in.
-    pub(crate) fn finish(mut self, boot_id: &str, mirrors: &Path) -> Result<Outcome> {
-        let how = match (&self.last_boot, self.closed) {
+    /// The mirrors to go on with, given where we are. `disk_lost_bytes` asks whether the disk lost
+    /// any since somebody was told.
+    pub(crate) fn finish(
+        mut self,
+        now: &Era,
+        mirrors: &Path,
+        disk_lost_bytes: impl Fn() -> bool,
+    ) -> Result<Outcome> {
+        let how = match (&self.last, self.closed) {
             (None, _) => Recovered::New,
             // Nobody took up yet what was left, however the last user ended.
-            (Some(boot), _) if boot.is_empty() => self.power_cut(mirrors),
+            (Some(last), _) if last.boot.is_empty() => self.power_cut(mirrors),
             (Some(_), true) => Recovered::Clean,
-            (Some(boot), false) if boot == boot_id => Recovered::Killed,
-            (Some(_), false) => self.power_cut(mirrors),
+            (Some(last), false) if last.boot != now.boot => self.power_cut(mirrors),
+            (Some(last), false) if last.is_remounted(now) || disk_lost_bytes() => {
+                self.remounted(mirrors)
+            }
+            (Some(_), false) => Recovered::Killed,
+        };
+        // Until it is complete, the next one must find the same.
+        let incomplete = match how {
+            Recovered::Remounted { .. } => self.last.clone(),
+            _ => None,
         };
         // A mirror's first bytes are in its file before the log speaks of it.
         if how != Recovered::Clean {
@@ -169,13 +242,39 @@ impl Replay {
         let mut kept = Vec::new();
         for mut mirror in self.mirrors.into_values() {
             if mirror.lent {
-                let killed = how == Recovered::Killed;
+                let killed = matches!(how, Recovered::Killed | Recovered::Remounted { .. });
                 let path = mirror_path(mirrors, mirror.state.ino);
                 take_lent_back(&mut mirror.state, &path, killed)?;
             }
-            kept.push((mirror.state, mirror.sealed.is_some()));
+            let Kept { state, sealed, doubt, .. } = mirror;
+            kept.push(Left { state, sealed: sealed.is_some(), doubt });
         }
-        Ok(Outcome { how, mirrors: kept })
+        Ok(Outcome { how, incomplete, mirrors: kept })
+    }
+
+    /// Keeps sealed mirrors as they were then, and of others what is nowhere else: in doubt.
+    fn remounted(&mut self, mirrors: &Path) -> Recovered {
+        let (mut in_doubt, mut clean) = (0, 0);
+        self.mirrors.retain(|_, kept| {
+            if !kept.lent
+                && kept.state.pending == Pending::default()
+                && kept.state.dirty_bytes() == 0
+            {
+                let before = kept.state.local_bytes();
+                let stays = keep_sealed(kept, mirrors);
+                clean += before.saturating_sub(if stays { kept.state.local_bytes() } else { 0 });
+                return stays;
+            }
+            let all = std::mem::take(&mut kept.state.ranges);
+            for (start, end, state) in all.iter().filter(|r| r.2.is_dirty()) {
+                kept.state.ranges.set(start, end, state);
+            }
+            (kept.doubt, kept.sealed) = (true, None);
+            in_doubt += kept.state.dirty_bytes();
+            clean += all.bytes(0, u64::MAX, State::is_local) - kept.state.dirty_bytes();
+            true
+        });
+        Recovered::Remounted { dirty_bytes_in_doubt: in_doubt, clean_bytes_dropped: clean }
     }
 
     /// Keeps only sealed mirrors, as they were when sealed.
@@ -184,23 +283,24 @@ impl Replay {
         self.mirrors.retain(|_, kept| {
             let (all, news) = (kept.state.local_bytes(), kept.state.dirty_bytes());
             dirty += news;
-            let Some(sealed) = kept.sealed.clone() else {
-                clean += all - news;
-                return false;
-            };
-            // The removal of a file may be on the disk before the note of it.
-            if sealed.iter().any(|r| r.2.is_local())
-                && !mirror_path(mirrors, kept.state.ino).exists()
-            {
-                clean += all - news;
-                return false;
-            }
-            kept.state.ranges = sealed;
-            clean += (all - news).saturating_sub(kept.state.local_bytes());
-            true
+            let stays = keep_sealed(kept, mirrors);
+            let left = if stays { kept.state.local_bytes() } else { 0 };
+            clean += (all - news).saturating_sub(left);
+            stays
         });
         Recovered::PowerCut { dirty_bytes_dropped: dirty, clean_bytes_dropped: clean }
     }
+}
+
+/// Takes a mirror back to what it was when it was sealed; `false` if that is not to be had.
+fn keep_sealed(kept: &mut Kept, mirrors: &Path) -> bool {
+    let Some(sealed) = kept.sealed.clone() else { return false };
+    // The removal of a file may be on the disk before the note of it.
+    if sealed.iter().any(|r| r.2.is_local()) && !mirror_path(mirrors, kept.state.ino).exists() {
+        return false;
+    }
+    kept.state.ranges = sealed;
+    true
 }
 
 /// Programs could change this mirror file when the last user of the tier ended, and may still have
@@ -259,7 +359,9 @@ fn nobody_has(path: &Path) -> bool {
 
 pub(crate) struct Outcome {
     pub(crate) how: Recovered,
-    pub(crate) mirrors: Vec<(MirrorState, bool)>,
+    /// What to call the time until the recovery is complete.
+    pub(crate) incomplete: Option<Era>,
+    pub(crate) mirrors: Vec<Left>,
 }
 
 /// Where the mirror file of `ino` is: 256 directories keep each of them small.

@@ -1,13 +1,13 @@
 //! Letting clean pages go when the tier is full, or when asked.
 
-use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use weir_types::Result;
 
+use crate::disk;
 use crate::log::Entry;
-use crate::mirror::{Mirror, Residency, punch};
+use crate::mirror::{Mirror, Residency};
 use crate::ranges::State;
 use crate::tier::Tier;
 
@@ -135,7 +135,7 @@ impl Tier {
             if residency.state.ranges.is_empty() {
                 mirror.close_file();
                 self.shared.idle_empty().push(mirror.ino);
-                match fs::remove_file(mirror.path()) {
+                match disk::remove_file(&mirror.path()) {
                     Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
                         return Err(mirror.io("remove", e));
                     }
@@ -143,7 +143,7 @@ impl Tier {
                 }
             }
             for (start, end, _) in clean {
-                punch(&*mirror.file()?, start, end).map_err(|e| mirror.io("punch", e))?;
+                disk::punch(&*mirror.file()?, start, end).map_err(|e| mirror.io("punch", e))?;
             }
         }
         result.map(|()| released)

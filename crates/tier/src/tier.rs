@@ -13,18 +13,26 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use rustix::fs::{FlockOperation, flock, syncfs};
+use rustix::fs::{FlockOperation, flock};
 use serde::Serialize;
 use weir_types::{ErrorKind, FsError, Ino, Inode, Result};
 
+use crate::disk;
 use crate::log::{Entry, MirrorState};
 use crate::mirror::Mirror;
-use crate::place::{check_directory, free_bytes};
+use crate::place::{check_directory, file_system_instance, free_bytes};
 use crate::record_log::RecordLog;
-use crate::recover::{Recovered, Replay, mirror_path};
+use crate::recover::{Era, Recovered, Replay, mirror_path};
 
 /// Log bytes at which the residency log is written anew in short.
 const COMPACT_BYTES: u64 = 64 << 20;
+
+/// File that names, in hex, the inodes of which what was in doubt was set aside in a recovery that is
+/// not complete.
+const LOST: &str = "lost";
+
+/// Most mirror files that stay open only to be told if the disk loses bytes of them.
+const OPEN_FILES_MOST: u64 = 32_768;
 
 /// What a tier is opened with.
 #[derive(Clone)]
@@ -67,6 +75,15 @@ pub struct Tier {
     pub(crate) options: TierOptions,
     free: Mutex<(u64, u64)>,
     confirmed: AtomicBool,
+    era: Era,
+    /// What stands in the log for it until then, if a recovery is not one from a power cut.
+    until_confirmed: Option<Era>,
+    /// Files of which what was in doubt was set aside in the recovery that goes on.
+    lost: Mutex<BTreeSet<Ino>>,
+    /// The directory, open since before anything was read from it: it is told of each loss.
+    root: File,
+    /// There was one.
+    unsound: AtomicBool,
     _lock: File,
 }
 
@@ -91,6 +108,11 @@ pub(crate) struct Shared {
     lend_most_bytes: u64,
     /// The tier's file system was found to have leases.
     pub(crate) leases: AtomicBool,
+    /// Mirrors with dirty bytes in doubt.
+    doubted: Mutex<BTreeSet<Ino>>,
+    /// Mirror files that are open, and how many may be without need.
+    open_files: AtomicU64,
+    open_files_most: u64,
     now_ms: Arc<dyn Fn() -> u64 + Send + Sync>,
 }
 
@@ -149,6 +171,22 @@ impl Shared {
         self.idle_empty.lock().unwrap_or_else(|e| e.into_inner())
     }
 
+    pub(crate) fn doubted(&self) -> MutexGuard<'_, BTreeSet<Ino>> {
+        self.doubted.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    pub(crate) fn count_open(&self, opened: bool) {
+        match opened {
+            true => self.open_files.fetch_add(1, Ordering::Relaxed),
+            false => self.open_files.fetch_sub(1, Ordering::Relaxed),
+        };
+    }
+
+    /// Whether a mirror file that nobody uses may stay open.
+    pub(crate) fn may_stay_open(&self) -> bool {
+        self.open_files.load(Ordering::Relaxed) <= self.open_files_most
+    }
+
     pub(crate) fn listed(&self) -> MutexGuard<'_, BTreeSet<Ino>> {
         self.listed.lock().unwrap_or_else(|e| e.into_inner())
     }
@@ -164,6 +202,8 @@ impl Tier {
         let directory = options.directory.clone();
         check_directory("tier", &directory)?;
         let lock = lock_directory(&directory)?;
+        let root = disk::open_read(&directory)
+            .map_err(|e| FsError::local_io(format!("open {}", directory.display()), e))?;
         let mirrors = directory.join("mirror");
         for low in 0..=0xff_u8 {
             let bucket = mirrors.join(format!("{low:02x}"));
@@ -172,7 +212,10 @@ impl Tier {
         }
         let mut replay = Replay::default();
         let log = RecordLog::open(&directory.join("residency"), |bytes| replay.entry(bytes))?;
-        let outcome = replay.finish(&options.boot_id, &mirrors)?;
+        let era =
+            Era { boot: options.boot_id.clone(), file_system: file_system_instance(&directory) };
+        let outcome = replay.finish(&era, &mirrors, || disk::syncfs(&root).is_err())?;
+        let lost = read_lost(&directory)?;
         let shared = Arc::new(Shared {
             directory,
             log,
@@ -186,18 +229,35 @@ impl Tier {
             lent_bytes: AtomicU64::new(0),
             lend_most_bytes: options.tier_bytes / 2,
             leases: AtomicBool::new(false),
+            doubted: Mutex::default(),
+            open_files: AtomicU64::new(0),
+            open_files_most: open_files_most(),
             now_ms: options.now_ms.clone(),
         });
-        let recovered = outcome.mirrors.into_iter().map(|(state, sealed)| {
-            let mirror = Arc::new(Mirror::recovered(shared.clone(), state, sealed));
+        let recovered = outcome.mirrors.into_iter().map(|left| {
+            let mirror = Arc::new(Mirror::recovered(shared.clone(), left));
             mirror.may_be_lent();
             (mirror.ino, mirror)
         });
         let mirrors = Mutex::new(recovered.collect());
+        let until_confirmed = outcome.incomplete;
         let confirmed =
             AtomicBool::new(matches!(outcome.how, Recovered::Clean | Recovered::Killed));
         let free = Mutex::new((0, 0));
-        let tier = Self { shared, mirrors, options, free, confirmed, _lock: lock };
+        let unsound = AtomicBool::new(false);
+        let tier = Self {
+            shared,
+            mirrors,
+            options,
+            free,
+            confirmed,
+            era,
+            until_confirmed,
+            root,
+            unsound,
+            lost,
+            _lock: lock,
+        };
         tier.finish_set_aside()?;
         tier.compact()?;
         Ok((tier, outcome.how))
@@ -239,15 +299,18 @@ impl Tier {
         };
         let mut residency = mirror.write_state();
         mirror.set_lent(&mut residency, false);
-        if residency.logged {
-            self.shared.log.append(&Entry::Gone { ino }.encode()?)?;
-        }
+        // Without the note the next mount finds a mirror of a file that is no more, and lets it go.
+        let noted = match residency.logged {
+            true => Entry::Gone { ino }.encode().and_then(|entry| self.shared.log.append(&entry)),
+            false => Ok(()),
+        };
         let state = &residency.state;
         self.shared.account(0, state.local_bytes(), 0, state.dirty_bytes());
+        self.shared.doubted().remove(&ino);
         mirror.unlist(&mut residency);
         residency.mark_gone();
         mirror.close_file();
-        remove_if_there(&mirror)
+        remove_if_there(&mirror).and(noted)
     }
 
     /// The mirrors whose files others may have open or mapped.
@@ -264,13 +327,24 @@ impl Tier {
         self.shared.lent.lock().unwrap_or_else(|e| e.into_inner()).contains(&ino)
     }
 
-    /// The mirrors that have something the bucket has not, those waiting longest first.
+    /// The mirrors of which dirty bytes are in doubt; see [`Mirror::check_sound`].
+    pub fn in_doubt(&self) -> Vec<Arc<Mirror>> {
+        let doubted: Vec<_> = self.shared.doubted().iter().copied().collect();
+        doubted.into_iter().filter_map(|ino| self.find(ino)).collect()
+    }
+
+    /// The mirrors that have something the bucket has not, and of which no byte is in doubt, those
+    /// waiting longest first.
     pub fn news(&self) -> Vec<Arc<Mirror>> {
         let listed: Vec<_> = self.shared.listed().iter().copied().collect();
         let mut found = Vec::new();
         for mirror in listed.into_iter().filter_map(|ino| self.find(ino)) {
-            if mirror.has_news() {
-                found.push(mirror);
+            let (news, doubt) = {
+                let residency = mirror.read_state();
+                (residency.has_news(), residency.doubt)
+            };
+            if news {
+                found.extend((!doubt).then_some(mirror));
                 continue;
             }
             let mut residency = mirror.write_state();
@@ -322,6 +396,25 @@ impl Tier {
         Ok(free.1)
     }
 
+    /// Durably remembers that what a journal has of these files is needed, until [`Tier::confirm`].
+    pub(crate) fn remember_lost(&self, mirrors: &[Arc<Mirror>]) -> Result<()> {
+        if mirrors.is_empty() {
+            return Ok(());
+        }
+        let path = self.options.directory.join(LOST);
+        let mut lost = self.lost.lock().unwrap_or_else(|e| e.into_inner());
+        lost.extend(mirrors.iter().map(|mirror| mirror.ino));
+        let text = lost.iter().map(|ino| format!("{:x}\n", ino.0)).collect::<String>();
+        disk::replace(&path, text.as_bytes())
+            .map_err(|e| FsError::local_io(format!("write {}", path.display()), e))
+    }
+
+    /// The files of which what was here was set aside by [`Tier::set_doubtful_aside`] in a recovery
+    /// that is not complete: what a journal has of them is needed.
+    pub fn lost(&self) -> BTreeSet<Ino> {
+        self.lost.lock().unwrap_or_else(|e| e.into_inner()).clone()
+    }
+
     /// Syncs the disk and notes which mirrors are wholly on it: those a power cut does not touch.
     /// Costs one `syncfs`; a sealed mirror costs one `fdatasync` when it next changes.
     pub fn seal(&self) -> Result<()> {
@@ -338,9 +431,7 @@ impl Tier {
                 wanted.then_some((changes, m))
             })
             .collect();
-        let directory = File::open(&self.options.directory);
-        let sync = |e| FsError::local_io("sync the tier's disk", e);
-        syncfs(directory.map_err(sync)?).map_err(|e| sync(e.into()))?;
+        self.sync_disk()?;
         for (changes, mirror) in before {
             let residency = mirror.write_state();
             if residency.changes == changes {
@@ -350,6 +441,28 @@ impl Tier {
             }
         }
         self.shared.log.sync()
+    }
+
+    /// Brings all to the disk. Once that failed nothing is known of what was not on the disk before:
+    /// clean pages go, and nothing is sealed until the tier is opened anew.
+    fn sync_disk(&self) -> Result<()> {
+        let failed = match self.unsound.load(Ordering::Acquire) {
+            true => None,
+            false => match disk::syncfs(&self.root) {
+                Ok(()) => return Ok(()),
+                Err(error) => Some(error),
+            },
+        };
+        let text = "the tier's disk lost bytes that it had taken: look after it, and mount again; \
+                    until then a power cut costs all that is in the tier only";
+        let Some(error) = failed else { return Err(FsError::new(ErrorKind::Corrupt, text)) };
+        self.unsound.store(true, Ordering::Release);
+        tracing::error!(%error, directory = %self.options.directory.display(), "{text}");
+        let all: Vec<_> = self.all().values().cloned().collect();
+        for mirror in all.iter().filter(|m| !m.sealed.load(Ordering::Acquire)) {
+            mirror.let_go(&mut mirror.write_state());
+        }
+        Err(FsError::new(ErrorKind::Corrupt, text).with_source(error))
     }
 
     /// Seals everything and notes a clean end. Nothing may use the tier after this.
@@ -375,7 +488,13 @@ impl Tier {
     pub fn confirm(&self) -> Result<()> {
         self.confirmed.store(true, Ordering::Release);
         self.shared.log.append(&self.opened().encode()?)?;
-        self.shared.log.sync()
+        self.shared.log.sync()?;
+        match disk::remove_file(&self.options.directory.join(LOST)) {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+                Err(FsError::local_io(format!("remove {LOST} of the tier"), e))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// What this tier has is not all that must be recovered: until [`Tier::confirm`], the next open
@@ -389,8 +508,8 @@ impl Tier {
     /// What names the boot in the log; an unconfirmed recovery is of no boot.
     fn opened(&self) -> Entry {
         let confirmed = self.confirmed.load(Ordering::Acquire);
-        let boot_id = if confirmed { self.options.boot_id.clone() } else { String::new() };
-        Entry::Opened { boot_id }
+        let era = if confirmed { Some(&self.era) } else { self.until_confirmed.as_ref() };
+        Entry::Opened { boot_id: era.map(Era::text).unwrap_or_default() }
     }
 
     /// The files that have a mirror.
@@ -468,6 +587,9 @@ impl Tier {
                 let lent = Entry::Lent { ino: mirror.ino, writable: true };
                 self.shared.log.append(&lent.encode()?)?;
             }
+            if residency.doubt {
+                self.shared.log.append(&mirror.doubt_note())?;
+            }
         }
         self.shared.log.append(&self.opened().encode()?)?;
         self.shared.log.sync()?;
@@ -479,6 +601,22 @@ impl Tier {
     }
 }
 
+fn read_lost(directory: &Path) -> Result<Mutex<BTreeSet<Ino>>> {
+    let path = directory.join(LOST);
+    let text = match disk::read(&path) {
+        Ok(text) => String::from_utf8_lossy(&text).into_owned(),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => String::new(),
+        Err(e) => return Err(FsError::local_io(format!("read {}", path.display()), e)),
+    };
+    Ok(Mutex::new(text.lines().filter_map(|l| u64::from_str_radix(l, 16).ok().map(Ino)).collect()))
+}
+
+/// Mirror files that may stay open without need: others need descriptors, too.
+fn open_files_most() -> u64 {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    (limit.unwrap_or(u64::MAX) / 2).min(OPEN_FILES_MOST)
+}
+
 /// Whether the map is not the only one that holds a mirror, or it holds something itself. While
 /// the map is locked nobody can come for it.
 fn in_use(mirror: &Arc<Mirror>) -> bool {
@@ -486,7 +624,7 @@ fn in_use(mirror: &Arc<Mirror>) -> bool {
 }
 
 fn remove_if_there(mirror: &Mirror) -> Result<()> {
-    match fs::remove_file(mirror.path()) {
+    match disk::remove_file(&mirror.path()) {
         Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(mirror.io("remove", e)),
         _ => Ok(()),
     }

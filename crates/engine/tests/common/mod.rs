@@ -153,6 +153,11 @@ impl World {
         self.options.accept_loss = AcceptLoss::Tier;
     }
 
+    /// The same after a clean unmount.
+    pub fn lose_machine_after_unmount(&mut self) {
+        std::fs::remove_dir_all(self.dir.path().join("tier")).expect("removes");
+    }
+
     /// Checks the volume as it is in the bucket; nothing may be wrong.
     pub fn fsck(&self) {
         let connector = Connector { wrap: None, ..self.options.connector.clone() };

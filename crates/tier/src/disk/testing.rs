@@ -46,6 +46,21 @@ pub struct Plan {
 
 static PLANS: RwLock<Vec<Arc<Plan>>> = RwLock::new(Vec::new());
 
+static INSTANCES: Mutex<Vec<(PathBuf, String)>> = Mutex::new(Vec::new());
+
+/// From here on the file system of `directory` is said to be this one; another name than before
+/// says that it was mounted anew.
+pub fn pretend_instance(directory: &Path, name: &str) {
+    let mut all = INSTANCES.lock().unwrap_or_else(|e| e.into_inner());
+    all.retain(|(of, _)| of != directory);
+    all.push((directory.to_owned(), name.to_owned()));
+}
+
+pub(crate) fn pretended_instance(directory: &Path) -> Option<String> {
+    let all = INSTANCES.lock().unwrap_or_else(|e| e.into_inner());
+    all.iter().find(|(of, _)| directory.starts_with(of)).map(|(_, name)| name.clone())
+}
+
 /// A plan in force; dropping it ends that.
 #[derive(Debug)]
 pub struct Laid(Arc<Plan>);

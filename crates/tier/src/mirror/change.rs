@@ -1,10 +1,11 @@
 //! Changes of a file that are not writes: growth, truncation, holes, and what happened elsewhere.
 
-use std::fs::{self, File};
+use std::fs;
 use std::sync::atomic::Ordering;
 
 use weir_types::{ErrorKind, FsError, Inode, Result, UnixTime};
 
+use crate::disk;
 use crate::log::{Entry, MirrorState};
 use crate::mirror::{Mirror, Pending, Residency, copy_file};
 use crate::ranges::{PAGE_BYTES, State, page_ceil, page_floor};
@@ -17,12 +18,13 @@ impl Mirror {
         if size <= residency.state.size {
             return Ok(());
         }
+        self.take_out_leftover(&mut residency)?;
         let pending = Pending::written(now);
         self.note(&mut residency, Entry::Pending { ino: self.ino, size, pending })?;
         residency.dirty_since_ms.get_or_insert_with(|| self.shared.now_ms());
         if residency.lending.lent {
             self.before_own_change(&mut residency)?;
-            self.file()?.set_len(size).map_err(|e| self.io("extend", e))?;
+            disk::set_len(&*self.file()?, size).map_err(|e| self.io("extend", e))?;
             self.after_own_change(&mut residency)?;
         }
         Ok(())
@@ -116,13 +118,17 @@ impl Mirror {
         self.before_own_change(&mut residency)?;
         let file = self.file()?;
         // Who reads the mirror file itself must never find it shorter than the file.
-        match cut_to {
-            Some(size) => file.set_len(size).map_err(|e| self.io("truncate", e))?,
-            None => {
-                let end = clear_to.min(page_ceil(old_size));
-                punch(&file, first, end).map_err(|e| self.io("punch", e))?;
-                self.name_holes(&mut residency, (first, if remote { first } else { end }))?;
-            }
+        let end = clear_to.min(page_ceil(old_size));
+        let (changed, void) = match cut_to {
+            Some(size) => (disk::set_len(&file, size), (size, u64::MAX)),
+            None => (disk::punch(&file, first, end), (first, end)),
+        };
+        if let Err(error) = changed {
+            residency.leftover.set(void.0, void.1, State::Hole);
+            return Err(self.io("cut or punch", error));
+        }
+        if cut_to.is_none() {
+            self.name_holes(&mut residency, (first, if remote { first } else { end }))?;
         }
         self.after_own_change(&mut residency)
     }
@@ -183,7 +189,15 @@ impl Mirror {
             residency.drops.add_all();
         }
         let differs = state != residency.state;
-        self.trim(&mut residency, &state)?;
+        if let Err(error) = self.trim(&mut residency, &state) {
+            // Some of it may be zeros by now.
+            let known: Vec<_> = residency.state.ranges.iter().collect();
+            for (start, end) in known.iter().flat_map(|r| state.ranges.gaps(r.0, r.1)) {
+                let ino = self.ino;
+                self.take_up(&mut residency, &Entry::Released { ino, start, end });
+            }
+            return Err(error);
+        }
         if differs {
             self.note(&mut residency, Entry::Whole(state))?;
         }
@@ -215,20 +229,11 @@ impl Mirror {
         }
         self.before_own_change(residency)?;
         if resize {
-            file.set_len(new.size).map_err(|e| self.io("trim", e))?;
+            disk::set_len(&file, new.size).map_err(|e| self.io("trim", e))?;
         }
         for (start, end) in void {
-            punch(&file, start, end).map_err(|e| self.io("punch", e))?;
+            disk::punch(&file, start, end).map_err(|e| self.io("punch", e))?;
         }
         self.after_own_change(residency)
     }
-}
-
-pub(crate) fn punch(file: &File, start: u64, end: u64) -> std::io::Result<()> {
-    use rustix::fs::{FallocateFlags, fallocate};
-    if start >= end {
-        return Ok(());
-    }
-    let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-    Ok(fallocate(file, flags, start, end - start)?)
 }

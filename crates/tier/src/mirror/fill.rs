@@ -1,11 +1,11 @@
 //! Fetched bytes on their way in.
 
-use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use weir_types::Result;
 
-use super::{Mirror, gaps_below, punch};
+use super::{Mirror, gaps_below};
+use crate::disk;
 use crate::log::Entry;
 use crate::ranges::{State, page_ceil};
 
@@ -37,6 +37,9 @@ impl Mirror {
             return Ok(self.is_fresh(stamp, start, end));
         }
         let _filling = Filling::begin(&self.filling);
+        if !self.read_state().leftover.is_empty() {
+            self.take_out_leftover(&mut self.write_state())?;
+        }
         {
             let residency = self.read_state();
             if !residency.stamp.spare(stamp, &[(start, end)]) || residency.gone {
@@ -63,14 +66,14 @@ impl Mirror {
         let filled = match data {
             Some(data) => {
                 let bytes = &data[(s - start) as usize..((e - start) as usize).min(data.len())];
-                file.write_all_at(bytes, s).map_err(|e| self.io("fill", e))?;
+                disk::write_all_at(&file, bytes, s).map_err(|e| self.io("fill", e))?;
                 s + bytes.len() as u64
             }
             None => s,
         };
         // A crash may have left bytes here that were let go: what is no data must be zeros.
         if filled < e && file.metadata().map_err(|e| self.io("stat", e))?.len() > filled {
-            punch(&file, filled, e).map_err(|e| self.io("punch", e))?;
+            disk::punch(&file, filled, e).map_err(|e| self.io("punch", e))?;
         }
         Ok(())
     }

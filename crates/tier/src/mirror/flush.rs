@@ -124,12 +124,13 @@ impl Mirror {
         pending.mtime = pending.mtime.filter(|t| Some(*t) != snapshot.pending.mtime);
         pending.ctime = pending.ctime.filter(|t| Some(*t) != snapshot.pending.ctime);
         let remote_end = state.remote_end.max(committed_size);
-        for &(start, end) in &clean {
+        let ino = self.ino;
+        let ranges = clean.clone();
+        let entry = Entry::Flushed { ino, ranges, generation, remote_end, pending };
+        self.note(&mut residency, entry)?;
+        for (start, end) in clean {
             residency.unjournaled.clear(start, end);
         }
-        let ino = self.ino;
-        let entry = Entry::Flushed { ino, ranges: clean, generation, remote_end, pending };
-        self.note(&mut residency, entry)?;
         let since_ms = residency.dirty_since_ms.filter(|_| !snapshot.complete);
         residency.dirty_since_ms =
             residency.has_news().then(|| since_ms.unwrap_or_else(|| self.shared.now_ms()));

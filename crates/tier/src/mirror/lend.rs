@@ -8,7 +8,7 @@
 //! set to a mark, and the first store into each page sets it to the time. What is found to be
 //! changed is dirty as a whole, since nobody says which pages were.
 
-use std::fs::{self, File};
+use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
@@ -17,6 +17,7 @@ use std::sync::atomic::Ordering;
 use rustix::fs::{SeekFrom, Timespec, Timestamps, UTIME_OMIT};
 use weir_types::{ErrorKind, FsError, Result, UnixTime};
 
+use crate::disk;
 use crate::lease;
 use crate::log::Entry;
 use crate::mirror::{Mirror, Pending, Residency, gaps_below};
@@ -62,6 +63,7 @@ impl Mirror {
         if residency.gone || (size == 0 && !lent) || !here || !fits || !wanted {
             return Ok(None);
         }
+        self.take_out_leftover(&mut residency)?;
         let file = self.whole_file(size)?;
         if !self.shared.leases.load(Ordering::Relaxed) {
             lease::nobody_else(&file).map_err(|e| {
@@ -123,7 +125,7 @@ impl Mirror {
         }
         if residency.lending.lent_before {
             // Where there are no leases, nothing was ever lent.
-            let unused = self.unused(lease::nobody_else).unwrap_or(true);
+            let unused = self.unused(residency, lease::nobody_else).unwrap_or(true);
             residency.lending.lent_before = !unused;
         }
         Ok(residency.lending.lent || residency.lending.lent_before)
@@ -182,7 +184,10 @@ impl Mirror {
         };
         // A page that is on the disk is write-protected: the next store into it shows in the mtime.
         // A flush meanwhile may take pages as they were before, so all are marked after it.
-        file.sync_data().map_err(|e| self.io("sync", e))?;
+        if let Err(error) = disk::sync_data(&file) {
+            self.lost_at_sync(error);
+            return Err(self.doubt_error());
+        }
         drop(file);
         let mut residency = self.write_state();
         self.mark_stored(&mut residency)?;
@@ -212,7 +217,7 @@ impl Mirror {
     /// Ends what is over: lending to writers, and lending at all.
     fn settle(&self, residency: &mut Residency) -> Result<()> {
         let lending = &residency.lending;
-        if lending.writable && lending.writers == 0 && self.unused(lease::no_writer)? {
+        if lending.writable && lending.writers == 0 && self.unused(residency, lease::no_writer)? {
             let lending = &residency.lending;
             if lending.hidden || lending.caught || self.was_stored(residency)? {
                 self.mark_stored(residency)?;
@@ -225,22 +230,38 @@ impl Mirror {
         if lending.lent
             && !lending.writable
             && lending.hands == 0
-            && self.unused(lease::nobody_else)?
+            && self.unused(residency, lease::nobody_else)?
         {
             self.set_lent(residency, false);
+            self.settle_doubt(residency);
         }
         Ok(())
     }
 
     /// Whether nobody but us has the mirror file open as `probe` asks. Nobody of us uses it while
     /// the residency is locked for a change.
-    fn unused(&self, probe: impl Fn(&File) -> io::Result<bool>) -> Result<bool> {
+    fn unused(
+        &self,
+        residency: &Residency,
+        probe: impl Fn(&File) -> io::Result<bool>,
+    ) -> Result<bool> {
+        let before = self.file.lock().unwrap_or_else(|e| e.into_inner()).clone();
+        let file = match disk::open_read(&self.path()) {
+            Ok(file) => file,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(true),
+            Err(e) => return Err(self.io("open", e)),
+        };
         self.close_file();
-        match File::open(self.path()) {
-            Ok(file) => probe(&file).map_err(|e| self.io("ask for a lease of", e)),
-            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(true),
-            Err(e) => Err(self.io("open", e)),
+        // One descriptor or the other is open all the time, so that no loss of bytes is missed.
+        if let Some(before) = before {
+            self.believed(&before);
         }
+        let unused = probe(&file).map_err(|e| self.io("ask for a lease of", e));
+        if residency.is_watched() {
+            self.file()?;
+            self.believed(&file);
+        }
+        unused
     }
 
     pub(crate) fn set_lent(&self, residency: &mut Residency, lent: bool) {
@@ -295,16 +316,16 @@ impl Mirror {
     /// The mirror file, open for reading, made if absent and exactly as long as the file: who reads
     /// it reads up to its end. What lies past the written bytes are zeros.
     fn whole_file(&self, size: u64) -> Result<File> {
-        let file = match File::open(self.path()) {
+        let file = match disk::open_read(&self.path()) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => {
                 self.file()?;
-                File::open(self.path())
+                disk::open_read(&self.path())
             }
             opened => opened,
         };
         let file = file.map_err(|e| self.io("open", e))?;
         if file.metadata().map_err(|e| self.io("stat", e))?.len() != size {
-            self.file()?.set_len(size).map_err(|e| self.io("extend", e))?;
+            disk::set_len(&*self.file()?, size).map_err(|e| self.io("extend", e))?;
         }
         Ok(file)
     }
@@ -361,16 +382,18 @@ pub(crate) fn data_ranges(file: &File, size: u64) -> io::Result<Vec<(u64, u64)>>
 /// `path`. Who has that open keeps it.
 pub(crate) fn copy_file(path: &Path, ranges: &[(u64, u64)], size: u64) -> io::Result<()> {
     let copy = path.with_extension("copy");
-    let copied = copy_ranges(path, &copy, ranges, size).and_then(|()| fs::rename(&copy, path));
+    let copied = copy_ranges(path, &copy, ranges, size).and_then(|()| disk::rename(&copy, path));
     if copied.is_err() {
-        let _ = fs::remove_file(&copy);
+        let _ = disk::remove_file(&copy);
     }
     copied
 }
 
 fn copy_ranges(path: &Path, copy: &Path, ranges: &[(u64, u64)], size: u64) -> io::Result<()> {
-    let (from, to) = (File::open(path)?, File::create(copy)?);
-    to.set_len(size)?;
+    let mut options = OpenOptions::new();
+    let to = disk::open(copy, options.write(true).create(true).truncate(true))?;
+    let from = disk::open_read(path)?;
+    disk::set_len(&to, size)?;
     let mut buffer = vec![0; 256 * PAGE_BYTES as usize];
     for &(start, end) in ranges {
         let mut at = start;
@@ -380,11 +403,11 @@ fn copy_ranges(path: &Path, copy: &Path, ranges: &[(u64, u64)], size: u64) -> io
             if got == 0 {
                 break;
             }
-            to.write_all_at(&buffer[..got], at)?;
+            disk::write_all_at(&to, &buffer[..got], at)?;
             at += got as u64;
         }
     }
-    Ok(())
+    disk::lost_bytes(&from)
 }
 
 #[cfg(test)]

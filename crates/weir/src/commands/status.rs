@@ -271,9 +271,16 @@ fn recovery(status: &StatusView) -> String {
             "the last daemon was killed; nothing lost".to_owned()
         }
         (_, Some("killed")) => "the last daemon of this tier was killed".to_owned(),
-        (other, _) => match other.get("power_cut") {
-            None => other.to_string(),
-            Some(cut) => {
+        (other, _) => match (other.get("power_cut"), other.get("remounted")) {
+            (None, None) => other.to_string(),
+            (_, Some(remounted)) => {
+                let in_doubt = remounted.get("dirty_bytes_in_doubt").and_then(Value::as_u64);
+                format!(
+                    "the tier's file system was mounted anew; {} in doubt set aside",
+                    Bytes(in_doubt.unwrap_or(0))
+                )
+            }
+            (Some(cut), None) => {
                 let bytes = |name: &str| Bytes(cut.get(name).and_then(Value::as_u64).unwrap_or(0));
                 format!(
                     "the machine went down; {} dirty and {} clean dropped",

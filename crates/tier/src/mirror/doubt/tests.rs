@@ -1,0 +1,232 @@
+//! What is lost on its way to the disk is neither read nor flushed.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use weir_types::{DataChange, ErrorKind, FileKind, Ino, Inode, UnixTime};
+
+use crate::disk::Op;
+use crate::disk::testing::{Fault, Plan};
+use crate::{Cause, Mirror, PAGE_BYTES, ReadOutcome, Recovered, Tier, TierOptions};
+
+const PAGE: u64 = PAGE_BYTES;
+
+fn open(directory: &Path) -> (Tier, Recovered) {
+    let ticks = AtomicU64::new(0);
+    let (tier, how) = Tier::open(TierOptions {
+        directory: directory.to_owned(),
+        tier_bytes: 100 * PAGE,
+        high_water_percent: 90,
+        low_water_percent: 50,
+        free_floor_bytes: 0,
+        boot_id: "boot".to_owned(),
+        now_ms: Arc::new(move || ticks.fetch_add(1, Ordering::Relaxed)),
+    })
+    .expect("opens");
+    tier.confirm().expect("confirms");
+    (tier, how)
+}
+
+fn inode(ino: u64, size: u64) -> Inode {
+    Inode {
+        ino: Ino(ino),
+        kind: FileKind::Regular,
+        mode: 0o644,
+        uid: 0,
+        gid: 0,
+        nlink: 1,
+        size,
+        rdev: 0,
+        atime: UnixTime(0),
+        mtime: UnixTime(0),
+        ctime: UnixTime(0),
+        btime: UnixTime(0),
+        parent: Ino::ROOT,
+        data: DataChange { generation: 1, dropped: None },
+        stored_bytes: 0,
+        target: None,
+        native: None,
+    }
+}
+
+fn read(mirror: &Mirror, offset: u64) -> weir_types::Result<ReadOutcome> {
+    mirror.read_at(offset, PAGE as usize, &mut Vec::new())
+}
+
+/// A mirror with a clean page, a dirty one, and a write of which the disk loses the second.
+fn lossy(dir: &Path, tier: &Tier) -> Arc<Mirror> {
+    let mirror = tier.mirror(&inode(7, 4 * PAGE)).expect("mirror");
+    assert!(mirror.fill(0, PAGE, Some(&[1; PAGE as usize]), mirror.stamp()).expect("fills"));
+    let laid = Plan::lay(&dir.join("mirror"), 1, Fault::Lost, Some(Op::Write));
+    mirror.write_at(PAGE, &[2; PAGE as usize], UnixTime(1)).expect("taken");
+    mirror.idle();
+    assert!(laid.hit().is_some());
+    let error = read(&mirror, PAGE).expect_err("lost");
+    assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+    mirror
+}
+
+#[test]
+fn lost_dirty_bytes_are_in_doubt_until_they_are_cut_off_and_clean_ones_come_again() {
+    let dir = tempfile::tempdir().expect("tempdir");
+    let (tier, _) = open(dir.path());
+    let mirror = lossy(dir.path(), &tier);
+    assert!(mirror.check_sound().is_err());
+    assert!(matches!(read(&mirror, 0).expect("clean"), ReadOutcome::Missing(_)));
+    assert!(tier.news().is_empty(), "never flushed");
+    assert_eq!(tier.in_doubt().len(), 1);
+    mirror.write_at(2 * PAGE, b"more", UnixTime(2)).expect_err("not beside what is in doubt");
+    mirror.dropped((0, u64::MAX), Some(0), 2, false).expect("cuts");
+    mirror.check_sound().expect("nothing is in doubt");
+    assert!(tier.in_doubt().is_empty());
+    mirror.write_at(0, b"anew", UnixTime(3)).expect("writes");
+    assert_eq!(tier.news().len(), 1);
+}
+
+#[test]
+fn what_is_in_doubt_stays_so_over_a_kill_and_is_set_aside() {
+    let dir = tempfile::tempdir().expect("tempdir");
+    let (tier, _) = open(dir.path());
+    drop((lossy(dir.path(), &tier), tier));
+    for _ in 0..2 {
+        let (tier, how) = open(dir.path());
+        assert_eq!(how, Recovered::Killed);
+        assert_eq!((tier.news().len(), tier.in_doubt().len()), (0, 1));
+        tier.find(Ino(7)).expect("kept").check_sound().expect_err("in doubt");
+    }
+    let (tier, _) = open(dir.path());
+    let aside = tier.set_doubtful_aside("1", &Cause::default()).expect("sets aside");
+    assert_eq!((aside.files, aside.dirty_bytes), (1, PAGE));
+    assert!(tier.find(Ino(7)).is_none());
+    drop(tier);
+    assert!(open(dir.path()).0.in_doubt().is_empty());
+}
+
+#[test]
+fn a_flush_that_had_its_bytes_before_the_loss_counts() {
+    let dir = tempfile::tempdir().expect("tempdir");
+    let (tier, _) = open(dir.path());
+    let mirror = tier.mirror(&inode(7, 4 * PAGE)).expect("mirror");
+    let laid = Plan::lay(&dir.path().join("mirror"), 2, Fault::Lost, Some(Op::Write));
+    mirror.write_at(0, &[2; PAGE as usize], UnixTime(1)).expect("taken");
+    let snapshot = mirror.snapshot(0, u64::MAX);
+    assert_eq!(read(&mirror, 0).expect("reads"), ReadOutcome::Done(PAGE as usize));
+    mirror.write_at(PAGE, &[3; PAGE as usize], UnixTime(1)).expect("taken");
+    assert!(laid.hit().is_some());
+    mirror.check_sound().expect_err("in doubt");
+    mirror.flushed(&snapshot, 2, 4 * PAGE).expect("notes");
+    assert!(matches!(read(&mirror, 0).expect("clean"), ReadOutcome::Missing(_)), "let go");
+    read(&mirror, PAGE).expect_err("still in doubt");
+}
+
+#[test]
+fn a_mirror_with_dirty_bytes_stays_open_and_a_clean_one_does_not() {
+    let dir = tempfile::tempdir().expect("tempdir");
+    let (tier, _) = open(dir.path());
+    let mirror = tier.mirror(&inode(7, 0)).expect("mirror");
+    mirror.write_at(0, b"dirty", UnixTime(1)).expect("writes");
+    mirror.idle();
+    assert!(mirror.file.lock().expect("lock").is_some());
+    let snapshot = mirror.snapshot(0, u64::MAX);
+    mirror.flushed(&snapshot, 2, 5).expect("notes");
+    mirror.idle();
+    assert!(mirror.file.lock().expect("lock").is_none());
+}
+
+#[test]
+fn once_the_disk_lost_bytes_nothing_is_sealed_and_clean_pages_come_again() {
+    let dir = tempfile::tempdir().expect("tempdir");
+    let (tier, _) = open(dir.path());
+    let fill = |ino: u64| {
+        let mirror = tier.mirror(&inode(ino, PAGE)).expect("mirror");
+        mirror.fill(0, PAGE, Some(&[9; PAGE as usize]), mirror.stamp()).expect("fills");
+        mirror
+    };
+    let sealed = fill(1);
+    tier.seal().expect("seals");
+    let clean = fill(2);
+    let laid = Plan::lay(dir.path(), 1, Fault::Fail(libc::EIO), Some(Op::Sync));
+    tier.seal().expect_err("its disk failed");
+    drop(laid);
+    assert_eq!((sealed.local_bytes(), clean.local_bytes()), (PAGE, 0));
+    tier.seal().expect_err("what was lost stays lost");
+    tier.close(true).expect_err("not a clean end");
+    drop((sealed, clean, tier));
+    assert_eq!(open(dir.path()).1, Recovered::Killed);
+}
+
+#[test]
+fn after_a_new_mount_of_the_file_system_only_sealed_pages_are_believed() {
+    use crate::disk::testing::pretend_instance;
+    let dir = tempfile::tempdir().expect("tempdir");
+    pretend_instance(dir.path(), "first");
+    let (tier, _) = open(dir.path());
+    let fill = |ino: u64| {
+        let mirror = tier.mirror(&inode(ino, PAGE)).expect("mirror");
+        mirror.fill(0, PAGE, Some(&[9; PAGE as usize]), mirror.stamp()).expect("fills");
+    };
+    fill(1);
+    tier.seal().expect("seals");
+    fill(2);
+    tier.mirror(&inode(3, PAGE))
+        .expect("mirror")
+        .write_at(0, b"x", UnixTime(1))
+        .map_or_else(|e| panic!("{e}"), |missing| assert_eq!(missing, [(0, PAGE)]));
+    let dirty = tier.mirror(&inode(4, 0)).expect("mirror");
+    dirty.write_at(0, b"dirty", UnixTime(1)).expect("writes");
+    drop((dirty, tier));
+    assert_eq!(open(dir.path()).1, Recovered::Killed, "the same file system");
+
+    pretend_instance(dir.path(), "second");
+    let ticks = || Arc::new(|| 1);
+    let begin = || {
+        Tier::open(TierOptions {
+            directory: dir.path().to_owned(),
+            tier_bytes: 100 * PAGE,
+            high_water_percent: 90,
+            low_water_percent: 50,
+            free_floor_bytes: 0,
+            boot_id: "boot".to_owned(),
+            now_ms: ticks(),
+        })
+        .expect("opens")
+    };
+    let how = Recovered::Remounted { dirty_bytes_in_doubt: PAGE, clean_bytes_dropped: PAGE };
+    assert_eq!(begin().1, how);
+    let (tier, how) = begin();
+    let Recovered::Remounted { dirty_bytes_in_doubt: PAGE, .. } = how else {
+        panic!("what was not completed begins anew: {how:?}");
+    };
+    assert_eq!(tier.find(Ino(1)).expect("sealed").local_bytes(), PAGE);
+    assert!(tier.find(Ino(2)).is_none());
+    tier.find(Ino(4)).expect("kept").check_sound().expect_err("in doubt");
+    assert_eq!(tier.set_doubtful_aside("1", &Cause::default()).expect("sets aside").files, 1);
+    drop(tier);
+    let (tier, _) = begin();
+    assert_eq!(tier.lost().into_iter().collect::<Vec<_>>(), [Ino(4)], "known until it is complete");
+    tier.confirm().expect("confirms");
+    drop(tier);
+    let (tier, how) = open(dir.path());
+    assert_eq!((how, tier.lost().len()), (Recovered::Killed, 0));
+}
+
+#[test]
+fn where_the_file_system_was_not_named_only_the_boot_counts() {
+    use crate::log::Entry;
+    use crate::recover::{Era, Replay};
+    let dir = tempfile::tempdir().expect("tempdir");
+    for (before, now, killed) in [
+        ("boot", Some("b"), true),
+        ("boot a", None, true),
+        ("boot a", Some("a"), true),
+        ("boot a", Some("b"), false),
+    ] {
+        let mut replay = Replay::default();
+        let opened = Entry::Opened { boot_id: before.to_owned() };
+        replay.entry(&opened.encode().expect("encodes")).expect("takes");
+        let now = Era { boot: "boot".to_owned(), file_system: now.map(str::to_owned) };
+        let how = replay.finish(&now, dir.path(), || false).expect("finishes").how;
+        assert_eq!(how == Recovered::Killed, killed, "{before} {now:?}: {how:?}");
+    }
+}
