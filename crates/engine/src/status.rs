@@ -40,6 +40,8 @@ pub struct Status {
     pub stored_bytes: u64,
     /// The local tier.
     pub tier: Usage,
+    /// Files of which the tier's disk lost bytes that are not in the bucket: they are not flushed.
+    pub files_in_doubt: u64,
     /// Bytes of the redo log or journal.
     pub journal_bytes: u64,
     /// Whether `fsync` ends in a journal on a disk of its own.
@@ -125,6 +127,7 @@ impl Engine {
             files: usage.inodes,
             stored_bytes: usage.stored_bytes,
             tier: core.tier.usage()?,
+            files_in_doubt: core.tier.in_doubt().len() as u64,
             journal_bytes: core.journal.as_ref().map_or(0, |j| j.bytes()),
             journal_durable: core.journal.as_ref().is_some_and(|j| j.durable),
             mount: core.report.clone(),

@@ -47,6 +47,8 @@ pub(crate) struct StatusView {
     pub(crate) files: u64,
     pub(crate) stored_bytes: u64,
     pub(crate) tier: TierView,
+    #[serde(default)]
+    pub(crate) files_in_doubt: u64,
     pub(crate) journal_bytes: u64,
     pub(crate) journal_durable: bool,
     pub(crate) mount: MountView,

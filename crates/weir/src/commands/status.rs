@@ -128,12 +128,13 @@ fn facts(status: &StatusView) -> Vec<Vec<String>> {
         row([
             "tier",
             &format!(
-                "{} of {} used, {} dirty, {} files; {} free on its disk",
+                "{} of {} used, {} dirty, {} files; {} free on its disk{}",
                 Bytes(tier.used_bytes),
                 Bytes(tier.tier_bytes),
                 Bytes(tier.dirty_bytes),
                 tier.mirrors,
-                Bytes(tier.free_bytes)
+                Bytes(tier.free_bytes),
+                doubt(status.files_in_doubt)
             ),
         ]),
         row([log, &Bytes(status.journal_bytes).to_string()]),
@@ -260,6 +261,13 @@ fn disks(block: &BlockView) -> Vec<Vec<String>> {
         rows.push(row([&device.device.display().to_string(), &text]));
     }
     rows
+}
+
+fn doubt(files: u64) -> String {
+    match files {
+        0 => String::new(),
+        _ => format!(", which LOST BYTES of {}: see the log", render::files(files)),
+    }
 }
 
 fn recovery(status: &StatusView) -> String {

@@ -230,3 +230,82 @@ fn where_the_file_system_was_not_named_only_the_boot_counts() {
         assert_eq!(how == Recovered::Killed, killed, "{before} {now:?}: {how:?}");
     }
 }
+
+/// A file of two dirty pages, and the plan for its next operation of a kind.
+fn two_pages(dir: &Path, tier: &Tier, only: Op, fault: Fault) -> (Arc<Mirror>, impl Drop) {
+    let mirror = tier.mirror(&inode(7, 0)).expect("mirror");
+    mirror.write_at(0, &[7; 2 * PAGE as usize], UnixTime(1)).expect("writes");
+    (mirror, Plan::lay(&dir.join("mirror"), 1, fault, Some(only)))
+}
+
+fn bytes(mirror: &Mirror, len: usize) -> Vec<u8> {
+    let mut buffer = Vec::new();
+    mirror.read_at(0, len, &mut buffer).expect("reads");
+    buffer
+}
+
+#[test]
+fn what_a_cut_that_failed_left_behind_is_never_read() {
+    let dir = tempfile::tempdir().expect("tempdir");
+    let (tier, _) = open(dir.path());
+    let fail = Fault::Fail(libc::EIO);
+    let (mirror, laid) = two_pages(dir.path(), &tier, Op::Truncate, fail);
+    mirror.dropped((10, u64::MAX), Some(10), 1, false).expect_err("its disk failed");
+    drop(laid);
+    mirror.grow(2 * PAGE, UnixTime(2)).expect("grows");
+    let mut wanted = vec![7; 10];
+    wanted.resize(2 * PAGE as usize, 0);
+    assert_eq!(bytes(&mirror, 2 * PAGE as usize), wanted);
+}
+
+#[test]
+fn what_a_punch_that_failed_left_behind_is_never_read() {
+    let dir = tempfile::tempdir().expect("tempdir");
+    let (tier, _) = open(dir.path());
+    let fail = Fault::Fail(libc::EIO);
+    let (mirror, laid) = two_pages(dir.path(), &tier, Op::Punch, fail);
+    mirror.dropped((0, PAGE), None, 1, false).expect_err("its disk failed");
+    drop(laid);
+    let mut wanted = vec![0; PAGE as usize];
+    wanted.resize(2 * PAGE as usize, 7);
+    assert_eq!(bytes(&mirror, 2 * PAGE as usize), wanted);
+}
+
+#[test]
+fn what_a_write_that_failed_left_behind_is_never_read_and_what_it_changed_leaves() {
+    let dir = tempfile::tempdir().expect("tempdir");
+    let (tier, _) = open(dir.path());
+    let (mirror, laid) = two_pages(dir.path(), &tier, Op::Write, Fault::Short);
+    let snapshot = mirror.snapshot(0, u64::MAX);
+    mirror.flushed(&snapshot, 1, 2 * PAGE).expect("notes");
+    mirror.take_unjournaled(u64::MAX).expect("takes");
+    assert_eq!(mirror.dirty_since_ms(), None);
+    let write = [8; 4 * PAGE as usize];
+    mirror.write_at(PAGE, &write, UnixTime(2)).expect_err("its disk is full");
+    drop(laid);
+    assert_eq!(mirror.size(), 2 * PAGE);
+    assert!(mirror.dirty_since_ms().is_some(), "the page that it changed is to leave");
+    assert_eq!(mirror.take_unjournaled(u64::MAX).expect("takes").ranges, [(PAGE, 2 * PAGE)]);
+    mirror.grow(6 * PAGE, UnixTime(3)).expect("grows");
+    assert!(bytes(&mirror, 6 * PAGE as usize)[2 * PAGE as usize..].iter().all(|b| *b == 0));
+}
+
+#[test]
+fn a_note_that_failed_changes_nothing() {
+    let dir = tempfile::tempdir().expect("tempdir");
+    let (tier, _) = open(dir.path());
+    let mirror = tier.mirror(&inode(7, 0)).expect("mirror");
+    mirror.write_at(0, &[7; PAGE as usize], UnixTime(1)).expect("writes");
+    for fault in [Fault::Fail(libc::ENOSPC), Fault::Short] {
+        let before = (mirror.size(), mirror.census(), mirror.dirty_bytes());
+        let laid = Plan::lay(&dir.path().join("residency"), 1, fault, Some(Op::Write));
+        mirror.write_at(PAGE, &[8; PAGE as usize], UnixTime(2)).expect_err("no note");
+        drop(laid);
+        assert_eq!((mirror.size(), mirror.census(), mirror.dirty_bytes()), before);
+    }
+    mirror.grow(2 * PAGE, UnixTime(3)).expect("grows");
+    assert!(bytes(&mirror, 2 * PAGE as usize)[PAGE as usize..].iter().all(|b| *b == 0));
+    drop((mirror, tier));
+    let (tier, _) = open(dir.path());
+    assert_eq!(tier.find(Ino(7)).expect("kept").dirty_bytes(), PAGE);
+}

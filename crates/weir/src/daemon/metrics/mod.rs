@@ -72,6 +72,11 @@ impl Told {
             ("tier_dirty_bytes", "Bytes that are not in the bucket yet", status.tier.dirty_bytes),
             ("tier_free_bytes", "Free bytes on the tier's disk", status.tier.free_bytes),
             ("tier_files", "Files with local bytes", status.tier.mirrors),
+            (
+                "tier_files_in_doubt",
+                "Files of which the tier's disk lost bytes that are not in the bucket",
+                status.files_in_doubt,
+            ),
             ("journal_bytes", "Bytes of the redo log or journal", status.journal_bytes),
             ("volume_files", "Inodes in use", status.files),
             ("volume_stored_bytes", "Bytes that files take in the volume", status.stored_bytes),

@@ -39,6 +39,7 @@ fn sample() -> Told {
             files: 0,
             stored_bytes: 0,
             tier: Usage { tier_bytes: 0, used_bytes: 0, dirty_bytes: 0, mirrors: 0, free_bytes: 0 },
+            files_in_doubt: 0,
             journal_bytes: 0,
             journal_durable: false,
             mount: MountReport {
