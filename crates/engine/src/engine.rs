@@ -108,7 +108,7 @@ pub(crate) struct Mounted {
     pub(crate) buckets: StripeSet,
     pub(crate) journal: Option<Arc<Journal>>,
     pub(crate) report: MountReport,
-    pub(crate) lease: Option<crate::mount::Lease>,
+    pub(crate) lease: Option<crate::claim::Lease>,
     pub(crate) links: Links,
     pub(crate) aside: Asides,
 }

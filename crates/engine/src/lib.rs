@@ -15,6 +15,7 @@ mod aside;
 mod background;
 mod belongs;
 mod boot;
+mod claim;
 mod collect;
 mod copy;
 mod disks;

@@ -3,8 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use bytes::Bytes;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use weir_meta::kv::slate::{SlateKv, SlateOptions, SlateReader, SlateReaderOptions};
 use weir_meta::{LastMount, Meta, SetAttr};
 use weir_object::{BucketUrl, Component, StripeSet};
@@ -15,16 +14,14 @@ use crate::aside::{self, Asides, Places};
 use crate::background;
 use crate::belongs::{AcceptLoss, Here, LeftBehind, Note, Standing};
 use crate::boot::Host;
+use crate::claim::{Claim, Lease, claim, write_lease};
 use crate::engine::{Clock, Core, Engine, Mounted};
 use crate::journal::{Journal, Replay};
 use crate::links::Links;
 use crate::volume::{Connector, META_PATH, read_format, stripe_set};
 
-/// Key of the object that says who writes the volume.
-const WRITER_KEY: &str = "writer.json";
 /// File in the tier directory that says where the redo log of a mount is that has not ended.
 const LOG_PLACE: &str = "log-place.json";
-
 /// Inodes looked at in one read when a tier is compared with the volume.
 const INODES_AT_ONCE: usize = 1_000;
 
@@ -73,47 +70,6 @@ pub struct MountReport {
     pub left_behind: Option<LeftBehind>,
 }
 
-/// The right to write, as other machines see it.
-pub(crate) struct Lease {
-    mount: LastMount,
-    log_place: PathBuf,
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-struct LeaseRecord {
-    id: String,
-    host: Host,
-}
-
-impl Lease {
-    /// Says that the bucket has all that this mount was told.
-    pub(crate) async fn end_cleanly(&self, meta: &Meta) -> Result<()> {
-        meta.end_cleanly(&self.mount).await
-    }
-
-    /// Says that nobody writes the volume any more.
-    pub(crate) async fn give_back(&self, buckets: &StripeSet) -> Result<()> {
-        let ours = read_lease(buckets).await?.is_some_and(|lease| lease.id == self.mount.node);
-        if ours {
-            buckets.first().delete(Component::Volume, WRITER_KEY).await?;
-        }
-        match std::fs::remove_file(&self.log_place) {
-            Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
-                Err(FsError::local_io(format!("remove {}", self.log_place.display()), e))
-            }
-            _ => Ok(()),
-        }
-    }
-}
-
-async fn read_lease(buckets: &StripeSet) -> Result<Option<LeaseRecord>> {
-    match buckets.first().get(Component::Volume, WRITER_KEY).await {
-        Ok(bytes) => Ok(serde_json::from_slice(&bytes).ok()),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error),
-    }
-}
-
 impl Engine {
     /// Mounts a volume: recovers what the last mount left in the tier, takes the volume over from
     /// a writer that is dead (or, if told so, alive), and starts the engine's tasks.
@@ -124,10 +80,14 @@ impl Engine {
         }
         let format = read_format(&options.url, &options.connector).await?;
         let buckets = stripe_set(&format, &options.url, &options.connector)?;
-        let opened = open_tier(&options, &format)?;
-        let core = match options.read_only {
-            true => mount_reader(options, format, buckets, opened).await?,
-            false => mount_writer(options, format, buckets, opened).await?,
+        let core = if options.read_only {
+            let opened = open_tier(&options, &format)?;
+            mount_reader(options, format, buckets, opened).await?
+        } else {
+            // First: whoever is refused leaves the tier as it is, which opening it may not.
+            let claim = claim(&options, &buckets).await?;
+            let opened = open_tier(&options, &format)?;
+            mount_writer(options, format, buckets, opened, claim).await?
         };
         core.load_actions().await?;
         core.load_rules().await?;
@@ -189,8 +149,8 @@ async fn mount_writer(
     format: VolumeFormat,
     buckets: StripeSet,
     opened: OpenedTier,
+    claim: Claim,
 ) -> Result<Arc<Core>> {
-    let claim = claim(&options, &buckets).await?;
     let log_directory = log_directory(&options, &format, &opened.directory)?;
     let journal = Journal::new(&log_directory, options.journal.is_some());
     let here = Here {
@@ -384,50 +344,6 @@ fn core(
         links: Links::new(options.connector),
         aside,
     })
-}
-
-/// What the right to write says of others.
-struct Claim {
-    /// Who has it, or had it when they died.
-    from: Option<String>,
-    /// It is taken from somebody who may be alive.
-    forced: bool,
-}
-
-/// Looks who writes the volume, and refuses to disturb somebody who may be alive.
-async fn claim(options: &MountOptions, buckets: &StripeSet) -> Result<Claim> {
-    let Some(lease) = read_lease(buckets).await? else {
-        return Ok(Claim { from: None, forced: false });
-    };
-    let holder = &lease.host;
-    let name = holder.shown();
-    if options.only_clean {
-        let text = format!(
-            "{} belongs to {name}, which still writes it or did not end cleanly: if it runs, ask \
-             there; if not, mount or serve the volume with the same --tier as it, which recovers \
-             what was not flushed, and then try again",
-            options.url
-        );
-        return Err(FsError::new(ErrorKind::Conflict, text));
-    }
-    let forced = !options.host.knows_dead(holder);
-    if !forced || options.take_over {
-        return Ok(Claim { from: Some(name), forced });
-    }
-    let text = format!(
-        "{} is mounted for writing by {name}: unmount or stop it there, or take --read-only, or, if \
-         that machine is gone, mount with --take-over (it is fenced, and what it had not flushed \
-         stays in its tier)",
-        options.url
-    );
-    Err(FsError::new(ErrorKind::Conflict, text))
-}
-
-async fn write_lease(options: &MountOptions, buckets: &StripeSet, id: &str) -> Result<()> {
-    let record = LeaseRecord { id: id.to_owned(), host: options.host.clone() };
-    let text = serde_json::to_vec_pretty(&record)
-        .map_err(|e| FsError::new(ErrorKind::Bug, "encode writer.json").with_source(e))?;
-    buckets.first().replace(Component::Volume, WRITER_KEY, Bytes::from(text)).await
 }
 
 async fn open_kv(

@@ -324,6 +324,22 @@ fn a_takeover_gives_up_the_tier_but_not_the_journal() {
 }
 
 #[test]
+fn a_machine_that_is_refused_leaves_the_tier_as_it_is() {
+    let mut world = World::new();
+    world.run(create(&world.engine(), "a", b"not fsynced"));
+    world.kill();
+    let here = world.options.host.clone();
+    // To it the tier is one of a machine that went down.
+    world.options.host.hardware_id = "other hardware".into();
+    world.options.host.boot_id = "another boot".into();
+    let text = refused(&mut world);
+    assert!(text.contains("--take-over"), "{text}");
+    world.options.host = here;
+    world.mount().expect("mounts");
+    assert_eq!(content(&world, "a").as_deref(), Some(&b"not fsynced"[..]));
+}
+
+#[test]
 fn a_refused_takeover_does_not_fence_who_is_alive() {
     let mut world = journaled();
     world.mount().expect("mounts");
