@@ -25,7 +25,7 @@ struct Side {
 
 impl Engine {
     /// Copies up to `len` bytes from one place to another as `client`; fewer at the end of the
-    /// source. Whole pages of 1 MiB and more cost no bytes, only metadata, and are not metered.
+    /// source, also where it is cut meanwhile. Answers how many. Whole pages of 1 MiB and more cost no bytes, only metadata, and are not metered.
     pub async fn copy_range(
         &self,
         source: (Ino, u64),
@@ -45,16 +45,19 @@ impl Engine {
         if target.1.checked_add(len).is_none_or(|end| end > crate::write::FILE_BYTES_MAX) {
             return Err(FsError::new(ErrorKind::TooLarge, "the copy ends past the largest file"));
         }
+        fail::fail_point!("engine::copy-measured");
         let mut done = 0;
         // Shared extents are bytes that are not here, and what is lent must stay here.
         if len >= SHARE_BYTES_MIN && !to.mirror.is_lent()? {
             let head = (page_ceil(target.1) - target.1).min(len);
-            core.copy_bytes(&from, source.1, &to, target.1, head).await?;
-            done = head;
+            done = core.copy_bytes(&from, source.1, &to, target.1, head).await?;
+            if done < head {
+                return Ok(done);
+            }
             done += core.share(&from, source.1 + done, &to, target.1 + done, len - done).await?;
         }
-        core.copy_bytes(&from, source.1 + done, &to, target.1 + done, len - done).await?;
-        Ok(len)
+        done += core.copy_bytes(&from, source.1 + done, &to, target.1 + done, len - done).await?;
+        Ok(done)
     }
 }
 
@@ -66,6 +69,7 @@ impl Core {
         Ok(Side { node, mirror, tenant })
     }
 
+    /// Answers how many bytes it copied: fewer where the source ends.
     async fn copy_bytes(
         self: &Arc<Self>,
         from: &Side,
@@ -73,7 +77,7 @@ impl Core {
         to: &Side,
         target: u64,
         len: u64,
-    ) -> Result<()> {
+    ) -> Result<u64> {
         let mut done = 0;
         while done < len {
             let step = (len - done).min(STEP_BYTES) as usize;
@@ -89,7 +93,7 @@ impl Core {
             self.meter(&to.tenant, Io::Write, moved);
             done += moved;
         }
-        Ok(())
+        Ok(done)
     }
 
     /// Lets the target use the source's extents. Answers how many bytes it did; 0 where the source

@@ -4,15 +4,39 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use weir_meta::{DirEntry, DirEntryPlus, NewInode, RenameMode, SetAttr, XattrMode};
-use weir_tier::Mirror;
+use weir_tier::{Mirror, Moment};
 use weir_types::{ErrorKind, FileKind, FsError, Ino, Inode, Result};
 
 use crate::background::blocking;
 use crate::engine::{Core, Engine};
 
 impl Core {
-    /// The inode with the size and times of writes that the metadata does not have yet.
+    /// The inode as it is now, whatever is flushed meanwhile.
+    pub(crate) async fn known(&self, ino: Ino) -> Result<Inode> {
+        loop {
+            let before = self.tier.moment();
+            let inode = self.merged(self.stored(ino).await?);
+            if !self.tier.settled_since(&before, ino) {
+                return Ok(inode);
+            }
+        }
+    }
+
+    /// [`Core::merged`] of an inode that was read after `before`.
+    async fn merged_since(&self, before: &Moment, inode: Inode) -> Result<Inode> {
+        let ino = inode.ino;
+        let merged = self.merged(inode);
+        match merged.kind == FileKind::Regular && self.tier.settled_since(before, ino) {
+            true => self.known(ino).await,
+            false => Ok(merged),
+        }
+    }
+
+    /// The inode with the size and times of writes that the metadata does not have yet. Right if no
+    /// flush of the file ended since it was read: the caller holds its change lock, or see
+    /// [`Core::known`].
     pub(crate) fn merged(&self, mut inode: Inode) -> Inode {
+        fail::fail_point!("engine::inode-read");
         if inode.kind != FileKind::Regular {
             return inode;
         }
@@ -142,20 +166,23 @@ impl Engine {
     /// The inode that `name` in `parent` leads to.
     pub async fn lookup(&self, parent: Ino, name: &[u8]) -> Result<Inode> {
         let core = &self.core;
-        match core.seen(core.meta.lookup(parent, name).await) {
+        let mut before = core.tier.moment();
+        let inode = match core.seen(core.meta.lookup(parent, name).await) {
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 if !core.look_into(parent).await? {
                     return Err(error);
                 }
-                Ok(core.merged(core.seen(core.meta.lookup(parent, name).await)?))
+                before = core.tier.moment();
+                core.seen(core.meta.lookup(parent, name).await)?
             }
-            found => found.map(|inode| core.merged(inode)),
-        }
+            found => found?,
+        };
+        core.merged_since(&before, inode).await
     }
 
     /// The inode `ino`.
     pub async fn getattr(&self, ino: Ino) -> Result<Inode> {
-        Ok(self.core.merged(self.core.stored(ino).await?))
+        self.core.known(ino).await
     }
 
     /// Sets attributes other than the size.
@@ -188,7 +215,9 @@ impl Engine {
         let core = &self.core;
         core.check_writable()?;
         core.look_into(parent).await?;
-        Ok(core.merged(core.seen(core.meta.link(ino, parent, name).await)?))
+        let before = core.tier.moment();
+        let inode = core.seen(core.meta.link(ino, parent, name).await)?;
+        core.merged_since(&before, inode).await
     }
 
     /// Removes a name that is not a directory's. A file without names stays readable while open.
@@ -257,9 +286,15 @@ impl Engine {
         if cookie == 0 {
             core.look_into(dir).await?;
         }
+        let before = core.tier.moment();
         let mut entries = core.seen(core.meta.readdir_plus(dir, cookie, limit).await)?;
         for entry in &mut entries {
-            entry.inode = core.merged(entry.inode.clone());
+            match core.merged_since(&before, entry.inode.clone()).await {
+                Ok(inode) => entry.inode = inode,
+                // It was removed meanwhile, and is still one that was listed.
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
+            }
         }
         Ok(entries)
     }

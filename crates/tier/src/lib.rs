@@ -23,6 +23,7 @@ mod ranges;
 mod record_log;
 mod recover;
 mod release;
+mod settled;
 mod tier;
 
 #[cfg(test)]
@@ -35,4 +36,5 @@ pub use place::{check_directory, free_bytes};
 pub use ranges::{PAGE_BYTES, RangeMap, State, page_ceil, page_floor};
 pub use record_log::RecordLog;
 pub use recover::{Recovered, SetAside};
+pub use settled::Moment;
 pub use tier::{Tier, TierOptions, Usage, lock_directory};

@@ -23,6 +23,7 @@ use crate::mirror::Mirror;
 use crate::place::{check_directory, file_system_instance, free_bytes};
 use crate::record_log::RecordLog;
 use crate::recover::{Era, Recovered, Replay, mirror_path};
+use crate::settled::Settling;
 
 /// Log bytes at which the residency log is written anew in short.
 const COMPACT_BYTES: u64 = 64 << 20;
@@ -94,6 +95,7 @@ pub(crate) struct Shared {
     used_bytes: AtomicU64,
     dirty_bytes: AtomicU64,
     ticks: AtomicU64,
+    pub(crate) settling: Settling,
     /// Mirrors that held nothing when their last user went.
     idle_empty: Mutex<Vec<Ino>>,
     /// Mirrors that have news, and maybe some that had. Each is here as long as it says so itself,
@@ -222,6 +224,7 @@ impl Tier {
             used_bytes: AtomicU64::new(0),
             dirty_bytes: AtomicU64::new(0),
             ticks: AtomicU64::new(0),
+            settling: Settling::default(),
             idle_empty: Mutex::default(),
             listed: Mutex::default(),
             alone: AtomicBool::new(false),

@@ -50,6 +50,7 @@ impl Mirror {
 
     /// Somebody set the times in the metadata: what a write left pending for them is void.
     pub fn forget_pending_times(&self, mtime: bool, ctime: bool) -> Result<()> {
+        self.shared.settling.note(self.ino);
         let mut residency = self.write_state();
         let mut pending = residency.state.pending;
         pending.mtime = pending.mtime.filter(|_| !mtime);
@@ -73,6 +74,7 @@ impl Mirror {
         remote: bool,
     ) -> Result<()> {
         let (start, end) = range;
+        self.shared.settling.note(self.ino);
         let mut residency = self.write_state();
         self.unseal()?;
         let old_size = residency.state.size;

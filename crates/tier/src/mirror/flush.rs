@@ -106,6 +106,7 @@ impl Mirror {
 
     /// The metadata names the snapshot's bytes: those not written again are clean.
     pub fn flushed(&self, snapshot: &Snapshot, generation: u64, committed_size: u64) -> Result<()> {
+        self.shared.settling.note(self.ino);
         let mut residency = self.write_state();
         if residency.gone {
             return Ok(());
