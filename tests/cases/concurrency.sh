@@ -13,8 +13,9 @@ scene() { # NAME...: each is a function of the program, run in a directory of it
         timeout 120 python3 "$TESTS/tools/concurrency.py" "$name" "$MNT/$name" || fail "$name"
     done
 }
-scene one_directory flock fcntl_lock deadlock shared_mapping rename_over_open unlinked_open appends \
-    sparse sizes long_names xattrs times holes hard_links special_files statfs
+scene one_directory listings kept_directory flock fcntl_lock deadlock shared_mapping \
+    rename_over_open unlinked_open appends writes_side_by_side replaced_names privileges sparse \
+    sizes long_names xattrs times holes hard_links special_files statfs
 
 # Eight readers of one cold file share one pass over its segments.
 python3 -c "

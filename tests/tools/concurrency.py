@@ -98,6 +98,84 @@ def one_directory(d):
         assert get(f"{d}/{name}") == f"{i} {n}".encode(), name
 
 
+def listings(d):
+    """Eight processes make, rename and remove names of their own in one large directory. What each
+    lists then, through a fresh descriptor or through one that it keeps and rewinds, has just those
+    names of it that are there."""
+    for i in range(1500):
+        put(f"{d}/other{i}")
+
+    def work(i):
+        rng, mine = random.Random(i), set()
+        kept = os.open(d, os.O_RDONLY)
+        for n in range(80):
+            new, act = f"p{i}-{n}", rng.random()
+            old = rng.choice(sorted(mine)) if mine else None
+            if old is None or act < 0.5:
+                put(f"{d}/{new}")
+                mine.add(new)
+            elif act < 0.75:
+                os.rename(f"{d}/{old}", f"{d}/{new}")
+                mine = mine - {old} | {new}
+            else:
+                os.unlink(f"{d}/{old}")
+                mine.remove(old)
+            # Of a descriptor, listdir rewinds what it has read.
+            where = rng.choice([d, kept])
+            names = [name for name in os.listdir(where) if name.startswith(f"p{i}-")]
+            assert len(names) == len(set(names)), "a name is listed twice"
+            assert set(names) == mine, (where, n, "missing", mine - set(names), "gone", set(names) - mine)
+
+    all_well(children(8, work))
+
+
+def kept_directory(d):
+    """A directory that is held open while it changes: rewound, it shows what is there; a place
+    that `telldir` would tell stays one to go on from."""
+    for i in range(3000):
+        put(f"{d}/f{i}")
+    libc = ctypes.CDLL(None, use_errno=True)
+    buffer = ctypes.create_string_buffer(4096)
+
+    def page(fd):
+        size = libc.syscall(217, fd, buffer, len(buffer))  # getdents64
+        assert size >= 0, os.strerror(ctypes.get_errno())
+        found, at = [], 0
+        while at < size:
+            _, place, length, _ = struct.unpack_from("=QqHB", buffer.raw, at)
+            found.append((buffer.raw[at + 19:at + length].split(b"\0")[0].decode(), place))
+            at += length
+        return found
+
+    fd = os.open(d, os.O_RDONLY)
+    want = set(os.listdir(fd))
+    assert len(want) == 3000
+    first = page(fd)
+    for i in range(0, 3000, 2):
+        os.unlink(f"{d}/f{i}")
+        put(f"{d}/g{i}")
+    # What stays is listed once, whatever came and went since the beginning.
+    names, more = [name for name, _ in first], page(fd)
+    while more:
+        names += [name for name, _ in more]
+        more = page(fd)
+    assert len(names) == len(set(names)), "a name is listed twice"
+    assert {f"f{i}" for i in range(1, 3000, 2)} <= set(names), "a name that stayed is missing"
+    os.lseek(fd, 0, os.SEEK_SET)
+    now = {f"f{i}" for i in range(1, 3000, 2)} | {f"g{i}" for i in range(0, 3000, 2)}
+    assert set(os.listdir(fd)) == now == set(os.listdir(d))
+    # From a place in the middle on.
+    os.lseek(fd, first[-1][1], os.SEEK_SET)
+    names, more = [], page(fd)
+    while more:
+        names += [name for name, _ in more]
+        more = page(fd)
+    before = {name for name, _ in first}
+    assert not before & set(names), "what lies before the place is listed"
+    assert {f"f{i}" for i in range(1, 3000, 2)} - before <= set(names), "a name is missing"
+    os.close(fd)
+
+
 def count_up(path, lock, unlock):
     """Four processes add to a number, each time under a lock; none may be lost."""
     put(path, b"0")
@@ -258,6 +336,105 @@ def appends(d):
     assert have.pop() == b""
     want = {b"%d %d %s" % (i, n, b"x" * (n % 300)) for i in range(4) for n in range(lines)}
     assert len(have) == len(want) and set(have) == want, "lines are lost or torn"
+
+
+def writes_side_by_side(d):
+    """Two writers and two readers of the same bytes. A read may have parts of several writes, as on
+    local file systems, but no byte that nobody wrote; and what is left is one write as a whole."""
+    for turn in range(12):
+        length, direct = (4096, 65536, 524288)[turn % 3], (0, os.O_DIRECT)[turn // 3 % 2]
+        path = f"{d}/f{turn}"
+        put(path, b"0" * length)
+
+        def work(i):
+            fd = os.open(path, os.O_RDWR | direct)
+            with mmap.mmap(-1, length) as buffer:
+                for n in range(60):
+                    if i < 2:
+                        buffer[:] = bytes([65 + i * 8 + n % 8]) * length
+                        assert os.pwritev(fd, [buffer], 0) == length
+                    else:
+                        assert os.preadv(fd, [buffer], 0) == length
+                        strange = set(buffer[:]) - set(b"0ABCDEFGHIJKLMNOP")
+                        assert not strange, f"bytes that nobody wrote: {strange}"
+
+        all_well(children(4, work))
+        left = set(get(path))
+        assert len(left) == 1, f"{length} bytes, direct {direct}: parts of writes are left: {left}"
+
+
+def replaced_names(d):
+    """A name that others replace all the time can be opened, looked at and listed at any time."""
+    put(f"{d}/name", b"first")
+
+    def work(i):
+        for n in range(400):
+            if i < 2:
+                put(f"{d}/new{i}", b"%d" % n)
+                os.rename(f"{d}/new{i}", f"{d}/name")
+            else:
+                assert get(f"{d}/name") and os.stat(f"{d}/name").st_size
+                if n % 20 == 0:
+                    assert "name" in os.listdir(d)
+
+    all_well(children(6, work))
+
+
+def privileges(d):
+    """Whatever way a file is written, it loses what makes it run as somebody else: set-uid and
+    set-gid if the writer is not privileged, capabilities always."""
+    capability = struct.pack("<5I", 0x02000001, 1 << 13, 0, 0, 0)
+
+    def write(path, flags=0, beside=False):
+        reader = os.open(path, os.O_RDONLY) if beside else None
+        fd = os.open(path, os.O_WRONLY | flags)
+        with mmap.mmap(-1, 4096) as buffer:
+            os.pwritev(fd, [buffer], 0)
+        os.close(fd)
+        if beside:
+            os.close(reader)
+
+    def copy(path):
+        fd = os.open(path, os.O_RDWR)
+        os.copy_file_range(fd, fd, 4096, 0, 65536)
+        os.close(fd)
+
+    def punch(path):
+        fd = os.open(path, os.O_RDWR)
+        libc = ctypes.CDLL(None, use_errno=True)
+        assert libc.fallocate(fd, 3, ctypes.c_int64(0), ctypes.c_int64(4096)) == 0
+        os.close(fd)
+
+    ways = {
+        "write": write,
+        "direct": lambda path: write(path, os.O_DIRECT),
+        "beside a reader": lambda path: write(path, 0, True),
+        "direct beside a reader": lambda path: write(path, os.O_DIRECT, True),
+        "truncate": lambda path: os.truncate(path, 1000),
+        "O_TRUNC": lambda path: os.close(os.open(path, os.O_WRONLY | os.O_TRUNC)),
+        "copy": copy,
+        "punch": punch,
+    }
+
+    def user(way, path):
+        os.setgroups([])
+        os.setgid(65534)
+        os.setuid(65534)
+        way(path)
+
+    for n, (name, way) in enumerate(ways.items()):
+        path = f"{d}/f{n}"
+        for privileged in (False, True):
+            put(path, b"x" * 300_000)
+            # Twice, as what was once seen without may be remembered.
+            for again in (False, True):
+                os.chmod(path, 0o6777)
+                os.setxattr(path, "security.capability", capability)
+                all_well(children(1, lambda _: way(path) if privileged else user(way, path)))
+                has = stat.S_IMODE(os.stat(path).st_mode)
+                want = 0o6777 if privileged else 0o777
+                assert has == want, f"{name}, privileged {privileged}: mode {has:o}, not {want:o}"
+                assert os.listxattr(path) == [], f"{name}, privileged {privileged}: capabilities"
 
 
 def sparse(d):

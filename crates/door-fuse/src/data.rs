@@ -24,6 +24,8 @@ pub(crate) struct File {
     maps_writable: bool,
     /// [`Shared::privileges_given`] when the file was last seen without set-uid and set-gid.
     plain_since: AtomicU64,
+    /// [`Shared::capabilities_given`] when the file was last seen without capabilities.
+    bare_since: AtomicU64,
 }
 
 /// What an open comes to.
@@ -153,7 +155,13 @@ impl Shared {
             self.forget_attributes(ino);
         }
         let direct = reply.contains(FopenFlags::FOPEN_DIRECT_IO);
-        let file = File { open, direct, maps_writable, plain_since: AtomicU64::new(0) };
+        let file = File {
+            open,
+            direct,
+            maps_writable,
+            plain_since: AtomicU64::new(0),
+            bare_since: AtomicU64::new(0),
+        };
         Ok((self.files.add(file), reply, backing))
     }
 
@@ -202,6 +210,10 @@ impl Shared {
         if write.kernel.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID) {
             self.drop_privileges_once(&file).await?;
         }
+        // Before it writes to its page cache the kernel does this itself.
+        if file.direct {
+            self.drop_capabilities_once(&file).await?;
+        }
         let written = if write.appends(self.options.exclusive) {
             self.engine.append(&file.open, data).await?
         } else {
@@ -223,6 +235,16 @@ impl Shared {
             let inode = self.engine.getattr(file.open.ino()).await?;
             self.drop_privileges_of(&inode).await?;
             file.plain_since.store(given, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    /// Every write, root's too, takes the capabilities from a program.
+    async fn drop_capabilities_once(&self, file: &File) -> Served<()> {
+        let given = self.capabilities_given.load(Ordering::Acquire);
+        if file.bare_since.load(Ordering::Relaxed) != given {
+            self.drop_capabilities(file.open.ino()).await?;
+            file.bare_since.store(given, Ordering::Relaxed);
         }
         Ok(())
     }

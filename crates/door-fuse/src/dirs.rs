@@ -8,7 +8,7 @@
 use std::ffi::OsStr;
 use std::future::Future;
 use std::os::unix::ffi::OsStrExt;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use fuser::{FileHandle, FileType, FopenFlags, Generation, ReplyDirectory, ReplyDirectoryPlus};
@@ -18,6 +18,7 @@ use weir_types::{Ino, Result};
 use crate::convert::{attr, file_type, no_attr, node};
 use crate::data::Opened;
 use crate::door::{Served, Shared};
+use crate::listings::Copy;
 
 /// Entries asked for at first. The kernel does not tell fuser's caller how large its buffer is:
 /// 32 KiB for most programs, which holds this many with their inodes.
@@ -31,11 +32,14 @@ const BATCH_MAX: usize = 1024;
 pub(crate) struct Dir {
     /// How many entries filled the last buffer, so that the next call fetches no more than fit.
     batch: AtomicUsize,
+    copy: Copy,
+    /// It was read to its end.
+    ended: AtomicBool,
 }
 
-impl Default for Dir {
-    fn default() -> Self {
-        Self { batch: AtomicUsize::new(FIRST_BATCH) }
+impl Dir {
+    fn new(copy: Copy) -> Self {
+        Self { batch: AtomicUsize::new(FIRST_BATCH), copy, ended: AtomicBool::new(false) }
     }
 }
 
@@ -61,11 +65,11 @@ pub(crate) trait Page: Send {
     fn add(&mut self, offset: u64, entry: &Self::Entry) -> bool;
 }
 
-/// Fills `page` with what comes after `offset`.
-pub(crate) async fn fill<P: Page>(page: &mut P, dir: &Dir, offset: u64) -> Result<()> {
+/// Fills `page` with what comes after `offset`; answers whether that is nothing.
+pub(crate) async fn fill<P: Page>(page: &mut P, dir: &Dir, offset: u64) -> Result<bool> {
     for (before, name) in [(0, "."), (1, "..")] {
         if offset <= before && page.add_dots(before + 1, name).await? {
-            return Ok(());
+            return Ok(false);
         }
     }
     let mut cookie = if offset <= 2 { 0 } else { offset };
@@ -79,13 +83,13 @@ pub(crate) async fn fill<P: Page>(page: &mut P, dir: &Dir, offset: u64) -> Resul
             if page.add(if split { own - 1 } else { own }, entry) {
                 // One more than fit, so that the next call too sees its buffer full.
                 dir.batch.store((filled + 1).min(BATCH_MAX), Ordering::Relaxed);
-                return Ok(());
+                return Ok(false);
             }
             filled += 1;
         }
         match entries.last() {
             Some(last) => cookie = P::cookie(last),
-            None => return Ok(()),
+            None => return Ok(filled == 0 && offset > 1),
         }
     }
 }
@@ -164,12 +168,30 @@ impl Shared {
     /// An open directory stays, empty, when it is removed meanwhile.
     pub(crate) fn open_dir(&self, ino: Ino) -> Served<Opened> {
         self.engine.hold(ino)?;
-        let mut reply = FopenFlags::empty();
-        if self.options.exclusive {
-            // The kernel drops its copy of a listing when it changes the directory itself.
-            reply |= FopenFlags::FOPEN_CACHE_DIR | FopenFlags::FOPEN_KEEP_CACHE;
+        let copy = match self.options.exclusive {
+            true => self.listings.open(ino),
+            false => Copy::No,
+        };
+        // The kernel knows of its own changes, and nobody tells it of those that an import makes
+        // while somebody lists.
+        let reply = match copy {
+            Copy::No if !self.options.exclusive => FopenFlags::empty(),
+            Copy::No => FopenFlags::FOPEN_KEEP_CACHE,
+            Copy::Alone if self.engine.has_links() => FopenFlags::FOPEN_CACHE_DIR,
+            Copy::Alone | Copy::Shared => {
+                FopenFlags::FOPEN_CACHE_DIR | FopenFlags::FOPEN_KEEP_CACHE
+            }
+        };
+        Ok((self.dirs.add(Dir::new(copy)), reply))
+    }
+
+    pub(crate) async fn close_dir(&self, ino: Ino, fh: FileHandle) -> Served<()> {
+        let dir = self.dirs.remove(fh)?;
+        if dir.copy != Copy::No {
+            self.listings.close(ino, dir.ended.load(Ordering::Relaxed));
         }
-        Ok((self.dirs.add(Dir::default()), reply))
+        self.engine.let_go(ino).await;
+        Ok(())
     }
 
     /// Answers itself, because fuser's buffer and its reply are one.
@@ -181,7 +203,7 @@ impl Shared {
         reply: ReplyDirectory,
     ) {
         let mut page = Names { door: self, dir: ino, reply };
-        match self.fill_open(&mut page, fh, offset).await {
+        match self.fill_open(&mut page, (ino, fh), offset).await {
             Ok(()) => page.reply.ok(),
             Err(refusal) => page.reply.error(self.errors.errno("readdir", ino, &refusal)),
         }
@@ -197,15 +219,26 @@ impl Shared {
     ) {
         let ttl = self.options.attr_ttl.min(self.options.entry_ttl);
         let mut page = Inodes { door: self, dir: ino, ttl, reply };
-        match self.fill_open(&mut page, fh, offset).await {
+        match self.fill_open(&mut page, (ino, fh), offset).await {
             Ok(()) => page.reply.ok(),
             Err(refusal) => page.reply.error(self.errors.errno("readdirplus", ino, &refusal)),
         }
     }
 
-    async fn fill_open<P: Page>(&self, page: &mut P, fh: FileHandle, offset: u64) -> Served<()> {
+    async fn fill_open<P: Page>(
+        &self,
+        page: &mut P,
+        (ino, fh): (Ino, FileHandle),
+        offset: u64,
+    ) -> Served<()> {
         let dir = self.dirs.get(fh)?;
-        Ok(fill(page, &dir, offset).await?)
+        if offset == 0 && dir.copy != Copy::No && self.listings.begins(ino) {
+            self.forget_listing(ino);
+        }
+        if fill(page, &dir, offset).await? {
+            dir.ended.store(true, Ordering::Relaxed);
+        }
+        Ok(())
     }
 }
 

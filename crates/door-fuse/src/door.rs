@@ -19,6 +19,7 @@ use crate::data::File;
 use crate::dirs::Dir;
 use crate::errno::{ErrorLog, Refusal};
 use crate::handles::Handles;
+use crate::listings::Listings;
 use crate::options::FuseOptions;
 use crate::passthrough::Passthrough;
 
@@ -40,9 +41,12 @@ pub(crate) struct Shared {
     pub(crate) options: FuseOptions,
     pub(crate) files: Handles<File>,
     pub(crate) dirs: Handles<Dir>,
+    pub(crate) listings: Listings,
     pub(crate) notifier: OnceLock<Notifier>,
     /// Counts how often set-uid or set-gid was given to any file, from 1.
     pub(crate) privileges_given: AtomicU64,
+    /// Counts how often capabilities were given to any file, from 1.
+    pub(crate) capabilities_given: AtomicU64,
     pub(crate) errors: ErrorLog,
     pub(crate) counts: Counts,
     pub(crate) passthrough: Passthrough,
@@ -89,8 +93,10 @@ impl Door {
             options,
             files: Handles::default(),
             dirs: Handles::default(),
+            listings: Listings::default(),
             notifier: OnceLock::new(),
             privileges_given: AtomicU64::new(1),
+            capabilities_given: AtomicU64::new(1),
             errors: ErrorLog::default(),
             counts: Counts::default(),
             passthrough,
@@ -190,8 +196,18 @@ impl Shared {
     /// Makes the kernel ask again for the attributes of an inode that the door itself changed.
     pub(crate) fn forget_attributes(&self, ino: Ino) {
         // A negative offset: the attributes only, no page of the data.
+        self.forget(ino, -1);
+    }
+
+    /// Makes the kernel drop its copy of a listing. It waits for no request: the pages of a
+    /// directory are locked only while they are copied.
+    pub(crate) fn forget_listing(&self, ino: Ino) {
+        self.forget(ino, 0);
+    }
+
+    fn forget(&self, ino: Ino, offset: i64) {
         if let Some(notifier) = self.notifier.get()
-            && let Err(error) = notifier.inval_inode(node(ino), -1, 0)
+            && let Err(error) = notifier.inval_inode(node(ino), offset, 0)
         {
             tracing::debug!(%ino, %error, "the kernel did not take an invalidation");
         }

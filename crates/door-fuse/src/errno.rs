@@ -22,6 +22,20 @@ pub(crate) enum Refusal {
     Errno(Errno),
 }
 
+impl Refusal {
+    /// That of a request for an inode which the kernel knows by a name: where the inode is gone,
+    /// its name was removed or replaced since the kernel looked. ESTALE makes it look once more,
+    /// where ENOENT would tell the caller that a name is missing which is not.
+    pub(crate) fn of_known(self) -> Self {
+        match self {
+            Self::Engine(error) if error.kind() == ErrorKind::NotFound => {
+                Self::Errno(Errno::ESTALE)
+            }
+            other => other,
+        }
+    }
+}
+
 impl From<FsError> for Refusal {
     fn from(error: FsError) -> Self {
         Self::Engine(error)

@@ -75,8 +75,13 @@ pub fn mount(engine: Arc<Engine>, runtime: Handle, mut options: FuseOptions) -> 
     let notifier = session.notifier();
     // Set here for the first time, and nowhere else.
     let _ = shared.notifier.set(notifier.clone());
-    let told = notifier.clone();
-    shared.engine.watch_tree(move |change| tell_kernel(&told, change));
+    let (told, changed) = (notifier.clone(), Arc::downgrade(&shared));
+    shared.engine.watch_tree(move |change| {
+        if let (Some(shared), TreeChange::Entries(dir)) = (changed.upgrade(), change) {
+            shared.listings.changed(*dir);
+        }
+        tell_kernel(&told, change);
+    });
     let mut on_failure = session.unmount_callable();
     let thread = std::thread::Builder::new().name("weir-fuse".to_owned());
     let session = thread.spawn(move || session.run()).map_err(|error| {

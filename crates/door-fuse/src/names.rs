@@ -63,7 +63,27 @@ impl Shared {
     ) -> Served<Inode> {
         let NewName { parent, name, uid, gid } = new;
         let inode = NewInode { kind, mode: mode & 0o7777, uid, gid, rdev, target };
-        Ok(self.engine.create(parent, &name, inode).await?)
+        let made = self.engine.create(parent, &name, inode).await;
+        self.listings.changed(parent);
+        Ok(made?)
+    }
+
+    pub(crate) async fn make_link(&self, ino: Ino, parent: Ino, name: &[u8]) -> Served<Inode> {
+        let made = self.engine.link(ino, parent, name).await;
+        self.listings.changed(parent);
+        Ok(made?)
+    }
+
+    pub(crate) async fn remove_file(&self, parent: Ino, name: &[u8]) -> Served<()> {
+        let removed = self.engine.unlink(parent, name).await;
+        self.listings.changed(parent);
+        Ok(removed?)
+    }
+
+    pub(crate) async fn remove_dir(&self, parent: Ino, name: &[u8]) -> Served<()> {
+        let removed = self.engine.rmdir(parent, name).await;
+        self.listings.changed(parent);
+        Ok(removed?)
     }
 
     /// Makes a regular file and opens it. One that another door made meanwhile is opened instead,
@@ -108,6 +128,9 @@ impl Shared {
         to: (Ino, &[u8]),
         flags: u32,
     ) -> Served<()> {
-        Ok(self.engine.rename(from, to, rename_mode(flags)?).await?)
+        let moved = self.engine.rename(from, to, rename_mode(flags)?).await;
+        self.listings.changed(from.0);
+        self.listings.changed(to.0);
+        Ok(moved?)
     }
 }

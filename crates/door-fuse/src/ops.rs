@@ -18,6 +18,7 @@ use crate::attrs::{Space, Wanted};
 use crate::convert::{attr, ino, no_attr, time_from_kernel};
 use crate::data::Write;
 use crate::door::{Door, Refuse, Served};
+use crate::errno::Refusal;
 use crate::locks::KernelLock;
 use crate::names::NewName;
 
@@ -60,6 +61,7 @@ impl Door {
     ) {
         // First: when nobody can store any more, what was stored shows in the attributes.
         let ttl = self.shared.attr_ttl(ino);
+        let work = async move { work.await.map_err(Refusal::of_known) };
         self.serve(op, ino, reply, work, move |reply, inode| reply.attr(&ttl, &attr(&inode)));
     }
 
@@ -131,7 +133,7 @@ impl Filesystem for Door {
 
     fn readlink(&self, _req: &Request, node: INodeNo, reply: ReplyData) {
         let (shared, ino) = (self.shared.clone(), ino(node));
-        let work = async move { shared.read_link(ino).await };
+        let work = async move { shared.read_link(ino).await.map_err(Refusal::of_known) };
         self.serve("readlink", ino, reply, work, |reply, target| reply.data(&target));
     }
 
@@ -166,13 +168,13 @@ impl Filesystem for Door {
 
     fn unlink(&self, _req: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
         let (shared, parent, name) = (self.shared.clone(), ino(parent), owned(name));
-        let work = async move { Ok(shared.engine.unlink(parent, &name).await?) };
+        let work = async move { shared.remove_file(parent, &name).await };
         self.done("unlink", parent, reply, work);
     }
 
     fn rmdir(&self, _req: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
         let (shared, parent, name) = (self.shared.clone(), ino(parent), owned(name));
-        let work = async move { Ok(shared.engine.rmdir(parent, &name).await?) };
+        let work = async move { shared.remove_dir(parent, &name).await };
         self.done("rmdir", parent, reply, work);
     }
 
@@ -217,7 +219,7 @@ impl Filesystem for Door {
     ) {
         let (shared, ino, parent) = (self.shared.clone(), ino(node), ino(newparent));
         let name = owned(newname);
-        let work = async move { Ok(Some(shared.engine.link(ino, parent, &name).await?)) };
+        let work = async move { shared.make_link(ino, parent, &name).await.map(Some) };
         self.entry("link", ino, reply, work);
     }
 
@@ -228,7 +230,9 @@ impl Filesystem for Door {
             match shared.open_file(ino, flags.0, uid, &reply).await {
                 Ok((fh, flags, Some(backing))) => reply.opened_passthrough(fh, flags, &backing),
                 Ok((fh, flags, None)) => reply.opened(fh, flags),
-                Err(refusal) => reply.refuse(shared.errors.errno("open", ino, &refusal)),
+                Err(refusal) => {
+                    reply.refuse(shared.errors.errno("open", ino, &refusal.of_known()));
+                }
             }
         });
     }
@@ -355,7 +359,9 @@ impl Filesystem for Door {
         self.shared.counts.add("opendir");
         match self.shared.open_dir(ino(node)) {
             Ok((fh, flags)) => reply.opened(fh, flags),
-            Err(no) => reply.error(self.shared.errors.errno("opendir", ino(node), &no)),
+            Err(no) => {
+                reply.error(self.shared.errors.errno("opendir", ino(node), &no.of_known()));
+            }
         }
     }
 
@@ -396,12 +402,7 @@ impl Filesystem for Door {
         reply: ReplyEmpty,
     ) {
         let (shared, ino) = (self.shared.clone(), ino(node));
-        let work = async move {
-            shared.dirs.remove(fh)?;
-            shared.engine.let_go(ino).await;
-            Ok(())
-        };
-        self.done("releasedir", ino, reply, work);
+        self.done("releasedir", ino, reply, async move { shared.close_dir(ino, fh).await });
     }
 
     fn fsyncdir(
@@ -440,25 +441,29 @@ impl Filesystem for Door {
     ) {
         let (shared, ino, name) = (self.shared.clone(), ino(node), owned(name));
         let value = value.to_vec();
-        let work = async move { shared.set_xattr(ino, &name, &value, flags).await };
+        let work = async move {
+            shared.set_xattr(ino, &name, &value, flags).await.map_err(Refusal::of_known)
+        };
         self.done("setxattr", ino, reply, work);
     }
 
     fn getxattr(&self, _req: &Request, node: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
         let (shared, ino, name) = (self.shared.clone(), ino(node), owned(name));
-        let work = async move { shared.get_xattr(ino, &name, size).await };
+        let work =
+            async move { shared.get_xattr(ino, &name, size).await.map_err(Refusal::of_known) };
         self.serve("getxattr", ino, reply, work, |reply, value| value.answer(reply));
     }
 
     fn listxattr(&self, req: &Request, node: INodeNo, size: u32, reply: ReplyXattr) {
         let (shared, ino, uid) = (self.shared.clone(), ino(node), req.uid());
-        let work = async move { shared.list_xattrs(ino, uid, size).await };
+        let work =
+            async move { shared.list_xattrs(ino, uid, size).await.map_err(Refusal::of_known) };
         self.serve("listxattr", ino, reply, work, |reply, value| value.answer(reply));
     }
 
     fn removexattr(&self, _req: &Request, node: INodeNo, name: &OsStr, reply: ReplyEmpty) {
         let (shared, ino, name) = (self.shared.clone(), ino(node), owned(name));
-        let work = async move { shared.remove_xattr(ino, &name).await };
+        let work = async move { shared.remove_xattr(ino, &name).await.map_err(Refusal::of_known) };
         self.done("removexattr", ino, reply, work);
     }
 

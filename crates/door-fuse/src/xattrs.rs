@@ -1,5 +1,7 @@
 //! Extended attributes.
 
+use std::sync::atomic::Ordering;
+
 use fuser::{Errno, ReplyXattr};
 use weir_engine::XattrMode;
 use weir_types::{ErrorKind, Ino};
@@ -8,6 +10,9 @@ use crate::door::{Served, Shared};
 
 /// Most bytes that `listxattr` can return (`XATTR_LIST_MAX`).
 const LIST_BYTES_MAX: usize = 65_536;
+
+/// The capabilities that a program gets when it is run.
+const CAPABILITY: &[u8] = b"security.capability";
 
 /// What the caller gets: the length it asked for, or the bytes.
 #[derive(Debug, PartialEq, Eq)]
@@ -78,6 +83,18 @@ impl Shared {
         check_name(name)?;
         match self.engine.xattr_set(ino, name, value, set_mode(flags)?).await {
             Err(error) if error.kind() == ErrorKind::TooLarge => Err(Errno::E2BIG.into()),
+            done => {
+                if name == CAPABILITY {
+                    self.capabilities_given.fetch_add(1, Ordering::AcqRel);
+                }
+                Ok(done?)
+            }
+        }
+    }
+
+    pub(crate) async fn drop_capabilities(&self, ino: Ino) -> Served<()> {
+        match self.engine.xattr_remove(ino, CAPABILITY).await {
+            Err(error) if error.kind() == ErrorKind::NoAttribute => Ok(()),
             done => Ok(done?),
         }
     }
