@@ -10,8 +10,9 @@ use weir_types::{ErrorKind, FsError, Ino, Result};
 
 use crate::streams::Streams;
 
-/// How long removed files gather before they are purged.
-const GATHER: Duration = Duration::from_millis(5);
+/// How long removed files gather before they are purged. So long they can still be opened: a kernel
+/// that found a name just before it was removed or replaced comes for its inode a moment later.
+const GATHER: Duration = Duration::from_millis(20);
 
 /// One inode in use.
 #[derive(Debug)]
@@ -72,7 +73,7 @@ impl Nodes {
     }
 
     /// One open less. Answers whether it was the last one, and whether the file must be purged
-    /// now (then it can be opened no more).
+    /// soon.
     pub(crate) fn close(&self, ino: Ino) -> (bool, bool) {
         let mut entries = self.entries();
         let Some(entry) = entries.get_mut(&ino) else {
@@ -80,8 +81,7 @@ impl Nodes {
         };
         entry.opens = entry.opens.saturating_sub(1);
         let last = entry.opens == 0;
-        entry.purging = last && entry.unlinked;
-        let purge = entry.purging;
+        let purge = last && entry.unlinked;
         if last && !purge && Arc::strong_count(&entry.node) == 1 {
             entries.remove(&ino);
         }
@@ -89,31 +89,47 @@ impl Nodes {
     }
 
     /// The last name of `ino` is gone. Answers whether nobody has it open, so that it must be
-    /// purged now.
+    /// purged soon.
     pub(crate) fn unlinked(&self, ino: Ino) -> bool {
         let mut entries = self.entries();
         let entry = self.entry(&mut entries, ino);
         entry.unlinked = true;
-        entry.purging = entry.opens == 0;
-        entry.purging
+        entry.opens == 0
     }
 
-    /// Has `ino`, which must be purged now, purged in the background.
+    /// Has `ino` purged in the background, unless somebody opens it before.
     pub(crate) fn purge_soon(&self, ino: Ino) {
         self.to_purge.lock().unwrap_or_else(|e| e.into_inner()).push(ino);
         self.purges.notify_one();
     }
 
-    /// Waits until something is to be purged, and a little longer, so that it is more.
+    /// Waits until something is to be purged: what was removed a little while ago and can be opened
+    /// no more from now on.
     pub(crate) async fn wait_for_purges(&self) -> Vec<Ino> {
         loop {
             self.purges.notified().await;
+            let gathered =
+                std::mem::take(&mut *self.to_purge.lock().unwrap_or_else(|e| e.into_inner()));
             tokio::time::sleep(GATHER).await;
-            let mut inos = self.to_purge.lock().unwrap_or_else(|e| e.into_inner());
+            let inos = self.begin_purges(gathered);
             if !inos.is_empty() {
-                return std::mem::take(&mut inos);
+                return inos;
             }
         }
+    }
+
+    /// Those that nobody has opened since, each once.
+    fn begin_purges(&self, mut inos: Vec<Ino>) -> Vec<Ino> {
+        let mut entries = self.entries();
+        inos.retain(|ino| match entries.get_mut(ino) {
+            Some(entry) if entry.opens == 0 && !entry.purging => {
+                entry.purging = true;
+                true
+            }
+            // Its last close has it purged; or another one of the two does.
+            _ => false,
+        });
+        inos
     }
 
     /// The purge of `ino` is done.
@@ -156,5 +172,29 @@ impl Nodes {
 
     fn entries(&self) -> MutexGuard<'_, HashMap<Ino, Entry>> {
         self.entries.lock().unwrap_or_else(|e| e.into_inner())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn what_was_just_removed_can_still_be_opened_and_goes_with_its_last_close() {
+        let nodes = Nodes::default();
+        let (kept, gone) = (Ino(7), Ino(8));
+        for ino in [kept, gone] {
+            assert!(nodes.unlinked(ino), "nobody has it open");
+            nodes.purge_soon(ino);
+        }
+        drop(nodes.open(kept).expect("it is not purged yet"));
+        assert_eq!(nodes.wait_for_purges().await, [gone]);
+        assert_eq!(nodes.open(gone).expect_err("it is purged").kind(), ErrorKind::NotFound);
+        nodes.purged(gone);
+        assert_eq!(nodes.close(kept), (true, true));
+        nodes.purge_soon(kept);
+        nodes.purge_soon(kept);
+        assert_eq!(nodes.wait_for_purges().await, [kept], "once");
+        assert!(nodes.open(kept).is_err());
     }
 }
