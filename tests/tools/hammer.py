@@ -52,6 +52,15 @@ class Wrong(Exception):
     pass
 
 
+def alive(mnt):
+    try:
+        # Asked of the daemon each time; attributes are remembered by the kernel.
+        os.statvfs(mnt)
+    except OSError:
+        return False
+    return os.path.ismount(mnt)
+
+
 def size_of(file):
     return SIZES[file % len(SIZES)]
 
@@ -450,7 +459,7 @@ class Worker:
             try:
                 call()
             except (OSError, Wrong) as error:
-                if getattr(error, "errno", None) in DEAD or not os.path.ismount(self.mnt):
+                if getattr(error, "errno", None) in DEAD or not alive(self.mnt):
                     os._exit(3)
                 raise
             self.counts[call.__name__] = self.counts.get(call.__name__, 0) + 1
@@ -530,7 +539,7 @@ def run(args):
             del pids[pid]
             code = os.waitstatus_to_exitcode(status)
             # A mapping of a dead mount has no pages.
-            dead = code == -signal.SIGBUS and not os.path.ismount(args.mnt)
+            dead = code == -signal.SIGBUS and not alive(args.mnt)
             codes.add(3 if dead else code)
             if codes - {0, 3}:
                 for other in pids:
