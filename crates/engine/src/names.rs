@@ -107,7 +107,7 @@ impl Core {
         to: (Ino, &[u8]),
         mode: RenameMode,
     ) -> Result<()> {
-        if mode == RenameMode::NoReplace || self.tier.news().is_empty() {
+        if mode == RenameMode::NoReplace || !self.tier.may_have_news() {
             return Ok(());
         }
         let file = async |(parent, name)| match self.seen(self.meta.lookup(parent, name).await) {

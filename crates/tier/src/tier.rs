@@ -336,6 +336,11 @@ impl Tier {
         doubted.into_iter().filter_map(|ino| self.find(ino)).collect()
     }
 
+    /// Whether any mirror may have something that the bucket has not. Costs nothing.
+    pub fn may_have_news(&self) -> bool {
+        !self.shared.listed().is_empty()
+    }
+
     /// The mirrors that have something the bucket has not, and of which no byte is in doubt, those
     /// waiting longest first.
     pub fn news(&self) -> Vec<Arc<Mirror>> {
