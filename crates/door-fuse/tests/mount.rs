@@ -98,6 +98,7 @@ impl Volume {
             take_over: false,
             accept_loss: AcceptLoss::Nothing,
             only_clean: false,
+            ask_space: weir_engine::DiskSpace::kernel(),
             settings: Settings { free_floor_bytes: weir_types::Bytes(0), ..Settings::default() },
             clock: self.clock.clone(),
             host: Host::this(),

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::task::JoinSet;
+use weir_tier::Amount;
 use weir_types::{ErrorKind, FsError, Ino, Result};
 
 use crate::engine::Core;
@@ -27,6 +28,7 @@ pub(crate) fn start(core: &Arc<Core>) -> JoinSet<()> {
     if !core.read_only {
         tasks.spawn(flush_loop(core.clone()));
         tasks.spawn(soon_loop(core.clone()));
+        tasks.spawn(crate::journal::log_loop(core.clone()));
         tasks.spawn(crate::names::purge_loop(core.clone()));
         tasks.spawn(crate::collect::collect_loop(core.clone()));
         tasks.spawn(crate::links::links_loop(core.clone()));
@@ -85,9 +87,8 @@ impl Core {
     /// make a segment of its own for them.
     fn due(&self) -> Vec<Ino> {
         let news = self.tier.news();
-        let full = self.tier.room().is_ok_and(|room| room < self.settings.tier_bytes.0 / 4);
         let pressed = self.tier.dirty_bytes() > self.settings.flush_start_bytes.0
-            || (full && self.tier.dirty_bytes() > 0);
+            || (self.tier.dirty_bytes() > 0 && self.room_is_short());
         let now = self.now_ms();
         let old = |since: Option<u64>| {
             since.is_some_and(|since| now.saturating_sub(since) >= self.settings.flush_age_ms)
@@ -97,24 +98,6 @@ impl Core {
         }
         Vec::new()
     }
-
-    /// Empties a log that has grown long: everything it says is made durable in the bucket first.
-    async fn empty_log(self: &Arc<Self>) -> Result<()> {
-        let Some(journal) = &self.journal else {
-            return Ok(());
-        };
-        if !journal.is_long(self.settings.journal_bytes.0) {
-            return Ok(());
-        }
-        let log = journal.clone();
-        let number = blocking(move || log.rotate()).await?;
-        if journal.durable {
-            self.flush_all().await?;
-        } else {
-            self.seen(self.meta.sync().await)?;
-        }
-        journal.drop_before(number)
-    }
 }
 
 async fn tidy_loop(core: Arc<Core>) {
@@ -123,12 +106,8 @@ async fn tidy_loop(core: Arc<Core>) {
         core.nodes.sweep();
         let tidy = core.clone();
         let tidied = blocking(move || tidy.tier.tidy()).await;
-        for result in [tidied, core.empty_log().await] {
-            match result {
-                Err(error) if error.kind() == ErrorKind::Fenced => return,
-                Err(error) => tracing::warn!(%error, "tidying the logs failed: tried again"),
-                Ok(()) => {}
-            }
+        if let Err(error) = tidied {
+            tracing::warn!(%error, "tidying the tier failed: tried again");
         }
     }
 }
@@ -138,7 +117,7 @@ async fn release_loop(core: Arc<Core>) {
         tokio::time::sleep(Duration::from_millis(TIER_LOOK_MS)).await;
         let tier = core.clone();
         let released = blocking(move || match tier.tier.above_high_water()? {
-            true => tier.release(),
+            true => tier.release(Amount::default()),
             false => Ok(0),
         });
         if let Err(error) = released.await {

@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 use weir_meta::Meta;
 use weir_meta::locks::LockTable;
 use weir_object::{Meter, StripeSet};
-use weir_tier::Tier;
+use weir_tier::{AskSpace, Tier};
 use weir_types::{
     ErrorKind, FsError, Ino, Inode, Result, SegmentId, Settings, UnixTime, VolumeFormat,
 };
@@ -111,6 +111,7 @@ pub(crate) struct Mounted {
     pub(crate) lease: Option<crate::claim::Lease>,
     pub(crate) links: Links,
     pub(crate) aside: Asides,
+    pub(crate) ask_space: AskSpace,
 }
 
 impl Core {
@@ -230,7 +231,10 @@ impl Engine {
         let closed = core.meta.close().await;
         // A clean end says that nothing has to come back from the journal but what is in it: so
         // all of it must be on its disk. Dirty pages may stay in the tier, which is synced too.
-        let synced = core.sync_journal().await;
+        let synced = match core.journal.as_ref().filter(|j| j.durable) {
+            Some(journal) => journal.sync().await,
+            None => Ok(()),
+        };
         core.tier.close(synced.is_ok())?;
         flushed.and(core.seen(closed)).and(synced)
     }

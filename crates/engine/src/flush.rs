@@ -466,10 +466,9 @@ impl Core {
     /// Flushes all dirty data there is and makes the metadata durable.
     pub(crate) async fn flush_all(self: &Arc<Self>) -> Result<()> {
         let looked = self.look_for_stores().await;
-        let inos: Vec<_> = self.tier.news().iter().map(|m| m.ino()).collect();
-        self.flush_files(&inos).await?;
+        self.flush_data().await?;
         self.seen(self.meta.sync().await)?;
-        self.sync_journal().await?;
+        self.settle_journal().await?;
         self.check_doubt()?;
         looked
     }
@@ -490,13 +489,10 @@ impl Core {
         Err(FsError::new(ErrorKind::Corrupt, text))
     }
 
-    /// What the journal says must not be older than what the bucket has: a replay would put it
-    /// over newer bytes.
-    pub(crate) async fn sync_journal(&self) -> Result<()> {
-        match self.journal.as_ref().filter(|j| j.durable) {
-            Some(journal) => journal.sync().await,
-            None => Ok(()),
-        }
+    /// Flushes all dirty data there is, and commits it.
+    pub(crate) async fn flush_data(self: &Arc<Self>) -> Result<()> {
+        let inos: Vec<_> = self.tier.news().iter().map(|m| m.ino()).collect();
+        self.flush_files(&inos).await
     }
 }
 

@@ -4,13 +4,20 @@
 //! It lies in the tier directory, where it outlives `kill -9`, or in a directory on a persistent
 //! disk of its own (then it is *durable*: `fsync` means syncing it). Beside it a note names the mounts
 //! that wrote it ([`crate::belongs`]); a log that has not the volume's last writer is never replayed.
+//!
+//! Its disk may be full. Data then goes to the bucket instead; what voids data is owed until the log
+//! takes it, and until then no sync succeeds.
 
-use std::collections::BTreeMap;
+mod room;
+
+use std::collections::{BTreeMap, VecDeque};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use serde::{Deserialize, Serialize, Serializer};
+use tokio::sync::{Notify, RwLock};
 use weir_meta::kv::{CommitLog, Version};
 use weir_tier::{
     ASIDE, Cause, Manifest, Mirror, Pending, ReadOutcome, RecordLog, Unjournaled, make_private,
@@ -19,6 +26,9 @@ use weir_tier::{
 use weir_types::{ErrorKind, FsError, Ino, Result, UnixTime};
 
 use crate::belongs::Note;
+
+pub use room::JournalUsage;
+pub(crate) use room::log_loop;
 
 /// Bytes after which a new file is begun, so that old ones can go.
 const FILE_BYTES: u64 = 16 << 20;
@@ -68,8 +78,8 @@ pub(crate) struct Replay {
 /// The fsynced data of one file.
 #[derive(Debug, Default)]
 pub(crate) struct FileReplay {
-    /// (offset, bytes) in order of writing.
-    pub(crate) writes: Vec<(u64, Vec<u8>)>,
+    /// Bytes by offset; none lie over another. So what is flushed of them voids no newer ones.
+    pub(crate) writes: BTreeMap<u64, Vec<u8>>,
     /// Size and times at the last fsync.
     pub(crate) attributes: Option<(u64, Option<UnixTime>, Option<UnixTime>)>,
 }
@@ -80,18 +90,44 @@ pub(crate) struct Journal {
     /// On a persistent disk, so that syncing it is what `fsync` needs.
     pub(crate) durable: bool,
     log: OnceLock<RecordLog>,
-    /// What is void and could not be noted: nothing is durable here before it is.
-    owed: Mutex<Vec<(Ino, u64, u64)>>,
     /// Held against a second daemon with the same directory.
     lock: OnceLock<fs::File>,
+    /// Entries that void or follow others, and that the log had no room for.
+    owed: Mutex<VecDeque<Vec<u8>>>,
+    /// Most bytes of it, and free ones on its disk, when that was last looked at.
+    limit_bytes: AtomicU64,
+    free_bytes: AtomicU64,
+    /// Times that an `fsync` went to the bucket because it was full.
+    refused: AtomicU64,
+    /// Wakes who empties it.
+    long: Notify,
+    /// Held by who empties it.
+    emptying: tokio::sync::Mutex<()>,
+    /// Shared by those who note data; held alone by who needs that there is none.
+    pub(crate) taking_data: RwLock<()>,
 }
 
 impl Journal {
     /// A journal in `directory`, not yet opened.
     pub(crate) fn new(directory: &Path, durable: bool) -> Arc<Self> {
         let directory = directory.to_owned();
-        let (log, lock, owed) = (OnceLock::new(), OnceLock::new(), Mutex::default());
-        Arc::new(Self { directory, durable, log, owed, lock })
+        Arc::new(Self {
+            directory,
+            durable,
+            log: OnceLock::new(),
+            lock: OnceLock::new(),
+            owed: Mutex::default(),
+            limit_bytes: AtomicU64::new(0),
+            free_bytes: AtomicU64::new(0),
+            refused: AtomicU64::new(0),
+            long: Notify::new(),
+            emptying: tokio::sync::Mutex::default(),
+            taking_data: RwLock::default(),
+        })
+    }
+
+    fn directory(&self) -> &Path {
+        &self.directory
     }
 
     /// The note of the mounts whose log this is. Makes nothing: the disk of the directory may not be
@@ -155,10 +191,10 @@ impl Journal {
         Ok(replay)
     }
 
-    /// Notes a file's unsynced ranges, its size and times.
+    /// Notes a file's unsynced ranges, its size and times. `NoSpace` if not all of it fits.
     pub(crate) fn note_data(&self, mirror: &Mirror, unjournaled: &Unjournaled) -> Result<()> {
-        // Before what comes now, or it would be void as well.
-        self.settle()?;
+        // What voids older data of these ranges must not come behind the new.
+        self.pay()?;
         let Unjournaled { ranges, size, pending } = unjournaled;
         let ino = mirror.ino();
         let mut buffer = Vec::new();
@@ -173,7 +209,8 @@ impl Journal {
                 if len == 0 {
                     break;
                 }
-                self.append(&Entry::Data { ino, offset, bytes: &buffer })?;
+                let entry = encode(&Entry::Data { ino, offset, bytes: &buffer })?;
+                self.log()?.append_if_room(&entry)?;
                 offset += len as u64;
             }
         }
@@ -192,7 +229,7 @@ impl Journal {
         ctime: Option<UnixTime>,
     ) -> Result<()> {
         match self.durable {
-            true => self.append(&Entry::Attributes { ino, size, mtime, ctime }),
+            true => self.append_or_owe(&Entry::Attributes { ino, size, mtime, ctime }),
             false => Ok(()),
         }
     }
@@ -200,38 +237,44 @@ impl Journal {
     /// Notes that data entries of a range are void. Only a durable journal has any.
     pub(crate) fn forget(&self, ino: Ino, start: u64, end: u64) {
         if self.durable
-            && let Err(error) = self.append(&Entry::Forget { ino, start, end })
+            && let Err(error) = self.append_or_owe(&Entry::Forget { ino, start, end })
         {
             tracing::warn!(%ino, %error, "the journal could not take a note: tried again");
-            self.owed.lock().unwrap_or_else(|e| e.into_inner()).push((ino, start, end));
         }
     }
 
-    /// Notes what could not be noted when it was time: a replay would put old bytes over newer ones.
-    fn settle(&self) -> Result<()> {
-        let mut owed = self.owed.lock().unwrap_or_else(|e| e.into_inner());
-        while let Some(&(ino, start, end)) = owed.last() {
-            self.append(&Entry::Forget { ino, start, end })?;
-            owed.pop();
+    /// Appends an entry, or owes it where the disk is full.
+    fn append_or_owe(&self, entry: &Entry<'_>) -> Result<()> {
+        self.owed().push_back(encode(entry)?);
+        match self.pay() {
+            Err(error) if error.kind() == ErrorKind::NoSpace => {
+                self.long.notify_one();
+                Ok(())
+            }
+            paid => paid,
+        }
+    }
+
+    /// Appends what is owed. `NoSpace` if the disk is still full.
+    pub(crate) fn pay(&self) -> Result<()> {
+        let mut owed = self.owed();
+        while let Some(entry) = owed.front() {
+            self.log()?.append(entry)?;
+            owed.pop_front();
         }
         Ok(())
     }
 
-    /// Returns when all noted before is on the disk.
-    pub(crate) async fn sync(self: &Arc<Self>) -> Result<()> {
-        let journal = self.clone();
-        let sync = move || {
-            journal.settle()?;
-            journal.log()?.sync()
-        };
-        let synced = tokio::task::spawn_blocking(sync).await;
-        synced.unwrap_or_else(|e| Err(FsError::new(ErrorKind::Bug, format!("journal: {e}"))))
+    fn owed(&self) -> MutexGuard<'_, VecDeque<Vec<u8>>> {
+        self.owed.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    /// Whether the log is so long that it should be emptied.
-    pub(crate) fn is_long(&self, journal_bytes: u64) -> bool {
-        let limit = if self.durable { journal_bytes / 2 } else { FILE_BYTES };
-        self.log.get().is_some_and(|log| log.bytes() > limit)
+    /// Returns when all noted before is on the disk. `NoSpace` if something is owed.
+    pub(crate) async fn sync(self: &Arc<Self>) -> Result<()> {
+        let journal = self.clone();
+        let sync = move || journal.pay().and_then(|()| journal.log()?.sync());
+        let synced = tokio::task::spawn_blocking(sync).await;
+        synced.unwrap_or_else(|e| Err(FsError::new(ErrorKind::Bug, format!("journal: {e}"))))
     }
 
     /// Begins a new file; what is in the older ones may be dropped with [`Journal::drop_before`]
@@ -245,10 +288,24 @@ impl Journal {
         self.log()?.drop_before(number)
     }
 
-    /// Empties the log: all it says is durable elsewhere.
+    /// Empties the log: all it says is durable elsewhere, and nobody notes anything.
     pub(crate) fn clear(&self) -> Result<()> {
-        let number = self.rotate()?;
-        self.drop_before(number)
+        let mark = self.appended()?;
+        self.clear_if(mark).map(drop)
+    }
+
+    /// Empties the log in place, unless something was noted since the mark.
+    fn clear_if(&self, mark: u64) -> Result<bool> {
+        let mut owed = self.owed();
+        let cleared = self.log()?.clear_if(mark)?;
+        if cleared {
+            owed.clear();
+        }
+        Ok(cleared)
+    }
+
+    fn appended(&self) -> Result<u64> {
+        Ok(self.log()?.appended())
     }
 
     /// Bytes that the log takes.
@@ -256,15 +313,14 @@ impl Journal {
         self.log.get().map_or(0, RecordLog::bytes)
     }
 
-    fn append(&self, entry: &Entry<'_>) -> Result<()> {
-        let bytes = postcard::to_stdvec(entry)
-            .map_err(|e| FsError::new(ErrorKind::Bug, "encode journal entry").with_source(e))?;
-        self.log()?.append(&bytes)
-    }
-
     fn log(&self) -> Result<&RecordLog> {
         self.log.get().ok_or_else(|| FsError::new(ErrorKind::Bug, "the journal is not open"))
     }
+}
+
+fn encode(entry: &Entry<'_>) -> Result<Vec<u8>> {
+    postcard::to_stdvec(entry)
+        .map_err(|e| FsError::new(ErrorKind::Bug, "encode journal entry").with_source(e))
 }
 
 impl CommitLog for Journal {
@@ -272,7 +328,8 @@ impl CommitLog for Journal {
         fail::fail_point!("engine::commit-log", |_| {
             Err(FsError::new(ErrorKind::Retry, "the fail point says that no commit is taken"))
         });
-        Journal::append(self, &Entry::Commit { version, entry })?;
+        let logged = self.log()?.append(&encode(&Entry::Commit { version, entry })?);
+        logged.inspect_err(|error| self.commit_refused(error))?;
         fail::fail_point!("engine::commit-logged");
         Ok(())
     }
@@ -288,7 +345,7 @@ impl Replay {
         match entry {
             Entry::Commit { version, entry } => self.commits.push((version, entry.to_vec())),
             Entry::Data { ino, offset, bytes } if with_data => {
-                self.files.entry(ino).or_default().writes.push((offset, bytes.to_vec()));
+                self.files.entry(ino).or_default().write(offset, bytes);
             }
             Entry::Attributes { ino, size, mtime, ctime } if with_data => {
                 self.files.entry(ino).or_default().attributes = Some((size, mtime, ctime));
@@ -305,23 +362,31 @@ impl Replay {
 }
 
 impl FileReplay {
-    /// Cuts `start..end` out of the writes.
-    fn forget(&mut self, start: u64, end: u64) {
-        let mut kept = Vec::new();
-        for (offset, bytes) in self.writes.drain(..) {
+    fn write(&mut self, offset: u64, bytes: &[u8]) {
+        self.cut(offset, offset + bytes.len() as u64);
+        self.writes.insert(offset, bytes.to_vec());
+    }
+
+    /// Takes `start..end` out of the writes.
+    fn cut(&mut self, start: u64, end: u64) {
+        let before = self.writes.range(..start).next_back().map_or(start, |(offset, _)| *offset);
+        let inside: Vec<u64> = self.writes.range(before..end).map(|(offset, _)| *offset).collect();
+        for offset in inside {
+            let Some(mut bytes) = self.writes.remove(&offset) else { continue };
             let last = offset + bytes.len() as u64;
-            if last <= start || offset >= end {
-                kept.push((offset, bytes));
-                continue;
+            if last > end {
+                self.writes.insert(end, bytes[(end - offset) as usize..].to_vec());
             }
             if offset < start {
-                kept.push((offset, bytes[..(start - offset) as usize].to_vec()));
-            }
-            if last > end {
-                kept.push((end, bytes[(end - offset) as usize..].to_vec()));
+                bytes.truncate((start - offset) as usize);
+                self.writes.insert(offset, bytes);
             }
         }
-        self.writes = kept;
+    }
+
+    /// Data of `start..end` is void.
+    fn forget(&mut self, start: u64, end: u64) {
+        self.cut(start, end);
         let Some((size, mtime, ctime)) = &mut self.attributes else { return };
         if end == u64::MAX {
             *size = (*size).min(start);
@@ -349,12 +414,15 @@ mod tests {
 
     #[test]
     fn forgetting_cuts_writes() {
-        let mut file = FileReplay {
-            writes: vec![(0, vec![1; 10]), (5, vec![2; 10])],
-            attributes: Some((15, None, None)),
-        };
+        let mut file = FileReplay { attributes: Some((15, None, None)), ..FileReplay::default() };
+        file.write(0, &[1; 10]);
+        file.write(5, &[2; 10]);
+        let writes = |file: &FileReplay| file.writes.clone().into_iter().collect::<Vec<_>>();
+        assert_eq!(writes(&file), [(0, vec![1; 5]), (5, vec![2; 10])], "the newest bytes only");
         file.forget(3, 6);
-        assert_eq!(file.writes, [(0, vec![1; 3]), (6, vec![1; 4]), (6, vec![2; 9])]);
+        assert_eq!(writes(&file), [(0, vec![1; 3]), (6, vec![2; 9])]);
+        file.write(1, &[3]);
+        assert_eq!(writes(&file)[..3], [(0, vec![1]), (1, vec![3]), (2, vec![1])]);
         file.forget(8, u64::MAX);
         assert_eq!(file.attributes, Some((8, None, None)));
         file.forget(0, u64::MAX);

@@ -15,6 +15,7 @@ use crate::background::blocking;
 use crate::engine::{Core, Engine};
 use crate::fetch::Priority;
 use crate::files::OpenFile;
+use crate::room::amount_for;
 use crate::throughput::Slowed;
 
 /// How long an open may wait for a small file's bytes. They come also if nobody waits.
@@ -80,7 +81,8 @@ impl Engine {
             return;
         }
         let chunks: usize = missing.iter().map(|(s, e)| chunk_range(*s, *e).count()).sum();
-        if !core.make_room(chunks as u64 * CHUNK_BYTES).await.unwrap_or(false) {
+        let wanted = amount_for(&file.mirror, chunks as u64 * CHUNK_BYTES);
+        if !core.make_room(wanted).await.unwrap_or(false) {
             return;
         }
         let fetch = core.fetch(&file.mirror, &missing, Priority::Demand);

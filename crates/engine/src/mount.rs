@@ -7,8 +7,10 @@ use serde::Serialize;
 use weir_meta::kv::slate::{SlateKv, SlateOptions, SlateReader, SlateReaderOptions};
 use weir_meta::{LastMount, Meta, SetAttr};
 use weir_object::{BucketUrl, Component, StripeSet};
-use weir_tier::{ASIDE, Cause, Recovered, SetAside, Tier, TierOptions, Why};
-use weir_types::{ErrorKind, FsError, Result, Settings, UnixTime, VolumeFormat};
+use weir_tier::{ASIDE, AskSpace, Cause, Mirror, Recovered, SetAside, Tier, TierOptions, Why};
+use weir_types::{
+    Bytes as ByteSize, CHUNK_BYTES, ErrorKind, FsError, Result, Settings, UnixTime, VolumeFormat,
+};
 
 use crate::aside::{self, Asides, Places};
 use crate::background;
@@ -18,6 +20,7 @@ use crate::claim::{Claim, Lease, claim, write_lease};
 use crate::engine::{Clock, Core, Engine, Mounted};
 use crate::journal::{Journal, Replay};
 use crate::links::Links;
+use crate::room::amount_for;
 use crate::volume::{Connector, META_PATH, read_format, stripe_set};
 
 /// File in the tier directory that says where the redo log of a mount is that has not ended.
@@ -47,6 +50,8 @@ pub struct MountOptions {
     pub only_clean: bool,
     /// How to run.
     pub settings: Settings,
+    /// Tells the space on the disks of the tier and the journal.
+    pub ask_space: AskSpace,
     /// Time and chance.
     pub clock: Clock,
     /// This process.
@@ -114,8 +119,27 @@ fn open_tier(options: &MountOptions, format: &VolumeFormat) -> Result<OpenedTier
         free_floor_bytes: settings.free_floor_bytes.0,
         boot_id: options.host.boot_id.clone(),
         now_ms: options.clock.now_ms.clone(),
+        memory_bytes: settings.memory().tier_files,
+        ask_space: options.ask_space.clone(),
     })?;
+    tell_of_small_disk(options, &tier)?;
     Ok(OpenedTier { tier, recovered, directory })
+}
+
+/// Warns where the tier can never be as large as it was told to be.
+fn tell_of_small_disk(options: &MountOptions, tier: &Tier) -> Result<()> {
+    let (wanted, space) = (options.settings.tier_bytes, (options.ask_space)(&options.tier)?);
+    let floor = space.floor_bytes(options.settings.free_floor_bytes.0);
+    if space.bytes.saturating_sub(floor) < wanted.0 {
+        tracing::warn!(
+            tier_size = %wanted,
+            disk = %ByteSize(space.bytes),
+            free = %ByteSize(space.free_bytes),
+            now = %ByteSize(tier.limit()?.bytes),
+            "the tier's disk is smaller than --tier-size: the tier takes what it can give"
+        );
+    }
+    Ok(())
 }
 
 async fn mount_reader(
@@ -184,6 +208,7 @@ async fn mount_writer(
     };
     let set_aside = set_aside.or(doubtful);
     let replay = open_log(&journal, &opened, &standing)?;
+    journal.measure((options.ask_space)(&here.log_directory)?, options.settings.journal_bytes.0);
     let mut report = MountReport {
         recovered: opened.recovered,
         replayed_commits: 0,
@@ -343,6 +368,7 @@ fn core(
         lease,
         links: Links::new(options.connector),
         aside,
+        ask_space: options.ask_space,
     })
 }
 
@@ -478,6 +504,33 @@ fn open_log(journal: &Journal, opened: &OpenedTier, standing: &Standing) -> Resu
 }
 
 impl Core {
+    /// Writes bytes of the journal back. Nothing flushes in the background yet: where the tier has
+    /// no room, what was written back before goes to the bucket first; where that makes none,
+    /// because others filled the disk, these bytes go past it.
+    async fn write_back(
+        self: &Arc<Self>,
+        mirror: &Arc<Mirror>,
+        offset: u64,
+        data: &[u8],
+    ) -> Result<()> {
+        let wanted = amount_for(mirror, data.len() as u64);
+        if !self.make_room(wanted).await? {
+            self.flush_data().await?;
+        }
+        if self.make_room(wanted).await? {
+            return self.write_mirror(mirror, offset, data).await;
+        }
+        let mut at = 0;
+        while at < data.len() {
+            let start = offset + at as u64;
+            let most = CHUNK_BYTES - start % CHUNK_BYTES;
+            let part = &data[at..data.len().min(at + most as usize)];
+            self.write_past_tier(mirror, start, bytes::Bytes::copy_from_slice(part)).await?;
+            at += part.len();
+        }
+        Ok(())
+    }
+
     /// Goes on where the last mount ended: fsynced data of the journal comes back, removed files
     /// that were open are purged, and what was dirty is flushed in the background.
     async fn recover(self: &Arc<Self>, replay: Replay) -> Result<()> {
@@ -491,7 +544,7 @@ impl Core {
             };
             let mirror = self.tier.mirror(&inode)?;
             for (offset, bytes) in file.writes {
-                self.write_mirror(&mirror, offset, &bytes).await?;
+                self.write_back(&mirror, offset, &bytes).await?;
             }
             if let Some((size, mtime, ctime)) = file.attributes {
                 mirror.grow(size, self.now())?;

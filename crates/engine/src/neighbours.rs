@@ -8,7 +8,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use weir_object::Component;
 use weir_segment::{IndexEntry, decode_record, records_from};
-use weir_tier::Mirror;
+use weir_tier::{Amount, Mirror};
 use weir_types::{CHUNK_BYTES, ChunkIndex, Ino, RecordRef, Result, SegmentId};
 
 use crate::engine::{Core, Counts};
@@ -20,7 +20,7 @@ pub(crate) const SMALL_BYTES: u32 = 256 << 10;
 /// Bytes that such a fetch gets in all.
 const WINDOW_BYTES: u32 = 1 << 20;
 /// Room that the tier must have for what nobody asked for.
-const ROOM_BYTES: u64 = 16 << 20;
+const ROOM: Amount = Amount { bytes: 16 << 20, files: 512 };
 
 impl Core {
     /// Gets a small run with the records behind it up to `end`, which go to their files while the
@@ -49,7 +49,7 @@ impl Core {
 
     /// Where the window of a small run ends, if it is to bring anything along.
     pub(crate) async fn window_end(&self, run: &Run) -> Option<u32> {
-        let room = self.room().is_ok_and(|room| room > ROOM_BYTES);
+        let room = self.room_to_spare(ROOM);
         if run.end - run.start > SMALL_BYTES || !room {
             return None;
         }

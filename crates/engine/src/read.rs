@@ -6,13 +6,14 @@ use std::sync::atomic::Ordering;
 use bytes::Bytes;
 use weir_object::Component;
 use weir_throughput::efs::Io;
-use weir_tier::{Mirror, ReadOutcome};
+use weir_tier::{Amount, Mirror, ReadOutcome};
 use weir_types::{CHUNK_BYTES, ErrorKind, FsError, Result, chunk_range};
 
 use crate::engine::{Core, Counts, Engine};
 use crate::fetch::Priority;
 use crate::files::OpenFile;
 use crate::records::{extent_bytes, get_all};
+use crate::room::amount_for;
 use crate::streams::{Ahead, Read};
 use crate::throughput::Slowed;
 
@@ -74,7 +75,8 @@ impl Core {
             let missing = file.mirror.missing(start, end);
             let bytes: u64 = missing.iter().map(|(s, e)| e - s).sum();
             // Ahead only where it pushes nothing out: room is for those who wait.
-            if !missing.is_empty() && self.room().is_ok_and(|room| room > bytes + CHUNK_BYTES) {
+            let wanted = Amount { bytes: bytes + CHUNK_BYTES, files: 1 };
+            if !missing.is_empty() && self.room_to_spare(wanted) {
                 let priority = Priority::Ahead { part_bytes };
                 drop(self.start_fetch(&file.mirror, &missing, priority));
             }
@@ -94,11 +96,16 @@ impl Core {
                 ReadOutcome::Done(_) => return Ok(buffer.into()),
                 ReadOutcome::Missing(missing) => {
                     self.actions.needed(mirror.ino());
-                    let bytes = missing.iter().map(|(s, e)| chunk_range(*s, *e).count() as u64);
-                    if !self.make_room(bytes.sum::<u64>() * CHUNK_BYTES).await? {
+                    let chunks = missing.iter().map(|(s, e)| chunk_range(*s, *e).count() as u64);
+                    let wanted = amount_for(mirror, chunks.sum::<u64>() * CHUNK_BYTES);
+                    if !self.make_room(wanted).await? {
                         break;
                     }
-                    self.fetch(mirror, &missing, Priority::Demand).await?;
+                    match self.fetch(mirror, &missing, Priority::Demand).await {
+                        // The disk was full before it said so.
+                        Err(error) if error.kind() == ErrorKind::NoSpace => break,
+                        fetched => fetched?,
+                    }
                 }
             }
         }

@@ -10,6 +10,7 @@ use weir_types::{FileKind, Ino, Result, Settings};
 
 use crate::aside::AsideSummary;
 use crate::engine::Engine;
+use crate::journal::JournalUsage;
 use crate::mount::MountReport;
 
 /// Sizes for `statfs`.
@@ -42,10 +43,8 @@ pub struct Status {
     pub tier: Usage,
     /// Files of which the tier's disk lost bytes that are not in the bucket: they are not flushed.
     pub files_in_doubt: u64,
-    /// Bytes of the redo log or journal.
-    pub journal_bytes: u64,
-    /// Whether `fsync` ends in a journal on a disk of its own.
-    pub journal_durable: bool,
+    /// The redo log or journal.
+    pub journal: JournalUsage,
     /// What was found at mount.
     pub mount: MountReport,
     /// What is set aside and not settled, whoever left it.
@@ -128,8 +127,7 @@ impl Engine {
             stored_bytes: usage.stored_bytes,
             tier: core.tier.usage()?,
             files_in_doubt: core.tier.in_doubt().len() as u64,
-            journal_bytes: core.journal.as_ref().map_or(0, |j| j.bytes()),
-            journal_durable: core.journal.as_ref().is_some_and(|j| j.durable),
+            journal: core.journal.as_ref().map(|j| j.usage()).unwrap_or_default(),
             mount: core.report.clone(),
             aside: core.aside.summary(),
             since_mount: SinceMount {

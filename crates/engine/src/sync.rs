@@ -6,6 +6,7 @@ use weir_types::{ErrorKind, FsError, Ino, Result};
 
 use crate::background::blocking;
 use crate::engine::{Core, Counts, Engine};
+use crate::journal::Journal;
 
 /// Bytes of one file's unsynced data that go through the journal; more goes to the bucket at once,
 /// where it must go anyway.
@@ -28,7 +29,10 @@ impl Engine {
         core.check_writable()?;
         Counts::add(&core.counts.fsyncs, 1);
         if let Some(journal) = core.journal.as_ref().filter(|j| j.durable) {
-            return journal.sync().await;
+            match journal.sync().await {
+                Err(error) if error.kind() == ErrorKind::NoSpace => {}
+                synced => return synced,
+            }
         }
         core.seen(core.meta.sync().await)
     }
@@ -70,7 +74,19 @@ impl Core {
             self.flush_file(ino).await?;
         }
         self.seen(self.meta.sync().await)?;
-        self.sync_journal().await
+        self.settle_journal().await
+    }
+
+    /// What the journal says must not be older than what the bucket has: a replay would put it
+    /// over newer bytes. A journal that has no room to say so is emptied.
+    pub(crate) async fn settle_journal(self: &Arc<Self>) -> Result<()> {
+        match self.journal.as_ref().filter(|j| j.durable) {
+            None => Ok(()),
+            Some(journal) => match journal.sync().await {
+                Err(error) if error.kind() == ErrorKind::NoSpace => self.empty_log(journal).await,
+                synced => synced,
+            },
+        }
     }
 
     /// Notes the file's unsynced data in the journal and syncs that. `false` if there is no
@@ -79,28 +95,46 @@ impl Core {
         let Some(journal) = self.journal.as_ref().filter(|j| j.durable) else {
             return Ok(false);
         };
-        // A full journal takes commits only, or nothing could empty it any more.
-        if journal.bytes() > self.settings.journal_bytes.0 {
-            self.flush_wanted.notify_one();
+        let Ok(_taking) = journal.taking_data.try_read() else {
             return Ok(false);
-        }
+        };
         if let Some(mirror) = self.tier.find(ino) {
             // A flush under way changes what the journal must hold; let it end first.
             let node = self.nodes.get(ino);
             let _flushing = node.flush.lock().await;
             let _change = node.change.lock().await;
-            let Some(unjournaled) = mirror.take_unjournaled(JOURNAL_FILE_BYTES) else {
+            let most = JOURNAL_FILE_BYTES.min(journal.room());
+            let Some(unjournaled) = mirror.take_unjournaled(most) else {
+                if most < JOURNAL_FILE_BYTES {
+                    journal.refuse();
+                }
                 return Ok(false);
             };
             let ranges = unjournaled.ranges.clone();
             let (log, m) = (journal.clone(), mirror.clone());
             let noted = blocking(move || log.note_data(&m, &unjournaled)).await;
-            noted.inspect_err(|_| mirror.untake_unjournaled(&ranges))?;
+            if let Err(error) = noted {
+                mirror.untake_unjournaled(&ranges);
+                return full(journal, error);
+            }
         }
-        journal.sync().await?;
-        if journal.is_long(self.settings.journal_bytes.0) {
-            self.flush_wanted.notify_one();
+        if let Err(error) = journal.sync().await {
+            return full(journal, error);
+        }
+        if journal.is_long() {
+            journal.wake();
         }
         Ok(true)
+    }
+}
+
+/// The journal's disk is full: the bucket takes what it does not.
+fn full(journal: &Journal, error: FsError) -> Result<bool> {
+    match error.kind() {
+        ErrorKind::NoSpace => {
+            journal.refuse();
+            Ok(false)
+        }
+        _ => Err(error),
     }
 }

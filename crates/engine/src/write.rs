@@ -12,6 +12,10 @@ use crate::background::blocking;
 use crate::engine::{Core, Counts, Engine};
 use crate::fetch::Priority;
 use crate::files::OpenFile;
+use crate::room::amount_for;
+
+/// Times that a write is tried again where the disk was full though it had told of room.
+const FULL_TRIES: usize = 3;
 
 /// Largest file in bytes.
 pub(crate) const FILE_BYTES_MAX: u64 = weir_meta::FILE_BYTES_MAX;
@@ -75,14 +79,21 @@ impl Core {
         if data.is_empty() {
             return Ok(());
         }
-        self.wait_for_room(data.len() as u64).await?;
+        let wanted = amount_for(mirror, data.len() as u64);
+        self.wait_for_room(wanted).await?;
         self.keep_pace(data.len() as u64).await;
+        let mut full = 0;
         loop {
-            let missing = mirror.write_at(offset, data, self.now())?;
-            if missing.is_empty() {
-                break;
+            match mirror.write_at(offset, data, self.now()) {
+                Ok(missing) if missing.is_empty() => break,
+                Ok(missing) => self.fetch(mirror, &missing, Priority::Demand).await?,
+                Err(error) if error.kind() == ErrorKind::NoSpace && full < FULL_TRIES => {
+                    full += 1;
+                    self.disk_was_full().await?;
+                    self.wait_for_room(wanted).await?;
+                }
+                Err(error) => return Err(error),
             }
-            self.fetch(mirror, &missing, Priority::Demand).await?;
         }
         if self.tier.dirty_bytes() > self.settings.flush_start_bytes.0 {
             self.flush_wanted.notify_one();
@@ -92,8 +103,8 @@ impl Core {
 
     /// Holds a writer back while the bucket does not keep up.
     async fn keep_pace(&self, len: u64) {
-        let room = self.settings.tier_bytes.0;
         let dirty = self.tier.dirty_bytes();
+        let room = self.tier.limit().map_or(dirty, |limit| limit.bytes);
         if dirty <= room / 2 {
             return;
         }
@@ -102,60 +113,5 @@ impl Core {
         if wait_ms > 0 {
             tokio::time::sleep(Duration::from_millis(wait_ms)).await;
         }
-    }
-
-    /// Releases clean pages if there is no room for `bytes` more. Answers whether there is now.
-    pub(crate) async fn make_room(self: &Arc<Self>, bytes: u64) -> Result<bool> {
-        if self.room()? >= bytes {
-            return Ok(true);
-        }
-        let core = self.clone();
-        blocking(move || core.release()).await?;
-        Ok(self.room()? >= bytes)
-    }
-
-    /// Bytes that may still come in, beside those that are on their way.
-    pub(crate) fn room(&self) -> Result<u64> {
-        Ok(self.tier.room()?.saturating_sub(self.fetcher.coming_bytes()))
-    }
-
-    /// Lets go of what was used longest ago, down to the low-water mark.
-    pub(crate) fn release(&self) -> Result<u64> {
-        let released = self.tier.release_to_low_water(|mirror| self.is_pinned(mirror))?;
-        self.released(released);
-        Ok(released)
-    }
-
-    /// Tells of room that was made.
-    pub(crate) fn released(&self, bytes: u64) {
-        Counts::add(&self.counts.bytes_released, bytes);
-        if bytes > 0 {
-            self.fetcher.came.forget();
-        }
-        self.room_made.notify_waiters();
-    }
-
-    /// Waits until `bytes` fit. Dirty data makes room only by leaving for the bucket, so this
-    /// takes as long as the bucket does, up to the bucket's time limit without any progress.
-    async fn wait_for_room(self: &Arc<Self>, bytes: u64) -> Result<()> {
-        let mut waited_since = self.now_ms();
-        let mut dirty_before = u64::MAX;
-        while !self.make_room(bytes).await? {
-            self.check_writable()?;
-            self.check_pins(bytes)?;
-            let dirty = self.tier.dirty_bytes();
-            if dirty < dirty_before {
-                (dirty_before, waited_since) = (dirty, self.now_ms());
-            }
-            if self.now_ms() - waited_since > self.settings.bucket_timeout_ms {
-                let text = "the tier is full of data that the bucket does not take: see `weir \
-                            status`; nothing is lost, and writing works again when the bucket does";
-                return Err(FsError::new(ErrorKind::Retry, text));
-            }
-            self.flush_wanted.notify_one();
-            let _ =
-                tokio::time::timeout(Duration::from_millis(50), self.room_made.notified()).await;
-        }
-        Ok(())
     }
 }

@@ -47,6 +47,7 @@ async fn far<T>(name: &str, work: impl AsyncFnOnce(Arc<Engine>) -> T) -> T {
         take_over: false,
         accept_loss: AcceptLoss::Nothing,
         only_clean: false,
+        ask_space: weir_engine::DiskSpace::kernel(),
         settings: Settings { tier_bytes: weir_types::Bytes::gib(4), ..settings() },
         clock,
         host: Host::this(),

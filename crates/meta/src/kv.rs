@@ -123,7 +123,9 @@ pub trait Kv: Send + Sync + 'static {
 pub trait CommitLog: Send + Sync + 'static {
     /// Notes one commit, just before readers can see it. Entries arrive in the order of `version`,
     /// without gaps, each exactly once. Blocking, and must return only when the bytes are with the
-    /// kernel. On an error the commit does not happen and nothing of the entry may stay: the next
-    /// commit has the same version.
+    /// kernel. On an error nothing of the entry may stay. `NoSpace` says that there is no room for
+    /// it: an engine that can make the commit durable elsewhere does so and skips the entry, and
+    /// comes back when there is nothing before it that only memory has. Else the commit does not
+    /// happen, and the next one has the same version.
     fn append(&self, version: Version, entry: &[u8]) -> Result<()>;
 }

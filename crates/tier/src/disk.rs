@@ -9,6 +9,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use rustix::fs::{FallocateFlags, fallocate};
+use rustix::io::Errno;
 
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
@@ -154,6 +155,16 @@ pub fn sync_directory(path: &Path) -> io::Result<()> {
 pub(crate) fn set_len(file: &File, bytes: u64) -> io::Result<()> {
     turn_of_file(Op::Truncate, file)?;
     file.set_len(bytes)
+}
+
+/// Has the disk keep room for bytes that will be written behind the end of a file; `false` where
+/// its file system cannot. Nothing rests on it, so no plan makes it fail.
+pub(crate) fn keep_room(file: &File, start: u64, len: u64) -> io::Result<bool> {
+    match fallocate(file, FallocateFlags::KEEP_SIZE, start, len) {
+        Ok(()) => Ok(true),
+        Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Makes `start..end` a hole.

@@ -19,6 +19,7 @@ use crate::disk;
 use crate::log::{Entry, MirrorState};
 use crate::ranges::{PAGE_BYTES, RangeMap, State, page_ceil, page_floor};
 use crate::recover::Left;
+use crate::room::{FEW_RANGES, MIRROR_BYTES, RANGE_BYTES};
 use crate::tier::Shared;
 
 pub use flush::{Snapshot, Unjournaled};
@@ -74,6 +75,8 @@ pub(crate) struct Residency {
     pub(crate) local_bytes: u64,
     /// Of that, bytes that are nowhere else.
     pub(crate) dirty_bytes: u64,
+    /// Memory that this mirror is accounted for.
+    memory_bytes: u64,
     /// Counts what makes a fetch under way stale: releases and drops.
     pub(crate) stamp: Voids,
     /// Counts drops: what makes a flush under way void.
@@ -127,6 +130,9 @@ impl Mirror {
         state.ranges.turn(0, u64::MAX, State::Flushing, State::Dirty);
         let (local_bytes, dirty_bytes) = (state.local_bytes(), state.dirty_bytes());
         shared.account(local_bytes, 0, dirty_bytes, 0);
+        let memory_bytes = memory_of(&state.ranges);
+        shared.files.fetch_add(1, Ordering::Relaxed);
+        shared.memory_bytes.fetch_add(memory_bytes, Ordering::Relaxed);
         let has_news = dirty_bytes > 0 || state.pending != Pending::default();
         let dirty_since_ms = has_news.then(|| shared.now_ms());
         // Whether a journal has what was dirty before is not known any more.
@@ -142,6 +148,7 @@ impl Mirror {
                 state,
                 local_bytes,
                 dirty_bytes,
+                memory_bytes,
                 stamp: Voids::default(),
                 drops: Voids::default(),
                 flushes: 0,
@@ -180,6 +187,11 @@ impl Mirror {
     pub fn pending(&self) -> (u64, Pending) {
         let residency = self.read_state();
         (residency.state.size, residency.state.pending)
+    }
+
+    /// Whether it has no file on the disk yet, as far as is known.
+    pub fn is_new(&self) -> bool {
+        !self.read_state().logged
     }
 
     /// Whether something here is not yet in the bucket.
@@ -476,6 +488,9 @@ impl Mirror {
         if residency.lending.lent {
             self.shared.account_lent(after.0, before.0);
         }
+        let memory = memory_of(&residency.state.ranges);
+        let before = std::mem::replace(&mut residency.memory_bytes, memory);
+        self.shared.memory_bytes.fetch_add(memory.wrapping_sub(before), Ordering::Relaxed);
         self.list(residency);
     }
 
@@ -538,7 +553,15 @@ impl Mirror {
 impl Drop for Mirror {
     fn drop(&mut self) {
         self.close_file();
+        let residency = self.residency.get_mut().unwrap_or_else(|e| e.into_inner());
+        self.shared.files.fetch_sub(1, Ordering::Relaxed);
+        self.shared.memory_bytes.fetch_sub(residency.memory_bytes, Ordering::Relaxed);
     }
+}
+
+/// Memory that a mirror takes with so many ranges.
+fn memory_of(ranges: &RangeMap) -> u64 {
+    MIRROR_BYTES + ranges.len().saturating_sub(FEW_RANGES) as u64 * RANGE_BYTES
 }
 
 impl Residency {

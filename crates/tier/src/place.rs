@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use rustix::fs::{StatVfs, statfs, statvfs};
+use rustix::fs::statfs;
 use weir_types::{ErrorKind, FsError, Result};
 
 /// File system types that forget at reboot or live on the network.
@@ -41,13 +41,6 @@ pub fn check_directory(what: &str, directory: &Path) -> Result<()> {
             Err(FsError::new(ErrorKind::Invalid, text))
         }
     }
-}
-
-/// Bytes free for us on the file system that holds `directory`, and its size.
-pub fn free_bytes(directory: &Path) -> Result<(u64, u64)> {
-    let StatVfs { f_bavail, f_blocks, f_frsize, .. } = statvfs(directory)
-        .map_err(|e| FsError::local_io(format!("statvfs {}", directory.display()), e.into()))?;
-    Ok((f_bavail * f_frsize, f_blocks * f_frsize))
 }
 
 /// Names the file system that holds `directory` as it is mounted now: whoever unmounts it and mounts

@@ -13,6 +13,10 @@ use weir_types::{ErrorKind, FsError, Result};
 use crate::disk;
 use crate::frames::{FrameEnd, push_frame, read_frames};
 
+/// Room that the disk keeps behind the end of a log. Half of it is only for entries that cannot go
+/// elsewhere.
+const AHEAD_BYTES: u64 = 4 << 20;
+
 /// A log of entries; see the module.
 #[derive(Debug)]
 pub struct RecordLog {
@@ -31,6 +35,8 @@ struct Head {
     appended: u64,
     /// Bytes in the older files that are still there.
     older_bytes: u64,
+    /// Bytes of the newest file that the disk keeps room for; `u64::MAX` where it cannot.
+    kept_bytes: u64,
     /// A write or sync failed in a way that leaves the log in doubt: it takes no more.
     broken: bool,
 }
@@ -77,7 +83,15 @@ impl RecordLog {
         })?;
         let number = numbers.last().map_or(1, |last| last + 1);
         let file = create(directory, number)?;
-        let head = Head { number, file, file_bytes: 0, appended: 0, older_bytes, broken: false };
+        let head = Head {
+            number,
+            file,
+            file_bytes: 0,
+            appended: 0,
+            older_bytes,
+            kept_bytes: 0,
+            broken: false,
+        };
         Ok(Self { directory: directory.to_owned(), head: Mutex::new(head), synced: Mutex::new(0) })
     }
 
@@ -89,14 +103,31 @@ impl RecordLog {
 
     /// Appends entries with one write; what a crash leaves of them is a prefix.
     pub(crate) fn append_all(&self, payloads: &[impl AsRef<[u8]>]) -> Result<()> {
+        self.append_kept(payloads, false)
+    }
+
+    /// Appends an entry that could go elsewhere: `NoSpace` where it would take of the room that is
+    /// kept on the disk for those that cannot.
+    pub fn append_if_room(&self, payload: &[u8]) -> Result<()> {
+        self.append_kept(&[payload], true)
+    }
+
+    fn append_kept(&self, payloads: &[impl AsRef<[u8]>], if_room: bool) -> Result<()> {
         let mut frames = Vec::new();
         payloads.iter().try_for_each(|payload| push_frame(&mut frames, payload.as_ref()))?;
         let mut head = self.head();
         self.check(&head)?;
+        if let Err(error) = head.keep_room(frames.len() as u64)
+            && if_room
+        {
+            let context = format!("log in {}", self.directory.display());
+            return Err(FsError::local_io(context, error));
+        }
         let at = |e| FsError::local_io(format!("append to log {}", self.directory.display()), e);
         if let Err(error) = disk::append_all(&head.file, &frames) {
             // Part of a frame may be in the file; what follows it would be lost behind it.
             head.broken = disk::set_len(&head.file, head.file_bytes).is_err();
+            head.kept_bytes = 0;
             return Err(at(error));
         }
         head.file_bytes += frames.len() as u64;
@@ -147,16 +178,41 @@ impl RecordLog {
             return Ok(head.number);
         }
         self.check(&head)?;
+        let file = create(&self.directory, head.number + 1)?;
+        // What was kept behind its end is for the next one.
+        let _ = disk::set_len(&head.file, head.file_bytes);
         if let Err(error) = self.sync_file(&head.file) {
             head.broken = true;
             return Err(error);
         }
-        let file = create(&self.directory, head.number + 1)?;
         head.older_bytes += head.file_bytes;
         head.number += 1;
         head.file = file;
-        head.file_bytes = 0;
+        (head.file_bytes, head.kept_bytes) = (0, 0);
         Ok(head.number)
+    }
+
+    /// Bytes ever appended: a mark for [`RecordLog::clear_if`].
+    pub fn appended(&self) -> u64 {
+        self.head().appended
+    }
+
+    /// Empties the log without a new file, for which a full disk has no room; `false` if something
+    /// was appended since the mark. All that it says must be safe elsewhere.
+    pub fn clear_if(&self, appended: u64) -> Result<bool> {
+        let number = self.head().number;
+        self.drop_before(number)?;
+        let mut head = self.head();
+        if head.appended != appended || head.number != number {
+            return Ok(false);
+        }
+        self.check(&head)?;
+        let at = |e| FsError::local_io(format!("empty log {}", self.directory.display()), e);
+        // The older files first: what voids their entries is in this one.
+        disk::sync_directory(&self.directory).map_err(at)?;
+        disk::set_len(&head.file, 0).and_then(|()| disk::sync_all(&head.file)).map_err(at)?;
+        (head.file_bytes, head.kept_bytes) = (0, 0);
+        Ok(true)
     }
 
     /// Removes the files older than file `number`: what they say is safe elsewhere.
@@ -180,6 +236,23 @@ impl RecordLog {
 
     fn head(&self) -> MutexGuard<'_, Head> {
         self.head.lock().unwrap_or_else(|e| e.into_inner())
+    }
+}
+
+impl Head {
+    /// Has the disk keep room for `len` bytes and some that come behind them, so that a disk that
+    /// others fill still takes these.
+    fn keep_room(&mut self, len: u64) -> std::io::Result<()> {
+        let end = self.file_bytes + len;
+        if self.kept_bytes >= end + AHEAD_BYTES / 2 {
+            return Ok(());
+        }
+        let wanted = len + AHEAD_BYTES;
+        self.kept_bytes = match disk::keep_room(&self.file, self.file_bytes, wanted)? {
+            true => self.file_bytes + wanted,
+            false => u64::MAX,
+        };
+        Ok(())
     }
 }
 

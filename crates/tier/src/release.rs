@@ -9,66 +9,99 @@ use crate::disk;
 use crate::log::Entry;
 use crate::mirror::{Mirror, Residency};
 use crate::ranges::State;
+use crate::room::Amount;
 use crate::tier::Tier;
 
 /// Mirrors released under one `fdatasync` of the residency log.
 const BATCH: usize = 256;
+/// Files up to this size go first where inodes or memory are short.
+const SMALL_BYTES: u64 = 1 << 20;
 
 impl Tier {
-    /// Whether more room is taken than the high-water mark allows, or the disk is near its floor.
+    /// Whether more is taken than the high-water mark allows, of what runs out first.
     pub fn above_high_water(&self) -> Result<bool> {
-        let usage = self.usage()?;
-        let high = percent(usage.tier_bytes, self.options.high_water_percent);
-        Ok(self.shared.used_bytes() > high || usage.free_bytes < self.options.free_floor_bytes)
+        Ok(!self.limit()?.percent(self.options.high_water_percent).covers(&self.taken()))
     }
 
-    /// Bytes that may come in before the high-water mark, or until the disk is near its floor.
-    pub fn room_below_high_water(&self) -> Result<u64> {
-        let high = percent(self.options.tier_bytes, self.options.high_water_percent);
-        Ok(high.saturating_sub(self.shared.used_bytes()).min(self.room()?))
+    /// Releases clean pages of the mirrors used longest ago, down to the low-water mark and at least
+    /// until there is room for `wanted`, but not of those that `keep` names. Answers bytes released.
+    pub fn release_to_low_water(
+        &self,
+        wanted: Amount,
+        keep: impl Fn(&Mirror) -> bool,
+    ) -> Result<u64> {
+        let low = self.limit()?.percent(self.options.low_water_percent);
+        let wanted = self.taken().less(&low).most(&wanted.less(&self.room()?));
+        self.release_amount(wanted, keep)
     }
 
-    /// Releases clean pages of the mirrors used longest ago, down to the low-water mark (and until
-    /// the disk is above its floor), but not of those that `keep` names. Answers bytes released.
-    pub fn release_to_low_water(&self, keep: impl Fn(&Mirror) -> bool) -> Result<u64> {
-        let usage = self.usage()?;
-        let low = percent(usage.tier_bytes, self.options.low_water_percent);
-        let below_floor = self.options.free_floor_bytes.saturating_sub(usage.free_bytes);
-        let wanted = self.shared.used_bytes().saturating_sub(low).max(below_floor);
-        self.release_oldest(wanted, keep)
+    /// Releases clean pages only as far as `wanted` has no room yet. Answers bytes released.
+    pub fn release_for(&self, wanted: Amount, keep: impl Fn(&Mirror) -> bool) -> Result<u64> {
+        self.release_amount(wanted.less(&self.room()?), keep)
     }
 
-    /// Bytes that [`Tier::release_oldest`] could release, if nobody uses them.
-    pub fn clean_bytes(&self, keep: impl Fn(&Mirror) -> bool) -> u64 {
+    /// What [`Tier::release_amount`] could release, if nobody uses it.
+    pub fn clean(&self, keep: impl Fn(&Mirror) -> bool) -> Amount {
         let all: Vec<_> = self.all().values().cloned().collect();
-        let clean = |mirror: &Mirror| {
+        let mut clean = Amount::default();
+        for mirror in all.iter().filter(|mirror| !keep(mirror)) {
             let residency = mirror.read_state();
-            residency.local_bytes - residency.dirty_bytes
-        };
-        all.iter().filter(|mirror| !keep(mirror)).map(|mirror| clean(mirror)).sum()
+            clean.bytes += residency.local_bytes - residency.dirty_bytes;
+            clean.files += u64::from(residency.local_bytes > 0 && !residency.has_news());
+        }
+        clean
     }
 
     /// Releases up to about `wanted` bytes of clean pages of the mirrors used longest ago, but not
     /// of those that `keep` names. Answers bytes released.
     pub fn release_oldest(&self, wanted: u64, keep: impl Fn(&Mirror) -> bool) -> Result<u64> {
+        self.release_amount(Amount::bytes(wanted), keep)
+    }
+
+    /// The same until `wanted` bytes and files went. A small file makes as much room for another one
+    /// as a large file does: where only files are wanted, small ones go first.
+    pub fn release_amount(&self, wanted: Amount, keep: impl Fn(&Mirror) -> bool) -> Result<u64> {
         let mut oldest: Vec<_> = self.all().values().cloned().collect();
         oldest.sort_by_key(|m| m.last_used());
-        let mut released = 0;
-        for batch in oldest.chunks(BATCH) {
-            if released >= wanted {
+        let mut released = self.release_in_turn(&oldest, Amount::bytes(wanted.bytes), &keep)?;
+        let files = Amount { bytes: 0, files: wanted.files };
+        for most_bytes in [SMALL_BYTES, u64::MAX] {
+            let rest = files.less(&released);
+            if rest.files == 0 {
                 break;
             }
-            released += self.release_batch(batch, wanted - released, &keep)?;
+            // What is partly dirty would stay, and still take its inode.
+            let whole = |m: &&Arc<Mirror>| !m.has_news() && m.local_bytes() <= most_bytes;
+            let whole: Vec<_> = oldest.iter().filter(whole).cloned().collect();
+            released = released.plus(&self.release_in_turn(&whole, rest, &keep)?);
         }
         drop(oldest);
         self.forget_empty()?;
+        Ok(released.bytes)
+    }
+
+    fn release_in_turn(
+        &self,
+        oldest: &[Arc<Mirror>],
+        wanted: Amount,
+        keep: &impl Fn(&Mirror) -> bool,
+    ) -> Result<Amount> {
+        let mut released = Amount::default();
+        for batch in oldest.chunks(BATCH) {
+            if released.covers(&wanted) {
+                break;
+            }
+            let more = self.release_batch(batch, wanted.less(&released), keep)?;
+            released = released.plus(&more);
+        }
         Ok(released)
     }
 
-    /// Releases all clean pages of these mirrors, but of those in use and those that `keep` names. Answers bytes released. One
-    /// sync of the residency log for each 256 of them.
+    /// Releases all clean pages of these mirrors, but of those in use and those that `keep` names.
+    /// Answers bytes released. One sync of the residency log for each 256 of them.
     pub fn release(&self, mirrors: &[Arc<Mirror>], keep: impl Fn(&Mirror) -> bool) -> Result<u64> {
-        mirrors.chunks(BATCH).map(|batch| self.release_batch(batch, u64::MAX, &keep)).sum()
+        let all = Amount::bytes(u64::MAX);
+        Ok(self.release_in_turn(mirrors, all, &keep)?.bytes)
     }
 
     /// The note that pages are gone must be on the disk before they are: after a power cut a note
@@ -77,14 +110,14 @@ impl Tier {
     fn release_batch(
         &self,
         batch: &[Arc<Mirror>],
-        wanted: u64,
+        wanted: Amount,
         keep: &impl Fn(&Mirror) -> bool,
-    ) -> Result<u64> {
+    ) -> Result<Amount> {
         let mut locked = Vec::new();
-        let mut released = 0;
+        let mut released = Amount::default();
         let mut result = Ok(());
         for mirror in batch {
-            if released >= wanted {
+            if released.covers(&wanted) {
                 break;
             }
             // A busy mirror is not one that nobody uses.
@@ -115,9 +148,10 @@ impl Tier {
             // One entry notes all that lies between as well: nothing local does.
             let noted = clean.iter().try_for_each(|&(start, end, state)| {
                 mirror.note(&mut residency, Entry::Released { ino: mirror.ino, start, end })?;
-                released += if state.is_local() { end - start } else { 0 };
+                released.bytes += if state.is_local() { end - start } else { 0 };
                 Ok(())
             });
+            released.files += u64::from(residency.is_empty());
             residency.mark_released();
             locked.push((mirror, residency, clean));
             if noted.is_err() {
@@ -127,7 +161,7 @@ impl Tier {
             }
         }
         if locked.is_empty() {
-            return result.map(|()| 0);
+            return result.map(|()| released);
         }
         self.shared.log.sync()?;
         fail::fail_point!("tier::released");
@@ -152,8 +186,4 @@ impl Tier {
 
 fn clean_ranges(residency: &Residency) -> Vec<(u64, u64, State)> {
     residency.state.ranges.iter().filter(|(_, _, state)| !state.is_dirty()).collect()
-}
-
-fn percent(of: u64, percent: u8) -> u64 {
-    of / 100 * u64::from(percent)
 }

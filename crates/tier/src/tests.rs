@@ -18,6 +18,8 @@ fn options(directory: &Path, boot: &str) -> TierOptions {
         high_water_percent: 90,
         low_water_percent: 50,
         free_floor_bytes: 0,
+        memory_bytes: 1 << 30,
+        ask_space: DiskSpace::kernel(),
         boot_id: boot.to_owned(),
         now_ms: Arc::new(move || ticks.fetch_add(1, Ordering::Relaxed)),
     }
@@ -237,7 +239,8 @@ fn release_takes_the_oldest_clean_pages_and_never_a_dirty_one() {
     tier.find(Ino(0)).expect("there").write_at(0, b"x", UnixTime(1)).expect("writes");
     read(&tier.find(Ino(1)).expect("there"), 0, 1);
     assert!(tier.above_high_water().expect("looks"));
-    let released = tier.release_to_low_water(|m| m.ino() == Ino(2)).expect("releases");
+    let released =
+        tier.release_to_low_water(Amount::default(), |m| m.ino() == Ino(2)).expect("releases");
     assert!(released >= 50 * PAGE, "{released}");
     let usage = tier.usage().expect("usage");
     assert!(usage.used_bytes <= 50 * PAGE && usage.dirty_bytes == PAGE, "{usage:?}");
@@ -383,4 +386,30 @@ fn what_has_news_is_listed_until_it_has_none_or_goes() {
     assert!(again.write_at(1, b"x", UnixTime(2)).expect("writes").is_empty());
     drop((again, tier));
     assert_eq!(news(&open(dir.path(), "boot").0), [1, 2, 4, 5, 6]);
+}
+
+#[test]
+fn memory_for_what_is_known_of_files_is_room() {
+    let dir = tempfile::tempdir().expect("tempdir");
+    let few = TierOptions {
+        tier_bytes: 1 << 40,
+        memory_bytes: 20 * crate::room::MIRROR_BYTES,
+        ..options(dir.path(), "boot")
+    };
+    let (tier, _) = Tier::open(few).expect("opens");
+    for ino in 0..19 {
+        fill(&tier.mirror(&inode(ino, PAGE, 1)).expect("mirror"), 0, &[1; PAGE as usize]);
+    }
+    assert!(tier.above_high_water().expect("looks"));
+    assert_eq!(tier.room().expect("room").files, 1);
+    tier.release_to_low_water(Amount::default(), |_| false).expect("releases");
+    let usage = tier.usage().expect("usage");
+    assert_eq!((usage.mirrors, usage.limit_files), (10, 20), "{usage:?}");
+    assert_eq!(usage.memory_bytes, 10 * crate::room::MIRROR_BYTES);
+    // A file in many pieces takes more.
+    let pieces = tier.mirror(&inode(99, 1000 * PAGE, 1)).expect("mirror");
+    for piece in 0..100 {
+        fill(&pieces, piece * 2 * PAGE, &[1; PAGE as usize]);
+    }
+    assert!(tier.usage().expect("usage").memory_bytes > 14 * crate::room::MIRROR_BYTES);
 }

@@ -14,19 +14,20 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use rustix::fs::{FlockOperation, flock};
-use serde::Serialize;
 use weir_types::{ErrorKind, FsError, Ino, Inode, Result};
 
 use crate::disk;
 use crate::log::{Entry, MirrorState};
 use crate::mirror::Mirror;
-use crate::place::{check_directory, file_system_instance, free_bytes};
+use crate::place::{check_directory, file_system_instance};
 use crate::record_log::RecordLog;
 use crate::recover::{Era, Recovered, Replay, mirror_path};
+use crate::room::{AskSpace, Asked};
 use crate::settled::Settling;
 
-/// Log bytes at which the residency log is written anew in short.
+/// Log bytes at which the residency log is written anew in short; on a small disk, a part of it.
 const COMPACT_BYTES: u64 = 64 << 20;
+const COMPACT_PART: u64 = 64;
 
 /// File that names, in hex, the inodes of which what was in doubt was set aside in a recovery that is
 /// not complete.
@@ -52,21 +53,10 @@ pub struct TierOptions {
     pub boot_id: String,
     /// Milliseconds on a clock that never goes back.
     pub now_ms: Arc<dyn Fn() -> u64 + Send + Sync>,
-}
-
-/// What the tier holds, in bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Usage {
-    /// Room that the mirror files may take.
-    pub tier_bytes: u64,
-    /// Room that they take.
-    pub used_bytes: u64,
-    /// Of that, bytes that are not in the bucket yet.
-    pub dirty_bytes: u64,
-    /// Files with local bytes.
-    pub mirrors: u64,
-    /// Free bytes on the disk.
-    pub free_bytes: u64,
+    /// Memory for what is known of the files in the tier, in bytes.
+    pub memory_bytes: u64,
+    /// Tells the disk's space.
+    pub ask_space: AskSpace,
 }
 
 /// All mirror files of one volume on one machine.
@@ -74,7 +64,7 @@ pub struct Tier {
     pub(crate) shared: Arc<Shared>,
     pub(crate) mirrors: Mutex<HashMap<Ino, Arc<Mirror>>>,
     pub(crate) options: TierOptions,
-    free: Mutex<(u64, u64)>,
+    pub(crate) asked: Mutex<Option<Asked>>,
     confirmed: AtomicBool,
     era: Era,
     /// What stands in the log for it until then, if a recovery is not one from a power cut.
@@ -92,8 +82,11 @@ pub struct Tier {
 pub(crate) struct Shared {
     directory: PathBuf,
     pub(crate) log: RecordLog,
-    used_bytes: AtomicU64,
+    pub(crate) used_bytes: AtomicU64,
     dirty_bytes: AtomicU64,
+    /// Mirrors that are in memory, and what they take of it.
+    pub(crate) files: AtomicU64,
+    pub(crate) memory_bytes: AtomicU64,
     ticks: AtomicU64,
     pub(crate) settling: Settling,
     /// Mirrors that held nothing when their last user went.
@@ -218,11 +211,15 @@ impl Tier {
             Era { boot: options.boot_id.clone(), file_system: file_system_instance(&directory) };
         let outcome = replay.finish(&era, &mirrors, || disk::syncfs(&root).is_err())?;
         let lost = read_lost(&directory)?;
+        let space = (options.ask_space)(&directory)?;
+        let floor = space.floor_bytes(options.free_floor_bytes);
         let shared = Arc::new(Shared {
             directory,
             log,
             used_bytes: AtomicU64::new(0),
             dirty_bytes: AtomicU64::new(0),
+            files: AtomicU64::new(0),
+            memory_bytes: AtomicU64::new(0),
             ticks: AtomicU64::new(0),
             settling: Settling::default(),
             idle_empty: Mutex::default(),
@@ -230,7 +227,7 @@ impl Tier {
             alone: AtomicBool::new(false),
             lent: Mutex::default(),
             lent_bytes: AtomicU64::new(0),
-            lend_most_bytes: options.tier_bytes / 2,
+            lend_most_bytes: options.tier_bytes.min(space.bytes - floor) / 2,
             leases: AtomicBool::new(false),
             doubted: Mutex::default(),
             open_files: AtomicU64::new(0),
@@ -246,13 +243,13 @@ impl Tier {
         let until_confirmed = outcome.incomplete;
         let confirmed =
             AtomicBool::new(matches!(outcome.how, Recovered::Clean | Recovered::Killed));
-        let free = Mutex::new((0, 0));
+        let asked = Mutex::default();
         let unsound = AtomicBool::new(false);
         let tier = Self {
             shared,
             mirrors,
             options,
-            free,
+            asked,
             confirmed,
             era,
             until_confirmed,
@@ -364,17 +361,6 @@ impl Tier {
         found
     }
 
-    /// What the tier holds.
-    pub fn usage(&self) -> Result<Usage> {
-        Ok(Usage {
-            tier_bytes: self.options.tier_bytes,
-            used_bytes: self.shared.used_bytes.load(Ordering::Relaxed),
-            dirty_bytes: self.dirty_bytes(),
-            mirrors: self.all().len() as u64,
-            free_bytes: free_bytes(&self.options.directory)?.0,
-        })
-    }
-
     /// The time of uses: what is used later has a larger one.
     pub fn tick(&self) -> u64 {
         self.shared.tick()
@@ -383,25 +369,6 @@ impl Tier {
     /// Bytes that are not in the bucket yet.
     pub fn dirty_bytes(&self) -> u64 {
         self.shared.dirty_bytes.load(Ordering::Relaxed)
-    }
-
-    /// How many bytes may still come in before the tier or its disk is full.
-    pub fn room(&self) -> Result<u64> {
-        let used = self.shared.used_bytes();
-        let by_size = self.options.tier_bytes.saturating_sub(used);
-        let by_disk = self.free_on_disk()?.saturating_sub(self.options.free_floor_bytes);
-        Ok(by_size.min(by_disk))
-    }
-
-    /// Free bytes, asked of the kernel at most every 100 ms. What comes in meanwhile is not
-    /// subtracted: the floor is there for that.
-    fn free_on_disk(&self) -> Result<u64> {
-        let now = self.shared.now_ms();
-        let mut free = self.free.lock().unwrap_or_else(|e| e.into_inner());
-        if free.0 == 0 || now > free.0 + 100 {
-            *free = (now.max(1), free_bytes(&self.options.directory)?.0);
-        }
-        Ok(free.1)
     }
 
     /// Durably remembers that what a journal has of these files is needed, until [`Tier::confirm`].
@@ -572,7 +539,8 @@ impl Tier {
     /// called every second or so; cheap when there is nothing to do.
     pub fn tidy(&self) -> Result<()> {
         self.forget_idle()?;
-        let floor = COMPACT_BYTES.max(self.all().len() as u64 * 400);
+        let usual = COMPACT_BYTES.min(self.space()?.bytes / COMPACT_PART);
+        let floor = usual.max(self.all().len() as u64 * 400);
         if self.shared.log.bytes() > floor { self.compact() } else { Ok(()) }
     }
 

@@ -50,14 +50,15 @@ impl VolumeFormat {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
-    /// Room that mirror files may take on the local disk. Default 10 GiB, least 64 MiB. A smaller
-    /// tier means more GETs when the working set does not fit.
+    /// Room that mirror files may take on the local disk. Default 10 GiB, least 64 MiB; where the
+    /// disk gives less, that. A smaller tier means more GETs when the working set does not fit.
     pub tier_bytes: Bytes,
     /// Share of the tier, in percent, above which clean ranges are released. Default 95.
     pub high_water_percent: u8,
     /// Share of the tier, in percent, down to which they are released. Default 85.
     pub low_water_percent: u8,
-    /// Free bytes that the tier's disk always keeps; below this, writes wait. Default 512 MiB.
+    /// Free bytes that the tier's disk always keeps; below this, writes wait. Default 512 MiB; on a
+    /// small disk the twentieth part of it, if that is less.
     pub free_floor_bytes: Bytes,
     /// Age in milliseconds at which dirty data leaves for the bucket: what the loss of the machine
     /// may cost. Default 30,000, least 100. Shorter means smaller segments and more PUTs: at 1 s
@@ -73,7 +74,8 @@ pub struct Settings {
     /// not among it. Default 1 GiB, least 256 MiB. A quarter holds metadata that was read: with
     /// less, lookups in large volumes cost GETs. A quarter holds commits while the bucket is slow.
     /// An eighth each holds segments on their way out and bodies on their way in, so less means
-    /// fewer at once.
+    /// fewer at once. A quarter holds what is known of the files in the tier, about 1 KiB for each:
+    /// with more files than that, those used longest ago are released.
     pub memory_bytes: Bytes,
     /// Segments in flight to the bucket at once. Default 8, least 1. More is faster on slow links
     /// and takes one segment of memory each, within its share of `memory_bytes`.
@@ -107,7 +109,8 @@ pub struct Settings {
     /// Seconds between looks for segments to collect. Default 300. Each look at unreferenced
     /// segments lists the buckets: one request per 1,000 segments.
     pub collect_interval_s: u64,
-    /// Bytes of the journal at which it is emptied by flushing to the bucket. Default 1 GiB.
+    /// Most bytes of the journal; where its disk gives less, that. At half of them it is emptied by
+    /// flushing to the bucket. Default 1 GiB, least 16 MiB.
     pub journal_bytes: Bytes,
 }
 
@@ -148,6 +151,8 @@ pub struct MemoryShares {
     pub uploads: u64,
     /// Bodies that are being received.
     pub fetches: u64,
+    /// What is known of the files in the tier.
+    pub tier_files: u64,
 }
 
 impl Settings {
@@ -159,6 +164,7 @@ impl Settings {
             metadata_unflushed: (all / 4).max(64 << 20),
             uploads: all / 8,
             fetches: all / 8,
+            tier_files: all / 4,
         }
     }
 

@@ -117,6 +117,7 @@ async fn mount(dir: &TempDir) -> Engine {
         take_over: false,
         accept_loss: AcceptLoss::Nothing,
         only_clean: false,
+        ask_space: weir_engine::DiskSpace::kernel(),
         settings,
         clock: clock(),
         host: Host::this(),

@@ -109,7 +109,8 @@ impl Action {
 
     /// Bytes that were counted did not help.
     pub(crate) fn unmoved(&self, bytes: u64) {
-        self.progress().bytes_done -= bytes;
+        let mut progress = self.progress();
+        progress.bytes_done = progress.bytes_done.saturating_sub(bytes);
     }
 
     /// Files are as they were asked to be.

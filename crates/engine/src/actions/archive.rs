@@ -56,7 +56,7 @@ impl Core {
             self.flush_files(&news).await?;
         }
         self.seen(self.meta.sync().await)?;
-        self.sync_journal().await
+        self.settle_journal().await
     }
 
     /// Writes a file to its object; `false` if it is none that can be exported. What was begun goes

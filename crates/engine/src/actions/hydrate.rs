@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
-use weir_tier::Mirror;
+use weir_tier::{Amount, Mirror};
 use weir_types::{CHUNK_BYTES, ErrorKind, FileKind, FsError, Ino, Result};
 
 use super::action::Action;
@@ -21,10 +21,11 @@ use super::manager::Hydrating;
 use super::rate::Rate;
 use super::room::Reserved;
 use super::small::Batch;
-use super::walk::Found;
+use super::walk::{Found, Walk};
 use crate::engine::Core;
 use crate::fetch::Priority;
 use crate::nodes::Node;
+use crate::room::amount_for;
 
 /// A large file comes in parts that end at multiples of this.
 pub(super) const PART_BYTES: u64 = 8 << 20;
@@ -34,6 +35,9 @@ const PARTS_WAITING: usize = 4;
 const SERVED_MOST: usize = 4_096;
 /// Files that failed and are tried again.
 const FAILED_MOST: usize = 10_000;
+
+const PUSHED_OUT: &str = "it came, and was released again while others came or were written: the \
+                          tier has no room for all, or somebody released it";
 
 /// What became of a file.
 pub(super) enum Outcome {
@@ -57,11 +61,13 @@ pub(super) struct Mover {
     window: Arc<Semaphore>,
     window_most: usize,
     rate: Option<Arc<Mutex<Rate>>>,
-    /// Bytes that could be released for it when it last looked.
-    pub(super) releasable: Option<u64>,
+    /// What could be released for it when it last looked.
+    pub(super) releasable: Option<Amount>,
     served: HashSet<Ino>,
     alone: Vec<Found>,
     failed: Vec<(Found, FsError)>,
+    /// Files that did not come, and were told.
+    refused: HashSet<Ino>,
 }
 
 /// A file of which parts are under way.
@@ -112,6 +118,7 @@ impl Moving {
 
 pub(super) async fn run(core: &Arc<Core>, action: &Arc<Action>) -> Result<()> {
     let _hydrating = Hydrating::begin(core);
+    let released = core.counts.bytes_released.load(Ordering::Relaxed);
     let mut mover = Mover::new(core, action);
     let mut feed = Feed::begin(core, action);
     let mut small = Batch::default();
@@ -130,15 +137,20 @@ pub(super) async fn run(core: &Arc<Core>, action: &Arc<Action>) -> Result<()> {
     }
     mover.finish().await;
     for (file, error) in std::mem::take(&mut mover.failed) {
-        action.refuse(&file, &error.to_string());
+        mover.refuse(&file, &error.to_string());
     }
-    feed.end().await
+    feed.end().await?;
+    match core.counts.bytes_released.load(Ordering::Relaxed) == released {
+        true => Ok(()),
+        false => mover.recount().await,
+    }
 }
 
 impl Mover {
     fn new(core: &Arc<Core>, action: &Arc<Action>) -> Self {
         let parts = core.fetcher.hydrate_most() + PARTS_WAITING;
-        let bytes = (parts as u64 * PART_BYTES).min(core.settings.tier_bytes.0 / 8);
+        let bytes =
+            (parts as u64 * PART_BYTES).min(core.tier.limit().map_or(0, |limit| limit.bytes) / 8);
         let window_most = (bytes / CHUNK_BYTES).max(1) as usize;
         let rate = action.request.max_bytes_per_s;
         let rate = rate.map(|rate| Arc::new(Mutex::new(Rate::new(rate, core.now_ms()))));
@@ -153,6 +165,7 @@ impl Mover {
             served: HashSet::new(),
             alone: Vec::new(),
             failed: Vec::new(),
+            refused: HashSet::new(),
         }
     }
 
@@ -230,12 +243,13 @@ impl Mover {
         }
         // Holes take no room.
         let room = bytes.min(file.remote_bytes.next_multiple_of(CHUNK_BYTES));
+        let room = amount_for(&mirror, room);
         let room = match self.reserve(room).await {
             Ok(room) => room,
             Err(why) => {
                 self.core.idle_unless_open(&node, &mirror);
                 if counts {
-                    self.action.refuse(&file, &why);
+                    self.refuse(&file, &why);
                 }
                 return None;
             }
@@ -289,6 +303,26 @@ impl Mover {
         PART_BYTES.min(most / CHUNK_BYTES * CHUNK_BYTES).max(CHUNK_BYTES)
     }
 
+    /// A file does not come.
+    pub(super) fn refuse(&mut self, file: &Found, why: &str) {
+        self.refused.insert(file.ino);
+        self.action.refuse(file, why);
+    }
+
+    /// Something was released meanwhile. What came and went again is not here.
+    async fn recount(&self) -> Result<()> {
+        let request = &self.action.request;
+        let mut walk = Walk::new(&self.core, &request.roots, request.recursive);
+        while let Some(page) = walk.next().await? {
+            let gone = page.iter().filter(|file| !self.refused.contains(&file.ino));
+            for file in gone.filter(|file| !self.core.is_here(file)) {
+                self.action.unmoved(file.size);
+                self.action.refuse_path(|| file.path(), PUSHED_OUT);
+            }
+        }
+        Ok(())
+    }
+
     /// Takes up what has come.
     pub(super) fn look(&mut self) {
         while let Some(done) = self.under_way.try_join_next() {
@@ -329,7 +363,7 @@ impl Mover {
                 Outcome::Failed(error) if self.failed.len() < FAILED_MOST => {
                     self.failed.push((file, error));
                 }
-                Outcome::Failed(error) => self.action.refuse(&file, &error.to_string()),
+                Outcome::Failed(error) => self.refuse(&file, &error.to_string()),
             }
         }
     }
@@ -351,6 +385,14 @@ fn split((start, end): (u64, u64), step: u64) -> impl Iterator<Item = (u64, u64)
 }
 
 impl Core {
+    /// Whether all bytes of a file can be read without the bucket.
+    fn is_here(&self, file: &Found) -> bool {
+        match self.tier.find(file.ino) {
+            Some(mirror) => mirror.missing(0, mirror.size()).is_empty(),
+            None => file.size == 0 || file.remote_bytes == 0,
+        }
+    }
+
     /// A file that nobody has open needs no open mirror file.
     pub(super) fn idle_unless_open(&self, node: &Node, mirror: &Mirror) {
         if !self.nodes.is_open(node.ino) {

@@ -4,12 +4,12 @@
 //! ends; one without an end begins anew at the next mount, and finds what is done already.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use weir_meta::ActionEnd;
+use weir_tier::Amount;
 use weir_types::{ErrorKind, FsError, Ino, Result};
 
 use super::action::Action;
@@ -35,8 +35,8 @@ pub(crate) struct Actions {
     added: Notify,
     /// When those hydrations began that run, in the tier's time of uses.
     hydrating: Mutex<BTreeSet<u64>>,
-    /// Bytes that hydrations have room for and that are not here yet.
-    pub(crate) reserved_bytes: AtomicU64,
+    /// What hydrations have room for and that is not here yet.
+    reserved: Mutex<Amount>,
     pub(crate) pins: Pins,
 }
 
@@ -87,8 +87,18 @@ impl Actions {
     }
 
     /// When the first of the hydrations that run began.
-    pub(super) fn hydrating_since(&self) -> u64 {
+    pub(crate) fn hydrating_since(&self) -> u64 {
         self.hydrating().first().copied().unwrap_or(u64::MAX)
+    }
+
+    /// Room that hydrations keep for what is not here yet.
+    pub(crate) fn reserved(&self) -> Amount {
+        *self.reserved.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    pub(super) fn reserve(&self, amount: Amount, begin: bool) {
+        let mut reserved = self.reserved.lock().unwrap_or_else(|e| e.into_inner());
+        *reserved = if begin { reserved.plus(&amount) } else { reserved.less(&amount) };
     }
 
     fn hydrating(&self) -> MutexGuard<'_, BTreeSet<u64>> {

@@ -94,13 +94,13 @@ impl Core {
 
     /// Fails when pinned files leave no room for `bytes` more, whatever else goes.
     pub(crate) fn check_pins(&self, bytes: u64) -> Result<()> {
-        let (pinned, room) = (self.pinned_bytes(), self.settings.tier_bytes.0);
+        let (pinned, room) = (self.pinned_bytes(), self.tier.limit()?.bytes);
         if pinned == 0 || pinned + bytes <= room {
             return Ok(());
         }
         let text = format!(
-            "pinned files take {} of the tier's {}: unpin some with `weir unpin`, or mount with a \
-             larger --tier-size",
+            "pinned files take {} of the {} that the tier can have: unpin some with `weir unpin`, \
+             or mount with a larger --tier-size, if its disk has that",
             Bytes(pinned),
             Bytes(room)
         );

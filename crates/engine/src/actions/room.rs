@@ -2,10 +2,9 @@
 //! hydrated before, or the last files would push out the first.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use weir_tier::Mirror;
+use weir_tier::{Amount, Mirror};
 use weir_types::{Bytes, Result};
 
 use super::hydrate::Mover;
@@ -18,36 +17,38 @@ const FLUSH_WAIT: Duration = Duration::from_secs(10);
 /// Room in the tier for what is not here yet.
 pub(super) struct Reserved {
     core: Arc<Core>,
-    bytes: u64,
+    amount: Amount,
 }
 
 impl Reserved {
+    /// A part with so many of the bytes; the first one takes the files.
     pub(super) fn split(&mut self, bytes: u64) -> Self {
-        let bytes = bytes.min(self.bytes);
-        self.bytes -= bytes;
-        Self { core: self.core.clone(), bytes }
+        let part = Amount { bytes: bytes.min(self.amount.bytes), files: self.amount.files };
+        self.amount = Amount { bytes: self.amount.bytes - part.bytes, files: 0 };
+        Self { core: self.core.clone(), amount: part }
     }
 }
 
 impl Drop for Reserved {
     fn drop(&mut self) {
-        self.core.actions.reserved_bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.core.actions.reserve(self.amount, false);
     }
 }
 
 impl Mover {
     /// Keeps room in the tier, which others make, but not what this hydration brought. What is
     /// under way may still turn out to take less. Answers why there is none.
-    pub(super) async fn reserve(&mut self, bytes: u64) -> Result<Reserved, String> {
+    pub(super) async fn reserve(&mut self, wanted: Amount) -> Result<Reserved, String> {
         loop {
-            let short = self.core.hydrate_short_of(bytes);
-            if short == 0 {
-                self.core.actions.reserved_bytes.fetch_add(bytes, Ordering::Relaxed);
-                return Ok(Reserved { core: self.core.clone(), bytes });
+            let short = self.core.hydrate_short_of(wanted);
+            if short == Amount::default() {
+                self.core.actions.reserve(wanted, true);
+                return Ok(Reserved { core: self.core.clone(), amount: wanted });
             }
-            if self.releasable.is_none_or(|releasable| releasable >= short) {
+            if self.releasable.is_none_or(|releasable| releasable.covers(&short)) {
                 let released = self.core.release_for_hydration(short).await;
-                self.releasable = Some(released.as_ref().map_or(0, |(_, left)| *left));
+                self.releasable =
+                    Some(released.as_ref().map(|(_, left)| *left).unwrap_or_default());
                 if released.is_ok_and(|(released, _)| released > 0) {
                     continue;
                 }
@@ -56,7 +57,7 @@ impl Mover {
                 Some(done) => self.joined(done),
                 // What is dirty now makes room when it is in the bucket.
                 None if self.waits_for_flush().await => self.releasable = None,
-                None => return Err(self.too_small()),
+                None => return Err(self.too_small(short)),
             }
         }
     }
@@ -73,45 +74,63 @@ impl Mover {
         core.tier.dirty_bytes() < dirty
     }
 
-    fn too_small(&self) -> String {
+    fn too_small(&self, short: Amount) -> String {
         let settings = &self.core.settings;
-        let tier = settings.tier_bytes;
+        let why = "is full of what was hydrated before and of what is in use";
+        let Ok(usage) = self.core.tier.usage() else { return format!("the tier {why}") };
+        if short.bytes == 0 {
+            let files = usage.limit_files;
+            return match usage.limits_files_by_memory() {
+                true => format!("a tier of {files} files, which --memory allows, {why}"),
+                false => format!("a tier of {files} files, for which its disk has inodes, {why}"),
+            };
+        }
         let all = self.action.bytes_total();
         let needed = all.unwrap_or_else(|| self.action.view().bytes_total);
         let needed = needed + self.core.pinned_bytes();
         let needed = needed.saturating_mul(100) / u64::from(settings.high_water_percent) + 1;
         let least = if all.is_some() { "" } else { "at least " };
-        format!(
-            "the tier of {tier} is full of what was hydrated before and of what is in use: all of \
-             this takes a --tier-size of {least}{}",
-            Bytes(needed.next_multiple_of(1 << 20))
-        )
+        let needed = Bytes(needed.next_multiple_of(1 << 20));
+        let tier = Bytes(usage.limit_bytes);
+        match usage.limit_bytes < usage.tier_bytes {
+            true => format!(
+                "the tier of {tier}, which is what its disk can give, {why}: all of this takes \
+                 {least}{needed}"
+            ),
+            false => format!(
+                "the tier of {tier} {why}: all of this takes a --tier-size of {least}{needed}"
+            ),
+        }
     }
 }
 
 impl Core {
-    /// Bytes that must go before `bytes` may be hydrated: up to the high-water mark, because
-    /// beyond it what came first would go again.
-    fn hydrate_short_of(&self, bytes: u64) -> u64 {
-        let room = self.tier.room_below_high_water().unwrap_or(0);
-        let reserved = self.actions.reserved_bytes.load(Ordering::Relaxed);
-        (bytes + reserved.max(self.fetcher.coming_bytes())).saturating_sub(room)
+    /// What must go before `wanted` may be hydrated: up to the high-water mark, because beyond it
+    /// what came first would go again.
+    fn hydrate_short_of(&self, wanted: Amount) -> Amount {
+        let room = self.tier.room_below_high_water().unwrap_or_default();
+        let reserved = self.actions.reserved();
+        let bytes = wanted.bytes + reserved.bytes.max(self.fetcher.coming_bytes());
+        Amount {
+            bytes: bytes.saturating_sub(room.bytes),
+            files: (wanted.files + reserved.files).saturating_sub(room.files),
+        }
     }
 
-    /// Releases `bytes` of what nobody used since the oldest hydration began, or nothing if that
-    /// is not enough. Answers how much, and how much more it could be.
-    async fn release_for_hydration(self: &Arc<Self>, bytes: u64) -> Result<(u64, u64)> {
+    /// Releases so much of what nobody used since the oldest hydration began, or nothing if that is
+    /// not enough. Answers the bytes, and how much more it could be.
+    async fn release_for_hydration(self: &Arc<Self>, short: Amount) -> Result<(u64, Amount)> {
         let core = self.clone();
         let since = self.actions.hydrating_since();
         blocking(move || {
             let keep = |mirror: &Mirror| mirror.last_used() >= since || core.is_pinned(mirror);
-            let clean = core.tier.clean_bytes(keep);
-            if clean < bytes {
+            let clean = core.tier.clean(keep);
+            if !clean.covers(&short) {
                 return Ok((0, clean));
             }
-            let released = core.tier.release_oldest(bytes, keep)?;
+            let released = core.tier.release_amount(short, keep)?;
             core.released(released);
-            Ok((released, clean - released.min(clean)))
+            Ok((released, core.tier.clean(keep)))
         })
         .await
     }

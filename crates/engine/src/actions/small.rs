@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use weir_object::Component;
-use weir_tier::{Mirror, page_ceil};
+use weir_tier::{Amount, Mirror, page_ceil};
 use weir_types::{CHUNK_BYTES, ErrorKind, Extent, FsError, RecordRef, Result, SegmentId};
 
 use super::action::Action;
@@ -113,9 +113,9 @@ impl Mover {
     /// Files that one GET brings.
     async fn dense(&mut self, files: Vec<Placed>) {
         let bytes = files.iter().map(|(file, _)| page_ceil(file.size)).sum();
-        let room = match self.reserve(bytes).await {
+        let room = match self.reserve(Amount { bytes, files: files.len() as u64 }).await {
             Ok(room) => room,
-            Err(why) => return files.iter().for_each(|(file, _)| self.action.refuse(file, &why)),
+            Err(why) => return files.iter().for_each(|(file, _)| self.refuse(file, &why)),
         };
         let permit = self.permit(bytes).await;
         limit(&self.core, self.rate().as_deref(), bytes).await;
@@ -138,9 +138,9 @@ impl Mover {
             return;
         }
         let bytes = files.iter().map(|file| page_ceil(file.size)).sum();
-        let room = match self.reserve(bytes).await {
+        let room = match self.reserve(Amount { bytes, files: files.len() as u64 }).await {
             Ok(room) => room,
-            Err(why) => return files.iter().for_each(|file| self.action.refuse(file, &why)),
+            Err(why) => return files.iter().for_each(|file| self.refuse(file, &why)),
         };
         let permit = self.permit(PART_BYTES).await;
         let (core, action, rate) = (self.core.clone(), self.action.clone(), self.rate());

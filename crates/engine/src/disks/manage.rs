@@ -219,7 +219,7 @@ impl Engine {
 
 impl Core {
     /// Gives a file its name, durably, or purges it.
-    async fn name_disk(&self, name: &str, row: DiskRow) -> Result<()> {
+    async fn name_disk(self: &Arc<Self>, name: &str, row: DiskRow) -> Result<()> {
         if let Err(error) = self.seen(self.meta.name_disk(name, &row).await) {
             self.purge_disk_file(row.ino);
             return Err(error);
@@ -228,9 +228,9 @@ impl Core {
     }
 
     /// Makes what was committed durable; the journal too, or a replay of it could undo some.
-    async fn durable(&self) -> Result<()> {
+    async fn durable(self: &Arc<Self>) -> Result<()> {
         self.seen(self.meta.sync().await)?;
-        self.sync_journal().await
+        self.settle_journal().await
     }
 
     fn purge_disk_file(&self, ino: Ino) {

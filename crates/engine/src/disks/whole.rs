@@ -12,12 +12,13 @@ use bytes::Bytes;
 use weir_meta::{FileFlush, FlushCommit, Piece};
 use weir_object::Component;
 use weir_segment::{Owner, SealedSegment, SegmentBuilder};
+use weir_tier::Mirror;
 use weir_types::{CHUNK_BYTES, ErrorKind, FsError, Ino, Result};
 
 use super::disk::Shared;
 use crate::background::blocking;
 use crate::engine::{Core, Counts};
-use crate::flush::{PERMIT_BYTES, segment_info};
+use crate::flush::{InFlight, PERMIT_BYTES, segment_info};
 use crate::records::{extent_bytes, get_all};
 use crate::throughput::Slowed;
 
@@ -60,6 +61,13 @@ impl Shared {
     }
 }
 
+/// Records in the bucket that nothing names yet.
+struct Sent {
+    sealed: SealedSegment,
+    pieces: Vec<Piece>,
+    _in_flight: InFlight,
+}
+
 impl Core {
     /// Stores whole records of a disk as one object, then names them. The caller holds them
     /// alone. One PUT and one metadata commit.
@@ -69,34 +77,69 @@ impl Core {
         start: u64,
         data: &Bytes,
     ) -> Result<()> {
-        self.check_writable()?;
         let permits = data.len().div_ceil(PERMIT_BYTES as usize) as u32;
         // Never closed: without a permit there is no limit.
         let memory = self.disks.memory.acquire_many(permits).await.ok();
-        let (_in_flight, builder) = self.new_segment();
-        let (ino, record_bytes, packed) = (disk.ino(), disk.row().record_bytes, data.clone());
-        let (sealed, pieces) =
-            blocking(move || pack(builder, ino, start, record_bytes, &packed)).await?;
-        self.put_segment(&sealed, Component::Data).await?;
+        let record_bytes = disk.row().record_bytes;
+        let sent = self.send_records(disk.ino(), record_bytes, start, data.clone()).await?;
         fail::fail_point!("engine::record-put");
         // A snapshot may take a while to let this disk's extents change.
         drop(memory);
-        let end = start + data.len() as u64;
         let _change = disk.file.node.change.lock().await;
-        let file = FileFlush { ino, pieces, replaced: Some((start, end)), ..FileFlush::default() };
-        let segments = vec![(sealed.id, segment_info(&sealed))];
-        let commit = FlushCommit { segments, files: vec![file] };
-        let inode = match self.seen(self.meta.commit_flush(commit).await) {
-            Ok(done) => done.into_iter().find_map(|(_, inode)| inode),
-            Err(error) => return Err(self.extents_unsure(ino, error).await),
-        };
-        fail::fail_point!("engine::record-committed");
-        // A disk that is open is not purged.
-        let gone = || FsError::new(ErrorKind::Bug, format!("inode {ino} of an open disk is gone"));
-        let generation = inode.ok_or_else(gone)?.data.generation;
-        if let Err(error) = disk.file.mirror.dropped((start, end), None, generation, true) {
-            return Err(self.extents_unsure(ino, error).await);
+        match self.name_records(&disk.file.mirror, sent, (start, data.len() as u64)).await {
+            Ok(()) => Ok(()),
+            Err(error) => Err(self.extents_unsure(disk.ino(), error).await),
         }
+    }
+
+    /// Writes bytes of one chunk past the tier, whose disk has no room for them. Nobody else may
+    /// use the file meanwhile.
+    pub(crate) async fn write_past_tier(
+        self: &Arc<Self>,
+        mirror: &Mirror,
+        start: u64,
+        data: Bytes,
+    ) -> Result<()> {
+        let len = data.len() as u64;
+        let sent = self.send_records(mirror.ino(), self.format.record_bytes, start, data).await?;
+        self.name_records(mirror, sent, (start, len)).await
+    }
+
+    /// Brings records to the bucket, in an object that nothing names yet.
+    async fn send_records(
+        self: &Arc<Self>,
+        ino: Ino,
+        record_bytes: u64,
+        start: u64,
+        data: Bytes,
+    ) -> Result<Sent> {
+        self.check_writable()?;
+        let (in_flight, builder) = self.new_segment();
+        let (sealed, pieces) =
+            blocking(move || pack(builder, ino, start, record_bytes, &data)).await?;
+        self.put_segment(&sealed, Component::Data).await?;
+        Ok(Sent { sealed, pieces, _in_flight: in_flight })
+    }
+
+    /// Makes what was sent the bytes of its file. The caller holds the file's extents.
+    async fn name_records(
+        &self,
+        mirror: &Mirror,
+        sent: Sent,
+        (start, len): (u64, u64),
+    ) -> Result<()> {
+        let (ino, end) = (mirror.ino(), start + len);
+        let segments = vec![(sent.sealed.id, segment_info(&sent.sealed))];
+        let pieces = sent.pieces;
+        let file = FileFlush { ino, pieces, replaced: Some((start, end)), ..FileFlush::default() };
+        let commit = FlushCommit { segments, files: vec![file] };
+        let done = self.seen(self.meta.commit_flush(commit).await)?;
+        fail::fail_point!("engine::record-committed");
+        // A file in use is not purged.
+        let gone =
+            || FsError::new(ErrorKind::Bug, format!("inode {ino}, which is in use, is gone"));
+        let inode = done.into_iter().find_map(|(_, inode)| inode).ok_or_else(gone)?;
+        mirror.dropped((start, end), None, inode.data.generation, true)?;
         if let Some(journal) = &self.journal {
             journal.forget(ino, start, end);
         }

@@ -15,6 +15,7 @@ use super::registry::Link;
 use super::rule;
 use crate::engine::Core;
 use crate::fetch::Priority;
+use crate::room::amount_for;
 
 /// Bytes of a file that are brought here, and leave as segments, before the next ones.
 const STEP_BYTES: u64 = 64 << 20;
@@ -120,7 +121,7 @@ impl Core {
             let end = at + STEP_BYTES;
             let missing = mirror.missing(at, end.min(mirror.size()));
             if !missing.is_empty() && !lost {
-                self.make_room(STEP_BYTES).await?;
+                self.make_room(amount_for(&mirror, STEP_BYTES)).await?;
                 match self.fetch(&mirror, &missing, Priority::Demand).await {
                     Err(error) if is_final(&error) => lost = true,
                     fetched => fetched?,

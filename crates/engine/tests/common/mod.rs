@@ -85,6 +85,7 @@ impl World {
             take_over: false,
             accept_loss: AcceptLoss::Nothing,
             only_clean: false,
+            ask_space: weir_engine::DiskSpace::kernel(),
             settings,
             clock: clock(),
             host: Host {

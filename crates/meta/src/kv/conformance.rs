@@ -54,12 +54,16 @@ pub(crate) use conformance;
 pub(crate) struct TestLog {
     pub(crate) entries: Mutex<Vec<(Version, Vec<u8>)>>,
     pub(crate) full: AtomicBool,
+    pub(crate) broken: AtomicBool,
 }
 
 impl CommitLog for TestLog {
     fn append(&self, version: Version, entry: &[u8]) -> Result<()> {
         if self.full.load(Ordering::SeqCst) {
             return Err(FsError::new(ErrorKind::NoSpace, "the disk is full"));
+        }
+        if self.broken.load(Ordering::SeqCst) {
+            return Err(FsError::new(ErrorKind::Retry, "the disk is broken"));
         }
         self.entries.lock().unwrap().push((version, entry.to_vec()));
         Ok(())
@@ -392,11 +396,11 @@ pub(crate) async fn a_log_that_fails_stops_the_commit_only<E: Engine>() {
     let (_engine, kv) = E::fresh(Some(log.clone())).await;
     kv.commit(put("a", "1")).await.unwrap();
     let before = dump(&kv).await;
-    log.full.store(true, Ordering::SeqCst);
+    log.broken.store(true, Ordering::SeqCst);
     let error = kv.commit(put("b", "1")).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::NoSpace, "{error}");
+    assert_eq!(error.kind(), ErrorKind::Retry, "{error}");
     assert_eq!(dump(&kv).await, before);
-    log.full.store(false, Ordering::SeqCst);
+    log.broken.store(false, Ordering::SeqCst);
     assert_eq!(kv.commit(put("c", "1")).await.unwrap(), Outcome::Applied(2));
     log.assert_ordered();
 }

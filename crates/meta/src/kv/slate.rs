@@ -7,7 +7,9 @@
 //! `meta_flush_ms`, or when somebody syncs. What must always hold:
 //!
 //! - A commit's version is its SlateDB sequence number; versions have no gaps.
-//! - The redo log holds every commit that a reader can see, in order, each exactly once.
+//! - The redo log holds every commit that a reader can see and that is not durable, in order, each
+//!   exactly once; but where its disk is full, a commit returns when it is durable in the bucket, and
+//!   none is noted again before all that were not are durable: so the log has no gap.
 //! - What a reader sees is what `recent` has, and else what SlateDB has. SlateDB holds a prefix of
 //!   the commits, `recent` at least all the others, in bounded memory: when SlateDB takes no more,
 //!   commits wait before they begin.
@@ -32,6 +34,7 @@ mod recent;
 #[cfg(test)]
 mod tests;
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{
     Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
 };
@@ -68,6 +71,8 @@ pub struct SlateKv {
     log: Option<Arc<dyn CommitLog>>,
     /// Held by whoever decides and applies a commit; never over a wait.
     writer: Mutex<()>,
+    /// The newest commit that the log had no room for.
+    unlogged: AtomicU64,
     /// Held by whoever flushes; those who wait for it are served by the next flush.
     flush: tokio::sync::Mutex<()>,
     status: watch::Receiver<DbStatus>,
@@ -133,6 +138,7 @@ impl SlateKv {
             shared,
             log,
             writer: Mutex::default(),
+            unlogged: AtomicU64::new(0),
             flush: tokio::sync::Mutex::default(),
             status,
             timeout,
@@ -180,10 +186,23 @@ impl SlateKv {
     ) -> Result<()> {
         if let Some(log) = log {
             // First: a log that fails has changed nothing, and what readers see is in the log.
-            log.append(entry.version, &entry.encode()?)?;
+            self.note(log, &entry)?;
         }
         self.shared.recent_mut().apply(entry.into());
         self.feeder.wake();
+        Ok(())
+    }
+
+    /// Notes an entry in the log, or that the log has no room for it.
+    fn note(&self, log: &dyn CommitLog, entry: &Entry) -> Result<()> {
+        let full = self.unlogged.load(Ordering::Acquire);
+        if full <= self.durable() {
+            match log.append(entry.version, &entry.encode()?) {
+                Err(error) if error.kind() == ErrorKind::NoSpace => {}
+                noted => return noted,
+            }
+        }
+        self.unlogged.store(entry.version, Ordering::Release);
         Ok(())
     }
 
@@ -295,6 +314,9 @@ impl Kv for SlateKv {
         loop {
             let (at, have) = self.read(&keys).await?;
             if let Some(outcome) = self.decide(&mut commit, &keys, at, have)? {
+                if self.unlogged.load(Ordering::Acquire) > self.durable() {
+                    self.sync().await?;
+                }
                 return Ok(outcome);
             }
         }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use weir_types::{FileKind, Inode, UnixTime};
 
 use super::*;
-use crate::{PAGE_BYTES, TierOptions};
+use crate::{DiskSpace, PAGE_BYTES, TierOptions};
 
 fn tier(directory: &Path) -> Tier {
     let ticks = AtomicU64::new(0);
@@ -16,6 +16,8 @@ fn tier(directory: &Path) -> Tier {
         high_water_percent: 90,
         low_water_percent: 50,
         free_floor_bytes: 0,
+        memory_bytes: 1 << 30,
+        ask_space: DiskSpace::kernel(),
         boot_id: "boot".to_owned(),
         now_ms: Arc::new(move || ticks.fetch_add(1, Ordering::Relaxed)),
     };

@@ -58,7 +58,7 @@ pub(crate) struct EngineArgs {
     /// Directory on a local disk for the tier; several volumes may share it
     #[arg(long, value_name = "DIR")]
     pub(crate) tier: PathBuf,
-    /// Room that the tier may take [default: 10GiB]
+    /// Room that the tier may take, if its disk has that [default: 10GiB]
     #[arg(long, value_name = "SIZE")]
     pub(crate) tier_size: Option<Bytes>,
     /// Memory for the daemon's caches and transfers, about; the page cache is not among it

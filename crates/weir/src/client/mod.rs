@@ -49,8 +49,7 @@ pub(crate) struct StatusView {
     pub(crate) tier: TierView,
     #[serde(default)]
     pub(crate) files_in_doubt: u64,
-    pub(crate) journal_bytes: u64,
-    pub(crate) journal_durable: bool,
+    pub(crate) journal: JournalView,
     pub(crate) mount: MountView,
     #[serde(default)]
     pub(crate) aside: AsideSummary,
@@ -92,10 +91,23 @@ pub(crate) struct NbdView {
 #[derive(Debug, Deserialize)]
 pub(crate) struct TierView {
     pub(crate) tier_bytes: u64,
+    pub(crate) limit_bytes: u64,
     pub(crate) used_bytes: u64,
     pub(crate) dirty_bytes: u64,
     pub(crate) mirrors: u64,
+    pub(crate) limit_files: u64,
+    pub(crate) memory_bytes: u64,
     pub(crate) free_bytes: u64,
+    pub(crate) free_files: u64,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct JournalView {
+    pub(crate) used_bytes: u64,
+    pub(crate) limit_bytes: u64,
+    pub(crate) free_bytes: u64,
+    pub(crate) durable: bool,
+    pub(crate) refused_fsyncs: u64,
 }
 
 #[derive(Debug, Deserialize)]

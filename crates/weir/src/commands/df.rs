@@ -18,14 +18,15 @@ pub(crate) async fn run(args: DirJsonArgs) -> Result<ExitCode> {
             "files": status.files,
             "stored_bytes": status.stored_bytes,
             "tier_bytes": tier.tier_bytes,
+            "tier_limit_bytes": tier.limit_bytes,
             "tier_used_bytes": tier.used_bytes,
             "tier_dirty_bytes": tier.dirty_bytes,
         }))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let percent = tier.used_bytes * 100 / tier.tier_bytes.max(1);
+    let percent = tier.used_bytes * 100 / tier.limit_bytes.max(1);
     let [stored, dirty, used, limit] =
-        [status.stored_bytes, tier.dirty_bytes, tier.used_bytes, tier.tier_bytes].map(Bytes);
+        [status.stored_bytes, tier.dirty_bytes, tier.used_bytes, tier.limit_bytes].map(Bytes);
     let rows = [
         ["files in the bucket", &format!("{stored} in {} files", status.files)],
         ["not there yet", &format!("{dirty}, dirty in the tier")],

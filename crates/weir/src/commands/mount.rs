@@ -7,11 +7,12 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitCode, Stdio};
 
-use weir_types::{ErrorKind, FsError, Result};
+use weir_engine::DiskSpace;
+use weir_types::{Bytes, ErrorKind, FsError, Result};
 
-use crate::cli::LogArgs;
+use crate::cli::{EngineArgs, LogArgs};
 use crate::daemon::{self, Work};
-use crate::paths;
+use crate::{paths, render};
 
 pub(crate) fn run(work: Work, log: &LogArgs, argv: &[OsString]) -> Result<ExitCode> {
     let args = work.engine();
@@ -38,7 +39,10 @@ pub(crate) fn run(work: Work, log: &LogArgs, argv: &[OsString]) -> Result<ExitCo
         .map_err(|e| FsError::local_io("start the daemon", e))?;
     let at = |e| FsError::local_io("listen to the daemon", e);
     match hear(child).map_err(at)? {
-        Heard::Ready => Ok(ExitCode::SUCCESS),
+        Heard::Ready => {
+            warn_of_small_disk(work.engine());
+            Ok(ExitCode::SUCCESS)
+        }
         Heard::Failed { message, causes } => {
             Err(FsError::new(ErrorKind::Invalid, message).with_source(causes))
         }
@@ -47,6 +51,18 @@ pub(crate) fn run(work: Work, log: &LogArgs, argv: &[OsString]) -> Result<ExitCo
                 format!("the daemon died ({how}) while it started: see {}", log_path.display());
             Err(FsError::new(ErrorKind::Bug, text))
         }
+    }
+}
+
+/// Who asks for a larger tier than its disk should hear that it is not.
+fn warn_of_small_disk(args: &EngineArgs) {
+    let (Some(size), Ok(space)) = (args.tier_size, DiskSpace::ask(&args.tier)) else { return };
+    if space.bytes < size.0 {
+        render::tell(&format!(
+            "weir: warning: the disk below --tier has {}, less than --tier-size {size}: the tier \
+             takes what it can give, as `weir status` shows\n",
+            Bytes(space.bytes)
+        ));
     }
 }
 

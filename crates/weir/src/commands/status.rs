@@ -10,7 +10,7 @@ use weir_object::{MeterSnapshot, RequestKind, Trouble};
 use weir_types::{Bytes, FsError, Result, Settings};
 
 use crate::cli::StatusArgs;
-use crate::client::{self, BlockView, Client, PassthroughView, StatusView};
+use crate::client::{self, BlockView, Client, JournalView, PassthroughView, StatusView, TierView};
 use crate::commands::flush;
 use crate::render::{self, heading, seconds, table};
 
@@ -109,7 +109,7 @@ fn facts(status: &StatusView) -> Vec<Vec<String>> {
         (false, true) => "read-only",
         (false, false) => "read and write",
     };
-    let log = match status.journal_durable {
+    let log = match status.journal.durable {
         true => "journal",
         false => "redo log",
     };
@@ -125,19 +125,9 @@ fn facts(status: &StatusView) -> Vec<Vec<String>> {
             ),
         ]),
         row(["volume", &format!("{} files, {}", status.files, Bytes(status.stored_bytes))]),
-        row([
-            "tier",
-            &format!(
-                "{} of {} used, {} dirty, {} files; {} free on its disk{}",
-                Bytes(tier.used_bytes),
-                Bytes(tier.tier_bytes),
-                Bytes(tier.dirty_bytes),
-                tier.mirrors,
-                Bytes(tier.free_bytes),
-                doubt(status.files_in_doubt)
-            ),
-        ]),
-        row([log, &Bytes(status.journal_bytes).to_string()]),
+        row(["tier", &format!("{}{}", tier_bytes(tier), doubt(status.files_in_doubt))]),
+        row(["files in the tier", &tier_files(tier)]),
+        row([log, &journal(&status.journal)]),
         row(["last recovery", &recovery(status)]),
         row([
             "since the mount",
@@ -207,6 +197,42 @@ fn failures(status: &StatusView) -> Vec<Vec<String>> {
         rows.push(row(["FLUSH FAILS", &text]));
     }
     rows
+}
+
+fn tier_bytes(tier: &TierView) -> String {
+    let small = match tier.limit_bytes < tier.tier_bytes {
+        true => format!(" (its disk cannot give {})", Bytes(tier.tier_bytes)),
+        false => String::new(),
+    };
+    format!(
+        "{} of {}{small} used, {} dirty; {} free on its disk",
+        Bytes(tier.used_bytes),
+        Bytes(tier.limit_bytes),
+        Bytes(tier.dirty_bytes),
+        Bytes(tier.free_bytes)
+    )
+}
+
+fn tier_files(tier: &TierView) -> String {
+    let memory = Bytes(tier.memory_bytes);
+    let free = match tier.free_files {
+        u64::MAX => String::new(),
+        free => format!("; {free} inodes free on its disk"),
+    };
+    format!("{} of {}, {memory} of memory{free}", tier.mirrors, tier.limit_files)
+}
+
+fn journal(journal: &JournalView) -> String {
+    let used = Bytes(journal.used_bytes);
+    if !journal.durable {
+        return used.to_string();
+    }
+    let (limit, free) = (Bytes(journal.limit_bytes), Bytes(journal.free_bytes));
+    let full = match journal.refused_fsyncs {
+        0 => String::new(),
+        n => format!("; {n} fsyncs went to the bucket because it was full"),
+    };
+    format!("{used} of {limit} used; {free} free on its disk{full}")
 }
 
 fn passthrough(state: &PassthroughView, metered: &[String]) -> String {
@@ -380,9 +406,11 @@ mod tests {
             "mountpoint": "/mnt/v", "pid": 7, "version": "0.1.0", "uptime_s": 61, "ending": false,
             "volume": "s3://b/v", "read_only": false, "fenced": false,
             "files": 3, "stored_bytes": 100_u64 << 30,
-            "tier": {"tier_bytes": 64 << 20, "used_bytes": 1 << 20, "dirty_bytes": 4096,
-                     "mirrors": 2, "free_bytes": 1_u64 << 40},
-            "journal_bytes": 512, "journal_durable": false,
+            "tier": {"tier_bytes": 64 << 20, "limit_bytes": 60 << 20, "used_bytes": 1 << 20,
+                     "dirty_bytes": 4096, "mirrors": 2, "limit_files": 2850,
+                     "memory_bytes": 2048, "free_bytes": 1_u64 << 40, "free_files": 3000},
+            "journal": {"used_bytes": 512, "limit_bytes": 128 << 20, "free_bytes": 1 << 20,
+                        "durable": true, "refused_fsyncs": 3},
             "mount": {"recovered": {"power_cut": {"dirty_bytes_dropped": 4096,
                                                   "clean_bytes_dropped": 0}},
                       "replayed_commits": 5, "replayed_files": 0,
@@ -410,7 +438,9 @@ mod tests {
         let text = describe(&status(), "us-east-1");
         for wanted in [
             "s3://b/v on /mnt/v",
-            "1 MiB of 64 MiB used, 4 KiB dirty",
+            "1 MiB of 60 MiB (its disk cannot give 64 MiB) used, 4 KiB dirty",
+            "2 of 2850, 2 KiB of memory; 3000 inodes free",
+            "512 B of 128 MiB used; 1 MiB free on its disk; 3 fsyncs went to the bucket",
             "4 KiB dirty and 0 B clean dropped; replayed 5 commits, 0 files; taken from process 1",
             "off: because",
             "3, 1 of them open",

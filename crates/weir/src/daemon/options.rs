@@ -69,6 +69,7 @@ pub(crate) fn resolve(work: Work) -> Result<Resolved> {
             Loss::All => AcceptLoss::All,
         },
         only_clean: false,
+        ask_space: weir_engine::DiskSpace::kernel(),
         settings,
         clock: clock::real(),
         host: hooks::host(),

@@ -121,6 +121,37 @@ async fn a_fenced_writer_that_only_reads_notices_too() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_a_full_log_does_not_take_is_in_the_bucket_before_the_commit_returns() {
+    let store = Arc::new(WatchedStore::default());
+    let log = Arc::new(TestLog::default());
+    let hasty = SlateOptions { timeout_ms: 5_000, ..options() };
+    let kv = SlateKv::open(store.clone(), PATH, hasty, Some(log.clone())).await.unwrap();
+    kv.commit(put("a", "1")).await.unwrap();
+    log.full.store(true, std::sync::atomic::Ordering::SeqCst);
+    for n in 2..5 {
+        assert_eq!(version(kv.commit(put("b", "1")).await.unwrap()), n);
+        assert!(kv.durable() >= n, "{} of {n}", kv.durable());
+    }
+    // Nobody has it but this process: it is not acknowledged, and neither is what comes behind it.
+    store.set_away(true);
+    assert_eq!(kv.commit(put("c", "1")).await.unwrap_err().kind(), ErrorKind::Retry);
+    log.full.store(false, std::sync::atomic::Ordering::SeqCst);
+    assert_eq!(kv.commit(put("d", "1")).await.unwrap_err().kind(), ErrorKind::Retry);
+    assert_eq!(log.entries.lock().unwrap().len(), 1, "a log without a gap");
+    store.set_away(false);
+    while kv.sync().await.is_err() {}
+    kv.commit(put("e", "1")).await.unwrap();
+    assert!(kv.durable() < 7, "the log has it");
+    let entries = log.entries.lock().unwrap().clone();
+    assert_eq!(entries.iter().map(|(version, _)| *version).collect::<Vec<_>>(), [1, 7]);
+    let again = open(&Arc::new(store.fork())).await;
+    for (version, entry) in entries {
+        assert_eq!(again.replay(version, &entry).await.unwrap(), version == 7);
+    }
+    assert_eq!(dump(&again).await, dump(&kv).await);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_bucket_that_is_away_delays_and_loses_nothing() {
     let store = Arc::new(WatchedStore::default());
     let log = Arc::new(TestLog::default());

@@ -20,6 +20,8 @@ fn open(directory: &Path) -> (Tier, Recovered) {
         high_water_percent: 90,
         low_water_percent: 50,
         free_floor_bytes: 0,
+        memory_bytes: 1 << 30,
+        ask_space: crate::DiskSpace::kernel(),
         boot_id: "boot".to_owned(),
         now_ms: Arc::new(move || ticks.fetch_add(1, Ordering::Relaxed)),
     })
@@ -187,6 +189,8 @@ fn after_a_new_mount_of_the_file_system_only_sealed_pages_are_believed() {
             high_water_percent: 90,
             low_water_percent: 50,
             free_floor_bytes: 0,
+            memory_bytes: 1 << 30,
+            ask_space: crate::DiskSpace::kernel(),
             boot_id: "boot".to_owned(),
             now_ms: ticks(),
         })

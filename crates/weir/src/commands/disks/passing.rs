@@ -37,6 +37,7 @@ impl Passing {
             take_over: false,
             accept_loss: AcceptLoss::Nothing,
             only_clean: true,
+            ask_space: weir_engine::DiskSpace::kernel(),
             settings: Settings { bucket_timeout_ms: TIMEOUT_MS, ..Settings::default() },
             clock: clock::real(),
             host: hooks::host(),

@@ -67,17 +67,39 @@ impl Told {
     fn gauges(&self, to: &mut DescriptorEncoder) -> fmt::Result {
         let status = &self.status;
         let gauges = [
-            ("tier_limit_bytes", "Room that the tier may take", status.tier.tier_bytes),
+            ("tier_size_bytes", "Room that the tier was given", status.tier.tier_bytes),
+            (
+                "tier_limit_bytes",
+                "Room that the tier may take: what it was given, or what its disk can give",
+                status.tier.limit_bytes,
+            ),
             ("tier_used_bytes", "Room that the tier takes", status.tier.used_bytes),
             ("tier_dirty_bytes", "Bytes that are not in the bucket yet", status.tier.dirty_bytes),
             ("tier_free_bytes", "Free bytes on the tier's disk", status.tier.free_bytes),
-            ("tier_files", "Files with local bytes", status.tier.mirrors),
+            ("tier_free_files", "Free inodes on the tier's disk", status.tier.free_files),
+            ("tier_files", "Files in the tier", status.tier.mirrors),
             (
                 "tier_files_in_doubt",
                 "Files of which the tier's disk lost bytes that are not in the bucket",
                 status.files_in_doubt,
             ),
-            ("journal_bytes", "Bytes of the redo log or journal", status.journal_bytes),
+            (
+                "tier_limit_files",
+                "Most files in the tier, by the inodes of its disk and by memory",
+                status.tier.limit_files,
+            ),
+            (
+                "tier_memory_bytes",
+                "Memory that is taken by what is known of the files in the tier",
+                status.tier.memory_bytes,
+            ),
+            ("journal_bytes", "Bytes of the redo log or journal", status.journal.used_bytes),
+            (
+                "journal_limit_bytes",
+                "Bytes that the journal may take, or at which the redo log is emptied",
+                status.journal.limit_bytes,
+            ),
+            ("journal_free_bytes", "Free bytes on the journal's disk", status.journal.free_bytes),
             ("volume_files", "Inodes in use", status.files),
             ("volume_stored_bytes", "Bytes that files take in the volume", status.stored_bytes),
             ("set_aside_files", "Files with data that is in no volume", status.aside.files),
@@ -118,6 +140,11 @@ impl Told {
             ("segments_written", "Segments sent", since.segments_written),
             ("segments_collected", "Segments deleted", since.segments_collected),
             ("fsyncs", "fsync calls", since.fsyncs),
+            (
+                "journal_refused_fsyncs",
+                "fsyncs that went to the bucket because the journal was full",
+                self.status.journal.refused_fsyncs,
+            ),
             ("passthrough_opens", "Opens that the kernel serves", opens(|p| p.opens)),
             ("daemon_opens", "Opens that the daemon serves", opens(|p| p.other_opens)),
         ];

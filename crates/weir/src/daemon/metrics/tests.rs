@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use weir_engine::{AsideSummary, MountReport, SinceMount, Status};
+use weir_engine::{AsideSummary, JournalUsage, MountReport, SinceMount, Status};
 use weir_tier::{Recovered, Usage};
 use weir_types::Settings;
 
@@ -38,10 +38,9 @@ fn sample() -> Told {
             fenced: false,
             files: 0,
             stored_bytes: 0,
-            tier: Usage { tier_bytes: 0, used_bytes: 0, dirty_bytes: 0, mirrors: 0, free_bytes: 0 },
+            tier: Usage::default(),
             files_in_doubt: 0,
-            journal_bytes: 0,
-            journal_durable: false,
+            journal: JournalUsage::default(),
             mount: MountReport {
                 recovered: Recovered::New,
                 replayed_commits: 0,
