@@ -24,7 +24,7 @@ leave_things() {
     "$WEIR" flush "$A" || fail "flush"
     printf CHANGED | dd of="$T/same.now" bs=1 seek=9000 conv=notrunc status=none
     printf CHANGED | dd of="$A/same" bs=1 seek=9000 conv=notrunc status=none
-    echo "ours, longer" >"$A/other"
+    echo "ours, longer" | dd of="$A/other" conv=notrunc status=none
     head -c 70000 /dev/urandom >"$T/new.now"
     mkdir -p "$A/dir" && cp "$T/new.now" "$A/dir/new" && chmod 640 "$A/dir/new" && chown 7:8 "$A/dir/new"
     mount_second
@@ -40,7 +40,7 @@ echo "== it is told of by every mount, beside nothing that says otherwise"
 leave_things
 label=$("$WEIR" recover "$A" --json | jq -r '.[0].label')
 for mount in 1 2 3; do
-    [ $mount = 3 ] && kill9 && mount_volume
+    if [ $mount = 3 ]; then kill9 && mount_volume; fi
     text=$("$WEIR" status "$A")
     grep -q "SET ASIDE .* weir recover $A $label" <<<"${text//\`/ }" || fail "mount $mount: status tells nothing: $text"
     grep -q "nothing lost" <<<"$text" && fail "mount $mount: status says nothing was lost"
