@@ -43,6 +43,7 @@ mount_volume
 same "$(cat "$MNT/a")" fsynced "what was fsynced"
 nothing_missing || fail "something is missing"
 "$WEIR" status "$MNT" | grep -q "nothing lost" || fail "status of a kill"
+"$WEIR" flush "$MNT" || fail "flush"
 
 echo "== both are lost, and given up"
 echo again >"$MNT/b" && sync "$MNT/b"
