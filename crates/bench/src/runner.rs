@@ -1,5 +1,7 @@
 //! Runs suites on targets, and makes the report.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
@@ -122,7 +124,10 @@ pub fn run(
 
 /// A directory for what is not measured.
 fn scratch() -> Result<TempDir, BenchError> {
-    let made = tempfile::Builder::new().prefix("weir-bench-").tempdir();
+    let made = tempfile::Builder::new()
+        .prefix("weir-bench-")
+        .permissions(Permissions::from_mode(0o700))
+        .tempdir();
     made.map_err(|error| BenchError::io("make a directory for temporary files", error))
 }
 

@@ -14,7 +14,7 @@ use crate::boot::Host;
 use crate::mount::MountOptions;
 
 /// Key of the object that says who writes the volume.
-const WRITER_KEY: &str = "writer.json";
+pub(crate) const WRITER_KEY: &str = "writer.json";
 
 /// The right to write, as other machines see it.
 pub(crate) struct Lease {

@@ -21,7 +21,7 @@ use tokio::sync::{Notify, RwLock};
 use weir_meta::kv::{CommitLog, Version};
 use weir_tier::{
     ASIDE, Cause, Manifest, Mirror, Pending, ReadOutcome, RecordLog, Unjournaled, make_private,
-    sync_directory,
+    private, sync_directory,
 };
 use weir_types::{ErrorKind, FsError, Ino, Result, UnixTime};
 
@@ -179,9 +179,7 @@ impl Journal {
     /// Opens the log and reads what is in it; `with_data` keeps the fsynced data as well.
     pub(crate) fn open(&self, with_data: bool) -> Result<Replay> {
         let mut replay = Replay::default();
-        fs::create_dir_all(&self.directory).map_err(|e| {
-            FsError::local_io(format!("make the log directory {}", self.directory.display()), e)
-        })?;
+        private::make_directory(&self.directory)?;
         self.lock()?;
         let log =
             RecordLog::open(&self.directory.join(LOG), |bytes| replay.take(bytes, with_data))?;

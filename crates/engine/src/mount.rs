@@ -7,7 +7,9 @@ use serde::Serialize;
 use weir_meta::kv::slate::{SlateKv, SlateOptions, SlateReader, SlateReaderOptions};
 use weir_meta::{LastMount, Meta, SetAttr};
 use weir_object::{BucketUrl, Component, StripeSet};
-use weir_tier::{ASIDE, AskSpace, Cause, Mirror, Recovered, SetAside, Tier, TierOptions, Why};
+use weir_tier::{
+    ASIDE, AskSpace, Cause, Mirror, Recovered, SetAside, Tier, TierOptions, Why, private,
+};
 use weir_types::{
     Bytes as ByteSize, CHUNK_BYTES, ErrorKind, FsError, Result, Settings, UnixTime, VolumeFormat,
 };
@@ -21,7 +23,7 @@ use crate::engine::{Clock, Core, Engine, Mounted};
 use crate::journal::{Journal, Replay};
 use crate::links::Links;
 use crate::room::amount_for;
-use crate::volume::{Connector, META_PATH, read_format, stripe_set};
+use crate::volume::{Connector, META_PATH, make_private, read_format, stripe_set};
 
 /// File in the tier directory that says where the redo log of a mount is that has not ended.
 const LOG_PLACE: &str = "log-place.json";
@@ -91,6 +93,7 @@ impl Engine {
         } else {
             // First: whoever is refused leaves the tier as it is, which opening it may not.
             let claim = claim(&options, &buckets).await?;
+            make_private(&format, &options.url).await?;
             let opened = open_tier(&options, &format)?;
             mount_writer(options, format, buckets, opened, claim).await?
         };
@@ -406,8 +409,7 @@ fn read_log_place(tier: &Path) -> Option<PathBuf> {
 fn write_log_place(path: &Path, log_directory: &Path) -> Result<()> {
     let at = |e| FsError::local_io(format!("write {}", path.display()), e);
     let text = serde_json::to_vec(log_directory).map_err(|e| at(e.into()))?;
-    std::fs::write(path, text).map_err(at)?;
-    std::fs::File::open(path).and_then(|f| f.sync_all()).map_err(at)
+    private::write(path, &text).map_err(at)
 }
 
 /// Moves away what an older mount of this tier, or with this log, had not flushed when another

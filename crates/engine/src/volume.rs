@@ -8,14 +8,19 @@ use weir_meta::{Meta, RootAttr};
 use weir_object::{
     Bucket, BucketUrl, Component, ConnectOptions, Meter, ObjectStore, StripeSet, open_store,
 };
+use weir_tier::private;
 use weir_types::{
     Codec, ErrorKind, FORMAT_VERSION, FsError, Result, UnixTime, VolumeFormat, VolumeId,
 };
+
+use crate::claim::WRITER_KEY;
 
 /// Key of the object that says what a volume is.
 pub(crate) const VOLUME_KEY: &str = "volume.json";
 /// Below this key the metadata engine keeps its objects.
 pub(crate) const META_PATH: &str = "meta";
+/// Below this key segments are.
+const SEGMENT_PATH: &str = "seg";
 
 /// Puts something between Weir and its buckets: faults, latency, a log. For tests.
 pub type Wrap = Arc<dyn Fn(Arc<dyn ObjectStore>) -> Arc<dyn ObjectStore> + Send + Sync>;
@@ -123,6 +128,30 @@ async fn format_meta(bucket: &Bucket, root: (u32, u32, u32), now: UnixTime) -> R
         other => other?,
     }
     kv.close().await
+}
+
+/// Corrects what other users may of a volume's objects in directories, which have everybody's
+/// bytes. What cannot be corrected is somebody else's to correct.
+pub(crate) async fn make_private(format: &VolumeFormat, url: &BucketUrl) -> Result<()> {
+    let mut urls = vec![url.clone()];
+    for text in &format.stripe_set[1..] {
+        urls.push(text.parse()?);
+    }
+    let directories: Vec<_> =
+        urls.iter().filter_map(|url| Some(url.directory()?.to_owned())).collect();
+    let work = move || {
+        for directory in directories {
+            for name in [VOLUME_KEY, WRITER_KEY, META_PATH, SEGMENT_PATH] {
+                let path = directory.join(name);
+                if let Err(error) = private::tighten(&path) {
+                    let path = path.display();
+                    tracing::warn!(%path, %error, "other users may be able to read this: chmod it");
+                }
+            }
+        }
+    };
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|e| FsError::new(ErrorKind::Bug, "correcting modes").with_source(e))
 }
 
 /// Reads what the volume at `url` is. One GET.

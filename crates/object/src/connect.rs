@@ -28,7 +28,7 @@ pub fn open_store(url: &BucketUrl, options: &ConnectOptions) -> Result<Arc<dyn O
         Scheme::File => {
             let directory = url.directory().unwrap_or(Path::new("/"));
             is_directory(directory)?;
-            Ok(Arc::new(LocalStore::open(directory)?))
+            Ok(Arc::new(LocalStore::open(directory, options.shared)?))
         }
         Scheme::Memory => {
             let mut stores = MEMORY.lock().unwrap_or_else(PoisonError::into_inner);
@@ -100,7 +100,7 @@ pub(crate) fn check_directory(directory: &Path) -> Result<()> {
     is_directory(directory)?;
     // A name that listings leave out, should it stay behind.
     let probe = directory.join(format!(".probe-{:x}#0", rand::random::<u64>()));
-    let written = std::fs::write(&probe, b"").and_then(|()| std::fs::remove_file(&probe));
+    let written = std::fs::File::create_new(&probe).and_then(|_| std::fs::remove_file(&probe));
     written.map_err(|error| {
         let shown = directory.display();
         FsError::local_io(format!("writing to file://{shown} (check its owner and mode)"), error)

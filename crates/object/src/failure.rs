@@ -102,7 +102,7 @@ fn judge_cause(error: &Error) -> Verdict {
             }
             io::ErrorKind::NotFound => is(ErrorKind::NotFound, "there is no such directory"),
             io::ErrorKind::NotADirectory | io::ErrorKind::IsADirectory => {
-                is(ErrorKind::Invalid, "a file and a directory cannot have the same name")
+                is(ErrorKind::Invalid, "something of another kind has this name, or one above it")
             }
             io::ErrorKind::InvalidFilename => {
                 is(ErrorKind::Invalid, "the key is too long for a file name")

@@ -24,7 +24,7 @@ use weir_types::{ErrorKind, FsError, Result};
 use crate::{Bucket, Component, Scheme};
 #[cfg(feature = "testing")]
 use crate::{aws, local};
-pub(crate) use pages::Page;
+pub(crate) use pages::{PAGE_KEYS, Page};
 use pages::{PageAsk, Pages};
 use scan::Scan;
 
@@ -40,6 +40,9 @@ pub struct ListedObject {
     pub etag: Option<String>,
     /// When it was written, in milliseconds since 1970.
     pub last_modified_unix_ms: i64,
+    /// Why it can be neither read nor written, if that is so: on `file://`, a name in the directory
+    /// that is no regular file.
+    pub cannot_show: Option<&'static str>,
 }
 
 /// An interval of keys.
@@ -129,7 +132,9 @@ impl Bucket {
             };
             let (size, etag) = (found.size, found.etag);
             let last_modified_unix_ms = found.last_modified_unix_ms;
-            return Ok(Some(ListedObject { key: key.to_vec(), size, etag, last_modified_unix_ms }));
+            let key = key.to_vec();
+            let cannot_show = None;
+            return Ok(Some(ListedObject { key, size, etag, last_modified_unix_ms, cannot_show }));
         }
         match self.url().scheme() {
             Scheme::S3 => pages::find(self.caller(), component, key)
@@ -189,7 +194,7 @@ pub(crate) fn is_listing(options: &object_store::GetOptions) -> bool {
 }
 
 /// `key` as a path of the library, if it can be one.
-fn as_path(key: &[u8]) -> Option<Path> {
+pub(crate) fn as_path(key: &[u8]) -> Option<Path> {
     let text = std::str::from_utf8(key).ok().filter(|_| is_addressable(key))?;
     Path::parse(text).ok()
 }

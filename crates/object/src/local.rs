@@ -1,42 +1,49 @@
 //! A directory as an object store that survives a power cut.
 //!
-//! The library's own local store, asked to sync, syncs each object's bytes and the directory that
-//! names it. Added here: a directory that somebody else has just made is synced before an object
-//! in it is acknowledged; deletes are synced; whoever loses the race to create an object knows it
-//! to be durable; conditional updates; listings in the order of keys; and attributes, which are
-//! kept only by this process, for a writer to know its own object after a lost answer. And a root
-//! that is not the directory it was (a disk that was unmounted, say) is a store that is away: no
-//! object is put into what is left in its place, and none of those that were in it is said to be
-//! gone.
+//! An object's bytes are synced and the directories that name it, also one that somebody else has
+//! just made; deletes are synced; whoever loses the race to create an object knows it to be
+//! durable. Updates on conditions take turns among processes. Listings are in the order of keys.
+//! Attributes are kept only by this process, for a writer to know its own object after a lost
+//! answer.
 //!
-//! Temporary files and the lock end in `#` and digits, which the library leaves out of listings.
+//! A root that is not the directory it was (a disk that was unmounted, say) is a store that is
+//! away: no object is put into what is left in its place, and none of those that were in it is
+//! said to be gone. Nothing outside of the root is read or written, whatever is made in it
+//! ([`beneath`]): each operation opens the root, sees that it is the one that it was, and goes from
+//! there. (The library's own local store opens paths, and so follows links.)
+//!
+//! Temporary files and the lock end in `#` and digits, which listings leave out.
 
+mod beneath;
 mod change;
 mod parts;
+mod staged;
 mod walk;
 
 use std::collections::{HashMap, HashSet, VecDeque};
+use std::ffi::OsStr;
 use std::fmt;
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::fs::{self, Metadata};
+use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path as FilePath, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::UNIX_EPOCH;
 
 use async_trait::async_trait;
-use futures::stream::{self, BoxStream};
-use futures::{StreamExt, TryStreamExt};
-use object_store::local::LocalFileSystem;
+use futures::StreamExt;
+use futures::stream::BoxStream;
 use object_store::path::Path;
 use object_store::{
-    Attributes, CopyOptions, Error, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta,
-    ObjectStore, PutMode, PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
-    UpdateVersion,
+    Attributes, CopyMode, CopyOptions, Error, GetOptions, GetResult, GetResultPayload, ListResult,
+    MultipartUpload, ObjectMeta, ObjectStore, PutMode, PutMultipartOptions, PutOptions, PutPayload,
+    PutResult, Result,
 };
+use rustix::fs::OFlags;
 use weir_types::FsError;
 
 use crate::extended::{ChangeAsk, UploadAsk};
+use beneath::{Directory, Place};
 pub(crate) use walk::{OpenWalk, Walk, opened};
 
 /// Whoever updates on a condition holds this file's lock, in whatever process.
@@ -47,91 +54,111 @@ const REMEMBERED: usize = 4096;
 /// See the module.
 #[derive(Clone)]
 pub(crate) struct LocalStore {
-    inner: LocalFileSystem,
     root: PathBuf,
     /// Device and inode of the root when it was opened.
     root_id: (u64, u64),
+    /// Whether what is made here is for others, too.
+    shared: bool,
     /// Directories below the root whose entry in their parent is known to be on disk.
     durable: Arc<Mutex<HashSet<PathBuf>>>,
     remembered: Arc<Mutex<Remembered>>,
 }
 
+/// The root, open, and how things are made in it.
+struct Root {
+    directory: Directory,
+    file_mode: u32,
+    directory_mode: u32,
+}
+
+impl Root {
+    /// The place of the object `key`, whose directory is there.
+    fn place(&self, key: &str) -> io::Result<Place> {
+        let (above, name) = key.rsplit_once('/').unwrap_or(("", key));
+        let directory = self.directory.directory(above.as_bytes()).map_err(|e| match e.kind() {
+            io::ErrorKind::NotADirectory => io::Error::new(io::ErrorKind::NotFound, e),
+            _ => e,
+        })?;
+        Ok(Place::new(directory, OsStr::new(name)))
+    }
+}
+
 impl LocalStore {
-    pub(crate) fn open(directory: &FilePath) -> Result<Self, FsError> {
-        let context = || format!("opening file://{}", directory.display());
-        let root = fs::canonicalize(directory).map_err(|e| FsError::local_io(context(), e))?;
-        let meta = fs::metadata(&root).map_err(|e| FsError::local_io(context(), e))?;
-        let inner = LocalFileSystem::new_with_prefix(&root)
-            .map_err(|error| crate::failure::tell(&context(), error))?
-            .with_fsync(true);
-        Ok(Self {
-            inner,
-            root,
-            root_id: (meta.dev(), meta.ino()),
-            durable: Arc::default(),
-            remembered: Arc::default(),
-        })
+    /// Opens a directory, whose path may lead over symbolic links. What is made in it is for this
+    /// user alone, or, if it is `shared`, as the umask has it.
+    pub(crate) fn open(directory: &FilePath, shared: bool) -> Result<Self, FsError> {
+        let at =
+            |error| FsError::local_io(format!("opening file://{}", directory.display()), error);
+        let root = fs::canonicalize(directory).map_err(at)?;
+        let opened = Directory::at(&root).map_err(at)?;
+        opened.directory(b"").map_err(|error| match error.kind() {
+            io::ErrorKind::Unsupported => {
+                let why = "the kernel has no openat2: Linux 5.6 or later has";
+                at(io::Error::new(io::ErrorKind::Unsupported, why))
+            }
+            _ => at(error),
+        })?;
+        let root_id = opened.id().map_err(at)?;
+        Ok(Self { root, root_id, shared, durable: Arc::default(), remembered: Arc::default() })
     }
 
-    /// The file of `location`, whose directory is made and durable.
-    async fn prepared(&self, location: &Path) -> Result<PathBuf> {
-        let path = self.inner.path_to_filesystem(location)?;
-        let (this, file) = (self.clone(), path.clone());
-        let work = move || this.check_root().and_then(|()| this.make_parents(&file)).map(|()| file);
-        blocking(path, work).await
+    /// Opens the root, unless it is away.
+    fn root(&self) -> io::Result<Root> {
+        // Of the kind that is tried again: the directory may come back.
+        let away = |error| io::Error::other(format!("the directory is away: {error}"));
+        let directory = Directory::at(&self.root).map_err(away)?;
+        if directory.id()? != self.root_id {
+            return Err(io::Error::other("another directory is in its place"));
+        }
+        let (file_mode, directory_mode) = if self.shared { (0o666, 0o777) } else { (0o600, 0o700) };
+        Ok(Root { directory, file_mode, directory_mode })
     }
 
-    /// Fails unless the root is the directory that was opened.
-    fn check_root(&self) -> io::Result<()> {
-        match fs::metadata(&self.root) {
-            Ok(meta) if (meta.dev(), meta.ino()) == self.root_id => Ok(()),
-            Ok(_) => Err(io::Error::other("another directory is in its place")),
-            // Of the kind that is tried again: the directory may come back.
-            Err(error) => Err(io::Error::other(format!("the directory is away: {error}"))),
+    /// The key of an object, if it can be one: not that of the root, nor a name that is hidden.
+    fn key(&self, location: &Path) -> Result<String> {
+        match location.filename() {
+            Some(name) if !is_leftover(name.as_bytes()) => Ok(location.to_string()),
+            _ => Err(generic(format!("`{location}` is no object's name in a directory"))),
         }
     }
 
-    async fn root_is_there(&self) -> Result<()> {
-        let this = self.clone();
-        blocking(self.root.clone(), move || this.check_root()).await
-    }
-
-    /// The listing that `list` makes, in order, unless the root is away: then it would be empty.
-    fn sorted(
+    /// Does `work` with the root and a key, where it may block.
+    async fn at<T: Send + 'static>(
         &self,
-        list: impl FnOnce(&LocalFileSystem) -> BoxStream<'static, Result<ObjectMeta>>,
-    ) -> BoxStream<'static, Result<ObjectMeta>> {
-        let (this, listing) = (self.clone(), list(&self.inner));
-        stream::once(async move {
-            let mut found: Vec<ObjectMeta> = listing.try_collect().await?;
-            this.root_is_there().await?;
-            found.sort_unstable_by(|a, b| a.location.cmp(&b.location));
-            Ok::<_, Error>(stream::iter(found.into_iter().map(Ok)))
-        })
-        .try_flatten()
-        .boxed()
+        location: &Path,
+        work: impl FnOnce(&Root, &str) -> io::Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let (this, key) = (self.clone(), self.key(location)?);
+        blocking(self.root.join(&key), move || work(&this.root()?, &key)).await
     }
 
-    /// Makes the directories above `file` and syncs their parents, once per process: the library
-    /// syncs only those that it made itself, not those that a neighbour is about to sync.
-    fn make_parents(&self, file: &FilePath) -> io::Result<()> {
-        let mut missing = Vec::new();
-        for directory in file.ancestors().skip(1).take_while(|dir| *dir != self.root) {
-            let durable = self.durable.lock().unwrap_or_else(PoisonError::into_inner);
-            if durable.contains(directory) {
-                break;
-            }
-            missing.push(directory);
+    /// The place of the object `key`, whose directories are made and durable: their parents are
+    /// synced, once per process, whoever made them.
+    fn prepared(&self, root: &Root, key: &str) -> io::Result<Place> {
+        let above = FilePath::new(key).parent().unwrap_or(FilePath::new(""));
+        let known = |path: &FilePath| {
+            self.durable.lock().unwrap_or_else(PoisonError::into_inner).contains(path)
+        };
+        if (above.as_os_str().is_empty() || known(above))
+            && let Ok(place) = root.place(key)
+        {
+            return Ok(place);
         }
-        for directory in missing.into_iter().rev() {
-            match fs::create_dir(directory) {
-                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
-                _ => sync_parent(directory)?,
+        let mut path = PathBuf::new();
+        let mut directory = root.directory.directory(b"")?;
+        for name in above.iter() {
+            path.push(name);
+            let made = match directory.make(name, root.directory_mode) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => false,
+                other => other.map(|()| true)?,
+            };
+            if made || !known(&path) {
+                directory.sync()?;
             }
-            let mut durable = self.durable.lock().unwrap_or_else(PoisonError::into_inner);
-            durable.insert(directory.to_owned());
+            directory = directory.directory(name.as_encoded_bytes())?;
+            self.durable.lock().unwrap_or_else(PoisonError::into_inner).insert(path.clone());
         }
-        Ok(())
+        Ok(Place::new(directory, FilePath::new(key).file_name().unwrap_or_default()))
     }
 
     fn remember(&self, location: &Path, etag: Option<&str>, attributes: Attributes) {
@@ -142,111 +169,19 @@ impl LocalStore {
             remembered.insert(location.clone(), etag.to_owned(), attributes);
         }
     }
-
-    async fn update(
-        &self,
-        file: PathBuf,
-        location: &Path,
-        payload: PutPayload,
-        expected: UpdateVersion,
-    ) -> Result<PutResult> {
-        let expected = expected.e_tag.ok_or_else(|| generic("an update needs an ETag"))?;
-        let (root, path) = (self.root.clone(), file.clone());
-        let updated = blocking(file, move || replace_if(&root, &path, &payload, &expected)).await?;
-        match updated {
-            Some(e_tag) => {
-                Ok(PutResult { e_tag: Some(e_tag), version: None, extensions: Default::default() })
-            }
-            None => Err(Error::Precondition {
-                path: location.to_string(),
-                source: "the object is gone or has another ETag".into(),
-            }),
-        }
-    }
 }
 
-/// A file that is not yet in its place, whose name listings leave out.
-struct Staged {
-    file: File,
-    path: PathBuf,
-}
-
-impl Staged {
-    /// A new one beside `target`.
-    fn beside(target: &FilePath) -> io::Result<Self> {
-        let mut path = target.as_os_str().to_owned();
-        path.push(format!("#{}", rand::random::<u64>()));
-        let path = PathBuf::from(path);
-        Ok(Self { file: OpenOptions::new().write(true).create_new(true).open(&path)?, path })
-    }
-
-    /// Puts it in the place of `target` if that is there and has the ETag `expected`; returns the
-    /// new one.
-    fn replace_if(
-        &self,
-        root: &FilePath,
-        target: &FilePath,
-        expected: &str,
-    ) -> io::Result<Option<String>> {
-        self.file.sync_all()?;
-        let _lock = locked(root)?;
-        let Some(before) = still(target, expected)? else { return Ok(None) };
-        // Inode numbers come back and clocks are coarse: without this an old ETag might fit again.
-        let later = before.modified()? + Duration::from_micros(1);
-        if self.file.metadata()?.modified()? < later {
-            self.file.set_modified(later)?;
-            self.file.sync_all()?;
-        }
-        let after = etag(&self.file.metadata()?);
-        fs::rename(&self.path, target)?;
-        sync_parent(target)?;
-        Ok(Some(after))
-    }
-}
-
-/// The lock of all updates, held until it is dropped.
-fn locked(root: &FilePath) -> io::Result<File> {
-    let mut options = OpenOptions::new();
-    let lock = options.create(true).truncate(false).write(true).open(root.join(LOCK_FILE))?;
-    lock.lock()?;
-    Ok(lock)
-}
-
-/// What `file` is, if it is there and has the ETag `expected`.
-fn still(file: &FilePath, expected: &str) -> io::Result<Option<fs::Metadata>> {
-    match fs::metadata(file) {
-        Ok(meta) => Ok(Some(meta).filter(|meta| meta.is_file() && etag(meta) == expected)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error),
-    }
-}
-
-/// Writes `payload` over `file` if it is there and has the ETag `expected`; returns the new one.
-fn replace_if(
-    root: &FilePath,
-    file: &FilePath,
-    payload: &PutPayload,
-    expected: &str,
-) -> io::Result<Option<String>> {
-    let mut staged = Staged::beside(file)?;
-    let written = payload.iter().try_for_each(|piece| staged.file.write_all(piece));
-    let replaced = written.and_then(|()| staged.replace_if(root, file, expected));
-    if !matches!(replaced, Ok(Some(_))) {
-        // It may have been renamed already; all that could stay behind is hidden.
-        let _ = fs::remove_file(&staged.path);
-    }
-    replaced
-}
-
-/// The library's ETag of a file: inode, time in microseconds, size.
-pub(crate) fn etag(meta: &fs::Metadata) -> String {
+/// The ETag of a file: inode, time in microseconds, size.
+pub(crate) fn etag(meta: &Metadata) -> String {
     let modified = meta.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
     let micros = modified.unwrap_or_default().as_micros();
     format!("\"{:x}-{micros:x}-{:x}\"", meta.ino(), meta.len())
 }
 
-fn sync_parent(path: &FilePath) -> io::Result<()> {
-    path.parent().map_or(Ok(()), |parent| File::open(parent)?.sync_all())
+/// Whether it is a name of ours that is no object: `#` and digits at its end.
+fn is_leftover(name: &[u8]) -> bool {
+    let tail = name.iter().position(|byte| *byte == b'#').map(|at| &name[at + 1..]);
+    tail.is_some_and(|tail| !tail.is_empty() && tail.iter().all(u8::is_ascii_digit))
 }
 
 fn generic(source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
@@ -320,23 +255,20 @@ impl ObjectStore for LocalStore {
         if let Some(ask) = options.extensions.get::<ChangeAsk>().cloned() {
             return self.change(location, options.mode, ask).await;
         }
-        let file = self.prepared(location).await?;
-        let put = match options.mode {
-            PutMode::Update(expected) => self.update(file, location, payload, expected).await,
-            PutMode::Overwrite => {
-                self.inner.put_opts(location, payload, PutMode::Overwrite.into()).await
-            }
-            PutMode::Create => {
-                let put = self.inner.put_opts(location, payload, PutMode::Create.into()).await;
-                if let Err(Error::AlreadyExists { .. }) = put {
-                    // The winner may not have come to this yet.
-                    blocking(file.clone(), move || sync_parent(&file)).await?;
-                }
-                put
-            }
-        }?;
-        self.remember(location, put.e_tag.as_deref(), options.attributes);
-        Ok(put)
+        let mode = options.mode;
+        if matches!(&mode, PutMode::Update(expected) if expected.e_tag.is_none()) {
+            return Err(generic("an update needs an ETag"));
+        }
+        let (this, create) = (self.clone(), mode == PutMode::Create);
+        let put = self.at(location, move |root, key| {
+            staged::put(root, &this.prepared(root, key)?, &payload, &mode)
+        });
+        let e_tag = put.await?;
+        if e_tag.is_none() {
+            return Err(refused(location, create));
+        }
+        self.remember(location, e_tag.as_deref(), options.attributes);
+        Ok(PutResult { e_tag, version: None, extensions: Default::default() })
     }
 
     async fn put_multipart_opts(
@@ -344,24 +276,40 @@ impl ObjectStore for LocalStore {
         location: &Path,
         _: PutMultipartOptions,
     ) -> Result<Box<dyn MultipartUpload>> {
-        self.prepared(location).await?;
-        self.inner.put_multipart_opts(location, PutMultipartOptions::default()).await
+        let upload = self.begin(location).await?;
+        Ok(Box::new(parts::Upload::new(self.clone(), location.clone(), upload)))
     }
 
     async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
         if let Some(open) = options.extensions.get::<OpenWalk>() {
             return Ok(self.walk(open));
         }
-        let mut found = match self.inner.get_opts(location, options).await {
-            Err(error @ Error::NotFound { .. }) => {
-                self.root_is_there().await?;
-                return Err(error);
-            }
-            other => other?,
+        let opened =
+            self.at(location, |root, key| root.directory.file(key.as_bytes(), OFlags::RDONLY));
+        let (file, found) = opened.await?;
+        let modified = found.modified().map_err(generic)?;
+        let meta = ObjectMeta {
+            location: location.clone(),
+            last_modified: modified.into(),
+            size: found.len(),
+            e_tag: Some(etag(&found)),
+            version: None,
+        };
+        options.check_preconditions(&meta)?;
+        let range = match &options.range {
+            Some(range) => range
+                .as_range(meta.size)
+                .map_err(|why| generic(format!("{location}: the range was invalid: {why}")))?,
+            None => 0..meta.size,
         };
         let remembered = self.remembered.lock().unwrap_or_else(PoisonError::into_inner);
-        found.attributes = remembered.find(&found.meta);
-        Ok(found)
+        Ok(GetResult {
+            payload: GetResultPayload::File(file, self.root.join(location.as_ref())),
+            attributes: remembered.find(&meta),
+            range,
+            meta,
+            extensions: Default::default(),
+        })
     }
 
     fn delete_stream(
@@ -374,13 +322,7 @@ impl ObjectStore for LocalStore {
                 let this = this.clone();
                 async move {
                     let location = location?;
-                    let file = this.inner.path_to_filesystem(&location)?;
-                    blocking(file.clone(), move || {
-                        this.check_root()?;
-                        fs::remove_file(&file)?;
-                        sync_parent(&file)
-                    })
-                    .await?;
+                    this.at(&location, |root, key| change::remove(&root.place(key)?)).await?;
                     Ok(location)
                 }
             })
@@ -389,7 +331,7 @@ impl ObjectStore for LocalStore {
     }
 
     fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
-        self.sorted(|inner| inner.list(prefix))
+        self.objects(prefix, None)
     }
 
     fn list_with_offset(
@@ -397,21 +339,31 @@ impl ObjectStore for LocalStore {
         prefix: Option<&Path>,
         offset: &Path,
     ) -> BoxStream<'static, Result<ObjectMeta>> {
-        self.sorted(|inner| inner.list_with_offset(prefix, offset))
+        self.objects(prefix, Some(offset))
     }
 
     async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
-        let mut listed = self.inner.list_with_delimiter(prefix).await?;
-        self.root_is_there().await?;
-        listed.objects.sort_unstable_by(|a, b| a.location.cmp(&b.location));
-        Ok(listed)
+        self.level(prefix).await
     }
 
     async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> Result<()> {
-        self.prepared(to).await?;
-        self.inner.copy_opts(from, to, options).await
+        let create = options.mode == CopyMode::Create;
+        let mode = if create { PutMode::Create } else { PutMode::Overwrite };
+        let copied = self.copied(from, None, to, mode).await?;
+        copied.map(drop).ok_or_else(|| refused(to, create))
     }
 }
 
+/// The error of a write whose condition does not hold.
+fn refused(location: &Path, create: bool) -> Error {
+    let (path, source) = (location.to_string(), "the object is not what it should be".into());
+    match create {
+        true => Error::AlreadyExists { path, source },
+        false => Error::Precondition { path, source },
+    }
+}
+
+#[cfg(test)]
+mod hostile;
 #[cfg(test)]
 mod tests;

@@ -39,6 +39,10 @@ pub struct ConnectOptions {
     /// endpoint is plain `http://` on another machine. Else a body goes with its CRC-64/NVME,
     /// which the server checks, and which takes a twentieth of the time.
     pub sign_payload: Option<bool>,
+    /// Whether what is put into a `file://` directory is for other users, too, with the modes that
+    /// the umask leaves: a linked bucket. Default: no; it is for this user alone (0600 and 0700),
+    /// as the objects of a volume have everybody's bytes.
+    pub shared: bool,
 }
 
 impl Default for ConnectOptions {
@@ -54,6 +58,7 @@ impl Default for ConnectOptions {
             timeout_ms: 60_000,
             hedge_percent: 5,
             sign_payload: None,
+            shared: false,
         }
     }
 }
@@ -72,6 +77,7 @@ impl fmt::Debug for ConnectOptions {
             .field("timeout_ms", &self.timeout_ms)
             .field("hedge_percent", &self.hedge_percent)
             .field("sign_payload", &self.sign_payload)
+            .field("shared", &self.shared)
             .finish()
     }
 }

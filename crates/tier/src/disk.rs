@@ -192,7 +192,7 @@ pub fn remove_file(path: &Path) -> io::Result<()> {
 /// Puts a file of these bytes in the place of `path`, in one step and durably.
 pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let new = path.with_extension("new");
-    let file = open(&new, OpenOptions::new().write(true).create(true).truncate(true))?;
+    let file = open(&new, crate::private::options().write(true).truncate(true))?;
     write_all_at(&file, bytes, 0)?;
     sync_all(&file)?;
     rename(&new, path)?;

@@ -19,6 +19,7 @@ mod lease;
 mod log;
 mod mirror;
 mod place;
+pub mod private;
 mod ranges;
 mod record_log;
 mod recover;

@@ -7,7 +7,7 @@ mod flush;
 mod lend;
 mod voids;
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -17,6 +17,7 @@ use weir_types::{ErrorKind, FsError, Ino, Result, UnixTime};
 
 use crate::disk;
 use crate::log::{Entry, MirrorState};
+use crate::private;
 use crate::ranges::{PAGE_BYTES, RangeMap, State, page_ceil, page_floor};
 use crate::recover::Left;
 use crate::room::{FEW_RANGES, MIRROR_BYTES, RANGE_BYTES};
@@ -434,8 +435,8 @@ impl Mirror {
         if let Some(file) = &*slot {
             return Ok(file.clone());
         }
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(false);
+        let mut options = private::options();
+        options.read(true).write(true).truncate(false);
         let file = disk::open(&self.path(), &options).map_err(|e| self.io("open", e))?;
         let file = Arc::new(file);
         self.shared.count_open(true);

@@ -1,11 +1,14 @@
 //! Whether a directory can be a tier.
 
 use std::fs;
+use std::io::Write;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use rustix::fs::statfs;
 use weir_types::{ErrorKind, FsError, Result};
+
+use crate::private;
 
 /// File system types that forget at reboot or live on the network.
 const UNFIT: [(u64, &str, &str); 7] = [
@@ -22,10 +25,16 @@ const UNFIT: [(u64, &str, &str); 7] = [
 /// `what` is the option that named it, for the message.
 pub fn check_directory(what: &str, directory: &Path) -> Result<()> {
     let shown = directory.display();
-    fs::create_dir_all(directory)
+    private::make_directories(directory)
         .map_err(|e| FsError::local_io(format!("{what} {shown}: cannot make it"), e))?;
-    let probe = directory.join(".weir-probe");
-    fs::write(&probe, b"probe")
+    // Made anew: in a directory that others may write, a name can be a link of theirs.
+    let probe = directory.join(format!(".weir-probe-{}", std::process::id()));
+    let _ = fs::remove_file(&probe);
+    private::options()
+        .write(true)
+        .create_new(true)
+        .open(&probe)
+        .and_then(|mut file| file.write_all(b"probe"))
         .and_then(|()| fs::remove_file(&probe))
         .map_err(|e| FsError::local_io(format!("{what} {shown}: cannot write there"), e))?;
     let found =

@@ -12,6 +12,7 @@ use weir_types::{ErrorKind, FsError, Result};
 
 use crate::disk;
 use crate::frames::{FrameEnd, push_frame, read_frames};
+use crate::private;
 
 /// Room that the disk keeps behind the end of a log. Half of it is only for entries that cannot go
 /// elsewhere.
@@ -49,7 +50,7 @@ impl RecordLog {
     /// holds anything can be torn by a crash; another one is `Corrupt`, and nothing is changed.
     pub fn open(directory: &Path, mut each: impl FnMut(&[u8]) -> Result<()>) -> Result<Self> {
         let at = |e| FsError::local_io(format!("log directory {}", directory.display()), e);
-        fs::create_dir_all(directory).map_err(at)?;
+        private::make_directories(directory).map_err(at)?;
         let numbers = file_numbers(directory)?;
         let mut older_bytes = 0;
         let mut files = Vec::new();
@@ -260,7 +261,7 @@ fn create(directory: &Path, number: u64) -> Result<std::sync::Arc<File>> {
     let path = path_of(directory, number);
     let at = |e| FsError::local_io(format!("create log file {}", path.display()), e);
     // Not create_new: an earlier try may have ended right after this. Nothing is in the file then.
-    let file = disk::open(&path, OpenOptions::new().append(true).create(true)).map_err(at)?;
+    let file = disk::open(&path, private::options().append(true)).map_err(at)?;
     // The name must outlive a power cut, or synced entries would be in a file nobody finds.
     disk::sync_directory(directory).map_err(at)?;
     Ok(std::sync::Arc::new(file))

@@ -20,6 +20,7 @@ use crate::disk;
 use crate::log::{Entry, MirrorState};
 use crate::mirror::Mirror;
 use crate::place::{check_directory, file_system_instance};
+use crate::private;
 use crate::record_log::RecordLog;
 use crate::recover::{Era, Recovered, Replay, mirror_path};
 use crate::room::{AskSpace, Asked};
@@ -196,13 +197,14 @@ impl Tier {
     pub fn open(options: TierOptions) -> Result<(Self, Recovered)> {
         let directory = options.directory.clone();
         check_directory("tier", &directory)?;
+        private::make_directory(&directory)?;
         let lock = lock_directory(&directory)?;
         let root = disk::open_read(&directory)
             .map_err(|e| FsError::local_io(format!("open {}", directory.display()), e))?;
         let mirrors = directory.join("mirror");
         for low in 0..=0xff_u8 {
             let bucket = mirrors.join(format!("{low:02x}"));
-            fs::create_dir_all(&bucket)
+            private::make_directories(&bucket)
                 .map_err(|e| FsError::local_io(format!("make {}", bucket.display()), e))?;
         }
         let mut replay = Replay::default();
@@ -610,8 +612,7 @@ fn remove_if_there(mirror: &Mirror) -> Result<()> {
 pub fn lock_directory(directory: &Path) -> Result<File> {
     let path = directory.join("lock");
     let at = |e| FsError::local_io(format!("open {}", path.display()), e);
-    let file =
-        fs::OpenOptions::new().write(true).create(true).truncate(false).open(&path).map_err(at)?;
+    let file = private::options().write(true).truncate(false).open(&path).map_err(at)?;
     flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|e| {
         let text = format!(
             "{} is in use by another weir on this machine: unmount that one, or name another \

@@ -3,10 +3,11 @@
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use weir_engine::BucketUrl;
+use weir_tier::private;
 use weir_types::{ErrorKind, FsError, Result};
 
 /// Longest name made from a place; a socket's whole path must fit into 107 bytes.
@@ -116,7 +117,8 @@ pub(crate) fn socket(directory: &Path, place: &Path) -> PathBuf {
     directory.join(format!("{}.sock", escaped(place)))
 }
 
-/// Opens the log of a daemon: the file asked for, else in `/var/log/weir`, else in the tier.
+/// Opens the log of a daemon: the file asked for, else in `/var/log/weir`, else in the tier. It
+/// names files, so it is for this user alone.
 pub(crate) fn open_log(
     asked: Option<&Path>,
     place: &Path,
@@ -124,8 +126,13 @@ pub(crate) fn open_log(
 ) -> Result<(PathBuf, fs::File)> {
     let open = |path: PathBuf| {
         let parent = path.parent().unwrap_or(Path::new("/"));
-        fs::create_dir_all(parent)?;
-        let file = fs::File::options().create(true).append(true).open(&path)?;
+        private::make_directories(parent)?;
+        let file = private::options().append(true).open(&path)?;
+        let meta = file.metadata()?;
+        // A group that was let in on purpose may stay.
+        if meta.is_file() && meta.mode() & 0o007 != 0 {
+            file.set_permissions(fs::Permissions::from_mode(0o600))?;
+        }
         Ok((path, file))
     };
     let failed = |path: &Path, error: std::io::Error| {

@@ -77,7 +77,7 @@ impl Import {
         let mut files = Vec::with_capacity(objects.len());
         for object in objects {
             let attributes = known.get(&object.key).copied().unwrap_or_default();
-            match place(&object.key) {
+            match object.cannot_show.map_or_else(|| place(&object.key), Err) {
                 Err(why) => self.hide(object, why).await?,
                 Ok(Place::Directory { dirs }) => {
                     self.make_marked(&dirs, object, &attributes).await?;
@@ -153,6 +153,12 @@ impl Import {
 
     /// An object that is known is another now.
     pub(crate) async fn changed(&self, object: &ListedObject, row: &ObjectRow) -> Result<()> {
+        if let Some(why) = object.cannot_show {
+            if row.object.ino.is_some() {
+                self.removed(row).await?;
+            }
+            return self.hide(object, why).await;
+        }
         let Ok(Place::File { dirs, name }) = place(&object.key) else {
             return self.create(std::slice::from_ref(object)).await;
         };

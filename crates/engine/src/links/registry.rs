@@ -235,6 +235,8 @@ impl Links {
                 own.clone_from(link);
             }
         };
+        // What is exported is for other tools, and their users.
+        connector.options.shared = true;
         set(&mut connector.options.endpoint, &options.endpoint);
         set(&mut connector.options.region, &options.region);
         set(&mut connector.options.profile, &options.profile);

@@ -129,6 +129,7 @@ impl Listing {
             size: 0,
             etag: None,
             last_modified_unix_ms: 0,
+            cannot_show: None,
         })
     }
 
@@ -197,6 +198,7 @@ mod tests {
             size: 5_368_709_121,
             etag: Some("\"x-1\"".to_owned()),
             last_modified_unix_ms: 1_709_208_000_250,
+            cannot_show: None,
         };
         assert_eq!(page.objects[0], first);
         assert_eq!((page.objects[1].key.as_slice(), page.objects.len()), (&b""[..], 2));

@@ -304,5 +304,6 @@ fn listed(caller: &Caller, meta: ObjectMeta) -> ListedObject {
         size: meta.size,
         etag: meta.e_tag,
         last_modified_unix_ms: meta.last_modified.timestamp_millis(),
+        cannot_show: None,
     }
 }

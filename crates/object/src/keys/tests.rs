@@ -81,7 +81,13 @@ impl Source for Fake {
         found.truncate(self.page_keys);
         let hex = |key: &[u8]| key.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
         let token = found.last().filter(|_| truncated).map(|(key, _)| hex(key));
-        let object = |(key, size)| ListedObject { key, size, etag: None, last_modified_unix_ms: 0 };
+        let object = |(key, size)| ListedObject {
+            key,
+            size,
+            etag: None,
+            last_modified_unix_ms: 0,
+            cannot_show: None,
+        };
         let objects = found.into_iter().map(object).collect();
         Ok(Page { objects, directories: Vec::new(), truncated, token })
     }

@@ -1,20 +1,22 @@
 //! Copies and deletions of files on conditions.
 
-use std::fs::{self, File};
+use std::fs::Metadata;
 use std::io;
-use std::path::Path as FilePath;
 
 use object_store::path::Path;
-use object_store::{Error, ObjectMeta, PutMode, PutResult, Result};
+use object_store::{ObjectMeta, PutMode, PutResult, Result};
+use rustix::fs::OFlags;
 
-use super::{LocalStore, Staged, blocking, etag, locked, still, sync_parent};
+use super::beneath::Place;
+use super::staged::{Staged, locked, still};
+use super::{LocalStore, Root, etag, refused};
 use crate::extended::{ChangeAsk, Written};
 
 /// What a copy is, and what it is a copy of.
-struct Copy {
+pub(super) struct Copy {
     from_etag: String,
     etag: String,
-    written: fs::Metadata,
+    written: Metadata,
 }
 
 impl LocalStore {
@@ -24,24 +26,16 @@ impl LocalStore {
         mode: PutMode,
         ask: ChangeAsk,
     ) -> Result<PutResult> {
-        let refused = || Error::Precondition {
-            path: location.to_string(),
-            source: "an object is not what it should be".into(),
-        };
+        let refused = || refused(location, false);
         let mut result = PutResult { e_tag: None, version: None, extensions: Default::default() };
-        let (this, root) = (self.clone(), self.root.clone());
         match ask {
             ChangeAsk::Delete => {
-                let file = self.inner.path_to_filesystem(location)?;
-                let path = file.clone();
-                let work = move || this.check_root().and_then(|()| delete(&root, &file, &mode));
-                blocking(path, work).await?.then_some(()).ok_or_else(refused)?;
+                let deleted = self.at(location, move |root, key| delete(root, key, &mode)).await?;
+                deleted.then_some(()).ok_or_else(refused)?;
             }
             ChangeAsk::Copy { from, etag } => {
-                let source = self.inner.path_to_filesystem(&from)?;
-                let (file, path) = (self.prepared(location).await?, source.clone());
-                let work = move || copy(&root, &source, etag.as_deref(), &file, &mode);
-                let copy = blocking(path, work).await?.ok_or_else(refused)?;
+                let copied = self.copied(&from, etag, location, mode).await?;
+                let copy = copied.ok_or_else(refused)?;
                 self.remember_copy(&from, location, &copy);
                 let modified = copy.written.modified().map(chrono::DateTime::<chrono::Utc>::from);
                 let modified = modified.map_or(0, |time| time.timestamp_millis());
@@ -50,6 +44,23 @@ impl LocalStore {
             }
         }
         Ok(result)
+    }
+
+    /// Copies the bytes of the object `from`, if it has the ETag `expected` before and after, to
+    /// `to`, if `mode` allows it. None where not.
+    pub(super) async fn copied(
+        &self,
+        from: &Path,
+        expected: Option<String>,
+        to: &Path,
+        mode: PutMode,
+    ) -> Result<Option<Copy>> {
+        let (this, from) = (self.clone(), self.key(from)?);
+        self.at(to, move |root, key| {
+            let target = this.prepared(root, key)?;
+            copy(root, &from, expected.as_deref(), &target, &mode)
+        })
+        .await
     }
 
     /// The attributes of the source, if they are known, are those of the copy.
@@ -67,35 +78,39 @@ impl LocalStore {
     }
 }
 
-/// Deletes `file`, if `mode` allows it.
-fn delete(root: &FilePath, file: &FilePath, mode: &PutMode) -> io::Result<bool> {
+/// Deletes the object `key`, if `mode` allows it.
+fn delete(root: &Root, key: &str, mode: &PutMode) -> io::Result<bool> {
+    let place = root.place(key)?;
     let _lock = locked(root)?;
     if let PutMode::Update(version) = mode
-        && still(file, version.e_tag.as_deref().unwrap_or_default())?.is_none()
+        && still(&place, version.e_tag.as_deref().unwrap_or_default())?.is_none()
     {
         return Ok(false);
     }
-    fs::remove_file(file)?;
-    sync_parent(file)?;
+    remove(&place)?;
     Ok(true)
 }
 
-/// Copies the bytes of `source`, if it has the ETag `expected` before and after, to `target`, if
-/// `mode` allows it. None where not.
+/// Deletes the object at `place`, durably. What is there and no object is left.
+pub(super) fn remove(place: &Place) -> io::Result<()> {
+    place.look()?;
+    place.remove()?;
+    place.sync()
+}
+
 fn copy(
-    root: &FilePath,
-    source: &FilePath,
+    root: &Root,
+    source: &str,
     expected: Option<&str>,
-    target: &FilePath,
+    target: &Place,
     mode: &PutMode,
 ) -> io::Result<Option<Copy>> {
-    let mut source = File::open(source)?;
-    let before = source.metadata()?;
+    let (mut source, before) = root.directory.file(source.as_bytes(), OFlags::RDONLY)?;
     let from_etag = etag(&before);
-    if !before.is_file() || expected.is_some_and(|expected| expected != from_etag) {
+    if expected.is_some_and(|expected| expected != from_etag) {
         return Ok(None);
     }
-    let mut staged = Staged::beside(target)?;
+    let mut staged = Staged::beside(root, target)?;
     let copied = io::copy(&mut source, &mut staged.file).and_then(|_| {
         if etag(&source.metadata()?) != from_etag {
             return Ok(None);
@@ -105,7 +120,7 @@ fn copy(
     });
     if !matches!(copied, Ok(Some(_))) {
         // It may have been renamed already; all that could stay behind is hidden.
-        let _ = fs::remove_file(&staged.path);
+        let _ = staged.place.remove();
     }
     copied
 }

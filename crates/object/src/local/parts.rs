@@ -1,14 +1,17 @@
 //! Uploads in parts to a directory: a hidden file into which parts are written where they belong.
 
-use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::path::{Path as FilePath, PathBuf};
 
+use async_trait::async_trait;
 use object_store::path::Path;
-use object_store::{Error, PutMode, PutOptions, PutPayload, PutResult, Result};
+use object_store::{
+    MultipartUpload, PutMode, PutOptions, PutPayload, PutResult, Result, UploadPart,
+};
 
-use super::{LocalStore, Staged, blocking, generic, sync_parent};
+use super::beneath::Place;
+use super::staged::Staged;
+use super::{LocalStore, Root, generic, refused};
 use crate::extended::UploadAsk;
 
 impl LocalStore {
@@ -19,65 +22,74 @@ impl LocalStore {
         options: PutOptions,
         ask: UploadAsk,
     ) -> Result<PutResult> {
-        let file = self.prepared(location).await?;
         let mut result = PutResult { e_tag: None, version: None, extensions: Default::default() };
         match ask {
-            UploadAsk::Begin => {
-                let name = rand::random::<u64>().to_string();
-                let path = staged(&file, &name)?;
-                blocking(path.clone(), move || File::create_new(path).map(drop)).await?;
-                result.version = Some(name);
-            }
+            UploadAsk::Begin => result.version = Some(self.begin(location).await?),
             UploadAsk::Part { upload, offset, .. } => {
-                let path = staged(&file, &upload)?;
-                blocking(path.clone(), move || write_part(&path, &payload, offset)).await?;
+                self.part(location, &upload, payload, offset).await?;
                 result.e_tag = Some(String::new());
             }
             UploadAsk::Complete { upload, .. } => {
-                let path = staged(&file, &upload)?;
-                let etag = self.publish(location, file, path, options.mode).await?;
+                let etag = self.complete(location, &upload, options.mode).await?;
                 self.remember(location, Some(&etag), options.attributes);
                 result.e_tag = Some(etag);
             }
-            UploadAsk::Abort { upload } => {
-                let path = staged(&file, &upload)?;
-                blocking(path.clone(), move || fs::remove_file(path)).await?;
-            }
+            UploadAsk::Abort { upload } => self.abort(location, &upload).await?,
         }
         Ok(result)
     }
 
-    /// Puts the staged file in the object's place, if the condition holds. Answers the ETag.
-    async fn publish(
+    /// Begins an upload in parts. Answers its name.
+    pub(super) async fn begin(&self, location: &Path) -> Result<String> {
+        let (this, upload) = (self.clone(), rand::random::<u64>().to_string());
+        let more = behind(&upload)?;
+        let work = move |root: &Root, key: &str| {
+            this.prepared(root, key)?.beside(&more).create(root.file_mode).map(drop)
+        };
+        self.at(location, work).await?;
+        Ok(upload)
+    }
+
+    async fn part(
         &self,
         location: &Path,
-        file: PathBuf,
-        staged: PathBuf,
-        mode: PutMode,
-    ) -> Result<String> {
-        let (root, path) = (self.root.clone(), location.to_string());
-        let create = mode == PutMode::Create;
-        let work = move || Staged::found(&staged)?.publish(&root, &file, &mode);
-        let refused = || "the object is not what it should be".into();
-        blocking(self.root.clone(), work).await?.ok_or_else(|| match create {
-            true => Error::AlreadyExists { path, source: refused() },
-            false => Error::Precondition { path, source: refused() },
-        })
+        upload: &str,
+        payload: PutPayload,
+        offset: u64,
+    ) -> Result<()> {
+        let more = behind(upload)?;
+        let work = move |root: &Root, key: &str| {
+            write_part(&root.place(key)?.beside(&more), &payload, offset)
+        };
+        self.at(location, work).await
+    }
+
+    /// Puts the staged file in the object's place, if the condition holds. Answers the ETag.
+    async fn complete(&self, location: &Path, upload: &str, mode: PutMode) -> Result<String> {
+        let (more, create) = (behind(upload)?, mode == PutMode::Create);
+        let work = move |root: &Root, key: &str| {
+            let target = root.place(key)?;
+            Staged::found(target.beside(&more))?.publish(root, &target, &mode)
+        };
+        self.at(location, work).await?.ok_or_else(|| refused(location, create))
+    }
+
+    async fn abort(&self, location: &Path, upload: &str) -> Result<()> {
+        let more = behind(upload)?;
+        self.at(location, move |root, key| root.place(key)?.beside(&more).remove()).await
     }
 }
 
-/// The hidden file of an upload.
-fn staged(file: &FilePath, upload: &str) -> Result<PathBuf> {
+/// What the name of an upload's hidden file has behind the object's.
+fn behind(upload: &str) -> Result<String> {
     if upload.is_empty() || !upload.bytes().all(|byte| byte.is_ascii_digit()) {
         return Err(generic("no such upload"));
     }
-    let mut path = file.as_os_str().to_owned();
-    path.push(format!("#{upload}"));
-    Ok(path.into())
+    Ok(format!("#{upload}"))
 }
 
-fn write_part(path: &FilePath, payload: &PutPayload, mut offset: u64) -> io::Result<()> {
-    let file = OpenOptions::new().write(true).open(path)?;
+fn write_part(staged: &Place, payload: &PutPayload, mut offset: u64) -> io::Result<()> {
+    let file = staged.write()?;
     for piece in payload {
         file.write_all_at(piece, offset)?;
         offset += piece.len() as u64;
@@ -85,52 +97,54 @@ fn write_part(path: &FilePath, payload: &PutPayload, mut offset: u64) -> io::Res
     Ok(())
 }
 
-impl Staged {
-    /// A file that was written before.
-    fn found(path: &FilePath) -> io::Result<Self> {
-        Ok(Self { file: OpenOptions::new().write(true).open(path)?, path: path.to_owned() })
+/// An upload as the library has it. Dropped before its end, its bytes go with it.
+#[derive(Debug)]
+pub(super) struct Upload {
+    store: LocalStore,
+    location: Path,
+    upload: String,
+    /// Bytes of the parts so far.
+    offset: u64,
+    ended: bool,
+}
+
+impl Upload {
+    pub(super) fn new(store: LocalStore, location: Path, upload: String) -> Self {
+        Self { store, location, upload, offset: 0, ended: false }
+    }
+}
+
+#[async_trait]
+impl MultipartUpload for Upload {
+    fn put_part(&mut self, payload: PutPayload) -> UploadPart {
+        let at = self.offset;
+        self.offset += payload.content_length() as u64;
+        let (store, location) = (self.store.clone(), self.location.clone());
+        let upload = self.upload.clone();
+        Box::pin(async move { store.part(&location, &upload, payload, at).await })
     }
 
-    /// Puts it in the place of `target`, if `mode` allows it. Answers the ETag.
-    pub(super) fn publish(
-        &self,
-        root: &FilePath,
-        target: &FilePath,
-        mode: &PutMode,
-    ) -> io::Result<Option<String>> {
-        match mode {
-            PutMode::Overwrite => self.replace(target).map(Some),
-            PutMode::Create => self.create(target),
-            PutMode::Update(version) => {
-                self.replace_if(root, target, version.e_tag.as_deref().unwrap_or_default())
-            }
+    async fn complete(&mut self) -> Result<PutResult> {
+        let etag = self.store.complete(&self.location, &self.upload, PutMode::Overwrite).await?;
+        self.ended = true;
+        Ok(PutResult { e_tag: Some(etag), version: None, extensions: Default::default() })
+    }
+
+    async fn abort(&mut self) -> Result<()> {
+        self.ended = true;
+        self.store.abort(&self.location, &self.upload).await
+    }
+}
+
+impl Drop for Upload {
+    fn drop(&mut self) {
+        if self.ended {
+            return;
         }
-    }
-
-    /// Puts it in the place of `target`, whatever is there.
-    fn replace(&self, target: &FilePath) -> io::Result<String> {
-        self.file.sync_all()?;
-        let etag = super::etag(&self.file.metadata()?);
-        fs::rename(&self.path, target)?;
-        sync_parent(target)?;
-        Ok(etag)
-    }
-
-    /// Puts it at `target` unless something is there.
-    fn create(&self, target: &FilePath) -> io::Result<Option<String>> {
-        self.file.sync_all()?;
-        let etag = super::etag(&self.file.metadata()?);
-        let linked = fs::hard_link(&self.path, target);
-        // The winner of a race may not have come to this yet.
-        sync_parent(target)?;
-        match linked {
-            Ok(()) => {
-                // What stays behind is hidden.
-                let _ = fs::remove_file(&self.path);
-                Ok(Some(etag))
-            }
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(None),
-            Err(error) => Err(error),
+        if let (Ok(root), Ok(more)) = (self.store.root(), behind(&self.upload))
+            && let Ok(place) = root.place(self.location.as_ref())
+        {
+            let _ = place.beside(&more).remove();
         }
     }
 }

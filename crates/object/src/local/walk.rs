@@ -1,19 +1,20 @@
 //! A directory tree in the order of its keys, page by page, with names as the bytes that they are.
 
-use std::ffi::OsStr;
-use std::fs::{self, Metadata};
+use std::fs::Metadata;
 use std::io;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::vec::IntoIter;
 
+use chrono::DateTime;
+use futures::stream::{self, BoxStream};
+use futures::{StreamExt, TryStreamExt};
 use object_store::path::Path;
-use object_store::{GetResult, GetResultPayload, ObjectMeta, Result};
+use object_store::{GetResult, GetResultPayload, ListResult, ObjectMeta, Result};
+use rustix::fs::FileType;
 
-use super::{LocalStore, blocking, etag, generic};
-use crate::keys::{ListedObject, Page};
+use super::{LocalStore, Root, blocking, etag, generic, is_leftover};
+use crate::keys::{ListedObject, PAGE_KEYS, Page, as_path};
 
 /// Asks the store for a walk, by way of `get_opts`.
 #[derive(Clone, Debug)]
@@ -37,8 +38,6 @@ pub(crate) struct Walk {
 }
 
 struct Level {
-    /// Device and inode, to know a symbolic link that leads back up.
-    id: (u64, u64),
     /// Key of the directory: empty, or ending with a slash.
     key: Vec<u8>,
     /// Names in the order of their keys, those of directories with a slash at their end.
@@ -74,24 +73,67 @@ impl LocalStore {
     }
 }
 
+impl LocalStore {
+    fn pages(&self, open: OpenWalk) -> BoxStream<'static, Result<Page>> {
+        let walk = Walk { store: self.clone(), open, levels: Vec::new() };
+        let pages = stream::try_unfold(Some(walk), |walk| async move {
+            let Some(walk) = walk else { return Ok(None) };
+            let (walk, page) = walk.page(PAGE_KEYS).await?;
+            let next = page.truncated.then_some(walk);
+            Ok(Some((page, next)))
+        });
+        pages.boxed()
+    }
+
+    /// All objects below `prefix` after `after`, in order.
+    pub(super) fn objects(
+        &self,
+        prefix: Option<&Path>,
+        after: Option<&Path>,
+    ) -> BoxStream<'static, Result<ObjectMeta>> {
+        let after = after.map(|after| after.as_ref().as_bytes().to_vec());
+        let pages = self.pages(OpenWalk { below: below(prefix), after, one_level: false });
+        let objects = |page: Page| page.objects.into_iter().filter_map(|o| as_meta(&o).map(Ok));
+        pages.map_ok(move |page| stream::iter(objects(page))).try_flatten().boxed()
+    }
+
+    /// What is directly in the directory `prefix`.
+    pub(super) async fn level(&self, prefix: Option<&Path>) -> Result<ListResult> {
+        let mut pages = self.pages(OpenWalk { below: below(prefix), after: None, one_level: true });
+        let (mut objects, mut common_prefixes) = (Vec::new(), Vec::new());
+        while let Some(page) = pages.try_next().await? {
+            objects.extend(page.objects.iter().filter_map(as_meta));
+            let directories = page.directories.iter().map(|key| &key[..key.len() - 1]);
+            common_prefixes.extend(directories.filter_map(as_path));
+        }
+        Ok(ListResult { common_prefixes, objects, extensions: Default::default() })
+    }
+}
+
+/// The key of a directory of the library's.
+fn below(prefix: Option<&Path>) -> Vec<u8> {
+    let prefix = prefix.map(Path::as_ref).unwrap_or_default();
+    if prefix.is_empty() { Vec::new() } else { format!("{prefix}/").into_bytes() }
+}
+
 impl Walk {
     /// The next entries, `limit` at most, and the walk behind them.
     pub(crate) async fn page(mut self, limit: usize) -> Result<(Walk, Page)> {
-        let root = self.store.root.clone();
+        let path = self.store.root.clone();
         let work = move || {
-            let page = self.read(limit)?;
             // An empty directory in the place of ours is not one whose objects are gone.
-            self.store.check_root()?;
+            let root = self.store.root()?;
+            let page = self.read(&root, limit)?;
             Ok((self, page))
         };
-        blocking(root, work).await
+        blocking(path, work).await
     }
 
-    fn read(&mut self, limit: usize) -> io::Result<Page> {
+    fn read(&mut self, root: &Root, limit: usize) -> io::Result<Page> {
         let mut page = Page::default();
         if self.levels.is_empty() {
             let below = self.open.below.clone();
-            self.enter(below)?;
+            self.enter(root, below)?;
         }
         while page.objects.len() + page.directories.len() < limit {
             let Some(level) = self.levels.last_mut() else { return Ok(page) };
@@ -105,13 +147,13 @@ impl Walk {
             let over = after.is_some_and(|after| key.as_slice() <= after);
             if is_directory && !self.open.one_level {
                 if !over || after.is_some_and(|after| after.starts_with(&key)) {
-                    self.enter(key)?;
+                    self.enter(root, key)?;
                 }
             } else if over {
             } else if is_directory {
                 page.directories.push(key);
-            } else if let Some(meta) = gone_is_none(fs::metadata(self.path(&key)))?
-                && meta.is_file()
+            } else if let Some(meta) = gone_is_none(root.directory.look(&key))?
+                && !meta.is_dir()
             {
                 page.objects.push(listed(key, &meta));
             }
@@ -120,26 +162,19 @@ impl Walk {
         Ok(page)
     }
 
-    fn path(&self, key: &[u8]) -> PathBuf {
-        self.store.root.join(OsStr::from_bytes(key))
-    }
-
-    /// Goes down into a directory, unless it is gone or a link back up.
-    fn enter(&mut self, key: Vec<u8>) -> io::Result<()> {
-        let path = self.path(&key);
-        let Some(meta) = gone_is_none(fs::metadata(&path))? else { return Ok(()) };
-        let id = (meta.dev(), meta.ino());
-        if !meta.is_dir() || self.levels.iter().any(|level| level.id == id) {
-            return Ok(());
-        }
-        let Some(entries) = gone_is_none(fs::read_dir(&path))? else { return Ok(()) };
-        let mut names = Vec::new();
-        for entry in entries {
-            let entry = entry?;
-            let kind = entry.file_type()?;
-            let mut name = entry.file_name().into_vec();
-            let is_directory = kind.is_dir()
-                || (kind.is_symlink() && fs::metadata(entry.path()).is_ok_and(|m| m.is_dir()));
+    /// Goes down into a directory, unless it is gone.
+    fn enter(&mut self, root: &Root, key: Vec<u8>) -> io::Result<()> {
+        let opened = root.directory.directory(&key).and_then(|directory| directory.names());
+        let Some(found) = gone_is_none(opened)? else { return Ok(()) };
+        let mut names = Vec::with_capacity(found.len());
+        for (mut name, kind) in found {
+            let is_directory = match kind {
+                FileType::Unknown => {
+                    let path = [key.as_slice(), &name].concat();
+                    gone_is_none(root.directory.look(&path))?.is_some_and(|meta| meta.is_dir())
+                }
+                kind => kind == FileType::Directory,
+            };
             if is_directory {
                 name.push(b'/');
             } else if is_leftover(&name) {
@@ -148,15 +183,9 @@ impl Walk {
             names.push(name);
         }
         names.sort_unstable();
-        self.levels.push(Level { id, key, names: names.into_iter() });
+        self.levels.push(Level { key, names: names.into_iter() });
         Ok(())
     }
-}
-
-/// Whether it is a name of ours that is no object: `#` and digits at its end.
-fn is_leftover(name: &[u8]) -> bool {
-    let tail = name.iter().position(|byte| *byte == b'#').map(|at| &name[at + 1..]);
-    tail.is_some_and(|tail| !tail.is_empty() && tail.iter().all(u8::is_ascii_digit))
 }
 
 fn gone_is_none<T>(result: io::Result<T>) -> io::Result<Option<T>> {
@@ -176,5 +205,29 @@ fn listed(key: Vec<u8>, meta: &Metadata) -> ListedObject {
         size: meta.len(),
         etag: Some(etag(meta)),
         last_modified_unix_ms: modified_ms,
+        cannot_show: cannot_show(meta),
     }
+}
+
+/// Why what is there is no object, if it is none.
+fn cannot_show(meta: &Metadata) -> Option<&'static str> {
+    match FileType::from_raw_mode(meta.mode()) {
+        FileType::RegularFile => None,
+        FileType::Symlink => Some("it is a symbolic link in the bucket's directory"),
+        FileType::Fifo => Some("it is a pipe"),
+        FileType::Socket => Some("it is a socket"),
+        _ => Some("it is a device"),
+    }
+}
+
+/// An object as the library lists it, if it is one that the library can name.
+fn as_meta(object: &ListedObject) -> Option<ObjectMeta> {
+    let location = as_path(&object.key).filter(|_| object.cannot_show.is_none())?;
+    Some(ObjectMeta {
+        location,
+        last_modified: DateTime::from_timestamp_millis(object.last_modified_unix_ms)?,
+        size: object.size,
+        e_tag: object.etag.clone(),
+        version: None,
+    })
 }

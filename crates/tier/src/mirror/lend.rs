@@ -21,6 +21,7 @@ use crate::disk;
 use crate::lease;
 use crate::log::Entry;
 use crate::mirror::{Mirror, Pending, Residency, gaps_below};
+use crate::private;
 use crate::ranges::{PAGE_BYTES, State, page_ceil, page_floor};
 
 /// The mtime of a mirror file that nobody stored into, in seconds since 1970.
@@ -390,8 +391,7 @@ pub(crate) fn copy_file(path: &Path, ranges: &[(u64, u64)], size: u64) -> io::Re
 }
 
 fn copy_ranges(path: &Path, copy: &Path, ranges: &[(u64, u64)], size: u64) -> io::Result<()> {
-    let mut options = OpenOptions::new();
-    let to = disk::open(copy, options.write(true).create(true).truncate(true))?;
+    let to = disk::open(copy, private::options().write(true).truncate(true))?;
     let from = disk::open_read(path)?;
     disk::set_len(&to, size)?;
     let mut buffer = vec![0; 256 * PAGE_BYTES as usize];

@@ -1,5 +1,7 @@
 //! A volume that is opened for the moment, because no daemon of this machine has it.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
 use tempfile::TempDir;
@@ -65,7 +67,10 @@ impl Passing {
 fn temporary_tier() -> Result<TempDir> {
     let mut last = None;
     for parent in [std::env::temp_dir(), PathBuf::from("/var/tmp")] {
-        let made = tempfile::Builder::new().prefix("weir-disk-").tempdir_in(&parent);
+        let made = tempfile::Builder::new()
+            .prefix("weir-disk-")
+            .permissions(Permissions::from_mode(0o700))
+            .tempdir_in(&parent);
         let fit = made.map_err(|e| FsError::local_io(parent.display(), e)).and_then(|made| {
             weir_tier::check_directory("temporary directory", made.path()).map(|()| made)
         });

@@ -12,7 +12,9 @@ mod recover;
 mod throughput;
 
 use std::collections::BTreeMap;
+use std::fs::Permissions;
 use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -81,6 +83,7 @@ pub(crate) async fn bind(place: &Path, listen: Option<SocketAddr>) -> Result<Bou
         _ => {}
     }
     let unix = UnixListener::bind(&socket).map_err(at)?;
+    std::fs::set_permissions(&socket, Permissions::from_mode(0o600)).map_err(at)?;
     let tcp = listen.map(bind_tcp).transpose()?;
     Ok(Bound { socket: Unlink(socket), unix, tcp })
 }
