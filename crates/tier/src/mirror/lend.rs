@@ -8,7 +8,7 @@
 //! set to a mark, and the first store into each page sets it to the time. What is found to be
 //! changed is dirty as a whole, since nobody says which pages were.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
