@@ -46,7 +46,7 @@ opens() { status .passthrough.opens; }
 same "$(status .passthrough.active)" true passthrough
 before=$(opens)
 same "$(as_nobody sha256sum <"$MNT/everybodys")" "$(sha256sum <"$MNT/everybodys")" "by the daemon or not"
-as_nobody python3 - "$MNT/everybodys" "$WEIR" "$MNT" <<'PY' || fail "a mapping by another user"
+as_nobody /usr/bin/python3 - "$MNT/everybodys" "$WEIR" "$MNT" <<'PY' || fail "a mapping by another user"
 import mmap, os, sys
 with open(sys.argv[1], "rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as mapped:
     read = file.read()

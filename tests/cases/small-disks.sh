@@ -4,7 +4,7 @@
 # takes what the disks do not.
 source "$(dirname "$0")/../lib.sh"
 begin
-need python3 jq mkfs.ext4 losetup dd
+need python3 jq mkfs.ext4 losetup
 
 # An ext4 of its own at $T/NAME.
 small_disk() { # NAME SIZE [MKFS ARGS...]

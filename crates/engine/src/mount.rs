@@ -497,7 +497,8 @@ fn set_doubtful_aside(
 /// Opens the log and reads what is in it, with the fsynced data of what is not in the tier.
 fn open_log(journal: &Journal, opened: &OpenedTier, standing: &Standing) -> Result<Replay> {
     let tier_is_whole = matches!(opened.recovered, Recovered::Clean | Recovered::Killed);
-    let all = !standing.clean && !(standing.tier_is_last() && tier_is_whole);
+    let tier_has_all = standing.clean || (standing.tier_is_last() && tier_is_whole);
+    let all = !tier_has_all;
     let lost = opened.tier.lost();
     let mut replay = journal.open(all || !lost.is_empty())?;
     // What else the journal has is in the tier as well, and newer there.

@@ -31,7 +31,7 @@ fn a_mount_that_ends_at_any_step_costs_nothing() {
             world.run(world.engine().fsync(ino)).expect("syncs");
             world.run(create(&world.engine(), &written, b"written"));
             match clean {
-                true => world.unmount().expect("unmounts"),
+                true => world.unmount().unwrap_or_else(|error| panic!("{what}: {error}")),
                 false => world.kill(),
             }
             if fresh_tier {

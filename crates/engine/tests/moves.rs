@@ -223,7 +223,7 @@ impl Lab {
         let there = self.files[file].there.now();
         self.note(format!("{} f{file}", if there { "unlink" } else { "create" }));
         match there {
-            true => drop(self.world.run(engine.unlink(Ino::ROOT, &name(file))).expect("unlinks")),
+            true => self.world.run(engine.unlink(Ino::ROOT, &name(file))).expect("unlinks"),
             false => drop(
                 self.world.run(engine.create(Ino::ROOT, &name(file), new_file())).expect("creates"),
             ),

@@ -223,6 +223,7 @@ fn a_journal_is_no_larger_than_its_disk_and_refuses_nobody() {
     });
     world.reboot();
     std::fs::remove_dir_all(world.path("tier")).expect("the instance store is empty");
+    world.options.accept_loss = weir_engine::AcceptLoss::Tier;
     world.mount().expect("mounts");
     world.run(async {
         for n in 0..120 {
@@ -268,6 +269,7 @@ fn replayed_into(disk: &Arc<Disk>) {
     big[1000..1005].copy_from_slice(b"newer");
     world.reboot();
     std::fs::remove_dir_all(world.path("tier")).expect("the instance store is empty");
+    world.options.accept_loss = weir_engine::AcceptLoss::Tier;
     world.options.settings = Settings { tier_bytes: Bytes::mib(64), ..late };
     world.options.ask_space = disk.ask();
     world.mount().expect("a journal larger than the tier is no reason to fail");

@@ -70,9 +70,20 @@ const LIBRARIES: [(&str, &[&str]); 15] = [
             "weir",
         ],
     ),
+    // The engine and the buckets write files for others to find: by openat2, so that no link leads
+    // them elsewhere.
     (
         "rustix",
-        &["weir-tier", "weir-door-fuse", "weir-door-nfs", "weir-door-block", "weir-bench", "weir"],
+        &[
+            "weir-object",
+            "weir-tier",
+            "weir-engine",
+            "weir-door-fuse",
+            "weir-door-nfs",
+            "weir-door-block",
+            "weir-bench",
+            "weir",
+        ],
     ),
 ];
 

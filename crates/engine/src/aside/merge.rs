@@ -14,7 +14,7 @@ use weir_tier::{Kept, Merging, Remade};
 use weir_types::{ErrorKind, FileKind, FsError, Ino, Inode, Result, UnixTime};
 
 use super::assess::{Assessed, Item};
-use super::source::{Source, first_part};
+use super::source::{Ranges, Source, first_part};
 use super::view::Standing;
 use crate::background::blocking;
 use crate::engine::Core;
@@ -132,7 +132,7 @@ impl Core {
         of.entry.save()
     }
 
-    fn part_of(&self, ranges: &[(u64, u64)], size: u64) -> (Vec<(u64, u64)>, Vec<(u64, u64)>) {
+    fn part_of(&self, ranges: &[(u64, u64)], size: u64) -> (Ranges, Ranges) {
         let mut within: Vec<_> = ranges.iter().map(|(s, e)| (*s, (*e).min(size))).collect();
         within.retain(|(start, end)| start < end);
         let most = self.format.segment_bytes;

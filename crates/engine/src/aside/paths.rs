@@ -112,16 +112,18 @@ impl Paths {
     }
 
     async fn name_in(&mut self, core: &Core, dir: Ino, ino: Ino) -> Result<Option<Vec<u8>>> {
-        if !self.names.contains_key(&dir) {
-            let (mut names, mut cookie) = (HashMap::new(), 0);
-            loop {
-                let page = core.seen(core.meta.readdir(dir, cookie, PAGE).await)?;
-                let Some(last) = page.last() else { break };
-                cookie = last.cookie;
-                names.extend(page.into_iter().map(|entry| (entry.ino, entry.name)));
-            }
-            self.names.insert(dir, names);
+        if let Some(names) = self.names.get(&dir) {
+            return Ok(names.get(&ino).cloned());
         }
-        Ok(self.names.get(&dir).and_then(|names| names.get(&ino)).cloned())
+        let (mut names, mut cookie) = (HashMap::new(), 0);
+        loop {
+            let page = core.seen(core.meta.readdir(dir, cookie, PAGE).await)?;
+            let Some(last) = page.last() else { break };
+            cookie = last.cookie;
+            names.extend(page.into_iter().map(|entry| (entry.ino, entry.name)));
+        }
+        let found = names.get(&ino).cloned();
+        self.names.insert(dir, names);
+        Ok(found)
     }
 }

@@ -65,6 +65,9 @@ fn read_at(path: &Path, offset: u64, into: &mut [u8]) -> Result<()> {
     Ok(())
 }
 
+/// Byte ranges (start, end), sorted.
+pub(crate) type Ranges = Vec<(u64, u64)>;
+
 /// Of these sorted ranges, the first up to `most` bytes in at most `pieces` pieces cut at multiples
 /// of `record`, and what is left.
 pub(crate) fn first_part(
@@ -72,7 +75,7 @@ pub(crate) fn first_part(
     most: u64,
     pieces: usize,
     record: u64,
-) -> (Vec<(u64, u64)>, Vec<(u64, u64)>) {
+) -> (Ranges, Ranges) {
     let (mut part, mut rest) = (Vec::new(), Vec::new());
     let mut room = most;
     for &(start, end) in ranges {

@@ -32,7 +32,7 @@ impl File {
         let mut changed = self.now.clone();
         changed.iter_mut().for_each(change);
         if done.is_err() {
-            changed.extend(self.now.drain(..));
+            changed.append(&mut self.now);
         }
         changed.sort();
         changed.dedup();

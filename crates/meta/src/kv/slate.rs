@@ -44,6 +44,7 @@ use async_trait::async_trait;
 use futures::StreamExt;
 use object_store::ObjectStore;
 use object_store::path::Path;
+use slatedb::config::{CloseOptions, FlushType};
 use slatedb::db_cache::DbCache;
 use slatedb::db_cache::moka::{MokaCache, MokaCacheOptions};
 use slatedb::{Db, DbStatus};
@@ -55,6 +56,7 @@ use super::entry::Entry;
 use super::{Commit, CommitLog, Key, Kv, Outcome, Version, Versioned};
 use error::from_slate;
 use feed::Feeder;
+use options::L0_TABLES_MAX;
 use read::bounded;
 use recent::Recent;
 
@@ -333,8 +335,19 @@ impl Kv for SlateKv {
     async fn close(&self) -> Result<()> {
         // First, because it may be repeated when the bucket is away; SlateDB's close may not.
         self.sync().await?;
+        // A last table spares the next open its reading of the log. Where there are so many that it
+        // would wait for the compactor (after many short mounts), the compactor gets a part of the
+        // time, and then the log, which is durable, has to do.
+        let room = |status: &DbStatus| status.current_manifest.l0().len() + 2 < L0_TABLES_MAX;
+        let mut status = self.status.clone();
+        let compacted = async { status.wait_for(room).await.is_ok() };
+        let flush = match tokio::time::timeout(self.timeout / 4, compacted).await {
+            Ok(true) => FlushType::MemTable,
+            _ => FlushType::Wal,
+        };
+        let options = CloseOptions::default().with_flush_type(Some(flush));
         let close = async {
-            let closed = self.shared.db.close().await;
+            let closed = self.shared.db.close_with_options(options).await;
             closed.map_err(|error| from_slate("close the metadata", error))
         };
         bounded(self.timeout, "close the metadata", close).await

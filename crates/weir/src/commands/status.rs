@@ -446,7 +446,7 @@ mod tests {
             "3, 1 of them open",
             "127.0.0.1:10809 and /run/nbd, TLS\n",
             "2 connections; read 0 B in 0, wrote",
-            "/dev/nbd3        disk vm7",
+            "/dev/nbd3          disk vm7",
             "up 1 min 1 s",
             "data  PUT       1000       2  1 GiB       0 B  5.0 ms",
             // 100 GB x $0.023.

@@ -15,7 +15,7 @@ const L0_TABLE_BYTES: usize = 32 << 20;
 pub(super) const BLOCK_SIZE: SstBlockSize = SstBlockSize::Block64Kib;
 
 /// Level-0 tables at which writers wait for the compactor.
-const L0_TABLES_MAX: usize = 16;
+pub(super) const L0_TABLES_MAX: usize = 16;
 
 /// Bytes of one compacted table.
 const TABLE_BYTES: usize = 64 << 20;

@@ -205,6 +205,19 @@ async fn a_day_without_the_bucket_does_not_end_the_engine() {
     assert_eq!(dump(&again).await.len(), 81);
 }
 
+#[tokio::test]
+async fn many_short_lives_end_without_waiting_for_a_compactor_that_never_came_to_it() {
+    let store = Arc::new(InMemory::new());
+    let hasty = SlateOptions { timeout_ms: 1_000, ..options() };
+    let lives = 2 * super::options::L0_TABLES_MAX;
+    for n in 0..lives {
+        let kv = SlateKv::open(store.clone(), PATH, hasty.clone(), None).await.unwrap();
+        kv.commit(put(&format!("k{n}"), "v")).await.unwrap();
+        kv.close().await.unwrap();
+    }
+    assert_eq!(dump(&open(&store).await).await.len(), lives);
+}
+
 #[tokio::test(start_paused = true)]
 async fn commits_wait_when_memory_is_full_and_go_on_when_the_bucket_is_back() {
     const COMMITS: u64 = 150;
@@ -218,7 +231,10 @@ async fn commits_wait_when_memory_is_full_and_go_on_when_the_bucket_is_back() {
         let kv = Arc::clone(&kv);
         tokio::spawn(async move {
             for n in 0..COMMITS {
-                kv.commit(large(n)).await.unwrap();
+                // One that found no room in time was not made.
+                while let Err(error) = kv.commit(large(n)).await {
+                    assert_eq!(error.kind(), ErrorKind::Retry);
+                }
             }
         })
     };
