@@ -53,11 +53,17 @@ impl Mirror {
     /// Lends the mirror file for reading, if all of the file is here, it has `least` bytes, and the
     /// tier can spare it: no page is released and the length is the file's size until
     /// [`Mirror::take_back`] finds it unused. Call both equally often. What is lent already is lent
-    /// again. `Unsupported` where the tier's file system has no leases.
+    /// again. `Unsupported` where the tier's file system has no leases; `Corrupt` where bytes of what
+    /// is lent are in doubt.
     pub fn lend(&self, least: u64) -> Result<Option<File>> {
+        // Nobody asks after the kernel has read.
+        let sound = self.check_sound();
         let mut residency = self.write_state();
         let size = residency.state.size;
         let lent = residency.lending.lent;
+        if let Err(error) = sound {
+            return if lent { Err(error) } else { Ok(None) };
+        }
         let here = gaps_below(&residency.state, 0, page_ceil(size)).is_empty();
         let fits = lent || self.shared.may_lend(residency.local_bytes);
         let wanted = lent || (size >= least && !self.rewritten.load(Ordering::Relaxed));

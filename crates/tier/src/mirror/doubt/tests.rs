@@ -106,6 +106,21 @@ fn what_is_in_doubt_stays_so_over_a_kill_and_is_set_aside() {
 }
 
 #[test]
+fn what_the_disk_lost_is_not_lent() {
+    let dir = tempfile::tempdir().expect("tempdir");
+    let (tier, _) = open(dir.path());
+    let mirror = tier.mirror(&inode(7, 0)).expect("mirror");
+    mirror.write_at(0, &[1; PAGE as usize], UnixTime(1)).expect("writes");
+    drop(mirror.lend(1).expect("lends").expect("all of it is here"));
+    mirror.take_back().expect("takes back");
+    let laid = Plan::lay(&dir.path().join("mirror"), 1, Fault::Lost, Some(Op::Write));
+    mirror.write_at(0, &[2; PAGE as usize], UnixTime(2)).expect("taken");
+    assert!(laid.hit().is_some());
+    assert!(mirror.lend(1).expect("asks").is_none(), "the kernel would read zeros");
+    assert_eq!(read(&mirror, 0).expect_err("lost").kind(), ErrorKind::Corrupt);
+}
+
+#[test]
 fn a_flush_that_had_its_bytes_before_the_loss_counts() {
     let dir = tempfile::tempdir().expect("tempdir");
     let (tier, _) = open(dir.path());
