@@ -1,7 +1,7 @@
 //! The local disk: what tier, redo log and journal do to it, so that tests can make any of it fail.
 //!
 //! Each function is the call of the system that it is named after. In builds for tests a plan may
-//! be laid for a directory ([`testing`]); in others nothing stands between.
+//! be laid for a directory (`disk::testing`); in others nothing stands between.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
