@@ -69,9 +69,11 @@ impl Core {
         let mut dead = HashSet::new();
         let mut sparse = Vec::new();
         loop {
-            let page = self.seen(self.meta.segments(after, PAGE).await)?;
+            let mut page = self.seen(self.meta.segments(after, PAGE).await)?;
             let Some(last) = page.last() else { break };
             after = Some(last.id);
+            // Some of its parts may wait for their commit.
+            page.retain(|segment| !self.in_flight().contains(&segment.id));
             for segment in page {
                 match segment.live_bytes {
                     0 => _ = dead.insert(segment.id),

@@ -161,6 +161,13 @@ struct Part {
 }
 
 impl Part {
+    /// It was sent and waits for its commit: others may flush the file meanwhile.
+    fn wait(&mut self) {
+        if self.lock.take().is_some() {
+            self.node.sent.fetch_add(1, Ordering::AcqRel);
+        }
+    }
+
     /// The part in slices that a commit can take, whatever is in it.
     fn slices(mut self) -> Vec<Part> {
         let mut slices = Vec::new();
@@ -197,6 +204,9 @@ impl Drop for Part {
     /// Whatever ended the flush before its commit, the ranges are dirty again; after it none is
     /// in flight any more, and this does nothing.
     fn drop(&mut self) {
+        if self.lock.is_none() {
+            self.node.sent.fetch_sub(1, Ordering::AcqRel);
+        }
         self.mirror.flush_failed(&self.snapshot);
     }
 }

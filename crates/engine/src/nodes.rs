@@ -31,6 +31,9 @@ pub(crate) struct Node {
     pub(crate) writers: AtomicUsize,
     /// It had bytes and was cut to nothing, and nobody who wrote it has closed it since.
     pub(crate) emptied: AtomicBool,
+    /// Parts of it that were sent and wait for their commit. They hold no lock, and what the journal
+    /// has of their bytes goes with that commit: an fsync in the journal must not come between.
+    pub(crate) sent: AtomicUsize,
     /// How the file is read, by all who have it open: one page cache serves them, so what one of
     /// them asks for is a part of what all of them read.
     pub(crate) streams: Mutex<Streams>,
@@ -161,6 +164,7 @@ impl Nodes {
                 object: tokio::sync::Mutex::default(),
                 append: tokio::sync::Mutex::default(),
                 writers: AtomicUsize::new(0),
+                sent: AtomicUsize::new(0),
                 emptied: AtomicBool::new(false),
                 streams: Mutex::default(),
             }),

@@ -1,6 +1,7 @@
 //! Durability on demand: `fsync`, and flushing the whole volume.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use weir_types::{ErrorKind, FsError, Ino, Result};
 
@@ -31,6 +32,7 @@ impl Engine {
         if let Some(journal) = core.journal.as_ref().filter(|j| j.durable) {
             match journal.sync().await {
                 Err(error) if error.kind() == ErrorKind::NoSpace => {}
+                Ok(()) if !core.meta.logged() => {}
                 synced => return synced,
             }
         }
@@ -103,6 +105,9 @@ impl Core {
             let node = self.nodes.get(ino);
             let _flushing = node.flush.lock().await;
             let _change = node.change.lock().await;
+            if node.sent.load(Ordering::Acquire) > 0 {
+                return Ok(false);
+            }
             let most = JOURNAL_FILE_BYTES.min(journal.room());
             let Some(unjournaled) = mirror.take_unjournaled(most) else {
                 if most < JOURNAL_FILE_BYTES {
@@ -120,6 +125,9 @@ impl Core {
         }
         if let Err(error) = journal.sync().await {
             return full(journal, error);
+        }
+        if !self.meta.logged() {
+            return Ok(false);
         }
         if journal.is_long() {
             journal.wake();

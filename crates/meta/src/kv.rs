@@ -91,6 +91,12 @@ pub(crate) fn encode_for_tests(
 /// An ordered map with checked, atomic commits.
 #[async_trait]
 pub trait Kv: Send + Sync + 'static {
+    /// Whether each commit that can be seen is noted in the log or durable. One that a full log did
+    /// not take is neither until the next sync; who acknowledges by the log alone must ask.
+    fn logged(&self) -> bool {
+        true
+    }
+
     /// The values of `keys`, in their order; `None` for those absent.
     async fn get_many(&self, keys: &[Key]) -> Result<Vec<Option<Versioned>>>;
 

@@ -303,6 +303,11 @@ impl Meta {
         self.kv.sync().await
     }
 
+    /// Whether the log or the bucket has each commit that can be seen; see [`Kv::logged`].
+    pub fn logged(&self) -> bool {
+        self.kv.logged()
+    }
+
     /// The newest commit known to be durable.
     pub fn durable(&self) -> Version {
         self.kv.durable()

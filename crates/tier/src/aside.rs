@@ -79,6 +79,8 @@ impl Tier {
         if cause.log.is_some() {
             manifest.cause.log.clone_from(&cause.log);
         }
+        // The worse of what is known of its parts.
+        manifest.cause.commits_hold &= cause.commits_hold;
         for mirror in mirrors {
             let kept = manifest.kept(mirror);
             aside.files += 1;

@@ -1,11 +1,15 @@
 //! Files that are this user's alone: a tier, a journal and the objects of a volume have
 //! everybody's bytes, and owner and mode of a file in the volume guard them only there.
 
-use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
+use rustix::fs::{CWD, Dir, FileType, Mode, OFlags, fchmod, fstat, openat};
+use rustix::io::Errno;
+use rustix::path::Arg;
 use weir_types::{ErrorKind, FsError, Result};
 
 const DIRECTORY_MODE: u32 = 0o700;
@@ -58,51 +62,63 @@ pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
 }
 
 /// Takes what group and others may from a file or a directory and all below it, if they may
-/// anything, and says so in the log. Follows no symbolic link, and leaves what is not there.
+/// anything, and says so in the log. Follows no symbolic link, whoever puts one there meanwhile, and
+/// leaves what is not there.
 pub fn tighten(path: &Path) -> io::Result<()> {
-    if !tighten_one(path)? {
+    let Some(found) = open_there(CWD, path)? else { return Ok(()) };
+    if !tighten_one(&found)? {
         return Ok(());
     }
     tracing::warn!(
         path = %path.display(),
         "other users of this machine could read this: corrected, it is this user's alone now"
     );
-    tighten_below(path)
+    tighten_below(&found)
+}
+
+/// A file or directory; `None` for a link, a socket, or what is gone.
+fn open_there(directory: impl AsFd, name: impl Arg) -> io::Result<Option<OwnedFd>> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    match openat(directory, name, flags, Mode::empty()) {
+        Ok(found) => Ok(Some(found)),
+        Err(Errno::NOENT | Errno::LOOP | Errno::NXIO) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Whether there was something to take.
-fn tighten_one(path: &Path) -> io::Result<bool> {
-    let meta = match fs::symlink_metadata(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
-        other => other?,
-    };
-    let mode = meta.mode() & 0o7777;
-    if meta.is_symlink() || mode & OTHERS == 0 {
+fn tighten_one(found: &OwnedFd) -> io::Result<bool> {
+    let mode = fstat(found)?.st_mode & 0o7777;
+    if mode & OTHERS == 0 {
         return Ok(false);
     }
-    fs::set_permissions(path, Permissions::from_mode(mode & !OTHERS))?;
+    fchmod(found, Mode::from_bits_truncate(mode & !OTHERS))?;
     Ok(true)
 }
 
-fn tighten_below(path: &Path) -> io::Result<()> {
-    // What is gone meanwhile needs nothing.
-    let entries = match fs::symlink_metadata(path).and_then(|meta| match meta.is_dir() {
-        true => fs::read_dir(path).map(Some),
-        false => Ok(None),
-    }) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-        other => other?,
-    };
-    for entry in entries.into_iter().flatten() {
-        let path = entry?.path();
-        tighten_one(&path)?;
-        tighten_below(&path)?;
+fn tighten_below(found: &OwnedFd) -> io::Result<()> {
+    if !FileType::from_raw_mode(fstat(found)?.st_mode).is_dir() {
+        return Ok(());
+    }
+    for entry in Dir::read_from(found)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        if matches!(name.to_bytes(), b"." | b"..") {
+            continue;
+        }
+        if let Some(below) = open_there(found, name)? {
+            tighten_one(&below)?;
+            tighten_below(&below)?;
+        }
     }
     Ok(())
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     fn mode(path: &Path) -> u32 {

@@ -211,8 +211,12 @@ impl RecordLog {
         let at = |e| FsError::local_io(format!("empty log {}", self.directory.display()), e);
         // The older files first: what voids their entries is in this one.
         disk::sync_directory(&self.directory).map_err(at)?;
-        disk::set_len(&head.file, 0).and_then(|()| disk::sync_all(&head.file)).map_err(at)?;
+        disk::set_len(&head.file, 0).map_err(at)?;
         (head.file_bytes, head.kept_bytes) = (0, 0);
+        if let Err(error) = disk::sync_all(&head.file) {
+            head.broken = true;
+            return Err(at(error));
+        }
         Ok(true)
     }
 

@@ -194,7 +194,8 @@ impl Replay {
             return;
         };
         kept.state.apply(entry);
-        kept.doubt = kept.doubt && kept.state.dirty_bytes() > 0;
+        // What is lent may be dirty without a note of it.
+        kept.doubt = kept.doubt && (kept.state.dirty_bytes() > 0 || kept.lent);
         if let Entry::Lent { writable, .. } = *entry {
             kept.lent = writable;
         }

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use weir_tier::{Kept, Remade};
+use weir_tier::{Kept, Remade, Why};
 use weir_types::{CHUNK_BYTES, ErrorKind, FileKind, FsError, Ino, Inode, Result, UnixTime};
 
 use super::entry::Entry;
@@ -249,6 +249,9 @@ impl Core {
                 return Ok((Standing::Unknown, "without its log it may be another file"));
             }
             None => {}
+        }
+        if matches!(of.entry.manifest.cause.why, Why::DiskFailed | Why::DiskRemounted) {
+            return Ok((Standing::Unknown, "its disk may have lost some of its bytes"));
         }
         let Some(kept) = kept else {
             return Ok((

@@ -69,7 +69,8 @@ impl Outside {
         let mut at = self.root.try_clone()?;
         for name in names {
             match rustix::fs::mkdirat(&at, name.as_str(), Mode::RWXU) {
-                Ok(()) | Err(rustix::io::Errno::EXIST) => {}
+                Ok(()) => rustix::fs::fsync(&at)?,
+                Err(rustix::io::Errno::EXIST) => {}
                 Err(e) => return Err(e.into()),
             }
             at = rustix::fs::openat(&at, name.as_str(), directory_flags(), Mode::empty())?;
@@ -94,7 +95,8 @@ impl Writing {
         self.file.sync_all()?;
         let directory = self.directory.as_fd();
         let flags = RenameFlags::empty();
-        Ok(rustix::fs::renameat_with(directory, PART, directory, self.name.as_str(), flags)?)
+        rustix::fs::renameat_with(directory, PART, directory, self.name.as_str(), flags)?;
+        Ok(rustix::fs::fsync(directory)?)
     }
 }
 

@@ -86,7 +86,7 @@ impl Core {
         };
         if matches!(error.kind(), ErrorKind::Retry | ErrorKind::NoSpace) {
             let mut parts = valid.split_off(done);
-            parts.iter_mut().for_each(|part| part.lock = None);
+            parts.iter_mut().for_each(Part::wait);
             self.flusher.sent.push(Sent { segment, parts, in_flight });
         }
         Err(error)
@@ -117,8 +117,8 @@ impl Core {
 
     fn committed(&self, part: &Part, inode: &Inode) -> Result<()> {
         let ino = inode.ino;
-        part.mirror.flushed(&part.snapshot, inode.data.generation, inode.size)?;
-        if let Some(journal) = &self.journal {
+        let newest = part.mirror.flushed(&part.snapshot, inode.data.generation, inode.size)?;
+        if let Some(journal) = self.journal.as_ref().filter(|_| newest) {
             for &(start, end) in &part.snapshot.ranges {
                 journal.forget(ino, start, end);
             }

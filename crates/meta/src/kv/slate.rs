@@ -292,6 +292,10 @@ impl SlateKv {
 
 #[async_trait]
 impl Kv for SlateKv {
+    fn logged(&self) -> bool {
+        self.unlogged.load(Ordering::Acquire) <= self.durable()
+    }
+
     async fn get_many(&self, keys: &[Key]) -> Result<Vec<Option<Versioned>>> {
         Ok(self.read(keys).await?.1)
     }
@@ -316,7 +320,7 @@ impl Kv for SlateKv {
         loop {
             let (at, have) = self.read(&keys).await?;
             if let Some(outcome) = self.decide(&mut commit, &keys, at, have)? {
-                if self.unlogged.load(Ordering::Acquire) > self.durable() {
+                if !self.logged() {
                     self.sync().await?;
                 }
                 return Ok(outcome);

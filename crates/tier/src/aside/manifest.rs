@@ -149,10 +149,12 @@ impl Manifest {
             .filter(|r| r.2.is_dirty())
             .map(|(s, e, _): (u64, u64, State)| (s, e));
         let base = format!("{:016x}", state.ino.0);
-        let same = self.files.iter().filter(|kept| kept.file.starts_with(&base)).count();
+        let taken = |name: &String| self.files.iter().any(|kept| kept.file == *name);
+        let numbered = (1_u32..).map(|n| format!("{base}-{n}"));
+        let file = std::iter::once(base.clone()).chain(numbered).find(|name| !taken(name));
         Kept {
             ino: state.ino,
-            file: if same == 0 { base } else { format!("{base}-{same}") },
+            file: file.unwrap_or(base),
             size: state.size,
             resized: state.pending.size,
             mtime: state.pending.mtime,

@@ -104,18 +104,25 @@ impl Mirror {
         }
     }
 
-    /// The metadata names the snapshot's bytes: those not written again are clean.
-    pub fn flushed(&self, snapshot: &Snapshot, generation: u64, committed_size: u64) -> Result<()> {
+    /// The metadata names the snapshot's bytes: those not written again are clean. `false` if
+    /// another flush took them since: then that one makes them clean, and they may have changed.
+    pub fn flushed(
+        &self,
+        snapshot: &Snapshot,
+        generation: u64,
+        committed_size: u64,
+    ) -> Result<bool> {
         self.shared.settling.note(self.ino);
         let mut residency = self.write_state();
         if residency.gone {
-            return Ok(());
+            return Ok(true);
         }
+        let newest = residency.flushes == snapshot.flush;
         residency.changed_since_stamp = true;
         let longer = (residency.state.remote_end, committed_size);
         self.name_holes(&mut residency, longer)?;
         let mut clean = Vec::new();
-        for &(start, end) in &snapshot.ranges {
+        for &(start, end) in snapshot.ranges.iter().filter(|_| newest) {
             let flushing = residency.state.ranges.within(start, page_ceil(end));
             clean.extend(flushing.filter(|r| r.2 == State::Flushing).map(|r| (r.0, r.1)));
         }
@@ -135,7 +142,7 @@ impl Mirror {
         let since_ms = residency.dirty_since_ms.filter(|_| !snapshot.complete);
         residency.dirty_since_ms =
             residency.has_news().then(|| since_ms.unwrap_or_else(|| self.shared.now_ms()));
-        Ok(())
+        Ok(newest)
     }
 
     /// Ranges written since the last call, clipped to the size, with the size and attributes: what
