@@ -122,6 +122,24 @@ struct Kept {
     lent: bool,
 }
 
+impl Kept {
+    /// Nobody knows which bytes were lost: clean ones come again from the bucket.
+    fn doubt(&mut self) {
+        // What is lent may be dirty without a note of it.
+        if !self.lent {
+            self.keep_dirty();
+        }
+        self.doubt = self.lent || self.state.dirty_bytes() > 0;
+    }
+
+    fn keep_dirty(&mut self) {
+        let all = std::mem::take(&mut self.state.ranges);
+        for (start, end, state) in all.iter().filter(|r| r.2.is_dirty()) {
+            self.state.ranges.set(start, end, state);
+        }
+    }
+}
+
 impl Replay {
     pub(crate) fn entry(&mut self, bytes: &[u8]) -> Result<()> {
         let entry = Entry::decode(bytes)?;
@@ -137,7 +155,7 @@ impl Replay {
             Entry::WholePart { state, part, last } => self.part(state, part, last),
             Entry::Doubted { ino } => {
                 if let Some(kept) = self.mirrors.get_mut(&ino) {
-                    kept.doubt = true;
+                    kept.doubt();
                 }
             }
             Entry::Sealed { inos } => {
@@ -266,13 +284,11 @@ impl Replay {
                 clean += before.saturating_sub(if stays { kept.state.local_bytes() } else { 0 });
                 return stays;
             }
-            let all = std::mem::take(&mut kept.state.ranges);
-            for (start, end, state) in all.iter().filter(|r| r.2.is_dirty()) {
-                kept.state.ranges.set(start, end, state);
-            }
+            let before = kept.state.local_bytes();
+            kept.keep_dirty();
             (kept.doubt, kept.sealed) = (true, None);
             in_doubt += kept.state.dirty_bytes();
-            clean += all.bytes(0, u64::MAX, State::is_local) - kept.state.dirty_bytes();
+            clean += before - kept.state.dirty_bytes();
             true
         });
         Recovered::Remounted { dirty_bytes_in_doubt: in_doubt, clean_bytes_dropped: clean }

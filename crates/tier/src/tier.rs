@@ -548,7 +548,7 @@ impl Tier {
 
     /// Each mirror's whole state goes to a new file under the mirror's own lock, so that entries
     /// made meanwhile come after it; then the old files can go.
-    fn compact(&self) -> Result<()> {
+    pub(crate) fn compact(&self) -> Result<()> {
         let number = self.shared.log.rotate()?;
         self.shared.log.append(&Entry::Begin.encode()?)?;
         let all: Vec<_> = self.all().values().cloned().collect();
@@ -565,7 +565,7 @@ impl Tier {
                 let lent = Entry::Lent { ino: mirror.ino, writable: true };
                 self.shared.log.append(&lent.encode()?)?;
             }
-            if residency.doubt {
+            if mirror.may_be_in_doubt(&residency) {
                 self.shared.log.append(&mirror.doubt_note())?;
             }
         }

@@ -11,6 +11,7 @@
 
 use std::fs::File;
 use std::io;
+use std::sync::MutexGuard;
 use std::sync::atomic::Ordering;
 
 use weir_types::{ErrorKind, FsError, Result};
@@ -41,9 +42,9 @@ impl Mirror {
         if self.sealed.load(Ordering::Acquire) {
             return true;
         }
-        let mut lost = self.lost.lock().unwrap_or_else(|e| e.into_inner());
+        let mut lost = self.lost();
         if let Err(error) = disk::lost_bytes(file) {
-            lost.get_or_insert(error);
+            self.hear(&mut lost, error);
         }
         // Each descriptor is told once, and everybody must hear it.
         lost.is_none()
@@ -51,17 +52,35 @@ impl Mirror {
 
     /// A sync of the mirror file failed with `error`: bytes were lost.
     pub(crate) fn lost_at_sync(&self, error: io::Error) {
-        self.lost.lock().unwrap_or_else(|e| e.into_inner()).get_or_insert(error);
+        self.hear(&mut self.lost(), error);
         self.take_up_losses();
+    }
+
+    /// Notes at once what the kernel tells but once: who hears it may be killed before anybody
+    /// takes it up.
+    fn hear(&self, lost: &mut Option<io::Error>, error: io::Error) {
+        if lost.is_none() {
+            if let Err(error) = self.shared.log.append(&self.doubt_note()) {
+                tracing::warn!(ino = %self.ino, %error, "the next mount is not told of the doubt");
+            }
+            *lost = Some(error);
+        }
+    }
+
+    /// Whether bytes are in doubt, or will be once a loss is taken up.
+    pub(crate) fn may_be_in_doubt(&self, residency: &Residency) -> bool {
+        residency.doubt || self.lost().is_some()
+    }
+
+    fn lost(&self) -> MutexGuard<'_, Option<io::Error>> {
+        self.lost.lock().unwrap_or_else(|e| e.into_inner())
     }
 
     /// Bytes may have been lost: clean ones go, dirty ones are in doubt from here on.
     pub(crate) fn take_up_losses(&self) {
         let mut residency = self.write_state();
         // Others wait for the residency before they read again, so none sees this half done.
-        let Some(error) = self.lost.lock().unwrap_or_else(|e| e.into_inner()).take() else {
-            return;
-        };
+        let Some(error) = self.lost().take() else { return };
         tracing::error!(
             ino = %self.ino, %error, mirror = %self.path().display(),
             dirty_bytes = residency.dirty_bytes,
@@ -73,9 +92,6 @@ impl Mirror {
         if residency.dirty_bytes > 0 || residency.lending.lent {
             residency.doubt = true;
             self.shared.doubted().insert(self.ino);
-            if let Err(error) = self.shared.log.append_all(&[self.doubt_note()]) {
-                tracing::warn!(ino = %self.ino, %error, "the next mount is not told of the doubt");
-            }
         }
     }
 

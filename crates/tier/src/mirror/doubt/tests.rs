@@ -328,3 +328,48 @@ fn a_note_that_failed_changes_nothing() {
     let (tier, _) = open(dir.path());
     assert_eq!(tier.find(Ino(7)).expect("kept").dirty_bytes(), PAGE);
 }
+
+/// Whoever is told is not always one who reads: a release looks whether others have the file.
+#[test]
+fn a_loss_that_was_only_heard_of_is_known_after_a_kill() {
+    [false, true].into_iter().for_each(heard_and_killed);
+}
+
+/// With the log written anew before the kill, or as it was.
+fn heard_and_killed(anew: bool) {
+    let dir = tempfile::tempdir().expect("tempdir");
+    let (tier, _) = open(dir.path());
+    let mirror = tier.mirror(&inode(7, 4 * PAGE)).expect("mirror");
+    assert!(mirror.fill(0, PAGE, Some(&[1; PAGE as usize]), mirror.stamp()).expect("fills"));
+    mirror.write_at(3 * PAGE, &[2; PAGE as usize], UnixTime(1)).expect("taken");
+    drop((mirror, tier));
+    // What was there before this mount may be lent.
+    let (tier, _) = open(dir.path());
+    let mirror = tier.find(Ino(7)).expect("kept");
+    let laid = Plan::lay(&dir.path().join("mirror"), 1, Fault::Lost, Some(Op::Write));
+    mirror.write_at(PAGE, &[2; PAGE as usize], UnixTime(1)).expect("taken");
+    assert!(laid.hit().is_some());
+    tier.release(std::slice::from_ref(&mirror), |_| false).expect("releases what is clean");
+    if anew {
+        tier.compact().expect("compacts");
+    }
+    drop((mirror, tier));
+    let (tier, how) = open(dir.path());
+    assert_eq!((how, tier.in_doubt().len()), (Recovered::Killed, 1));
+}
+
+#[test]
+fn clean_pages_beside_a_loss_are_not_believed_after_a_kill() {
+    let dir = tempfile::tempdir().expect("tempdir");
+    let (tier, _) = open(dir.path());
+    let mirror = tier.mirror(&inode(7, 4 * PAGE)).expect("mirror");
+    assert!(mirror.fill(0, PAGE, Some(&[1; PAGE as usize]), mirror.stamp()).expect("fills"));
+    mirror.write_at(PAGE, &[2; PAGE as usize], UnixTime(1)).expect("taken");
+    // As if the kill came before the loss was taken up.
+    mirror.shared.log.append(&mirror.doubt_note()).expect("notes");
+    drop((mirror, tier));
+    let (tier, _) = open(dir.path());
+    let mirror = tier.find(Ino(7)).expect("kept");
+    assert!(matches!(read(&mirror, 0).expect("clean"), ReadOutcome::Missing(_)));
+    mirror.check_sound().expect_err("in doubt");
+}
