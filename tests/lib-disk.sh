@@ -13,8 +13,12 @@ attach() {
     mount "$LOOP" "$DISK" || fail "mount $LOOP"
 }
 
-# Without -f the log is not flushed either: what was not synced is gone.
+# Without -f the log is not flushed either: what was not synced is gone. After a power cut nobody
+# acknowledges anything, so the daemon stops first: an fdatasync that is under way when XFS shuts
+# down may be answered as if it were done (without Weir, 2 to 3 in 100 such cuts).
 cut() {
+    local pid
+    for pid in $(daemons_below "$MNT"); do kill -STOP "$pid"; done
     xfs_io -x -c shutdown "$DISK" || fail "cannot cut the power of $DISK"
     kill9
 }

@@ -132,7 +132,7 @@ impl Tier {
             if mirror.filling.load(Ordering::Acquire) > 0 {
                 continue;
             }
-            let clean = clean_ranges(&residency);
+            let mut clean = clean_ranges(&residency);
             // What the kernel or a mapping reads must stay.
             let lent = clean.is_empty()
                 || match mirror.settle_lent(&mut residency) {
@@ -146,17 +146,23 @@ impl Tier {
                 continue;
             }
             // One entry notes all that lies between as well: nothing local does.
-            let noted = clean.iter().try_for_each(|&(start, end, state)| {
-                mirror.note(&mut residency, Entry::Released { ino: mirror.ino, start, end })?;
-                released.bytes += if state.is_local() { end - start } else { 0 };
-                Ok(())
-            });
+            let mut noted = 0;
+            while result.is_ok()
+                && let Some(&(start, end, state)) = clean.get(noted)
+            {
+                let entry = Entry::Released { ino: mirror.ino, start, end };
+                result = mirror.note(&mut residency, entry);
+                if result.is_ok() {
+                    released.bytes += if state.is_local() { end - start } else { 0 };
+                    noted += 1;
+                }
+            }
             released.files += u64::from(residency.is_empty());
             residency.mark_released();
+            // What was noted of it and of those before must go all the same, and nothing else.
+            clean.truncate(noted);
             locked.push((mirror, residency, clean));
-            if noted.is_err() {
-                // What was noted of it and of those before must go all the same.
-                result = noted;
+            if result.is_err() {
                 break;
             }
         }

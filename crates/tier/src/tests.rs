@@ -251,6 +251,24 @@ fn release_takes_the_oldest_clean_pages_and_never_a_dirty_one() {
 }
 
 #[test]
+fn a_release_that_cannot_be_noted_takes_no_byte() {
+    use crate::disk::{Op, testing::Fault, testing::Plan};
+    let dir = tempfile::tempdir().expect("tempdir");
+    let (tier, _) = open(dir.path(), "boot");
+    let mirror = tier.mirror(&inode(1, 10 * PAGE, 1)).expect("mirror");
+    fill(&mirror, 0, &[1; PAGE as usize]);
+    fill(&mirror, 4 * PAGE, &[1; PAGE as usize]);
+    // The first of its ranges is noted, the other is not.
+    let log = dir.path().join("residency");
+    let laid = Plan::lay(&log, 2, Fault::Fail(libc::ENOSPC), Some(Op::Write));
+    tier.release(std::slice::from_ref(&mirror), |_| false).expect_err("the log is full");
+    assert!(laid.hit().is_some());
+    assert!(read(&mirror, 0, 1).is_none(), "noted and gone");
+    assert_eq!(read(&mirror, 4 * PAGE, 1).expect("here"), [1]);
+    assert_eq!(tier.usage().expect("usage").used_bytes, PAGE);
+}
+
+#[test]
 fn the_account_adds_up_over_a_long_life() {
     let dir = tempfile::tempdir().expect("tempdir");
     let (tier, _) = open(dir.path(), "boot");

@@ -4,12 +4,16 @@
 //! have been done in part. Readers must see bytes of those; after a kill, too. What was set aside
 //! may also be as it was at any time since its last acknowledged `fsync`.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use weir_engine::Fallocate;
-use weir_tier::disk::testing::{Fault, Laid, Plan};
+use weir_tier::disk::{
+    Op,
+    testing::{Fault, Laid, Plan},
+};
 use weir_types::{Bytes, FsError, Ino, Result, Settings};
 
 use super::common::{WRITE, World, create, noise, read_all, settings};
@@ -95,9 +99,13 @@ impl Lab {
 
     /// Nothing fails unless the disk did.
     fn excused(&self, error: FsError) -> FsError {
-        let hit = self.laid.as_ref().is_some_and(|laid| laid.hit().is_some());
-        assert!(hit, "{}: {error}", self.name);
+        assert!(self.hit().is_some(), "{}: {error}", self.name);
+        eprintln!("excused: {error}");
         error
+    }
+
+    fn hit(&self) -> Option<(Op, PathBuf)> {
+        self.laid.as_ref().and_then(Laid::hit)
     }
 
     fn step(&mut self) {
@@ -106,7 +114,9 @@ impl Lab {
         let ino = self.files[at].ino;
         let size = self.files[at].now[0].len() as u64;
         let offset = self.rng.random_range(0..=size);
-        match self.rng.random_range(0..100) {
+        let act = self.rng.random_range(0..100);
+        eprintln!("act {act}: inode {ino} of {size} bytes at {offset}; hit {:?}", self.hit());
+        match act {
             0..40 => {
                 let most = [10, 5_000, 60_000][self.rng.random_range(0..3)];
                 let bytes = noise(self.rng.random(), self.rng.random_range(1..=most));
@@ -180,6 +190,7 @@ impl Lab {
     /// What was set aside is as it was at some time since its last fsync.
     fn take_up_aside(&mut self) {
         let status = self.world.run(self.world.engine().status()).expect("status");
+        eprintln!("mounted: {:?}", status.mount);
         if status.mount.set_aside.is_some() {
             for file in &mut self.files {
                 file.since.sort();
@@ -193,7 +204,7 @@ impl Lab {
         self.laid = Some(Plan::lay(self.world.dir.path(), at, fault, None));
         for _ in 0..STEPS {
             self.step();
-            if fault == Fault::Crash && self.laid.as_ref().is_some_and(|l| l.hit().is_some()) {
+            if fault == Fault::Crash && self.hit().is_some() {
                 break;
             }
         }
