@@ -251,13 +251,6 @@ impl Replay {
             Recovered::Remounted { .. } => self.last.clone(),
             _ => None,
         };
-        // A mirror's first bytes are in its file before the log speaks of it.
-        if how != Recovered::Clean {
-            remove_unknown(mirrors, &self.mirrors)?;
-        }
-        for ino in &self.gone {
-            let _ = fs::remove_file(mirror_path(mirrors, *ino));
-        }
         let mut kept = Vec::new();
         for mut mirror in self.mirrors.into_values() {
             if mirror.lent {
@@ -268,7 +261,7 @@ impl Replay {
             let Kept { state, sealed, doubt, .. } = mirror;
             kept.push(Left { state, sealed: sealed.is_some(), doubt });
         }
-        Ok(Outcome { how, incomplete, mirrors: kept })
+        Ok(Outcome { how, incomplete, mirrors: kept, gone: self.gone })
     }
 
     /// Keeps sealed mirrors as they were then, and of others what is nowhere else: in doubt.
@@ -379,6 +372,8 @@ pub(crate) struct Outcome {
     /// What to call the time until the recovery is complete.
     pub(crate) incomplete: Option<Era>,
     pub(crate) mirrors: Vec<Left>,
+    /// Those of which the log says that they went; their files may still be there.
+    pub(crate) gone: HashSet<Ino>,
 }
 
 /// Where the mirror file of `ino` is: 256 directories keep each of them small.
@@ -386,15 +381,28 @@ pub(crate) fn mirror_path(mirrors: &Path, ino: Ino) -> PathBuf {
     mirrors.join(format!("{:02x}", ino.0 as u8)).join(format!("{:016x}", ino.0))
 }
 
-/// Removes mirror files that no entry speaks of: their contents are of an unknown age.
-fn remove_unknown(mirrors: &Path, known: &HashMap<Ino, Kept>) -> Result<()> {
+/// Removes the files of mirrors that are not `known`: what an entry let go, or, unless the last user
+/// ended well, no entry speaks of, since a mirror's first bytes are in its file before the log does.
+/// Only once the log says that they are not: whoever opens the tier after a kill believes it.
+pub(crate) fn remove_unknown(
+    mirrors: &Path,
+    how: Recovered,
+    gone: &HashSet<Ino>,
+    known: impl Fn(Ino) -> bool,
+) -> Result<()> {
+    for ino in gone.iter().filter(|ino| !known(**ino)) {
+        let _ = fs::remove_file(mirror_path(mirrors, *ino));
+    }
+    if how == Recovered::Clean {
+        return Ok(());
+    }
     let at = |e| FsError::local_io(format!("list mirror files in {}", mirrors.display()), e);
     for bucket in fs::read_dir(mirrors).map_err(at)? {
         for file in fs::read_dir(bucket.map_err(at)?.path()).map_err(at)? {
             let path = file.map_err(at)?.path();
             let name = path.file_name().and_then(|n| n.to_str()).unwrap_or_default();
             let ino = u64::from_str_radix(name, 16).map(Ino);
-            if !ino.is_ok_and(|ino| known.contains_key(&ino)) {
+            if !ino.is_ok_and(&known) {
                 fs::remove_file(&path).map_err(at)?;
             }
         }

@@ -22,7 +22,7 @@ use crate::mirror::Mirror;
 use crate::place::{check_directory, file_system_instance};
 use crate::private;
 use crate::record_log::RecordLog;
-use crate::recover::{Era, Recovered, Replay, mirror_path};
+use crate::recover::{Era, Recovered, Replay, mirror_path, remove_unknown};
 use crate::room::{AskSpace, Asked};
 use crate::settled::Settling;
 
@@ -241,7 +241,7 @@ impl Tier {
             mirror.may_be_lent();
             (mirror.ino, mirror)
         });
-        let mirrors = Mutex::new(recovered.collect());
+        let all = Mutex::new(recovered.collect());
         let until_confirmed = outcome.incomplete;
         let confirmed =
             AtomicBool::new(matches!(outcome.how, Recovered::Clean | Recovered::Killed));
@@ -249,7 +249,7 @@ impl Tier {
         let unsound = AtomicBool::new(false);
         let tier = Self {
             shared,
-            mirrors,
+            mirrors: all,
             options,
             asked,
             confirmed,
@@ -262,6 +262,8 @@ impl Tier {
         };
         tier.finish_set_aside()?;
         tier.compact()?;
+        let known = |ino| tier.all().contains_key(&ino);
+        remove_unknown(&mirrors, outcome.how, &outcome.gone, known)?;
         Ok((tier, outcome.how))
     }
 

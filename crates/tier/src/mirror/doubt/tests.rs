@@ -12,9 +12,9 @@ use crate::{Cause, Mirror, PAGE_BYTES, ReadOutcome, Recovered, Tier, TierOptions
 
 const PAGE: u64 = PAGE_BYTES;
 
-fn open(directory: &Path) -> (Tier, Recovered) {
+fn options(directory: &Path) -> TierOptions {
     let ticks = AtomicU64::new(0);
-    let (tier, how) = Tier::open(TierOptions {
+    TierOptions {
         directory: directory.to_owned(),
         tier_bytes: 100 * PAGE,
         high_water_percent: 90,
@@ -24,8 +24,11 @@ fn open(directory: &Path) -> (Tier, Recovered) {
         ask_space: crate::DiskSpace::kernel(),
         boot_id: "boot".to_owned(),
         now_ms: Arc::new(move || ticks.fetch_add(1, Ordering::Relaxed)),
-    })
-    .expect("opens");
+    }
+}
+
+fn open(directory: &Path) -> (Tier, Recovered) {
+    let (tier, how) = Tier::open(options(directory)).expect("opens");
     tier.confirm().expect("confirms");
     (tier, how)
 }
@@ -372,4 +375,35 @@ fn clean_pages_beside_a_loss_are_not_believed_after_a_kill() {
     let mirror = tier.find(Ino(7)).expect("kept");
     assert!(matches!(read(&mirror, 0).expect("clean"), ReadOutcome::Missing(_)));
     mirror.check_sound().expect_err("in doubt");
+}
+
+/// Whatever a recovery found out, it removes nothing before the log says so.
+#[test]
+fn a_recovery_that_ends_anywhere_leaves_the_next_one_what_it_found() {
+    for at in 1.. {
+        let dir = tempfile::tempdir().expect("tempdir");
+        let (tier, _) = open(dir.path());
+        let mirror = tier.mirror(&inode(7, 4 * PAGE)).expect("mirror");
+        assert!(mirror.fill(0, PAGE, Some(&[1; PAGE as usize]), mirror.stamp()).expect("fills"));
+        let clean = tier.mirror(&inode(8, PAGE)).expect("mirror");
+        assert!(clean.fill(0, PAGE, Some(&[1; PAGE as usize]), clean.stamp()).expect("fills"));
+        mirror.write_at(PAGE, &[2; PAGE as usize], UnixTime(1)).expect("writes");
+        drop((mirror, clean, tier));
+        let laid = Plan::lay(dir.path(), at, Fault::Crash, None);
+        let opened = Tier::open(options(dir.path())).is_ok();
+        drop(laid);
+        let (tier, _) = open(dir.path());
+        for (ino, offset, byte) in [(7, 0, 1), (7, PAGE, 2), (8, 0, 1)] {
+            let Some(mirror) = tier.find(Ino(ino)) else { continue };
+            let mut bytes = Vec::new();
+            if let Ok(ReadOutcome::Done(_)) = mirror.read_at(offset, PAGE as usize, &mut bytes) {
+                assert!(bytes == [byte; PAGE as usize], "{ino} at {offset} after operation {at}");
+            }
+        }
+        assert!(tier.find(Ino(7)).is_some(), "dirty");
+        if opened {
+            assert!(at > 10, "{at}");
+            return;
+        }
+    }
 }
