@@ -157,13 +157,13 @@ impl Standing {
         }
     }
 
-    /// What the mount goes on without; `Conflict` if nobody asked for that. `forced` says that the
-    /// volume is taken from a machine of which nothing is known but that it wrote: who did that was
-    /// told that its tier stays there. `holder` is who had the right to write, as people call it.
+    /// What the mount goes on without; `Conflict` if nobody asked for that. `elsewhere` says that the
+    /// volume is taken from another machine of which nothing is known but that it wrote: who did
+    /// that was told that its tier stays there. `holder` is who had the right to write, as people call it.
     pub(crate) fn accept(
         &self,
         options: &MountOptions,
-        forced: bool,
+        elsewhere: bool,
         holder: Option<&str>,
         here: &Here,
     ) -> Result<Option<LeftBehind>> {
@@ -177,7 +177,7 @@ impl Standing {
             (None, Some(holder)) => holder.to_owned(),
             (None, None) => "a mount of an older weir".to_owned(),
         };
-        let asked = options.accept_loss.max(match forced {
+        let asked = options.accept_loss.max(match elsewhere {
             true => AcceptLoss::Tier,
             false => AcceptLoss::Nothing,
         });

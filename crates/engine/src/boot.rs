@@ -47,6 +47,14 @@ impl Host {
         format!("process {} on {}", self.pid, self.name)
     }
 
+    /// Whether `other` may have been on this machine: the names of the systems are the same, and
+    /// those of the hardware are not known to differ.
+    pub(crate) fn may_be_on_machine_of(&self, other: &Host) -> bool {
+        let hardware = [&self.hardware_id, &other.hardware_id];
+        let differs = hardware[0] != hardware[1] && hardware.iter().all(|id| !id.is_empty());
+        !self.machine_id.is_empty() && self.machine_id == other.machine_id && !differs
+    }
+
     /// Whether `other` is known to run no more, as seen from here. A process on another machine
     /// never is, and a copy of this one (its disk, or its memory as well) is another machine.
     pub(crate) fn knows_dead(&self, other: &Host) -> bool {

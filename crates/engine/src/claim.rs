@@ -65,12 +65,14 @@ pub(crate) struct Claim {
     pub(crate) from: Option<String>,
     /// It is taken from somebody who may be alive.
     pub(crate) forced: bool,
+    /// That somebody is on another machine, whose disks are not here.
+    pub(crate) elsewhere: bool,
 }
 
 /// Looks who writes the volume, and refuses to disturb somebody who may be alive.
 pub(crate) async fn claim(options: &MountOptions, buckets: &StripeSet) -> Result<Claim> {
     let Some(lease) = read_lease(buckets).await? else {
-        return Ok(Claim { from: None, forced: false });
+        return Ok(Claim { from: None, forced: false, elsewhere: false });
     };
     let holder = &lease.host;
     let name = holder.shown();
@@ -84,15 +86,25 @@ pub(crate) async fn claim(options: &MountOptions, buckets: &StripeSet) -> Result
         return Err(FsError::new(ErrorKind::Conflict, text));
     }
     let forced = !options.host.knows_dead(holder);
+    let elsewhere = !options.host.may_be_on_machine_of(holder);
     if !forced || options.take_over {
-        return Ok(Claim { from: Some(name), forced });
+        return Ok(Claim { from: Some(name), forced, elsewhere: forced && elsewhere });
     }
-    let text = format!(
-        "{} is mounted for writing by {name}: unmount or stop it there, or take --read-only, or, if \
-         that machine is gone, mount with --take-over (it is fenced, and what it had not flushed \
-         stays in its tier)",
-        options.url
-    );
+    let text = match elsewhere {
+        true => format!(
+            "{} is mounted for writing by {name}: unmount or stop it there, or take --read-only, \
+             or, if that machine is gone, mount with --take-over (it is fenced, and what it had \
+             not flushed stays in its tier)",
+            options.url
+        ),
+        false => format!(
+            "{} was mounted for writing by {name}: on this machine before it was booted anew, or \
+             on a copy of it; which of the two is not to be seen from here (only root can read the \
+             hardware's name, where it has one). If no copy of it runs, mount with --take-over and \
+             the same --tier and --journal; else stop it there, or take --read-only",
+            options.url
+        ),
+    };
     Err(FsError::new(ErrorKind::Conflict, text))
 }
 

@@ -9,6 +9,7 @@ use weir_types::{ErrorKind, FsError, Ino, Result};
 
 use crate::engine::{Core, Engine};
 use crate::nodes::Node;
+use crate::resize::Change;
 use crate::throughput::Tenant;
 
 /// Below this, copying bytes is cheaper than flushing both files first.
@@ -134,9 +135,14 @@ impl Core {
             len,
             dst_size,
         };
+        let since = self.stored(to.node.ino).await?;
         let after = match self.seen(self.meta.share(range, self.now()).await) {
             Ok(after) => after,
-            Err(error) => return Err(self.extents_unsure(to.node.ino, error).await),
+            Err(error) => {
+                let range = (target, target + len);
+                let change = Change { range, copied: true, since: &since };
+                return Err(self.changed_in_part(change, error).await);
+            }
         };
         to.mirror.dropped((target, target + len), None, after.data.generation, true)?;
         to.mirror.forget_pending_times(true, true)?;

@@ -145,6 +145,7 @@ impl Flushing {
             mirror: self.mirror.clone(),
             snapshot,
             pieces: Vec::new(),
+            named: false,
             lock: Some(self.lock.clone()),
         }
     }
@@ -156,6 +157,8 @@ struct Part {
     mirror: Arc<Mirror>,
     snapshot: Snapshot,
     pieces: Vec<Piece>,
+    /// The metadata names its bytes; only the note of that here is missing.
+    named: bool,
     /// Keeps other flushes of the file away until this part is committed, or waits for that.
     lock: Option<Arc<OwnedMutexGuard<()>>>,
 }
@@ -179,6 +182,7 @@ impl Part {
                 mirror: self.mirror.clone(),
                 snapshot: self.snapshot.split_head(at),
                 pieces: std::mem::replace(&mut self.pieces, rest),
+                named: false,
                 lock: self.lock.clone(),
             });
         }

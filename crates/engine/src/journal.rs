@@ -134,6 +134,8 @@ impl Journal {
     /// mounted.
     pub(crate) fn note(&self) -> Result<Note> {
         if self.directory.exists() {
+            // Nothing is opened or made where another user could put links.
+            private::make_directory(&self.directory)?;
             self.lock()?;
         }
         Note::read(&self.directory)

@@ -279,7 +279,7 @@ async fn stand(
     here: &Here,
 ) -> Result<(Standing, Option<LeftBehind>)> {
     let standing = Standing::of(meta.last_writer().await?, claim.from.is_some(), here);
-    let left = standing.accept(options, claim.forced, claim.from.as_deref(), here)?;
+    let left = standing.accept(options, claim.elsewhere, claim.from.as_deref(), here)?;
     Ok((standing, left))
 }
 

@@ -28,6 +28,16 @@ pub enum Fallocate {
     },
 }
 
+/// A change of extents that failed.
+pub(crate) struct Change<'a> {
+    /// What it was to change.
+    pub(crate) range: (u64, u64),
+    /// The range was to hold bytes of the bucket then, and not zeros.
+    pub(crate) copied: bool,
+    /// The inode before.
+    pub(crate) since: &'a Inode,
+}
+
 impl Engine {
     /// Sets the size: what lies past it is gone, what is new are zeros. One metadata commit.
     pub async fn truncate(&self, ino: Ino, size: u64) -> Result<Inode> {
@@ -58,7 +68,10 @@ impl Core {
         let mirror = self.tier.find(ino).map(|_| self.tier.mirror(&before)).transpose()?;
         let after = match self.seen(self.meta.truncate(ino, size, self.now()).await) {
             Ok(after) => after,
-            Err(error) => return Err(self.extents_unsure(ino, error).await),
+            Err(error) => {
+                let change = Change { range: (size, u64::MAX), copied: false, since: &before };
+                return Err(self.changed_in_part(change, error).await);
+            }
         };
         fail::fail_point!("engine::truncate-committed");
         if size == 0 && before.size > 0 {
@@ -148,11 +161,48 @@ impl Core {
         error
     }
 
+    /// A truncation, hole or copy failed, maybe after a part of it, or after all of it where only
+    /// the log did not take its commit. What the metadata took counts, here and in the journal. To be
+    /// called with the file's change lock held.
+    pub(crate) async fn changed_in_part(&self, change: Change<'_>, error: FsError) -> FsError {
+        let ino = change.since.ino;
+        if let Err(second) = self.take_up_part(change).await {
+            tracing::warn!(%ino, error = %second, "a mirror could not be brought in step");
+        }
+        error
+    }
+
+    async fn take_up_part(&self, Change { range, copied, since }: Change<'_>) -> Result<()> {
+        let ino = since.ino;
+        let now = self.stored(ino).await?;
+        let Some(dropped) = now.data.dropped else { return Ok(()) };
+        if now.data.generation == since.data.generation {
+            return Ok(());
+        }
+        // A truncation goes on from the end of the file, all else from the start of its range.
+        let (range, size) = match dropped {
+            (size, u64::MAX) => (dropped, Some(size)),
+            (_, end) => ((range.0, end), None),
+        };
+        if let Some(journal) = &self.journal {
+            journal.forget(ino, range.0, range.1);
+        }
+        if let Some(mirror) = self.tier.find(ino) {
+            mirror.dropped(range, size, now.data.generation, copied)?;
+            mirror.forget_pending_times(true, true)?;
+        }
+        Ok(())
+    }
+
     async fn punch(&self, node: &Node, mirror: &Mirror, start: u64, end: u64) -> Result<()> {
         let _change = node.change.lock().await;
+        let since = self.stored(node.ino).await?;
         let after = match self.seen(self.meta.punch(node.ino, start..end, self.now()).await) {
             Ok(after) => after,
-            Err(error) => return Err(self.extents_unsure(node.ino, error).await),
+            Err(error) => {
+                let change = Change { range: (start, end), copied: false, since: &since };
+                return Err(self.changed_in_part(change, error).await);
+            }
         };
         mirror.dropped((start, end), None, after.data.generation, false)?;
         mirror.forget_pending_times(true, true)?;

@@ -323,6 +323,40 @@ fn a_takeover_gives_up_the_tier_but_not_the_journal() {
     assert_eq!(content(&world, "a").as_deref(), Some(&b"in the journal"[..]));
 }
 
+/// Only root may read the hardware's name: a user's mount after a boot, or a copy of the machine.
+#[test]
+fn a_takeover_on_the_same_system_still_wants_its_tier() {
+    let mut world = World::new();
+    world.run(create(&world.engine(), "a", b"not fsynced"));
+    world.reboot();
+    world.options.host.hardware_id.clear();
+    let text = refused(&mut world);
+    assert!(text.contains("before it was booted") && text.contains("--take-over"), "{text}");
+    world.options.take_over = true;
+    tier(&mut world, "tier2");
+    let text = refused(&mut world);
+    assert!(text.contains("--accept-loss tier"), "{text}");
+    tier(&mut world, "tier");
+    world.mount().expect("mounts");
+}
+
+#[test]
+fn nothing_is_made_in_a_journal_that_another_user_owns() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let mut world = journaled();
+    world.mount().expect("mounts");
+    world.unmount().expect("unmounts");
+    let journal = std::fs::read_dir(world.path("journal")).expect("lists").next().expect("one");
+    let journal = journal.expect("lists").path();
+    std::fs::remove_file(journal.join("lock")).expect("removes");
+    std::os::unix::fs::chown(&journal, Some(1_000), None).expect("chown");
+    let error = world.mount().expect_err("somebody else's");
+    assert_eq!(error.kind(), ErrorKind::Permission, "{error}");
+    assert!(!journal.join("lock").exists());
+}
+
 #[test]
 fn a_machine_that_is_refused_leaves_the_tier_as_it_is() {
     let mut world = World::new();

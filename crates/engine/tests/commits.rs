@@ -4,9 +4,9 @@ mod common;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use common::{WRITE, World, create, noise, read_all};
+use common::{WRITE, World, create, noise, read_all, settings};
 use weir_object::{Component, RequestKind};
-use weir_types::Ino;
+use weir_types::{Ino, Settings};
 
 /// Held by each test: a fail point is the whole process's.
 fn alone() -> MutexGuard<'static, ()> {
@@ -119,4 +119,52 @@ fn what_waits_for_its_commit_survives_a_kill_and_a_failed_unmount() {
     assert_eq!(content(&world, "a"), bytes);
     world.unmount().expect("unmounts");
     world.fsck();
+}
+
+/// What was sent holds older bytes than the journal by then, and voids them there when it is named.
+#[test]
+fn an_fsync_beside_what_waits_for_its_commit_is_durable_without_the_tier() {
+    let _alone = alone();
+    let quiet = Settings { flush_age_ms: 600_000, ..settings() };
+    let mut world = World::with(quiet, None);
+    world.unmount().expect("unmounts");
+    world.options.journal = Some(world.path("journal"));
+    world.mount().expect("mounts");
+    let large = noise(5, 2 << 20);
+    let a = world.run(create(&world.engine(), "a", &noise(4, 100_000)));
+    let c = world.run(create(&world.engine(), "c", &large));
+    let d = world.run(create(&world.engine(), "d", b""));
+    let commits = NoCommits::begin();
+    world.run(world.engine().flush_all()).expect_err("no commit is taken");
+    drop(commits);
+    write(&world, a, 0, &noise(6, 100_000));
+    world.run(world.engine().fsync(a)).expect("syncs");
+    // A copy that shares extents flushes both its files, and no other.
+    let copied = world.run(world.engine().copy_range((c, 0), (d, 0), 2 << 20, 0));
+    assert_eq!(copied.expect("copies"), 2 << 20);
+    world.lose_machine();
+    world.mount().expect("mounts");
+    assert_eq!(content(&world, "a"), noise(6, 100_000), "the newest that was fsynced");
+    world.unmount().expect("unmounts");
+    world.fsck();
+}
+
+#[test]
+fn what_waits_for_its_commit_is_not_collected() {
+    let _alone = alone();
+    let eager = Settings { collect_interval_s: 1, collect_grace_s: 0, ..settings() };
+    let mut world = World::with(eager, None);
+    let bytes = noise(7, 200_000);
+    world.run(create(&world.engine(), "a", &bytes));
+    let commits = NoCommits::begin();
+    world.run(world.engine().flush_all()).expect_err("no commit is taken");
+    std::thread::sleep(std::time::Duration::from_millis(2_500));
+    drop(commits);
+    world.run(world.engine().flush_all()).expect("flushes");
+    assert_eq!(segments_sent(&world), 1, "sent once");
+    world.unmount().expect("unmounts");
+    world.fsck();
+    world.lose_machine_after_unmount();
+    world.mount().expect("mounts");
+    assert_eq!(content(&world, "a"), bytes);
 }

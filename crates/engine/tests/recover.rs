@@ -368,3 +368,23 @@ fn a_file_that_was_named_before_the_kill_is_not_made_twice() {
     first.unmount().expect("unmounts");
     first.fsck();
 }
+
+#[test]
+#[cfg(feature = "failpoints")]
+fn a_file_with_two_names_has_both_after_a_kill_between_them() {
+    let _turn = turn();
+    let mut first = world();
+    first.run(async {
+        let engine = first.engine();
+        let ino = create(&engine, "one", b"bytes").await;
+        engine.link(ino, Ino::ROOT, b"two").await.expect("links");
+    });
+    takeover(&mut first, async |engine| _ = create(&engine, "theirs", b"theirs").await);
+    assert!(merge_in_pieces(&mut first, "engine::aside-named") > 0);
+    for name in ["one", "two"] {
+        assert_eq!(content(&first, name).expect("is there"), b"bytes");
+    }
+    assert!(list(&first).is_empty(), "{:#?}", list(&first));
+    first.unmount().expect("unmounts");
+    first.fsck();
+}

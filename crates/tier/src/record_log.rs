@@ -395,4 +395,19 @@ mod tests {
         let (_, found) = entries(dir.path());
         assert_eq!(found, [b"kept".to_vec()]);
     }
+
+    #[test]
+    fn a_log_of_which_nobody_knows_if_it_was_emptied_takes_no_more() {
+        use crate::disk::{Op, testing::Fault, testing::Plan};
+        let dir = tempfile::tempdir().expect("tempdir");
+        let (log, _) = entries(dir.path());
+        log.append(b"a").expect("appends");
+        // The first is that of the directory.
+        let laid = Plan::lay(dir.path(), 2, Fault::Fail(libc::EIO), Some(Op::Sync));
+        log.clear_if(log.appended()).expect_err("its disk failed");
+        assert!(laid.hit().is_some());
+        drop(laid);
+        log.append(b"b").expect_err("what is before it is not known");
+        log.sync().expect_err("nor is that");
+    }
 }

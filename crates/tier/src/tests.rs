@@ -251,6 +251,23 @@ fn release_takes_the_oldest_clean_pages_and_never_a_dirty_one() {
 }
 
 #[test]
+fn only_the_newest_flush_of_a_file_makes_its_pages_clean() {
+    let dir = tempfile::tempdir().expect("tempdir");
+    let (tier, _) = open(dir.path(), "boot");
+    let mirror = tier.mirror(&inode(1, 0, 1)).expect("mirror");
+    mirror.write_at(0, &[1; PAGE as usize], UnixTime(1)).expect("writes");
+    let older = mirror.snapshot(0, u64::MAX);
+    mirror.write_at(0, &[2; PAGE as usize], UnixTime(2)).expect("writes");
+    let newer = mirror.snapshot(0, u64::MAX);
+    assert!(!mirror.still_valid(&older) && mirror.still_valid(&newer));
+    // Its commit was under way when the other began.
+    assert!(!mirror.flushed(&older, 2, PAGE).expect("notes"), "not the newest");
+    assert_eq!(mirror.dirty_bytes(), PAGE, "what the other took is not in the bucket");
+    assert!(mirror.flushed(&newer, 3, PAGE).expect("notes"));
+    assert_eq!(mirror.dirty_bytes(), 0);
+}
+
+#[test]
 fn a_release_that_cannot_be_noted_takes_no_byte() {
     use crate::disk::{Op, testing::Fault, testing::Plan};
     let dir = tempfile::tempdir().expect("tempdir");

@@ -133,18 +133,32 @@ impl Core {
         Ok(assessed)
     }
 
-    /// Files that were made again, but for the note of it: those that have a name are done, the
-    /// others never were.
+    /// Files that were made again, but for the note of it: those that have a name get the others
+    /// that they lack and are done; the others never were.
     async fn settle_remade(&self, entry: &mut Entry) -> Result<()> {
-        let remade = entry.manifest.remade.clone();
-        let open: Vec<_> = remade.iter().filter(|(_, remade)| !remade.done).collect();
-        for (ino, Remade { ino: now, .. }) in open {
-            match self.volume_inode(*now).await?.is_some() {
-                true => entry.manifest.remade.insert(*ino, Remade { ino: *now, done: true }),
-                false => entry.manifest.remade.remove(ino),
-            };
+        let mut open = entry.manifest.remade.clone();
+        open.retain(|_, remade| !remade.done);
+        if open.is_empty() || self.read_only {
+            return Ok(());
         }
-        Ok(())
+        for (ino, Remade { ino: now, names, .. }) in open {
+            if self.volume_inode(now).await?.is_none() {
+                entry.manifest.remade.remove(&ino);
+                continue;
+            }
+            for (dir, name) in names {
+                match self.seen(self.meta.link(now, dir, &name).await) {
+                    Ok(_) => self.links.name_changed(dir, &name),
+                    // It was there, or it is somebody else's by now.
+                    Err(e) if matches!(e.kind(), ErrorKind::Exists | ErrorKind::NotFound) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            let done = Remade { ino: now, done: true, names: Vec::new() };
+            entry.manifest.remade.insert(ino, done);
+        }
+        self.seen(self.meta.sync().await)?;
+        entry.save()
     }
 
     /// The inode if it is there and has a name.

@@ -225,7 +225,10 @@ impl Core {
             self.seen(set)?;
         }
         self.seen(self.meta.sync().await)?;
-        of.entry.manifest.remade.insert(item.ino.0, Remade { ino: orphan.ino, done: false });
+        of.entry
+            .manifest
+            .remade
+            .insert(item.ino.0, Remade { ino: orphan.ino, done: false, names: places.clone() });
         of.entry.save()?;
         match self.seen(self.meta.name_orphan(orphan.ino, *dir, name).await) {
             Err(error) if error.kind() == ErrorKind::Exists => return Ok(false),
@@ -242,7 +245,10 @@ impl Core {
             self.links.name_changed(*dir, name);
         }
         self.seen(self.meta.sync().await)?;
-        of.entry.manifest.remade.insert(item.ino.0, Remade { ino: orphan.ino, done: true });
+        of.entry
+            .manifest
+            .remade
+            .insert(item.ino.0, Remade { ino: orphan.ino, done: true, names: Vec::new() });
         match &item.kept {
             Some(file) => of.forget_kept(file)?,
             None => of.entry.save()?,
@@ -304,7 +310,10 @@ impl Core {
             let Some(there) = self.make_one_directory(parent, &name, &made).await? else {
                 return Ok(false);
             };
-            of.entry.manifest.remade.insert(ino.0, Remade { ino: there, done: true });
+            of.entry
+                .manifest
+                .remade
+                .insert(ino.0, Remade { ino: there, done: true, names: Vec::new() });
             of.entry.save()?;
             parent = there;
         }

@@ -78,7 +78,7 @@ impl Core {
         let (mut valid, void): (Vec<_>, Vec<_>) =
             parts.into_iter().partition(|p| p.mirror.still_valid(&p.snapshot));
         let void = void.iter().map(|p| p.node.ino).collect();
-        let (done, result) = self.commit(segment, &valid).await;
+        let (done, result) = self.commit(segment, &mut valid).await;
         let Err(error) = result else {
             self.room_made.notify_waiters();
             self.flusher.went_on();
@@ -97,13 +97,20 @@ impl Core {
     async fn commit(
         &self,
         segment: Option<(SegmentId, SegmentInfo)>,
-        parts: &[Part],
+        parts: &mut [Part],
     ) -> (usize, Result<()>) {
-        let segments = segment.into_iter().collect();
-        let flush = FlushCommit { segments, files: parts.iter().map(file_flush).collect() };
         let mut done = 0;
+        if let Some(first) = parts.first().filter(|part| part.named) {
+            if let Err(error) = self.note_named(first).await {
+                return (0, Err(error));
+            }
+            done = 1;
+        }
+        let segments = segment.into_iter().collect();
+        let flush = FlushCommit { segments, files: parts[done..].iter().map(file_flush).collect() };
         let committed = |_: &FileFlush, inode: Option<Inode>| {
             fail::fail_point!("engine::flush-committed");
+            parts[done].named = true;
             // A file that was purged meanwhile has no mirror any more.
             if let Some(inode) = inode {
                 self.committed(&parts[done], &inode)?;
@@ -113,6 +120,15 @@ impl Core {
         };
         let result = self.seen(self.meta.commit_flush_each(&flush, committed).await);
         (done, result)
+    }
+
+    /// Takes note of a part that the metadata took before, when the tier's disk had no room for it.
+    async fn note_named(&self, part: &Part) -> Result<()> {
+        match self.stored(part.node.ino).await {
+            Ok(inode) => self.committed(part, &inode),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(error),
+        }
     }
 
     fn committed(&self, part: &Part, inode: &Inode) -> Result<()> {

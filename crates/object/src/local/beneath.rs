@@ -8,7 +8,7 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, FileType, Metadata};
 use std::io;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path as FilePath;
 use std::sync::Arc;
@@ -115,11 +115,9 @@ impl Place {
         Self { directory: Arc::new(directory), name: name.to_owned() }
     }
 
-    /// The place beside it whose name has this behind it.
-    pub(super) fn beside(&self, more: &str) -> Self {
-        let mut name = self.name.clone().into_vec();
-        name.extend_from_slice(more.as_bytes());
-        Self { directory: Arc::clone(&self.directory), name: OsString::from_vec(name) }
+    /// Another place in its directory.
+    pub(super) fn beside(&self, name: &str) -> Self {
+        Self { directory: Arc::clone(&self.directory), name: OsString::from(name) }
     }
 
     /// What the object there is. Not found unless it is a regular file.

@@ -188,3 +188,17 @@ async fn a_root_that_is_gone_or_another_is_away_and_stays_empty() {
     std::fs::rename(&away, &root).expect("rename back");
     assert_eq!(keys(&store).await, ["k", "x/y"]);
 }
+
+#[tokio::test]
+async fn a_name_may_be_as_long_as_the_disk_allows() {
+    let (_dir, store) = open();
+    let path = Path::from(format!("a/{}", "n".repeat(255)));
+    let put = store.put_opts(&path, text(1), PutMode::Create.into()).await.expect("creates");
+    store.put_opts(&path, text(2), update(put.e_tag)).await.expect("updates");
+    store.put(&path, text(3)).await.expect("puts");
+    let mut upload = store.put_multipart(&path).await.expect("begins");
+    upload.put_part(text(4)).await.expect("puts a part");
+    upload.complete().await.expect("completes");
+    assert_eq!(keys(&store).await, [path.to_string()]);
+    assert_eq!(store.get(&path).await.expect("get").bytes().await.expect("bytes"), "0004");
+}

@@ -104,12 +104,15 @@ pub struct Merging {
 }
 
 /// A file of a lost log that was made again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Remade {
     /// Its number now.
     pub ino: Ino,
-    /// It has its name.
+    /// It has its names.
     pub done: bool,
+    /// Directories of the volume and names in them that it is to have.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub names: Vec<(Ino, Vec<u8>)>,
 }
 
 /// What one entry holds.

@@ -377,6 +377,26 @@ fn clean_pages_beside_a_loss_are_not_believed_after_a_kill() {
     mirror.check_sound().expect_err("in doubt");
 }
 
+#[test]
+fn what_programs_may_have_stored_into_stays_in_doubt_over_a_kill() {
+    let dir = tempfile::tempdir().expect("tempdir");
+    let (tier, _) = open(dir.path());
+    let mirror = tier.mirror(&inode(7, PAGE)).expect("mirror");
+    assert!(mirror.fill(0, PAGE, Some(&[1; PAGE as usize]), mirror.stamp()).expect("fills"));
+    drop(mirror.lend(1).expect("lends").expect("all of it is here"));
+    mirror.lend_writable().expect("lends");
+    let laid = Plan::lay(&dir.path().join("mirror"), 1, Fault::Lost, Some(Op::Write));
+    mirror.write_at(0, b"ours", UnixTime(1)).expect("taken");
+    assert!(laid.hit().is_some());
+    mirror.check_sound().expect_err("lost");
+    // A flush that had its bytes before the loss may end; what programs stored is not known.
+    let snapshot = mirror.snapshot(0, u64::MAX);
+    mirror.flushed(&snapshot, 2, PAGE).expect("notes");
+    drop((mirror, tier));
+    let (tier, _) = open(dir.path());
+    assert_eq!(tier.in_doubt().len(), 1);
+}
+
 /// Whatever a recovery found out, it removes nothing before the log says so.
 #[test]
 fn a_recovery_that_ends_anywhere_leaves_the_next_one_what_it_found() {
