@@ -73,6 +73,6 @@ pub use throughput::{
 pub use volume::{Connector, FormatOptions, Wrap, format, read_format};
 pub use weir_meta::locks::{Lock, LockOwner, LockSpace, LockTable};
 pub use weir_meta::{DirEntry, DirEntryPlus, NewInode, RenameMode, Renamed, SetAttr, XattrMode};
-pub use weir_object::{BucketUrl, ConnectOptions, Meter, MeterSnapshot};
+pub use weir_object::{BucketUrl, Conditions, ConnectOptions, Meter, MeterSnapshot};
 pub use weir_tier::{AskSpace, DiskSpace, Why};
 pub use weir_types::{DiskCache, LinkId};

@@ -13,6 +13,7 @@
 mod absorb;
 mod apply;
 mod attributes;
+mod conditions;
 mod export;
 mod import;
 mod lazy;
@@ -21,7 +22,7 @@ mod rule;
 mod upload;
 
 use serde::{Deserialize, Serialize};
-use weir_object::{BucketUrl, Component};
+use weir_object::{BucketUrl, Component, Conditions};
 use weir_types::{ErrorKind, FileKind, FsError, Ino, LinkId, Result};
 
 pub(crate) use registry::Link;
@@ -122,6 +123,9 @@ pub struct LinkView {
     pub export_error: Option<String>,
     /// Conflicts found since the mount: local changes that a bucket change overtook.
     pub conflicts: u64,
+    /// Which conditions of a PUT the server holds; of others the object is looked at first. Known
+    /// from the first export on.
+    pub conditions: Option<Conditions>,
 }
 
 /// An import under way.
@@ -157,7 +161,8 @@ impl Policy {
 
 impl Engine {
     /// Binds directory `ino`, which must be empty, to a bucket prefix, and starts the first import.
-    /// Two commits and one LIST.
+    /// Two commits and one LIST; with exports 4 PUTs and 1 DELETE of an object of our own, which say
+    /// what conditions the server holds.
     pub async fn link_bucket(
         &self,
         ino: Ino,
@@ -169,8 +174,14 @@ impl Engine {
         let url: BucketUrl = options.url.parse()?;
         core.check_apart(&url)?;
         core.check_linkable(ino).await?;
-        let record = LinkRecord { ino, path: path.to_owned(), options, imported_unix_ms: None };
-        core.links.connect(&record)?.probe_odd(Component::Link).await?;
+        let path = path.to_owned();
+        let mut record =
+            LinkRecord { ino, path, options, imported_unix_ms: None, conditions: None };
+        let bucket = core.links.connect(&record)?;
+        bucket.probe_odd(Component::Link).await?;
+        if !record.options.export.is_none() {
+            record.conditions = Some(conditions::probe(&bucket).await?);
+        }
         let id = core.seen(core.meta.add_link(&record.encode()?).await)?;
         core.place_link(id, &record).await?;
         // From here on it is imported.
@@ -315,6 +326,7 @@ impl Core {
             export_failed: state.export_failed,
             export_error: state.export_error.clone(),
             conflicts: state.conflicts,
+            conditions: record.conditions,
         })
     }
 }

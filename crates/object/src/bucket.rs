@@ -19,7 +19,7 @@ use crate::connect::{check_directory, open_store};
 use crate::failure::is_no_bucket;
 use crate::hedge::Hedger;
 use crate::view::View;
-use crate::{BucketUrl, Component, ConnectOptions, Meter};
+use crate::{BucketUrl, Component, Conditions, ConnectOptions, Meter};
 
 /// What a store knows of an object without reading it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,6 +46,8 @@ pub struct ObjectInfo {
 #[derive(Clone)]
 pub struct Bucket {
     caller: Arc<Caller>,
+    /// Those that the store holds itself.
+    pub(crate) conditions: Conditions,
 }
 
 impl std::fmt::Debug for Bucket {
@@ -81,7 +83,7 @@ impl Bucket {
             meter: meter.clone(),
             hedger: Hedger::new(options.hedge_percent),
         };
-        Bucket { caller: Arc::new(caller) }
+        Bucket { caller: Arc::new(caller), conditions: Conditions::ALL }
     }
 
     pub(crate) fn caller(&self) -> &Arc<Caller> {

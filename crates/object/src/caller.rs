@@ -209,9 +209,23 @@ impl Caller {
         payload: PutPayload,
         options: PutOptions,
     ) -> Result<PutResult, Failure> {
+        self.put_after(|| std::future::ready(Ok(())), component, path, payload, options).await
+    }
+
+    async fn put_after<B>(
+        &self,
+        before: impl FnMut() -> B,
+        component: Component,
+        path: &Path,
+        payload: PutPayload,
+        options: PutOptions,
+    ) -> Result<PutResult, Failure>
+    where
+        B: Future<Output = object_store::Result<()>>,
+    {
         let sends = payload.content_length() as u64;
         let ask = Ask { sends, ..Ask::new(component, RequestKind::Put) };
-        self.run(ask, |_| {
+        self.run_after(before, ask, |_| {
             let (payload, options) = (payload.clone(), options.clone());
             async move { Ok((self.store.put_opts(path, payload, options).await?, 0)) }
         })
@@ -225,12 +239,29 @@ impl Caller {
         component: Component,
         path: &Path,
         payload: PutPayload,
-        mut options: PutOptions,
+        options: PutOptions,
     ) -> Result<Outcome, Failure> {
+        let before = || std::future::ready(Ok(()));
+        self.put_if_after(before, component, path, payload, options).await
+    }
+
+    /// The same, with `before` before each attempt, which may say that the condition does not hold.
+    pub(crate) async fn put_if_after<B>(
+        &self,
+        before: impl FnMut() -> B,
+        component: Component,
+        path: &Path,
+        payload: PutPayload,
+        mut options: PutOptions,
+    ) -> Result<Outcome, Failure>
+    where
+        B: Future<Output = object_store::Result<()>>,
+    {
         let updates = matches!(options.mode, PutMode::Update(_));
         let id = format!("{:032x}", rand::random::<u128>());
         options.attributes.insert(Attribute::Metadata(PUT_ID.into()), id.clone().into());
-        let failure = match self.put(component, path, payload.clone(), options).await {
+        let failure = match self.put_after(before, component, path, payload.clone(), options).await
+        {
             Ok(result) => return Ok(Outcome::Won(result)),
             Err(failure) => failure,
         };

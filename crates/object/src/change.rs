@@ -12,7 +12,7 @@ use object_store::{
 use weir_types::{ErrorKind, FsError, Result};
 
 use crate::bucket::check_etag;
-use crate::caller::{Ask, Caller, Failure, PUT_ID};
+use crate::caller::{Ask, Caller, Failure, Outcome, PUT_ID};
 use crate::extended::{ChangeAsk, Written};
 use crate::failure::judge;
 use crate::read::Got;
@@ -104,7 +104,7 @@ impl Bucket {
         match condition {
             _ if changed => Ok(Copied::SourceChanged),
             PutCondition::Any => Err(self.tell("COPY", from, failure)),
-            PutCondition::Absent | PutCondition::Matches(_) => Ok(Copied::TargetChanged),
+            _ => Ok(Copied::TargetChanged),
         }
     }
 
@@ -214,6 +214,20 @@ impl Caller {
         }
     }
 
+    /// As [`Caller::put_if`], where the store does not hold the condition: the object is looked at
+    /// before each attempt.
+    pub(crate) async fn put_looked(
+        &self,
+        component: Component,
+        path: &Path,
+        payload: PutPayload,
+        options: PutOptions,
+        condition: &PutCondition,
+    ) -> std::result::Result<Outcome, Failure> {
+        let look = || self.check(component, path, condition);
+        self.put_if_after(look, component, path, payload, options).await
+    }
+
     /// Fails if `condition` does not hold now. One HEAD, none without a condition.
     async fn check(
         &self,
@@ -227,17 +241,13 @@ impl Caller {
         let mut count = self.begin(Ask::new(component, RequestKind::Head));
         let options = GetOptions { head: true, ..GetOptions::default() };
         let found = match self.store.get_opts(path, options).await {
-            Ok(found) => Some(found.meta.e_tag),
+            Ok(found) => Some(found.meta),
             Err(Error::NotFound { .. }) => None,
             Err(error) => return Err(error),
         };
         count.counted.failed = false;
         drop(count);
-        let holds = match (condition, found) {
-            (PutCondition::Any, _) | (PutCondition::Absent, None) => true,
-            (PutCondition::Matches(etag), Some(have)) => is_same(Some(etag), have.as_deref()),
-            (PutCondition::Absent, Some(_)) | (PutCondition::Matches(_), None) => false,
-        };
+        let holds = condition.holds_for(found.as_ref());
         let (path, source) = (path.to_string(), "the object is not what it should be".into());
         if holds { Ok(()) } else { Err(Error::Precondition { path, source }) }
     }
@@ -249,7 +259,7 @@ fn is_refusal(failure: &Failure) -> bool {
 }
 
 /// Whether two ETags are there and the same; some servers leave the quotes out.
-fn is_same(one: Option<&str>, other: Option<&str>) -> bool {
+pub(crate) fn is_same(one: Option<&str>, other: Option<&str>) -> bool {
     one.zip(other).is_some_and(|(one, other)| one.trim_matches('"') == other.trim_matches('"'))
 }
 

@@ -20,6 +20,7 @@ mod aws;
 mod bucket;
 mod caller;
 mod change;
+mod conditions;
 mod connect;
 mod extended;
 mod failure;
@@ -40,6 +41,7 @@ mod view;
 
 pub use bucket::{Bucket, ObjectInfo};
 pub use change::Copied;
+pub use conditions::{Conditions, PROBE_PREFIX};
 pub use connect::open_store;
 pub use keys::{DirectoryPage, KeyPage, KeyRange, ListedObject, is_addressable};
 pub use meter::{Component, LATENCY_BUCKETS, Meter, MeterRow, MeterSnapshot, RequestKind};

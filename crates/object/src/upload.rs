@@ -8,12 +8,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use object_store::path::Path;
-use object_store::{Attribute, Attributes, Error, PutMode, PutOptions, PutPayload, UpdateVersion};
+use object_store::{
+    Attribute, Attributes, Error, ObjectMeta, PutMode, PutOptions, PutPayload, UpdateVersion,
+};
 use weir_types::{ErrorKind, FsError, Result};
 
 use crate::bucket::check_etag;
 use crate::caller::{Ask, Caller, Failure, Outcome, PUT_ID};
+use crate::change::is_same;
 use crate::extended::UploadAsk;
+use crate::failure::judge;
 use crate::{Bucket, Component, ObjectInfo, RequestKind};
 
 /// Parts are not smaller, but for the last.
@@ -30,22 +34,42 @@ pub enum PutCondition {
     Absent,
     /// It has this ETag.
     Matches(String),
+    /// It has this size and was written at this time: for stores that tell no ETags. No store holds
+    /// it, so the object is looked at first.
+    Unchanged {
+        /// Bytes.
+        size: u64,
+        /// When it was written, in milliseconds since 1970.
+        modified_unix_ms: i64,
+    },
 }
 
 impl PutCondition {
     pub(crate) fn check(&self) -> Result<()> {
         match self {
             PutCondition::Matches(etag) => check_etag(etag),
-            PutCondition::Any | PutCondition::Absent => Ok(()),
+            _ => Ok(()),
         }
     }
 
     pub(crate) fn mode(&self) -> PutMode {
         match self {
-            PutCondition::Any => PutMode::Overwrite,
+            PutCondition::Any | PutCondition::Unchanged { .. } => PutMode::Overwrite,
             PutCondition::Absent => PutMode::Create,
             PutCondition::Matches(etag) => {
                 PutMode::Update(UpdateVersion { e_tag: Some(etag.clone()), version: None })
+            }
+        }
+    }
+
+    /// Whether it holds for an object of which this is known.
+    pub(crate) fn holds_for(&self, found: Option<&ObjectMeta>) -> bool {
+        match (self, found) {
+            (PutCondition::Any, _) | (PutCondition::Absent, None) => true,
+            (PutCondition::Absent, Some(_)) | (_, None) => false,
+            (PutCondition::Matches(etag), Some(have)) => is_same(Some(etag), have.e_tag.as_deref()),
+            (PutCondition::Unchanged { size, modified_unix_ms }, Some(have)) => {
+                have.size == *size && have.last_modified.timestamp_millis() == *modified_unix_ms
             }
         }
     }
@@ -56,7 +80,8 @@ impl Bucket {
     /// somebody else's object is there. Durable on return. `last_modified_unix_ms` of the answer is
     /// 0: stores do not say. On `file://` attributes are kept only as long as this process remembers them.
     ///
-    /// One PUT; after a lost answer, if there is a condition, one HEAD.
+    /// One PUT; after a lost answer, if there is a condition, one HEAD. Where the store does not hold
+    /// the condition ([`Bucket::with_conditions`]), one HEAD before each attempt.
     ///
     /// # Errors
     /// `Invalid` for attributes that cannot be sent: names are of `a-z`, `0-9`, `-`, `_` and `.`,
@@ -71,7 +96,7 @@ impl Bucket {
     ) -> Result<Option<ObjectInfo>> {
         let (path, payload) = (self.path(key)?, bytes.into());
         condition.check()?;
-        let mut options = PutOptions::from(condition.mode());
+        let mut options = PutOptions::from(self.mode(condition));
         options.attributes = user_metadata(attributes)?;
         let size = payload.content_length() as u64;
         let caller = self.caller();
@@ -79,11 +104,22 @@ impl Bucket {
             PutCondition::Any => {
                 caller.put(component, &path, payload, options).await.map(Outcome::Won)
             }
-            _ => caller.put_if(component, &path, payload, options).await,
+            _ if self.conditions.hold(condition) => {
+                caller.put_if(component, &path, payload, options).await
+            }
+            _ => caller.put_looked(component, &path, payload, options, condition).await,
         };
         match outcome.map_err(|failure| self.tell("PUT", key, failure))? {
             Outcome::Won(put) => Ok(Some(written(key, size, put.e_tag))),
             Outcome::Lost(_) | Outcome::Unknown(_) => Ok(None),
+        }
+    }
+
+    /// What the store is told: nothing of which it takes no notice.
+    fn mode(&self, condition: &PutCondition) -> PutMode {
+        match self.conditions.hold(condition) {
+            true => condition.mode(),
+            false => PutMode::Overwrite,
         }
     }
 
@@ -210,7 +246,8 @@ impl Upload {
             return Ok(None);
         }
         let ask = UploadAsk::Complete { upload: open.upload.clone(), parts };
-        let done = open.step(RequestKind::Put, ask, Bytes::new(), condition.mode()).await;
+        let done =
+            open.step(RequestKind::Put, ask, Bytes::new(), open.bucket.mode(condition)).await;
         let failure = match done {
             Ok(put) => {
                 self.open = None;
@@ -291,16 +328,12 @@ impl Open {
         if *condition == PutCondition::Any {
             return Ok(true);
         }
-        let found = match self.bucket.head(self.component, &self.key).await {
-            Ok(info) => Some(info.etag),
-            Err(error) if error.kind() == ErrorKind::NotFound => None,
-            Err(error) => return Err(error),
+        let found = match self.caller().head(self.component, &self.path).await {
+            Ok(found) => Some(found.meta),
+            Err(failure) if judge(&failure.error).kind == ErrorKind::NotFound => None,
+            Err(failure) => return Err(self.bucket.tell("HEAD", &self.key, failure)),
         };
-        Ok(match condition {
-            PutCondition::Any => true,
-            PutCondition::Absent => found.is_none(),
-            PutCondition::Matches(etag) => found.flatten().as_ref() == Some(etag),
-        })
+        Ok(condition.holds_for(found.as_ref()))
     }
 
     /// The object, if it was made of this upload.

@@ -229,7 +229,12 @@ impl Import {
         }
         let row = core.seen(core.meta.object(self.link.id, key).await)?;
         if row.is_some_and(|row| {
-            row.object.ino == Some(there.ino) && row.object.etag == file.native.etag
+            // A store without ETags tells by the time.
+            let same = match file.native.etag.is_some() {
+                true => row.object.etag == file.native.etag,
+                false => row.object.modified_ms == file.modified_ms,
+            };
+            same && row.object.ino == Some(there.ino)
         }) {
             return Ok(true);
         }

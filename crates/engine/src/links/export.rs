@@ -287,7 +287,7 @@ impl Core {
         native: &Native,
         there: Option<&ObjectRow>,
     ) -> Result<Exported> {
-        let bucket = self.links.bucket(going.link.id)?;
+        let bucket = self.bucket_to_write(going.link).await?;
         let (from, to) = (native.key.as_str(), going.key.as_str());
         let (etag, condition) = (native.etag.as_deref(), condition(there));
         let copied = bucket.copy_object_if(Component::Link, from, etag, to, &condition).await;
@@ -431,7 +431,11 @@ pub(super) fn condition(there: Option<&ObjectRow>) -> PutCondition {
         None => PutCondition::Absent,
         Some(object) => match &object.etag {
             Some(etag) => PutCondition::Matches(etag.clone()),
-            None => PutCondition::Any,
+            // One that the store copied for us tells its time, too.
+            None => PutCondition::Unchanged {
+                size: object.object_bytes,
+                modified_unix_ms: object.modified_ms,
+            },
         },
     }
 }

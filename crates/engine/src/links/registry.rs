@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
-use weir_object::{Bucket, BucketUrl, Component};
+use weir_object::{Bucket, BucketUrl, Component, Conditions};
 use weir_types::{ErrorKind, FsError, Ino, Inode, LinkId, Native, Result};
 
 use super::{Attributes, ImportView, LinkOptions, Policy, TreeChange};
@@ -30,6 +30,9 @@ pub(crate) struct LinkRecord {
     pub(crate) path: String,
     pub(crate) options: LinkOptions,
     pub(crate) imported_unix_ms: Option<i64>,
+    /// Which conditions of a PUT its server holds, once it was asked.
+    #[serde(default)]
+    pub(crate) conditions: Option<Conditions>,
 }
 
 impl LinkRecord {
@@ -81,6 +84,8 @@ pub(crate) struct Link {
     pub(crate) import: tokio::sync::Mutex<()>,
     /// Held by the one export pass at a time.
     pub(crate) export: tokio::sync::Mutex<()>,
+    /// Held by who asks its server what it can do.
+    pub(crate) probe: tokio::sync::Mutex<()>,
     /// Held by those who import the names of directories that somebody looks into; by the end of
     /// the link alone.
     pub(crate) listings: tokio::sync::RwLock<()>,
@@ -99,6 +104,13 @@ pub(crate) struct Sampled {
 impl Link {
     pub(crate) fn record(&self) -> LinkRecord {
         self.record.lock().unwrap_or_else(|e| e.into_inner()).clone()
+    }
+
+    /// Changes what is kept of it; answers all of that, for the metadata.
+    pub(crate) fn change_record(&self, change: impl FnOnce(&mut LinkRecord)) -> LinkRecord {
+        let mut record = self.record.lock().unwrap_or_else(|e| e.into_inner());
+        change(&mut record);
+        record.clone()
     }
 
     pub(crate) fn ino(&self) -> Ino {
@@ -182,6 +194,7 @@ impl Links {
             bucket: OnceLock::new(),
             import: tokio::sync::Mutex::default(),
             export: tokio::sync::Mutex::default(),
+            probe: tokio::sync::Mutex::default(),
             listings: tokio::sync::RwLock::default(),
             sampled: Mutex::default(),
             ending: AtomicBool::new(false),
@@ -359,11 +372,8 @@ impl Core {
 
     /// Notes that all of a link was imported.
     pub(crate) async fn imported(&self, link: &Link) -> Result<()> {
-        let record = {
-            let mut record = link.record.lock().unwrap_or_else(|e| e.into_inner());
-            record.imported_unix_ms = Some(self.unix_ms().cast_signed());
-            record.clone()
-        };
+        let now = Some(self.unix_ms().cast_signed());
+        let record = link.change_record(|record| record.imported_unix_ms = now);
         self.seen(self.meta.set_link(link.id, &record.encode()?).await)
     }
 

@@ -3,7 +3,7 @@
 //! docs/linked-buckets.md tells it to people; change both or neither.
 
 use weir_meta::{NAME_BYTES_MAX, TARGET_BYTES_MAX};
-use weir_object::is_addressable;
+use weir_object::{PROBE_PREFIX, is_addressable};
 
 /// What the name of an object's file has behind it where a directory has the name itself.
 pub(crate) const BESIDE_DIRECTORY: &str = ".weir-object";
@@ -45,6 +45,9 @@ pub(crate) fn place(key: &[u8]) -> Result<Place<'_>, &'static str> {
         return Err("its key has control characters, which no request can name");
     }
     let name = parts.pop().unwrap_or_default();
+    if name.starts_with(PROBE_PREFIX) {
+        return Err("it is a probe of weir's, which a crash left behind: it may be removed");
+    }
     Ok(Place::File { dirs: parts, name })
 }
 

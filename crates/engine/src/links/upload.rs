@@ -9,7 +9,7 @@ use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use weir_meta::{ExportCommit, ExportContent, ObjectRow};
 use weir_object::{Bucket, Component, ObjectInfo, PutCondition};
 use weir_tier::{Mirror, Snapshot};
-use weir_types::{ErrorKind, FileKind, FsError, Inode, Native, Result};
+use weir_types::{ErrorKind, FileKind, Inode, Native, Result};
 
 use super::Policy;
 use super::attributes;
@@ -64,14 +64,15 @@ impl Core {
         condition: &PutCondition,
         there: Option<&ObjectRow>,
     ) -> Result<Option<Exported>> {
-        let bucket = self.links.bucket(going.link.id)?;
+        let bucket = self.bucket_to_write(going.link).await?;
         let target = Bytes::from(going.inode.target.clone().unwrap_or_default());
         let metadata = attributes::write(&going.inode);
         let put = bucket.put_object(Component::Link, &going.key, target, &metadata, condition);
         let Some(info) = put.await? else { return Ok(None) };
-        let native = Native { end: 0, ..self.native_of(&bucket, going, info).await? };
+        let (native, modified_ms) = self.native_of(&bucket, going, info).await?;
+        let native = Native { end: 0, ..native };
         let (content, row) = (ExportContent::Target, there.map(|row| row.version));
-        let export = ExportCommit { native, modified_ms: 0, content, row };
+        let export = ExportCommit { native, modified_ms, content, row };
         self.seen(self.meta.commit_export(going.inode.ino, &export).await)?;
         Ok(Some(Exported::Done))
     }
@@ -84,7 +85,7 @@ impl Core {
         there: Option<&ObjectRow>,
     ) -> Result<Option<Exported>> {
         let ino = going.inode.ino;
-        let bucket = self.links.bucket(going.link.id)?;
+        let bucket = self.bucket_to_write(going.link).await?;
         let node = self.nodes.get(ino);
         let _flushing = node.flush.lock().await;
         self.catch_stores(&[ino]).await?;
@@ -144,7 +145,7 @@ impl Core {
         row: Option<u64>,
     ) -> Result<Exported> {
         let ino = going.inode.ino;
-        let native = self.native_of(bucket, going, info).await?;
+        let (native, modified_ms) = self.native_of(bucket, going, info).await?;
         let (mirror, snapshot) = (&taken.mirror, &taken.snapshot);
         let size = snapshot.size;
         let valid = mirror.still_valid(snapshot);
@@ -158,7 +159,7 @@ impl Core {
             },
             false => ExportContent::Old,
         };
-        let export = ExportCommit { native, modified_ms: 0, content, row };
+        let export = ExportCommit { native, modified_ms, content, row };
         let after = match self.seen(self.meta.commit_export(ino, &export).await) {
             Ok(after) => after,
             Err(error) => return Err(self.extents_unsure(ino, error).await),
@@ -192,22 +193,27 @@ impl Core {
         *metadata == attributes::write(&now) && object_bytes == now.size
     }
 
+    /// The object that was written, and when that was, where the store tells no ETag.
     async fn native_of(
         &self,
         bucket: &Bucket,
         going: &Going<'_>,
         info: ObjectInfo,
-    ) -> Result<Native> {
-        let etag = match info.etag {
-            Some(etag) => Some(etag),
-            None => bucket.head(Component::Link, &going.key).await?.etag,
+    ) -> Result<(Native, i64)> {
+        let (etag, modified_ms) = match info.etag {
+            Some(etag) => (Some(etag), 0),
+            None => {
+                let now = bucket.head(Component::Link, &going.key).await?;
+                (now.etag, now.last_modified_unix_ms)
+            }
         };
-        Ok(Native {
+        let native = Native {
             etag,
             object_bytes: info.size,
             end: info.size,
             ..Native::directory(going.link.id, going.key.clone(), going.link.exports(), false)
-        })
+        };
+        Ok((native, modified_ms))
     }
 
     /// The object is not what we know of it: it is ours, because a crash came between its PUT and
@@ -245,11 +251,13 @@ impl Core {
         info: ObjectInfo,
         there: Option<&ObjectRow>,
     ) -> Result<Exported> {
-        let Some(etag) = info.etag else {
-            let text = format!("{}: the store tells no ETags: it cannot be exported", going.key);
-            return Err(FsError::new(ErrorKind::Unsupported, text));
+        let condition = match info.etag {
+            Some(etag) => PutCondition::Matches(etag),
+            None => PutCondition::Unchanged {
+                size: info.size,
+                modified_unix_ms: info.last_modified_unix_ms,
+            },
         };
-        let condition = PutCondition::Matches(etag);
         Ok(self.put_file(going, &condition, there).await?.unwrap_or(Exported::Later))
     }
 }

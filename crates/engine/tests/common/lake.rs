@@ -4,7 +4,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use weir_engine::{Attributes, Engine, LinkOptions, LinkView, Policy, RenameMode};
+use weir_engine::{
+    ActionKind, ActionRequest, Attributes, Engine, LinkOptions, LinkView, Policy, RenameMode, Root,
+};
 use weir_types::Ino;
 
 use super::{WRITE, World, new_dir, new_file, noise, read_all};
@@ -179,7 +181,11 @@ impl Lake {
     }
 
     pub fn with_export(export: Policy) -> Self {
-        let world = World::new();
+        Self::exporting_from(World::new(), export)
+    }
+
+    /// Exports from this world, whose bucket may be a strange one.
+    pub fn exporting_from(world: World, export: Policy) -> Self {
         std::fs::create_dir(world.path("lake")).expect("makes");
         let mut lake = Self { world, dir: Ino::ROOT };
         lake.put("a", b"first");
@@ -217,6 +223,19 @@ impl Lake {
             self.rest(10);
         }
         panic!("the export does not end: {:?}", self.view());
+    }
+
+    /// Archives a file, whatever the link's policy is, and waits for the end.
+    pub fn archive(&self, path: &str) {
+        let ino = self.find(path).expect(path);
+        let roots = vec![Root { ino, path: format!("/lake/{path}") }];
+        let kind = ActionKind::Archive;
+        let request = ActionRequest { kind, roots, recursive: false, max_bytes_per_s: None };
+        self.run(async {
+            let engine = self.engine();
+            let id = engine.start_action(request).await.expect("starts").id;
+            engine.wait_for_action(id, 30_000).await.expect("ends");
+        });
     }
 
     pub fn stored(&self, key: &str) -> Option<Vec<u8>> {

@@ -2,6 +2,7 @@
 //! store must pass. Decorators go below the retry and the meter: wrap what [`open_store`] gives and
 //! hand it to [`Bucket::from_store`].
 
+mod careless;
 mod conformance;
 mod fake_s3;
 mod faults;
@@ -10,6 +11,7 @@ mod plan;
 mod s3_server;
 mod slow;
 
+pub use careless::CarelessStore;
 pub use conformance::conformance;
 pub use fake_s3::FakeS3;
 pub use faults::{FaultControl, FaultStore};

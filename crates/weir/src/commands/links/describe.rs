@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use weir_engine::{ImportView, LinkView};
+use weir_engine::{Conditions, ImportView, LinkView};
 use weir_types::Bytes;
 
 use crate::render::{files, heading, objects, seconds, table};
@@ -62,6 +62,9 @@ fn facts(view: &LinkView) -> Vec<Vec<String>> {
     let lazy = if options.lazy_dirs { ", directories when they are looked into" } else { "" };
     row("import", format!("{}{every}{lazy}", policy_text(options.import)));
     row("export", policy_text(options.export));
+    if let Some(conditions) = view.conditions {
+        row("server", holds(conditions));
+    }
     match (&view.importing, view.imported_unix_ms) {
         (Some(import), _) => row("importing", importing(import)),
         (None, Some(at)) => row("last import", format!("{} ago", ago(at))),
@@ -82,6 +85,20 @@ fn facts(view: &LinkView) -> Vec<Vec<String>> {
         row("conflicts", text);
     }
     rows
+}
+
+/// What the server does about the conditions of a PUT.
+fn holds(conditions: Conditions) -> String {
+    let ignored = match (conditions.absent, conditions.matches) {
+        (true, true) => return "overwrites nothing that others put".to_owned(),
+        (false, true) => "If-None-Match",
+        (true, false) => "If-Match",
+        (false, false) => "If-Match and If-None-Match",
+    };
+    format!(
+        "takes no notice of {ignored}: each object is looked at right before it is written, and \
+         what somebody puts there in that moment is lost"
+    )
 }
 
 fn ago(unix_ms: i64) -> String {
@@ -122,6 +139,7 @@ pub(super) mod tests {
             export_failed: 0,
             export_error: None,
             conflicts: 0,
+            conditions: None,
         }
     }
 
@@ -143,6 +161,9 @@ pub(super) mod tests {
         {
             assert!(text.contains(wanted), "{wanted}: {text}");
         }
+        view.conditions = Some(Conditions { absent: true, matches: false });
+        let text = link(&view, Path::new("/mnt"));
+        assert!(text.contains("takes no notice of If-Match: each object is looked at"), "{text}");
         let text = linked(&view, Path::new("/mnt/db"));
         assert!(text.contains("weir links /mnt/db --hidden"), "{text}");
     }

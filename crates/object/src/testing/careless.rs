@@ -1,0 +1,98 @@
+//! A server that takes no notice of conditions, as some S3 work-alikes do.
+
+use std::fmt;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use futures::StreamExt;
+use futures::stream::BoxStream;
+use object_store::path::Path;
+use object_store::{
+    CopyOptions, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore,
+    PutMode, PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
+};
+
+/// `inner`, which writes whatever the condition says and, if asked to, tells no ETags.
+#[derive(Debug)]
+pub struct CarelessStore {
+    inner: Arc<dyn ObjectStore>,
+    etags: bool,
+}
+
+impl CarelessStore {
+    /// The decorator; with `etags` it tells them.
+    pub fn new(inner: Arc<dyn ObjectStore>, etags: bool) -> Self {
+        Self { inner, etags }
+    }
+
+    fn etag(&self, etag: Option<String>) -> Option<String> {
+        etag.filter(|_| self.etags)
+    }
+}
+
+impl fmt::Display for CarelessStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "careless {}", self.inner)
+    }
+}
+
+#[async_trait]
+impl ObjectStore for CarelessStore {
+    async fn put_opts(
+        &self,
+        location: &Path,
+        payload: PutPayload,
+        options: PutOptions,
+    ) -> Result<PutResult> {
+        let options = PutOptions { mode: PutMode::Overwrite, ..options };
+        let put = self.inner.put_opts(location, payload, options).await?;
+        Ok(PutResult { e_tag: self.etag(put.e_tag.clone()), ..put })
+    }
+
+    async fn put_multipart_opts(
+        &self,
+        location: &Path,
+        options: PutMultipartOptions,
+    ) -> Result<Box<dyn MultipartUpload>> {
+        self.inner.put_multipart_opts(location, options).await
+    }
+
+    async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
+        let mut got = self.inner.get_opts(location, options).await?;
+        got.meta.e_tag = self.etag(got.meta.e_tag.take());
+        Ok(got)
+    }
+
+    fn delete_stream(
+        &self,
+        locations: BoxStream<'static, Result<Path>>,
+    ) -> BoxStream<'static, Result<Path>> {
+        self.inner.delete_stream(locations)
+    }
+
+    fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
+        let etags = self.etags;
+        let told =
+            move |meta: ObjectMeta| ObjectMeta { e_tag: meta.e_tag.filter(|_| etags), ..meta };
+        self.inner.list(prefix).map(move |found| found.map(told)).boxed()
+    }
+
+    fn list_with_offset(
+        &self,
+        prefix: Option<&Path>,
+        offset: &Path,
+    ) -> BoxStream<'static, Result<ObjectMeta>> {
+        let etags = self.etags;
+        let told =
+            move |meta: ObjectMeta| ObjectMeta { e_tag: meta.e_tag.filter(|_| etags), ..meta };
+        self.inner.list_with_offset(prefix, offset).map(move |found| found.map(told)).boxed()
+    }
+
+    async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
+        self.inner.list_with_delimiter(prefix).await
+    }
+
+    async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> Result<()> {
+        self.inner.copy_opts(from, to, options).await
+    }
+}
