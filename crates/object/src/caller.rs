@@ -52,11 +52,28 @@ pub(crate) struct Ask {
     pub(crate) sends: u64,
     /// Bytes of the body that is expected back, 0 when not known.
     pub(crate) expects: u64,
+    /// How long the store may think about it.
+    pub(crate) patience: Patience,
+}
+
+/// How long the store may take, without the time for bodies.
+#[derive(Clone, Copy)]
+pub(crate) struct Patience {
+    /// For one attempt.
+    pub(crate) attempt: Duration,
+    /// For all of them, if that is more than the connection's timeout.
+    pub(crate) in_all: Duration,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self { attempt: ATTEMPT_LONGEST, in_all: Duration::ZERO }
+    }
 }
 
 impl Ask {
     pub(crate) fn new(component: Component, kind: RequestKind) -> Self {
-        Self { component, kind, sends: 0, expects: 0 }
+        Self { component, kind, sends: 0, expects: 0, patience: Patience::default() }
     }
 }
 
@@ -133,12 +150,12 @@ impl Caller {
     {
         let transfer = Duration::from_secs((ask.sends + ask.expects) / SLOWEST_BYTES_PER_S);
         let start = Instant::now();
-        let deadline = start + self.timeout + transfer;
+        let deadline = start + self.timeout.max(ask.patience.in_all) + transfer;
         let mut number = 0;
         let mut told = None;
         loop {
             let began = Instant::now();
-            let limit = deadline.min(Instant::now() + ATTEMPT_LONGEST + transfer);
+            let limit = deadline.min(Instant::now() + ask.patience.attempt + transfer);
             let mut count = None;
             let tried = async {
                 before().await?;

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use bytes::Bytes;
 use object_store::path::Path;
@@ -14,7 +15,7 @@ use object_store::{
 use weir_types::{ErrorKind, FsError, Result};
 
 use crate::bucket::check_etag;
-use crate::caller::{Ask, Caller, Failure, Outcome, PUT_ID};
+use crate::caller::{Ask, Caller, Failure, Outcome, PUT_ID, Patience};
 use crate::change::is_same;
 use crate::extended::UploadAsk;
 use crate::failure::judge;
@@ -24,6 +25,9 @@ use crate::{Bucket, Component, ObjectInfo, RequestKind};
 const PART_BYTES_LEAST: u64 = 8 << 20;
 /// No store takes more.
 const PARTS_MOST: u64 = 10_000;
+/// Stores put thousands of parts together before they answer: Amazon "may take several minutes".
+const COMPLETION: Patience =
+    Patience { attempt: Duration::from_secs(600), in_all: Duration::from_secs(1_800) };
 
 /// What must be true of an object for it to be written.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -229,7 +233,8 @@ impl Upload {
     ///
     /// With a condition the object is looked at before; S3 and directories hold the condition
     /// themselves, too, other stores leave a moment between the look and the write. One PUT; with a
-    /// condition, or after a lost answer, a HEAD each.
+    /// condition, or where it was not answered, a HEAD each. The store is given ten minutes for an
+    /// attempt and half an hour in all: it may have thousands of parts to put together.
     ///
     /// # Errors
     /// `Invalid` when parts are missing. After any error the upload is over.
@@ -255,19 +260,21 @@ impl Upload {
             }
             Err(failure) => failure,
         };
-        // An earlier attempt may have done it and its answer been lost.
-        if failure.attempts > 1
+        let refused =
+            matches!(failure.error, Error::AlreadyExists { .. } | Error::Precondition { .. });
+        // It may be done and the answer been lost: all would be uploaded again.
+        if (failure.attempts > 1 || !refused)
             && let Ok(Some(info)) = open.finished().await
         {
             self.open = None;
             return Ok(Some(info));
         }
-        match failure.error {
-            Error::AlreadyExists { .. } | Error::Precondition { .. } => {
+        match refused {
+            true => {
                 self.abort().await?;
                 Ok(None)
             }
-            _ => Err(open.bucket.tell("PUT", &open.key, failure)),
+            false => Err(open.bucket.tell("PUT", &open.key, failure)),
         }
     }
 
@@ -311,10 +318,15 @@ impl Open {
         bytes: Bytes,
         mode: PutMode,
     ) -> std::result::Result<object_store::PutResult, Failure> {
+        let patience = match ask {
+            UploadAsk::Complete { .. } => COMPLETION,
+            _ => Patience::default(),
+        };
         let mut options = PutOptions::from(mode);
         options.attributes = self.attributes.clone();
         options.extensions.insert(ask);
-        let request = Ask { sends: bytes.len() as u64, ..Ask::new(self.component, kind) };
+        let sends = bytes.len() as u64;
+        let request = Ask { sends, patience, ..Ask::new(self.component, kind) };
         let (caller, path) = (self.caller(), &self.path);
         let attempt = |_| {
             let (payload, options) = (PutPayload::from(bytes.clone()), options.clone());

@@ -11,7 +11,7 @@ use futures::TryStreamExt;
 use object_store::path::Path;
 use object_store::{ObjectStoreExt, PutMode, UpdateVersion};
 use tokio::time::Instant;
-use weir_object::testing::{FaultControl, FaultPlan, Slow, SlowStore, connect_faulty};
+use weir_object::testing::{Completion, FaultControl, FaultPlan, Slow, SlowStore, connect_faulty};
 use weir_object::{
     Bucket, BucketUrl, Component, ConnectOptions, Copied, KeyPage, KeyRange, Meter, MeterRow,
     ObjectStore, PutCondition, RequestKind, open_store,
@@ -391,6 +391,36 @@ async fn each_step_of_an_upload_is_repeated_and_counted() {
     assert_eq!((row.requests, row.failed), (7, 4), "three steps, four repeated");
     // Before, for the condition; after, for the answer that was lost.
     assert_eq!(at.row(RequestKind::Head).requests, 2);
+}
+
+/// An upload in parts to a store in memory that takes its time for the last step, with so many
+/// milliseconds for a call.
+async fn completed(name: &str, completion: Completion, timeout_ms: u64) -> (Duration, bool) {
+    let url: BucketUrl = format!("memory://faults-{name}/p").parse().expect("url");
+    let options = ConnectOptions { timeout_ms, ..ConnectOptions::default() };
+    let store = open_store(&url, &options).expect("opens");
+    let store = Arc::new(SlowStore::completing(store, completion));
+    let bucket = Bucket::from_store(&url, store, &options, &Meter::new());
+    let upload = bucket.begin_upload(DATA, "k", 5, &BTreeMap::new()).await.expect("begin");
+    upload.part(1, Bytes::from_static(b"01234")).await.expect("part");
+    let since = Instant::now();
+    let done = upload.complete(&PutCondition::Absent).await;
+    let there = bucket.get(DATA, "k").await.is_ok_and(|bytes| bytes == "01234");
+    (since.elapsed(), done.is_ok_and(|made| made.is_some()) && there)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_may_take_minutes_to_put_parts_together() {
+    let four = Duration::from_secs(240);
+    let (took, ours) = completed("completes", Completion::After(four), 60_000).await;
+    assert!(ours && took >= four && took < four * 2, "{took:?} {ours}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn parts_that_were_put_together_unheard_are_not_sent_again() {
+    // One attempt takes all the time that there is.
+    let (took, ours) = completed("unheard", Completion::Unanswered, 20_000).await;
+    assert!(ours && took < Duration::from_secs(3_600), "{took:?} {ours}");
 }
 
 #[tokio::test]

@@ -18,7 +18,7 @@ pub use faults::{FaultControl, FaultStore};
 pub use native::random_listings;
 pub use plan::{FaultPlan, FaultRule, Place, Trigger, What};
 pub use s3_server::S3Server;
-pub use slow::{Slow, SlowStore};
+pub use slow::{Completion, Slow, SlowStore};
 
 use std::sync::Arc;
 

@@ -16,6 +16,8 @@ use object_store::{
     ObjectStore, PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
 };
 
+use crate::extended::UploadAsk;
+
 /// What one read of a connection brings.
 const STEP_BYTES: usize = 256 << 10;
 
@@ -45,17 +47,33 @@ pub struct SlowStore {
     /// Of so many reads one is slow, and nothing else.
     one_read_of: Option<u64>,
     reads: AtomicU64,
+    /// How long uploads in parts take to become objects, and nothing else.
+    completion: Option<Completion>,
+}
+
+/// How the end of an upload in parts is slow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Completion {
+    /// The object is there after this time, if somebody waits for it.
+    After(Duration),
+    /// The object is there at once; the answer never comes.
+    Unanswered,
 }
 
 impl SlowStore {
     /// `inner`, but `slow`.
     pub fn new(inner: Arc<dyn ObjectStore>, slow: Slow) -> Self {
-        Self { inner, slow, one_read_of: None, reads: AtomicU64::new(0) }
+        Self { inner, slow, one_read_of: None, reads: AtomicU64::new(0), completion: None }
     }
 
     /// `inner`, but every `n`th read is `slow`.
     pub fn one_read_of(inner: Arc<dyn ObjectStore>, n: u64, slow: Slow) -> Self {
         Self { one_read_of: Some(n), ..Self::new(inner, slow) }
+    }
+
+    /// `inner`, whose uploads in parts end slowly.
+    pub fn completing(inner: Arc<dyn ObjectStore>, completion: Completion) -> Self {
+        Self { completion: Some(completion), ..Self::new(inner, Slow::default()) }
     }
 
     /// How slow a request is that is no read.
@@ -112,6 +130,16 @@ impl ObjectStore for SlowStore {
         options: PutOptions,
     ) -> Result<PutResult> {
         self.usual().wait(payload.content_length() as u64).await;
+        let completes = matches!(options.extensions.get(), Some(UploadAsk::Complete { .. }));
+        match self.completion.filter(|_| completes) {
+            Some(Completion::After(time)) => tokio::time::sleep(time).await,
+            Some(Completion::Unanswered) => {
+                // Whatever it says, nobody hears it.
+                let _ = self.inner.put_opts(location, payload, options).await;
+                return std::future::pending().await;
+            }
+            None => {}
+        }
         self.inner.put_opts(location, payload, options).await
     }
 
