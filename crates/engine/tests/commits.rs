@@ -3,6 +3,7 @@
 mod common;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use common::{WRITE, World, create, noise, read_all, settings};
 use weir_object::{Component, RequestKind};
@@ -20,6 +21,12 @@ struct NoCommits;
 impl NoCommits {
     fn begin() -> Self {
         fail::cfg("engine::commit-log", "return").expect("a fail point");
+        Self
+    }
+
+    /// But for the next one.
+    fn after_one() -> Self {
+        fail::cfg("engine::commit-log", "1*off->return").expect("a fail point");
         Self
     }
 }
@@ -149,22 +156,33 @@ fn an_fsync_beside_what_waits_for_its_commit_is_durable_without_the_tier() {
     world.fsck();
 }
 
+/// So many files take two commits; only the first is taken, and what that named goes again.
 #[test]
-fn what_waits_for_its_commit_is_not_collected() {
+fn a_segment_of_which_a_part_waits_for_its_commit_is_not_collected() {
     let _alone = alone();
-    let eager = Settings { collect_interval_s: 1, collect_grace_s: 0, ..settings() };
+    let eager =
+        Settings { collect_interval_s: 1, collect_grace_s: 0, flush_age_ms: 600_000, ..settings() };
     let mut world = World::with(eager, None);
-    let bytes = noise(7, 200_000);
-    world.run(create(&world.engine(), "a", &bytes));
-    let commits = NoCommits::begin();
-    world.run(world.engine().flush_all()).expect_err("no commit is taken");
-    std::thread::sleep(std::time::Duration::from_millis(2_500));
+    let engine = world.engine();
+    let name = |n: u64| format!("f{n}");
+    let files: Vec<_> =
+        (0..2_010).map(|n| world.run(create(&engine, &name(n), &noise(n, 100)))).collect();
+    let commits = NoCommits::after_one();
+    world.run(engine.flush_all()).expect_err("the second commit is not taken");
     drop(commits);
-    world.run(world.engine().flush_all()).expect("flushes");
-    assert_eq!(segments_sent(&world), 1, "sent once");
+    assert_eq!(segments_sent(&world), 1, "in one segment");
+    let waits = |ino: &Ino| world.run(engine.getattr(*ino)).expect("stat").data.generation == 0;
+    let named = files.iter().position(waits).expect("some wait");
+    assert!(named > 1_000, "{named}");
+    (0..named as u64).for_each(|n| {
+        world.run(engine.unlink(Ino::ROOT, name(n).as_bytes())).expect("unlinks");
+    });
+    std::thread::sleep(Duration::from_millis(2_500));
+    world.run(engine.flush_all()).expect("flushes");
+    drop(engine);
     world.unmount().expect("unmounts");
     world.fsck();
     world.lose_machine_after_unmount();
     world.mount().expect("mounts");
-    assert_eq!(content(&world, "a"), bytes);
+    (named as u64..2_010).for_each(|n| assert_eq!(content(&world, &name(n)), noise(n, 100)));
 }
