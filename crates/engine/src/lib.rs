@@ -60,7 +60,9 @@ pub use engine::{Clock, Engine};
 pub use files::{OpenFile, OpenFlags};
 pub use fsck::{FsckOptions, FsckReport, fsck};
 pub use journal::JournalUsage;
-pub use links::{Attributes, HiddenObject, ImportView, LinkOptions, LinkView, Policy, TreeChange};
+pub use links::{
+    Attributes, HeldDeletions, HiddenObject, ImportView, LinkOptions, LinkView, Policy, TreeChange,
+};
 pub use mount::{MountOptions, MountReport};
 pub use resize::Fallocate;
 pub use seek::Seek;

@@ -13,6 +13,7 @@
 mod absorb;
 mod apply;
 mod attributes;
+mod brake;
 mod conditions;
 mod export;
 mod import;
@@ -25,6 +26,7 @@ use serde::{Deserialize, Serialize};
 use weir_object::{BucketUrl, Component, Conditions};
 use weir_types::{ErrorKind, FileKind, FsError, Ino, LinkId, Result};
 
+pub use brake::HeldDeletions;
 pub(crate) use registry::Link;
 use registry::LinkRecord;
 pub(crate) use registry::{Links, links_loop};
@@ -126,6 +128,8 @@ pub struct LinkView {
     /// Which conditions of a PUT the server holds; of others the object is looked at first. Known
     /// from the first export on.
     pub conditions: Option<Conditions>,
+    /// Deletions in the bucket that were not done here, because they are so many.
+    pub held_deletions: Option<HeldDeletions>,
 }
 
 /// An import under way.
@@ -176,7 +180,8 @@ impl Engine {
         core.check_linkable(ino).await?;
         let path = path.to_owned();
         let mut record =
-            LinkRecord { ino, path, options, imported_unix_ms: None, conditions: None };
+            LinkRecord { ino, path, options, imported_unix_ms: None, conditions: None, root: None };
+        record.root = registry::root_of(&record)?;
         let bucket = core.links.connect(&record)?;
         bucket.probe_odd(Component::Link).await?;
         if !record.options.export.is_none() {
@@ -327,6 +332,7 @@ impl Core {
             export_error: state.export_error.clone(),
             conflicts: state.conflicts,
             conditions: record.conditions,
+            held_deletions: state.held,
         })
     }
 }

@@ -5,6 +5,7 @@
 //! doubled, and two URLs that name the same place are equal.
 
 use std::fmt;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::str::FromStr;
 
@@ -67,6 +68,19 @@ impl BucketUrl {
     /// The directory of a `file://` URL.
     pub fn directory(&self) -> Option<&Path> {
         (self.scheme == Scheme::File).then(|| Path::new(&self.prefix))
+    }
+
+    /// Which directory a `file://` URL leads to now: the number of its file system, as far as that
+    /// has one, and its inode. None for other schemes. No request.
+    ///
+    /// # Errors
+    /// Those of the local disk.
+    pub fn directory_id(&self) -> Result<Option<(u64, u64)>> {
+        let Some(directory) = self.directory() else { return Ok(None) };
+        let failed = |error| FsError::local_io(format!("looking at {self}"), error);
+        let inode = std::fs::metadata(directory).map_err(failed)?.ino();
+        let system = rustix::fs::statvfs(directory).map_err(|error| failed(error.into()))?.f_fsid;
+        Ok(Some((system, inode)))
     }
 
     /// The same bucket with `name` added to the prefix.

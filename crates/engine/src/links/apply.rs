@@ -14,6 +14,7 @@ use weir_types::{ErrorKind, FileKind, FsError, Ino, Inode, Native, Result, UnixT
 
 use super::Policy;
 use super::attributes::Attributes;
+use super::brake::Brake;
 use super::registry::Link;
 use super::rule::{self, BESIDE_DIRECTORY, Place, place};
 use crate::engine::Core;
@@ -36,6 +37,8 @@ pub(crate) struct Import {
     /// anywhere by now. It is being looked into, so the doors need not be told of its names.
     directory: Option<(String, Ino)>,
     owner: OnceCell<(u32, u32)>,
+    /// What is missing in the bucket.
+    pub(super) brake: Brake,
 }
 
 impl Import {
@@ -47,13 +50,19 @@ impl Import {
     ) -> Result<Self> {
         let bucket = core.links.bucket(link.id)?;
         let (dirs, owner) = (Mutex::default(), OnceCell::new());
-        Ok(Self { core, link, bucket, policy, before, dirs, directory: None, owner })
+        let brake = Brake::new(0, None);
+        Ok(Self { core, link, bucket, policy, before, dirs, directory: None, owner, brake })
     }
 
     /// An import of the names in this directory only, whose key ends with a slash or is empty.
     pub(super) fn of_directory(self, key: &str, ino: Ino) -> Self {
         let path = key.trim_end_matches('/').to_owned();
         Self { directory: Some((path, ino)), ..self }
+    }
+
+    /// The same, with what may go in one look.
+    pub(super) fn with_brake(self, brake: Brake) -> Self {
+        Self { brake, ..self }
     }
 
     pub(super) fn is_of_directory(&self) -> bool {

@@ -9,6 +9,7 @@ use weir_types::{ErrorKind, FsError, Native, Result};
 
 use super::Policy;
 use super::apply::Import;
+use super::brake::{Brake, Missing};
 use super::registry::{Link, Sampled};
 use crate::engine::Core;
 
@@ -28,9 +29,13 @@ impl Core {
     pub(crate) async fn import(self: &Arc<Self>, link: &Arc<Link>, policy: Policy) -> Result<()> {
         let _one = link.import.lock().await;
         let before = self.seen(self.meta.newest().await)?;
-        let import = Arc::new(Import::new(self.clone(), link.clone(), policy, before)?);
+        let import = Import::new(self.clone(), link.clone(), policy, before)?;
+        let files = self.seen(self.meta.link_usage(link.id).await)?.files;
+        let confirmed = link.state().confirmed;
+        let import = Arc::new(import.with_brake(Brake::new(files, confirmed)));
         if link.is_lazy() {
             import.levels().await?;
+            import.remove_missing().await?;
             import.finish().await?;
             return self.imported(link).await;
         }
@@ -44,6 +49,7 @@ impl Core {
             .buffer_unordered(PAGES)
             .try_collect::<()>()
             .await?;
+        import.remove_missing().await?;
         import.finish().await?;
         self.imported(link).await
     }
@@ -74,7 +80,7 @@ impl Import {
         let listed = page.objects.len() as u64;
         let mut objects = page.objects.into_iter().peekable();
         let mut after = page.after;
-        let mut news = Vec::new();
+        let (mut news, mut missing) = (Vec::new(), false);
         loop {
             let (from, until) = (after.as_deref(), page.until.as_deref());
             let rows = self.core.meta.objects(self.link.id, from, until, ROWS).await;
@@ -87,7 +93,7 @@ impl Import {
                 }
                 match objects.next_if(|object| object.key == row.key) {
                     Some(object) => self.compare(&object, &row).await?,
-                    None => self.gone(&row).await?,
+                    None => missing |= self.missing(row).await?,
                 }
             }
             if !full {
@@ -95,7 +101,9 @@ impl Import {
             }
         }
         news.extend(objects);
-        if self.policy.new {
+        if self.policy.new && missing {
+            self.brake.then_make(news);
+        } else if self.policy.new {
             for batch in news.chunks(BATCH) {
                 self.create(batch).await?;
             }
@@ -122,7 +130,21 @@ impl Import {
         self.changed(object, row).await
     }
 
-    pub(super) async fn gone(&self, row: &ObjectRow) -> Result<()> {
+    /// An object was not listed: it goes at the end, unless that cannot harm anybody. Answers
+    /// whether something may still have its name.
+    pub(super) async fn missing(&self, row: ObjectRow) -> Result<bool> {
+        if row.version > self.before || !self.policy.deleted {
+            return Ok(false);
+        }
+        if row.object.ino.is_none() && !row.key.ends_with(b"/") {
+            return self.removed(&row).await.map(|()| false);
+        }
+        self.brake.note(Missing::Object(row));
+        Ok(true)
+    }
+
+    /// An object is gone, as a HEAD said.
+    async fn gone(&self, row: &ObjectRow) -> Result<()> {
         if row.version > self.before || !self.policy.deleted {
             return Ok(());
         }

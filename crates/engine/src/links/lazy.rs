@@ -20,6 +20,7 @@ use weir_types::{ErrorKind, FileKind, FsError, Ino, Native, Result};
 
 use super::Policy;
 use super::apply::Import;
+use super::brake::Missing;
 use super::import::{BATCH, LISTS, ROWS};
 use super::registry::Link;
 use super::rule::place;
@@ -239,7 +240,7 @@ impl Import {
         let Known { key, row, is_directory } = known;
         if !is_directory {
             return match row {
-                Some(row) => self.gone(&row).await,
+                Some(row) => self.missing(row).await.map(drop),
                 None => Ok(()),
             };
         }
@@ -249,7 +250,8 @@ impl Import {
         if let Some(row) = &row
             && (place(&key).is_err() || self.is_unlisted(Some(row)).await?)
         {
-            return self.unseen_directory_gone(row).await;
+            self.brake.note(Missing::Directory(row.clone()));
+            return Ok(());
         }
         // What was in it goes first.
         level.below.extend(String::from_utf8(key));
@@ -257,7 +259,7 @@ impl Import {
     }
 
     /// A directory into which nobody looked is gone from the bucket.
-    async fn unseen_directory_gone(&self, row: &ObjectRow) -> Result<()> {
+    pub(super) async fn unseen_directory_gone(&self, row: &ObjectRow) -> Result<()> {
         let core = &self.core;
         if let Some(ino) = row.object.ino
             && let Some((dir, name)) = self.directory_of(&row.key, ino).await?

@@ -11,6 +11,7 @@ use tokio::task::JoinSet;
 use weir_object::{Bucket, BucketUrl, Component, Conditions};
 use weir_types::{ErrorKind, FsError, Ino, Inode, LinkId, Native, Result};
 
+use super::brake::{HeldDeletions, RootId, strange_root};
 use super::{Attributes, ImportView, LinkOptions, Policy, TreeChange};
 use crate::background::blocking;
 use crate::engine::Core;
@@ -33,6 +34,9 @@ pub(crate) struct LinkRecord {
     /// Which conditions of a PUT its server holds, once it was asked.
     #[serde(default)]
     pub(crate) conditions: Option<Conditions>,
+    /// Of a `file://` link which directory it is.
+    #[serde(default)]
+    pub(crate) root: Option<RootId>,
 }
 
 impl LinkRecord {
@@ -60,6 +64,12 @@ pub(crate) struct LinkState {
     pub(crate) export_error: Option<String>,
     /// Objects that a read found to be others than the metadata says, with the inode it was for.
     suspects: BTreeSet<(String, Ino)>,
+    /// Deletions that the last import did not do.
+    pub(crate) held: Option<HeldDeletions>,
+    /// Somebody said that so many may be done.
+    pub(crate) confirmed: Option<u64>,
+    /// Another directory is at its URL than the one that was.
+    pub(crate) root_strange: bool,
     /// An import was asked for.
     asked: bool,
     /// When the next poll is due, on the clock that never goes back.
@@ -257,13 +267,19 @@ impl Links {
         connector.connect(&url)
     }
 
-    /// The bucket of a link.
+    /// The bucket of a link. Without one of an older Weir, which knew no roots, it is the directory
+    /// that it was.
     pub(crate) fn bucket(&self, id: LinkId) -> Result<Bucket> {
         let link = self.get(id)?;
         if let Some(bucket) = link.bucket.get() {
             return Ok(bucket.clone());
         }
-        let bucket = self.connect(&link.record())?;
+        let record = link.record();
+        let bucket = self.connect(&record)?;
+        if record.root.is_some() && root_of(&record)? != record.root {
+            link.state().root_strange = true;
+            return Err(strange_root(&record.options.url));
+        }
         Ok(link.bucket.get_or_init(|| bucket).clone())
     }
 
@@ -301,6 +317,11 @@ impl Links {
         let mut changes = self.changes.lock().unwrap_or_else(|e| e.into_inner());
         changes.insert(TreeChange::Entries(dir));
     }
+}
+
+/// Which directory a `file://` link shows now.
+pub(crate) fn root_of(record: &LinkRecord) -> Result<Option<RootId>> {
+    record.options.url.parse::<BucketUrl>()?.directory_id()
 }
 
 impl Core {
@@ -373,7 +394,12 @@ impl Core {
     /// Notes that all of a link was imported.
     pub(crate) async fn imported(&self, link: &Link) -> Result<()> {
         let now = Some(self.unix_ms().cast_signed());
-        let record = link.change_record(|record| record.imported_unix_ms = now);
+        let root = root_of(&link.record())?;
+        let record = link.change_record(|record| {
+            record.imported_unix_ms = now;
+            // Of a link of an older Weir.
+            record.root = record.root.or(root);
+        });
         self.seen(self.meta.set_link(link.id, &record.encode()?).await)
     }
 
@@ -414,6 +440,14 @@ pub(crate) async fn links_loop(core: Arc<Core>) {
                 let (core, link) = (core.clone(), link.clone());
                 tasks.spawn(async move { core.look_at_suspects(&link, suspects).await });
             }
+            if link.state().root_strange {
+                let (core, link) = (core.clone(), link.clone());
+                tasks.spawn(async move {
+                    if let Err(error) = core.recognise_root(&link).await {
+                        tracing::debug!(link = %link.id, %error, "a directory is not known again");
+                    }
+                });
+            }
             if link.exports() && link.export.try_lock().is_ok() {
                 let (core, link) = (core.clone(), link.clone());
                 tasks.spawn(async move { core.export_due(&link).await });
@@ -432,6 +466,9 @@ impl Core {
         let mut state = link.state();
         state.importing = None;
         state.import_error = result.as_ref().err().map(ToString::to_string);
+        if result.is_ok() {
+            state.confirmed = None;
+        }
         if let Err(error) = result {
             state.due_ms = self.now_ms() + FAILED_REST_MS;
             state.asked |= policy == Policy::ALL;

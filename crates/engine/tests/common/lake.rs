@@ -110,9 +110,26 @@ impl Lake {
         self.run(async { self.engine().refresh_link(id, Some(keys)).await.expect("refreshes") });
     }
 
+    /// Asks for an import, and does not wait.
+    pub fn ask(&self) {
+        let id = self.view().id;
+        self.run(async { self.engine().refresh_link(id, None).await.expect("asks") });
+    }
+
+    /// Says that what is held is meant, and waits for the import.
+    pub fn confirm(&self) {
+        let view = self.view();
+        self.run(async { self.engine().confirm_link(view.id).await.expect("confirms") });
+        self.imported_since(&view);
+    }
+
     pub fn refresh_all(&self) {
         let view = self.view();
         self.run(async { self.engine().refresh_link(view.id, None).await.expect("refreshes") });
+        self.imported_since(&view);
+    }
+
+    fn imported_since(&self, view: &LinkView) {
         for _ in 0..1_000 {
             let now = self.view();
             if now.importing.is_none() && now.imported_unix_ms > view.imported_unix_ms {
@@ -186,12 +203,16 @@ impl Lake {
 
     /// Exports from this world, whose bucket may be a strange one.
     pub fn exporting_from(world: World, export: Policy) -> Self {
+        Self::exporting_with(world, Policy::default(), export)
+    }
+
+    pub fn exporting_with(world: World, import: Policy, export: Policy) -> Self {
         std::fs::create_dir(world.path("lake")).expect("makes");
         let mut lake = Self { world, dir: Ino::ROOT };
         lake.put("a", b"first");
         lake.put("d/b", &noise(1, 3_000_000));
         let engine = lake.engine();
-        let options = LinkOptions { export, ..lake.options(Policy::default()) };
+        let options = LinkOptions { export, ..lake.options(import) };
         lake.dir = lake.run(async {
             let dir = engine.create(Ino::ROOT, b"lake", new_dir()).await.expect("mkdir").ino;
             engine.link_bucket(dir, "/lake", options).await.expect("links");

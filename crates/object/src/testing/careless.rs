@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
 use futures::StreamExt;
@@ -12,17 +13,39 @@ use object_store::{
     PutMode, PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
 };
 
-/// `inner`, which writes whatever the condition says and, if asked to, tells no ETags.
+/// `inner`, which writes whatever the condition says and, if asked to, tells no ETags, or lists
+/// nothing.
 #[derive(Debug)]
 pub struct CarelessStore {
     inner: Arc<dyn ObjectStore>,
     etags: bool,
+    forgets: Arc<AtomicBool>,
 }
 
 impl CarelessStore {
     /// The decorator; with `etags` it tells them.
     pub fn new(inner: Arc<dyn ObjectStore>, etags: bool) -> Self {
-        Self { inner, etags }
+        Self { inner, etags, forgets: Arc::default() }
+    }
+
+    /// While the switch is on, listings of it are empty (those that `file://` makes are not).
+    #[must_use]
+    pub fn forgetting(mut self, forgets: Arc<AtomicBool>) -> Self {
+        self.forgets = forgets;
+        self
+    }
+
+    fn listed(
+        &self,
+        listing: BoxStream<'static, Result<ObjectMeta>>,
+    ) -> BoxStream<'static, Result<ObjectMeta>> {
+        if self.forgets.load(Ordering::SeqCst) {
+            return futures::stream::empty().boxed();
+        }
+        let etags = self.etags;
+        let told =
+            move |meta: ObjectMeta| ObjectMeta { e_tag: meta.e_tag.filter(|_| etags), ..meta };
+        listing.map(move |found| found.map(told)).boxed()
     }
 
     fn etag(&self, etag: Option<String>) -> Option<String> {
@@ -71,10 +94,7 @@ impl ObjectStore for CarelessStore {
     }
 
     fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
-        let etags = self.etags;
-        let told =
-            move |meta: ObjectMeta| ObjectMeta { e_tag: meta.e_tag.filter(|_| etags), ..meta };
-        self.inner.list(prefix).map(move |found| found.map(told)).boxed()
+        self.listed(self.inner.list(prefix))
     }
 
     fn list_with_offset(
@@ -82,10 +102,7 @@ impl ObjectStore for CarelessStore {
         prefix: Option<&Path>,
         offset: &Path,
     ) -> BoxStream<'static, Result<ObjectMeta>> {
-        let etags = self.etags;
-        let told =
-            move |meta: ObjectMeta| ObjectMeta { e_tag: meta.e_tag.filter(|_| etags), ..meta };
-        self.inner.list_with_offset(prefix, offset).map(move |found| found.map(told)).boxed()
+        self.listed(self.inner.list_with_offset(prefix, offset))
     }
 
     async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {

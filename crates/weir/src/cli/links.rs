@@ -38,6 +38,7 @@ pub(super) const REFRESH_EXAMPLES: &str = "\
 Examples:
   weir refresh /mnt/genomes/db               list the bucket again, in the background
   weir refresh /mnt/genomes/db --wait        and wait until it is done
+  weir refresh /mnt/genomes/db --confirm     the many deletions that `weir links` shows are meant
   weir refresh /mnt/genomes/db --key nt.00.nsq --key nt.01.nsq
   aws sqs receive-message --queue-url URL | weir refresh /mnt/genomes/db --events -
 
@@ -118,6 +119,10 @@ pub(crate) struct RefreshArgs {
     /// Wait until everything is imported
     #[arg(long)]
     pub(crate) wait: bool,
+    /// Remove here what `weir links` says is held, and take the directory of a file:// link for what
+    /// it is by now
+    #[arg(long, conflicts_with_all = ["key", "events"])]
+    pub(crate) confirm: bool,
     /// Answer in JSON
     #[arg(long)]
     pub(crate) json: bool,

@@ -18,7 +18,7 @@ use serde_json::Value;
 use tokio::net::UnixStream;
 use weir_door_block::BlockCounts;
 use weir_door_block::attach::Attached;
-use weir_engine::{AsideSummary, BucketUrl};
+use weir_engine::{AsideSummary, BucketUrl, HeldDeletions};
 use weir_object::{MeterSnapshot, Trouble};
 use weir_types::{ErrorKind, FsError, Result};
 
@@ -53,6 +53,8 @@ pub(crate) struct StatusView {
     pub(crate) mount: MountView,
     #[serde(default)]
     pub(crate) aside: AsideSummary,
+    #[serde(default)]
+    pub(crate) held_deletions: Vec<HeldView>,
     pub(crate) since_mount: SinceView,
     pub(crate) requests: MeterSnapshot,
     #[serde(default)]
@@ -63,6 +65,14 @@ pub(crate) struct StatusView {
     pub(crate) settings: Value,
     pub(crate) passthrough: Option<PassthroughView>,
     pub(crate) block: BlockView,
+}
+
+/// A link of which the bucket's deletions wait for a confirmation.
+#[derive(Debug, Deserialize)]
+pub(crate) struct HeldView {
+    pub(crate) path: String,
+    #[serde(flatten)]
+    pub(crate) deletions: HeldDeletions,
 }
 
 impl StatusView {

@@ -94,6 +94,11 @@ impl Client {
         self.tell(&format!("/links/refresh?link={}", link.0), &json!({ "keys": keys })).await
     }
 
+    /// Imports all of a link, deletions that were held, too.
+    pub(crate) async fn confirm(&self, link: LinkId) -> Result<LinkView> {
+        self.tell(&format!("/links/refresh?link={}&confirm=true", link.0), &json!({})).await
+    }
+
     /// Begins an action.
     pub(crate) async fn start(&self, request: &ActionRequest) -> Result<ActionView> {
         self.tell("/actions", request).await

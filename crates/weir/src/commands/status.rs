@@ -11,8 +11,9 @@ use weir_types::{Bytes, FsError, Result, Settings};
 
 use crate::cli::StatusArgs;
 use crate::client::{self, BlockView, Client, JournalView, PassthroughView, StatusView, TierView};
-use crate::commands::flush;
+use crate::commands::{flush, links};
 use crate::render::{self, heading, seconds, table};
+use crate::targets;
 
 /// How long a mount without a daemon that can be asked may take to show that it is dead.
 const DEAD_LONGEST: Duration = Duration::from_secs(2);
@@ -148,6 +149,11 @@ fn facts(status: &StatusView) -> Vec<Vec<String>> {
     rows.extend(failures(status));
     rows.extend(left_behind(status));
     rows.extend(set_aside(status));
+    rows.extend(status.held_deletions.iter().map(|held| {
+        let at = status.mountpoint.as_deref().map(|mount| targets::above(mount, &held.path));
+        let at = at.map_or_else(|| held.path.clone(), |at| at.display().to_string());
+        row(["DELETIONS HELD", &links::held_deletions(&held.deletions, &at)])
+    }));
     rows
 }
 

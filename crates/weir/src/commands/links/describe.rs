@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use weir_engine::{Conditions, ImportView, LinkView};
+use weir_engine::{Conditions, HeldDeletions, ImportView, LinkView};
 use weir_types::Bytes;
 
 use crate::render::{files, heading, objects, seconds, table};
@@ -28,6 +28,9 @@ pub(super) fn linked(view: &LinkView, path: &Path) -> String {
             importing(import)
         ));
     }
+    if let Some(held) = &view.held_deletions {
+        text.push_str(&format!("{}\n", held_deletions(held, &at.to_string())));
+    }
     if view.hidden > 0 {
         text.push_str(&format!(
             "{} cannot show as files: see `weir links {at} --hidden`\n",
@@ -41,10 +44,10 @@ pub(super) fn linked(view: &LinkView, path: &Path) -> String {
 pub(super) fn link(view: &LinkView, mountpoint: &Path) -> String {
     let path = targets::above(mountpoint, &view.path);
     let title = format!("{} on {}", view.options.url, path.display());
-    format!("{}\n{}", heading(&title), table(&facts(view), 2))
+    format!("{}\n{}", heading(&title), table(&facts(view, &path), 2))
 }
 
-fn facts(view: &LinkView) -> Vec<Vec<String>> {
+fn facts(view: &LinkView, path: &Path) -> Vec<Vec<String>> {
     let mut rows = Vec::new();
     let mut row = |name: &str, text: String| rows.push(vec![name.to_owned(), text]);
     row("files", format!("{}, {}", files(view.files), Bytes(view.bytes)));
@@ -73,6 +76,9 @@ fn facts(view: &LinkView) -> Vec<Vec<String>> {
     if let Some(error) = &view.import_error {
         row("IMPORT FAILED", error.clone());
     }
+    if let Some(held) = &view.held_deletions {
+        row("DELETIONS HELD", held_deletions(held, &path.display().to_string()));
+    }
     if view.export_waiting > 0 {
         row("export waits", files(view.export_waiting));
     }
@@ -85,6 +91,16 @@ fn facts(view: &LinkView) -> Vec<Vec<String>> {
         row("conflicts", text);
     }
     rows
+}
+
+/// Deletions in the bucket that wait for somebody to say that they are meant.
+pub(crate) fn held_deletions(held: &HeldDeletions, at: &str) -> String {
+    format!(
+        "{} of {} in its link are gone from the bucket, and none is removed here: look whether that is so, then \
+         `weir refresh {at} --confirm`",
+        files(held.files),
+        held.of
+    )
 }
 
 /// What the server does about the conditions of a PUT.
@@ -140,6 +156,7 @@ pub(super) mod tests {
             export_error: None,
             conflicts: 0,
             conditions: None,
+            held_deletions: None,
         }
     }
 
@@ -164,6 +181,10 @@ pub(super) mod tests {
         view.conditions = Some(Conditions { absent: true, matches: false });
         let text = link(&view, Path::new("/mnt"));
         assert!(text.contains("takes no notice of If-Match: each object is looked at"), "{text}");
+        view.held_deletions = Some(HeldDeletions { files: 900, of: 1_000 });
+        let text = link(&view, Path::new("/mnt"));
+        assert!(text.contains("900 files of 1000 in its link"), "{text}");
+        assert!(text.contains("`weir refresh /mnt/db --confirm`"), "{text}");
         let text = linked(&view, Path::new("/mnt/db"));
         assert!(text.contains("weir links /mnt/db --hidden"), "{text}");
     }

@@ -20,6 +20,7 @@ use crate::progress::{self, Progress, Unit, Waited};
 use crate::targets::{self, Finder, Mounted, Target};
 use crate::{commands, render};
 
+pub(crate) use describe::held_deletions;
 pub(crate) use refresh::refresh;
 
 /// An import of which nothing is seen for so long has ended as the last one did.

@@ -28,7 +28,7 @@ pub(crate) async fn refresh(args: RefreshArgs) -> Result<ExitCode> {
     keys.sort();
     keys.dedup();
     let view = match args.key.is_empty() && args.events.is_none() {
-        true => match whole(&mount, &link, args.wait).await? {
+        true => match whole(&mount, &link, &args).await? {
             Waited::Ended(view) => view,
             Waited::Left => {
                 let at = args.path.display();
@@ -58,9 +58,12 @@ pub(crate) async fn refresh(args: RefreshArgs) -> Result<ExitCode> {
     judge(&view)
 }
 
-async fn whole(mount: &Mounted, link: &LinkView, wait: bool) -> Result<Waited<LinkView>> {
-    let view = mount.client.refresh(link.id, None).await?;
-    match wait {
+async fn whole(mount: &Mounted, link: &LinkView, args: &RefreshArgs) -> Result<Waited<LinkView>> {
+    let view = match args.confirm {
+        true => mount.client.confirm(link.id).await?,
+        false => mount.client.refresh(link.id, None).await?,
+    };
+    match args.wait {
         true => progress::or_ctrl_c(imported(&mount.client, &last(link), view)).await,
         false => Ok(Waited::Ended(view)),
     }

@@ -2,7 +2,7 @@
 //!
 //! `GET /links`, `POST /links` (`{"ino", "path", "options"}`), `DELETE /links?ino=N`,
 //! `GET /links/hidden?link=N&after=KEY&limit=N`, `POST /links/refresh?link=N` (`{"keys": […]}`, or
-//! no body for all of the link).
+//! no body for all of the link; with `&confirm=true` deletions that were held are done).
 
 use std::sync::Arc;
 
@@ -70,6 +70,8 @@ async fn hidden(
 #[derive(Deserialize)]
 struct WhichLink {
     link: LinkId,
+    #[serde(default)]
+    confirm: bool,
 }
 
 #[derive(Deserialize)]
@@ -83,6 +85,9 @@ async fn refresh(
     Query(which): Query<WhichLink>,
     changed: Option<Json<Changed>>,
 ) -> Answer<LinkView> {
+    if which.confirm {
+        return Ok(Json(shared.engine.confirm_link(which.link).await?));
+    }
     let keys = changed.and_then(|Json(changed)| changed.keys);
     Ok(Json(shared.engine.refresh_link(which.link, keys).await?))
 }

@@ -29,7 +29,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio::net::{TcpListener, UnixListener};
 use weir_door_fuse::PassthroughState;
-use weir_engine::Status;
+use weir_engine::{HeldDeletions, Status};
 use weir_types::{ErrorKind, FsError, Ino, Result};
 
 use crate::client::Client;
@@ -194,9 +194,19 @@ struct StatusAnswer {
     block: BlockStatus,
     #[serde(flatten)]
     status: Status,
+    /// Links of which the bucket's deletions wait for a confirmation.
+    held_deletions: Vec<Held>,
+}
+
+#[derive(Serialize)]
+struct Held {
+    path: String,
+    #[serde(flatten)]
+    deletions: HeldDeletions,
 }
 
 async fn status(State(shared): State<Arc<Shared>>) -> Result<Json<StatusAnswer>, Failed> {
+    let held = shared.engine.held_deletions().into_iter();
     Ok(Json(StatusAnswer {
         mountpoint: shared.mountpoint(),
         pid: std::process::id(),
@@ -206,6 +216,7 @@ async fn status(State(shared): State<Arc<Shared>>) -> Result<Json<StatusAnswer>,
         passthrough: shared.fuse.as_ref().map(|fuse| fuse.view.passthrough().into()),
         fuse_requests: shared.fuse_requests().into_iter().collect(),
         block: shared.block.status().await,
+        held_deletions: held.map(|(path, deletions)| Held { path, deletions }).collect(),
         status: shared.engine.status().await?,
     }))
 }

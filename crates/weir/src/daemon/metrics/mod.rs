@@ -168,13 +168,18 @@ impl Told {
 
     fn links(&self, to: &mut DescriptorEncoder) -> fmt::Result {
         type Column = (&'static str, &'static str, fn(&LinkView) -> u64);
-        let gauges: [Column; 6] = [
+        let gauges: [Column; 7] = [
             ("link_files", "Files that are objects of a linked bucket", |link| link.files),
             ("link_bytes", "Their bytes", |link| link.bytes),
             ("link_hidden_objects", "Objects that cannot show as files", |link| link.hidden),
             ("link_importing", "1 while an import runs", |link| link.importing.is_some().into()),
             ("link_export_waiting", "Files that wait for their export", |link| link.export_waiting),
             ("link_export_failed", "Files whose export failed", |link| link.export_failed),
+            (
+                "link_deletions_held",
+                "Deletions in the bucket that wait for a confirmation",
+                |link| link.held_deletions.map_or(0, |held| held.files),
+            ),
         ];
         for (name, help, value) in gauges {
             let mut metric = to.encode_descriptor(name, help, None, MetricType::Gauge)?;
