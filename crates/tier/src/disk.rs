@@ -23,8 +23,10 @@ pub enum Op {
     Read,
     /// Written.
     Write,
-    /// Brought to the disk: a file, a directory or the whole file system.
+    /// Brought to the disk: a file or a directory.
     Sync,
+    /// The same with the whole file system.
+    SyncAll,
     /// Given another name.
     Rename,
     /// Cut or extended.
@@ -202,7 +204,7 @@ pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
 /// Brings all that was written to the file system of `file` to the disk. Fails if a write to it failed
 /// since `file` was opened, once.
 pub(crate) fn syncfs(file: &File) -> io::Result<()> {
-    turn_of_file(Op::Sync, file)?;
+    turn_of_file(Op::SyncAll, file)?;
     Ok(rustix::fs::syncfs(file)?)
 }
 

@@ -440,6 +440,8 @@ impl Tier {
         let all: Vec<_> = self.all().values().cloned().collect();
         for mirror in all.iter().filter(|m| !m.sealed.load(Ordering::Acquire)) {
             mirror.let_go(&mut mirror.write_state());
+            // The next user of the tier is not told by a sync any more: what is in doubt is noted now.
+            let _ = mirror.check_sound();
         }
         Err(FsError::new(ErrorKind::Corrupt, text).with_source(error))
     }

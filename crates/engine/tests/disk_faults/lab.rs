@@ -64,6 +64,8 @@ struct Lab {
     rng: StdRng,
     name: String,
     laid: Option<Laid>,
+    /// Nothing goes wrong any more, but what was lost is.
+    over: Option<Laid>,
 }
 
 impl Lab {
@@ -87,7 +89,7 @@ impl Lab {
             world.run(world.engine().fsync(ino)).expect("syncs");
             files.push(File { ino, now: vec![bytes.clone()], since: vec![bytes] });
         }
-        Self { world, files, rng: StdRng::seed_from_u64(seed), name, laid: None }
+        Self { world, files, rng: StdRng::seed_from_u64(seed), name, laid: None, over: None }
     }
 
     fn timed<T>(&self, call: impl Future<Output = Result<T>>) -> Result<T> {
@@ -174,13 +176,18 @@ impl Lab {
         }
     }
 
+    fn end_faults(&mut self) {
+        self.over = self.laid.take().or(self.over.take());
+        self.over.iter().for_each(Laid::calm);
+    }
+
     /// Mounts; where the disk fails just then, once more.
     fn mount(&mut self) {
         if let Err(error) = self.world.mount() {
             self.excused(error);
             if let Err(error) = self.world.mount() {
                 self.excused(error);
-                self.laid = None;
+                self.end_faults();
                 self.world.mount().unwrap_or_else(|e| panic!("{}: never mounts: {e}", self.name));
             }
         }
@@ -218,7 +225,7 @@ impl Lab {
         } else {
             self.world.kill();
         }
-        self.laid = None;
+        self.end_faults();
         self.world.mount().unwrap_or_else(|e| panic!("{}: does not mount: {e}", self.name));
         self.take_up_aside();
         (0..FILES).for_each(|at| self.check_live(at));

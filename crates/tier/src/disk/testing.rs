@@ -3,7 +3,7 @@
 //! A [`Plan`] counts the operations on files below a directory and lets one of them go wrong. Plans
 //! of different directories do not know of each other, so tests may run side by side.
 
-use std::collections::HashMap;
+use std::collections::HashSet;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
@@ -40,8 +40,28 @@ pub struct Plan {
     count: AtomicU64,
     hit: Mutex<Option<(Op, PathBuf)>>,
     crashed: AtomicBool,
-    /// Inodes with bytes that were lost and of which nobody was told.
-    untold: Mutex<HashMap<u64, ()>>,
+    untold: Mutex<Untold>,
+    /// Nothing goes wrong any more; what was lost still is.
+    calm: AtomicBool,
+}
+
+/// What was lost and nobody was told of, as the kernel keeps it: for each file, and for the file
+/// system.
+#[derive(Debug, Default)]
+struct Untold {
+    inodes: HashSet<u64>,
+    file_system: bool,
+}
+
+impl Untold {
+    /// Whether somebody is told now.
+    fn tell(&mut self, op: Op, inode: Option<u64>) -> bool {
+        match op {
+            Op::Ask | Op::Sync => inode.is_some_and(|inode| self.inodes.remove(&inode)),
+            Op::SyncAll => std::mem::take(&mut self.file_system),
+            _ => false,
+        }
+    }
 }
 
 static PLANS: RwLock<Vec<Arc<Plan>>> = RwLock::new(Vec::new());
@@ -77,6 +97,7 @@ impl Plan {
             hit: Mutex::default(),
             crashed: AtomicBool::new(false),
             untold: Mutex::default(),
+            calm: AtomicBool::new(false),
         });
         PLANS.write().unwrap_or_else(|e| e.into_inner()).push(plan.clone());
         Laid(plan)
@@ -86,10 +107,11 @@ impl Plan {
         if self.crashed.load(Ordering::Acquire) {
             return Err(io::Error::from_raw_os_error(libc::EIO));
         }
-        if matches!(op, Op::Ask | Op::Sync)
-            && inode.is_some_and(|inode| self.untold().remove(&inode).is_some())
-        {
+        if self.untold().tell(op, inode) {
             return Err(io::Error::from_raw_os_error(libc::EIO));
+        }
+        if self.calm.load(Ordering::Acquire) {
+            return Ok(Turn::Whole);
         }
         // Asking is not something that goes wrong by itself.
         if op == Op::Ask || self.only.is_some_and(|only| only != op) {
@@ -112,7 +134,7 @@ impl Plan {
         }
     }
 
-    fn untold(&self) -> MutexGuard<'_, HashMap<u64, ()>> {
+    fn untold(&self) -> MutexGuard<'_, Untold> {
         self.untold.lock().unwrap_or_else(|e| e.into_inner())
     }
 }
@@ -126,6 +148,12 @@ impl Laid {
     /// The operation that went wrong, if it did.
     pub fn hit(&self) -> Option<(Op, PathBuf)> {
         self.0.hit.lock().unwrap_or_else(|e| e.into_inner()).clone()
+    }
+
+    /// From here on nothing goes wrong; who was not told yet of what was lost still is.
+    pub fn calm(&self) {
+        self.0.crashed.store(false, Ordering::Release);
+        self.0.calm.store(true, Ordering::Release);
     }
 
     /// From here on all operations fail.
@@ -176,7 +204,10 @@ pub(super) fn lose(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
     }
     let path = path_of(file)?;
     if let Some(plan) = plan_for(&path) {
-        plan.untold().insert(file.metadata()?.ino(), ());
+        let inode = file.metadata()?.ino();
+        let mut untold = plan.untold();
+        untold.inodes.insert(inode);
+        untold.file_system = true;
     }
     Ok(())
 }

@@ -397,6 +397,21 @@ fn what_programs_may_have_stored_into_stays_in_doubt_over_a_kill() {
     assert_eq!(tier.in_doubt().len(), 1);
 }
 
+/// Who syncs the whole file system is told instead of who does so after a kill.
+#[test]
+fn a_loss_that_a_seal_heard_of_is_known_after_a_kill() {
+    let dir = tempfile::tempdir().expect("tempdir");
+    let (tier, _) = open(dir.path());
+    let mirror = tier.mirror(&inode(7, 4 * PAGE)).expect("mirror");
+    let laid = Plan::lay(dir.path(), 1, Fault::Lost, Some(Op::Write));
+    mirror.write_at(PAGE, &[2; PAGE as usize], UnixTime(1)).expect("taken");
+    assert!(laid.hit().expect("hit").1.ends_with("0000000000000007"));
+    tier.seal().expect_err("the disk lost bytes");
+    drop((mirror, tier));
+    let (tier, how) = open(dir.path());
+    assert_eq!((how, tier.in_doubt().len()), (Recovered::Killed, 1));
+}
+
 /// Whatever a recovery found out, it removes nothing before the log says so.
 #[test]
 fn a_recovery_that_ends_anywhere_leaves_the_next_one_what_it_found() {
