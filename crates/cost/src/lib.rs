@@ -14,6 +14,7 @@ mod charges;
 mod fleet;
 mod machines;
 pub mod page;
+mod polls;
 mod price_book;
 mod shadow;
 pub mod simulate;
@@ -29,6 +30,7 @@ pub use bill::{
 };
 pub use fleet::{Model, RunTime, predicted};
 pub use machines::{machine, machines};
+pub use polls::{lists_of, polls_per_month};
 pub use price_book::{Confidence, Entry, Item, Price, PriceBook, PriceBookError, PriceRow, Prices};
 pub use shadow::{Activity, Shadow, shadow};
 pub use storage::Storage;

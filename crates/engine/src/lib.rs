@@ -61,7 +61,8 @@ pub use files::{OpenFile, OpenFlags};
 pub use fsck::{FsckOptions, FsckReport, fsck};
 pub use journal::JournalUsage;
 pub use links::{
-    Attributes, HeldDeletions, HiddenObject, ImportView, LinkOptions, LinkView, Policy, TreeChange,
+    Attributes, HeldDeletions, HiddenObject, ImportView, LinkOptions, LinkPlan, LinkView,
+    PlannedChange, PlannedExport, PlannedExports, Policy, TreeChange,
 };
 pub use mount::{MountOptions, MountReport};
 pub use resize::Fallocate;

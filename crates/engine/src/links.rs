@@ -18,6 +18,7 @@ mod conditions;
 mod export;
 mod import;
 mod lazy;
+mod plan;
 mod registry;
 mod rule;
 mod upload;
@@ -27,6 +28,7 @@ use weir_object::{BucketUrl, Component, Conditions};
 use weir_types::{ErrorKind, FileKind, FsError, Ino, LinkId, Result};
 
 pub use brake::HeldDeletions;
+pub use plan::{LinkPlan, PlannedChange, PlannedExport, PlannedExports};
 pub(crate) use registry::Link;
 use registry::LinkRecord;
 pub(crate) use registry::{Links, links_loop};
@@ -179,8 +181,7 @@ impl Engine {
         core.check_apart(&url)?;
         core.check_linkable(ino).await?;
         let path = path.to_owned();
-        let mut record =
-            LinkRecord { ino, path, options, imported_unix_ms: None, conditions: None, root: None };
+        let mut record = LinkRecord { ino, path, ..LinkRecord::planned(options) };
         record.root = registry::root_of(&record)?;
         let bucket = core.links.connect(&record)?;
         bucket.probe_odd(Component::Link).await?;

@@ -197,7 +197,7 @@ impl Core {
     }
 
     /// The key that a file is to have. One that stands beside a directory of its name keeps its own.
-    async fn key_of(
+    pub(super) async fn key_of(
         &self,
         link: &Link,
         inode: &Inode,
@@ -218,7 +218,7 @@ impl Core {
     }
 
     /// Where a file is: where it got its name, or where its object says.
-    async fn place_of(
+    pub(super) async fn place_of(
         &self,
         link: &Link,
         inode: &Inode,

@@ -40,6 +40,13 @@ pub(crate) struct LinkRecord {
 }
 
 impl LinkRecord {
+    /// One of a link that is not made yet.
+    pub(crate) fn planned(options: LinkOptions) -> Self {
+        let (ino, path, imported_unix_ms, conditions, root) =
+            (Ino::ROOT, String::new(), None, None, None);
+        Self { ino, path, options, imported_unix_ms, conditions, root }
+    }
+
     pub(crate) fn encode(&self) -> Result<Vec<u8>> {
         serde_json::to_vec(self)
             .map_err(|e| FsError::new(ErrorKind::Bug, "encode a link").with_source(e))
@@ -393,6 +400,9 @@ impl Core {
 
     /// Notes that all of a link was imported.
     pub(crate) async fn imported(&self, link: &Link) -> Result<()> {
+        if link.record().imported_unix_ms.is_none() {
+            self.warn_of_polls(link).await?;
+        }
         let now = Some(self.unix_ms().cast_signed());
         let root = root_of(&link.record())?;
         let record = link.change_record(|record| {

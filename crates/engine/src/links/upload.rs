@@ -17,7 +17,7 @@ use super::export::{Exported, Going, condition};
 use crate::engine::{Core, Counts};
 
 /// Files up to this leave in one PUT, larger ones in parts.
-const ONE_PUT_BYTES: u64 = 16 << 20;
+pub(super) const ONE_PUT_BYTES: u64 = 16 << 20;
 /// Parts on their way at once.
 const PARTS: usize = 4;
 

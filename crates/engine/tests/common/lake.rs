@@ -246,6 +246,18 @@ impl Lake {
         panic!("the export does not end: {:?}", self.view());
     }
 
+    /// Waits until nothing is to be exported any more, whatever failed on the way.
+    pub fn settled(&self) {
+        for _ in 0..1_500 {
+            let view = self.view();
+            if view.export_waiting == 0 && view.export_error.is_none() {
+                return;
+            }
+            self.rest(10);
+        }
+        panic!("the export does not end: {:?}", self.view());
+    }
+
     /// Archives a file, whatever the link's policy is, and waits for the end.
     pub fn archive(&self, path: &str) {
         let ino = self.find(path).expect(path);

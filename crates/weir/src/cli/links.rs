@@ -12,6 +12,7 @@ Examples:
   weir link s3://my-bucket/blast/db /mnt/genomes/db
   weir link s3://open-data/nt /mnt/genomes/nt --import new,changed,deleted --poll 5m
   weir link s3://my-bucket/results /mnt/genomes/out --export new,changed
+  weir link s3://my-bucket/all /mnt/genomes/all --import all --plan
   weir link s3://test/data /mnt/genomes/x --endpoint http://127.0.0.1:7070
 
 One object is one file with the same key. Names, sizes and times are imported at once, with
@@ -32,6 +33,7 @@ Examples:
   weir links                                 of every volume mounted here
   weir links /mnt/genomes/db                 this one
   weir links /mnt/genomes/db --hidden        the objects that cannot show as files, and why
+  weir links /mnt/genomes/db --pending       what will be put, copied and deleted, and its cost
   weir links --json";
 
 pub(super) const REFRESH_EXAMPLES: &str = "\
@@ -77,6 +79,9 @@ pub(crate) struct LinkArgs {
     /// Profile of ~/.aws, if it is not the volume's
     #[arg(long)]
     pub(crate) profile: Option<String>,
+    /// Only show what the link would show, ask for and cost: nothing is made or written
+    #[arg(long)]
+    pub(crate) plan: bool,
     /// Do not wait for the first import
     #[arg(long)]
     pub(crate) no_wait: bool,
@@ -101,6 +106,9 @@ pub(crate) struct LinksArgs {
     /// List the objects that cannot show as files
     #[arg(long)]
     pub(crate) hidden: bool,
+    /// Show what waits for its export: what will be put, copied and deleted, and what that costs
+    #[arg(long, conflicts_with = "hidden")]
+    pub(crate) pending: bool,
     /// Answer in JSON
     #[arg(long)]
     pub(crate) json: bool,

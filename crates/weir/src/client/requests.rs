@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use weir_door_block::attach::{AttachOptions, Attached};
 use weir_engine::{
     ActionId, ActionRequest, ActionView, AsideView, DiskView, ExtractReport, FileState,
-    HiddenObject, LinkId, LinkOptions, LinkView, MergeReport, RecoverProgress, Root, Spell,
-    ThroughputChange, ThroughputReport, Whose,
+    HiddenObject, LinkId, LinkOptions, LinkPlan, LinkView, MergeReport, PlannedExports,
+    RecoverProgress, Root, Spell, ThroughputChange, ThroughputReport, Whose,
 };
 use weir_types::{ErrorKind, FsError, Ino, Result};
 
@@ -92,6 +92,17 @@ impl Client {
     /// Imports what changed: all of a link, or some keys.
     pub(crate) async fn refresh(&self, link: LinkId, keys: Option<&[String]>) -> Result<LinkView> {
         self.tell(&format!("/links/refresh?link={}", link.0), &json!({ "keys": keys })).await
+    }
+
+    /// What a link would show and ask for.
+    pub(crate) async fn plan_link(&self, options: &LinkOptions) -> Result<LinkPlan> {
+        self.tell("/links/plan", &json!(options)).await
+    }
+
+    /// What of a link waits for its export: as much as one answer holds.
+    pub(crate) async fn pending(&self, link: LinkId) -> Result<PlannedExports> {
+        let path = format!("/links/pending?link={}&limit={HIDDEN_PAGE}", link.0);
+        self.ask(Method::GET, &path).await
     }
 
     /// Imports all of a link, deletions that were held, too.

@@ -5,6 +5,7 @@ use std::path::Path;
 use weir_engine::{Conditions, HeldDeletions, ImportView, LinkView};
 use weir_types::Bytes;
 
+use super::plan;
 use crate::render::{files, heading, objects, seconds, table};
 use crate::values::policy_text;
 use crate::{clock, targets};
@@ -31,6 +32,7 @@ pub(super) fn linked(view: &LinkView, path: &Path) -> String {
     if let Some(held) = &view.held_deletions {
         text.push_str(&format!("{}\n", held_deletions(held, &at.to_string())));
     }
+    text.push_str(&plan::polls_warning(view).unwrap_or_default());
     if view.hidden > 0 {
         text.push_str(&format!(
             "{} cannot show as files: see `weir links {at} --hidden`\n",
@@ -60,7 +62,7 @@ fn facts(view: &LinkView, path: &Path) -> Vec<Vec<String>> {
     let options = &view.options;
     let every = match options.import == weir_engine::Policy::default() {
         true => String::new(),
-        false => format!(", polled every {}", seconds(options.poll_s)),
+        false => format!(", polled every {}{}", seconds(options.poll_s), plan::polls_text(view)),
     };
     let lazy = if options.lazy_dirs { ", directories when they are looked into" } else { "" };
     row("import", format!("{}{every}{lazy}", policy_text(options.import)));
@@ -167,7 +169,7 @@ pub(super) mod tests {
         assert_eq!(
             text,
             "s3://b/db on /mnt/db\n  files        3 files, 3 GiB\n  import       new,deleted, \
-             polled every 1 min 0 s\n  export       none\n  last import  none ended yet\n"
+             polled every 1 min 0 s, about $0.219 a month\n  export       none\n  last import  none ended yet\n"
         );
         view.hidden = 4;
         view.import_error = Some("no such bucket".to_owned());

@@ -2,6 +2,7 @@
 
 mod describe;
 mod events;
+mod plan;
 mod refresh;
 
 use std::io::ErrorKind as Io;
@@ -21,6 +22,7 @@ use crate::targets::{self, Finder, Mounted, Target};
 use crate::{commands, render};
 
 pub(crate) use describe::held_deletions;
+use plan::{PricedExports, PricedPlan};
 pub(crate) use refresh::refresh;
 
 /// An import of which nothing is seen for so long has ended as the last one did.
@@ -28,6 +30,9 @@ const SILENT: Duration = Duration::from_secs(10);
 
 pub(crate) async fn link(args: LinkArgs) -> Result<ExitCode> {
     let options = options(&args)?;
+    if args.plan {
+        return planned(&args, &options).await;
+    }
     let made = make_directory(&args.path)?;
     let linked = begin(&args.path, &options).await;
     let (mount, view) = match linked {
@@ -59,6 +64,26 @@ pub(crate) async fn link(args: LinkArgs) -> Result<ExitCode> {
     judge(&view)
 }
 
+/// Says what the link would do, and does nothing.
+async fn planned(args: &LinkArgs, options: &LinkOptions) -> Result<ExitCode> {
+    let mut finder = Finder::default();
+    let (mount, _) = finder.locate(&existing(&args.path)?)?;
+    let plan = finder.mounts.swap_remove(mount).client.plan_link(options).await?;
+    let priced = PricedPlan::new(options, plan);
+    match args.json {
+        true => render::say_json(&priced)?,
+        false => render::say(&priced.describe(options, &args.path))?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The nearest directory above a path, or itself, that is there.
+fn existing(path: &Path) -> Result<PathBuf> {
+    let absolute = std::path::absolute(path).map_err(|e| FsError::local_io(path.display(), e))?;
+    let there = absolute.ancestors().find(|above| above.exists()).unwrap_or(Path::new("/"));
+    Ok(there.to_owned())
+}
+
 fn options(args: &LinkArgs) -> Result<LinkOptions> {
     let url: BucketUrl = args.url.parse()?;
     let poll_s = args.poll / 1_000;
@@ -86,9 +111,7 @@ fn make_directory(path: &Path) -> Result<bool> {
         Err(error) if error.kind() == Io::NotFound => {}
         found => return found.map(|_| false).map_err(at),
     }
-    let absolute = std::path::absolute(path).map_err(at)?;
-    let there = absolute.ancestors().find(|above| above.exists()).unwrap_or(Path::new("/"));
-    Finder::default().locate(there)?;
+    Finder::default().locate(&existing(path)?)?;
     std::fs::create_dir_all(path).map_err(at)?;
     Ok(true)
 }
@@ -184,6 +207,9 @@ pub(crate) async fn list(args: LinksArgs) -> Result<ExitCode> {
         }
         return Ok(ExitCode::SUCCESS);
     }
+    if args.pending {
+        return pending(&found, args.json).await;
+    }
     let found: Vec<_> = found.into_iter().map(|(_, of)| of).collect();
     match args.json {
         true => render::say_json(&found)?,
@@ -211,6 +237,24 @@ async fn wanted(path: Option<&Path>) -> Result<Vec<(Client, Of<LinkView>)>> {
         }
     }
     Ok(found)
+}
+
+/// What waits for its export.
+async fn pending(found: &[(Client, Of<LinkView>)], as_json: bool) -> Result<ExitCode> {
+    let mut all = Vec::new();
+    for (client, of) in found {
+        let exports = PricedExports::new(&of.link.options, client.pending(of.link.id).await?);
+        let mountpoint = of.mountpoint.clone();
+        let path = targets::above(&mountpoint, &of.link.path);
+        all.push((exports.describe(&path), Of { mountpoint, link: exports }));
+    }
+    match as_json {
+        true => render::say_json(&all.iter().map(|(_, of)| of).collect::<Vec<_>>())?,
+        false => {
+            render::say(&all.into_iter().map(|(text, _)| text).collect::<Vec<_>>().join("\n"))?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 /// The objects that cannot show, a page at a time; in JSON an object a line.

@@ -1,6 +1,7 @@
 //! Links over the admin door.
 //!
 //! `GET /links`, `POST /links` (`{"ino", "path", "options"}`), `DELETE /links?ino=N`,
+//! `POST /links/plan` (options), `GET /links/pending?link=N&limit=N`,
 //! `GET /links/hidden?link=N&after=KEY&limit=N`, `POST /links/refresh?link=N` (`{"keys": […]}`, or
 //! no body for all of the link; with `&confirm=true` deletions that were held are done).
 
@@ -10,7 +11,7 @@ use axum::extract::{Query, State};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use serde::Deserialize;
-use weir_engine::{HiddenObject, LinkId, LinkOptions, LinkView};
+use weir_engine::{HiddenObject, LinkId, LinkOptions, LinkPlan, LinkView, PlannedExports};
 use weir_types::Ino;
 
 use super::{Failed, Which};
@@ -26,6 +27,8 @@ pub(super) fn routes() -> Router<Arc<Shared>> {
     Router::new()
         .route("/links", get(list).post(link).delete(unlink))
         .route("/links/hidden", get(hidden))
+        .route("/links/plan", post(plan))
+        .route("/links/pending", get(pending))
         .route("/links/refresh", post(refresh))
 }
 
@@ -46,6 +49,21 @@ async fn link(
     Json(NewLink { ino, path, options }): Json<NewLink>,
 ) -> Answer<LinkView> {
     Ok(Json(shared.engine.link_bucket(ino, &path, options).await?))
+}
+
+async fn plan(
+    State(shared): State<Arc<Shared>>,
+    Json(options): Json<LinkOptions>,
+) -> Answer<LinkPlan> {
+    Ok(Json(shared.engine.plan_link(options).await?))
+}
+
+async fn pending(
+    State(shared): State<Arc<Shared>>,
+    Query(page): Query<Page>,
+) -> Answer<PlannedExports> {
+    let limit = page.limit.unwrap_or(PAGE_USUAL).clamp(1, PAGE_LARGEST);
+    Ok(Json(shared.engine.planned_exports(page.link, limit).await?))
 }
 
 async fn unlink(State(shared): State<Arc<Shared>>, Query(which): Query<Which>) -> Answer<LinkView> {
