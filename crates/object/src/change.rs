@@ -108,6 +108,27 @@ impl Bucket {
         }
     }
 
+    /// What is at `to`, if that is a copy that [`Bucket::copy_object_if`] would know as its own
+    /// after a lost answer, of the object `from` as long as it has `source_etag`. Two HEADs, and
+    /// both objects are read where ETags do not tell.
+    pub async fn find_copy(
+        &self,
+        component: Component,
+        from: &str,
+        source_etag: Option<&str>,
+        to: &str,
+    ) -> Result<Option<ObjectInfo>> {
+        let (source, target) = (self.path(from)?, self.path(to)?);
+        source_etag.map_or(Ok(()), check_etag)?;
+        let Some(found) = self.look(component, from, &source).await? else { return Ok(None) };
+        if source_etag.is_some_and(|want| !is_same(Some(want), found.meta.e_tag.as_deref())) {
+            return Ok(None);
+        }
+        let Some(there) = self.look(component, to, &target).await? else { return Ok(None) };
+        let is_copy = self.is_copy(component, from, &found, to, &there, true).await?;
+        Ok(is_copy.then(|| self.info(there.meta)))
+    }
+
     /// Deletes an object while it has `etag`: `false` when another is there by now, `true` when
     /// none is. Durable on return. A HEAD and a DELETE; a HEAD more when refused.
     ///
@@ -258,9 +279,15 @@ fn is_refusal(failure: &Failure) -> bool {
     matches!(judge(&failure.error).kind, ErrorKind::Conflict | ErrorKind::NotFound)
 }
 
-/// Whether two ETags are there and the same; some servers leave the quotes out.
+/// Whether two ETags are the same, or both missing. Some servers quote them in one answer and leave
+/// the quotes out in another.
+pub fn is_same_etag(one: Option<&str>, other: Option<&str>) -> bool {
+    one.map(|etag| etag.trim_matches('"')) == other.map(|etag| etag.trim_matches('"'))
+}
+
+/// Whether two ETags are there and the same.
 pub(crate) fn is_same(one: Option<&str>, other: Option<&str>) -> bool {
-    one.zip(other).is_some_and(|(one, other)| one.trim_matches('"') == other.trim_matches('"'))
+    one.is_some() && is_same_etag(one, other)
 }
 
 fn is_same_version(one: &Got, other: &Got) -> bool {

@@ -40,7 +40,7 @@ mod url;
 mod view;
 
 pub use bucket::{Bucket, ObjectInfo};
-pub use change::Copied;
+pub use change::{Copied, is_same_etag};
 pub use conditions::{Conditions, PROBE_PREFIX};
 pub use connect::open_store;
 pub use keys::{DirectoryPage, KeyPage, KeyRange, ListedObject, is_addressable};

@@ -306,12 +306,19 @@ async fn conditional_copies(bucket: &Bucket) {
     assert_eq!(copy("copy/ü/one", one, "copy/to", &stale_target).await, Copied::TargetChanged);
     let error = bucket.head(ASK, "copy/to").await.expect_err("never made");
     assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
-    done(copy("copy/ü/one", one, "copy/to", &absent).await, "bytes").await;
+    let find = async |etag: Option<&str>| {
+        bucket.find_copy(ASK, "copy/ü/one", etag, "copy/to").await.expect("looks")
+    };
+    assert_eq!(find(one).await, None);
+    let made = done(copy("copy/ü/one", one, "copy/to", &absent).await, "bytes").await;
+    assert_eq!(find(one).await.expect("it is there").etag, Some(made));
+    assert_eq!(find(Some(stale)).await, None);
     let theirs = PutCondition::Matches(put("copy/to", "what is theirs").await);
     assert_eq!(copy("copy/ü/one", one, "copy/to", &absent).await, Copied::TargetChanged);
     assert_eq!(copy("copy/ü/one", one, "copy/to", &stale_target).await, Copied::TargetChanged);
     assert_eq!(copy("copy/ü/one", Some(stale), "copy/to", &theirs).await, Copied::SourceChanged);
     assert_eq!(bucket.get(ASK, "copy/to").await.expect("get"), "what is theirs");
+    assert_eq!(find(one).await, None);
     done(copy("copy/ü/one", one, "copy/to", &theirs).await, "bytes").await;
     put("copy/ü/one", "more bytes").await;
     assert_eq!(copy("copy/ü/one", one, "copy/to", &any).await, Copied::SourceChanged);
