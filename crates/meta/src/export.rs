@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use weir_types::{ErrorKind, FileKind, FsError, Ino, Inode, LinkId, Native, Result, UnixTime};
 
 use crate::codec::{Seen, decode, decode_seen, encode, last_key, version};
-use crate::data::{BATCH_CHUNKS, cut_to_commit};
+use crate::data::{BATCH_CHUNKS, Row, cut_to_commit};
 use crate::kv::{Key, Version};
 use crate::op::{Tries, Tx, no_inode, seen_inode};
 use crate::{LinkObject, Meta, keys};
@@ -23,6 +23,8 @@ pub struct ExportName {
 /// A file that is to be exported.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToExport {
+    /// The link.
+    link: LinkId,
     /// The file, or a directory that was moved.
     pub ino: Ino,
     /// Its name, if that is what changed; else it is where its object says.
@@ -51,8 +53,10 @@ pub enum ExportContent {
     Target,
     /// The bytes of this object, which was the file's; what was changed here since stays changed.
     Copied(Native),
-    /// All of it, bytes that were nowhere else among them; with the file's size and times.
+    /// All of it, with the file's size and times.
     Whole {
+        /// Bytes are among them that no extents have: these are old where both have some.
+        fresh: bool,
         /// Size in bytes.
         size: u64,
         /// Last change of the data; `None` leaves it.
@@ -101,6 +105,15 @@ impl Tx {
         Ok(())
     }
 
+    /// Notes that a file lost a name and has others: its object may have had that one.
+    pub(crate) fn export_other_name(&mut self, inode: &Inode) {
+        let file = exporting(inode).filter(|_| inode.kind != FileKind::Directory);
+        if let Some(native) = file {
+            let key = keys::export(native.link, inode.ino, false);
+            self.put(key, Bytes::from_static(&[1]));
+        }
+    }
+
     /// Notes that `moved` went from one directory to another.
     pub(crate) fn export_moved(
         &mut self,
@@ -140,7 +153,7 @@ impl Meta {
         for (key, found) in &page {
             let Some((ino, of_name)) = keys::parse_export(key) else { continue };
             if files.last().is_none_or(|last| last.ino != ino) {
-                files.push(ToExport { ino, name: None, rows: Vec::new() });
+                files.push(ToExport { link, ino, name: None, rows: Vec::new() });
             }
             if let Some(file) = files.last_mut() {
                 file.rows.push((key.clone(), found.version));
@@ -159,6 +172,14 @@ impl Meta {
     pub async fn is_to_export(&self, link: LinkId, ino: Ino) -> Result<bool> {
         let rows = [false, true].map(|name| keys::export(link, ino, name));
         Ok(self.get(&rows).await?.iter().any(Option::is_some))
+    }
+
+    /// Whether what is noted of a file is still what was read. One read round.
+    pub async fn is_noted_as(&self, file: &ToExport) -> Result<bool> {
+        let rows = [false, true].map(|name| keys::export(file.link, file.ino, name));
+        let found = self.get(&rows).await?;
+        let now = rows.into_iter().zip(found).filter_map(|(key, row)| Some((key, row?.version)));
+        Ok(now.eq(file.rows.iter().cloned()))
     }
 
     /// How many rows say that something of a link is to be exported, up to `most`.
@@ -283,9 +304,11 @@ impl Meta {
     }
 
     /// Makes an object a file's own: it is what the file is, or most of it. The row of the object
-    /// it was before says that it is to be deleted. One read round and one commit, and if the
-    /// object is all of the file one of both for each 2,000 chunks that had extents.
-    pub async fn commit_export(&self, ino: Ino, export: &ExportCommit) -> Result<Inode> {
+    /// it was before says that it is to be deleted. `None`: the file has no name any more, so that
+    /// the object is to go, and the file's bytes are where they were. One read round and one commit, and if the
+    /// object is all of the file one of both for each 2,000 chunks that had extents. `Retry` if
+    /// these do not fit in one commit and the object has newer bytes than they have.
+    pub async fn commit_export(&self, ino: Ino, export: &ExportCommit) -> Result<Option<Inode>> {
         let mut tries = Tries::new("commit an export");
         loop {
             tries.next().await?;
@@ -295,7 +318,8 @@ impl Meta {
             tx.check_inode(&seen);
             let mut inode = seen.value;
             if inode.nlink == 0 {
-                return self.exported_removed(inode, &export.native).await;
+                self.exported_removed(ino, &export.native).await?;
+                return Ok(None);
             }
             let before = inode.native.take().filter(|native| !native.detached);
             if let Some(native) = &before {
@@ -317,7 +341,8 @@ impl Meta {
                     };
                     (native.end, native.changed, native.lost) = (now.end, now.changed, now.lost);
                 }
-                &ExportContent::Whole { size, mtime, ctime } => {
+                &ExportContent::Whole { fresh, size, mtime, ctime } => {
+                    self.drop_first_rows(&mut inode, fresh, &mut tx).await?;
                     inode.size = size;
                     inode.mtime = mtime.unwrap_or(inode.mtime);
                     inode.ctime = ctime.map_or(inode.ctime, |ctime| ctime.max(inode.ctime));
@@ -352,31 +377,50 @@ impl Meta {
                 continue;
             }
             return match export.content {
-                ExportContent::Whole { .. } => self.drop_rows(inode).await,
-                _ => Ok(inode),
+                ExportContent::Whole { .. } => self.drop_rows(inode).await.map(Some),
+                _ => Ok(Some(inode)),
             };
         }
     }
 
     /// The file lost its last name while its object was written: that is to be deleted, unless
     /// another file has it by now.
-    async fn exported_removed(&self, inode: Inode, native: &Native) -> Result<Inode> {
+    async fn exported_removed(&self, ino: Ino, native: &Native) -> Result<()> {
         let mut tries = Tries::new("note a removed object");
         loop {
             tries.next().await?;
             let key = keys::link_object(native.link, native.key.as_bytes());
             let found = self.get(std::slice::from_ref(&key)).await?;
             let row: Option<Seen<LinkObject>> = decode_seen(&key, found[0].as_ref())?;
-            if row.is_some_and(|row| row.value.ino.is_some_and(|ino| ino != inode.ino)) {
-                return Ok(inode);
+            if row.is_some_and(|row| row.value.ino.is_some_and(|other| other != ino)) {
+                return Ok(());
             }
             let mut tx = Tx::default();
             tx.check(key, version(found[0].as_ref()));
             tx.left(native)?;
             if self.apply(tx).await? {
-                return Ok(inode);
+                return Ok(());
             }
         }
+    }
+
+    /// Whether all extents of a file can go in one commit. One read round.
+    pub async fn extents_fit(&self, ino: Ino) -> Result<bool> {
+        let mut rows = self.rows(ino, 0, BATCH_CHUNKS).await?;
+        Ok(!cut_to_commit(&mut rows, BATCH_CHUNKS))
+    }
+
+    /// Removes the extents of a file in the commit that makes it its object: beside that object they
+    /// are never read. More than fit stay for later commits, and so must be no older: `Retry` if
+    /// there are `fresh` bytes.
+    async fn drop_first_rows(&self, inode: &mut Inode, fresh: bool, tx: &mut Tx) -> Result<()> {
+        let mut rows = self.rows(inode.ino, 0, BATCH_CHUNKS).await?;
+        if cut_to_commit(&mut rows, BATCH_CHUNKS) {
+            let text = format!("inode {}: too many extents to go at once", inode.ino);
+            let refused = FsError::new(ErrorKind::Retry, text);
+            return if fresh { Err(refused) } else { Ok(()) };
+        }
+        drop_page(inode, &rows, tx)
     }
 
     /// Removes the extents of a file that is its object, as long as it stays that.
@@ -398,20 +442,25 @@ impl Meta {
             }
             let mut tx = Tx::default();
             tx.check_inode(&seen);
-            for row in &rows {
-                let key = keys::extents(ino, row.chunk);
-                let grown = tx.set_extents(key.clone(), row.version, &row.extents, &[], false)?;
-                inode.stored_bytes = inode.stored_bytes.saturating_add_signed(grown);
-                // An empty list is no change of extents, but a row all the same.
-                if row.extents.is_empty() {
-                    tx.check(key.clone(), row.version);
-                    tx.delete(key);
-                }
-            }
+            drop_page(&mut inode, &rows, &mut tx)?;
             tx.put_inode(&inode)?;
             self.apply(tx).await?;
         }
     }
+}
+
+fn drop_page(inode: &mut Inode, rows: &[Row], tx: &mut Tx) -> Result<()> {
+    for row in rows {
+        let key = keys::extents(inode.ino, row.chunk);
+        let grown = tx.set_extents(key.clone(), row.version, &row.extents, &[], false)?;
+        inode.stored_bytes = inode.stored_bytes.saturating_add_signed(grown);
+        // An empty list is no change of extents, but a row all the same.
+        if row.extents.is_empty() {
+            tx.check(key.clone(), row.version);
+            tx.delete(key);
+        }
+    }
+    Ok(())
 }
 
 impl Tx {

@@ -240,17 +240,20 @@ impl Meta {
         Ok(self.apply(tx).await?.then_some(inodes))
     }
 
-    /// Puts a new file of an object in the place of `old`, which loses this name. `None`: the name
-    /// leads elsewhere by now. Answers the new inode and the old one. One read round, one commit.
+    /// Puts a new file of an object in the place of `judged`, which loses this name; under other
+    /// names it parts from its object, which is the new file's. `None`: the name leads elsewhere by
+    /// now, or the file's bytes are not in the object that it was judged by, and nothing was done.
+    /// Answers the new inode and the old one. One read round, one commit.
     pub async fn replace_object(
         &self,
-        old: Ino,
+        judged: &Inode,
         new: &NewObject,
     ) -> Result<Option<(Inode, Inode)>> {
-        let Some((dir, mut tx, before)) = self.entry_of(new.dir, &new.name, old).await? else {
+        let Some((dir, mut tx, before)) = self.entry_of(new.dir, &new.name, judged).await? else {
             return Ok(None);
         };
         let gone = self.without_a_name(before, &mut tx)?;
+        let gone = tx.part_other_names(gone)?;
         let inode = self.object_inode(&dir, new).await?;
         tx.put_inode(&inode)?;
         tx.put_dirent(keys::dirent(new.dir, &new.name), inode.ino, inode.kind)?;
@@ -260,22 +263,30 @@ impl Meta {
         Ok(self.apply(tx).await?.then_some((inode, gone)))
     }
 
-    /// Removes the file of an object that is gone from the bucket, and its row. `None`: the name
-    /// leads elsewhere by now. One read round, one commit.
+    /// Removes this name of the file of an object, and the object's row. If the object `stays`, it
+    /// is still that of the file's other names, and the row goes with the last; else it is gone, and
+    /// they part from it. `None`: the name leads elsewhere by now, or the file's bytes are not in the object that it was `judged`
+    /// by, and nothing was done. One read round, one commit.
     pub async fn remove_object(
         &self,
         dir: Ino,
         name: &[u8],
-        ino: Ino,
+        judged: &Inode,
         (link, key): (LinkId, &[u8]),
+        stays: bool,
     ) -> Result<Option<Inode>> {
-        let Some((_, mut tx, before)) = self.entry_of(dir, name, ino).await? else {
+        let Some((_, mut tx, before)) = self.entry_of(dir, name, judged).await? else {
             return Ok(None);
         };
-        let gone = self.without_a_name(before, &mut tx)?;
+        let mut gone = self.without_a_name(before, &mut tx)?;
+        if !stays {
+            gone = tx.part_other_names(gone)?;
+        }
         tx.delete(keys::dirent(dir, name));
         tx.touch_dir(dir, -1, gone.ctime)?;
-        tx.delete(keys::link_object(link, key));
+        if gone.nlink == 0 || !stays {
+            tx.delete(keys::link_object(link, key));
+        }
         Ok(self.apply(tx).await?.then_some(gone))
     }
 
@@ -311,21 +322,23 @@ impl Meta {
         }
     }
 
-    /// The directory, the inode that `name` leads to, if it is `ino`, and a commit that holds on to
-    /// both.
+    /// The directory, the inode that `name` leads to, if it is the `judged` one with the very object
+    /// that it had then, and a commit that holds on to both. Each change of a file's bytes that the
+    /// metadata learns of changes what it says of the object.
     async fn entry_of(
         &self,
         dir: Ino,
         name: &[u8],
-        ino: Ino,
+        judged: &Inode,
     ) -> Result<Option<(Inode, Tx, Inode)>> {
+        let ino = judged.ino;
         let key = keys::dirent(dir, name);
         let found = self.get(&[keys::inode(dir), key.clone(), keys::inode(ino)]).await?;
         let parent = live_dir(dir, found[0].as_ref())?;
         let entry: Option<Seen<Dirent>> = decode_seen(&key, found[1].as_ref())?;
         let Some(entry) = entry.filter(|entry| entry.value.ino == ino) else { return Ok(None) };
         let Some(seen) = seen_inode(ino, found[2].as_ref())? else { return Ok(None) };
-        if seen.value.kind == FileKind::Directory {
+        if seen.value.kind == FileKind::Directory || seen.value.native != judged.native {
             return Ok(None);
         }
         let mut tx = Tx::default();
@@ -345,6 +358,30 @@ impl Meta {
         inode.atime = object.atime.unwrap_or(object.mtime);
         inode.native = Some(object.native.clone());
         Ok(inode)
+    }
+
+    /// Forgets an object that is gone from the bucket, if its row still is as it was `seen`: an export
+    /// may have made it anew. One commit.
+    pub async fn forget_object(&self, link: LinkId, key: &[u8], seen: Version) -> Result<bool> {
+        let row = keys::link_object(link, key);
+        let reason = keys::link_hidden(link, key);
+        let mut tries = Tries::new("forget an object");
+        loop {
+            tries.next().await?;
+            let found = self.get(&[row.clone(), reason.clone()]).await?;
+            if version(found[0].as_ref()) != Some(seen) {
+                return Ok(false);
+            }
+            let mut tx = Tx::default();
+            tx.check(row.clone(), Some(seen));
+            tx.check(reason.clone(), version(found[1].as_ref()));
+            tx.delete(row.clone());
+            tx.delete(reason.clone());
+            tx.add(keys::link_count(link, HIDDEN), -i64::from(found[1].is_some()));
+            if self.apply(tx).await? {
+                return Ok(true);
+            }
+        }
     }
 
     /// Says what is known of an object that has no file, with the reason why it cannot show, if
@@ -466,6 +503,17 @@ impl Tx {
         self.put(keys::link_object(native.link, native.key.as_bytes()), encode(&object)?);
         self.count_object(native, -1);
         Ok(())
+    }
+
+    /// A file lost a name together with its object: what has other names keeps what it can of it,
+    /// and is that object no more.
+    fn part_other_names(&mut self, gone: Inode) -> Result<Inode> {
+        let attached = gone.native.clone().filter(|native| gone.nlink > 0 && !native.detached);
+        let Some(native) = attached else { return Ok(gone) };
+        self.count_object(&native, -1);
+        let parted = Inode { native: Some(Native { detached: true, ..native }), ..gone };
+        self.put_inode(&parted)?;
+        Ok(parted)
     }
 
     pub(crate) fn count_object(&mut self, native: &Native, sign: i64) {

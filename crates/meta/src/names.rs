@@ -194,6 +194,8 @@ impl Meta {
         if inode.nlink == 0 {
             tx.put(keys::orphan(inode.ino), bytes::Bytes::from_static(&[1]));
             tx.object_without_file(&inode)?;
+        } else {
+            tx.export_other_name(&inode);
         }
         Ok(inode)
     }

@@ -3,6 +3,7 @@
 mod actions;
 mod away;
 mod data;
+mod exports;
 mod fragments;
 mod golden;
 mod model;

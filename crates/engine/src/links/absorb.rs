@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use weir_meta::DirEntryPlus;
+use weir_meta::{DirEntryPlus, ObjectRow};
 use weir_tier::Mirror;
 use weir_types::{
     CHUNK_BYTES, ErrorKind, FileKind, FsError, Ino, Inode, Native, Result, chunk_range,
@@ -38,14 +38,32 @@ impl Core {
     /// file with all the bytes that can be had. Those that cannot read as errors.
     pub(crate) async fn detach(self: &Arc<Self>, ino: Ino) -> Result<()> {
         let detached = |inode: &Inode| {
-            let native = inode.native.clone().filter(|native| !native.detached)?;
+            let native = attached(inode)?;
             Some(Some(Native { detached: true, ..native }))
         };
         match self.change_native(ino, detached).await {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
-            changed => changed?,
+            Ok(inode) if inode.kind == FileKind::Directory => return Ok(()),
+            changed => _ = changed?,
         }
         self.absorb(ino, false).await.map(drop)
+    }
+
+    /// The same, as long as the file is this very object: an export may have given it another.
+    pub(crate) async fn detach_from(self: &Arc<Self>, ino: Ino, row: &ObjectRow) -> Result<()> {
+        let detached = |inode: &Inode| {
+            let native = attached(inode)?;
+            let same = native.key.as_bytes() == row.key && native.etag == row.object.etag;
+            same.then_some(Some(Native { detached: true, ..native }))
+        };
+        let parted = match self.change_native(ino, detached).await {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+            parted => parted?,
+        };
+        match parted.native.is_some_and(|native| native.detached) {
+            true => self.absorb(ino, false).await.map(drop),
+            false => Ok(()),
+        }
     }
 
     /// Makes an ordinary file of one that left its link. Only then is its object to be deleted.
@@ -64,10 +82,10 @@ impl Core {
         &self,
         ino: Ino,
         change: impl Fn(&Inode) -> Option<Option<Native>> + Send + Sync,
-    ) -> Result<()> {
+    ) -> Result<Inode> {
         let node = self.nodes.get(ino);
         let _change = node.change.lock().await;
-        self.seen(self.meta.change_native(ino, change).await).map(drop)
+        self.seen(self.meta.change_native(ino, change).await)
     }
 
     /// Makes data of the volume of what a file has of its object, and parts the two when nothing
@@ -167,7 +185,7 @@ impl Core {
                         to_do.push(inode.ino);
                         dirs.push((dir, entry.name));
                     } else {
-                        self.part(link, dir, &entry.name, &inode).await?;
+                        self.part(link, dir, &entry.name).await?;
                     }
                 }
                 self.tell_doors().await;
@@ -199,7 +217,14 @@ impl Core {
         self.links.name_changed(dir, name);
         // From here on nobody comes by this name to the old file any more.
         self.tell_doors().await;
-        if gone.nlink > 0 || !self.has_late_changes(gone.ino) {
+        if gone.nlink > 0 {
+            // Its other names keep what they can of the object, if they are not that any more.
+            if gone.native.as_ref().is_some_and(|native| native.detached) {
+                self.absorb(gone.ino, false).await?;
+            }
+            return Ok(false);
+        }
+        if !self.has_late_changes(gone).await? {
             self.name_gone(gone);
             return Ok(false);
         }
@@ -219,29 +244,39 @@ impl Core {
         Err(FsError::new(ErrorKind::Retry, "too many conflicts at once"))
     }
 
-    fn has_late_changes(&self, ino: Ino) -> bool {
+    /// Whether somebody writes a file, or wrote it since it lost its name: what was written may be
+    /// flushed by now.
+    async fn has_late_changes(&self, gone: &Inode) -> Result<bool> {
         let written = |m: Arc<Mirror>| m.dirty_bytes() > 0 || m.pending().1.size;
-        self.nodes.has_writers(ino) || self.tier.find(ino).is_some_and(written)
+        if self.nodes.has_writers(gone.ino) || self.tier.find(gone.ino).is_some_and(written) {
+            return Ok(true);
+        }
+        match self.stored(gone.ino).await {
+            Ok(now) => Ok(now.native.is_none_or(|native| native.changed)),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
-    async fn part(
-        self: &Arc<Self>,
-        link: &Link,
-        dir: Ino,
-        name: &[u8],
-        inode: &Inode,
-    ) -> Result<()> {
-        let native = inode.native.as_ref().filter(|n| n.link == link.id);
-        let Some(native) = native else { return Ok(()) };
-        if native.detached || self.has_changes(inode) {
-            return self.detach(inode.ino).await;
+    /// Takes a file that is nothing but an object from the tree, and parts any other from its.
+    /// What it is is judged now: a page of a directory may have been read long before.
+    async fn part(self: &Arc<Self>, link: &Link, dir: Ino, name: &[u8]) -> Result<()> {
+        for _ in 0..ROUNDS {
+            let Some(inode) = self.entry(dir, name).await? else { return Ok(()) };
+            let native = inode.native.as_ref().filter(|n| n.link == link.id);
+            let Some(native) = native else { return Ok(()) };
+            if native.detached || self.has_changes(&inode) {
+                return self.detach(inode.ino).await;
+            }
+            fail::fail_point!("engine::object-judged");
+            let object = (link.id, native.key.as_bytes());
+            let removed = self.meta.remove_object(dir, name, &inode, object, true).await;
+            if let Some(gone) = self.seen(removed)? {
+                return self.object_gone(link, &gone, (dir, name)).await.map(drop);
+            }
         }
-        let object = (link.id, native.key.as_bytes());
-        let removed = self.meta.remove_object(dir, name, inode.ino, object).await;
-        match self.seen(removed)? {
-            Some(gone) => self.object_gone(link, &gone, (dir, name)).await.map(drop),
-            None => Ok(()),
-        }
+        let text = format!("`{}` changes too often: try again", name.escape_ascii());
+        Err(FsError::new(ErrorKind::Retry, text))
     }
 
     /// Files that were moved out of the link's directory stay as files of the volume.
@@ -289,6 +324,12 @@ impl Core {
         self.change_native(ino, |_| Some(None)).await?;
         Ok(native.unlisted)
     }
+}
+
+/// What a file is that did not part from its object. Directories only say where they are.
+fn attached(inode: &Inode) -> Option<Native> {
+    let is_file = inode.kind != FileKind::Directory;
+    inode.native.clone().filter(|native| is_file && !native.detached)
 }
 
 /// Whether both are the same version of the same object.

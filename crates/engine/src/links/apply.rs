@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 
 use tokio::sync::OnceCell;
 use weir_meta::{ExportName, LinkObject, NewInode, NewObject, ObjectRow, RenameMode};
-use weir_object::{Bucket, Component, ListedObject};
+use weir_object::{Bucket, Component, ListedObject, is_same_etag};
 use weir_types::{ErrorKind, FileKind, FsError, Ino, Inode, Native, Result, UnixTime};
 
 use super::Policy;
@@ -186,7 +186,7 @@ impl Import {
             return self.create_one(file).await;
         };
         match self.core.name_of(&self.link, &object.key, ino).await? {
-            Some((dir, name, there)) => {
+            Some((dir, name, there)) if is_of(&there, &file.native) => {
                 (file.dir, file.name) = (dir, name);
                 if attributes.is_empty() {
                     let NewInode { mode, uid, gid, .. } = &mut file.inode;
@@ -197,9 +197,9 @@ impl Import {
                     false => self.create_one(file).await,
                 }
             }
-            None => {
+            _ => {
                 // It was renamed here: that file keeps what it has of the old object.
-                self.core.detach(ino).await?;
+                self.core.detach_from(ino, row).await?;
                 self.create_one(file).await
             }
         }
@@ -216,7 +216,8 @@ impl Import {
             self.make_way(file.dir, &file.name, there).await?;
             return Ok(false);
         }
-        let replaced = core.seen(core.meta.replace_object(there.ino, file).await)?;
+        fail::fail_point!("engine::object-judged");
+        let replaced = core.seen(core.meta.replace_object(there, file).await)?;
         if let Some((new, gone)) = &replaced {
             let pinned = core.pin_as(gone.ino, new.ino).await;
             // The doors must know of the new one whatever fails.
@@ -238,9 +239,10 @@ impl Import {
         }
         let row = core.seen(core.meta.object(self.link.id, key).await)?;
         if row.is_some_and(|row| {
+            let (known, etag) = (row.object.etag.as_deref(), file.native.etag.as_deref());
             // A store without ETags tells by the time.
-            let same = match file.native.etag.is_some() {
-                true => row.object.etag == file.native.etag,
+            let same = match etag.is_some() {
+                true => is_same_etag(known, etag),
                 false => row.object.modified_ms == file.modified_ms,
             };
             same && row.object.ino == Some(there.ino)
@@ -250,11 +252,26 @@ impl Import {
         if !self.link.exports() {
             return Ok(false);
         }
+        if self.is_moved(there, &file.native.key).await? {
+            return Ok(true);
+        }
         match self.bucket.head_attributes(Component::Link, &file.native.key).await {
             Ok((info, metadata)) => Ok(core.wrote(there, info.size, &metadata)),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
             Err(error) => Err(error),
         }
+    }
+
+    /// Whether a rename of this file copied its object to this key, and a crash came before that
+    /// was noted.
+    async fn is_moved(&self, there: &Inode, to: &str) -> Result<bool> {
+        let core = &self.core;
+        let moved = |n: &&Native| n.link == self.link.id && !n.detached && n.key != to;
+        let Some(native) = there.native.as_ref().filter(moved) else { return Ok(false) };
+        if !core.seen(core.meta.is_to_export(self.link.id, there.ino).await)? {
+            return Ok(false);
+        }
+        Ok(core.find_copy(native, to).await?.is_some())
     }
 
     /// An object that is known is gone from the bucket.
@@ -265,10 +282,12 @@ impl Import {
             None => None,
         };
         if let Some((dir, name, there)) = &named
+            && row.object.etag == there.native.as_ref().and_then(|native| native.etag.clone())
             && !core.has_changes(there)
         {
+            fail::fail_point!("engine::object-judged");
             let (dir, object) = (*dir, (self.link.id, row.key.as_slice()));
-            let gone = core.meta.remove_object(dir, name, there.ino, object).await;
+            let gone = core.meta.remove_object(dir, name, there, object, false).await;
             if let Some(gone) = core.seen(gone)? {
                 core.object_gone(&self.link, &gone, (dir, name)).await?;
                 self.link.count(|view| view.removed += 1);
@@ -276,9 +295,12 @@ impl Import {
             }
         }
         if let Some(ino) = row.object.ino {
-            core.detach(ino).await?;
+            core.detach_from(ino, row).await?;
         }
-        core.seen(core.meta.set_object(self.link.id, &row.key, None, None).await)?;
+        if !core.seen(core.meta.forget_object(self.link.id, &row.key, row.version).await)? {
+            // An export made it anew, or another import knows better.
+            return Ok(());
+        }
         if let Some((dir, name, there)) = named.filter(|_| self.link.exports()) {
             // Changed here and deleted there: it becomes an object again.
             let named = ExportName { dir, name };

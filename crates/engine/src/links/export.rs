@@ -7,8 +7,8 @@
 use std::sync::Arc;
 
 use futures::{FutureExt, StreamExt, stream};
-use weir_meta::{ExportCommit, ExportContent, ExportName, ObjectRow, ToExport};
-use weir_object::{Component, Copied, PutCondition};
+use weir_meta::{ExportName, ObjectRow, ToExport};
+use weir_object::{Component, PutCondition};
 use weir_types::{ErrorKind, FileKind, FsError, Ino, Inode, Native, Result};
 
 use super::Policy;
@@ -20,8 +20,6 @@ use crate::engine::Core;
 const FILES: usize = 4;
 /// Notes read at once.
 const PAGE: usize = 100;
-/// Entries of a directory read at once.
-const ENTRIES: usize = 1_000;
 
 /// How an export ended that did not fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +30,8 @@ pub(super) enum Exported {
     Later,
     /// The object is still that of this other file, which must go first.
     After(Ino),
+    /// It has other names than those that are known, or none in this link.
+    Unplaced,
 }
 
 /// A file and where it is to go.
@@ -67,7 +67,7 @@ impl Core {
     async fn export_pass(self: &Arc<Self>, link: &Arc<Link>) -> Result<()> {
         let mut after = None;
         let (mut failed, mut done, mut last_error) = (0, 0, None);
-        let mut blocking = None;
+        let (mut blocking, mut unplaced) = (None, Vec::new());
         loop {
             let page = self.seen(self.meta.to_export(link.id, after, PAGE).await)?;
             let Some(last) = page.last() else { break };
@@ -76,19 +76,21 @@ impl Core {
             self.seen(self.meta.sync().await)?;
             let going = page.into_iter().map(|file| {
                 let (core, link) = (self.clone(), link.clone());
-                async move { core.export_noted(&link, &file).await }.boxed()
+                async move { (core.export_noted(&link, &file).await, file) }.boxed()
             });
             let mut going = stream::iter(going).buffer_unordered(FILES);
-            while let Some(result) = going.next().await {
+            while let Some((result, file)) = going.next().await {
                 match result {
                     Ok(Exported::Done) => done += 1,
                     Ok(Exported::Later) => {}
                     Ok(Exported::After(ino)) => blocking = Some(ino),
+                    Ok(Exported::Unplaced) => unplaced.push(file),
                     Err(error) if error.kind() == ErrorKind::Fenced => return Err(error),
                     Err(error) => (failed, last_error) = (failed + 1, Some(error.to_string())),
                 }
             }
         }
+        done += self.place_by_other_names(link, unplaced).await?;
         // Two files that swapped their names wait for each other: one of them gives its object up.
         if let Some(ino) = blocking.filter(|_| done == 0) {
             self.leave_link(ino).await?;
@@ -150,7 +152,7 @@ impl Core {
     ) -> Result<bool> {
         let _one = link.export.lock().await;
         match self.export_one(link, ino, Some(named), true).await? {
-            Exported::Done => {
+            Exported::Done | Exported::Unplaced => {
                 let native = self.stored(ino).await?.native;
                 Ok(native.is_some_and(|n| !n.changed && !n.lost && !n.detached))
             }
@@ -174,65 +176,80 @@ impl Core {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Exported::Done),
             Err(error) => return Err(error),
         };
+        let is_dir = inode.kind == FileKind::Directory;
         let Some((dir, name)) = self.place_of(link, &inode, named).await? else {
-            return Ok(Exported::Done);
+            // A directory has one name: where that leads now another note says.
+            return Ok(if is_dir { Exported::Done } else { Exported::Unplaced });
         };
-        if rule::is_conflict(&name) {
-            return Ok(Exported::Done);
-        }
-        let above = self.stored(dir).await?;
-        let Some(above) = above.native.filter(|native| native.link == link.id) else {
-            return self.moved_out(link, inode).await;
+        let above = match asked {
+            true => self.placed_now(link, dir).await?,
+            false => self.stored(dir).await?.native.filter(|native| native.link == link.id),
+        };
+        let Some(above) = above else {
+            return match other_name(&inode) {
+                Exported::Done if !asked => self.moved_out(link, inode).await,
+                other => Ok(other),
+            };
         };
         let key = self.key_of(link, &inode, &above, (dir, &name)).await?;
-        if rule::place(key.as_bytes()).is_err() {
-            tracing::warn!(link = %link.id, name = %name.escape_ascii(),
-                "a file is not exported: its name cannot be a key");
-            return Ok(Exported::Done);
+        match key {
+            _ if rule::is_conflict(&name) => Ok(other_name(&inode)),
+            // Nothing in a directory whose name cannot be in a key can have one.
+            key if is_dir => {
+                let key = key.unwrap_or_else(|| above.key.clone());
+                self.moved_directory(link, &inode, &above, key).await
+            }
+            None => {
+                tracing::warn!(link = %link.id, name = %name.escape_ascii(),
+                    "a name cannot be a key: the file is exported if it has another");
+                Ok(other_name(&inode))
+            }
+            Some(key) => self.export_file(Going { link, inode, key, asked }).await,
         }
-        if inode.kind == FileKind::Directory {
-            return self.moved_directory(link, &inode, &above, key).await;
-        }
-        self.export_file(Going { link, inode, key, asked }).await
     }
 
-    /// The key that a file is to have. One that stands beside a directory of its name keeps its own.
+    /// The key that a file is to have, if it can have one. One that stands beside a directory of
+    /// its name keeps its own.
     pub(super) async fn key_of(
         &self,
         link: &Link,
         inode: &Inode,
         above: &Native,
         (dir, name): (Ino, &[u8]),
-    ) -> Result<String> {
+    ) -> Result<Option<String>> {
         if let Some(native) = &inode.native
             && name.ends_with(rule::BESIDE_DIRECTORY.as_bytes())
             && let Some((own_dir, own, _)) =
                 self.name_of(link, native.key.as_bytes(), inode.ino).await?
             && (own_dir, own.as_slice()) == (dir, name)
         {
-            return Ok(native.key.clone());
+            return Ok(Some(native.key.clone()));
         }
-        // What is no UTF-8 is no key.
-        let name = std::str::from_utf8(name).ok();
-        Ok(name.map_or_else(String::new, |name| format!("{}{name}", above.key)))
+        Ok(rule::child_key(above, name))
     }
 
-    /// Where a file is: where it got its name, or where its object says.
+    /// Where a file is: where its object says, as long as it has that name, else where it got a new
+    /// one. `None`: it may have others.
     pub(super) async fn place_of(
         &self,
         link: &Link,
         inode: &Inode,
         named: Option<&ExportName>,
     ) -> Result<Option<(Ino, Vec<u8>)>> {
+        let native = inode.native.as_ref().filter(|_| inode.kind != FileKind::Directory);
+        if let Some(native) = native.filter(|n| n.link == link.id && !n.detached)
+            && let Some((dir, name, _)) =
+                self.name_of(link, native.key.as_bytes(), inode.ino).await?
+        {
+            return Ok(Some((dir, name)));
+        }
         if let Some(ExportName { dir, name }) = named
             && let Some(there) = self.entry(*dir, name).await?
             && there.ino == inode.ino
         {
             return Ok(Some((*dir, name.clone())));
         }
-        let Some(native) = &inode.native else { return Ok(None) };
-        let found = self.name_of(link, native.key.as_bytes(), inode.ino).await?;
-        Ok(found.map(|(dir, name, _)| (dir, name)))
+        Ok(None)
     }
 
     async fn export_file(self: &Arc<Self>, going: Going<'_>) -> Result<Exported> {
@@ -273,104 +290,12 @@ impl Core {
     /// Whether the object of this key is that of a file.
     async fn has_object(&self, link: &Link, ino: Ino, key: &str) -> Result<bool> {
         let native = match self.stored(ino).await {
-            Ok(inode) => inode.native,
+            // One that a lazy link has a row for is no file, and gives no object up.
+            Ok(inode) => inode.native.filter(|_| inode.kind != FileKind::Directory),
             Err(error) if error.kind() == ErrorKind::NotFound => None,
             Err(error) => return Err(error),
         };
         Ok(native.is_some_and(|n| n.link == link.id && n.key == key && !n.detached))
-    }
-
-    /// A file that was renamed and not changed: the store copies the object.
-    async fn move_object(
-        self: &Arc<Self>,
-        going: &Going<'_>,
-        native: &Native,
-        there: Option<&ObjectRow>,
-    ) -> Result<Exported> {
-        let bucket = self.bucket_to_write(going.link).await?;
-        let (from, to) = (native.key.as_str(), going.key.as_str());
-        let (etag, condition) = (native.etag.as_deref(), condition(there));
-        let copied = bucket.copy_object_if(Component::Link, from, etag, to, &condition).await;
-        let info = match copied {
-            Ok(Copied::Done(info)) => info,
-            Ok(Copied::TargetChanged) => return self.settle(going, there).await,
-            Ok(Copied::SourceChanged) => {
-                // That is for the import; what we have of it stays a file of ours.
-                let keys = std::slice::from_ref(&native.key);
-                self.import_keys(going.link, keys, Policy::ALL).await?;
-                if self.stored(going.inode.ino).await?.native.as_ref() == Some(native) {
-                    // The import knows the object as that of another file.
-                    self.detach(going.inode.ino).await?;
-                }
-                return Ok(Exported::Later);
-            }
-            Err(error) if error.kind() == ErrorKind::Unsupported => {
-                return self.write_object(going, there).await;
-            }
-            Err(error) => return Err(error),
-        };
-        let content = ExportContent::Copied(native.clone());
-        let native = Native { key: going.key.clone(), etag: info.etag, ..native.clone() };
-        let export = ExportCommit {
-            native,
-            modified_ms: info.last_modified_unix_ms,
-            content,
-            row: there.map(|row| row.version),
-        };
-        let node = self.nodes.get(going.inode.ino);
-        let _change = node.change.lock().await;
-        self.seen(self.meta.commit_export(going.inode.ino, &export).await)?;
-        Ok(Exported::Done)
-    }
-
-    /// A directory is somewhere else now: it learns where, and all in it follow.
-    async fn moved_directory(
-        self: &Arc<Self>,
-        link: &Arc<Link>,
-        inode: &Inode,
-        above: &Native,
-        key: String,
-    ) -> Result<Exported> {
-        let key = key + "/";
-        let known = inode.native.as_ref().is_some_and(|n| n.link == link.id && n.key == key);
-        if known {
-            return Ok(Exported::Done);
-        }
-        // Names that are not here yet could not be found any more.
-        self.look_into(inode.ino).await?;
-        let placed = Native { key, unlisted: false, ..above.clone() };
-        let placing = self.meta.change_native(inode.ino, |_| Some(Some(placed.clone())));
-        self.seen(placing.await)?;
-        self.export_entries(link, inode.ino).await
-    }
-
-    /// Notes all entries of a directory.
-    async fn export_entries(self: &Arc<Self>, link: &Arc<Link>, dir: Ino) -> Result<Exported> {
-        let mut cookie = 0;
-        loop {
-            let page = self.seen(self.meta.readdir(dir, cookie, ENTRIES).await)?;
-            let Some(last) = page.last() else { return Ok(Exported::Done) };
-            cookie = last.cookie;
-            for entry in page {
-                let named = ExportName { dir, name: entry.name };
-                self.seen(self.meta.export_soon(link.id, entry.ino, &named).await)?;
-            }
-        }
-    }
-
-    /// What was moved out of its link is a file of the volume, and its object is to go.
-    async fn moved_out(self: &Arc<Self>, link: &Arc<Link>, inode: Inode) -> Result<Exported> {
-        let ours = inode.native.as_ref().is_some_and(|native| native.link == link.id);
-        if !ours {
-            return Ok(Exported::Done);
-        }
-        if inode.kind == FileKind::Directory {
-            self.look_into(inode.ino).await?;
-            self.seen(self.meta.leave_link(inode.ino, None).await)?;
-            return self.export_entries(link, inode.ino).await;
-        }
-        self.leave_link(inode.ino).await?;
-        Ok(Exported::Done)
     }
 
     /// Deletes objects whose files are gone, if that is exported, and if they still are what the
@@ -420,6 +345,14 @@ impl Core {
         // Another object by now stays: the import shows it.
         let gone = bucket.delete_if(Component::Link, text, etag).await?;
         self.seen(self.meta.object_deleted(link.id, key, gone).await)
+    }
+}
+
+/// What is to be done about a file under a name that is none to export.
+fn other_name(inode: &Inode) -> Exported {
+    match inode.kind != FileKind::Directory && inode.nlink > 1 {
+        true => Exported::Unplaced,
+        false => Exported::Done,
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use futures::{FutureExt, StreamExt, TryStreamExt};
 use weir_meta::{LinkObject, ObjectRow};
-use weir_object::{Component, KeyPage, KeyRange, ListedObject};
+use weir_object::{Component, KeyPage, KeyRange, ListedObject, is_same_etag};
 use weir_types::{ErrorKind, FsError, Native, Result};
 
 use super::Policy;
@@ -155,10 +155,12 @@ impl Import {
     async fn found(&self, row: &ObjectRow) -> Result<()> {
         let Some(ino) = row.object.ino else { return Ok(()) };
         let found = |inode: &weir_types::Inode| {
-            let native = inode.native.clone().filter(|n| n.lost && n.etag == row.object.etag)?;
+            let same =
+                |etag: &Option<String>| is_same_etag(etag.as_deref(), row.object.etag.as_deref());
+            let native = inode.native.clone().filter(|n| n.lost && same(&n.etag))?;
             Some(Some(Native { lost: false, ..native }))
         };
-        self.core.change_native(ino, found).await
+        self.core.change_native(ino, found).await.map(drop)
     }
 
     /// Looks at one object. One HEAD, or one LIST where no request can name it.
@@ -185,8 +187,34 @@ fn is_same(object: &ListedObject, known: &LinkObject) -> bool {
     }
     // A store without ETags tells by the time.
     let same_version = match (&object.etag, &known.etag) {
-        (Some(one), Some(other)) => one == other,
+        (Some(_), Some(_)) => is_same_etag(object.etag.as_deref(), known.etag.as_deref()),
         _ => object.last_modified_unix_ms == known.modified_ms,
     };
     same_version && object.size == known.object_bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quotes_make_no_other_version() {
+        let object = |etag: &str| ListedObject {
+            key: b"a".to_vec(),
+            size: 5,
+            etag: Some(etag.to_owned()),
+            last_modified_unix_ms: 9,
+            cannot_show: None,
+        };
+        let known = |etag: &str| LinkObject {
+            ino: None,
+            removed: false,
+            etag: Some(etag.to_owned()),
+            object_bytes: 5,
+            modified_ms: 7,
+        };
+        assert!(is_same(&object("\"5d41\""), &known("5d41")));
+        assert!(is_same(&object("5d41"), &known("\"5d41\"")));
+        assert!(!is_same(&object("5d42"), &known("\"5d41\"")));
+    }
 }

@@ -173,13 +173,14 @@ impl Core {
         let policy = link.record().options.export;
         let above = self.stored(dir).await?.native.filter(|native| native.link == link.id);
         let Some(above) = above else {
-            let left = inode.native.filter(|native| native.link == link.id && policy.deleted);
+            // With other names it may be in the link yet.
+            let goes = policy.deleted && (inode.kind == FileKind::Directory || inode.nlink == 1);
+            let left = inode.native.filter(|native| native.link == link.id && goes);
             return Ok(left.map(|native| deletion(native.key, native.object_bytes)));
         };
-        let key = self.key_of(link, &inode, &above, (dir, &name)).await?;
-        if rule::place(key.as_bytes()).is_err() {
+        let Some(key) = self.key_of(link, &inode, &above, (dir, &name)).await? else {
             return Ok(None);
-        }
+        };
         if inode.kind == FileKind::Directory {
             let key = key + "/";
             let from = inode.native.map(|native| native.key).filter(|from| *from != key);

@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
-use weir_object::{Bucket, BucketUrl, Component, Conditions};
+use weir_object::{Bucket, BucketUrl, Component, Conditions, is_same_etag};
 use weir_types::{ErrorKind, FsError, Ino, Inode, LinkId, Native, Result};
 
 use super::brake::{HeldDeletions, RootId, strange_root};
@@ -495,10 +495,11 @@ impl Core {
             Err(error) => return Err(error),
         };
         let lost = |inode: &Inode| {
-            let native = inode.native.clone().filter(|n| n.key == key && n.etag != etag)?;
+            let same = |native: &Native| is_same_etag(native.etag.as_deref(), etag.as_deref());
+            let native = inode.native.clone().filter(|n| n.key == key && !same(n))?;
             Some(Some(Native { lost: true, ..native })).filter(|_| !native.lost)
         };
-        self.change_native(ino, lost).await
+        self.change_native(ino, lost).await.map(drop)
     }
 
     async fn look_at_suspects(

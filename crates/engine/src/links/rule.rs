@@ -4,6 +4,7 @@
 
 use weir_meta::{NAME_BYTES_MAX, TARGET_BYTES_MAX};
 use weir_object::{PROBE_PREFIX, is_addressable};
+use weir_types::Native;
 
 /// What the name of an object's file has behind it where a directory has the name itself.
 pub(crate) const BESIDE_DIRECTORY: &str = ".weir-object";
@@ -59,6 +60,12 @@ fn bad_part(part: &str) -> Option<&'static str> {
         _ if part.contains('\0') => Some("its key has a zero byte in it"),
         _ => None,
     }
+}
+
+/// The key of the file of this name in a directory, if it can have one.
+pub(crate) fn child_key(above: &Native, name: &[u8]) -> Option<String> {
+    let key = format!("{}{}", above.key, std::str::from_utf8(name).ok()?);
+    matches!(place(key.as_bytes()), Ok(Place::File { .. })).then_some(key)
 }
 
 /// A key for people: what is no UTF-8 or no printable character is written `\xNN`.

@@ -87,10 +87,18 @@ impl Core {
         let ino = going.inode.ino;
         let bucket = self.bucket_to_write(going.link).await?;
         let node = self.nodes.get(ino);
+        let extents_fit = self.seen(self.meta.extents_fit(ino).await)?;
+        if !extents_fit {
+            // They go in several commits, and must not be older than the object between these.
+            self.flush_file(ino).await?;
+        }
         let _flushing = node.flush.lock().await;
         self.catch_stores(&[ino]).await?;
         let mirror = self.open_mirror(&node).await?;
         let taken = Taken { snapshot: mirror.snapshot(0, u64::MAX), mirror };
+        if !extents_fit && !taken.snapshot.ranges.is_empty() {
+            return Ok(Some(Exported::Later));
+        }
         let (size, now) = (taken.snapshot.size, self.merged(going.inode.clone()));
         let metadata = attributes::write(&now);
         let whole = |bytes: &Bytes| bytes.len() as u64 == size;
@@ -152,6 +160,7 @@ impl Core {
         let (_, now) = mirror.pending();
         let content = match valid {
             true => ExportContent::Whole {
+                fresh: !snapshot.ranges.is_empty(),
                 size,
                 // Times that somebody set since stay as they were set.
                 mtime: snapshot.pending.mtime.filter(|_| now.mtime.is_some()),
@@ -161,7 +170,9 @@ impl Core {
         };
         let export = ExportCommit { native, modified_ms, content, row };
         let after = match self.seen(self.meta.commit_export(ino, &export).await) {
-            Ok(after) => after,
+            Ok(Some(after)) => after,
+            // Removed, and maybe open: what was dirty has no other place, and stays dirty.
+            Ok(None) => return Ok(Exported::Done),
             Err(error) => return Err(self.extents_unsure(ino, error).await),
         };
         Counts::add(&self.counts.bytes_flushed, size);
@@ -237,6 +248,12 @@ impl Core {
         };
         if self.wrote(&going.inode, info.size, &metadata) {
             return self.adopt_object(going, info, there).await;
+        }
+        // Or a rename of it copied it there, before it was changed.
+        if let Some(native) = going.native().filter(|native| native.key != going.key)
+            && let Some(copy) = self.find_copy(native, &going.key).await?
+        {
+            return self.adopt_object(going, copy, there).await;
         }
         let keys = std::slice::from_ref(&going.key);
         self.import_keys(going.link, keys, Policy::ALL).await?;

@@ -201,18 +201,30 @@ impl Lake {
         Self::exporting_from(World::new(), export)
     }
 
+    pub fn lazy_exporting() -> Self {
+        let options = |lake: &Self| LinkOptions {
+            export: EXPORTS,
+            lazy_dirs: true,
+            ..lake.options(Policy::default())
+        };
+        Self::linked(World::new(), options)
+    }
+
     /// Exports from this world, whose bucket may be a strange one.
     pub fn exporting_from(world: World, export: Policy) -> Self {
         Self::exporting_with(world, Policy::default(), export)
     }
 
     pub fn exporting_with(world: World, import: Policy, export: Policy) -> Self {
+        Self::linked(world, |lake| LinkOptions { export, ..lake.options(import) })
+    }
+
+    fn linked(world: World, options: impl Fn(&Self) -> LinkOptions) -> Self {
         std::fs::create_dir(world.path("lake")).expect("makes");
         let mut lake = Self { world, dir: Ino::ROOT };
         lake.put("a", b"first");
         lake.put("d/b", &noise(1, 3_000_000));
-        let engine = lake.engine();
-        let options = LinkOptions { export, ..lake.options(import) };
+        let (engine, options) = (lake.engine(), options(&lake));
         lake.dir = lake.run(async {
             let dir = engine.create(Ino::ROOT, b"lake", new_dir()).await.expect("mkdir").ino;
             engine.link_bucket(dir, "/lake", options).await.expect("links");

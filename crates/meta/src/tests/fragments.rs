@@ -21,7 +21,7 @@ const NOW: UnixTime = UnixTime(50);
 
 /// Keeps what a redo log would hold.
 #[derive(Default)]
-struct Kept(Mutex<Vec<(Version, Vec<u8>)>>);
+pub(super) struct Kept(Mutex<Vec<(Version, Vec<u8>)>>);
 
 impl CommitLog for Kept {
     fn append(&self, version: Version, entry: &[u8]) -> Result<()> {
@@ -32,16 +32,16 @@ impl CommitLog for Kept {
 
 impl Kept {
     /// The entries since entry `from`.
-    fn since(&self, from: usize) -> Vec<(Version, Vec<u8>)> {
+    pub(super) fn since(&self, from: usize) -> Vec<(Version, Vec<u8>)> {
         self.0.lock().unwrap()[from..].to_vec()
     }
 
-    fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.0.lock().unwrap().len()
     }
 }
 
-async fn logged() -> (Meta, Arc<Kept>) {
+pub(super) async fn logged() -> (Meta, Arc<Kept>) {
     let log = Arc::new(Kept::default());
     (meta_over(Arc::new(MemoryKv::with_log(log.clone()))).await, log)
 }
@@ -61,7 +61,7 @@ fn pages() -> Vec<Extent> {
 }
 
 /// A file of so many chunks in fragments, made without the flushes that it would take.
-async fn fragments(meta: &Meta, name: &str, chunks: u64) -> Ino {
+pub(super) async fn fragments(meta: &Meta, name: &str, chunks: u64) -> Ino {
     let ino = file(meta, Ino::ROOT, name).await;
     let (row, page) = (encode(&pages()).unwrap(), i64::from(PAGE));
     for batch in (0..chunks).collect::<Vec<_>>().chunks(500) {

@@ -1,0 +1,152 @@
+//! What was renamed here: objects are copied within the bucket, and directories learn where they
+//! are.
+
+use std::sync::Arc;
+
+use weir_meta::{ExportCommit, ExportContent, ExportName, ObjectRow};
+use weir_object::{Component, Copied, ObjectInfo};
+use weir_types::{ErrorKind, FileKind, Ino, Inode, Native, Result};
+
+use super::Policy;
+use super::export::{Exported, Going, condition};
+use super::registry::Link;
+use crate::engine::Core;
+
+/// Entries of a directory read at once.
+const ENTRIES: usize = 1_000;
+
+impl Core {
+    /// A file that was renamed and not changed: the store copies the object.
+    pub(super) async fn move_object(
+        self: &Arc<Self>,
+        going: &Going<'_>,
+        native: &Native,
+        there: Option<&ObjectRow>,
+    ) -> Result<Exported> {
+        let bucket = self.bucket_to_write(going.link).await?;
+        let (from, to) = (native.key.as_str(), going.key.as_str());
+        let (etag, condition) = (native.etag.as_deref(), condition(there));
+        let node = self.nodes.get(going.inode.ino);
+        // While the copy is there and the metadata does not say so, nobody may look at both.
+        let object = node.object.lock().await;
+        let copied = bucket.copy_object_if(Component::Link, from, etag, to, &condition).await;
+        fail::fail_point!("engine::export-copied");
+        let found = match copied {
+            Ok(Copied::Done(info)) => Some(info),
+            // A crash between a copy and its commit leaves one that nothing tells of.
+            Ok(Copied::TargetChanged) => self.find_copy(native, to).await?,
+            Ok(Copied::SourceChanged) => {
+                drop(object);
+                return self.source_changed(going, native).await;
+            }
+            Err(error) if error.kind() == ErrorKind::Unsupported => {
+                drop(object);
+                return self.write_object(going, there).await;
+            }
+            Err(error) => return Err(error),
+        };
+        if let Some(info) = found {
+            return self.commit_move(going, native, info, there).await;
+        }
+        drop(object);
+        self.settle(going, there).await
+    }
+
+    /// The copy of a file's object at this key, if one is there.
+    pub(super) async fn find_copy(&self, native: &Native, to: &str) -> Result<Option<ObjectInfo>> {
+        let bucket = self.links.bucket(native.link)?;
+        let (from, etag) = (native.key.as_str(), native.etag.as_deref());
+        bucket.find_copy(Component::Link, from, etag, to).await
+    }
+
+    /// The object of a renamed file is another one by now. That is for the import; what we have of
+    /// it stays a file of ours.
+    async fn source_changed(
+        self: &Arc<Self>,
+        going: &Going<'_>,
+        native: &Native,
+    ) -> Result<Exported> {
+        let keys = std::slice::from_ref(&native.key);
+        self.import_keys(going.link, keys, Policy::ALL).await?;
+        if self.stored(going.inode.ino).await?.native.as_ref() == Some(native) {
+            // The import knows the object as that of another file.
+            self.detach(going.inode.ino).await?;
+        }
+        Ok(Exported::Later)
+    }
+
+    async fn commit_move(
+        &self,
+        going: &Going<'_>,
+        native: &Native,
+        info: ObjectInfo,
+        there: Option<&ObjectRow>,
+    ) -> Result<Exported> {
+        let content = ExportContent::Copied(native.clone());
+        let native = Native { key: going.key.clone(), etag: info.etag, ..native.clone() };
+        let export = ExportCommit {
+            native,
+            modified_ms: info.last_modified_unix_ms,
+            content,
+            row: there.map(|row| row.version),
+        };
+        let node = self.nodes.get(going.inode.ino);
+        let _change = node.change.lock().await;
+        self.seen(self.meta.commit_export(going.inode.ino, &export).await)?;
+        Ok(Exported::Done)
+    }
+
+    /// A directory is somewhere else now: it learns where, and all in it follow.
+    pub(super) async fn moved_directory(
+        self: &Arc<Self>,
+        link: &Arc<Link>,
+        inode: &Inode,
+        above: &Native,
+        key: String,
+    ) -> Result<Exported> {
+        let key = key + "/";
+        let known = inode.native.as_ref().is_some_and(|n| n.link == link.id && n.key == key);
+        if known {
+            return Ok(Exported::Done);
+        }
+        // Names that are not here yet could not be found any more.
+        self.look_into(inode.ino).await?;
+        let placed = Native { key, unlisted: false, ..above.clone() };
+        let placing = self.meta.change_native(inode.ino, |_| Some(Some(placed.clone())));
+        self.seen(placing.await)?;
+        self.export_entries(link, inode.ino).await
+    }
+
+    /// Notes all entries of a directory.
+    async fn export_entries(self: &Arc<Self>, link: &Arc<Link>, dir: Ino) -> Result<Exported> {
+        let mut cookie = 0;
+        loop {
+            let page = self.seen(self.meta.readdir(dir, cookie, ENTRIES).await)?;
+            let Some(last) = page.last() else { return Ok(Exported::Done) };
+            cookie = last.cookie;
+            for entry in page {
+                let named = ExportName { dir, name: entry.name };
+                self.seen(self.meta.export_soon(link.id, entry.ino, &named).await)?;
+            }
+        }
+    }
+
+    /// What was moved out of its link is a file of the volume, and its object is to go.
+    pub(super) async fn moved_out(
+        self: &Arc<Self>,
+        link: &Arc<Link>,
+        inode: Inode,
+    ) -> Result<Exported> {
+        let ours = inode.native.as_ref().is_some_and(|native| native.link == link.id);
+        if !ours {
+            return Ok(Exported::Done);
+        }
+        if inode.kind == FileKind::Directory {
+            self.look_into(inode.ino).await?;
+            self.seen(self.meta.leave_link(inode.ino, None).await)?;
+            return self.export_entries(link, inode.ino).await;
+        }
+        self.leave_link(inode.ino).await?;
+        Ok(Exported::Done)
+    }
+}

@@ -1,0 +1,184 @@
+//! Links: what comes between two steps of an import, an export, or the end of a link.
+#![allow(missing_docs, reason = "tests say what they hold by their names")]
+
+mod common;
+
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use common::lake::Lake;
+use common::noise;
+use weir_engine::{OpenFlags, Policy};
+
+/// Held by each test: a fail point is the whole process's.
+fn alone() -> MutexGuard<'static, ()> {
+    static ONE: Mutex<()> = Mutex::new(());
+    ONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Whoever comes to a fail point first waits there until this is dropped.
+struct Pause {
+    name: &'static str,
+    reached: Receiver<()>,
+    go_on: Option<Sender<()>>,
+}
+
+impl Pause {
+    fn at(name: &'static str) -> Self {
+        let (reach, reached) = channel();
+        let (go_on, go) = channel::<()>();
+        let (reach, go) = (Mutex::new(reach), Mutex::new(go));
+        let wait = move || {
+            let _ = reach.lock().expect("no panic").send(());
+            let _ = go.lock().expect("no panic").recv();
+        };
+        fail::cfg_callback(name, wait).expect("a fail point");
+        Self { name, reached, go_on: Some(go_on) }
+    }
+
+    fn reached(&self) {
+        self.reached.recv_timeout(Duration::from_secs(20)).expect("somebody comes by");
+    }
+}
+
+impl Drop for Pause {
+    fn drop(&mut self) {
+        self.go_on = None;
+        fail::remove(self.name);
+    }
+}
+
+/// Does `what` of the lake in a thread of its own; `meanwhile` once it has judged an object's file.
+fn between(what: impl Fn() + Sync, meanwhile: impl FnOnce()) {
+    let pause = Pause::at("engine::object-judged");
+    std::thread::scope(|scope| {
+        let doing = scope.spawn(&what);
+        pause.reached();
+        meanwhile();
+        drop(pause);
+        doing.join().expect("it does not fail");
+    });
+}
+
+fn write_and_flush(lake: &Lake, path: &str, bytes: &[u8]) {
+    lake.write(path, 0, bytes);
+    lake.run(async { lake.engine().flush_all().await.expect("flushes") });
+}
+
+#[test]
+fn the_end_of_a_link_keeps_what_is_written_meanwhile() {
+    let _alone = alone();
+    let lake = Lake::new(Policy::default());
+    let unlink = || {
+        lake.run(async { _ = lake.engine().unlink_bucket(lake.dir).await.expect("unlinks") });
+    };
+    between(unlink, || write_and_flush(&lake, "a", b"F"));
+    assert_eq!(lake.names(), ["a"]);
+    assert_eq!(lake.read("a"), b"First");
+    assert_eq!(lake.stored("a").as_deref(), Some(b"first".as_slice()));
+    lake.sound();
+}
+
+#[test]
+fn an_import_that_replaces_keeps_what_is_written_meanwhile() {
+    let _alone = alone();
+    let lake = Lake::new(Policy::default());
+    lake.read("a");
+    lake.put("a", b"second!");
+    between(|| lake.refresh(&["a"]), || write_and_flush(&lake, "a", b"F"));
+    assert_eq!(lake.read("a"), b"second!");
+    assert_eq!(lake.read(&lake.conflicts()[0]), b"First");
+    lake.sound();
+}
+
+#[test]
+fn an_import_that_removes_keeps_what_is_written_meanwhile() {
+    let _alone = alone();
+    for exports in [false, true] {
+        let lake = if exports { Lake::exporting() } else { Lake::new(Policy::default()) };
+        lake.read("a");
+        lake.delete("a");
+        between(|| lake.refresh(&["a"]), || write_and_flush(&lake, "a", b"F"));
+        assert_eq!(lake.read("a"), b"First");
+        if exports {
+            lake.exported();
+            assert_eq!(lake.stored("a").as_deref(), Some(b"First".as_slice()));
+        }
+        assert_eq!(lake.conflicts(), Vec::<String>::new());
+        lake.sound();
+    }
+}
+
+#[test]
+fn a_rename_goes_on_after_a_crash_behind_its_copy() {
+    let _alone = alone();
+    for (imports_first, changes) in [(false, false), (true, false), (false, true), (true, true)] {
+        let lake = Lake::exporting();
+        fail::cfg("engine::export-copied", "1*panic").expect("a fail point");
+        lake.rename((lake.dir, "a"), (lake.dir, "a2"));
+        while lake.stored("a2").is_none() {
+            lake.rest(10);
+        }
+        if changes {
+            lake.write("a2", 0, b"F");
+        }
+        if imports_first {
+            lake.refresh(&["a2"]);
+        }
+        lake.exported();
+        fail::remove("engine::export-copied");
+        assert_eq!(lake.conflicts(), Vec::<String>::new());
+        let expected = if changes { b"First" } else { b"first" };
+        assert_eq!(lake.stored("a2").as_deref(), Some(expected.as_slice()));
+        assert_eq!(lake.stored("a"), None);
+        assert_eq!(lake.names(), ["a2", "d"]);
+        lake.refresh_all();
+        lake.run(async { lake.engine().release_all().await.expect("releases") });
+        assert_eq!(lake.read("a2"), expected);
+        lake.sound();
+    }
+}
+
+#[test]
+fn an_import_waits_for_a_rename_on_its_way() {
+    let _alone = alone();
+    let lake = Lake::exporting();
+    let pause = Pause::at("engine::export-copied");
+    lake.rename((lake.dir, "a"), (lake.dir, "a2"));
+    pause.reached();
+    std::thread::scope(|scope| {
+        let importing = scope.spawn(|| lake.refresh(&["a2"]));
+        lake.rest(300);
+        drop(pause);
+        importing.join().expect("imports");
+    });
+    lake.exported();
+    assert_eq!(lake.conflicts(), Vec::<String>::new());
+    assert_eq!(lake.names(), ["a2", "d"]);
+    assert_eq!(lake.stored("a"), None);
+    lake.sound();
+}
+
+#[test]
+fn a_file_removed_while_it_is_exported_reads_on_for_whoever_has_it_open() {
+    let _alone = alone();
+    let lake = Lake::exporting();
+    let bytes = noise(5, 300_000);
+    let pause = Pause::at("engine::export-put");
+    let ino = lake.make(lake.dir, "new", &bytes);
+    let engine = lake.engine();
+    let file = lake.run(engine.open(ino, OpenFlags::default())).expect("opens");
+    pause.reached();
+    lake.run(engine.unlink(lake.dir, b"new")).expect("unlinks");
+    drop(pause);
+    lake.exported();
+    assert_eq!(lake.stored("new"), None);
+    lake.run(async {
+        engine.release_all().await.expect("releases");
+        assert!(engine.read(&file, 0, 300_000).await.expect("reads") == bytes);
+        engine.close(file).await.expect("closes");
+    });
+    drop(engine);
+    lake.sound();
+}
