@@ -8,7 +8,6 @@ use common::client::{
     CACHE, Client, DF, DISC, EINVAL, ENOSPC, ENOTSUP, EPERM, FAST, FLUSH, FUA, ONE, PAYLOAD, READ,
     STATUS, Style, TRIM, WRITE, ZEROES,
 };
-use common::stuck::Stuck;
 use common::{World, noise};
 use weir_door_block::NbdOptions;
 use weir_engine::DiskCache;
@@ -294,7 +293,7 @@ fn a_client_that_vanishes_leaves_no_request_behind() {
         let mut good = Client::with(&server, "a", Style::Simple).await;
         let data = noise(12, MIB as usize);
         assert_eq!(good.write(FUA, 0, &data).await.error, 0);
-        let stuck = Stuck::new(&world.dir.path().join("bucket"));
+        let stuck = world.stuck();
         let mut vanishes = Client::with(&server, "a", Style::Simple).await;
         let read = vanishes.header(READ, 0, 0, MIB);
         vanishes.send(&read).await;

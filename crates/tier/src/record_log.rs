@@ -79,7 +79,11 @@ impl RecordLog {
         }
         // Whoever was killed may not have synced them.
         files.iter().try_for_each(disk::sync_data).map_err(|e| {
-            let text = format!("the log in {}: its disk lost a part of it", directory.display());
+            let text = format!(
+                "the log in {}: its disk lost a part of what it had taken; look after the disk and \
+                 mount again",
+                directory.display()
+            );
             FsError::local_io(text, e)
         })?;
         let number = numbers.last().map_or(1, |last| last + 1);

@@ -257,7 +257,6 @@ mod tests {
 
     use super::*;
     use crate::common::client::{Client, FLUSH, READ};
-    use crate::common::stuck::Stuck;
     use crate::common::{World, noise};
 
     #[test]
@@ -273,7 +272,7 @@ mod tests {
             assert_eq!(kernel.write(0, 0, &noise(1, 1 << 20)).await.error, 0);
             assert_eq!(kernel.call(FLUSH, 0, 0, 0).await.error, 0);
 
-            let stuck = Stuck::new(&world.dir.path().join("bucket"));
+            let stuck = world.stuck();
             let mut requests = kernel.header(READ, 0, 0, 1 << 20);
             requests.extend(kernel.header(FLUSH, 0, 0, 0));
             kernel.send(&requests).await;

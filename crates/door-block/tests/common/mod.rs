@@ -3,9 +3,8 @@
 #![allow(clippy::disallowed_methods, reason = "the clock that tests hand in begins here")]
 
 pub mod client;
-pub mod stuck;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tempfile::TempDir;
@@ -15,11 +14,13 @@ use weir_engine::{
     AcceptLoss, BucketUrl, Clock, ConnectOptions, Connector, DiskCache, DiskOptions, Engine,
     FormatOptions, Host, Meter, MountOptions, format,
 };
+use weir_object::testing::{FaultControl, FaultPlan, FaultStore};
 use weir_types::{Bytes, Codec, Settings, UnixTime};
 
 /// One machine with one volume.
 pub struct World {
     pub dir: TempDir,
+    bucket: FaultControl,
     runtime: Option<Runtime>,
     engine: Option<Arc<Engine>>,
 }
@@ -43,8 +44,8 @@ impl World {
         std::fs::create_dir(dir.path().join("bucket")).expect("a bucket");
         let mut builder = tokio::runtime::Builder::new_multi_thread();
         let runtime = builder.worker_threads(2).enable_all().build().expect("a runtime");
-        let engine = runtime.block_on(mount(&dir));
-        Self { dir, runtime: Some(runtime), engine: Some(Arc::new(engine)) }
+        let (engine, bucket) = runtime.block_on(mount(&dir));
+        Self { dir, bucket, runtime: Some(runtime), engine: Some(Arc::new(engine)) }
     }
 
     /// As new, with one disk of 64 MiB.
@@ -56,6 +57,12 @@ impl World {
 
     pub fn engine(&self) -> Arc<Engine> {
         self.engine.clone().expect("mounted")
+    }
+
+    /// From here on the bucket answers no read, until what this returns is dropped.
+    pub fn stuck(&self) -> Stuck {
+        self.bucket.set_silent(true);
+        Stuck(self.bucket.clone())
     }
 
     pub async fn create(&self, name: &str, size_bytes: u64, cache: DiskCache) {
@@ -78,6 +85,15 @@ impl World {
     }
 }
 
+/// While it lives the bucket answers no read.
+pub struct Stuck(FaultControl);
+
+impl Drop for Stuck {
+    fn drop(&mut self) {
+        self.0.set_silent(false);
+    }
+}
+
 impl Drop for World {
     fn drop(&mut self) {
         self.engine = None;
@@ -87,10 +103,10 @@ impl Drop for World {
     }
 }
 
-async fn mount(dir: &TempDir) -> Engine {
+async fn mount(dir: &TempDir) -> (Engine, FaultControl) {
     let url: BucketUrl = format!("file://{}/bucket", dir.path().display()).parse().expect("a URL");
     let connect = ConnectOptions { timeout_ms: 20_000, ..ConnectOptions::default() };
-    let connector = Connector::new(connect, Meter::new());
+    let mut connector = Connector::new(connect, Meter::new());
     let volume = FormatOptions {
         url: url.clone(),
         stripe: Vec::new(),
@@ -102,6 +118,13 @@ async fn mount(dir: &TempDir) -> Engine {
         now: (clock().now)(),
     };
     format(volume).await.expect("formats");
+    let bucket: Arc<Mutex<Option<FaultControl>>> = Arc::default();
+    let made = bucket.clone();
+    connector.wrap = Some(Arc::new(move |store| {
+        let store = FaultStore::new(store, &FaultPlan::default());
+        *made.lock().expect("not poisoned") = Some(store.control());
+        Arc::new(store)
+    }));
     let settings = Settings {
         tier_bytes: Bytes::mib(256),
         free_floor_bytes: Bytes(0),
@@ -122,7 +145,9 @@ async fn mount(dir: &TempDir) -> Engine {
         clock: clock(),
         host: Host::this(),
     };
-    Engine::mount(options).await.expect("mounts")
+    let engine = Engine::mount(options).await.expect("mounts");
+    let control = bucket.lock().expect("not poisoned").take().expect("a bucket");
+    (engine, control)
 }
 
 /// Bytes that lz4 cannot shrink and nobody can mistake for others.

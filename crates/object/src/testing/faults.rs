@@ -17,6 +17,7 @@ use object_store::{
 };
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
+use tokio::sync::watch;
 
 use super::plan::{FaultPlan, FaultRule, Place, Trigger, What};
 use crate::RequestKind;
@@ -33,6 +34,8 @@ pub struct FaultControl {
 struct Shared {
     on: AtomicBool,
     vanished: AtomicBool,
+    /// GETs wait while it says so.
+    silent: watch::Sender<bool>,
     fired: [AtomicU64; RequestKind::ALL.len()],
     dice: Mutex<Dice>,
 }
@@ -51,6 +54,16 @@ impl FaultControl {
     /// While vanished, every request is refused: the store is away.
     pub fn set_vanished(&self, vanished: bool) {
         self.shared.vanished.store(vanished, Ordering::SeqCst);
+    }
+
+    /// While silent, no GET is answered; those that wait go on after.
+    pub fn set_silent(&self, silent: bool) {
+        self.shared.silent.send_replace(silent);
+    }
+
+    async fn answered(&self) {
+        // The sender lives as long as this.
+        let _ = self.shared.silent.subscribe().wait_for(|silent| !silent).await;
     }
 
     /// Faults so far on requests of `kind`, those while vanished included.
@@ -122,6 +135,7 @@ impl FaultStore {
         let shared = Shared {
             on: AtomicBool::new(true),
             vanished: AtomicBool::new(false),
+            silent: watch::Sender::new(false),
             fired: Default::default(),
             dice: Mutex::new(Dice { rng: StdRng::seed_from_u64(plan.seed), rules }),
         };
@@ -230,6 +244,9 @@ impl ObjectStore for FaultStore {
             true => RequestKind::Head,
             false => RequestKind::Get,
         };
+        if kind == RequestKind::Get {
+            self.control.answered().await;
+        }
         let fault = self.control.draw(kind, location.as_ref());
         let request = self.inner.get_opts(location, options);
         let Some((Place::Half, what)) = fault.filter(|_| kind == RequestKind::Get) else {

@@ -166,7 +166,7 @@ fn once_the_disk_lost_bytes_nothing_is_sealed_and_clean_pages_come_again() {
     let sealed = fill(1);
     tier.seal().expect("seals");
     let clean = fill(2);
-    let laid = Plan::lay(dir.path(), 1, Fault::Fail(libc::EIO), Some(Op::Sync));
+    let laid = Plan::lay(dir.path(), 1, Fault::Fail(libc::EIO), Some(Op::SyncAll));
     tier.seal().expect_err("its disk failed");
     drop(laid);
     assert_eq!((sealed.local_bytes(), clean.local_bytes()), (PAGE, 0));
