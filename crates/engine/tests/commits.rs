@@ -1,5 +1,7 @@
 //! Commits of the metadata that fail after their segment was sent.
 
+#![allow(clippy::disallowed_methods, reason = "the collector runs by the real clock here")]
+
 mod common;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};

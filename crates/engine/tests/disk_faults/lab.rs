@@ -66,6 +66,8 @@ struct Lab {
     laid: Option<Laid>,
     /// Nothing goes wrong any more, but what was lost is.
     over: Option<Laid>,
+    /// Entries of what was set aside.
+    asides: usize,
 }
 
 impl Lab {
@@ -89,7 +91,15 @@ impl Lab {
             world.run(world.engine().fsync(ino)).expect("syncs");
             files.push(File { ino, now: vec![bytes.clone()], since: vec![bytes] });
         }
-        Self { world, files, rng: StdRng::seed_from_u64(seed), name, laid: None, over: None }
+        Self {
+            world,
+            files,
+            rng: StdRng::seed_from_u64(seed),
+            name,
+            laid: None,
+            over: None,
+            asides: 0,
+        }
     }
 
     fn timed<T>(&self, call: impl Future<Output = Result<T>>) -> Result<T> {
@@ -194,11 +204,13 @@ impl Lab {
         self.take_up_aside();
     }
 
-    /// What was set aside is as it was at some time since its last fsync.
+    /// What was set aside is as it was at some time since its last fsync. A mount that failed may
+    /// have done that.
     fn take_up_aside(&mut self) {
         let status = self.world.run(self.world.engine().status()).expect("status");
         eprintln!("mounted: {:?}", status.mount);
-        if status.mount.set_aside.is_some() {
+        let entries = self.world.run(self.world.engine().recover_list()).expect("lists").len();
+        if std::mem::replace(&mut self.asides, entries) < entries {
             for file in &mut self.files {
                 file.since.sort();
                 file.since.dedup();
