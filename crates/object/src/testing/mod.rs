@@ -2,6 +2,7 @@
 //! store must pass. Decorators go below the retry and the meter: wrap what [`open_store`] gives and
 //! hand it to [`Bucket::from_store`].
 
+mod atomic;
 mod careless;
 mod conformance;
 mod fake_s3;
@@ -11,6 +12,7 @@ mod plan;
 mod s3_server;
 mod slow;
 
+pub use atomic::{Alone, AtomicStore};
 pub use careless::CarelessStore;
 pub use conformance::conformance;
 pub use fake_s3::FakeS3;
