@@ -194,6 +194,34 @@ fn a_file_that_can_be_no_object_takes_the_object_of_the_one_it_replaces() {
 }
 
 #[test]
+fn a_file_whose_bytes_went_is_an_object_again_once_it_is_written_anew() {
+    let lake = Lake::exporting();
+    lake.run(async { lake.engine().release_all().await.expect("releases") });
+    let b = lake.find("d/b").expect("there");
+    let file = lake.run(async {
+        let file = lake.engine().open(b, WRITE).await.expect("opens");
+        lake.engine().write(&file, 2_000_000, b"ours").await.expect("writes");
+        file
+    });
+    lake.delete("d/b");
+    lake.refresh_all();
+    lake.run(async { lake.engine().close(file).await.expect("closes") });
+    lake.exported();
+    assert_eq!(lake.find("d/b"), Some(b));
+    assert_eq!(lake.stored("d/b"), None, "most of its bytes went with the object");
+    // A part of it does not bring back what went.
+    lake.write("d/b", 1 << 20, &noise(8, 1 << 18));
+    lake.exported();
+    assert_eq!(lake.stored("d/b"), None);
+    let whole = noise(7, 3_000_000);
+    lake.write("d/b", 0, &whole);
+    lake.exported();
+    assert!(lake.stored("d/b") == Some(whole), "it is no object");
+    assert_eq!(lake.find("d/b"), Some(b));
+    lake.sound();
+}
+
+#[test]
 fn an_object_beside_a_directory_of_its_name_keeps_its_key() {
     let world = World::new();
     let mut lake = Lake { world, dir: Ino::ROOT };

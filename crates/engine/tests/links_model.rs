@@ -33,8 +33,6 @@ struct Fate {
     moved: bool,
     /// Somebody put something else in its place, or deleted it, knowing it.
     gone: bool,
-    /// It was written over a file whose bytes had gone with its object.
-    over_lost: bool,
 }
 
 struct Run {
@@ -187,8 +185,6 @@ impl Run {
             Some(old)
         });
         match seen {
-            // Nothing, or nothing that can be read.
-            Some(None) => self.fate(Some(&token), |fate| fate.over_lost = true),
             Some(old) => self.fate(old.as_ref(), |fate| fate.gone = true),
             None => self.fate(Some(&token), |fate| fate.gone = true),
         }
@@ -310,17 +306,14 @@ impl Run {
     }
 
     /// Each file is its object, and each object its file. A file whose bytes went with the object
-    /// that somebody replaced cannot be read and is no object. Two things do not hold yet: the object
+    /// that somebody replaced cannot be read and is no object. One thing does not hold yet: the object
     /// of a file that was renamed here, and whose new name then lost a conflict, stays in the bucket
-    /// and does not show (seed 14); a file whose bytes had gone and that was written anew is exported
-    /// only when it is renamed or archived (seed 48).
+    /// and does not show (seed 14).
     fn agree(&self, objects: &BTreeMap<String, String>) {
         let files = self.files(self.lake.dir, "");
         let own = files.iter().filter(|(path, _)| !path.contains(".weir-conflict-"));
         for (path, token) in own.filter_map(|(path, token)| Some((path, token.as_ref()?))) {
-            let object = objects.get(path);
-            let unsent = object.is_none() && self.fates[token].over_lost;
-            assert!(unsent || object == Some(token), "{path} is no object: {objects:#?}");
+            assert!(objects.get(path) == Some(token), "{path} is no object: {objects:#?}");
         }
         for (key, token) in objects {
             let fate = &self.fates[token];

@@ -84,10 +84,17 @@ fn exporting(inode: &Inode) -> Option<&Native> {
     inode.native.as_ref().filter(|native| native.exports && !native.detached)
 }
 
+/// The object that a file is, or was before bytes of the file went with it: what is written to such a
+/// file may be all that it lost.
+fn exporting_data(inode: &Inode) -> Option<&Native> {
+    let native = inode.native.as_ref();
+    native.filter(|native| native.exports && (!native.detached || native.lost))
+}
+
 impl Tx {
     /// Notes that the bytes of a file changed, if it is one of those that are exported.
     pub(crate) fn export_data(&mut self, inode: &Inode) {
-        if let Some(native) = exporting(inode).filter(|native| native.changed) {
+        if let Some(native) = exporting_data(inode).filter(|native| native.changed) {
             let key = keys::export(native.link, inode.ino, false);
             self.put(key, Bytes::from_static(&[1]));
         }
@@ -214,7 +221,7 @@ impl Meta {
     pub async fn export_changed(&self, ino: Ino) -> Result<bool> {
         let found = self.get(&[keys::inode(ino)]).await?;
         let Some(seen) = seen_inode(ino, found[0].as_ref())? else { return Ok(false) };
-        let Some(native) = exporting(&seen.value) else { return Ok(false) };
+        let Some(native) = exporting_data(&seen.value) else { return Ok(false) };
         let mut tx = Tx::default();
         tx.put(keys::export(native.link, ino, false), Bytes::from_static(&[1]));
         self.apply(tx).await?;

@@ -106,9 +106,12 @@ impl Core {
         }
         if lost {
             if !leave {
+                let ending = self.links.get(native.link).is_ok_and(|link| link.is_ending());
                 let mark = |inode: &Inode| {
                     let now = inode.native.as_ref().filter(|now| is_same(now, &native))?;
-                    Some(Some(Native { lost: true, ..now.clone() }))
+                    // No note is to outlive the link.
+                    let exports = now.exports && !ending;
+                    Some(Some(Native { lost: true, exports, ..now.clone() }))
                 };
                 self.change_native(ino, mark).await?;
             }

@@ -68,15 +68,21 @@ impl Core {
         files: &[ToExport],
         search: &mut Search,
     ) -> Result<()> {
-        let mut near = BTreeSet::new();
+        let (mut near, mut with_one_name) = (BTreeSet::new(), BTreeSet::new());
         for file in files {
-            near.extend(self.inode_if_there(file.ino).await?.map(|inode| inode.parent));
+            let Some(inode) = self.inode_if_there(file.ino).await? else { continue };
+            near.insert(inode.parent);
+            if inode.nlink == 1 {
+                with_one_name.insert(inode.ino);
+            }
         }
         for dir in near {
             if self.is_below(link, dir).await? {
                 self.search_directory(link, dir, search).await?;
             }
         }
+        let seen = &search.seen;
+        search.left.retain(|ino| !(with_one_name.contains(ino) && seen.contains_key(ino)));
         let mut to_do = vec![link.ino()];
         while let Some(dir) = to_do.pop().filter(|_| !search.left.is_empty()) {
             to_do.extend(self.search_directory(link, dir, search).await?);

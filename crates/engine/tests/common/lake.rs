@@ -137,7 +137,7 @@ impl Lake {
             }
             self.rest(10);
         }
-        panic!("the refresh does not end");
+        panic!("the refresh does not end: {:?}", self.view());
     }
 
     pub fn find(&self, path: &str) -> Option<Ino> {
