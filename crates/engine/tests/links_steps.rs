@@ -10,6 +10,7 @@ use std::time::Duration;
 use common::lake::Lake;
 use common::noise;
 use weir_engine::{OpenFlags, Policy};
+use weir_types::Ino;
 
 /// Held by each test: a fail point is the whole process's.
 fn alone() -> MutexGuard<'static, ()> {
@@ -180,5 +181,30 @@ fn a_file_removed_while_it_is_exported_reads_on_for_whoever_has_it_open() {
         engine.close(file).await.expect("closes");
     });
     drop(engine);
+    lake.sound();
+}
+
+#[test]
+fn an_import_and_an_export_may_part_the_same_file_at_once() {
+    let lake = Lake::exporting();
+    let names: Vec<String> = (0..40).map(|nth| format!("f{nth}")).collect();
+    for name in &names {
+        lake.make(lake.dir, name, &noise(1, 100_000));
+    }
+    lake.exported();
+    // They leave the link, and their objects change.
+    for name in &names {
+        lake.rename((lake.dir, name), (Ino::ROOT, name));
+        lake.put(name, b"theirs");
+    }
+    lake.refresh_all();
+    assert_eq!(lake.view().import_error, None);
+    lake.exported();
+    // What left while the first one listed is for the next.
+    lake.refresh_all();
+    assert_eq!(lake.view().import_error, None);
+    for name in &names {
+        assert_eq!(lake.read(name), b"theirs");
+    }
     lake.sound();
 }

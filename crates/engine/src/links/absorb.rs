@@ -119,7 +119,11 @@ impl Core {
         }
         let node = self.nodes.get(ino);
         let _change = node.change.lock().await;
-        let now = self.stored(ino).await?.native.filter(|now| is_same(now, &native));
+        let Some(now) = self.stored(ino).await?.native else {
+            // An import and an export part the same file at once, and the other was done first.
+            return Ok(true);
+        };
+        let now = Some(now).filter(|now| is_same(now, &native));
         let parted = !self.uses_object(ino).await?
             && self.seen(self.meta.leave_link(ino, now.as_ref()).await)?;
         match parted {
