@@ -47,12 +47,13 @@ impl Host {
         format!("process {} on {}", self.pid, self.name)
     }
 
-    /// Whether `other` may have been on this machine: the names of the systems are the same, and
-    /// those of the hardware are not known to differ.
-    pub(crate) fn may_be_on_machine_of(&self, other: &Host) -> bool {
+    /// Whether `other` may have been on this machine before it was booted: the names of the systems
+    /// are the same, and those of the hardware are not known to differ.
+    pub(crate) fn may_have_booted_since(&self, other: &Host) -> bool {
         let hardware = [&self.hardware_id, &other.hardware_id];
         let differs = hardware[0] != hardware[1] && hardware.iter().all(|id| !id.is_empty());
-        !self.machine_id.is_empty() && self.machine_id == other.machine_id && !differs
+        let same = !self.machine_id.is_empty() && self.machine_id == other.machine_id;
+        same && !differs && self.boot_id != other.boot_id
     }
 
     /// Whether `other` is known to run no more, as seen from here. A process on another machine

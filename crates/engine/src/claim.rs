@@ -65,7 +65,7 @@ pub(crate) struct Claim {
     pub(crate) from: Option<String>,
     /// It is taken from somebody who may be alive.
     pub(crate) forced: bool,
-    /// That somebody is on another machine, whose disks are not here.
+    /// That somebody is not this machine before it was booted: its disks may not be here.
     pub(crate) elsewhere: bool,
 }
 
@@ -86,7 +86,7 @@ pub(crate) async fn claim(options: &MountOptions, buckets: &StripeSet) -> Result
         return Err(FsError::new(ErrorKind::Conflict, text));
     }
     let forced = !options.host.knows_dead(holder);
-    let elsewhere = !options.host.may_be_on_machine_of(holder);
+    let elsewhere = !options.host.may_have_booted_since(holder);
     if !forced || options.take_over {
         return Ok(Claim { from: Some(name), forced, elsewhere: forced && elsewhere });
     }

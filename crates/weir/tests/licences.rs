@@ -23,8 +23,7 @@ fn licences() -> Licences {
     struct Deny {
         licenses: Licences,
     }
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deny.toml");
-    let text = std::fs::read_to_string(path).expect("deny.toml");
+    let text = std::fs::read_to_string("../../deny.toml").expect("deny.toml");
     toml::from_str::<Deny>(&text).expect("deny.toml is TOML").licenses
 }
 

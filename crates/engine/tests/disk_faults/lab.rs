@@ -74,7 +74,7 @@ impl Lab {
     fn new(seed: u64, journal: bool, name: String) -> Self {
         let quiet = Settings {
             flush_age_ms: 600_000,
-            bucket_timeout_ms: 5_000,
+            bucket_timeout_ms: 15_000,
             tier_bytes: Bytes::mib(64),
             ..settings()
         };
