@@ -144,11 +144,11 @@ impl Core {
                 return Err(self.changed_in_part(change, error).await);
             }
         };
-        to.mirror.dropped((target, target + len), None, after.data.generation, true)?;
-        to.mirror.forget_pending_times(true, true)?;
         if let Some(journal) = &self.journal {
             journal.forget(to.node.ino, target, target + len);
         }
+        to.mirror.dropped((target, target + len), None, after.data.generation, true)?;
+        to.mirror.forget_pending_times(true, true)?;
         Ok(len)
     }
 }

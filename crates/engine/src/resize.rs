@@ -77,12 +77,13 @@ impl Core {
         if size == 0 && before.size > 0 {
             node.emptied.store(true, Ordering::Release);
         }
+        // First: the tier's disk may fail, and what the journal has is void all the same.
+        if let Some(journal) = &self.journal {
+            journal.forget(ino, size, u64::MAX);
+        }
         if let Some(mirror) = mirror {
             mirror.dropped((size, u64::MAX), Some(size), after.data.generation, false)?;
             mirror.forget_pending_times(true, true)?;
-        }
-        if let Some(journal) = &self.journal {
-            journal.forget(ino, size, u64::MAX);
         }
         Ok(self.merged(after))
     }
@@ -204,11 +205,11 @@ impl Core {
                 return Err(self.changed_in_part(change, error).await);
             }
         };
-        mirror.dropped((start, end), None, after.data.generation, false)?;
-        mirror.forget_pending_times(true, true)?;
         if let Some(journal) = &self.journal {
             journal.forget(node.ino, start, end);
         }
+        mirror.dropped((start, end), None, after.data.generation, false)?;
+        mirror.forget_pending_times(true, true)?;
         Ok(())
     }
 }
