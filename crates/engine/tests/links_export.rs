@@ -190,6 +190,15 @@ fn a_file_that_can_be_no_object_takes_the_object_of_the_one_it_replaces() {
     assert_eq!(lake.stored("a"), None, "the file that it was is gone");
     lake.refresh_all();
     assert_eq!(lake.find("a"), Some(b));
+    // Nor does it keep the export busy where it is none to export.
+    lake.rename((lake.dir, "a"), (Ino::ROOT, "out"));
+    lake.exported();
+    lake.run(async {
+        let file = lake.engine().open(b, WRITE).await.expect("opens");
+        lake.engine().write(&file, 1 << 20, &noise(8, 1 << 18)).await.expect("writes");
+        lake.engine().close(file).await.expect("closes");
+    });
+    lake.exported();
     lake.sound();
 }
 
@@ -218,6 +227,23 @@ fn a_file_whose_bytes_went_is_an_object_again_once_it_is_written_anew() {
     lake.exported();
     assert!(lake.stored("d/b") == Some(whole), "it is no object");
     assert_eq!(lake.find("d/b"), Some(b));
+    lake.sound();
+}
+
+#[test]
+fn a_renamed_file_that_loses_its_new_name_takes_its_old_object_along() {
+    let lake = Lake::exporting();
+    lake.put("new", b"theirs");
+    let a = lake.find("a").expect("there");
+    lake.rename((lake.dir, "a"), (lake.dir, "new"));
+    lake.refresh_all();
+    lake.exported();
+    assert_eq!(lake.read("new"), b"theirs");
+    let beside = lake.name_of(lake.dir, a).expect("it is beside theirs");
+    assert_eq!(lake.read(&beside), b"first");
+    assert_eq!(lake.stored("a"), None, "nothing here has its name");
+    lake.refresh_all();
+    assert_eq!(lake.names(), ["d", "new", beside.as_str()]);
     lake.sound();
 }
 

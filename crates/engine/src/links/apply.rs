@@ -153,7 +153,7 @@ impl Import {
             } else if file.name.ends_with(BESIDE_DIRECTORY.as_bytes()) {
                 return self.hide_file(&file, "a directory has its name").await;
             } else {
-                self.make_way(file.dir, &file.name, &there).await?;
+                self.make_way(file.dir, &file.name, &there, Some(&file.native.key)).await?;
             }
         }
         let text = format!("{}: its name changes too often", file.native.key);
@@ -213,7 +213,7 @@ impl Import {
             if self.is_exported(there, file).await? {
                 return Ok(true);
             }
-            self.make_way(file.dir, &file.name, there).await?;
+            self.make_way(file.dir, &file.name, there, Some(&file.native.key)).await?;
             return Ok(false);
         }
         fail::fail_point!("engine::object-judged");
@@ -310,7 +310,14 @@ impl Import {
     }
 
     /// Moves what has a name that an object is to have out of its way.
-    async fn make_way(&self, dir: Ino, name: &[u8], there: &Inode) -> Result<()> {
+    /// `key`: of the object that is to have the name, if it is none of a directory.
+    async fn make_way(
+        &self,
+        dir: Ino,
+        name: &[u8],
+        there: &Inode,
+        key: Option<&str>,
+    ) -> Result<()> {
         let core = &self.core;
         for nth in 0..100 {
             let beside = rule::conflict_name(name, core.unix_ms(), nth);
@@ -323,6 +330,14 @@ impl Import {
                     self.link.state().conflicts += 1;
                     core.links.name_changed(dir, name);
                     core.links.name_changed(dir, &beside);
+                    let other = |n: &Native| {
+                        let has_another = key.is_some_and(|key| n.key != key);
+                        n.link == self.link.id && !n.detached && has_another
+                    };
+                    // The object of the name that it had before is for the export to see to.
+                    if self.link.exports() && renamed.moved.native.as_ref().is_some_and(other) {
+                        return Ok(());
+                    }
                     return core.detach(there.ino).await;
                 }
                 // Somebody was faster: look again.

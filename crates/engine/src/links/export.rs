@@ -137,6 +137,14 @@ impl Core {
             self.detach(file.ino).await?;
             return Ok(Exported::Later);
         }
+        if !native.exports {
+            // It came back: what is written to it may be what it lost.
+            let noted = |inode: &Inode| {
+                let native = inode.native.clone().filter(|native| native.detached)?;
+                Some(Some(Native { exports: true, ..native }))
+            };
+            self.change_native(file.ino, noted).await?;
+        }
         tracing::warn!(link = %link.id, ino = %file.ino,
             "a file is not exported: bytes of it went with the object that it was");
         Ok(Exported::Done)
@@ -185,7 +193,8 @@ impl Core {
             true => self.placed_now(link, dir).await?,
             false => self.stored(dir).await?.native.filter(|native| native.link == link.id),
         };
-        let Some(above) = above else {
+        let Some(above) = above.filter(|_| is_dir || !rule::is_conflict(&name)) else {
+            // Who lost a conflict left the link, too.
             return match other_name(&inode) {
                 Exported::Done if !asked => self.moved_out(link, inode).await,
                 other => Ok(other),
@@ -193,7 +202,6 @@ impl Core {
         };
         let key = self.key_of(link, &inode, &above, (dir, &name)).await?;
         match key {
-            _ if rule::is_conflict(&name) => Ok(other_name(&inode)),
             // Nothing in a directory whose name cannot be in a key can have one.
             key if is_dir => {
                 let key = key.unwrap_or_else(|| above.key.clone());

@@ -146,6 +146,15 @@ impl Core {
             self.seen(self.meta.leave_link(inode.ino, None).await)?;
             return self.export_entries(link, inode.ino).await;
         }
+        if inode.native.is_some_and(|native| native.detached && native.lost) {
+            // It stays parted, and until it comes back nobody waits for what it lost.
+            let unnoted = |inode: &Inode| {
+                let native = inode.native.clone().filter(|native| native.detached)?;
+                Some(Some(Native { exports: false, ..native }))
+            };
+            self.change_native(inode.ino, unnoted).await?;
+            return Ok(Exported::Done);
+        }
         self.leave_link(inode.ino).await?;
         Ok(Exported::Done)
     }

@@ -143,7 +143,7 @@ impl Import {
         let beside = [name, BESIDE_DIRECTORY.as_bytes()].concat();
         let ours = there.native.as_ref().is_some_and(|n| n.link == self.link.id && !n.detached);
         if !ours || beside.len() > weir_meta::NAME_BYTES_MAX {
-            return self.make_way(dir, name, there).await;
+            return self.make_way(dir, name, there, None).await;
         }
         match core.seen(core.meta.rename(dir, name, dir, &beside, RenameMode::NoReplace).await) {
             Ok(_) => {
@@ -151,7 +151,7 @@ impl Import {
                 Ok(())
             }
             Err(error) if error.kind() == ErrorKind::Exists => {
-                self.make_way(dir, name, there).await
+                self.make_way(dir, name, there, None).await
             }
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
             Err(error) => Err(error),
