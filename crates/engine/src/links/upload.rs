@@ -179,12 +179,12 @@ impl Core {
         if !valid {
             return Ok(Exported::Later);
         }
-        mirror.flushed(snapshot, after.data.generation, after.size)?;
         for &(start, end) in &snapshot.ranges {
             if let Some(journal) = &self.journal {
                 journal.forget(ino, start, end);
             }
         }
+        mirror.flushed(snapshot, after.data.generation, after.size)?;
         self.room_made.notify_waiters();
         if !self.nodes.is_open(ino) {
             mirror.idle();
