@@ -91,9 +91,9 @@ fn page() -> String {
 fn the_page_of_metrics_is_what_a_scrape_says() {
     let path = Path::new("../../docs/metrics.md");
     if std::env::var_os("WEIR_WRITE_DOCS").is_some() {
-        std::fs::write(&path, page()).expect("writes");
+        std::fs::write(path, page()).expect("writes");
     }
-    let written = std::fs::read_to_string(&path).expect("reads");
+    let written = std::fs::read_to_string(path).expect("reads");
     assert!(written == page(), "write it anew: WEIR_WRITE_DOCS=1 cargo test -p weir metrics");
 }
 
