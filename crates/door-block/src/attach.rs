@@ -13,10 +13,11 @@ mod ublk;
 #[path = "attach/no_ublk.rs"]
 mod ublk;
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -278,7 +279,7 @@ impl Devices {
 
     /// The devices that are there: the kernel may have taken some away by itself.
     fn open(&self) -> MutexGuard<'_, BTreeMap<PathBuf, Device>> {
-        let mut open = self.open.lock().unwrap_or_else(|e| e.into_inner());
+        let mut open = self.open.lock();
         open.retain(|_, device| !device.served.is_finished());
         open
     }

@@ -1,7 +1,7 @@
 //! The file system's errors in the kernel's numbers, and the log of those that say too little.
 
+use parking_lot::Mutex;
 use std::collections::HashMap;
-use std::sync::Mutex;
 use std::time::Duration;
 
 use fuser::Errno;
@@ -109,7 +109,7 @@ impl ErrorLog {
     /// How many of this kind went unlogged before, if this one may be logged.
     fn may_log(&self, kind: ErrorKind, ino: Ino) -> Option<u64> {
         let now = Instant::now();
-        let mut kinds = self.kinds.lock().unwrap_or_else(|poison| poison.into_inner());
+        let mut kinds = self.kinds.lock();
         // A bucket that is away says the same of every file; damage is another one in each.
         let one = kind == ErrorKind::Corrupt && kinds.len() < DAMAGED_MAX;
         let which = (kind, one.then_some(ino));

@@ -1,8 +1,9 @@
 //! What the kernel's handle numbers stand for.
 
+use parking_lot::RwLock;
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, RwLock};
 
 use fuser::{Errno, FileHandle};
 
@@ -24,20 +25,20 @@ impl<T> Handles<T> {
     /// Gives `thing` a number.
     pub(crate) fn add(&self, thing: T) -> FileHandle {
         let number = self.last.fetch_add(1, Ordering::Relaxed) + 1;
-        let mut open = self.open.write().unwrap_or_else(|poison| poison.into_inner());
+        let mut open = self.open.write();
         open.insert(number, Arc::new(thing));
         FileHandle(number)
     }
 
     /// What `handle` stands for; EBADF if nothing.
     pub(crate) fn get(&self, handle: FileHandle) -> Result<Arc<T>, Errno> {
-        let open = self.open.read().unwrap_or_else(|poison| poison.into_inner());
+        let open = self.open.read();
         open.get(&handle.0).cloned().ok_or(Errno::EBADF)
     }
 
     /// Forgets `handle`; EBADF if it stands for nothing.
     pub(crate) fn remove(&self, handle: FileHandle) -> Result<Arc<T>, Errno> {
-        let mut open = self.open.write().unwrap_or_else(|poison| poison.into_inner());
+        let mut open = self.open.write();
         open.remove(&handle.0).ok_or(Errno::EBADF)
     }
 }

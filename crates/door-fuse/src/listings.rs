@@ -14,8 +14,8 @@
 //!
 //! The kernel makes no change of a directory while it waits for a page of its listing.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use weir_types::Ino;
 
@@ -99,7 +99,7 @@ impl Listings {
     }
 
     fn dirs(&self) -> MutexGuard<'_, HashMap<Ino, Dir>> {
-        self.dirs.lock().unwrap_or_else(PoisonError::into_inner)
+        self.dirs.lock()
     }
 }
 

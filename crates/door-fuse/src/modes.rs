@@ -5,8 +5,9 @@
 //! otherwise, so whoever opens while an inode is open gets the mode it is in. The kernel leaves a
 //! mode before it says that a file was closed; what is known here lags behind and never ahead.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 
 use weir_types::{Ino, Result};
 
@@ -150,7 +151,7 @@ impl<B> Modes<B> {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(|poison| poison.into_inner())
+    mutex.lock()
 }
 
 #[cfg(test)]

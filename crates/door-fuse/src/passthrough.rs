@@ -1,9 +1,9 @@
 //! Letting the kernel read mirror files without the daemon (FUSE passthrough).
 
+use parking_lot::{Mutex, MutexGuard};
 use std::fs::File;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard};
 
 use fuser::{BackingId, FopenFlags, InitFlags, KernelConfig, ReplyCreate, ReplyOpen};
 use weir_engine::OpenFile;
@@ -229,7 +229,7 @@ impl Passthrough {
     }
 
     fn off(&self) -> MutexGuard<'_, Option<String>> {
-        self.off.lock().unwrap_or_else(|poison| poison.into_inner())
+        self.off.lock()
     }
 }
 

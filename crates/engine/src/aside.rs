@@ -18,8 +18,8 @@ mod paths;
 mod source;
 mod view;
 
+use parking_lot::Mutex;
 use std::path::Path;
-use std::sync::Mutex;
 
 use weir_types::{ErrorKind, FsError, Result};
 
@@ -54,7 +54,7 @@ impl Asides {
     }
 
     pub(crate) fn progress(&self, change: impl FnOnce(&mut RecoverProgress)) {
-        change(&mut self.progress.lock().unwrap_or_else(|e| e.into_inner()));
+        change(&mut self.progress.lock());
     }
 
     fn begin(&self, all: &[Assessed]) {
@@ -174,6 +174,6 @@ impl Engine {
 
     /// How far the merge or extraction under way is.
     pub fn recover_progress(&self) -> RecoverProgress {
-        *self.core.aside.progress.lock().unwrap_or_else(|e| e.into_inner())
+        *self.core.aside.progress.lock()
     }
 }

@@ -13,8 +13,9 @@ mod whole;
 pub use disk::{Disk, DiskExtent};
 pub use manage::{DiskOptions, DiskView};
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, Weak};
+use std::sync::Weak;
 
 use tokio::sync::Semaphore;
 use weir_types::{Ino, Settings};
@@ -43,6 +44,6 @@ impl Disks {
     }
 
     fn open(&self) -> MutexGuard<'_, HashMap<Ino, Weak<disk::Shared>>> {
-        self.open.lock().unwrap_or_else(|e| e.into_inner())
+        self.open.lock()
     }
 }

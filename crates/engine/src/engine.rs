@@ -1,9 +1,10 @@
 //! The engine itself: what it is made of, and how it ends.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashSet;
 use std::ops::Deref;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
 
 use tokio::sync::{Notify, Semaphore};
 use tokio::task::JoinSet;
@@ -157,7 +158,7 @@ impl Core {
 
     /// Segments that are being packed, sent or committed.
     pub(crate) fn in_flight(&self) -> MutexGuard<'_, HashSet<SegmentId>> {
-        self.segments_in_flight.lock().unwrap_or_else(|e| e.into_inner())
+        self.segments_in_flight.lock()
     }
 
     /// Refuses what changes the volume where it must not be changed.

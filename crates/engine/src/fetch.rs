@@ -7,10 +7,11 @@
 mod came;
 mod run;
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
 
 use tokio::sync::{Notify, Semaphore, SemaphorePermit, watch};
 use weir_tier::Mirror;
@@ -134,7 +135,7 @@ impl Fetcher {
     }
 
     fn coming(&self) -> MutexGuard<'_, HashMap<(Ino, ChunkIndex), Coming>> {
-        self.coming.lock().unwrap_or_else(|e| e.into_inner())
+        self.coming.lock()
     }
 }
 
@@ -147,7 +148,7 @@ pub(crate) struct Urgency {
 
 impl Urgency {
     fn hurry(&self, chunk: ChunkIndex) {
-        self.chunks.lock().unwrap_or_else(|e| e.into_inner()).insert(chunk);
+        self.chunks.lock().insert(chunk);
         self.changed.notify_waiters();
     }
 
@@ -173,7 +174,7 @@ impl Urgency {
     }
 
     fn is_for(&self, chunks: &[ChunkIndex]) -> bool {
-        let urgent = self.chunks.lock().unwrap_or_else(|e| e.into_inner());
+        let urgent = self.chunks.lock();
         chunks.iter().any(|chunk| urgent.contains(chunk))
     }
 }

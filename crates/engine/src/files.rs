@@ -1,7 +1,8 @@
 //! Open files.
 
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError};
 
 use weir_tier::Mirror;
 use weir_types::{ErrorKind, FileKind, FsError, Ino, Result};
@@ -47,12 +48,12 @@ impl OpenFile {
             return known;
         }
         let tenant = core.tenant(self.dir, known.client).await;
-        *self.tenant.lock().unwrap_or_else(PoisonError::into_inner) = tenant.clone();
+        *self.tenant.lock() = tenant.clone();
         tenant
     }
 
     fn known_tenant(&self) -> Tenant {
-        self.tenant.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.tenant.lock().clone()
     }
 
     /// Whether the daemon must see every byte of it.

@@ -44,15 +44,15 @@ type Request = (Ino, oneshot::Sender<Result<()>>);
 /// Callers that want single files flushed, gathered so that they share segments.
 #[derive(Default)]
 pub(crate) struct Flusher {
-    waiting: std::sync::Mutex<Vec<Request>>,
+    waiting: parking_lot::Mutex<Vec<Request>>,
     leading: Mutex<()>,
     /// What is in the bucket and waits for a commit that failed.
     sent: Waiting,
     /// Files to be flushed soon.
-    soon: std::sync::Mutex<Vec<Ino>>,
+    soon: parking_lot::Mutex<Vec<Ino>>,
     soon_wanted: Notify,
     /// The last try in the background, if it failed, and when that was.
-    failed: std::sync::Mutex<Option<(u64, FlushFailed)>>,
+    failed: parking_lot::Mutex<Option<(u64, FlushFailed)>>,
     /// Wakes who rests after a failure.
     goes_on: Notify,
     /// Bytes of late segments before and after compression.
@@ -71,7 +71,7 @@ impl Flusher {
 
     /// Has a file flushed in the background, with others of the same moment.
     pub(crate) fn flush_soon(&self, ino: Ino) {
-        self.soon.lock().unwrap_or_else(|e| e.into_inner()).push(ino);
+        self.soon.lock().push(ino);
         self.soon_wanted.notify_one();
     }
 
@@ -80,8 +80,7 @@ impl Flusher {
         loop {
             self.soon_wanted.notified().await;
             tokio::time::sleep(GATHER).await;
-            let mut inos =
-                std::mem::take(&mut *self.soon.lock().unwrap_or_else(|e| e.into_inner()));
+            let mut inos = std::mem::take(&mut *self.soon.lock());
             inos.sort_unstable();
             inos.dedup();
             if !inos.is_empty() {
@@ -92,7 +91,7 @@ impl Flusher {
 
     /// How the last try in the background failed, if no later one succeeded.
     pub(crate) fn failed(&self, now_ms: u64) -> Option<FlushFailed> {
-        let failed = self.failed.lock().unwrap_or_else(|e| e.into_inner()).clone();
+        let failed = self.failed.lock().clone();
         let (at_ms, told) = failed?;
         Some(FlushFailed { last_ms_ago: now_ms.saturating_sub(at_ms), ..told })
     }
@@ -101,12 +100,12 @@ impl Flusher {
     pub(crate) fn note_failed(&self, failures: u32, error: Option<&FsError>, now_ms: u64) {
         let error = error.map(ToString::to_string);
         let told = error.map(|error| FlushFailed { error, last_ms_ago: 0, failures });
-        *self.failed.lock().unwrap_or_else(|e| e.into_inner()) = told.map(|told| (now_ms, told));
+        *self.failed.lock() = told.map(|told| (now_ms, told));
     }
 
     /// Something left for the bucket: who rests after a failure may go on.
     fn went_on(&self) {
-        *self.failed.lock().unwrap_or_else(|e| e.into_inner()) = None;
+        *self.failed.lock() = None;
         self.goes_on.notify_waiters();
     }
 
@@ -259,13 +258,13 @@ const FOLLOW_BYTES: u64 = 1 << 30;
 /// A segment on its way: its object may be there before the metadata names it, and the collector
 /// must not take it for one that nothing names.
 pub(crate) struct InFlight {
-    all: Arc<std::sync::Mutex<HashSet<SegmentId>>>,
+    all: Arc<parking_lot::Mutex<HashSet<SegmentId>>>,
     pub(crate) id: SegmentId,
 }
 
 impl Drop for InFlight {
     fn drop(&mut self) {
-        self.all.lock().unwrap_or_else(|e| e.into_inner()).remove(&self.id);
+        self.all.lock().remove(&self.id);
     }
 }
 
@@ -274,13 +273,11 @@ impl Core {
     /// Callers at the same time share segments.
     pub(crate) async fn flush_file(self: &Arc<Self>, ino: Ino) -> Result<()> {
         let (sender, receiver) = oneshot::channel();
-        self.flusher.waiting.lock().unwrap_or_else(|e| e.into_inner()).push((ino, sender));
+        self.flusher.waiting.lock().push((ino, sender));
         {
             // Whoever leads takes along all who came while the last leader was packing.
             let _leading = self.flusher.leading.lock().await;
-            let requests = std::mem::take(
-                &mut *self.flusher.waiting.lock().unwrap_or_else(|e| e.into_inner()),
-            );
+            let requests = std::mem::take(&mut *self.flusher.waiting.lock());
             if !requests.is_empty() {
                 let core = self.clone();
                 tokio::spawn(async move { core.serve(requests).await });

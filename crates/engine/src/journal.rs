@@ -10,11 +10,12 @@
 
 mod room;
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, VecDeque};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::sync::{Arc, OnceLock};
 
 use serde::{Deserialize, Serialize, Serializer};
 use tokio::sync::{Notify, RwLock};
@@ -266,7 +267,7 @@ impl Journal {
     }
 
     fn owed(&self) -> MutexGuard<'_, VecDeque<Vec<u8>>> {
-        self.owed.lock().unwrap_or_else(|e| e.into_inner())
+        self.owed.lock()
     }
 
     /// Returns when all noted before is on the disk. `NoSpace` if something is owed.

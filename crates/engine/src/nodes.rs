@@ -1,8 +1,9 @@
 //! The inodes in use: who has them open, and who may change their extents.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use tokio::sync::Notify;
@@ -102,7 +103,7 @@ impl Nodes {
 
     /// Has `ino` purged in the background, unless somebody opens it before.
     pub(crate) fn purge_soon(&self, ino: Ino) {
-        self.to_purge.lock().unwrap_or_else(|e| e.into_inner()).push(ino);
+        self.to_purge.lock().push(ino);
         self.purges.notify_one();
     }
 
@@ -111,8 +112,7 @@ impl Nodes {
     pub(crate) async fn wait_for_purges(&self) -> Vec<Ino> {
         loop {
             self.purges.notified().await;
-            let gathered =
-                std::mem::take(&mut *self.to_purge.lock().unwrap_or_else(|e| e.into_inner()));
+            let gathered = std::mem::take(&mut *self.to_purge.lock());
             tokio::time::sleep(GATHER).await;
             let inos = self.begin_purges(gathered);
             if !inos.is_empty() {
@@ -175,7 +175,7 @@ impl Nodes {
     }
 
     fn entries(&self) -> MutexGuard<'_, HashMap<Ino, Entry>> {
-        self.entries.lock().unwrap_or_else(|e| e.into_inner())
+        self.entries.lock()
     }
 }
 

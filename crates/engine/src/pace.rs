@@ -4,7 +4,7 @@
 //! nine tenths writers are as fast as the flush: so they slow down evenly, instead of running at
 //! full speed into a full tier and standing still.
 
-use std::sync::Mutex;
+use parking_lot::Mutex;
 
 /// How long a rate is measured, in milliseconds.
 const MEASURED_MS: u64 = 500;
@@ -46,7 +46,7 @@ impl Pace {
 
     /// Bytes a millisecond that the flush takes.
     fn rate(&self, flushed: u64, now_ms: u64) -> u64 {
-        let mut measured = self.measured.lock().unwrap_or_else(|e| e.into_inner());
+        let mut measured = self.measured.lock();
         let elapsed_ms = now_ms.saturating_sub(measured.since_ms);
         if elapsed_ms >= MEASURED_MS {
             let bytes_per_ms = flushed.saturating_sub(measured.flushed) / elapsed_ms;

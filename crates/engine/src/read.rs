@@ -68,7 +68,7 @@ impl Core {
         }
         let read = Read { offset, len, size, waits, now_ms: self.now_ms() };
         let wanted = {
-            let mut streams = file.node.streams.lock().unwrap_or_else(|e| e.into_inner());
+            let mut streams = file.node.streams.lock();
             streams.note(read, most)
         };
         for Ahead { start, end, part_bytes } in wanted {

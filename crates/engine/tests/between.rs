@@ -21,12 +21,12 @@ fn between<W: Future>(
     let scenario = FailScenario::setup();
     let (reached, wait) = mpsc::channel();
     let (release, done) = mpsc::channel();
-    let done = std::sync::Mutex::new(done);
+    let done = parking_lot::Mutex::new(done);
     let first = AtomicBool::new(true);
     fail::cfg_callback(point, move || {
         if first.swap(false, Ordering::AcqRel) {
             reached.send(()).expect("somebody waits");
-            done.lock().expect("one comes").recv().expect("it ends");
+            done.lock().recv().expect("it ends");
         }
     })
     .expect("a fail point");

@@ -4,7 +4,7 @@
 
 mod common;
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use parking_lot::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use common::{WRITE, World, create, noise, read_all, settings};
@@ -14,7 +14,7 @@ use weir_types::{Ino, Settings};
 /// Held by each test: a fail point is the whole process's.
 fn alone() -> MutexGuard<'static, ()> {
     static ONE: Mutex<()> = Mutex::new(());
-    ONE.lock().unwrap_or_else(PoisonError::into_inner)
+    ONE.lock()
 }
 
 /// While this lives no commit is taken.

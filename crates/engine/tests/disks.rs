@@ -289,11 +289,11 @@ fn what_makes_no_sense_is_refused() {
 fn records_that_the_bucket_does_not_take_wait_in_the_tier_and_a_flush_says_so() {
     let short = Settings { bucket_timeout_ms: 300, ..settings() };
     let plan = FaultPlan::default();
-    let control = Arc::new(std::sync::Mutex::new(None));
+    let control = Arc::new(parking_lot::Mutex::new(None));
     let kept = control.clone();
     let wrap: weir_engine::Wrap = Arc::new(move |store| {
         let store = FaultStore::new(store, &plan);
-        *kept.lock().expect("one thread") = Some(store.control());
+        *kept.lock() = Some(store.control());
         Arc::new(store)
     });
     let mut world = World::with(short, Some(wrap));
@@ -301,7 +301,7 @@ fn records_that_the_bucket_does_not_take_wait_in_the_tier_and_a_flush_says_so() 
     world.options.connector.options.timeout_ms = 300;
     world.mount().expect("mounts");
     let disk = disk(&world, 8 * MIB);
-    let control = control.lock().expect("one thread").clone().expect("connected");
+    let control = control.lock().clone().expect("connected");
     let bytes = noise(9, 2 * MIB as usize);
     control.set_vanished(true);
     world.run(disk.write(0, bytes.clone().into(), false)).expect("writes");

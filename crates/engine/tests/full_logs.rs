@@ -2,8 +2,9 @@
 
 mod common;
 
+use parking_lot::Mutex;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use common::{WRITE, World, create, noise, read_all, settings};
 use weir_engine::Wrap;
@@ -18,7 +19,7 @@ fn world() -> (World, Vec<FaultControl>) {
     let made = controls.clone();
     let wrap: Wrap = Arc::new(move |store| {
         let store = FaultStore::new(store, &FaultPlan::default());
-        made.lock().expect("not poisoned").push(store.control());
+        made.lock().push(store.control());
         Arc::new(store)
     });
     let quiet = Settings {
@@ -31,7 +32,7 @@ fn world() -> (World, Vec<FaultControl>) {
     world.unmount().expect("unmounts");
     world.options.journal = Some(world.path("journal"));
     world.mount().expect("mounts");
-    let controls = controls.lock().expect("not poisoned").clone();
+    let controls = controls.lock().clone();
     (world, controls)
 }
 

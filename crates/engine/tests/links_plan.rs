@@ -9,7 +9,8 @@ use weir_engine::{LinkPlan, PlannedChange, PlannedExport, Policy, Wrap};
 use weir_object::testing::{FaultControl, FaultPlan, FaultStore};
 use weir_types::Ino;
 
-use std::sync::{Arc, Mutex};
+use parking_lot::Mutex;
+use std::sync::Arc;
 
 #[test]
 fn a_plan_counts_the_bucket_and_writes_nothing() {
@@ -31,13 +32,13 @@ fn away() -> (Lake, FaultControl) {
     let wrap: Wrap = Arc::new(move |store| match store.to_string().ends_with("/lake") {
         true => {
             let store = FaultStore::new(store, &FaultPlan::default());
-            kept.lock().expect("whole").replace(store.control());
+            kept.lock().replace(store.control());
             Arc::new(store)
         }
         false => store,
     });
     let lake = Lake::exporting_from(World::with(common::settings(), Some(wrap)), EXPORTS);
-    let control = found.lock().expect("whole").clone().expect("made");
+    let control = found.lock().clone().expect("made");
     (lake, control)
 }
 

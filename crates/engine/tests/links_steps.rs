@@ -3,8 +3,8 @@
 
 mod common;
 
+use parking_lot::{Mutex, MutexGuard};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use common::lake::Lake;
@@ -15,7 +15,7 @@ use weir_types::Ino;
 /// Held by each test: a fail point is the whole process's.
 fn alone() -> MutexGuard<'static, ()> {
     static ONE: Mutex<()> = Mutex::new(());
-    ONE.lock().unwrap_or_else(PoisonError::into_inner)
+    ONE.lock()
 }
 
 /// Whoever comes to a fail point first waits there until this is dropped.
@@ -31,8 +31,8 @@ impl Pause {
         let (go_on, go) = channel::<()>();
         let (reach, go) = (Mutex::new(reach), Mutex::new(go));
         let wait = move || {
-            let _ = reach.lock().expect("no panic").send(());
-            let _ = go.lock().expect("no panic").recv();
+            let _ = reach.lock().send(());
+            let _ = go.lock().recv();
         };
         fail::cfg_callback(name, wait).expect("a fail point");
         Self { name, reached, go_on: Some(go_on) }

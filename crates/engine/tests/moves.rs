@@ -7,9 +7,10 @@
 
 mod common;
 
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::process::Command;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use common::{WRITE, World, new_file, settings};
@@ -141,7 +142,7 @@ impl Lab {
         let kept = controls.clone();
         let wrap: Wrap = Arc::new(move |store| {
             let store = FaultStore::new(store, &FaultPlan::default());
-            kept.lock().expect("no panic").push(store.control());
+            kept.lock().push(store.control());
             Arc::new(store)
         });
         // Some of them flush all the time.
@@ -322,7 +323,7 @@ impl Lab {
     }
 
     fn bucket_is_away(&self, away: bool) {
-        self.controls.lock().expect("no panic").iter().for_each(|one| one.set_vanished(away));
+        self.controls.lock().iter().for_each(|one| one.set_vanished(away));
     }
 
     /// The mount that had so little patience is one of its own.

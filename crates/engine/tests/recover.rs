@@ -2,9 +2,10 @@
 
 mod common;
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 
 use common::{WRITE, World, create, new_dir, new_file, noise, read_all, settings};
 use weir_engine::{AcceptLoss, AsideView, Engine, Standing};
@@ -13,7 +14,7 @@ use weir_types::{ErrorKind, Ino, Result, Settings};
 /// Fail points are of the whole process.
 fn turn() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
-    TURN.lock().unwrap_or_else(|e| e.into_inner())
+    TURN.lock()
 }
 
 /// Nothing leaves by itself.

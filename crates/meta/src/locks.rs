@@ -3,8 +3,9 @@
 //! Requests come from the doors; out come locks granted, a lock in the way, or a wait. What an
 //! owner holds in one file never overlaps itself, and no exclusive lock overlaps another owner's.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use tokio::sync::Notify;
 use weir_types::{ErrorKind, FsError, Ino, Result};
@@ -221,7 +222,7 @@ impl LockTable {
 
     fn state(&self) -> MutexGuard<'_, State> {
         // Nothing in here panics half-way through a change.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Takes the lock, replacing what the owner holds in its range, or returns a lock in the way.

@@ -1,8 +1,9 @@
 //! One request, made until it is answered: attempts, pauses between them, the deadline, the count.
 
+use parking_lot::Mutex;
 use std::future::Future;
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::stream::{self, BoxStream};
@@ -407,7 +408,7 @@ impl Listing {
         let ask = Ask::new(self.component, RequestKind::List);
         let (page, open) = caller
             .run(ask, |_| {
-                let kept = open.lock().unwrap_or_else(PoisonError::into_inner).take();
+                let kept = open.lock().take();
                 async move {
                     let mut open = kept.unwrap_or_else(|| match after {
                         Some(after) => caller.store.list_with_offset(prefix.as_ref(), after),

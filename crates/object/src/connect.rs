@@ -1,8 +1,9 @@
 //! Opens the store behind a URL, and says clearly why it cannot.
 
+use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use object_store::ObjectStore;
 use object_store::memory::InMemory;
@@ -31,7 +32,7 @@ pub fn open_store(url: &BucketUrl, options: &ConnectOptions) -> Result<Arc<dyn O
             Ok(Arc::new(LocalStore::open(directory, options.shared)?))
         }
         Scheme::Memory => {
-            let mut stores = MEMORY.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut stores = MEMORY.lock();
             let stores = stores.get_or_insert_default();
             let store = stores.entry(url.bucket().to_owned()).or_default().clone();
             Ok(Arc::new(Extended::new(store, None)))

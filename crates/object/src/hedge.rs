@@ -3,7 +3,7 @@
 //! Slow is more than twice what nine of ten took lately. A budget keeps a store that is slow as a
 //! whole from getting twice the requests.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use parking_lot::{Mutex, MutexGuard};
 use std::time::Duration;
 
 /// First bytes that are remembered.
@@ -70,7 +70,7 @@ impl Hedger {
     }
 
     fn recent(&self) -> MutexGuard<'_, Recent> {
-        self.recent.lock().unwrap_or_else(PoisonError::into_inner)
+        self.recent.lock()
     }
 }
 

@@ -20,6 +20,7 @@ mod parts;
 mod staged;
 mod walk;
 
+use parking_lot::Mutex;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::ffi::OsStr;
 use std::fmt;
@@ -27,7 +28,7 @@ use std::fs::{self, Metadata};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path as FilePath, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
 use async_trait::async_trait;
@@ -136,9 +137,7 @@ impl LocalStore {
     /// synced, once per process, whoever made them.
     fn prepared(&self, root: &Root, key: &str) -> io::Result<Place> {
         let above = FilePath::new(key).parent().unwrap_or(FilePath::new(""));
-        let known = |path: &FilePath| {
-            self.durable.lock().unwrap_or_else(PoisonError::into_inner).contains(path)
-        };
+        let known = |path: &FilePath| self.durable.lock().contains(path);
         if (above.as_os_str().is_empty() || known(above))
             && let Ok(place) = root.place(key)
         {
@@ -156,7 +155,7 @@ impl LocalStore {
                 directory.sync()?;
             }
             directory = directory.directory(name.as_encoded_bytes())?;
-            self.durable.lock().unwrap_or_else(PoisonError::into_inner).insert(path.clone());
+            self.durable.lock().insert(path.clone());
         }
         Ok(Place::new(directory, FilePath::new(key).file_name().unwrap_or_default()))
     }
@@ -165,7 +164,7 @@ impl LocalStore {
         if let Some(etag) = etag
             && !attributes.is_empty()
         {
-            let mut remembered = self.remembered.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut remembered = self.remembered.lock();
             remembered.insert(location.clone(), etag.to_owned(), attributes);
         }
     }
@@ -302,7 +301,7 @@ impl ObjectStore for LocalStore {
                 .map_err(|why| generic(format!("{location}: the range was invalid: {why}")))?,
             None => 0..meta.size,
         };
-        let remembered = self.remembered.lock().unwrap_or_else(PoisonError::into_inner);
+        let remembered = self.remembered.lock();
         Ok(GetResult {
             payload: GetResultPayload::File(file, self.root.join(location.as_ref())),
             attributes: remembered.find(&meta),

@@ -1,10 +1,11 @@
 //! Reading objects: whole or by range, asked for twice when slow, resumed where a body broke off.
 
+use parking_lot::Mutex;
 use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -280,6 +281,6 @@ fn read_file(file: &File, start: u64, len: usize) -> io::Result<Bytes> {
     Ok(bytes.into())
 }
 
-fn lock<'a, 'b>(rest: &'a Mutex<Rest<'b>>) -> std::sync::MutexGuard<'a, Rest<'b>> {
-    rest.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock<'a, 'b>(rest: &'a Mutex<Rest<'b>>) -> parking_lot::MutexGuard<'a, Rest<'b>> {
+    rest.lock()
 }

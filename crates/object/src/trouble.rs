@@ -1,8 +1,8 @@
 //! What a bucket refuses, kept until somebody asks: by who asked and what was asked, the last
 //! failure, and since when and how often in a row.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -118,7 +118,7 @@ impl Troubles {
     }
 
     fn rows(&self) -> MutexGuard<'_, BTreeMap<(Component, RequestKind), Row>> {
-        self.rows.lock().unwrap_or_else(PoisonError::into_inner)
+        self.rows.lock()
     }
 }
 

@@ -3,8 +3,9 @@
 //! What must always hold: a write whose condition does not hold leaves the object as it is; a
 //! write whose answer was lost is looked up by the name that it left in the object.
 
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -395,8 +396,8 @@ fn user_metadata(attributes: &BTreeMap<String, String>) -> Result<Attributes> {
     Ok(user)
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock<T>(mutex: &Mutex<T>) -> parking_lot::MutexGuard<'_, T> {
+    mutex.lock()
 }
 
 #[cfg(test)]

@@ -1,8 +1,9 @@
 //! What links need of objects that others write and delete at the same time.
 
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use futures::future::BoxFuture;
@@ -120,7 +121,7 @@ impl ObjectStore for Between {
         payload: PutPayload,
         options: PutOptions,
     ) -> Result<PutResult> {
-        let hook = self.hook.lock().expect("hook").take();
+        let hook = self.hook.lock().take();
         if let Some(hook) = hook {
             hook.await;
         }
@@ -187,7 +188,7 @@ impl Two {
     /// Between the next look and the write behind it, they put this; without text, they delete.
     fn then(&self, key: &'static str, text: Option<&'static str>) {
         let theirs = self.theirs.clone();
-        *self.hook.lock().expect("hook") = Some(Box::pin(async move {
+        *self.hook.lock() = Some(Box::pin(async move {
             match text {
                 Some(text) => theirs.put(LINK, key, text).await.expect("put"),
                 None => theirs.delete(LINK, key).await.expect("delete"),
@@ -285,7 +286,7 @@ async fn scripted(
             let head = String::from_utf8_lossy(&buffer).into_owned();
             let method = head.split(' ').next().unwrap_or_default().to_owned();
             let number = {
-                let mut kept = kept.lock().expect("heads");
+                let mut kept = kept.lock();
                 kept.push(head);
                 kept.iter().filter(|head| head.starts_with(&method)).count()
             };
@@ -326,7 +327,7 @@ async fn copy_at(
     let url = "s3://b/p".parse().expect("url");
     let bucket = Bucket::connect(&url, &options, &meter).expect("connect");
     let copied = bucket.copy_object_if(LINK, "a b", Some("\"source\""), "c", condition).await;
-    let heads = heads.lock().expect("heads").clone();
+    let heads = heads.lock().clone();
     (copied, heads, meter)
 }
 
@@ -433,7 +434,7 @@ async fn servers_that_know_no_conditions_are_asked_without() {
         let url = "s3://b/p".parse().expect("url");
         let bucket = Bucket::connect(&url, &options, &Meter::new()).expect("connect");
         assert!(bucket.delete_if(LINK, "k", "\"x\"").await.expect("delete"));
-        let heads = heads.lock().expect("heads");
+        let heads = heads.lock();
         let deletes: Vec<_> = heads.iter().filter(|head| head.starts_with("DELETE")).collect();
         let told: Vec<_> = deletes.iter().map(|head| head.contains("\nif-match: \"x\"")).collect();
         assert_eq!(told, [true, false]);

@@ -7,10 +7,11 @@ mod flush;
 mod lend;
 mod voids;
 
+use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::fs::File;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use serde::{Deserialize, Serialize};
 use weir_types::{ErrorKind, FsError, Ino, Result, UnixTime};
@@ -393,7 +394,7 @@ impl Mirror {
     /// where too many are, they are brought to the disk first.
     pub fn idle(&self) {
         let residency = self.read_state();
-        let open = self.file.lock().unwrap_or_else(|e| e.into_inner()).clone();
+        let open = self.file.lock().clone();
         if let (true, Some(file)) = (residency.is_watched(), open) {
             if self.shared.may_stay_open() {
                 return;
@@ -410,7 +411,7 @@ impl Mirror {
     }
 
     pub(crate) fn close_file(&self) {
-        if self.file.lock().unwrap_or_else(|e| e.into_inner()).take().is_some() {
+        if self.file.lock().take().is_some() {
             self.shared.count_open(false);
         }
     }
@@ -431,7 +432,7 @@ impl Mirror {
 
     /// The open mirror file, made if absent.
     pub(crate) fn file(&self) -> Result<Arc<File>> {
-        let mut slot = self.file.lock().unwrap_or_else(|e| e.into_inner());
+        let mut slot = self.file.lock();
         if let Some(file) = &*slot {
             return Ok(file.clone());
         }
@@ -521,11 +522,11 @@ impl Mirror {
     }
 
     pub(crate) fn read_state(&self) -> RwLockReadGuard<'_, Residency> {
-        self.residency.read().unwrap_or_else(|e| e.into_inner())
+        self.residency.read()
     }
 
     pub(crate) fn write_state(&self) -> RwLockWriteGuard<'_, Residency> {
-        self.residency.write().unwrap_or_else(|e| e.into_inner())
+        self.residency.write()
     }
 
     pub(crate) fn check_alive(&self, residency: &Residency) -> Result<()> {
@@ -554,7 +555,7 @@ impl Mirror {
 impl Drop for Mirror {
     fn drop(&mut self) {
         self.close_file();
-        let residency = self.residency.get_mut().unwrap_or_else(|e| e.into_inner());
+        let residency = self.residency.get_mut();
         self.shared.files.fetch_sub(1, Ordering::Relaxed);
         self.shared.memory_bytes.fetch_sub(residency.memory_bytes, Ordering::Relaxed);
     }

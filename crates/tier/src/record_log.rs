@@ -4,9 +4,9 @@
 //! outlives `kill -9`; after [`RecordLog::sync`] it is on the disk, which outlives a power cut.
 //! Old files are dropped whole once what they say is safe elsewhere.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::fs::{self, File, OpenOptions};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard};
 
 use weir_types::{ErrorKind, FsError, Result};
 
@@ -144,7 +144,7 @@ impl RecordLog {
     /// one `fdatasync`.
     pub fn sync(&self) -> Result<()> {
         let wanted = self.head().appended;
-        let mut synced = self.synced.lock().unwrap_or_else(|e| e.into_inner());
+        let mut synced = self.synced.lock();
         if *synced >= wanted {
             return Ok(());
         }
@@ -244,7 +244,7 @@ impl RecordLog {
     }
 
     fn head(&self) -> MutexGuard<'_, Head> {
-        self.head.lock().unwrap_or_else(|e| e.into_inner())
+        self.head.lock()
     }
 }
 

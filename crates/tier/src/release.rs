@@ -121,7 +121,7 @@ impl Tier {
                 break;
             }
             // A busy mirror is not one that nobody uses.
-            let Ok(mut residency) = mirror.residency.try_write() else {
+            let Some(mut residency) = mirror.residency.try_write() else {
                 continue;
             };
             // Asked here, so that nobody is told that it stays and then it goes.

@@ -183,7 +183,7 @@ impl Tier {
     /// much can come in within that time.
     pub(crate) fn space(&self) -> Result<DiskSpace> {
         let (now_ms, held) = (self.shared.now_ms(), self.held());
-        let mut last = self.asked.lock().unwrap_or_else(|e| e.into_inner());
+        let mut last = self.asked.lock();
         let asked = match *last {
             Some(asked) if now_ms <= asked.at_ms + SPACE_AGE_MS => asked,
             _ => {
@@ -201,7 +201,7 @@ impl Tier {
 
     /// The disk was found to be full: what it said before is void.
     pub fn look_anew(&self) {
-        *self.asked.lock().unwrap_or_else(|e| e.into_inner()) = None;
+        *self.asked.lock() = None;
     }
 
     /// What the tier may hold now: what it was given, or what its disk and its memory can give.

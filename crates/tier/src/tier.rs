@@ -7,11 +7,12 @@
 //! aside/<label>/       dirty data that must not be flushed, and a manifest of it
 //! ```
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
 
 use rustix::fs::{FlockOperation, flock};
 use weir_types::{ErrorKind, FsError, Ino, Inode, Result};
@@ -136,7 +137,7 @@ impl Shared {
     }
 
     pub(crate) fn count_lent(&self, ino: Ino, lent: bool, local_bytes: u64) {
-        let mut all = self.lent.lock().unwrap_or_else(|e| e.into_inner());
+        let mut all = self.lent.lock();
         if lent {
             all.insert(ino);
             self.account_lent(local_bytes, 0);
@@ -164,11 +165,11 @@ impl Shared {
     }
 
     pub(crate) fn idle_empty(&self) -> MutexGuard<'_, Vec<Ino>> {
-        self.idle_empty.lock().unwrap_or_else(|e| e.into_inner())
+        self.idle_empty.lock()
     }
 
     pub(crate) fn doubted(&self) -> MutexGuard<'_, BTreeSet<Ino>> {
-        self.doubted.lock().unwrap_or_else(|e| e.into_inner())
+        self.doubted.lock()
     }
 
     pub(crate) fn count_open(&self, opened: bool) {
@@ -184,7 +185,7 @@ impl Shared {
     }
 
     pub(crate) fn listed(&self) -> MutexGuard<'_, BTreeSet<Ino>> {
-        self.listed.lock().unwrap_or_else(|e| e.into_inner())
+        self.listed.lock()
     }
 
     pub(crate) fn mirror_path(&self, ino: Ino) -> PathBuf {
@@ -320,7 +321,7 @@ impl Tier {
     /// The mirrors whose files others may have open or mapped.
     pub fn lent(&self) -> Vec<Arc<Mirror>> {
         let lent: Vec<_> = {
-            let lent = self.shared.lent.lock().unwrap_or_else(|e| e.into_inner());
+            let lent = self.shared.lent.lock();
             lent.iter().copied().collect()
         };
         lent.into_iter().filter_map(|ino| self.find(ino)).collect()
@@ -328,7 +329,7 @@ impl Tier {
 
     /// Whether `ino` is among them, as far as was looked.
     pub fn is_lent(&self, ino: Ino) -> bool {
-        self.shared.lent.lock().unwrap_or_else(|e| e.into_inner()).contains(&ino)
+        self.shared.lent.lock().contains(&ino)
     }
 
     /// The mirrors of which dirty bytes are in doubt; see [`Mirror::check_sound`].
@@ -381,7 +382,7 @@ impl Tier {
             return Ok(());
         }
         let path = self.options.directory.join(LOST);
-        let mut lost = self.lost.lock().unwrap_or_else(|e| e.into_inner());
+        let mut lost = self.lost.lock();
         lost.extend(mirrors.iter().map(|mirror| mirror.ino));
         let text = lost.iter().map(|ino| format!("{:x}\n", ino.0)).collect::<String>();
         disk::replace(&path, text.as_bytes())
@@ -391,7 +392,7 @@ impl Tier {
     /// The files of which what was here was set aside by [`Tier::set_doubtful_aside`] in a recovery
     /// that is not complete: what a journal has of them is needed.
     pub fn lost(&self) -> BTreeSet<Ino> {
-        self.lost.lock().unwrap_or_else(|e| e.into_inner()).clone()
+        self.lost.lock().clone()
     }
 
     /// Syncs the disk and notes which mirrors are wholly on it: those a power cut does not touch.
@@ -579,7 +580,7 @@ impl Tier {
     }
 
     pub(crate) fn all(&self) -> MutexGuard<'_, HashMap<Ino, Arc<Mirror>>> {
-        self.mirrors.lock().unwrap_or_else(|e| e.into_inner())
+        self.mirrors.lock()
     }
 }
 

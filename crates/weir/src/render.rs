@@ -5,7 +5,6 @@ use std::fs::File;
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 use std::process::ExitCode;
-use std::sync::Mutex;
 
 use serde::Serialize;
 use tracing_subscriber::EnvFilter;
@@ -58,7 +57,7 @@ pub(crate) fn start_log(log: &LogArgs, usual: &str, file: Option<&Path>) -> Resu
             let file = opened.map_err(|error| {
                 FsError::local_io(format!("open the log file {}", path.display()), error)
             })?;
-            start_log_to(log, usual, Mutex::new(file))
+            start_log_to(log, usual, std::sync::Mutex::new(file))
         }
     }
 }

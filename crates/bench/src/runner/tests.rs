@@ -1,5 +1,5 @@
+use parking_lot::Mutex;
 use std::fs;
-use std::sync::Mutex;
 
 use super::*;
 use crate::suite::Demand;
@@ -68,7 +68,7 @@ fn targets_take_turns_and_measurements_are_sorted() {
     let note = |name: &'static str| {
         let turns = &turns;
         move |run: &Run<'_>| {
-            turns.lock().expect("a list").push((name, run.target, run.repeat));
+            turns.lock().push((name, run.target, run.repeat));
             Ok(["write", "read"].map(|phase| measured(name, run, phase, 2.0)).to_vec())
         }
     };
@@ -77,7 +77,7 @@ fn targets_take_turns_and_measurements_are_sorted() {
     let report = run(&options, &[&b, &a], &Silent, &Stop::default()).expect("a report");
     let ran = [("b", 0, 0), ("b", 1, 0), ("a", 0, 0), ("a", 1, 0)];
     let again = [("b", 1, 1), ("b", 0, 1), ("a", 1, 1), ("a", 0, 1)];
-    assert_eq!(*turns.lock().expect("a list"), [ran, again].concat());
+    assert_eq!(*turns.lock(), [ran, again].concat());
     let order =
         report.measurements.iter().map(|m| (&m.suite[..], &m.phase[..], m.target, m.repeat));
     let wanted = ["b", "a"].into_iter().flat_map(|suite| {

@@ -1,8 +1,8 @@
 //! Runs for tests: a target of their own, gone afterwards.
 
+use parking_lot::Mutex;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 
 use tempfile::TempDir;
 
@@ -25,11 +25,11 @@ pub(crate) struct Bench {
 
 impl Progress for Bench {
     fn phase(&self, name: &str, _: u64) {
-        self.phase.lock().unwrap().replace_range(.., name);
+        self.phase.lock().replace_range(.., name);
     }
 
     fn step(&self, _: u64) {
-        if self.stop_in == Some(self.phase.lock().unwrap().as_str()) {
+        if self.stop_in == Some(self.phase.lock().as_str()) {
             self.stop.now();
         }
     }

@@ -1,11 +1,12 @@
 //! Listening, and what becomes of each connection.
 
+use parking_lot::Mutex;
 use std::io;
 use std::net::SocketAddr;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -105,7 +106,7 @@ impl NbdServer {
     pub async fn stop(&self) {
         self.stop.send_replace(true);
         let listeners = {
-            let mut listeners = self.listeners.lock().unwrap_or_else(|poison| poison.into_inner());
+            let mut listeners = self.listeners.lock();
             std::mem::take(&mut *listeners)
         };
         for listener in listeners {

@@ -1,7 +1,8 @@
 //! What a connection and the requests of it work on, and what each request does.
 
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -262,7 +263,7 @@ struct FailureLog {
 impl FailureLog {
     fn failure(&self, disk: &str, request: &Request, text: &str) {
         let now = Instant::now();
-        let mut last = self.last.lock().unwrap_or_else(|poison| poison.into_inner());
+        let mut last = self.last.lock();
         if last.is_some_and(|last| now.duration_since(last) < LOG_EVERY) {
             self.left_out.fetch_add(1, Relaxed);
             return;

@@ -4,7 +4,8 @@
 
 pub mod client;
 
-use std::sync::{Arc, Mutex};
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tempfile::TempDir;
@@ -122,7 +123,7 @@ async fn mount(dir: &TempDir) -> (Engine, FaultControl) {
     let made = bucket.clone();
     connector.wrap = Some(Arc::new(move |store| {
         let store = FaultStore::new(store, &FaultPlan::default());
-        *made.lock().expect("not poisoned") = Some(store.control());
+        *made.lock() = Some(store.control());
         Arc::new(store)
     }));
     let settings = Settings {
@@ -146,7 +147,7 @@ async fn mount(dir: &TempDir) -> (Engine, FaultControl) {
         host: Host::this(),
     };
     let engine = Engine::mount(options).await.expect("mounts");
-    let control = bucket.lock().expect("not poisoned").take().expect("a bucket");
+    let control = bucket.lock().take().expect("a bucket");
     (engine, control)
 }
 

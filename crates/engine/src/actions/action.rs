@@ -1,7 +1,7 @@
 //! One action, how far it came, and its row.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard};
 
 use tokio::sync::watch;
 use weir_meta::{ActionEnd, ActionRow, ActionRowKind};
@@ -137,11 +137,11 @@ impl Action {
 
     /// The next file that somebody opened.
     pub(crate) fn take_needed(&self) -> Option<Ino> {
-        self.needed.lock().unwrap_or_else(|e| e.into_inner()).pop_front()
+        self.needed.lock().pop_front()
     }
 
     pub(super) fn need(&self, ino: Ino) {
-        let mut needed = self.needed.lock().unwrap_or_else(|e| e.into_inner());
+        let mut needed = self.needed.lock();
         if needed.len() < NEEDED_MOST && !needed.contains(&ino) {
             needed.push_back(ino);
         }
@@ -207,7 +207,7 @@ impl Action {
     }
 
     fn progress(&self) -> MutexGuard<'_, Progress> {
-        self.progress.lock().unwrap_or_else(|e| e.into_inner())
+        self.progress.lock()
     }
 }
 

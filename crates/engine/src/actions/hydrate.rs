@@ -5,9 +5,10 @@
 //! bytes are under way as keep all of a hydration's turns busy; what one asks for is never more
 //! than the tier has room for beside what was hydrated before.
 
+use parking_lot::Mutex;
 use std::collections::HashSet;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -92,7 +93,7 @@ impl Moving {
             }
             Ok(()) => {}
             Err(error) => {
-                *self.failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+                *self.failed.lock() = Some(error);
             }
         }
         if self.parts_left.fetch_sub(1, Ordering::AcqRel) > 1 {
@@ -104,7 +105,7 @@ impl Moving {
         if !self.counts {
             return Vec::new();
         }
-        let failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let failed = self.failed.lock().take();
         let outcome = match failed {
             None => Outcome::Done,
             Some(error) => {
@@ -372,7 +373,7 @@ impl Mover {
 /// Waits until `bytes` may go.
 pub(super) async fn limit(core: &Core, rate: Option<&Mutex<Rate>>, bytes: u64) {
     let Some(rate) = rate else { return };
-    let wait_ms = rate.lock().unwrap_or_else(PoisonError::into_inner).take(bytes, core.now_ms());
+    let wait_ms = rate.lock().take(bytes, core.now_ms());
     if wait_ms > 0 {
         tokio::time::sleep(Duration::from_millis(wait_ms)).await;
     }

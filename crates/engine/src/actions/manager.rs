@@ -3,8 +3,9 @@
 //! Each kind has a line of its own. An action's row is written when it is asked for and when it
 //! ends; one without an end begins anew at the next mount, and finds what is done already.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
@@ -93,20 +94,20 @@ impl Actions {
 
     /// Room that hydrations keep for what is not here yet.
     pub(crate) fn reserved(&self) -> Amount {
-        *self.reserved.lock().unwrap_or_else(|e| e.into_inner())
+        *self.reserved.lock()
     }
 
     pub(super) fn reserve(&self, amount: Amount, begin: bool) {
-        let mut reserved = self.reserved.lock().unwrap_or_else(|e| e.into_inner());
+        let mut reserved = self.reserved.lock();
         *reserved = if begin { reserved.plus(&amount) } else { reserved.less(&amount) };
     }
 
     fn hydrating(&self) -> MutexGuard<'_, BTreeSet<u64>> {
-        self.hydrating.lock().unwrap_or_else(|e| e.into_inner())
+        self.hydrating.lock()
     }
 
     fn lists(&self) -> MutexGuard<'_, Lists> {
-        self.lists.lock().unwrap_or_else(|e| e.into_inner())
+        self.lists.lock()
     }
 
     fn take_up(&self, action: Arc<Action>) {

@@ -1,8 +1,9 @@
 //! Pins: files that are never released.
 
+use parking_lot::RwLock;
 use std::collections::HashSet;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
 
 use weir_tier::Mirror;
 use weir_types::{Bytes, ErrorKind, FsError, Ino, Result};
@@ -24,8 +25,7 @@ impl Pins {
     }
 
     pub(crate) fn has(&self, ino: Ino) -> bool {
-        self.count.load(Ordering::Relaxed) > 0
-            && self.inos.read().unwrap_or_else(PoisonError::into_inner).contains(&ino)
+        self.count.load(Ordering::Relaxed) > 0 && self.inos.read().contains(&ino)
     }
 
     /// The files are no more.
@@ -43,13 +43,13 @@ impl Pins {
     }
 
     fn change(&self, change: impl FnOnce(&mut HashSet<Ino>)) {
-        let mut all = self.inos.write().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.inos.write();
         change(&mut all);
         self.count.store(all.len(), Ordering::Relaxed);
     }
 
     fn all(&self) -> Vec<Ino> {
-        self.inos.read().unwrap_or_else(PoisonError::into_inner).iter().copied().collect()
+        self.inos.read().iter().copied().collect()
     }
 }
 

@@ -1,8 +1,8 @@
 //! Which parts of segments came of late, or are on their way: a fetch that brings more than was
 //! asked for must not bring these again.
 
+use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Mutex, PoisonError};
 
 use weir_types::SegmentId;
 
@@ -21,7 +21,7 @@ pub(crate) struct Came {
 impl Came {
     /// Takes note of a GET.
     pub(crate) fn note(&self, run: &Run) {
-        let mut segments = self.segments.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut segments = self.segments.lock();
         if segments.len() >= SEGMENTS && !segments.contains_key(&run.segment) {
             segments.clear();
         }
@@ -36,7 +36,7 @@ impl Came {
 
     /// Where what came begins within `start..end`, or `end`.
     pub(crate) fn next(&self, segment: SegmentId, start: u32, end: u32) -> u32 {
-        let segments = self.segments.lock().unwrap_or_else(PoisonError::into_inner);
+        let segments = self.segments.lock();
         let Some(ranges) = segments.get(&segment) else {
             return end;
         };
@@ -47,7 +47,7 @@ impl Came {
     }
 
     pub(crate) fn forget(&self) {
-        self.segments.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.segments.lock().clear();
     }
 }
 

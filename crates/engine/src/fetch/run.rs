@@ -4,9 +4,10 @@
 //! the task that received it, and a chunk is handed to who waits as soon as its last record is
 //! there, while the rest of the run is still on its way.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use tokio::task::JoinSet;
@@ -283,7 +284,7 @@ impl Work {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(|e| e.into_inner())
+        self.state.lock()
     }
 }
 

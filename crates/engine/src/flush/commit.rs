@@ -23,7 +23,7 @@ pub(super) struct Sent {
 /// Commits to be tried again.
 #[derive(Default)]
 pub(super) struct Waiting {
-    sent: std::sync::Mutex<Vec<Sent>>,
+    sent: parking_lot::Mutex<Vec<Sent>>,
     /// Held by whoever tries them; how the last try that failed did.
     turn: Mutex<Option<FsError>>,
     failed: AtomicU64,
@@ -31,11 +31,11 @@ pub(super) struct Waiting {
 
 impl Waiting {
     fn push(&self, sent: Sent) {
-        self.sent.lock().unwrap_or_else(|e| e.into_inner()).push(sent);
+        self.sent.lock().push(sent);
     }
 
     fn pop(&self) -> Option<Sent> {
-        self.sent.lock().unwrap_or_else(|e| e.into_inner()).pop()
+        self.sent.lock().pop()
     }
 }
 

@@ -4,8 +4,9 @@ mod directories;
 mod find;
 mod heads;
 
+use parking_lot::Mutex;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use tokio::sync::OnceCell;
 use weir_meta::{ExportName, LinkObject, NewInode, NewObject, ObjectRow, RenameMode};
@@ -115,7 +116,7 @@ impl Import {
             Err(error) => return Err(error),
         };
         if !created {
-            self.dirs.lock().unwrap_or_else(|e| e.into_inner()).clear();
+            self.dirs.lock().clear();
         }
         new.iter().for_each(|made| self.names_added(made.dir));
         Ok(created)

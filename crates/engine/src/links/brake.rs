@@ -1,7 +1,8 @@
 //! What an import finds to be gone goes only after all was listed, and if it is not too much:
 //! a listing that is empty by mistake must not empty the link.
 
-use std::sync::{Arc, Mutex, MutexGuard};
+use parking_lot::{Mutex, MutexGuard};
+use std::sync::Arc;
 
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use serde::{Deserialize, Serialize};
@@ -68,7 +69,7 @@ impl Brake {
     }
 
     fn found(&self) -> MutexGuard<'_, Found> {
-        self.missing.lock().unwrap_or_else(|e| e.into_inner())
+        self.missing.lock()
     }
 
     /// Notes what is missing; of too much the number only.

@@ -1,8 +1,9 @@
 //! The links of a mount: what each is, its bucket, and what goes on in it.
 
+use parking_lot::{Mutex, MutexGuard, RwLock};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, RwLock};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -120,18 +121,18 @@ pub(crate) struct Sampled {
 
 impl Link {
     pub(crate) fn record(&self) -> LinkRecord {
-        self.record.lock().unwrap_or_else(|e| e.into_inner()).clone()
+        self.record.lock().clone()
     }
 
     /// Changes what is kept of it; answers all of that, for the metadata.
     pub(crate) fn change_record(&self, change: impl FnOnce(&mut LinkRecord)) -> LinkRecord {
-        let mut record = self.record.lock().unwrap_or_else(|e| e.into_inner());
+        let mut record = self.record.lock();
         change(&mut record);
         record.clone()
     }
 
     pub(crate) fn ino(&self) -> Ino {
-        self.record.lock().unwrap_or_else(|e| e.into_inner()).ino
+        self.record.lock().ino
     }
 
     pub(crate) fn path(&self) -> String {
@@ -139,7 +140,7 @@ impl Link {
     }
 
     pub(crate) fn state(&self) -> MutexGuard<'_, LinkState> {
-        self.state.lock().unwrap_or_else(|e| e.into_inner())
+        self.state.lock()
     }
 
     /// An import under way stops soon, and none begins.
@@ -153,21 +154,21 @@ impl Link {
 
     /// Whether names of a directory are imported when somebody looks into it.
     pub(crate) fn is_lazy(&self) -> bool {
-        self.record.lock().unwrap_or_else(|e| e.into_inner()).options.lazy_dirs
+        self.record.lock().options.lazy_dirs
     }
 
     /// Whether attributes are asked for.
     pub(crate) fn attributes(&self) -> Attributes {
-        self.record.lock().unwrap_or_else(|e| e.into_inner()).options.attributes
+        self.record.lock().options.attributes
     }
 
     pub(crate) fn sampled(&self) -> MutexGuard<'_, Sampled> {
-        self.sampled.lock().unwrap_or_else(|e| e.into_inner())
+        self.sampled.lock()
     }
 
     /// Whether anything is exported without being asked for.
     pub(crate) fn exports(&self) -> bool {
-        !self.record.lock().unwrap_or_else(|e| e.into_inner()).options.export.is_none()
+        !self.record.lock().options.export.is_none()
     }
 
     /// Has all of it imported soon.
@@ -216,20 +217,20 @@ impl Links {
             sampled: Mutex::default(),
             ending: AtomicBool::new(false),
         });
-        self.table.write().unwrap_or_else(|e| e.into_inner()).insert(id, link.clone());
+        self.table.write().insert(id, link.clone());
         link
     }
 
     pub(crate) fn remove(&self, id: LinkId) {
-        self.table.write().unwrap_or_else(|e| e.into_inner()).remove(&id);
+        self.table.write().remove(&id);
     }
 
     pub(crate) fn all(&self) -> Vec<Arc<Link>> {
-        self.table.read().unwrap_or_else(|e| e.into_inner()).values().cloned().collect()
+        self.table.read().values().cloned().collect()
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.table.read().unwrap_or_else(|e| e.into_inner()).is_empty()
+        self.table.read().is_empty()
     }
 
     /// Whether names of some directories may not have been imported.
@@ -239,11 +240,11 @@ impl Links {
 
     /// Whether any link exports without being asked.
     pub(crate) fn exports(&self) -> bool {
-        self.table.read().unwrap_or_else(|e| e.into_inner()).values().any(|link| link.exports())
+        self.table.read().values().any(|link| link.exports())
     }
 
     pub(crate) fn get(&self, id: LinkId) -> Result<Arc<Link>> {
-        let found = self.table.read().unwrap_or_else(|e| e.into_inner()).get(&id).cloned();
+        let found = self.table.read().get(&id).cloned();
         found.ok_or_else(|| FsError::new(ErrorKind::NotFound, format!("there is no link {id}")))
     }
 
@@ -314,14 +315,14 @@ impl Links {
 
     /// A name leads elsewhere now: the doors are to be told.
     pub(crate) fn name_changed(&self, dir: Ino, name: &[u8]) {
-        let mut changes = self.changes.lock().unwrap_or_else(|e| e.into_inner());
+        let mut changes = self.changes.lock();
         changes.insert(TreeChange::Name(dir, name.to_vec()));
         changes.insert(TreeChange::Entries(dir));
     }
 
     /// A directory has new names: the doors are to be told.
     pub(crate) fn names_added(&self, dir: Ino) {
-        let mut changes = self.changes.lock().unwrap_or_else(|e| e.into_inner());
+        let mut changes = self.changes.lock();
         changes.insert(TreeChange::Entries(dir));
     }
 }
@@ -367,7 +368,7 @@ impl Core {
     /// Tells the doors of what changed; returns when they know.
     pub(crate) async fn tell_doors(self: &Arc<Self>) {
         let changes = &self.links.changes;
-        let changes = std::mem::take(&mut *changes.lock().unwrap_or_else(|e| e.into_inner()));
+        let changes = std::mem::take(&mut *changes.lock());
         if changes.is_empty() || self.links.watcher.get().is_none() {
             return;
         }

@@ -4,9 +4,10 @@
 //! or the rest of the volume. Where a file belongs is told by the directory it was made in or moved
 //! to last.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use weir_throughput::efs::{Limiter, Mode};
 use weir_types::{Ino, Result};
@@ -133,7 +134,7 @@ impl Areas {
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        self.known.lock()
     }
 
     pub(crate) fn is_of_now(&self, tenant: &Tenant) -> bool {

@@ -1,7 +1,7 @@
 //! What the mount did, minute by minute, so that somebody may ask what was used since some time.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
@@ -87,7 +87,7 @@ impl History {
     }
 
     fn samples(&self) -> MutexGuard<'_, VecDeque<Totals>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

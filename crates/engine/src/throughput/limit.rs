@@ -1,6 +1,7 @@
 //! One limit of throughput, and those who wait for it.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use parking_lot::{Mutex, MutexGuard};
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -153,7 +154,7 @@ impl Limit {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Lets through who may go now. Answers how long the next one has to wait; `None` when nobody is

@@ -4,7 +4,7 @@
 //! ahead any more; when all is gone, fetches that somebody waits for and new writes wait too: one of
 //! them goes at each look, so that they are slow and not dead.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use parking_lot::{Mutex, MutexGuard};
 
 use serde::{Deserialize, Serialize};
 use tokio::sync::{Notify, watch};
@@ -142,7 +142,7 @@ impl Purse {
     }
 
     fn kept(&self) -> MutexGuard<'_, Option<Kept>> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+        self.kept.lock()
     }
 }
 

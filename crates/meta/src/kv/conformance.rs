@@ -3,9 +3,10 @@
 //! An engine comes in as an [`Engine`]: a way to start over nothing, and a way to start over what
 //! a kill would have left.
 
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -65,14 +66,14 @@ impl CommitLog for TestLog {
         if self.broken.load(Ordering::SeqCst) {
             return Err(FsError::new(ErrorKind::Retry, "the disk is broken"));
         }
-        self.entries.lock().unwrap().push((version, entry.to_vec()));
+        self.entries.lock().push((version, entry.to_vec()));
         Ok(())
     }
 }
 
 impl TestLog {
     fn take(&self) -> Vec<(Version, Vec<u8>)> {
-        self.entries.lock().unwrap().clone()
+        self.entries.lock().clone()
     }
 
     /// Asserts that versions start at 1 and have no gaps.

@@ -3,9 +3,10 @@
 //! It obeys the whole contract, redo log and replay included, so that what stands on a [`Kv`] can
 //! be tested without a bucket. Every commit counts as durable at once.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::ops::Bound;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use weir_types::Result;
@@ -52,7 +53,7 @@ impl MemoryKv {
 
     fn state(&self) -> MutexGuard<'_, State> {
         // A panic cannot leave the map half changed: apply cannot fail.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

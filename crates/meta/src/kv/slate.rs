@@ -34,10 +34,9 @@ mod recent;
 #[cfg(test)]
 mod tests;
 
+use parking_lot::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{
-    Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
-};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -93,11 +92,11 @@ struct Shared {
 impl Shared {
     // A panic leaves nothing half done that a reader would mind: a commit's rows are all of it.
     fn recent(&self) -> RwLockReadGuard<'_, Recent> {
-        self.recent.read().unwrap_or_else(PoisonError::into_inner)
+        self.recent.read()
     }
 
     fn recent_mut(&self) -> RwLockWriteGuard<'_, Recent> {
-        self.recent.write().unwrap_or_else(PoisonError::into_inner)
+        self.recent.write()
     }
 }
 
@@ -172,7 +171,7 @@ impl SlateKv {
     }
 
     fn writer(&self) -> Result<MutexGuard<'_, ()>> {
-        let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        let writer = self.writer.lock();
         match self.shared.failed.get() {
             Some(error) => Err(error.share()),
             None => Ok(writer),
@@ -264,7 +263,7 @@ impl SlateKv {
         const WHAT: &str = "make metadata durable";
         let target = {
             // A commit that is in the log but not shown yet belongs to what was before.
-            let _writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+            let _writer = self.writer.lock();
             self.applied()
         };
         if self.durable() >= target {

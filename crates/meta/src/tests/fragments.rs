@@ -1,7 +1,8 @@
 //! Large files in fragments: whatever is done to them goes in commits that a redo log can hold, and
 //! a crash between two of them leaves the volume sound.
 
-use std::sync::{Arc, Mutex};
+use parking_lot::Mutex;
+use std::sync::Arc;
 
 use weir_types::{CHUNK_BYTES, Extent, Ino, Inode, RecordRef, Result, SegmentId, UnixTime};
 
@@ -25,7 +26,7 @@ pub(super) struct Kept(Mutex<Vec<(Version, Vec<u8>)>>);
 
 impl CommitLog for Kept {
     fn append(&self, version: Version, entry: &[u8]) -> Result<()> {
-        self.0.lock().unwrap().push((version, entry.to_vec()));
+        self.0.lock().push((version, entry.to_vec()));
         Ok(())
     }
 }
@@ -33,11 +34,11 @@ impl CommitLog for Kept {
 impl Kept {
     /// The entries since entry `from`.
     pub(super) fn since(&self, from: usize) -> Vec<(Version, Vec<u8>)> {
-        self.0.lock().unwrap()[from..].to_vec()
+        self.0.lock()[from..].to_vec()
     }
 
     pub(super) fn len(&self) -> usize {
-        self.0.lock().unwrap().len()
+        self.0.lock().len()
     }
 }
 

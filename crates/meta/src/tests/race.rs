@@ -1,6 +1,7 @@
 //! Many tasks at once over one Kv that lets others run before each call, by seeded dice.
 
-use std::sync::{Arc, Mutex};
+use parking_lot::Mutex;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use futures::future::join_all;
@@ -22,7 +23,7 @@ struct Jumbled {
 
 impl Jumbled {
     async fn give_way(&self) {
-        let times = self.dice.lock().unwrap().below(4);
+        let times = self.dice.lock().below(4);
         for _ in 0..times {
             tokio::task::yield_now().await;
         }

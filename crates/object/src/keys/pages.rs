@@ -1,6 +1,7 @@
 //! One page of keys, from whichever kind of store.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use parking_lot::Mutex;
+use std::sync::Arc;
 
 use futures::TryStreamExt;
 use futures::stream::BoxStream;
@@ -146,7 +147,7 @@ impl Pages {
         let walk = &Mutex::new(walk);
         let (caller, path) = (&self.caller, &self.caller.prefix);
         let attempt = |_| {
-            let kept = walk.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let kept = walk.lock().take();
             let mut options = GetOptions::default();
             options.extensions.insert(open.clone());
             async move {
@@ -166,9 +167,7 @@ impl Pages {
     /// A page of a listing that the library makes.
     async fn page_of_library(&mut self, ask: &PageAsk) -> Result<Page> {
         let open = match std::mem::replace(&mut self.open, Open::Nothing) {
-            Open::Stream(stream) => {
-                Some(stream.into_inner().unwrap_or_else(PoisonError::into_inner))
-            }
+            Open::Stream(stream) => Some(stream.into_inner()),
             _ => None,
         };
         let below = Some(&self.caller.prefix).filter(|prefix| !prefix.is_root());
@@ -177,7 +176,7 @@ impl Pages {
         let open = &Mutex::new(open);
         let (caller, from) = (&self.caller, &from);
         let attempt = |_| {
-            let kept = open.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let kept = open.lock().take();
             async move {
                 let mut stream = kept.unwrap_or_else(|| match from {
                     Some(from) => caller.store.list_with_offset(below, from),

@@ -72,8 +72,7 @@ impl LocalStore {
             e_tag: Some(copy.from_etag.clone()),
             version: None,
         };
-        let remembered = self.remembered.lock();
-        let attributes = remembered.unwrap_or_else(std::sync::PoisonError::into_inner).find(&meta);
+        let attributes = self.remembered.lock().find(&meta);
         self.remember(to, Some(&copy.etag), attributes);
     }
 }

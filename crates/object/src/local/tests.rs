@@ -134,7 +134,7 @@ async fn directories_are_synced_once_and_survive_their_removal() {
     let (dir, store) = open();
     store.put(&Path::from("x/y/z"), text(1)).await.expect("put");
     let root = dir.path();
-    let known = |store: &LocalStore| store.durable.lock().expect("lock").clone();
+    let known = |store: &LocalStore| store.durable.lock().clone();
     assert_eq!(known(&store), HashSet::from(["x".into(), "x/y".into()]));
     // Made by somebody else, perhaps not synced: not known until this process has synced it.
     std::fs::create_dir(root.join("other")).expect("mkdir");

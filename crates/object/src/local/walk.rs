@@ -1,9 +1,10 @@
 //! A directory tree in the order of its keys, page by page, with names as the bytes that they are.
 
+use parking_lot::Mutex;
 use std::fs::Metadata;
 use std::io;
 use std::os::unix::fs::MetadataExt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::vec::IntoIter;
 
 use chrono::DateTime;
@@ -47,7 +48,7 @@ struct Level {
 /// The walk in an answer of the store.
 pub(crate) fn opened(answer: GetResult) -> Result<Walk> {
     let handle = answer.extensions.get::<Handle>();
-    let walk = handle.and_then(|h| h.0.lock().unwrap_or_else(PoisonError::into_inner).take());
+    let walk = handle.and_then(|h| h.0.lock().take());
     walk.ok_or_else(|| generic("the store below is no directory"))
 }
 

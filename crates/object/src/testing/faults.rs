@@ -1,9 +1,10 @@
 //! A store that fails as a [`FaultPlan`] says.
 
+use parking_lot::Mutex;
 use std::fmt;
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -82,9 +83,7 @@ impl FaultControl {
         let fault = match vanished {
             true => Some((Place::Before, What::Reset)),
             false if !self.shared.on.load(Ordering::SeqCst) => None,
-            false => {
-                self.shared.dice.lock().unwrap_or_else(PoisonError::into_inner).draw(kind, key)
-            }
+            false => self.shared.dice.lock().draw(kind, key),
         };
         if fault.is_some() {
             self.shared.fired[kind as usize].fetch_add(1, Ordering::SeqCst);
@@ -93,7 +92,7 @@ impl FaultControl {
     }
 
     fn random(&self, below: usize) -> usize {
-        let mut dice = self.shared.dice.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut dice = self.shared.dice.lock();
         dice.rng.random_range(0..below)
     }
 }

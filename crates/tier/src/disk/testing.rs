@@ -3,14 +3,15 @@
 //! A [`Plan`] counts the operations on files below a directory and lets one of them go wrong. Plans
 //! of different directories do not know of each other, so tests may run side by side.
 
+use parking_lot::{Mutex, MutexGuard, RwLock};
 use std::collections::HashSet;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 
 use super::{Op, Turn};
 
@@ -71,13 +72,13 @@ static INSTANCES: Mutex<Vec<(PathBuf, String)>> = Mutex::new(Vec::new());
 /// From here on the file system of `directory` is said to be this one; another name than before
 /// says that it was mounted anew.
 pub fn pretend_instance(directory: &Path, name: &str) {
-    let mut all = INSTANCES.lock().unwrap_or_else(|e| e.into_inner());
+    let mut all = INSTANCES.lock();
     all.retain(|(of, _)| of != directory);
     all.push((directory.to_owned(), name.to_owned()));
 }
 
 pub(crate) fn pretended_instance(directory: &Path) -> Option<String> {
-    let all = INSTANCES.lock().unwrap_or_else(|e| e.into_inner());
+    let all = INSTANCES.lock();
     all.iter().find(|(of, _)| directory.starts_with(of)).map(|(_, name)| name.clone())
 }
 
@@ -99,7 +100,7 @@ impl Plan {
             untold: Mutex::default(),
             calm: AtomicBool::new(false),
         });
-        PLANS.write().unwrap_or_else(|e| e.into_inner()).push(plan.clone());
+        PLANS.write().push(plan.clone());
         Laid(plan)
     }
 
@@ -120,7 +121,7 @@ impl Plan {
         if self.count.fetch_add(1, Ordering::AcqRel) + 1 != self.at {
             return Ok(Turn::Whole);
         }
-        *self.hit.lock().unwrap_or_else(|e| e.into_inner()) = Some((op, path.to_owned()));
+        *self.hit.lock() = Some((op, path.to_owned()));
         match self.fault {
             Fault::Fail(errno) => Err(io::Error::from_raw_os_error(errno)),
             Fault::Short if op == Op::Write => Ok(Turn::Short),
@@ -135,7 +136,7 @@ impl Plan {
     }
 
     fn untold(&self) -> MutexGuard<'_, Untold> {
-        self.untold.lock().unwrap_or_else(|e| e.into_inner())
+        self.untold.lock()
     }
 }
 
@@ -147,7 +148,7 @@ impl Laid {
 
     /// The operation that went wrong, if it did.
     pub fn hit(&self) -> Option<(Op, PathBuf)> {
-        self.0.hit.lock().unwrap_or_else(|e| e.into_inner()).clone()
+        self.0.hit.lock().clone()
     }
 
     /// From here on nothing goes wrong; who was not told yet of what was lost still is.
@@ -164,13 +165,13 @@ impl Laid {
 
 impl Drop for Laid {
     fn drop(&mut self) {
-        let mut plans = PLANS.write().unwrap_or_else(|e| e.into_inner());
+        let mut plans = PLANS.write();
         plans.retain(|plan| !Arc::ptr_eq(plan, &self.0));
     }
 }
 
 fn plan_for(path: &Path) -> Option<Arc<Plan>> {
-    let plans = PLANS.read().unwrap_or_else(|e| e.into_inner());
+    let plans = PLANS.read();
     plans.iter().find(|plan| path.starts_with(&plan.root)).cloned()
 }
 
@@ -179,7 +180,7 @@ pub(super) fn turn_of(op: Op, path: &Path) -> io::Result<Turn> {
 }
 
 pub(super) fn turn_of_file(op: Op, file: &File) -> io::Result<Turn> {
-    if PLANS.read().unwrap_or_else(|e| e.into_inner()).is_empty() {
+    if PLANS.read().is_empty() {
         return Ok(Turn::Whole);
     }
     let path = path_of(file)?;

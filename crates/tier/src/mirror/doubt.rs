@@ -9,9 +9,9 @@
 //! ones are *in doubt*: they are not read, flushed or journaled any more, until they are cut off,
 //! the file is removed, or the next mount sets them aside.
 
+use parking_lot::MutexGuard;
 use std::fs::File;
 use std::io;
-use std::sync::MutexGuard;
 use std::sync::atomic::Ordering;
 
 use weir_types::{ErrorKind, FsError, Result};
@@ -25,7 +25,7 @@ impl Mirror {
     /// `Corrupt` if dirty bytes of this file are in doubt, or turn out to be.
     pub fn check_sound(&self) -> Result<()> {
         let residency = self.read_state();
-        let open = self.file.lock().unwrap_or_else(|e| e.into_inner()).clone();
+        let open = self.file.lock().clone();
         let sound = open.is_none_or(|file| self.believed(&file));
         let doubt = residency.doubt;
         drop(residency);
@@ -73,7 +73,7 @@ impl Mirror {
     }
 
     fn lost(&self) -> MutexGuard<'_, Option<io::Error>> {
-        self.lost.lock().unwrap_or_else(|e| e.into_inner())
+        self.lost.lock()
     }
 
     /// Bytes may have been lost: clean ones go, dirty ones are in doubt from here on.

@@ -173,7 +173,7 @@ impl Mirror {
     /// of our own makes its pages writable without a trace, and hides one of the same moment.
     pub fn catch_stores(&self) -> Result<()> {
         // Whoever comes second must not return while the first still syncs.
-        let _one = self.catching.lock().unwrap_or_else(|e| e.into_inner());
+        let _one = self.catching.lock();
         let file = {
             let mut residency = self.write_state();
             self.settle(&mut residency)?;
@@ -252,7 +252,7 @@ impl Mirror {
         residency: &Residency,
         probe: impl Fn(&File) -> io::Result<bool>,
     ) -> Result<bool> {
-        let before = self.file.lock().unwrap_or_else(|e| e.into_inner()).clone();
+        let before = self.file.lock().clone();
         let file = match disk::open_read(&self.path()) {
             Ok(file) => file,
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(true),

@@ -15,7 +15,7 @@ impl Import {
     /// The directory of this path below the link, made where it is missing.
     pub(super) async fn directory(&self, parts: &[&str]) -> Result<Ino> {
         let path = parts.join("/");
-        let known = self.dirs.lock().unwrap_or_else(|e| e.into_inner()).get(&path).copied();
+        let known = self.dirs.lock().get(&path).copied();
         if let Some(ino) = known {
             return Ok(ino);
         }
@@ -29,7 +29,7 @@ impl Import {
         for upto in from..parts.len() {
             dir = self.subdirectory(dir, &parts[..=upto]).await?;
         }
-        let mut dirs = self.dirs.lock().unwrap_or_else(|e| e.into_inner());
+        let mut dirs = self.dirs.lock();
         if dirs.len() >= DIRS_MAX {
             dirs.clear();
         }
@@ -194,7 +194,7 @@ impl Import {
         let core = &self.core;
         match core.seen(core.meta.rmdir(dir, name).await) {
             Ok(gone) => {
-                self.dirs.lock().unwrap_or_else(|e| e.into_inner()).clear();
+                self.dirs.lock().clear();
                 core.name_gone(&gone);
                 core.links.name_changed(dir, name);
                 Ok(())

@@ -137,12 +137,12 @@ async fn what_a_full_log_does_not_take_is_in_the_bucket_before_the_commit_return
     assert_eq!(kv.commit(put("c", "1")).await.unwrap_err().kind(), ErrorKind::Retry);
     log.full.store(false, std::sync::atomic::Ordering::SeqCst);
     assert_eq!(kv.commit(put("d", "1")).await.unwrap_err().kind(), ErrorKind::Retry);
-    assert_eq!(log.entries.lock().unwrap().len(), 1, "a log without a gap");
+    assert_eq!(log.entries.lock().len(), 1, "a log without a gap");
     store.set_away(false);
     while kv.sync().await.is_err() {}
     kv.commit(put("e", "1")).await.unwrap();
     assert!(kv.durable() < 7, "the log has it");
-    let entries = log.entries.lock().unwrap().clone();
+    let entries = log.entries.lock().clone();
     assert_eq!(entries.iter().map(|(version, _)| *version).collect::<Vec<_>>(), [1, 7]);
     let again = open(&Arc::new(store.fork())).await;
     for (version, entry) in entries {
@@ -245,7 +245,7 @@ async fn commits_wait_when_memory_is_full_and_go_on_when_the_bucket_is_back() {
     writer.await.unwrap();
     kv.sync().await.unwrap();
     assert_eq!(kv.durable(), COMMITS);
-    assert_eq!(log.entries.lock().unwrap().len() as u64, COMMITS);
+    assert_eq!(log.entries.lock().len() as u64, COMMITS);
 }
 
 #[tokio::test(start_paused = true)]

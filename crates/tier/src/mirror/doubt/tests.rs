@@ -147,11 +147,11 @@ fn a_mirror_with_dirty_bytes_stays_open_and_a_clean_one_does_not() {
     let mirror = tier.mirror(&inode(7, 0)).expect("mirror");
     mirror.write_at(0, b"dirty", UnixTime(1)).expect("writes");
     mirror.idle();
-    assert!(mirror.file.lock().expect("lock").is_some());
+    assert!(mirror.file.lock().is_some());
     let snapshot = mirror.snapshot(0, u64::MAX);
     mirror.flushed(&snapshot, 2, 5).expect("notes");
     mirror.idle();
-    assert!(mirror.file.lock().expect("lock").is_none());
+    assert!(mirror.file.lock().is_none());
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! How far the suites are, told by their threads and drawn by one task.
 
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use weir_bench::suite;
 
@@ -28,7 +29,7 @@ struct Phase {
 
 impl suite::Progress for Shown {
     fn phase(&self, name: &str, steps: u64) {
-        let mut phase = self.0.phase.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut phase = self.0.phase.lock();
         self.0.done.store(0, Ordering::Relaxed);
         *phase = Phase { number: phase.number + 1, name: name.to_owned(), steps };
     }
@@ -40,7 +41,7 @@ impl suite::Progress for Shown {
 
 impl Shown {
     fn now(&self) -> (Phase, u64) {
-        let phase = self.0.phase.lock().unwrap_or_else(PoisonError::into_inner);
+        let phase = self.0.phase.lock();
         (phase.clone(), self.0.done.load(Ordering::Relaxed))
     }
 

@@ -26,7 +26,7 @@ async fn a_kill_before_slate_has_a_commit_loses_nothing() {
     assert_eq!(dump(&kv).await.len(), 19);
     let again = open(&Arc::new(store.fork())).await;
     assert_eq!(dump(&again).await, []);
-    let entries = log.entries.lock().unwrap().clone();
+    let entries = log.entries.lock().clone();
     for (version, entry) in entries {
         assert!(again.replay(version, &entry).await.unwrap());
     }

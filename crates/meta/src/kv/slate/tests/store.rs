@@ -1,9 +1,9 @@
 //! A bucket in memory that counts requests and misbehaves when told to.
 
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Deref;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -42,15 +42,15 @@ impl WatchedStore {
     }
 
     pub(super) fn counts(&self) -> BTreeMap<&'static str, u64> {
-        self.counts.lock().unwrap().clone()
+        self.counts.lock().clone()
     }
 
     pub(super) fn count(&self, kind: &str) -> u64 {
-        self.counts.lock().unwrap().get(kind).copied().unwrap_or(0)
+        self.counts.lock().get(kind).copied().unwrap_or(0)
     }
 
     fn note(&self, kind: &'static str) {
-        *self.counts.lock().unwrap().entry(kind).or_default() += 1;
+        *self.counts.lock().entry(kind).or_default() += 1;
     }
 
     async fn request(&self, kind: &'static str) -> Result<()> {
