@@ -544,6 +544,8 @@ def run(args):
             # A mapping of a dead mount has no pages.
             dead = code == -signal.SIGBUS and not alive(args.mnt)
             codes.add(3 if dead else code)
+            if code < 0 and not dead and not codes - {0, 3, code}:
+                print(f"worker {number} ends by signal {-code}", flush=True)
             if codes - {0, 3}:
                 for other in pids:
                     os.kill(other, signal.SIGTERM)

@@ -573,7 +573,7 @@ fn on_host(host: &mut weir_engine::Host, number: usize) {
         return;
     }
     host.hardware_id = format!("hardware {number}");
-    host.boot_id = format!("boot of {number}");
+    host.boot_id = format!("boot-of-{number}");
 }
 
 fn host_of(host: &weir_engine::Host) -> usize {

@@ -52,6 +52,7 @@ pub(crate) struct Era {
 impl Era {
     /// As the log has it: what needs no telling is left out.
     pub(crate) fn text(&self) -> String {
+        debug_assert!(!self.boot.contains(' '), "a boot id has no spaces: {}", self.boot);
         match &self.file_system {
             Some(file_system) => format!("{} {file_system}", self.boot),
             None => self.boot.clone(),
