@@ -2,6 +2,7 @@
 
 mod common;
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
@@ -149,6 +150,8 @@ fn a_unix_socket_is_taken_over_from_the_dead_only_and_goes_with_its_server() {
         let options = NbdOptions { unix: Some(path.clone()), ..NbdOptions::default() };
         let server = NbdServer::start(world.engine(), options.clone()).await.expect("serves");
         assert_eq!(server.address(), None);
+        let mode = std::fs::metadata(&path).expect("a socket").permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "for its owner alone");
         let second = NbdServer::start(world.engine(), options.clone()).await;
         let error = second.err().expect("refused").to_string();
         assert!(error.contains("another server"), "{error}");

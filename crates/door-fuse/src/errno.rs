@@ -1,10 +1,10 @@
 //! The file system's errors in the kernel's numbers, and the log of those that say too little.
 
-use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::time::Duration;
 
 use fuser::Errno;
+use parking_lot::Mutex;
 use tokio::time::Instant;
 use weir_types::{ErrorKind, FsError, Ino};
 

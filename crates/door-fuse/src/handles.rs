@@ -1,11 +1,11 @@
 //! What the kernel's handle numbers stand for.
 
-use parking_lot::RwLock;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use fuser::{Errno, FileHandle};
+use parking_lot::RwLock;
 
 /// A table of open things, by the number that the kernel knows each by. Numbers are never used
 /// twice, so a stale one finds nothing.

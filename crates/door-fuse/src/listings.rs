@@ -14,9 +14,9 @@
 //!
 //! The kernel makes no change of a directory while it waits for a page of its listing.
 
-use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
 
+use parking_lot::{Mutex, MutexGuard};
 use weir_types::Ino;
 
 /// Directories of which it is remembered that all may have the copy: some 100 KiB of them.

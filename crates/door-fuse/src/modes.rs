@@ -5,10 +5,10 @@
 //! otherwise, so whoever opens while an inode is open gets the mode it is in. The kernel leaves a
 //! mode before it says that a file was closed; what is known here lags behind and never ahead.
 
-use parking_lot::{Mutex, MutexGuard};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use parking_lot::{Mutex, MutexGuard};
 use weir_types::{Ino, Result};
 
 /// Inodes of which it is remembered one by one that the kernel's page cache is not to be believed:

@@ -1,11 +1,11 @@
 //! Letting the kernel read mirror files without the daemon (FUSE passthrough).
 
-use parking_lot::{Mutex, MutexGuard};
 use std::fs::File;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use fuser::{BackingId, FopenFlags, InitFlags, KernelConfig, ReplyCreate, ReplyOpen};
+use parking_lot::{Mutex, MutexGuard};
 use weir_engine::OpenFile;
 use weir_types::{ErrorKind, FsError, Ino, Result};
 

@@ -18,9 +18,9 @@ mod paths;
 mod source;
 mod view;
 
-use parking_lot::Mutex;
 use std::path::Path;
 
+use parking_lot::Mutex;
 use weir_types::{ErrorKind, FsError, Result};
 
 pub use entry::{AsideEntry, AsideSummary};

@@ -13,10 +13,10 @@ mod whole;
 pub use disk::{Disk, DiskExtent};
 pub use manage::{DiskOptions, DiskView};
 
-use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
 use std::sync::Weak;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Semaphore;
 use weir_types::{Ino, Settings};
 

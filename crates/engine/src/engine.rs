@@ -1,11 +1,11 @@
 //! The engine itself: what it is made of, and how it ends.
 
-use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashSet;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{Notify, Semaphore};
 use tokio::task::JoinSet;
 use weir_meta::Meta;

@@ -7,12 +7,12 @@
 mod came;
 mod run;
 
-use parking_lot::{Mutex, MutexGuard};
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{Notify, Semaphore, SemaphorePermit, watch};
 use weir_tier::Mirror;
 use weir_types::{CHUNK_BYTES, ChunkIndex, ErrorKind, FsError, Ino, Result, Settings, chunk_range};

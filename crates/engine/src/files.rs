@@ -1,9 +1,9 @@
 //! Open files.
 
-use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use parking_lot::Mutex;
 use weir_tier::Mirror;
 use weir_types::{ErrorKind, FileKind, FsError, Ino, Result};
 

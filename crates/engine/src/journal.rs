@@ -10,13 +10,13 @@
 
 mod room;
 
-use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, VecDeque};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
 
+use parking_lot::{Mutex, MutexGuard};
 use serde::{Deserialize, Serialize, Serializer};
 use tokio::sync::{Notify, RwLock};
 use weir_meta::kv::{CommitLog, Version};

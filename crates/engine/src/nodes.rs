@@ -1,11 +1,11 @@
 //! The inodes in use: who has them open, and who may change their extents.
 
-use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 use weir_types::{ErrorKind, FsError, Ino, Result};
 

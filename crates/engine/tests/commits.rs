@@ -4,8 +4,9 @@
 
 mod common;
 
-use parking_lot::{Mutex, MutexGuard};
 use std::time::Duration;
+
+use parking_lot::{Mutex, MutexGuard};
 
 use common::{WRITE, World, create, noise, read_all, settings};
 use weir_object::{Component, RequestKind};

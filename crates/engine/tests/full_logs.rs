@@ -2,9 +2,10 @@
 
 mod common;
 
-use parking_lot::Mutex;
 use std::path::PathBuf;
 use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use common::{WRITE, World, create, noise, read_all, settings};
 use weir_engine::Wrap;

@@ -9,8 +9,9 @@ use weir_engine::{LinkPlan, PlannedChange, PlannedExport, Policy, Wrap};
 use weir_object::testing::{FaultControl, FaultPlan, FaultStore};
 use weir_types::Ino;
 
-use parking_lot::Mutex;
 use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 #[test]
 fn a_plan_counts_the_bucket_and_writes_nothing() {

@@ -3,9 +3,10 @@
 
 mod common;
 
-use parking_lot::{Mutex, MutexGuard};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
+
+use parking_lot::{Mutex, MutexGuard};
 
 use common::lake::Lake;
 use common::noise;

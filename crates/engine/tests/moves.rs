@@ -7,11 +7,12 @@
 
 mod common;
 
-use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 use common::{WRITE, World, new_file, settings};
 use rand::rngs::StdRng;

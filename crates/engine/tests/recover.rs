@@ -2,10 +2,11 @@
 
 mod common;
 
-use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
+
+use parking_lot::{Mutex, MutexGuard};
 
 use common::{WRITE, World, create, new_dir, new_file, noise, read_all, settings};
 use weir_engine::{AcceptLoss, AsideView, Engine, Standing};

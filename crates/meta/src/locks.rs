@@ -3,10 +3,10 @@
 //! Requests come from the doors; out come locks granted, a lock in the way, or a wait. What an
 //! owner holds in one file never overlaps itself, and no exclusive lock overlaps another owner's.
 
-use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 use weir_types::{ErrorKind, FsError, Ino, Result};
 

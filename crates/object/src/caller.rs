@@ -1,6 +1,5 @@
 //! One request, made until it is answered: attempts, pauses between them, the deadline, the count.
 
-use parking_lot::Mutex;
 use std::future::Future;
 use std::io;
 use std::sync::Arc;
@@ -13,6 +12,7 @@ use object_store::{
     Attribute, Error, GetOptions, ObjectMeta, ObjectStore, ObjectStoreExt, PutMode, PutOptions,
     PutPayload, PutResult,
 };
+use parking_lot::Mutex;
 use tokio::time::Instant;
 use weir_types::{ErrorKind, FsError};
 

@@ -1,12 +1,12 @@
 //! Opens the store behind a URL, and says clearly why it cannot.
 
-use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
 use object_store::ObjectStore;
 use object_store::memory::InMemory;
+use parking_lot::Mutex;
 use weir_types::{ErrorKind, FsError, Result};
 
 use crate::extended::Extended;

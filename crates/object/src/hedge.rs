@@ -3,8 +3,9 @@
 //! Slow is more than twice what nine of ten took lately. A budget keeps a store that is slow as a
 //! whole from getting twice the requests.
 
-use parking_lot::{Mutex, MutexGuard};
 use std::time::Duration;
+
+use parking_lot::{Mutex, MutexGuard};
 
 /// First bytes that are remembered.
 const SAMPLES: usize = 64;

@@ -20,7 +20,6 @@ mod parts;
 mod staged;
 mod walk;
 
-use parking_lot::Mutex;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::ffi::OsStr;
 use std::fmt;
@@ -40,6 +39,7 @@ use object_store::{
     MultipartUpload, ObjectMeta, ObjectStore, PutMode, PutMultipartOptions, PutOptions, PutPayload,
     PutResult, Result,
 };
+use parking_lot::Mutex;
 use rustix::fs::OFlags;
 use weir_types::FsError;
 

@@ -1,6 +1,5 @@
 //! Reading objects: whole or by range, asked for twice when slow, resumed where a body broke off.
 
-use parking_lot::Mutex;
 use std::fs::File;
 use std::io;
 use std::ops::Range;
@@ -15,6 +14,7 @@ use object_store::path::Path;
 use object_store::{
     Attributes, Error, GetOptions, GetRange, GetResult, GetResultPayload, ObjectMeta,
 };
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::caller::{Ask, Caller, Failure};

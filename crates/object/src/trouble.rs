@@ -1,10 +1,10 @@
 //! What a bucket refuses, kept until somebody asks: by who asked and what was asked, the last
 //! failure, and since when and how often in a row.
 
-use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 

@@ -3,7 +3,6 @@
 //! What must always hold: a write whose condition does not hold leaves the object as it is; a
 //! write whose answer was lost is looked up by the name that it left in the object.
 
-use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,6 +12,7 @@ use object_store::path::Path;
 use object_store::{
     Attribute, Attributes, Error, ObjectMeta, PutMode, PutOptions, PutPayload, UpdateVersion,
 };
+use parking_lot::Mutex;
 use weir_types::{ErrorKind, FsError, Result};
 
 use crate::bucket::check_etag;

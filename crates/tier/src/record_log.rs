@@ -4,10 +4,10 @@
 //! outlives `kill -9`; after [`RecordLog::sync`] it is on the disk, which outlives a power cut.
 //! Old files are dropped whole once what they say is safe elsewhere.
 
-use parking_lot::{Mutex, MutexGuard};
 use std::fs::{self, File, OpenOptions};
 use std::path::{Path, PathBuf};
 
+use parking_lot::{Mutex, MutexGuard};
 use weir_types::{ErrorKind, FsError, Result};
 
 use crate::disk;

@@ -7,13 +7,13 @@
 //! aside/<label>/       dirty data that must not be flushed, and a manifest of it
 //! ```
 
-use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use parking_lot::{Mutex, MutexGuard};
 use rustix::fs::{FlockOperation, flock};
 use weir_types::{ErrorKind, FsError, Ino, Inode, Result};
 

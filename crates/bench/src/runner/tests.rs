@@ -1,5 +1,6 @@
-use parking_lot::Mutex;
 use std::fs;
+
+use parking_lot::Mutex;
 
 use super::*;
 use crate::suite::Demand;

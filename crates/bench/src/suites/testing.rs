@@ -1,9 +1,9 @@
 //! Runs for tests: a target of their own, gone afterwards.
 
-use parking_lot::Mutex;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use parking_lot::Mutex;
 use tempfile::TempDir;
 
 use crate::report::Size;

@@ -1,14 +1,15 @@
 //! Listening, and what becomes of each connection.
 
-use parking_lot::Mutex;
+use std::fs::Permissions;
 use std::io;
 use std::net::SocketAddr;
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
@@ -323,6 +324,8 @@ fn bind_unix(path: &Path) -> Result<(UnixListener, SocketFile)> {
         Err(_) => {}
     }
     let listener = UnixListener::bind(path).map_err(at)?;
+    // Whatever the umask: who lets others in hands it on.
+    std::fs::set_permissions(path, Permissions::from_mode(0o600)).map_err(at)?;
     Ok((listener, SocketFile(path.to_owned())))
 }
 

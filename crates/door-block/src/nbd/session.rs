@@ -1,11 +1,11 @@
 //! What a connection and the requests of it work on, and what each request does.
 
-use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 use tokio::time::Instant;
 use weir_engine::Disk;
 use weir_types::{FsError, Result};

@@ -4,10 +4,10 @@
 
 pub mod client;
 
-use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use parking_lot::Mutex;
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 use weir_door_block::{NbdOptions, NbdServer};

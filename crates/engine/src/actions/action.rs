@@ -1,8 +1,8 @@
 //! One action, how far it came, and its row.
 
-use parking_lot::{Mutex, MutexGuard};
 use std::collections::VecDeque;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
 use weir_meta::{ActionEnd, ActionRow, ActionRowKind};
 use weir_types::Ino;

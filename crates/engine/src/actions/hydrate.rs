@@ -5,12 +5,12 @@
 //! bytes are under way as keep all of a hydration's turns busy; what one asks for is never more
 //! than the tier has room for beside what was hydrated before.
 
-use parking_lot::Mutex;
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 use weir_tier::{Amount, Mirror};

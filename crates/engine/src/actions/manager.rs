@@ -3,10 +3,10 @@
 //! Each kind has a line of its own. An action's row is written when it is asked for and when it
 //! ends; one without an end begins anew at the next mount, and finds what is done already.
 
-use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use weir_meta::ActionEnd;

@@ -1,10 +1,10 @@
 //! Pins: files that are never released.
 
-use parking_lot::RwLock;
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use parking_lot::RwLock;
 use weir_tier::Mirror;
 use weir_types::{Bytes, ErrorKind, FsError, Ino, Result};
 

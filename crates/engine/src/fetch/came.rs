@@ -1,9 +1,9 @@
 //! Which parts of segments came of late, or are on their way: a fetch that brings more than was
 //! asked for must not bring these again.
 
-use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap};
 
+use parking_lot::Mutex;
 use weir_types::SegmentId;
 
 use crate::records::Run;

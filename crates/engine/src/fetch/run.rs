@@ -4,12 +4,12 @@
 //! the task that received it, and a chunk is handed to who waits as soon as its last record is
 //! there, while the rest of the run is still on its way.
 
-use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::task::JoinSet;
 use weir_object::Component;
 use weir_tier::Mirror;

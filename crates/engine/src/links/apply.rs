@@ -4,10 +4,10 @@ mod directories;
 mod find;
 mod heads;
 
-use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio::sync::OnceCell;
 use weir_meta::{ExportName, LinkObject, NewInode, NewObject, ObjectRow, RenameMode};
 use weir_object::{Bucket, Component, ListedObject, is_same_etag};

@@ -1,10 +1,10 @@
 //! What an import finds to be gone goes only after all was listed, and if it is not too much:
 //! a listing that is empty by mistake must not empty the link.
 
-use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
 
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
+use parking_lot::{Mutex, MutexGuard};
 use serde::{Deserialize, Serialize};
 use weir_meta::ObjectRow;
 use weir_object::{Component, ListedObject};

@@ -4,11 +4,11 @@
 //! or the rest of the volume. Where a file belongs is told by the directory it was made in or moved
 //! to last.
 
-use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use parking_lot::{Mutex, MutexGuard};
 use weir_throughput::efs::{Limiter, Mode};
 use weir_types::{Ino, Result};
 

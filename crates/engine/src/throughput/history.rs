@@ -1,8 +1,8 @@
 //! What the mount did, minute by minute, so that somebody may ask what was used since some time.
 
-use parking_lot::{Mutex, MutexGuard};
 use std::collections::VecDeque;
 
+use parking_lot::{Mutex, MutexGuard};
 use serde::{Deserialize, Serialize};
 
 /// How often a sample is taken, in milliseconds.

@@ -1,9 +1,9 @@
 //! One limit of throughput, and those who wait for it.
 
-use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 use weir_throughput::efs::{Io, Limiter, Mode, Rules};

@@ -3,13 +3,13 @@
 //! An engine comes in as an [`Engine`]: a way to start over nothing, and a way to start over what
 //! a kill would have left.
 
-use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use parking_lot::Mutex;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use weir_types::{ErrorKind, FsError, Result};

@@ -3,12 +3,12 @@
 //! It obeys the whole contract, redo log and replay included, so that what stands on a [`Kv`] can
 //! be tested without a bucket. Every commit counts as durable at once.
 
-use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use parking_lot::{Mutex, MutexGuard};
 use weir_types::Result;
 
 use super::apply::{changes_nothing, check_replay, keys_read, resolve, validate};

@@ -34,7 +34,6 @@ mod recent;
 #[cfg(test)]
 mod tests;
 
-use parking_lot::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -43,6 +42,7 @@ use async_trait::async_trait;
 use futures::StreamExt;
 use object_store::ObjectStore;
 use object_store::path::Path;
+use parking_lot::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use slatedb::config::{CloseOptions, FlushType};
 use slatedb::db_cache::DbCache;
 use slatedb::db_cache::moka::{MokaCache, MokaCacheOptions};

@@ -1,9 +1,9 @@
 //! Large files in fragments: whatever is done to them goes in commits that a redo log can hold, and
 //! a crash between two of them leaves the volume sound.
 
-use parking_lot::Mutex;
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use weir_types::{CHUNK_BYTES, Extent, Ino, Inode, RecordRef, Result, SegmentId, UnixTime};
 
 use super::{assert_sound, file, info, meta_over, record};

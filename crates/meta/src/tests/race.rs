@@ -1,10 +1,10 @@
 //! Many tasks at once over one Kv that lets others run before each call, by seeded dice.
 
-use parking_lot::Mutex;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use futures::future::join_all;
+use parking_lot::Mutex;
 use weir_types::{ErrorKind, FileKind, Ino, Result, SegmentId, UnixTime};
 
 use super::{Dice, assert_sound, clock, dir, file, meta_over, new, record, write};

@@ -1,12 +1,12 @@
 //! One page of keys, from whichever kind of store.
 
-use parking_lot::Mutex;
 use std::sync::Arc;
 
 use futures::TryStreamExt;
 use futures::stream::BoxStream;
 use object_store::path::Path;
 use object_store::{GetOptions, ObjectMeta};
+use parking_lot::Mutex;
 use weir_types::{ErrorKind, FsError, Result};
 
 use super::split::utf8_len;

@@ -1,6 +1,5 @@
 //! A directory tree in the order of its keys, page by page, with names as the bytes that they are.
 
-use parking_lot::Mutex;
 use std::fs::Metadata;
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -12,6 +11,7 @@ use futures::stream::{self, BoxStream};
 use futures::{StreamExt, TryStreamExt};
 use object_store::path::Path;
 use object_store::{GetResult, GetResultPayload, ListResult, ObjectMeta, Result};
+use parking_lot::Mutex;
 use rustix::fs::FileType;
 
 use super::{LocalStore, Root, blocking, etag, generic, is_leftover};

@@ -1,6 +1,5 @@
 //! A store that fails as a [`FaultPlan`] says.
 
-use parking_lot::Mutex;
 use std::fmt;
 use std::io;
 use std::sync::Arc;
@@ -16,6 +15,7 @@ use object_store::{
     ObjectMeta, ObjectStore, ObjectStoreExt, PutMultipartOptions, PutOptions, PutPayload,
     PutResult, Result,
 };
+use parking_lot::Mutex;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use tokio::sync::watch;

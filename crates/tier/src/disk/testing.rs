@@ -3,7 +3,6 @@
 //! A [`Plan`] counts the operations on files below a directory and lets one of them go wrong. Plans
 //! of different directories do not know of each other, so tests may run side by side.
 
-use parking_lot::{Mutex, MutexGuard, RwLock};
 use std::collections::HashSet;
 use std::fs::File;
 use std::io;
@@ -12,6 +11,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use parking_lot::{Mutex, MutexGuard, RwLock};
 
 use super::{Op, Turn};
 

@@ -9,11 +9,11 @@
 //! ones are *in doubt*: they are not read, flushed or journaled any more, until they are cut off,
 //! the file is removed, or the next mount sets them aside.
 
-use parking_lot::MutexGuard;
 use std::fs::File;
 use std::io;
 use std::sync::atomic::Ordering;
 
+use parking_lot::MutexGuard;
 use weir_types::{ErrorKind, FsError, Result};
 
 use crate::disk;

@@ -36,6 +36,8 @@ pub(crate) async fn run(args: StatusArgs) -> Result<ExitCode> {
     if args.dir.is_none() {
         silent.extend(dead_mounts().await?);
     }
+    // Who looks after a machine by this must hear of it.
+    let code = if silent.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     if args.json {
         match (args.dir.is_some(), statuses.first()) {
             (true, Some(status)) => render::say_json(status)?,
@@ -48,7 +50,7 @@ pub(crate) async fn run(args: StatusArgs) -> Result<ExitCode> {
                 render::say_json(&statuses)?;
             }
         }
-        return Ok(ExitCode::SUCCESS);
+        return Ok(code);
     }
     if statuses.is_empty() && silent.is_empty() {
         render::say("No volume is mounted or served here (by this user).\n")?;
@@ -59,7 +61,7 @@ pub(crate) async fn run(args: StatusArgs) -> Result<ExitCode> {
     }
     texts.extend(silent.iter().map(|(place, error)| format!("{}\n  {error}\n", heading(place))));
     render::say(&texts.join("\n"))?;
-    Ok(ExitCode::SUCCESS)
+    Ok(code)
 }
 
 /// The mounts whose daemon is dead. One that hangs is passed over.

@@ -1,9 +1,9 @@
 //! How far the suites are, told by their threads and drawn by one task.
 
-use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use parking_lot::Mutex;
 use weir_bench::suite;
 
 use crate::progress::{Progress, Unit};

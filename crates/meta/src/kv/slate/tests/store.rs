@@ -1,6 +1,5 @@
 //! A bucket in memory that counts requests and misbehaves when told to.
 
-use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Deref;
@@ -16,6 +15,7 @@ use object_store::{
     CopyOptions, Error, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta,
     ObjectStore, PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
 };
+use parking_lot::Mutex;
 
 #[derive(Debug, Default)]
 pub(super) struct WatchedStore {
