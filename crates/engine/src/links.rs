@@ -191,6 +191,7 @@ impl Engine {
             record.conditions = Some(conditions::probe(&bucket).await?);
         }
         let id = core.seen(core.meta.add_link(&record.encode()?).await)?;
+        fail::fail_point!("engine::link-added");
         core.place_link(id, &record).await?;
         // From here on it is imported.
         let link = core.links.add(id, record);
@@ -213,6 +214,7 @@ impl Engine {
         let taken = core.take_apart(&link).await;
         core.tell_doors().await;
         taken?;
+        fail::fail_point!("engine::link-apart");
         core.seen(core.meta.remove_link(link.id).await)?;
         core.links.remove(link.id);
         Ok(view)

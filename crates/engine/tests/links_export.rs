@@ -6,7 +6,7 @@ mod common;
 use common::lake::{EXPORTS, Lake};
 use common::{WRITE, World, new_dir, noise, read_all};
 use weir_engine::{LinkOptions, Policy, RenameMode};
-use weir_types::Ino;
+use weir_types::{Ino, LinkId};
 
 #[test]
 fn what_is_made_changed_and_removed_here_goes_to_the_bucket() {
@@ -244,6 +244,56 @@ fn a_renamed_file_that_loses_its_new_name_takes_its_old_object_along() {
     assert_eq!(lake.stored("a"), None, "nothing here has its name");
     lake.refresh_all();
     assert_eq!(lake.names(), ["d", "new", beside.as_str()]);
+    lake.sound();
+}
+
+/// Another link, of a directory `pool` beside the lake, that exports nothing.
+fn pool(lake: &Lake) -> (Ino, LinkId) {
+    std::fs::create_dir(lake.world.path("pool")).expect("makes");
+    let url = format!("file://{}", lake.world.path("pool").display());
+    let options = LinkOptions { url, ..lake.options(Policy::default()) };
+    let engine = lake.engine();
+    let pool = lake.run(async {
+        let pool = engine.create(Ino::ROOT, b"pool", new_dir()).await.expect("mkdir").ino;
+        (pool, engine.link_bucket(pool, "/pool", options).await.expect("links").id)
+    });
+    while lake.run(engine.links()).expect("links")[1].importing.is_some() {
+        lake.rest(10);
+    }
+    pool
+}
+
+#[test]
+fn a_file_that_loses_its_name_in_another_link_leaves_no_object_behind() {
+    let lake = Lake::exporting();
+    let ((pool, id), engine) = (pool(&lake), lake.engine());
+    let a = lake.find("a").expect("there");
+    std::fs::write(lake.world.path("pool").join("a"), b"theirs").expect("writes");
+    lake.rename((lake.dir, "a"), (pool, "a"));
+    let keys = Some(vec!["a".to_owned()]);
+    lake.run(engine.refresh_link(id, keys)).expect("refreshes");
+    assert!(lake.name_of(pool, a).expect("it is beside theirs").contains(".weir-conflict-"));
+    lake.exported();
+    assert_eq!(lake.stored("a"), None, "the file left the link");
+    let bytes = lake.run(async {
+        engine.release_all().await.expect("releases");
+        read_all(&engine, a).await.expect("reads")
+    });
+    assert_eq!(bytes, b"first");
+    drop(engine);
+    lake.sound();
+}
+
+#[test]
+fn what_moved_to_another_link_is_archived_there() {
+    let lake = Lake::with_export(Policy::default());
+    let (pool, _) = pool(&lake);
+    lake.rename((lake.dir, "a"), (pool, "a"));
+    let ino = lake.run(lake.engine().lookup(pool, b"a")).expect("there").ino;
+    lake.archive_file(ino, "/pool/a");
+    let stored = std::fs::read(lake.world.path("pool").join("a")).ok();
+    assert_eq!(stored.as_deref(), Some(b"first".as_slice()));
+    assert_eq!(lake.stored("a").as_deref(), Some(b"first".as_slice()), "that is not exported");
     lake.sound();
 }
 

@@ -209,3 +209,42 @@ fn an_import_and_an_export_may_part_the_same_file_at_once() {
     }
     lake.sound();
 }
+
+#[test]
+fn a_directory_that_moves_is_followed_by_its_files_after_a_crash() {
+    let _alone = alone();
+    let mut lake = Lake::exporting();
+    lake.exported();
+    for (point, to) in [
+        ("engine::directory-placed", (lake.dir, "moved")),
+        ("engine::directory-left", (Ino::ROOT, "out")),
+    ] {
+        lake.put("d/b", b"theirs");
+        lake.refresh_all();
+        let from = lake.find("d").map(|_| (lake.dir, "d"));
+        fail::cfg(point, "panic").expect("a fail point");
+        lake.rename(from.expect("there"), to);
+        lake.rest(2_500);
+        lake.world.kill();
+        fail::remove(point);
+        lake.world.mount().expect("mounts");
+        lake.exported();
+        assert_eq!(lake.stored("d/b"), None, "{point}");
+        lake.refresh_all();
+        lake.exported();
+        assert_eq!(lake.find("d"), None, "{point}");
+        let there = lake.run(async { lake.engine().lookup(to.0, to.1.as_bytes()).await });
+        let there = there.expect("there").ino;
+        assert!(
+            lake.name_of(
+                there,
+                lake.run(async { lake.engine().lookup(there, b"b").await.expect("there").ino })
+            )
+            .is_some()
+        );
+        if to.0 == lake.dir {
+            assert_eq!(lake.stored("moved/b").as_deref(), Some(b"theirs".as_slice()));
+        }
+    }
+    lake.sound();
+}

@@ -42,7 +42,7 @@ impl Core {
         let mut inos = Vec::new();
         for file in files {
             let inode = self.stored(file.ino).await?;
-            match self.link_of(&inode).await? {
+            match self.link_where_it_is(&inode).await? {
                 // Its object is all it needs: no segment on the way.
                 Some(link) if self.export(&link, &inode, file).await? => {}
                 _ => inos.push(file.ino),

@@ -46,6 +46,7 @@ impl Core {
             Ok(inode) if inode.kind == FileKind::Directory => return Ok(()),
             changed => _ = changed?,
         }
+        fail::fail_point!("engine::detached");
         self.absorb(ino, false).await.map(drop)
     }
 
@@ -61,7 +62,10 @@ impl Core {
             parted => parted?,
         };
         match parted.native.is_some_and(|native| native.detached) {
-            true => self.absorb(ino, false).await.map(drop),
+            true => {
+                fail::fail_point!("engine::detached");
+                self.absorb(ino, false).await.map(drop)
+            }
             false => Ok(()),
         }
     }
@@ -117,6 +121,7 @@ impl Core {
             }
             return Ok(false);
         }
+        fail::fail_point!("engine::absorbed");
         let node = self.nodes.get(ino);
         let _change = node.change.lock().await;
         let Some(now) = self.stored(ino).await?.native else {
@@ -221,6 +226,7 @@ impl Core {
         gone: &Inode,
         (dir, name): (Ino, &[u8]),
     ) -> Result<bool> {
+        fail::fail_point!("engine::name-gone");
         self.links.name_changed(dir, name);
         // From here on nobody comes by this name to the old file any more.
         self.tell_doors().await;

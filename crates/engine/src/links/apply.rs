@@ -302,6 +302,7 @@ impl Import {
             // An export made it anew, or another import knows better.
             return Ok(());
         }
+        fail::fail_point!("engine::object-forgotten");
         if let Some((dir, name, there)) = named.filter(|_| self.link.exports()) {
             // Changed here and deleted there: it becomes an object again.
             let named = ExportName { dir, name };
@@ -325,18 +326,21 @@ impl Import {
             let mode = RenameMode::NoReplace;
             match core.seen(core.meta.rename(dir, name, dir, &beside, mode).await) {
                 Ok(renamed) if renamed.moved.ino == there.ino => {
+                    fail::fail_point!("engine::way-made");
                     let at = String::from_utf8_lossy(&beside).into_owned();
                     tracing::warn!(link = %self.link.id, file = %at,
                         "changed here and in the bucket: the local version stays under this name");
                     self.link.state().conflicts += 1;
                     core.links.name_changed(dir, name);
                     core.links.name_changed(dir, &beside);
+                    // The object of the name that it had before, or of another link, is for the
+                    // export of that to see to.
                     let other = |n: &Native| {
                         let has_another = key.is_some_and(|key| n.key != key);
-                        n.link == self.link.id && !n.detached && has_another
+                        let moved_here = self.link.exports() && has_another;
+                        !n.detached && (n.link != self.link.id || moved_here)
                     };
-                    // The object of the name that it had before is for the export to see to.
-                    if self.link.exports() && renamed.moved.native.as_ref().is_some_and(other) {
+                    if renamed.moved.native.as_ref().is_some_and(other) {
                         return Ok(());
                     }
                     return core.detach(there.ino).await;

@@ -114,6 +114,7 @@ impl Core {
             tracing::warn!(link = %link.id, ino = %file.ino, %error, "an export failed: tried again");
         })?;
         if exported == Exported::Done {
+            fail::fail_point!("engine::export-done");
             self.seen(self.meta.exported(file).await)?;
         }
         Ok(exported)
@@ -352,6 +353,7 @@ impl Core {
         let bucket = self.links.bucket(link.id)?;
         // Another object by now stays: the import shows it.
         let gone = bucket.delete_if(Component::Link, text, etag).await?;
+        fail::fail_point!("engine::export-deleted");
         self.seen(self.meta.object_deleted(link.id, key, gone).await)
     }
 }

@@ -108,6 +108,7 @@ impl Import {
                 self.create(batch).await?;
             }
         }
+        fail::fail_point!("engine::import-page");
         self.core.tell_doors().await;
         self.link.count(|view| view.listed += listed);
         Ok(())

@@ -102,6 +102,7 @@ impl Core {
             }
             Err(error) => return Err(error),
         }
+        fail::fail_point!("engine::names-listed");
         let listed = self.meta.change_native(dir, |inode| {
             let native = inode.native.clone().filter(|native| native.unlisted)?;
             Some(Some(Native { unlisted: false, ..native }))

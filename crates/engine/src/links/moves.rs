@@ -107,13 +107,15 @@ impl Core {
         let key = key + "/";
         let known = inode.native.as_ref().is_some_and(|n| n.link == link.id && n.key == key);
         if known {
-            return Ok(Exported::Done);
+            // A crash may have come before its entries were noted.
+            return self.export_entries(link, inode.ino).await;
         }
         // Names that are not here yet could not be found any more.
         self.look_into(inode.ino).await?;
         let placed = Native { key, unlisted: false, ..above.clone() };
         let placing = self.meta.change_native(inode.ino, |_| Some(Some(placed.clone())));
         self.seen(placing.await)?;
+        fail::fail_point!("engine::directory-placed");
         self.export_entries(link, inode.ino).await
     }
 
@@ -138,13 +140,17 @@ impl Core {
         inode: Inode,
     ) -> Result<Exported> {
         let ours = inode.native.as_ref().is_some_and(|native| native.link == link.id);
+        if inode.kind == FileKind::Directory {
+            if ours {
+                self.look_into(inode.ino).await?;
+                self.seen(self.meta.leave_link(inode.ino, None).await)?;
+                fail::fail_point!("engine::directory-left");
+            }
+            // If it left before, a crash may have come before its entries were noted.
+            return self.export_entries(link, inode.ino).await;
+        }
         if !ours {
             return Ok(Exported::Done);
-        }
-        if inode.kind == FileKind::Directory {
-            self.look_into(inode.ino).await?;
-            self.seen(self.meta.leave_link(inode.ino, None).await)?;
-            return self.export_entries(link, inode.ino).await;
         }
         if inode.native.is_some_and(|native| native.detached && native.lost) {
             // It stays parted, and until it comes back nobody waits for what it lost.

@@ -349,6 +349,22 @@ impl Core {
         Ok(above.and_then(|native| self.links.get(native.link).ok()))
     }
 
+    /// The link that a file lies in; of one with several names, or outside of links, the one that
+    /// it belongs to. One read for each directory above.
+    pub(crate) async fn link_where_it_is(&self, inode: &Inode) -> Result<Option<Arc<Link>>> {
+        let mut at = inode.parent;
+        while inode.nlink == 1 && !self.links.is_empty() {
+            if let Ok(link) = self.links.at(at) {
+                return Ok(Some(link));
+            }
+            if at == Ino::ROOT {
+                break;
+            }
+            at = self.seen(self.meta.parent(at).await)?;
+        }
+        self.link_of(inode).await
+    }
+
     /// Takes up the links that the metadata has.
     pub(crate) async fn load_links(&self) -> Result<()> {
         for (id, bytes) in self.meta.links().await? {

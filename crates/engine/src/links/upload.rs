@@ -133,6 +133,7 @@ impl Core {
                 upload.abort().await?;
                 return Ok(Some(Exported::Later));
             }
+            fail::fail_point!("engine::export-parts");
             let object = node.object.lock().await;
             (object, upload.complete(condition).await?)
         };

@@ -272,8 +272,12 @@ impl Lake {
 
     /// Archives a file, whatever the link's policy is, and waits for the end.
     pub fn archive(&self, path: &str) {
-        let ino = self.find(path).expect(path);
-        let roots = vec![Root { ino, path: format!("/lake/{path}") }];
+        self.archive_file(self.find(path).expect(path), &format!("/lake/{path}"));
+    }
+
+    /// The same for any file.
+    pub fn archive_file(&self, ino: Ino, path: &str) {
+        let roots = vec![Root { ino, path: path.to_owned() }];
         let kind = ActionKind::Archive;
         let request = ActionRequest { kind, roots, recursive: false, max_bytes_per_s: None };
         self.run(async {
