@@ -12,7 +12,7 @@ mod plan;
 mod s3_server;
 mod slow;
 
-pub use atomic::{Alone, AtomicStore};
+pub use atomic::{Alone, AtomicStore, Etags, Habits, Listings, Unquoted};
 pub use careless::CarelessStore;
 pub use conformance::conformance;
 pub use fake_s3::FakeS3;

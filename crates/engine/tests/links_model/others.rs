@@ -1,0 +1,113 @@
+//! What others do to the bucket: each change is alone, as a server makes it.
+
+use futures::TryStreamExt;
+use rand::RngExt;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+use weir_object::PutCondition;
+use weir_object::testing::Etags;
+
+use super::content::Content;
+use super::{LAKE, PLACES, Run, is_key};
+
+impl Run {
+    /// A key that others may put an object at; sometimes one that is a directory here.
+    fn key(&mut self) -> &'static str {
+        loop {
+            let key = match self.rng.random_range(0..30) {
+                0 => "lake/d",
+                _ => PLACES[self.rng.random_range(0..PLACES.len())],
+            };
+            if !key.starts_with("out/") && is_key(key) {
+                return key;
+            }
+        }
+    }
+
+    pub fn new_blocks(&mut self) -> u64 {
+        match self.rng.random_range(0..100) {
+            0..75 => 4,
+            75..90 => self.rng.random_range(1..12),
+            90..99 => 5_000,
+            // Goes in parts.
+            _ => (17 << 20) / 16,
+        }
+    }
+
+    pub fn put_by_others(&mut self) {
+        let key = self.key();
+        let blocks = self.new_blocks();
+        let mut content = Content::of(self.ledger.next_write(), blocks);
+        let (same, parts) = (self.rng.random_bool(0.15), self.rng.random_bool(0.3));
+        let old = self.world.run(async {
+            let _alone = self.alone.enter().await;
+            let old = self.others.get(LAKE, key).await.ok().map(|bytes| Content::parse(&bytes));
+            content = old.clone().filter(|_| same).unwrap_or(content.clone());
+            // Some servers tell two versions by the time only.
+            tokio::time::sleep(Duration::from_millis(3)).await;
+            let bytes = content.bytes();
+            match parts {
+                false => self.others.put(LAKE, key, bytes).await.expect("puts"),
+                true => self.put_parts(key, bytes).await,
+            }
+            old
+        });
+        self.trace.push(format!("others put {key} {content:?} over {old:?}"));
+        old.iter().for_each(|old| self.ledger.destroyed(old));
+        self.ledger.put(&content, key, self.setting.habits.etags == Etags::OfBytes);
+        self.theirs.insert(key.to_owned(), content);
+    }
+
+    async fn put_parts(&self, key: &str, bytes: Vec<u8>) {
+        let (size, nothing) = (bytes.len() as u64, BTreeMap::new());
+        let upload = self.others.begin_upload(LAKE, key, size, &nothing).await.expect("begins");
+        for (at, part) in bytes.chunks(upload.part_bytes() as usize).enumerate() {
+            upload.part(at + 1, part.to_vec().into()).await.expect("a part");
+        }
+        upload.complete(&PutCondition::Any).await.expect("completes");
+    }
+
+    pub fn delete_by_others(&mut self) {
+        let key = self.key();
+        let old = self.world.run(async {
+            let _alone = self.alone.enter().await;
+            let old = self.others.get(LAKE, key).await.ok().map(|bytes| Content::parse(&bytes));
+            self.others.delete(LAKE, key).await.expect("deletes");
+            old
+        });
+        self.trace.push(format!("others delete {key} {old:?}"));
+        old.iter().for_each(|old| self.ledger.destroyed(old));
+        self.theirs.remove(key);
+    }
+
+    pub fn objects(&self) -> BTreeMap<String, Content> {
+        let objects: BTreeMap<_, _> = self.world.run(async {
+            let _alone = self.alone.enter().await;
+            let keys: Vec<_> = self.others.list(LAKE, "").try_collect().await.expect("lists");
+            let mut objects = BTreeMap::new();
+            let probe = |key: &str| key.contains(weir_object::PROBE_PREFIX);
+            for info in keys.into_iter().filter(|info| !probe(&info.key)) {
+                let bytes = self.others.get(LAKE, &info.key).await.expect("there");
+                objects.insert(info.key, Content::parse(&bytes));
+            }
+            objects
+        });
+        let known = |key: &str, content| {
+            assert!(self.ledger.knows(content), "{key}: nobody wrote {content:?} as a whole");
+        };
+        objects.iter().for_each(|(key, content)| known(key, content));
+        objects
+    }
+
+    /// What was overwritten in the moment that servers without conditions leave.
+    pub fn excuse_overtaken(&mut self) {
+        let overtaken = std::mem::take(&mut *self.overtaken.lock().expect("no panic"));
+        let contents: BTreeSet<_> = overtaken.iter().map(|bytes| Content::parse(bytes)).collect();
+        for content in contents {
+            self.trace.push(format!("overtaken: {content:?}"));
+            if let Some(fate) = self.ledger.of(Some(&content)) {
+                (fate.gone, fate.may_go) = (true, true);
+            }
+        }
+    }
+}
