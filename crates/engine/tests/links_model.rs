@@ -170,7 +170,7 @@ impl Run {
             157..162 => {
                 let engine = self.world.engine();
                 self.trace.push("release all".to_owned());
-                self.ledger.releases += 1;
+                self.ledger.release();
                 let _ = self.world.run(engine.release_all());
             }
             162..176 => self.rest(700),

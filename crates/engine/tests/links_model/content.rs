@@ -107,6 +107,8 @@ pub struct Fate {
     bases: BTreeSet<Content>,
     /// Bytes had been released so many times when it was written.
     releases: u64,
+    /// Others replaced the object that parts of it may be in: what is here is all there is.
+    only_here: bool,
 }
 
 /// All that was ever written.
@@ -115,7 +117,7 @@ pub struct Ledger {
     pub fates: BTreeMap<Content, Fate>,
     writes: u32,
     /// How often clean bytes may have gone from the tier.
-    pub releases: u64,
+    releases: u64,
     /// What was committed and not flushed may be forgotten.
     pub lost_tier: bool,
 }
@@ -154,8 +156,16 @@ impl Ledger {
             if content == old {
                 (fate.gone, fate.theirs) = (true, None);
             }
-            fate.gone |= fate.bases.contains(old) && fate.releases < releases;
+            let is_based = fate.bases.contains(old);
+            fate.gone |= is_based && fate.releases < releases;
+            fate.only_here |= is_based;
         }
+    }
+
+    /// Clean bytes may go from the tier now.
+    pub fn release(&mut self) {
+        self.releases += 1;
+        self.fates.values_mut().for_each(|fate| fate.gone |= fate.only_here);
     }
 
     pub fn of(&mut self, content: Option<&Content>) -> Option<&mut Fate> {

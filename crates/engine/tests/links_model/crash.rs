@@ -112,7 +112,7 @@ impl Run {
 
     fn mount(&mut self) {
         // A tier need not know its clean bytes again.
-        self.ledger.releases += 1;
+        self.ledger.release();
         self.world.mount().expect("mounts");
     }
 }

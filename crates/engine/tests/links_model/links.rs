@@ -114,7 +114,7 @@ impl Run {
         let recursive = inode.kind == weir_types::FileKind::Directory;
         let request = ActionRequest { kind, roots, recursive, max_bytes_per_s: None };
         if kind == ActionKind::Release {
-            self.ledger.releases += 1;
+            self.ledger.release();
         }
         if kind == ActionKind::Archive {
             // It may take the place of what was removed or overwritten here.
