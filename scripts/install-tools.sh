@@ -49,6 +49,7 @@ tools() { # LAYER
     build) from_elsewhere cargo "Rust, https://rustup.rs" ;;
     test)
       s3_server
+      "$here/../tests/s3/seaweed.sh" install >/dev/null
       cargo_tool pjdfstest pjdfstest@0.2.2
       cargo_tool fsx fsx@0.3.2
       "$here/vm.sh" setup

@@ -244,12 +244,24 @@ s3_start() { # [PORT]
 }
 
 # Another S3 client at work in bucket `lake`, which `lake_start` makes: `lake put KEY <BODY`.
-lake() { "$TESTS/tools/objects.py" "http://127.0.0.1:$S3_PORT" lake "$@" || fail "objects.py $*"; }
+lake() { "$TESTS/tools/objects.py" "http://127.0.0.1:${LAKE_PORT:-$S3_PORT}" lake "$@" || fail "objects.py $*"; }
 
-# An S3 server with an empty bucket `lake` to link, beside the volume's own.
-lake_start() {
+# How `weir link` finds the bucket `lake`, if it is not on the volume's server.
+LAKE_AT=()
+
+# An S3 server with an empty bucket `lake` to link, beside the volume's own; or another server that
+# has it.
+lake_start() { # [seaweed]
     s3_start
-    mkdir "$T/s3/lake"
+    if [ "${1:-}" != seaweed ]; then
+        mkdir "$T/s3/lake"
+        return
+    fi
+    local pid
+    LAKE_PORT=$(free_port)
+    pid=$("$TESTS/s3/seaweed.sh" start "$T/seaweed" "$LAKE_PORT" lake) || fail "no SeaweedFS"
+    remember "$pid"
+    LAKE_AT=(--endpoint "http://127.0.0.1:$LAKE_PORT")
 }
 
 # What `weir links` says of the link at a directory, such as `link_has .hidden DIR`.

@@ -11,7 +11,7 @@
 #
 # A case may say `# time-limit: SECONDS` in its head; else it has 300 (times the cases that run
 # side by side). Soaking makes it ten times that. Ends with `N passed, N failed`, and non-zero on failures.
-# needs: versitygw pjdfstest fsx chromium
+# needs: versitygw weed pjdfstest fsx chromium
 # What unit tests call or are built with:
 # needs: /usr/lib/llvm-14/lib/libclang.so.1 bwa samtools blastdbcmd /usr/share/doc/bowtie2/examples
 set -uo pipefail

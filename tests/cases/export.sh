@@ -5,7 +5,7 @@ source "$(dirname "$0")/../lib.sh"
 begin
 need python3 jq
 seed
-lake_start
+lake_start "${LAKE_SERVER:-}"
 DIR=$MNT/lake
 
 version_of() { "$TESTS/tools/objects.py" - - check "$1" "$2" || fail "$1 is no version of $2"; }
@@ -31,7 +31,8 @@ attribute() { jq -r "select(.key == \"data/$1\") | .metadata[\"$2\"]" "$T/heads"
 
 echo "== new files"
 fmt_mount
-"$WEIR" link s3://lake/data "$DIR" --export new,changed,deleted >/dev/null || fail "link"
+"$WEIR" link s3://lake/data "$DIR" "${LAKE_AT[@]}" --export new,changed,deleted >/dev/null || fail "link"
+link_is .conditions '{"absent":true,"matches":true}' "$DIR" || fail "the server holds other conditions than it does"
 mkdir -p "$DIR/sub/deep"
 for n in {2..20}; do echo "file $n" >"$DIR/sub/f$n"; done
 echo "file 1" | (cat && touch -d '2020-07-17T16:22:00.000000001Z' "$DIR/sub/f1") >"$DIR/sub/f1"
@@ -165,7 +166,7 @@ done
 same "$(conflicts)" "$before" "conflicts with ourselves"
 
 echo "== a link without export: what is archived goes"
-"$WEIR" link s3://lake/plain "$MNT/plain" >/dev/null || fail "link"
+"$WEIR" link s3://lake/plain "$MNT/plain" "${LAKE_AT[@]}" >/dev/null || fail "link"
 echo one >"$MNT/plain/one"
 echo two >"$MNT/plain/two"
 sleep 2
