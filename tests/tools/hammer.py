@@ -22,6 +22,7 @@ import argparse
 import array
 import ctypes
 import errno
+import faulthandler
 import fcntl
 import mmap
 import os
@@ -59,6 +60,12 @@ def alive(mnt):
     except OSError:
         return False
     return os.path.ismount(mnt)
+
+
+def reaches(fd, end):
+    """Whether the kernel has the file up to there: beside a write that has not returned, fstat may
+    tell the size with it before the kernel lets anybody read or map that far."""
+    return os.fstat(fd).st_size >= end and len(os.pread(fd, 1, end - 1)) == 1
 
 
 def size_of(file):
@@ -256,7 +263,7 @@ class Worker:
             fd = os.open(self.path(file), os.O_RDWR)
             try:
                 # Nobody cuts the file beside this: who cuts has a lock on all that goes.
-                if os.fstat(fd).st_size < end:
+                if not reaches(fd, end):
                     os.pwrite(fd, stamps(file, start, end, generation), start)
                     return
                 base = start // mmap.ALLOCATIONGRANULARITY * mmap.ALLOCATIONGRANULARITY
@@ -338,7 +345,7 @@ class Worker:
             low = self.table.done[self.table.cells(file, start, end)].tolist()
             fd = os.open(self.path(file), os.O_RDONLY)
             try:
-                if os.fstat(fd).st_size < end:
+                if not reaches(fd, end):
                     return
                 base = start // mmap.ALLOCATIONGRANULARITY * mmap.ALLOCATIONGRANULARITY
                 with mmap.mmap(fd, end - base, prot=mmap.PROT_READ, offset=base) as view:
@@ -522,6 +529,7 @@ def run(args):
         pid = os.fork()
         if pid == 0:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            faulthandler.enable()
             try:
                 Worker(args.mnt, table, number, random.Random(args.seed * 64 + number)).work(args.seconds)
                 os._exit(0)
@@ -539,7 +547,7 @@ def run(args):
     while pids:
         pid, status = os.wait()
         if pid in pids:
-            del pids[pid]
+            number = pids.pop(pid)
             code = os.waitstatus_to_exitcode(status)
             # A mapping of a dead mount has no pages.
             dead = code == -signal.SIGBUS and not alive(args.mnt)

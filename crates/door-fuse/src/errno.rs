@@ -98,6 +98,7 @@ impl ErrorLog {
             Refusal::Engine(error) => error,
         };
         let errno = errno(error.kind());
+        tracing::debug!(op, %ino, kind = ?error.kind(), "{error}");
         if matches!(errno, Errno::EIO | Errno::EACCES)
             && let Some(left_out) = self.may_log(error.kind(), ino)
         {

@@ -46,10 +46,8 @@ impl Core {
         let Some(mirror) = self.tier.find(inode.ino) else {
             return inode;
         };
-        let (size, pending) = mirror.pending();
-        if pending.size {
-            inode.size = size;
-        }
+        let (_, pending) = mirror.pending();
+        inode.size = mirror.size_that_counts().unwrap_or(inode.size);
         inode.mtime = pending.mtime.unwrap_or(inode.mtime);
         inode.ctime = pending.ctime.map_or(inode.ctime, |t| t.max(inode.ctime));
         inode.stored_bytes = inode.stored_bytes.max(mirror.dirty_bytes()).min(

@@ -97,3 +97,35 @@ fn a_copy_says_how_much_of_a_source_that_is_cut_meanwhile_it_copied() {
     world.unmount().expect("unmounts");
     world.fsck();
 }
+
+#[test]
+fn nobody_is_told_of_a_size_that_a_lent_file_does_not_have_yet() {
+    let mut world = World::new();
+    let ino = world.run(create(&world.engine(), "a", &noise(1, 300_000)));
+    let engine = world.engine();
+    let (file, lent) = world.run(async {
+        engine.fsync(ino).await.expect("syncs");
+        let file = engine.open(ino, WRITE).await.expect("opens");
+        let lent = file.lend().expect("lends").expect("all of it is here");
+        (file, lent)
+    });
+    let size_told = async || engine.getattr(ino).await.expect("attributes").size;
+    let mapped_bytes = || lent.metadata().expect("a mirror file").len();
+    let told_in_time = async || {
+        let told = size_told().await;
+        assert!(told <= mapped_bytes(), "{told} bytes are told, {} can be mapped", mapped_bytes());
+    };
+    let grown =
+        between(&world, "engine::truncate-committed", engine.truncate(ino, 1 << 20), async {
+            told_in_time().await;
+        });
+    grown.expect("grows");
+    world.run(async {
+        assert_eq!((size_told().await, mapped_bytes()), (1 << 20, 1 << 20));
+        file.take_back().expect("takes back");
+        engine.close(file).await.expect("closes");
+    });
+    drop(engine);
+    world.unmount().expect("unmounts");
+    world.fsck();
+}

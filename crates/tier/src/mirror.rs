@@ -191,6 +191,15 @@ impl Mirror {
         (residency.state.size, residency.state.pending)
     }
 
+    /// The file's size where the mirror says it and not the metadata: a write or a growth is not
+    /// there yet, or programs read the mirror file itself, which must never be found shorter than
+    /// anybody was told.
+    pub fn size_that_counts(&self) -> Option<u64> {
+        let residency = self.read_state();
+        let counts = residency.state.pending.size || residency.lending.lent;
+        counts.then_some(residency.state.size)
+    }
+
     /// Whether it has no file on the disk yet, as far as is known.
     pub fn is_new(&self) -> bool {
         !self.read_state().logged
