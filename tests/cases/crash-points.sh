@@ -23,7 +23,7 @@ for point in tier::written tier::released engine::segment-put engine::flush-comm
             "${MOUNT_ARGS[@]}" || echo "(dead before it was mounted)"
         if mountpoint -q "$MNT"; then
             pid=$(daemons_below "$MNT")
-            work_start --seed "$SEED/$round" --ops 20000 --max-size 700000
+            work_start --seed "$SEED/$round" --ops "$(amount 20000 200000)" --max-size 700000
             work_wait_dead "$pid"
         fi
         kill9

@@ -320,9 +320,33 @@ class Worker:
         fd = os.open(self.path(file), os.O_RDONLY)
         try:
             data = os.pread(fd, end - start, start)
+            self.verify_twice(fd, file, start, data, low, end)
         finally:
             os.close(fd)
-        verify(self.table, file, start, data, low, end, "read")
+
+    def verify_twice(self, fd, file, start, data, low, end):
+        """Says of a wrong byte also whether it stays wrong, and whether the daemon has it so."""
+        try:
+            verify(self.table, file, start, data, low, end, "read")
+        except Wrong as wrong:
+            raise Wrong(f"{wrong}; again: {self.look_again(fd, file, start, low, end)}; direct: "
+                        f"{self.look_again(None, file, start, low, end)}") from None
+
+    def look_again(self, fd, file, start, low, end):
+        try:
+            if fd is not None:
+                data = os.pread(fd, end - start, start)
+            else:
+                fd = os.open(self.path(file), os.O_RDONLY | os.O_DIRECT)
+                base = start // PAGE * PAGE
+                with aligned(end - base) as buffer:
+                    length = os.preadv(fd, [buffer], base)
+                    data = buffer[start - base:max(length, start - base)][:end - start]
+                os.close(fd)
+            verify(self.table, file, start, data, low, end, "read")
+        except (OSError, Wrong) as error:
+            return str(error)
+        return "right"
 
     def read_direct(self):
         file = self.pick()
