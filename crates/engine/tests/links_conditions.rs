@@ -128,6 +128,13 @@ fn a_server_without_etags_has_no_stranger_overwritten() {
     lake.write("b", 0, b"X");
     lake.exported();
     assert_eq!(lake.run(get("b")), "Xirst");
+    // A copy of what somebody else put there would not be the file.
+    lake.rest(5);
+    lake.rename((lake.dir, "b"), (lake.dir, "c"));
+    lake.run(put("b", "other"));
+    lake.exported();
+    assert_eq!(lake.run(get("c")), "Xirst");
+    assert_eq!(lake.run(get("b")), "other");
     drop(engine);
     lake.sound();
 }

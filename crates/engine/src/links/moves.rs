@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use weir_meta::{ExportCommit, ExportContent, ExportName, ObjectRow};
-use weir_object::{Component, Copied, ObjectInfo};
+use weir_object::{Bucket, Component, Copied, ObjectInfo};
 use weir_types::{ErrorKind, FileKind, Ino, Inode, Native, Result};
 
 use super::Policy;
@@ -26,6 +26,9 @@ impl Core {
         let bucket = self.bucket_to_write(going.link).await?;
         let (from, to) = (native.key.as_str(), going.key.as_str());
         let (etag, condition) = (native.etag.as_deref(), condition(there));
+        if etag.is_none() && !self.is_as_known(&bucket, native).await? {
+            return self.source_changed(going, native).await;
+        }
         let node = self.nodes.get(going.inode.ino);
         // While the copy is there and the metadata does not say so, nobody may look at both.
         let object = node.object.lock().await;
@@ -50,6 +53,17 @@ impl Core {
         }
         drop(object);
         self.settle(going, there).await
+    }
+
+    /// Whether an object without an ETag has the size and the time that are known of it. One HEAD.
+    async fn is_as_known(&self, bucket: &Bucket, native: &Native) -> Result<bool> {
+        let key = native.key.as_bytes();
+        let row = self.seen(self.meta.object(native.link, key).await)?;
+        let found = bucket.head_listed(Component::Link, key).await?;
+        Ok(row.zip(found).is_some_and(|(row, found)| {
+            let known = (row.object.object_bytes, row.object.modified_ms);
+            known == (found.size, found.last_modified_unix_ms)
+        }))
     }
 
     /// The copy of a file's object at this key, if one is there.
