@@ -26,6 +26,7 @@ mod ours;
 mod setting;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -93,6 +94,7 @@ struct Run {
     /// Links of which somebody archived a file.
     archived: BTreeSet<String>,
     laid: Option<crash::Laid>,
+    last: &'static str,
     moved_away: u32,
     rng: StdRng,
     trace: Vec<String>,
@@ -131,6 +133,7 @@ impl Run {
             theirs,
             archived,
             laid,
+            last: PLACES[0],
             moved_away,
             rng,
             trace,
@@ -154,9 +157,16 @@ impl Run {
             63..69 => self.rename_directory(),
             69..80 => self.unlink(place),
             80..88 => self.hard_link(place, other),
-            88..91 => self.attributes(place),
-            91..122 => self.put_by_others(),
-            122..132 => self.delete_by_others(),
+            88..90 => self.attributes(place),
+            90..104 => self.contend(),
+            104..124 => {
+                let key = self.key();
+                self.put_by_others(key);
+            }
+            124..132 => {
+                let key = self.key();
+                self.delete_by_others(key);
+            }
             132..144 => {
                 self.trace.push("refresh all".to_owned());
                 self.refresh_all();
@@ -204,7 +214,15 @@ impl Run {
 fn run(seed: u64) {
     let mut run = Run::new(seed);
     for _ in 0..STEPS {
-        run.step();
+        // Who looks into a directory may be who comes to the point of the crash.
+        let stepped = catch_unwind(AssertUnwindSafe(|| run.step()));
+        if let Err(why) = stepped {
+            if !why.is::<crash::Crash>() {
+                eprintln!("{:#?}\n{}", run.setting, run.trace.join("\n"));
+                resume_unwind(why);
+            }
+            run.after_crash();
+        }
     }
     run.check();
     run.world.unmount().expect("unmounts");

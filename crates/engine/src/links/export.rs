@@ -280,6 +280,7 @@ impl Core {
         {
             return Ok(Exported::After(other));
         }
+        fail::fail_point!("engine::export-begun");
         let policy = if going.asked { Policy::ALL } else { link.record().options.export };
         match going.native() {
             Some(native) if !changed && native.key == going.key => Ok(Exported::Done),

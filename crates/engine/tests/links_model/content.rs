@@ -101,6 +101,8 @@ pub struct Fate {
     pub gone: bool,
     /// Its file was removed or renamed here.
     pub removed: bool,
+    /// Its file got a name that can be no key.
+    pub parked: bool,
     /// We did something for which its object may be replaced or deleted.
     pub may_go: bool,
     /// Contents of which parts may be in it.
@@ -145,7 +147,9 @@ impl Ledger {
     /// Others put a content at a key. Where ETags are of bytes nobody can tell it from itself.
     pub fn put(&mut self, new: &Content, key: &str, of_bytes: bool) {
         let known = self.fates.get(new).filter(|_| of_bytes).cloned().unwrap_or_default();
-        let fate = Fate { theirs: Some(key.to_owned()), releases: self.releases, ..known };
+        let may_go = known.may_go || known.gone;
+        let theirs = Some(key.to_owned());
+        let fate = Fate { theirs, may_go, releases: self.releases, ..known };
         self.fates.insert(new.clone(), fate);
     }
 

@@ -8,7 +8,8 @@ use rand::RngExt;
 use super::Run;
 
 /// Where one side knows and the other does not.
-const POINTS: [&str; 17] = [
+const POINTS: [&str; 18] = [
+    "engine::export-begun",
     "engine::export-copied",
     "engine::export-deleted",
     "engine::export-done",
@@ -28,6 +29,9 @@ const POINTS: [&str; 17] = [
     "engine::link-apart",
 ];
 
+/// What ends a task that comes to such a point.
+pub struct Crash;
+
 /// A point from which nobody goes on.
 pub struct Laid {
     name: &'static str,
@@ -44,7 +48,7 @@ impl Laid {
             if count.fetch_add(1, Ordering::SeqCst) + 1 >= nth {
                 has.store(true, Ordering::SeqCst);
                 // Ends the task, and says nothing.
-                std::panic::resume_unwind(Box::new("the machine crashed"));
+                std::panic::resume_unwind(Box::new(Crash));
             }
         };
         fail::cfg_callback(name, stop).expect("a fail point");

@@ -8,15 +8,16 @@ use weir_object::PutCondition;
 use weir_object::testing::Etags;
 
 use super::content::Content;
-use super::{LAKE, PLACES, Run, is_key};
+use super::ours::How;
+use super::{LAKE, Run, is_key};
 
 impl Run {
     /// A key that others may put an object at; sometimes one that is a directory here.
-    fn key(&mut self) -> &'static str {
+    pub fn key(&mut self) -> &'static str {
         loop {
             let key = match self.rng.random_range(0..30) {
                 0 => "lake/d",
-                _ => PLACES[self.rng.random_range(0..PLACES.len())],
+                _ => self.place(),
             };
             if !key.starts_with("out/") && is_key(key) {
                 return key;
@@ -34,8 +35,7 @@ impl Run {
         }
     }
 
-    pub fn put_by_others(&mut self) {
-        let key = self.key();
+    pub fn put_by_others(&mut self, key: &'static str) {
         let blocks = self.new_blocks();
         let mut content = Content::of(self.ledger.next_write(), blocks);
         let (same, parts) = (self.rng.random_bool(0.15), self.rng.random_bool(0.3));
@@ -67,8 +67,21 @@ impl Run {
         upload.complete(&PutCondition::Any).await.expect("completes");
     }
 
-    pub fn delete_by_others(&mut self) {
-        let key = self.key();
+    /// Both sides change the same, one right after the other.
+    pub fn contend(&mut self) {
+        let (key, other) = (self.key(), self.place());
+        match self.rng.random_range(0..3) {
+            0 => self.write(key, How::Whole),
+            1 => self.unlink(key),
+            _ => self.rename(key, other),
+        }
+        match self.rng.random_bool(0.75) {
+            true => self.put_by_others(key),
+            false => self.delete_by_others(key),
+        }
+    }
+
+    pub fn delete_by_others(&mut self, key: &'static str) {
         let old = self.world.run(async {
             let _alone = self.alone.enter().await;
             let old = self.others.get(LAKE, key).await.ok().map(|bytes| Content::parse(&bytes));

@@ -9,7 +9,7 @@ use weir_types::{FileKind, Ino, Inode, Result};
 
 use super::common::{WRITE, new_dir, new_file, read_all};
 use super::content::Content;
-use super::{DIRECTORIES, PLACES, Run, raw};
+use super::{DIRECTORIES, PLACES, Run, is_key, raw};
 
 /// How a file is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,7 +72,11 @@ async fn change(
 
 impl Run {
     pub fn place(&mut self) -> &'static str {
-        PLACES[self.rng.random_range(0..PLACES.len())]
+        // Often where something has just happened.
+        if !self.rng.random_bool(0.35) {
+            self.last = PLACES[self.rng.random_range(0..PLACES.len())];
+        }
+        self.last
     }
 
     /// What is exported of the link that a path or key is of.
@@ -228,6 +232,9 @@ impl Run {
         let (one, other) = ((from_dir, &*from_name), (to_dir, &*to_name));
         if self.named(&[from, to], engine.rename(one, other, mode)) {
             self.left(from, moved.as_ref(), false, false);
+            if let Some(fate) = self.ledger.of(moved.as_ref()) {
+                fate.parked |= !is_key(to);
+            }
             if let Some((content, nlink)) = replaced {
                 self.left(to, content.as_ref(), nlink == 1 && !exchange, true);
             }
