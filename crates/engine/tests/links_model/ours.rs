@@ -256,6 +256,8 @@ impl Run {
         let ((from_dir, from_name), (to_dir, to_name)) = (split(from), split(to));
         let engine = self.world.engine();
         let ends = self.world.run(async {
+            // An object may have the name itself.
+            find(&engine, from).await.filter(|inode| inode.kind == FileKind::Directory)?;
             let (one, other) = (find(&engine, from_dir).await, directory(&engine, to_dir).await);
             Some((one?.ino, other?))
         });
