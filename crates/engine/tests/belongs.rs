@@ -310,7 +310,7 @@ fn a_takeover_gives_up_the_tier_but_not_the_journal() {
     let journal = world.options.journal.take();
     tier(&mut world, "tier2");
     world.options.host.hardware_id = "other hardware".into();
-    world.options.host.boot_id = "another boot".into();
+    world.options.host.boot_id = "another-boot".into();
     let text = refused(&mut world);
     assert!(text.contains("--take-over"), "a copy of the machine's disk is not it: {text}");
     world.options.take_over = true;
@@ -365,7 +365,7 @@ fn a_machine_that_is_refused_leaves_the_tier_as_it_is() {
     let here = world.options.host.clone();
     // To it the tier is one of a machine that went down.
     world.options.host.hardware_id = "other hardware".into();
-    world.options.host.boot_id = "another boot".into();
+    world.options.host.boot_id = "another-boot".into();
     let text = refused(&mut world);
     assert!(text.contains("--take-over"), "{text}");
     world.options.host = here;
@@ -379,7 +379,7 @@ fn a_refused_takeover_does_not_fence_who_is_alive() {
     world.mount().expect("mounts");
     let mut second = world.options.clone();
     (second.tier, second.journal) = (world.path("tier2"), None);
-    (second.take_over, second.host.boot_id) = (true, "another boot".into());
+    (second.take_over, second.host.boot_id) = (true, "another-boot".into());
     second.host.hardware_id = "other hardware".into();
     let refused = world.run(Engine::mount(second)).err().expect("the journal is missing");
     assert!(refused.to_string().contains("--accept-loss all"), "{refused}");

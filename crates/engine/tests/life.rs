@@ -158,7 +158,7 @@ fn a_second_writer_is_refused_and_may_take_over() {
     second.tier = first.path("tier2");
     second.host.machine_id = "another machine".into();
     second.host.hardware_id = "other hardware".into();
-    second.host.boot_id = "another boot".into();
+    second.host.boot_id = "another-boot".into();
     second.host.name = "elsewhere".into();
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     let refused = runtime.block_on(weir_engine::Engine::mount(second.clone()));

@@ -28,7 +28,7 @@ fn takeover(first: &mut World, work: impl AsyncFnOnce(Arc<Engine>)) {
     let mut second = first.options.clone();
     (second.tier, second.journal) = (first.path("tier2"), None);
     second.host.machine_id = "another machine".into();
-    second.host.boot_id = "another boot".into();
+    second.host.boot_id = "another-boot".into();
     second.host.name = "elsewhere".into();
     (second.take_over, second.accept_loss) = (true, AcceptLoss::All);
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
