@@ -49,7 +49,7 @@ e2e: tested-binary
 	WEIR=$(CARGO_TARGET_DIR)/debug/weir tests/run.sh
 
 soak: tested-binary
-	WEIR_SOAK=1 cargo test $(TESTED) --test disk_faults --test moves
+	WEIR_SOAK=1 cargo test $(TESTED) --test disk_faults --test moves --test links_model
 	WEIR=$(CARGO_TARGET_DIR)/debug/weir tests/run.sh --soak
 
 # Goals, ratios and plots, in target/bench. BENCH=smoke is the same in a minute, for its own sake;
