@@ -14,8 +14,8 @@ scene() { # NAME...: each is a function of the program, run in a directory of it
     done
 }
 scene one_directory listings kept_directory flock fcntl_lock deadlock shared_mapping \
-    rename_over_open unlinked_open appends writes_side_by_side replaced_names privileges sparse \
-    sizes long_names xattrs times holes hard_links special_files statfs
+    rename_over_open unlinked_open appends writes_side_by_side opens_beside_writes replaced_names \
+    privileges sparse sizes long_names xattrs times holes hard_links special_files statfs
 
 # Eight readers of one cold file share one pass over its segments.
 python3 -c "

@@ -363,6 +363,60 @@ def writes_side_by_side(d):
         assert len(left) == 1, f"{length} bytes, direct {direct}: parts of writes are left: {left}"
 
 
+def opens_beside_writes(d):
+    """Whoever opens a file beside a write, directly or as the first after passthrough, does not bring
+    back the bytes of before: no open empties the page cache while somebody writes."""
+    # A small file is never lent; a large one is, to whoever only reads it, while nobody else does.
+    for size, direct in ((64 << 10, os.O_DIRECT), (256 << 10, 0)):
+        path = f"{d}/f{size}"
+        put(path, bytes(size))
+        phase = mmap.mmap(-1, 1)
+
+        def beside(i):
+            with mmap.mmap(-1, size) as buffer:
+                while phase[0] != END:
+                    if phase[0] == WAIT:
+                        time.sleep(1e-4)
+                        continue
+                    fd = os.open(path, os.O_RDONLY | (direct if i == 0 else 0))
+                    os.preadv(fd, [buffer], 0)
+                    os.close(fd)
+
+        pids = children(3, beside)
+        try:
+            end = time.monotonic() + 6
+            while time.monotonic() < end:
+                write_and_read_back(path, size, phase)
+        finally:
+            phase[0] = END
+        all_well(pids)
+
+
+WAIT, GO, END = range(3)
+
+
+def write_and_read_back(path, size, phase):
+    cell, pages, last = 1024, 16, {}
+    if size > 128 << 10:
+        # Cut to nothing it may be lent again, and is to this reader.
+        put(path, bytes(size))
+        time.sleep(1e-3)
+        os.close(os.open(path, os.O_RDONLY))
+    writer, reader = os.open(path, os.O_WRONLY), os.open(path, os.O_RDONLY)
+    os.pread(reader, size, 0)
+    phase[0] = GO
+    for turn in range(1, 13):
+        at = random.randrange(pages) * 4096 + cell
+        last[at] = struct.pack("<Q", turn) * (cell // 8)
+        assert os.pwrite(writer, last[at], at) == cell
+        for at, data in last.items():
+            found = os.pread(reader, cell, at)
+            assert found == data, f"{size} bytes, write {turn}: old bytes at {at}"
+    phase[0] = WAIT
+    os.close(writer)
+    os.close(reader)
+
+
 def replaced_names(d):
     """A name that others replace all the time can be opened, looked at and listed at any time."""
     put(f"{d}/name", b"first")

@@ -56,19 +56,22 @@ impl Write {
     }
 }
 
-/// How the kernel is to treat an open file that the daemon serves; `keep` where what its page cache
-/// has of the file is right.
-fn open_reply(flags: i32, exclusive: bool, keep: bool) -> FopenFlags {
+/// How the kernel is to treat an open file that the daemon serves.
+///
+/// Without `FOPEN_KEEP_CACHE` an open empties the inode's page cache. The kernel does not keep that
+/// apart from a `write`, which puts its bytes into the cache, unlocks the page and only then sends
+/// them: a read between fetches the old bytes from the daemon, and they stay in the cache for good.
+/// A mapping would even write them back. So where the cache can be right no open empties it, direct
+/// ones neither: the kernel drops what a direct write changes.
+fn open_reply(flags: i32, exclusive: bool) -> FopenFlags {
     let mut reply = FopenFlags::empty();
     if flags & libc::O_DIRECT != 0 {
         // The engine orders writes of one file itself.
         reply |= FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES;
-    } else if exclusive && keep {
-        reply |= FopenFlags::FOPEN_KEEP_CACHE;
     }
     if exclusive {
         // A close has nothing to say: writes are here already, and locks are the kernel's.
-        reply |= FopenFlags::FOPEN_NOFLUSH;
+        reply |= FopenFlags::FOPEN_KEEP_CACHE | FopenFlags::FOPEN_NOFLUSH;
     }
     reply
 }
@@ -109,7 +112,7 @@ impl Shared {
         if flags & libc::O_TRUNC != 0
             && let Err(refusal) = self.drop_privileges(ino, uid).await
         {
-            self.end_file(opened.0, false).await?;
+            self.close_file(opened.0).await?;
             return Err(refusal);
         }
         Ok(opened)
@@ -133,7 +136,8 @@ impl Shared {
         if purpose.reads && self.passthrough.may_choose(ino) {
             self.engine.fetch_small(&open).await;
         }
-        let mode = match self.passthrough.enter(&open, purpose, register) {
+        let drop_pages = || self.drop_pages(ino);
+        let mode = match self.passthrough.enter(&open, purpose, register, drop_pages) {
             Ok(mode) => mode,
             Err(error) => {
                 self.engine.close(open).await?;
@@ -142,11 +146,11 @@ impl Shared {
         };
         let (reply, backing) = match mode {
             Mode::Passthrough(backing) => (passthrough_reply(flags), Some(backing)),
-            Mode::Daemon { keep } => (open_reply(flags, self.options.exclusive, keep), None),
+            Mode::Daemon => (open_reply(flags, self.options.exclusive), None),
         };
         let maps_writable = backing.is_some() && purpose.maps_writable;
         if maps_writable && let Err(error) = self.engine.lend_writable(&open).await {
-            self.passthrough.leave(&open, false);
+            self.passthrough.leave(&open);
             self.engine.close(open).await?;
             return Err(error.into());
         }
@@ -257,11 +261,6 @@ impl Shared {
     }
 
     pub(crate) async fn close_file(&self, fh: FileHandle) -> Served<()> {
-        self.end_file(fh, true).await
-    }
-
-    /// `opened` says that the kernel had the answer to its open.
-    async fn end_file(&self, fh: FileHandle, opened: bool) -> Served<()> {
         let file = self.files.remove(fh)?;
         if file.maps_writable {
             if let Err(error) = self.engine.take_back_writable(&file.open).await {
@@ -270,7 +269,7 @@ impl Shared {
             // What was stored without the kernel's FUSE changed its mtime.
             self.forget_attributes(file.open.ino());
         }
-        self.passthrough.leave(&file.open, opened);
+        self.passthrough.leave(&file.open);
         Ok(self.engine.close(file.open.clone()).await?)
     }
 
@@ -337,13 +336,12 @@ mod tests {
 
     #[test]
     fn only_a_sole_kernel_keeps_its_cache_and_closes_silently() {
-        let exclusive = open_reply(libc::O_RDWR, true, true);
-        assert_eq!(exclusive, FopenFlags::FOPEN_KEEP_CACHE | FopenFlags::FOPEN_NOFLUSH);
-        assert_eq!(open_reply(libc::O_RDWR, true, false), FopenFlags::FOPEN_NOFLUSH);
-        assert_eq!(open_reply(libc::O_RDWR, false, true), FopenFlags::empty());
+        let kept = FopenFlags::FOPEN_KEEP_CACHE | FopenFlags::FOPEN_NOFLUSH;
         let direct = FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES;
-        assert_eq!(open_reply(libc::O_DIRECT, false, true), direct);
-        assert_eq!(open_reply(libc::O_DIRECT, true, true), direct | FopenFlags::FOPEN_NOFLUSH);
+        assert_eq!(open_reply(libc::O_RDWR, true), kept);
+        assert_eq!(open_reply(libc::O_DIRECT, true), direct | kept);
+        assert_eq!(open_reply(libc::O_RDWR, false), FopenFlags::empty());
+        assert_eq!(open_reply(libc::O_DIRECT, false), direct);
     }
 
     #[test]

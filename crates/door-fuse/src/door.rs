@@ -1,6 +1,7 @@
 //! The door itself: what all requests share, and how each is served.
 
 use std::future::Future;
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::atomic::AtomicU64;
@@ -11,7 +12,7 @@ use std::time::Duration;
 use fuser::{Errno, Notifier};
 use tokio::runtime::Handle;
 use weir_engine::{Engine, SetAttr};
-use weir_types::{FileKind, Ino, Inode};
+use weir_types::{FileKind, FsError, Ino, Inode, Result};
 
 use crate::convert::node;
 use crate::counts::Counts;
@@ -196,20 +197,33 @@ impl Shared {
     /// Makes the kernel ask again for the attributes of an inode that the door itself changed.
     pub(crate) fn forget_attributes(&self, ino: Ino) {
         // A negative offset: the attributes only, no page of the data.
-        self.forget(ino, -1);
+        if let Err(error) = self.forget(ino, -1) {
+            tracing::debug!(%error);
+        }
     }
 
     /// Makes the kernel drop its copy of a listing. It waits for no request: the pages of a
     /// directory are locked only while they are copied.
     pub(crate) fn forget_listing(&self, ino: Ino) {
-        self.forget(ino, 0);
+        if let Err(error) = self.forget(ino, 0) {
+            tracing::debug!(%error);
+        }
     }
 
-    fn forget(&self, ino: Ino, offset: i64) {
-        if let Some(notifier) = self.notifier.get()
-            && let Err(error) = notifier.inval_inode(node(ino), offset, 0)
-        {
-            tracing::debug!(%ino, %error, "the kernel did not take an invalidation");
+    /// Makes the kernel drop its pages of a file that nobody has open. It waits for no request:
+    /// nobody reads or writes it.
+    pub(crate) fn drop_pages(&self, ino: Ino) -> Result<()> {
+        self.forget(ino, 0)
+    }
+
+    fn forget(&self, ino: Ino, offset: i64) -> Result<()> {
+        match self.notifier.get().map(|notifier| notifier.inval_inode(node(ino), offset, 0)) {
+            // It remembers nothing of it.
+            Some(Err(error)) if error.kind() != io::ErrorKind::NotFound => {
+                let text = format!("have the kernel drop what it remembers of inode {ino}");
+                Err(FsError::local_io(text, error))
+            }
+            _ => Ok(()),
         }
     }
 }

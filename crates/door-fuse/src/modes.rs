@@ -26,7 +26,8 @@ struct Table<B> {
     open: HashMap<Ino, Open<B>>,
     /// Inodes that were in passthrough and that the daemon did not serve since. In passthrough the
     /// kernel does not look at its page cache, but `fadvise` and `readahead` fill it all the same,
-    /// with bytes that nobody keeps up to date.
+    /// with bytes that nobody keeps up to date. It is dropped before the daemon's first open has an
+    /// answer: nobody writes then, see `open_reply` on why that matters.
     stale: HashSet<Ino>,
     /// There were too many of them: it may be any inode.
     all_stale: bool,
@@ -43,29 +44,26 @@ struct Open<B> {
 }
 
 impl<B> Table<B> {
-    /// The daemon's first opens after passthrough may be answered in any order, and each tells the
-    /// kernel to drop its page cache. One that ends is one that the kernel had the answer to.
-    fn left(&mut self, ino: Ino, lent: bool, opened: bool) {
-        if lent && !self.all_stale {
+    fn left_passthrough(&mut self, ino: Ino) {
+        if !self.all_stale {
             self.stale.insert(ino);
             self.all_stale = self.stale.len() > STALE_MAX;
             if self.all_stale {
                 self.stale = HashSet::new();
             }
-        } else if !lent && opened {
-            self.stale.remove(&ino);
         }
+    }
+
+    fn is_stale(&self, ino: Ino) -> bool {
+        self.all_stale || self.stale.contains(&ino)
     }
 }
 
 /// How to serve one open.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Mode<B> {
-    /// By the daemon.
-    Daemon {
-        /// The kernel's page cache of the inode may be believed.
-        keep: bool,
-    },
+    /// By the daemon; what the kernel's page cache has of it is right.
+    Daemon,
     /// From this mirror file.
     Passthrough(Arc<B>),
 }
@@ -83,11 +81,13 @@ impl<B> Default for Modes<B> {
 }
 
 impl<B> Modes<B> {
-    /// One more open of `ino`; if it is the first one, `lend` decides. An error of that is no open.
+    /// One more open of `ino`; if it is the first one, `lend` decides, and `drop_pages` empties the
+    /// kernel's page cache of it where that is not to be believed. An error of either is no open.
     pub(crate) fn enter(
         &self,
         ino: Ino,
         lend: impl FnOnce() -> Result<Option<B>>,
+        drop_pages: impl FnOnce() -> Result<()>,
     ) -> Result<Mode<B>> {
         let decision = {
             let mut table = self.table();
@@ -101,7 +101,7 @@ impl<B> Modes<B> {
         let mut decided = lock(&decision);
         let backing = match &mut *decided {
             Some(backing) => backing.clone(),
-            open => match lend() {
+            open => match self.decide(ino, lend, drop_pages) {
                 Ok(backing) => open.insert(backing.map(Arc::new)).clone(),
                 Err(error) => {
                     // Before anybody else decides: what that one lends, only its own end gives back.
@@ -110,25 +110,34 @@ impl<B> Modes<B> {
                 }
             },
         };
-        drop(decided);
-        Ok(match backing {
-            Some(backing) => Mode::Passthrough(backing),
-            None => {
-                let table = self.table();
-                Mode::Daemon { keep: !table.all_stale && !table.stale.contains(&ino) }
-            }
-        })
+        Ok(backing.map_or(Mode::Daemon, Mode::Passthrough))
     }
 
-    /// One open less; `opened` says that the kernel had the answer to it. Answers whether it was the
-    /// last one in passthrough: what was lent can be taken back.
-    pub(crate) fn leave(&self, ino: Ino, opened: bool) -> bool {
+    fn decide(
+        &self,
+        ino: Ino,
+        lend: impl FnOnce() -> Result<Option<B>>,
+        drop_pages: impl FnOnce() -> Result<()>,
+    ) -> Result<Option<B>> {
+        let backing = lend()?;
+        if backing.is_none() && self.table().is_stale(ino) {
+            drop_pages()?;
+            self.table().stale.remove(&ino);
+        }
+        Ok(backing)
+    }
+
+    /// One open less. Answers whether it was the last one in passthrough: what was lent can be taken
+    /// back.
+    pub(crate) fn leave(&self, ino: Ino) -> bool {
         let Some(decision) = self.table().open.get(&ino).map(|open| open.decision.clone()) else {
             return false;
         };
         let lent = matches!(*lock(&decision), Some(Some(_)));
-        // Before the next open can be the first one.
-        self.table().left(ino, lent, opened);
+        if lent {
+            // Before the next open can be the first one.
+            self.table().left_passthrough(ino);
+        }
         self.close(ino).is_some() && lent
     }
 
@@ -156,6 +165,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use weir_types::{ErrorKind, FsError};
 
     use super::*;
@@ -163,7 +174,11 @@ mod tests {
     const INO: Ino = Ino(7);
 
     fn enter(modes: &Modes<u32>, lend: impl FnOnce() -> Option<u32>) -> Mode<u32> {
-        modes.enter(INO, || Ok(lend())).expect("enters")
+        modes.enter(INO, || Ok(lend()), || Ok(())).expect("enters")
+    }
+
+    fn refusal() -> FsError {
+        FsError::new(ErrorKind::Retry, "no")
     }
 
     fn never() -> Option<u32> {
@@ -175,23 +190,23 @@ mod tests {
         let modes = Modes::default();
         assert_eq!(enter(&modes, || Some(1)), Mode::Passthrough(Arc::new(1)));
         assert_eq!(enter(&modes, never), Mode::Passthrough(Arc::new(1)));
-        assert!(!modes.leave(INO, true));
+        assert!(!modes.leave(INO));
         assert_eq!(enter(&modes, never), Mode::Passthrough(Arc::new(1)));
-        assert!(!modes.leave(INO, true));
+        assert!(!modes.leave(INO));
         assert!(modes.is_open(INO));
-        assert!(modes.leave(INO, true), "the last one");
+        assert!(modes.leave(INO), "the last one");
         assert!(!modes.is_open(INO));
-        assert!(matches!(enter(&modes, || None), Mode::Daemon { .. }));
-        assert!(matches!(enter(&modes, never), Mode::Daemon { .. }));
-        assert!(!modes.leave(INO, true));
-        assert!(!modes.leave(INO, true), "nothing was lent");
+        assert!(matches!(enter(&modes, || None), Mode::Daemon));
+        assert!(matches!(enter(&modes, never), Mode::Daemon));
+        assert!(!modes.leave(INO));
+        assert!(!modes.leave(INO), "nothing was lent");
         assert_eq!(enter(&modes, || Some(2)), Mode::Passthrough(Arc::new(2)));
     }
 
     #[test]
     fn a_refused_open_is_none_and_the_next_one_decides() {
         let modes = Modes::default();
-        let refused = modes.enter(INO, || Err(FsError::new(ErrorKind::Retry, "no")));
+        let refused = modes.enter(INO, || Err(refusal()), || Ok(()));
         assert_eq!(refused.expect_err("refused").kind(), ErrorKind::Retry);
         assert!(!modes.is_open(INO));
         assert_eq!(enter(&modes, || Some(1)), Mode::Passthrough(Arc::new(1)));
@@ -202,25 +217,39 @@ mod tests {
         let modes = Modes::<u32>::default();
         let mode = enter(&modes, || {
             assert!(modes.is_open(INO));
-            assert!(modes.enter(Ino(8), || Ok(None)).is_ok());
+            assert!(modes.enter(Ino(8), || Ok(None), || Ok(())).is_ok());
             Some(1)
         });
         assert_eq!(mode, Mode::Passthrough(Arc::new(1)));
     }
 
     #[test]
-    fn after_passthrough_the_page_cache_is_not_believed_until_the_kernel_dropped_it() {
+    fn after_passthrough_the_page_cache_is_dropped_before_anybody_has_the_file_open() {
         let modes = Modes::default();
-        let kept = || enter(&modes, || None) == Mode::Daemon { keep: true };
-        assert!(kept(), "it was never in passthrough");
-        modes.leave(INO, true);
-        enter(&modes, || Some(1));
-        modes.leave(INO, true);
-        assert!(!kept());
-        assert!(!kept(), "the kernel may take the second answer first");
-        modes.leave(INO, false);
-        assert!(!kept(), "it never had an answer to the one that ended");
-        modes.leave(INO, true);
-        assert!(kept());
+        let drops = Cell::new(0);
+        let served = |lent: Option<u32>, dropped: Result<()>| {
+            let drop_pages = || {
+                drops.set(drops.get() + 1);
+                dropped
+            };
+            modes.enter(INO, || Ok(lent), drop_pages)
+        };
+        served(None, Ok(())).expect("opens");
+        assert_eq!(drops.get(), 0, "it was never in passthrough");
+        modes.leave(INO);
+        served(Some(1), Ok(())).expect("opens");
+        modes.leave(INO);
+        served(Some(1), Ok(())).expect("opens");
+        assert_eq!(drops.get(), 0, "in passthrough the kernel does not look at it");
+        modes.leave(INO);
+        served(None, Err(refusal())).expect_err("the kernel did not");
+        assert!(!modes.is_open(INO));
+        served(None, Ok(())).expect("opens");
+        assert_eq!(drops.get(), 2, "it is tried again");
+        served(None, Ok(())).expect("opens");
+        modes.leave(INO);
+        modes.leave(INO);
+        served(None, Ok(())).expect("opens");
+        assert_eq!(drops.get(), 2, "it was dropped, and the daemon served it since");
     }
 }

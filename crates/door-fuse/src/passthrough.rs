@@ -142,20 +142,23 @@ impl Passthrough {
     }
 
     /// The mode of one more open file. `Retry` where the daemon would serve it beside a program
-    /// that may store into the mirror file: neither would see what the other writes.
+    /// that may store into the mirror file: neither would see what the other writes. `drop_pages`
+    /// empties the kernel's page cache of the file.
     pub(crate) fn enter(
         &self,
         file: &OpenFile,
         purpose: Purpose,
         register: &dyn Register,
+        drop_pages: impl FnOnce() -> Result<()>,
     ) -> Result<Mode<BackingId>> {
-        let mode = self.modes.enter(file.ino(), || match self.lend(file, purpose, register) {
+        let lend = || match self.lend(file, purpose, register) {
             None if self.was_on() && file.may_be_stored()? => Err(stored_elsewhere(file.ino())),
             lent => Ok(lent),
-        })?;
+        };
+        let mode = self.modes.enter(file.ino(), lend, drop_pages)?;
         match mode {
             Mode::Passthrough(_) => self.opens.fetch_add(1, Ordering::Relaxed),
-            Mode::Daemon { .. } => {
+            Mode::Daemon => {
                 if purpose.in_place {
                     file.changed_in_place();
                 }
@@ -165,10 +168,9 @@ impl Passthrough {
         Ok(mode)
     }
 
-    /// Ends what [`Passthrough::enter`] began, after the kernel did; `opened` unless the kernel
-    /// never had the answer.
-    pub(crate) fn leave(&self, file: &OpenFile, opened: bool) {
-        if self.modes.leave(file.ino(), opened) {
+    /// Ends what [`Passthrough::enter`] began, after the kernel did.
+    pub(crate) fn leave(&self, file: &OpenFile) {
+        if self.modes.leave(file.ino()) {
             self.take_back(file);
         }
     }
