@@ -224,6 +224,25 @@ fn a_name_that_cannot_be_a_key_leaves_a_lazy_link_whole() {
 }
 
 /// Writes what is in the link to its objects now.
+/// Beside a directory of its name the object's file would have a longer one than there can be.
+#[test]
+fn a_name_as_long_as_can_be_stops_no_import() {
+    let lake = Lake::new(Policy::ALL);
+    let long = "n".repeat(255);
+    lake.put(&long, b"long");
+    lake.refresh_all();
+    unlink(&lake, &long);
+    lake.put(&long, b"changed");
+    lake.refresh_all();
+    assert_eq!(lake.read(&long), b"changed");
+    unlink(&lake, &long);
+    lake.delete(&long);
+    lake.put("new", b"new");
+    lake.refresh_all();
+    assert_eq!(lake.read("new"), b"new");
+    lake.sound();
+}
+
 fn archive(lake: &Lake) {
     let roots = vec![Root { ino: lake.dir, path: "/lake".to_owned() }];
     let kind = ActionKind::Archive;

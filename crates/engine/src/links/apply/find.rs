@@ -1,5 +1,6 @@
 //! Where the file of an object is.
 
+use weir_meta::NAME_BYTES_MAX;
 use weir_types::{ErrorKind, FileKind, Ino, Inode, Result};
 
 use crate::engine::Core;
@@ -46,6 +47,10 @@ impl Core {
 
     /// What a name leads to, if anything.
     pub(crate) async fn entry(&self, dir: Ino, name: &[u8]) -> Result<Option<Inode>> {
+        if name.len() > NAME_BYTES_MAX {
+            // That of an object beside a directory may be longer than a name can be.
+            return Ok(None);
+        }
         match self.seen(self.meta.lookup(dir, name).await) {
             Ok(inode) => Ok(Some(inode)),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
