@@ -41,15 +41,16 @@ lint:
 unit:
 	cargo test $(TESTED)
 
-# The integration tests' build makes the binary, too.
+# The integration tests' build makes the binary, too. The model of links is run by cases.
 tested-binary:
-	cargo test $(TESTED) --no-run --test layering
+	cargo test $(TESTED) --no-run --test layering --test links_model
 
 e2e: tested-binary
 	WEIR=$(CARGO_TARGET_DIR)/debug/weir tests/run.sh
 
 soak: tested-binary
-	WEIR_SOAK=1 cargo test $(TESTED) --test disk_faults --test moves --test links_model
+	WEIR_SOAK=1 cargo test $(TESTED) --test disk_faults --test moves
+	WEIR_SOAK=1 cargo test $(TESTED) --test links_model -- --nocapture
 	WEIR=$(CARGO_TARGET_DIR)/debug/weir tests/run.sh --soak
 
 # Goals, ratios and plots, in target/bench. BENCH=smoke is the same in a minute, for its own sake;

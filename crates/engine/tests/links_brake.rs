@@ -4,12 +4,11 @@
 mod common;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use common::lake::{EXPORTS, Lake};
 use common::{World, new_dir, settings};
 use weir_engine::{HeldDeletions, LinkOptions, Policy, Wrap};
-use weir_object::testing::CarelessStore;
+use weir_object::testing::{AtomicStore, Listings};
 use weir_object::{Component, RequestKind};
 use weir_types::Ino;
 
@@ -103,10 +102,10 @@ fn a_file_may_take_the_place_of_a_directory_in_one_look() {
 /// A few files are no brake's business, but each is looked at before it goes.
 #[test]
 fn a_listing_that_leaves_all_out_removes_nothing_that_is_there() {
-    let forgets = Arc::new(AtomicBool::new(false));
-    let switch = forgets.clone();
+    let listings = Listings::default();
+    let listed = listings.clone();
     let wrap: Wrap = Arc::new(move |store| match store.to_string().contains("InMemory") {
-        true => Arc::new(CarelessStore::new(store, true).forgetting(switch.clone())),
+        true => Arc::new(AtomicStore::careless(store, true).listing(listed.clone())),
         false => store,
     });
     let mut lake = Lake { world: World::with(settings(), Some(wrap)), dir: Ino::ROOT };
@@ -128,7 +127,7 @@ fn a_listing_that_leaves_all_out_removes_nothing_that_is_there() {
     lake.imported();
     assert_eq!(files(&lake), 5);
     lake.run(others.delete(Component::Bench, "f3")).expect("deletes");
-    forgets.store(true, Ordering::SeqCst);
+    listings.forget();
     lake.refresh_all();
     assert_eq!(lake.names(), ["f0", "f1", "f2", "f4"], "what is there stays, what is not goes");
     let status = lake.run(async { engine.status().await.expect("status") });

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use common::lake::{EXPORTS, Lake};
 use common::{World, new_dir, noise, settings};
 use weir_engine::{Conditions, LinkOptions, Policy, Wrap};
-use weir_object::testing::CarelessStore;
+use weir_object::testing::AtomicStore;
 use weir_object::{Bucket, Component, ConnectOptions, Meter, PROBE_PREFIX};
 use weir_types::Ino;
 
@@ -16,7 +16,7 @@ use weir_types::Ino;
 fn careless(etags: bool) -> World {
     let wrap: Wrap = Arc::new(move |store| {
         match store.to_string().contains("/lake") || store.to_string().contains("InMemory") {
-            true => Arc::new(CarelessStore::new(store, etags)),
+            true => Arc::new(AtomicStore::careless(store, etags)),
             false => store,
         }
     });

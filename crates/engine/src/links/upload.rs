@@ -33,6 +33,14 @@ impl Drop for Taken {
     }
 }
 
+/// [`ONE_PUT_BYTES`], or less in tests that want small files to leave in parts.
+fn one_put_bytes() -> u64 {
+    fail::fail_point!("engine::one-put-bytes", |bytes| {
+        bytes.and_then(|bytes| bytes.parse().ok()).unwrap_or(ONE_PUT_BYTES)
+    });
+    ONE_PUT_BYTES
+}
+
 impl Core {
     /// Uploads a file to its object, as long as that is what `there` says.
     pub(super) async fn write_object(
@@ -103,7 +111,7 @@ impl Core {
         let metadata = attributes::write(&now);
         let whole = |bytes: &Bytes| bytes.len() as u64 == size;
         // While the object is new and the metadata is not, nobody may look at both.
-        let (_object, info) = if size <= ONE_PUT_BYTES {
+        let (_object, info) = if size <= one_put_bytes() {
             let bytes = self.read_mirror(&taken.mirror, 0, size as usize).await?;
             if !whole(&bytes) {
                 return Ok(Some(Exported::Later));
@@ -114,6 +122,7 @@ impl Core {
         } else {
             let key = going.key.as_str();
             let upload = bucket.begin_upload(Component::Link, key, size, &metadata).await?;
+            fail::fail_point!("engine::export-upload");
             let part_bytes = upload.part_bytes();
             let parts = (1..=upload.parts()).map(|number| {
                 let (upload, mirror) = (&upload, &taken.mirror);
@@ -121,10 +130,12 @@ impl Core {
                     let start = (number as u64 - 1) * part_bytes;
                     let len = part_bytes.min(size - start) as usize;
                     let bytes = self.read_mirror(mirror, start, len).await?;
-                    match bytes.len() == len {
-                        true => upload.part(number, bytes).await.map(|()| true),
-                        false => Ok(false),
+                    if bytes.len() != len {
+                        return Ok(false);
                     }
+                    upload.part(number, bytes).await?;
+                    fail::fail_point!("engine::export-part");
+                    Ok(true)
                 }
                 .boxed()
             });

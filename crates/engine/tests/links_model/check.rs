@@ -7,6 +7,7 @@ use weir_object::testing::Etags;
 use weir_types::{FileKind, Ino};
 
 use super::content::Content;
+use super::ours::find;
 use super::setting::Linked;
 use super::{Run, is_key};
 
@@ -67,6 +68,7 @@ impl Run {
         let (objects, files) = (self.objects(), self.files());
         let shown = format!("{:#?}\nobjects {objects:#?}\nfiles {files:#?}", self.setting);
         self.nothing_lost(&objects, &files, &shown);
+        self.odd_stays(&files, &shown);
         for link in self.setting.links.clone() {
             self.agree(&link, &objects, &files, &shown);
         }
@@ -83,6 +85,25 @@ impl Run {
                     self.theirs.iter().filter(|(k, _)| of(k, link)).collect();
                 assert_eq!(all, theirs, "{} was written to", link.name);
             }
+        }
+    }
+
+    /// What is the object of no file is as others left it, and seen as that.
+    fn odd_stays(&self, files: &Files, shown: &str) {
+        assert_eq!(self.odd_objects(), self.odd, "odd objects changed\n{shown}");
+        for key in self.odd.keys() {
+            assert!(!files.contains_key(key), "{key:?} is a file\n{shown}");
+            if let Some(path) = key.strip_suffix('/').filter(|path| path.contains("/m")) {
+                let found = self.world.run(find(&self.world.engine(), path));
+                let is_there = found.is_some_and(|inode| inode.kind == FileKind::Directory);
+                assert!(is_there, "{key:?} marks no directory\n{shown}");
+            }
+        }
+        for view in self.views() {
+            let of =
+                |key: &&String| !key.ends_with('/') && format!("/{key}").starts_with(&view.path);
+            let hidden = self.odd.keys().filter(of).count() as u64;
+            assert!(view.hidden >= hidden.min(1), "{view:?} hides {hidden}\n{shown}");
         }
     }
 

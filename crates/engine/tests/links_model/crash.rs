@@ -1,18 +1,21 @@
 //! Crashes: between two steps of an import, an export or the end of a link, and at any time.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, Once, PoisonError};
 
 use rand::RngExt;
 
 use super::Run;
+use super::server::{Server, connect};
 
 /// Where one side knows and the other does not.
-const POINTS: [&str; 18] = [
+const POINTS: [&str; 20] = [
     "engine::export-begun",
     "engine::export-copied",
     "engine::export-deleted",
     "engine::export-done",
+    "engine::export-upload",
+    "engine::export-part",
     "engine::export-parts",
     "engine::export-put",
     "engine::directory-placed",
@@ -29,8 +32,61 @@ const POINTS: [&str; 18] = [
     "engine::link-apart",
 ];
 
+/// Of these, the steps of an upload in parts.
+const UPLOAD: std::ops::Range<usize> = 4..8;
+
 /// What ends a task that comes to such a point.
 pub struct Crash;
+
+/// How often somebody came to a point, and how often that was a crash.
+struct Count {
+    reached: AtomicU64,
+    crashed: AtomicU64,
+}
+
+static COUNTS: [Count; POINTS.len()] =
+    [const { Count { reached: AtomicU64::new(0), crashed: AtomicU64::new(0) } }; POINTS.len()];
+/// The point from which nobody goes on, and how many may before.
+static ARMED: Mutex<Option<(usize, u64, Arc<AtomicBool>)>> = Mutex::new(None);
+
+fn arm(armed: Option<(usize, u64, Arc<AtomicBool>)>) {
+    *ARMED.lock().unwrap_or_else(PoisonError::into_inner) = armed;
+}
+
+fn reached(at: usize) {
+    COUNTS[at].reached.fetch_add(1, Ordering::SeqCst);
+    let mut armed = ARMED.lock().unwrap_or_else(PoisonError::into_inner);
+    let Some((_, left, fired)) = armed.as_mut().filter(|(armed, ..)| *armed == at) else { return };
+    if *left > 0 {
+        *left -= 1;
+        return;
+    }
+    if !fired.swap(true, Ordering::SeqCst) {
+        COUNTS[at].crashed.fetch_add(1, Ordering::SeqCst);
+    }
+    drop(armed);
+    // Ends the task, and says nothing.
+    std::panic::resume_unwind(Box::new(Crash));
+}
+
+/// Counts at all points from here on.
+pub fn watch() {
+    static WATCHED: Once = Once::new();
+    WATCHED.call_once(|| {
+        for (at, name) in POINTS.into_iter().enumerate() {
+            fail::cfg_callback(name, move || reached(at)).expect("a fail point");
+        }
+    });
+}
+
+/// Says how often each point was reached, and crashed at.
+pub fn tell() {
+    eprintln!("{:>8} {:>8}", "reached", "crashes");
+    for (name, Count { reached, crashed }) in POINTS.iter().zip(&COUNTS) {
+        let (reached, crashed) = (reached.load(Ordering::SeqCst), crashed.load(Ordering::SeqCst));
+        eprintln!("{reached:>8} {crashed:>8} {name}");
+    }
+}
 
 /// A point from which nobody goes on.
 pub struct Laid {
@@ -41,18 +97,10 @@ pub struct Laid {
 }
 
 impl Laid {
-    fn at(name: &'static str, nth: u64) -> Self {
-        let (fired, count) = (Arc::new(AtomicBool::new(false)), AtomicU64::new(0));
-        let has = fired.clone();
-        let stop = move || {
-            if count.fetch_add(1, Ordering::SeqCst) + 1 >= nth {
-                has.store(true, Ordering::SeqCst);
-                // Ends the task, and says nothing.
-                std::panic::resume_unwind(Box::new(Crash));
-            }
-        };
-        fail::cfg_callback(name, stop).expect("a fail point");
-        Self { name, fired, steps: 20 }
+    fn at(at: usize, before: u64) -> Self {
+        let fired = Arc::new(AtomicBool::new(false));
+        arm(Some((at, before, fired.clone())));
+        Self { name: POINTS[at], fired, steps: 20 }
     }
 
     pub fn fired(&self) -> bool {
@@ -62,16 +110,20 @@ impl Laid {
 
 impl Drop for Laid {
     fn drop(&mut self) {
-        fail::remove(self.name);
+        arm(None);
     }
 }
 
 impl Run {
     pub fn lay(&mut self) {
-        let (at, nth) = (self.rng.random_range(0..POINTS.len()), self.rng.random_range(1..3));
-        self.trace.push(format!("lay {} {nth}", POINTS[at]));
+        let at = match self.rng.random_bool(0.3) {
+            true => self.rng.random_range(UPLOAD),
+            false => self.rng.random_range(0..POINTS.len()),
+        };
+        let before = self.rng.random_range(0..2);
+        self.trace.push(format!("lay {} behind {before}", POINTS[at]));
         self.laid = None;
-        self.laid = Some(Laid::at(POINTS[at], nth));
+        self.laid = Some(Laid::at(at, before));
     }
 
     pub fn has_crashed(&self) -> bool {
@@ -118,5 +170,11 @@ impl Run {
         // A tier need not know its clean bytes again.
         self.ledger.release();
         self.world.mount().expect("mounts");
+        // Connections end with the runtime that they were made in.
+        self.others = connect(&self.url);
+        if Server::this().is_real() {
+            // It may be busy yet with what was asked before the crash.
+            self.rest(100);
+        }
     }
 }

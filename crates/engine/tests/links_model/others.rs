@@ -1,14 +1,13 @@
 //! What others do to the bucket: each change is alone, as a server makes it.
 
-use futures::TryStreamExt;
 use rand::RngExt;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
-use weir_object::PutCondition;
-use weir_object::testing::Etags;
+use weir_object::testing::{Etags, change_odd};
 
 use super::content::Content;
 use super::ours::How;
+use super::server::{Server, is_odd, list, put_parts};
 use super::{LAKE, Run, is_key};
 
 impl Run {
@@ -16,7 +15,7 @@ impl Run {
     pub fn key(&mut self) -> &'static str {
         loop {
             let key = match self.rng.random_range(0..30) {
-                0 => "lake/d",
+                0 if Server::this().nests => "lake/d",
                 _ => self.place(),
             };
             if !key.starts_with("out/") && is_key(key) {
@@ -48,7 +47,7 @@ impl Run {
             let bytes = content.bytes();
             match parts {
                 false => self.others.put(LAKE, key, bytes).await.expect("puts"),
-                true => self.put_parts(key, bytes).await,
+                true => put_parts(&self.others, key, &bytes).await.expect("puts parts"),
             }
             old
         });
@@ -56,15 +55,6 @@ impl Run {
         old.iter().for_each(|old| self.ledger.destroyed(old));
         self.ledger.put(&content, key, self.setting.habits.etags == Etags::OfBytes);
         self.theirs.insert(key.to_owned(), content);
-    }
-
-    async fn put_parts(&self, key: &str, bytes: Vec<u8>) {
-        let (size, nothing) = (bytes.len() as u64, BTreeMap::new());
-        let upload = self.others.begin_upload(LAKE, key, size, &nothing).await.expect("begins");
-        for (at, part) in bytes.chunks(upload.part_bytes() as usize).enumerate() {
-            upload.part(at + 1, part.to_vec().into()).await.expect("a part");
-        }
-        upload.complete(&PutCondition::Any).await.expect("completes");
     }
 
     /// Both sides change the same, one right after the other.
@@ -93,15 +83,45 @@ impl Run {
         self.theirs.remove(key);
     }
 
+    /// Puts or deletes what is the object of no file.
+    pub fn odd_by_others(&mut self) {
+        let held = &Server::this().odd;
+        if held.is_empty() {
+            return;
+        }
+        let key = held[self.rng.random_range(0..held.len())];
+        let size = if key.ends_with('/') { 0 } else { self.rng.random_range(1..100_u64) };
+        let size = Some(size).filter(|_| self.rng.random_bool(0.7));
+        let bytes = size.map(|size| vec![b'o'; size as usize].into());
+        let done = self.world.run(async {
+            let _alone = self.alone.enter().await;
+            change_odd(&self.others, key, bytes).await
+        });
+        self.trace.push(format!("others have {key:?} of {size:?}: {done:?}"));
+        match size.filter(|_| done.is_ok()) {
+            Some(size) => self.odd.insert(key.to_owned(), size),
+            None => self.odd.remove(key),
+        };
+    }
+
+    /// What there is of keys that are no file's.
+    pub fn odd_objects(&self) -> BTreeMap<String, u64> {
+        let all = self.world.run(list(&self.others)).into_iter();
+        let text = |key| String::from_utf8(key).expect("text");
+        all.filter(|o| is_odd(&o.key)).map(|o| (text(o.key), o.size)).collect()
+    }
+
     pub fn objects(&self) -> BTreeMap<String, Content> {
         let objects: BTreeMap<_, _> = self.world.run(async {
             let _alone = self.alone.enter().await;
-            let keys: Vec<_> = self.others.list(LAKE, "").try_collect().await.expect("lists");
             let mut objects = BTreeMap::new();
-            let probe = |key: &str| key.contains(weir_object::PROBE_PREFIX);
-            for info in keys.into_iter().filter(|info| !probe(&info.key)) {
-                let bytes = self.others.get(LAKE, &info.key).await.expect("there");
-                objects.insert(info.key, Content::parse(&bytes));
+            for info in list(&self.others).await {
+                let key = String::from_utf8(info.key).expect("text");
+                if is_odd(key.as_bytes()) || key.contains(weir_object::PROBE_PREFIX) {
+                    continue;
+                }
+                let bytes = self.others.get(LAKE, &key).await.expect("there");
+                objects.insert(key, Content::parse(&bytes));
             }
             objects
         });

@@ -9,7 +9,8 @@ use weir_types::{FileKind, Ino, Inode, Result};
 
 use super::common::{WRITE, new_dir, new_file, read_all};
 use super::content::Content;
-use super::{DIRECTORIES, PLACES, Run, is_key, raw};
+use super::server::Server;
+use super::{DIRECTORIES, LONG, PLACES, Run, is_key, raw};
 
 /// How a file is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,7 +75,13 @@ impl Run {
     pub fn place(&mut self) -> &'static str {
         // Often where something has just happened.
         if !self.rng.random_bool(0.35) {
-            self.last = PLACES[self.rng.random_range(0..PLACES.len())];
+            let is_held = |path: &str| path.len() < LONG || Server::this().long;
+            self.last = loop {
+                let place = PLACES[self.rng.random_range(0..PLACES.len())];
+                if is_held(place) {
+                    break place;
+                }
+            };
         }
         self.last
     }
@@ -297,9 +304,16 @@ impl Run {
             is_file.then_some((inode.ino, dir))
         });
         let Some((ino, dir)) = ends else { return };
+        let content = self.world.run(self.read(ino, from));
         self.trace.push(format!("link {from} as {to}"));
         if self.named(&[to], engine.link(ino, dir, &name)) {
             self.made(to);
+            // Another link that exports takes the object of the file.
+            let (export, link) = (self.export_of(to), to.split('/').next());
+            if let Some(fate) = self.ledger.of(content.as_ref()) {
+                let elsewhere = fate.theirs.as_ref().is_some_and(|k| k.split('/').next() != link);
+                fate.may_go |= elsewhere && export.new;
+            }
         }
     }
 

@@ -11,6 +11,8 @@ use weir_object::testing::{
     Alone, AtomicStore, Etags, FaultPlan, FaultStore, Habits, Listings, Slow, SlowStore, Unquoted,
 };
 
+use super::server::Server;
+
 /// One link. Its objects have the keys that its files have as paths.
 #[derive(Clone, Debug)]
 pub struct Linked {
@@ -30,6 +32,8 @@ pub struct Setting {
     /// One request of so many fails.
     pub faults: f64,
     pub latency_ms: u64,
+    /// Files up to this leave in one PUT.
+    pub one_put_bytes: u64,
 }
 
 fn any_policy(rng: &mut StdRng) -> Policy {
@@ -57,7 +61,7 @@ impl Setting {
         });
         let unquoted =
             [Unquoted::Everywhere, Unquoted::Listings, Unquoted::Reads, Unquoted::Writes];
-        let habits = Habits {
+        let mut habits = Habits {
             ignores_absent: rng.random_bool(0.15),
             ignores_match: rng.random_bool(0.15),
             etags: match rng.random_range(0..10) {
@@ -69,7 +73,12 @@ impl Setting {
         };
         let faults = [0.0, 0.02, 0.06][rng.random_range(0..3)];
         let latency_ms = [0, 0, 4][rng.random_range(0..3)];
-        Self { seed, links: links.to_vec(), habits, faults, latency_ms }
+        let one_put_bytes = [16 << 20, 64 << 10, 64, 64][rng.random_range(0..4)];
+        if Server::this().is_real() {
+            // It has its own habits; of these the model has to know one.
+            habits = Habits { etags: Etags::OfBytes, ..Habits::default() };
+        }
+        Self { seed, links: links.to_vec(), habits, faults, latency_ms, one_put_bytes }
     }
 
     /// The server: what it does is between the faults and the store.
@@ -81,18 +90,21 @@ impl Setting {
     ) -> Wrap {
         let (this, alone, listings) = (self.clone(), alone.clone(), listings.clone());
         let overtaken = overtaken.clone();
-        Arc::new(move |store| match store.to_string().contains("InMemory") {
-            true => {
-                let store = AtomicStore::new(store, alone.clone())
+        Arc::new(move |store| {
+            let name = store.to_string();
+            let store = match () {
+                () if name.contains("InMemory") => AtomicStore::new(store, alone.clone())
                     .with_habits(this.habits, overtaken.clone())
-                    .listing(listings.clone());
-                let slow =
-                    Slow { latency: Duration::from_millis(this.latency_ms), ..Slow::default() };
-                let store = Arc::new(SlowStore::new(Arc::new(store), slow));
-                let plan = FaultPlan::everywhere(this.faults, this.seed);
-                Arc::new(FaultStore::new(store, &plan))
-            }
-            false => store,
+                    .listing(listings.clone()),
+                () if name.contains("AmazonS3") => {
+                    AtomicStore::over_server(store, alone.clone(), overtaken.clone())
+                }
+                () => return store,
+            };
+            let slow = Slow { latency: Duration::from_millis(this.latency_ms), ..Slow::default() };
+            let store = Arc::new(SlowStore::new(Arc::new(store), slow));
+            let plan = FaultPlan::everywhere(this.faults, this.seed);
+            Arc::new(FaultStore::new(store, &plan))
         })
     }
 }

@@ -175,6 +175,14 @@ impl Requests {
         complete::copied(&answer).map_err(|status| refused(status, &answer, &url))
     }
 
+    /// Stores an object of a full key, of any key that a URL can carry.
+    #[cfg(feature = "testing")]
+    pub(crate) async fn put(&self, key: &str, bytes: Bytes) -> Result<()> {
+        let mut request = request("PUT", &self.url_of(key), &[])?;
+        *request.body_mut() = bytes.into();
+        self.send(request).await.map(drop)
+    }
+
     /// Deletes an object, if the condition holds.
     pub(crate) async fn delete(&self, key: &str, mode: &PutMode) -> Result<()> {
         let headers: Vec<_> = condition(mode).into_iter().collect();

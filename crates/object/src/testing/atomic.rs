@@ -102,6 +102,8 @@ pub struct AtomicStore {
     inner: Arc<dyn ObjectStore>,
     alone: Alone,
     habits: Habits,
+    /// The store below is a server, and does as it does.
+    server: bool,
     listings: Listings,
     /// ETags that are told, by those of the store below.
     told: Arc<Mutex<HashMap<String, String>>>,
@@ -120,8 +122,26 @@ enum Answer {
 impl AtomicStore {
     /// `inner`, one write after the other, each with its condition.
     pub fn new(inner: Arc<dyn ObjectStore>, alone: Alone) -> Self {
-        let (habits, listings, told, seen, overtaken) = Default::default();
-        Self { inner, alone, habits, listings, told, seen, overtaken }
+        let (habits, server, listings, told, seen, overtaken) = Default::default();
+        Self { inner, alone, habits, server, listings, told, seen, overtaken }
+    }
+
+    /// `inner`, a server that holds what conditions it holds, one write after the other. What goes
+    /// because it held none is noted in `overtaken`, as of [`AtomicStore::with_habits`].
+    pub fn over_server(
+        inner: Arc<dyn ObjectStore>,
+        alone: Alone,
+        overtaken: Arc<Mutex<Vec<Bytes>>>,
+    ) -> Self {
+        Self { server: true, overtaken, ..Self::new(inner, alone) }
+    }
+
+    /// `inner`, which takes no notice of conditions and, without `etags`, tells none.
+    pub fn careless(inner: Arc<dyn ObjectStore>, etags: bool) -> Self {
+        let etags = if etags { Etags::Counted } else { Etags::None };
+        let (ignores_absent, ignores_match, unquoted) = (true, true, Unquoted::default());
+        let habits = Habits { ignores_absent, ignores_match, etags, unquoted };
+        Self::new(inner, Alone::default()).with_habits(habits, Arc::default())
     }
 
     /// As a server with these habits. What somebody else put between the look of whom no condition
@@ -147,6 +167,9 @@ impl AtomicStore {
 
     /// What is told of an object.
     async fn shown(&self, meta: ObjectMeta, answer: Answer) -> Result<ObjectMeta> {
+        if self.server {
+            return Ok(meta);
+        }
         let e_tag = match (&meta.e_tag, self.habits.etags) {
             (_, Etags::None) | (None, _) => None,
             (Some(inner), etags) => {
@@ -199,15 +222,29 @@ impl AtomicStore {
         })
     }
 
-    /// Notes whatever goes because a condition was not held.
-    async fn note_overtaken(&self, location: &Path, there: Option<&ObjectMeta>) -> Result<()> {
+    /// The bytes that go if the object is written now, though nobody here saw them.
+    async fn unseen(&self, location: &Path, there: Option<&ObjectMeta>) -> Result<Option<Bytes>> {
         let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner).remove(location);
-        let (Some(seen), Some(there)) = (seen, there) else { return Ok(()) };
-        if seen != there.e_tag {
-            let bytes = self.inner.get(location).await?.bytes().await?;
-            self.overtaken.lock().unwrap_or_else(PoisonError::into_inner).push(bytes);
+        match (seen, there) {
+            (Some(seen), Some(there)) if seen != there.e_tag => {
+                Ok(Some(self.inner.get(location).await?.bytes().await?))
+            }
+            _ => Ok(None),
         }
-        Ok(())
+    }
+
+    /// Has the store below write, on the condition that it was given or that was held above.
+    async fn write(
+        &self,
+        location: &Path,
+        payload: PutPayload,
+        options: PutOptions,
+        there: Option<&ObjectMeta>,
+    ) -> Result<PutResult> {
+        let unseen = self.unseen(location, there).await?;
+        let put = self.inner.put_opts(location, payload, options).await?;
+        self.overtaken.lock().unwrap_or_else(PoisonError::into_inner).extend(unseen);
+        Ok(put)
     }
 
     fn listed(
@@ -231,6 +268,7 @@ impl AtomicStore {
         };
         let this = Self {
             habits: self.habits,
+            server: self.server,
             told: self.told.clone(),
             ..Self::new(self.inner.clone(), self.alone.clone())
         };
@@ -270,11 +308,13 @@ impl ObjectStore for AtomicStore {
         }
         let _alone = self.alone.enter().await;
         let there = self.there(location).await?;
+        if self.server {
+            return self.write(location, payload, options, there.as_ref()).await;
+        }
         if !self.holds(&options.mode, there.as_ref()).await? {
             let (path, source) = (location.to_string(), "the condition does not hold".into());
             return Err(Error::Precondition { path, source });
         }
-        self.note_overtaken(location, there.as_ref()).await?;
         if let Some(ChangeAsk::Copy { from, etag: Some(etag) }) = options.extensions.get().cloned()
             && let Some(source) = self.there(&from).await?
             && is_same(
@@ -286,7 +326,7 @@ impl ObjectStore for AtomicStore {
         }
         // It was held above.
         options.mode = PutMode::Overwrite;
-        let put = self.inner.put_opts(location, payload, options).await?;
+        let put = self.write(location, payload, options, there.as_ref()).await?;
         let Some(meta) = self.there(location).await?.filter(|_| put.e_tag.is_some()) else {
             return Ok(put);
         };
@@ -302,7 +342,7 @@ impl ObjectStore for AtomicStore {
     }
 
     async fn get_opts(&self, location: &Path, mut options: GetOptions) -> Result<GetResult> {
-        if let Some(etag) = options.if_match.take() {
+        if let Some(etag) = options.if_match.take_if(|_| !self.server) {
             let meta = self.inner.head(location).await?;
             let told = self.shown(meta.clone(), Answer::Read).await?.e_tag;
             if !is_same(Some(&etag), told.as_deref()) {

@@ -3,21 +3,21 @@
 //! hand it to [`Bucket::from_store`].
 
 mod atomic;
-mod careless;
 mod conformance;
 mod fake_s3;
 mod faults;
 mod native;
+mod odd;
 mod plan;
 mod s3_server;
 mod slow;
 
 pub use atomic::{Alone, AtomicStore, Etags, Habits, Listings, Unquoted};
-pub use careless::CarelessStore;
 pub use conformance::conformance;
 pub use fake_s3::FakeS3;
 pub use faults::{FaultControl, FaultStore};
 pub use native::random_listings;
+pub use odd::change_odd;
 pub use plan::{FaultPlan, FaultRule, Place, Trigger, What};
 pub use s3_server::S3Server;
 pub use slow::{Completion, Slow, SlowStore};
