@@ -116,7 +116,7 @@ impl Drop for Laid {
 
 impl Run {
     pub fn lay(&mut self) {
-        let at = match self.rng.random_bool(0.3) {
+        let at = match self.rng.random_bool(0.5) {
             true => self.rng.random_range(UPLOAD),
             false => self.rng.random_range(0..POINTS.len()),
         };

@@ -73,7 +73,7 @@ impl Setting {
         };
         let faults = [0.0, 0.02, 0.06][rng.random_range(0..3)];
         let latency_ms = [0, 0, 4][rng.random_range(0..3)];
-        let one_put_bytes = [16 << 20, 64 << 10, 64, 64][rng.random_range(0..4)];
+        let one_put_bytes = [16 << 20, 64 << 10, 32, 32][rng.random_range(0..4)];
         if Server::this().is_real() {
             // It has its own habits; of these the model has to know one.
             habits = Habits { etags: Etags::OfBytes, ..Habits::default() };
