@@ -8,6 +8,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use parking_lot::Mutex;
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 use weir_door_block::{NbdOptions, NbdServer};
@@ -153,12 +155,7 @@ async fn mount(dir: &TempDir) -> (Engine, FaultControl) {
 
 /// Bytes that lz4 cannot shrink and nobody can mistake for others.
 pub fn noise(seed: u64, len: usize) -> Vec<u8> {
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    let mut next = || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state as u8
-    };
-    (0..len).map(|_| next()).collect()
+    let mut bytes = vec![0; len];
+    StdRng::seed_from_u64(seed).fill_bytes(&mut bytes);
+    bytes
 }

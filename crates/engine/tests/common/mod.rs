@@ -8,6 +8,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 use weir_engine::{
@@ -208,14 +210,9 @@ pub async fn read_all(engine: &Arc<Engine>, ino: Ino) -> Result<Vec<u8>> {
 
 /// Bytes that lz4 cannot shrink and nobody can mistake for others.
 pub fn noise(seed: u64, len: usize) -> Vec<u8> {
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    let mut next = || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state as u8
-    };
-    (0..len).map(|_| next()).collect()
+    let mut bytes = vec![0; len];
+    StdRng::seed_from_u64(seed).fill_bytes(&mut bytes);
+    bytes
 }
 
 pub fn entries(directory: &Path) -> usize {

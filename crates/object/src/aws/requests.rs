@@ -12,6 +12,7 @@ use object_store::path::Path;
 use object_store::{
     Attribute, AttributeValue, Attributes, ClientOptions, Error, ObjectMeta, PutMode, Result,
 };
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 
 use super::complete;
 use super::listing::ListAsk;
@@ -43,19 +44,12 @@ impl fmt::Debug for Requests {
     }
 }
 
-/// `text` for a query: all but letters, digits and `-._~` as `%XX`, which is how it is signed.
+/// What is written as `%XX` in a query: all but letters, digits and `-._~`, which is how it is signed.
+const QUERY: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// `text` for a query.
 pub(super) fn encoded(text: impl AsRef<[u8]>) -> String {
-    let text = text.as_ref();
-    let mut out = String::with_capacity(text.len() * 2);
-    for &byte in text {
-        match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
-                out.push(char::from(byte));
-            }
-            _ => out.push_str(&format!("%{byte:02X}")),
-        }
-    }
-    out
+    percent_encode(text.as_ref(), QUERY).to_string()
 }
 
 impl Requests {

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use hyper::Method;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -203,16 +204,8 @@ impl Client {
 
 /// A key as part of a query.
 fn encoded(key: &str) -> String {
-    let mut text = String::new();
-    for byte in key.bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'.' | b'-' | b'_' => {
-                text.push(char::from(byte));
-            }
-            _ => text.push_str(&format!("%{byte:02X}")),
-        }
-    }
-    text
+    const KEY: &AsciiSet = &NON_ALPHANUMERIC.remove(b'/').remove(b'.').remove(b'-').remove(b'_');
+    utf8_percent_encode(key, KEY).to_string()
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 
 use std::ffi::OsString;
 
+use lexopt::{Arg, Parser, ValueExt};
 use rustix::io::Errno;
 
 use super::Failure;
@@ -47,58 +48,29 @@ impl Words {
 /// Reads `words` by what is `known`.
 pub(super) fn read(words: &[OsString], known: &[Known]) -> Result<Words, Failure> {
     let mut found = Words::default();
-    let mut words = words.iter();
-    while let Some(word) = words.next() {
-        let text = word.to_str().filter(|text| text.starts_with('-') && text.len() > 1);
-        let Some(text) = text else {
-            found.operands.push(word.clone());
-            continue;
-        };
-        if text == "--" {
-            found.operands.extend(words.by_ref().cloned());
-        } else if let Some(long) = text.strip_prefix("--") {
-            let (name, given) = match long.split_once('=') {
-                Some((name, given)) => (name, Some(given.to_owned())),
-                None => (long, None),
-            };
-            let option = known.iter().find(|known| known.long.contains(&name));
-            let option = option.ok_or_else(|| bad(format!("option `--{name}` is not known")))?;
-            let given = match (option.value, given) {
-                (true, None) => next(&mut words, text)?,
-                (false, Some(_)) => return Err(bad(format!("option `--{name}` takes no value"))),
-                (_, given) => given.unwrap_or_default(),
-            };
-            found.options.push((option.letter, given));
-        } else {
-            let mut letters = text[1..].chars();
-            while let Some(letter) = letters.next() {
-                let option = known.iter().find(|known| known.letter == letter);
-                let option =
-                    option.ok_or_else(|| bad(format!("option `-{letter}` is not known")))?;
-                let mut given = String::new();
-                if option.value {
-                    given = letters.by_ref().collect();
-                    if given.is_empty() {
-                        given = next(&mut words, text)?;
-                    }
-                }
-                found.options.push((letter, given));
+    let mut words = Parser::from_args(words.to_vec());
+    // getopt_long takes `-c=4` for the value `=4`.
+    words.set_short_equals(false);
+    while let Some(word) = words.next()? {
+        let option = match &word {
+            Arg::Value(operand) => {
+                found.operands.push(operand.clone());
+                continue;
             }
-        }
+            Arg::Short(letter) => known.iter().find(|known| known.letter == *letter),
+            Arg::Long(name) => known.iter().find(|known| known.long.contains(name)),
+        };
+        let option = option.ok_or_else(|| word.unexpected())?;
+        let given = if option.value { words.value()?.string()? } else { String::new() };
+        found.options.push((option.letter, given));
     }
     Ok(found)
 }
 
-fn next<'a>(
-    words: &mut impl Iterator<Item = &'a OsString>,
-    option: &str,
-) -> Result<String, Failure> {
-    let given = words.next().and_then(|word| word.to_str());
-    given.map(str::to_owned).ok_or_else(|| bad(format!("option `{option}` needs a value")))
-}
-
-fn bad(text: String) -> Failure {
-    Failure::new(Errno::INVAL, format!("{text}: see `lfs help`"))
+impl From<lexopt::Error> for Failure {
+    fn from(error: lexopt::Error) -> Self {
+        Self::new(Errno::INVAL, format!("{error}: see `lfs help`"))
+    }
 }
 
 #[cfg(test)]
