@@ -41,9 +41,10 @@ lint:
 unit:
 	cargo test $(TESTED)
 
-# The integration tests' build makes the binary, too. The model of links is run by cases.
+# The integration tests' build makes the binaries, too: `layering` weir, `proxy` the benches' proxy.
+# The model of links is run by cases.
 tested-binary:
-	cargo test $(TESTED) --no-run --test layering --test links_model
+	cargo test $(TESTED) --no-run --test layering --test proxy --test links_model
 
 e2e: tested-binary
 	WEIR=$(CARGO_TARGET_DIR)/debug/weir tests/run.sh
@@ -56,6 +57,7 @@ soak: tested-binary
 # Goals, ratios and plots, in target/bench. BENCH=smoke is the same in a minute, for its own sake;
 # BENCH_ROWS, BENCH_TARGETS, BENCH_LATENCY choose; docs/performance.md has all of it.
 bench: build
+	cargo build --release -p weir-bench
 	@scripts/install-tools.sh bench
 	@[ "$(BENCH)" = smoke ] || [ "$(BENCH_PEERS)" = none ] || scripts/install-peers.sh
 	WEIR=$(CARGO_TARGET_DIR)/release/weir python3 -m benches

@@ -5,7 +5,6 @@ objects lie in memory by default, so that the bucket does not share a disk with 
 does not.
 """
 
-import hashlib
 import os
 import shutil
 import tempfile
@@ -19,20 +18,6 @@ SCRIPT = f"{HERE}/../tests/s3/versitygw.sh"
 CACHE = os.environ.get("WEIR_CACHE") or os.path.expanduser("~/.cache/weir")
 
 
-def _proxy_program():
-    """Builds the proxy once for each version of its source."""
-    source = f"{HERE}/proxy/main.go"
-    with open(source, "rb") as file:
-        version = hashlib.sha256(file.read()).hexdigest()[:12]
-    program = f"{CACHE}/bin/bench-proxy-{version}"
-    if not os.path.exists(program):
-        if not shutil.which("go"):
-            raise Refused("the latency proxy is built with Go: install it, or set BENCH_LATENCY=0")
-        run("go", "build", "-o", program, source, env={**os.environ, "CGO_ENABLED": "0"},
-            timeout=300)
-    return program
-
-
 def answers(address):
     """Whether an S3 server at that address lists its buckets."""
     try:
@@ -43,13 +28,15 @@ def answers(address):
 
 
 class Proxy:
-    """Half of the latency each way, and a rate for each connection, in front of an address."""
+    """Half of the latency each way, and a rate for each connection, in front of an address.
+    The program (crates/bench) is built beside weir."""
 
     def __init__(self, site, to, latency_ms, rate_mib):
         self.site = site
         self.address = ("127.0.0.1", free_port())
         self.pid = site.start(
-            _proxy_program(), "-listen", f"127.0.0.1:{self.address[1]}", "-to", f"{to[0]}:{to[1]}",
+            f"{os.path.dirname(os.environ['WEIR'])}/bench-proxy",
+            "-listen", f"127.0.0.1:{self.address[1]}", "-to", f"{to[0]}:{to[1]}",
             "-delay", f"{latency_ms / 2}ms", "-rate", int(rate_mib * (1 << 20)))
         until(lambda: answers(self.address), 5, "the proxy")
 
