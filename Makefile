@@ -1,5 +1,5 @@
 # make run    build, mount a volume in ./weir-demo, run a real BLAST search on it, and sum up
-# make test   everything that proves it
+# make check  lints and unit tests             make test    everything that proves it
 # make soak   long crash and model runs        make bench   speed, beside the limits and beside peers
 # needs: cargo cc make fusermount3 /etc/ssl/certs/ca-certificates.crt
 SHELL := /bin/bash
@@ -11,14 +11,21 @@ PREFIX ?= /usr/local
 # What is tested is built once, with these: fail points and bucket faults, so that it can be killed
 # in the act, and ublk. Other features would mean other builds of what they share.
 TESTED := --workspace --features weir/failpoints,weir/ublk,weir-object/testing
+# The compiler with lints (`cargo clippy` calls the same) makes what is tested, so that dependencies are
+# built once, and what was linted is not compiled again.
+LINTED := RUSTC_WORKSPACE_WRAPPER=clippy-driver CLIPPY_ARGS=-Dwarnings
 DESTDIR ?=
 
-.PHONY: all build run test lint unit e2e tested-binary soak bench bench-smoke bench-peers install tools test-tools clean
+.PHONY: all build dist run check test lint unit e2e tested-binary soak bench bench-smoke bench-peers install tools test-tools clean
 
 all: build
 
 build: tools
 	cargo build --release -p weir
+
+# As it is handed out: with optimisation across crates, which takes more than twice as long.
+dist: tools
+	cargo build --profile dist -p weir
 
 run: tools build
 	WEIR=$(CARGO_TARGET_DIR)/release/weir scripts/demo.sh
@@ -31,36 +38,38 @@ tools:
 test-tools:
 	@scripts/install-tools.sh build test
 
-test: test-tools lint unit e2e
+test: check e2e
+
+check: test-tools lint unit
 
 lint:
 	cargo fmt --all --check
-	cargo clippy $(TESTED) --all-targets -- -D warnings
+	$(LINTED) cargo test $(TESTED) --no-run
 	RUSTDOCFLAGS="-D warnings" cargo doc $(TESTED) --no-deps
 
 unit:
-	cargo test $(TESTED)
+	$(LINTED) tests/unit.sh $(TESTED)
 
 # The integration tests' build makes the binaries, too: `layering` weir, `proxy` the benches' proxy.
 # The model of links is run by cases.
 tested-binary:
-	cargo test $(TESTED) --no-run --test layering --test proxy --test links_model
+	$(LINTED) cargo test $(TESTED) --no-run --test layering --test proxy --test links_model
 
 e2e: tested-binary
 	WEIR=$(CARGO_TARGET_DIR)/debug/weir tests/run.sh
 
 soak: tested-binary
-	WEIR_SOAK=1 cargo test $(TESTED) --test disk_faults --test moves
-	WEIR_SOAK=1 cargo test $(TESTED) --test links_model -- --nocapture
+	WEIR_SOAK=1 $(LINTED) cargo test $(TESTED) --test disk_faults --test moves
+	WEIR_SOAK=1 $(LINTED) cargo test $(TESTED) --test links_model -- --nocapture
 	WEIR=$(CARGO_TARGET_DIR)/debug/weir tests/run.sh --soak
 
 # Goals, ratios and plots, in target/bench. BENCH=smoke is the same in a minute, for its own sake;
 # BENCH_ROWS, BENCH_TARGETS, BENCH_LATENCY choose; docs/performance.md has all of it.
-bench: build
-	cargo build --release -p weir-bench
+bench: tools
+	cargo build --profile dist -p weir -p weir-bench
 	@scripts/install-tools.sh bench
 	@[ "$(BENCH)" = smoke ] || [ "$(BENCH_PEERS)" = none ] || scripts/install-peers.sh
-	WEIR=$(CARGO_TARGET_DIR)/release/weir python3 -m benches
+	WEIR=$(CARGO_TARGET_DIR)/dist/weir python3 -m benches
 
 bench-smoke:
 	$(MAKE) bench BENCH=smoke
@@ -68,17 +77,17 @@ bench-smoke:
 bench-peers:
 	scripts/install-peers.sh
 
-install: build
-	install -D -m 755 $(CARGO_TARGET_DIR)/release/weir $(DESTDIR)$(PREFIX)/bin/weir
+install: dist
+	install -D -m 755 $(CARGO_TARGET_DIR)/dist/weir $(DESTDIR)$(PREFIX)/bin/weir
 	install -d $(DESTDIR)/sbin
 	ln -sf $(PREFIX)/bin/weir $(DESTDIR)/sbin/mount.weir
 	# Where Lustre's own lfs is installed, it stays the one that is found.
 	[ -e $(DESTDIR)$(PREFIX)/bin/lfs ] || command -v lfs >/dev/null || \
 	  ln -s weir $(DESTDIR)$(PREFIX)/bin/lfs
 	install -d $(DESTDIR)$(PREFIX)/share/man/man1
-	$(CARGO_TARGET_DIR)/release/weir man $(DESTDIR)$(PREFIX)/share/man/man1
+	$(CARGO_TARGET_DIR)/dist/weir man $(DESTDIR)$(PREFIX)/share/man/man1
 	install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions
-	$(CARGO_TARGET_DIR)/release/weir completions bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/weir
+	$(CARGO_TARGET_DIR)/dist/weir completions bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/weir
 
 clean:
 	rm -rf weir-demo

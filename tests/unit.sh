@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# Builds the tests that are written in Rust and runs their programs side by side: most of them wait
+# more than they compute.
+#
+#   tests/unit.sh --workspace …    options for `cargo test`
+#
+# WEIR_UNIT_JOBS programs run at once, 4 by default. Ends non-zero on failures, with what they said.
+# needs: cargo jq
+set -euo pipefail
+cd "$(dirname "$0")/.."
+jobs=${WEIR_UNIT_JOBS:-4}
+root=$(mktemp -d "${TMPDIR:-/tmp}/weir-unit.XXXX")
+
+# Their paths, packages' directories and names.
+cargo test "$@" --no-run --message-format=json-render-diagnostics |
+    jq -r 'select(.profile.test? and .executable) | [.executable,
+        (.manifest_path | rtrimstr("/Cargo.toml")), .target.name] | @tsv' >"$root/programs"
+
+# Runs one as cargo does, in its package's directory, and says how it ended.
+run_program() { # PROGRAM DIRECTORY NAME
+    local log=$root/${1##*/} began=$EPOCHREALTIME status=0 took passed
+    (cd "$2" && exec "$1") >"$log" 2>&1 </dev/null || status=$?
+    took=$(((${EPOCHREALTIME/./} - ${began/./}) / 100000))
+    passed=$(sed -n 's/^test result: .* \([0-9]* passed\);.*/\1/p' "$log")
+    if [ $status = 0 ]; then
+        printf 'ok   %6d.%d s  %s %s, %s\n' $((took / 10)) $((took % 10)) "${2##*/}" "$3" "$passed"
+    else
+        { # in one write, so that two do not mix
+            printf 'FAIL %6d.%d s  %s %s (exit %d)\n' $((took / 10)) $((took % 10)) "${2##*/}" "$3" $status
+            sed 's/^/    | /' "$log"
+        } >"$log.shown"
+        cat "$log.shown"
+        echo "${2##*/} $3" >>"$root/failed"
+    fi
+}
+
+while IFS=$'\t' read -r program directory name; do
+    while [ "$(jobs -rp | wc -l)" -ge "$jobs" ]; do wait -n; done
+    run_program "$program" "$directory" "$name" &
+done <"$root/programs"
+wait
+count=$(wc -l <"$root/programs")
+if [ -s "$root/failed" ]; then
+    echo "$(wc -l <"$root/failed") of $count test programs failed; logs in $root"
+    exit 1
+fi
+rm -rf "$root"
+echo "$count test programs passed"
