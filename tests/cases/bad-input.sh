@@ -5,7 +5,7 @@
 source "$(dirname "$0")/../lib.sh"
 begin
 source "$TESTS/lib-crash.sh"
-need jq mkfs.xfs losetup unshare go python3
+need jq mkfs.xfs losetup unshare python3
 
 # The command must fail within its time, and say all of the words.
 refused() { # WHAT COMMAND... -- WORDS...

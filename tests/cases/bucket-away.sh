@@ -5,7 +5,7 @@
 source "$(dirname "$0")/../lib.sh"
 begin
 source "$TESTS/lib-crash.sh"
-need python3 jq go
+need python3 jq
 
 busy_settings bucket_timeout_ms=3000 flush_start_bytes=8388608 free_floor_bytes=1048576 read_ahead_bytes=0
 

@@ -5,7 +5,7 @@
 source "$(dirname "$0")/../lib.sh"
 begin
 source "$TESTS/lib-crash.sh"
-need python3 jq go
+need python3 jq
 seed
 
 # A small tier, so that bytes are fetched all the time; time enough to try again.

@@ -4,7 +4,7 @@
 source "$(dirname "$0")/../lib.sh"
 begin
 source "$TESTS/lib-nbd.sh"
-need jq nbdinfo nbdcopy nbdsh qemu-img qemu-io fio openssl go python3
+need jq nbdinfo nbdcopy nbdsh qemu-img qemu-io fio openssl python3
 seed
 
 MIB=1048576

@@ -18,7 +18,10 @@ file() { program versitygw "$bin/versitygw" "$HOME/go/bin/versitygw"; }
 
 install() {
     if file 2>/dev/null; then return; fi
-    command -v go >/dev/null || { echo "versitygw is built with Go: install it first" >&2; exit 1; }
+    command -v go >/dev/null || {
+        echo "versitygw is built with Go: install Go 1.25 or later, https://go.dev/dl" >&2
+        exit 1
+    }
     mkdir -p "$bin"
     GOBIN=$bin CGO_ENABLED=0 go install "github.com/versity/versitygw/cmd/versitygw@$version"
     file
