@@ -5,7 +5,9 @@ mod common;
 
 use common::lake::Lake;
 use common::{WRITE, new_dir, new_file, noise, read_all};
-use weir_engine::{ActionKind, ActionRequest, ActionState, Policy, RenameMode, Root};
+use weir_engine::{
+    ActionKind, ActionRequest, ActionState, LinkOptions, LinkView, Policy, RenameMode, Root,
+};
 use weir_types::Ino;
 
 fn link(lake: &Lake, ino: Ino, name: &str) {
@@ -105,6 +107,51 @@ fn names_outside_of_the_link_keep_the_file_and_not_the_object() {
     });
     drop(engine);
     lake.sound();
+}
+
+#[test]
+fn an_object_stays_while_a_file_that_another_link_exports_has_its_name() {
+    for what in ["removed", "renamed", "removed there"] {
+        let lake = Lake::exporting();
+        let engine = lake.engine();
+        std::fs::create_dir(lake.world.path("pool")).expect("makes");
+        let url = format!("file://{}", lake.world.path("pool").display());
+        let all = Policy { new: true, changed: true, deleted: true };
+        let options = LinkOptions { url, export: all, ..lake.options(Policy::default()) };
+        let a = lake.find("a").expect("there");
+        let pool = lake.run(async {
+            let pool = engine.create(Ino::ROOT, b"pool", new_dir()).await.expect("mkdir").ino;
+            engine.link_bucket(pool, "/pool", options).await.expect("links");
+            pool
+        });
+        let stored = || {
+            let waiting = |link: &LinkView| link.importing.is_some() || link.export_waiting > 0;
+            while lake.run(engine.links()).expect("links").iter().any(waiting) {
+                lake.rest(10);
+            }
+            (lake.stored("a"), std::fs::read(lake.world.path("pool").join("a")).ok())
+        };
+        let first = || Some(b"first".to_vec());
+        lake.run(engine.link(a, pool, b"a")).expect("links");
+        assert_eq!(stored(), (first(), first()), "it has both names");
+        lake.refresh_all();
+        assert_eq!(lake.read("a"), b"first");
+        match what {
+            "removed" => unlink(&lake, "a"),
+            "renamed" => lake.rename((lake.dir, "a"), (Ino::ROOT, "out")),
+            _ => lake.run(engine.unlink(pool, b"a")).expect("unlinks"),
+        }
+        match what {
+            "removed there" => {
+                assert_eq!(stored(), (first(), None));
+                lake.write("a", 0, b"F");
+                assert_eq!(stored(), (Some(b"First".to_vec()), None), "it is an object again");
+            }
+            _ => assert_eq!(stored(), (None, first()), "now that name is gone"),
+        }
+        drop(engine);
+        lake.sound();
+    }
 }
 
 #[test]

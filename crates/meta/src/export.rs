@@ -121,15 +121,30 @@ impl Tx {
         }
     }
 
-    /// Notes that `moved` went from one directory to another.
+    /// Notes that a file lost a name in a directory and may have others. If it is an object of
+    /// another link, the one that this link still has under that name is to go now.
+    pub(crate) fn export_lost_name(&mut self, dir: &Inode, name: &[u8], inode: &Inode) {
+        let Some(above) = exporting(dir).filter(|_| inode.kind != FileKind::Directory) else {
+            return;
+        };
+        let elsewhere = inode.native.as_ref().filter(|native| !native.detached);
+        if elsewhere.is_some_and(|native| native.link != above.link)
+            && let Some(key) = child_key(above, name)
+        {
+            let key = keys::export_removed(above.link, key.as_bytes());
+            self.put(key, Bytes::from_static(&[1]));
+        }
+    }
+
+    /// Notes that `moved` went from one directory and name to another.
     pub(crate) fn export_moved(
         &mut self,
         moved: &Inode,
-        from: &Inode,
-        to: &Inode,
-        name: &[u8],
+        (from, from_name): (&Inode, &[u8]),
+        (to, name): (&Inode, &[u8]),
     ) -> Result<()> {
         self.export_name(to, name, moved)?;
+        self.export_lost_name(from, from_name, moved);
         let link = |dir: &Inode| exporting(dir).map(|native| native.link);
         if link(from) == link(to) {
             return Ok(());
@@ -228,10 +243,16 @@ impl Meta {
         Ok(true)
     }
 
-    /// Has a file exported, whose name is given. One commit.
-    pub async fn export_soon(&self, link: LinkId, ino: Ino, named: &ExportName) -> Result<()> {
+    /// Has a file exported that has this name, or one that is to be looked for. One commit.
+    pub async fn export_soon(
+        &self,
+        link: LinkId,
+        ino: Ino,
+        named: Option<&ExportName>,
+    ) -> Result<()> {
         let mut tx = Tx::default();
-        tx.put(keys::export(link, ino, true), encode(named)?);
+        let value = named.map_or(Ok(Bytes::from_static(&[1])), encode)?;
+        tx.put(keys::export(link, ino, named.is_some()), value);
         self.apply(tx).await.map(drop)
     }
 

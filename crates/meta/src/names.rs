@@ -155,7 +155,7 @@ impl Meta {
 
     /// Removes a name of something that is no directory; returns the inode after. With no name
     /// left (`nlink` 0) it is an orphan: readable by number until [`Meta::purge`]. Two read rounds
-    /// and one commit.
+    /// (three for what is an object of a link) and one commit.
     pub async fn unlink(&self, parent: Ino, name: &[u8]) -> Result<Inode> {
         check_name(name)?;
         let key = keys::dirent(parent, name);
@@ -174,9 +174,15 @@ impl Meta {
             let mut tx = Tx::default();
             tx.check(key.clone(), Some(entry.version));
             tx.check_inode(&seen);
+            let is_object = seen.value.native.is_some();
             let inode = self.without_a_name(seen.value, &mut tx)?;
             tx.delete(key.clone());
             tx.touch_dir(parent, -1, inode.ctime)?;
+            if is_object {
+                let found = self.get(&[keys::inode(parent)]).await?;
+                let dir = seen_inode(parent, found[0].as_ref())?;
+                dir.iter().for_each(|dir| tx.export_lost_name(&dir.value, name, &inode));
+            }
             if self.apply(tx).await? {
                 return Ok(inode);
             }

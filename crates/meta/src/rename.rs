@@ -126,13 +126,19 @@ impl Meta {
         tx.check(plan.to_key.clone(), plan.target.as_ref().map(|seen| seen.version));
         tx.check_inode(&plan.to);
         tx.put_dirent(plan.to_key.clone(), moved.ino, moved.kind)?;
-        tx.export_moved(&moved, &plan.from.value, &plan.to.value, plan.to_name)?;
+        let (from, to) = ((&plan.from.value, plan.from_name), (&plan.to.value, plan.to_name));
+        tx.export_moved(&moved, from, to)?;
         match &replaced {
             Some(other) if plan.exchange => {
-                tx.export_moved(other, &plan.to.value, &plan.from.value, plan.from_name)?;
+                tx.export_moved(other, to, from)?;
                 tx.put_dirent(plan.from_key.clone(), other.ino, other.kind)?;
             }
-            _ => tx.delete(plan.from_key.clone()),
+            other => {
+                tx.delete(plan.from_key.clone());
+                if let Some(other) = other {
+                    tx.export_lost_name(to.0, to.1, other);
+                }
+            }
         }
         change_parents(&plan, &mut tx, now)?;
         Ok(self.apply(tx).await?.then_some(Renamed { moved, replaced }))

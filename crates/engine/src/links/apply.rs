@@ -306,7 +306,7 @@ impl Import {
         if let Some((dir, name, there)) = named.filter(|_| self.link.exports()) {
             // Changed here and deleted there: it becomes an object again.
             let named = ExportName { dir, name };
-            core.seen(core.meta.export_soon(self.link.id, there.ino, &named).await)?;
+            core.seen(core.meta.export_soon(self.link.id, there.ino, Some(&named)).await)?;
         }
         self.remove_marked(&row.key).await
     }

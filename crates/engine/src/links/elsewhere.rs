@@ -43,7 +43,7 @@ impl Core {
         for file in &files {
             match search.seen.get(&file.ino) {
                 Some(Some(named)) => {
-                    self.seen(self.meta.export_soon(link.id, file.ino, named).await)?;
+                    self.seen(self.meta.export_soon(link.id, file.ino, Some(named)).await)?;
                     continue;
                 }
                 // Its only names here are such as cannot be keys.
@@ -120,7 +120,7 @@ impl Core {
     }
 
     /// Whether a directory is the link's own or below it.
-    async fn is_below(&self, link: &Link, mut dir: Ino) -> Result<bool> {
+    pub(super) async fn is_below(&self, link: &Link, mut dir: Ino) -> Result<bool> {
         while dir != link.ino() {
             if dir == Ino::ROOT {
                 return Ok(false);

@@ -347,6 +347,10 @@ impl Core {
             }
             // Or it can be none, for bytes of it are lost: the file that the object was is gone.
         }
+        // Or the file has it, and is an object elsewhere: this one stays until the name goes.
+        if self.is_kept_by_name(link, key).await? {
+            return self.seen(self.meta.object_deleted(link.id, key, false).await);
+        }
         // Without an ETag nobody knows whether it is the object that the file was.
         let Some(etag) = &row.object.etag else {
             return self.seen(self.meta.object_deleted(link.id, key, false).await);

@@ -142,7 +142,7 @@ impl Core {
             cookie = last.cookie;
             for entry in page {
                 let named = ExportName { dir, name: entry.name };
-                self.seen(self.meta.export_soon(link.id, entry.ino, &named).await)?;
+                self.seen(self.meta.export_soon(link.id, entry.ino, Some(&named)).await)?;
             }
         }
     }
@@ -175,7 +175,21 @@ impl Core {
             self.change_native(inode.ino, unnoted).await?;
             return Ok(Exported::Done);
         }
+        self.export_from_others(link, &inode).await?;
         self.leave_link(inode.ino).await?;
         Ok(Exported::Done)
+    }
+
+    /// Has a file that leaves a link looked for in the others that export, where it may have names.
+    async fn export_from_others(&self, left: &Link, inode: &Inode) -> Result<()> {
+        // What was moved has its only name where it was moved to.
+        let anywhere = inode.nlink > 1 || self.is_below(left, inode.parent).await?;
+        for link in self.links.all() {
+            let exports = link.id != left.id && link.exports();
+            if exports && (anywhere || self.is_below(&link, inode.parent).await?) {
+                self.seen(self.meta.export_soon(link.id, inode.ino, None).await)?;
+            }
+        }
+        Ok(())
     }
 }

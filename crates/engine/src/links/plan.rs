@@ -221,6 +221,9 @@ impl Core {
         {
             return Ok(None);
         }
+        if self.is_kept_by_name(link, key).await? {
+            return Ok(None);
+        }
         Ok(Some(deletion(rule::show(key), row.object.object_bytes)))
     }
 

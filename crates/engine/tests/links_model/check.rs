@@ -145,8 +145,9 @@ impl Run {
             }
         }
         let is_at = |path: &str, content: &Content| {
-            let key = path.strip_suffix(BESIDE).unwrap_or(path);
-            objects.get(key) == Some(content)
+            // It may have been renamed since a directory pushed it aside.
+            let keys = [path, path.strip_suffix(BESIDE).unwrap_or(path)];
+            keys.iter().any(|key| objects.get(*key) == Some(content))
         };
         let exports = link.export != Policy::default();
         // A file with names in several links is an object of one of them at most.

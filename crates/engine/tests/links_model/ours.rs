@@ -304,16 +304,9 @@ impl Run {
             is_file.then_some((inode.ino, dir))
         });
         let Some((ino, dir)) = ends else { return };
-        let content = self.world.run(self.read(ino, from));
         self.trace.push(format!("link {from} as {to}"));
         if self.named(&[to], engine.link(ino, dir, &name)) {
             self.made(to);
-            // Another link that exports takes the object of the file.
-            let (export, link) = (self.export_of(to), to.split('/').next());
-            if let Some(fate) = self.ledger.of(content.as_ref()) {
-                let elsewhere = fate.theirs.as_ref().is_some_and(|k| k.split('/').next() != link);
-                fate.may_go |= elsewhere && export.new;
-            }
         }
     }
 

@@ -33,6 +33,21 @@ impl Core {
         Ok(found.filter(|inode| inode.kind != FileKind::Directory).map(|inode| inode.ino))
     }
 
+    /// Whether a name that an object may have leads to a file that is an object of another link.
+    pub(crate) async fn is_kept_by_name(&self, link: &Link, key: &[u8]) -> Result<bool> {
+        let Ok(Place::File { dirs, name }) = place(key) else { return Ok(false) };
+        let Some(dir) = self.walk(link, &dirs).await? else { return Ok(false) };
+        for name in [name.as_bytes().to_vec(), [name, BESIDE_DIRECTORY].concat().into_bytes()] {
+            let inode = self.entry(dir, &name).await?;
+            let file = inode.filter(|inode| inode.kind != FileKind::Directory);
+            let native = file.and_then(|inode| inode.native);
+            if native.is_some_and(|native| native.link != link.id && !native.detached) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     /// The directory of this path below a link, if there is one.
     pub(super) async fn walk(&self, link: &Link, path: &[&str]) -> Result<Option<Ino>> {
         let mut dir = link.ino();
