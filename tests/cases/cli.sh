@@ -2,7 +2,7 @@
 # The command line: help, JSON, completions, manual, mount(8), signals, a busy unmount.
 source "$(dirname "$0")/../lib.sh"
 begin
-need jq man script setsid python3 findmnt ps
+need jq curl man script setsid python3 findmnt ps
 
 echo "== help"
 commands=$("$WEIR" --help | sed -n '/^Commands:/,/^$/p' | awk '/^  [a-z]/ {print $1}')
@@ -55,6 +55,15 @@ same "$(status .tier.dirty_bytes)" 0 "dirty bytes after flush"
 for word in "$URL on $MNT" "read and write" "process $(daemon_pid)" "tier" "cost at S3 list prices" '\$0'; do
     grep -q -- "$word" "$T/status" || fail "status does not say '$word': $(cat "$T/status")"
 done
+socket=$(ls "$WEIR_RUN_DIR"/*.sock)
+api() { curl -s --unix-socket "$socket" "http://weir$1" "${@:2}"; }
+same "$(api /v1/status | jq -r .mountpoint)" "$MNT" "the mount point over the API"
+same "$(api "/v1/residency?ino=$(stat -c %i "$MNT/hello")" | jq -c .)" \
+    '{"hole":0,"released":0,"resident":4096,"dirty":0}' "residency over the API"
+same "$(api /v1/flush -X POST)" '{"flushed":true}' "a flush over the API"
+api /v1/unmount --json '{"lazzy": true}' -w '%{http_code}' | grep -q 'unknown field `lazzy`.*400$' ||
+    fail "a wrong field is taken"
+same "$(api /status -o "$T/answer" -w '%{http_code}')" 404 "a path without a version"
 "$WEIR" fsck "$URL" --json | jq -e '.problems == []' >/dev/null || fail "fsck --json"
 "$WEIR" status "$T/run" 2>"$T/err" && fail "status of what is no mount"
 grep -q "$T/run" "$T/err" || fail "status of what is no mount: $(cat "$T/err")"

@@ -20,6 +20,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -31,7 +32,7 @@ use crate::counts::Counts;
 use crate::nbd::connection::{transmission_flags, transmit};
 
 /// Which of the kernel's drivers is asked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Driver {
     /// `/dev/nbdN`: part of every distribution's kernel. It outlives a daemon that dies.
@@ -41,7 +42,7 @@ pub enum Driver {
 }
 
 /// What to attach, and how.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AttachOptions {
     /// The disk.
@@ -59,7 +60,7 @@ pub struct AttachOptions {
 }
 
 /// A disk that is a block device of this machine.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Attached {
     /// The disk.
     pub name: String,

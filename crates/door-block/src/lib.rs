@@ -13,6 +13,7 @@ mod nbd;
 pub use nbd::protocol;
 pub use nbd::{NbdOptions, NbdServer, TlsOptions};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 // What tests of the inside share with those of the outside.
@@ -23,7 +24,7 @@ extern crate self as weir_door_block;
 mod common;
 
 /// What the door did since it was opened. Each of the counts only grows, but for `connections`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct BlockCounts {
     /// Connections open by now.
     pub connections: u64,

@@ -18,6 +18,7 @@ mod walk;
 
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use weir_types::{ErrorKind, FileKind, FsError, Ino, Result};
 
@@ -25,12 +26,14 @@ use crate::engine::{Core, Engine};
 pub(crate) use manager::{Actions, run_loop};
 
 /// Names an action, from 1; never used twice in a volume.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(transparent)]
 pub struct ActionId(pub u64);
 
 /// What an action does to each file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ActionKind {
     /// Bring all bytes here.
@@ -42,7 +45,7 @@ pub enum ActionKind {
 }
 
 /// What is asked for.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ActionRequest {
     /// What to do.
@@ -57,7 +60,7 @@ pub struct ActionRequest {
 }
 
 /// Where an action begins.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Root {
     /// The inode.
     pub ino: Ino,
@@ -66,7 +69,7 @@ pub struct Root {
 }
 
 /// Where an action stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ActionState {
     /// Others come first.
@@ -80,7 +83,7 @@ pub enum ActionState {
 }
 
 /// An action as it stands.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ActionView {
     /// Its name.
     pub id: ActionId,
@@ -109,7 +112,7 @@ pub struct ActionView {
 }
 
 /// Why a file was left as it is.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Refused {
     /// Its path below the mount.
     pub path: String,
@@ -118,7 +121,7 @@ pub struct Refused {
 }
 
 /// One file as Lustre's HSM would see it, and more.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FileState {
     /// There is a copy in the bucket, maybe an old one.
     pub exists: bool,

@@ -14,7 +14,8 @@
 
 use std::path::{Path, PathBuf};
 
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use weir_meta::{LastMount, WriterRecord};
 use weir_tier::disk;
 use weir_types::{ErrorKind, FsError, Result};
@@ -34,7 +35,7 @@ pub enum AcceptLoss {
 }
 
 /// What a mount went on without.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LeftBehind {
     /// The process and machine that wrote last.
     pub host: String,

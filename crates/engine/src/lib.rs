@@ -68,7 +68,7 @@ pub use mount::{MountOptions, MountReport};
 pub use resize::Fallocate;
 pub use seek::Seek;
 pub use status::SinceMount;
-pub use status::{FlushFailed, Statfs, Status};
+pub use status::{FlushFailed, Residency, Statfs, Status};
 pub use throughput::{
     BudgetView, Slowed, Spell, TenantView, ThroughputChange, ThroughputReport, ThroughputView,
     Totals, Whose,

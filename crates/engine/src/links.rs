@@ -25,6 +25,7 @@ mod registry;
 mod rule;
 mod upload;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use weir_object::{BucketUrl, Component, Conditions};
 use weir_types::{ErrorKind, FileKind, FsError, Ino, LinkId, Result};
@@ -50,7 +51,7 @@ pub enum TreeChange {
 }
 
 /// Which changes go from one side to the other without being asked for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Policy {
     /// New files or objects.
@@ -62,7 +63,7 @@ pub struct Policy {
 }
 
 /// Whether to ask for each object's POSIX attributes when it is imported: one HEAD each.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Attributes {
     /// If some of the first objects have any.
@@ -75,7 +76,7 @@ pub enum Attributes {
 }
 
 /// What a link is.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LinkOptions {
     /// Where the objects are.
@@ -99,7 +100,7 @@ pub struct LinkOptions {
 }
 
 /// A link as it stands.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LinkView {
     /// Its name.
     pub id: LinkId,
@@ -137,7 +138,7 @@ pub struct LinkView {
 }
 
 /// An import under way.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ImportView {
     /// Objects listed.
     pub listed: u64,
@@ -150,7 +151,7 @@ pub struct ImportView {
 }
 
 /// An object that cannot show as a file.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct HiddenObject {
     /// Its key below the link's URL; bytes that are no UTF-8 are written as `\xNN`.
     pub key: String,

@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use weir_meta::kv::slate::{SlateKv, SlateOptions, SlateReader, SlateReaderOptions};
 use weir_meta::{LastMount, Meta, SetAttr};
 use weir_object::{BucketUrl, Component, StripeSet};
@@ -61,7 +62,7 @@ pub struct MountOptions {
 }
 
 /// What was found at mount, and done about it.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct MountReport {
     /// How the last mount with this tier ended.
     pub recovered: Recovered,

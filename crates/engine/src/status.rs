@@ -3,7 +3,8 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use weir_object::{MeterSnapshot, Trouble};
 use weir_tier::Usage;
 use weir_types::{FileKind, Ino, Result, Settings};
@@ -25,7 +26,7 @@ pub struct Statfs {
 }
 
 /// The state of a mount, for `weir status` and the metrics.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Status {
     /// The volume's URL.
     pub volume: String,
@@ -64,7 +65,7 @@ pub struct Status {
 }
 
 /// How flushing in the background fails.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FlushFailed {
     /// What the last try met.
     pub error: String,
@@ -75,7 +76,7 @@ pub struct FlushFailed {
 }
 
 /// Counters since the mount.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SinceMount {
     /// Bytes that programs read through the daemon.
     pub bytes_read: u64,
@@ -93,6 +94,19 @@ pub struct SinceMount {
     pub segments_collected: u64,
     /// `fsync` calls.
     pub fsyncs: u64,
+}
+
+/// Where the bytes of a file are, in bytes of whole pages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Residency {
+    /// Nowhere: they are zeros.
+    pub hole: u64,
+    /// In the bucket only.
+    pub released: u64,
+    /// In the tier, and in the bucket.
+    pub resident: u64,
+    /// In the tier, and not in the bucket yet.
+    pub dirty: u64,
 }
 
 /// How long a status waits for the volume's totals.
@@ -148,14 +162,15 @@ impl Engine {
         })
     }
 
-    /// Where a file's bytes are: (hole, released, resident, dirty) in bytes, whole pages.
-    pub async fn residency(&self, ino: Ino) -> Result<[u64; 4]> {
+    /// Where a file's bytes are.
+    pub async fn residency(&self, ino: Ino) -> Result<Residency> {
         let inode = self.getattr(ino).await?;
         let end = weir_tier::page_ceil(inode.size);
-        Ok(match self.core.tier.find(ino) {
+        let [hole, released, resident, dirty] = match self.core.tier.find(ino) {
             _ if inode.kind != FileKind::Regular => [0; 4],
             Some(mirror) => mirror.census(),
             None => [0, end, 0, 0],
-        })
+        };
+        Ok(Residency { hole, released, resident, dirty })
     }
 }

@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use weir_throughput::efs::{Io, Limiter, Mode, Rules};
 use weir_types::{ErrorKind, FileKind, FsError, Ino, NanoUsd, Result};
@@ -46,7 +47,7 @@ pub(crate) struct Throughput {
 }
 
 /// What to change of a directory's rule. What is `None` stays as it is.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ThroughputChange {
     /// The throughput mode.
@@ -71,7 +72,7 @@ pub struct ThroughputChange {
 }
 
 /// A rule as it stands.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ThroughputView {
     /// Whom it is for.
     pub whose: Whose,
@@ -98,7 +99,7 @@ pub struct ThroughputView {
 }
 
 /// What one client did in one area since the mount.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TenantView {
     /// The area: a directory, or `/` for the rest of the volume.
     pub path: String,
@@ -123,7 +124,7 @@ pub struct TenantView {
 }
 
 /// All about the throughput of a mount.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ThroughputReport {
     /// The rules, the volume's first.
     pub rules: Vec<ThroughputView>,

@@ -464,7 +464,7 @@ fn a_file_in_fragments_is_flushed_in_parts_that_a_commit_can_hold() {
         }
         engine.close(file).await.expect("closes");
         engine.fsync(ino).await.expect("syncs");
-        assert_eq!(engine.residency(ino).await.expect("counts")[3], 0, "nothing is left dirty");
+        assert_eq!(engine.residency(ino).await.expect("counts").dirty, 0, "nothing is left dirty");
     });
     world.lose_machine();
     world.mount().expect("mounts");
@@ -543,7 +543,7 @@ fn a_file_written_anew_from_nothing_leaves_when_it_is_closed() {
         engine.close(file).await.expect("closes");
         // Long before the flush age, which is 30 s.
         let closed = std::time::Instant::now();
-        while engine.residency(a).await.expect("counts")[3] > 0 {
+        while engine.residency(a).await.expect("counts").dirty > 0 {
             assert!(closed.elapsed().as_secs() < 25, "it waits for the flush by age");
             tokio::time::sleep(std::time::Duration::from_millis(20)).await;
         }

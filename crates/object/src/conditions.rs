@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use weir_types::{ErrorKind, Result};
 
@@ -16,7 +17,7 @@ const WRONG_ETAG: &str = "\"00000000000000000000000000000000\"";
 
 /// Which conditions of a PUT a store holds. Where it does not, the object is looked at right before
 /// each attempt, which leaves the moment between the look and the PUT.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Conditions {
     /// That there is no object (`If-None-Match: *`).
     pub absent: bool,

@@ -9,12 +9,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::trouble::{Trouble, Troubles};
 
 /// Who asks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Component {
     /// The volume itself: `volume.json`, probes.
@@ -47,7 +50,9 @@ impl Component {
 }
 
 /// What is asked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum RequestKind {
     /// Store an object or a part of one.
@@ -170,7 +175,7 @@ impl Meter {
 }
 
 /// What one component asked of one kind.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MeterRow {
     /// Who asked.
     pub component: Component,
@@ -196,7 +201,7 @@ pub struct MeterRow {
 }
 
 /// The counters of a [`Meter`] at one moment, or between two. Rows without requests are left out.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MeterSnapshot {
     /// By component, then by kind.
     pub rows: Vec<MeterRow>,

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
@@ -14,7 +15,7 @@ use crate::{Component, RequestKind};
 const TELL_AFTER: Duration = Duration::from_secs(1);
 
 /// Requests that failed, the last of them at least.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Trouble {
     /// Who asked.
     pub component: Component,

@@ -9,6 +9,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::str::FromStr;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use weir_types::{ErrorKind, FsError, Result};
 
@@ -41,8 +42,9 @@ impl Scheme {
 }
 
 /// A bucket and a prefix in it. Read with `parse`, written with `Display`; in serde a string.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
+#[schemars(with = "String")]
 pub struct BucketUrl {
     scheme: Scheme,
     bucket: String,

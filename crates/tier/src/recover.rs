@@ -5,7 +5,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use weir_types::{ErrorKind, FsError, Ino, Result};
 
 use crate::lease;
@@ -14,7 +15,7 @@ use crate::mirror::{Pending, copy_file, data_ranges, last_store};
 use crate::ranges::{RangeMap, State};
 
 /// How the last user of the tier ended, and what that cost.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Recovered {
     /// There was none.
@@ -75,7 +76,7 @@ impl Era {
 }
 
 /// Dirty data that was set aside: kept beside the tier, never flushed.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SetAside {
     /// Its name among all that was set aside.
     pub label: String,

@@ -10,7 +10,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::fs::{StatVfs, statvfs};
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use weir_types::{FsError, Result};
 
 use crate::tier::Tier;
@@ -128,7 +129,7 @@ pub(crate) struct Asked {
 }
 
 /// What the tier holds, and what it may.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Usage {
     /// Room that the mirror files were given.
     pub tier_bytes: u64,

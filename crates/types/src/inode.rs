@@ -1,12 +1,24 @@
 //! What the metadata knows of one file.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{CHUNK_BYTES, ChunkIndex, Extent, Ino, LinkId};
 
 /// A point in time: nanoseconds since 1970, before it negative. Reaches from 1677 to 2262.
 #[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    JsonSchema,
 )]
 #[serde(transparent)]
 pub struct UnixTime(pub i64);
@@ -24,7 +36,7 @@ impl UnixTime {
 }
 
 /// What kind of thing an inode is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub enum FileKind {
     /// A regular file.
     Regular,

@@ -1,5 +1,6 @@
 //! Settings: plain data with units, defaults, least values and what each costs.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{Bytes, CHUNK_BYTES, Codec, VolumeId};
@@ -47,7 +48,7 @@ impl VolumeFormat {
 }
 
 /// How one mount runs. Every value may be changed from mount to mount.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
     /// Room that mirror files may take on the local disk. Default 10 GiB, least 64 MiB; where the

@@ -5,6 +5,7 @@
 //! exit codes. The rules of the file system are elsewhere: this crate connects the engine to its
 //! doors, to the clock, to chance, and to whoever operates it.
 
+mod api;
 mod cli;
 mod client;
 mod clock;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use weir_tier::{ASIDE, Manifest, Why};
 use weir_types::{ErrorKind, FsError, Result};
@@ -33,7 +34,7 @@ pub(crate) struct Entry {
 }
 
 /// What is set aside, in short.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AsideSummary {
     /// Files with dirty bytes.
     pub files: u64,
@@ -46,7 +47,7 @@ pub struct AsideSummary {
 }
 
 /// One entry, in short.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AsideEntry {
     /// Its name.
     pub label: String,

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use weir_tier::Why;
 use weir_types::{FileKind, Ino};
@@ -9,7 +10,7 @@ use weir_types::{FileKind, Ino};
 use super::assess::{Assessed, Item};
 
 /// How a file that was set aside stands to the volume.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Standing {
     /// Nobody changed it since: it can go back.
@@ -27,7 +28,7 @@ pub enum Standing {
 }
 
 /// One file of an entry.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AsideFile {
     /// The number that it had.
     pub ino: Ino,
@@ -54,7 +55,7 @@ pub struct AsideFile {
 }
 
 /// A change of names or attributes that was acknowledged and is not in the volume.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LostOperation {
     /// `named`, `removed`, `attributes`, or `cut or written`.
     pub what: String,
@@ -63,7 +64,7 @@ pub struct LostOperation {
 }
 
 /// One entry.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AsideView {
     /// Its name.
     pub label: String,
@@ -90,7 +91,7 @@ pub struct AsideView {
 }
 
 /// What a merge did.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MergeReport {
     /// Files that went back into the volume.
     pub files: u64,
@@ -103,7 +104,7 @@ pub struct MergeReport {
 }
 
 /// What was written out.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ExtractReport {
     /// The directory below which it is.
     pub directory: PathBuf,
@@ -112,7 +113,7 @@ pub struct ExtractReport {
 }
 
 /// One file that was written out.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Extracted {
     /// The entry.
     pub label: String,
@@ -125,7 +126,7 @@ pub struct Extracted {
 }
 
 /// How far the merge or extraction under way is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RecoverProgress {
     /// Files that are done.
     pub files: u64,

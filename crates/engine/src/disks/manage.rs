@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use weir_meta::DiskRow;
 use weir_types::{Bytes, DiskCache, ErrorKind, FsError, Ino, Result, UnixTime};
@@ -15,7 +16,7 @@ const NAME_BYTES: usize = 128;
 const BLOCK_BYTES: u64 = 4096;
 
 /// A disk to be made.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DiskOptions {
     /// Letters, digits, `.`, `_` and `-`, at most 128.
@@ -31,7 +32,7 @@ pub struct DiskOptions {
 }
 
 /// A disk as it is now.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DiskView {
     /// Its name; that of a snapshot is `DISK@SNAPSHOT`.
     pub name: String,

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use weir_tier::DiskSpace;
 use weir_types::{ErrorKind, FsError, Result};
 
@@ -23,7 +24,7 @@ const LOOK_MS: u64 = 1_000;
 const TRIES: usize = 10;
 
 /// The redo log or journal, for people.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct JournalUsage {
     /// Whether `fsync` ends in it: it is on a disk of its own.
     pub durable: bool,

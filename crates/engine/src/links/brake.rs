@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use parking_lot::{Mutex, MutexGuard};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use weir_meta::ObjectRow;
 use weir_object::{Component, ListedObject};
@@ -25,7 +26,7 @@ const MOST: u64 = 100_000;
 const AT_ONCE: usize = 16;
 
 /// Deletions in the bucket that were not done here, because they are so many.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct HeldDeletions {
     /// Files whose objects the last import did not find.
     pub files: u64,

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::TryStreamExt;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use weir_cost::{PriceBook, lists_of, polls_per_month};
 use weir_meta::ToExport;
@@ -29,7 +30,7 @@ const WARN_NANO_USD: i64 = 10_000_000_000;
 const USUAL_REGION: &str = "us-east-1";
 
 /// What a link would show, and ask for.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LinkPlan {
     /// Objects below its URL; of a lazy link those of its first directory.
     pub objects: u64,
@@ -44,7 +45,9 @@ pub struct LinkPlan {
 }
 
 /// What an export does to an object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum PlannedChange {
     /// Its bytes are uploaded.
@@ -58,7 +61,7 @@ pub enum PlannedChange {
 }
 
 /// An export that waits.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PlannedExport {
     /// What happens.
     pub change: PlannedChange,
@@ -77,7 +80,7 @@ pub struct PlannedExport {
 }
 
 /// Exports that wait, and whether there are more.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PlannedExports {
     /// The first ones.
     pub exports: Vec<PlannedExport>,

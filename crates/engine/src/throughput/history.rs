@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use parking_lot::{Mutex, MutexGuard};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// How often a sample is taken, in milliseconds.
@@ -11,7 +12,7 @@ pub(crate) const SAMPLE_MS: u64 = 60_000;
 const SAMPLES: usize = 7 * 24 * 60;
 
 /// Counters of a mount at one moment, all since it began.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Totals {
     /// When, in milliseconds since 1970.
     pub unix_ms: u64,
@@ -44,7 +45,7 @@ pub struct Totals {
 }
 
 /// What was used between two moments.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Spell {
     /// When it began, in milliseconds since 1970.
     pub from_unix_ms: u64,

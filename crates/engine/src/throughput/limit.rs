@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 use weir_throughput::efs::{Io, Limiter, Mode, Rules};
@@ -20,7 +21,7 @@ const NS_PER_MS: u64 = 1_000_000;
 pub(crate) type Flow = (Ino, u32);
 
 /// Whom a limit is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Whose {
     /// A directory and all below it; the root's is the volume's.

@@ -6,6 +6,7 @@
 
 use parking_lot::{Mutex, MutexGuard};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::sync::{Notify, watch};
 use weir_cost::{PriceBook, Prices, Requests, Usage, so_far};
@@ -14,7 +15,9 @@ use weir_throughput::budget::{Budget, Stage};
 use weir_types::NanoUsd;
 
 /// What must wait at a stage of the budget, and at all that follow it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum Slowed {
     /// Nothing.
@@ -28,7 +31,7 @@ pub enum Slowed {
 }
 
 /// A budget as it stands.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct BudgetView {
     /// Dollars an hour, in nano-dollars.
     pub nano_usd_per_hour: NanoUsd,

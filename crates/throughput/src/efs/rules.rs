@@ -1,12 +1,13 @@
 //! What EFS promises and counts, by the day it held.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Date;
 use crate::{MIB, TIB};
 
 /// How the throughput of a file system is set.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "mode", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Mode {
     /// By its stored size, with credits for bursts.
@@ -21,7 +22,7 @@ pub enum Mode {
 }
 
 /// An I/O by how it is metered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Io {
     /// Reads file data.
@@ -33,7 +34,7 @@ pub enum Io {
 }
 
 /// The rules of throughput on some day. Plain data, so that a mount may have rules of its own.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Rules {
     /// What each stored TiB may do for ever, in metered MiB/s.

@@ -6,6 +6,7 @@ use std::io::ErrorKind as Io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use weir_types::{ErrorKind, FsError, Ino, Result, UnixTime};
 
@@ -20,7 +21,7 @@ pub(super) const NEW: &str = "manifest.json.new";
 const VERSION: u32 = 1;
 
 /// Why something was set aside.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Why {
     /// Another writer had the volume since.

@@ -7,6 +7,7 @@ use weir_door_block::attach::{AttachOptions, Attached};
 use weir_engine::BucketUrl;
 use weir_types::{ErrorKind, FsError, Result};
 
+use crate::api::{Attach, Detach, ListDevices, ListDisks};
 use crate::cli::{AttachArgs, DetachArgs};
 use crate::client::Client;
 use crate::render;
@@ -22,7 +23,7 @@ pub(crate) async fn attach(args: AttachArgs) -> Result<ExitCode> {
         Some(url) => daemon_of(&url.parse()?).await?,
         None => daemon_with(&args.name).await?,
     };
-    say(&client.attach(&options).await?, args.json)
+    say(&client.call(&Attach(options)).await?, args.json)
 }
 
 pub(crate) async fn detach(args: DetachArgs) -> Result<ExitCode> {
@@ -33,7 +34,7 @@ pub(crate) async fn detach(args: DetachArgs) -> Result<ExitCode> {
     let wanted = wanted.unwrap_or_else(|| PathBuf::from(&args.device));
     let mut found = Vec::new();
     for client in Client::all() {
-        for device in client.devices().await? {
+        for device in client.call(&ListDevices {}).await? {
             if device.device == wanted || device.name == args.device {
                 found.push((client.clone(), device));
             }
@@ -57,7 +58,7 @@ pub(crate) async fn detach(args: DetachArgs) -> Result<ExitCode> {
         }
     };
     let device = device.device.to_string_lossy();
-    say(&client.detach(&device).await?, args.json)
+    say(&client.call(&Detach { device: device.into_owned() }).await?, args.json)
 }
 
 /// Of a detached device too its path is what people ask for.
@@ -85,7 +86,7 @@ async fn daemon_of(url: &BucketUrl) -> Result<Client> {
 async fn daemon_with(name: &str) -> Result<Client> {
     let mut having = Vec::new();
     for client in Client::all() {
-        if client.disks().await?.iter().any(|disk| disk.name == name) {
+        if client.call(&ListDisks {}).await?.iter().any(|disk| disk.name == name) {
             having.push(client);
         }
     }
@@ -101,7 +102,7 @@ async fn daemon_with(name: &str) -> Result<Client> {
         several => {
             let mut volumes = Vec::new();
             for client in several {
-                volumes.push(client.status().await?.volume);
+                volumes.push(client.status().await?.engine.volume);
             }
             let text =
                 format!("{} have a disk `{name}`: choose one with --volume", volumes.join(" and "));

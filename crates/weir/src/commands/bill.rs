@@ -13,8 +13,9 @@ use weir_engine::Spell;
 use weir_types::{Bytes, ErrorKind, FsError, Result};
 
 use super::prices;
+use crate::api::{GetUsed, ListLinks, StatusAnswer};
 use crate::cli::BillArgs;
-use crate::client::{Client, StatusView};
+use crate::client::Client;
 use crate::render::{self, heading, seconds, table};
 
 /// A rate of less than this is too short to tell a month from.
@@ -42,10 +43,10 @@ struct Report {
 pub(crate) async fn run(args: BillArgs) -> Result<ExitCode> {
     let client = Client::at(&args.dir)?;
     let status = client.status().await?;
-    let now = client.used(None).await?.used.unix_ms;
+    let now = client.call(&GetUsed { since_unix_ms: None }).await?.used.unix_ms;
     let since = args.since.map(|ms| now.saturating_sub(ms));
-    let spell = client.used(since).await?;
-    let linked_bytes = client.links().await?.iter().map(|link| link.bytes).sum();
+    let spell = client.call(&GetUsed { since_unix_ms: since }).await?;
+    let linked_bytes = client.call(&ListLinks {}).await?.iter().map(|link| link.bytes).sum();
     let report = report(&args, &status, (spell, linked_bytes))?;
     match args.json {
         true => render::say_json(&report)?,
@@ -56,7 +57,7 @@ pub(crate) async fn run(args: BillArgs) -> Result<ExitCode> {
 
 fn report(
     args: &BillArgs,
-    status: &StatusView,
+    status: &StatusAnswer,
     (spell, linked_bytes): (Spell, u64),
 ) -> Result<Report> {
     let book = prices::book(args.prices.as_deref())?;
@@ -77,7 +78,7 @@ fn report(
     let observed = Duration::from_millis(used.unix_ms.saturating_sub(spell.from_unix_ms));
     let host = Host {
         instance: args.instance.clone(),
-        disk_bytes: status.tier.tier_bytes,
+        disk_bytes: status.engine.tier.tier_bytes,
         disk: args.disk.into(),
     };
     let usage = Usage {
@@ -93,7 +94,7 @@ fn report(
     };
     let activity = Activity {
         stored_bytes: spell.average_stored_bytes + linked_bytes,
-        files: status.files,
+        files: status.engine.files,
         read_bytes: used.read_bytes,
         written_bytes: used.written_bytes,
         reads: used.reads,
@@ -103,7 +104,7 @@ fn report(
         observed,
     };
     Ok(Report {
-        volume: status.volume.clone(),
+        volume: status.engine.volume.clone(),
         mountpoint: status.mountpoint.clone(),
         region: args.region.clone(),
         from_unix_ms: spell.from_unix_ms,

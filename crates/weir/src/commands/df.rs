@@ -11,12 +11,12 @@ use crate::render;
 
 pub(crate) async fn run(args: DirJsonArgs) -> Result<ExitCode> {
     let status = Client::at(&args.dir)?.status().await?;
-    let tier = &status.tier;
+    let tier = &status.engine.tier;
     if args.json {
         render::say_json(&json!({
-            "volume": status.volume,
-            "files": status.files,
-            "stored_bytes": status.stored_bytes,
+            "volume": status.engine.volume,
+            "files": status.engine.files,
+            "stored_bytes": status.engine.stored_bytes,
             "tier_bytes": tier.tier_bytes,
             "tier_limit_bytes": tier.limit_bytes,
             "tier_used_bytes": tier.used_bytes,
@@ -26,13 +26,18 @@ pub(crate) async fn run(args: DirJsonArgs) -> Result<ExitCode> {
     }
     let percent = tier.used_bytes * 100 / tier.limit_bytes.max(1);
     let [stored, dirty, used, limit] =
-        [status.stored_bytes, tier.dirty_bytes, tier.used_bytes, tier.limit_bytes].map(Bytes);
+        [status.engine.stored_bytes, tier.dirty_bytes, tier.used_bytes, tier.limit_bytes]
+            .map(Bytes);
     let rows = [
-        ["files in the bucket", &format!("{stored} in {} files", status.files)],
+        ["files in the bucket", &format!("{stored} in {} files", status.engine.files)],
         ["not there yet", &format!("{dirty}, dirty in the tier")],
         ["tier", &format!("{used}, {percent}% of {limit}")],
     ];
     let rows: Vec<_> = rows.iter().map(|row| row.map(str::to_owned).to_vec()).collect();
-    render::say(&format!("{}\n{}", render::heading(&status.volume), render::table(&rows, 2)))?;
+    render::say(&format!(
+        "{}\n{}",
+        render::heading(&status.engine.volume),
+        render::table(&rows, 2)
+    ))?;
     Ok(ExitCode::SUCCESS)
 }

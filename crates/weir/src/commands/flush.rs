@@ -2,18 +2,18 @@
 
 use std::process::ExitCode;
 
-use hyper::Method;
 use weir_object::Trouble;
 use weir_types::{Bytes, Result};
 
+use crate::api::{Flush, StatusAnswer};
 use crate::cli::DirArgs;
-use crate::client::{Client, StatusView};
+use crate::client::Client;
 use crate::progress::{Progress, Unit};
 use crate::render::seconds;
 
 pub(crate) async fn run(args: DirArgs) -> Result<ExitCode> {
     let client = Client::at(&args.dir)?;
-    let flushing = client.request(Method::POST, "/flush");
+    let flushing = client.call(&Flush {});
     tokio::select! {
         done = flushing => done.map(drop)?,
         never = show_what_is_left(&client) => never,
@@ -28,16 +28,16 @@ pub(super) async fn show_what_is_left(client: &Client) {
     loop {
         tokio::time::sleep(progress.interval()).await;
         if let Ok(status) = client.status().await {
-            let left = status.tier.dirty_bytes;
+            let left = status.engine.tier.dirty_bytes;
             most = most.max(left);
             progress.show(most - left, Some(most), &what_is_left(&status));
         }
     }
 }
 
-fn what_is_left(status: &StatusView) -> String {
-    let left = format!("flushing, {} left", Bytes(status.tier.dirty_bytes));
-    match status.troubles.iter().find(|trouble| trouble.lasting) {
+fn what_is_left(status: &StatusAnswer) -> String {
+    let left = format!("flushing, {} left", Bytes(status.engine.tier.dirty_bytes));
+    match status.engine.troubles.iter().find(|trouble| trouble.lasting) {
         None => left,
         Some(trouble) => format!("{left}; the bucket fails: {}", describe(trouble)),
     }

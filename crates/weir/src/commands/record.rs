@@ -7,19 +7,20 @@ use weir_cost::Workload;
 use weir_engine::Spell;
 use weir_types::{ErrorKind, FsError, Result};
 
+use crate::api::{GetThroughput, GetUsed, ListLinks};
 use crate::client::Client;
 use crate::render::{self, seconds};
 
 pub(crate) async fn run(dir: &Path) -> Result<ExitCode> {
     let client = Client::at(dir)?;
     let status = client.status().await?;
-    let links = client.links().await?;
-    let report = client.throughput().await?;
-    let spell = client.used(None).await?;
+    let links = client.call(&ListLinks {}).await?;
+    let report = client.call(&GetThroughput {}).await?;
+    let spell = client.call(&GetUsed { since_unix_ms: None }).await?;
     let linked_bytes: u64 = links.iter().map(|link| link.bytes).sum();
     let opens = report.tenants.iter().map(|tenant| tenant.opens).sum();
-    let stored_bytes = status.stored_bytes + status.tier.dirty_bytes;
-    let workload = workload(&spell, stored_bytes + linked_bytes, status.files, opens);
+    let stored_bytes = status.engine.stored_bytes + status.engine.tier.dirty_bytes;
+    let workload = workload(&spell, stored_bytes + linked_bytes, status.engine.files, opens);
     render::say(&toml(&workload, &spell)?)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -4,21 +4,14 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use hyper::Method;
-use serde::{Deserialize, Serialize};
-use weir_types::{Bytes, ErrorKind, FsError, Result};
+use serde::Serialize;
+use weir_engine::Residency;
+use weir_types::{Bytes, FsError, Ino, Result};
 
+use crate::api::GetResidency;
 use crate::cli::ResidencyArgs;
 use crate::client::Client;
 use crate::{render, targets};
-
-#[derive(Clone, Copy, Default, Deserialize, Serialize)]
-struct Residency {
-    hole: u64,
-    released: u64,
-    resident: u64,
-    dirty: u64,
-}
 
 #[derive(Serialize)]
 struct Of {
@@ -38,11 +31,7 @@ pub(crate) async fn run(args: ResidencyArgs) -> Result<ExitCode> {
             Ok(())
         })?;
         for (path, ino) in files {
-            let answer = client.request(Method::GET, &format!("/residency?ino={ino}")).await?;
-            let residency = serde_json::from_value(answer).map_err(|error| {
-                FsError::new(ErrorKind::Unsupported, "the daemon's answer is not understood")
-                    .with_source(error)
-            })?;
+            let residency = client.call(&GetResidency { ino: Ino(ino) }).await?;
             found.push(Of { path, residency });
         }
     }

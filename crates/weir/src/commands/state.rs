@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 use weir_engine::FileState;
-use weir_types::{Bytes, Result};
+use weir_types::{Bytes, Ino, Result};
 
 use crate::cli::WhatArgs;
 use crate::client::{Client, STATES_AT_ONCE};
@@ -70,8 +70,8 @@ fn walk(paths: &[PathBuf], found: &tokio::sync::mpsc::Sender<Batch>) -> Result<(
 }
 
 async fn tell(client: &Client, files: Batch, as_json: bool, sum: &mut Sum) -> Result<()> {
-    let inos: Vec<u64> = files.iter().map(|(_, ino)| *ino).collect();
-    let states = client.states(&inos).await?;
+    let inos = files.iter().map(|(_, ino)| Ino(*ino)).collect();
+    let states = client.states(inos).await?;
     let mut text = String::new();
     for ((path, _), state) in files.iter().zip(states) {
         let Some(state) = state else {

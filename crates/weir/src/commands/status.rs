@@ -3,14 +3,17 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::Value;
 use weir_cost::{PriceBook, Requests, Usage, month, so_far};
-use weir_engine::AsideEntry;
+use weir_engine::{AsideEntry, JournalUsage};
 use weir_object::{MeterSnapshot, RequestKind, Trouble};
+use weir_tier::Recovered;
 use weir_types::{Bytes, FsError, Result, Settings};
 
+use crate::api::{BlockStatus, Passthrough, StatusAnswer, Tls};
 use crate::cli::StatusArgs;
-use crate::client::{self, BlockView, Client, JournalView, PassthroughView, StatusView, TierView};
+use crate::client::Client;
 use crate::commands::{flush, links};
 use crate::render::{self, heading, seconds, table};
 use crate::targets;
@@ -24,7 +27,7 @@ pub(crate) async fn run(args: StatusArgs) -> Result<ExitCode> {
         None => Client::all(),
     };
     // One that hangs keeps nobody from seeing the others.
-    let asked = futures::future::join_all(clients.iter().map(Client::status_json)).await;
+    let asked = futures::future::join_all(clients.iter().map(Client::status)).await;
     let (mut statuses, mut silent) = (Vec::new(), Vec::new());
     for (client, answer) in clients.iter().zip(asked) {
         match answer {
@@ -42,12 +45,12 @@ pub(crate) async fn run(args: StatusArgs) -> Result<ExitCode> {
         match (args.dir.is_some(), statuses.first()) {
             (true, Some(status)) => render::say_json(status)?,
             _ => {
-                let error = |(place, error): &(String, FsError)| {
-                    let error = error.to_string();
-                    json!({ "place": place, "error": error })
+                let error = |(place, error): (String, FsError)| Told::Silent {
+                    place,
+                    error: error.to_string(),
                 };
-                statuses.extend(silent.iter().map(error));
-                render::say_json(&statuses)?;
+                let told = statuses.into_iter().map(|status| Told::Status(Box::new(status)));
+                render::say_json(&told.chain(silent.into_iter().map(error)).collect::<Vec<_>>())?;
             }
         }
         return Ok(code);
@@ -57,11 +60,19 @@ pub(crate) async fn run(args: StatusArgs) -> Result<ExitCode> {
     }
     let mut texts = Vec::new();
     for status in statuses {
-        texts.push(describe(&client::view(status)?, &args.region));
+        texts.push(describe(&status, &args.region));
     }
     texts.extend(silent.iter().map(|(place, error)| format!("{}\n  {error}\n", heading(place))));
     render::say(&texts.join("\n"))?;
     Ok(code)
+}
+
+/// A row of all statuses, as JSON.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Told {
+    Status(Box<StatusAnswer>),
+    Silent { place: String, error: String },
 }
 
 /// The mounts whose daemon is dead. One that hangs is passed over.
@@ -82,17 +93,17 @@ async fn dead_mounts() -> Result<Vec<(String, FsError)>> {
     Ok(dead)
 }
 
-fn describe(status: &StatusView, region: &str) -> String {
+fn describe(status: &StatusAnswer, region: &str) -> String {
     let title = match &status.mountpoint {
-        Some(mountpoint) => format!("{} on {}", status.volume, mountpoint.display()),
-        None => format!("{}, not mounted", status.volume),
+        Some(mountpoint) => format!("{} on {}", status.engine.volume, mountpoint.display()),
+        None => format!("{}, not mounted", status.engine.volume),
     };
     let mut text = format!("{}\n{}", heading(&title), table(&facts(status), 2));
     text.push_str(&format!("{}\n", heading("requests to the bucket")));
-    text.push_str(&table(&requests(&status.requests), 2));
+    text.push_str(&table(&requests(&status.engine.requests), 2));
     text.push_str(&format!("{}\n", heading(&format!("cost at S3 list prices, {region}"))));
     text.push_str(&table(&costs(status, region), 1));
-    let changed = changed_settings(&status.settings);
+    let changed = changed_settings(&status.engine.settings);
     if !changed.is_empty() {
         text.push_str(&format!("{}\n", heading("settings that differ from the default")));
         text.push_str(&table(&changed, 2));
@@ -104,15 +115,15 @@ fn row<const N: usize>(cells: [&str; N]) -> Vec<String> {
     cells.map(str::to_owned).to_vec()
 }
 
-fn facts(status: &StatusView) -> Vec<Vec<String>> {
-    let tier = &status.tier;
-    let since = &status.since_mount;
-    let mode = match (status.fenced, status.read_only) {
+fn facts(status: &StatusAnswer) -> Vec<Vec<String>> {
+    let tier = &status.engine.tier;
+    let since = &status.engine.since_mount;
+    let mode = match (status.engine.fenced, status.engine.read_only) {
         (true, _) => "FENCED: another writer took the volume over; unmount",
         (false, true) => "read-only",
         (false, false) => "read and write",
     };
-    let log = match status.journal.durable {
+    let log = match status.engine.journal.durable {
         true => "journal",
         false => "redo log",
     };
@@ -127,10 +138,13 @@ fn facts(status: &StatusView) -> Vec<Vec<String>> {
                 seconds(status.uptime_s)
             ),
         ]),
-        row(["volume", &format!("{} files, {}", status.files, Bytes(status.stored_bytes))]),
-        row(["tier", &format!("{}{}", tier_bytes(tier), doubt(status.files_in_doubt))]),
+        row([
+            "volume",
+            &format!("{} files, {}", status.engine.files, Bytes(status.engine.stored_bytes)),
+        ]),
+        row(["tier", &format!("{}{}", tier_bytes(tier), doubt(status.engine.files_in_doubt))]),
         row(["files in the tier", &tier_files(tier)]),
-        row([log, &journal(&status.journal)]),
+        row([log, &journal(&status.engine.journal)]),
         row(["last recovery", &recovery(status)]),
         row([
             "since the mount",
@@ -145,7 +159,7 @@ fn facts(status: &StatusView) -> Vec<Vec<String>> {
         ]),
     ];
     if let Some(state) = &status.passthrough {
-        rows.push(row(["passthrough", &passthrough(state, &status.metered)]));
+        rows.push(row(["passthrough", &passthrough(state, &status.engine.metered)]));
     }
     rows.extend(disks(&status.block));
     rows.extend(failures(status));
@@ -159,8 +173,8 @@ fn facts(status: &StatusView) -> Vec<Vec<String>> {
     rows
 }
 
-fn left_behind(status: &StatusView) -> Option<Vec<String>> {
-    let left = status.mount.left_behind.as_ref()?;
+fn left_behind(status: &StatusAnswer) -> Option<Vec<String>> {
+    let left = status.engine.mount.left_behind.as_ref()?;
     let what = [("tier", &left.tier), ("journal", &left.journal)];
     let what: Vec<_> = what
         .into_iter()
@@ -175,7 +189,7 @@ fn left_behind(status: &StatusView) -> Option<Vec<String>> {
 }
 
 /// What is in no volume, until somebody settles it.
-fn set_aside(status: &StatusView) -> Vec<Vec<String>> {
+fn set_aside(status: &StatusAnswer) -> Vec<Vec<String>> {
     let place = status.place();
     let entry = |entry: &AsideEntry| {
         let text = format!(
@@ -188,18 +202,18 @@ fn set_aside(status: &StatusView) -> Vec<Vec<String>> {
         );
         row(["SET ASIDE", &text])
     };
-    status.aside.entries.iter().map(entry).collect()
+    status.engine.aside.entries.iter().map(entry).collect()
 }
 
 /// What the bucket refuses, and, for an hour, what it refused.
-fn failures(status: &StatusView) -> Vec<Vec<String>> {
+fn failures(status: &StatusAnswer) -> Vec<Vec<String>> {
     let shown = |trouble: &&Trouble| trouble.lasting || trouble.last_ms_ago < 3_600_000;
-    let told = status.troubles.iter().filter(shown).map(|trouble| {
+    let told = status.engine.troubles.iter().filter(shown).map(|trouble| {
         let title = if trouble.lasting { "BUCKET FAILS" } else { "bucket failed" };
         row([title, &flush::describe(trouble)])
     });
     let mut rows: Vec<_> = told.collect();
-    if let Some(failed) = &status.flush_failed {
+    if let Some(failed) = &status.engine.flush_failed {
         let (times, ago) = (failed.failures, seconds(failed.last_ms_ago / 1_000));
         let text = format!("{times} times in a row, the last {ago} ago: {}", failed.error);
         rows.push(row(["FLUSH FAILS", &text]));
@@ -207,7 +221,7 @@ fn failures(status: &StatusView) -> Vec<Vec<String>> {
     rows
 }
 
-fn tier_bytes(tier: &TierView) -> String {
+fn tier_bytes(tier: &weir_tier::Usage) -> String {
     let small = match tier.limit_bytes < tier.tier_bytes {
         true => format!(" (its disk cannot give {})", Bytes(tier.tier_bytes)),
         false => String::new(),
@@ -221,7 +235,7 @@ fn tier_bytes(tier: &TierView) -> String {
     )
 }
 
-fn tier_files(tier: &TierView) -> String {
+fn tier_files(tier: &weir_tier::Usage) -> String {
     let memory = Bytes(tier.memory_bytes);
     let free = match tier.free_files {
         u64::MAX => String::new(),
@@ -230,7 +244,7 @@ fn tier_files(tier: &TierView) -> String {
     format!("{} of {}, {memory} of memory{free}", tier.mirrors, tier.limit_files)
 }
 
-fn journal(journal: &JournalView) -> String {
+fn journal(journal: &JournalUsage) -> String {
     let used = Bytes(journal.used_bytes);
     if !journal.durable {
         return used.to_string();
@@ -243,8 +257,8 @@ fn journal(journal: &JournalView) -> String {
     format!("{used} of {limit} used; {free} free on its disk{full}")
 }
 
-fn passthrough(state: &PassthroughView, metered: &[String]) -> String {
-    let PassthroughView { active, why, opens, other_opens } = state;
+fn passthrough(state: &Passthrough, metered: &[String]) -> String {
+    let Passthrough { active, why, opens, other_opens } = state;
     if !active {
         return format!("off: {why}");
     }
@@ -257,18 +271,18 @@ fn passthrough(state: &PassthroughView, metered: &[String]) -> String {
 }
 
 /// Nothing where there are neither disks nor a door for them.
-fn disks(block: &BlockView) -> Vec<Vec<String>> {
+fn disks(block: &BlockStatus) -> Vec<Vec<String>> {
     let mut rows = Vec::new();
     if let (Some(disks @ 1..), Some(open)) = (block.disks, block.disks_open) {
         rows.push(row(["disks", &format!("{disks}, {open} of them open")]));
     }
     if let Some(nbd) = &block.nbd {
         let unix = nbd.unix.as_ref().map(|path| path.display().to_string());
-        let places: Vec<_> = nbd.address.iter().cloned().chain(unix).collect();
-        let tls = match nbd.tls.as_deref() {
+        let places: Vec<_> = nbd.address.iter().map(ToString::to_string).chain(unix).collect();
+        let tls = match nbd.tls {
             None => "",
-            Some("client_certificate") => ", TLS with client certificates",
-            Some(_) => ", TLS",
+            Some(Tls::ClientCertificate) => ", TLS with client certificates",
+            Some(Tls::Required) => ", TLS",
         };
         rows.push(row(["NBD", &format!("{}{tls}", places.join(" and "))]));
     }
@@ -304,33 +318,26 @@ fn doubt(files: u64) -> String {
     }
 }
 
-fn recovery(status: &StatusView) -> String {
-    let mount = &status.mount;
-    let mut text = match (&mount.recovered, mount.recovered.as_str()) {
-        (_, Some("new")) => "new tier".to_owned(),
-        (_, Some("clean")) => "clean".to_owned(),
-        (_, Some("killed")) if status.aside.entries.is_empty() && mount.left_behind.is_none() => {
-            "the last daemon was killed; nothing lost".to_owned()
+fn recovery(status: &StatusAnswer) -> String {
+    let mount = &status.engine.mount;
+    let mut text = match mount.recovered {
+        Recovered::New => "new tier".to_owned(),
+        Recovered::Clean => "clean".to_owned(),
+        Recovered::Killed => {
+            match status.engine.aside.entries.is_empty() && mount.left_behind.is_none() {
+                true => "the last daemon was killed; nothing lost".to_owned(),
+                false => "the last daemon of this tier was killed".to_owned(),
+            }
         }
-        (_, Some("killed")) => "the last daemon of this tier was killed".to_owned(),
-        (other, _) => match (other.get("power_cut"), other.get("remounted")) {
-            (None, None) => other.to_string(),
-            (_, Some(remounted)) => {
-                let in_doubt = remounted.get("dirty_bytes_in_doubt").and_then(Value::as_u64);
-                format!(
-                    "the tier's file system was mounted anew; {} in doubt set aside",
-                    Bytes(in_doubt.unwrap_or(0))
-                )
-            }
-            (Some(cut), None) => {
-                let bytes = |name: &str| Bytes(cut.get(name).and_then(Value::as_u64).unwrap_or(0));
-                format!(
-                    "the machine went down; {} dirty and {} clean dropped",
-                    bytes("dirty_bytes_dropped"),
-                    bytes("clean_bytes_dropped")
-                )
-            }
-        },
+        Recovered::Remounted { dirty_bytes_in_doubt, .. } => format!(
+            "the tier's file system was mounted anew; {} in doubt set aside",
+            Bytes(dirty_bytes_in_doubt)
+        ),
+        Recovered::PowerCut { dirty_bytes_dropped, clean_bytes_dropped } => format!(
+            "the machine went down; {} dirty and {} clean dropped",
+            Bytes(dirty_bytes_dropped),
+            Bytes(clean_bytes_dropped)
+        ),
     };
     if mount.replayed_commits + mount.replayed_files > 0 {
         text.push_str(&format!(
@@ -361,33 +368,34 @@ fn requests(meter: &MeterSnapshot) -> Vec<Vec<String>> {
     rows
 }
 
-fn costs(status: &StatusView, region: &str) -> Vec<Vec<String>> {
+fn costs(status: &StatusAnswer, region: &str) -> Vec<Vec<String>> {
     let book = PriceBook::built_in();
     let prices = book.at(region);
-    let count = |kind| status.requests.requests(kind);
+    let count = |kind| status.engine.requests.requests(kind);
     let asked = Requests {
         put: count(RequestKind::Put) + count(RequestKind::Copy) + count(RequestKind::List),
         get: count(RequestKind::Get) + count(RequestKind::Head),
         delete: count(RequestKind::Delete),
     };
     let usage = Usage {
-        stored_bytes: status.stored_bytes,
+        stored_bytes: status.engine.stored_bytes,
         requests: asked,
         observed: Duration::from_secs(status.uptime_s),
         ..Usage::default()
     };
-    let size = Bytes(status.stored_bytes);
+    let size = Bytes(status.engine.stored_bytes);
     vec![
         row(["since the mount", &so_far(prices, &usage).to_string()]),
         row([
             &format!("storage of {size} a month (before compression)"),
-            &month(prices, status.stored_bytes).to_string(),
+            &month(prices, status.engine.stored_bytes).to_string(),
         ]),
     ]
 }
 
-fn changed_settings(settings: &Value) -> Vec<Vec<String>> {
+fn changed_settings(settings: &Settings) -> Vec<Vec<String>> {
     let default = serde_json::to_value(Settings::default()).unwrap_or_default();
+    let settings = serde_json::to_value(settings).unwrap_or_default();
     let all = settings.as_object().into_iter().flatten();
     let changed = all.filter(|(name, value)| default.get(name.as_str()) != Some(value));
     let shown = |name: &str, value: &Value| match value.as_u64() {
@@ -403,17 +411,17 @@ mod tests {
 
     use super::*;
 
-    fn status() -> StatusView {
+    fn status() -> StatusAnswer {
         let settings = Settings { tier_bytes: Bytes::mib(64), ..Settings::default() };
         let put = json!({
             "component": "data", "kind": "put", "requests": 1000, "failed": 2, "retries": 2,
             "bytes_sent": 1 << 30, "bytes_received": 0, "latency_us_sum": 5_000_000,
             "buckets": [],
         });
-        client::view(json!({
+        serde_json::from_value(json!({
             "mountpoint": "/mnt/v", "pid": 7, "version": "0.1.0", "uptime_s": 61, "ending": false,
-            "volume": "s3://b/v", "read_only": false, "fenced": false,
-            "files": 3, "stored_bytes": 100_u64 << 30,
+            "volume": "s3://b/v", "volume_id": "v", "read_only": false, "fenced": false,
+            "files": 3, "stored_bytes": 100_u64 << 30, "files_in_doubt": 0,
             "tier": {"tier_bytes": 64 << 20, "limit_bytes": 60 << 20, "used_bytes": 1 << 20,
                      "dirty_bytes": 4096, "mirrors": 2, "limit_files": 2850,
                      "memory_bytes": 2048, "free_bytes": 1_u64 << 40, "free_files": 3000},
@@ -421,13 +429,14 @@ mod tests {
                         "durable": true, "refused_fsyncs": 3},
             "mount": {"recovered": {"power_cut": {"dirty_bytes_dropped": 4096,
                                                   "clean_bytes_dropped": 0}},
-                      "replayed_commits": 5, "replayed_files": 0,
+                      "replayed_commits": 5, "replayed_files": 0, "set_aside": null,
                       "taken_from": "process 1 on there", "left_behind": null},
-            "since_mount": {"bytes_read": 1, "bytes_written": 2, "bytes_fetched": 3,
-                            "bytes_flushed": 4, "fsyncs": 5},
-            "requests": {"rows": [put]},
+            "aside": weir_engine::AsideSummary::default(),
+            "since_mount": weir_engine::SinceMount::default(),
+            "requests": {"rows": [put]}, "troubles": [], "flush_failed": null, "metered": [],
             "settings": settings,
             "passthrough": {"active": false, "why": "because", "opens": 0, "other_opens": 9},
+            "fuse_requests": {}, "held_deletions": [],
             "block": {
                 "disks": 3, "disks_open": 1,
                 "nbd": {"address": "127.0.0.1:10809", "unix": "/run/nbd", "tls": "required"},
@@ -469,7 +478,7 @@ mod tests {
 
     #[test]
     fn a_volume_that_is_served_has_no_mount_point() {
-        let status = StatusView { mountpoint: None, passthrough: None, ..status() };
+        let status = StatusAnswer { mountpoint: None, passthrough: None, ..status() };
         let text = describe(&status, "us-east-1");
         assert!(text.starts_with("s3://b/v, not mounted\n"), "{text}");
         assert!(!text.contains("passthrough"), "{text}");
@@ -478,10 +487,10 @@ mod tests {
     #[test]
     fn nothing_is_called_not_lost_beside_what_was_set_aside() {
         let mut status = status();
-        status.mount.recovered = json!("killed");
+        status.engine.mount.recovered = Recovered::Killed;
         let text = describe(&status, "us-east-1");
         assert!(text.contains("nothing lost") && !text.contains("SET ASIDE"), "{text}");
-        status.aside.entries.push(AsideEntry {
+        status.engine.aside.entries.push(AsideEntry {
             label: "20261122-134658".into(),
             why: weir_engine::Why::AnotherWriter,
             unix_ms: 1,
@@ -500,9 +509,9 @@ mod tests {
     #[test]
     fn what_is_missing_is_told_and_nothing_else() {
         let mut status = status();
-        status.mount.recovered = json!("killed");
+        status.engine.mount.recovered = Recovered::Killed;
         assert!(describe(&status, "us-east-1").contains("nothing lost"));
-        status.mount.left_behind = Some(client::LeftBehindView {
+        status.engine.mount.left_behind = Some(weir_engine::LeftBehind {
             host: "process 7 on m1".to_owned(),
             tier: Some("/nvme".to_owned()),
             journal: Some("/ebs".to_owned()),
@@ -515,7 +524,7 @@ mod tests {
     #[test]
     fn a_fenced_mount_says_so_first() {
         let mut status = status();
-        status.fenced = true;
+        status.engine.fenced = true;
         assert!(describe(&status, "us-east-1").contains("FENCED"));
     }
 }

@@ -7,6 +7,7 @@ use weir_engine::{BudgetView, Slowed, ThroughputChange, ThroughputReport, Throug
 use weir_throughput::efs::{Mode, Rules};
 use weir_types::{Bytes, ErrorKind, FsError, Ino, Result};
 
+use crate::api::{GetThroughput, SetThroughput};
 use crate::cli::{ModeName, ThroughputArgs};
 use crate::client::Client;
 use crate::render::{self, heading, seconds, table};
@@ -15,10 +16,10 @@ use crate::targets::{self, Finder};
 pub(crate) async fn run(args: ThroughputArgs) -> Result<ExitCode> {
     let client = Client::at(&args.dir)?;
     let report = match change(&args)? {
-        None => client.throughput().await?,
+        None => client.call(&GetThroughput {}).await?,
         Some(change) => {
             let (whose, name) = whose(&args)?;
-            client.set_throughput(whose, &name, &change).await?
+            client.call(&SetThroughput { whose, name, change }).await?
         }
     };
     match args.json {

@@ -4,10 +4,10 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use hyper::Method;
 use weir_engine::BucketUrl;
 use weir_types::{ErrorKind, FsError, Result};
 
+use crate::api::Unmount;
 use crate::cli::{StopArgs, UmountArgs};
 use crate::client::Client;
 use crate::{paths, render};
@@ -20,7 +20,7 @@ pub(crate) async fn run(args: UmountArgs) -> Result<ExitCode> {
         return without_daemon(&mountpoint, args.lazy);
     };
     if args.lazy {
-        client.request(Method::POST, "/unmount?lazy=true").await?;
+        client.call(&Unmount { lazy: true }).await?;
         return Ok(ExitCode::SUCCESS);
     }
     end(&client).await
@@ -42,7 +42,7 @@ pub(crate) async fn stop(args: StopArgs) -> Result<ExitCode> {
 /// Ends a daemon; returns when its process is gone.
 async fn end(client: &Client) -> Result<ExitCode> {
     let pid = client.status().await?.pid;
-    let unmounting = client.request(Method::POST, "/unmount");
+    let unmounting = client.call(&Unmount { lazy: false });
     tokio::select! {
         done = unmounting => done.map(drop)?,
         never = super::flush::show_what_is_left(client) => never,

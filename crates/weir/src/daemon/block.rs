@@ -1,11 +1,9 @@
 //! The block door of a daemon: the NBD server, if one is asked for, and the devices of this machine.
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::Serialize;
 use tokio::sync::watch;
 use weir_door_block::attach::{AttachOptions, Attached, Devices};
 use weir_door_block::{BlockCounts, NbdOptions, NbdServer};
@@ -13,6 +11,7 @@ use weir_engine::{DiskView, Engine};
 use weir_types::{ErrorKind, FsError, Result};
 
 use super::Ending;
+use crate::api::{BlockStatus, NbdStatus, Tls};
 
 /// How often devices in use are tried again by a daemon that is to end.
 const TRY_EVERY: Duration = Duration::from_millis(200);
@@ -28,36 +27,6 @@ pub(crate) struct BlockDoor {
 
 struct Nbd {
     server: NbdServer,
-    unix: Option<PathBuf>,
-    tls: Option<Tls>,
-}
-
-/// What TLS asks of clients.
-#[derive(Clone, Copy, Debug, Serialize)]
-#[serde(rename_all = "snake_case")]
-enum Tls {
-    /// To use it.
-    Required,
-    /// To show a certificate as well.
-    ClientCertificate,
-}
-
-/// How the door stands.
-#[derive(Debug, Default, Serialize)]
-pub(crate) struct BlockStatus {
-    /// Disks and snapshots of the volume; `None` while nobody can look, as on a fenced daemon.
-    pub(crate) disks: Option<u64>,
-    /// Those that somebody has open.
-    pub(crate) disks_open: Option<u64>,
-    nbd: Option<NbdStatus>,
-    pub(crate) devices: Vec<Attached>,
-    /// Of NBD clients and devices.
-    pub(crate) counts: BlockCounts,
-}
-
-#[derive(Debug, Serialize)]
-struct NbdStatus {
-    address: Option<SocketAddr>,
     unix: Option<PathBuf>,
     tls: Option<Tls>,
 }

@@ -8,10 +8,12 @@ use std::path::{Path, PathBuf};
 
 use rustix::io::Errno;
 use weir_engine::{ActionId, ActionKind, ActionRequest, ActionState, ActionView, FileState};
-use weir_types::FsError;
+
+use weir_types::{FsError, Ino};
 
 use super::words::{self, Known, Words, flag, value};
 use super::{Answer, Failure};
+use crate::api::{Cancel, GetAction, Pin, StartAction};
 use crate::client::STATES_AT_ONCE;
 use crate::targets::{Finder, Target};
 
@@ -174,8 +176,8 @@ impl Files {
             let of_mount = of_mount.filter(|(_, (mount, target))| *mount == at && target.is_file);
             let of_mount: Vec<(usize, u64)> = of_mount.map(|(n, (_, t))| (n, t.ino)).collect();
             for some in of_mount.chunks(STATES_AT_ONCE) {
-                let inos: Vec<u64> = some.iter().map(|(_, ino)| *ino).collect();
-                match mount.client.states(&inos).await {
+                let inos = some.iter().map(|(_, ino)| Ino(*ino)).collect();
+                match mount.client.states(inos).await {
                     Ok(told) => {
                         for ((n, _), state) in some.iter().zip(told) {
                             states[*n] = state;
@@ -218,7 +220,11 @@ impl Files {
             let key = state.action.map(|id| (*mount, id));
             if let Some(key) = key.filter(|key| !actions.contains_key(key)) {
                 // One that ended meanwhile may be forgotten already.
-                if let Ok(action) = self.finder.mounts[key.0].client.action(key.1, 0).await {
+                if let Ok(action) = self.finder.mounts[key.0]
+                    .client
+                    .call(&GetAction { id: key.1, wait_ms: 0 })
+                    .await
+                {
                     actions.insert(key, action);
                 }
             }
@@ -236,7 +242,7 @@ impl Files {
         for mount in self.finder.mounts.iter().filter(|mount| !mount.targets.is_empty()) {
             let roots = mount.roots();
             let request = ActionRequest { kind, roots, recursive: false, max_bytes_per_s: None };
-            let started = mount.client.start(&request).await;
+            let started = mount.client.call(&StartAction(request)).await;
             let mut action = match started {
                 Ok(action) => action,
                 Err(error) => {
@@ -245,7 +251,7 @@ impl Files {
                 }
             };
             while kind == ActionKind::Release && !has_ended(&action) {
-                match mount.client.action(action.id, WAIT_MS).await {
+                match mount.client.call(&GetAction { id: action.id, wait_ms: WAIT_MS }).await {
                     Ok(later) => action = later,
                     Err(error) => {
                         answer.fail(Some(&mount.mountpoint), &Failure::from(&error));
@@ -281,10 +287,12 @@ impl Files {
         for (at, id, path) in actions {
             let client = &self.finder.mounts[at].client;
             let asked = |ino| self.found.iter().any(|(m, target)| *m == at && target.ino == ino);
-            let done = match client.action(id, 0).await {
-                Ok(action) if action.request.roots.iter().all(|root| asked(root.ino.0)) => {
-                    client.cancel(id).await.map(drop).map_err(|error| Failure::from(&error))
-                }
+            let done = match client.call(&GetAction { id, wait_ms: 0 }).await {
+                Ok(action) if action.request.roots.iter().all(|root| asked(root.ino.0)) => client
+                    .call(&Cancel { id })
+                    .await
+                    .map(drop)
+                    .map_err(|error| Failure::from(&error)),
                 Ok(action) => {
                     let id = action.id.0;
                     let text = format!(
@@ -307,7 +315,9 @@ impl Files {
             self.finder.mounts[at].targets.push(target);
         }
         for mount in self.finder.mounts.iter().filter(|mount| !mount.targets.is_empty()) {
-            if let Err(error) = mount.client.pin(&mount.roots(), false, pinned).await {
+            if let Err(error) =
+                mount.client.call(&Pin { roots: mount.roots(), recursive: false, pinned }).await
+            {
                 answer.fail(Some(&mount.mountpoint), &Failure::from(&error));
             }
         }

@@ -6,6 +6,7 @@ use weir_engine::ActionId;
 use weir_types::{Bytes, ErrorKind, FsError, Result, UnixTime};
 
 use super::{Of, describe, has_ended};
+use crate::api::{Cancel, ListActions};
 use crate::cli::{ActionsArgs, CancelArgs};
 use crate::commands::mounts;
 use crate::{clock, render};
@@ -13,7 +14,7 @@ use crate::{clock, render};
 pub(crate) async fn list(args: ActionsArgs) -> Result<ExitCode> {
     let mut found = Vec::new();
     for (client, mountpoint) in mounts(args.path.as_deref()).await? {
-        let actions = client.actions().await?.into_iter();
+        let actions = client.call(&ListActions {}).await?.into_iter();
         let wanted = actions.filter(|action| args.all || !has_ended(action));
         found.extend(wanted.map(|action| Of { mountpoint: mountpoint.clone(), action }));
     }
@@ -56,7 +57,12 @@ pub(crate) async fn cancel(args: CancelArgs) -> Result<ExitCode> {
     let id = ActionId(args.id);
     let mut having = Vec::new();
     for (client, mountpoint) in mounts(args.path.as_deref()).await? {
-        if client.actions().await?.iter().any(|action| action.id == id && !has_ended(action)) {
+        if client
+            .call(&ListActions {})
+            .await?
+            .iter()
+            .any(|action| action.id == id && !has_ended(action))
+        {
             having.push((client, mountpoint));
         }
     }
@@ -74,7 +80,7 @@ pub(crate) async fn cancel(args: CancelArgs) -> Result<ExitCode> {
             return refuse(ErrorKind::Invalid, text);
         }
     };
-    let action = client.cancel(id).await?;
+    let action = client.call(&Cancel { id }).await?;
     match args.json {
         true => render::say_json(&Of { mountpoint: mountpoint.clone(), action })?,
         false => {

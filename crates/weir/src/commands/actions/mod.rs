@@ -10,6 +10,7 @@ use serde::Serialize;
 use weir_engine::{ActionKind, ActionRequest, ActionState, ActionView};
 use weir_types::Result;
 
+use crate::api::{GetAction, Pin, StartAction};
 use crate::cli::{ArchiveArgs, HydrateArgs, WhatArgs};
 use crate::client::Client;
 use crate::progress::{self, Progress, Unit, Waited};
@@ -50,7 +51,7 @@ async fn run(
     for mount in targets::find(&what.paths, what.recursive)? {
         let (roots, recursive) = (mount.roots(), what.recursive);
         let request = ActionRequest { kind, roots, recursive, max_bytes_per_s };
-        let action = mount.client.start(&request).await?;
+        let action = mount.client.call(&StartAction(request)).await?;
         started.push((mount.client, Of { mountpoint: mount.mountpoint, action }));
     }
     if wait {
@@ -85,7 +86,7 @@ async fn ended(client: &Client, mut action: ActionView) -> Result<ActionView> {
         let all = action.counted.then_some(action.bytes_total).filter(|bytes| *bytes > 0);
         progress.show(action.bytes_done, all, &describe::how_far(&action));
         let wait_ms = u64::try_from(progress.interval().as_millis()).unwrap_or(u64::MAX);
-        action = client.action(action.id, wait_ms).await?;
+        action = client.call(&GetAction { id: action.id, wait_ms }).await?;
     }
     Ok(action)
 }
@@ -120,7 +121,8 @@ pub(crate) async fn pin(what: WhatArgs, pinned: bool) -> Result<ExitCode> {
     }
     let mut all = Vec::new();
     for mount in targets::find(&what.paths, what.recursive)? {
-        let files = mount.client.pin(&mount.roots(), what.recursive, pinned).await?;
+        let pin = Pin { roots: mount.roots(), recursive: what.recursive, pinned };
+        let files = mount.client.call(&pin).await?.files;
         all.push(Pins { mountpoint: mount.mountpoint, pinned, files });
     }
     if what.json {

@@ -11,16 +11,18 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::json;
 use weir_engine::{BucketUrl, DiskOptions, DiskView, Engine};
 use weir_types::Result;
 
+use crate::api::{CloneDisk, CreateDisk, DeleteDisk, ListDisks, ResizeDisk, SnapshotDisk};
 use crate::cli::{DiskCommand, VolumeArgs};
-use crate::client::{Client, understand};
+use crate::client::Client;
 use crate::render;
 use passing::Passing;
 
 /// What is to be done to a disk.
+#[derive(Clone)]
 enum Change {
     Create(DiskOptions),
     Resize { name: String, size_bytes: u64, may_shrink: bool },
@@ -61,7 +63,7 @@ pub(crate) async fn run(command: DiskCommand) -> Result<ExitCode> {
         DiskCommand::Clone(args) => (args.volume, Change::Clone { name: args.name, new: args.new }),
     };
     let url: BucketUrl = volume.url.parse()?;
-    let done = match Client::having(&url).await.filter(|(_, status)| !status.read_only) {
+    let done = match Client::having(&url).await.filter(|(_, status)| !status.engine.read_only) {
         Some((client, _)) => change.ask(&client).await?,
         None => {
             let passing = Passing::open(&url, &volume.connect, false).await?;
@@ -90,24 +92,16 @@ impl Change {
 
     /// Asks a daemon for it.
     async fn ask(&self, client: &Client) -> Result<Option<DiskView>> {
-        let (path, body): (_, Value) = match self {
-            Change::Create(options) => {
-                return client.tell("/disks/create", options).await.map(Some);
+        match self.clone() {
+            Change::Create(options) => client.call(&CreateDisk(options)).await.map(Some),
+            Change::Resize { name, size_bytes, may_shrink } => {
+                client.call(&ResizeDisk { name, size_bytes, may_shrink }).await.map(Some)
             }
-            Change::Resize { name, size_bytes, may_shrink } => (
-                "/disks/resize",
-                json!({ "name": name, "size_bytes": size_bytes, "may_shrink": may_shrink }),
-            ),
-            Change::Delete { name } => ("/disks/delete", json!({ "name": name })),
+            Change::Delete { name } => client.call(&DeleteDisk { name }).await.map(|_| None),
             Change::Snapshot { name, snapshot } => {
-                ("/disks/snapshot", json!({ "name": name, "snapshot": snapshot }))
+                client.call(&SnapshotDisk { name, snapshot }).await.map(Some)
             }
-            Change::Clone { name, new } => ("/disks/clone", json!({ "name": name, "new": new })),
-        };
-        let answer: Value = client.tell(path, &body).await?;
-        match self {
-            Change::Delete { .. } => Ok(None),
-            _ => understand(answer).map(Some),
+            Change::Clone { name, new } => client.call(&CloneDisk { name, new }).await.map(Some),
         }
     }
 
@@ -130,7 +124,7 @@ impl Change {
 async fn list(volume: &VolumeArgs) -> Result<ExitCode> {
     let url: BucketUrl = volume.url.parse()?;
     let (disks, devices) = match Client::having(&url).await {
-        Some((client, status)) => (client.disks().await?, status.block.devices),
+        Some((client, status)) => (client.call(&ListDisks {}).await?, status.block.devices),
         None => {
             let passing = Passing::open(&url, &volume.connect, true).await?;
             (passing.run(async |engine| engine.disks().await).await?, Vec::new())

@@ -15,6 +15,7 @@ use serde_json::json;
 use weir_engine::{BucketUrl, LinkId, LinkOptions, LinkView};
 use weir_types::{ErrorKind, FsError, Result};
 
+use crate::api::{ListHidden, ListLinks, ListPending, MakeLink, PlanLink, Unlink};
 use crate::cli::{LinkArgs, LinksArgs, UnlinkArgs};
 use crate::client::Client;
 use crate::progress::{self, Progress, Unit, Waited};
@@ -68,7 +69,7 @@ pub(crate) async fn link(args: LinkArgs) -> Result<ExitCode> {
 async fn planned(args: &LinkArgs, options: &LinkOptions) -> Result<ExitCode> {
     let mut finder = Finder::default();
     let (mount, _) = finder.locate(&existing(&args.path)?)?;
-    let plan = finder.mounts.swap_remove(mount).client.plan_link(options).await?;
+    let plan = finder.mounts.swap_remove(mount).client.call(&PlanLink(options.clone())).await?;
     let priced = PricedPlan::new(options, plan);
     match args.json {
         true => render::say_json(&priced)?,
@@ -122,7 +123,10 @@ async fn begin(path: &Path, options: &LinkOptions) -> Result<(Mounted, LinkView)
         return Err(FsError::new(ErrorKind::Bug, "one path lies in one mount"));
     };
     let view = match &mount.roots()[..] {
-        [root] => mount.client.link(root.ino, &root.path, options).await?,
+        [root] => {
+            let (ino, path, options) = (root.ino, root.path.clone(), options.clone());
+            mount.client.call(&MakeLink { ino, path, options }).await?
+        }
         _ => return Err(FsError::new(ErrorKind::Bug, "one path is one root")),
     };
     Ok((mount, view))
@@ -160,7 +164,7 @@ async fn imported(client: &Client, before: &Last, mut view: LinkView) -> Result<
 }
 
 async fn one(client: &Client, id: LinkId) -> Result<LinkView> {
-    let found = client.links().await?.into_iter().find(|link| link.id == id);
+    let found = client.call(&ListLinks {}).await?.into_iter().find(|link| link.id == id);
     found.ok_or_else(|| FsError::new(ErrorKind::NotFound, "the link was taken away meanwhile"))
 }
 
@@ -179,7 +183,7 @@ pub(crate) async fn unlink(args: UnlinkArgs) -> Result<ExitCode> {
     let mut finder = Finder::default();
     let (mount, target) = finder.locate(&args.path)?;
     let mount = finder.mounts.swap_remove(mount);
-    let view = mount.client.unlink(weir_types::Ino(target.ino)).await?;
+    let view = mount.client.call(&Unlink { ino: weir_types::Ino(target.ino) }).await?;
     match args.json {
         true => render::say_json(&Of { mountpoint: mount.mountpoint, link: &view })?,
         false => render::say(&format!(
@@ -226,7 +230,7 @@ pub(crate) async fn list(args: LinksArgs) -> Result<ExitCode> {
 async fn wanted(path: Option<&Path>) -> Result<Vec<(Client, Of<LinkView>)>> {
     let mut found = Vec::new();
     for (client, mountpoint) in commands::mounts(path).await? {
-        for link in client.links().await? {
+        for link in client.call(&ListLinks {}).await? {
             found.push((client.clone(), Of { mountpoint: mountpoint.clone(), link }));
         }
     }
@@ -243,7 +247,10 @@ async fn wanted(path: Option<&Path>) -> Result<Vec<(Client, Of<LinkView>)>> {
 async fn pending(found: &[(Client, Of<LinkView>)], as_json: bool) -> Result<ExitCode> {
     let mut all = Vec::new();
     for (client, of) in found {
-        let exports = PricedExports::new(&of.link.options, client.pending(of.link.id).await?);
+        let exports = PricedExports::new(
+            &of.link.options,
+            client.call(&ListPending { link: of.link.id, limit: None }).await?,
+        );
         let mountpoint = of.mountpoint.clone();
         let path = targets::above(&mountpoint, &of.link.path);
         all.push((exports.describe(&path), Of { mountpoint, link: exports }));
@@ -261,7 +268,9 @@ async fn pending(found: &[(Client, Of<LinkView>)], as_json: bool) -> Result<Exit
 async fn hidden(client: &Client, of: &Of<LinkView>, as_json: bool) -> Result<()> {
     let mut after: Option<String> = None;
     loop {
-        let page = client.hidden(of.link.id, after.as_deref()).await?;
+        let page = client
+            .call(&ListHidden { link: of.link.id, after: after.clone(), limit: None })
+            .await?;
         let Some(last) = page.last() else {
             return Ok(());
         };

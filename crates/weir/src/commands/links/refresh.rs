@@ -10,6 +10,7 @@ use weir_types::{ErrorKind, FsError, Result};
 
 use super::events::{self, Changes};
 use super::{Of, imported, judge, last};
+use crate::api::{ListLinks, RefreshLink};
 use crate::cli::RefreshArgs;
 use crate::progress::{self, Waited};
 use crate::targets::{Finder, Mounted};
@@ -38,7 +39,9 @@ pub(crate) async fn refresh(args: RefreshArgs) -> Result<ExitCode> {
         false => {
             let mut view = link;
             for some in keys.chunks(KEYS_AT_ONCE) {
-                view = mount.client.refresh(view.id, Some(some)).await?;
+                let keys = Some(some.to_vec());
+                let call = RefreshLink { link: view.id, keys, confirm: false };
+                view = mount.client.call(&call).await?;
             }
             view
         }
@@ -59,10 +62,8 @@ pub(crate) async fn refresh(args: RefreshArgs) -> Result<ExitCode> {
 }
 
 async fn whole(mount: &Mounted, link: &LinkView, args: &RefreshArgs) -> Result<Waited<LinkView>> {
-    let view = match args.confirm {
-        true => mount.client.confirm(link.id).await?,
-        false => mount.client.refresh(link.id, None).await?,
-    };
+    let call = RefreshLink { link: link.id, keys: None, confirm: args.confirm };
+    let view = mount.client.call(&call).await?;
     match args.wait {
         true => progress::or_ctrl_c(imported(&mount.client, &last(link), view)).await,
         false => Ok(Waited::Ended(view)),
@@ -74,7 +75,7 @@ async fn link_of(path: &Path) -> Result<(Mounted, LinkView)> {
     let mut finder = Finder::default();
     let (mount, target) = finder.locate(path)?;
     let mount = finder.mounts.swap_remove(mount);
-    let links = mount.client.links().await?;
+    let links = mount.client.call(&ListLinks {}).await?;
     let above = target.real.ancestors().take_while(|at| at.starts_with(&mount.mountpoint));
     for at in above {
         let ino = std::fs::metadata(at).map_err(|e| FsError::local_io(at.display(), e))?.ino();

@@ -6,9 +6,10 @@ use std::future::Future;
 use std::io::{IsTerminal, stderr, stdin};
 use std::process::ExitCode;
 
-use weir_engine::{AsideView, MergeReport};
+use weir_engine::AsideView;
 use weir_types::{Bytes, ErrorKind, FsError, Result};
 
+use crate::api::{DiscardAside, ExtractAside, GetRecoverProgress, ListAside, MergeAside};
 use crate::cli::RecoverArgs;
 use crate::client::Client;
 use crate::progress::{Progress, Unit};
@@ -22,14 +23,18 @@ pub(crate) async fn run(args: RecoverArgs) -> Result<ExitCode> {
     }
     if let Some(directory) = &args.extract {
         let directory = paths::real(directory)?;
-        let report = shown(&client, client.extract_aside(label, &directory)).await?;
+        let report = {
+            let label = args.label.clone();
+            let call = ExtractAside { label, directory };
+            shown(&client, client.call(&call)).await?
+        };
         match args.json {
             true => render::say_json(&report)?,
             false => render::say(&describe::extracted(&report))?,
         }
         return Ok(ExitCode::SUCCESS);
     }
-    let mut entries = client.aside().await?;
+    let mut entries = client.call(&ListAside {}).await?;
     if let Some(label) = label {
         entries.retain(|entry| entry.label == label);
         if entries.is_empty() {
@@ -48,7 +53,8 @@ pub(crate) async fn run(args: RecoverArgs) -> Result<ExitCode> {
 }
 
 async fn merge(client: &Client, args: &RecoverArgs) -> Result<ExitCode> {
-    let report: MergeReport = shown(client, client.merge_aside(args.label.as_deref())).await?;
+    let call = MergeAside { label: args.label.clone() };
+    let report = shown(client, client.call(&call)).await?;
     match args.json {
         true => render::say_json(&report)?,
         false => render::say(&describe::merged(&report, &args.dir))?,
@@ -64,7 +70,7 @@ async fn discard(client: &Client, args: &RecoverArgs, entries: &[AsideView]) -> 
         return Ok(ExitCode::FAILURE);
     }
     for entry in entries {
-        client.discard_aside(&entry.label).await?;
+        client.call(&DiscardAside { label: entry.label.clone() }).await?;
     }
     match args.json {
         true => render::say_json(&entries)?,
@@ -94,7 +100,7 @@ async fn shown<T>(client: &Client, work: impl Future<Output = Result<T>>) -> Res
             () = tokio::time::sleep(progress.interval()) => {}
         }
         // Beside the answer this is nothing to fail over.
-        if let Ok(now) = client.aside_progress().await {
+        if let Ok(now) = client.call(&GetRecoverProgress {}).await {
             let beside = format!(
                 "{} of {} files, {} of {}",
                 now.files,

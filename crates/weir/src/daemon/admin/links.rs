@@ -1,111 +1,63 @@
 //! Links over the admin door.
-//!
-//! `GET /links`, `POST /links` (`{"ino", "path", "options"}`), `DELETE /links?ino=N`,
-//! `POST /links/plan` (options), `GET /links/pending?link=N&limit=N`,
-//! `GET /links/hidden?link=N&after=KEY&limit=N`, `POST /links/refresh?link=N` (`{"keys": […]}`, or
-//! no body for all of the link; with `&confirm=true` deletions that were held are done).
 
 use std::sync::Arc;
 
-use axum::extract::{Query, State};
-use axum::routing::{get, post};
-use axum::{Json, Router};
-use serde::Deserialize;
-use weir_engine::{HiddenObject, LinkId, LinkOptions, LinkPlan, LinkView, PlannedExports};
-use weir_types::Ino;
+use weir_engine::{HiddenObject, LinkPlan, LinkView, PlannedExports};
+use weir_types::Result;
 
-use super::{Failed, Which};
+use super::routes::Routes;
+use crate::api::{ListHidden, ListLinks, ListPending, MakeLink, PlanLink, RefreshLink, Unlink};
 use crate::daemon::Shared;
 
-/// Most hidden objects of one answer.
-const PAGE_LARGEST: usize = 10_000;
-const PAGE_USUAL: usize = 1_000;
+/// Most objects of one answer.
+const PAGE_MAX: usize = 10_000;
+const PAGE_DEFAULT: usize = 1_000;
 
-type Answer<T> = Result<Json<T>, Failed>;
-
-pub(super) fn routes() -> Router<Arc<Shared>> {
-    Router::new()
-        .route("/links", get(list).post(link).delete(unlink))
-        .route("/links/hidden", get(hidden))
-        .route("/links/plan", post(plan))
-        .route("/links/pending", get(pending))
-        .route("/links/refresh", post(refresh))
+pub(super) fn add(routes: Routes) -> Routes {
+    let routes = routes.on(list).on(make).on(end).on(plan);
+    routes.on(pending).on(hidden).on(refresh)
 }
 
-async fn list(State(shared): State<Arc<Shared>>) -> Answer<Vec<LinkView>> {
-    Ok(Json(shared.engine.links().await?))
+async fn list(shared: Arc<Shared>, ListLinks {}: ListLinks) -> Result<Vec<LinkView>> {
+    shared.engine.links().await
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct NewLink {
-    ino: Ino,
-    path: String,
-    options: LinkOptions,
+async fn make(shared: Arc<Shared>, MakeLink { ino, path, options }: MakeLink) -> Result<LinkView> {
+    shared.engine.link_bucket(ino, &path, options).await
 }
 
-async fn link(
-    State(shared): State<Arc<Shared>>,
-    Json(NewLink { ino, path, options }): Json<NewLink>,
-) -> Answer<LinkView> {
-    Ok(Json(shared.engine.link_bucket(ino, &path, options).await?))
+async fn end(shared: Arc<Shared>, Unlink { ino }: Unlink) -> Result<LinkView> {
+    shared.engine.unlink_bucket(ino).await
 }
 
-async fn plan(
-    State(shared): State<Arc<Shared>>,
-    Json(options): Json<LinkOptions>,
-) -> Answer<LinkPlan> {
-    Ok(Json(shared.engine.plan_link(options).await?))
+async fn plan(shared: Arc<Shared>, PlanLink(options): PlanLink) -> Result<LinkPlan> {
+    shared.engine.plan_link(options).await
 }
 
 async fn pending(
-    State(shared): State<Arc<Shared>>,
-    Query(page): Query<Page>,
-) -> Answer<PlannedExports> {
-    let limit = page.limit.unwrap_or(PAGE_USUAL).clamp(1, PAGE_LARGEST);
-    Ok(Json(shared.engine.planned_exports(page.link, limit).await?))
-}
-
-async fn unlink(State(shared): State<Arc<Shared>>, Query(which): Query<Which>) -> Answer<LinkView> {
-    Ok(Json(shared.engine.unlink_bucket(Ino(which.ino)).await?))
-}
-
-#[derive(Deserialize)]
-struct Page {
-    link: LinkId,
-    after: Option<String>,
-    limit: Option<usize>,
+    shared: Arc<Shared>,
+    ListPending { link, limit }: ListPending,
+) -> Result<PlannedExports> {
+    shared.engine.planned_exports(link, page(limit)).await
 }
 
 async fn hidden(
-    State(shared): State<Arc<Shared>>,
-    Query(page): Query<Page>,
-) -> Answer<Vec<HiddenObject>> {
-    let limit = page.limit.unwrap_or(PAGE_USUAL).clamp(1, PAGE_LARGEST);
-    Ok(Json(shared.engine.hidden_objects(page.link, page.after.as_deref(), limit).await?))
-}
-
-#[derive(Deserialize)]
-struct WhichLink {
-    link: LinkId,
-    #[serde(default)]
-    confirm: bool,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Changed {
-    keys: Option<Vec<String>>,
+    shared: Arc<Shared>,
+    ListHidden { link, after, limit }: ListHidden,
+) -> Result<Vec<HiddenObject>> {
+    shared.engine.hidden_objects(link, after.as_deref(), page(limit)).await
 }
 
 async fn refresh(
-    State(shared): State<Arc<Shared>>,
-    Query(which): Query<WhichLink>,
-    changed: Option<Json<Changed>>,
-) -> Answer<LinkView> {
-    if which.confirm {
-        return Ok(Json(shared.engine.confirm_link(which.link).await?));
+    shared: Arc<Shared>,
+    RefreshLink { link, keys, confirm }: RefreshLink,
+) -> Result<LinkView> {
+    match confirm {
+        true => shared.engine.confirm_link(link).await,
+        false => shared.engine.refresh_link(link, keys).await,
     }
-    let keys = changed.and_then(|Json(changed)| changed.keys);
-    Ok(Json(shared.engine.refresh_link(which.link, keys).await?))
+}
+
+fn page(limit: Option<usize>) -> usize {
+    limit.unwrap_or(PAGE_DEFAULT).clamp(1, PAGE_MAX)
 }

@@ -18,7 +18,7 @@ use weir_engine::{ActionKind, ActionView, LinkView, Status, ThroughputReport};
 use weir_object::{Component, LATENCY_BUCKETS, MeterRow, RequestKind};
 use weir_types::{ErrorKind, FsError, Result};
 
-use crate::daemon::block::BlockStatus;
+use crate::api::BlockStatus;
 
 pub(crate) use throughput::metadata_ops;
 

@@ -1,0 +1,34 @@
+//! Throughput and use.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use weir_engine::{Spell, ThroughputChange, ThroughputReport, Whose};
+
+use super::call;
+
+/// How throughput stands.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct GetThroughput {}
+call!(Get "/v1/throughput", GetThroughput => ThroughputReport);
+
+/// Changes the rule of the volume, a directory or a user.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SetThroughput {
+    pub(crate) whose: Whose,
+    /// The directory's path in the volume, or the user's number; empty for the volume.
+    pub(crate) name: String,
+    pub(crate) change: ThroughputChange,
+}
+call!(Post "/v1/throughput/set", SetThroughput => ThroughputReport);
+
+/// What was used.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct GetUsed {
+    /// Since this time; if nothing is said, since the mount.
+    #[serde(default)]
+    pub(crate) since_unix_ms: Option<u64>,
+}
+call!(Get "/v1/used", GetUsed => Spell);

@@ -1,0 +1,205 @@
+//! Speaks with running daemons through their admin sockets.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
+use hyper::client::conn::http1;
+use hyper::{Request, StatusCode};
+use hyper_util::rt::TokioIo;
+use tokio::net::UnixStream;
+use weir_engine::{BucketUrl, FileState};
+use weir_types::{ErrorKind, FsError, Ino, Result};
+
+use crate::api::{Call, GetStates, GetStatus, Method, Refusal, StatusAnswer};
+use crate::paths;
+
+/// How long a daemon may take to say how it is.
+const STATUS_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Files whose state is asked for at once.
+pub(crate) const STATES_AT_ONCE: usize = 4_096;
+
+/// The socket of one daemon.
+#[derive(Clone, Debug)]
+pub(crate) struct Client {
+    socket: PathBuf,
+}
+
+impl Client {
+    /// Every daemon that answers. Sockets of dead ones are removed.
+    pub(crate) fn all() -> Vec<Client> {
+        let mut found = Vec::new();
+        for directory in paths::run_directories() {
+            let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+            let mut sockets: Vec<_> = entries.map(|entry| entry.path()).collect();
+            sockets.sort();
+            found.extend(sockets.into_iter().filter_map(Self::alive));
+        }
+        found
+    }
+
+    /// The daemon of a place: of the mount on a real path, or of the volume of a URL.
+    pub(crate) fn of(place: &Path) -> Option<Client> {
+        let directories = paths::run_directories().into_iter();
+        directories.map(|d| paths::socket(&d, place)).find_map(Self::alive)
+    }
+
+    /// The daemon of the mount on `path` or of the volume that is served by that URL, or an error
+    /// that says where there are any.
+    pub(crate) fn at(path: &Path) -> Result<Client> {
+        match Self::of(&paths::place(path)?) {
+            Some(client) => Ok(client),
+            None => Err(not_mounted(path)),
+        }
+    }
+
+    /// The daemon of this machine that has a volume: the one that writes it, if there is one.
+    pub(crate) async fn having(url: &BucketUrl) -> Option<(Client, StatusAnswer)> {
+        let (wanted, mut found) = (url.to_string(), None);
+        for client in Self::all() {
+            // One that cannot answer is of no use here; the volume's lease still tells of it.
+            let Ok(status) = client.status().await else { continue };
+            if status.engine.volume == wanted && !status.ending {
+                let writes = !status.engine.read_only;
+                found = Some((client, status));
+                if writes {
+                    break;
+                }
+            }
+        }
+        found
+    }
+
+    /// The daemon in whose mount the file at `path`, a real path, lies, and its mount point.
+    pub(crate) fn holding(path: &Path) -> Result<(Client, &Path)> {
+        let mut above = path.ancestors().filter_map(|at| Some((Self::of(at)?, at)));
+        above.next().ok_or_else(|| not_mounted(path))
+    }
+
+    fn alive(socket: PathBuf) -> Option<Client> {
+        if socket.extension().is_none_or(|e| e != "sock") {
+            return None;
+        }
+        match std::os::unix::net::UnixStream::connect(&socket) {
+            Ok(_) => Some(Client { socket }),
+            Err(error) => {
+                if error.kind() == std::io::ErrorKind::ConnectionRefused {
+                    let _ = std::fs::remove_file(&socket);
+                }
+                None
+            }
+        }
+    }
+
+    /// The place of the daemon as its socket is named after it.
+    pub(crate) fn name(&self) -> String {
+        self.socket.file_stem().unwrap_or_default().to_string_lossy().into_owned()
+    }
+
+    /// How the daemon is.
+    pub(crate) async fn status(&self) -> Result<StatusAnswer> {
+        let asked = tokio::time::timeout(STATUS_TIMEOUT, self.call(&GetStatus {}));
+        asked.await.unwrap_or_else(|_| {
+            let text = format!(
+                "the daemon of {} does not answer: it is still starting, or hangs; see its log",
+                self.name()
+            );
+            Err(FsError::new(ErrorKind::Retry, text))
+        })
+    }
+
+    /// Asks, and waits for the answer without an end: flushing takes as long as it takes.
+    pub(crate) async fn call<C: Call>(&self, call: &C) -> Result<C::Answer> {
+        let request = request(call).map_err(|error| {
+            FsError::new(ErrorKind::Bug, format!("encode {}", C::PATH)).with_source(error)
+        })?;
+        let (status, body) = self.send(request).await?;
+        if !status.is_success() {
+            let unknown = |_| Refusal { error: format!("the daemon answers {status}") };
+            return Err(serde_json::from_slice(&body).unwrap_or_else(unknown).into_error(status));
+        }
+        serde_json::from_slice(&body).map_err(|error| {
+            let text = "the daemon speaks another version: use the weir that started it";
+            FsError::new(ErrorKind::Unsupported, text).with_source(error)
+        })
+    }
+
+    /// How files stand, in their order; `None` for those that are gone. At most [`STATES_AT_ONCE`].
+    pub(crate) async fn states(&self, inos: Vec<Ino>) -> Result<Vec<Option<FileState>>> {
+        let asked = inos.len();
+        let states = self.call(&GetStates { inos }).await?;
+        match states.len() == asked {
+            true => Ok(states),
+            false => Err(FsError::new(ErrorKind::Bug, "the daemon told of other files")),
+        }
+    }
+
+    async fn send(&self, request: Request<Full<Bytes>>) -> Result<(StatusCode, Bytes)> {
+        let gone = |error: BoxedError| {
+            let text = "the daemon ended without an answer; see its log";
+            FsError::new(ErrorKind::Retry, text).with_source(error)
+        };
+        let stream = UnixStream::connect(&self.socket).await.map_err(|e| gone(e.into()))?;
+        let (mut sender, connection) =
+            http1::handshake(TokioIo::new(stream)).await.map_err(|e| gone(e.into()))?;
+        tokio::spawn(connection);
+        let answer = sender.send_request(request).await.map_err(|e| gone(e.into()))?;
+        let status = answer.status();
+        let body = answer.into_body().collect().await.map_err(|e| gone(e.into()))?;
+        Ok((status, body.to_bytes()))
+    }
+}
+
+type BoxedError = Box<dyn std::error::Error + Send + Sync>;
+
+fn request<C: Call>(call: &C) -> std::result::Result<Request<Full<Bytes>>, BoxedError> {
+    let request = Request::builder().header(hyper::header::HOST, "weir");
+    Ok(match C::METHOD {
+        Method::Get => {
+            let query = serde_urlencoded::to_string(call)?;
+            let uri = format!("{}?{query}", C::PATH);
+            request.method(hyper::Method::GET).uri(uri).body(Full::default())?
+        }
+        Method::Post => {
+            let body = Full::new(serde_json::to_vec(call)?.into());
+            request.method(hyper::Method::POST).uri(C::PATH).body(body)?
+        }
+    })
+}
+
+fn not_mounted(path: &Path) -> FsError {
+    if let Some(dead) = weir_door_fuse::dead_mount(path) {
+        return dead;
+    }
+    let shown = path.display();
+    let text = match shown.to_string().contains("://") {
+        true => format!("{shown} is not served here: see `weir status` for what is"),
+        false => {
+            format!("{shown}: no volume is mounted here: see `weir status` for those that are")
+        }
+    };
+    FsError::new(ErrorKind::NotFound, text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::{ListHidden, Unmount};
+    use weir_engine::LinkId;
+
+    #[test]
+    fn fields_are_a_query_or_a_body() {
+        let after = Some("a b+c&d=é\\x".to_owned());
+        let hidden = ListHidden { link: LinkId(7), after, limit: None };
+        let asked = request(&hidden).expect("encodes");
+        let uri = asked.uri().to_string();
+        assert_eq!(uri, "/v1/links/hidden?link=7&after=a+b%2Bc%26d%3D%C3%A9%5Cx");
+        let query = asked.uri().query().expect("a query");
+        let back: ListHidden = serde_urlencoded::from_str(query).expect("decodes");
+        assert_eq!((back.link, back.after, back.limit), (hidden.link, hidden.after, None));
+        let told = request(&Unmount { lazy: true }).expect("encodes");
+        assert_eq!((told.method().as_str(), told.uri().path()), ("POST", "/v1/unmount"));
+    }
+}

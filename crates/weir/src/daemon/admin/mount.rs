@@ -1,0 +1,95 @@
+//! The mount as a whole over the admin door: how it is, flushing it, ending it.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
+use weir_door_fuse::PassthroughState;
+use weir_engine::Residency;
+use weir_types::{ErrorKind, FsError, Result};
+
+use super::routes::{Failed, Routes};
+use crate::api::{
+    Flush, Flushed, GetResidency, GetStatus, Held, Passthrough, StatusAnswer, Unmount, Unmounted,
+};
+use crate::daemon::{Shared, metrics};
+
+pub(super) fn add(routes: Routes) -> Routes {
+    routes.on(residency).on(flush).on(unmount)
+}
+
+/// What whoever watches the daemon may ask, on a port of the machine too.
+pub(super) fn add_watching(routes: Routes) -> Routes {
+    routes.on(status)
+}
+
+async fn status(shared: Arc<Shared>, GetStatus {}: GetStatus) -> Result<StatusAnswer> {
+    let held = shared.engine.held_deletions().into_iter();
+    let requests = shared.fuse_requests().into_iter();
+    Ok(StatusAnswer {
+        mountpoint: shared.mountpoint(),
+        pid: std::process::id(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        uptime_s: shared.started.elapsed().as_secs(),
+        ending: shared.is_ending(),
+        passthrough: shared.fuse.as_ref().map(|fuse| fuse.view.passthrough().into()),
+        fuse_requests: requests.map(|(op, count)| (op.to_owned(), count)).collect(),
+        block: shared.block.status().await,
+        held_deletions: held.map(|(path, deletions)| Held { path, deletions }).collect(),
+        engine: shared.engine.status().await?,
+    })
+}
+
+impl From<PassthroughState> for Passthrough {
+    fn from(state: PassthroughState) -> Self {
+        let PassthroughState { off, opens, other_opens } = state;
+        Self { active: off.is_none(), why: off.unwrap_or_default(), opens, other_opens }
+    }
+}
+
+/// What Prometheus asks for.
+pub(super) async fn scrape(State(shared): State<Arc<Shared>>) -> Result<Response, Failed> {
+    let minute = shared.engine.used_lately().await;
+    let seconds = minute.used.unix_ms.saturating_sub(minute.from_unix_ms).max(1) as f64 / 1e3;
+    let io_per_s = (minute.used.reads as f64 / seconds, minute.used.writes as f64 / seconds);
+    let told = metrics::Told {
+        status: shared.engine.status().await?,
+        links: shared.engine.links().await?,
+        actions: shared.engine.actions().await?,
+        passthrough: shared.fuse.as_ref().map(|fuse| fuse.view.passthrough()),
+        block: shared.block.status().await,
+        throughput: shared.engine.throughput().await?,
+        io_per_s,
+        ops: shared.fuse_requests(),
+        uptime: shared.started.elapsed(),
+    };
+    let text = metrics::text(told)?;
+    let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    Ok(([(header::CONTENT_TYPE, kind)], text).into_response())
+}
+
+async fn residency(shared: Arc<Shared>, GetResidency { ino }: GetResidency) -> Result<Residency> {
+    shared.engine.residency(ino).await
+}
+
+async fn flush(shared: Arc<Shared>, Flush {}: Flush) -> Result<Flushed> {
+    shared.engine.flush_all().await?;
+    Ok(Flushed { flushed: true })
+}
+
+async fn unmount(shared: Arc<Shared>, Unmount { lazy }: Unmount) -> Result<Unmounted> {
+    let mut ended = shared.ended.subscribe();
+    shared.end(lazy).await?;
+    if lazy {
+        return Ok(Unmounted { ended: false });
+    }
+    let result = match ended.wait_for(Option::is_some).await {
+        Ok(value) => value.clone(),
+        Err(_) => None,
+    };
+    match result {
+        Some(Err(text)) => Err(FsError::new(ErrorKind::Bug, text)),
+        _ => Ok(Unmounted { ended: true }),
+    }
+}
