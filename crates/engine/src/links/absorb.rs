@@ -8,7 +8,7 @@ use std::sync::Arc;
 use weir_meta::{DirEntryPlus, ObjectRow};
 use weir_tier::Mirror;
 use weir_types::{
-    CHUNK_BYTES, ErrorKind, FileKind, FsError, Ino, Inode, Native, Result, chunk_range,
+    CHUNK_BYTES, ErrorKind, FileKind, FsError, Ino, Inode, LinkId, Native, Result, chunk_range,
 };
 
 use super::registry::Link;
@@ -47,7 +47,7 @@ impl Core {
             changed => _ = changed?,
         }
         fail::fail_point!("engine::detached");
-        self.absorb(ino, false).await.map(drop)
+        self.absorb(ino, None).await.map(drop)
     }
 
     /// The same, as long as the file is this very object: an export may have given it another.
@@ -64,15 +64,16 @@ impl Core {
         match parted.native.is_some_and(|native| native.detached) {
             true => {
                 fail::fail_point!("engine::detached");
-                self.absorb(ino, false).await.map(drop)
+                self.absorb(ino, None).await.map(drop)
             }
             false => Ok(()),
         }
     }
 
-    /// Makes an ordinary file of one that left its link. Only then is its object to be deleted.
-    pub(crate) async fn leave_link(self: &Arc<Self>, ino: Ino) -> Result<()> {
-        if self.absorb(ino, true).await? {
+    /// Makes an ordinary file of one that left its link. Only then is its object to be deleted. One
+    /// that another link exported meanwhile is left alone.
+    pub(crate) async fn leave_link(self: &Arc<Self>, link: &Link, ino: Ino) -> Result<()> {
+        if self.absorb(ino, Some(link.id)).await? {
             return Ok(());
         }
         let text =
@@ -94,10 +95,11 @@ impl Core {
 
     /// Makes data of the volume of what a file has of its object, and parts the two when nothing
     /// is left. `false`: the object is another one by now, and what is not here is lost; the file
-    /// says so if it is not to `leave` its link.
-    async fn absorb(self: &Arc<Self>, ino: Ino, leave: bool) -> Result<bool> {
+    /// says so if it is not to `leave` a link.
+    async fn absorb(self: &Arc<Self>, ino: Ino, leave: Option<LinkId>) -> Result<bool> {
         let inode = self.stored(ino).await?;
-        let Some(native) = inode.native else { return Ok(true) };
+        let of_link = |native: &Native| leave.is_none_or(|link| native.link == link);
+        let Some(native) = inode.native.filter(of_link) else { return Ok(true) };
         let mut lost = false;
         if inode.kind == FileKind::Regular {
             for _ in 0..ROUNDS {
@@ -109,7 +111,7 @@ impl Core {
             }
         }
         if lost {
-            if !leave {
+            if leave.is_none() {
                 let ending = self.links.get(native.link).is_ok_and(|link| link.is_ending());
                 let mark = |inode: &Inode| {
                     let now = inode.native.as_ref().filter(|now| is_same(now, &native))?;
@@ -233,7 +235,7 @@ impl Core {
         if gone.nlink > 0 {
             // Its other names keep what they can of the object, if they are not that any more.
             if gone.native.as_ref().is_some_and(|native| native.detached) {
-                self.absorb(gone.ino, false).await?;
+                self.absorb(gone.ino, None).await?;
             }
             return Ok(false);
         }
@@ -249,7 +251,7 @@ impl Core {
                     named?;
                     link.state().conflicts += 1;
                     self.links.names_added(dir);
-                    self.absorb(gone.ino, false).await?;
+                    self.absorb(gone.ino, None).await?;
                     return Ok(true);
                 }
             }

@@ -93,7 +93,7 @@ impl Core {
         done += self.place_by_other_names(link, unplaced).await?;
         // Two files that swapped their names wait for each other: one of them gives its object up.
         if let Some(ino) = blocking.filter(|_| done == 0) {
-            self.leave_link(ino).await?;
+            self.leave_link(link, ino).await?;
         }
         self.delete_removed(link).await?;
         let mut state = link.state();

@@ -166,7 +166,7 @@ impl Core {
         if !ours {
             return Ok(Exported::Done);
         }
-        if inode.native.is_some_and(|native| native.detached && native.lost) {
+        if inode.native.as_ref().is_some_and(|native| native.detached && native.lost) {
             // It stays parted, and until it comes back nobody waits for what it lost.
             let unnoted = |inode: &Inode| {
                 let native = inode.native.clone().filter(|native| native.detached)?;
@@ -176,7 +176,7 @@ impl Core {
             return Ok(Exported::Done);
         }
         self.export_from_others(link, &inode).await?;
-        self.leave_link(inode.ino).await?;
+        self.leave_link(link, inode.ino).await?;
         Ok(Exported::Done)
     }
 

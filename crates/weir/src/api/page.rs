@@ -24,6 +24,7 @@ The first part of a path is the version: within it fields may be added, none goe
 ";
 
 /// The page as far as it is written.
+#[derive(Default)]
 pub(crate) struct Page {
     generator: SchemaGenerator,
     calls: Vec<Described>,
@@ -34,12 +35,6 @@ struct Described {
     path: &'static str,
     call: Value,
     answer: Value,
-}
-
-impl Default for Page {
-    fn default() -> Self {
-        Self { generator: SchemaGenerator::default(), calls: Vec::new() }
-    }
 }
 
 impl Page {
