@@ -90,7 +90,7 @@ pub(crate) struct EngineArgs {
     /// Log file [default: /var/log/weir/NAME.log, else NAME.log in the tier]
     #[arg(long, value_name = "FILE")]
     pub(crate) log_file: Option<PathBuf>,
-    /// Serve /metrics and /status over HTTP as well, on a loopback address
+    /// Serve /metrics and /v1/status over HTTP as well, on a loopback address
     #[arg(long, value_name = "IP:PORT")]
     pub(crate) admin_listen: Option<SocketAddr>,
     /// Say `ready`, or what is wrong, on standard output; then be a daemon
