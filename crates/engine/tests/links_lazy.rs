@@ -420,6 +420,31 @@ fn the_end_of_a_link_leaves_what_was_moved_out() {
 }
 
 #[test]
+fn the_end_of_a_link_leaves_a_directory_of_another_one_as_it_was() {
+    let mut lake = Lake::new(&["a", "d/b"]);
+    let engine = lake.engine();
+    std::fs::create_dir(lake.world.path("pool")).expect("makes");
+    let options = LinkOptions {
+        url: format!("file://{}", lake.world.path("pool").display()),
+        lazy_dirs: false,
+        ..lake.view().options
+    };
+    assert_eq!(lake.names(""), ["a", "d"]);
+    let pool = lake.run(async {
+        let pool = engine.create(Ino::ROOT, b"pool", new_dir()).await.expect("mkdir").ino;
+        engine.link_bucket(pool, "/pool", options).await.expect("links");
+        let (from, to) = ((lake.dir, b"d".as_slice()), (pool, b"d".as_slice()));
+        engine.rename(from, to, RenameMode::Replace).await.expect("moves");
+        engine.unlink_bucket(pool).await.expect("unlinks");
+        pool
+    });
+    drop(engine);
+    lake.dir = pool;
+    assert_eq!(lake.tree(""), [("d/b".to_owned(), "d/b".to_owned())].into());
+    lake.sound();
+}
+
+#[test]
 fn walks_see_what_nobody_looked_into() {
     let lake = Lake::new(&["a", "d/b", "d/e/c", "x/y/z"]);
     let view = lake.run(async {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use parking_lot::{Mutex, MutexGuard};
 
 use common::lake::Lake;
-use common::noise;
+use common::{new_dir, noise, read_all};
 use weir_engine::{OpenFlags, Policy};
 use weir_types::Ino;
 
@@ -28,12 +28,22 @@ struct Pause {
 
 impl Pause {
     fn at(name: &'static str) -> Self {
+        Self::before(name, || {})
+    }
+
+    /// Nobody goes on from there.
+    fn crash_at(name: &'static str) -> Self {
+        Self::before(name, || panic!("a crash"))
+    }
+
+    fn before(name: &'static str, then: impl Fn() + Send + Sync + 'static) -> Self {
         let (reach, reached) = channel();
         let (go_on, go) = channel::<()>();
         let (reach, go) = (Mutex::new(reach), Mutex::new(go));
         let wait = move || {
             let _ = reach.lock().send(());
             let _ = go.lock().recv();
+            then();
         };
         fail::cfg_callback(name, wait).expect("a fail point");
         Self { name, reached, go_on: Some(go_on) }
@@ -246,5 +256,95 @@ fn a_directory_that_moves_is_followed_by_its_files_after_a_crash() {
             assert_eq!(lake.stored("moved/b").as_deref(), Some(b"theirs".as_slice()));
         }
     }
+    lake.sound();
+}
+
+#[test]
+fn a_directory_that_moves_on_outside_of_the_link_leaves_no_object_behind() {
+    let _alone = alone();
+    for paused in [true, false] {
+        let lake = Lake::exporting();
+        let pause = match paused {
+            // Before a pass comes to it.
+            true => {
+                let pause = Pause::at("engine::export-begun");
+                lake.write("a", 0, b"F");
+                pause
+            }
+            false => Pause::crash_at("engine::directory-left"),
+        };
+        let engine = lake.engine();
+        let above = lake.run(engine.create(Ino::ROOT, b"above", new_dir())).expect("mkdir").ino;
+        if paused {
+            pause.reached();
+        }
+        lake.rename((lake.dir, "d"), (above, "out"));
+        if !paused {
+            pause.reached();
+        }
+        lake.rename((above, "out"), (Ino::ROOT, "on"));
+        drop(pause);
+        lake.exported();
+        assert!(lake.stored("d/b").is_none(), "it stays in the bucket");
+        let on = lake.run(engine.lookup(Ino::ROOT, b"on")).expect("there").ino;
+        let b = lake.run(engine.lookup(on, b"b")).expect("there").ino;
+        assert!(lake.run(read_all(&engine, b)).expect("reads") == noise(1, 3_000_000));
+        lake.refresh_all();
+        assert_eq!(lake.names(), ["a"]);
+        drop(engine);
+        lake.sound();
+    }
+}
+
+#[test]
+fn a_file_that_leaves_a_directory_that_just_left_the_link_leaves_no_object_behind() {
+    let _alone = alone();
+    let lake = Lake::exporting();
+    let pause = Pause::at("engine::directory-left");
+    let out = lake.find("d").expect("there");
+    lake.rename((lake.dir, "d"), (Ino::ROOT, "out"));
+    pause.reached();
+    lake.rename((out, "b"), (Ino::ROOT, "b"));
+    drop(pause);
+    lake.exported();
+    assert!(lake.stored("d/b").is_none(), "it stays in the bucket");
+    lake.sound();
+}
+
+#[test]
+fn a_directory_renamed_while_the_one_above_moves_is_followed_by_its_files() {
+    let _alone = alone();
+    let lake = Lake::exporting();
+    lake.put("d/e/c", b"below");
+    lake.refresh_all();
+    let d = lake.find("d").expect("there");
+    let pause = Pause::at("engine::entries-read");
+    lake.rename((lake.dir, "d"), (lake.dir, "moved"));
+    pause.reached();
+    lake.rename((d, "e"), (d, "f"));
+    drop(pause);
+    lake.exported();
+    assert_eq!(lake.stored("moved/f/c").as_deref(), Some(b"below".as_slice()));
+    assert_eq!((lake.stored("d/e/c"), lake.stored("moved/e/c")), (None, None));
+    lake.sound();
+}
+
+#[test]
+fn an_object_that_a_crash_left_shows_if_its_file_left_the_link() {
+    let _alone = alone();
+    let lake = Lake::exporting_to_memory();
+    let dir = lake.run(lake.engine().create(lake.dir, b"d", new_dir())).expect("mkdir").ino;
+    lake.exported();
+    let crash = Pause::crash_at("engine::export-put");
+    lake.make(dir, "new", b"ours");
+    crash.reached();
+    lake.rename((lake.dir, "d"), (Ino::ROOT, "out"));
+    drop(crash);
+    lake.exported();
+    lake.refresh_all();
+    assert_eq!(lake.read("d/new"), b"ours");
+    let file = lake.run(lake.engine().lookup(dir, b"new")).expect("there").ino;
+    let bytes = lake.run(async { read_all(&lake.engine(), file).await.expect("reads") });
+    assert_eq!(bytes, b"ours");
     lake.sound();
 }

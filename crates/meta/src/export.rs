@@ -145,12 +145,11 @@ impl Tx {
     ) -> Result<()> {
         self.export_name(to, name, moved)?;
         self.export_lost_name(from, from_name, moved);
-        let link = |dir: &Inode| exporting(dir).map(|native| native.link);
-        if link(from) == link(to) {
-            return Ok(());
-        }
-        // It left a link: there, too, something is to be done.
-        if let Some(left) = link(from) {
+        let link = |inode: &Inode| exporting(inode).map(|native| native.link);
+        // It left a link, maybe with its directory and some time ago: there, too, something is to be
+        // done.
+        let left = [link(from), link(moved)].into_iter().flatten().filter(|l| Some(*l) != link(to));
+        for left in left {
             let named = ExportName { dir: to.ino, name: name.to_vec() };
             self.put(keys::export(left, moved.ino, true), encode(&named)?);
         }

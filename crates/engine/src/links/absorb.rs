@@ -197,14 +197,20 @@ impl Core {
                 for DirEntryPlus { entry, inode } in page {
                     if inode.kind == FileKind::Directory {
                         to_do.push(inode.ino);
-                        dirs.push((dir, entry.name));
+                        // One that came from another link may have names that are not here yet.
+                        if inode.native.is_none_or(|native| native.link == link.id) {
+                            dirs.push((dir, entry.name));
+                        }
                     } else {
                         self.part(link, dir, &entry.name).await?;
                     }
                 }
                 self.tell_doors().await;
             }
-            self.change_native(dir, |_| Some(None)).await?;
+            let placed = |inode: &Inode| {
+                inode.native.as_ref().filter(|native| native.link == link.id).map(|_| None)
+            };
+            self.change_native(dir, placed).await?;
         }
         for (dir, name) in dirs.into_iter().rev() {
             match self.seen(self.meta.rmdir(dir, &name).await) {

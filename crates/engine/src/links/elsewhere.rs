@@ -143,7 +143,10 @@ impl Core {
                 return Ok(None);
             }
             let above = self.seen(self.meta.parent(at).await)?;
-            let Some(name) = self.name_in(above, at).await? else { return Ok(None) };
+            let name = self.name_in(above, at).await?;
+            let Some(name) = name.and_then(|name| String::from_utf8(name).ok()) else {
+                return Ok(None);
+            };
             names.push(name + "/");
             at = above;
         }
@@ -151,14 +154,14 @@ impl Core {
         Ok(Some(Native::directory(link.id, key, link.exports(), false)))
     }
 
-    /// The name of a directory in the one above it, if it is UTF-8. One read, mostly.
-    async fn name_in(&self, above: Ino, dir: Ino) -> Result<Option<String>> {
+    /// The name of a directory in the one above it. One read, mostly.
+    pub(super) async fn name_in(&self, above: Ino, dir: Ino) -> Result<Option<Vec<u8>>> {
         let key = self.stored(dir).await?.native.map_or_else(String::new, |native| native.key);
         let last = key.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
         if !last.is_empty()
             && self.entry(above, last.as_bytes()).await?.is_some_and(|there| there.ino == dir)
         {
-            return Ok(Some(last.to_owned()));
+            return Ok(Some(last.into()));
         }
         let mut cookie = 0;
         loop {
@@ -166,7 +169,7 @@ impl Core {
             let Some(last) = page.last() else { return Ok(None) };
             cookie = last.cookie;
             if let Some(found) = page.into_iter().find(|entry| entry.ino == dir) {
-                return Ok(String::from_utf8(found.name).ok());
+                return Ok(Some(found.name));
             }
         }
     }

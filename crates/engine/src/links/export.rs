@@ -187,8 +187,10 @@ impl Core {
         };
         let is_dir = inode.kind == FileKind::Directory;
         let Some((dir, name)) = self.place_of(link, &inode, named).await? else {
-            // A directory has one name: where that leads now another note says.
-            return Ok(if is_dir { Exported::Done } else { Exported::Unplaced });
+            return match is_dir {
+                true => self.moved_on(link, inode).await,
+                false => Ok(Exported::Unplaced),
+            };
         };
         let above = match asked {
             true => self.placed_now(link, dir).await?,

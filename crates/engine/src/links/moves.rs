@@ -140,11 +140,30 @@ impl Core {
             let page = self.seen(self.meta.readdir(dir, cookie, ENTRIES).await)?;
             let Some(last) = page.last() else { return Ok(Exported::Done) };
             cookie = last.cookie;
+            fail::fail_point!("engine::entries-read");
             for entry in page {
                 let named = ExportName { dir, name: entry.name };
                 self.seen(self.meta.export_soon(link.id, entry.ino, Some(&named)).await)?;
             }
         }
+    }
+
+    /// A directory lost the name that was noted: it went on outside of the link, or got another name
+    /// while this one was noted.
+    pub(super) async fn moved_on(
+        self: &Arc<Self>,
+        link: &Arc<Link>,
+        inode: Inode,
+    ) -> Result<Exported> {
+        let (dir, ino) = (inode.parent, inode.ino);
+        if !self.is_below(link, dir).await? {
+            return self.moved_out(link, inode).await;
+        }
+        if let Some(name) = self.name_in(dir, ino).await? {
+            let named = ExportName { dir, name };
+            self.seen(self.meta.export_soon(link.id, ino, Some(&named)).await)?;
+        }
+        Ok(Exported::Later)
     }
 
     /// What was moved out of its link is a file of the volume, and its object is to go.

@@ -210,6 +210,14 @@ impl Lake {
         Self::linked(World::new(), options)
     }
 
+    /// Exports to a bucket that keeps user metadata, which a directory does not. It is empty.
+    pub fn exporting_to_memory() -> Self {
+        let url = format!("memory://lake-{:x}", rand::random::<u64>());
+        let options =
+            |lake: &Self| LinkOptions { url, export: EXPORTS, ..lake.options(Policy::default()) };
+        Self::linked(World::new(), options)
+    }
+
     /// Exports from this world, whose bucket may be a strange one.
     pub fn exporting_from(world: World, export: Policy) -> Self {
         Self::exporting_with(world, Policy::default(), export)
@@ -219,7 +227,7 @@ impl Lake {
         Self::linked(world, |lake| LinkOptions { export, ..lake.options(import) })
     }
 
-    fn linked(world: World, options: impl Fn(&Self) -> LinkOptions) -> Self {
+    fn linked(world: World, options: impl FnOnce(&Self) -> LinkOptions) -> Self {
         std::fs::create_dir(world.path("lake")).expect("makes");
         let mut lake = Self { world, dir: Ino::ROOT };
         lake.put("a", b"first");
