@@ -330,6 +330,31 @@ fn a_directory_renamed_while_the_one_above_moves_is_followed_by_its_files() {
 }
 
 #[test]
+fn an_export_that_comes_between_two_looks_of_an_import_is_no_conflict() {
+    let _alone = alone();
+    let lake = Lake::exporting_to_memory();
+    let crash = Pause::crash_at("engine::export-put");
+    lake.make(lake.dir, "new", b"ours");
+    crash.reached();
+    let export = Pause::at("engine::export-begun");
+    drop(crash);
+    export.reached();
+    let import = Pause::at("engine::object-met");
+    std::thread::scope(|scope| {
+        let importing = scope.spawn(|| lake.refresh(&["new"]));
+        import.reached();
+        drop(export);
+        lake.exported();
+        drop(import);
+        importing.join().expect("imports");
+    });
+    assert_eq!(lake.names(), ["new"]);
+    lake.run(async { lake.engine().release_all().await.expect("releases") });
+    assert_eq!(lake.read("new"), b"ours");
+    lake.sound();
+}
+
+#[test]
 fn an_object_that_a_crash_left_shows_if_its_file_left_the_link() {
     let _alone = alone();
     let lake = Lake::exporting_to_memory();

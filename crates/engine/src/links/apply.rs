@@ -231,23 +231,23 @@ impl Import {
     /// Whether the object is what an export wrote, is writing, or wrote before a crash: it is for
     /// the export to say so.
     async fn is_exported(&self, there: &Inode, file: &NewObject) -> Result<bool> {
+        fail::fail_point!("engine::object-met");
         let core = &self.core;
         let key = file.native.key.as_bytes();
-        {
-            // An export holds it from its PUT to its commit.
-            let node = core.nodes.get(there.ino);
-            let _object = node.object.lock().await;
-        }
+        let node = core.nodes.get(there.ino);
+        // An export holds it from its PUT to its commit: none comes between these looks.
+        let _object = node.object.lock().await;
         let row = core.seen(core.meta.object(self.link.id, key).await)?;
-        if row.is_some_and(|row| {
-            let (known, etag) = (row.object.etag.as_deref(), file.native.etag.as_deref());
-            // A store without ETags tells by the time.
-            let same = match etag.is_some() {
-                true => is_same_etag(known, etag),
-                false => row.object.modified_ms == file.modified_ms,
-            };
-            same && row.object.ino == Some(there.ino)
-        }) {
+        let is_row = |etag: Option<&str>, modified_ms| {
+            row.as_ref().filter(|row| row.object.ino == Some(there.ino)).is_some_and(|row| {
+                // A store without ETags tells by the time.
+                match etag.is_some() {
+                    true => is_same_etag(row.object.etag.as_deref(), etag),
+                    false => row.object.modified_ms == modified_ms,
+                }
+            })
+        };
+        if is_row(file.native.etag.as_deref(), file.modified_ms) {
             return Ok(true);
         }
         if !self.link.exports() {
@@ -256,11 +256,15 @@ impl Import {
         if self.is_moved(there, &file.native.key).await? {
             return Ok(true);
         }
-        match self.bucket.head_attributes(Component::Link, &file.native.key).await {
-            Ok((info, metadata)) => Ok(core.wrote(there, info.size, &metadata)),
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
-            Err(error) => Err(error),
-        }
+        let (info, metadata) =
+            match self.bucket.head_attributes(Component::Link, &file.native.key).await {
+                Ok(found) => found,
+                Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
+                Err(error) => return Err(error),
+            };
+        // Exported since it was listed, or written before a crash.
+        Ok(is_row(info.etag.as_deref(), info.last_modified_unix_ms)
+            || core.wrote(there.ino, info.size, &metadata).await?)
     }
 
     /// Whether a rename of this file copied its object to this key, and a crash came before that

@@ -9,7 +9,7 @@ use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use weir_meta::{ExportCommit, ExportContent, ObjectRow};
 use weir_object::{Bucket, Component, ObjectInfo, PutCondition};
 use weir_tier::{Mirror, Snapshot};
-use weir_types::{ErrorKind, FileKind, Inode, Native, Result};
+use weir_types::{ErrorKind, FileKind, Ino, Native, Result};
 
 use super::Policy;
 use super::attributes;
@@ -205,15 +205,19 @@ impl Core {
     }
 
     /// Whether an object of this size and metadata is one that an export of this very file wrote:
-    /// a crash between its PUT and the commit leaves such a one.
-    pub(super) fn wrote(
+    /// a crash between its PUT and the commit leaves such a one. What the file is is asked for now:
+    /// it may have been flushed since somebody looked.
+    pub(super) async fn wrote(
         &self,
-        inode: &Inode,
+        ino: Ino,
         object_bytes: u64,
         metadata: &BTreeMap<String, String>,
-    ) -> bool {
-        let now = self.merged(inode.clone());
-        *metadata == attributes::write(&now) && object_bytes == now.size
+    ) -> Result<bool> {
+        match self.known(ino).await {
+            Ok(now) => Ok(*metadata == attributes::write(&now) && object_bytes == now.size),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     /// The object that was written, and when that was, where the store tells no ETag.
@@ -258,7 +262,7 @@ impl Core {
             self.seen(self.meta.object_deleted_elsewhere(going.link.id, key).await)?;
             return Ok(Exported::Later);
         };
-        if self.wrote(&going.inode, info.size, &metadata) {
+        if self.wrote(going.inode.ino, info.size, &metadata).await? {
             return self.adopt_object(going, info, there).await;
         }
         // Or a rename of it copied it there, before it was changed.
