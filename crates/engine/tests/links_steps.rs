@@ -197,6 +197,8 @@ fn a_file_removed_while_it_is_exported_reads_on_for_whoever_has_it_open() {
 
 #[test]
 fn an_import_and_an_export_may_part_the_same_file_at_once() {
+    // It would come to the points of the others.
+    let _alone = alone();
     let lake = Lake::exporting();
     let names: Vec<String> = (0..40).map(|nth| format!("f{nth}")).collect();
     for name in &names {
@@ -371,5 +373,34 @@ fn an_object_that_a_crash_left_shows_if_its_file_left_the_link() {
     let file = lake.run(lake.engine().lookup(dir, b"new")).expect("there").ino;
     let bytes = lake.run(async { read_all(&lake.engine(), file).await.expect("reads") });
     assert_eq!(bytes, b"ours");
+    lake.sound();
+}
+
+#[test]
+fn what_a_crashed_export_put_is_the_file_if_bytes_are_nowhere_else() {
+    let _alone = alone();
+    let mut lake = Lake::exporting_to_memory();
+    let mut bytes = noise(5, 300_000);
+    lake.make(lake.dir, "new", &bytes);
+    lake.exported();
+    lake.run(async { lake.engine().release_all().await.expect("releases") });
+    let crash = Pause::crash_at("engine::export-put");
+    lake.write("new", 200_000, b"ours");
+    bytes[200_000..200_004].copy_from_slice(b"ours");
+    crash.reached();
+    // Nor does a later pass go on.
+    fail::cfg("engine::export-begun", "panic").expect("a fail point");
+    drop(crash);
+    lake.world.kill();
+    let pause = Pause::at("engine::export-begun");
+    lake.world.mount().expect("mounts");
+    pause.reached();
+    lake.run(async { lake.engine().release_all().await.expect("releases") });
+    drop(pause);
+    lake.exported();
+    assert_eq!(lake.names(), ["new"]);
+    lake.refresh_all();
+    lake.run(async { lake.engine().release_all().await.expect("releases") });
+    assert!(lake.read("new") == bytes);
     lake.sound();
 }

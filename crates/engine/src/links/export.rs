@@ -129,8 +129,13 @@ impl Core {
         error: FsError,
     ) -> Result<Exported> {
         // An import came between, and the next pass sees what it did.
-        let Some(native) = self.stored(file.ino).await?.native else { return Ok(Exported::Later) };
+        let inode = self.stored(file.ino).await?;
+        let Some(native) = inode.native.clone() else { return Ok(Exported::Later) };
         if native.link == link.id && !native.detached {
+            let key = native.key.clone();
+            if self.adopt_upload(Going { link, inode, key, asked: false }, &native).await? {
+                return Ok(Exported::Later);
+            }
             self.import_keys(link, &[native.key], Policy::ALL).await?;
             return Err(error);
         }

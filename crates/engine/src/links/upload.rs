@@ -293,4 +293,33 @@ impl Core {
         };
         Ok(self.put_file(going, &condition, there).await?.unwrap_or(Exported::Later))
     }
+
+    /// Bytes of a changed file went with its object, but another export of it put the new one, and a
+    /// crash came before that was noted: what is not here is in that one, too. `false`: the object
+    /// is not of that kind.
+    pub(super) async fn adopt_upload(&self, going: Going<'_>, had: &Native) -> Result<bool> {
+        let (link, ino) = (going.link.id, going.inode.ino);
+        let node = self.nodes.get(ino);
+        let _object = node.object.lock().await;
+        let row = self.seen(self.meta.object(link, going.key.as_bytes()).await)?;
+        let bucket = self.links.bucket(link)?;
+        let (info, metadata) = match bucket.head_attributes(Component::Link, &going.key).await {
+            Ok(found) => found,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
+            Err(error) => return Err(error),
+        };
+        let is_row = row.as_ref().is_some_and(|row| row.object.ino == Some(ino));
+        if !is_row || !self.wrote(ino, info.size, &metadata).await? {
+            return Ok(false);
+        }
+        let (native, modified_ms) = self.native_of(&bucket, &going, info).await?;
+        let (content, row) = (ExportContent::Old, row.map(|row| row.version));
+        let export = ExportCommit { native, modified_ms, content, row };
+        let _change = node.change.lock().await;
+        if self.stored(ino).await?.native.as_ref() != Some(had) {
+            return Ok(false);
+        }
+        self.seen(self.meta.commit_export(ino, &export).await)?;
+        Ok(true)
+    }
 }
