@@ -298,6 +298,27 @@ fn what_moved_to_another_link_is_archived_there() {
 }
 
 #[test]
+fn a_file_whose_bytes_went_with_its_link_keeps_no_export_busy() {
+    let lake = Lake::exporting();
+    let ((pool, id), engine) = (pool(&lake), lake.engine());
+    let object = lake.world.path("pool").join("x");
+    std::fs::write(&object, noise(3, 300_000)).expect("writes");
+    lake.run(engine.refresh_link(id, Some(vec!["x".to_owned()]))).expect("refreshes");
+    std::fs::write(&object, b"another").expect("writes");
+    lake.rename((pool, "x"), (Ino::ROOT, "x"));
+    lake.run(engine.unlink_bucket(pool)).expect("unlinks");
+    lake.rename((Ino::ROOT, "x"), (lake.dir, "x"));
+    lake.make(lake.dir, "y", b"after it");
+    lake.exported();
+    assert_eq!(lake.stored("y").as_deref(), Some(b"after it".as_slice()));
+    assert_eq!(lake.stored("x"), None, "nobody has its bytes");
+    let x = lake.find("x").expect("there");
+    assert!(lake.run(read_all(&engine, x)).is_err());
+    drop(engine);
+    lake.sound();
+}
+
+#[test]
 fn an_object_beside_a_directory_of_its_name_keeps_its_key() {
     let world = World::new();
     let mut lake = Lake { world, dir: Ino::ROOT };

@@ -139,11 +139,17 @@ impl Core {
             self.import_keys(link, &[native.key], Policy::ALL).await?;
             return Err(error);
         }
+        let linked = self.links.get(native.link).is_ok();
         if !native.lost {
+            if !linked {
+                // Nothing says that its bytes are lost, only that its link is not known.
+                return Err(error);
+            }
             self.detach(file.ino).await?;
             return Ok(Exported::Later);
         }
-        if !native.exports {
+        // No note is to outlive its link.
+        if linked && !native.exports {
             // It came back: what is written to it may be what it lost.
             let noted = |inode: &Inode| {
                 let native = inode.native.clone().filter(|native| native.detached)?;

@@ -278,7 +278,12 @@ impl Links {
     /// The bucket of a link. Without one of an older Weir, which knew no roots, it is the directory
     /// that it was.
     pub(crate) fn bucket(&self, id: LinkId) -> Result<Bucket> {
-        let link = self.get(id)?;
+        // Its objects are not there any more, and looking again does not help.
+        let gone = |error: FsError| {
+            FsError::new(ErrorKind::Conflict, "the link that had the bytes ended")
+                .with_source(error)
+        };
+        let link = self.get(id).map_err(gone)?;
         if let Some(bucket) = link.bucket.get() {
             return Ok(bucket.clone());
         }
