@@ -1,21 +1,13 @@
 //! The index at the end of a segment.
 
-use weir_types::{CHUNK_BYTES, ErrorKind, FsError, RecordRef, Result, SegmentId};
+use weir_types::{CHUNK_BYTES, ErrorKind, FsError, Result, SegmentId};
 
+use crate::SEGMENT_VERSION;
+use crate::entry::IndexEntry;
 use crate::layout::{
     CIPHER_NONE, FOOTER_BYTES, FOOTER_MAGIC, Footer, INDEX_ENTRY_BYTES, RECORD_HEADER_BYTES,
     SEGMENT_HEADER_BYTES, checksum_in,
 };
-use crate::{Owner, SEGMENT_VERSION};
-
-/// One record of a segment: whose it is and where it stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct IndexEntry {
-    /// The file bytes it was made from.
-    pub owner: Owner,
-    /// Where it stands and how to check it.
-    pub record: RecordRef,
-}
 
 /// What the end of a segment gave.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,7 +5,8 @@
 use weir_types::{Ino, RecordRef, SegmentId};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
-use crate::{IndexEntry, Owner, SEGMENT_VERSION};
+use crate::SEGMENT_VERSION;
+use crate::entry::{IndexEntry, Owner};
 
 pub(crate) const SEGMENT_MAGIC: [u8; 8] = *b"WeirSeg\n";
 pub(crate) const RECORD_MAGIC: [u8; 4] = *b"WRec";

@@ -12,14 +12,16 @@
 
 mod builder;
 mod codec;
+mod entry;
 mod index;
 mod layout;
 mod record;
 mod scan;
 
 pub use builder::{SealedSegment, SegmentBuilder};
-pub use index::{IndexEntry, IndexRead, decode_index};
-pub use record::{Owner, decode_record};
+pub use entry::{IndexEntry, Owner};
+pub use index::{IndexRead, decode_index};
+pub use record::decode_record;
 pub use scan::{Scan, Scanned, records_from, scan_records};
 
 /// Version of the segment format that this build writes; the newest that it reads.

@@ -1,20 +1,11 @@
 //! One record: verify and decode.
 
 use bytes::Bytes;
-use weir_types::{CHUNK_BYTES, Codec, ErrorKind, FsError, Ino, RecordRef, Result, SegmentId};
+use weir_types::{CHUNK_BYTES, Codec, ErrorKind, FsError, RecordRef, Result, SegmentId};
 
 use crate::codec::{codec_of, decompress};
+use crate::entry::Owner;
 use crate::layout::{CIPHER_NONE, RECORD_HEADER_BYTES, RECORD_MAGIC, RecordHeader};
-
-/// Which bytes of which file a record was made from. After a range was copied between files,
-/// another file may share the record.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Owner {
-    /// The file.
-    pub ino: Ino,
-    /// Offset in the file of the record's first raw byte.
-    pub offset: u64,
-}
 
 /// The raw bytes of `record`, given the bytes stored at its place, which must be exactly
 /// `record.stored_bytes` long. With `owner`, also checks that the record was made for it.

@@ -10,7 +10,7 @@
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use super::{Io, Mode, Rules};
+use super::rules::{Io, Mode, Rules};
 use crate::credits::Burst;
 use crate::{MIB, SECOND_NS, seconds_since, time_ns};
 

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Date;
+use super::date::Date;
 use crate::{MIB, TIB};
 
 /// How the throughput of a file system is set.

@@ -3,7 +3,7 @@
 //! Numbers are those of the EFS user guide, "Amazon EFS performance specifications", for regional
 //! file systems in General Purpose mode; of a range by region, the least.
 
-use super::Mode;
+use super::rules::Mode;
 use crate::MIB;
 
 const GIB: f64 = 1024.0 * MIB;
