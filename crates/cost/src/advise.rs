@@ -5,25 +5,25 @@
 //! split over one or more machines; of each family the best is kept. Best is what costs least with
 //! the time of those who wait for it.
 
+mod advice;
 mod break_even;
 mod candidates;
+mod choice;
 mod html;
 mod plot;
 mod reason;
 mod table;
 
-use std::cmp::Ordering;
-
-use serde::Serialize;
 use weir_types::NanoUsd;
 
 use crate::bill::{Amount, MONTH_HOURS, times};
 use crate::charges::{Load, charges};
 use crate::{Bill, Item, Line, Machine, Model, PriceBook, Prices, Storage, Workload};
+pub use advice::{Advice, Recommendation, Refusal};
 pub use break_even::{BreakEven, Stretch};
-use break_even::{Linear, break_evens, cheapest};
+use break_even::{break_evens, cheapest};
+pub use choice::Choice;
 pub use html::html;
-pub use reason::Recommendation;
 pub use table::table;
 
 /// The usual discount of Spot instances: 60% to 80% off the price on demand.
@@ -55,78 +55,6 @@ impl Default for Options {
             asked: vec![],
         }
     }
-}
-
-/// One way to run the workload.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Choice {
-    /// The storage, as people call it.
-    pub name: String,
-    /// The storage.
-    pub storage: Storage,
-    /// The kind of machine.
-    pub machine: Machine,
-    /// How many of them: fewer than jobs, where some run on one; more, where queries are split.
-    pub machines: u64,
-    /// Seconds of a run, as an average over warm and cold ones.
-    pub run_seconds: f64,
-    /// Seconds of the first run, which may have to load data.
-    pub first_run_seconds: f64,
-    /// What makes a run take so long.
-    pub bound_by: String,
-    /// Whether a day is long enough for its runs.
-    pub keeps_up: bool,
-    /// What each month costs, however much is run.
-    pub monthly: Bill,
-    /// What each run costs on top, the machines among it.
-    pub per_run: Bill,
-    /// A month with the runs of the workload.
-    pub month: Amount,
-    /// That by its runs; without any, what one would add.
-    pub cost_per_run: Amount,
-    /// A month with Spot instances: at 80% and at 60% off.
-    pub spot_month: (Amount, Amount),
-    /// What the time of one who waits for a run costs.
-    #[serde(rename = "waiting_per_run_nano_usd")]
-    pub waiting_per_run: NanoUsd,
-    /// A month with the runs, and with the time of those who wait.
-    pub month_with_waiting: Amount,
-}
-
-/// A storage that cannot be had as it was asked for.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Refusal {
-    /// What was asked for.
-    pub name: String,
-    /// Why AWS refuses it, and what it sells.
-    pub why: String,
-}
-
-/// What to do, what else could be done, and what each costs.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Advice {
-    /// The workload.
-    pub workload: Workload,
-    /// Its runs in a month of 730 hours.
-    pub runs_per_month: f64,
-    /// What an hour of somebody who waits costs, in dollars.
-    pub usd_per_hour: f64,
-    /// Whether machines are priced as Spot instances.
-    pub spot: bool,
-    /// The choices, the best first.
-    pub choices: Vec<Choice>,
-    /// What was asked for and cannot be had.
-    pub refused: Vec<Refusal>,
-    /// Which choice costs least, by the runs of a month.
-    pub cheapest: Vec<Stretch>,
-    /// The same with the time of those who wait.
-    pub cheapest_with_waiting: Vec<Stretch>,
-    /// Where any two choices cost the same.
-    pub break_even: Vec<BreakEven>,
-    /// What to do, unless prices are missing.
-    pub recommendation: Option<Recommendation>,
-    /// Names of the items whose unknown prices matter here.
-    pub unknown_prices: Vec<String>,
 }
 
 /// Where `workload` should run, at the prices of `book`, if runs take as long as `model` says.
@@ -266,41 +194,6 @@ impl Advisor<'_> {
             month,
             waiting_per_run,
         }
-    }
-}
-
-impl Choice {
-    /// What is better comes first: what keeps up, then that whose prices are known, then what costs
-    /// least with waiting. What has no price looks free, so of that the least is best: first of
-    /// kinds, then of machines and of units.
-    fn rank(&self, other: &Choice) -> Ordering {
-        let key = |of: &Choice| {
-            let unknown: Vec<_> = of.unknown_lines().collect();
-            let machines = if unknown.is_empty() { 0 } else { of.machines };
-            (!of.keeps_up, unknown.len(), machines)
-        };
-        let units = |of: &Choice| of.unknown_lines().map(|line| line.quantity).sum::<f64>();
-        key(self)
-            .cmp(&key(other))
-            .then(units(self).total_cmp(&units(other)))
-            .then(self.month_with_waiting.usd.cmp(&other.month_with_waiting.usd))
-            .then(self.run_seconds.total_cmp(&other.run_seconds))
-    }
-
-    fn unknown_lines(&self) -> impl Iterator<Item = &Line> {
-        self.monthly.unknown_lines().chain(self.per_run.unknown_lines())
-    }
-
-    fn linear(&self) -> Linear {
-        Linear {
-            fixed_usd: self.monthly.amount().dollars(),
-            per_run_usd: self.per_run.amount().dollars(),
-        }
-    }
-
-    fn linear_with_waiting(&self) -> Linear {
-        let Linear { fixed_usd, per_run_usd } = self.linear();
-        Linear { fixed_usd, per_run_usd: per_run_usd + self.waiting_per_run.0 as f64 / 1e9 }
     }
 }
 

@@ -9,6 +9,7 @@ mod costs;
 mod data;
 mod fit;
 mod formula;
+mod parameters;
 mod published;
 
 use std::fmt;
@@ -19,7 +20,8 @@ use weir_throughput::efs::Rules;
 use cases::Case;
 pub use costs::{CostLine, Verdict};
 use data::{Experiment, File};
-use fit::Fits;
+pub use fit::Fitted;
+use parameters::Fits;
 pub use published::{Published, published};
 
 /// Predictions beside measurements.
@@ -74,19 +76,6 @@ pub enum Used {
         /// Why not.
         why: String,
     },
-}
-
-/// A parameter that no vendor publishes.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Fitted {
-    /// What it is.
-    pub parameter: &'static str,
-    /// Its value.
-    pub value: f64,
-    /// Its unit.
-    pub unit: &'static str,
-    /// The row on which it was fitted.
-    pub row: &'static str,
 }
 
 /// Replays every published experiment, and computes every published cost line again.

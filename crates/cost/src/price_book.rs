@@ -2,6 +2,8 @@
 //!
 //! A book is a list of entries, each one item in one region. What it does not list is unknown.
 
+mod dollars;
+mod entry;
 mod item;
 mod v1;
 
@@ -9,52 +11,12 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use weir_types::NanoUsd;
 
+pub use entry::{Confidence, Entry, Price};
 pub use item::Item;
 
 const SCHEMA: &str = "weir-prices/2";
 const SCHEMA_1: &str = "weir-prices/1";
 const BUILT_IN: &str = include_str!("../data/prices.json");
-
-/// How well a price is founded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Confidence {
-    /// Read from the vendor's own text or price list.
-    Vendor,
-    /// From somebody who quotes the vendor's price list.
-    Quoted,
-    /// From somebody else, not verified.
-    Unverified,
-    /// Noted without its source.
-    Unsourced,
-}
-
-/// The price of one unit. Which unit is said by its item.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Price {
-    /// What one unit costs; written in dollars. Free is a price of 0.
-    #[serde(with = "dollars")]
-    pub usd: NanoUsd,
-    /// The day on which it was valid, as YYYY-MM-DD or as much of that as is known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub date: Option<String>,
-    /// What it was read from.
-    pub source: String,
-    /// How well it is founded.
-    pub confidence: Confidence,
-}
-
-/// What one item costs in one region.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Entry {
-    /// The region's name, such as `us-east-1`.
-    pub region: String,
-    /// What is bought.
-    pub item: Item,
-    /// Its price.
-    pub price: Price,
-}
 
 /// All prices that are known. It is written as the text that [`PriceBook::from_json`] reads: a
 /// start for a book of one's own.
@@ -236,27 +198,6 @@ impl From<Entry> for FileEntry {
     fn from(Entry { region, item, price }: Entry) -> Self {
         let Price { usd, date, source, confidence } = price;
         Self { region, item, usd, date, source, confidence }
-    }
-}
-
-/// Prices are written in dollars, as price lists print them, and kept in whole nano-dollars.
-mod dollars {
-    use serde::de::Error as _;
-    use serde::{Deserialize, Deserializer, Serializer};
-    use weir_types::NanoUsd;
-
-    const NANO: f64 = 1e9;
-
-    pub(super) fn serialize<S: Serializer>(price: &NanoUsd, to: S) -> Result<S::Ok, S::Error> {
-        to.serialize_f64(price.0 as f64 / NANO)
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<NanoUsd, D::Error> {
-        let usd = f64::deserialize(from)?;
-        if !(0.0..=1e6).contains(&usd) {
-            return Err(D::Error::custom(format!("price {usd}: need 0 to 1,000,000 dollars")));
-        }
-        Ok(NanoUsd((usd * NANO).round() as i64))
     }
 }
 

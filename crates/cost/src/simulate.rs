@@ -9,117 +9,22 @@
 //! - Jobs run side by side on one machine. A data set that fits in its memory is read once for all
 //!   of them; each run begins with that memory empty.
 
+mod parameters;
 mod path;
 mod queue;
-
-use std::fmt;
+mod work;
 
 use serde::Serialize;
 use weir_throughput::credits::Burst;
-use weir_throughput::efs;
 
 use crate::{Machine, Storage, Workload};
+pub use parameters::FreeParameters;
 use path::{Path, Side};
-
-/// The share of memory that the page cache can fill with a data set.
-const CACHE_SHARE: f64 = 0.9;
-
-/// Files up to this size end before read-ahead or write-back helps.
-const SMALL_FILE_BYTES: f64 = 8e6;
+pub use work::Bound;
+use work::{Spent, Work};
 
 /// A stage that is busy for more than this share of the time is what bounds a run.
 const BUSY: f64 = 0.5;
-
-/// What no vendor publishes and measurements must tell, and the rules of the day. `default` has
-/// what `backtest` fits, and today's rules.
-#[derive(Clone, Debug, PartialEq)]
-pub struct FreeParameters {
-    /// The rules of EFS.
-    pub efs_rules: efs::Rules,
-    /// Credits of EFS when a run begins; `None`: what the runs of a day leave.
-    pub efs_credit_bytes: Option<f64>,
-    /// The share of EFS's limit for a client that one reaches.
-    pub efs_client_share: f64,
-    /// What reading a small file on EFS takes beside its bytes, in seconds: start a process, open,
-    /// close.
-    pub efs_read_file_s: f64,
-    /// The same for creating one.
-    pub efs_write_file_s: f64,
-    /// What reading a small file on FSx for Lustre takes beside its bytes, in seconds.
-    pub fsx_read_file_s: f64,
-    /// The same for creating one.
-    pub fsx_write_file_s: f64,
-    /// Burst credits of FSx for Lustre for each TiB.
-    pub fsx_credit_bytes_per_tib: f64,
-    /// What FSx for Lustre loads from a linked bucket in a second, for each TiB.
-    pub fsx_load_bytes_per_s_per_tib: f64,
-    /// What creating a small file on a local disk takes, in seconds.
-    pub local_file_s: f64,
-    /// What all jobs of a machine together can make up to be written, in bytes a second, when they
-    /// draw it from one source; infinite where they do not.
-    pub source_bytes_per_s: f64,
-}
-
-impl Default for FreeParameters {
-    fn default() -> Self {
-        Self {
-            efs_rules: efs::Rules::today(),
-            efs_credit_bytes: None,
-            efs_client_share: 0.807,
-            efs_read_file_s: 0.009_535,
-            efs_write_file_s: 0.019_12,
-            fsx_read_file_s: 0.009_363,
-            fsx_write_file_s: 0.001_475,
-            fsx_credit_bytes_per_tib: 451e9,
-            fsx_load_bytes_per_s_per_tib: 201.6e6,
-            local_file_s: 0.002_926,
-            source_bytes_per_s: f64::INFINITY,
-        }
-    }
-}
-
-/// What a run waits for most.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Bound {
-    /// The machine's or the service's network.
-    Network,
-    /// Disks.
-    Disk,
-    /// The throughput mode permits no more.
-    Mode,
-    /// Burst credits ran out.
-    Credits,
-    /// The service's limit for one client, or what the client can make up.
-    Client,
-    /// Each operation's own time, one after the other.
-    Latency,
-    /// Computing.
-    Cpu,
-    /// Operations on names.
-    Metadata,
-    /// I/O operations or requests a second.
-    Requests,
-    /// Loading from the bucket.
-    Load,
-}
-
-impl fmt::Display for Bound {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Network => "network",
-            Self::Disk => "disk",
-            Self::Mode => "throughput mode",
-            Self::Credits => "burst credits",
-            Self::Client => "client",
-            Self::Latency => "latency",
-            Self::Cpu => "CPU",
-            Self::Metadata => "metadata",
-            Self::Requests => "requests",
-            Self::Load => "loading from the bucket",
-        })
-    }
-}
 
 /// How long a run takes, and why.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -140,27 +45,6 @@ pub struct Prediction {
     pub read_bytes: f64,
     /// Bytes that all jobs of a run write.
     pub write_bytes: f64,
-}
-
-/// What the jobs of a run do together.
-#[derive(Clone, Copy, Debug)]
-struct Work {
-    /// Threads that can wait at once.
-    customers: u64,
-    read_bytes: f64,
-    write_bytes: f64,
-    files: f64,
-    io_bytes: f64,
-    random: bool,
-    /// Computing with all threads that have a CPU.
-    cpu_s: f64,
-}
-
-/// A time, and what it is spent on.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Spent {
-    seconds: f64,
-    bound_by: Bound,
 }
 
 /// How long one run of `concurrency` jobs takes.
@@ -188,55 +72,6 @@ pub fn predict(
         read_bytes: work.read_bytes,
         write_bytes: work.write_bytes,
     }
-}
-
-impl Work {
-    fn of(workload: &Workload, machine: &Machine) -> Self {
-        let jobs = workload.concurrency.max(1);
-        let customers = jobs * workload.threads.max(1);
-        let jobs = jobs as f64;
-        let asked_bytes = workload.read_bytes_per_run as f64 * jobs;
-        let data_set_bytes = workload.data_set_bytes as f64;
-        let memory_bytes = machine.memory_gib * (1_u64 << 30) as f64;
-        let cached = data_set_bytes <= memory_bytes * CACHE_SHARE;
-        let cpus = customers.min(machine.vcpu).max(1) as f64;
-        Self {
-            customers,
-            read_bytes: if cached { asked_bytes.min(data_set_bytes) } else { asked_bytes },
-            write_bytes: workload.write_bytes_per_run as f64 * jobs,
-            files: workload.files_per_run as f64 * jobs,
-            io_bytes: io_bytes(workload) as f64,
-            random: workload.random,
-            cpu_s: workload.cpu_seconds * jobs / cpus,
-        }
-    }
-
-    fn bytes(&self) -> f64 {
-        self.read_bytes + self.write_bytes
-    }
-
-    fn small_files(&self) -> bool {
-        self.files > 0.0 && self.bytes() / self.files <= SMALL_FILE_BYTES
-    }
-
-    /// Whether read-ahead and write-back keep all stages busy.
-    fn streams(&self) -> bool {
-        !self.random && !self.small_files()
-    }
-
-    fn with_computing(&self, storage: Spent) -> Spent {
-        let cpu = Spent { seconds: self.cpu_s, bound_by: Bound::Cpu };
-        let longer = if cpu.seconds > storage.seconds { cpu } else { storage };
-        let seconds = if self.streams() { longer.seconds } else { cpu.seconds + storage.seconds };
-        Spent { seconds, ..longer }
-    }
-}
-
-/// Bytes of one I/O: never more than a file has.
-fn io_bytes(workload: &Workload) -> u64 {
-    let bytes = workload.read_bytes_per_run + workload.write_bytes_per_run;
-    let of_file = bytes.checked_div(workload.files_per_run).unwrap_or(u64::MAX);
-    workload.io_bytes.min(of_file).max(1)
 }
 
 impl Path {

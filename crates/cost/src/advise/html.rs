@@ -1,8 +1,10 @@
 //! Advice as one page of HTML that needs nothing else: no script, no font, no picture from outside.
 
+use super::advice::Advice;
+use super::break_even::Stretch;
+use super::choice::Choice;
 use super::plot::{Series, lines};
 use super::table::{runs, span, table};
-use super::{Advice, Choice, Stretch};
 use crate::Bill;
 use crate::page::svg::{bars, letter};
 use crate::page::{document, escape, grid};

@@ -1,25 +1,13 @@
 //! The recommendation, in words.
 
-use serde::Serialize;
 use weir_types::Bytes;
 
+use super::advice::Recommendation;
+use super::break_even::Stretch;
 use super::candidates::{forgets, half_gib};
+use super::choice::Choice;
 use super::table::{runs, span};
-use super::{Choice, Stretch};
 use crate::Workload;
-
-/// What to do, and why.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Recommendation {
-    /// The storage, with its size and mode.
-    pub storage: String,
-    /// The kind of machine.
-    pub machine: String,
-    /// How many of them.
-    pub machines: u64,
-    /// The reasons, each a sentence.
-    pub reasons: Vec<String>,
-}
 
 /// The best of `choices`, which are sorted. Without one whose costs are known, there is nothing to
 /// recommend. `stretches` are the cheapest choices by runs a month, waiting included.

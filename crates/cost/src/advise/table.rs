@@ -1,6 +1,7 @@
 //! Advice as rows of a table.
 
-use super::{Advice, Choice};
+use super::advice::Advice;
+use super::choice::Choice;
 
 /// The choices as a table, the best first; its first row is the head.
 pub fn table(advice: &Advice) -> Vec<Vec<String>> {

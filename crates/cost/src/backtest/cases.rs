@@ -5,7 +5,7 @@ use weir_throughput::fsx::Deployment;
 use weir_throughput::s3;
 
 use super::data::Experiment;
-use super::fit::Fits;
+use super::parameters::Fits;
 use crate::simulate::{FreeParameters, predict};
 use crate::{Machine, Storage, Workload};
 

@@ -1,24 +1,23 @@
 //! The parameters that nobody publishes, each fitted on one row.
 
-use super::Fitted;
+use serde::Serialize;
+
 use super::cases::Case;
 use super::data::File;
+use super::parameters::Fits;
 use crate::simulate::FreeParameters;
 
-/// Values of all that is free.
-#[derive(Clone, Debug)]
-pub(super) struct Fits {
-    pub(super) free: FreeParameters,
-    /// CPU seconds of `blastn` for a query, over all threads.
-    pub(super) blast_cpu_s_per_query: f64,
-    /// CPU seconds that `dd` takes for a byte, 512 of them at a time.
-    pub(super) read_cpu_s_per_byte: f64,
-    /// CPU seconds of `cellranger count`, were all of its threads busy all the time.
-    pub(super) cellranger_cpu_s: f64,
-    /// Connections to S3 of ZFS on object storage.
-    pub(super) s3_connections: f64,
-    /// Clients that drained the credits: stated, not fitted.
-    pub(super) drain_clients: u64,
+/// A parameter that no vendor publishes.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Fitted {
+    /// What it is.
+    pub parameter: &'static str,
+    /// Its value.
+    pub value: f64,
+    /// Its unit.
+    pub unit: &'static str,
+    /// The row on which it was fitted.
+    pub row: &'static str,
 }
 
 /// One parameter: where it is kept, between what values it is sought, and on which row.

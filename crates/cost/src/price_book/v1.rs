@@ -2,7 +2,8 @@
 
 use serde::Deserialize;
 
-use super::{Entry, Item, Price};
+use super::entry::{Entry, Price};
+use super::item::Item;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -6,7 +6,8 @@ use weir_throughput::efs::{self, Io, Limiter, Mode};
 use weir_throughput::instance_store::Disks;
 use weir_throughput::{fsx, s3, s3_files};
 
-use super::{Bound, FreeParameters, Work, io_bytes};
+use super::parameters::FreeParameters;
+use super::work::{Bound, Work, io_bytes};
 use crate::{Machine, Storage, Workload};
 
 /// Linux lets dirty pages grow to 10% of memory before it writes back and slows writers down from

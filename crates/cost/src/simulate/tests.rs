@@ -1,3 +1,4 @@
+use weir_throughput::efs;
 use weir_throughput::fsx::Deployment;
 
 use super::*;
