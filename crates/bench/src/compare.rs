@@ -164,17 +164,13 @@ fn name(size: Size) -> &'static str {
     }
 }
 
-fn target<'a>(report: &'a Report, row: &Row) -> &'a str {
-    report.targets.get(row.target).map_or("unknown", |target| &target.name)
-}
-
 fn same(a: &Report, row: &Row, b: &Report, other: &Row) -> bool {
     (&row.suite, &row.phase, row.copies) == (&other.suite, &other.phase, other.copies)
-        && target(a, row) == target(b, other)
+        && row.target_name(a) == other.target_name(b)
 }
 
 fn words_of(report: &Report, row: &Row) -> String {
-    format!("{} {} x{} on {}", row.suite, row.phase, row.copies, target(report, row))
+    format!("{} {} x{} on {}", row.suite, row.phase, row.copies, row.target_name(report))
 }
 
 /// The two rows; `None` where one took no time at all, which no clock says.
@@ -201,7 +197,7 @@ fn one(a: &Report, row: &Row, b: &Report, other: &Row, threshold: f64) -> Option
         suite: row.suite.clone(),
         phase: row.phase.clone(),
         copies: row.copies,
-        target: target(a, row).to_owned(),
+        target: row.target_name(a).to_owned(),
         rates: (text(row), text(other)),
         ratio,
         significance,

@@ -60,11 +60,6 @@ fn names(report: &Report) -> Vec<String> {
     report.targets.iter().map(|target| target.name.clone()).collect()
 }
 
-/// The name of the target of a row.
-fn target<'a>(report: &'a Report, row: &Row) -> &'a str {
-    report.targets.get(row.target).map_or("unknown", |target| &target.name)
-}
-
 fn suite(report: &Report, name: &str, rows: &[&Row]) -> String {
     let mut table = vec![HEAD.map(str::to_owned).to_vec()];
     table.extend(rows.iter().map(|row| cells(report, row)));
@@ -92,7 +87,7 @@ fn cells(report: &Report, row: &Row) -> Vec<String> {
     vec![
         row.phase.clone(),
         row.copies.to_string(),
-        target(report, row).to_owned(),
+        row.target_name(report).to_owned(),
         kinds.join(", "),
         row.rate_text(),
         or_none(row.ratio.map(|ratio| format!("{ratio:.2}x"))),
@@ -118,7 +113,7 @@ fn interval(row: &Row) -> String {
 fn warnings(report: &Report, rows: &[&Row]) -> String {
     let mut all: Vec<((&'static str, String), Vec<String>)> = Vec::new();
     for row in rows {
-        let place = format!("{} x{} on {}", row.phase, row.copies, target(report, row));
+        let place = format!("{} x{} on {}", row.phase, row.copies, row.target_name(report));
         for warning in merged(&row.warnings) {
             match all.iter_mut().find(|(known, _)| *known == warning) {
                 Some((_, places)) => places.push(place.clone()),

@@ -118,6 +118,11 @@ fn latency(group: &[&Measurement]) -> Option<Latency> {
 }
 
 impl Row {
+    /// The name of its target.
+    pub(crate) fn target_name<'a>(&self, report: &'a Report) -> &'a str {
+        report.targets.get(self.target).map_or("unknown", |target| &target.name)
+    }
+
     /// The rate that the row is known by: bytes a second, or operations where no bytes are moved.
     pub fn rate(&self) -> Option<&Stats> {
         self.bytes_per_s.as_ref().or(self.operations_per_s.as_ref())

@@ -56,7 +56,7 @@ fn ours(report: &Report, row: &Row) -> Vec<String> {
         row.phase.clone(),
         row.copies.to_string(),
         "this machine".to_owned(),
-        super::target(report, row).to_owned(),
+        row.target_name(report).to_owned(),
         row.rate_text(),
         words::span(row.seconds.median),
         report.machine.host.clone(),

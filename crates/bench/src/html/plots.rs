@@ -35,7 +35,7 @@ fn busiest<'a>(rows: &[&'a Row]) -> (u32, Vec<&'a Row>) {
 fn over_time(report: &Report, phase: &str, rows: &[&Row]) -> String {
     let (copies, rows) = busiest(rows);
     let line = |row: &&Row| Line {
-        name: super::target(report, row).to_owned(),
+        name: row.target_name(report).to_owned(),
         points: row.series.iter().map(|point| (point.at_s, point.bytes_per_s / 1e6)).collect(),
     };
     let lines: Vec<Line> = rows.iter().map(line).collect();
@@ -54,7 +54,7 @@ fn over_time(report: &Report, phase: &str, rows: &[&Row]) -> String {
 fn latency(report: &Report, phase: &str, rows: &[&Row]) -> String {
     let (copies, rows) = busiest(rows);
     let line = |row: &&Row| {
-        let name = super::target(report, row).to_owned();
+        let name = row.target_name(report).to_owned();
         Some(Line { name, points: points(row.latency.as_ref()?) })
     };
     let lines: Vec<Line> = rows.iter().filter_map(line).collect();

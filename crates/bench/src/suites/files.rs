@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::io::{ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 
-use super::{Phase, begin, copies_of};
+use super::phase::{Phase, begin, copies_of};
 use crate::cache::Empty;
 use crate::machine;
 use crate::noise::Noise;

@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
-use super::{Phase, begin, copies_of};
+use super::phase::{Phase, begin, copies_of};
 use crate::cache::Empty;
 use crate::report::{Measurement, Size};
 use crate::suite::{BenchError, Demand, MetadataOps, Run, Suite};
