@@ -8,6 +8,7 @@ use weir_types::{ErrorKind, FileKind, FsError, Ino, Inode, LinkId, Native, Resul
 use crate::codec::{Seen, decode, decode_seen, encode, last_key, version};
 use crate::data::{BATCH_CHUNKS, Row, cut_to_commit};
 use crate::kv::{Key, Version};
+use crate::native::child_key;
 use crate::op::{Tries, Tx, no_inode, seen_inode};
 use crate::{LinkObject, Meta, keys};
 
@@ -67,17 +68,6 @@ pub enum ExportContent {
     /// What it was some time ago: it was cut or got holes since. Only what no extents say otherwise
     /// is in it.
     Old,
-}
-
-/// What a new entry of a directory of a link gets: directories know where they are.
-pub(crate) fn in_link(dir: &Inode, new: &Inode, name: &[u8]) -> Option<Native> {
-    let above = dir.native.as_ref().filter(|_| new.kind == FileKind::Directory)?;
-    Some(Native { key: child_key(above, name)? + "/", unlisted: false, ..above.clone() })
-}
-
-fn child_key(above: &Native, name: &[u8]) -> Option<String> {
-    // What is no UTF-8 is no key.
-    Some(format!("{}{}", above.key, std::str::from_utf8(name).ok()?))
 }
 
 fn exporting(inode: &Inode) -> Option<&Native> {

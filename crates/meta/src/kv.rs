@@ -4,134 +4,19 @@
 //! the commit's checks, so correctness rests on no engine's isolation level: a commit whose checks
 //! hold is applied whole, and one whose checks do not hold changes nothing.
 
-use async_trait::async_trait;
-use bytes::Bytes;
-use weir_types::Result;
-
 mod apply;
 #[cfg(test)]
 mod conformance;
+mod contract;
 mod entry;
 pub mod memory;
 pub mod slate;
 
+pub use contract::{
+    COMMIT_BYTES_MAX, Check, Commit, CommitLog, Key, Kv, Outcome, Version, Versioned,
+};
+#[cfg(test)]
+pub(crate) use entry::encode_for_tests;
+pub(crate) use entry::logged;
 pub use memory::MemoryKv;
 pub use slate::{SlateKv, SlateOptions, SlateReader, SlateReaderOptions};
-
-/// Most bytes of keys and values that one commit may change: a redo log must be able to hold it as
-/// one entry. What has more to change makes several commits of it.
-pub const COMMIT_BYTES_MAX: usize = 32 << 20;
-
-/// A key. Keys sort as bytes.
-pub type Key = Vec<u8>;
-
-/// The version of a value: the sequence number of the commit that put it. Never 0.
-pub type Version = u64;
-
-/// A value and its version.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Versioned {
-    /// Which commit put it.
-    pub version: Version,
-    /// The value.
-    pub value: Bytes,
-}
-
-/// What must be true of a key for a commit to be applied.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Check {
-    /// The key has no value.
-    Absent(Key),
-    /// The key has a value, put by this very commit.
-    Version(Key, Version),
-}
-
-/// A set of changes that is applied whole or not at all.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Commit {
-    /// All must hold.
-    pub checks: Vec<Check>,
-    /// Values to set.
-    pub puts: Vec<(Key, Bytes)>,
-    /// Keys to remove; those that are absent already are no error.
-    pub deletes: Vec<Key>,
-    /// Counters to add to. A counter is a key whose value is an i64 in 8 bytes, little endian;
-    /// absent means 0. Adds need no check and so never conflict.
-    pub adds: Vec<(Key, i64)>,
-}
-
-/// What became of a commit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// It is applied and visible to every later read of this Kv; durable after [`Kv::sync`].
-    Applied(Version),
-    /// A check did not hold; nothing changed.
-    Conflict,
-}
-
-/// Values that a commit puts, and keys that it deletes.
-pub(crate) type Changes = (Vec<(Key, Bytes)>, Vec<Key>);
-
-/// What a commit changes, as a [`CommitLog`] noted it.
-pub(crate) fn logged(version: Version, entry: &[u8]) -> Result<Changes> {
-    let entry = entry::Entry::decode(version, entry)?;
-    Ok((entry.puts, entry.deletes))
-}
-
-/// A commit as a [`CommitLog`] notes it.
-#[cfg(test)]
-pub(crate) fn encode_for_tests(
-    version: Version,
-    puts: Vec<(Key, Bytes)>,
-    deletes: Vec<Key>,
-) -> Vec<u8> {
-    entry::Entry { version, puts, deletes }.encode().expect("encodes")
-}
-
-/// An ordered map with checked, atomic commits.
-#[async_trait]
-pub trait Kv: Send + Sync + 'static {
-    /// Whether each commit that can be seen is noted in the log or durable. One that a full log did
-    /// not take is neither until the next sync; who acknowledges by the log alone must ask.
-    fn logged(&self) -> bool {
-        true
-    }
-
-    /// The values of `keys`, in their order; `None` for those absent.
-    async fn get_many(&self, keys: &[Key]) -> Result<Vec<Option<Versioned>>>;
-
-    /// Up to `limit` entries whose keys start with `prefix` and are greater than `after` (if
-    /// given; a full key, prefix included), in key order.
-    async fn scan(
-        &self,
-        prefix: &[u8],
-        after: Option<&[u8]>,
-        limit: usize,
-    ) -> Result<Vec<(Key, Versioned)>>;
-
-    /// Applies the commit if all its checks hold. One that changes nothing writes nothing, and its
-    /// version is that of the newest commit. A key named twice among puts, adds and deletes, an
-    /// empty one, or one past 65,535 bytes is `Invalid`; so is a commit past [`COMMIT_BYTES_MAX`].
-    async fn commit(&self, commit: Commit) -> Result<Outcome>;
-
-    /// Returns when all that was applied before this call is durable in the bucket or server.
-    async fn sync(&self) -> Result<()>;
-
-    /// Sequence number of the newest commit known to be durable.
-    fn durable(&self) -> Version;
-
-    /// Syncs and ends. No call may follow.
-    async fn close(&self) -> Result<()>;
-}
-
-/// Where commits are noted on local disk before they are acknowledged: the redo log. It comes from
-/// outside, because this room knows nothing of disks.
-pub trait CommitLog: Send + Sync + 'static {
-    /// Notes one commit, just before readers can see it. Entries arrive in the order of `version`,
-    /// without gaps, each exactly once. Blocking, and must return only when the bytes are with the
-    /// kernel. On an error nothing of the entry may stay. `NoSpace` says that there is no room for
-    /// it: an engine that can make the commit durable elsewhere does so and skips the entry, and
-    /// comes back when there is nothing before it that only memory has. Else the commit does not
-    /// happen, and the next one has the same version.
-    fn append(&self, version: Version, entry: &[u8]) -> Result<()>;
-}

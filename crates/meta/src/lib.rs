@@ -24,6 +24,7 @@ mod links;
 pub mod locks;
 mod lost;
 mod names;
+mod native;
 mod op;
 mod orphans;
 mod rename;

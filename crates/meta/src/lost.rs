@@ -152,7 +152,7 @@ impl Meta {
             tx.check(key.clone(), None);
             let mut inode = seen.value;
             (inode.nlink, inode.parent) = (1, parent);
-            inode.native = crate::export::in_link(&dir.value, &inode, name);
+            inode.native = crate::native::in_link(&dir.value, &inode, name);
             changed(&mut inode);
             tx.export_name(&dir.value, name, &inode)?;
             tx.export_data(&inode);

@@ -3,8 +3,8 @@
 use weir_types::{ErrorKind, FileKind, FsError, Ino, Inode, Result};
 
 use crate::codec::{Dirent, Seen, decode_seen, merge_times, version};
-use crate::export::in_link;
 use crate::kv::Key;
+use crate::native::in_link;
 use crate::op::{Tries, Tx, at_name, check_name, live_dir, no_inode, seen_inode};
 use crate::{LINKS_MAX, Meta, TARGET_BYTES_MAX, keys};
 

@@ -4,11 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
-use weir_types::{ErrorKind, Extent, FileKind, FsError, Ino, Inode, Result, SegmentId, UnixTime};
+use weir_types::{ErrorKind, Extent, FileKind, FsError, Ino, Inode, Result, UnixTime};
 
 use crate::codec::{DirTimes, Dirent, Seen, decode_inode, encode, encode_inode};
 use crate::kv::{Check, Commit, Key, Kv, Outcome, Version, Versioned};
-use crate::{Meta, NAME_BYTES_MAX, extents, keys};
+use crate::{NAME_BYTES_MAX, extents, keys};
 
 /// How often an operation is redone before it gives up with `Conflict`. Every conflict means that
 /// somebody else got through, so this bounds unfairness, not progress.
@@ -130,13 +130,6 @@ impl Tx {
         Ok(grown)
     }
 
-    pub(crate) fn put_segments(&mut self, list: &[(SegmentId, crate::SegmentInfo)]) -> Result<()> {
-        for (id, info) in list {
-            self.put(keys::segment(*id), encode(info)?);
-        }
-        Ok(())
-    }
-
     /// Commits; `false`: a check did not hold.
     pub(crate) async fn apply_to(self, kv: &dyn Kv) -> Result<bool> {
         let commit = Commit {
@@ -146,23 +139,6 @@ impl Tx {
             adds: self.adds.into_iter().filter(|(_, n)| *n != 0).collect(),
         };
         Ok(matches!(kv.commit(commit).await?, Outcome::Applied(_)))
-    }
-}
-
-impl Meta {
-    pub(crate) async fn get(&self, keys: &[Key]) -> Result<Vec<Option<Versioned>>> {
-        self.kv.get_many(keys).await
-    }
-
-    /// Commits; `false`: a check did not hold and the operation is to be redone.
-    pub(crate) async fn apply(&self, tx: Tx) -> Result<bool> {
-        tx.apply_to(&*self.kv).await
-    }
-
-    /// The stored inode, without the times of its entries; `NotFound` if there is none.
-    pub(crate) async fn stored_inode(&self, ino: Ino) -> Result<Seen<Inode>> {
-        let found = self.get(&[keys::inode(ino)]).await?;
-        seen_inode(ino, found[0].as_ref())?.ok_or_else(|| no_inode(ino))
     }
 }
 

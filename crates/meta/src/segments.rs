@@ -6,7 +6,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use weir_types::{ChunkIndex, ErrorKind, Extent, FsError, Ino, RecordRef, Result, SegmentId};
 
-use crate::codec::{Seen, counter, decode, decode_seen, last_key, version};
+use crate::codec::{Seen, counter, decode, decode_seen, encode, last_key, version};
 use crate::kv::Key;
 use crate::op::{Tries, Tx};
 use crate::{Meta, keys};
@@ -47,6 +47,16 @@ pub struct Reference {
     pub chunk: ChunkIndex,
     /// Those of its extents that lie in the segment.
     pub extents: Vec<Extent>,
+}
+
+impl Tx {
+    /// Puts the rows of these segments.
+    pub(crate) fn put_segments(&mut self, list: &[(SegmentId, SegmentInfo)]) -> Result<()> {
+        for (id, info) in list {
+            self.put(keys::segment(*id), encode(info)?);
+        }
+        Ok(())
+    }
 }
 
 impl Meta {

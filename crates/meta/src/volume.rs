@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use serde::{Deserialize, Serialize};
 use weir_types::{ErrorKind, FileKind, FsError, Ino, Inode, Result, UnixTime};
 
-use crate::codec::{counter, decode_seen, encode, version};
+use crate::codec::{Seen, counter, decode_seen, encode, version};
 use crate::keys;
-use crate::kv::{Kv, Version};
-use crate::op::{Tries, Tx};
+use crate::kv::{Key, Kv, Version, Versioned};
+use crate::op::{Tries, Tx, no_inode, seen_inode};
 
 /// The layout of keys and values that this build reads and writes.
 const LAYOUT: u32 = 1;
@@ -169,6 +169,21 @@ impl Meta {
     /// The Kv below.
     pub fn kv(&self) -> &Arc<dyn Kv> {
         &self.kv
+    }
+
+    pub(crate) async fn get(&self, keys: &[Key]) -> Result<Vec<Option<Versioned>>> {
+        self.kv.get_many(keys).await
+    }
+
+    /// Commits; `false`: a check did not hold and the operation is to be redone.
+    pub(crate) async fn apply(&self, tx: Tx) -> Result<bool> {
+        tx.apply_to(&*self.kv).await
+    }
+
+    /// The stored inode, without the times of its entries; `NotFound` if there is none.
+    pub(crate) async fn stored_inode(&self, ino: Ino) -> Result<Seen<Inode>> {
+        let found = self.get(&[keys::inode(ino)]).await?;
+        seen_inode(ino, found[0].as_ref())?.ok_or_else(|| no_inode(ino))
     }
 
     pub(crate) fn now(&self) -> UnixTime {

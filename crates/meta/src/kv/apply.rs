@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use bytes::Bytes;
 use weir_types::{ErrorKind, FsError, Result};
 
+use super::contract::{COMMIT_BYTES_MAX, Check, Commit, Key, Version, Versioned};
 use super::entry::Entry;
-use super::{COMMIT_BYTES_MAX, Check, Commit, Key, Version, Versioned};
 
 /// Longest key that an engine must take, in bytes: SlateDB's limit.
 const KEY_BYTES_MAX: usize = u16::MAX as usize;

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize, Serializer};
 use weir_types::{ErrorKind, FsError, Result};
 
-use super::{Key, Version};
+use super::contract::{Key, Version};
 
 /// Final values and removals of one commit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -74,6 +74,25 @@ impl Entry {
         let deletes = stored.deletes.iter().map(|key| key.0.to_vec());
         Ok(Entry { version, puts: puts.collect(), deletes: deletes.collect() })
     }
+}
+
+/// Values that a commit puts, and keys that it deletes.
+pub(crate) type Changes = (Vec<(Key, Bytes)>, Vec<Key>);
+
+/// What a commit changes, as a [`CommitLog`](super::CommitLog) noted it.
+pub(crate) fn logged(version: Version, entry: &[u8]) -> Result<Changes> {
+    let entry = Entry::decode(version, entry)?;
+    Ok((entry.puts, entry.deletes))
+}
+
+/// A commit as a [`CommitLog`](super::CommitLog) notes it.
+#[cfg(test)]
+pub(crate) fn encode_for_tests(
+    version: Version,
+    puts: Vec<(Key, Bytes)>,
+    deletes: Vec<Key>,
+) -> Vec<u8> {
+    Entry { version, puts, deletes }.encode().expect("encodes")
 }
 
 #[cfg(test)]

@@ -12,8 +12,8 @@ use parking_lot::{Mutex, MutexGuard};
 use weir_types::Result;
 
 use super::apply::{changes_nothing, check_replay, keys_read, resolve, validate};
+use super::contract::{Commit, CommitLog, Key, Kv, Outcome, Version, Versioned};
 use super::entry::Entry;
-use super::{Commit, CommitLog, Key, Kv, Outcome, Version, Versioned};
 
 /// A [`Kv`] in memory.
 #[derive(Default)]

@@ -27,10 +27,12 @@
 
 mod error;
 mod feed;
+mod open;
 mod options;
 mod read;
 mod reader;
 mod recent;
+mod shared;
 #[cfg(test)]
 mod tests;
 
@@ -39,25 +41,24 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use futures::StreamExt;
 use object_store::ObjectStore;
 use object_store::path::Path;
-use parking_lot::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use parking_lot::{Mutex, MutexGuard, RwLock};
 use slatedb::config::{CloseOptions, FlushType};
-use slatedb::db_cache::DbCache;
-use slatedb::db_cache::moka::{MokaCache, MokaCacheOptions};
 use slatedb::{Db, DbStatus};
 use tokio::sync::watch;
 use weir_types::{ErrorKind, FsError, Result};
 
 use super::apply::{changes_nothing, check_replay, keys_read, resolve, validate};
+use super::contract::{Commit, CommitLog, Key, Kv, Outcome, Version, Versioned};
 use super::entry::Entry;
-use super::{Commit, CommitLog, Key, Kv, Outcome, Version, Versioned};
 use error::from_slate;
 use feed::Feeder;
+use open::{block_cache, require};
 use options::L0_TABLES_MAX;
 use read::bounded;
 use recent::Recent;
+use shared::Shared;
 
 pub use options::{SlateOptions, SlateReaderOptions};
 pub use reader::SlateReader;
@@ -78,26 +79,6 @@ pub struct SlateKv {
     flush: tokio::sync::Mutex<()>,
     status: watch::Receiver<DbStatus>,
     timeout: Duration,
-}
-
-/// What the feeder needs as well.
-struct Shared {
-    db: Db,
-    /// Changed by the holder of the writer's lock, and by the feeder as it goes on.
-    recent: RwLock<Recent>,
-    /// Set when the redo log and SlateDB may no longer agree; no commit is taken after that.
-    failed: OnceLock<FsError>,
-}
-
-impl Shared {
-    // A panic leaves nothing half done that a reader would mind: a commit's rows are all of it.
-    fn recent(&self) -> RwLockReadGuard<'_, Recent> {
-        self.recent.read()
-    }
-
-    fn recent_mut(&self) -> RwLockWriteGuard<'_, Recent> {
-        self.recent.write()
-    }
 }
 
 impl SlateKv {
@@ -354,26 +335,5 @@ impl Kv for SlateKv {
             closed.map_err(|error| from_slate("close the metadata", error))
         };
         bounded(self.timeout, "close the metadata", close).await
-    }
-}
-
-fn block_cache(bytes: u64) -> Arc<dyn DbCache> {
-    let options = MokaCacheOptions { max_capacity: bytes, ..MokaCacheOptions::default() };
-    Arc::new(MokaCache::new_with_opts(options))
-}
-
-/// `NotFound` if no database lies at `path`. One LIST.
-async fn require(store: &Arc<dyn ObjectStore>, path: &Path) -> Result<()> {
-    let manifests = path.clone().join("manifest");
-    match store.list(Some(&manifests)).next().await {
-        Some(Ok(_)) => Ok(()),
-        Some(Err(error)) => {
-            let context = format!("cannot open the metadata at {path}: {error}");
-            Err(FsError::new(ErrorKind::Retry, context).with_source(error))
-        }
-        None => {
-            let context = format!("no metadata at {path}: the volume was not made, or elsewhere");
-            Err(FsError::new(ErrorKind::NotFound, context))
-        }
     }
 }

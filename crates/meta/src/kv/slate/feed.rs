@@ -7,16 +7,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use slatedb::WriteBatch;
-use slatedb::config::WriteOptions;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
-use weir_types::{ErrorKind, FsError, Result};
+use weir_types::Result;
 
-use super::Shared;
-use super::error::from_slate;
-use super::recent::{Change, Recent};
-use crate::kv::Version;
+use super::recent::Recent;
+use super::shared::Shared;
+use crate::kv::contract::Version;
 
 /// How long commits gather before they are taken to SlateDB: one wake of the task serves them all.
 const GATHER: Duration = Duration::from_millis(2);
@@ -119,34 +116,5 @@ async fn feed(
         if newest > 0 {
             tell.send_replace(newest);
         }
-    }
-}
-
-impl Shared {
-    async fn write(&self, change: &Change) -> Result<()> {
-        let mut batch = WriteBatch::new();
-        for (key, value) in &change.puts {
-            batch.put_bytes(key.clone(), value.clone());
-        }
-        for key in &change.deletes {
-            batch.delete(key);
-        }
-        let options = WriteOptions { seqnum: change.version };
-        let written = self.db.write_with_options(batch, &options).await;
-        written.map(drop).map_err(|error| from_slate("change metadata", error))
-    }
-
-    /// No commit is taken after this: the redo log and SlateDB may no longer agree.
-    fn fail(&self, error: FsError) {
-        // The first one stands.
-        let _ = self.failed.set(error);
-    }
-
-    /// Why the feeder ended.
-    pub(super) fn failure(&self) -> FsError {
-        self.failed.get().map_or_else(
-            || FsError::new(ErrorKind::Invalid, "the metadata is closed"),
-            FsError::share,
-        )
     }
 }

@@ -13,9 +13,9 @@ use slatedb::config::ScanOptions;
 use slatedb::{DbReadOps, KeyValue};
 use weir_types::{ErrorKind, FsError, Result};
 
-use super::super::{Key, Versioned};
 use super::error::from_slate;
 use super::recent::Row;
+use crate::kv::contract::{Key, Versioned};
 
 /// Lookups of one call that may wait for the bucket at once.
 const LOOKUPS_IN_FLIGHT: usize = 32;

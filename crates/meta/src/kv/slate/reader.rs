@@ -9,11 +9,11 @@ use object_store::path::Path;
 use slatedb::{DbReader, DbReaderMode};
 use weir_types::{ErrorKind, FsError, Result};
 
-use super::super::{Commit, Key, Kv, Outcome, Version, Versioned};
 use super::error::from_slate;
+use super::open::{block_cache, require};
 use super::options::SlateReaderOptions;
 use super::read::{bounded, get_many, scan};
-use super::{block_cache, require};
+use crate::kv::contract::{Commit, Key, Kv, Outcome, Version, Versioned};
 
 /// A read-only [`Kv`] over the database that a [`SlateKv`](super::SlateKv) writes, behind it by at
 /// most the poll interval and the writer's flush interval. Any number may follow.

@@ -15,8 +15,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::super::entry::Entry;
-use super::super::{Key, Version, Versioned};
+use crate::kv::contract::{Key, Version, Versioned};
+use crate::kv::entry::Entry;
 
 /// Commits kept after SlateDB has them, and their bytes at most. A reader that is overtaken by so
 /// many commits has to read again; hot rows are read from here.
