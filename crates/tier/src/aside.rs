@@ -21,7 +21,7 @@ use crate::mirror::Mirror;
 use crate::recover::SetAside;
 use crate::tier::Tier;
 
-pub use manifest::{Cause, Kept, Manifest, Merging, Remade, Why};
+pub use manifest::{Cause, Kept, Manifest, Merging, Remade, Why, sync_directory};
 
 /// Directory of a tier or log in which entries are.
 pub const ASIDE: &str = "aside";
@@ -31,12 +31,6 @@ pub fn make_private(directory: &Path) -> Result<()> {
     let at = |e| FsError::local_io(format!("make {}", directory.display()), e);
     fs::DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(at)?;
     fs::set_permissions(directory, Permissions::from_mode(0o700)).map_err(at)
-}
-
-/// Makes names in a directory durable.
-pub fn sync_directory(directory: &Path) -> Result<()> {
-    disk::sync_directory(directory)
-        .map_err(|e| FsError::local_io(format!("sync {}", directory.display()), e))
 }
 
 impl Tier {

@@ -18,6 +18,8 @@ mod frames;
 mod lease;
 mod log;
 mod mirror;
+mod mirror_file;
+mod pending;
 mod place;
 pub mod private;
 mod ranges;
@@ -26,6 +28,8 @@ mod recover;
 mod release;
 mod room;
 mod settled;
+mod shared;
+mod space;
 mod tier;
 
 #[cfg(test)]
@@ -33,11 +37,14 @@ mod tests;
 
 pub use aside::{ASIDE, Cause, Kept, Manifest, Merging, Remade, Why, make_private, sync_directory};
 pub use frames::{ENTRY_BYTES_MAX, FrameEnd, read_frames};
-pub use mirror::{Mirror, Pending, ReadOutcome, Snapshot, Unjournaled};
+pub use mirror::flush::{Snapshot, Unjournaled};
+pub use mirror::{Mirror, ReadOutcome};
+pub use pending::Pending;
 pub use place::check_directory;
 pub use ranges::{PAGE_BYTES, RangeMap, State, page_ceil, page_floor};
 pub use record_log::RecordLog;
 pub use recover::{Recovered, SetAside};
-pub use room::{Amount, AskSpace, DiskSpace, Usage};
+pub use room::Usage;
 pub use settled::Moment;
+pub use space::{Amount, AskSpace, DiskSpace};
 pub use tier::{Tier, TierOptions, lock_directory};

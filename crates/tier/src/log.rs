@@ -1,10 +1,10 @@
 //! What the residency log says, entry by entry, and how entries add up to a mirror's state.
 
 use serde::{Deserialize, Serialize};
-use weir_types::{ErrorKind, FsError, Ino, Result, UnixTime};
+use weir_types::{ErrorKind, FsError, Ino, Result};
 
 use crate::frames::ENTRY_BYTES_MAX;
-use crate::mirror::Pending;
+use crate::pending::Pending;
 use crate::ranges::{RangeMap, State};
 
 /// One entry of the residency log. Ranges are page-aligned `start..end` byte offsets.
@@ -166,14 +166,6 @@ impl MirrorState {
     /// Bytes that are nowhere else.
     pub(crate) fn dirty_bytes(&self) -> u64 {
         self.ranges.bytes(0, u64::MAX, State::is_dirty)
-    }
-}
-
-/// Time stamps that only the mirror knows.
-impl Pending {
-    /// `mtime` and `ctime` both now, the size as well.
-    pub(crate) fn written(now: UnixTime) -> Self {
-        Self { size: true, mtime: Some(now), ctime: Some(now) }
     }
 }
 

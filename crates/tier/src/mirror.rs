@@ -3,8 +3,9 @@
 mod change;
 mod doubt;
 mod fill;
-mod flush;
+pub(crate) mod flush;
 mod lend;
+mod lending;
 mod voids;
 
 use std::fs::File;
@@ -13,32 +14,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
-use serde::{Deserialize, Serialize};
 use weir_types::{ErrorKind, FsError, Ino, Result, UnixTime};
 
 use crate::disk;
 use crate::log::{Entry, MirrorState};
+use crate::pending::Pending;
 use crate::private;
 use crate::ranges::{PAGE_BYTES, RangeMap, State, page_ceil, page_floor};
 use crate::recover::Left;
-use crate::room::{FEW_RANGES, MIRROR_BYTES, RANGE_BYTES};
-use crate::tier::Shared;
+use crate::shared::Shared;
+use crate::space::{FEW_RANGES, MIRROR_BYTES, RANGE_BYTES};
 
-pub use flush::{Snapshot, Unjournaled};
-use lend::Lending;
-pub(crate) use lend::{copy_file, data_ranges, last_store};
+use lending::Lending;
 use voids::Voids;
-
-/// Attributes that local writers changed and the metadata does not have yet.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Pending {
-    /// The size may differ from the metadata's.
-    pub size: bool,
-    /// When data was last written, unless somebody set the time since.
-    pub mtime: Option<UnixTime>,
-    /// When the inode last changed by a write.
-    pub ctime: Option<UnixTime>,
-}
 
 /// What a read found.
 #[derive(Debug, PartialEq, Eq)]

@@ -11,7 +11,8 @@ use weir_types::{ErrorKind, FsError, Ino, Result};
 
 use crate::lease;
 use crate::log::{Entry, MirrorState};
-use crate::mirror::{Pending, copy_file, data_ranges, last_store};
+use crate::mirror_file::{copy_file, data_ranges, last_store, mirror_path};
+use crate::pending::Pending;
 use crate::ranges::{RangeMap, State};
 
 /// How the last user of the tier ended, and what that cost.
@@ -376,11 +377,6 @@ pub(crate) struct Outcome {
     pub(crate) mirrors: Vec<Left>,
     /// Those of which the log says that they went; their files may still be there.
     pub(crate) gone: HashSet<Ino>,
-}
-
-/// Where the mirror file of `ino` is: 256 directories keep each of them small.
-pub(crate) fn mirror_path(mirrors: &Path, ino: Ino) -> PathBuf {
-    mirrors.join(format!("{:02x}", ino.0 as u8)).join(format!("{:016x}", ino.0))
 }
 
 /// Removes the files of mirrors that are not `known`: what an entry let go, or, unless the last user

@@ -9,7 +9,7 @@ use crate::disk;
 use crate::log::Entry;
 use crate::mirror::{Mirror, Residency};
 use crate::ranges::State;
-use crate::room::Amount;
+use crate::space::Amount;
 use crate::tier::Tier;
 
 /// Mirrors released under one `fdatasync` of the residency log.

@@ -10,8 +10,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use weir_types::Ino;
 
-use crate::tier::Tier;
-
 /// Inodes share counters, so that a moment is small.
 const COUNTERS: usize = 64;
 
@@ -29,26 +27,22 @@ impl Settling {
     pub(crate) fn note(&self, ino: Ino) {
         self.0[counter(ino)].fetch_add(1, Ordering::AcqRel);
     }
+
+    /// Now.
+    pub(crate) fn moment(&self) -> Moment {
+        Moment(std::array::from_fn(|at| self.0[at].load(Ordering::Acquire)))
+    }
+
+    /// Whether anything was noted of `ino` since.
+    pub(crate) fn noted_since(&self, moment: &Moment, ino: Ino) -> bool {
+        let at = counter(ino);
+        self.0[at].load(Ordering::Acquire) != moment.0[at]
+    }
 }
 
 /// A moment before a look at the metadata.
 #[derive(Clone, Copy, Debug)]
 pub struct Moment([u64; COUNTERS]);
-
-impl Tier {
-    /// Now. To be taken before the metadata is read.
-    pub fn moment(&self) -> Moment {
-        let counters = &self.shared.settling.0;
-        Moment(std::array::from_fn(|at| counters[at].load(Ordering::Acquire)))
-    }
-
-    /// Whether what the mirror of `ino` had pending may have gone to the metadata since. To be
-    /// asked after the mirror was.
-    pub fn settled_since(&self, moment: &Moment, ino: Ino) -> bool {
-        let at = counter(ino);
-        self.shared.settling.0[at].load(Ordering::Acquire) != moment.0[at]
-    }
-}
 
 fn counter(ino: Ino) -> usize {
     (ino.0 % COUNTERS as u64) as usize

@@ -428,7 +428,7 @@ fn memory_for_what_is_known_of_files_is_room() {
     let dir = tempfile::tempdir().expect("tempdir");
     let few = TierOptions {
         tier_bytes: 1 << 40,
-        memory_bytes: 20 * crate::room::MIRROR_BYTES,
+        memory_bytes: 20 * crate::space::MIRROR_BYTES,
         ..options(dir.path(), "boot")
     };
     let (tier, _) = Tier::open(few).expect("opens");
@@ -440,11 +440,11 @@ fn memory_for_what_is_known_of_files_is_room() {
     tier.release_to_low_water(Amount::default(), |_| false).expect("releases");
     let usage = tier.usage().expect("usage");
     assert_eq!((usage.mirrors, usage.limit_files), (10, 20), "{usage:?}");
-    assert_eq!(usage.memory_bytes, 10 * crate::room::MIRROR_BYTES);
+    assert_eq!(usage.memory_bytes, 10 * crate::space::MIRROR_BYTES);
     // A file in many pieces takes more.
     let pieces = tier.mirror(&inode(99, 1000 * PAGE, 1)).expect("mirror");
     for piece in 0..100 {
         fill(&pieces, piece * 2 * PAGE, &[1; PAGE as usize]);
     }
-    assert!(tier.usage().expect("usage").memory_bytes > 14 * crate::room::MIRROR_BYTES);
+    assert!(tier.usage().expect("usage").memory_bytes > 14 * crate::space::MIRROR_BYTES);
 }

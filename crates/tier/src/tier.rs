@@ -7,7 +7,7 @@
 //! aside/<label>/       dirty data that must not be flushed, and a manifest of it
 //! ```
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,9 +23,10 @@ use crate::mirror::Mirror;
 use crate::place::{check_directory, file_system_instance};
 use crate::private;
 use crate::record_log::RecordLog;
-use crate::recover::{Era, Recovered, Replay, mirror_path, remove_unknown};
-use crate::room::{AskSpace, Asked};
-use crate::settled::Settling;
+use crate::recover::{Era, Recovered, Replay, remove_unknown};
+use crate::settled::{Moment, Settling};
+use crate::shared::Shared;
+use crate::space::{AskSpace, Asked};
 
 /// Log bytes at which the residency log is written anew in short; on a small disk, a part of it.
 const COMPACT_BYTES: u64 = 64 << 20;
@@ -78,119 +79,6 @@ pub struct Tier {
     /// There was one.
     unsound: AtomicBool,
     _lock: File,
-}
-
-/// What each mirror needs of its tier.
-pub(crate) struct Shared {
-    directory: PathBuf,
-    pub(crate) log: RecordLog,
-    pub(crate) used_bytes: AtomicU64,
-    dirty_bytes: AtomicU64,
-    /// Mirrors that are in memory, and what they take of it.
-    pub(crate) files: AtomicU64,
-    pub(crate) memory_bytes: AtomicU64,
-    ticks: AtomicU64,
-    pub(crate) settling: Settling,
-    /// Mirrors that held nothing when their last user went.
-    idle_empty: Mutex<Vec<Ino>>,
-    /// Mirrors that have news, and maybe some that had. Each is here as long as it says so itself,
-    /// under its own lock, which is taken first.
-    listed: Mutex<BTreeSet<Ino>>,
-    /// Nobody else changed the volume since the mirrors were last in step with it.
-    pub(crate) alone: AtomicBool,
-    /// Mirrors whose files are lent, and bytes of theirs that may not be released.
-    pub(crate) lent: Mutex<HashSet<Ino>>,
-    lent_bytes: AtomicU64,
-    /// Most bytes to lend.
-    lend_most_bytes: u64,
-    /// The tier's file system was found to have leases.
-    pub(crate) leases: AtomicBool,
-    /// Mirrors with dirty bytes in doubt.
-    doubted: Mutex<BTreeSet<Ino>>,
-    /// Mirror files that are open, and how many may be without need.
-    open_files: AtomicU64,
-    open_files_most: u64,
-    now_ms: Arc<dyn Fn() -> u64 + Send + Sync>,
-}
-
-impl std::fmt::Debug for Shared {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Tier({})", self.directory.display())
-    }
-}
-
-impl Shared {
-    pub(crate) fn account(&self, local: u64, local_before: u64, dirty: u64, dirty_before: u64) {
-        // Wrapping: each call adds a difference that may be negative, their sum never is.
-        self.used_bytes.fetch_add(local.wrapping_sub(local_before), Ordering::Relaxed);
-        self.dirty_bytes.fetch_add(dirty.wrapping_sub(dirty_before), Ordering::Relaxed);
-    }
-
-    /// Whether so many bytes more may be kept from being released.
-    pub(crate) fn may_lend(&self, bytes: u64) -> bool {
-        self.lent_bytes.load(Ordering::Relaxed).saturating_add(bytes) <= self.lend_most_bytes
-    }
-
-    /// Accounts for a change of room that a lent mirror takes.
-    pub(crate) fn account_lent(&self, local: u64, before: u64) {
-        self.lent_bytes.fetch_add(local.wrapping_sub(before), Ordering::Relaxed);
-    }
-
-    pub(crate) fn count_lent(&self, ino: Ino, lent: bool, local_bytes: u64) {
-        let mut all = self.lent.lock();
-        if lent {
-            all.insert(ino);
-            self.account_lent(local_bytes, 0);
-        } else {
-            all.remove(&ino);
-            self.account_lent(0, local_bytes);
-        }
-    }
-
-    /// Room that is taken and can be made: what is lent beyond its share cannot, and nobody must
-    /// wait for it.
-    pub(crate) fn used_bytes(&self) -> u64 {
-        let lent = self.lent_bytes.load(Ordering::Relaxed);
-        let used = self.used_bytes.load(Ordering::Relaxed);
-        used.saturating_sub(lent.saturating_sub(self.lend_most_bytes))
-    }
-
-    /// A counter that orders uses for release, oldest first.
-    pub(crate) fn tick(&self) -> u64 {
-        self.ticks.fetch_add(1, Ordering::Relaxed)
-    }
-
-    pub(crate) fn now_ms(&self) -> u64 {
-        (self.now_ms)()
-    }
-
-    pub(crate) fn idle_empty(&self) -> MutexGuard<'_, Vec<Ino>> {
-        self.idle_empty.lock()
-    }
-
-    pub(crate) fn doubted(&self) -> MutexGuard<'_, BTreeSet<Ino>> {
-        self.doubted.lock()
-    }
-
-    pub(crate) fn count_open(&self, opened: bool) {
-        match opened {
-            true => self.open_files.fetch_add(1, Ordering::Relaxed),
-            false => self.open_files.fetch_sub(1, Ordering::Relaxed),
-        };
-    }
-
-    /// Whether a mirror file that nobody uses may stay open.
-    pub(crate) fn may_stay_open(&self) -> bool {
-        self.open_files.load(Ordering::Relaxed) <= self.open_files_most
-    }
-
-    pub(crate) fn listed(&self) -> MutexGuard<'_, BTreeSet<Ino>> {
-        self.listed.lock()
-    }
-
-    pub(crate) fn mirror_path(&self, ino: Ino) -> PathBuf {
-        mirror_path(&self.directory.join("mirror"), ino)
-    }
 }
 
 impl Tier {
@@ -369,6 +257,17 @@ impl Tier {
     /// The time of uses: what is used later has a larger one.
     pub fn tick(&self) -> u64 {
         self.shared.tick()
+    }
+
+    /// Now. To be taken before the metadata is read.
+    pub fn moment(&self) -> Moment {
+        self.shared.settling.moment()
+    }
+
+    /// Whether what the mirror of `ino` had pending may have gone to the metadata since. To be
+    /// asked after the mirror was.
+    pub fn settled_since(&self, moment: &Moment, ino: Ino) -> bool {
+        self.shared.settling.noted_since(moment, ino)
     }
 
     /// Bytes that are not in the bucket yet.

@@ -10,9 +10,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use weir_types::{ErrorKind, FsError, Ino, Result, UnixTime};
 
-use super::sync_directory;
 use crate::disk;
-use crate::mirror::{Mirror, data_ranges};
+use crate::mirror::Mirror;
+use crate::mirror_file::data_ranges;
 use crate::ranges::{State, page_ceil};
 
 const NAME: &str = "manifest.json";
@@ -247,4 +247,10 @@ impl Manifest {
     pub fn bytes(&self) -> u64 {
         self.files.iter().map(Kept::bytes).sum()
     }
+}
+
+/// Makes names in a directory durable.
+pub fn sync_directory(directory: &Path) -> Result<()> {
+    disk::sync_directory(directory)
+        .map_err(|e| FsError::local_io(format!("sync {}", directory.display()), e))
 }

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::{Mutex, MutexGuard, RwLock};
 
-use super::{Op, Turn};
+use super::op::{Op, Turn};
 
 /// How the one operation goes wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

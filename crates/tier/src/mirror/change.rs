@@ -7,7 +7,9 @@ use weir_types::{ErrorKind, FsError, Inode, Result, UnixTime};
 
 use crate::disk;
 use crate::log::{Entry, MirrorState};
-use crate::mirror::{Mirror, Pending, Residency, copy_file};
+use crate::mirror::{Mirror, Residency};
+use crate::mirror_file::copy_file;
+use crate::pending::Pending;
 use crate::ranges::{PAGE_BYTES, State, page_ceil, page_floor};
 
 impl Mirror {

@@ -3,7 +3,8 @@
 use weir_types::Result;
 
 use crate::log::Entry;
-use crate::mirror::{Mirror, Pending};
+use crate::mirror::Mirror;
+use crate::pending::Pending;
 use crate::ranges::{State, page_ceil};
 
 /// Dirty ranges taken for a flush; see [`Mirror::snapshot`].

@@ -10,44 +10,18 @@
 
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::{FileExt, MetadataExt};
-use std::path::Path;
 use std::sync::atomic::Ordering;
 
-use rustix::fs::{SeekFrom, Timespec, Timestamps, UTIME_OMIT};
-use weir_types::{ErrorKind, FsError, Result, UnixTime};
+use weir_types::{ErrorKind, FsError, Result};
 
 use crate::disk;
 use crate::lease;
 use crate::log::Entry;
-use crate::mirror::{Mirror, Pending, Residency, gaps_below};
-use crate::private;
-use crate::ranges::{PAGE_BYTES, State, page_ceil, page_floor};
-
-/// The mtime of a mirror file that nobody stored into, in seconds since 1970.
-const MARK_S: i64 = 1;
-
-/// What others have of a mirror file.
-#[derive(Debug, Default)]
-pub(crate) struct Lending {
-    /// Times that it was lent and not taken back.
-    hands: usize,
-    /// Of the open files, those through which it may be mapped for writing.
-    writers: usize,
-    /// Somebody may have it mapped, or open.
-    pub(crate) lent: bool,
-    /// A program of a mount before this one may.
-    pub(crate) lent_before: bool,
-    /// Somebody may have it mapped for writing; the log knows.
-    pub(crate) writable: bool,
-    /// Somebody stored into it since all of it was last marked dirty.
-    stored: bool,
-    /// Our own changes set the mtime back, maybe over a store.
-    hidden: bool,
-    /// [`Mirror::catch_stores`] set it back. The kernel moves the mtime a moment before it makes a
-    /// page writable, so a store may have come after that and left no trace.
-    caught: bool,
-}
+use crate::mirror::lending::Lending;
+use crate::mirror::{Mirror, Residency, gaps_below};
+use crate::mirror_file::{data_ranges, last_store, set_mark};
+use crate::pending::Pending;
+use crate::ranges::{State, page_ceil};
 
 impl Mirror {
     /// Lends the mirror file for reading, if all of the file is here, it has `least` bytes, and the
@@ -354,66 +328,6 @@ impl Mirror {
         }
         Ok(())
     }
-}
-
-/// When somebody last stored into a mirror file that was marked; `None` if nobody did.
-pub(crate) fn last_store(file: &File) -> io::Result<Option<UnixTime>> {
-    let metadata = file.metadata()?;
-    let (secs, nanos) = (metadata.mtime(), metadata.mtime_nsec() as u32);
-    Ok((secs != MARK_S).then(|| UnixTime::from_parts(secs, nanos)))
-}
-
-fn set_mark(file: &File) -> io::Result<()> {
-    let last_modification = Timespec { tv_sec: MARK_S, tv_nsec: 0 };
-    let last_access = Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT };
-    Ok(rustix::fs::futimens(file, &Timestamps { last_access, last_modification })?)
-}
-
-/// The pages below `size` that the file system holds bytes of.
-pub(crate) fn data_ranges(file: &File, size: u64) -> io::Result<Vec<(u64, u64)>> {
-    let mut found = Vec::new();
-    let mut at = 0;
-    while at < size {
-        let start = match rustix::fs::seek(file, SeekFrom::Data(at)) {
-            Ok(start) if start < size => start,
-            Ok(_) | Err(rustix::io::Errno::NXIO) => break,
-            Err(e) => return Err(e.into()),
-        };
-        at = rustix::fs::seek(file, SeekFrom::Hole(start))?;
-        found.push((page_floor(start), page_ceil(at.min(size))));
-    }
-    Ok(found)
-}
-
-/// Puts a file with the same bytes in these ranges, and no others, in the place of the one at
-/// `path`. Who has that open keeps it.
-pub(crate) fn copy_file(path: &Path, ranges: &[(u64, u64)], size: u64) -> io::Result<()> {
-    let copy = path.with_extension("copy");
-    let copied = copy_ranges(path, &copy, ranges, size).and_then(|()| disk::rename(&copy, path));
-    if copied.is_err() {
-        let _ = disk::remove_file(&copy);
-    }
-    copied
-}
-
-fn copy_ranges(path: &Path, copy: &Path, ranges: &[(u64, u64)], size: u64) -> io::Result<()> {
-    let to = disk::open(copy, private::options().write(true).truncate(true))?;
-    let from = disk::open_read(path)?;
-    disk::set_len(&to, size)?;
-    let mut buffer = vec![0; 256 * PAGE_BYTES as usize];
-    for &(start, end) in ranges {
-        let mut at = start;
-        while at < end.min(size) {
-            let most = buffer.len().min((end.min(size) - at) as usize);
-            let got = from.read_at(&mut buffer[..most], at)?;
-            if got == 0 {
-                break;
-            }
-            disk::write_all_at(&to, &buffer[..got], at)?;
-            at += got as u64;
-        }
-    }
-    disk::lost_bytes(&from)
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use weir_types::{DataChange, FileKind, Ino, Inode, UnixTime};
 
-use super::MARK_S;
+use crate::mirror_file::MARK_S;
 use crate::*;
 
 const PAGE: u64 = PAGE_BYTES;
@@ -404,7 +404,7 @@ fn a_lent_mirror_may_be_taken_back_twice() {
     mirror.write_at(PAGE, b"ours", NOW).expect("writes");
     let path = mirror.path();
     drop((mirror, first));
-    crate::mirror::copy_file(&path, &[(PAGE, 2 * PAGE)], 3 * PAGE).expect("copies");
+    crate::mirror_file::copy_file(&path, &[(PAGE, 2 * PAGE)], 3 * PAGE).expect("copies");
     let second = tier(dir.path());
     let mirror = second.find(Ino(7)).expect("kept");
     assert_eq!(mirror.dirty_bytes(), PAGE);

@@ -1,0 +1,23 @@
+//! What is known of who else has a mirror file.
+
+/// What others have of a mirror file.
+#[derive(Debug, Default)]
+pub(crate) struct Lending {
+    /// Times that it was lent and not taken back.
+    pub(super) hands: usize,
+    /// Of the open files, those through which it may be mapped for writing.
+    pub(super) writers: usize,
+    /// Somebody may have it mapped, or open.
+    pub(crate) lent: bool,
+    /// A program of a mount before this one may.
+    pub(crate) lent_before: bool,
+    /// Somebody may have it mapped for writing; the log knows.
+    pub(crate) writable: bool,
+    /// Somebody stored into it since all of it was last marked dirty.
+    pub(super) stored: bool,
+    /// Our own changes set the mtime back, maybe over a store.
+    pub(super) hidden: bool,
+    /// `Mirror::catch_stores` set it back. The kernel moves the mtime a moment before it makes a
+    /// page writable, so a store may have come after that and left no trace.
+    pub(super) caught: bool,
+}
