@@ -7,8 +7,8 @@
 //! options, a profile that the options name, the environment, any other profile.
 
 mod complete;
-mod listing;
-mod requests;
+pub(crate) mod listing;
+pub(crate) mod requests;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,13 +19,12 @@ use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey, AwsCredent
 use object_store::{ClientOptions, CredentialProvider, Error, ObjectStore};
 use weir_types::{ErrorKind, FsError, Result};
 
-use crate::connect::no_retries;
 use crate::extended::Extended;
 use crate::failure::tell;
+use crate::options::no_retries;
 use crate::profile::Profile;
 use crate::{BucketUrl, ConnectOptions};
-pub(crate) use listing::{ListAsk, read_listing};
-pub(crate) use requests::Requests;
+use requests::Requests;
 
 /// A machine without a metadata service shall not make people wait.
 const INSTANCE_TIMEOUT: Duration = Duration::from_secs(3);

@@ -16,6 +16,7 @@ use weir_types::{ErrorKind, FsError, Result};
 
 use crate::caller::{Caller, Failure, Outcome, PUT_ID};
 use crate::connect::{check_directory, open_store};
+use crate::etags::check_etag;
 use crate::failure::is_no_bucket;
 use crate::hedge::Hedger;
 use crate::view::View;
@@ -359,13 +360,5 @@ impl Bucket {
 
     pub(crate) fn tell(&self, operation: &str, key: &str, failure: Failure) -> FsError {
         failure.tell(operation, &self.caller.url.key_url(key))
-    }
-}
-
-/// Refuses an ETag that no header can carry: the library would panic.
-pub(crate) fn check_etag(etag: &str) -> Result<()> {
-    match etag.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic()) {
-        true => Ok(()),
-        false => Err(FsError::new(ErrorKind::Invalid, format!("`{etag:?}` cannot be an ETag"))),
     }
 }

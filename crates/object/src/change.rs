@@ -11,9 +11,9 @@ use object_store::{
 };
 use weir_types::{ErrorKind, FsError, Result};
 
-use crate::bucket::check_etag;
+use crate::asks::{ChangeAsk, Written};
 use crate::caller::{Ask, Caller, Failure, Outcome, PUT_ID};
-use crate::extended::{ChangeAsk, Written};
+use crate::etags::{check_etag, is_same};
 use crate::failure::judge;
 use crate::read::Got;
 use crate::{Bucket, Component, ObjectInfo, PutCondition, RequestKind, Scheme};
@@ -277,17 +277,6 @@ impl Caller {
 /// Whether a condition did not hold, or there was nothing to do it with.
 fn is_refusal(failure: &Failure) -> bool {
     matches!(judge(&failure.error).kind, ErrorKind::Conflict | ErrorKind::NotFound)
-}
-
-/// Whether two ETags are the same, or both missing. Some servers quote them in one answer and leave
-/// the quotes out in another.
-pub fn is_same_etag(one: Option<&str>, other: Option<&str>) -> bool {
-    one.map(|etag| etag.trim_matches('"')) == other.map(|etag| etag.trim_matches('"'))
-}
-
-/// Whether two ETags are there and the same.
-pub(crate) fn is_same(one: Option<&str>, other: Option<&str>) -> bool {
-    one.is_some() && is_same_etag(one, other)
 }
 
 fn is_same_version(one: &Got, other: &Got) -> bool {

@@ -1,19 +1,11 @@
-//! Which conditions of a write a store holds: asked by writing an object of our own, because a
-//! store that takes no notice of a condition says so by overwriting.
+//! What must be true of an object for it to be written, and which of that a store holds.
 
-use std::collections::BTreeMap;
-
+use object_store::{ObjectMeta, PutMode, UpdateVersion};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use weir_types::{ErrorKind, Result};
+use weir_types::Result;
 
-use crate::upload::PutCondition;
-use crate::{Bucket, Component};
-
-/// What the names of objects begin with that [`Bucket::probe_conditions`] writes and removes.
-pub const PROBE_PREFIX: &str = ".weir-probe-";
-/// No object has it.
-const WRONG_ETAG: &str = "\"00000000000000000000000000000000\"";
+use crate::etags::{check_etag, is_same};
 
 /// Which conditions of a PUT a store holds. Where it does not, the object is looked at right before
 /// each attempt, which leaves the moment between the look and the PUT.
@@ -40,52 +32,52 @@ impl Conditions {
     }
 }
 
-impl Bucket {
-    /// This bucket, whose store holds only these conditions: of others the object is looked at
-    /// first, by one HEAD for each attempt.
-    #[must_use]
-    pub fn with_conditions(&self, conditions: Conditions) -> Bucket {
-        let mut bucket = self.clone();
-        bucket.conditions = conditions;
-        bucket
+/// What must be true of an object for it to be written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PutCondition {
+    /// Nothing: whatever is there is replaced.
+    Any,
+    /// There is none.
+    Absent,
+    /// It has this ETag.
+    Matches(String),
+    /// It has this size and was written at this time: for stores that tell no ETags. No store holds
+    /// it, so the object is looked at first.
+    Unchanged {
+        /// Bytes.
+        size: u64,
+        /// When it was written, in milliseconds since 1970.
+        modified_unix_ms: i64,
+    },
+}
+
+impl PutCondition {
+    pub(crate) fn check(&self) -> Result<()> {
+        match self {
+            PutCondition::Matches(etag) => check_etag(etag),
+            _ => Ok(()),
+        }
     }
 
-    /// Learns which conditions of a PUT the store holds, by writing an object of our own, whose
-    /// name begins with [`PROBE_PREFIX`], and removing it. 4 PUTs and 1 DELETE.
-    ///
-    /// # Errors
-    /// As [`Bucket::put_object`]: `Permission`, above all, where nothing may be written.
-    pub async fn probe_conditions(&self, component: Component) -> Result<Conditions> {
-        let bucket = self.with_conditions(Conditions::ALL);
-        let key = format!("{PROBE_PREFIX}{:032x}", rand::random::<u128>());
-        let (text, nothing) = ("a probe of weir's: it may be removed", BTreeMap::new());
-        let put = async |condition: PutCondition| {
-            bucket.put_object(component, &key, text, &nothing, &condition).await
-        };
-        let refuses = async |condition| match put(condition).await {
-            Ok(written) => Ok(written.is_none()),
-            // It does not know the header, and says so.
-            Err(error) if matches!(error.kind(), ErrorKind::Invalid | ErrorKind::Unsupported) => {
-                Ok(false)
+    pub(crate) fn mode(&self) -> PutMode {
+        match self {
+            PutCondition::Any | PutCondition::Unchanged { .. } => PutMode::Overwrite,
+            PutCondition::Absent => PutMode::Create,
+            PutCondition::Matches(etag) => {
+                PutMode::Update(UpdateVersion { e_tag: Some(etag.clone()), version: None })
             }
-            Err(error) => Err(error),
-        };
-        let first = put(PutCondition::Any).await?;
-        let probed = async {
-            let absent = refuses(PutCondition::Absent).await?;
-            let wrong = refuses(PutCondition::Matches(WRONG_ETAG.to_owned())).await?;
-            let etag = first.and_then(|info| info.etag);
-            // One that refuses the right one as well could not be written to.
-            let matches = match etag.filter(|_| wrong) {
-                Some(etag) => !refuses(PutCondition::Matches(etag)).await?,
-                None => false,
-            };
-            Ok(Conditions { absent, matches })
-        };
-        let probed = probed.await;
-        if let Err(error) = self.delete(component, &key).await {
-            tracing::warn!(key, %error, "a probe is left behind in the bucket: remove it");
         }
-        probed
+    }
+
+    /// Whether it holds for an object of which this is known.
+    pub(crate) fn holds_for(&self, found: Option<&ObjectMeta>) -> bool {
+        match (self, found) {
+            (PutCondition::Any, _) | (PutCondition::Absent, None) => true,
+            (PutCondition::Absent, Some(_)) | (_, None) => false,
+            (PutCondition::Matches(etag), Some(have)) => is_same(Some(etag), have.e_tag.as_deref()),
+            (PutCondition::Unchanged { size, modified_unix_ms }, Some(have)) => {
+                have.size == *size && have.last_modified.timestamp_millis() == *modified_unix_ms
+            }
+        }
     }
 }

@@ -11,6 +11,8 @@ use weir_types::{ErrorKind, FsError, Result};
 
 use crate::extended::Extended;
 use crate::local::LocalStore;
+#[cfg(any(feature = "gcp", feature = "azure"))]
+use crate::options::no_retries;
 use crate::{BucketUrl, ConnectOptions, Scheme, aws};
 
 /// The stores of `memory://`, by name, for as long as the process lives.
@@ -71,11 +73,6 @@ fn not_built(url: &BucketUrl, feature: &str) -> FsError {
     let scheme = url.scheme().as_str();
     let why = format!("{url}: this build cannot reach {scheme}://; build with feature `{feature}`");
     FsError::new(ErrorKind::Unsupported, why)
-}
-
-/// The library makes one attempt; repeating is our work.
-pub(crate) fn no_retries() -> object_store::RetryConfig {
-    object_store::RetryConfig { max_retries: 0, ..Default::default() }
 }
 
 fn is_directory(directory: &Path) -> Result<()> {

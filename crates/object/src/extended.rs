@@ -16,56 +16,11 @@ use object_store::{
     PutOptions, PutPayload, PutResult, Result,
 };
 
-use crate::aws::{ListAsk, Requests};
-use crate::read::still;
-
-/// A step of an upload in parts, asked for by way of `put_opts`.
-#[derive(Clone, Debug)]
-pub(crate) enum UploadAsk {
-    /// Begins it with the attributes of the options. Answers its name as `version`.
-    Begin,
-    /// Stores the payload as a part. Answers the part's name as `e_tag`.
-    Part {
-        upload: String,
-        /// Counted from 0.
-        index: usize,
-        /// Where in the object the part begins.
-        offset: u64,
-    },
-    /// Makes the object, if the options' condition holds (where the store can tell).
-    Complete { upload: String, parts: Vec<String> },
-    /// Throws the parts away.
-    Abort { upload: String },
-}
-
-/// A change on conditions, asked for by way of `put_opts`: the options' mode is what must be true
-/// of the object.
-#[derive(Clone, Debug)]
-pub(crate) enum ChangeAsk {
-    /// Puts a copy of the object `from` there while it has this ETag. Answers its ETag and
-    /// [`Written`].
-    Copy { from: Path, etag: Option<String> },
-    /// Deletes it.
-    Delete,
-}
-
-/// When an object was written, in milliseconds since 1970: an extension of an answer.
-#[derive(Clone, Debug)]
-pub(crate) struct Written(pub(crate) i64);
-
-/// A HEAD of the object of this full key, whatever it is; of the bucket if it is empty. Asked for
-/// by way of `get_opts`, and only on S3.
-#[derive(Clone, Debug)]
-pub(crate) struct HeadAsk(pub(crate) String);
-
-/// A PUT or DELETE of the object of this full key, whatever it is. Asked for by way of `put_opts`,
-/// and only on S3.
 #[cfg(feature = "testing")]
-#[derive(Clone, Debug)]
-pub(crate) struct OddAsk {
-    pub(crate) key: String,
-    pub(crate) deletes: bool,
-}
+use crate::asks::OddAsk;
+use crate::asks::{ChangeAsk, HeadAsk, ListAsk, UploadAsk, Written};
+use crate::aws::requests::Requests;
+use crate::etags::still;
 
 /// See the module.
 #[derive(Debug)]

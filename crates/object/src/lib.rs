@@ -16,21 +16,26 @@
 //! answer was lost is looked up, never guessed; a read returns the length asked for or fails; on
 //! `file://`, what was acknowledged survives a power cut.
 
+mod asks;
 mod aws;
 mod bucket;
 mod caller;
 mod change;
 mod conditions;
 mod connect;
+mod etags;
 mod extended;
 mod failure;
 mod hedge;
 mod keys;
+mod listed;
 mod local;
 mod meter;
 mod options;
+mod probe;
 mod profile;
 mod read;
+mod request;
 mod stripe;
 #[cfg(feature = "testing")]
 pub mod testing;
@@ -40,14 +45,17 @@ mod url;
 mod view;
 
 pub use bucket::{Bucket, ObjectInfo};
-pub use change::{Copied, is_same_etag};
-pub use conditions::{Conditions, PROBE_PREFIX};
+pub use change::Copied;
+pub use conditions::{Conditions, PutCondition};
 pub use connect::open_store;
-pub use keys::{DirectoryPage, KeyPage, KeyRange, ListedObject, is_addressable};
-pub use meter::{Component, LATENCY_BUCKETS, Meter, MeterRow, MeterSnapshot, RequestKind};
+pub use etags::is_same_etag;
+pub use listed::{DirectoryPage, KeyPage, KeyRange, ListedObject, is_addressable};
+pub use meter::{LATENCY_BUCKETS, Meter, MeterRow, MeterSnapshot};
 pub use object_store::{ObjectStore, PutPayload};
 pub use options::ConnectOptions;
+pub use probe::PROBE_PREFIX;
+pub use request::{Component, RequestKind};
 pub use stripe::StripeSet;
 pub use trouble::Trouble;
-pub use upload::{PutCondition, Upload};
+pub use upload::Upload;
 pub use url::{BucketUrl, Scheme};

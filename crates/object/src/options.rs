@@ -82,6 +82,11 @@ impl fmt::Debug for ConnectOptions {
     }
 }
 
+/// The library makes one attempt; repeating is our work.
+pub(crate) fn no_retries() -> object_store::RetryConfig {
+    object_store::RetryConfig { max_retries: 0, ..Default::default() }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -17,10 +17,10 @@ use object_store::{
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
+use crate::asks::HeadAsk;
 use crate::caller::{Ask, Caller, Failure};
-use crate::extended::HeadAsk;
+use crate::etags::{etag, still};
 use crate::failure::{broken, judge, may_be_no_bucket, no_bucket};
-use crate::local::etag;
 use crate::{Component, RequestKind, Scheme};
 
 /// A body from which nothing comes for so long is given up and asked for again.
@@ -194,22 +194,6 @@ impl Caller {
             self.hedger.answered(began.elapsed());
         }
         opened
-    }
-}
-
-/// Fails if the object should have one ETag and has another.
-pub(crate) fn still(
-    want: Option<&str>,
-    have: Option<&str>,
-    path: &Path,
-) -> object_store::Result<()> {
-    let bare = |etag: &str| etag.trim_matches('"').to_owned();
-    match want.zip(have) {
-        Some((want, have)) if bare(want) != bare(have) => Err(object_store::Error::Precondition {
-            path: path.to_string(),
-            source: format!("the object has ETag {have} and no longer {want}").into(),
-        }),
-        _ => Ok(()),
     }
 }
 

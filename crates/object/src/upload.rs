@@ -9,18 +9,14 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use object_store::path::Path;
-use object_store::{
-    Attribute, Attributes, Error, ObjectMeta, PutMode, PutOptions, PutPayload, UpdateVersion,
-};
+use object_store::{Attribute, Attributes, Error, PutMode, PutOptions, PutPayload};
 use parking_lot::Mutex;
 use weir_types::{ErrorKind, FsError, Result};
 
-use crate::bucket::check_etag;
+use crate::asks::UploadAsk;
 use crate::caller::{Ask, Caller, Failure, Outcome, PUT_ID, Patience};
-use crate::change::is_same;
-use crate::extended::UploadAsk;
 use crate::failure::judge;
-use crate::{Bucket, Component, ObjectInfo, RequestKind};
+use crate::{Bucket, Component, ObjectInfo, PutCondition, RequestKind};
 
 /// Parts are not smaller, but for the last.
 const PART_BYTES_LEAST: u64 = 8 << 20;
@@ -29,56 +25,6 @@ const PARTS_MOST: u64 = 10_000;
 /// Stores put thousands of parts together before they answer: Amazon "may take several minutes".
 const COMPLETION: Patience =
     Patience { attempt: Duration::from_secs(600), in_all: Duration::from_secs(1_800) };
-
-/// What must be true of an object for it to be written.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum PutCondition {
-    /// Nothing: whatever is there is replaced.
-    Any,
-    /// There is none.
-    Absent,
-    /// It has this ETag.
-    Matches(String),
-    /// It has this size and was written at this time: for stores that tell no ETags. No store holds
-    /// it, so the object is looked at first.
-    Unchanged {
-        /// Bytes.
-        size: u64,
-        /// When it was written, in milliseconds since 1970.
-        modified_unix_ms: i64,
-    },
-}
-
-impl PutCondition {
-    pub(crate) fn check(&self) -> Result<()> {
-        match self {
-            PutCondition::Matches(etag) => check_etag(etag),
-            _ => Ok(()),
-        }
-    }
-
-    pub(crate) fn mode(&self) -> PutMode {
-        match self {
-            PutCondition::Any | PutCondition::Unchanged { .. } => PutMode::Overwrite,
-            PutCondition::Absent => PutMode::Create,
-            PutCondition::Matches(etag) => {
-                PutMode::Update(UpdateVersion { e_tag: Some(etag.clone()), version: None })
-            }
-        }
-    }
-
-    /// Whether it holds for an object of which this is known.
-    pub(crate) fn holds_for(&self, found: Option<&ObjectMeta>) -> bool {
-        match (self, found) {
-            (PutCondition::Any, _) | (PutCondition::Absent, None) => true,
-            (PutCondition::Absent, Some(_)) | (_, None) => false,
-            (PutCondition::Matches(etag), Some(have)) => is_same(Some(etag), have.e_tag.as_deref()),
-            (PutCondition::Unchanged { size, modified_unix_ms }, Some(have)) => {
-                have.size == *size && have.last_modified.timestamp_millis() == *modified_unix_ms
-            }
-        }
-    }
-}
 
 impl Bucket {
     /// Stores an object with `attributes` as its user metadata, if `condition` holds; none if

@@ -10,21 +10,9 @@ use quick_xml::escape::resolve_predefined_entity;
 use quick_xml::events::Event;
 
 use super::requests::encoded;
+use crate::asks::ListAsk;
 use crate::failure::broken;
-use crate::keys::{ListedObject, Page};
-
-/// What to list, in full keys.
-#[derive(Clone, Debug)]
-pub(crate) struct ListAsk {
-    pub(crate) prefix: Vec<u8>,
-    pub(crate) after: Option<String>,
-    /// Where an earlier page said to go on; then `after` says nothing.
-    pub(crate) token: Option<String>,
-    /// Keys up to the next slash instead of all that is below it.
-    pub(crate) delimiter: bool,
-    /// So many keys at most.
-    pub(crate) most: usize,
-}
+use crate::listed::{ListedObject, Page};
 
 impl ListAsk {
     pub(super) fn query(&self) -> String {

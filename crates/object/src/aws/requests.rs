@@ -15,7 +15,7 @@ use object_store::{
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 
 use super::complete;
-use super::listing::ListAsk;
+use crate::asks::ListAsk;
 
 const STORE: &str = "S3";
 

@@ -10,12 +10,13 @@ use parking_lot::Mutex;
 use weir_types::{ErrorKind, FsError, Result};
 
 use super::split::utf8_len;
-use super::{ListedObject, as_path};
+use crate::asks::{ListAsk, OpenWalk};
+use crate::aws::listing::read_listing;
 use crate::caller::{Ask, Caller, Failure};
-use crate::{Component, RequestKind, Scheme, aws, local};
+use crate::listed::{ListedObject, PAGE_KEYS, Page, as_path};
+use crate::local::walk::{Walk, opened};
+use crate::{Component, RequestKind, Scheme};
 
-/// Keys in one page.
-pub(crate) const PAGE_KEYS: usize = 1000;
 /// Greater than what names begin with.
 const LAST: char = char::MAX;
 
@@ -34,16 +35,6 @@ impl PageAsk {
     pub(super) fn after(key: Vec<u8>) -> Self {
         Self { after: Some(key), ..Self::default() }
     }
-}
-
-/// A page, sorted, keys below the bucket URL's prefix, all of them after what was asked for.
-#[derive(Debug, Default)]
-pub(crate) struct Page {
-    pub(crate) objects: Vec<ListedObject>,
-    pub(crate) directories: Vec<Vec<u8>>,
-    /// There is more behind it.
-    pub(crate) truncated: bool,
-    pub(crate) token: Option<String>,
 }
 
 impl Page {
@@ -79,7 +70,7 @@ pub(super) struct Pages {
 
 enum Open {
     Nothing,
-    Walk(local::Walk),
+    Walk(Walk),
     Stream(Mutex<Stream>),
 }
 
@@ -123,7 +114,7 @@ impl Pages {
             }
             format!("{root}{text}")
         });
-        let listing = aws::ListAsk {
+        let listing = ListAsk {
             prefix: format!("{root}{}", self.below).into_bytes(),
             after,
             token: ask.token.clone(),
@@ -139,7 +130,7 @@ impl Pages {
             Open::Walk(walk) => Some(walk),
             _ => None,
         };
-        let open = local::OpenWalk {
+        let open = OpenWalk {
             below: self.below.clone().into_bytes(),
             after: ask.after.clone(),
             one_level: ask.delimiter,
@@ -153,7 +144,7 @@ impl Pages {
             async move {
                 let walk = match kept {
                     Some(walk) => walk,
-                    None => local::opened(caller.store.get_opts(path, options).await?)?,
+                    None => opened(caller.store.get_opts(path, options).await?)?,
                 };
                 Ok((walk.page(PAGE_KEYS).await?, 0))
             }
@@ -264,7 +255,7 @@ pub(super) async fn find(
     key: &[u8],
 ) -> Result<Option<ListedObject>, Failure> {
     let prefix = [caller.root().as_bytes(), key].concat();
-    let mut ask = aws::ListAsk { prefix, after: None, token: None, delimiter: false, most: 1 };
+    let mut ask = ListAsk { prefix, after: None, token: None, delimiter: false, most: 1 };
     loop {
         let page = s3_page(caller, component, &ask).await?;
         if let Some(first) = page.objects.into_iter().next() {
@@ -282,7 +273,7 @@ pub(super) async fn find(
 async fn s3_page(
     caller: &Caller,
     component: Component,
-    listing: &aws::ListAsk,
+    listing: &ListAsk,
 ) -> Result<Page, Failure> {
     let root = caller.root();
     let attempt = |_| {
@@ -291,7 +282,7 @@ async fn s3_page(
         let root = root.as_bytes();
         async move {
             let body = caller.store.get_opts(&caller.prefix, options).await?.bytes().await?;
-            Ok((aws::read_listing(&body, root)?, 0))
+            Ok((read_listing(&body, root)?, 0))
         }
     };
     caller.run(Ask::new(component, RequestKind::List), attempt).await

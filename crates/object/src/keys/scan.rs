@@ -12,9 +12,9 @@ use futures::stream::{self, BoxStream};
 use tokio::task::JoinSet;
 use weir_types::{ErrorKind, FsError, Result};
 
-use super::pages::{Page, PageAsk, Pages};
+use super::pages::{PageAsk, Pages};
 use super::split::{Alphabet, cuts};
-use super::{KeyPage, KeyRange, ListedObject};
+use crate::listed::{KeyPage, KeyRange, ListedObject, Page};
 
 /// Cuts lie no further apart than this many pages.
 const REACH_MOST: u32 = 256;

@@ -2,13 +2,15 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use object_store::path::Path;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
 
-use super::pages::{PAGE_KEYS, PageAsk};
+use super::pages::PageAsk;
 use super::scan::{Scan, Source};
 use super::*;
+use crate::listed::{PAGE_KEYS, Page, is_addressable};
 
 /// Keys in memory, listed as a server does, one page of `page_keys` at a time.
 #[derive(Clone)]

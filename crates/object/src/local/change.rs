@@ -8,9 +8,10 @@ use object_store::{ObjectMeta, PutMode, PutResult, Result};
 use rustix::fs::OFlags;
 
 use super::beneath::Place;
+use super::root::{LocalStore, Root, refused};
 use super::staged::{Staged, locked, still};
-use super::{LocalStore, Root, etag, refused};
-use crate::extended::{ChangeAsk, Written};
+use crate::asks::{ChangeAsk, Written};
+use crate::etags::etag;
 
 /// What a copy is, and what it is a copy of.
 pub(super) struct Copy {

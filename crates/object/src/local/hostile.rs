@@ -4,15 +4,22 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::net::UnixListener;
+use std::path::{Path as FilePath, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use futures::TryStreamExt;
-use object_store::{ObjectStoreExt, UpdateVersion};
+use object_store::path::Path;
+use object_store::{
+    Error, ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload, Result, UpdateVersion,
+};
 use rustix::fs::{CWD, Mode, RenameFlags, mkfifoat, renameat_with};
 
-use super::*;
+use super::root::{LOCK_FILE, LocalStore};
+use super::walk::opened;
+use crate::asks::{ChangeAsk, OpenWalk};
 
 struct Hostile {
     all: tempfile::TempDir,

@@ -10,9 +10,9 @@ use object_store::{
 };
 
 use super::beneath::Place;
+use super::root::{LocalStore, Root, generic, refused};
 use super::staged::Staged;
-use super::{LocalStore, Root, generic, refused};
-use crate::extended::UploadAsk;
+use crate::asks::UploadAsk;
 
 impl LocalStore {
     pub(super) async fn upload(

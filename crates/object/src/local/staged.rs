@@ -8,7 +8,8 @@ use object_store::{PutMode, PutPayload};
 use rustix::fs::OFlags;
 
 use super::beneath::Place;
-use super::{LOCK_FILE, Root, etag};
+use super::root::{LOCK_FILE, Root};
+use crate::etags::etag;
 
 /// A file that is not yet in its place, whose name listings leave out.
 pub(super) struct Staged {

@@ -1,13 +1,17 @@
 use std::collections::HashSet;
 use std::fs::File;
-use std::time::Duration;
+use std::path::Path as FilePath;
+use std::time::{Duration, UNIX_EPOCH};
 
 use bytes::Bytes;
 use futures::TryStreamExt;
 use futures::future::join_all;
-use object_store::{Attribute, ObjectStoreExt, UpdateVersion};
+use object_store::path::Path;
+use object_store::{
+    Attribute, Error, ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload, UpdateVersion,
+};
 
-use super::*;
+use super::root::{LOCK_FILE, LocalStore};
 
 fn open() -> (tempfile::TempDir, LocalStore) {
     let dir = tempfile::tempdir().expect("temp dir");

@@ -14,17 +14,10 @@ use object_store::{GetResult, GetResultPayload, ListResult, ObjectMeta, Result};
 use parking_lot::Mutex;
 use rustix::fs::FileType;
 
-use super::{LocalStore, Root, blocking, etag, generic, is_leftover};
-use crate::keys::{ListedObject, PAGE_KEYS, Page, as_path};
-
-/// Asks the store for a walk, by way of `get_opts`.
-#[derive(Clone, Debug)]
-pub(crate) struct OpenWalk {
-    /// Empty, or ending with a slash.
-    pub(crate) below: Vec<u8>,
-    pub(crate) after: Option<Vec<u8>>,
-    pub(crate) one_level: bool,
-}
+use super::root::{LocalStore, Root, blocking, generic, is_leftover};
+use crate::asks::OpenWalk;
+use crate::etags::etag;
+use crate::listed::{ListedObject, PAGE_KEYS, Page, as_path};
 
 /// A walk on its way out of the store.
 #[derive(Clone)]

@@ -17,8 +17,8 @@ use object_store::{
     Result,
 };
 
-use crate::change::is_same;
-use crate::extended::{ChangeAsk, UploadAsk};
+use crate::asks::{ChangeAsk, UploadAsk};
+use crate::etags::is_same;
 
 /// Who has it is alone with a store; clones share it.
 #[derive(Clone, Debug, Default)]

@@ -9,28 +9,8 @@ use object_store::path::Path;
 use object_store::{Error, ObjectStore, ObjectStoreExt, PutMode, PutPayload, UpdateVersion};
 use weir_types::{ErrorKind, Result};
 
-use crate::{Bucket, Component};
-
-pub(super) const ASK: Component = Component::Check;
-
-/// Keys with characters that something on the way might change.
-pub(super) const ODD_KEYS: [&str; 15] = [
-    "sp ace",
-    "plus+sign",
-    "per%25cent",
-    "half%2",
-    "ümläut/日本語",
-    "amp&eq=un",
-    "ques?tion",
-    "hash#tag",
-    "quote'\"s",
-    "(paren)[bracket]{brace}",
-    "comma,semi;colon:x",
-    "at@dollar$bang!",
-    "tilde~caret^tick`",
-    "a.b..c",
-    "star*pipe|lt<gt>",
-];
+use super::samples::{ASK, ODD_KEYS};
+use crate::Bucket;
 
 /// Runs the suite in `bucket`, below whose prefix nothing may be and nothing will be left.
 ///

@@ -22,9 +22,9 @@ use tokio::sync::watch;
 
 use super::plan::{FaultPlan, FaultRule, Place, Trigger, What};
 use crate::RequestKind;
-use crate::extended::ChangeAsk;
+use crate::asks::ChangeAsk;
+use crate::asks::is_listing;
 use crate::failure::broken;
-use crate::keys::is_listing;
 
 /// Switches a [`FaultStore`] while it runs, and tells what it did. Clones share it.
 #[derive(Clone)]

@@ -10,6 +10,7 @@ mod native;
 mod odd;
 mod plan;
 mod s3_server;
+mod samples;
 mod slow;
 
 pub use atomic::{Alone, AtomicStore, Etags, Habits, Listings, Unquoted};

@@ -8,7 +8,7 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use weir_types::{ErrorKind, FsError, Result};
 
-use super::conformance::{ASK, ODD_KEYS};
+use super::samples::{ASK, ODD_KEYS};
 use crate::{Bucket, Copied, DirectoryPage, KeyPage, KeyRange, ObjectInfo, PutCondition, Scheme};
 
 /// Part of the suite that every store must pass.

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use object_store::path::Path;
 use object_store::{Error, ObjectStoreExt, PutMode, PutOptions, PutPayload, Result};
 
-use crate::extended::OddAsk;
+use crate::asks::OddAsk;
 use crate::{Bucket, Scheme};
 
 /// Puts an object of any key, or deletes it if there are no bytes: on `s3://` of any that a URL can

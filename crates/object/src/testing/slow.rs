@@ -16,7 +16,7 @@ use object_store::{
     ObjectStore, PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
 };
 
-use crate::extended::UploadAsk;
+use crate::asks::UploadAsk;
 
 /// What one read of a connection brings.
 const STEP_BYTES: usize = 256 << 10;

@@ -1,0 +1,81 @@
+//! Requests for which the library's trait has no method. They come through methods that it has, as
+//! extensions of their options.
+
+use object_store::path::Path;
+
+/// A step of an upload in parts, asked for by way of `put_opts`.
+#[derive(Clone, Debug)]
+pub(crate) enum UploadAsk {
+    /// Begins it with the attributes of the options. Answers its name as `version`.
+    Begin,
+    /// Stores the payload as a part. Answers the part's name as `e_tag`.
+    Part {
+        upload: String,
+        /// Counted from 0.
+        index: usize,
+        /// Where in the object the part begins.
+        offset: u64,
+    },
+    /// Makes the object, if the options' condition holds (where the store can tell).
+    Complete { upload: String, parts: Vec<String> },
+    /// Throws the parts away.
+    Abort { upload: String },
+}
+
+/// A change on conditions, asked for by way of `put_opts`: the options' mode is what must be true
+/// of the object.
+#[derive(Clone, Debug)]
+pub(crate) enum ChangeAsk {
+    /// Puts a copy of the object `from` there while it has this ETag. Answers its ETag and
+    /// [`Written`].
+    Copy { from: Path, etag: Option<String> },
+    /// Deletes it.
+    Delete,
+}
+
+/// When an object was written, in milliseconds since 1970: an extension of an answer.
+#[derive(Clone, Debug)]
+pub(crate) struct Written(pub(crate) i64);
+
+/// A HEAD of the object of this full key, whatever it is; of the bucket if it is empty. Asked for
+/// by way of `get_opts`, and only on S3.
+#[derive(Clone, Debug)]
+pub(crate) struct HeadAsk(pub(crate) String);
+
+/// A PUT or DELETE of the object of this full key, whatever it is. Asked for by way of `put_opts`,
+/// and only on S3.
+#[cfg(feature = "testing")]
+#[derive(Clone, Debug)]
+pub(crate) struct OddAsk {
+    pub(crate) key: String,
+    pub(crate) deletes: bool,
+}
+
+/// What to list, in full keys.
+#[derive(Clone, Debug)]
+pub(crate) struct ListAsk {
+    pub(crate) prefix: Vec<u8>,
+    pub(crate) after: Option<String>,
+    /// Where an earlier page said to go on; then `after` says nothing.
+    pub(crate) token: Option<String>,
+    /// Keys up to the next slash instead of all that is below it.
+    pub(crate) delimiter: bool,
+    /// So many keys at most.
+    pub(crate) most: usize,
+}
+
+/// Asks the store for a walk, by way of `get_opts`.
+#[derive(Clone, Debug)]
+pub(crate) struct OpenWalk {
+    /// Empty, or ending with a slash.
+    pub(crate) below: Vec<u8>,
+    pub(crate) after: Option<Vec<u8>>,
+    pub(crate) one_level: bool,
+}
+
+/// Whether a `get_opts` with these options is a listing in truth.
+#[cfg(feature = "testing")]
+pub(crate) fn is_listing(options: &object_store::GetOptions) -> bool {
+    let extensions = &options.extensions;
+    extensions.get::<ListAsk>().is_some() || extensions.get::<OpenWalk>().is_some()
+}
