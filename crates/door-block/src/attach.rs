@@ -4,6 +4,7 @@
 //! keeps its requests for a minute, if its driver is NBD; who attaches the disk again by then goes
 //! on with it.
 
+mod blocking;
 mod device;
 mod nbd;
 mod netlink;
@@ -30,6 +31,7 @@ use weir_types::{ErrorKind, FsError, Result};
 use crate::BlockCounts;
 use crate::counts::Counts;
 use crate::nbd::connection::{transmission_flags, transmit};
+use blocking::blocking;
 
 /// Which of the kernel's drivers is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -337,15 +339,6 @@ async fn tune(path: &Path) {
     if let Err(error) = blocking(move || device::tune(&path)).await {
         tracing::warn!("a device keeps the kernel's sizes of requests: {error}");
     }
-}
-
-/// Runs what waits for the kernel where it holds up nobody.
-async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T> + Send + 'static,
-) -> Result<T> {
-    tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| {
-        Err(FsError::new(ErrorKind::Bug, format!("asking the kernel: {error}")))
-    })
 }
 
 #[cfg(test)]

@@ -30,6 +30,7 @@ use tokio::task::JoinHandle;
 use weir_engine::Disk;
 use weir_types::{ErrorKind, FsError, Result};
 
+use super::blocking::blocking;
 use super::device::{BLOCK_BYTES, REQUEST_BYTES};
 use crate::body::whole;
 use crate::counts::Counts;
@@ -87,7 +88,7 @@ pub(super) async fn connect(
         drop(over);
     };
     thread.spawn(run).map_err(|error| FsError::local_io("start a thread", error))?;
-    let index = super::blocking(move || {
+    let index = blocking(move || {
         ready.recv().unwrap_or_else(|_| {
             Err(FsError::new(ErrorKind::Bug, "the ublk device ended before it was there"))
         })

@@ -20,8 +20,9 @@ use weir_types::{ErrorKind, FsError, Result};
 
 use super::connection::{Memory, Terms, serve, stopped};
 use super::handshake::{Handshake, Outcome, Tls, greet};
+use super::options::NbdOptions;
 use super::session::{Agreed, Session};
-use super::{NbdOptions, tls};
+use super::tls;
 use crate::BlockCounts;
 use crate::counts::Counts;
 

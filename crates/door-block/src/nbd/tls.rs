@@ -11,7 +11,7 @@ use tokio_rustls::rustls::server::WebPkiClientVerifier;
 use tokio_rustls::rustls::{self, RootCertStore, ServerConfig};
 use weir_types::{ErrorKind, FsError, Result};
 
-use super::TlsOptions;
+use super::options::TlsOptions;
 
 /// What begins TLS with clients.
 pub(super) fn acceptor(options: &TlsOptions) -> Result<TlsAcceptor> {

@@ -1,6 +1,6 @@
 //! The handshake: flags, options, and the answers to them.
 
-use super::{BASE_ALLOCATION, BASE_ALLOCATION_ID, STRING_BYTES_MAX, take};
+use super::numbers::{BASE_ALLOCATION, BASE_ALLOCATION_ID, STRING_BYTES_MAX, take};
 
 const SERVER_MAGIC: &[u8; 8] = b"NBDMAGIC";
 const OPTION_MAGIC: &[u8; 8] = b"IHAVEOPT";

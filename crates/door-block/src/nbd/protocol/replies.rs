@@ -1,7 +1,8 @@
 //! Replies of the transmission phase: heads of a few bytes, and data that is sent behind them as it
 //! is.
 
-use super::{BASE_ALLOCATION_ID, Headers, STRING_BYTES_MAX};
+use super::headers::Headers;
+use super::numbers::{BASE_ALLOCATION_ID, STRING_BYTES_MAX};
 
 const SIMPLE_MAGIC: u32 = 0x6744_6698;
 const STRUCTURED_MAGIC: u32 = 0x668e_33ef;

@@ -1,6 +1,7 @@
 //! Requests of the transmission phase.
 
-use super::{Headers, take};
+use super::headers::Headers;
+use super::numbers::take;
 
 const MAGIC: u32 = 0x2560_9513;
 const EXTENDED_MAGIC: u32 = 0x21e4_1c71;
