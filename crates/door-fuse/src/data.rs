@@ -6,30 +6,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use fuser::{
     BackingId, Errno, FileHandle, FopenFlags, OpenAccMode, OpenFlags as KernelFlags, WriteFlags,
 };
-use weir_engine::{Bytes, Fallocate, LockOwner, OpenFile, OpenFlags, Seek};
+use weir_engine::{Bytes, Fallocate, LockOwner, OpenFlags, Seek};
 use weir_types::{ErrorKind, FsError, Ino};
 
 use crate::door::{Served, Shared};
+use crate::handles::File;
 use crate::modes::Mode;
 use crate::passthrough::{Purpose, Register, passthrough_reply};
 use crate::signals::until_killed;
-
-/// An open file as the kernel holds it.
-#[derive(Debug)]
-pub(crate) struct File {
-    pub(crate) open: Arc<OpenFile>,
-    /// Reads and writes pass the page cache by.
-    direct: bool,
-    /// The kernel may map the mirror file for writing.
-    maps_writable: bool,
-    /// [`Shared::privileges_given`] when the file was last seen without set-uid and set-gid.
-    plain_since: AtomicU64,
-    /// [`Shared::capabilities_given`] when the file was last seen without capabilities.
-    bare_since: AtomicU64,
-}
-
-/// What an open comes to.
-pub(crate) type Opened = (FileHandle, FopenFlags);
 
 /// What the open of a file comes to: also what the kernel reads from without the daemon, if it does.
 pub(crate) type OpenedFile = (FileHandle, FopenFlags, Option<Arc<BackingId>>);

@@ -8,7 +8,7 @@
 use std::ffi::OsStr;
 use std::future::Future;
 use std::os::unix::ffi::OsStrExt;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use fuser::{FileHandle, FileType, FopenFlags, Generation, ReplyDirectory, ReplyDirectoryPlus};
@@ -16,32 +16,12 @@ use weir_engine::{DirEntry, DirEntryPlus};
 use weir_types::{Ino, Result};
 
 use crate::convert::{attr, file_type, no_attr, node};
-use crate::data::Opened;
 use crate::door::{Served, Shared};
+use crate::handles::{Dir, Opened};
 use crate::listings::Copy;
-
-/// Entries asked for at first. The kernel does not tell fuser's caller how large its buffer is:
-/// 32 KiB for most programs, which holds this many with their inodes.
-const FIRST_BATCH: usize = 192;
 
 /// Entries asked for at most at once.
 const BATCH_MAX: usize = 1024;
-
-/// An open directory.
-#[derive(Debug)]
-pub(crate) struct Dir {
-    /// How many entries filled the last buffer, so that the next call fetches no more than fit.
-    batch: AtomicUsize,
-    copy: Copy,
-    /// It was read to its end.
-    ended: AtomicBool,
-}
-
-impl Dir {
-    fn new(copy: Copy) -> Self {
-        Self { batch: AtomicUsize::new(FIRST_BATCH), copy, ended: AtomicBool::new(false) }
-    }
-}
 
 /// A buffer of the kernel, and where its entries come from.
 pub(crate) trait Page: Send {

@@ -16,10 +16,8 @@ use weir_types::{FileKind, FsError, Ino, Inode, Result};
 
 use crate::convert::node;
 use crate::counts::Counts;
-use crate::data::File;
-use crate::dirs::Dir;
 use crate::errno::{ErrorLog, Refusal};
-use crate::handles::Handles;
+use crate::handles::{Dir, File, Handles};
 use crate::listings::Listings;
 use crate::options::FuseOptions;
 use crate::passthrough::Passthrough;

@@ -2,10 +2,13 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-use fuser::{Errno, FileHandle};
+use fuser::{Errno, FileHandle, FopenFlags};
 use parking_lot::RwLock;
+use weir_engine::OpenFile;
+
+use crate::listings::Copy;
 
 /// A table of open things, by the number that the kernel knows each by. Numbers are never used
 /// twice, so a stale one finds nothing.
@@ -42,6 +45,43 @@ impl<T> Handles<T> {
         open.remove(&handle.0).ok_or(Errno::EBADF)
     }
 }
+
+/// An open file as the kernel holds it.
+#[derive(Debug)]
+pub(crate) struct File {
+    pub(crate) open: Arc<OpenFile>,
+    /// Reads and writes pass the page cache by.
+    pub(crate) direct: bool,
+    /// The kernel may map the mirror file for writing.
+    pub(crate) maps_writable: bool,
+    /// `Shared::privileges_given` when the file was last seen without set-uid and set-gid.
+    pub(crate) plain_since: AtomicU64,
+    /// `Shared::capabilities_given` when the file was last seen without capabilities.
+    pub(crate) bare_since: AtomicU64,
+}
+
+/// Entries asked for at first. The kernel does not tell fuser's caller how large its buffer is:
+/// 32 KiB for most programs, which holds this many with their inodes.
+const FIRST_BATCH: usize = 192;
+
+/// An open directory.
+#[derive(Debug)]
+pub(crate) struct Dir {
+    /// How many entries filled the last buffer, so that the next call fetches no more than fit.
+    pub(crate) batch: AtomicUsize,
+    pub(crate) copy: Copy,
+    /// It was read to its end.
+    pub(crate) ended: AtomicBool,
+}
+
+impl Dir {
+    pub(crate) fn new(copy: Copy) -> Self {
+        Self { batch: AtomicUsize::new(FIRST_BATCH), copy, ended: AtomicBool::new(false) }
+    }
+}
+
+/// What an open comes to: its number, and how the kernel is to treat it.
+pub(crate) type Opened = (FileHandle, FopenFlags);
 
 #[cfg(test)]
 mod tests {
