@@ -183,6 +183,21 @@ fn not_mounted(path: &Path) -> FsError {
     FsError::new(ErrorKind::NotFound, text)
 }
 
+/// All daemons, or that in whose mount `path` lies, with their places.
+pub(crate) async fn mounts(path: Option<&Path>) -> Result<Vec<(Client, PathBuf)>> {
+    if let Some(path) = path {
+        let real = paths::real(path)?;
+        let (client, mountpoint) = Client::holding(&real)?;
+        return Ok(vec![(client, mountpoint.to_owned())]);
+    }
+    let mut mounts = Vec::new();
+    for client in Client::all() {
+        let place = client.status().await?.place();
+        mounts.push((client, place));
+    }
+    Ok(mounts)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use weir_engine::{ActionId, ActionRequest, ActionView, FileState, Root};
 use weir_types::Ino;
 
-use super::call;
+use super::call::call;
 
 /// All actions, oldest first.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use weir_door_block::attach::{AttachOptions, Attached};
 use weir_engine::{DiskOptions, DiskView};
 
-use super::call;
+use super::call::call;
 
 /// All disks of the volume.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use weir_engine::{HiddenObject, LinkId, LinkOptions, LinkPlan, LinkView, PlannedExports};
 use weir_types::Ino;
 
-use super::call;
+use super::call::call;
 
 /// All links of the volume.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]

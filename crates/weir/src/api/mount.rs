@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use weir_engine::Residency;
 use weir_types::Ino;
 
-use super::call;
+use super::call::call;
 
 /// Where the bytes of a file are.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]

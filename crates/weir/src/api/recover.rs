@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use weir_engine::{AsideView, ExtractReport, MergeReport, RecoverProgress};
 
-use super::call;
+use super::call::call;
 
 /// What is set aside and not settled.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]

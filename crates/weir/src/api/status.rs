@@ -10,7 +10,7 @@ use weir_door_block::BlockCounts;
 use weir_door_block::attach::Attached;
 use weir_engine::{HeldDeletions, Status};
 
-use super::call;
+use super::call::call;
 
 /// How the daemon and its mount are.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]

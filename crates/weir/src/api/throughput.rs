@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use weir_engine::{Spell, ThroughputChange, ThroughputReport, Whose};
 
-use super::call;
+use super::call::call;
 
 /// How throughput stands.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]

@@ -6,7 +6,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use weir_door_block::attach::Driver;
 use weir_types::{Bytes, DiskCache};
 
-use super::ConnectArgs;
+use super::connect::ConnectArgs;
 
 pub(super) const DISK_EXAMPLES: &str = "\
 Examples:

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use weir_types::Bytes;
 
-use super::ConnectArgs;
+use super::connect::ConnectArgs;
 use crate::values;
 
 pub(super) const MOUNT_EXAMPLES: &str = "\

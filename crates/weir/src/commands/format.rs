@@ -7,7 +7,7 @@ use weir_engine::{BucketUrl, ConnectOptions, FormatOptions};
 use weir_types::{Bytes, Result};
 
 use crate::cli::FormatArgs;
-use crate::{clock, commands, render};
+use crate::{buckets, clock, render};
 
 /// Somebody waits at the terminal, and the address may be wrong: no minute of attempts here.
 const TIMEOUT_MS: u64 = 15_000;
@@ -15,12 +15,12 @@ const TIMEOUT_MS: u64 = 15_000;
 pub(crate) async fn run(args: FormatArgs) -> Result<ExitCode> {
     let url: BucketUrl = args.url.parse()?;
     let connect =
-        ConnectOptions { timeout_ms: TIMEOUT_MS, ..commands::connect_options(&args.connect) };
+        ConnectOptions { timeout_ms: TIMEOUT_MS, ..buckets::connect_options(&args.connect) };
     let stripe = args.stripe.iter().map(|text| text.parse());
     let options = FormatOptions {
         url: url.clone(),
         stripe: stripe.collect::<Result<Vec<BucketUrl>>>()?,
-        connector: commands::connector(connect)?,
+        connector: buckets::connector(connect)?,
         record_bytes: args.record_size.0,
         segment_bytes: args.segment_size.0,
         codec: args.codec,

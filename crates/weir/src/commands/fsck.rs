@@ -8,7 +8,7 @@ use weir_engine::{FsckOptions, FsckReport};
 use weir_types::{Bytes, Result};
 
 use crate::cli::FsckArgs;
-use crate::{commands, render};
+use crate::{buckets, render};
 
 /// A check that takes longer than this shows how far it is.
 const QUIET: Duration = Duration::from_secs(2);
@@ -36,7 +36,7 @@ pub(crate) async fn run(args: FsckArgs, verbose: bool) -> Result<ExitCode> {
 async fn check(args: &FsckArgs) -> Result<FsckReport> {
     let options = FsckOptions {
         url: args.url.parse()?,
-        connector: commands::connector(commands::connect_options(&args.connect))?,
+        connector: buckets::connector(buckets::connect_options(&args.connect))?,
         data: args.data,
     };
     // Draws on a terminal only.

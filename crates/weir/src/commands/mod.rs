@@ -25,16 +25,13 @@ mod umount;
 
 use std::ffi::OsString;
 use std::future::Future;
-use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use weir_engine::{ConnectOptions, Connector, Meter};
 use weir_types::{FsError, Result};
 
-use crate::cli::{Cli, Command, ConnectArgs};
-use crate::client::Client;
+use crate::cli::{Cli, Command};
 use crate::daemon::Work;
-use crate::{hooks, lfs, paths, render};
+use crate::{lfs, render};
 
 /// Runs what the command line asks for.
 pub(crate) fn run(cli: Cli, argv: &[OsString]) -> Result<ExitCode> {
@@ -88,38 +85,4 @@ fn wait(work: impl Future<Output = Result<ExitCode>>) -> Result<ExitCode> {
         .build()
         .map_err(|e| FsError::local_io("start the runtime's threads", e))?;
     runtime.block_on(work)
-}
-
-/// All daemons, or that in whose mount `path` lies, with their places.
-pub(crate) async fn mounts(path: Option<&Path>) -> Result<Vec<(Client, PathBuf)>> {
-    if let Some(path) = path {
-        let real = paths::real(path)?;
-        let (client, mountpoint) = Client::holding(&real)?;
-        return Ok(vec![(client, mountpoint.to_owned())]);
-    }
-    let mut mounts = Vec::new();
-    for client in Client::all() {
-        let place = client.status().await?.place();
-        mounts.push((client, place));
-    }
-    Ok(mounts)
-}
-
-/// How to reach buckets, as the flags say it; the rest comes from the environment.
-pub(crate) fn connect_options(args: &ConnectArgs) -> ConnectOptions {
-    ConnectOptions {
-        endpoint: args.endpoint.clone(),
-        region: args.region.clone(),
-        path_style: args.path_style.then_some(true),
-        profile: args.profile.clone(),
-        sign_payload: args.sign_payload.then_some(true),
-        ..ConnectOptions::default()
-    }
-}
-
-/// Reaches buckets with a meter of its own.
-pub(crate) fn connector(options: ConnectOptions) -> Result<Connector> {
-    let mut connector = Connector::new(options, Meter::new());
-    connector.wrap = hooks::bucket_faults()?;
-    Ok(connector)
 }

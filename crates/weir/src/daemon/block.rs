@@ -10,7 +10,7 @@ use weir_door_block::{BlockCounts, NbdOptions, NbdServer};
 use weir_engine::{DiskView, Engine};
 use weir_types::{ErrorKind, FsError, Result};
 
-use super::Ending;
+use super::ending::Ending;
 use crate::api::{BlockStatus, NbdStatus, Tls};
 
 /// How often devices in use are tried again by a daemon that is to end.

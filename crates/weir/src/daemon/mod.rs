@@ -8,12 +8,14 @@
 
 mod admin;
 mod block;
+mod ending;
 mod metrics;
 mod options;
 mod ready;
+mod shared;
 mod signals;
+mod work;
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -21,122 +23,22 @@ use std::time::{Duration, Instant};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
-use weir_door_fuse::{FuseMount, FuseView};
+use weir_door_fuse::FuseMount;
 use weir_engine::Engine;
-use weir_types::{ErrorKind, FsError, Result};
+use weir_types::{FsError, Result};
 
-use crate::cli::{EngineArgs, LogArgs, MountArgs, NbdArgs, ServeArgs};
+use crate::cli::LogArgs;
 use crate::render;
 use block::BlockDoor;
+use ending::Ending;
+use shared::{Fuse, Shared};
 
 pub(crate) use ready::READY;
+pub(crate) use shared::panicked;
+pub(crate) use work::Work;
 
 /// How long answers that are under way may take once all is flushed.
 const LAST_ANSWERS: Duration = Duration::from_secs(2);
-
-/// What a daemon is asked to do.
-#[derive(Debug)]
-pub(crate) enum Work {
-    /// To mount a volume, and serve its disks if asked.
-    Mount(Box<MountArgs>),
-    /// To serve the disks of a volume.
-    Serve(Box<ServeArgs>),
-}
-
-impl Work {
-    pub(crate) fn url(&self) -> &str {
-        match self {
-            Work::Mount(args) => &args.url,
-            Work::Serve(args) => &args.url,
-        }
-    }
-
-    pub(crate) fn engine(&self) -> &EngineArgs {
-        match self {
-            Work::Mount(args) => &args.engine,
-            Work::Serve(args) => &args.engine,
-        }
-    }
-
-    fn nbd(&self) -> &NbdArgs {
-        match self {
-            Work::Mount(args) => &args.nbd,
-            Work::Serve(args) => &args.nbd,
-        }
-    }
-}
-
-/// How near its end a daemon is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Ending {
-    /// It runs.
-    No,
-    /// It takes nothing new, and waits for those who use its devices.
-    Asked,
-    /// It waits for nobody.
-    Forced,
-}
-
-/// What the parts of a running daemon share.
-pub(crate) struct Shared {
-    pub(crate) engine: Arc<Engine>,
-    /// The FUSE door, if the volume is mounted.
-    pub(crate) fuse: Option<Fuse>,
-    pub(crate) block: BlockDoor,
-    pub(crate) started: Instant,
-    pub(crate) ending: watch::Sender<Ending>,
-    /// How it ended: `None` while it runs, then how the last flush went.
-    pub(crate) ended: watch::Sender<Option<std::result::Result<(), String>>>,
-}
-
-/// The FUSE door of a daemon.
-pub(crate) struct Fuse {
-    pub(crate) view: FuseView,
-    pub(crate) mountpoint: PathBuf,
-}
-
-impl Shared {
-    /// Requests of the kernel, by name.
-    pub(crate) fn fuse_requests(&self) -> Vec<(&'static str, u64)> {
-        self.fuse.as_ref().map(|fuse| fuse.view.requests()).unwrap_or_default()
-    }
-
-    pub(crate) fn mountpoint(&self) -> Option<PathBuf> {
-        self.fuse.as_ref().map(|fuse| fuse.mountpoint.clone())
-    }
-
-    /// Asks the daemon to end: devices are detached, then the volume is unmounted. `Retry` while a
-    /// device or the mount is in use; with `lazy` the mount leaves the tree now, and the daemon ends
-    /// when the last user has gone.
-    pub(crate) async fn end(&self, lazy: bool) -> Result<()> {
-        if !lazy {
-            self.block.detach_all().await?;
-        }
-        if let Some(path) = self.mountpoint() {
-            let done = tokio::task::spawn_blocking(move || weir_door_fuse::unmount(&path, lazy));
-            match done.await.map_err(panicked)? {
-                // Unmounted already, and flushing: what is asked for is under way.
-                Err(error) if error.kind() == ErrorKind::NotFound => {}
-                done => return done,
-            }
-        }
-        self.set_ending(Ending::Asked);
-        Ok(())
-    }
-
-    /// Whether it was told to end.
-    pub(crate) fn is_ending(&self) -> bool {
-        *self.ending.borrow() > Ending::No
-    }
-
-    pub(crate) fn set_ending(&self, ending: Ending) {
-        self.ending.send_if_modified(|now| {
-            let further = *now < ending;
-            *now = ending.max(*now);
-            further
-        });
-    }
-}
 
 /// Mounts or serves until it is told to end. With `--daemon` it detaches from its terminal and
 /// tells its parent, by a pipe on standard output, whether it could.
@@ -280,9 +182,4 @@ fn raise_open_files() {
     if let Err(error) = setrlimit(Resource::Nofile, raised) {
         tracing::warn!("the limit of open files stays at {:?}: {error}", limit.current);
     }
-}
-
-/// A join error of a blocking task, which is a panic in it.
-pub(crate) fn panicked(error: tokio::task::JoinError) -> FsError {
-    FsError::new(ErrorKind::Bug, format!("a task of the daemon failed: {error}"))
 }

@@ -8,9 +8,9 @@ use weir_door_fuse::{FuseOptions, check_mountpoint};
 use weir_engine::{AcceptLoss, BucketUrl, ConnectOptions, MountOptions};
 use weir_types::{ErrorKind, FsError, Result, Settings};
 
-use super::Work;
+use super::work::Work;
 use crate::cli::{EngineArgs, Loss, MountArgs, NbdArgs};
-use crate::{clock, commands, hooks, paths};
+use crate::{buckets, clock, hooks, paths};
 
 /// Everything a daemon needs.
 pub(crate) struct Resolved {
@@ -54,10 +54,10 @@ pub(crate) fn resolve(work: Work) -> Result<Resolved> {
     let connect = ConnectOptions {
         timeout_ms: settings.bucket_timeout_ms,
         hedge_percent: settings.hedge_percent,
-        ..commands::connect_options(&args.connect)
+        ..buckets::connect_options(&args.connect)
     };
     let engine = MountOptions {
-        connector: commands::connector(connect)?,
+        connector: buckets::connector(connect)?,
         url,
         tier,
         journal,

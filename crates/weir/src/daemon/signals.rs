@@ -12,7 +12,8 @@ use rustix::mount::UnmountFlags;
 use tokio::signal::unix::{SignalKind, signal};
 use weir_types::ErrorKind;
 
-use crate::daemon::{Ending, Shared, panicked};
+use crate::daemon::ending::Ending;
+use crate::daemon::shared::{Shared, panicked};
 
 /// How often, and how long, a busy mount or device is tried again before it is taken from its users.
 const TRY_EVERY: Duration = Duration::from_millis(200);

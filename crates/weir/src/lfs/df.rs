@@ -7,8 +7,8 @@ use rustix::fs::{StatVfs, statvfs};
 use rustix::io::Errno;
 use weir_types::FsError;
 
+use super::answer::{Answer, Failure};
 use super::words::{self, Known, flag, value};
-use super::{Answer, Failure};
 use crate::client::Client;
 use crate::targets::Finder;
 

@@ -11,8 +11,8 @@ use weir_engine::{ActionId, ActionKind, ActionRequest, ActionState, ActionView, 
 
 use weir_types::{FsError, Ino};
 
+use super::answer::{Answer, Failure};
 use super::words::{self, Known, Words, flag, value};
-use super::{Answer, Failure};
 use crate::api::{Cancel, GetAction, Pin, StartAction};
 use crate::client::STATES_AT_ONCE;
 use crate::targets::{Finder, Target};

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 
 use rustix::io::Errno;
 
-use super::Failure;
+use super::answer::Failure;
 use super::words::{self, Known, Words, flag, value};
 
 /// Stripe sizes are whole multiples of this.

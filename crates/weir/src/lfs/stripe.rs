@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{XattrFlags, getxattr, removexattr, setxattr};
 use rustix::io::Errno;
 
+use super::answer::{Answer, Failure};
 use super::layout::{Component, Layout, OPTIONS};
 use super::words::{self, Known, Words, flag};
-use super::{Answer, Failure};
 
 /// Where the layout of a file or directory is kept, as the options of `setstripe`.
 const ATTRIBUTE: &str = "user.weir.stripe";

@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use lexopt::{Arg, Parser, ValueExt};
 use rustix::io::Errno;
 
-use super::Failure;
+use super::answer::Failure;
 
 /// An option: its letter (or a number of its own below 32), its long names, whether it has a value.
 pub(super) struct Known {

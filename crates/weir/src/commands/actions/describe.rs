@@ -1,13 +1,21 @@
 //! Actions as text.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use serde::Serialize;
 use weir_engine::{ActionKind, ActionState, ActionView};
 use weir_types::Bytes;
 
-use super::Of;
 use crate::render::{self, files};
 use crate::targets;
+
+/// An action and where it is.
+#[derive(Serialize)]
+pub(super) struct Of {
+    pub(super) mountpoint: PathBuf,
+    #[serde(flatten)]
+    pub(super) action: ActionView,
+}
 
 /// Paths that are named of one action.
 const NAMED: usize = 3;
@@ -109,6 +117,11 @@ pub(super) fn paths(action: &ActionView) -> String {
         text.push_str(&format!(" and {} more", roots.len() - NAMED));
     }
     text
+}
+
+/// Whether nothing more becomes of it.
+pub(super) fn has_ended(action: &ActionView) -> bool {
+    matches!(action.state, ActionState::Done | ActionState::Cancelled)
 }
 
 #[cfg(test)]

@@ -5,10 +5,10 @@ use std::process::ExitCode;
 use weir_engine::ActionId;
 use weir_types::{Bytes, ErrorKind, FsError, Result, UnixTime};
 
-use super::{Of, describe, has_ended};
+use super::describe::{self, Of, has_ended};
 use crate::api::{Cancel, ListActions};
 use crate::cli::{ActionsArgs, CancelArgs};
-use crate::commands::mounts;
+use crate::client::mounts;
 use crate::{clock, render};
 
 pub(crate) async fn list(args: ActionsArgs) -> Result<ExitCode> {

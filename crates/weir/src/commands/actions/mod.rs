@@ -16,15 +16,8 @@ use crate::client::Client;
 use crate::progress::{self, Progress, Unit, Waited};
 use crate::{render, targets};
 
+use describe::{Of, has_ended};
 pub(crate) use list::{cancel, list};
-
-/// An action and where it is.
-#[derive(Serialize)]
-struct Of {
-    mountpoint: PathBuf,
-    #[serde(flatten)]
-    action: ActionView,
-}
 
 pub(crate) async fn hydrate(args: HydrateArgs) -> Result<ExitCode> {
     let HydrateArgs { what, wait, max_rate } = args;
@@ -89,10 +82,6 @@ async fn ended(client: &Client, mut action: ActionView) -> Result<ActionView> {
         action = client.call(&GetAction { id: action.id, wait_ms }).await?;
     }
     Ok(action)
-}
-
-fn has_ended(action: &ActionView) -> bool {
-    matches!(action.state, ActionState::Done | ActionState::Cancelled)
 }
 
 /// 1 if something was refused or cancelled; the first reasons go to standard error.

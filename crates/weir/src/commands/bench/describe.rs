@@ -1,5 +1,6 @@
 //! What `weir bench` says to people.
 
+use serde::Serialize;
 use weir_bench::announce::Announcement;
 use weir_bench::compare::Comparison;
 use weir_bench::report::{Report, Warning};
@@ -8,8 +9,19 @@ use weir_bench::summary::{Row, summary};
 use weir_bench::words;
 use weir_types::Bytes;
 
-use super::Listed;
 use crate::render::{heading, seconds, table};
+
+/// A suite as it is listed.
+#[derive(Serialize)]
+pub(super) struct Listed {
+    pub(super) name: &'static str,
+    pub(super) about: &'static str,
+    pub(super) published: &'static [&'static str],
+    #[serde(skip)]
+    pub(super) small: Demand,
+    #[serde(skip)]
+    pub(super) full: Demand,
+}
 
 /// The suites and their sizes.
 pub(super) fn suites(listed: &[Listed]) -> String {

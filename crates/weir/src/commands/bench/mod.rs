@@ -7,12 +7,11 @@ use std::io::{BufRead, IsTerminal, Write, stderr, stdin};
 use std::path::Path;
 use std::process::ExitCode;
 
-use serde::Serialize;
 use tokio::signal::unix::{SignalKind, signal};
 use weir_bench::announce::{Announcement, announce};
 use weir_bench::report::{Report, Size};
 use weir_bench::runner::{self, Options};
-use weir_bench::suite::{BenchError, Demand, Stop, Suite};
+use weir_bench::suite::{BenchError, Stop, Suite};
 use weir_bench::suites;
 use weir_bench::{compare, html};
 use weir_cost::PriceBook;
@@ -22,6 +21,7 @@ use super::prices;
 use crate::cli::{BenchArgs, BenchCommand, BenchCompareArgs, BenchRunArgs, BenchSize};
 use crate::progress;
 use crate::render;
+use describe::Listed;
 use shown::Shown;
 
 /// A run that costs more is asked for.
@@ -35,18 +35,6 @@ pub(crate) async fn run(args: BenchArgs) -> Result<ExitCode> {
         Some(BenchCommand::Compare(args)) => compare(&args),
         None => measure(args.run).await,
     }
-}
-
-/// A suite as it is listed.
-#[derive(Serialize)]
-struct Listed {
-    name: &'static str,
-    about: &'static str,
-    published: &'static [&'static str],
-    #[serde(skip)]
-    small: Demand,
-    #[serde(skip)]
-    full: Demand,
 }
 
 fn list(json: bool) -> Result<ExitCode> {

@@ -1,10 +1,22 @@
 //! Disks as text.
 
+use std::path::PathBuf;
+
+use serde::Serialize;
 use weir_engine::{BucketUrl, DiskView};
 use weir_types::{Bytes, DiskCache};
 
-use super::{Change, Listed};
+use super::change::Change;
 use crate::render;
+
+/// A disk as it is listed.
+#[derive(Serialize)]
+pub(super) struct Listed {
+    #[serde(flatten)]
+    pub(super) disk: DiskView,
+    /// The devices of this machine that it is.
+    pub(super) devices: Vec<PathBuf>,
+}
 
 /// What was done, in a line.
 pub(super) fn changed(change: &Change, disk: Option<&DiskView>) -> String {

@@ -4,41 +4,23 @@
 //! moment, but never one whose last writer did not end cleanly: what that one had not flushed waits
 //! in its tier, and would be set aside for good.
 
+mod change;
 mod describe;
 mod passing;
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 
-use serde::Serialize;
 use serde_json::json;
-use weir_engine::{BucketUrl, DiskOptions, DiskView, Engine};
+use weir_engine::{BucketUrl, DiskOptions, DiskView};
 use weir_types::Result;
 
-use crate::api::{CloneDisk, CreateDisk, DeleteDisk, ListDisks, ResizeDisk, SnapshotDisk};
+use crate::api::ListDisks;
 use crate::cli::{DiskCommand, VolumeArgs};
 use crate::client::Client;
 use crate::render;
+use change::Change;
+use describe::Listed;
 use passing::Passing;
-
-/// What is to be done to a disk.
-#[derive(Clone)]
-enum Change {
-    Create(DiskOptions),
-    Resize { name: String, size_bytes: u64, may_shrink: bool },
-    Delete { name: String },
-    Snapshot { name: String, snapshot: String },
-    Clone { name: String, new: String },
-}
-
-/// A disk as it is listed.
-#[derive(Serialize)]
-struct Listed {
-    #[serde(flatten)]
-    disk: DiskView,
-    /// The devices of this machine that it is.
-    devices: Vec<PathBuf>,
-}
 
 pub(crate) async fn run(command: DiskCommand) -> Result<ExitCode> {
     let (volume, change) = match command {
@@ -76,49 +58,6 @@ pub(crate) async fn run(command: DiskCommand) -> Result<ExitCode> {
         (false, _) => render::say(&describe::changed(&change, done.as_ref()))?,
     }
     Ok(ExitCode::SUCCESS)
-}
-
-impl Change {
-    /// The disk that there is when it is done, or was.
-    fn name(&self) -> &str {
-        match self {
-            Change::Create(options) => &options.name,
-            Change::Resize { name, .. }
-            | Change::Delete { name }
-            | Change::Snapshot { name, .. } => name,
-            Change::Clone { new, .. } => new,
-        }
-    }
-
-    /// Asks a daemon for it.
-    async fn ask(&self, client: &Client) -> Result<Option<DiskView>> {
-        match self.clone() {
-            Change::Create(options) => client.call(&CreateDisk(options)).await.map(Some),
-            Change::Resize { name, size_bytes, may_shrink } => {
-                client.call(&ResizeDisk { name, size_bytes, may_shrink }).await.map(Some)
-            }
-            Change::Delete { name } => client.call(&DeleteDisk { name }).await.map(|_| None),
-            Change::Snapshot { name, snapshot } => {
-                client.call(&SnapshotDisk { name, snapshot }).await.map(Some)
-            }
-            Change::Clone { name, new } => client.call(&CloneDisk { name, new }).await.map(Some),
-        }
-    }
-
-    /// Does it.
-    async fn make(&self, engine: &Engine) -> Result<Option<DiskView>> {
-        match self {
-            Change::Create(options) => engine.create_disk(options.clone()).await.map(Some),
-            Change::Resize { name, size_bytes, may_shrink } => {
-                engine.resize_disk(name, *size_bytes, *may_shrink).await.map(Some)
-            }
-            Change::Delete { name } => engine.delete_disk(name).await.map(|()| None),
-            Change::Snapshot { name, snapshot } => {
-                engine.snapshot_disk(name, snapshot).await.map(Some)
-            }
-            Change::Clone { name, new } => engine.clone_disk(name, new).await.map(Some),
-        }
-    }
 }
 
 async fn list(volume: &VolumeArgs) -> Result<ExitCode> {

@@ -9,7 +9,7 @@ use weir_engine::{AcceptLoss, BucketUrl, ConnectOptions, Engine, MountOptions};
 use weir_types::{ErrorKind, FsError, Result, Settings};
 
 use crate::cli::ConnectArgs;
-use crate::{clock, commands, hooks};
+use crate::{buckets, clock, hooks};
 
 /// Somebody waits at the terminal, and the address may be wrong: no minute of attempts here.
 const TIMEOUT_MS: u64 = 15_000;
@@ -28,11 +28,11 @@ impl Passing {
         read_only: bool,
     ) -> Result<Self> {
         let connect =
-            ConnectOptions { timeout_ms: TIMEOUT_MS, ..commands::connect_options(connect) };
+            ConnectOptions { timeout_ms: TIMEOUT_MS, ..buckets::connect_options(connect) };
         let tier = temporary_tier()?;
         let options = MountOptions {
             url: url.clone(),
-            connector: commands::connector(connect)?,
+            connector: buckets::connector(connect)?,
             tier: tier.path().to_owned(),
             journal: None,
             read_only,

@@ -1,7 +1,8 @@
 //! Links as text.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use serde::Serialize;
 use weir_engine::{Conditions, HeldDeletions, ImportView, LinkView};
 use weir_types::Bytes;
 
@@ -9,6 +10,14 @@ use super::plan;
 use crate::render::{files, heading, objects, seconds, table};
 use crate::values::policy_text;
 use crate::{clock, targets};
+
+/// A link and where it is.
+#[derive(Serialize)]
+pub(super) struct Of<L> {
+    pub(super) mountpoint: PathBuf,
+    #[serde(flatten)]
+    pub(super) link: L,
+}
 
 /// How far an import is.
 pub(super) fn importing(import: &ImportView) -> String {

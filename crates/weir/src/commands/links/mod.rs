@@ -2,32 +2,30 @@
 
 mod describe;
 mod events;
+mod importing;
 mod plan;
 mod refresh;
 
 use std::io::ErrorKind as Io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
 
-use serde::Serialize;
 use serde_json::json;
-use weir_engine::{BucketUrl, LinkId, LinkOptions, LinkView};
+use weir_engine::{BucketUrl, LinkOptions, LinkView};
 use weir_types::{ErrorKind, FsError, Result};
 
 use crate::api::{ListHidden, ListLinks, ListPending, MakeLink, PlanLink, Unlink};
 use crate::cli::{LinkArgs, LinksArgs, UnlinkArgs};
-use crate::client::Client;
-use crate::progress::{self, Progress, Unit, Waited};
+use crate::client::{self, Client};
+use crate::progress::{self, Waited};
+use crate::render;
 use crate::targets::{self, Finder, Mounted, Target};
-use crate::{commands, render};
 
+use describe::Of;
 pub(crate) use describe::held_deletions;
+use importing::{imported, judge};
 use plan::{PricedExports, PricedPlan};
 pub(crate) use refresh::refresh;
-
-/// An import of which nothing is seen for so long has ended as the last one did.
-const SILENT: Duration = Duration::from_secs(10);
 
 pub(crate) async fn link(args: LinkArgs) -> Result<ExitCode> {
     let options = options(&args)?;
@@ -132,53 +130,6 @@ async fn begin(path: &Path, options: &LinkOptions) -> Result<(Mounted, LinkView)
     Ok((mount, view))
 }
 
-/// What tells one import that ended from another: when it did, and how.
-type Last = (Option<i64>, Option<String>);
-
-fn last(view: &LinkView) -> Last {
-    (view.imported_unix_ms, view.import_error.clone())
-}
-
-/// Shows how an import goes until it has ended. It was asked for after `before`, and may not have
-/// begun when `view` was told.
-async fn imported(client: &Client, before: &Last, mut view: LinkView) -> Result<LinkView> {
-    let mut progress = Progress::new(Unit::Objects);
-    let since = Instant::now();
-    let mut began = false;
-    loop {
-        match &view.importing {
-            Some(import) => {
-                began = true;
-                progress.show(import.listed, None, &describe::importing(import));
-            }
-            None if began || last(&view) != *before || since.elapsed() > SILENT => {
-                return Ok(view);
-            }
-            // Its directories are imported when they are looked into.
-            None if view.options.lazy_dirs => return Ok(view),
-            None => {}
-        }
-        tokio::time::sleep(progress.interval()).await;
-        view = one(client, view.id).await?;
-    }
-}
-
-async fn one(client: &Client, id: LinkId) -> Result<LinkView> {
-    let found = client.call(&ListLinks {}).await?.into_iter().find(|link| link.id == id);
-    found.ok_or_else(|| FsError::new(ErrorKind::NotFound, "the link was taken away meanwhile"))
-}
-
-/// 1 if the last import failed.
-fn judge(view: &LinkView) -> Result<ExitCode> {
-    match &view.import_error {
-        None => Ok(ExitCode::SUCCESS),
-        Some(error) => {
-            render::tell(&format!("weir: the import of {} failed: {error}\n", view.options.url));
-            Ok(ExitCode::FAILURE)
-        }
-    }
-}
-
 pub(crate) async fn unlink(args: UnlinkArgs) -> Result<ExitCode> {
     let mut finder = Finder::default();
     let (mount, target) = finder.locate(&args.path)?;
@@ -193,14 +144,6 @@ pub(crate) async fn unlink(args: UnlinkArgs) -> Result<ExitCode> {
         ))?,
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// A link and where it is.
-#[derive(Serialize)]
-struct Of<L> {
-    mountpoint: PathBuf,
-    #[serde(flatten)]
-    link: L,
 }
 
 pub(crate) async fn list(args: LinksArgs) -> Result<ExitCode> {
@@ -229,7 +172,7 @@ pub(crate) async fn list(args: LinksArgs) -> Result<ExitCode> {
 /// The link whose directory is `path`; for any other path, all of its mount; for none, all.
 async fn wanted(path: Option<&Path>) -> Result<Vec<(Client, Of<LinkView>)>> {
     let mut found = Vec::new();
-    for (client, mountpoint) in commands::mounts(path).await? {
+    for (client, mountpoint) in client::mounts(path).await? {
         for link in client.call(&ListLinks {}).await? {
             found.push((client.clone(), Of { mountpoint: mountpoint.clone(), link }));
         }

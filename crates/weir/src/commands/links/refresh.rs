@@ -8,8 +8,9 @@ use std::process::ExitCode;
 use weir_engine::{BucketUrl, LinkView};
 use weir_types::{ErrorKind, FsError, Result};
 
+use super::describe::Of;
 use super::events::{self, Changes};
-use super::{Of, imported, judge, last};
+use super::importing::{imported, judge, last};
 use crate::api::{ListLinks, RefreshLink};
 use crate::cli::RefreshArgs;
 use crate::progress::{self, Waited};

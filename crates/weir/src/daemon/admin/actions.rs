@@ -7,7 +7,7 @@ use weir_types::{ErrorKind, Result};
 
 use super::routes::Routes;
 use crate::api::{Cancel, GetAction, GetStates, ListActions, Pin, Pinned, StartAction};
-use crate::daemon::Shared;
+use crate::daemon::shared::Shared;
 
 /// Longest wait of one answer.
 const WAIT_MS_MAX: u64 = 60_000;

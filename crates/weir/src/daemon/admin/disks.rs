@@ -11,7 +11,7 @@ use crate::api::{
     Attach, CloneDisk, CreateDisk, DeleteDisk, Deleted, Detach, ListDevices, ListDisks, ResizeDisk,
     SnapshotDisk,
 };
-use crate::daemon::Shared;
+use crate::daemon::shared::Shared;
 
 pub(super) fn add(routes: Routes) -> Routes {
     let routes = routes.on(list).wholly(create).wholly(resize).wholly(delete);

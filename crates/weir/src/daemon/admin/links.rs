@@ -7,7 +7,7 @@ use weir_types::Result;
 
 use super::routes::Routes;
 use crate::api::{ListHidden, ListLinks, ListPending, MakeLink, PlanLink, RefreshLink, Unlink};
-use crate::daemon::Shared;
+use crate::daemon::shared::Shared;
 
 /// Most objects of one answer.
 const PAGE_MAX: usize = 10_000;

@@ -24,7 +24,7 @@ use weir_types::{ErrorKind, FsError, Result};
 
 use self::routes::Routes;
 use crate::client::Client;
-use crate::daemon::Shared;
+use crate::daemon::shared::Shared;
 use crate::paths;
 
 /// How long a daemon that was told to end may take to flush before the next one gives up.

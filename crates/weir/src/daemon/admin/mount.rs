@@ -13,7 +13,8 @@ use super::routes::{Failed, Routes};
 use crate::api::{
     Flush, Flushed, GetResidency, GetStatus, Held, Passthrough, StatusAnswer, Unmount, Unmounted,
 };
-use crate::daemon::{Shared, metrics};
+use crate::daemon::metrics;
+use crate::daemon::shared::Shared;
 
 pub(super) fn add(routes: Routes) -> Routes {
     routes.on(residency).on(flush).on(unmount)

@@ -9,7 +9,7 @@ use super::routes::Routes;
 use crate::api::{
     DiscardAside, Discarded, ExtractAside, GetRecoverProgress, ListAside, MergeAside,
 };
-use crate::daemon::Shared;
+use crate::daemon::shared::Shared;
 
 pub(super) fn add(routes: Routes) -> Routes {
     routes.on(list).on(progress).wholly(merge).wholly(extract).wholly(discard)

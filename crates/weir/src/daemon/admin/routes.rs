@@ -12,7 +12,7 @@ use weir_types::{ErrorKind, FsError, Result};
 #[cfg(test)]
 use crate::api::page::Page;
 use crate::api::{Call, Method, Refusal};
-use crate::daemon::{Shared, panicked};
+use crate::daemon::shared::{Shared, panicked};
 
 /// What the door answers.
 #[derive(Default)]

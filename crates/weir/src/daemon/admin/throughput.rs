@@ -7,7 +7,7 @@ use weir_types::Result;
 
 use super::routes::Routes;
 use crate::api::{GetThroughput, GetUsed, SetThroughput};
-use crate::daemon::Shared;
+use crate::daemon::shared::Shared;
 
 pub(super) fn add(routes: Routes) -> Routes {
     routes.on(report).on(change).on(used)

@@ -5,7 +5,7 @@ use std::fmt;
 use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 
-use super::Told;
+use super::told::Told;
 
 impl Told {
     pub(super) fn block(&self, to: &mut DescriptorEncoder) -> fmt::Result {

@@ -2,41 +2,24 @@
 
 mod block;
 mod throughput;
+mod told;
 
 #[cfg(test)]
 mod tests;
 
 use std::fmt;
-use std::time::Duration;
 
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet, text::encode};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 use weir_door_fuse::PassthroughState;
-use weir_engine::{ActionKind, ActionView, LinkView, Status, ThroughputReport};
+use weir_engine::{ActionKind, ActionView, LinkView};
 use weir_object::{Component, LATENCY_BUCKETS, MeterRow, RequestKind};
 use weir_types::{ErrorKind, FsError, Result};
 
-use crate::api::BlockStatus;
-
 pub(crate) use throughput::metadata_ops;
-
-/// What a scrape is made of.
-#[derive(Debug)]
-pub(crate) struct Told {
-    pub(crate) status: Status,
-    pub(crate) links: Vec<LinkView>,
-    pub(crate) actions: Vec<ActionView>,
-    pub(crate) passthrough: Option<PassthroughState>,
-    pub(crate) block: BlockStatus,
-    pub(crate) throughput: ThroughputReport,
-    /// Reads and writes a second, of late.
-    pub(crate) io_per_s: (f64, f64),
-    /// Requests of the kernel, by name.
-    pub(crate) ops: Vec<(&'static str, u64)>,
-    pub(crate) uptime: Duration,
-}
+pub(crate) use told::Told;
 
 /// OpenMetrics text of what was told.
 pub(crate) fn text(told: Told) -> Result<String> {

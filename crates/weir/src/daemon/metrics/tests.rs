@@ -1,12 +1,14 @@
 //! docs/metrics.md is written from what a scrape says of itself.
 
 use std::path::Path;
+use std::time::Duration;
 
-use weir_engine::{AsideSummary, JournalUsage, MountReport, SinceMount, Status};
+use weir_engine::{AsideSummary, JournalUsage, MountReport, SinceMount, Status, ThroughputReport};
 use weir_tier::{Recovered, Usage};
 use weir_types::Settings;
 
 use super::*;
+use crate::api::BlockStatus;
 
 const HEAD: &str = "\
 # Metrics

@@ -9,7 +9,7 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, NoLabelSet}
 use prometheus_client::metrics::MetricType;
 use weir_engine::{TenantView, ThroughputView, Whose};
 
-use super::Told;
+use super::told::Told;
 
 /// What EFS meters a metadata operation at, in bytes.
 const METADATA_BYTES: u64 = 4_096;

@@ -1,0 +1,24 @@
+//! What a scrape is made of.
+
+use std::time::Duration;
+
+use weir_door_fuse::PassthroughState;
+use weir_engine::{ActionView, LinkView, Status, ThroughputReport};
+
+use crate::api::BlockStatus;
+
+/// What a scrape is made of.
+#[derive(Debug)]
+pub(crate) struct Told {
+    pub(crate) status: Status,
+    pub(crate) links: Vec<LinkView>,
+    pub(crate) actions: Vec<ActionView>,
+    pub(crate) passthrough: Option<PassthroughState>,
+    pub(crate) block: BlockStatus,
+    pub(crate) throughput: ThroughputReport,
+    /// Reads and writes a second, of late.
+    pub(crate) io_per_s: (f64, f64),
+    /// Requests of the kernel, by name.
+    pub(crate) ops: Vec<(&'static str, u64)>,
+    pub(crate) uptime: Duration,
+}

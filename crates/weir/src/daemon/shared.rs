@@ -1,0 +1,79 @@
+//! What the parts of a running daemon share.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Instant;
+
+use tokio::sync::watch;
+use weir_door_fuse::FuseView;
+use weir_engine::Engine;
+use weir_types::{ErrorKind, FsError, Result};
+
+use super::block::BlockDoor;
+use super::ending::Ending;
+
+/// What the parts of a running daemon share.
+pub(crate) struct Shared {
+    pub(crate) engine: Arc<Engine>,
+    /// The FUSE door, if the volume is mounted.
+    pub(crate) fuse: Option<Fuse>,
+    pub(crate) block: BlockDoor,
+    pub(crate) started: Instant,
+    pub(crate) ending: watch::Sender<Ending>,
+    /// How it ended: `None` while it runs, then how the last flush went.
+    pub(crate) ended: watch::Sender<Option<std::result::Result<(), String>>>,
+}
+
+/// The FUSE door of a daemon.
+pub(crate) struct Fuse {
+    pub(crate) view: FuseView,
+    pub(crate) mountpoint: PathBuf,
+}
+
+impl Shared {
+    /// Requests of the kernel, by name.
+    pub(crate) fn fuse_requests(&self) -> Vec<(&'static str, u64)> {
+        self.fuse.as_ref().map(|fuse| fuse.view.requests()).unwrap_or_default()
+    }
+
+    pub(crate) fn mountpoint(&self) -> Option<PathBuf> {
+        self.fuse.as_ref().map(|fuse| fuse.mountpoint.clone())
+    }
+
+    /// Asks the daemon to end: devices are detached, then the volume is unmounted. `Retry` while a
+    /// device or the mount is in use; with `lazy` the mount leaves the tree now, and the daemon ends
+    /// when the last user has gone.
+    pub(crate) async fn end(&self, lazy: bool) -> Result<()> {
+        if !lazy {
+            self.block.detach_all().await?;
+        }
+        if let Some(path) = self.mountpoint() {
+            let done = tokio::task::spawn_blocking(move || weir_door_fuse::unmount(&path, lazy));
+            match done.await.map_err(panicked)? {
+                // Unmounted already, and flushing: what is asked for is under way.
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                done => return done,
+            }
+        }
+        self.set_ending(Ending::Asked);
+        Ok(())
+    }
+
+    /// Whether it was told to end.
+    pub(crate) fn is_ending(&self) -> bool {
+        *self.ending.borrow() > Ending::No
+    }
+
+    pub(crate) fn set_ending(&self, ending: Ending) {
+        self.ending.send_if_modified(|now| {
+            let further = *now < ending;
+            *now = ending.max(*now);
+            further
+        });
+    }
+}
+
+/// A join error of a blocking task, which is a panic in it.
+pub(crate) fn panicked(error: tokio::task::JoinError) -> FsError {
+    FsError::new(ErrorKind::Bug, format!("a task of the daemon failed: {error}"))
+}
