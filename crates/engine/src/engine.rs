@@ -1,268 +1,293 @@
-//! The engine itself: what it is made of, and how it ends.
+//! A mounted volume: its parts, put together from the lowest up, and how it ends.
 
-use std::collections::HashSet;
-use std::ops::Deref;
+mod api;
+mod background;
+mod mount;
+mod recover;
+pub(crate) mod status;
+
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use parking_lot::{Mutex, MutexGuard};
-use tokio::sync::{Notify, Semaphore};
+use parking_lot::Mutex;
 use tokio::task::JoinSet;
 use weir_meta::Meta;
 use weir_meta::locks::LockTable;
 use weir_object::{Meter, StripeSet};
-use weir_tier::{AskSpace, Tier};
-use weir_types::{
-    ErrorKind, FsError, Ino, Inode, Result, SegmentId, Settings, UnixTime, VolumeFormat,
-};
+use weir_tier::Tier;
+use weir_types::{ErrorKind, FsError, Result, VolumeFormat};
 
-use crate::actions::Actions;
-use crate::aside::Asides;
-use crate::disks::Disks;
-use crate::fetch::Fetcher;
-use crate::flush::{Flusher, PERMIT_BYTES};
-use crate::journal::Journal;
-use crate::links::Links;
-use crate::mount::MountReport;
-use crate::nodes::Nodes;
-use crate::pace::Pace;
-use crate::throughput::Throughput;
-
-/// Where the engine takes time and chance from, so that tests can hold both still.
-#[derive(Clone)]
-pub struct Clock {
-    /// The wall clock.
-    pub now: Arc<dyn Fn() -> UnixTime + Send + Sync>,
-    /// Milliseconds on a clock that never goes back.
-    pub now_ms: Arc<dyn Fn() -> u64 + Send + Sync>,
-    /// 128 random bits.
-    pub random: Arc<dyn Fn() -> u128 + Send + Sync>,
-}
+use crate::data::journal::Journal;
+use crate::data::{DataPlane, Ground};
+use crate::names::files::OpenFiles;
+use crate::names::tree::Names;
+use crate::services::actions::{Actions, Schedule};
+use crate::services::disks::{DiskParts, Disks};
+use crate::services::limits::Limits;
+use crate::services::links::{Links, Registry};
+use crate::services::quarantine::{Places, Quarantine};
+use crate::volume::claim::Lease;
+use crate::volume::context::{Context, Counts};
+use crate::volume::fence::Fence;
+use crate::volume::locks::{self, Place};
+use crate::volume::options::{MountOptions, MountReport};
 
 /// A mounted volume. Doors hold it in an [`Arc`]; all methods take `&self`.
+///
+/// It is only the list of its parts: none of them knows it, and each was given what it needs.
 pub struct Engine {
-    pub(crate) core: Arc<Core>,
-    pub(crate) tasks: tokio::sync::Mutex<JoinSet<()>>,
+    data: DataPlane,
+    files: Arc<OpenFiles>,
+    names: Arc<Names>,
+    locks: LockTable,
+    links: Arc<Links>,
+    actions: Arc<Actions>,
+    disks: Arc<Disks>,
+    limits: Arc<Limits>,
+    quarantine: Arc<Quarantine>,
+    report: MountReport,
+    lease: Option<Lease>,
+    tasks: tokio::sync::Mutex<JoinSet<()>>,
 }
 
-/// What the engine's own tasks share with it: what the mount put together, and what is under way.
-pub(crate) struct Core {
-    mounted: Mounted,
-    pub(crate) nodes: Nodes,
-    pub(crate) fetcher: Fetcher,
-    pub(crate) flusher: Flusher,
-    pub(crate) actions: Actions,
-    pub(crate) disks: Disks,
-    pub(crate) locks: LockTable,
-    /// Wakes the background flush: dirty data passed its mark, or room is needed.
-    pub(crate) flush_wanted: Notify,
-    /// Wakes writers who wait for room.
-    pub(crate) room_made: Notify,
-    pub(crate) pace: Pace,
-    pub(crate) throughput: Throughput,
-    /// Memory of segments on their way, and all of it that there is, in [`PERMIT_BYTES`].
-    pub(crate) upload_permits: Arc<Semaphore>,
-    pub(crate) upload_permits_most: usize,
-    pub(crate) stopping: AtomicBool,
-    fenced: AtomicBool,
-    pub(crate) counts: Counts,
-    pub(crate) segments_in_flight: Arc<Mutex<HashSet<SegmentId>>>,
-}
-
-impl Deref for Core {
-    type Target = Mounted;
-
-    fn deref(&self) -> &Mounted {
-        &self.mounted
-    }
-}
-
-/// What the engine counts beside the meter.
-#[derive(Default)]
-pub(crate) struct Counts {
-    pub(crate) bytes_read: AtomicU64,
-    pub(crate) bytes_written: AtomicU64,
-    pub(crate) bytes_fetched: AtomicU64,
-    pub(crate) bytes_flushed: AtomicU64,
-    pub(crate) bytes_released: AtomicU64,
-    pub(crate) segments_written: AtomicU64,
-    pub(crate) segments_collected: AtomicU64,
-    pub(crate) fsyncs: AtomicU64,
-}
-
-impl Counts {
-    pub(crate) fn add(counter: &AtomicU64, value: u64) {
-        counter.fetch_add(value, Ordering::Relaxed);
-    }
-}
-
-/// What a mount puts together.
-pub(crate) struct Mounted {
-    pub(crate) format: VolumeFormat,
-    pub(crate) url: String,
-    pub(crate) settings: Settings,
-    pub(crate) read_only: bool,
-    pub(crate) clock: Clock,
-    pub(crate) meter: Meter,
-    pub(crate) meta: Meta,
-    pub(crate) tier: Tier,
-    pub(crate) buckets: StripeSet,
-    pub(crate) journal: Option<Arc<Journal>>,
-    pub(crate) report: MountReport,
-    pub(crate) lease: Option<crate::claim::Lease>,
-    pub(crate) links: Links,
-    pub(crate) aside: Asides,
-    pub(crate) ask_space: AskSpace,
-}
-
-impl Core {
-    pub(crate) fn new(mounted: Mounted) -> Arc<Self> {
-        let segment_bytes = mounted.format.segment_bytes;
-        let uploads = mounted.settings.memory().uploads.max(segment_bytes);
-        let uploads = uploads.min(segment_bytes * mounted.settings.flush_parallel as u64);
-        let uploads = uploads.div_ceil(PERMIT_BYTES) as usize;
-        let throughput = Throughput::default();
-        Arc::new(Self {
-            nodes: Nodes::default(),
-            fetcher: Fetcher::new(&mounted.settings, throughput.purse.clone()),
-            flusher: Flusher::default(),
-            actions: Actions::default(),
-            disks: Disks::new(&mounted.settings),
-            locks: LockTable::new(),
-            flush_wanted: Notify::new(),
-            room_made: Notify::new(),
-            pace: Pace::default(),
-            throughput,
-            upload_permits: Arc::new(Semaphore::new(uploads)),
-            upload_permits_most: uploads,
-            stopping: AtomicBool::new(false),
-            fenced: AtomicBool::new(false),
-            counts: Counts::default(),
-            segments_in_flight: Arc::default(),
-            mounted,
-        })
-    }
-
-    pub(crate) fn now(&self) -> UnixTime {
-        (self.clock.now)()
-    }
-
-    pub(crate) fn now_ms(&self) -> u64 {
-        (self.clock.now_ms)()
-    }
-
-    /// Milliseconds since 1970.
-    pub(crate) fn unix_ms(&self) -> u64 {
-        (self.now().0 / 1_000_000).max(0).cast_unsigned()
-    }
-
-    /// Segments that are being packed, sent or committed.
-    pub(crate) fn in_flight(&self) -> MutexGuard<'_, HashSet<SegmentId>> {
-        self.segments_in_flight.lock()
-    }
-
-    /// Refuses what changes the volume where it must not be changed.
-    pub(crate) fn check_writable(&self) -> Result<()> {
-        if self.read_only {
-            let text = "the volume is mounted read-only: mount it without --read-only to change it";
-            return Err(FsError::new(ErrorKind::ReadOnly, text));
-        }
-        if self.fenced.load(Ordering::Acquire) {
-            return Err(fenced_error(&self.url));
-        }
-        Ok(())
-    }
-
-    /// Notices that another writer has the volume, whichever call met it first.
-    pub(crate) fn seen<T>(&self, result: Result<T>) -> Result<T> {
-        if let Err(error) = &result
-            && error.kind() == ErrorKind::Fenced
-            && !self.fenced.swap(true, Ordering::AcqRel)
-        {
-            tracing::error!(
-                volume = %self.url,
-                "another writer took the volume over: this mount serves what it has and writes no \
-                 more; unmount it"
-            );
-        }
-        result
-    }
-
-    pub(crate) fn is_fenced(&self) -> bool {
-        self.fenced.load(Ordering::Acquire)
-    }
-
-    /// The inode as stored.
-    pub(crate) async fn stored(&self, ino: Ino) -> Result<Inode> {
-        self.seen(self.meta.inode(ino).await)
-    }
-}
-
-pub(crate) fn fenced_error(url: &str) -> FsError {
-    let text = format!("another writer took {url} over: unmount here, then mount again");
-    FsError::new(ErrorKind::Fenced, text)
+/// What ties a mount to its volume.
+struct Bound {
+    meta: Meta,
+    fence: Arc<Fence>,
+    journal: Option<Arc<Journal>>,
+    report: MountReport,
+    lease: Option<Lease>,
 }
 
 impl Engine {
+    /// Puts the parts together, each from those below it. Nothing runs yet.
+    fn assemble(
+        options: MountOptions,
+        format: VolumeFormat,
+        buckets: StripeSet,
+        tier: Tier,
+        bound: Bound,
+    ) -> Self {
+        let Bound { meta, fence, journal, report, lease } = bound;
+        let places = places(&options, &format);
+        let context = Context {
+            format,
+            url: options.url.to_string(),
+            settings: options.settings,
+            read_only: options.read_only,
+            clock: options.clock,
+            meter: options.connector.meter.clone(),
+            counts: Counts::default(),
+            stopping: AtomicBool::new(false),
+            fence,
+        };
+        let registry = Arc::new(Registry::new(options.connector));
+        let schedule = Arc::new(Schedule::default());
+        let data = DataPlane::new(Ground {
+            context: Arc::new(context),
+            meta: Arc::new(meta),
+            tier: Arc::new(tier),
+            buckets,
+            journal,
+            ask_space: options.ask_space,
+            natives: registry.clone(),
+            waited_for: schedule.clone(),
+        });
+        let links = Arc::new(links(&data, registry));
+        let files = Arc::new(open_files(&data, &links));
+        let names = Arc::new(names(&data, &links));
+        let actions = Arc::new(actions(&data, &links, schedule));
+        let disks = Arc::new(disks(&data, &files));
+        let quarantine = quarantine(&data, &files, &links, places);
+        quarantine.warn();
+        let (context, meta) = (data.context.clone(), data.meta.clone());
+        let limits = Limits::new(context, meta, data.admission.clone());
+        Self {
+            data,
+            files,
+            names,
+            locks: LockTable::new(),
+            links,
+            actions,
+            disks,
+            limits: Arc::new(limits),
+            quarantine: Arc::new(quarantine),
+            report,
+            lease,
+            tasks: tokio::sync::Mutex::default(),
+        }
+    }
+
     /// Whether the volume is mounted read-only.
     pub fn read_only(&self) -> bool {
-        self.core.read_only
+        self.data.context.read_only
     }
 
     /// The advisory locks of the volume's files.
     pub fn locks(&self) -> &LockTable {
-        &self.core.locks
+        &self.locks
     }
 
     /// Where requests, bytes and latencies are counted.
     pub fn meter(&self) -> &Meter {
-        &self.core.meter
+        &self.data.context.meter
     }
 
     /// Flushes everything, makes it durable, and ends. Doors must have stopped. On an error (the
     /// bucket is away) the tier keeps what could not leave, and the next mount goes on with it.
     pub async fn shutdown(&self) -> Result<()> {
-        let core = &self.core;
-        core.stopping.store(true, Ordering::Release);
+        let DataPlane { context, meta, tier, journal, admission, flusher, .. } = &self.data;
+        context.stopping.store(true, Ordering::Release);
         self.tasks.lock().await.shutdown().await;
         // The last flush waits for no budget.
-        core.throughput.purse.end();
-        let flushed = if core.read_only || core.is_fenced() { Ok(()) } else { core.finish().await };
-        core.give_waiting_up();
-        let closed = core.meta.close().await;
+        admission.budget.end();
+        let may_write = !context.read_only && !context.is_fenced();
+        let flushed = if may_write { self.finish().await } else { Ok(()) };
+        flusher.give_waiting_up();
+        let closed = meta.close().await;
         // A clean end says that nothing has to come back from the journal but what is in it: so
         // all of it must be on its disk. Dirty pages may stay in the tier, which is synced too.
-        let synced = match core.journal.as_ref().filter(|j| j.durable) {
+        let synced = match journal.as_ref().filter(|j| j.durable) {
             Some(journal) => journal.sync().await,
             None => Ok(()),
         };
-        core.tier.close(synced.is_ok())?;
-        flushed.and(core.seen(closed)).and(synced)
+        tier.close(synced.is_ok())?;
+        flushed.and(closed).and(synced)
     }
-}
 
-impl Core {
     /// The writer's last words: all data, all metadata, an empty log, and the lease given back.
-    async fn finish(self: &Arc<Self>) -> Result<()> {
+    async fn finish(&self) -> Result<()> {
+        let DataPlane { meta, tier, journal, durability, buckets, .. } = &self.data;
         self.disks.settle().await;
-        self.purge_all_closed().await;
-        if let Err(error) = self.store_credits().await {
+        self.names.purge_all_closed().await;
+        if let Err(error) = self.limits.store_credits().await {
             tracing::warn!(%error, "the burst credits were not stored");
         }
-        self.flush_all().await?;
-        if let Some(left) = self.tier.news().first() {
+        durability.flush_all().await?;
+        if let Some(left) = tier.news().first() {
             let text = format!("inode {} was written while the volume was unmounted", left.ino());
             return Err(FsError::new(ErrorKind::Retry, text));
         }
         if let Some(lease) = &self.lease {
-            lease.end_cleanly(&self.meta).await?;
+            lease.end_cleanly(meta).await?;
         }
-        if let Some(journal) = &self.journal {
+        if let Some(journal) = journal {
             journal.clear()?;
         }
         if let Some(lease) = &self.lease {
-            lease.give_back(&self.buckets).await?;
+            lease.give_back(buckets).await?;
         }
         Ok(())
+    }
+}
+
+/// Where things may lie that were set aside.
+fn places(options: &MountOptions, format: &VolumeFormat) -> Places {
+    let tier: PathBuf = options.tier.join(&format.id.0);
+    let journal = options.journal.as_ref().map(|journal| journal.join(&format.id.0));
+    let logs = std::iter::once(tier.join("redo")).chain(journal).collect();
+    Places { tier, logs }
+}
+
+fn links(data: &DataPlane, registry: Arc<Registry>) -> Links {
+    Links {
+        context: data.context.clone(),
+        meta: data.meta.clone(),
+        tier: data.tier.clone(),
+        buckets: data.buckets.clone(),
+        nodes: data.nodes.clone(),
+        journal: data.journal.clone(),
+        mirrors: data.mirrors.clone(),
+        space: data.space.clone(),
+        fetcher: data.fetcher.clone(),
+        reader: data.reader.clone(),
+        flusher: data.flusher.clone(),
+        registry,
+    }
+}
+
+fn open_files(data: &DataPlane, links: &Arc<Links>) -> OpenFiles {
+    OpenFiles {
+        context: data.context.clone(),
+        meta: data.meta.clone(),
+        nodes: data.nodes.clone(),
+        mirrors: data.mirrors.clone(),
+        space: data.space.clone(),
+        admission: data.admission.clone(),
+        fetcher: data.fetcher.clone(),
+        reader: data.reader.clone(),
+        writer: data.writer.clone(),
+        flusher: data.flusher.clone(),
+        linked: Arc::new(links.clone()),
+    }
+}
+
+fn names(data: &DataPlane, links: &Arc<Links>) -> Names {
+    Names {
+        context: data.context.clone(),
+        meta: data.meta.clone(),
+        tier: data.tier.clone(),
+        nodes: data.nodes.clone(),
+        journal: data.journal.clone(),
+        mirrors: data.mirrors.clone(),
+        space: data.space.clone(),
+        admission: data.admission.clone(),
+        flusher: data.flusher.clone(),
+        linked: Arc::new(links.clone()),
+    }
+}
+
+fn actions(data: &DataPlane, links: &Arc<Links>, schedule: Arc<Schedule>) -> Actions {
+    Actions {
+        context: data.context.clone(),
+        meta: data.meta.clone(),
+        tier: data.tier.clone(),
+        buckets: data.buckets.clone(),
+        nodes: data.nodes.clone(),
+        mirrors: data.mirrors.clone(),
+        space: data.space.clone(),
+        fetcher: data.fetcher.clone(),
+        flusher: data.flusher.clone(),
+        durability: data.durability.clone(),
+        links: links.clone(),
+        schedule,
+    }
+}
+
+fn disks(data: &DataPlane, files: &Arc<OpenFiles>) -> Disks {
+    Disks::new(DiskParts {
+        context: data.context.clone(),
+        meta: data.meta.clone(),
+        nodes: data.nodes.clone(),
+        mirrors: data.mirrors.clone(),
+        admission: data.admission.clone(),
+        reader: data.reader.clone(),
+        writer: data.writer.clone(),
+        flusher: data.flusher.clone(),
+        durability: data.durability.clone(),
+        records: data.records.clone(),
+        files: files.clone(),
+    })
+}
+
+fn quarantine(
+    data: &DataPlane,
+    files: &Arc<OpenFiles>,
+    links: &Arc<Links>,
+    places: Places,
+) -> Quarantine {
+    Quarantine {
+        context: data.context.clone(),
+        meta: data.meta.clone(),
+        tier: data.tier.clone(),
+        nodes: data.nodes.clone(),
+        mirrors: data.mirrors.clone(),
+        segments: data.segments.clone(),
+        files: files.clone(),
+        links: links.clone(),
+        places,
+        changing: locks::Mutex::new(Place::Quarantine, 0, ()),
+        progress: Mutex::default(),
     }
 }

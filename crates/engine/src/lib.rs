@@ -10,70 +10,44 @@
 //! - Whoever wants a byte that is not here waits on the one fetch of it.
 //! - One inode's extents change by one hand at a time: whoever holds its node's `change` lock.
 
-mod actions;
-mod aside;
-mod background;
-mod belongs;
-mod boot;
-mod claim;
-mod collect;
-mod copy;
-mod disks;
+mod data;
 mod engine;
-mod fetch;
-mod files;
-mod flush;
-mod fsck;
-mod journal;
-mod lend;
-mod links;
-mod mount;
 mod names;
-mod native;
-mod neighbours;
-mod nodes;
-mod pace;
-mod read;
-mod records;
-mod resize;
-mod room;
-mod seek;
-mod status;
-mod streams;
-mod sync;
-mod throughput;
+mod services;
 mod volume;
-mod write;
 
-pub use actions::{
+pub use bytes::Bytes;
+pub use data::admission::budget::{BudgetView, Slowed};
+pub use data::admission::limit::Whose;
+pub use data::flush::pending::FlushFailed;
+pub use data::journal::size::JournalUsage;
+pub use data::resize::Fallocate;
+pub use data::seek::Seek;
+pub use engine::Engine;
+pub use engine::status::SinceMount;
+pub use engine::status::{Residency, Statfs, Status};
+pub use names::files::{OpenFile, OpenFlags};
+pub use services::actions::{
     ActionId, ActionKind, ActionRequest, ActionState, ActionView, FileState, Refused, Root,
 };
-pub use aside::{
-    AsideEntry, AsideFile, AsideSummary, AsideView, ExtractReport, Extracted, LostOperation,
-    MergeReport, RecoverProgress, Standing,
+pub use services::disks::{Disk, DiskExtent, DiskOptions, DiskView};
+pub use services::limits::{
+    Spell, TenantView, ThroughputChange, ThroughputReport, ThroughputView, Totals,
 };
-pub use belongs::{AcceptLoss, LeftBehind};
-pub use boot::Host;
-pub use bytes::Bytes;
-pub use disks::{Disk, DiskExtent, DiskOptions, DiskView};
-pub use engine::{Clock, Engine};
-pub use files::{OpenFile, OpenFlags};
-pub use fsck::{FsckOptions, FsckReport, fsck};
-pub use journal::JournalUsage;
-pub use links::{
+pub use services::links::{
     Attributes, HeldDeletions, HiddenObject, ImportView, LinkOptions, LinkPlan, LinkView,
     PlannedChange, PlannedExport, PlannedExports, Policy, TreeChange,
 };
-pub use mount::{MountOptions, MountReport};
-pub use resize::Fallocate;
-pub use seek::Seek;
-pub use status::SinceMount;
-pub use status::{FlushFailed, Residency, Statfs, Status};
-pub use throughput::{
-    BudgetView, Slowed, Spell, TenantView, ThroughputChange, ThroughputReport, ThroughputView,
-    Totals, Whose,
+pub use services::quarantine::{
+    AsideEntry, AsideFile, AsideSummary, AsideView, ExtractReport, Extracted, LostOperation,
+    MergeReport, RecoverProgress, Standing,
 };
-pub use volume::{Connector, FormatOptions, Wrap, format, read_format};
+pub use volume::context::Clock;
+pub use volume::format::{Connector, FormatOptions, Wrap, format, read_format};
+pub use volume::fsck::{FsckOptions, FsckReport, fsck};
+pub use volume::host::Host;
+pub use volume::options::{AcceptLoss, LeftBehind};
+pub use volume::options::{MountOptions, MountReport};
 pub use weir_meta::locks::{Lock, LockOwner, LockSpace, LockTable};
 pub use weir_meta::{DirEntry, DirEntryPlus, NewInode, RenameMode, Renamed, SetAttr, XattrMode};
 pub use weir_object::{BucketUrl, Conditions, ConnectOptions, Meter, MeterSnapshot};

@@ -1,0 +1,165 @@
+//! The budget of a mount: dollars an hour for requests to its buckets.
+//!
+//! When half of five minutes' money is spent, hydrations stop; at three quarters nothing is read
+//! ahead any more; when all is gone, fetches that somebody waits for and new writes wait too: one of
+//! them goes at each look, so that they are slow and not dead.
+
+use parking_lot::{Mutex, MutexGuard};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use tokio::sync::{Notify, watch};
+use weir_cost::{PriceBook, Prices, Requests, Usage, so_far};
+use weir_object::{MeterSnapshot, RequestKind};
+use weir_throughput::budget::{self, Stage};
+use weir_types::NanoUsd;
+
+/// What must wait at a stage of the budget, and at all that follow it.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum Slowed {
+    /// Nothing.
+    Nothing,
+    /// Hydrations.
+    Hydration,
+    /// Reading ahead.
+    ReadAhead,
+    /// Fetches that somebody waits for, and writes.
+    Demand,
+}
+
+/// A budget as it stands.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct BudgetView {
+    /// Dollars an hour, in nano-dollars.
+    pub nano_usd_per_hour: NanoUsd,
+    /// The region whose prices count.
+    pub region: String,
+    /// Spent since it was set, in nano-dollars.
+    pub spent_nano_usd: NanoUsd,
+    /// What is slowed now.
+    pub slowed: Slowed,
+}
+
+/// The money that a mount may spend on requests.
+pub(crate) struct Budget {
+    kept: Mutex<Option<Kept>>,
+    slowed: watch::Sender<Slowed>,
+    one_more: Notify,
+}
+
+struct Kept {
+    budget: budget::Budget,
+    prices: PriceBook,
+    region: String,
+    seen: MeterSnapshot,
+    spent: NanoUsd,
+}
+
+impl Default for Budget {
+    fn default() -> Self {
+        Self {
+            kept: Mutex::default(),
+            slowed: watch::Sender::new(Slowed::Nothing),
+            one_more: Notify::new(),
+        }
+    }
+}
+
+impl Budget {
+    /// Sets the budget, or takes it away.
+    pub(crate) fn set(&self, budget: Option<(NanoUsd, &str)>, seen: MeterSnapshot, now_ns: u64) {
+        *self.kept() = budget.map(|(rate, region)| Kept {
+            budget: budget::Budget::new(rate, now_ns),
+            prices: PriceBook::built_in(),
+            region: region.to_owned(),
+            seen,
+            spent: NanoUsd(0),
+        });
+        self.slowed.send_replace(Slowed::Nothing);
+    }
+
+    pub(crate) fn is_set(&self) -> bool {
+        self.kept().is_some()
+    }
+
+    pub(crate) fn view(&self) -> Option<BudgetView> {
+        self.kept().as_ref().map(|kept| BudgetView {
+            nano_usd_per_hour: kept.budget.rate(),
+            region: kept.region.clone(),
+            spent_nano_usd: kept.spent,
+            slowed: *self.slowed.borrow(),
+        })
+    }
+
+    /// Takes from the budget what was asked of the buckets since the last look.
+    pub(crate) fn settle(&self, now: MeterSnapshot, now_ns: u64) {
+        let mut guard = self.kept();
+        let Some(kept) = guard.as_mut() else { return };
+        let cost = cost(kept.prices.at(&kept.region), &(&now - &kept.seen));
+        kept.seen = now;
+        kept.spent = kept.spent + cost;
+        kept.budget.spend(cost, now_ns);
+        let slowed = match kept.budget.stage(now_ns) {
+            Stage::Free => Slowed::Nothing,
+            Stage::NoHydration => Slowed::Hydration,
+            Stage::NoReadAhead => Slowed::ReadAhead,
+            Stage::Wait { .. } => Slowed::Demand,
+        };
+        let before = self.slowed.send_replace(slowed);
+        if slowed == Slowed::Demand {
+            self.one_more.notify_one();
+        }
+        if before != slowed {
+            let hourly = kept.budget.rate();
+            tracing::info!(?slowed, budget = %hourly, "the budget changed what may go on");
+        }
+    }
+
+    /// Waits until this is not slowed.
+    pub(crate) async fn wait(&self, what: Slowed) {
+        if *self.slowed.borrow() < what {
+            return;
+        }
+        let mut slowed = self.slowed.subscribe();
+        // The sender lives as long as the purse.
+        let allowed = async { drop(slowed.wait_for(|slowed| *slowed < what).await) };
+        match what {
+            Slowed::Demand => tokio::select! {
+                () = allowed => {}
+                () = self.one_more.notified() => {}
+            },
+            _ => allowed.await,
+        }
+    }
+
+    /// Slows nothing any more, because nobody settles any more. The budget stays.
+    pub(crate) fn end(&self) {
+        self.slowed.send_replace(Slowed::Nothing);
+    }
+
+    pub(crate) fn slows(&self, what: Slowed) -> bool {
+        *self.slowed.borrow() >= what
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Option<Kept>> {
+        self.kept.lock()
+    }
+}
+
+/// What requests cost at list prices.
+fn cost(prices: Prices<'_>, asked: &MeterSnapshot) -> NanoUsd {
+    let requests = requests_of(asked);
+    so_far(prices, &Usage { requests, ..Usage::default() }).total
+}
+
+/// Requests by what they cost.
+pub(crate) fn requests_of(asked: &MeterSnapshot) -> Requests {
+    let of = |kinds: &[RequestKind]| kinds.iter().map(|kind| asked.requests(*kind)).sum();
+    Requests {
+        put: of(&[RequestKind::Put, RequestKind::Copy, RequestKind::List]),
+        get: of(&[RequestKind::Get, RequestKind::Head]),
+        delete: of(&[RequestKind::Delete]),
+    }
+}

@@ -1,0 +1,278 @@
+//! Collecting: segments that nothing uses go, those half dead are written anew, and objects that
+//! a crash left without a name are found by listing.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::TryStreamExt;
+use futures::stream::{self, StreamExt};
+use weir_meta::{Meta, Reference, SegmentUse};
+use weir_object::{Component, StripeSet};
+use weir_segment::{IndexEntry, IndexRead, Owner, decode_index};
+use weir_types::{CHUNK_BYTES, ChunkIndex, ErrorKind, FsError, Ino, RecordRef, Result, SegmentId};
+
+use crate::data::fetch::Fetcher;
+use crate::data::nodes::Nodes;
+use crate::data::records::{get_all, record_place};
+use crate::data::segments::{Segments, segment_info};
+use crate::volume::context::{Context, Counts};
+
+/// Segments looked at in one read of the metadata.
+const PAGE: usize = 1_000;
+/// Looks between two listings of the buckets.
+const LOOKS_PER_LISTING: u64 = 12;
+/// Dead objects deleted at once: a disk leaves one for each record that is written anew.
+const DELETES_AT_ONCE: usize = 16;
+/// The collector rests so many times as long as its last look took, at least: a look reads the rows
+/// of all segments.
+const REST_FACTOR: u32 = 20;
+/// First guess at the bytes of a segment's index.
+const TAIL_BYTES: u64 = 64 << 10;
+
+/// What the collector remembers between two looks.
+#[derive(Default)]
+struct Looked {
+    /// Since when (on the monotonic clock) a segment has been dead.
+    dead_since_ms: HashMap<SegmentId, u64>,
+}
+
+/// Gives back what nothing uses.
+pub(crate) struct Collector {
+    pub(crate) context: Arc<Context>,
+    pub(crate) meta: Arc<Meta>,
+    pub(crate) buckets: StripeSet,
+    pub(crate) nodes: Arc<Nodes>,
+    pub(crate) segments: Arc<Segments>,
+    pub(crate) fetcher: Arc<Fetcher>,
+}
+
+pub(crate) async fn collect_loop(collector: Arc<Collector>) {
+    let mut looked = Looked::default();
+    let interval = Duration::from_secs(collector.context.settings.collect_interval_s.max(1));
+    let mut took = Duration::ZERO;
+    for look in 0_u64.. {
+        tokio::time::sleep(interval.max(took * REST_FACTOR)).await;
+        let began_ms = collector.context.now_ms();
+        let collected = async {
+            collector.collect(&mut looked).await?;
+            if look.is_multiple_of(LOOKS_PER_LISTING) {
+                collector.collect_unnamed().await?;
+            }
+            Ok::<_, FsError>(())
+        };
+        match collected.await {
+            Err(error) if error.kind() == ErrorKind::Fenced => return,
+            Err(error) => tracing::warn!(%error, "collecting segments failed: tried again"),
+            Ok(()) => {}
+        }
+        took = Duration::from_millis(collector.context.now_ms() - began_ms);
+    }
+}
+
+impl Collector {
+    /// One look at all segments: moves the live records of those below half, and deletes those
+    /// that have been dead for the grace period.
+    async fn collect(&self, looked: &mut Looked) -> Result<()> {
+        let now_ms = self.context.now_ms();
+        let grace_ms = self.context.settings.collect_grace_s * 1_000;
+        let mut after = None;
+        let mut dead = HashSet::new();
+        let mut sparse = Vec::new();
+        loop {
+            let mut page = self.meta.segments(after, PAGE).await?;
+            let Some(last) = page.last() else { break };
+            after = Some(last.id);
+            // Some of its parts may wait for their commit.
+            page.retain(|segment| !self.segments.in_flight().contains(&segment.id));
+            for segment in page {
+                match segment.live_bytes {
+                    0 => _ = dead.insert(segment.id),
+                    live if live < segment.info.raw_bytes / 2 => sparse.push(segment),
+                    _ => {}
+                }
+            }
+        }
+        looked.dead_since_ms.retain(|id, _| dead.contains(id));
+        let mut due = Vec::new();
+        for id in dead {
+            let since = *looked.dead_since_ms.entry(id).or_insert(now_ms);
+            due.extend((now_ms - since >= grace_ms).then_some(id));
+        }
+        for ids in due.chunks(PAGE) {
+            self.delete_segments(ids).await?;
+        }
+        self.compact(&sparse).await
+    }
+
+    /// Forgets dead segments, makes that durable once for all of them, and then deletes their
+    /// objects: the other way round a crash could leave a name without its bytes.
+    async fn delete_segments(&self, ids: &[SegmentId]) -> Result<()> {
+        let mut forgotten = Vec::with_capacity(ids.len());
+        for id in ids {
+            if self.meta.forget_segment(*id).await? {
+                forgotten.push(*id);
+            }
+        }
+        if forgotten.is_empty() {
+            return Ok(());
+        }
+        self.meta.sync().await?;
+        let deletes = forgotten.into_iter().map(|id| async move {
+            self.buckets.bucket_for(id).delete(Component::Collect, &id.object_key()).await?;
+            Counts::add(&self.context.counts.segments_collected, 1);
+            Ok::<_, FsError>(())
+        });
+        stream::iter(deletes).buffer_unordered(DELETES_AT_ONCE).try_collect().await
+    }
+
+    /// Deletes objects older than the grace period that the metadata does not know: a crash came
+    /// between their PUT and the commit. One LIST for each 1,000 objects.
+    pub(crate) async fn collect_unnamed(&self) -> Result<()> {
+        let limit_ms =
+            self.context.unix_ms().saturating_sub(self.context.settings.collect_grace_s * 1_000);
+        for bucket in self.buckets.iter() {
+            let listed = bucket.list(Component::Collect, "seg/").try_chunks(PAGE);
+            let mut listed = std::pin::pin!(listed);
+            while let Some(page) = listed.try_next().await.map_err(|e| e.1)? {
+                let ids = page.iter().filter_map(|o| SegmentId::from_object_key(&o.key));
+                let in_flight = self.segments.in_flight().clone();
+                let old = ids.filter(|id| id.unix_ms() < limit_ms && !in_flight.contains(id));
+                let old: Vec<_> = old.collect();
+                let known = self.meta.segment_known(&old).await?;
+                let unnamed: Vec<_> =
+                    old.iter().zip(known).filter(|(_, known)| !known).map(|(id, _)| id).collect();
+                if !unnamed.is_empty() {
+                    // A writer that slept through a takeover knows nothing of its successor's.
+                    self.meta.prove_writer().await?;
+                }
+                for id in unnamed {
+                    tracing::info!(segment = %id, "deleting a segment that nothing names");
+                    bucket.delete(Component::Collect, &id.object_key()).await?;
+                    Counts::add(&self.context.counts.segments_collected, 1);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the live records of sparse segments into new ones. The old segments are dead then,
+    /// and go after their grace.
+    async fn compact(&self, sparse: &[SegmentUse]) -> Result<()> {
+        let mut moving = Moving::default();
+        for segment in sparse {
+            // A damaged segment stays as it is, for fsck to name; the others need not wait for it.
+            if let Err(error) = self.take_live(segment, &mut moving).await {
+                if error.kind() == ErrorKind::Fenced {
+                    return Err(error);
+                }
+                tracing::warn!(segment = %segment.id, %error, "a segment cannot be packed anew");
+            }
+            if moving.raw_bytes >= self.context.format.segment_bytes {
+                self.finish_move(std::mem::take(&mut moving)).await?;
+            }
+        }
+        self.finish_move(moving).await
+    }
+
+    async fn take_live(&self, segment: &SegmentUse, moving: &mut Moving) -> Result<()> {
+        let owners = self.owners(segment).await?;
+        let keys: Vec<(Ino, ChunkIndex)> = owners.values().map(|o| chunk_of(*o)).collect();
+        let used = self.meta.references(segment.id, &keys).await?;
+        self.copy_records(&owners, &used, moving).await?;
+        moving.used.extend(used);
+        Ok(())
+    }
+
+    /// Who owns each record of a segment, by the record's position: what its index says.
+    async fn owners(&self, segment: &SegmentUse) -> Result<BTreeMap<u32, Owner>> {
+        let bytes = segment.info.object_bytes;
+        let mut tail = TAIL_BYTES.min(bytes);
+        loop {
+            let key = segment.id.object_key();
+            let bucket = self.buckets.bucket_for(segment.id);
+            let got = bucket.get_range(Component::Collect, &key, bytes - tail..bytes).await?;
+            match decode_index(segment.id, &got, bytes)? {
+                IndexRead::Entries(index) => {
+                    let by_position = |e: IndexEntry| (e.record.position, e.owner);
+                    return Ok(index.into_iter().map(by_position).collect());
+                }
+                IndexRead::NeedTail(needed) => tail = needed.min(bytes),
+            }
+        }
+    }
+
+    async fn copy_records(
+        &self,
+        owners: &BTreeMap<u32, Owner>,
+        used: &[Reference],
+        moving: &mut Moving,
+    ) -> Result<()> {
+        let extents = used.iter().flat_map(|r| r.extents.iter().copied());
+        let most = self.context.settings.fetch_bytes.0;
+        let (buckets, permits) = (&self.buckets, &self.fetcher.demand);
+        let decoded = get_all(buckets, Component::Collect, extents, most, permits).await?;
+        let mut records: Vec<RecordRef> =
+            used.iter().flat_map(|r| r.extents.iter().map(|e| e.record)).collect();
+        records.sort_unstable_by_key(|r| r.position);
+        records.dedup();
+        for record in records {
+            let key = record_place(&record);
+            let (Some(bytes), Some(owner)) = (decoded.get(&key), owners.get(&record.position))
+            else {
+                let text = format!("segment {}: a used record is not in its index", record.segment);
+                return Err(FsError::new(ErrorKind::Corrupt, text));
+            };
+            moving.raw_bytes += bytes.len() as u64;
+            moving.records.push((record, *owner, bytes.clone()));
+        }
+        Ok(())
+    }
+
+    async fn finish_move(&self, moving: Moving) -> Result<()> {
+        let mut rest = moving.records.as_slice();
+        let mut moves = HashMap::new();
+        let mut segments = Vec::new();
+        let mut in_flight = Vec::new();
+        while !rest.is_empty() {
+            let (guard, mut builder) = self.segments.new_segment();
+            in_flight.push(guard);
+            while let Some(((old, owner, bytes), after)) = rest.split_first() {
+                moves.insert(*old, builder.push(*owner, bytes)?);
+                rest = after;
+                if builder.is_full() {
+                    break;
+                }
+            }
+            let sealed = builder.finish();
+            self.segments.put_segment(&sealed, Component::Collect).await?;
+            segments.push((sealed.id, segment_info(&sealed)));
+        }
+        fail::fail_point!("engine::records-moved");
+        for reference in moving.used {
+            let node = self.nodes.get(reference.ino);
+            let _change = node.change.lock().await;
+            let moved: Vec<_> = reference
+                .extents
+                .iter()
+                .filter_map(|e| Some((e.record, *moves.get(&e.record)?)))
+                .collect();
+            let (ino, chunk) = (reference.ino, reference.chunk);
+            self.meta.relocate(ino, chunk, &moved, &segments).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Live records on their way to new segments.
+#[derive(Default)]
+struct Moving {
+    records: Vec<(RecordRef, Owner, Bytes)>,
+    used: Vec<Reference>,
+    raw_bytes: u64,
+}
+
+fn chunk_of(owner: Owner) -> (Ino, ChunkIndex) {
+    (owner.ino, owner.offset / CHUNK_BYTES)
+}

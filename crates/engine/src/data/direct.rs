@@ -1,0 +1,215 @@
+//! Whole records, past the tier: a write becomes an object, a read is one GET.
+//!
+//! A write returns once its object is there and the metadata names it, so that `kill -9` loses
+//! nothing that a client was told of: clients live on and connect again. A client that writes with
+//! a deep queue keeps the bucket busy all the same. Bytes that the bucket does not take go to the
+//! tier, and leave from there when it does.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tokio::sync::Semaphore;
+use weir_meta::{FileFlush, FlushCommit, Meta, Piece};
+use weir_object::{Component, StripeSet};
+use weir_segment::{Owner, SealedSegment, SegmentBuilder};
+use weir_tier::Mirror;
+use weir_types::{CHUNK_BYTES, ErrorKind, FsError, Ino, Result};
+
+use crate::data::admission::budget::{Budget, Slowed};
+use crate::data::fetch::Fetcher;
+use crate::data::journal::Journal;
+use crate::data::mirrors::Mirrors;
+use crate::data::nodes::Node;
+use crate::data::records::{extent_bytes, get_all};
+use crate::data::segments::{InFlight, PERMIT_BYTES, Segments, segment_info};
+use crate::volume::context::{Context, Counts, blocking};
+
+/// Looks at a chunk's extents before its bytes are given up: the collector may move a record
+/// between the look and the GET.
+const TRIES: usize = 5;
+
+/// Records in the bucket that nothing names yet.
+struct Sent {
+    sealed: SealedSegment,
+    pieces: Vec<Piece>,
+    _in_flight: InFlight,
+}
+
+/// Reads and writes whole records past the tier.
+pub(crate) struct DirectRecords {
+    context: Arc<Context>,
+    meta: Arc<Meta>,
+    buckets: StripeSet,
+    journal: Option<Arc<Journal>>,
+    mirrors: Arc<Mirrors>,
+    segments: Arc<Segments>,
+    fetcher: Arc<Fetcher>,
+    budget: Arc<Budget>,
+    /// Memory of whole records on their way, in [`PERMIT_BYTES`].
+    memory: Semaphore,
+}
+
+impl DirectRecords {
+    pub(crate) fn new(
+        fetcher: Arc<Fetcher>,
+        journal: Option<Arc<Journal>>,
+        segments: Arc<Segments>,
+        budget: Arc<Budget>,
+    ) -> Self {
+        let context = fetcher.context.clone();
+        let permits = context.settings.memory().uploads.div_ceil(PERMIT_BYTES) as usize;
+        Self {
+            context,
+            meta: fetcher.meta.clone(),
+            buckets: fetcher.buckets.clone(),
+            journal,
+            mirrors: fetcher.mirrors.clone(),
+            segments,
+            fetcher,
+            budget,
+            memory: Semaphore::new(permits),
+        }
+    }
+
+    /// Stores whole records of a disk as one object, then names them. The caller holds them
+    /// alone. One PUT and one metadata commit.
+    pub(crate) async fn store_records(
+        self: &Arc<Self>,
+        (node, mirror): (&Node, &Mirror),
+        record_bytes: u64,
+        start: u64,
+        data: &Bytes,
+    ) -> Result<()> {
+        let ino = node.ino;
+        let permits = data.len().div_ceil(PERMIT_BYTES as usize) as u32;
+        // Never closed: without a permit there is no limit.
+        let memory = self.memory.acquire_many(permits).await.ok();
+        let sent = self.send_records(ino, record_bytes, start, data.clone()).await?;
+        fail::fail_point!("engine::record-put");
+        // A snapshot may take a while to let this disk's extents change.
+        drop(memory);
+        let _change = node.change.lock().await;
+        match self.name_records(mirror, sent, (start, data.len() as u64)).await {
+            Ok(()) => Ok(()),
+            Err(error) => Err(self.mirrors.extents_unsure(ino, error).await),
+        }
+    }
+
+    /// Writes bytes of one chunk past the tier, whose disk has no room for them. Nobody else may
+    /// use the file meanwhile.
+    pub(crate) async fn write_past_tier(
+        self: &Arc<Self>,
+        mirror: &Mirror,
+        start: u64,
+        data: Bytes,
+    ) -> Result<()> {
+        let len = data.len() as u64;
+        let sent =
+            self.send_records(mirror.ino(), self.context.format.record_bytes, start, data).await?;
+        self.name_records(mirror, sent, (start, len)).await
+    }
+
+    /// Brings records to the bucket, in an object that nothing names yet.
+    async fn send_records(
+        self: &Arc<Self>,
+        ino: Ino,
+        record_bytes: u64,
+        start: u64,
+        data: Bytes,
+    ) -> Result<Sent> {
+        self.context.check_writable()?;
+        let (in_flight, builder) = self.segments.new_segment();
+        let (sealed, pieces) =
+            blocking(move || pack(builder, ino, start, record_bytes, &data)).await?;
+        self.segments.put_segment(&sealed, Component::Data).await?;
+        Ok(Sent { sealed, pieces, _in_flight: in_flight })
+    }
+
+    /// Makes what was sent the bytes of its file. The caller holds the file's extents.
+    async fn name_records(
+        &self,
+        mirror: &Mirror,
+        sent: Sent,
+        (start, len): (u64, u64),
+    ) -> Result<()> {
+        let (ino, end) = (mirror.ino(), start + len);
+        let segments = vec![(sent.sealed.id, segment_info(&sent.sealed))];
+        let pieces = sent.pieces;
+        let file = FileFlush { ino, pieces, replaced: Some((start, end)), ..FileFlush::default() };
+        let commit = FlushCommit { segments, files: vec![file] };
+        let done = self.meta.commit_flush(commit).await?;
+        fail::fail_point!("engine::record-committed");
+        // A file in use is not purged.
+        let gone =
+            || FsError::new(ErrorKind::Bug, format!("inode {ino}, which is in use, is gone"));
+        let inode = done.into_iter().find_map(|(_, inode)| inode).ok_or_else(gone)?;
+        mirror.dropped((start, end), None, inode.data.generation, true)?;
+        if let Some(journal) = &self.journal {
+            journal.forget(ino, start, end);
+        }
+        Ok(())
+    }
+
+    /// Reads stored bytes of one chunk past the tier. The caller shares them. One GET for each
+    /// object that they are in.
+    pub(crate) async fn read_records(&self, ino: Ino, start: u64, end: u64) -> Result<Bytes> {
+        self.budget.wait(Slowed::Demand).await;
+        let mut tries = 1;
+        loop {
+            match self.try_read_records(ino, start, end).await {
+                Err(error) if error.kind() == ErrorKind::NotFound && tries < TRIES => tries += 1,
+                Err(error) if error.kind() == ErrorKind::NotFound => {
+                    let text = format!("its bytes at {start} cannot be had; run `weir fsck`");
+                    return Err(FsError::new(ErrorKind::Corrupt, text).with_source(error));
+                }
+                result => return result,
+            }
+        }
+    }
+
+    async fn try_read_records(&self, ino: Ino, start: u64, end: u64) -> Result<Bytes> {
+        let chunk = start / CHUNK_BYTES;
+        let stored = self.meta.chunks(ino, chunk..chunk + 1).await?;
+        let base = chunk * CHUNK_BYTES;
+        let (low, high) = ((start - base) as u32, (end - base) as u32);
+        let extents = stored.list.iter().flat_map(|(_, extents)| extents);
+        let wanted: Vec<_> = extents.filter_map(|e| e.slice(low, high)).collect();
+        let most = self.context.settings.fetch_bytes.0;
+        let demand = &self.fetcher.demand;
+        let decoded =
+            get_all(&self.buckets, Component::Data, wanted.iter().copied(), most, demand).await?;
+        let fetched = wanted.iter().map(|e| u64::from(e.record.stored_bytes)).sum();
+        Counts::add(&self.context.counts.bytes_fetched, fetched);
+        let bug = || FsError::new(ErrorKind::Bug, "an extent reaches past its record");
+        if let [extent] = wanted[..]
+            && (extent.start, extent.end()) == (low, high)
+        {
+            return extent_bytes(chunk, &extent, &decoded).ok_or_else(bug);
+        }
+        let mut whole = vec![0; (end - start) as usize];
+        for extent in wanted {
+            let bytes = extent_bytes(chunk, &extent, &decoded).ok_or_else(bug)?;
+            let at = (extent.start - low) as usize;
+            whole[at..at + bytes.len()].copy_from_slice(&bytes);
+        }
+        Ok(whole.into())
+    }
+}
+
+/// Packs records that follow one another into a segment of their own.
+fn pack(
+    mut builder: SegmentBuilder,
+    ino: Ino,
+    start: u64,
+    record_bytes: u64,
+    data: &[u8],
+) -> Result<(SealedSegment, Vec<Piece>)> {
+    let mut pieces = Vec::new();
+    let mut offset = start;
+    for bytes in data.chunks(record_bytes as usize) {
+        let record = builder.push(Owner { ino, offset }, bytes)?;
+        pieces.push(Piece { offset, record, len: bytes.len() as u32 });
+        offset += bytes.len() as u64;
+    }
+    Ok((builder.finish(), pieces))
+}

@@ -1,0 +1,188 @@
+//! Durability on demand: `fsync`, and flushing the whole volume.
+
+pub(crate) mod log;
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use weir_meta::Meta;
+use weir_tier::{AskSpace, Tier};
+use weir_types::{ErrorKind, FsError, Ino, Result};
+
+use crate::data::flush::Flusher;
+use crate::data::journal::Journal;
+use crate::data::mirrors::Mirrors;
+use crate::data::nodes::Nodes;
+use crate::volume::context::{Context, Counts, blocking};
+
+/// Bytes of one file's unsynced data that go through the journal; more goes to the bucket at once,
+/// where it must go anyway.
+const JOURNAL_FILE_BYTES: u64 = 64 << 20;
+
+/// Makes data and metadata durable.
+pub(crate) struct Durability {
+    context: Arc<Context>,
+    meta: Arc<Meta>,
+    tier: Arc<Tier>,
+    nodes: Arc<Nodes>,
+    journal: Option<Arc<Journal>>,
+    mirrors: Arc<Mirrors>,
+    flusher: Arc<Flusher>,
+    ask_space: AskSpace,
+}
+
+impl Durability {
+    pub(crate) fn new(
+        context: Arc<Context>,
+        nodes: Arc<Nodes>,
+        journal: Option<Arc<Journal>>,
+        mirrors: Arc<Mirrors>,
+        flusher: Arc<Flusher>,
+        ask_space: AskSpace,
+    ) -> Self {
+        let (meta, tier) = (mirrors.meta.clone(), mirrors.tier.clone());
+        Self { context, meta, tier, nodes, journal, mirrors, flusher, ask_space }
+    }
+
+    /// Returns when the directory's entries are durable.
+    pub(crate) async fn fsync_dir(&self) -> Result<()> {
+        if self.context.read_only {
+            return Ok(());
+        }
+        self.context.check_writable()?;
+        Counts::add(&self.context.counts.fsyncs, 1);
+        if let Some(journal) = self.journal.as_ref().filter(|j| j.durable) {
+            match journal.sync().await {
+                Err(error) if error.kind() == ErrorKind::NoSpace => {}
+                Ok(()) if !self.meta.logged() => {}
+                synced => return synced,
+            }
+        }
+        self.meta.sync().await
+    }
+}
+
+impl Durability {
+    /// [`Engine::fsync`].
+    pub(crate) async fn fsync(self: &Arc<Self>, ino: Ino) -> Result<()> {
+        if self.context.read_only {
+            return Ok(());
+        }
+        self.context.check_writable()?;
+        Counts::add(&self.context.counts.fsyncs, 1);
+        self.mirrors.catch_stores(&[ino]).await?;
+        if let Some(mirror) = self.tier.find(ino) {
+            mirror.check_sound()?;
+        }
+        if self.journal.as_ref().is_some_and(|j| j.durable) {
+            // In a task of its own: what it takes for the journal must get there, or be given back,
+            // whatever becomes of the caller.
+            let journaling = self.clone();
+            let journaled =
+                tokio::spawn(async move { journaling.fsync_in_journal(ino).await }).await;
+            if journaled.map_err(|e| FsError::new(ErrorKind::Bug, format!("fsync: {e}")))?? {
+                return Ok(());
+            }
+        }
+        if self.tier.find(ino).is_some_and(|m| m.has_news()) {
+            self.flusher.flush_file(ino).await?;
+        }
+        self.meta.sync().await?;
+        self.settle_journal().await
+    }
+
+    /// What the journal says must not be older than what the bucket has: a replay would put it
+    /// over newer bytes. A journal that has no room to say so is emptied.
+    pub(crate) async fn settle_journal(self: &Arc<Self>) -> Result<()> {
+        match self.journal.as_ref().filter(|j| j.durable) {
+            None => Ok(()),
+            Some(journal) => match journal.sync().await {
+                Err(error) if error.kind() == ErrorKind::NoSpace => self.empty_log(journal).await,
+                synced => synced,
+            },
+        }
+    }
+
+    /// Notes the file's unsynced data in the journal and syncs that. `false` if there is no
+    /// journal on a disk of its own, or the data is too much for it.
+    async fn fsync_in_journal(self: &Arc<Self>, ino: Ino) -> Result<bool> {
+        let Some(journal) = self.journal.as_ref().filter(|j| j.durable) else {
+            return Ok(false);
+        };
+        let Ok(_taking) = journal.taking_data.try_read() else {
+            return Ok(false);
+        };
+        if let Some(mirror) = self.tier.find(ino) {
+            // A flush under way changes what the journal must hold; let it end first.
+            let node = self.nodes.get(ino);
+            let _flushing = node.flush.lock().await;
+            let _change = node.change.lock().await;
+            if node.sent.load(Ordering::Acquire) > 0 {
+                return Ok(false);
+            }
+            let most = JOURNAL_FILE_BYTES.min(journal.room());
+            let Some(unjournaled) = mirror.take_unjournaled(most) else {
+                if most < JOURNAL_FILE_BYTES {
+                    journal.refuse();
+                }
+                return Ok(false);
+            };
+            let ranges = unjournaled.ranges.clone();
+            let (log, m) = (journal.clone(), mirror.clone());
+            let noted = blocking(move || log.note_data(&m, &unjournaled)).await;
+            if let Err(error) = noted {
+                mirror.untake_unjournaled(&ranges);
+                return full(journal, error);
+            }
+        }
+        if let Err(error) = journal.sync().await {
+            return full(journal, error);
+        }
+        if !self.meta.logged() {
+            return Ok(false);
+        }
+        if journal.is_long() {
+            journal.wake();
+        }
+        Ok(true)
+    }
+}
+
+/// The journal's disk is full: the bucket takes what it does not.
+fn full(journal: &Journal, error: FsError) -> Result<bool> {
+    match error.kind() {
+        ErrorKind::NoSpace => {
+            journal.refuse();
+            Ok(false)
+        }
+        _ => Err(error),
+    }
+}
+
+impl Durability {
+    /// Flushes all dirty data there is and makes the metadata durable.
+    pub(crate) async fn flush_all(self: &Arc<Self>) -> Result<()> {
+        let looked = self.mirrors.look_for_stores().await;
+        self.flusher.flush_data().await?;
+        self.meta.sync().await?;
+        self.settle_journal().await?;
+        self.check_doubt()?;
+        looked
+    }
+
+    /// Says which files have bytes that the tier's disk lost: they never leave for the bucket.
+    fn check_doubt(&self) -> Result<()> {
+        let inos: Vec<_> = self.tier.in_doubt().iter().map(|m| m.ino().to_string()).collect();
+        if inos.is_empty() {
+            return Ok(());
+        }
+        let text = format!(
+            "the tier's disk lost bytes of {} files that are not in the bucket (inodes {}; `find \
+             -inum` names them): write them anew from nothing, or remove them; else the next mount \
+             sets aside what is left of them",
+            inos.len(),
+            inos[..inos.len().min(20)].join(", "),
+        );
+        Err(FsError::new(ErrorKind::Corrupt, text))
+    }
+}

@@ -1,0 +1,75 @@
+//! Flushing without being asked: by age, under pressure, and soon after a file was written anew.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use weir_types::{ErrorKind, Ino};
+
+use super::Flusher;
+
+impl Flusher {
+    /// The files to flush now: once one has waited long enough, or under pressure, all there are.
+    /// Under a steady trickle of writes each look would else find a few more that are due, and
+    /// make a segment of its own for them.
+    fn due(&self) -> Vec<Ino> {
+        let news = self.tier.news();
+        let pressed = self.tier.dirty_bytes() > self.context.settings.flush_start_bytes.0
+            || (self.tier.dirty_bytes() > 0 && self.space.room_is_short());
+        let now = self.context.now_ms();
+        let old = |since: Option<u64>| {
+            since.is_some_and(|since| {
+                now.saturating_sub(since) >= self.context.settings.flush_age_ms
+            })
+        };
+        if pressed || news.iter().any(|m| old(m.dirty_since_ms())) {
+            return news.iter().map(|m| m.ino()).collect();
+        }
+        Vec::new()
+    }
+}
+
+pub(crate) async fn flush_loop(flusher: Arc<Flusher>) {
+    let look = Duration::from_millis((flusher.context.settings.flush_age_ms / 4).clamp(25, 1_000));
+    let mut failures = 0_u32;
+    while !flusher.context.stopping.load(Ordering::Acquire) {
+        let _ = tokio::time::timeout(look, flusher.space.flush_wanted.notified()).await;
+        if let Err(error) = flusher.mirrors.look_for_stores().await {
+            tracing::warn!(%error, "a file that programs have mapped was not looked at: tried again");
+        }
+        let due = flusher.due();
+        if due.is_empty() {
+            continue;
+        }
+        match flusher.flush_along(&due).await {
+            Ok(()) => {
+                failures = 0;
+                flusher.background.note_failed(0, None, flusher.context.now_ms());
+            }
+            Err(error) if error.kind() == ErrorKind::Fenced => return,
+            Err(error) => {
+                failures += 1;
+                flusher.background.note_failed(failures, Some(&error), flusher.context.now_ms());
+                if failures.is_power_of_two() {
+                    let files = due.len();
+                    tracing::warn!(%error, files, failures, "flush failed: the data waits in the tier");
+                }
+                flusher.background.rest(failures, (flusher.context.clock.random)()).await;
+            }
+        }
+    }
+}
+
+/// Flushes files that were cut to nothing and written anew, once they are closed: what they were is
+/// gone from the metadata within a second, and what they are must not stay behind for long.
+pub(crate) async fn soon_loop(flusher: Arc<Flusher>) {
+    loop {
+        let inos = flusher.background.wait_for_soon().await;
+        if let Err(error) = flusher.flush_along(&inos).await {
+            if error.kind() == ErrorKind::Fenced {
+                return;
+            }
+            tracing::debug!(%error, files = inos.len(), "files wait for the next flush by age");
+        }
+    }
+}

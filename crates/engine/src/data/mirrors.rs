@@ -1,0 +1,157 @@
+//! A file as it is: its mirror in step with its extents, and what the metadata says of it with what
+//! the tier knows better.
+
+use std::sync::Arc;
+
+use weir_meta::Meta;
+use weir_tier::{Mirror, Moment, Tier};
+use weir_types::{ErrorKind, FileKind, FsError, Ino, Inode, Result};
+
+use super::journal::Journal;
+use super::nodes::{Node, Nodes};
+
+/// A change of extents that failed.
+pub(crate) struct Change<'a> {
+    /// What it was to change.
+    pub(crate) range: (u64, u64),
+    /// The range was to hold bytes of the bucket then, and not zeros.
+    pub(crate) copied: bool,
+    /// The inode before.
+    pub(crate) since: &'a Inode,
+}
+
+/// The mirrors of files in use, held against the metadata.
+pub(crate) struct Mirrors {
+    pub(super) meta: Arc<Meta>,
+    pub(super) tier: Arc<Tier>,
+    nodes: Arc<Nodes>,
+    journal: Option<Arc<Journal>>,
+}
+
+impl Mirrors {
+    pub(crate) fn new(
+        meta: Arc<Meta>,
+        tier: Arc<Tier>,
+        nodes: Arc<Nodes>,
+        journal: Option<Arc<Journal>>,
+    ) -> Self {
+        Self { meta, tier, nodes, journal }
+    }
+
+    /// The file's mirror, in step with its extents: none of them may change meanwhile.
+    pub(crate) async fn open_mirror(&self, node: &Node) -> Result<Arc<Mirror>> {
+        self.open_mirror_of(node).await.map(|(mirror, _)| mirror)
+    }
+
+    /// The same, with the directory that the file was made in or moved to last.
+    pub(crate) async fn open_mirror_of(&self, node: &Node) -> Result<(Arc<Mirror>, Ino)> {
+        let _change = node.change.lock().await;
+        let ino = node.ino;
+        let inode = self.meta.inode(ino).await?;
+        match inode.kind {
+            FileKind::Regular => Ok((self.tier.mirror(&inode)?, inode.parent)),
+            FileKind::Directory => {
+                Err(FsError::new(ErrorKind::IsDirectory, format!("inode {ino} is a directory")))
+            }
+            _ => Err(FsError::new(ErrorKind::Invalid, format!("inode {ino} is no regular file"))),
+        }
+    }
+
+    /// The inode as it is now, whatever is flushed meanwhile.
+    pub(crate) async fn known(&self, ino: Ino) -> Result<Inode> {
+        loop {
+            let before = self.tier.moment();
+            let inode = self.merged(self.meta.inode(ino).await?);
+            if !self.tier.settled_since(&before, ino) {
+                return Ok(inode);
+            }
+        }
+    }
+
+    /// [`Mirrors::merged`] of an inode that was read after `before`.
+    pub(crate) async fn merged_since(&self, before: &Moment, inode: Inode) -> Result<Inode> {
+        let ino = inode.ino;
+        let merged = self.merged(inode);
+        match merged.kind == FileKind::Regular && self.tier.settled_since(before, ino) {
+            true => self.known(ino).await,
+            false => Ok(merged),
+        }
+    }
+
+    /// The inode with the size and times of writes that the metadata does not have yet. Right if no
+    /// flush of the file ended since it was read: the caller holds its change lock, or see
+    /// [`Mirrors::known`].
+    pub(crate) fn merged(&self, mut inode: Inode) -> Inode {
+        fail::fail_point!("engine::inode-read");
+        if inode.kind != FileKind::Regular {
+            return inode;
+        }
+        if let Some(native) = &inode.native {
+            inode.stored_bytes = inode.stored_bytes.max(native.end);
+        }
+        let Some(mirror) = self.tier.find(inode.ino) else {
+            return inode;
+        };
+        let (_, pending) = mirror.pending();
+        inode.size = mirror.size_that_counts().unwrap_or(inode.size);
+        inode.mtime = pending.mtime.unwrap_or(inode.mtime);
+        inode.ctime = pending.ctime.map_or(inode.ctime, |t| t.max(inode.ctime));
+        inode.stored_bytes = inode.stored_bytes.max(mirror.dirty_bytes()).min(
+            // A file never takes more than its size, rounded up to a page.
+            weir_tier::page_ceil(inode.size),
+        );
+        inode
+    }
+
+    /// A change of extents failed, maybe after a part of it: the mirror takes the inode as it is
+    /// now. To be called with the file's change lock held.
+    pub(crate) async fn extents_unsure(&self, ino: Ino, error: FsError) -> FsError {
+        if self.tier.find(ino).is_some()
+            && let Ok(inode) = self.meta.inode(ino).await
+            && let Err(second) = self.tier.mirror(&inode)
+        {
+            tracing::warn!(%ino, error = %second, "a mirror could not be brought in step");
+        }
+        error
+    }
+
+    /// A truncation, hole or copy failed, maybe after a part of it, or after all of it where only
+    /// the log did not take its commit. What the metadata took counts, here and in the journal. To be
+    /// called with the file's change lock held.
+    pub(crate) async fn changed_in_part(&self, change: Change<'_>, error: FsError) -> FsError {
+        let ino = change.since.ino;
+        if let Err(second) = self.take_up_part(change).await {
+            tracing::warn!(%ino, error = %second, "a mirror could not be brought in step");
+        }
+        error
+    }
+
+    async fn take_up_part(&self, Change { range, copied, since }: Change<'_>) -> Result<()> {
+        let ino = since.ino;
+        let now = self.meta.inode(ino).await?;
+        let Some(dropped) = now.data.dropped else { return Ok(()) };
+        if now.data.generation == since.data.generation {
+            return Ok(());
+        }
+        // A truncation goes on from the end of the file, all else from the start of its range.
+        let (range, size) = match dropped {
+            (size, u64::MAX) => (dropped, Some(size)),
+            (_, end) => ((range.0, end), None),
+        };
+        if let Some(journal) = &self.journal {
+            journal.forget(ino, range.0, range.1);
+        }
+        if let Some(mirror) = self.tier.find(ino) {
+            mirror.dropped(range, size, now.data.generation, copied)?;
+            mirror.forget_pending_times(true, true)?;
+        }
+        Ok(())
+    }
+
+    /// A file that nobody has open needs no open mirror file.
+    pub(crate) fn idle_unless_open(&self, node: &Node, mirror: &Mirror) {
+        if !self.nodes.is_open(node.ino) {
+            mirror.idle();
+        }
+    }
+}

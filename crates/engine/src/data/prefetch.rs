@@ -1,0 +1,146 @@
+//! Small files lie side by side in a segment, in the order in which they were written. Who wants
+//! one mostly wants the next, and a request costs the same for 16 KiB as for 1 MiB. So a small
+//! fetch brings what follows it, and puts that into the mirrors of the files it belongs to.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use weir_object::Component;
+use weir_segment::{IndexEntry, decode_record, records_from};
+use weir_tier::{Amount, Mirror};
+use weir_types::{CHUNK_BYTES, ChunkIndex, Ino, RecordRef, Result, SegmentId};
+
+use crate::data::fetch::{Claim, Fetcher};
+use crate::data::records::{Decoded, Run, decode_run, get_stored, record_place};
+use crate::volume::context::Counts;
+
+/// A fetch of no more than this brings its neighbours along.
+pub(crate) const SMALL_BYTES: u32 = 256 << 10;
+/// Bytes that such a fetch gets in all.
+const WINDOW_BYTES: u32 = 1 << 20;
+/// Room that the tier must have for what nobody asked for.
+const ROOM: Amount = Amount { bytes: 16 << 20, files: 512 };
+
+impl Fetcher {
+    /// Gets a small run with the records behind it up to `end`, which go to their files while the
+    /// run's own are handed out.
+    pub(crate) async fn get_with_neighbours(
+        self: &Arc<Self>,
+        run: &Run,
+        end: u32,
+    ) -> Result<Vec<(RecordRef, Bytes)>> {
+        let wide = Run { end, ..run.clone() };
+        self.space.recent.note(&wide);
+        let stored = get_stored(&self.buckets, Component::Data, &wide).await?;
+        let records = decode_run(run, &stored)?;
+        let rest = stored.slice((run.end - run.start) as usize..);
+        let found = records_from(run.segment, u64::from(run.end), &rest);
+        // Claimed before the caller goes on: its next read waits for these instead of asking.
+        let claimed = self.claim_neighbours(&found);
+        let (fetcher, first) = (self.clone(), run.end);
+        tokio::spawn(async move {
+            for (claim, chunk) in claimed {
+                fetcher.fill_neighbour(claim, chunk, &found, &rest, first).await;
+            }
+        });
+        Ok(records)
+    }
+
+    /// Where the window of a small run ends, if it is to bring anything along.
+    pub(crate) async fn window_end(&self, run: &Run) -> Option<u32> {
+        let room = self.space.room_to_spare(ROOM);
+        if run.end - run.start > SMALL_BYTES || !room {
+            return None;
+        }
+        let before = SegmentId(run.segment.0.wrapping_sub(1));
+        let segments = self.meta.segments(Some(before), 1).await.ok()?;
+        let segment = segments.into_iter().find(|s| s.id == run.segment)?;
+        let object_bytes = segment.info.object_bytes.min(u64::from(u32::MAX)) as u32;
+        let end = run.start.saturating_add(WINDOW_BYTES).min(object_bytes);
+        let end = self.space.recent.next(run.segment, run.end, end);
+        (end > run.end).then_some(end)
+    }
+
+    /// Claims the chunks that these records belong to, but for those that are here or coming.
+    fn claim_neighbours(self: &Arc<Self>, found: &[IndexEntry]) -> Vec<(Claim, ChunkIndex)> {
+        let chunks = found.iter().map(|e| (e.owner.ino, e.owner.offset / CHUNK_BYTES));
+        let mut chunks: Vec<(Ino, ChunkIndex)> = chunks.collect();
+        chunks.dedup();
+        let wanted = chunks.into_iter().filter(|(ino, chunk)| {
+            let (start, end) = (chunk * CHUNK_BYTES, (chunk + 1) * CHUNK_BYTES);
+            self.tier.find(*ino).is_none_or(|m| !m.missing(start, end).is_empty())
+        });
+        // Their bytes are here in a moment, and room was looked at.
+        let claim = |ino, chunk| Claim::one(self, ino, chunk, 0, Arc::default());
+        wanted.filter_map(|(ino, chunk)| Some((claim(ino, chunk)?, chunk))).collect()
+    }
+
+    /// Fills a chunk from a window, if its extents still name what lies there and nothing else.
+    /// What fails is fetched by whoever wants it.
+    async fn fill_neighbour(
+        &self,
+        mut claim: Claim,
+        chunk: ChunkIndex,
+        found: &[IndexEntry],
+        window: &Bytes,
+        first: u32,
+    ) {
+        if let Err(error) = self.try_neighbour(&mut claim, chunk, found, window, first).await {
+            tracing::debug!(ino = %claim.ino, %error, "a neighbour was not filled");
+        }
+        claim.end();
+    }
+
+    async fn try_neighbour(
+        &self,
+        claim: &mut Claim,
+        chunk: ChunkIndex,
+        found: &[IndexEntry],
+        window: &Bytes,
+        first: u32,
+    ) -> Result<()> {
+        let node = self.nodes.get(claim.ino);
+        let mirror = self.mirrors.open_mirror(&node).await?;
+        let filled = self.fill_from(&mirror, claim, chunk, found, window, first).await;
+        if !self.nodes.is_open(claim.ino) {
+            mirror.idle();
+        }
+        filled
+    }
+
+    async fn fill_from(
+        &self,
+        mirror: &Mirror,
+        claim: &mut Claim,
+        chunk: ChunkIndex,
+        found: &[IndexEntry],
+        window: &Bytes,
+        first: u32,
+    ) -> Result<()> {
+        let stamp = mirror.stamp();
+        let stored = self.meta.chunks(claim.ino, chunk..chunk + 1).await?;
+        let extents =
+            stored.list.into_iter().next().map(|(_, extents)| extents).unwrap_or_default();
+        let here: BTreeMap<u32, RecordRef> = found
+            .iter()
+            .filter(|e| e.owner.ino == claim.ino)
+            .map(|e| (e.record.position, e.record))
+            .collect();
+        let mut decoded = Decoded::new();
+        for extent in &extents {
+            if here.get(&extent.record.position) != Some(&extent.record) {
+                return Ok(());
+            }
+            let at = (extent.record.position - first) as usize;
+            let bytes = window.slice(at..at + extent.record.stored_bytes as usize);
+            let place = record_place(&extent.record);
+            decoded.insert(place, decode_record(&extent.record, None, &bytes)?);
+            Counts::add(&self.context.counts.bytes_fetched, u64::from(extent.record.stored_bytes));
+        }
+        if !extents.is_empty() && self.store_chunk(mirror, chunk, &extents, &decoded, stamp)? {
+            claim.done(chunk, Ok(()));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,10 @@
+//! What doors, the daemon and tests call: each method is that of one part.
+
+mod actions;
+mod disks;
+mod files;
+mod limits;
+mod links;
+mod names;
+mod passthrough;
+mod quarantine;

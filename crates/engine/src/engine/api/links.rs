@@ -1,0 +1,83 @@
+//! Linked buckets.
+
+use weir_types::{Ino, LinkId, Result};
+
+use crate::engine::Engine;
+use crate::services::links::{
+    HeldDeletions, HiddenObject, LinkOptions, LinkPlan, LinkView, PlannedExports, TreeChange,
+};
+
+impl Engine {
+    /// Binds directory `ino`, which must be empty, to a bucket prefix, and starts the first import.
+    /// Two commits and one LIST; with exports 4 PUTs and 1 DELETE of an object of our own, which say
+    /// what conditions the server holds.
+    pub async fn link_bucket(
+        &self,
+        ino: Ino,
+        path: &str,
+        options: LinkOptions,
+    ) -> Result<LinkView> {
+        self.links.link_bucket(ino, path, options).await
+    }
+
+    /// Ends a link: files that are nothing but objects go from the tree, those that were made or
+    /// changed here stay as files of the volume. The bucket is not touched.
+    pub async fn unlink_bucket(&self, ino: Ino) -> Result<LinkView> {
+        self.links.unlink_bucket(ino).await
+    }
+
+    /// Whether there are links, and so names that come without a door's doing.
+    pub fn has_links(&self) -> bool {
+        self.links.has_links()
+    }
+
+    /// All links, by name.
+    pub async fn links(&self) -> Result<Vec<LinkView>> {
+        self.links.links().await
+    }
+
+    /// Up to `limit` objects of a link that cannot show, by key, after `after`.
+    pub async fn hidden_objects(
+        &self,
+        link: LinkId,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<HiddenObject>> {
+        self.links.hidden_objects(link, after, limit).await
+    }
+
+    /// Imports what changed in the bucket now: all of the link, or, given keys below its URL (from
+    /// event notifications), these objects only. All of it goes on in the background; with keys it
+    /// returns when they are done.
+    pub async fn refresh_link(&self, id: LinkId, keys: Option<Vec<String>>) -> Result<LinkView> {
+        self.links.refresh_link(id, keys).await
+    }
+
+    /// Has `watcher` told of changes of the tree that are no door's doing: after an import, say. It
+    /// is called on threads that may block, and must not call the engine.
+    pub fn watch_tree(&self, watcher: impl Fn(&TreeChange) + Send + Sync + 'static) {
+        self.links.watch_tree(watcher);
+    }
+
+    /// Links of which deletions are held, by path.
+    pub fn held_deletions(&self) -> Vec<(String, HeldDeletions)> {
+        self.links.held_deletions()
+    }
+
+    /// Lets the next import remove as many files as the last one held, and takes the directory of a
+    /// `file://` link for what it is by now; imports all of the link.
+    pub async fn confirm_link(&self, id: weir_types::LinkId) -> Result<LinkView> {
+        self.links.confirm_link(id).await
+    }
+
+    /// What a link of these options would show, and what it would ask for. LISTs only: as many as
+    /// its first import.
+    pub async fn plan_link(&self, options: LinkOptions) -> Result<LinkPlan> {
+        self.links.plan_link(options).await
+    }
+
+    /// What of a link waits for its export, up to `limit` changes. A read round or more for each.
+    pub async fn planned_exports(&self, id: LinkId, limit: usize) -> Result<PlannedExports> {
+        self.links.planned_exports(id, limit).await
+    }
+}

@@ -1,0 +1,35 @@
+//! Files in the kernel's hands.
+
+use weir_types::{Ino, Result};
+
+use crate::engine::Engine;
+use crate::names::files::OpenFile;
+
+impl Engine {
+    /// Whether programs may store into the file past the daemon, and so change its times. Cheap.
+    pub fn may_be_stored(&self, ino: Ino) -> bool {
+        self.data.mirrors.may_be_stored(ino)
+    }
+
+    /// Brings a small file's bytes here before it is opened for reading, and waits a second for
+    /// them at most. What fails is told to whoever reads. As many GETs as reading it costs.
+    pub async fn fetch_small(&self, file: &OpenFile) {
+        self.files.fetch_small(file).await
+    }
+
+    /// Whether a read or write of the file may have to wait for a limit or the budget.
+    pub fn may_be_held_back(&self, file: &OpenFile) -> bool {
+        self.files.may_be_held_back(file)
+    }
+
+    /// One more open file through which what is lent may be mapped for writing.
+    pub async fn lend_writable(&self, file: &OpenFile) -> Result<()> {
+        self.files.lend_writable(file).await
+    }
+
+    /// Ends what [`Engine::lend_writable`] began. What was stored is dirty now, or will be when the
+    /// last mapping goes.
+    pub async fn take_back_writable(&self, file: &OpenFile) -> Result<()> {
+        self.files.take_back_writable(file).await
+    }
+}

@@ -1,0 +1,79 @@
+//! What goes on without being asked: flushing by age and pressure, letting go, tidying, collecting.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+use weir_tier::{Amount, Tier};
+
+use super::Engine;
+use crate::data::collect::collect_loop;
+use crate::data::durability::log::log_loop;
+use crate::data::flush::background::{flush_loop, soon_loop};
+use crate::data::nodes::Nodes;
+use crate::data::space::Space;
+use crate::names::tree::purge_loop;
+use crate::services::{actions, limits, links};
+use crate::volume::context::blocking;
+
+/// How often the tier is looked at, in milliseconds.
+const TIER_LOOK_MS: u64 = 250;
+/// How often logs are looked at, in milliseconds.
+const TIDY_MS: u64 = 1_000;
+/// How often mirrors are sealed, in milliseconds: what a power cut may cost of the cache.
+const SEAL_MS: u64 = 600_000;
+
+/// Starts the engine's tasks. They end when the set is shut down.
+pub(super) fn start(engine: &Engine) -> JoinSet<()> {
+    let Engine { data, names, links, actions, limits, .. } = engine;
+    let mut tasks = JoinSet::new();
+    tasks.spawn(release_loop(data.space.clone(), data.tier.clone()));
+    tasks.spawn(seal_loop(data.tier.clone()));
+    tasks.spawn(tidy_loop(data.nodes.clone(), data.tier.clone()));
+    tasks.spawn(actions::run_loop(actions.clone()));
+    tasks.spawn(limits::throughput_loop(limits.clone()));
+    if !data.context.read_only {
+        tasks.spawn(flush_loop(data.flusher.clone()));
+        tasks.spawn(soon_loop(data.flusher.clone()));
+        tasks.spawn(log_loop(data.durability.clone()));
+        tasks.spawn(purge_loop(names.clone()));
+        tasks.spawn(collect_loop(data.collector.clone()));
+        tasks.spawn(links::links_loop(links.clone()));
+    }
+    tasks
+}
+
+async fn tidy_loop(nodes: Arc<Nodes>, tier: Arc<Tier>) {
+    loop {
+        tokio::time::sleep(Duration::from_millis(TIDY_MS)).await;
+        nodes.sweep();
+        let tidy = tier.clone();
+        if let Err(error) = blocking(move || tidy.tidy()).await {
+            tracing::warn!(%error, "tidying the tier failed: tried again");
+        }
+    }
+}
+
+async fn release_loop(space: Arc<Space>, tier: Arc<Tier>) {
+    loop {
+        tokio::time::sleep(Duration::from_millis(TIER_LOOK_MS)).await;
+        let (space, tier) = (space.clone(), tier.clone());
+        let released = blocking(move || match tier.above_high_water()? {
+            true => space.release(Amount::default()),
+            false => Ok(0),
+        });
+        if let Err(error) = released.await {
+            tracing::warn!(%error, "releasing pages failed: tried again");
+        }
+    }
+}
+
+async fn seal_loop(tier: Arc<Tier>) {
+    loop {
+        tokio::time::sleep(Duration::from_millis(SEAL_MS)).await;
+        let tier = tier.clone();
+        if let Err(error) = blocking(move || tier.seal()).await {
+            tracing::warn!(%error, "sealing the tier failed: tried again");
+        }
+    }
+}

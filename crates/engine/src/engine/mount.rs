@@ -1,0 +1,279 @@
+//! Mounting: from a URL and a directory to a running engine, whatever the last mount left.
+
+mod tier;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tier::{LOG_PLACE, OpenedTier, bring_in_step, open_tier, set_aside, set_doubtful_aside};
+use weir_meta::kv::slate::{SlateKv, SlateOptions, SlateReader, SlateReaderOptions};
+use weir_meta::{LastMount, Meta};
+use weir_object::{Component, StripeSet};
+use weir_tier::{Recovered, private};
+use weir_types::{ErrorKind, FsError, Result, VolumeFormat};
+
+use super::{Bound, Engine, background};
+use crate::data::journal::{Journal, Replay};
+use crate::volume::belongs::{Here, Note, Standing};
+use crate::volume::claim::{Claim, Lease, claim, write_lease};
+use crate::volume::fence::{Fence, FencedKv};
+use crate::volume::format::{META_PATH, make_private, read_format, stripe_set};
+use crate::volume::options::{LeftBehind, MountOptions, MountReport};
+
+impl Engine {
+    /// Mounts a volume: recovers what the last mount left in the tier, takes the volume over from
+    /// a writer that is dead (or, if told so, alive), and starts the engine's tasks.
+    pub async fn mount(options: MountOptions) -> Result<Engine> {
+        let problems = options.settings.problems();
+        if !problems.is_empty() {
+            return Err(FsError::new(ErrorKind::Invalid, problems.join("; ")));
+        }
+        let format = read_format(&options.url, &options.connector).await?;
+        let buckets = stripe_set(&format, &options.url, &options.connector)?;
+        let engine = if options.read_only {
+            let opened = open_tier(&options, &format)?;
+            mount_reader(options, format, buckets, opened).await?
+        } else {
+            // First: whoever is refused leaves the tier as it is, which opening it may not.
+            let claim = claim(&options, &buckets).await?;
+            make_private(&format, &options.url).await?;
+            let opened = open_tier(&options, &format)?;
+            mount_writer(options, format, buckets, opened, claim).await?
+        };
+        engine.actions.load_actions().await?;
+        engine.limits.load_rules().await?;
+        *engine.tasks.lock().await = background::start(&engine);
+        Ok(engine)
+    }
+}
+
+async fn mount_reader(
+    options: MountOptions,
+    format: VolumeFormat,
+    buckets: StripeSet,
+    opened: OpenedTier,
+) -> Result<Engine> {
+    let left = !opened.tier.news().is_empty() || !opened.tier.in_doubt().is_empty();
+    if left || opened.directory.join(LOG_PLACE).exists() {
+        let text = "the tier is that of a writing mount that has not ended cleanly: mount without \
+                    --read-only first, or name another directory with --tier";
+        return Err(FsError::new(ErrorKind::Conflict, text));
+    }
+    let meta = peek(&options, &buckets).await?;
+    let report = MountReport {
+        recovered: opened.recovered,
+        replayed_commits: 0,
+        replayed_files: 0,
+        set_aside: None,
+        taken_from: None,
+        left_behind: None,
+    };
+    let fence = Arc::new(Fence::new(options.url.to_string()));
+    let bound = Bound { meta, fence, journal: None, report, lease: None };
+    let engine = Engine::assemble(options, format, buckets, opened.tier, bound);
+    engine.links.load_links().await?;
+    Ok(engine)
+}
+
+async fn mount_writer(
+    options: MountOptions,
+    format: VolumeFormat,
+    buckets: StripeSet,
+    opened: OpenedTier,
+    claim: Claim,
+) -> Result<Engine> {
+    let log_directory = log_directory(&options, &format, &opened.directory)?;
+    let journal = Journal::new(&log_directory, options.journal.is_some());
+    let here = Here {
+        tier: Note::read(&opened.directory)?,
+        log: journal.note()?,
+        last_log: read_log_place(&opened.directory),
+        log_directory,
+    };
+    if claim.forced {
+        // Before the other one is fenced: it may be alive.
+        let peeked = peek(&options, &buckets).await?;
+        let found = stand(&peeked, &options, &claim, &here).await;
+        let _ = peeked.close().await;
+        found?;
+    }
+    let kv = Arc::new(open_kv(&options, &buckets, journal.clone()).await?);
+    let fence = Arc::new(Fence::new(options.url.to_string()));
+    let fenced = Arc::new(FencedKv { kv: kv.clone(), fence: fence.clone() });
+    let meta = Meta::open(fenced, options.clock.now.clone()).await?;
+    let (standing, left_behind) = match stand(&meta, &options, &claim, &here).await {
+        Ok(found) => found,
+        Err(error) => {
+            let _ = meta.close().await;
+            return Err(error);
+        }
+    };
+    left_behind.iter().for_each(tell);
+    let now = (options.clock.now)();
+    let set_aside = set_aside(&opened, &journal, &standing, &here, now)?;
+    let doubtful = match standing.tier_is_last() {
+        true => set_doubtful_aside(&opened, &here.tier.0, now)?,
+        false => None,
+    };
+    let set_aside = set_aside.or(doubtful);
+    let replay = open_log(&journal, &opened, &standing)?;
+    journal.measure((options.ask_space)(&here.log_directory)?, options.settings.journal_bytes.0);
+    let mut report = MountReport {
+        recovered: opened.recovered,
+        replayed_commits: 0,
+        replayed_files: replay.files.len() as u64,
+        set_aside,
+        taken_from: claim.from,
+        left_behind,
+    };
+    for (version, entry) in &replay.commits {
+        report.replayed_commits += u64::from(kv.replay(*version, entry).await?);
+    }
+    if standing.tier_is_last() {
+        opened.tier.set_alone();
+    } else {
+        bring_in_step(&opened.tier, &meta).await?;
+    }
+    let mount = this_mount(&options);
+    let lease = Lease { mount, log_place: opened.directory.join(LOG_PLACE) };
+    note(&opened, &journal, &standing, &meta, &lease, &here.log_directory).await?;
+    write_lease(&options, &buckets, &lease.mount.node).await?;
+    fail::fail_point!("engine::mount-leased", |_| Err(stopped()));
+    let bound = Bound { meta, fence, journal: Some(journal), report, lease: Some(lease) };
+    let engine = Engine::assemble(options, format, buckets, opened.tier, bound);
+    engine.links.load_links().await?;
+    engine.recover(replay).await?;
+    fail::fail_point!("engine::mount-recovered", |_| Err(stopped()));
+    engine.data.tier.confirm()?;
+    Ok(engine)
+}
+
+/// What a test gets that stops a mount at one of its steps.
+#[cfg(feature = "failpoints")]
+fn stopped() -> FsError {
+    FsError::new(ErrorKind::Interrupted, "stopped here by a test")
+}
+
+fn this_mount(options: &MountOptions) -> LastMount {
+    let shown = |path: &PathBuf| path.display().to_string();
+    LastMount {
+        node: uuid::Uuid::new_v4().to_string(),
+        host: options.host.shown(),
+        tier: shown(&options.tier),
+        journal: options.journal.as_ref().map(shown),
+        clean: false,
+    }
+}
+
+/// The metadata as it is in the bucket, without a word to whoever writes it.
+async fn peek(options: &MountOptions, buckets: &StripeSet) -> Result<Meta> {
+    let settings = SlateReaderOptions {
+        timeout_ms: options.settings.bucket_timeout_ms,
+        ..SlateReaderOptions::default()
+    };
+    let store = buckets.first().store(Component::Meta);
+    let kv = SlateReader::open(store, META_PATH, settings).await?;
+    Meta::open(Arc::new(kv), options.clock.now.clone()).await
+}
+
+/// Compares what is here with what the last writer used; an error if something is missing that
+/// nobody said may be.
+async fn stand(
+    meta: &Meta,
+    options: &MountOptions,
+    claim: &Claim,
+    here: &Here,
+) -> Result<(Standing, Option<LeftBehind>)> {
+    let standing = Standing::of(meta.last_writer().await?, claim.from.is_some(), here);
+    let left = standing.accept(options, claim.elsewhere, claim.from.as_deref(), here)?;
+    Ok((standing, left))
+}
+
+fn tell(LeftBehind { host, tier, journal }: &LeftBehind) {
+    tracing::warn!(
+        %host, tier, journal,
+        "the last writer did not end cleanly, and this is mounted without what it had there: what \
+         had not reached the bucket is not part of the volume"
+    );
+}
+
+/// Makes this mount the last one that wrote, on all disks and then in the bucket; see
+/// [`crate::volume::belongs`].
+async fn note(
+    opened: &OpenedTier,
+    journal: &Journal,
+    standing: &Standing,
+    meta: &Meta,
+    lease: &Lease,
+    log_directory: &Path,
+) -> Result<()> {
+    // What was replayed may hold the name of a mount that died before it was durable.
+    let replayed = meta.writer().await?;
+    let before: Vec<_> = standing.writer.iter().chain(&replayed).map(|w| w.node.as_str()).collect();
+    let with = |belongs| {
+        let mut mounts = if belongs || standing.clean { before.clone() } else { Vec::new() };
+        mounts.push(&lease.mount.node);
+        mounts.dedup();
+        mounts
+    };
+    Note::write(&opened.directory, &with(standing.tier_is_last()))?;
+    fail::fail_point!("engine::mount-tier-noted", |_| Err(stopped()));
+    journal.set_note(&with(standing.log))?;
+    fail::fail_point!("engine::mount-log-noted", |_| Err(stopped()));
+    write_log_place(&lease.log_place, log_directory)?;
+    fail::fail_point!("engine::mount-log-placed", |_| Err(stopped()));
+    meta.take_writer(replayed.as_ref().map(|w| w.epoch), &lease.mount).await?;
+    fail::fail_point!("engine::mount-taken", |_| Err(stopped()));
+    meta.sync().await?;
+    fail::fail_point!("engine::mount-durable", |_| Err(stopped()));
+    Ok(())
+}
+
+async fn open_kv(
+    options: &MountOptions,
+    buckets: &StripeSet,
+    journal: Arc<Journal>,
+) -> Result<SlateKv> {
+    let memory = options.settings.memory();
+    let settings = SlateOptions {
+        cache_bytes: memory.metadata_cache,
+        unflushed_bytes: memory.metadata_unflushed,
+        meta_flush_ms: options.settings.meta_flush_ms,
+        timeout_ms: options.settings.bucket_timeout_ms,
+        ..SlateOptions::default()
+    };
+    let store = buckets.first().store(Component::Meta);
+    SlateKv::open(store, META_PATH, settings, Some(journal)).await
+}
+
+/// Where the redo log is.
+fn log_directory(options: &MountOptions, format: &VolumeFormat, tier: &Path) -> Result<PathBuf> {
+    let Some(journal) = &options.journal else {
+        return Ok(tier.join("redo"));
+    };
+    weir_tier::check_directory("--journal", journal)?;
+    Ok(journal.join(&format.id.0))
+}
+
+/// Where the log of a mount with this tier is that did not end cleanly.
+fn read_log_place(tier: &Path) -> Option<PathBuf> {
+    serde_json::from_slice(&std::fs::read(tier.join(LOG_PLACE)).ok()?).ok()
+}
+
+fn write_log_place(path: &Path, log_directory: &Path) -> Result<()> {
+    let at = |e| FsError::local_io(format!("write {}", path.display()), e);
+    let text = serde_json::to_vec(log_directory).map_err(|e| at(e.into()))?;
+    private::write(path, &text).map_err(at)
+}
+
+/// Opens the log and reads what is in it, with the fsynced data of what is not in the tier.
+fn open_log(journal: &Journal, opened: &OpenedTier, standing: &Standing) -> Result<Replay> {
+    let tier_is_whole = matches!(opened.recovered, Recovered::Clean | Recovered::Killed);
+    let tier_has_all = standing.clean || (standing.tier_is_last() && tier_is_whole);
+    let all = !tier_has_all;
+    let lost = opened.tier.lost();
+    let mut replay = journal.open(all || !lost.is_empty())?;
+    // What else the journal has is in the tier as well, and newer there.
+    replay.files.retain(|ino, _| all || lost.contains(ino));
+    Ok(replay)
+}

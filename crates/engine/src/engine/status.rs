@@ -1,0 +1,166 @@
+//! What a mount says of itself.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use weir_object::{MeterSnapshot, Trouble};
+use weir_tier::Usage;
+use weir_types::{FileKind, Ino, Result, Settings};
+
+use crate::data::flush::pending::FlushFailed;
+use crate::data::journal::size::JournalUsage;
+use crate::engine::Engine;
+use crate::services::quarantine::AsideSummary;
+use crate::volume::options::MountReport;
+
+/// Sizes for `statfs`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Statfs {
+    /// Bytes the volume can hold. A bucket has no end, so this is 1 PiB, or more when that is used.
+    pub total_bytes: u64,
+    /// Bytes that files take.
+    pub used_bytes: u64,
+    /// Inodes in use.
+    pub files: u64,
+}
+
+/// The state of a mount, for `weir status` and the metrics.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Status {
+    /// The volume's URL.
+    pub volume: String,
+    /// The volume's id.
+    pub volume_id: String,
+    /// Whether the mount only reads.
+    pub read_only: bool,
+    /// Whether another writer took the volume over.
+    pub fenced: bool,
+    /// Inodes in use.
+    pub files: u64,
+    /// Bytes that files take in the bucket, before compression.
+    pub stored_bytes: u64,
+    /// The local tier.
+    pub tier: Usage,
+    /// Files of which the tier's disk lost bytes that are not in the bucket: they are not flushed.
+    pub files_in_doubt: u64,
+    /// The redo log or journal.
+    pub journal: JournalUsage,
+    /// What was found at mount.
+    pub mount: MountReport,
+    /// What is set aside and not settled, whoever left it.
+    pub aside: AsideSummary,
+    /// What went through the engine since the mount, in bytes and counts.
+    pub since_mount: SinceMount,
+    /// Requests to the buckets since the mount.
+    pub requests: MeterSnapshot,
+    /// What the buckets refused last, of each kind of request, and whether that lasts.
+    pub troubles: Vec<Trouble>,
+    /// The last flush in the background that failed: none has succeeded since.
+    pub flush_failed: Option<FlushFailed>,
+    /// Directories, and users, of which the daemon sees every byte: nothing is read past it there.
+    pub metered: Vec<String>,
+    /// The settings in force.
+    pub settings: Settings,
+}
+
+/// Counters since the mount.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SinceMount {
+    /// Bytes that programs read through the daemon.
+    pub bytes_read: u64,
+    /// Bytes that programs wrote.
+    pub bytes_written: u64,
+    /// Bytes of records fetched from the bucket.
+    pub bytes_fetched: u64,
+    /// Bytes of segments sent to the bucket.
+    pub bytes_flushed: u64,
+    /// Bytes of clean pages let go.
+    pub bytes_released: u64,
+    /// Segments sent.
+    pub segments_written: u64,
+    /// Segments deleted.
+    pub segments_collected: u64,
+    /// `fsync` calls.
+    pub fsyncs: u64,
+}
+
+/// Where the bytes of a file are, in bytes of whole pages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Residency {
+    /// Nowhere: they are zeros.
+    pub hole: u64,
+    /// In the bucket only.
+    pub released: u64,
+    /// In the tier, and in the bucket.
+    pub resident: u64,
+    /// In the tier, and not in the bucket yet.
+    pub dirty: u64,
+}
+
+/// How long a status waits for the volume's totals.
+const USAGE_LONGEST: Duration = Duration::from_secs(2);
+
+/// A petabyte: what a volume without end answers when asked for its size.
+const TOTAL_BYTES: u64 = 1 << 50;
+
+impl Engine {
+    /// Sizes for `statfs`.
+    pub async fn statfs(&self) -> Result<Statfs> {
+        let usage = self.data.meta.usage().await?;
+        let used_bytes = usage.stored_bytes + self.data.tier.dirty_bytes();
+        let total_bytes = TOTAL_BYTES.max(used_bytes.saturating_mul(2));
+        Ok(Statfs { total_bytes, used_bytes, files: usage.inodes })
+    }
+
+    /// The state of the mount.
+    pub async fn status(&self) -> Result<Status> {
+        let data = &self.data;
+        // A bucket that is away must not keep anybody from seeing that it is.
+        let usage = tokio::time::timeout(USAGE_LONGEST, data.meta.usage()).await;
+        let usage = usage.ok().and_then(Result::ok).unwrap_or_default();
+        let get = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
+        let counts = &data.context.counts;
+        Ok(Status {
+            volume: data.context.url.clone(),
+            volume_id: data.context.format.id.to_string(),
+            read_only: data.context.read_only,
+            fenced: data.context.is_fenced(),
+            files: usage.inodes,
+            stored_bytes: usage.stored_bytes,
+            tier: data.tier.usage()?,
+            files_in_doubt: data.tier.in_doubt().len() as u64,
+            journal: data.journal.as_ref().map(|j| j.usage()).unwrap_or_default(),
+            mount: self.report.clone(),
+            aside: self.quarantine.summary(),
+            since_mount: SinceMount {
+                bytes_read: get(&counts.bytes_read),
+                bytes_written: get(&counts.bytes_written),
+                bytes_fetched: get(&counts.bytes_fetched),
+                bytes_flushed: get(&counts.bytes_flushed),
+                bytes_released: get(&counts.bytes_released),
+                segments_written: get(&counts.segments_written),
+                segments_collected: get(&counts.segments_collected),
+                fsyncs: get(&counts.fsyncs),
+            },
+            requests: data.context.meter.snapshot(),
+            troubles: data.context.meter.troubles(),
+            flush_failed: data.flusher.background.failed(data.context.now_ms()),
+            metered: self.limits.metered(),
+            settings: data.context.settings.clone(),
+        })
+    }
+
+    /// Where a file's bytes are.
+    pub async fn residency(&self, ino: Ino) -> Result<Residency> {
+        let inode = self.getattr(ino).await?;
+        let end = weir_tier::page_ceil(inode.size);
+        let [hole, released, resident, dirty] = match self.data.tier.find(ino) {
+            _ if inode.kind != FileKind::Regular => [0; 4],
+            Some(mirror) => mirror.census(),
+            None => [0, end, 0, 0],
+        };
+        Ok(Residency { hole, released, resident, dirty })
+    }
+}

@@ -1,0 +1,329 @@
+//! Names and attributes: what the metadata says, with what the tier knows better.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use weir_meta::{DirEntry, DirEntryPlus, Meta, NewInode, RenameMode, SetAttr, XattrMode};
+use weir_tier::{Mirror, Tier};
+use weir_types::{ErrorKind, FileKind, FsError, Ino, Inode, Result};
+
+use crate::data::admission::Admission;
+use crate::data::flush::Flusher;
+use crate::data::journal::Journal;
+use crate::data::mirrors::Mirrors;
+use crate::data::nodes::Nodes;
+use crate::data::space::Space;
+use crate::volume::context::{Context, blocking};
+
+/// What links say of names. Below them, because a lookup needs it.
+#[async_trait]
+pub(crate) trait LinkedNames: Send + Sync {
+    /// Whether any link exports without being asked.
+    fn exports(&self) -> bool;
+
+    /// Whether there are any. Cheap.
+    fn any(&self) -> bool;
+
+    /// Whether this directory is a link.
+    fn is_link(&self, dir: Ino) -> bool;
+
+    /// Whether names of some directories may not have been imported. Cheap.
+    fn has_lazy(&self) -> bool;
+
+    /// Imports the names of `dir`, if it is a directory of a lazy link into which nobody looked
+    /// yet. Answers whether it is one of a lazy link: then a name that was missed before may be
+    /// there now. One read; one LIST for each 1,000 names.
+    async fn look_into(&self, dir: Ino) -> Result<bool>;
+
+    /// The same for the directory of this name, if there is one.
+    async fn look_into_entry(&self, dir: Ino, name: &[u8]) -> Result<()>;
+}
+
+/// The tree of names, with the attributes of what they lead to.
+pub(crate) struct Names {
+    pub(crate) context: Arc<Context>,
+    pub(crate) meta: Arc<Meta>,
+    pub(crate) tier: Arc<Tier>,
+    pub(crate) nodes: Arc<Nodes>,
+    pub(crate) journal: Option<Arc<Journal>>,
+    pub(crate) mirrors: Arc<Mirrors>,
+    pub(crate) space: Arc<Space>,
+    pub(crate) admission: Arc<Admission>,
+    pub(crate) flusher: Arc<Flusher>,
+    pub(crate) linked: Arc<dyn LinkedNames>,
+}
+
+impl Names {
+    /// Takes removed files out of the tier and the metadata. What fails is an orphan still, and
+    /// purged at the next mount.
+    pub(crate) async fn purge(self: &Arc<Self>, inos: &[Ino]) {
+        let (names, local) = (self.clone(), inos.to_vec());
+        let removed = blocking(move || {
+            for ino in local {
+                if let Err(error) = names.tier.remove(ino) {
+                    tracing::warn!(%ino, %error, "the mirror of a removed file stays");
+                }
+            }
+            Ok(())
+        });
+        if let Err(error) = removed.await.and(self.meta.purge_all(inos).await) {
+            let files = inos.len();
+            tracing::warn!(files, %error, "purge of removed files failed: the next mount redoes it");
+        }
+        self.space.pins.forget(inos);
+        for ino in inos {
+            if let Some(journal) = &self.journal {
+                journal.forget(*ino, 0, u64::MAX);
+            }
+            self.nodes.purged(*ino);
+        }
+    }
+
+    /// Refuses to remove the directory of a link.
+    async fn check_no_link(&self, parent: Ino, name: &[u8]) -> Result<()> {
+        if !self.linked.any() {
+            return Ok(());
+        }
+        match self.meta.lookup(parent, name).await {
+            Ok(inode) if self.linked.is_link(inode.ino) => {
+                let text = "the directory is a link: end that with `weir unlink` first";
+                Err(FsError::new(ErrorKind::NotEmpty, text))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Has the names of a lazy link's directory imported before anybody misses one.
+    async fn look_into(&self, dir: Ino) -> Result<bool> {
+        Ok(self.linked.has_lazy() && self.linked.look_into(dir).await?)
+    }
+
+    async fn look_into_entry(&self, dir: Ino, name: &[u8]) -> Result<()> {
+        match self.linked.has_lazy() {
+            true => self.linked.look_into_entry(dir, name).await,
+            false => Ok(()),
+        }
+    }
+
+    /// A rename that puts a file in another's place is durable long before the file's bytes would
+    /// be: those that are not in the bucket go there first, or a crash between the two would leave
+    /// neither file's.
+    async fn flush_before_replacing(
+        &self,
+        from: (Ino, &[u8]),
+        to: (Ino, &[u8]),
+        mode: RenameMode,
+    ) -> Result<()> {
+        if mode == RenameMode::NoReplace || !self.tier.may_have_news() {
+            return Ok(());
+        }
+        let file = async |(parent, name)| match self.meta.lookup(parent, name).await {
+            Ok(inode) => Ok(Some(inode.ino)),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        };
+        let (Some(source), Some(target)) = (file(from).await?, file(to).await?) else {
+            return Ok(());
+        };
+        let exchanged = (mode == RenameMode::Exchange).then_some(target);
+        for ino in std::iter::once(source).chain(exchanged).filter(|_| source != target) {
+            let news = |mirror: &Mirror| mirror.dirty_bytes() > 0 || mirror.pending().1.size;
+            if self.tier.find(ino).is_some_and(|mirror| news(&mirror)) {
+                self.flusher.flush_file(ino).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Purges the orphans that nobody has open.
+    pub(crate) async fn purge_all_closed(self: &Arc<Self>) {
+        let mut after = None;
+        while let Ok(orphans) = self.meta.orphans(after, 1_000).await {
+            let Some(last) = orphans.last() else { break };
+            after = Some(*last);
+            let closed: Vec<_> =
+                orphans.into_iter().filter(|ino| !self.nodes.is_open(*ino)).collect();
+            self.purge(&closed).await;
+        }
+    }
+}
+
+/// Purges what was removed, many files at once.
+pub(crate) async fn purge_loop(names: Arc<Names>) {
+    loop {
+        let inos = names.nodes.wait_for_purges().await;
+        names.purge(&inos).await;
+    }
+}
+
+impl Names {
+    /// The inode that `name` in `parent` leads to.
+    pub(crate) async fn lookup(&self, parent: Ino, name: &[u8]) -> Result<Inode> {
+        let mut before = self.tier.moment();
+        let inode = match self.meta.lookup(parent, name).await {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                if !self.look_into(parent).await? {
+                    return Err(error);
+                }
+                before = self.tier.moment();
+                self.meta.lookup(parent, name).await?
+            }
+            found => found?,
+        };
+        self.mirrors.merged_since(&before, inode).await
+    }
+
+    /// The inode `ino`.
+    pub(crate) async fn getattr(&self, ino: Ino) -> Result<Inode> {
+        self.mirrors.known(ino).await
+    }
+
+    /// Sets attributes other than the size.
+    pub(crate) async fn setattr(&self, ino: Ino, set: SetAttr) -> Result<Inode> {
+        self.context.check_writable()?;
+        let (mtime, ctime) = (set.mtime, set.ctime);
+        // No flush may come between with the times of a write before.
+        let node = self.nodes.get(ino);
+        let _change = node.change.lock().await;
+        let inode = self.meta.setattr(ino, set).await?;
+        if let Some(mirror) = self.tier.find(ino).filter(|_| mtime.is_some() || ctime.is_some()) {
+            mirror.forget_pending_times(mtime.is_some(), ctime.is_some())?;
+            if let Some(journal) = &self.journal {
+                journal.note_attributes(ino, mirror.size(), mtime, ctime)?;
+            }
+        }
+        Ok(self.mirrors.merged(inode))
+    }
+
+    /// Makes a file, directory, symlink or node.
+    pub(crate) async fn create(&self, parent: Ino, name: &[u8], new: NewInode) -> Result<Inode> {
+        self.context.check_writable()?;
+        self.look_into(parent).await?;
+        self.meta.create(parent, name, new).await
+    }
+
+    /// Gives `ino` one more name.
+    pub(crate) async fn link(&self, ino: Ino, parent: Ino, name: &[u8]) -> Result<Inode> {
+        self.context.check_writable()?;
+        self.look_into(parent).await?;
+        let before = self.tier.moment();
+        let inode = self.meta.link(ino, parent, name).await?;
+        self.mirrors.merged_since(&before, inode).await
+    }
+
+    /// Removes a name that is not a directory's. A file without names stays readable while open.
+    pub(crate) async fn unlink(&self, parent: Ino, name: &[u8]) -> Result<()> {
+        self.context.check_writable()?;
+        self.look_into(parent).await?;
+        self.nodes.name_gone(&self.meta.unlink(parent, name).await?);
+        Ok(())
+    }
+
+    /// Removes an empty directory.
+    pub(crate) async fn rmdir(&self, parent: Ino, name: &[u8]) -> Result<()> {
+        self.context.check_writable()?;
+        self.check_no_link(parent, name).await?;
+        self.look_into_entry(parent, name).await?;
+        self.nodes.name_gone(&self.meta.rmdir(parent, name).await?);
+        Ok(())
+    }
+
+    /// Moves a name, replacing or exchanging what stands there as `mode` says.
+    pub(crate) async fn rename(
+        &self,
+        from: (Ino, &[u8]),
+        to: (Ino, &[u8]),
+        mode: RenameMode,
+    ) -> Result<()> {
+        self.context.check_writable()?;
+        self.look_into(from.0).await?;
+        if mode == RenameMode::Replace {
+            self.check_no_link(to.0, to.1).await?;
+            self.look_into_entry(to.0, to.1).await?;
+        } else {
+            self.look_into(to.0).await?;
+        }
+        self.flush_before_replacing(from, to, mode).await?;
+        let renamed = self.meta.rename(from.0, from.1, to.0, to.1, mode).await?;
+        if renamed.moved.kind == FileKind::Directory || mode == RenameMode::Exchange {
+            self.admission.directory_moved();
+        }
+        if let Some(replaced) = &renamed.replaced {
+            self.nodes.name_gone(replaced);
+        }
+        Ok(())
+    }
+
+    /// Up to `limit` entries of a directory after `cookie` (0: from the start), without `.` and
+    /// `..`. Entries of one cookie always come together.
+    pub(crate) async fn readdir(
+        &self,
+        dir: Ino,
+        cookie: u64,
+        limit: usize,
+    ) -> Result<Vec<DirEntry>> {
+        if cookie == 0 {
+            self.look_into(dir).await?;
+        }
+        self.meta.readdir(dir, cookie, limit).await
+    }
+
+    /// The same with each entry's inode.
+    pub(crate) async fn readdir_plus(
+        &self,
+        dir: Ino,
+        cookie: u64,
+        limit: usize,
+    ) -> Result<Vec<DirEntryPlus>> {
+        if cookie == 0 {
+            self.look_into(dir).await?;
+        }
+        let before = self.tier.moment();
+        let mut entries = self.meta.readdir_plus(dir, cookie, limit).await?;
+        for entry in &mut entries {
+            match self.mirrors.merged_since(&before, entry.inode.clone()).await {
+                Ok(inode) => entry.inode = inode,
+                // It was removed meanwhile, and is still one that was listed.
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(entries)
+    }
+
+    /// The directory that holds directory `dir`; the root's is itself.
+    pub(crate) async fn parent(&self, dir: Ino) -> Result<Ino> {
+        self.meta.parent(dir).await
+    }
+
+    /// Sets an extended attribute.
+    pub(crate) async fn xattr_set(
+        &self,
+        ino: Ino,
+        name: &[u8],
+        value: &[u8],
+        mode: XattrMode,
+    ) -> Result<()> {
+        self.context.check_writable()?;
+        self.meta.xattr_set(ino, name, value, mode).await?;
+        Ok(())
+    }
+
+    /// The value of an extended attribute.
+    pub(crate) async fn xattr_get(&self, ino: Ino, name: &[u8]) -> Result<Bytes> {
+        self.meta.xattr_get(ino, name).await
+    }
+
+    /// The names of the extended attributes.
+    pub(crate) async fn xattr_list(&self, ino: Ino) -> Result<Vec<Vec<u8>>> {
+        self.meta.xattr_list(ino).await
+    }
+
+    /// Removes an extended attribute.
+    pub(crate) async fn xattr_remove(&self, ino: Ino, name: &[u8]) -> Result<()> {
+        self.context.check_writable()?;
+        self.meta.xattr_remove(ino, name).await?;
+        Ok(())
+    }
+}

@@ -1,0 +1,7 @@
+//! What is done for whole trees and volumes, on top of names and the data plane. Each owns its state.
+
+pub(crate) mod actions;
+pub(crate) mod disks;
+pub(crate) mod limits;
+pub(crate) mod links;
+pub(crate) mod quarantine;

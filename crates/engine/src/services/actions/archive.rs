@@ -1,0 +1,76 @@
+//! Archiving: what was written is in the bucket, and stays there.
+
+use std::sync::Arc;
+
+use weir_meta::ExportName;
+use weir_types::{ErrorKind, FsError, Inode, Result};
+
+use super::action::Action;
+use super::feed::Feed;
+use super::found::Found;
+use crate::services::actions::parts::Actions;
+use crate::services::links::Link;
+
+/// Files that failed and are tried again.
+const FAILED_MOST: usize = 10_000;
+
+pub(super) async fn run(actions: &Arc<Actions>, action: &Arc<Action>) -> Result<()> {
+    let mut feed = Feed::begin(actions, action);
+    let mut failed = Vec::new();
+    while let Some(page) = feed.page().await {
+        match actions.archive(&page).await {
+            Ok(()) => action.done(page.len() as u64, page.iter().map(|file| file.size).sum()),
+            // One of them, maybe: each is tried by itself.
+            Err(error) if failed.len() + page.len() > FAILED_MOST => {
+                page.iter().for_each(|file| action.refuse(file, &error.to_string()));
+            }
+            Err(_) => failed.extend(page),
+        }
+    }
+    for file in failed {
+        match actions.archive(std::slice::from_ref(&file)).await {
+            Ok(()) => action.done(1, file.size),
+            Err(error) => action.refuse(&file, &error.to_string()),
+        }
+    }
+    feed.end().await
+}
+
+impl Actions {
+    /// Returns when these files are in the bucket as they were when it was called.
+    async fn archive(self: &Arc<Self>, files: &[Found]) -> Result<()> {
+        let mut inos = Vec::new();
+        for file in files {
+            let inode = self.meta.inode(file.ino).await?;
+            match self.links.link_where_it_is(&inode).await? {
+                // Its object is all it needs: no segment on the way.
+                Some(link) if self.export(&link, &inode, file).await? => {}
+                _ => inos.push(file.ino),
+            }
+        }
+        // What was stored through mappings is no news before somebody looked.
+        self.mirrors.catch_stores(&inos).await?;
+        let news = |ino: &_| self.tier.find(*ino).is_some_and(|mirror| mirror.has_news());
+        let news: Vec<_> = inos.into_iter().filter(news).collect();
+        if !news.is_empty() {
+            self.flusher.flush_files(&news).await?;
+        }
+        self.meta.sync().await?;
+        self.durability.settle_journal().await
+    }
+
+    /// Writes a file to its object; `false` if it is none that can be exported. What was begun goes
+    /// on whatever becomes of the action: half a PUT would be an object that nobody knows of.
+    async fn export(
+        self: &Arc<Self>,
+        link: &Arc<Link>,
+        inode: &Inode,
+        file: &Found,
+    ) -> Result<bool> {
+        let named = ExportName { dir: inode.parent, name: file.name().to_vec() };
+        let (actions, link, ino) = (self.clone(), link.clone(), inode.ino);
+        let exporting =
+            tokio::spawn(async move { actions.links.export_asked(&link, ino, &named).await });
+        exporting.await.map_err(|e| FsError::new(ErrorKind::Bug, format!("export: {e}")))?
+    }
+}

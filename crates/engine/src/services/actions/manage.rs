@@ -1,0 +1,200 @@
+//! Which actions there are, which of them run, and what becomes of them.
+//!
+//! Each kind has a line of its own. An action's row is written when it is asked for and when it
+//! ends; one without an end begins anew at the next mount, and finds what is done already.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+use weir_meta::ActionEnd;
+use weir_types::{ErrorKind, FileKind, FsError, Ino, Result};
+
+use super::action::Action;
+use super::views::{ActionId, ActionKind, ActionRequest, ActionView, FileState, Root};
+use super::{archive, hydrate, release};
+use crate::services::actions::parts::Actions;
+
+impl Actions {
+    /// Begins an action; one commit. `Invalid` for a directory without `recursive`, `NotFound` if
+    /// a root is not there.
+    pub(crate) async fn start_action(&self, request: ActionRequest) -> Result<ActionView> {
+        if request.kind == ActionKind::Archive {
+            self.context.check_writable()?;
+        }
+        self.check_roots(&request.roots, request.recursive).await?;
+        self.add_action(request).await
+    }
+
+    /// All actions that run, wait, or ended of late, oldest first.
+    pub(crate) async fn actions(&self) -> Result<Vec<ActionView>> {
+        Ok(self.schedule.all().iter().map(|action| action.view()).collect())
+    }
+
+    /// One action; `NotFound` if there is none of this name.
+    pub(crate) async fn action(&self, id: ActionId) -> Result<ActionView> {
+        Ok(self.schedule.find(id)?.view())
+    }
+
+    /// Returns the action once it has ended, or as it stands after `wait_ms`.
+    pub(crate) async fn wait_for_action(&self, id: ActionId, wait_ms: u64) -> Result<ActionView> {
+        let action = self.schedule.find(id)?;
+        let _ = tokio::time::timeout(Duration::from_millis(wait_ms), action.end()).await;
+        Ok(action.view())
+    }
+
+    /// Stops an action; one commit. What it did stays done, and what is on its way still comes.
+    pub(crate) async fn cancel_action(&self, id: ActionId) -> Result<ActionView> {
+        let action = self.schedule.find(id)?;
+        self.end_action(&action, true).await?;
+        Ok(action.view())
+    }
+
+    /// Pins files, so that they are never released, or unpins them. Answers how many there were.
+    /// With `recursive` those that are below a directory now. One commit for each 512 files.
+    pub(crate) async fn pin(
+        self: &Arc<Self>,
+        roots: &[Root],
+        recursive: bool,
+        pinned: bool,
+    ) -> Result<u64> {
+        self.context.check_writable()?;
+        self.check_roots(roots, recursive).await?;
+        self.set_pins(roots, recursive, pinned).await
+    }
+
+    /// How a regular file stands. One read of the metadata; more for files with holes, and for
+    /// those that an action may have to do with.
+    pub(crate) async fn file_state(&self, ino: Ino) -> Result<FileState> {
+        self.state_of(ino).await
+    }
+}
+
+impl Actions {
+    async fn check_roots(&self, roots: &[Root], recursive: bool) -> Result<()> {
+        if roots.is_empty() {
+            return Err(FsError::new(ErrorKind::Invalid, "no file or directory is named"));
+        }
+        for root in roots {
+            let inode = self.meta.inode(root.ino).await?;
+            if inode.kind == FileKind::Directory && !recursive {
+                let text = format!("{} is a directory: say so with -r", root.path);
+                return Err(FsError::new(ErrorKind::Invalid, text));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Actions {
+    /// Takes up what the metadata knows of actions and pins. One read for each 1,000.
+    pub(crate) async fn load_actions(&self) -> Result<()> {
+        self.space.pins.load(self.meta.pins().await?);
+        if self.context.read_only {
+            return Ok(());
+        }
+        let mut rows = self.meta.actions().await?;
+        rows.sort_by_key(|(number, row)| (row.end.as_ref().map(|end| end.unix_ms), *number));
+        for (number, row) in rows {
+            self.schedule.take_up(Arc::new(Action::from_row(number, row)));
+        }
+        Ok(())
+    }
+
+    /// Notes an action and has it begun. On a read-only mount it is known to this mount only.
+    pub(super) async fn add_action(&self, request: ActionRequest) -> Result<ActionView> {
+        let _adding = self.schedule.adding.lock().await;
+        let id = ActionId(self.schedule.lists().last + 1);
+        let action = Arc::new(Action::new(id, request, self.context.unix_ms().cast_signed()));
+        if !self.context.read_only {
+            self.meta.add_action(id.0, &action.row(None)).await?;
+        }
+        let view = action.view();
+        self.schedule.take_up(action);
+        Ok(view)
+    }
+
+    /// Brings an action to its end, unless it has one.
+    pub(super) async fn end_action(&self, action: &Arc<Action>, cancelled: bool) -> Result<()> {
+        let _ending = action.ending.lock().await;
+        if action.has_ended() {
+            return Ok(());
+        }
+        let unix_ms = self.context.unix_ms().cast_signed();
+        let forget = self.schedule.outdated(unix_ms);
+        if !self.context.read_only {
+            let view = action.view();
+            let end = ActionEnd {
+                unix_ms,
+                cancelled,
+                files: (view.files_total, view.files_done),
+                bytes: (view.bytes_total, view.bytes_done),
+                refused: view.refused,
+                reasons: view.reasons.into_iter().map(|r| (r.path, r.reason)).collect(),
+            };
+            let row = action.row(Some(end));
+            self.meta.put_action(action.id.0, &row, &forget).await?;
+        }
+        self.schedule.lists().ended.push_back(action.clone());
+        action.set_ended(cancelled, unix_ms);
+        Ok(())
+    }
+
+    async fn run_action(self: Arc<Self>, action: Arc<Action>) {
+        let work = async {
+            match action.request.kind {
+                ActionKind::Hydrate => hydrate::run(&self, &action).await,
+                ActionKind::Release => release::run(&self, &action).await,
+                ActionKind::Archive => archive::run(&self, &action).await,
+            }
+        };
+        let done = tokio::select! {
+            () = action.end() => return,
+            done = work => done,
+        };
+        let ended = match done {
+            Ok(()) => self.end_action(&action, false).await,
+            Err(error) => Err(error),
+        };
+        if let Err(error) = ended {
+            let id = action.id.0;
+            tracing::warn!(action = id, %error, "an action stopped: the next mount goes on with it");
+            // Whoever waits for it is told; its row says that there is more to do.
+            action.refuse_path(String::new, &error.to_string());
+            self.schedule.lists().ended.push_back(action.clone());
+            action.set_ended(true, self.context.unix_ms().cast_signed());
+        }
+    }
+}
+
+/// A place among the actions of a kind that run.
+struct InLine {
+    actions: Arc<Actions>,
+    kind: ActionKind,
+}
+
+impl Drop for InLine {
+    fn drop(&mut self) {
+        self.actions.schedule.lists().lines[self.kind as usize].1 -= 1;
+    }
+}
+
+/// Starts actions when their turn comes. When this task ends, they stop.
+pub(crate) async fn run_loop(actions: Arc<Actions>) {
+    let mut running = JoinSet::new();
+    loop {
+        while let Some(action) = actions.schedule.next() {
+            let running_one = InLine { actions: actions.clone(), kind: action.request.kind };
+            running.spawn(async move {
+                running_one.actions.clone().run_action(action).await;
+                drop(running_one);
+            });
+        }
+        tokio::select! {
+            () = actions.schedule.added.notified() => {}
+            Some(ended) = running.join_next() => if let Err(error) = ended {
+                tracing::error!(%error, "an action broke off: the next mount goes on with it");
+            }
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! What an action is told, and what it shows of itself.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use weir_types::Ino;
+
+/// Names an action, from 1; never used twice in a volume.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(transparent)]
+pub struct ActionId(pub u64);
+
+/// What an action does to each file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ActionKind {
+    /// Bring all bytes here.
+    Hydrate,
+    /// Let all bytes go that are in the bucket as well.
+    Release,
+    /// Write the file to the bucket of its link, or, outside of links, flush it.
+    Archive,
+}
+
+/// What is asked for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ActionRequest {
+    /// What to do.
+    pub kind: ActionKind,
+    /// Files and directories to do it to, with their paths below the mount for people.
+    pub roots: Vec<Root>,
+    /// Go down into directories. Without it a directory is refused.
+    pub recursive: bool,
+    /// Bytes a second at most; `None`: as fast as it goes.
+    #[serde(default)]
+    pub max_bytes_per_s: Option<u64>,
+}
+
+/// Where an action begins.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Root {
+    /// The inode.
+    pub ino: Ino,
+    /// Its path below the mount, for people.
+    pub path: String,
+}
+
+/// Where an action stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ActionState {
+    /// Others come first.
+    Waiting,
+    /// It goes on.
+    Running,
+    /// All is done; what was refused or failed is counted.
+    Done,
+    /// Somebody stopped it.
+    Cancelled,
+}
+
+/// An action as it stands.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ActionView {
+    /// Its name.
+    pub id: ActionId,
+    /// What was asked for.
+    pub request: ActionRequest,
+    /// Where it stands.
+    pub state: ActionState,
+    /// When it was asked for, in milliseconds since 1970.
+    pub asked_unix_ms: i64,
+    /// When it ended.
+    pub ended_unix_ms: Option<i64>,
+    /// Files found up to now, and all of them once `counted`.
+    pub files_total: u64,
+    /// Files that are done, refused ones included.
+    pub files_done: u64,
+    /// Bytes to move, as far as is known; all of them once `counted`.
+    pub bytes_total: u64,
+    /// Bytes moved, or found where they should be.
+    pub bytes_done: u64,
+    /// Whether the totals are final.
+    pub counted: bool,
+    /// Files that were refused or failed.
+    pub refused: u64,
+    /// The first of them, with the reason.
+    pub reasons: Vec<Refused>,
+}
+
+/// Why a file was left as it is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Refused {
+    /// Its path below the mount.
+    pub path: String,
+    /// Why, and what to do.
+    pub reason: String,
+}
+
+/// One file as Lustre's HSM would see it, and more.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FileState {
+    /// There is a copy in the bucket, maybe an old one.
+    pub exists: bool,
+    /// The file changed since that copy.
+    pub dirty: bool,
+    /// Some bytes are in the bucket only.
+    pub released: bool,
+    /// The copy in the bucket is the file.
+    pub archived: bool,
+    /// It is pinned: never released.
+    pub pinned: bool,
+    /// Its object went from the bucket behind our back: what is not here is lost.
+    pub lost: bool,
+    /// Bytes of the file.
+    pub size: u64,
+    /// Bytes of it that are here, in whole pages.
+    pub resident_bytes: u64,
+    /// URL of its object, for a file of a link.
+    pub object: Option<String>,
+    /// The action that works on it or will.
+    pub action: Option<ActionId>,
+}

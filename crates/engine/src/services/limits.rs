@@ -1,0 +1,428 @@
+//! Throughput modes of a mount, its budget, and who is counted for what.
+//!
+//! Reads and writes that reach the daemon are metered as EFS meters them and wait where a mode says
+//! so. Reads that the kernel answers, from its page cache or from a lent file, are not seen; below
+//! a limit nothing is lent.
+
+mod history;
+mod rules;
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use history::{History, SAMPLE_MS};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use weir_cost::{Item, PriceBook};
+use weir_meta::Meta;
+use weir_throughput::efs::{Limiter, Mode, Rules};
+use weir_types::{ErrorKind, FileKind, FsError, Ino, NanoUsd, Result};
+
+use crate::data::admission::areas::Used;
+use crate::data::admission::budget::BudgetView;
+use crate::data::admission::limit::{Limit, Whose, now_ns};
+use crate::data::admission::{Admission, budget};
+use crate::volume::context::Context;
+
+pub use history::{Spell, Totals};
+
+/// How often the budget is settled, in milliseconds.
+const SETTLE_MS: u64 = 200;
+/// Entries of the root that are looked through for the names of areas.
+const NAMES: usize = 10_000;
+
+/// The throughput rules of a mount, and what was used.
+pub(crate) struct Limits {
+    context: Arc<Context>,
+    meta: Arc<Meta>,
+    admission: Arc<Admission>,
+    history: History,
+    metadata_ops: OnceLock<Box<dyn Fn() -> u64 + Send + Sync>>,
+}
+
+/// What to change of a directory's rule. What is `None` stays as it is.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ThroughputChange {
+    /// The throughput mode.
+    #[serde(default)]
+    pub mode: Option<Mode>,
+    /// The rules of a service at some date.
+    #[serde(default)]
+    pub rules: Option<Rules>,
+    /// Burst credits from now on, in bytes; no more than the rules allow are kept.
+    #[serde(default)]
+    pub credit_bytes: Option<u64>,
+    /// The daemon is to see every byte, whatever the mode.
+    #[serde(default)]
+    pub exact: Option<bool>,
+    /// Forget the directory's rule.
+    #[serde(default)]
+    pub remove: bool,
+    /// Dollars an hour for requests, in nano-dollars, and the region whose prices count; 0 for no
+    /// budget. For the whole volume only.
+    #[serde(default)]
+    pub budget: Option<(NanoUsd, String)>,
+}
+
+/// A rule as it stands.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ThroughputView {
+    /// Whom it is for.
+    pub whose: Whose,
+    /// The directory's path in the volume when the rule was made, or the user.
+    pub name: String,
+    /// The mode.
+    pub mode: Mode,
+    /// Metered bytes a second that may move now; `None` without a limit.
+    pub permitted_bytes_per_s: Option<f64>,
+    /// Metered bytes a second at which credits neither grow nor shrink.
+    pub baseline_bytes_per_s: f64,
+    /// Burst credits in bytes.
+    pub credit_bytes: f64,
+    /// The most of them that are kept.
+    pub credit_cap_bytes: f64,
+    /// Bytes metered since the mount.
+    pub metered_bytes: u64,
+    /// I/Os that wait now.
+    pub waiting: u64,
+    /// Milliseconds that I/Os waited since the mount, added up.
+    pub waited_ms: u64,
+    /// Whether the daemon sees every byte, so that nothing is read past it.
+    pub sees_all: bool,
+}
+
+/// What one client did in one area since the mount.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct TenantView {
+    /// The area: a directory, or `/` for the rest of the volume.
+    pub path: String,
+    /// The user.
+    pub client: u32,
+    /// Files opened.
+    pub opens: u64,
+    /// Those of them whose reads the kernel answers, so that their bytes are not known.
+    pub opens_unmetered: u64,
+    /// Reads.
+    pub reads: u64,
+    /// Writes.
+    pub writes: u64,
+    /// Bytes read through the daemon.
+    pub bytes_read: u64,
+    /// Bytes written.
+    pub bytes_written: u64,
+    /// Bytes that had to come from a bucket first; what several wanted at once counts for each.
+    pub bytes_fetched: u64,
+    /// Milliseconds that its I/Os waited, added up.
+    pub waited_ms: u64,
+}
+
+/// All about the throughput of a mount.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ThroughputReport {
+    /// The rules, the volume's first.
+    pub rules: Vec<ThroughputView>,
+    /// Who did what.
+    pub tenants: Vec<TenantView>,
+    /// The budget, if there is one.
+    pub budget: Option<BudgetView>,
+}
+
+impl Limits {
+    pub(crate) fn new(context: Arc<Context>, meta: Arc<Meta>, admission: Arc<Admission>) -> Self {
+        let (history, metadata_ops) = (History::default(), OnceLock::new());
+        Self { context, meta, admission, history, metadata_ops }
+    }
+
+    /// How the throughput of the mount stands. One look at the names below the root.
+    pub(crate) async fn throughput(&self) -> Result<ThroughputReport> {
+        self.size_limits().await;
+        let mut rules: Vec<_> =
+            self.admission.areas.limits().iter().map(|l| self.view(l)).collect();
+        rules.sort_by(|a, b| a.name.cmp(&b.name));
+        tell_apart(&mut rules);
+        let names = self.area_names(&rules).await?;
+        let tenants = self.admission.areas.tenants();
+        let tenants = tenants.iter().map(|((dir, client), used)| {
+            let unknown = || format!("/? (inode {dir})");
+            tenant_view(names.get(dir).cloned().unwrap_or_else(unknown), *client, used)
+        });
+        Ok(ThroughputReport {
+            tenants: tenants.collect(),
+            budget: self.admission.budget.view(),
+            rules,
+        })
+    }
+
+    /// Changes the rule of a directory or user, with its name for people; it holds within a second
+    /// and over mounts. Files that are open past the daemon stay so until they are closed.
+    /// One commit.
+    pub(crate) async fn set_throughput(
+        &self,
+        whose: Whose,
+        name: &str,
+        change: ThroughputChange,
+    ) -> Result<ThroughputReport> {
+        self.check_throughput(whose, &change).await?;
+        if change.remove {
+            self.admission.areas.remove(whose, &self.context.clock);
+        } else {
+            self.change_limit(whose, name, &change).await?;
+        }
+        if let Some((rate, region)) = &change.budget {
+            let budget = (rate.0 > 0).then_some((*rate, region.as_str()));
+            self.admission.budget.set(
+                budget,
+                self.context.meter.snapshot(),
+                now_ns(&self.context.clock),
+            );
+        }
+        self.store_rules(&[whose]).await?;
+        self.throughput().await
+    }
+
+    /// Tells where the metadata operations are counted; once, by the daemon that has the doors.
+    pub(crate) fn count_metadata_by(&self, count: impl Fn() -> u64 + Send + Sync + 'static) {
+        // The first one stays.
+        let _ = self.metadata_ops.set(Box::new(count));
+    }
+
+    /// What was used of late: in a minute, or up to two.
+    pub(crate) async fn used_lately(&self) -> Spell {
+        let now = self.totals().await;
+        self.history.since(Some(now.unix_ms.saturating_sub(SAMPLE_MS)), now)
+    }
+
+    /// What was used since `unix_ms`, or since the mount; never of more than a week ago.
+    pub(crate) async fn used_since(&self, unix_ms: Option<u64>) -> Spell {
+        let now = self.totals().await;
+        self.history.since(unix_ms, now)
+    }
+}
+
+/// A directory that was renamed keeps the name of its rule: where another has it by now, both say
+/// which they are.
+fn tell_apart(rules: &mut [ThroughputView]) {
+    let names: Vec<_> = rules.iter().map(|rule| rule.name.clone()).collect();
+    for rule in rules {
+        if let Whose::Directory(dir) = rule.whose
+            && names.iter().filter(|name| **name == rule.name).count() > 1
+        {
+            rule.name = format!("{} (inode {dir})", rule.name);
+        }
+    }
+}
+
+fn tenant_view(path: String, client: u32, used: &Used) -> TenantView {
+    let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+    TenantView {
+        path,
+        client,
+        opens: get(&used.opens),
+        opens_unmetered: get(&used.opens_unmetered),
+        reads: get(&used.reads),
+        writes: get(&used.writes),
+        bytes_read: get(&used.bytes_read),
+        bytes_written: get(&used.bytes_written),
+        bytes_fetched: get(&used.bytes_fetched),
+        waited_ms: get(&used.waited_ms),
+    }
+}
+
+impl Limits {
+    /// Directories and users of which the daemon sees every byte.
+    pub(crate) fn metered(&self) -> Vec<String> {
+        let limits = self.admission.areas.limits();
+        let mut names: Vec<_> =
+            limits.iter().filter(|limit| limit.sees_all()).map(|l| l.name.clone()).collect();
+        names.sort();
+        names
+    }
+
+    fn view(&self, limit: &Limit) -> ThroughputView {
+        let stand = limit.stand(&self.context.clock);
+        let permitted = stand.permitted_bytes_per_s;
+        ThroughputView {
+            whose: limit.whose,
+            name: limit.name.clone(),
+            mode: stand.mode,
+            permitted_bytes_per_s: permitted.is_finite().then_some(permitted),
+            baseline_bytes_per_s: stand.baseline_bytes_per_s,
+            credit_bytes: stand.credit_bytes,
+            credit_cap_bytes: stand.credit_cap_bytes,
+            metered_bytes: stand.metered_bytes,
+            waiting: stand.waiting as u64,
+            waited_ms: stand.waited_ms,
+            sees_all: limit.sees_all(),
+        }
+    }
+
+    async fn check_throughput(&self, whose: Whose, change: &ThroughputChange) -> Result<()> {
+        let invalid = |text: String| Err(FsError::new(ErrorKind::Invalid, text));
+        if let Whose::Directory(dir) = whose
+            && self.meta.inode(dir).await?.kind != FileKind::Directory
+        {
+            return invalid("a throughput rule is for a directory or a user".to_owned());
+        }
+        if let Some(Mode::Provisioned { mib_per_s }) = change.mode
+            && !(mib_per_s > 0.0 && mib_per_s <= 1e6)
+        {
+            return invalid(format!("{mib_per_s} MiB/s cannot be provisioned: 1 to 1,000,000"));
+        }
+        if change.remove && whose == Whose::VOLUME {
+            return invalid(
+                "the volume's own rule cannot go: `--mode elastic` limits nothing".to_owned(),
+            );
+        }
+        if let Some((rate, region)) = &change.budget {
+            if whose != Whose::VOLUME {
+                return invalid("a budget is for the whole volume".to_owned());
+            }
+            let book = PriceBook::built_in();
+            let known = |item| book.at(region).of(&item).is_some();
+            if rate.0 < 0 || !known(Item::S3Put) || !known(Item::S3Get) {
+                return invalid(format!("what requests cost in region `{region}` is not known"));
+            }
+        }
+        Ok(())
+    }
+
+    async fn change_limit(
+        &self,
+        whose: Whose,
+        name: &str,
+        change: &ThroughputChange,
+    ) -> Result<()> {
+        let now_ns = now_ns(&self.context.clock);
+        let stored_bytes = self.stored_for(whose).await;
+        let rules = || change.rules.clone().unwrap_or_else(Rules::today);
+        let limit = match self.admission.areas.limit(whose) {
+            Some(limit) => limit,
+            None => {
+                let limiter =
+                    Limiter::new(whose.ruled(rules()), Mode::Elastic, stored_bytes, now_ns);
+                Arc::new(Limit::new(whose, name.to_owned(), limiter, false))
+            }
+        };
+        limit.with(&self.context.clock, |limiter, now_ns| {
+            let mut next = match &change.rules {
+                // Other rules are another file system: with its own credits.
+                Some(rules) => {
+                    Limiter::new(whose.ruled(rules.clone()), limiter.mode(), stored_bytes, now_ns)
+                }
+                None => limiter.clone(),
+            };
+            if let Some(mode) = change.mode {
+                let locked = |e: weir_throughput::efs::Locked| {
+                    FsError::new(ErrorKind::Permission, e.to_string())
+                };
+                next.set_mode(mode, now_ns).map_err(locked)?;
+            }
+            if let Some(bytes) = change.credit_bytes {
+                // What they grew by before is not to come on top.
+                next.credit_bytes(now_ns);
+                next = next.with_credits(bytes as f64);
+            }
+            *limiter = next;
+            Ok(())
+        })?;
+        if let Some(exact) = change.exact {
+            limit.set_exact(exact);
+        }
+        self.admission.areas.change(|limits| {
+            limits.retain(|other| other.whose != whose);
+            limits.push(limit);
+        });
+        Ok(())
+    }
+
+    /// What counts as stored for a rule: what is below a directory, or of a user, is not known, and
+    /// taken for little.
+    pub(crate) async fn stored_for(&self, whose: Whose) -> u64 {
+        match whose {
+            Whose::VOLUME => self.meta.usage().await.map_or(0, |usage| usage.stored_bytes),
+            _ => 0,
+        }
+    }
+
+    /// Tells the volume's limit how much is stored.
+    async fn size_limits(&self) {
+        let Some(limit) = self.admission.areas.limit(Whose::VOLUME) else { return };
+        let stored_bytes = self.stored_for(Whose::VOLUME).await;
+        limit.with(&self.context.clock, |limiter, now_ns| {
+            limiter.set_stored_bytes(stored_bytes, now_ns)
+        });
+    }
+
+    /// The paths of areas: those of rules, and the names below the root.
+    async fn area_names(&self, rules: &[ThroughputView]) -> Result<HashMap<Ino, String>> {
+        let mut names: HashMap<_, _> = rules
+            .iter()
+            .filter_map(|rule| match rule.whose {
+                Whose::Directory(dir) => Some((dir, rule.name.clone())),
+                Whose::Client(_) => None,
+            })
+            .collect();
+        names.insert(Ino::ROOT, "/".to_owned());
+        let entries = self.meta.readdir(Ino::ROOT, 0, NAMES).await?;
+        for entry in entries {
+            let name = || format!("/{}", entry.name.escape_ascii());
+            names.entry(entry.ino).or_insert_with(name);
+        }
+        Ok(names)
+    }
+
+    /// The counters as they stand.
+    async fn totals(&self) -> Totals {
+        let requests = self.context.meter.snapshot();
+        let priced = budget::requests_of(&requests);
+        let counts = &self.context.counts;
+        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let tenants = self.admission.areas.tenants();
+        let sum = |of: fn(&Used) -> &AtomicU64| tenants.iter().map(|(_, used)| get(of(used))).sum();
+        Totals {
+            unix_ms: self.context.unix_ms(),
+            stored_bytes: self.meta.usage().await.map_or(0, |usage| usage.stored_bytes),
+            put_requests: priced.put,
+            get_requests: priced.get,
+            delete_requests: priced.delete,
+            sent_bytes: requests.bytes_sent(),
+            received_bytes: requests.bytes_received(),
+            opens: sum(|used| &used.opens),
+            reads: sum(|used| &used.reads),
+            writes: sum(|used| &used.writes),
+            metadata_ops: self.metadata_ops.get().map_or(0, |count| count()),
+            read_bytes: get(&counts.bytes_read),
+            written_bytes: get(&counts.bytes_written),
+            unmetered_opens: sum(|used| &used.opens_unmetered),
+        }
+    }
+}
+
+/// Settles the budget, takes samples, and stores credits now and then.
+pub(crate) async fn throughput_loop(limits: Arc<Limits>) {
+    // What the mount itself asked of the buckets is a part of what it costs.
+    let Totals { unix_ms, stored_bytes, .. } = limits.totals().await;
+    limits.history.add(Totals { unix_ms, stored_bytes, ..Totals::default() });
+    let mut sampled_ms = limits.context.now_ms();
+    loop {
+        tokio::time::sleep(Duration::from_millis(SETTLE_MS)).await;
+        if limits.admission.budget.is_set() {
+            limits
+                .admission
+                .budget
+                .settle(limits.context.meter.snapshot(), now_ns(&limits.context.clock));
+        }
+        let now_ms = limits.context.now_ms();
+        if now_ms.saturating_sub(sampled_ms) >= SAMPLE_MS {
+            sampled_ms = now_ms;
+            limits.size_limits().await;
+            limits.history.add(limits.totals().await);
+            if let Err(error) = limits.store_credits().await {
+                tracing::debug!(%error, "the burst credits were not stored: tried again");
+            }
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! Links: directories of the volume that are bound to a bucket prefix, where one object is one file.
+//!
+//! An import compares the sorted listing of the bucket with the rows of known objects, and applies
+//! the differences; it holds one page of each at a time. Polls, requests and events are imports of
+//! all or of some keys.
+//!
+//! What must always hold:
+//! - Bytes of two versions of an object never come together in one file: a changed object becomes a
+//!   new inode under the same name, and each GET names the ETag of its inode.
+//! - Where both sides changed, the bucket's version has the name and the local one stays beside it.
+//! - What was removed or renamed here is not made again by an import, unless the object changed.
+
+mod absorb;
+mod apply;
+mod attributes;
+mod brake;
+mod conditions;
+mod confirm;
+mod due;
+mod elsewhere;
+mod export;
+mod import;
+mod lazy;
+mod manage;
+mod missing;
+mod moves;
+mod parts;
+mod plan;
+mod registry;
+mod rule;
+mod upload;
+mod views;
+
+pub(crate) use due::links_loop;
+pub(crate) use parts::Links;
+pub use plan::{LinkPlan, PlannedChange, PlannedExport, PlannedExports};
+pub(crate) use registry::{Link, Registry};
+pub use views::{
+    Attributes, HeldDeletions, HiddenObject, ImportView, LinkOptions, LinkView, Policy, TreeChange,
+};

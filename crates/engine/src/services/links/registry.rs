@@ -1,0 +1,347 @@
+//! The links of a mount: what each is, its bucket, and what goes on in it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use parking_lot::{Mutex, MutexGuard, RwLock};
+use serde::{Deserialize, Serialize};
+use tokio::sync::Notify;
+use weir_object::{Bucket, BucketUrl, Conditions};
+use weir_types::{ErrorKind, FsError, Ino, LinkId, Native, Result};
+
+use super::views::{Attributes, HeldDeletions, ImportView, LinkOptions, TreeChange};
+use crate::data::upward::NativeObjects;
+use crate::volume::format::Connector;
+use crate::volume::locks::{self, Place};
+
+type Watcher = Box<dyn Fn(&TreeChange) + Send + Sync>;
+
+/// A link as the metadata keeps it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct LinkRecord {
+    pub(crate) ino: Ino,
+    pub(crate) path: String,
+    pub(crate) options: LinkOptions,
+    pub(crate) imported_unix_ms: Option<i64>,
+    /// Which conditions of a PUT its server holds, once it was asked.
+    #[serde(default)]
+    pub(crate) conditions: Option<Conditions>,
+    /// Of a `file://` link which directory it is.
+    #[serde(default)]
+    pub(crate) root: Option<RootId>,
+}
+
+impl LinkRecord {
+    /// One of a link that is not made yet.
+    pub(crate) fn planned(options: LinkOptions) -> Self {
+        let (ino, path, imported_unix_ms, conditions, root) =
+            (Ino::ROOT, String::new(), None, None, None);
+        Self { ino, path, options, imported_unix_ms, conditions, root }
+    }
+
+    pub(crate) fn encode(&self) -> Result<Vec<u8>> {
+        serde_json::to_vec(self)
+            .map_err(|e| FsError::new(ErrorKind::Bug, "encode a link").with_source(e))
+    }
+
+    pub(super) fn decode(id: LinkId, bytes: &[u8]) -> Result<Self> {
+        serde_json::from_slice(bytes).map_err(|error| {
+            let text = format!("link {id} cannot be read; was it made by a newer weir?");
+            FsError::new(ErrorKind::Corrupt, text).with_source(error)
+        })
+    }
+}
+
+/// What goes on in a link.
+#[derive(Debug, Default)]
+pub(crate) struct LinkState {
+    pub(crate) importing: Option<ImportView>,
+    pub(crate) import_error: Option<String>,
+    pub(crate) conflicts: u64,
+    /// Exports of the last pass that failed, and why the last one did.
+    pub(crate) export_failed: u64,
+    pub(crate) export_error: Option<String>,
+    /// Objects that a read found to be others than the metadata says, with the inode it was for.
+    pub(super) suspects: BTreeSet<(String, Ino)>,
+    /// Deletions that the last import did not do.
+    pub(crate) held: Option<HeldDeletions>,
+    /// Somebody said that so many may be done.
+    pub(crate) confirmed: Option<u64>,
+    /// Another directory is at its URL than the one that was.
+    pub(crate) root_strange: bool,
+    /// An import was asked for.
+    pub(super) asked: bool,
+    /// When the next poll is due, on the clock that never goes back.
+    pub(super) due_ms: u64,
+}
+
+impl LinkState {
+    /// The import that runs, or that was asked for and is next: whoever waits for what they asked
+    /// for sees no end between the two.
+    pub(crate) fn importing(&self) -> Option<ImportView> {
+        self.importing.clone().or_else(|| self.asked.then(ImportView::default))
+    }
+}
+
+/// One link.
+pub(crate) struct Link {
+    pub(crate) id: LinkId,
+    record: Mutex<LinkRecord>,
+    state: Mutex<LinkState>,
+    bucket: OnceLock<Bucket>,
+    /// Held by the one import at a time.
+    pub(crate) import: locks::Mutex,
+    /// Held by the one export pass at a time.
+    pub(crate) export: locks::Mutex,
+    /// Held by who asks its server what it can do.
+    pub(crate) probe: locks::Mutex,
+    /// Held by those who import the names of directories that somebody looks into; by the end of
+    /// the link alone.
+    pub(crate) listings: locks::RwLock,
+    sampled: Mutex<Sampled>,
+    ending: AtomicBool,
+}
+
+/// Whether objects of a link have attributes, as far as that is known.
+#[derive(Debug, Default)]
+pub(crate) struct Sampled {
+    /// Objects looked at.
+    pub(crate) objects: usize,
+    pub(crate) asks: Option<bool>,
+}
+
+impl Link {
+    pub(crate) fn record(&self) -> LinkRecord {
+        self.record.lock().clone()
+    }
+
+    /// Changes what is kept of it; answers all of that, for the metadata.
+    pub(crate) fn change_record(&self, change: impl FnOnce(&mut LinkRecord)) -> LinkRecord {
+        let mut record = self.record.lock();
+        change(&mut record);
+        record.clone()
+    }
+
+    pub(crate) fn ino(&self) -> Ino {
+        self.record.lock().ino
+    }
+
+    pub(crate) fn path(&self) -> String {
+        self.record().path
+    }
+
+    pub(crate) fn state(&self) -> MutexGuard<'_, LinkState> {
+        self.state.lock()
+    }
+
+    /// An import under way stops soon, and none begins.
+    pub(crate) fn end(&self) {
+        self.ending.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn is_ending(&self) -> bool {
+        self.ending.load(Ordering::Acquire)
+    }
+
+    /// Whether names of a directory are imported when somebody looks into it.
+    pub(crate) fn is_lazy(&self) -> bool {
+        self.record.lock().options.lazy_dirs
+    }
+
+    /// Whether attributes are asked for.
+    pub(crate) fn attributes(&self) -> Attributes {
+        self.record.lock().options.attributes
+    }
+
+    pub(crate) fn sampled(&self) -> MutexGuard<'_, Sampled> {
+        self.sampled.lock()
+    }
+
+    /// Whether anything is exported without being asked for.
+    pub(crate) fn exports(&self) -> bool {
+        !self.record.lock().options.export.is_none()
+    }
+
+    /// Has all of it imported soon.
+    pub(crate) fn ask(&self) {
+        let mut state = self.state();
+        (state.asked, state.due_ms) = (true, 0);
+    }
+
+    /// Changes what `weir links` shows of the import.
+    pub(crate) fn count(&self, change: impl FnOnce(&mut ImportView)) {
+        if let Some(importing) = &mut self.state().importing {
+            change(importing);
+        }
+    }
+}
+
+/// All links of a mount.
+pub(crate) struct Registry {
+    connector: Connector,
+    table: RwLock<BTreeMap<LinkId, Arc<Link>>>,
+    pub(super) wake: Notify,
+    pub(super) watcher: OnceLock<Watcher>,
+    /// Changes that the doors were not told of yet.
+    pub(super) changes: Mutex<BTreeSet<TreeChange>>,
+    /// Some link is, or was, lazy.
+    lazy: AtomicBool,
+}
+
+impl Registry {
+    pub(crate) fn new(connector: Connector) -> Self {
+        let (table, wake, watcher, changes, lazy) = Default::default();
+        Self { connector, table, wake, watcher, changes, lazy }
+    }
+
+    pub(crate) fn add(&self, id: LinkId, record: LinkRecord) -> Arc<Link> {
+        self.lazy.fetch_or(record.options.lazy_dirs, Ordering::AcqRel);
+        let link = Arc::new(Link {
+            id,
+            record: Mutex::new(record),
+            state: Mutex::default(),
+            bucket: OnceLock::new(),
+            import: locks::Mutex::new(Place::LinkImport, id.0.into(), ()),
+            export: locks::Mutex::new(Place::LinkExport, id.0.into(), ()),
+            probe: locks::Mutex::new(Place::LinkProbe, id.0.into(), ()),
+            listings: locks::RwLock::new(Place::LinkListings, id.0.into()),
+            sampled: Mutex::default(),
+            ending: AtomicBool::new(false),
+        });
+        self.table.write().insert(id, link.clone());
+        link
+    }
+
+    pub(crate) fn remove(&self, id: LinkId) {
+        self.table.write().remove(&id);
+    }
+
+    pub(crate) fn all(&self) -> Vec<Arc<Link>> {
+        self.table.read().values().cloned().collect()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.table.read().is_empty()
+    }
+
+    /// Whether names of some directories may not have been imported.
+    pub(crate) fn has_lazy(&self) -> bool {
+        self.lazy.load(Ordering::Acquire)
+    }
+
+    /// Whether any link exports without being asked.
+    pub(crate) fn exports(&self) -> bool {
+        self.table.read().values().any(|link| link.exports())
+    }
+
+    pub(crate) fn get(&self, id: LinkId) -> Result<Arc<Link>> {
+        let found = self.table.read().get(&id).cloned();
+        found.ok_or_else(|| FsError::new(ErrorKind::NotFound, format!("there is no link {id}")))
+    }
+
+    /// The link whose directory is `ino`.
+    pub(crate) fn at(&self, ino: Ino) -> Result<Arc<Link>> {
+        let none = || {
+            let text = "this directory is no link: see `weir links`";
+            FsError::new(ErrorKind::NotFound, text)
+        };
+        self.all().into_iter().find(|link| link.ino() == ino).ok_or_else(none)
+    }
+
+    /// Opens the bucket of a link. No request.
+    pub(crate) fn connect(&self, record: &LinkRecord) -> Result<Bucket> {
+        let options = &record.options;
+        let mut connector = self.connector.clone();
+        let set = |own: &mut Option<String>, link: &Option<String>| {
+            if link.is_some() {
+                own.clone_from(link);
+            }
+        };
+        // What is exported is for other tools, and their users.
+        connector.options.shared = true;
+        set(&mut connector.options.endpoint, &options.endpoint);
+        set(&mut connector.options.region, &options.region);
+        set(&mut connector.options.profile, &options.profile);
+        let url: BucketUrl = options.url.parse()?;
+        connector.connect(&url)
+    }
+
+    /// The bucket of a link. Without one of an older Weir, which knew no roots, it is the directory
+    /// that it was.
+    pub(crate) fn bucket(&self, id: LinkId) -> Result<Bucket> {
+        // Its objects are not there any more, and looking again does not help.
+        let gone = |error: FsError| {
+            FsError::new(ErrorKind::Conflict, "the link that had the bytes ended")
+                .with_source(error)
+        };
+        let link = self.get(id).map_err(gone)?;
+        if let Some(bucket) = link.bucket.get() {
+            return Ok(bucket.clone());
+        }
+        let record = link.record();
+        let bucket = self.connect(&record)?;
+        if record.root.is_some() && root_of(&record)? != record.root {
+            link.state().root_strange = true;
+            return Err(strange_root(&record.options.url));
+        }
+        Ok(link.bucket.get_or_init(|| bucket).clone())
+    }
+
+    /// Where an object is.
+    pub(crate) fn object_url(&self, native: &Native) -> Option<String> {
+        let link = self.get(native.link).ok()?;
+        Some(format!("{}/{}", link.record().options.url.trim_end_matches('/'), native.key))
+    }
+
+    pub(crate) fn wake(&self) {
+        self.wake.notify_one();
+    }
+
+    pub(crate) fn watch(&self, watcher: Watcher) {
+        let _ = self.watcher.set(watcher);
+    }
+
+    /// A name leads elsewhere now: the doors are to be told.
+    pub(crate) fn name_changed(&self, dir: Ino, name: &[u8]) {
+        let mut changes = self.changes.lock();
+        changes.insert(TreeChange::Name(dir, name.to_vec()));
+        changes.insert(TreeChange::Entries(dir));
+    }
+
+    /// A directory has new names: the doors are to be told.
+    pub(crate) fn names_added(&self, dir: Ino) {
+        let mut changes = self.changes.lock();
+        changes.insert(TreeChange::Entries(dir));
+    }
+}
+
+impl NativeObjects for Registry {
+    fn bucket(&self, link: LinkId) -> Result<Bucket> {
+        Registry::bucket(self, link)
+    }
+
+    fn object_is_another(&self, native: &Native, ino: Ino) {
+        if let Ok(link) = self.get(native.link) {
+            link.state().suspects.insert((native.key.clone(), ino));
+            self.wake();
+        }
+    }
+}
+
+/// Which directory a `file://` link shows: its file system and inode.
+pub(super) type RootId = (u64, u64);
+
+/// Which directory a `file://` link shows now.
+pub(crate) fn root_of(record: &LinkRecord) -> Result<Option<RootId>> {
+    record.options.url.parse::<BucketUrl>()?.directory_id()
+}
+
+/// Nothing is done with a directory that is not the link's.
+pub(super) fn strange_root(url: &str) -> FsError {
+    let text = format!(
+        "another directory is at {url} than the one that was linked, and none of its objects is in \
+         it: mount what was there; if it is meant to be this one, `weir refresh --confirm`"
+    );
+    FsError::new(ErrorKind::Retry, text)
+}

@@ -1,0 +1,119 @@
+//! The right to write, as other machines see it: an object that names the process that writes. It
+//! tells people whom to ask and this machine that the holder is dead; what protects the data is the
+//! metadata's fencing.
+
+use std::path::PathBuf;
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use weir_meta::{LastMount, Meta};
+use weir_object::{Component, StripeSet};
+use weir_types::{ErrorKind, FsError, Result};
+
+use super::format::WRITER_KEY;
+use super::host::Host;
+use super::options::MountOptions;
+
+/// The right to write, as other machines see it.
+pub(crate) struct Lease {
+    /// The mount that has it.
+    pub(crate) mount: LastMount,
+    /// The file that says where its log is, gone with a clean end.
+    pub(crate) log_place: PathBuf,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct LeaseRecord {
+    id: String,
+    host: Host,
+}
+
+impl Lease {
+    /// Says that the bucket has all that this mount was told.
+    pub(crate) async fn end_cleanly(&self, meta: &Meta) -> Result<()> {
+        meta.end_cleanly(&self.mount).await
+    }
+
+    /// Says that nobody writes the volume any more.
+    pub(crate) async fn give_back(&self, buckets: &StripeSet) -> Result<()> {
+        let ours = read_lease(buckets).await?.is_some_and(|lease| lease.id == self.mount.node);
+        if ours {
+            buckets.first().delete(Component::Volume, WRITER_KEY).await?;
+        }
+        match std::fs::remove_file(&self.log_place) {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+                Err(FsError::local_io(format!("remove {}", self.log_place.display()), e))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+async fn read_lease(buckets: &StripeSet) -> Result<Option<LeaseRecord>> {
+    match buckets.first().get(Component::Volume, WRITER_KEY).await {
+        Ok(bytes) => Ok(serde_json::from_slice(&bytes).ok()),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// What the right to write says of others.
+pub(crate) struct Claim {
+    /// Who has it, or had it when they died.
+    pub(crate) from: Option<String>,
+    /// It is taken from somebody who may be alive.
+    pub(crate) forced: bool,
+    /// That somebody is not this machine before it was booted: its disks may not be here.
+    pub(crate) elsewhere: bool,
+}
+
+/// Looks who writes the volume, and refuses to disturb somebody who may be alive.
+pub(crate) async fn claim(options: &MountOptions, buckets: &StripeSet) -> Result<Claim> {
+    let Some(lease) = read_lease(buckets).await? else {
+        return Ok(Claim { from: None, forced: false, elsewhere: false });
+    };
+    let holder = &lease.host;
+    let name = holder.shown();
+    if options.only_clean {
+        let text = format!(
+            "{} belongs to {name}, which still writes it or did not end cleanly: if it runs, ask \
+             there; if not, mount or serve the volume with the same --tier as it, which recovers \
+             what was not flushed, and then try again",
+            options.url
+        );
+        return Err(FsError::new(ErrorKind::Conflict, text));
+    }
+    let forced = !options.host.knows_dead(holder);
+    let elsewhere = !options.host.may_have_booted_since(holder);
+    if !forced || options.take_over {
+        return Ok(Claim { from: Some(name), forced, elsewhere: forced && elsewhere });
+    }
+    let text = match elsewhere {
+        true => format!(
+            "{} is mounted for writing by {name}: unmount or stop it there, or take --read-only, \
+             or, if that machine is gone, mount with --take-over (it is fenced, and what it had \
+             not flushed stays in its tier)",
+            options.url
+        ),
+        false => format!(
+            "{} was mounted for writing by {name}: on this machine before it was booted anew, or \
+             on a copy of it; which of the two is not to be seen from here (only root can read the \
+             hardware's name, where it has one). If no copy of it runs, mount with --take-over and \
+             the same --tier and --journal; else stop it there, or take --read-only",
+            options.url
+        ),
+    };
+    Err(FsError::new(ErrorKind::Conflict, text))
+}
+
+/// Says that this mount writes the volume.
+pub(crate) async fn write_lease(
+    options: &MountOptions,
+    buckets: &StripeSet,
+    id: &str,
+) -> Result<()> {
+    let record = LeaseRecord { id: id.to_owned(), host: options.host.clone() };
+    let text = serde_json::to_vec_pretty(&record)
+        .map_err(|e| FsError::new(ErrorKind::Bug, "encode writer.json").with_source(e))?;
+    buckets.first().replace(Component::Volume, WRITER_KEY, Bytes::from(text)).await
+}

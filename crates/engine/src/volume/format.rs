@@ -1,0 +1,210 @@
+//! Volumes: making one, and reading what one is.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use weir_meta::kv::slate::{SlateKv, SlateOptions};
+use weir_meta::{Meta, RootAttr};
+use weir_object::{
+    Bucket, BucketUrl, Component, ConnectOptions, Meter, ObjectStore, StripeSet, open_store,
+};
+use weir_tier::private;
+use weir_types::{
+    Codec, ErrorKind, FORMAT_VERSION, FsError, Result, UnixTime, VolumeFormat, VolumeId,
+};
+
+/// Key of the object that says who writes the volume.
+pub(crate) const WRITER_KEY: &str = "writer.json";
+
+/// Key of the object that says what a volume is.
+pub(crate) const VOLUME_KEY: &str = "volume.json";
+/// Below this key the metadata engine keeps its objects.
+pub(crate) const META_PATH: &str = "meta";
+/// Below this key segments are.
+const SEGMENT_PATH: &str = "seg";
+
+/// Puts something between Weir and its buckets: faults, latency, a log. For tests.
+pub type Wrap = Arc<dyn Fn(Arc<dyn ObjectStore>) -> Arc<dyn ObjectStore> + Send + Sync>;
+
+/// How buckets are reached, and where their requests are counted.
+#[derive(Clone)]
+pub struct Connector {
+    /// Addresses, keys and time limits.
+    pub options: ConnectOptions,
+    /// Where requests are counted.
+    pub meter: Meter,
+    /// What stands between, if anything.
+    pub wrap: Option<Wrap>,
+}
+
+impl Connector {
+    /// Reaches buckets directly.
+    pub fn new(options: ConnectOptions, meter: Meter) -> Self {
+        Self { options, meter, wrap: None }
+    }
+
+    /// The bucket at `url`. No request.
+    pub fn connect(&self, url: &BucketUrl) -> Result<Bucket> {
+        let store = open_store(url, &self.options)?;
+        let store = match &self.wrap {
+            Some(wrap) => wrap(store),
+            None => store,
+        };
+        Ok(Bucket::from_store(url, store, &self.options, &self.meter))
+    }
+}
+
+/// How a volume is made.
+#[derive(Clone)]
+pub struct FormatOptions {
+    /// The volume's URL: its first bucket.
+    pub url: BucketUrl,
+    /// More buckets to spread segments over.
+    pub stripe: Vec<BucketUrl>,
+    /// How to reach them.
+    pub connector: Connector,
+    /// Largest record in bytes: a power of two from 4 KiB to 1 MiB.
+    pub record_bytes: u64,
+    /// Bytes at which a segment is full.
+    pub segment_bytes: u64,
+    /// How records are compressed.
+    pub codec: Codec,
+    /// Owner and permission bits of the root directory.
+    pub root: (u32, u32, u32),
+    /// The time.
+    pub now: UnixTime,
+}
+
+/// Makes a volume. `Exists` if there is one. About ten requests.
+pub async fn format(options: FormatOptions) -> Result<VolumeFormat> {
+    let urls = std::iter::once(&options.url).chain(&options.stripe);
+    let format = VolumeFormat {
+        format_version: FORMAT_VERSION,
+        id: VolumeId(uuid::Uuid::new_v4().to_string()),
+        stripe_set: urls.clone().map(ToString::to_string).collect(),
+        record_bytes: options.record_bytes,
+        segment_bytes: options.segment_bytes,
+        codec: options.codec,
+        created_unix_s: options.now.parts().0,
+    };
+    let problems = format.problems();
+    if !problems.is_empty() {
+        return Err(FsError::new(ErrorKind::Invalid, problems.join("; ")));
+    }
+    let mut buckets = Vec::new();
+    for url in urls {
+        let bucket = options.connector.connect(url)?;
+        bucket.probe().await?;
+        buckets.push(bucket);
+    }
+    let exists = || {
+        let text =
+            format!("{} holds a volume already: mount it, or name another place", options.url);
+        FsError::new(ErrorKind::Exists, text)
+    };
+    match buckets[0].head(Component::Volume, VOLUME_KEY).await {
+        Ok(_) => return Err(exists()),
+        Err(error) if error.kind() == ErrorKind::NotFound => {}
+        Err(error) => return Err(error),
+    }
+    format_meta(&buckets[0], options.root, options.now).await?;
+    let mut text = serde_json::to_vec_pretty(&format)
+        .map_err(|e| FsError::new(ErrorKind::Bug, "encode volume.json").with_source(e))?;
+    text.push(b'\n');
+    // Last, because it is what makes this place a volume.
+    if !buckets[0].put_new(Component::Volume, VOLUME_KEY, Bytes::from(text)).await? {
+        return Err(exists());
+    }
+    Ok(format)
+}
+
+async fn format_meta(bucket: &Bucket, root: (u32, u32, u32), now: UnixTime) -> Result<()> {
+    let options = SlateOptions { create: true, ..SlateOptions::default() };
+    let kv = SlateKv::open(bucket.store(Component::Meta), META_PATH, options, None).await?;
+    let kv: Arc<dyn weir_meta::kv::Kv> = Arc::new(kv);
+    let (mode, uid, gid) = root;
+    match Meta::format(&*kv, RootAttr { mode, uid, gid }, now).await {
+        // Left by a format that did not come to its end: there is nothing in it.
+        Err(error) if error.kind() == ErrorKind::Exists => {}
+        other => other?,
+    }
+    kv.close().await
+}
+
+/// Corrects what other users may of a volume's objects in directories, which have everybody's
+/// bytes. What cannot be corrected is somebody else's to correct.
+pub(crate) async fn make_private(format: &VolumeFormat, url: &BucketUrl) -> Result<()> {
+    let mut urls = vec![url.clone()];
+    for text in &format.stripe_set[1..] {
+        urls.push(text.parse()?);
+    }
+    let directories: Vec<_> =
+        urls.iter().filter_map(|url| Some(url.directory()?.to_owned())).collect();
+    let work = move || {
+        for directory in directories {
+            for name in [VOLUME_KEY, WRITER_KEY, META_PATH, SEGMENT_PATH] {
+                let path = directory.join(name);
+                if let Err(error) = private::tighten(&path) {
+                    let path = path.display();
+                    tracing::warn!(%path, %error, "other users may be able to read this: chmod it");
+                }
+            }
+        }
+    };
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|e| FsError::new(ErrorKind::Bug, "correcting modes").with_source(e))
+}
+
+/// Reads what the volume at `url` is. One GET.
+pub async fn read_format(url: &BucketUrl, connector: &Connector) -> Result<VolumeFormat> {
+    let bucket = connector.connect(url)?;
+    let bytes = match bucket.get(Component::Volume, VOLUME_KEY).await {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            bucket.probe().await?;
+            let text = format!("{url} is not a Weir volume: make one with `weir format {url}`");
+            return Err(FsError::new(ErrorKind::NotFound, text));
+        }
+        Err(error) => return Err(error),
+    };
+    decode_format(url, &bytes)
+}
+
+fn decode_format(url: &BucketUrl, bytes: &[u8]) -> Result<VolumeFormat> {
+    let bad = |why: String| {
+        FsError::new(ErrorKind::Corrupt, format!("{url}/{VOLUME_KEY} cannot be read: {why}"))
+    };
+    let value: serde_json::Value = serde_json::from_slice(bytes).map_err(|e| bad(e.to_string()))?;
+    let version = value.get("format_version").and_then(serde_json::Value::as_u64);
+    match version {
+        None => return Err(bad("it names no format version".to_owned())),
+        Some(version) if version > u64::from(FORMAT_VERSION) => {
+            let text = format!(
+                "{url} has format version {version}, and this weir knows up to {FORMAT_VERSION}: \
+                 use a newer weir"
+            );
+            return Err(FsError::new(ErrorKind::Unsupported, text));
+        }
+        Some(_) => {}
+    }
+    let format: VolumeFormat = serde_json::from_value(value).map_err(|e| bad(e.to_string()))?;
+    match format.problems() {
+        problems if problems.is_empty() => Ok(format),
+        problems => Err(bad(problems.join("; "))),
+    }
+}
+
+/// The buckets of a volume, the first one as `url` names it now: a volume may be reached by
+/// another name than it was made under.
+pub(crate) fn stripe_set(
+    format: &VolumeFormat,
+    url: &BucketUrl,
+    connector: &Connector,
+) -> Result<StripeSet> {
+    let mut buckets = vec![connector.connect(url)?];
+    for text in &format.stripe_set[1..] {
+        let url: BucketUrl = text.parse()?;
+        buckets.push(connector.connect(&url)?);
+    }
+    StripeSet::new(buckets)
+}

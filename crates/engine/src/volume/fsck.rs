@@ -1,0 +1,160 @@
+//! Checking a volume: the metadata against itself, its extents against the objects, and if asked
+//! every byte against its checksum.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use futures::TryStreamExt;
+use futures::stream::{self, StreamExt};
+use serde::Serialize;
+use weir_meta::kv::Kv;
+use weir_meta::kv::slate::{SlateReader, SlateReaderOptions};
+use weir_meta::{Meta, SegmentUse, check};
+use weir_object::{BucketUrl, Component, StripeSet};
+use weir_segment::{Scanned, scan_records};
+use weir_types::{ErrorKind, Result, SegmentId, UnixTime};
+
+use super::format::{Connector, META_PATH, read_format, stripe_set};
+
+/// Segments read at once when every byte is checked.
+const PARALLEL: usize = 4;
+
+/// What to check.
+#[derive(Clone)]
+pub struct FsckOptions {
+    /// The volume.
+    pub url: BucketUrl,
+    /// How to reach it.
+    pub connector: Connector,
+    /// Read every segment and check every record: one GET each.
+    pub data: bool,
+}
+
+/// What was found.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct FsckReport {
+    /// Inodes in use.
+    pub inodes: u64,
+    /// Bytes that files take.
+    pub stored_bytes: u64,
+    /// Segments that the metadata names.
+    pub segments: u64,
+    /// Bytes of their objects.
+    pub object_bytes: u64,
+    /// Objects that nothing names: harmless, the collector takes them.
+    pub unnamed_objects: u64,
+    /// Records whose checksum was checked.
+    pub records_checked: u64,
+    /// All that is wrong.
+    pub problems: Vec<String>,
+}
+
+/// Checks a volume without changing it; it may be mounted meanwhile (then what changes while it is
+/// read may be reported as wrong). One LIST for each 1,000 segments, and with `data` one GET for
+/// each. `progress` is told segments done and segments in all.
+pub async fn fsck(options: FsckOptions, progress: impl Fn(u64, u64)) -> Result<FsckReport> {
+    let format = read_format(&options.url, &options.connector).await?;
+    let buckets = stripe_set(&format, &options.url, &options.connector)?;
+    let store = buckets.first().store(Component::Check);
+    let kv: Arc<dyn Kv> =
+        Arc::new(SlateReader::open(store, META_PATH, SlateReaderOptions::default()).await?);
+    let meta = Meta::open(kv.clone(), Arc::new(|| UnixTime(0))).await?;
+    let usage = meta.usage().await?;
+    let mut report = FsckReport {
+        inodes: usage.inodes,
+        stored_bytes: usage.stored_bytes,
+        problems: check(&*kv).await?.into_iter().map(|p| p.0).collect(),
+        ..FsckReport::default()
+    };
+    let segments = all_segments(&meta, &mut report).await?;
+    compare_objects(&buckets, &segments, &mut report).await?;
+    if options.data {
+        check_bytes(&buckets, &segments, &mut report, progress).await?;
+    }
+    kv.close().await?;
+    Ok(report)
+}
+
+async fn all_segments(
+    meta: &Meta,
+    report: &mut FsckReport,
+) -> Result<HashMap<SegmentId, SegmentUse>> {
+    let mut found = HashMap::new();
+    let mut after = None;
+    loop {
+        let page = meta.segments(after, 1_000).await?;
+        let Some(last) = page.last() else { break };
+        after = Some(last.id);
+        found.extend(page.into_iter().map(|s| (s.id, s)));
+    }
+    report.segments = found.len() as u64;
+    report.object_bytes = found.values().map(|s| s.info.object_bytes).sum();
+    Ok(found)
+}
+
+/// Every named segment must be there in its bucket with its size.
+async fn compare_objects(
+    buckets: &StripeSet,
+    segments: &HashMap<SegmentId, SegmentUse>,
+    report: &mut FsckReport,
+) -> Result<()> {
+    let mut missing: HashMap<_, _> = segments.iter().map(|(id, s)| (*id, *s)).collect();
+    for bucket in buckets.iter() {
+        let mut listed = std::pin::pin!(bucket.list(Component::Check, "seg/"));
+        while let Some(object) = listed.try_next().await? {
+            let Some(id) = SegmentId::from_object_key(&object.key) else {
+                continue;
+            };
+            match missing.remove(&id) {
+                None => report.unnamed_objects += 1,
+                Some(_) if buckets.bucket_for(id).url() != bucket.url() => {
+                    report.problems.push(format!("segment {id} lies in {}", bucket.url()));
+                }
+                Some(segment) if segment.info.object_bytes != object.size => {
+                    let wanted = segment.info.object_bytes;
+                    let have = object.size;
+                    report.problems.push(format!("segment {id} has {have} bytes, not {wanted}"));
+                }
+                Some(_) => {}
+            }
+        }
+    }
+    let gone = missing.keys().map(|id| format!("segment {id} is missing"));
+    report.problems.extend(gone);
+    Ok(())
+}
+
+async fn check_bytes(
+    buckets: &StripeSet,
+    segments: &HashMap<SegmentId, SegmentUse>,
+    report: &mut FsckReport,
+    progress: impl Fn(u64, u64),
+) -> Result<()> {
+    let mut reading = stream::iter(segments.keys().copied())
+        .map(|id| async move {
+            let bucket = buckets.bucket_for(id);
+            (id, bucket.get(Component::Check, &id.object_key()).await)
+        })
+        .buffer_unordered(PARALLEL);
+    let mut done = 0;
+    while let Some((id, bytes)) = reading.next().await {
+        match bytes {
+            Ok(bytes) => match scan_records(id, &bytes) {
+                Ok(scan) => {
+                    for scanned in scan {
+                        match scanned {
+                            Scanned::Record(..) => report.records_checked += 1,
+                            other => report.problems.push(format!("segment {id}: {other:?}")),
+                        }
+                    }
+                }
+                Err(error) => report.problems.push(error.to_string()),
+            },
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+        done += 1;
+        progress(done, segments.len() as u64);
+    }
+    Ok(())
+}
