@@ -69,7 +69,7 @@ bench: tools
 	cargo build --profile dist -p weir -p weir-bench
 	@scripts/install-tools.sh bench
 	@[ "$(BENCH)" = smoke ] || [ "$(BENCH_PEERS)" = none ] || scripts/install-peers.sh
-	WEIR=$(CARGO_TARGET_DIR)/dist/weir python3 -m benches
+	WEIR=$(CARGO_TARGET_DIR)/dist/weir python3 -m perf
 
 bench-smoke:
 	$(MAKE) bench BENCH=smoke

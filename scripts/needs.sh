@@ -14,7 +14,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 BUILD=(Makefile scripts/demo.sh)
 TEST=(tests/*.sh tests/cases/*.sh tests/s3/*.sh tests/tools/*.py scripts/vm.sh)
-BENCH=(benches/*.py benches/*/*.py benches/*.sh tests/lib.sh tests/s3/*.sh)
+BENCH=(perf/*.py perf/*/*.py perf/*.sh tests/lib.sh tests/s3/*.sh)
 
 layer() {
     case $1 in
@@ -79,8 +79,8 @@ allowed() { # FILE
     case $1 in
         tests/cases/vm-* | tests/lib-guest.sh) more=(tests/lib.sh tests/lib-vm.sh tests/lib-guest.sh) ;;
         tests/*.sh) more=(tests/lib.sh) ;;
-        benches/*.py) more=(benches/__main__.py) ;;
-        benches/*.sh) more=(tests/lib.sh) ;;
+        perf/*.py) more=(perf/__main__.py) ;;
+        perf/*.sh) more=(tests/lib.sh) ;;
     esac
     local sourced
     sourced=$(grep -oE 'lib-[a-z]+\.sh' "$1" | sort -u | sed 's#^#tests/#') || true

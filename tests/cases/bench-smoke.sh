@@ -9,10 +9,10 @@ out=$T/out bench=$T/bench.d
 mkdir "$bench"
 cd "$TESTS/.." || exit 1
 
-python3 -m unittest -q benches.test_figures || fail "the bench's own tests fail"
+python3 -m unittest -q perf.test_figures || fail "the bench's own tests fail"
 
 BENCH=smoke BENCH_PEERS=none BENCH_DIR=$bench BENCH_OUT=$out BENCH_STORE=disk \
-    python3 -m benches >"$T/table.log" 2>"$T/bench.log" || fail "the smoke run ends with $?"
+    python3 -m perf >"$T/table.log" 2>"$T/bench.log" || fail "the smoke run ends with $?"
 [ ! -e "$bench" ] || fail "the work directory is still there: $(ls "$bench")"
 if grep -q " $T/" /proc/self/mounts; then fail "something is still mounted below $T"; fi
 same "$(daemons_below "$T/")" "" "daemons after the run"
@@ -90,11 +90,11 @@ for group in ("Large files", "fsync of 4 KiB", "Small files", "Linked buckets", 
 END
 
 # What cannot be measured is refused before anything is made, with what to do.
-if BENCH=smoke BENCH_DIR=$bench BENCH_ROWS=speed python3 -m benches >"$T/refused" 2>&1; then
+if BENCH=smoke BENCH_DIR=$bench BENCH_ROWS=speed python3 -m perf >"$T/refused" 2>&1; then
     fail "an unknown row is accepted"
 fi
 grep -q "there is no speed" "$T/refused" || fail "refused with: $(cat "$T/refused")"
-if BENCH=smoke BENCH_DIR=/dev/shm/weir-bench-$$ python3 -m benches >"$T/refused" 2>&1; then
+if BENCH=smoke BENCH_DIR=/dev/shm/weir-bench-$$ python3 -m perf >"$T/refused" 2>&1; then
     fail "a work directory in memory is accepted"
 fi
 rmdir "/dev/shm/weir-bench-$$"
@@ -102,7 +102,7 @@ grep -q "is in memory" "$T/refused" || fail "refused with: $(cat "$T/refused")"
 
 # An interrupted run leaves nothing either.
 BENCH=smoke BENCH_PEERS=none BENCH_DIR=$bench BENCH_OUT=$out BENCH_STORE=disk \
-    python3 -m benches >>"$T/bench.log" 2>&1 &
+    python3 -m perf >>"$T/bench.log" 2>&1 &
 pid=$!
 poll 30 grep -q " $bench/weir" /proc/self/mounts || fail "the second run mounts nothing"
 kill -TERM $pid

@@ -78,8 +78,8 @@ if ! [ -d "$made" ]; then
 fi
 
 echo "== programs that scripts call, that are here, and that would not be there"
-"$NEEDS" called "$TREE"/{tests,tests/cases,tests/s3,scripts,benches}/*.sh | awk '{print $2}' | sort -u >"$T/called"
-sed -nE 's/^ *([A-Za-z0-9_-]+)\(\) .*/\1/p' "$TREE"/{tests,tests/cases,tests/s3,scripts,benches}/*.sh |
+"$NEEDS" called "$TREE"/{tests,tests/cases,tests/s3,scripts,perf}/*.sh | awk '{print $2}' | sort -u >"$T/called"
+sed -nE 's/^ *([A-Za-z0-9_-]+)\(\) .*/\1/p' "$TREE"/{tests,tests/cases,tests/s3,scripts,perf}/*.sh |
     sort -u >"$T/functions"
 unknown=()
 while read -r program; do

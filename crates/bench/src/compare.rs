@@ -4,7 +4,7 @@ use serde::Serialize;
 use thiserror::Error;
 
 use crate::report::{Measurement, Report, SCHEMA, Size};
-use crate::stats::{LEAST_REPEATS, LEVEL, Significance, Stats, significant};
+use crate::stats::{LEVEL, REPEATS_MIN, Significance, Stats, significant};
 use crate::summary::{Row, summary};
 use crate::words;
 
@@ -238,9 +238,9 @@ fn remarks(a: &Report, b: &Report) -> Vec<String> {
         if report.stopped {
             remarks.push(format!("the {which} run was stopped before its end"));
         }
-        if (report.repeats as usize) < LEAST_REPEATS {
+        if (report.repeats as usize) < REPEATS_MIN {
             remarks.push(format!(
-                "the {which} has too few repeats to tell: --repeats {LEAST_REPEATS} or more"
+                "the {which} has too few repeats to tell: --repeats {REPEATS_MIN} or more"
             ));
         }
     }

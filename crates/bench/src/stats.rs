@@ -4,7 +4,7 @@ use serde::Serialize;
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
 /// Repeats below which nothing is called significant.
-pub const LEAST_REPEATS: usize = 3;
+pub const REPEATS_MIN: usize = 3;
 
 /// Chance of being wrong below which a difference is called significant.
 pub(crate) const LEVEL: f64 = 0.05;
@@ -28,7 +28,7 @@ pub struct Stats {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "significance")]
 pub enum Significance {
-    /// There are fewer than [`LEAST_REPEATS`] of one of them.
+    /// There are fewer than [`REPEATS_MIN`] of one of them.
     TooFew,
     /// Chance alone gives such a difference with this probability, and that is too often.
     Chance {
@@ -79,7 +79,7 @@ pub fn median(numbers: &[f64]) -> f64 {
 /// equal variances, and can answer at three repeats, where a test of ranks cannot (with 3 and 3 its
 /// least probability is 0.1). Source: B. L. Welch, Biometrika 34 (1947), 28-35.
 pub fn significant(a: &[f64], b: &[f64]) -> Significance {
-    if a.len().min(b.len()) < LEAST_REPEATS {
+    if a.len().min(b.len()) < REPEATS_MIN {
         return Significance::TooFew;
     }
     let part = |numbers: &[f64]| {

@@ -12,7 +12,7 @@ const GET_BYTES: f64 = (8 << 20) as f64;
 /// Bytes of a PUT: one segment.
 const PUT_BYTES: f64 = (16 << 20) as f64;
 /// What EFS meters an operation at, at least. Source: EFS user guide, "Performance".
-const EFS_LEAST_BYTES: u64 = 4 << 10;
+const EFS_BYTES_MIN: u64 = 4 << 10;
 /// MiB/s that EFS includes with each TiB of Standard storage in provisioned mode.
 const EFS_INCLUDED_MIBPS_PER_TIB: f64 = 50.0;
 /// IOPS and MiB/s that a gp3 volume has without paying for them.
@@ -71,7 +71,7 @@ impl Load {
     /// GB that EFS meters for `bytes`.
     fn efs_gb(&self, bytes: f64) -> f64 {
         let io_bytes = self.io_bytes.max(1);
-        bytes / io_bytes as f64 * io_bytes.max(EFS_LEAST_BYTES) as f64 / GB
+        bytes / io_bytes as f64 * io_bytes.max(EFS_BYTES_MIN) as f64 / GB
     }
 }
 
@@ -142,7 +142,7 @@ fn efs(prices: Prices<'_>, mode: Mode, load: &Load) -> Charges {
             monthly.push(line("provisioned throughput", Item::EfsProvisioned, billed));
         }
         Mode::Elastic => {
-            let metadata_gb = load.metadata_ops * EFS_LEAST_BYTES as f64 / GB;
+            let metadata_gb = load.metadata_ops * EFS_BYTES_MIN as f64 / GB;
             let read_gb = load.efs_gb(load.read_bytes) + metadata_gb;
             let write_gb = load.efs_gb(load.write_bytes);
             per_run.push(line("elastic reads", Item::EfsElasticRead, read_gb));
@@ -158,7 +158,7 @@ fn of_s3_files(prices: Prices<'_>, load: &Load) -> Charges {
     let line = |what: &str, item, quantity| Line::of(prices, what, item, quantity);
     let direct = load.io_bytes >= s3_files::DIRECT_READ_BYTES;
     let metered_gb = |bytes: f64| s3_files::metered_bytes(bytes, load.io_bytes) / GB;
-    let metadata_gb = load.metadata_ops * s3_files::METADATA_OP_LEAST_BYTES as f64 / GB;
+    let metadata_gb = load.metadata_ops * s3_files::METADATA_OP_BYTES_MIN as f64 / GB;
     let hot_gb = if direct { load.write_bytes / GB } else { load.gb() };
     let gets = if direct { load.read_bytes / GET_BYTES } else { 0.0 };
     let small_gb = if direct { 0.0 } else { metered_gb(load.read_bytes) };

@@ -14,7 +14,7 @@ const FORMS: &str = "efs-elastic, efs-bursting, efs-provisioned:MIBPS, fsx:DEPLO
 
 /// Metered MiB/s of a file system in provisioned mode at most, in the smallest region: EFS user
 /// guide, "Amazon EFS quotas": reads of 3 GiB/s, metered at a third; writes of 1 GiB/s.
-const MOST_PROVISIONED_MIB_PER_S: f64 = 1024.0;
+const PROVISIONED_MIB_PER_S_MAX: f64 = 1024.0;
 
 impl fmt::Display for Storage {
     /// For people: `FSx SCRATCH_2 1200 GiB`.
@@ -92,10 +92,10 @@ impl Storage {
                 ebs::io2(*size_gib, *iops).map(drop).map_err(|no| no.to_string())
             }
             Storage::Efs { mode: Mode::Provisioned { mib_per_s } }
-                if !(1.0..=MOST_PROVISIONED_MIB_PER_S).contains(mib_per_s) =>
+                if !(1.0..=PROVISIONED_MIB_PER_S_MAX).contains(mib_per_s) =>
             {
                 Err(format!(
-                    "EFS provisions 1 to {MOST_PROVISIONED_MIB_PER_S} MiB/s without asking, not \
+                    "EFS provisions 1 to {PROVISIONED_MIB_PER_S_MAX} MiB/s without asking, not \
                      {mib_per_s}"
                 ))
             }

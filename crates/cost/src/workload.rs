@@ -50,18 +50,18 @@ impl Workload {
     /// Names each field that does not, and what it needs.
     pub fn check(&self) -> Result<(), String> {
         // A million jobs at once are more machines than there are.
-        const MOST_JOBS: u64 = 1_000_000;
-        const MOST_FILES: u64 = 1_000_000_000_000;
-        const MOST_BYTES: u64 = 1 << 60;
+        const JOBS_MAX: u64 = 1_000_000;
+        const FILES_MAX: u64 = 1_000_000_000_000;
+        const BYTES_MAX: u64 = 1 << 60;
         let at_least_zero = |value: f64| (0.0..=1e12).contains(&value);
         let wrong: Vec<&str> = [
             (at_least_zero(self.runs_per_day), "runs_per_day: need a number from 0 on"),
             (at_least_zero(self.cpu_seconds), "cpu_seconds: need a number from 0 on"),
             (self.io_bytes > 0, "io_bytes: need at least 1"),
-            ((1..=MOST_JOBS).contains(&self.threads), "threads: need 1 to 1,000,000"),
-            (self.files_per_run <= MOST_FILES, "files_per_run: need a trillion at most"),
-            (self.data_set_bytes <= MOST_BYTES, "data_set_bytes: need an exabyte at most"),
-            ((1..=MOST_JOBS).contains(&self.concurrency), "concurrency: need 1 to 1,000,000"),
+            ((1..=JOBS_MAX).contains(&self.threads), "threads: need 1 to 1,000,000"),
+            (self.files_per_run <= FILES_MAX, "files_per_run: need a trillion at most"),
+            (self.data_set_bytes <= BYTES_MAX, "data_set_bytes: need an exabyte at most"),
+            ((1..=JOBS_MAX).contains(&self.concurrency), "concurrency: need 1 to 1,000,000"),
             (!self.region.is_empty(), "region: need a name such as us-east-1"),
         ]
         .into_iter()

@@ -68,7 +68,7 @@ pub struct Attached {
     pub name: String,
     /// The device.
     pub device: PathBuf,
-    /// Whose device it is.
+    /// Subject device it is.
     pub driver: Driver,
     /// Nobody may write it here.
     pub read_only: bool,

@@ -7,7 +7,7 @@ use weir_engine::{SetAttr, Statfs};
 use weir_types::{Ino, Inode, UnixTime};
 
 use crate::convert::time_from_kernel;
-use crate::door::{PRIVILEGES, Served, Shared};
+use crate::door::{DoorState, PRIVILEGES, Served};
 
 /// What a setattr asks for.
 #[derive(Clone, Copy, Debug, Default)]
@@ -42,7 +42,7 @@ impl Wanted {
     }
 }
 
-impl Shared {
+impl DoorState {
     pub(crate) async fn set_attributes(&self, ino: Ino, wanted: Wanted) -> Served<Inode> {
         let set = wanted.set_attr(|| (self.options.now)());
         if let Some(size) = wanted.size {

@@ -9,7 +9,7 @@ use fuser::{
 use weir_engine::{Bytes, Fallocate, LockOwner, OpenFlags, Seek};
 use weir_types::{ErrorKind, FsError, Ino};
 
-use crate::door::{Served, Shared};
+use crate::door::{DoorState, Served};
 use crate::handles::File;
 use crate::modes::Mode;
 use crate::passthrough::{Purpose, Register, passthrough_reply};
@@ -84,7 +84,7 @@ fn seek_kind(whence: i32) -> Result<Seek, Errno> {
     }
 }
 
-impl Shared {
+impl DoorState {
     pub(crate) async fn open_file(
         &self,
         ino: Ino,
@@ -133,13 +133,13 @@ impl Shared {
             Mode::Daemon => (open_reply(flags, self.options.exclusive), None),
         };
         let maps_writable = backing.is_some() && purpose.maps_writable;
-        if maps_writable && let Err(error) = self.engine.lend_writable(&open).await {
+        if maps_writable && let Err(error) = self.engine.passthrough_writable(&open).await {
             self.passthrough.leave(&open);
             self.engine.close(open).await?;
             return Err(error.into());
         }
         if maps_writable {
-            // What it remembers was to hold for a day: [`Shared::attr_ttl`].
+            // What it remembers was to hold for a day: [`DoorState::attr_ttl`].
             self.forget_attributes(ino);
         }
         let direct = reply.contains(FopenFlags::FOPEN_DIRECT_IO);
@@ -177,7 +177,7 @@ impl Shared {
         self.files.get(fh).is_ok_and(|file| self.engine.may_be_held_back(&file.open))
     }
 
-    /// [`Shared::write_file`] for thread `tid`, which may be killed while it waits for a limit.
+    /// [`DoorState::write_file`] for thread `tid`, which may be killed while it waits for a limit.
     pub(crate) async fn write_file_of(&self, write: Write, data: &[u8], tid: u32) -> Served<u32> {
         let written = self.write_file(write, data);
         if !self.may_be_held_back(write.fh) {
@@ -247,7 +247,7 @@ impl Shared {
     pub(crate) async fn close_file(&self, fh: FileHandle) -> Served<()> {
         let file = self.files.remove(fh)?;
         if file.maps_writable {
-            if let Err(error) = self.engine.take_back_writable(&file.open).await {
+            if let Err(error) = self.engine.end_passthrough_writable(&file.open).await {
                 tracing::warn!(ino = %file.open.ino(), %error, "looking for stores: tried again");
             }
             // What was stored without the kernel's FUSE changed its mtime.

@@ -16,7 +16,7 @@ use weir_engine::{DirEntry, DirEntryPlus};
 use weir_types::{Ino, Result};
 
 use crate::convert::{attr, file_type, no_attr, node};
-use crate::door::{Served, Shared};
+use crate::door::{DoorState, Served};
 use crate::handles::{Dir, Opened};
 use crate::listings::Copy;
 
@@ -76,7 +76,7 @@ pub(crate) async fn fill<P: Page>(page: &mut P, dir: &Dir, offset: u64) -> Resul
 
 /// A buffer for names.
 struct Names<'a> {
-    door: &'a Shared,
+    door: &'a DoorState,
     dir: Ino,
     reply: ReplyDirectory,
 }
@@ -108,7 +108,7 @@ impl Page for Names<'_> {
 
 /// A buffer for names with their inodes.
 struct Inodes<'a> {
-    door: &'a Shared,
+    door: &'a DoorState,
     dir: Ino,
     /// fuser takes one lifetime for the name and the attributes.
     ttl: Duration,
@@ -144,7 +144,7 @@ impl Page for Inodes<'_> {
     }
 }
 
-impl Shared {
+impl DoorState {
     /// An open directory stays, empty, when it is removed meanwhile.
     pub(crate) fn open_dir(&self, ino: Ino) -> Served<Opened> {
         self.engine.hold(ino)?;
@@ -158,7 +158,7 @@ impl Shared {
             Copy::No if !self.options.exclusive => FopenFlags::empty(),
             Copy::No => FopenFlags::FOPEN_KEEP_CACHE,
             Copy::Alone if self.engine.has_links() => FopenFlags::FOPEN_CACHE_DIR,
-            Copy::Alone | Copy::Shared => {
+            Copy::Alone | Copy::DoorState => {
                 FopenFlags::FOPEN_CACHE_DIR | FopenFlags::FOPEN_KEEP_CACHE
             }
         };

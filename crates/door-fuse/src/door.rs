@@ -31,11 +31,11 @@ pub(crate) type Served<T> = Result<T, Refusal>;
 /// The door. Requests share it; its clones are one door.
 #[derive(Clone)]
 pub(crate) struct Door {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<DoorState>,
 }
 
 /// What all requests share.
-pub(crate) struct Shared {
+pub(crate) struct DoorState {
     pub(crate) engine: Arc<Engine>,
     pub(crate) options: FuseOptions,
     pub(crate) files: Handles<File>,
@@ -87,7 +87,7 @@ refuse!(
 impl Door {
     pub(crate) fn new(engine: Arc<Engine>, runtime: Handle, options: FuseOptions) -> Self {
         let passthrough = Passthrough::new(&options);
-        let shared = Shared {
+        let shared = DoorState {
             engine,
             options,
             files: Handles::default(),
@@ -136,7 +136,7 @@ impl Door {
     }
 }
 
-impl Shared {
+impl DoorState {
     /// Runs one request. What can be answered from memory is answered here, on the event loop,
     /// without a hop to another thread; what must wait goes on in the runtime, whose own first
     /// poll puts its waker in the place of the one used here, which wakes nobody.

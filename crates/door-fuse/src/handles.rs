@@ -54,9 +54,9 @@ pub(crate) struct File {
     pub(crate) direct: bool,
     /// The kernel may map the mirror file for writing.
     pub(crate) maps_writable: bool,
-    /// `Shared::privileges_given` when the file was last seen without set-uid and set-gid.
+    /// `DoorState::privileges_given` when the file was last seen without set-uid and set-gid.
     pub(crate) plain_since: AtomicU64,
-    /// `Shared::capabilities_given` when the file was last seen without capabilities.
+    /// `DoorState::capabilities_given` when the file was last seen without capabilities.
     pub(crate) bare_since: AtomicU64,
 }
 

@@ -30,7 +30,7 @@ pub(crate) enum Copy {
     /// It may fill the copy, alone.
     Alone,
     /// It may use it with others.
-    Shared,
+    DoorState,
 }
 
 /// The directories that are open with the copy, or that may be by all.
@@ -64,7 +64,7 @@ impl Listings {
             }
             Dir { whole: true, changed: false, .. } => {
                 dir.open += 1;
-                Copy::Shared
+                Copy::DoorState
             }
             _ => Copy::No,
         }
@@ -123,11 +123,11 @@ mod tests {
         assert_eq!(listings.open(DIR), Copy::Alone);
         assert_eq!(listings.open(DIR), Copy::No);
         listings.close(DIR, true);
-        assert_eq!(listings.open(DIR), Copy::Shared);
-        assert_eq!(listings.open(DIR), Copy::Shared);
+        assert_eq!(listings.open(DIR), Copy::DoorState);
+        assert_eq!(listings.open(DIR), Copy::DoorState);
         listings.close(DIR, false);
         listings.close(DIR, false);
-        assert_eq!(listings.open(DIR), Copy::Shared, "nothing changed");
+        assert_eq!(listings.open(DIR), Copy::DoorState, "nothing changed");
     }
 
     #[test]
@@ -141,8 +141,8 @@ mod tests {
     #[test]
     fn after_a_change_nobody_joins_those_who_began_before() {
         let listings = listed();
-        assert_eq!(listings.open(DIR), Copy::Shared);
-        assert_eq!(listings.open(DIR), Copy::Shared);
+        assert_eq!(listings.open(DIR), Copy::DoorState);
+        assert_eq!(listings.open(DIR), Copy::DoorState);
         assert!(!listings.begins(DIR));
         listings.changed(DIR);
         assert_eq!(listings.open(DIR), Copy::No);

@@ -7,7 +7,7 @@ use fuser::Errno;
 use weir_engine::{Lock, LockOwner, LockSpace};
 use weir_types::Ino;
 
-use crate::door::{Served, Shared};
+use crate::door::{DoorState, Served};
 use crate::signals::until_signalled;
 
 /// The last byte of a file to the kernel, whose offsets are signed.
@@ -46,7 +46,7 @@ impl KernelLock {
     }
 }
 
-impl Shared {
+impl DoorState {
     /// The lock that is in the way of `wanted`; one of type `F_UNLCK` if there is none.
     pub(crate) fn test_lock(&self, ino: Ino, wanted: KernelLock) -> KernelLock {
         match self.engine.locks().test(ino, LockSpace::Posix, wanted.lock()) {

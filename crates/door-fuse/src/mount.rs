@@ -13,7 +13,7 @@ use weir_engine::{Engine, TreeChange};
 use weir_types::{ErrorKind, FsError, Result};
 
 use crate::convert::node;
-use crate::door::{Door, Shared};
+use crate::door::{Door, DoorState};
 use crate::mountpoint::{check_mountpoint, mounted_on, real_path};
 use crate::options::FuseOptions;
 use crate::passthrough::PassthroughState;
@@ -36,7 +36,7 @@ pub struct FuseMount {
 
 /// What a mount counts, for as long as anybody asks.
 #[derive(Clone)]
-pub struct FuseView(Arc<Shared>);
+pub struct FuseView(Arc<DoorState>);
 
 impl std::fmt::Debug for FuseView {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

@@ -6,7 +6,7 @@ use weir_types::{ErrorKind, FileKind, Ino, Inode};
 
 use crate::convert::{node_kind, rename_mode};
 use crate::data::OpenedFile;
-use crate::door::{Served, Shared};
+use crate::door::{DoorState, Served};
 use crate::errno::Refusal;
 use crate::passthrough::Register;
 
@@ -19,7 +19,7 @@ pub(crate) struct NewName {
     pub(crate) gid: u32,
 }
 
-impl Shared {
+impl DoorState {
     /// The inode that a name leads to; `None` if there is no such name. `.` and `..` are asked for
     /// where a file handle from before comes back (NFS export, `open_by_handle_at`).
     pub(crate) async fn look_up(&self, parent: Ino, name: &[u8]) -> Served<Option<Inode>> {

@@ -151,7 +151,7 @@ impl Passthrough {
         register: &dyn Register,
         drop_pages: impl FnOnce() -> Result<()>,
     ) -> Result<Mode<BackingId>> {
-        let lend = || match self.lend(file, purpose, register) {
+        let lend = || match self.passthrough(file, purpose, register) {
             None if self.was_on() && file.may_be_stored()? => Err(stored_elsewhere(file.ino())),
             lent => Ok(lent),
         };
@@ -171,18 +171,18 @@ impl Passthrough {
     /// Ends what [`Passthrough::enter`] began, after the kernel did.
     pub(crate) fn leave(&self, file: &OpenFile) {
         if self.modes.leave(file.ino()) {
-            self.take_back(file);
+            self.end_passthrough(file);
         }
     }
 
-    fn take_back(&self, file: &OpenFile) {
-        if let Err(error) = file.take_back() {
+    fn end_passthrough(&self, file: &OpenFile) {
+        if let Err(error) = file.end_passthrough() {
             tracing::warn!(ino = %file.ino(), %error, "a lent file is not taken back yet");
         }
     }
 
     /// Lends the file to the kernel, if that is wanted and can be done.
-    fn lend(
+    fn passthrough(
         &self,
         file: &OpenFile,
         purpose: Purpose,
@@ -192,11 +192,11 @@ impl Passthrough {
             return None;
         }
         // Beside a mapping of the mirror file all must use the mirror file, writers too.
-        let lent = || file.is_lent().unwrap_or(false);
+        let lent = || file.in_passthrough().unwrap_or(false);
         if !purpose.reads && !lent() {
             return None;
         }
-        let mirror_file = match file.lend() {
+        let mirror_file = match file.passthrough() {
             Ok(lent) => lent?,
             Err(error) => {
                 match error.kind() {
@@ -209,7 +209,7 @@ impl Passthrough {
         let registered = register.register(&mirror_file);
         drop(mirror_file);
         if let Err(error) = &registered {
-            self.take_back(file);
+            self.end_passthrough(file);
             self.refused(error);
         }
         registered.ok()

@@ -6,7 +6,7 @@ use fuser::{Errno, ReplyXattr};
 use weir_engine::XattrMode;
 use weir_types::{ErrorKind, Ino};
 
-use crate::door::{Served, Shared};
+use crate::door::{DoorState, Served};
 
 /// Most bytes that `listxattr` can return (`XATTR_LIST_MAX`).
 const LIST_BYTES_MAX: usize = 65_536;
@@ -72,7 +72,7 @@ fn name_list(names: &[Vec<u8>], uid: u32) -> Result<Vec<u8>, Errno> {
     if list.len() > LIST_BYTES_MAX { Err(Errno::E2BIG) } else { Ok(list) }
 }
 
-impl Shared {
+impl DoorState {
     pub(crate) async fn set_xattr(
         &self,
         ino: Ino,

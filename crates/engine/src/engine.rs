@@ -165,7 +165,7 @@ impl Engine {
             tracing::warn!(%error, "the burst credits were not stored");
         }
         durability.flush_all().await?;
-        if let Some(left) = tier.news().first() {
+        if let Some(left) = tier.unflushed().first() {
             let text = format!("inode {} was written while the volume was unmounted", left.ino());
             return Err(FsError::new(ErrorKind::Retry, text));
         }

@@ -18,7 +18,7 @@ mod volume;
 
 pub use bytes::Bytes;
 pub use data::admission::budget::{BudgetView, Slowed};
-pub use data::admission::limit::Whose;
+pub use data::admission::limit::Subject;
 pub use data::flush::pending::FlushFailed;
 pub use data::journal::size::JournalUsage;
 pub use data::resize::Fallocate;
@@ -32,7 +32,7 @@ pub use services::actions::{
 };
 pub use services::disks::{Disk, DiskExtent, DiskOptions, DiskView};
 pub use services::limits::{
-    Spell, TenantView, ThroughputChange, ThroughputReport, ThroughputView, Totals,
+    Period, TenantView, ThroughputChange, ThroughputReport, ThroughputView, Totals,
 };
 pub use services::links::{
     Attributes, HeldDeletions, HiddenObject, ImportView, LinkOptions, LinkPlan, LinkView,

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use common::{WRITE, World, create, new_dir, new_file, noise, settings};
 use weir_engine::{
-    ActionKind, ActionRequest, Engine, OpenFlags, Root, Slowed, TenantView, ThroughputChange,
-    ThroughputReport, ThroughputView, Whose,
+    ActionKind, ActionRequest, Engine, OpenFlags, Root, Slowed, Subject, TenantView,
+    ThroughputChange, ThroughputReport, ThroughputView,
 };
 use weir_throughput::efs::{Mode, Rules};
 use weir_types::{Bytes, ErrorKind, Ino, NanoUsd, Settings};
@@ -26,7 +26,7 @@ fn mode(mode: Mode) -> ThroughputChange {
 }
 
 async fn set(engine: &Engine, change: ThroughputChange) -> ThroughputReport {
-    engine.set_throughput(Whose::VOLUME, "/", change).await.expect("sets")
+    engine.set_throughput(Subject::VOLUME, "/", change).await.expect("sets")
 }
 
 async fn make_in(engine: &Arc<Engine>, dir: Ino, name: &str) -> Ino {
@@ -105,7 +105,7 @@ fn a_rule_holds_for_its_directory_and_over_mounts() {
         let file = make_in(&engine, inner, "f").await;
         for (dir, path) in [(a, "/a"), (inner, "/a/inner"), (gone, "/gone")] {
             engine
-                .set_throughput(Whose::Directory(dir), path, provisioned(500.0))
+                .set_throughput(Subject::Directory(dir), path, provisioned(500.0))
                 .await
                 .expect("sets");
         }
@@ -121,7 +121,7 @@ fn a_rule_holds_for_its_directory_and_over_mounts() {
         assert_eq!(rule(&report, "/gone").metered_bytes, 0);
         assert_eq!(tenant(&report, "/a/inner", 7).bytes_written, MIB);
         // A user's rule holds wherever it works, and for nobody else.
-        let user = Whose::Client(7);
+        let user = Subject::Client(7);
         engine.set_throughput(user, "user 7", provisioned(500.0)).await.expect("sets");
         write_and_read(&engine, file, 8, b"other").await;
         write_and_read(&engine, file, 7, b"its own").await;
@@ -145,7 +145,7 @@ fn a_rule_holds_for_its_directory_and_over_mounts() {
         // They grew by a MiB a second at least and shrank by what was metered.
         assert!((volume.credit_bytes - credits).abs() < 100e6, "{volume:?}");
         let removed = ThroughputChange { remove: true, ..ThroughputChange::default() };
-        engine.set_throughput(Whose::Directory(a), "/a", removed).await.expect("removes");
+        engine.set_throughput(Subject::Directory(a), "/a", removed).await.expect("removes");
         write_and_read(&engine, file, 7, b"1").await;
     });
     world.kill();
@@ -165,7 +165,7 @@ fn bad_rules_are_refused() {
         let file = make_in(&engine, Ino::ROOT, "f").await;
         let kind = async |ino, change| {
             engine
-                .set_throughput(Whose::Directory(ino), "/x", change)
+                .set_throughput(Subject::Directory(ino), "/x", change)
                 .await
                 .expect_err("refused")
                 .kind()
@@ -199,9 +199,9 @@ fn below_a_limit_nothing_is_lent() {
         engine.fsync(ino).await.expect("syncs");
         let lends = async || {
             let file = engine.open(ino, OpenFlags::default()).await.expect("opens");
-            let lent = file.lend().expect("lends");
+            let lent = file.passthrough().expect("lends");
             if lent.is_some() {
-                file.take_back().expect("takes back");
+                file.end_passthrough().expect("takes back");
             }
             engine.close(file).await.expect("closes");
             lent.is_some()
@@ -287,7 +287,7 @@ fn nobody_is_faster_than_the_limit_and_a_change_is_felt_at_once() {
         // 8 MiB at 4 MiB/s, but for what may go ahead.
         assert!(took_s > 1.6, "{took_s} s");
         // Nobody waits for hours because the limit was low when he came: 1 MiB at 1 KiB a second.
-        let slow = Whose::Client(0);
+        let slow = Subject::Client(0);
         engine.set_throughput(slow, "user 0", provisioned(0.001)).await.expect("sets");
         let none = ThroughputChange { credit_bytes: Some(0), ..ThroughputChange::default() };
         engine.set_throughput(slow, "user 0", none).await.expect("sets");

@@ -26,7 +26,7 @@ pub enum LockSpace {
 /// A lock held or wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lock {
-    /// Whose.
+    /// Subject.
     pub owner: LockOwner,
     /// First byte.
     pub start: u64,
@@ -51,13 +51,13 @@ impl Lock {
 /// All advisory locks of a node.
 #[derive(Debug, Default)]
 pub struct LockTable {
-    state: Mutex<State>,
+    state: Mutex<LockState>,
 }
 
 type FileKey = (Ino, LockSpace);
 
 #[derive(Debug, Default)]
-struct State {
+struct LockState {
     files: HashMap<FileKey, FileLocks>,
     /// Who waits for what; an owner may wait with several threads. By ticket, so that each waiter
     /// takes back its own.
@@ -140,7 +140,7 @@ fn overlapping(
     before.into_iter().chain(inside)
 }
 
-impl State {
+impl LockState {
     fn try_lock(&mut self, file: FileKey, lock: Lock) -> Result<(), Lock> {
         let locks = self.files.entry(file).or_default();
         let held = locks.in_the_way(lock).next();
@@ -220,7 +220,7 @@ impl LockTable {
         Self::default()
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, LockState> {
         // Nothing in here panics half-way through a change.
         self.state.lock()
     }

@@ -24,9 +24,9 @@ use crate::{BucketUrl, Component, Meter, RequestKind};
 /// The first pause between attempts is at most this long; each next at most twice the one before.
 const PAUSE_FIRST: Duration = Duration::from_millis(50);
 /// No pause is longer.
-const PAUSE_LONGEST: Duration = Duration::from_secs(5);
+const PAUSE_MAX: Duration = Duration::from_secs(5);
 /// An attempt without an answer for so long is given up and repeated.
-const ATTEMPT_LONGEST: Duration = Duration::from_secs(30);
+const ATTEMPT_MAX: Duration = Duration::from_secs(30);
 /// Bodies may take longer: the slowest link that still works.
 const SLOWEST_BYTES_PER_S: u64 = 1 << 20;
 /// Keys in one page of a listing.
@@ -68,7 +68,7 @@ pub(crate) struct Patience {
 
 impl Default for Patience {
     fn default() -> Self {
-        Self { attempt: ATTEMPT_LONGEST, in_all: Duration::ZERO }
+        Self { attempt: ATTEMPT_MAX, in_all: Duration::ZERO }
     }
 }
 
@@ -434,5 +434,5 @@ impl Listing {
 /// not come back together.
 fn pause(number: u32) -> Duration {
     let longest = PAUSE_FIRST.saturating_mul(1 << number.min(16).saturating_sub(1));
-    longest.min(PAUSE_LONGEST).mul_f64(rand::random::<f64>())
+    longest.min(PAUSE_MAX).mul_f64(rand::random::<f64>())
 }

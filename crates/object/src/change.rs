@@ -19,7 +19,7 @@ use crate::read::Got;
 use crate::{Bucket, Component, ObjectInfo, PutCondition, RequestKind, Scheme};
 
 /// S3 copies no larger object in one request.
-const COPY_BYTES_MOST: u64 = 5 << 30;
+const COPY_BYTES_MAX: u64 = 5 << 30;
 /// Two objects are compared in steps of so many bytes.
 const COMPARE_BYTES: usize = 8 << 20;
 
@@ -73,7 +73,7 @@ impl Bucket {
             return Ok(Copied::SourceChanged);
         }
         let size = found.meta.size;
-        if size > COPY_BYTES_MOST {
+        if size > COPY_BYTES_MAX {
             let url = self.url().key_url(from);
             let why = format!("{url} has {size} bytes: over 5 GiB are not copied, store it anew");
             return Err(FsError::new(ErrorKind::Unsupported, why));

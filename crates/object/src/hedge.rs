@@ -10,13 +10,13 @@ use parking_lot::{Mutex, MutexGuard};
 /// First bytes that are remembered.
 const SAMPLES: usize = 64;
 /// So many must have come before anything is called slow.
-const SAMPLES_LEAST: usize = 24;
+const SAMPLES_MIN: usize = 24;
 /// Nothing faster is worth a second request.
-const PATIENCE_LEAST: Duration = Duration::from_millis(20);
+const PATIENCE_MIN: Duration = Duration::from_millis(20);
 /// One second request, in hundredths of a request.
 const COST: u32 = 100;
 /// Second requests that may be saved up.
-const SAVED_MOST: u32 = 8 * COST;
+const SAVED_MAX: u32 = 8 * COST;
 
 /// How long first bytes take, and how many second requests may be sent.
 pub(crate) struct Hedger {
@@ -41,7 +41,7 @@ impl Hedger {
     /// A request begins. Answers after how long without an answer it is slow, if that is known.
     pub(crate) fn begin(&self) -> Option<Duration> {
         let mut recent = self.recent();
-        recent.saved = (recent.saved + u32::from(self.percent)).min(SAVED_MOST);
+        recent.saved = (recent.saved + u32::from(self.percent)).min(SAVED_MAX);
         recent.patience.filter(|_| self.percent > 0)
     }
 
@@ -61,12 +61,12 @@ impl Hedger {
         let at = recent.count % SAMPLES;
         recent.micros[at] = u32::try_from(after.as_micros()).unwrap_or(u32::MAX);
         recent.count += 1;
-        if recent.count >= SAMPLES_LEAST && recent.count.is_multiple_of(8) {
+        if recent.count >= SAMPLES_MIN && recent.count.is_multiple_of(8) {
             let mut sorted = recent.micros;
             let known = &mut sorted[..recent.count.min(SAMPLES)];
             known.sort_unstable();
             let usual = Duration::from_micros(known[known.len() * 9 / 10].into());
-            recent.patience = Some((2 * usual).max(PATIENCE_LEAST));
+            recent.patience = Some((2 * usual).max(PATIENCE_MIN));
         }
     }
 
@@ -84,7 +84,7 @@ mod tests {
     #[test]
     fn nothing_is_slow_before_much_is_known() {
         let hedger = Hedger::new(5);
-        for _ in 0..SAMPLES_LEAST - 1 {
+        for _ in 0..SAMPLES_MIN - 1 {
             assert_eq!(hedger.begin(), None);
             hedger.answered(30 * MS);
         }
@@ -110,6 +110,6 @@ mod tests {
     fn quick_answers_are_not_worth_it() {
         let hedger = Hedger::new(5);
         (0..100).for_each(|_| hedger.answered(MS));
-        assert_eq!(hedger.begin(), Some(PATIENCE_LEAST));
+        assert_eq!(hedger.begin(), Some(PATIENCE_MIN));
     }
 }

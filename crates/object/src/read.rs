@@ -24,7 +24,7 @@ use crate::failure::{broken, judge, may_be_no_bucket, no_bucket};
 use crate::{Component, RequestKind, Scheme};
 
 /// A body from which nothing comes for so long is given up and asked for again.
-const SILENCE_LONGEST: Duration = Duration::from_secs(10);
+const SILENCE_MAX: Duration = Duration::from_secs(10);
 /// A body that is a local file is read in steps of so many bytes.
 const FILE_STEP_BYTES: usize = 1 << 20;
 
@@ -235,7 +235,7 @@ async fn pour(
         GetResultPayload::Stream(mut body) => {
             let silent = |_| broken(io::ErrorKind::TimedOut, "the body stopped coming".to_owned());
             while let Some(piece) =
-                tokio::time::timeout(SILENCE_LONGEST, body.next()).await.map_err(silent)?
+                tokio::time::timeout(SILENCE_MAX, body.next()).await.map_err(silent)?
             {
                 give(piece?)?;
             }

@@ -19,9 +19,9 @@ use crate::failure::judge;
 use crate::{Bucket, Component, ObjectInfo, PutCondition, RequestKind};
 
 /// Parts are not smaller, but for the last.
-const PART_BYTES_LEAST: u64 = 8 << 20;
+const PART_BYTES_MIN: u64 = 8 << 20;
 /// No store takes more.
-const PARTS_MOST: u64 = 10_000;
+const PARTS_MAX: u64 = 10_000;
 /// Stores put thousands of parts together before they answer: Amazon "may take several minutes".
 const COMPLETION: Patience =
     Patience { attempt: Duration::from_secs(600), in_all: Duration::from_secs(1_800) };
@@ -319,7 +319,7 @@ impl Open {
 
 /// Bytes of each part of an object of `size` bytes: from 8 MiB, and up to 64 MiB for 625 GiB.
 fn part_bytes(size: u64) -> u64 {
-    size.div_ceil(PARTS_MOST).next_multiple_of(1 << 20).max(PART_BYTES_LEAST)
+    size.div_ceil(PARTS_MAX).next_multiple_of(1 << 20).max(PART_BYTES_MIN)
 }
 
 fn written(key: &str, size: u64, etag: Option<String>) -> ObjectInfo {

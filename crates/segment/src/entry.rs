@@ -1,4 +1,4 @@
-//! Whose a record is, and where it stands.
+//! Subject a record is, and where it stands.
 
 use weir_types::{Ino, RecordRef};
 

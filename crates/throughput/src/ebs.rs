@@ -47,7 +47,7 @@ impl Volume {
     }
 }
 
-const MOST_GIB: u64 = 64 * 1024;
+const GIB_MAX: u64 = 64 * 1024;
 
 /// A gp3 volume: EBS user guide, "General Purpose SSD volumes", with the limits since 2025-09-26:
 /// 3,000 to 80,000 IOPS, 500 for each GiB; 125 to 2,000 MiB/s, 0.25 for each IOPS; up to 64 TiB.
@@ -59,7 +59,7 @@ pub fn gp3(size_gib: u64, iops: u64, mib_per_s: u64) -> Result<Volume, Refused> 
         let refused = Refused { kind: "gp3", what, asked, least, most, reason };
         if (least..=most).contains(&asked) { Ok(()) } else { Err(refused) }
     };
-    check("GiB", size_gib, 1, MOST_GIB, "")?;
+    check("GiB", size_gib, 1, GIB_MAX, "")?;
     let by_size = (size_gib * 500).max(3000);
     check(
         "IOPS",
@@ -89,7 +89,7 @@ pub fn io2(size_gib: u64, iops: u64) -> Result<Volume, Refused> {
         let refused = Refused { kind: "io2", what, asked, least, most, reason };
         if (least..=most).contains(&asked) { Ok(()) } else { Err(refused) }
     };
-    check("GiB", size_gib, 4, MOST_GIB, "")?;
+    check("GiB", size_gib, 4, GIB_MAX, "")?;
     let by_size = size_gib * 1000;
     check(
         "IOPS",

@@ -11,10 +11,10 @@ pub const DIRECT_READ_BYTES: u64 = 1 << 20;
 pub const IMPORT_BYTES: u64 = 128 << 10;
 
 /// What a read or write is metered at, at least.
-pub const DATA_OP_LEAST_BYTES: u64 = 32 << 10;
+pub const DATA_OP_BYTES_MIN: u64 = 32 << 10;
 
 /// What an operation on names is metered at, at least.
-pub const METADATA_OP_LEAST_BYTES: u64 = 4 << 10;
+pub const METADATA_OP_BYTES_MIN: u64 = 4 << 10;
 
 /// What a client can read: 3 GiB/s.
 pub const CLIENT_READ_BYTES_PER_S: f64 = 3.0 * 1024.0 * MIB;
@@ -42,7 +42,7 @@ pub const EXPORT_BYTES_PER_S: f64 = 2700e6;
 
 /// What `bytes` of data in I/Os of `io_bytes` are metered at.
 pub fn metered_bytes(bytes: f64, io_bytes: u64) -> f64 {
-    let least = io_bytes.max(DATA_OP_LEAST_BYTES) as f64;
+    let least = io_bytes.max(DATA_OP_BYTES_MIN) as f64;
     bytes / io_bytes.max(1) as f64 * least
 }
 

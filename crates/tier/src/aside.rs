@@ -37,7 +37,7 @@ impl Tier {
     /// Moves all that is dirty out of the tier as entry `label`: it must not be flushed, and is kept
     /// until somebody settles it. Clean pages stay. An entry that is there already gets more.
     pub fn set_aside(&self, label: &str, cause: &Cause) -> Result<SetAside> {
-        let all: Vec<_> = self.news().into_iter().chain(self.in_doubt()).collect();
+        let all: Vec<_> = self.unflushed().into_iter().chain(self.in_doubt()).collect();
         self.set_aside_these(&all, label, cause)
     }
 

@@ -4,9 +4,9 @@ mod change;
 mod doubt;
 mod fill;
 pub(crate) mod flush;
-mod lend;
+mod invalidations;
 mod lending;
-mod voids;
+mod passthrough;
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -22,11 +22,11 @@ use crate::pending::Pending;
 use crate::private;
 use crate::ranges::{PAGE_BYTES, RangeMap, State, page_ceil, page_floor};
 use crate::recover::Left;
-use crate::shared::Shared;
+use crate::shared::TierState;
 use crate::space::{FEW_RANGES, MIRROR_BYTES, RANGE_BYTES};
 
+use invalidations::Invalidations;
 use lending::Lending;
-use voids::Voids;
 
 /// What a read found.
 #[derive(Debug, PartialEq, Eq)]
@@ -43,7 +43,7 @@ pub enum ReadOutcome {
 #[derive(Debug)]
 pub struct Mirror {
     pub(crate) ino: Ino,
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<TierState>,
     pub(crate) residency: RwLock<Residency>,
     file: Mutex<Option<Arc<File>>>,
     last_used: AtomicU64,
@@ -54,7 +54,7 @@ pub struct Mirror {
     rewritten: AtomicBool,
     /// The disk lost bytes of the mirror file, and residency does not tell yet.
     lost: Mutex<Option<std::io::Error>>,
-    /// Held by the one [`Mirror::catch_stores`] at a time, and taken before the residency.
+    /// Held by the one [`Mirror::scan_mapped_writes`] at a time, and taken before the residency.
     catching: Mutex<()>,
 }
 
@@ -68,9 +68,9 @@ pub(crate) struct Residency {
     /// Memory that this mirror is accounted for.
     memory_bytes: u64,
     /// Counts what makes a fetch under way stale: releases and drops.
-    pub(crate) stamp: Voids,
+    pub(crate) stamp: Invalidations,
     /// Counts drops: what makes a flush under way void.
-    pub(crate) drops: Voids,
+    pub(crate) drops: Invalidations,
     /// Counts flushes that began.
     pub(crate) flushes: u64,
     /// When the oldest dirty byte was written, in the tier's milliseconds.
@@ -101,7 +101,7 @@ pub(crate) struct Residency {
 
 impl Mirror {
     /// A mirror that the log speaks of, as it was left.
-    pub(crate) fn recovered(shared: Arc<Shared>, left: Left) -> Self {
+    pub(crate) fn recovered(shared: Arc<TierState>, left: Left) -> Self {
         let mirror = Self::new(shared, left.state);
         mirror.sealed.store(left.sealed, Ordering::Relaxed);
         let mut residency = mirror.write_state();
@@ -115,7 +115,7 @@ impl Mirror {
     }
 
     /// A mirror in step with its inode, without a file or an entry in the log yet.
-    pub(crate) fn new(shared: Arc<Shared>, mut state: MirrorState) -> Self {
+    pub(crate) fn new(shared: Arc<TierState>, mut state: MirrorState) -> Self {
         // A flush that was under way when the daemon ended is not.
         state.ranges.turn(0, u64::MAX, State::Flushing, State::Dirty);
         let (local_bytes, dirty_bytes) = (state.local_bytes(), state.dirty_bytes());
@@ -123,8 +123,8 @@ impl Mirror {
         let memory_bytes = memory_of(&state.ranges);
         shared.files.fetch_add(1, Ordering::Relaxed);
         shared.memory_bytes.fetch_add(memory_bytes, Ordering::Relaxed);
-        let has_news = dirty_bytes > 0 || state.pending != Pending::default();
-        let dirty_since_ms = has_news.then(|| shared.now_ms());
+        let has_unflushed = dirty_bytes > 0 || state.pending != Pending::default();
+        let dirty_since_ms = has_unflushed.then(|| shared.now_ms());
         // Whether a journal has what was dirty before is not known any more.
         let mut unjournaled = RangeMap::default();
         for (start, end, _) in state.ranges.iter().filter(|r| r.2.is_dirty()) {
@@ -139,8 +139,8 @@ impl Mirror {
                 local_bytes,
                 dirty_bytes,
                 memory_bytes,
-                stamp: Voids::default(),
-                drops: Voids::default(),
+                stamp: Invalidations::default(),
+                drops: Invalidations::default(),
                 flushes: 0,
                 dirty_since_ms,
                 unjournaled,
@@ -194,8 +194,8 @@ impl Mirror {
     }
 
     /// Whether something here is not yet in the bucket.
-    pub fn has_news(&self) -> bool {
-        self.read_state().has_news()
+    pub fn has_unflushed(&self) -> bool {
+        self.read_state().has_unflushed()
     }
 
     /// Bytes that are nowhere but here.
@@ -495,7 +495,7 @@ impl Mirror {
 
     /// Puts a mirror with news on the tier's list.
     fn list(&self, residency: &mut Residency) {
-        if residency.has_news() && !residency.listed {
+        if residency.has_unflushed() && !residency.listed {
             residency.listed = true;
             self.shared.listed().insert(self.ino);
         }
@@ -571,11 +571,11 @@ impl Residency {
 
     /// Whether nothing is known here that the metadata does not tell, and nobody has the file.
     pub(crate) fn is_empty(&self) -> bool {
-        self.state.ranges.is_empty() && !self.has_news() && !self.lending.lent
+        self.state.ranges.is_empty() && !self.has_unflushed() && !self.lending.lent
     }
 
     /// Whether something here is not yet in the bucket.
-    pub(crate) fn has_news(&self) -> bool {
+    pub(crate) fn has_unflushed(&self) -> bool {
         self.dirty_bytes > 0 || self.state.pending != Pending::default()
     }
 

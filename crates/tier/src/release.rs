@@ -47,7 +47,7 @@ impl Tier {
         for mirror in all.iter().filter(|mirror| !keep(mirror)) {
             let residency = mirror.read_state();
             clean.bytes += residency.local_bytes - residency.dirty_bytes;
-            clean.files += u64::from(residency.local_bytes > 0 && !residency.has_news());
+            clean.files += u64::from(residency.local_bytes > 0 && !residency.has_unflushed());
         }
         clean
     }
@@ -71,7 +71,7 @@ impl Tier {
                 break;
             }
             // What is partly dirty would stay, and still take its inode.
-            let whole = |m: &&Arc<Mirror>| !m.has_news() && m.local_bytes() <= most_bytes;
+            let whole = |m: &&Arc<Mirror>| !m.has_unflushed() && m.local_bytes() <= most_bytes;
             let whole: Vec<_> = oldest.iter().filter(whole).cloned().collect();
             released = released.plus(&self.release_in_turn(&whole, rest, &keep)?);
         }

@@ -13,7 +13,7 @@ use crate::record_log::RecordLog;
 use crate::settled::Settling;
 
 /// What each mirror needs of its tier.
-pub(crate) struct Shared {
+pub(crate) struct TierState {
     pub(crate) directory: PathBuf,
     pub(crate) log: RecordLog,
     pub(crate) used_bytes: AtomicU64,
@@ -45,13 +45,13 @@ pub(crate) struct Shared {
     pub(crate) now_ms: Arc<dyn Fn() -> u64 + Send + Sync>,
 }
 
-impl std::fmt::Debug for Shared {
+impl std::fmt::Debug for TierState {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Tier({})", self.directory.display())
     }
 }
 
-impl Shared {
+impl TierState {
     pub(crate) fn account(&self, local: u64, local_before: u64, dirty: u64, dirty_before: u64) {
         // Wrapping: each call adds a difference that may be negative, their sum never is.
         self.used_bytes.fetch_add(local.wrapping_sub(local_before), Ordering::Relaxed);

@@ -395,7 +395,7 @@ fn what_holds_nothing_is_forgotten_when_nobody_uses_it() {
     // Whoever came for it before it was forgotten keeps it.
     assert!(held.write_at(0, b"x", UnixTime(1)).expect("writes").is_empty());
     tier.tidy().expect("tidies");
-    assert!(tier.find(Ino(10)).expect("kept").has_news());
+    assert!(tier.find(Ino(10)).expect("kept").has_unflushed());
 }
 
 #[test]
@@ -403,7 +403,7 @@ fn what_has_news_is_listed_until_it_has_none_or_goes() {
     let dir = tempfile::tempdir().expect("tempdir");
     let (tier, _) = open(dir.path(), "boot");
     let news = |tier: &Tier| {
-        let mut inos: Vec<_> = tier.news().iter().map(|mirror| mirror.ino().0).collect();
+        let mut inos: Vec<_> = tier.unflushed().iter().map(|mirror| mirror.ino().0).collect();
         inos.sort_unstable();
         inos
     };

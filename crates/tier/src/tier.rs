@@ -25,7 +25,7 @@ use crate::private;
 use crate::record_log::RecordLog;
 use crate::recover::{Era, Recovered, Replay, remove_unknown};
 use crate::settled::{Moment, Settling};
-use crate::shared::Shared;
+use crate::shared::TierState;
 use crate::space::{AskSpace, Asked};
 
 /// Log bytes at which the residency log is written anew in short; on a small disk, a part of it.
@@ -37,7 +37,7 @@ const COMPACT_PART: u64 = 64;
 const LOST: &str = "lost";
 
 /// Most mirror files that stay open only to be told if the disk loses bytes of them.
-const OPEN_FILES_MOST: u64 = 32_768;
+const OPEN_FILES_MAX: u64 = 32_768;
 
 /// What a tier is opened with.
 #[derive(Clone)]
@@ -64,7 +64,7 @@ pub struct TierOptions {
 
 /// All mirror files of one volume on one machine.
 pub struct Tier {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<TierState>,
     pub(crate) mirrors: Mutex<HashMap<Ino, Arc<Mirror>>>,
     pub(crate) options: TierOptions,
     pub(crate) asked: Mutex<Option<Asked>>,
@@ -104,7 +104,7 @@ impl Tier {
         let lost = read_lost(&directory)?;
         let space = (options.ask_space)(&directory)?;
         let floor = space.floor_bytes(options.free_floor_bytes);
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(TierState {
             directory,
             log,
             used_bytes: AtomicU64::new(0),
@@ -207,7 +207,7 @@ impl Tier {
     }
 
     /// The mirrors whose files others may have open or mapped.
-    pub fn lent(&self) -> Vec<Arc<Mirror>> {
+    pub fn in_passthrough_now(&self) -> Vec<Arc<Mirror>> {
         let lent: Vec<_> = {
             let lent = self.shared.lent.lock();
             lent.iter().copied().collect()
@@ -216,7 +216,7 @@ impl Tier {
     }
 
     /// Whether `ino` is among them, as far as was looked.
-    pub fn is_lent(&self, ino: Ino) -> bool {
+    pub fn in_passthrough(&self, ino: Ino) -> bool {
         self.shared.lent.lock().contains(&ino)
     }
 
@@ -227,26 +227,26 @@ impl Tier {
     }
 
     /// Whether any mirror may have something that the bucket has not. Costs nothing.
-    pub fn may_have_news(&self) -> bool {
+    pub fn may_have_unflushed(&self) -> bool {
         !self.shared.listed().is_empty()
     }
 
     /// The mirrors that have something the bucket has not, and of which no byte is in doubt, those
     /// waiting longest first.
-    pub fn news(&self) -> Vec<Arc<Mirror>> {
+    pub fn unflushed(&self) -> Vec<Arc<Mirror>> {
         let listed: Vec<_> = self.shared.listed().iter().copied().collect();
         let mut found = Vec::new();
         for mirror in listed.into_iter().filter_map(|ino| self.find(ino)) {
             let (news, doubt) = {
                 let residency = mirror.read_state();
-                (residency.has_news(), residency.doubt)
+                (residency.has_unflushed(), residency.doubt)
             };
             if news {
                 found.extend((!doubt).then_some(mirror));
                 continue;
             }
             let mut residency = mirror.write_state();
-            if !residency.has_news() {
+            if !residency.has_unflushed() {
                 mirror.unlist(&mut residency);
             }
         }
@@ -304,7 +304,7 @@ impl Tier {
             .filter_map(|m| {
                 let residency = m.read_state();
                 let wanted =
-                    residency.logged && !residency.has_news() && !residency.lending.writable;
+                    residency.logged && !residency.has_unflushed() && !residency.lending.writable;
                 let changes = residency.changes;
                 drop(residency);
                 wanted.then_some((changes, m))
@@ -496,7 +496,7 @@ fn read_lost(directory: &Path) -> Result<Mutex<BTreeSet<Ino>>> {
 /// Mirror files that may stay open without need: others need descriptors, too.
 fn open_files_most() -> u64 {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
-    (limit.unwrap_or(u64::MAX) / 2).min(OPEN_FILES_MOST)
+    (limit.unwrap_or(u64::MAX) / 2).min(OPEN_FILES_MAX)
 }
 
 /// Whether the map is not the only one that holds a mirror, or it holds something itself. While

@@ -163,7 +163,7 @@ fn read(run: &Run<'_>, number: u64) -> Result<(), BenchError> {
 
 /// A line of `weir state`.
 #[derive(Deserialize)]
-struct State {
+struct HydrateState {
     released: bool,
 }
 
@@ -171,7 +171,7 @@ struct State {
 fn released(run: &Run<'_>) -> Result<u64, BenchError> {
     let said = weir(run).args(["state", "-r", "--json"]).arg(run.dir).run(run.stop)?.stdout;
     let mut released = 0;
-    for state in serde_json::Deserializer::from_slice(&said).into_iter::<State>() {
+    for state in serde_json::Deserializer::from_slice(&said).into_iter::<HydrateState>() {
         let state = state.map_err(|error| BenchError::Program {
             program: "weir state".into(),
             why: format!("its JSON: {error}"),

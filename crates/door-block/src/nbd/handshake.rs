@@ -35,7 +35,7 @@ pub(super) enum Tls {
 }
 
 /// How a handshake ended.
-pub(super) enum Outcome {
+pub(super) enum Negotiated {
     /// Transmission begins.
     Go(Agreed),
     /// TLS begins, and in it a handshake that knows nothing of this one.
@@ -84,7 +84,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Handshake<'a, S> {
     }
 
     /// Answers options. An error is what the client did wrong, or what became of it.
-    pub(super) async fn run(mut self) -> io::Result<Outcome> {
+    pub(super) async fn run(mut self) -> io::Result<Negotiated> {
         for _ in 0..OPTIONS_MAX {
             let mut header = [0; OPTION_HEADER_BYTES];
             self.stream.read_exact(&mut header).await?;
@@ -141,7 +141,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Handshake<'a, S> {
         &mut self,
         number: u32,
         answers: &[OptionAnswer<'_>],
-    ) -> io::Result<Option<Outcome>> {
+    ) -> io::Result<Option<Negotiated>> {
         let mut bytes = Vec::new();
         for answer in answers {
             answer.encode(number, &mut bytes);
@@ -154,13 +154,13 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Handshake<'a, S> {
         self.stream.flush().await
     }
 
-    async fn take(&mut self, number: u32, option: ClientOption) -> io::Result<Option<Outcome>> {
+    async fn take(&mut self, number: u32, option: ClientOption) -> io::Result<Option<Negotiated>> {
         match option {
             ClientOption::ExportName(name) => self.export_name(&name).await,
             ClientOption::Abort => {
                 // Many clients do not wait for the answer.
                 let _ = self.answer(number, &[OptionAnswer::Ack]).await;
-                Ok(Some(Outcome::Ended))
+                Ok(Some(Negotiated::Ended))
             }
             ClientOption::List => self.list(number).await,
             ClientOption::StartTls => self.start_tls(number).await,
@@ -169,7 +169,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Handshake<'a, S> {
                 Ok(None)
             }
             ClientOption::Go(request) => match self.info(number, &request).await? {
-                Some(disk) => Ok(Some(Outcome::Go(self.agree(disk, &request.name)))),
+                Some(disk) => Ok(Some(Negotiated::Go(self.agree(disk, &request.name)))),
                 None => Ok(None),
             },
             ClientOption::StructuredReply => self.structured_reply(number).await,
@@ -186,12 +186,12 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Handshake<'a, S> {
         }
     }
 
-    async fn export_name(&mut self, name: &str) -> io::Result<Option<Outcome>> {
+    async fn export_name(&mut self, name: &str) -> io::Result<Option<Negotiated>> {
         let disk = open(self.engine, name).await.map_err(io::Error::other)?;
         let flags = flags(&disk, self.read_only, self.headers);
         let answer = export_name_answer(disk.size_bytes(), flags, self.client);
         self.send(&answer).await?;
-        Ok(Some(Outcome::Go(self.agree(disk, name))))
+        Ok(Some(Negotiated::Go(self.agree(disk, name))))
     }
 
     fn agree(&self, disk: Disk, name: &str) -> Agreed {
@@ -199,7 +199,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Handshake<'a, S> {
         Agreed { disk, headers: self.headers, block_status, read_only: self.read_only }
     }
 
-    async fn list(&mut self, number: u32) -> io::Result<Option<Outcome>> {
+    async fn list(&mut self, number: u32) -> io::Result<Option<Negotiated>> {
         match self.engine.disks().await {
             Ok(disks) => {
                 let names = disks.iter().map(|disk| OptionAnswer::Server(&disk.name));
@@ -211,18 +211,18 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Handshake<'a, S> {
     }
 
     /// Refuses an option because of the volume, or because of what it names in it.
-    async fn cannot(&mut self, number: u32, error: &FsError) -> io::Result<Option<Outcome>> {
+    async fn cannot(&mut self, number: u32, error: &FsError) -> io::Result<Option<Negotiated>> {
         if error.kind() != ErrorKind::NotFound {
             tracing::warn!("a disk cannot be served: {error}");
         }
         self.answer(number, &[refused(Refusal::Unknown, &error.to_string())]).await
     }
 
-    async fn start_tls(&mut self, number: u32) -> io::Result<Option<Outcome>> {
+    async fn start_tls(&mut self, number: u32) -> io::Result<Option<Negotiated>> {
         let (why, text) = match self.tls {
             Tls::Required => {
                 self.answer(number, &[OptionAnswer::Ack]).await?;
-                return Ok(Some(Outcome::StartTls(self.client)));
+                return Ok(Some(Negotiated::StartTls(self.client)));
             }
             Tls::Within => (Refusal::Invalid, "TLS has begun already"),
             Tls::Absent => (Refusal::Policy, "there is no TLS here: the server has no certificate"),
@@ -258,7 +258,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Handshake<'a, S> {
         Ok(Some(disk))
     }
 
-    async fn structured_reply(&mut self, number: u32) -> io::Result<Option<Outcome>> {
+    async fn structured_reply(&mut self, number: u32) -> io::Result<Option<Negotiated>> {
         if self.headers == Headers::Extended {
             let text = "extended headers were agreed on: replies are structured with them";
             return self.answer(number, &[refused(Refusal::ExtendedHeaders, text)]).await;
@@ -271,12 +271,16 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Handshake<'a, S> {
         &mut self,
         number: u32,
         query: &MetaQuery,
-    ) -> io::Result<Option<Outcome>> {
+    ) -> io::Result<Option<Negotiated>> {
         let listed = query.lists().then_some(OptionAnswer::MetaContext { chosen: false });
         self.contexts(number, &query.name, listed).await.map(|_| None)
     }
 
-    async fn set_contexts(&mut self, number: u32, query: MetaQuery) -> io::Result<Option<Outcome>> {
+    async fn set_contexts(
+        &mut self,
+        number: u32,
+        query: MetaQuery,
+    ) -> io::Result<Option<Negotiated>> {
         self.context_of = None;
         let chosen = query.selects().then_some(OptionAnswer::MetaContext { chosen: true });
         if self.contexts(number, &query.name, chosen).await? && chosen.is_some() {

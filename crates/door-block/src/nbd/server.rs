@@ -19,7 +19,7 @@ use weir_engine::Engine;
 use weir_types::{ErrorKind, FsError, Result};
 
 use super::connection::{Memory, Terms, serve, stopped};
-use super::handshake::{Handshake, Outcome, Tls, greet};
+use super::handshake::{Handshake, Negotiated, Tls, greet};
 use super::options::NbdOptions;
 use super::session::{Agreed, Session};
 use super::tls;
@@ -43,7 +43,7 @@ pub struct NbdServer {
 }
 
 /// What all connections work with.
-struct Shared {
+struct Serving {
     engine: Arc<Engine>,
     counts: Arc<Counts>,
     read_only: bool,
@@ -75,7 +75,7 @@ impl NbdServer {
         }
         let counts = Arc::new(Counts::default());
         let (stop, stopping) = watch::channel(false);
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(Serving {
             engine,
             counts: counts.clone(),
             read_only: options.read_only,
@@ -119,7 +119,7 @@ impl NbdServer {
     }
 }
 
-async fn accept_tcp(listener: TcpListener, tls: Option<TlsAcceptor>, shared: Arc<Shared>) {
+async fn accept_tcp(listener: TcpListener, tls: Option<TlsAcceptor>, shared: Arc<Serving>) {
     let mut connections = JoinSet::new();
     while let Some(accepted) = next(listener.accept(), &shared, &mut connections).await {
         if let Some((stream, peer)) = usable(accepted).await
@@ -136,7 +136,7 @@ async fn accept_tcp(listener: TcpListener, tls: Option<TlsAcceptor>, shared: Arc
     while connections.join_next().await.is_some() {}
 }
 
-async fn accept_unix(listener: UnixListener, file: SocketFile, shared: Arc<Shared>) {
+async fn accept_unix(listener: UnixListener, file: SocketFile, shared: Arc<Serving>) {
     let mut connections = JoinSet::new();
     while let Some(accepted) = next(listener.accept(), &shared, &mut connections).await {
         if let Some((stream, _)) = usable(accepted).await
@@ -156,7 +156,7 @@ async fn accept_unix(listener: UnixListener, file: SocketFile, shared: Arc<Share
 /// The next connection; `None` when the server ends. Lets go of those that ended meanwhile.
 async fn next<T>(
     accept: impl Future<Output = io::Result<T>>,
-    shared: &Shared,
+    shared: &Serving,
     connections: &mut JoinSet<()>,
 ) -> Option<io::Result<T>> {
     tokio::pin!(accept);
@@ -182,7 +182,7 @@ async fn usable<T>(accepted: io::Result<T>) -> Option<T> {
     }
 }
 
-impl Shared {
+impl Serving {
     async fn tcp(&self, stream: TcpStream, tls: Option<TlsAcceptor>, peer: &str) {
         // Replies go out as they are ready; without this they only wait longer.
         let _ = stream.set_nodelay(true);
@@ -207,8 +207,8 @@ impl Shared {
             let options =
                 Handshake::new(&mut stream, &self.engine, client, Tls::Absent, self.read_only);
             match options.run().await? {
-                Outcome::Go(agreed) => Ok(Some(agreed)),
-                Outcome::StartTls(_) | Outcome::Ended => Ok(None),
+                Negotiated::Go(agreed) => Ok(Some(agreed)),
+                Negotiated::StartTls(_) | Negotiated::Ended => Ok(None),
             }
         };
         match self.agree(handshake).await {
@@ -243,17 +243,17 @@ impl Shared {
         let begin = if tls.is_some() { Tls::Required } else { Tls::Absent };
         let options = Handshake::new(&mut stream, &self.engine, client, begin, self.read_only);
         let client = match (options.run().await?, tls) {
-            (Outcome::Go(agreed), _) => return Ok(Some((agreed, Client::Plain(stream)))),
-            (Outcome::StartTls(client), Some(tls)) => (client, tls),
-            (Outcome::StartTls(_), None) | (Outcome::Ended, _) => return Ok(None),
+            (Negotiated::Go(agreed), _) => return Ok(Some((agreed, Client::Plain(stream)))),
+            (Negotiated::StartTls(client), Some(tls)) => (client, tls),
+            (Negotiated::StartTls(_), None) | (Negotiated::Ended, _) => return Ok(None),
         };
         let (client, tls) = client;
         let mut stream = Box::new(tls.accept(stream).await?);
         let options =
             Handshake::new(&mut stream, &self.engine, client, Tls::Within, self.read_only);
         match options.run().await? {
-            Outcome::Go(agreed) => Ok(Some((agreed, Client::Tls(stream)))),
-            Outcome::StartTls(_) | Outcome::Ended => Ok(None),
+            Negotiated::Go(agreed) => Ok(Some((agreed, Client::Tls(stream)))),
+            Negotiated::StartTls(_) | Negotiated::Ended => Ok(None),
         }
     }
 

@@ -14,7 +14,7 @@ use weir_meta::Meta;
 use weir_throughput::efs::Io;
 use weir_types::{Ino, Result};
 
-use crate::data::admission::limit::Whose;
+use crate::data::admission::limit::Subject;
 use crate::volume::context::Context;
 
 /// Directories above a file are looked at, at most.
@@ -69,7 +69,7 @@ impl Admission {
 }
 
 impl Admission {
-    /// Whose I/O by `client` on a file in `dir` is. One read of the metadata for each directory
+    /// Subject I/O by `client` on a file in `dir` is. One read of the metadata for each directory
     /// above that was not looked at before. What cannot be read counts for the root.
     pub(crate) async fn tenant(&self, dir: Ino, client: u32) -> Tenant {
         let generation = self.areas.generation.load(Ordering::Acquire);
@@ -81,7 +81,7 @@ impl Admission {
             }
         };
         let used = self.areas.used(area.dir, client);
-        let own = self.areas.limit(Whose::Client(client));
+        let own = self.areas.limit(Subject::Client(client));
         Tenant { area, own, client, used, generation }
     }
 
@@ -98,11 +98,11 @@ impl Admission {
             at = self.meta.inode(at).await?.parent;
             above.push(at);
         }
-        let ruled: Vec<Whose> = areas.known().limits.iter().map(|limit| limit.whose).collect();
+        let ruled: Vec<Subject> = areas.known().limits.iter().map(|limit| limit.whose).collect();
         let below_root = above.len().checked_sub(2).map(|last| above[last]);
         let own = above
             .iter()
-            .find(|dir| ruled.contains(&Whose::Directory(**dir)) && **dir != Ino::ROOT)
+            .find(|dir| ruled.contains(&Subject::Directory(**dir)) && **dir != Ino::ROOT)
             .copied();
         let area = areas.area(own.or(below_root).unwrap_or(Ino::ROOT), &above);
         let mut known = areas.known();

@@ -66,7 +66,7 @@ impl Copier {
         fail::fail_point!("engine::copy-measured");
         let mut done = 0;
         // Shared extents are bytes that are not here, and what is lent must stay here.
-        if len >= SHARE_BYTES_MIN && !to.mirror.is_lent()? {
+        if len >= SHARE_BYTES_MIN && !to.mirror.in_passthrough()? {
             let head = (page_ceil(target.1) - target.1).min(len);
             done = self.copy_bytes(&from, source.1, &to, target.1, head).await?;
             if done < head {

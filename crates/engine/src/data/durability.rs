@@ -70,7 +70,7 @@ impl Durability {
         }
         self.context.check_writable()?;
         Counts::add(&self.context.counts.fsyncs, 1);
-        self.mirrors.catch_stores(&[ino]).await?;
+        self.mirrors.scan_mapped_writes(&[ino]).await?;
         if let Some(mirror) = self.tier.find(ino) {
             mirror.check_sound()?;
         }
@@ -84,7 +84,7 @@ impl Durability {
                 return Ok(());
             }
         }
-        if self.tier.find(ino).is_some_and(|m| m.has_news()) {
+        if self.tier.find(ino).is_some_and(|m| m.has_unflushed()) {
             self.flusher.flush_file(ino).await?;
         }
         self.meta.sync().await?;
@@ -162,7 +162,7 @@ fn full(journal: &Journal, error: FsError) -> Result<bool> {
 impl Durability {
     /// Flushes all dirty data there is and makes the metadata durable.
     pub(crate) async fn flush_all(self: &Arc<Self>) -> Result<()> {
-        let looked = self.mirrors.look_for_stores().await;
+        let looked = self.mirrors.look_for_mapped_writes().await;
         self.flusher.flush_data().await?;
         self.meta.sync().await?;
         self.settle_journal().await?;

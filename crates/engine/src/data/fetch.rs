@@ -49,11 +49,11 @@ pub(crate) enum Priority {
     Hydrate,
 }
 
-type Outcome = Option<Result<(), Arc<FsError>>>;
+type FetchOutcome = Option<Result<(), Arc<FsError>>>;
 
 /// A chunk that is on its way.
 struct Coming {
-    outcome: watch::Receiver<Outcome>,
+    outcome: watch::Receiver<FetchOutcome>,
     urgency: Arc<Urgency>,
 }
 
@@ -212,7 +212,7 @@ pub(crate) struct Claim {
     fetcher: Arc<Fetcher>,
     pub(crate) ino: Ino,
     urgency: Arc<Urgency>,
-    senders: HashMap<ChunkIndex, watch::Sender<Outcome>>,
+    senders: HashMap<ChunkIndex, watch::Sender<FetchOutcome>>,
     /// Room in the tier that each of its chunks may take.
     room_bytes: u64,
 }
@@ -310,7 +310,7 @@ impl Fetcher {
         mirror: &Arc<Mirror>,
         ranges: &[(u64, u64)],
         priority: Priority,
-    ) -> Vec<watch::Receiver<Outcome>> {
+    ) -> Vec<watch::Receiver<FetchOutcome>> {
         let ino = mirror.ino();
         let mut claim = Claim::none(self, ino);
         let mut waiting = Vec::new();

@@ -142,7 +142,7 @@ impl Flusher {
     /// Flushes these files; returns when all that was dirty before is committed.
     pub(crate) async fn flush_files(self: &Arc<Self>, inos: &[Ino]) -> Result<()> {
         self.context.check_writable()?;
-        let caught = self.mirrors.catch_stores(inos).await;
+        let caught = self.mirrors.scan_mapped_writes(inos).await;
         for _ in 0..TRIES {
             let busy = self.flush_round(inos, Round::Once).await?;
             let mut void = Vec::new();
@@ -161,7 +161,7 @@ impl Flusher {
     /// Flushes these files as far as nobody else does, and what is written to them meanwhile.
     pub(crate) async fn flush_along(self: &Arc<Self>, inos: &[Ino]) -> Result<()> {
         self.context.check_writable()?;
-        let caught = self.mirrors.catch_stores(inos).await;
+        let caught = self.mirrors.scan_mapped_writes(inos).await;
         self.flush_round(inos, Round::Follow).await?;
         caught
     }
@@ -176,7 +176,7 @@ impl Flusher {
         let mut load = None;
         let mut result = Ok(());
         for &ino in inos {
-            let Some(mirror) = self.tier.find(ino).filter(|m| m.has_news()) else {
+            let Some(mirror) = self.tier.find(ino).filter(|m| m.has_unflushed()) else {
                 continue;
             };
             if let Err(error) = mirror.check_sound() {
@@ -294,7 +294,7 @@ impl Flusher {
 
     /// Flushes all dirty data there is, and commits it.
     pub(crate) async fn flush_data(self: &Arc<Self>) -> Result<()> {
-        let inos: Vec<_> = self.tier.news().iter().map(|m| m.ino()).collect();
+        let inos: Vec<_> = self.tier.unflushed().iter().map(|m| m.ino()).collect();
         self.flush_files(&inos).await
     }
 }

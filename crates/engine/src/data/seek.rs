@@ -25,7 +25,7 @@ impl Mirrors {
         if self.may_be_stored(ino)
             && let Some(mirror) = self.tier.find(ino)
         {
-            blocking(move || mirror.look_for_stores()).await?;
+            blocking(move || mirror.look_for_mapped_writes()).await?;
         }
         let size = self.known(ino).await?.size;
         let none = || FsError::new(ErrorKind::NotFound, format!("no data at or after {offset}"));

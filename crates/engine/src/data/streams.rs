@@ -19,7 +19,7 @@ const PARTS: u64 = 16;
 /// Long windows end at multiples of this, where segments of a file written in one go do as well.
 const ALIGN_BYTES: u64 = 8 * CHUNK_BYTES;
 /// Equal steps in a row before the next ones are believed, and how many are fetched ahead at most.
-const STEPS_LEAST: u32 = 3;
+const STEPS_MIN: u32 = 3;
 const STEPS_AHEAD: u64 = 16;
 /// Of a file that is read here and there: the share that must have been waited for before the rest
 /// is fetched whole.
@@ -185,11 +185,11 @@ impl Steps {
         let step = offset.saturating_sub(self.last);
         self.seen = if step == self.step && step > 0 { self.seen + 1 } else { 0 };
         (self.last, self.step) = (offset, step);
-        if self.seen < STEPS_LEAST {
+        if self.seen < STEPS_MIN {
             self.ahead = offset;
             return Vec::new();
         }
-        let ahead = STEPS_AHEAD.min(2 << (self.seen - STEPS_LEAST).min(8)).min(most / len.max(1));
+        let ahead = STEPS_AHEAD.min(2 << (self.seen - STEPS_MIN).min(8)).min(most / len.max(1));
         let first = self.ahead.max(offset);
         let steps = (1..=ahead).map(|n| offset + n * step).filter(|at| *at > first);
         let wanted: Vec<_> = steps.map(|at| (at, at + len)).collect();

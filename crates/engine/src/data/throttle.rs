@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 /// How long a rate is measured, in milliseconds.
 const MEASURED_MS: u64 = 500;
 /// No write waits longer, in milliseconds: the full tier is what stops writers in the end.
-const WAIT_MOST_MS: u64 = 500;
+const WAIT_MS_MAX: u64 = 500;
 
 /// How fast the flush has been of late.
 #[derive(Debug, Default)]
@@ -41,7 +41,7 @@ impl WriteThrottle {
         let rate = self.rate(flushed, now_ms);
         // In thousandths: 0 at half of the room, 1,000 at nine tenths of it.
         let pressure = (dirty - soft) * 1_000 / (room * 2 / 5).max(1);
-        (len * pressure / 1_000 / rate).min(WAIT_MOST_MS)
+        (len * pressure / 1_000 / rate).min(WAIT_MS_MAX)
     }
 
     /// Bytes a millisecond that the flush takes.

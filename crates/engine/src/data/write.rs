@@ -65,7 +65,7 @@ impl Writer {
         }
         let wanted = amount_for(mirror, data.len() as u64);
         self.space.wait_for_room(wanted).await?;
-        self.keep_pace(data.len() as u64).await;
+        self.throttle(data.len() as u64).await;
         let mut full = 0;
         loop {
             match mirror.write_at(offset, data, self.context.now()) {
@@ -86,7 +86,7 @@ impl Writer {
     }
 
     /// Holds a writer back while the bucket does not keep up.
-    async fn keep_pace(&self, len: u64) {
+    async fn throttle(&self, len: u64) {
         let dirty = self.tier.dirty_bytes();
         let room = self.tier.limit().map_or(dirty, |limit| limit.bytes);
         if dirty <= room / 2 {

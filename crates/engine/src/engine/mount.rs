@@ -53,7 +53,7 @@ async fn mount_reader(
     buckets: StripeSet,
     opened: OpenedTier,
 ) -> Result<Engine> {
-    let left = !opened.tier.news().is_empty() || !opened.tier.in_doubt().is_empty();
+    let left = !opened.tier.unflushed().is_empty() || !opened.tier.in_doubt().is_empty();
     if left || opened.directory.join(LOG_PLACE).exists() {
         let text = "the tier is that of a writing mount that has not ended cleanly: mount without \
                     --read-only first, or name another directory with --tier";

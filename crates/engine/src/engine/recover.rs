@@ -64,7 +64,7 @@ impl Engine {
             let set = SetAttr { mtime, ctime, ..SetAttr::default() };
             self.data.meta.setattr(ino, set).await?;
         }
-        for mirror in self.data.tier.news() {
+        for mirror in self.data.tier.unflushed() {
             let ino = mirror.ino();
             match self.data.meta.inode(ino).await {
                 Ok(inode) => self.data.tier.mirror(&inode)?.idle(),

@@ -100,7 +100,7 @@ pub struct Residency {
 }
 
 /// How long a status waits for the volume's totals.
-const USAGE_LONGEST: Duration = Duration::from_secs(2);
+const USAGE_MAX: Duration = Duration::from_secs(2);
 
 /// A petabyte: what a volume without end answers when asked for its size.
 const TOTAL_BYTES: u64 = 1 << 50;
@@ -118,7 +118,7 @@ impl Engine {
     pub async fn status(&self) -> Result<Status> {
         let data = &self.data;
         // A bucket that is away must not keep anybody from seeing that it is.
-        let usage = tokio::time::timeout(USAGE_LONGEST, data.meta.usage()).await;
+        let usage = tokio::time::timeout(USAGE_MAX, data.meta.usage()).await;
         let usage = usage.ok().and_then(Result::ok).unwrap_or_default();
         let get = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
         let counts = &data.context.counts;

@@ -39,7 +39,7 @@ pub struct OpenFile {
     pub(crate) node: Arc<Node>,
     pub(crate) mirror: Arc<Mirror>,
     /// Smaller files are not lent.
-    pub(crate) lend_least_bytes: u64,
+    pub(crate) passthrough_bytes_min: u64,
     write: bool,
     /// The directory that it was made in or moved to last.
     dir: Ino,
@@ -52,7 +52,7 @@ impl OpenFile {
         self.node.ino
     }
 
-    /// Whose I/O on it is, by the rules of now.
+    /// Subject I/O on it is, by the rules of now.
     pub(crate) async fn tenant(&self, files: &OpenFiles) -> Tenant {
         let known = self.known_tenant();
         if files.admission.is_of_now(&known) {
@@ -115,7 +115,7 @@ impl OpenFiles {
     /// Ends an open file. The last close of an unlinked file removes its bytes.
     pub(crate) async fn close(&self, file: Arc<OpenFile>) -> Result<()> {
         let ino = file.ino();
-        let wrote = file.write && file.mirror.has_news();
+        let wrote = file.write && file.mirror.has_unflushed();
         self.end(file);
         if wrote && self.linked.exports() {
             self.meta.export_changed(ino).await?;
@@ -161,7 +161,7 @@ impl OpenFiles {
         Ok(Arc::new(OpenFile {
             node,
             mirror,
-            lend_least_bytes: self.context.settings.passthrough_least_bytes.0,
+            passthrough_bytes_min: self.context.settings.passthrough_least_bytes.0,
             write: flags.write,
             dir,
             tenant: Mutex::new(tenant),
@@ -174,7 +174,7 @@ impl OpenFiles {
         if file.write
             && file.node.writers.fetch_sub(1, Ordering::AcqRel) == 1
             && file.node.emptied.swap(false, Ordering::AcqRel)
-            && mirror.has_news()
+            && mirror.has_unflushed()
         {
             self.flusher.background.flush_soon(ino);
         }

@@ -21,12 +21,12 @@ const FETCH_WAIT: Duration = Duration::from_secs(1);
 impl OpenFile {
     /// Lends the mirror file for reading, if it is large enough, all here, and to spare. To be
     /// taken back as often as it was lent. `Unsupported` where the tier's disk cannot do it.
-    pub fn lend(&self) -> Result<Option<File>> {
+    pub fn passthrough(&self) -> Result<Option<File>> {
         // Who has it lent already must not see another file than the others.
-        if self.is_metered() && !self.mirror.is_lent()? {
+        if self.is_metered() && !self.mirror.in_passthrough()? {
             return Ok(None);
         }
-        let lent = self.mirror.lend(self.lend_least_bytes)?;
+        let lent = self.mirror.passthrough(self.passthrough_bytes_min)?;
         if lent.is_some() {
             self.count_unmetered();
         }
@@ -34,18 +34,18 @@ impl OpenFile {
     }
 
     /// The kernel opens what was lent no more. Mappings may be left: it stays lent until they go.
-    pub fn take_back(&self) -> Result<()> {
-        self.mirror.take_back()
+    pub fn end_passthrough(&self) -> Result<()> {
+        self.mirror.end_passthrough()
     }
 
     /// Whether somebody may still read or map the mirror file.
-    pub fn is_lent(&self) -> Result<bool> {
-        self.mirror.is_lent()
+    pub fn in_passthrough(&self) -> Result<bool> {
+        self.mirror.in_passthrough()
     }
 
     /// Whether programs may store into the mirror file past the daemon, now that we looked again.
     pub fn may_be_stored(&self) -> Result<bool> {
-        Ok(self.mirror.is_lent()? && self.mirror.may_be_stored())
+        Ok(self.mirror.in_passthrough()? && self.mirror.may_be_stored())
     }
 
     /// Says that the file is opened to be changed in place; see [`Mirror::changed_in_place`].
@@ -61,7 +61,7 @@ impl OpenFiles {
     /// them at most. What fails is told to whoever reads. As many GETs as reading it costs.
     pub(crate) async fn fetch_small(&self, file: &OpenFile) {
         let size = file.mirror.size();
-        let fits = (file.lend_least_bytes..=self.context.settings.passthrough_fetch_bytes.0)
+        let fits = (file.passthrough_bytes_min..=self.context.settings.passthrough_fetch_bytes.0)
             .contains(&size);
         if !fits || file.is_metered() || self.admission.budget.slows(Slowed::Demand) {
             return;
@@ -87,15 +87,15 @@ impl OpenFiles {
     }
 
     /// One more open file through which what is lent may be mapped for writing.
-    pub(crate) async fn lend_writable(&self, file: &OpenFile) -> Result<()> {
+    pub(crate) async fn passthrough_writable(&self, file: &OpenFile) -> Result<()> {
         let mirror = file.mirror.clone();
-        blocking(move || mirror.lend_writable()).await
+        blocking(move || mirror.passthrough_writable()).await
     }
 
-    /// Ends what [`OpenFiles::lend_writable`] began. What was stored is dirty now, or will be when the
+    /// Ends what [`OpenFiles::passthrough_writable`] began. What was stored is dirty now, or will be when the
     /// last mapping goes.
-    pub(crate) async fn take_back_writable(&self, file: &OpenFile) -> Result<()> {
+    pub(crate) async fn end_passthrough_writable(&self, file: &OpenFile) -> Result<()> {
         let mirror = file.mirror.clone();
-        blocking(move || mirror.take_back_writer()).await
+        blocking(move || mirror.end_passthrough_writer()).await
     }
 }

@@ -115,7 +115,7 @@ impl Names {
         to: (Ino, &[u8]),
         mode: RenameMode,
     ) -> Result<()> {
-        if mode == RenameMode::NoReplace || !self.tier.may_have_news() {
+        if mode == RenameMode::NoReplace || !self.tier.may_have_unflushed() {
             return Ok(());
         }
         let file = async |(parent, name)| match self.meta.lookup(parent, name).await {

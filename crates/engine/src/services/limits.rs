@@ -22,11 +22,11 @@ use weir_types::{ErrorKind, FileKind, FsError, Ino, NanoUsd, Result};
 
 use crate::data::admission::areas::Used;
 use crate::data::admission::budget::BudgetView;
-use crate::data::admission::limit::{Limit, Whose, now_ns};
+use crate::data::admission::limit::{Limit, Subject, now_ns};
 use crate::data::admission::{Admission, budget};
 use crate::volume::context::Context;
 
-pub use history::{Spell, Totals};
+pub use history::{Period, Totals};
 
 /// How often the budget is settled, in milliseconds.
 const SETTLE_MS: u64 = 200;
@@ -71,7 +71,7 @@ pub struct ThroughputChange {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ThroughputView {
     /// Whom it is for.
-    pub whose: Whose,
+    pub whose: Subject,
     /// The directory's path in the volume when the rule was made, or the user.
     pub name: String,
     /// The mode.
@@ -161,7 +161,7 @@ impl Limits {
     /// One commit.
     pub(crate) async fn set_throughput(
         &self,
-        whose: Whose,
+        whose: Subject,
         name: &str,
         change: ThroughputChange,
     ) -> Result<ThroughputReport> {
@@ -190,13 +190,13 @@ impl Limits {
     }
 
     /// What was used of late: in a minute, or up to two.
-    pub(crate) async fn used_lately(&self) -> Spell {
+    pub(crate) async fn used_lately(&self) -> Period {
         let now = self.totals().await;
         self.history.since(Some(now.unix_ms.saturating_sub(SAMPLE_MS)), now)
     }
 
     /// What was used since `unix_ms`, or since the mount; never of more than a week ago.
-    pub(crate) async fn used_since(&self, unix_ms: Option<u64>) -> Spell {
+    pub(crate) async fn used_since(&self, unix_ms: Option<u64>) -> Period {
         let now = self.totals().await;
         self.history.since(unix_ms, now)
     }
@@ -207,7 +207,7 @@ impl Limits {
 fn tell_apart(rules: &mut [ThroughputView]) {
     let names: Vec<_> = rules.iter().map(|rule| rule.name.clone()).collect();
     for rule in rules {
-        if let Whose::Directory(dir) = rule.whose
+        if let Subject::Directory(dir) = rule.whose
             && names.iter().filter(|name| **name == rule.name).count() > 1
         {
             rule.name = format!("{} (inode {dir})", rule.name);
@@ -259,9 +259,9 @@ impl Limits {
         }
     }
 
-    async fn check_throughput(&self, whose: Whose, change: &ThroughputChange) -> Result<()> {
+    async fn check_throughput(&self, whose: Subject, change: &ThroughputChange) -> Result<()> {
         let invalid = |text: String| Err(FsError::new(ErrorKind::Invalid, text));
-        if let Whose::Directory(dir) = whose
+        if let Subject::Directory(dir) = whose
             && self.meta.inode(dir).await?.kind != FileKind::Directory
         {
             return invalid("a throughput rule is for a directory or a user".to_owned());
@@ -271,13 +271,13 @@ impl Limits {
         {
             return invalid(format!("{mib_per_s} MiB/s cannot be provisioned: 1 to 1,000,000"));
         }
-        if change.remove && whose == Whose::VOLUME {
+        if change.remove && whose == Subject::VOLUME {
             return invalid(
                 "the volume's own rule cannot go: `--mode elastic` limits nothing".to_owned(),
             );
         }
         if let Some((rate, region)) = &change.budget {
-            if whose != Whose::VOLUME {
+            if whose != Subject::VOLUME {
                 return invalid("a budget is for the whole volume".to_owned());
             }
             let book = PriceBook::built_in();
@@ -291,7 +291,7 @@ impl Limits {
 
     async fn change_limit(
         &self,
-        whose: Whose,
+        whose: Subject,
         name: &str,
         change: &ThroughputChange,
     ) -> Result<()> {
@@ -340,17 +340,17 @@ impl Limits {
 
     /// What counts as stored for a rule: what is below a directory, or of a user, is not known, and
     /// taken for little.
-    pub(crate) async fn stored_for(&self, whose: Whose) -> u64 {
+    pub(crate) async fn stored_for(&self, whose: Subject) -> u64 {
         match whose {
-            Whose::VOLUME => self.meta.usage().await.map_or(0, |usage| usage.stored_bytes),
+            Subject::VOLUME => self.meta.usage().await.map_or(0, |usage| usage.stored_bytes),
             _ => 0,
         }
     }
 
     /// Tells the volume's limit how much is stored.
     async fn size_limits(&self) {
-        let Some(limit) = self.admission.areas.limit(Whose::VOLUME) else { return };
-        let stored_bytes = self.stored_for(Whose::VOLUME).await;
+        let Some(limit) = self.admission.areas.limit(Subject::VOLUME) else { return };
+        let stored_bytes = self.stored_for(Subject::VOLUME).await;
         limit.with(&self.context.clock, |limiter, now_ns| {
             limiter.set_stored_bytes(stored_bytes, now_ns)
         });
@@ -361,8 +361,8 @@ impl Limits {
         let mut names: HashMap<_, _> = rules
             .iter()
             .filter_map(|rule| match rule.whose {
-                Whose::Directory(dir) => Some((dir, rule.name.clone())),
-                Whose::Client(_) => None,
+                Subject::Directory(dir) => Some((dir, rule.name.clone())),
+                Subject::Client(_) => None,
             })
             .collect();
         names.insert(Ino::ROOT, "/".to_owned());

@@ -18,12 +18,12 @@ use super::entry::Entry;
 /// A [`Kv`] in memory.
 #[derive(Default)]
 pub struct MemoryKv {
-    state: Mutex<State>,
+    state: Mutex<MemoryState>,
     log: Option<Arc<dyn CommitLog>>,
 }
 
 #[derive(Default)]
-struct State {
+struct MemoryState {
     version: Version,
     map: BTreeMap<Key, Versioned>,
 }
@@ -51,13 +51,13 @@ impl MemoryKv {
         Ok(true)
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, MemoryState> {
         // A panic cannot leave the map half changed: apply cannot fail.
         self.state.lock()
     }
 }
 
-impl State {
+impl MemoryState {
     fn apply(&mut self, entry: Entry) {
         let version = entry.version;
         self.version = version;

@@ -58,7 +58,7 @@ use open::{block_cache, require};
 use options::L0_TABLES_MAX;
 use read::bounded;
 use recent::Recent;
-use shared::Shared;
+use shared::SlateState;
 
 pub use options::{SlateOptions, SlateReaderOptions};
 pub use reader::SlateReader;
@@ -68,7 +68,7 @@ const KEEP_KEYS: usize = 16;
 
 /// A [`Kv`] in SlateDB: the one writer of its database.
 pub struct SlateKv {
-    shared: Arc<Shared>,
+    shared: Arc<SlateState>,
     feeder: Feeder,
     log: Option<Arc<dyn CommitLog>>,
     /// Held by whoever decides and applies a commit; never over a wait.
@@ -114,7 +114,7 @@ impl SlateKv {
         let db = bounded(timeout, "open the metadata", open).await?;
         let status = db.subscribe();
         let recent = RwLock::new(Recent::over(status.borrow().durable_seq));
-        let shared = Arc::new(Shared { db, recent, failed: OnceLock::new() });
+        let shared = Arc::new(SlateState { db, recent, failed: OnceLock::new() });
         Ok(SlateKv {
             feeder: Feeder::start(shared.clone()),
             shared,

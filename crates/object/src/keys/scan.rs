@@ -17,7 +17,7 @@ use super::split::{Alphabet, cuts};
 use crate::listed::{KeyPage, KeyRange, ListedObject, Page};
 
 /// Cuts lie no further apart than this many pages.
-const REACH_MOST: u32 = 256;
+const REACH_MAX: u32 = 256;
 /// Of so many keys one teaches the alphabet.
 const LEARN_EVERY: usize = 16;
 
@@ -118,7 +118,7 @@ impl<S: Source> Scan<S> {
         sample.for_each(|object| self.alphabet.learn(&object.key));
         if guessed {
             let reach = if objects.is_empty() { self.reach / 2 } else { self.reach * 2 };
-            self.reach = reach.clamp(1, REACH_MOST);
+            self.reach = reach.clamp(1, REACH_MAX);
         }
     }
 

@@ -151,7 +151,7 @@ impl AtomicStore {
         Self { habits, overtaken, ..self }
     }
 
-    /// Whose listings may be stopped.
+    /// Subject listings may be stopped.
     #[must_use]
     pub fn listing(self, listings: Listings) -> Self {
         Self { listings, ..self }

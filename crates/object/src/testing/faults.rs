@@ -29,10 +29,10 @@ use crate::failure::broken;
 /// Switches a [`FaultStore`] while it runs, and tells what it did. Clones share it.
 #[derive(Clone)]
 pub struct FaultControl {
-    shared: Arc<Shared>,
+    shared: Arc<FaultState>,
 }
 
-struct Shared {
+struct FaultState {
     on: AtomicBool,
     vanished: AtomicBool,
     /// GETs wait while it says so.
@@ -131,7 +131,7 @@ impl FaultStore {
     /// `inner`, failing as `plan` says.
     pub fn new(inner: Arc<dyn ObjectStore>, plan: &FaultPlan) -> Self {
         let rules = plan.rules.iter().map(|rule| (rule.clone(), 0)).collect();
-        let shared = Shared {
+        let shared = FaultState {
             on: AtomicBool::new(true),
             vanished: AtomicBool::new(false),
             silent: watch::Sender::new(false),

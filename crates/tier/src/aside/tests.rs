@@ -54,7 +54,7 @@ fn what_is_set_aside_is_listed_with_all_that_is_known_of_it() {
     for name in ["manifest.json", "0000000000000002", "0000000000000003"] {
         assert_eq!(mode(&aside.directory.join(name)), 0o600, "{name}");
     }
-    assert!(tier.news().is_empty() && tier.dirty_bytes() == 0);
+    assert!(tier.unflushed().is_empty() && tier.dirty_bytes() == 0);
     // The same file once more.
     write(&tier, 3, 0, b"again");
     let more = tier.set_aside("a", &cause()).expect("sets aside");
@@ -74,7 +74,7 @@ fn a_move_that_was_cut_off_is_finished_when_the_tier_is_opened() {
         write(&tier, 3, 0, b"two");
         // As far as the manifest, and as many renames.
         let mut manifest = Manifest::new(cause());
-        for mirror in tier.news() {
+        for mirror in tier.unflushed() {
             let kept = manifest.kept(&mirror);
             manifest.files.push(kept);
         }
@@ -86,7 +86,7 @@ fn a_move_that_was_cut_off_is_finished_when_the_tier_is_opened() {
         }
         drop(tier);
         let tier = self::tier(dir.path());
-        assert!(tier.news().is_empty(), "nothing of it is flushed after {moved} moves");
+        assert!(tier.unflushed().is_empty(), "nothing of it is flushed after {moved} moves");
         let manifest = Manifest::read(&old).expect("reads").expect("is there");
         assert!(manifest.complete && manifest.files.iter().all(|kept| kept.moved));
         for (name, bytes) in [("0000000000000002", b"one"), ("0000000000000003", b"two")] {

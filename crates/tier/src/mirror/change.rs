@@ -44,7 +44,7 @@ impl Mirror {
             self.note(&mut residency, Entry::Dirtied { ino, start, end, size, pending })?;
             residency.unjournaled.set(start, end, State::Dirty);
         }
-        if residency.has_news() {
+        if residency.has_unflushed() {
             residency.dirty_since_ms.get_or_insert_with(|| self.shared.now_ms());
         }
         Ok(())

@@ -142,7 +142,7 @@ impl Mirror {
         }
         let since_ms = residency.dirty_since_ms.filter(|_| !snapshot.complete);
         residency.dirty_since_ms =
-            residency.has_news().then(|| since_ms.unwrap_or_else(|| self.shared.now_ms()));
+            residency.has_unflushed().then(|| since_ms.unwrap_or_else(|| self.shared.now_ms()));
         Ok(newest)
     }
 

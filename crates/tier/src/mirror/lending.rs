@@ -17,7 +17,7 @@ pub(crate) struct Lending {
     pub(super) stored: bool,
     /// Our own changes set the mtime back, maybe over a store.
     pub(super) hidden: bool,
-    /// `Mirror::catch_stores` set it back. The kernel moves the mtime a moment before it makes a
+    /// `Mirror::scan_mapped_writes` set it back. The kernel moves the mtime a moment before it makes a
     /// page writable, so a store may have come after that and left no trace.
     pub(super) caught: bool,
 }

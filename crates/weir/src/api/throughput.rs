@@ -2,7 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use weir_engine::{Spell, ThroughputChange, ThroughputReport, Whose};
+use weir_engine::{Period, Subject, ThroughputChange, ThroughputReport};
 
 use super::call::call;
 
@@ -16,7 +16,7 @@ call!(Get "/v1/throughput", GetThroughput => ThroughputReport);
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SetThroughput {
-    pub(crate) whose: Whose,
+    pub(crate) whose: Subject,
     /// The directory's path in the volume, or the user's number; empty for the volume.
     pub(crate) name: String,
     pub(crate) change: ThroughputChange,
@@ -31,4 +31,4 @@ pub(crate) struct GetUsed {
     #[serde(default)]
     pub(crate) since_unix_ms: Option<u64>,
 }
-call!(Get "/v1/used", GetUsed => Spell);
+call!(Get "/v1/used", GetUsed => Period);

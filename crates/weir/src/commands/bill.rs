@@ -9,7 +9,7 @@ use weir_cost::{
     Activity, Bill, Host, Item, Line, Machine, Requests, Shadow, Usage, machine, machines,
     per_hour, per_month, predicted, shadow, so_far,
 };
-use weir_engine::Spell;
+use weir_engine::Period;
 use weir_types::{Bytes, ErrorKind, FsError, Result};
 
 use super::prices;
@@ -37,7 +37,7 @@ struct Report {
     shadow: Vec<Shadow>,
     /// The machine that the services are thought to serve.
     machine: Machine,
-    used: Spell,
+    used: Period,
 }
 
 pub(crate) async fn run(args: BillArgs) -> Result<ExitCode> {
@@ -58,7 +58,7 @@ pub(crate) async fn run(args: BillArgs) -> Result<ExitCode> {
 fn report(
     args: &BillArgs,
     status: &StatusAnswer,
-    (spell, linked_bytes): (Spell, u64),
+    (spell, linked_bytes): (Period, u64),
 ) -> Result<Report> {
     let book = prices::book(args.prices.as_deref())?;
     let prices = book.at(&args.region);

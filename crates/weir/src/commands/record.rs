@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use weir_cost::Workload;
-use weir_engine::Spell;
+use weir_engine::Period;
 use weir_types::{ErrorKind, FsError, Result};
 
 use crate::api::{GetThroughput, GetUsed, ListLinks};
@@ -26,7 +26,7 @@ pub(crate) async fn run(dir: &Path) -> Result<ExitCode> {
 }
 
 /// All that was done, as one run.
-fn workload(spell: &Spell, data_set_bytes: u64, files: u64, opens: u64) -> Workload {
+fn workload(spell: &Period, data_set_bytes: u64, files: u64, opens: u64) -> Workload {
     let used = &spell.used;
     let moved_bytes = used.read_bytes + used.written_bytes;
     Workload {
@@ -46,7 +46,7 @@ fn workload(spell: &Spell, data_set_bytes: u64, files: u64, opens: u64) -> Workl
     }
 }
 
-fn toml(workload: &Workload, spell: &Spell) -> Result<String> {
+fn toml(workload: &Workload, spell: &Period) -> Result<String> {
     let body = toml::to_string(workload)
         .map_err(|e| FsError::new(ErrorKind::Bug, "write a workload").with_source(e))?;
     let span = seconds(spell.used.unix_ms.saturating_sub(spell.from_unix_ms) / 1_000);
@@ -81,7 +81,7 @@ mod tests {
             unmetered_opens: 2,
             ..Totals::default()
         };
-        let spell = Spell { from_unix_ms: 5_000, average_stored_bytes: 7, used };
+        let spell = Period { from_unix_ms: 5_000, average_stored_bytes: 7, used };
         let recorded = workload(&spell, 10 << 20, 12, 9);
         let text = toml(&recorded, &spell).expect("writes");
         assert_eq!(toml::from_str::<Workload>(&text).expect("reads"), recorded);
@@ -89,7 +89,7 @@ mod tests {
         for wanted in ["in 1 min 0 s", "2 files were read by the kernel", "threads"] {
             assert!(text.contains(wanted), "{wanted} is not in\n{text}");
         }
-        let idle = workload(&Spell::default(), 0, 0, 0);
+        let idle = workload(&Period::default(), 0, 0, 0);
         assert_eq!(idle.check(), Ok(()));
     }
 }

@@ -14,7 +14,7 @@ use crate::client::Client;
 use crate::{render, targets};
 
 #[derive(Serialize)]
-struct Of {
+struct ResidencyReport {
     path: PathBuf,
     #[serde(flatten)]
     residency: Residency,
@@ -32,7 +32,7 @@ pub(crate) async fn run(args: ResidencyArgs) -> Result<ExitCode> {
         })?;
         for (path, ino) in files {
             let residency = client.call(&GetResidency { ino: Ino(ino) }).await?;
-            found.push(Of { path, residency });
+            found.push(ResidencyReport { path, residency });
         }
     }
     match args.json {
@@ -42,7 +42,7 @@ pub(crate) async fn run(args: ResidencyArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn describe(found: &[Of]) -> String {
+fn describe(found: &[ResidencyReport]) -> String {
     let cells = |what: &str, r: Residency| {
         let sizes = [r.hole, r.released, r.resident, r.dirty].map(|n| Bytes(n).to_string());
         std::iter::once(what.to_owned()).chain(sizes).collect::<Vec<_>>()
@@ -50,7 +50,7 @@ fn describe(found: &[Of]) -> String {
     let names = ["file", "hole", "released", "resident", "dirty"];
     let mut rows = vec![names.map(str::to_owned).to_vec()];
     let mut sum = Residency::default();
-    for Of { path, residency } in found {
+    for ResidencyReport { path, residency } in found {
         rows.push(cells(&path.display().to_string(), *residency));
         sum.hole += residency.hole;
         sum.released += residency.released;
@@ -69,7 +69,7 @@ mod tests {
 
     #[test]
     fn several_files_are_summed() {
-        let of = |path: &str, resident| Of {
+        let of = |path: &str, resident| ResidencyReport {
             path: path.into(),
             residency: Residency { resident, ..Residency::default() },
         };

@@ -12,7 +12,7 @@ use crate::client::{Client, STATES_AT_ONCE};
 use crate::{render, targets};
 
 #[derive(Serialize)]
-struct Of<'a> {
+struct StateReport<'a> {
     path: &'a Path,
     #[serde(flatten)]
     state: FileState,
@@ -79,7 +79,7 @@ async fn tell(client: &Client, files: Batch, as_json: bool, sum: &mut Sum) -> Re
         };
         sum.add(&state);
         if as_json {
-            let of = Of { path, state };
+            let of = StateReport { path, state };
             text.push_str(&serde_json::to_string(&of).unwrap_or_default());
             text.push('\n');
         } else {

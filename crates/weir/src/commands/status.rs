@@ -19,7 +19,7 @@ use crate::render::{self, heading, seconds, table};
 use crate::targets;
 
 /// How long a mount without a daemon that can be asked may take to show that it is dead.
-const DEAD_LONGEST: Duration = Duration::from_secs(2);
+const DEAD_MAX: Duration = Duration::from_secs(2);
 
 pub(crate) async fn run(args: StatusArgs) -> Result<ExitCode> {
     let clients = match &args.dir {
@@ -86,7 +86,7 @@ async fn dead_mounts() -> Result<Vec<(String, FsError)>> {
         // A thread of its own, which nobody waits for at the end.
         let (tell, told) = tokio::sync::oneshot::channel();
         std::thread::spawn(move || tell.send(weir_door_fuse::dead_mount(&mountpoint)));
-        if let Ok(Ok(Some(error))) = tokio::time::timeout(DEAD_LONGEST, told).await {
+        if let Ok(Ok(Some(error))) = tokio::time::timeout(DEAD_MAX, told).await {
             dead.push((shown, error));
         }
     }

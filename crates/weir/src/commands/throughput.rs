@@ -3,7 +3,9 @@
 use std::process::ExitCode;
 
 use serde_json::to_value;
-use weir_engine::{BudgetView, Slowed, ThroughputChange, ThroughputReport, ThroughputView, Whose};
+use weir_engine::{
+    BudgetView, Slowed, Subject, ThroughputChange, ThroughputReport, ThroughputView,
+};
 use weir_throughput::efs::{Mode, Rules};
 use weir_types::{Bytes, ErrorKind, FsError, Ino, Result};
 
@@ -66,11 +68,11 @@ fn change(args: &ThroughputArgs) -> Result<Option<ThroughputChange>> {
 }
 
 /// Whom the rule is for, and its name: the path in the volume, or the user.
-fn whose(args: &ThroughputArgs) -> Result<(Whose, String)> {
+fn whose(args: &ThroughputArgs) -> Result<(Subject, String)> {
     if let Some(client) = args.user {
-        return Ok((Whose::Client(client), format!("user {client}")));
+        return Ok((Subject::Client(client), format!("user {client}")));
     }
-    let Some(path) = &args.path else { return Ok((Whose::VOLUME, "/".to_owned())) };
+    let Some(path) = &args.path else { return Ok((Subject::VOLUME, "/".to_owned())) };
     let mut finder = Finder::default();
     let (mount, target) = finder.locate(path)?;
     let mountpoint = &finder.mounts[mount].mountpoint;
@@ -79,7 +81,7 @@ fn whose(args: &ThroughputArgs) -> Result<(Whose, String)> {
         return Err(FsError::new(ErrorKind::Invalid, text));
     }
     Ok((
-        Whose::Directory(Ino(target.ino)),
+        Subject::Directory(Ino(target.ino)),
         format!("/{}", targets::below(mountpoint, &target.real)),
     ))
 }

@@ -16,7 +16,7 @@ use crate::api::{BlockStatus, NbdStatus, Tls};
 /// How often devices in use are tried again by a daemon that is to end.
 const TRY_EVERY: Duration = Duration::from_millis(200);
 /// How long a status may wait for the metadata, which mostly is in memory.
-const LOOK_LONGEST: Duration = Duration::from_secs(2);
+const LOOK_MAX: Duration = Duration::from_secs(2);
 
 /// The block door of one daemon.
 pub(crate) struct BlockDoor {
@@ -62,7 +62,7 @@ impl BlockDoor {
 
     /// How it stands. Tells so too when the bucket is away.
     pub(crate) async fn status(&self) -> BlockStatus {
-        let looked = tokio::time::timeout(LOOK_LONGEST, self.engine.disks()).await;
+        let looked = tokio::time::timeout(LOOK_MAX, self.engine.disks()).await;
         let disks = looked.ok().and_then(|disks| disks.ok());
         let count = |counts: fn(&DiskView) -> bool| {
             let disks = disks.as_ref()?;

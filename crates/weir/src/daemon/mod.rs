@@ -31,7 +31,7 @@ use crate::cli::LogArgs;
 use crate::render;
 use block::BlockDoor;
 use ending::Ending;
-use shared::{Fuse, Shared};
+use shared::{DaemonState, Fuse};
 
 pub(crate) use ready::READY;
 pub(crate) use shared::panicked;
@@ -82,7 +82,7 @@ pub(crate) fn run(work: Work, log: &LogArgs) -> Result<ExitCode> {
 }
 
 /// Checks all, starts the engine, then the doors, then opens the admin socket.
-fn start(runtime: &Runtime, work: Work) -> Result<(Arc<Shared>, Option<FuseMount>)> {
+fn start(runtime: &Runtime, work: Work) -> Result<(Arc<DaemonState>, Option<FuseMount>)> {
     let options = options::resolve(work)?;
     if options.daemon {
         // Its working directory would keep another file system busy.
@@ -116,7 +116,7 @@ fn start(runtime: &Runtime, work: Work) -> Result<(Arc<Shared>, Option<FuseMount
     let fuse = mount
         .as_ref()
         .map(|mount| Fuse { view: mount.view(), mountpoint: mount.mountpoint().to_owned() });
-    let shared = Arc::new(Shared {
+    let shared = Arc::new(DaemonState {
         engine,
         fuse,
         block,
@@ -136,7 +136,11 @@ fn start(runtime: &Runtime, work: Work) -> Result<(Arc<Shared>, Option<FuseMount
 }
 
 /// Waits for the end, shuts the doors, flushes, and says how that went to all who wait for it.
-fn finish(runtime: &Runtime, shared: &Arc<Shared>, mount: Option<FuseMount>) -> Result<ExitCode> {
+fn finish(
+    runtime: &Runtime,
+    shared: &Arc<DaemonState>,
+    mount: Option<FuseMount>,
+) -> Result<ExitCode> {
     let served = match mount {
         Some(mount) => mount.wait(),
         None => {

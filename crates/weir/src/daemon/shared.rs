@@ -13,7 +13,7 @@ use super::block::BlockDoor;
 use super::ending::Ending;
 
 /// What the parts of a running daemon share.
-pub(crate) struct Shared {
+pub(crate) struct DaemonState {
     pub(crate) engine: Arc<Engine>,
     /// The FUSE door, if the volume is mounted.
     pub(crate) fuse: Option<Fuse>,
@@ -30,7 +30,7 @@ pub(crate) struct Fuse {
     pub(crate) mountpoint: PathBuf,
 }
 
-impl Shared {
+impl DaemonState {
     /// Requests of the kernel, by name.
     pub(crate) fn fuse_requests(&self) -> Vec<(&'static str, u64)> {
         self.fuse.as_ref().map(|fuse| fuse.view.requests()).unwrap_or_default()

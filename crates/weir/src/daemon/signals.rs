@@ -13,15 +13,15 @@ use tokio::signal::unix::{SignalKind, signal};
 use weir_types::ErrorKind;
 
 use crate::daemon::ending::Ending;
-use crate::daemon::shared::{Shared, panicked};
+use crate::daemon::shared::{DaemonState, panicked};
 
 /// How often, and how long, a busy mount or device is tried again before it is taken from its users.
 const TRY_EVERY: Duration = Duration::from_millis(200);
-const TRY_LONGEST: Duration = Duration::from_secs(5);
+const TRY_MAX: Duration = Duration::from_secs(5);
 
 /// A task that waits for signals until the process ends. From this call on no signal of these
 /// kills the process.
-pub(crate) fn listen(shared: &Arc<Shared>) -> io::Result<impl Future<Output = ()> + use<>> {
+pub(crate) fn listen(shared: &Arc<DaemonState>) -> io::Result<impl Future<Output = ()> + use<>> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut hang_up = signal(SignalKind::hangup())?;
@@ -40,9 +40,9 @@ pub(crate) fn listen(shared: &Arc<Shared>) -> io::Result<impl Future<Output = ()
 }
 
 /// Ends the daemon. Whoever still uses it has five seconds to let go; what they wrote is kept.
-pub(crate) async fn stop(shared: &Arc<Shared>) {
+pub(crate) async fn stop(shared: &Arc<DaemonState>) {
     // One attempt alone may wait for the bucket for a minute.
-    if let Ok(Ok(())) = tokio::time::timeout(TRY_LONGEST, end(shared)).await {
+    if let Ok(Ok(())) = tokio::time::timeout(TRY_MAX, end(shared)).await {
         return;
     }
     shared.set_ending(Ending::Forced);
@@ -53,7 +53,7 @@ pub(crate) async fn stop(shared: &Arc<Shared>) {
 
 /// Ends the daemon as soon as nobody uses it; an error, which was told, says that it cannot be ended
 /// so.
-async fn end(shared: &Shared) -> Result<(), ()> {
+async fn end(shared: &DaemonState) -> Result<(), ()> {
     let mut told = false;
     loop {
         match shared.end(false).await {

@@ -12,7 +12,7 @@ use super::words::{self, Known, Words, flag, value};
 const STRIPE_UNIT: u64 = 64 << 10;
 const STRIPE_USUAL: u64 = 1 << 20;
 /// As many stripes as a file of Lustre can have.
-const STRIPES_MOST: i64 = 2_000;
+const STRIPES_MAX: i64 = 2_000;
 
 /// Options of `setstripe` that a layout is made of, and `-d`.
 pub(super) const OPTIONS: [Known; 8] = [
@@ -130,8 +130,8 @@ impl Component {
             number.ok_or_else(|| bad(format!("-{letter} {text}: write {least} to {most}")))
         };
         match letter {
-            'c' => self.count = Some(number(-1, STRIPES_MOST)?).filter(|n| *n != 0).unwrap_or(1),
-            'i' => self.index = number(-1, STRIPES_MOST)?,
+            'c' => self.count = Some(number(-1, STRIPES_MAX)?).filter(|n| *n != 0).unwrap_or(1),
+            'i' => self.index = number(-1, STRIPES_MAX)?,
             'S' => {
                 let size = bytes(text)?;
                 if !size.is_multiple_of(STRIPE_UNIT) || size >= 4 << 30 {

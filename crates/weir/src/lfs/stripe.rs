@@ -16,7 +16,7 @@ use super::words::{self, Known, Words, flag};
 /// Where the layout of a file or directory is kept, as the options of `setstripe`.
 const ATTRIBUTE: &str = "user.weir.stripe";
 /// Most bytes of it.
-const ATTRIBUTE_LONGEST: usize = 8 << 10;
+const ATTRIBUTE_MAX: usize = 8 << 10;
 
 const GET: [Known; 13] = [
     flag('c', &["stripe-count", "count"]),
@@ -116,7 +116,7 @@ fn layout_of(path: &Path, device: u64) -> Layout {
 }
 
 fn kept(path: &Path) -> Option<Layout> {
-    let mut bytes = vec![0; ATTRIBUTE_LONGEST];
+    let mut bytes = vec![0; ATTRIBUTE_MAX];
     let length = getxattr(path, ATTRIBUTE, &mut bytes[..]).ok()?;
     bytes.truncate(length);
     Layout::parse(&String::from_utf8(bytes).ok()?).ok()

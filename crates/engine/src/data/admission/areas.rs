@@ -1,4 +1,4 @@
-//! Whose I/O is whose: areas of the tree, and the clients that work in them.
+//! Subject I/O is whose: areas of the tree, and the clients that work in them.
 //!
 //! An area is a directory below the root with all that is in it, or one that has a rule of its own,
 //! or the rest of the volume. Where a file belongs is told by the directory it was made in or moved
@@ -12,7 +12,7 @@ use parking_lot::{Mutex, MutexGuard};
 use weir_throughput::efs::{Limiter, Mode};
 use weir_types::Ino;
 
-use super::limit::{Limit, Whose};
+use super::limit::{Limit, Subject};
 use crate::volume::context::Clock;
 
 /// Rows that are kept at most; what comes then is counted in the row of all others.
@@ -105,7 +105,7 @@ impl Areas {
     }
 
     /// Forgets a limit, and lets those go on who wait for it.
-    pub(crate) fn remove(&self, whose: Whose, clock: &Clock) {
+    pub(crate) fn remove(&self, whose: Subject, clock: &Clock) {
         let removed = self.limit(whose);
         self.change(|limits| limits.retain(|limit| limit.whose != whose));
         if let Some(limit) = removed {
@@ -120,7 +120,7 @@ impl Areas {
         self.known().limits.clone()
     }
 
-    pub(crate) fn limit(&self, whose: Whose) -> Option<Arc<Limit>> {
+    pub(crate) fn limit(&self, whose: Subject) -> Option<Arc<Limit>> {
         self.known().limits.iter().find(|limit| limit.whose == whose).cloned()
     }
 
@@ -148,8 +148,8 @@ impl Areas {
             return area.clone();
         }
         let holds = |limit: &&Arc<Limit>| match limit.whose {
-            Whose::Directory(dir) => dir == Ino::ROOT || above.contains(&dir),
-            Whose::Client(_) => false,
+            Subject::Directory(dir) => dir == Ino::ROOT || above.contains(&dir),
+            Subject::Client(_) => false,
         };
         let limits = known.limits.iter().filter(holds).cloned().collect();
         if known.areas.len() >= DIRECTORIES {

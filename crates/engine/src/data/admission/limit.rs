@@ -23,14 +23,14 @@ pub(crate) type Flow = (Ino, u32);
 /// Whom a limit is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Whose {
+pub enum Subject {
     /// A directory and all below it; the root's is the volume's.
     Directory(Ino),
     /// A user, wherever it works.
     Client(u32),
 }
 
-impl Whose {
+impl Subject {
     /// The rule of the volume.
     pub const VOLUME: Self = Self::Directory(Ino::ROOT);
 
@@ -43,13 +43,13 @@ impl Whose {
 
 /// A limit.
 pub(crate) struct Limit {
-    pub(crate) whose: Whose,
+    pub(crate) whose: Subject,
     /// The directory's path, or the user, for people.
     pub(crate) name: String,
-    state: Mutex<State>,
+    state: Mutex<LimitState>,
 }
 
-struct State {
+struct LimitState {
     limiter: Limiter,
     exact: bool,
     queue: FairQueue<Flow, oneshot::Sender<()>>,
@@ -73,8 +73,8 @@ pub(crate) struct Stand {
 }
 
 impl Limit {
-    pub(crate) fn new(whose: Whose, name: String, limiter: Limiter, exact: bool) -> Self {
-        let state = State {
+    pub(crate) fn new(whose: Subject, name: String, limiter: Limiter, exact: bool) -> Self {
+        let state = LimitState {
             limiter,
             exact,
             queue: FairQueue::new(),
@@ -154,7 +154,7 @@ impl Limit {
         waited_ms
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, LimitState> {
         self.state.lock()
     }
 
@@ -163,7 +163,7 @@ impl Limit {
     fn let_through(&self, clock: &Clock) -> Option<Duration> {
         let now_ns = now_ns(clock);
         let mut state = self.state();
-        let State { limiter, queue, served, .. } = &mut *state;
+        let LimitState { limiter, queue, served, .. } = &mut *state;
         // Who gave up takes nothing.
         queue.retain(|waiting| !waiting.is_closed());
         while let Some(cost) = queue.peek_cost() {

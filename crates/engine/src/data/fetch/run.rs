@@ -32,7 +32,7 @@ struct Work {
     priority: Priority,
     /// The object that native runs are of.
     native: Option<Native>,
-    state: Mutex<State>,
+    state: Mutex<RunState>,
 }
 
 /// What one GET brings.
@@ -57,7 +57,7 @@ impl Job {
     }
 }
 
-struct State {
+struct RunState {
     claim: Claim,
     chunks: HashMap<ChunkIndex, Wanted>,
     /// Chunks that use a record which is not here yet.
@@ -143,7 +143,7 @@ impl Fetcher {
             stamp,
             priority,
             native,
-            state: Mutex::new(State::new(claim, wanted)),
+            state: Mutex::new(RunState::new(claim, wanted)),
         });
         let result = work.clone().fetch_all(jobs).await;
         // Tasks that an error stopped half-way may hold the work a little longer, but not this.
@@ -284,12 +284,12 @@ impl Work {
         Ok(())
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, RunState> {
         self.state.lock()
     }
 }
 
-impl State {
+impl RunState {
     fn new(claim: Claim, wanted: Vec<(ChunkIndex, Vec<Extent>)>) -> Self {
         let mut users: HashMap<Place, Vec<ChunkIndex>> = HashMap::new();
         let mut chunks = HashMap::new();

@@ -13,7 +13,7 @@ impl Flusher {
     /// Under a steady trickle of writes each look would else find a few more that are due, and
     /// make a segment of its own for them.
     fn due(&self) -> Vec<Ino> {
-        let news = self.tier.news();
+        let news = self.tier.unflushed();
         let pressed = self.tier.dirty_bytes() > self.context.settings.flush_start_bytes.0
             || (self.tier.dirty_bytes() > 0 && self.space.room_is_short());
         let now = self.context.now_ms();
@@ -34,7 +34,7 @@ pub(crate) async fn flush_loop(flusher: Arc<Flusher>) {
     let mut failures = 0_u32;
     while !flusher.context.stopping.load(Ordering::Acquire) {
         let _ = tokio::time::timeout(look, flusher.space.flush_wanted.notified()).await;
-        if let Err(error) = flusher.mirrors.look_for_stores().await {
+        if let Err(error) = flusher.mirrors.look_for_mapped_writes().await {
             tracing::warn!(%error, "a file that programs have mapped was not looked at: tried again");
         }
         let due = flusher.due();

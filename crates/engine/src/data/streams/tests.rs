@@ -1,12 +1,12 @@
 use super::*;
 
 const MIB: u64 = CHUNK_BYTES;
-const MOST: u64 = 1024 * MIB;
+const WINDOW_MAX: u64 = 1024 * MIB;
 
 /// A reader of 1 MiB at a time; `rate` tells MiB a second by window.
 fn read(streams: &mut Streams, at: u64, waits: bool, now_ms: u64) -> Vec<(u64, u64)> {
     let read = Read { offset: at * MIB, len: MIB, size: 100_000 * MIB, waits, now_ms };
-    ranges(streams.note(read, MOST))
+    ranges(streams.note(read, WINDOW_MAX))
 }
 
 fn ranges(ahead: Vec<Ahead>) -> Vec<(u64, u64)> {
@@ -34,7 +34,7 @@ fn a_reader_who_waits_gets_a_longer_window_while_that_helps() {
     assert!((128 * MIB..=256 * MIB).contains(&window), "{window}");
     // One that no window fills.
     let window = run(&mut Streams::default(), 0, 2000, |w| 12_800 * MIB / w.max(MIB));
-    assert_eq!(window, MOST);
+    assert_eq!(window, WINDOW_MAX);
 }
 
 #[test]
@@ -83,13 +83,13 @@ fn who_jumps_about_gets_nothing_until_a_quarter_was_seen() {
         [50, 3, 33, 12, 60, 24, 7, 41, 18, 55, 28, 46, 0, 37, 63, 21].into_iter().enumerate()
     {
         let read = Read { offset: at * MIB, len: 4096, size, waits: true, now_ms: 0 };
-        asked.extend(ranges(streams.note(read, MOST)).into_iter().map(|range| (n, range)));
+        asked.extend(ranges(streams.note(read, WINDOW_MAX)).into_iter().map(|range| (n, range)));
     }
     assert_eq!(asked, [(15, (0, size))]);
     let mut streams = Streams::default();
     for at in 0..1000_u64 {
         let offset = at * at * 7919 % 100_000 * MIB;
         let read = Read { offset, len: 4096, size: 100_000 * MIB, waits: true, now_ms: 0 };
-        assert_eq!(streams.note(read, MOST), []);
+        assert_eq!(streams.note(read, WINDOW_MAX), []);
     }
 }

@@ -2,9 +2,9 @@
 
 use weir_types::Result;
 
-use crate::data::admission::limit::Whose;
+use crate::data::admission::limit::Subject;
 use crate::engine::Engine;
-use crate::services::limits::{Spell, ThroughputChange, ThroughputReport};
+use crate::services::limits::{Period, ThroughputChange, ThroughputReport};
 
 impl Engine {
     /// How the throughput of the mount stands. One look at the names below the root.
@@ -17,7 +17,7 @@ impl Engine {
     /// One commit.
     pub async fn set_throughput(
         &self,
-        whose: Whose,
+        whose: Subject,
         name: &str,
         change: ThroughputChange,
     ) -> Result<ThroughputReport> {
@@ -30,12 +30,12 @@ impl Engine {
     }
 
     /// What was used of late: in a minute, or up to two.
-    pub async fn used_lately(&self) -> Spell {
+    pub async fn used_lately(&self) -> Period {
         self.limits.used_lately().await
     }
 
     /// What was used since `unix_ms`, or since the mount; never of more than a week ago.
-    pub async fn used_since(&self, unix_ms: Option<u64>) -> Spell {
+    pub async fn used_since(&self, unix_ms: Option<u64>) -> Period {
         self.limits.used_since(unix_ms).await
     }
 }

@@ -23,13 +23,13 @@ impl Engine {
     }
 
     /// One more open file through which what is lent may be mapped for writing.
-    pub async fn lend_writable(&self, file: &OpenFile) -> Result<()> {
-        self.files.lend_writable(file).await
+    pub async fn passthrough_writable(&self, file: &OpenFile) -> Result<()> {
+        self.files.passthrough_writable(file).await
     }
 
-    /// Ends what [`Engine::lend_writable`] began. What was stored is dirty now, or will be when the
+    /// Ends what [`Engine::passthrough_writable`] began. What was stored is dirty now, or will be when the
     /// last mapping goes.
-    pub async fn take_back_writable(&self, file: &OpenFile) -> Result<()> {
-        self.files.take_back_writable(file).await
+    pub async fn end_passthrough_writable(&self, file: &OpenFile) -> Result<()> {
+        self.files.end_passthrough_writable(file).await
     }
 }

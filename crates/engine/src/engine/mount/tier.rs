@@ -37,12 +37,12 @@ pub(super) fn open_tier(options: &MountOptions, format: &VolumeFormat) -> Result
         memory_bytes: settings.memory().tier_files,
         ask_space: options.ask_space.clone(),
     })?;
-    tell_of_small_disk(options, &tier)?;
+    report_small_disk(options, &tier)?;
     Ok(OpenedTier { tier, recovered, directory })
 }
 
 /// Warns where the tier can never be as large as it was told to be.
-fn tell_of_small_disk(options: &MountOptions, tier: &Tier) -> Result<()> {
+fn report_small_disk(options: &MountOptions, tier: &Tier) -> Result<()> {
     let (wanted, space) = (options.settings.tier_bytes, (options.ask_space)(&options.tier)?);
     let floor = space.floor_bytes(options.settings.free_floor_bytes.0);
     if space.bytes.saturating_sub(floor) < wanted.0 {

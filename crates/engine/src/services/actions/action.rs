@@ -12,9 +12,9 @@ use super::views::{ActionId, ActionKind, ActionRequest, ActionState, ActionView,
 use crate::volume::locks::{self, Place};
 
 /// Refused files whose reason is kept.
-const REASONS_MOST: usize = 20;
+const REASONS_MAX: usize = 20;
 /// Files that were opened and wait for their turn, of each hydration.
-const NEEDED_MOST: usize = 64;
+const NEEDED_MAX: usize = 64;
 
 /// One action, and how far it came.
 pub(crate) struct Action {
@@ -131,7 +131,7 @@ impl Action {
     pub(crate) fn refuse_path(&self, path: impl FnOnce() -> String, reason: &str) {
         let mut progress = self.progress();
         progress.refused += 1;
-        if progress.reasons.len() < REASONS_MOST {
+        if progress.reasons.len() < REASONS_MAX {
             progress.reasons.push(Refused { path: path(), reason: reason.to_owned() });
         }
     }
@@ -143,7 +143,7 @@ impl Action {
 
     pub(super) fn need(&self, ino: Ino) {
         let mut needed = self.needed.lock();
-        if needed.len() < NEEDED_MOST && !needed.contains(&ino) {
+        if needed.len() < NEEDED_MAX && !needed.contains(&ino) {
             needed.push_back(ino);
         }
     }

@@ -12,7 +12,7 @@ use crate::services::actions::parts::Actions;
 use crate::services::links::Link;
 
 /// Files that failed and are tried again.
-const FAILED_MOST: usize = 10_000;
+const FAILED_MAX: usize = 10_000;
 
 pub(super) async fn run(actions: &Arc<Actions>, action: &Arc<Action>) -> Result<()> {
     let mut feed = Feed::begin(actions, action);
@@ -21,7 +21,7 @@ pub(super) async fn run(actions: &Arc<Actions>, action: &Arc<Action>) -> Result<
         match actions.archive(&page).await {
             Ok(()) => action.done(page.len() as u64, page.iter().map(|file| file.size).sum()),
             // One of them, maybe: each is tried by itself.
-            Err(error) if failed.len() + page.len() > FAILED_MOST => {
+            Err(error) if failed.len() + page.len() > FAILED_MAX => {
                 page.iter().for_each(|file| action.refuse(file, &error.to_string()));
             }
             Err(_) => failed.extend(page),
@@ -49,8 +49,8 @@ impl Actions {
             }
         }
         // What was stored through mappings is no news before somebody looked.
-        self.mirrors.catch_stores(&inos).await?;
-        let news = |ino: &_| self.tier.find(*ino).is_some_and(|mirror| mirror.has_news());
+        self.mirrors.scan_mapped_writes(&inos).await?;
+        let news = |ino: &_| self.tier.find(*ino).is_some_and(|mirror| mirror.has_unflushed());
         let news: Vec<_> = inos.into_iter().filter(news).collect();
         if !news.is_empty() {
             self.flusher.flush_files(&news).await?;

@@ -33,15 +33,15 @@ pub(super) const PART_BYTES: u64 = 8 << 20;
 /// Parts that wait for their turn, beside those that have it.
 const PARTS_WAITING: usize = 4;
 /// Files that somebody opened and that were looked at, until they may be looked at again.
-const SERVED_MOST: usize = 4_096;
+const SERVED_MAX: usize = 4_096;
 /// Files that failed and are tried again.
-const FAILED_MOST: usize = 10_000;
+const FAILED_MAX: usize = 10_000;
 
 const PUSHED_OUT: &str = "it came, and was released again while others came or were written: the \
                           tier has no room for all, or somebody released it";
 
 /// What became of a file.
-pub(super) enum Outcome {
+pub(super) enum FileOutcome {
     /// It is here.
     Done,
     /// It is to be fetched by itself.
@@ -50,7 +50,7 @@ pub(super) enum Outcome {
     Failed(FsError),
 }
 
-pub(super) type Moved = Vec<(Found, Outcome)>;
+pub(super) type Moved = Vec<(Found, FileOutcome)>;
 
 /// A hydration that runs.
 struct Hydrating<'a> {
@@ -132,10 +132,10 @@ impl Moving {
         }
         let failed = self.failed.lock().take();
         let outcome = match failed {
-            None => Outcome::Done,
+            None => FileOutcome::Done,
             Some(error) => {
                 action.unmoved(self.moved.load(Ordering::Relaxed));
-                Outcome::Failed(error)
+                FileOutcome::Failed(error)
             }
         };
         vec![(self.file.clone(), outcome)]
@@ -209,7 +209,7 @@ impl Mover {
     /// The files that somebody opened meanwhile are next.
     pub(super) async fn needed(&mut self) {
         while let Some(ino) = self.action.take_needed() {
-            if self.served.len() >= SERVED_MOST {
+            if self.served.len() >= SERVED_MAX {
                 self.served.clear();
             }
             if !self.served.insert(ino) || !self.is_ours(ino).await.unwrap_or(false) {
@@ -249,7 +249,7 @@ impl Mover {
                 return None;
             }
             Err(error) => {
-                self.settle(vec![(file, Outcome::Failed(error))]);
+                self.settle(vec![(file, FileOutcome::Failed(error))]);
                 return None;
             }
         };
@@ -385,12 +385,12 @@ impl Mover {
     pub(super) fn settle(&mut self, moved: Moved) {
         for (file, outcome) in moved {
             match outcome {
-                Outcome::Done => self.action.done(1, 0),
-                Outcome::Alone => self.alone.push(file),
-                Outcome::Failed(error) if self.failed.len() < FAILED_MOST => {
+                FileOutcome::Done => self.action.done(1, 0),
+                FileOutcome::Alone => self.alone.push(file),
+                FileOutcome::Failed(error) if self.failed.len() < FAILED_MAX => {
                     self.failed.push((file, error));
                 }
-                Outcome::Failed(error) => self.refuse(&file, &error.to_string()),
+                FileOutcome::Failed(error) => self.refuse(&file, &error.to_string()),
             }
         }
     }

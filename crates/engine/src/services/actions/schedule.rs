@@ -13,10 +13,10 @@ use crate::data::upward::WaitedFor;
 use crate::volume::locks::{self, Place};
 
 /// Actions of one kind that run side by side.
-const RUNNING_MOST: usize = 8;
+const RUNNING_MAX: usize = 8;
 /// Ended actions are kept so long, in milliseconds, and so many of them.
 const KEPT_MS: i64 = 7 * 24 * 3_600 * 1_000;
-const KEPT_MOST: usize = 100;
+const KEPT_MAX: usize = 100;
 
 /// All actions of a mount, and whose turn it is.
 pub(crate) struct Schedule {
@@ -85,7 +85,7 @@ impl Schedule {
     pub(super) fn next(&self) -> Option<Arc<Action>> {
         let mut lists = self.lists();
         for (waiting, running) in &mut lists.lines {
-            while *running < RUNNING_MOST
+            while *running < RUNNING_MAX
                 && let Some(action) = waiting.pop_front()
             {
                 if action.state.send_if_modified(|state| {
@@ -110,7 +110,7 @@ impl Schedule {
         let mut outdated = Vec::new();
         while let Some(first) = lists.ended.front() {
             let old = first.ended_unix_ms().is_none_or(|at| at + KEPT_MS < now_unix_ms);
-            if first.id.0 == lists.last || (!old && lists.ended.len() < KEPT_MOST) {
+            if first.id.0 == lists.last || (!old && lists.ended.len() < KEPT_MAX) {
                 break;
             }
             let id = first.id;

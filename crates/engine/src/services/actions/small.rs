@@ -12,7 +12,7 @@ use weir_types::{ErrorKind, Extent, FsError, RecordRef, Result, SegmentId};
 use super::action::Action;
 use super::batch::Batch;
 use super::found::Found;
-use super::hydrate::{Moved, Mover, Outcome, PART_BYTES, limit};
+use super::hydrate::{FileOutcome, Moved, Mover, PART_BYTES, limit};
 use crate::data::fetch::{Claim, Priority, Urgency};
 use crate::data::nodes::Node;
 use crate::data::prefetch::SMALL_BYTES;
@@ -68,7 +68,7 @@ impl Mover {
             let found = self.actions.meta.first_chunks(&inos).await;
             let Ok(found) = found else {
                 // Each will meet the error again, if it lasts, and tell it.
-                self.settle(page.iter().map(|file| (file.clone(), Outcome::Alone)).collect());
+                self.settle(page.iter().map(|file| (file.clone(), FileOutcome::Alone)).collect());
                 continue;
             };
             for (file, extents) in page.iter().zip(found) {
@@ -78,7 +78,7 @@ impl Mover {
                     Some(extent) if self.actions.tier.find(file.ino).is_none() => {
                         placed.push((file.clone(), *extent));
                     }
-                    _ => self.settle(vec![(file.clone(), Outcome::Alone)]),
+                    _ => self.settle(vec![(file.clone(), FileOutcome::Alone)]),
                 }
             }
         }
@@ -124,10 +124,10 @@ impl Mover {
             for file in files {
                 limit(&actions, rate.as_deref(), file.size).await;
                 let outcome = match actions.hydrate_alone(&file).await {
-                    Ok(()) => Outcome::Done,
-                    Err(error) => Outcome::Failed(error),
+                    Ok(()) => FileOutcome::Done,
+                    Err(error) => FileOutcome::Failed(error),
                 };
-                if matches!(outcome, Outcome::Done) {
+                if matches!(outcome, FileOutcome::Done) {
                     action.moved(file.size);
                 }
                 moved.push((file, outcome));
@@ -147,8 +147,8 @@ struct Coming {
     mirror: Arc<Mirror>,
     stamp: u64,
     claim: Claim,
-    /// [`Outcome::Alone`] until it is here.
-    outcome: Outcome,
+    /// [`FileOutcome::Alone`] until it is here.
+    outcome: FileOutcome,
 }
 
 impl Actions {
@@ -198,25 +198,27 @@ impl Actions {
         self: &Arc<Self>,
         (file, extent): Placed,
         urgency: &Arc<Urgency>,
-    ) -> Result<Coming, (Found, Outcome)> {
+    ) -> Result<Coming, (Found, FileOutcome)> {
         let node = self.nodes.get(file.ino);
         let (mirror, stamp) = match self.unchanged(&node, file.generation).await {
             Ok(Some(unchanged)) => unchanged,
-            Ok(None) => return Err((file, Outcome::Alone)),
+            Ok(None) => return Err((file, FileOutcome::Alone)),
             // It was removed.
-            Err(error) if error.kind() == ErrorKind::NotFound => return Err((file, Outcome::Done)),
-            Err(error) => return Err((file, Outcome::Failed(error))),
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                return Err((file, FileOutcome::Done));
+            }
+            Err(error) => return Err((file, FileOutcome::Failed(error))),
         };
         mirror.touch();
         let claim = Claim::one(&self.fetcher, file.ino, 0, page_ceil(file.size), urgency.clone());
         let Some(claim) = claim else {
-            return Err((file, Outcome::Alone));
+            return Err((file, FileOutcome::Alone));
         };
         if mirror.missing(0, file.size).is_empty() {
             claim.end();
-            return Err((file, Outcome::Alone));
+            return Err((file, FileOutcome::Alone));
         }
-        Ok(Coming { file, extent, node, mirror, stamp, claim, outcome: Outcome::Alone })
+        Ok(Coming { file, extent, node, mirror, stamp, claim, outcome: FileOutcome::Alone })
     }
 
     /// The file's mirror, and a stamp of it that is of these extents.
@@ -251,7 +253,7 @@ impl Actions {
                     *stamp,
                 )? {
                     claim.done(0, Ok(()));
-                    *outcome = Outcome::Done;
+                    *outcome = FileOutcome::Done;
                     action.moved(file.size);
                 }
             }
@@ -270,9 +272,9 @@ fn give_up(run: &Run, coming: &mut [Coming], error: FsError) {
     }
     let error = Arc::new(error);
     for coming in coming.iter_mut().filter(|coming| is_of(run, coming)) {
-        if matches!(coming.outcome, Outcome::Alone) {
+        if matches!(coming.outcome, FileOutcome::Alone) {
             coming.claim.done(0, Err(error.clone()));
-            coming.outcome = Outcome::Failed(error.share());
+            coming.outcome = FileOutcome::Failed(error.share());
         }
     }
 }

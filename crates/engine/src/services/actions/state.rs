@@ -12,7 +12,7 @@ impl Actions {
     /// Whether the copy in the bucket is the file: all that is here may go. In a link that is the
     /// file's own object.
     pub(super) async fn is_archived(&self, inode: &Inode, mirror: Option<&Mirror>) -> Result<bool> {
-        if mirror.is_some_and(Mirror::has_news) {
+        if mirror.is_some_and(Mirror::has_unflushed) {
             return Ok(false);
         }
         match inode.native.as_ref().filter(|native| !native.detached) {

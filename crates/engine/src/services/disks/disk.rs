@@ -21,7 +21,7 @@ const LOCKS: usize = 1024;
 /// A handle of a disk. Cheap to clone; the disk is in use until the last one goes.
 #[derive(Clone)]
 pub struct Disk {
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<DiskState>,
 }
 
 /// A range of a disk, and whether it holds data.
@@ -36,23 +36,23 @@ pub struct DiskExtent {
 }
 
 /// What all handles of a disk work on.
-pub(crate) struct Shared {
+pub(crate) struct DiskState {
     pub(super) parts: Arc<DiskParts>,
     name: String,
     row: DiskRow,
     pub(super) file: Arc<OpenFile>,
-    /// Shared by whoever uses bytes of a record as they are; held alone by whoever replaces the
+    /// DiskState by whoever uses bytes of a record as they are; held alone by whoever replaces the
     /// whole of it. Taken in ascending order.
     locks: Vec<RwLock>,
 }
 
-impl Drop for Shared {
+impl Drop for DiskState {
     fn drop(&mut self) {
         self.parts.files.end(self.file.clone());
     }
 }
 
-impl Shared {
+impl DiskState {
     pub(super) async fn new(
         parts: &Arc<DiskParts>,
         name: &str,

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use weir_meta::DiskRow;
 use weir_types::{Bytes, DiskCache, ErrorKind, FsError, Ino, Result, UnixTime};
 
-use super::disk::{Disk, Shared};
+use super::disk::{Disk, DiskState};
 use super::parts::DiskParts;
 
 /// Longest name of a disk, and the longest that a snapshot has behind its `@`, in bytes.
@@ -60,7 +60,7 @@ pub struct DiskView {
 pub(crate) struct Disks {
     parts: Arc<DiskParts>,
     /// Those that are open.
-    open: Mutex<HashMap<Ino, Weak<Shared>>>,
+    open: Mutex<HashMap<Ino, Weak<DiskState>>>,
 }
 
 impl Disks {
@@ -76,7 +76,7 @@ impl Disks {
         }
     }
 
-    fn open(&self) -> MutexGuard<'_, HashMap<Ino, Weak<Shared>>> {
+    fn open(&self) -> MutexGuard<'_, HashMap<Ino, Weak<DiskState>>> {
         self.open.lock()
     }
 }
@@ -199,7 +199,7 @@ impl Disks {
         if let Some(shared) = self.open().get(&row.ino).and_then(|weak| weak.upgrade()) {
             return Ok(Disk { shared });
         }
-        let shared = Shared::new(&self.parts, name, &row).await?;
+        let shared = DiskState::new(&self.parts, name, &row).await?;
         let mut open = self.open();
         // Another may have come first.
         if let Some(first) = open.get(&row.ino).and_then(|weak| weak.upgrade()) {

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use weir_types::{ErrorKind, FsError, Result};
 
-use super::disk::Shared;
+use super::disk::DiskState;
 
-impl Shared {
+impl DiskState {
     /// Writes whole records of one chunk. In a task of its own: what it began must come to its end,
     /// whatever becomes of the caller.
     pub(super) async fn write_whole(self: &Arc<Self>, start: u64, data: Bytes) -> Result<()> {

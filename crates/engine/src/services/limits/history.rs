@@ -46,7 +46,7 @@ pub struct Totals {
 
 /// What was used between two moments.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Spell {
+pub struct Period {
     /// When it began, in milliseconds since 1970.
     pub from_unix_ms: u64,
     /// Bytes that files took, as an average over it.
@@ -70,7 +70,7 @@ impl History {
     }
 
     /// What was used since about that time, or since the mount.
-    pub(crate) fn since(&self, unix_ms: Option<u64>, now: Totals) -> Spell {
+    pub(crate) fn since(&self, unix_ms: Option<u64>, now: Totals) -> Period {
         let samples = self.samples();
         let begin = match unix_ms {
             Some(unix_ms) => {
@@ -80,7 +80,7 @@ impl History {
         };
         let begin = *begin.unwrap_or(&now);
         let within = samples.iter().filter(|s| s.unix_ms > begin.unix_ms);
-        Spell {
+        Period {
             from_unix_ms: begin.unix_ms,
             average_stored_bytes: average(begin, within.copied().chain([now])),
             used: between(&begin, &now),

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use weir_throughput::efs::{Limiter, Mode, Rules, State};
 use weir_types::{ErrorKind, FsError, Ino, NanoUsd, Result};
 
-use crate::data::admission::limit::{Limit, Whose, now_ns};
+use crate::data::admission::limit::{Limit, Subject, now_ns};
 use crate::services::limits::Limits;
 
 /// A rule as stored; the row of the root also holds the budget.
@@ -29,7 +29,7 @@ impl Limits {
         let mut limits = Vec::new();
         for (number, row) in self.meta.throughput_rules().await? {
             let whose = of_number(number);
-            if let Whose::Directory(dir) = whose
+            if let Subject::Directory(dir) = whose
                 && self
                     .meta
                     .inode(dir)
@@ -51,17 +51,17 @@ impl Limits {
                 self.admission.budget.set(Some((*rate, region.as_str())), seen, now_ns);
             }
         }
-        if limits.iter().all(|limit| limit.whose != Whose::VOLUME) {
-            let stored_bytes = self.stored_for(Whose::VOLUME).await;
+        if limits.iter().all(|limit| limit.whose != Subject::VOLUME) {
+            let stored_bytes = self.stored_for(Subject::VOLUME).await;
             let limiter = Limiter::new(Rules::today(), Mode::Elastic, stored_bytes, now_ns);
-            limits.push(Arc::new(Limit::new(Whose::VOLUME, "/".to_owned(), limiter, false)));
+            limits.push(Arc::new(Limit::new(Subject::VOLUME, "/".to_owned(), limiter, false)));
         }
         self.admission.areas.change(|all| *all = limits);
         Ok(())
     }
 
     /// Stores these rules, or that there are none. One commit.
-    pub(crate) async fn store_rules(&self, all: &[Whose]) -> Result<()> {
+    pub(crate) async fn store_rules(&self, all: &[Subject]) -> Result<()> {
         if self.context.read_only {
             // They hold for this mount only.
             return Ok(());
@@ -77,7 +77,7 @@ impl Limits {
     /// Stores the credits of those that have any to lose.
     pub(crate) async fn store_credits(&self) -> Result<()> {
         let limits = self.admission.areas.limits();
-        let spent: Vec<Whose> = limits
+        let spent: Vec<Subject> = limits
             .iter()
             .filter(|limit| {
                 let stand = limit.stand(&self.context.clock);
@@ -96,7 +96,7 @@ impl Limits {
         let (rules, state) = limit.with(&self.context.clock, |limiter, now_ns| {
             (limiter.rules().clone(), limiter.state(now_ns, unix_ms))
         });
-        let budget = self.admission.budget.view().filter(|_| limit.whose == Whose::VOLUME);
+        let budget = self.admission.budget.view().filter(|_| limit.whose == Subject::VOLUME);
         let row = Row {
             name: limit.name.clone(),
             rules,
@@ -113,16 +113,16 @@ impl Limits {
 /// Inodes never get so far.
 const CLIENTS: u64 = 0xffff_ffff << 32;
 
-fn number_of(whose: Whose) -> u64 {
+fn number_of(whose: Subject) -> u64 {
     match whose {
-        Whose::Directory(dir) => dir.0,
-        Whose::Client(client) => CLIENTS | u64::from(client),
+        Subject::Directory(dir) => dir.0,
+        Subject::Client(client) => CLIENTS | u64::from(client),
     }
 }
 
-fn of_number(number: u64) -> Whose {
+fn of_number(number: u64) -> Subject {
     match number >= CLIENTS {
-        true => Whose::Client(number as u32),
-        false => Whose::Directory(Ino(number)),
+        true => Subject::Client(number as u32),
+        false => Subject::Directory(Ino(number)),
     }
 }

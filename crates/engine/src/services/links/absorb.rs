@@ -205,7 +205,7 @@ impl Links {
                         self.part(link, dir, &entry.name).await?;
                     }
                 }
-                self.tell_doors().await;
+                self.notify_doors().await;
             }
             let placed = |inode: &Inode| {
                 inode.native.as_ref().filter(|native| native.link == link.id).map(|_| None)
@@ -237,7 +237,7 @@ impl Links {
         fail::fail_point!("engine::name-gone");
         self.registry.name_changed(dir, name);
         // From here on nobody comes by this name to the old file any more.
-        self.tell_doors().await;
+        self.notify_doors().await;
         if gone.nlink > 0 {
             // Its other names keep what they can of the object, if they are not that any more.
             if gone.native.as_ref().is_some_and(|native| native.detached) {

@@ -79,7 +79,7 @@ impl Import {
     }
 
     pub(crate) async fn finish(&self) -> Result<()> {
-        self.links.tell_doors().await;
+        self.links.notify_doors().await;
         self.links.meta.sync().await
     }
 
@@ -379,7 +379,7 @@ impl Import {
         links.meta.set_object(self.link.id, key, Some(&row), Some(why)).await
     }
 
-    /// Whose objects are that do not say it: those of the link's directory.
+    /// Subject objects are that do not say it: those of the link's directory.
     async fn owner_of_link(&self) -> Result<(u32, u32)> {
         let root = self.links.meta.inode(self.link.ino()).await?;
         Ok((root.uid, root.gid))

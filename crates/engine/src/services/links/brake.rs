@@ -6,11 +6,11 @@ use weir_meta::ObjectRow;
 use weir_object::ListedObject;
 
 /// So many files may go in one look, however few the link has.
-const FEWEST: u64 = 20;
+const REMOVED_MIN: u64 = 20;
 /// One file of so many may.
 const SHARE: u64 = 4;
 /// So many are kept in mind at most.
-const MOST: u64 = 100_000;
+const REMOVED_MAX: u64 = 100_000;
 
 /// What is known to the metadata and not in the bucket.
 #[derive(Debug)]
@@ -42,7 +42,7 @@ pub(super) struct Found {
 impl Brake {
     /// For a link that has `of` files. Somebody has said that `confirmed` may go.
     pub(super) fn new(of: u64, confirmed: Option<u64>) -> Self {
-        let usual = FEWEST.max(of / SHARE).min(MOST);
+        let usual = REMOVED_MIN.max(of / SHARE).min(REMOVED_MAX);
         let most = confirmed.map_or(usual, |files| files.saturating_add(usual));
         Self { missing: Mutex::default(), of, most }
     }

@@ -68,7 +68,7 @@ impl Links {
     }
 
     /// Tells the doors of what changed; returns when they know.
-    pub(crate) async fn tell_doors(self: &Arc<Self>) {
+    pub(crate) async fn notify_doors(self: &Arc<Self>) {
         let changes = &self.registry.changes;
         let changes = std::mem::take(&mut *changes.lock());
         if changes.is_empty() || self.registry.watcher.get().is_none() {

@@ -17,7 +17,7 @@ use crate::services::links::parts::Links;
 /// Entries read at once.
 const PAGE: usize = 1_000;
 /// Files looked for at once; the rest are for the next pass.
-const FILES_MOST: usize = 10_000;
+const FILES_MAX: usize = 10_000;
 
 /// Files being looked for: those that were seen, with a name that can be a key if one was.
 struct Search {
@@ -33,7 +33,7 @@ impl Links {
         link: &Arc<Link>,
         mut files: Vec<ToExport>,
     ) -> Result<usize> {
-        files.truncate(FILES_MOST);
+        files.truncate(FILES_MAX);
         if files.is_empty() {
             return Ok(0);
         }

@@ -108,7 +108,7 @@ impl Import {
             }
         }
         fail::fail_point!("engine::import-page");
-        self.links.tell_doors().await;
+        self.links.notify_doors().await;
         self.link.count(|view| view.listed += listed);
         Ok(())
     }

@@ -33,7 +33,7 @@ use crate::volume::locks::apart;
 /// changes of these, and might wait for the very request that looks into the directory.
 const ADDS: Policy = Policy { new: true, changed: false, deleted: false };
 /// Rows read at once behind a directory that is passed over: what follows may be one, too.
-const ROWS_FEWEST: usize = 16;
+const ROWS_MIN: usize = 16;
 /// No key is longer.
 const KEY_BYTES_MAX: usize = 1_024;
 
@@ -158,7 +158,7 @@ impl Import {
             }
             let Some(below) = under_way.next().await else { return Ok(()) };
             to_do.extend(below?);
-            self.links.tell_doors().await;
+            self.links.notify_doors().await;
         }
     }
 
@@ -413,7 +413,7 @@ impl<'a> Rows<'a> {
         while self.read.pop_front_if(|row| row.key.starts_with(&key)).is_some() {}
         if self.read.is_empty() && !self.ended {
             self.after = behind(&key);
-            self.at_once = ROWS_FEWEST;
+            self.at_once = ROWS_MIN;
         }
         Ok(Some(Known { key, row, is_directory: true }))
     }

@@ -11,7 +11,7 @@ use super::views::{HiddenObject, LinkOptions, LinkView, Policy, TreeChange};
 use super::{conditions, rule};
 
 /// Files waiting for their export are counted up to this.
-const WAITING_MOST: usize = 100_000;
+const WAITING_MAX: usize = 100_000;
 
 impl Links {
     /// Binds directory `ino`, which must be empty, to a bucket prefix, and starts the first import.
@@ -56,7 +56,7 @@ impl Links {
         let _listing = link.listings.write().await;
         let view = self.link_view(&link).await?;
         let taken = self.take_apart(&link).await;
-        self.tell_doors().await;
+        self.notify_doors().await;
         taken?;
         fail::fail_point!("engine::link-apart");
         self.meta.remove_link(link.id).await?;
@@ -164,7 +164,7 @@ impl Links {
     pub(crate) async fn link_view(&self, link: &Link) -> Result<LinkView> {
         let usage = self.meta.link_usage(link.id).await?;
         let waiting = match link.exports() {
-            true => self.meta.exports_waiting(link.id, WAITING_MOST).await?,
+            true => self.meta.exports_waiting(link.id, WAITING_MAX).await?,
             false => 0,
         };
         let (record, state) = (link.record(), link.state());

@@ -22,7 +22,7 @@ use crate::services::links::parts::Links;
 /// Notes read at once.
 const PAGE: usize = 1_000;
 /// The store copies no larger object.
-const COPY_BYTES_MOST: u64 = 5 << 30;
+const COPY_BYTES_MAX: u64 = 5 << 30;
 /// Bytes of one part of an upload, as long as 10,000 of them suffice.
 const PART_BYTES: u64 = 8 << 20;
 /// Polls that cost more a month are warned of, in nanodollars.
@@ -203,7 +203,7 @@ impl Links {
             && going.native().is_none_or(|_| self.has_changes(&going.inode));
         let writes = match going.native() {
             Some(native) if !changed && native.key == key => false,
-            Some(native) if !changed && policy.new && native.object_bytes <= COPY_BYTES_MOST => {
+            Some(native) if !changed && policy.new && native.object_bytes <= COPY_BYTES_MAX => {
                 let (from, bytes) = (Some(native.key.clone()), native.object_bytes);
                 let change = PlannedChange::Copy;
                 return Ok(Some(PlannedExport { change, from, bytes, heads: 5, ..put(key, 0) }));

@@ -102,7 +102,7 @@ impl Links {
             self.flusher.flush_file(ino).await?;
         }
         let _flushing = node.flush.lock().await;
-        self.mirrors.catch_stores(&[ino]).await?;
+        self.mirrors.scan_mapped_writes(&[ino]).await?;
         let mirror = self.mirrors.open_mirror(&node).await?;
         let taken = Taken { snapshot: mirror.snapshot(0, u64::MAX), mirror };
         if !extents_fit && !taken.snapshot.ranges.is_empty() {

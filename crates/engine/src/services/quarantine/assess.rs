@@ -213,7 +213,7 @@ impl Quarantine {
         if !kept.resized && kept.merging.is_none() && now.size != kept.size {
             return Ok((Standing::Changed, "its size was changed since"));
         }
-        match self.tier.find(ino).is_some_and(|mirror| mirror.has_news()) {
+        match self.tier.find(ino).is_some_and(|mirror| mirror.has_unflushed()) {
             true => Ok((Standing::Changed, "it was written since")),
             false => Ok((Standing::Unchanged, "")),
         }

@@ -21,7 +21,7 @@ use crate::data::segments::segment_info;
 use crate::volume::context::blocking;
 
 /// Most pieces of one commit.
-const PIECES_MOST: usize = 1_000;
+const PIECES_MAX: usize = 1_000;
 
 /// Bytes on their way into a file: what a commit of them needs beside the pieces.
 struct Part<'a> {
@@ -136,7 +136,7 @@ impl Quarantine {
         let mut within: Vec<_> = ranges.iter().map(|(s, e)| (*s, (*e).min(size))).collect();
         within.retain(|(start, end)| start < end);
         let most = self.context.format.segment_bytes;
-        first_part(&within, most, PIECES_MOST, self.context.format.record_bytes)
+        first_part(&within, most, PIECES_MAX, self.context.format.record_bytes)
     }
 
     async fn pack(
@@ -175,7 +175,7 @@ impl Quarantine {
         let now = self.meta.inode(ino).await?;
         // In step with the inode, or its pages would pass for those after this commit.
         let mirror = self.tier.find(ino).map(|_| self.tier.mirror(&now)).transpose()?;
-        let written = mirror.as_ref().is_some_and(|mirror| mirror.has_news());
+        let written = mirror.as_ref().is_some_and(|mirror| mirror.has_unflushed());
         if kept.is_some_and(|kept| kept.generation != Some(now.data.generation)) || written {
             return Ok(None);
         }

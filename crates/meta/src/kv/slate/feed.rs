@@ -12,7 +12,7 @@ use tokio::task::JoinHandle;
 use weir_types::Result;
 
 use super::recent::Recent;
-use super::shared::Shared;
+use super::shared::SlateState;
 use crate::kv::contract::Version;
 
 /// How long commits gather before they are taken to SlateDB: one wake of the task serves them all.
@@ -42,7 +42,7 @@ impl Drop for Feeder {
 }
 
 impl Feeder {
-    pub(super) fn start(shared: Arc<Shared>) -> Self {
+    pub(super) fn start(shared: Arc<SlateState>) -> Self {
         let (wanted, hurry) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
         let (tell, fed) = watch::channel(shared.recent().applied());
         let task = tokio::spawn(feed(shared, wanted.clone(), hurry.clone(), tell));
@@ -61,7 +61,7 @@ impl Feeder {
     }
 
     /// Returns when SlateDB has all commits up to `version`.
-    pub(super) async fn reached(&self, version: Version, shared: &Shared) -> Result<()> {
+    pub(super) async fn reached(&self, version: Version, shared: &SlateState) -> Result<()> {
         let mut fed = self.fed.clone();
         if *fed.borrow_and_update() < version {
             self.hurry.notify_one();
@@ -71,7 +71,7 @@ impl Feeder {
     }
 
     /// Returns when there is room for a commit more.
-    pub(super) async fn room(&self, shared: &Shared) -> Result<()> {
+    pub(super) async fn room(&self, shared: &SlateState) -> Result<()> {
         let full = |recent: &Recent| recent.unfed_bytes() >= UNFED_BYTES_MAX;
         if !full(&shared.recent()) {
             return Ok(());
@@ -89,7 +89,7 @@ impl Feeder {
 }
 
 async fn feed(
-    shared: Arc<Shared>,
+    shared: Arc<SlateState>,
     wanted: Arc<Notify>,
     hurry: Arc<Notify>,
     tell: watch::Sender<Version>,

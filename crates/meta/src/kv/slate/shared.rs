@@ -11,7 +11,7 @@ use super::error::from_slate;
 use super::recent::{Change, Recent};
 
 /// The database, and what of it is newer here.
-pub(super) struct Shared {
+pub(super) struct SlateState {
     pub(super) db: Db,
     /// Changed by the holder of the writer's lock, and by the feeder as it goes on.
     pub(super) recent: RwLock<Recent>,
@@ -19,7 +19,7 @@ pub(super) struct Shared {
     pub(super) failed: OnceLock<FsError>,
 }
 
-impl Shared {
+impl SlateState {
     // A panic leaves nothing half done that a reader would mind: a commit's rows are all of it.
     pub(super) fn recent(&self) -> RwLockReadGuard<'_, Recent> {
         self.recent.read()

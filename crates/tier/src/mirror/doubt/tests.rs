@@ -79,14 +79,14 @@ fn lost_dirty_bytes_are_in_doubt_until_they_are_cut_off_and_clean_ones_come_agai
     let mirror = lossy(dir.path(), &tier);
     assert!(mirror.check_sound().is_err());
     assert!(matches!(read(&mirror, 0).expect("clean"), ReadOutcome::Missing(_)));
-    assert!(tier.news().is_empty(), "never flushed");
+    assert!(tier.unflushed().is_empty(), "never flushed");
     assert_eq!(tier.in_doubt().len(), 1);
     mirror.write_at(2 * PAGE, b"more", UnixTime(2)).expect_err("not beside what is in doubt");
     mirror.dropped((0, u64::MAX), Some(0), 2, false).expect("cuts");
     mirror.check_sound().expect("nothing is in doubt");
     assert!(tier.in_doubt().is_empty());
     mirror.write_at(0, b"anew", UnixTime(3)).expect("writes");
-    assert_eq!(tier.news().len(), 1);
+    assert_eq!(tier.unflushed().len(), 1);
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn what_is_in_doubt_stays_so_over_a_kill_and_is_set_aside() {
     for _ in 0..2 {
         let (tier, how) = open(dir.path());
         assert_eq!(how, Recovered::Killed);
-        assert_eq!((tier.news().len(), tier.in_doubt().len()), (0, 1));
+        assert_eq!((tier.unflushed().len(), tier.in_doubt().len()), (0, 1));
         tier.find(Ino(7)).expect("kept").check_sound().expect_err("in doubt");
     }
     let (tier, _) = open(dir.path());
@@ -114,12 +114,12 @@ fn what_the_disk_lost_is_not_lent() {
     let (tier, _) = open(dir.path());
     let mirror = tier.mirror(&inode(7, 0)).expect("mirror");
     mirror.write_at(0, &[1; PAGE as usize], UnixTime(1)).expect("writes");
-    drop(mirror.lend(1).expect("lends").expect("all of it is here"));
-    mirror.take_back().expect("takes back");
+    drop(mirror.passthrough(1).expect("lends").expect("all of it is here"));
+    mirror.end_passthrough().expect("takes back");
     let laid = Plan::lay(&dir.path().join("mirror"), 1, Fault::Lost, Some(Op::Write));
     mirror.write_at(0, &[2; PAGE as usize], UnixTime(2)).expect("taken");
     assert!(laid.hit().is_some());
-    assert!(mirror.lend(1).expect("asks").is_none(), "the kernel would read zeros");
+    assert!(mirror.passthrough(1).expect("asks").is_none(), "the kernel would read zeros");
     assert_eq!(read(&mirror, 0).expect_err("lost").kind(), ErrorKind::Corrupt);
 }
 
@@ -383,8 +383,8 @@ fn what_programs_may_have_stored_into_stays_in_doubt_over_a_kill() {
     let (tier, _) = open(dir.path());
     let mirror = tier.mirror(&inode(7, PAGE)).expect("mirror");
     assert!(mirror.fill(0, PAGE, Some(&[1; PAGE as usize]), mirror.stamp()).expect("fills"));
-    drop(mirror.lend(1).expect("lends").expect("all of it is here"));
-    mirror.lend_writable().expect("lends");
+    drop(mirror.passthrough(1).expect("lends").expect("all of it is here"));
+    mirror.passthrough_writable().expect("lends");
     let laid = Plan::lay(&dir.path().join("mirror"), 1, Fault::Lost, Some(Op::Write));
     mirror.write_at(0, b"ours", UnixTime(1)).expect("taken");
     assert!(laid.hit().is_some());

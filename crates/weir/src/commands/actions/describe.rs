@@ -11,7 +11,7 @@ use crate::targets;
 
 /// An action and where it is.
 #[derive(Serialize)]
-pub(super) struct Of {
+pub(super) struct ActionsReport {
     pub(super) mountpoint: PathBuf,
     #[serde(flatten)]
     pub(super) action: ActionView,
@@ -47,7 +47,7 @@ pub(super) fn state(state: ActionState) -> &'static str {
 }
 
 /// It was asked for and goes on.
-pub(super) fn begun(of: &Of) -> String {
+pub(super) fn begun(of: &ActionsReport) -> String {
     let (id, at) = (of.action.id.0, of.mountpoint.display());
     let (what, paths) = (verb(of.action.request.kind), paths(&of.action));
     format!(

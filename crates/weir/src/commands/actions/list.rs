@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use weir_engine::ActionId;
 use weir_types::{Bytes, ErrorKind, FsError, Result, UnixTime};
 
-use super::describe::{self, Of, has_ended};
+use super::describe::{self, ActionsReport, has_ended};
 use crate::api::{Cancel, ListActions};
 use crate::cli::{ActionsArgs, CancelArgs};
 use crate::client::mounts;
@@ -16,7 +16,7 @@ pub(crate) async fn list(args: ActionsArgs) -> Result<ExitCode> {
     for (client, mountpoint) in mounts(args.path.as_deref()).await? {
         let actions = client.call(&ListActions {}).await?.into_iter();
         let wanted = actions.filter(|action| args.all || !has_ended(action));
-        found.extend(wanted.map(|action| Of { mountpoint: mountpoint.clone(), action }));
+        found.extend(wanted.map(|action| ActionsReport { mountpoint: mountpoint.clone(), action }));
     }
     match args.json {
         true => render::say_json(&found)?,
@@ -26,12 +26,12 @@ pub(crate) async fn list(args: ActionsArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn table(found: &[Of], now: UnixTime) -> String {
+fn table(found: &[ActionsReport], now: UnixTime) -> String {
     let mut text = String::new();
     for of_mount in found.chunk_by(|a, b| a.mountpoint == b.mountpoint) {
         let names = ["id", "action", "state", "asked", "files", "bytes", "refused", "paths"];
         let mut rows = vec![names.map(str::to_owned).to_vec()];
-        for Of { action, .. } in of_mount {
+        for ActionsReport { action, .. } in of_mount {
             let more = if action.counted { "" } else { "+" };
             let ago = now.0 / 1_000_000_000 - action.asked_unix_ms / 1_000;
             rows.push(vec![
@@ -82,7 +82,7 @@ pub(crate) async fn cancel(args: CancelArgs) -> Result<ExitCode> {
     };
     let action = client.call(&Cancel { id }).await?;
     match args.json {
-        true => render::say_json(&Of { mountpoint: mountpoint.clone(), action })?,
+        true => render::say_json(&ActionsReport { mountpoint: mountpoint.clone(), action })?,
         false => {
             let what = describe::verb(action.request.kind);
             let how_far = describe::how_far(&action);
@@ -99,7 +99,7 @@ mod tests {
     #[test]
     fn actions_are_shown_by_mount() {
         let action = super::super::describe::tests::action();
-        let of = |at: &str| Of { mountpoint: at.into(), action: action.clone() };
+        let of = |at: &str| ActionsReport { mountpoint: at.into(), action: action.clone() };
         let text = table(&[of("/a"), of("/a"), of("/b")], UnixTime(1_061_000_000_000));
         let lines: Vec<_> = text.lines().collect();
         assert_eq!(lines.len(), 7, "{text}");

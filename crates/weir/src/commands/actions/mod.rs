@@ -16,7 +16,7 @@ use crate::client::Client;
 use crate::progress::{self, Progress, Unit, Waited};
 use crate::{render, targets};
 
-use describe::{Of, has_ended};
+use describe::{ActionsReport, has_ended};
 pub(crate) use list::{cancel, list};
 
 pub(crate) async fn hydrate(args: HydrateArgs) -> Result<ExitCode> {
@@ -45,7 +45,7 @@ async fn run(
         let (roots, recursive) = (mount.roots(), what.recursive);
         let request = ActionRequest { kind, roots, recursive, max_bytes_per_s };
         let action = mount.client.call(&StartAction(request)).await?;
-        started.push((mount.client, Of { mountpoint: mount.mountpoint, action }));
+        started.push((mount.client, ActionsReport { mountpoint: mount.mountpoint, action }));
     }
     if wait {
         for (client, of) in &mut started {
@@ -55,7 +55,7 @@ async fn run(
             }
         }
     }
-    let all: Vec<Of> = started.into_iter().map(|(_, of)| of).collect();
+    let all: Vec<ActionsReport> = started.into_iter().map(|(_, of)| of).collect();
     if what.json {
         render::say_json(&all)?;
     } else {
@@ -67,7 +67,7 @@ async fn run(
     Ok(judge(&all))
 }
 
-fn goes_on(of: &Of) -> String {
+fn goes_on(of: &ActionsReport) -> String {
     let (id, at) = (of.action.id.0, of.mountpoint.display());
     format!("action {id} goes on: `weir actions {at}` shows it, `weir cancel {id} {at}` stops it")
 }
@@ -85,7 +85,7 @@ async fn ended(client: &Client, mut action: ActionView) -> Result<ActionView> {
 }
 
 /// 1 if something was refused or cancelled; the first reasons go to standard error.
-fn judge(all: &[Of]) -> ExitCode {
+fn judge(all: &[ActionsReport]) -> ExitCode {
     let mut code = ExitCode::SUCCESS;
     for of in all {
         if of.action.refused > 0 {

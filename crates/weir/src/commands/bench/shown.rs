@@ -10,10 +10,10 @@ use crate::progress::{Progress, Unit};
 
 /// What is told of a run.
 #[derive(Clone, Default)]
-pub(super) struct Shown(Arc<State>);
+pub(super) struct Shown(Arc<ShownState>);
 
 #[derive(Default)]
-struct State {
+struct ShownState {
     /// Steps done of the phase.
     done: AtomicU64,
     phase: Mutex<Phase>,

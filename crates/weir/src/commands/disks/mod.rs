@@ -6,7 +6,7 @@
 
 mod change;
 mod describe;
-mod passing;
+mod temporary_mount;
 
 use std::process::ExitCode;
 
@@ -20,7 +20,7 @@ use crate::client::Client;
 use crate::render;
 use change::Change;
 use describe::Listed;
-use passing::Passing;
+use temporary_mount::TemporaryMount;
 
 pub(crate) async fn run(command: DiskCommand) -> Result<ExitCode> {
     let (volume, change) = match command {
@@ -48,7 +48,7 @@ pub(crate) async fn run(command: DiskCommand) -> Result<ExitCode> {
     let done = match Client::having(&url).await.filter(|(_, status)| !status.engine.read_only) {
         Some((client, _)) => change.ask(&client).await?,
         None => {
-            let passing = Passing::open(&url, &volume.connect, false).await?;
+            let passing = TemporaryMount::open(&url, &volume.connect, false).await?;
             passing.run(async |engine| change.make(engine).await).await?
         }
     };
@@ -65,7 +65,7 @@ async fn list(volume: &VolumeArgs) -> Result<ExitCode> {
     let (disks, devices) = match Client::having(&url).await {
         Some((client, status)) => (client.call(&ListDisks {}).await?, status.block.devices),
         None => {
-            let passing = Passing::open(&url, &volume.connect, true).await?;
+            let passing = TemporaryMount::open(&url, &volume.connect, true).await?;
             (passing.run(async |engine| engine.disks().await).await?, Vec::new())
         }
     };

@@ -13,7 +13,7 @@ use crate::{clock, targets};
 
 /// A link and where it is.
 #[derive(Serialize)]
-pub(super) struct Of<L> {
+pub(super) struct LinksReport<L> {
     pub(super) mountpoint: PathBuf,
     #[serde(flatten)]
     pub(super) link: L,

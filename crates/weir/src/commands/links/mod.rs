@@ -21,7 +21,7 @@ use crate::progress::{self, Waited};
 use crate::render;
 use crate::targets::{self, Finder, Mounted, Target};
 
-use describe::Of;
+use describe::LinksReport;
 pub(crate) use describe::held_deletions;
 use importing::{imported, judge};
 use plan::{PricedExports, PricedPlan};
@@ -57,7 +57,7 @@ pub(crate) async fn link(args: LinkArgs) -> Result<ExitCode> {
         },
     };
     match args.json {
-        true => render::say_json(&Of { mountpoint: mount.mountpoint, link: &view })?,
+        true => render::say_json(&LinksReport { mountpoint: mount.mountpoint, link: &view })?,
         false => render::say(&describe::linked(&view, &args.path))?,
     }
     judge(&view)
@@ -136,7 +136,7 @@ pub(crate) async fn unlink(args: UnlinkArgs) -> Result<ExitCode> {
     let mount = finder.mounts.swap_remove(mount);
     let view = mount.client.call(&Unlink { ino: weir_types::Ino(target.ino) }).await?;
     match args.json {
-        true => render::say_json(&Of { mountpoint: mount.mountpoint, link: &view })?,
+        true => render::say_json(&LinksReport { mountpoint: mount.mountpoint, link: &view })?,
         false => render::say(&format!(
             "{} is no longer linked to {}; the bucket is as it was\n",
             args.path.display(),
@@ -170,11 +170,11 @@ pub(crate) async fn list(args: LinksArgs) -> Result<ExitCode> {
 }
 
 /// The link whose directory is `path`; for any other path, all of its mount; for none, all.
-async fn wanted(path: Option<&Path>) -> Result<Vec<(Client, Of<LinkView>)>> {
+async fn wanted(path: Option<&Path>) -> Result<Vec<(Client, LinksReport<LinkView>)>> {
     let mut found = Vec::new();
     for (client, mountpoint) in client::mounts(path).await? {
         for link in client.call(&ListLinks {}).await? {
-            found.push((client.clone(), Of { mountpoint: mountpoint.clone(), link }));
+            found.push((client.clone(), LinksReport { mountpoint: mountpoint.clone(), link }));
         }
     }
     if let Some(path) = path {
@@ -187,7 +187,7 @@ async fn wanted(path: Option<&Path>) -> Result<Vec<(Client, Of<LinkView>)>> {
 }
 
 /// What waits for its export.
-async fn pending(found: &[(Client, Of<LinkView>)], as_json: bool) -> Result<ExitCode> {
+async fn pending(found: &[(Client, LinksReport<LinkView>)], as_json: bool) -> Result<ExitCode> {
     let mut all = Vec::new();
     for (client, of) in found {
         let exports = PricedExports::new(
@@ -196,7 +196,7 @@ async fn pending(found: &[(Client, Of<LinkView>)], as_json: bool) -> Result<Exit
         );
         let mountpoint = of.mountpoint.clone();
         let path = targets::above(&mountpoint, &of.link.path);
-        all.push((exports.describe(&path), Of { mountpoint, link: exports }));
+        all.push((exports.describe(&path), LinksReport { mountpoint, link: exports }));
     }
     match as_json {
         true => render::say_json(&all.iter().map(|(_, of)| of).collect::<Vec<_>>())?,
@@ -208,7 +208,7 @@ async fn pending(found: &[(Client, Of<LinkView>)], as_json: bool) -> Result<Exit
 }
 
 /// The objects that cannot show, a page at a time; in JSON an object a line.
-async fn hidden(client: &Client, of: &Of<LinkView>, as_json: bool) -> Result<()> {
+async fn hidden(client: &Client, of: &LinksReport<LinkView>, as_json: bool) -> Result<()> {
     let mut after: Option<String> = None;
     loop {
         let page = client

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use weir_engine::{BucketUrl, LinkView};
 use weir_types::{ErrorKind, FsError, Result};
 
-use super::describe::Of;
+use super::describe::LinksReport;
 use super::events::{self, Changes};
 use super::importing::{imported, judge, last};
 use crate::api::{ListLinks, RefreshLink};
@@ -49,7 +49,7 @@ pub(crate) async fn refresh(args: RefreshArgs) -> Result<ExitCode> {
     };
     let at = args.path.display();
     match (args.json, &view.importing) {
-        (true, _) => render::say_json(&Of { mountpoint: mount.mountpoint, link: &view })?,
+        (true, _) => render::say_json(&LinksReport { mountpoint: mount.mountpoint, link: &view })?,
         (false, _) if !args.key.is_empty() || args.events.is_some() => {
             let count = u64::try_from(keys.len()).unwrap_or(u64::MAX);
             render::say(&format!("looked at {}\n", render::objects(count)))?;

@@ -7,7 +7,7 @@ use weir_types::{ErrorKind, Result};
 
 use super::routes::Routes;
 use crate::api::{Cancel, GetAction, GetStates, ListActions, Pin, Pinned, StartAction};
-use crate::daemon::shared::Shared;
+use crate::daemon::shared::DaemonState;
 
 /// Longest wait of one answer.
 const WAIT_MS_MAX: u64 = 60_000;
@@ -16,32 +16,35 @@ pub(super) fn add(routes: Routes) -> Routes {
     routes.on(list).on(start).on(show).on(cancel).on(pin).on(states)
 }
 
-async fn list(shared: Arc<Shared>, ListActions {}: ListActions) -> Result<Vec<ActionView>> {
+async fn list(shared: Arc<DaemonState>, ListActions {}: ListActions) -> Result<Vec<ActionView>> {
     shared.engine.actions().await
 }
 
-async fn start(shared: Arc<Shared>, StartAction(request): StartAction) -> Result<ActionView> {
+async fn start(shared: Arc<DaemonState>, StartAction(request): StartAction) -> Result<ActionView> {
     shared.engine.start_action(request).await
 }
 
-async fn show(shared: Arc<Shared>, GetAction { id, wait_ms }: GetAction) -> Result<ActionView> {
+async fn show(
+    shared: Arc<DaemonState>,
+    GetAction { id, wait_ms }: GetAction,
+) -> Result<ActionView> {
     match wait_ms {
         0 => shared.engine.action(id).await,
         ms => shared.engine.wait_for_action(id, ms.min(WAIT_MS_MAX)).await,
     }
 }
 
-async fn cancel(shared: Arc<Shared>, Cancel { id }: Cancel) -> Result<ActionView> {
+async fn cancel(shared: Arc<DaemonState>, Cancel { id }: Cancel) -> Result<ActionView> {
     shared.engine.cancel_action(id).await
 }
 
-async fn pin(shared: Arc<Shared>, pin: Pin) -> Result<Pinned> {
+async fn pin(shared: Arc<DaemonState>, pin: Pin) -> Result<Pinned> {
     let files = shared.engine.pin(&pin.roots, pin.recursive, pin.pinned).await?;
     Ok(Pinned { files })
 }
 
 async fn states(
-    shared: Arc<Shared>,
+    shared: Arc<DaemonState>,
     GetStates { inos }: GetStates,
 ) -> Result<Vec<Option<FileState>>> {
     let mut answer = Vec::with_capacity(inos.len());

@@ -11,7 +11,7 @@ use crate::api::{
     Attach, CloneDisk, CreateDisk, DeleteDisk, Deleted, Detach, ListDevices, ListDisks, ResizeDisk,
     SnapshotDisk,
 };
-use crate::daemon::shared::Shared;
+use crate::daemon::shared::DaemonState;
 
 pub(super) fn add(routes: Routes) -> Routes {
     let routes = routes.on(list).wholly(create).wholly(resize).wholly(delete);
@@ -19,42 +19,42 @@ pub(super) fn add(routes: Routes) -> Routes {
     routes.on(devices).wholly(attach).wholly(detach)
 }
 
-async fn list(shared: Arc<Shared>, ListDisks {}: ListDisks) -> Result<Vec<DiskView>> {
+async fn list(shared: Arc<DaemonState>, ListDisks {}: ListDisks) -> Result<Vec<DiskView>> {
     shared.engine.disks().await
 }
 
-async fn create(shared: Arc<Shared>, CreateDisk(options): CreateDisk) -> Result<DiskView> {
+async fn create(shared: Arc<DaemonState>, CreateDisk(options): CreateDisk) -> Result<DiskView> {
     shared.engine.create_disk(options).await
 }
 
-async fn resize(shared: Arc<Shared>, call: ResizeDisk) -> Result<DiskView> {
+async fn resize(shared: Arc<DaemonState>, call: ResizeDisk) -> Result<DiskView> {
     let ResizeDisk { name, size_bytes, may_shrink } = call;
     let disk = shared.engine.resize_disk(&name, size_bytes, may_shrink).await?;
     shared.block.resized(&name).await?;
     Ok(disk)
 }
 
-async fn delete(shared: Arc<Shared>, DeleteDisk { name }: DeleteDisk) -> Result<Deleted> {
+async fn delete(shared: Arc<DaemonState>, DeleteDisk { name }: DeleteDisk) -> Result<Deleted> {
     shared.engine.delete_disk(&name).await?;
     Ok(Deleted { deleted: name })
 }
 
 async fn snapshot(
-    shared: Arc<Shared>,
+    shared: Arc<DaemonState>,
     SnapshotDisk { name, snapshot }: SnapshotDisk,
 ) -> Result<DiskView> {
     shared.engine.snapshot_disk(&name, &snapshot).await
 }
 
-async fn clone(shared: Arc<Shared>, CloneDisk { name, new }: CloneDisk) -> Result<DiskView> {
+async fn clone(shared: Arc<DaemonState>, CloneDisk { name, new }: CloneDisk) -> Result<DiskView> {
     shared.engine.clone_disk(&name, &new).await
 }
 
-async fn devices(shared: Arc<Shared>, ListDevices {}: ListDevices) -> Result<Vec<Attached>> {
+async fn devices(shared: Arc<DaemonState>, ListDevices {}: ListDevices) -> Result<Vec<Attached>> {
     Ok(shared.block.devices())
 }
 
-async fn attach(shared: Arc<Shared>, Attach(options): Attach) -> Result<Attached> {
+async fn attach(shared: Arc<DaemonState>, Attach(options): Attach) -> Result<Attached> {
     if shared.is_ending() {
         let text = "the daemon is about to end: start another one, then attach";
         return Err(FsError::new(ErrorKind::Retry, text));
@@ -62,6 +62,6 @@ async fn attach(shared: Arc<Shared>, Attach(options): Attach) -> Result<Attached
     shared.block.attach(options).await
 }
 
-async fn detach(shared: Arc<Shared>, Detach { device }: Detach) -> Result<Attached> {
+async fn detach(shared: Arc<DaemonState>, Detach { device }: Detach) -> Result<Attached> {
     shared.block.detach(&device).await
 }

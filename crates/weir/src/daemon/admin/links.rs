@@ -7,7 +7,7 @@ use weir_types::Result;
 
 use super::routes::Routes;
 use crate::api::{ListHidden, ListLinks, ListPending, MakeLink, PlanLink, RefreshLink, Unlink};
-use crate::daemon::shared::Shared;
+use crate::daemon::shared::DaemonState;
 
 /// Most objects of one answer.
 const PAGE_MAX: usize = 10_000;
@@ -18,38 +18,41 @@ pub(super) fn add(routes: Routes) -> Routes {
     routes.on(pending).on(hidden).on(refresh)
 }
 
-async fn list(shared: Arc<Shared>, ListLinks {}: ListLinks) -> Result<Vec<LinkView>> {
+async fn list(shared: Arc<DaemonState>, ListLinks {}: ListLinks) -> Result<Vec<LinkView>> {
     shared.engine.links().await
 }
 
-async fn make(shared: Arc<Shared>, MakeLink { ino, path, options }: MakeLink) -> Result<LinkView> {
+async fn make(
+    shared: Arc<DaemonState>,
+    MakeLink { ino, path, options }: MakeLink,
+) -> Result<LinkView> {
     shared.engine.link_bucket(ino, &path, options).await
 }
 
-async fn end(shared: Arc<Shared>, Unlink { ino }: Unlink) -> Result<LinkView> {
+async fn end(shared: Arc<DaemonState>, Unlink { ino }: Unlink) -> Result<LinkView> {
     shared.engine.unlink_bucket(ino).await
 }
 
-async fn plan(shared: Arc<Shared>, PlanLink(options): PlanLink) -> Result<LinkPlan> {
+async fn plan(shared: Arc<DaemonState>, PlanLink(options): PlanLink) -> Result<LinkPlan> {
     shared.engine.plan_link(options).await
 }
 
 async fn pending(
-    shared: Arc<Shared>,
+    shared: Arc<DaemonState>,
     ListPending { link, limit }: ListPending,
 ) -> Result<PlannedExports> {
     shared.engine.planned_exports(link, page(limit)).await
 }
 
 async fn hidden(
-    shared: Arc<Shared>,
+    shared: Arc<DaemonState>,
     ListHidden { link, after, limit }: ListHidden,
 ) -> Result<Vec<HiddenObject>> {
     shared.engine.hidden_objects(link, after.as_deref(), page(limit)).await
 }
 
 async fn refresh(
-    shared: Arc<Shared>,
+    shared: Arc<DaemonState>,
     RefreshLink { link, keys, confirm }: RefreshLink,
 ) -> Result<LinkView> {
     match confirm {

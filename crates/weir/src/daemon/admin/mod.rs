@@ -24,7 +24,7 @@ use weir_types::{ErrorKind, FsError, Result};
 
 use self::routes::Routes;
 use crate::client::Client;
-use crate::daemon::shared::Shared;
+use crate::daemon::shared::DaemonState;
 use crate::paths;
 
 /// How long a daemon that was told to end may take to flush before the next one gives up.
@@ -93,7 +93,7 @@ fn bind_tcp(address: SocketAddr) -> Result<TcpListener> {
 
 impl Bound {
     /// Answers until the process ends. Must be called within the runtime.
-    pub(crate) fn serve(self, shared: &Arc<Shared>) {
+    pub(crate) fn serve(self, shared: &Arc<DaemonState>) {
         let watching = mount::add_watching(Routes::default())
             .into_router()
             .route("/metrics", get(mount::scrape));

@@ -14,7 +14,7 @@ use crate::api::{
     Flush, Flushed, GetResidency, GetStatus, Held, Passthrough, StatusAnswer, Unmount, Unmounted,
 };
 use crate::daemon::metrics;
-use crate::daemon::shared::Shared;
+use crate::daemon::shared::DaemonState;
 
 pub(super) fn add(routes: Routes) -> Routes {
     routes.on(residency).on(flush).on(unmount)
@@ -25,7 +25,7 @@ pub(super) fn add_watching(routes: Routes) -> Routes {
     routes.on(status)
 }
 
-async fn status(shared: Arc<Shared>, GetStatus {}: GetStatus) -> Result<StatusAnswer> {
+async fn status(shared: Arc<DaemonState>, GetStatus {}: GetStatus) -> Result<StatusAnswer> {
     let held = shared.engine.held_deletions().into_iter();
     let requests = shared.fuse_requests().into_iter();
     Ok(StatusAnswer {
@@ -50,7 +50,7 @@ impl From<PassthroughState> for Passthrough {
 }
 
 /// What Prometheus asks for.
-pub(super) async fn scrape(State(shared): State<Arc<Shared>>) -> Result<Response, Failed> {
+pub(super) async fn scrape(State(shared): State<Arc<DaemonState>>) -> Result<Response, Failed> {
     let minute = shared.engine.used_lately().await;
     let seconds = minute.used.unix_ms.saturating_sub(minute.from_unix_ms).max(1) as f64 / 1e3;
     let io_per_s = (minute.used.reads as f64 / seconds, minute.used.writes as f64 / seconds);
@@ -70,16 +70,19 @@ pub(super) async fn scrape(State(shared): State<Arc<Shared>>) -> Result<Response
     Ok(([(header::CONTENT_TYPE, kind)], text).into_response())
 }
 
-async fn residency(shared: Arc<Shared>, GetResidency { ino }: GetResidency) -> Result<Residency> {
+async fn residency(
+    shared: Arc<DaemonState>,
+    GetResidency { ino }: GetResidency,
+) -> Result<Residency> {
     shared.engine.residency(ino).await
 }
 
-async fn flush(shared: Arc<Shared>, Flush {}: Flush) -> Result<Flushed> {
+async fn flush(shared: Arc<DaemonState>, Flush {}: Flush) -> Result<Flushed> {
     shared.engine.flush_all().await?;
     Ok(Flushed { flushed: true })
 }
 
-async fn unmount(shared: Arc<Shared>, Unmount { lazy }: Unmount) -> Result<Unmounted> {
+async fn unmount(shared: Arc<DaemonState>, Unmount { lazy }: Unmount) -> Result<Unmounted> {
     let mut ended = shared.ended.subscribe();
     shared.end(lazy).await?;
     if lazy {

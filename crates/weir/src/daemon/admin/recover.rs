@@ -9,29 +9,29 @@ use super::routes::Routes;
 use crate::api::{
     DiscardAside, Discarded, ExtractAside, GetRecoverProgress, ListAside, MergeAside,
 };
-use crate::daemon::shared::Shared;
+use crate::daemon::shared::DaemonState;
 
 pub(super) fn add(routes: Routes) -> Routes {
     routes.on(list).on(progress).wholly(merge).wholly(extract).wholly(discard)
 }
 
-async fn list(shared: Arc<Shared>, ListAside {}: ListAside) -> Result<Vec<AsideView>> {
+async fn list(shared: Arc<DaemonState>, ListAside {}: ListAside) -> Result<Vec<AsideView>> {
     shared.engine.recover_list().await
 }
 
 async fn progress(
-    shared: Arc<Shared>,
+    shared: Arc<DaemonState>,
     GetRecoverProgress {}: GetRecoverProgress,
 ) -> Result<RecoverProgress> {
     Ok(shared.engine.recover_progress())
 }
 
-async fn merge(shared: Arc<Shared>, MergeAside { label }: MergeAside) -> Result<MergeReport> {
+async fn merge(shared: Arc<DaemonState>, MergeAside { label }: MergeAside) -> Result<MergeReport> {
     shared.engine.recover_merge(label.as_deref()).await
 }
 
 async fn extract(
-    shared: Arc<Shared>,
+    shared: Arc<DaemonState>,
     ExtractAside { label, directory }: ExtractAside,
 ) -> Result<ExtractReport> {
     if shared.mountpoint().is_some_and(|mountpoint| directory.starts_with(mountpoint)) {
@@ -41,7 +41,10 @@ async fn extract(
     shared.engine.recover_extract(label.as_deref(), &directory).await
 }
 
-async fn discard(shared: Arc<Shared>, DiscardAside { label }: DiscardAside) -> Result<Discarded> {
+async fn discard(
+    shared: Arc<DaemonState>,
+    DiscardAside { label }: DiscardAside,
+) -> Result<Discarded> {
     shared.engine.recover_discard(&label).await?;
     Ok(Discarded { discarded: label })
 }

@@ -12,12 +12,12 @@ use weir_types::{ErrorKind, FsError, Result};
 #[cfg(test)]
 use crate::api::page::Page;
 use crate::api::{Call, Method, Refusal};
-use crate::daemon::shared::{Shared, panicked};
+use crate::daemon::shared::{DaemonState, panicked};
 
 /// What the door answers.
 #[derive(Default)]
 pub(super) struct Routes {
-    router: Router<Arc<Shared>>,
+    router: Router<Arc<DaemonState>>,
     #[cfg(test)]
     pub(super) page: Page,
 }
@@ -26,7 +26,7 @@ impl Routes {
     /// Answers a call with `handle`, which ends when who asked goes away.
     pub(super) fn on<C: Call, F>(
         mut self,
-        handle: impl Fn(Arc<Shared>, C) -> F + Clone + Send + Sync + 'static,
+        handle: impl Fn(Arc<DaemonState>, C) -> F + Clone + Send + Sync + 'static,
     ) -> Self
     where
         F: Future<Output = Result<C::Answer>> + Send + 'static,
@@ -52,7 +52,7 @@ impl Routes {
     /// Answers a call with `handle`, which goes on to its end whoever goes away.
     pub(super) fn wholly<C: Call, F>(
         self,
-        handle: impl Fn(Arc<Shared>, C) -> F + Clone + Send + Sync + 'static,
+        handle: impl Fn(Arc<DaemonState>, C) -> F + Clone + Send + Sync + 'static,
     ) -> Self
     where
         F: Future<Output = Result<C::Answer>> + Send + 'static,
@@ -60,7 +60,7 @@ impl Routes {
         self.on(move |shared, call| to_its_end(handle(shared, call)))
     }
 
-    pub(super) fn into_router(self) -> Router<Arc<Shared>> {
+    pub(super) fn into_router(self) -> Router<Arc<DaemonState>> {
         self.router
     }
 }

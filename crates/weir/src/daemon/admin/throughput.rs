@@ -2,28 +2,31 @@
 
 use std::sync::Arc;
 
-use weir_engine::{Spell, ThroughputReport};
+use weir_engine::{Period, ThroughputReport};
 use weir_types::Result;
 
 use super::routes::Routes;
 use crate::api::{GetThroughput, GetUsed, SetThroughput};
-use crate::daemon::shared::Shared;
+use crate::daemon::shared::DaemonState;
 
 pub(super) fn add(routes: Routes) -> Routes {
     routes.on(report).on(change).on(used)
 }
 
-async fn report(shared: Arc<Shared>, GetThroughput {}: GetThroughput) -> Result<ThroughputReport> {
+async fn report(
+    shared: Arc<DaemonState>,
+    GetThroughput {}: GetThroughput,
+) -> Result<ThroughputReport> {
     shared.engine.throughput().await
 }
 
 async fn change(
-    shared: Arc<Shared>,
+    shared: Arc<DaemonState>,
     SetThroughput { whose, name, change }: SetThroughput,
 ) -> Result<ThroughputReport> {
     shared.engine.set_throughput(whose, &name, change).await
 }
 
-async fn used(shared: Arc<Shared>, GetUsed { since_unix_ms }: GetUsed) -> Result<Spell> {
+async fn used(shared: Arc<DaemonState>, GetUsed { since_unix_ms }: GetUsed) -> Result<Period> {
     Ok(shared.engine.used_since(since_unix_ms).await)
 }

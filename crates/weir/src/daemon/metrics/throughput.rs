@@ -7,7 +7,7 @@ use std::fmt;
 
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, NoLabelSet};
 use prometheus_client::metrics::MetricType;
-use weir_engine::{TenantView, ThroughputView, Whose};
+use weir_engine::{Subject, TenantView, ThroughputView};
 
 use super::told::Told;
 
@@ -131,7 +131,7 @@ impl Told {
 
     /// The names of CloudWatch.
     fn cloudwatch(&self, to: &mut DescriptorEncoder) -> fmt::Result {
-        let volume = self.throughput.rules.iter().find(|rule| rule.whose == Whose::VOLUME);
+        let volume = self.throughput.rules.iter().find(|rule| rule.whose == Subject::VOLUME);
         let since = &self.status.since_mount;
         let metadata = metadata_ops(&self.ops) * METADATA_BYTES;
         let (reads, writes) = self.io_per_s;

@@ -26,10 +26,10 @@ use crate::ranges::{State, page_ceil};
 impl Mirror {
     /// Lends the mirror file for reading, if all of the file is here, it has `least` bytes, and the
     /// tier can spare it: no page is released and the length is the file's size until
-    /// [`Mirror::take_back`] finds it unused. Call both equally often. What is lent already is lent
+    /// [`Mirror::end_passthrough`] finds it unused. Call both equally often. What is lent already is lent
     /// again. `Unsupported` where the tier's file system has no leases; `Corrupt` where bytes of what
     /// is lent are in doubt.
-    pub fn lend(&self, least: u64) -> Result<Option<File>> {
+    pub fn passthrough(&self, least: u64) -> Result<Option<File>> {
         // Nobody asks after the kernel has read.
         let sound = self.check_sound();
         let mut residency = self.write_state();
@@ -59,15 +59,15 @@ impl Mirror {
     }
 
     /// The kernel no longer opens the file that [`Mirror::lend`] gave it.
-    pub fn take_back(&self) -> Result<()> {
+    pub fn end_passthrough(&self) -> Result<()> {
         let mut residency = self.write_state();
         residency.lending.hands = residency.lending.hands.saturating_sub(1);
         self.settle(&mut residency)
     }
 
     /// One more open file through which what is lent may be mapped for writing, until
-    /// [`Mirror::take_back_writer`].
-    pub fn lend_writable(&self) -> Result<()> {
+    /// [`Mirror::end_passthrough_writer`].
+    pub fn passthrough_writable(&self) -> Result<()> {
         let mut residency = self.write_state();
         self.check_alive(&residency)?;
         if !residency.lending.writable {
@@ -80,15 +80,15 @@ impl Mirror {
         Ok(())
     }
 
-    /// Ends what [`Mirror::lend_writable`] began; a mapping may still be there.
-    pub fn take_back_writer(&self) -> Result<()> {
+    /// Ends what [`Mirror::passthrough_writable`] began; a mapping may still be there.
+    pub fn end_passthrough_writer(&self) -> Result<()> {
         let mut residency = self.write_state();
         residency.lending.writers = residency.lending.writers.saturating_sub(1);
         self.settle(&mut residency)
     }
 
     /// Whether others may have the mirror file open or mapped, now that we looked again.
-    pub fn is_lent(&self) -> Result<bool> {
+    pub fn in_passthrough(&self) -> Result<bool> {
         let known = {
             let residency = self.read_state();
             residency.lending.lent || residency.lending.lent_before
@@ -131,8 +131,8 @@ impl Mirror {
     }
 
     /// Marks the file dirty if somebody stored into it through a mapping. To be called now and
-    /// then; [`Mirror::catch_stores`] before a flush.
-    pub fn look_for_stores(&self) -> Result<()> {
+    /// then; [`Mirror::scan_mapped_writes`] before a flush.
+    pub fn look_for_mapped_writes(&self) -> Result<()> {
         let mut residency = self.write_state();
         self.settle(&mut residency)?;
         if residency.lending.writable && self.was_stored(&residency)? {
@@ -145,7 +145,7 @@ impl Mirror {
     /// The same, so that a flush that follows has all stores up to now, and later ones are found
     /// again. Costs an `fdatasync` of the mirror file if there were any, or may have been: a write
     /// of our own makes its pages writable without a trace, and hides one of the same moment.
-    pub fn catch_stores(&self) -> Result<()> {
+    pub fn scan_mapped_writes(&self) -> Result<()> {
         // Whoever comes second must not return while the first still syncs.
         let _one = self.catching.lock();
         let file = {
@@ -185,7 +185,7 @@ impl Mirror {
     }
 
     /// After it: takes away its own trace. A store of others at the same moment leaves none then,
-    /// so the next [`Mirror::catch_stores`] takes all of the file for changed, and so does the end,
+    /// so the next [`Mirror::scan_mapped_writes`] takes all of the file for changed, and so does the end,
     /// when nobody can store any more.
     pub(crate) fn after_own_change(&self, residency: &mut Residency) -> Result<()> {
         if residency.lending.writable {
@@ -288,7 +288,7 @@ impl Mirror {
             self.note(residency, Entry::Dirtied { ino, start, end, size, pending })?;
             residency.unjournaled.set(start, end, State::Dirty);
         }
-        if residency.has_news() {
+        if residency.has_unflushed() {
             residency.dirty_since_ms.get_or_insert_with(|| self.shared.now_ms());
         }
         Ok(())

@@ -83,15 +83,15 @@ fn what_is_lent_stays_until_the_last_mapping_goes() {
     let dir = tempfile::tempdir().expect("tempdir");
     let tier = tier(dir.path());
     let mirror = clean(&tier, 3);
-    drop(mirror.lend(1).expect("lends").expect("all of it is here"));
+    drop(mirror.passthrough(1).expect("lends").expect("all of it is here"));
     assert_eq!(
         tier.release(std::slice::from_ref(&mirror), |_| false).expect("releases"),
         0,
         "the kernel has it"
     );
     let mapped = mapping(&mirror, false);
-    mirror.take_back().expect("takes back");
-    assert!(mirror.is_lent().expect("asks"));
+    mirror.end_passthrough().expect("takes back");
+    assert!(mirror.in_passthrough().expect("asks"));
     assert_eq!(
         tier.release_oldest(u64::MAX, |_| false).expect("releases"),
         0,
@@ -99,8 +99,8 @@ fn what_is_lent_stays_until_the_last_mapping_goes() {
     );
     drop(mapped);
     assert_eq!(tier.release_oldest(u64::MAX, |_| false).expect("releases"), 3 * PAGE);
-    assert!(!mirror.is_lent().expect("asks"));
-    assert!(mirror.lend(1).expect("asks").is_none(), "nothing of it is here");
+    assert!(!mirror.in_passthrough().expect("asks"));
+    assert!(mirror.passthrough(1).expect("asks").is_none(), "nothing of it is here");
 }
 
 #[test]
@@ -109,9 +109,9 @@ fn a_file_of_holes_only_is_not_forgotten_while_it_is_mapped() {
     let tier = tier(dir.path());
     let mirror = tier.mirror(&inode(0, 1)).expect("mirror");
     mirror.dropped((3 * PAGE, u64::MAX), Some(3 * PAGE), 2, false).expect("grows");
-    drop(mirror.lend(1).expect("lends").expect("lent"));
+    drop(mirror.passthrough(1).expect("lends").expect("lent"));
     let mapped = mapping(&mirror, false);
-    mirror.take_back().expect("takes back");
+    mirror.end_passthrough().expect("takes back");
     drop(mirror);
     tier.release_oldest(u64::MAX, |_| false).expect("releases");
     tier.mirror(&inode(3 * PAGE, 2)).expect("mirror").write_at(PAGE, b"new", NOW).expect("writes");
@@ -126,17 +126,17 @@ fn only_what_is_wholly_here_and_no_more_than_half_of_the_tier_is_lent() {
     let tier = tier(dir.path());
     let mirror = tier.mirror(&inode(3 * PAGE, 1)).expect("mirror");
     assert!(mirror.fill(0, PAGE, Some(&[1; PAGE as usize]), mirror.stamp()).expect("fills"));
-    assert!(mirror.lend(1).expect("asks").is_none(), "two pages are released");
+    assert!(mirror.passthrough(1).expect("asks").is_none(), "two pages are released");
     tier.remove(Ino(7)).expect("removes");
-    assert!(clean(&tier, 51).lend(1).expect("asks").is_none(), "too large");
+    assert!(clean(&tier, 51).passthrough(1).expect("asks").is_none(), "too large");
     tier.remove(Ino(7)).expect("removes");
     let mirror = clean(&tier, 50);
-    assert!(mirror.lend(50 * PAGE + 1).expect("asks").is_none(), "too small");
+    assert!(mirror.passthrough(50 * PAGE + 1).expect("asks").is_none(), "too small");
     mirror.changed_in_place();
-    assert!(mirror.lend(1).expect("asks").is_none(), "it is changed in place");
+    assert!(mirror.passthrough(1).expect("asks").is_none(), "it is changed in place");
     mirror.dropped((0, u64::MAX), Some(0), 2, false).expect("drops");
     mirror.write_at(0, b"new", NOW).expect("writes");
-    assert!(mirror.lend(1).expect("asks").is_some(), "its contents are new");
+    assert!(mirror.passthrough(1).expect("asks").is_some(), "its contents are new");
 }
 
 #[test]
@@ -144,13 +144,16 @@ fn a_lent_file_that_was_cut_to_nothing_is_lent_again() {
     let dir = tempfile::tempdir().expect("tempdir");
     let tier = tier(dir.path());
     let mirror = clean(&tier, 3);
-    drop(mirror.lend(1).expect("lends").expect("lent"));
+    drop(mirror.passthrough(1).expect("lends").expect("lent"));
     mirror.dropped((0, u64::MAX), Some(0), 2, false).expect("cuts");
-    assert!(mirror.lend(1).expect("asks").is_some(), "beside a mapping all use the mirror file");
-    mirror.take_back().expect("takes back");
-    mirror.take_back().expect("takes back");
-    assert!(!mirror.is_lent().expect("asks"));
-    assert!(mirror.lend(1).expect("asks").is_none(), "there is nothing to read");
+    assert!(
+        mirror.passthrough(1).expect("asks").is_some(),
+        "beside a mapping all use the mirror file"
+    );
+    mirror.end_passthrough().expect("takes back");
+    mirror.end_passthrough().expect("takes back");
+    assert!(!mirror.in_passthrough().expect("asks"));
+    assert!(mirror.passthrough(1).expect("asks").is_none(), "there is nothing to read");
 }
 
 #[test]
@@ -158,11 +161,11 @@ fn room_that_lent_files_grew_by_keeps_no_writer_waiting() {
     let dir = tempfile::tempdir().expect("tempdir");
     let tier = tier(dir.path());
     let mirror = clean(&tier, 50);
-    drop(mirror.lend(1).expect("lends").expect("lent"));
+    drop(mirror.passthrough(1).expect("lends").expect("lent"));
     assert_eq!(tier.room().expect("room").bytes, 50 * PAGE);
     mirror.write_at(50 * PAGE, &[2; 40 * PAGE as usize], NOW).expect("writes");
     assert_eq!(tier.room().expect("room").bytes, 50 * PAGE);
-    mirror.take_back().expect("takes back");
+    mirror.end_passthrough().expect("takes back");
     assert_eq!(tier.room().expect("room").bytes, 10 * PAGE);
 }
 
@@ -172,7 +175,7 @@ fn the_lent_file_is_as_long_as_the_file_whatever_happens() {
     let tier = tier(dir.path());
     let mirror = clean(&tier, 3);
     mirror.grow(5 * PAGE + 9, NOW).expect("grows");
-    let lent = mirror.lend(1).expect("lends").expect("lent");
+    let lent = mirror.passthrough(1).expect("lends").expect("lent");
     let length = || lent.metadata().expect("stat").len();
     assert_eq!(length(), 5 * PAGE + 9);
     mirror.grow(6 * PAGE, NOW).expect("grows");
@@ -201,26 +204,26 @@ fn a_store_through_a_mapping_is_found_before_a_flush_and_again_after_it() {
     let dir = tempfile::tempdir().expect("tempdir");
     let tier = tier(dir.path());
     let mirror = clean(&tier, 3);
-    drop(mirror.lend(1).expect("lends").expect("lent"));
-    mirror.lend_writable().expect("lends");
+    drop(mirror.passthrough(1).expect("lends").expect("lent"));
+    mirror.passthrough_writable().expect("lends");
     let mapped = mapping(&mirror, true);
-    mirror.take_back_writer().expect("takes back");
-    mirror.take_back().expect("takes back");
-    mirror.look_for_stores().expect("looks");
-    assert!(!mirror.has_news(), "nobody stored anything");
+    mirror.end_passthrough_writer().expect("takes back");
+    mirror.end_passthrough().expect("takes back");
+    mirror.look_for_mapped_writes().expect("looks");
+    assert!(!mirror.has_unflushed(), "nobody stored anything");
     for round in 0..3_u8 {
         store(&mapped, PAGE, &[round; 10]);
-        mirror.look_for_stores().expect("looks");
+        mirror.look_for_mapped_writes().expect("looks");
         assert_eq!(mirror.dirty_bytes(), 3 * PAGE, "round {round}");
         assert!(mirror.pending().1.mtime.is_some_and(|time| time != NOW));
-        mirror.catch_stores().expect("catches");
+        mirror.scan_mapped_writes().expect("catches");
         flush(&mirror);
-        mirror.catch_stores().expect("catches");
-        assert!(!mirror.has_news(), "nothing since the flush");
+        mirror.scan_mapped_writes().expect("catches");
+        assert!(!mirror.has_unflushed(), "nothing since the flush");
     }
     store(&mapped, 0, b"last");
     drop(mapped);
-    assert!(!mirror.is_lent().expect("asks"));
+    assert!(!mirror.in_passthrough().expect("asks"));
     assert_eq!(mirror.dirty_bytes(), 3 * PAGE);
 }
 
@@ -229,24 +232,24 @@ fn own_writes_beside_a_mapping_hide_no_store() {
     let dir = tempfile::tempdir().expect("tempdir");
     let tier = tier(dir.path());
     let mirror = clean(&tier, 3);
-    drop(mirror.lend(1).expect("lends").expect("lent"));
-    mirror.lend_writable().expect("lends");
+    drop(mirror.passthrough(1).expect("lends").expect("lent"));
+    mirror.passthrough_writable().expect("lends");
     mirror.write_at(0, b"ours", NOW).expect("writes");
-    mirror.look_for_stores().expect("looks");
+    mirror.look_for_mapped_writes().expect("looks");
     assert_eq!(mirror.dirty_bytes(), PAGE, "our own write is no store");
-    mirror.catch_stores().expect("catches");
+    mirror.scan_mapped_writes().expect("catches");
     assert_eq!(mirror.dirty_bytes(), 3 * PAGE, "but may have hidden one");
     flush(&mirror);
-    mirror.catch_stores().expect("catches");
-    assert!(!mirror.has_news(), "nothing since");
+    mirror.scan_mapped_writes().expect("catches");
+    assert!(!mirror.has_unflushed(), "nothing since");
     let mapped = mapping(&mirror, true);
     store(&mapped, PAGE, b"theirs");
     mirror.write_at(0, b"ours", NOW).expect("writes");
-    mirror.catch_stores().expect("catches");
+    mirror.scan_mapped_writes().expect("catches");
     assert_eq!(mirror.dirty_bytes(), 3 * PAGE, "found though our write came after it");
     flush(&mirror);
     drop(mapped);
-    mirror.take_back_writer().expect("takes back");
+    mirror.end_passthrough_writer().expect("takes back");
     assert_eq!(mirror.dirty_bytes(), 3 * PAGE, "a store may have come during our write");
 }
 
@@ -256,8 +259,8 @@ fn a_store_that_an_own_write_hid_is_caught_before_the_next_flush() {
     let dir = tempfile::tempdir().expect("tempdir");
     let tier = tier(dir.path());
     let mirror = clean(&tier, 3);
-    drop(mirror.lend(1).expect("lends").expect("lent"));
-    mirror.lend_writable().expect("lends");
+    drop(mirror.passthrough(1).expect("lends").expect("lent"));
+    mirror.passthrough_writable().expect("lends");
     let mapped = mapping(&mirror, true);
     for round in 2..5_u8 {
         mirror.write_at(0, b"ours", NOW).expect("writes");
@@ -265,14 +268,14 @@ fn a_store_that_an_own_write_hid_is_caught_before_the_next_flush() {
         mapped.write_all_at(&[round], PAGE).expect("stores");
         let times = fs::FileTimes::new().set_modified(before);
         mapped.set_times(times).expect("hides");
-        mirror.catch_stores().expect("catches");
+        mirror.scan_mapped_writes().expect("catches");
         assert_eq!(mirror.dirty_bytes(), 3 * PAGE);
         flush(&mirror);
-        mirror.catch_stores().expect("catches");
-        assert!(!mirror.has_news());
+        mirror.scan_mapped_writes().expect("catches");
+        assert!(!mirror.has_unflushed());
     }
     drop(mapped);
-    mirror.take_back_writer().expect("takes back");
+    mirror.end_passthrough_writer().expect("takes back");
     assert_eq!(mirror.dirty_bytes(), 3 * PAGE, "one more time at the end, whatever was missed");
 }
 
@@ -281,10 +284,10 @@ fn own_growth_holes_and_cuts_are_no_stores() {
     let dir = tempfile::tempdir().expect("tempdir");
     let tier = tier(dir.path());
     let mirror = clean(&tier, 5);
-    drop(mirror.lend(1).expect("lends").expect("lent"));
-    mirror.lend_writable().expect("lends");
+    drop(mirror.passthrough(1).expect("lends").expect("lent"));
+    mirror.passthrough_writable().expect("lends");
     let unseen = |what| {
-        mirror.look_for_stores().expect("looks");
+        mirror.look_for_mapped_writes().expect("looks");
         assert_eq!(mirror.dirty_bytes(), 0, "{what} is no store");
     };
     mirror.grow(6 * PAGE, NOW).expect("grows");
@@ -306,18 +309,18 @@ fn a_store_is_found_once_though_its_mapping_stays() {
     let dir = tempfile::tempdir().expect("tempdir");
     let tier = tier(dir.path());
     let mirror = clean(&tier, 3);
-    drop(mirror.lend(1).expect("lends").expect("lent"));
-    mirror.lend_writable().expect("lends");
+    drop(mirror.passthrough(1).expect("lends").expect("lent"));
+    mirror.passthrough_writable().expect("lends");
     let mapped = mapping(&mirror, true);
     store(&mapped, PAGE, b"once");
-    mirror.look_for_stores().expect("looks");
-    mirror.catch_stores().expect("catches");
+    mirror.look_for_mapped_writes().expect("looks");
+    mirror.scan_mapped_writes().expect("catches");
     flush(&mirror);
     for _ in 0..2 {
-        mirror.look_for_stores().expect("looks");
-        assert!(!mirror.has_news());
-        mirror.catch_stores().expect("catches");
-        assert!(!mirror.has_news());
+        mirror.look_for_mapped_writes().expect("looks");
+        assert!(!mirror.has_unflushed());
+        mirror.scan_mapped_writes().expect("catches");
+        assert!(!mirror.has_unflushed());
     }
     drop(mapped);
 }
@@ -327,9 +330,9 @@ fn a_lent_mirror_that_holds_nothing_is_forgotten_only_when_it_is_taken_back() {
     let dir = tempfile::tempdir().expect("tempdir");
     let tier = tier(dir.path());
     let mirror = clean(&tier, 3);
-    drop(mirror.lend(1).expect("lends").expect("lent"));
+    drop(mirror.passthrough(1).expect("lends").expect("lent"));
     let mapped = mapping(&mirror, false);
-    mirror.take_back().expect("takes back");
+    mirror.end_passthrough().expect("takes back");
     mirror.dropped((0, u64::MAX), Some(0), 2, false).expect("cuts");
     mirror.forget_pending_times(true, true).expect("forgets");
     flush(&mirror);
@@ -338,10 +341,10 @@ fn a_lent_mirror_that_holds_nothing_is_forgotten_only_when_it_is_taken_back() {
     drop(mirror);
     tier.tidy().expect("tidies");
     assert!(tier.find(Ino(7)).is_some() && path.exists(), "somebody has it mapped");
-    assert_eq!(tier.lent().len(), 1);
+    assert_eq!(tier.in_passthrough_now().len(), 1);
     drop(mapped);
     let mirror = tier.find(Ino(7)).expect("kept");
-    mirror.look_for_stores().expect("looks");
+    mirror.look_for_mapped_writes().expect("looks");
     drop(mirror);
     tier.tidy().expect("tidies");
     assert!(tier.find(Ino(7)).is_none() && !path.exists());
@@ -353,8 +356,8 @@ fn after_a_kill_what_could_be_mapped_for_writing_is_dirty_and_in_a_file_of_its_o
     let dir = tempfile::tempdir().expect("tempdir");
     let first = tier(dir.path());
     let mirror = clean(&first, 3);
-    drop(mirror.lend(1).expect("lends").expect("lent"));
-    mirror.lend_writable().expect("lends");
+    drop(mirror.passthrough(1).expect("lends").expect("lent"));
+    mirror.passthrough_writable().expect("lends");
     let mapped = mapping(&mirror, true);
     store(&mapped, PAGE, b"before");
     drop((mirror, first));
@@ -381,8 +384,8 @@ fn after_a_kill_a_file_that_nobody_has_is_not_copied() {
     let dir = tempfile::tempdir().expect("tempdir");
     let first = tier(dir.path());
     let mirror = clean(&first, 3);
-    drop(mirror.lend(1).expect("lends").expect("lent"));
-    mirror.lend_writable().expect("lends");
+    drop(mirror.passthrough(1).expect("lends").expect("lent"));
+    mirror.passthrough_writable().expect("lends");
     store(&mapping(&mirror, true), PAGE, b"before");
     let number = fs::metadata(mirror.path()).expect("stat").ino();
     drop((mirror, first));
@@ -399,8 +402,8 @@ fn a_lent_mirror_may_be_taken_back_twice() {
     let dir = tempfile::tempdir().expect("tempdir");
     let first = tier(dir.path());
     let mirror = clean(&first, 3);
-    drop(mirror.lend(1).expect("lends").expect("lent"));
-    mirror.lend_writable().expect("lends");
+    drop(mirror.passthrough(1).expect("lends").expect("lent"));
+    mirror.passthrough_writable().expect("lends");
     mirror.write_at(PAGE, b"ours", NOW).expect("writes");
     let path = mirror.path();
     drop((mirror, first));
@@ -416,7 +419,7 @@ fn pages_that_a_program_of_a_dead_mount_has_mapped_stay_as_they_are() {
     let dir = tempfile::tempdir().expect("tempdir");
     let first = tier(dir.path());
     let mirror = clean(&first, 3);
-    drop(mirror.lend(1).expect("lends").expect("lent"));
+    drop(mirror.passthrough(1).expect("lends").expect("lent"));
     let mapped = mapping(&mirror, false);
     drop((mirror, first));
     let second = tier(dir.path());

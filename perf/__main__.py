@@ -1,4 +1,4 @@
-"""`python3 -m benches`: measures, prints the table of goals, writes JSON and an HTML page.
+"""`python3 -m perf`: measures, prints the table of goals, writes JSON and an HTML page.
 
 WEIR is the binary. Settings are in settings.py, and all of them can be set from the environment.
 Ends with 0 when it could measure, whether goals are met or not; 2 when it cannot begin.

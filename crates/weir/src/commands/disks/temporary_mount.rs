@@ -15,12 +15,12 @@ use crate::{buckets, clock, hooks};
 const TIMEOUT_MS: u64 = 15_000;
 
 /// The open volume; its tier is a directory that goes with it.
-pub(super) struct Passing {
+pub(super) struct TemporaryMount {
     engine: Engine,
     _tier: TempDir,
 }
 
-impl Passing {
+impl TemporaryMount {
     /// Opens a volume that nobody writes, or any to read it.
     pub(super) async fn open(
         url: &BucketUrl,

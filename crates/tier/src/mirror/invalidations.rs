@@ -8,7 +8,7 @@ const RANGES: usize = 64 << 10;
 
 /// Counts what makes work under way void, and remembers of late where.
 #[derive(Debug, Default)]
-pub(crate) struct Voids {
+pub(crate) struct Invalidations {
     last: u64,
     /// Work that began before this is void everywhere.
     all_before: u64,
@@ -16,7 +16,7 @@ pub(crate) struct Voids {
     ranges: VecDeque<(u64, u64, u64)>,
 }
 
-impl Voids {
+impl Invalidations {
     /// What work that begins now is told.
     pub(crate) fn now(&self) -> u64 {
         self.last
@@ -57,28 +57,33 @@ mod tests {
 
     #[test]
     fn only_what_is_touched_is_void() {
-        let mut voids = Voids::default();
-        let began = voids.now();
-        voids.add(10, 20);
-        assert!(voids.spare(began, &[(0, 10)]) && voids.spare(began, &[(20, 30)]));
-        assert!(voids.spare(began, &[(0, 10), (20, 30)]) && voids.spare(began, &[]));
-        assert!(!voids.spare(began, &[(0, 11)]) && !voids.spare(began, &[(0, 5), (19, 20)]));
-        assert!(!voids.spare(began, &[(12, 13), (50, 60)]));
-        assert!(voids.spare(voids.now(), &[(0, 30)]));
-        let began = voids.now();
-        voids.add_all();
-        assert!(!voids.spare(began, &[(100, 101)]) && !voids.spare(began, &[]));
-        assert!(voids.spare(voids.now(), &[(10, 20)]));
+        let mut voids = Invalidations::default();
+        let began = invalidations.now();
+        invalidations.add(10, 20);
+        assert!(invalidations.spare(began, &[(0, 10)]) && invalidations.spare(began, &[(20, 30)]));
+        assert!(
+            invalidations.spare(began, &[(0, 10), (20, 30)]) && invalidations.spare(began, &[])
+        );
+        assert!(
+            !invalidations.spare(began, &[(0, 11)])
+                && !invalidations.spare(began, &[(0, 5), (19, 20)])
+        );
+        assert!(!invalidations.spare(began, &[(12, 13), (50, 60)]));
+        assert!(invalidations.spare(invalidations.now(), &[(0, 30)]));
+        let began = invalidations.now();
+        invalidations.add_all();
+        assert!(!invalidations.spare(began, &[(100, 101)]) && !invalidations.spare(began, &[]));
+        assert!(invalidations.spare(invalidations.now(), &[(10, 20)]));
     }
 
     #[test]
     fn what_is_forgotten_counts_as_void() {
-        let mut voids = Voids::default();
-        let began = voids.now();
-        (0..RANGES).for_each(|_| voids.add(0, 1));
-        assert!(voids.spare(began, &[(5, 6)]));
-        voids.add(0, 1);
-        assert!(!voids.spare(began, &[(5, 6)]));
-        assert!(voids.spare(began + 1, &[(5, 6)]));
+        let mut voids = Invalidations::default();
+        let began = invalidations.now();
+        (0..RANGES).for_each(|_| invalidations.add(0, 1));
+        assert!(invalidations.spare(began, &[(5, 6)]));
+        invalidations.add(0, 1);
+        assert!(!invalidations.spare(began, &[(5, 6)]));
+        assert!(invalidations.spare(began + 1, &[(5, 6)]));
     }
 }

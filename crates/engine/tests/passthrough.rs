@@ -19,8 +19,8 @@ async fn map(engine: &Arc<Engine>, ino: Ino) -> (Arc<OpenFile>, File) {
         .open(ino, OpenFlags { write: true, truncate: false, client: 0 })
         .await
         .expect("opens");
-    let lent = file.lend().expect("lends").expect("all of it is here");
-    engine.lend_writable(&file).await.expect("lends");
+    let lent = file.passthrough().expect("lends").expect("all of it is here");
+    engine.passthrough_writable(&file).await.expect("lends");
     let path = format!("/proc/self/fd/{}", lent.as_raw_fd());
     (file, File::options().read(true).write(true).open(path).expect("opens the mirror file"))
 }
@@ -47,8 +47,8 @@ fn a_store_is_uploaded_once_though_its_mapping_stays() {
         assert_eq!(sent().await, after, "nothing was stored since");
         assert!(engine.may_be_stored(ino));
         drop(mapped);
-        engine.take_back_writable(&file).await.expect("takes back");
-        file.take_back().expect("takes back");
+        engine.end_passthrough_writable(&file).await.expect("takes back");
+        file.end_passthrough().expect("takes back");
         assert!(!engine.may_be_stored(ino));
         engine.close(file).await.expect("closes");
         assert_eq!(&read_all(&engine, ino).await.expect("reads")[5_000..5_006], b"stored");
@@ -73,8 +73,8 @@ fn what_is_stored_into_a_hole_is_data() {
         let found = engine.seek(ino, 4096, Seek::Data).await.expect("data");
         assert!((4096..=500_000).contains(&found), "{found}");
         drop(mapped);
-        engine.take_back_writable(&file).await.expect("takes back");
-        file.take_back().expect("takes back");
+        engine.end_passthrough_writable(&file).await.expect("takes back");
+        file.end_passthrough().expect("takes back");
         engine.close(file).await.expect("closes");
     });
     world.unmount().expect("unmounts");
@@ -94,7 +94,7 @@ fn one_file_that_cannot_be_looked_at_keeps_no_other_here_and_is_told() {
         let path = std::fs::read_link(format!("/proc/self/fd/{}", mapped.as_raw_fd()));
         let path = path.expect("a path");
         assert_eq!(path.metadata().expect("stat").ino(), mapped.metadata().expect("stat").ino());
-        engine.take_back_writable(&file).await.expect("takes back");
+        engine.end_passthrough_writable(&file).await.expect("takes back");
         let aside = path.with_extension("aside");
         std::fs::rename(&path, &aside).expect("moves");
         std::fs::create_dir(&path).expect("stands in the way");
