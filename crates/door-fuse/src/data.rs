@@ -190,8 +190,23 @@ impl DoorState {
         }
     }
 
-    /// Writes. Unless it appends, this may be dropped half-way and done again: the same bytes go
-    /// to the same place.
+    /// Writes if that waits for nothing; `None`, and nothing is written, if it may have to.
+    pub(crate) fn try_write_file(&self, write: Write, data: &[u8]) -> Served<Option<u32>> {
+        let file = self.files.get(write.fh)?;
+        let kills = write.kernel.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID);
+        let given = (&self.privileges_given, &self.capabilities_given);
+        let plain = file.plain_since.load(Ordering::Relaxed) == given.0.load(Ordering::Acquire);
+        let bare = file.bare_since.load(Ordering::Relaxed) == given.1.load(Ordering::Acquire);
+        let syncs = file.direct && write.flags & libc::O_DSYNC != 0;
+        let waits = (kills && !plain) || (file.direct && !bare) || syncs;
+        if waits || write.appends(self.options.exclusive) {
+            return Ok(None);
+        }
+        let written = self.engine.try_write(&file.open, write.offset, data)?;
+        Ok(written.map(|written| written as u32))
+    }
+
+    /// Writes.
     pub(crate) async fn write_file(&self, write: Write, data: &[u8]) -> Served<u32> {
         let file = self.files.get(write.fh)?;
         let ino = file.open.ino();

@@ -149,14 +149,19 @@ impl DoorState {
 
     /// Polls once, on the event loop. `None` after a panic: it ends the request, whose reply
     /// answers EIO when it is dropped, and not the event loop.
-    pub(crate) fn poll_here<F: Future>(&self, request: Pin<&mut F>) -> Option<Poll<F::Output>> {
-        let _context = self.runtime.enter();
+    fn poll_here<F: Future>(&self, request: Pin<&mut F>) -> Option<Poll<F::Output>> {
         let mut nobody = Context::from_waker(Waker::noop());
-        let polled = catch_unwind(AssertUnwindSafe(|| request.poll(&mut nobody)));
-        if polled.is_err() {
+        self.here(|| request.poll(&mut nobody))
+    }
+
+    /// Does something on the event loop. `None` after a panic.
+    pub(crate) fn here<T>(&self, work: impl FnOnce() -> T) -> Option<T> {
+        let _context = self.runtime.enter();
+        let done = catch_unwind(AssertUnwindSafe(work));
+        if done.is_err() {
             tracing::error!("a request panicked and is answered with EIO: report this");
         }
-        polled.ok()
+        done.ok()
     }
 
     /// Takes set-uid and set-gid from a file because `uid`, who is not privileged, changed its

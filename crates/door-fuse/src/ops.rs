@@ -3,7 +3,6 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::task::Poll;
 use std::time::SystemTime;
 
 use fuser::{
@@ -282,7 +281,7 @@ impl Filesystem for Door {
     }
 
     /// The bytes lie in the event loop's buffer, which is used again for the next request. They
-    /// are copied only where a write cannot be finished at once.
+    /// are copied only where a write has to wait for something.
     fn write(
         &self,
         req: &Request,
@@ -298,17 +297,13 @@ impl Filesystem for Door {
         self.shared.counts.add("write");
         let write = Write { fh, offset, kernel: write_flags, flags: flags.0 };
         let answer = |reply: ReplyWrite, written| reply.written(written);
-        // What may wait for a limit is not tried here: the try would take from it.
-        if !write.appends(self.shared.options.exclusive) && !self.shared.may_be_held_back(fh) {
-            let here = std::pin::pin!(self.shared.write_file(write, data));
-            match self.shared.poll_here(here) {
-                Some(Poll::Pending) => {}
-                Some(Poll::Ready(Ok(written))) => return answer(reply, written),
-                Some(Poll::Ready(Err(refusal))) => {
-                    return reply.refuse(self.shared.errors.errno("write", ino(node), &refusal));
-                }
-                None => return reply.refuse(Errno::EIO),
+        match self.shared.here(|| self.shared.try_write_file(write, data)) {
+            Some(Ok(Some(written))) => return answer(reply, written),
+            Some(Ok(None)) => {}
+            Some(Err(refusal)) => {
+                return reply.refuse(self.shared.errors.errno("write", ino(node), &refusal));
             }
+            None => return reply.refuse(Errno::EIO),
         }
         let (shared, data, tid) = (self.shared.clone(), data.to_vec(), req.pid());
         let work = async move { shared.write_file_of(write, &data, tid).await };

@@ -10,23 +10,18 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tokio::sync::Semaphore;
 use weir_meta::{FileFlush, FlushCommit, Meta, Piece};
-use weir_object::{Component, StripeSet};
+use weir_object::Component;
 use weir_segment::{Owner, SealedSegment, SegmentBuilder};
 use weir_tier::Mirror;
-use weir_types::{CHUNK_BYTES, ErrorKind, FsError, Ino, Result};
+use weir_types::{ErrorKind, FsError, Ino, Result};
 
 use crate::data::admission::budget::{Budget, Slowed};
 use crate::data::fetch::Fetcher;
 use crate::data::journal::Journal;
 use crate::data::mirrors::Mirrors;
 use crate::data::nodes::Node;
-use crate::data::records::{extent_bytes, get_all};
 use crate::data::segments::{InFlight, PERMIT_BYTES, Segments, segment_info};
-use crate::volume::context::{Context, Counts, blocking};
-
-/// Looks at a chunk's extents before its bytes are given up: the collector may move a record
-/// between the look and the GET.
-const TRIES: usize = 5;
+use crate::volume::context::{Context, blocking};
 
 /// Records in the bucket that nothing names yet.
 struct Sent {
@@ -39,7 +34,6 @@ struct Sent {
 pub(crate) struct DirectRecords {
     context: Arc<Context>,
     meta: Arc<Meta>,
-    buckets: StripeSet,
     journal: Option<Arc<Journal>>,
     mirrors: Arc<Mirrors>,
     segments: Arc<Segments>,
@@ -61,7 +55,6 @@ impl DirectRecords {
         Self {
             context,
             meta: fetcher.meta.clone(),
-            buckets: fetcher.buckets.clone(),
             journal,
             mirrors: fetcher.mirrors.clone(),
             segments,
@@ -154,45 +147,7 @@ impl DirectRecords {
     /// object that they are in.
     pub(crate) async fn read_records(&self, ino: Ino, start: u64, end: u64) -> Result<Bytes> {
         self.budget.wait(Slowed::Demand).await;
-        let mut tries = 1;
-        loop {
-            match self.try_read_records(ino, start, end).await {
-                Err(error) if error.kind() == ErrorKind::NotFound && tries < TRIES => tries += 1,
-                Err(error) if error.kind() == ErrorKind::NotFound => {
-                    let text = format!("its bytes at {start} cannot be had; run `weir fsck`");
-                    return Err(FsError::new(ErrorKind::Corrupt, text).with_source(error));
-                }
-                result => return result,
-            }
-        }
-    }
-
-    async fn try_read_records(&self, ino: Ino, start: u64, end: u64) -> Result<Bytes> {
-        let chunk = start / CHUNK_BYTES;
-        let stored = self.meta.chunks(ino, chunk..chunk + 1).await?;
-        let base = chunk * CHUNK_BYTES;
-        let (low, high) = ((start - base) as u32, (end - base) as u32);
-        let extents = stored.list.iter().flat_map(|(_, extents)| extents);
-        let wanted: Vec<_> = extents.filter_map(|e| e.slice(low, high)).collect();
-        let most = self.context.settings.fetch_bytes.0;
-        let demand = &self.fetcher.demand;
-        let decoded =
-            get_all(&self.buckets, Component::Data, wanted.iter().copied(), most, demand).await?;
-        let fetched = wanted.iter().map(|e| u64::from(e.record.stored_bytes)).sum();
-        Counts::add(&self.context.counts.bytes_fetched, fetched);
-        let bug = || FsError::new(ErrorKind::Bug, "an extent reaches past its record");
-        if let [extent] = wanted[..]
-            && (extent.start, extent.end()) == (low, high)
-        {
-            return extent_bytes(chunk, &extent, &decoded).ok_or_else(bug);
-        }
-        let mut whole = vec![0; (end - start) as usize];
-        for extent in wanted {
-            let bytes = extent_bytes(chunk, &extent, &decoded).ok_or_else(bug)?;
-            let at = (extent.start - low) as usize;
-            whole[at..at + bytes.len()].copy_from_slice(&bytes);
-        }
-        Ok(whole.into())
+        self.fetcher.read_stored(ino, start..end).await
     }
 }
 

@@ -6,6 +6,7 @@
 
 pub(crate) mod recent;
 mod run;
+mod stored;
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};

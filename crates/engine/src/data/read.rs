@@ -3,15 +3,12 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use weir_meta::Meta;
-use weir_object::{Component, StripeSet};
 use weir_tier::{Amount, Mirror, ReadOutcome};
 use weir_types::{CHUNK_BYTES, ErrorKind, FsError, Ino, Result, chunk_range};
 
 use crate::data::admission::budget::{Budget, Slowed};
 use crate::data::fetch::{Fetcher, Priority};
 use crate::data::nodes::Node;
-use crate::data::records::{extent_bytes, get_all};
 use crate::data::space::{Space, amount_for};
 use crate::data::streams::{Ahead, Read};
 use crate::data::upward::WaitedFor;
@@ -23,8 +20,6 @@ const ROUNDS: usize = 8;
 /// Reads files, whether their bytes are here or not.
 pub(crate) struct Reader {
     context: Arc<Context>,
-    meta: Arc<Meta>,
-    buckets: StripeSet,
     space: Arc<Space>,
     fetcher: Arc<Fetcher>,
     budget: Arc<Budget>,
@@ -39,8 +34,6 @@ impl Reader {
     ) -> Self {
         Self {
             context: fetcher.context.clone(),
-            meta: fetcher.meta.clone(),
-            buckets: fetcher.buckets.clone(),
             space: fetcher.space.clone(),
             fetcher,
             budget,
@@ -170,12 +163,8 @@ impl Reader {
             let mut whole = true;
             for (s, e) in missing.iter().map(|&(s, e)| (s.max(offset), e.min(end))) {
                 whole &= read_exactly(mirror, offset, &mut buffer, at, s)?;
-                self.read_remote(
-                    mirror,
-                    s,
-                    &mut buffer[(s - offset) as usize..(e - offset) as usize],
-                )
-                .await?;
+                let bytes = self.fetcher.read_stored(mirror.ino(), s..e).await?;
+                buffer[(s - offset) as usize..(e - offset) as usize].copy_from_slice(&bytes);
                 at = e;
             }
             whole &= read_exactly(mirror, offset, &mut buffer, at, end)?;
@@ -186,35 +175,6 @@ impl Reader {
         let text = "the tier is full and its pages come and go faster than they can be read: \
                     give it more room with --tier-size";
         Err(FsError::new(ErrorKind::Retry, text))
-    }
-
-    /// Reads bytes of the bucket into `into`; holes are zeros.
-    async fn read_remote(&self, mirror: &Mirror, start: u64, into: &mut [u8]) -> Result<()> {
-        let end = start + into.len() as u64;
-        into.fill(0);
-        let chunks = self.meta.chunks(mirror.ino(), chunk_range(start, end)).await?;
-        let in_file = chunks.list.iter().flat_map(|(chunk, extents)| {
-            let base = chunk * CHUNK_BYTES;
-            let low = start.saturating_sub(base).min(CHUNK_BYTES) as u32;
-            let high = (end - base).min(CHUNK_BYTES) as u32;
-            extents.iter().filter_map(move |e| Some((*chunk, e.slice(low, high)?)))
-        });
-        let wanted: Vec<_> = in_file.collect();
-        let extents = wanted.iter().map(|(_, e)| *e);
-        let most = self.context.settings.fetch_bytes.0;
-        let demand = &self.fetcher.demand;
-        let mut decoded = get_all(&self.buckets, Component::Data, extents, most, demand).await?;
-        if let Some(native) = &chunks.native {
-            let ino = mirror.ino();
-            decoded.extend(self.fetcher.get_all_native(ino, native, &wanted, most).await?);
-        }
-        for (chunk, extent) in wanted {
-            let bug = || FsError::new(ErrorKind::Bug, "an extent reaches past its record");
-            let bytes = extent_bytes(chunk, &extent, &decoded).ok_or_else(bug)?;
-            let at = (chunk * CHUNK_BYTES + u64::from(extent.start) - start) as usize;
-            into[at..at + bytes.len()].copy_from_slice(&bytes);
-        }
-        Ok(())
     }
 }
 

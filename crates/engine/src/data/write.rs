@@ -56,16 +56,16 @@ impl Writer {
         offset: u64,
         data: &[u8],
     ) -> Result<()> {
-        if offset.checked_add(data.len() as u64).is_none_or(|end| end > FILE_BYTES_MAX) {
-            let text = format!("offset {offset}: the largest file is {FILE_BYTES_MAX} bytes");
-            return Err(FsError::new(ErrorKind::TooLarge, text));
-        }
+        check_end(offset, data.len())?;
         if data.is_empty() {
             return Ok(());
         }
         let wanted = amount_for(mirror, data.len() as u64);
         self.space.wait_for_room(wanted).await?;
-        self.throttle(data.len() as u64).await;
+        let wait_ms = self.throttle_ms(data.len() as u64);
+        if wait_ms > 0 {
+            tokio::time::sleep(Duration::from_millis(wait_ms)).await;
+        }
         let mut full = 0;
         loop {
             match mirror.write_at(offset, data, self.context.now()) {
@@ -79,23 +79,58 @@ impl Writer {
                 Err(error) => return Err(error),
             }
         }
-        if self.tier.dirty_bytes() > self.context.settings.flush_start_bytes.0 {
-            self.space.flush_wanted.notify_one();
-        }
+        self.wake_flush();
         Ok(())
     }
 
-    /// Holds a writer back while the bucket does not keep up.
-    async fn throttle(&self, len: u64) {
+    /// Writes if that waits for nothing: `false` where the tier has no room, its disk is full, a
+    /// page must be fetched first, or writers are held back. Nothing is written then.
+    pub(crate) fn try_write_mirror(
+        &self,
+        mirror: &Mirror,
+        offset: u64,
+        data: &[u8],
+    ) -> Result<bool> {
+        check_end(offset, data.len())?;
+        let len = data.len() as u64;
+        if len == 0 {
+            return Ok(true);
+        }
+        if !self.space.room()?.covers(&amount_for(mirror, len)) || self.throttle_ms(len) > 0 {
+            return Ok(false);
+        }
+        match mirror.write_at(offset, data, self.context.now()) {
+            Ok(missing) if missing.is_empty() => {}
+            Ok(_) => return Ok(false),
+            Err(error) if error.kind() == ErrorKind::NoSpace => return Ok(false),
+            Err(error) => return Err(error),
+        }
+        self.wake_flush();
+        Ok(true)
+    }
+
+    fn wake_flush(&self) {
+        if self.tier.dirty_bytes() > self.context.settings.flush_start_bytes.0 {
+            self.space.flush_wanted.notify_one();
+        }
+    }
+
+    /// How long a write must wait because the bucket does not keep up, in milliseconds.
+    fn throttle_ms(&self, len: u64) -> u64 {
         let dirty = self.tier.dirty_bytes();
         let room = self.tier.limit().map_or(dirty, |limit| limit.bytes);
         if dirty <= room / 2 {
-            return;
+            return 0;
         }
         let flushed = self.context.counts.bytes_flushed.load(Ordering::Relaxed);
-        let wait_ms = self.throttle.wait_ms((dirty, room), len, flushed, self.context.now_ms());
-        if wait_ms > 0 {
-            tokio::time::sleep(Duration::from_millis(wait_ms)).await;
-        }
+        self.throttle.wait_ms((dirty, room), len, flushed, self.context.now_ms())
     }
+}
+
+fn check_end(offset: u64, len: usize) -> Result<()> {
+    if offset.checked_add(len as u64).is_none_or(|end| end > FILE_BYTES_MAX) {
+        let text = format!("offset {offset}: the largest file is {FILE_BYTES_MAX} bytes");
+        return Err(FsError::new(ErrorKind::TooLarge, text));
+    }
+    Ok(())
 }

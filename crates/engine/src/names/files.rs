@@ -225,6 +225,26 @@ impl OpenFiles {
         Ok(data.len())
     }
 
+    /// Writes as [`OpenFiles::write`] does, if that waits for nothing; `None`, and nothing is
+    /// written, if it may have to.
+    pub(crate) fn try_write(
+        &self,
+        file: &OpenFile,
+        offset: u64,
+        data: &[u8],
+    ) -> Result<Option<usize>> {
+        self.context.check_writable()?;
+        file.check_write()?;
+        let tenant = file.known_tenant();
+        let is_free = self.admission.is_of_now(&tenant) && !self.may_be_held_back(file);
+        if !is_free || !self.writer.try_write_mirror(&file.mirror, offset, data)? {
+            return Ok(None);
+        }
+        self.admission.meter(&tenant, Io::Write, data.len() as u64);
+        Counts::add(&self.context.counts.bytes_written, data.len() as u64);
+        Ok(Some(data.len()))
+    }
+
     /// Writes all of `data` at the end of the file, wherever that is by then.
     pub(crate) async fn append(&self, file: &OpenFile, data: &[u8]) -> Result<usize> {
         let _append = file.node.append.lock().await;

@@ -57,7 +57,7 @@ mod tests {
 
     #[test]
     fn only_what_is_touched_is_void() {
-        let mut voids = Invalidations::default();
+        let mut invalidations = Invalidations::default();
         let began = invalidations.now();
         invalidations.add(10, 20);
         assert!(invalidations.spare(began, &[(0, 10)]) && invalidations.spare(began, &[(20, 30)]));
@@ -78,7 +78,7 @@ mod tests {
 
     #[test]
     fn what_is_forgotten_counts_as_void() {
-        let mut voids = Invalidations::default();
+        let mut invalidations = Invalidations::default();
         let began = invalidations.now();
         (0..RANGES).for_each(|_| invalidations.add(0, 1));
         assert!(invalidations.spare(began, &[(5, 6)]));

@@ -100,6 +100,17 @@ impl Engine {
         self.files.write(file, offset, data).await
     }
 
+    /// Writes as [`Engine::write`] does, if that waits for nothing; `None`, and nothing is written,
+    /// if it may have to.
+    pub fn try_write(
+        &self,
+        file: &Arc<OpenFile>,
+        offset: u64,
+        data: &[u8],
+    ) -> Result<Option<usize>> {
+        self.files.try_write(file, offset, data)
+    }
+
     /// Writes all of `data` at the end of the file, wherever that is by then.
     pub async fn append(&self, file: &Arc<OpenFile>, data: &[u8]) -> Result<usize> {
         self.files.append(file, data).await
