@@ -7,6 +7,7 @@ mod recover;
 pub(crate) mod status;
 
 use std::path::PathBuf;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -32,6 +33,10 @@ use crate::volume::context::{Context, Counts};
 use crate::volume::fence::Fence;
 use crate::volume::locks::{self, Place};
 use crate::volume::options::{MountOptions, MountReport};
+
+/// What the engine answers: in a box, so that its futures are compiled here, and not anew in each
+/// crate and test that awaits one.
+pub type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// A mounted volume. Doors hold it in an [`Arc`]; all methods take `&self`.
 ///
@@ -136,7 +141,11 @@ impl Engine {
 
     /// Flushes everything, makes it durable, and ends. Doors must have stopped. On an error (the
     /// bucket is away) the tier keeps what could not leave, and the next mount goes on with it.
-    pub async fn shutdown(&self) -> Result<()> {
+    pub fn shutdown(&self) -> Boxed<'_, Result<()>> {
+        Box::pin(self.end())
+    }
+
+    async fn end(&self) -> Result<()> {
         let DataPlane { context, meta, tier, journal, admission, flusher, .. } = &self.data;
         context.stopping.store(true, Ordering::Release);
         self.tasks.lock().await.shutdown().await;

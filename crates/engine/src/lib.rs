@@ -23,9 +23,9 @@ pub use data::flush::pending::FlushFailed;
 pub use data::journal::size::JournalUsage;
 pub use data::resize::Fallocate;
 pub use data::seek::Seek;
-pub use engine::Engine;
 pub use engine::status::SinceMount;
 pub use engine::status::{Residency, Statfs, Status};
+pub use engine::{Boxed, Engine};
 pub use names::files::{OpenFile, OpenFlags};
 pub use services::actions::{
     ActionId, ActionKind, ActionRequest, ActionState, ActionView, FileState, Refused, Root,

@@ -12,7 +12,7 @@ use weir_object::{Component, StripeSet};
 use weir_tier::{Recovered, private};
 use weir_types::{ErrorKind, FsError, Result, VolumeFormat};
 
-use super::{Bound, Engine, background};
+use super::{Bound, Boxed, Engine, background};
 use crate::data::journal::{Journal, Replay};
 use crate::volume::belongs::{Here, Note, Standing};
 use crate::volume::claim::{Claim, Lease, claim, write_lease};
@@ -23,28 +23,32 @@ use crate::volume::options::{LeftBehind, MountOptions, MountReport};
 impl Engine {
     /// Mounts a volume: recovers what the last mount left in the tier, takes the volume over from
     /// a writer that is dead (or, if told so, alive), and starts the engine's tasks.
-    pub async fn mount(options: MountOptions) -> Result<Engine> {
-        let problems = options.settings.problems();
-        if !problems.is_empty() {
-            return Err(FsError::new(ErrorKind::Invalid, problems.join("; ")));
-        }
-        let format = read_format(&options.url, &options.connector).await?;
-        let buckets = stripe_set(&format, &options.url, &options.connector)?;
-        let engine = if options.read_only {
-            let opened = open_tier(&options, &format)?;
-            mount_reader(options, format, buckets, opened).await?
-        } else {
-            // First: whoever is refused leaves the tier as it is, which opening it may not.
-            let claim = claim(&options, &buckets).await?;
-            make_private(&format, &options.url).await?;
-            let opened = open_tier(&options, &format)?;
-            mount_writer(options, format, buckets, opened, claim).await?
-        };
-        engine.actions.load_actions().await?;
-        engine.limits.load_rules().await?;
-        *engine.tasks.lock().await = background::start(&engine);
-        Ok(engine)
+    pub fn mount(options: MountOptions) -> Boxed<'static, Result<Engine>> {
+        Box::pin(mount(options))
     }
+}
+
+async fn mount(options: MountOptions) -> Result<Engine> {
+    let problems = options.settings.problems();
+    if !problems.is_empty() {
+        return Err(FsError::new(ErrorKind::Invalid, problems.join("; ")));
+    }
+    let format = read_format(&options.url, &options.connector).await?;
+    let buckets = stripe_set(&format, &options.url, &options.connector)?;
+    let engine = if options.read_only {
+        let opened = open_tier(&options, &format)?;
+        mount_reader(options, format, buckets, opened).await?
+    } else {
+        // First: whoever is refused leaves the tier as it is, which opening it may not.
+        let claim = claim(&options, &buckets).await?;
+        make_private(&format, &options.url).await?;
+        let opened = open_tier(&options, &format)?;
+        mount_writer(options, format, buckets, opened, claim).await?
+    };
+    engine.actions.load_actions().await?;
+    engine.limits.load_rules().await?;
+    *engine.tasks.lock().await = background::start(&engine);
+    Ok(engine)
 }
 
 async fn mount_reader(

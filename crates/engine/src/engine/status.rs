@@ -11,7 +11,7 @@ use weir_types::{FileKind, Ino, Result, Settings};
 
 use crate::data::flush::pending::FlushFailed;
 use crate::data::journal::size::JournalUsage;
-use crate::engine::Engine;
+use crate::engine::{Boxed, Engine};
 use crate::services::quarantine::AsideSummary;
 use crate::volume::options::MountReport;
 
@@ -107,60 +107,66 @@ const TOTAL_BYTES: u64 = 1 << 50;
 
 impl Engine {
     /// Sizes for `statfs`.
-    pub async fn statfs(&self) -> Result<Statfs> {
-        let usage = self.data.meta.usage().await?;
-        let used_bytes = usage.stored_bytes + self.data.tier.dirty_bytes();
-        let total_bytes = TOTAL_BYTES.max(used_bytes.saturating_mul(2));
-        Ok(Statfs { total_bytes, used_bytes, files: usage.inodes })
+    pub fn statfs(&self) -> Boxed<'_, Result<Statfs>> {
+        Box::pin(async move {
+            let usage = self.data.meta.usage().await?;
+            let used_bytes = usage.stored_bytes + self.data.tier.dirty_bytes();
+            let total_bytes = TOTAL_BYTES.max(used_bytes.saturating_mul(2));
+            Ok(Statfs { total_bytes, used_bytes, files: usage.inodes })
+        })
     }
 
     /// The state of the mount.
-    pub async fn status(&self) -> Result<Status> {
-        let data = &self.data;
-        // A bucket that is away must not keep anybody from seeing that it is.
-        let usage = tokio::time::timeout(USAGE_MAX, data.meta.usage()).await;
-        let usage = usage.ok().and_then(Result::ok).unwrap_or_default();
-        let get = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
-        let counts = &data.context.counts;
-        Ok(Status {
-            volume: data.context.url.clone(),
-            volume_id: data.context.format.id.to_string(),
-            read_only: data.context.read_only,
-            fenced: data.context.is_fenced(),
-            files: usage.inodes,
-            stored_bytes: usage.stored_bytes,
-            tier: data.tier.usage()?,
-            files_in_doubt: data.tier.in_doubt().len() as u64,
-            journal: data.journal.as_ref().map(|j| j.usage()).unwrap_or_default(),
-            mount: self.report.clone(),
-            aside: self.quarantine.summary(),
-            since_mount: SinceMount {
-                bytes_read: get(&counts.bytes_read),
-                bytes_written: get(&counts.bytes_written),
-                bytes_fetched: get(&counts.bytes_fetched),
-                bytes_flushed: get(&counts.bytes_flushed),
-                bytes_released: get(&counts.bytes_released),
-                segments_written: get(&counts.segments_written),
-                segments_collected: get(&counts.segments_collected),
-                fsyncs: get(&counts.fsyncs),
-            },
-            requests: data.context.meter.snapshot(),
-            troubles: data.context.meter.troubles(),
-            flush_failed: data.flusher.background.failed(data.context.now_ms()),
-            metered: self.limits.metered(),
-            settings: data.context.settings.clone(),
+    pub fn status(&self) -> Boxed<'_, Result<Status>> {
+        Box::pin(async move {
+            let data = &self.data;
+            // A bucket that is away must not keep anybody from seeing that it is.
+            let usage = tokio::time::timeout(USAGE_MAX, data.meta.usage()).await;
+            let usage = usage.ok().and_then(Result::ok).unwrap_or_default();
+            let get = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
+            let counts = &data.context.counts;
+            Ok(Status {
+                volume: data.context.url.clone(),
+                volume_id: data.context.format.id.to_string(),
+                read_only: data.context.read_only,
+                fenced: data.context.is_fenced(),
+                files: usage.inodes,
+                stored_bytes: usage.stored_bytes,
+                tier: data.tier.usage()?,
+                files_in_doubt: data.tier.in_doubt().len() as u64,
+                journal: data.journal.as_ref().map(|j| j.usage()).unwrap_or_default(),
+                mount: self.report.clone(),
+                aside: self.quarantine.summary(),
+                since_mount: SinceMount {
+                    bytes_read: get(&counts.bytes_read),
+                    bytes_written: get(&counts.bytes_written),
+                    bytes_fetched: get(&counts.bytes_fetched),
+                    bytes_flushed: get(&counts.bytes_flushed),
+                    bytes_released: get(&counts.bytes_released),
+                    segments_written: get(&counts.segments_written),
+                    segments_collected: get(&counts.segments_collected),
+                    fsyncs: get(&counts.fsyncs),
+                },
+                requests: data.context.meter.snapshot(),
+                troubles: data.context.meter.troubles(),
+                flush_failed: data.flusher.background.failed(data.context.now_ms()),
+                metered: self.limits.metered(),
+                settings: data.context.settings.clone(),
+            })
         })
     }
 
     /// Where a file's bytes are.
-    pub async fn residency(&self, ino: Ino) -> Result<Residency> {
-        let inode = self.getattr(ino).await?;
-        let end = weir_tier::page_ceil(inode.size);
-        let [hole, released, resident, dirty] = match self.data.tier.find(ino) {
-            _ if inode.kind != FileKind::Regular => [0; 4],
-            Some(mirror) => mirror.census(),
-            None => [0, end, 0, 0],
-        };
-        Ok(Residency { hole, released, resident, dirty })
+    pub fn residency(&self, ino: Ino) -> Boxed<'_, Result<Residency>> {
+        Box::pin(async move {
+            let inode = self.getattr(ino).await?;
+            let end = weir_tier::page_ceil(inode.size);
+            let [hole, released, resident, dirty] = match self.data.tier.find(ino) {
+                _ if inode.kind != FileKind::Regular => [0; 4],
+                Some(mirror) => mirror.census(),
+                None => [0, end, 0, 0],
+            };
+            Ok(Residency { hole, released, resident, dirty })
+        })
     }
 }

@@ -2,45 +2,50 @@
 
 use weir_types::{Ino, Result};
 
-use crate::engine::Engine;
+use crate::engine::{Boxed, Engine};
 use crate::services::actions::{ActionId, ActionRequest, ActionView, FileState, Root};
 
 impl Engine {
     /// Begins an action; one commit. `Invalid` for a directory without `recursive`, `NotFound` if
     /// a root is not there.
-    pub async fn start_action(&self, request: ActionRequest) -> Result<ActionView> {
-        self.actions.start_action(request).await
+    pub fn start_action(&self, request: ActionRequest) -> Boxed<'_, Result<ActionView>> {
+        Box::pin(self.actions.start_action(request))
     }
 
     /// All actions that run, wait, or ended of late, oldest first.
-    pub async fn actions(&self) -> Result<Vec<ActionView>> {
-        self.actions.actions().await
+    pub fn actions(&self) -> Boxed<'_, Result<Vec<ActionView>>> {
+        Box::pin(self.actions.actions())
     }
 
     /// One action; `NotFound` if there is none of this name.
-    pub async fn action(&self, id: ActionId) -> Result<ActionView> {
-        self.actions.action(id).await
+    pub fn action(&self, id: ActionId) -> Boxed<'_, Result<ActionView>> {
+        Box::pin(self.actions.action(id))
     }
 
     /// Returns the action once it has ended, or as it stands after `wait_ms`.
-    pub async fn wait_for_action(&self, id: ActionId, wait_ms: u64) -> Result<ActionView> {
-        self.actions.wait_for_action(id, wait_ms).await
+    pub fn wait_for_action(&self, id: ActionId, wait_ms: u64) -> Boxed<'_, Result<ActionView>> {
+        Box::pin(self.actions.wait_for_action(id, wait_ms))
     }
 
     /// Stops an action; one commit. What it did stays done, and what is on its way still comes.
-    pub async fn cancel_action(&self, id: ActionId) -> Result<ActionView> {
-        self.actions.cancel_action(id).await
+    pub fn cancel_action(&self, id: ActionId) -> Boxed<'_, Result<ActionView>> {
+        Box::pin(self.actions.cancel_action(id))
     }
 
     /// Pins files, so that they are never released, or unpins them. Answers how many there were.
     /// With `recursive` those that are below a directory now. One commit for each 512 files.
-    pub async fn pin(&self, roots: &[Root], recursive: bool, pinned: bool) -> Result<u64> {
-        self.actions.pin(roots, recursive, pinned).await
+    pub fn pin<'a>(
+        &'a self,
+        roots: &'a [Root],
+        recursive: bool,
+        pinned: bool,
+    ) -> Boxed<'a, Result<u64>> {
+        Box::pin(self.actions.pin(roots, recursive, pinned))
     }
 
     /// How a regular file stands. One read of the metadata; more for files with holes, and for
     /// those that an action may have to do with.
-    pub async fn file_state(&self, ino: Ino) -> Result<FileState> {
-        self.actions.file_state(ino).await
+    pub fn file_state(&self, ino: Ino) -> Boxed<'_, Result<FileState>> {
+        Box::pin(self.actions.file_state(ino))
     }
 }

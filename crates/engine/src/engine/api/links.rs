@@ -2,7 +2,7 @@
 
 use weir_types::{Ino, LinkId, Result};
 
-use crate::engine::Engine;
+use crate::engine::{Boxed, Engine};
 use crate::services::links::{
     HeldDeletions, HiddenObject, LinkOptions, LinkPlan, LinkView, PlannedExports, TreeChange,
 };
@@ -11,19 +11,19 @@ impl Engine {
     /// Binds directory `ino`, which must be empty, to a bucket prefix, and starts the first import.
     /// Two commits and one LIST; with exports 4 PUTs and 1 DELETE of an object of our own, which say
     /// what conditions the server holds.
-    pub async fn link_bucket(
-        &self,
+    pub fn link_bucket<'a>(
+        &'a self,
         ino: Ino,
-        path: &str,
+        path: &'a str,
         options: LinkOptions,
-    ) -> Result<LinkView> {
-        self.links.link_bucket(ino, path, options).await
+    ) -> Boxed<'a, Result<LinkView>> {
+        Box::pin(self.links.link_bucket(ino, path, options))
     }
 
     /// Ends a link: files that are nothing but objects go from the tree, those that were made or
     /// changed here stay as files of the volume. The bucket is not touched.
-    pub async fn unlink_bucket(&self, ino: Ino) -> Result<LinkView> {
-        self.links.unlink_bucket(ino).await
+    pub fn unlink_bucket(&self, ino: Ino) -> Boxed<'_, Result<LinkView>> {
+        Box::pin(self.links.unlink_bucket(ino))
     }
 
     /// Whether there are links, and so names that come without a door's doing.
@@ -32,25 +32,29 @@ impl Engine {
     }
 
     /// All links, by name.
-    pub async fn links(&self) -> Result<Vec<LinkView>> {
-        self.links.links().await
+    pub fn links(&self) -> Boxed<'_, Result<Vec<LinkView>>> {
+        Box::pin(self.links.links())
     }
 
     /// Up to `limit` objects of a link that cannot show, by key, after `after`.
-    pub async fn hidden_objects(
-        &self,
+    pub fn hidden_objects<'a>(
+        &'a self,
         link: LinkId,
-        after: Option<&str>,
+        after: Option<&'a str>,
         limit: usize,
-    ) -> Result<Vec<HiddenObject>> {
-        self.links.hidden_objects(link, after, limit).await
+    ) -> Boxed<'a, Result<Vec<HiddenObject>>> {
+        Box::pin(self.links.hidden_objects(link, after, limit))
     }
 
     /// Imports what changed in the bucket now: all of the link, or, given keys below its URL (from
     /// event notifications), these objects only. All of it goes on in the background; with keys it
     /// returns when they are done.
-    pub async fn refresh_link(&self, id: LinkId, keys: Option<Vec<String>>) -> Result<LinkView> {
-        self.links.refresh_link(id, keys).await
+    pub fn refresh_link(
+        &self,
+        id: LinkId,
+        keys: Option<Vec<String>>,
+    ) -> Boxed<'_, Result<LinkView>> {
+        Box::pin(self.links.refresh_link(id, keys))
     }
 
     /// Has `watcher` told of changes of the tree that are no door's doing: after an import, say. It
@@ -66,18 +70,18 @@ impl Engine {
 
     /// Lets the next import remove as many files as the last one held, and takes the directory of a
     /// `file://` link for what it is by now; imports all of the link.
-    pub async fn confirm_link(&self, id: weir_types::LinkId) -> Result<LinkView> {
-        self.links.confirm_link(id).await
+    pub fn confirm_link(&self, id: weir_types::LinkId) -> Boxed<'_, Result<LinkView>> {
+        Box::pin(self.links.confirm_link(id))
     }
 
     /// What a link of these options would show, and what it would ask for. LISTs only: as many as
     /// its first import.
-    pub async fn plan_link(&self, options: LinkOptions) -> Result<LinkPlan> {
-        self.links.plan_link(options).await
+    pub fn plan_link(&self, options: LinkOptions) -> Boxed<'_, Result<LinkPlan>> {
+        Box::pin(self.links.plan_link(options))
     }
 
     /// What of a link waits for its export, up to `limit` changes. A read round or more for each.
-    pub async fn planned_exports(&self, id: LinkId, limit: usize) -> Result<PlannedExports> {
-        self.links.planned_exports(id, limit).await
+    pub fn planned_exports(&self, id: LinkId, limit: usize) -> Boxed<'_, Result<PlannedExports>> {
+        Box::pin(self.links.planned_exports(id, limit))
     }
 }

@@ -4,98 +4,103 @@ use bytes::Bytes;
 use weir_meta::{DirEntry, DirEntryPlus, NewInode, RenameMode, SetAttr, XattrMode};
 use weir_types::{Ino, Inode, Result};
 
-use crate::engine::Engine;
+use crate::engine::{Boxed, Engine};
 
 impl Engine {
     /// The inode that `name` in `parent` leads to.
-    pub async fn lookup(&self, parent: Ino, name: &[u8]) -> Result<Inode> {
-        self.names.lookup(parent, name).await
+    pub fn lookup<'a>(&'a self, parent: Ino, name: &'a [u8]) -> Boxed<'a, Result<Inode>> {
+        Box::pin(self.names.lookup(parent, name))
     }
 
     /// The inode `ino`.
-    pub async fn getattr(&self, ino: Ino) -> Result<Inode> {
-        self.names.getattr(ino).await
+    pub fn getattr(&self, ino: Ino) -> Boxed<'_, Result<Inode>> {
+        Box::pin(self.names.getattr(ino))
     }
 
     /// Sets attributes other than the size.
-    pub async fn setattr(&self, ino: Ino, set: SetAttr) -> Result<Inode> {
-        self.names.setattr(ino, set).await
+    pub fn setattr(&self, ino: Ino, set: SetAttr) -> Boxed<'_, Result<Inode>> {
+        Box::pin(self.names.setattr(ino, set))
     }
 
     /// Makes a file, directory, symlink or node.
-    pub async fn create(&self, parent: Ino, name: &[u8], new: NewInode) -> Result<Inode> {
-        self.names.create(parent, name, new).await
+    pub fn create<'a>(
+        &'a self,
+        parent: Ino,
+        name: &'a [u8],
+        new: NewInode,
+    ) -> Boxed<'a, Result<Inode>> {
+        Box::pin(self.names.create(parent, name, new))
     }
 
     /// Gives `ino` one more name.
-    pub async fn link(&self, ino: Ino, parent: Ino, name: &[u8]) -> Result<Inode> {
-        self.names.link(ino, parent, name).await
+    pub fn link<'a>(&'a self, ino: Ino, parent: Ino, name: &'a [u8]) -> Boxed<'a, Result<Inode>> {
+        Box::pin(self.names.link(ino, parent, name))
     }
 
     /// Removes a name that is not a directory's. A file without names stays readable while open.
-    pub async fn unlink(&self, parent: Ino, name: &[u8]) -> Result<()> {
-        self.names.unlink(parent, name).await
+    pub fn unlink<'a>(&'a self, parent: Ino, name: &'a [u8]) -> Boxed<'a, Result<()>> {
+        Box::pin(self.names.unlink(parent, name))
     }
 
     /// Removes an empty directory.
-    pub async fn rmdir(&self, parent: Ino, name: &[u8]) -> Result<()> {
-        self.names.rmdir(parent, name).await
+    pub fn rmdir<'a>(&'a self, parent: Ino, name: &'a [u8]) -> Boxed<'a, Result<()>> {
+        Box::pin(self.names.rmdir(parent, name))
     }
 
     /// Moves a name, replacing or exchanging what stands there as `mode` says.
-    pub async fn rename(
-        &self,
-        from: (Ino, &[u8]),
-        to: (Ino, &[u8]),
+    pub fn rename<'a>(
+        &'a self,
+        from: (Ino, &'a [u8]),
+        to: (Ino, &'a [u8]),
         mode: RenameMode,
-    ) -> Result<()> {
-        self.names.rename(from, to, mode).await
+    ) -> Boxed<'a, Result<()>> {
+        Box::pin(self.names.rename(from, to, mode))
     }
 
     /// Up to `limit` entries of a directory after `cookie` (0: from the start), without `.` and
     /// `..`. Entries of one cookie always come together.
-    pub async fn readdir(&self, dir: Ino, cookie: u64, limit: usize) -> Result<Vec<DirEntry>> {
-        self.names.readdir(dir, cookie, limit).await
+    pub fn readdir(&self, dir: Ino, cookie: u64, limit: usize) -> Boxed<'_, Result<Vec<DirEntry>>> {
+        Box::pin(self.names.readdir(dir, cookie, limit))
     }
 
     /// The same with each entry's inode.
-    pub async fn readdir_plus(
+    pub fn readdir_plus(
         &self,
         dir: Ino,
         cookie: u64,
         limit: usize,
-    ) -> Result<Vec<DirEntryPlus>> {
-        self.names.readdir_plus(dir, cookie, limit).await
+    ) -> Boxed<'_, Result<Vec<DirEntryPlus>>> {
+        Box::pin(self.names.readdir_plus(dir, cookie, limit))
     }
 
     /// The directory that holds directory `dir`; the root's is itself.
-    pub async fn parent(&self, dir: Ino) -> Result<Ino> {
-        self.names.parent(dir).await
+    pub fn parent(&self, dir: Ino) -> Boxed<'_, Result<Ino>> {
+        Box::pin(self.names.parent(dir))
     }
 
     /// Sets an extended attribute.
-    pub async fn xattr_set(
-        &self,
+    pub fn xattr_set<'a>(
+        &'a self,
         ino: Ino,
-        name: &[u8],
-        value: &[u8],
+        name: &'a [u8],
+        value: &'a [u8],
         mode: XattrMode,
-    ) -> Result<()> {
-        self.names.xattr_set(ino, name, value, mode).await
+    ) -> Boxed<'a, Result<()>> {
+        Box::pin(self.names.xattr_set(ino, name, value, mode))
     }
 
     /// The value of an extended attribute.
-    pub async fn xattr_get(&self, ino: Ino, name: &[u8]) -> Result<Bytes> {
-        self.names.xattr_get(ino, name).await
+    pub fn xattr_get<'a>(&'a self, ino: Ino, name: &'a [u8]) -> Boxed<'a, Result<Bytes>> {
+        Box::pin(self.names.xattr_get(ino, name))
     }
 
     /// The names of the extended attributes.
-    pub async fn xattr_list(&self, ino: Ino) -> Result<Vec<Vec<u8>>> {
-        self.names.xattr_list(ino).await
+    pub fn xattr_list(&self, ino: Ino) -> Boxed<'_, Result<Vec<Vec<u8>>>> {
+        Box::pin(self.names.xattr_list(ino))
     }
 
     /// Removes an extended attribute.
-    pub async fn xattr_remove(&self, ino: Ino, name: &[u8]) -> Result<()> {
-        self.names.xattr_remove(ino, name).await
+    pub fn xattr_remove<'a>(&'a self, ino: Ino, name: &'a [u8]) -> Boxed<'a, Result<()>> {
+        Box::pin(self.names.xattr_remove(ino, name))
     }
 }

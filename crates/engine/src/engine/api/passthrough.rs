@@ -2,7 +2,7 @@
 
 use weir_types::{Ino, Result};
 
-use crate::engine::Engine;
+use crate::engine::{Boxed, Engine};
 use crate::names::files::OpenFile;
 
 impl Engine {
@@ -13,8 +13,8 @@ impl Engine {
 
     /// Brings a small file's bytes here before it is opened for reading, and waits a second for
     /// them at most. What fails is told to whoever reads. As many GETs as reading it costs.
-    pub async fn fetch_small(&self, file: &OpenFile) {
-        self.files.fetch_small(file).await
+    pub fn fetch_small<'a>(&'a self, file: &'a OpenFile) -> Boxed<'a, ()> {
+        Box::pin(self.files.fetch_small(file))
     }
 
     /// Whether a read or write of the file may have to wait for a limit or the budget.
@@ -23,13 +23,13 @@ impl Engine {
     }
 
     /// One more open file through which what is lent may be mapped for writing.
-    pub async fn passthrough_writable(&self, file: &OpenFile) -> Result<()> {
-        self.files.passthrough_writable(file).await
+    pub fn passthrough_writable<'a>(&'a self, file: &'a OpenFile) -> Boxed<'a, Result<()>> {
+        Box::pin(self.files.passthrough_writable(file))
     }
 
     /// Ends what [`Engine::passthrough_writable`] began. What was stored is dirty now, or will be when the
     /// last mapping goes.
-    pub async fn end_passthrough_writable(&self, file: &OpenFile) -> Result<()> {
-        self.files.end_passthrough_writable(file).await
+    pub fn end_passthrough_writable<'a>(&'a self, file: &'a OpenFile) -> Boxed<'a, Result<()>> {
+        Box::pin(self.files.end_passthrough_writable(file))
     }
 }

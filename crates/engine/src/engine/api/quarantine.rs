@@ -4,33 +4,33 @@ use std::path::Path;
 
 use weir_types::Result;
 
-use crate::engine::Engine;
+use crate::engine::{Boxed, Engine};
 use crate::services::quarantine::{AsideView, ExtractReport, MergeReport, RecoverProgress};
 
 impl Engine {
     /// Everything that is set aside, beside what the volume has now.
-    pub async fn recover_list(&self) -> Result<Vec<AsideView>> {
-        self.quarantine.recover_list().await
+    pub fn recover_list(&self) -> Boxed<'_, Result<Vec<AsideView>>> {
+        Box::pin(self.quarantine.recover_list())
     }
 
     /// Puts back into the volume what nobody changed since, of one entry or of all. What is wholly
     /// settled is gone then; of the others the report tells what is left.
-    pub async fn recover_merge(&self, label: Option<&str>) -> Result<MergeReport> {
-        self.quarantine.recover_merge(label).await
+    pub fn recover_merge<'a>(&'a self, label: Option<&'a str>) -> Boxed<'a, Result<MergeReport>> {
+        Box::pin(self.quarantine.recover_merge(label))
     }
 
     /// Writes files out below `directory`, of one entry or of all.
-    pub async fn recover_extract(
-        &self,
-        label: Option<&str>,
-        directory: &Path,
-    ) -> Result<ExtractReport> {
-        self.quarantine.recover_extract(label, directory).await
+    pub fn recover_extract<'a>(
+        &'a self,
+        label: Option<&'a str>,
+        directory: &'a Path,
+    ) -> Boxed<'a, Result<ExtractReport>> {
+        Box::pin(self.quarantine.recover_extract(label, directory))
     }
 
     /// Gives an entry up for good.
-    pub async fn recover_discard(&self, label: &str) -> Result<()> {
-        self.quarantine.recover_discard(label).await
+    pub fn recover_discard<'a>(&'a self, label: &'a str) -> Boxed<'a, Result<()>> {
+        Box::pin(self.quarantine.recover_discard(label))
     }
 
     /// How far the merge or extraction under way is.
