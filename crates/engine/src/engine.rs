@@ -7,7 +7,6 @@ mod recover;
 pub(crate) mod status;
 
 use std::path::PathBuf;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -28,15 +27,12 @@ use crate::services::disks::{DiskParts, Disks};
 use crate::services::limits::Limits;
 use crate::services::links::{Links, Registry};
 use crate::services::quarantine::{Places, Quarantine};
+use crate::volume::boxed::{Boxed, boxed};
 use crate::volume::claim::Lease;
 use crate::volume::context::{Context, Counts};
 use crate::volume::fence::Fence;
 use crate::volume::locks::{self, Place};
 use crate::volume::options::{MountOptions, MountReport};
-
-/// What the engine answers: in a box, so that its futures are compiled here, and not anew in each
-/// crate and test that awaits one.
-pub type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// A mounted volume. Doors hold it in an [`Arc`]; all methods take `&self`.
 ///
@@ -142,7 +138,7 @@ impl Engine {
     /// Flushes everything, makes it durable, and ends. Doors must have stopped. On an error (the
     /// bucket is away) the tier keeps what could not leave, and the next mount goes on with it.
     pub fn shutdown(&self) -> Boxed<'_, Result<()>> {
-        Box::pin(self.end())
+        boxed(self.end())
     }
 
     async fn end(&self) -> Result<()> {

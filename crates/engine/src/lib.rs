@@ -23,9 +23,9 @@ pub use data::flush::pending::FlushFailed;
 pub use data::journal::size::JournalUsage;
 pub use data::resize::Fallocate;
 pub use data::seek::Seek;
+pub use engine::Engine;
 pub use engine::status::SinceMount;
 pub use engine::status::{Residency, Statfs, Status};
-pub use engine::{Boxed, Engine};
 pub use names::files::{OpenFile, OpenFlags};
 pub use services::actions::{
     ActionId, ActionKind, ActionRequest, ActionState, ActionView, FileState, Refused, Root,
@@ -42,6 +42,7 @@ pub use services::quarantine::{
     AsideEntry, AsideFile, AsideSummary, AsideView, ExtractReport, Extracted, LostOperation,
     MergeReport, RecoverProgress, Standing,
 };
+pub use volume::boxed::Boxed;
 pub use volume::context::Clock;
 pub use volume::format::{Connector, FormatOptions, Wrap, format, read_format};
 pub use volume::fsck::{FsckOptions, FsckReport, fsck};

@@ -12,9 +12,10 @@ use weir_object::{Component, StripeSet};
 use weir_tier::{Recovered, private};
 use weir_types::{ErrorKind, FsError, Result, VolumeFormat};
 
-use super::{Bound, Boxed, Engine, background};
+use super::{Bound, Engine, background};
 use crate::data::journal::{Journal, Replay};
 use crate::volume::belongs::{Here, Note, Standing};
+use crate::volume::boxed::{Boxed, boxed};
 use crate::volume::claim::{Claim, Lease, claim, write_lease};
 use crate::volume::fence::{Fence, FencedKv};
 use crate::volume::format::{META_PATH, make_private, read_format, stripe_set};
@@ -24,7 +25,7 @@ impl Engine {
     /// Mounts a volume: recovers what the last mount left in the tier, takes the volume over from
     /// a writer that is dead (or, if told so, alive), and starts the engine's tasks.
     pub fn mount(options: MountOptions) -> Boxed<'static, Result<Engine>> {
-        Box::pin(mount(options))
+        boxed(mount(options))
     }
 }
 

@@ -11,8 +11,9 @@ use weir_types::{FileKind, Ino, Result, Settings};
 
 use crate::data::flush::pending::FlushFailed;
 use crate::data::journal::size::JournalUsage;
-use crate::engine::{Boxed, Engine};
+use crate::engine::Engine;
 use crate::services::quarantine::AsideSummary;
+use crate::volume::boxed::{Boxed, boxed};
 use crate::volume::options::MountReport;
 
 /// Sizes for `statfs`.
@@ -108,7 +109,7 @@ const TOTAL_BYTES: u64 = 1 << 50;
 impl Engine {
     /// Sizes for `statfs`.
     pub fn statfs(&self) -> Boxed<'_, Result<Statfs>> {
-        Box::pin(async move {
+        boxed(async move {
             let usage = self.data.meta.usage().await?;
             let used_bytes = usage.stored_bytes + self.data.tier.dirty_bytes();
             let total_bytes = TOTAL_BYTES.max(used_bytes.saturating_mul(2));
@@ -118,7 +119,7 @@ impl Engine {
 
     /// The state of the mount.
     pub fn status(&self) -> Boxed<'_, Result<Status>> {
-        Box::pin(async move {
+        boxed(async move {
             let data = &self.data;
             // A bucket that is away must not keep anybody from seeing that it is.
             let usage = tokio::time::timeout(USAGE_MAX, data.meta.usage()).await;
@@ -158,7 +159,7 @@ impl Engine {
 
     /// Where a file's bytes are.
     pub fn residency(&self, ino: Ino) -> Boxed<'_, Result<Residency>> {
-        Box::pin(async move {
+        boxed(async move {
             let inode = self.getattr(ino).await?;
             let end = weir_tier::page_ceil(inode.size);
             let [hole, released, resident, dirty] = match self.data.tier.find(ino) {

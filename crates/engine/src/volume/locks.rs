@@ -38,14 +38,14 @@ pub(crate) enum Place {
     DiskRecord,
     /// One first listing of a directory. Key: the inode.
     Listing,
-    /// One export of a file, from the PUT of its object to the commit that says so. Key: the inode.
-    Object,
     /// The end of a file, between the look at its size and the append. Key: the inode.
     Append,
     /// One who gathers those that want single files flushed.
     FlushLead,
     /// One flush of a file. Key: the inode.
     Flush,
+    /// One export of a file, from the PUT of its object to the commit that says so. Key: the inode.
+    Object,
     /// One who tries the commits that wait.
     CommitTurn,
     /// A file's extents: a flush's commit, a truncation, a hole, a copy. Key: the inode.

@@ -2,34 +2,35 @@
 
 use weir_types::{Ino, Result};
 
-use crate::engine::{Boxed, Engine};
+use crate::engine::Engine;
 use crate::services::actions::{ActionId, ActionRequest, ActionView, FileState, Root};
+use crate::volume::boxed::{Boxed, boxed};
 
 impl Engine {
     /// Begins an action; one commit. `Invalid` for a directory without `recursive`, `NotFound` if
     /// a root is not there.
     pub fn start_action(&self, request: ActionRequest) -> Boxed<'_, Result<ActionView>> {
-        Box::pin(self.actions.start_action(request))
+        boxed(self.actions.start_action(request))
     }
 
     /// All actions that run, wait, or ended of late, oldest first.
     pub fn actions(&self) -> Boxed<'_, Result<Vec<ActionView>>> {
-        Box::pin(self.actions.actions())
+        boxed(self.actions.actions())
     }
 
     /// One action; `NotFound` if there is none of this name.
     pub fn action(&self, id: ActionId) -> Boxed<'_, Result<ActionView>> {
-        Box::pin(self.actions.action(id))
+        boxed(self.actions.action(id))
     }
 
     /// Returns the action once it has ended, or as it stands after `wait_ms`.
     pub fn wait_for_action(&self, id: ActionId, wait_ms: u64) -> Boxed<'_, Result<ActionView>> {
-        Box::pin(self.actions.wait_for_action(id, wait_ms))
+        boxed(self.actions.wait_for_action(id, wait_ms))
     }
 
     /// Stops an action; one commit. What it did stays done, and what is on its way still comes.
     pub fn cancel_action(&self, id: ActionId) -> Boxed<'_, Result<ActionView>> {
-        Box::pin(self.actions.cancel_action(id))
+        boxed(self.actions.cancel_action(id))
     }
 
     /// Pins files, so that they are never released, or unpins them. Answers how many there were.
@@ -40,12 +41,12 @@ impl Engine {
         recursive: bool,
         pinned: bool,
     ) -> Boxed<'a, Result<u64>> {
-        Box::pin(self.actions.pin(roots, recursive, pinned))
+        boxed(self.actions.pin(roots, recursive, pinned))
     }
 
     /// How a regular file stands. One read of the metadata; more for files with holes, and for
     /// those that an action may have to do with.
     pub fn file_state(&self, ino: Ino) -> Boxed<'_, Result<FileState>> {
-        Box::pin(self.actions.file_state(ino))
+        boxed(self.actions.file_state(ino))
     }
 }

@@ -2,23 +2,24 @@
 
 use weir_types::Result;
 
-use crate::engine::{Boxed, Engine};
+use crate::engine::Engine;
 use crate::services::disks::{Disk, DiskOptions, DiskView};
+use crate::volume::boxed::{Boxed, boxed};
 
 impl Engine {
     /// Makes a disk of zeros. `Exists` if the name is taken. One metadata commit.
     pub fn create_disk(&self, options: DiskOptions) -> Boxed<'_, Result<DiskView>> {
-        Box::pin(self.disks.create_disk(options))
+        boxed(self.disks.create_disk(options))
     }
 
     /// All disks and snapshots by name. Two reads for each at most.
     pub fn disks(&self) -> Boxed<'_, Result<Vec<DiskView>>> {
-        Box::pin(self.disks.disks())
+        boxed(self.disks.disks())
     }
 
     /// One disk; `NotFound` if there is none of this name.
     pub fn disk<'a>(&'a self, name: &'a str) -> Boxed<'a, Result<DiskView>> {
-        Box::pin(self.disks.disk(name))
+        boxed(self.disks.disk(name))
     }
 
     /// Sets a disk's size. New bytes are zeros; what is cut off is gone, and so `may_shrink` must
@@ -29,12 +30,12 @@ impl Engine {
         size_bytes: u64,
         may_shrink: bool,
     ) -> Boxed<'a, Result<DiskView>> {
-        Box::pin(self.disks.resize_disk(name, size_bytes, may_shrink))
+        boxed(self.disks.resize_disk(name, size_bytes, may_shrink))
     }
 
     /// Removes a disk; its objects are collected. `WouldBlock` while somebody has it open.
     pub fn delete_disk<'a>(&'a self, name: &'a str) -> Boxed<'a, Result<()>> {
-        Box::pin(self.disks.delete_disk(name))
+        boxed(self.disks.delete_disk(name))
     }
 
     /// Freezes a disk as it is now under `name@snapshot`, read-only. It holds all that was written
@@ -46,18 +47,18 @@ impl Engine {
         name: &'a str,
         snapshot: &'a str,
     ) -> Boxed<'a, Result<DiskView>> {
-        Box::pin(self.disks.snapshot_disk(name, snapshot))
+        boxed(self.disks.snapshot_disk(name, snapshot))
     }
 
     /// A new disk that begins as a copy of a disk or snapshot and goes its own way then. Shares all
     /// bytes, as [`Engine::snapshot_disk`] does.
     pub fn clone_disk<'a>(&'a self, name: &'a str, new: &'a str) -> Boxed<'a, Result<DiskView>> {
-        Box::pin(self.disks.clone_disk(name, new))
+        boxed(self.disks.clone_disk(name, new))
     }
 
     /// Opens a disk by its name. All handles of one disk work on the same state, so a flush of one
     /// covers the writes of all.
     pub fn open_disk<'a>(&'a self, name: &'a str) -> Boxed<'a, Result<Disk>> {
-        Box::pin(self.disks.open_disk(name))
+        boxed(self.disks.open_disk(name))
     }
 }

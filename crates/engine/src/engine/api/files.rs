@@ -7,8 +7,9 @@ use weir_types::{Ino, Inode, Result};
 
 use crate::data::resize::Fallocate;
 use crate::data::seek::Seek;
-use crate::engine::{Boxed, Engine};
+use crate::engine::Engine;
 use crate::names::files::{OpenFile, OpenFlags};
+use crate::volume::boxed::{Boxed, boxed};
 
 impl Engine {
     /// Copies up to `len` bytes from one place to another as `client`; fewer at the end of the
@@ -20,12 +21,12 @@ impl Engine {
         len: u64,
         client: u32,
     ) -> Boxed<'_, Result<u64>> {
-        Box::pin(self.data.copier.copy_range(source, target, len, client))
+        boxed(self.data.copier.copy_range(source, target, len, client))
     }
 
     /// Opens a regular file. One read of the metadata.
     pub fn open(&self, ino: Ino, flags: OpenFlags) -> Boxed<'_, Result<Arc<OpenFile>>> {
-        Box::pin(self.files.open(ino, flags))
+        boxed(self.files.open(ino, flags))
     }
 
     /// Keeps an inode, a directory's say, from going when its last name does, until
@@ -36,14 +37,14 @@ impl Engine {
 
     /// Ends what [`Engine::hold`] began.
     pub fn let_go(&self, ino: Ino) -> Boxed<'_, ()> {
-        Box::pin(async move {
+        boxed(async move {
             self.files.let_go(ino);
         })
     }
 
     /// Ends an open file. The last close of an unlinked file removes its bytes.
     pub fn close(&self, file: Arc<OpenFile>) -> Boxed<'_, Result<()>> {
-        Box::pin(self.files.close(file))
+        boxed(self.files.close(file))
     }
 
     /// Reads up to `len` bytes at `offset`; fewer only at the end of the file. Bytes that are not
@@ -54,12 +55,12 @@ impl Engine {
         offset: u64,
         len: usize,
     ) -> Boxed<'a, Result<Bytes>> {
-        Box::pin(self.files.read(file, offset, len))
+        boxed(self.files.read(file, offset, len))
     }
 
     /// Sets the size: what lies past it is gone, what is new are zeros. One metadata commit.
     pub fn truncate(&self, ino: Ino, size: u64) -> Boxed<'_, Result<Inode>> {
-        Box::pin(self.data.writer.truncate(ino, size))
+        boxed(self.data.writer.truncate(ino, size))
     }
 
     /// Allocates, punches or zeroes a range of a regular file.
@@ -70,7 +71,7 @@ impl Engine {
         offset: u64,
         len: u64,
     ) -> Boxed<'_, Result<Inode>> {
-        Box::pin(async move {
+        boxed(async move {
             self.data.writer.fallocate(ino, mode, offset, len).await?;
             self.data.mirrors.known(ino).await
         })
@@ -79,24 +80,24 @@ impl Engine {
     /// The first offset at or after `offset` that is data or a hole. `NotFound` past the end, and
     /// where no data follows.
     pub fn seek(&self, ino: Ino, offset: u64, what: Seek) -> Boxed<'_, Result<u64>> {
-        Box::pin(self.data.mirrors.seek(ino, offset, what))
+        boxed(self.data.mirrors.seek(ino, offset, what))
     }
 
     /// Returns when the file's data and attributes are durable: in the bucket (one segment PUT and
     /// one metadata flush, shared with all who ask at the same time), or in the journal if the
     /// mount has one (one `fdatasync`).
     pub fn fsync(&self, ino: Ino) -> Boxed<'_, Result<()>> {
-        Box::pin(self.data.durability.fsync(ino))
+        boxed(self.data.durability.fsync(ino))
     }
 
     /// Returns when the directory's entries are durable.
     pub fn fsync_dir(&self, _ino: Ino) -> Boxed<'_, Result<()>> {
-        Box::pin(self.data.durability.fsync_dir())
+        boxed(self.data.durability.fsync_dir())
     }
 
     /// Flushes all dirty data to the bucket and makes all metadata durable there.
     pub fn flush_all(&self) -> Boxed<'_, Result<()>> {
-        Box::pin(async move {
+        boxed(async move {
             if self.data.context.read_only {
                 return Ok(());
             }
@@ -113,7 +114,7 @@ impl Engine {
         offset: u64,
         data: &'a [u8],
     ) -> Boxed<'a, Result<usize>> {
-        Box::pin(self.files.write(file, offset, data))
+        boxed(self.files.write(file, offset, data))
     }
 
     /// Writes as [`Engine::write`] does, if that waits for nothing; `None`, and nothing is written,
@@ -133,12 +134,12 @@ impl Engine {
         file: &'a Arc<OpenFile>,
         data: &'a [u8],
     ) -> Boxed<'a, Result<usize>> {
-        Box::pin(self.files.append(file, data))
+        boxed(self.files.append(file, data))
     }
 
     /// Lets every clean page of the tier go that is not pinned, as if it were cold. Answers bytes
     /// released.
     pub fn release_all(&self) -> Boxed<'_, Result<u64>> {
-        Box::pin(self.data.space.release_all())
+        boxed(self.data.space.release_all())
     }
 }

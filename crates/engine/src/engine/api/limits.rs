@@ -3,13 +3,14 @@
 use weir_types::Result;
 
 use crate::data::admission::limit::Subject;
-use crate::engine::{Boxed, Engine};
+use crate::engine::Engine;
 use crate::services::limits::{Period, ThroughputChange, ThroughputReport};
+use crate::volume::boxed::{Boxed, boxed};
 
 impl Engine {
     /// How the throughput of the mount stands. One look at the names below the root.
     pub fn throughput(&self) -> Boxed<'_, Result<ThroughputReport>> {
-        Box::pin(self.limits.throughput())
+        boxed(self.limits.throughput())
     }
 
     /// Changes the rule of a directory or user, with its name for people; it holds within a second
@@ -21,7 +22,7 @@ impl Engine {
         name: &'a str,
         change: ThroughputChange,
     ) -> Boxed<'a, Result<ThroughputReport>> {
-        Box::pin(self.limits.set_throughput(whose, name, change))
+        boxed(self.limits.set_throughput(whose, name, change))
     }
 
     /// Tells where the metadata operations are counted; once, by the daemon that has the doors.
@@ -31,11 +32,11 @@ impl Engine {
 
     /// What was used of late: in a minute, or up to two.
     pub fn used_lately(&self) -> Boxed<'_, Period> {
-        Box::pin(self.limits.used_lately())
+        boxed(self.limits.used_lately())
     }
 
     /// What was used since `unix_ms`, or since the mount; never of more than a week ago.
     pub fn used_since(&self, unix_ms: Option<u64>) -> Boxed<'_, Period> {
-        Box::pin(self.limits.used_since(unix_ms))
+        boxed(self.limits.used_since(unix_ms))
     }
 }

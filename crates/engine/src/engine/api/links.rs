@@ -2,10 +2,11 @@
 
 use weir_types::{Ino, LinkId, Result};
 
-use crate::engine::{Boxed, Engine};
+use crate::engine::Engine;
 use crate::services::links::{
     HeldDeletions, HiddenObject, LinkOptions, LinkPlan, LinkView, PlannedExports, TreeChange,
 };
+use crate::volume::boxed::{Boxed, boxed};
 
 impl Engine {
     /// Binds directory `ino`, which must be empty, to a bucket prefix, and starts the first import.
@@ -17,13 +18,13 @@ impl Engine {
         path: &'a str,
         options: LinkOptions,
     ) -> Boxed<'a, Result<LinkView>> {
-        Box::pin(self.links.link_bucket(ino, path, options))
+        boxed(self.links.link_bucket(ino, path, options))
     }
 
     /// Ends a link: files that are nothing but objects go from the tree, those that were made or
     /// changed here stay as files of the volume. The bucket is not touched.
     pub fn unlink_bucket(&self, ino: Ino) -> Boxed<'_, Result<LinkView>> {
-        Box::pin(self.links.unlink_bucket(ino))
+        boxed(self.links.unlink_bucket(ino))
     }
 
     /// Whether there are links, and so names that come without a door's doing.
@@ -33,7 +34,7 @@ impl Engine {
 
     /// All links, by name.
     pub fn links(&self) -> Boxed<'_, Result<Vec<LinkView>>> {
-        Box::pin(self.links.links())
+        boxed(self.links.links())
     }
 
     /// Up to `limit` objects of a link that cannot show, by key, after `after`.
@@ -43,7 +44,7 @@ impl Engine {
         after: Option<&'a str>,
         limit: usize,
     ) -> Boxed<'a, Result<Vec<HiddenObject>>> {
-        Box::pin(self.links.hidden_objects(link, after, limit))
+        boxed(self.links.hidden_objects(link, after, limit))
     }
 
     /// Imports what changed in the bucket now: all of the link, or, given keys below its URL (from
@@ -54,7 +55,7 @@ impl Engine {
         id: LinkId,
         keys: Option<Vec<String>>,
     ) -> Boxed<'_, Result<LinkView>> {
-        Box::pin(self.links.refresh_link(id, keys))
+        boxed(self.links.refresh_link(id, keys))
     }
 
     /// Has `watcher` told of changes of the tree that are no door's doing: after an import, say. It
@@ -71,17 +72,17 @@ impl Engine {
     /// Lets the next import remove as many files as the last one held, and takes the directory of a
     /// `file://` link for what it is by now; imports all of the link.
     pub fn confirm_link(&self, id: weir_types::LinkId) -> Boxed<'_, Result<LinkView>> {
-        Box::pin(self.links.confirm_link(id))
+        boxed(self.links.confirm_link(id))
     }
 
     /// What a link of these options would show, and what it would ask for. LISTs only: as many as
     /// its first import.
     pub fn plan_link(&self, options: LinkOptions) -> Boxed<'_, Result<LinkPlan>> {
-        Box::pin(self.links.plan_link(options))
+        boxed(self.links.plan_link(options))
     }
 
     /// What of a link waits for its export, up to `limit` changes. A read round or more for each.
     pub fn planned_exports(&self, id: LinkId, limit: usize) -> Boxed<'_, Result<PlannedExports>> {
-        Box::pin(self.links.planned_exports(id, limit))
+        boxed(self.links.planned_exports(id, limit))
     }
 }

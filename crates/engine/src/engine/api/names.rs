@@ -4,22 +4,23 @@ use bytes::Bytes;
 use weir_meta::{DirEntry, DirEntryPlus, NewInode, RenameMode, SetAttr, XattrMode};
 use weir_types::{Ino, Inode, Result};
 
-use crate::engine::{Boxed, Engine};
+use crate::engine::Engine;
+use crate::volume::boxed::{Boxed, boxed};
 
 impl Engine {
     /// The inode that `name` in `parent` leads to.
     pub fn lookup<'a>(&'a self, parent: Ino, name: &'a [u8]) -> Boxed<'a, Result<Inode>> {
-        Box::pin(self.names.lookup(parent, name))
+        boxed(self.names.lookup(parent, name))
     }
 
     /// The inode `ino`.
     pub fn getattr(&self, ino: Ino) -> Boxed<'_, Result<Inode>> {
-        Box::pin(self.names.getattr(ino))
+        boxed(self.names.getattr(ino))
     }
 
     /// Sets attributes other than the size.
     pub fn setattr(&self, ino: Ino, set: SetAttr) -> Boxed<'_, Result<Inode>> {
-        Box::pin(self.names.setattr(ino, set))
+        boxed(self.names.setattr(ino, set))
     }
 
     /// Makes a file, directory, symlink or node.
@@ -29,22 +30,22 @@ impl Engine {
         name: &'a [u8],
         new: NewInode,
     ) -> Boxed<'a, Result<Inode>> {
-        Box::pin(self.names.create(parent, name, new))
+        boxed(self.names.create(parent, name, new))
     }
 
     /// Gives `ino` one more name.
     pub fn link<'a>(&'a self, ino: Ino, parent: Ino, name: &'a [u8]) -> Boxed<'a, Result<Inode>> {
-        Box::pin(self.names.link(ino, parent, name))
+        boxed(self.names.link(ino, parent, name))
     }
 
     /// Removes a name that is not a directory's. A file without names stays readable while open.
     pub fn unlink<'a>(&'a self, parent: Ino, name: &'a [u8]) -> Boxed<'a, Result<()>> {
-        Box::pin(self.names.unlink(parent, name))
+        boxed(self.names.unlink(parent, name))
     }
 
     /// Removes an empty directory.
     pub fn rmdir<'a>(&'a self, parent: Ino, name: &'a [u8]) -> Boxed<'a, Result<()>> {
-        Box::pin(self.names.rmdir(parent, name))
+        boxed(self.names.rmdir(parent, name))
     }
 
     /// Moves a name, replacing or exchanging what stands there as `mode` says.
@@ -54,13 +55,13 @@ impl Engine {
         to: (Ino, &'a [u8]),
         mode: RenameMode,
     ) -> Boxed<'a, Result<()>> {
-        Box::pin(self.names.rename(from, to, mode))
+        boxed(self.names.rename(from, to, mode))
     }
 
     /// Up to `limit` entries of a directory after `cookie` (0: from the start), without `.` and
     /// `..`. Entries of one cookie always come together.
     pub fn readdir(&self, dir: Ino, cookie: u64, limit: usize) -> Boxed<'_, Result<Vec<DirEntry>>> {
-        Box::pin(self.names.readdir(dir, cookie, limit))
+        boxed(self.names.readdir(dir, cookie, limit))
     }
 
     /// The same with each entry's inode.
@@ -70,12 +71,12 @@ impl Engine {
         cookie: u64,
         limit: usize,
     ) -> Boxed<'_, Result<Vec<DirEntryPlus>>> {
-        Box::pin(self.names.readdir_plus(dir, cookie, limit))
+        boxed(self.names.readdir_plus(dir, cookie, limit))
     }
 
     /// The directory that holds directory `dir`; the root's is itself.
     pub fn parent(&self, dir: Ino) -> Boxed<'_, Result<Ino>> {
-        Box::pin(self.names.parent(dir))
+        boxed(self.names.parent(dir))
     }
 
     /// Sets an extended attribute.
@@ -86,21 +87,21 @@ impl Engine {
         value: &'a [u8],
         mode: XattrMode,
     ) -> Boxed<'a, Result<()>> {
-        Box::pin(self.names.xattr_set(ino, name, value, mode))
+        boxed(self.names.xattr_set(ino, name, value, mode))
     }
 
     /// The value of an extended attribute.
     pub fn xattr_get<'a>(&'a self, ino: Ino, name: &'a [u8]) -> Boxed<'a, Result<Bytes>> {
-        Box::pin(self.names.xattr_get(ino, name))
+        boxed(self.names.xattr_get(ino, name))
     }
 
     /// The names of the extended attributes.
     pub fn xattr_list(&self, ino: Ino) -> Boxed<'_, Result<Vec<Vec<u8>>>> {
-        Box::pin(self.names.xattr_list(ino))
+        boxed(self.names.xattr_list(ino))
     }
 
     /// Removes an extended attribute.
     pub fn xattr_remove<'a>(&'a self, ino: Ino, name: &'a [u8]) -> Boxed<'a, Result<()>> {
-        Box::pin(self.names.xattr_remove(ino, name))
+        boxed(self.names.xattr_remove(ino, name))
     }
 }

@@ -4,19 +4,20 @@ use std::path::Path;
 
 use weir_types::Result;
 
-use crate::engine::{Boxed, Engine};
+use crate::engine::Engine;
 use crate::services::quarantine::{AsideView, ExtractReport, MergeReport, RecoverProgress};
+use crate::volume::boxed::{Boxed, boxed};
 
 impl Engine {
     /// Everything that is set aside, beside what the volume has now.
     pub fn recover_list(&self) -> Boxed<'_, Result<Vec<AsideView>>> {
-        Box::pin(self.quarantine.recover_list())
+        boxed(self.quarantine.recover_list())
     }
 
     /// Puts back into the volume what nobody changed since, of one entry or of all. What is wholly
     /// settled is gone then; of the others the report tells what is left.
     pub fn recover_merge<'a>(&'a self, label: Option<&'a str>) -> Boxed<'a, Result<MergeReport>> {
-        Box::pin(self.quarantine.recover_merge(label))
+        boxed(self.quarantine.recover_merge(label))
     }
 
     /// Writes files out below `directory`, of one entry or of all.
@@ -25,12 +26,12 @@ impl Engine {
         label: Option<&'a str>,
         directory: &'a Path,
     ) -> Boxed<'a, Result<ExtractReport>> {
-        Box::pin(self.quarantine.recover_extract(label, directory))
+        boxed(self.quarantine.recover_extract(label, directory))
     }
 
     /// Gives an entry up for good.
     pub fn recover_discard<'a>(&'a self, label: &'a str) -> Boxed<'a, Result<()>> {
-        Box::pin(self.quarantine.recover_discard(label))
+        boxed(self.quarantine.recover_discard(label))
     }
 
     /// How far the merge or extraction under way is.

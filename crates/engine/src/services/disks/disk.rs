@@ -11,6 +11,7 @@ use weir_types::{CHUNK_BYTES, DiskCache, ErrorKind, FsError, Ino, Result, chunk_
 use super::parts::DiskParts;
 use crate::data::resize::Fallocate;
 use crate::names::files::{OpenFile, OpenFlags};
+use crate::volume::boxed::{Boxed, boxed};
 use crate::volume::context::Counts;
 use crate::volume::locks::{OwnedReadGuard, OwnedWriteGuard, Place, RwLock, apart};
 
@@ -242,40 +243,44 @@ impl Disk {
     }
 
     /// Reads all of a range, in pieces that follow one another. `Range` past the end.
-    pub async fn read(&self, offset: u64, len: u64) -> Result<Vec<Bytes>> {
-        let shared = &self.shared;
-        shared.check_range(offset, len)?;
-        let parts = &shared.parts;
-        if shared.row.cache == DiskCache::Tier {
-            let _shared = shared.share_existing(offset..offset + len).await?;
-            return Ok(vec![parts.files.read(&shared.file, offset, len as usize).await?]);
-        }
-        let tenant = shared.file.tenant(&parts.files).await;
-        parts.admission.admit(&tenant, Io::Read, len).await;
-        let chunks = chunk_range(offset, offset + len).map(|chunk| {
-            let start = offset.max(chunk * CHUNK_BYTES);
-            apart(shared.read_piece(start..(offset + len).min((chunk + 1) * CHUNK_BYTES)))
-        });
-        let pieces = futures::future::try_join_all(chunks).await?;
-        parts.admission.meter(&tenant, Io::Read, len);
-        Counts::add(&parts.context.counts.bytes_read, len);
-        Ok(pieces)
+    pub fn read(&self, offset: u64, len: u64) -> Boxed<'_, Result<Vec<Bytes>>> {
+        boxed(async move {
+            let shared = &self.shared;
+            shared.check_range(offset, len)?;
+            let parts = &shared.parts;
+            if shared.row.cache == DiskCache::Tier {
+                let _shared = shared.share_existing(offset..offset + len).await?;
+                return Ok(vec![parts.files.read(&shared.file, offset, len as usize).await?]);
+            }
+            let tenant = shared.file.tenant(&parts.files).await;
+            parts.admission.admit(&tenant, Io::Read, len).await;
+            let chunks = chunk_range(offset, offset + len).map(|chunk| {
+                let start = offset.max(chunk * CHUNK_BYTES);
+                apart(shared.read_piece(start..(offset + len).min((chunk + 1) * CHUNK_BYTES)))
+            });
+            let pieces = futures::future::try_join_all(chunks).await?;
+            parts.admission.meter(&tenant, Io::Read, len);
+            Counts::add(&parts.context.counts.bytes_read, len);
+            Ok(pieces)
+        })
     }
 
     /// Writes all of `data`; with `fua` it is durable when this returns. `Range` past the end.
-    pub async fn write(&self, offset: u64, data: Bytes, fua: bool) -> Result<()> {
-        let shared = &self.shared;
-        shared.check_writable()?;
-        shared.check_range(offset, data.len() as u64)?;
-        let end = offset + data.len() as u64;
-        match shared.row.cache {
-            DiskCache::Tier => {
-                let _shared = shared.share_existing(offset..end).await?;
-                shared.parts.files.write(&shared.file, offset, &data).await?;
+    pub fn write(&self, offset: u64, data: Bytes, fua: bool) -> Boxed<'_, Result<()>> {
+        boxed(async move {
+            let shared = &self.shared;
+            shared.check_writable()?;
+            shared.check_range(offset, data.len() as u64)?;
+            let end = offset + data.len() as u64;
+            match shared.row.cache {
+                DiskCache::Tier => {
+                    let _shared = shared.share_existing(offset..end).await?;
+                    shared.parts.files.write(&shared.file, offset, &data).await?;
+                }
+                DiskCache::None => self.write_pieces(offset, &data).await?,
             }
-            DiskCache::None => self.write_pieces(offset, &data).await?,
-        }
-        self.flush_if(fua).await
+            self.flush_if(fua).await
+        })
     }
 
     async fn write_pieces(&self, offset: u64, data: &Bytes) -> Result<()> {
@@ -296,63 +301,74 @@ impl Disk {
     }
 
     /// Makes a range zeros that take no room; with `fua` that is durable when this returns.
-    pub async fn write_zeroes(&self, offset: u64, len: u64, fua: bool) -> Result<()> {
-        let shared = &self.shared;
-        shared.check_writable()?;
-        shared.check_range(offset, len)?;
-        // In a task of its own: the metadata and the tier must learn of it together, whatever
-        // becomes of the caller.
-        let disk = shared.clone();
-        let zeroed = tokio::spawn(async move {
-            let _shared = disk.share_existing(offset..offset + len).await?;
-            disk.parts.writer.fallocate(disk.ino(), Fallocate::PunchHole, offset, len).await
-        });
-        zeroed.await.map_err(|e| FsError::new(ErrorKind::Bug, format!("zeroes: {e}")))??;
-        self.flush_if(fua).await
+    pub fn write_zeroes(&self, offset: u64, len: u64, fua: bool) -> Boxed<'_, Result<()>> {
+        boxed(async move {
+            let shared = &self.shared;
+            shared.check_writable()?;
+            shared.check_range(offset, len)?;
+            // In a task of its own: the metadata and the tier must learn of it together, whatever
+            // becomes of the caller.
+            let disk = shared.clone();
+            let zeroed = tokio::spawn(async move {
+                let _shared = disk.share_existing(offset..offset + len).await?;
+                disk.parts.writer.fallocate(disk.ino(), Fallocate::PunchHole, offset, len).await
+            });
+            zeroed.await.map_err(|e| FsError::new(ErrorKind::Bug, format!("zeroes: {e}")))??;
+            self.flush_if(fua).await
+        })
     }
 
     /// Says that nobody needs a range any more: its whole pages become holes.
-    pub async fn trim(&self, offset: u64, len: u64, fua: bool) -> Result<()> {
-        let shared = &self.shared;
-        shared.check_writable()?;
-        shared.check_range(offset, len)?;
-        let start = weir_tier::page_ceil(offset);
-        let end = weir_tier::page_floor(offset + len);
-        match start < end {
-            true => self.write_zeroes(start, end - start, fua).await,
-            false => self.flush_if(fua).await,
-        }
+    pub fn trim(&self, offset: u64, len: u64, fua: bool) -> Boxed<'_, Result<()>> {
+        boxed(async move {
+            let shared = &self.shared;
+            shared.check_writable()?;
+            shared.check_range(offset, len)?;
+            let start = weir_tier::page_ceil(offset);
+            let end = weir_tier::page_floor(offset + len);
+            match start < end {
+                true => self.write_zeroes(start, end - start, fua).await,
+                false => self.flush_if(fua).await,
+            }
+        })
     }
 
     /// Returns when all writes, trims and zeroes that had returned before are durable.
-    pub async fn flush(&self) -> Result<()> {
-        self.shared.parts.durability.fsync(self.shared.ino()).await
+    pub fn flush(&self) -> Boxed<'_, Result<()>> {
+        boxed(async move { self.shared.parts.durability.fsync(self.shared.ino()).await })
     }
 
     /// What is data and what are holes from `offset` on, at most `limit` ranges, adjacent ones of a
     /// kind as one. They cover `len` bytes, or less where there are more ranges than that.
-    pub async fn extents(&self, offset: u64, len: u64, limit: usize) -> Result<Vec<DiskExtent>> {
-        let shared = &self.shared;
-        shared.check_range(offset, len)?;
-        let (mut at, end) = (offset, offset + len);
-        let mut found = Found { list: Vec::new(), limit };
-        while at < end {
-            let (ranges, known_to) =
-                shared.parts.mirrors.data_ranges(shared.ino(), at, end).await?;
-            for (start, to) in ranges {
-                let (start, to) = (start.clamp(at, end), to.min(end));
-                if !found.push(at, start, true) || !found.push(start, to, false) {
+    pub fn extents(
+        &self,
+        offset: u64,
+        len: u64,
+        limit: usize,
+    ) -> Boxed<'_, Result<Vec<DiskExtent>>> {
+        boxed(async move {
+            let shared = &self.shared;
+            shared.check_range(offset, len)?;
+            let (mut at, end) = (offset, offset + len);
+            let mut found = Found { list: Vec::new(), limit };
+            while at < end {
+                let (ranges, known_to) =
+                    shared.parts.mirrors.data_ranges(shared.ino(), at, end).await?;
+                for (start, to) in ranges {
+                    let (start, to) = (start.clamp(at, end), to.min(end));
+                    if !found.push(at, start, true) || !found.push(start, to, false) {
+                        return Ok(found.list);
+                    }
+                    at = at.max(to);
+                }
+                let known_to = known_to.min(end);
+                if !found.push(at, known_to, true) {
                     return Ok(found.list);
                 }
-                at = at.max(to);
+                at = at.max(known_to);
             }
-            let known_to = known_to.min(end);
-            if !found.push(at, known_to, true) {
-                return Ok(found.list);
-            }
-            at = at.max(known_to);
-        }
-        Ok(found.list)
+            Ok(found.list)
+        })
     }
 
     async fn flush_if(&self, fua: bool) -> Result<()> {
