@@ -10,7 +10,7 @@
 //!   on. After a power cut only sealed mirrors are believed (see [`Tier::seal`]).
 //! - Dirty pages are never released.
 //! - A mirror file that is lent to the kernel keeps all its pages and its length is the file's size,
-//!   until nobody has it open or mapped (see [`Mirror::lend`]).
+//!   until nobody has it open or mapped (see [`Mirror::passthrough`]).
 
 mod aside;
 pub mod disk;

@@ -63,7 +63,7 @@ impl Durability {
 }
 
 impl Durability {
-    /// [`Engine::fsync`].
+    /// Returns when the file's data and attributes are durable: in the bucket, or in the journal.
     pub(crate) async fn fsync(self: &Arc<Self>, ino: Ino) -> Result<()> {
         if self.context.read_only {
             return Ok(());

@@ -29,7 +29,7 @@ pub enum Fallocate {
 }
 
 impl Writer {
-    /// [`Engine::truncate`].
+    /// Sets the size: what lies past it is gone, what is new are zeros. One metadata commit.
     pub(crate) async fn truncate(&self, ino: Ino, size: u64) -> Result<Inode> {
         self.context.check_writable()?;
         check_size(size)?;
@@ -59,7 +59,7 @@ impl Writer {
         Ok(self.mirrors.merged(after))
     }
 
-    /// [`Engine::fallocate`].
+    /// Allocates, punches or zeroes a range of a regular file.
     pub(crate) async fn fallocate(
         self: &Arc<Self>,
         ino: Ino,

@@ -48,7 +48,7 @@ impl OpenFile {
         Ok(self.mirror.in_passthrough()? && self.mirror.may_be_stored())
     }
 
-    /// Says that the file is opened to be changed in place; see [`Mirror::changed_in_place`].
+    /// Says that the file is opened to be changed in place; see `Mirror::changed_in_place` of the tier.
     pub fn changed_in_place(&self) {
         if self.mirror.size() > 0 {
             self.mirror.changed_in_place();

@@ -58,7 +58,7 @@ impl Mirror {
         Ok(Some(file))
     }
 
-    /// The kernel no longer opens the file that [`Mirror::lend`] gave it.
+    /// The kernel no longer opens the file that [`Mirror::passthrough`] gave it.
     pub fn end_passthrough(&self) -> Result<()> {
         let mut residency = self.write_state();
         residency.lending.hands = residency.lending.hands.saturating_sub(1);

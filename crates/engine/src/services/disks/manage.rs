@@ -186,7 +186,7 @@ impl Disks {
     }
 
     /// A new disk that begins as a copy of a disk or snapshot and goes its own way then. Shares all
-    /// bytes, as [`Engine::snapshot_disk`] does.
+    /// bytes, as [`Disks::snapshot_disk`] does.
     pub(crate) async fn clone_disk(self: &Arc<Self>, name: &str, new: &str) -> Result<DiskView> {
         check_name(new)?;
         self.copy_disk(name, new, false).await

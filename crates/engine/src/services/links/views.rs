@@ -78,7 +78,7 @@ pub struct LinkView {
     pub files: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// Objects that cannot show as files; see [`Engine::hidden_objects`].
+    /// Objects that cannot show as files; see `Engine::hidden_objects`.
     pub hidden: u64,
     /// The import that runs.
     pub importing: Option<ImportView>,
