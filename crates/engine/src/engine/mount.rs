@@ -103,9 +103,7 @@ async fn mount_writer(
         found?;
     }
     let kv = Arc::new(open_kv(&options, &buckets, journal.clone()).await?);
-    let fence = Arc::new(Fence::new(options.url.to_string()));
-    let fenced = Arc::new(FencedKv { kv: kv.clone(), fence: fence.clone() });
-    let meta = Meta::open(fenced, options.clock.now.clone()).await?;
+    let (meta, fence) = open_fenced(&options, kv.clone()).await?;
     let (standing, left_behind) = match stand(&meta, &options, &claim, &here).await {
         Ok(found) => found,
         Err(error) => {
@@ -151,6 +149,13 @@ async fn mount_writer(
     fail::fail_point!("engine::mount-recovered", |_| Err(stopped()));
     engine.data.tier.confirm()?;
     Ok(engine)
+}
+
+/// The metadata in `kv`, with the fence that goes up when another writer takes it.
+async fn open_fenced(options: &MountOptions, kv: Arc<SlateKv>) -> Result<(Meta, Arc<Fence>)> {
+    let fence = Arc::new(Fence::new(options.url.to_string()));
+    let fenced = Arc::new(FencedKv { kv, fence: fence.clone() });
+    Ok((Meta::open(fenced, options.clock.now.clone()).await?, fence))
 }
 
 /// What a test gets that stops a mount at one of its steps.
