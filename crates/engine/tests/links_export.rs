@@ -5,7 +5,7 @@ mod common;
 
 use common::lake::{EXPORTS, Lake};
 use common::{WRITE, World, new_dir, noise, read_all};
-use weir_engine::{LinkOptions, Policy, RenameMode};
+use weir_engine::{ActionKind, ActionRequest, LinkOptions, Policy, RenameMode, Root};
 use weir_types::{Ino, LinkId};
 
 #[test]
@@ -294,6 +294,29 @@ fn what_moved_to_another_link_is_archived_there() {
     let stored = std::fs::read(lake.world.path("pool").join("a")).ok();
     assert_eq!(stored.as_deref(), Some(b"first".as_slice()));
     assert_eq!(lake.stored("a").as_deref(), Some(b"first".as_slice()), "that is not exported");
+    lake.sound();
+}
+
+#[test]
+fn a_file_that_kept_only_its_name_in_another_link_is_archived_there() {
+    let lake = Lake::with_export(Policy::default());
+    let ((pool, _), engine) = (pool(&lake), lake.engine());
+    lake.run(async {
+        let ino = engine.lookup(lake.dir, b"a").await.expect("there").ino;
+        engine.link(ino, pool, b"b").await.expect("links");
+        engine.unlink(lake.dir, b"a").await.expect("unlinks");
+        let request = ActionRequest {
+            kind: ActionKind::Archive,
+            roots: vec![Root { ino: pool, path: "/pool".to_owned() }],
+            recursive: true,
+            max_bytes_per_s: None,
+        };
+        let id = engine.start_action(request).await.expect("starts").id;
+        engine.wait_for_action(id, 30_000).await.expect("ends");
+    });
+    let stored = std::fs::read(lake.world.path("pool").join("b")).ok();
+    assert_eq!(stored.as_deref(), Some(b"first".as_slice()));
+    drop(engine);
     lake.sound();
 }
 

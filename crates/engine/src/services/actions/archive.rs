@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use weir_meta::ExportName;
-use weir_types::{ErrorKind, FsError, Inode, Result};
+use weir_types::{ErrorKind, FsError, Result};
 
 use super::action::Action;
 use super::feed::Feed;
@@ -42,9 +42,9 @@ impl Actions {
         let mut inos = Vec::new();
         for file in files {
             let inode = self.meta.inode(file.ino).await?;
-            match self.links.link_where_it_is(&inode).await? {
+            match self.links.link_where_it_is(&inode, file.dir).await? {
                 // Its object is all it needs: no segment on the way.
-                Some(link) if self.export(&link, &inode, file).await? => {}
+                Some(link) if self.export(&link, file).await? => {}
                 _ => inos.push(file.ino),
             }
         }
@@ -61,14 +61,9 @@ impl Actions {
 
     /// Writes a file to its object; `false` if it is none that can be exported. What was begun goes
     /// on whatever becomes of the action: half a PUT would be an object that nobody knows of.
-    async fn export(
-        self: &Arc<Self>,
-        link: &Arc<Link>,
-        inode: &Inode,
-        file: &Found,
-    ) -> Result<bool> {
-        let named = ExportName { dir: inode.parent, name: file.name().to_vec() };
-        let (actions, link, ino) = (self.clone(), link.clone(), inode.ino);
+    async fn export(self: &Arc<Self>, link: &Arc<Link>, file: &Found) -> Result<bool> {
+        let named = ExportName { dir: file.dir, name: file.name().to_vec() };
+        let (actions, link, ino) = (self.clone(), link.clone(), file.ino);
         let exporting =
             tokio::spawn(async move { actions.links.export_asked(&link, ino, &named).await });
         exporting.await.map_err(|e| FsError::new(ErrorKind::Bug, format!("export: {e}")))?

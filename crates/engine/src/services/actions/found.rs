@@ -11,6 +11,8 @@ use crate::data::mirrors::Mirrors;
 #[derive(Clone, Debug)]
 pub(crate) struct Found {
     pub(crate) ino: Ino,
+    /// The directory that it was found in.
+    pub(crate) dir: Ino,
     pub(crate) size: u64,
     /// Bytes of it that the bucket has.
     pub(crate) remote_bytes: u64,
@@ -23,13 +25,18 @@ pub(crate) struct Found {
 }
 
 impl Found {
-    /// A file as `inode` has it, at `path`.
-    pub(crate) fn at(mirrors: &Mirrors, inode: Inode, directory: Arc<str>, name: &[u8]) -> Self {
+    /// A file as `inode` has it, by this name of a directory that has that path.
+    pub(crate) fn at(
+        mirrors: &Mirrors,
+        inode: Inode,
+        (dir, directory): (Ino, Arc<str>),
+        name: &[u8],
+    ) -> Self {
         let (remote_bytes, generation) = (remote_bytes(&inode), inode.data.generation);
         let is_native = inode.native.is_some();
         let inode = mirrors.merged(inode);
         let (ino, size) = (inode.ino, inode.size);
-        Self { ino, size, remote_bytes, generation, is_native, directory, name: name.into() }
+        Self { ino, dir, size, remote_bytes, generation, is_native, directory, name: name.into() }
     }
 
     /// Its name in its directory.

@@ -219,7 +219,8 @@ impl Mover {
             if inode.kind != FileKind::Regular {
                 continue;
             }
-            let file = Found::at(&self.actions.mirrors, inode, "".into(), b"");
+            let dir = inode.parent;
+            let file = Found::at(&self.actions.mirrors, inode, (dir, "".into()), b"");
             if let Some((moving, parts, mut room)) = self.open(file, false).await {
                 for (start, end) in parts {
                     self.part(&moving, (start, end), room.split(end - start)).await;

@@ -72,8 +72,9 @@ impl Walk {
             FileKind::Regular => {
                 let path = Path::new(&root.path);
                 let directory = path.parent().map(|p| p.display().to_string()).unwrap_or_default();
+                let dir = inode.parent;
                 let name = path.file_name().unwrap_or_default().as_encoded_bytes();
-                Ok(vec![Found::at(&self.actions.mirrors, inode, directory.into(), name)])
+                Ok(vec![Found::at(&self.actions.mirrors, inode, (dir, directory.into()), name)])
             }
             FileKind::Directory if self.recursive => {
                 let path = root.path.as_str().into();
@@ -100,7 +101,8 @@ impl Walk {
             let name = &entry.entry.name;
             match entry.inode.kind {
                 FileKind::Regular => {
-                    found.push(Found::at(&self.actions.mirrors, entry.inode, path.clone(), name));
+                    let dir = (ino, path.clone());
+                    found.push(Found::at(&self.actions.mirrors, entry.inode, dir, name));
                 }
                 FileKind::Directory => {
                     let name = String::from_utf8_lossy(name);

@@ -35,10 +35,15 @@ impl Links {
         Ok(above.and_then(|native| self.registry.get(native.link).ok()))
     }
 
-    /// The link that a file lies in; of one with several names, or outside of links, the one that
-    /// it belongs to. One read for each directory above.
-    pub(crate) async fn link_where_it_is(&self, inode: &Inode) -> Result<Option<Arc<Link>>> {
-        let mut at = inode.parent;
+    /// The link that a file in `dir` lies in; of one with several names, or outside of links, the
+    /// one that it belongs to. The directory that its inode names may be that of a name that went.
+    /// One read for each directory above.
+    pub(crate) async fn link_where_it_is(
+        &self,
+        inode: &Inode,
+        dir: Ino,
+    ) -> Result<Option<Arc<Link>>> {
+        let mut at = dir;
         while inode.nlink == 1 && !self.registry.is_empty() {
             if let Ok(link) = self.registry.at(at) {
                 return Ok(Some(link));
