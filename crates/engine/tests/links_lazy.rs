@@ -43,6 +43,7 @@ impl Lake {
             endpoint: None,
             region: None,
             profile: None,
+            anonymous: false,
         };
         let engine = lake.engine();
         lake.dir = lake.run(async {

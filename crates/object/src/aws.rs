@@ -1,75 +1,69 @@
 //! S3: where keys, region and endpoint come from.
 //!
-//! Keys, first found wins: the options; the profile that the options name; `AWS_ACCESS_KEY_ID`,
-//! `AWS_SECRET_ACCESS_KEY`, `AWS_SESSION_TOKEN`; the profile `AWS_PROFILE` or `default`; web
-//! identity (`AWS_WEB_IDENTITY_TOKEN_FILE`, `AWS_ROLE_ARN`); the container's
-//! (`AWS_CONTAINER_CREDENTIALS_…`); the instance's metadata service. Region and endpoint: the
-//! options, a profile that the options name, the environment, any other profile.
+//! Keys, first found wins: none (`anonymous`); the options; the profile that the options name;
+//! `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_SESSION_TOKEN`; the profile `AWS_PROFILE` or
+//! `default`; web identity (`AWS_WEB_IDENTITY_TOKEN_FILE`, `AWS_ROLE_ARN`); the container's
+//! (`AWS_CONTAINER_CREDENTIALS_…`); the instance's metadata service. A profile that was named and
+//! one that says how to come by keys are the last that is asked. Region and endpoint: the options,
+//! a profile that the options name, the environment, any other profile.
 
 mod complete;
+mod credentials;
 pub(crate) mod listing;
+mod profile;
 pub(crate) mod requests;
+mod whose;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use async_trait::async_trait;
-use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey, AwsCredential, Checksum};
-use object_store::{ClientOptions, CredentialProvider, Error, ObjectStore};
+use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey, AwsCredential, Checksum};
+use object_store::{ClientOptions, ObjectStore};
 use weir_types::{ErrorKind, FsError, Result};
 
 use crate::extended::Extended;
 use crate::failure::tell;
 use crate::options::no_retries;
-use crate::profile::Profile;
 use crate::{BucketUrl, ConnectOptions};
+use credentials::{Keys, Source};
+use profile::Profiles;
 use requests::Requests;
-
-/// A machine without a metadata service shall not make people wait.
-const INSTANCE_TIMEOUT: Duration = Duration::from_secs(3);
+use whose::{Teller, Whose};
 
 /// The store of an `s3://` URL.
 pub(crate) fn open(url: &BucketUrl, options: &ConnectOptions) -> Result<Arc<dyn ObjectStore>> {
     let env = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-    let (builder, client) = configure(url, options, AmazonS3Builder::from_env(), &env)?;
-    let build = |builder: AmazonS3Builder| -> Result<AmazonS3> {
-        builder.build().map_err(|error| tell(&format!("opening {url}"), error))
+    let (builder, client, source) = configure(url, options, AmazonS3Builder::from_env(), &env)?;
+    let region = builder.get_config_value(&AmazonS3ConfigKey::Region);
+    let region = region.unwrap_or_else(|| "us-east-1".to_owned());
+    let keys = Keys::new(source, region, env("AWS_METADATA_ENDPOINT")).map(Arc::new);
+    let builder = match keys.clone() {
+        Some(keys) => builder.with_credentials(keys),
+        None => builder.with_skip_signature(true),
     };
-    let complete = |builder: AmazonS3Builder| -> Result<Arc<dyn ObjectStore>> {
-        let store = build(builder.clone())?;
-        let requests = Requests::new(&builder, store.credentials().clone(), client.clone());
-        Ok(Arc::new(Extended::new(store, Some(requests))))
-    };
-    if !asks_instance(&builder) {
-        return complete(builder);
-    }
-    let off = env("AWS_EC2_METADATA_DISABLED").is_some_and(|off| off.eq_ignore_ascii_case("true"));
-    let provider = InstanceKeys {
-        inner: build(builder.clone())?.credentials().clone(),
-        off,
-        seen: AtomicBool::new(false),
-    };
-    complete(builder.with_credentials(Arc::new(provider)))
+    let store = builder.clone().build().map_err(|error| tell(&format!("opening {url}"), error))?;
+    let requests = Requests::new(&builder, store.credentials().clone(), client);
+    let teller = Teller { bucket: url.bucket().to_owned(), keys };
+    Ok(Arc::new(Whose { inner: Extended::new(store, Some(requests)), teller }))
 }
 
-/// `builder` (as the environment made it) completed by options and profiles, and the options of
-/// its connections, which it keeps to itself.
+/// `builder` (as the environment made it) completed by options and profiles, the options of its
+/// connections, which it keeps to itself, and who is asked for keys.
 fn configure(
     url: &BucketUrl,
     options: &ConnectOptions,
     mut builder: AmazonS3Builder,
     env: &dyn Fn(&str) -> Option<String>,
-) -> Result<(AmazonS3Builder, ClientOptions)> {
+) -> Result<(AmazonS3Builder, ClientOptions, Source)> {
     use AmazonS3ConfigKey as Key;
+    let have = |key: Key| builder.get_config_value(&key);
+    let profiles = Profiles::load(env);
+    let source = match have(Key::SkipSignature).as_deref() {
+        Some("true") => Source::Nobody,
+        _ => source(url, options, &profiles, env)?,
+    };
     let name = options.profile.clone().or_else(|| env("AWS_PROFILE"));
-    let profile = Profile::load(name.as_deref().unwrap_or("default"), env);
-    if let Some(named) = &options.profile
-        && profile == Profile::default()
-    {
-        let why = format!("no profile `{named}` with plain keys in ~/.aws: correct the name");
-        return Err(FsError::new(ErrorKind::Invalid, why));
-    }
+    let profile = profiles.get(name.as_deref().unwrap_or("default")).cloned().unwrap_or_default();
     let chosen = options.profile.is_some();
     let first = |option: &Option<String>, have: Option<String>, profile: &Option<String>| {
         let (second, third) = match chosen {
@@ -78,29 +72,9 @@ fn configure(
         };
         option.clone().or(second).or(third)
     };
-    let have = |key: Key| builder.get_config_value(&key);
     let region = first(&options.region, have(Key::Region), &profile.region);
     let endpoint = have(Key::S3Endpoint).or_else(|| have(Key::Endpoint));
     let endpoint = first(&options.endpoint, endpoint, &profile.endpoint_url);
-    let has_keys = have(Key::AccessKeyId).is_some();
-
-    let keys = if let Some(id) = &options.access_key_id {
-        Some((id.clone(), options.secret_access_key.clone(), options.session_token.clone()))
-    } else if chosen || !has_keys {
-        let id = profile.access_key_id.clone();
-        id.map(|id| (id, profile.secret_access_key.clone(), profile.session_token.clone()))
-    } else {
-        None
-    };
-    if let Some((id, secret, token)) = keys {
-        let secret = secret.ok_or_else(|| {
-            let why = format!("{url}: access key {id} comes without its secret: give both");
-            FsError::new(ErrorKind::Invalid, why)
-        })?;
-        builder = builder.with_access_key_id(id).with_secret_access_key(secret);
-        // A token of the environment belongs to the environment's keys.
-        builder = builder.with_token(token.unwrap_or_default());
-    }
     if let Some(region) = region {
         builder = builder.with_region(region);
     }
@@ -112,7 +86,58 @@ fn configure(
         .with_retry(no_retries())
         // One object per call: plain DELETE works everywhere.
         .with_disable_bulk_delete(true);
-    Ok((builder, client))
+    Ok((builder, client, source))
+}
+
+/// Who is asked for keys. Nobody is asked yet.
+fn source(
+    url: &BucketUrl,
+    options: &ConnectOptions,
+    profiles: &Profiles,
+    env: &dyn Fn(&str) -> Option<String>,
+) -> Result<Source> {
+    if options.anonymous {
+        return Ok(Source::Nobody);
+    }
+    let given = |id: String, secret: Option<String>, token: Option<String>, owner| {
+        let secret_key = secret.ok_or_else(|| {
+            let why = format!("{url}: access key {id} comes without its secret: give both");
+            FsError::new(ErrorKind::Invalid, why)
+        })?;
+        Ok(Source::Given(AwsCredential { key_id: id, secret_key, token }, owner))
+    };
+    if let Some(id) = options.access_key_id.clone() {
+        let (secret, token) = (options.secret_access_key.clone(), options.session_token.clone());
+        return given(id, secret, token, "the options");
+    }
+    let of_profile = |name: String| {
+        let plain = profiles.get(&name).is_some_and(|profile| profile.plain);
+        Ok(Source::Profile { name, plain })
+    };
+    if let Some(name) = &options.profile
+        && profiles.has_keys(name)?
+    {
+        return of_profile(name.clone());
+    }
+    if let Some(id) = env("AWS_ACCESS_KEY_ID") {
+        let (secret, token) = (env("AWS_SECRET_ACCESS_KEY"), env("AWS_SESSION_TOKEN"));
+        return given(id, secret, token, "the environment");
+    }
+    match options.profile.clone().or_else(|| env("AWS_PROFILE")) {
+        Some(name) if profiles.has_keys(&name)? => of_profile(name),
+        Some(name) => {
+            let why = format!(
+                "profile `{name}` says nothing of keys, and another identity is not taken for it: \
+                 give it keys, a role (role_arn with source_profile or credential_source), SSO or \
+                 credential_process in ~/.aws/config, or leave out --profile and AWS_PROFILE"
+            );
+            Err(FsError::new(ErrorKind::Invalid, why))
+        }
+        None if profiles.get("default").is_some_and(|profile| profile.gives_keys) => {
+            of_profile("default".to_owned())
+        }
+        None => Ok(Source::Machine),
+    }
 }
 
 /// How the server sees that a body came as it was sent: by its SHA-256, which is part of the
@@ -176,53 +201,6 @@ fn at_endpoint(
     // The one that wins over the other.
     builder = builder.with_config(AmazonS3ConfigKey::S3Endpoint, endpoint);
     Ok((builder.with_virtual_hosted_style_request(virtual_hosted), client))
-}
-
-/// Whether nothing but the instance's metadata service is left to ask for keys.
-fn asks_instance(builder: &AmazonS3Builder) -> bool {
-    use AmazonS3ConfigKey as Key;
-    let have = |key: Key| builder.get_config_value(&key).is_some_and(|value| !value.is_empty());
-    let web = have(Key::WebIdentityTokenFile) && have(Key::RoleArn);
-    let container =
-        have(Key::ContainerCredentialsRelativeUri) || have(Key::ContainerCredentialsFullUri);
-    let unsigned = builder.get_config_value(&Key::SkipSignature).as_deref() == Some("true");
-    !(have(Key::AccessKeyId) || have(Key::SecretAccessKey) || web || container || unsigned)
-}
-
-/// Keys from the instance's metadata service, or quickly an error that says what is missing.
-#[derive(Debug)]
-struct InstanceKeys {
-    inner: Arc<dyn CredentialProvider<Credential = AwsCredential>>,
-    off: bool,
-    /// It has answered before: then a failure is a passing one.
-    seen: AtomicBool,
-}
-
-#[async_trait]
-impl CredentialProvider for InstanceKeys {
-    type Credential = AwsCredential;
-
-    async fn get_credential(&self) -> object_store::Result<Arc<AwsCredential>> {
-        let why = match self.off {
-            true => "AWS_EC2_METADATA_DISABLED is set".to_owned(),
-            false => {
-                match tokio::time::timeout(INSTANCE_TIMEOUT, self.inner.get_credential()).await {
-                    Ok(Ok(credential)) => {
-                        self.seen.store(true, Ordering::Relaxed);
-                        return Ok(credential);
-                    }
-                    Ok(Err(error)) if self.seen.load(Ordering::Relaxed) => return Err(error),
-                    Ok(Err(error)) => error.to_string(),
-                    Err(_) => "no answer from the metadata service".to_owned(),
-                }
-            }
-        };
-        let source = format!(
-            "no AWS keys: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY or AWS_PROFILE, or run \
-             where a role gives them ({why})"
-        );
-        Err(Error::Unauthenticated { path: String::new(), source: source.into() })
-    }
 }
 
 #[cfg(test)]

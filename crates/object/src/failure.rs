@@ -24,10 +24,71 @@ const REGION: &str = "the bucket is in another region: set the region";
 
 const SHORT: &str = "the object is shorter than it should be";
 
+/// Nobody gives keys.
+#[derive(Debug)]
+pub(crate) struct NoKeys {
+    /// Who was asked, why there are none, and what to do.
+    pub(crate) why: String,
+    /// They gave some before.
+    pub(crate) passing: bool,
+}
+
+impl std::fmt::Display for NoKeys {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.why)
+    }
+}
+
+impl StdError for NoKeys {}
+
+/// Keys are there, and the bucket refuses them.
+#[derive(Debug)]
+struct Refused {
+    /// Without the answer's XML, which the cause has.
+    told: String,
+    cause: Error,
+}
+
+impl std::fmt::Display for Refused {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.told)
+    }
+}
+
+impl StdError for Refused {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        Some(&self.cause)
+    }
+}
+
+/// An error that says that keys were refused tells `whose`; any other stays as it is.
+pub(crate) fn refused(error: Error, whose: impl FnOnce() -> String) -> Error {
+    if judge(&error).kind != ErrorKind::Permission || find::<NoKeys>(&error).is_some() {
+        return error;
+    }
+    let text = chain(&error);
+    let within = |tag: &str| {
+        let after = text.split_once(&format!("<{tag}>"))?.1;
+        Some(after.split_once('<')?.0.trim()).filter(|inner| !inner.is_empty())
+    };
+    let status = http_status(&error).map(|status| format!("HTTP {status}"));
+    let why = match (within("Code"), within("Message")) {
+        (Some(code), Some(message)) => format!("{code}: {}", message.trim_end_matches('.')),
+        (Some(code), None) => code.to_owned(),
+        (None, _) => status.unwrap_or_else(|| "not allowed".to_owned()),
+    };
+    let told = format!("{} ({why})", whose());
+    let source = Box::new(Refused { told, cause: error });
+    Error::PermissionDenied { path: String::new(), source }
+}
+
 /// What `error` means and what follows from it.
 pub(crate) fn judge(error: &Error) -> Verdict {
     let is = |kind, advice| Verdict { kind, transient: false, advice };
     let again = Verdict { kind: ErrorKind::Retry, transient: true, advice: AWAY };
+    if let Some(none) = find::<NoKeys>(error) {
+        return if none.passing { again } else { is(ErrorKind::Permission, KEYS) };
+    }
     match error {
         // Not `NotFound`, which says that an object is gone: nobody knows of any.
         _ if is_no_bucket(error) => {
@@ -135,8 +196,13 @@ pub(crate) fn no_bucket() -> Error {
 /// The error as people and callers see it: `what` failed, why, and what to do.
 pub(crate) fn tell(what: &str, error: Error) -> FsError {
     let verdict = judge(&error);
-    let why = chain(&error);
-    FsError::new(verdict.kind, format!("{what}: {why}; {}", verdict.advice)).with_source(error)
+    let why = match (find::<NoKeys>(&error), find::<Refused>(&error)) {
+        // It says what to do.
+        (Some(none), _) => none.to_string(),
+        (None, Some(refused)) => format!("{refused}; {}", verdict.advice),
+        (None, None) => format!("{}; {}", chain(&error), verdict.advice),
+    };
+    FsError::new(verdict.kind, format!("{what}: {why}")).with_source(error)
 }
 
 /// A transient error of our own making: no answer in time, or a body cut short.
@@ -145,7 +211,7 @@ pub(crate) fn broken(kind: io::ErrorKind, message: String) -> Error {
 }
 
 /// The texts of all causes, each told once.
-fn chain(error: &(dyn StdError + 'static)) -> String {
+pub(crate) fn chain(error: &(dyn StdError + 'static)) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {

@@ -33,7 +33,6 @@ mod local;
 mod meter;
 mod options;
 mod probe;
-mod profile;
 mod read;
 mod request;
 mod stripe;

@@ -17,9 +17,12 @@ pub struct ConnectOptions {
     /// Whether the bucket's name goes into the path (`host/bucket`) rather than into the host
     /// name (`bucket.host`). Default: yes when there is an endpoint, no at Amazon.
     pub path_style: Option<bool>,
-    /// Profile of `~/.aws/config` and `~/.aws/credentials`; wins over keys in the environment.
-    /// Default: `AWS_PROFILE`, else `default`, and then the environment wins.
+    /// Profile of `~/.aws/config` and `~/.aws/credentials`; its keys win over those in the
+    /// environment. Default: `AWS_PROFILE`, else `default`, and then the environment wins.
     pub profile: Option<String>,
+    /// Whether requests to S3 go without a signature, whatever keys there are: for what all may
+    /// read. Default: no.
+    pub anonymous: bool,
     /// Access key; with [`Self::secret_access_key`] it wins over everything else.
     pub access_key_id: Option<String>,
     /// Secret of the access key. Never written out.
@@ -52,6 +55,7 @@ impl Default for ConnectOptions {
             region: None,
             path_style: None,
             profile: None,
+            anonymous: false,
             access_key_id: None,
             secret_access_key: None,
             session_token: None,
@@ -71,6 +75,7 @@ impl fmt::Debug for ConnectOptions {
             .field("region", &self.region)
             .field("path_style", &self.path_style)
             .field("profile", &self.profile)
+            .field("anonymous", &self.anonymous)
             .field("access_key_id", &self.access_key_id)
             .field("secret_access_key", &hidden(&self.secret_access_key))
             .field("session_token", &hidden(&self.session_token))

@@ -13,6 +13,7 @@ pub(crate) fn connect_options(args: &ConnectArgs) -> ConnectOptions {
         region: args.region.clone(),
         path_style: args.path_style.then_some(true),
         profile: args.profile.clone(),
+        anonymous: args.anonymous,
         sign_payload: args.sign_payload.then_some(true),
         ..ConnectOptions::default()
     }

@@ -31,7 +31,7 @@ const NOT_OURS: [&str; 20] = [
 ];
 
 /// Options that are flags of `weir mount`, and whether they take a value.
-const FLAGS: [(&str, bool); 22] = [
+const FLAGS: [(&str, bool); 23] = [
     ("tier", true),
     ("tier-size", true),
     ("journal", true),
@@ -50,6 +50,7 @@ const FLAGS: [(&str, bool); 22] = [
     ("endpoint", true),
     ("region", true),
     ("profile", true),
+    ("anonymous", false),
     ("path-style", false),
     ("take-over", false),
     ("allow-other", false),

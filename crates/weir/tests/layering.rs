@@ -37,9 +37,11 @@ const PROGRAM: &str = "weir";
 
 /// Libraries, and the only rooms that may touch them. Async, clocks of a runtime and I/O stay out
 /// of the pure rooms; one room for each foreign format or protocol.
-const LIBRARIES: [(&str, &[&str]); 13] = [
+const LIBRARIES: [(&str, &[&str]); 15] = [
     ("slatedb", &["weir-meta"]),
     ("object_store", &["weir-meta", "weir-object"]),
+    ("aws-config", &["weir-object"]),
+    ("aws-credential-types", &["weir-object"]),
     ("fuser", &["weir-door-fuse"]),
     ("tokio-rustls", &["weir-door-block"]),
     ("libublk", &["weir-door-block"]),

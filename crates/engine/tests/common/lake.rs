@@ -55,6 +55,7 @@ impl Lake {
             endpoint: None,
             region: None,
             profile: None,
+            anonymous: false,
         }
     }
 

@@ -121,6 +121,7 @@ impl Linked {
             endpoint: None,
             region: None,
             profile: None,
+            anonymous: false,
         }
     }
 }

@@ -10,7 +10,8 @@ type Env = HashMap<&'static str, String>;
 fn home(dir: &tempfile::TempDir) -> Env {
     let (config, credentials) = (dir.path().join("config"), dir.path().join("credentials"));
     let text = "[default]\nregion = home\n[profile work]\nregion = office\n\
-                endpoint_url = http://office:1\n[profile role]\nrole_arn = x\n";
+                endpoint_url = http://office:1\n[profile role]\nrole_arn = x\n\
+                [profile place]\nregion = moon\n";
     std::fs::write(&config, text).expect("config");
     let pair = |name: &str| format!("aws_access_key_id={name}\naws_secret_access_key={name}-s\n");
     let text = format!("[default]\n{}[work]\n{}", pair("default"), pair("work"));
@@ -21,8 +22,7 @@ fn home(dir: &tempfile::TempDir) -> Env {
     ])
 }
 
-/// What the builder ends up with: key, secret, token, region, endpoint.
-fn found(options: &ConnectOptions, env: &Env) -> Result<[String; 5]> {
+fn configured(options: &ConnectOptions, env: &Env) -> Result<(AmazonS3Builder, Source)> {
     let mut builder = AmazonS3Builder::new();
     for (name, value) in env {
         if let Ok(key) = name.to_ascii_lowercase().parse::<Key>() {
@@ -30,9 +30,24 @@ fn found(options: &ConnectOptions, env: &Env) -> Result<[String; 5]> {
         }
     }
     let url: BucketUrl = "s3://bucket/p".parse()?;
-    let (builder, _) = configure(&url, options, builder, &|name| env.get(name).cloned())?;
-    let keys = [Key::AccessKeyId, Key::SecretAccessKey, Key::Token, Key::Region, Key::S3Endpoint];
-    Ok(keys.map(|key| builder.get_config_value(&key).unwrap_or_default()))
+    let (builder, _, source) = configure(&url, options, builder, &|name| env.get(name).cloned())?;
+    Ok((builder, source))
+}
+
+/// Who is asked for keys, region, endpoint.
+fn found(options: &ConnectOptions, env: &Env) -> Result<[String; 3]> {
+    let (builder, source) = configured(options, env)?;
+    let who = match source {
+        Source::Given(keys, owner) => {
+            let AwsCredential { key_id, secret_key, token } = keys;
+            assert_eq!(secret_key, format!("{key_id}-s"));
+            format!("{key_id} {} of {owner}", token.unwrap_or_default())
+        }
+        Source::Profile { name, plain } => format!("{name}{}", if plain { "" } else { " asks" }),
+        other => format!("{other:?}"),
+    };
+    let get = |key| builder.get_config_value(&key).unwrap_or_default();
+    Ok([who, get(Key::Region), get(Key::S3Endpoint)])
 }
 
 #[test]
@@ -40,22 +55,28 @@ fn the_nearest_keys_win() {
     let dir = tempfile::tempdir().expect("temp dir");
     let mut env = home(&dir);
     let plain = ConnectOptions::default();
-    let is = |options: &ConnectOptions, env: &Env, want: [&str; 5]| {
+    let is = |options: &ConnectOptions, env: &Env, want: [&str; 3]| {
         assert_eq!(found(options, env).expect("configured"), want);
     };
-    is(&plain, &env, ["default", "default-s", "", "home", ""]);
+    is(&plain, &env, ["default", "home", ""]);
     env.insert("AWS_PROFILE", "work".to_owned());
-    is(&plain, &env, ["work", "work-s", "", "office", "http://office:1"]);
+    is(&plain, &env, ["work", "office", "http://office:1"]);
     env.insert("AWS_ACCESS_KEY_ID", "env".to_owned());
     env.insert("AWS_SECRET_ACCESS_KEY", "env-s".to_owned());
     env.insert("AWS_SESSION_TOKEN", "env-t".to_owned());
     env.insert("AWS_REGION", "desert".to_owned());
     env.insert("AWS_ENDPOINT_URL", "http://desert:2/".to_owned());
-    is(&plain, &env, ["env", "env-s", "env-t", "desert", "http://desert:2"]);
+    is(&plain, &env, ["env env-t of the environment", "desert", "http://desert:2"]);
     env.insert("AWS_ENDPOINT_URL_S3", "http://dune:3".to_owned());
-    is(&plain, &env, ["env", "env-s", "env-t", "desert", "http://dune:3"]);
+    is(&plain, &env, ["env env-t of the environment", "desert", "http://dune:3"]);
     let named = ConnectOptions { profile: Some("work".to_owned()), ..plain.clone() };
-    is(&named, &env, ["work", "work-s", "", "office", "http://office:1"]);
+    is(&named, &env, ["work", "office", "http://office:1"]);
+    let role = ConnectOptions { profile: Some("role".to_owned()), ..plain.clone() };
+    is(&role, &env, ["role asks", "desert", "http://dune:3"]);
+    let place = ConnectOptions { profile: Some("place".to_owned()), ..plain.clone() };
+    is(&place, &env, ["env env-t of the environment", "moon", "http://dune:3"]);
+    let anonymous = ConnectOptions { anonymous: true, ..named.clone() };
+    is(&anonymous, &env, ["Nobody", "office", "http://office:1"]);
     let explicit = ConnectOptions {
         access_key_id: Some("option".to_owned()),
         secret_access_key: Some("option-s".to_owned()),
@@ -63,18 +84,36 @@ fn the_nearest_keys_win() {
         endpoint: Some("https://here".to_owned()),
         ..named
     };
-    is(&explicit, &env, ["option", "option-s", "", "here", "https://here"]);
+    is(&explicit, &env, ["option  of the options", "here", "https://here"]);
+    env.insert("AWS_SKIP_SIGNATURE", "true".to_owned());
+    is(&plain, &env, ["Nobody", "desert", "http://dune:3"]);
 }
 
 #[test]
-fn profiles_that_cannot_be_used_are_told() {
+fn only_where_nobody_was_named_the_machine_is_asked() {
+    is_machine(&Env::new());
     let dir = tempfile::tempdir().expect("temp dir");
-    for name in ["nobody", "role"] {
-        let options = ConnectOptions { profile: Some(name.to_owned()), ..Default::default() };
-        let error = found(&options, &home(&dir)).expect_err(name);
-        assert_eq!(error.kind(), ErrorKind::Invalid);
-        assert!(error.to_string().contains(name), "{error}");
+    let mut env = home(&dir);
+    std::fs::write(&env["AWS_SHARED_CREDENTIALS_FILE"], "").expect("credentials");
+    is_machine(&env);
+    for name in ["nobody", "place"] {
+        env.insert("AWS_PROFILE", name.to_owned());
+        let by_option = ConnectOptions { profile: Some(name.to_owned()), ..Default::default() };
+        for options in [&ConnectOptions::default(), &by_option] {
+            let error = configured(options, &env).map(|(_, who)| who).expect_err(name);
+            assert_eq!(error.kind(), ErrorKind::Invalid);
+            assert!(error.to_string().contains(&format!("`{name}`")), "{error}");
+        }
     }
+    // Half a pair is a slip, and nobody else's keys are meant.
+    let half = Env::from([("AWS_ACCESS_KEY_ID", "id".to_owned())]);
+    let error = configured(&ConnectOptions::default(), &half).map(|(_, who)| who);
+    assert!(error.expect_err("half").to_string().contains("without its secret"));
+}
+
+fn is_machine(env: &Env) {
+    let (_, who) = configured(&ConnectOptions::default(), env).expect("configured");
+    assert_eq!(who, Source::Machine);
 }
 
 #[test]
@@ -82,72 +121,11 @@ fn the_bucket_goes_into_the_path_or_the_host() {
     let endpoint = |path_style| {
         let endpoint = Some("https://s3.example.org:9000/".to_owned());
         let options = ConnectOptions { endpoint, path_style, ..Default::default() };
-        found(&options, &Env::new()).expect("configured")[4].clone()
+        found(&options, &Env::new()).expect("configured")[2].clone()
     };
     assert_eq!(endpoint(None), "https://s3.example.org:9000");
     assert_eq!(endpoint(Some(true)), "https://s3.example.org:9000");
     assert_eq!(endpoint(Some(false)), "https://bucket.s3.example.org:9000");
-}
-
-#[derive(Debug)]
-enum Instance {
-    Silent,
-    Answers(AtomicBool),
-}
-
-#[async_trait]
-impl CredentialProvider for Instance {
-    type Credential = AwsCredential;
-
-    async fn get_credential(&self) -> object_store::Result<Arc<AwsCredential>> {
-        match self {
-            Instance::Silent => std::future::pending().await,
-            Instance::Answers(first) if first.swap(false, Ordering::Relaxed) => {
-                let (key_id, secret_key) = ("id".to_owned(), "secret".to_owned());
-                Ok(Arc::new(AwsCredential { key_id, secret_key, token: None }))
-            }
-            Instance::Answers(_) => {
-                Err(Error::Generic { store: "test", source: "status code: 503".into() })
-            }
-        }
-    }
-}
-
-fn keys(instance: Instance, off: bool) -> InstanceKeys {
-    InstanceKeys { inner: Arc::new(instance), off, seen: AtomicBool::new(false) }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_machine_without_keys_is_told_soon() {
-    let start = tokio::time::Instant::now();
-    for off in [true, false] {
-        let error = keys(Instance::Silent, off).get_credential().await.expect_err("no keys");
-        assert!(matches!(error, Error::Unauthenticated { .. }), "{error}");
-        let told = tell("x", error);
-        assert_eq!(told.kind(), ErrorKind::Permission);
-        assert!(told.to_string().contains("AWS_ACCESS_KEY_ID"), "{told}");
-    }
-    assert_eq!(start.elapsed(), INSTANCE_TIMEOUT);
-}
-
-#[tokio::test]
-async fn an_instance_that_gave_keys_before_is_asked_again() {
-    let keys = keys(Instance::Answers(AtomicBool::new(true)), false);
-    keys.get_credential().await.expect("the first time");
-    let error = keys.get_credential().await.expect_err("the second time");
-    assert!(crate::failure::judge(&error).transient, "{error}");
-}
-
-#[test]
-fn only_the_last_resort_is_the_instance() {
-    assert!(asks_instance(&AmazonS3Builder::new()));
-    for (key, value) in [
-        (Key::AccessKeyId, "id"),
-        (Key::ContainerCredentialsRelativeUri, "/x"),
-        (Key::SkipSignature, "true"),
-    ] {
-        assert!(!asks_instance(&AmazonS3Builder::new().with_config(key, value)), "{key:?}");
-    }
 }
 
 #[test]
@@ -160,7 +138,7 @@ fn bodies_are_signed_only_where_the_network_could_change_them() {
         };
         let url: BucketUrl = "s3://bucket/p".parse().expect("url");
         let lookup = |name: &str| env.get(name).cloned();
-        let (builder, _) =
+        let (builder, ..) =
             configure(&url, &options, AmazonS3Builder::new(), &lookup).expect("configured");
         let get = |key| builder.get_config_value(&key).unwrap_or_default();
         (get(Key::UnsignedPayload) == "false", get(Key::Checksum))

@@ -17,6 +17,9 @@ pub(crate) struct ConnectArgs {
     /// Profile of ~/.aws/config and ~/.aws/credentials
     #[arg(long)]
     pub(crate) profile: Option<String>,
+    /// Sign nothing, whatever keys there are: for buckets that all may read
+    #[arg(long, conflicts_with = "profile")]
+    pub(crate) anonymous: bool,
     /// Sign the SHA-256 of every body [default: only over plain http to another machine; else the
     /// server checks a CRC-64/NVME, which costs a twentieth]
     #[arg(long)]

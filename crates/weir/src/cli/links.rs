@@ -79,6 +79,9 @@ pub(crate) struct LinkArgs {
     /// Profile of ~/.aws, if it is not the volume's
     #[arg(long)]
     pub(crate) profile: Option<String>,
+    /// Sign nothing, whatever keys there are: for a bucket that all may read
+    #[arg(long, conflicts_with = "profile")]
+    pub(crate) anonymous: bool,
     /// Only show what the link would show, ask for and cost: nothing is made or written
     #[arg(long)]
     pub(crate) plan: bool,

@@ -263,6 +263,9 @@ impl Registry {
         set(&mut connector.options.endpoint, &options.endpoint);
         set(&mut connector.options.region, &options.region);
         set(&mut connector.options.profile, &options.profile);
+        // Keys of its own are there to be used, also where the volume is read without any.
+        let own = &mut connector.options.anonymous;
+        *own = options.anonymous || (*own && options.profile.is_none());
         let url: BucketUrl = options.url.parse()?;
         connector.connect(&url)
     }

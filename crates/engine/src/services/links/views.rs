@@ -61,6 +61,9 @@ pub struct LinkOptions {
     pub region: Option<String>,
     /// Profile of ~/.aws, if it is not the volume's.
     pub profile: Option<String>,
+    /// Its requests are not signed: all may read it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub anonymous: bool,
 }
 
 /// A link as it stands.

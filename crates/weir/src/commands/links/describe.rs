@@ -155,6 +155,7 @@ pub(super) mod tests {
                 endpoint: None,
                 region: None,
                 profile: None,
+                anonymous: false,
             },
             files: 3,
             bytes: 3 << 30,

@@ -100,6 +100,7 @@ fn options(args: &LinkArgs) -> Result<LinkOptions> {
         endpoint: args.endpoint.clone(),
         region: args.region.clone(),
         profile: args.profile.clone(),
+        anonymous: args.anonymous,
     })
 }
 
