@@ -6,7 +6,7 @@ mod facts;
 mod plots;
 
 use weir_cost::Prices;
-use weir_cost::page::svg::bars;
+use weir_cost::page::chart::{Bar, bars};
 use weir_cost::page::{document, escape, grid};
 
 use crate::costs::{Cost, elsewhere, on_targets};
@@ -17,9 +17,7 @@ use crate::words;
 /// Beside what all pages have: plots in two columns where there is room.
 const STYLE: &str = "\
 .plots{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,22rem),1fr));gap:1rem}\
-figure{margin:0}figcaption{font-weight:600}.names{margin:.2rem 0;padding:0;list-style:none;\
-font-size:.85rem}.warn{border-left:4px solid var(--c1);padding-left:.6rem;list-style:none}\
-circle{fill:none;stroke-width:2}\
+.warn{border-left:4px solid var(--c1);padding-left:.6rem;list-style:none}\
 @media print{figure{break-inside:avoid}.plots{grid-template-columns:1fr 1fr}}";
 
 /// Columns of a suite's table; those from `rate` on are numbers.
@@ -168,7 +166,7 @@ fn costs(prices: Prices<'_>, report: &Report, rows: &[Row], suite: &str) -> Stri
             let amount = cost.amount?;
             let time = cost.seconds.map(|seconds| format!(" in {}", words::span(seconds)));
             let text = format!("{amount}{}", time.unwrap_or_default());
-            Some((cost.name.clone(), amount.dollars(), text))
+            Some(Bar { name: cost.name.clone(), value: amount.dollars(), text })
         })
         .collect();
     let plot = match known.is_empty() {
@@ -177,7 +175,8 @@ fn costs(prices: Prices<'_>, report: &Report, rows: &[Row], suite: &str) -> Stri
             &format!("Cost of a run of {suite}"),
             "Dollars of one run, for each target and service whose prices are known.",
             &known,
-        ),
+        )
+        .into_string(),
     };
     format!(
         "<h3>Cost of a run</h3>\n<p class=\"soft\">List prices of {}. Services are charged for the \

@@ -15,7 +15,6 @@ pub mod html;
 pub mod machine;
 pub mod mounts;
 pub mod noise;
-pub mod plot;
 pub mod program;
 pub mod published;
 pub mod report;

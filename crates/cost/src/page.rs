@@ -1,7 +1,7 @@
 //! A page of HTML that needs nothing else: no script, no font, no picture from outside. It is
 //! light or dark as its reader likes, fits a phone, and can be printed.
 
-pub mod svg;
+pub mod chart;
 
 const STYLE: &str = "\
 :root{color-scheme:light dark;--fg:#1b1f24;--bg:#fff;--soft:#57606a;--rule:#d0d7de;\
@@ -14,10 +14,14 @@ h1{font-size:1.5rem;line-height:1.25}h2{font-size:1.2rem;margin-top:2rem}\
 .scroll{overflow-x:auto}table{border-collapse:collapse;font-size:.9rem;white-space:nowrap}\
 th,td{padding:.3rem .6rem;border-bottom:1px solid var(--rule);text-align:left;vertical-align:top}\
 td.n,th.n{text-align:right;font-variant-numeric:tabular-nums}tr.best{font-weight:600}\
-.soft{color:var(--soft)}svg{width:100%;max-width:40rem;height:auto;display:block}\
-svg text{fill:var(--fg);font:12px system-ui,sans-serif}svg .letter{font-weight:700}\
+.soft{color:var(--soft)}svg{width:100%;max-width:32rem;height:auto;display:block}\
+svg text{fill:var(--fg);font:12px system-ui,sans-serif}\
+figure{margin:0 0 1.5rem}figcaption{font-weight:600}\
+.names{margin:.2rem 0;padding:0;list-style:none;font-size:.85rem;overflow-wrap:anywhere}\
+.names li{display:flex;gap:.5rem;align-items:baseline}.sample{flex:none;width:36px;height:12px}\
 .grid{stroke:var(--rule)}.now{stroke:var(--soft);stroke-dasharray:3 3}.bar{fill:var(--c0)}\
-.series{fill:none;stroke-width:2}.point{fill:var(--bg);stroke:var(--fg);stroke-width:2}\
+.series{fill:none;stroke-width:2}circle,polygon{fill:var(--bg);stroke-width:2}\
+.mark{stroke:var(--fg)}.marked{paint-order:stroke;stroke:var(--bg);stroke-width:4px}\
 .c0{stroke:var(--c0)}.c1{stroke:var(--c1)}.c2{stroke:var(--c2)}.c3{stroke:var(--c3)}\
 .c4{stroke:var(--c4)}.c5{stroke:var(--c5)}\
 @media print{:root{color-scheme:light;--fg:#000;--bg:#fff;--soft:#444;--rule:#999;\

@@ -37,7 +37,7 @@ const PROGRAM: &str = "weir";
 
 /// Libraries, and the only rooms that may touch them. Async, clocks of a runtime and I/O stay out
 /// of the pure rooms; one room for each foreign format or protocol.
-const LIBRARIES: [(&str, &[&str]); 15] = [
+const LIBRARIES: [(&str, &[&str]); 16] = [
     ("slatedb", &["weir-meta"]),
     ("object_store", &["weir-meta", "weir-object"]),
     ("aws-config", &["weir-object"]),
@@ -51,6 +51,8 @@ const LIBRARIES: [(&str, &[&str]); 15] = [
     ("hyper", &["weir"]),
     ("clap", &["weir"]),
     ("prometheus-client", &["weir"]),
+    // Pages are made by the rooms that know what is on them.
+    ("maud", &["weir-cost"]),
     ("tracing-subscriber", &["weir"]),
     (
         "tokio",

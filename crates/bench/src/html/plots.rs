@@ -1,6 +1,7 @@
 //! Which plots a suite has: throughput over time and latency for each phase, and how phases scale.
 
-use crate::plot::{Line, Plot, Scale};
+use weir_cost::page::chart::{Line, Lines, Scale};
+
 use crate::report::{Latency, Report, TargetFacts};
 use crate::summary::Row;
 
@@ -39,16 +40,16 @@ fn over_time(report: &Report, phase: &str, rows: &[&Row]) -> String {
         points: row.series.iter().map(|point| (point.at_s, point.bytes_per_s / 1e6)).collect(),
     };
     let lines: Vec<Line> = rows.iter().map(line).collect();
-    Plot {
+    Lines {
         title: &format!("{phase} x{copies}: throughput over time"),
         about: "MB a second over seconds, a line for each target.",
         x: "seconds",
         y: "MB/s",
-        places: &[],
-        scale: Scale::Linear,
         lines: &lines,
+        ..Lines::default()
     }
-    .svg()
+    .figure()
+    .into_string()
 }
 
 fn latency(report: &Report, phase: &str, rows: &[&Row]) -> String {
@@ -60,7 +61,7 @@ fn latency(report: &Report, phase: &str, rows: &[&Row]) -> String {
     let lines: Vec<Line> = rows.iter().filter_map(line).collect();
     let places = PERCENTILES.iter().enumerate();
     let places: Vec<_> = places.map(|(at, name)| (at as f64, (*name).to_owned())).collect();
-    Plot {
+    Lines {
         title: &format!("{phase} x{copies}: latency"),
         about: "Milliseconds of an operation at each percentile, a line for each target.",
         x: "percentile of operations",
@@ -68,8 +69,10 @@ fn latency(report: &Report, phase: &str, rows: &[&Row]) -> String {
         places: &places,
         scale: Scale::Log,
         lines: &lines,
+        ..Lines::default()
     }
-    .svg()
+    .figure()
+    .into_string()
 }
 
 /// Milliseconds at [`PERCENTILES`].
@@ -102,14 +105,15 @@ fn scaling(report: &Report, phase: &str, rows: &[&Row]) -> String {
     let lines: Vec<Line> = report.targets.iter().enumerate().map(line).collect();
     let places: Vec<_> =
         copies.iter().map(|count| (f64::from(*count), count.to_string())).collect();
-    Plot {
+    Lines {
         title: &format!("{phase}: more at once"),
         about: "The rate of all together over copies at once, a line for each target.",
         x: "at once",
         y: &if bytes { "MB/s".to_owned() } else { format!("{unit}/s") },
         places: &places,
-        scale: Scale::Linear,
         lines: &lines,
+        ..Lines::default()
     }
-    .svg()
+    .figure()
+    .into_string()
 }

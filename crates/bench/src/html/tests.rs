@@ -15,14 +15,17 @@ fn count(text: &str, what: &str) -> usize {
 fn every_phase_has_its_plots_and_every_suite_its_costs() {
     let html = html(&sample::report());
     // Four phases with three plots each, and the costs of two suites.
-    assert_eq!(count(&html, "<svg"), 4 * 3 + 2);
+    assert_eq!(count(&html, "role=\"img\""), 4 * 3 + 2);
     for title in
         ["create: more at once", "read-cold x8: latency", "create x8: throughput over time"]
     {
         assert!(html.contains(&format!("<title>{title}</title>")), "{title}");
     }
-    assert_eq!(count(&html, "role=\"img\""), count(&html, "<svg"));
-    assert_eq!(count(&html, "<desc>"), count(&html, "<svg"));
+    assert_eq!(
+        count(&html, "<svg"),
+        count(&html, "role=\"img\"") + count(&html, "class=\"sample\"")
+    );
+    assert_eq!(count(&html, "<desc>"), count(&html, "role=\"img\""));
 }
 
 #[test]

@@ -3,14 +3,11 @@
 use super::advice::Advice;
 use super::break_even::Stretch;
 use super::choice::Choice;
-use super::plot::{Series, lines};
+use super::plot::over_runs;
 use super::table::{runs, span, table};
 use crate::Bill;
-use crate::page::svg::{bars, letter};
+use crate::page::chart::{Bar, bars};
 use crate::page::{document, escape, grid};
-
-/// Lines of the plot over runs, at most.
-const MOST_SERIES: usize = 6;
 
 /// The advice as a page: recommendation, table, plots, break-even points, and what each cost is
 /// made of, with the source of each price.
@@ -72,50 +69,28 @@ fn choices(advice: &Advice) -> String {
 
 fn plots(advice: &Advice) -> String {
     let known: Vec<&Choice> = advice.choices.iter().filter(|of| of.month.complete).collect();
-    let mut text = String::new();
+    let mut text = "<h2>Beside one another</h2>\n".to_owned();
     if !known.is_empty() {
-        text.push_str("<h2>A month, by its runs</h2>\n");
-        text.push_str(&over_runs(advice, &known));
-        let per_run = |of: &&Choice| {
-            (of.name.clone(), of.cost_per_run.dollars(), of.cost_per_run.to_string())
+        text.push_str(&over_runs(advice, &known).into_string());
+        let cost = |of: &&Choice| Bar {
+            name: of.name.clone(),
+            value: of.cost_per_run.dollars(),
+            text: of.cost_per_run.to_string(),
         };
-        text.push_str("<h2>Cost of a run</h2>\n");
-        text.push_str(&bars(
-            "Cost of a run",
-            "Dollars of a run for each choice whose prices are known, storage included.",
-            &known.iter().map(per_run).collect::<Vec<_>>(),
-        ));
+        let about = "Dollars of a run for each choice whose prices are known, storage included.";
+        let costs: Vec<Bar> = known.iter().map(cost).collect();
+        text.push_str(&bars("Cost of a run", about, &costs).into_string());
     }
-    let time = |of: &Choice| (of.name.clone(), of.run_seconds, span(of.run_seconds));
-    text.push_str("<h2>Time of a run</h2>\n");
-    text.push_str(&bars(
-        "Time of a run",
-        "How long a run takes on each choice.",
-        &advice.choices.iter().map(time).collect::<Vec<_>>(),
-    ));
+    let time = |of: &Choice| Bar {
+        name: of.name.clone(),
+        value: of.run_seconds,
+        text: span(of.run_seconds),
+    };
+    let times: Vec<Bar> = advice.choices.iter().map(time).collect();
+    text.push_str(
+        &bars("Time of a run", "How long a run takes on each choice.", &times).into_string(),
+    );
     text
-}
-
-/// The plot over runs: what is the cheapest somewhere, and then the best of the others.
-fn over_runs(advice: &Advice, known: &[&Choice]) -> String {
-    let somewhere = |of: &&Choice| advice.cheapest.iter().any(|stretch| stretch.name == of.name);
-    let (mut drawn, others): (Vec<&Choice>, Vec<&Choice>) =
-        known.iter().partition(|of| somewhere(of));
-    drawn.extend(others);
-    drawn.truncate(MOST_SERIES);
-    let series: Vec<Series> =
-        drawn.iter().map(|of| Series { name: of.name.clone(), cost: of.linear() }).collect();
-    let points: Vec<f64> =
-        advice.cheapest.iter().skip(1).map(|of| of.from_runs_per_month).collect();
-    let legend = series
-        .iter()
-        .enumerate()
-        .map(|(at, of)| format!("<li><strong>{}</strong> {}</li>\n", letter(at), escape(&of.name)));
-    format!(
-        "{}<ul>\n{}</ul>\n",
-        lines(&series, &points, advice.runs_per_month),
-        legend.collect::<String>()
-    )
 }
 
 fn break_even(advice: &Advice) -> String {
