@@ -5,20 +5,15 @@ mod beside;
 mod facts;
 mod plots;
 
+use maud::{Markup, html};
 use weir_cost::Prices;
 use weir_cost::page::chart::{Bar, bars};
-use weir_cost::page::{document, escape, grid};
+use weir_cost::page::{document, grid};
 
 use crate::costs::{Cost, elsewhere, on_targets};
 use crate::report::{Report, Warning};
 use crate::summary::{Row, summary};
 use crate::words;
-
-/// Beside what all pages have: plots in two columns where there is room.
-const STYLE: &str = "\
-.plots{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,22rem),1fr));gap:1rem}\
-.warn{border-left:4px solid var(--c1);padding-left:.6rem;list-style:none}\
-@media print{figure{break-inside:avoid}.plots{grid-template-columns:1fr 1fr}}";
 
 /// Columns of a suite's table; those from `rate` on are numbers.
 const HEAD: [&str; 10] = [
@@ -43,32 +38,29 @@ pub fn page(report: &Report, prices: Prices<'_>) -> String {
             suites.push(&row.suite);
         }
     }
-    let mut body = facts::facts(report);
-    for name in suites {
-        let mine: Vec<&Row> = rows.iter().filter(|row| row.suite == name).collect();
-        body.push_str(&suite(report, name, &mine));
-        body.push_str(&costs(prices, report, &rows, name));
-    }
-    body.push_str(&facts::skipped(report));
-    let title = format!("Storage measured: {}", names(report).join(", "));
-    document(&title, STYLE, &body)
+    let of = |name: &str| -> Vec<&Row> { rows.iter().filter(|row| row.suite == name).collect() };
+    let body = html! {
+        (facts::facts(report))
+        @for name in suites {
+            (suite(report, name, &of(name)))
+            (costs(prices, report, &rows, name))
+        }
+        (facts::skipped(report))
+    };
+    let names: Vec<_> = report.targets.iter().map(|target| target.name.as_str()).collect();
+    document(&format!("Storage measured: {}", names.join(", ")), &body)
 }
 
-fn names(report: &Report) -> Vec<String> {
-    report.targets.iter().map(|target| target.name.clone()).collect()
-}
-
-fn suite(report: &Report, name: &str, rows: &[&Row]) -> String {
+fn suite(report: &Report, name: &str, rows: &[&Row]) -> Markup {
     let mut table = vec![HEAD.map(str::to_owned).to_vec()];
     table.extend(rows.iter().map(|row| cells(report, row)));
-    [
-        format!("<h2>{}</h2>\n", escape(name)),
-        grid(&table, 4, None),
-        warnings(report, rows),
-        plots::plots(report, rows),
-        beside::beside(report, rows),
-    ]
-    .concat()
+    html! {
+        h2 { (name) }
+        (grid(&table, 4, None))
+        (warnings(report, rows))
+        (plots::plots(report, rows))
+        (beside::beside(report, rows))
+    }
 }
 
 fn cells(report: &Report, row: &Row) -> Vec<String> {
@@ -108,7 +100,7 @@ fn interval(row: &Row) -> String {
 }
 
 /// Each doubt once, with where it holds.
-fn warnings(report: &Report, rows: &[&Row]) -> String {
+fn warnings(report: &Report, rows: &[&Row]) -> Markup {
     let mut all: Vec<((&'static str, String), Vec<String>)> = Vec::new();
     for row in rows {
         let place = format!("{} x{} on {}", row.phase, row.copies, row.target_name(report));
@@ -119,21 +111,21 @@ fn warnings(report: &Report, rows: &[&Row]) -> String {
             }
         }
     }
-    if all.is_empty() {
-        return String::new();
+    html! {
+        @if !all.is_empty() {
+            ul class="warn" {
+                @for ((kind, text), places) in &all {
+                    li {
+                        strong { (kind) } ": " (text) " "
+                        span class="soft" {
+                            "(" @if places.len() == rows.len() { "everywhere" }
+                            @else { (places.join("; ")) } ")"
+                        }
+                    }
+                }
+            }
+        }
     }
-    let every = rows.len();
-    let item = |((kind, text), places): &((&str, String), Vec<String>)| {
-        let places =
-            if places.len() == every { "everywhere".to_owned() } else { places.join("; ") };
-        format!(
-            "<li><strong>{}</strong>: {} <span class=\"soft\">({})</span></li>\n",
-            escape(kind),
-            escape(text),
-            escape(&places)
-        )
-    };
-    format!("<ul class=\"warn\">\n{}</ul>\n", all.iter().map(item).collect::<String>())
 }
 
 /// Warnings in words. Of those with a number, which differs in each repeat, the worst stands for
@@ -155,7 +147,7 @@ fn merged(warnings: &[Warning]) -> Vec<(&'static str, String)> {
     warnings.iter().filter(is_worst).map(words::warning).collect()
 }
 
-fn costs(prices: Prices<'_>, report: &Report, rows: &[Row], suite: &str) -> String {
+fn costs(prices: Prices<'_>, report: &Report, rows: &[Row], suite: &str) -> Markup {
     let (here, there) =
         (on_targets(prices, report, rows, suite), elsewhere(prices, report, rows, suite));
     let head = ["where", "what", "measured", "cost"].map(str::to_owned).to_vec();
@@ -169,22 +161,16 @@ fn costs(prices: Prices<'_>, report: &Report, rows: &[Row], suite: &str) -> Stri
             Some(Bar { name: cost.name.clone(), value: amount.dollars(), text })
         })
         .collect();
-    let plot = match known.is_empty() {
-        true => String::new(),
-        false => bars(
-            &format!("Cost of a run of {suite}"),
-            "Dollars of one run, for each target and service whose prices are known.",
-            &known,
-        )
-        .into_string(),
-    };
-    format!(
-        "<h3>Cost of a run</h3>\n<p class=\"soft\">List prices of {}. Services are charged for the \
-         same bytes and as much time as the first target needed; the machine is not included.</p>\n\
-         {plot}<details><summary>All costs</summary>\n{}</details>\n",
-        escape(prices.region()),
-        grid(&table, 2, None)
-    )
+    let about = "Dollars of one run, for each target and service whose prices are known.";
+    html! {
+        h3 { "Cost of a run" }
+        p class="soft" {
+            "List prices of " (prices.region()) ". Services are charged for the same bytes and as "
+            "much time as the first target needed; the machine is not included."
+        }
+        @if !known.is_empty() { (bars(&format!("Cost of a run of {suite}"), about, &known)) }
+        details { summary { "All costs" } (grid(&table, 2, None)) }
+    }
 }
 
 fn cost_cells(cost: &Cost) -> Vec<String> {

@@ -23,7 +23,7 @@ pub use advice::{Advice, Recommendation, Refusal};
 pub use break_even::{BreakEven, Stretch};
 use break_even::{break_evens, cheapest};
 pub use choice::Choice;
-pub use html::html;
+pub use html::page as html;
 pub use table::table;
 
 /// The usual discount of Spot instances: 60% to 80% off the price on demand.

@@ -52,7 +52,7 @@ const LIBRARIES: [(&str, &[&str]); 16] = [
     ("clap", &["weir"]),
     ("prometheus-client", &["weir"]),
     // Pages are made by the rooms that know what is on them.
-    ("maud", &["weir-cost"]),
+    ("maud", &["weir-cost", "weir-bench"]),
     ("tracing-subscriber", &["weir"]),
     (
         "tokio",

@@ -1,7 +1,8 @@
 //! Published figures beside ours.
 
+use maud::{Markup, html};
 use weir_cost::backtest::Published;
-use weir_cost::page::{escape, grid};
+use weir_cost::page::grid;
 
 use crate::published::published;
 use crate::report::{Report, Size};
@@ -9,7 +10,7 @@ use crate::summary::Row;
 use crate::words;
 
 /// A table of the phases that somebody published figures of; nothing where nobody did.
-pub(super) fn beside(report: &Report, rows: &[&Row]) -> String {
+pub(super) fn beside(report: &Report, rows: &[&Row]) -> Markup {
     let head = ["phase", "at once", "whose", "storage", "rate", "time", "machine", "source"];
     let mut table = vec![head.map(str::to_owned).to_vec()];
     let mut doubts: Vec<String> = Vec::new();
@@ -22,18 +23,22 @@ pub(super) fn beside(report: &Report, rows: &[&Row]) -> String {
         }
     }
     if table.len() == 1 {
-        return String::new();
+        return Markup::default();
     }
-    let size = match report.size {
-        Size::Small => " Ours is the small size: rates may be compared, times not.",
-        Size::Published => "",
-    };
-    format!(
-        "<h3>Published figures</h3>\n<p class=\"soft\">Rows marked <em>other machine</em> were \
-         measured by others, elsewhere and at their time.{size}</p>\n{}{}",
-        grid(&table, usize::MAX, None),
-        list(&doubts)
-    )
+    html! {
+        h3 { "Published figures" }
+        p class="soft" {
+            "Rows marked " em { "other machine" } " were measured by others, elsewhere and at their "
+            "time."
+            @if report.size == Size::Small {
+                " Ours is the small size: rates may be compared, times not."
+            }
+        }
+        (grid(&table, usize::MAX, None))
+        @if !doubts.is_empty() {
+            ul class="warn" { @for doubt in &doubts { li { (doubt) } } }
+        }
+    }
 }
 
 /// Figures, and all rows that they stand beside: those of phases that differ only in what was warm
@@ -84,12 +89,4 @@ fn theirs(unit: &str, figure: &Published) -> Vec<String> {
 fn doubt(figure: &Published) -> Option<String> {
     let doubts = figure.doubts.join("; ");
     (!doubts.is_empty()).then(|| format!("{}: {doubts}", figure.id))
-}
-
-fn list(doubts: &[String]) -> String {
-    if doubts.is_empty() {
-        return String::new();
-    }
-    let items: String = doubts.iter().map(|of| format!("<li>{}</li>\n", escape(of))).collect();
-    format!("<ul class=\"warn\">\n{items}</ul>\n")
 }

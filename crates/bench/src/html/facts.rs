@@ -1,12 +1,13 @@
 //! What was measured where, and what was not.
 
-use weir_cost::page::{escape, grid};
+use maud::{Markup, html};
+use weir_cost::page::grid;
 use weir_types::Bytes;
 
-use crate::report::{Report, Size, TargetFacts};
+use crate::report::{Report, Size, Skipped, TargetFacts};
 
 /// The machine and the targets.
-pub(super) fn facts(report: &Report) -> String {
+pub(super) fn facts(report: &Report) -> Markup {
     let machine = &report.machine;
     let size = match report.size {
         Size::Small => "the small size",
@@ -15,13 +16,6 @@ pub(super) fn facts(report: &Report) -> String {
     let sync = match report.synced {
         true => "fsync is within the time of writes",
         false => "writes were not synced: their times are not those of durable writes",
-    };
-    let stopped = match report.stopped {
-        true => {
-            "<p class=\"warn\"><strong>Stopped</strong> before its end: what follows is what \
-             was measured until then.</p>\n"
-        }
-        false => "",
     };
     let repeats =
         if report.repeats == 1 { "once".to_owned() } else { format!("{} times", report.repeats) };
@@ -40,11 +34,16 @@ pub(super) fn facts(report: &Report) -> String {
         ["target", "directory", "file system", "of", "size", "free", "page cache", "options"];
     let head = head.map(str::to_owned).to_vec();
     let rows: Vec<_> = [head].into_iter().chain(report.targets.iter().map(cells)).collect();
-    format!(
-        "<p class=\"soft\">{}</p>\n{stopped}<h2>Targets</h2>\n{}",
-        escape(&about),
-        grid(&rows, usize::MAX, None)
-    )
+    html! {
+        p class="soft" { (about) }
+        @if report.stopped {
+            p class="warn" {
+                strong { "Stopped" } " before its end: what follows is what was measured until then."
+            }
+        }
+        h2 { "Targets" }
+        (grid(&rows, usize::MAX, None))
+    }
 }
 
 fn cells(target: &TargetFacts) -> Vec<String> {
@@ -62,22 +61,23 @@ fn cells(target: &TargetFacts) -> Vec<String> {
 }
 
 /// What could not be run, and why.
-pub(super) fn skipped(report: &Report) -> String {
-    if report.skipped.is_empty() {
-        return String::new();
+pub(super) fn skipped(report: &Report) -> Markup {
+    let target = |of: &Skipped| of.target.and_then(|at| report.targets.get(at));
+    html! {
+        @if !report.skipped.is_empty() {
+            h2 { "Not run" }
+            ul {
+                @for of in &report.skipped {
+                    li {
+                        strong {
+                            (of.suite) @if let Some(target) = target(of) { " on " (target.name) }
+                        }
+                        ": " (of.why)
+                    }
+                }
+            }
+        }
     }
-    let item = |of: &crate::report::Skipped| {
-        let target = of.target.and_then(|at| report.targets.get(at));
-        let place = target.map(|target| format!(" on {}", target.name)).unwrap_or_default();
-        format!(
-            "<li><strong>{}{}</strong>: {}</li>\n",
-            escape(&of.suite),
-            escape(&place),
-            escape(&of.why)
-        )
-    };
-    let items: String = report.skipped.iter().map(item).collect();
-    format!("<h2>Not run</h2>\n<ul>\n{items}</ul>\n")
 }
 
 /// Milliseconds since 1970 as a date and time: `2026-09-21 13:33 UTC`. The calendar is that of

@@ -1,5 +1,6 @@
 //! Which plots a suite has: throughput over time and latency for each phase, and how phases scale.
 
+use maud::{Markup, html};
 use weir_cost::page::chart::{Line, Lines, Scale};
 
 use crate::report::{Latency, Report, TargetFacts};
@@ -8,23 +9,25 @@ use crate::summary::Row;
 const PERCENTILES: [&str; 5] = ["p50", "p90", "p99", "p99.9", "max"];
 
 /// All plots of a suite.
-pub(super) fn plots(report: &Report, rows: &[&Row]) -> String {
+pub(super) fn plots(report: &Report, rows: &[&Row]) -> Markup {
     let mut phases: Vec<&str> = Vec::new();
     for row in rows {
         if !phases.contains(&row.phase.as_str()) {
             phases.push(&row.phase);
         }
     }
-    let of = |phase: &&str| {
-        let mine: Vec<&Row> = rows.iter().copied().filter(|row| row.phase == **phase).collect();
-        [
-            scaling(report, phase, &mine),
-            over_time(report, phase, &mine),
-            latency(report, phase, &mine),
-        ]
-        .concat()
+    let of = |phase: &str| -> Vec<&Row> {
+        rows.iter().copied().filter(|row| row.phase == phase).collect()
     };
-    format!("<div class=\"plots\">\n{}</div>\n", phases.iter().map(of).collect::<String>())
+    html! {
+        div class="charts" {
+            @for phase in phases {
+                (scaling(report, phase, &of(phase)))
+                (over_time(report, phase, &of(phase)))
+                (latency(report, phase, &of(phase)))
+            }
+        }
+    }
 }
 
 /// The rows with the most copies: those that ask the most of a target.
@@ -33,7 +36,7 @@ fn busiest<'a>(rows: &[&'a Row]) -> (u32, Vec<&'a Row>) {
     (most, rows.iter().copied().filter(|row| row.copies == most).collect())
 }
 
-fn over_time(report: &Report, phase: &str, rows: &[&Row]) -> String {
+fn over_time(report: &Report, phase: &str, rows: &[&Row]) -> Markup {
     let (copies, rows) = busiest(rows);
     let line = |row: &&Row| Line {
         name: row.target_name(report).to_owned(),
@@ -49,10 +52,9 @@ fn over_time(report: &Report, phase: &str, rows: &[&Row]) -> String {
         ..Lines::default()
     }
     .figure()
-    .into_string()
 }
 
-fn latency(report: &Report, phase: &str, rows: &[&Row]) -> String {
+fn latency(report: &Report, phase: &str, rows: &[&Row]) -> Markup {
     let (copies, rows) = busiest(rows);
     let line = |row: &&Row| {
         let name = row.target_name(report).to_owned();
@@ -72,7 +74,6 @@ fn latency(report: &Report, phase: &str, rows: &[&Row]) -> String {
         ..Lines::default()
     }
     .figure()
-    .into_string()
 }
 
 /// Milliseconds at [`PERCENTILES`].
@@ -82,12 +83,12 @@ fn points(of: &Latency) -> Vec<(f64, f64)> {
 }
 
 /// Rates over copies; nothing when only one number of them ran.
-fn scaling(report: &Report, phase: &str, rows: &[&Row]) -> String {
+fn scaling(report: &Report, phase: &str, rows: &[&Row]) -> Markup {
     let mut copies: Vec<u32> = rows.iter().map(|row| row.copies).collect();
     copies.sort_unstable();
     copies.dedup();
     if copies.len() < 2 {
-        return String::new();
+        return Markup::default();
     }
     let bytes = rows.iter().all(|row| row.bytes_per_s.is_some());
     let unit = rows.first().map_or("operations", |row| &row.unit);
@@ -115,5 +116,4 @@ fn scaling(report: &Report, phase: &str, rows: &[&Row]) -> String {
         ..Lines::default()
     }
     .figure()
-    .into_string()
 }
