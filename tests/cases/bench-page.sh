@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# `weir bench`: its page in a real browser. Plots are drawn, nothing is asked for and nothing fails,
-# it fits a phone, and it can be printed.
+# The pages of `weir bench` and `weir advise` in a real browser. Charts are drawn, nothing is asked for
+# and nothing fails, they fit a phone and cut no column off on a desk, and they can be printed.
 source "$(dirname "$0")/../lib.sh"
 begin
 need chromium python3
@@ -25,7 +25,7 @@ END
 cat >"$T/probe.js" <<'END'
 <script>
 const width = (one) => one.getBoundingClientRect().width;
-const plots = [...document.querySelectorAll("svg")];
+const plots = [...document.querySelectorAll("svg[role=img]")];
 const outside = [...document.querySelectorAll("body *")].filter((one) =>
   !one.closest(".scroll") && one.getBoundingClientRect().right > innerWidth + 1);
 parent.postMessage({
@@ -34,6 +34,10 @@ parent.postMessage({
   plots: plots.length,
   drawn: plots.filter((one) => width(one) > 300 && one.getBBox().height > 30).length,
   named: plots.filter((one) => one.querySelector("title") && one.querySelector("desc")).length,
+  samples: [...document.querySelectorAll(".names li")]
+    .filter((one) => width(one.querySelector("svg.sample")) < 30).length,
+  cards: [...document.querySelectorAll("table.wide td:not(:empty)")]
+    .filter((one) => width(one) < 300 && !one.closest("details")).length,
   letters: plots.flatMap((one) => [...one.querySelectorAll("text")])
     .filter((one) => one.getBoundingClientRect().height < 8).length,
   outside: outside.map((one) => one.outerHTML.slice(0, 80)),
@@ -72,8 +76,51 @@ assert told["page"] <= 390 and not told["outside"], f"it is wider than a phone: 
 # Of each phase, throughput over time and latency; of each suite, its costs.
 assert told["plots"] >= 2 * len(phases) + len({suite for suite, _ in phases}), told
 assert told["plots"] == told["drawn"] == told["named"], told
+assert told["samples"] == 0, f"names without a sample of their line: {told}"
+assert told["cards"] == 0, f"rows of wide tables that are no cards: {told}"
 assert told["letters"] == 0, f"letters too small to read: {told}"
 assert told["asked"] == [], f"it asks for {told['asked']}"
 data = open(pdf, "rb").read()
 assert data.startswith(b"%PDF") and re.search(rb"/Type\s*/Page\b", data), "it cannot be printed"
+END
+
+echo "== no column is cut off"
+"$WEIR" advise "$TESTS/../docs/examples/blast.toml" --html "$T/advice.html" >/dev/null || fail "advise"
+cat >"$T/cut.js" <<'END'
+<script>
+const cut = [...document.querySelectorAll(".scroll")].filter((one) =>
+  !one.closest("details") && one.scrollWidth > one.clientWidth);
+parent.postMessage({
+  width: innerWidth,
+  page: document.documentElement.scrollWidth,
+  cut: cut.map((one) => one.textContent.slice(0, 40)),
+}, "*");
+</script>
+END
+sed -i "/<\/body>/{
+r $T/cut.js
+}" "$T/advice.html"
+for width in 390 1280 1600; do
+    cat <<END
+<iframe src="advice.html" width="$width" height="844" style="border:0"></iframe>
+END
+done >"$T/widths.html"
+cat >>"$T/widths.html" <<'END'
+<pre id="told"></pre><script>
+const all = [];
+addEventListener("message", (told) => {
+  all.push(told.data);
+  document.getElementById("told").textContent = JSON.stringify(all);
+});
+</script>
+END
+browse --virtual-time-budget=5000 --dump-dom "file://$T/widths.html" >"$T/dom"
+python3 - "$T/dom" <<'END' || fail "the page of advice is cut off"
+import html, json, re, sys
+
+told = re.search(r'<pre id="told">(.+?)</pre>', open(sys.argv[1]).read(), re.S)
+told = json.loads(html.unescape(told[1]))
+assert sorted(one["width"] for one in told) == [390, 1280, 1600], told
+for one in told:
+    assert one["page"] <= one["width"] and not one["cut"], told
 END

@@ -2,7 +2,7 @@
 # weir bench on a mount beside a plain directory: what it measures, what it leaves, Ctrl-C, comparing.
 source "$(dirname "$0")/../lib.sh"
 begin
-need jq
+need jq script
 s3_start
 fmt_mount
 PLAIN=$T/plain
@@ -20,6 +20,12 @@ done
 grep -q "choose dd-large" "$T/err" || fail "which suites there are: $(cat "$T/err")"
 "$WEIR" bench --size published "$PLAIN" 2>"$T/err" </dev/null && fail "hours without having been asked"
 grep -q -- "--yes" "$T/err" || fail "how to agree: $(cat "$T/err")"
+# On a terminal it asks, however little it is; a script goes on.
+echo n | script -qec "'$WEIR' bench --suite metadata '$PLAIN'" /dev/null >"$T/asked" && fail "it went on after a no"
+grep -q "Go on?" "$T/asked" || fail "it does not ask: $(cat "$T/asked")"
+same "$(left)" 0 "files of a run that nobody wanted"
+"$WEIR" bench --suite metadata --copies 1 --repeats 1 "$PLAIN" >/dev/null 2>"$T/err" </dev/null ||
+    fail "a small run of a script: $(cat "$T/err")"
 
 echo "== side by side"
 "$WEIR" bench --suite dd-large,metadata --copies 1 --repeats 1 --yes "$PLAIN" "$MNT/here" \

@@ -8,14 +8,14 @@ mod plots;
 use maud::{Markup, html};
 use weir_cost::Prices;
 use weir_cost::page::chart::{Bar, bars};
-use weir_cost::page::{document, grid};
+use weir_cost::page::{Table, document};
 
 use crate::costs::{Cost, elsewhere, on_targets};
-use crate::report::{Report, Warning};
+use crate::report::Report;
 use crate::summary::{Row, summary};
 use crate::words;
 
-/// Columns of a suite's table; those from `rate` on are numbers.
+/// Columns of a suite's table; those from [`RATE`] on are numbers.
 const HEAD: [&str; 10] = [
     "phase",
     "at once",
@@ -28,6 +28,7 @@ const HEAD: [&str; 10] = [
     "p50",
     "p99",
 ];
+const RATE: usize = 4;
 
 /// The report as a page, with costs at `prices`.
 pub fn page(report: &Report, prices: Prices<'_>) -> String {
@@ -56,7 +57,7 @@ fn suite(report: &Report, name: &str, rows: &[&Row]) -> Markup {
     table.extend(rows.iter().map(|row| cells(report, row)));
     html! {
         h2 { (name) }
-        (grid(&table, 4, None))
+        (Table { rows: &table, numbers: RATE..HEAD.len(), ..Table::default() }.markup())
         (warnings(report, rows))
         (plots::plots(report, rows))
         (beside::beside(report, rows))
@@ -99,15 +100,20 @@ fn interval(row: &Row) -> String {
     }
 }
 
-/// Each doubt once, with where it holds.
+/// Each kind of doubt once, with where it holds, and how much there where that differs.
 fn warnings(report: &Report, rows: &[&Row]) -> Markup {
     let mut all: Vec<((&'static str, String), Vec<String>)> = Vec::new();
     for row in rows {
         let place = format!("{} x{} on {}", row.phase, row.copies, row.target_name(report));
-        for warning in merged(&row.warnings) {
-            match all.iter_mut().find(|(known, _)| *known == warning) {
-                Some((_, places)) => places.push(place.clone()),
-                None => all.push((warning, vec![place.clone()])),
+        for warning in words::worst_of_each_kind(&row.warnings) {
+            let ((kind, text), here) = words::general(warning);
+            let place = match here {
+                Some(here) => format!("{place}: {here}"),
+                None => place.clone(),
+            };
+            match all.iter_mut().find(|(known, _)| *known == (kind, text.clone())) {
+                Some((_, places)) => places.push(place),
+                None => all.push(((kind, text), vec![place])),
             }
         }
     }
@@ -117,34 +123,12 @@ fn warnings(report: &Report, rows: &[&Row]) -> Markup {
                 @for ((kind, text), places) in &all {
                     li {
                         strong { (kind) } ": " (text) " "
-                        span class="soft" {
-                            "(" @if places.len() == rows.len() { "everywhere" }
-                            @else { (places.join("; ")) } ")"
-                        }
+                        span class="soft" { "(" (places.join("; ")) ")" }
                     }
                 }
             }
         }
     }
-}
-
-/// Warnings in words. Of those with a number, which differs in each repeat, the worst stands for
-/// all of its kind.
-fn merged(warnings: &[Warning]) -> Vec<(&'static str, String)> {
-    let worth = |of: &Warning| match of {
-        Warning::Noisy { deviation } => Some((0, *deviation)),
-        Warning::NotDurable { dirty_bytes } => Some((1, *dirty_bytes as f64)),
-        Warning::TooShort { seconds } => Some((2, -seconds)),
-        Warning::Cached { .. } | Warning::Throttled { .. } | Warning::Other { .. } => None,
-    };
-    let is_worst = |of: &&Warning| match worth(of) {
-        Some((kind, worth_of)) => !warnings
-            .iter()
-            .filter_map(worth)
-            .any(|(other, worth_other)| other == kind && worth_other > worth_of),
-        None => true,
-    };
-    warnings.iter().filter(is_worst).map(words::warning).collect()
 }
 
 fn costs(prices: Prices<'_>, report: &Report, rows: &[Row], suite: &str) -> Markup {
@@ -169,7 +153,10 @@ fn costs(prices: Prices<'_>, report: &Report, rows: &[Row], suite: &str) -> Mark
             "much time as the first target needed; the machine is not included."
         }
         @if !known.is_empty() { (bars(&format!("Cost of a run of {suite}"), about, &known)) }
-        details { summary { "All costs" } (grid(&table, 2, None)) }
+        details {
+            summary { "All costs" }
+            (Table { rows: &table, numbers: 2..4, ..Table::default() }.markup())
+        }
     }
 }
 

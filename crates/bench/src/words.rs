@@ -60,6 +60,44 @@ pub fn warning(warning: &Warning) -> (&'static str, String) {
     }
 }
 
+/// A warning in words that are the same wherever its kind holds, and how much of it is here where
+/// that differs.
+pub fn general(of: &Warning) -> ((&'static str, String), Option<String>) {
+    let (kind, text) = warning(of);
+    let (text, here) = match of {
+        Warning::Noisy { deviation } => (
+            "repeats differ by over 10 % of their mean".to_owned(),
+            Some(format!("{} %", digits(deviation * 100.0))),
+        ),
+        Warning::NotDurable { dirty_bytes } => {
+            ("bytes were still in memory only".to_owned(), Some(Bytes(*dirty_bytes).to_string()))
+        }
+        Warning::TooShort { seconds } => {
+            ("less than a second is too short to tell".to_owned(), Some(span(*seconds)))
+        }
+        Warning::Cached { .. } | Warning::Throttled { .. } | Warning::Other { .. } => (text, None),
+    };
+    ((kind, text), here)
+}
+
+/// Of warnings with a number, which differs in each repeat, the worst stands for all of its kind;
+/// all others.
+pub fn worst_of_each_kind(warnings: &[Warning]) -> impl Iterator<Item = &Warning> {
+    let worth = |of: &Warning| match of {
+        Warning::Noisy { deviation } => Some((0, *deviation)),
+        Warning::NotDurable { dirty_bytes } => Some((1, *dirty_bytes as f64)),
+        Warning::TooShort { seconds } => Some((2, -seconds)),
+        Warning::Cached { .. } | Warning::Throttled { .. } | Warning::Other { .. } => None,
+    };
+    warnings.iter().filter(move |of| match worth(of) {
+        Some((kind, worth_of)) => !warnings
+            .iter()
+            .filter_map(worth)
+            .any(|(other, worth_other)| other == kind && worth_other > worth_of),
+        None => true,
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 use weir_cost::backtest::Published;
-use weir_cost::page::grid;
+use weir_cost::page::Table;
 
 use crate::published::published;
 use crate::report::{Report, Size};
@@ -34,7 +34,7 @@ pub(super) fn beside(report: &Report, rows: &[&Row]) -> Markup {
                 " Ours is the small size: rates may be compared, times not."
             }
         }
-        (grid(&table, usize::MAX, None))
+        (Table { rows: &table, ..Table::default() }.markup())
         @if !doubts.is_empty() {
             ul class="warn" { @for doubt in &doubts { li { (doubt) } } }
         }

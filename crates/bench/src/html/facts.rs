@@ -1,7 +1,7 @@
 //! What was measured where, and what was not.
 
 use maud::{Markup, html};
-use weir_cost::page::grid;
+use weir_cost::page::Table;
 use weir_types::Bytes;
 
 use crate::report::{Report, Size, Skipped, TargetFacts};
@@ -42,7 +42,7 @@ pub(super) fn facts(report: &Report) -> Markup {
             }
         }
         h2 { "Targets" }
-        (grid(&rows, usize::MAX, None))
+        (Table { rows: &rows, ..Table::default() }.markup())
     }
 }
 

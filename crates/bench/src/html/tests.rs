@@ -1,6 +1,7 @@
 use weir_cost::PriceBook;
 
 use super::*;
+use crate::report::Warning;
 use crate::sample;
 
 fn html(report: &Report) -> String {
@@ -56,7 +57,7 @@ fn published_figures_are_marked_and_have_source_and_date() {
     let html = html(&sample::report());
     // Small files: two storages, created and read, with 1, 4 and 8 at once. Dummy files: two
     // storages, with one writer.
-    assert_eq!(count(&html, "<td>other machine</td>"), 2 * 2 * 3 + 2);
+    assert_eq!(count(&html, ">other machine</td>"), 2 * 2 * 3 + 2);
     assert!(html.contains("lustre-vs-efs-synthetic (date not stated)"));
     assert!(html.contains("ebs-vs-instance-store-2023 (2023-12-01)"));
     assert!(html.contains("not durable-write time"), "what speaks against it");
@@ -64,21 +65,25 @@ fn published_figures_are_marked_and_have_source_and_date() {
 }
 
 #[test]
-fn doubts_stand_where_they_hold() {
+fn doubts_stand_where_they_hold_and_each_kind_is_said_once() {
     let mut report = sample::report();
     for one in &mut report.measurements {
-        one.warnings = match (one.phase.as_str(), one.copies, one.target) {
-            ("read-warm", 4, 1) => {
-                vec![Warning::TooShort { seconds: 0.1 * f64::from(one.repeat + 1) }]
+        one.warnings = match (one.phase.as_str(), one.suite.as_str(), one.target) {
+            ("read-warm", _, 1) => {
+                vec![Warning::TooShort { seconds: 0.1 * f64::from(one.repeat + one.copies) }]
             }
+            ("create", "small-files", 0) => vec![Warning::Noisy { deviation: 0.25 }],
             _ => Vec::new(),
         };
     }
     let html = html(&report);
-    let doubt = "<strong>too short</strong>: 100 ms is too short to tell";
-    assert_eq!(count(&html, doubt), 1, "the worst of three");
-    assert!(html.contains("(read-warm x4 on weir)"));
-    assert_eq!(count(&html, "<td>too short</td>"), 1);
+    let doubt = "<strong>too short</strong>: less than a second is too short to tell";
+    assert_eq!(count(&html, doubt), 1);
+    let rows = "(read-warm x1 on weir: 100 ms; read-warm x4 on weir: 400 ms; \
+                read-warm x8 on weir: 800 ms)";
+    assert!(html.contains(rows), "the rows by name, with the worst of three each");
+    assert!(html.contains("(create x1 on local: 25.0 %; "));
+    assert_eq!(count(&html, ">too short</td>"), 3);
 }
 
 #[test]

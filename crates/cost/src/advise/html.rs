@@ -6,10 +6,10 @@ use super::advice::Advice;
 use super::break_even::Stretch;
 use super::choice::Choice;
 use super::plot::over_runs;
-use super::table::{runs, span, table};
+use super::table::{SORTED, WORDS, runs, span, table};
 use crate::Bill;
 use crate::page::chart::{Bar, bars};
-use crate::page::{document, grid};
+use crate::page::{Table, document};
 
 /// The advice as a page: recommendation, table, charts, break-even points, and what each cost is
 /// made of, with the source of each price.
@@ -21,8 +21,7 @@ pub fn page(advice: &Advice) -> String {
     let body = html! {
         (summary(advice))
         (recommendation(advice))
-        h2 { "The choices" }
-        (grid(&table(advice), 4, advice.recommendation.as_ref().map(|_| 0)))
+        (choices(advice))
         (charts(advice))
         (break_even(advice))
         (refused(advice))
@@ -61,6 +60,20 @@ fn recommendation(advice: &Advice) -> Markup {
     }
 }
 
+fn choices(advice: &Advice) -> Markup {
+    let rows = table(advice);
+    let best = advice.recommendation.as_ref().map(|_| 0);
+    let table = Table { rows: &rows, numbers: WORDS..rows[0].len(), best, sorted: Some(SORTED) };
+    html! {
+        h2 { "The choices" }
+        p class="soft" {
+            "By what a month costs with the time of who waits. Last are those whose prices are not "
+            "all known, and those that do not get a day's runs done in a day."
+        }
+        (table.markup())
+    }
+}
+
 fn charts(advice: &Advice) -> Markup {
     let known: Vec<&Choice> = advice.choices.iter().filter(|of| of.month.complete).collect();
     let cost = |of: &&Choice| Bar {
@@ -93,7 +106,7 @@ fn break_even(advice: &Advice) -> Markup {
     let of = |head: &str, stretches: &[Stretch]| {
         let head = vec![head.to_owned(), "from runs a month".to_owned()];
         let rows: Vec<_> = [head].into_iter().chain(stretches.iter().map(row)).collect();
-        grid(&rows, 1, None)
+        Table { rows: &rows, numbers: 1..2, ..Table::default() }.markup()
     };
     html! {
         h2 { "Break-even points" }
@@ -111,7 +124,7 @@ fn touching(advice: &Advice, storage: &str) -> Markup {
         .filter(|point| point.below == storage || point.above == storage)
         .map(|of| vec![of.below.clone(), of.above.clone(), runs(of.runs_per_month)]);
     let rows: Vec<_> = [head.to_vec()].into_iter().chain(touching).collect();
-    grid(&rows, 2, None)
+    Table { rows: &rows, numbers: 2..3, ..Table::default() }.markup()
 }
 
 fn refused(advice: &Advice) -> Markup {
@@ -138,7 +151,10 @@ fn lines_of(advice: &Advice) -> Markup {
     html! {
         h2 { "What the costs are made of" }
         @for choice in &advice.choices {
-            details { summary { (choice.name) } (grid(&rows(choice), usize::MAX, None)) }
+            details {
+                summary { (choice.name) }
+                (Table { rows: &rows(choice), ..Table::default() }.markup())
+            }
         }
     }
 }

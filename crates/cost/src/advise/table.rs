@@ -3,17 +3,24 @@
 use super::advice::Advice;
 use super::choice::Choice;
 
-/// The choices as a table, the best first; its first row is the head.
+/// The column by which the choices are sorted: a month with the time of who waits.
+pub(super) const SORTED: usize = 4;
+
+/// Columns before these are words.
+pub(super) const WORDS: usize = 3;
+
+/// The choices as a table, the best first; its first row is the head. The first three columns are
+/// words, the others numbers.
 pub fn table(advice: &Advice) -> Vec<Vec<String>> {
     let head = [
         "storage",
         "machines",
-        "a run",
         "bound by",
-        "cost of a run",
-        "a month",
-        "on Spot",
+        "a run",
         "with waiting",
+        "a month",
+        "cost of a run",
+        "on Spot",
     ];
     let head = head.map(str::to_owned).to_vec();
     [head].into_iter().chain(advice.choices.iter().map(row)).collect()
@@ -29,12 +36,12 @@ fn row(choice: &Choice) -> Vec<String> {
     vec![
         choice.name.clone(),
         format!("{} x {}", choice.machines, choice.machine.instance),
-        format!("{}{late}", span(choice.run_seconds)),
         choice.bound_by.clone(),
-        choice.cost_per_run.to_string(),
-        choice.month.to_string(),
-        spot,
+        format!("{}{late}", span(choice.run_seconds)),
         choice.month_with_waiting.to_string(),
+        choice.month.to_string(),
+        choice.cost_per_run.to_string(),
+        spot,
     ]
 }
 

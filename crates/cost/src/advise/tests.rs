@@ -187,7 +187,7 @@ fn what_does_not_keep_up_is_not_recommended() {
     let rows = table(&advice);
     assert_eq!(rows.len(), advice.choices.len() + 1);
     assert!(rows.iter().all(|row| row.len() == rows[0].len()));
-    assert!(rows.iter().any(|row| row[2].ends_with("(a day is too short)")));
+    assert!(rows.iter().any(|row| row[3].ends_with("(a day is too short)")));
 }
 
 #[test]

@@ -15,6 +15,7 @@ Examples:
   weir bench compare monday.json friday.json         what became slower
 
 The small size fits a laptop; the published one is that of the published runs, and takes hours.
+It says how much it will write and read, and asks on a terminal before it begins.
 The page cache is dropped between phases where that is allowed (as root); where not, the report
 says so. All that is made lies in one directory in each PATH, and is removed also on Ctrl-C.
 

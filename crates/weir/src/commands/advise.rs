@@ -66,7 +66,7 @@ fn describe(advice: &Advice) -> String {
         }
     }
     let runs = format!("choices, at {:.1} runs a month", advice.runs_per_month);
-    text.push_str(&format!("{}\n{}", heading(&runs), table(&weir_cost::table(advice), 4)));
+    text.push_str(&format!("{}\n{}", heading(&runs), table(&weir_cost::table(advice), 3)));
     text.push_str(&stretches("cheapest", &advice.cheapest));
     text.push_str(&stretches("best, with waiting", &advice.cheapest_with_waiting));
     text.push_str(&break_even(advice));

@@ -109,20 +109,12 @@ fn measured(row: &Row, notes: &mut Notes) -> String {
     if let Some(ratio) = row.ratio.filter(|_| row.target > 0) {
         text.push_str(&format!(" x{}", words::digits(ratio)));
     }
-    let numbers: Vec<_> = one_of_each(&row.warnings).map(|of| notes.number(of)).collect();
+    let numbers: Vec<_> =
+        words::worst_of_each_kind(&row.warnings).map(|of| notes.number(of)).collect();
     if !numbers.is_empty() {
         text.push_str(&format!(" [{}]", numbers.join(",")));
     }
     text
-}
-
-/// The first warning of each kind: repeats differ in its numbers only.
-fn one_of_each(warnings: &[Warning]) -> impl Iterator<Item = &Warning> {
-    warnings.iter().enumerate().filter_map(|(at, warning)| {
-        let kind = words::warning(warning).0;
-        let before = &warnings[..at];
-        (!before.iter().any(|other| words::warning(other).0 == kind)).then_some(warning)
-    })
 }
 
 /// Warnings, each text once, with its number.
@@ -131,12 +123,8 @@ struct Notes(Vec<String>);
 
 impl Notes {
     fn number(&mut self, warning: &Warning) -> String {
-        let text = match (words::warning(warning), warning) {
-            // How short and how noisy differs everywhere; the rates show it.
-            ((kind, _), Warning::TooShort { .. }) => format!("{kind}: less than a second"),
-            ((kind, _), Warning::Noisy { .. }) => format!("{kind}: repeats differ by over 10 %"),
-            ((kind, all), _) => format!("{kind}: {all}"),
-        };
+        let ((kind, text), _) = words::general(warning);
+        let text = format!("{kind}: {text}");
         let at = self.0.iter().position(|known| *known == text).unwrap_or_else(|| {
             self.0.push(text);
             self.0.len() - 1
@@ -220,7 +208,7 @@ mod tests {
             "/mnt/a",
             "200 MB/s [1]",
             "400 MB/s x2.00 [2,1]",
-            "[1] too short: less than a second\n",
+            "[1] too short: less than a second is too short to tell\n",
             "[2] cached: permission denied\n",
             "not run: blast on /mnt/b: no room\n",
         ] {

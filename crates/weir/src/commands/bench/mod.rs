@@ -80,7 +80,13 @@ async fn measure(args: BenchRunArgs) -> Result<ExitCode> {
     let book = PriceBook::built_in();
     let told = announce(&options, &borrowed, &book).map_err(failed)?;
     render::tell(&describe::announcement(&told, &options.region));
-    if !args.yes && is_much(&told) && !agreed()? {
+    let terminal = stdin().is_terminal() && stderr().is_terminal();
+    let agreed = match consent(&told, args.yes, terminal) {
+        Consent::Given => true,
+        Consent::ToAsk => agreed()?,
+        Consent::Missing => return Err(unasked()),
+    };
+    if !agreed {
         return Ok(ExitCode::FAILURE);
     }
     // That it can be written is known before hours are spent on it.
@@ -207,12 +213,32 @@ fn is_much(told: &Announcement) -> bool {
     told.cost > MUCH || !told.cost_complete || told.seconds > LONG_SECONDS
 }
 
+/// Whether a run that was announced may begin.
+#[derive(Debug, PartialEq, Eq)]
+enum Consent {
+    Given,
+    ToAsk,
+    Missing,
+}
+
+/// On a terminal people are asked, as all of it writes to their disks. A script, which nobody can
+/// ask, has to say so only where it is much.
+fn consent(told: &Announcement, yes: bool, terminal: bool) -> Consent {
+    let nothing = told.written_bytes == 0 && told.read_bytes == 0 && told.files == 0;
+    match (yes || nothing, terminal, is_much(told)) {
+        (true, ..) | (false, false, false) => Consent::Given,
+        (false, true, _) => Consent::ToAsk,
+        (false, false, true) => Consent::Missing,
+    }
+}
+
+fn unasked() -> FsError {
+    let text = "this takes long or costs money, and there is no terminal to ask on: say --yes";
+    FsError::new(ErrorKind::Invalid, text)
+}
+
 /// Asks on a terminal.
 fn agreed() -> Result<bool> {
-    if !stdin().is_terminal() || !stderr().is_terminal() {
-        let text = "this takes long or costs money, and there is no terminal to ask on: say --yes";
-        return Err(FsError::new(ErrorKind::Invalid, text));
-    }
     render::tell("Go on? [y/N] ");
     let mut line = String::new();
     stdin().lock().read_line(&mut line).map_err(|e| FsError::local_io("read the answer", e))?;
@@ -251,21 +277,41 @@ mod tests {
         assert!(error.contains("`dd`") && error.contains("small-files"), "{error}");
     }
 
-    #[test]
-    fn what_is_long_dear_or_unknown_is_asked_for() {
-        let told = |cost, cost_complete, seconds| Announcement {
+    fn told(cost: i64, cost_complete: bool, seconds: u64) -> Announcement {
+        Announcement {
             targets: Vec::new(),
-            written_bytes: 0,
+            written_bytes: 10 << 30,
             read_bytes: 0,
             files: 0,
             seconds,
             cost: NanoUsd(cost),
             cost_complete,
             problems: Vec::new(),
-        };
+        }
+    }
+
+    #[test]
+    fn what_is_long_dear_or_unknown_is_much() {
         assert!(!is_much(&told(1_000_000_000, true, 600)));
         assert!(is_much(&told(1_000_000_001, true, 0)));
         assert!(is_much(&told(0, true, 601)));
         assert!(is_much(&told(0, false, 0)));
+    }
+
+    #[test]
+    fn people_are_asked_and_scripts_only_have_to_say_so_where_it_is_much() {
+        let (little, much) = (told(0, true, 60), told(0, true, 601));
+        let nothing = Announcement { written_bytes: 0, ..told(0, false, 0) };
+        for (of, yes, terminal, wanted) in [
+            (&little, false, true, Consent::ToAsk),
+            (&much, false, true, Consent::ToAsk),
+            (&little, false, false, Consent::Given),
+            (&much, false, false, Consent::Missing),
+            (&much, true, false, Consent::Given),
+            (&much, true, true, Consent::Given),
+            (&nothing, false, true, Consent::Given),
+        ] {
+            assert_eq!(consent(of, yes, terminal), wanted, "{of:?}, {yes}, {terminal}");
+        }
     }
 }
