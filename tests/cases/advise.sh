@@ -7,7 +7,7 @@ EXAMPLE=$TESTS/../docs/examples/blast.toml
 
 echo "== the example"
 "$WEIR" advise "$EXAMPLE" --storage fsx:SCRATCH_2:3600 --html "$T/advice.html" >"$T/advice" || fail "advise"
-for word in "It costs least" "EFS elastic" "FSx SCRATCH_2" "SCRATCH_2 has no capacity of 3600 GiB" "2400 GiB and 4800 GiB" \
+for word in "Run it on" "It wins by" "EFS beside FSx for Lustre" "It costs least" "EFS elastic" "FSx SCRATCH_2" "SCRATCH_2 has no capacity of 3600 GiB" "2400 GiB and 4800 GiB" \
     "On Spot instances" "of memory hold at least half of the data set" "unknown prices"; do
     grep -q -- "$word" "$T/advice" || fail "the advice does not say '$word': $(cat "$T/advice")"
 done
@@ -23,7 +23,10 @@ P
 grep -q "<svg" "$T/advice.html" || fail "a page without plots"
 grep -Eq "(src|href)=\"http" "$T/advice.html" && fail "the page needs others"
 sed 's/us-east-1/moon-1/' "$EXAMPLE" >"$T/moon.toml"
-"$WEIR" advise "$T/moon.toml" | grep -q "no recommendation" || fail "advice without prices"
+"$WEIR" advise "$T/moon.toml" 2>"$T/err" && fail "advice for a region that nobody knows"
+grep -q "known are us-east-1" "$T/err" || fail "which regions are known: $(cat "$T/err")"
+sed 's/us-east-1/ap-northeast-2/' "$EXAMPLE" >"$T/seoul.toml"
+"$WEIR" advise "$T/seoul.toml" | grep -q "no recommendation" || fail "advice without prices"
 sed 's/runs_per_day = 10/runs_per_day = -1/' "$EXAMPLE" >"$T/bad.toml"
 "$WEIR" advise "$T/bad.toml" 2>"$T/err" && fail "a negative number of runs"
 grep -q runs_per_day "$T/err" || fail "what is wrong: $(cat "$T/err")"

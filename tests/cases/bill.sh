@@ -39,6 +39,12 @@ same "$(jq .so_far.complete "$T/bill")" true "whether all is known"
 hours=$(jq '(.to_unix_ms - .from_unix_ms) / 3600000' "$T/bill")
 near "$(amount instance)" "$hours * 2.496e9" "an i3.8xlarge" 0.01
 
+echo "== no month is told from seconds"
+same "$(jq -r '.month, .shadow[0].month | tostring' "$T/bill" | sort -u)" null "a month of a mount this young"
+"$WEIR" bill "$MNT" | head -1 | grep -q "told from 10 min" || fail "from when on a month is told"
+bill --region eu-mars-9 >/dev/null 2>"$T/err" && fail "a region that nobody knows"
+grep -q "known are us-east-1" "$T/err" || fail "which regions are known: $(cat "$T/err")"
+
 echo "== prices of one's own"
 cat >"$T/prices.json" <<'P'
 {"schema": "weir-prices/2", "prices": [
@@ -67,6 +73,6 @@ near "$(jq 'map(select(.item == "efs.elastic-write")) | .[0].amount_nano_usd' <<
 [ "$(jq '.shadow | length' "$T/bill")" -ge 12 ] || fail "services are missing"
 same "$(jq '[.shadow[] | select(.seconds <= 0)] | length' "$T/bill")" 0 "services that take no time"
 # FSx for Lustre sells P2-250 at a price that the book does not have: unknown, never free.
-same "$(jq '[.shadow[] | select(.name | startswith("FSx PERSISTENT_2-250")) | .month.complete] | all | not' "$T/bill")" true "an unknown price"
+same "$(jq '[.shadow[] | select(.name | startswith("FSx PERSISTENT_2-250")) | .so_far.complete] | all | not' "$T/bill")" true "an unknown price"
 bill --since 1h | jq -e '.from_unix_ms > 0' >/dev/null || fail "--since"
 fsck_clean

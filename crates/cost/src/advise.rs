@@ -12,6 +12,7 @@ mod choice;
 mod html;
 mod plot;
 mod reason;
+mod services;
 mod table;
 
 use weir_types::NanoUsd;
@@ -24,6 +25,7 @@ pub use break_even::{BreakEven, Stretch};
 use break_even::{break_evens, cheapest};
 pub use choice::Choice;
 pub use html::page as html;
+pub use services::efs_beside_fsx;
 pub use table::table;
 
 /// The usual discount of Spot instances: 60% to 80% off the price on demand.

@@ -270,10 +270,13 @@ impl Amount {
 }
 
 impl fmt::Display for Amount {
-    /// `$12.34`, or `at least $12.34` when some part is unknown.
+    /// `$12.34`; `at least $12.34` when some part is unknown, and `unknown` when that is all.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let least = if self.complete { "" } else { "at least " };
-        write!(f, "{least}{}", self.usd)
+        match (self.complete, self.usd) {
+            (true, usd) => write!(f, "{usd}"),
+            (false, NanoUsd(0)) => write!(f, "unknown"),
+            (false, usd) => write!(f, "at least {usd}"),
+        }
     }
 }
 
@@ -404,7 +407,7 @@ mod tests {
         let bill = so_far(book.at("us-east-1"), &usage);
         assert_eq!(bill.lines[4].amount, None);
         assert!(!bill.complete);
-        assert_eq!(bill.to_string(), "at least $0.00");
+        assert_eq!(bill.to_string(), "unknown");
 
         let nowhere = month(book.at("moon-1"), 1);
         assert_eq!((nowhere.lines[0].amount, nowhere.complete), (None, false));

@@ -23,7 +23,8 @@ mod storage_name;
 mod workload;
 
 pub use advise::{
-    Advice, BreakEven, Choice, Options, Recommendation, Refusal, Stretch, advise, html, table,
+    Advice, BreakEven, Choice, Options, Recommendation, Refusal, Stretch, advise, efs_beside_fsx,
+    html, table,
 };
 pub use bill::{
     Amount, Bill, DiskKind, Host, Line, Requests, Usage, month, per_hour, per_month, so_far,

@@ -106,6 +106,11 @@ impl PriceBook {
         Prices { book: self, region }
     }
 
+    /// The prices of `region`, if the book lists it.
+    pub fn listed<'a>(&'a self, region: &'a str) -> Option<Prices<'a>> {
+        self.regions().contains(&region).then(|| self.at(region))
+    }
+
     /// The regions that have a price, in the order of their first one.
     pub fn regions(&self) -> Vec<&str> {
         let mut regions: Vec<&str> = Vec::new();

@@ -51,6 +51,10 @@ pub struct Recommendation {
     pub machine: String,
     /// How many of them.
     pub machines: u64,
+    /// What to do and what it saves, in a sentence.
+    pub summary: String,
+    /// Why it is better than the next best, in a sentence; nothing where there is no other.
+    pub why: Option<String>,
     /// The reasons, each a sentence.
     pub reasons: Vec<String>,
 }

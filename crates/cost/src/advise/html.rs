@@ -6,6 +6,7 @@ use super::advice::Advice;
 use super::break_even::Stretch;
 use super::choice::Choice;
 use super::plot::over_runs;
+use super::services::efs_beside_fsx;
 use super::table::{SORTED, WORDS, runs, span, table};
 use crate::Bill;
 use crate::page::chart::{Bar, bars};
@@ -56,6 +57,7 @@ fn recommendation(advice: &Advice) -> Markup {
     };
     html! {
         h2 { "Recommended: " (best.storage) " on " (best.machines) " x " (best.machine) }
+        p { strong { (best.summary) } @if let Some(why) = &best.why { " " (why) } }
         ul { @for reason in &best.reasons { li { (reason) } } }
     }
 }
@@ -113,6 +115,8 @@ fn break_even(advice: &Advice) -> Markup {
         (of("cheapest", &advice.cheapest))
         (of("cheapest with waiting", &advice.cheapest_with_waiting))
         @if let Some(best) = &advice.recommendation { (touching(advice, &best.storage)) }
+        h3 { "EFS beside FSx for Lustre" }
+        ul { @for sentence in efs_beside_fsx(advice) { li { (sentence) } } }
     }
 }
 

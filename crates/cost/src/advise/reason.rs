@@ -1,6 +1,6 @@
 //! The recommendation, in words.
 
-use weir_types::Bytes;
+use weir_types::{Bytes, NanoUsd};
 
 use super::advice::Recommendation;
 use super::break_even::Stretch;
@@ -32,12 +32,65 @@ pub(super) fn recommend(
         overtaken(best, stretches),
         unknown(choices),
     ];
+    let others: Vec<&Choice> =
+        choices[1..].iter().filter(|of| of.keeps_up && of.month.complete).collect();
     Some(Recommendation {
+        summary: summary(best, &others),
+        why: others.first().map(|next| why(best, next)),
         storage: best.name.clone(),
         machine: best.machine.instance.clone(),
         machines: best.machines,
         reasons: reasons.into_iter().flatten().collect(),
     })
+}
+
+/// What to do, and what it saves beside the next best and beside the dearest.
+fn summary(best: &Choice, others: &[&Choice]) -> String {
+    let machines = match best.machines {
+        1 => format!("one {}", best.machine.instance),
+        more => format!("{more} x {}", best.machine.instance),
+    };
+    let cost = format!(
+        "Run it on {} with {machines}: {} a month, {} with the time of who waits",
+        best.name, best.month, best.month_with_waiting
+    );
+    let saved = |of: &Choice| NanoUsd(of.month_with_waiting.usd.0 - best.month_with_waiting.usd.0);
+    match others {
+        [] => format!("{cost}; nothing else keeps up and has all of its prices known."),
+        [next] => format!("{cost}, which saves {} beside {}.", saved(next), next.name),
+        [next, .., last] => format!(
+            "{cost}, which saves {} beside the next best, {}, and {} beside the dearest, {}.",
+            saved(next),
+            next.name,
+            saved(last),
+            last.name
+        ),
+    }
+}
+
+/// What the best is better by: money, time, or both.
+fn why(best: &Choice, next: &Choice) -> String {
+    let waiting = |of: &Choice| of.month_with_waiting.usd.0 - of.month.usd.0;
+    let money = next.month.usd.0 - best.month.usd.0;
+    let time = waiting(next) - waiting(best);
+    let than = |nanos: i64| match nanos {
+        0 => "as much".to_owned(),
+        1.. => format!("{} less", NanoUsd(nanos)),
+        _ => format!("{} more", NanoUsd(-nanos)),
+    };
+    let by = match (money > 0, time > 0) {
+        (true, true) => "both money and time",
+        (true, false) => "money",
+        (false, true) => "time",
+        (false, false) => return format!("It costs as much as {}.", next.name),
+    };
+    format!(
+        "It wins by {by}: storage and machines cost {} a month than with {}, and waiting {}.",
+        than(money),
+        next.name,
+        than(time)
+    )
+    .replace("as much a month than", "as much a month as")
 }
 
 fn money(best: &Choice) -> String {

@@ -151,6 +151,50 @@ fn where_prices_are_unknown_nothing_is_recommended() {
 }
 
 #[test]
+fn what_to_do_what_it_saves_and_why_are_a_sentence_each() {
+    let advice = advice(&workload(), &Options::default());
+    let best = advice.recommendation.as_ref().expect("prices are known");
+    let (first, next) = (&advice.choices[0], &advice.choices[1]);
+    let saved = next.month_with_waiting.usd.0 - first.month_with_waiting.usd.0;
+    for wanted in [
+        format!("Run it on {} with ", first.name),
+        format!("{} a month", first.month),
+        format!("saves {} beside the next best, {}", NanoUsd(saved), next.name),
+    ] {
+        assert!(best.summary.contains(&wanted), "{wanted} is not in {}", best.summary);
+    }
+    let why = best.why.as_ref().expect("there are others");
+    assert!(why.starts_with("It wins by ") && why.contains(&next.name), "{why}");
+    assert!(html(&advice).contains(why));
+}
+
+#[test]
+fn efs_stands_beside_fsx_whatever_is_best() {
+    let here = advice(&workload(), &Options::default());
+    let sentences = efs_beside_fsx(&here);
+    assert_eq!(sentences.len(), 3, "a mode each: {sentences:?}");
+    let fsx = here.choices.iter().filter(|of| of.name.starts_with("FSx") && of.month.complete);
+    let fsx = fsx.min_by_key(|of| of.month.usd).expect("known");
+    let point = here
+        .break_even
+        .iter()
+        .find(|of| of.below == "EFS elastic" && of.above == fsx.name)
+        .expect("they meet");
+    let wanted = format!(
+        "EFS elastic costs less below {} runs a month, {} above.",
+        table::runs(point.runs_per_month),
+        fsx.name
+    );
+    assert!(sentences.contains(&wanted), "{wanted} is not among {sentences:?}");
+    let seoul = Workload { region: "ap-northeast-2".to_owned(), ..workload() };
+    let unknown = efs_beside_fsx(&advice(&seoul, &Options::default()));
+    assert!(
+        unknown[0].contains("FSx for Lustre costs in ap-northeast-2 is not known"),
+        "{unknown:?}"
+    );
+}
+
+#[test]
 fn what_is_not_sold_is_refused_with_what_is() {
     let asked = ["fsx:SCRATCH_2:3600", "fsx:SCRATCH_2:4800"].map(|text| text.parse().expect(text));
     let options = Options { asked: asked.to_vec(), ..Options::default() };

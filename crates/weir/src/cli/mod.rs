@@ -53,7 +53,7 @@ Examples:
   weir status                        every volume mounted or served here
   weir status /mnt/genomes --json
   weir status s3://my-bucket/disks   one that is served
-  weir status --region eu-central-1  with that region's S3 prices";
+  weir status --region ap-northeast-2  with that region's S3 prices";
 
 const FSCK_EXAMPLES: &str = "\
 Examples:

@@ -74,7 +74,7 @@ pub(super) const BILL_EXAMPLES: &str = "\
 Examples:
   weir bill /mnt/genomes                                   since the mount
   weir bill /mnt/genomes --since 2h
-  weir bill /mnt/genomes --region eu-central-1 --instance i4i.8xlarge --disk instance-store
+  weir bill /mnt/genomes --region ap-northeast-2 --instance i4i.8xlarge --disk instance-store
   weir bill /mnt/genomes --prices my-prices.json --json
 
 Requests, bytes and time are counted; prices are list prices, see `weir prices`. What is not

@@ -31,6 +31,7 @@ pub(crate) async fn run(args: AdviseArgs) -> Result<ExitCode> {
         ..Options::default()
     };
     let book = prices::book(args.prices.as_deref())?;
+    prices::at(&book, &workload.region).map_err(|error| error.within(path.display()))?;
     let advice = weir_cost::advise(&workload, &book, &options, &weir_cost::predicted);
     if let Some(path) = &args.html {
         std::fs::write(path, weir_cost::html(&advice))
@@ -54,15 +55,17 @@ fn describe(advice: &Advice) -> String {
     let mut text = String::new();
     match &advice.recommendation {
         Some(best) => {
-            let title = format!("{} on {} x {}", best.storage, best.machines, best.machine);
-            text.push_str(&format!("{}\n", heading(&title)));
-            for reason in &best.reasons {
+            text.push_str(&format!("{}\n", heading(&best.summary)));
+            for reason in best.why.iter().chain(&best.reasons) {
                 text.push_str(&format!("  {reason}\n"));
             }
         }
         None => {
             text.push_str(&format!("{}\n", heading("no recommendation")));
-            text.push_str("  No choice keeps up and has all of its prices known.\n");
+            text.push_str(
+                "  No choice keeps up and has all of its prices known: add the unknown ones to a \
+                 price book (`weir prices --book`), and give it with --prices.\n",
+            );
         }
     }
     let runs = format!("choices, at {:.1} runs a month", advice.runs_per_month);
@@ -70,6 +73,10 @@ fn describe(advice: &Advice) -> String {
     text.push_str(&stretches("cheapest", &advice.cheapest));
     text.push_str(&stretches("best, with waiting", &advice.cheapest_with_waiting));
     text.push_str(&break_even(advice));
+    text.push_str(&format!("{}\n", heading("EFS beside FSx for Lustre, without waiting")));
+    for sentence in weir_cost::efs_beside_fsx(advice) {
+        text.push_str(&format!("  {sentence}\n"));
+    }
     for refusal in &advice.refused {
         text.push_str(&format!("{}\n  {}\n", heading("refused"), refusal.why));
     }
@@ -128,7 +135,16 @@ mod tests {
         let book = prices::book(None).expect("built in");
         let advice = weir_cost::advise(&example, &book, &options, &weir_cost::predicted);
         let text = describe(&advice);
-        for wanted in ["It costs least", "EFS elastic", "best, with waiting", "2400", "4800"] {
+        assert!(text.starts_with("Run it on "), "what to do is first: {text}");
+        for wanted in [
+            "which saves $",
+            "It wins by ",
+            "It costs least",
+            "EFS beside FSx for Lustre",
+            "best, with waiting",
+            "2400",
+            "4800",
+        ] {
             assert!(text.contains(wanted), "{wanted} is not in\n{text}");
         }
     }

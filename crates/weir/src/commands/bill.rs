@@ -1,12 +1,14 @@
 //! `weir bill`: what a mount costs, and what its work would have cost elsewhere.
 
+mod headline;
+
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use serde::Serialize;
 use weir_cost::{
-    Activity, Bill, Host, Item, Line, Machine, Requests, Shadow, Usage, machine, machines,
+    Activity, Bill, Host, Item, Line, Machine, Requests, Shadow, Storage, Usage, machine, machines,
     per_hour, per_month, predicted, shadow, so_far,
 };
 use weir_engine::Period;
@@ -18,8 +20,10 @@ use crate::cli::BillArgs;
 use crate::client::Client;
 use crate::render::{self, heading, seconds, table};
 
-/// A rate of less than this is too short to tell a month from.
-const SHORT: Duration = Duration::from_secs(600);
+/// A month is told from no less than this; what was used before is mostly what a mount begins with.
+const MONTH_FROM: Duration = Duration::from_secs(600);
+/// An hour from no less than this.
+const HOUR_FROM: Duration = Duration::from_secs(60);
 /// The machine whose network bounds the services if nobody names one.
 const USUAL_MACHINE: &str = "i4i.8xlarge";
 
@@ -32,12 +36,26 @@ struct Report {
     from_unix_ms: u64,
     to_unix_ms: u64,
     so_far: Bill,
-    hour: Bill,
-    month: Bill,
-    shadow: Vec<Shadow>,
+    /// At this rate; nothing before a minute was watched.
+    hour: Option<Bill>,
+    /// At this rate; nothing before ten minutes were watched.
+    month: Option<Bill>,
+    shadow: Vec<Elsewhere>,
     /// The machine that the services are thought to serve.
     machine: Machine,
     used: Period,
+}
+
+/// The same work on another storage.
+#[derive(Serialize)]
+struct Elsewhere {
+    name: String,
+    storage: Storage,
+    so_far: Bill,
+    /// Nothing before ten minutes were watched.
+    month: Option<Bill>,
+    seconds: f64,
+    bound_by: String,
 }
 
 pub(crate) async fn run(args: BillArgs) -> Result<ExitCode> {
@@ -61,7 +79,7 @@ fn report(
     (spell, linked_bytes): (Period, u64),
 ) -> Result<Report> {
     let book = prices::book(args.prices.as_deref())?;
-    let prices = book.at(&args.region);
+    let prices = prices::at(&book, &args.region)?;
     let name = args.instance.as_deref().unwrap_or(USUAL_MACHINE);
     let priced = args
         .instance
@@ -110,12 +128,21 @@ fn report(
         from_unix_ms: spell.from_unix_ms,
         to_unix_ms: used.unix_ms,
         so_far: so_far(prices, &usage),
-        hour: per_hour(prices, &usage),
-        month: per_month(prices, &usage),
-        shadow: shadow(prices, &activity, &machine, &predicted),
+        hour: (observed >= HOUR_FROM).then(|| per_hour(prices, &usage)),
+        month: (observed >= MONTH_FROM).then(|| per_month(prices, &usage)),
+        shadow: elsewhere(shadow(prices, &activity, &machine, &predicted), observed),
         machine,
         used: spell,
     })
+}
+
+fn elsewhere(shadows: Vec<Shadow>, observed: Duration) -> Vec<Elsewhere> {
+    let of = |shadow: Shadow| {
+        let Shadow { name, storage, so_far, month, seconds, bound_by } = shadow;
+        let month = (observed >= MONTH_FROM).then_some(month);
+        Elsewhere { name, storage, so_far, month, seconds, bound_by }
+    };
+    shadows.into_iter().map(of).collect()
 }
 
 fn describe(report: &Report, since: Option<u64>) -> String {
@@ -125,44 +152,44 @@ fn describe(report: &Report, since: Option<u64>) -> String {
         Some(mountpoint) => format!("{} on {}", report.volume, mountpoint.display()),
         None => report.volume.clone(),
     };
-    let mut text = format!("{}: {span} at list prices of {}\n", heading(&title), report.region);
+    let mut text = format!("{}\n", headline::headline(report));
+    text.push_str(&format!("{}: {span} at list prices of {}\n", heading(&title), report.region));
     if since.is_some_and(|asked_ms| asked_ms > observed_ms + 120_000) {
         text.push_str("what was before the mount, or more than a week ago, is not known\n");
     }
-    let head = ["", "used", "", "so far", "an hour at this rate", "a month"];
-    let mut rows = vec![head.map(str::to_owned).to_vec()];
-    let rates = report.hour.lines.iter().zip(&report.month.lines);
-    let lines = report.so_far.lines.iter().zip(rates);
-    rows.extend(lines.map(|(now, (hour, month))| line(now, hour, month)));
-    let blank = String::new;
-    rows.push(vec![
-        "total".to_owned(),
-        blank(),
-        blank(),
-        report.so_far.to_string(),
-        report.hour.to_string(),
-        report.month.to_string(),
-    ]);
-    text.push_str(&table(&rows, 1));
+    text.push_str(&table(&lines(report, &span), 1));
     text.push_str("  storage is what files take before compression; objects of linked buckets are not in it\n");
-    for unknown in report.month.unknown() {
+    for unknown in report.so_far.unknown() {
         text.push_str(&format!("  the price of {unknown} is not known: it is in no total\n"));
     }
-    if observed_ms < SHORT.as_millis() as u64 {
-        text.push_str(&format!("  a month told from {span} is a guess\n"));
-    }
     text.push('\n');
-    text.push_str(&elsewhere(report));
+    text.push_str(&describe_elsewhere(report));
     text
 }
 
-fn line(now: &Line, hour: &Line, month: &Line) -> Vec<String> {
+/// What was used and what it costs: so far, and at this rate as far as that can be told.
+fn lines(report: &Report, span: &str) -> Vec<Vec<String>> {
+    let month = format!("a month, told from {span}");
+    let rates = [("an hour at this rate", &report.hour), (month.as_str(), &report.month)];
+    let told: Vec<(&str, &Bill)> =
+        rates.into_iter().filter_map(|(head, bill)| Some((head, bill.as_ref()?))).collect();
     let money = |line: &Line| line.amount.map_or("unknown".to_owned(), |usd| usd.to_string());
-    let (what, unit) = (now.what.clone(), now.unit.to_owned());
-    vec![what, format!("{:.3}", now.quantity), unit, money(now), money(hour), money(month)]
+    let row = |of: [String; 4], more: &dyn Fn(&(&str, &Bill)) -> String| -> Vec<String> {
+        of.into_iter().chain(told.iter().map(more)).collect()
+    };
+    let text = str::to_owned;
+    let mut rows = vec![row(["", "used", "", "so far"].map(text), &|(head, _)| text(head))];
+    for (at, now) in report.so_far.lines.iter().enumerate() {
+        let used = format!("{:.3}", now.quantity);
+        let cells = [now.what.clone(), used, now.unit.to_owned(), money(now)];
+        rows.push(row(cells, &|(_, bill)| bill.lines.get(at).map_or_else(String::new, money)));
+    }
+    let total = [text("total"), String::new(), String::new(), report.so_far.to_string()];
+    rows.push(row(total, &|(_, bill)| bill.to_string()));
+    rows
 }
 
-fn elsewhere(report: &Report) -> String {
+fn describe_elsewhere(report: &Report) -> String {
     let used = &report.used.used;
     let mut text = format!(
         "{}: {} read, {} written, {} metadata operations; storage alone, without the machine \
@@ -173,20 +200,16 @@ fn elsewhere(report: &Report) -> String {
         used.metadata_ops,
         report.machine.instance
     );
-    let head = ["", "so far", "a month", "time for the I/O", "bound by"];
-    let mut rows = vec![head.map(str::to_owned).to_vec()];
+    let head = match report.month {
+        Some(_) => vec!["", "so far", "a month", "time for the I/O", "bound by"],
+        None => vec!["", "so far", "time for the I/O", "bound by"],
+    };
+    let mut rows = vec![head.into_iter().map(str::to_owned).collect::<Vec<_>>()];
     for shadow in &report.shadow {
-        let time = match shadow.seconds.is_finite() {
-            true => seconds(shadow.seconds.ceil() as u64),
-            false => "never".to_owned(),
-        };
-        rows.push(vec![
-            shadow.name.clone(),
-            shadow.so_far.to_string(),
-            shadow.month.to_string(),
-            time,
-            shadow.bound_by.clone(),
-        ]);
+        let mut row = vec![shadow.name.clone(), shadow.so_far.to_string()];
+        row.extend(shadow.month.as_ref().map(Bill::to_string));
+        row.extend([time_of(shadow), shadow.bound_by.clone()]);
+        rows.push(row);
     }
     text.push_str(&table(&rows, 1));
     if used.unmetered_opens > 0 {
@@ -197,4 +220,12 @@ fn elsewhere(report: &Report) -> String {
         ));
     }
     text
+}
+
+/// How long the same bytes would have taken there.
+fn time_of(shadow: &Elsewhere) -> String {
+    match shadow.seconds.is_finite() {
+        true => seconds(shadow.seconds.ceil() as u64),
+        false => "never".to_owned(),
+    }
 }

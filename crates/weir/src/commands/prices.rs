@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use weir_cost::{Confidence, PriceBook, PriceRow};
+use weir_cost::{Confidence, PriceBook, PriceRow, Prices};
 use weir_types::{ErrorKind, FsError, Result};
 
 use crate::cli::PricesArgs;
@@ -16,7 +16,7 @@ pub(crate) fn run(args: &PricesArgs) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let rows = match &args.region {
-        Some(region) => book.at(region).rows(),
+        Some(region) => at(&book, region)?.rows(),
         None => book.rows(),
     };
     match args.json {
@@ -32,6 +32,19 @@ pub(super) fn book(file: Option<&Path>) -> Result<PriceBook> {
     let text = read(path)?;
     PriceBook::from_json(&text)
         .map_err(|error| FsError::new(ErrorKind::Invalid, format!("{}: {error}", path.display())))
+}
+
+/// The prices of a region that somebody named. One that the book does not list is more often a slip
+/// than a place of which no price is known.
+pub(super) fn at<'a>(book: &'a PriceBook, region: &'a str) -> Result<Prices<'a>> {
+    book.listed(region).ok_or_else(|| {
+        let known = book.regions().join(", ");
+        let text = format!(
+            "region {region} is not in the price book; known are {known}. `weir prices --book` \
+             writes a book to which its prices can be added"
+        );
+        FsError::new(ErrorKind::Invalid, text)
+    })
 }
 
 /// The text of a file that somebody named.
@@ -74,6 +87,17 @@ fn line(row: &PriceRow) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_region_that_no_book_lists_is_refused_with_those_that_are() {
+        let book = PriceBook::built_in();
+        let Err(error) = at(&book, "eu-mars-9") else { panic!("there is no such region") };
+        let error = error.to_string();
+        for wanted in ["eu-mars-9", "us-east-1", "ap-northeast-2"] {
+            assert!(error.contains(wanted), "{wanted} is not in {error}");
+        }
+        assert_eq!(at(&book, "us-east-1").expect("listed").region(), "us-east-1");
+    }
 
     #[test]
     fn each_price_says_where_it_is_from_and_unknown_ones_say_so() {

@@ -14,7 +14,7 @@ use weir_types::{Bytes, FsError, Result, Settings};
 use crate::api::{BlockStatus, Passthrough, StatusAnswer, Tls};
 use crate::cli::StatusArgs;
 use crate::client::Client;
-use crate::commands::{flush, links};
+use crate::commands::{flush, links, prices};
 use crate::render::{self, heading, seconds, table};
 use crate::targets;
 
@@ -22,6 +22,7 @@ use crate::targets;
 const DEAD_MAX: Duration = Duration::from_secs(2);
 
 pub(crate) async fn run(args: StatusArgs) -> Result<ExitCode> {
+    prices::at(&PriceBook::built_in(), &args.region)?;
     let clients = match &args.dir {
         Some(dir) => vec![Client::at(dir)?],
         None => Client::all(),

@@ -78,6 +78,7 @@ async fn measure(args: BenchRunArgs) -> Result<ExitCode> {
     let options = options(&args)?;
     let borrowed: Vec<&dyn Suite> = suites.iter().map(AsRef::as_ref).collect();
     let book = PriceBook::built_in();
+    prices::at(&book, &options.region)?;
     let told = announce(&options, &borrowed, &book).map_err(failed)?;
     render::tell(&describe::announcement(&told, &options.region));
     let terminal = stdin().is_terminal() && stderr().is_terminal();
