@@ -82,9 +82,18 @@ impl Bucket {
             store,
             timeout: Duration::from_millis(options.timeout_ms),
             meter: meter.clone(),
-            hedger: Hedger::new(options.hedge_percent),
+            hedger: Arc::new(Hedger::new(options.hedge_percent)),
+            hasty: false,
         };
         Bucket { caller: Arc::new(caller), conditions: Conditions::ALL }
+    }
+
+    /// This bucket, for whoever reaches for it first and waits at a terminal: where nothing listens
+    /// at its address a call fails at once.
+    #[must_use]
+    pub fn hasty(&self) -> Bucket {
+        let caller = Caller { hasty: true, ..(*self.caller).clone() };
+        Bucket { caller: Arc::new(caller), ..self.clone() }
     }
 
     pub(crate) fn caller(&self) -> &Arc<Caller> {
@@ -299,7 +308,8 @@ impl Bucket {
     }
 
     /// Whether the bucket can be used at all: it is there, the keys are right, the server answers,
-    /// the directory can be written. One LIST, none for a directory.
+    /// the directory can be written. One LIST, none for a directory. Where nothing listens at the
+    /// address it fails at once.
     ///
     /// # Errors
     /// As all calls, but a missing bucket is `NotFound` here.
@@ -308,7 +318,7 @@ impl Bucket {
             return check_directory(directory);
         }
         let below = Some(&self.caller.prefix).filter(|prefix| !prefix.is_root()).cloned();
-        match self.caller.list(Component::Volume, below, None).next().await {
+        match self.hasty().caller.list(Component::Volume, below, None).next().await {
             Some(Err(failure)) => {
                 let missing = is_no_bucket(&failure.error);
                 let error = self.tell("LIST", "", failure);

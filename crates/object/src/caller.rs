@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 use weir_types::{ErrorKind, FsError};
 
-use crate::failure::{broken, judge, tell};
+use crate::failure::{brief, broken, is_refused_connection, judge, tell};
 use crate::hedge::Hedger;
 use crate::meter::Counted;
 use crate::{BucketUrl, Component, Meter, RequestKind};
@@ -35,13 +35,16 @@ const PAGE_KEYS: usize = 1000;
 pub(crate) const PUT_ID: &str = "weirputid";
 
 /// A store with the volume's prefix, its deadline and its meter.
+#[derive(Clone)]
 pub(crate) struct Caller {
     pub(crate) url: BucketUrl,
     pub(crate) prefix: Path,
     pub(crate) store: Arc<dyn ObjectStore>,
     pub(crate) timeout: Duration,
     pub(crate) meter: Meter,
-    pub(crate) hedger: Hedger,
+    pub(crate) hedger: Arc<Hedger>,
+    /// Where nothing listens at the address is not tried again.
+    pub(crate) hasty: bool,
 }
 
 /// What is asked, for the meter, the deadline and the messages.
@@ -193,11 +196,12 @@ impl Caller {
                 count.counted.failed = failed;
             }
             match failed {
-                true => self.meter.troubles.failed(ask.component, ask.kind, began, &error),
+                true => self.meter.troubles.failed(ask.component, ask.kind, began, &brief(&error)),
                 false => self.meter.troubles.answered(ask.component, ask.kind),
             }
             let pause = pause(number);
-            if !verdict.transient || Instant::now() + pause >= deadline {
+            let in_vain = self.hasty && is_refused_connection(&error);
+            if !verdict.transient || in_vain || Instant::now() + pause >= deadline {
                 return Err(Failure { error, attempts: number, elapsed: start.elapsed() });
             }
             tracing::debug!(kind = ?ask.kind, number, ?pause, %error, "bucket request repeats");

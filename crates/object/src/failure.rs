@@ -19,6 +19,7 @@ pub(crate) struct Verdict {
 
 const AWAY: &str = "the store is away or overloaded: check the endpoint and the network, \
                     or allow more time";
+const NOBODY: &str = "nothing listens at this address: check the endpoint, or start the server";
 const KEYS: &str = "check the access keys and what they allow on this bucket";
 const REGION: &str = "the bucket is in another region: set the region";
 
@@ -66,17 +67,8 @@ pub(crate) fn refused(error: Error, whose: impl FnOnce() -> String) -> Error {
     if judge(&error).kind != ErrorKind::Permission || find::<NoKeys>(&error).is_some() {
         return error;
     }
-    let text = chain(&error);
-    let within = |tag: &str| {
-        let after = text.split_once(&format!("<{tag}>"))?.1;
-        Some(after.split_once('<')?.0.trim()).filter(|inner| !inner.is_empty())
-    };
     let status = http_status(&error).map(|status| format!("HTTP {status}"));
-    let why = match (within("Code"), within("Message")) {
-        (Some(code), Some(message)) => format!("{code}: {}", message.trim_end_matches('.')),
-        (Some(code), None) => code.to_owned(),
-        (None, _) => status.unwrap_or_else(|| "not allowed".to_owned()),
-    };
+    let why = answered(&chain(&error)).or(status).unwrap_or_else(|| "not allowed".to_owned());
     let told = format!("{} ({why})", whose());
     let source = Box::new(Refused { told, cause: error });
     Error::PermissionDenied { path: String::new(), source }
@@ -144,6 +136,7 @@ fn judge_cause(error: &Error) -> Verdict {
     }
     if let Some(error) = find::<HttpError>(error) {
         return match error.kind() {
+            _ if is_refused_connection(error) => Verdict { advice: NOBODY, ..again },
             HttpErrorKind::Connect if mentions(error, &["URL scheme is not allowed"]) => {
                 is(ErrorKind::Invalid, "correct the endpoint")
             }
@@ -178,6 +171,12 @@ fn judge_cause(error: &Error) -> Verdict {
     is(ErrorKind::Retry, AWAY)
 }
 
+/// Whether a machine is there that takes no connection: no server runs.
+pub(crate) fn is_refused_connection(error: &(dyn StdError + 'static)) -> bool {
+    let refused = find::<io::Error>(error);
+    refused.is_some_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
+}
+
 /// Whether it is the bucket that is not there.
 pub(crate) fn is_no_bucket(error: &Error) -> bool {
     mentions(error, &["NoSuchBucket"])
@@ -200,14 +199,51 @@ pub(crate) fn tell(what: &str, error: Error) -> FsError {
         // It says what to do.
         (Some(none), _) => none.to_string(),
         (None, Some(refused)) => format!("{refused}; {}", verdict.advice),
-        (None, None) => format!("{}; {}", chain(&error), verdict.advice),
+        (None, None) if verdict.advice == NOBODY => {
+            let (text, at) = (chain(&error), "://");
+            let place =
+                text.split_once(at).and_then(|(_, rest)| rest.split(['/', ' ', '?']).next());
+            format!("connection refused by {}; {NOBODY}", place.unwrap_or("the server"))
+        }
+        (None, None) => format!("{}; {}", without_xml(&chain(&error)), verdict.advice),
     };
     FsError::new(verdict.kind, format!("{what}: {why}")).with_source(error)
+}
+
+/// The error in one line, for who is told of many.
+pub(crate) fn brief(error: &Error) -> String {
+    match (find::<NoKeys>(error), find::<Refused>(error)) {
+        (Some(none), _) => none.to_string(),
+        (None, Some(refused)) => refused.to_string(),
+        (None, None) => error.to_string(),
+    }
 }
 
 /// A transient error of our own making: no answer in time, or a body cut short.
 pub(crate) fn broken(kind: io::ErrorKind, message: String) -> Error {
     Error::Generic { store: "weir", source: Box::new(io::Error::new(kind, message)) }
+}
+
+/// What the server's answer, in XML, says: its code and its message.
+fn answered(text: &str) -> Option<String> {
+    let within = |tag: &str| {
+        let after = text.split_once(&format!("<{tag}>"))?.1;
+        Some(after.split_once('<')?.0.trim()).filter(|inner| !inner.is_empty())
+    };
+    let code = within("Code")?;
+    let message = within("Message").map(|message| message.trim_end_matches('.'));
+    Some(message.map_or_else(|| code.to_owned(), |message| format!("{code}: {message}")))
+}
+
+/// `text` with what the XML in it says in its place.
+fn without_xml(text: &str) -> String {
+    let start = text.find("<?xml").or_else(|| text.find("<Error>"));
+    match (start, text.split_once("</Error>"), answered(text)) {
+        (Some(start), Some((_, rest)), Some(answered)) => {
+            format!("{}{answered}{rest}", &text[..start])
+        }
+        _ => text.to_owned(),
+    }
 }
 
 /// The texts of all causes, each told once.

@@ -52,7 +52,8 @@ impl Bucket {
     pub async fn probe_odd(&self, component: Component) -> Result<()> {
         match self.url().scheme() {
             Scheme::S3 => {
-                self.list_directory(component, b"", None).next().await.transpose().map(drop)
+                let mut listed = self.hasty().list_directory(component, b"", None);
+                listed.next().await.transpose().map(drop)
             }
             _ => self.probe().await,
         }

@@ -16,6 +16,7 @@ use object_store::{
 };
 use parking_lot::Mutex;
 use tokio::time::Instant;
+use weir_types::ErrorKind;
 
 use crate::asks::HeadAsk;
 use crate::caller::{Ask, Caller, Failure};
@@ -117,14 +118,18 @@ impl Caller {
         let bucket = self.run(ask, |_| async {
             let mut options = GetOptions { head: true, ..GetOptions::default() };
             options.extensions.insert(HeadAsk(String::new()));
-            Ok((self.store.get_opts(&self.prefix, options).await?, 0))
+            match self.store.get_opts(&self.prefix, options).await {
+                // Policies for a prefix allow no such question: an answer like others.
+                Err(error) if judge(&error).kind == ErrorKind::Permission => Ok(((), 0)),
+                asked => asked.map(|_| ((), 0)),
+            }
         });
         match bucket.await {
             Err(Failure { error: Error::NotFound { .. }, .. }) => {
                 Err(Failure { error: no_bucket(), ..failure })
             }
             Err(other) if judge(&other.error).transient => Err(other),
-            // It is there, or we may not ask.
+            // It is there, as far as we may ask.
             _ => Err(failure),
         }
     }

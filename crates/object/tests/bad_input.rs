@@ -41,6 +41,8 @@ async fn no_such_bucket() {
     let (error, requests) =
         refused(&"s3://nowhere/p".parse().expect("url"), &server.options()).await;
     says(&error, ErrorKind::NotFound, &["s3://nowhere/p", "no such bucket: make it or correct"]);
+    says(&error, ErrorKind::NotFound, &["NoSuchBucket: The specified bucket does not exist;"]);
+    assert!(!error.to_string().contains('<'), "{error}");
     assert_eq!(requests, 2, "nothing is tried again");
 }
 
@@ -116,8 +118,58 @@ async fn unreachable_endpoint() {
     let url: BucketUrl = "s3://b".parse().expect("url");
     let (error, requests) = refused(&url, &elsewhere(&format!("http://{free}"))).await;
     let port = free.port().to_string();
-    says(&error, ErrorKind::Retry, &["s3://b", &port, "refused", "check the endpoint"]);
+    let place = format!("refused by 127.0.0.1:{port};");
+    says(&error, ErrorKind::Retry, &["s3://b", &place, "nothing listens", "check the endpoint"]);
     assert!((2..100).contains(&requests), "{requests} requests");
+}
+
+#[tokio::test]
+async fn only_who_reaches_for_it_first_gives_up_where_nothing_listens() {
+    let free = TcpListener::bind(("127.0.0.1", 0)).and_then(|l| l.local_addr()).expect("port");
+    let url: BucketUrl = "s3://b".parse().expect("url");
+    let meter = Meter::new();
+    let options = elsewhere(&format!("http://{free}"));
+    let bucket = Bucket::connect(&url, &options, &meter).expect("connect");
+    bucket.probe().await.expect_err("probe");
+    bucket.hasty().get(DATA, "k").await.expect_err("hasty");
+    let error = bucket.probe_odd(DATA).await.expect_err("link");
+    says(&error, ErrorKind::Retry, &["s3://b", &format!("refused by {free};")]);
+    let requests = |kind| meter.snapshot().requests(kind);
+    assert_eq!((requests(RequestKind::List), requests(RequestKind::Get)), (2, 1));
+    bucket.get(DATA, "k").await.expect_err("the server may come back");
+    assert!(requests(RequestKind::Get) > 2, "{}", requests(RequestKind::Get));
+}
+
+#[tokio::test]
+async fn what_is_denied_to_whom_is_told_without_the_answers_xml() {
+    let url: BucketUrl = "s3://b/p".parse().expect("url");
+    let body = "<?xml version=\"1.0\"?>\n<Error><Code>AccessDenied</Code><Message>User: x is not \
+                authorized.</Message><RequestId>1</RequestId></Error>";
+    let endpoint = answers(vec![answer("403 Forbidden", body.len(), body)]);
+    let bucket = Bucket::connect(&url, &elsewhere(&endpoint), &Meter::new()).expect("connect");
+    let anonymous = ConnectOptions { anonymous: true, ..elsewhere(&endpoint) };
+    let unsigned = Bucket::connect(&url, &anonymous, &Meter::new()).expect("connect");
+    let (who, why) = ("access key id of the options", "(AccessDenied: User: x is not authorized)");
+    for (error, action, who) in [
+        (bucket.get(DATA, "k").await.map(drop), "s3:GetObject on s3://b/p/k", who),
+        (bucket.put(DATA, "k", "x").await, "s3:PutObject on s3://b/p/k", who),
+        (bucket.put_new(DATA, "k", "x").await.map(drop), "s3:PutObject on s3://b/p/k", who),
+        (bucket.delete(DATA, "k").await, "s3:DeleteObject on s3://b", who),
+        (bucket.probe().await, "s3:ListBucket on s3://b", who),
+        (bucket.probe_odd(DATA).await, "s3:ListBucket on s3://b", who),
+        (unsigned.get(DATA, "k").await.map(drop), "s3:GetObject", "requests without a signature"),
+    ] {
+        let error = error.expect_err(action);
+        says(&error, ErrorKind::Permission, &[action, who, why]);
+        assert!(!error.to_string().contains('<'), "{error}");
+        let mut cause = std::error::Error::source(&error);
+        let mut causes = String::new();
+        while let Some(error) = cause {
+            causes.push_str(&error.to_string());
+            cause = error.source();
+        }
+        assert!(causes.contains("<Code>AccessDenied</Code>"), "for -v: {causes}");
+    }
 }
 
 #[tokio::test]

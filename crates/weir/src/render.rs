@@ -69,7 +69,7 @@ where
     // What the libraries say of themselves is for those who look for a fault.
     let level = match log.verbose {
         0 => format!("{usual},slatedb=warn,fuser=error"),
-        1 => "debug,slatedb=info,fuser=info,hyper=info".to_owned(),
+        1 => "debug,slatedb=info,fuser=info,hyper=info,aws=info,rustls=info".to_owned(),
         _ => "debug".to_owned(),
     };
     let filter = match std::env::var("WEIR_LOG") {

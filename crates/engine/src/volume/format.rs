@@ -157,7 +157,7 @@ pub(crate) async fn make_private(format: &VolumeFormat, url: &BucketUrl) -> Resu
 
 /// Reads what the volume at `url` is. One GET.
 pub async fn read_format(url: &BucketUrl, connector: &Connector) -> Result<VolumeFormat> {
-    let bucket = connector.connect(url)?;
+    let bucket = connector.connect(url)?.hasty();
     let bytes = match bucket.get(Component::Volume, VOLUME_KEY).await {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == ErrorKind::NotFound => {

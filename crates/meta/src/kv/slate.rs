@@ -54,7 +54,7 @@ use super::contract::{Commit, CommitLog, Key, Kv, Outcome, Version, Versioned};
 use super::entry::Entry;
 use error::from_slate;
 use feed::Feeder;
-use open::{block_cache, require};
+use open::{block_cache, require, unless_denied, watched};
 use options::L0_TABLES_MAX;
 use read::bounded;
 use recent::Recent;
@@ -99,11 +99,12 @@ impl SlateKv {
         }
         let path = path.into();
         let timeout = options.timeout();
+        let (store, denied) = watched(store);
         let open = async {
             if !options.create {
                 require(&store, &path).await?;
             }
-            Db::builder(path.clone(), Arc::clone(&store))
+            Db::builder(path.clone(), store)
                 .with_settings(options.settings())
                 .with_db_cache(block_cache(options.cache_bytes), 0)
                 .with_sst_block_size(options::BLOCK_SIZE)
@@ -111,6 +112,7 @@ impl SlateKv {
                 .await
                 .map_err(|error| from_slate("open the metadata", error))
         };
+        let open = unless_denied(denied, "open the metadata", open);
         let db = bounded(timeout, "open the metadata", open).await?;
         let status = db.subscribe();
         let recent = RwLock::new(Recent::over(status.borrow().durable_seq));

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use bytes::Bytes;
 use chrono::DateTime;
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey, AwsAuthorizer, AwsCredentialProvider};
-use object_store::client::{HttpClient, HttpConnector, HttpRequest, HttpRequestBody};
+use object_store::client::{HttpClient, HttpConnector, HttpError, HttpRequest, HttpRequestBody};
 use object_store::client::{HttpResponse, ReqwestConnector};
 use object_store::path::Path;
 use object_store::{
@@ -204,7 +204,9 @@ impl Requests {
                 .with_request_payer(self.request_payer)
                 .try_authorize(&mut request, None)?;
         }
-        let response = self.client()?.execute(request).await.map_err(generic)?;
+        let answered = self.client()?.execute(request).await;
+        let response =
+            answered.map_err(|cause| generic(Unanswered { url: self.bucket.clone(), cause }))?;
         let status = response.status().as_u16();
         if (200..=299).contains(&status) {
             return Ok(response);
@@ -219,6 +221,25 @@ impl Requests {
         }
         let made = ReqwestConnector::default().connect(&self.options)?;
         Ok(self.client.get_or_init(|| made))
+    }
+}
+
+/// No answer came: whose it would have been, which the library's own error leaves out.
+#[derive(Debug)]
+struct Unanswered {
+    url: String,
+    cause: HttpError,
+}
+
+impl fmt::Display for Unanswered {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "asking {}", self.url)
+    }
+}
+
+impl std::error::Error for Unanswered {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.cause)
     }
 }
 

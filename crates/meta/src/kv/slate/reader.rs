@@ -10,7 +10,7 @@ use slatedb::{DbReader, DbReaderMode};
 use weir_types::{ErrorKind, FsError, Result};
 
 use super::error::from_slate;
-use super::open::{block_cache, require};
+use super::open::{block_cache, require, unless_denied, watched};
 use super::options::SlateReaderOptions;
 use super::read::{bounded, get_many, scan};
 use crate::kv::contract::{Commit, Key, Kv, Outcome, Version, Versioned};
@@ -36,17 +36,19 @@ impl SlateReader {
     ) -> Result<SlateReader> {
         let path = path.into();
         let timeout = options.timeout();
+        let what = "open the metadata for reading";
+        let (store, denied) = watched(store);
         let open = async {
             require(&store, &path).await?;
-            DbReader::builder(path.clone(), Arc::clone(&store))
+            DbReader::builder(path.clone(), store)
                 .with_options(options.settings())
                 .with_reader_mode(DbReaderMode::FollowLatest)
                 .with_db_cache(block_cache(options.cache_bytes), 0)
                 .build()
                 .await
-                .map_err(|error| from_slate("open the metadata for reading", error))
+                .map_err(|error| from_slate(what, error))
         };
-        let db = bounded(timeout, "open the metadata for reading", open).await?;
+        let db = bounded(timeout, what, unless_denied(denied, what, open)).await?;
         Ok(SlateReader { db, timeout })
     }
 }

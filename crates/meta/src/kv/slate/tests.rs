@@ -1,6 +1,7 @@
 //! The suite over SlateDB, and what only a bucket can do to it.
 
 mod behind;
+mod denied;
 mod store;
 
 use std::collections::BTreeMap;

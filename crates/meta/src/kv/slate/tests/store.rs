@@ -21,6 +21,7 @@ use parking_lot::Mutex;
 pub(super) struct WatchedStore {
     inner: InMemory,
     away: AtomicBool,
+    denies: Mutex<Option<&'static str>>,
     answers_to_lose: AtomicU64,
     latency_ms: AtomicU64,
     counts: Mutex<BTreeMap<&'static str, u64>>,
@@ -30,6 +31,11 @@ impl WatchedStore {
     /// While away, every request fails after 5 ms.
     pub(super) fn set_away(&self, away: bool) {
         self.away.store(away, Ordering::SeqCst);
+    }
+
+    /// Requests of this kind are not allowed.
+    pub(super) fn deny(&self, kind: Option<&'static str>) {
+        *self.denies.lock() = kind;
     }
 
     /// The next `n` PUTs are applied and then fail.
@@ -64,7 +70,15 @@ impl WatchedStore {
             return Err(unavailable());
         }
         self.note(kind);
-        Ok(())
+        self.allowed(kind)
+    }
+
+    fn allowed(&self, kind: &'static str) -> Result<()> {
+        if *self.denies.lock() != Some(kind) {
+            return Ok(());
+        }
+        let source = format!("{kind} is denied to nobody in particular").into();
+        Err(Error::PermissionDenied { path: String::new(), source })
     }
 }
 
@@ -132,6 +146,9 @@ impl ObjectStore for WatchedStore {
             return stream::once(async { Err(unavailable()) }).boxed();
         }
         self.note("list");
+        if let Err(error) = self.allowed("list") {
+            return stream::once(async { Err(error) }).boxed();
+        }
         self.inner.list(prefix)
     }
 
