@@ -25,7 +25,7 @@ use crate::names::tree::Names;
 use crate::services::actions::{Actions, Schedule};
 use crate::services::disks::{DiskParts, Disks};
 use crate::services::limits::Limits;
-use crate::services::links::{Links, Registry};
+use crate::services::links::{Detacher, Exporter, Importer, Links, Registry, Resolver};
 use crate::services::quarantine::{Places, Quarantine};
 use crate::volume::boxed::{Boxed, boxed};
 use crate::volume::claim::Lease;
@@ -196,17 +196,46 @@ fn places(options: &MountOptions, format: &VolumeFormat) -> Places {
 }
 
 fn links(data: &DataPlane, registry: Arc<Registry>) -> Links {
-    Links {
+    let resolver = Arc::new(Resolver { meta: data.meta.clone(), registry: registry.clone() });
+    let detacher = Arc::new(detacher(data, registry.clone()));
+    let importer = Arc::new(Importer {
         context: data.context.clone(),
         meta: data.meta.clone(),
-        tier: data.tier.clone(),
-        buckets: data.buckets.clone(),
+        nodes: data.nodes.clone(),
+        mirrors: data.mirrors.clone(),
+        space: data.space.clone(),
+        registry: registry.clone(),
+        resolver: resolver.clone(),
+        detacher: detacher.clone(),
+    });
+    let exporter = Arc::new(Exporter {
+        context: data.context.clone(),
+        meta: data.meta.clone(),
         nodes: data.nodes.clone(),
         journal: data.journal.clone(),
         mirrors: data.mirrors.clone(),
         space: data.space.clone(),
-        fetcher: data.fetcher.clone(),
         reader: data.reader.clone(),
+        flusher: data.flusher.clone(),
+        registry: registry.clone(),
+        resolver: resolver.clone(),
+        detacher: detacher.clone(),
+        importer: importer.clone(),
+    });
+    let (context, meta) = (data.context.clone(), data.meta.clone());
+    let (buckets, nodes) = (data.buckets.clone(), data.nodes.clone());
+    Links { context, meta, buckets, nodes, registry, resolver, detacher, importer, exporter }
+}
+
+fn detacher(data: &DataPlane, registry: Arc<Registry>) -> Detacher {
+    Detacher {
+        context: data.context.clone(),
+        meta: data.meta.clone(),
+        tier: data.tier.clone(),
+        nodes: data.nodes.clone(),
+        mirrors: data.mirrors.clone(),
+        space: data.space.clone(),
+        fetcher: data.fetcher.clone(),
         flusher: data.flusher.clone(),
         registry,
     }
@@ -224,7 +253,7 @@ fn open_files(data: &DataPlane, links: &Arc<Links>) -> OpenFiles {
         reader: data.reader.clone(),
         writer: data.writer.clone(),
         flusher: data.flusher.clone(),
-        linked: Arc::new(links.clone()),
+        linked: Arc::new(links.importer.clone()),
     }
 }
 
@@ -239,7 +268,7 @@ fn names(data: &DataPlane, links: &Arc<Links>) -> Names {
         space: data.space.clone(),
         admission: data.admission.clone(),
         flusher: data.flusher.clone(),
-        linked: Arc::new(links.clone()),
+        linked: Arc::new(links.importer.clone()),
     }
 }
 

@@ -10,31 +10,31 @@
 //! - Where both sides changed, the bucket's version has the name and the local one stays beside it.
 //! - What was removed or renamed here is not made again by an import, unless the object changed.
 
-mod absorb;
-mod apply;
 mod attributes;
-mod brake;
-mod conditions;
 mod confirm;
+mod detacher;
 mod due;
-mod elsewhere;
-mod export;
-mod import;
-mod lazy;
+mod end;
+mod exporter;
+mod importer;
 mod manage;
-mod missing;
-mod moves;
 mod parts;
 mod plan;
 mod registry;
+mod resolver;
 mod rule;
-mod upload;
 mod views;
+mod wrote;
 
+pub(crate) use detacher::Detacher;
 pub(crate) use due::links_loop;
+pub(crate) use exporter::Exporter;
+pub use exporter::{PlannedChange, PlannedExport, PlannedExports};
+pub(crate) use importer::Importer;
 pub(crate) use parts::Links;
-pub use plan::{LinkPlan, PlannedChange, PlannedExport, PlannedExports};
+pub use plan::LinkPlan;
 pub(crate) use registry::{Link, Registry};
+pub(crate) use resolver::Resolver;
 pub use views::{
     Attributes, HeldDeletions, HiddenObject, ImportView, LinkOptions, LinkView, Policy, TreeChange,
 };

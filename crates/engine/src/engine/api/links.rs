@@ -83,6 +83,6 @@ impl Engine {
 
     /// What of a link waits for its export, up to `limit` changes. A read round or more for each.
     pub fn planned_exports(&self, id: LinkId, limit: usize) -> Boxed<'_, Result<PlannedExports>> {
-        boxed(self.links.planned_exports(id, limit))
+        boxed(self.links.exporter.planned_exports(id, limit))
     }
 }

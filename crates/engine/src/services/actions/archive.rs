@@ -42,7 +42,7 @@ impl Actions {
         let mut inos = Vec::new();
         for file in files {
             let inode = self.meta.inode(file.ino).await?;
-            match self.links.link_where_it_is(&inode, file.dir).await? {
+            match self.links.resolver.link_where_it_is(&inode, file.dir).await? {
                 // Its object is all it needs: no segment on the way.
                 Some(link) if self.export(&link, file).await? => {}
                 _ => inos.push(file.ino),
@@ -65,7 +65,9 @@ impl Actions {
         let named = ExportName { dir: file.dir, name: file.name().to_vec() };
         let (actions, link, ino) = (self.clone(), link.clone(), file.ino);
         let exporting =
-            tokio::spawn(async move { actions.links.export_asked(&link, ino, &named).await });
+            tokio::spawn(
+                async move { actions.links.exporter.export_asked(&link, ino, &named).await },
+            );
         exporting.await.map_err(|e| FsError::new(ErrorKind::Bug, format!("export: {e}")))?
     }
 }

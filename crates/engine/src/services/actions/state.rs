@@ -17,7 +17,7 @@ impl Actions {
         }
         match inode.native.as_ref().filter(|native| !native.detached) {
             Some(native) => Ok(!native.changed && !native.lost),
-            None => Ok(self.links.link_of(inode).await?.is_none()),
+            None => Ok(self.links.resolver.link_of(inode).await?.is_none()),
         }
     }
 
@@ -52,7 +52,7 @@ impl Actions {
 
     /// Whether there is an old copy in the volume's bucket, for a file outside of links.
     async fn is_flushed(&self, inode: &Inode) -> Result<bool> {
-        Ok(inode.data.generation > 0 && self.links.link_of(inode).await?.is_none())
+        Ok(inode.data.generation > 0 && self.links.resolver.link_of(inode).await?.is_none())
     }
 
     /// Whether some bytes are in the bucket only. Extents are read only of files with holes.

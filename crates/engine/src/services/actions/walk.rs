@@ -87,7 +87,7 @@ impl Walk {
 
     async fn directory(&mut self, ino: Ino, path: Arc<str>, cookie: u64) -> Result<Vec<Found>> {
         if cookie == 0 {
-            self.actions.links.look_into(ino).await?;
+            self.actions.links.importer.look_into(ino).await?;
         }
         let page = self.actions.meta.readdir_plus(ino, cookie, PAGE).await?;
         self.steps.pop();

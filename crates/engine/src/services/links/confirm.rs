@@ -30,9 +30,7 @@ impl Links {
         self.registry.wake();
         self.link_view(&link).await
     }
-}
 
-impl Links {
     /// Takes the directory at the link's URL for the link's.
     async fn trust_root(self: &Arc<Self>, link: &Link) -> Result<()> {
         let root = root_of(&link.record())?;

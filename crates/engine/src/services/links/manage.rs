@@ -5,10 +5,11 @@ use std::sync::Arc;
 use weir_object::{BucketUrl, Component};
 use weir_types::{ErrorKind, FileKind, FsError, Ino, LinkId, Result};
 
+use super::exporter::probe;
 use super::parts::Links;
 use super::registry::{self, Link, LinkRecord};
+use super::rule;
 use super::views::{HiddenObject, LinkOptions, LinkView, Policy, TreeChange};
-use super::{conditions, rule};
 
 /// Files waiting for their export are counted up to this.
 const WAITING_MAX: usize = 100_000;
@@ -33,7 +34,7 @@ impl Links {
         let bucket = self.registry.connect(&record)?;
         bucket.probe_odd(Component::Link).await?;
         if !record.options.export.is_none() {
-            record.conditions = Some(conditions::probe(&bucket).await?);
+            record.conditions = Some(probe(&bucket).await?);
         }
         let id = self.meta.add_link(&record.encode()?).await?;
         fail::fail_point!("engine::link-added");
@@ -56,7 +57,7 @@ impl Links {
         let _listing = link.listings.write().await;
         let view = self.link_view(&link).await?;
         let taken = self.take_apart(&link).await;
-        self.notify_doors().await;
+        self.registry.notify_doors().await;
         taken?;
         fail::fail_point!("engine::link-apart");
         self.meta.remove_link(link.id).await?;
@@ -103,7 +104,7 @@ impl Links {
         self.context.check_writable()?;
         let link = self.registry.get(id)?;
         match keys {
-            Some(keys) => self.import_keys(&link, &keys, Policy::ALL).await?,
+            Some(keys) => self.importer.import_keys(&link, &keys, Policy::ALL).await?,
             None => {
                 link.ask();
                 self.registry.wake();
@@ -117,9 +118,7 @@ impl Links {
     pub(crate) fn watch_tree(&self, watcher: impl Fn(&TreeChange) + Send + Sync + 'static) {
         self.registry.watch(Box::new(watcher));
     }
-}
 
-impl Links {
     /// Refuses a bucket URL that has the volume's own objects in it, or lies among them.
     pub(super) fn check_apart(&self, url: &BucketUrl) -> Result<()> {
         let inside = |a: &str, b: &str| a == b || a.starts_with(&format!("{b}/"));

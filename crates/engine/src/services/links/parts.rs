@@ -4,30 +4,24 @@ use std::sync::Arc;
 
 use weir_meta::Meta;
 use weir_object::StripeSet;
-use weir_tier::Tier;
 
+use super::detacher::Detacher;
+use super::exporter::Exporter;
+use super::importer::Importer;
 use super::registry::Registry;
-use crate::data::fetch::Fetcher;
-use crate::data::flush::Flusher;
-use crate::data::journal::Journal;
-use crate::data::mirrors::Mirrors;
+use super::resolver::Resolver;
 use crate::data::nodes::Nodes;
-use crate::data::read::Reader;
-use crate::data::space::Space;
 use crate::volume::context::Context;
 
-/// All links of a mount, and what is done for them.
+/// All links of a mount: making, showing and ending them.
 pub(crate) struct Links {
     pub(crate) context: Arc<Context>,
     pub(crate) meta: Arc<Meta>,
-    pub(crate) tier: Arc<Tier>,
     pub(crate) buckets: StripeSet,
     pub(crate) nodes: Arc<Nodes>,
-    pub(crate) journal: Option<Arc<Journal>>,
-    pub(crate) mirrors: Arc<Mirrors>,
-    pub(crate) space: Arc<Space>,
-    pub(crate) fetcher: Arc<Fetcher>,
-    pub(crate) reader: Arc<Reader>,
-    pub(crate) flusher: Arc<Flusher>,
     pub(crate) registry: Arc<Registry>,
+    pub(crate) resolver: Arc<Resolver>,
+    pub(crate) detacher: Arc<Detacher>,
+    pub(crate) importer: Arc<Importer>,
+    pub(crate) exporter: Arc<Exporter>,
 }

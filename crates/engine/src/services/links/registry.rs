@@ -12,6 +12,7 @@ use weir_types::{ErrorKind, FsError, Ino, LinkId, Native, Result};
 
 use super::views::{Attributes, HeldDeletions, ImportView, LinkOptions, TreeChange};
 use crate::data::upward::NativeObjects;
+use crate::volume::context::blocking;
 use crate::volume::format::Connector;
 use crate::volume::locks::{self, Place};
 
@@ -182,9 +183,9 @@ pub(crate) struct Registry {
     connector: Connector,
     table: RwLock<BTreeMap<LinkId, Arc<Link>>>,
     pub(super) wake: Notify,
-    pub(super) watcher: OnceLock<Watcher>,
+    watcher: OnceLock<Watcher>,
     /// Changes that the doors were not told of yet.
-    pub(super) changes: Mutex<BTreeSet<TreeChange>>,
+    changes: Mutex<BTreeSet<TreeChange>>,
     /// Some link is, or was, lazy.
     lazy: AtomicBool,
 }
@@ -316,6 +317,25 @@ impl Registry {
     pub(crate) fn names_added(&self, dir: Ino) {
         let mut changes = self.changes.lock();
         changes.insert(TreeChange::Entries(dir));
+    }
+
+    /// Tells the doors of what changed; returns when they know.
+    pub(crate) async fn notify_doors(self: &Arc<Self>) {
+        let changes = &self.changes;
+        let changes = std::mem::take(&mut *changes.lock());
+        if changes.is_empty() || self.watcher.get().is_none() {
+            return;
+        }
+        let registry = self.clone();
+        let told = blocking(move || {
+            if let Some(watcher) = registry.watcher.get() {
+                changes.iter().for_each(watcher);
+            }
+            Ok(())
+        });
+        if let Err(error) = told.await {
+            tracing::warn!(%error, "the doors were not told of changes in a link");
+        }
     }
 }
 

@@ -85,7 +85,7 @@ impl Quarantine {
         let mut report = MergeReport::default();
         for mut assessed in all {
             let merged = self.merge_entry(&mut assessed).await;
-            self.links.notify_doors().await;
+            self.links.registry.notify_doors().await;
             let (files, bytes) = merged?;
             (report.files, report.bytes) = (report.files + files, report.bytes + bytes);
             let mut after = self.assess(assessed.entry).await?;

@@ -21,12 +21,12 @@ use weir_types::{ErrorKind, FileKind, FsError, Ino, Native, Result};
 
 use super::apply::{BATCH, Import};
 use super::brake::Missing;
-use super::import::{LISTS, ROWS};
-use super::registry::Link;
-use super::rule::place;
-use super::views::Policy;
+use super::pass::{LISTS, ROWS};
 use crate::names::tree::LinkedNames;
-use crate::services::links::parts::Links;
+use crate::services::links::importer::Importer;
+use crate::services::links::registry::Link;
+use crate::services::links::rule::place;
+use crate::services::links::views::Policy;
 use crate::volume::locks::apart;
 
 /// What a first listing does: files that are known already are for polls. The doors must be told of
@@ -38,7 +38,7 @@ const ROWS_MIN: usize = 16;
 const KEY_BYTES_MAX: usize = 1_024;
 
 #[async_trait]
-impl LinkedNames for Arc<Links> {
+impl LinkedNames for Arc<Importer> {
     fn exports(&self) -> bool {
         self.registry.exports()
     }
@@ -56,15 +56,15 @@ impl LinkedNames for Arc<Links> {
     }
 
     async fn look_into(&self, dir: Ino) -> Result<bool> {
-        Links::look_into(self, dir).await
+        Importer::look_into(self, dir).await
     }
 
     async fn look_into_entry(&self, dir: Ino, name: &[u8]) -> Result<()> {
-        Links::look_into_entry(self, dir, name).await
+        Importer::look_into_entry(self, dir, name).await
     }
 }
 
-impl Links {
+impl Importer {
     /// Imports the names of `dir`, if it is a directory of a lazy link into which nobody looked
     /// yet. Answers whether it is one of a lazy link: then a name that was missed before may be
     /// there now. One read where any link is lazy, or nothing; one LIST for each 1,000 names.
@@ -72,14 +72,16 @@ impl Links {
         if !self.registry.has_lazy() {
             return Ok(false);
         }
-        let Some((link, native)) = self.lazy_directory(dir).await? else { return Ok(false) };
+        let Some((link, native)) = self.resolver.lazy_directory(dir).await? else {
+            return Ok(false);
+        };
         if !native.unlisted {
             return Ok(true);
         }
         let node = self.nodes.get(dir);
         let _one = node.listing.lock().await;
         // Somebody else may have listed it meanwhile.
-        let Some((_, native)) = self.lazy_directory(dir).await? else { return Ok(true) };
+        let Some((_, native)) = self.resolver.lazy_directory(dir).await? else { return Ok(true) };
         if native.unlisted {
             let Ok(_listing) = link.listings.try_read() else { return Err(ending()) };
             self.context.check_writable()?;
@@ -93,7 +95,7 @@ impl Links {
         if !self.look_into(dir).await? {
             return Ok(());
         }
-        match self.entry(dir, name).await? {
+        match self.resolver.entry(dir, name).await? {
             Some(inode) if inode.kind == FileKind::Directory => {
                 self.look_into(inode.ino).await.map(drop)
             }
@@ -101,17 +103,8 @@ impl Links {
         }
     }
 
-    async fn lazy_directory(&self, dir: Ino) -> Result<Option<(Arc<Link>, Native)>> {
-        let inode = self.meta.inode(dir).await?;
-        let native = inode.native.filter(|_| inode.kind == FileKind::Directory);
-        let Some(native) = native else { return Ok(None) };
-        // A directory may outlive its link.
-        let link = self.registry.get(native.link).ok().filter(|link| link.is_lazy());
-        Ok(link.map(|link| (link, native)))
-    }
-
     /// Imports the names of directory `dir`, whose place in the bucket is `key`.
-    pub(super) async fn list_names(
+    pub(crate) async fn list_names(
         self: &Arc<Self>,
         link: &Arc<Link>,
         dir: Ino,
@@ -144,7 +137,7 @@ impl Links {
 impl Import {
     /// Compares all directories that somebody looked into with what the bucket has in them.
     pub(super) async fn levels(&self) -> Result<()> {
-        let root = self.links.meta.inode(self.link.ino()).await?;
+        let root = self.importer.meta.inode(self.link.ino()).await?;
         if root.native.is_some_and(|native| native.unlisted) {
             return Ok(());
         }
@@ -158,7 +151,7 @@ impl Import {
             }
             let Some(below) = under_way.next().await else { return Ok(()) };
             to_do.extend(below?);
-            self.links.notify_doors().await;
+            self.importer.registry.notify_doors().await;
         }
     }
 
@@ -200,7 +193,7 @@ impl Import {
         if let Some(own) = own.filter(|_| empty && !key.is_empty() && self.policy.deleted)
             && own.version <= self.before
         {
-            self.links.meta.set_object(self.link.id, &own.key, None, None).await?;
+            self.importer.meta.set_object(self.link.id, &own.key, None, None).await?;
         }
         Ok(level.below)
     }
@@ -291,19 +284,19 @@ impl Import {
 
     /// A directory into which nobody looked is gone from the bucket.
     pub(super) async fn unseen_directory_gone(&self, row: &ObjectRow) -> Result<()> {
-        let links = &self.links;
+        let importer = &self.importer;
         if let Some(ino) = row.object.ino
             && let Some((dir, name)) = self.directory_of(&row.key, ino).await?
         {
             self.remove_directory(dir, &name).await?;
         }
-        links.meta.set_object(self.link.id, &row.key, None, None).await
+        importer.meta.set_object(self.link.id, &row.key, None, None).await
     }
 
     /// Whether the directory of this row is there and nobody looked into it.
     async fn is_unlisted(&self, row: Option<&ObjectRow>) -> Result<bool> {
         let Some(ino) = row.and_then(|row| row.object.ino) else { return Ok(false) };
-        match self.links.meta.inode(ino).await {
+        match self.importer.meta.inode(ino).await {
             Ok(inode) => Ok(inode.nlink > 0 && inode.native.is_some_and(|n| n.unlisted)),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
             Err(error) => Err(error),
@@ -318,7 +311,7 @@ impl Import {
         let mut dir = self.link.ino();
         let mut parts = key.split('/').peekable();
         loop {
-            let inode = self.links.meta.inode(dir).await?;
+            let inode = self.importer.meta.inode(dir).await?;
             if inode.native.is_some_and(|native| native.unlisted) {
                 return Ok(false);
             }
@@ -326,7 +319,7 @@ impl Import {
             if parts.peek().is_none() {
                 return Ok(true);
             }
-            match self.links.entry(dir, part.as_bytes()).await? {
+            match self.importer.resolver.entry(dir, part.as_bytes()).await? {
                 Some(inode) if inode.kind == FileKind::Directory => dir = inode.ino,
                 _ => return Ok(true),
             }
@@ -334,7 +327,7 @@ impl Import {
     }
 
     async fn row(&self, key: &str) -> Result<Option<ObjectRow>> {
-        self.links.meta.object(self.link.id, key.as_bytes()).await
+        self.importer.meta.object(self.link.id, key.as_bytes()).await
     }
 }
 
@@ -394,9 +387,9 @@ impl<'a> Rows<'a> {
 
     async fn step(&mut self) -> Result<Option<Known>> {
         if self.read.is_empty() && !self.ended {
-            let (links, link) = (&self.import.links, self.import.link.id);
+            let (importer, link) = (&self.import.importer, self.import.link.id);
             let (after, until) = (Some(&*self.after), Some(&*self.until));
-            let rows = links.meta.objects(link, after, until, self.at_once).await?;
+            let rows = importer.meta.objects(link, after, until, self.at_once).await?;
             self.ended = rows.len() < self.at_once;
             self.at_once = (self.at_once * 2).min(ROWS);
             self.read = rows.into();

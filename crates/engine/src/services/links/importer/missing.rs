@@ -6,7 +6,7 @@ use weir_types::Result;
 
 use super::apply::{BATCH, Import};
 use super::brake::{Found, Missing};
-use super::views::HeldDeletions;
+use crate::services::links::views::HeldDeletions;
 use crate::volume::locks::apart;
 
 /// Files removed at once, each with a HEAD before.
@@ -42,7 +42,7 @@ impl Import {
             Missing::Directory(row) => return self.unseen_directory_gone(&row).await,
         };
         // Changed since it was listed, by an export maybe.
-        let now = self.links.meta.object(self.link.id, &row.key).await?;
+        let now = self.importer.meta.object(self.link.id, &row.key).await?;
         if now.is_none_or(|now| now.version != row.version) {
             return Ok(());
         }

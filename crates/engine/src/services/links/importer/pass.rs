@@ -9,19 +9,19 @@ use weir_types::{ErrorKind, FsError, Native, Result};
 
 use super::apply::{BATCH, Import};
 use super::brake::{Brake, Missing};
-use super::registry::{Link, Sampled};
-use super::views::Policy;
-use crate::services::links::parts::Links;
+use crate::services::links::importer::Importer;
+use crate::services::links::registry::{Link, Sampled};
+use crate::services::links::views::Policy;
 use crate::volume::locks::apart;
 
 /// LISTs in flight at once.
-pub(super) const LISTS: usize = 16;
+pub(in crate::services::links) const LISTS: usize = 16;
 /// Pages compared at once.
 const PAGES: usize = 4;
 /// Rows read at once.
 pub(super) const ROWS: usize = 1_000;
 
-impl Links {
+impl Importer {
     /// Imports all that is new, changed or gone, as far as `policy` goes. One LIST for each 1,000
     /// objects, and one HEAD for each new one where attributes are asked for. Of a lazy link those
     /// directories only that somebody looked into: one LIST for each, or for each 1,000 entries.
@@ -82,7 +82,7 @@ impl Import {
         let (mut news, mut missing) = (Vec::new(), false);
         loop {
             let (from, until) = (after.as_deref(), page.until.as_deref());
-            let rows = self.links.meta.objects(self.link.id, from, until, ROWS).await;
+            let rows = self.importer.meta.objects(self.link.id, from, until, ROWS).await;
             let rows = rows?;
             let full = rows.len() == ROWS;
             after = rows.last().map(|row| row.key.clone()).or(after);
@@ -108,7 +108,7 @@ impl Import {
             }
         }
         fail::fail_point!("engine::import-page");
-        self.links.notify_doors().await;
+        self.importer.registry.notify_doors().await;
         self.link.count(|view| view.listed += listed);
         Ok(())
     }
@@ -120,10 +120,10 @@ impl Import {
         }
         if let Some(ino) = row.object.ino {
             // An export of this very object may be about to say what it wrote.
-            let node = self.links.nodes.get(ino);
+            let node = self.importer.nodes.get(ino);
             let _object = node.object.lock().await;
         }
-        let now = self.links.meta.object(self.link.id, &row.key).await;
+        let now = self.importer.meta.object(self.link.id, &row.key).await;
         if now?.is_none_or(|now| now.version != row.version) {
             return Ok(());
         }
@@ -160,12 +160,12 @@ impl Import {
             let native = inode.native.clone().filter(|n| n.lost && same(&n.etag))?;
             Some(Some(Native { lost: false, ..native }))
         };
-        self.links.change_native(ino, found).await.map(drop)
+        self.importer.detacher.change_native(ino, found).await.map(drop)
     }
 
     /// Looks at one object. One HEAD, or one LIST where no request can name it.
     async fn key(&self, key: &str) -> Result<()> {
-        let row = self.links.meta.object(self.link.id, key.as_bytes()).await?;
+        let row = self.importer.meta.object(self.link.id, key.as_bytes()).await?;
         let found = self.bucket.head_listed(Component::Link, key.as_bytes()).await?;
         self.link.count(|view| view.listed += 1);
         match (found, row) {

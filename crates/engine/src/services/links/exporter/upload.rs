@@ -1,7 +1,6 @@
 //! One file on its way to its object. An export is a flush to another place: what was dirty and is
 //! in the object is clean afterwards, and never goes into a segment.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -9,12 +8,13 @@ use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use weir_meta::{ExportCommit, ExportContent, ObjectRow};
 use weir_object::{Bucket, Component, ObjectInfo, PutCondition};
 use weir_tier::{Mirror, Snapshot};
-use weir_types::{ErrorKind, FileKind, Ino, Native, Result};
+use weir_types::{ErrorKind, FileKind, Native, Result};
 
-use super::attributes;
-use super::export::{Exported, Going, condition};
-use super::views::Policy;
-use crate::services::links::parts::Links;
+use super::pass::{Exported, Going, condition};
+use crate::services::links::attributes;
+use crate::services::links::exporter::Exporter;
+use crate::services::links::views::Policy;
+use crate::services::links::wrote::wrote;
 use crate::volume::context::Counts;
 
 /// Files up to this leave in one PUT, larger ones in parts.
@@ -42,7 +42,7 @@ fn one_put_bytes() -> u64 {
     ONE_PUT_BYTES
 }
 
-impl Links {
+impl Exporter {
     /// Uploads a file to its object, as long as that is what `there` says.
     pub(super) async fn write_object(
         self: &Arc<Self>,
@@ -205,22 +205,6 @@ impl Links {
         Ok(Exported::Done)
     }
 
-    /// Whether an object of this size and metadata is one that an export of this very file wrote:
-    /// a crash between its PUT and the commit leaves such a one. What the file is is asked for now:
-    /// it may have been flushed since somebody looked.
-    pub(super) async fn wrote(
-        &self,
-        ino: Ino,
-        object_bytes: u64,
-        metadata: &BTreeMap<String, String>,
-    ) -> Result<bool> {
-        match self.mirrors.known(ino).await {
-            Ok(now) => Ok(*metadata == attributes::write(&now) && object_bytes == now.size),
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
-            Err(error) => Err(error),
-        }
-    }
-
     /// The object that was written, and when that was, where the store tells no ETag.
     async fn native_of(
         &self,
@@ -263,17 +247,17 @@ impl Links {
             self.meta.object_deleted_elsewhere(going.link.id, key).await?;
             return Ok(Exported::Later);
         };
-        if self.wrote(going.inode.ino, info.size, &metadata).await? {
+        if wrote(&self.mirrors, going.inode.ino, info.size, &metadata).await? {
             return self.adopt_object(going, info, there).await;
         }
         // Or a rename of it copied it there, before it was changed.
         if let Some(native) = going.native().filter(|native| native.key != going.key)
-            && let Some(copy) = self.find_copy(native, &going.key).await?
+            && let Some(copy) = self.resolver.find_copy(native, &going.key).await?
         {
             return self.adopt_object(going, copy, there).await;
         }
         let keys = std::slice::from_ref(&going.key);
-        self.import_keys(going.link, keys, Policy::ALL).await?;
+        self.importer.import_keys(going.link, keys, Policy::ALL).await?;
         Ok(Exported::Later)
     }
 
@@ -310,7 +294,7 @@ impl Links {
             Err(error) => return Err(error),
         };
         let is_row = row.as_ref().is_some_and(|row| row.object.ino == Some(ino));
-        if !is_row || !self.wrote(ino, info.size, &metadata).await? {
+        if !is_row || !wrote(&self.mirrors, ino, info.size, &metadata).await? {
             return Ok(false);
         }
         let (native, modified_ms) = self.native_of(&bucket, &going, info).await?;

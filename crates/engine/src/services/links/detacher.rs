@@ -5,26 +5,42 @@
 
 use std::sync::Arc;
 
-use weir_meta::{DirEntryPlus, ObjectRow};
-use weir_tier::Mirror;
+use weir_meta::{Meta, ObjectRow};
+use weir_tier::{Mirror, Tier};
 use weir_types::{
     CHUNK_BYTES, ErrorKind, FileKind, FsError, Ino, Inode, LinkId, Native, Result, chunk_range,
 };
 
-use super::registry::Link;
+use super::registry::{Link, Registry};
 use super::rule;
-use crate::data::fetch::Priority;
-use crate::data::space::amount_for;
-use crate::services::links::parts::Links;
+use crate::data::fetch::{Fetcher, Priority};
+use crate::data::flush::Flusher;
+use crate::data::mirrors::Mirrors;
+use crate::data::nodes::Nodes;
+use crate::data::space::{Space, amount_for};
+use crate::volume::context::Context;
 
 /// Bytes of a file that are brought here, and leave as segments, before the next ones.
 const STEP_BYTES: u64 = 64 << 20;
 /// Times that a file is gone through, because pages of it were released meanwhile.
 const ROUNDS: usize = 5;
-/// Entries and rows read at once.
+/// Rows read at once.
 const PAGE: usize = 1_000;
 
-impl Links {
+/// Parts files from their objects.
+pub(crate) struct Detacher {
+    pub(crate) context: Arc<Context>,
+    pub(crate) meta: Arc<Meta>,
+    pub(crate) tier: Arc<Tier>,
+    pub(crate) nodes: Arc<Nodes>,
+    pub(crate) mirrors: Arc<Mirrors>,
+    pub(crate) space: Arc<Space>,
+    pub(crate) fetcher: Arc<Fetcher>,
+    pub(crate) flusher: Arc<Flusher>,
+    pub(crate) registry: Arc<Registry>,
+}
+
+impl Detacher {
     /// Whether a file of a link holds, or may soon hold, what its object does not.
     pub(crate) fn has_changes(&self, inode: &Inode) -> bool {
         let changed = inode.native.as_ref().is_none_or(|native| native.changed);
@@ -36,7 +52,7 @@ impl Links {
 
     /// Parts a file from its object, which is another file's from now on: it becomes an ordinary
     /// file with all the bytes that can be had. Those that cannot read as errors.
-    pub(crate) async fn detach(self: &Arc<Self>, ino: Ino) -> Result<()> {
+    pub(crate) async fn detach(&self, ino: Ino) -> Result<()> {
         let detached = |inode: &Inode| {
             let native = attached(inode)?;
             Some(Some(Native { detached: true, ..native }))
@@ -51,7 +67,7 @@ impl Links {
     }
 
     /// The same, as long as the file is this very object: an export may have given it another.
-    pub(crate) async fn detach_from(self: &Arc<Self>, ino: Ino, row: &ObjectRow) -> Result<()> {
+    pub(crate) async fn detach_from(&self, ino: Ino, row: &ObjectRow) -> Result<()> {
         let detached = |inode: &Inode| {
             let native = attached(inode)?;
             let same = native.key.as_bytes() == row.key && native.etag == row.object.etag;
@@ -72,7 +88,7 @@ impl Links {
 
     /// Makes an ordinary file of one that left its link. Only then is its object to be deleted. One
     /// that another link exported meanwhile is left alone.
-    pub(crate) async fn leave_link(self: &Arc<Self>, link: &Link, ino: Ino) -> Result<()> {
+    pub(crate) async fn leave_link(&self, link: &Link, ino: Ino) -> Result<()> {
         if self.absorb(ino, Some(link.id)).await? {
             return Ok(());
         }
@@ -96,7 +112,7 @@ impl Links {
     /// Makes data of the volume of what a file has of its object, and parts the two when nothing
     /// is left. `false`: the object is another one by now, and what is not here is lost; the file
     /// says so if it is not to `leave` a link.
-    async fn absorb(self: &Arc<Self>, ino: Ino, leave: Option<LinkId>) -> Result<bool> {
+    async fn absorb(&self, ino: Ino, leave: Option<LinkId>) -> Result<bool> {
         let inode = self.meta.inode(ino).await?;
         let of_link = |native: &Native| leave.is_none_or(|link| native.link == link);
         let Some(native) = inode.native.filter(of_link) else { return Ok(true) };
@@ -144,7 +160,7 @@ impl Links {
 
     /// Brings all of a file here and sends it off as data of the volume, a step at a time. Answers
     /// whether some of it cannot be had any more.
-    async fn bring_and_flush(self: &Arc<Self>, ino: Ino) -> Result<bool> {
+    async fn bring_and_flush(&self, ino: Ino) -> Result<bool> {
         let node = self.nodes.get(ino);
         let mirror = self.mirrors.open_mirror(&node).await?;
         let mut lost = false;
@@ -184,52 +200,10 @@ impl Links {
         Ok(false)
     }
 
-    /// Ends what a link has in the tree: files that are nothing but objects go, others stay.
-    pub(crate) async fn take_apart(self: &Arc<Self>, link: &Arc<Link>) -> Result<()> {
-        let mut to_do = vec![link.ino()];
-        let mut dirs = Vec::new();
-        while let Some(dir) = to_do.pop() {
-            let mut cookie = 0;
-            loop {
-                let page = self.meta.readdir_plus(dir, cookie, PAGE).await?;
-                let Some(last) = page.last() else { break };
-                cookie = last.entry.cookie;
-                for DirEntryPlus { entry, inode } in page {
-                    if inode.kind == FileKind::Directory {
-                        to_do.push(inode.ino);
-                        // One that came from another link may have names that are not here yet.
-                        if inode.native.is_none_or(|native| native.link == link.id) {
-                            dirs.push((dir, entry.name));
-                        }
-                    } else {
-                        self.part(link, dir, &entry.name).await?;
-                    }
-                }
-                self.notify_doors().await;
-            }
-            let placed = |inode: &Inode| {
-                inode.native.as_ref().filter(|native| native.link == link.id).map(|_| None)
-            };
-            self.change_native(dir, placed).await?;
-        }
-        for (dir, name) in dirs.into_iter().rev() {
-            match self.meta.rmdir(dir, &name).await {
-                Ok(gone) => {
-                    self.nodes.name_gone(&gone);
-                    self.registry.name_changed(dir, &name);
-                }
-                Err(error) if matches!(error.kind(), ErrorKind::NotEmpty | ErrorKind::NotFound) => {
-                }
-                Err(error) => return Err(error),
-            }
-        }
-        self.detach_the_rest(link).await
-    }
-
     /// The file of an object lost its name to an import. Whoever opened it for writing just before,
     /// or wrote it, keeps it under the name of a conflict; answers whether that is so.
     pub(crate) async fn object_gone(
-        self: &Arc<Self>,
+        &self,
         link: &Link,
         gone: &Inode,
         (dir, name): (Ino, &[u8]),
@@ -237,7 +211,7 @@ impl Links {
         fail::fail_point!("engine::name-gone");
         self.registry.name_changed(dir, name);
         // From here on nobody comes by this name to the old file any more.
-        self.notify_doors().await;
+        self.registry.notify_doors().await;
         if gone.nlink > 0 {
             // Its other names keep what they can of the object, if they are not that any more.
             if gone.native.as_ref().is_some_and(|native| native.detached) {
@@ -277,73 +251,6 @@ impl Links {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
             Err(error) => Err(error),
         }
-    }
-
-    /// Takes a file that is nothing but an object from the tree, and parts any other from its.
-    /// What it is is judged now: a page of a directory may have been read long before.
-    async fn part(self: &Arc<Self>, link: &Link, dir: Ino, name: &[u8]) -> Result<()> {
-        for _ in 0..ROUNDS {
-            let Some(inode) = self.entry(dir, name).await? else { return Ok(()) };
-            let native = inode.native.as_ref().filter(|n| n.link == link.id);
-            let Some(native) = native else { return Ok(()) };
-            if native.detached || self.has_changes(&inode) {
-                return self.detach(inode.ino).await;
-            }
-            fail::fail_point!("engine::object-judged");
-            let object = (link.id, native.key.as_bytes());
-            let removed = self.meta.remove_object(dir, name, &inode, object, true).await;
-            if let Some(gone) = removed? {
-                return self.object_gone(link, &gone, (dir, name)).await.map(drop);
-            }
-        }
-        let text = format!("`{}` changes too often: try again", name.escape_ascii());
-        Err(FsError::new(ErrorKind::Retry, text))
-    }
-
-    /// Files that were moved out of the link's directory stay as files of the volume.
-    async fn detach_the_rest(self: &Arc<Self>, link: &Arc<Link>) -> Result<()> {
-        let mut after: Option<Vec<u8>> = None;
-        'page: loop {
-            let rows = self.meta.objects(link.id, after.as_deref(), None, PAGE).await;
-            let rows = rows?;
-            for row in &rows {
-                let Some(ino) = row.object.ino else { continue };
-                after = Some(row.key.clone());
-                if row.key.ends_with(b"/") {
-                    if self.directory_stays(link, ino, &row.key).await? {
-                        // Its rows are next.
-                        continue 'page;
-                    }
-                } else {
-                    self.detach(ino).await?;
-                }
-            }
-            match rows.last() {
-                Some(last) if rows.len() == PAGE => after = Some(last.key.clone()),
-                _ => return Ok(()),
-            }
-        }
-    }
-
-    /// A directory that was moved out of the link's stays, with all its names. Answers whether
-    /// some are new.
-    async fn directory_stays(
-        self: &Arc<Self>,
-        link: &Arc<Link>,
-        ino: Ino,
-        key: &[u8],
-    ) -> Result<bool> {
-        let native = match self.meta.inode(ino).await {
-            Ok(inode) if inode.nlink > 0 => inode.native.filter(|native| native.link == link.id),
-            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
-            _ => None,
-        };
-        let Some(native) = native else { return Ok(false) };
-        if native.unlisted {
-            self.list_names(link, ino, &String::from_utf8_lossy(key)).await?;
-        }
-        self.change_native(ino, |_| Some(None)).await?;
-        Ok(native.unlisted)
     }
 }
 

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use weir_object::{Bucket, Component, Conditions};
 use weir_types::Result;
 
-use super::registry::Link;
-use crate::services::links::parts::Links;
+use crate::services::links::exporter::Exporter;
+use crate::services::links::registry::Link;
 
-impl Links {
+impl Exporter {
     /// The bucket of a link, to be written to: before the first write its server was asked which
     /// conditions it holds, and of others the bucket looks first.
     pub(super) async fn bucket_to_write(&self, link: &Arc<Link>) -> Result<Bucket> {
@@ -31,7 +31,7 @@ impl Links {
 }
 
 /// Asks the server, and says so if it takes no notice.
-pub(super) async fn probe(bucket: &Bucket) -> Result<Conditions> {
+pub(in crate::services::links) async fn probe(bucket: &Bucket) -> Result<Conditions> {
     let found = bucket.probe_conditions(Component::Link).await?;
     if found != Conditions::ALL {
         tracing::warn!(url = %bucket.url(), absent = found.absent, matches = found.matches,

@@ -39,20 +39,20 @@ impl Import {
 
     /// The directory of this path in `dir`.
     pub(super) async fn subdirectory(&self, dir: Ino, path: &[&str]) -> Result<Ino> {
-        let links = &self.links;
+        let importer = &self.importer;
         let name = path.last().copied().unwrap_or_default().as_bytes();
         for _ in 0..TRIES {
-            match self.links.entry(dir, name).await? {
+            match self.importer.resolver.entry(dir, name).await? {
                 Some(there) if there.kind == FileKind::Directory => return Ok(there.ino),
                 Some(there) => self.step_aside(dir, name, &there).await?,
                 None if self.link.is_lazy() => {
                     // Its other names are for whoever looks into it.
                     let new = self.new_directory(dir, path, &Attributes::default()).await?;
-                    links.meta.create_objects(&[new]).await?;
+                    importer.meta.create_objects(&[new]).await?;
                     self.names_added(dir);
                 }
                 None => {
-                    let above = links.meta.inode(dir).await?;
+                    let above = importer.meta.inode(dir).await?;
                     let (uid, gid) = (above.uid, above.gid);
                     let mode = above.mode & 0o777;
                     let new = NewInode {
@@ -63,7 +63,7 @@ impl Import {
                         rdev: 0,
                         target: None,
                     };
-                    match links.meta.create(dir, name, new).await {
+                    match importer.meta.create(dir, name, new).await {
                         Ok(made) => {
                             self.names_added(dir);
                             return Ok(made.ino);
@@ -84,7 +84,7 @@ impl Import {
         &self,
         keys: &[String],
     ) -> Result<Vec<String>> {
-        let links = &self.links;
+        let importer = &self.importer;
         let paths = keys.iter().map(|key| key.trim_end_matches('/').split('/').collect());
         let paths: Vec<Vec<&str>> = paths.collect();
         let mut new = Vec::with_capacity(keys.len());
@@ -99,9 +99,10 @@ impl Import {
         }
         let mut listed = Vec::new();
         for (path, key) in paths.iter().zip(keys) {
-            let inode = links.meta.inode(self.directory(path).await?).await?;
+            let inode = importer.meta.inode(self.directory(path).await?).await?;
             let row = LinkObject { ino: Some(inode.ino), ..nothing() };
-            let row = links.meta.set_object(self.link.id, key.as_bytes(), Some(&row), None).await;
+            let row =
+                importer.meta.set_object(self.link.id, key.as_bytes(), Some(&row), None).await;
             row?;
             if !inode.native.is_some_and(|native| native.unlisted) {
                 listed.push(key.clone());
@@ -117,7 +118,7 @@ impl Import {
         path: &[&str],
         attributes: &Attributes,
     ) -> Result<NewObject> {
-        let above = self.links.meta.inode(dir).await?;
+        let above = self.importer.meta.inode(dir).await?;
         let (key, exports) = (path.join("/") + "/", self.link.exports());
         Ok(NewObject {
             dir,
@@ -130,7 +131,7 @@ impl Import {
                 rdev: 0,
                 target: None,
             },
-            mtime: attributes.mtime.unwrap_or_else(|| self.links.context.now()),
+            mtime: attributes.mtime.unwrap_or_else(|| self.importer.context.now()),
             atime: None,
             native: Native::directory(self.link.id, key, exports, true),
             modified_ms: 0,
@@ -139,15 +140,15 @@ impl Import {
 
     /// A directory is to have the name of a file: an object's stands beside it.
     pub(super) async fn step_aside(&self, dir: Ino, name: &[u8], there: &Inode) -> Result<()> {
-        let links = &self.links;
+        let importer = &self.importer;
         let beside = [name, BESIDE_DIRECTORY.as_bytes()].concat();
         let ours = there.native.as_ref().is_some_and(|n| n.link == self.link.id && !n.detached);
         if !ours || beside.len() > weir_meta::NAME_BYTES_MAX {
             return self.make_way(dir, name, there, None).await;
         }
-        match links.meta.rename(dir, name, dir, &beside, RenameMode::NoReplace).await {
+        match importer.meta.rename(dir, name, dir, &beside, RenameMode::NoReplace).await {
             Ok(_) => {
-                links.registry.name_changed(dir, name);
+                importer.registry.name_changed(dir, name);
                 Ok(())
             }
             Err(error) if error.kind() == ErrorKind::Exists => {
@@ -165,24 +166,24 @@ impl Import {
         object: &ListedObject,
         attributes: &Attributes,
     ) -> Result<()> {
-        let links = &self.links;
+        let importer = &self.importer;
         let ino = self.directory(dirs).await?;
         if !attributes.is_empty() {
             let Attributes { mode, uid, gid, mtime, .. } = *attributes;
             let set = SetAttr { mode, uid, gid, mtime, ..SetAttr::default() };
-            links.meta.setattr(ino, set).await?;
+            importer.meta.setattr(ino, set).await?;
         }
         let why = (object.size > 0).then_some("it marks a directory, so its bytes cannot show");
         let row = LinkObject { ino: self.link.is_lazy().then_some(ino), ..without_file(object) };
-        links.meta.set_object(self.link.id, &object.key, Some(&row), why).await
+        importer.meta.set_object(self.link.id, &object.key, Some(&row), why).await
     }
 
     /// The marker of a directory is gone: so is the directory, if it is empty.
     pub(super) async fn remove_marked(&self, key: &[u8]) -> Result<()> {
         let Ok(Place::Directory { dirs }) = place(key) else { return Ok(()) };
         let Some((name, above)) = dirs.split_last() else { return Ok(()) };
-        let links = &self.links;
-        let dir = match links.walk(&self.link, above).await? {
+        let importer = &self.importer;
+        let dir = match importer.resolver.walk(&self.link, above).await? {
             Some(dir) => dir,
             None => return Ok(()),
         };
@@ -195,12 +196,12 @@ impl Import {
         dir: Ino,
         name: &[u8],
     ) -> Result<()> {
-        let links = &self.links;
-        match links.meta.rmdir(dir, name).await {
+        let importer = &self.importer;
+        match importer.meta.rmdir(dir, name).await {
             Ok(gone) => {
                 self.dirs.lock().clear();
-                links.nodes.name_gone(&gone);
-                links.registry.name_changed(dir, name);
+                importer.nodes.name_gone(&gone);
+                importer.registry.name_changed(dir, name);
                 Ok(())
             }
             // It has other entries, or somebody removed it.
@@ -219,8 +220,10 @@ impl Import {
     ) -> Result<Option<(Ino, Vec<u8>)>> {
         let Ok(Place::Directory { dirs }) = place(key) else { return Ok(None) };
         let Some((name, above)) = dirs.split_last() else { return Ok(None) };
-        let Some(dir) = self.links.walk(&self.link, above).await? else { return Ok(None) };
-        let there = self.links.entry(dir, name.as_bytes()).await?;
+        let Some(dir) = self.importer.resolver.walk(&self.link, above).await? else {
+            return Ok(None);
+        };
+        let there = self.importer.resolver.entry(dir, name.as_bytes()).await?;
         Ok(there.filter(|there| there.ino == ino).map(|_| (dir, name.as_bytes().to_vec())))
     }
 
@@ -230,7 +233,7 @@ impl Import {
         key: &[u8],
         why: &str,
     ) -> Result<()> {
-        let links = &self.links;
-        links.meta.set_object(self.link.id, key, Some(&nothing()), Some(why)).await
+        let importer = &self.importer;
+        importer.meta.set_object(self.link.id, key, Some(&nothing()), Some(why)).await
     }
 }

@@ -11,10 +11,10 @@ use weir_meta::{ExportName, ObjectRow, ToExport};
 use weir_object::{Component, PutCondition};
 use weir_types::{ErrorKind, FileKind, FsError, Ino, Inode, Native, Result};
 
-use super::registry::Link;
-use super::rule;
-use super::views::Policy;
-use crate::services::links::parts::Links;
+use crate::services::links::exporter::Exporter;
+use crate::services::links::registry::Link;
+use crate::services::links::rule;
+use crate::services::links::views::Policy;
 use crate::volume::locks::apart;
 
 /// Files exported at once.
@@ -52,9 +52,9 @@ impl Going<'_> {
     }
 }
 
-impl Links {
+impl Exporter {
     /// One pass over all that is to be exported.
-    pub(crate) async fn export_due(self: Arc<Self>, link: &Arc<Link>) {
+    pub(crate) async fn export_due(self: &Arc<Self>, link: &Arc<Link>) {
         let _one = link.export.lock().await;
         if self.context.is_fenced() || link.is_ending() {
             return;
@@ -94,7 +94,7 @@ impl Links {
         done += self.place_by_other_names(link, unplaced).await?;
         // Two files that swapped their names wait for each other: one of them gives its object up.
         if let Some(ino) = blocking.filter(|_| done == 0) {
-            self.leave_link(link, ino).await?;
+            self.detacher.leave_link(link, ino).await?;
         }
         self.delete_removed(link).await?;
         let mut state = link.state();
@@ -137,7 +137,7 @@ impl Links {
             if self.adopt_upload(Going { link, inode, key, asked: false }, &native).await? {
                 return Ok(Exported::Later);
             }
-            self.import_keys(link, &[native.key], Policy::ALL).await?;
+            self.importer.import_keys(link, &[native.key], Policy::ALL).await?;
             return Err(error);
         }
         let linked = self.registry.get(native.link).is_ok();
@@ -146,7 +146,7 @@ impl Links {
                 // Nothing says that its bytes are lost, only that its link is not known.
                 return Err(error);
             }
-            self.detach(file.ino).await?;
+            self.detacher.detach(file.ino).await?;
             return Ok(Exported::Later);
         }
         // No note is to outlive its link.
@@ -156,7 +156,7 @@ impl Links {
                 let native = inode.native.clone().filter(|native| native.detached)?;
                 Some(Some(Native { exports: true, ..native }))
             };
-            self.change_native(file.ino, noted).await?;
+            self.detacher.change_native(file.ino, noted).await?;
         }
         tracing::warn!(link = %link.id, ino = %file.ino,
             "a file is not exported: bytes of it went with the object that it was");
@@ -198,14 +198,14 @@ impl Links {
             Err(error) => return Err(error),
         };
         let is_dir = inode.kind == FileKind::Directory;
-        let Some((dir, name)) = self.place_of(link, &inode, named).await? else {
+        let Some((dir, name)) = self.resolver.place_of(link, &inode, named).await? else {
             return match is_dir {
                 true => self.moved_on(link, inode).await,
                 false => Ok(Exported::Unplaced),
             };
         };
         let above = match asked {
-            true => self.placed_now(link, dir).await?,
+            true => self.resolver.placed_now(link, dir).await?,
             false => self.meta.inode(dir).await?.native.filter(|native| native.link == link.id),
         };
         let Some(above) = above.filter(|_| is_dir || !rule::is_conflict(&name)) else {
@@ -215,7 +215,7 @@ impl Links {
                 other => Ok(other),
             };
         };
-        let key = self.key_of(link, &inode, &above, (dir, &name)).await?;
+        let key = self.resolver.key_of(link, &inode, &above, (dir, &name)).await?;
         match key {
             // Nothing in a directory whose name cannot be in a key can have one.
             key if is_dir => {
@@ -231,50 +231,6 @@ impl Links {
         }
     }
 
-    /// The key that a file is to have, if it can have one. One that stands beside a directory of
-    /// its name keeps its own.
-    pub(super) async fn key_of(
-        &self,
-        link: &Link,
-        inode: &Inode,
-        above: &Native,
-        (dir, name): (Ino, &[u8]),
-    ) -> Result<Option<String>> {
-        if let Some(native) = &inode.native
-            && name.ends_with(rule::BESIDE_DIRECTORY.as_bytes())
-            && let Some((own_dir, own, _)) =
-                self.name_of(link, native.key.as_bytes(), inode.ino).await?
-            && (own_dir, own.as_slice()) == (dir, name)
-        {
-            return Ok(Some(native.key.clone()));
-        }
-        Ok(rule::child_key(above, name))
-    }
-
-    /// Where a file is: where its object says, as long as it has that name, else where it got a new
-    /// one. `None`: it may have others.
-    pub(super) async fn place_of(
-        &self,
-        link: &Link,
-        inode: &Inode,
-        named: Option<&ExportName>,
-    ) -> Result<Option<(Ino, Vec<u8>)>> {
-        let native = inode.native.as_ref().filter(|_| inode.kind != FileKind::Directory);
-        if let Some(native) = native.filter(|n| n.link == link.id && !n.detached)
-            && let Some((dir, name, _)) =
-                self.name_of(link, native.key.as_bytes(), inode.ino).await?
-        {
-            return Ok(Some((dir, name)));
-        }
-        if let Some(ExportName { dir, name }) = named
-            && let Some(there) = self.entry(*dir, name).await?
-            && there.ino == inode.ino
-        {
-            return Ok(Some((*dir, name.clone())));
-        }
-        Ok(None)
-    }
-
     async fn export_file(self: &Arc<Self>, going: Going<'_>) -> Result<Exported> {
         let (link, ino) = (going.link, going.inode.ino);
         let exportable = matches!(going.inode.kind, FileKind::Regular | FileKind::Symlink);
@@ -284,7 +240,7 @@ impl Links {
         // What was lost may be here whole: that is for somebody to say.
         let lost = going.asked && going.native().is_some_and(|native| native.lost);
         let changed = going.inode.kind == FileKind::Regular
-            && going.native().is_none_or(|_| lost || self.has_changes(&going.inode));
+            && going.native().is_none_or(|_| lost || self.detacher.has_changes(&going.inode));
         if changed && self.nodes.has_writers(ino) {
             return Ok(Exported::Later);
         }
@@ -350,7 +306,7 @@ impl Links {
         let Some((row, text)) = known.zip(std::str::from_utf8(key).ok()) else {
             return self.meta.object_deleted(link.id, key, false).await;
         };
-        if let Some(ino) = self.named_as(link, key).await? {
+        if let Some(ino) = self.resolver.named_as(link, key).await? {
             // A new file has its name: that will be the object.
             if self.meta.is_to_export(link.id, ino).await? {
                 return Ok(());
@@ -362,7 +318,7 @@ impl Links {
             // Or it can be none, for bytes of it are lost: the file that the object was is gone.
         }
         // Or the file has it, and is an object elsewhere: this one stays until the name goes.
-        if self.is_kept_by_name(link, key).await? {
+        if self.resolver.is_kept_by_name(link, key).await? {
             return self.meta.object_deleted(link.id, key, false).await;
         }
         // Without an ETag nobody knows whether it is the object that the file was.

@@ -7,15 +7,15 @@ use weir_meta::{ExportCommit, ExportContent, ExportName, ObjectRow};
 use weir_object::{Bucket, Component, Copied, ObjectInfo};
 use weir_types::{ErrorKind, FileKind, Ino, Inode, Native, Result};
 
-use super::export::{Exported, Going, condition};
-use super::registry::Link;
-use super::views::Policy;
-use crate::services::links::parts::Links;
+use super::pass::{Exported, Going, condition};
+use crate::services::links::exporter::Exporter;
+use crate::services::links::registry::Link;
+use crate::services::links::views::Policy;
 
 /// Entries of a directory read at once.
 const ENTRIES: usize = 1_000;
 
-impl Links {
+impl Exporter {
     /// A file that was renamed and not changed: the store copies the object.
     pub(super) async fn move_object(
         self: &Arc<Self>,
@@ -37,7 +37,7 @@ impl Links {
         let found = match copied {
             Ok(Copied::Done(info)) => Some(info),
             // A crash between a copy and its commit leaves one that nothing tells of.
-            Ok(Copied::TargetChanged) => self.find_copy(native, to).await?,
+            Ok(Copied::TargetChanged) => self.resolver.find_copy(native, to).await?,
             Ok(Copied::SourceChanged) => {
                 drop(object);
                 return self.source_changed(going, native).await;
@@ -66,13 +66,6 @@ impl Links {
         }))
     }
 
-    /// The copy of a file's object at this key, if one is there.
-    pub(super) async fn find_copy(&self, native: &Native, to: &str) -> Result<Option<ObjectInfo>> {
-        let bucket = self.registry.bucket(native.link)?;
-        let (from, etag) = (native.key.as_str(), native.etag.as_deref());
-        bucket.find_copy(Component::Link, from, etag, to).await
-    }
-
     /// The object of a renamed file is another one by now. That is for the import; what we have of
     /// it stays a file of ours.
     async fn source_changed(
@@ -81,10 +74,10 @@ impl Links {
         native: &Native,
     ) -> Result<Exported> {
         let keys = std::slice::from_ref(&native.key);
-        self.import_keys(going.link, keys, Policy::ALL).await?;
+        self.importer.import_keys(going.link, keys, Policy::ALL).await?;
         if self.meta.inode(going.inode.ino).await?.native.as_ref() == Some(native) {
             // The import knows the object as that of another file.
-            self.detach(going.inode.ino).await?;
+            self.detacher.detach(going.inode.ino).await?;
         }
         Ok(Exported::Later)
     }
@@ -125,7 +118,7 @@ impl Links {
             return self.export_entries(link, inode.ino).await;
         }
         // Names that are not here yet could not be found any more.
-        self.look_into(inode.ino).await?;
+        self.importer.look_into(inode.ino).await?;
         let placed = Native { key, unlisted: false, ..above.clone() };
         let placing = self.meta.change_native(inode.ino, |_| Some(Some(placed.clone())));
         placing.await?;
@@ -156,10 +149,10 @@ impl Links {
         inode: Inode,
     ) -> Result<Exported> {
         let (dir, ino) = (inode.parent, inode.ino);
-        if !self.is_below(link, dir).await? {
+        if !self.resolver.is_below(link, dir).await? {
             return self.moved_out(link, inode).await;
         }
-        if let Some(name) = self.name_in(dir, ino).await? {
+        if let Some(name) = self.resolver.name_in(dir, ino).await? {
             let named = ExportName { dir, name };
             self.meta.export_soon(link.id, ino, Some(&named)).await?;
         }
@@ -175,7 +168,7 @@ impl Links {
         let ours = inode.native.as_ref().is_some_and(|native| native.link == link.id);
         if inode.kind == FileKind::Directory {
             if ours {
-                self.look_into(inode.ino).await?;
+                self.importer.look_into(inode.ino).await?;
                 self.meta.leave_link(inode.ino, None).await?;
                 fail::fail_point!("engine::directory-left");
             }
@@ -191,21 +184,21 @@ impl Links {
                 let native = inode.native.clone().filter(|native| native.detached)?;
                 Some(Some(Native { exports: false, ..native }))
             };
-            self.change_native(inode.ino, unnoted).await?;
+            self.detacher.change_native(inode.ino, unnoted).await?;
             return Ok(Exported::Done);
         }
         self.export_from_others(link, &inode).await?;
-        self.leave_link(link, inode.ino).await?;
+        self.detacher.leave_link(link, inode.ino).await?;
         Ok(Exported::Done)
     }
 
     /// Has a file that leaves a link looked for in the others that export, where it may have names.
     async fn export_from_others(&self, left: &Link, inode: &Inode) -> Result<()> {
         // What was moved has its only name where it was moved to.
-        let anywhere = inode.nlink > 1 || self.is_below(left, inode.parent).await?;
+        let anywhere = inode.nlink > 1 || self.resolver.is_below(left, inode.parent).await?;
         for link in self.registry.all() {
             let exports = link.id != left.id && link.exports();
-            if exports && (anywhere || self.is_below(&link, inode.parent).await?) {
+            if exports && (anywhere || self.resolver.is_below(&link, inode.parent).await?) {
                 self.meta.export_soon(link.id, inode.ino, None).await?;
             }
         }

@@ -1,7 +1,6 @@
 //! What an import does about each difference.
 
 mod directories;
-mod find;
 mod heads;
 
 use std::collections::HashMap;
@@ -13,12 +12,13 @@ use weir_meta::{ExportName, LinkObject, NewInode, NewObject, ObjectRow, RenameMo
 use weir_object::{Bucket, Component, ListedObject, is_same_etag};
 use weir_types::{ErrorKind, FileKind, FsError, Ino, Inode, Native, Result, UnixTime};
 
-use super::attributes::Attributes;
 use super::brake::Brake;
-use super::registry::Link;
-use super::rule::{self, BESIDE_DIRECTORY, Place, place};
-use super::views::Policy;
-use crate::services::links::parts::Links;
+use crate::services::links::attributes::Attributes;
+use crate::services::links::importer::Importer;
+use crate::services::links::registry::Link;
+use crate::services::links::rule::{self, BESIDE_DIRECTORY, Place, place};
+use crate::services::links::views::Policy;
+use crate::services::links::wrote::wrote;
 
 /// Files made in one commit.
 pub(super) const BATCH: usize = 500;
@@ -29,7 +29,7 @@ const TARGET_BYTES_MAX: u64 = weir_meta::TARGET_BYTES_MAX as u64;
 
 /// One import under way.
 pub(crate) struct Import {
-    pub(crate) links: Arc<Links>,
+    pub(crate) importer: Arc<Importer>,
     pub(crate) link: Arc<Link>,
     pub(crate) bucket: Bucket,
     pub(crate) policy: Policy,
@@ -46,15 +46,15 @@ pub(crate) struct Import {
 
 impl Import {
     pub(crate) fn new(
-        links: Arc<Links>,
+        importer: Arc<Importer>,
         link: Arc<Link>,
         policy: Policy,
         before: u64,
     ) -> Result<Self> {
-        let bucket = links.registry.bucket(link.id)?;
+        let bucket = importer.registry.bucket(link.id)?;
         let (dirs, owner) = (Mutex::default(), OnceCell::new());
         let brake = Brake::new(0, None);
-        Ok(Self { links, link, bucket, policy, before, dirs, directory: None, owner, brake })
+        Ok(Self { importer, link, bucket, policy, before, dirs, directory: None, owner, brake })
     }
 
     /// An import of the names in this directory only, whose key ends with a slash or is empty.
@@ -74,13 +74,13 @@ impl Import {
 
     fn names_added(&self, dir: Ino) {
         if !self.is_of_directory() {
-            self.links.registry.names_added(dir);
+            self.importer.registry.names_added(dir);
         }
     }
 
     pub(crate) async fn finish(&self) -> Result<()> {
-        self.links.notify_doors().await;
-        self.links.meta.sync().await
+        self.importer.registry.notify_doors().await;
+        self.importer.meta.sync().await
     }
 
     /// Makes files of objects that are not known yet.
@@ -111,7 +111,7 @@ impl Import {
 
     /// Makes all of these in one commit. `false`: none, because of something in the way.
     async fn create_all(&self, new: &[NewObject]) -> Result<bool> {
-        let created = match self.links.meta.create_objects(new).await {
+        let created = match self.importer.meta.create_objects(new).await {
             Ok(created) => created.is_some(),
             // A directory that was remembered is gone.
             Err(error) if error.kind() == ErrorKind::NotFound => false,
@@ -126,13 +126,13 @@ impl Import {
 
     /// Makes one file, whatever has its name.
     async fn create_one(&self, mut file: NewObject) -> Result<()> {
-        let meta = &self.links.meta;
+        let meta = &self.importer.meta;
         for _ in 0..TRIES {
             let Place::File { dirs, .. } = place(file.native.key.as_bytes()).map_err(bug)? else {
                 return Ok(());
             };
             file.dir = self.directory(&dirs).await?;
-            let Some(there) = self.links.entry(file.dir, &file.name).await? else {
+            let Some(there) = self.importer.resolver.entry(file.dir, &file.name).await? else {
                 if meta.create_objects(std::slice::from_ref(&file)).await?.is_some() {
                     return Ok(());
                 }
@@ -182,12 +182,12 @@ impl Import {
             if !row.object.removed {
                 // Maybe it can show now.
                 let known = Some(&row.object);
-                let links = &self.links;
-                links.meta.set_object(self.link.id, &row.key, known, None).await?;
+                let importer = &self.importer;
+                importer.meta.set_object(self.link.id, &row.key, known, None).await?;
             }
             return self.create_one(file).await;
         };
-        match self.links.name_of(&self.link, &object.key, ino).await? {
+        match self.importer.resolver.name_of(&self.link, &object.key, ino).await? {
             Some((dir, name, there)) if is_of(&there, &file.native) => {
                 (file.dir, file.name) = (dir, name);
                 if attributes.is_empty() {
@@ -201,7 +201,7 @@ impl Import {
             }
             _ => {
                 // It was renamed here: that file keeps what it has of the old object.
-                self.links.detach_from(ino, row).await?;
+                self.importer.detacher.detach_from(ino, row).await?;
                 self.create_one(file).await
             }
         }
@@ -210,8 +210,8 @@ impl Import {
     /// Puts the new version of an object under the name of the old one, which stays beside it if
     /// it was changed here. `false`: the name is free now, or was changed by somebody.
     async fn put_in_place_of(&self, there: &Inode, file: &NewObject) -> Result<bool> {
-        let links = &self.links;
-        if links.has_changes(there) {
+        let importer = &self.importer;
+        if importer.detacher.has_changes(there) {
             if self.is_exported(there, file).await? {
                 return Ok(true);
             }
@@ -219,11 +219,11 @@ impl Import {
             return Ok(false);
         }
         fail::fail_point!("engine::object-judged");
-        let replaced = links.meta.replace_object(there, file).await?;
+        let replaced = importer.meta.replace_object(there, file).await?;
         if let Some((new, gone)) = &replaced {
-            let pinned = links.pin_as(gone.ino, new.ino).await;
+            let pinned = importer.pin_as(gone.ino, new.ino).await;
             // The doors must know of the new one whatever fails.
-            links.object_gone(&self.link, gone, (file.dir, &file.name)).await?;
+            importer.detacher.object_gone(&self.link, gone, (file.dir, &file.name)).await?;
             pinned?;
         }
         Ok(replaced.is_some())
@@ -233,12 +233,12 @@ impl Import {
     /// the export to say so.
     async fn is_exported(&self, there: &Inode, file: &NewObject) -> Result<bool> {
         fail::fail_point!("engine::object-met");
-        let links = &self.links;
+        let importer = &self.importer;
         let key = file.native.key.as_bytes();
-        let node = links.nodes.get(there.ino);
+        let node = importer.nodes.get(there.ino);
         // An export holds it from its PUT to its commit: none comes between these looks.
         let _object = node.object.lock().await;
-        let row = links.meta.object(self.link.id, key).await?;
+        let row = importer.meta.object(self.link.id, key).await?;
         let is_row = |etag: Option<&str>, modified_ms| {
             row.as_ref().filter(|row| row.object.ino == Some(there.ino)).is_some_and(|row| {
                 // A store without ETags tells by the time.
@@ -265,45 +265,45 @@ impl Import {
             };
         // Exported since it was listed, or written before a crash.
         Ok(is_row(info.etag.as_deref(), info.last_modified_unix_ms)
-            || links.wrote(there.ino, info.size, &metadata).await?)
+            || wrote(&importer.mirrors, there.ino, info.size, &metadata).await?)
     }
 
     /// Whether a rename of this file copied its object to this key, and a crash came before that
     /// was noted.
     async fn is_moved(&self, there: &Inode, to: &str) -> Result<bool> {
-        let links = &self.links;
+        let importer = &self.importer;
         let moved = |n: &&Native| n.link == self.link.id && !n.detached && n.key != to;
         let Some(native) = there.native.as_ref().filter(moved) else { return Ok(false) };
-        if !links.meta.is_to_export(self.link.id, there.ino).await? {
+        if !importer.meta.is_to_export(self.link.id, there.ino).await? {
             return Ok(false);
         }
-        Ok(links.find_copy(native, to).await?.is_some())
+        Ok(importer.resolver.find_copy(native, to).await?.is_some())
     }
 
     /// An object that is known is gone from the bucket.
     pub(crate) async fn removed(&self, row: &ObjectRow) -> Result<()> {
-        let links = &self.links;
+        let importer = &self.importer;
         let named = match row.object.ino {
-            Some(ino) => self.links.name_of(&self.link, &row.key, ino).await?,
+            Some(ino) => self.importer.resolver.name_of(&self.link, &row.key, ino).await?,
             None => None,
         };
         if let Some((dir, name, there)) = &named
             && row.object.etag == there.native.as_ref().and_then(|native| native.etag.clone())
-            && !links.has_changes(there)
+            && !importer.detacher.has_changes(there)
         {
             fail::fail_point!("engine::object-judged");
             let (dir, object) = (*dir, (self.link.id, row.key.as_slice()));
-            let gone = links.meta.remove_object(dir, name, there, object, false).await;
+            let gone = importer.meta.remove_object(dir, name, there, object, false).await;
             if let Some(gone) = gone? {
-                links.object_gone(&self.link, &gone, (dir, name)).await?;
+                importer.detacher.object_gone(&self.link, &gone, (dir, name)).await?;
                 self.link.count(|view| view.removed += 1);
                 return Ok(());
             }
         }
         if let Some(ino) = row.object.ino {
-            links.detach_from(ino, row).await?;
+            importer.detacher.detach_from(ino, row).await?;
         }
-        if !links.meta.forget_object(self.link.id, &row.key, row.version).await? {
+        if !importer.meta.forget_object(self.link.id, &row.key, row.version).await? {
             // An export made it anew, or another import knows better.
             return Ok(());
         }
@@ -311,7 +311,7 @@ impl Import {
         if let Some((dir, name, there)) = named.filter(|_| self.link.exports()) {
             // Changed here and deleted there: it becomes an object again.
             let named = ExportName { dir, name };
-            links.meta.export_soon(self.link.id, there.ino, Some(&named)).await?;
+            importer.meta.export_soon(self.link.id, there.ino, Some(&named)).await?;
         }
         self.remove_marked(&row.key).await
     }
@@ -325,19 +325,19 @@ impl Import {
         there: &Inode,
         key: Option<&str>,
     ) -> Result<()> {
-        let links = &self.links;
+        let importer = &self.importer;
         for nth in 0..100 {
-            let beside = rule::conflict_name(name, links.context.unix_ms(), nth);
+            let beside = rule::conflict_name(name, importer.context.unix_ms(), nth);
             let mode = RenameMode::NoReplace;
-            match links.meta.rename(dir, name, dir, &beside, mode).await {
+            match importer.meta.rename(dir, name, dir, &beside, mode).await {
                 Ok(renamed) if renamed.moved.ino == there.ino => {
                     fail::fail_point!("engine::way-made");
                     let at = String::from_utf8_lossy(&beside).into_owned();
                     tracing::warn!(link = %self.link.id, file = %at,
                         "changed here and in the bucket: the local version stays under this name");
                     self.link.state().conflicts += 1;
-                    links.registry.name_changed(dir, name);
-                    links.registry.name_changed(dir, &beside);
+                    importer.registry.name_changed(dir, name);
+                    importer.registry.name_changed(dir, &beside);
                     // The object of the name that it had before, or of another link, is for the
                     // export of that to see to.
                     let other = |n: &Native| {
@@ -348,7 +348,7 @@ impl Import {
                     if renamed.moved.native.as_ref().is_some_and(other) {
                         return Ok(());
                     }
-                    return links.detach(there.ino).await;
+                    return importer.detacher.detach(there.ino).await;
                 }
                 // Somebody was faster: look again.
                 Ok(_) => return Ok(()),
@@ -362,8 +362,8 @@ impl Import {
     }
 
     async fn hide(&self, object: &ListedObject, why: &str) -> Result<()> {
-        let (links, row) = (&self.links, without_file(object));
-        links.meta.set_object(self.link.id, &object.key, Some(&row), Some(why)).await
+        let (importer, row) = (&self.importer, without_file(object));
+        importer.meta.set_object(self.link.id, &object.key, Some(&row), Some(why)).await
     }
 
     async fn hide_file(&self, file: &NewObject, why: &str) -> Result<()> {
@@ -375,13 +375,13 @@ impl Import {
             modified_ms: file.modified_ms,
         };
         let key = file.native.key.as_bytes();
-        let links = &self.links;
-        links.meta.set_object(self.link.id, key, Some(&row), Some(why)).await
+        let importer = &self.importer;
+        importer.meta.set_object(self.link.id, key, Some(&row), Some(why)).await
     }
 
     /// Subject objects are that do not say it: those of the link's directory.
     async fn owner_of_link(&self) -> Result<(u32, u32)> {
-        let root = self.links.meta.inode(self.link.ino()).await?;
+        let root = self.importer.meta.inode(self.link.ino()).await?;
         Ok((root.uid, root.gid))
     }
 
@@ -456,7 +456,7 @@ fn bug(why: &str) -> FsError {
     FsError::new(ErrorKind::Bug, format!("an object was to be a file: {why}"))
 }
 
-impl Links {
+impl Importer {
     /// A file came in the place of another one: it is pinned if that was.
     pub(crate) async fn pin_as(&self, old: Ino, new: Ino) -> Result<()> {
         if self.space.pins.has(old) {

@@ -8,11 +8,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use weir_meta::{DirEntry, ExportName, ToExport};
-use weir_types::{ErrorKind, FileKind, Ino, Inode, Native, Result};
+use weir_types::{FileKind, Ino, Native, Result};
 
-use super::registry::Link;
-use super::rule;
-use crate::services::links::parts::Links;
+use crate::services::links::exporter::Exporter;
+use crate::services::links::registry::Link;
+use crate::services::links::rule;
 
 /// Entries read at once.
 const PAGE: usize = 1_000;
@@ -25,7 +25,7 @@ struct Search {
     seen: BTreeMap<Ino, Option<ExportName>>,
 }
 
-impl Links {
+impl Exporter {
     /// Notes these files under other names that they have in the link. What has none there left it.
     /// Answers how many are noted or need nothing more.
     pub(super) async fn place_by_other_names(
@@ -51,7 +51,7 @@ impl Links {
                 None => {
                     // Who made a name that was missed has noted that.
                     if self.meta.is_noted_as(file).await?
-                        && let Some(inode) = self.inode_if_there(file.ino).await?
+                        && let Some(inode) = self.resolver.inode_if_there(file.ino).await?
                     {
                         self.moved_out(link, inode).await?;
                     }
@@ -70,14 +70,14 @@ impl Links {
     ) -> Result<()> {
         let (mut near, mut with_one_name) = (BTreeSet::new(), BTreeSet::new());
         for file in files {
-            let Some(inode) = self.inode_if_there(file.ino).await? else { continue };
+            let Some(inode) = self.resolver.inode_if_there(file.ino).await? else { continue };
             near.insert(inode.parent);
             if inode.nlink == 1 {
                 with_one_name.insert(inode.ino);
             }
         }
         for dir in near {
-            if self.is_below(link, dir).await? {
+            if self.resolver.is_below(link, dir).await? {
                 self.search_directory(link, dir, search).await?;
             }
         }
@@ -98,7 +98,7 @@ impl Links {
         search: &mut Search,
     ) -> Result<Vec<Ino>> {
         let mut below = Vec::new();
-        let Some(inode) = self.inode_if_there(dir).await? else { return Ok(below) };
+        let Some(inode) = self.resolver.inode_if_there(dir).await? else { return Ok(below) };
         let native = inode.native.filter(|native| native.link == link.id);
         if native.as_ref().is_some_and(|native| native.unlisted) {
             // Nobody looked into it, so nobody made a name in it.
@@ -116,69 +116,6 @@ impl Links {
                     search.found(native.as_ref(), dir, entry);
                 }
             }
-        }
-    }
-
-    /// Whether a directory is the link's own or below it.
-    pub(super) async fn is_below(&self, link: &Link, mut dir: Ino) -> Result<bool> {
-        while dir != link.ino() {
-            if dir == Ino::ROOT {
-                return Ok(false);
-            }
-            match self.meta.parent(dir).await {
-                Ok(above) => dir = above,
-                Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(true)
-    }
-
-    /// Where a directory is in the link, if it is and its path can be a key. What its inode says may
-    /// be where it was: only links that export keep that up to date.
-    pub(super) async fn placed_now(&self, link: &Link, dir: Ino) -> Result<Option<Native>> {
-        let (mut at, mut names) = (dir, Vec::new());
-        while at != link.ino() {
-            if at == Ino::ROOT {
-                return Ok(None);
-            }
-            let above = self.meta.parent(at).await?;
-            let name = self.name_in(above, at).await?;
-            let Some(name) = name.and_then(|name| String::from_utf8(name).ok()) else {
-                return Ok(None);
-            };
-            names.push(name + "/");
-            at = above;
-        }
-        let key = names.iter().rev().map(String::as_str).collect();
-        Ok(Some(Native::directory(link.id, key, link.exports(), false)))
-    }
-
-    /// The name of a directory in the one above it. One read, mostly.
-    pub(super) async fn name_in(&self, above: Ino, dir: Ino) -> Result<Option<Vec<u8>>> {
-        let key = self.meta.inode(dir).await?.native.map_or_else(String::new, |native| native.key);
-        let last = key.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
-        if !last.is_empty()
-            && self.entry(above, last.as_bytes()).await?.is_some_and(|there| there.ino == dir)
-        {
-            return Ok(Some(last.into()));
-        }
-        let mut cookie = 0;
-        loop {
-            let page = self.meta.readdir(above, cookie, PAGE).await?;
-            let Some(last) = page.last() else { return Ok(None) };
-            cookie = last.cookie;
-            if let Some(found) = page.into_iter().find(|entry| entry.ino == dir) {
-                return Ok(Some(found.name));
-            }
-        }
-    }
-
-    async fn inode_if_there(&self, ino: Ino) -> Result<Option<Inode>> {
-        match self.meta.inode(ino).await {
-            Ok(inode) => Ok(Some(inode).filter(|inode| inode.nlink > 0)),
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error),
         }
     }
 }
