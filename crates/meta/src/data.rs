@@ -4,8 +4,8 @@ use std::ops::Range;
 use std::sync::atomic::Ordering;
 
 use weir_types::{
-    CHUNK_BYTES, ChunkIndex, ErrorKind, Extent, FileKind, FsError, Ino, Inode, Native, Result,
-    UnixTime, chunk_range,
+    ByteRange, CHUNK_BYTES, ChunkIndex, ErrorKind, Extent, FileKind, FsError, Ino, Inode, Native,
+    Result, UnixTime, chunk_range,
 };
 
 use crate::codec::{Seen, decode};
@@ -139,7 +139,7 @@ impl Meta {
         page.iter().map(|(key, found)| decode_row(key, found)).collect()
     }
 
-    /// The first `limit` ranges (start, end) of the file that extents cover in chunks of `within`,
+    /// The first `limit` ranges of the file that extents cover in chunks of `within`,
     /// adjacent ones as one, the first cut at its start; the last may reach past its end. One read
     /// round for each 1,024 chunks that are looked at.
     pub async fn stored_ranges(
@@ -147,13 +147,13 @@ impl Meta {
         ino: Ino,
         within: Range<u64>,
         limit: usize,
-    ) -> Result<Vec<(u64, u64)>> {
+    ) -> Result<Vec<ByteRange>> {
         let (start, last_chunk) = (within.start, within.end.div_ceil(CHUNK_BYTES));
-        let mut ranges: Vec<(u64, u64)> = Vec::new();
+        let mut ranges: Vec<ByteRange> = Vec::new();
         let mut next = start / CHUNK_BYTES;
         // Holes within a native object are not looked for: calling them data is allowed.
         if let Some(native) = self.stored_inode(ino).await?.value.native.filter(|n| start < n.end) {
-            ranges.push((start, native.end));
+            ranges.push(ByteRange::new(start, native.end));
             next = native.end.div_ceil(CHUNK_BYTES);
         }
         loop {
@@ -171,9 +171,9 @@ impl Meta {
                     let full = ranges.len() == limit;
                     match ranges.last_mut() {
                         _ if from >= to => {}
-                        Some(last) if last.1 == from => last.1 = to,
+                        Some(last) if last.end == from => last.end = to,
                         _ if full => return Ok(ranges),
-                        _ => ranges.push((from, to)),
+                        _ => ranges.push(ByteRange::new(from, to)),
                     }
                 }
             }
@@ -258,7 +258,7 @@ impl Meta {
             let mut inode = seen.value;
             // From the new size on, even when that is past the old one: a writer's local bytes may
             // reach further than the size known here, and are kept up to the new size.
-            let dropped = (size, u64::MAX);
+            let dropped = ByteRange::new(size, u64::MAX);
             inode.size = if last { size } else { size.min(inode.size) };
             if let Some(native) = &mut inode.native {
                 native.end = native.end.min(size);
@@ -296,7 +296,7 @@ impl Meta {
             }
             tx.check_inode(&seen);
             let mut inode = seen.value;
-            data_changed(&mut inode, grown, Some((start, end)), now);
+            data_changed(&mut inode, grown, Some(ByteRange { start, end }), now);
             tx.export_data(&inode);
             tx.put_inode(&inode)?;
             if self.apply(tx).await? {
@@ -374,7 +374,7 @@ fn cut_row(tx: &mut Tx, ino: Ino, row: &Row, range: Range<u64>, native: bool) ->
 pub(crate) fn data_changed(
     inode: &mut Inode,
     grown: i64,
-    dropped: Option<(u64, u64)>,
+    dropped: Option<ByteRange>,
     now: UnixTime,
 ) {
     inode.stored_bytes = inode.stored_bytes.saturating_add_signed(grown);

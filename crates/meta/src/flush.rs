@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use weir_types::{
-    CHUNK_BYTES, ChunkIndex, ErrorKind, Extent, FsError, Ino, Inode, RecordRef, Result, SegmentId,
-    UnixTime,
+    ByteRange, CHUNK_BYTES, ChunkIndex, ErrorKind, Extent, FsError, Ino, Inode, RecordRef, Result,
+    SegmentId, UnixTime,
 };
 
 use crate::codec::{Seen, decode_seen};
@@ -48,7 +48,7 @@ pub struct FileFlush {
     pub ctime: Option<UnixTime>,
     /// The byte range whose earlier local bytes the pieces make void: they did not come from the
     /// mirror file. `None` for a flush of it, which changes no byte.
-    pub replaced: Option<(u64, u64)>,
+    pub replaced: Option<ByteRange>,
 }
 
 /// Segments that are in the bucket, and the files whose bytes they hold.

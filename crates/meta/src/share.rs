@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use weir_types::{
-    CHUNK_BYTES, ChunkIndex, ErrorKind, Extent, FsError, Ino, Inode, Result, UnixTime, chunk_range,
+    ByteRange, CHUNK_BYTES, ChunkIndex, ErrorKind, Extent, FsError, Ino, Inode, Result, UnixTime,
+    chunk_range,
 };
 
 use crate::codec::Seen;
@@ -108,7 +109,7 @@ fn changed_target(
     let mut inode = dst.value;
     let end = range.dst_offset + range.len;
     inode.size = inode.size.max(end).max(range.dst_size);
-    data_changed(&mut inode, grown, Some((range.dst_offset, end)), now);
+    data_changed(&mut inode, grown, Some(ByteRange::new(range.dst_offset, end)), now);
     tx.export_data(&inode);
     tx.put_inode(&inode)?;
     Ok(inode)

@@ -1,7 +1,7 @@
 //! What the residency log says, entry by entry, and how entries add up to a mirror's state.
 
 use serde::{Deserialize, Serialize};
-use weir_types::{ErrorKind, FsError, Ino, Result};
+use weir_types::{ByteRange, ErrorKind, FsError, Ino, Result};
 
 use crate::frames::ENTRY_BYTES_MAX;
 use crate::pending::Pending;
@@ -26,13 +26,7 @@ pub(crate) enum Entry {
     /// Size and times changed without a page.
     Pending { ino: Ino, size: u64, pending: Pending },
     /// Dirty ranges are in the bucket and the metadata says so.
-    Flushed {
-        ino: Ino,
-        ranges: Vec<(u64, u64)>,
-        generation: u64,
-        remote_end: u64,
-        pending: Pending,
-    },
+    Flushed { ino: Ino, ranges: Vec<ByteRange>, generation: u64, remote_end: u64, pending: Pending },
     /// A truncation, hole or copy voided local bytes; `size` is the size after it.
     Dropped { ino: Ino, start: u64, end: u64, size: u64, generation: u64, remote_end: u64 },
     /// Clean pages were let go.
@@ -80,9 +74,9 @@ impl Entry {
         let all: Vec<_> = whole.ranges.iter().collect();
         let pieces: Vec<_> = all.chunks(most).collect();
         let last = pieces.len() - 1;
-        let part = |(part, ranges): (usize, &&[_])| {
+        let part = |(part, ranges): (usize, &&[(ByteRange, State)])| {
             let mut state = MirrorState { ranges: RangeMap::default(), ..whole.clone() };
-            ranges.iter().for_each(|&(start, end, is)| state.ranges.set(start, end, is));
+            ranges.iter().for_each(|&(range, is)| state.ranges.set(range.start, range.end, is));
             Entry::WholePart { state, part: part as u32, last: part == last }.encode()
         };
         pieces.iter().enumerate().map(part).collect()
@@ -138,7 +132,7 @@ impl MirrorState {
                 self.pending = pending;
             }
             Entry::Flushed { ref ranges, generation, remote_end, pending, .. } => {
-                for &(start, end) in ranges {
+                for &ByteRange { start, end } in ranges {
                     self.ranges.turn(start, end, State::Flushing, State::Resident);
                     self.ranges.turn(start, end, State::Dirty, State::Resident);
                 }
@@ -172,6 +166,8 @@ impl MirrorState {
 mod range_list {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+    use weir_types::ByteRange;
+
     use crate::ranges::{RangeMap, State};
 
     pub(super) fn serialize<S: Serializer>(map: &RangeMap, to: S) -> Result<S::Ok, S::Error> {
@@ -180,8 +176,8 @@ mod range_list {
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<RangeMap, D::Error> {
         let mut map = RangeMap::default();
-        for (start, end, state) in Vec::<(u64, u64, State)>::deserialize(from)? {
-            map.set(start, end, state);
+        for (range, state) in Vec::<(ByteRange, State)>::deserialize(from)? {
+            map.set(range.start, range.end, state);
         }
         Ok(map)
     }

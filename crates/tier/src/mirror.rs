@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
-use weir_types::{ErrorKind, FsError, Ino, Result, UnixTime};
+use weir_types::{ByteRange, ErrorKind, FsError, Ino, Result, UnixTime};
 
 use crate::disk;
 use crate::log::{Entry, MirrorState};
@@ -34,7 +34,7 @@ pub enum ReadOutcome {
     /// This many bytes were read; fewer than asked for at the end of the file.
     Done(usize),
     /// These page ranges must be fetched first.
-    Missing(Vec<(u64, u64)>),
+    Missing(Vec<ByteRange>),
 }
 
 /// The sparse local file of one inode and what is known of each of its pages.
@@ -127,7 +127,7 @@ impl Mirror {
         let dirty_since_ms = has_unflushed.then(|| shared.now_ms());
         // Whether a journal has what was dirty before is not known any more.
         let mut unjournaled = RangeMap::default();
-        for (start, end, _) in state.ranges.iter().filter(|r| r.2.is_dirty()) {
+        for (ByteRange { start, end }, _) in state.ranges.iter().filter(|r| r.1.is_dirty()) {
             unjournaled.set(start, end, State::Dirty);
         }
         Self {
@@ -219,7 +219,7 @@ impl Mirror {
         let state = &residency.state;
         let end = page_ceil(state.size);
         let count = |which: fn(State) -> bool| state.ranges.bytes(0, end, which);
-        let released: u64 = gaps_below(state, 0, end).iter().map(|(s, e)| e - s).sum();
+        let released: u64 = gaps_below(state, 0, end).iter().map(|range| range.len()).sum();
         let (resident, dirty) = (count(|s| s == State::Resident), count(State::is_dirty));
         [end - released - resident - dirty, released, resident, dirty]
     }
@@ -231,11 +231,11 @@ impl Mirror {
 
     /// Whether bytes of `start..end` that were looked for at `stamp` are still those of the file.
     pub fn is_fresh(&self, stamp: u64, start: u64, end: u64) -> bool {
-        self.read_state().stamp.spare(stamp, &[(start, end)])
+        self.read_state().stamp.spare(stamp, &[ByteRange::new(start, end)])
     }
 
     /// The page ranges within `start..end` that must be fetched before they can be read.
-    pub fn missing(&self, start: u64, end: u64) -> Vec<(u64, u64)> {
+    pub fn missing(&self, start: u64, end: u64) -> Vec<ByteRange> {
         let residency = self.read_state();
         gaps_below(&residency.state, page_floor(start), page_ceil(end))
     }
@@ -289,7 +289,7 @@ impl Mirror {
 
     /// Writes `data` at `offset` and marks its pages dirty. Where the write covers a page in part
     /// and that page is released, it answers `Missing`, and nothing is written.
-    pub fn write_at(&self, offset: u64, data: &[u8], now: UnixTime) -> Result<Vec<(u64, u64)>> {
+    pub fn write_at(&self, offset: u64, data: &[u8], now: UnixTime) -> Result<Vec<ByteRange>> {
         self.touch();
         let end = offset + data.len() as u64;
         let (from, to) = (page_floor(offset), page_ceil(end));
@@ -329,11 +329,11 @@ impl Mirror {
     fn note_readable(&self, residency: &mut Residency, from: u64, to: u64) -> Result<()> {
         let state = &residency.state;
         let to = to.min(page_ceil(state.size));
-        let known = state.ranges.within(from, to).filter(|r| r.2 != State::Dirty);
-        let mut pages: Vec<_> = known.map(|(s, e, _)| (s, e)).collect();
+        let known = state.ranges.within(from, to).filter(|r| r.1 != State::Dirty);
+        let mut pages: Vec<_> = known.map(|(range, _)| range).collect();
         pages.extend(state.ranges.gaps(from.max(page_ceil(state.remote_end)), to));
         let (ino, size, pending) = (self.ino, state.size, state.pending);
-        pages.into_iter().try_for_each(|(start, end)| {
+        pages.into_iter().try_for_each(|ByteRange { start, end }| {
             self.note(residency, Entry::Dirtied { ino, start, end, size, pending })?;
             // However the write ends, they are to leave.
             residency.unjournaled.set(start, end, State::Dirty);
@@ -346,7 +346,7 @@ impl Mirror {
     fn clean_up(&self, residency: &mut Residency, from: u64, to: u64) {
         // A fill may have put its bytes here, and not noted them yet.
         residency.stamp.add(from, to);
-        for (start, end) in residency.state.ranges.gaps(from, to) {
+        for ByteRange { start, end } in residency.state.ranges.gaps(from, to) {
             residency.leftover.set(start, end, State::Hole);
         }
         residency.leftover.set(residency.state.size, u64::MAX, State::Hole);
@@ -363,7 +363,7 @@ impl Mirror {
         let file = self.file()?;
         let bytes = file.metadata().map_err(|e| self.io("stat", e))?.len();
         let leftover: Vec<_> = residency.leftover.iter().collect();
-        for (start, end, _) in leftover {
+        for (ByteRange { start, end }, _) in leftover {
             if end < bytes {
                 disk::punch(&file, start, end).map_err(|e| self.io("punch", e))?;
             } else if start < bytes {
@@ -378,10 +378,10 @@ impl Mirror {
     }
 
     /// Data and hole ranges as far as this mirror knows better than the metadata: the dirty ones.
-    pub fn dirty_ranges(&self, start: u64, end: u64) -> Vec<(u64, u64)> {
+    pub fn dirty_ranges(&self, start: u64, end: u64) -> Vec<ByteRange> {
         let residency = self.read_state();
-        let dirty = residency.state.ranges.within(start, end).filter(|r| r.2.is_dirty());
-        dirty.map(|(s, e, _)| (s, e)).collect()
+        let dirty = residency.state.ranges.within(start, end).filter(|r| r.1.is_dirty());
+        dirty.map(|(range, _)| range).collect()
     }
 
     /// Closes the mirror file until it is needed again. A mirror that holds nothing is forgotten
@@ -473,7 +473,7 @@ impl Mirror {
             return;
         }
         // Only the touched range is counted: a large file has many.
-        let (start, end) = touched(entry);
+        let ByteRange { start, end } = touched(entry);
         let count = |state: &MirrorState| {
             let ranges = &state.ranges;
             (ranges.bytes(start, end, State::is_local), ranges.bytes(start, end, State::is_dirty))
@@ -537,7 +537,7 @@ impl Mirror {
 
     /// Refuses what would read or change bytes of `start..end` that are in doubt.
     fn check_doubt(&self, residency: &Residency, start: u64, end: u64) -> Result<()> {
-        let dirty = || residency.state.ranges.within(start, end).any(|r| r.2.is_dirty());
+        let dirty = || residency.state.ranges.within(start, end).any(|r| r.1.is_dirty());
         match residency.doubt && (residency.lending.lent || dirty()) {
             true => Err(self.doubt_error()),
             false => Ok(()),
@@ -600,27 +600,27 @@ impl Residency {
 }
 
 /// The range of pages that an entry may change.
-fn touched(entry: &Entry) -> (u64, u64) {
+fn touched(entry: &Entry) -> ByteRange {
     match *entry {
         Entry::Filled { start, end, .. }
         | Entry::Dirtied { start, end, .. }
         | Entry::Dropped { start, end, .. }
-        | Entry::Released { start, end, .. } => (start, end),
+        | Entry::Released { start, end, .. } => ByteRange { start, end },
         Entry::Flushed { ref ranges, .. } => {
-            let start = ranges.first().map_or(0, |r| r.0);
-            (start, ranges.last().map_or(start, |r| r.1))
+            let start = ranges.first().map_or(0, |range| range.start);
+            ByteRange::new(start, ranges.last().map_or(start, |range| range.end))
         }
-        _ => (0, u64::MAX),
+        _ => ByteRange::new(0, u64::MAX),
     }
 }
 
 /// Released pages of `start..end`: without a state and below the remote end.
-pub(crate) fn gaps_below(state: &MirrorState, start: u64, end: u64) -> Vec<(u64, u64)> {
+pub(crate) fn gaps_below(state: &MirrorState, start: u64, end: u64) -> Vec<ByteRange> {
     state.ranges.gaps(start, end.min(page_ceil(state.remote_end)))
 }
 
 /// The first and last page of a write, where it covers them in part and they are released.
-fn partial_pages(state: &MirrorState, offset: u64, end: u64) -> Vec<(u64, u64)> {
+fn partial_pages(state: &MirrorState, offset: u64, end: u64) -> Vec<ByteRange> {
     let mut missing = Vec::new();
     let (first, last) = (page_floor(offset), page_floor(end));
     if first != offset {

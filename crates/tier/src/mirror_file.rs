@@ -6,7 +6,7 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{SeekFrom, Timespec, Timestamps, UTIME_OMIT};
-use weir_types::{Ino, UnixTime};
+use weir_types::{ByteRange, Ino, UnixTime};
 
 use crate::disk;
 use crate::private;
@@ -35,7 +35,7 @@ pub(crate) fn set_mark(file: &File) -> io::Result<()> {
 }
 
 /// The pages below `size` that the file system holds bytes of.
-pub(crate) fn data_ranges(file: &File, size: u64) -> io::Result<Vec<(u64, u64)>> {
+pub(crate) fn data_ranges(file: &File, size: u64) -> io::Result<Vec<ByteRange>> {
     let mut found = Vec::new();
     let mut at = 0;
     while at < size {
@@ -45,14 +45,14 @@ pub(crate) fn data_ranges(file: &File, size: u64) -> io::Result<Vec<(u64, u64)>>
             Err(e) => return Err(e.into()),
         };
         at = rustix::fs::seek(file, SeekFrom::Hole(start))?;
-        found.push((page_floor(start), page_ceil(at.min(size))));
+        found.push(ByteRange::new(page_floor(start), page_ceil(at.min(size))));
     }
     Ok(found)
 }
 
 /// Puts a file with the same bytes in these ranges, and no others, in the place of the one at
 /// `path`. Who has that open keeps it.
-pub(crate) fn copy_file(path: &Path, ranges: &[(u64, u64)], size: u64) -> io::Result<()> {
+pub(crate) fn copy_file(path: &Path, ranges: &[ByteRange], size: u64) -> io::Result<()> {
     let copy = path.with_extension("copy");
     let copied = copy_ranges(path, &copy, ranges, size).and_then(|()| disk::rename(&copy, path));
     if copied.is_err() {
@@ -61,12 +61,12 @@ pub(crate) fn copy_file(path: &Path, ranges: &[(u64, u64)], size: u64) -> io::Re
     copied
 }
 
-fn copy_ranges(path: &Path, copy: &Path, ranges: &[(u64, u64)], size: u64) -> io::Result<()> {
+fn copy_ranges(path: &Path, copy: &Path, ranges: &[ByteRange], size: u64) -> io::Result<()> {
     let to = disk::open(copy, private::options().write(true).truncate(true))?;
     let from = disk::open_read(path)?;
     disk::set_len(&to, size)?;
     let mut buffer = vec![0; 256 * PAGE_BYTES as usize];
-    for &(start, end) in ranges {
+    for &ByteRange { start, end } in ranges {
         let mut at = start;
         while at < end.min(size) {
             let most = buffer.len().min((end.min(size) - at) as usize);

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 
 use serde::{Deserialize, Serialize};
+use weir_types::ByteRange;
 
 /// Residency is kept in pages of 4 KiB, the page of the kernel's cache and of the disk.
 pub const PAGE_BYTES: u64 = 4096;
@@ -62,32 +63,32 @@ impl RangeMap {
         self.ranges.len()
     }
 
-    /// All ranges (start, end, state), in order.
-    pub fn iter(&self) -> impl Iterator<Item = (u64, u64, State)> + '_ {
-        self.ranges.iter().map(|(start, (end, state))| (*start, *end, *state))
+    /// All ranges and their states, in order.
+    pub fn iter(&self) -> impl Iterator<Item = (ByteRange, State)> + '_ {
+        self.ranges.iter().map(|(start, (end, state))| (ByteRange::new(*start, *end), *state))
     }
 
     /// The ranges within `start..end`, clipped to it, in order.
-    pub fn within(&self, start: u64, end: u64) -> impl Iterator<Item = (u64, u64, State)> + '_ {
+    pub fn within(&self, start: u64, end: u64) -> impl Iterator<Item = (ByteRange, State)> + '_ {
         let before = self.ranges.range(..=start).next_back().map_or(start, |(s, _)| *s);
         self.ranges
             .range((Bound::Included(before), Bound::Excluded(end.max(before))))
-            .map(move |(s, (e, state))| ((*s).max(start), (*e).min(end), *state))
-            .filter(|(s, e, _)| s < e)
+            .map(move |(s, (e, state))| (ByteRange::new(*s, *e).within(start, end), *state))
+            .filter(|(range, _)| !range.is_empty())
     }
 
     /// The parts of `start..end` that have no state, in order.
-    pub fn gaps(&self, start: u64, end: u64) -> Vec<(u64, u64)> {
+    pub fn gaps(&self, start: u64, end: u64) -> Vec<ByteRange> {
         let mut found = Vec::new();
         let mut at = start;
-        for (s, e, _) in self.within(start, end) {
+        for (ByteRange { start: s, end: e }, _) in self.within(start, end) {
             if at < s {
-                found.push((at, s));
+                found.push(ByteRange::new(at, s));
             }
             at = e;
         }
         if at < end {
-            found.push((at, end));
+            found.push(ByteRange::new(at, end));
         }
         found
     }
@@ -138,16 +139,18 @@ impl RangeMap {
 
     /// Turns every `from` within `start..end` into `to`.
     pub fn turn(&mut self, start: u64, end: u64, from: State, to: State) {
-        let found: Vec<_> =
-            self.within(start, end).filter(|(_, _, state)| *state == from).collect();
-        for (s, e, _) in found {
-            self.set(s, e, to);
+        let found: Vec<_> = self.within(start, end).filter(|(_, state)| *state == from).collect();
+        for (range, _) in found {
+            self.set(range.start, range.end, to);
         }
     }
 
     /// Bytes within `start..end` whose state satisfies `which`.
     pub fn bytes(&self, start: u64, end: u64, which: impl Fn(State) -> bool) -> u64 {
-        self.within(start, end).filter(|(_, _, state)| which(*state)).map(|(s, e, _)| e - s).sum()
+        self.within(start, end)
+            .filter(|(_, state)| which(*state))
+            .map(|(range, _)| range.len())
+            .sum()
     }
 }
 
@@ -181,14 +184,14 @@ mod tests {
                 model[page as usize..(page + count) as usize].fill(state);
                 for (i, want) in model.iter().enumerate() {
                     let at = i as u64 * PAGE_BYTES;
-                    let have = map.within(at, at + PAGE_BYTES).next().map(|(_, _, s)| s);
+                    let have = map.within(at, at + PAGE_BYTES).next().map(|(_, s)| s);
                     prop_assert_eq!(have, *want, "page {}", i);
                     prop_assert_eq!(map.gaps(at, at + PAGE_BYTES).is_empty(), want.is_some());
                 }
                 let all: Vec<_> = map.iter().collect();
                 for pair in all.windows(2) {
-                    prop_assert!(pair[0].1 <= pair[1].0);
-                    prop_assert!(pair[0].1 < pair[1].0 || pair[0].2 != pair[1].2, "not joined");
+                    prop_assert!(pair[0].0.end <= pair[1].0.start);
+                    prop_assert!(pair[0].0.end < pair[1].0.start || pair[0].1 != pair[1].1, "not joined");
                 }
             }
         }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use weir_types::{ErrorKind, FsError, Ino, Result};
+use weir_types::{ByteRange, ErrorKind, FsError, Ino, Result};
 
 use crate::lease;
 use crate::log::{Entry, MirrorState};
@@ -137,7 +137,7 @@ impl Kept {
 
     fn keep_dirty(&mut self) {
         let all = std::mem::take(&mut self.state.ranges);
-        for (start, end, state) in all.iter().filter(|r| r.2.is_dirty()) {
+        for (ByteRange { start, end }, state) in all.iter().filter(|r| r.1.is_dirty()) {
             self.state.ranges.set(start, end, state);
         }
     }
@@ -203,7 +203,10 @@ impl Replay {
         if part == 0 {
             self.parts.insert(ino, state);
         } else if let Some(so_far) = self.parts.get_mut(&ino) {
-            state.ranges.iter().for_each(|(start, end, is)| so_far.ranges.set(start, end, is));
+            state
+                .ranges
+                .iter()
+                .for_each(|(range, is)| so_far.ranges.set(range.start, range.end, is));
         }
         if last && let Some(state) = self.parts.remove(&ino) {
             self.whole(state);
@@ -309,7 +312,7 @@ impl Replay {
 fn keep_sealed(kept: &mut Kept, mirrors: &Path) -> bool {
     let Some(sealed) = kept.sealed.clone() else { return false };
     // The removal of a file may be on the disk before the note of it.
-    if sealed.iter().any(|r| r.2.is_local()) && !mirror_path(mirrors, kept.state.ino).exists() {
+    if sealed.iter().any(|r| r.1.is_local()) && !mirror_path(mirrors, kept.state.ino).exists() {
         return false;
     }
     kept.state.ranges = sealed;
@@ -336,15 +339,15 @@ fn take_lent_back(state: &mut MirrorState, path: &Path, killed: bool) -> Result<
         }
         (_, false) => Vec::new(),
         (false, true) => {
-            state.ranges.iter().filter(|r| r.2.is_dirty()).map(|(s, e, _)| (s, e)).collect()
+            state.ranges.iter().filter(|r| r.1.is_dirty()).map(|(range, _)| range).collect()
         }
     };
     let known = std::mem::take(&mut state.ranges);
     // What counts as here must be in the file: an earlier turn may have left it out.
-    for (start, end, _) in known.iter().filter(|r| killed && r.2 == State::Hole) {
+    for (ByteRange { start, end }, _) in known.iter().filter(|r| killed && r.1 == State::Hole) {
         state.ranges.set(start, end, State::Hole);
     }
-    for &(start, end) in &dirty {
+    for &ByteRange { start, end } in &dirty {
         state.ranges.set(start, end, State::Dirty);
     }
     if !path.exists() || (killed && nobody_has(path)) {
@@ -352,7 +355,7 @@ fn take_lent_back(state: &mut MirrorState, path: &Path, killed: bool) -> Result<
     }
     copy_file(path, &dirty, size).map_err(|error| match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-            let bytes: u64 = dirty.iter().map(|(start, end)| end - start).sum();
+            let bytes: u64 = dirty.iter().map(|range| range.len()).sum();
             let text = format!(
                 "programs of a mount that was killed still have {} mapped, and the tier's disk \
                  has no room for a copy of its {bytes} bytes: end those programs, or make room on \

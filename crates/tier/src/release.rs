@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use weir_types::Result;
+use weir_types::{ByteRange, Result};
 
 use crate::disk;
 use crate::log::Entry;
@@ -148,7 +148,7 @@ impl Tier {
             // One entry notes all that lies between as well: nothing local does.
             let mut noted = 0;
             while result.is_ok()
-                && let Some(&(start, end, state)) = clean.get(noted)
+                && let Some(&(ByteRange { start, end }, state)) = clean.get(noted)
             {
                 let entry = Entry::Released { ino: mirror.ino, start, end };
                 result = mirror.note(&mut residency, entry);
@@ -182,7 +182,7 @@ impl Tier {
                     _ => continue,
                 }
             }
-            for (start, end, _) in clean {
+            for (ByteRange { start, end }, _) in clean {
                 disk::punch(&*mirror.file()?, start, end).map_err(|e| mirror.io("punch", e))?;
             }
         }
@@ -190,6 +190,6 @@ impl Tier {
     }
 }
 
-fn clean_ranges(residency: &Residency) -> Vec<(u64, u64, State)> {
-    residency.state.ranges.iter().filter(|(_, _, state)| !state.is_dirty()).collect()
+fn clean_ranges(residency: &Residency) -> Vec<(ByteRange, State)> {
+    residency.state.ranges.iter().filter(|(_, state)| !state.is_dirty()).collect()
 }

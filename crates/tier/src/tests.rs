@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use weir_types::{DataChange, FileKind, Ino, Inode, UnixTime};
+use weir_types::{ByteRange, DataChange, FileKind, Ino, Inode, UnixTime};
 
 use crate::*;
 
@@ -174,7 +174,7 @@ fn a_missed_truncation_cuts_local_bytes() {
     let mirror = tier.mirror(&inode(1, 0, 0)).expect("mirror");
     mirror.write_at(0, &[7; 3 * PAGE as usize], UnixTime(1)).expect("writes");
     let mut after = inode(1, 100, 1);
-    after.data.dropped = Some((100, u64::MAX));
+    after.data.dropped = Some(ByteRange::new(100, u64::MAX));
     let mirror = tier.mirror(&after).expect("mirror");
     assert_eq!((mirror.size(), mirror.dirty_bytes()), (100, PAGE));
     mirror.grow(PAGE, UnixTime(2)).expect("grows");
@@ -202,7 +202,7 @@ fn a_stale_fetch_fills_nothing() {
     let (tier, _) = open(dir.path(), "boot");
     let mirror = tier.mirror(&inode(1, 2 * PAGE, 1)).expect("mirror");
     let stamp = mirror.stamp();
-    mirror.dropped((0, u64::MAX), Some(0), 2, false).expect("truncates");
+    mirror.dropped(ByteRange::new(0, u64::MAX), Some(0), 2, false).expect("truncates");
     assert!(!mirror.fill(0, PAGE, Some(&[1; PAGE as usize]), stamp).expect("refuses"));
     assert_eq!(read(&mirror, 0, 10).expect("empty"), Vec::<u8>::new());
 }
@@ -216,14 +216,14 @@ fn a_write_during_a_flush_stays_dirty_and_a_drop_voids_it() {
     let snapshot = mirror.snapshot(0, 2 * PAGE);
     assert_eq!(
         (snapshot.ranges.as_slice(), snapshot.complete),
-        ([(0, 2 * PAGE)].as_slice(), false)
+        ([ByteRange::new(0, 2 * PAGE)].as_slice(), false)
     );
     mirror.write_at(PAGE, b"again", UnixTime(2)).expect("writes");
     mirror.flushed(&snapshot, 1, 2 * PAGE).expect("notes");
     assert_eq!(mirror.census(), [0, 0, PAGE, 2 * PAGE]);
     assert_eq!(mirror.pending().1.mtime, Some(UnixTime(2)), "the later write's time");
     let snapshot = mirror.snapshot(0, u64::MAX);
-    mirror.dropped((PAGE, u64::MAX), Some(PAGE), 2, false).expect("truncates");
+    mirror.dropped(ByteRange::new(PAGE, u64::MAX), Some(PAGE), 2, false).expect("truncates");
     assert!(!mirror.still_valid(&snapshot));
 }
 

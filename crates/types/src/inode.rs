@@ -1,5 +1,6 @@
 //! What the metadata knows of one file.
 
+use crate::ByteRange;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -61,7 +62,7 @@ pub struct DataChange {
     pub generation: u64,
     /// The byte range (start, end) whose earlier local bytes this change made void: what a
     /// truncation cut off, a hole, a copied range. `None` for a flush, which changes no byte.
-    pub dropped: Option<(u64, u64)>,
+    pub dropped: Option<ByteRange>,
 }
 
 /// The object of a linked bucket that a file is, or once was. A directory of a link has one too, to

@@ -8,6 +8,7 @@ mod error;
 mod extent;
 mod ids;
 mod inode;
+mod range;
 mod settings;
 mod units;
 
@@ -16,5 +17,6 @@ pub use error::{ErrorKind, FsError, Result};
 pub use extent::{CHUNK_BYTES, ChunkIndex, Codec, Extent, RecordRef, chunk_range};
 pub use ids::{Ino, LinkId, SegmentId, VolumeId};
 pub use inode::{DataChange, FileKind, Inode, Native, UnixTime};
+pub use range::ByteRange;
 pub use settings::{FORMAT_VERSION, Settings, VolumeFormat};
 pub use units::{Bytes, NanoUsd};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use weir_meta::{Meta, ShareRange};
 use weir_throughput::efs::Io;
 use weir_tier::{Mirror, PAGE_BYTES, page_ceil, page_floor};
-use weir_types::{ErrorKind, FsError, Ino, Result};
+use weir_types::{ByteRange, ErrorKind, FsError, Ino, Result};
 
 use crate::data::admission::Admission;
 use crate::data::admission::areas::Tenant;
@@ -156,7 +156,7 @@ impl Copier {
         let after = match self.meta.share(range, self.context.now()).await {
             Ok(after) => after,
             Err(error) => {
-                let range = (target, target + len);
+                let range = ByteRange::new(target, target + len);
                 let change = Change { range, copied: true, since: &since };
                 return Err(self.mirrors.changed_in_part(change, error).await);
             }
@@ -164,7 +164,12 @@ impl Copier {
         if let Some(journal) = &self.journal {
             journal.forget(to.node.ino, target, target + len);
         }
-        to.mirror.dropped((target, target + len), None, after.data.generation, true)?;
+        to.mirror.dropped(
+            ByteRange::new(target, target + len),
+            None,
+            after.data.generation,
+            true,
+        )?;
         to.mirror.forget_pending_times(true, true)?;
         Ok(len)
     }

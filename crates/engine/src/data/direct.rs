@@ -13,7 +13,7 @@ use weir_meta::{FileFlush, FlushCommit, Meta, Piece};
 use weir_object::Component;
 use weir_segment::{Owner, SealedSegment, SegmentBuilder};
 use weir_tier::Mirror;
-use weir_types::{ErrorKind, FsError, Ino, Result};
+use weir_types::{ByteRange, ErrorKind, FsError, Ino, Result};
 
 use crate::data::admission::budget::{Budget, Slowed};
 use crate::data::fetch::Fetcher;
@@ -128,7 +128,12 @@ impl DirectRecords {
         let (ino, end) = (mirror.ino(), start + len);
         let segments = vec![(sent.sealed.id, segment_info(&sent.sealed))];
         let pieces = sent.pieces;
-        let file = FileFlush { ino, pieces, replaced: Some((start, end)), ..FileFlush::default() };
+        let file = FileFlush {
+            ino,
+            pieces,
+            replaced: Some(ByteRange { start, end }),
+            ..FileFlush::default()
+        };
         let commit = FlushCommit { segments, files: vec![file] };
         let done = self.meta.commit_flush(commit).await?;
         fail::fail_point!("engine::record-committed");
@@ -136,7 +141,7 @@ impl DirectRecords {
         let gone =
             || FsError::new(ErrorKind::Bug, format!("inode {ino}, which is in use, is gone"));
         let inode = done.into_iter().find_map(|(_, inode)| inode).ok_or_else(gone)?;
-        mirror.dropped((start, end), None, inode.data.generation, true)?;
+        mirror.dropped(ByteRange::new(start, end), None, inode.data.generation, true)?;
         if let Some(journal) = &self.journal {
             journal.forget(ino, start, end);
         }

@@ -17,7 +17,9 @@ use tokio::sync::{Notify, Semaphore, SemaphorePermit, watch};
 use weir_meta::Meta;
 use weir_object::StripeSet;
 use weir_tier::{Mirror, Tier};
-use weir_types::{CHUNK_BYTES, ChunkIndex, ErrorKind, FsError, Ino, Result, chunk_range};
+use weir_types::{
+    ByteRange, CHUNK_BYTES, ChunkIndex, ErrorKind, FsError, Ino, Result, chunk_range,
+};
 
 use super::admission::budget::{Budget, Slowed};
 use super::mirrors::Mirrors;
@@ -287,7 +289,7 @@ impl Fetcher {
     pub(crate) async fn fetch(
         self: &Arc<Self>,
         mirror: &Arc<Mirror>,
-        ranges: &[(u64, u64)],
+        ranges: &[ByteRange],
         priority: Priority,
     ) -> Result<()> {
         let waiting = self.start_fetch(mirror, ranges, priority);
@@ -309,7 +311,7 @@ impl Fetcher {
     pub(crate) fn start_fetch(
         self: &Arc<Self>,
         mirror: &Arc<Mirror>,
-        ranges: &[(u64, u64)],
+        ranges: &[ByteRange],
         priority: Priority,
     ) -> Vec<watch::Receiver<FetchOutcome>> {
         let ino = mirror.ino();
@@ -317,7 +319,7 @@ impl Fetcher {
         let mut waiting = Vec::new();
         {
             let mut coming = self.coming();
-            for chunk in ranges.iter().flat_map(|&(start, end)| chunk_range(start, end)) {
+            for chunk in ranges.iter().flat_map(|range| chunk_range(range.start, range.end)) {
                 let new = claim.add(&mut coming, chunk);
                 let Some(entry) = coming.get(&(ino, chunk)) else { continue };
                 if !new && priority == Priority::Demand {

@@ -234,8 +234,8 @@ impl Flusher {
             };
             let room = full.saturating_sub(current.raw_bytes).max(CHUNK_BYTES);
             let mut snapshot = file.mirror.snapshot(after, room);
-            after = snapshot.ranges.last().map_or(after, |r| weir_tier::page_ceil(r.1));
-            let bytes: u64 = snapshot.ranges.iter().map(|(s, e)| e - s).sum();
+            after = snapshot.ranges.last().map_or(after, |range| weir_tier::page_ceil(range.end));
+            let bytes: u64 = snapshot.ranges.iter().map(|range| range.len()).sum();
             // Only what lies behind: a range must not be on its way twice.
             let goes_on = match round {
                 Round::Follow if taken + bytes >= FOLLOW_BYTES => false,

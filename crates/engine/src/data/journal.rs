@@ -24,7 +24,7 @@ use weir_tier::{
     ASIDE, Cause, Manifest, Mirror, Pending, ReadOutcome, RecordLog, Unjournaled, make_private,
     private, sync_directory,
 };
-use weir_types::{ErrorKind, FsError, Ino, Result, UnixTime};
+use weir_types::{ByteRange, ErrorKind, FsError, Ino, Result, UnixTime};
 
 use crate::volume::belongs::Note;
 use crate::volume::locks::{self, Place};
@@ -197,7 +197,7 @@ impl Journal {
         let Unjournaled { ranges, size, pending } = unjournaled;
         let ino = mirror.ino();
         let mut buffer = Vec::new();
-        for &(start, end) in ranges {
+        for &ByteRange { start, end } in ranges {
             let mut offset = start;
             while offset < end {
                 buffer.clear();

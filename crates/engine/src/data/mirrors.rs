@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use weir_meta::Meta;
 use weir_tier::{Mirror, Moment, Tier};
-use weir_types::{ErrorKind, FileKind, FsError, Ino, Inode, Result};
+use weir_types::{ByteRange, ErrorKind, FileKind, FsError, Ino, Inode, Result};
 
 use super::journal::Journal;
 use super::nodes::{Node, Nodes};
@@ -13,7 +13,7 @@ use super::nodes::{Node, Nodes};
 /// A change of extents that failed.
 pub(crate) struct Change<'a> {
     /// What it was to change.
-    pub(crate) range: (u64, u64),
+    pub(crate) range: ByteRange,
     /// The range was to hold bytes of the bucket then, and not zeros.
     pub(crate) copied: bool,
     /// The inode before.
@@ -135,11 +135,11 @@ impl Mirrors {
         }
         // A truncation goes on from the end of the file, all else from the start of its range.
         let (range, size) = match dropped {
-            (size, u64::MAX) => (dropped, Some(size)),
-            (_, end) => ((range.0, end), None),
+            ByteRange { start: size, end: u64::MAX } => (dropped, Some(size)),
+            ByteRange { end, .. } => (ByteRange { end, ..range }, None),
         };
         if let Some(journal) = &self.journal {
-            journal.forget(ino, range.0, range.1);
+            journal.forget(ino, range.start, range.end);
         }
         if let Some(mirror) = self.tier.find(ino) {
             mirror.dropped(range, size, now.data.generation, copied)?;

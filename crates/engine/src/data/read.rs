@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use weir_tier::{Amount, Mirror, ReadOutcome};
-use weir_types::{CHUNK_BYTES, ErrorKind, FsError, Ino, Result, chunk_range};
+use weir_types::{ByteRange, CHUNK_BYTES, ErrorKind, FsError, Ino, Result, chunk_range};
 
 use crate::data::admission::budget::{Budget, Slowed};
 use crate::data::fetch::{Fetcher, Priority};
@@ -76,7 +76,7 @@ impl Reader {
         let outcome = mirror.read_at(offset, len as usize, &mut buffer)?;
         let fetched = match &outcome {
             ReadOutcome::Done(_) => 0,
-            ReadOutcome::Missing(missing) => missing.iter().map(|(start, end)| end - start).sum(),
+            ReadOutcome::Missing(missing) => missing.iter().map(|range| range.len()).sum(),
         };
         self.read_ahead(node, mirror, (offset, len), fetched > 0);
         let bytes = match outcome {
@@ -105,7 +105,7 @@ impl Reader {
         let wanted = node.streams.lock().note(read, most);
         for Ahead { start, end, part_bytes } in wanted {
             let missing = mirror.missing(start, end);
-            let bytes: u64 = missing.iter().map(|(s, e)| e - s).sum();
+            let bytes: u64 = missing.iter().map(|range| range.len()).sum();
             // Ahead only where it pushes nothing out: room is for those who wait.
             let wanted = Amount { bytes: bytes + CHUNK_BYTES, files: 1 };
             if !missing.is_empty() && self.space.room_to_spare(wanted) {
@@ -121,12 +121,13 @@ impl Reader {
         mirror: &Arc<Mirror>,
         offset: u64,
         len: usize,
-        mut missing: Vec<(u64, u64)>,
+        mut missing: Vec<ByteRange>,
     ) -> Result<Bytes> {
         let mut buffer = Vec::new();
         for _ in 0..ROUNDS {
             self.needed(mirror.ino());
-            let chunks = missing.iter().map(|(s, e)| chunk_range(*s, *e).count() as u64);
+            let chunks =
+                missing.iter().map(|range| chunk_range(range.start, range.end).count() as u64);
             let wanted = amount_for(mirror, chunks.sum::<u64>() * CHUNK_BYTES);
             if !self.space.make_room(wanted).await? {
                 break;
@@ -161,7 +162,9 @@ impl Reader {
             let missing = mirror.missing(offset, end);
             let mut at = offset;
             let mut whole = true;
-            for (s, e) in missing.iter().map(|&(s, e)| (s.max(offset), e.min(end))) {
+            for ByteRange { start: s, end: e } in
+                missing.iter().map(|range| range.within(offset, end))
+            {
                 whole &= read_exactly(mirror, offset, &mut buffer, at, s)?;
                 let bytes = self.fetcher.read_stored(mirror.ino(), s..e).await?;
                 buffer[(s - offset) as usize..(e - offset) as usize].copy_from_slice(&bytes);

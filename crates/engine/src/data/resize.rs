@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use weir_tier::{Mirror, PAGE_BYTES, page_ceil, page_floor};
-use weir_types::{ErrorKind, FsError, Ino, Inode, Result};
+use weir_types::{ByteRange, ErrorKind, FsError, Ino, Inode, Result};
 
 use crate::data::mirrors::Change;
 use crate::data::nodes::Node;
@@ -40,7 +40,8 @@ impl Writer {
         let after = match self.meta.truncate(ino, size, self.context.now()).await {
             Ok(after) => after,
             Err(error) => {
-                let change = Change { range: (size, u64::MAX), copied: false, since: &before };
+                let change =
+                    Change { range: ByteRange::new(size, u64::MAX), copied: false, since: &before };
                 return Err(self.mirrors.changed_in_part(change, error).await);
             }
         };
@@ -53,7 +54,12 @@ impl Writer {
             journal.forget(ino, size, u64::MAX);
         }
         if let Some(mirror) = mirror {
-            mirror.dropped((size, u64::MAX), Some(size), after.data.generation, false)?;
+            mirror.dropped(
+                ByteRange::new(size, u64::MAX),
+                Some(size),
+                after.data.generation,
+                false,
+            )?;
             mirror.forget_pending_times(true, true)?;
         }
         Ok(self.mirrors.merged(after))
@@ -127,14 +133,15 @@ impl Writer {
         let after = match self.meta.punch(node.ino, start..end, self.context.now()).await {
             Ok(after) => after,
             Err(error) => {
-                let change = Change { range: (start, end), copied: false, since: &since };
+                let change =
+                    Change { range: ByteRange { start, end }, copied: false, since: &since };
                 return Err(self.mirrors.changed_in_part(change, error).await);
             }
         };
         if let Some(journal) = &self.journal {
             journal.forget(node.ino, start, end);
         }
-        mirror.dropped((start, end), None, after.data.generation, false)?;
+        mirror.dropped(ByteRange::new(start, end), None, after.data.generation, false)?;
         mirror.forget_pending_times(true, true)?;
         Ok(())
     }

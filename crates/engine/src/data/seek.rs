@@ -1,6 +1,6 @@
 //! Finding data and holes.
 
-use weir_types::{ErrorKind, FsError, Ino, Result};
+use weir_types::{ByteRange, ErrorKind, FsError, Ino, Result};
 
 use crate::data::mirrors::Mirrors;
 use crate::volume::context::blocking;
@@ -35,7 +35,7 @@ impl Mirrors {
         let mut at = offset;
         while at < size {
             let (ranges, known_to) = self.data_ranges(ino, at, size).await?;
-            for (start, end) in ranges {
+            for ByteRange { start, end } in ranges {
                 if what == Seek::Data && end > at {
                     return if start.max(at) < size { Ok(start.max(at)) } else { Err(none()) };
                 }
@@ -64,16 +64,16 @@ impl Mirrors {
         ino: Ino,
         start: u64,
         end: u64,
-    ) -> Result<(Vec<(u64, u64)>, u64)> {
+    ) -> Result<(Vec<ByteRange>, u64)> {
         // First, because what is flushed between the two looks must be seen by one of them.
         let dirty = self.tier.find(ino).map(|mirror| mirror.dirty_ranges(start, end));
         let mut ranges = self.meta.stored_ranges(ino, start..end, ROUND).await?;
         let known_to = match ranges.last() {
-            Some(last) if ranges.len() == ROUND => last.1.min(end),
+            Some(last) if ranges.len() == ROUND => last.end.min(end),
             _ => end,
         };
         ranges.extend(dirty.into_iter().flatten());
-        ranges.retain(|r| r.0 < known_to);
+        ranges.retain(|range| range.start < known_to);
         ranges.sort_unstable();
         Ok((ranges, known_to))
     }

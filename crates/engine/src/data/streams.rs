@@ -4,7 +4,7 @@
 //! equal steps, and here and there until most of the file was seen (a memory map). Pure: reads go
 //! in, ranges to fetch come out.
 
-use weir_types::CHUNK_BYTES;
+use weir_types::{ByteRange, CHUNK_BYTES};
 
 /// Places of one file that are read on from at the same time.
 const STREAMS: usize = 8;
@@ -107,12 +107,16 @@ impl Streams {
                 }
             }
         };
-        let ahead = |(start, end): (u64, u64)| Ahead { start, end: end.min(read.size), part_bytes };
+        let ahead = |ByteRange { start, end }: ByteRange| Ahead {
+            start,
+            end: end.min(read.size),
+            part_bytes,
+        };
         wanted.into_iter().map(ahead).filter(|ahead| ahead.start < ahead.end).collect()
     }
 
     /// A read out of order.
-    fn stray(&mut self, read: Read, most: u64) -> Option<(u64, u64)> {
+    fn stray(&mut self, read: Read, most: u64) -> Option<ByteRange> {
         if read.waits {
             self.strayed += read.len.max(CHUNK_BYTES);
         }
@@ -121,7 +125,7 @@ impl Streams {
             return None;
         }
         self.whole = true;
-        Some((0, read.size))
+        Some(ByteRange::new(0, read.size))
     }
 }
 
@@ -137,7 +141,7 @@ impl Stream {
         offset <= self.next + near && offset + near >= self.next
     }
 
-    fn go_on(&mut self, read: Read, most: u64) -> Option<(u64, u64)> {
+    fn go_on(&mut self, read: Read, most: u64) -> Option<ByteRange> {
         let end = read.offset + read.len;
         self.next = self.next.max(end);
         self.since_bytes += read.len;
@@ -157,7 +161,7 @@ impl Stream {
         }
         let from = self.ahead.max(end);
         self.ahead = target;
-        Some((from, target))
+        Some(ByteRange::new(from, target))
     }
 
     /// Whether a longer window is worth a try: the last one made a difference. To be asked when
@@ -181,7 +185,7 @@ impl Stream {
 
 impl Steps {
     /// The next of equal steps, if the last ones were.
-    fn note(&mut self, offset: u64, len: u64, most: u64) -> Vec<(u64, u64)> {
+    fn note(&mut self, offset: u64, len: u64, most: u64) -> Vec<ByteRange> {
         let step = offset.saturating_sub(self.last);
         self.seen = if step == self.step && step > 0 { self.seen + 1 } else { 0 };
         (self.last, self.step) = (offset, step);
@@ -192,9 +196,9 @@ impl Steps {
         let ahead = STEPS_AHEAD.min(2 << (self.seen - STEPS_MIN).min(8)).min(most / len.max(1));
         let first = self.ahead.max(offset);
         let steps = (1..=ahead).map(|n| offset + n * step).filter(|at| *at > first);
-        let wanted: Vec<_> = steps.map(|at| (at, at + len)).collect();
-        if let Some((last, _)) = wanted.last() {
-            self.ahead = *last;
+        let wanted: Vec<_> = steps.map(|at| ByteRange::new(at, at + len)).collect();
+        if let Some(last) = wanted.last() {
+            self.ahead = last.start;
         }
         wanted
     }

@@ -70,7 +70,8 @@ impl OpenFiles {
         if missing.is_empty() {
             return;
         }
-        let chunks: usize = missing.iter().map(|(s, e)| chunk_range(*s, *e).count()).sum();
+        let chunks: usize =
+            missing.iter().map(|range| chunk_range(range.start, range.end).count()).sum();
         let wanted = amount_for(&file.mirror, chunks as u64 * CHUNK_BYTES);
         if !self.space.make_room(wanted).await.unwrap_or(false) {
             return;

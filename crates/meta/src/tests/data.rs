@@ -1,6 +1,6 @@
 //! Extents through the operations that change them.
 
-use weir_types::{CHUNK_BYTES, ErrorKind, FileKind, Ino, UnixTime};
+use weir_types::{ByteRange, CHUNK_BYTES, ErrorKind, FileKind, Ino, UnixTime};
 
 use super::{assert_sound, file, info, kind_of, meta, new, record, write};
 use crate::{FLUSH_CHUNKS_MAX, FileFlush, FlushCommit, Meta, Piece, ShareRange};
@@ -109,9 +109,9 @@ async fn a_truncation_cuts_and_a_growth_shows_zeros() {
     write(&meta, ino, CHUNK_BYTES, record(2, 0, 50)).await;
     let after = meta.truncate(ino, 30, NOW).await.unwrap();
     assert_eq!((after.size, after.stored_bytes, after.mtime), (30, 30, NOW));
-    assert_eq!(after.data.dropped, Some((30, u64::MAX)));
+    assert_eq!(after.data.dropped, Some(ByteRange::new(30, u64::MAX)));
     let after = meta.truncate(ino, 1 << 40, NOW).await.unwrap();
-    assert_eq!(after.data.dropped, Some((1 << 40, u64::MAX)));
+    assert_eq!(after.data.dropped, Some(ByteRange::new(1 << 40, u64::MAX)));
     assert_eq!(shape(&meta, ino).await, [(0, 30, 1, 0)]);
     assert_sound(&meta).await;
 }
@@ -187,7 +187,7 @@ async fn stored_ranges_join_over_chunks() {
     assert_eq!(meta.stored_ranges(ino, 0..u64::MAX, 1).await.unwrap(), all[..1]);
     let from_inside = meta.stored_ranges(ino, CHUNK_BYTES + 3..u64::MAX, 1).await.unwrap();
     assert_eq!(from_inside, [(CHUNK_BYTES + 3, CHUNK_BYTES + 10)]);
-    assert_eq!(meta.stored_ranges(ino, 10 * CHUNK_BYTES..u64::MAX, 9).await.unwrap(), []);
+    assert!(meta.stored_ranges(ino, 10 * CHUNK_BYTES..u64::MAX, 9).await.unwrap().is_empty());
     assert_eq!(meta.chunks(ino, 1..2).await.unwrap().list.len(), 1);
     assert_eq!(meta.chunks(ino, 1..8).await.unwrap().list.len(), 1);
 }

@@ -2,7 +2,8 @@
 //! by this code: volumes hold such bytes, so they never change.
 
 use weir_types::{
-    DataChange, Extent, FileKind, Ino, Inode, LinkId, Native, RecordRef, SegmentId, UnixTime,
+    ByteRange, DataChange, Extent, FileKind, Ino, Inode, LinkId, Native, RecordRef, SegmentId,
+    UnixTime,
 };
 
 use crate::codec::{Dirent, decode, decode_inode, encode, encode_inode};
@@ -33,7 +34,7 @@ fn inode() -> Inode {
         ctime: UnixTime(2),
         btime: UnixTime(3),
         parent: Ino(1),
-        data: DataChange { generation: 7, dropped: Some((4096, u64::MAX)) },
+        data: DataChange { generation: 7, dropped: Some(ByteRange::new(4096, u64::MAX)) },
         stored_bytes: 0,
         target: Some(b"../target".to_vec()),
         native: None,

@@ -8,12 +8,12 @@ use std::path::{Path, PathBuf};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use weir_types::{ErrorKind, FsError, Ino, Result, UnixTime};
+use weir_types::{ByteRange, ErrorKind, FsError, Ino, Result, UnixTime};
 
 use crate::disk;
 use crate::mirror::Mirror;
 use crate::mirror_file::data_ranges;
-use crate::ranges::{State, page_ceil};
+use crate::ranges::page_ceil;
 
 const NAME: &str = "manifest.json";
 pub(super) const NEW: &str = "manifest.json.new";
@@ -79,7 +79,7 @@ pub struct Kept {
     /// Generation of the extents that the dirty data was based on; not known of earlier builds'.
     pub generation: Option<u64>,
     /// Dirty ranges, page-aligned `[start, end)`.
-    pub dirty: Vec<(u64, u64)>,
+    pub dirty: Vec<ByteRange>,
     /// The file was moved here.
     #[serde(default)]
     pub moved: bool,
@@ -91,7 +91,7 @@ pub struct Kept {
 impl Kept {
     /// Dirty bytes within the file.
     pub fn bytes(&self) -> u64 {
-        self.dirty.iter().map(|(s, e)| (*e).min(self.size.max(*s)) - s).sum()
+        self.dirty.iter().map(|range| range.within(0, self.size).len()).sum()
     }
 }
 
@@ -101,7 +101,7 @@ pub struct Merging {
     /// Number of the segment that holds it, in 32 hex digits: extents that name it are this commit.
     pub segment: String,
     /// The ranges of the part.
-    pub ranges: Vec<(u64, u64)>,
+    pub ranges: Vec<ByteRange>,
 }
 
 /// A file of a lost log that was made again.
@@ -147,11 +147,8 @@ impl Manifest {
     pub(super) fn kept(&self, mirror: &Mirror) -> Kept {
         let residency = mirror.read_state();
         let state = &residency.state;
-        let dirty = state
-            .ranges
-            .iter()
-            .filter(|r| r.2.is_dirty())
-            .map(|(s, e, _): (u64, u64, State)| (s, e));
+        let dirty =
+            state.ranges.iter().filter(|(_, state)| state.is_dirty()).map(|(range, _)| range);
         let base = format!("{:016x}", state.ino.0);
         let taken = |name: &String| self.files.iter().any(|kept| kept.file == *name);
         let numbered = (1_u32..).map(|n| format!("{base}-{n}"));

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use weir_types::{FileKind, Inode, UnixTime};
+use weir_types::{ByteRange, FileKind, Inode, UnixTime};
 
 use super::*;
 use crate::{DiskSpace, PAGE_BYTES, TierOptions};
@@ -48,7 +48,10 @@ fn what_is_set_aside_is_listed_with_all_that_is_known_of_it() {
     assert!(manifest.complete && manifest.cause == cause(), "{manifest:?}");
     let three = manifest.files.iter().find(|kept| kept.ino == Ino(3)).expect("listed");
     assert_eq!((three.size, three.generation), (8197, Some(0)));
-    assert_eq!((&three.dirty[..], three.mtime), (&[(8192, 12288)][..], Some(UnixTime(7))));
+    assert_eq!(
+        (&three.dirty[..], three.mtime),
+        (&[ByteRange::new(8192, 12288)][..], Some(UnixTime(7)))
+    );
     let mode = |path: &Path| path.metadata().expect("is there").permissions().mode() & 0o777;
     assert_eq!(mode(&aside.directory), 0o700);
     for name in ["manifest.json", "0000000000000002", "0000000000000003"] {

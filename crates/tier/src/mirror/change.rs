@@ -3,7 +3,7 @@
 use std::fs;
 use std::sync::atomic::Ordering;
 
-use weir_types::{ErrorKind, FsError, Inode, Result, UnixTime};
+use weir_types::{ByteRange, ErrorKind, FsError, Inode, Result, UnixTime};
 
 use crate::disk;
 use crate::log::{Entry, MirrorState};
@@ -38,9 +38,9 @@ impl Mirror {
         let mut residency = self.write_state();
         self.check_alive(&residency)?;
         let resident = residency.state.ranges.within(page_floor(start), page_ceil(end));
-        let clean: Vec<_> = resident.filter(|r| r.2 == State::Resident).collect();
+        let clean: Vec<_> = resident.filter(|r| r.1 == State::Resident).collect();
         let (ino, size, pending) = (self.ino, residency.state.size, residency.state.pending);
-        for (start, end, _) in clean {
+        for (ByteRange { start, end }, _) in clean {
             self.note(&mut residency, Entry::Dirtied { ino, start, end, size, pending })?;
             residency.unjournaled.set(start, end, State::Dirty);
         }
@@ -70,12 +70,12 @@ impl Mirror {
     /// afterwards (a copy) or zeros.
     pub fn dropped(
         &self,
-        range: (u64, u64),
+        range: ByteRange,
         size: Option<u64>,
         generation: u64,
         remote: bool,
     ) -> Result<()> {
-        let (start, end) = range;
+        let ByteRange { start, end } = range;
         self.shared.settling.note(self.ino);
         let mut residency = self.write_state();
         self.unseal()?;
@@ -132,7 +132,10 @@ impl Mirror {
             return Err(self.io("cut or punch", error));
         }
         if cut_to.is_none() {
-            self.name_holes(&mut residency, (first, if remote { first } else { end }))?;
+            self.name_holes(
+                &mut residency,
+                ByteRange::new(first, if remote { first } else { end }),
+            )?;
         }
         self.after_own_change(&mut residency)
     }
@@ -164,19 +167,21 @@ impl Mirror {
             }
             let (start, end) = match (ours, inode.data.dropped) {
                 // The last page of the file may have been replaced in part.
-                (true, Some((start, end))) if end >= inode.size => {
+                (true, Some(ByteRange { start, end })) if end >= inode.size => {
                     (page_ceil(start), page_ceil(end))
                 }
-                (true, Some((start, end))) => (page_ceil(start), page_floor(end)),
+                (true, Some(ByteRange { start, end })) => (page_ceil(start), page_floor(end)),
                 (true, None) => (0, 0),
                 (false, _) => (0, u64::MAX),
             };
             let clean_only = !ours;
             let void: Vec<_> = state.ranges.within(start, end).collect();
-            for (s, e, _) in void.into_iter().filter(|r| !clean_only || !r.2.is_dirty()) {
+            for (ByteRange { start: s, end: e }, _) in
+                void.into_iter().filter(|r| !clean_only || !r.1.is_dirty())
+            {
                 state.ranges.clear(s, e);
             }
-            if let (true, Some((start, u64::MAX))) = (ours, inode.data.dropped) {
+            if let (true, Some(ByteRange { start, end: u64::MAX })) = (ours, inode.data.dropped) {
                 state.size = start;
                 state.pending.size = false;
             }
@@ -185,7 +190,7 @@ impl Mirror {
             state.remote_end = inode.size;
             if lent {
                 // Nothing of it was released, so what has no bytes here has none anywhere.
-                for (start, end) in state.ranges.gaps(0, page_ceil(state.size)) {
+                for ByteRange { start, end } in state.ranges.gaps(0, page_ceil(state.size)) {
                     state.ranges.set(start, end, State::Hole);
                 }
             }
@@ -196,7 +201,9 @@ impl Mirror {
         if let Err(error) = self.trim(&mut residency, &state) {
             // Some of it may be zeros by now.
             let known: Vec<_> = residency.state.ranges.iter().collect();
-            for (start, end) in known.iter().flat_map(|r| state.ranges.gaps(r.0, r.1)) {
+            for ByteRange { start, end } in
+                known.iter().flat_map(|(range, _)| state.ranges.gaps(range.start, range.end))
+            {
                 let ino = self.ino;
                 self.take_up(&mut residency, &Entry::Released { ino, start, end });
             }
@@ -218,10 +225,11 @@ impl Mirror {
         self.unseal()?;
         let longer = metadata.len() > new.size;
         let old = residency.state.ranges.iter();
-        let void: Vec<_> = old.flat_map(|(s, e, _)| new.ranges.gaps(s, e)).collect();
+        let void: Vec<_> =
+            old.flat_map(|(range, _)| new.ranges.gaps(range.start, range.end)).collect();
         if (longer || !void.is_empty()) && !residency.lending.lent && self.settle_lent(residency)? {
             // Programs of a mount before this one go on with the file as it was.
-            let kept: Vec<_> = new.ranges.iter().map(|(s, e, _)| (s, e)).collect();
+            let kept: Vec<_> = new.ranges.iter().map(|(range, _)| range).collect();
             copy_file(&self.path(), &kept, new.size).map_err(|e| self.io("copy", e))?;
             self.close_file();
             return Ok(());
@@ -235,7 +243,7 @@ impl Mirror {
         if resize {
             disk::set_len(&file, new.size).map_err(|e| self.io("trim", e))?;
         }
-        for (start, end) in void {
+        for ByteRange { start, end } in void {
             disk::punch(&file, start, end).map_err(|e| self.io("punch", e))?;
         }
         self.after_own_change(residency)

@@ -14,7 +14,7 @@ use std::io;
 use std::sync::atomic::Ordering;
 
 use parking_lot::MutexGuard;
-use weir_types::{ErrorKind, FsError, Result};
+use weir_types::{ByteRange, ErrorKind, FsError, Result};
 
 use crate::disk;
 use crate::log::Entry;
@@ -106,8 +106,8 @@ impl Mirror {
             return;
         }
         let ranges = residency.state.ranges.iter();
-        let clean: Vec<_> = ranges.filter(|r| r.2 == State::Resident).collect();
-        for &(start, end, _) in &clean {
+        let clean: Vec<_> = ranges.filter(|r| r.1 == State::Resident).collect();
+        for &(ByteRange { start, end }, _) in &clean {
             let entry = Entry::Released { ino: self.ino, start, end };
             let noted = entry.encode().and_then(|bytes| self.shared.log.append(&bytes));
             if let Err(error) = noted {
@@ -118,7 +118,7 @@ impl Mirror {
         residency.mark_released();
         // Only for their room: what is fetched will be written over them.
         if let (false, Ok(file)) = (clean.is_empty(), self.file()) {
-            for (start, end, _) in clean {
+            for (ByteRange { start, end }, _) in clean {
                 let _ = disk::punch(&file, start, end);
             }
         }

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use weir_types::Result;
+use weir_types::{ByteRange, Result};
 
 use super::{Mirror, gaps_below};
 use crate::disk;
@@ -42,26 +42,31 @@ impl Mirror {
         }
         {
             let residency = self.read_state();
-            if !residency.stamp.spare(stamp, &[(start, end)]) || residency.gone {
+            if !residency.stamp.spare(stamp, &[ByteRange::new(start, end)]) || residency.gone {
                 return Ok(false);
             }
             self.unseal()?;
-            for (s, e) in gaps_below(&residency.state, start, page_ceil(end)) {
-                self.fill_gap(start, (s, e), data)?;
+            for gap in gaps_below(&residency.state, start, page_ceil(end)) {
+                self.fill_gap(start, gap, data)?;
             }
         }
         let mut residency = self.write_state();
-        if !residency.stamp.spare(stamp, &[(start, end)]) || residency.gone {
+        if !residency.stamp.spare(stamp, &[ByteRange::new(start, end)]) || residency.gone {
             return Ok(false);
         }
         let state = if data.is_some() { State::Resident } else { State::Hole };
-        for (s, e) in gaps_below(&residency.state, start, page_ceil(end)) {
+        for ByteRange { start: s, end: e } in gaps_below(&residency.state, start, page_ceil(end)) {
             self.note(&mut residency, Entry::Filled { ino: self.ino, start: s, end: e, state })?;
         }
         Ok(true)
     }
 
-    fn fill_gap(&self, start: u64, (s, e): (u64, u64), data: Option<&[u8]>) -> Result<()> {
+    fn fill_gap(
+        &self,
+        start: u64,
+        ByteRange { start: s, end: e }: ByteRange,
+        data: Option<&[u8]>,
+    ) -> Result<()> {
         let file = self.file()?;
         let filled = match data {
             Some(data) => {

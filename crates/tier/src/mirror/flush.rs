@@ -1,6 +1,6 @@
 //! Dirty data on its way out: into segments, or into the journal.
 
-use weir_types::Result;
+use weir_types::{ByteRange, Result};
 
 use crate::log::Entry;
 use crate::mirror::Mirror;
@@ -10,8 +10,8 @@ use crate::ranges::{State, page_ceil};
 /// Dirty ranges taken for a flush; see [`Mirror::snapshot`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Snapshot {
-    /// Byte ranges (start, end) within the size, in order.
-    pub ranges: Vec<(u64, u64)>,
+    /// Within the size, in order.
+    pub ranges: Vec<ByteRange>,
     /// The file's size.
     pub size: u64,
     /// The attributes to commit.
@@ -27,9 +27,13 @@ impl Snapshot {
     /// Takes off what lies before `at` (a page's edge): a snapshot of its own that says neither size
     /// nor times.
     pub fn split_head(&mut self, at: u64) -> Snapshot {
-        let before = |&(start, end): &(u64, u64)| (start < at).then(|| (start, end.min(at)));
+        let before = |&ByteRange { start, end }: &ByteRange| {
+            (start < at).then(|| ByteRange::new(start, end.min(at)))
+        };
         let head = self.ranges.iter().filter_map(before).collect();
-        let behind = |&(start, end): &(u64, u64)| (end > at).then(|| (start.max(at), end));
+        let behind = |&ByteRange { start, end }: &ByteRange| {
+            (end > at).then(|| ByteRange::new(start.max(at), end))
+        };
         self.ranges = self.ranges.iter().filter_map(behind).collect();
         let pending = Pending::default();
         Snapshot { ranges: head, pending, complete: false, ..*self }
@@ -39,8 +43,8 @@ impl Snapshot {
 /// What a journal needs of a file; see [`Mirror::take_unjournaled`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unjournaled {
-    /// Byte ranges (start, end) within the size, in order.
-    pub ranges: Vec<(u64, u64)>,
+    /// Within the size, in order.
+    pub ranges: Vec<ByteRange>,
     /// The file's size.
     pub size: u64,
     /// The attributes that the metadata does not have.
@@ -57,7 +61,7 @@ impl Mirror {
         let size = residency.state.size;
         let mut ranges = Vec::new();
         let (mut taken, mut complete) = (0, true);
-        for (start, end, state) in residency.state.ranges.within(after, u64::MAX) {
+        for (ByteRange { start, end }, state) in residency.state.ranges.within(after, u64::MAX) {
             // The caller flushes this file alone: what is still in flight was given up by another.
             if !state.is_dirty() || start >= size {
                 continue;
@@ -70,9 +74,9 @@ impl Mirror {
             let end = whole.min(start.saturating_add(page_ceil(limit - taken)));
             complete &= end == whole;
             taken += end - start;
-            ranges.push((start, end));
+            ranges.push(ByteRange::new(start, end));
         }
-        for &(start, end) in &ranges {
+        for &ByteRange { start, end } in &ranges {
             residency.state.ranges.set(start, page_ceil(end), State::Flushing);
         }
         let (pending, drops) = (residency.state.pending, residency.drops.now());
@@ -100,7 +104,7 @@ impl Mirror {
         if residency.flushes != snapshot.flush {
             return;
         }
-        for &(start, end) in &snapshot.ranges {
+        for &ByteRange { start, end } in &snapshot.ranges {
             residency.state.ranges.turn(start, page_ceil(end), State::Flushing, State::Dirty);
         }
     }
@@ -120,12 +124,12 @@ impl Mirror {
         }
         let newest = residency.flushes == snapshot.flush;
         residency.changed_since_stamp = true;
-        let longer = (residency.state.remote_end, committed_size);
+        let longer = ByteRange::new(residency.state.remote_end, committed_size);
         self.name_holes(&mut residency, longer)?;
         let mut clean = Vec::new();
-        for &(start, end) in snapshot.ranges.iter().filter(|_| newest) {
+        for &ByteRange { start, end } in snapshot.ranges.iter().filter(|_| newest) {
             let flushing = residency.state.ranges.within(start, page_ceil(end));
-            clean.extend(flushing.filter(|r| r.2 == State::Flushing).map(|r| (r.0, r.1)));
+            clean.extend(flushing.filter(|r| r.1 == State::Flushing).map(|r| r.0));
         }
         let state = &residency.state;
         let mut pending = state.pending;
@@ -137,7 +141,7 @@ impl Mirror {
         let ranges = clean.clone();
         let entry = Entry::Flushed { ino, ranges, generation, remote_end, pending };
         self.note(&mut residency, entry)?;
-        for (start, end) in clean {
+        for ByteRange { start, end } in clean {
             residency.unjournaled.clear(start, end);
         }
         let since_ms = residency.dirty_since_ms.filter(|_| !snapshot.complete);
@@ -155,14 +159,16 @@ impl Mirror {
             return None;
         }
         let taken = std::mem::take(&mut residency.unjournaled);
-        let ranges = taken.iter().filter(|r| r.0 < size).map(|r| (r.0, r.1.min(size))).collect();
+        let ranges =
+            taken.iter().map(|(range, _)| range.within(0, size)).filter(|range| !range.is_empty());
+        let ranges = ranges.collect();
         Some(Unjournaled { ranges, size, pending: residency.state.pending })
     }
 
     /// Gives back what [`Mirror::take_unjournaled`] took, after the journal failed.
-    pub fn untake_unjournaled(&self, ranges: &[(u64, u64)]) {
+    pub fn untake_unjournaled(&self, ranges: &[ByteRange]) {
         let mut residency = self.write_state();
-        for &(start, end) in ranges {
+        for &ByteRange { start, end } in ranges {
             residency.unjournaled.set(start, page_ceil(end), State::Dirty);
         }
     }

@@ -1,6 +1,7 @@
 //! What became void since work on a mirror began: the whole of it, or ranges.
 
 use std::collections::VecDeque;
+use weir_types::ByteRange;
 
 /// Ranges remembered one by one; work that began before the oldest of them is taken for void. A disk
 /// that is written at 2.5 GB/s adds 2,400 a second: enough for the slowest PUT beside it.
@@ -41,11 +42,11 @@ impl Invalidations {
     }
 
     /// Whether work on these ranges, sorted and apart, that began at `since` is still good.
-    pub(crate) fn spare(&self, since: u64, ranges: &[(u64, u64)]) -> bool {
+    pub(crate) fn spare(&self, since: u64, ranges: &[ByteRange]) -> bool {
         let later = self.ranges.partition_point(|(number, ..)| *number <= since);
         let meets = |&(_, start, end): &(u64, u64, u64)| {
-            let first = ranges.partition_point(|range| range.1 <= start);
-            ranges.get(first).is_some_and(|range| range.0 < end)
+            let first = ranges.partition_point(|range| range.end <= start);
+            ranges.get(first).is_some_and(|range| range.start < end)
         };
         since >= self.all_before && !self.ranges.range(later..).any(meets)
     }
@@ -60,20 +61,27 @@ mod tests {
         let mut invalidations = Invalidations::default();
         let began = invalidations.now();
         invalidations.add(10, 20);
-        assert!(invalidations.spare(began, &[(0, 10)]) && invalidations.spare(began, &[(20, 30)]));
         assert!(
-            invalidations.spare(began, &[(0, 10), (20, 30)]) && invalidations.spare(began, &[])
+            invalidations.spare(began, &[(0, 10)].map(ByteRange::from))
+                && invalidations.spare(began, &[(20, 30)].map(ByteRange::from))
         );
         assert!(
-            !invalidations.spare(began, &[(0, 11)])
-                && !invalidations.spare(began, &[(0, 5), (19, 20)])
+            invalidations.spare(began, &[(0, 10), (20, 30)].map(ByteRange::from))
+                && invalidations.spare(began, &[])
         );
-        assert!(!invalidations.spare(began, &[(12, 13), (50, 60)]));
-        assert!(invalidations.spare(invalidations.now(), &[(0, 30)]));
+        assert!(
+            !invalidations.spare(began, &[(0, 11)].map(ByteRange::from))
+                && !invalidations.spare(began, &[(0, 5), (19, 20)].map(ByteRange::from))
+        );
+        assert!(!invalidations.spare(began, &[(12, 13), (50, 60)].map(ByteRange::from)));
+        assert!(invalidations.spare(invalidations.now(), &[(0, 30)].map(ByteRange::from)));
         let began = invalidations.now();
         invalidations.add_all();
-        assert!(!invalidations.spare(began, &[(100, 101)]) && !invalidations.spare(began, &[]));
-        assert!(invalidations.spare(invalidations.now(), &[(10, 20)]));
+        assert!(
+            !invalidations.spare(began, &[(100, 101)].map(ByteRange::from))
+                && !invalidations.spare(began, &[])
+        );
+        assert!(invalidations.spare(invalidations.now(), &[(10, 20)].map(ByteRange::from)));
     }
 
     #[test]
@@ -81,9 +89,9 @@ mod tests {
         let mut invalidations = Invalidations::default();
         let began = invalidations.now();
         (0..RANGES).for_each(|_| invalidations.add(0, 1));
-        assert!(invalidations.spare(began, &[(5, 6)]));
+        assert!(invalidations.spare(began, &[(5, 6)].map(ByteRange::from)));
         invalidations.add(0, 1);
-        assert!(!invalidations.spare(began, &[(5, 6)]));
-        assert!(invalidations.spare(began + 1, &[(5, 6)]));
+        assert!(!invalidations.spare(began, &[(5, 6)].map(ByteRange::from)));
+        assert!(invalidations.spare(began + 1, &[(5, 6)].map(ByteRange::from)));
     }
 }

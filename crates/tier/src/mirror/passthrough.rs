@@ -12,7 +12,7 @@ use std::fs::File;
 use std::io;
 use std::sync::atomic::Ordering;
 
-use weir_types::{ErrorKind, FsError, Result};
+use weir_types::{ByteRange, ErrorKind, FsError, Result};
 
 use crate::disk;
 use crate::lease;
@@ -278,9 +278,11 @@ impl Mirror {
         let file = self.file()?;
         self.take_time(residency, &file)?;
         let size = residency.state.size;
-        for (start, end) in data_ranges(&file, size).map_err(|e| self.io("look through", e))? {
+        for ByteRange { start, end } in
+            data_ranges(&file, size).map_err(|e| self.io("look through", e))?
+        {
             let known = residency.state.ranges.within(start, end);
-            if known.filter(|r| r.2 == State::Dirty).map(|r| r.1 - r.0).sum::<u64>() == end - start
+            if known.filter(|r| r.1 == State::Dirty).map(|r| r.0.len()).sum::<u64>() == end - start
             {
                 continue;
             }
@@ -317,12 +319,14 @@ impl Mirror {
     pub(crate) fn name_holes(
         &self,
         residency: &mut Residency,
-        (start, end): (u64, u64),
+        ByteRange { start, end }: ByteRange,
     ) -> Result<()> {
         if !residency.lending.lent {
             return Ok(());
         }
-        for (start, end) in residency.state.ranges.gaps(page_ceil(start), page_ceil(end)) {
+        for ByteRange { start, end } in
+            residency.state.ranges.gaps(page_ceil(start), page_ceil(end))
+        {
             let state = State::Hole;
             self.note(residency, Entry::Filled { ino: self.ino, start, end, state })?;
         }

@@ -7,7 +7,7 @@
 use std::sync::atomic::Ordering;
 
 use weir_meta::{FileFlush, FlushCommit, SegmentInfo};
-use weir_types::{ErrorKind, Ino, Inode, Result, SegmentId};
+use weir_types::{ByteRange, ErrorKind, Ino, Inode, Result, SegmentId};
 
 use super::waiting::Sent;
 use crate::data::flush::Flusher;
@@ -109,7 +109,7 @@ impl Flusher {
         let ino = inode.ino;
         let newest = part.mirror.flushed(&part.snapshot, inode.data.generation, inode.size)?;
         if let Some(journal) = self.journal.as_ref().filter(|_| newest) {
-            for &(start, end) in &part.snapshot.ranges {
+            for &ByteRange { start, end } in &part.snapshot.ranges {
                 journal.forget(ino, start, end);
             }
         }

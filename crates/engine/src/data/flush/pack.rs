@@ -3,7 +3,7 @@
 use weir_meta::Piece;
 use weir_segment::{Owner, SealedSegment, SegmentBuilder};
 use weir_tier::{Mirror, ReadOutcome, Snapshot};
-use weir_types::Result;
+use weir_types::{ByteRange, Result};
 
 use crate::data::flush::load::Part;
 
@@ -37,7 +37,7 @@ fn pack(
 ) -> Result<Vec<Piece>> {
     let mut pieces = Vec::new();
     let mut buffer = Vec::new();
-    for &(start, end) in &snapshot.ranges {
+    for &ByteRange { start, end } in &snapshot.ranges {
         let mut at = start;
         while at < end {
             let next = ((at / record_bytes + 1) * record_bytes).min(end);

@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 use weir_tier::{Amount, Mirror};
-use weir_types::{CHUNK_BYTES, ErrorKind, FileKind, FsError, Ino, Result};
+use weir_types::{ByteRange, CHUNK_BYTES, ErrorKind, FileKind, FsError, Ino, Result};
 
 use super::action::Action;
 use super::batch::Batch;
@@ -200,9 +200,9 @@ impl Mover {
         let Some((moving, parts, mut room)) = self.open(file, counts).await else {
             return;
         };
-        for (start, end) in parts {
+        for part in parts {
             self.needed().await;
-            self.part(&moving, (start, end), room.split(end - start)).await;
+            self.part(&moving, part, room.split(part.len())).await;
         }
     }
 
@@ -222,8 +222,8 @@ impl Mover {
             let dir = inode.parent;
             let file = Found::at(&self.actions.mirrors, inode, (dir, "".into()), b"");
             if let Some((moving, parts, mut room)) = self.open(file, false).await {
-                for (start, end) in parts {
-                    self.part(&moving, (start, end), room.split(end - start)).await;
+                for part in parts {
+                    self.part(&moving, part, room.split(part.len())).await;
                 }
             }
         }
@@ -239,7 +239,7 @@ impl Mover {
         &mut self,
         file: Found,
         counts: bool,
-    ) -> Option<(Arc<Moving>, Vec<(u64, u64)>, Reserved)> {
+    ) -> Option<(Arc<Moving>, Vec<ByteRange>, Reserved)> {
         let node = self.actions.nodes.get(file.ino);
         let mirror = match self.actions.mirrors.open_mirror(&node).await {
             Ok(mirror) => mirror,
@@ -260,7 +260,7 @@ impl Mover {
             0 => Vec::new(),
             _ => mirror.missing(0, size),
         };
-        let bytes: u64 = missing.iter().map(|(start, end)| end.min(&size) - start).sum();
+        let bytes: u64 = missing.iter().map(|range| range.within(0, size).len()).sum();
         if missing.is_empty() {
             self.actions.mirrors.idle_unless_open(&node, &mirror);
             if counts {
@@ -300,15 +300,22 @@ impl Mover {
     }
 
     /// Sets a part under way as soon as the window and the rate allow it.
-    async fn part(&mut self, moving: &Arc<Moving>, (start, end): (u64, u64), room: Reserved) {
+    async fn part(
+        &mut self,
+        moving: &Arc<Moving>,
+        ByteRange { start, end }: ByteRange,
+        room: Reserved,
+    ) {
         let bytes = end.min(moving.mirror.size().max(start)) - start;
         let permit = self.permit(end - start).await;
         limit(&self.actions, self.rate.as_deref(), bytes).await;
         let (actions, action) = (self.actions.clone(), self.action.clone());
         let moving = moving.clone();
         self.under_way.spawn(async move {
-            let result =
-                actions.fetcher.fetch(&moving.mirror, &[(start, end)], Priority::Hydrate).await;
+            let result = actions
+                .fetcher
+                .fetch(&moving.mirror, &[ByteRange { start, end }], Priority::Hydrate)
+                .await;
             drop((permit, room));
             moving.part_done(&actions, &action, bytes, result)
         });
@@ -407,9 +414,10 @@ pub(super) async fn limit(actions: &Actions, rate: Option<&Mutex<Rate>>, bytes: 
 }
 
 /// `start..end` cut at multiples of `step`.
-fn split((start, end): (u64, u64), step: u64) -> impl Iterator<Item = (u64, u64)> {
+fn split(ByteRange { start, end }: ByteRange, step: u64) -> impl Iterator<Item = ByteRange> {
     let first = start / step;
-    (first..end.div_ceil(step)).map(move |n| ((n * step).max(start), ((n + 1) * step).min(end)))
+    (first..end.div_ceil(step))
+        .map(move |n| ByteRange::new(n * step, (n + 1) * step).within(start, end))
 }
 
 impl Actions {

@@ -1,7 +1,9 @@
 //! How single files stand.
 
 use weir_tier::Mirror;
-use weir_types::{CHUNK_BYTES, ErrorKind, FileKind, FsError, Ino, Inode, Result, chunk_range};
+use weir_types::{
+    ByteRange, CHUNK_BYTES, ErrorKind, FileKind, FsError, Ino, Inode, Result, chunk_range,
+};
 
 use super::action::Action;
 use super::found::remote_bytes;
@@ -68,7 +70,7 @@ impl Actions {
         if missing.is_empty() || stored >= inode.size {
             return Ok(!missing.is_empty());
         }
-        for (start, end) in missing {
+        for ByteRange { start, end } in missing {
             let chunks = chunk_range(start, end);
             for (chunk, extents) in self.meta.chunks(inode.ino, chunks).await?.list {
                 let base = chunk * CHUNK_BYTES;

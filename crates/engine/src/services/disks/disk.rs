@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use weir_meta::{DiskRow, ShareRange};
 use weir_throughput::efs::Io;
-use weir_types::{CHUNK_BYTES, DiskCache, ErrorKind, FsError, Ino, Result, chunk_range};
+use weir_types::{ByteRange, CHUNK_BYTES, DiskCache, ErrorKind, FsError, Ino, Result, chunk_range};
 
 use super::parts::DiskParts;
 use crate::data::resize::Fallocate;
@@ -354,7 +354,7 @@ impl Disk {
             while at < end {
                 let (ranges, known_to) =
                     shared.parts.mirrors.data_ranges(shared.ino(), at, end).await?;
-                for (start, to) in ranges {
+                for ByteRange { start, end: to } in ranges {
                     let (start, to) = (start.clamp(at, end), to.min(end));
                     if !found.push(at, start, true) || !found.push(start, to, false) {
                         return Ok(found.list);

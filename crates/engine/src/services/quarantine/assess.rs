@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use weir_tier::{Kept, Remade, Why};
-use weir_types::{CHUNK_BYTES, ErrorKind, FileKind, FsError, Ino, Inode, Result};
+use weir_types::{ByteRange, CHUNK_BYTES, ErrorKind, FileKind, FsError, Ino, Inode, Result};
 
 use super::assessed::{Assessed, Item, Operation, covers};
 use super::entry::Entry;
@@ -15,14 +15,14 @@ use super::views::Standing;
 use crate::volume::context::blocking;
 
 /// Pieces of a log as sorted ranges that do not overlap.
-fn ranges_of(pieces: impl Iterator<Item = (u64, u64)>) -> Vec<(u64, u64)> {
-    let mut all: Vec<_> = pieces.filter(|(start, end)| start < end).collect();
+fn ranges_of(pieces: impl Iterator<Item = ByteRange>) -> Vec<ByteRange> {
+    let mut all: Vec<_> = pieces.filter(|range| !range.is_empty()).collect();
     all.sort_unstable();
-    let mut joined: Vec<(u64, u64)> = Vec::new();
-    for (start, end) in all {
+    let mut joined: Vec<ByteRange> = Vec::new();
+    for ByteRange { start, end } in all {
         match joined.last_mut() {
-            Some(last) if last.1 >= start => last.1 = last.1.max(end),
-            _ => joined.push((start, end)),
+            Some(last) if last.end >= start => last.end = last.end.max(end),
+            _ => joined.push(ByteRange { start, end }),
         }
     }
     joined
@@ -107,11 +107,11 @@ impl Quarantine {
             path: None,
             size: kept.size,
             mtime: kept.mtime,
-            ranges: kept.dirty.iter().map(|(s, e)| (*s, (*e).min(kept.size))).collect(),
+            ranges: kept.dirty.iter().map(|range| range.within(0, kept.size)).collect(),
             made,
             now,
         };
-        item.ranges.retain(|(start, end)| start < end);
+        item.ranges.retain(|range| !range.is_empty());
         (item.standing, item.why) = self.standing(of, &item, Some(kept)).await?;
         item.forget_other();
         Ok(item)
@@ -129,7 +129,10 @@ impl Quarantine {
             let logged = made.as_ref().map(|inode| (inode.size, Some(inode.mtime)));
             let attributes = data.attributes.map(|(size, mtime, _)| (size, mtime));
             let (size, mtime) = attributes.or(logged).unwrap_or_default();
-            let pieces = data.pieces.iter().map(|p| (p.offset, (p.offset + p.len).min(size)));
+            let pieces = data
+                .pieces
+                .iter()
+                .map(|p| ByteRange::new(p.offset, p.offset + p.len).within(0, size));
             let mut item = Item {
                 ino,
                 kept: None,
@@ -223,8 +226,8 @@ impl Quarantine {
     pub(crate) async fn expected(&self, kept: &Kept, base: u64, now: &Inode) -> Result<u64> {
         let Some(merging) = &kept.merging else { return Ok(base) };
         let Some(first) = merging.ranges.first() else { return Ok(base) };
-        let last = merging.ranges.last().map_or(first.1, |range| range.1);
-        let chunks = first.0 / CHUNK_BYTES..last.div_ceil(CHUNK_BYTES);
+        let last = merging.ranges.last().map_or(first.end, |range| range.end);
+        let chunks = first.start / CHUNK_BYTES..last.div_ceil(CHUNK_BYTES);
         let stored = self.meta.chunks(now.ino, chunks).await?;
         let mut extents = stored.list.iter().flat_map(|(_, extents)| extents);
         let ours =

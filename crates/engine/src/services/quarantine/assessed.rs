@@ -1,6 +1,6 @@
 //! An entry with all that is known of it.
 
-use weir_types::{Ino, Inode, UnixTime};
+use weir_types::{ByteRange, Ino, Inode, UnixTime};
 
 use super::entry::Entry;
 use super::log::{Lost, LostLog};
@@ -30,7 +30,7 @@ pub(crate) struct Item {
     pub(crate) size: u64,
     pub(crate) mtime: Option<UnixTime>,
     /// Ranges of bytes that are here.
-    pub(crate) ranges: Vec<(u64, u64)>,
+    pub(crate) ranges: Vec<ByteRange>,
     /// The inode as lost commits made it.
     pub(crate) made: Option<Inode>,
     /// The inode as the volume has it.
@@ -46,7 +46,7 @@ pub(crate) struct Operation {
 
 impl Item {
     pub(crate) fn bytes(&self) -> u64 {
-        self.ranges.iter().map(|(s, e)| (*e).min(self.size.max(*s)) - s).sum()
+        self.ranges.iter().map(|range| range.within(0, self.size).len()).sum()
     }
 
     /// What has its number now may be another file.
@@ -71,9 +71,9 @@ impl Item {
     }
 }
 
-pub(super) fn covers(ranges: &[(u64, u64)], size: u64) -> bool {
+pub(super) fn covers(ranges: &[ByteRange], size: u64) -> bool {
     let mut at = 0;
-    for &(start, end) in ranges {
+    for &ByteRange { start, end } in ranges {
         if start > at {
             return false;
         }

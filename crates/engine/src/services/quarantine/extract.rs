@@ -4,7 +4,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use weir_types::{FileKind, FsError, Result};
+use weir_types::{ByteRange, FileKind, FsError, Result};
 
 use super::assessed::{Assessed, Item};
 use super::outside::{Outside, Writing, safe};
@@ -86,7 +86,7 @@ impl Quarantine {
         let owner = known.map(|inode| (inode.uid, inode.gid));
         let mtime = item.mtime;
         blocking(move || {
-            for (start, end) in ranges {
+            for ByteRange { start, end } in ranges {
                 let mut at = start;
                 while at < end {
                     let next = (at + STEP_BYTES).min(end);

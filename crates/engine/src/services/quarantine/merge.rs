@@ -11,7 +11,7 @@ use weir_meta::{FileFlush, FlushCommit, NewInode, Piece, SetAttr, XattrMode};
 use weir_object::Component;
 use weir_segment::{Owner, SealedSegment, SegmentBuilder};
 use weir_tier::{Kept, Merging, Remade};
-use weir_types::{ErrorKind, FileKind, FsError, Ino, Inode, Result, UnixTime};
+use weir_types::{ByteRange, ErrorKind, FileKind, FsError, Ino, Inode, Result, UnixTime};
 
 use super::assessed::{Assessed, Item};
 use super::parts::Quarantine;
@@ -27,7 +27,7 @@ const PIECES_MAX: usize = 1_000;
 struct Part<'a> {
     ino: Ino,
     source: &'a Source,
-    ranges: Vec<(u64, u64)>,
+    ranges: Vec<ByteRange>,
     /// Of the whole file, with its last part.
     end: Option<(u64, Option<UnixTime>, Option<UnixTime>)>,
 }
@@ -105,9 +105,9 @@ impl Quarantine {
             of.entry.manifest.files[at].merging = None;
             return Ok(());
         }
-        let end = merging.ranges.last().map_or(0, |range| range.1);
-        let left = kept.dirty.iter().filter(|range| range.1 > end);
-        let rest: Vec<_> = left.map(|(start, stop)| ((*start).max(end), *stop)).collect();
+        let end = merging.ranges.last().map_or(0, |range| range.end);
+        let left = kept.dirty.iter().filter(|range| range.end > end);
+        let rest: Vec<_> = left.map(|range| range.within(end, u64::MAX)).collect();
         let all = rest.is_empty();
         self.took(of, at, rest, base + 1).await?;
         match all {
@@ -121,7 +121,7 @@ impl Quarantine {
         &self,
         of: &mut Assessed,
         at: usize,
-        rest: Vec<(u64, u64)>,
+        rest: Vec<ByteRange>,
         generation: u64,
     ) -> Result<()> {
         self.meta.sync().await?;
@@ -132,9 +132,9 @@ impl Quarantine {
         of.entry.save()
     }
 
-    fn part_of(&self, ranges: &[(u64, u64)], size: u64) -> (Ranges, Ranges) {
-        let mut within: Vec<_> = ranges.iter().map(|(s, e)| (*s, (*e).min(size))).collect();
-        within.retain(|(start, end)| start < end);
+    fn part_of(&self, ranges: &[ByteRange], size: u64) -> (Ranges, Ranges) {
+        let mut within: Vec<_> = ranges.iter().map(|range| range.within(0, size)).collect();
+        within.retain(|range| !range.is_empty());
         let most = self.context.format.segment_bytes;
         first_part(&within, most, PIECES_MAX, self.context.format.record_bytes)
     }
@@ -147,7 +147,7 @@ impl Quarantine {
         let (ino, source, ranges) = (part.ino, part.source.clone(), part.ranges.clone());
         blocking(move || {
             let mut pieces = Vec::new();
-            for (offset, end) in ranges {
+            for ByteRange { start: offset, end } in ranges {
                 let bytes = source.read(offset, end)?;
                 let record = builder.push(Owner { ino, offset }, &bytes)?;
                 pieces.push(Piece { offset, record, len: bytes.len() as u32 });
@@ -179,8 +179,9 @@ impl Quarantine {
         if kept.is_some_and(|kept| kept.generation != Some(now.data.generation)) || written {
             return Ok(None);
         }
-        let first = part.ranges.first().map(|range| range.0);
-        let hull = first.zip(part.ranges.last().map(|range| range.1));
+        let first = part.ranges.first();
+        let hull = first.zip(part.ranges.last());
+        let hull = hull.map(|(first, last)| ByteRange::new(first.start, last.end));
         let (size, mtime, ctime) = match part.end {
             Some((size, mtime, ctime)) => (Some(size.max(now.size)), mtime, ctime),
             None => (None, None, None),

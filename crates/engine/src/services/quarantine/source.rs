@@ -4,7 +4,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use weir_types::{FsError, Result};
+use weir_types::{ByteRange, FsError, Result};
 
 use super::assessed::{Assessed, Item};
 use super::log::{LostPiece, files};
@@ -65,33 +65,33 @@ fn read_at(path: &Path, offset: u64, into: &mut [u8]) -> Result<()> {
     Ok(())
 }
 
-/// Byte ranges (start, end), sorted.
-pub(crate) type Ranges = Vec<(u64, u64)>;
+/// Sorted.
+pub(crate) type Ranges = Vec<ByteRange>;
 
 /// Of these sorted ranges, the first up to `most` bytes in at most `pieces` pieces cut at multiples
 /// of `record`, and what is left.
 pub(crate) fn first_part(
-    ranges: &[(u64, u64)],
+    ranges: &[ByteRange],
     most: u64,
     pieces: usize,
     record: u64,
 ) -> (Ranges, Ranges) {
     let (mut part, mut rest) = (Vec::new(), Vec::new());
     let mut room = most;
-    for &(start, end) in ranges {
+    for &ByteRange { start, end } in ranges {
         let mut at = start;
         while at < end && rest.is_empty() {
             let next = ((at / record + 1) * record).min(end);
             if part.len() == pieces || (next - at > room && !part.is_empty()) {
-                rest.push((at, end));
+                rest.push(ByteRange::new(at, end));
                 break;
             }
             room = room.saturating_sub(next - at);
-            part.push((at, next));
+            part.push(ByteRange::new(at, next));
             at = next;
         }
-        if at == start && !rest.iter().any(|r| r.0 == start) {
-            rest.push((start, end));
+        if at == start && !rest.iter().any(|r| r.start == start) {
+            rest.push(ByteRange { start, end });
         }
     }
     (part, rest)

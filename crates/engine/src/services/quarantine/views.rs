@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use weir_tier::Why;
-use weir_types::{FileKind, Ino};
+use weir_types::{ByteRange, FileKind, Ino};
 
 /// How a file that was set aside stands to the volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -43,7 +43,7 @@ pub struct AsideFile {
     /// When it was last written here, in nanoseconds since 1970.
     pub mtime_ns: Option<i64>,
     /// Ranges of bytes that are here, `[start, end)`.
-    pub ranges: Vec<(u64, u64)>,
+    pub ranges: Vec<ByteRange>,
     /// Bytes of them.
     pub bytes: u64,
     /// Its size in the volume now, in bytes.

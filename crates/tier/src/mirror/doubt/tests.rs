@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use weir_types::{DataChange, ErrorKind, FileKind, Ino, Inode, UnixTime};
+use weir_types::{ByteRange, DataChange, ErrorKind, FileKind, Ino, Inode, UnixTime};
 
 use crate::disk::Op;
 use crate::disk::testing::{Fault, Plan};
@@ -82,7 +82,7 @@ fn lost_dirty_bytes_are_in_doubt_until_they_are_cut_off_and_clean_ones_come_agai
     assert!(tier.unflushed().is_empty(), "never flushed");
     assert_eq!(tier.in_doubt().len(), 1);
     mirror.write_at(2 * PAGE, b"more", UnixTime(2)).expect_err("not beside what is in doubt");
-    mirror.dropped((0, u64::MAX), Some(0), 2, false).expect("cuts");
+    mirror.dropped(ByteRange::new(0, u64::MAX), Some(0), 2, false).expect("cuts");
     mirror.check_sound().expect("nothing is in doubt");
     assert!(tier.in_doubt().is_empty());
     mirror.write_at(0, b"anew", UnixTime(3)).expect("writes");
@@ -272,7 +272,7 @@ fn what_a_cut_that_failed_left_behind_is_never_read() {
     let (tier, _) = open(dir.path());
     let fail = Fault::Fail(libc::EIO);
     let (mirror, laid) = two_pages(dir.path(), &tier, Op::Truncate, fail);
-    mirror.dropped((10, u64::MAX), Some(10), 1, false).expect_err("its disk failed");
+    mirror.dropped(ByteRange::new(10, u64::MAX), Some(10), 1, false).expect_err("its disk failed");
     drop(laid);
     mirror.grow(2 * PAGE, UnixTime(2)).expect("grows");
     let mut wanted = vec![7; 10];
@@ -286,7 +286,7 @@ fn what_a_punch_that_failed_left_behind_is_never_read() {
     let (tier, _) = open(dir.path());
     let fail = Fault::Fail(libc::EIO);
     let (mirror, laid) = two_pages(dir.path(), &tier, Op::Punch, fail);
-    mirror.dropped((0, PAGE), None, 1, false).expect_err("its disk failed");
+    mirror.dropped(ByteRange::new(0, PAGE), None, 1, false).expect_err("its disk failed");
     drop(laid);
     let mut wanted = vec![0; PAGE as usize];
     wanted.resize(2 * PAGE as usize, 7);

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use weir_engine::{AsideFile, AsideView, ExtractReport, MergeReport, Why};
-use weir_types::Bytes;
+use weir_types::{ByteRange, Bytes};
 
 use crate::clock;
 use crate::render::{files, heading, seconds, table};
@@ -73,7 +73,7 @@ fn one(entry: &AsideView) -> String {
 fn file(file: &AsideFile) -> Vec<String> {
     let path = file.path.clone().unwrap_or_else(|| format!("(inode {})", file.ino));
     let standing = format!("{:?}", file.standing).to_lowercase();
-    let range = |(start, end): &(u64, u64)| format!("{start}-{end}");
+    let range = |(start, end): &ByteRange| format!("{start}-{end}");
     let mut ranges: Vec<_> = file.ranges.iter().take(RANGES_SHOWN).map(range).collect();
     if let Some(more @ 1..) = file.ranges.len().checked_sub(RANGES_SHOWN) {
         ranges.push(format!("{more} more"));

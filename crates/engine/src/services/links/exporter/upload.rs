@@ -8,7 +8,7 @@ use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use weir_meta::{ExportCommit, ExportContent, ObjectRow};
 use weir_object::{Bucket, Component, ObjectInfo, PutCondition};
 use weir_tier::{Mirror, Snapshot};
-use weir_types::{ErrorKind, FileKind, Native, Result};
+use weir_types::{ByteRange, ErrorKind, FileKind, Native, Result};
 
 use super::pass::{Exported, Going, condition};
 use crate::services::links::attributes;
@@ -192,7 +192,7 @@ impl Exporter {
         if !valid {
             return Ok(Exported::Later);
         }
-        for &(start, end) in &snapshot.ranges {
+        for &ByteRange { start, end } in &snapshot.ranges {
             if let Some(journal) = &self.journal {
                 journal.forget(ino, start, end);
             }
