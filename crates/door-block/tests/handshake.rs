@@ -144,7 +144,7 @@ fn nonsense_ends_a_handshake() {
 #[test]
 fn a_unix_socket_is_taken_over_from_the_dead_only_and_goes_with_its_server() {
     let world = World::with_disk("a", DiskCache::None);
-    let path = world.dir.path().join("nbd.sock");
+    let path = world.path().join("nbd.sock");
     drop(std::os::unix::net::UnixListener::bind(&path).expect("a dead server's socket"));
     world.run(async {
         let options = NbdOptions { unix: Some(path.clone()), ..NbdOptions::default() };
@@ -173,7 +173,7 @@ fn a_unix_socket_is_taken_over_from_the_dead_only_and_goes_with_its_server() {
 #[test]
 fn with_tls_nothing_else_is_answered() {
     let world = World::with_disk("a", DiskCache::None);
-    let certificates = Certificates::make(world.dir.path());
+    let certificates = Certificates::make(world.path());
     world.run(async {
         let tls = Some(certificates.server(false));
         let server = world.serve_with(NbdOptions { tls, ..NbdOptions::default() }).await;
@@ -199,7 +199,7 @@ fn with_tls_nothing_else_is_answered() {
 #[test]
 fn clients_show_a_certificate_where_one_is_asked_for() {
     let world = World::with_disk("a", DiskCache::None);
-    let certificates = Certificates::make(world.dir.path());
+    let certificates = Certificates::make(world.path());
     world.run(async {
         let tls = Some(certificates.server(true));
         let server = world.serve_with(NbdOptions { tls, ..NbdOptions::default() }).await;
@@ -212,8 +212,7 @@ fn clients_show_a_certificate_where_one_is_asked_for() {
         }
         server.stop().await;
 
-        let wrong =
-            TlsOptions { key: world.dir.path().join("absent"), ..certificates.server(false) };
+        let wrong = TlsOptions { key: world.path().join("absent"), ..certificates.server(false) };
         let options = NbdOptions { tls: Some(wrong), ..NbdOptions::default() };
         let error = NbdServer::start(world.engine(), options).await.err().expect("refused");
         assert!(error.to_string().contains("absent"), "{error}");

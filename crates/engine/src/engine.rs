@@ -5,6 +5,8 @@ mod background;
 mod mount;
 mod recover;
 pub(crate) mod status;
+#[cfg(feature = "testing")]
+pub mod testing;
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -26,6 +26,8 @@ pub use data::seek::Seek;
 pub use engine::Engine;
 pub use engine::status::SinceMount;
 pub use engine::status::{Residency, Statfs, Status};
+#[cfg(feature = "testing")]
+pub use engine::testing;
 pub use names::files::{OpenFile, OpenFlags};
 pub use services::actions::{
     ActionId, ActionKind, ActionRequest, ActionState, ActionView, FileState, Refused, Root,

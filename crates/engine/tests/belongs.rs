@@ -431,7 +431,7 @@ fn by_an_older_build(world: &World, log: &Path) {
 fn volumes_of_older_builds_go_on_and_their_tiers_are_asked_for() {
     for journal in [false, true] {
         let mut world = journaled();
-        world.options.journal = world.options.journal.filter(|_| journal);
+        world.options.journal = world.options.journal.take().filter(|_| journal);
         world.mount().expect("mounts");
         fsynced(&world, "a", b"a");
         world.run(world.engine().flush_all()).expect("flushes");

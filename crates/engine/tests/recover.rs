@@ -10,7 +10,7 @@ use parking_lot::{Mutex, MutexGuard};
 
 use common::{WRITE, World, create, new_dir, new_file, noise, read_all, settings};
 use weir_engine::{AcceptLoss, AsideView, Engine, Standing};
-use weir_types::{ErrorKind, Ino, Result, Settings};
+use weir_types::{ByteRange, ErrorKind, Ino, Result, Settings};
 
 /// Fail points are of the whole process.
 fn turn() -> MutexGuard<'static, ()> {
@@ -156,7 +156,10 @@ fn what_is_set_aside_is_told_of_by_every_mount_until_it_is_settled() {
     let want: BTreeMap<_, _> = want.map(|(path, s)| (path.to_owned(), s)).into();
     assert_eq!(have, want, "{view:#?}");
     let same = view.files.iter().find(|f| f.path.as_deref() == Some("/same")).expect("listed");
-    assert_eq!((&same.ranges[..], same.size_now), (&[(4_096, 106_496)][..], Some(300_000)));
+    assert_eq!(
+        (&same.ranges[..], same.size_now),
+        (&[ByteRange::new(4_096, 106_496)][..], Some(300_000))
+    );
 }
 
 #[test]

@@ -436,7 +436,7 @@ mod tests {
 
     #[test]
     fn parts_end_where_others_of_the_file_would() {
-        let parts = |range| split(range, 8).collect::<Vec<_>>();
+        let parts = |range: (u64, u64)| split(range.into(), 8).collect::<Vec<_>>();
         assert_eq!(parts((0, 20)), [(0, 8), (8, 16), (16, 20)]);
         assert_eq!(parts((5, 8)), [(5, 8)]);
         assert_eq!(parts((5, 9)), [(5, 8), (8, 9)]);

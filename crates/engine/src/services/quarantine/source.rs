@@ -103,17 +103,20 @@ mod tests {
 
     #[test]
     fn parts_are_cut_at_records_and_together_are_all() {
-        let ranges = [(10, 250), (300, 310), (400, 900)];
+        let ranges = [(10, 250), (300, 310), (400, 900)].map(ByteRange::from);
         let (part, rest) = first_part(&ranges, 1_000, 100, 100);
         assert_eq!(part[..3], [(10, 100), (100, 200), (200, 250)]);
-        assert!(rest.is_empty() && part.last() == Some(&(800, 900)));
+        assert!(rest.is_empty() && part.last() == Some(&ByteRange::new(800, 900)));
         let (part, rest) = first_part(&ranges, 200, 100, 100);
         assert_eq!(part, [(10, 100), (100, 200)]);
         assert_eq!(rest, [(200, 250), (300, 310), (400, 900)]);
         let (part, rest) = first_part(&ranges, 1_000, 3, 100);
-        assert_eq!((part.len(), rest), (3, vec![(300, 310), (400, 900)]));
+        assert_eq!(
+            (part.len(), rest),
+            (3, vec![ByteRange::new(300, 310), ByteRange::new(400, 900)])
+        );
         let (part, rest) = first_part(&ranges, 5, 9, 100);
-        assert_eq!((part, rest.len()), (vec![(10, 100)], 3));
+        assert_eq!((part, rest.len()), (vec![ByteRange::new(10, 100)], 3));
         assert_eq!(first_part(&[], 5, 9, 100), (vec![], vec![]));
     }
 }

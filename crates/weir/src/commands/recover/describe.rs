@@ -73,7 +73,7 @@ fn one(entry: &AsideView) -> String {
 fn file(file: &AsideFile) -> Vec<String> {
     let path = file.path.clone().unwrap_or_else(|| format!("(inode {})", file.ino));
     let standing = format!("{:?}", file.standing).to_lowercase();
-    let range = |(start, end): &ByteRange| format!("{start}-{end}");
+    let range = |range: &ByteRange| format!("{}-{}", range.start, range.end);
     let mut ranges: Vec<_> = file.ranges.iter().take(RANGES_SHOWN).map(range).collect();
     if let Some(more @ 1..) = file.ranges.len().checked_sub(RANGES_SHOWN) {
         ranges.push(format!("{more} more"));
