@@ -139,3 +139,16 @@ umount_volume
 "$WEIR" umount "$MNT" 2>"$T/err" && fail "unmounts what is not mounted"
 grep -q "no Weir volume is mounted here" "$T/err" || fail "umount twice: $(cat "$T/err")"
 "$WEIR" fsck --data "$URL" || fail "fsck"
+
+echo "== what the volume was mounted upon stays"
+mount -t tmpfs below "$MNT" || fail "a file system below"
+below() { grep -c "^below $MNT tmpfs" /proc/self/mounts; }
+mount_volume
+umount_volume
+same "$(below)" 1 "mounts below after weir umount"
+mount_volume
+pid=$(daemon_pid)
+umount "$MNT" || fail "a plain umount"
+poll 60 gone "$pid" || fail "the daemon $pid outlives umount"
+same "$(below)" 1 "mounts below after umount"
+umount "$MNT"

@@ -18,6 +18,7 @@ mod dirs;
 mod door;
 mod errno;
 mod handles;
+mod kernel;
 mod listings;
 mod locks;
 mod modes;

@@ -7,13 +7,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use fuser::{InitFlags, KernelConfig, Notifier, Session};
+use fuser::{Config, InitFlags, KernelConfig, Notifier, Session};
 use tokio::runtime::Handle;
 use weir_engine::{Engine, TreeChange};
 use weir_types::{ErrorKind, FsError, Result};
 
 use crate::convert::node;
 use crate::door::{Door, DoorState};
+use crate::kernel;
 use crate::mountpoint::{check_mountpoint, mounted_on, real_path};
 use crate::options::FuseOptions;
 use crate::passthrough::PassthroughState;
@@ -71,7 +72,7 @@ pub fn mount(engine: Arc<Engine>, runtime: Handle, mut options: FuseOptions) -> 
     let read_ahead_kib = options.read_ahead_kib;
     let door = Door::new(engine, runtime, options);
     let shared = door.shared.clone();
-    let mut session = Session::new(door, &asked, &config).map_err(|e| refused(&asked, e))?;
+    let session = session(door, &asked, &config).map_err(|e| refused(&asked, e))?;
     let notifier = session.notifier();
     // Set here for the first time, and nowhere else.
     let _ = shared.notifier.set(notifier.clone());
@@ -82,17 +83,29 @@ pub fn mount(engine: Arc<Engine>, runtime: Handle, mut options: FuseOptions) -> 
         }
         tell_kernel(&told, change);
     });
-    let mut on_failure = session.unmount_callable();
     let thread = std::thread::Builder::new().name("weir-fuse".to_owned());
     let session = thread.spawn(move || session.run()).map_err(|error| {
-        if let Err(error) = on_failure.unmount() {
-            tracing::warn!(%error, "unmounting after a failed start failed too");
-        }
+        leave(&asked);
         FsError::local_io("start the threads that serve the mount", error)
     })?;
     let mountpoint = std::fs::canonicalize(&asked).or_else(|_| real_path(&asked))?;
     raise_read_ahead(&mountpoint, read_ahead_kib);
     Ok(FuseMount { mountpoint, notifier, view: FuseView(shared), session })
+}
+
+/// Mounts, and shakes hands with the kernel.
+fn session(door: Door, mountpoint: &Path, config: &Config) -> io::Result<Session<Door>> {
+    let Some(device) = kernel::mount(mountpoint, config)? else {
+        return Session::new(door, mountpoint, config);
+    };
+    Session::from_fd(door, device, config.acl, config.clone()).inspect_err(|_| leave(mountpoint))
+}
+
+/// Takes a mount away that nobody will serve.
+fn leave(mountpoint: &Path) {
+    if let Err(error) = crate::unmount(mountpoint, true) {
+        tracing::warn!(%error, "unmounting after a failed start failed too");
+    }
 }
 
 /// Has the kernel forget what it remembers of a part of the tree. It may wait for requests.
