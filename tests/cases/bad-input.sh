@@ -36,7 +36,8 @@ refused "no scheme" "$WEIR" format "$BUCKET" -- "not a bucket URL" "file://$BUCK
 refused "an unknown scheme" "$WEIR" format "ftp://x/y" -- ftp
 refused "an empty bucket" "$WEIR" format "s3://" -- "s3://"
 refused "a relative file URL" "$WEIR" format "file://x/y" -- "file:///"
-refused "a directory that is not there" "$WEIR" format "file://$T/none" -- "$T/none" "mkdir"
+refused "a directory that cannot be made" "$WEIR" format "file:///proc/none/vol" -- "/proc/none/vol"
+refused "a file above the bucket" "$WEIR" format "file://$WEIR/vol" -- "$WEIR/vol" "not a directory"
 refused "a file for a bucket" "$WEIR" format "file://$WEIR" -- "not a directory"
 refused "a record size of 5" "$WEIR" format "$URL" --record-size 5 -- "power of two"
 refused "a record size in words" "$WEIR" format "$URL" --record-size big -- "100GiB"

@@ -22,9 +22,18 @@ sync "$A/synced"
 
 echo "== a second writer is refused while the first lives"
 mount_second 2>"$T/refused" && fail "two writers at once"
-grep -q "is mounted for writing by process $(daemon_pid) on $(hostname)" "$T/refused" ||
-    fail "the refusal does not name the first: $(cat "$T/refused")"
-grep -q -- "--take-over" "$T/refused" || fail "the refusal does not say what to do: $(cat "$T/refused")"
+for word in "is mounted at $A" "weir umount $A" "--read-only"; do
+    grep -q -- "$word" "$T/refused" || fail "the refusal does not say '$word': $(cat "$T/refused")"
+done
+"$WEIR" serve "$URL" --tier "$T/tier-b" --log-file "$T/b.log" --nbd 127.0.0.1:0 2>"$T/refused" &&
+    fail "served beside its writer"
+grep -q -- "mounted at $A.* --nbd" "$T/refused" || fail "serving says: $(cat "$T/refused")"
+# One that is not seen from here, as on another machine, is known by its lease.
+mkdir -m 700 "$T/elsewhere"
+WEIR_RUN_DIR=$T/elsewhere mount_second 2>"$T/refused" && fail "two writers at once"
+for word in "is mounted for writing by process $(daemon_pid) on $(hostname)" "--take-over"; do
+    grep -q -- "$word" "$T/refused" || fail "the refusal does not say '$word': $(cat "$T/refused")"
+done
 mountpoint -q "$B" && fail "refused, but mounted"
 echo still >"$A/still" || fail "the first was disturbed"
 

@@ -69,6 +69,7 @@ pub(crate) struct LinkArgs {
     pub(crate) attributes: Attributes,
     /// Time between two polls of the bucket, with --import
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = values::duration_ms)]
+    #[arg(requires = "import")]
     pub(crate) poll: u64,
     /// Address of another S3 server than the volume's
     #[arg(long, value_name = "URL")]

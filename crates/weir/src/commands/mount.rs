@@ -7,10 +7,11 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitCode, Stdio};
 
-use weir_engine::DiskSpace;
+use weir_engine::{BucketUrl, DiskSpace};
 use weir_types::{Bytes, ErrorKind, FsError, Result};
 
 use crate::cli::{EngineArgs, LogArgs};
+use crate::client::Client;
 use crate::daemon::{self, Work};
 use crate::{paths, render};
 
@@ -27,6 +28,7 @@ pub(crate) fn run(work: Work, log: &LogArgs, argv: &[OsString]) -> Result<ExitCo
         }
         Work::Serve(serve) => ("serve", paths::of_volume(&serve.url.parse()?)),
     };
+    check_free(&work)?;
     let (log_path, log_file) = paths::open_log(args.log_file.as_deref(), &place, &args.tier)?;
     keep_descriptors_here();
     let child = Command::new(own_program())
@@ -52,6 +54,39 @@ pub(crate) fn run(work: Work, log: &LogArgs, argv: &[OsString]) -> Result<ExitCo
             Err(FsError::new(ErrorKind::Bug, text))
         }
     }
+}
+
+/// Says how to go on if another daemon of this machine writes the volume: the volume's own refusal
+/// can only tell of a process.
+fn check_free(work: &Work) -> Result<()> {
+    let url: BucketUrl = work.url().parse()?;
+    if work.engine().read_only || work.engine().take_over {
+        return Ok(());
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|e| FsError::local_io("start a runtime", e))?;
+    let Some((_, status)) = runtime.block_on(Client::having(&url)) else { return Ok(()) };
+    if status.engine.read_only {
+        return Ok(());
+    }
+    let text = match (&status.mountpoint, work) {
+        (Some(dir), Work::Serve(_)) => format!(
+            "{url} is mounted at {0}, and a volume has one writer: to serve its disks as well, \
+             `weir umount {0}` and mount it with --nbd IP:PORT",
+            dir.display()
+        ),
+        (Some(dir), Work::Mount(_)) => format!(
+            "{url} is mounted at {0}, and a volume has one writer: use it there, `weir umount {0}` \
+             first, or mount it with --read-only",
+            dir.display()
+        ),
+        (None, _) => format!(
+            "{url} is served by process {}, and a volume has one writer: `weir stop {url}` first, \
+             or mount it with --read-only",
+            status.pid
+        ),
+    };
+    Err(FsError::new(ErrorKind::Exists, text))
 }
 
 /// Who asks for a larger tier than its disk should hear that it is not.

@@ -130,7 +130,8 @@ impl Policy {
     /// All of them.
     pub const ALL: Policy = Policy { new: true, changed: true, deleted: true };
 
-    pub(crate) fn is_none(self) -> bool {
+    /// Whether it is none of them.
+    pub fn is_none(self) -> bool {
         self == Policy::default()
     }
 }

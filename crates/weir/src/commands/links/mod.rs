@@ -60,7 +60,37 @@ pub(crate) async fn link(args: LinkArgs) -> Result<ExitCode> {
         true => render::say_json(&LinksReport { mountpoint: mount.mountpoint, link: &view })?,
         false => render::say(&describe::linked(&view, &args.path))?,
     }
-    judge(&view)
+    match is_empty(&view, &args.path)? {
+        true => Ok(told_empty(&view, &args.path)),
+        false => judge(&view),
+    }
+}
+
+/// Whether a whole import found nothing.
+fn is_empty(view: &LinkView, path: &Path) -> Result<bool> {
+    if view.options.lazy_dirs {
+        let mut names =
+            std::fs::read_dir(path).map_err(|e| FsError::local_io(path.display(), e))?;
+        return Ok(names.next().is_none() && view.hidden == 0);
+    }
+    Ok(view.imported_unix_ms.is_some() && view.files == 0 && view.hidden == 0)
+}
+
+/// A mistyped prefix is as empty as one that will be filled; where nothing is to come and nothing to
+/// go, it is a mistake.
+fn told_empty(view: &LinkView, path: &Path) -> ExitCode {
+    let (url, at) = (&view.options.url, path.display());
+    let meant = !view.options.import.is_none() || !view.options.export.is_none();
+    let (grade, code) = match meant {
+        true => ("note: ", ExitCode::SUCCESS),
+        false => ("", ExitCode::FAILURE),
+    };
+    let text = format!(
+        "weir: {grade}no object lies below {url}: is its name right? The link stays; `weir unlink \
+         {at}` ends it\n"
+    );
+    render::tell(&text);
+    code
 }
 
 /// Says what the link would do, and does nothing.
