@@ -1,0 +1,69 @@
+#!/usr/bin/env bash
+# The commands of README.md and of the documents, run as they are written, each document in a place of
+# its own: what they name (/mnt, /var/lib/weir, buckets, data sets) is made here, and nothing else.
+# time-limit: 300
+source "$(dirname "$0")/../lib.sh"
+begin
+need jq python3 unshare mount qemu-img
+s3_start
+export AWS_ENDPOINT_URL=${CONNECT[1]}
+ROOT=$(cd "$TESTS/.." && pwd)
+
+mkdir -p "$T/bin" "$T/home/data" && ln -s "$WEIR" "$T/bin/weir"
+head -c 300000 /dev/urandom >"$T/home/data/reads.fa"
+for bucket in my-bucket my-bucket-1 my-bucket-2 my-bucket-3; do mkdir "$T/s3/$bucket"; done
+mkdir -p "$T/s3/open-data/blast/db" "$T/s3/open-data/all/2024" "$T/s3/data/in/b" "$T/s3/data/out"
+for object in open-data/blast/db/nt.00.nsq open-data/all/2024/x data/in/a.csv data/in/b/c.csv; do
+    head -c 100000 /dev/urandom >"$T/s3/$object"
+done
+
+# Runs a document in a mount namespace where its paths are directories of ours.
+follow() { # DOCUMENT [COMMANDS BEFORE IT]
+    local place=$T/place
+    mkdir -p "$place"/{mnt,lib,cache,srv,cwd} && ln -s "$ROOT/docs" "$place/cwd/docs"
+    cat >"$T/script" <<'BASH'
+ended() {
+    local code=$?
+    [ $code = 0 ] || echo "$WHERE: \`$BASH_COMMAND\` ends with $code" >&2
+    for mounted in $(weir status --json | jq -r '.[].mountpoint // empty'); do
+        weir umount "$mounted" || code=1
+    done
+    exit $code
+}
+BASH
+    {
+        echo 'set -eu -o pipefail'
+        echo 'trap ended EXIT'
+        echo "WHERE=fixtures"
+        for bind in mnt:/mnt lib:/var/lib cache:/var/cache srv:/srv; do
+            echo "mount --bind '$place/${bind%%:*}' '${bind#*:}'"
+        done
+        echo "${2:-}"
+        python3 "$TESTS/tools/blocks.py" "$ROOT/$1" || fail "$1"
+    } >>"$T/script"
+    (cd "$place/cwd" && PATH=$T/bin:$PATH HOME=$T/home timeout 120 unshare -m bash "$T/script") \
+        >"$T/out" 2>"$T/err" || fail "$1: $(tail -5 "$T/err")"
+    poll 30 none_serves || fail "$1: a daemon is left: $("$WEIR" status)"
+    rm -rf "$place" "$T/s3/my-bucket"*/*
+    grep -q "^weir: warning: [^t]" "$T/err" && fail "$1 warns: $(grep warning "$T/err")"
+    echo "ok: $1: $(grep -c '^weir' "$T/script") commands"
+}
+none_serves() { [ "$("$WEIR" status --json | jq length)" = 0 ]; }
+
+GENOMES='
+    weir format s3://my-bucket/genomes && mkdir /mnt/genomes
+    weir mount s3://my-bucket/genomes /mnt/genomes --tier /srv/nvme/weir
+    mkdir /mnt/genomes/scratch'
+VOLUME='
+    weir format s3://my-bucket/vol
+    weir mount s3://my-bucket/vol /mnt --tier /srv/nvme/weir'
+
+follow README.md
+follow docs/linked-buckets.md "$VOLUME"
+follow docs/disks.md
+follow docs/advise.md "$GENOMES"
+follow docs/bench.md
+follow docs/throughput.md "$GENOMES"
+follow docs/zfs.md
+follow docs/credentials.md
+follow CONTRIBUTING.md
