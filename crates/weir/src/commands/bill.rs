@@ -1,62 +1,27 @@
 //! `weir bill`: what a mount costs, and what its work would have cost elsewhere.
 
 mod headline;
+mod report;
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use serde::Serialize;
 use weir_cost::{
-    Activity, Bill, Host, Item, Line, Machine, Requests, Shadow, Storage, Usage, machine, machines,
-    per_hour, per_month, predicted, shadow, so_far,
+    Activity, Bill, Host, Item, Line, Requests, Shadow, Usage, machine, machines, per_hour,
+    per_month, predicted, shadow, so_far,
 };
 use weir_engine::Period;
 use weir_types::{Bytes, ErrorKind, FsError, Result};
 
+use self::report::{Elsewhere, HOUR_FROM, MONTH_FROM, Report, time_of};
 use super::prices;
 use crate::api::{GetUsed, ListLinks, StatusAnswer};
 use crate::cli::BillArgs;
 use crate::client::Client;
 use crate::render::{self, heading, seconds, table};
 
-/// A month is told from no less than this; what was used before is mostly what a mount begins with.
-const MONTH_FROM: Duration = Duration::from_secs(600);
-/// An hour from no less than this.
-const HOUR_FROM: Duration = Duration::from_secs(60);
 /// The machine whose network bounds the services if nobody names one.
 const USUAL_MACHINE: &str = "i4i.8xlarge";
-
-/// All that is said.
-#[derive(Serialize)]
-struct Report {
-    volume: String,
-    mountpoint: Option<PathBuf>,
-    region: String,
-    from_unix_ms: u64,
-    to_unix_ms: u64,
-    so_far: Bill,
-    /// At this rate; nothing before a minute was watched.
-    hour: Option<Bill>,
-    /// At this rate; nothing before ten minutes were watched.
-    month: Option<Bill>,
-    shadow: Vec<Elsewhere>,
-    /// The machine that the services are thought to serve.
-    machine: Machine,
-    used: Period,
-}
-
-/// The same work on another storage.
-#[derive(Serialize)]
-struct Elsewhere {
-    name: String,
-    storage: Storage,
-    so_far: Bill,
-    /// Nothing before ten minutes were watched.
-    month: Option<Bill>,
-    seconds: f64,
-    bound_by: String,
-}
 
 pub(crate) async fn run(args: BillArgs) -> Result<ExitCode> {
     let client = Client::at(&args.dir)?;
@@ -220,12 +185,4 @@ fn describe_elsewhere(report: &Report) -> String {
         ));
     }
     text
-}
-
-/// How long the same bytes would have taken there.
-fn time_of(shadow: &Elsewhere) -> String {
-    match shadow.seconds.is_finite() {
-        true => seconds(shadow.seconds.ceil() as u64),
-        false => "never".to_owned(),
-    }
 }

@@ -1,7 +1,7 @@
 //! Where values are on a chart of lines.
 
-use super::lines::{Line, Lines, Scale};
-use super::{LETTER_HEIGHT, WIDTH, ticks};
+use super::canvas::{LETTER_HEIGHT, WIDTH, ticks};
+use super::values::{Line, Lines, Scale};
 
 /// Where the plot begins and ends; labels are around it. At the top are two lines of text: what
 /// runs up, and `now`.

@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::{LETTER_WIDTH, WIDTH, picture, tenth};
+use super::canvas::{LETTER_WIDTH, WIDTH, picture, tenth};
 
 /// Height of a bar with its name above.
 const ROW: f64 = 36.0;

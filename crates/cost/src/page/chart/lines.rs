@@ -3,63 +3,12 @@
 use maud::{Markup, html};
 
 use super::area::{Area, FLOOR, HEIGHT, LEFT, RIGHT, TOP};
-use super::{LETTER_HEIGHT, WIDTH, look, picture, tenth, ticks, width_of};
+use super::canvas::{LETTER_HEIGHT, WIDTH, picture, tenth, ticks, width_of};
+use super::look;
+use super::values::{Line, Lines};
 
 /// A line with fewer points shows each of them.
 const FEW_POINTS: usize = 8;
-
-/// A line, and what people call it.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Line {
-    /// Its name.
-    pub name: String,
-    /// Its points from left to right.
-    pub points: Vec<(f64, f64)>,
-}
-
-/// A place where something happens.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Mark {
-    /// Where.
-    pub at: (f64, f64),
-    /// What is written there.
-    pub text: String,
-}
-
-/// How values are laid out from the floor to the top.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Scale {
-    /// From 0.
-    #[default]
-    Linear,
-    /// By powers of ten.
-    Log,
-}
-
-/// A chart of lines.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Lines<'a> {
-    /// What it shows.
-    pub title: &'a str,
-    /// The same in a sentence, for those who hear it.
-    pub about: &'a str,
-    /// What runs to the right, with its unit.
-    pub x: &'a str,
-    /// What runs up, with its unit.
-    pub y: &'a str,
-    /// Places to the right that have a name; without any, it is numbers from 0.
-    pub places: &'a [(f64, String)],
-    /// How values are laid out.
-    pub scale: Scale,
-    /// The lines.
-    pub lines: &'a [Line],
-    /// Places where something happens.
-    pub marks: &'a [Mark],
-    /// What happens there.
-    pub marked: &'a str,
-    /// Where to the right things are now.
-    pub now: Option<f64>,
-}
 
 impl Lines<'_> {
     /// It as a figure, with the names of its lines below, each beside a sample of its line;
@@ -165,6 +114,7 @@ fn draw(area: &Area, at: usize, line: &Line) -> Markup {
 
 #[cfg(test)]
 mod tests {
+    use super::super::values::{Mark, Scale};
     use super::*;
 
     fn chart<'a>(lines: &'a [Line], scale: Scale, places: &'a [(f64, String)]) -> Lines<'a> {

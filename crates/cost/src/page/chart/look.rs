@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::tenth;
+use super::canvas::tenth;
 
 /// Dashes of lines, by their number.
 const DASHES: [&str; 6] = ["none", "7 3", "2 3", "9 3 2 3", "4 2", "12 4"];

@@ -3,7 +3,7 @@
 use weir_cost::{Amount, Storage};
 use weir_types::NanoUsd;
 
-use super::{Elsewhere, MONTH_FROM, Report, time_of};
+use super::report::{Elsewhere, MONTH_FROM, Report, time_of};
 use crate::render::seconds;
 
 /// What saves a smaller share of the cost is not worth a move.
@@ -71,7 +71,8 @@ mod tests {
     };
     use weir_engine::Period;
 
-    use super::super::{HOUR_FROM, describe, elsewhere};
+    use super::super::report::HOUR_FROM;
+    use super::super::{describe, elsewhere};
     use super::*;
 
     /// A terabyte, of which a little was read, on a tier of this kind, after this time.
