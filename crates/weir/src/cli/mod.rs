@@ -5,6 +5,7 @@ mod bench;
 mod connect;
 mod costs;
 mod disks;
+mod doctor;
 mod links;
 mod mount;
 mod recover;
@@ -22,6 +23,7 @@ pub(crate) use bench::{BenchArgs, BenchCommand, BenchCompareArgs, BenchRunArgs, 
 pub(crate) use connect::ConnectArgs;
 pub(crate) use costs::{AdviseArgs, PricesArgs};
 pub(crate) use disks::{AttachArgs, DetachArgs, DiskArgs, DiskCommand, VolumeArgs};
+pub(crate) use doctor::DoctorArgs;
 pub(crate) use links::{LinkArgs, LinksArgs, RefreshArgs, UnlinkArgs};
 pub(crate) use mount::{EngineArgs, Loss, MountArgs, NbdArgs, ServeArgs, StopArgs, UmountArgs};
 pub(crate) use recover::RecoverArgs;
@@ -132,6 +134,9 @@ pub(crate) enum Command {
     /// Take a block device away, after flushing it
     #[command(after_help = disks::DETACH_EXAMPLES)]
     Detach(DetachArgs),
+    /// Find out what of a machine, a disk, a bucket or a mount is in the way
+    #[command(after_help = doctor::DOCTOR_EXAMPLES)]
+    Doctor(DoctorArgs),
     /// What a mount is doing, and what it costs
     #[command(after_help = STATUS_EXAMPLES)]
     Status(StatusArgs),

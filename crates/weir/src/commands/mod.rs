@@ -8,6 +8,7 @@ mod bench;
 mod bill;
 mod df;
 mod disks;
+mod doctor;
 mod documents;
 mod flush;
 mod format;
@@ -49,6 +50,7 @@ pub(crate) fn run(cli: Cli, argv: &[OsString]) -> Result<ExitCode> {
         Command::Disk(args) => wait(disks::run(args.command)),
         Command::Attach(args) => wait(attach::attach(args)),
         Command::Detach(args) => wait(attach::detach(args)),
+        Command::Doctor(args) => wait(doctor::run(args)),
         Command::Status(args) => wait(status::run(args)),
         Command::Prices(args) => prices::run(&args),
         Command::Advise(args) => wait(advise::run(args)),
