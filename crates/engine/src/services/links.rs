@@ -29,7 +29,7 @@ mod wrote;
 pub(crate) use detacher::Detacher;
 pub(crate) use due::links_loop;
 pub(crate) use exporter::Exporter;
-pub use exporter::{PlannedChange, PlannedExport, PlannedExports};
+pub use exporter::planned::{PlannedChange, PlannedExport, PlannedExports};
 pub(crate) use importer::Importer;
 pub(crate) use parts::Links;
 pub use plan::LinkPlan;

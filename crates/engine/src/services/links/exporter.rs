@@ -1,18 +1,16 @@
 //! The export: what changed in the tree shows in a bucket.
 
-mod conditions;
+pub(super) mod conditions;
 mod moves;
 mod other_names;
 mod pass;
-mod planned;
+pub(super) mod planned;
 mod upload;
 
 use std::sync::Arc;
 
 use weir_meta::Meta;
 
-pub(super) use self::conditions::probe;
-pub use self::planned::{PlannedChange, PlannedExport, PlannedExports};
 use super::detacher::Detacher;
 use super::importer::Importer;
 use super::registry::Registry;

@@ -5,13 +5,12 @@ mod brake;
 mod due;
 mod lazy;
 mod missing;
-mod pass;
+pub(super) mod pass;
 
 use std::sync::Arc;
 
 use weir_meta::Meta;
 
-pub(super) use self::pass::LISTS;
 use super::detacher::Detacher;
 use super::registry::Registry;
 use super::resolver::Resolver;

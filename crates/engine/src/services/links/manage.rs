@@ -5,7 +5,7 @@ use std::sync::Arc;
 use weir_object::{BucketUrl, Component};
 use weir_types::{ErrorKind, FileKind, FsError, Ino, LinkId, Result};
 
-use super::exporter::probe;
+use super::exporter::conditions::probe;
 use super::parts::Links;
 use super::registry::{self, Link, LinkRecord};
 use super::rule;

@@ -9,7 +9,7 @@ use weir_cost::lists_of;
 use weir_object::{BucketUrl, Component, KeyRange};
 use weir_types::Result;
 
-use super::importer::LISTS;
+use super::importer::pass::LISTS;
 use super::registry::LinkRecord;
 use super::rule;
 use super::views::LinkOptions;
