@@ -143,12 +143,12 @@ grep -q "no Weir volume is mounted here" "$T/err" || fail "umount twice: $(cat "
 echo "== what the volume was mounted upon stays"
 mount -t tmpfs below "$MNT" || fail "a file system below"
 below() { grep -c "^below $MNT tmpfs" /proc/self/mounts; }
-mount_volume
-umount_volume
-same "$(below)" 1 "mounts below after weir umount"
-mount_volume
-pid=$(daemon_pid)
-umount "$MNT" || fail "a plain umount"
-poll 60 gone "$pid" || fail "the daemon $pid outlives umount"
-same "$(below)" 1 "mounts below after umount"
+for end in "$WEIR umount" umount; do
+    mount_volume
+    pid=$(daemon_pid)
+    $end "$MNT" || fail "$end"
+    poll 60 gone "$pid" || fail "the daemon $pid outlives $end"
+    same "$(below)" 1 "mounts below after $end"
+    grep -q " $MNT fuse.weir" /proc/self/mounts && fail "$end left the volume mounted"
+done
 umount "$MNT"
