@@ -260,8 +260,12 @@ mod tests {
     fn each_service_by_hand() {
         let load = load();
         for (region, storage, monthly, run, complete) in [
-            // 254 GB x $0.33; nobody knows what a read costs in Seoul.
-            ("ap-northeast-2", "efs-elastic", 83.82, 0.0, false),
+            // 254 GB x $0.33; 254 GB x $0.03.
+            ("ap-northeast-2", "efs-elastic", 83.82, 7.62, true),
+            // Nobody knows what EFS and Scratch 2 cost in Tokyo; 1,200 GB x $0.188.
+            ("ap-northeast-1", "efs-elastic", 0.0, 0.0, false),
+            ("ap-northeast-1", "fsx:SCRATCH_2:1200", 0.0, 0.0, false),
+            ("ap-northeast-1", "fsx:PERSISTENT_2-125:1200", 225.6, 0.0, true),
             // 254 GB x $0.30; 254 GB x $0.03.
             ("us-east-1", "efs-elastic", 76.20, 7.62, true),
             ("us-east-1", "efs-bursting", 76.20, 0.0, true),
@@ -270,11 +274,13 @@ mod tests {
             ("us-east-1", "efs-provisioned:12", 76.20, 0.0, true),
             // 1,200 GB x $0.14 = $168, and 254 GB x $0.023 in the bucket behind it.
             ("us-east-1", "fsx:SCRATCH_2:1200", 168.0 + 5.842, 0.0, true),
-            ("ap-northeast-2", "fsx:SCRATCH_2:1200", 6.35, 0.0, false),
+            // 1,200 GB x $0.165, and 254 GB x $0.025.
+            ("ap-northeast-2", "fsx:SCRATCH_2:1200", 198.0 + 6.35, 0.0, true),
             // 500 x $0.08 + 1,000 x $0.005 + 125 x $0.04.
             ("us-east-1", "gp3:500:4000:250", 40.0 + 5.0 + 5.0, 0.0, true),
             ("ap-northeast-2", "gp3:500:3000:125", 45.6, 0.0, true),
-            ("ap-northeast-2", "gp3:500:3000:250", 45.6, 0.0, false),
+            // 500 x $0.0912 + 125 x $0.0456.
+            ("ap-northeast-2", "gp3:500:3000:250", 45.6 + 5.7, 0.0, true),
             // 500 x $0.125 + 4,000 x $0.065; above 32,000 IOPS another price holds.
             ("us-east-1", "io2:500:4000", 62.5 + 260.0, 0.0, true),
             ("us-east-1", "io2:500:40000", 62.5 + 2080.0, 0.0, false),

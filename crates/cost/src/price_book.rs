@@ -223,6 +223,9 @@ mod tests {
             ("us-east-1", Item::FsxScratch2, 140_000_000),
             ("us-east-1", Item::Instance("r6i.24xlarge".to_owned()), 6_048_000_000),
             ("ap-northeast-2", Item::EfsStandard, 330_000_000),
+            ("ap-northeast-2", Item::EfsElasticRead, 30_000_000),
+            ("ap-northeast-2", Item::FsxScratch2, 165_000_000),
+            ("ap-northeast-2", Item::Instance("r6i.24xlarge".to_owned()), 7_296_000_000),
         ] {
             assert_eq!(usd(&book, region, item.clone()), Some(NanoUsd(nano_usd)), "{item}");
         }
@@ -236,9 +239,9 @@ mod tests {
         let book = PriceBook::built_in();
         assert_eq!(book.at("moon-1").of(&Item::S3Storage), None);
         assert!(book.at("moon-1").rows().iter().all(|row| row.price.is_none()));
-        // Nobody knows what Seoul takes for elastic reads and for Scratch 2.
+        // Nobody knows what Tokyo takes for elastic reads and for Scratch 2.
         for item in [Item::EfsElasticRead, Item::EfsElasticWrite, Item::FsxScratch2] {
-            let rows = book.at("ap-northeast-2").rows();
+            let rows = book.at("ap-northeast-1").rows();
             let row = rows.iter().find(|row| row.item == item).expect("listed");
             assert_eq!((row.price.as_ref(), row.unit), (None, item.unit()));
         }

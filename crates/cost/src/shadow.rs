@@ -197,7 +197,10 @@ mod tests {
     }
 
     fn shadows(region: &str, activity: &Activity) -> Vec<Shadow> {
-        let book = PriceBook::built_in();
+        shadows_of(&PriceBook::built_in(), region, activity)
+    }
+
+    fn shadows_of(book: &PriceBook, region: &str, activity: &Activity) -> Vec<Shadow> {
         let machine = machine("i3.8xlarge").expect("known");
         let model = |_: &Storage, workload: &Workload, _: &Machine, _: u64| {
             let read_bytes = workload.read_bytes_per_run as f64;
@@ -241,7 +244,10 @@ mod tests {
 
     #[test]
     fn what_has_no_price_is_at_least_something() {
-        let shadows = shadows("ap-northeast-2", &an_hour());
+        let book = r#"{"schema": "weir-prices/2", "prices": [{"region": "here",
+            "item": "efs.standard", "usd": 0.33, "source": "test", "confidence": "vendor"}]}"#;
+        let book = PriceBook::from_json(book).expect("reads");
+        let shadows = shadows_of(&book, "here", &an_hour());
         let elastic = of(&shadows, "EFS elastic");
         // 254 GB x $0.33 is known; what a read costs is not.
         assert_eq!((elastic.month.total, elastic.month.complete), (NanoUsd(83_820_000_000), false));

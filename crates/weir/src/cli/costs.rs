@@ -62,6 +62,9 @@ pub(crate) struct AdviseArgs {
     /// Write a page with plots to this file as well
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
+    /// Region to run it in, instead of the workload's
+    #[arg(long, requires = "workload")]
+    pub(crate) region: Option<String>,
     /// A price book to use instead of the built-in one
     #[arg(long, value_name = "FILE")]
     pub(crate) prices: Option<PathBuf>,

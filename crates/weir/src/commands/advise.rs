@@ -18,7 +18,11 @@ pub(crate) async fn run(args: AdviseArgs) -> Result<ExitCode> {
     }
     // Without a workload, the command line asks for the backtest.
     let Some(path) = &args.workload else { return backtest::run(args.json) };
-    let workload = workload(&prices::read(path)?).map_err(|error| error.within(path.display()))?;
+    let mut workload =
+        workload(&prices::read(path)?).map_err(|error| error.within(path.display()))?;
+    if let Some(region) = &args.region {
+        workload.region.clone_from(region);
+    }
     if !(0.0..=1e6).contains(&args.usd_per_hour) {
         let text = "--usd-per-hour: need 0 to 1,000,000";
         return Err(FsError::new(ErrorKind::Invalid, text));
