@@ -4,7 +4,7 @@
 # time-limit: 300
 source "$(dirname "$0")/../lib.sh"
 begin
-need jq python3 unshare mount qemu-img
+need jq python3 unshare mount qemu-img rsync
 s3_start
 export AWS_ENDPOINT_URL=${CONNECT[1]}
 ROOT=$(cd "$TESTS/.." && pwd)
@@ -54,11 +54,29 @@ GENOMES='
     weir format s3://my-bucket/genomes && mkdir /mnt/genomes
     weir mount s3://my-bucket/genomes /mnt/genomes --tier /srv/nvme/weir
     mkdir /mnt/genomes/scratch'
+EFS='mkdir /srv/efs && cp -r ~/data /srv/efs/'
 VOLUME='
     weir format s3://my-bucket/vol
     weir mount s3://my-bucket/vol /mnt --tier /srv/nvme/weir'
 
+echo "== what is in Korean has the commands of what is in English"
+commands() { # FILE: of its blocks, without what is behind them
+    awk '/^```$/ && inside { inside = 0; next } /^```/ { inside = 1; print; next } inside' "$ROOT/$1" |
+        sed 's/ *#.*//'
+}
+level() { diff <(commands "$1") <(commands "$2") || fail "$2 is not level with $1"; }
+level README.md README.ko.md
+for document in $(cd "$ROOT/docs/ko" && ls ./*.md); do level "docs/$document" "docs/ko/$document"; done
+
+echo "== documents lead to what is there"
+for document in $(cd "$ROOT" && ls ./*.md docs/*.md docs/ko/*.md); do
+    while read -r link; do
+        [ -e "$(dirname "$ROOT/$document")/$link" ] || fail "$document leads to $link, which is not there"
+    done < <(grep -o '](\([^)#]*\)' "$ROOT/$document" | sed 's/](//' | grep -v '^http')
+done
+
 follow README.md
+follow docs/from-efs.md "$EFS"
 follow docs/linked-buckets.md "$VOLUME"
 follow docs/disks.md
 follow docs/advise.md "$GENOMES"

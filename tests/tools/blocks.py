@@ -9,7 +9,7 @@ usage: blocks.py FILE
 import re
 import sys
 
-COMMAND = re.compile(r"^(weir|lfs|make|mount|cp|zpool|nbd\w+|qemu-\w+) ", re.M)
+COMMAND = re.compile(r"^(weir|lfs|make|mount|cp|zpool|nbd\w+|qemu-\w+|rsync) ", re.M)
 
 path = sys.argv[1]
 with open(path) as file:
