@@ -5,7 +5,7 @@
 source "$(dirname "$0")/../lib.sh"
 begin
 source "$TESTS/lib-crash.sh"
-need python3 jq
+need python3 jq curl
 
 busy_settings bucket_timeout_ms=3000 flush_start_bytes=8388608 free_floor_bytes=1048576 read_ahead_bytes=0
 
@@ -41,6 +41,11 @@ come_back() {
     esac
 }
 
+# The status of an answer, which goes to $T/asked.
+asked() { # PATH
+    curl -s -o "$T/asked" -w '%{http_code}' --unix-socket "$(ls "$WEIR_RUN_DIR"/*.sock)" "http://weir$1"
+}
+
 for kind in file s3; do
     echo "== $kind"
     [ $kind = s3 ] && s3_start
@@ -61,6 +66,9 @@ for kind in file s3; do
     mkdir "$MNT/dir" && mv "$MNT/more" "$MNT/dir/moved" || fail "names cannot be changed"
     same "$(errno_of 'write("'"$MNT"'/full", 80 << 20)')" EIO "a write into a full tier"
     mountpoint -q "$MNT" || fail "the mount is gone"
+    same "$(asked /healthz)" 200 "a mount lives without its bucket"
+    same "$(asked /readyz)" 503 "a mount without its bucket is to be looked at"
+    grep -q "a flush failed" "$T/asked" || fail "why: $(cat "$T/asked")"
     if [ $kind = s3 ]; then
         "$WEIR" status "$MNT" >"$T/status"
         grep -q "BUCKET FAILS *data PUT: .* attempts failed since" "$T/status" || fail "status is silent: $(cat "$T/status")"
@@ -73,6 +81,8 @@ for kind in file s3; do
 
     come_back
     poll 60 sync "$MNT/synced" || fail "fsync does not work again"
+    ready() { [ "$(asked /readyz)" = 200 ]; }
+    poll 60 ready || fail "still to be looked at: $(cat "$T/asked")"
     same "$(stat -c %s "$MNT/synced")" 100000 "the file whose fsync failed"
     same "$(errno_of 'write("'"$MNT"'/after", 30 << 20, True)')" ok "writing after the bucket is back"
     for name in resident released full; do

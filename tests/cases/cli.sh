@@ -58,6 +58,7 @@ done
 socket=$(ls "$WEIR_RUN_DIR"/*.sock)
 api() { curl -s --unix-socket "$socket" "http://weir$1" "${@:2}"; }
 same "$(api /v1/status | jq -r .mountpoint)" "$MNT" "the mount point over the API"
+same "$(api /healthz) $(api /readyz)" "ok ok" "the health of a mount"
 same "$(api "/v1/residency?ino=$(stat -c %i "$MNT/hello")" | jq -c .)" \
     '{"hole":0,"released":0,"resident":4096,"dirty":0}' "residency over the API"
 same "$(api /v1/flush -X POST)" '{"flushed":true}' "a flush over the API"

@@ -17,7 +17,7 @@ the daemon's user may open (`$WEIR_RUN_DIR`, else `/run/weir` for root and `$XDG
 `GET` calls change nothing and take their fields as a query; `POST` calls take them as a body in JSON. A field
 that may be `null` may be left out. What `weir COMMAND --json` prints of a daemon are these answers, with the mount
 point beside them where there may be several. An error is an HTTP status of 4xx or 5xx and a [Refusal](#refusal). With `--admin-listen` a loopback port answers
-`GET /v1/status` and `GET /metrics` (docs/metrics.md), and nothing else.
+`GET /v1/status`, `GET /metrics` (docs/metrics.md), `GET /healthz` and `GET /readyz`, and nothing else.
 
 The first part of a path is the version: within it fields may be added, none goes or changes its meaning.
 

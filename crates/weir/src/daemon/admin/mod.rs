@@ -1,8 +1,9 @@
 //! The admin door of a daemon: the calls of [`crate::api`] over HTTP on a Unix socket that only its
-//! owner may open, and if asked, on a loopback port, its status and `GET /metrics`.
+//! owner may open, and if asked, on a loopback port, its status, `GET /metrics` and its health.
 
 mod actions;
 mod disks;
+mod health;
 mod links;
 mod mount;
 mod recover;
@@ -17,6 +18,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::routing::get;
 use tokio::net::{TcpListener, UnixListener};
@@ -94,10 +96,8 @@ fn bind_tcp(address: SocketAddr) -> Result<TcpListener> {
 impl Bound {
     /// Answers until the process ends. Must be called within the runtime.
     pub(crate) fn serve(self, shared: &Arc<DaemonState>) {
-        let watching = mount::add_watching(Routes::default())
-            .into_router()
-            .route("/metrics", get(mount::scrape));
-        let all = all_calls().into_router().route("/metrics", get(mount::scrape));
+        let watching = for_monitors(mount::add_watching(Routes::default()));
+        let all = for_monitors(all_calls());
         let all = all.layer(DefaultBodyLimit::max(BODY_BYTES_MAX));
         if let Some(tcp) = self.tcp {
             let router = watching.with_state(shared.clone());
@@ -119,6 +119,12 @@ impl Drop for Unlink {
         // A socket that stays is replaced by the next daemon and passed over by clients.
         let _ = std::fs::remove_file(&self.0);
     }
+}
+
+/// With what programs ask that watch daemons of any kind.
+fn for_monitors(routes: Routes) -> Router<Arc<DaemonState>> {
+    let router = routes.into_router().route("/metrics", get(mount::scrape));
+    router.route("/healthz", get(health::lives)).route("/readyz", get(health::ready))
 }
 
 fn all_calls() -> Routes {
