@@ -38,6 +38,17 @@ closed "of a new mount"
 "$WEIR" flush "$MNT" >/dev/null || fail flush
 [ -n "$(ls "$BUCKET/vol/seg")" ] || fail "no segment is in the bucket"
 closed "after a flush"
+
+echo "== who else asks is told whose it is"
+install -m 755 "$WEIR" "$T/weir"
+for command in status df flush; do
+    as_nobody "$T/weir" $command "$MNT" >"$T/asked" 2>&1 && fail "nobody may $command"
+    grep -q "another user mounted this volume" "$T/asked" || fail "$command says: $(cat "$T/asked")"
+done
+mkdir -m 777 "$T/theirs"
+as_nobody "$T/weir" mount "$URL" "$T/theirs" --tier "$T/none" >"$T/asked" 2>&1 && fail "nobody mounts"
+grep -q "belongs to user 0, not to user 65534" "$T/asked" || fail "whose directory it is: $(cat "$T/asked")"
+rm "$T/weir"
 same "$(corrected)" 0 "corrections of a new volume"
 
 echo "== readers by the mount"

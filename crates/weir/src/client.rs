@@ -174,6 +174,14 @@ fn not_mounted(path: &Path) -> FsError {
         return dead;
     }
     let shown = path.display();
+    let mounts = weir_door_fuse::our_mounts().unwrap_or_default();
+    if mounts.iter().any(|mountpoint| path.starts_with(mountpoint)) {
+        let text = format!(
+            "{shown}: another user mounted this volume (or this one, with another WEIR_RUN_DIR), and \
+             only they may ask its daemon: ask as they"
+        );
+        return FsError::new(ErrorKind::Permission, text);
+    }
     let text = match shown.to_string().contains("://") {
         true => format!("{shown} is not served here: see `weir status` for what is"),
         false => {

@@ -106,7 +106,10 @@ fn make_private(directory: &Path) -> Result<()> {
     let (mine, mode) = (rustix::process::geteuid().as_raw(), found.mode() & 0o777);
     if found.uid() != mine || mode & 0o077 != 0 {
         let shown = directory.display();
-        let text = format!("{shown} must belong to user {mine} with mode 700, not {mode:o}");
+        let text = match found.uid() {
+            uid if uid == mine => format!("{shown} must have mode 700, not {mode:o}"),
+            uid => format!("{shown} belongs to user {uid}, not to user {mine}"),
+        };
         return Err(FsError::new(ErrorKind::Permission, text));
     }
     Ok(())
