@@ -134,7 +134,7 @@ disk create a --size 1MiB >/dev/null
 disk delete a >/dev/null
 same "$(nbdinfo --size "$(uri kept)")" 8388608 "the size by NBD beside a mount"
 refused "a serve beside a mount" "$WEIR" serve "$URL" --tier "$T/tier2" --log-file "$T/2.log" -- \
-    "process $(daemon_pid)" "stop it there"
+    "mounted at $MNT" "--nbd"
 refused "stop for a mount" "$WEIR" stop "$URL" -- "weir umount $MNT"
 umount_volume
 [ ! -e "$DISKS" ] || fail "the NBD socket stays"

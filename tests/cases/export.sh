@@ -166,7 +166,10 @@ done
 same "$(conflicts)" "$before" "conflicts with ourselves"
 
 echo "== a link without export: what is archived goes"
-"$WEIR" link s3://lake/plain "$MNT/plain" "${LAKE_AT[@]}" >/dev/null || fail "link"
+"$WEIR" link s3://lake/plain "$MNT/plain" "${LAKE_AT[@]}" 2>"$T/refused" && fail "linked what is not there"
+grep -q "no object lies below s3://lake/plain" "$T/refused" || fail "it says $(cat "$T/refused")"
+[ ! -e "$MNT/plain" ] || fail "a refused link left its directory"
+"$WEIR" link s3://lake/plain "$MNT/plain" "${LAKE_AT[@]}" --empty >/dev/null || fail "link"
 echo one >"$MNT/plain/one"
 echo two >"$MNT/plain/two"
 sleep 2

@@ -86,6 +86,9 @@ pub(crate) struct LinkArgs {
     /// Only show what the link would show, ask for and cost: nothing is made or written
     #[arg(long)]
     pub(crate) plan: bool,
+    /// Nothing need lie below the URL yet
+    #[arg(long)]
+    pub(crate) empty: bool,
     /// Do not wait for the first import
     #[arg(long)]
     pub(crate) no_wait: bool,

@@ -56,14 +56,15 @@ pub(crate) async fn link(args: LinkArgs) -> Result<ExitCode> {
             }
         },
     };
+    let meant = args.empty || !options.import.is_none() || !options.export.is_none();
+    if !meant && is_empty(&view, &args.path)? {
+        refuse_empty(&mount, &view, made.then_some(&*args.path)).await?;
+    }
     match args.json {
         true => render::say_json(&LinksReport { mountpoint: mount.mountpoint, link: &view })?,
         false => render::say(&describe::linked(&view, &args.path))?,
     }
-    match is_empty(&view, &args.path)? {
-        true => Ok(told_empty(&view, &args.path)),
-        false => judge(&view),
-    }
+    judge(&view)
 }
 
 /// Whether a whole import found nothing.
@@ -76,21 +77,18 @@ fn is_empty(view: &LinkView, path: &Path) -> Result<bool> {
     Ok(view.imported_unix_ms.is_some() && view.files == 0 && view.hidden == 0)
 }
 
-/// A mistyped prefix is as empty as one that will be filled; where nothing is to come and nothing to
-/// go, it is a mistake.
-fn told_empty(view: &LinkView, path: &Path) -> ExitCode {
-    let (url, at) = (&view.options.url, path.display());
-    let meant = !view.options.import.is_none() || !view.options.export.is_none();
-    let (grade, code) = match meant {
-        true => ("note: ", ExitCode::SUCCESS),
-        false => ("", ExitCode::FAILURE),
-    };
+/// A mistyped prefix is as empty as one that will be filled. Where nothing is to come and nothing to
+/// go, and nobody said that it is meant, the link is taken away again.
+async fn refuse_empty(mount: &Mounted, view: &LinkView, made: Option<&Path>) -> Result<()> {
+    mount.client.call(&Unlink { ino: view.ino }).await?;
+    if let Some(made) = made {
+        let _ = std::fs::remove_dir(made);
+    }
     let text = format!(
-        "weir: {grade}no object lies below {url}: is its name right? The link stays; `weir unlink \
-         {at}` ends it\n"
+        "no object lies below {}: is its name right? If nothing is there yet, link it with --empty",
+        view.options.url
     );
-    render::tell(&text);
-    code
+    Err(FsError::new(ErrorKind::NotFound, text))
 }
 
 /// Says what the link would do, and does nothing.
