@@ -45,9 +45,6 @@ for command in status df flush; do
     as_nobody "$T/weir" $command "$MNT" >"$T/asked" 2>&1 && fail "nobody may $command"
     grep -q "another user mounted this volume" "$T/asked" || fail "$command says: $(cat "$T/asked")"
 done
-mkdir -m 777 "$T/theirs"
-as_nobody "$T/weir" mount "$URL" "$T/theirs" --tier "$T/none" >"$T/asked" 2>&1 && fail "nobody mounts"
-grep -q "belongs to user 0, not to user 65534" "$T/asked" || fail "whose directory it is: $(cat "$T/asked")"
 rm "$T/weir"
 same "$(corrected)" 0 "corrections of a new volume"
 

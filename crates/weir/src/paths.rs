@@ -103,16 +103,22 @@ fn make_private(directory: &Path) -> Result<()> {
     let at = |error| FsError::local_io(directory.display(), error);
     fs::DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(at)?;
     let found = fs::metadata(directory).map_err(at)?;
-    let (mine, mode) = (rustix::process::geteuid().as_raw(), found.mode() & 0o777);
-    if found.uid() != mine || mode & 0o077 != 0 {
-        let shown = directory.display();
-        let text = match found.uid() {
-            uid if uid == mine => format!("{shown} must have mode 700, not {mode:o}"),
-            uid => format!("{shown} belongs to user {uid}, not to user {mine}"),
-        };
-        return Err(FsError::new(ErrorKind::Permission, text));
+    let mine = rustix::process::geteuid().as_raw();
+    match open_to_others(found.uid(), mine, found.mode() & 0o777) {
+        None => Ok(()),
+        Some(why) => {
+            let text = format!("{} {why}", directory.display());
+            Err(FsError::new(ErrorKind::Permission, text))
+        }
     }
-    Ok(())
+}
+
+/// Why others than user `mine` can get at a directory.
+fn open_to_others(owner: u32, mine: u32, mode: u32) -> Option<String> {
+    match owner == mine {
+        false => Some(format!("belongs to user {owner}, not to user {mine}")),
+        true => (mode & 0o077 != 0).then(|| format!("must have mode 700, not {mode:o}")),
+    }
 }
 
 /// The socket of the daemon of a place, in `directory`.
@@ -155,6 +161,14 @@ pub(crate) fn open_log(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn whose_a_directory_is_is_told_before_its_mode() {
+        assert_eq!(open_to_others(7, 7, 0o700), None);
+        let told = |owner, mode| open_to_others(owner, 7, mode).expect("told");
+        assert_eq!(told(0, 0o700), "belongs to user 0, not to user 7");
+        assert_eq!(told(7, 0o755), "must have mode 700, not 755");
+    }
 
     #[test]
     fn mount_points_become_names_that_differ() {
