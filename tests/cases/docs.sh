@@ -9,7 +9,7 @@ s3_start
 export AWS_ENDPOINT_URL=${CONNECT[1]}
 ROOT=$(cd "$TESTS/.." && pwd)
 
-# A copy: the program may lie below what is hidden while a document is followed.
+# Copies: program and documents may lie below what is hidden while a document is followed.
 mkdir -p "$T/bin" "$T/home/data" && cp "$WEIR" "$T/bin/weir"
 head -c 300000 /dev/urandom >"$T/home/data/reads.fa"
 for bucket in my-bucket my-bucket-1 my-bucket-2 my-bucket-3; do mkdir "$T/s3/$bucket"; done
@@ -21,7 +21,7 @@ done
 # Runs a document in a mount namespace where its paths are directories of ours.
 follow() { # DOCUMENT [COMMANDS BEFORE IT]
     local place=$T/place
-    mkdir -p "$place"/{mnt,lib,cache,srv,cwd} && ln -s "$ROOT/docs" "$place/cwd/docs"
+    mkdir -p "$place"/{mnt,lib,cache,srv,cwd} && cp -r "$ROOT/docs" "$place/cwd/docs"
     cat >"$T/script" <<'BASH'
 ended() {
     local code=$?
