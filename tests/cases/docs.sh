@@ -4,13 +4,13 @@
 # time-limit: 300
 source "$(dirname "$0")/../lib.sh"
 begin
-need jq python3 unshare mount qemu-img rsync
+need curl jq python3 unshare mount qemu-img rsync
 s3_start
 export AWS_ENDPOINT_URL=${CONNECT[1]}
 ROOT=$(cd "$TESTS/.." && pwd)
 
 # Copies: program and documents may lie below what is hidden while a document is followed.
-mkdir -p "$T/bin" "$T/home/data" && cp "$WEIR" "$T/bin/weir"
+mkdir -p "$T/bin" "$T/home/data" && cp "$WEIR" "$T/bin/weir" && ln -s weir "$T/bin/lfs"
 head -c 300000 /dev/urandom >"$T/home/data/reads.fa"
 for bucket in my-bucket my-bucket-1 my-bucket-2 my-bucket-3; do mkdir "$T/s3/$bucket"; done
 mkdir -p "$T/s3/open-data/blast/db" "$T/s3/open-data/all/2024" "$T/s3/data/in/b" "$T/s3/data/out"
@@ -55,6 +55,10 @@ GENOMES='
     weir format s3://my-bucket/genomes && mkdir /mnt/genomes
     weir mount s3://my-bucket/genomes /mnt/genomes --tier /srv/nvme/weir
     mkdir /mnt/genomes/scratch'
+OPERATED='
+    weir format s3://my-bucket/genomes && mkdir -p /mnt/genomes /mnt/reader /srv/backup
+    weir mount s3://my-bucket/genomes /mnt/genomes --tier /srv/nvme/weir
+    cp -r ~/data /mnt/genomes && weir flush /mnt/genomes'
 EFS='mkdir /srv/efs && cp -r ~/data /srv/efs/'
 VOLUME='
     weir format s3://my-bucket/vol
@@ -76,8 +80,20 @@ for document in $(cd "$ROOT" && ls ./*.md docs/*.md docs/ko/*.md); do
     done < <(grep -o '](\([^)#]*\)' "$ROOT/$document" | sed 's/](//' | grep -v '^http')
 done
 
+echo "== each page is in the book"
+# The other way round is held by the look at the links, to which those of SUMMARY.md belong.
+for document in $(cd "$ROOT/docs" && ls ./*.md ko/*.md) ../README.md ../SEMANTICS.md ../ARCHITECTURE.md; do
+    [ "$document" = ./SUMMARY.md ] || grep -qF "](${document#./})" "$ROOT/docs/SUMMARY.md" ||
+        fail "docs/SUMMARY.md has no $document: without it the page is not in the book"
+done
+
 follow README.md
 follow docs/from-efs.md "$EFS"
+follow docs/from-fsx.md
+follow docs/from-s3fs.md
+follow docs/blast.md
+follow docs/operations.md "$OPERATED"
+follow docs/monitoring.md
 follow docs/linked-buckets.md "$VOLUME"
 follow docs/disks.md
 follow docs/advise.md "$GENOMES"

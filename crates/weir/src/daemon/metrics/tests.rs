@@ -16,6 +16,7 @@ const HEAD: &str = "\
 What `/metrics` of a daemon answers, in the OpenMetrics text format (`weir mount` and `serve` with
 `--admin-listen 127.0.0.1:9464`). This page
 is generated: `WEIR_WRITE_DOCS=1 cargo test -p weir metrics` writes it anew, and a test holds it against the program.
+[monitoring.md](monitoring.md) has alerts and a dashboard that are made of them.
 
 Counters have `_total` behind their name, as the format wants it. Bytes that the kernel answers by itself, from its page
 cache or from resident files it reads past the daemon (`weir_tenant_unmetered_opens`), are in none of these; `weir
