@@ -3,7 +3,7 @@
 import types
 import unittest
 
-from . import goals, samples, settings
+from . import goals, picture, samples, settings
 from .jobs import run_jobs
 from .report import number, verdict
 
@@ -82,6 +82,17 @@ class Verdicts(unittest.TestCase):
         line = found[("daemon CPU, cold read", "-")]
         self.assertAlmostEqual(line.value, 1.3)
         self.assertIs(line.met, False)
+
+
+class Picture(unittest.TestCase):
+    def test_it_is_what_the_tables_say(self):
+        drawn = picture.draw(picture.PAGE.read_text())
+        self.assertEqual(drawn, picture.PICTURE.read_text(), "draw it anew: python3 -m perf.picture")
+
+    def test_it_has_every_figure_of_its_rows(self):
+        measured = dict(picture.figures(picture.PAGE.read_text())["write + fsync, MiB/s"])
+        self.assertEqual(set(measured), set(picture.KINDS))
+        self.assertGreater(measured["rclone"], measured["weir"])
 
 
 class Jobs(unittest.TestCase):
