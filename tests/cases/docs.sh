@@ -19,7 +19,7 @@ for object in open-data/blast/db/nt.00.nsq open-data/all/2024/x data/in/a.csv da
 done
 
 # Runs a document in a mount namespace where its paths are directories of ours.
-follow() { # DOCUMENT [COMMANDS BEFORE IT]
+follow() { # DOCUMENT [COMMANDS BEFORE IT [WORD OF BLOCKS]]
     local place=$T/place
     mkdir -p "$place"/{mnt,lib,cache,srv,cwd} && cp -r "$ROOT/docs" "$place/cwd/docs"
     cat >"$T/script" <<'BASH'
@@ -40,14 +40,16 @@ BASH
             echo "mount --bind '$place/${bind%%:*}' '${bind#*:}'"
         done
         echo "${2:-}"
-        python3 "$TESTS/tools/blocks.py" "$ROOT/$1" || fail "$1"
+        # shellcheck disable=SC2086 # none or one
+        python3 "$TESTS/tools/blocks.py" "$ROOT/$1" ${3:-} || fail "$1"
     } >>"$T/script"
     (cd "$place/cwd" && PATH=$T/bin:$PATH HOME=$T/home timeout 120 unshare -m bash "$T/script") \
         >"$T/out" 2>"$T/err" || fail "$1: $(tail -5 "$T/err")"
     poll 30 none_serves || fail "$1: a daemon is left: $("$WEIR" status)"
+    [ -z "${3:-}" ] || grep -q '^weir' "$T/script" || fail "$1 has no block '$3'"
     rm -rf "$place" "$T/s3/my-bucket"*/*
     grep -q "^weir: warning: [^t]" "$T/err" && fail "$1 warns: $(grep warning "$T/err")"
-    echo "ok: $1: $(grep -c '^weir' "$T/script") commands"
+    echo "ok: $1${3:+, $3}: $(grep -c '^weir' "$T/script") commands"
 }
 none_serves() { [ "$("$WEIR" status --json | jq length)" = 0 ]; }
 
@@ -59,6 +61,7 @@ OPERATED='
     weir format s3://my-bucket/genomes && mkdir -p /mnt/genomes /mnt/reader /srv/backup
     weir mount s3://my-bucket/genomes /mnt/genomes --tier /srv/nvme/weir
     cp -r ~/data /mnt/genomes && weir flush /mnt/genomes'
+CRASH="kill -KILL \$(weir status --json | jq '.[0].pid'); sleep 1"
 EFS='mkdir /srv/efs && cp -r ~/data /srv/efs/'
 VOLUME='
     weir format s3://my-bucket/vol
@@ -93,6 +96,13 @@ follow docs/from-fsx.md
 follow docs/from-s3fs.md
 follow docs/blast.md
 follow docs/operations.md "$OPERATED"
+follow docs/operations.md "$OPERATED; $CRASH" after-a-crash
+follow docs/operations.md "$OPERATED; $CRASH; weir umount /mnt/genomes; rm -rf /srv/nvme/weir" tier-is-lost
+follow docs/operations.md "$OPERATED
+    weir umount /mnt/genomes
+    weir mount s3://my-bucket/genomes /mnt/genomes --tier /srv/nvme/weir --journal /srv/ebs/weir
+    echo kept >/mnt/genomes/x && sync /mnt/genomes/x; $CRASH
+    weir umount /mnt/genomes; rm -rf /srv/ebs/weir" journal-is-lost
 follow docs/monitoring.md
 follow docs/linked-buckets.md "$VOLUME"
 follow docs/disks.md
