@@ -81,6 +81,8 @@ install: dist
 	install -D -m 755 $(CARGO_TARGET_DIR)/dist/weir $(DESTDIR)$(PREFIX)/bin/weir
 	install -d $(DESTDIR)/sbin
 	ln -sf $(PREFIX)/bin/weir $(DESTDIR)/sbin/mount.weir
+	ln -sf $(PREFIX)/bin/weir $(DESTDIR)/sbin/umount.weir
+	ln -sf $(PREFIX)/bin/weir $(DESTDIR)/sbin/umount.fuse.weir
 	# Where Lustre's own lfs is installed, it stays the one that is found.
 	[ -e $(DESTDIR)$(PREFIX)/bin/lfs ] || command -v lfs >/dev/null || \
 	  ln -s weir $(DESTDIR)$(PREFIX)/bin/lfs

@@ -29,6 +29,7 @@ mod ops;
 mod options;
 mod passthrough;
 mod signals;
+mod table;
 mod unmount;
 mod xattrs;
 

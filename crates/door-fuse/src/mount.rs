@@ -18,6 +18,7 @@ use crate::kernel;
 use crate::mountpoint::{check_mountpoint, mounted_on, real_path};
 use crate::options::FuseOptions;
 use crate::passthrough::PassthroughState;
+use crate::table;
 
 /// Largest request in bytes: one record.
 const REQUEST_BYTES: u32 = 1 << 20;
@@ -69,6 +70,7 @@ pub fn mount(engine: Arc<Engine>, runtime: Handle, mut options: FuseOptions) -> 
     }
     let config = options.config()?;
     let asked = options.mountpoint.clone();
+    let source = options.fs_name.clone();
     let read_ahead_kib = options.read_ahead_kib;
     let door = Door::new(engine, runtime, options);
     let shared = door.shared.clone();
@@ -90,6 +92,7 @@ pub fn mount(engine: Arc<Engine>, runtime: Handle, mut options: FuseOptions) -> 
     })?;
     let mountpoint = std::fs::canonicalize(&asked).or_else(|_| real_path(&asked))?;
     raise_read_ahead(&mountpoint, read_ahead_kib);
+    table::note(&source, &mountpoint);
     Ok(FuseMount { mountpoint, notifier, view: FuseView(shared), session })
 }
 
@@ -157,7 +160,9 @@ impl FuseMount {
     /// after it.
     pub fn wait(self) -> Result<()> {
         let text = || format!("serving the mount on {}", self.mountpoint.display());
-        match self.session.join() {
+        let served = self.session.join();
+        table::forget(&self.mountpoint);
+        match served {
             Ok(Ok(())) => Ok(()),
             Ok(Err(error)) => Err(FsError::local_io(text(), error)),
             Err(_) => Err(FsError::new(ErrorKind::Bug, text() + ": a thread panicked")),

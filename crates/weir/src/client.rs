@@ -57,16 +57,21 @@ impl Client {
 
     /// The daemon of this machine that has a volume: the one that writes it, if there is one.
     pub(crate) async fn having(url: &BucketUrl) -> Option<(Client, StatusAnswer)> {
-        let (wanted, mut found) = (url.to_string(), None);
+        let mut found = Self::all_having(url).await;
+        found.retain(|(_, status)| !status.ending);
+        let writer = found.iter().position(|(_, status)| !status.engine.read_only);
+        let at = writer.or_else(|| found.len().checked_sub(1))?;
+        Some(found.swap_remove(at))
+    }
+
+    /// The daemons of this machine that have a volume, also those that are about to end.
+    pub(crate) async fn all_having(url: &BucketUrl) -> Vec<(Client, StatusAnswer)> {
+        let (wanted, mut found) = (url.to_string(), Vec::new());
         for client in Self::all() {
             // One that cannot answer is of no use here; the volume's lease still tells of it.
             let Ok(status) = client.status().await else { continue };
-            if status.engine.volume == wanted && !status.ending {
-                let writes = !status.engine.read_only;
-                found = Some((client, status));
-                if writes {
-                    break;
-                }
+            if status.engine.volume == wanted {
+                found.push((client, status));
             }
         }
         found
@@ -222,7 +227,7 @@ mod tests {
         let query = asked.uri().query().expect("a query");
         let back: ListHidden = serde_urlencoded::from_str(query).expect("decodes");
         assert_eq!((back.link, back.after, back.limit), (hidden.link, hidden.after, None));
-        let told = request(&Unmount { lazy: true }).expect("encodes");
+        let told = request(&Unmount { lazy: true, force: false }).expect("encodes");
         assert_eq!((told.method().as_str(), told.uri().path()), ("POST", "/v1/unmount"));
     }
 }

@@ -1,7 +1,7 @@
 //! The program `weir`: makes, mounts, watches and checks volumes.
 //!
-//! In come command lines (its own, those of `mount(8)` when it is called `mount.weir`, and those of
-//! Lustre's `lfs` when it is called so) and requests on the admin socket of a running mount; out go text for people, JSON for programs and
+//! In come command lines (its own, those of the helpers of `mount(8)` and `umount(8)` and those of Lustre's
+//! `lfs` when it is called so) and requests on the admin socket of a running mount; out go text for people, JSON for programs and
 //! exit codes. The rules of the file system are elsewhere: this crate connects the engine to its
 //! doors, to the clock, to chance, and to whoever operates it.
 
@@ -15,6 +15,7 @@ mod daemon;
 mod helper;
 mod hooks;
 mod lfs;
+mod log;
 mod paths;
 mod progress;
 mod render;
@@ -31,12 +32,10 @@ fn main() -> ExitCode {
     if lfs::called_as_lfs(&argv) {
         return lfs::run(argv.get(1..).unwrap_or_default());
     }
-    if helper::called_by_mount(&argv) {
-        match helper::weir_arguments(&argv) {
-            Ok(Some(translated)) => argv = translated,
-            Ok(None) => return ExitCode::SUCCESS,
-            Err(error) => return render::report(&error, true),
-        }
+    match helper::weir_arguments(argv) {
+        Ok(Some(translated)) => argv = translated,
+        Ok(None) => return ExitCode::SUCCESS,
+        Err(error) => return render::report(&error, true),
     }
     let cli = cli::Cli::parse_from(&argv);
     let verbose = cli.log.verbose > 0;

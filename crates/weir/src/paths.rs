@@ -126,16 +126,25 @@ pub(crate) fn socket(directory: &Path, place: &Path) -> PathBuf {
     directory.join(format!("{}.sock", escaped(place)))
 }
 
-/// Opens the log of a daemon: the file asked for, else in `/var/log/weir`, else in the tier. It
-/// names files, so it is for this user alone.
+/// Opens the log of a daemon: the file asked for, else in `/var/log/weir`, else in the tier.
 pub(crate) fn open_log(
     asked: Option<&Path>,
     place: &Path,
     tier: &Path,
 ) -> Result<(PathBuf, fs::File)> {
-    let open = |path: PathBuf| {
-        let parent = path.parent().unwrap_or(Path::new("/"));
-        private::make_directories(parent)?;
+    if let Some(path) = asked {
+        return open_log_file(path);
+    }
+    let name = format!("{}.log", escaped(place));
+    open_log_file(&Path::new("/var/log/weir").join(&name))
+        .or_else(|_| open_log_file(&tier.join(&name)))
+}
+
+/// Opens a log file, and answers its absolute path. It names files, so it is for this user alone.
+pub(crate) fn open_log_file(path: &Path) -> Result<(PathBuf, fs::File)> {
+    let open = || {
+        let path = std::path::absolute(path)?;
+        private::make_directories(path.parent().unwrap_or(Path::new("/")))?;
         let file = private::options().append(true).open(&path)?;
         let meta = file.metadata()?;
         // A group that was let in on purpose may stay.
@@ -144,18 +153,8 @@ pub(crate) fn open_log(
         }
         Ok((path, file))
     };
-    let failed = |path: &Path, error: std::io::Error| {
-        FsError::local_io(format!("open the log file {}", path.display()), error)
-    };
-    if let Some(path) = asked {
-        let path = std::path::absolute(path).map_err(|error| failed(path, error))?;
-        return open(path.clone()).map_err(|error| failed(&path, error));
-    }
-    let name = format!("{}.log", escaped(place));
-    let second = tier.join(&name);
-    open(Path::new("/var/log/weir").join(&name))
-        .or_else(|_| open(second.clone()))
-        .map_err(|error| failed(&second, error))
+    let failed = |error| FsError::local_io(format!("open the log file {}", path.display()), error);
+    open().map_err(failed)
 }
 
 #[cfg(test)]

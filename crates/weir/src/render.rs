@@ -1,17 +1,11 @@
-//! What people see: tables, sizes, errors and log lines.
+//! What people see: tables, sizes and errors.
 
 use std::error::Error;
-use std::fs::File;
 use std::io::{self, IsTerminal, Write};
-use std::path::Path;
 use std::process::ExitCode;
 
 use serde::Serialize;
-use tracing_subscriber::EnvFilter;
-use tracing_subscriber::fmt::MakeWriter;
 use weir_types::{ErrorKind, FsError, Result};
-
-use crate::cli::{LogArgs, LogFormat};
 
 /// Writes to standard output. Whoever stops reading (`| head`) is no error.
 pub(crate) fn say(text: &str) -> Result<()> {
@@ -46,48 +40,6 @@ pub(crate) fn report(error: &FsError, with_causes: bool) -> ExitCode {
     }
     tell(&text);
     ExitCode::FAILURE
-}
-
-/// Starts the log: to `file`, else to standard error. `usual` is the level without `-v`.
-pub(crate) fn start_log(log: &LogArgs, usual: &str, file: Option<&Path>) -> Result<()> {
-    match file {
-        None => start_log_to(log, usual, io::stderr),
-        Some(path) => {
-            let opened = File::options().create(true).append(true).open(path);
-            let file = opened.map_err(|error| {
-                FsError::local_io(format!("open the log file {}", path.display()), error)
-            })?;
-            start_log_to(log, usual, std::sync::Mutex::new(file))
-        }
-    }
-}
-
-fn start_log_to<W>(log: &LogArgs, usual: &str, writer: W) -> Result<()>
-where
-    W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
-{
-    // What the libraries say of themselves is for those who look for a fault.
-    let level = match log.verbose {
-        0 => format!("{usual},slatedb=warn,fuser=error"),
-        1 => "debug,slatedb=info,fuser=info,hyper=info,aws=info,rustls=info".to_owned(),
-        _ => "debug".to_owned(),
-    };
-    let filter = match std::env::var("WEIR_LOG") {
-        Ok(filter) => EnvFilter::try_new(&filter).map_err(|error| {
-            let text = format!("WEIR_LOG=`{filter}` is no log filter: {error}");
-            FsError::new(ErrorKind::Invalid, text)
-        })?,
-        Err(_) => EnvFilter::new(level),
-    };
-    let colour = io::stderr().is_terminal();
-    let builder =
-        tracing_subscriber::fmt().with_env_filter(filter).with_ansi(colour).with_writer(writer);
-    // A second start (in tests) keeps the first.
-    let _ = match log.log_format {
-        LogFormat::Text => builder.try_init(),
-        LogFormat::Json => builder.json().try_init(),
-    };
-    Ok(())
 }
 
 /// `text` in bold where standard output is a terminal that may show it.

@@ -36,6 +36,9 @@ pub(crate) struct Unmount {
     /// Take the mount out of the tree at once, and end when nobody uses it any more.
     #[serde(default)]
     pub(crate) lazy: bool,
+    /// Take it from those who still use it after five seconds.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) force: bool,
 }
 call!(Post "/v1/unmount", Unmount => Unmounted);
 

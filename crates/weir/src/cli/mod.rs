@@ -10,6 +10,7 @@ mod links;
 mod mount;
 mod recover;
 mod throughput;
+mod top;
 
 use std::path::PathBuf;
 
@@ -28,6 +29,7 @@ pub(crate) use links::{LinkArgs, LinksArgs, RefreshArgs, UnlinkArgs};
 pub(crate) use mount::{EngineArgs, Loss, MountArgs, NbdArgs, ServeArgs, StopArgs, UmountArgs};
 pub(crate) use recover::RecoverArgs;
 pub(crate) use throughput::{BillArgs, ModeName, ThroughputArgs};
+pub(crate) use top::TopArgs;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -140,6 +142,9 @@ pub(crate) enum Command {
     /// What a mount is doing, and what it costs
     #[command(after_help = STATUS_EXAMPLES)]
     Status(StatusArgs),
+    /// What a mount is doing, second by second
+    #[command(after_help = top::TOP_EXAMPLES)]
+    Top(TopArgs),
     /// What storage and machines cost, and who says so
     #[command(after_help = costs::PRICES_EXAMPLES)]
     Prices(PricesArgs),

@@ -31,7 +31,9 @@ With --nbd or --nbd-unix the volume's disks are served beside its files; see `we
 pub(super) const UMOUNT_EXAMPLES: &str = "\
 Examples:
   weir umount /mnt/genomes           flushes, waits, and fails if somebody uses it, saying who
-  weir umount /mnt/genomes --lazy    takes it out of the tree; ends when the last user does";
+  weir umount /mnt/genomes --lazy    takes it out of the tree; ends when the last user does
+  weir umount /mnt/genomes --force   waits five seconds for those who use it
+  umount /mnt/genomes                the same as the first, where umount.fuse.weir is installed";
 
 pub(super) const SERVE_EXAMPLES: &str = "\
 Examples:
@@ -87,15 +89,16 @@ pub(crate) struct EngineArgs {
     /// JSON file with settings; flags override it
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// Log file [default: /var/log/weir/NAME.log, else NAME.log in the tier]
+    /// Log file, which SIGHUP opens anew [default: /var/log/weir/NAME.log, else NAME.log in the tier]
     #[arg(long, value_name = "FILE")]
     pub(crate) log_file: Option<PathBuf>,
     /// Serve /metrics and /v1/status over HTTP as well, on a loopback address
     #[arg(long, value_name = "IP:PORT")]
     pub(crate) admin_listen: Option<SocketAddr>,
-    /// Say `ready`, or what is wrong, on standard output; then be a daemon
-    #[arg(long, hide = true)]
-    pub(crate) daemon: bool,
+    /// Say `ready`, or what is wrong, on standard output; then be a daemon that logs to this file,
+    /// which standard error is already
+    #[arg(long, hide = true, value_name = "FILE")]
+    pub(crate) daemon: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) connect: ConnectArgs,
 }
@@ -172,6 +175,9 @@ pub(crate) struct UmountArgs {
     /// Take it out of the tree even if it is in use
     #[arg(short, long)]
     pub(crate) lazy: bool,
+    /// Take it from those who still use it after five seconds; what they wrote is kept
+    #[arg(short, long, conflicts_with = "lazy")]
+    pub(crate) force: bool,
 }
 
 #[derive(Args, Debug)]

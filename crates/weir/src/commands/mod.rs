@@ -22,6 +22,7 @@ mod residency;
 mod state;
 mod status;
 mod throughput;
+mod top;
 mod umount;
 
 use std::ffi::OsString;
@@ -32,18 +33,18 @@ use weir_types::{FsError, Result};
 
 use crate::cli::{Cli, Command};
 use crate::daemon::Work;
-use crate::{lfs, render};
+use crate::{lfs, log};
 
 /// Runs what the command line asks for.
 pub(crate) fn run(cli: Cli, argv: &[OsString]) -> Result<ExitCode> {
-    let log = cli.log;
+    let log_args = cli.log;
     // A daemon has a log of its own.
     if !matches!(cli.command, Command::Mount(_) | Command::Serve(_)) {
-        render::start_log(&log, "warn", None)?;
+        log::start(&log_args, &log::Writer::Command("warn"))?;
     }
     match cli.command {
-        Command::Mount(args) => mount::run(Work::Mount(args), &log, argv),
-        Command::Serve(args) => mount::run(Work::Serve(args), &log, argv),
+        Command::Mount(args) => mount::run(Work::Mount(args), &log_args, argv),
+        Command::Serve(args) => mount::run(Work::Serve(args), &log_args, argv),
         Command::Format(args) => wait(format::run(args)),
         Command::Umount(args) => wait(umount::run(args)),
         Command::Stop(args) => wait(umount::stop(args)),
@@ -52,11 +53,12 @@ pub(crate) fn run(cli: Cli, argv: &[OsString]) -> Result<ExitCode> {
         Command::Detach(args) => wait(attach::detach(args)),
         Command::Doctor(args) => wait(doctor::run(args)),
         Command::Status(args) => wait(status::run(args)),
+        Command::Top(args) => wait(top::run(args)),
         Command::Prices(args) => prices::run(&args),
         Command::Advise(args) => wait(advise::run(args)),
         Command::Flush(args) => wait(flush::run(args)),
         Command::Df(args) => wait(df::run(args)),
-        Command::Fsck(args) => wait(fsck::run(args, log.verbose > 0)),
+        Command::Fsck(args) => wait(fsck::run(args, log_args.verbose > 0)),
         Command::Residency(args) => wait(residency::run(args)),
         Command::Recover(args) => wait(recover::run(args)),
         Command::Link(args) => wait(links::link(args)),

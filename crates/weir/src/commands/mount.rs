@@ -4,7 +4,7 @@
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
 
 use weir_engine::{BucketUrl, DiskSpace};
@@ -12,12 +12,17 @@ use weir_types::{Bytes, ErrorKind, FsError, Result};
 
 use crate::cli::{EngineArgs, LogArgs};
 use crate::client::Client;
+use crate::commands::{flush, umount};
 use crate::daemon::{self, Work};
 use crate::{paths, render};
 
 pub(crate) fn run(work: Work, log: &LogArgs, argv: &[OsString]) -> Result<ExitCode> {
     let args = work.engine();
-    if args.foreground || args.daemon {
+    if args.daemon.is_some() {
+        return daemon::run(work, log);
+    }
+    if args.foreground {
+        check_free(&work)?;
         return daemon::run(work, log);
     }
     // Before there is a log, so that the most common mistakes leave no trace.
@@ -33,7 +38,10 @@ pub(crate) fn run(work: Work, log: &LogArgs, argv: &[OsString]) -> Result<ExitCo
     keep_descriptors_here();
     let child = Command::new(own_program())
         .arg0("weir")
-        .args(daemon_arguments(argv, word))
+        .args(daemon_arguments(argv, word, &log_path))
+        // It is not what the service is that somebody mounts in.
+        .env_remove("NOTIFY_SOCKET")
+        .env_remove("WATCHDOG_USEC")
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(log_file)
@@ -56,8 +64,8 @@ pub(crate) fn run(work: Work, log: &LogArgs, argv: &[OsString]) -> Result<ExitCo
     }
 }
 
-/// Says how to go on if another daemon of this machine writes the volume: the volume's own refusal
-/// can only tell of a process.
+/// Waits for a daemon of this machine that flushes the volume before it ends. Says how to go on if
+/// another one writes it: the volume's own refusal can only tell of a process.
 fn check_free(work: &Work) -> Result<()> {
     let url: BucketUrl = work.url().parse()?;
     if work.engine().read_only || work.engine().take_over {
@@ -65,6 +73,7 @@ fn check_free(work: &Work) -> Result<()> {
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|e| FsError::local_io("start a runtime", e))?;
+    runtime.block_on(await_last_flush(&url));
     let Some((_, status)) = runtime.block_on(Client::having(&url)) else { return Ok(()) };
     if status.engine.read_only {
         return Ok(());
@@ -89,6 +98,23 @@ fn check_free(work: &Work) -> Result<()> {
     Err(FsError::new(ErrorKind::Exists, text))
 }
 
+/// A plain `umount` returns at once, and the daemon still has to flush.
+async fn await_last_flush(url: &BucketUrl) {
+    for (client, status) in Client::all_having(url).await {
+        if !status.ending || status.engine.read_only {
+            continue;
+        }
+        render::tell(&format!(
+            "weir: {url} was unmounted, and process {} still flushes it: waiting for that\n",
+            status.pid
+        ));
+        tokio::select! {
+            () = umount::ended(status.pid) => {}
+            () = flush::show_what_is_left(&client) => {}
+        }
+    }
+}
+
 /// Who asks for a larger tier than its disk should hear that it is not.
 fn warn_of_small_disk(args: &EngineArgs) {
     let (Some(size), Ok(space)) = (args.tier_size, DiskSpace::ask(&args.tier)) else { return };
@@ -108,11 +134,13 @@ fn own_program() -> PathBuf {
     path.unwrap_or_else(|| PathBuf::from("/proc/self/exe"))
 }
 
-/// The same command line, with the word that makes it a daemon after the command.
-fn daemon_arguments(argv: &[OsString], command: &str) -> Vec<OsString> {
+/// The same command line, with what makes it a daemon after the command.
+fn daemon_arguments(argv: &[OsString], command: &str, log: &Path) -> Vec<OsString> {
     let mut line: Vec<OsString> = argv.iter().skip(1).cloned().collect();
     let at = line.iter().position(|word| word == command);
-    line.insert(at.map_or(0, |at| at + 1), "--daemon".into());
+    let mut daemon = OsString::from("--daemon=");
+    daemon.push(log);
+    line.insert(at.map_or(0, |at| at + 1), daemon);
     line
 }
 
@@ -162,9 +190,11 @@ mod tests {
     #[test]
     fn the_daemon_gets_the_same_arguments() {
         let words = |line: &str| line.split(' ').map(OsString::from).collect::<Vec<_>>();
-        let line = daemon_arguments(&words("weir -v mount --tier /t -- s3://b /mnt"), "mount");
-        assert_eq!(line, words("-v mount --daemon --tier /t -- s3://b /mnt"));
-        let line = daemon_arguments(&words("weir serve s3://b --tier /mount"), "serve");
-        assert_eq!(line, words("serve --daemon s3://b --tier /mount"));
+        let log = Path::new("/l");
+        let argv = words("weir -v mount --tier /t -- s3://b /mnt");
+        let line = daemon_arguments(&argv, "mount", log);
+        assert_eq!(line, words("-v mount --daemon=/l --tier /t -- s3://b /mnt"));
+        let line = daemon_arguments(&words("weir serve s3://b --tier /mount"), "serve", log);
+        assert_eq!(line, words("serve --daemon=/l s3://b --tier /mount"));
     }
 }

@@ -17,19 +17,23 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 pub(crate) async fn run(args: UmountArgs) -> Result<ExitCode> {
     let mountpoint = paths::real(&args.dir)?;
     let Some(client) = Client::of(&mountpoint) else {
-        return without_daemon(&mountpoint, args.lazy);
+        return without_daemon(&mountpoint, args.lazy || args.force);
     };
     if args.lazy {
-        client.call(&Unmount { lazy: true }).await?;
+        client.call(&Unmount { lazy: true, force: false }).await?;
         return Ok(ExitCode::SUCCESS);
     }
-    end(&client).await
+    match client.status().await {
+        // It hangs, which is what force is for.
+        Err(_) if args.force => without_daemon(&mountpoint, true),
+        _ => end(&client, args.force).await,
+    }
 }
 
 pub(crate) async fn stop(args: StopArgs) -> Result<ExitCode> {
     let url: BucketUrl = args.url.parse()?;
     if let Some(client) = Client::of(&paths::of_volume(&url)) {
-        return end(&client).await;
+        return end(&client, false).await;
     }
     let mounted = Client::having(&url).await.and_then(|(_, status)| status.mountpoint);
     let text = match mounted {
@@ -40,17 +44,23 @@ pub(crate) async fn stop(args: StopArgs) -> Result<ExitCode> {
 }
 
 /// Ends a daemon; returns when its process is gone.
-async fn end(client: &Client) -> Result<ExitCode> {
+async fn end(client: &Client, force: bool) -> Result<ExitCode> {
     let pid = client.status().await?.pid;
-    let unmounting = client.call(&Unmount { lazy: false });
+    let unmount = Unmount { lazy: false, force };
+    let unmounting = client.call(&unmount);
     tokio::select! {
         done = unmounting => done.map(drop)?,
         never = super::flush::show_what_is_left(client) => never,
     }
+    ended(pid).await;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Returns when the process is gone.
+pub(super) async fn ended(pid: u32) {
     while runs(pid) {
         tokio::time::sleep(LOOK_EVERY).await;
     }
-    Ok(ExitCode::SUCCESS)
 }
 
 /// Whether the process is there, and not a zombie that nobody has buried.

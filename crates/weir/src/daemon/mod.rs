@@ -14,6 +14,7 @@ mod options;
 mod ready;
 mod shared;
 mod signals;
+mod supervisor;
 mod work;
 
 use std::process::ExitCode;
@@ -28,7 +29,7 @@ use weir_engine::Engine;
 use weir_types::{FsError, Result};
 
 use crate::cli::LogArgs;
-use crate::render;
+use crate::log::{self, Writer};
 use block::BlockDoor;
 use ending::Ending;
 use shared::{DaemonState, Fuse};
@@ -42,15 +43,18 @@ const LAST_ANSWERS: Duration = Duration::from_secs(2);
 
 /// Mounts or serves until it is told to end. With `--daemon` it detaches from its terminal and
 /// tells its parent, by a pipe on standard output, whether it could.
-pub(crate) fn run(work: Work, log: &LogArgs) -> Result<ExitCode> {
+pub(crate) fn run(work: Work, log_args: &LogArgs) -> Result<ExitCode> {
     let args = work.engine();
-    let daemon = args.daemon;
+    let daemon = args.daemon.is_some();
     if daemon {
         // Fails only if it leads a session already, which is as good.
         let _ = rustix::process::setsid();
     }
-    let own_log = args.log_file.clone().filter(|_| !daemon);
-    render::start_log(log, "info", own_log.as_deref())?;
+    let writer = match &args.daemon {
+        Some(file) => Writer::Detached(file),
+        None => Writer::Foreground(args.log_file.as_deref()),
+    };
+    log::start(log_args, &writer)?;
     raise_open_files();
     let run = || {
         let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -74,6 +78,7 @@ pub(crate) fn run(work: Work, log: &LogArgs) -> Result<ExitCode> {
         let shared = shared.clone();
         runtime.spawn(async move { signals::stop(&shared).await });
     }
+    supervisor::ready(&runtime, &shared);
     let ended = finish(&runtime, &shared, mount);
     drop(shared);
     // A thread may wait for the kernel, which waits for somebody to answer a device.
@@ -153,11 +158,13 @@ fn finish(
     shared.set_ending(Ending::Asked);
     runtime.block_on(shared.block.let_go(shared.ending.subscribe()));
     tracing::info!("all doors are shut, flushing");
+    let telling = supervisor::ending(runtime, shared.engine.clone());
     let flushed = runtime.block_on(shared.engine.shutdown()).map_err(|error| {
         error.within(
             "the last flush failed; the tier keeps what is not in the bucket, start again with it",
         )
     });
+    telling.abort();
     let told = match &flushed {
         Ok(()) => Ok(()),
         Err(error) => Err(error.to_string()),

@@ -75,7 +75,7 @@ pub(crate) fn resolve(work: Work) -> Result<Resolved> {
         host: hooks::host(),
     };
     hooks::arm()?;
-    let (admin_listen, daemon) = (args.admin_listen, args.daemon);
+    let (admin_listen, daemon) = (args.admin_listen, args.daemon.is_some());
     Ok(Resolved { place, engine, fuse, nbd, admin_listen, daemon })
 }
 

@@ -1,5 +1,5 @@
-//! SIGTERM and SIGINT end a daemon in good order; SIGHUP does nothing, so that it outlives its
-//! terminal.
+//! SIGTERM and SIGINT end a daemon in good order. SIGHUP opens its log file anew, and never ends it:
+//! it outlives its terminal.
 
 use std::future::Future;
 use std::io;
@@ -14,6 +14,7 @@ use weir_types::ErrorKind;
 
 use crate::daemon::ending::Ending;
 use crate::daemon::shared::{DaemonState, panicked};
+use crate::log;
 
 /// How often, and how long, a busy mount or device is tried again before it is taken from its users.
 const TRY_EVERY: Duration = Duration::from_millis(200);
@@ -31,7 +32,10 @@ pub(crate) fn listen(shared: &Arc<DaemonState>) -> io::Result<impl Future<Output
             tokio::select! {
                 _ = terminate.recv() => {}
                 _ = interrupt.recv() => {}
-                _ = hang_up.recv() => continue,
+                _ = hang_up.recv() => {
+                    log::reopen();
+                    continue;
+                }
             }
             tracing::info!("asked to end by a signal");
             stop(&shared).await;

@@ -29,7 +29,7 @@ fn done(kind: ActionKind) -> &'static str {
 }
 
 /// What an action does, as on the command line.
-pub(super) fn verb(kind: ActionKind) -> &'static str {
+pub(in crate::commands) fn verb(kind: ActionKind) -> &'static str {
     match kind {
         ActionKind::Hydrate => "hydrate",
         ActionKind::Release => "release",
@@ -82,7 +82,7 @@ pub(super) fn summary(action: &ActionView) -> String {
 }
 
 /// How far it is.
-pub(super) fn how_far(action: &ActionView) -> String {
+pub(in crate::commands) fn how_far(action: &ActionView) -> String {
     let more = if action.counted { "" } else { " or more" };
     format!(
         "{} of {}{more}, {} of {}{more}",

@@ -17,6 +17,7 @@ use crate::progress::{self, Progress, Unit, Waited};
 use crate::{render, targets};
 
 use describe::{ActionsReport, has_ended};
+pub(super) use describe::{how_far, verb};
 pub(crate) use list::{cancel, list};
 
 pub(crate) async fn hydrate(args: HydrateArgs) -> Result<ExitCode> {

@@ -15,6 +15,7 @@ use crate::api::{
 };
 use crate::daemon::metrics;
 use crate::daemon::shared::DaemonState;
+use crate::daemon::signals;
 
 pub(super) fn add(routes: Routes) -> Routes {
     routes.on(residency).on(flush).on(unmount)
@@ -82,9 +83,12 @@ async fn flush(shared: Arc<DaemonState>, Flush {}: Flush) -> Result<Flushed> {
     Ok(Flushed { flushed: true })
 }
 
-async fn unmount(shared: Arc<DaemonState>, Unmount { lazy }: Unmount) -> Result<Unmounted> {
+async fn unmount(shared: Arc<DaemonState>, Unmount { lazy, force }: Unmount) -> Result<Unmounted> {
     let mut ended = shared.ended.subscribe();
-    shared.end(lazy).await?;
+    match force {
+        true => signals::stop(&shared).await,
+        false => shared.end(lazy).await?,
+    }
     if lazy {
         return Ok(Unmounted { ended: false });
     }

@@ -1,0 +1,34 @@
+//! The command line of `weir top`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::values;
+
+pub(super) const TOP_EXAMPLES: &str = "\
+Examples:
+  weir top /mnt/genomes                        q ends, space pauses, + and - change the interval
+  weir top /mnt/genomes --every 10s --count 6 >what-happened.txt
+  weir top /mnt/genomes --json --count 1       the rates of one second, for programs
+
+All rates are of the last interval. Reads that the kernel answers itself, from its page cache or past
+the daemon, are not seen by the daemon: of these the opens are shown.";
+
+#[derive(Args, Debug)]
+pub(crate) struct TopArgs {
+    /// Where it is mounted, or the URL of a volume that is served [default: the only one here]
+    pub(crate) dir: Option<PathBuf>,
+    /// Interval, such as 500ms or 10s
+    #[arg(long, value_name = "TIME", value_parser = values::duration_ms, default_value = "1s")]
+    pub(crate) every: u64,
+    /// End after so many intervals [default: on a terminal, when told to]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) count: Option<u32>,
+    /// One JSON object a line for each interval
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Region whose S3 list prices are used
+    #[arg(long, default_value = "us-east-1")]
+    pub(crate) region: String,
+}

@@ -1,0 +1,57 @@
+//! What systemd, or whatever started a daemon with a notification socket, hears of it: that it
+//! serves, that it lives, that it ends and how much is left. Without such a socket nothing is said.
+//! Protocol: sd_notify(3).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use sd_notify::NotifyState;
+use tokio::runtime::Runtime;
+use tokio::task::JoinHandle;
+use weir_engine::Engine;
+use weir_types::Bytes;
+
+use super::shared::DaemonState;
+
+/// How often the log tells what the last flush has left to do.
+const TELL_EVERY: Duration = Duration::from_secs(10);
+
+/// Says that the volume can be used, and from now on that the daemon lives.
+pub(super) fn ready(runtime: &Runtime, shared: &DaemonState) {
+    let place = match shared.mountpoint() {
+        Some(dir) => format!("mounted at {}", dir.display()),
+        None => "serves disks".to_owned(),
+    };
+    tell(&[NotifyState::Ready, NotifyState::Status(&place)]);
+    if let Some(limit) = sd_notify::watchdog_enabled() {
+        // A runtime that hangs does not come to this.
+        runtime.spawn(async move {
+            loop {
+                tell(&[NotifyState::Watchdog]);
+                tokio::time::sleep(limit / 3).await;
+            }
+        });
+    }
+}
+
+/// Says that the daemon ends, and while the returned task runs, how much the last flush has left.
+/// Should time run out, the log's last line says what stayed in the tier.
+pub(super) fn ending(runtime: &Runtime, engine: Arc<Engine>) -> JoinHandle<()> {
+    tell(&[NotifyState::Stopping, NotifyState::Status("flushing")]);
+    runtime.spawn(async move {
+        loop {
+            tokio::time::sleep(TELL_EVERY).await;
+            let Ok(status) = engine.status().await else { continue };
+            let left = Bytes(status.tier.dirty_bytes);
+            let text = format!("flushing: {left} are in the tier only");
+            tracing::info!("{text}");
+            tell(&[NotifyState::Status(&text)]);
+        }
+    })
+}
+
+fn tell(states: &[NotifyState]) {
+    if let Err(error) = sd_notify::notify(states) {
+        tracing::debug!("whoever started the daemon cannot be told how it is: {error}");
+    }
+}
