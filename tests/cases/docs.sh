@@ -104,6 +104,7 @@ follow docs/operations.md "$OPERATED
     echo kept >/mnt/genomes/x && sync /mnt/genomes/x; $CRASH
     weir umount /mnt/genomes; rm -rf /srv/ebs/weir" journal-is-lost
 follow docs/monitoring.md
+follow docs/sync.md
 follow docs/linked-buckets.md "$VOLUME"
 follow docs/disks.md
 follow docs/advise.md "$GENOMES"

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use cargo_metadata::{DependencyKind, MetadataCommand};
 
 /// Rooms, and the rooms that each may touch.
-const ROOMS: [(&str, &[&str]); 11] = [
+const ROOMS: [(&str, &[&str]); 12] = [
     ("weir-types", &[]),
     ("weir-throughput", &["weir-types"]),
     ("weir-cost", &["weir-throughput", "weir-types"]),
@@ -30,6 +30,7 @@ const ROOMS: [(&str, &[&str]); 11] = [
     ("weir-door-fuse", &["weir-engine", "weir-types"]),
     ("weir-door-block", &["weir-engine", "weir-types"]),
     ("weir-bench", &["weir-cost", "weir-types"]),
+    ("weir-sync", &["weir-object", "weir-types"]),
 ];
 
 /// The program may touch everything, and nothing touches it.
@@ -56,7 +57,15 @@ const LIBRARIES: [(&str, &[&str]); 16] = [
     ("tracing-subscriber", &["weir"]),
     (
         "tokio",
-        &["weir-object", "weir-meta", "weir-engine", "weir-door-fuse", "weir-door-block", "weir"],
+        &[
+            "weir-object",
+            "weir-meta",
+            "weir-engine",
+            "weir-door-fuse",
+            "weir-door-block",
+            "weir-sync",
+            "weir",
+        ],
     ),
     // The engine and the buckets write files for others to find: by openat2, so that no link leads
     // them elsewhere.
@@ -69,6 +78,7 @@ const LIBRARIES: [(&str, &[&str]); 16] = [
             "weir-door-fuse",
             "weir-door-block",
             "weir-bench",
+            "weir-sync",
             "weir",
         ],
     ),

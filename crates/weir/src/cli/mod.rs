@@ -9,6 +9,7 @@ mod doctor;
 mod links;
 mod mount;
 mod recover;
+mod sync;
 mod throughput;
 mod top;
 
@@ -28,6 +29,7 @@ pub(crate) use doctor::DoctorArgs;
 pub(crate) use links::{LinkArgs, LinksArgs, RefreshArgs, UnlinkArgs};
 pub(crate) use mount::{EngineArgs, Loss, MountArgs, NbdArgs, ServeArgs, StopArgs, UmountArgs};
 pub(crate) use recover::RecoverArgs;
+pub(crate) use sync::SyncArgs;
 pub(crate) use throughput::{BillArgs, ModeName, ThroughputArgs};
 pub(crate) use top::TopArgs;
 
@@ -202,6 +204,9 @@ pub(crate) enum Command {
     /// Let files be released again
     #[command(after_help = actions::UNPIN_EXAMPLES)]
     Unpin(WhatArgs),
+    /// Copy a tree between directories and buckets
+    #[command(after_help = sync::SYNC_EXAMPLES)]
+    Sync(Box<SyncArgs>),
     /// Throughput modes, limits and budget, and who did what
     #[command(after_help = throughput::THROUGHPUT_EXAMPLES)]
     Throughput(ThroughputArgs),

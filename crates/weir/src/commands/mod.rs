@@ -21,6 +21,7 @@ mod recover;
 mod residency;
 mod state;
 mod status;
+mod sync;
 mod throughput;
 mod top;
 mod umount;
@@ -73,6 +74,7 @@ pub(crate) fn run(cli: Cli, argv: &[OsString]) -> Result<ExitCode> {
         Command::Cancel(args) => wait(actions::cancel(args)),
         Command::Pin(args) => wait(actions::pin(args, true)),
         Command::Unpin(args) => wait(actions::pin(args, false)),
+        Command::Sync(args) => wait(sync::run(*args)),
         Command::Throughput(args) => wait(throughput::run(args)),
         Command::Bill(args) => wait(bill::run(args)),
         Command::Bench(args) => wait(bench::run(args)),

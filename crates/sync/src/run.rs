@@ -1,0 +1,438 @@
+//! A whole run: listing, comparing, copying, and at the end what can only be done then.
+
+use std::collections::{HashMap, HashSet};
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use futures::{StreamExt, TryStreamExt};
+use parking_lot::Mutex;
+use schemars::JsonSchema;
+use serde::Serialize;
+use weir_object::Component;
+use weir_types::{ErrorKind, FsError, Result};
+
+use crate::compare::{Comparison, Step, compare};
+use crate::entry::{Entry, Kind};
+use crate::place::Place;
+use crate::walk::{blocking, local, root_entry, walk};
+use crate::{bucket, directory};
+
+/// Failed files that are named.
+const NAMED_MAX: usize = 20;
+
+/// How a tree is copied.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// When two files are taken for the same.
+    pub comparison: Comparison,
+    /// Whether what only the destination has is deleted.
+    pub delete: bool,
+    /// Whether that is meant although the source is empty.
+    pub empty: bool,
+    /// Whether nothing is changed, only counted.
+    pub dry_run: bool,
+    /// Whether what was written is read again and held against what was read first.
+    pub verify: bool,
+    /// Files that are copied at once.
+    pub jobs: usize,
+}
+
+/// How far a run is. It may be read while it goes on, and told to end.
+#[derive(Debug, Default)]
+pub struct Progress {
+    /// Entries of the source that were listed.
+    pub seen: AtomicU64,
+    /// Bytes of files that differ, of those listed up to now.
+    pub bytes_found: AtomicU64,
+    /// Bytes that were copied.
+    pub bytes_done: AtomicU64,
+    /// Files that were copied.
+    pub files_done: AtomicU64,
+    /// Whether all is listed, so that `bytes_found` is final.
+    pub listed: AtomicBool,
+    /// Set to end the run: files under way are left as they were.
+    pub cancelled: AtomicBool,
+}
+
+/// What a run did, or would have done.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Report {
+    /// Files, links and directories that were copied, or whose attributes were set.
+    pub copied: u64,
+    /// Bytes of files that were copied.
+    pub bytes: u64,
+    /// Entries that were as they should be.
+    pub same: u64,
+    /// What only the destination had, and was deleted.
+    pub deleted: u64,
+    /// What only the destination has, and stays.
+    pub extra: u64,
+    /// Devices, sockets, pipes, and keys that cannot be names.
+    pub skipped: u64,
+    /// Entries that could not be copied or deleted, and directories that could not be listed.
+    pub failed: u64,
+    /// The first of them.
+    pub failures: Vec<Unsynced>,
+}
+
+/// What could not be copied.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Unsynced {
+    /// Its path below the source, or below the destination for what was to be deleted.
+    pub path: String,
+    /// Why.
+    pub error: String,
+}
+
+/// Makes `to` like `from`. Running it again goes on where it was broken off, and changes nothing
+/// where nothing changed.
+///
+/// On buckets: a LIST for each 1,000 keys; for each file that differs a PUT, or one for each part
+/// of 16 MiB or more and two more; for each object that is read a HEAD and a GET for each 16 MiB.
+///
+/// # Errors
+/// `Invalid` if one place is in the other, or if all would be deleted because the source is empty;
+/// errors of a bucket's listing. What fails for one path only is in the report.
+pub async fn sync(
+    from: &Place,
+    to: &Place,
+    options: &Options,
+    progress: &Arc<Progress>,
+) -> Result<Report> {
+    if from.overlaps(to) {
+        let text = format!("{} and {} are in each other: choose others", from.shown(), to.shown());
+        return Err(FsError::new(ErrorKind::Invalid, text));
+    }
+    let private = match (from, to) {
+        (Place::Directory(_), Place::Directory(root)) => Some(Place::Directory(root.private())),
+        _ => None,
+    };
+    let to = private.as_ref().unwrap_or(to);
+    let run = Run { from, to, options, progress, state: Mutex::default() };
+    if let (Place::Directory(from), Place::Directory(to)) = (from, to) {
+        let (ours, theirs) = (root_entry(from).map_err(local)?, root_entry(to).map_err(local)?);
+        let mut state = run.state.lock();
+        if ours != theirs {
+            state.touched.insert(Vec::new());
+        }
+        state.directories.push(ours);
+    }
+    let steps = compare((walk(from), from), (walk(to), to), options.comparison);
+    // What is under way when it is broken off cleans up after itself.
+    let going = || !progress.cancelled.load(Ordering::Relaxed);
+    let steps = steps.take_while(|_| std::future::ready(going()));
+    steps.try_for_each_concurrent(options.jobs.max(1), |step| run.step(step)).await?;
+    if !going() {
+        let text = "broken off: run it again to go on";
+        return Err(FsError::new(ErrorKind::Retry, text));
+    }
+    progress.listed.store(true, Ordering::Relaxed);
+    run.finish().await
+}
+
+struct Run<'a> {
+    from: &'a Place,
+    to: &'a Place,
+    options: &'a Options,
+    progress: &'a Arc<Progress>,
+    state: Mutex<State>,
+}
+
+/// What is kept until the end.
+#[derive(Default)]
+struct State {
+    report: Report,
+    /// The source's directories, and those in which something was changed, by path: their times
+    /// change with it.
+    directories: Vec<Entry>,
+    touched: HashSet<Vec<u8>>,
+    /// Files with several names: the first one, and the others.
+    names: HashMap<(u64, u64), Vec<u8>>,
+    again: Vec<(Vec<u8>, Entry)>,
+    extra: Vec<Entry>,
+    /// Part of the source is not known.
+    unlisted: bool,
+}
+
+impl State {
+    /// The directory of this path was changed.
+    fn touch(&mut self, path: &[u8]) {
+        let at = path.iter().rposition(|byte| *byte == b'/').unwrap_or(0);
+        self.touched.insert(path[..at].to_vec());
+    }
+}
+
+impl Run<'_> {
+    async fn step(&self, step: Step) -> Result<()> {
+        if matches!(step, Step::Copy(_) | Step::Same(_)) {
+            self.progress.seen.fetch_add(1, Ordering::Relaxed);
+        }
+        match step {
+            Step::Same(entry) => {
+                let mut state = self.state.lock();
+                state.report.same += 1;
+                if entry.kind == Kind::Directory {
+                    state.directories.push(entry);
+                    return Ok(());
+                }
+                if let Some(shared) = entry.owner.and_then(|owner| owner.shared) {
+                    state.names.entry(shared).or_insert(entry.path);
+                }
+            }
+            Step::Extra(entry) => self.state.lock().extra.push(entry),
+            Step::Unlisted { source, path, error } => {
+                let mut state = self.state.lock();
+                state.unlisted |= source;
+                drop(state);
+                self.fail(&String::from_utf8_lossy(&path), &error);
+            }
+            Step::Copy(entry) => self.copy(entry).await?,
+        }
+        Ok(())
+    }
+
+    async fn copy(&self, entry: Entry) -> Result<()> {
+        if entry.kind == Kind::Special {
+            self.state.lock().report.skipped += 1;
+            return Ok(());
+        }
+        self.progress.bytes_found.fetch_add(entry.size(), Ordering::Relaxed);
+        if matches!((&entry.kind, self.to), (Kind::Directory, Place::Bucket(_))) {
+            return Ok(());
+        }
+        if self.is_another_name(&entry) {
+            return Ok(());
+        }
+        let done = match self.options.dry_run {
+            true => Ok(()),
+            false => self.copy_now(&entry).await,
+        };
+        match done {
+            Ok(()) => {
+                let mut state = self.state.lock();
+                state.report.copied += 1;
+                state.report.bytes += entry.size();
+                state.touch(&entry.path);
+                if entry.kind == Kind::Directory {
+                    state.touched.insert(entry.path.clone());
+                    state.directories.push(entry);
+                } else {
+                    self.progress.files_done.fetch_add(1, Ordering::Relaxed);
+                }
+                Ok(())
+            }
+            Err(_) if self.progress.cancelled.load(Ordering::Relaxed) => Ok(()),
+            // All others would fail, too.
+            Err(error) if matches!(error.kind(), ErrorKind::NoSpace | ErrorKind::ReadOnly) => {
+                Err(error.within(entry.shown()))
+            }
+            Err(error) => {
+                self.fail(&entry.shown(), &error);
+                Ok(())
+            }
+        }
+    }
+
+    /// Notes a file that is copied under another name already: it becomes a name of that.
+    fn is_another_name(&self, entry: &Entry) -> bool {
+        let (Some(shared), Place::Directory(_)) =
+            (entry.owner.and_then(|owner| owner.shared), self.to)
+        else {
+            return false;
+        };
+        let mut state = self.state.lock();
+        match state.names.get(&shared).cloned() {
+            Some(first) => {
+                state.again.push((first, entry.clone()));
+                true
+            }
+            None => {
+                state.names.insert(shared, entry.path.clone());
+                false
+            }
+        }
+    }
+
+    async fn copy_now(&self, entry: &Entry) -> Result<()> {
+        let moved = |bytes: u64| {
+            self.progress.bytes_done.fetch_add(bytes, Ordering::Relaxed);
+        };
+        let hash = match (self.from, self.to) {
+            (_, Place::Directory(root)) if !matches!(entry.kind, Kind::File { .. }) => {
+                let (root, entry) = (root.clone(), entry.clone());
+                let made = blocking(move || match &entry.kind {
+                    Kind::Symlink { target } => directory::link(&root, &entry, target),
+                    _ => root.make_directory(&entry.path),
+                });
+                return made.await.map_err(local);
+            }
+            (Place::Directory(from), Place::Directory(to)) => {
+                let (from, to, entry) = (from.clone(), to.clone(), entry.clone());
+                Some(self.watched(move |step| directory::copy(&from, &to, &entry, step)).await?)
+            }
+            (Place::Bucket(from), Place::Directory(to)) => {
+                Some(bucket::get(from, to, entry, &moved).await?)
+            }
+            (Place::Directory(from), Place::Bucket(to)) => {
+                bucket::put(from, to, entry, &moved).await?;
+                None
+            }
+            (Place::Bucket(from), Place::Bucket(to)) => {
+                bucket::copy(from, to, entry, &moved).await?;
+                None
+            }
+        };
+        match self.options.verify && matches!(entry.kind, Kind::File { .. }) {
+            true => self.verify(entry, hash).await,
+            false => Ok(()),
+        }
+    }
+
+    /// Reads the copy again, and the source where what was read of it is not known.
+    async fn verify(&self, entry: &Entry, hash: Option<u64>) -> Result<()> {
+        let wanted = match hash {
+            Some(hash) => hash,
+            None => self.hash(self.from, entry).await?,
+        };
+        match self.hash(self.to, entry).await? == wanted {
+            true => Ok(()),
+            false => {
+                let text = "the copy has other bytes than what was read: run it again, and look \
+                            after the disks and the memory of this machine";
+                Err(FsError::new(ErrorKind::Corrupt, text))
+            }
+        }
+    }
+
+    async fn hash(&self, place: &Place, entry: &Entry) -> Result<u64> {
+        match place {
+            Place::Bucket(bucket) => bucket::hash(bucket, entry).await,
+            Place::Directory(root) => {
+                let (root, path) = (root.clone(), entry.path.clone());
+                self.watched(move |step| directory::hash(&root, &path, step)).await
+            }
+        }
+    }
+
+    /// Runs what moves bytes on a thread that may wait, until the run is cancelled.
+    async fn watched(
+        &self,
+        work: impl FnOnce(&dyn Fn(u64) -> io::Result<()>) -> io::Result<u64> + Send + 'static,
+    ) -> Result<u64> {
+        let progress = self.progress.clone();
+        let done = blocking(move || {
+            work(&|bytes| {
+                progress.bytes_done.fetch_add(bytes, Ordering::Relaxed);
+                match progress.cancelled.load(Ordering::Relaxed) {
+                    true => Err(io::Error::other("cancelled")),
+                    false => Ok(()),
+                }
+            })
+        });
+        done.await.map_err(local)
+    }
+
+    fn fail(&self, path: &str, error: &FsError) {
+        let mut state = self.state.lock();
+        state.report.failed += 1;
+        if state.report.failures.len() < NAMED_MAX {
+            let unsynced = Unsynced { path: path.to_owned(), error: error.to_string() };
+            state.report.failures.push(unsynced);
+        }
+    }
+
+    /// What needs all the rest to be there: further names of files, deletions, times of directories,
+    /// and that all is on disk.
+    async fn finish(&self) -> Result<Report> {
+        let (again, extra, unlisted) = {
+            let mut state = self.state.lock();
+            (std::mem::take(&mut state.again), std::mem::take(&mut state.extra), state.unlisted)
+        };
+        self.name_again(again).await;
+        self.delete(extra, unlisted).await?;
+        if let (Place::Directory(root), false) = (self.to, self.options.dry_run) {
+            let root = root.clone();
+            let mut directories = std::mem::take(&mut self.state.lock().directories);
+            directories.retain(|entry| self.state.lock().touched.contains(&entry.path));
+            let done = blocking(move || {
+                // Those below first: what is done in one changes the time of that above.
+                for entry in directories.iter().rev() {
+                    directory::finish_directory(&root, entry)?;
+                }
+                rustix::fs::syncfs(&*root.fd).map_err(io::Error::from)
+            });
+            done.await.map_err(|error| local(error).within("the last step"))?;
+        }
+        Ok(std::mem::take(&mut self.state.lock().report))
+    }
+
+    async fn name_again(&self, again: Vec<(Vec<u8>, Entry)>) {
+        let Place::Directory(root) = self.to else { return };
+        for (first, entry) in again {
+            let (root, path) = (root.clone(), entry.path.clone());
+            let done = match self.options.dry_run {
+                true => Ok(()),
+                false => blocking(move || directory::name_again(&root, &first, &path)).await,
+            };
+            match done {
+                Ok(()) => {
+                    let mut state = self.state.lock();
+                    state.report.copied += 1;
+                    state.touch(&entry.path);
+                }
+                Err(error) => self.fail(&entry.shown(), &local(error)),
+            }
+        }
+    }
+
+    async fn delete(&self, extra: Vec<Entry>, unlisted: bool) -> Result<()> {
+        let known = |entry: &Entry| entry.kind != Kind::Special;
+        if !self.options.delete {
+            self.state.lock().report.extra = extra.len() as u64;
+            return Ok(());
+        }
+        if unlisted {
+            let text = "nothing was deleted, because part of the source could not be listed";
+            self.fail("", &FsError::new(ErrorKind::Invalid, text));
+            self.state.lock().report.extra = extra.len() as u64;
+            return Ok(());
+        }
+        if self.progress.seen.load(Ordering::Relaxed) == 0
+            && !extra.is_empty()
+            && !self.options.empty
+        {
+            let text = format!(
+                "{} is empty, and all {} entries of {} would be deleted: is it mounted? --empty says \
+                 that this is meant",
+                self.from.shown(),
+                extra.len(),
+                self.to.shown()
+            );
+            return Err(FsError::new(ErrorKind::Invalid, text));
+        }
+        // Those below come before the directory that they are in.
+        for entry in extra.iter().rev().filter(|entry| known(entry)) {
+            let done = match (self.to, self.options.dry_run) {
+                (_, true) => Ok(()),
+                (Place::Bucket(bucket), _) => match entry.key() {
+                    Ok(key) => bucket.delete(Component::Data, key).await,
+                    Err(error) => Err(error),
+                },
+                (Place::Directory(root), _) => {
+                    let (root, entry) = (root.clone(), entry.clone());
+                    blocking(move || directory::remove(&root, &entry)).await.map_err(local)
+                }
+            };
+            match done {
+                Ok(()) => {
+                    let mut state = self.state.lock();
+                    state.report.deleted += 1;
+                    state.touch(&entry.path);
+                }
+                Err(error) => self.fail(&entry.shown(), &error),
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,356 @@
+//! Trees copied between directories and buckets, and what must not happen on the way.
+
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, SystemTime};
+
+use object_store::ObjectStore;
+use object_store::memory::InMemory;
+use tempfile::TempDir;
+use weir_object::testing::{FaultPlan, FaultStore, S3Server};
+use weir_object::{Bucket, Component, ConnectOptions, Meter};
+use weir_sync::{Comparison, Options, Place, Progress, Report, sync};
+use weir_types::{ErrorKind, Result};
+
+const OPTIONS: Options = Options {
+    comparison: Comparison::SizeAndTime,
+    delete: false,
+    empty: false,
+    dry_run: false,
+    verify: false,
+    jobs: 8,
+};
+
+struct World {
+    dir: TempDir,
+}
+
+impl World {
+    fn new() -> World {
+        let dir = tempfile::tempdir().expect("dir");
+        for name in ["from", "to"] {
+            fs::create_dir(dir.path().join(name)).expect("dir");
+        }
+        World { dir }
+    }
+
+    fn path(&self, below: &str) -> PathBuf {
+        self.dir.path().join(below)
+    }
+
+    fn write(&self, below: &str, bytes: impl AsRef<[u8]>) {
+        let path = self.path(below);
+        fs::create_dir_all(path.parent().expect("a parent")).expect("dirs");
+        fs::write(&path, bytes).expect("written");
+    }
+
+    /// Makes a file old: stores tell seconds, and within one nothing is known.
+    fn age(&self, below: &str) {
+        let file = fs::File::open(self.path(below)).expect("open");
+        file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000))
+            .expect("a time");
+    }
+
+    fn place(&self, name: &str) -> Place {
+        Place::directory(&self.path(name), false).expect("a place")
+    }
+
+    async fn sync(&self, options: Options) -> Report {
+        run(&self.place("from"), &self.place("to"), options).await.expect("synced")
+    }
+}
+
+async fn run(from: &Place, to: &Place, options: Options) -> Result<Report> {
+    sync(from, to, &options, &Arc::new(Progress::default())).await
+}
+
+fn memory() -> Bucket {
+    over(Arc::new(InMemory::new()))
+}
+
+fn over(store: Arc<dyn ObjectStore>) -> Bucket {
+    let url = "memory://b/tree".parse().expect("a URL");
+    Bucket::from_store(&url, store, &ConnectOptions::default(), &Meter::new())
+}
+
+/// Path, mode, time, length and first byte of a file.
+type Of = (PathBuf, u32, (i64, i64), usize, Option<u8>);
+
+/// Everything below a directory.
+fn tree(root: &Path) -> Vec<Of> {
+    let mut found = Vec::new();
+    let mut open = vec![root.to_owned()];
+    while let Some(directory) = open.pop() {
+        for entry in fs::read_dir(&directory).expect("read").map(|entry| entry.expect("entry")) {
+            let (path, meta) = (entry.path(), entry.metadata().expect("metadata"));
+            let bytes = match meta.is_symlink() {
+                true => fs::read_link(&path).expect("link").as_os_str().as_bytes().to_vec(),
+                false if meta.is_dir() => Vec::new(),
+                false => fs::read(&path).expect("read"),
+            };
+            if meta.is_dir() {
+                open.push(path.clone());
+            }
+            let below = path.strip_prefix(root).expect("below").to_owned();
+            found.push((
+                below,
+                meta.mode(),
+                (meta.mtime(), meta.mtime_nsec()),
+                bytes.len(),
+                bytes.first().copied(),
+            ));
+        }
+    }
+    found.sort();
+    found
+}
+
+fn assert_same(world: &World) {
+    let (from, to) = (tree(&world.path("from")), tree(&world.path("to")));
+    let differ: Vec<_> = from.iter().filter(|of| !to.contains(of)).collect();
+    let extra: Vec<_> = to.iter().filter(|of| !from.contains(of)).collect();
+    assert!(differ.is_empty() && extra.is_empty(), "differ: {differ:?}, extra: {extra:?}");
+}
+
+#[tokio::test]
+async fn a_directory_becomes_like_another_and_stays_so() {
+    let world = World::new();
+    world.write("from/a/b/c.txt", "deep");
+    world.write("from/a-b", "sorts between");
+    world.write("from/empty file", "");
+    fs::create_dir(world.path("from/empty")).expect("dir");
+    fs::set_permissions(world.path("from/a"), fs::Permissions::from_mode(0o2750)).expect("mode");
+    fs::set_permissions(world.path("from/a-b"), fs::Permissions::from_mode(0o4711)).expect("mode");
+    symlink("a/b/c.txt", world.path("from/link")).expect("link");
+    symlink("/nowhere", world.path("from/a/dangling")).expect("link");
+    fs::hard_link(world.path("from/a-b"), world.path("from/a/same")).expect("hard link");
+    let sparse = fs::File::create(world.path("from/sparse")).expect("file");
+    std::os::unix::fs::FileExt::write_at(&sparse, b"end", 64 << 20).expect("written");
+    let old = SystemTime::UNIX_EPOCH + Duration::new(1_000_000_000, 123_456_789);
+    sparse.set_modified(old).expect("a time");
+    let report = world.sync(OPTIONS).await;
+    assert_eq!((report.failed, report.skipped), (0, 0), "{report:?}");
+    assert_same(&world);
+    let of = |name: &str| fs::metadata(world.path(name)).expect("metadata");
+    assert_eq!(of("to/a-b").ino(), of("to/a/same").ino(), "one file with two names");
+    assert!(of("to/sparse").blocks() * 512 < 1 << 20, "the hole was filled");
+
+    let again = world.sync(OPTIONS).await;
+    assert_eq!((again.copied, again.bytes, again.failed), (0, 0, 0), "{again:?}");
+    world.write("from/a/b/c.txt", "other");
+    fs::set_permissions(world.path("from/empty file"), fs::Permissions::from_mode(0o600))
+        .expect("mode");
+    let changed = world.sync(OPTIONS).await;
+    assert_eq!(changed.bytes, 5, "{changed:?}");
+    assert_same(&world);
+}
+
+#[tokio::test]
+async fn what_only_the_destination_has_goes_only_if_asked() {
+    let world = World::new();
+    world.write("from/keep", "1");
+    world.write("to/old/deep/file", "2");
+    symlink("/etc", world.path("to/old/link")).expect("link");
+    let report = world.sync(OPTIONS).await;
+    assert_eq!((report.extra, report.deleted), (4, 0));
+    let dry = world.sync(Options { delete: true, dry_run: true, ..OPTIONS }).await;
+    assert_eq!(dry.deleted, 4);
+    assert!(world.path("to/old/deep/file").exists());
+    let report = world.sync(Options { delete: true, ..OPTIONS }).await;
+    assert_eq!((report.deleted, report.failed), (4, 0), "{report:?}");
+    assert_same(&world);
+    assert!(Path::new("/etc/passwd").exists());
+}
+
+#[tokio::test]
+async fn an_empty_source_deletes_nothing_unless_that_is_meant() {
+    let world = World::new();
+    world.write("to/all", "1");
+    let options = Options { delete: true, ..OPTIONS };
+    let refused = run(&world.place("from"), &world.place("to"), options).await;
+    let refused = refused.expect_err("refused");
+    assert_eq!(refused.kind(), ErrorKind::Invalid);
+    assert!(refused.to_string().contains("is it mounted?"), "{refused}");
+    assert!(world.path("to/all").exists());
+    let report = world.sync(Options { empty: true, ..options }).await;
+    assert_eq!(report.deleted, 1);
+}
+
+#[tokio::test]
+async fn a_link_at_the_destination_leads_nowhere() {
+    let world = World::new();
+    world.write("from/d/victim", "new");
+    world.write("outside/victim", "old");
+    symlink(world.path("outside"), world.path("to/d")).expect("link");
+    let report = world.sync(Options { delete: true, ..OPTIONS }).await;
+    assert!(report.failed > 0, "{report:?}");
+    assert_eq!(fs::read(world.path("outside/victim")).expect("read"), b"old");
+    // An object of that key, too.
+    let bucket = memory();
+    bucket.put(Component::Data, "d/victim", "newer").await.expect("put");
+    let report = run(&Place::Bucket(bucket), &world.place("to"), OPTIONS).await.expect("ran");
+    assert_eq!(fs::read(world.path("outside/victim")).expect("read"), b"old", "{report:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tree_goes_to_a_bucket_to_another_and_comes_back() {
+    let server = S3Server::start().await.expect("S3 server");
+    let connect = |bucket: &str| {
+        let url = server.bucket(bucket, "a/tree").expect("bucket");
+        Bucket::connect(&url, &server.options(), &Meter::new()).expect("connect")
+    };
+    let (first, second) = (Place::Bucket(connect("first")), Place::Bucket(connect("second")));
+    let world = World::new();
+    world.write("from/small", "small");
+    world.write("from/a/b/empty", "");
+    world.write("from/a-b", "sorts between a and what is in it");
+    let large: Vec<u8> = (0..40_u32 << 18).flat_map(u32::to_le_bytes).collect();
+    world.write("from/a/large", &large);
+    let bytes = large.len() as u64 + 38;
+    for name in ["from/small", "from/a/b/empty", "from/a-b", "from/a/large"] {
+        world.age(name);
+    }
+    let options = Options { verify: true, ..OPTIONS };
+    for (from, to, copied) in [
+        (&world.place("from"), &first, (4, bytes)),
+        (&world.place("from"), &first, (0, 0)),
+        (&first, &second, (4, bytes)),
+        (&first, &second, (0, 0)),
+        (&second, &world.place("to"), (4, bytes)),
+        (&second, &world.place("to"), (0, 0)),
+    ] {
+        tokio::time::sleep(Duration::from_millis(700)).await;
+        let report = run(from, to, options).await.expect("synced");
+        assert_eq!(report.failed, 0, "{report:?}");
+        assert_eq!((report.copied, report.bytes), copied, "{report:?}");
+    }
+    assert_eq!(fs::read(world.path("to/a/large")).expect("read"), large);
+    assert_eq!(fs::read(world.path("to/a/b/empty")).expect("read"), b"");
+    let told = connect("second").head_attributes(Component::Data, "small").await.expect("head").1;
+    assert!(told["file-permissions"].starts_with("0100"), "{told:?}");
+
+    // What marks a directory is no file, and stays.
+    fs::remove_file(world.path("from/a/large")).expect("removed");
+    let delete = Options { delete: true, ..OPTIONS };
+    let report = run(&world.place("from"), &first, delete).await.expect("synced");
+    assert_eq!((report.deleted, report.failed), (1, 0), "{report:?}");
+    assert!(connect("first").head(Component::Data, "a/large").await.is_err());
+    assert!(run(&first, &Place::Bucket(connect("first")), OPTIONS).await.is_err(), "one place");
+}
+
+#[tokio::test]
+async fn names_that_no_object_can_have_fail_alone() {
+    let world = World::new();
+    world.write("from/good", "1");
+    let odd = world.path("from").join(std::ffi::OsStr::from_bytes(b"odd\xff"));
+    fs::write(odd, "2").expect("written");
+    let report = run(&world.place("from"), &Place::Bucket(memory()), OPTIONS).await.expect("ran");
+    assert_eq!((report.copied, report.failed), (1, 1));
+    assert!(report.failures[0].error.contains("UTF-8"), "{report:?}");
+}
+
+#[tokio::test]
+async fn a_copy_with_other_bytes_is_told() {
+    let world = World::new();
+    world.write("from/file", vec![7; 100_000]);
+    let plan: FaultPlan = "op=get,where=half,what=bitflip".parse().expect("a plan");
+    let store = FaultStore::new(Arc::new(InMemory::new()), &plan);
+    let options = Options { verify: true, ..OPTIONS };
+    let bucket = Place::Bucket(over(Arc::new(store)));
+    let report = run(&world.place("from"), &bucket, options).await.expect("ran");
+    assert_eq!(report.failed, 1, "{report:?}");
+    assert!(report.failures[0].error.contains("other bytes"), "{report:?}");
+}
+
+#[tokio::test]
+async fn a_run_that_is_broken_off_leaves_files_whole_and_goes_on() {
+    let world = World::new();
+    for n in 0..200 {
+        world.write(&format!("from/d{}/f{n}", n % 7), vec![n as u8; 50_000]);
+    }
+    world.write("to/d0/f0", "as it was");
+    let progress = Arc::new(Progress::default());
+    let (from, to, told) = (world.place("from"), world.place("to"), progress.clone());
+    let options = Options { jobs: 2, ..OPTIONS };
+    let running = tokio::spawn(async move { sync(&from, &to, &options, &told).await });
+    while progress.files_done.load(Ordering::Relaxed) < 20 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    progress.cancelled.store(true, Ordering::Relaxed);
+    let broken_off = running.await.expect("no panic").expect_err("broken off");
+    assert!(broken_off.to_string().contains("run it again"), "{broken_off}");
+    for (path, _, _, length, _) in tree(&world.path("to")) {
+        let whole = world.path("to").join(&path).is_dir() || [50_000, 9].contains(&length);
+        assert!(whole, "{path:?} has {length} bytes");
+    }
+    let report = world.sync(OPTIONS).await;
+    assert!(report.same >= 20 && report.failed == 0, "{report:?}");
+    assert_same(&world);
+}
+
+#[tokio::test]
+async fn places_in_each_other_are_refused() {
+    let world = World::new();
+    world.write("from/sub/x", "1");
+    for (from, to) in [("from", "from"), ("from", "from/sub"), ("from/sub", "from")] {
+        let refused = run(&world.place(from), &world.place(to), OPTIONS).await;
+        assert!(refused.is_err(), "{from} to {to}");
+    }
+    let inside = format!("file://{}", world.path("from/sub").display()).parse().expect("a URL");
+    let bucket = Bucket::connect(&inside, &ConnectOptions::default(), &Meter::new());
+    let refused =
+        run(&world.place("from"), &Place::Bucket(bucket.expect("a bucket")), OPTIONS).await;
+    assert!(refused.is_err());
+}
+
+#[tokio::test]
+async fn sockets_and_pipes_stay_where_they_are() {
+    let world = World::new();
+    let _socket =
+        std::os::unix::net::UnixListener::bind(world.path("from/socket")).expect("socket");
+    world.write("from/file", "1");
+    let report = world.sync(OPTIONS).await;
+    assert_eq!((report.copied, report.skipped, report.failed), (1, 1, 0), "{report:?}");
+    assert!(!world.path("to/socket").exists());
+}
+
+#[tokio::test]
+async fn random_trees_become_the_same() {
+    use rand::{RngExt, SeedableRng};
+    let seed = std::env::var("WEIR_SEED").ok().and_then(|seed| seed.parse().ok());
+    let seed = seed.unwrap_or_else(rand::random::<u64>);
+    eprintln!("WEIR_SEED={seed}");
+    let mut random = rand::rngs::StdRng::seed_from_u64(seed);
+    let names = ["a", "a-", "a0", "b", "B", "ab", "a b", "ü"];
+    let world = World::new();
+    for round in 0..12 {
+        for _ in 0..30 {
+            let side = if random.random_bool(0.7) { "from" } else { "to" };
+            let depth = random.random_range(1..4);
+            let parts: Vec<&str> =
+                (0..depth).map(|_| names[random.random_range(0..names.len())]).collect();
+            let path = world.path(side).join(parts.join("/"));
+            let parent = path.parent().expect("a parent").to_owned();
+            match random.random_range(0..5) {
+                0 => drop(fs::remove_dir_all(&path)),
+                1 => drop(fs::remove_file(&path)),
+                2 if fs::create_dir_all(&parent).is_ok() => drop(symlink(parts[0], &path)),
+                _ if fs::create_dir_all(&parent).is_ok() => {
+                    let length = random.random_range(0..5_000);
+                    let _ = fs::write(&path, vec![round; length]);
+                }
+                _ => {}
+            }
+        }
+        let options = Options { delete: true, empty: true, ..OPTIONS };
+        // A file and a directory of one name need a second run: the one is in the way of the other.
+        for _ in 0..3 {
+            world.sync(options).await;
+        }
+        assert_same(&world);
+    }
+}
