@@ -1,6 +1,7 @@
 # make run    build, mount a volume in ./weir-demo, run a real BLAST search on it, and sum up
 # make check  lints and unit tests             make test    everything that proves it
 # make soak   long crash and model runs        make bench   speed, beside the limits and beside peers
+# make docs   all pages as a book, in target/book
 # needs: cargo cc make fusermount3 /etc/ssl/certs/ca-certificates.crt
 SHELL := /bin/bash
 CACHE ?= $(or $(WEIR_CACHE),$(HOME)/.cache/weir)
@@ -16,7 +17,7 @@ TESTED := --workspace --features weir/failpoints,weir/ublk,weir-object/testing
 LINTED := RUSTC_WORKSPACE_WRAPPER=clippy-driver CLIPPY_ARGS=-Dwarnings
 DESTDIR ?=
 
-.PHONY: all build dist run check test lint unit e2e tested-binary soak bench bench-smoke bench-peers install tools test-tools clean
+.PHONY: all build dist run check test lint unit e2e tested-binary soak bench bench-smoke bench-peers docs install tools test-tools clean
 
 all: build
 
@@ -76,6 +77,12 @@ bench-smoke:
 
 bench-peers:
 	scripts/install-peers.sh
+
+# The pages as a book, with search; mdBook is built once, in minutes, and for this only.
+docs:
+	@scripts/install-tools.sh docs
+	scripts/docs.sh target/book
+	@echo "target/book/html/index.html"
 
 install: dist
 	install -D -m 755 $(CARGO_TARGET_DIR)/dist/weir $(DESTDIR)$(PREFIX)/bin/weir

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what is missing: `build` for building and `make run`, `test` for the test suites,
-# `bench` for `make bench`. `packages build test bench` stops when Debian's packages are there, and
+# `bench` for `make bench`, `docs` for `make docs`. `packages build test bench` stops when Debian's packages are there, and
 # `packages-of FILE` does so for one script.
 # What that is the scripts say themselves: see scripts/needs.sh.
 # Debian and its like; elsewhere it says what to install.
@@ -32,11 +32,27 @@ from_elsewhere() { # PROGRAM WHERE
   command -v "$1" >/dev/null || { echo "please install $1: $2" >&2; exit 1; }
 }
 
-cargo_tool() { # PROGRAM CRATE@VERSION: into the cache, built once
+cargo_tool() { # PROGRAM CRATE@VERSION [FEATURES]: into the cache, built once
   [ -x "$CACHE/bin/$1" ] || command -v "$1" >/dev/null || {
     echo "building $2"
-    CARGO_TARGET_DIR="$CACHE/tools-target" cargo install --quiet --locked --root "$CACHE" "$2"
+    CARGO_TARGET_DIR="$CACHE/tools-target" cargo install --quiet --locked --root "$CACHE" "${@:2}"
   }
+}
+
+# Debian's own, unpacked: to install the package would start a service.
+prometheus() {
+  [ -x "$CACHE/bin/prometheus" ] && [ -x "$CACHE/bin/promtool" ] && return
+  if ! command -v apt-get >/dev/null; then
+    from_elsewhere prometheus https://prometheus.io/download
+    from_elsewhere promtool https://prometheus.io/download
+    return
+  fi
+  echo "unpacking prometheus"
+  local at
+  at=$(mktemp -d "$CACHE/prometheus.XXXX")
+  (cd "$at" && apt-get download -qq -o APT::Sandbox::User=root prometheus && dpkg-deb -x ./*.deb .)
+  mv "$at"/usr/bin/{prometheus,promtool} "$CACHE/bin/"
+  rm -rf "$at"
 }
 
 # Built with Go, which is asked for only where it is not there yet.
@@ -48,12 +64,14 @@ tools() { # LAYER
     test)
       s3_server
       "$here/../tests/s3/seaweed.sh" install >/dev/null
+      prometheus
       cargo_tool pjdfstest pjdfstest@0.2.2
       cargo_tool fsx fsx@0.3.2
       "$here/vm.sh" setup
       "$here/vm.sh" zfs
       ;;
     bench) s3_server ;;
+    docs) cargo_tool mdbook mdbook@0.5.4 --no-default-features --features search ;;
   esac
 }
 
@@ -68,8 +86,8 @@ case ${1:-} in
 esac
 for layer in "$@"; do
   case $layer in
-    build | test | bench) ;;
-    *) echo "usage: $0 [packages] build|test|bench ..." >&2; exit 2 ;;
+    build | test | bench | docs) ;;
+    *) echo "usage: $0 [packages] build|test|bench|docs ..." >&2; exit 2 ;;
   esac
   # shellcheck disable=SC2046 # words
   install_packages $("$here/needs.sh" of "$layer")

@@ -3,7 +3,7 @@
 # comment `needs: PROGRAM...` at the beginning of a line. The table scripts/programs has the package
 # of each.
 #
-#   needs.sh of build|test|bench    what the scripts of a layer need
+#   needs.sh of build|test|bench|docs  what the scripts of a layer need
 #   needs.sh in FILE...             what these files need
 #   needs.sh packages PROGRAM...    their packages
 #   needs.sh check                  that nothing is needed that the table does not have, and that no
@@ -15,13 +15,15 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 BUILD=(Makefile scripts/demo.sh)
 TEST=(tests/*.sh tests/cases/*.sh tests/s3/*.sh tests/tools/*.py scripts/vm.sh)
 BENCH=(perf/*.py perf/*/*.py perf/*.sh tests/lib.sh tests/s3/*.sh)
+DOCS=(scripts/docs.sh)
 
 layer() {
     case $1 in
         build) needed "${BUILD[@]}" ;;
         test) needed "${TEST[@]}" ;;
         bench) needed "${BENCH[@]}" ;;
-        *) echo "no layer $1: build, test or bench" >&2; return 2 ;;
+        docs) needed "${DOCS[@]}" ;;
+        *) echo "no layer $1: build, test, bench or docs" >&2; return 2 ;;
     esac
 }
 
@@ -89,7 +91,7 @@ allowed() { # FILE
 }
 
 check() {
-    local files=("${BUILD[@]}" "${TEST[@]}" "${BENCH[@]}") wrong=0 file words word all
+    local files=("${BUILD[@]}" "${TEST[@]}" "${BENCH[@]}" "${DOCS[@]}") wrong=0 file words word all
     all=$(needed "${files[@]}")
     # shellcheck disable=SC2086 # words
     packages $all >/dev/null || wrong=1
