@@ -4,7 +4,7 @@
 # the mount are served as ever, also those whom the kernel serves from the tier.
 source "$(dirname "$0")/../lib.sh"
 begin
-need jq setpriv
+need jq setpriv curl
 JOURNAL=$T/journal
 SECRET=secret-$RANDOM$RANDOM
 PLACES=("$TIER" "$JOURNAL" "$BUCKET" "$LOG" "$WEIR_RUN_DIR")
@@ -14,7 +14,7 @@ as_nobody() { setpriv --reuid 65534 --regid 65534 --clear-groups "$@"; }
 # Nothing for others, neither by mode nor by trying.
 closed() { # WHEN
     local wide
-    wide=$(find "$TIER"/*/ "$JOURNAL"/*/ "$BUCKET"/vol/* "$LOG" "$WEIR_RUN_DIR" \
+    wide=$(find "$TIER"/*/ "$JOURNAL"/*/ "$BUCKET"/vol/* "$LOG" "$WEIR_RUN_DIR"/*.sock \
         -not -type l -perm /077)
     [ -z "$wide" ] || fail "others may reach $1: $(head -5 <<<"$wide")"
     same "$(as_nobody find "${PLACES[@]}" -type f -readable 2>/dev/null)" "" "what nobody can read $1"
@@ -39,12 +39,32 @@ closed "of a new mount"
 [ -n "$(ls "$BUCKET/vol/seg")" ] || fail "no segment is in the bucket"
 closed "after a flush"
 
-echo "== who else asks is told whose it is"
+echo "== users ask of root's daemon what is theirs to ask"
 install -m 755 "$WEIR" "$T/weir"
-for command in status df flush; do
-    as_nobody "$T/weir" $command "$MNT" >"$T/asked" 2>&1 && fail "nobody may $command"
-    grep -q "another user mounted this volume" "$T/asked" || fail "$command says: $(cat "$T/asked")"
-done
+head -c 2M /dev/urandom >"$MNT/theirs" && chown nobody "$MNT/theirs" && chmod 600 "$MNT/theirs"
+"$WEIR" flush "$MNT" >/dev/null || fail flush
+asks() { as_nobody "$T/weir" "$@" >"$T/asked" 2>&1; }
+may() { asks "$@" || fail "nobody may not $*: $(cat "$T/asked")"; }
+may_not() { # TEXT ARGS...
+    asks "${@:2}" && fail "nobody may ${*:2}"
+    grep -q "$1" "$T/asked" || fail "${*:2} says: $(cat "$T/asked")"
+}
+may status "$MNT" && may status && may df "$MNT" && may bill "$MNT" && may throughput "$MNT" && may actions "$MNT"
+grep -q "$MNT" "$T/asked" && fail "nobody sees the actions of others: $(cat "$T/asked")"
+may release "$MNT/theirs" && may hydrate "$MNT/theirs" --wait && may pin "$MNT/theirs" && may unpin "$MNT/theirs"
+may state "$MNT/theirs" "$MNT/everybodys" && may residency "$MNT/everybodys"
+may actions "$MNT" --all
+grep -q theirs "$T/asked" || fail "nobody does not see their own actions: $(cat "$T/asked")"
+for command in hydrate release pin; do may_not "not all yours" $command "$MNT/everybodys"; done
+may_not "not all yours" state "$MNT/mine"
+may_not "not all yours" release -r "$MNT"
+may_not "only root" flush "$MNT"
+may_not "only root" throughput "$MNT" --mode bursting
+may_not "only root" umount "$MNT"
+mountpoint -q "$MNT" || fail "nobody unmounted it"
+as_nobody ls "$WEIR_RUN_DIR" 2>/dev/null && fail "nobody sees the sockets"
+socket=$(ls "$WEIR_RUN_DIR"/*.sock)
+as_nobody curl -sf --unix-socket "$socket" http://weir/v1/status >/dev/null && fail "nobody opens root's socket"
 rm "$T/weir"
 same "$(corrected)" 0 "corrections of a new volume"
 

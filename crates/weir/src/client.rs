@@ -31,7 +31,7 @@ impl Client {
     /// Every daemon that answers. Sockets of dead ones are removed.
     pub(crate) fn all() -> Vec<Client> {
         let mut found = Vec::new();
-        for directory in paths::run_directories() {
+        for directory in paths::open_directories() {
             let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
             let mut sockets: Vec<_> = entries.map(|entry| entry.path()).collect();
             sockets.sort();
@@ -42,7 +42,7 @@ impl Client {
 
     /// The daemon of a place: of the mount on a real path, or of the volume of a URL.
     pub(crate) fn of(place: &Path) -> Option<Client> {
-        let directories = paths::run_directories().into_iter();
+        let directories = paths::open_directories().into_iter();
         directories.map(|d| paths::socket(&d, place)).find_map(Self::alive)
     }
 

@@ -10,6 +10,8 @@ use weir_engine::BucketUrl;
 use weir_tier::private;
 use weir_types::{ErrorKind, FsError, Result};
 
+/// In a directory of sockets, that of those which are open to all users.
+const USERS: &str = "users";
 /// Longest name made from a place; a socket's whole path must fit into 107 bytes.
 const NAME_BYTES: usize = 64;
 
@@ -81,6 +83,30 @@ pub(crate) fn run_directories() -> Vec<PathBuf> {
     std::iter::once(PathBuf::from("/run/weir")).chain(user).collect()
 }
 
+/// Directories of sockets that this user may open, best first.
+pub(crate) fn open_directories() -> Vec<PathBuf> {
+    let mut directories = run_directories();
+    if !rustix::process::geteuid().is_root() {
+        let open: Vec<_> = directories.iter().map(|own| own.join(USERS)).collect();
+        directories.extend(open);
+    }
+    directories
+}
+
+/// Where root's daemons have the sockets that are open to all users; none for those of others.
+pub(crate) fn users_directory(own: &Path) -> Result<Option<PathBuf>> {
+    if !rustix::process::geteuid().is_root() {
+        return Ok(None);
+    }
+    let open = own.join(USERS);
+    let at = |error| FsError::local_io(open.display(), error);
+    fs::DirBuilder::new().recursive(true).create(&open).map_err(at)?;
+    fs::set_permissions(&open, fs::Permissions::from_mode(0o755)).map_err(at)?;
+    // Others come through, and see nothing on the way.
+    fs::set_permissions(own, fs::Permissions::from_mode(0o711)).map_err(at)?;
+    Ok(Some(open))
+}
+
 /// The first of [`run_directories`] that is ours alone, made if need be.
 pub(crate) fn own_run_directory() -> Result<PathBuf> {
     let mut why = Vec::new();
@@ -117,7 +143,8 @@ fn make_private(directory: &Path) -> Result<()> {
 fn open_to_others(owner: u32, mine: u32, mode: u32) -> Option<String> {
     match owner == mine {
         false => Some(format!("belongs to user {owner}, not to user {mine}")),
-        true => (mode & 0o077 != 0).then(|| format!("must have mode 700, not {mode:o}")),
+        // What is in it is nobody else's to see or change; passing through is not seeing.
+        true => (mode & 0o066 != 0).then(|| format!("must have mode 700, not {mode:o}")),
     }
 }
 

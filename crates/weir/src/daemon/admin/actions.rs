@@ -20,11 +20,14 @@ async fn list(shared: Arc<DaemonState>, ListActions {}: ListActions) -> Result<V
     shared.engine.actions().await
 }
 
-async fn start(shared: Arc<DaemonState>, StartAction(request): StartAction) -> Result<ActionView> {
+pub(super) async fn start(
+    shared: Arc<DaemonState>,
+    StartAction(request): StartAction,
+) -> Result<ActionView> {
     shared.engine.start_action(request).await
 }
 
-async fn show(
+pub(super) async fn show(
     shared: Arc<DaemonState>,
     GetAction { id, wait_ms }: GetAction,
 ) -> Result<ActionView> {
@@ -38,12 +41,12 @@ async fn cancel(shared: Arc<DaemonState>, Cancel { id }: Cancel) -> Result<Actio
     shared.engine.cancel_action(id).await
 }
 
-async fn pin(shared: Arc<DaemonState>, pin: Pin) -> Result<Pinned> {
+pub(super) async fn pin(shared: Arc<DaemonState>, pin: Pin) -> Result<Pinned> {
     let files = shared.engine.pin(&pin.roots, pin.recursive, pin.pinned).await?;
     Ok(Pinned { files })
 }
 
-async fn states(
+pub(super) async fn states(
     shared: Arc<DaemonState>,
     GetStates { inos }: GetStates,
 ) -> Result<Vec<Option<FileState>>> {

@@ -13,8 +13,13 @@ use crate::daemon::shared::DaemonState;
 const PAGE_MAX: usize = 10_000;
 const PAGE_DEFAULT: usize = 1_000;
 
+/// What users may ask, too.
+pub(super) fn add_watching(routes: Routes) -> Routes {
+    routes.on(list)
+}
+
 pub(super) fn add(routes: Routes) -> Routes {
-    let routes = routes.on(list).on(make).on(end).on(plan);
+    let routes = add_watching(routes).on(make).on(end).on(plan);
     routes.on(pending).on(hidden).on(refresh)
 }
 

@@ -1,14 +1,16 @@
 //! The admin door of a daemon: the calls of [`crate::api`] over HTTP on a Unix socket that only its
-//! owner may open, and if asked, on a loopback port, its status, `GET /metrics` and its health.
+//! owner may open; where that is root, some of them on one that is open to all; and if asked, on a loopback port, its status, `GET /metrics` and its health.
 
 mod actions;
 mod disks;
 mod health;
 mod links;
 mod mount;
+mod peer;
 mod recover;
 mod routes;
 mod throughput;
+mod users;
 
 use std::fs::Permissions;
 use std::net::SocketAddr;
@@ -24,6 +26,7 @@ use axum::routing::get;
 use tokio::net::{TcpListener, UnixListener};
 use weir_types::{ErrorKind, FsError, Result};
 
+use self::peer::Peer;
 use self::routes::Routes;
 use crate::client::Client;
 use crate::daemon::shared::DaemonState;
@@ -39,6 +42,7 @@ const BODY_BYTES_MAX: usize = 64 << 20;
 pub(crate) struct Bound {
     socket: Unlink,
     unix: UnixListener,
+    users: Option<(Unlink, UnixListener)>,
     tcp: Option<TcpListener>,
 }
 
@@ -69,15 +73,24 @@ pub(crate) async fn bind(place: &Path, listen: Option<SocketAddr>) -> Result<Bou
         tokio::time::sleep(LOOK_EVERY).await;
         waited += LOOK_EVERY;
     }
+    let (socket, unix) = bind_unix(socket, 0o600)?;
+    let users = match paths::users_directory(&directory)? {
+        Some(open) => Some(bind_unix(paths::socket(&open, place), 0o666)?),
+        None => None,
+    };
+    let tcp = listen.map(bind_tcp).transpose()?;
+    Ok(Bound { socket, unix, users, tcp })
+}
+
+fn bind_unix(socket: PathBuf, mode: u32) -> Result<(Unlink, UnixListener)> {
     let at = |error| FsError::local_io(format!("admin socket {}", socket.display()), error);
     match std::fs::remove_file(&socket) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(at(error)),
         _ => {}
     }
-    let unix = UnixListener::bind(&socket).map_err(at)?;
-    std::fs::set_permissions(&socket, Permissions::from_mode(0o600)).map_err(at)?;
-    let tcp = listen.map(bind_tcp).transpose()?;
-    Ok(Bound { socket: Unlink(socket), unix, tcp })
+    let listener = UnixListener::bind(&socket).map_err(at)?;
+    std::fs::set_permissions(&socket, Permissions::from_mode(mode)).map_err(at)?;
+    Ok((Unlink(socket), listener))
 }
 
 /// The process that serves a volume by its URL and is not about to end.
@@ -102,6 +115,15 @@ impl Bound {
         if let Some(tcp) = self.tcp {
             let router = watching.with_state(shared.clone());
             tokio::spawn(async move { axum::serve(tcp, router).await });
+        }
+        if let Some((socket, users)) = self.users {
+            let router = users::calls().into_router().fallback(users::denied);
+            let router = router.layer(DefaultBodyLimit::max(BODY_BYTES_MAX));
+            let service = router.with_state(shared.clone());
+            tokio::spawn(async move {
+                let _socket = socket;
+                axum::serve(users, service.into_make_service_with_connect_info::<Peer>()).await
+            });
         }
         let router = all.with_state(shared.clone());
         tokio::spawn(async move {

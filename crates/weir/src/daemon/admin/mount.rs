@@ -71,7 +71,7 @@ pub(super) async fn scrape(State(shared): State<Arc<DaemonState>>) -> Result<Res
     Ok(([(header::CONTENT_TYPE, kind)], text).into_response())
 }
 
-async fn residency(
+pub(super) async fn residency(
     shared: Arc<DaemonState>,
     GetResidency { ino }: GetResidency,
 ) -> Result<Residency> {

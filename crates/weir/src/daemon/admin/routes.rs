@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use axum::body::Bytes;
-use axum::extract::{RawQuery, State};
+use axum::extract::{ConnectInfo, RawQuery, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use weir_types::{ErrorKind, FsError, Result};
 
+use super::peer::{OfFiles, Peer, may};
 #[cfg(test)]
 use crate::api::page::Page;
 use crate::api::{Call, Method, Refusal};
@@ -44,6 +45,49 @@ impl Routes {
             Method::Post => {
                 post(move |State(shared), body: Bytes| answer(shared, from_body(&body)))
             }
+        };
+        self.router = self.router.route(C::PATH, method);
+        self
+    }
+
+    /// Answers a call about files with `handle`, if who asks may ask that of them.
+    pub(super) fn by_owner<C: Call + OfFiles + Sync, F>(
+        self,
+        handle: impl Fn(Arc<DaemonState>, C) -> F + Clone + Send + Sync + 'static,
+    ) -> Self
+    where
+        F: Future<Output = Result<C::Answer>> + Send + 'static,
+    {
+        self.by_peer(move |shared: Arc<DaemonState>, peer, call: C| {
+            let handle = handle.clone();
+            async move {
+                may(&shared, peer, &call).await?;
+                to_its_end(handle(shared, call)).await
+            }
+        })
+    }
+
+    /// Answers a call with `handle`, which is told who asks.
+    pub(super) fn by_peer<C: Call, F>(
+        mut self,
+        handle: impl Fn(Arc<DaemonState>, Peer, C) -> F + Clone + Send + Sync + 'static,
+    ) -> Self
+    where
+        F: Future<Output = Result<C::Answer>> + Send + 'static,
+    {
+        let answer = move |shared, peer, call: Result<C>| async move {
+            let answer = handle(shared, peer, call?).await?;
+            Ok::<_, Failed>(Json(answer).into_response())
+        };
+        let method = match C::METHOD {
+            Method::Get => {
+                get(move |State(shared), ConnectInfo(peer), RawQuery(query): RawQuery| {
+                    answer(shared, peer, from_query(query.as_deref().unwrap_or_default()))
+                })
+            }
+            Method::Post => post(move |State(shared), ConnectInfo(peer), body: Bytes| {
+                answer(shared, peer, from_body(&body))
+            }),
         };
         self.router = self.router.route(C::PATH, method);
         self

@@ -10,7 +10,12 @@ use crate::api::{GetThroughput, GetUsed, SetThroughput};
 use crate::daemon::shared::DaemonState;
 
 pub(super) fn add(routes: Routes) -> Routes {
-    routes.on(report).on(change).on(used)
+    add_watching(routes).on(change)
+}
+
+/// What users may ask, too.
+pub(super) fn add_watching(routes: Routes) -> Routes {
+    routes.on(report).on(used)
 }
 
 async fn report(
