@@ -93,8 +93,9 @@ install: dist
 	# Where Lustre's own lfs is installed, it stays the one that is found.
 	[ -e $(DESTDIR)$(PREFIX)/bin/lfs ] || command -v lfs >/dev/null || \
 	  ln -s weir $(DESTDIR)$(PREFIX)/bin/lfs
-	install -d $(DESTDIR)$(PREFIX)/share/man/man1
+	install -d $(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(PREFIX)/share/man/man8
 	$(CARGO_TARGET_DIR)/dist/weir man $(DESTDIR)$(PREFIX)/share/man/man1
+	mv $(DESTDIR)$(PREFIX)/share/man/man1/*.8 $(DESTDIR)$(PREFIX)/share/man/man8
 	install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 	$(CARGO_TARGET_DIR)/dist/weir completions bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/weir
 

@@ -41,6 +41,8 @@ for tree in linked plain; do
     size=$(find "$dir" -type f -printf '%s\n' | awk '{n += $1} END {print n}')
     echo "== $tree: $files files, $size bytes"
     same "$(count "$dir" '.released and .archived and .exists and .resident_bytes == 0')" "$files" "released files"
+    du() { "$WEIR" du "$MNT" --json | jq ".rows[] | select(.path == \"$1\") | $2"; }
+    same "$(du "$dir" '[.files, .bytes, .resident_bytes, .released] | @csv')" "\"$files,$size,0,$files\"" "weir du"
     fetched=$(status .since_mount.bytes_fetched)
     "$WEIR" hydrate -r "$dir" --wait --json >"$T/hydrated" || fail "hydrate $tree"
     same "$(jq -c '.[0] | [.state, .files_total, .files_done, .bytes_total, .bytes_done, .counted, .refused]' "$T/hydrated")" \

@@ -31,12 +31,16 @@ LC_ALL=C MANWIDTH=100 man --warnings -l "$T/weir.1" >"$T/man.txt" 2>"$T/man.err"
 [ ! -s "$T/man.err" ] || fail "man warns: $(cat "$T/man.err")"
 grep -q "SYNOPSIS" "$T/man.txt" || fail "the manual has no synopsis"
 "$WEIR" man "$T/man" || fail "man DIR"
-for command in $commands; do
+for command in $commands mount.weir; do
     page=$T/man/weir-$command.1
+    [ "$command" != mount.weir ] || page=$T/man/mount.weir.8
     [ -s "$page" ] || fail "no page for $command"
     LC_ALL=C man --warnings -l "$page" >/dev/null 2>"$T/man.err" || fail "$page does not render"
     [ ! -s "$T/man.err" ] || fail "$page: $(cat "$T/man.err")"
 done
+
+LC_ALL=C MANWIDTH=100 man -l "$T/man/mount.weir.8" >"$T/man.txt" 2>/dev/null
+grep -q "accept-loss=" "$T/man.txt" || fail "mount.weir(8) lacks an option: $(cat "$T/man.txt")"
 
 echo "== JSON"
 "$WEIR" format "$URL" --json | jq -e '.id and .format_version' >/dev/null || fail "format --json"

@@ -95,6 +95,28 @@ fn what_is_done_is_counted_by_directory_and_user() {
 }
 
 #[test]
+fn directories_that_are_no_more_have_one_row_for_each_user() {
+    let mut world = World::new();
+    world.run(async {
+        let engine = world.engine();
+        for n in 0..5_u32 {
+            let name = format!("tmp{n}");
+            let dir = dir_in(&engine, Ino::ROOT, &name).await;
+            let file = make_in(&engine, dir, "f").await;
+            write_and_read(&engine, file, 7 + n % 2, b"12345").await;
+            engine.unlink(dir, b"f").await.expect("removes");
+            engine.rmdir(Ino::ROOT, name.as_bytes()).await.expect("removes");
+        }
+        let report = engine.throughput().await.expect("reports");
+        assert_eq!(tenant(&report, "/(removed)", 7).bytes_written, 15);
+        assert_eq!(tenant(&report, "/(removed)", 8).bytes_written, 10);
+        let rows = report.tenants.iter().filter(|of| of.path.contains("removed")).count();
+        assert_eq!(rows, 2, "{report:?}");
+    });
+    world.unmount().expect("unmounts");
+}
+
+#[test]
 fn a_rule_holds_for_its_directory_and_over_mounts() {
     let mut world = World::new();
     let (a, file) = world.run(async {

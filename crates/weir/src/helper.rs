@@ -10,6 +10,12 @@ use std::path::Path;
 
 use weir_types::Result;
 
+/// The options of `mount -t weir`, those of mount(8) and the kernel aside: flags of `weir mount`, and
+/// whether each takes a value.
+pub(crate) fn mount_options() -> &'static [(&'static str, bool)] {
+    &mount::FLAGS
+}
+
 /// The command line of `weir` that does what a helper was called for. The line itself if the
 /// program was not called as one, `None` if nothing is asked for.
 pub(crate) fn weir_arguments(argv: Vec<OsString>) -> Result<Option<Vec<OsString>>> {

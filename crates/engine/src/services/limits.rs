@@ -7,6 +7,7 @@
 mod history;
 mod rules;
 
+use std::collections::BTreeMap;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -97,7 +98,8 @@ pub struct ThroughputView {
 /// What one client did in one area since the mount.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TenantView {
-    /// The area: a directory, or `/` for the rest of the volume.
+    /// The area: a directory, or `/` for the rest of the volume; `/(removed)` for directories that are
+    /// no more.
     pub path: String,
     /// The user.
     pub client: u32,
@@ -144,16 +146,19 @@ impl Limits {
         rules.sort_by(|a, b| a.name.cmp(&b.name));
         tell_apart(&mut rules);
         let names = self.area_names(&rules).await?;
-        let tenants = self.admission.areas.tenants();
-        let tenants = tenants.iter().map(|((dir, client), used)| {
-            let unknown = || format!("/? (inode {dir})");
-            tenant_view(names.get(dir).cloned().unwrap_or_else(unknown), *client, used)
-        });
-        Ok(ThroughputReport {
-            tenants: tenants.collect(),
-            budget: self.admission.budget.view(),
-            rules,
-        })
+        let (mut tenants, mut removed) = (Vec::new(), BTreeMap::<u32, TenantView>::new());
+        for ((dir, client), used) in &self.admission.areas.tenants() {
+            match names.get(dir) {
+                Some(name) => tenants.push(tenant_view(name.clone(), *client, used)),
+                // One row for all of them: directories come and go by the thousand.
+                None => {
+                    let gone = tenant_view(REMOVED.to_owned(), *client, used);
+                    removed.entry(*client).and_modify(|sum| sum.add(&gone)).or_insert(gone);
+                }
+            }
+        }
+        tenants.extend(removed.into_values());
+        Ok(ThroughputReport { tenants, budget: self.admission.budget.view(), rules })
     }
 
     /// Changes the rule of a directory or user, with its name for people; it holds within a second
@@ -212,6 +217,22 @@ fn tell_apart(rules: &mut [ThroughputView]) {
         {
             rule.name = format!("{} (inode {dir})", rule.name);
         }
+    }
+}
+
+/// The row of directories that are no more.
+const REMOVED: &str = "/(removed)";
+
+impl TenantView {
+    fn add(&mut self, other: &TenantView) {
+        self.opens += other.opens;
+        self.opens_unmetered += other.opens_unmetered;
+        self.reads += other.reads;
+        self.writes += other.writes;
+        self.bytes_read += other.bytes_read;
+        self.bytes_written += other.bytes_written;
+        self.bytes_fetched += other.bytes_fetched;
+        self.waited_ms += other.waited_ms;
     }
 }
 

@@ -84,6 +84,28 @@ pub(crate) struct ArchiveArgs {
     pub(crate) wait: bool,
 }
 
+pub(super) const DU_EXAMPLES: &str = "\
+Examples:
+  weir du /mnt/genomes               each directory in it, and how much of it is here
+  weir du /mnt/genomes/db --depth 0  the sum only
+  weir du /mnt/genomes --json
+
+Sizes are those of the files. Directories are listed, but no file is looked at through the mount: the
+daemon is asked for some thousands at once. A file with several names counts at each of them.";
+
+#[derive(Args, Debug)]
+pub(crate) struct DuArgs {
+    /// Directories or files, in one or several mounts
+    #[arg(required = true)]
+    pub(crate) paths: Vec<PathBuf>,
+    /// Levels of directories that have rows of their own
+    #[arg(short, long, value_name = "N", default_value_t = 1)]
+    pub(crate) depth: usize,
+    /// Answer in JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
 /// Files, and how to answer.
 #[derive(Args, Debug)]
 pub(crate) struct WhatArgs {

@@ -20,7 +20,9 @@ use weir_types::{Bytes, Codec};
 
 use crate::values;
 
-pub(crate) use actions::{ActionsArgs, ArchiveArgs, CancelArgs, HydrateArgs, LfsArgs, WhatArgs};
+pub(crate) use actions::{
+    ActionsArgs, ArchiveArgs, CancelArgs, DuArgs, HydrateArgs, LfsArgs, WhatArgs,
+};
 pub(crate) use bench::{BenchArgs, BenchCommand, BenchCompareArgs, BenchRunArgs, BenchSize};
 pub(crate) use connect::ConnectArgs;
 pub(crate) use costs::{AdviseArgs, PricesArgs};
@@ -159,6 +161,9 @@ pub(crate) enum Command {
     /// How much a volume holds, and how much of it is here
     #[command(after_help = "Example:\n  weir df /mnt/genomes")]
     Df(DirJsonArgs),
+    /// How much is below directories, and how much of it is here
+    #[command(after_help = actions::DU_EXAMPLES)]
+    Du(DuArgs),
     /// Check a volume without changing it
     #[command(after_help = FSCK_EXAMPLES)]
     Fsck(FsckArgs),

@@ -10,6 +10,8 @@ mod df;
 mod disks;
 mod doctor;
 mod documents;
+mod du;
+mod file_states;
 mod flush;
 mod format;
 mod fsck;
@@ -59,6 +61,7 @@ pub(crate) fn run(cli: Cli, argv: &[OsString]) -> Result<ExitCode> {
         Command::Advise(args) => wait(advise::run(args)),
         Command::Flush(args) => wait(flush::run(args)),
         Command::Df(args) => wait(df::run(args)),
+        Command::Du(args) => wait(du::run(args)),
         Command::Fsck(args) => wait(fsck::run(args, log_args.verbose > 0)),
         Command::Residency(args) => wait(residency::run(args)),
         Command::Recover(args) => wait(recover::run(args)),

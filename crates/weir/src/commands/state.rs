@@ -5,10 +5,10 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 use weir_engine::FileState;
-use weir_types::{Bytes, Ino, Result};
+use weir_types::{Bytes, Result};
 
+use super::file_states::{self, Sum};
 use crate::cli::WhatArgs;
-use crate::client::{Client, STATES_AT_ONCE};
 use crate::{render, targets};
 
 #[derive(Serialize)]
@@ -18,32 +18,13 @@ struct StateReport<'a> {
     state: FileState,
 }
 
-/// What all files together are.
-#[derive(Default)]
-struct Sum {
-    files: u64,
-    bytes: u64,
-    resident_bytes: u64,
-    released: u64,
-    dirty: u64,
-    lost: u64,
-}
-
-/// Files are found on a thread of their own, and asked for some thousands at a time, so that memory
-/// does not grow with the tree.
 pub(crate) async fn run(what: WhatArgs) -> Result<ExitCode> {
     let mut sum = Sum::default();
     if !what.json {
         render::say(&line("here", "size", "state", "path"))?;
     }
     for mount in targets::find(&what.paths, what.recursive)? {
-        let (found, mut files) = tokio::sync::mpsc::channel(4);
-        let paths: Vec<PathBuf> = mount.targets.into_iter().map(|target| target.real).collect();
-        let walk = tokio::task::spawn_blocking(move || walk(&paths, &found));
-        while let Some(some) = files.recv().await {
-            tell(&mount.client, some, what.json, &mut sum).await?;
-        }
-        walk.await.map_err(crate::daemon::panicked)??;
+        file_states::of(mount, |files| tell(files, what.json, &mut sum)).await?;
     }
     if !what.json && sum.files != 1 {
         render::say(&summary(&sum))?;
@@ -51,53 +32,19 @@ pub(crate) async fn run(what: WhatArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-type Batch = Vec<(PathBuf, u64)>;
-
-fn walk(paths: &[PathBuf], found: &tokio::sync::mpsc::Sender<Batch>) -> Result<()> {
-    let mut some = Vec::new();
-    for path in paths {
-        targets::files_below(path, &mut |path, ino| {
-            some.push((path, ino));
-            if some.len() == STATES_AT_ONCE {
-                // Nobody listens once an answer failed.
-                let _ = found.blocking_send(std::mem::take(&mut some));
-            }
-            Ok(())
-        })?;
-    }
-    let _ = found.blocking_send(some);
-    Ok(())
-}
-
-async fn tell(client: &Client, files: Batch, as_json: bool, sum: &mut Sum) -> Result<()> {
-    let inos = files.iter().map(|(_, ino)| Ino(*ino)).collect();
-    let states = client.states(inos).await?;
+fn tell(files: Vec<(PathBuf, FileState)>, as_json: bool, sum: &mut Sum) -> Result<()> {
     let mut text = String::new();
-    for ((path, _), state) in files.iter().zip(states) {
-        let Some(state) = state else {
-            continue;
-        };
+    for (path, state) in files {
         sum.add(&state);
         if as_json {
-            let of = StateReport { path, state };
+            let of = StateReport { path: &path, state };
             text.push_str(&serde_json::to_string(&of).unwrap_or_default());
             text.push('\n');
         } else {
-            text.push_str(&describe(path, &state));
+            text.push_str(&describe(&path, &state));
         }
     }
     render::say(&text)
-}
-
-impl Sum {
-    fn add(&mut self, state: &FileState) {
-        self.files += 1;
-        self.bytes += state.size;
-        self.resident_bytes += state.resident_bytes.min(state.size);
-        self.released += u64::from(state.released);
-        self.dirty += u64::from(state.dirty);
-        self.lost += u64::from(state.lost);
-    }
 }
 
 fn describe(path: &Path, state: &FileState) -> String {
