@@ -51,10 +51,11 @@ lint:
 unit:
 	$(LINTED) tests/unit.sh $(TESTED)
 
-# The integration tests' build makes the binaries, too: `layering` weir, `proxy` the benches' proxy.
+# The integration tests' build makes the binaries, too: `layering` weir, `proxy` the benches' proxy,
+# `driver` weir-csi.
 # The model of links is run by cases.
 tested-binary:
-	$(LINTED) cargo test $(TESTED) --no-run --test layering --test proxy --test links_model
+	$(LINTED) cargo test $(TESTED) --no-run --test layering --test proxy --test links_model --test driver
 
 e2e: tested-binary
 	WEIR=$(CARGO_TARGET_DIR)/debug/weir tests/run.sh

@@ -55,6 +55,14 @@ prometheus() {
   rm -rf "$at"
 }
 
+go_tool() { # PROGRAM PACKAGE@VERSION: likewise
+  [ -x "$CACHE/bin/$1" ] || command -v "$1" >/dev/null || {
+    from_elsewhere go "Go 1.25 or later, https://go.dev/dl"
+    echo "building $2"
+    GOBIN="$CACHE/bin" CGO_ENABLED=0 go install "$2"
+  }
+}
+
 # Built with Go, which is asked for only where it is not there yet.
 s3_server() { "$here/../tests/s3/versitygw.sh" install >/dev/null; }
 
@@ -67,6 +75,7 @@ tools() { # LAYER
       prometheus
       cargo_tool pjdfstest pjdfstest@0.2.2
       cargo_tool fsx fsx@0.3.2
+      go_tool csi-sanity github.com/kubernetes-csi/csi-test/v5/cmd/csi-sanity@v5.4.0
       "$here/vm.sh" setup
       "$here/vm.sh" zfs
       ;;
