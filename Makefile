@@ -2,6 +2,7 @@
 # make check  lints and unit tests             make test    everything that proves it
 # make soak   long crash and model runs        make bench   speed, beside the limits and beside peers
 # make docs   all pages as a book, in target/book
+# make install   as root, below PREFIX         make dist    packages for other machines, in dist/
 # needs: cargo cc make fusermount3 /etc/ssl/certs/ca-certificates.crt
 SHELL := /bin/bash
 CACHE ?= $(or $(WEIR_CACHE),$(HOME)/.cache/weir)
@@ -16,8 +17,11 @@ TESTED := --workspace --features weir/failpoints,weir/ublk,weir-object/testing
 # built once, and what was linted is not compiled again.
 LINTED := RUSTC_WORKSPACE_WRAPPER=clippy-driver CLIPPY_ARGS=-Dwarnings
 DESTDIR ?=
+DIST ?= dist
+# What is handed out runs with this glibc and later ones: RHEL 8, Debian 10, and all that came after.
+GLIBC := 2.28
 
-.PHONY: all build dist run check test lint unit e2e tested-binary soak bench bench-smoke bench-peers docs install tools test-tools clean
+.PHONY: all build optimised dist run check test lint unit e2e tested-binary soak bench bench-smoke bench-peers docs install tools test-tools clean
 
 all: build
 
@@ -25,11 +29,23 @@ build: tools
 	cargo build --release -p weir
 
 # As it is handed out: with optimisation across crates, which takes more than twice as long.
-dist: tools
+optimised: tools
 	cargo build --profile dist -p weir
 
+# Packages; docs/install.md says what they are.
+dist: tools
+	@scripts/install-tools.sh dist
+	WEIR=$$(packaging/build.sh $(GLIBC)) && WEIR=$$WEIR packaging/packages.sh $(DIST) $(GLIBC)
+
+# With WEIR=PROGRAM nothing is built.
+ifdef WEIR
+run:
+	@scripts/install-tools.sh packages-of scripts/demo.sh
+	WEIR=$(WEIR) scripts/demo.sh
+else
 run: tools build
 	WEIR=$(CARGO_TARGET_DIR)/release/weir scripts/demo.sh
+endif
 
 # What a build needs, and what `make run` shows off with.
 tools:
@@ -85,20 +101,11 @@ docs:
 	scripts/docs.sh target/book
 	@echo "target/book/html/index.html"
 
-install: dist
-	install -D -m 755 $(CARGO_TARGET_DIR)/dist/weir $(DESTDIR)$(PREFIX)/bin/weir
-	install -d $(DESTDIR)/sbin
-	ln -sf $(PREFIX)/bin/weir $(DESTDIR)/sbin/mount.weir
-	ln -sf $(PREFIX)/bin/weir $(DESTDIR)/sbin/umount.weir
-	ln -sf $(PREFIX)/bin/weir $(DESTDIR)/sbin/umount.fuse.weir
+install: optimised
+	WEIR=$(CARGO_TARGET_DIR)/dist/weir PREFIX=$(PREFIX) SBIN=/sbin packaging/install.sh "$(DESTDIR)/"
 	# Where Lustre's own lfs is installed, it stays the one that is found.
 	[ -e $(DESTDIR)$(PREFIX)/bin/lfs ] || command -v lfs >/dev/null || \
 	  ln -s weir $(DESTDIR)$(PREFIX)/bin/lfs
-	install -d $(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(PREFIX)/share/man/man8
-	$(CARGO_TARGET_DIR)/dist/weir man $(DESTDIR)$(PREFIX)/share/man/man1
-	mv $(DESTDIR)$(PREFIX)/share/man/man1/*.8 $(DESTDIR)$(PREFIX)/share/man/man8
-	install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions
-	$(CARGO_TARGET_DIR)/dist/weir completions bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/weir
 
 clean:
-	rm -rf weir-demo
+	rm -rf weir-demo $(DIST)

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs what is missing: `build` for building and `make run`, `test` for the test suites,
-# `bench` for `make bench`, `docs` for `make docs`. `packages build test bench` stops when Debian's packages are there, and
+# `bench` for `make bench`, `docs` for `make docs`, `dist` for `make dist`. `packages build test bench` stops when
+# Debian's packages are there, and
 # `packages-of FILE` does so for one script.
 # What that is the scripts say themselves: see scripts/needs.sh.
 # Debian and its like; elsewhere it says what to install.
@@ -66,6 +67,14 @@ go_tool() { # PROGRAM PACKAGE@VERSION: likewise
 # Built with Go, which is asked for only where it is not there yet.
 s3_server() { "$here/../tests/s3/versitygw.sh" install >/dev/null; }
 
+# A linker for older machines, and what makes cargo use it: 440 MB.
+zig() {
+  echo "installing Zig"
+  rm -rf "$CACHE/dist-tools"
+  python3 -m venv "$CACHE/dist-tools"
+  "$CACHE/dist-tools/bin/pip" install --quiet --no-cache-dir ziglang==0.17.1 cargo-zigbuild==0.24.0
+}
+
 tools() { # LAYER
   case $1 in
     build) from_elsewhere cargo "Rust, https://rustup.rs" ;;
@@ -81,6 +90,7 @@ tools() { # LAYER
       ;;
     bench) s3_server ;;
     docs) cargo_tool mdbook mdbook@0.5.4 --no-default-features --features search ;;
+    dist) [ -x "$CACHE/dist-tools/bin/cargo-zigbuild" ] || zig ;;
   esac
 }
 
@@ -95,8 +105,8 @@ case ${1:-} in
 esac
 for layer in "$@"; do
   case $layer in
-    build | test | bench | docs) ;;
-    *) echo "usage: $0 [packages] build|test|bench|docs ..." >&2; exit 2 ;;
+    build | test | bench | docs | dist) ;;
+    *) echo "usage: $0 [packages] build|test|bench|docs|dist ..." >&2; exit 2 ;;
   esac
   # shellcheck disable=SC2046 # words
   install_packages $("$here/needs.sh" of "$layer")

@@ -3,7 +3,7 @@
 # comment `needs: PROGRAM...` at the beginning of a line. The table scripts/programs has the package
 # of each.
 #
-#   needs.sh of build|test|bench|docs  what the scripts of a layer need
+#   needs.sh of LAYER              what the scripts of a layer need: build, test, bench, docs or dist
 #   needs.sh in FILE...             what these files need
 #   needs.sh packages PROGRAM...    their packages
 #   needs.sh check                  that nothing is needed that the table does not have, and that no
@@ -13,6 +13,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 BUILD=(Makefile scripts/demo.sh)
+DIST=(packaging/*.sh packaging/*.py)
 TEST=(tests/*.sh tests/cases/*.sh tests/s3/*.sh tests/tools/*.py scripts/vm.sh)
 BENCH=(perf/*.py perf/*/*.py perf/*.sh tests/lib.sh tests/s3/*.sh)
 DOCS=(scripts/docs.sh)
@@ -23,7 +24,8 @@ layer() {
         test) needed "${TEST[@]}" ;;
         bench) needed "${BENCH[@]}" ;;
         docs) needed "${DOCS[@]}" ;;
-        *) echo "no layer $1: build, test, bench or docs" >&2; return 2 ;;
+        dist) needed "${DIST[@]}" ;;
+        *) echo "no layer $1: build, test, bench, docs or dist" >&2; return 2 ;;
     esac
 }
 
@@ -91,7 +93,7 @@ allowed() { # FILE
 }
 
 check() {
-    local files=("${BUILD[@]}" "${TEST[@]}" "${BENCH[@]}" "${DOCS[@]}") wrong=0 file words word all
+    local files=("${BUILD[@]}" "${TEST[@]}" "${BENCH[@]}" "${DOCS[@]}" "${DIST[@]}") wrong=0 file words word all
     all=$(needed "${files[@]}")
     # shellcheck disable=SC2086 # words
     packages $all >/dev/null || wrong=1

@@ -14,7 +14,7 @@
 # VM_SHARE    a directory that the guest may write: `mount -t virtiofs share DIR` (none)
 # VM_MEMORY   MiB (3072)        VM_CPUS   (2)        VM_TIMEOUT   seconds (600)
 # WEIR_CACHE  all that it keeps is in vm below it (~/.cache/weir)
-# needs: awk cpio depmod modprobe mount qemu-system-x86_64 sha256sum tar xz
+# needs: awk cpio depmod dpkg-deb modprobe mount qemu-system-x86_64 sha256sum tar xz
 # needs: /usr/lib/qemu/virtiofsd /var/lib/dpkg/info/busybox-static.list
 # To build OpenZFS:
 # needs: autoconf automake cc gawk gcc-12 libtoolize make strip

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A Debian with nothing installed: what `make build`, `make bench` and `make test` install there is
+# A Debian with nothing installed: what `make build`, `bench`, `test` and `dist` install there is
 # all that the scripts and cases call. Rust and Go, which this takes from elsewhere, and what is built
 # from source (the S3 server, POSIX suites, the virtual machine's kernel and OpenZFS) are not tried, nor is
 # any case run there.
@@ -21,7 +21,7 @@ NEEDS=$TREE/scripts/needs.sh
 key() { sha256sum "$@" | sha256sum | head -c 16; }
 base=$FRESH/base-$(key "$SOURCES")
 made=$FRESH/made-$(key "$SOURCES" "$TREE/scripts/install-tools.sh" "$TREE/scripts/programs" \
-    <("$NEEDS" of build) <("$NEEDS" of bench) <("$NEEDS" of test))
+    <("$NEEDS" of build) <("$NEEDS" of bench) <("$NEEDS" of test) <("$NEEDS" of dist))
 mkdir -p "$FRESH/archives/partial"
 
 if ! [ -d "$base" ]; then
@@ -66,7 +66,7 @@ done'
 
 if ! [ -d "$made" ]; then
     rm -rf "$FRESH"/made-*
-    for layer in build bench test; do
+    for layer in build bench test dist; do
         echo "== what $layer installs"
         inside '/tree/scripts/install-tools.sh packages "$@"' "$layer" >"$T/$layer.log" 2>&1 ||
             fail "cannot install what $layer needs"
@@ -78,8 +78,8 @@ if ! [ -d "$made" ]; then
 fi
 
 echo "== programs that scripts call, that are here, and that would not be there"
-"$NEEDS" called "$TREE"/{tests,tests/cases,tests/s3,scripts,perf}/*.sh | awk '{print $2}' | sort -u >"$T/called"
-sed -nE 's/^ *([A-Za-z0-9_-]+)\(\) .*/\1/p' "$TREE"/{tests,tests/cases,tests/s3,scripts,perf}/*.sh |
+"$NEEDS" called "$TREE"/{tests,tests/cases,tests/s3,scripts,packaging,perf}/*.sh | awk '{print $2}' | sort -u >"$T/called"
+sed -nE 's/^ *([A-Za-z0-9_-]+)\(\) .*/\1/p' "$TREE"/{tests,tests/cases,tests/s3,scripts,packaging,perf}/*.sh |
     sort -u >"$T/functions"
 unknown=()
 while read -r program; do
@@ -89,4 +89,4 @@ while read -r program; do
     [[ $("$NEEDS" packages "$program" 2>/dev/null) = [-c]* ]] || unknown+=("$program")
 done < <(comm -23 "$T/called" "$T/functions")
 [ ${#unknown[@]} -eq 0 ] || fail "no entry in scripts/programs: ${unknown[*]}"
-echo "$("$NEEDS" of build | cat - <("$NEEDS" of bench) <("$NEEDS" of test) | sort -u | wc -l) programs and files"
+echo "$("$NEEDS" of build | cat - <("$NEEDS" of bench) <("$NEEDS" of test) <("$NEEDS" of dist) | sort -u | wc -l) programs and files"
