@@ -18,12 +18,13 @@ install -D -m 755 "$WEIR" "$ROOT$PREFIX/bin/weir"
 
 # What mount(8) and umount(8) call for the types `weir` (fstab) and `fuse.weir` (the kernel's name).
 install -d "$ROOT$SBIN"
-for helper in mount.weir; do
+for helper in mount.weir umount.weir umount.fuse.weir; do
     ln -sfn "$PREFIX/bin/weir" "$ROOT$SBIN/$helper"
 done
 
-install -d "$share/man/man1"
+install -d "$share"/man/man{1,8}
 "$WEIR" "man" "$share/man/man1" >/dev/null
+mv "$share"/man/man1/*.8 "$share/man/man8/"
 install -d "$share"/{bash-completion/completions,zsh/site-functions,fish/vendor_completions.d}
 "$WEIR" completions bash >"$share/bash-completion/completions/weir"
 "$WEIR" completions zsh >"$share/zsh/site-functions/_weir"

@@ -2,9 +2,10 @@
 # Makes what is handed out from a program that is built: a tarball, .deb, .rpm, a Python wheel, an OCI
 # image, a bill of materials, and the sums of all.
 #
-#   WEIR=PROGRAM packages.sh DIRECTORY [GLIBC]
+#   WEIR=PROGRAM packages.sh DIRECTORY [GLIBC [KIND...]]
 #
 # GLIBC  refuse a program that needs a later glibc than this, such as 2.28
+# KIND   these only: tarball, deb, rpm, wheel, oci, sbom
 # The same program makes the same bytes (.rpm aside): times are those of the last commit.
 # needs: awk cargo dpkg-deb git gzip python3 readelf rpmbuild sha256sum strip tar
 set -euo pipefail
@@ -12,6 +13,8 @@ set -euo pipefail
 WEIR=$(realpath "${WEIR:?the program to package}")
 OUT=$(realpath -m "${1:?where to put the packages}")
 GLIBC_MAX=${2:-}
+KINDS=("${@:3}")
+((${#KINDS[@]})) || KINDS=(tarball deb rpm wheel oci sbom)
 cd "$(dirname "$(realpath "$0")")"
 fail() { echo "packages.sh: $*" >&2; exit 1; }
 
@@ -36,7 +39,7 @@ VERSION=$("$WEIR" --version | awk '{print $2}')
 
 lay_out() { # ROOT [SBIN]: the files as a package has them
     WEIR=$WORK/weir PREFIX=/usr SBIN=${2:-/usr/sbin} ./install.sh "$1"
-    gzip -9n "$1"/usr/share/man/man1/*.1
+    gzip -9n "$1"/usr/share/man/man?/*
     find "$1" -exec touch --no-dereference --date="@$SOURCE_DATE_EPOCH" {} +
 }
 
@@ -49,7 +52,9 @@ make_tarball() {
     mkdir "$WORK/tarball"
     # To be unpacked below any prefix, as with tar -C /usr/local --strip-components=1.
     cp -a "$WORK/root/usr" "$WORK/tarball/$name"
-    ln -sfn ../bin/weir "$WORK/tarball/$name/sbin/mount.weir"
+    for helper in mount.weir umount.weir umount.fuse.weir; do
+        ln -sfn ../bin/weir "$WORK/tarball/$name/sbin/$helper"
+    done
     find "$WORK/tarball" -exec touch --no-dereference --date="@$SOURCE_DATE_EPOCH" {} +
     packed "$WORK/tarball" "$name" >"$OUT/$name.tar.gz"
 }
@@ -86,15 +91,14 @@ make_rpm() {
         --define "laid_out $WORK/root" rpm/weir.spec >"$WORK/rpm.log" 2>&1 || fail "rpmbuild: $(cat "$WORK/rpm.log")"
 }
 
+make_wheel() { python3 wheel.py "$WORK/weir" "$VERSION" "manylinux_${GLIBC/./_}_$ARCH" "$OUT"; }
+make_oci() { python3 oci.py "$WORK/weir" "$VERSION" "$OCI_ARCH" "$OUT/weir-$VERSION-$ARCH-oci.tar"; }
+make_sbom() { python3 sbom.py "$VERSION" >"$OUT/weir-$VERSION.cdx.json"; }
+
 mkdir -p "$OUT"
 rm -f "$OUT"/weir[-_]* "$OUT/SHA256SUMS"
 strip -o "$WORK/weir" "$WEIR"
 lay_out "$WORK/root"
-make_tarball
-make_deb
-make_rpm
-python3 wheel.py "$WORK/weir" "$VERSION" "manylinux_${GLIBC/./_}_$ARCH" "$OUT"
-python3 oci.py "$WORK/weir" "$VERSION" "$OCI_ARCH" "$OUT/weir-$VERSION-$ARCH-oci.tar"
-python3 sbom.py "$VERSION" >"$OUT/weir-$VERSION.cdx.json"
+for kind in "${KINDS[@]}"; do "make_$kind"; done
 (cd "$OUT" && sha256sum weir[-_]* >SHA256SUMS)
 echo "weir $VERSION for $ARCH, glibc $GLIBC or later; libraries: $LIBRARIES"

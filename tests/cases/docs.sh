@@ -112,4 +112,5 @@ follow docs/bench.md
 follow docs/throughput.md "$GENOMES"
 follow docs/zfs.md
 follow docs/credentials.md
+follow docs/install.md
 follow CONTRIBUTING.md
