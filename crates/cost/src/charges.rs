@@ -283,7 +283,7 @@ mod tests {
             ("ap-northeast-2", "gp3:500:3000:250", 45.6 + 5.7, 0.0, true),
             // 500 x $0.125 + 4,000 x $0.065; above 32,000 IOPS another price holds.
             ("us-east-1", "io2:500:4000", 62.5 + 260.0, 0.0, true),
-            ("us-east-1", "io2:500:40000", 62.5 + 2080.0, 0.0, false),
+            ("us-east-1", "io2:500:40000", 62.5 + 2080.0 + 8000.0 * 0.0455, 0.0, true),
             // 254 GB x $0.023; 254 x 128 GETs of 8 MiB = 32.512 thousand x $0.0004.
             ("us-east-1", "instance-store", 5.842, 0.0130048, true),
             ("us-east-1", "weir", 5.842, 0.0130048, true),
