@@ -32,7 +32,10 @@ pub use bill::{
 pub use fleet::{Model, RunTime, predicted};
 pub use machines::{machine, machines};
 pub use polls::{lists_of, polls_per_month};
-pub use price_book::{Confidence, Entry, Item, Price, PriceBook, PriceBookError, PriceRow, Prices};
+pub use price_book::{
+    Change, ChangeKind, Confidence, Entry, Found, Item, Offer, OfferError, Price, PriceBook,
+    PriceBookError, PriceRow, Prices, Refused, Take, read_offer,
+};
 pub use shadow::{Activity, Shadow, shadow};
 pub use storage::Storage;
 pub use workload::{Machine, Workload};

@@ -5,6 +5,8 @@
 mod dollars;
 mod entry;
 mod item;
+mod offers;
+mod update;
 mod v1;
 
 use serde::{Deserialize, Serialize};
@@ -13,6 +15,8 @@ use weir_types::NanoUsd;
 
 pub use entry::{Confidence, Entry, Price};
 pub use item::Item;
+pub use offers::{Found, Offer, OfferError, Refused, read_offer};
+pub use update::{Change, ChangeKind, Take};
 
 const SCHEMA: &str = "weir-prices/2";
 const SCHEMA_1: &str = "weir-prices/1";
