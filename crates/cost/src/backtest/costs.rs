@@ -7,7 +7,8 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::data::File;
-use super::formula::evaluate;
+use super::formula::{at_prices, evaluate};
+use crate::PriceBook;
 
 /// A line of a published bill or comparison.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -20,6 +21,8 @@ pub struct CostLine {
     pub published: Option<f64>,
     /// The number that its own terms give.
     pub recomputed: Option<f64>,
+    /// The same at the price book's list prices of the region where it was measured.
+    pub at_list_prices: Option<f64>,
     /// Whether they agree.
     pub verdict: Verdict,
 }
@@ -42,9 +45,6 @@ pub enum Verdict {
     },
 }
 
-/// EFS Standard in Seoul, USD for a GB-month: AWS price list, 2026-07-14.
-const EFS_SEOUL_USD: f64 = 0.33;
-
 /// Days of a month, as the published comparisons count them.
 const MONTH_DAYS: f64 = 30.0;
 
@@ -57,18 +57,23 @@ type Fields = BTreeMap<String, Value>;
 struct Book<'a> {
     file: &'a File,
     lines: &'a [Fields],
+    prices: &'a PriceBook,
+    region: Option<&'a str>,
 }
 
 /// All lines of the file, each with its verdict.
 pub(super) fn check(file: &File) -> Vec<CostLine> {
     let mut checked = Vec::new();
+    let prices = &PriceBook::built_in();
     for (source, lines) in &file.cost_checks {
-        let book = Book { file, lines };
+        let book = Book { file, lines, prices, region: file.region(source) };
         for fields in lines {
             let name = text(fields, "line");
             let made = book.line(name, fields);
+            let at_list_prices = book.at_list_prices(fields);
             checked.extend(made.into_iter().map(|(line, published, recomputed, verdict)| {
-                CostLine { source: source.clone(), line, published, recomputed, verdict }
+                let source = source.clone();
+                CostLine { source, line, published, recomputed, at_list_prices, verdict }
             }));
         }
     }
@@ -97,7 +102,7 @@ impl Book<'_> {
                 one(number.map(|a_day| a_day * MONTH_DAYS), Verdict::Wrong { why })
             }
             ("EFS storage 254 GB", Some(sum)) => {
-                let listed = 254.0 * EFS_SEOUL_USD;
+                let listed = self.at_list_prices(fields).unwrap_or(f64::NAN);
                 let why = format!("its terms give {sum:.2}; at the list price it is {listed:.2}");
                 one(number, Verdict::Wrong { why })
             }
@@ -118,6 +123,11 @@ impl Book<'_> {
             }
             (_, None) => one(number, Verdict::Unchecked { why: "no terms are given".to_owned() }),
         }
+    }
+
+    /// The line's sum with the prices that the book has where it was measured.
+    fn at_list_prices(&self, fields: &Fields) -> Option<f64> {
+        at_prices(text(fields, "at_list_prices"), self.prices.at(self.region?))
     }
 
     /// Numbers that follow from other lines or from the measurements.

@@ -30,6 +30,7 @@ pub(super) struct Experiment {
     pub(super) id: String,
     pub(super) source: String,
     pub(super) date: Option<String>,
+    region: Option<String>,
     status: Option<String>,
     #[serde(default)]
     pub(super) note: String,
@@ -78,6 +79,7 @@ pub(super) struct StoredOn {
     pub(super) service: String,
     #[serde(default)]
     pub(super) throughput_mode: String,
+    region: Option<String>,
     pub(super) state: Option<String>,
     pub(super) size_gib: Option<f64>,
     pub(super) capacity_gib: Option<u64>,
@@ -107,6 +109,12 @@ impl File {
     /// An entry by its name.
     pub(super) fn experiment(&self, id: &str) -> Option<&Experiment> {
         self.experiments.iter().find(|experiment| experiment.id == id)
+    }
+
+    /// The region where a source measured, if it says one.
+    pub(super) fn region(&self, source: &str) -> Option<&str> {
+        let of = self.experiments.iter().filter(|experiment| experiment.source == source);
+        of.filter_map(|of| of.region.as_deref().or(of.storage.region.as_deref())).next()
     }
 
     /// What the file says against an entry: its own verdict, and what names its time.

@@ -1,4 +1,19 @@
-//! Sums as people write them: `209/3600*6.048+10.93`.
+//! Sums as people write them: `209/3600*6.048+10.93`, or with prices by name: `254*{efs.standard}`.
+
+use crate::Prices;
+
+/// The value of a formula at list prices; `None` when it is none, or a price is not known.
+pub(super) fn at_prices(text: &str, prices: Prices<'_>) -> Option<f64> {
+    let mut sum = String::new();
+    let mut rest = text;
+    while let Some((before, named)) = rest.split_once('{') {
+        let (name, after) = named.split_once('}')?;
+        let price = prices.of(&name.parse().ok()?)?;
+        sum.push_str(&format!("{before}{}", price.usd.0 as f64 / 1e9));
+        rest = after;
+    }
+    evaluate(&(sum + rest))
+}
 
 /// The value of a formula of numbers, `+ - * /` and brackets; `None` when it is none.
 pub(super) fn evaluate(text: &str) -> Option<f64> {
@@ -48,6 +63,16 @@ fn take(rest: &mut &str, wanted: &[char]) -> Option<char> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn prices_have_names() {
+        let book = crate::PriceBook::built_in();
+        let seoul = |text| at_prices(text, book.at("ap-northeast-2"));
+        assert_eq!(seoul("254*{efs.standard}+1"), Some(254.0 * 0.33 + 1.0));
+        for text in ["254*{s3-files.read}", "254*{gold}", "254*{efs.standard"] {
+            assert_eq!(seoul(text), None, "{text}");
+        }
+    }
 
     #[test]
     fn products_bind_more_than_sums_and_brackets_more_than_both() {

@@ -116,6 +116,34 @@ fn wrong_sums_are_found_and_right_ones_left_alone() {
     assert_eq!(report.cost_lines.iter().filter(unchecked).count(), 2);
 }
 
+/// The comparison was made at prices that are not Seoul's.
+#[test]
+fn published_sums_are_priced_anew_at_the_list_prices_of_their_region() {
+    let report = run();
+    let line = |name: &str| {
+        let line = report.cost_lines.iter().find(|line| line.line == name).expect(name);
+        (line.published, line.at_list_prices)
+    };
+    for (name, published, listed) in [
+        ("EFS storage 254 GB", 91.56, 254.0 * 0.33),
+        ("FSx storage", 168.0, 1200.0 * 0.165),
+        ("EFS job 500000", 13.43, 1490.0 / 3600.0 * 7.296 + 254.0 * 0.03),
+        ("FSx job 500000", 63.72, 37_935.0 / 3600.0 * 7.296),
+        // In Virginia.
+        ("FSx 1.2 TiB", 171.5, 1200.0 * 0.14),
+    ] {
+        let (of, at_list) = line(name);
+        assert_eq!(of, Some(published), "{name}");
+        assert!((at_list.expect(name) - listed).abs() < 1e-9, "{name}: {at_list:?}");
+    }
+    // 15 runs a month and not 7; and it was told as 4 a day.
+    let (_, runs) = line("break-even EFS vs FSx runs");
+    assert!((runs.expect("known") - 14.984).abs() < 0.001, "{runs:?}");
+    assert_eq!(line("period bill").1, None, "what it is made of is not said");
+    let priced = report.cost_lines.iter().filter(|line| line.at_list_prices.is_some());
+    assert_eq!(priced.count(), 23);
+}
+
 /// The file has sums of its own: they were made by others, and are what is found here.
 #[test]
 fn sums_agree_with_those_of_the_file() {
