@@ -4,7 +4,7 @@
 # time-limit: 300
 source "$(dirname "$0")/../lib.sh"
 begin
-need csi-sanity curl jq python3 mount umount
+need csi-sanity curl jq python3 mount umount unshare nsenter systemctl systemd-run /lib/systemd/systemd
 # Made with the program by `make tested-binary`.
 CSI=${WEIR_CSI:-$(dirname "$WEIR")/weir-csi}
 [ -x "$CSI" ] || fail "no binary at $CSI: make e2e builds it"
@@ -225,3 +225,85 @@ poll 10 test -S "$T/csi.sock" && sleep 0.3
 refuses "INVALID_ARGUMENT: *file-urls*" NodeStageVolume volume_id=x $W "staging_target_path=$T/pods/x" \
     "volume_context.url=file://$BUCKET"
 driver_end TERM
+
+echo "== out of a container, whose end the daemons outlive: the host's systemd has them"
+# A host of our own: systemd as the first process of its namespaces, with units of ours only.
+HOST=$T/host
+mkdir -p "$HOST"/{units,bucket,run,staged,state} && chmod 700 "$HOST/run"
+printf '[Unit]\nDefaultDependencies=no\nAllowIsolate=yes\n' >"$HOST/units/host.target"
+cat >"$HOST/boot" <<'EOF'
+umount -R /sys/fs/cgroup
+mount -t cgroup2 none /sys/fs/cgroup && mount -t tmpfs tmpfs /run && mkdir -p /run/systemd/system &&
+    mount --make-rshared / || exit 1
+export container=other SYSTEMD_UNIT_PATH=$HOST/units
+bash "$HOST/try" >"$HOST/said" 2>&1 &
+exec /lib/systemd/systemd --system --unit=host.target --log-target=console --show-status=no
+EOF
+cat >"$HOST/try" <<'EOF'
+say() { echo "$1" >>"$HOST/found"; }
+# The container: all namespaces but that of processes, and a control group that ends as one.
+pod_start() {
+    mkdir -p /sys/fs/cgroup/pod
+    (
+        echo "$BASHPID" >/sys/fs/cgroup/pod/cgroup.procs
+        exec unshare --mount --net --uts --ipc --propagation unchanged "$CSI" --endpoint "unix:$HOST/csi.sock" \
+            --node-id host --weir "$WEIR" --on-host --state "$HOST/state" --tier "$HOST/tier" --file-urls
+    ) &
+    until curl -s -o "$HOST/nothing" --http2-prior-knowledge --unix-socket "$HOST/csi.sock" http://localhost; do
+        sleep 0.1
+    done
+}
+pod_end() {
+    echo 1 >/sys/fs/cgroup/pod/cgroup.kill
+    until [ -z "$(cat /sys/fs/cgroup/pod/cgroup.procs)" ]; do sleep 0.05; done
+}
+call() { "$TESTS/tools/csi.py" "$HOST/csi.sock" "$@"; }
+until systemctl is-active --quiet host.target; do sleep 0.1; done
+pod_start
+call NodeStageVolume volume_id=x "staging_target_path=$HOST/staged" capability=SINGLE_NODE_WRITER \
+    "volume_context.url=file://$HOST/bucket" secrets.AWS_ACCESS_KEY_ID=id secrets.AWS_SECRET_ACCESS_KEY=hiddenkey
+say "staged: $?"
+echo written >"$HOST/staged/file"
+daemons=$(cat /sys/fs/cgroup/weir.slice/run-*.scope/cgroup.procs)
+say "daemons in scopes: $(wc -w <<<"$daemons")"
+say "with keys: $(grep -lz hiddenkey "/proc/$daemons/environ" | wc -l)"
+say "units that tell keys: $(systemctl show '*' | grep -c hiddenkey)"
+[ "$(readlink "/proc/$daemons/ns/net")" = "$(readlink /proc/1/ns/net)" ]
+say "in the host's network: $?"
+pod_end
+say "read without the container: $(cat "$HOST/staged/file")"
+pod_start
+call NodeUnstageVolume volume_id=x "staging_target_path=$HOST/staged"
+say "unstaged: $?"
+say "mounts that are left: $(grep -c " $HOST/" /proc/self/mounts)"
+say end
+EOF
+cat >"$HOST/group" <<'EOF'
+mount -t cgroup2 none /sys/fs/cgroup && mkdir -p "/sys/fs/cgroup/$GROUP" &&
+    echo $$ >"/sys/fs/cgroup/$GROUP/cgroup.procs" || exit 1
+exec unshare --cgroup --pid --fork --kill-child --mount --mount-proc bash "$HOST/boot"
+EOF
+"$WEIR" format "file://$HOST/bucket" >/dev/null || fail "format"
+HOST=$HOST GROUP=weir-csi-$$ CSI=$CSI WEIR=$WEIR TESTS=$TESTS WEIR_RUN_DIR=$HOST/run \
+    unshare --mount bash "$HOST/group" >"$T/host.log" 2>&1 &
+host=$!
+remember $host
+poll 60 grep -qs '^end' "$HOST/found"
+kill -KILL $host
+wait $host 2>/dev/null
+# Its control groups outlive its processes, which end one after the other.
+groups_gone() {
+    unshare --mount bash -c "mount -t cgroup2 none /sys/fs/cgroup &&
+        find /sys/fs/cgroup/weir-csi-$$ -depth -type d -exec rmdir {} ';'" 2>/dev/null
+    ! unshare --mount bash -c "mount -t cgroup2 none /sys/fs/cgroup && [ -e /sys/fs/cgroup/weir-csi-$$ ]"
+}
+poll 20 groups_gone || fail "control groups are left"
+same "$(cat "$HOST/found")" "staged: 0
+daemons in scopes: 1
+with keys: 1
+units that tell keys: 0
+in the host's network: 0
+read without the container: written
+unstaged: 0
+mounts that are left: 0
+end" "what a host with systemd sees ($(tail -5 "$HOST/said"))"
