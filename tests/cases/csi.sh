@@ -4,7 +4,7 @@
 # time-limit: 300
 source "$(dirname "$0")/../lib.sh"
 begin
-need csi-sanity curl jq python3 mount umount unshare nsenter systemctl systemd-run /lib/systemd/systemd
+need csi-sanity curl jq python3 mount umount unshare nsenter systemd-run /lib/systemd/systemd
 # Made with the program by `make tested-binary`.
 CSI=${WEIR_CSI:-$(dirname "$WEIR")/weir-csi}
 [ -x "$CSI" ] || fail "no binary at $CSI: make e2e builds it"
