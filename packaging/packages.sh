@@ -6,6 +6,7 @@
 #
 # GLIBC  refuse a program that needs a later glibc than this, such as 2.28
 # KIND   these only: tarball, deb, rpm, wheel, oci, sbom
+# DEB_COMPRESSION in the environment: of .deb (xz)
 # The same program makes the same bytes (.rpm aside): times are those of the last commit.
 # needs: awk cargo dpkg-deb git gzip python3 readelf rpmbuild sha256sum strip tar
 set -euo pipefail
@@ -82,7 +83,7 @@ Description: shared POSIX file system on object storage, with local NVMe speed
  in use. weir is the one program that moves bytes between them, and it says what
  that costs.
 CONTROL
-    dpkg-deb --root-owner-group -Zxz --build "$root" "$OUT/weir_${VERSION}_$DEB_ARCH.deb" >/dev/null
+    dpkg-deb --root-owner-group -Z"${DEB_COMPRESSION:-xz}" --build "$root" "$OUT/weir_${VERSION}_$DEB_ARCH.deb" >/dev/null
 }
 
 make_rpm() {

@@ -15,7 +15,7 @@ mkdir -p "$CONTAINER"/{upper,work,root} "$T/job"
 mount -t overlay overlay -o "lowerdir=$ROOT,upperdir=$CONTAINER/upper,workdir=$CONTAINER/work" "$CONTAINER/root" ||
     fail "overlay"
 INSIDE=$CONTAINER/root
-"$TESTS/../packaging/packages.sh" "$T/out" "" deb >"$T/made.log" 2>&1 || fail "packages.sh"
+DEB_COMPRESSION=gzip "$TESTS/../packaging/packages.sh" "$T/out" "" deb >"$T/made.log" 2>&1 || fail "packages.sh"
 cp "$T"/out/*.deb "$T/job/weir.deb" && cp "$T/job/weir.deb" "$INSIDE/tmp/"
 chroot "$INSIDE" dpkg -i /tmp/weir.deb >"$T/dpkg.log" 2>&1 || fail "dpkg -i"
 
