@@ -103,7 +103,7 @@ JOB
 
 start_machine() { # does $T/job/now in it, which shuts it down
     : >"$T/job/log" && rm -f "$T/job/done"
-    timeout 120 systemd-nspawn --quiet --register=no --keep-unit --directory="$INSIDE" --boot \
+    timeout 240 systemd-nspawn --quiet --register=no --keep-unit --directory="$INSIDE" --boot \
         --bind=/dev/fuse --bind="$T/job:/job" --console=pipe </dev/null >"$T/console.log" 2>&1 &
     MACHINE=$!
     poll 20 first_process || fail "the machine does not start"
@@ -181,7 +181,7 @@ touch /job/cut
 sleep 600
 JOB
 start_machine
-poll 60 test -e "$T/job/cut" || { cat "$T/job/log"; fail "lost its disks: not all is in the bucket"; }
+poll 200 test -e "$T/job/cut" || { cat "$T/job/log"; fail "lost its disks: not all is in the bucket"; }
 echo "ok: lost its disks"
 cut_power
 
