@@ -118,6 +118,12 @@ fn ec2_is_read_for_the_named_types_on_shared_hardware_with_linux_alone() {
 #[test]
 fn what_leaves_the_region_is_not_what_goes_to_another() {
     assert_eq!(prices(&found(TRANSFER, VIRGINIA)), ["s3.transfer-out 0.09"]);
+    // A tier for nothing is no price.
+    let paid = TRANSFER.lines().find(|line| line.contains("0.0900000000")).expect("there");
+    let free =
+        paid.replace("\"0\",\"10240\"", "\"0\",\"1\"").replace("0.0900000000", "0.0000000000");
+    let list = TRANSFER.replace("\"0\",\"10240\"", "\"1\",\"10240\"") + &free + "\n";
+    assert_eq!(prices(&found(&list, VIRGINIA)), ["s3.transfer-out 0.09"]);
 }
 
 /// What is wrong with a list is said.

@@ -133,6 +133,12 @@ impl Offer {
         rules::items(self, instances)
     }
 
+    /// The items that no list prices: S3 Files, for which there is none, and what is free.
+    pub fn unlisted() -> Vec<Item> {
+        let listed = |item: &Item| Self::ALL.iter().any(|offer| offer.items(&[]).contains(item));
+        Item::all().filter(|item| !listed(item)).collect()
+    }
+
     /// The column that says which region a row is of.
     fn region_column(self) -> &'static str {
         if self == Self::DataTransfer { "From Region Code" } else { "Region Code" }

@@ -1,11 +1,14 @@
 //! A book with newer prices, and what changes by them.
 
+use std::collections::BTreeSet;
+
 use serde::Serialize;
 use weir_types::NanoUsd;
 
 use super::PriceBook;
 use super::entry::{Entry, Price};
 use super::item::Item;
+use crate::machines;
 
 /// A price does not change by more than this factor: a list that was misread is likelier.
 const SUSPICIOUS: f64 = 3.0;
@@ -56,6 +59,17 @@ pub struct Change {
 }
 
 impl PriceBook {
+    /// The types of instances that are worth a price: those that the book lists anywhere, and the
+    /// machines that the advisor knows.
+    pub fn instance_types(&self) -> Vec<String> {
+        let listed = self.entries.iter().filter_map(|entry| match &entry.item {
+            Item::Instance(instance) => Some(instance.clone()),
+            _ => None,
+        });
+        let known = machines().into_iter().map(|machine| machine.instance);
+        listed.chain(known).collect::<BTreeSet<_>>().into_iter().collect()
+    }
+
     /// A book with the prices that were found, and what each of them changes. This book stays as
     /// it is: show the changes before the new one replaces it.
     pub fn updated(&self, found: &[Entry], take: Take) -> (Self, Vec<Change>) {
@@ -172,6 +186,15 @@ mod tests {
             let (change, price) = found(&new, Take::All);
             assert_eq!((change.taken, price), (true, Some(new.price.usd)), "{item} {usd}");
         }
+    }
+
+    #[test]
+    fn machines_are_worth_a_price_before_the_book_has_one() {
+        let mut book = book();
+        book.put(entry("here", &Item::Instance("x9.huge".to_owned()), 9.0, None));
+        let types = book.instance_types();
+        assert!(types.contains(&"x9.huge".to_owned()) && types.contains(&"c5.2xlarge".to_owned()));
+        assert_eq!(types.len(), machines().len() + 1);
     }
 
     #[test]
