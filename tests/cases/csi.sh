@@ -21,7 +21,7 @@ driver_start() {
         --file-urls 2>>"$T/csi.log" &
     DRIVER=$!
     remember $DRIVER
-    poll 10 curl -s -o /dev/null --http2-prior-knowledge --unix-socket "$T/csi.sock" http://localhost ||
+    poll 10 curl -s --max-time 2 -o /dev/null --http2-prior-knowledge --unix-socket "$T/csi.sock" http://localhost ||
         fail "the driver does not answer"
 }
 driver_end() { # SIGNAL
@@ -249,7 +249,8 @@ pod_start() {
         exec unshare --mount --net --uts --ipc --propagation unchanged "$CSI" --endpoint "unix:$HOST/csi.sock" \
             --node-id host --weir "$WEIR" --on-host --state "$HOST/state" --tier "$HOST/tier" --file-urls
     ) &
-    until curl -s -o "$HOST/nothing" --http2-prior-knowledge --unix-socket "$HOST/csi.sock" http://localhost; do
+    until curl -s --max-time 2 -o "$HOST/nothing" --http2-prior-knowledge --unix-socket "$HOST/csi.sock" \
+        http://localhost; do
         sleep 0.1
     done
 }
@@ -288,7 +289,7 @@ HOST=$HOST GROUP=weir-csi-$$ CSI=$CSI WEIR=$WEIR TESTS=$TESTS WEIR_RUN_DIR=$HOST
     unshare --mount bash "$HOST/group" >"$T/host.log" 2>&1 &
 host=$!
 remember $host
-poll 60 grep -qs '^end' "$HOST/found"
+poll 120 grep -qs '^end' "$HOST/found"
 kill -KILL $host
 wait $host 2>/dev/null
 # Its control groups outlive its processes, which end one after the other.
