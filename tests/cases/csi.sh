@@ -18,7 +18,7 @@ refuses() { # WORDS METHOD...
 }
 driver_start() {
     "$CSI" --endpoint "unix:$T/csi.sock" --node-id node-a --weir "$WEIR" --state "$T/state" --tier "$TIER" \
-        --file-urls 2>>"$T/csi.log" &
+        --file-urls 2>>"$T/driver.log" &
     DRIVER=$!
     remember $DRIVER
     poll 10 curl -s --max-time 2 -o /dev/null --http2-prior-knowledge --unix-socket "$T/csi.sock" http://localhost ||
@@ -209,7 +209,7 @@ refuses "INVALID_ARGUMENT: *brings its own keys*" NodePublishVolume volume_id=cs
 daemon=$(daemons_below "$T/state")
 tr '\0' '\n' <"/proc/$daemon/environ" | grep -q weirtestsecret || fail "the daemon has no keys"
 grep -a weirtest "/proc/$daemon/cmdline" && fail "keys are on the command line"
-grep -rl weirtestsecret "$T/csi.log" "$T/state" --include=*.log --include=*.json && fail "keys are written down"
+grep -rl weirtestsecret "$T/driver.log" "$T/state" --include=*.log --include=*.json && fail "keys are written down"
 unstage pvc-3
 stage pvc-3 $W "$AT" "${KEYS[@]}"
 same "$(cat "$T/pods/pvc-3-staged/file")" three "what was unstaged to S3"
@@ -218,7 +218,7 @@ driver_end TERM
 
 echo "== a directory of a node is no volume for a cluster"
 "$CSI" --endpoint "unix:$T/csi.sock" --node-id node-a --weir "$WEIR" --state "$T/state" --tier "$TIER" \
-    2>>"$T/csi.log" &
+    2>>"$T/driver.log" &
 DRIVER=$!
 remember $DRIVER
 poll 10 test -S "$T/csi.sock" && sleep 0.3
