@@ -55,6 +55,10 @@ same "$(status .tier.dirty_bytes)" 0 "dirty bytes after flush"
 "$WEIR" residency "$MNT" --json | jq -e . >/dev/null || fail "residency --json"
 "$WEIR" residency "$MNT/hello" | grep -q resident || fail "residency"
 "$WEIR" df "$MNT" >/dev/null || fail "df"
+mkdir -p "$MNT/sub/dir"
+for command in status df flush bill; do
+    "$WEIR" $command "$MNT/sub/dir" >"$T/out" || fail "$command of a directory in the mount"
+done
 "$WEIR" status "$MNT" >"$T/status" || fail "status"
 for word in "$URL on $MNT" "read and write" "process $(daemon_pid)" "tier" "cost at S3 list prices" '\$0'; do
     grep -q -- "$word" "$T/status" || fail "status does not say '$word': $(cat "$T/status")"

@@ -95,6 +95,27 @@ fn what_is_done_is_counted_by_directory_and_user() {
 }
 
 #[test]
+fn what_lies_in_the_bucket_is_counted_until_it_is_gone() {
+    let mut world = World::new();
+    world.run(async {
+        let engine = world.engine();
+        let file = make_in(&engine, Ino::ROOT, "f").await;
+        write_and_read(&engine, file, 7, &noise(3, 300_000)).await;
+        assert_eq!(engine.used_since(None).await.used.bucket_bytes, 0);
+        engine.flush_all().await.expect("flushes");
+        tokio::time::sleep(Duration::from_millis(1_050)).await;
+        let used = engine.used_since(None).await.used;
+        assert!(used.bucket_bytes > 300_000 && used.stored_bytes == 300_000, "{used:?}");
+        engine.unlink(Ino::ROOT, b"f").await.expect("removes");
+        tokio::time::sleep(Duration::from_millis(1_050)).await;
+        let after = engine.used_since(None).await;
+        assert_eq!((after.used.stored_bytes, after.used.bucket_bytes), (0, used.bucket_bytes));
+        assert!(after.average_bucket_bytes > 0);
+    });
+    world.unmount().expect("unmounts");
+}
+
+#[test]
 fn directories_that_are_no_more_have_one_row_for_each_user() {
     let mut world = World::new();
     world.run(async {

@@ -49,7 +49,7 @@ pub use links::{LinkObject, LinkUsage, NewObject, ObjectRow};
 pub use lost::{LoggedRow, logged_rows};
 pub use names::NewInode;
 pub use rename::{RenameMode, Renamed};
-pub use segments::{Reference, SegmentInfo, SegmentUse};
+pub use segments::{Reference, SegmentBytes, SegmentInfo, SegmentUse};
 pub use share::ShareRange;
 pub use volume::{Clock, LastMount, Meta, RootAttr, Usage, WriterRecord};
 pub use xattr::XattrMode;

@@ -13,6 +13,8 @@ use crate::{Meta, keys};
 
 /// Back references read or removed at once.
 const PAGE: usize = 2_000;
+/// Segments looked at in one scan.
+const SCANNED: usize = 10_000;
 
 /// What is known of a segment since it was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,6 +27,15 @@ pub struct SegmentInfo {
     pub records: u32,
     /// When it was made, in milliseconds since 1970.
     pub created_ms: u64,
+}
+
+/// All segments of a volume together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SegmentBytes {
+    /// How many there are.
+    pub segments: u64,
+    /// The bytes of their objects.
+    pub bytes: u64,
 }
 
 /// A segment and how much of it is alive.
@@ -77,6 +88,25 @@ impl Meta {
             uses.push(SegmentUse { id: ids[at], info: decode(key, &found.value)?, live_bytes });
         }
         Ok(uses)
+    }
+
+    /// How many segments there are, and the bytes of their objects: what is dead in them, too. One scan
+    /// for each 10,000.
+    pub async fn segment_bytes(&self) -> Result<SegmentBytes> {
+        let mut sum = SegmentBytes::default();
+        let mut after: Option<Key> = None;
+        loop {
+            let page = self.kv.scan(&[keys::SEGMENT], after.as_deref(), SCANNED).await?;
+            for (key, found) in &page {
+                let info: SegmentInfo = decode(key, &found.value)?;
+                sum.segments += 1;
+                sum.bytes += info.object_bytes;
+            }
+            if page.len() < SCANNED {
+                return Ok(sum);
+            }
+            after = last_key(&page);
+        }
     }
 
     /// Which of these are segments of the volume. One read round.

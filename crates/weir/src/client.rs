@@ -46,13 +46,12 @@ impl Client {
         directories.map(|d| paths::socket(&d, place)).find_map(Self::alive)
     }
 
-    /// The daemon of the mount on `path` or of the volume that is served by that URL, or an error
-    /// that says where there are any.
+    /// The daemon of the mount in which `path` lies, or of the volume that is served by that URL, or
+    /// an error that says where there are any.
     pub(crate) fn at(path: &Path) -> Result<Client> {
-        match Self::of(&paths::place(path)?) {
-            Some(client) => Ok(client),
-            None => Err(not_mounted(path)),
-        }
+        let place = paths::place(path)?;
+        let above = || Some(Self::holding(&std::fs::canonicalize(&place).ok()?).ok()?.0);
+        Self::of(&place).or_else(above).ok_or_else(|| not_mounted(path))
     }
 
     /// The daemon of this machine that has a volume: the one that writes it, if there is one.

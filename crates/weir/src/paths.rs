@@ -10,8 +10,8 @@ use weir_engine::BucketUrl;
 use weir_tier::private;
 use weir_types::{ErrorKind, FsError, Result};
 
-/// In a directory of sockets, that of those which are open to all users.
-const USERS: &str = "users";
+/// In a directory of sockets, that of those which are open to all users. Short: see [`NAME_BYTES`].
+const USERS: &str = "all";
 /// Longest name made from a place; a socket's whole path must fit into 107 bytes.
 const NAME_BYTES: usize = 64;
 

@@ -3,38 +3,21 @@
 //! A list is a table of all that a service sells in a region. Of its rows, those are read that
 //! price an [`Item`]: on demand, in dollars. What a list does not have is named, not guessed.
 
+mod error;
+mod offer;
 mod rules;
 mod table;
 
 use std::io::BufRead;
 
 use serde::Serialize;
-use thiserror::Error;
 use weir_types::NanoUsd;
 
 use super::entry::{Confidence, Entry, Price};
 use super::item::Item;
+pub use error::OfferError;
+pub use offer::Offer;
 use table::{Row, Table};
-
-/// A price list that AWS publishes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub enum Offer {
-    /// Amazon S3.
-    #[serde(rename = "AmazonS3")]
-    S3,
-    /// Amazon EFS.
-    #[serde(rename = "AmazonEFS")]
-    Efs,
-    /// Amazon FSx.
-    #[serde(rename = "AmazonFSx")]
-    Fsx,
-    /// Amazon EC2, with EBS. Hundreds of megabytes for a region.
-    #[serde(rename = "AmazonEC2")]
-    Ec2,
-    /// What leaves a region.
-    #[serde(rename = "AWSDataTransfer")]
-    DataTransfer,
-}
 
 /// What a price list says of the items of a price book.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -61,73 +44,7 @@ pub struct Refused {
     pub why: String,
 }
 
-/// Why a price list could not be read.
-#[derive(Debug, Error)]
-pub enum OfferError {
-    /// It could not be read from where it is.
-    #[error("the price list ends early: {0}; fetch it again")]
-    Read(#[from] std::io::Error),
-    /// It is something else.
-    #[error("this is no AWS price list (index.csv): {0}")]
-    NotAnOffer(String),
-    /// It is the list of a service that nothing is read from.
-    #[error("nothing is read from the price list `{0}`; there are {codes}", codes = codes())]
-    OtherOffer(String),
-    /// It does not have a column that tells its rows apart.
-    #[error("the price list has no column `{0}`: AWS changed its form, so that nothing is read")]
-    Column(&'static str),
-    /// A row is broken, as the last one of a file that was cut off.
-    #[error("line {line} of the price list is broken: {why}; was the file cut off? fetch it again")]
-    Row {
-        /// The line, from 1.
-        line: u64,
-        /// What is wrong with it.
-        why: String,
-    },
-    /// It has no rows of the region.
-    #[error("the price list is of `{found}` and has no row of `{wanted}`")]
-    Region {
-        /// The region that was asked for.
-        wanted: String,
-        /// A region that it has.
-        found: String,
-    },
-    /// It has no rows at all.
-    #[error("the price list has columns and no row on demand; fetch it again")]
-    Empty,
-    /// Its prices are in another currency.
-    #[error("line {line} of the price list is in `{found}`; prices are kept in USD")]
-    Currency {
-        /// The line, from 1.
-        line: u64,
-        /// The currency.
-        found: String,
-    },
-}
-
 impl Offer {
-    /// All lists that prices are read from.
-    pub const ALL: [Self; 5] = [Self::S3, Self::Efs, Self::Fsx, Self::Ec2, Self::DataTransfer];
-
-    /// What AWS calls it.
-    pub fn code(self) -> &'static str {
-        match self {
-            Self::S3 => "AmazonS3",
-            Self::Efs => "AmazonEFS",
-            Self::Fsx => "AmazonFSx",
-            Self::Ec2 => "AmazonEC2",
-            Self::DataTransfer => "AWSDataTransfer",
-        }
-    }
-
-    /// Where AWS publishes it for a region, to everybody.
-    pub fn url(self, region: &str) -> String {
-        let code = self.code();
-        format!(
-            "https://pricing.us-east-1.amazonaws.com/offers/v1.0/aws/{code}/current/{region}/index.csv"
-        )
-    }
-
     /// The items that it may price, these types of instances among them.
     pub fn items(self, instances: &[String]) -> Vec<Item> {
         rules::items(self, instances)
@@ -138,20 +55,6 @@ impl Offer {
         let listed = |item: &Item| Self::ALL.iter().any(|offer| offer.items(&[]).contains(item));
         Item::all().filter(|item| !listed(item)).collect()
     }
-
-    /// The column that says which region a row is of.
-    fn region_column(self) -> &'static str {
-        if self == Self::DataTransfer { "From Region Code" } else { "Region Code" }
-    }
-
-    /// The column that tells a region from the small sites near it, which the same file lists.
-    fn place_column(self) -> &'static str {
-        if self == Self::DataTransfer { "From Location Type" } else { "Location Type" }
-    }
-}
-
-fn codes() -> String {
-    Offer::ALL.map(Offer::code).join(", ")
 }
 
 /// A row that prices an item.

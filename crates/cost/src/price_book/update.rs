@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde::Serialize;
 use weir_types::NanoUsd;
 
-use super::PriceBook;
+use super::book::PriceBook;
 use super::entry::{Entry, Price};
 use super::item::Item;
 use crate::machines;

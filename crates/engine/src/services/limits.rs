@@ -4,6 +4,7 @@
 //! so. Reads that the kernel answers, from its page cache or from a lent file, are not seen; below
 //! a limit nothing is lent.
 
+mod bucket_bytes;
 mod history;
 mod rules;
 
@@ -13,6 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use bucket_bytes::BucketBytes;
 use history::{History, SAMPLE_MS};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -40,6 +42,7 @@ pub(crate) struct Limits {
     meta: Arc<Meta>,
     admission: Arc<Admission>,
     history: History,
+    bucket_bytes: BucketBytes,
     metadata_ops: OnceLock<Box<dyn Fn() -> u64 + Send + Sync>>,
 }
 
@@ -134,8 +137,9 @@ pub struct ThroughputReport {
 
 impl Limits {
     pub(crate) fn new(context: Arc<Context>, meta: Arc<Meta>, admission: Arc<Admission>) -> Self {
-        let (history, metadata_ops) = (History::default(), OnceLock::new());
-        Self { context, meta, admission, history, metadata_ops }
+        let (history, bucket_bytes) = (History::default(), BucketBytes::default());
+        let metadata_ops = OnceLock::new();
+        Self { context, meta, admission, history, bucket_bytes, metadata_ops }
     }
 
     /// How the throughput of the mount stands. One look at the names below the root.
@@ -406,6 +410,7 @@ impl Limits {
         Totals {
             unix_ms: self.context.unix_ms(),
             stored_bytes: self.meta.usage().await.map_or(0, |usage| usage.stored_bytes),
+            bucket_bytes: self.bucket_bytes.get(&self.meta, self.context.now_ms()).await,
             put_requests: priced.put,
             get_requests: priced.get,
             delete_requests: priced.delete,
@@ -425,8 +430,8 @@ impl Limits {
 /// Settles the budget, takes samples, and stores credits now and then.
 pub(crate) async fn throughput_loop(limits: Arc<Limits>) {
     // What the mount itself asked of the buckets is a part of what it costs.
-    let Totals { unix_ms, stored_bytes, .. } = limits.totals().await;
-    limits.history.add(Totals { unix_ms, stored_bytes, ..Totals::default() });
+    let Totals { unix_ms, stored_bytes, bucket_bytes, .. } = limits.totals().await;
+    limits.history.add(Totals { unix_ms, stored_bytes, bucket_bytes, ..Totals::default() });
     let mut sampled_ms = limits.context.now_ms();
     loop {
         tokio::time::sleep(Duration::from_millis(SETTLE_MS)).await;

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, Subcommand};
 use weir_cost::Storage;
 
 pub(super) const PRICES_EXAMPLES: &str = "\
@@ -29,8 +29,23 @@ Choices are compared by what a month costs with the time of who waits for the ru
 written efs-elastic, efs-bursting, efs-provisioned:MIBPS, fsx:DEPLOYMENT:GIB, gp3:GIB:IOPS:MIBPS,
 io2:GIB:IOPS, instance-store, s3-files and weir.";
 
+const UPDATE_EXAMPLES: &str = "\
+Examples:
+  weir prices update --region ap-northeast-2 --to prices.json
+  weir prices update --region eu-west-1 --to prices.json --instance c7gd.16xlarge
+  weir prices update --region us-east-1 --lists ./downloaded --dry-run
+  weir bill /mnt/genomes --prices prices.json
+
+AWS's lists are public and need no account. That of EC2 has hundreds of megabytes for a region. What
+changes is shown; a price that is three times what it was, or a third, is not taken without
+--suspicious: it is more often misread than true. Each price keeps its list, its publication date and
+its SKU. Without --prices it begins with the book in --to if that is there, else with the built-in one.";
+
 #[derive(Args, Debug)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct PricesArgs {
+    #[command(subcommand)]
+    pub(crate) instead: Option<PricesCommand>,
     /// A price book to use instead of the built-in one
     #[arg(long, value_name = "FILE")]
     pub(crate) prices: Option<PathBuf>,
@@ -43,6 +58,46 @@ pub(crate) struct PricesArgs {
     /// Write the price book itself, as --prices reads it
     #[arg(long, conflicts_with_all = ["json", "region"])]
     pub(crate) book: bool,
+}
+
+/// What else there is to do with prices.
+#[derive(Debug, Subcommand)]
+pub(crate) enum PricesCommand {
+    /// Take the prices of a region from the lists that AWS publishes
+    #[command(after_help = UPDATE_EXAMPLES)]
+    Update(PricesUpdateArgs),
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct PricesUpdateArgs {
+    /// The region
+    #[arg(long)]
+    pub(crate) region: String,
+    /// Where the new book is written
+    #[arg(long, value_name = "FILE", required_unless_present = "dry_run")]
+    pub(crate) to: Option<PathBuf>,
+    /// The book to begin with
+    #[arg(long, value_name = "FILE")]
+    pub(crate) prices: Option<PathBuf>,
+    /// Read the lists in this directory (index.csv files, under any names ending with .csv) instead
+    /// of asking AWS
+    #[arg(long, value_name = "DIR")]
+    pub(crate) lists: Option<PathBuf>,
+    /// Another server that has the lists under the same paths
+    #[arg(long, value_name = "URL", conflicts_with = "lists")]
+    pub(crate) mirror: Option<String>,
+    /// One more type of instance; may be given several times [default: those that `weir advise` knows]
+    #[arg(long, value_name = "TYPE")]
+    pub(crate) instance: Vec<String>,
+    /// Take prices, too, that are more than three times what they were, or older
+    #[arg(long)]
+    pub(crate) suspicious: bool,
+    /// Show what would change, write nothing
+    #[arg(short = 'n', long)]
+    pub(crate) dry_run: bool,
+    /// Answer in JSON
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Args, Debug)]

@@ -25,7 +25,7 @@ pub(crate) use actions::{
 };
 pub(crate) use bench::{BenchArgs, BenchCommand, BenchCompareArgs, BenchRunArgs, BenchSize};
 pub(crate) use connect::ConnectArgs;
-pub(crate) use costs::{AdviseArgs, PricesArgs};
+pub(crate) use costs::{AdviseArgs, PricesArgs, PricesCommand, PricesUpdateArgs};
 pub(crate) use disks::{AttachArgs, DetachArgs, DiskArgs, DiskCommand, VolumeArgs};
 pub(crate) use doctor::DoctorArgs;
 pub(crate) use links::{LinkArgs, LinksArgs, RefreshArgs, UnlinkArgs};

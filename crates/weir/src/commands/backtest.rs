@@ -34,9 +34,9 @@ fn describe(report: &Report) -> String {
     text.push_str(&format!("{}\n{}", heading("fitted, and on which row"), table(&fitted, 3)));
     let left_out: Vec<_> = report.rows.iter().filter_map(left_out).collect();
     text.push_str(&format!("{}\n{}", heading("left out, and why"), table(&left_out, 2)));
-    let head = row(["published sum", "published", "recomputed", "verdict"]);
+    let head = row(["published sum", "published", "recomputed", "at list prices", "verdict"]);
     let lines: Vec<_> = [head].into_iter().chain(report.cost_lines.iter().map(sum)).collect();
-    text.push_str(&format!("{}\n{}", heading("published sums"), table(&lines, 4)));
+    text.push_str(&format!("{}\n{}", heading("published sums"), table(&lines, 5)));
     text
 }
 
@@ -64,7 +64,13 @@ fn left_out(of: &Row) -> Option<Vec<String>> {
 }
 
 fn sum(of: &CostLine) -> Vec<String> {
-    row([&of.line, &maybe(of.published), &maybe(of.recomputed), &of.verdict.to_string()])
+    row([
+        &of.line,
+        &maybe(of.published),
+        &maybe(of.recomputed),
+        &maybe(of.at_list_prices),
+        &of.verdict.to_string(),
+    ])
 }
 
 fn maybe(value: Option<f64>) -> String {

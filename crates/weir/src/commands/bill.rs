@@ -65,7 +65,7 @@ fn report(
         disk: args.disk.into(),
     };
     let usage = Usage {
-        stored_bytes: spell.average_stored_bytes,
+        stored_bytes: spell.average_bucket_bytes,
         requests: Requests {
             put: used.put_requests,
             get: used.get_requests,
@@ -123,7 +123,7 @@ fn describe(report: &Report, since: Option<u64>) -> String {
         text.push_str("what was before the mount, or more than a week ago, is not known\n");
     }
     text.push_str(&table(&lines(report, &span), 1));
-    text.push_str("  storage is what files take before compression; objects of linked buckets are not in it\n");
+    text.push_str("  storage is what is in the buckets: compressed, with what was deleted and is not collected yet,\n  without metadata and without objects of linked buckets\n");
     for unknown in report.so_far.unknown() {
         text.push_str(&format!("  the price of {unknown} is not known: it is in no total\n"));
     }

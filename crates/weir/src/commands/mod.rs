@@ -57,7 +57,7 @@ pub(crate) fn run(cli: Cli, argv: &[OsString]) -> Result<ExitCode> {
         Command::Doctor(args) => wait(doctor::run(args)),
         Command::Status(args) => wait(status::run(args)),
         Command::Top(args) => wait(top::run(args)),
-        Command::Prices(args) => prices::run(&args),
+        Command::Prices(args) => wait(prices::run(args)),
         Command::Advise(args) => wait(advise::run(args)),
         Command::Flush(args) => wait(flush::run(args)),
         Command::Df(args) => wait(df::run(args)),

@@ -42,6 +42,7 @@ pub(crate) fn run(work: Work, log: &LogArgs, argv: &[OsString]) -> Result<ExitCo
         // It is not what the service is that somebody mounts in.
         .env_remove("NOTIFY_SOCKET")
         .env_remove("WATCHDOG_USEC")
+        .envs(home())
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(log_file)
@@ -124,6 +125,14 @@ fn warn_of_small_disk(args: &EngineArgs) {
              takes what it can give, as `weir status` shows\n",
             Bytes(space.bytes)
         ));
+    }
+}
+
+/// The home directory, where nobody said it: mount(8) takes it away, and keys may be in it.
+fn home() -> Option<(&'static str, PathBuf)> {
+    match std::env::var_os("HOME") {
+        Some(_) => None,
+        None => Some(("HOME", std::env::home_dir()?)),
     }
 }
 

@@ -1,15 +1,20 @@
 //! `weir prices`: the price book.
 
+mod update;
+
 use std::path::Path;
 use std::process::ExitCode;
 
 use weir_cost::{Confidence, PriceBook, PriceRow, Prices};
 use weir_types::{ErrorKind, FsError, Result};
 
-use crate::cli::PricesArgs;
+use crate::cli::{PricesArgs, PricesCommand};
 use crate::render::{self, heading, table};
 
-pub(crate) fn run(args: &PricesArgs) -> Result<ExitCode> {
+pub(crate) async fn run(args: PricesArgs) -> Result<ExitCode> {
+    if let Some(PricesCommand::Update(update)) = args.instead {
+        return update::run(update).await;
+    }
     let book = book(args.prices.as_deref())?;
     if args.book {
         render::say_json(&book)?;

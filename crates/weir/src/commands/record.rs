@@ -81,7 +81,8 @@ mod tests {
             unmetered_opens: 2,
             ..Totals::default()
         };
-        let spell = Period { from_unix_ms: 5_000, average_stored_bytes: 7, used };
+        let spell =
+            Period { from_unix_ms: 5_000, average_stored_bytes: 7, average_bucket_bytes: 5, used };
         let recorded = workload(&spell, 10 << 20, 12, 9);
         let text = toml(&recorded, &spell).expect("writes");
         assert_eq!(toml::from_str::<Workload>(&text).expect("reads"), recorded);

@@ -141,7 +141,12 @@ fn facts(status: &StatusAnswer) -> Vec<Vec<String>> {
         ]),
         row([
             "volume",
-            &format!("{} files, {}", status.engine.files, Bytes(status.engine.stored_bytes)),
+            &format!(
+                "{} files, {} in the bucket, {} not there yet",
+                status.engine.files,
+                Bytes(status.engine.stored_bytes),
+                Bytes(tier.dirty_bytes)
+            ),
         ]),
         row(["tier", &format!("{}{}", tier_bytes(tier), doubt(status.engine.files_in_doubt))]),
         row(["files in the tier", &tier_files(tier)]),

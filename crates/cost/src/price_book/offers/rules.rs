@@ -4,7 +4,7 @@
 //! `APN2-Requests-Tier1`, and by what else tells them apart.
 
 use super::super::item::Item;
-use super::Offer;
+use super::offer::Offer;
 use super::table::Row;
 
 /// What a row must say, by column.

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::io::{BufRead, Read};
 
-use super::OfferError;
+use super::error::OfferError;
 
 /// AWS's longest lines have some 2,000 bytes.
 const LINE_BYTES: u64 = 64 << 10;

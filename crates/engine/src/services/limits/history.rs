@@ -18,6 +18,10 @@ pub struct Totals {
     pub unix_ms: u64,
     /// Bytes that files took in the volume at that moment.
     pub stored_bytes: u64,
+    /// Bytes of the volume's segments in its buckets, compressed, and with what is dead in them. Up to
+    /// ten minutes old.
+    #[serde(default)]
+    pub bucket_bytes: u64,
     /// Requests of the price of a PUT.
     pub put_requests: u64,
     /// Requests of the price of a GET.
@@ -51,6 +55,9 @@ pub struct Period {
     pub from_unix_ms: u64,
     /// Bytes that files took, as an average over it.
     pub average_stored_bytes: u64,
+    /// Bytes of the volume's segments in its buckets, as an average over it.
+    #[serde(default)]
+    pub average_bucket_bytes: u64,
     /// Counters of it, and the moment that it ended.
     pub used: Totals,
 }
@@ -79,10 +86,11 @@ impl History {
             None => samples.front(),
         };
         let begin = *begin.unwrap_or(&now);
-        let within = samples.iter().filter(|s| s.unix_ms > begin.unix_ms);
+        let within = samples.iter().filter(|s| s.unix_ms > begin.unix_ms).copied().chain([now]);
         Period {
             from_unix_ms: begin.unix_ms,
-            average_stored_bytes: average(begin, within.copied().chain([now])),
+            average_stored_bytes: average(begin, within.clone(), |of| of.stored_bytes),
+            average_bucket_bytes: average(begin, within, |of| of.bucket_bytes),
             used: between(&begin, &now),
         }
     }
@@ -92,15 +100,19 @@ impl History {
     }
 }
 
-/// Stored bytes, each sample's until the next one's time.
-fn average(begin: Totals, later: impl Iterator<Item = Totals>) -> u64 {
+/// Bytes of samples, each sample's until the next one's time.
+fn average(
+    begin: Totals,
+    later: impl Iterator<Item = Totals>,
+    bytes: impl Fn(&Totals) -> u64,
+) -> u64 {
     let (mut at, mut sum, mut last) = (begin, 0_u128, begin);
     for sample in later {
-        sum += u128::from(at.stored_bytes) * u128::from(sample.unix_ms.saturating_sub(at.unix_ms));
+        sum += u128::from(bytes(&at)) * u128::from(sample.unix_ms.saturating_sub(at.unix_ms));
         (at, last) = (sample, sample);
     }
     match last.unix_ms.saturating_sub(begin.unix_ms) {
-        0 => last.stored_bytes,
+        0 => bytes(&last),
         ms => u64::try_from(sum / u128::from(ms)).unwrap_or(u64::MAX),
     }
 }
@@ -110,6 +122,7 @@ fn between(begin: &Totals, end: &Totals) -> Totals {
     Totals {
         unix_ms: end.unix_ms,
         stored_bytes: end.stored_bytes,
+        bucket_bytes: end.bucket_bytes,
         put_requests: minus(|t| t.put_requests),
         get_requests: minus(|t| t.get_requests),
         delete_requests: minus(|t| t.delete_requests),

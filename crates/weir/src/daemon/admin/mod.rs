@@ -75,7 +75,10 @@ pub(crate) async fn bind(place: &Path, listen: Option<SocketAddr>) -> Result<Bou
     }
     let (socket, unix) = bind_unix(socket, 0o600)?;
     let users = match paths::users_directory(&directory)? {
-        Some(open) => Some(bind_unix(paths::socket(&open, place), 0o666)?),
+        // The mount is not the worse for it.
+        Some(open) => bind_unix(paths::socket(&open, place), 0o666)
+            .inspect_err(|error| tracing::warn!("users cannot ask this daemon: {error}"))
+            .ok(),
         None => None,
     };
     let tcp = listen.map(bind_tcp).transpose()?;
