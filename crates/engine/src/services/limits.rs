@@ -209,6 +209,12 @@ impl Limits {
         let now = self.totals().await;
         self.history.since(unix_ms, now)
     }
+
+    /// Totals of each minute since about `unix_ms`, or since the mount, and now.
+    pub(crate) async fn history(&self, unix_ms: Option<u64>) -> Vec<Totals> {
+        let now = self.totals().await;
+        self.history.each_since(unix_ms, now)
+    }
 }
 
 /// A directory that was renamed keeps the name of its rule: where another has it by now, both say

@@ -8,6 +8,7 @@ mod call;
 mod disks;
 mod links;
 mod mount;
+mod prices;
 mod recover;
 mod refusal;
 mod status;
@@ -26,9 +27,10 @@ pub(crate) use links::{
     ListHidden, ListLinks, ListPending, MakeLink, PlanLink, RefreshLink, Unlink,
 };
 pub(crate) use mount::{Flush, Flushed, GetResidency, Unmount, Unmounted};
+pub(crate) use prices::{GetPrices, ListPrices};
 pub(crate) use recover::{
     DiscardAside, Discarded, ExtractAside, GetRecoverProgress, ListAside, MergeAside,
 };
 pub(crate) use refusal::Refusal;
 pub(crate) use status::{BlockStatus, GetStatus, Held, NbdStatus, Passthrough, StatusAnswer, Tls};
-pub(crate) use throughput::{GetThroughput, GetUsed, SetThroughput};
+pub(crate) use throughput::{GetHistory, GetThroughput, GetUsed, SetThroughput};

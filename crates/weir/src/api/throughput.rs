@@ -2,7 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use weir_engine::{Period, Subject, ThroughputChange, ThroughputReport};
+use weir_engine::{Period, Subject, ThroughputChange, ThroughputReport, Totals};
 
 use super::call::call;
 
@@ -32,3 +32,13 @@ pub(crate) struct GetUsed {
     pub(crate) since_unix_ms: Option<u64>,
 }
 call!(Get "/v1/used", GetUsed => Period);
+
+/// The counters of each minute, oldest first, and now.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct GetHistory {
+    /// From the minute before this time on; if nothing is said, since the mount, a week at most.
+    #[serde(default)]
+    pub(crate) since_unix_ms: Option<u64>,
+}
+call!(Get "/v1/history", GetHistory => Vec<Totals>);

@@ -92,7 +92,8 @@ pub(crate) struct EngineArgs {
     /// Log file, which SIGHUP opens anew [default: /var/log/weir/NAME.log, else NAME.log in the tier]
     #[arg(long, value_name = "FILE")]
     pub(crate) log_file: Option<PathBuf>,
-    /// Serve /metrics and /v1/status over HTTP as well, on a loopback address
+    /// Serve a page for browsers, /metrics and what changes nothing of the API over HTTP, on a
+    /// loopback address
     #[arg(long, value_name = "IP:PORT")]
     pub(crate) admin_listen: Option<SocketAddr>,
     /// Say `ready`, or what is wrong, on standard output; then be a daemon that logs to this file,

@@ -4,7 +4,7 @@ use weir_types::Result;
 
 use crate::data::admission::limit::Subject;
 use crate::engine::Engine;
-use crate::services::limits::{Period, ThroughputChange, ThroughputReport};
+use crate::services::limits::{Period, ThroughputChange, ThroughputReport, Totals};
 use crate::volume::boxed::{Boxed, boxed};
 
 impl Engine {
@@ -38,5 +38,11 @@ impl Engine {
     /// What was used since `unix_ms`, or since the mount; never of more than a week ago.
     pub fn used_since(&self, unix_ms: Option<u64>) -> Boxed<'_, Period> {
         boxed(self.limits.used_since(unix_ms))
+    }
+
+    /// Totals of each minute since about `unix_ms`, or since the mount, oldest first, and now; never
+    /// of more than a week ago but for those of the mount.
+    pub fn history(&self, unix_ms: Option<u64>) -> Boxed<'_, Vec<Totals>> {
+        boxed(self.limits.history(unix_ms))
     }
 }

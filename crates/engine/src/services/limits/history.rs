@@ -79,13 +79,7 @@ impl History {
     /// What was used since about that time, or since the mount.
     pub(crate) fn since(&self, unix_ms: Option<u64>, now: Totals) -> Period {
         let samples = self.samples();
-        let begin = match unix_ms {
-            Some(unix_ms) => {
-                samples.iter().rev().find(|s| s.unix_ms <= unix_ms).or(samples.front())
-            }
-            None => samples.front(),
-        };
-        let begin = *begin.unwrap_or(&now);
+        let begin = *samples.get(first(&samples, unix_ms)).unwrap_or(&now);
         let within = samples.iter().filter(|s| s.unix_ms > begin.unix_ms).copied().chain([now]);
         Period {
             from_unix_ms: begin.unix_ms,
@@ -95,9 +89,21 @@ impl History {
         }
     }
 
+    /// The sample of about that time, those after it, and the present.
+    pub(crate) fn each_since(&self, unix_ms: Option<u64>, now: Totals) -> Vec<Totals> {
+        let samples = self.samples();
+        samples.iter().skip(first(&samples, unix_ms)).copied().chain([now]).collect()
+    }
+
     fn samples(&self) -> MutexGuard<'_, VecDeque<Totals>> {
         self.0.lock()
     }
+}
+
+/// Where the samples begin of which somebody asks since some time: the one before it, else the first.
+fn first(samples: &VecDeque<Totals>, unix_ms: Option<u64>) -> usize {
+    let before = |unix_ms| samples.iter().rposition(|s| s.unix_ms <= unix_ms);
+    unix_ms.and_then(before).unwrap_or(0)
 }
 
 /// Bytes of samples, each sample's until the next one's time.
@@ -160,6 +166,24 @@ mod tests {
         let all = history.since(None, now);
         assert_eq!((all.from_unix_ms, all.used.get_requests), (0, 77));
         assert_eq!(history.since(Some(0), now), all);
+    }
+
+    #[test]
+    fn each_minute_is_told_from_the_one_before_up_to_now() {
+        let history = History::default();
+        let now = at(5 * SAMPLE_MS + 1, 900, 77);
+        assert_eq!(history.each_since(Some(7), now), [now], "nothing was looked at yet");
+        for minute in 1..=5 {
+            history.add(at(minute * SAMPLE_MS, 100, 10 * minute));
+        }
+        let gets = |since| {
+            let told = history.each_since(since, now);
+            told.iter().map(|totals| totals.get_requests).collect::<Vec<_>>()
+        };
+        assert_eq!(gets(Some(3 * SAMPLE_MS + 5)), [30, 40, 50, 77]);
+        assert_eq!(gets(Some(9 * SAMPLE_MS)), [50, 77]);
+        assert_eq!(gets(None), [10, 20, 30, 40, 50, 77]);
+        assert_eq!(gets(Some(0)), gets(None), "it knows of no earlier one");
     }
 
     #[test]

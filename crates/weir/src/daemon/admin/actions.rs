@@ -13,7 +13,12 @@ use crate::daemon::shared::DaemonState;
 const WAIT_MS_MAX: u64 = 60_000;
 
 pub(super) fn add(routes: Routes) -> Routes {
-    routes.on(list).on(start).on(show).on(cancel).on(pin).on(states)
+    add_watching(routes).on(start).on(show).on(cancel).on(pin).on(states)
+}
+
+/// What whoever watches the daemon may ask, on a port of the machine too.
+pub(super) fn add_watching(routes: Routes) -> Routes {
+    routes.on(list)
 }
 
 async fn list(shared: Arc<DaemonState>, ListActions {}: ListActions) -> Result<Vec<ActionView>> {

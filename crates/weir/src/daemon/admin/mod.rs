@@ -1,12 +1,16 @@
 //! The admin door of a daemon: the calls of [`crate::api`] over HTTP on a Unix socket that only its
-//! owner may open; where that is root, some of them on one that is open to all; and if asked, on a loopback port, its status, `GET /metrics` and its health.
+//! owner may open; where that is root, some of them on one that is open to all; and if asked, on a loopback port, what changes
+//! nothing: a page for browsers with what that asks for, `GET /metrics` and its health.
 
 mod actions;
 mod disks;
 mod health;
 mod links;
 mod mount;
+mod page;
 mod peer;
+mod port;
+mod prices;
 mod recover;
 mod routes;
 mod throughput;
@@ -112,11 +116,10 @@ fn bind_tcp(address: SocketAddr) -> Result<TcpListener> {
 impl Bound {
     /// Answers until the process ends. Must be called within the runtime.
     pub(crate) fn serve(self, shared: &Arc<DaemonState>) {
-        let watching = for_monitors(mount::add_watching(Routes::default()));
         let all = for_monitors(all_calls());
         let all = all.layer(DefaultBodyLimit::max(BODY_BYTES_MAX));
         if let Some(tcp) = self.tcp {
-            let router = watching.with_state(shared.clone());
+            let router = port::guarded(for_monitors(port::calls())).with_state(shared.clone());
             tokio::spawn(async move { axum::serve(tcp, router).await });
         }
         if let Some((socket, users)) = self.users {
@@ -155,7 +158,7 @@ fn for_monitors(routes: Routes) -> Router<Arc<DaemonState>> {
 fn all_calls() -> Routes {
     let routes = mount::add(mount::add_watching(Routes::default()));
     let routes = disks::add(actions::add(links::add(routes)));
-    throughput::add(recover::add(routes))
+    prices::add(throughput::add(recover::add(routes)))
 }
 
 #[cfg(test)]

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use weir_engine::{Period, ThroughputReport};
+use weir_engine::{Period, ThroughputReport, Totals};
 use weir_types::Result;
 
 use super::routes::Routes;
-use crate::api::{GetThroughput, GetUsed, SetThroughput};
+use crate::api::{GetHistory, GetThroughput, GetUsed, SetThroughput};
 use crate::daemon::shared::DaemonState;
 
 pub(super) fn add(routes: Routes) -> Routes {
@@ -15,7 +15,7 @@ pub(super) fn add(routes: Routes) -> Routes {
 
 /// What users may ask, too.
 pub(super) fn add_watching(routes: Routes) -> Routes {
-    routes.on(report).on(used)
+    routes.on(report).on(used).on(history)
 }
 
 async fn report(
@@ -34,4 +34,11 @@ async fn change(
 
 async fn used(shared: Arc<DaemonState>, GetUsed { since_unix_ms }: GetUsed) -> Result<Period> {
     Ok(shared.engine.used_since(since_unix_ms).await)
+}
+
+async fn history(
+    shared: Arc<DaemonState>,
+    GetHistory { since_unix_ms }: GetHistory,
+) -> Result<Vec<Totals>> {
+    Ok(shared.engine.history(since_unix_ms).await)
 }
