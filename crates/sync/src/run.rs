@@ -180,7 +180,13 @@ impl Run<'_> {
                     state.names.entry(shared).or_insert(entry.path);
                 }
             }
-            Step::Extra(entry) => self.state.lock().extra.push(entry),
+            Step::Extra(entry) => {
+                let mut state = self.state.lock();
+                match self.options.delete {
+                    true => state.extra.push(entry),
+                    false => state.report.extra += 1,
+                }
+            }
             Step::Unlisted { source, path, error } => {
                 let mut state = self.state.lock();
                 state.unlisted |= source;
@@ -387,11 +393,10 @@ impl Run<'_> {
     }
 
     async fn delete(&self, extra: Vec<Entry>, unlisted: bool) -> Result<()> {
-        let known = |entry: &Entry| entry.kind != Kind::Special;
         if !self.options.delete {
-            self.state.lock().report.extra = extra.len() as u64;
             return Ok(());
         }
+        let known = |entry: &Entry| entry.kind != Kind::Special;
         if unlisted {
             let text = "nothing was deleted, because part of the source could not be listed";
             self.fail("", &FsError::new(ErrorKind::Invalid, text));
