@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # The command line: help, JSON, completions, manual, mount(8), signals, a busy unmount.
+# alone: it asks for all mounts of the machine, and one of another case may be dead
 source "$(dirname "$0")/../lib.sh"
 begin
 need jq curl man script setsid python3 findmnt ps
