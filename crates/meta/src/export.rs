@@ -346,30 +346,15 @@ impl Meta {
                 }
             }
             let mut native = export.native.clone();
-            match &export.content {
-                ExportContent::Target => {}
-                ExportContent::Copied(source) => {
-                    let now =
-                        before.filter(|now| (&now.key, &now.etag) == (&source.key, &source.etag));
-                    let Some(now) = now else {
-                        let text =
-                            format!("object {}: the file has another one by now", source.key);
-                        return Err(FsError::new(ErrorKind::Conflict, text));
-                    };
-                    (native.end, native.changed, native.lost) = (now.end, now.changed, now.lost);
-                }
-                &ExportContent::Whole { fresh, size, mtime, ctime } => {
-                    self.drop_first_rows(&mut inode, fresh, &mut tx).await?;
-                    inode.size = size;
-                    inode.mtime = mtime.unwrap_or(inode.mtime);
-                    inode.ctime = ctime.map_or(inode.ctime, |ctime| ctime.max(inode.ctime));
-                    inode.data.generation += 1;
-                    inode.data.dropped = None;
-                }
-                ExportContent::Old => {
-                    native.changed = true;
-                    native.end = before.map_or(0, |before| before.end).min(native.end);
-                }
+            if let &ExportContent::Whole { fresh, size, mtime, ctime } = &export.content {
+                self.drop_first_rows(&mut inode, fresh, &mut tx).await?;
+                inode.size = size;
+                inode.mtime = mtime.unwrap_or(inode.mtime);
+                inode.ctime = ctime.map_or(inode.ctime, |ctime| ctime.max(inode.ctime));
+                inode.data.generation += 1;
+                inode.data.dropped = None;
+            } else {
+                keep_own_bytes(&mut native, before, &export.content)?;
             }
             tx.count_object(&native, 1);
             let row = LinkObject {
@@ -495,4 +480,29 @@ impl Tx {
         self.put(keys::export_removed(native.link, key), Bytes::from_static(&[1]));
         Ok(())
     }
+}
+
+/// How much of the file its new object is, if that does not have all of it: as much as the one it
+/// takes the place of. `Conflict` if that is not the one that was copied.
+fn keep_own_bytes(
+    native: &mut Native,
+    before: Option<Native>,
+    content: &ExportContent,
+) -> Result<()> {
+    match content {
+        ExportContent::Target | ExportContent::Whole { .. } => {}
+        ExportContent::Copied(source) => {
+            let now = before.filter(|now| (&now.key, &now.etag) == (&source.key, &source.etag));
+            let Some(now) = now else {
+                let text = format!("object {}: the file has another one by now", source.key);
+                return Err(FsError::new(ErrorKind::Conflict, text));
+            };
+            (native.end, native.changed, native.lost) = (now.end, now.changed, now.lost);
+        }
+        ExportContent::Old => {
+            native.changed = true;
+            native.end = before.map_or(0, |before| before.end).min(native.end);
+        }
+    }
+    Ok(())
 }

@@ -587,10 +587,21 @@ impl Residency {
         }
     }
 
-    pub(crate) fn mark_gone(&mut self) {
-        (self.gone, self.doubt) = (true, false);
+    /// The metadata dropped these bytes: fetches and flushes of them under way are void.
+    pub(crate) fn mark_dropped(&mut self, start: u64, end: u64) {
+        self.stamp.add(start, end);
+        self.drops.add(start, end);
+    }
+
+    /// As if all were dropped: also of no size that was noted before is anything to be held.
+    pub(crate) fn mark_all_dropped(&mut self) {
         self.stamp.add_all();
         self.drops.add_all();
+    }
+
+    pub(crate) fn mark_gone(&mut self) {
+        (self.gone, self.doubt) = (true, false);
+        self.mark_all_dropped();
         self.state.ranges = RangeMap::default();
         self.state.pending = Pending::default();
         self.unjournaled = RangeMap::default();

@@ -133,34 +133,23 @@ impl Tier {
                 continue;
             }
             let mut clean = clean_ranges(&residency);
-            // What the kernel or a mapping reads must stay.
-            let lent = clean.is_empty()
-                || match mirror.settle_lent(&mut residency) {
-                    Ok(lent) => lent,
-                    Err(error) => {
-                        result = Err(error);
-                        break;
-                    }
-                };
-            if lent {
+            if clean.is_empty() {
                 continue;
             }
-            // One entry notes all that lies between as well: nothing local does.
-            let mut noted = 0;
-            while result.is_ok()
-                && let Some(&(ByteRange { start, end }, state)) = clean.get(noted)
-            {
-                let entry = Entry::Released { ino: mirror.ino, start, end };
-                result = mirror.note(&mut residency, entry);
-                if result.is_ok() {
-                    released.bytes += if state.is_local() { end - start } else { 0 };
-                    noted += 1;
+            // What the kernel or a mapping reads must stay.
+            match mirror.settle_lent(&mut residency) {
+                Ok(false) => {}
+                Ok(true) => continue,
+                Err(error) => {
+                    result = Err(error);
+                    break;
                 }
             }
+            result = mirror.note_released(&mut residency, &mut clean);
+            released.bytes += local_bytes(&clean);
             released.files += u64::from(residency.is_empty());
             residency.mark_released();
             // What was noted of it and of those before must go all the same, and nothing else.
-            clean.truncate(noted);
             locked.push((mirror, residency, clean));
             if result.is_err() {
                 break;
@@ -188,6 +177,31 @@ impl Tier {
         }
         result.map(|()| released)
     }
+}
+
+impl Mirror {
+    /// Notes that these pages go, and leaves in `clean` those of which it could. One entry notes
+    /// all that lies between as well: nothing local does.
+    fn note_released(
+        &self,
+        residency: &mut Residency,
+        clean: &mut Vec<(ByteRange, State)>,
+    ) -> Result<()> {
+        for noted in 0..clean.len() {
+            let ByteRange { start, end } = clean[noted].0;
+            let entry = Entry::Released { ino: self.ino, start, end };
+            if let Err(error) = self.note(residency, entry) {
+                clean.truncate(noted);
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn local_bytes(ranges: &[(ByteRange, State)]) -> u64 {
+    let local = ranges.iter().filter(|(_, state)| state.is_local());
+    local.map(|(range, _)| range.end - range.start).sum()
 }
 
 fn clean_ranges(residency: &Residency) -> Vec<(ByteRange, State)> {

@@ -90,12 +90,7 @@ impl Tier {
         let lock = lock_directory(&directory)?;
         let root = disk::open_read(&directory)
             .map_err(|e| FsError::local_io(format!("open {}", directory.display()), e))?;
-        let mirrors = directory.join("mirror");
-        for low in 0..=0xff_u8 {
-            let bucket = mirrors.join(format!("{low:02x}"));
-            private::make_directories(&bucket)
-                .map_err(|e| FsError::local_io(format!("make {}", bucket.display()), e))?;
-        }
+        let mirrors = make_mirror_directories(&directory)?;
         let mut replay = Replay::default();
         let log = RecordLog::open(&directory.join("residency"), |bytes| replay.entry(bytes))?;
         let era =
@@ -526,4 +521,15 @@ pub fn lock_directory(directory: &Path) -> Result<File> {
         FsError::new(ErrorKind::Conflict, text).with_source(std::io::Error::from(e))
     })?;
     Ok(file)
+}
+
+/// Where mirrors lie, in a directory for each lowest byte of an inode number.
+fn make_mirror_directories(tier: &Path) -> Result<PathBuf> {
+    let mirrors = tier.join("mirror");
+    for low in 0..=0xff_u8 {
+        let bucket = mirrors.join(format!("{low:02x}"));
+        private::make_directories(&bucket)
+            .map_err(|e| FsError::local_io(format!("make {}", bucket.display()), e))?;
+    }
+    Ok(mirrors)
 }

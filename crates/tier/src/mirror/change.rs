@@ -82,14 +82,8 @@ impl Mirror {
         let old_size = residency.state.size;
         // What ends elsewhere than before is another file: no size that was noted before holds.
         match size.is_none() && end <= old_size {
-            true => {
-                residency.stamp.add(page_floor(start), page_ceil(end));
-                residency.drops.add(page_floor(start), page_ceil(end));
-            }
-            false => {
-                residency.stamp.add_all();
-                residency.drops.add_all();
-            }
+            true => residency.mark_dropped(page_floor(start), page_ceil(end)),
+            false => residency.mark_all_dropped(),
         }
         if residency.gone {
             return Ok(());
@@ -165,14 +159,9 @@ impl Mirror {
                 let text = format!("inode {} changed elsewhere while programs read it", self.ino);
                 return Err(FsError::new(ErrorKind::Conflict, text));
             }
-            let (start, end) = match (ours, inode.data.dropped) {
-                // The last page of the file may have been replaced in part.
-                (true, Some(ByteRange { start, end })) if end >= inode.size => {
-                    (page_ceil(start), page_ceil(end))
-                }
-                (true, Some(ByteRange { start, end })) => (page_ceil(start), page_floor(end)),
-                (true, None) => (0, 0),
-                (false, _) => (0, u64::MAX),
+            let (start, end) = match ours {
+                true => void_of_missed_drop(inode),
+                false => (0, u64::MAX),
             };
             let clean_only = !ours;
             let void: Vec<_> = state.ranges.within(start, end).collect();
@@ -194,8 +183,7 @@ impl Mirror {
                     state.ranges.set(start, end, State::Hole);
                 }
             }
-            residency.stamp.add_all();
-            residency.drops.add_all();
+            residency.mark_all_dropped();
         }
         let differs = state != residency.state;
         if let Err(error) = self.trim(&mut residency, &state) {
@@ -247,5 +235,15 @@ impl Mirror {
             disk::punch(&file, start, end).map_err(|e| self.io("punch", e))?;
         }
         self.after_own_change(residency)
+    }
+}
+
+/// The pages that the last drop of an inode voided, where the note of it was missed. The last page
+/// of the file may have been replaced in part.
+fn void_of_missed_drop(inode: &Inode) -> (u64, u64) {
+    match inode.data.dropped {
+        Some(ByteRange { start, end }) if end >= inode.size => (page_ceil(start), page_ceil(end)),
+        Some(ByteRange { start, end }) => (page_ceil(start), page_floor(end)),
+        None => (0, 0),
     }
 }

@@ -3,6 +3,7 @@
 //!
 //! Source of names and meanings: EFS User Guide, "CloudWatch metrics for Amazon EFS".
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, NoLabelSet};
@@ -136,9 +137,7 @@ impl Told {
         let metadata = metadata_ops(&self.ops) * METADATA_BYTES;
         let (reads, writes) = self.io_per_s;
         let percent = (reads / IO_LIMITS_PER_S.0).max(writes / IO_LIMITS_PER_S.1) * 100.0;
-        let mut clients: Vec<u32> = self.throughput.tenants.iter().map(|t| t.client).collect();
-        clients.sort_unstable();
-        clients.dedup();
+        let clients: BTreeSet<u32> = self.throughput.tenants.iter().map(|t| t.client).collect();
         let limited = volume.filter(|rule| rule.permitted_bytes_per_s.is_some());
         let (gauge, counter) = (MetricType::Gauge, MetricType::Counter);
         let total = since.bytes_read + since.bytes_written + metadata;
