@@ -26,7 +26,7 @@ GLIBC := 2.28
 all: build
 
 build: tools
-	cargo build --release -p weir
+	cargo build --profile demo -p weir
 
 # As it is handed out: with optimisation across crates, which takes more than twice as long.
 optimised: tools
@@ -44,7 +44,7 @@ run:
 	WEIR=$(WEIR) scripts/demo.sh
 else
 run: tools build
-	WEIR=$(CARGO_TARGET_DIR)/release/weir scripts/demo.sh
+	WEIR=$(CARGO_TARGET_DIR)/demo/weir scripts/demo.sh
 endif
 
 # What a build needs, and what `make run` shows off with.
