@@ -14,6 +14,7 @@ mod commands;
 mod daemon;
 mod helper;
 mod hooks;
+mod layout;
 mod lfs;
 mod log;
 mod paths;

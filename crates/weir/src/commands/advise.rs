@@ -7,10 +7,13 @@ use weir_types::{ErrorKind, FsError, Result};
 
 use super::{backtest, prices, record};
 use crate::cli::AdviseArgs;
-use crate::render::{self, heading, table};
+use crate::layout::Width;
+use crate::render::{self, heading};
 
 /// Choices whose break-even points are shown; `--json` and `--html` have more.
 const BEST: usize = 6;
+const NO_CHOICE: &str = "No choice keeps up and has all of its prices known: add the unknown ones to \
+     a price book (`weir prices --book`), and give it with --prices.";
 
 pub(crate) async fn run(args: AdviseArgs) -> Result<ExitCode> {
     if let Some(dir) = &args.record {
@@ -43,7 +46,7 @@ pub(crate) async fn run(args: AdviseArgs) -> Result<ExitCode> {
     }
     match args.json {
         true => render::say_json(&advice)?,
-        false => render::say(&describe(&advice))?,
+        false => render::say(&describe(&advice, Width::of_output()))?,
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -55,43 +58,41 @@ fn workload(text: &str) -> Result<Workload> {
     Ok(workload)
 }
 
-fn describe(advice: &Advice) -> String {
+fn describe(advice: &Advice, width: Width) -> String {
     let mut text = String::new();
     match &advice.recommendation {
         Some(best) => {
-            text.push_str(&format!("{}\n", heading(&best.summary)));
+            text.push_str(&format!("{}\n", heading(width.prose(0, &best.summary).trim_end())));
             for reason in best.why.iter().chain(&best.reasons) {
-                text.push_str(&format!("  {reason}\n"));
+                text.push_str(&width.prose(2, reason));
             }
         }
         None => {
             text.push_str(&format!("{}\n", heading("no recommendation")));
-            text.push_str(
-                "  No choice keeps up and has all of its prices known: add the unknown ones to a \
-                 price book (`weir prices --book`), and give it with --prices.\n",
-            );
+            text.push_str(&width.prose(2, NO_CHOICE));
         }
     }
     let runs = format!("choices, at {:.1} runs a month", advice.runs_per_month);
-    text.push_str(&format!("{}\n{}", heading(&runs), table(&weir_cost::table(advice), 3)));
-    text.push_str(&stretches("cheapest", &advice.cheapest));
-    text.push_str(&stretches("best, with waiting", &advice.cheapest_with_waiting));
-    text.push_str(&break_even(advice));
+    let choices = width.table(&weir_cost::table(advice), 3, &[7, 6, 2, 1, 3]);
+    text.push_str(&format!("{}\n{choices}", heading(&runs)));
+    text.push_str(&stretches("cheapest", &advice.cheapest, width));
+    text.push_str(&stretches("best, with waiting", &advice.cheapest_with_waiting, width));
+    text.push_str(&break_even(advice, width));
     text.push_str(&format!("{}\n", heading("EFS beside FSx for Lustre, without waiting")));
     for sentence in weir_cost::efs_beside_fsx(advice) {
-        text.push_str(&format!("  {sentence}\n"));
+        text.push_str(&width.prose(2, &sentence));
     }
     for refusal in &advice.refused {
-        text.push_str(&format!("{}\n  {}\n", heading("refused"), refusal.why));
+        text.push_str(&format!("{}\n{}", heading("refused"), width.prose(2, &refusal.why)));
     }
     if !advice.unknown_prices.is_empty() {
         let unknown = advice.unknown_prices.join(", ");
-        text.push_str(&format!("{}\n  {unknown}\n", heading("unknown prices")));
+        text.push_str(&format!("{}\n{}", heading("unknown prices"), width.prose(2, &unknown)));
     }
     text
 }
 
-fn stretches(title: &str, stretches: &[Stretch]) -> String {
+fn stretches(title: &str, stretches: &[Stretch], width: Width) -> String {
     let rows: Vec<_> = stretches
         .iter()
         .map(|of| {
@@ -101,11 +102,11 @@ fn stretches(title: &str, stretches: &[Stretch]) -> String {
     if rows.is_empty() {
         return String::new();
     }
-    format!("{}\n{}", heading(title), table(&rows, 1))
+    format!("{}\n{}", heading(title), width.table(&rows, 1, &[]))
 }
 
 /// Where the best choices overtake one another.
-fn break_even(advice: &Advice) -> String {
+fn break_even(advice: &Advice, width: Width) -> String {
     let best: Vec<&str> = advice.choices.iter().take(BEST).map(|of| of.name.as_str()).collect();
     let of_best = |name: &str| best.contains(&name);
     let rows: Vec<_> = advice
@@ -121,7 +122,7 @@ fn break_even(advice: &Advice) -> String {
         return String::new();
     }
     let title = format!("break-even points of the best {BEST}, without waiting");
-    format!("{}\n{}", heading(&title), table(&rows, 3))
+    format!("{}\n{}", heading(&title), width.table(&rows, 3, &[]))
 }
 
 #[cfg(test)]
@@ -138,7 +139,7 @@ mod tests {
         let options = Options { asked, ..Options::default() };
         let book = prices::book(None).expect("built in");
         let advice = weir_cost::advise(&example, &book, &options, &weir_cost::predicted);
-        let text = describe(&advice);
+        let text = describe(&advice, Width::default());
         assert!(text.starts_with("Run it on "), "what to do is first: {text}");
         for wanted in [
             "which saves $",
@@ -151,6 +152,8 @@ mod tests {
         ] {
             assert!(text.contains(wanted), "{wanted} is not in\n{text}");
         }
+        let narrow = describe(&advice, Width::columns(80));
+        assert!(narrow.lines().all(|line| line.chars().count() <= 80), "{narrow}");
     }
 
     #[test]

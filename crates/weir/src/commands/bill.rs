@@ -18,10 +18,13 @@ use super::prices;
 use crate::api::{GetUsed, ListLinks, StatusAnswer};
 use crate::cli::BillArgs;
 use crate::client::Client;
-use crate::render::{self, heading, seconds, table};
+use crate::layout::Width;
+use crate::render::{self, heading, seconds};
 
 /// The machine whose network bounds the services if nobody names one.
 const USUAL_MACHINE: &str = "i4i.8xlarge";
+const STORAGE_IS: &str = "storage is what is in the buckets: compressed, with what was deleted and is \
+     not collected yet, without metadata and without objects of linked buckets";
 
 pub(crate) async fn run(args: BillArgs) -> Result<ExitCode> {
     let client = Client::at(&args.dir)?;
@@ -33,7 +36,7 @@ pub(crate) async fn run(args: BillArgs) -> Result<ExitCode> {
     let report = report(&args, &status, (spell, linked_bytes))?;
     match args.json {
         true => render::say_json(&report)?,
-        false => render::say(&describe(&report, args.since))?,
+        false => render::say(&describe(&report, args.since, Width::of_output()))?,
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -110,25 +113,28 @@ fn elsewhere(shadows: Vec<Shadow>, observed: Duration) -> Vec<Elsewhere> {
     shadows.into_iter().map(of).collect()
 }
 
-fn describe(report: &Report, since: Option<u64>) -> String {
+fn describe(report: &Report, since: Option<u64>, width: Width) -> String {
     let observed_ms = report.to_unix_ms.saturating_sub(report.from_unix_ms);
     let span = seconds(observed_ms / 1_000);
     let title = match &report.mountpoint {
         Some(mountpoint) => format!("{} on {}", report.volume, mountpoint.display()),
         None => report.volume.clone(),
     };
-    let mut text = format!("{}\n", headline::headline(report));
-    text.push_str(&format!("{}: {span} at list prices of {}\n", heading(&title), report.region));
+    let mut text = width.prose(0, &headline::headline(report));
+    let above = format!("{}: {span} at list prices of {}", heading(&title), report.region);
+    text.push_str(&width.prose(0, &above));
     if since.is_some_and(|asked_ms| asked_ms > observed_ms + 120_000) {
-        text.push_str("what was before the mount, or more than a week ago, is not known\n");
+        let sentence = "what was before the mount, or more than a week ago, is not known";
+        text.push_str(&width.prose(0, sentence));
     }
-    text.push_str(&table(&lines(report, &span), 1));
-    text.push_str("  storage is what is in the buckets: compressed, with what was deleted and is not collected yet,\n  without metadata and without objects of linked buckets\n");
+    text.push_str(&width.table(&lines(report, &span), 1, &[4, 1, 2]));
+    text.push_str(&width.prose(2, STORAGE_IS));
     for unknown in report.so_far.unknown() {
-        text.push_str(&format!("  the price of {unknown} is not known: it is in no total\n"));
+        let sentence = format!("the price of {unknown} is not known: it is in no total");
+        text.push_str(&width.prose(2, &sentence));
     }
     text.push('\n');
-    text.push_str(&describe_elsewhere(report));
+    text.push_str(&describe_elsewhere(report, width));
     text
 }
 
@@ -154,17 +160,18 @@ fn lines(report: &Report, span: &str) -> Vec<Vec<String>> {
     rows
 }
 
-fn describe_elsewhere(report: &Report) -> String {
+fn describe_elsewhere(report: &Report, width: Width) -> String {
     let used = &report.used.used;
-    let mut text = format!(
+    let above = format!(
         "{}: {} read, {} written, {} metadata operations; storage alone, without the machine \
-         ({}'s network)\n",
+         ({}'s network)",
         heading("the same work elsewhere"),
         Bytes(used.read_bytes),
         Bytes(used.written_bytes),
         used.metadata_ops,
         report.machine.instance
     );
+    let mut text = width.prose(0, &above);
     let head = match report.month {
         Some(_) => vec!["", "so far", "a month", "time for the I/O", "bound by"],
         None => vec!["", "so far", "time for the I/O", "bound by"],
@@ -176,13 +183,15 @@ fn describe_elsewhere(report: &Report) -> String {
         row.extend([time_of(shadow), shadow.bound_by.clone()]);
         rows.push(row);
     }
-    text.push_str(&table(&rows, 1));
+    let bound_by = rows[0].len() - 1;
+    text.push_str(&width.table(&rows, 1, &[bound_by, bound_by - 1]));
     if used.unmetered_opens > 0 {
-        text.push_str(&format!(
-            "  {} opens were of files that the kernel reads itself: what they read is not known and \
-             in none of these; `weir throughput DIR --exact-meter on` counts it\n",
+        let sentence = format!(
+            "{} opens were of files that the kernel reads itself: what they read is not known and \
+             in none of these; `weir throughput DIR --exact-meter on` counts it",
             used.unmetered_opens
-        ));
+        );
+        text.push_str(&width.prose(2, &sentence));
     }
     text
 }

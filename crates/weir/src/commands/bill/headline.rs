@@ -74,6 +74,7 @@ mod tests {
     use super::super::report::HOUR_FROM;
     use super::super::{describe, elsewhere};
     use super::*;
+    use crate::layout::Width;
 
     /// A terabyte, of which a little was read, on a tier of this kind, after this time.
     fn report(seconds: u64, disk: DiskKind, get: u64) -> Report {
@@ -112,14 +113,18 @@ mod tests {
     #[test]
     fn before_ten_minutes_no_month_is_told() {
         for seconds in [0, 1, 599] {
-            let text = describe(&report(seconds, DiskKind::InstanceStore, 100), None);
+            let text =
+                describe(&report(seconds, DiskKind::InstanceStore, 100), None, Width::default());
             let first = text.lines().next().unwrap_or_default();
             assert!(first.contains("is told from 10 min 0 s on; this is"), "{first}");
             assert!(!text.contains("a month,") && !text.contains("  a month  "), "{text}");
             assert_eq!(text.contains("an hour at this rate"), seconds >= 60, "{text}");
         }
-        let text = describe(&report(600, DiskKind::InstanceStore, 100), None);
+        let text = describe(&report(600, DiskKind::InstanceStore, 100), None, Width::default());
         assert!(text.contains("a month, told from 10 min 0 s"), "{text}");
+        let of_it = report(600, DiskKind::InstanceStore, 100);
+        let narrow = describe(&of_it, None, Width::columns(80));
+        assert!(narrow.lines().all(|line| line.chars().count() <= 80), "{narrow}");
     }
 
     #[test]
