@@ -18,11 +18,48 @@ pub(crate) fn say(text: &str) -> Result<()> {
     }
 }
 
-/// Writes a value as JSON.
-pub(crate) fn say_json(value: &impl Serialize) -> Result<()> {
-    let text = serde_json::to_string_pretty(value)
-        .map_err(|e| FsError::new(ErrorKind::Bug, "encode the answer").with_source(e))?;
+/// The version of all reports as JSON. It rises when a field goes, or means something else; new
+/// fields may come without.
+const SCHEMA_VERSION: u32 = 1;
+
+/// A report as JSON, with the version of its fields.
+#[derive(Serialize)]
+struct Versioned<T> {
+    schema_version: u32,
+    #[serde(flatten)]
+    report: T,
+}
+
+impl<T> Versioned<T> {
+    fn new(report: T) -> Self {
+        Self { schema_version: SCHEMA_VERSION, report }
+    }
+}
+
+/// Writes a report as JSON.
+pub(crate) fn say_json(report: &impl Serialize) -> Result<()> {
+    say_document(&Versioned::new(report))
+}
+
+/// Writes a list of reports as JSON, each with its version.
+pub(crate) fn say_json_rows<T: Serialize>(rows: impl IntoIterator<Item = T>) -> Result<()> {
+    say_document(&rows.into_iter().map(Versioned::new).collect::<Vec<_>>())
+}
+
+/// A report as one line of JSON, for what has one after the other.
+pub(crate) fn json_line(report: &impl Serialize) -> Result<String> {
+    let text = serde_json::to_string(&Versioned::new(report)).map_err(not_encoded)?;
+    Ok(format!("{text}\n"))
+}
+
+/// Writes what has a format of its own, and a version in it, as JSON.
+pub(crate) fn say_document(document: &impl Serialize) -> Result<()> {
+    let text = serde_json::to_string_pretty(document).map_err(not_encoded)?;
     say(&format!("{text}\n"))
+}
+
+fn not_encoded(error: serde_json::Error) -> FsError {
+    FsError::new(ErrorKind::Bug, "encode the answer").with_source(error)
 }
 
 /// Writes to standard error. With that gone there is nobody left to tell.

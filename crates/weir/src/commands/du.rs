@@ -21,8 +21,6 @@ struct Row<'a> {
 
 #[derive(Serialize)]
 struct Report<'a> {
-    /// The version of these fields.
-    schema_version: u32,
     rows: Vec<Row<'a>>,
 }
 
@@ -50,7 +48,7 @@ pub(crate) async fn run(args: DuArgs) -> Result<ExitCode> {
     match args.json {
         true => {
             let rows = sums.iter().map(|(path, sum)| Row { path, sum: *sum }).collect();
-            render::say_json(&Report { schema_version: 1, rows })?;
+            render::say_json(&Report { rows })?;
         }
         false => render::say(&describe(&sums))?,
     }

@@ -17,7 +17,7 @@ pub(crate) async fn run(args: PricesArgs) -> Result<ExitCode> {
     }
     let book = book(args.prices.as_deref())?;
     if args.book {
-        render::say_json(&book)?;
+        render::say_document(&book)?;
         return Ok(ExitCode::SUCCESS);
     }
     let rows = match &args.region {
@@ -25,7 +25,7 @@ pub(crate) async fn run(args: PricesArgs) -> Result<ExitCode> {
         None => book.rows(),
     };
     match args.json {
-        true => render::say_json(&rows)?,
+        true => render::say_json_rows(&rows)?,
         false => render::say(&describe(&rows))?,
     }
     Ok(ExitCode::SUCCESS)

@@ -36,7 +36,7 @@ pub(crate) async fn run(args: ResidencyArgs) -> Result<ExitCode> {
         }
     }
     match args.json {
-        true => render::say_json(&found)?,
+        true => render::say_json_rows(&found)?,
         false => render::say(&describe(&found))?,
     }
     Ok(ExitCode::SUCCESS)

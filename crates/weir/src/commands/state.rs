@@ -38,8 +38,7 @@ fn tell(files: Vec<(PathBuf, FileState)>, as_json: bool, sum: &mut Sum) -> Resul
         sum.add(&state);
         if as_json {
             let of = StateReport { path: &path, state };
-            text.push_str(&serde_json::to_string(&of).unwrap_or_default());
-            text.push('\n');
+            text.push_str(&render::json_line(&of)?);
         } else {
             text.push_str(&describe(&path, &state));
         }

@@ -51,7 +51,7 @@ pub(crate) async fn run(args: StatusArgs) -> Result<ExitCode> {
                     error: error.to_string(),
                 };
                 let told = statuses.into_iter().map(|status| Told::Status(Box::new(status)));
-                render::say_json(&told.chain(silent.into_iter().map(error)).collect::<Vec<_>>())?;
+                render::say_json_rows(told.chain(silent.into_iter().map(error)))?;
             }
         }
         return Ok(code);

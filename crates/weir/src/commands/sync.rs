@@ -22,8 +22,6 @@ const INTERRUPTED: u8 = 130;
 /// What was done, and how long it took.
 #[derive(Serialize)]
 struct Told<'a> {
-    /// The version of these fields.
-    schema_version: u32,
     seconds: f64,
     dry_run: bool,
     #[serde(flatten)]
@@ -65,7 +63,6 @@ pub(crate) async fn run(args: SyncArgs) -> Result<ExitCode> {
     let took = began.elapsed();
     match args.json {
         true => render::say_json(&Told {
-            schema_version: 1,
             seconds: took.as_secs_f64(),
             dry_run: args.dry_run,
             report: &report,

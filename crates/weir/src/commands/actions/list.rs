@@ -19,7 +19,7 @@ pub(crate) async fn list(args: ActionsArgs) -> Result<ExitCode> {
         found.extend(wanted.map(|action| ActionsReport { mountpoint: mountpoint.clone(), action }));
     }
     match args.json {
-        true => render::say_json(&found)?,
+        true => render::say_json_rows(&found)?,
         false if found.is_empty() => render::say("Nothing is under way.\n")?,
         false => render::say(&table(&found, clock::now()))?,
     }

@@ -58,7 +58,7 @@ async fn run(
     }
     let all: Vec<ActionsReport> = started.into_iter().map(|(_, of)| of).collect();
     if what.json {
-        render::say_json(&all)?;
+        render::say_json_rows(&all)?;
     } else {
         for of in &all {
             let text = if wait { describe::summary(&of.action) } else { describe::begun(of) };
@@ -116,7 +116,7 @@ pub(crate) async fn pin(what: WhatArgs, pinned: bool) -> Result<ExitCode> {
         all.push(Pins { mountpoint: mount.mountpoint, pinned, files });
     }
     if what.json {
-        render::say_json(&all)?;
+        render::say_json_rows(&all)?;
         return Ok(ExitCode::SUCCESS);
     }
     let verb = if pinned { "pinned" } else { "unpinned" };

@@ -48,7 +48,7 @@ fn list(json: bool) -> Result<ExitCode> {
     });
     let listed: Vec<_> = listed.collect();
     match json {
-        true => render::say_json(&listed)?,
+        true => render::say_json_rows(&listed)?,
         false => render::say(&describe::suites(&listed))?,
     }
     Ok(ExitCode::SUCCESS)

@@ -76,7 +76,7 @@ async fn list(volume: &VolumeArgs) -> Result<ExitCode> {
     };
     let disks: Vec<_> = disks.into_iter().map(listed).collect();
     match volume.json {
-        true => render::say_json(&disks)?,
+        true => render::say_json_rows(&disks)?,
         false => render::say(&describe::list(&disks, &url))?,
     }
     Ok(ExitCode::SUCCESS)

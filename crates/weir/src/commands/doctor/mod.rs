@@ -19,13 +19,10 @@ use crate::{buckets, paths, render};
 
 /// Somebody waits at the terminal.
 const TIMEOUT_MS: u64 = 15_000;
-/// Of the fields of [`Report`].
-const SCHEMA_VERSION: u32 = 1;
 
 /// All that was found.
 #[derive(Serialize)]
 struct Report {
-    schema_version: u32,
     worst: Verdict,
     findings: Vec<Finding>,
 }
@@ -57,7 +54,7 @@ pub(crate) async fn run(args: DoctorArgs) -> Result<ExitCode> {
         None => {}
     }
     let worst = findings.iter().map(|finding| finding.verdict).max().unwrap_or(Verdict::Good);
-    let report = Report { schema_version: SCHEMA_VERSION, worst, findings };
+    let report = Report { worst, findings };
     match args.json {
         true => render::say_json(&report)?,
         false => render::say(&report.sum())?,

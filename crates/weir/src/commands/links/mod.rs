@@ -188,7 +188,7 @@ pub(crate) async fn list(args: LinksArgs) -> Result<ExitCode> {
     }
     let found: Vec<_> = found.into_iter().map(|(_, of)| of).collect();
     match args.json {
-        true => render::say_json(&found)?,
+        true => render::say_json_rows(&found)?,
         false if found.is_empty() => render::say("No bucket is linked here.\n")?,
         false => {
             let texts = found.iter().map(|of| describe::link(&of.link, &of.mountpoint));
@@ -228,7 +228,7 @@ async fn pending(found: &[(Client, LinksReport<LinkView>)], as_json: bool) -> Re
         all.push((exports.describe(&path), LinksReport { mountpoint, link: exports }));
     }
     match as_json {
-        true => render::say_json(&all.iter().map(|(_, of)| of).collect::<Vec<_>>())?,
+        true => render::say_json_rows(all.iter().map(|(_, of)| of))?,
         false => {
             render::say(&all.into_iter().map(|(text, _)| text).collect::<Vec<_>>().join("\n"))?;
         }

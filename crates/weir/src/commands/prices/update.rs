@@ -21,8 +21,6 @@ const SILENCE_MAX: Duration = Duration::from_secs(60);
 
 #[derive(Serialize)]
 struct Report<'a> {
-    /// The version of these fields.
-    schema_version: u32,
     lists: &'a [Found],
     changes: &'a [Change],
     written: Option<&'a Path>,
@@ -47,7 +45,7 @@ pub(super) async fn run(args: PricesUpdateArgs) -> Result<ExitCode> {
     match args.json {
         true => {
             let (lists, changes) = (&lists[..], &changes[..]);
-            render::say_json(&Report { schema_version: 1, lists, changes, written })?;
+            render::say_json(&Report { lists, changes, written })?;
         }
         false => render::say(&describe(&lists, &changes, written))?,
     }

@@ -46,7 +46,7 @@ pub(crate) async fn run(args: RecoverArgs) -> Result<ExitCode> {
         return discard(&client, &args, &entries).await;
     }
     match args.json {
-        true => render::say_json(&entries)?,
+        true => render::say_json_rows(&entries)?,
         false => render::say(&describe::list(&entries, &args.dir))?,
     }
     Ok(ExitCode::SUCCESS)
@@ -73,7 +73,7 @@ async fn discard(client: &Client, args: &RecoverArgs, entries: &[AsideView]) -> 
         client.call(&DiscardAside { label: entry.label.clone() }).await?;
     }
     match args.json {
-        true => render::say_json(&entries)?,
+        true => render::say_json_rows(entries)?,
         false => render::say("gone\n")?,
     }
     Ok(ExitCode::SUCCESS)

@@ -88,11 +88,7 @@ async fn print(
             return Err(FsError::new(ErrorKind::Retry, error));
         }
         match args.json {
-            true => {
-                let line = serde_json::to_string(&view.rates)
-                    .map_err(|e| FsError::new(ErrorKind::Bug, "encode rates").with_source(e))?;
-                render::say(&format!("{line}\n"))?;
-            }
+            true => render::say(&render::json_line(&view.rates)?)?,
             false => render::say(&plain(view)?)?,
         }
         left = left.map(|left| left - 1);

@@ -35,8 +35,6 @@ impl Sample {
 /// few, for a minute.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(super) struct Rates {
-    /// The version of these fields.
-    pub(super) schema_version: u32,
     /// How long the interval was.
     pub(super) seconds: f64,
     /// Through the daemon, from wherever.
@@ -102,7 +100,6 @@ impl Rates {
         let asked = &now.status.engine.requests - &before.status.engine.requests;
         let requests = requests(&asked, seconds);
         Rates {
-            schema_version: 1,
             seconds,
             read_bytes_per_s: bytes(since.bytes_read, then.bytes_read),
             written_bytes_per_s: bytes(since.bytes_written, then.bytes_written),
