@@ -75,6 +75,7 @@ impl Case {
             "cp" if experiment.id.contains("cellranger") => cellranger(experiment, fits)?,
             "cp" => copies(experiment, fits)?,
             "dummy" => local_files(experiment, fits)?,
+            "weir" => weir(experiment, fits)?,
             "objbacker" => {
                 return Some(Self::Objects {
                     connections: fits.s3_connections,
@@ -240,6 +241,31 @@ fn local_files(experiment: &Experiment, fits: &Fits) -> Option<Run> {
     Some(Run { storage: storage(experiment)?, workload, machine, free, answer: Answer::Run })
 }
 
+/// Cold reads of Weir by `dd` and `cat`, on a machine whose network is stated.
+fn weir(experiment: &Experiment, fits: &Fits) -> Option<Run> {
+    let (bytes, jobs) = (experiment.bytes_per_thread?, experiment.threads?);
+    // All read the same, or each what is its own.
+    let data_sets = if experiment.id.contains("same") { 1 } else { jobs };
+    let files = experiment.files?;
+    let workload = Workload {
+        files,
+        files_per_run: files,
+        concurrency: jobs,
+        ..reads(bytes * data_sets as f64, bytes)
+    };
+    let nic_gbps = experiment.instance.nic_gbps?;
+    let machine = Machine {
+        instance: "i4i.8xlarge".to_owned(),
+        vcpu: 2,
+        memory_gib: 24.0,
+        network_gbps: (nic_gbps, nic_gbps),
+        nvme_bytes: 7_500_000_000_000,
+        ebs_mb_per_s: 0.0,
+    };
+    let free = FreeParameters { source_bytes_per_s: f64::INFINITY, ..fits.free.clone() };
+    Some(Run { storage: storage(experiment)?, workload, machine, free, answer: Answer::FirstRun })
+}
+
 fn c5_2xlarge() -> Machine {
     Machine {
         instance: "c5.2xlarge".to_owned(),
@@ -293,6 +319,7 @@ fn storage(experiment: &Experiment) -> Option<Storage> {
             mib_per_s: stored_on.throughput_mib_per_s?,
         },
         "instance_store" => Storage::InstanceStore,
+        "weir" => Storage::Weir { warm: false },
         _ => return None,
     })
 }

@@ -6,11 +6,16 @@ use serde::Deserialize;
 use serde_json::Value;
 
 const EMBEDDED: &str = include_str!("../../data/published-experiments.json");
+/// What `perf/own-experiments.sh` printed.
+const OWN: &str = include_str!("../../data/own-experiments.json");
 
 /// The file.
 #[derive(Deserialize)]
 pub(super) struct File {
     pub(super) experiments: Vec<Experiment>,
+    /// What Weir's own measurements say: nobody else has published any.
+    #[serde(skip)]
+    pub(super) own: Vec<Experiment>,
     /// Cost lines by source. Their fields differ from line to line.
     pub(super) cost_checks: BTreeMap<String, Vec<BTreeMap<String, Value>>>,
     inconsistencies: Vec<Inconsistency>,
@@ -70,6 +75,7 @@ pub(super) struct Experiment {
 pub(super) struct Instance {
     #[serde(default, rename = "type")]
     pub(super) name: String,
+    pub(super) nic_gbps: Option<f64>,
 }
 
 /// The storage of an entry.
@@ -103,12 +109,15 @@ impl File {
     /// The file that comes with this crate.
     pub(super) fn embedded() -> Self {
         // A test reads it, so this holds in every build that passed the tests.
-        serde_json::from_str(EMBEDDED).expect("the embedded experiments are sound")
+        let mut file: Self =
+            serde_json::from_str(EMBEDDED).expect("the embedded experiments are sound");
+        file.own = serde_json::from_str(OWN).expect("our own experiments are sound");
+        file
     }
 
     /// An entry by its name.
     pub(super) fn experiment(&self, id: &str) -> Option<&Experiment> {
-        self.experiments.iter().find(|experiment| experiment.id == id)
+        self.experiments.iter().chain(&self.own).find(|experiment| experiment.id == id)
     }
 
     /// The region where a source measured, if it says one.

@@ -30,7 +30,7 @@ struct Parameter {
 }
 
 /// In the order in which they are fitted: a row may need those before it.
-const PARAMETERS: [Parameter; 13] = [
+const PARAMETERS: [Parameter; 14] = [
     Parameter {
         name: "share of its limit for a client that EFS reaches",
         unit: "",
@@ -114,6 +114,13 @@ const PARAMETERS: [Parameter; 13] = [
         row: "dummy-100k-instance-store",
         range: (1e-5, 1.0),
         place: |fits| &mut fits.free.local_file_s,
+    },
+    Parameter {
+        name: "what reading a cold small file on Weir takes beside its bytes, many coming together",
+        unit: "s",
+        row: "weir-cold-small-1t",
+        range: (1e-5, 1.0),
+        place: |fits| &mut fits.free.weir_read_file_s,
     },
     Parameter {
         name: "connections to S3 of ZFS on object storage",

@@ -19,7 +19,9 @@ fn every_entry_is_replayed_and_half_of_the_tested_are_within_fifteen_percent() {
         row(&report, &experiment.id);
     }
     assert_eq!(count(&report, |used| *used == Used::Test), 30);
-    assert_eq!(count(&report, |used| *used == Used::Fit), 13);
+    assert_eq!(count(&report, |used| *used == Used::Fit), 14);
+    assert_eq!(count(&report, |used| *used == Used::Own), 3);
+    assert!(report.median_own_error < 0.2, "{}", report.median_own_error);
     assert!(report.median_test_error < 0.15, "{}", report.median_test_error);
     assert!(report.median_error < 0.15, "{}", report.median_error);
     for row in &report.rows {
@@ -81,6 +83,7 @@ fn what_is_fitted_is_not_tested_and_is_the_default() {
         (fit.fsx_write_file_s, default.fsx_write_file_s),
         (fit.fsx_credit_bytes_per_tib, default.fsx_credit_bytes_per_tib),
         (fit.fsx_load_bytes_per_s_per_tib, default.fsx_load_bytes_per_s_per_tib),
+        (fit.weir_read_file_s, default.weir_read_file_s),
         (fit.local_file_s, default.local_file_s),
     ] {
         assert!((fitted / default - 1.0).abs() < 0.01, "fitted {fitted}, default {default}");

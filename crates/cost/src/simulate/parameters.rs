@@ -25,6 +25,9 @@ pub struct FreeParameters {
     pub fsx_credit_bytes_per_tib: f64,
     /// What FSx for Lustre loads from a linked bucket in a second, for each TiB.
     pub fsx_load_bytes_per_s_per_tib: f64,
+    /// What reading a small file takes on Weir that comes from the bucket, beside its bytes, in seconds:
+    /// those that lie together come together.
+    pub weir_read_file_s: f64,
     /// What creating a small file on a local disk takes, in seconds.
     pub local_file_s: f64,
     /// What all jobs of a machine together can make up to be written, in bytes a second, when they
@@ -44,6 +47,7 @@ impl Default for FreeParameters {
             fsx_write_file_s: 0.001_475,
             fsx_credit_bytes_per_tib: 451e9,
             fsx_load_bytes_per_s_per_tib: 201.6e6,
+            weir_read_file_s: 0.003_191,
             local_file_s: 0.002_926,
             source_bytes_per_s: f64::INFINITY,
         }

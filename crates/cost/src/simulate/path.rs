@@ -292,11 +292,15 @@ impl Site<'_> {
         };
         let data_set_bytes = self.workload.data_set_bytes.max(1) as f64;
         let held = self.machine.nvme_bytes as f64 / data_set_bytes;
-        let remote_share = match (cold, has_nvme) {
-            (true, _) => 1.0,
-            (false, true) => (1.0 - held).max(0.0),
-            (false, false) => 0.0,
-        };
+        // What several jobs want comes once.
+        let work = Work::of(self.workload, self.machine);
+        let once = (data_set_bytes / work.read_bytes.max(1.0)).min(1.0);
+        let remote_share = once
+            * match (cold, has_nvme) {
+                (true, _) => 1.0,
+                (false, true) => (1.0 - held).max(0.0),
+                (false, false) => 0.0,
+            };
         if remote_share > 0.0 {
             let (bound, network) = self.network();
             let requests = s3::GET_PER_S_PER_PREFIX * s3::RANGE_BYTES;
@@ -307,7 +311,10 @@ impl Site<'_> {
                 credit_bytes: burst.credit_bytes / remote_share,
             };
             path.read.stages.push((bound, of_all(network)));
-            path.read.latency_s += s3::FIRST_BYTE_S * remote_share;
+            match work.small_files() && !work.random {
+                true => path.read.file_s += self.free.weir_read_file_s * remote_share,
+                false => path.read.latency_s += s3::FIRST_BYTE_S * remote_share,
+            }
         }
         path
     }

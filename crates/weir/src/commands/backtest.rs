@@ -26,6 +26,11 @@ fn describe(report: &Report) -> String {
         report.median_test_error * 100.0,
         report.median_error * 100.0
     ));
+    text.push_str(&format!(
+        "  median error {:.1}% of the rows of Weir, which are our own measurements (own): nobody else has \
+         published any\n",
+        report.median_own_error * 100.0
+    ));
     let fitted = report.fitted.iter().map(|of| {
         let value = format!("{} {}", number(of.value), of.unit);
         vec![of.parameter.to_owned(), value, of.row.to_owned()]
@@ -48,6 +53,7 @@ fn measurement(of: &Row) -> Vec<String> {
     let used = match of.used {
         Used::Fit => "fit",
         Used::Test => "test",
+        Used::Own => "own",
         Used::Excluded { .. } => "excluded",
         Used::Rule => "rule",
         Used::NoResult { .. } => "no result",
@@ -59,7 +65,7 @@ fn measurement(of: &Row) -> Vec<String> {
 fn left_out(of: &Row) -> Option<Vec<String>> {
     match &of.used {
         Used::Excluded { why } | Used::NoResult { why } => Some(row([&of.id, why])),
-        Used::Fit | Used::Test | Used::Rule => None,
+        Used::Fit | Used::Test | Used::Own | Used::Rule => None,
     }
 }
 
