@@ -11,9 +11,10 @@ use weir_types::{ErrorKind, FsError, Result};
 use xxhash_rust::xxh3::Xxh3;
 
 use crate::attributes;
-use crate::directory::{Target, open_source, unchanged};
+use crate::directory::{open_source, unchanged};
 use crate::entry::{Entry, Kind};
 use crate::place::Root;
+use crate::target::Target;
 use crate::walk::{blocking, local};
 
 /// Larger objects are moved in parts.
@@ -72,24 +73,33 @@ pub(crate) async fn put(from: &Root, to: &Bucket, entry: &Entry, moved: Moved<'_
     upload.complete(&PutCondition::Any).await.map(drop)
 }
 
-/// Writes an object as a file, and answers what its bytes hash to. A GET for each 16 MiB.
-pub(crate) async fn get(from: &Bucket, to: &Root, entry: &Entry, moved: Moved<'_>) -> Result<u64> {
+/// Writes an object as a file, and answers what its bytes hash to, unless an earlier run had begun it.
+/// A HEAD, and a GET for each 16 MiB.
+pub(crate) async fn get(
+    from: &Bucket,
+    to: &Root,
+    entry: &Entry,
+    moved: Moved<'_>,
+) -> Result<Option<u64>> {
     let info = as_listed(from, entry).await?;
+    let is = format!("{} {}", entry.size(), info.as_deref().unwrap_or("no ETag"));
     let (root, path) = (to.clone(), entry.path.clone());
-    let target = blocking(move || Target::begin(&root, &path)).await.map_err(local)?;
-    let mut pieces = pieces(from, entry, info.as_deref());
-    let (mut hash, mut at) = (Xxh3::new(), 0);
-    let file = Arc::new(target.file.try_clone().map_err(local)?);
+    let mut target = blocking(move || Target::begin(&root, &path, is)).await.map_err(local)?;
+    let begun = target.noted();
+    moved(begun);
+    let mut pieces = pieces(from, entry, begun, info.as_deref());
+    let (mut hash, mut at) = (Xxh3::new(), begun);
     while let Some(bytes) = pieces.try_next().await? {
         hash.update(&bytes);
-        let (file, length, offset) = (file.clone(), bytes.len() as u64, at);
-        blocking(move || file.write_all_at(&bytes, offset)).await.map_err(local)?;
+        let length = bytes.len() as u64;
+        let write = move || target.write(&bytes, at).map(|()| target);
+        target = blocking(write).await.map_err(local)?;
         at += length;
         moved(length);
     }
     let entry = entry.clone();
     blocking(move || target.finish(&entry)).await.map_err(local)?;
-    Ok(hash.digest())
+    Ok(Some(hash.digest()).filter(|_| begun == 0))
 }
 
 /// Copies an object to another bucket, through here.
@@ -126,7 +136,7 @@ pub(crate) async fn copy(
 
 /// What the bytes of an object hash to.
 pub(crate) async fn hash(bucket: &Bucket, entry: &Entry) -> Result<u64> {
-    let (mut hash, mut pieces) = (Xxh3::new(), pieces(bucket, entry, None));
+    let (mut hash, mut pieces) = (Xxh3::new(), pieces(bucket, entry, 0, None));
     while let Some(bytes) = pieces.try_next().await? {
         hash.update(&bytes);
     }
@@ -147,14 +157,16 @@ fn check(entry: &Entry, size: u64) -> Result<()> {
     }
 }
 
-/// The bytes of an object, some pieces ahead, in their order.
+/// The bytes of an object from `start` on, some pieces ahead, in their order.
 fn pieces<'a>(
     bucket: &'a Bucket,
     entry: &'a Entry,
+    start: u64,
     etag: Option<&'a str>,
 ) -> impl stream::TryStream<Ok = Bytes, Error = FsError> + Unpin + 'a {
     let size = entry.size();
-    let starts = (0..size.div_ceil(ONE_REQUEST_BYTES)).map(|n| n * ONE_REQUEST_BYTES);
+    let count = (size - start).div_ceil(ONE_REQUEST_BYTES);
+    let starts = (0..count).map(move |n| start + n * ONE_REQUEST_BYTES);
     stream::iter(starts)
         .map(move |at| async move {
             piece(bucket, entry.key()?, at, ONE_REQUEST_BYTES.min(size - at), etag).await

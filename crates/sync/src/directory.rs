@@ -1,126 +1,39 @@
 //! Files written into a directory: under another name first, with their attributes, then moved.
 
 use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::os::fd::{AsFd, OwnedFd};
-use std::sync::OnceLock;
+use std::io::{self, Read, Seek, SeekFrom};
 
-use rustix::fs::{
-    AtFlags, FlockOperation, Gid, Mode, OFlags, SeekFrom as Hole, Timespec, Timestamps, Uid,
-    XattrFlags,
-};
+use rustix::fs::{AtFlags, Gid, Mode, OFlags, SeekFrom as Hole, Uid, XattrFlags};
 use rustix::io::Errno;
 use xxhash_rust::xxh3::Xxh3;
 
-use crate::entry::{Entry, Kind, Owner};
+use crate::entry::{Entry, Kind};
 use crate::place::Root;
+use crate::target::{Target, own, times};
 use crate::unfinished::unfinished;
 use crate::walk::mtime_ns;
 
 /// Bytes that are moved at once.
 const BLOCK_BYTES: usize = 1 << 20;
-/// A file that is being written. It takes its place with [`Target::finish`]; dropped before, it goes.
-pub(crate) struct Target {
-    parent: OwnedFd,
-    written_as: Vec<u8>,
-    name: Vec<u8>,
-    pub(crate) file: File,
-    finished: bool,
-}
 
-impl Target {
-    /// Begins a file at `path`. Another run that writes it is an error.
-    pub(crate) fn begin(root: &Root, path: &[u8]) -> io::Result<Target> {
-        let (parent, name) = root.open_parent(path)?;
-        let written_as = unfinished(name);
-        let flags =
-            OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let file = rustix::fs::openat(&parent, &written_as, flags, Mode::from_raw_mode(0o600))?;
-        let file = File::from(file);
-        rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|error| {
-            match error {
-                Errno::WOULDBLOCK => io::Error::other("another run of weir sync writes it"),
-                other => other.into(),
-            }
-        })?;
-        // Another run may have finished it between our open and our lock.
-        let (opened, named) = (
-            rustix::fs::fstat(&file)?,
-            rustix::fs::statat(&parent, &written_as, AtFlags::SYMLINK_NOFOLLOW)?,
-        );
-        if (opened.st_dev, opened.st_ino) != (named.st_dev, named.st_ino) {
-            return Err(io::Error::other("another run of weir sync wrote it just now"));
-        }
-        file.set_len(0)?;
-        Ok(Target { parent, written_as, name: name.to_vec(), file, finished: false })
-    }
-
-    /// Gives it the attributes of `entry` and its name.
-    pub(crate) fn finish(mut self, entry: &Entry) -> io::Result<()> {
-        if let Some(owner) = &entry.owner {
-            own(&self.file, owner)?;
-        } else {
-            rustix::fs::fchmod(&self.file, plain_mode())?;
-        }
-        rustix::fs::futimens(&self.file, &times(entry.mtime_ns))?;
-        rustix::fs::renameat(&self.parent, &self.written_as, &self.parent, &self.name)?;
-        self.finished = true;
-        Ok(())
-    }
-}
-
-impl Drop for Target {
-    fn drop(&mut self) {
-        if !self.finished {
-            let _ = rustix::fs::unlinkat(&self.parent, &self.written_as, AtFlags::empty());
-        }
-    }
-}
-
-/// What a new file's mode is where nobody says: that of this process.
-fn plain_mode() -> Mode {
-    static MODE: OnceLock<Mode> = OnceLock::new();
-    *MODE.get_or_init(|| {
-        // umask(2) can only be asked by changing it.
-        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-        let mask = status.lines().find_map(|line| line.strip_prefix("Umask:"));
-        let mask = mask.and_then(|mask| u32::from_str_radix(mask.trim(), 8).ok());
-        Mode::from_raw_mode(0o666 & !mask.unwrap_or(0o022))
-    })
-}
-
-/// Mode and, for root, owner. The owner first: a change of it clears set-uid bits.
-fn own(file: impl AsFd, owner: &Owner) -> io::Result<()> {
-    if rustix::process::geteuid().is_root() {
-        let (user, group) = (Uid::from_raw(owner.user), Gid::from_raw(owner.group));
-        rustix::fs::fchown(&file, Some(user), Some(group))?;
-    }
-    rustix::fs::fchmod(&file, Mode::from_raw_mode(owner.mode))?;
-    Ok(())
-}
-
-fn times(mtime_ns: i128) -> Timestamps {
-    let time = Timespec {
-        tv_sec: mtime_ns.div_euclid(1_000_000_000) as i64,
-        tv_nsec: mtime_ns.rem_euclid(1_000_000_000) as _,
-    };
-    Timestamps { last_access: time, last_modification: time }
-}
-
-/// Copies a file, and answers what its bytes hash to. `step` is told of each block, and may end it.
+/// Copies a file, and answers what its bytes hash to, unless an earlier run had begun it. `step` is told
+/// of each block, and may end it.
 pub(crate) fn copy(
     from: &Root,
     to: &Root,
     entry: &Entry,
     step: &dyn Fn(u64) -> io::Result<()>,
-) -> io::Result<u64> {
+) -> io::Result<Option<u64>> {
     let mut source = open_source(from, entry)?;
-    let mut target = Target::begin(to, &entry.path)?;
-    let hash = copy_data(&mut source, &mut target.file, entry.size(), step)?;
-    copy_xattrs(&source, &target.file);
+    let is = format!("{} {}", entry.size(), entry.mtime_ns);
+    let mut target = Target::begin(to, &entry.path, is)?;
+    let begun = target.noted();
+    step(begun)?;
+    let hash = copy_data(&mut source, &mut target, entry.size(), step)?;
+    copy_xattrs(&source, target.file());
     unchanged(&source, entry)?;
     target.finish(entry)?;
-    Ok(hash)
+    Ok(Some(hash).filter(|_| begun == 0))
 }
 
 /// Opens a file that was listed; an error if it is another one by now.
@@ -141,14 +54,15 @@ pub(crate) fn unchanged(file: &File, entry: &Entry) -> io::Result<()> {
     }
 }
 
-/// Copies what is no hole. The hash is that of all bytes, holes among them as zeros.
+/// Copies what is no hole, from where an earlier run came to. The hash is that of these bytes, holes
+/// among them as zeros.
 fn copy_data(
     source: &mut File,
-    target: &mut File,
+    target: &mut Target,
     size: u64,
     step: &dyn Fn(u64) -> io::Result<()>,
 ) -> io::Result<u64> {
-    let (mut hash, mut block, mut at) = (Xxh3::new(), vec![0; BLOCK_BYTES], 0);
+    let (mut hash, mut block, mut at) = (Xxh3::new(), vec![0; BLOCK_BYTES], target.noted());
     while at < size {
         let data = data_from(source, at, size)?;
         if data > at {
@@ -167,12 +81,11 @@ fn copy_data(
             ));
         }
         hash.update(&block[..got]);
-        target.seek(SeekFrom::Start(at))?;
-        target.write_all(&block[..got])?;
+        target.write(&block[..got], at)?;
         at += got as u64;
         step(got as u64)?;
     }
-    target.set_len(size)?;
+    target.file().set_len(size)?;
     Ok(hash.digest())
 }
 

@@ -18,6 +18,7 @@ mod directory;
 mod entry;
 mod place;
 mod run;
+mod target;
 mod unfinished;
 mod walk;
 

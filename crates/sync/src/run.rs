@@ -275,10 +275,10 @@ impl Run<'_> {
             }
             (Place::Directory(from), Place::Directory(to)) => {
                 let (from, to, entry) = (from.clone(), to.clone(), entry.clone());
-                Some(self.watched(move |step| directory::copy(&from, &to, &entry, step)).await?)
+                self.watched(move |step| directory::copy(&from, &to, &entry, step)).await?
             }
             (Place::Bucket(from), Place::Directory(to)) => {
-                Some(bucket::get(from, to, entry, &moved).await?)
+                bucket::get(from, to, entry, &moved).await?
             }
             (Place::Directory(from), Place::Bucket(to)) => {
                 bucket::put(from, to, entry, &moved).await?;
@@ -322,10 +322,10 @@ impl Run<'_> {
     }
 
     /// Runs what moves bytes on a thread that may wait, until the run is cancelled.
-    async fn watched(
+    async fn watched<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&dyn Fn(u64) -> io::Result<()>) -> io::Result<u64> + Send + 'static,
-    ) -> Result<u64> {
+        work: impl FnOnce(&dyn Fn(u64) -> io::Result<()>) -> io::Result<T> + Send + 'static,
+    ) -> Result<T> {
         let progress = self.progress.clone();
         let done = blocking(move || {
             work(&|bytes| {

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -290,6 +290,67 @@ async fn a_run_that_is_broken_off_leaves_files_whole_and_goes_on() {
     let report = world.sync(OPTIONS).await;
     assert!(report.same >= 20 && report.failed == 0, "{report:?}");
     assert_same(&world);
+}
+
+/// Bytes that no other offset has.
+fn numbered(bytes: u64) -> Vec<u8> {
+    (0..bytes / 8).flat_map(u64::to_le_bytes).collect()
+}
+
+/// Breaks a copy of one file off once so many bytes are there, from a place that may be a bucket.
+async fn broken_off_at(bytes: u64, from: &Place, to: &Place) {
+    let progress = Arc::new(Progress::default());
+    let run = sync(from, to, &OPTIONS, &progress);
+    let enough = async {
+        while progress.bytes_done.load(Ordering::Relaxed) < bytes {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        progress.cancelled.store(true, Ordering::Relaxed);
+    };
+    let (ended, ()) = tokio::join!(run, enough);
+    ended.expect_err("broken off");
+}
+
+/// The file that an earlier run left, if it left one.
+fn left(world: &World) -> Option<PathBuf> {
+    let entries = fs::read_dir(world.path("to")).expect("read").map(|entry| entry.expect("entry"));
+    entries.map(|entry| entry.path()).find(|path| !path.ends_with("large"))
+}
+
+#[tokio::test]
+async fn a_large_file_goes_on_where_it_was_broken_off_if_it_is_still_the_same() {
+    const NOTED: u64 = 256 << 20;
+    let world = World::new();
+    let (from, to) = (world.place("from"), world.place("to"));
+    let bytes = numbered(NOTED + (128 << 20));
+    world.write("from/large", &bytes);
+    broken_off_at(NOTED + (1 << 20), &from, &to).await;
+    let begun = left(&world).expect("the beginning is kept");
+    // What was written is not written again, so that a change of it stays, and is told if asked.
+    let file = fs::OpenOptions::new().write(true).open(&begun).expect("open");
+    file.write_all_at(b"other", 0).expect("written");
+    let report = world.sync(Options { verify: true, ..OPTIONS }).await;
+    assert_eq!(report.failed, 1, "{report:?}");
+    let got = fs::read(world.path("to/large")).expect("read");
+    assert!(got.starts_with(b"other") && got[5..] == bytes[5..], "it went on, and to the end");
+    assert_eq!(left(&world), None);
+    assert!(xattr(&world.path("to/large")).is_empty(), "nothing of it shows");
+
+    // With another source nothing of it is taken.
+    fs::remove_file(world.path("to/large")).expect("removed");
+    broken_off_at(NOTED + (1 << 20), &from, &to).await;
+    assert!(left(&world).is_some());
+    world.write("from/large", vec![7; 1 << 20]);
+    world.sync(OPTIONS).await;
+    assert!(fs::read(world.path("to/large")).expect("read") == vec![7; 1 << 20]);
+    assert_eq!(left(&world), None);
+}
+
+fn xattr(path: &Path) -> Vec<u8> {
+    let mut names = vec![0; 4096];
+    let length = rustix::fs::listxattr(path, &mut names[..]).expect("listed");
+    names.truncate(length);
+    names
 }
 
 #[tokio::test]
