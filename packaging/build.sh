@@ -14,9 +14,6 @@ cd "$(dirname "$(realpath "$0")")/.."
 export PATH=$CACHE/dist-tools/bin:$PATH
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$CACHE/target}
 triple=$(uname -m)-unknown-linux-gnu
-added=$CARGO_TARGET_DIR/$triple/newer-glibc.o
 
-mkdir -p "$(dirname "$added")"
-python-zig cc -O2 -target "$(uname -m)-linux-gnu.$GLIBC" -c packaging/newer-glibc.c -o "$added" >&2
-cargo-zigbuild rustc --locked --profile dist -p weir --bin weir --target "$triple.$GLIBC" -- -C "link-arg=$added" >&2
+cargo-zigbuild build --locked --profile dist -p weir --bin weir --target "$triple.$GLIBC" >&2
 echo "$CARGO_TARGET_DIR/$triple/dist/weir"
