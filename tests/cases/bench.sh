@@ -45,6 +45,17 @@ for word in read-cold list "$PLAIN" "$MNT/here"; do
     grep -q -- "$word" "$T/out" || fail "the table does not say $word: $(cat "$T/out")"
 done
 
+echo "== a bucket itself"
+"$WEIR" bench s3://vol 2>"$T/err" && fail "a URL among directories"
+grep -q -- "--suite bucket" "$T/err" || fail "how a bucket is measured: $(cat "$T/err")"
+"$WEIR" bench --suite bucket --copies 8 --repeats 1 --json "$T/bucket.json" "${CONNECT[@]}" "$URL/tmp" >"$T/out" 2>"$T/err" ||
+    fail "a bucket: $(cat "$T/err")"
+grep -q "about .* PUT and .* GET requests" "$T/err" || fail "what the requests cost: $(cat "$T/err")"
+same "$(jq -r '[.measurements[].phase] | join(" ")' "$T/bucket.json")" \
+    "put-8MiB get-8MiB get-1MiB-range get-4KiB-range head list delete" "phases"
+grep -Eq "^ *get-4KiB-range +8 .*p50 .* ms, p99" "$T/out" || fail "latencies are not told: $(cat "$T/out")"
+same "$(find "$T/s3" -path '*weir-probe*' -type f | wc -l)" 0 "objects that are left"
+
 echo "== comparing"
 "$WEIR" bench compare "$T/report.json" "$T/report.json" >"$T/out" && fail "one repeat says something"
 grep -q "too few" "$T/out" || fail "what too few repeats say: $(cat "$T/out")"

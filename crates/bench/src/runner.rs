@@ -117,9 +117,14 @@ pub fn run(
             }
         }
     }
+    settle(&mut report);
+    Ok(report)
+}
+
+/// Sorts the measurements of a report that is complete, and adds what only all of them together tell.
+pub fn settle(report: &mut Report) {
     sort(&mut report.measurements);
     warn(&mut report.measurements);
-    Ok(report)
 }
 
 /// A directory for what is not measured.

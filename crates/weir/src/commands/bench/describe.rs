@@ -109,6 +109,10 @@ fn measured(row: &Row, notes: &mut Notes) -> String {
     if let Some(ratio) = row.ratio.filter(|_| row.target > 0) {
         text.push_str(&format!(" x{}", words::digits(ratio)));
     }
+    if let Some(latency) = &row.latency {
+        let ms = |us: f64| words::digits(us / 1e3);
+        text.push_str(&format!(", p50 {} ms, p99 {} ms", ms(latency.p50_us), ms(latency.p99_us)));
+    }
     let numbers: Vec<_> =
         words::worst_of_each_kind(&row.warnings).map(|of| notes.number(of)).collect();
     if !numbers.is_empty() {

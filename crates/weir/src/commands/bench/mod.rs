@@ -1,6 +1,8 @@
 //! `weir bench`: the experiments people choose storage by, on any directories.
 
+mod bucket;
 mod describe;
+mod requests;
 mod shown;
 
 use std::io::{BufRead, IsTerminal, Write, stderr, stdin};
@@ -8,6 +10,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::task::JoinHandle;
 use weir_bench::announce::{Announcement, announce};
 use weir_bench::report::{Report, Size};
 use weir_bench::runner::{self, Options};
@@ -21,9 +24,11 @@ use super::prices;
 use crate::cli::{BenchArgs, BenchCommand, BenchCompareArgs, BenchRunArgs, BenchSize};
 use crate::progress;
 use crate::render;
+use bucket::Buckets;
 use describe::Listed;
 use shown::Shown;
 
+const MADE_BY: &str = concat!("weir ", env!("CARGO_PKG_VERSION"));
 /// A run that costs more is asked for.
 const MUCH: NanoUsd = NanoUsd(1_000_000_000);
 /// So is one that takes longer.
@@ -73,14 +78,48 @@ fn compare(args: &BenchCompareArgs) -> Result<ExitCode> {
     Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
+/// What is to be measured.
+enum What {
+    Directories(Options, Vec<Box<dyn Suite>>),
+    Buckets(Buckets),
+}
+
+impl What {
+    fn of(args: &BenchRunArgs) -> Result<Self> {
+        if let Some(buckets) = bucket::asked(args, size(args))? {
+            return Ok(Self::Buckets(buckets));
+        }
+        Ok(Self::Directories(options(args)?, chosen(&args.suite)?))
+    }
+
+    fn announce(&self, book: &PriceBook) -> Result<Announcement> {
+        match self {
+            Self::Directories(options, suites) => {
+                let borrowed: Vec<&dyn Suite> = suites.iter().map(AsRef::as_ref).collect();
+                announce(options, &borrowed, book).map_err(failed)
+            }
+            Self::Buckets(buckets) => Ok(buckets.announce(book)),
+        }
+    }
+
+    /// Begins it, beside whoever listens for its end.
+    fn run(self, shown: Shown, stop: Stop) -> JoinHandle<Result<Report>> {
+        match self {
+            Self::Directories(options, suites) => tokio::task::spawn_blocking(move || {
+                let borrowed: Vec<&dyn Suite> = suites.iter().map(AsRef::as_ref).collect();
+                runner::run(&options, &borrowed, &shown, &stop).map_err(failed)
+            }),
+            Self::Buckets(buckets) => tokio::spawn(buckets.run(MADE_BY.to_owned(), shown, stop)),
+        }
+    }
+}
+
 async fn measure(args: BenchRunArgs) -> Result<ExitCode> {
-    let suites = chosen(&args.suite)?;
-    let options = options(&args)?;
-    let borrowed: Vec<&dyn Suite> = suites.iter().map(AsRef::as_ref).collect();
     let book = PriceBook::built_in();
-    prices::at(&book, &options.region)?;
-    let told = announce(&options, &borrowed, &book).map_err(failed)?;
-    render::tell(&describe::announcement(&told, &options.region));
+    prices::at(&book, &args.region)?;
+    let what = What::of(&args)?;
+    let told = what.announce(&book)?;
+    render::tell(&describe::announcement(&told, &args.region));
     let terminal = stdin().is_terminal() && stderr().is_terminal();
     let agreed = match consent(&told, args.yes, terminal) {
         Consent::Given => true,
@@ -94,8 +133,7 @@ async fn measure(args: BenchRunArgs) -> Result<ExitCode> {
     for path in args.json.iter().chain(&args.html) {
         beside(path)?;
     }
-    let region = options.region.clone();
-    let report = stoppable(options, suites).await?;
+    let report = stoppable(what).await?;
     // Whatever becomes of the files, what was measured is on the screen.
     render::say(&describe::report(&report))?;
     if let Some(path) = &args.json {
@@ -104,7 +142,7 @@ async fn measure(args: BenchRunArgs) -> Result<ExitCode> {
         write(path, &text)?;
     }
     if let Some(path) = &args.html {
-        write(path, html::page(&report, book.at(&region)).as_bytes())?;
+        write(path, html::page(&report, book.at(&args.region)).as_bytes())?;
     }
     Ok(match (report.stopped, report.measurements.is_empty()) {
         (true, _) => progress::left("stopped; what was made is removed again"),
@@ -131,8 +169,8 @@ fn write(path: &Path, text: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// Runs the suites beside the signals that end them: they clean up first.
-async fn stoppable(options: Options, suites: Vec<Box<dyn Suite>>) -> Result<Report> {
+/// Runs it beside the signals that end it: it cleans up first.
+async fn stoppable(what: What) -> Result<Report> {
     let (stop, shown) = (Stop::default(), Shown::default());
     let listen = |kind| signal(kind).map_err(|e| FsError::local_io("listen for signals", e));
     let (mut interrupt, mut terminate, mut hang_up) = (
@@ -140,11 +178,7 @@ async fn stoppable(options: Options, suites: Vec<Box<dyn Suite>>) -> Result<Repo
         listen(SignalKind::terminate())?,
         listen(SignalKind::hangup())?,
     );
-    let (of_run, told) = (stop.clone(), shown.clone());
-    let mut work = tokio::task::spawn_blocking(move || {
-        let borrowed: Vec<&dyn Suite> = suites.iter().map(AsRef::as_ref).collect();
-        runner::run(&options, &borrowed, &told, &of_run)
-    });
+    let mut work = what.run(shown.clone(), stop.clone());
     let showing = tokio::spawn(async move { shown.show().await });
     let ended = loop {
         tokio::select! {
@@ -158,10 +192,9 @@ async fn stoppable(options: Options, suites: Vec<Box<dyn Suite>>) -> Result<Repo
     showing.abort();
     // Its bar is cleared when it is gone.
     let _ = showing.await;
-    let ended = ended.map_err(|error| {
+    ended.map_err(|error| {
         FsError::new(ErrorKind::Bug, "the benchmarks ended badly").with_source(error)
-    })?;
-    ended.map_err(failed)
+    })?
 }
 
 /// The suites of these names.
@@ -173,7 +206,8 @@ fn chosen(names: &[String]) -> Result<Vec<Box<dyn Suite>>> {
         return Ok(suites);
     }
     if let Some(unknown) = names.iter().find(|name| !suites.iter().any(|of| of.name() == *name)) {
-        let known: Vec<_> = suites.iter().map(|suite| suite.name()).collect();
+        let known = suites.iter().map(|suite| suite.name());
+        let known: Vec<_> = known.chain([requests::NAME]).collect();
         let text = format!("there is no suite `{unknown}`: choose {} or all", known.join(", "));
         return Err(FsError::new(ErrorKind::Invalid, text));
     }
@@ -194,18 +228,22 @@ fn options(args: &BenchRunArgs) -> Result<Options> {
         .map_err(|error| FsError::local_io("find the program itself", error))?;
     Ok(Options {
         paths: args.paths.clone(),
-        size: match args.size {
-            BenchSize::Small => Size::Small,
-            BenchSize::Published => Size::Published,
-        },
+        size: size(args),
         repeats: args.repeats,
         copies,
         sync: !args.no_sync,
         seed: args.seed,
         weir,
         region: args.region.clone(),
-        made_by: concat!("weir ", env!("CARGO_PKG_VERSION")).to_owned(),
+        made_by: MADE_BY.to_owned(),
     })
+}
+
+fn size(args: &BenchRunArgs) -> Size {
+    match args.size {
+        BenchSize::Small => Size::Small,
+        BenchSize::Published => Size::Published,
+    }
 }
 
 /// Whether it costs or takes more than one would spend without having said so. A price that is not
