@@ -31,6 +31,11 @@ refused() { # WHAT COMMAND... -- WORDS...
 at=(--tier "$TIER" --log-file "$LOG")
 on=("$WEIR" mount "$URL" "$MNT" "${at[@]}")
 
+echo "== names of errors"
+"$WEIR" explain tier-in-use | grep -q "weir status" || fail "explain"
+same "$("$WEIR" explain | wc -l)" "$(grep -c '^## ' "$TESTS/../docs/errors.md")" "names of errors"
+refused "an error without a name" "$WEIR" explain none -- "tier-full"
+
 echo "== URLs, sizes and settings"
 refused "no scheme" "$WEIR" format "$BUCKET" -- "not a bucket URL" "file://$BUCKET"
 refused "an unknown scheme" "$WEIR" format "ftp://x/y" -- ftp
@@ -43,7 +48,7 @@ refused "a record size of 5" "$WEIR" format "$URL" --record-size 5 -- "power of 
 refused "a record size in words" "$WEIR" format "$URL" --record-size big -- "100GiB"
 refused "a segment of 1 GiB" "$WEIR" format "$URL" --segment-size 1GiB -- "256 MiB"
 refused "an unknown codec" "$WEIR" format "$URL" --codec gzip -- lz4
-refused "a place that is no volume" "${on[@]}" -- "not a Weir volume" "weir format"
+refused "a place that is no volume" "${on[@]}" -- "not a Weir volume" "weir format" "weir explain not-a-volume"
 format_volume --segment-size 1MiB
 refused "format over a volume" "$WEIR" format "$URL" -- "already"
 refused "a tier of 1 MiB" "${on[@]}" --tier-size 1MiB -- tier_bytes "67108864"
@@ -58,12 +63,12 @@ refused "water marks the wrong way round" "${on[@]}" --config "$T/bad.json" -- "
 
 echo "== mount points"
 mkdir "$T/full" && touch "$T/full/file"
-refused "no mount point" "$WEIR" mount "$URL" "$T/none" "${at[@]}" -- "$T/none" mkdir
+refused "no mount point" "$WEIR" mount "$URL" "$T/none" "${at[@]}" -- "$T/none" mkdir "weir explain mountpoint"
 refused "a file as mount point" "$WEIR" mount "$URL" "$T/full/file" "${at[@]}" -- "not a directory"
 refused "a full mount point" "$WEIR" mount "$URL" "$T/full" "${at[@]}" -- "not empty"
 # shellcheck disable=SC2016 # for the inner shell
 refused "no /dev/fuse" unshare -m sh -c 'mount -t tmpfs none /dev && exec "$0" mount "$@"' \
-    "$WEIR" "$URL" "$MNT" "${at[@]}" -- /dev/fuse modprobe
+    "$WEIR" "$URL" "$MNT" "${at[@]}" -- /dev/fuse modprobe "weir explain no-fuse"
 refused "umount of what is no mount" "$WEIR" umount "$T/full" -- "no Weir volume"
 refused "umount of another file system" "$WEIR" umount /proc -- "no Weir volume"
 refused "umount of what is not there" "$WEIR" umount "$T/none" -- "$T/none"
@@ -76,6 +81,7 @@ mkdir "$T/mnt2"
 "$WEIR" mount "$URL" "$T/mnt2" --tier "$TIER" --log-file "$T/second.log" --read-only >"$T/out" 2>&1 &&
     fail "two daemons on one tier"
 grep -q "in use by another weir" "$T/out" || fail "a tier in use: $(cat "$T/out")"
+grep -q "weir explain tier-in-use" "$T/out" || fail "the name of a tier in use: $(cat "$T/out")"
 
 echo "== a daemon that hangs, and one that is dead"
 pid=$(daemon_pid)
@@ -92,7 +98,7 @@ same $? 1 "the end of weir status beside a dead daemon"
 grep -qF "$dead" "$T/out" || fail "weir status of a dead daemon: $(cat "$T/out")"
 for words in "status $MNT" "flush $MNT" "df $MNT" "hydrate $MNT/x" "mount $URL $MNT --tier $TIER --log-file $LOG"; do
     # shellcheck disable=SC2086 # they are words
-    DEAD=1 refused "weir $words on a dead mount" "$WEIR" $words -- "$dead"
+    DEAD=1 refused "weir $words on a dead mount" "$WEIR" $words -- "$dead" "weir explain mount-dead"
 done
 "$WEIR" umount "$MNT" || fail "a dead mount cannot be cleared away"
 mount_volume

@@ -59,7 +59,7 @@ same "$(status .tier.dirty_bytes)" 0 "dirty bytes after flush"
 mkdir -p "$MNT/sub/dir"
 for asked in "status $MNT" "df $MNT" "bill $MNT" "throughput $MNT" "du $MNT" "state $MNT/hello" \
     "residency $MNT/hello" "pin $MNT/hello" "hydrate $MNT/hello --wait" "actions $MNT --all" "format $URL-2" \
-    "fsck $URL" "prices --region us-east-1" "doctor" "bench --list" "advise --backtest"; do
+    "fsck $URL" "prices --region us-east-1" "doctor" "bench suites" "advise --backtest"; do
     # shellcheck disable=SC2086 # they are words
     "$WEIR" $asked --json | jq -e 'if type == "array" then .[0] else . end | .schema_version == 1' >/dev/null ||
         fail "weir $asked --json has no version of its fields"

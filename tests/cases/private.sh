@@ -4,7 +4,7 @@
 # the mount are served as ever, also those whom the kernel serves from the tier.
 source "$(dirname "$0")/../lib.sh"
 begin
-need jq setpriv curl
+need jq setpriv curl unshare fusermount3
 JOURNAL=$T/journal
 SECRET=secret-$RANDOM$RANDOM
 PLACES=("$TIER" "$JOURNAL" "$BUCKET" "$LOG" "$WEIR_RUN_DIR")
@@ -68,8 +68,25 @@ mountpoint -q "$MNT" || fail "nobody unmounted it"
 as_nobody ls "$WEIR_RUN_DIR" 2>/dev/null && fail "nobody sees the sockets"
 socket=$(ls "$WEIR_RUN_DIR"/*.sock)
 as_nobody curl -sf --unix-socket "$socket" http://weir/v1/status >/dev/null && fail "nobody opens root's socket"
-rm "$T/weir"
 same "$(corrected)" 0 "corrections of a new volume"
+
+echo "== a mount of a user's own"
+OWN=$T/own
+mkdir -m 700 "$OWN" "$OWN/mnt" "$OWN/run" && chown -R nobody "$OWN"
+own() { as_nobody env HOME="$OWN" WEIR_RUN_DIR="$OWN/run" "$T/weir" "$@" >"$T/owned" 2>&1; }
+own format "file://$OWN/vol" || fail "a user's format: $(cat "$T/owned")"
+export -f own as_nobody
+export OWN T
+mount_own=(own mount "file://$OWN/vol" "$OWN/mnt" --tier "$OWN/tier" --log-file "$OWN/log")
+unshare -m bash -c '[ ! -e /etc/fuse.conf ] || mount --bind /dev/null /etc/fuse.conf; "$@" --allow-other' - \
+    "${mount_own[@]}" && fail "a user lets others in without root's leave"
+grep -q "put the line .user_allow_other." "$T/owned" || fail "what is in the way: $(cat "$T/owned")"
+"${mount_own[@]}" || fail "a user's mount: $(cat "$T/owned")"
+as_nobody cp "$T/weir" "$OWN/mnt/copy" || fail "a user writes into their mount"
+as_nobody cmp "$T/weir" "$OWN/mnt/copy" || fail "a user reads from their mount"
+ls "$OWN/mnt" 2>/dev/null && fail "root looks into a user's mount"
+own umount "$OWN/mnt" || fail "a user's umount: $(cat "$T/owned")"
+rm "$T/weir"
 
 echo "== readers by the mount"
 as_nobody cat "$MNT/mine" 2>/dev/null && fail "nobody reads another's file"

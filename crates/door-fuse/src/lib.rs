@@ -36,6 +36,6 @@ mod xattrs;
 pub use fuser::Notifier;
 pub use mount::{FuseMount, FuseView, mount};
 pub use mountpoint::{check_mountpoint, dead_mount, our_mounts};
-pub use options::{FuseOptions, Now};
+pub use options::{FuseOptions, Now, users_may_allow_other};
 pub use passthrough::PassthroughState;
 pub use unmount::unmount;

@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 use fuser::{Config, InitFlags, KernelConfig, Notifier, Session};
 use tokio::runtime::Handle;
 use weir_engine::{Engine, TreeChange};
-use weir_types::{ErrorKind, FsError, Result};
+use weir_types::{ErrorCode, ErrorKind, FsError, Result};
 
 use crate::convert::node;
 use crate::door::{Door, DoorState};
@@ -136,7 +136,7 @@ fn refused(mountpoint: &Path, error: io::Error) -> FsError {
          with `--device /dev/fuse --cap-add SYS_ADMIN`, or fusermount3 (package fuse3)",
         mountpoint.display()
     );
-    FsError::new(kind, text).with_source(error)
+    FsError::new(kind, text).coded(ErrorCode::NoFuse).with_source(error)
 }
 
 impl FuseMount {

@@ -6,7 +6,7 @@ use std::io;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
-use weir_types::{ErrorKind, FsError, Result};
+use weir_types::{ErrorCode, ErrorKind, FsError, Result};
 
 const DEV_FUSE: &str = "/dev/fuse";
 
@@ -105,7 +105,7 @@ fn dead(mountpoint: &Path) -> FsError {
     let text = format!(
         "the daemon of {shown} is dead (kill -9 or crash): `weir umount {shown}`, then mount again"
     );
-    FsError::new(ErrorKind::Exists, text)
+    FsError::new(ErrorKind::Exists, text).coded(ErrorCode::MountDead)
 }
 
 /// Whether a volume can be mounted on `path`: it exists, is an empty directory, carries no mount
@@ -123,19 +123,19 @@ pub fn check_mountpoint(path: &Path) -> Result<()> {
             return Err(dead(&real));
         }
         let text = format!("{shown}: a Weir volume is mounted here already: unmount it first");
-        return Err(FsError::new(ErrorKind::Exists, text));
+        return Err(FsError::new(ErrorKind::Exists, text).coded(ErrorCode::Mountpoint));
     }
     let metadata = fs::metadata(&real).map_err(|error| unusable(path, error))?;
     if !metadata.is_dir() {
         let text = format!("{shown}: not a directory: choose one, or make it with mkdir");
-        return Err(FsError::new(ErrorKind::NotDirectory, text));
+        return Err(FsError::new(ErrorKind::NotDirectory, text).coded(ErrorCode::Mountpoint));
     }
     let mut entries = fs::read_dir(&real).map_err(|error| unusable(path, error))?;
     if entries.next().is_some() {
         let text = format!(
             "{shown}: not empty: the mount would hide what is in it; choose an empty directory"
         );
-        return Err(FsError::new(ErrorKind::NotEmpty, text));
+        return Err(FsError::new(ErrorKind::NotEmpty, text).coded(ErrorCode::Mountpoint));
     }
     check_device(Path::new(DEV_FUSE))
 }
@@ -152,7 +152,7 @@ fn unusable(path: &Path, error: io::Error) -> FsError {
     match error.kind() {
         io::ErrorKind::NotFound => {
             let text = format!("{shown}: no such directory: make it with `mkdir -p {shown}`");
-            FsError::new(ErrorKind::NotFound, text)
+            FsError::new(ErrorKind::NotFound, text).coded(ErrorCode::Mountpoint)
         }
         _ => FsError::local_io(shown, error),
     }
@@ -180,7 +180,7 @@ fn check_device(device: &Path) -> Result<()> {
         _ => ErrorKind::Unsupported,
     };
     let text = format!("{shown}: FUSE is not usable here ({error}): {advice}");
-    Err(FsError::new(kind, text).with_source(error))
+    Err(FsError::new(kind, text).coded(ErrorCode::NoFuse).with_source(error))
 }
 
 #[cfg(test)]

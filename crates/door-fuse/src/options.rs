@@ -83,6 +83,12 @@ impl FuseOptions {
 
     /// fuser's view of it all.
     pub(crate) fn config(&self) -> Result<Config> {
+        let user = !rustix::process::geteuid().is_root();
+        if user && self.allow_other && !users_may_allow_other() {
+            let text = "--allow-other: users may let others in only where root put the line \
+                        `user_allow_other` into /etc/fuse.conf: ask for that, or mount without";
+            return Err(FsError::new(ErrorKind::Permission, text));
+        }
         let mut config = Config::default();
         config.mount_options = self.mount_options()?;
         config.acl = if self.allow_other { SessionACL::All } else { SessionACL::Owner };
@@ -113,6 +119,15 @@ impl FuseOptions {
             }
         }
         Ok(options)
+    }
+}
+
+/// Whether users who are not root may let others into their mounts, as /etc/fuse.conf says it. One
+/// that they cannot read is taken for a yes: fusermount3 decides.
+pub fn users_may_allow_other() -> bool {
+    match std::fs::read_to_string("/etc/fuse.conf") {
+        Ok(text) => text.lines().any(|line| line.trim() == "user_allow_other"),
+        Err(error) => error.kind() != std::io::ErrorKind::NotFound,
     }
 }
 

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
-use weir_types::{ErrorKind, FsError, Result};
+use weir_types::{ErrorCode, ErrorKind, FsError, Result};
 
 use crate::mountpoint::{FS_TYPE, mounted, mounted_on, real_path};
 
@@ -64,7 +64,7 @@ fn busy(path: &Path) -> FsError {
         "unmount {}: it is in use {who}: end that and unmount again, or unmount lazily",
         path.display()
     );
-    FsError::new(ErrorKind::Retry, text)
+    FsError::new(ErrorKind::Retry, text).coded(ErrorCode::MountBusy)
 }
 
 fn mounts_below(path: &Path) -> Vec<String> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use serde::{Deserialize, Serialize};
-use weir_types::{ErrorKind, FileKind, FsError, Ino, Inode, Result, UnixTime};
+use weir_types::{ErrorCode, ErrorKind, FileKind, FsError, Ino, Inode, Result, UnixTime};
 
 use crate::codec::{Seen, counter, decode_seen, encode, version};
 use crate::keys;
@@ -154,7 +154,7 @@ impl Meta {
         if layout.value != LAYOUT {
             let have = layout.value;
             let context = format!("metadata layout {have}, this build knows {LAYOUT}: update weir");
-            return Err(FsError::new(ErrorKind::Unsupported, context));
+            return Err(FsError::new(ErrorKind::Unsupported, context).coded(ErrorCode::VolumeNewer));
         }
         Ok(Meta {
             kv,

@@ -5,7 +5,7 @@ use std::io;
 
 use object_store::Error;
 use object_store::client::{HttpError, HttpErrorKind};
-use weir_types::{ErrorKind, FsError};
+use weir_types::{ErrorCode, ErrorKind, FsError};
 
 /// What an error means, found once from its whole chain of causes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -207,7 +207,22 @@ pub(crate) fn tell(what: &str, error: Error) -> FsError {
         }
         (None, None) => format!("{}; {}", without_xml(&chain(&error)), verdict.advice),
     };
-    FsError::new(verdict.kind, format!("{what}: {why}")).with_source(error)
+    let told = FsError::new(verdict.kind, format!("{what}: {why}"));
+    let told = match code_of(&verdict, &error) {
+        Some(code) => told.coded(code),
+        None => told,
+    };
+    told.with_source(error)
+}
+
+fn code_of(verdict: &Verdict, error: &Error) -> Option<ErrorCode> {
+    match verdict.advice {
+        _ if find::<NoKeys>(error).is_some() => Some(ErrorCode::CredentialsMissing),
+        _ if is_no_bucket(error) => Some(ErrorCode::BucketMissing),
+        KEYS => Some(ErrorCode::BucketDenied),
+        AWAY | NOBODY | REGION => Some(ErrorCode::BucketAway),
+        _ => None,
+    }
 }
 
 /// The error in one line, for who is told of many.

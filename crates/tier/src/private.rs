@@ -10,7 +10,7 @@ use std::path::Path;
 use rustix::fs::{CWD, Dir, FileType, Mode, OFlags, fchmod, fstat, openat};
 use rustix::io::Errno;
 use rustix::path::Arg;
-use weir_types::{ErrorKind, FsError, Result};
+use weir_types::{ErrorCode, ErrorKind, FsError, Result};
 
 const DIRECTORY_MODE: u32 = 0o700;
 const FILE_MODE: u32 = 0o600;
@@ -35,7 +35,7 @@ pub fn make_directory(directory: &Path) -> Result<()> {
                  give it to user {mine} (chown -R), or name another directory",
                 directory.display()
             );
-            return Err(FsError::new(ErrorKind::Permission, text));
+            return Err(FsError::new(ErrorKind::Permission, text).coded(ErrorCode::TierOwner));
         }
     }
     tighten(directory).map_err(at)

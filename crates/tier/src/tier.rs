@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::{Mutex, MutexGuard};
 use rustix::fs::{FlockOperation, flock};
-use weir_types::{ErrorKind, FsError, Ino, Inode, Result};
+use weir_types::{ErrorCode, ErrorKind, FsError, Ino, Inode, Result};
 
 use crate::disk;
 use crate::log::{Entry, MirrorState};
@@ -518,7 +518,8 @@ pub fn lock_directory(directory: &Path) -> Result<File> {
              directory",
             directory.display()
         );
-        FsError::new(ErrorKind::Conflict, text).with_source(std::io::Error::from(e))
+        let error = FsError::new(ErrorKind::Conflict, text).coded(ErrorCode::TierInUse);
+        error.with_source(std::io::Error::from(e))
     })?;
     Ok(file)
 }

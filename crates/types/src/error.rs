@@ -3,6 +3,8 @@
 use std::error::Error as StdError;
 use std::fmt;
 
+use crate::error_code::ErrorCode;
+
 /// The result of every file system operation.
 pub type Result<T, E = FsError> = std::result::Result<T, E>;
 
@@ -62,6 +64,7 @@ pub enum ErrorKind {
 #[derive(Debug)]
 pub struct FsError {
     kind: ErrorKind,
+    code: Option<ErrorCode>,
     context: String,
     source: Option<Box<dyn StdError + Send + Sync>>,
 }
@@ -69,13 +72,20 @@ pub struct FsError {
 impl FsError {
     /// An error of `kind`; `context` says what failed, why, and what to do about it.
     pub fn new(kind: ErrorKind, context: impl Into<String>) -> Self {
-        Self { kind, context: context.into(), source: None }
+        Self { kind, code: None, context: context.into(), source: None }
     }
 
     /// The same error with the cause below it.
     #[must_use]
     pub fn with_source(mut self, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         self.source = Some(source.into());
+        self
+    }
+
+    /// The same error by its name in docs/errors.md.
+    #[must_use]
+    pub fn coded(mut self, code: ErrorCode) -> Self {
+        self.code = Some(code);
         self
     }
 
@@ -104,10 +114,21 @@ impl FsError {
         self.kind
     }
 
-    /// A second error of the same kind and message, for the other waiters of a shared request.
+    /// Its name in docs/errors.md, if it has one.
+    pub fn code(&self) -> Option<ErrorCode> {
+        let of_kind = match self.kind {
+            ErrorKind::Fenced => Some(ErrorCode::Fenced),
+            ErrorKind::Corrupt => Some(ErrorCode::VolumeDamaged),
+            ErrorKind::Bug => Some(ErrorCode::Bug),
+            _ => None,
+        };
+        self.code.or(of_kind)
+    }
+
+    /// A second error of the same kind, code and message, for the other waiters of a shared request.
     #[must_use]
     pub fn share(&self) -> Self {
-        Self::new(self.kind, self.context.clone())
+        Self { code: self.code, ..Self::new(self.kind, self.context.clone()) }
     }
 }
 

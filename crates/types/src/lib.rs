@@ -5,6 +5,7 @@
 
 mod disk;
 mod error;
+mod error_code;
 mod extent;
 mod ids;
 mod inode;
@@ -14,6 +15,7 @@ mod units;
 
 pub use disk::DiskCache;
 pub use error::{ErrorKind, FsError, Result};
+pub use error_code::ErrorCode;
 pub use extent::{CHUNK_BYTES, ChunkIndex, Codec, Extent, RecordRef, chunk_range};
 pub use ids::{Ino, LinkId, SegmentId, VolumeId};
 pub use inode::{DataChange, FileKind, Inode, Native, UnixTime};

@@ -10,7 +10,7 @@ use hyper::{Request, StatusCode};
 use hyper_util::rt::TokioIo;
 use tokio::net::UnixStream;
 use weir_engine::{BucketUrl, FileState};
-use weir_types::{ErrorKind, FsError, Ino, Result};
+use weir_types::{ErrorCode, ErrorKind, FsError, Ino, Result};
 
 use crate::api::{Call, GetStates, GetStatus, Method, Refusal, StatusAnswer};
 use crate::paths;
@@ -110,7 +110,7 @@ impl Client {
                 "the daemon of {} does not answer: it is still starting, or hangs; see its log",
                 self.name()
             );
-            Err(FsError::new(ErrorKind::Retry, text))
+            Err(FsError::new(ErrorKind::Retry, text).coded(ErrorCode::DaemonSilent))
         })
     }
 
@@ -121,7 +121,7 @@ impl Client {
         })?;
         let (status, body) = self.send(request).await?;
         if !status.is_success() {
-            let unknown = |_| Refusal { error: format!("the daemon answers {status}") };
+            let unknown = |_| Refusal { error: format!("the daemon answers {status}"), code: None };
             return Err(serde_json::from_slice(&body).unwrap_or_else(unknown).into_error(status));
         }
         serde_json::from_slice(&body).map_err(|error| {
@@ -184,7 +184,7 @@ fn not_mounted(path: &Path) -> FsError {
             "{shown}: another user mounted this volume (or this one, with another WEIR_RUN_DIR), and \
              only they may ask its daemon: ask as they"
         );
-        return FsError::new(ErrorKind::Permission, text);
+        return FsError::new(ErrorKind::Permission, text).coded(ErrorCode::NotMounted);
     }
     let text = match shown.to_string().contains("://") {
         true => format!("{shown} is not served here: see `weir status` for what is"),
@@ -192,7 +192,7 @@ fn not_mounted(path: &Path) -> FsError {
             format!("{shown}: no volume is mounted here: see `weir status` for those that are")
         }
     };
-    FsError::new(ErrorKind::NotFound, text)
+    FsError::new(ErrorKind::NotFound, text).coded(ErrorCode::NotMounted)
 }
 
 /// All daemons, or that in whose mount `path` lies, with their places.

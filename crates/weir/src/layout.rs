@@ -138,7 +138,7 @@ mod tests {
         assert!(fitted.contains("GiB, 8000 IOPS") && !fitted.contains("i4i"), "{fitted}");
         assert!(fitted.contains("(a wider terminal shows more: machines)"), "{fitted}");
         let cut = Width::columns(40).table(&rows, 2, &[1]);
-        assert!(cut.contains("EBS gp3 237 GiB…") && cut.contains("$713.20"), "{cut}");
+        assert!(cut.contains("EBS gp3 237 Gi…") && cut.contains("$713.20"), "{cut}");
         for (columns, text) in [(60, fitted), (40, cut)] {
             assert!(text.lines().all(|line| line.chars().count() <= columns), "{text}");
         }

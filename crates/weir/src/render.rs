@@ -75,6 +75,9 @@ pub(crate) fn report(error: &FsError, with_causes: bool) -> ExitCode {
         text.push_str(&format!("  because: {below}\n"));
         cause = below.source();
     }
+    if let Some(code) = error.code() {
+        text.push_str(&format!("  more of it: weir explain {code}\n"));
+    }
     tell(&text);
     ExitCode::FAILURE
 }

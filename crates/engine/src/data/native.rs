@@ -10,7 +10,7 @@ use bytes::Bytes;
 use futures::stream::{FuturesUnordered, StreamExt};
 use weir_object::Component;
 use weir_types::{
-    CHUNK_BYTES, ChunkIndex, ErrorKind, Extent, FsError, Ino, Native, Result, SegmentId,
+    CHUNK_BYTES, ChunkIndex, ErrorCode, ErrorKind, Extent, FsError, Ino, Native, Result, SegmentId,
 };
 
 use crate::data::fetch::Fetcher;
@@ -105,7 +105,8 @@ impl Fetcher {
         self.natives.object_is_another(native, ino);
         let text = "the object changed or went from the bucket after it was imported; open the \
                     file again once the change is imported (`weir refresh`)";
-        FsError::new(ErrorKind::Conflict, format!("{text}: {error}"))
+        let told = FsError::new(ErrorKind::Conflict, format!("{text}: {error}"));
+        told.coded(ErrorCode::ObjectChanged)
     }
 
     /// Gets the native ones of these extents, at most as many runs at once as there are permits.

@@ -9,7 +9,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use weir_tier::{Amount, Mirror, Tier};
-use weir_types::{Bytes, ErrorKind, FsError, Result};
+use weir_types::{Bytes, ErrorCode, ErrorKind, FsError, Result};
 
 use super::fetch::recent::RecentFetches;
 use super::pins::Pins;
@@ -219,7 +219,7 @@ impl Space {
                 "the tier holds {files} files, as many as a --memory of {memory} allows, and all of \
                  them are {held}: mount with more --memory"
             );
-            return Ok(FsError::new(ErrorKind::NoSpace, text));
+            return Ok(FsError::new(ErrorKind::NoSpace, text).coded(ErrorCode::TierFull));
         }
         if usage.dirty_bytes > 0 {
             let text = format!(
@@ -227,7 +227,7 @@ impl Space {
                  is lost, and writing works again when the bucket does",
                 Bytes(usage.dirty_bytes)
             );
-            return Ok(FsError::new(ErrorKind::Retry, text));
+            return Ok(FsError::new(ErrorKind::Retry, text).coded(ErrorCode::TierFull));
         }
         let text = if room.files < wanted.files {
             format!(
@@ -250,7 +250,7 @@ impl Space {
                 Bytes(usage.tier_bytes)
             )
         };
-        Ok(FsError::new(ErrorKind::NoSpace, text))
+        Ok(FsError::new(ErrorKind::NoSpace, text).coded(ErrorCode::TierFull))
     }
 }
 
@@ -278,7 +278,7 @@ impl Space {
             Bytes(pinned),
             Bytes(room)
         );
-        Err(FsError::new(ErrorKind::NoSpace, text))
+        Err(FsError::new(ErrorKind::NoSpace, text).coded(ErrorCode::TierFull))
     }
 
     /// Lets every clean page of the tier go that is not pinned, as if it were cold. Answers bytes

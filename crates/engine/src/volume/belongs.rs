@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 
 use weir_meta::{LastMount, WriterRecord};
 use weir_tier::disk;
-use weir_types::{ErrorKind, FsError, Result};
+use weir_types::{ErrorCode, ErrorKind, FsError, Result};
 
 use super::options::{AcceptLoss, LeftBehind, MountOptions};
 
@@ -197,7 +197,7 @@ impl Standing {
                 text.push_str(
                     " and had no journal: mount once without --journal and unmount, then with it",
                 );
-                return FsError::new(ErrorKind::Conflict, text);
+                return FsError::new(ErrorKind::Conflict, text).coded(ErrorCode::LeftBehind);
             }
             _ => {}
         }
@@ -210,7 +210,7 @@ impl Standing {
             ". Mount with {wanted} (the same disks, wherever they are mounted now), or go on \
              without by --accept-loss {lost}"
         ));
-        FsError::new(ErrorKind::Conflict, text)
+        FsError::new(ErrorKind::Conflict, text).coded(ErrorCode::LeftBehind)
     }
 }
 

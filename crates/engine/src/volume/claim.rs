@@ -8,7 +8,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use weir_meta::{LastMount, Meta};
 use weir_object::{Component, StripeSet};
-use weir_types::{ErrorKind, FsError, Result};
+use weir_types::{ErrorCode, ErrorKind, FsError, Result};
 
 use super::format::WRITER_KEY;
 use super::host::Host;
@@ -81,7 +81,7 @@ pub(crate) async fn claim(options: &MountOptions, buckets: &StripeSet) -> Result
              what was not flushed, and then try again",
             options.url
         );
-        return Err(FsError::new(ErrorKind::Conflict, text));
+        return Err(FsError::new(ErrorKind::Conflict, text).coded(ErrorCode::VolumeInUse));
     }
     let forced = !options.host.knows_dead(holder);
     let elsewhere = !options.host.may_have_booted_since(holder);
@@ -103,7 +103,7 @@ pub(crate) async fn claim(options: &MountOptions, buckets: &StripeSet) -> Result
             options.url
         ),
     };
-    Err(FsError::new(ErrorKind::Conflict, text))
+    Err(FsError::new(ErrorKind::Conflict, text).coded(ErrorCode::VolumeInUse))
 }
 
 /// Says that this mount writes the volume.

@@ -10,7 +10,7 @@ use weir_object::{
 };
 use weir_tier::private;
 use weir_types::{
-    Codec, ErrorKind, FORMAT_VERSION, FsError, Result, UnixTime, VolumeFormat, VolumeId,
+    Codec, ErrorCode, ErrorKind, FORMAT_VERSION, FsError, Result, UnixTime, VolumeFormat, VolumeId,
 };
 
 /// Key of the object that says who writes the volume.
@@ -163,7 +163,7 @@ pub async fn read_format(url: &BucketUrl, connector: &Connector) -> Result<Volum
         Err(error) if error.kind() == ErrorKind::NotFound => {
             bucket.probe().await?;
             let text = format!("{url} is not a Weir volume: make one with `weir format {url}`");
-            return Err(FsError::new(ErrorKind::NotFound, text));
+            return Err(FsError::new(ErrorKind::NotFound, text).coded(ErrorCode::NotAVolume));
         }
         Err(error) => return Err(error),
     };
@@ -183,7 +183,7 @@ fn decode_format(url: &BucketUrl, bytes: &[u8]) -> Result<VolumeFormat> {
                 "{url} has format version {version}, and this weir knows up to {FORMAT_VERSION}: \
                  use a newer weir"
             );
-            return Err(FsError::new(ErrorKind::Unsupported, text));
+            return Err(FsError::new(ErrorKind::Unsupported, text).coded(ErrorCode::VolumeNewer));
         }
         Some(_) => {}
     }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
+use super::known;
 use crate::values;
 
 pub(super) const BENCH_EXAMPLES: &str = "\
@@ -12,6 +13,7 @@ Examples:
   weir bench /mnt/genomes /mnt/efs                   all suites but credit-drain, side by side
   weir bench --suite dd-large,metadata /mnt/genomes --json report.json --html report.html
   weir bench --suite small-files --size published --copies 8 --yes /mnt/efs
+  weir bench --suite bucket s3://my-bucket/tmp       a bucket itself, without a file system above it
   weir bench compare monday.json friday.json         what became slower
 
 The small size fits a laptop; the published one is that of the published runs, and takes hours.
@@ -73,11 +75,11 @@ pub(crate) struct BenchCompareArgs {
 
 #[derive(Args, Debug)]
 pub(crate) struct BenchRunArgs {
-    /// Directories to measure, side by side; of any file system
+    /// Directories to measure, side by side, of any file system; URLs for the suite `bucket`
     #[arg(required = true, value_name = "PATH")]
     pub(crate) paths: Vec<PathBuf>,
-    /// Suites to run, or all
-    #[arg(long, value_name = "NAME", value_delimiter = ',', default_value = "all")]
+    /// Suites to run, or all; or `bucket`, which measures a bucket by its URL
+    #[arg(long, value_name = "NAME", value_delimiter = ',', default_value = "all", value_parser = known::SUITE, hide_possible_values = true)]
     pub(crate) suite: Vec<String>,
     /// How much to run
     #[arg(long, value_enum, default_value = "small")]
@@ -102,8 +104,11 @@ pub(crate) struct BenchRunArgs {
     /// What random data begins from
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
+    /// Address of an S3 server other than Amazon's, for the suite `bucket`
+    #[arg(long, value_name = "URL")]
+    pub(crate) endpoint: Option<String>,
     /// Region whose list prices say what the requests to a bucket cost
-    #[arg(long, default_value = "us-east-1")]
+    #[arg(long, default_value = "us-east-1", value_parser = known::REGION, hide_possible_values = true)]
     pub(crate) region: String,
     /// Do not ask, however long it takes and whatever it costs
     #[arg(short, long)]

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use super::known;
 use clap::{Args, Subcommand};
 use weir_cost::Storage;
 
@@ -50,7 +51,7 @@ pub(crate) struct PricesArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) prices: Option<PathBuf>,
     /// Only this region
-    #[arg(long)]
+    #[arg(long, value_parser = known::REGION, hide_possible_values = true)]
     pub(crate) region: Option<String>,
     /// Answer in JSON
     #[arg(long)]
@@ -71,7 +72,7 @@ pub(crate) enum PricesCommand {
 #[derive(Args, Debug)]
 pub(crate) struct PricesUpdateArgs {
     /// The region
-    #[arg(long)]
+    #[arg(long, value_parser = known::REGION, hide_possible_values = true)]
     pub(crate) region: String,
     /// Where the new book is written
     #[arg(long, value_name = "FILE", required_unless_present = "dry_run")]
@@ -87,7 +88,7 @@ pub(crate) struct PricesUpdateArgs {
     #[arg(long, value_name = "URL", conflicts_with = "lists")]
     pub(crate) mirror: Option<String>,
     /// One more type of instance; may be given several times [default: those that `weir advise` knows]
-    #[arg(long, value_name = "TYPE")]
+    #[arg(long, value_name = "TYPE", value_parser = known::MACHINE, hide_possible_values = true)]
     pub(crate) instance: Vec<String>,
     /// Take prices, too, that are more than three times what they were, or older
     #[arg(long)]
@@ -118,7 +119,7 @@ pub(crate) struct AdviseArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
     /// Region to run it in, instead of the workload's
-    #[arg(long, requires = "workload")]
+    #[arg(long, requires = "workload", value_parser = known::REGION, hide_possible_values = true)]
     pub(crate) region: Option<String>,
     /// A price book to use instead of the built-in one
     #[arg(long, value_name = "FILE")]

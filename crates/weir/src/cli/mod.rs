@@ -6,6 +6,7 @@ mod connect;
 mod costs;
 mod disks;
 mod doctor;
+mod known;
 mod links;
 mod mount;
 mod recover;
@@ -16,7 +17,7 @@ mod top;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use weir_types::{Bytes, Codec};
+use weir_types::{Bytes, Codec, ErrorCode};
 
 use crate::values;
 
@@ -224,6 +225,11 @@ pub(crate) enum Command {
     /// Commands of Lustre's lfs: hsm_state, hsm_restore, getstripe, ...
     #[command(hide = true, after_help = "Example:\n  weir lfs hsm_state /mnt/genomes/nt.00.nsq")]
     Lfs(LfsArgs),
+    /// What an error means, and what to do
+    #[command(
+        after_help = "Examples:\n  weir explain                 all, a line each\n  weir explain tier-in-use"
+    )]
+    Explain(ExplainArgs),
     /// Completions for a shell
     #[command(after_help = COMPLETION_EXAMPLES)]
     Completions(CompletionArgs),
@@ -267,7 +273,7 @@ pub(crate) struct StatusArgs {
     #[arg(long)]
     pub(crate) json: bool,
     /// Region whose S3 list prices are used
-    #[arg(long, default_value = "us-east-1")]
+    #[arg(long, default_value = "us-east-1", value_parser = known::REGION, hide_possible_values = true)]
     pub(crate) region: String,
 }
 
@@ -314,6 +320,13 @@ pub(crate) struct ResidencyArgs {
 pub(crate) struct CompletionArgs {
     /// The shell
     pub(crate) shell: clap_complete::Shell,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct ExplainArgs {
+    /// Its name, as the message has it
+    #[arg(value_parser = known::error_code())]
+    pub(crate) code: Option<ErrorCode>,
 }
 
 #[derive(Args, Debug)]

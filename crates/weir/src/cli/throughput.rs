@@ -6,6 +6,7 @@ use clap::{Args, ValueEnum};
 use weir_throughput::efs::Date;
 use weir_types::{Bytes, NanoUsd};
 
+use super::known;
 use crate::values;
 
 pub(super) const THROUGHPUT_EXAMPLES: &str = "\
@@ -63,7 +64,7 @@ pub(crate) struct ThroughputArgs {
           conflicts_with_all = ["path", "user"])]
     pub(crate) budget: Option<NanoUsd>,
     /// Region whose S3 list prices the budget is held against
-    #[arg(long, default_value = "us-east-1")]
+    #[arg(long, default_value = "us-east-1", value_parser = known::REGION, hide_possible_values = true)]
     pub(crate) region: String,
     /// Answer in JSON
     #[arg(long)]
@@ -89,13 +90,13 @@ pub(crate) struct BillArgs {
     #[arg(long, value_name = "TIME", value_parser = values::duration_ms)]
     pub(crate) since: Option<u64>,
     /// Region whose list prices are used
-    #[arg(long, default_value = "us-east-1")]
+    #[arg(long, default_value = "us-east-1", value_parser = known::REGION, hide_possible_values = true)]
     pub(crate) region: String,
     /// Price book to use instead of the built-in one
     #[arg(long, value_name = "FILE")]
     pub(crate) prices: Option<PathBuf>,
     /// Instance type of this machine: its price goes on the bill
-    #[arg(long, value_name = "TYPE")]
+    #[arg(long, value_name = "TYPE", value_parser = known::MACHINE, hide_possible_values = true)]
     pub(crate) instance: Option<String>,
     /// This machine is not in the bucket's region: what it received left the region and is billed
     #[arg(long)]

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::known;
 use crate::values;
 
 pub(super) const TOP_EXAMPLES: &str = "\
@@ -29,6 +30,6 @@ pub(crate) struct TopArgs {
     #[arg(long)]
     pub(crate) json: bool,
     /// Region whose S3 list prices are used
-    #[arg(long, default_value = "us-east-1")]
+    #[arg(long, default_value = "us-east-1", value_parser = known::REGION, hide_possible_values = true)]
     pub(crate) region: String,
 }

@@ -11,6 +11,7 @@ mod disks;
 mod doctor;
 mod documents;
 mod du;
+mod explain;
 mod file_states;
 mod flush;
 mod format;
@@ -82,6 +83,7 @@ pub(crate) fn run(cli: Cli, argv: &[OsString]) -> Result<ExitCode> {
         Command::Bill(args) => wait(bill::run(args)),
         Command::Bench(args) => wait(bench::run(args)),
         Command::Lfs(args) => Ok(lfs::run(&args.words)),
+        Command::Explain(args) => explain::run(&args),
         Command::Completions(args) => documents::completions(args.shell),
         Command::Man(args) => documents::man(args.dir.as_deref()),
         Command::Version => documents::version(),

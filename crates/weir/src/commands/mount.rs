@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
 
 use weir_engine::{BucketUrl, DiskSpace};
-use weir_types::{Bytes, ErrorKind, FsError, Result};
+use weir_types::{Bytes, ErrorCode, ErrorKind, FsError, Result};
 
 use crate::cli::{EngineArgs, LogArgs};
 use crate::client::Client;
@@ -54,8 +54,9 @@ pub(crate) fn run(work: Work, log: &LogArgs, argv: &[OsString]) -> Result<ExitCo
             warn_of_small_disk(work.engine());
             Ok(ExitCode::SUCCESS)
         }
-        Heard::Failed { message, causes } => {
-            Err(FsError::new(ErrorKind::Invalid, message).with_source(causes))
+        Heard::Failed { code, message, causes } => {
+            let error = FsError::new(ErrorKind::Invalid, message).with_source(causes);
+            Err(code.into_iter().fold(error, FsError::coded))
         }
         Heard::Died(how) => {
             let text =
@@ -96,7 +97,7 @@ fn check_free(work: &Work) -> Result<()> {
             status.pid
         ),
     };
-    Err(FsError::new(ErrorKind::Exists, text))
+    Err(FsError::new(ErrorKind::Exists, text).coded(ErrorCode::VolumeInUse))
 }
 
 /// A plain `umount` returns at once, and the daemon still has to flush.
@@ -155,7 +156,7 @@ fn daemon_arguments(argv: &[OsString], command: &str, log: &Path) -> Vec<OsStrin
 
 enum Heard {
     Ready,
-    Failed { message: String, causes: String },
+    Failed { code: Option<ErrorCode>, message: String, causes: String },
     Died(std::process::ExitStatus),
 }
 
@@ -164,18 +165,23 @@ fn hear(mut child: Child) -> std::io::Result<Heard> {
         return Ok(Heard::Died(child.wait()?));
     };
     let mut pipe = BufReader::new(pipe);
-    let mut message = String::new();
-    pipe.read_line(&mut message)?;
-    let message = message.trim_end().to_owned();
-    if message == daemon::READY {
+    let mut first = String::new();
+    pipe.read_line(&mut first)?;
+    let first = first.trim_end();
+    if first == daemon::READY {
         return Ok(Heard::Ready);
     }
-    let mut causes = String::new();
+    let (mut message, mut causes) = (String::new(), String::new());
+    pipe.read_line(&mut message)?;
     pipe.read_to_string(&mut causes)?;
     let status = child.wait()?;
     Ok(match message.is_empty() {
         true => Heard::Died(status),
-        false => Heard::Failed { message, causes: causes.trim_end().to_owned() },
+        false => Heard::Failed {
+            code: ErrorCode::of(first),
+            message: message.trim_end().to_owned(),
+            causes: causes.trim_end().to_owned(),
+        },
     })
 }
 
@@ -183,10 +189,11 @@ fn hear(mut child: Child) -> std::io::Result<Heard> {
 /// file on another mount) must not stay open for as long as the daemon lives.
 #[expect(unsafe_code, reason = "neither std nor rustix can mark descriptors they do not own")]
 fn keep_descriptors_here() {
-    let flags = libc::CLOSE_RANGE_CLOEXEC as libc::c_int;
+    // By its number: C libraries before 2.34 have no function for it, and kernels before 5.9 no call.
+    let (first, last, flags) = (3, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC);
     // SAFETY: this closes nothing in this process, so every owner keeps a valid descriptor; it
     // only sets a flag that std sets on its own descriptors anyway.
-    let failed = unsafe { libc::close_range(3, libc::c_uint::MAX, flags) } != 0;
+    let failed = unsafe { libc::syscall(libc::SYS_close_range, first, last, flags) } != 0;
     if failed {
         tracing::debug!("close_range is not there: the daemon inherits open files");
     }

@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::io::Write;
 
-use weir_types::FsError;
+use weir_types::{ErrorCode, FsError};
 
 /// The word for success.
 pub(crate) const READY: &str = "ready";
@@ -19,10 +19,11 @@ pub(crate) fn tell() -> bool {
     told
 }
 
-/// Says why it failed: the message, then its causes, a line each.
+/// Says why it failed: the code or an empty line, the message, then its causes, a line each.
 pub(crate) fn failed(error: &FsError) {
-    tracing::error!("{error}");
-    let mut text = error.to_string();
+    let code = error.code().map(ErrorCode::name);
+    tracing::error!(code, "{error}");
+    let mut text = format!("{}\n{error}", code.unwrap_or_default());
     let mut cause = error.source();
     while let Some(below) = cause {
         text.push('\n');

@@ -97,9 +97,24 @@ pub(in crate::commands) fn how_far(action: &ActionView) -> String {
 pub(super) fn refused(mountpoint: &Path, action: &ActionView) -> String {
     let mut text =
         format!("weir: {} could not be {}:\n", files(action.refused), done(action.request.kind));
+    let mut by_reason: Vec<(&str, Vec<PathBuf>)> = Vec::new();
     for refused in &action.reasons {
         let path = targets::above(mountpoint, &refused.path);
-        text.push_str(&format!("  {}: {}\n", path.display(), refused.reason));
+        match by_reason.iter_mut().find(|(reason, _)| *reason == refused.reason) {
+            Some((_, paths)) => paths.push(path),
+            None => by_reason.push((&refused.reason, vec![path])),
+        }
+    }
+    for (reason, paths) in by_reason {
+        match &paths[..] {
+            [path] => text.push_str(&format!("  {}: {reason}\n", path.display())),
+            paths => {
+                text.push_str(&format!("  {reason}:\n"));
+                for path in paths {
+                    text.push_str(&format!("    {}\n", path.display()));
+                }
+            }
+        }
     }
     let told = u64::try_from(action.reasons.len()).unwrap_or(u64::MAX);
     if action.refused > told {
@@ -178,5 +193,9 @@ pub(super) mod tests {
             text,
             "weir: 2 files could not be hydrated:\n  /mnt/d1/x: is open\n  and 1 more\n"
         );
+        let reason = "is open".to_owned();
+        action.reasons.push(Refused { path: "d1/y".to_owned(), reason });
+        let text = refused(Path::new("/mnt"), &action);
+        assert!(text.ends_with("\n  is open:\n    /mnt/d1/x\n    /mnt/d1/y\n"), "once: {text}");
     }
 }

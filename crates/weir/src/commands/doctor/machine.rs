@@ -82,9 +82,7 @@ fn passthrough(release: &str, root: bool) -> Finding {
 fn helper() -> Finding {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let there = std::env::split_paths(&path).any(|dir| dir.join("fusermount3").exists());
-    let others = std::fs::read_to_string("/etc/fuse.conf")
-        .is_ok_and(|text| text.lines().any(|line| line.trim() == "user_allow_other"));
-    match (there, others) {
+    match (there, weir_door_fuse::users_may_allow_other()) {
         (false, _) => Finding::good(AREA, "fusermount3", "is not there")
             .bad("install it (package fuse3): users other than root mount by it"),
         (true, true) => Finding::good(AREA, "fusermount3", "is there, with user_allow_other"),

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use weir_engine::ActionView;
-use weir_types::{ErrorKind, FsError, Result};
+use weir_types::{ErrorCode, ErrorKind, FsError, Result};
 
 use super::peer::{Peer, may};
 use super::routes::{Failed, Routes};
@@ -49,5 +49,5 @@ async fn show(shared: Arc<DaemonState>, peer: Peer, call: GetAction) -> Result<A
 /// The answer to all others.
 pub(super) async fn denied() -> Failed {
     let text = "only root, who mounted the volume, may ask that of its daemon";
-    FsError::new(ErrorKind::Permission, text).into()
+    FsError::new(ErrorKind::Permission, text).coded(ErrorCode::OnlyRoot).into()
 }
