@@ -33,4 +33,4 @@ install -d "$share"/{bash-completion/completions,zsh/site-functions,fish/vendor_
 install -d "$ROOT/etc/weir"
 install -D -m 644 -t "$ROOT$PREFIX/lib/systemd/system" "$here"/systemd/*.service
 install -D -m 644 "$here/logrotate" "$ROOT/etc/logrotate.d/weir"
-install -D -m 644 -t "$share/doc/weir" "$here/example.env" "$here/../LICENSE" "$here/../CHANGELOG.md"
+install -D -m 644 -t "$share/doc/weir" "$here"/example*.env "$here/../LICENSE" "$here/../CHANGELOG.md"

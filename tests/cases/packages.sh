@@ -4,7 +4,7 @@
 source "$(dirname "$0")/../lib.sh"
 source "$TESTS/lib-root.sh"
 begin
-need cargo dpkg-deb git gzip jq make python3 readelf rpm rpmbuild sha256sum strip tar
+need cargo dpkg-deb git gzip jq make python3 readelf rpm rpmbuild sha256sum strip systemd-analyze tar
 need /usr/lib/python3.11/ensurepip
 TREE=$(realpath "$TESTS/..")
 OUT=$T/out
@@ -36,7 +36,8 @@ USED='same() { [ "$1" = "$2" ] || { echo "have $1, want $2" >&2; exit 1; }; }
     ! mount -f -t weir file:///vol /mnt -o no-such-option 2>/dev/null
     logrotate -d /etc/logrotate.d/weir
     cp /usr/share/doc/weir/example.env /etc/weir/vol.env
-    systemd-analyze verify --man=no weir@vol.service
+    cp /usr/share/doc/weir/example-serve.env /etc/weir/disks.env
+    systemd-analyze verify --man=no weir@vol.service weir-serve@disks.service
     mkdir -p /var/cache/weir /var/log/weir && touch /var/cache/weir/precious /var/log/weir/mnt.log'
 
 # Installs, uses and removes a package in a layer of its own.
@@ -53,7 +54,7 @@ tried() { # NAME INSTALL REMOVE WHAT STAYS...
 
 echo "== .deb"
 tried deb 'dpkg -i /out/weir*.deb' 'dpkg -P weir' \
-    /etc/weir /etc/weir/vol.env /var/cache/weir /var/cache/weir/precious
+    /etc/weir /etc/weir/disks.env /etc/weir/vol.env /var/cache/weir /var/cache/weir/precious
 
 echo "== .rpm"
 # Its own dependencies are by name of another distribution's packages; what the program itself asks for
@@ -66,7 +67,7 @@ mount -t overlay overlay -o "lowerdir=$ROOT,upperdir=$LAYER/upper,workdir=$LAYER
 rpm --root "$LAYER/root" --nodeps -i "$OUT"/*.rpm 2>"$T/rpm.log" || fail "rpm -i"
 chroot "$LAYER/root" bash -euc "$USED" inside "$VERSION" >"$T/rpm.log" 2>&1 || fail "what .rpm installed"
 rpm --root "$LAYER/root" --nodeps -e weir 2>"$T/rpm.log" || fail "rpm -e"
-for path in usr/bin/weir usr/sbin/mount.weir usr/lib/systemd/system/weir@.service etc/logrotate.d/weir; do
+for path in usr/bin/weir usr/sbin/mount.weir usr/lib/systemd/system/weir{,-serve}@.service etc/logrotate.d/weir; do
     [ ! -e "$LAYER/root/$path" ] && [ ! -L "$LAYER/root/$path" ] || fail "rpm -e leaves $path"
 done
 [ -e "$LAYER/root/var/cache/weir/precious" ] || fail "rpm -e takes a tier"
