@@ -7,7 +7,7 @@ out=$(realpath -m "${1:?usage: docs.sh OUT}")
 cd "$(dirname "$0")/.."
 rm -rf "$out" && mkdir -p "$out/src"
 cp ./*.md LICENSE "$out/src/"
-cp -r docs monitoring "$out/src/"
+cp -r docs monitoring deploy "$out/src/"
 mv "$out/src/docs/book.toml" "$out/"
 # The book's own order is at its root, one directory above docs/.
 sed -E 's#\]\(([^)/]+\.md|ko/)#](docs/\1#; s#\]\(\.\./#](#' docs/SUMMARY.md >"$out/src/SUMMARY.md"

