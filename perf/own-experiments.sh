@@ -19,7 +19,8 @@ SERVER=$(tests/s3/versitygw.sh start "$T/s3" "$PORT")
 "$(dirname "$WEIR")/bench-proxy" -to "127.0.0.1:$PORT" -delay 75ms -rate 87500000 -total 300000000 >"$T/proxy" &
 PROXY=$!
 finish() {
-    "$WEIR" umount "$T/mnt" >/dev/null 2>&1 || umount -l "$T/mnt" 2>/dev/null
+    set +e
+    ! mountpoint -q "$T/mnt" || "$WEIR" umount "$T/mnt" || umount -l "$T/mnt"
     kill "$PROXY" 2>/dev/null
     tests/s3/versitygw.sh stop "$SERVER"
     rm -rf "$T"
