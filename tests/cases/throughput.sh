@@ -61,6 +61,7 @@ wait $copying || fail "a copy"
 
 echo "== burst, drained, provisioned: the experiment of 2018, small"
 "$WEIR" throughput "$MNT" --mode bursting --rules 2018-09-01 --credits 500MiB >/dev/null || fail "bursting"
+"$WEIR" throughput "$MNT" | grep -q "bursting, rules until 2020-06-30" || fail "old rules do not show"
 is_rate 100 "with credits" write 2
 credits=$(volume .credit_bytes)
 python3 -c "import sys; sys.exit(not 200e6 < $credits < 420e6)" || fail "credits after the burst: $credits"

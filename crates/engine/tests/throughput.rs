@@ -12,7 +12,7 @@ use weir_engine::{
     ActionKind, ActionRequest, Engine, OpenFlags, Root, Slowed, Subject, TenantView,
     ThroughputChange, ThroughputReport, ThroughputView,
 };
-use weir_throughput::efs::{Mode, Rules};
+use weir_throughput::efs::{Date, Mode, Rules};
 use weir_types::{Bytes, ErrorKind, Ino, NanoUsd, Settings};
 
 const MIB: u64 = 1 << 20;
@@ -189,12 +189,17 @@ fn a_rule_holds_for_its_directory_and_over_mounts() {
         let removed = ThroughputChange { remove: true, ..ThroughputChange::default() };
         engine.set_throughput(Subject::Directory(a), "/a", removed).await.expect("removes");
         write_and_read(&engine, file, 7, b"1").await;
+        assert_eq!(volume.rules_until, None);
+        let of_2018 = Rules::on(Date { year: 2018, month: 9, day: 1 });
+        set(&engine, ThroughputChange { rules: Some(of_2018), ..mode(Mode::Bursting) }).await;
     });
     world.kill();
     world.mount().expect("mounts");
     let report = world.run(async { world.engine().throughput().await.expect("reports") });
     let paths: Vec<_> = report.rules.iter().map(|rule| rule.name.as_str()).collect();
     assert_eq!(paths, ["/", "/a/inner", "user 7"]);
+    let until = Date { year: 2020, month: 6, day: 30 };
+    assert_eq!(rule(&report, "/").rules_until, Some(until), "old rules are seen, also later");
     world.unmount().expect("unmounts");
     world.fsck();
 }

@@ -130,7 +130,8 @@ pub struct MeterRow {
     pub bytes_received: u64,
     /// Sum of all latencies, in microseconds.
     pub latency_us_sum: u64,
-    /// Requests by latency; see [`LATENCY_BUCKETS`].
+    /// Requests by latency: the n-th number, from 0, is of those that took 2^n microseconds and less
+    /// than 2^(n+1); the first also of those that took less, the last of those that took longer.
     pub buckets: Vec<u64>,
 }
 

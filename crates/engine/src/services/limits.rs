@@ -20,7 +20,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use weir_cost::{Item, PriceBook};
 use weir_meta::Meta;
-use weir_throughput::efs::{Limiter, Mode, Rules};
+use weir_throughput::efs::{Date, Limiter, Mode, Rules};
 use weir_types::{ErrorKind, FileKind, FsError, Ino, NanoUsd, Result};
 
 use crate::data::admission::areas::Used;
@@ -80,6 +80,9 @@ pub struct ThroughputView {
     pub name: String,
     /// The mode.
     pub mode: Mode,
+    /// Where the rules are not the newest: the day until which EFS had them.
+    #[serde(default)]
+    pub rules_until: Option<Date>,
     /// Metered bytes a second that may move now; `None` without a limit.
     pub permitted_bytes_per_s: Option<f64>,
     /// Metered bytes a second at which credits neither grow nor shrink.
@@ -279,6 +282,7 @@ impl Limits {
             whose: limit.whose,
             name: limit.name.clone(),
             mode: stand.mode,
+            rules_until: stand.rules_until,
             permitted_bytes_per_s: permitted.is_finite().then_some(permitted),
             baseline_bytes_per_s: stand.baseline_bytes_per_s,
             credit_bytes: stand.credit_bytes,

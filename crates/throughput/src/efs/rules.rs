@@ -96,6 +96,15 @@ impl Rules {
         Self::on(READ_THIRD_SINCE)
     }
 
+    /// Where they are not the newest: until when EFS had them.
+    pub fn until(&self) -> Option<Date> {
+        match (self.floor_mib_per_s < 1.0, self.read_share >= 1.0) {
+            (true, _) => Some(FLOOR_SINCE),
+            (false, true) => Some(READ_THIRD_SINCE),
+            (false, false) => None,
+        }
+    }
+
     /// What that many bytes stored may do for ever, in metered bytes a second.
     pub fn baseline_bytes_per_s(&self, stored_bytes: u64) -> f64 {
         let tib = stored_bytes as f64 / TIB;

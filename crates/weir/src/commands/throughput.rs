@@ -144,6 +144,10 @@ fn rule(rule: &ThroughputView) -> Vec<String> {
         Mode::Provisioned { mib_per_s } => format!("provisioned {mib_per_s} MiB/s"),
         Mode::Elastic => "elastic".to_owned(),
     };
+    let mode = match &rule.rules_until {
+        Some(day) => format!("{mode}, rules until {day}"),
+        None => mode,
+    };
     let limited = rule.permitted_bytes_per_s;
     let credits = match limited {
         None => "-".to_owned(),

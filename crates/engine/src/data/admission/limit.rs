@@ -7,7 +7,7 @@ use parking_lot::{Mutex, MutexGuard};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
-use weir_throughput::efs::{Io, Limiter, Mode, Rules};
+use weir_throughput::efs::{Date, Io, Limiter, Mode, Rules};
 use weir_throughput::fair::FairQueue;
 use weir_types::Ino;
 
@@ -62,6 +62,7 @@ struct LimitState {
 /// How a limit stands.
 pub(crate) struct Stand {
     pub(crate) mode: Mode,
+    pub(crate) rules_until: Option<Date>,
     pub(crate) permitted_bytes_per_s: f64,
     pub(crate) baseline_bytes_per_s: f64,
     pub(crate) credit_bytes: f64,
@@ -105,6 +106,7 @@ impl Limit {
         let mut state = self.state();
         Stand {
             mode: state.limiter.mode(),
+            rules_until: state.limiter.rules().until(),
             permitted_bytes_per_s: state.limiter.permitted_bytes_per_s(now_ns),
             baseline_bytes_per_s: state.limiter.baseline_bytes_per_s(),
             credit_bytes: state.limiter.credit_bytes(now_ns),
