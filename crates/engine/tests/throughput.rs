@@ -106,10 +106,14 @@ fn what_lies_in_the_bucket_is_counted_until_it_is_gone() {
         tokio::time::sleep(Duration::from_millis(1_050)).await;
         let used = engine.used_since(None).await.used;
         assert!(used.bucket_bytes > 300_000 && used.stored_bytes == 300_000, "{used:?}");
+        let status = engine.status().await.expect("tells");
+        assert_eq!((status.stored_bytes, status.bucket_bytes), (300_000, Some(used.bucket_bytes)));
         engine.unlink(Ino::ROOT, b"f").await.expect("removes");
         tokio::time::sleep(Duration::from_millis(1_050)).await;
         let after = engine.used_since(None).await;
         assert_eq!((after.used.stored_bytes, after.used.bucket_bytes), (0, used.bucket_bytes));
+        let status = engine.status().await.expect("tells");
+        assert_eq!(status.billed_bytes(), used.bucket_bytes, "what is dead is billed");
     });
     world.unmount().expect("unmounts");
 }

@@ -42,6 +42,10 @@ pub struct Status {
     pub files: u64,
     /// Bytes that files take in the bucket, before compression.
     pub stored_bytes: u64,
+    /// Bytes of the volume's segments in its buckets, compressed, and with what is dead in them: what
+    /// storage is billed for. Up to ten minutes old; `None` while nobody could look.
+    #[serde(default)]
+    pub bucket_bytes: Option<u64>,
     /// The local tier.
     pub tier: Usage,
     /// Files of which the tier's disk lost bytes that are not in the bucket: they are not flushed.
@@ -64,6 +68,13 @@ pub struct Status {
     pub metered: Vec<String>,
     /// The settings in force.
     pub settings: Settings,
+}
+
+impl Status {
+    /// The bytes that storage is billed for: what lies in the buckets, else what files hold.
+    pub fn billed_bytes(&self) -> u64 {
+        self.bucket_bytes.unwrap_or(self.stored_bytes)
+    }
 }
 
 /// Counters since the mount.
@@ -122,7 +133,8 @@ impl Engine {
         boxed(async move {
             let data = &self.data;
             // A bucket that is away must not keep anybody from seeing that it is.
-            let usage = tokio::time::timeout(USAGE_MAX, data.meta.usage()).await;
+            let usage = tokio::time::timeout(USAGE_MAX, data.meta.usage());
+            let (usage, bucket_bytes) = tokio::join!(usage, self.limits.bucket_bytes(USAGE_MAX));
             let usage = usage.ok().and_then(Result::ok).unwrap_or_default();
             let get = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
             let counts = &data.context.counts;
@@ -133,6 +145,7 @@ impl Engine {
                 fenced: data.context.is_fenced(),
                 files: usage.inodes,
                 stored_bytes: usage.stored_bytes,
+                bucket_bytes,
                 tier: data.tier.usage()?,
                 files_in_doubt: data.tier.in_doubt().len() as u64,
                 journal: data.journal.as_ref().map(|j| j.usage()).unwrap_or_default(),

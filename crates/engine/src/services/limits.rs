@@ -33,6 +33,8 @@ pub use history::{Period, Totals};
 
 /// How often the budget is settled, in milliseconds.
 const SETTLE_MS: u64 = 200;
+/// How long a sample waits for the sum of the segments; else it has the last one.
+const LOOK_MAX: Duration = Duration::from_secs(30);
 /// Entries of the root that are looked through for the names of areas.
 const NAMES: usize = 10_000;
 
@@ -409,6 +411,11 @@ impl Limits {
         Ok(names)
     }
 
+    /// What the segments take in their buckets, as far as a look of no longer than that tells.
+    pub(crate) async fn bucket_bytes(&self, patience: Duration) -> Option<u64> {
+        self.bucket_bytes.get(&self.meta, self.context.now_ms(), patience).await
+    }
+
     /// The counters as they stand.
     async fn totals(&self) -> Totals {
         let requests = self.context.meter.snapshot();
@@ -420,7 +427,7 @@ impl Limits {
         Totals {
             unix_ms: self.context.unix_ms(),
             stored_bytes: self.meta.usage().await.map_or(0, |usage| usage.stored_bytes),
-            bucket_bytes: self.bucket_bytes.get(&self.meta, self.context.now_ms()).await,
+            bucket_bytes: self.bucket_bytes(LOOK_MAX).await.unwrap_or(0),
             put_requests: priced.put,
             get_requests: priced.get,
             delete_requests: priced.delete,

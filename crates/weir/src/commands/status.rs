@@ -384,17 +384,21 @@ fn costs(status: &StatusAnswer, region: &str) -> Vec<Vec<String>> {
         delete: count(RequestKind::Delete),
     };
     let usage = Usage {
-        stored_bytes: status.engine.stored_bytes,
+        stored_bytes: status.engine.billed_bytes(),
         requests: asked,
         observed: Duration::from_secs(status.uptime_s),
         ..Usage::default()
     };
-    let size = Bytes(status.engine.stored_bytes);
+    let size = Bytes(status.engine.billed_bytes());
+    let what = match status.engine.bucket_bytes {
+        Some(_) => "in the bucket, compressed, with what is not collected yet",
+        None => "before compression: what is in the bucket is not known",
+    };
     vec![
         row(["since the mount", &so_far(prices, &usage).to_string()]),
         row([
-            &format!("storage of {size} a month (before compression)"),
-            &month(prices, status.engine.stored_bytes).to_string(),
+            &format!("storage of {size} a month ({what})"),
+            &month(prices, status.engine.billed_bytes()).to_string(),
         ]),
     ]
 }
@@ -480,6 +484,17 @@ mod tests {
         let settings = text.split("settings that differ").nth(1).expect("one differs");
         assert_eq!(settings.lines().count(), 2, "{settings}");
         assert!(settings.contains("tier_bytes  64 MiB"), "{settings}");
+    }
+
+    #[test]
+    fn storage_costs_what_lies_in_the_bucket_where_that_is_known() {
+        let mut status = status();
+        let text = describe(&status, "us-east-1");
+        assert!(text.contains("100 GiB a month (before compression"), "{text}");
+        status.engine.bucket_bytes = Some(10 << 30);
+        let text = describe(&status, "us-east-1");
+        // 10 GB x $0.023.
+        assert!(text.contains("10 GiB a month (in the bucket") && text.contains("$0.23"), "{text}");
     }
 
     #[test]

@@ -1,13 +1,17 @@
 //! What the volume's segments take in their buckets, looked up now and then.
 
+use std::time::Duration;
+
 use parking_lot::Mutex;
 use weir_meta::Meta;
 
-/// How old a sum may be, in milliseconds: of few segments, and of many.
+/// How old a sum may be, in milliseconds: of no segment, and at most.
 const FRESH_MS: u64 = 1_000;
-const FRESH_OF_MANY_MS: u64 = 600_000;
-/// From so many on a look takes long: a third of a TiB.
-const MANY: u64 = 20_000;
+const FRESH_MS_MAX: u64 = 600_000;
+/// A look takes the longer the more there are, and may be a small part of the time only: each two
+/// segments let it be a millisecond older. 20,000, which are a third of a TiB, are counted every
+/// 11 s.
+const SEGMENTS_PER_MS: u64 = 2;
 
 /// The last sum, and when it was made.
 #[derive(Default)]
@@ -21,22 +25,42 @@ struct Looked {
 }
 
 impl BucketBytes {
-    /// The bytes of all segments; those of the last look where there cannot be one now.
-    pub(crate) async fn get(&self, meta: &Meta, now_ms: u64) -> u64 {
+    /// The bytes of all segments; those of the last look where there cannot be one now, or it takes
+    /// longer than `patience`. `None` where there was none yet.
+    pub(crate) async fn get(&self, meta: &Meta, now_ms: u64, patience: Duration) -> Option<u64> {
         let last = *self.0.lock();
-        if let Some(last) = last {
-            let fresh_ms = if last.segments < MANY { FRESH_MS } else { FRESH_OF_MANY_MS };
-            if now_ms.saturating_sub(last.at_ms) < fresh_ms {
-                return last.bytes;
-            }
+        if let Some(last) = last.filter(|last| last.is_fresh(now_ms)) {
+            return Some(last.bytes);
         }
-        match meta.segment_bytes().await {
-            Ok(found) => {
+        match tokio::time::timeout(patience, meta.segment_bytes()).await {
+            Ok(Ok(found)) => {
                 let (segments, bytes) = (found.segments, found.bytes);
                 *self.0.lock() = Some(Looked { at_ms: now_ms, segments, bytes });
-                bytes
+                Some(bytes)
             }
-            Err(_) => last.map_or(0, |last| last.bytes),
+            _ => last.map(|last| last.bytes),
         }
+    }
+}
+
+impl Looked {
+    fn is_fresh(&self, now_ms: u64) -> bool {
+        let fresh_ms = (FRESH_MS + self.segments / SEGMENTS_PER_MS).min(FRESH_MS_MAX);
+        now_ms.saturating_sub(self.at_ms) < fresh_ms
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_more_there_are_the_less_often_they_are_counted() {
+        let looked = |segments| Looked { at_ms: 5_000, segments, bytes: 1 };
+        for (segments, fresh_ms) in [(0, 1_000), (20_000, 11_000), (1 << 30, 600_000)] {
+            assert!(looked(segments).is_fresh(5_000 + fresh_ms - 1), "{segments}");
+            assert!(!looked(segments).is_fresh(5_000 + fresh_ms), "{segments}");
+        }
+        assert!(looked(0).is_fresh(1), "a clock that was set back");
     }
 }

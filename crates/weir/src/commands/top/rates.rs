@@ -125,7 +125,7 @@ fn cost(asked: &MeterSnapshot, now: &Sample, observed: Duration, prices: Prices<
         get: count(RequestKind::Get) + count(RequestKind::Head),
         delete: count(RequestKind::Delete),
     };
-    let stored_bytes = now.status.engine.stored_bytes;
+    let stored_bytes = now.status.engine.billed_bytes();
     let usage = Usage { stored_bytes, requests, observed, ..Usage::default() };
     per_hour(prices, &usage).total.0
 }

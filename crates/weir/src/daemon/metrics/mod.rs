@@ -34,6 +34,7 @@ pub(crate) fn text(told: Told) -> Result<String> {
 impl Collector for Told {
     fn encode(&self, mut to: DescriptorEncoder) -> fmt::Result {
         self.gauges(&mut to)?;
+        self.bucket_bytes(&mut to)?;
         self.counters(&mut to)?;
         self.fuse_requests(&mut to)?;
         self.block(&mut to)?;
@@ -109,6 +110,17 @@ impl Told {
             to.encode_descriptor(name, help, None, MetricType::Gauge)?.encode_gauge(&value)?;
         }
         Ok(())
+    }
+
+    /// Absent, not zero, while it is not known.
+    fn bucket_bytes(&self, to: &mut DescriptorEncoder) -> fmt::Result {
+        let Some(bytes) = self.status.bucket_bytes else { return Ok(()) };
+        let value = i64::try_from(bytes).unwrap_or(i64::MAX);
+        let (name, help) = (
+            "volume_bucket_bytes",
+            "Bytes of the volume's segments in its buckets, compressed, with what is dead in them",
+        );
+        to.encode_descriptor(name, help, None, MetricType::Gauge)?.encode_gauge(&value)
     }
 
     fn counters(&self, to: &mut DescriptorEncoder) -> fmt::Result {

@@ -41,6 +41,7 @@ fn sample() -> Told {
             fenced: false,
             files: 0,
             stored_bytes: 0,
+            bucket_bytes: Some(0),
             tier: Usage::default(),
             files_in_doubt: 0,
             journal: JournalUsage::default(),

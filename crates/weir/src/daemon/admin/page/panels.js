@@ -84,8 +84,10 @@ export function requests(before, now, prices) {
     [["Component", true], ["Kind", true], ["A minute"], ["Since mount"], ["Failed"], ["Mean"], ["$ an hour"], ["$ since mount"]],
     rows, "No requests yet.");
   const stored = prices?.storage_nano_usd_per_gib_month ?? null;
-  const month = stored === null ? "unknown" : dollars(stored * now.status.stored_bytes / 2 ** 30);
-  say(at("cost"), `requests ${least}${dollars(hour)} an hour at this rate, ${least}${dollars(all)} since the mount; storage ${month} a month for ${bytes(now.status.stored_bytes)}`);
+  const kept = now.status.bucket_bytes ?? now.status.stored_bytes;
+  const what = now.status.bucket_bytes === null ? "before compression" : "in the bucket";
+  const month = stored === null ? "unknown" : dollars(stored * kept / 2 ** 30);
+  say(at("cost"), `requests ${least}${dollars(hour)} an hour at this rate, ${least}${dollars(all)} since the mount; storage ${month} a month for ${bytes(kept)} ${what}`);
 }
 
 export function tenants(before, now) {
