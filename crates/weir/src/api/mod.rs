@@ -4,6 +4,7 @@
 //! it and [`crate::daemon`] serves it. docs/api.md is written from these types, and a test holds it.
 
 mod actions;
+mod bill;
 mod call;
 mod disks;
 mod links;
@@ -18,6 +19,7 @@ mod throughput;
 pub(crate) mod page;
 
 pub(crate) use actions::{Cancel, GetAction, GetStates, ListActions, Pin, Pinned, StartAction};
+pub(crate) use bill::{Cost, CostElsewhere, CostReport, GetBill, Service, Sum};
 pub(crate) use call::{Call, Method};
 pub(crate) use disks::{
     Attach, CloneDisk, CreateDisk, DeleteDisk, Deleted, Detach, ListDevices, ListDisks, ResizeDisk,

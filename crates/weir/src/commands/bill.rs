@@ -1,28 +1,20 @@
 //! `weir bill`: what a mount costs, and what its work would have cost elsewhere.
 
 mod headline;
-mod report;
 
 use std::process::ExitCode;
-use std::time::Duration;
 
-use weir_cost::{
-    Activity, Bill, Host, Item, Line, Requests, Shadow, Usage, machine, machines, per_hour,
-    per_month, predicted, shadow, so_far,
-};
-use weir_engine::Period;
-use weir_types::{Bytes, ErrorKind, FsError, Result};
+use weir_cost::{Bill, Host, Line};
+use weir_types::{Bytes, Result};
 
-use self::report::{Elsewhere, HOUR_FROM, MONTH_FROM, Report, time_of};
 use super::prices;
-use crate::api::{GetUsed, ListLinks, StatusAnswer};
+use crate::api::{GetUsed, ListLinks};
+use crate::bill::{Counted, Elsewhere, Report, Terms, report};
 use crate::cli::BillArgs;
 use crate::client::Client;
 use crate::layout::Width;
 use crate::render::{self, heading, seconds};
 
-/// The machine whose network bounds the services if nobody names one.
-const USUAL_MACHINE: &str = "i4i.8xlarge";
 const STORAGE_IS: &str = "storage is what is in the buckets: compressed, with what was deleted and is \
      not collected yet, without metadata and without objects of linked buckets";
 
@@ -31,9 +23,21 @@ pub(crate) async fn run(args: BillArgs) -> Result<ExitCode> {
     let status = client.status().await?;
     let now = client.call(&GetUsed { since_unix_ms: None }).await?.used.unix_ms;
     let since = args.since.map(|ms| now.saturating_sub(ms));
-    let spell = client.call(&GetUsed { since_unix_ms: since }).await?;
-    let linked_bytes = client.call(&ListLinks {}).await?.iter().map(|link| link.bytes).sum();
-    let report = report(&args, &status, (spell, linked_bytes))?;
+    let counted = Counted {
+        volume: status.engine.volume,
+        mountpoint: status.mountpoint,
+        files: status.engine.files,
+        spell: client.call(&GetUsed { since_unix_ms: since }).await?,
+        linked_bytes: client.call(&ListLinks {}).await?.iter().map(|link| link.bytes).sum(),
+    };
+    let host = Host {
+        instance: args.instance,
+        disk_bytes: status.engine.tier.tier_bytes,
+        disk: args.disk.into(),
+    };
+    let book = prices::book(args.prices.as_deref())?;
+    let terms = Terms { host: Some(host), outside: args.outside };
+    let report = report(counted, terms, prices::at(&book, &args.region)?)?;
     match args.json {
         true => render::say_json(&report)?,
         false => render::say(&describe(&report, args.since, Width::of_output()))?,
@@ -41,76 +45,12 @@ pub(crate) async fn run(args: BillArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn report(
-    args: &BillArgs,
-    status: &StatusAnswer,
-    (spell, linked_bytes): (Period, u64),
-) -> Result<Report> {
-    let book = prices::book(args.prices.as_deref())?;
-    let prices = prices::at(&book, &args.region)?;
-    let name = args.instance.as_deref().unwrap_or(USUAL_MACHINE);
-    let priced = args
-        .instance
-        .as_ref()
-        .is_some_and(|name| prices.of(&Item::Instance(name.clone())).is_some());
-    // One that only the price book knows has its price from there, and the usual one's network.
-    let known = machine(name).or_else(|| machine(USUAL_MACHINE).filter(|_| priced));
-    let machine = known.ok_or_else(|| {
-        let known: Vec<_> = machines().into_iter().map(|machine| machine.instance).collect();
-        let text = format!("--instance {name} is not known; known are {}", known.join(", "));
-        FsError::new(ErrorKind::Invalid, text)
-    })?;
-    let used = spell.used;
-    let observed = Duration::from_millis(used.unix_ms.saturating_sub(spell.from_unix_ms));
-    let host = Host {
-        instance: args.instance.clone(),
-        disk_bytes: status.engine.tier.tier_bytes,
-        disk: args.disk.into(),
-    };
-    let usage = Usage {
-        stored_bytes: spell.average_bucket_bytes,
-        requests: Requests {
-            put: used.put_requests,
-            get: used.get_requests,
-            delete: used.delete_requests,
-        },
-        out_bytes: if args.outside { used.received_bytes } else { 0 },
-        observed,
-        host: Some(host),
-    };
-    let activity = Activity {
-        stored_bytes: spell.average_stored_bytes + linked_bytes,
-        files: status.engine.files,
-        read_bytes: used.read_bytes,
-        written_bytes: used.written_bytes,
-        reads: used.reads,
-        writes: used.writes,
-        opens: used.opens,
-        metadata_ops: used.metadata_ops,
-        observed,
-    };
-    Ok(Report {
-        volume: status.engine.volume.clone(),
-        mountpoint: status.mountpoint.clone(),
-        region: args.region.clone(),
-        from_unix_ms: spell.from_unix_ms,
-        to_unix_ms: used.unix_ms,
-        so_far: so_far(prices, &usage),
-        hour: (observed >= HOUR_FROM).then(|| per_hour(prices, &usage)),
-        month: (observed >= MONTH_FROM).then(|| per_month(prices, &usage)),
-        shadow: elsewhere(shadow(prices, &activity, &machine, &predicted), observed),
-        machine,
-        used: spell,
-    })
-}
-
-fn elsewhere(shadows: Vec<Shadow>, observed: Duration) -> Vec<Elsewhere> {
-    let of = |shadow: Shadow| {
-        let Shadow { name, storage, so_far, month, seconds, bound_by } = shadow;
-        let month = (observed >= MONTH_FROM).then_some(month);
-        Elsewhere { name, storage, so_far, month, seconds, bound_by }
-    };
-    shadows.into_iter().map(of).collect()
+/// How long the same bytes would have taken there.
+fn time_of(shadow: &Elsewhere) -> String {
+    match shadow.seconds.is_finite() {
+        true => seconds(shadow.seconds.ceil() as u64),
+        false => "never".to_owned(),
+    }
 }
 
 fn describe(report: &Report, since: Option<u64>, width: Width) -> String {

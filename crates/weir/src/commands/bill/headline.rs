@@ -3,7 +3,8 @@
 use weir_cost::{Amount, Storage};
 use weir_types::NanoUsd;
 
-use super::report::{Elsewhere, MONTH_FROM, Report, time_of};
+use super::time_of;
+use crate::bill::{Elsewhere, MONTH_FROM, Report};
 use crate::render::seconds;
 
 /// What saves a smaller share of the cost is not worth a move.
@@ -71,9 +72,9 @@ mod tests {
     };
     use weir_engine::Period;
 
-    use super::super::report::HOUR_FROM;
-    use super::super::{describe, elsewhere};
+    use super::super::describe;
     use super::*;
+    use crate::bill::{HOUR_FROM, elsewhere};
     use crate::layout::Width;
 
     /// A terabyte, of which a little was read, on a tier of this kind, after this time.

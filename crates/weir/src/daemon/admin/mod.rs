@@ -3,6 +3,7 @@
 //! nothing: a page for browsers with what that asks for, `GET /metrics` and its health.
 
 mod actions;
+mod bill;
 mod disks;
 mod health;
 mod links;
@@ -158,7 +159,8 @@ fn for_monitors(routes: Routes) -> Router<Arc<DaemonState>> {
 fn all_calls() -> Routes {
     let routes = mount::add(mount::add_watching(Routes::default()));
     let routes = disks::add(actions::add(links::add(routes)));
-    prices::add(throughput::add(recover::add(routes)))
+    let routes = throughput::add(recover::add(routes));
+    bill::add_watching(prices::add_watching(routes))
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use axum::response::{IntoResponse, Response};
 use weir_types::{ErrorKind, FsError};
 
 use super::routes::{Failed, Routes};
-use super::{actions, links, mount, page, prices, throughput};
+use super::{actions, bill, links, mount, page, prices, throughput};
 use crate::daemon::shared::DaemonState;
 
 /// What every answer tells browsers: to take nothing from elsewhere and to keep nothing.
@@ -32,7 +32,7 @@ const HEADERS: [(HeaderName, &str); 5] = [
 pub(super) fn calls() -> Routes {
     let routes = mount::add_watching(Routes::default());
     let routes = throughput::add_watching(actions::add_watching(routes));
-    prices::add(links::add_watching(routes))
+    bill::add_watching(prices::add_watching(links::add_watching(routes)))
 }
 
 /// A port with the page, these routes, and what keeps other people's pages out.

@@ -1,0 +1,142 @@
+//! What a mount's work cost, and what it would have cost elsewhere: the same for `weir bill` and for
+//! the page. What was counted flows in, priced lines flow out.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::Serialize;
+use weir_cost::{
+    Activity, Bill, Host, Item, Machine, Prices, Requests, Shadow, Storage, Usage, machine,
+    machines, per_hour, per_month, predicted, shadow, so_far,
+};
+use weir_engine::Period;
+use weir_types::{ErrorKind, FsError, Result};
+
+/// A month is told from no less than this; what was used before is mostly what a mount begins with.
+pub(crate) const MONTH_FROM: Duration = Duration::from_secs(600);
+/// An hour from no less than this.
+pub(crate) const HOUR_FROM: Duration = Duration::from_secs(60);
+
+/// The machine whose network bounds the services if nobody names one.
+const USUAL_MACHINE: &str = "i4i.8xlarge";
+
+/// What a daemon counted.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Counted {
+    pub(crate) volume: String,
+    pub(crate) mountpoint: Option<PathBuf>,
+    pub(crate) files: u64,
+    pub(crate) spell: Period,
+    /// Bytes of files that are objects of linked buckets.
+    pub(crate) linked_bytes: u64,
+}
+
+/// What the price of it depends on, and no daemon knows.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Terms {
+    /// The machine, for a bill that includes it.
+    pub(crate) host: Option<Host>,
+    /// What was received left the bucket's region.
+    pub(crate) outside: bool,
+}
+
+/// All that is said.
+#[derive(Serialize)]
+pub(crate) struct Report {
+    pub(crate) volume: String,
+    pub(crate) mountpoint: Option<PathBuf>,
+    pub(crate) region: String,
+    pub(crate) from_unix_ms: u64,
+    pub(crate) to_unix_ms: u64,
+    pub(crate) so_far: Bill,
+    /// At this rate; nothing before a minute was watched.
+    pub(crate) hour: Option<Bill>,
+    /// At this rate; nothing before ten minutes were watched.
+    pub(crate) month: Option<Bill>,
+    pub(crate) shadow: Vec<Elsewhere>,
+    /// The machine that the services are thought to serve.
+    pub(crate) machine: Machine,
+    pub(crate) used: Period,
+}
+
+/// The same work on another storage.
+#[derive(Serialize)]
+pub(crate) struct Elsewhere {
+    pub(crate) name: String,
+    pub(crate) storage: Storage,
+    pub(crate) so_far: Bill,
+    /// Nothing before ten minutes were watched.
+    pub(crate) month: Option<Bill>,
+    pub(crate) seconds: f64,
+    pub(crate) bound_by: String,
+}
+
+/// What it cost at these prices.
+///
+/// # Errors
+/// `Invalid` for an instance that nobody knows.
+pub(crate) fn report(counted: Counted, terms: Terms, prices: Prices<'_>) -> Result<Report> {
+    let Terms { host, outside } = terms;
+    let machine = thought_of(host.as_ref().and_then(|host| host.instance.as_deref()), prices)?;
+    let spell = counted.spell;
+    let used = spell.used;
+    let observed = Duration::from_millis(used.unix_ms.saturating_sub(spell.from_unix_ms));
+    let usage = Usage {
+        stored_bytes: spell.average_bucket_bytes,
+        requests: Requests {
+            put: used.put_requests,
+            get: used.get_requests,
+            delete: used.delete_requests,
+        },
+        out_bytes: if outside { used.received_bytes } else { 0 },
+        observed,
+        host,
+    };
+    let activity = Activity {
+        stored_bytes: spell.average_stored_bytes + counted.linked_bytes,
+        files: counted.files,
+        read_bytes: used.read_bytes,
+        written_bytes: used.written_bytes,
+        reads: used.reads,
+        writes: used.writes,
+        opens: used.opens,
+        metadata_ops: used.metadata_ops,
+        observed,
+    };
+    Ok(Report {
+        volume: counted.volume,
+        mountpoint: counted.mountpoint,
+        region: prices.region().to_owned(),
+        from_unix_ms: spell.from_unix_ms,
+        to_unix_ms: used.unix_ms,
+        so_far: so_far(prices, &usage),
+        hour: (observed >= HOUR_FROM).then(|| per_hour(prices, &usage)),
+        month: (observed >= MONTH_FROM).then(|| per_month(prices, &usage)),
+        shadow: elsewhere(shadow(prices, &activity, &machine, &predicted), observed),
+        machine,
+        used: spell,
+    })
+}
+
+/// The machine of this name. One that only the price book knows has its price from there, and the
+/// usual one's network.
+fn thought_of(instance: Option<&str>, prices: Prices<'_>) -> Result<Machine> {
+    let priced =
+        instance.is_some_and(|name| prices.of(&Item::Instance(name.to_owned())).is_some());
+    let name = instance.unwrap_or(USUAL_MACHINE);
+    let known = machine(name).or_else(|| machine(USUAL_MACHINE).filter(|_| priced));
+    known.ok_or_else(|| {
+        let known: Vec<_> = machines().into_iter().map(|machine| machine.instance).collect();
+        let text = format!("--instance {name} is not known; known are {}", known.join(", "));
+        FsError::new(ErrorKind::Invalid, text)
+    })
+}
+
+pub(crate) fn elsewhere(shadows: Vec<Shadow>, observed: Duration) -> Vec<Elsewhere> {
+    let of = |shadow: Shadow| {
+        let Shadow { name, storage, so_far, month, seconds, bound_by } = shadow;
+        let month = (observed >= MONTH_FROM).then_some(month);
+        Elsewhere { name, storage, so_far, month, seconds, bound_by }
+    };
+    shadows.into_iter().map(of).collect()
+}
