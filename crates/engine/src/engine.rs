@@ -29,6 +29,7 @@ use crate::services::disks::{DiskParts, Disks};
 use crate::services::limits::Limits;
 use crate::services::links::{Detacher, Exporter, Importer, Links, Registry, Resolver};
 use crate::services::quarantine::{Places, Quarantine};
+use crate::services::survey::Surveyor;
 use crate::volume::boxed::{Boxed, boxed};
 use crate::volume::claim::Lease;
 use crate::volume::context::{Context, Counts};
@@ -49,6 +50,7 @@ pub struct Engine {
     disks: Arc<Disks>,
     limits: Arc<Limits>,
     quarantine: Arc<Quarantine>,
+    surveyor: Surveyor,
     report: MountReport,
     lease: Option<Lease>,
     tasks: tokio::sync::Mutex<JoinSet<()>>,
@@ -105,6 +107,7 @@ impl Engine {
         let quarantine = quarantine(&data, &files, &links, places);
         quarantine.warn();
         let (context, meta) = (data.context.clone(), data.meta.clone());
+        let surveyor = Surveyor::new(context.clone(), meta.clone(), data.tier.clone());
         let limits = Limits::new(context, meta, data.admission.clone());
         Self {
             data,
@@ -116,6 +119,7 @@ impl Engine {
             disks,
             limits: Arc::new(limits),
             quarantine: Arc::new(quarantine),
+            surveyor,
             report,
             lease,
             tasks: tokio::sync::Mutex::default(),

@@ -44,6 +44,7 @@ pub use services::quarantine::{
     AsideEntry, AsideFile, AsideSummary, AsideView, ExtractReport, Extracted, LostOperation,
     MergeReport, RecoverProgress, Standing,
 };
+pub use services::survey::{Survey, Surveyed};
 pub use volume::boxed::Boxed;
 pub use volume::context::Clock;
 pub use volume::format::{Connector, FormatOptions, Wrap, format, read_format};

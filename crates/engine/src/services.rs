@@ -5,3 +5,4 @@ pub(crate) mod disks;
 pub(crate) mod limits;
 pub(crate) mod links;
 pub(crate) mod quarantine;
+pub(crate) mod survey;

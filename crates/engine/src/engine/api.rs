@@ -8,3 +8,4 @@ mod links;
 mod names;
 mod passthrough;
 mod quarantine;
+mod survey;
