@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# The page of --admin-listen beside a load, in a real browser: a phone and a desk, light and dark, by keyboard, and
-# what the port refuses. WEIR_SHOTS=DIRECTORY keeps what it looked like.
-# time-limit: 180
+# The page of --admin-listen beside a load, in a real browser: a phone and a desk, light and dark, by keyboard; what
+# the port refuses; and cancelling with a token. WEIR_SHOTS=DIRECTORY keeps what it looked like.
+# time-limit: 240
 source "$(dirname "$0")/../lib.sh"
 begin
-need chromium curl jq python3
+need chromium curl jq python3 ps
 
 listen=127.0.0.1:$(free_port)
 fmt_mount --admin-listen "$listen" --flush-age 200ms
 port=${listen#*:}
-mkdir "$MNT/busy" "$T/profile"
+mkdir "$MNT/busy"
 code() { curl -s -o "$T/answer" -w '%{http_code}' "$@"; }
 
 echo "== what the port answers, and to whom"
@@ -20,7 +20,7 @@ for path in / /page.js /style.css /v1/status /metrics; do
         grep -qi "^$header" "$T/head" || fail "$path has no '$header': $(cat "$T/head")"
     done
 done
-for path in status throughput used history actions links prices; do
+for path in status throughput used history actions links prices bill; do
     same "$(code "http://$listen/v1/$path")" 200 "/v1/$path"
     jq -e . "$T/answer" >/dev/null || fail "/v1/$path is not JSON"
 done
@@ -36,7 +36,24 @@ for path in unmount flush actions/cancel actions/start throughput/set pin; do
         *) fail "POST /v1/$path is not refused: $(cat "$T/answer")" ;;
     esac
 done
+same "$(code -X POST -H 'Authorization: Bearer ' -d '{"id": 1}' "http://$listen/v1/actions/cancel")" 404 "a cancel without a token file"
+same "$(status '.port_cancels | tostring')" false "whether the port cancels"
 mountpoint -q "$MNT" || fail "somebody unmounted it"
+
+echo "== directories that are here, and are not"
+mkdir -p "$MNT/cold/deep" "$MNT/slow" "$MNT/warm" "$MNT/shut/inner-name" && chmod 700 "$MNT/shut"
+head -c 8M /dev/urandom >"$MNT/cold/deep/file"
+head -c 4M /dev/urandom >"$MNT/warm/file"
+for n in 1 2 3 4 5 6 7 8; do head -c 1M /dev/urandom >"$MNT/slow/$n"; done
+head -c 1M /dev/urandom >"$MNT/shut/inner-name/file"
+"$WEIR" flush "$MNT" >/dev/null || fail flush
+"$WEIR" release -r "$MNT/cold" "$MNT/slow" >/dev/null || fail release
+"$WEIR" status "$MNT" | grep -q "a month (in the bucket" || fail "storage is priced otherwise: $("$WEIR" status "$MNT")"
+sleep 1.2
+same "$(code "http://$listen/v1/survey")" 200 "/v1/survey: $(cat "$T/answer")"
+jq -e '.complete and .root.files == 11 and (.root.directories[0].name | IN("cold", "slow"))' "$T/answer" >/dev/null ||
+    fail "the survey: $(cat "$T/answer")"
+[ "$(status .bucket_bytes)" -ge $((21 << 20)) ] || fail "$(status .bucket_bytes) bytes are in the bucket"
 
 echo "== a load"
 cat >"$T/load.py" <<'PY'
@@ -55,76 +72,68 @@ python3 "$T/load.py" "$MNT/busy/file" &
 remember $!
 poll 20 test -s "$MNT/busy/file" || fail "no load"
 "$WEIR" throughput "$MNT" --budget 5USD/h >/dev/null || fail "a budget"
-"$WEIR" archive --wait "$MNT/busy/file" >/dev/null 2>&1 || "$WEIR" archive "$MNT/busy/file" >/dev/null || fail "an action"
+# Four minutes of it, if nobody cancels it.
+"$WEIR" hydrate --max-rate 32KiB -r "$MNT/slow" >/dev/null || fail "an action"
 
 echo "== the page"
-PYTHONPATH=$TESTS/tools PYTHONDONTWRITEBYTECODE=1 python3 - "http://$listen/" "$T/profile" "${WEIR_SHOTS:-$T}" <<'PY' ||
-import sys
-from browser import Browser
-
-url, profile, shots = sys.argv[1:]
-browser = Browser(profile)
-try:
-    for width, height in ((390, 844), (1600, 1000)):
-        for scheme in ("light", "dark"):
-            browser.look(width, height, scheme)
-            browser.ask("Page.navigate", url=url)
-            browser.wait("document.querySelectorAll('#requests tbody tr').length > 0")
-            browser.wait("document.querySelector('#plots figure:nth-child(2) b').textContent.includes('MiB/s')")
-            browser.screenshot(f"{shots}/{width}-{scheme}.png")
-            told = browser.value("""({
-              page: document.documentElement.scrollWidth,
-              outside: [...document.querySelectorAll('body *')].filter((one) => !one.closest('.scroll, svg, select')
-                && one.getBoundingClientRect().right > innerWidth + 1).map((one) => one.outerHTML.slice(0, 80)),
-              back: getComputedStyle(document.body).backgroundColor,
-              text: document.body.innerText,
-              plots: [...document.querySelectorAll('svg')].filter((one) => one.getAttribute('role') === 'img'
-                && one.getAttribute('aria-label').includes('at most') && one.querySelector('.curve').getAttribute('d')?.startsWith('M0 ')).length,
-              meters: document.querySelectorAll('[role=meter][aria-valuenow][aria-label]').length,
-              heads: [...document.querySelectorAll('th')].filter((one) => one.scope && one.textContent).length,
-              ths: document.querySelectorAll('th').length,
-              unnamed: [...document.querySelectorAll('section')].filter((one) => !document.getElementById(
-                one.getAttribute('aria-labelledby'))?.textContent).length,
-              live: document.querySelector('#health').getAttribute('aria-live'),
-              landmarks: ['header', 'main', 'footer'].every((name) => document.querySelector(name)),
-              bad: /NaN|undefined|Infinity|\\[object/.exec(document.body.innerText),
-              elsewhere: performance.getEntriesByType('resource').map((one) => one.name)
-                .filter((name) => !name.startsWith(location.origin)),
-            })""")
-            text = told.pop("text")
-            assert told["page"] <= width and not told["outside"], f"wider than {width}: {told}"
-            assert told["plots"] == 4 and told["meters"] >= 5, told
-            assert told["heads"] == told["ths"] > 0 and not told["unnamed"], told
-            assert told["live"] == "polite" and told["landmarks"], told
-            assert not told["bad"] and not told["elsewhere"], f"{told}: {text}"
-            light = sum(int(part) for part in told["back"][4:-1].split(",")) > 400
-            assert light == (scheme == "light"), told
-            for word in ("Nothing is wrong", "/busy", "PUT", "Dirty", "Budget: $5.00", "archive", "us-east-1"):
-                assert word in text, f"no '{word}' in {text}"
-
-    # Each thing that one may use or scroll gets the focus, and keeps it when the page is filled anew.
-    wanted = browser.value("document.querySelectorAll('a, button, input, select, [tabindex]').length")
-    browser.value("document.activeElement.blur()")
-    met = set()
-    for _ in range(wanted + 3):
-        browser.press_tab()
-        met.add(browser.value("""[...document.querySelectorAll('a, button, input, select, [tabindex]')]
-          .indexOf(document.activeElement)"""))
-    assert met - {-1} == set(range(wanted)), f"by keyboard only {met} of {wanted}"
-    browser.value("document.querySelector('#region').focus()")
-    browser.value("new Promise((done) => setTimeout(done, 2500))")
-    assert browser.value("document.activeElement.id") == "region", "the focus goes away"
-
-    # Another region has other prices, and where none are known it says so.
-    browser.value("region.value = 'ap-northeast-1', region.dispatchEvent(new Event('change'))")
-    browser.wait("document.querySelector('#requests').innerText.includes('unknown')")
-    assert not browser.complaints, browser.complaints
-finally:
-    browser.close()
-PY
-    fail "the page is not what it should be"
+page() { # TEST [MORE...]
+    PYTHONPATH=$TESTS/tools PYTHONDONTWRITEBYTECODE=1 python3 "$TESTS/tools/web_page.py" "$1" "http://$listen/" "$T/profile-$1" "${@:2}" ||
+        fail "the page is not what it should be: $1"
+}
+page look "${WEIR_SHOTS:-$T}"
+page alarms "$TESTS/../monitoring/rules.yml"
 
 kill "$(cat "$T"/[0-9]*.pid | head -1)" 2>/dev/null
 "$WEIR" throughput "$MNT" --budget 0USD/h >/dev/null 2>&1
+
+echo "== no token that others may read, or that is none"
+umount_volume
+refused() { # FILE TEXT
+    "$WEIR" mount "$URL" "$MNT" --tier "$TIER" --log-file "$LOG" --admin-listen "$listen" --admin-token-file "$1" 2>"$T/err" &&
+        fail "mounted with the token file $1"
+    grep -q -- "$2" "$T/err" || fail "$1: no '$2' in $(cat "$T/err")"
+}
+token=$T/token
+head -c 24 /dev/urandom | base64 >"$token" && chmod 644 "$token"
+refused "$token" "chmod 600"
+refused "$T/none" "admin-token-file $T/none"
+touch "$T/empty" && chmod 600 "$T/empty"
+refused "$T/empty" "openssl rand"
+chmod 600 "$token"
+
+echo "== with a token"
+(cd "$T" && "$WEIR" mount "$URL" "$MNT" --tier "$TIER" --log-file "$LOG" --admin-listen "$listen" --admin-token-file token) ||
+    fail "mount with a token"
+same "$(status '.port_cancels | tostring')" true "whether the port cancels"
+id=$("$WEIR" actions "$MNT" --json | jq -r '[.. | objects | select(.state? == "running" or .state? == "waiting") | .id][0]')
+[ "${id:-null}" != null ] || fail "no action runs: $("$WEIR" actions "$MNT" --all --json)"
+# The token is on no command line: as a header in a file.
+sent() { # TOKEN [CURL ARGS...]
+    printf 'Authorization: Bearer %s' "$1" >"$T/header"
+    code -X POST -H "@$T/header" -d "{\"id\": $id}" "${@:2}" "http://$listen/v1/actions/cancel"
+}
+same "$(code -X POST -d "{\"id\": $id}" "http://$listen/v1/actions/cancel")" 401 "no token"
+same "$(sent "$(cat "$token")x")" 401 "another token"
+same "$(sent "$(cat "$token")" -H "Host: evil.example")" 403 "by another name"
+same "$(sent "$(cat "$token")" -H "Origin: http://evil.example")" 403 "from another page"
+for path in unmount flush actions/start throughput/set pin; do
+    case $(code -X POST -H "@$T/header" -d '{}' "http://$listen/v1/$path") in
+        404 | 405) ;;
+        *) fail "POST /v1/$path is not refused with a token: $(cat "$T/answer")" ;;
+    esac
+done
+same "$(sent "$(cat "$token")" -H "Content-Type: text/plain" -d x)" 400 "what is no request"
+# Another token counts at once, and none that others may read.
+chmod 644 "$token"
+same "$(sent "$(cat "$token")")" 403 "a token that others may read"
+chmod 600 "$token"
+head -c 24 /dev/urandom | base64 >"$token"
+page cancel "$token" "${WEIR_SHOTS:-$T}"
+"$WEIR" actions "$MNT" --all | grep -q cancelled || fail "it is not cancelled: $("$WEIR" actions "$MNT" --all)"
+same "$(sent "$(cat "$token")")" 200 "what is cancelled already"
+for place in "$LOG" "$T/answer"; do
+    grep -qFf "$token" "$place" && fail "the token is in $place"
+done
+ps -eww -o args | grep -qFf "$token" && fail "the token is on a command line"
 fsck_clean
 echo ok

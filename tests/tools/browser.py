@@ -7,6 +7,11 @@ import subprocess
 import time
 
 
+# Virtual key codes, and the text that a key makes.
+KEYS = {"Tab": (9, ""), "Enter": (13, "\r"), "Escape": (27, ""), "End": (35, ""), "Home": (36, ""), "ArrowLeft": (37, ""),
+        "ArrowUp": (38, ""), "ArrowRight": (39, ""), "ArrowDown": (40, "")}
+
+
 class Browser:
     """A tab. What the page writes to the console as an error or a warning is in `complaints`."""
 
@@ -76,9 +81,12 @@ class Browser:
             assert time.time() < end, f"it never came: {script}: {self.complaints}"
             time.sleep(0.1)
 
-    def press_tab(self):
-        for kind in ("rawKeyDown", "keyUp"):
-            self.ask("Input.dispatchKeyEvent", type=kind, key="Tab", code="Tab", windowsVirtualKeyCode=9)
+    def press(self, key):
+        """A key by its name."""
+        number, text = KEYS[key]
+        down = {"type": "keyDown", "text": text} if text else {"type": "rawKeyDown"}
+        for how in (down, {"type": "keyUp"}):
+            self.ask("Input.dispatchKeyEvent", key=key, code=key, windowsVirtualKeyCode=number, **how)
 
     def screenshot(self, path):
         shot = self.ask("Page.captureScreenshot", format="png", captureBeyondViewport=True)

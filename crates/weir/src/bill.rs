@@ -12,6 +12,8 @@ use weir_cost::{
 use weir_engine::Period;
 use weir_types::{ErrorKind, FsError, Result};
 
+use crate::render::seconds;
+
 /// A month is told from no less than this; what was used before is mostly what a mount begins with.
 pub(crate) const MONTH_FROM: Duration = Duration::from_secs(600);
 /// An hour from no less than this.
@@ -71,6 +73,16 @@ pub(crate) struct Elsewhere {
     pub(crate) bound_by: String,
 }
 
+impl Elsewhere {
+    /// How long the same bytes would have taken there.
+    pub(crate) fn time(&self) -> String {
+        match self.seconds.is_finite() {
+            true => seconds(self.seconds.ceil() as u64),
+            false => "never".to_owned(),
+        }
+    }
+}
+
 /// What it cost at these prices.
 ///
 /// # Errors
@@ -121,8 +133,7 @@ pub(crate) fn report(counted: Counted, terms: Terms, prices: Prices<'_>) -> Resu
 /// The machine of this name. One that only the price book knows has its price from there, and the
 /// usual one's network.
 fn thought_of(instance: Option<&str>, prices: Prices<'_>) -> Result<Machine> {
-    let priced =
-        instance.is_some_and(|name| prices.of(&Item::Instance(name.to_owned())).is_some());
+    let priced = instance.is_some_and(|name| prices.of(&Item::Instance(name.to_owned())).is_some());
     let name = instance.unwrap_or(USUAL_MACHINE);
     let known = machine(name).or_else(|| machine(USUAL_MACHINE).filter(|_| priced));
     known.ok_or_else(|| {

@@ -13,6 +13,7 @@ mod prices;
 mod recover;
 mod refusal;
 mod status;
+mod survey;
 mod throughput;
 
 #[cfg(test)]
@@ -35,4 +36,5 @@ pub(crate) use recover::{
 };
 pub(crate) use refusal::Refusal;
 pub(crate) use status::{BlockStatus, GetStatus, Held, NbdStatus, Passthrough, StatusAnswer, Tls};
+pub(crate) use survey::GetSurvey;
 pub(crate) use throughput::{GetHistory, GetThroughput, GetUsed, SetThroughput};

@@ -17,8 +17,9 @@ the daemon's user may open (`$WEIR_RUN_DIR`, else `/run/weir` for root and `$XDG
 `GET` calls change nothing and take their fields as a query; `POST` calls take them as a body in JSON. A field
 that may be `null` may be left out. What `weir COMMAND --json` prints of a daemon are these answers, with the mount
 point beside them where there may be several. An error is an HTTP status of 4xx or 5xx and a [Refusal](#refusal). With `--admin-listen` a loopback port answers
-`GET` of `/v1/status`, `/v1/throughput`, `/v1/used`, `/v1/history`, `/v1/actions`, `/v1/links`, `/v1/prices`, `/v1/bill`, `/metrics` (docs/metrics.md),
-`/healthz`, `/readyz`, and `/`, a page for browsers (docs/web.md), to who asks by an IP address or as `localhost`; nothing else.
+`GET` of `/v1/status`, `/v1/throughput`, `/v1/used`, `/v1/history`, `/v1/actions`, `/v1/links`, `/v1/prices`, `/v1/bill`, `/v1/survey`, `/metrics` (docs/metrics.md),
+`/healthz`, `/readyz`, and `/`, a page for browsers (docs/web.md), to who asks by an IP address or as `localhost`; with `--admin-token-file` also
+`POST` of `/v1/actions/cancel`, to who sends the token of that file as `Authorization: Bearer TOKEN`; nothing else.
 
 The first part of a path is the version: within it fields may be added, none goes or changes its meaning.
 

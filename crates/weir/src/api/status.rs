@@ -29,6 +29,9 @@ pub(crate) struct StatusAnswer {
     pub(crate) uptime_s: u64,
     /// It was told to end.
     pub(crate) ending: bool,
+    /// Whether the port of `--admin-listen` cancels actions, for who has the token.
+    #[serde(default)]
+    pub(crate) port_cancels: bool,
     pub(crate) passthrough: Option<Passthrough>,
     /// Requests of the kernel since the mount, by operation.
     pub(crate) fuse_requests: BTreeMap<String, u64>,

@@ -96,6 +96,10 @@ pub(crate) struct EngineArgs {
     /// loopback address
     #[arg(long, value_name = "IP:PORT")]
     pub(crate) admin_listen: Option<SocketAddr>,
+    /// File with a token of 16 characters or more that only this user may read: who sends it to
+    /// --admin-listen, as the page does when asked, may cancel actions there. Read at each request
+    #[arg(long, value_name = "FILE", requires = "admin_listen")]
+    pub(crate) admin_token_file: Option<PathBuf>,
     /// Say `ready`, or what is wrong, on standard output; then be a daemon that logs to this file,
     /// which standard error is already
     #[arg(long, hide = true, value_name = "FILE")]

@@ -9,7 +9,7 @@ use weir_types::{Bytes, Result};
 
 use super::prices;
 use crate::api::{GetUsed, ListLinks};
-use crate::bill::{Counted, Elsewhere, Report, Terms, report};
+use crate::bill::{Counted, Report, Terms, report};
 use crate::cli::BillArgs;
 use crate::client::Client;
 use crate::layout::Width;
@@ -43,14 +43,6 @@ pub(crate) async fn run(args: BillArgs) -> Result<ExitCode> {
         false => render::say(&describe(&report, args.since, Width::of_output()))?,
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// How long the same bytes would have taken there.
-fn time_of(shadow: &Elsewhere) -> String {
-    match shadow.seconds.is_finite() {
-        true => seconds(shadow.seconds.ceil() as u64),
-        false => "never".to_owned(),
-    }
 }
 
 fn describe(report: &Report, since: Option<u64>, width: Width) -> String {
@@ -120,7 +112,7 @@ fn describe_elsewhere(report: &Report, width: Width) -> String {
     for shadow in &report.shadow {
         let mut row = vec![shadow.name.clone(), shadow.so_far.to_string()];
         row.extend(shadow.month.as_ref().map(Bill::to_string));
-        row.extend([time_of(shadow), shadow.bound_by.clone()]);
+        row.extend([shadow.time(), shadow.bound_by.clone()]);
         rows.push(row);
     }
     let bound_by = rows[0].len() - 1;

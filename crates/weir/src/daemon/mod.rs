@@ -15,6 +15,7 @@ mod ready;
 mod shared;
 mod signals;
 mod supervisor;
+mod token;
 mod work;
 
 use std::process::ExitCode;
@@ -125,6 +126,7 @@ fn start(runtime: &Runtime, work: Work) -> Result<(Arc<DaemonState>, Option<Fuse
         engine,
         fuse,
         block,
+        token: options.token.map(Arc::new),
         started: Instant::now(),
         ending: watch::Sender::new(Ending::No),
         ended: watch::Sender::new(None),

@@ -8,6 +8,7 @@ use weir_door_fuse::{FuseOptions, check_mountpoint};
 use weir_engine::{AcceptLoss, BucketUrl, ConnectOptions, MountOptions};
 use weir_types::{ErrorKind, FsError, Result, Settings};
 
+use super::token::TokenFile;
 use super::work::Work;
 use crate::cli::{EngineArgs, Loss, MountArgs, NbdArgs};
 use crate::{buckets, clock, hooks, paths};
@@ -20,6 +21,8 @@ pub(crate) struct Resolved {
     pub(crate) fuse: Option<FuseOptions>,
     pub(crate) nbd: NbdOptions,
     pub(crate) admin_listen: Option<SocketAddr>,
+    /// What lets cancel actions there.
+    pub(crate) token: Option<TokenFile>,
     pub(crate) daemon: bool,
 }
 
@@ -36,6 +39,8 @@ pub(crate) fn resolve(work: Work) -> Result<Resolved> {
         );
         return Err(FsError::new(ErrorKind::Invalid, text));
     }
+    let token = args.admin_token_file.as_deref().map(|path| TokenFile::new(absolute(path)?));
+    let token = token.transpose()?;
     let tier = absolute(&args.tier)?;
     let journal = args.journal.as_deref().map(absolute).transpose()?;
     let (place, fuse) = match &work {
@@ -76,7 +81,7 @@ pub(crate) fn resolve(work: Work) -> Result<Resolved> {
     };
     hooks::arm()?;
     let (admin_listen, daemon) = (args.admin_listen, args.daemon.is_some());
-    Ok(Resolved { place, engine, fuse, nbd, admin_listen, daemon })
+    Ok(Resolved { place, engine, fuse, nbd, admin_listen, token, daemon })
 }
 
 /// What the daemon writes must not be in what it mounts.
@@ -205,6 +210,18 @@ mod tests {
         let error = settings(&args("--tier-size 1MiB --flush-age 1ms").engine).expect_err("bad");
         let text = error.to_string();
         assert!(text.contains("tier_bytes") && text.contains("flush_age_ms"), "{text}");
+    }
+
+    #[test]
+    fn a_token_that_cannot_be_used_is_refused_at_once() {
+        let asked = "--admin-listen 127.0.0.1:0 --admin-token-file /nowhere/token";
+        let error = resolve(Work::Mount(args(asked))).map(|_| ()).expect_err("there is none");
+        let error = error.to_string();
+        assert!(error.contains("--admin-token-file /nowhere/token"), "{error}");
+        let alone =
+            ["weir", "mount", "memory://b/v", "/d", "--tier", "/t", "--admin-token-file", "f"];
+        let error = Cli::try_parse_from(alone).expect_err("for what?").to_string();
+        assert!(error.contains("--admin-listen"), "{error}");
     }
 
     #[test]

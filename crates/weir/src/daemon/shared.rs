@@ -11,6 +11,7 @@ use weir_types::{ErrorKind, FsError, Result};
 
 use super::block::BlockDoor;
 use super::ending::Ending;
+use super::token::TokenFile;
 
 /// What the parts of a running daemon share.
 pub(crate) struct DaemonState {
@@ -18,6 +19,8 @@ pub(crate) struct DaemonState {
     /// The FUSE door, if the volume is mounted.
     pub(crate) fuse: Option<Fuse>,
     pub(crate) block: BlockDoor,
+    /// What lets cancel actions by the port, if anything does.
+    pub(crate) token: Option<Arc<TokenFile>>,
     pub(crate) started: Instant,
     pub(crate) ending: watch::Sender<Ending>,
     /// How it ended: `None` while it runs, then how the last flush went.

@@ -29,7 +29,7 @@ const NOT_OURS: [&str; 20] = [
 ];
 
 /// Options that are flags of `weir mount`, and whether they take a value.
-pub(super) const FLAGS: [(&str, bool); 25] = [
+pub(super) const FLAGS: [(&str, bool); 26] = [
     ("tier", true),
     ("tier-size", true),
     ("memory", true),
@@ -42,6 +42,7 @@ pub(super) const FLAGS: [(&str, bool); 25] = [
     ("log-format", true),
     ("threads", true),
     ("admin-listen", true),
+    ("admin-token-file", true),
     ("nbd", true),
     ("nbd-unix", true),
     ("nbd-tls-cert", true),
@@ -200,6 +201,7 @@ mod tests {
             let tls = "nbd=127.0.0.1:1,nbd-tls-cert=x,nbd-tls-key=x";
             let option = match flag {
                 "nbd-tls-cert" | "nbd-tls-key" => tls.to_owned(),
+                "admin-token-file" => format!("admin-listen=127.0.0.1:1,{flag}={value}"),
                 "nbd-tls-client-ca" => format!("{tls},{flag}={value}"),
                 _ if takes_value => format!("{flag}={value}"),
                 _ => flag.to_owned(),

@@ -3,7 +3,6 @@
 use weir_cost::{Amount, Storage};
 use weir_types::NanoUsd;
 
-use super::time_of;
 use crate::bill::{Elsewhere, MONTH_FROM, Report};
 use crate::render::seconds;
 
@@ -28,7 +27,7 @@ pub(super) fn headline(report: &Report) -> String {
     let other = format!(
         "{}, which costs least of the others ({there}, and takes {} for this I/O)",
         other.name,
-        time_of(other)
+        other.time()
     );
     let saved = NanoUsd(here.usd.0 - there.0);
     let worth_a_move = saved.0 as f64 > here.usd.0 as f64 * WORTH_A_MOVE;

@@ -14,6 +14,9 @@ use crate::commands::actions::{how_far, verb};
 use crate::render::seconds;
 
 const PLOT_ROWS: u16 = 5;
+/// From these shares on there is an alert, too (monitoring/rules.yml).
+const DIRTY_BAD: f64 = 0.85;
+const JOURNAL_BAD: f64 = 0.75;
 /// Lines of what is wrong that are shown.
 const ALARMS_MAX: usize = 4;
 
@@ -142,29 +145,33 @@ fn draw_tier(frame: &mut Frame<'_>, area: Rect, view: &View) {
     let journal = &view.sample.status.engine.journal;
     let share = |part: u64, of: u64| (part as f64 / of.max(1) as f64).clamp(0.0, 1.0);
     let log = if journal.durable { "journal" } else { "redo log" };
+    // A tier is a cache and may be full, and a redo log as long as it likes.
     let gauges = [
         (
             "tier",
-            share(tier.used_bytes, tier.limit_bytes),
+            (share(tier.used_bytes, tier.limit_bytes), f64::INFINITY),
             format!("{} of {}", Bytes(tier.used_bytes), Bytes(tier.limit_bytes)),
         ),
         (
             "dirty",
-            share(tier.dirty_bytes, tier.limit_bytes),
+            (share(tier.dirty_bytes, tier.limit_bytes), DIRTY_BAD),
             format!("{} not in the bucket yet", Bytes(tier.dirty_bytes)),
         ),
         (
             log,
-            share(journal.used_bytes, journal.limit_bytes),
+            (
+                share(journal.used_bytes, journal.limit_bytes),
+                if journal.durable { JOURNAL_BAD } else { f64::INFINITY },
+            ),
             format!("{} of {}", Bytes(journal.used_bytes), Bytes(journal.limit_bytes)),
         ),
     ];
     let rows = Layout::vertical([Constraint::Length(1); 3]).split(area);
-    for ((name, share, label), row) in gauges.into_iter().zip(rows.iter()) {
+    for ((name, (share, bad), label), row) in gauges.into_iter().zip(rows.iter()) {
         let [left, right] =
             Layout::horizontal([Constraint::Length(9), Constraint::Fill(1)]).areas(*row);
         frame.render_widget(Line::from(name), left);
-        let color = if share > 0.9 { Color::Red } else { Color::Cyan };
+        let color = if share > bad { Color::Red } else { Color::Cyan };
         let style = Style::new().fg(color).bg(Color::DarkGray);
         frame.render_widget(Gauge::default().ratio(share).label(label).gauge_style(style), right);
     }

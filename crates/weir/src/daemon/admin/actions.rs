@@ -13,12 +13,17 @@ use crate::daemon::shared::DaemonState;
 const WAIT_MS_MAX: u64 = 60_000;
 
 pub(super) fn add(routes: Routes) -> Routes {
-    add_watching(routes).on(start).on(show).on(cancel).on(pin).on(states)
+    add_cancelling(add_watching(routes)).on(start).on(show).on(pin).on(states)
 }
 
 /// What whoever watches the daemon may ask, on a port of the machine too.
 pub(super) fn add_watching(routes: Routes) -> Routes {
     routes.on(list)
+}
+
+/// What who has the token may ask on a port of the machine.
+pub(super) fn add_cancelling(routes: Routes) -> Routes {
+    routes.on(cancel)
 }
 
 async fn list(shared: Arc<DaemonState>, ListActions {}: ListActions) -> Result<Vec<ActionView>> {

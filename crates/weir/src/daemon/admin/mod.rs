@@ -1,6 +1,7 @@
 //! The admin door of a daemon: the calls of [`crate::api`] over HTTP on a Unix socket that only its
-//! owner may open; where that is root, some of them on one that is open to all; and if asked, on a loopback port, what changes
-//! nothing: a page for browsers with what that asks for, `GET /metrics` and its health.
+//! owner may open; where that is root, some of them on one that is open to all; and if asked, on a
+//! loopback port, what changes nothing: a page for browsers with what that asks for, `GET /metrics`
+//! and its health; and cancelling, for who has a token.
 
 mod actions;
 mod bill;
@@ -14,6 +15,7 @@ mod port;
 mod prices;
 mod recover;
 mod routes;
+mod survey;
 mod throughput;
 mod users;
 
@@ -120,7 +122,11 @@ impl Bound {
         let all = for_monitors(all_calls());
         let all = all.layer(DefaultBodyLimit::max(BODY_BYTES_MAX));
         if let Some(tcp) = self.tcp {
-            let router = port::guarded(for_monitors(port::calls())).with_state(shared.clone());
+            let mut router = for_monitors(port::calls());
+            if let Some(token) = &shared.token {
+                router = router.merge(port::changing(token.clone()));
+            }
+            let router = port::guarded(router).with_state(shared.clone());
             tokio::spawn(async move { axum::serve(tcp, router).await });
         }
         if let Some((socket, users)) = self.users {
@@ -159,7 +165,7 @@ fn for_monitors(routes: Routes) -> Router<Arc<DaemonState>> {
 fn all_calls() -> Routes {
     let routes = mount::add(mount::add_watching(Routes::default()));
     let routes = disks::add(actions::add(links::add(routes)));
-    let routes = throughput::add(recover::add(routes));
+    let routes = survey::add_watching(throughput::add(recover::add(routes)));
     bill::add_watching(prices::add_watching(routes))
 }
 

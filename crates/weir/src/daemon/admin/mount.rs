@@ -35,6 +35,7 @@ async fn status(shared: Arc<DaemonState>, GetStatus {}: GetStatus) -> Result<Sta
         version: env!("CARGO_PKG_VERSION").to_owned(),
         uptime_s: shared.started.elapsed().as_secs(),
         ending: shared.is_ending(),
+        port_cancels: shared.token.is_some(),
         passthrough: shared.fuse.as_ref().map(|fuse| fuse.view.passthrough().into()),
         fuse_requests: requests.map(|(op, count)| (op.to_owned(), count)).collect(),
         block: shared.block.status().await,

@@ -24,7 +24,7 @@ export function table(box, name, head, rows, nothing) {
     if (!box.querySelector("p")) box.replaceChildren(make("p", { className: "dim" }));
     return say(box.querySelector("p"), nothing);
   }
-  let body = box.querySelector("tbody");
+  let body = box.querySelectorAll("thead th").length === head.length ? box.querySelector("tbody") : null;
   if (!body) {
     const titles = head.map(([title, text]) => make("th", { scope: "col", className: text ? "text" : "" }, title));
     body = make("tbody");
@@ -49,8 +49,8 @@ export function table(box, name, head, rows, nothing) {
   for (const row of kept.values()) row.remove();
 }
 
-// A bar of a share between 0 and 1.
-export function bar(box, key, name, share, text) {
+// A bar of a share between 0 and 1, which is bad news from `bad` on, if ever.
+export function bar(box, key, name, share, text, bad = Infinity) {
   let one = box.querySelector(`[data-key="${key}"]`);
   if (!one) {
     one = make("div", {}, make("div", { className: "labels" }, make("span"), make("b")));
@@ -65,7 +65,7 @@ export function bar(box, key, name, share, text) {
   meter.ariaLabel = name;
   meter.ariaValueNow = String(percent);
   meter.ariaValueText = text;
-  meter.classList.toggle("bad", percent > 90);
+  meter.classList.toggle("bad", share > bad);
   meter.firstChild.style.width = `${percent}%`;
 }
 

@@ -1,9 +1,12 @@
 // What the daemon did between two looks, and how it stands.
+import { button } from "./cancel.js";
 import { bar, make, plot, say, table } from "./draw.js";
 import { bytes, count, dollars, rate, span } from "./words.js";
 
 const at = (id) => document.getElementById(id);
 const HOUR_S = 3600;
+// What can be cancelled.
+const CANCELLED = ["waiting", "running"];
 const PRICED = { put: "put", copy: "put", list: "put", get: "get", head: "get", delete: "delete" };
 
 // A daemon that began anew counts from nothing.
@@ -56,9 +59,10 @@ export function reads(before, now) {
 export function tier({ status: { tier, journal } }) {
   const box = at("tier");
   bar(box, "tier", "Tier", tier.used_bytes / tier.limit_bytes, `${bytes(tier.used_bytes)} of ${bytes(tier.limit_bytes)}`);
-  bar(box, "dirty", "Dirty: not in the bucket yet", tier.dirty_bytes / tier.limit_bytes, bytes(tier.dirty_bytes));
+  bar(box, "dirty", "Dirty: not in the bucket yet", tier.dirty_bytes / tier.limit_bytes, bytes(tier.dirty_bytes), 0.85);
+  // A redo log may be as long as it likes, and a tier as full: it is a cache.
   bar(box, "journal", journal.durable ? "Journal" : "Redo log", journal.used_bytes / journal.limit_bytes,
-    `${bytes(journal.used_bytes)} of ${bytes(journal.limit_bytes)}`);
+    `${bytes(journal.used_bytes)} of ${bytes(journal.limit_bytes)}`, journal.durable ? 0.75 : Infinity);
 }
 
 export function requests(before, now, prices) {
@@ -119,14 +123,16 @@ export function rules({ throughput: { rules, budget } }) {
       bytes(rule.metered_bytes), count(rule.waiting)] })), "No rules: nothing is limited.");
 }
 
-export function actions({ actions }) {
+export function actions({ actions, status }) {
+  const mayCancel = status.port_cancels;
   const rows = [...actions].reverse().slice(0, 20).map((of) => {
     const more = of.counted ? "" : " or more";
     const where = of.request.roots.map((root) => root.path).join(", ");
     return { key: String(of.id), cells: [String(of.id), of.request.kind, where, of.state,
       `${count(of.files_done)} of ${count(of.files_total)}${more}`,
-      `${bytes(of.bytes_done)} of ${bytes(of.bytes_total)}${more}`, count(of.refused)] };
+      `${bytes(of.bytes_done)} of ${bytes(of.bytes_total)}${more}`, count(of.refused),
+      ...(mayCancel ? [CANCELLED.includes(of.state) ? button(of.id) : ""] : [])] };
   });
-  table(at("actions"), "Actions", [["Action", true], ["What", true], ["Where", true], ["State", true], ["Files"], ["Bytes"], ["Refused"]],
-    rows, "No actions: weir hydrate, release and archive begin some.");
+  table(at("actions"), "Actions", [["Action", true], ["What", true], ["Where", true], ["State", true], ["Files"], ["Bytes"], ["Refused"],
+    ...(mayCancel ? [["End it"]] : [])], rows, "No actions: weir hydrate, release and archive begin some.");
 }

@@ -11,6 +11,8 @@ export const rate = (bytesPerSecond) => `${bytes(bytesPerSecond)}/s`;
 
 export const count = (number) => Math.round(number).toLocaleString("en");
 
+export const files = (number) => (number === 1 ? "1 file" : `${count(number)} files`);
+
 export function span(seconds) {
   const [d, h, m] = [Math.floor(seconds / 86400), Math.floor(seconds / 3600) % 24, Math.floor(seconds / 60) % 60];
   if (d) return `${d} d ${h} h`;
