@@ -140,6 +140,7 @@ mount -t proc proc /proc
 mount -t sysfs sys /sys
 mount -t devtmpfs dev /dev
 echo 4 >/proc/sys/kernel/printk
+echo VM-INIT
 for module in virtio_pci virtio_net virtio_blk virtiofs overlay fuse xfs ext4 nfs nfsv3 nfsv4 \
     ublk_drv zfs; do
     modprobe $module 2>/dev/null
@@ -261,10 +262,24 @@ run() { # JOB [ARG...]
     mkdir -p "$RUN"
     WORK=$(mktemp -d "$RUN/run.XXXX") LENT=() DEVICES=()
     trap end_run EXIT
-    lend root / cache=always
-    [ -z "${VM_SHARE:-}" ] || lend share "$VM_SHARE" cache=auto
     append="console=ttyS0 quiet panic=-1 mitigations=off nokaslr tsc=reliable vm.job=$job"
     [ -d "$DIR/zfs/tools" ] && append+=" vm.tools=$DIR/zfs/tools"
+    # The emulator crashes a kernel now and then that changes its own code at boot: nothing ran then.
+    for _ in 1 2 3; do
+        boot "$@"
+        ! grep -q VM-INIT "$WORK/output" || break
+        echo "vm.sh: the kernel did not come up" >&2
+    done
+    status=$(sed -n 's/^VM-STATUS //p' "$WORK/output" | tail -1)
+    [ -n "$status" ] || echo "vm.sh: the guest ended without a status" >&2
+    return "${status:-125}"
+}
+
+# Runs the machine once, with what it is lent.
+boot() { # [ARG...]
+    LENT=() DEVICES=()
+    lend root / cache=always
+    [ -z "${VM_SHARE:-}" ] || lend share "$VM_SHARE" cache=auto
     # The same machine at each run: a guest that was reset must know itself again.
     # With cx16 this emulator crashes Debian's 6.12 kernel in about half of all boots.
     timeout --foreground "${VM_TIMEOUT:-600}" qemu-system-x86_64 -nodefaults -no-user-config -machine q35 \
@@ -275,9 +290,10 @@ run() { # JOB [ARG...]
         -kernel "$DIR/k/$version/boot/vmlinuz-$version" -initrd "$DIR/initrd" -append "$append" \
         -netdev user,id=net -device virtio-net-pci,netdev=net,romfile= "${DEVICES[@]}" "$@" \
         </dev/null 2>&1 | tr -d '\r' | tee "$WORK/output" || true
-    status=$(sed -n 's/^VM-STATUS //p' "$WORK/output" | tail -1)
-    [ -n "$status" ] || echo "vm.sh: the guest ended without a status" >&2
-    return "${status:-125}"
+    kill "${LENT[@]}" 2>/dev/null || true
+    wait "${LENT[@]}" 2>/dev/null || true
+    LENT=()
+    rm -f "$WORK"/*.sock
 }
 
 case ${1:-} in

@@ -18,8 +18,10 @@ async fn with_faults(url: &BucketUrl, options: &ConnectOptions) {
     let fired = control.fired_in_all();
     let counted: u64 = meter.snapshot().rows.iter().map(|row| row.failed).sum();
     assert!(fired > 50, "only {fired} faults fired");
-    // A body spoilt on an object that is not there passes for the answer that it is.
-    assert!(counted <= fired && counted * 10 >= fired * 9, "{counted} counted, {fired} fired");
+    // A body spoilt on an object that is not there passes for the answer that it is; and a server on a
+    // busy machine fails once by itself.
+    let near = counted * 10 >= fired * 9 && counted * 50 <= fired * 51;
+    assert!(near, "{counted} counted, {fired} fired");
 }
 
 #[tokio::test(flavor = "multi_thread")]
