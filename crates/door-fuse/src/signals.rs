@@ -1,86 +1,102 @@
-//! Whether a waiting thread has a signal to see to.
+//! Who has a request interrupted, and why.
 //!
-//! fuser refuses the kernel's FUSE_INTERRUPT, after which the kernel does not send it any more and
-//! a thread that waits for an answer cannot even be killed. For waits without an end, which are
-//! those for locks and for throughput, the door looks for pending signals itself.
+//! The kernel tells of every signal that comes to a thread while it waits for an answer, once for
+//! each request, and not which signal it is. Programs expect that locks are interrupted by any, and
+//! that no other use of a file is: a timer of theirs must not make an `open` or a `stat` fail. So
+//! all other requests go on, also after a signal, until one comes that is to end the program.
 
 use std::time::Duration;
 
 const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// What is waited for where nobody can say which signal came: longer than a bucket takes that
+/// answers, so that a timer interrupts only who waits for one that does not.
+const UNSEEN: Duration = Duration::from_secs(5);
 
-/// Waits until thread `tid` has a signal to see to; for ever if it cannot be looked at.
-pub(crate) async fn until_signalled(tid: u32) {
-    until(tid, has_signal).await;
+/// Those that are sent to have a program end, and that it may catch to do so in its own way.
+const TO_END: u64 =
+    bit(libc::SIGHUP) | bit(libc::SIGINT) | bit(libc::SIGQUIT) | bit(libc::SIGTERM);
+/// Those that do nothing, or stop a process, where they are not caught.
+const HARMLESS: u64 = bit(libc::SIGCHLD)
+    | bit(libc::SIGCONT)
+    | bit(libc::SIGURG)
+    | bit(libc::SIGWINCH)
+    | bit(libc::SIGSTOP)
+    | bit(libc::SIGTSTP)
+    | bit(libc::SIGTTIN)
+    | bit(libc::SIGTTOU);
+
+/// The bit of a signal in the masks of /proc/…/status.
+const fn bit(signal: i32) -> u64 {
+    1 << (signal - 1)
 }
 
-/// Waits until thread `tid` is to die; for ever if it cannot be looked at. Programs do not expect
-/// that reads and writes of files are interrupted by anything else.
-pub(crate) async fn until_killed(tid: u32) {
-    until(tid, is_killed).await;
-}
-
-async fn until(tid: u32, tells: fn(&str) -> bool) {
+/// Waits until thread `tid`, which has had a signal, is to end.
+pub(crate) async fn until_ending(tid: u32) {
     let path = format!("/proc/{tid}/status");
     loop {
-        tokio::time::sleep(LOOK_EVERY).await;
-        // A thread of another PID namespace has the number 0 here, or cannot be seen.
         match std::fs::read_to_string(&path) {
-            Ok(status) if tells(&status) => return,
-            Ok(_) => {}
-            Err(_) => std::future::pending().await,
+            Ok(status) if is_ending(&status) => return,
+            Ok(_) => tokio::time::sleep(LOOK_EVERY).await,
+            // A thread of another PID namespace has the number 0 here, or cannot be seen.
+            Err(_) => return tokio::time::sleep(UNSEEN).await,
         }
     }
 }
 
-/// Whether /proc/…/status tells of a signal that is pending for the thread itself, neither blocked
-/// nor ignored. One for the whole process counts only where there is no other thread to take it:
-/// a call that is answered EINTR without a signal for its thread would return nonsense.
-fn has_signal(status: &str) -> bool {
-    let field = |name: &str| {
-        status.lines().find_map(|line| Some(line.strip_prefix(name)?.strip_prefix(':')?.trim()))
+/// Whether /proc/…/status tells of a signal that is to end the thread. One for the whole process
+/// counts, too: the kernel chose this thread to take it.
+fn is_ending(status: &str) -> bool {
+    let mask = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+        line.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok()).unwrap_or(0)
     };
-    let mask = |name: &str| field(name).and_then(|hex| u64::from_str_radix(hex, 16).ok());
-    let mut pending = mask("SigPnd").unwrap_or(0);
-    if field("Threads") == Some("1") {
-        pending |= mask("ShdPnd").unwrap_or(0);
-    }
-    pending & !mask("SigBlk").unwrap_or(0) & !mask("SigIgn").unwrap_or(0) != 0
-}
-
-/// Whether the thread is to die: the kernel makes a SIGKILL for each thread of every fatal signal
-/// that leaves no core.
-fn is_killed(status: &str) -> bool {
-    const SIGKILL: u64 = 1 << 8;
-    let pending = status.lines().find_map(|line| line.strip_prefix("SigPnd:"));
-    pending.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok()).unwrap_or(0) & SIGKILL != 0
+    let pending = (mask("SigPnd") | mask("ShdPnd")) & !mask("SigBlk") & !mask("SigIgn");
+    let caught = mask("SigCgt");
+    // Nobody can catch SIGKILL, which the kernel makes for each thread of most fatal signals.
+    pending & (TO_END | !caught & !HARMLESS) != 0
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn status(threads: u32, own: u64, shared: u64, blocked: u64, ignored: u64) -> String {
+    const NONE: u64 = 0;
+
+    fn status(own: u64, shared: u64, blocked: u64, ignored: u64, caught: u64) -> String {
         format!(
-            "Name:\tx\nThreads:\t{threads}\nSigQ:\t0/1\nSigPnd:\t{own:016x}\nShdPnd:\t{shared:016x}\n\
-             SigBlk:\t{blocked:016x}\nSigIgn:\t{ignored:016x}\nSigCgt:\t0\n"
+            "Name:\tx\nThreads:\t4\nSigQ:\t0/1\nSigPnd:\t{own:016x}\nShdPnd:\t{shared:016x}\n\
+             SigBlk:\t{blocked:016x}\nSigIgn:\t{ignored:016x}\nSigCgt:\t{caught:016x}\n"
         )
     }
 
     #[test]
-    fn only_signals_that_this_thread_would_take_count() {
-        assert!(!has_signal(&status(1, 0, 0, 0, 0)));
-        assert!(has_signal(&status(4, 1 << 8, 0, 0, 0)), "SIGKILL");
-        assert!(has_signal(&status(1, 0, 1 << 14, 0, 0)), "SIGTERM to the process");
-        assert!(!has_signal(&status(2, 0, 1 << 14, 0, 0)), "another thread may take it");
-        assert!(!has_signal(&status(1, 1 << 14, 0, 1 << 14, 0)), "blocked");
-        assert!(!has_signal(&status(1, 1 << 14, 0, 0, 1 << 14)), "ignored");
-        assert!(!has_signal(""));
+    fn what_kills_ends_also_where_it_leaves_a_core() {
+        for signal in [libc::SIGKILL, libc::SIGALRM, libc::SIGUSR1, libc::SIGSEGV, libc::SIGXCPU] {
+            assert!(is_ending(&status(bit(signal), NONE, NONE, NONE, NONE)), "{signal}");
+            assert!(is_ending(&status(NONE, bit(signal), NONE, NONE, NONE)), "{signal}");
+        }
+        assert!(!is_ending(&status(NONE, NONE, NONE, NONE, NONE)));
+        assert!(!is_ending(""));
     }
 
     #[test]
-    fn who_is_interrupted_is_not_killed() {
-        assert!(is_killed(&status(4, 1 << 8, 0, 0, 0)));
-        assert!(!is_killed(&status(1, 1 << 14 | 1 << 22, 1 << 8, 0, 0)));
-        assert!(!is_killed(""));
+    fn who_catches_a_signal_is_ended_only_by_those_that_ask_for_it() {
+        let all = u64::MAX;
+        for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT] {
+            assert!(is_ending(&status(NONE, bit(signal), NONE, NONE, all)), "{signal}");
+        }
+        for signal in [libc::SIGALRM, libc::SIGPROF, libc::SIGURG, libc::SIGCHLD, libc::SIGUSR1] {
+            assert!(!is_ending(&status(bit(signal), NONE, NONE, NONE, all)), "{signal}");
+        }
+    }
+
+    #[test]
+    fn what_is_blocked_ignored_or_harmless_ends_nobody() {
+        let term = bit(libc::SIGTERM);
+        assert!(!is_ending(&status(term, NONE, term, NONE, NONE)));
+        assert!(!is_ending(&status(NONE, term, NONE, term, NONE)));
+        for signal in [libc::SIGCHLD, libc::SIGWINCH, libc::SIGTSTP, libc::SIGCONT, libc::SIGURG] {
+            assert!(!is_ending(&status(bit(signal), NONE, NONE, NONE, NONE)), "{signal}");
+        }
     }
 }

@@ -4,6 +4,8 @@
 
 #![allow(clippy::unwrap_used, reason = "the helpers of tests are tests too")]
 
+mod common;
+
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -11,134 +13,13 @@ use std::os::unix::fs::{
     FileExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt, symlink,
 };
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
+use common::{START, Volume, errno};
 use rustix::fs::{CWD, FallocateFlags, FlockOperation, RenameFlags, XattrFlags};
-use tokio::runtime::{Builder, Runtime};
-use weir_door_fuse::{FuseMount, FuseOptions, check_mountpoint, mount, unmount};
-use weir_engine::{
-    AcceptLoss, BucketUrl, Clock, ConnectOptions, Connector, Engine, FormatOptions, Host, Meter,
-    MountOptions, format,
-};
-use weir_types::{Codec, ErrorKind, FsError, Settings, UnixTime};
-
-/// Where the tests' clock starts: it ticks a millisecond whenever somebody looks.
-const START: i64 = 1_700_000_000_000_000_000;
-
-struct Volume {
-    dir: tempfile::TempDir,
-    runtime: Runtime,
-    clock: Clock,
-}
-
-/// A mounted volume; unmounted also when a test fails.
-struct Mounted {
-    engine: Arc<Engine>,
-    mount: Option<FuseMount>,
-    path: PathBuf,
-}
-
-fn clock() -> Clock {
-    let (wall, ticks, chance) = (AtomicI64::new(START), AtomicU64::new(0), AtomicU64::new(7));
-    Clock {
-        now: Arc::new(move || UnixTime(wall.fetch_add(1_000_000, Ordering::Relaxed))),
-        now_ms: Arc::new(move || ticks.fetch_add(1, Ordering::Relaxed)),
-        random: Arc::new(move || {
-            let low = chance.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed);
-            u128::from(low) << 64 | u128::from(low.rotate_left(32))
-        }),
-    }
-}
-
-impl Volume {
-    /// A new volume; `None` where nothing can be mounted.
-    fn new() -> Option<Self> {
-        let dir = tempfile::tempdir().unwrap();
-        for name in ["bucket", "tier", "mnt"] {
-            fs::create_dir(dir.path().join(name)).unwrap();
-        }
-        if let Err(error) = check_mountpoint(&dir.path().join("mnt")) {
-            assert!(
-                matches!(error.kind(), ErrorKind::Unsupported | ErrorKind::Permission),
-                "{error}"
-            );
-            eprintln!("SKIPPED: {error}");
-            return None;
-        }
-        let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-        let volume = Self { dir, runtime, clock: clock() };
-        let options = FormatOptions {
-            url: volume.url(),
-            stripe: Vec::new(),
-            connector: connector(),
-            record_bytes: 1 << 20,
-            segment_bytes: 16 << 20,
-            codec: Codec::Lz4,
-            root: (0o777, 0, 0),
-            now: UnixTime(START),
-        };
-        volume.runtime.block_on(format(options)).unwrap();
-        Some(volume)
-    }
-
-    fn url(&self) -> BucketUrl {
-        format!("file://{}", self.dir.path().join("bucket").display()).parse().unwrap()
-    }
-
-    fn mount(&self, change: impl FnOnce(FuseOptions) -> FuseOptions) -> Mounted {
-        let options = MountOptions {
-            url: self.url(),
-            connector: connector(),
-            tier: self.dir.path().join("tier"),
-            journal: None,
-            read_only: false,
-            take_over: false,
-            accept_loss: AcceptLoss::Nothing,
-            only_clean: false,
-            ask_space: weir_engine::DiskSpace::kernel(),
-            settings: Settings { free_floor_bytes: weir_types::Bytes(0), ..Settings::default() },
-            clock: self.clock.clone(),
-            host: Host::this(),
-        };
-        let engine = Arc::new(self.runtime.block_on(Engine::mount(options)).unwrap());
-        let path = self.dir.path().join("mnt");
-        let options = FuseOptions::new(&path, "file:///test", self.clock.now.clone());
-        let handle = self.runtime.handle().clone();
-        let mount = mount(engine.clone(), handle, change(options)).unwrap();
-        Mounted { engine, mount: Some(mount), path }
-    }
-
-    fn end(&self, mut mounted: Mounted) {
-        // The process of another test, just forked off, has all files of this one until it execs.
-        let unmount = || mounted.mount.as_ref().unwrap().unmount(false);
-        let busy = |error: &FsError| error.kind() == ErrorKind::Retry;
-        let tries = std::iter::repeat_with(unmount).take(1000);
-        let mut ended = tries.skip_while(|done| done.as_ref().is_err_and(busy));
-        ended.next().expect("it stays busy").unwrap();
-        drop(ended);
-        mounted.mount.take().unwrap().wait().unwrap();
-        self.runtime.block_on(mounted.engine.shutdown()).unwrap();
-    }
-}
-
-impl Drop for Mounted {
-    fn drop(&mut self) {
-        if let Some(mount) = &self.mount {
-            let _ = mount.unmount(true);
-        }
-    }
-}
-
-fn connector() -> Connector {
-    Connector::new(ConnectOptions::default(), Meter::new())
-}
-
-fn errno<T>(result: std::io::Result<T>) -> Option<i32> {
-    result.err().and_then(|error| error.raw_os_error())
-}
+use weir_door_fuse::{FuseOptions, check_mountpoint, unmount};
+use weir_types::ErrorKind;
 
 fn names(dir: &Path) -> BTreeSet<String> {
     let entries = fs::read_dir(dir).unwrap();

@@ -1,0 +1,143 @@
+//! A volume in a directory, mounted by this kernel, as the tests share it.
+#![allow(
+    dead_code,
+    unreachable_pub,
+    clippy::unwrap_used,
+    reason = "helpers of tests are tests too, and each test file uses its own part"
+)]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+
+use tokio::runtime::{Builder, Runtime};
+use weir_door_fuse::{FuseMount, FuseOptions, check_mountpoint, mount};
+use weir_engine::{
+    AcceptLoss, BucketUrl, Clock, ConnectOptions, Connector, Engine, FormatOptions, Host, Meter,
+    MountOptions, Wrap, format,
+};
+use weir_types::{Codec, ErrorKind, FsError, Settings, UnixTime};
+
+/// Where the tests' clock starts: it ticks a millisecond whenever somebody looks.
+pub const START: i64 = 1_700_000_000_000_000_000;
+
+pub struct Volume {
+    pub dir: tempfile::TempDir,
+    pub runtime: Runtime,
+    pub settings: Settings,
+    clock: Clock,
+    connector: Connector,
+}
+
+/// A mounted volume; unmounted also when a test fails.
+pub struct Mounted {
+    pub engine: Arc<Engine>,
+    pub mount: Option<FuseMount>,
+    pub path: PathBuf,
+}
+
+fn clock() -> Clock {
+    let (wall, ticks, chance) = (AtomicI64::new(START), AtomicU64::new(0), AtomicU64::new(7));
+    Clock {
+        now: Arc::new(move || UnixTime(wall.fetch_add(1_000_000, Ordering::Relaxed))),
+        now_ms: Arc::new(move || ticks.fetch_add(1, Ordering::Relaxed)),
+        random: Arc::new(move || {
+            let low = chance.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed);
+            u128::from(low) << 64 | u128::from(low.rotate_left(32))
+        }),
+    }
+}
+
+impl Volume {
+    /// A new volume; `None` where nothing can be mounted.
+    pub fn new() -> Option<Self> {
+        Self::with(None)
+    }
+
+    /// The same, with a bucket that is wrapped.
+    pub fn with(wrap: Option<Wrap>) -> Option<Self> {
+        let dir = tempfile::tempdir().unwrap();
+        for name in ["bucket", "tier", "mnt"] {
+            fs::create_dir(dir.path().join(name)).unwrap();
+        }
+        if let Err(error) = check_mountpoint(&dir.path().join("mnt")) {
+            assert!(
+                matches!(error.kind(), ErrorKind::Unsupported | ErrorKind::Permission),
+                "{error}"
+            );
+            eprintln!("SKIPPED: {error}");
+            return None;
+        }
+        let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        let mut connector = Connector::new(ConnectOptions::default(), Meter::new());
+        connector.wrap = wrap;
+        let settings =
+            Settings { free_floor_bytes: weir_types::Bytes(0), ..Settings::default() };
+        let volume = Self { dir, runtime, settings, clock: clock(), connector };
+        let options = FormatOptions {
+            url: volume.url(),
+            stripe: Vec::new(),
+            connector: volume.connector.clone(),
+            record_bytes: 1 << 20,
+            segment_bytes: 16 << 20,
+            codec: Codec::Lz4,
+            root: (0o777, 0, 0),
+            now: UnixTime(START),
+        };
+        volume.runtime.block_on(format(options)).unwrap();
+        Some(volume)
+    }
+
+    fn url(&self) -> BucketUrl {
+        format!("file://{}", self.dir.path().join("bucket").display()).parse().unwrap()
+    }
+
+    pub fn mount(&self, change: impl FnOnce(FuseOptions) -> FuseOptions) -> Mounted {
+        let options = MountOptions {
+            url: self.url(),
+            connector: self.connector.clone(),
+            tier: self.dir.path().join("tier"),
+            journal: None,
+            read_only: false,
+            take_over: false,
+            accept_loss: AcceptLoss::Nothing,
+            only_clean: false,
+            ask_space: weir_engine::DiskSpace::kernel(),
+            settings: self.settings.clone(),
+            clock: self.clock.clone(),
+            host: Host::this(),
+        };
+        let engine = Arc::new(self.runtime.block_on(Engine::mount(options)).unwrap());
+        let path = self.dir.path().join("mnt");
+        let options = FuseOptions::new(&path, "file:///test", self.clock.now.clone());
+        let handle = self.runtime.handle().clone();
+        let mount = mount(engine.clone(), handle, change(options)).unwrap();
+        Mounted { engine, mount: Some(mount), path }
+    }
+
+    pub fn end(&self, mut mounted: Mounted) {
+        // The process of another test, just forked off, has all files of this one until it execs.
+        let unmount = || mounted.mount.as_ref().unwrap().unmount(false);
+        let busy = |error: &FsError| error.kind() == ErrorKind::Retry;
+        let tries = std::iter::repeat_with(unmount).take(1000);
+        let mut ended = tries.skip_while(|done| done.as_ref().is_err_and(busy));
+        ended.next().expect("it stays busy").unwrap();
+        drop(ended);
+        mounted.mount.take().unwrap().wait().unwrap();
+        self.runtime.block_on(mounted.engine.shutdown()).unwrap();
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        if let Some(mount) = &self.mount {
+            let _ = mount.unmount(true);
+        }
+    }
+}
+
+pub fn errno<T>(result: std::io::Result<T>) -> Option<i32> {
+    result.err().and_then(|error| error.raw_os_error())
+}
+

@@ -1,0 +1,199 @@
+//! Programs that wait for a bucket which does not answer, and the signals that they get.
+//!
+//! Where FUSE cannot be used (a container without /dev/fuse) the tests say so and do nothing.
+
+#![allow(clippy::unwrap_used, reason = "the helpers of tests are tests too")]
+
+mod common;
+
+use std::fs;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use common::{Mounted, Volume};
+use rustix::process::{Pid, Signal, kill_process};
+use weir_door_fuse::FuseOptions;
+use weir_object::testing::Gate;
+
+/// Far less than the bucket's time limit, and enough for a busy machine.
+const SOON: Duration = Duration::from_secs(5);
+/// Enough for a signal to do what it does.
+const A_WHILE: Duration = Duration::from_millis(500);
+const FILE_BYTES: usize = 4 << 20;
+
+/// A mounted volume with one file, `cold`, whose bytes are in the bucket only.
+struct Cold {
+    volume: Volume,
+    mounted: Mounted,
+    gate: Gate,
+}
+
+impl Cold {
+    fn new(change: impl Fn(FuseOptions) -> FuseOptions) -> Option<Self> {
+        let gate = Gate::default();
+        let behind = gate.clone();
+        let mut volume = Volume::with(Some(Arc::new(move |store| Arc::new(behind.store(store)))))?;
+        volume.settings.bucket_timeout_ms = 600_000;
+        volume.settings.read_ahead_bytes = weir_types::Bytes(0);
+        let mounted = volume.mount(&change);
+        fs::write(mounted.path.join("cold"), bytes()).unwrap();
+        fs::create_dir(mounted.path.join("dir")).unwrap();
+        volume.end(mounted);
+        // Mounted anew, the kernel has none of its pages either.
+        let mounted = volume.mount(&change);
+        volume.runtime.block_on(mounted.engine.release_all()).unwrap();
+        Some(Self { volume, mounted, gate })
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.mounted.path.join(name)
+    }
+
+    /// How many requests of this kind came.
+    fn requests(&self, kind: &str) -> u64 {
+        let all = self.mounted.mount.as_ref().unwrap().view().requests();
+        all.iter().find(|(name, _)| *name == kind).map_or(0, |(_, count)| *count)
+    }
+
+    /// Starts a program, and returns when it waits for one more request of this kind.
+    fn waiting(&self, kind: &str, line: &str) -> Child {
+        let before = self.requests(kind);
+        let mut child = shell(line);
+        let end = Instant::now() + SOON;
+        while self.requests(kind) == before {
+            assert!(Instant::now() < end, "no {kind} came of `{line}`");
+            assert_eq!(child.try_wait().unwrap(), None, "`{line}` waits for nothing");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        std::thread::sleep(A_WHILE);
+        assert_eq!(child.try_wait().unwrap(), None, "`{line}` waits for nothing");
+        child
+    }
+
+    /// The bucket answers again: all is as it should be.
+    fn end(self) {
+        self.gate.open();
+        assert!(fs::read(self.at("cold")).unwrap() == bytes(), "the mount goes on");
+        fs::write(self.at("more"), "more").unwrap();
+        fs::File::open(self.at("more")).unwrap().sync_all().unwrap();
+        self.volume.end(self.mounted);
+    }
+}
+
+fn bytes() -> Vec<u8> {
+    (0..FILE_BYTES).map(|i| (i % 251) as u8).collect()
+}
+
+/// A line of one program.
+fn shell(line: &str) -> Child {
+    let mut command = Command::new("sh");
+    command.args(["-c", &format!("exec {line}")]);
+    command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+}
+
+fn signal(child: &Child, signal: Signal) {
+    kill_process(Pid::from_child(child), signal).unwrap();
+}
+
+/// How a program ended, which it must soon.
+fn ended(mut child: Child, what: &str) -> ExitStatus {
+    let end = Instant::now() + SOON;
+    loop {
+        match child.try_wait().unwrap() {
+            Some(status) => return status,
+            None if Instant::now() < end => std::thread::sleep(Duration::from_millis(10)),
+            None => panic!("{what}: it stays"),
+        }
+    }
+}
+
+/// All that waits is ended by each signal that ends programs.
+fn is_killed(cold: &Cold, kind: &str, line: &str) {
+    for end in [Signal::TERM, Signal::INT, Signal::QUIT, Signal::ALARM, Signal::KILL] {
+        let child = cold.waiting(kind, line);
+        signal(&child, end);
+        let status = ended(child, &format!("`{line}` with {end:?}"));
+        assert_eq!(status.signal(), Some(end.as_raw()), "`{line}`");
+    }
+}
+
+fn by_the_daemon(mut options: FuseOptions) -> FuseOptions {
+    options.passthrough = false;
+    options
+}
+
+fn shown(path: &Path) -> String {
+    path.display().to_string()
+}
+
+#[test]
+fn who_waits_for_bytes_can_be_killed() {
+    let Some(cold) = Cold::new(by_the_daemon) else { return };
+    fs::metadata(cold.at("cold")).unwrap();
+    cold.gate.shut();
+    let file = shown(&cold.at("cold"));
+    is_killed(&cold, "read", &format!("cat {file}"));
+    let part = "bs=4096 count=1 conv=notrunc";
+    // dd catches SIGINT, and ends by it all the same.
+    is_killed(&cold, "read", &format!("env -i dd if={file} iflag=direct of=/dev/null {part}"));
+    cold.end();
+}
+
+#[test]
+fn who_is_killed_while_a_write_waits_has_written_nothing() {
+    let Some(cold) = Cold::new(by_the_daemon) else { return };
+    fs::metadata(cold.at("cold")).unwrap();
+    cold.gate.shut();
+    let file = shown(&cold.at("cold"));
+    is_killed(&cold, "write", &format!("dd if=/dev/zero of={file} bs=10 count=1 conv=notrunc"));
+    cold.end();
+}
+
+#[test]
+fn who_waits_for_an_open_or_for_names_can_be_killed() {
+    let Some(cold) = Cold::new(|options| options) else { return };
+    cold.gate.shut();
+    is_killed(&cold, "lookup", &format!("stat {}", shown(&cold.at("cold"))));
+    is_killed(&cold, "readdirplus", &format!("ls -f {}", shown(&cold.mounted.path)));
+    cold.end();
+}
+
+#[test]
+fn who_is_killed_in_an_fsync_leaves_it_to_the_daemon() {
+    let Some(cold) = Cold::new(|options| options) else { return };
+    fs::write(cold.at("new"), "new").unwrap();
+    cold.gate.shut();
+    is_killed(&cold, "fsync", &format!("sync {}", shown(&cold.at("new"))));
+    cold.end();
+}
+
+#[test]
+fn a_timer_of_the_program_interrupts_nothing() {
+    let Some(cold) = Cold::new(by_the_daemon) else { return };
+    fs::metadata(cold.at("cold")).unwrap();
+    cold.gate.shut();
+    let line = format!("dd if={} iflag=direct of=/dev/null bs=4096 count=1", shown(&cold.at("cold")));
+    let child = cold.waiting("read", &line);
+    let before = cold.requests("read");
+    // dd catches it, and would read again if it were interrupted.
+    for _ in 0..3 {
+        signal(&child, Signal::USR1);
+        std::thread::sleep(A_WHILE);
+    }
+    assert_eq!(cold.requests("read"), before);
+    cold.gate.open();
+    assert!(ended(child, "dd").success());
+
+    // One that is told to end after that is ended all the same.
+    cold.volume.runtime.block_on(cold.mounted.engine.release_all()).unwrap();
+    cold.gate.shut();
+    let child = cold.waiting("read", &line);
+    signal(&child, Signal::USR1);
+    std::thread::sleep(A_WHILE);
+    signal(&child, Signal::KILL);
+    ended(child, "dd after another signal");
+    cold.end();
+}
