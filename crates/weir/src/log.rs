@@ -107,8 +107,8 @@ fn is_journal(stream: Option<&str>) -> bool {
 fn filter(log: &LogArgs, usual: &str) -> Result<EnvFilter> {
     // What the libraries say of themselves is for those who look for a fault.
     let level = match log.verbose {
-        0 => format!("{usual},slatedb=warn,fuser=error"),
-        1 => "debug,slatedb=info,fuser=info,hyper=info,aws=info,rustls=info".to_owned(),
+        0 => format!("{usual},slatedb=warn"),
+        1 => "debug,slatedb=info,hyper=info,aws=info,rustls=info".to_owned(),
         _ => "debug".to_owned(),
     };
     match std::env::var("WEIR_LOG") {

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use cargo_metadata::{DependencyKind, MetadataCommand};
 
 /// Rooms, and the rooms that each may touch.
-const ROOMS: [(&str, &[&str]); 13] = [
+const ROOMS: [(&str, &[&str]); 14] = [
     ("weir-types", &[]),
     ("weir-throughput", &["weir-types"]),
     ("weir-cost", &["weir-throughput", "weir-types"]),
@@ -27,7 +27,8 @@ const ROOMS: [(&str, &[&str]); 13] = [
             "weir-types",
         ],
     ),
-    ("weir-door-fuse", &["weir-engine", "weir-types"]),
+    ("weir-fuse", &[]),
+    ("weir-door-fuse", &["weir-engine", "weir-fuse", "weir-types"]),
     ("weir-door-block", &["weir-engine", "weir-types"]),
     ("weir-bench", &["weir-cost", "weir-types"]),
     ("weir-sync", &["weir-object", "weir-types"]),
@@ -39,12 +40,11 @@ const PROGRAM: &str = "weir";
 
 /// Libraries, and the only rooms that may touch them. Async, clocks of a runtime and I/O stay out
 /// of the pure rooms; one room for each foreign format or protocol.
-const LIBRARIES: [(&str, &[&str]); 17] = [
+const LIBRARIES: [(&str, &[&str]); 16] = [
     ("slatedb", &["weir-meta"]),
     ("object_store", &["weir-meta", "weir-object"]),
     ("aws-config", &["weir-object"]),
     ("aws-credential-types", &["weir-object"]),
-    ("fuser", &["weir-door-fuse"]),
     ("tokio-rustls", &["weir-door-block"]),
     ("libublk", &["weir-door-block"]),
     // The tier asks for leases (fcntl), which rustix does not have.
