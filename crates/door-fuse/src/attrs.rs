@@ -90,6 +90,10 @@ impl Space {
             files_free: Self::FILES_FREE,
         }
     }
+
+    pub(crate) fn free_bytes(self) -> u64 {
+        self.free.saturating_mul(u64::from(Self::BLOCK))
+    }
 }
 
 #[cfg(test)]

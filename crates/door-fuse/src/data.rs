@@ -9,11 +9,11 @@ use fuser::{
 use weir_engine::{Bytes, Fallocate, LockOwner, OpenFlags, Seek};
 use weir_types::{ErrorKind, FsError, Ino};
 
+use crate::attrs::Space;
 use crate::door::{DoorState, Served};
 use crate::handles::File;
 use crate::modes::Mode;
 use crate::passthrough::{Purpose, Register, passthrough_reply};
-use crate::signals::until_killed;
 
 /// What the open of a file comes to: also what the kernel reads from without the daemon, if it does.
 pub(crate) type OpenedFile = (FileHandle, FopenFlags, Option<Arc<BackingId>>);
@@ -153,41 +153,14 @@ impl DoorState {
         Ok((self.files.add(file), reply, backing))
     }
 
-    /// Reads for thread `tid`, which may be killed while it waits for a limit.
+    /// Reads. Who drops it stops nobody else who wants the same bytes.
     pub(crate) async fn read_file(
         &self,
         fh: FileHandle,
         (offset, len): (u64, u32),
-        tid: u32,
     ) -> Served<Bytes> {
         let file = self.files.get(fh)?;
-        let read = self.engine.read(&file.open, offset, len as usize);
-        if !self.engine.may_be_held_back(&file.open) {
-            return Ok(read.await?);
-        }
-        tokio::select! {
-            biased;
-            bytes = read => Ok(bytes?),
-            () = until_killed(tid) => Err(Errno::EINTR.into()),
-        }
-    }
-
-    /// Whether I/O on an open file may have to wait for a limit or the budget.
-    pub(crate) fn may_be_held_back(&self, fh: FileHandle) -> bool {
-        self.files.get(fh).is_ok_and(|file| self.engine.may_be_held_back(&file.open))
-    }
-
-    /// [`DoorState::write_file`] for thread `tid`, which may be killed while it waits for a limit.
-    pub(crate) async fn write_file_of(&self, write: Write, data: &[u8], tid: u32) -> Served<u32> {
-        let written = self.write_file(write, data);
-        if !self.may_be_held_back(write.fh) {
-            return written.await;
-        }
-        tokio::select! {
-            biased;
-            written = written => written,
-            () = until_killed(tid) => Err(Errno::EINTR.into()),
-        }
+        Ok(self.engine.read(&file.open, offset, len as usize).await?)
     }
 
     /// Writes if that waits for nothing; `None`, and nothing is written, if it may have to.
@@ -206,8 +179,9 @@ impl DoorState {
         Ok(written.map(|written| written as u32))
     }
 
-    /// Writes.
-    pub(crate) async fn write_file(&self, write: Write, data: &[u8]) -> Served<u32> {
+    /// Writes. The engine's write does nothing before it does all, so who drops this while it waits
+    /// has written nothing; what cannot be dropped half-way is in tasks of its own.
+    pub(crate) async fn write_file(self: &Arc<Self>, write: Write, data: &[u8]) -> Served<u32> {
         let file = self.files.get(write.fh)?;
         let ino = file.open.ino();
         if write.kernel.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID) {
@@ -224,7 +198,8 @@ impl DoorState {
         };
         // For cached files the kernel sends the fsync of O_SYNC and O_DSYNC itself.
         if file.direct && write.flags & libc::O_DSYNC != 0 {
-            self.engine.fsync(ino).await?;
+            let engine = self.engine.clone();
+            self.whole(async move { Ok(engine.fsync(ino).await?) }).await?;
         }
         // A request is 16 MiB at most.
         Ok(written as u32)
@@ -232,24 +207,34 @@ impl DoorState {
 
     /// Every write of an unprivileged user wants the privileges gone: they are looked for once per
     /// open file, and again when some were given to any file since.
-    async fn drop_privileges_once(&self, file: &File) -> Served<()> {
+    async fn drop_privileges_once(self: &Arc<Self>, file: &Arc<File>) -> Served<()> {
         let given = self.privileges_given.load(Ordering::Acquire);
-        if file.plain_since.load(Ordering::Relaxed) != given {
-            let inode = self.engine.getattr(file.open.ino()).await?;
-            self.drop_privileges_of(&inode).await?;
-            file.plain_since.store(given, Ordering::Relaxed);
+        if file.plain_since.load(Ordering::Relaxed) == given {
+            return Ok(());
         }
-        Ok(())
+        let (door, file) = (self.clone(), file.clone());
+        let work = async move {
+            let inode = door.engine.getattr(file.open.ino()).await?;
+            door.drop_privileges_of(&inode).await?;
+            file.plain_since.store(given, Ordering::Relaxed);
+            Ok(())
+        };
+        self.whole(work).await
     }
 
     /// Every write, root's too, takes the capabilities from a program.
-    async fn drop_capabilities_once(&self, file: &File) -> Served<()> {
+    async fn drop_capabilities_once(self: &Arc<Self>, file: &Arc<File>) -> Served<()> {
         let given = self.capabilities_given.load(Ordering::Acquire);
-        if file.bare_since.load(Ordering::Relaxed) != given {
-            self.drop_capabilities(file.open.ino()).await?;
-            file.bare_since.store(given, Ordering::Relaxed);
+        if file.bare_since.load(Ordering::Relaxed) == given {
+            return Ok(());
         }
-        Ok(())
+        let (door, file) = (self.clone(), file.clone());
+        let work = async move {
+            door.drop_capabilities(file.open.ino()).await?;
+            file.bare_since.store(given, Ordering::Relaxed);
+            Ok(())
+        };
+        self.whole(work).await
     }
 
     /// One descriptor of the file was closed; others may be left.
@@ -281,8 +266,17 @@ impl DoorState {
     ) -> Served<()> {
         let kind = fallocate_kind(mode)?;
         self.drop_privileges(ino, uid).await?;
-        self.engine.fallocate(ino, kind, offset, len).await?;
-        Ok(())
+        match self.engine.fallocate(ino, kind, offset, len).await {
+            // No file is that large, and there is less room than that.
+            Err(error)
+                if error.kind() == ErrorKind::TooLarge
+                    && matches!(kind, Fallocate::Allocate { .. })
+                    && len > Space::of(&self.engine.statfs().await?).free_bytes() =>
+            {
+                Err(Errno::ENOSPC.into())
+            }
+            done => Ok(done.map(drop)?),
+        }
     }
 
     pub(crate) async fn seek(&self, ino: Ino, offset: i64, whence: i32) -> Served<i64> {

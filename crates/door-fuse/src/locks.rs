@@ -1,14 +1,11 @@
-//! POSIX record locks, where they are the daemon's: a mount that is not alone with its volume.
-//!
-//! `flock` locks always stay with the kernel: fuser does not tell them from record locks, which
-//! are another space of locks.
+//! Locks, of records (`fcntl`) and of whole files (`flock`), where they are the daemon's: a mount
+//! that is not alone with its volume.
 
 use fuser::Errno;
 use weir_engine::{Lock, LockOwner, LockSpace};
 use weir_types::Ino;
 
 use crate::door::{DoorState, Served};
-use crate::signals::until_signalled;
 
 /// The last byte of a file to the kernel, whose offsets are signed.
 const KERNEL_END: u64 = i64::MAX as u64;
@@ -21,6 +18,7 @@ pub(crate) struct KernelLock {
     pub(crate) end: u64,
     pub(crate) typ: i32,
     pub(crate) pid: u32,
+    pub(crate) space: LockSpace,
 }
 
 impl KernelLock {
@@ -35,8 +33,9 @@ impl KernelLock {
         }
     }
 
-    fn from_lock(lock: Lock) -> Self {
+    fn from_lock(lock: Lock, space: LockSpace) -> Self {
         Self {
+            space,
             owner: lock.owner.0,
             start: lock.start,
             end: lock.last.min(KERNEL_END),
@@ -49,36 +48,24 @@ impl KernelLock {
 impl DoorState {
     /// The lock that is in the way of `wanted`; one of type `F_UNLCK` if there is none.
     pub(crate) fn test_lock(&self, ino: Ino, wanted: KernelLock) -> KernelLock {
-        match self.engine.locks().test(ino, LockSpace::Posix, wanted.lock()) {
-            Some(held) => KernelLock::from_lock(held),
+        match self.engine.locks().test(ino, wanted.space, wanted.lock()) {
+            Some(held) => KernelLock::from_lock(held, wanted.space),
             None => KernelLock { typ: libc::F_UNLCK, ..wanted },
         }
     }
 
-    /// Takes or lets go of a lock. With `wait` it waits until it has it, or thread `tid` has a
-    /// signal to see to (EINTR).
-    pub(crate) async fn set_lock(
-        &self,
-        ino: Ino,
-        wanted: KernelLock,
-        wait: bool,
-        tid: u32,
-    ) -> Served<()> {
+    /// Takes or lets go of a lock. With `wait` it waits until it has it; who drops it gives up.
+    pub(crate) async fn set_lock(&self, ino: Ino, wanted: KernelLock, wait: bool) -> Served<()> {
         let locks = self.engine.locks();
-        let lock = wanted.lock();
+        let (lock, space) = (wanted.lock(), wanted.space);
         if wanted.typ == libc::F_UNLCK {
-            locks.unlock(ino, LockSpace::Posix, lock.owner, lock.start, lock.last);
+            locks.unlock(ino, space, lock.owner, lock.start, lock.last);
             return Ok(());
         }
         if !wait {
-            let taken = locks.try_lock(ino, LockSpace::Posix, lock);
-            return taken.map_err(|_| Errno::EAGAIN.into());
+            return locks.try_lock(ino, space, lock).map_err(|_| Errno::EAGAIN.into());
         }
-        tokio::select! {
-            biased;
-            taken = locks.lock_wait(ino, LockSpace::Posix, lock) => Ok(taken?),
-            () = until_signalled(tid) => Err(Errno::EINTR.into()),
-        }
+        Ok(locks.lock_wait(ino, space, lock).await?)
     }
 }
 
@@ -86,20 +73,22 @@ impl DoorState {
 mod tests {
     use super::*;
 
+    const POSIX: LockSpace = LockSpace::Posix;
+
     #[test]
     fn the_open_end_is_the_open_end_on_both_sides() {
         let kernel =
-            KernelLock { owner: 9, start: 10, end: KERNEL_END, typ: libc::F_WRLCK, pid: 3 };
+            KernelLock { owner: 9, start: 10, end: KERNEL_END, typ: libc::F_WRLCK, pid: 3, space: POSIX };
         let lock = kernel.lock();
         assert_eq!((lock.start, lock.last, lock.exclusive), (10, u64::MAX, true));
-        assert_eq!(KernelLock::from_lock(lock), kernel);
+        assert_eq!(KernelLock::from_lock(lock, POSIX), kernel);
     }
 
     #[test]
     fn a_range_keeps_its_last_byte() {
-        let kernel = KernelLock { owner: 9, start: 0, end: 99, typ: libc::F_RDLCK, pid: 3 };
+        let kernel = KernelLock { owner: 9, start: 0, end: 99, typ: libc::F_RDLCK, pid: 3, space: POSIX };
         let lock = kernel.lock();
         assert_eq!((lock.last, lock.exclusive), (99, false));
-        assert_eq!(KernelLock::from_lock(lock), kernel);
+        assert_eq!(KernelLock::from_lock(lock, POSIX), kernel);
     }
 }

@@ -285,6 +285,8 @@ fn direct_and_synchronous_io_work() {
 /// Names the file that [`take_the_lock`] is to lock, and whether it waits.
 const LOCK_FILE: &str = "WEIR_TEST_LOCK_FILE";
 const LOCK_WAIT: &str = "WEIR_TEST_LOCK_WAIT";
+/// Takes the lock with `flock` and not with `fcntl`.
+const LOCK_WHOLE: &str = "WEIR_TEST_LOCK_WHOLE";
 
 /// The other process of the test below: says hello, takes the lock, ends with 0, or with 1 if
 /// somebody else has it.
@@ -297,7 +299,11 @@ fn take_the_lock() {
         false => FlockOperation::NonBlockingLockExclusive,
     };
     eprintln!("hello");
-    match rustix::fs::fcntl_lock(&file, how) {
+    let taken = match std::env::var(LOCK_WHOLE).is_ok() {
+        true => rustix::fs::flock(&file, how),
+        false => rustix::fs::fcntl_lock(&file, how),
+    };
+    match taken {
         Ok(()) => std::process::exit(0),
         Err(rustix::io::Errno::AGAIN | rustix::io::Errno::ACCESS) => std::process::exit(1),
         Err(error) => panic!("{error}"),
@@ -305,11 +311,18 @@ fn take_the_lock() {
 }
 
 fn other_process(path: &Path, wait: bool) -> Child {
+    other_process_with(path, wait, &[])
+}
+
+fn other_process_with(path: &Path, wait: bool, more: &[&str]) -> Child {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", "take_the_lock", "--ignored", "--nocapture"]);
     command.env(LOCK_FILE, path);
     if wait {
         command.env(LOCK_WAIT, "1");
+    }
+    for name in more {
+        command.env(name, "1");
     }
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let mut hello = [0; 6];
@@ -337,6 +350,42 @@ fn record_locks_hold_between_processes() {
         rustix::fs::fcntl_lock(&file, FlockOperation::LockExclusive).unwrap();
         drop(file);
         assert_eq!(other_process(&path, false).wait().unwrap().code(), Some(0), "close unlocks");
+    });
+}
+
+#[test]
+fn locks_of_whole_files_are_apart_from_those_of_records() {
+    on_both(|root| {
+        let path = root.join("f");
+        let (file, again) = (File::create(&path).unwrap(), File::open(&path).unwrap());
+        rustix::fs::fcntl_lock(&file, FlockOperation::LockExclusive).unwrap();
+        rustix::fs::flock(&again, FlockOperation::NonBlockingLockExclusive).unwrap();
+        let whole = |wait| other_process_with(&path, wait, &[LOCK_WHOLE]);
+        assert_eq!(whole(false).wait().unwrap().code(), Some(1));
+
+        let mut waiting = whole(true);
+        waiting.kill().unwrap();
+        assert_eq!(waiting.wait().unwrap().code(), None, "a waiting process can be killed");
+
+        rustix::fs::fcntl_lock(&file, FlockOperation::Unlock).unwrap();
+        assert_eq!(whole(false).wait().unwrap().code(), Some(1), "it is another lock");
+        // Another descriptor of the same file is another owner, and its close lets go.
+        drop(File::open(&path).unwrap());
+        assert_eq!(whole(false).wait().unwrap().code(), Some(1));
+        let mut waiting = whole(true);
+        drop(again);
+        assert_eq!(waiting.wait().unwrap().code(), Some(0), "close unlocks");
+    });
+}
+
+#[test]
+fn more_than_there_is_cannot_be_allocated() {
+    on_both(|root| {
+        let file = File::create(root.join("f")).unwrap();
+        let allocate = |len| rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, len);
+        assert_eq!(allocate(1 << 60), Err(rustix::io::Errno::NOSPC));
+        assert_eq!(allocate(17 << 40), Err(rustix::io::Errno::FBIG), "no file is that large");
+        assert_eq!(file.metadata().unwrap().len(), 0);
     });
 }
 

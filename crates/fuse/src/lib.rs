@@ -1,0 +1,33 @@
+//! The kernel's FUSE protocol: mounting, requests, replies, notifications.
+//!
+//! In come the kernel's messages, out go typed requests for a [`Handler`]; back go its replies. It
+//! knows no file system and no runtime.
+//!
+//! What must always hold:
+//! - Every request is answered once: a [`Reply`] that is dropped answers EIO.
+//! - A reply goes to the channel that its request came from.
+//! - An interrupt is heard, also one that comes before anybody listens for it.
+
+mod abi;
+mod attr;
+mod backing;
+mod bytes;
+mod device;
+mod dirs;
+mod interrupts;
+mod mount;
+mod notify;
+mod reply;
+mod request;
+mod session;
+
+pub use abi::{init, lock, open, release, write};
+pub use attr::{Attr, Entry, Time, Timestamp};
+pub use backing::Backing;
+pub use dirs::DirBuffer;
+pub use interrupts::Interrupted;
+pub use mount::{MountOptions, mount};
+pub use notify::Notifier;
+pub use reply::{Errno, Opened, Reply, Space};
+pub use request::{LockRange, Operation, Request, SetAttr};
+pub use session::{Answer, Handler, Offer, Session};

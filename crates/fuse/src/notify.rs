@@ -1,0 +1,43 @@
+//! What the kernel is told without having asked.
+
+use std::io;
+use std::sync::Arc;
+
+use crate::abi::notify;
+use crate::bytes::Output;
+use crate::device::Device;
+
+/// Tells the kernel to forget. A call may wait for requests of the mount.
+#[derive(Clone, Debug)]
+pub struct Notifier {
+    device: Arc<Device>,
+}
+
+impl Notifier {
+    pub(crate) fn new(device: Arc<Device>) -> Self {
+        Self { device }
+    }
+
+    /// It drops the attributes of an inode, and its pages from `offset` on, `len` bytes or, with 0,
+    /// to the end; none where `offset` is negative.
+    ///
+    /// # Errors
+    /// `NotFound` if it knows no such inode.
+    pub fn inval_inode(&self, ino: u64, offset: i64, len: i64) -> io::Result<()> {
+        let mut out = Output::default();
+        out.u64(ino).u64(offset as u64).u64(len as u64);
+        self.device.send(0, notify::INVAL_INODE, &out.0)
+    }
+
+    /// It drops a name, and what it knows of the names in the directory.
+    ///
+    /// # Errors
+    /// `NotFound` if it knows no such name.
+    pub fn inval_entry(&self, dir: u64, name: &[u8]) -> io::Result<()> {
+        let mut out = Output::default();
+        out.u64(dir).u32(name.len() as u32).u32(0);
+        out.0.extend_from_slice(name);
+        out.0.push(0);
+        self.device.send(0, notify::INVAL_ENTRY, &out.0)
+    }
+}

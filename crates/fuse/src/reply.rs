@@ -1,0 +1,166 @@
+//! Answers to requests.
+
+use std::fs::File;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::attr::{Attr, Entry};
+use crate::backing::Backing;
+use crate::bytes::Output;
+use crate::device::Device;
+use crate::request::LockRange;
+
+/// An error number of the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Errno(pub i32);
+
+/// What an open comes to.
+#[derive(Clone, Copy, Debug)]
+pub struct Opened<'a> {
+    /// The number by which the kernel is to name the open file.
+    pub handle: u64,
+    /// How it is to treat it: of [`crate::open`].
+    pub flags: u32,
+    /// What it is to read without the daemon, with [`crate::open::PASSTHROUGH`].
+    pub backing: Option<&'a Backing>,
+}
+
+impl Opened<'_> {
+    fn put(&self, out: &mut Output) {
+        out.u64(self.handle).u32(self.flags).u32(self.backing.map_or(0, |backing| backing.id));
+    }
+}
+
+/// The numbers of a `statfs`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Space {
+    /// Blocks in all.
+    pub blocks: u64,
+    /// Those that are free.
+    pub free: u64,
+    /// Inodes in all.
+    pub files: u64,
+    /// Those that are free.
+    pub files_free: u64,
+    /// Bytes of a block.
+    pub block_bytes: u32,
+    /// Bytes of the longest name.
+    pub name_bytes_max: u32,
+}
+
+/// The answer to one request, to be given once. One that is dropped says EIO.
+#[derive(Debug)]
+pub struct Reply {
+    unique: u64,
+    device: Option<Arc<Device>>,
+}
+
+impl Reply {
+    pub(crate) fn new(device: &Arc<Device>, unique: u64) -> Self {
+        Self { unique, device: Some(device.clone()) }
+    }
+
+    /// No answer is wanted.
+    pub(crate) fn none(mut self) {
+        self.device = None;
+    }
+
+    fn send(&mut self, error: i32, body: &[u8]) {
+        let Some(device) = self.device.take() else { return };
+        match device.send(self.unique, error, body) {
+            Ok(()) => {}
+            // Nobody waits any more: it was unmounted or aborted.
+            Err(error) => tracing::debug!(unique = self.unique, %error, "an answer found nobody"),
+        }
+    }
+
+    /// No.
+    pub fn error(mut self, errno: Errno) {
+        self.send(-errno.0, &[]);
+    }
+
+    /// Done.
+    pub fn ok(mut self) {
+        self.send(0, &[]);
+    }
+
+    /// Bytes: of a file, a symlink's target, an extended attribute, a directory.
+    pub fn bytes(mut self, bytes: &[u8]) {
+        self.send(0, bytes);
+    }
+
+    /// What a name leads to.
+    pub fn entry(mut self, entry: &Entry) {
+        let mut out = Output::default();
+        entry.put(&mut out);
+        self.send(0, &out.0);
+    }
+
+    /// Attributes, and how long the kernel may remember them.
+    pub fn attr(mut self, attr: &Attr, ttl: Duration) {
+        let mut out = Output::default();
+        out.u64(ttl.as_secs()).u32(ttl.subsec_nanos()).u32(0);
+        attr.put(&mut out);
+        self.send(0, &out.0);
+    }
+
+    /// An open file or directory.
+    pub fn opened(mut self, opened: Opened<'_>) {
+        let mut out = Output::default();
+        opened.put(&mut out);
+        self.send(0, &out.0);
+    }
+
+    /// A new file, open.
+    pub fn created(mut self, entry: &Entry, opened: Opened<'_>) {
+        let mut out = Output::default();
+        entry.put(&mut out);
+        opened.put(&mut out);
+        self.send(0, &out.0);
+    }
+
+    /// So many bytes were written or copied, or an extended attribute has.
+    pub fn size(mut self, bytes: u32) {
+        let mut out = Output::default();
+        out.u32(bytes).u32(0);
+        self.send(0, &out.0);
+    }
+
+    /// The offset that an lseek found.
+    pub fn offset(mut self, offset: u64) {
+        self.send(0, &offset.to_ne_bytes());
+    }
+
+    /// The lock that is in the way.
+    pub fn lock(mut self, lock: LockRange) {
+        let mut out = Output::default();
+        out.u64(lock.start).u64(lock.end).u32(lock.kind as u32).u32(lock.pid);
+        self.send(0, &out.0);
+    }
+
+    /// How full it is.
+    pub fn space(mut self, space: Space) {
+        let mut out = Output::default();
+        out.u64(space.blocks).u64(space.free).u64(space.free);
+        out.u64(space.files).u64(space.files_free);
+        out.u32(space.block_bytes).u32(space.name_bytes_max).u32(space.block_bytes).zeros(28);
+        self.send(0, &out.0);
+    }
+
+    /// Has the kernel know a file that the answer to an open may name.
+    ///
+    /// # Errors
+    /// The kernel's: EPERM without CAP_SYS_ADMIN, ELOOP on a stacked file system, others where it
+    /// does not have this.
+    pub fn register(&self, file: &File) -> io::Result<Backing> {
+        let device = self.device.as_ref().ok_or(io::ErrorKind::NotConnected)?;
+        Ok(Backing::new(device, device.register(file)?))
+    }
+}
+
+impl Drop for Reply {
+    fn drop(&mut self) {
+        self.send(-libc::EIO, &[]);
+    }
+}

@@ -1,0 +1,216 @@
+//! The threads that serve a mount.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use rustix::io::Errno as Failure;
+
+use crate::abi::{MINOR_MIN, VERSION, init, op};
+use crate::bytes::Output;
+use crate::device::Device;
+use crate::interrupts::{Interrupted, Interrupts};
+use crate::notify::Notifier;
+use crate::reply::{Errno, Reply};
+use crate::request::{Operation, Request};
+
+/// Room for what stands before the bytes of a write.
+const HEAD_BYTES: usize = 8192;
+/// Pages of the kernel's smallest kind.
+const PAGE_BYTES: u32 = 4096;
+
+/// Serves requests. It must not wait: others of the same thread wait behind it.
+pub trait Handler: Send + Sync + 'static {
+    /// Serves one request, or has it served. What was dropped without an answer gets EIO.
+    fn handle(
+        &self,
+        request: Request,
+        operation: Operation<'_>,
+        interrupted: Interrupted,
+        reply: Reply,
+    );
+}
+
+/// What a kernel has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Offer {
+    /// Abilities: of [`crate::init`].
+    pub flags: u64,
+    /// Bytes that it reads ahead at most.
+    pub readahead_bytes: u32,
+}
+
+/// What is wanted of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// Of the abilities that it has.
+    pub flags: u64,
+    /// Bytes to read ahead.
+    pub readahead_bytes: u32,
+    /// Bytes of the largest request.
+    pub write_bytes: u32,
+    /// Requests for which nobody waits, before it holds more back.
+    pub background: u16,
+    /// File systems below this one, with [`crate::init::PASSTHROUGH`].
+    pub stack_depth: u32,
+}
+
+/// A mount that has shaken hands with the kernel.
+#[derive(Debug)]
+pub struct Session {
+    device: Arc<Device>,
+    interrupts: Arc<Interrupts>,
+    buffer_bytes: usize,
+}
+
+impl Session {
+    /// Shakes hands.
+    ///
+    /// # Errors
+    /// Those of the device; `Unsupported` for a kernel that is too old.
+    pub fn begin(device: OwnedFd, choose: impl FnOnce(Offer) -> Answer) -> io::Result<Self> {
+        let device = Arc::new(Device(device));
+        let mut buffer = vec![0; HEAD_BYTES];
+        let count = loop {
+            match device.read(&mut buffer) {
+                Err(Failure::INTR | Failure::AGAIN | Failure::NOENT) => {}
+                done => break done?,
+            }
+        };
+        let (unique, offer) = offered(&buffer[..count])?;
+        let answer = choose(offer);
+        device.send(unique, 0, &handshake(offer, answer))?;
+        let buffer_bytes = answer.write_bytes as usize + HEAD_BYTES;
+        Ok(Self { device, interrupts: Arc::default(), buffer_bytes })
+    }
+
+    /// Tells the kernel what it did not ask.
+    pub fn notifier(&self) -> Notifier {
+        Notifier::new(self.device.clone())
+    }
+
+    /// Serves with so many threads until it is unmounted.
+    ///
+    /// # Errors
+    /// Those of the device, and of starting threads.
+    pub fn serve(self, handler: Arc<dyn Handler>, threads: usize) -> io::Result<()> {
+        let mut others: Vec<JoinHandle<io::Result<()>>> = Vec::new();
+        for _ in 1..threads {
+            let device = Arc::new(self.device.clone_channel()?);
+            let (handler, interrupts) = (handler.clone(), self.interrupts.clone());
+            let bytes = self.buffer_bytes;
+            let thread = std::thread::Builder::new().name("weir-fuse".to_owned());
+            let work = move || serve(&device, &interrupts, &*handler, bytes);
+            others.push(thread.spawn(work)?);
+        }
+        let mut served = serve(&self.device, &self.interrupts, &*handler, self.buffer_bytes);
+        for thread in others {
+            let ended = thread.join().map_err(|_| io::Error::other("a thread panicked"));
+            served = served.and(ended.flatten());
+        }
+        served
+    }
+}
+
+fn serve(
+    device: &Arc<Device>,
+    interrupts: &Arc<Interrupts>,
+    handler: &dyn Handler,
+    buffer_bytes: usize,
+) -> io::Result<()> {
+    let mut buffer = vec![0; buffer_bytes];
+    loop {
+        let count = match device.read(&mut buffer) {
+            Ok(count) => count,
+            // A request that was taken back meanwhile is ENOENT.
+            Err(Failure::INTR | Failure::AGAIN | Failure::NOENT) => continue,
+            // Unmounted.
+            Err(Failure::NODEV) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        };
+        let Some((request, body)) = Request::parse(&buffer[..count]) else {
+            return Err(io::Error::other("the kernel sent a message without a whole header"));
+        };
+        let reply = Reply::new(device, request.unique);
+        match Operation::parse(request.opcode, body) {
+            None => reply.error(Errno(libc::EIO)),
+            Some(Operation::Forget) => reply.none(),
+            Some(Operation::Interrupt { unique }) => {
+                reply.none();
+                interrupts.came(unique);
+            }
+            Some(Operation::Destroy) => reply.ok(),
+            Some(Operation::Other) => reply.error(Errno(libc::ENOSYS)),
+            Some(operation) => {
+                let interrupted = Interrupted::new(interrupts.clone(), request.unique);
+                handler.handle(request, operation, interrupted, reply);
+            }
+        }
+    }
+}
+
+/// The number of the first request, and what the kernel has.
+fn offered(message: &[u8]) -> io::Result<(u64, Offer)> {
+    let strange = || io::Error::other("the kernel does not begin with FUSE_INIT");
+    let (request, mut input) = Request::parse(message).ok_or_else(strange)?;
+    if request.opcode != op::INIT {
+        return Err(strange());
+    }
+    let mut next = || input.u32().ok_or_else(strange);
+    let (major, minor) = (next()?, next()?);
+    if major != VERSION.0 || minor < MINOR_MIN {
+        let text = format!("the kernel speaks FUSE {major}.{minor}: it needs 7.{MINOR_MIN}");
+        return Err(io::Error::new(io::ErrorKind::Unsupported, text));
+    }
+    let (readahead_bytes, mut flags) = (next()?, u64::from(next()?));
+    if flags & init::INIT_EXT != 0 {
+        flags |= u64::from(next()?) << 32;
+    }
+    Ok((request.unique, Offer { flags, readahead_bytes }))
+}
+
+fn handshake(offer: Offer, answer: Answer) -> Vec<u8> {
+    let flags = offer.flags & (answer.flags | init::BIG_WRITES | init::MAX_PAGES | init::INIT_EXT);
+    let pages = answer.write_bytes.div_ceil(PAGE_BYTES);
+    let mut out = Output::default();
+    out.u32(VERSION.0).u32(VERSION.1);
+    out.u32(answer.readahead_bytes.min(offer.readahead_bytes)).u32(flags as u32);
+    // From three quarters on it is said to be congested, as the kernel's own default is.
+    out.u16(answer.background).u16(answer.background / 4 * 3);
+    out.u32(answer.write_bytes).u32(1).u16(pages as u16).u16(0);
+    out.u32((flags >> 32) as u32).u32(answer.stack_depth).zeros(24);
+    out.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ANSWER: Answer = Answer {
+        flags: init::ASYNC_READ | init::PASSTHROUGH,
+        readahead_bytes: 1 << 20,
+        write_bytes: 1 << 20,
+        background: 256,
+        stack_depth: 1,
+    };
+
+    #[test]
+    fn only_what_the_kernel_has_is_asked_of_it() {
+        let offer = Offer { flags: init::ASYNC_READ | init::MAX_PAGES, readahead_bytes: 4096 };
+        let out = handshake(offer, ANSWER);
+        assert_eq!(out.len(), 64);
+        assert_eq!(out[8..12], 4096_u32.to_ne_bytes());
+        assert_eq!(out[12..16], ((init::ASYNC_READ | init::MAX_PAGES) as u32).to_ne_bytes());
+        assert_eq!(out[28..30], 256_u16.to_ne_bytes(), "pages of a MiB");
+        assert_eq!(out[32..36], [0; 4]);
+    }
+
+    #[test]
+    fn an_old_kernel_is_told_what_is_missing() {
+        let mut out = Output::default();
+        out.u32(56).u32(op::INIT).u64(2).zeros(24).u32(7).u32(12).u32(0).u32(0);
+        let error = offered(&out.0).expect_err("too old");
+        assert!(error.to_string().contains("7.12"), "{error}");
+    }
+}
