@@ -2,52 +2,42 @@
 
 use std::sync::atomic::Ordering;
 
-use fuser::TimeOrNow;
 use weir_engine::{SetAttr, Statfs};
+use weir_fuse::Time;
 use weir_types::{Ino, Inode, UnixTime};
 
-use crate::convert::time_from_kernel;
+use crate::convert::unix_time;
 use crate::door::{DoorState, PRIVILEGES, Served};
 
-/// What a setattr asks for.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Wanted {
-    /// Who asks.
-    pub(crate) caller: u32,
-    pub(crate) mode: Option<u32>,
-    pub(crate) uid: Option<u32>,
-    pub(crate) gid: Option<u32>,
-    pub(crate) size: Option<u64>,
-    pub(crate) atime: Option<TimeOrNow>,
-    pub(crate) mtime: Option<TimeOrNow>,
-    pub(crate) ctime: Option<UnixTime>,
-}
-
-impl Wanted {
-    /// All but the size. A change of owner takes the privileges away, whoever makes it.
-    fn set_attr(&self, now: impl Fn() -> UnixTime) -> SetAttr {
-        let time = |time: TimeOrNow| match time {
-            TimeOrNow::SpecificTime(time) => time_from_kernel(time),
-            TimeOrNow::Now => now(),
-        };
-        SetAttr {
-            mode: self.mode.map(|mode| mode & 0o7777),
-            uid: self.uid,
-            gid: self.gid,
-            atime: self.atime.map(time),
-            mtime: self.mtime.map(time),
-            ctime: self.ctime,
-            clear_privileges: self.uid.is_some() || self.gid.is_some(),
-        }
+/// What a setattr sets, but the size. A change of owner takes the privileges away, whoever makes
+/// it.
+fn set_attr(wanted: &weir_fuse::SetAttr, now: impl Fn() -> UnixTime) -> SetAttr {
+    let time = |time| match time {
+        Time::At(time) => unix_time(time),
+        Time::Now => now(),
+    };
+    SetAttr {
+        mode: wanted.mode.map(|mode| mode & 0o7777),
+        uid: wanted.uid,
+        gid: wanted.gid,
+        atime: wanted.atime.map(time),
+        mtime: wanted.mtime.map(time),
+        ctime: wanted.ctime.map(unix_time),
+        clear_privileges: wanted.uid.is_some() || wanted.gid.is_some(),
     }
 }
 
 impl DoorState {
-    pub(crate) async fn set_attributes(&self, ino: Ino, wanted: Wanted) -> Served<Inode> {
-        let set = wanted.set_attr(|| (self.options.now)());
+    pub(crate) async fn set_attributes(
+        &self,
+        ino: Ino,
+        caller: u32,
+        wanted: weir_fuse::SetAttr,
+    ) -> Served<Inode> {
+        let set = set_attr(&wanted, || (self.options.now)());
         if let Some(size) = wanted.size {
             let mut inode = self.engine.truncate(ino, size).await?;
-            if wanted.caller != 0
+            if caller != 0
                 && let Some(after) = self.drop_privileges_of(&inode).await?
             {
                 inode = after;
@@ -98,25 +88,27 @@ impl Space {
 
 #[cfg(test)]
 mod tests {
+    use weir_fuse::SetAttr as Wanted;
+
     use super::*;
 
     #[test]
     fn only_a_change_of_owner_takes_privileges() {
         let now = || UnixTime(77);
-        let chmod = Wanted { mode: Some(0o104_755), ..Wanted::default() }.set_attr(now);
+        let chmod = set_attr(&Wanted { mode: Some(0o104_755), ..Wanted::default() }, now);
         assert_eq!((chmod.mode, chmod.clear_privileges), (Some(0o4755), false));
-        let chown = Wanted { uid: Some(5), ..Wanted::default() }.set_attr(now);
+        let chown = set_attr(&Wanted { uid: Some(5), ..Wanted::default() }, now);
         assert_eq!((chown.uid, chown.clear_privileges), (Some(5), true));
-        let chgrp = Wanted { gid: Some(5), ..Wanted::default() }.set_attr(now);
+        let chgrp = set_attr(&Wanted { gid: Some(5), ..Wanted::default() }, now);
         assert!(chgrp.clear_privileges);
-        let truncate = Wanted { size: Some(5), ..Wanted::default() }.set_attr(now);
+        let truncate = set_attr(&Wanted { size: Some(5), ..Wanted::default() }, now);
         assert_eq!(truncate, SetAttr::default());
     }
 
     #[test]
     fn now_is_the_clock_and_omitted_times_stay() {
-        let wanted = Wanted { mtime: Some(TimeOrNow::Now), ..Wanted::default() };
-        let set = wanted.set_attr(|| UnixTime(77));
+        let wanted = Wanted { mtime: Some(Time::Now), ..Wanted::default() };
+        let set = set_attr(&wanted, || UnixTime(77));
         assert_eq!((set.atime, set.mtime), (None, Some(UnixTime(77))));
     }
 

@@ -3,10 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use fuser::{
-    BackingId, Errno, FileHandle, FopenFlags, OpenAccMode, OpenFlags as KernelFlags, WriteFlags,
-};
-use weir_engine::{Bytes, Fallocate, LockOwner, OpenFlags, Seek};
+use weir_engine::{Bytes, Fallocate, LockOwner, LockSpace, OpenFlags, Seek};
+use weir_fuse::{Backing, Errno, open, write};
 use weir_types::{ErrorKind, FsError, Ino};
 
 use crate::attrs::Space;
@@ -16,14 +14,14 @@ use crate::modes::Mode;
 use crate::passthrough::{Purpose, Register, passthrough_reply};
 
 /// What the open of a file comes to: also what the kernel reads from without the daemon, if it does.
-pub(crate) type OpenedFile = (FileHandle, FopenFlags, Option<Arc<BackingId>>);
+pub(crate) type OpenedFile = (u64, u32, Option<Arc<Backing>>);
 
 /// One write request, without its bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Write {
-    pub(crate) fh: FileHandle,
+    pub(crate) fh: u64,
     pub(crate) offset: u64,
-    pub(crate) kernel: WriteFlags,
+    pub(crate) kernel: u32,
     /// Those of the open file at this moment.
     pub(crate) flags: i32,
 }
@@ -35,7 +33,7 @@ impl Write {
     /// rather a page of the cache is wrong until it is asked for again. Pages of a shared mapping
     /// come with whatever handle the kernel finds, and never go to the end.
     pub(crate) fn appends(&self, exclusive: bool) -> bool {
-        let mapped = self.kernel.contains(WriteFlags::FUSE_WRITE_CACHE);
+        let mapped = self.kernel & write::CACHE != 0;
         !exclusive && !mapped && self.flags & libc::O_APPEND != 0
     }
 }
@@ -47,15 +45,15 @@ impl Write {
 /// them: a read between fetches the old bytes from the daemon, and they stay in the cache for good.
 /// A mapping would even write them back. So where the cache can be right no open empties it, direct
 /// ones neither: the kernel drops what a direct write changes.
-fn open_reply(flags: i32, exclusive: bool) -> FopenFlags {
-    let mut reply = FopenFlags::empty();
+fn open_reply(flags: i32, exclusive: bool) -> u32 {
+    let mut reply = 0;
     if flags & libc::O_DIRECT != 0 {
         // The engine orders writes of one file itself.
-        reply |= FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES;
+        reply |= open::DIRECT_IO | open::PARALLEL_DIRECT_WRITES;
     }
     if exclusive {
         // A close has nothing to say: writes are here already, and locks are the kernel's.
-        reply |= FopenFlags::FOPEN_KEEP_CACHE | FopenFlags::FOPEN_NOFLUSH;
+        reply |= open::KEEP_CACHE | open::NOFLUSH;
     }
     reply
 }
@@ -71,7 +69,7 @@ fn fallocate_kind(mode: i32) -> Result<Fallocate, Errno> {
         m if m == PUNCH | KEEP => Fallocate::PunchHole,
         ZERO => Fallocate::ZeroRange { keep_size: false },
         m if m == ZERO | KEEP => Fallocate::ZeroRange { keep_size: true },
-        _ => return Err(Errno::EOPNOTSUPP),
+        _ => return Err(Errno(libc::EOPNOTSUPP)),
     })
 }
 
@@ -80,7 +78,7 @@ fn seek_kind(whence: i32) -> Result<Seek, Errno> {
     match whence {
         libc::SEEK_DATA => Ok(Seek::Data),
         libc::SEEK_HOLE => Ok(Seek::Hole),
-        _ => Err(Errno::EINVAL),
+        _ => Err(Errno(libc::EINVAL)),
     }
 }
 
@@ -111,20 +109,20 @@ impl DoorState {
         register: &dyn Register,
     ) -> Served<OpenedFile> {
         let wanted = OpenFlags {
-            write: KernelFlags(flags).acc_mode() != OpenAccMode::O_RDONLY,
+            write: flags & libc::O_ACCMODE != libc::O_RDONLY,
             truncate: flags & libc::O_TRUNC != 0,
             client: uid,
         };
-        let open = self.engine.open(ino, wanted).await?;
+        let file = self.engine.open(ino, wanted).await?;
         let purpose = Purpose::of(flags);
         if purpose.reads && self.passthrough.may_choose(ino) {
-            self.engine.fetch_small(&open).await;
+            self.engine.fetch_small(&file).await;
         }
         let drop_pages = || self.drop_pages(ino);
-        let mode = match self.passthrough.enter(&open, purpose, register, drop_pages) {
+        let mode = match self.passthrough.enter(&file, purpose, register, drop_pages) {
             Ok(mode) => mode,
             Err(error) => {
-                self.engine.close(open).await?;
+                self.engine.close(file).await?;
                 return Err(error.into());
             }
         };
@@ -133,18 +131,18 @@ impl DoorState {
             Mode::Daemon => (open_reply(flags, self.options.exclusive), None),
         };
         let maps_writable = backing.is_some() && purpose.maps_writable;
-        if maps_writable && let Err(error) = self.engine.passthrough_writable(&open).await {
-            self.passthrough.leave(&open);
-            self.engine.close(open).await?;
+        if maps_writable && let Err(error) = self.engine.passthrough_writable(&file).await {
+            self.passthrough.leave(&file);
+            self.engine.close(file).await?;
             return Err(error.into());
         }
         if maps_writable {
             // What it remembers was to hold for a day: [`DoorState::attr_ttl`].
             self.forget_attributes(ino);
         }
-        let direct = reply.contains(FopenFlags::FOPEN_DIRECT_IO);
+        let direct = reply & open::DIRECT_IO != 0;
         let file = File {
-            open,
+            open: file,
             direct,
             maps_writable,
             plain_since: AtomicU64::new(0),
@@ -154,11 +152,7 @@ impl DoorState {
     }
 
     /// Reads. Who drops it stops nobody else who wants the same bytes.
-    pub(crate) async fn read_file(
-        &self,
-        fh: FileHandle,
-        (offset, len): (u64, u32),
-    ) -> Served<Bytes> {
+    pub(crate) async fn read_file(&self, fh: u64, (offset, len): (u64, u32)) -> Served<Bytes> {
         let file = self.files.get(fh)?;
         Ok(self.engine.read(&file.open, offset, len as usize).await?)
     }
@@ -166,7 +160,7 @@ impl DoorState {
     /// Writes if that waits for nothing; `None`, and nothing is written, if it may have to.
     pub(crate) fn try_write_file(&self, write: Write, data: &[u8]) -> Served<Option<u32>> {
         let file = self.files.get(write.fh)?;
-        let kills = write.kernel.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID);
+        let kills = write.kernel & write::KILL_SUIDGID != 0;
         let given = (&self.privileges_given, &self.capabilities_given);
         let plain = file.plain_since.load(Ordering::Relaxed) == given.0.load(Ordering::Acquire);
         let bare = file.bare_since.load(Ordering::Relaxed) == given.1.load(Ordering::Acquire);
@@ -184,7 +178,7 @@ impl DoorState {
     pub(crate) async fn write_file(self: &Arc<Self>, write: Write, data: &[u8]) -> Served<u32> {
         let file = self.files.get(write.fh)?;
         let ino = file.open.ino();
-        if write.kernel.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID) {
+        if write.kernel & write::KILL_SUIDGID != 0 {
             self.drop_privileges_once(&file).await?;
         }
         // Before it writes to its page cache the kernel does this itself.
@@ -238,13 +232,18 @@ impl DoorState {
     }
 
     /// One descriptor of the file was closed; others may be left.
-    pub(crate) fn flush_file(&self, ino: Ino, owner: fuser::LockOwner) {
+    pub(crate) fn flush_file(&self, ino: Ino, owner: u64) {
         if !self.options.exclusive {
-            self.engine.locks().release_owner(ino, LockOwner(owner.0));
+            self.engine.locks().release_owner(ino, LockOwner(owner));
         }
     }
 
-    pub(crate) async fn close_file(&self, fh: FileHandle) -> Served<()> {
+    /// The last descriptor of an open file was closed that may have locks of the whole file.
+    pub(crate) fn unlock_file(&self, ino: Ino, owner: u64) {
+        self.engine.locks().unlock(ino, LockSpace::Flock, LockOwner(owner), 0, u64::MAX);
+    }
+
+    pub(crate) async fn close_file(&self, fh: u64) -> Served<()> {
         let file = self.files.remove(fh)?;
         if file.maps_writable {
             if let Err(error) = self.engine.end_passthrough_writable(&file.open).await {
@@ -273,7 +272,7 @@ impl DoorState {
                     && matches!(kind, Fallocate::Allocate { .. })
                     && len > Space::of(&self.engine.statfs().await?).free_bytes() =>
             {
-                Err(Errno::ENOSPC.into())
+                Err(Errno(libc::ENOSPC).into())
             }
             done => Ok(done.map(drop)?),
         }
@@ -281,9 +280,9 @@ impl DoorState {
 
     pub(crate) async fn seek(&self, ino: Ino, offset: i64, whence: i32) -> Served<i64> {
         let kind = seek_kind(whence)?;
-        let offset = u64::try_from(offset).map_err(|_| Errno::ENXIO)?;
+        let offset = u64::try_from(offset).map_err(|_| Errno(libc::ENXIO))?;
         match self.engine.seek(ino, offset, kind).await {
-            Ok(found) => Ok(i64::try_from(found).map_err(|_| Errno::EOVERFLOW)?),
+            Ok(found) => Ok(i64::try_from(found).map_err(|_| Errno(libc::EOVERFLOW))?),
             Err(error) => Err(no_such_offset(error)),
         }
     }
@@ -305,7 +304,7 @@ impl DoorState {
 /// To `lseek`, "not found" is an offset past the end or past the last data.
 fn no_such_offset(error: FsError) -> crate::errno::Refusal {
     match error.kind() {
-        ErrorKind::NotFound => Errno::ENXIO.into(),
+        ErrorKind::NotFound => Errno(libc::ENXIO).into(),
         _ => error.into(),
     }
 }
@@ -314,26 +313,26 @@ fn no_such_offset(error: FsError) -> crate::errno::Refusal {
 mod tests {
     use super::*;
 
-    fn write(kernel: WriteFlags, flags: i32) -> Write {
-        Write { fh: FileHandle(1), offset: 0, kernel, flags }
+    fn write_of(kernel: u32, flags: i32) -> Write {
+        Write { fh: u64(1), offset: 0, kernel, flags }
     }
 
     #[test]
     fn the_daemon_finds_the_end_only_where_the_kernel_cannot() {
         let append = libc::O_WRONLY | libc::O_APPEND;
-        assert!(write(WriteFlags::empty(), append).appends(false));
-        assert!(!write(WriteFlags::empty(), append).appends(true));
-        assert!(!write(WriteFlags::empty(), libc::O_WRONLY).appends(false));
-        assert!(!write(WriteFlags::FUSE_WRITE_CACHE, append).appends(false));
+        assert!(write_of(0, append).appends(false));
+        assert!(!write_of(0, append).appends(true));
+        assert!(!write_of(0, libc::O_WRONLY).appends(false));
+        assert!(!write_of(write::CACHE, append).appends(false));
     }
 
     #[test]
     fn only_a_sole_kernel_keeps_its_cache_and_closes_silently() {
-        let kept = FopenFlags::FOPEN_KEEP_CACHE | FopenFlags::FOPEN_NOFLUSH;
-        let direct = FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES;
+        let kept = open::KEEP_CACHE | open::NOFLUSH;
+        let direct = open::DIRECT_IO | open::PARALLEL_DIRECT_WRITES;
         assert_eq!(open_reply(libc::O_RDWR, true), kept);
         assert_eq!(open_reply(libc::O_DIRECT, true), direct | kept);
-        assert_eq!(open_reply(libc::O_RDWR, false), FopenFlags::empty());
+        assert_eq!(open_reply(libc::O_RDWR, false), 0);
         assert_eq!(open_reply(libc::O_DIRECT, false), direct);
     }
 
@@ -357,7 +356,7 @@ mod tests {
             libc::FALLOC_FL_COLLAPSE_RANGE,
             libc::FALLOC_FL_INSERT_RANGE,
         ] {
-            assert_eq!(fallocate_kind(mode), Err(Errno::EOPNOTSUPP), "{mode}");
+            assert_eq!(fallocate_kind(mode), Err(Errno(libc::EOPNOTSUPP)), "{mode}");
         }
     }
 
@@ -365,6 +364,6 @@ mod tests {
     fn seeks_are_for_data_and_holes() {
         assert_eq!(seek_kind(libc::SEEK_DATA), Ok(Seek::Data));
         assert_eq!(seek_kind(libc::SEEK_HOLE), Ok(Seek::Hole));
-        assert_eq!(seek_kind(libc::SEEK_SET), Err(Errno::EINVAL));
+        assert_eq!(seek_kind(libc::SEEK_SET), Err(Errno(libc::EINVAL)));
     }
 }

@@ -5,28 +5,30 @@
 //! buffers do, so all but the last of them carry the cookie before: a reader who stops among them
 //! sees some twice, and never misses one.
 
-use std::ffi::OsStr;
 use std::future::Future;
-use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
-use fuser::{FileHandle, FileType, FopenFlags, Generation, ReplyDirectory, ReplyDirectoryPlus};
 use weir_engine::{DirEntry, DirEntryPlus};
-use weir_types::{Ino, Result};
+use weir_fuse::{Attr, DirBuffer, Entry, open};
+use weir_types::{Ino, Inode, Result};
 
-use crate::convert::{attr, file_type, no_attr, node};
+use crate::convert::{attr, file_type};
 use crate::door::{DoorState, Served};
 use crate::handles::{Dir, Opened};
 use crate::listings::Copy;
 
 /// Entries asked for at most at once.
 const BATCH_MAX: usize = 1024;
+/// Bytes that a name is taken to have.
+const NAME_BYTES: usize = 16;
 
 /// A buffer of the kernel, and where its entries come from.
 pub(crate) trait Page: Send {
     /// What it holds.
     type Entry: Send + Sync;
+
+    /// How many more entries it may have room for.
+    fn room(&self) -> usize;
 
     /// About `limit` entries after `cookie`; none at the end.
     fn fetch(
@@ -46,7 +48,7 @@ pub(crate) trait Page: Send {
 }
 
 /// Fills `page` with what comes after `offset`; answers whether that is nothing.
-pub(crate) async fn fill<P: Page>(page: &mut P, dir: &Dir, offset: u64) -> Result<bool> {
+pub(crate) async fn fill<P: Page>(page: &mut P, offset: u64) -> Result<bool> {
     for (before, name) in [(0, "."), (1, "..")] {
         if offset <= before && page.add_dots(before + 1, name).await? {
             return Ok(false);
@@ -55,14 +57,13 @@ pub(crate) async fn fill<P: Page>(page: &mut P, dir: &Dir, offset: u64) -> Resul
     let mut cookie = if offset <= 2 { 0 } else { offset };
     let mut filled = 0;
     loop {
-        let limit = dir.batch.load(Ordering::Relaxed);
+        // One more than fit, so that a full buffer is seen to be full.
+        let limit = (page.room() + 1).min(BATCH_MAX);
         let entries = page.fetch(cookie, limit).await?;
         for (i, entry) in entries.iter().enumerate() {
             let own = P::cookie(entry);
             let split = entries.get(i + 1).is_some_and(|next| P::cookie(next) == own);
             if page.add(if split { own - 1 } else { own }, entry) {
-                // One more than fit, so that the next call too sees its buffer full.
-                dir.batch.store((filled + 1).min(BATCH_MAX), Ordering::Relaxed);
                 return Ok(false);
             }
             filled += 1;
@@ -78,11 +79,15 @@ pub(crate) async fn fill<P: Page>(page: &mut P, dir: &Dir, offset: u64) -> Resul
 struct Names<'a> {
     door: &'a DoorState,
     dir: Ino,
-    reply: ReplyDirectory,
+    buffer: DirBuffer,
 }
 
 impl Page for Names<'_> {
     type Entry = DirEntry;
+
+    fn room(&self) -> usize {
+        self.buffer.holds(NAME_BYTES, false)
+    }
 
     async fn fetch(&self, cookie: u64, limit: usize) -> Result<Vec<DirEntry>> {
         self.door.engine.readdir(self.dir, cookie, limit).await
@@ -93,16 +98,12 @@ impl Page for Names<'_> {
     }
 
     async fn add_dots(&mut self, offset: u64, name: &str) -> Result<bool> {
-        let ino = match name {
-            "." => self.dir,
-            _ => self.door.engine.parent(self.dir).await?,
-        };
-        Ok(self.reply.add(node(ino), offset, FileType::Directory, name))
+        let ino = dots(self.door, self.dir, name).await?;
+        Ok(self.buffer.add(ino.0, offset, libc::S_IFDIR, name.as_bytes()))
     }
 
     fn add(&mut self, offset: u64, entry: &DirEntry) -> bool {
-        let name = OsStr::from_bytes(&entry.name);
-        self.reply.add(node(entry.ino), offset, file_type(entry.kind), name)
+        self.buffer.add(entry.ino.0, offset, file_type(entry.kind), &entry.name)
     }
 }
 
@@ -110,13 +111,15 @@ impl Page for Names<'_> {
 struct Inodes<'a> {
     door: &'a DoorState,
     dir: Ino,
-    /// fuser takes one lifetime for the name and the attributes.
-    ttl: Duration,
-    reply: ReplyDirectoryPlus,
+    buffer: DirBuffer,
 }
 
 impl Page for Inodes<'_> {
     type Entry = DirEntryPlus;
+
+    fn room(&self) -> usize {
+        self.buffer.holds(NAME_BYTES, true)
+    }
 
     async fn fetch(&self, cookie: u64, limit: usize) -> Result<Vec<DirEntryPlus>> {
         self.door.engine.readdir_plus(self.dir, cookie, limit).await
@@ -127,21 +130,22 @@ impl Page for Inodes<'_> {
     }
 
     async fn add_dots(&mut self, offset: u64, name: &str) -> Result<bool> {
-        let ino = match name {
-            "." => self.dir,
-            _ => self.door.engine.parent(self.dir).await?,
-        };
+        let ino = dots(self.door, self.dir, name).await?;
         // The kernel takes no more than the number and the kind from these two.
-        let attr = fuser::FileAttr { ino: node(ino), kind: FileType::Directory, ..no_attr() };
-        Ok(self.reply.add(node(ino), offset, name, &Duration::ZERO, &attr, Generation(0)))
+        let attr = Attr { mode: libc::S_IFDIR, ..Attr::default() };
+        let entry = Entry { attr, ..Entry::default() };
+        Ok(self.buffer.add_with(&entry, ino.0, offset, name.as_bytes()))
     }
 
     fn add(&mut self, offset: u64, plus: &DirEntryPlus) -> bool {
-        let name = OsStr::from_bytes(&plus.entry.name);
-        let attr = attr(&plus.inode);
-        let ttl = self.ttl.min(self.door.attr_ttl(plus.inode.ino));
-        self.reply.add(attr.ino, offset, name, &ttl, &attr, Generation(0))
+        let entry = self.door.entry(&plus.inode);
+        self.buffer.add_with(&entry, entry.attr.ino, offset, &plus.entry.name)
     }
+}
+
+/// What `.` or `..` leads to.
+async fn dots(door: &DoorState, dir: Ino, name: &str) -> Result<Ino> {
+    if name == "." { Ok(dir) } else { door.engine.parent(dir).await }
 }
 
 impl DoorState {
@@ -155,17 +159,15 @@ impl DoorState {
         // The kernel knows of its own changes, and nobody tells it of those that an import makes
         // while somebody lists.
         let reply = match copy {
-            Copy::No if !self.options.exclusive => FopenFlags::empty(),
-            Copy::No => FopenFlags::FOPEN_KEEP_CACHE,
-            Copy::Alone if self.engine.has_links() => FopenFlags::FOPEN_CACHE_DIR,
-            Copy::Alone | Copy::DoorState => {
-                FopenFlags::FOPEN_CACHE_DIR | FopenFlags::FOPEN_KEEP_CACHE
-            }
+            Copy::No if !self.options.exclusive => 0,
+            Copy::No => open::KEEP_CACHE,
+            Copy::Alone if self.engine.has_links() => open::CACHE_DIR,
+            Copy::Alone | Copy::DoorState => open::CACHE_DIR | open::KEEP_CACHE,
         };
         Ok((self.dirs.add(Dir::new(copy)), reply))
     }
 
-    pub(crate) async fn close_dir(&self, ino: Ino, fh: FileHandle) -> Served<()> {
+    pub(crate) async fn close_dir(&self, ino: Ino, fh: u64) -> Served<()> {
         let dir = self.dirs.remove(fh)?;
         if dir.copy != Copy::No {
             self.listings.close(ino, dir.ended.load(Ordering::Relaxed));
@@ -174,48 +176,47 @@ impl DoorState {
         Ok(())
     }
 
-    /// Answers itself, because fuser's buffer and its reply are one.
+    /// What the kernel may remember of an inode that a name leads to.
+    pub(crate) fn entry(&self, inode: &Inode) -> Entry {
+        let attr_ttl = self.attr_ttl(inode.ino);
+        Entry { attr: attr(inode), entry_ttl: self.options.entry_ttl, attr_ttl }
+    }
+
+    /// Names after `offset`, as many as `room` bytes hold.
     pub(crate) async fn list_names(
         &self,
-        ino: Ino,
-        fh: FileHandle,
+        dir: (Ino, u64),
         offset: u64,
-        reply: ReplyDirectory,
-    ) {
-        let mut page = Names { door: self, dir: ino, reply };
-        match self.fill_open(&mut page, (ino, fh), offset).await {
-            Ok(()) => page.reply.ok(),
-            Err(refusal) => page.reply.error(self.errors.errno("readdir", ino, &refusal)),
-        }
+        room: u32,
+    ) -> Served<DirBuffer> {
+        let mut page = Names { door: self, dir: dir.0, buffer: DirBuffer::new(room) };
+        self.fill_open(&mut page, dir, offset).await?;
+        Ok(page.buffer)
     }
 
     /// The same with inodes.
     pub(crate) async fn list_inodes(
         &self,
-        ino: Ino,
-        fh: FileHandle,
+        dir: (Ino, u64),
         offset: u64,
-        reply: ReplyDirectoryPlus,
-    ) {
-        let ttl = self.options.attr_ttl.min(self.options.entry_ttl);
-        let mut page = Inodes { door: self, dir: ino, ttl, reply };
-        match self.fill_open(&mut page, (ino, fh), offset).await {
-            Ok(()) => page.reply.ok(),
-            Err(refusal) => page.reply.error(self.errors.errno("readdirplus", ino, &refusal)),
-        }
+        room: u32,
+    ) -> Served<DirBuffer> {
+        let mut page = Inodes { door: self, dir: dir.0, buffer: DirBuffer::new(room) };
+        self.fill_open(&mut page, dir, offset).await?;
+        Ok(page.buffer)
     }
 
     async fn fill_open<P: Page>(
         &self,
         page: &mut P,
-        (ino, fh): (Ino, FileHandle),
+        (ino, fh): (Ino, u64),
         offset: u64,
     ) -> Served<()> {
         let dir = self.dirs.get(fh)?;
         if offset == 0 && dir.copy != Copy::No && self.listings.begins(ino) {
             self.forget_listing(ino);
         }
-        if fill(page, &dir, offset).await? {
+        if fill(page, offset).await? {
             dir.ended.store(true, Ordering::Relaxed);
         }
         Ok(())

@@ -3,24 +3,24 @@
 use std::future::Future;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use fuser::{Errno, Notifier};
 use tokio::runtime::Handle;
 use weir_engine::{Engine, SetAttr};
-use weir_types::{FileKind, FsError, Ino, Inode, Result};
+use weir_fuse::{Errno, Interrupted, Notifier, Reply};
+use weir_types::{ErrorKind, FileKind, FsError, Ino, Inode, Result};
 
-use crate::convert::node;
 use crate::counts::Counts;
 use crate::errno::{ErrorLog, Refusal};
 use crate::handles::{Dir, File, Handles};
 use crate::listings::Listings;
 use crate::options::FuseOptions;
 use crate::passthrough::Passthrough;
+use crate::signals::until_ending;
 
 /// Set-user-id and set-group-id: what a write by an unprivileged user takes away.
 pub(crate) const PRIVILEGES: u32 = 0o6000;
@@ -52,37 +52,42 @@ pub(crate) struct DoorState {
     runtime: Handle,
 }
 
-/// A reply that can say no. fuser's replies all can, but share no trait.
-pub(crate) trait Refuse: Send + 'static {
-    /// Answers with an error.
-    fn refuse(self, errno: Errno);
+/// A request that is to be answered.
+pub(crate) struct Asked {
+    /// Its name, for the log.
+    pub(crate) op: &'static str,
+    /// The inode it is for.
+    pub(crate) ino: Ino,
+    pub(crate) waits: Waits,
+    pub(crate) reply: Reply,
 }
 
-macro_rules! refuse {
-    ($($reply:ident),*) => {
-        $(impl Refuse for fuser::$reply {
-            fn refuse(self, errno: Errno) {
-                self.error(errno);
+/// How a request may be ended before it is served.
+pub(crate) enum Waits {
+    /// By a signal that is to end its thread: what was begun is given up. For what does nothing
+    /// before it does all.
+    GivenUp(Interrupted, u32),
+    /// By any signal, likewise: the kernel begins it again if the program goes on.
+    GivenUpByAny(Interrupted),
+    /// By a signal that is to end its thread: what was begun goes on behind it.
+    LeftAlone(Interrupted, u32),
+    /// Not at all: nobody waits for it, or not for long.
+    Ended,
+}
+
+impl Waits {
+    /// Returns when whoever waits is to be let go.
+    async fn over(&mut self) {
+        match self {
+            Self::GivenUp(interrupted, tid) | Self::LeftAlone(interrupted, tid) => {
+                interrupted.await;
+                until_ending(*tid).await;
             }
-        })*
-    };
+            Self::GivenUpByAny(interrupted) => interrupted.await,
+            Self::Ended => std::future::pending().await,
+        }
+    }
 }
-
-refuse!(
-    ReplyAttr,
-    ReplyCreate,
-    ReplyData,
-    ReplyDirectory,
-    ReplyDirectoryPlus,
-    ReplyEmpty,
-    ReplyEntry,
-    ReplyLock,
-    ReplyLseek,
-    ReplyOpen,
-    ReplyStatfs,
-    ReplyWrite,
-    ReplyXattr
-);
 
 impl Door {
     pub(crate) fn new(engine: Arc<Engine>, runtime: Handle, options: FuseOptions) -> Self {
@@ -104,33 +109,43 @@ impl Door {
         Self { shared: Arc::new(shared) }
     }
 
-    /// Counts and serves one request: `work` comes to a value, which `answer` puts into `reply`.
-    pub(crate) fn serve<R: Refuse, T>(
+    /// Serves one request: `work` comes to a value, which `answer` puts into the reply.
+    pub(crate) fn serve<T: Send + 'static>(
         &self,
-        op: &'static str,
-        ino: Ino,
-        reply: R,
+        asked: Asked,
         work: impl Future<Output = Served<T>> + Send + 'static,
-        answer: impl FnOnce(R, T) + Send + 'static,
+        answer: impl FnOnce(Reply, T) + Send + 'static,
     ) {
-        self.shared.counts.add(op);
-        self.serve_counted(op, ino, reply, work, answer);
+        self.serve_or_undo(asked, work, answer, async |_| {});
     }
 
-    /// The same for a request that is counted already.
-    pub(crate) fn serve_counted<R: Refuse, T>(
+    /// The same; what is left alone and comes to something for which nobody waits any more is
+    /// undone.
+    pub(crate) fn serve_or_undo<T: Send + 'static, U: Future<Output = ()> + Send>(
         &self,
-        op: &'static str,
-        ino: Ino,
-        reply: R,
+        asked: Asked,
         work: impl Future<Output = Served<T>> + Send + 'static,
-        answer: impl FnOnce(R, T) + Send + 'static,
+        answer: impl FnOnce(Reply, T) + Send + 'static,
+        undo: impl FnOnce(T) -> U + Send + 'static,
     ) {
         let shared = self.shared.clone();
+        let Asked { op, ino, mut waits, reply } = asked;
         self.shared.run(async move {
-            match work.await {
+            let mut work = pin!(work);
+            let served = tokio::select! {
+                biased;
+                served = &mut work => served,
+                () = waits.over() => {
+                    reply.error(Errno(libc::EINTR));
+                    if let Waits::LeftAlone(..) = waits && let Ok(value) = work.await {
+                        undo(value).await;
+                    }
+                    return;
+                }
+            };
+            match served {
                 Ok(value) => answer(reply, value),
-                Err(refusal) => reply.refuse(shared.errors.errno(op, ino, &refusal)),
+                Err(refusal) => reply.error(shared.errors.errno(op, ino, &refusal)),
             }
         });
     }
@@ -162,6 +177,16 @@ impl DoorState {
             tracing::error!("a request panicked and is answered with EIO: report this");
         }
         done.ok()
+    }
+
+    /// Work that goes on when whoever waits for it is dropped.
+    pub(crate) async fn whole<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = Served<T>> + Send + 'static,
+    ) -> Served<T> {
+        self.runtime.spawn(work).await.map_err(|error| {
+            FsError::new(ErrorKind::Bug, format!("a part of a request failed: {error}"))
+        })?
     }
 
     /// Takes set-uid and set-gid from a file because `uid`, who is not privileged, changed its
@@ -220,7 +245,7 @@ impl DoorState {
     }
 
     fn forget(&self, ino: Ino, offset: i64) -> Result<()> {
-        match self.notifier.get().map(|notifier| notifier.inval_inode(node(ino), offset, 0)) {
+        match self.notifier.get().map(|notifier| notifier.inval_inode(ino.0, offset, 0)) {
             // It remembers nothing of it.
             Some(Err(error)) if error.kind() != io::ErrorKind::NotFound => {
                 let text = format!("have the kernel drop what it remembers of inode {ino}");

@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use fuser::Errno;
 use parking_lot::Mutex;
 use tokio::time::Instant;
+use weir_fuse::Errno;
 use weir_types::{ErrorKind, FsError, Ino};
 
 /// One line of log for each kind of error in this time, and for each damaged file.
@@ -29,7 +29,7 @@ impl Refusal {
     pub(crate) fn of_known(self) -> Self {
         match self {
             Self::Engine(error) if error.kind() == ErrorKind::NotFound => {
-                Self::Errno(Errno::ESTALE)
+                Self::Errno(Errno(libc::ESTALE))
             }
             other => other,
         }
@@ -51,30 +51,30 @@ impl From<Errno> for Refusal {
 /// The errno of each kind.
 pub(crate) fn errno(kind: ErrorKind) -> Errno {
     match kind {
-        ErrorKind::NotFound => Errno::ENOENT,
-        ErrorKind::Exists => Errno::EEXIST,
-        ErrorKind::NotEmpty => Errno::ENOTEMPTY,
-        ErrorKind::NotDirectory => Errno::ENOTDIR,
-        ErrorKind::IsDirectory => Errno::EISDIR,
-        ErrorKind::NameTooLong => Errno::ENAMETOOLONG,
-        ErrorKind::NoAttribute => Errno::NO_XATTR,
-        ErrorKind::TooManyLinks => Errno::EMLINK,
-        ErrorKind::TooLarge => Errno::EFBIG,
-        ErrorKind::Range => Errno::ERANGE,
-        ErrorKind::NoSpace => Errno::ENOSPC,
+        ErrorKind::NotFound => Errno(libc::ENOENT),
+        ErrorKind::Exists => Errno(libc::EEXIST),
+        ErrorKind::NotEmpty => Errno(libc::ENOTEMPTY),
+        ErrorKind::NotDirectory => Errno(libc::ENOTDIR),
+        ErrorKind::IsDirectory => Errno(libc::EISDIR),
+        ErrorKind::NameTooLong => Errno(libc::ENAMETOOLONG),
+        ErrorKind::NoAttribute => Errno(libc::ENODATA),
+        ErrorKind::TooManyLinks => Errno(libc::EMLINK),
+        ErrorKind::TooLarge => Errno(libc::EFBIG),
+        ErrorKind::Range => Errno(libc::ERANGE),
+        ErrorKind::NoSpace => Errno(libc::ENOSPC),
         // The kernel has checked the file's own permissions: this is the bucket's refusal.
-        ErrorKind::Permission => Errno::EACCES,
-        ErrorKind::ReadOnly => Errno::EROFS,
-        ErrorKind::WouldBlock => Errno::EAGAIN,
-        ErrorKind::Deadlock => Errno::EDEADLK,
-        ErrorKind::Interrupted => Errno::EINTR,
-        ErrorKind::Invalid => Errno::EINVAL,
-        ErrorKind::Unsupported => Errno::EOPNOTSUPP,
+        ErrorKind::Permission => Errno(libc::EACCES),
+        ErrorKind::ReadOnly => Errno(libc::EROFS),
+        ErrorKind::WouldBlock => Errno(libc::EAGAIN),
+        ErrorKind::Deadlock => Errno(libc::EDEADLK),
+        ErrorKind::Interrupted => Errno(libc::EINTR),
+        ErrorKind::Invalid => Errno(libc::EINVAL),
+        ErrorKind::Unsupported => Errno(libc::EOPNOTSUPP),
         ErrorKind::Retry
         | ErrorKind::Conflict
         | ErrorKind::Corrupt
         | ErrorKind::Fenced
-        | ErrorKind::Bug => Errno::EIO,
+        | ErrorKind::Bug => Errno(libc::EIO),
     }
 }
 
@@ -99,7 +99,7 @@ impl ErrorLog {
         };
         let errno = errno(error.kind());
         tracing::debug!(op, %ino, kind = ?error.kind(), "{error}");
-        if matches!(errno, Errno::EIO | Errno::EACCES)
+        if matches!(errno.0, libc::EIO | libc::EACCES)
             && let Some(left_out) = self.may_log(error.kind(), ino)
         {
             tracing::warn!(op, %ino, kind = ?error.kind(), left_out, "{error}");
@@ -163,7 +163,7 @@ mod tests {
             (K::Fenced, libc::EIO),
             (K::Bug, libc::EIO),
         ] {
-            assert_eq!(errno(kind), Errno::from_i32(number), "{kind:?}");
+            assert_eq!(errno(kind), Errno(number), "{kind:?}");
         }
     }
 

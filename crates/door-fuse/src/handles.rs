@@ -2,11 +2,11 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use fuser::{Errno, FileHandle, FopenFlags};
 use parking_lot::RwLock;
 use weir_engine::OpenFile;
+use weir_fuse::Errno;
 
 use crate::listings::Copy;
 
@@ -26,23 +26,23 @@ impl<T> Default for Handles<T> {
 
 impl<T> Handles<T> {
     /// Gives `thing` a number.
-    pub(crate) fn add(&self, thing: T) -> FileHandle {
+    pub(crate) fn add(&self, thing: T) -> u64 {
         let number = self.last.fetch_add(1, Ordering::Relaxed) + 1;
         let mut open = self.open.write();
         open.insert(number, Arc::new(thing));
-        FileHandle(number)
+        number
     }
 
     /// What `handle` stands for; EBADF if nothing.
-    pub(crate) fn get(&self, handle: FileHandle) -> Result<Arc<T>, Errno> {
+    pub(crate) fn get(&self, handle: u64) -> Result<Arc<T>, Errno> {
         let open = self.open.read();
-        open.get(&handle.0).cloned().ok_or(Errno::EBADF)
+        open.get(&handle).cloned().ok_or(Errno(libc::EBADF))
     }
 
     /// Forgets `handle`; EBADF if it stands for nothing.
-    pub(crate) fn remove(&self, handle: FileHandle) -> Result<Arc<T>, Errno> {
+    pub(crate) fn remove(&self, handle: u64) -> Result<Arc<T>, Errno> {
         let mut open = self.open.write();
-        open.remove(&handle.0).ok_or(Errno::EBADF)
+        open.remove(&handle).ok_or(Errno(libc::EBADF))
     }
 }
 
@@ -60,15 +60,9 @@ pub(crate) struct File {
     pub(crate) bare_since: AtomicU64,
 }
 
-/// Entries asked for at first. The kernel does not tell fuser's caller how large its buffer is:
-/// 32 KiB for most programs, which holds this many with their inodes.
-const FIRST_BATCH: usize = 192;
-
 /// An open directory.
 #[derive(Debug)]
 pub(crate) struct Dir {
-    /// How many entries filled the last buffer, so that the next call fetches no more than fit.
-    pub(crate) batch: AtomicUsize,
     pub(crate) copy: Copy,
     /// It was read to its end.
     pub(crate) ended: AtomicBool,
@@ -76,12 +70,12 @@ pub(crate) struct Dir {
 
 impl Dir {
     pub(crate) fn new(copy: Copy) -> Self {
-        Self { batch: AtomicUsize::new(FIRST_BATCH), copy, ended: AtomicBool::new(false) }
+        Self { copy, ended: AtomicBool::new(false) }
     }
 }
 
 /// What an open comes to: its number, and how the kernel is to treat it.
-pub(crate) type Opened = (FileHandle, FopenFlags);
+pub(crate) type Opened = (u64, u32);
 
 #[cfg(test)]
 mod tests {
@@ -95,7 +89,7 @@ mod tests {
         assert_eq!(*handles.remove(first).unwrap(), "first");
         let second = handles.add("second");
         assert_ne!(first, second);
-        assert_eq!(handles.get(first).unwrap_err(), Errno::EBADF);
-        assert_eq!(handles.remove(first).unwrap_err(), Errno::EBADF);
+        assert_eq!(handles.get(first).unwrap_err(), Errno(libc::EBADF));
+        assert_eq!(handles.remove(first).unwrap_err(), Errno(libc::EBADF));
     }
 }

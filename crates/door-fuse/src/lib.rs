@@ -18,7 +18,6 @@ mod dirs;
 mod door;
 mod errno;
 mod handles;
-mod kernel;
 mod listings;
 mod locks;
 mod modes;
@@ -33,9 +32,9 @@ mod table;
 mod unmount;
 mod xattrs;
 
-pub use fuser::Notifier;
 pub use mount::{FuseMount, FuseView, mount};
 pub use mountpoint::{check_mountpoint, dead_mount, our_mounts};
 pub use options::{FuseOptions, Now, users_may_allow_other};
 pub use passthrough::PassthroughState;
 pub use unmount::unmount;
+pub use weir_fuse::Notifier;

@@ -1,20 +1,16 @@
 //! Mounting a volume, and the mount while it lives.
 
-use std::ffi::OsStr;
 use std::io;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use fuser::{Config, InitFlags, KernelConfig, Notifier, Session};
 use tokio::runtime::Handle;
 use weir_engine::{Engine, TreeChange};
+use weir_fuse::{Answer, Notifier, Offer, Session, init};
 use weir_types::{ErrorCode, ErrorKind, FsError, Result};
 
-use crate::convert::node;
 use crate::door::{Door, DoorState};
-use crate::kernel;
 use crate::mountpoint::{check_mountpoint, mounted_on, real_path};
 use crate::options::FuseOptions;
 use crate::passthrough::PassthroughState;
@@ -68,13 +64,19 @@ pub fn mount(engine: Arc<Engine>, runtime: Handle, mut options: FuseOptions) -> 
         options.read_only = true;
         options = if options.exclusive { options.shared() } else { options };
     }
-    let config = options.config()?;
+    let mount_options = options.mount_options()?;
+    let threads = options.threads.max(1);
     let asked = options.mountpoint.clone();
     let source = options.fs_name.clone();
     let read_ahead_kib = options.read_ahead_kib;
     let door = Door::new(engine, runtime, options);
     let shared = door.shared.clone();
-    let session = session(door, &asked, &config).map_err(|e| refused(&asked, e))?;
+    let device = weir_fuse::mount(&asked, &mount_options).map_err(|e| refused(&asked, e))?;
+    let chosen = |offer| configure(offer, &shared);
+    let session = Session::begin(device, chosen).map_err(|error| {
+        leave(&asked);
+        refused(&asked, error)
+    })?;
     let notifier = session.notifier();
     // Set here for the first time, and nowhere else.
     let _ = shared.notifier.set(notifier.clone());
@@ -86,22 +88,15 @@ pub fn mount(engine: Arc<Engine>, runtime: Handle, mut options: FuseOptions) -> 
         tell_kernel(&told, change);
     });
     let thread = std::thread::Builder::new().name("weir-fuse".to_owned());
-    let session = thread.spawn(move || session.run()).map_err(|error| {
-        leave(&asked);
-        FsError::local_io("start the threads that serve the mount", error)
-    })?;
+    let session =
+        thread.spawn(move || session.serve(Arc::new(door), threads)).map_err(|error| {
+            leave(&asked);
+            FsError::local_io("start the threads that serve the mount", error)
+        })?;
     let mountpoint = std::fs::canonicalize(&asked).or_else(|_| real_path(&asked))?;
     raise_read_ahead(&mountpoint, read_ahead_kib);
     table::note(&source, &mountpoint);
     Ok(FuseMount { mountpoint, notifier, view: FuseView(shared), session })
-}
-
-/// Mounts, and shakes hands with the kernel.
-fn session(door: Door, mountpoint: &Path, config: &Config) -> io::Result<Session<Door>> {
-    let Some(device) = kernel::mount(mountpoint, config)? else {
-        return Session::new(door, mountpoint, config);
-    };
-    Session::from_fd(door, device, config.acl, config.clone()).inspect_err(|_| leave(mountpoint))
 }
 
 /// Takes a mount away that nobody will serve.
@@ -114,8 +109,8 @@ fn leave(mountpoint: &Path) {
 /// Has the kernel forget what it remembers of a part of the tree. It may wait for requests.
 fn tell_kernel(notifier: &Notifier, change: &TreeChange) {
     let told = match change {
-        TreeChange::Entries(dir) => notifier.inval_inode(node(*dir), 0, 0),
-        TreeChange::Name(dir, name) => notifier.inval_entry(node(*dir), OsStr::from_bytes(name)),
+        TreeChange::Entries(dir) => notifier.inval_inode(dir.0, 0, 0),
+        TreeChange::Name(dir, name) => notifier.inval_entry(dir.0, name),
     };
     match told {
         // It remembers nothing of it.
@@ -179,37 +174,33 @@ impl FuseMount {
 ///
 /// The umask is the kernel's to apply (no `FUSE_DONT_MASK`): without ACLs there is nothing that
 /// would need it unapplied. Writes are not held back in the kernel (no `FUSE_WRITEBACK_CACHE`).
-pub(crate) fn configure(config: &mut KernelConfig, options: &FuseOptions) {
-    let mut wanted = InitFlags::FUSE_ASYNC_READ
-        | InitFlags::FUSE_ATOMIC_O_TRUNC
-        | InitFlags::FUSE_EXPORT_SUPPORT
+fn configure(offer: Offer, door: &DoorState) -> Answer {
+    let mut flags = init::ASYNC_READ
+        | init::ATOMIC_O_TRUNC
+        | init::EXPORT_SUPPORT
         // Always: what lists a directory mostly looks at each entry next, or removes it, and the
         // kernel's guess (`FUSE_READDIRPLUS_AUTO`) comes after the whole listing.
-        | InitFlags::FUSE_DO_READDIRPLUS
-        | InitFlags::FUSE_ASYNC_DIO
-        | InitFlags::FUSE_PARALLEL_DIROPS
+        | init::DO_READDIRPLUS
+        | init::ASYNC_DIO
+        | init::PARALLEL_DIROPS
         // A symlink's target never changes, and its number is never used again.
-        | InitFlags::FUSE_CACHE_SYMLINKS
-        | InitFlags::FUSE_HANDLE_KILLPRIV_V2
-        | InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP;
-    wanted |= match options.exclusive {
+        | init::CACHE_SYMLINKS
+        | init::HANDLE_KILLPRIV_V2
+        | init::DIRECT_IO_ALLOW_MMAP;
+    flags |= match door.options.exclusive {
         // Our own writes change mtime; without this the kernel would drop its pages for it.
-        true => InitFlags::FUSE_EXPLICIT_INVAL_DATA,
-        false => InitFlags::FUSE_AUTO_INVAL_DATA | InitFlags::FUSE_POSIX_LOCKS,
+        true => init::EXPLICIT_INVAL_DATA,
+        false => init::AUTO_INVAL_DATA | init::POSIX_LOCKS | init::FLOCK_LOCKS,
     };
-    for flag in wanted.iter() {
-        if config.add_capabilities(flag).is_err() {
-            tracing::debug!(?flag, "this kernel does not have it");
-        }
-    }
-    // Each setter answers the nearest value that it takes.
-    if let Err(most) = config.set_max_write(REQUEST_BYTES) {
-        let _ = config.set_max_write(most);
-    }
-    if let Err(most) = config.set_max_readahead(REQUEST_BYTES) {
-        let _ = config.set_max_readahead(most);
-    }
-    let _ = config.set_max_background(BACKGROUND);
+    let mut answer = Answer {
+        flags,
+        readahead_bytes: REQUEST_BYTES,
+        write_bytes: REQUEST_BYTES,
+        background: BACKGROUND,
+        stack_depth: 0,
+    };
+    door.passthrough.configure(offer, &mut answer);
+    answer
 }
 
 /// Raises how far the kernel reads ahead, which it lets only root do, and only once mounted.

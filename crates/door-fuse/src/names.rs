@@ -1,7 +1,7 @@
 //! Names: lookup and all that makes, moves and removes them.
 
-use fuser::Errno;
 use weir_engine::NewInode;
+use weir_fuse::Errno;
 use weir_types::{ErrorKind, FileKind, Ino, Inode};
 
 use crate::convert::{node_kind, rename_mode};
@@ -111,7 +111,7 @@ impl DoorState {
             Err(refusal) => return Err(refusal),
         };
         if inode.kind != FileKind::Regular {
-            return Err(Errno::EEXIST.into());
+            return Err(Errno(libc::EEXIST).into());
         }
         let opened = self.open_file(inode.ino, flags, uid, register).await?;
         Ok((self.engine.getattr(inode.ino).await?, opened))
@@ -119,7 +119,7 @@ impl DoorState {
 
     pub(crate) async fn read_link(&self, ino: Ino) -> Served<Vec<u8>> {
         let inode = self.engine.getattr(ino).await?;
-        Ok(inode.target.ok_or(Errno::EINVAL)?)
+        Ok(inode.target.ok_or(Errno(libc::EINVAL))?)
     }
 
     pub(crate) async fn move_name(

@@ -1,567 +1,435 @@
 //! The kernel's requests, one by one: arguments in, the door's own words out.
 
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
-use std::time::SystemTime;
-
-use fuser::{
-    AccessFlags, BsdFileFlags, CopyFileRangeFlags, Errno, FileHandle, Filesystem, Generation,
-    INodeNo, IoctlFlags, KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate,
-    ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyLock,
-    ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
-};
+use weir_fuse::{Attr, Entry, Errno, Handler, Interrupted, Opened, Operation, Reply, Request};
 use weir_types::{Ino, Inode};
 
-use crate::attrs::{Space, Wanted};
-use crate::convert::{attr, ino, no_attr, time_from_kernel};
-use crate::data::Write;
-use crate::door::{Door, Refuse, Served};
+use crate::attrs::Space;
+use crate::convert::attr;
+use crate::data::{OpenedFile, Write};
+use crate::door::{Asked, Door, Served, Waits};
 use crate::errno::Refusal;
 use crate::locks::KernelLock;
 use crate::names::NewName;
 
-/// Inode numbers are never used twice, so all are of the first generation.
-const GENERATION: Generation = Generation(0);
-
 /// Longest name in bytes, as `statfs` tells it.
 const NAME_BYTES_MAX: u32 = 255;
+
+/// Who asks, and what becomes of it where that one has to go.
+struct Caller {
+    request: Request,
+    interrupted: Interrupted,
+    reply: Reply,
+}
+
+impl Caller {
+    fn ino(&self) -> Ino {
+        Ino(self.request.ino)
+    }
+
+    fn new_name(&self, name: &[u8]) -> NewName {
+        let Request { uid, gid, .. } = self.request;
+        NewName { parent: self.ino(), name: name.to_vec(), uid, gid }
+    }
+
+    /// What was begun goes on behind a caller who has to go.
+    fn asks(self, op: &'static str) -> Asked {
+        let (ino, pid) = (self.ino(), self.request.pid);
+        Asked { op, ino, waits: Waits::LeftAlone(self.interrupted, pid), reply: self.reply }
+    }
+
+    /// It is given up; for what does nothing before it does all.
+    fn may_give_up(self, op: &'static str) -> Asked {
+        let (ino, pid) = (self.ino(), self.request.pid);
+        Asked { op, ino, waits: Waits::GivenUp(self.interrupted, pid), reply: self.reply }
+    }
+
+    fn may_give_up_by_any(self, op: &'static str) -> Asked {
+        let ino = self.ino();
+        Asked { op, ino, waits: Waits::GivenUpByAny(self.interrupted), reply: self.reply }
+    }
+
+    /// Nobody waits for it.
+    fn tells(self, op: &'static str) -> Asked {
+        Asked { op, ino: self.ino(), waits: Waits::Ended, reply: self.reply }
+    }
+}
+
+/// Its name in the counts; none for what is not counted.
+fn counted(operation: &Operation<'_>) -> &'static str {
+    use Operation as O;
+    match operation {
+        O::Read { .. } => "read",
+        O::Write { .. } => "write",
+        O::Lookup { .. } => "lookup",
+        O::Getattr => "getattr",
+        O::Open { .. } => "open",
+        O::Release { .. } => "release",
+        O::Create { .. } => "create",
+        O::Unlink { .. } => "unlink",
+        O::Readdirplus { .. } => "readdirplus",
+        O::Setattr(_) => "setattr",
+        O::Fsync { .. } => "fsync",
+        O::Getxattr { .. } => "getxattr",
+        O::Readdir { .. } => "readdir",
+        O::Opendir => "opendir",
+        O::Releasedir { .. } => "releasedir",
+        O::Rename { .. } => "rename",
+        O::Mkdir { .. } => "mkdir",
+        O::Rmdir { .. } => "rmdir",
+        O::Link { .. } => "link",
+        O::Symlink { .. } => "symlink",
+        O::Readlink => "readlink",
+        O::Mknod { .. } => "mknod",
+        O::Flush { .. } => "flush",
+        O::Fsyncdir => "fsyncdir",
+        O::Statfs => "statfs",
+        O::Setxattr { .. } => "setxattr",
+        O::Listxattr { .. } => "listxattr",
+        O::Removexattr { .. } => "removexattr",
+        O::Setlk { .. } => "setlk",
+        O::Lseek { .. } => "lseek",
+        O::Fallocate { .. } => "fallocate",
+        O::CopyFileRange { .. } => "copy_file_range",
+        _ => "",
+    }
+}
+
+impl Handler for Door {
+    fn handle(
+        &self,
+        request: Request,
+        operation: Operation<'_>,
+        interrupted: Interrupted,
+        reply: Reply,
+    ) {
+        use Operation as O;
+        let op = counted(&operation);
+        self.shared.counts.add(op);
+        let caller = Caller { request, interrupted, reply };
+        match operation {
+            O::Lookup { .. }
+            | O::Mknod { .. }
+            | O::Mkdir { .. }
+            | O::Symlink { .. }
+            | O::Link { .. }
+            | O::Unlink { .. }
+            | O::Rmdir { .. }
+            | O::Rename { .. } => self.name(op, caller, operation),
+            O::Setxattr { .. } | O::Getxattr { .. } | O::Listxattr { .. } => {
+                self.xattr(op, caller, operation);
+            }
+            O::Removexattr { .. } => self.xattr(op, caller, operation),
+            O::Opendir | O::Readdir { .. } | O::Readdirplus { .. } | O::Releasedir { .. } => {
+                self.directory(op, caller, operation);
+            }
+            O::Fsyncdir => self.directory(op, caller, operation),
+            O::Open { .. } | O::Create { .. } | O::Flush { .. } | O::Release { .. } => {
+                self.handle_of_file(op, caller, operation);
+            }
+            O::Getattr | O::Setattr(_) | O::Readlink | O::Statfs => {
+                self.inode(op, caller, operation);
+            }
+            O::Getlk { .. } | O::Setlk { .. } => self.lock(op, caller, operation),
+            O::Write { fh, offset, write_flags, flags, data } => {
+                let write = Write { fh, offset, kernel: write_flags, flags };
+                self.write(op, caller, write, data);
+            }
+            // The kernel checks permissions itself and does not ask.
+            O::Access => caller.reply.ok(),
+            O::Ioctl => caller.reply.error(Errno(libc::ENOTTY)),
+            _ => self.bytes(op, caller, operation),
+        }
+    }
+}
 
 impl Door {
     /// Answers with an inode that has just got or proved its name.
     fn entry(
         &self,
-        op: &'static str,
-        parent: Ino,
-        reply: ReplyEntry,
+        asked: Asked,
         work: impl Future<Output = Served<Option<Inode>>> + Send + 'static,
     ) {
-        let (shared, entry_ttl) = (self.shared.clone(), self.shared.options.entry_ttl);
-        self.serve(op, parent, reply, work, move |reply, found| match found {
-            Some(inode) => {
-                let attr_ttl = shared.attr_ttl(inode.ino);
-                reply.entry_with_ttls(&attr_ttl, &entry_ttl, &attr(&inode), GENERATION);
-            }
+        let shared = self.shared.clone();
+        self.serve(asked, work, move |reply, found| match found {
+            Some(inode) => reply.entry(&shared.entry(&inode)),
             // An import may bring any name at any time.
-            None if entry_ttl.is_zero() || shared.engine.has_links() => {
-                reply.error(Errno::ENOENT);
+            None if shared.options.entry_ttl.is_zero() || shared.engine.has_links() => {
+                reply.error(Errno(libc::ENOENT));
             }
             // Number 0 lets the kernel remember that the name is not there.
-            None => reply.entry(&entry_ttl, &no_attr(), GENERATION),
+            None => {
+                let entry_ttl = shared.options.entry_ttl;
+                reply.entry(&Entry { attr: Attr::default(), entry_ttl, ..Entry::default() });
+            }
         });
     }
 
-    fn attributes(
-        &self,
-        op: &'static str,
-        ino: Ino,
-        reply: ReplyAttr,
-        work: impl Future<Output = Served<Inode>> + Send + 'static,
-    ) {
+    fn done(&self, asked: Asked, work: impl Future<Output = Served<()>> + Send + 'static) {
+        self.serve(asked, work, |reply, ()| reply.ok());
+    }
+
+    /// The names of a directory.
+    fn name(&self, op: &'static str, caller: Caller, operation: Operation<'_>) {
+        use Operation as O;
+        let (shared, dir) = (self.shared.clone(), caller.ino());
+        match operation {
+            O::Lookup { name } => {
+                let name = name.to_vec();
+                self.entry(caller.asks(op), async move { shared.look_up(dir, &name).await });
+            }
+            O::Mknod { name, mode, rdev } => {
+                let new = caller.new_name(name);
+                let work = async move { shared.make_node(new, mode, rdev).await.map(Some) };
+                self.entry(caller.asks(op), work);
+            }
+            O::Mkdir { name, mode } => {
+                let new = caller.new_name(name);
+                let work = async move { shared.make_dir(new, mode).await.map(Some) };
+                self.entry(caller.asks(op), work);
+            }
+            O::Symlink { name, target } => {
+                let (new, target) = (caller.new_name(name), target.to_vec());
+                let work = async move { shared.make_symlink(new, target).await.map(Some) };
+                self.entry(caller.asks(op), work);
+            }
+            O::Link { target, name } => {
+                let name = name.to_vec();
+                let work = async move { shared.make_link(Ino(target), dir, &name).await.map(Some) };
+                self.entry(caller.asks(op), work);
+            }
+            O::Unlink { name } => {
+                let name = name.to_vec();
+                self.done(caller.asks(op), async move { shared.remove_file(dir, &name).await });
+            }
+            O::Rmdir { name } => {
+                let name = name.to_vec();
+                self.done(caller.asks(op), async move { shared.remove_dir(dir, &name).await });
+            }
+            O::Rename { name, to, new_name, flags } => {
+                let (name, new_name) = (name.to_vec(), new_name.to_vec());
+                let work = async move {
+                    shared.move_name((dir, &name), (Ino(to), &new_name), flags).await
+                };
+                self.done(caller.asks(op), work);
+            }
+            _ => {}
+        }
+    }
+
+    /// Attributes of an inode, and of the volume.
+    fn inode(&self, op: &'static str, caller: Caller, operation: Operation<'_>) {
+        let (shared, ino, uid) = (self.shared.clone(), caller.ino(), caller.request.uid);
         // First: when nobody can store any more, what was stored shows in the attributes.
-        let ttl = self.shared.attr_ttl(ino);
-        let work = async move { work.await.map_err(Refusal::of_known) };
-        self.serve(op, ino, reply, work, move |reply, inode| reply.attr(&ttl, &attr(&inode)));
-    }
-
-    fn done(
-        &self,
-        op: &'static str,
-        ino: Ino,
-        reply: ReplyEmpty,
-        work: impl Future<Output = Served<()>> + Send + 'static,
-    ) {
-        self.serve(op, ino, reply, work, |reply, ()| reply.ok());
-    }
-}
-
-fn new_name(req: &Request, parent: INodeNo, name: &OsStr) -> NewName {
-    NewName { parent: ino(parent), name: owned(name), uid: req.uid(), gid: req.gid() }
-}
-
-fn owned(name: &OsStr) -> Vec<u8> {
-    name.as_bytes().to_vec()
-}
-
-impl Filesystem for Door {
-    fn init(&mut self, _req: &Request, config: &mut KernelConfig) -> std::io::Result<()> {
-        crate::mount::configure(config, &self.shared.options);
-        self.shared.passthrough.configure(config);
-        Ok(())
-    }
-
-    fn lookup(&self, _req: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        let (shared, parent, name) = (self.shared.clone(), ino(parent), owned(name));
-        let work = async move { shared.look_up(parent, &name).await };
-        self.entry("lookup", parent, reply, work);
-    }
-
-    /// The engine keeps nothing for the kernel's sake but open files.
-    fn forget(&self, _req: &Request, _ino: INodeNo, _nlookup: u64) {}
-
-    fn getattr(&self, _req: &Request, node: INodeNo, _fh: Option<FileHandle>, reply: ReplyAttr) {
-        let (shared, ino) = (self.shared.clone(), ino(node));
-        let work = async move { Ok(shared.engine.getattr(ino).await?) };
-        self.attributes("getattr", ino, reply, work);
-    }
-
-    fn setattr(
-        &self,
-        req: &Request,
-        node: INodeNo,
-        mode: Option<u32>,
-        uid: Option<u32>,
-        gid: Option<u32>,
-        size: Option<u64>,
-        atime: Option<TimeOrNow>,
-        mtime: Option<TimeOrNow>,
-        ctime: Option<SystemTime>,
-        _fh: Option<FileHandle>,
-        _crtime: Option<SystemTime>,
-        _chgtime: Option<SystemTime>,
-        _bkuptime: Option<SystemTime>,
-        _flags: Option<BsdFileFlags>,
-        reply: ReplyAttr,
-    ) {
-        let (shared, ino) = (self.shared.clone(), ino(node));
-        let ctime = ctime.map(time_from_kernel);
-        let wanted = Wanted { caller: req.uid(), mode, uid, gid, size, atime, mtime, ctime };
-        let work = async move { shared.set_attributes(ino, wanted).await };
-        self.attributes("setattr", ino, reply, work);
-    }
-
-    fn readlink(&self, _req: &Request, node: INodeNo, reply: ReplyData) {
-        let (shared, ino) = (self.shared.clone(), ino(node));
-        let work = async move { shared.read_link(ino).await.map_err(Refusal::of_known) };
-        self.serve("readlink", ino, reply, work, |reply, target| reply.data(&target));
-    }
-
-    fn mknod(
-        &self,
-        req: &Request,
-        parent: INodeNo,
-        name: &OsStr,
-        mode: u32,
-        _umask: u32,
-        rdev: u32,
-        reply: ReplyEntry,
-    ) {
-        let (shared, new) = (self.shared.clone(), new_name(req, parent, name));
-        let work = async move { shared.make_node(new, mode, rdev).await.map(Some) };
-        self.entry("mknod", ino(parent), reply, work);
-    }
-
-    fn mkdir(
-        &self,
-        req: &Request,
-        parent: INodeNo,
-        name: &OsStr,
-        mode: u32,
-        _umask: u32,
-        reply: ReplyEntry,
-    ) {
-        let (shared, new) = (self.shared.clone(), new_name(req, parent, name));
-        let work = async move { shared.make_dir(new, mode).await.map(Some) };
-        self.entry("mkdir", ino(parent), reply, work);
-    }
-
-    fn unlink(&self, _req: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        let (shared, parent, name) = (self.shared.clone(), ino(parent), owned(name));
-        let work = async move { shared.remove_file(parent, &name).await };
-        self.done("unlink", parent, reply, work);
-    }
-
-    fn rmdir(&self, _req: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        let (shared, parent, name) = (self.shared.clone(), ino(parent), owned(name));
-        let work = async move { shared.remove_dir(parent, &name).await };
-        self.done("rmdir", parent, reply, work);
-    }
-
-    fn symlink(
-        &self,
-        req: &Request,
-        parent: INodeNo,
-        link_name: &OsStr,
-        target: &Path,
-        reply: ReplyEntry,
-    ) {
-        let (shared, new) = (self.shared.clone(), new_name(req, parent, link_name));
-        let target = owned(target.as_os_str());
-        let work = async move { shared.make_symlink(new, target).await.map(Some) };
-        self.entry("symlink", ino(parent), reply, work);
-    }
-
-    fn rename(
-        &self,
-        _req: &Request,
-        parent: INodeNo,
-        name: &OsStr,
-        newparent: INodeNo,
-        newname: &OsStr,
-        flags: RenameFlags,
-        reply: ReplyEmpty,
-    ) {
-        let (shared, from, to) = (self.shared.clone(), ino(parent), ino(newparent));
-        let (name, newname) = (owned(name), owned(newname));
-        let work =
-            async move { shared.move_name((from, &name), (to, &newname), flags.bits()).await };
-        self.done("rename", from, reply, work);
-    }
-
-    fn link(
-        &self,
-        _req: &Request,
-        node: INodeNo,
-        newparent: INodeNo,
-        newname: &OsStr,
-        reply: ReplyEntry,
-    ) {
-        let (shared, ino, parent) = (self.shared.clone(), ino(node), ino(newparent));
-        let name = owned(newname);
-        let work = async move { shared.make_link(ino, parent, &name).await.map(Some) };
-        self.entry("link", ino, reply, work);
-    }
-
-    fn open(&self, req: &Request, node: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
-        let (shared, ino, uid) = (self.shared.clone(), ino(node), req.uid());
-        shared.counts.add("open");
-        self.shared.run(async move {
-            match shared.open_file(ino, flags.0, uid, &reply).await {
-                Ok((fh, flags, Some(backing))) => reply.opened_passthrough(fh, flags, &backing),
-                Ok((fh, flags, None)) => reply.opened(fh, flags),
-                Err(refusal) => {
-                    reply.refuse(shared.errors.errno("open", ino, &refusal.of_known()));
-                }
+        let ttl = shared.attr_ttl(ino);
+        let answer = move |reply: Reply, inode: Inode| reply.attr(&attr(&inode), ttl);
+        match operation {
+            Operation::Getattr => {
+                let work = async move {
+                    shared
+                        .engine
+                        .getattr(ino)
+                        .await
+                        .map_err(|error| Refusal::from(error).of_known())
+                };
+                self.serve(caller.asks(op), work, answer);
             }
-        });
-    }
-
-    fn create(
-        &self,
-        req: &Request,
-        parent: INodeNo,
-        name: &OsStr,
-        mode: u32,
-        _umask: u32,
-        flags: i32,
-        reply: ReplyCreate,
-    ) {
-        let (shared, new, parent) = (self.shared.clone(), new_name(req, parent, name), ino(parent));
-        // fuser takes one lifetime for the name and the attributes.
-        let ttl = shared.options.attr_ttl.min(shared.options.entry_ttl);
-        shared.counts.add("create");
-        self.shared.run(async move {
-            match shared.create_file(new, mode, flags, &reply).await {
-                Ok((inode, (fh, flags, Some(backing)))) => {
-                    let attr = attr(&inode);
-                    reply.created_passthrough(&ttl, &attr, GENERATION, fh, flags, &backing);
-                }
-                Ok((inode, (fh, flags, None))) => {
-                    reply.created(&ttl, &attr(&inode), GENERATION, fh, flags);
-                }
-                Err(refusal) => reply.refuse(shared.errors.errno("create", parent, &refusal)),
+            Operation::Setattr(wanted) => {
+                let work = async move { known(shared.set_attributes(ino, uid, wanted).await) };
+                self.serve(caller.asks(op), work, answer);
             }
-        });
+            Operation::Readlink => {
+                let work = async move { known(shared.read_link(ino).await) };
+                self.serve(caller.asks(op), work, |reply, target| reply.bytes(&target));
+            }
+            _ => {
+                let work = async move { Ok(Space::of(&shared.engine.statfs().await?)) };
+                self.serve(caller.asks(op), work, |reply, space: Space| {
+                    let Space { blocks, free, files, files_free } = space;
+                    let block_bytes = Space::BLOCK;
+                    let name_bytes_max = NAME_BYTES_MAX;
+                    reply.space(weir_fuse::Space {
+                        blocks,
+                        free,
+                        files,
+                        files_free,
+                        block_bytes,
+                        name_bytes_max,
+                    });
+                });
+            }
+        }
     }
 
-    fn read(
-        &self,
-        req: &Request,
-        node: INodeNo,
-        fh: FileHandle,
-        offset: u64,
-        size: u32,
-        _flags: OpenFlags,
-        _lock_owner: Option<LockOwner>,
-        reply: ReplyData,
-    ) {
-        let (shared, tid) = (self.shared.clone(), req.pid());
-        let work = async move { shared.read_file(fh, (offset, size), tid).await };
-        self.serve("read", ino(node), reply, work, |reply, bytes| reply.data(&bytes));
+    fn xattr(&self, op: &'static str, caller: Caller, operation: Operation<'_>) {
+        use Operation as O;
+        let (shared, ino, uid) = (self.shared.clone(), caller.ino(), caller.request.uid);
+        match operation {
+            O::Setxattr { name, value, flags } => {
+                let (name, value) = (name.to_vec(), value.to_vec());
+                let work = async move { known(shared.set_xattr(ino, &name, &value, flags).await) };
+                self.done(caller.asks(op), work);
+            }
+            O::Getxattr { name, size } => {
+                let name = name.to_vec();
+                let work = async move { known(shared.get_xattr(ino, &name, size).await) };
+                self.serve(caller.asks(op), work, |reply, value| value.answer(reply));
+            }
+            O::Listxattr { size } => {
+                let work = async move { known(shared.list_xattrs(ino, uid, size).await) };
+                self.serve(caller.asks(op), work, |reply, value| value.answer(reply));
+            }
+            O::Removexattr { name } => {
+                let name = name.to_vec();
+                let work = async move { known(shared.remove_xattr(ino, &name).await) };
+                self.done(caller.asks(op), work);
+            }
+            _ => {}
+        }
+    }
+
+    fn directory(&self, op: &'static str, caller: Caller, operation: Operation<'_>) {
+        use Operation as O;
+        let (shared, ino) = (self.shared.clone(), caller.ino());
+        match operation {
+            O::Opendir => match shared.open_dir(ino) {
+                Ok((handle, flags)) => {
+                    caller.reply.opened(Opened { handle, flags, backing: None });
+                }
+                Err(no) => caller.reply.error(shared.errors.errno(op, ino, &no.of_known())),
+            },
+            O::Readdir { fh, offset, size } => {
+                let work = async move { shared.list_names((ino, fh), offset, size).await };
+                self.serve(caller.asks(op), work, |reply, names| reply.bytes(names.bytes()));
+            }
+            O::Readdirplus { fh, offset, size } => {
+                let work = async move { shared.list_inodes((ino, fh), offset, size).await };
+                self.serve(caller.asks(op), work, |reply, names| reply.bytes(names.bytes()));
+            }
+            O::Releasedir { fh } => {
+                self.done(caller.tells(op), async move { shared.close_dir(ino, fh).await });
+            }
+            _ => {
+                let work = async move { Ok(shared.engine.fsync_dir(ino).await?) };
+                self.done(caller.asks(op), work);
+            }
+        }
+    }
+
+    /// What opens and closes files.
+    fn handle_of_file(&self, op: &'static str, caller: Caller, operation: Operation<'_>) {
+        use Operation as O;
+        let (shared, ino, uid) = (self.shared.clone(), caller.ino(), caller.request.uid);
+        let door = shared.clone();
+        match operation {
+            O::Open { flags } => {
+                let register = caller.reply.registrar();
+                let work = async move { known(shared.open_file(ino, flags, uid, &register).await) };
+                let undo = async move |opened: OpenedFile| drop(door.close_file(opened.0).await);
+                self.serve_or_undo(
+                    caller.asks(op),
+                    work,
+                    |reply, opened| {
+                        reply.opened(to_opened(&opened));
+                    },
+                    undo,
+                );
+            }
+            O::Create { name, mode, flags } => {
+                let (new, register) = (caller.new_name(name), caller.reply.registrar());
+                let work = async move { shared.create_file(new, mode, flags, &register).await };
+                let answering = door.clone();
+                let answer = move |reply: Reply, (inode, opened): (Inode, OpenedFile)| {
+                    let mut entry = answering.entry(&inode);
+                    entry.attr_ttl = entry.attr_ttl.min(answering.options.attr_ttl);
+                    reply.created(&entry, to_opened(&opened));
+                };
+                let undo = async move |made: (Inode, OpenedFile)| {
+                    drop(door.close_file(made.1.0).await);
+                };
+                self.serve_or_undo(caller.asks(op), work, answer, undo);
+            }
+            O::Flush { lock_owner } => {
+                shared.flush_file(ino, lock_owner);
+                caller.reply.ok();
+            }
+            O::Release { fh, release_flags, lock_owner } => {
+                if release_flags & weir_fuse::release::FLOCK_UNLOCK != 0 {
+                    shared.unlock_file(ino, lock_owner);
+                }
+                self.done(caller.tells(op), async move { shared.close_file(fh).await });
+            }
+            _ => {}
+        }
+    }
+
+    fn lock(&self, op: &'static str, caller: Caller, operation: Operation<'_>) {
+        let (shared, ino) = (self.shared.clone(), caller.ino());
+        match operation {
+            Operation::Getlk { owner, lock, lk_flags } => {
+                caller.reply.lock(shared.test_lock(ino, KernelLock::new(owner, lock, lk_flags)));
+            }
+            Operation::Setlk { owner, lock, lk_flags, wait } => {
+                let wanted = KernelLock::new(owner, lock, lk_flags);
+                let work = async move { shared.set_lock(ino, wanted, wait).await };
+                self.done(caller.may_give_up_by_any(op), work);
+            }
+            _ => {}
+        }
     }
 
     /// The bytes lie in the event loop's buffer, which is used again for the next request. They
     /// are copied only where a write has to wait for something.
-    fn write(
-        &self,
-        req: &Request,
-        node: INodeNo,
-        fh: FileHandle,
-        offset: u64,
-        data: &[u8],
-        write_flags: WriteFlags,
-        flags: OpenFlags,
-        _lock_owner: Option<LockOwner>,
-        reply: ReplyWrite,
-    ) {
-        self.shared.counts.add("write");
-        let write = Write { fh, offset, kernel: write_flags, flags: flags.0 };
-        let answer = |reply: ReplyWrite, written| reply.written(written);
+    fn write(&self, op: &'static str, caller: Caller, write: Write, data: &[u8]) {
+        let ino = caller.ino();
         match self.shared.here(|| self.shared.try_write_file(write, data)) {
-            Some(Ok(Some(written))) => return answer(reply, written),
+            Some(Ok(Some(written))) => return caller.reply.size(written),
             Some(Ok(None)) => {}
             Some(Err(refusal)) => {
-                return reply.refuse(self.shared.errors.errno("write", ino(node), &refusal));
+                return caller.reply.error(self.shared.errors.errno(op, ino, &refusal));
             }
-            None => return reply.refuse(Errno::EIO),
+            None => return caller.reply.error(Errno(libc::EIO)),
         }
-        let (shared, data, tid) = (self.shared.clone(), data.to_vec(), req.pid());
-        let work = async move { shared.write_file_of(write, &data, tid).await };
-        self.serve_counted("write", ino(node), reply, work, answer);
+        let (shared, data) = (self.shared.clone(), data.to_vec());
+        let work = async move { shared.write_file(write, &data).await };
+        self.serve(caller.may_give_up(op), work, |reply, written| reply.size(written));
     }
 
-    fn flush(
-        &self,
-        _req: &Request,
-        node: INodeNo,
-        _fh: FileHandle,
-        lock_owner: LockOwner,
-        reply: ReplyEmpty,
-    ) {
-        self.shared.counts.add("flush");
-        self.shared.flush_file(ino(node), lock_owner);
-        reply.ok();
-    }
-
-    fn release(
-        &self,
-        _req: &Request,
-        node: INodeNo,
-        fh: FileHandle,
-        _flags: OpenFlags,
-        _lock_owner: Option<LockOwner>,
-        _flush: bool,
-        reply: ReplyEmpty,
-    ) {
-        let shared = self.shared.clone();
-        self.done("release", ino(node), reply, async move { shared.close_file(fh).await });
-    }
-
-    fn fsync(
-        &self,
-        _req: &Request,
-        node: INodeNo,
-        _fh: FileHandle,
-        _datasync: bool,
-        reply: ReplyEmpty,
-    ) {
-        let (shared, ino) = (self.shared.clone(), ino(node));
-        let work = async move { Ok(shared.engine.fsync(ino).await?) };
-        self.done("fsync", ino, reply, work);
-    }
-
-    fn opendir(&self, _req: &Request, node: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
-        self.shared.counts.add("opendir");
-        match self.shared.open_dir(ino(node)) {
-            Ok((fh, flags)) => reply.opened(fh, flags),
-            Err(no) => {
-                reply.error(self.shared.errors.errno("opendir", ino(node), &no.of_known()));
+    /// What else is done with the bytes of files.
+    fn bytes(&self, op: &'static str, caller: Caller, operation: Operation<'_>) {
+        use Operation as O;
+        let (shared, ino, uid) = (self.shared.clone(), caller.ino(), caller.request.uid);
+        match operation {
+            O::Read { fh, offset, size } => {
+                let work = async move { shared.read_file(fh, (offset, size)).await };
+                self.serve(caller.may_give_up(op), work, |reply, bytes| reply.bytes(&bytes));
             }
+            O::Fsync { .. } => {
+                let work = async move { Ok(shared.engine.fsync(ino).await?) };
+                self.done(caller.asks(op), work);
+            }
+            O::Fallocate { offset, len, mode } => {
+                let work = async move { shared.allocate(ino, uid, mode, (offset, len)).await };
+                self.done(caller.asks(op), work);
+            }
+            O::Lseek { offset, whence } => {
+                let work = async move { shared.seek(ino, offset, whence).await };
+                self.serve(caller.asks(op), work, |reply, found| reply.offset(found as u64));
+            }
+            O::CopyFileRange { offset, to, to_offset, len } => {
+                let (from, to) = ((ino, offset), (Ino(to), to_offset));
+                let work = async move { shared.copy(from, to, len, uid).await };
+                self.serve(caller.asks(op), work, |reply, copied| reply.size(copied));
+            }
+            _ => caller.reply.error(Errno(libc::ENOSYS)),
         }
     }
+}
 
-    fn readdir(
-        &self,
-        _req: &Request,
-        node: INodeNo,
-        fh: FileHandle,
-        offset: u64,
-        reply: ReplyDirectory,
-    ) {
-        let shared = self.shared.clone();
-        shared.counts.add("readdir");
-        let work = async move { shared.list_names(ino(node), fh, offset, reply).await };
-        self.shared.run(work);
-    }
+/// For an inode that the kernel knows by a name.
+fn known<T>(served: Served<T>) -> Served<T> {
+    served.map_err(Refusal::of_known)
+}
 
-    fn readdirplus(
-        &self,
-        _req: &Request,
-        node: INodeNo,
-        fh: FileHandle,
-        offset: u64,
-        reply: ReplyDirectoryPlus,
-    ) {
-        let shared = self.shared.clone();
-        shared.counts.add("readdirplus");
-        let work = async move { shared.list_inodes(ino(node), fh, offset, reply).await };
-        self.shared.run(work);
-    }
-
-    fn releasedir(
-        &self,
-        _req: &Request,
-        node: INodeNo,
-        fh: FileHandle,
-        _flags: OpenFlags,
-        reply: ReplyEmpty,
-    ) {
-        let (shared, ino) = (self.shared.clone(), ino(node));
-        self.done("releasedir", ino, reply, async move { shared.close_dir(ino, fh).await });
-    }
-
-    fn fsyncdir(
-        &self,
-        _req: &Request,
-        node: INodeNo,
-        _fh: FileHandle,
-        _datasync: bool,
-        reply: ReplyEmpty,
-    ) {
-        let (shared, ino) = (self.shared.clone(), ino(node));
-        let work = async move { Ok(shared.engine.fsync_dir(ino).await?) };
-        self.done("fsyncdir", ino, reply, work);
-    }
-
-    fn statfs(&self, _req: &Request, node: INodeNo, reply: ReplyStatfs) {
-        let shared = self.shared.clone();
-        let work = async move { Ok(Space::of(&shared.engine.statfs().await?)) };
-        let answer = |reply: ReplyStatfs, space: Space| {
-            let Space { blocks, free, files, files_free } = space;
-            let block = Space::BLOCK;
-            reply.statfs(blocks, free, free, files, files_free, block, NAME_BYTES_MAX, block);
-        };
-        self.serve("statfs", ino(node), reply, work, answer);
-    }
-
-    fn setxattr(
-        &self,
-        _req: &Request,
-        node: INodeNo,
-        name: &OsStr,
-        value: &[u8],
-        flags: i32,
-        _position: u32,
-        reply: ReplyEmpty,
-    ) {
-        let (shared, ino, name) = (self.shared.clone(), ino(node), owned(name));
-        let value = value.to_vec();
-        let work = async move {
-            shared.set_xattr(ino, &name, &value, flags).await.map_err(Refusal::of_known)
-        };
-        self.done("setxattr", ino, reply, work);
-    }
-
-    fn getxattr(&self, _req: &Request, node: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
-        let (shared, ino, name) = (self.shared.clone(), ino(node), owned(name));
-        let work =
-            async move { shared.get_xattr(ino, &name, size).await.map_err(Refusal::of_known) };
-        self.serve("getxattr", ino, reply, work, |reply, value| value.answer(reply));
-    }
-
-    fn listxattr(&self, req: &Request, node: INodeNo, size: u32, reply: ReplyXattr) {
-        let (shared, ino, uid) = (self.shared.clone(), ino(node), req.uid());
-        let work =
-            async move { shared.list_xattrs(ino, uid, size).await.map_err(Refusal::of_known) };
-        self.serve("listxattr", ino, reply, work, |reply, value| value.answer(reply));
-    }
-
-    fn removexattr(&self, _req: &Request, node: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        let (shared, ino, name) = (self.shared.clone(), ino(node), owned(name));
-        let work = async move { shared.remove_xattr(ino, &name).await.map_err(Refusal::of_known) };
-        self.done("removexattr", ino, reply, work);
-    }
-
-    /// The kernel checks permissions itself and does not ask.
-    fn access(&self, _req: &Request, _node: INodeNo, _mask: AccessFlags, reply: ReplyEmpty) {
-        reply.ok();
-    }
-
-    fn getlk(
-        &self,
-        _req: &Request,
-        node: INodeNo,
-        _fh: FileHandle,
-        owner: LockOwner,
-        start: u64,
-        end: u64,
-        typ: i32,
-        pid: u32,
-        reply: ReplyLock,
-    ) {
-        let wanted = KernelLock { owner: owner.0, start, end, typ, pid };
-        let found = self.shared.test_lock(ino(node), wanted);
-        reply.locked(found.start, found.end, found.typ, found.pid);
-    }
-
-    fn setlk(
-        &self,
-        req: &Request,
-        node: INodeNo,
-        _fh: FileHandle,
-        owner: LockOwner,
-        start: u64,
-        end: u64,
-        typ: i32,
-        pid: u32,
-        sleep: bool,
-        reply: ReplyEmpty,
-    ) {
-        let (shared, ino, tid) = (self.shared.clone(), ino(node), req.pid());
-        let wanted = KernelLock { owner: owner.0, start, end, typ, pid };
-        let work = async move { shared.set_lock(ino, wanted, sleep, tid).await };
-        self.done("setlk", ino, reply, work);
-    }
-
-    fn ioctl(
-        &self,
-        _req: &Request,
-        _node: INodeNo,
-        _fh: FileHandle,
-        _flags: IoctlFlags,
-        _cmd: u32,
-        _in_data: &[u8],
-        _out_size: u32,
-        reply: ReplyIoctl,
-    ) {
-        reply.error(Errno::ENOTTY);
-    }
-
-    fn fallocate(
-        &self,
-        req: &Request,
-        node: INodeNo,
-        _fh: FileHandle,
-        offset: u64,
-        length: u64,
-        mode: i32,
-        reply: ReplyEmpty,
-    ) {
-        let (shared, ino, uid) = (self.shared.clone(), ino(node), req.uid());
-        let work = async move { shared.allocate(ino, uid, mode, (offset, length)).await };
-        self.done("fallocate", ino, reply, work);
-    }
-
-    fn lseek(
-        &self,
-        _req: &Request,
-        node: INodeNo,
-        _fh: FileHandle,
-        offset: i64,
-        whence: i32,
-        reply: ReplyLseek,
-    ) {
-        let (shared, ino) = (self.shared.clone(), ino(node));
-        let work = async move { shared.seek(ino, offset, whence).await };
-        self.serve("lseek", ino, reply, work, |reply, found| reply.offset(found));
-    }
-
-    fn copy_file_range(
-        &self,
-        req: &Request,
-        ino_in: INodeNo,
-        _fh_in: FileHandle,
-        offset_in: u64,
-        ino_out: INodeNo,
-        _fh_out: FileHandle,
-        offset_out: u64,
-        len: u64,
-        _flags: CopyFileRangeFlags,
-        reply: ReplyWrite,
-    ) {
-        let (shared, uid, target) = (self.shared.clone(), req.uid(), ino(ino_out));
-        let (from, to) = ((ino(ino_in), offset_in), (target, offset_out));
-        let work = async move { shared.copy(from, to, len, uid).await };
-        self.serve("copy_file_range", target, reply, work, |reply, copied| reply.written(copied));
-    }
+fn to_opened((handle, flags, backing): &OpenedFile) -> Opened<'_> {
+    Opened { handle: *handle, flags: *flags, backing: backing.as_deref() }
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fuser::{Config, MountOption, SessionACL};
+use weir_fuse::MountOptions;
 use weir_types::{ErrorKind, FsError, Result, UnixTime};
 
 /// The file system type in `mount(8)` is `fuse.weir`.
@@ -81,41 +81,29 @@ impl FuseOptions {
         self
     }
 
-    /// fuser's view of it all.
-    pub(crate) fn config(&self) -> Result<Config> {
+    /// What the mount itself takes of it all.
+    pub(crate) fn mount_options(&self) -> Result<MountOptions> {
         let user = !rustix::process::geteuid().is_root();
         if user && self.allow_other && !users_may_allow_other() {
             let text = "--allow-other: users may let others in only where root put the line \
                         `user_allow_other` into /etc/fuse.conf: ask for that, or mount without";
             return Err(FsError::new(ErrorKind::Permission, text));
         }
-        let mut config = Config::default();
-        config.mount_options = self.mount_options()?;
-        config.acl = if self.allow_other { SessionACL::All } else { SessionACL::Owner };
-        config.n_threads = Some(self.threads.max(1));
-        config.clone_fd = true;
-        Ok(config)
-    }
-
-    /// `dev` and `suid` are on, as in `mount(8)`'s `defaults`, unless `extra` says otherwise.
-    fn mount_options(&self) -> Result<Vec<MountOption>> {
-        let mut options = vec![
-            MountOption::FSName(self.fs_name.clone()),
-            // fuser keeps its own `Subtype` from the kernel where it mounts without a helper.
-            MountOption::CUSTOM(format!("subtype={SUBTYPE}")),
-            MountOption::DefaultPermissions,
-            if self.read_only { MountOption::RO } else { MountOption::RW },
-        ];
+        let mut options = MountOptions {
+            source: self.fs_name.clone(),
+            subtype: SUBTYPE.to_owned(),
+            flags: Vec::new(),
+            words: vec!["default_permissions".to_owned()],
+        };
+        if self.read_only {
+            options.flags.push("ro".to_owned());
+        }
+        if self.allow_other {
+            options.words.push("allow_other".to_owned());
+        }
         for text in &self.extra {
             for word in text.split(',').filter(|word| !word.is_empty()) {
-                options.push(parse_option(word)?);
-            }
-        }
-        for (on, off) in
-            [(MountOption::Dev, MountOption::NoDev), (MountOption::Suid, MountOption::NoSuid)]
-        {
-            if !options.contains(&on) && !options.contains(&off) {
-                options.push(on);
+                add_option(&mut options, word)?;
             }
         }
         Ok(options)
@@ -132,22 +120,15 @@ pub fn users_may_allow_other() -> bool {
 }
 
 /// One word after `-o`. Those that change what the door promises are refused.
-fn parse_option(word: &str) -> Result<MountOption> {
-    Ok(match word {
-        "dev" => MountOption::Dev,
-        "nodev" => MountOption::NoDev,
-        "suid" => MountOption::Suid,
-        "nosuid" => MountOption::NoSuid,
-        "exec" => MountOption::Exec,
-        "noexec" => MountOption::NoExec,
-        "atime" => MountOption::Atime,
-        "noatime" => MountOption::NoAtime,
-        "sync" => MountOption::Sync,
-        "async" => MountOption::Async,
-        "dirsync" => MountOption::DirSync,
-        "default_permissions" => MountOption::DefaultPermissions,
+fn add_option(options: &mut MountOptions, word: &str) -> Result<()> {
+    match word {
+        "nodev" | "nosuid" | "noexec" | "noatime" | "sync" | "dirsync" => {
+            options.flags.push(word.to_owned());
+        }
+        // What a mount is without them, as in `mount(8)`'s `defaults`.
+        "dev" | "suid" | "exec" | "atime" | "async" | "default_permissions" => {}
         _ if word.starts_with("context=") || word.starts_with("max_read=") => {
-            MountOption::CUSTOM(word.to_owned())
+            options.words.push(word.to_owned());
         }
         _ => {
             let text = format!(
@@ -156,7 +137,8 @@ fn parse_option(word: &str) -> Result<MountOption> {
             );
             return Err(FsError::new(ErrorKind::Invalid, text));
         }
-    })
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -172,25 +154,15 @@ mod tests {
     #[test]
     fn permissions_are_always_checked_and_devices_work_unless_told() {
         let plain = options(&[]).mount_options().unwrap();
-        for wanted in [
-            MountOption::DefaultPermissions,
-            MountOption::Dev,
-            MountOption::Suid,
-            MountOption::RW,
-            MountOption::FSName("s3://b/v".to_owned()),
-        ] {
-            assert!(plain.contains(&wanted), "{wanted:?}");
-        }
-        let strict = options(&["nodev,nosuid", "noexec"]).mount_options().unwrap();
-        for wanted in [MountOption::NoDev, MountOption::NoSuid, MountOption::NoExec] {
-            assert!(strict.contains(&wanted), "{wanted:?}");
-        }
-        assert!(!strict.contains(&MountOption::Dev) && !strict.contains(&MountOption::Suid));
+        assert!(plain.words.contains(&"default_permissions".to_owned()));
+        assert_eq!((plain.flags.len(), plain.source.as_str()), (0, "s3://b/v"));
+        let strict = options(&["nodev,nosuid", "noexec,exec"]).mount_options().unwrap();
+        assert_eq!(strict.flags, ["nodev", "nosuid", "noexec"]);
     }
 
     #[test]
     fn unknown_options_are_refused_by_name() {
-        let error = options(&["big_writes"]).config().unwrap_err();
+        let error = options(&["big_writes"]).mount_options().unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Invalid);
         assert!(error.to_string().contains("big_writes"), "{error}");
     }

@@ -4,9 +4,9 @@ use std::fs::File;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use fuser::{BackingId, FopenFlags, InitFlags, KernelConfig, ReplyCreate, ReplyOpen};
 use parking_lot::{Mutex, MutexGuard};
 use weir_engine::OpenFile;
+use weir_fuse::{Answer, Backing, Offer, Registrar, init, open};
 use weir_types::{ErrorKind, FsError, Ino, Result};
 
 use crate::modes::{Mode, Modes};
@@ -16,21 +16,15 @@ use crate::options::FuseOptions;
 /// tier cannot lie on overlayfs, and overlayfs can lie on this mount.
 const STACK_DEPTH: u32 = 1;
 
-/// Registers files with the kernel: both replies that open one can.
+/// Registers files with the kernel: the channel of an open can.
 pub(crate) trait Register: Send + Sync + 'static {
     /// Makes the file one that opens may name.
-    fn register(&self, file: &File) -> io::Result<BackingId>;
+    fn register(&self, file: &File) -> io::Result<Backing>;
 }
 
-impl Register for ReplyOpen {
-    fn register(&self, file: &File) -> io::Result<BackingId> {
-        self.open_backing(file)
-    }
-}
-
-impl Register for ReplyCreate {
-    fn register(&self, file: &File) -> io::Result<BackingId> {
-        self.open_backing(file)
+impl Register for Registrar {
+    fn register(&self, file: &File) -> io::Result<Backing> {
+        Self::register(self, file)
     }
 }
 
@@ -72,7 +66,7 @@ pub struct PassthroughState {
 /// Passthrough of one mount.
 #[derive(Debug)]
 pub(crate) struct Passthrough {
-    modes: Modes<BackingId>,
+    modes: Modes<Backing>,
     off: Mutex<Option<String>>,
     was_on: AtomicBool,
     opens: AtomicU64,
@@ -97,16 +91,16 @@ impl Passthrough {
     }
 
     /// Asks the kernel for it.
-    pub(crate) fn configure(&self, config: &mut KernelConfig) {
+    pub(crate) fn configure(&self, offer: Offer, answer: &mut Answer) {
         if !self.is_on() {
             return;
         }
-        let asked = config.add_capabilities(InitFlags::FUSE_PASSTHROUGH).is_ok()
-            && config.set_max_stack_depth(STACK_DEPTH).is_ok();
-        match asked {
-            true => self.was_on.store(true, Ordering::Relaxed),
-            false => self.turn_off("this kernel does not have it: it needs Linux 6.9"),
+        if offer.flags & init::PASSTHROUGH == 0 {
+            return self.turn_off("this kernel does not have it: it needs Linux 6.9");
         }
+        answer.flags |= init::PASSTHROUGH;
+        answer.stack_depth = STACK_DEPTH;
+        self.was_on.store(true, Ordering::Relaxed);
     }
 
     /// Whether any file of the mount may have been in passthrough.
@@ -150,7 +144,7 @@ impl Passthrough {
         purpose: Purpose,
         register: &dyn Register,
         drop_pages: impl FnOnce() -> Result<()>,
-    ) -> Result<Mode<BackingId>> {
+    ) -> Result<Mode<Backing>> {
         let lend = || match self.passthrough(file, purpose, register) {
             None if self.was_on() && file.may_be_stored()? => Err(stored_elsewhere(file.ino())),
             lent => Ok(lent),
@@ -187,7 +181,7 @@ impl Passthrough {
         file: &OpenFile,
         purpose: Purpose,
         register: &dyn Register,
-    ) -> Option<BackingId> {
+    ) -> Option<Backing> {
         if !self.is_on() {
             return None;
         }
@@ -245,10 +239,10 @@ fn stored_elsewhere(ino: Ino) -> FsError {
 
 /// How the kernel is to treat an open file in passthrough. Writes go to the daemon, which must
 /// know of each, and mappings to the mirror file.
-pub(crate) fn passthrough_reply(flags: i32) -> FopenFlags {
-    let mut reply = FopenFlags::FOPEN_PASSTHROUGH | FopenFlags::FOPEN_NOFLUSH;
+pub(crate) fn passthrough_reply(flags: i32) -> u32 {
+    let mut reply = open::PASSTHROUGH | open::NOFLUSH;
     if flags & libc::O_ACCMODE != libc::O_RDONLY {
-        reply |= FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES;
+        reply |= open::DIRECT_IO | open::PARALLEL_DIRECT_WRITES;
     }
     reply
 }
@@ -274,11 +268,12 @@ mod tests {
     #[test]
     fn writes_beside_passthrough_come_to_the_daemon() {
         let reads = passthrough_reply(libc::O_RDONLY);
-        assert!(!reads.contains(FopenFlags::FOPEN_DIRECT_IO));
+        assert!(reads & open::DIRECT_IO == 0);
         for flags in [libc::O_WRONLY, libc::O_RDWR | libc::O_APPEND] {
             let writes = passthrough_reply(flags);
-            assert!(writes.contains(FopenFlags::FOPEN_PASSTHROUGH | FopenFlags::FOPEN_DIRECT_IO));
-            assert!(!writes.contains(FopenFlags::FOPEN_KEEP_CACHE), "the kernel refuses it");
+            let wanted = open::PASSTHROUGH | open::DIRECT_IO;
+            assert_eq!(writes & wanted, wanted);
+            assert!(writes & open::KEEP_CACHE == 0, "the kernel refuses it");
         }
     }
 

@@ -13,8 +13,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 const UNSEEN: Duration = Duration::from_secs(5);
 
 /// Those that are sent to have a program end, and that it may catch to do so in its own way.
-const TO_END: u64 =
-    bit(libc::SIGHUP) | bit(libc::SIGINT) | bit(libc::SIGQUIT) | bit(libc::SIGTERM);
+const TO_END: u64 = bit(libc::SIGHUP) | bit(libc::SIGINT) | bit(libc::SIGQUIT) | bit(libc::SIGTERM);
 /// Those that do nothing, or stop a process, where they are not caught.
 const HARMLESS: u64 = bit(libc::SIGCHLD)
     | bit(libc::SIGCONT)

@@ -2,8 +2,8 @@
 
 use std::sync::atomic::Ordering;
 
-use fuser::{Errno, ReplyXattr};
 use weir_engine::XattrMode;
+use weir_fuse::{Errno, Reply};
 use weir_types::{ErrorKind, Ino};
 
 use crate::door::{DoorState, Served};
@@ -27,18 +27,18 @@ impl<T: AsRef<[u8]>> Value<T> {
     /// `bytes` for a caller with room for `room` of them; 0 asks for the length. ERANGE if they do
     /// not fit.
     fn for_room(bytes: T, room: u32) -> Result<Self, Errno> {
-        let length = u32::try_from(bytes.as_ref().len()).map_err(|_| Errno::E2BIG)?;
+        let length = u32::try_from(bytes.as_ref().len()).map_err(|_| Errno(libc::E2BIG))?;
         match room {
             0 => Ok(Self::Length(length)),
-            _ if length > room => Err(Errno::ERANGE),
+            _ if length > room => Err(Errno(libc::ERANGE)),
             _ => Ok(Self::Bytes(bytes)),
         }
     }
 
-    pub(crate) fn answer(self, reply: ReplyXattr) {
+    pub(crate) fn answer(self, reply: Reply) {
         match self {
             Self::Length(length) => reply.size(length),
-            Self::Bytes(bytes) => reply.data(bytes.as_ref()),
+            Self::Bytes(bytes) => reply.bytes(bytes.as_ref()),
         }
     }
 }
@@ -49,7 +49,7 @@ fn check_name(name: &[u8]) -> Result<(), Errno> {
     let kept = [&b"user."[..], b"trusted.", b"security."];
     match kept.iter().any(|space| name.len() > space.len() && name.starts_with(space)) {
         true => Ok(()),
-        false => Err(Errno::EOPNOTSUPP),
+        false => Err(Errno(libc::EOPNOTSUPP)),
     }
 }
 
@@ -58,7 +58,7 @@ fn set_mode(flags: i32) -> Result<XattrMode, Errno> {
         0 => Ok(XattrMode::Any),
         libc::XATTR_CREATE => Ok(XattrMode::Create),
         libc::XATTR_REPLACE => Ok(XattrMode::Replace),
-        _ => Err(Errno::EINVAL),
+        _ => Err(Errno(libc::EINVAL)),
     }
 }
 
@@ -69,7 +69,7 @@ fn name_list(names: &[Vec<u8>], uid: u32) -> Result<Vec<u8>, Errno> {
         list.extend_from_slice(name);
         list.push(0);
     }
-    if list.len() > LIST_BYTES_MAX { Err(Errno::E2BIG) } else { Ok(list) }
+    if list.len() > LIST_BYTES_MAX { Err(Errno(libc::E2BIG)) } else { Ok(list) }
 }
 
 impl DoorState {
@@ -82,7 +82,7 @@ impl DoorState {
     ) -> Served<()> {
         check_name(name)?;
         match self.engine.xattr_set(ino, name, value, set_mode(flags)?).await {
-            Err(error) if error.kind() == ErrorKind::TooLarge => Err(Errno::E2BIG.into()),
+            Err(error) if error.kind() == ErrorKind::TooLarge => Err(Errno(libc::E2BIG).into()),
             done => {
                 if name == CAPABILITY {
                     self.capabilities_given.fetch_add(1, Ordering::AcqRel);
@@ -134,7 +134,7 @@ mod tests {
     fn a_probe_learns_the_length_and_too_little_room_is_erange() {
         assert_eq!(Value::for_room(b"abc", 0), Ok(Value::Length(3)));
         assert_eq!(Value::for_room(b"abc", 3), Ok(Value::Bytes(b"abc")));
-        assert_eq!(Value::for_room(b"abc", 2), Err(Errno::ERANGE));
+        assert_eq!(Value::for_room(b"abc", 2), Err(Errno(libc::ERANGE)));
         assert_eq!(Value::for_room(b"", 1), Ok(Value::Bytes(b"")));
     }
 
@@ -145,7 +145,7 @@ mod tests {
         }
         for name in ["system.posix_acl_access", "system.posix_acl_default", "a", "user.", "userx.a"]
         {
-            assert_eq!(check_name(name.as_bytes()), Err(Errno::EOPNOTSUPP), "{name}");
+            assert_eq!(check_name(name.as_bytes()), Err(Errno(libc::EOPNOTSUPP)), "{name}");
         }
     }
 
@@ -155,7 +155,7 @@ mod tests {
         assert_eq!(name_list(&names, 0).unwrap(), b"trusted.x\0user.a\0");
         assert_eq!(name_list(&names, 1000).unwrap(), b"user.a\0");
         let many: Vec<_> = (0..300).map(|_| vec![b'n'; 255]).collect();
-        assert_eq!(name_list(&many, 0), Err(Errno::E2BIG));
+        assert_eq!(name_list(&many, 0), Err(Errno(libc::E2BIG)));
     }
 
     #[test]

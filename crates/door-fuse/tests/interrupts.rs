@@ -175,7 +175,8 @@ fn a_timer_of_the_program_interrupts_nothing() {
     let Some(cold) = Cold::new(by_the_daemon) else { return };
     fs::metadata(cold.at("cold")).unwrap();
     cold.gate.shut();
-    let line = format!("dd if={} iflag=direct of=/dev/null bs=4096 count=1", shown(&cold.at("cold")));
+    let line =
+        format!("dd if={} iflag=direct of=/dev/null bs=4096 count=1", shown(&cold.at("cold")));
     let child = cold.waiting("read", &line);
     let before = cold.requests("read");
     // dd catches it, and would read again if it were interrupted.

@@ -1,5 +1,7 @@
 //! Files that the kernel reads and maps without the daemon (passthrough).
 
+use std::fs::File;
+use std::io;
 use std::sync::{Arc, Weak};
 
 use crate::device::Device;
@@ -14,6 +16,21 @@ pub struct Backing {
 impl Backing {
     pub(crate) fn new(device: &Arc<Device>, id: u32) -> Self {
         Self { device: Arc::downgrade(device), id }
+    }
+}
+
+/// Has the kernel know files that answers to opens may name.
+#[derive(Clone, Debug)]
+pub struct Registrar(pub(crate) Arc<Device>);
+
+impl Registrar {
+    /// Has the kernel know a file.
+    ///
+    /// # Errors
+    /// The kernel's: EPERM without CAP_SYS_ADMIN, ELOOP on a stacked file system, others where it
+    /// does not have this.
+    pub fn register(&self, file: &File) -> io::Result<Backing> {
+        Ok(Backing::new(&self.0, self.0.register(file)?))
     }
 }
 

@@ -23,7 +23,7 @@ mod session;
 
 pub use abi::{init, lock, open, release, write};
 pub use attr::{Attr, Entry, Time, Timestamp};
-pub use backing::Backing;
+pub use backing::{Backing, Registrar};
 pub use dirs::DirBuffer;
 pub use interrupts::Interrupted;
 pub use mount::{MountOptions, mount};

@@ -1,12 +1,10 @@
 //! Answers to requests.
 
-use std::fs::File;
-use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::attr::{Attr, Entry};
-use crate::backing::Backing;
+use crate::backing::{Backing, Registrar};
 use crate::bytes::Output;
 use crate::device::Device;
 use crate::request::LockRange;
@@ -53,22 +51,25 @@ pub struct Space {
 #[derive(Debug)]
 pub struct Reply {
     unique: u64,
-    device: Option<Arc<Device>>,
+    device: Arc<Device>,
+    is_due: bool,
 }
 
 impl Reply {
     pub(crate) fn new(device: &Arc<Device>, unique: u64) -> Self {
-        Self { unique, device: Some(device.clone()) }
+        Self { unique, device: device.clone(), is_due: true }
     }
 
     /// No answer is wanted.
     pub(crate) fn none(mut self) {
-        self.device = None;
+        self.is_due = false;
     }
 
     fn send(&mut self, error: i32, body: &[u8]) {
-        let Some(device) = self.device.take() else { return };
-        match device.send(self.unique, error, body) {
+        if !std::mem::take(&mut self.is_due) {
+            return;
+        }
+        match self.device.send(self.unique, error, body) {
             Ok(()) => {}
             // Nobody waits any more: it was unmounted or aborted.
             Err(error) => tracing::debug!(unique = self.unique, %error, "an answer found nobody"),
@@ -148,14 +149,9 @@ impl Reply {
         self.send(0, &out.0);
     }
 
-    /// Has the kernel know a file that the answer to an open may name.
-    ///
-    /// # Errors
-    /// The kernel's: EPERM without CAP_SYS_ADMIN, ELOOP on a stacked file system, others where it
-    /// does not have this.
-    pub fn register(&self, file: &File) -> io::Result<Backing> {
-        let device = self.device.as_ref().ok_or(io::ErrorKind::NotConnected)?;
-        Ok(Backing::new(device, device.register(file)?))
+    /// Registers files on the request's channel.
+    pub fn registrar(&self) -> Registrar {
+        Registrar(self.device.clone())
     }
 }
 

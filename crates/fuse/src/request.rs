@@ -49,46 +49,138 @@ pub struct SetAttr {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "they are the system calls' own")]
 pub enum Operation<'a> {
-    Lookup { name: &'a [u8] },
+    Lookup {
+        name: &'a [u8],
+    },
     /// Of one inode or of many; nobody waits for an answer.
     Forget,
     Getattr,
     Setattr(SetAttr),
     Readlink,
-    Symlink { name: &'a [u8], target: &'a [u8] },
-    Mknod { name: &'a [u8], mode: u32, rdev: u32 },
-    Mkdir { name: &'a [u8], mode: u32 },
-    Unlink { name: &'a [u8] },
-    Rmdir { name: &'a [u8] },
-    Rename { name: &'a [u8], to: u64, new_name: &'a [u8], flags: u32 },
+    Symlink {
+        name: &'a [u8],
+        target: &'a [u8],
+    },
+    Mknod {
+        name: &'a [u8],
+        mode: u32,
+        rdev: u32,
+    },
+    Mkdir {
+        name: &'a [u8],
+        mode: u32,
+    },
+    Unlink {
+        name: &'a [u8],
+    },
+    Rmdir {
+        name: &'a [u8],
+    },
+    Rename {
+        name: &'a [u8],
+        to: u64,
+        new_name: &'a [u8],
+        flags: u32,
+    },
     /// `target` gets a name in the request's directory.
-    Link { target: u64, name: &'a [u8] },
-    Open { flags: i32 },
-    Create { name: &'a [u8], mode: u32, flags: i32 },
-    Read { fh: u64, offset: u64, size: u32 },
-    Write { fh: u64, offset: u64, write_flags: u32, flags: i32, data: &'a [u8] },
+    Link {
+        target: u64,
+        name: &'a [u8],
+    },
+    Open {
+        flags: i32,
+    },
+    Create {
+        name: &'a [u8],
+        mode: u32,
+        flags: i32,
+    },
+    Read {
+        fh: u64,
+        offset: u64,
+        size: u32,
+    },
+    Write {
+        fh: u64,
+        offset: u64,
+        write_flags: u32,
+        flags: i32,
+        data: &'a [u8],
+    },
     Statfs,
-    Release { fh: u64, release_flags: u32, lock_owner: u64 },
-    Fsync { fh: u64 },
-    Setxattr { name: &'a [u8], value: &'a [u8], flags: i32 },
-    Getxattr { name: &'a [u8], size: u32 },
-    Listxattr { size: u32 },
-    Removexattr { name: &'a [u8] },
-    Flush { lock_owner: u64 },
+    Release {
+        fh: u64,
+        release_flags: u32,
+        lock_owner: u64,
+    },
+    Fsync {
+        fh: u64,
+    },
+    Setxattr {
+        name: &'a [u8],
+        value: &'a [u8],
+        flags: i32,
+    },
+    Getxattr {
+        name: &'a [u8],
+        size: u32,
+    },
+    Listxattr {
+        size: u32,
+    },
+    Removexattr {
+        name: &'a [u8],
+    },
+    Flush {
+        lock_owner: u64,
+    },
     Opendir,
-    Readdir { fh: u64, offset: u64, size: u32 },
-    Readdirplus { fh: u64, offset: u64, size: u32 },
-    Releasedir { fh: u64 },
+    Readdir {
+        fh: u64,
+        offset: u64,
+        size: u32,
+    },
+    Readdirplus {
+        fh: u64,
+        offset: u64,
+        size: u32,
+    },
+    Releasedir {
+        fh: u64,
+    },
     Fsyncdir,
-    Getlk { owner: u64, lock: LockRange, lk_flags: u32 },
-    Setlk { owner: u64, lock: LockRange, lk_flags: u32, wait: bool },
+    Getlk {
+        owner: u64,
+        lock: LockRange,
+        lk_flags: u32,
+    },
+    Setlk {
+        owner: u64,
+        lock: LockRange,
+        lk_flags: u32,
+        wait: bool,
+    },
     Access,
     Ioctl,
-    Fallocate { offset: u64, len: u64, mode: i32 },
-    Lseek { offset: i64, whence: i32 },
-    CopyFileRange { offset: u64, to: u64, to_offset: u64, len: u64 },
+    Fallocate {
+        offset: u64,
+        len: u64,
+        mode: i32,
+    },
+    Lseek {
+        offset: i64,
+        whence: i32,
+    },
+    CopyFileRange {
+        offset: u64,
+        to: u64,
+        to_offset: u64,
+        len: u64,
+    },
     /// The request `unique` is to be ended.
-    Interrupt { unique: u64 },
+    Interrupt {
+        unique: u64,
+    },
     Destroy,
     /// What is not spoken here.
     Other,

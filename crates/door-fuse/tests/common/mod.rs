@@ -72,8 +72,7 @@ impl Volume {
         let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let mut connector = Connector::new(ConnectOptions::default(), Meter::new());
         connector.wrap = wrap;
-        let settings =
-            Settings { free_floor_bytes: weir_types::Bytes(0), ..Settings::default() };
+        let settings = Settings { free_floor_bytes: weir_types::Bytes(0), ..Settings::default() };
         let volume = Self { dir, runtime, settings, clock: clock(), connector };
         let options = FormatOptions {
             url: volume.url(),
@@ -140,4 +139,3 @@ impl Drop for Mounted {
 pub fn errno<T>(result: std::io::Result<T>) -> Option<i32> {
     result.err().and_then(|error| error.raw_os_error())
 }
-
