@@ -265,17 +265,17 @@ impl DoorState {
     ) -> Served<()> {
         let kind = fallocate_kind(mode)?;
         self.drop_privileges(ino, uid).await?;
-        match self.engine.fallocate(ino, kind, offset, len).await {
-            // No file is that large, and there is less room than that.
-            Err(error)
-                if error.kind() == ErrorKind::TooLarge
-                    && matches!(kind, Fallocate::Allocate { .. })
-                    && len > Space::of(&self.engine.statfs().await?).free_bytes() =>
-            {
-                Err(Errno(libc::ENOSPC).into())
+        let done = self.engine.fallocate(ino, kind, offset, len).await;
+        let too_large = done.as_ref().is_err_and(|error| error.kind() == ErrorKind::TooLarge);
+        if too_large && matches!(kind, Fallocate::Allocate { .. }) {
+            // No file is that large; where there is less room than that, this is why.
+            let space = Space::of(&self.engine.statfs().await?);
+            if len > space.free_bytes() {
+                return Err(Errno(libc::ENOSPC).into());
             }
-            done => Ok(done.map(drop)?),
         }
+        done?;
+        Ok(())
     }
 
     pub(crate) async fn seek(&self, ino: Ino, offset: i64, whence: i32) -> Served<i64> {

@@ -116,7 +116,7 @@ impl Door {
         work: impl Future<Output = Served<T>> + Send + 'static,
         answer: impl FnOnce(Reply, T) + Send + 'static,
     ) {
-        self.serve_or_undo(asked, work, answer, async |_| {});
+        self.serve_or_undo(asked, work, answer, |_| async {});
     }
 
     /// The same; what is left alone and comes to something for which nobody waits any more is

@@ -324,7 +324,8 @@ impl Door {
             O::Open { flags } => {
                 let register = caller.reply.registrar();
                 let work = async move { known(shared.open_file(ino, flags, uid, &register).await) };
-                let undo = async move |opened: OpenedFile| drop(door.close_file(opened.0).await);
+                let undo =
+                    move |opened: OpenedFile| async move { drop(door.close_file(opened.0).await) };
                 self.serve_or_undo(
                     caller.asks(op),
                     work,
@@ -339,12 +340,10 @@ impl Door {
                 let work = async move { shared.create_file(new, mode, flags, &register).await };
                 let answering = door.clone();
                 let answer = move |reply: Reply, (inode, opened): (Inode, OpenedFile)| {
-                    let mut entry = answering.entry(&inode);
-                    entry.attr_ttl = entry.attr_ttl.min(answering.options.attr_ttl);
-                    reply.created(&entry, to_opened(&opened));
+                    reply.created(&answering.entry(&inode), to_opened(&opened));
                 };
-                let undo = async move |made: (Inode, OpenedFile)| {
-                    drop(door.close_file(made.1.0).await);
+                let undo = move |made: (Inode, OpenedFile)| async move {
+                    drop(door.close_file(made.1.0).await)
                 };
                 self.serve_or_undo(caller.asks(op), work, answer, undo);
             }

@@ -90,7 +90,7 @@ fn bytes() -> Vec<u8> {
 /// A line of one program.
 fn shell(line: &str) -> Child {
     let mut command = Command::new("sh");
-    command.args(["-c", &format!("exec {line}")]);
+    command.args(["-c", &format!("ulimit -c 0; exec {line}")]);
     command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
 }
 
@@ -138,7 +138,7 @@ fn who_waits_for_bytes_can_be_killed() {
     is_killed(&cold, "read", &format!("cat {file}"));
     let part = "bs=4096 count=1 conv=notrunc";
     // dd catches SIGINT, and ends by it all the same.
-    is_killed(&cold, "read", &format!("env -i dd if={file} iflag=direct of=/dev/null {part}"));
+    is_killed(&cold, "read", &format!("dd if={file} iflag=direct of=/dev/null {part}"));
     cold.end();
 }
 

@@ -22,10 +22,10 @@ impl DirBuffer {
         Self { out: Output(Vec::with_capacity(room)), room }
     }
 
-    /// How many entries of names with so many bytes it holds at most.
+    /// How many more entries of names with so many bytes it holds.
     pub fn holds(&self, name_bytes: usize, with_inodes: bool) -> usize {
         let before = if with_inodes { INODE_BYTES } else { 0 };
-        self.room / (before + HEAD_BYTES + name_bytes.next_multiple_of(8))
+        (self.room - self.out.0.len()) / (before + HEAD_BYTES + name_bytes.next_multiple_of(8))
     }
 
     /// Adds a name; answers whether it did not fit. A reader goes on after it at `offset`; `kind` is
