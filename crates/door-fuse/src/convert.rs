@@ -2,7 +2,7 @@
 
 use weir_engine::RenameMode;
 use weir_fuse::{Attr, Errno, Timestamp};
-use weir_types::{FileKind, Ino, Inode, UnixTime};
+use weir_types::{FileKind, Inode, UnixTime};
 
 /// `st_blksize`. Programs size their buffers by it, also those that seek: with 1 MiB, a `fseek`
 /// and a small `fread` would read 1 MiB. 4 KiB is what local file systems say; those who copy
@@ -81,6 +81,8 @@ pub(crate) fn unix_time(time: Timestamp) -> UnixTime {
 
 #[cfg(test)]
 mod tests {
+    use weir_types::Ino;
+
     use super::*;
 
     fn inode() -> Inode {
