@@ -101,6 +101,13 @@ ended() {
     exit $status
 }
 
+# Runs the case where no other case's mount namespace sees its mounts: a file system lives on after
+# `umount`, with what it has not written yet, as long as such a copy of the mount is there. Called
+# before `begin`.
+own_mounts() {
+    [ -n "${WEIR_OWN_MOUNTS:-}" ] || WEIR_OWN_MOUNTS=1 exec unshare --mount bash "$0"
+}
+
 # Sets the case up. The runner makes the directory; a case run by hand makes its own.
 begin() {
     set -uo pipefail

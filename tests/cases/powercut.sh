@@ -3,9 +3,10 @@
 # fsynced is there, nothing is torn, and no page of the tier is older than the bucket.
 # time-limit: 600
 source "$(dirname "$0")/../lib.sh"
+own_mounts
 begin
 source "$TESTS/lib-crash.sh"
-need python3 jq mkfs.xfs xfs_io losetup
+need python3 jq mkfs.xfs xfs_io losetup unshare
 seed
 
 source "$TESTS/lib-disk.sh"

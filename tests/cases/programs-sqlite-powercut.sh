@@ -3,8 +3,9 @@
 # fsync ends in the bucket or in a journal on the disk that was cut.
 # time-limit: 300
 source "$(dirname "$0")/../lib.sh"
+own_mounts
 begin
-need sqlite3 python3 jq mkfs.xfs xfs_io losetup
+need sqlite3 python3 jq mkfs.xfs xfs_io losetup unshare
 source "$TESTS/lib-sqlite.sh"
 source "$TESTS/lib-disk.sh"
 

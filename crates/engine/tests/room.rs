@@ -126,7 +126,8 @@ fn inodes_are_room_and_small_files_make_it() {
     world.run(async {
         let (_, inos) = tree(&world, 1_500, 100).await;
         let usage = world.engine().status().await.expect("status").tier;
-        assert!(usage.limit_files < 600 && usage.mirrors <= usage.limit_files, "{usage:?}");
+        // Mirrors that have no file yet, or none any more, count on both sides.
+        assert!(usage.limit_files < 1_200 && usage.mirrors <= usage.limit_files, "{usage:?}");
         assert!(taken(&world.path("tier")).1 < 600);
         for (n, ino) in inos.into_iter().enumerate() {
             let bytes = read_all(&world.engine(), ino).await.expect("reads");

@@ -22,8 +22,8 @@ const ONE_REQUEST_BYTES: u64 = 16 << 20;
 /// Parts of one object that are under way.
 const PARTS_AT_ONCE: usize = 4;
 
-/// Told of bytes that were moved.
-pub(crate) type Moved<'a> = &'a (dyn Fn(u64) + Sync);
+/// Told of bytes that were moved; an error if no more should be.
+pub(crate) type Moved<'a> = &'a (dyn Fn(u64) -> Result<()> + Sync);
 
 /// Stores a file, or where a symbolic link leads, as an object. One PUT, or one for each part and
 /// two more.
@@ -53,8 +53,7 @@ pub(crate) async fn put(from: &Root, to: &Bucket, entry: &Entry, moved: Moved<'_
         let bytes = read(0, entry.size()).await?;
         same()?;
         to.put_object(Component::Data, key, bytes, &told, &PutCondition::Any).await?;
-        moved(entry.size());
-        return Ok(());
+        return moved(entry.size());
     }
     let upload = to.begin_upload(Component::Data, key, entry.size(), &told).await?;
     let part_bytes = upload.part_bytes();
@@ -64,8 +63,7 @@ pub(crate) async fn put(from: &Root, to: &Bucket, entry: &Entry, moved: Moved<'_
         let bytes = read(at, length);
         async move {
             upload.part(number, bytes.await?).await?;
-            moved(length);
-            Ok::<_, FsError>(())
+            moved(length)
         }
     });
     parts.buffer_unordered(PARTS_AT_ONCE).try_collect::<Vec<()>>().await?;
@@ -82,11 +80,11 @@ pub(crate) async fn get(
     moved: Moved<'_>,
 ) -> Result<Option<u64>> {
     let info = as_listed(from, entry).await?;
-    let is = format!("{} {}", entry.size(), info.as_deref().unwrap_or("no ETag"));
+    let is = info.as_deref().map(|etag| format!("{} {etag}", entry.size()));
     let (root, path) = (to.clone(), entry.path.clone());
     let mut target = blocking(move || Target::begin(&root, &path, is)).await.map_err(local)?;
     let begun = target.noted();
-    moved(begun);
+    moved(begun)?;
     let mut pieces = pieces(from, entry, begun, info.as_deref());
     let (mut hash, mut at) = (Xxh3::new(), begun);
     while let Some(bytes) = pieces.try_next().await? {
@@ -95,7 +93,7 @@ pub(crate) async fn get(
         let write = move || target.write(&bytes, at).map(|()| target);
         target = blocking(write).await.map_err(local)?;
         at += length;
-        moved(length);
+        moved(length)?;
     }
     let entry = entry.clone();
     blocking(move || target.finish(&entry)).await.map_err(local)?;
@@ -116,8 +114,7 @@ pub(crate) async fn copy(
     if entry.size() <= ONE_REQUEST_BYTES {
         let bytes = piece(from, key, 0, entry.size(), etag).await?;
         to.put_object(Component::Data, key, bytes, &told, &PutCondition::Any).await?;
-        moved(entry.size());
-        return Ok(());
+        return moved(entry.size());
     }
     let upload = to.begin_upload(Component::Data, key, entry.size(), &told).await?;
     let part_bytes = upload.part_bytes();
@@ -126,8 +123,7 @@ pub(crate) async fn copy(
         let length = part_bytes.min(entry.size() - at);
         async move {
             upload.part(number, piece(from, key, at, length, etag).await?).await?;
-            moved(length);
-            Ok::<_, FsError>(())
+            moved(length)
         }
     });
     parts.buffer_unordered(PARTS_AT_ONCE).try_collect::<Vec<()>>().await?;

@@ -26,7 +26,7 @@ pub(crate) fn copy(
 ) -> io::Result<Option<u64>> {
     let mut source = open_source(from, entry)?;
     let is = format!("{} {}", entry.size(), entry.mtime_ns);
-    let mut target = Target::begin(to, &entry.path, is)?;
+    let mut target = Target::begin(to, &entry.path, Some(is))?;
     let begun = target.noted();
     step(begun)?;
     let hash = copy_data(&mut source, &mut target, entry.size(), step)?;

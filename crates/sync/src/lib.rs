@@ -3,7 +3,8 @@
 //!
 //! In come two places; out go the changes that make the second like the first. Both are listed in
 //! the order of keys and held against each other as they come, so that files of any number take
-//! little memory (directories, further names and what is to be deleted are kept until the end), and a run that was broken off goes on with what is missing.
+//! little memory (directories, further names and what is to be deleted are kept until the end), and
+//! a run that was broken off goes on with what is missing.
 //!
 //! What must always hold:
 //! - A file is seen at its place when all of it is there: it is written under another name first.

@@ -263,6 +263,10 @@ impl Run<'_> {
     async fn copy_now(&self, entry: &Entry) -> Result<()> {
         let moved = |bytes: u64| {
             self.progress.bytes_done.fetch_add(bytes, Ordering::Relaxed);
+            match self.progress.cancelled.load(Ordering::Relaxed) {
+                true => Err(FsError::new(ErrorKind::Retry, "cancelled")),
+                false => Ok(()),
+            }
         };
         let hash = match (self.from, self.to) {
             (_, Place::Directory(root)) if !matches!(entry.kind, Kind::File { .. }) => {

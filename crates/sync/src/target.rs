@@ -28,17 +28,20 @@ pub(crate) struct Target {
     written_as: Vec<u8>,
     name: Vec<u8>,
     file: File,
-    /// What its bytes are those of.
-    source: String,
+    /// What its bytes are those of, as far as that can be told from others.
+    source: Option<String>,
     /// Bytes from the start that are on the disk for sure.
     noted: u64,
+    /// With how many bytes the next note is due.
+    next_note: u64,
     finished: bool,
 }
 
 impl Target {
     /// Begins a file at `path`, or goes on with one that an earlier run began to write from the same
-    /// `source`: at [`Target::noted`]. Another run that writes it is an error.
-    pub(crate) fn begin(root: &Root, path: &[u8], source: String) -> io::Result<Target> {
+    /// `source`: at [`Target::noted`]. Without a source that can be told from others each run begins
+    /// anew. Another run that writes it is an error.
+    pub(crate) fn begin(root: &Root, path: &[u8], source: Option<String>) -> io::Result<Target> {
         let (parent, name) = root.open_parent(path)?;
         let written_as = unfinished(name);
         let flags =
@@ -59,9 +62,15 @@ impl Target {
         if (opened.st_dev, opened.st_ino) != (named.st_dev, named.st_ino) {
             return Err(io::Error::other("another run of weir sync wrote it just now"));
         }
-        let noted = noted(&file, &source).min(opened.st_size.max(0) as u64);
+        let noted = source.as_deref().map_or(0, |source| noted(&file, source));
+        let noted = noted.min(opened.st_size.max(0) as u64);
+        if noted == 0 {
+            // Of another source. A new file has none.
+            let _ = rustix::fs::fremovexattr(&file, NOTE);
+        }
         file.set_len(noted)?;
-        Ok(Target { parent, written_as, name: name.to_vec(), file, source, noted, finished: false })
+        let (name, next_note) = (name.to_vec(), noted + NOTE_BYTES);
+        Ok(Target { parent, written_as, name, file, source, noted, next_note, finished: false })
     }
 
     /// Bytes from the start that an earlier run wrote, or this one noted.
@@ -72,9 +81,9 @@ impl Target {
     /// Writes bytes; all before `at` was written. A disk that takes no more keeps nothing of it.
     pub(crate) fn write(&mut self, bytes: &[u8], at: u64) -> io::Result<()> {
         let end = at + bytes.len() as u64;
-        let written = self.file.write_all_at(bytes, at).and_then(|()| match end - self.noted {
-            NOTE_BYTES.. => self.note(end),
-            _ => Ok(()),
+        let written = self.file.write_all_at(bytes, at).and_then(|()| match end < self.next_note {
+            true => Ok(()),
+            false => self.note(end),
         });
         if written.is_err() {
             self.noted = 0;
@@ -83,11 +92,13 @@ impl Target {
     }
 
     fn note(&mut self, end: u64) -> io::Result<()> {
+        self.next_note = u64::MAX;
+        let Some(source) = &self.source else { return Ok(()) };
         self.file.sync_data()?;
-        let text = format!("{end} {}", self.source);
+        let text = format!("{end} {source}");
         // Where there are no such attributes a large file begins anew.
         if rustix::fs::fsetxattr(&self.file, NOTE, text.as_bytes(), XattrFlags::empty()).is_ok() {
-            self.noted = end;
+            (self.noted, self.next_note) = (end, end + NOTE_BYTES);
         }
         Ok(())
     }

@@ -344,6 +344,37 @@ async fn a_large_file_goes_on_where_it_was_broken_off_if_it_is_still_the_same() 
     world.sync(OPTIONS).await;
     assert!(fs::read(world.path("to/large")).expect("read") == vec![7; 1 << 20]);
     assert_eq!(left(&world), None);
+    assert!(xattr(&world.path("to/large")).is_empty(), "nothing of the one before shows");
+}
+
+#[tokio::test]
+async fn a_large_object_goes_on_where_it_was_broken_off_if_it_is_still_the_same() {
+    const NOTED: u64 = 256 << 20;
+    let (world, bucket) = (World::new(), memory());
+    let bytes = numbered(NOTED + (128 << 20));
+    let put = |bytes: Vec<u8>| async {
+        bucket.put(Component::Data, "large", bytes).await.expect("put");
+    };
+    put(bytes.clone()).await;
+    let (from, to) = (Place::Bucket(bucket.clone()), world.place("to"));
+    broken_off_at(NOTED + (32 << 20), &from, &to).await;
+    let begun = left(&world).expect("the beginning is kept");
+    let file = fs::OpenOptions::new().write(true).open(&begun).expect("open");
+    file.write_all_at(b"other", 0).expect("written");
+    run(&from, &to, OPTIONS).await.expect("synced");
+    let got = fs::read(world.path("to/large")).expect("read");
+    assert!(got.starts_with(b"other") && got[5..] == bytes[5..], "it went on, and to the end");
+
+    // Another object of the same length is another one.
+    fs::remove_file(world.path("to/large")).expect("removed");
+    broken_off_at(NOTED + (32 << 20), &from, &to).await;
+    assert!(left(&world).is_some());
+    let others: Vec<u8> = bytes.iter().map(|byte| !byte).collect();
+    put(others.clone()).await;
+    run(&from, &to, OPTIONS).await.expect("synced");
+    assert!(fs::read(world.path("to/large")).expect("read") == others);
+    assert_eq!(left(&world), None);
+    assert!(xattr(&world.path("to/large")).is_empty());
 }
 
 fn xattr(path: &Path) -> Vec<u8> {

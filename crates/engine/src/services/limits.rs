@@ -424,10 +424,11 @@ impl Limits {
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let tenants = self.admission.areas.tenants();
         let sum = |of: fn(&Used) -> &AtomicU64| tenants.iter().map(|(_, used)| get(of(used))).sum();
+        let stored_bytes = self.meta.usage().await.map_or(0, |usage| usage.stored_bytes);
         Totals {
             unix_ms: self.context.unix_ms(),
-            stored_bytes: self.meta.usage().await.map_or(0, |usage| usage.stored_bytes),
-            bucket_bytes: self.bucket_bytes(LOOK_MAX).await.unwrap_or(0),
+            stored_bytes,
+            bucket_bytes: self.bucket_bytes(LOOK_MAX).await.unwrap_or(stored_bytes),
             put_requests: priced.put,
             get_requests: priced.get,
             delete_requests: priced.delete,

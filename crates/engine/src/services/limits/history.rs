@@ -19,7 +19,7 @@ pub struct Totals {
     /// Bytes that files took in the volume at that moment.
     pub stored_bytes: u64,
     /// Bytes of the volume's segments in its buckets, compressed, and with what is dead in them. Up to
-    /// ten minutes old.
+    /// ten minutes old; as long as they could not be counted, what files take.
     #[serde(default)]
     pub bucket_bytes: u64,
     /// Requests of the price of a PUT.

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use slatedb::config::{
-    CompactionWorkerOptions, CompactorOptions, DbReaderOptions, GarbageCollectorOptions, Settings,
-    SstBlockSize,
+    CompactionWorkerOptions, CompactorOptions, DbReaderOptions, GarbageCollectorDirectoryOptions,
+    GarbageCollectorOptions, Settings, SstBlockSize,
 };
 
 /// Memtable bytes at which one becomes a level-0 table. Two or so of these live in memory.
@@ -19,6 +19,12 @@ pub(super) const L0_TABLES_MAX: usize = 16;
 
 /// Bytes of one compacted table.
 const TABLE_BYTES: usize = 64 << 20;
+
+/// Milliseconds between looks for work of its own. They are answered from memory.
+const POLL_MS: u64 = 10_000;
+
+/// Time between passes of the collector: a LIST of each of four directories.
+const COLLECT: Duration = Duration::from_secs(3_600);
 
 /// How long a manifest update may be retried. An engine that gives up must be reopened, so it
 /// never does: callers are told by their own timeouts.
@@ -45,10 +51,9 @@ pub struct SlateOptions {
     /// Memory for what is committed but not in a table yet; when it is full, commits wait. Default
     /// 256 MiB, least 64 MiB: about half a million commits while the bucket is away.
     pub unflushed_bytes: u64,
-    /// Milliseconds between looks for another writer and for compaction work. Default 10,000, least
-    /// 100. This is what an idle mount costs: about 8 GETs each time, $0.90 a month at the default.
-    /// A writer that was taken over notices at its next flush, or, when it only reads, after this
-    /// time.
+    /// Milliseconds between looks for another writer. Default 60,000, least 100. This is what an idle
+    /// mount costs: a GET each time, $0.02 a month at the default. A writer that was taken over
+    /// notices at its next flush, or, when it only reads, after this time and ten seconds.
     pub poll_ms: u64,
 }
 
@@ -60,7 +65,7 @@ impl Default for SlateOptions {
             timeout_ms: 60_000,
             cache_bytes: 256 << 20,
             unflushed_bytes: 256 << 20,
-            poll_ms: 10_000,
+            poll_ms: 60_000,
         }
     }
 }
@@ -68,6 +73,10 @@ impl Default for SlateOptions {
 impl SlateOptions {
     pub(super) fn timeout(&self) -> Duration {
         Duration::from_millis(self.timeout_ms)
+    }
+
+    pub(super) fn look(&self) -> Duration {
+        Duration::from_millis(self.poll_ms)
     }
 
     /// All that is wrong with these values, one sentence each.
@@ -85,7 +94,7 @@ impl SlateOptions {
     }
 
     pub(super) fn settings(&self) -> Settings {
-        let poll = Duration::from_millis(self.poll_ms);
+        let poll = Duration::from_millis(self.poll_ms.min(POLL_MS));
         Settings {
             flush_interval: Some(Duration::from_millis(self.meta_flush_ms)),
             manifest_poll_interval: poll,
@@ -121,10 +130,15 @@ fn compactor(poll: Duration) -> CompactorOptions {
     }
 }
 
-/// The default (every 10 minutes, what is older than 5) without the passes that serve nobody here:
-/// a fence must outlive every writer that may still sleep, and there are no clones.
+/// What is older than 5 minutes, each hour, without the passes that serve nobody here: a fence must
+/// outlive every writer that may still sleep, and there are no clones.
 fn garbage_collector() -> GarbageCollectorOptions {
+    let pass = GarbageCollectorDirectoryOptions { interval: Some(COLLECT), ..Default::default() };
     GarbageCollectorOptions {
+        manifest_options: Some(pass),
+        wal_options: Some(pass),
+        compacted_options: Some(pass),
+        compactions_options: Some(pass),
         wal_fence_options: None,
         detach_options: None,
         ..GarbageCollectorOptions::default()

@@ -18,7 +18,7 @@ use object_store::{
 use parking_lot::Mutex;
 
 #[derive(Debug, Default)]
-pub(super) struct WatchedStore {
+pub(in crate::kv::slate) struct WatchedStore {
     inner: InMemory,
     away: AtomicBool,
     denies: Mutex<Option<&'static str>>,
@@ -29,29 +29,29 @@ pub(super) struct WatchedStore {
 
 impl WatchedStore {
     /// While away, every request fails after 5 ms.
-    pub(super) fn set_away(&self, away: bool) {
+    pub(in crate::kv::slate) fn set_away(&self, away: bool) {
         self.away.store(away, Ordering::SeqCst);
     }
 
     /// Requests of this kind are not allowed.
-    pub(super) fn deny(&self, kind: Option<&'static str>) {
+    pub(in crate::kv::slate) fn deny(&self, kind: Option<&'static str>) {
         *self.denies.lock() = kind;
     }
 
     /// The next `n` PUTs are applied and then fail.
-    pub(super) fn lose_answers(&self, n: u64) {
+    pub(in crate::kv::slate) fn lose_answers(&self, n: u64) {
         self.answers_to_lose.store(n, Ordering::SeqCst);
     }
 
-    pub(super) fn set_latency(&self, latency: Duration) {
+    pub(in crate::kv::slate) fn set_latency(&self, latency: Duration) {
         self.latency_ms.store(latency.as_millis() as u64, Ordering::SeqCst);
     }
 
-    pub(super) fn counts(&self) -> BTreeMap<&'static str, u64> {
+    pub(in crate::kv::slate) fn counts(&self) -> BTreeMap<&'static str, u64> {
         self.counts.lock().clone()
     }
 
-    pub(super) fn count(&self, kind: &str) -> u64 {
+    pub(in crate::kv::slate) fn count(&self, kind: &str) -> u64 {
         self.counts.lock().get(kind).copied().unwrap_or(0)
     }
 
