@@ -3,6 +3,10 @@
 //! Where FUSE cannot be used (a container without /dev/fuse) the tests say so and do nothing.
 
 #![allow(clippy::unwrap_used, reason = "the helpers of tests are tests too")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "what is waited for is the kernel and other processes"
+)]
 
 mod common;
 

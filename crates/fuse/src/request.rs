@@ -361,43 +361,4 @@ fn set_attr(i: &mut Input<'_>) -> Option<SetAttr> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::bytes::Output;
-
-    #[test]
-    fn a_write_has_its_bytes_and_flags() {
-        let mut out = Output::default();
-        out.u64(3).u64(4096).u32(5).u32(4).u64(0).u32(libc::O_APPEND as u32).u32(0);
-        out.0.extend_from_slice(b"hello");
-        let asked = Operation::parse(op::WRITE, Input(&out.0));
-        let flags = libc::O_APPEND;
-        let wanted =
-            Operation::Write { fh: 3, offset: 4096, write_flags: 4, flags, data: b"hello" };
-        assert_eq!(asked, Some(wanted));
-        assert_eq!(Operation::parse(op::WRITE, Input(&out.0[..44])), None, "cut short");
-    }
-
-    #[test]
-    fn a_time_before_1970_is_what_it_is() {
-        let mut out = Output::default();
-        out.u32(fattr::MTIME | fattr::ATIME | fattr::ATIME_NOW).zeros(28);
-        out.u64(0).u64(-2_i64 as u64).u64(0).u32(0).u32(800_000_000).u32(0).zeros(20);
-        let Some(Operation::Setattr(set)) = Operation::parse(op::SETATTR, Input(&out.0)) else {
-            panic!("no setattr");
-        };
-        let mtime = Time::At(Timestamp { secs: -2, nanos: 800_000_000 });
-        let wanted = SetAttr { atime: Some(Time::Now), mtime: Some(mtime), ..SetAttr::default() };
-        assert_eq!(set, wanted);
-    }
-
-    #[test]
-    fn two_names_follow_a_rename() {
-        let mut out = Output::default();
-        out.u64(9).u32(1).u32(0);
-        out.0.extend_from_slice(b"a\0b\0");
-        let asked = Operation::parse(op::RENAME2, Input(&out.0));
-        assert_eq!(asked, Some(Operation::Rename { name: b"a", to: 9, new_name: b"b", flags: 1 }));
-        assert_eq!(Operation::parse(99, Input(&[])), Some(Operation::Other));
-    }
-}
+mod tests;

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
@@ -20,7 +21,8 @@ const HEAD_BYTES: usize = 8192;
 /// Pages of the kernel's smallest kind.
 const PAGE_BYTES: u32 = 4096;
 
-/// Serves requests. It must not wait: others of the same thread wait behind it.
+/// Serves requests. It must not wait: others of the same thread wait behind it. A request of which
+/// the handling panics is answered EIO.
 pub trait Handler: Send + Sync + 'static {
     /// Serves one request, or has it served. What was dropped without an answer gets EIO.
     fn handle(
@@ -144,7 +146,11 @@ fn serve(
             Some(Operation::Other) => reply.error(Errno(libc::ENOSYS)),
             Some(operation) => {
                 let interrupted = Interrupted::new(interrupts.clone(), request.unique);
-                handler.handle(request, operation, interrupted, reply);
+                let serve = || handler.handle(request, operation, interrupted, reply);
+                // Its reply went with it, as EIO; the mount has all its threads yet.
+                if catch_unwind(AssertUnwindSafe(serve)).is_err() {
+                    tracing::error!(opcode = request.opcode, "serving a request panicked");
+                }
             }
         }
     }
