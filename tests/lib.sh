@@ -27,7 +27,7 @@ need() { # PROGRAM OR FILE...
     done
 }
 
-need awk jq losetup mount python3 sha256sum tar umount
+need awk jq losetup mount python3 sha256sum tar umount unshare
 
 soaking() { [ "${WEIR_SOAK:-0}" = 1 ]; }
 

@@ -4,7 +4,6 @@
 source "$(dirname "$0")/../lib.sh"
 begin
 source "$TESTS/lib-crash.sh"
-need python3 timeout dd stat sync
 
 # The bucket's time limit is far away: whoever ends was ended.
 busy_settings bucket_timeout_ms=600000 read_ahead_bytes=0 flush_age_ms=3600000

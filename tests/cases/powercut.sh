@@ -6,7 +6,7 @@ source "$(dirname "$0")/../lib.sh"
 own_mounts
 begin
 source "$TESTS/lib-crash.sh"
-need python3 jq mkfs.xfs xfs_io losetup unshare
+need python3 jq mkfs.xfs xfs_io losetup
 seed
 
 source "$TESTS/lib-disk.sh"

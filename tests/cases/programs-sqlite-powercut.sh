@@ -5,7 +5,7 @@
 source "$(dirname "$0")/../lib.sh"
 own_mounts
 begin
-need sqlite3 python3 jq mkfs.xfs xfs_io losetup unshare
+need sqlite3 python3 jq mkfs.xfs xfs_io losetup
 source "$TESTS/lib-sqlite.sh"
 source "$TESTS/lib-disk.sh"
 

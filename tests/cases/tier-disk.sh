@@ -6,7 +6,7 @@
 source "$(dirname "$0")/../lib.sh"
 own_mounts
 begin
-need mkfs.ext4 mkfs.xfs losetup unshare mount umount python3 jq
+need mkfs.ext4 mkfs.xfs losetup mount umount python3 jq
 
 DISK=$T/disk
 mkdir "$DISK"

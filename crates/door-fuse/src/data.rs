@@ -314,7 +314,7 @@ mod tests {
     use super::*;
 
     fn write_of(kernel: u32, flags: i32) -> Write {
-        Write { fh: u64(1), offset: 0, kernel, flags }
+        Write { fh: 1, offset: 0, kernel, flags }
     }
 
     #[test]

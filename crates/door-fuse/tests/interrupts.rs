@@ -43,7 +43,9 @@ impl Cold {
         volume.settings.bucket_timeout_ms = 600_000;
         volume.settings.read_ahead_bytes = weir_types::Bytes(0);
         let mounted = volume.mount(&change);
-        fs::write(mounted.path.join("cold"), bytes()).unwrap();
+        for name in ["cold", "other"] {
+            fs::write(mounted.path.join(name), bytes()).unwrap();
+        }
         fs::create_dir(mounted.path.join("dir")).unwrap();
         volume.end(mounted);
         // Mounted anew, the kernel has none of its pages either.
@@ -114,9 +116,11 @@ fn ended(mut child: Child, what: &str) -> ExitStatus {
     }
 }
 
+const ENDS: [Signal; 5] = [Signal::TERM, Signal::INT, Signal::QUIT, Signal::ALARM, Signal::KILL];
+
 /// All that waits is ended by each signal that ends programs.
 fn is_killed(cold: &Cold, kind: &str, line: &str) {
-    for end in [Signal::TERM, Signal::INT, Signal::QUIT, Signal::ALARM, Signal::KILL] {
+    for end in ENDS {
         let child = cold.waiting(kind, line);
         signal(&child, end);
         let status = ended(child, &format!("`{line}` with {end:?}"));
@@ -136,10 +140,24 @@ fn shown(path: &Path) -> String {
 #[test]
 fn who_waits_for_bytes_can_be_killed() {
     let Some(cold) = Cold::new(by_the_daemon) else { return };
-    fs::metadata(cold.at("cold")).unwrap();
+    for name in ["cold", "other"] {
+        fs::metadata(cold.at(name)).unwrap();
+    }
     cold.gate.shut();
     let file = shown(&cold.at("cold"));
-    is_killed(&cold, "read", &format!("cat {file}"));
+    // The kernel asks once for a page, and all who read it wait for that request of nobody.
+    let line = format!("cat {file}");
+    let first = cold.waiting("read", &line);
+    for end in ENDS {
+        let mut child = shell(&line);
+        std::thread::sleep(A_WHILE);
+        assert_eq!(child.try_wait().unwrap(), None, "`{line}` waits for nothing");
+        signal(&child, end);
+        assert_eq!(ended(child, &line).signal(), Some(end.as_raw()));
+    }
+    signal(&first, Signal::KILL);
+    ended(first, &line);
+    let file = shown(&cold.at("other"));
     let part = "bs=4096 count=1 conv=notrunc";
     // dd catches SIGINT, and ends by it all the same.
     is_killed(&cold, "read", &format!("dd if={file} iflag=direct of=/dev/null {part}"));
@@ -157,11 +175,19 @@ fn who_is_killed_while_a_write_waits_has_written_nothing() {
 }
 
 #[test]
-fn who_waits_for_an_open_or_for_names_can_be_killed() {
-    let Some(cold) = Cold::new(|options| options) else { return };
+fn who_waits_for_names_can_be_killed() {
+    let Some(mut cold) = Cold::new(|options| options) else { return };
+    // More than comes with the root's own row.
+    let name = |n: u32| format!("dir/{n:05}{}", "-".repeat(230));
+    for n in 0..2_000 {
+        fs::write(cold.at(&name(n)), "").unwrap();
+    }
+    cold.volume.end(cold.mounted);
+    cold.mounted = cold.volume.mount(|options| options);
+    fs::metadata(cold.at("dir")).unwrap();
     cold.gate.shut();
-    is_killed(&cold, "lookup", &format!("stat {}", shown(&cold.at("cold"))));
-    is_killed(&cold, "readdirplus", &format!("ls -f {}", shown(&cold.mounted.path)));
+    is_killed(&cold, "lookup", &format!("stat {}", shown(&cold.at(&name(1_900)))));
+    is_killed(&cold, "readdirplus", &format!("ls -f {}", shown(&cold.at("dir"))));
     cold.end();
 }
 

@@ -48,7 +48,7 @@ const LIBRARIES: [(&str, &[&str]); 16] = [
     ("tokio-rustls", &["weir-door-block"]),
     ("libublk", &["weir-door-block"]),
     // The tier asks for leases (fcntl), which rustix does not have.
-    ("libc", &["weir-tier", "weir-door-fuse", "weir-bench", "weir"]),
+    ("libc", &["weir-tier", "weir-fuse", "weir-door-fuse", "weir-bench", "weir"]),
     ("axum", &["weir"]),
     ("hyper", &["weir"]),
     // Who mounts does not carry gRPC.
@@ -77,6 +77,7 @@ const LIBRARIES: [(&str, &[&str]); 16] = [
         "rustix",
         &[
             "weir-object",
+            "weir-fuse",
             "weir-tier",
             "weir-engine",
             "weir-door-fuse",
