@@ -50,6 +50,7 @@ class Nbdkit(Target):
     name, title = "nbdkit", "nbdkit, memory"
     remote = False
     note = "keeps its disk in memory: the ceiling of the protocol"
+    pid = None
 
     def open(self):
         self.dir = self.site.fresh(self.name)
@@ -63,11 +64,12 @@ class Nbdkit(Target):
         return f"nbd+unix:///?socket={self.socket}"
 
     def pids(self):
-        return [self.pid]
+        return [self.pid] if self.pid else []
 
     def cold(self):
         drop_caches()
 
     def close(self):
-        self.site.stop(self.pid)
+        if self.pid:
+            self.site.stop(self.pid)
         self.site.aside(self.dir)

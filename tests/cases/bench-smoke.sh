@@ -4,7 +4,7 @@
 # alone: it measures time
 source "$(dirname "$0")/../lib.sh"
 begin
-need fio python3
+need fio nbdkit python3
 out=$T/out bench=$T/bench.d
 mkdir "$bench"
 cd "$TESTS/.." || exit 1

@@ -23,7 +23,7 @@ use weir_door_fuse::FuseOptions;
 use weir_object::testing::Gate;
 
 /// Far less than the bucket's time limit, and enough for a busy machine.
-const SOON: Duration = Duration::from_secs(5);
+const SOON: Duration = Duration::from_secs(30);
 /// Enough for a signal to do what it does.
 const A_WHILE: Duration = Duration::from_millis(500);
 const FILE_BYTES: usize = 4 << 20;
@@ -110,10 +110,11 @@ fn bytes() -> Vec<u8> {
     (0..FILE_BYTES).map(|i| (i % 251) as u8).collect()
 }
 
-/// A line of one program.
+/// A line of one program. What a shell without a terminal starts behind itself ignores SIGINT and
+/// SIGQUIT, and so would all that it starts; this program does not.
 fn shell(line: &str) -> Child {
     let mut command = Command::new("sh");
-    command.args(["-c", &format!("ulimit -c 0; exec {line}")]);
+    command.args(["-c", &format!("ulimit -c 0; exec env --default-signal=INT,QUIT {line}")]);
     command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
 }
 
