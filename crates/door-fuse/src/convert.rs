@@ -69,7 +69,7 @@ pub(crate) fn attr(inode: &Inode) -> Attr {
     }
 }
 
-fn timestamp(time: UnixTime) -> Timestamp {
+pub(crate) fn timestamp(time: UnixTime) -> Timestamp {
     let (secs, nanos) = time.parts();
     Timestamp { secs, nanos }
 }

@@ -2,6 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use weir_fuse::Operation;
+
 /// All kinds, the frequent ones first.
 const OPS: [&str; 32] = [
     "read",
@@ -56,6 +58,46 @@ impl Counts {
     pub(crate) fn all(&self) -> Vec<(&'static str, u64)> {
         let counts = self.counts.iter().map(|count| count.load(Ordering::Relaxed));
         OPS.iter().copied().zip(counts).filter(|(_, count)| *count > 0).collect()
+    }
+}
+
+/// Its name in the counts; none for what is not counted.
+pub(crate) fn counted(operation: &Operation<'_>) -> &'static str {
+    use Operation as O;
+    match operation {
+        O::Read { .. } => "read",
+        O::Write { .. } => "write",
+        O::Lookup { .. } => "lookup",
+        O::Getattr | O::Statx => "getattr",
+        O::Open { .. } => "open",
+        O::Release { .. } => "release",
+        O::Create { .. } => "create",
+        O::Unlink { .. } => "unlink",
+        O::Readdirplus { .. } => "readdirplus",
+        O::Setattr(_) => "setattr",
+        O::Fsync { .. } => "fsync",
+        O::Getxattr { .. } => "getxattr",
+        O::Readdir { .. } => "readdir",
+        O::Opendir => "opendir",
+        O::Releasedir { .. } => "releasedir",
+        O::Rename { .. } => "rename",
+        O::Mkdir { .. } => "mkdir",
+        O::Rmdir { .. } => "rmdir",
+        O::Link { .. } => "link",
+        O::Symlink { .. } => "symlink",
+        O::Readlink => "readlink",
+        O::Mknod { .. } => "mknod",
+        O::Flush { .. } => "flush",
+        O::Fsyncdir => "fsyncdir",
+        O::Statfs => "statfs",
+        O::Setxattr { .. } => "setxattr",
+        O::Listxattr { .. } => "listxattr",
+        O::Removexattr { .. } => "removexattr",
+        O::Setlk { .. } => "setlk",
+        O::Lseek { .. } => "lseek",
+        O::Fallocate { .. } => "fallocate",
+        O::CopyFileRange { .. } => "copy_file_range",
+        _ => "",
     }
 }
 

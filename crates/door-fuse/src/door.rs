@@ -21,6 +21,7 @@ use crate::listings::Listings;
 use crate::options::FuseOptions;
 use crate::passthrough::Passthrough;
 use crate::signals::until_ending;
+use crate::xattrs::has_labels;
 
 /// Set-user-id and set-group-id: what a write by an unprivileged user takes away.
 pub(crate) const PRIVILEGES: u32 = 0o6000;
@@ -38,6 +39,10 @@ pub(crate) struct Door {
 pub(crate) struct DoorState {
     pub(crate) engine: Arc<Engine>,
     pub(crate) options: FuseOptions,
+    /// Whether access control lists are kept and obeyed.
+    pub(crate) acl: bool,
+    /// Whether the kernel labels files.
+    pub(crate) labels: bool,
     pub(crate) files: Handles<File>,
     pub(crate) dirs: Handles<Dir>,
     pub(crate) listings: Listings,
@@ -90,11 +95,18 @@ impl Waits {
 }
 
 impl Door {
-    pub(crate) fn new(engine: Arc<Engine>, runtime: Handle, options: FuseOptions) -> Self {
+    pub(crate) fn new(
+        engine: Arc<Engine>,
+        runtime: Handle,
+        options: FuseOptions,
+        acl: bool,
+    ) -> Self {
         let passthrough = Passthrough::new(&options);
         let shared = DoorState {
             engine,
             options,
+            acl,
+            labels: has_labels(),
             files: Handles::default(),
             dirs: Handles::default(),
             listings: Listings::default(),

@@ -69,7 +69,9 @@ pub fn mount(engine: Arc<Engine>, runtime: Handle, mut options: FuseOptions) -> 
     let asked = options.mountpoint.clone();
     let source = options.fs_name.clone();
     let read_ahead_kib = options.read_ahead_kib;
-    let door = Door::new(engine, runtime, options);
+    // Who may do what was said in lists: to look at the bits only would give some too much.
+    let acl = options.acl || runtime.block_on(engine.has_acls())?;
+    let door = Door::new(engine, runtime, options, acl);
     let shared = door.shared.clone();
     let device = weir_fuse::mount(&asked, &mount_options).map_err(|e| refused(&asked, e))?;
     let chosen = |offer| configure(offer, &shared);
@@ -172,8 +174,7 @@ impl FuseMount {
 
 /// What the door asks of the kernel. What an older kernel lacks is left out.
 ///
-/// The umask is the kernel's to apply (no `FUSE_DONT_MASK`): without ACLs there is nothing that
-/// would need it unapplied. Writes are not held back in the kernel (no `FUSE_WRITEBACK_CACHE`).
+/// The umask is the kernel's to apply, but for ACLs: what inherits one has no umask. Writes are not held back in the kernel (no `FUSE_WRITEBACK_CACHE`).
 fn configure(offer: Offer, door: &DoorState) -> Answer {
     let mut flags = init::ASYNC_READ
         | init::ATOMIC_O_TRUNC
@@ -192,6 +193,9 @@ fn configure(offer: Offer, door: &DoorState) -> Answer {
         true => init::EXPLICIT_INVAL_DATA,
         false => init::AUTO_INVAL_DATA | init::POSIX_LOCKS | init::FLOCK_LOCKS,
     };
+    if door.acl {
+        flags |= init::POSIX_ACL | init::DONT_MASK;
+    }
     let mut answer = Answer {
         flags,
         readahead_bytes: REQUEST_BYTES,

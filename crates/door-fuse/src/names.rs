@@ -17,6 +17,8 @@ pub(crate) struct NewName {
     pub(crate) name: Vec<u8>,
     pub(crate) uid: u32,
     pub(crate) gid: u32,
+    /// Not applied yet where access control lists are obeyed; else the kernel has done it.
+    pub(crate) umask: u32,
 }
 
 impl DoorState {
@@ -38,7 +40,7 @@ impl DoorState {
         }
     }
 
-    /// Makes a file or node; `mode` says which and has the umask applied by the kernel.
+    /// Makes a file or node; `mode` says which.
     pub(crate) async fn make_node(&self, new: NewName, mode: u32, rdev: u32) -> Served<Inode> {
         let kind = node_kind(mode)?;
         let is_device = matches!(kind, FileKind::CharDevice | FileKind::BlockDevice);
@@ -61,8 +63,9 @@ impl DoorState {
         rdev: u32,
         target: Option<Vec<u8>>,
     ) -> Served<Inode> {
-        let NewName { parent, name, uid, gid } = new;
-        let inode = NewInode { kind, mode: mode & 0o7777, uid, gid, rdev, target };
+        let NewName { parent, name, uid, gid, umask } = new;
+        let umask = (self.acl && kind != FileKind::Symlink).then_some(umask);
+        let inode = NewInode { kind, mode: mode & 0o7777, umask, uid, gid, rdev, target };
         let made = self.engine.create(parent, &name, inode).await;
         self.listings.changed(parent);
         Ok(made?)

@@ -4,7 +4,8 @@ use weir_fuse::{Attr, Entry, Errno, Handler, Interrupted, Opened, Operation, Rep
 use weir_types::{Ino, Inode};
 
 use crate::attrs::Space;
-use crate::convert::attr;
+use crate::convert::{attr, timestamp};
+use crate::counts::counted;
 use crate::data::{OpenedFile, Write};
 use crate::door::{Asked, Door, Served, Waits};
 use crate::errno::Refusal;
@@ -26,9 +27,9 @@ impl Caller {
         Ino(self.request.ino)
     }
 
-    fn new_name(&self, name: &[u8]) -> NewName {
+    fn new_name(&self, name: &[u8], umask: u32) -> NewName {
         let Request { uid, gid, .. } = self.request;
-        NewName { parent: self.ino(), name: name.to_vec(), uid, gid }
+        NewName { parent: self.ino(), name: name.to_vec(), uid, gid, umask }
     }
 
     /// What was begun goes on behind a caller who has to go.
@@ -51,46 +52,6 @@ impl Caller {
     /// Nobody waits for it.
     fn tells(self, op: &'static str) -> Asked {
         Asked { op, ino: self.ino(), waits: Waits::Ended, reply: self.reply }
-    }
-}
-
-/// Its name in the counts; none for what is not counted.
-fn counted(operation: &Operation<'_>) -> &'static str {
-    use Operation as O;
-    match operation {
-        O::Read { .. } => "read",
-        O::Write { .. } => "write",
-        O::Lookup { .. } => "lookup",
-        O::Getattr => "getattr",
-        O::Open { .. } => "open",
-        O::Release { .. } => "release",
-        O::Create { .. } => "create",
-        O::Unlink { .. } => "unlink",
-        O::Readdirplus { .. } => "readdirplus",
-        O::Setattr(_) => "setattr",
-        O::Fsync { .. } => "fsync",
-        O::Getxattr { .. } => "getxattr",
-        O::Readdir { .. } => "readdir",
-        O::Opendir => "opendir",
-        O::Releasedir { .. } => "releasedir",
-        O::Rename { .. } => "rename",
-        O::Mkdir { .. } => "mkdir",
-        O::Rmdir { .. } => "rmdir",
-        O::Link { .. } => "link",
-        O::Symlink { .. } => "symlink",
-        O::Readlink => "readlink",
-        O::Mknod { .. } => "mknod",
-        O::Flush { .. } => "flush",
-        O::Fsyncdir => "fsyncdir",
-        O::Statfs => "statfs",
-        O::Setxattr { .. } => "setxattr",
-        O::Listxattr { .. } => "listxattr",
-        O::Removexattr { .. } => "removexattr",
-        O::Setlk { .. } => "setlk",
-        O::Lseek { .. } => "lseek",
-        O::Fallocate { .. } => "fallocate",
-        O::CopyFileRange { .. } => "copy_file_range",
-        _ => "",
     }
 }
 
@@ -126,7 +87,7 @@ impl Handler for Door {
             O::Open { .. } | O::Create { .. } | O::Flush { .. } | O::Release { .. } => {
                 self.handle_of_file(op, caller, operation);
             }
-            O::Getattr | O::Setattr(_) | O::Readlink | O::Statfs => {
+            O::Getattr | O::Statx | O::Setattr(_) | O::Readlink | O::Statfs => {
                 self.inode(op, caller, operation);
             }
             O::Getlk { .. } | O::Setlk { .. } => self.lock(op, caller, operation),
@@ -177,18 +138,18 @@ impl Door {
                 let name = name.to_vec();
                 self.entry(caller.asks(op), async move { shared.look_up(dir, &name).await });
             }
-            O::Mknod { name, mode, rdev } => {
-                let new = caller.new_name(name);
+            O::Mknod { name, mode, umask, rdev } => {
+                let new = caller.new_name(name, umask);
                 let work = async move { shared.make_node(new, mode, rdev).await.map(Some) };
                 self.entry(caller.asks(op), work);
             }
-            O::Mkdir { name, mode } => {
-                let new = caller.new_name(name);
+            O::Mkdir { name, mode, umask } => {
+                let new = caller.new_name(name, umask);
                 let work = async move { shared.make_dir(new, mode).await.map(Some) };
                 self.entry(caller.asks(op), work);
             }
             O::Symlink { name, target } => {
-                let (new, target) = (caller.new_name(name), target.to_vec());
+                let (new, target) = (caller.new_name(name, 0), target.to_vec());
                 let work = async move { shared.make_symlink(new, target).await.map(Some) };
                 self.entry(caller.asks(op), work);
             }
@@ -223,15 +184,18 @@ impl Door {
         let ttl = shared.attr_ttl(ino);
         let answer = move |reply: Reply, inode: Inode| reply.attr(&attr(&inode), ttl);
         match operation {
-            Operation::Getattr => {
+            Operation::Getattr | Operation::Statx => {
                 let work = async move {
-                    shared
-                        .engine
-                        .getattr(ino)
-                        .await
-                        .map_err(|error| Refusal::from(error).of_known())
+                    let found = shared.engine.getattr(ino).await;
+                    found.map_err(|error| Refusal::from(error).of_known())
                 };
-                self.serve(caller.asks(op), work, answer);
+                let with_birth = move |reply: Reply, inode: Inode| {
+                    reply.statx(&attr(&inode), timestamp(inode.btime), ttl);
+                };
+                match operation {
+                    Operation::Statx => self.serve(caller.asks(op), work, with_birth),
+                    _ => self.serve(caller.asks(op), work, answer),
+                }
             }
             Operation::Setattr(wanted) => {
                 let work = async move { known(shared.set_attributes(ino, uid, wanted).await) };
@@ -264,9 +228,14 @@ impl Door {
         use Operation as O;
         let (shared, ino, uid) = (self.shared.clone(), caller.ino(), caller.request.uid);
         match operation {
-            O::Setxattr { name, value, flags } => {
+            O::Setxattr { name, value, flags, kills_set_gid } => {
                 let (name, value) = (name.to_vec(), value.to_vec());
-                let work = async move { known(shared.set_xattr(ino, &name, &value, flags).await) };
+                let work = async move {
+                    if kills_set_gid {
+                        known(shared.drop_set_gid(ino).await)?;
+                    }
+                    known(shared.set_xattr(ino, &name, &value, flags).await)
+                };
                 self.done(caller.asks(op), work);
             }
             O::Getxattr { name, size } => {
@@ -335,8 +304,8 @@ impl Door {
                     undo,
                 );
             }
-            O::Create { name, mode, flags } => {
-                let (new, register) = (caller.new_name(name), caller.reply.registrar());
+            O::Create { name, mode, umask, flags } => {
+                let (new, register) = (caller.new_name(name, umask), caller.reply.registrar());
                 let work = async move { shared.create_file(new, mode, flags, &register).await };
                 let answering = door.clone();
                 let answer = move |reply: Reply, (inode, opened): (Inode, OpenedFile)| {

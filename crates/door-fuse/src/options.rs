@@ -46,6 +46,9 @@ pub struct FuseOptions {
     /// Let the kernel read resident files without the daemon, where it can and the mount is
     /// exclusive. Default yes.
     pub passthrough: bool,
+    /// Keep and obey POSIX access control lists. Default no: `ls -l` asks for the list of each
+    /// file. A volume that ever had one is mounted with it in any case.
+    pub acl: bool,
     /// More mount options, as `-o` takes them: `noexec`, `noatime`, `nosuid`, `nodev`, …
     pub extra: Vec<String>,
     /// The wall clock; the one the engine was built with.
@@ -66,6 +69,7 @@ impl FuseOptions {
             entry_ttl: DAY,
             read_ahead_kib: 4096,
             passthrough: true,
+            acl: false,
             extra: Vec::new(),
             now,
         }

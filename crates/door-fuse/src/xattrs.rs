@@ -1,8 +1,9 @@
 //! Extended attributes.
 
+use std::path::Path;
 use std::sync::atomic::Ordering;
 
-use weir_engine::XattrMode;
+use weir_engine::{ACL_ACCESS, ACL_DEFAULT, SetAttr, XattrMode};
 use weir_fuse::{Errno, Reply};
 use weir_types::{ErrorKind, Ino};
 
@@ -43,9 +44,24 @@ impl<T: AsRef<[u8]>> Value<T> {
     }
 }
 
-/// Whether attributes of this name are kept. The kernel has checked who may see `trusted.` ones;
-/// `system.` ones, the POSIX ACLs, would have to be obeyed to be kept.
-fn check_name(name: &[u8]) -> Result<(), Errno> {
+/// The label of a file for SELinux.
+const LABEL: &[u8] = b"security.selinux";
+
+/// Whether this kernel labels files. Where it does, it answers for labels itself.
+pub(crate) fn has_labels() -> bool {
+    Path::new("/sys/fs/selinux/enforce").exists()
+}
+
+fn is_acl(name: &[u8]) -> bool {
+    matches!(name, ACL_ACCESS | ACL_DEFAULT)
+}
+
+/// Whether attributes of this name are kept. The kernel has checked who may see `trusted.` ones; the
+/// POSIX ACLs are kept only where they are obeyed.
+fn check_name(name: &[u8], acl: bool) -> Result<(), Errno> {
+    if acl && is_acl(name) {
+        return Ok(());
+    }
     let kept = [&b"user."[..], b"trusted.", b"security."];
     match kept.iter().any(|space| name.len() > space.len() && name.starts_with(space)) {
         true => Ok(()),
@@ -80,7 +96,7 @@ impl DoorState {
         value: &[u8],
         flags: i32,
     ) -> Served<()> {
-        check_name(name)?;
+        check_name(name, self.acl)?;
         match self.engine.xattr_set(ino, name, value, set_mode(flags)?).await {
             Err(error) if error.kind() == ErrorKind::TooLarge => Err(Errno(libc::E2BIG).into()),
             done => {
@@ -90,6 +106,16 @@ impl DoorState {
                 Ok(done?)
             }
         }
+    }
+
+    /// Takes set-group-id from a file whose list is set by somebody who is not in its group.
+    pub(crate) async fn drop_set_gid(&self, ino: Ino) -> Served<()> {
+        let mode = self.engine.getattr(ino).await?.mode;
+        if mode & libc::S_ISGID != 0 {
+            let mode = Some(mode & !libc::S_ISGID);
+            self.engine.setattr(ino, SetAttr { mode, ..SetAttr::default() }).await?;
+        }
+        Ok(())
     }
 
     pub(crate) async fn drop_capabilities(&self, ino: Ino) -> Served<()> {
@@ -105,9 +131,16 @@ impl DoorState {
         name: &[u8],
         room: u32,
     ) -> Served<Value<weir_engine::Bytes>> {
-        check_name(name)?;
-        let value = self.engine.xattr_get(ino, name).await?;
-        Ok(Value::for_room(value, room)?)
+        check_name(name, self.acl)?;
+        match self.engine.xattr_get(ino, name).await {
+            // `ls -l` asks for the label of each file until it hears that there are none.
+            Err(error)
+                if error.kind() == ErrorKind::NoAttribute && name == LABEL && !self.labels =>
+            {
+                Err(Errno(libc::EOPNOTSUPP).into())
+            }
+            value => Ok(Value::for_room(value?, room)?),
+        }
     }
 
     pub(crate) async fn list_xattrs(
@@ -121,8 +154,12 @@ impl DoorState {
     }
 
     pub(crate) async fn remove_xattr(&self, ino: Ino, name: &[u8]) -> Served<()> {
-        check_name(name)?;
-        Ok(self.engine.xattr_remove(ino, name).await?)
+        check_name(name, self.acl)?;
+        match self.engine.xattr_remove(ino, name).await {
+            // A list that is the permission bits is none.
+            Err(error) if error.kind() == ErrorKind::NoAttribute && is_acl(name) => Ok(()),
+            done => Ok(done?),
+        }
     }
 }
 
@@ -139,13 +176,13 @@ mod tests {
     }
 
     #[test]
-    fn acls_and_unknown_spaces_are_not_kept() {
+    fn unknown_spaces_are_not_kept_and_acls_where_they_are_obeyed() {
         for name in ["user.a", "trusted.a", "security.capability"] {
-            assert_eq!(check_name(name.as_bytes()), Ok(()), "{name}");
+            assert_eq!(check_name(name.as_bytes(), false), Ok(()), "{name}");
         }
         for name in ["system.posix_acl_access", "system.posix_acl_default", "a", "user.", "userx.a"]
         {
-            assert_eq!(check_name(name.as_bytes()), Err(Errno(libc::EOPNOTSUPP)), "{name}");
+            assert_eq!(check_name(name.as_bytes(), false), Err(Errno(libc::EOPNOTSUPP)), "{name}");
         }
     }
 

@@ -220,6 +220,30 @@ fn attributes_beside_the_file_are_kept() {
         assert_eq!(gone, Err(rustix::io::Errno::NODATA));
         let acl = set("system.posix_acl_access", b"\x02\0\0\0", XattrFlags::empty());
         assert_eq!(acl, Err(rustix::io::Errno::OPNOTSUPP));
+        // Who hears this asks for no other file's label.
+        if !Path::new("/sys/fs/selinux/enforce").exists() {
+            let label = rustix::fs::getxattr(&path, "security.selinux", &mut room);
+            assert_eq!(label, Err(rustix::io::Errno::OPNOTSUPP));
+            set("security.selinux", b"a:label", XattrFlags::empty()).unwrap();
+            let length = rustix::fs::getxattr(&path, "security.selinux", &mut room).unwrap();
+            assert_eq!(&room[..length], b"a:label");
+        }
+    });
+}
+
+#[test]
+fn the_time_of_birth_stays() {
+    on_both(|root| {
+        let path = root.join("f");
+        fs::write(&path, "text").unwrap();
+        let born = || {
+            let born = fs::metadata(&path).unwrap().created().unwrap();
+            born.duration_since(std::time::UNIX_EPOCH).unwrap().as_nanos() as i64
+        };
+        let first = born();
+        assert!((START..START + 1_000_000_000_000).contains(&first), "{first}");
+        fs::write(&path, "other").unwrap();
+        assert_eq!(born(), first);
     });
 }
 

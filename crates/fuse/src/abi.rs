@@ -49,6 +49,7 @@ pub(crate) mod op {
     pub(crate) const RENAME2: u32 = 45;
     pub(crate) const LSEEK: u32 = 46;
     pub(crate) const COPY_FILE_RANGE: u32 = 47;
+    pub(crate) const STATX: u32 = 52;
 }
 
 /// Abilities that kernel and daemon agree on (`FUSE_*` of init).
@@ -59,15 +60,18 @@ pub mod init {
     pub const ATOMIC_O_TRUNC: u64 = 1 << 3;
     pub const EXPORT_SUPPORT: u64 = 1 << 4;
     pub const BIG_WRITES: u64 = 1 << 5;
+    pub const DONT_MASK: u64 = 1 << 6;
     pub const FLOCK_LOCKS: u64 = 1 << 10;
     pub const AUTO_INVAL_DATA: u64 = 1 << 12;
     pub const DO_READDIRPLUS: u64 = 1 << 13;
     pub const ASYNC_DIO: u64 = 1 << 15;
     pub const PARALLEL_DIROPS: u64 = 1 << 18;
+    pub const POSIX_ACL: u64 = 1 << 20;
     pub const MAX_PAGES: u64 = 1 << 22;
     pub const CACHE_SYMLINKS: u64 = 1 << 23;
     pub const EXPLICIT_INVAL_DATA: u64 = 1 << 25;
     pub const HANDLE_KILLPRIV_V2: u64 = 1 << 28;
+    pub const SETXATTR_EXT: u64 = 1 << 29;
     pub const INIT_EXT: u64 = 1 << 30;
     pub const DIRECT_IO_ALLOW_MMAP: u64 = 1 << 36;
     pub const PASSTHROUGH: u64 = 1 << 37;
@@ -103,6 +107,12 @@ pub mod lock {
     /// Of the whole file, by `flock`.
     pub const FLOCK: u32 = 1;
 }
+
+/// `FUSE_SETXATTR_ACL_KILL_SGID`: whoever sets this list is not in the file's group.
+pub(crate) const SETXATTR_ACL_KILL_SGID: u32 = 1;
+
+/// What is known of a statx (`STATX_BASIC_STATS | STATX_BTIME`).
+pub(crate) const STATX_KNOWN: u32 = 0xfff;
 
 /// Which attributes a setattr is for.
 pub(crate) mod fattr {

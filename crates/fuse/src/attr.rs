@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::abi::STATX_KNOWN;
 use crate::bytes::Output;
 
 /// A moment: seconds since 1970, less than 0 before that, and nanoseconds after them.
@@ -67,6 +68,22 @@ impl Attr {
     }
 }
 
+impl Attr {
+    /// `struct fuse_statx`
+    pub(crate) fn put_statx(&self, btime: Timestamp, out: &mut Output) {
+        out.u32(STATX_KNOWN).u32(self.blksize).u64(0);
+        out.u32(self.nlink).u32(self.uid).u32(self.gid).u16(self.mode as u16).u16(0);
+        out.u64(self.ino).u64(self.size).u64(self.blocks).u64(0);
+        for time in [self.atime, btime, self.ctime, self.mtime] {
+            out.u64(time.secs as u64).u32(time.nanos).u32(0);
+        }
+        // The same bits as in the kernel's `new_decode_dev`.
+        let (major, minor) =
+            ((self.rdev >> 8) & 0xfff, (self.rdev & 0xff) | ((self.rdev >> 12) & 0xfff00));
+        out.u32(major).u32(minor).zeros(8 + 14 * 8);
+    }
+}
+
 /// What a name leads to, and how long the kernel may believe it. Inode number 0: to nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Entry {
@@ -100,6 +117,9 @@ mod tests {
         let mut out = Output::default();
         Entry::default().put(&mut out);
         assert_eq!(out.0.len(), 128);
+        let mut out = Output::default();
+        Attr::default().put_statx(Timestamp::default(), &mut out);
+        assert_eq!(out.0.len(), 256, "as struct statx");
     }
 
     #[test]

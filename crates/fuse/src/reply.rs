@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::attr::{Attr, Entry};
+use crate::attr::{Attr, Entry, Timestamp};
 use crate::backing::{Backing, Registrar};
 use crate::bytes::Output;
 use crate::device::Device;
@@ -103,6 +103,14 @@ impl Reply {
         let mut out = Output::default();
         out.u64(ttl.as_secs()).u32(ttl.subsec_nanos()).u32(0);
         attr.put(&mut out);
+        self.send(0, &out.0);
+    }
+
+    /// The same, with the time of birth.
+    pub fn statx(mut self, attr: &Attr, btime: Timestamp, ttl: Duration) {
+        let mut out = Output::default();
+        out.u64(ttl.as_secs()).u32(ttl.subsec_nanos()).u32(0).zeros(16);
+        attr.put_statx(btime, &mut out);
         self.send(0, &out.0);
     }
 

@@ -1,6 +1,6 @@
 //! Requests of the kernel.
 
-use crate::abi::{fattr, op};
+use crate::abi::{SETXATTR_ACL_KILL_SGID, fattr, op};
 use crate::attr::{Time, Timestamp};
 use crate::bytes::Input;
 
@@ -45,6 +45,13 @@ pub struct SetAttr {
     pub ctime: Option<Timestamp>,
 }
 
+/// What the messages' layout depends on, as it was agreed on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Dialect {
+    /// A setxattr has flags of its own behind the system call's.
+    pub(crate) setxattr_ext: bool,
+}
+
 /// What is asked. Fields are those of the system calls; `fh` is the handle of an open file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "they are the system calls' own")]
@@ -55,6 +62,8 @@ pub enum Operation<'a> {
     /// Of one inode or of many; nobody waits for an answer.
     Forget,
     Getattr,
+    /// Attributes with the time of birth.
+    Statx,
     Setattr(SetAttr),
     Readlink,
     Symlink {
@@ -64,11 +73,13 @@ pub enum Operation<'a> {
     Mknod {
         name: &'a [u8],
         mode: u32,
+        umask: u32,
         rdev: u32,
     },
     Mkdir {
         name: &'a [u8],
         mode: u32,
+        umask: u32,
     },
     Unlink {
         name: &'a [u8],
@@ -93,6 +104,7 @@ pub enum Operation<'a> {
     Create {
         name: &'a [u8],
         mode: u32,
+        umask: u32,
         flags: i32,
     },
     Read {
@@ -120,6 +132,8 @@ pub enum Operation<'a> {
         name: &'a [u8],
         value: &'a [u8],
         flags: i32,
+        /// Set-group-id is to go with it.
+        kills_set_gid: bool,
     },
     Getxattr {
         name: &'a [u8],
@@ -202,12 +216,13 @@ impl Request {
 
 impl<'a> Operation<'a> {
     /// What a message asks; `None` where it is shorter than its kind.
-    pub(crate) fn parse(opcode: u32, mut input: Input<'a>) -> Option<Self> {
+    pub(crate) fn parse(dialect: Dialect, opcode: u32, mut input: Input<'a>) -> Option<Self> {
         let i = &mut input;
         Some(match opcode {
             op::LOOKUP => Self::Lookup { name: i.name()? },
             op::FORGET | op::BATCH_FORGET => Self::Forget,
             op::GETATTR => Self::Getattr,
+            op::STATX => Self::Statx,
             op::SETATTR => Self::Setattr(set_attr(i)?),
             op::READLINK => Self::Readlink,
             op::SYMLINK => Self::Symlink { name: i.name()?, target: i.name()? },
@@ -226,7 +241,8 @@ impl<'a> Operation<'a> {
             op::INTERRUPT => Self::Interrupt { unique: i.u64()? },
             op::DESTROY => Self::Destroy,
             op::MKNOD | op::MKDIR | op::CREATE | op::RENAME | op::RENAME2 => names(opcode, i)?,
-            op::SETXATTR | op::GETXATTR | op::LISTXATTR => xattr(opcode, i)?,
+            op::SETXATTR => set_xattr(dialect, i)?,
+            op::GETXATTR | op::LISTXATTR => xattr(opcode, i)?,
             op::GETLK | op::SETLK | op::SETLKW => lock(opcode, i)?,
             _ => return file(opcode, i),
         })
@@ -236,19 +252,18 @@ impl<'a> Operation<'a> {
 fn names<'a>(opcode: u32, i: &mut Input<'a>) -> Option<Operation<'a>> {
     Some(match opcode {
         op::MKNOD => {
-            let (mode, rdev) = (i.u32()?, i.u32()?);
-            i.skip(8)?;
-            Operation::Mknod { name: i.name()?, mode, rdev }
+            let (mode, rdev, umask) = (i.u32()?, i.u32()?, i.u32()?);
+            i.skip(4)?;
+            Operation::Mknod { name: i.name()?, mode, umask, rdev }
         }
         op::MKDIR => {
-            let mode = i.u32()?;
-            i.skip(4)?;
-            Operation::Mkdir { name: i.name()?, mode }
+            let (mode, umask) = (i.u32()?, i.u32()?);
+            Operation::Mkdir { name: i.name()?, mode, umask }
         }
         op::CREATE => {
-            let (flags, mode) = (i.u32()? as i32, i.u32()?);
-            i.skip(8)?;
-            Operation::Create { name: i.name()?, mode, flags }
+            let (flags, mode, umask) = (i.u32()? as i32, i.u32()?, i.u32()?);
+            i.skip(4)?;
+            Operation::Create { name: i.name()?, mode, umask, flags }
         }
         _ => {
             let to = i.u64()?;
@@ -259,13 +274,19 @@ fn names<'a>(opcode: u32, i: &mut Input<'a>) -> Option<Operation<'a>> {
     })
 }
 
+fn set_xattr<'a>(dialect: Dialect, i: &mut Input<'a>) -> Option<Operation<'a>> {
+    let (size, flags) = (i.u32()? as usize, i.u32()? as i32);
+    let more = if dialect.setxattr_ext { i.u32()? } else { 0 };
+    i.skip(if dialect.setxattr_ext { 4 } else { 0 })?;
+    let kills_set_gid = more & SETXATTR_ACL_KILL_SGID != 0;
+    let name = i.name()?;
+    Some(Operation::Setxattr { name, value: i.bytes(size)?, flags, kills_set_gid })
+}
+
 fn xattr<'a>(opcode: u32, i: &mut Input<'a>) -> Option<Operation<'a>> {
-    let (size, flags) = (i.u32()?, i.u32()?);
+    let size = i.u32()?;
+    i.skip(4)?;
     Some(match opcode {
-        op::SETXATTR => {
-            let name = i.name()?;
-            Operation::Setxattr { name, value: i.bytes(size as usize)?, flags: flags as i32 }
-        }
         op::GETXATTR => Operation::Getxattr { name: i.name()?, size },
         _ => Operation::Listxattr { size },
     })

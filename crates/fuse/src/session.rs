@@ -14,12 +14,15 @@ use crate::device::Device;
 use crate::interrupts::{Interrupted, Interrupts};
 use crate::notify::Notifier;
 use crate::reply::{Errno, Reply};
-use crate::request::{Operation, Request};
+use crate::request::{Dialect, Operation, Request};
 
 /// Room for what stands before the bytes of a write.
 const HEAD_BYTES: usize = 8192;
 /// Pages of the kernel's smallest kind.
 const PAGE_BYTES: u32 = 4096;
+
+/// What is always asked: how messages look.
+const OWN_FLAGS: u64 = init::BIG_WRITES | init::MAX_PAGES | init::INIT_EXT | init::SETXATTR_EXT;
 
 /// Serves requests. It must not wait: others of the same thread wait behind it. A request of which
 /// the handling panics is answered EIO.
@@ -64,6 +67,7 @@ pub struct Session {
     device: Arc<Device>,
     interrupts: Arc<Interrupts>,
     buffer_bytes: usize,
+    dialect: Dialect,
 }
 
 impl Session {
@@ -84,7 +88,8 @@ impl Session {
         let answer = choose(offer);
         device.send(unique, 0, &handshake(offer, answer))?;
         let buffer_bytes = answer.write_bytes as usize + HEAD_BYTES;
-        Ok(Self { device, interrupts: Arc::default(), buffer_bytes })
+        let dialect = Dialect { setxattr_ext: offer.flags & init::SETXATTR_EXT != 0 };
+        Ok(Self { device, interrupts: Arc::default(), buffer_bytes, dialect })
     }
 
     /// Tells the kernel what it did not ask.
@@ -101,12 +106,13 @@ impl Session {
         for _ in 1..threads {
             let device = Arc::new(self.device.clone_channel()?);
             let (handler, interrupts) = (handler.clone(), self.interrupts.clone());
-            let bytes = self.buffer_bytes;
+            let (bytes, dialect) = (self.buffer_bytes, self.dialect);
             let thread = std::thread::Builder::new().name("weir-fuse".to_owned());
-            let work = move || serve(&device, &interrupts, &*handler, bytes);
+            let work = move || serve(&device, &interrupts, &*handler, bytes, dialect);
             others.push(thread.spawn(work)?);
         }
-        let mut served = serve(&self.device, &self.interrupts, &*handler, self.buffer_bytes);
+        let (bytes, dialect) = (self.buffer_bytes, self.dialect);
+        let mut served = serve(&self.device, &self.interrupts, &*handler, bytes, dialect);
         for thread in others {
             let ended = thread.join().map_err(|_| io::Error::other("a thread panicked"));
             served = served.and(ended.flatten());
@@ -120,6 +126,7 @@ fn serve(
     interrupts: &Arc<Interrupts>,
     handler: &dyn Handler,
     buffer_bytes: usize,
+    dialect: Dialect,
 ) -> io::Result<()> {
     let mut buffer = vec![0; buffer_bytes];
     loop {
@@ -135,7 +142,7 @@ fn serve(
             return Err(io::Error::other("the kernel sent a message without a whole header"));
         };
         let reply = Reply::new(device, request.unique);
-        match Operation::parse(request.opcode, body) {
+        match Operation::parse(dialect, request.opcode, body) {
             None => reply.error(Errno(libc::EIO)),
             Some(Operation::Forget) => reply.none(),
             Some(Operation::Interrupt { unique }) => {
@@ -177,7 +184,7 @@ fn offered(message: &[u8]) -> io::Result<(u64, Offer)> {
 }
 
 fn handshake(offer: Offer, answer: Answer) -> Vec<u8> {
-    let flags = offer.flags & (answer.flags | init::BIG_WRITES | init::MAX_PAGES | init::INIT_EXT);
+    let flags = offer.flags & (answer.flags | OWN_FLAGS);
     let pages = answer.write_bytes.div_ceil(PAGE_BYTES);
     let mut out = Output::default();
     out.u32(VERSION.0).u32(VERSION.1);

@@ -2,6 +2,7 @@
 
 use weir_types::{FileKind, Ino, Inode, Result, UnixTime};
 
+use crate::acl::{self, ACL_ACCESS};
 use crate::codec::{merge_times, version};
 use crate::kv::Versioned;
 use crate::op::{Tries, Tx, no_inode, seen_inode};
@@ -67,7 +68,11 @@ impl Meta {
         let mut tries = Tries::new("setattr");
         loop {
             tries.next().await?;
-            let found = self.get(&[keys::inode(ino), times_key.clone()]).await?;
+            let mut wanted = vec![keys::inode(ino), times_key.clone()];
+            if set.mode.is_some() {
+                wanted.push(keys::xattr(ino, ACL_ACCESS));
+            }
+            let found = self.get(&wanted).await?;
             let seen = seen_inode(ino, found[0].as_ref())?.ok_or_else(|| no_inode(ino))?;
             let mut tx = Tx::default();
             tx.check_inode(&seen);
@@ -81,6 +86,9 @@ impl Meta {
                 tx.delete(times_key.clone());
             }
             set.apply(&mut inode, self.now());
+            if let Some(list) = found.get(2).and_then(Option::as_ref) {
+                acl::change_mode(&mut tx, ino, &list.value, inode.mode)?;
+            }
             tx.put_inode(&inode)?;
             if self.apply(tx).await? {
                 if !sets_times {

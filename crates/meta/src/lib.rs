@@ -8,6 +8,7 @@
 //!
 //! What must always hold is what [`check()`] looks for.
 
+mod acl;
 mod actions;
 mod attrs;
 pub mod check;
@@ -37,6 +38,7 @@ mod xattr;
 #[cfg(test)]
 pub(crate) mod tests;
 
+pub use acl::{ACL_ACCESS, ACL_DEFAULT};
 pub use actions::{ActionEnd, ActionRow, ActionRowKind};
 pub use attrs::SetAttr;
 pub use check::{Problem, check};

@@ -2,6 +2,7 @@
 
 use weir_types::{ErrorKind, FileKind, FsError, Ino, Inode, Result};
 
+use crate::acl::{self, ACL_DEFAULT};
 use crate::codec::{Dirent, Seen, decode_seen, merge_times, version};
 use crate::kv::Key;
 use crate::native::in_link;
@@ -15,8 +16,11 @@ const SET_GID: u32 = 0o2000;
 pub struct NewInode {
     /// What kind of thing.
     pub kind: FileKind,
-    /// Permission bits with set-uid, set-gid and sticky, umask applied.
+    /// Permission bits with set-uid, set-gid and sticky; the umask is applied unless it is given.
     pub mode: u32,
+    /// What the mode is not to have where the directory has no default access control list. With
+    /// `None` that list is not looked at.
+    pub umask: Option<u32>,
     /// Owner.
     pub uid: u32,
     /// Group, unless the parent directory is set-gid and hands down its own.
@@ -76,7 +80,11 @@ impl Meta {
         let mut tries = Tries::new("create");
         loop {
             tries.next().await?;
-            let found = self.get(&[keys::inode(parent), key.clone()]).await?;
+            let mut wanted = vec![keys::inode(parent), key.clone()];
+            if new.umask.is_some() && new.kind != FileKind::Symlink {
+                wanted.push(keys::xattr(parent, ACL_DEFAULT));
+            }
+            let found = self.get(&wanted).await?;
             let mut dir = live_dir(parent, found[0].as_ref())?;
             if found[1].is_some() {
                 return Err(taken(parent, name));
@@ -88,6 +96,13 @@ impl Meta {
             let mut inode = self.new_inode(ino, &dir.value, &new);
             inode.native = in_link(&dir.value, &inode, name);
             let mut tx = Tx::default();
+            match found.get(2).and_then(Option::as_ref) {
+                Some(default) => {
+                    acl::inherit(&mut tx, &mut inode, &default.value)?;
+                    self.fresh.attribute_comes(ino);
+                }
+                None => inode.mode &= !(new.umask.unwrap_or(0) & 0o777),
+            }
             tx.export_name(&dir.value, name, &inode)?;
             tx.check_inode(&dir);
             tx.check(key.clone(), None);

@@ -41,7 +41,7 @@ pub(crate) async fn meta() -> Meta {
 
 pub(crate) fn new(kind: FileKind) -> NewInode {
     let target = (kind == FileKind::Symlink).then(|| b"target".to_vec());
-    NewInode { kind, mode: 0o644, uid: 7, gid: 8, rdev: 0, target }
+    NewInode { kind, mode: 0o644, umask: None, uid: 7, gid: 8, rdev: 0, target }
 }
 
 pub(crate) async fn file(meta: &Meta, dir: Ino, name: &str) -> Ino {

@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use weir_types::{ErrorKind, FsError, Ino, Inode, Result};
 
+use crate::acl;
 use crate::kv::{Key, Versioned};
 use crate::op::{Tries, Tx, no_inode, seen_inode};
 use crate::{Meta, NAME_BYTES_MAX, keys};
@@ -61,8 +62,8 @@ impl Meta {
             tx.check_inode(&seen);
             let mut inode = seen.value;
             inode.ctime = self.now();
+            acl::put(&mut tx, key.clone(), &mut inode, name, value)?;
             tx.put_inode(&inode)?;
-            tx.put(key.clone(), Bytes::copy_from_slice(value));
             self.fresh.attribute_comes(ino);
             if self.apply(tx).await? {
                 return Ok(inode);

@@ -207,7 +207,15 @@ impl Drop for World {
 
 /// A regular file of root.
 pub fn new_file() -> NewInode {
-    NewInode { kind: FileKind::Regular, mode: 0o644, uid: 0, gid: 0, rdev: 0, target: None }
+    NewInode {
+        kind: FileKind::Regular,
+        mode: 0o644,
+        umask: None,
+        uid: 0,
+        gid: 0,
+        rdev: 0,
+        target: None,
+    }
 }
 
 /// A directory of root.

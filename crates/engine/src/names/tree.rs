@@ -297,6 +297,11 @@ impl Names {
         self.meta.parent(dir).await
     }
 
+    /// Whether any inode ever had an access control list.
+    pub(crate) async fn has_acls(&self) -> Result<bool> {
+        self.meta.has_acls().await
+    }
+
     /// Sets an extended attribute.
     pub(crate) async fn xattr_set(
         &self,

@@ -7,6 +7,9 @@ use crate::bytes::Output;
 
 type Numbers = fn(&mut Output) -> &mut Output;
 
+/// What kernels agree on today.
+const NEW: Dialect = Dialect { setxattr_ext: true };
+
 /// The body of a message: numbers as the header's structs have them, then names and bytes.
 fn body(numbers: Numbers, rest: &[u8]) -> Vec<u8> {
     let mut out = Output::default();
@@ -30,6 +33,8 @@ fn requests() -> Vec<(u32, Vec<u8>, Operation<'static>)> {
         (op::LOOKUP, body(none, b"n\0"), Operation::Lookup { name: b"n" }),
         (op::FORGET, body(|out| out.u64(1), b""), Operation::Forget),
         (op::BATCH_FORGET, body(|out| out.u32(1).u32(0).u64(2).u64(1), b""), Operation::Forget),
+        // fuse_statx_in: getattr_flags, reserved, fh, sx_flags, sx_mask
+        (op::STATX, body(|out| out.u32(1).u32(0).u64(5).u32(0).u32(0xfff), b""), Operation::Statx),
         // fuse_getattr_in: flags, dummy, fh
         (op::GETATTR, body(|out| out.u32(1).u32(0).u64(5), b""), Operation::Getattr),
         (op::READLINK, Vec::new(), Operation::Readlink),
@@ -38,13 +43,13 @@ fn requests() -> Vec<(u32, Vec<u8>, Operation<'static>)> {
         (
             op::MKNOD,
             body(|out| out.u32(0o100_644).u32(9).u32(0o22).u32(0), b"n\0"),
-            Operation::Mknod { name: b"n", mode: 0o100_644, rdev: 9 },
+            Operation::Mknod { name: b"n", mode: 0o100_644, umask: 0o22, rdev: 9 },
         ),
         // fuse_mkdir_in: mode, umask
         (
             op::MKDIR,
             body(|out| out.u32(0o755).u32(0o22), b"n\0"),
-            Operation::Mkdir { name: b"n", mode: 0o755 },
+            Operation::Mkdir { name: b"n", mode: 0o755, umask: 0o22 },
         ),
         (op::UNLINK, body(none, b"n\0"), Operation::Unlink { name: b"n" }),
         (op::RMDIR, body(none, b"n\0"), Operation::Rmdir { name: b"n" }),
@@ -68,7 +73,7 @@ fn requests() -> Vec<(u32, Vec<u8>, Operation<'static>)> {
         (
             op::CREATE,
             body(|out| out.u32(0o102).u32(0o640).u32(0o22).u32(0), b"n\0"),
-            Operation::Create { name: b"n", mode: 0o640, flags: 0o102 },
+            Operation::Create { name: b"n", mode: 0o640, umask: 0o22, flags: 0o102 },
         ),
         (op::READ, body(read, b""), Operation::Read { fh, offset, size }),
         (op::READDIR, body(read, b""), Operation::Readdir { fh, offset, size }),
@@ -88,11 +93,11 @@ fn requests() -> Vec<(u32, Vec<u8>, Operation<'static>)> {
         // fuse_fsync_in: fh, fsync_flags, padding
         (op::FSYNC, body(|out| out.u64(5).u32(1).u32(0), b""), Operation::Fsync { fh: 5 }),
         (op::FSYNCDIR, body(|out| out.u64(5).u32(1).u32(0), b""), Operation::Fsyncdir),
-        // fuse_setxattr_in without its extension: size, flags
+        // fuse_setxattr_in: size, flags, setxattr_flags, padding
         (
             op::SETXATTR,
-            body(|out| out.u32(3).u32(1), b"user.a\0val"),
-            Operation::Setxattr { name: b"user.a", value: b"val", flags: 1 },
+            body(|out| out.u32(3).u32(1).u32(1).u32(0), b"user.a\0val"),
+            Operation::Setxattr { name: b"user.a", value: b"val", flags: 1, kills_set_gid: true },
         ),
         // fuse_getxattr_in: size, padding
         (
@@ -139,7 +144,7 @@ fn requests() -> Vec<(u32, Vec<u8>, Operation<'static>)> {
 #[test]
 fn each_request_is_read_as_the_kernel_lays_it_out() {
     for (opcode, body, wanted) in requests() {
-        assert_eq!(Operation::parse(opcode, Input(&body)), Some(wanted), "opcode {opcode}");
+        assert_eq!(Operation::parse(NEW, opcode, Input(&body)), Some(wanted), "opcode {opcode}");
     }
 }
 
@@ -147,7 +152,7 @@ fn each_request_is_read_as_the_kernel_lays_it_out() {
 fn a_request_that_is_cut_short_is_none_or_lacks_only_what_is_not_read() {
     for (opcode, body, wanted) in requests() {
         for length in 0..body.len() {
-            let read = Operation::parse(opcode, Input(&body[..length]));
+            let read = Operation::parse(NEW, opcode, Input(&body[..length]));
             assert!(read.is_none_or(|read| read == wanted), "opcode {opcode}, {length} bytes");
         }
     }
@@ -168,7 +173,7 @@ fn nothing_that_comes_makes_it_panic() {
             message[4..8].copy_from_slice(&random.random_range(0..60_u32).to_ne_bytes());
         }
         if let Some((request, body)) = Request::parse(&message) {
-            let _ = Operation::parse(request.opcode, body);
+            let _ = Operation::parse(NEW, request.opcode, body);
         }
     }
 }
@@ -190,7 +195,7 @@ fn a_time_before_1970_is_what_it_is() {
     let mut out = Output::default();
     out.u32(fattr::MTIME | fattr::ATIME | fattr::ATIME_NOW).zeros(28);
     out.u64(0).u64(-2_i64 as u64).u64(0).u32(0).u32(800_000_000).u32(0).zeros(20);
-    let Some(Operation::Setattr(set)) = Operation::parse(op::SETATTR, Input(&out.0)) else {
+    let Some(Operation::Setattr(set)) = Operation::parse(NEW, op::SETATTR, Input(&out.0)) else {
         panic!("no setattr");
     };
     let mtime = Time::At(Timestamp { secs: -2, nanos: 800_000_000 });
@@ -206,6 +211,15 @@ fn a_write_has_its_bytes_and_flags() {
     let message = body(numbers, b"hello");
     let flags = libc::O_APPEND;
     let wanted = Operation::Write { fh: 3, offset: 4096, write_flags: 4, flags, data: b"hello" };
-    assert_eq!(Operation::parse(op::WRITE, Input(&message)), Some(wanted));
-    assert_eq!(Operation::parse(op::WRITE, Input(&message[..44])), None, "cut short");
+    assert_eq!(Operation::parse(NEW, op::WRITE, Input(&message)), Some(wanted));
+    assert_eq!(Operation::parse(NEW, op::WRITE, Input(&message[..44])), None, "cut short");
+}
+
+#[test]
+fn an_older_kernel_sets_attributes_in_fewer_words() {
+    let message = body(|out| out.u32(3).u32(1), b"user.a\0val");
+    let old = Operation::parse(Dialect::default(), op::SETXATTR, Input(&message));
+    let value = b"val";
+    let wanted = Operation::Setxattr { name: b"user.a", value, flags: 1, kills_set_gid: false };
+    assert_eq!(old, Some(wanted));
 }

@@ -7,7 +7,7 @@ use weir_types::{ErrorKind, FileKind, Ino, UnixTime};
 use super::{assert_sound, dir, file, kind_of, meta, new};
 use crate::codec::encode;
 use crate::op::Tx;
-use crate::{LastMount, RenameMode, SetAttr, XattrMode, keys};
+use crate::{ACL_ACCESS, ACL_DEFAULT, LastMount, NewInode, RenameMode, SetAttr, XattrMode, keys};
 
 const ROOT: Ino = Ino::ROOT;
 
@@ -284,4 +284,57 @@ async fn one_writer_after_the_other() {
     let again =
         crate::Meta::format(&**meta.kv(), crate::RootAttr { mode: 0, uid: 0, gid: 0 }, UnixTime(0));
     assert_eq!(kind_of(again.await), ErrorKind::Exists);
+}
+
+/// `u::rwx,u:7:rwx,g::r-x,m::rwx,o::---` in the bytes of Linux.
+const LIST: &[u8] = b"\x02\0\0\0\x01\0\x07\0\xff\xff\xff\xff\x02\0\x07\0\x07\0\0\0\
+    \x04\0\x05\0\xff\xff\xff\xff\x10\0\x07\0\xff\xff\xff\xff\x20\0\0\0\xff\xff\xff\xff";
+const MASK_AT: usize = 4 + 3 * 8 + 2;
+
+#[tokio::test]
+async fn a_list_and_the_mode_say_the_same() {
+    let meta = meta().await;
+    let ino = file(&meta, ROOT, "f").await;
+    assert!(!meta.has_acls().await.unwrap());
+    let after = meta.xattr_set(ino, ACL_ACCESS, LIST, XattrMode::Any).await.unwrap();
+    assert_eq!(after.mode, 0o770);
+    assert!(meta.has_acls().await.unwrap());
+    let set = SetAttr { mode: Some(0o2640), ..SetAttr::default() };
+    assert_eq!(meta.setattr(ino, set).await.unwrap().mode, 0o2640);
+    let list = meta.xattr_get(ino, ACL_ACCESS).await.unwrap();
+    assert_eq!(list[MASK_AT], 4, "chmod sets the mask");
+    assert_eq!(list[MASK_AT - 8], 5, "and not what is behind it");
+    // What the bits say whole is no list.
+    let bits = [&LIST[..12], &LIST[20..28], &LIST[36..]].concat();
+    assert_eq!(meta.xattr_set(ino, ACL_ACCESS, &bits, XattrMode::Any).await.unwrap().mode, 0o2750);
+    assert!(meta.xattr_list(ino).await.unwrap().is_empty());
+    let broken = meta.xattr_set(ino, ACL_ACCESS, &LIST[..20], XattrMode::Any).await;
+    assert_eq!(kind_of(broken), ErrorKind::Invalid);
+    let of_a_file = meta.xattr_set(ino, ACL_DEFAULT, LIST, XattrMode::Any).await;
+    assert_eq!(kind_of(of_a_file), ErrorKind::Invalid);
+    assert_sound(&meta).await;
+}
+
+#[tokio::test]
+async fn what_is_made_in_a_directory_inherits_its_list_or_has_the_umask() {
+    let meta = meta().await;
+    let top = dir(&meta, ROOT, "d").await;
+    let masked = |kind| NewInode { mode: 0o666, umask: Some(0o027), ..new(kind) };
+    let plain = meta.create(top, b"plain", masked(FileKind::Regular)).await.unwrap();
+    assert_eq!(plain.mode, 0o640);
+    meta.xattr_set(top, ACL_DEFAULT, LIST, XattrMode::Any).await.unwrap();
+    let made = meta.create(top, b"file", masked(FileKind::Regular)).await.unwrap();
+    assert_eq!(made.mode, 0o660, "the list in the place of the umask");
+    assert_eq!(meta.xattr_get(made.ino, ACL_ACCESS).await.unwrap()[MASK_AT], 6);
+    assert_eq!(meta.xattr_list(made.ino).await.unwrap(), [ACL_ACCESS]);
+    let inner = meta.create(top, b"dir", masked(FileKind::Directory)).await.unwrap();
+    assert_eq!(meta.xattr_get(inner.ino, ACL_DEFAULT).await.unwrap(), LIST);
+    let deep = meta.create(inner.ino, b"deep", masked(FileKind::Fifo)).await.unwrap();
+    assert_eq!(deep.mode, 0o660);
+    let link = meta.create(top, b"s", NewInode { umask: None, ..new(FileKind::Symlink) }).await;
+    assert!(meta.xattr_list(link.unwrap().ino).await.unwrap().is_empty());
+    let unaware = meta.create(top, b"unaware", new(FileKind::Regular)).await.unwrap();
+    assert!(meta.xattr_list(unaware.ino).await.unwrap().is_empty());
+    meta.unlink(top, b"file").await.unwrap();
+    assert_sound(&meta).await;
 }

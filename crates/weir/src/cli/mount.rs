@@ -153,6 +153,9 @@ pub(crate) struct MountArgs {
     /// Let all users in [default: if root mounts]
     #[arg(long)]
     pub(crate) allow_other: bool,
+    /// Keep and obey POSIX access control lists (setfacl); a volume that has any obeys them anyway
+    #[arg(long)]
+    pub(crate) acl: bool,
     /// FUSE event loops
     #[arg(long, value_name = "N", default_value_t = 4)]
     pub(crate) threads: usize,

@@ -106,11 +106,13 @@ fn fuse_options(args: &MountArgs, mountpoint: &Path, url: &BucketUrl) -> FuseOpt
         match word {
             "ro" => fuse.read_only = true,
             "allow_other" => fuse.allow_other = true,
+            "acl" => fuse.acl = true,
             "" | "rw" => {}
             _ => fuse.extra.push(word.to_owned()),
         }
     }
     fuse.allow_other |= args.allow_other;
+    fuse.acl |= args.acl;
     fuse.threads = args.threads;
     fuse.passthrough = !args.no_passthrough;
     match fuse.read_only {

@@ -29,7 +29,7 @@ const NOT_OURS: [&str; 20] = [
 ];
 
 /// Options that are flags of `weir mount`, and whether they take a value.
-pub(super) const FLAGS: [(&str, bool); 26] = [
+pub(super) const FLAGS: [(&str, bool); 27] = [
     ("tier", true),
     ("tier-size", true),
     ("memory", true),
@@ -55,6 +55,7 @@ pub(super) const FLAGS: [(&str, bool); 26] = [
     ("path-style", false),
     ("take-over", false),
     ("allow-other", false),
+    ("acl", false),
     ("no-passthrough", false),
 ];
 

@@ -79,7 +79,12 @@ impl Engine {
         boxed(self.names.parent(dir))
     }
 
-    /// Sets an extended attribute.
+    /// Whether any inode of the volume ever had an access control list.
+    pub fn has_acls(&self) -> Boxed<'_, Result<bool>> {
+        boxed(self.names.has_acls())
+    }
+
+    /// Sets an extended attribute. [`ACL_ACCESS`](crate::ACL_ACCESS) sets the permission bits with it.
     pub fn xattr_set<'a>(
         &'a self,
         ino: Ino,

@@ -328,7 +328,7 @@ impl Quarantine {
         made: &Inode,
     ) -> Result<Option<Ino>> {
         let (kind, mode, uid, gid) = (FileKind::Directory, made.mode, made.uid, made.gid);
-        let new = NewInode { kind, mode, uid, gid, rdev: 0, target: None };
+        let new = NewInode { kind, mode, umask: None, uid, gid, rdev: 0, target: None };
         let inode = match self.meta.create(parent, name, new).await {
             Ok(inode) => inode,
             Err(error) if error.kind() == ErrorKind::Exists => {

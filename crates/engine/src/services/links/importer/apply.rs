@@ -408,6 +408,7 @@ impl Import {
             inode: NewInode {
                 kind,
                 mode: attributes.mode.unwrap_or(0o644),
+                umask: None,
                 uid: attributes.uid.unwrap_or(*uid),
                 gid: attributes.gid.unwrap_or(*gid),
                 rdev: 0,

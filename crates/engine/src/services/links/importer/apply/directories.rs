@@ -58,6 +58,7 @@ impl Import {
                     let new = NewInode {
                         kind: FileKind::Directory,
                         mode,
+                        umask: None,
                         uid,
                         gid,
                         rdev: 0,
@@ -126,6 +127,7 @@ impl Import {
             inode: NewInode {
                 kind: FileKind::Directory,
                 mode: attributes.mode.unwrap_or(above.mode & 0o777),
+                umask: None,
                 uid: attributes.uid.unwrap_or(above.uid),
                 gid: attributes.gid.unwrap_or(above.gid),
                 rdev: 0,
