@@ -18,7 +18,7 @@ install -D -m 755 "$WEIR" "$ROOT$PREFIX/bin/weir"
 
 # What mount(8) and umount(8) call for the types `weir` (fstab) and `fuse.weir` (the kernel's name).
 install -d "$ROOT$SBIN"
-for helper in mount.weir umount.weir umount.fuse.weir; do
+for helper in mount.weir mount.fuse.weir umount.weir umount.fuse.weir; do
     ln -sfn "$PREFIX/bin/weir" "$ROOT$SBIN/$helper"
 done
 

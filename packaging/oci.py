@@ -87,7 +87,7 @@ def layer_of(program):
             elif not name.endswith("/"):
                 with open(files[name], "rb") as file:
                     add(out, name, file.read(), 0o755 if ".so" in name or "/bin/" in name else 0o644)
-        for helper in ("mount.weir", "umount.weir", "umount.fuse.weir"):
+        for helper in ("mount.weir", "mount.fuse.weir", "umount.weir", "umount.fuse.weir"):
             directories(out, "usr/sbin/", made)
             link = entry(f"usr/sbin/{helper}", 0o777)
             link.type, link.linkname = tarfile.SYMTYPE, "/usr/bin/weir"

@@ -53,7 +53,7 @@ make_tarball() {
     mkdir "$WORK/tarball"
     # To be unpacked below any prefix, as with tar -C /usr/local --strip-components=1.
     cp -a "$WORK/root/usr" "$WORK/tarball/$name"
-    for helper in mount.weir umount.weir umount.fuse.weir; do
+    for helper in mount.weir mount.fuse.weir umount.weir umount.fuse.weir; do
         ln -sfn ../bin/weir "$WORK/tarball/$name/sbin/$helper"
     done
     find "$WORK/tarball" -exec touch --no-dereference --date="@$SOURCE_DATE_EPOCH" {} +

@@ -45,6 +45,7 @@ helped() { # SCRIPT, with the helpers in /sbin
         mkdir -p "$T/over/up" "$T/over/work"
         mount -t overlay overlay -o "lowerdir=/usr/sbin,upperdir=$T/over/up,workdir=$T/over/work" /usr/sbin
         ln -sf "$WEIR" /usr/sbin/mount.weir
+        ln -sf "$WEIR" /usr/sbin/mount.fuse.weir
         ln -sf "$WEIR" /usr/sbin/umount.fuse.weir
         '"$1" || exit 1
 }
@@ -59,6 +60,17 @@ WEIR_BUCKET_FAULTS=$slow helped '
     grep -q "process $holder (sleep)" "$T/err" || fail "the holder is not named: $(cat "$T/err")"
     kill $holder
     wait $holder
+    sleep 600 >>"$MNT/b" &
+    writer=$!
+    poll 5 test -e "$MNT/b" || fail "the writer has no file"
+    mount -o remount,ro "$MNT" 2>"$T/err" && fail "read-only under a file that is open for writing"
+    grep -q "open for writing" "$T/err" || fail "refused with: $(cat "$T/err")"
+    kill $writer
+    wait $writer
+    mount -o remount,ro,noexec "$MNT" || fail "mount -o remount,ro"
+    touch "$MNT/c" 2>/dev/null && fail "a read-only mount is written to"
+    grep -q " $MNT fuse.weir ro,.*noexec" /proc/self/mounts || fail "not noexec: $(grep "$MNT" /proc/self/mounts)"
+    mount -o remount,rw "$MNT" && touch "$MNT/c" || fail "mount -o remount,rw"
     grep -q "TARGET=$MNT .*uhelper=weir" /run/mount/utab || fail "mount(8) knows of no helper"
     grep "TARGET=$MNT " /run/mount/utab | grep -q _netdev && fail "a local bucket needs no network"
     umount "$MNT" || fail "umount ends with $?"

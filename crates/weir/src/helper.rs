@@ -38,6 +38,7 @@ mod tests {
             ("weir", "weir"),
             ("/sbin/mount.weir s3://b /mnt -o tier=/t", "weir mount --tier=/t -- s3://b /mnt"),
             ("mount.fuse.weir s3://b /mnt -o tier=/t", "weir mount --tier=/t -- s3://b /mnt"),
+            ("mount.fuse.weir s3://b /mnt -o remount,ro", "weir remount -o remount,ro -- /mnt"),
             ("/sbin/umount.weir /mnt", "weir umount -- /mnt"),
             ("umount.fuse.weir /mnt", "weir umount -- /mnt"),
         ] {

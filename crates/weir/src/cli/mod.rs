@@ -30,7 +30,7 @@ pub(crate) use costs::{AdviseArgs, PricesArgs, PricesCommand, PricesUpdateArgs};
 pub(crate) use disks::{AttachArgs, DetachArgs, DiskArgs, DiskCommand, VolumeArgs};
 pub(crate) use doctor::DoctorArgs;
 pub(crate) use links::{LinkArgs, LinksArgs, RefreshArgs, UnlinkArgs};
-pub(crate) use mount::{EngineArgs, Loss, MountArgs, NbdArgs, ServeArgs, StopArgs, UmountArgs};
+pub(crate) use mount::{EngineArgs, Loss, MountArgs, NbdArgs, RemountArgs, ServeArgs, StopArgs, UmountArgs};
 pub(crate) use recover::RecoverArgs;
 pub(crate) use sync::SyncArgs;
 pub(crate) use throughput::{BillArgs, ModeName, ThroughputArgs};
@@ -126,6 +126,9 @@ pub(crate) enum Command {
     /// Unmount a volume, after flushing everything
     #[command(after_help = mount::UMOUNT_EXAMPLES)]
     Umount(UmountArgs),
+    /// Give a mount other options of the kernel's: what `mount -o remount` calls
+    #[command(hide = true)]
+    Remount(RemountArgs),
     /// Serve the disks of a volume, without mounting it
     #[command(after_help = mount::SERVE_EXAMPLES)]
     Serve(Box<ServeArgs>),

@@ -189,6 +189,15 @@ pub(crate) struct UmountArgs {
 }
 
 #[derive(Args, Debug)]
+pub(crate) struct RemountArgs {
+    /// Where it is mounted
+    pub(crate) dir: PathBuf,
+    /// ro, rw, noexec, nodev, nosuid, noatime, sync, ...
+    #[arg(short = 'o', value_name = "OPT,...")]
+    pub(crate) options: Vec<String>,
+}
+
+#[derive(Args, Debug)]
 pub(crate) struct StopArgs {
     /// The volume that is served
     pub(crate) url: String,

@@ -51,6 +51,10 @@ pub(crate) fn run(cli: Cli, argv: &[OsString]) -> Result<ExitCode> {
         Command::Serve(args) => mount::run(Work::Serve(args), &log_args, argv),
         Command::Format(args) => wait(format::run(args)),
         Command::Umount(args) => wait(umount::run(args)),
+        Command::Remount(args) => {
+            weir_door_fuse::remount(&args.dir, &args.options)?;
+            Ok(ExitCode::SUCCESS)
+        }
         Command::Stop(args) => wait(umount::stop(args)),
         Command::Disk(args) => wait(disks::run(args.command)),
         Command::Attach(args) => wait(attach::attach(args)),

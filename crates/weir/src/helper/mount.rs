@@ -96,8 +96,14 @@ pub(super) fn weir_arguments(argv: &[OsString]) -> Result<Option<Vec<OsString>>>
     let [url, dir] = &places[..] else {
         return Err(bad(USAGE.to_owned()));
     };
+    let options: Vec<&str> = lists.iter().flat_map(|list| list.split(',')).collect();
+    if options.contains(&"remount") {
+        let kernel: Vec<OsString> = vec!["weir".into(), "remount".into(), "-o".into()];
+        let line = kernel.into_iter().chain([options.join(",").into(), "--".into(), dir.clone()]);
+        return Ok((!fake).then(|| line.collect()));
+    }
     let mut line: Vec<OsString> = vec!["weir".into(), "mount".into()];
-    for option in lists.iter().flat_map(|list| list.split(',')) {
+    for option in options {
         flags.extend(translate(option, sloppy)?);
     }
     if !flags.iter().any(|flag| flag.to_string_lossy().starts_with("--tier=")) {

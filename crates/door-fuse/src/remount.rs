@@ -1,0 +1,64 @@
+//! Other options for a mount that lives on: `mount -o remount,ro`.
+
+use std::io;
+use std::path::Path;
+
+use rustix::mount::MountFlags;
+use weir_types::{ErrorKind, FsError, Result};
+
+use crate::mountpoint::{FS_TYPE, mounted_on, real_path};
+
+/// The kernel's flags among the words of `-o`. The others are Weir's or FUSE's own, and stay.
+fn flags<'a>(words: impl Iterator<Item = &'a str>) -> MountFlags {
+    words.fold(MountFlags::empty(), |flags, word| {
+        let (flag, on) = match word {
+            "ro" => (MountFlags::RDONLY, true),
+            "rw" => (MountFlags::RDONLY, false),
+            "nodev" => (MountFlags::NODEV, true),
+            "dev" => (MountFlags::NODEV, false),
+            "nosuid" => (MountFlags::NOSUID, true),
+            "suid" => (MountFlags::NOSUID, false),
+            "noexec" => (MountFlags::NOEXEC, true),
+            "exec" => (MountFlags::NOEXEC, false),
+            "noatime" => (MountFlags::NOATIME, true),
+            "atime" => (MountFlags::NOATIME, false),
+            "sync" => (MountFlags::SYNCHRONOUS, true),
+            "async" => (MountFlags::SYNCHRONOUS, false),
+            "dirsync" => (MountFlags::DIRSYNC, true),
+            _ => return flags,
+        };
+        if on { flags | flag } else { flags - flag }
+    })
+}
+
+/// Gives a mount these of the kernel's options (`ro`, `rw`, `nodev`, `nosuid`, `noexec`, `noatime`, `sync`,
+/// `dirsync` and their opposites) and no others. Later words go before earlier ones. Read-only is
+/// refused (`Retry`) while files are open for writing.
+pub fn remount(mountpoint: &Path, options: &[String]) -> Result<()> {
+    let path = real_path(mountpoint)?;
+    let shown = path.display();
+    if mounted_on(&path)?.is_none_or(|mount| mount.fs_type != FS_TYPE) {
+        let text = format!("{shown}: no Weir volume is mounted here: see `findmnt -t {FS_TYPE}`");
+        return Err(FsError::new(ErrorKind::NotFound, text));
+    }
+    let flags = flags(options.iter().flat_map(|list| list.split(',')));
+    rustix::mount::mount_remount(&path, flags, "").map_err(|error| match error {
+        rustix::io::Errno::BUSY => {
+            let text = format!("{shown}: files are open for writing: see `fuser -vm {shown}`");
+            FsError::new(ErrorKind::Retry, text)
+        }
+        _ => FsError::local_io(format!("remount {shown}"), io::Error::from(error)),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_word_counts() {
+        let of = |list: &str| flags(list.split(','));
+        assert_eq!(of("rw,nosuid,user_id=0,remount,ro"), MountFlags::NOSUID | MountFlags::RDONLY);
+        assert_eq!(of("ro,noexec,rw,exec"), MountFlags::empty());
+    }
+}
