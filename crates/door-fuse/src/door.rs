@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
 use std::pin::{Pin, pin};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
@@ -21,7 +22,6 @@ use crate::listings::Listings;
 use crate::options::FuseOptions;
 use crate::passthrough::Passthrough;
 use crate::signals::until_ending;
-use crate::xattrs::has_labels;
 
 /// Set-user-id and set-group-id: what a write by an unprivileged user takes away.
 pub(crate) const PRIVILEGES: u32 = 0o6000;
@@ -41,7 +41,7 @@ pub(crate) struct DoorState {
     pub(crate) options: FuseOptions,
     /// Whether access control lists are kept and obeyed.
     pub(crate) acl: bool,
-    /// Whether the kernel labels files.
+    /// Whether the kernel labels files (SELinux): it answers for labels itself then.
     pub(crate) labels: bool,
     pub(crate) files: Handles<File>,
     pub(crate) dirs: Handles<Dir>,
@@ -106,7 +106,7 @@ impl Door {
             engine,
             options,
             acl,
-            labels: has_labels(),
+            labels: Path::new("/sys/fs/selinux/enforce").exists(),
             files: Handles::default(),
             dirs: Handles::default(),
             listings: Listings::default(),

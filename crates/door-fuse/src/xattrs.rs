@@ -1,6 +1,5 @@
 //! Extended attributes.
 
-use std::path::Path;
 use std::sync::atomic::Ordering;
 
 use weir_engine::{ACL_ACCESS, ACL_DEFAULT, SetAttr, XattrMode};
@@ -46,11 +45,6 @@ impl<T: AsRef<[u8]>> Value<T> {
 
 /// The label of a file for SELinux.
 const LABEL: &[u8] = b"security.selinux";
-
-/// Whether this kernel labels files. Where it does, it answers for labels itself.
-pub(crate) fn has_labels() -> bool {
-    Path::new("/sys/fs/selinux/enforce").exists()
-}
 
 fn is_acl(name: &[u8]) -> bool {
     matches!(name, ACL_ACCESS | ACL_DEFAULT)

@@ -30,7 +30,9 @@ pub(crate) use costs::{AdviseArgs, PricesArgs, PricesCommand, PricesUpdateArgs};
 pub(crate) use disks::{AttachArgs, DetachArgs, DiskArgs, DiskCommand, VolumeArgs};
 pub(crate) use doctor::DoctorArgs;
 pub(crate) use links::{LinkArgs, LinksArgs, RefreshArgs, UnlinkArgs};
-pub(crate) use mount::{EngineArgs, Loss, MountArgs, NbdArgs, RemountArgs, ServeArgs, StopArgs, UmountArgs};
+pub(crate) use mount::{
+    EngineArgs, Loss, MountArgs, NbdArgs, RemountArgs, ServeArgs, StopArgs, UmountArgs,
+};
 pub(crate) use recover::RecoverArgs;
 pub(crate) use sync::SyncArgs;
 pub(crate) use throughput::{BillArgs, ModeName, ThroughputArgs};
@@ -127,7 +129,7 @@ pub(crate) enum Command {
     #[command(after_help = mount::UMOUNT_EXAMPLES)]
     Umount(UmountArgs),
     /// Give a mount other options of the kernel's: what `mount -o remount` calls
-    #[command(hide = true)]
+    #[command(hide = true, after_help = mount::REMOUNT_EXAMPLES)]
     Remount(RemountArgs),
     /// Serve the disks of a volume, without mounting it
     #[command(after_help = mount::SERVE_EXAMPLES)]

@@ -188,6 +188,11 @@ pub(crate) struct UmountArgs {
     pub(crate) force: bool,
 }
 
+pub(super) const REMOUNT_EXAMPLES: &str = "\
+Examples:
+  weir remount -o ro /mnt/genomes
+  mount -o remount,ro /mnt/genomes     the same, where mount.fuse.weir is installed";
+
 #[derive(Args, Debug)]
 pub(crate) struct RemountArgs {
     /// Where it is mounted

@@ -56,7 +56,7 @@ fn mount_page() -> String {
          .SH NAME\nmount.weir, umount.weir \\- mount and unmount a Weir volume\n\
          .SH SYNOPSIS\n\\fBmount \\-t weir\\fR \\fIURL DIR\\fR \\fB\\-o tier=\\fR\\fIDIRECTORY\\fR[,\\fIOPTION\\fR...]\n\
          .SH DESCRIPTION\nWhat \\fBmount\\fR(8) and \\fBumount\\fR(8) call for file systems of type \\fBweir\\fR. An unmount \
-         returns when everything is in the bucket. In /etc/fstab:\n.PP\n.nf\n\
+         returns when everything is in the bucket. \\fBmount \\-o remount\\fR changes the kernel's options. In /etc/fstab:\n.PP\n.nf\n\
          s3://my-bucket/vol /mnt weir tier=/srv/nvme/weir,tier-size=800GiB,_netdev,nofail 0 0\n.fi\n\
          .SH OPTIONS\nThose of mount(8) and of the kernel for any file system (ro, noexec, nodev, nosuid, noatime, sync), and:\n\
          {options}\
