@@ -132,6 +132,26 @@ impl RecordLog {
         Ok(Self { directory, head, group: Group::default() })
     }
 
+    /// Cuts zeros that were written ahead off the log in `directory`, which nobody has open. What a
+    /// crash tore stays.
+    pub fn trim(directory: &Path) -> Result<()> {
+        let at = |e| FsError::local_io(format!("log directory {}", directory.display()), e);
+        for number in file_numbers(directory)?.into_iter().rev() {
+            let path = path_of(directory, number);
+            let mut options = OpenOptions::new();
+            let file = disk::open(&path, options.read(true).write(true)).map_err(at)?;
+            let bytes = disk::read_all(&file).map_err(at)?;
+            if let FrameEnd::Zeros(good) = read_frames(&bytes, |_| Ok(()))? {
+                disk::set_len(&file, good).map_err(at)?;
+            }
+            // Only the last that holds anything can have them.
+            if !bytes.is_empty() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
     /// Appends one entry; it is with the kernel when this returns. After an error the log is as it
     /// was before.
     pub fn append(&self, payload: &[u8]) -> Result<()> {

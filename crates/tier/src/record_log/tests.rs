@@ -283,6 +283,7 @@ fn zeros_take_no_room_but_what_is_kept() {
     assert!(len(&path) > log.bytes());
     assert!(blocks() <= kept + 16, "{} blocks after {kept}", blocks());
     // Where the disk has no room to keep, none is taken for zeros.
+    log.append(&[1; 9000]).expect("appends");
     log.head().kept_bytes = 0;
     log.head().zeroed_bytes = 0;
     let size = len(&path);
@@ -330,4 +331,20 @@ fn a_log_of_zeros_alone_is_empty() {
     assert_eq!((found.len(), log.bytes(), len(&path_of(dir.path(), 7))), (0, 0, 0));
     append_synced(&log, b"a");
     assert_eq!(entries(dir.path()).1, [b"a".to_vec()]);
+}
+
+#[test]
+fn a_log_that_is_not_opened_again_can_be_cut_to_its_entries() {
+    let dir = tempfile::tempdir().expect("tempdir");
+    let (log, _) = entries(dir.path());
+    append_synced(&log, b"a");
+    let (path, bytes) = (newest(dir.path()), log.bytes());
+    drop(log);
+    fs::write(path_of(dir.path(), 2), b"").expect("a rotation that ended early");
+    assert!(len(&path) > bytes);
+    RecordLog::trim(dir.path()).expect("cuts");
+    assert_eq!((len(&path), end(&path)), (bytes, FrameEnd::Whole));
+    fs::write(&path, b"torn").expect("writes");
+    RecordLog::trim(dir.path()).expect("has nothing to cut");
+    assert_eq!(len(&path), 4);
 }

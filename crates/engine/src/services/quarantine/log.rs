@@ -74,7 +74,9 @@ impl LostLog {
     /// Reads the log in the directory of an entry.
     pub(crate) fn read(directory: &Path) -> Result<Self> {
         let mut log = Self::default();
-        let files = files(directory)?;
+        let mut files = files(directory)?;
+        // A file that is begun and holds nothing yet is not what the one before it waited for.
+        files.retain(|(_, path)| std::fs::metadata(path).map_or(true, |m| m.len() > 0));
         let last = files.last().map(|(number, _)| *number);
         for (number, path) in files {
             let bytes = std::fs::read(&path)
@@ -95,7 +97,7 @@ impl LostLog {
             }
             Ok(())
         });
-        if let Ok(FrameEnd::Torn(good)) = end
+        if let Ok(FrameEnd::Torn(good) | FrameEnd::Zeros(good)) = end
             && !last
         {
             bad.get_or_insert(format!("file {number} is torn at byte {good}"));
@@ -301,6 +303,14 @@ mod tests {
                 assert!(log.files.contains_key(&Ino(3)), "the next file is read");
                 bad[at] ^= 1 << bit;
             }
+        }
+        // Zeros written ahead are an end, but none that another file follows.
+        let ahead = [&file[..], &[0; 500]].concat();
+        for (last, sound) in [(true, true), (false, false)] {
+            let mut log = LostLog::default();
+            log.take(1, &ahead, last);
+            assert_eq!(log.damage.is_none(), sound, "{:?}", log.damage);
+            assert!(log.files.contains_key(&Ino(3)));
         }
         // Sound frames around what is no entry.
         let dir = tempfile::tempdir().expect("a directory");
