@@ -323,4 +323,22 @@ mod tests {
         log.take(1, &noise, true);
         assert!(log.damage.is_some());
     }
+    #[test]
+    fn a_file_that_was_only_begun_does_not_make_the_one_before_it_damaged() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let logs = dir.path().join(LOG);
+        std::fs::create_dir(&logs).expect("makes");
+        let write = |number: u64, bytes: &[u8]| {
+            std::fs::write(logs.join(format!("{number:016x}.log")), bytes).expect("writes");
+        };
+        let file = sample();
+        for end in [&file[..file.len() - 1], &[&file[..], &[0; 100]].concat()] {
+            write(1, end);
+            write(2, b"");
+            let log = LostLog::read(dir.path()).expect("reads");
+            assert_eq!(log.damage, None, "a kill in the midst of a rotation");
+            write(2, &file);
+            assert!(LostLog::read(dir.path()).expect("reads").damage.is_some());
+        }
+    }
 }
