@@ -82,20 +82,19 @@ pub(crate) fn write_all_at(file: &File, bytes: &[u8], offset: u64) -> io::Result
     }
 }
 
-/// Writes all of `bytes` to a file that is open for appending.
-pub(crate) fn append_all(mut file: &File, bytes: &[u8]) -> io::Result<()> {
-    use std::io::Write;
+/// Writes all of `bytes` at `offset`, where a log ends.
+pub(crate) fn append_all_at(file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
     match turn_of_file(Op::Write, file)? {
-        Turn::Whole => file.write_all(bytes),
+        Turn::Whole => file.write_all_at(bytes, offset),
         #[cfg(any(test, feature = "testing"))]
         Turn::Short => {
-            file.write_all(&bytes[..bytes.len() / 2])?;
+            file.write_all_at(&bytes[..bytes.len() / 2], offset)?;
             Err(testing::full())
         }
         // The kernel has it until the next mount; that a sync fails is found at once.
         #[cfg(any(test, feature = "testing"))]
         Turn::Lost => {
-            file.write_all(bytes)?;
+            file.write_all_at(bytes, offset)?;
             testing::lose(file, 0, 0)
         }
     }
@@ -133,6 +132,18 @@ pub(crate) fn keep_room(file: &File, start: u64, len: u64) -> io::Result<bool> {
         Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(false),
         Err(error) => Err(error.into()),
     }
+}
+
+/// Whether the file system of `file` is known to write over written bytes where they are, so that
+/// a sync of them has nothing to note but the bytes. `false` for those that never do (btrfs, ZFS, F2FS),
+/// and for those of a network.
+pub(crate) fn overwrites_in_place(file: &File) -> bool {
+    const EXT: u64 = 0xef53;
+    const XFS: u64 = 0x5846_5342;
+    const TMPFS: u64 = 0x0102_1994;
+    // Tests are the same wherever their files are.
+    let known = |fs: rustix::fs::StatFs| [EXT, XFS, TMPFS].contains(&(fs.f_type as u64));
+    cfg!(test) || rustix::fs::fstatfs(file).is_ok_and(known)
 }
 
 /// Makes `start..end` a hole.

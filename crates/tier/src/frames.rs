@@ -6,7 +6,8 @@
 //! 12 n  payload
 //! ```
 //! A frame that is cut off or does not match its checksum ends the log: it is the write that a
-//! crash interrupted, and nothing after it was acknowledged.
+//! crash interrupted, and nothing after it was acknowledged. Nothing but zeros behind the last frame
+//! is room that was written ahead.
 
 use weir_types::{ErrorKind, FsError, Result};
 use xxhash_rust::xxh3::xxh3_64;
@@ -20,6 +21,8 @@ pub const ENTRY_BYTES_MAX: usize = 64 << 20;
 pub enum FrameEnd {
     /// The last frame ends where the file ends.
     Whole,
+    /// The last frame ends at this offset; all that follows are zeros.
+    Zeros(u64),
     /// The frames before this offset are good; what follows is torn.
     Torn(u64),
 }
@@ -42,7 +45,11 @@ pub fn read_frames(bytes: &[u8], mut each: impl FnMut(&[u8]) -> Result<()>) -> R
     let mut at = 0;
     while at < bytes.len() {
         let Some(payload) = payload_at(&bytes[at..]) else {
-            return Ok(FrameEnd::Torn(at as u64));
+            // Of a torn frame the disk may have the later sectors and not the first.
+            return Ok(match bytes[at..].iter().all(|byte| *byte == 0) {
+                true => FrameEnd::Zeros(at as u64),
+                false => FrameEnd::Torn(at as u64),
+            });
         };
         each(payload)?;
         at += HEADER_BYTES + payload.len();
@@ -91,5 +98,24 @@ mod tests {
             bad[bit / 8] ^= 1 << (bit % 8);
             assert_eq!(collect(&bad).0, vec![b"first".to_vec()], "bit {bit}");
         }
+    }
+    #[test]
+    fn nothing_but_zeros_behind_the_last_frame_is_no_torn_frame() {
+        let mut frames = Vec::new();
+        push_frame(&mut frames, b"first").expect("frames");
+        let good = frames.len();
+        for zeros in [1, 11, 12, 13, 5_000] {
+            let mut ahead = frames.clone();
+            ahead.resize(good + zeros, 0);
+            assert_eq!(collect(&ahead), (vec![b"first".to_vec()], FrameEnd::Zeros(good as u64)));
+            for at in good..ahead.len() {
+                let mut torn = ahead.clone();
+                torn[at] = 1;
+                let (found, end) = collect(&torn);
+                assert_eq!(found, vec![b"first".to_vec()]);
+                assert_eq!(end, FrameEnd::Torn(good as u64), "byte {at} of {zeros} zeros");
+            }
+        }
+        assert_eq!(collect(&[0; 100]), (vec![], FrameEnd::Zeros(0)));
     }
 }

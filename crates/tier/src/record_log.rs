@@ -3,6 +3,11 @@
 //! One mechanism, two strengths: an append is with the kernel when it returns, which is what
 //! outlives `kill -9`; after [`RecordLog::sync`] it is on the disk, which outlives a power cut.
 //! Old files are dropped whole once what they say is safe elsewhere.
+//!
+//! Where little is appended between syncs, zeros are written ahead of the end: an entry that takes
+//! their place changes neither the file's size nor its extents, and the sync that follows has nothing
+//! but its bytes to bring to the disk. Only the newest file has such zeros. They are cut off before
+//! another follows it, so that zeros in the place of entries are never taken for an end.
 
 use std::fs::{self, File, OpenOptions};
 use std::path::{Path, PathBuf};
@@ -14,16 +19,31 @@ use crate::disk;
 use crate::frames::{FrameEnd, push_frame, read_frames};
 use crate::private;
 
+mod group;
+#[cfg(test)]
+mod tests;
+
+use group::Group;
+
 /// Room that the disk keeps behind the end of a log. Half of it is only for entries that cannot go
 /// elsewhere.
 const AHEAD_BYTES: u64 = 4 << 20;
+/// Most bytes between two syncs for which zeros are worth their writing.
+const SMALL_SYNC_BYTES: u64 = 64 << 10;
+/// Least and most zeros that are written at once; between them as many as the file has bytes, so that
+/// a short log stays short.
+const ZEROS_BYTES: std::ops::RangeInclusive<u64> = 64 << 10..=1 << 20;
+const BLOCK_BYTES: u64 = 4096;
+
+static ZEROS: [u8; *ZEROS_BYTES.end() as usize] = [0; *ZEROS_BYTES.end() as usize];
 
 /// A log of entries; see the module.
 #[derive(Debug)]
 pub struct RecordLog {
     directory: PathBuf,
     head: Mutex<Head>,
-    synced: Mutex<u64>,
+    /// What is synced, of what was appended.
+    group: Group,
 }
 
 #[derive(Debug)]
@@ -38,23 +58,28 @@ struct Head {
     older_bytes: u64,
     /// Bytes of the newest file that the disk keeps room for; `u64::MAX` where it cannot.
     kept_bytes: u64,
+    /// Where the zeros end that were written behind the newest file's entries, if not before those;
+    /// `u64::MAX` where none are to be.
+    zeroed_bytes: u64,
     /// A write or sync failed in a way that leaves the log in doubt: it takes no more.
     broken: bool,
 }
 
 impl RecordLog {
     /// Opens the log in `directory` (made if absent), hands every good entry to `each` in order,
-    /// cuts off what a crash tore, and starts a new file for what comes.
+    /// cuts off what a crash tore and zeros written ahead, and starts a new file for what comes.
     ///
-    /// A file is on the disk, whole, before one behind it takes anything. So only the last file that
-    /// holds anything can be torn by a crash; another one is `Corrupt`, and nothing is changed.
+    /// A file is on the disk, whole and without such zeros, before one behind it takes anything. So
+    /// only the last file that holds anything can be torn by a crash or end in zeros; another one is
+    /// `Corrupt`, and nothing is changed.
     pub fn open(directory: &Path, mut each: impl FnMut(&[u8]) -> Result<()>) -> Result<Self> {
         let at = |e| FsError::local_io(format!("log directory {}", directory.display()), e);
         private::make_directories(directory).map_err(at)?;
         let numbers = file_numbers(directory)?;
         let mut older_bytes = 0;
         let mut files = Vec::new();
-        let mut torn: Option<(PathBuf, u64)> = None;
+        let mut cut: Option<(PathBuf, u64)> = None;
+        let mut torn = false;
         for &number in &numbers {
             let path = path_of(directory, number);
             let mut options = OpenOptions::new();
@@ -63,22 +88,27 @@ impl RecordLog {
             if bytes.is_empty() {
                 continue;
             }
-            if let Some((torn, good)) = torn {
-                return Err(torn_before(&torn, good, &path));
+            if let Some((cut, good)) = cut {
+                return Err(torn_before(&cut, good, &path));
             }
-            older_bytes += bytes.len() as u64;
-            if let FrameEnd::Torn(good) = read_frames(&bytes, &mut each)? {
-                older_bytes -= bytes.len() as u64 - good;
-                torn = Some((path, good));
-            }
+            older_bytes += match read_frames(&bytes, &mut each)? {
+                FrameEnd::Whole => bytes.len() as u64,
+                FrameEnd::Zeros(good) => cut.insert((path, good)).1,
+                FrameEnd::Torn(good) => {
+                    torn = true;
+                    cut.insert((path, good)).1
+                }
+            };
             files.push(file);
         }
-        if let (Some((path, good)), Some(file)) = (&torn, files.last()) {
-            tracing::warn!(file = %path.display(), good, "log ends in a torn entry: cut off");
+        if let (Some((path, good)), Some(file)) = (&cut, files.last()) {
+            if torn {
+                tracing::warn!(file = %path.display(), good, "log ends in a torn entry: cut off");
+            }
             disk::set_len(file, *good).map_err(at)?;
         }
-        // Whoever was killed may not have synced them.
-        files.iter().try_for_each(disk::sync_data).map_err(|e| {
+        // Whoever was killed may not have synced them; and what was cut off must not come back.
+        files.iter().try_for_each(disk::sync_all).map_err(|e| {
             let text = format!(
                 "the log in {}: its disk lost a part of what it had taken; look after the disk and \
                  mount again",
@@ -95,9 +125,31 @@ impl RecordLog {
             appended: 0,
             older_bytes,
             kept_bytes: 0,
+            zeroed_bytes: 0,
             broken: false,
         };
-        Ok(Self { directory: directory.to_owned(), head: Mutex::new(head), synced: Mutex::new(0) })
+        let (directory, head) = (directory.to_owned(), Mutex::new(head));
+        Ok(Self { directory, head, group: Group::default() })
+    }
+
+    /// Cuts zeros that were written ahead off the log in `directory`, which nobody has open. What a
+    /// crash tore stays.
+    pub fn trim(directory: &Path) -> Result<()> {
+        let at = |e| FsError::local_io(format!("log directory {}", directory.display()), e);
+        for number in file_numbers(directory)?.into_iter().rev() {
+            let path = path_of(directory, number);
+            let mut options = OpenOptions::new();
+            let file = disk::open(&path, options.read(true).write(true)).map_err(at)?;
+            let bytes = disk::read_all(&file).map_err(at)?;
+            if let FrameEnd::Zeros(good) = read_frames(&bytes, |_| Ok(()))? {
+                disk::set_len(&file, good).map_err(at)?;
+            }
+            // Only the last that holds anything can have them.
+            if !bytes.is_empty() {
+                break;
+            }
+        }
+        Ok(())
     }
 
     /// Appends one entry; it is with the kernel when this returns. After an error the log is as it
@@ -125,15 +177,12 @@ impl RecordLog {
         if let Err(error) = head.keep_room(frames.len() as u64)
             && if_room
         {
-            let context = format!("log in {}", self.directory.display());
-            return Err(FsError::local_io(context, error));
+            return Err(self.at("keep room for", error));
         }
-        let at = |e| FsError::local_io(format!("append to log {}", self.directory.display()), e);
-        if let Err(error) = disk::append_all(&head.file, &frames) {
+        if let Err(error) = disk::append_all_at(&head.file, &frames, head.file_bytes) {
             // Part of a frame may be in the file; what follows it would be lost behind it.
-            head.broken = disk::set_len(&head.file, head.file_bytes).is_err();
-            head.kept_bytes = 0;
-            return Err(at(error));
+            head.broken = head.cut().is_err();
+            return Err(self.at("append to", error));
         }
         head.file_bytes += frames.len() as u64;
         head.appended += frames.len() as u64;
@@ -144,24 +193,33 @@ impl RecordLog {
     /// one `fdatasync`.
     pub fn sync(&self) -> Result<()> {
         let wanted = self.head().appended;
-        let mut synced = self.synced.lock();
-        if *synced >= wanted {
-            return Ok(());
-        }
+        self.group.reach(wanted, |synced| self.sync_newest(synced))
+    }
+
+    /// Syncs the newest file, the only one that may not be on the disk, and returns how far that
+    /// brought the log. It was there up to `synced`.
+    fn sync_newest(&self, synced: u64) -> Result<u64> {
         let (file, appended) = {
-            let head = self.head();
+            let mut head = self.head();
             self.check(&head)?;
+            let unsynced_bytes = head.appended - synced;
+            if let Err(error) = head.write_zeros(unsynced_bytes) {
+                let directory = self.directory.display();
+                tracing::warn!(%directory, %error, "no zeros ahead of a log: its syncs take longer");
+            }
             (head.file.clone(), head.appended)
         };
         self.sync_file(&file).inspect_err(|_| self.head().broken = true)?;
-        *synced = appended;
-        Ok(())
+        Ok(appended)
     }
 
     /// The kernel tells of a failed write-back once: what a later sync says of it means nothing.
     fn sync_file(&self, file: &File) -> Result<()> {
-        disk::sync_data(file)
-            .map_err(|e| FsError::local_io(format!("sync log {}", self.directory.display()), e))
+        disk::sync_data(file).map_err(|e| self.at("sync", e))
+    }
+
+    fn at(&self, what: &str, error: std::io::Error) -> FsError {
+        FsError::local_io(format!("{what} log {}", self.directory.display()), error)
     }
 
     fn check(&self, head: &Head) -> Result<()> {
@@ -184,16 +242,17 @@ impl RecordLog {
         }
         self.check(&head)?;
         let file = create(&self.directory, head.number + 1)?;
-        // What was kept behind its end is for the next one.
-        let _ = disk::set_len(&head.file, head.file_bytes);
-        if let Err(error) = self.sync_file(&head.file) {
+        // What was kept behind its end is for the next one, and zeros there would look like entries
+        // that the disk lost.
+        head.cut().map_err(|e| self.at("cut", e))?;
+        if let Err(error) = disk::sync_all(&head.file) {
             head.broken = true;
-            return Err(error);
+            return Err(self.at("sync", error));
         }
         head.older_bytes += head.file_bytes;
         head.number += 1;
         head.file = file;
-        (head.file_bytes, head.kept_bytes) = (0, 0);
+        head.file_bytes = 0;
         Ok(head.number)
     }
 
@@ -212,11 +271,14 @@ impl RecordLog {
             return Ok(false);
         }
         self.check(&head)?;
-        let at = |e| FsError::local_io(format!("empty log {}", self.directory.display()), e);
+        let at = |e| self.at("empty", e);
         // The older files first: what voids their entries is in this one.
         disk::sync_directory(&self.directory).map_err(at)?;
-        disk::set_len(&head.file, 0).map_err(at)?;
-        (head.file_bytes, head.kept_bytes) = (0, 0);
+        let file_bytes = std::mem::take(&mut head.file_bytes);
+        if let Err(error) = head.cut() {
+            head.file_bytes = file_bytes;
+            return Err(at(error));
+        }
         if let Err(error) = disk::sync_all(&head.file) {
             head.broken = true;
             return Err(at(error));
@@ -237,7 +299,7 @@ impl RecordLog {
         Ok(())
     }
 
-    /// Bytes that all files of the log take.
+    /// Bytes that all entries of the log take.
     pub fn bytes(&self) -> u64 {
         let head = self.head();
         head.file_bytes + head.older_bytes
@@ -249,6 +311,36 @@ impl RecordLog {
 }
 
 impl Head {
+    /// Cuts off all that is behind the entries: what the disk keeps room for, zeros, and what was left
+    /// of a write that failed.
+    fn cut(&mut self) -> std::io::Result<()> {
+        (self.kept_bytes, self.zeroed_bytes) = (0, 0);
+        disk::set_len(&self.file, self.file_bytes)
+    }
+
+    /// Writes zeros behind the entries if the sync that is to follow has a new size to bring to the disk
+    /// anyway, and only `unsynced_bytes`. Takes no room but what is kept already. Where that fails, it is
+    /// not tried again in this file; nothing rests on it.
+    fn write_zeros(&mut self, unsynced_bytes: u64) -> std::io::Result<()> {
+        let start = self.file_bytes;
+        if start <= self.zeroed_bytes || unsynced_bytes > SMALL_SYNC_BYTES {
+            return Ok(());
+        }
+        if self.kept_bytes == u64::MAX || !disk::overwrites_in_place(&self.file) {
+            self.zeroed_bytes = u64::MAX;
+            return Ok(());
+        }
+        let wanted = start + start.clamp(*ZEROS_BYTES.start(), *ZEROS_BYTES.end());
+        let end = wanted.min(self.kept_bytes) / BLOCK_BYTES * BLOCK_BYTES;
+        if end <= start {
+            return Ok(());
+        }
+        self.zeroed_bytes = u64::MAX;
+        disk::write_all_at(&self.file, &ZEROS[..(end - start) as usize], start)?;
+        self.zeroed_bytes = end;
+        Ok(())
+    }
+
     /// Has the disk keep room for `len` bytes and some that come behind them, so that a disk that
     /// others fill still takes these.
     fn keep_room(&mut self, len: u64) -> std::io::Result<()> {
@@ -269,7 +361,7 @@ fn create(directory: &Path, number: u64) -> Result<std::sync::Arc<File>> {
     let path = path_of(directory, number);
     let at = |e| FsError::local_io(format!("create log file {}", path.display()), e);
     // Not create_new: an earlier try may have ended right after this. Nothing is in the file then.
-    let file = disk::open(&path, private::options().append(true)).map_err(at)?;
+    let file = disk::open(&path, private::options().write(true)).map_err(at)?;
     // The name must outlive a power cut, or synced entries would be in a file nobody finds.
     disk::sync_directory(directory).map_err(at)?;
     Ok(std::sync::Arc::new(file))
@@ -301,117 +393,4 @@ fn file_numbers(directory: &Path) -> Result<Vec<u64>> {
     }
     numbers.sort_unstable();
     Ok(numbers)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn entries(directory: &Path) -> (RecordLog, Vec<Vec<u8>>) {
-        let mut found = Vec::new();
-        let log = RecordLog::open(directory, |p| {
-            found.push(p.to_vec());
-            Ok(())
-        });
-        (log.expect("opens"), found)
-    }
-
-    #[test]
-    fn entries_come_back_in_order_over_files_and_torn_ends() {
-        let dir = tempfile::tempdir().expect("tempdir");
-        let (log, none) = entries(dir.path());
-        assert!(none.is_empty());
-        log.append(b"a").expect("appends");
-        log.rotate().expect("rotates");
-        log.append(b"b").expect("appends");
-        log.append(b"c").expect("appends");
-        log.sync().expect("syncs");
-        drop(log);
-        let newest = file_numbers(dir.path()).expect("lists").pop().expect("some");
-        let path = path_of(dir.path(), newest);
-        let bytes = fs::read(&path).expect("reads");
-        fs::write(&path, &bytes[..bytes.len() - 1]).expect("writes");
-
-        let (log, found) = entries(dir.path());
-        assert_eq!(found, [b"a".to_vec(), b"b".to_vec()]);
-        log.append(b"d").expect("appends");
-        let (_, found) = entries(dir.path());
-        assert_eq!(found, [b"a".to_vec(), b"b".to_vec(), b"d".to_vec()], "nothing hides behind");
-    }
-
-    #[test]
-    fn a_file_that_is_torn_before_another_is_refused_and_nothing_is_changed() {
-        let dir = tempfile::tempdir().expect("tempdir");
-        let (log, _) = entries(dir.path());
-        log.append(b"first").expect("appends");
-        log.append(b"second").expect("appends");
-        log.rotate().expect("rotates");
-        log.append(b"third").expect("appends");
-        log.sync().expect("syncs");
-        drop(log);
-        let (first, second) = (path_of(dir.path(), 1), path_of(dir.path(), 2));
-        let good = fs::read(&first).expect("reads");
-        fs::write(&first, &good[..good.len() - 1]).expect("writes");
-        let state = || (fs::read(&first).expect("reads"), fs::read(&second).expect("reads"));
-        let before = state();
-        let error = RecordLog::open(dir.path(), |_| Ok(())).expect_err("refuses");
-        assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
-        assert!(error.to_string().contains("0000000000000002.log away"), "{error}");
-        assert_eq!(state(), before);
-        fs::remove_file(&second).expect("as it says");
-        assert_eq!(entries(dir.path()).1, [b"first".to_vec()]);
-    }
-
-    #[test]
-    fn an_older_file_is_on_the_disk_before_a_newer_one_takes_anything() {
-        use crate::disk::{Op, testing::Fault, testing::Plan};
-        let dir = tempfile::tempdir().expect("tempdir");
-        let (log, _) = entries(dir.path());
-        log.append(b"never synced").expect("appends");
-        drop(log);
-        // A killed log's file is synced by who opens it next; if it cannot be, nothing follows it.
-        let laid = Plan::lay(dir.path(), 1, Fault::Fail(libc::EIO), Some(Op::Sync));
-        let error = RecordLog::open(dir.path(), |_| Ok(())).expect_err("its disk failed");
-        assert_eq!(laid.hit().expect("hit").1, path_of(dir.path(), 1), "{error}");
-        assert_eq!(file_numbers(dir.path()).expect("lists"), [1]);
-        drop(laid);
-        let (log, found) = entries(dir.path());
-        assert_eq!(found.len(), 1);
-        log.append(b"newer").expect("appends");
-        // The first is that of the directory, which has the name of the next file.
-        let laid = Plan::lay(dir.path(), 2, Fault::Fail(libc::EIO), Some(Op::Sync));
-        log.rotate().expect_err("cannot be synced");
-        drop(laid);
-        log.rotate().expect_err("and what became of it is not known");
-        log.append(b"x").expect_err("so nothing follows it");
-    }
-
-    #[test]
-    fn dropped_files_are_gone_and_counted() {
-        let dir = tempfile::tempdir().expect("tempdir");
-        let (log, _) = entries(dir.path());
-        log.append(&[7; 1000]).expect("appends");
-        let number = log.rotate().expect("rotates");
-        log.append(b"kept").expect("appends");
-        assert!(log.bytes() > 1000);
-        log.drop_before(number).expect("drops");
-        assert!(log.bytes() < 100);
-        let (_, found) = entries(dir.path());
-        assert_eq!(found, [b"kept".to_vec()]);
-    }
-
-    #[test]
-    fn a_log_of_which_nobody_knows_if_it_was_emptied_takes_no_more() {
-        use crate::disk::{Op, testing::Fault, testing::Plan};
-        let dir = tempfile::tempdir().expect("tempdir");
-        let (log, _) = entries(dir.path());
-        log.append(b"a").expect("appends");
-        // The first is that of the directory.
-        let laid = Plan::lay(dir.path(), 2, Fault::Fail(libc::EIO), Some(Op::Sync));
-        log.clear_if(log.appended()).expect_err("its disk failed");
-        assert!(laid.hit().is_some());
-        drop(laid);
-        log.append(b"b").expect_err("what is before it is not known");
-        log.sync().expect_err("nor is that");
-    }
 }

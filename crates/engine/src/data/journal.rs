@@ -157,9 +157,15 @@ impl Journal {
         self.directory.join(ASIDE).join(label)
     }
 
-    /// Bytes of the log, which need not be open.
+    /// Bytes of the log, which must not be open. What was written ahead of its end is cut off first.
     pub(crate) fn stored_bytes(&self) -> u64 {
-        let files = fs::read_dir(self.directory.join(LOG)).into_iter().flatten();
+        let log = self.directory.join(LOG);
+        if log.exists()
+            && let Err(error) = RecordLog::trim(&log)
+        {
+            tracing::warn!(log = %log.display(), %error, "the size of a redo log may be too large");
+        }
+        let files = fs::read_dir(log).into_iter().flatten();
         files.filter_map(|f| f.ok()?.metadata().ok()).map(|m| m.len()).sum()
     }
 

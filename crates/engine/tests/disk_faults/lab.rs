@@ -317,10 +317,10 @@ fn one_operation_of_the_disk_fails_and_nothing_is_lost_or_wrong() {
 /// Seeds that failed once.
 #[test]
 fn a_loss_that_only_a_release_heard_of_is_known_after_a_kill() {
-    let _ = one(980_969, 192, Fault::Lost);
+    let _ = one(980_969, 199, Fault::Lost);
 }
 
 #[test]
 fn a_truncation_that_the_tier_could_not_note_voids_what_the_journal_has() {
-    let _ = one(374_737, 99, Fault::Lost);
+    let _ = one(374_737, 100, Fault::Lost);
 }

@@ -74,7 +74,9 @@ impl LostLog {
     /// Reads the log in the directory of an entry.
     pub(crate) fn read(directory: &Path) -> Result<Self> {
         let mut log = Self::default();
-        let files = files(directory)?;
+        let mut files = files(directory)?;
+        // A file that is begun and holds nothing yet is not what the one before it waited for.
+        files.retain(|(_, path)| std::fs::metadata(path).map_or(true, |m| m.len() > 0));
         let last = files.last().map(|(number, _)| *number);
         for (number, path) in files {
             let bytes = std::fs::read(&path)
@@ -95,7 +97,7 @@ impl LostLog {
             }
             Ok(())
         });
-        if let Ok(FrameEnd::Torn(good)) = end
+        if let Ok(FrameEnd::Torn(good) | FrameEnd::Zeros(good)) = end
             && !last
         {
             bad.get_or_insert(format!("file {number} is torn at byte {good}"));
@@ -302,6 +304,14 @@ mod tests {
                 bad[at] ^= 1 << bit;
             }
         }
+        // Zeros written ahead are an end, but none that another file follows.
+        let ahead = [&file[..], &[0; 500]].concat();
+        for (last, sound) in [(true, true), (false, false)] {
+            let mut log = LostLog::default();
+            log.take(1, &ahead, last);
+            assert_eq!(log.damage.is_none(), sound, "{:?}", log.damage);
+            assert!(log.files.contains_key(&Ino(3)));
+        }
         // Sound frames around what is no entry.
         let dir = tempfile::tempdir().expect("a directory");
         let records = weir_tier::RecordLog::open(dir.path(), |_| Ok(())).expect("opens");
@@ -312,5 +322,23 @@ mod tests {
         let mut log = LostLog::default();
         log.take(1, &noise, true);
         assert!(log.damage.is_some());
+    }
+    #[test]
+    fn a_file_that_was_only_begun_does_not_make_the_one_before_it_damaged() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let logs = dir.path().join(LOG);
+        std::fs::create_dir(&logs).expect("makes");
+        let write = |number: u64, bytes: &[u8]| {
+            std::fs::write(logs.join(format!("{number:016x}.log")), bytes).expect("writes");
+        };
+        let file = sample();
+        for end in [&file[..file.len() - 1], &[&file[..], &[0; 100]].concat()] {
+            write(1, end);
+            write(2, b"");
+            let log = LostLog::read(dir.path()).expect("reads");
+            assert_eq!(log.damage, None, "a kill in the midst of a rotation");
+            write(2, &file);
+            assert!(LostLog::read(dir.path()).expect("reads").damage.is_some());
+        }
     }
 }
