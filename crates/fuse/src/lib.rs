@@ -19,6 +19,7 @@ mod mount;
 mod notify;
 mod reply;
 mod request;
+mod ring;
 mod session;
 
 pub use abi::{init, lock, open, release, write};
@@ -30,4 +31,5 @@ pub use mount::{MountOptions, mount};
 pub use notify::Notifier;
 pub use reply::{Errno, Opened, Reply, Space};
 pub use request::{LockRange, Operation, Request, SetAttr};
+pub use ring::Transport;
 pub use session::{Answer, Handler, Offer, Session};

@@ -1,0 +1,109 @@
+//! What a ring's thread shares with those who answer its requests.
+#![allow(unsafe_code, reason = "answers are put into memory that the kernel reads")]
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use rustix::event::EventfdFlags;
+
+use super::memory::Memory;
+
+/// Entries that go back to the kernel.
+#[derive(Debug)]
+pub(super) struct Queue {
+    pub(super) memory: Memory,
+    /// Wakes the ring's thread.
+    pub(super) event: OwnedFd,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    answered: Vec<Answered>,
+    /// The ring's thread waits in the kernel, and takes no answers.
+    is_asleep: bool,
+    is_over: bool,
+}
+
+/// The answer that an entry has.
+#[derive(Debug)]
+pub(super) struct Answered {
+    pub(super) entry: usize,
+    pub(super) error: i32,
+    /// Of the payload.
+    pub(super) bytes: usize,
+    /// Those bytes, where they are not in the payload yet.
+    pub(super) aside: Vec<u8>,
+}
+
+impl Queue {
+    pub(super) fn new(memory: Memory) -> io::Result<Self> {
+        let event = rustix::event::eventfd(0, EventfdFlags::CLOEXEC)?;
+        Ok(Self { memory, event, state: Mutex::default() })
+    }
+
+    /// Takes what was answered, and lets those who answer from now on wake the ring's thread. Says
+    /// whether it is over.
+    pub(super) fn take(&self, answered: &mut Vec<Answered>) -> bool {
+        let mut state = self.state.lock();
+        std::mem::swap(&mut state.answered, answered);
+        state.is_asleep = true;
+        state.is_over
+    }
+
+    /// The ring's thread will take answers by itself.
+    pub(super) fn is_awake(&self) {
+        self.state.lock().is_asleep = false;
+    }
+
+    /// The ring's thread is to end.
+    pub(super) fn end(&self) {
+        self.change(|state| state.is_over = true);
+    }
+
+    fn change(&self, change: impl FnOnce(&mut State)) {
+        let must_wake = {
+            let mut state = self.state.lock();
+            change(&mut state);
+            std::mem::take(&mut state.is_asleep)
+        };
+        if must_wake && let Err(error) = rustix::io::write(&self.event, &1_u64.to_ne_bytes()) {
+            tracing::error!(%error, "a thread that serves a mount was not woken");
+        }
+    }
+}
+
+/// An entry whose request is being served: ours until it is answered.
+#[derive(Debug)]
+pub(crate) struct Slot {
+    queue: Arc<Queue>,
+    entry: usize,
+    /// The request has bytes in the payload, which its handler may still read while it answers.
+    is_read: bool,
+}
+
+impl Slot {
+    pub(super) fn new(queue: &Arc<Queue>, entry: usize, is_read: bool) -> Self {
+        Self { queue: queue.clone(), entry, is_read }
+    }
+
+    /// Answers: from the ring's own thread without a system call, from others with one if it
+    /// sleeps.
+    pub(crate) fn answer(self, error: i32, body: &[u8]) {
+        let Self { queue, entry, is_read } = self;
+        let (error, body) = match body.len() <= queue.memory.payload_bytes() {
+            true => (error, body),
+            false => (-libc::EIO, &[][..]),
+        };
+        let aside = if is_read { body.to_vec() } else { Vec::new() };
+        if !is_read {
+            // SAFETY: the entry is ours, whoever has the slot is alone with it, and the request
+            // has no bytes in the payload that anybody could be reading.
+            unsafe { queue.memory.put(entry, body) };
+        }
+        let answered = Answered { entry, error, bytes: body.len(), aside };
+        queue.change(|state| state.answered.push(answered));
+    }
+}
