@@ -12,7 +12,7 @@ use weir_types::{ErrorCode, ErrorKind, FsError, Result};
 
 use crate::door::{Door, DoorState};
 use crate::mountpoint::{check_mountpoint, mounted_on, real_path};
-use crate::options::FuseOptions;
+use crate::options::{FuseOptions, Transport};
 use crate::passthrough::PassthroughState;
 use crate::table;
 
@@ -36,6 +36,13 @@ pub struct FuseMount {
 #[derive(Clone)]
 pub struct FuseView(Arc<DoorState>);
 
+/// How requests come from the kernel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TransportState {
+    /// Why they come from `/dev/fuse`; `None` if they come over io_uring.
+    pub without_rings: Option<String>,
+}
+
 impl std::fmt::Debug for FuseView {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "FuseView({})", self.0.options.mountpoint.display())
@@ -46,6 +53,19 @@ impl FuseView {
     /// Whether resident files are read past the daemon.
     pub fn passthrough(&self) -> PassthroughState {
         self.0.passthrough.state()
+    }
+
+    /// How requests come from the kernel.
+    pub fn transport(&self) -> TransportState {
+        let without = match self.0.options.transport {
+            Transport::Auto => Some("the default"),
+            Transport::Dev => Some("chosen for this mount"),
+            Transport::Uring => match self.0.transport.get() {
+                Some(transport) => transport.without_rings(),
+                None => Some("not mounted yet"),
+            },
+        };
+        TransportState { without_rings: without.map(str::to_owned) }
     }
 
     /// Requests that the kernel sent since the mount, by kind, without those that never came.
@@ -78,6 +98,7 @@ pub fn mount(engine: Arc<Engine>, runtime: Handle, mut options: FuseOptions) -> 
         refused(&asked, error)
     })?;
     let notifier = session.notifier();
+    tell_transport(&shared, session.transport());
     // Set here for the first time, and nowhere else.
     let _ = shared.notifier.set(notifier.clone());
     let (told, changed) = (notifier.clone(), Arc::downgrade(&shared));
@@ -97,6 +118,14 @@ pub fn mount(engine: Arc<Engine>, runtime: Handle, mut options: FuseOptions) -> 
     raise_read_ahead(&mountpoint, read_ahead_kib);
     table::note(&source, &mountpoint);
     Ok(FuseMount { mountpoint, notifier, view: FuseView(shared), session })
+}
+
+/// Notes how requests come, and says so where it is not as somebody wished.
+fn tell_transport(door: &DoorState, transport: weir_fuse::Transport) {
+    if let (Transport::Uring, Some(why)) = (door.options.transport, transport.without_rings()) {
+        tracing::warn!("requests come from /dev/fuse, not over io_uring: {why}");
+    }
+    let _ = door.transport.set(transport);
 }
 
 /// Takes a mount away that nobody will serve.
@@ -192,6 +221,9 @@ fn configure(offer: Offer, door: &DoorState) -> Answer {
         true => init::EXPLICIT_INVAL_DATA,
         false => init::AUTO_INVAL_DATA | init::POSIX_LOCKS | init::FLOCK_LOCKS,
     };
+    if door.options.transport == Transport::Uring {
+        flags |= init::OVER_IO_URING;
+    }
     let mut answer = Answer {
         flags,
         readahead_bytes: REQUEST_BYTES,

@@ -15,6 +15,18 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 /// The wall clock: what `utimensat(UTIME_NOW)` sets.
 pub type Now = Arc<dyn Fn() -> UnixTime + Send + Sync>;
 
+/// How requests come from the kernel.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Transport {
+    /// As serves most: from `/dev/fuse`.
+    #[default]
+    Auto,
+    /// From `/dev/fuse`.
+    Dev,
+    /// Over io_uring where the kernel offers it, else from `/dev/fuse`.
+    Uring,
+}
+
 /// How one volume is mounted.
 #[derive(Clone)]
 pub struct FuseOptions {
@@ -46,6 +58,8 @@ pub struct FuseOptions {
     /// Let the kernel read resident files without the daemon, where it can and the mount is
     /// exclusive. Default yes.
     pub passthrough: bool,
+    /// How requests come from the kernel. Default [`Transport::Auto`].
+    pub transport: Transport,
     /// More mount options, as `-o` takes them: `noexec`, `noatime`, `nosuid`, `nodev`, …
     pub extra: Vec<String>,
     /// The wall clock; the one the engine was built with.
@@ -66,6 +80,7 @@ impl FuseOptions {
             entry_ttl: DAY,
             read_ahead_kib: 4096,
             passthrough: true,
+            transport: Transport::Auto,
             extra: Vec::new(),
             now,
         }

@@ -10,6 +10,9 @@ use rustix::event::EventfdFlags;
 
 use super::memory::Memory;
 
+/// Bytes of answers that are not held back for those of the requests behind them.
+const MUCH_BYTES: usize = 64 << 10;
+
 /// Entries that go back to the kernel.
 #[derive(Debug)]
 pub(super) struct Queue {
@@ -22,6 +25,8 @@ pub(super) struct Queue {
 #[derive(Debug, Default)]
 struct State {
     answered: Vec<Answered>,
+    /// Of their payloads.
+    bytes: usize,
     /// The ring's thread waits in the kernel, and takes no answers.
     is_asleep: bool,
     is_over: bool,
@@ -38,6 +43,18 @@ pub(super) struct Answered {
     pub(super) aside: Vec<u8>,
 }
 
+impl State {
+    fn hand_over(&mut self, answered: &mut Vec<Answered>) {
+        std::mem::swap(&mut self.answered, answered);
+        self.bytes = 0;
+    }
+
+    fn add(&mut self, answered: Answered) {
+        self.bytes += answered.bytes;
+        self.answered.push(answered);
+    }
+}
+
 impl Queue {
     pub(super) fn new(memory: Memory) -> io::Result<Self> {
         let event = rustix::event::eventfd(0, EventfdFlags::CLOEXEC)?;
@@ -48,9 +65,20 @@ impl Queue {
     /// whether it is over.
     pub(super) fn take(&self, answered: &mut Vec<Answered>) -> bool {
         let mut state = self.state.lock();
-        std::mem::swap(&mut state.answered, answered);
+        state.hand_over(answered);
         state.is_asleep = true;
         state.is_over
+    }
+
+    /// Takes what was answered if that is much: whoever waits for it should not wait for those who
+    /// are served next. Says whether it did.
+    pub(super) fn take_much(&self, answered: &mut Vec<Answered>) -> bool {
+        let mut state = self.state.lock();
+        let is_much = state.bytes >= MUCH_BYTES;
+        if is_much {
+            state.hand_over(answered);
+        }
+        is_much
     }
 
     /// The ring's thread will take answers by itself.
@@ -104,6 +132,6 @@ impl Slot {
             unsafe { queue.memory.put(entry, body) };
         }
         let answered = Answered { entry, error, bytes: body.len(), aside };
-        queue.change(|state| state.answered.push(answered));
+        queue.change(|state| state.add(answered));
     }
 }

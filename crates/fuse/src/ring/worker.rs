@@ -85,7 +85,13 @@ impl Worker {
             for (entry, result) in done.drain(..) {
                 match result {
                     _ if entry == WAKE => self.wait_for_wake(),
-                    0.. => self.serve(entry as usize, serve),
+                    0.. => {
+                        self.serve(entry as usize, serve);
+                        if self.queue.take_much(&mut answered) {
+                            answered.drain(..).for_each(|answer| self.commit(answer));
+                            self.ring.submit()?;
+                        }
+                    }
                     _ => self.lost(io::Error::from_raw_os_error(-result), refused),
                 }
             }

@@ -30,7 +30,9 @@ pub(crate) use costs::{AdviseArgs, PricesArgs, PricesCommand, PricesUpdateArgs};
 pub(crate) use disks::{AttachArgs, DetachArgs, DiskArgs, DiskCommand, VolumeArgs};
 pub(crate) use doctor::DoctorArgs;
 pub(crate) use links::{LinkArgs, LinksArgs, RefreshArgs, UnlinkArgs};
-pub(crate) use mount::{EngineArgs, Loss, MountArgs, NbdArgs, ServeArgs, StopArgs, UmountArgs};
+pub(crate) use mount::{
+    EngineArgs, Loss, MountArgs, NbdArgs, ServeArgs, StopArgs, Transport, UmountArgs,
+};
 pub(crate) use recover::RecoverArgs;
 pub(crate) use sync::SyncArgs;
 pub(crate) use throughput::{BillArgs, ModeName, ThroughputArgs};

@@ -29,7 +29,7 @@ const NOT_OURS: [&str; 20] = [
 ];
 
 /// Options that are flags of `weir mount`, and whether they take a value.
-pub(super) const FLAGS: [(&str, bool); 26] = [
+pub(super) const FLAGS: [(&str, bool); 27] = [
     ("tier", true),
     ("tier-size", true),
     ("memory", true),
@@ -56,6 +56,7 @@ pub(super) const FLAGS: [(&str, bool); 26] = [
     ("take-over", false),
     ("allow-other", false),
     ("no-passthrough", false),
+    ("transport", true),
 ];
 
 /// Options of the kernel's mount, handed on.
@@ -194,6 +195,7 @@ mod tests {
                 "accept-loss" => "tier",
                 "flush-age" => "1s",
                 "threads" => "2",
+                "transport" => "dev",
                 "admin-listen" | "nbd" => "127.0.0.1:1",
                 "log-format" => "json",
                 _ => "x",
