@@ -23,6 +23,10 @@ const REQUEST_BYTES: u32 = 1 << 20;
 /// Its own 12 would be too few for a bucket that answers after 50 ms.
 const BACKGROUND: u16 = 256;
 
+/// Why a shared mount has no rings. They have room for so many requests; a lock that others wait
+/// for would never be let go if all of it were theirs.
+const SHARED: &str = "others may change the volume, so that locks wait in the daemon";
+
 /// A mounted volume. Dropping it does not unmount it.
 #[derive(Debug)]
 pub struct FuseMount {
@@ -60,6 +64,7 @@ impl FuseView {
         let without = match self.0.options.transport {
             Transport::Auto => Some("the default"),
             Transport::Dev => Some("chosen for this mount"),
+            Transport::Uring if !self.0.options.exclusive => Some(SHARED),
             Transport::Uring => match self.0.transport.get() {
                 Some(transport) => transport.without_rings(),
                 None => Some("not mounted yet"),
@@ -121,11 +126,12 @@ pub fn mount(engine: Arc<Engine>, runtime: Handle, mut options: FuseOptions) -> 
 }
 
 /// Notes how requests come, and says so where it is not as somebody wished.
-fn tell_transport(door: &DoorState, transport: weir_fuse::Transport) {
-    if let (Transport::Uring, Some(why)) = (door.options.transport, transport.without_rings()) {
+fn tell_transport(door: &Arc<DoorState>, transport: weir_fuse::Transport) {
+    let _ = door.transport.set(transport);
+    let state = FuseView(door.clone()).transport();
+    if let (Transport::Uring, Some(why)) = (door.options.transport, state.without_rings) {
         tracing::warn!("requests come from /dev/fuse, not over io_uring: {why}");
     }
-    let _ = door.transport.set(transport);
 }
 
 /// Takes a mount away that nobody will serve.
@@ -221,7 +227,7 @@ fn configure(offer: Offer, door: &DoorState) -> Answer {
         true => init::EXPLICIT_INVAL_DATA,
         false => init::AUTO_INVAL_DATA | init::POSIX_LOCKS | init::FLOCK_LOCKS,
     };
-    if door.options.transport == Transport::Uring {
+    if door.options.transport == Transport::Uring && door.options.exclusive {
         flags |= init::OVER_IO_URING;
     }
     let mut answer = Answer {

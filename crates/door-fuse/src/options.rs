@@ -23,7 +23,7 @@ pub enum Transport {
     Auto,
     /// From `/dev/fuse`.
     Dev,
-    /// Over io_uring where the kernel offers it, else from `/dev/fuse`.
+    /// Over io_uring where the kernel offers it and the mount is exclusive, else from `/dev/fuse`.
     Uring,
 }
 

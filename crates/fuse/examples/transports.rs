@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -21,6 +21,8 @@ use weir_fuse::{
 };
 
 const ENABLE: &str = "/sys/module/fuse/parameters/enable_uring";
+/// Ways that are compared, answered at once and by another thread.
+const HOWS: [[&str; 2]; 2] = [["dev", "uring"], ["dev-later", "uring-later"]];
 const MIB: usize = 1 << 20;
 const BIG_INO: u64 = 2;
 const BIG_BYTES: u64 = 4 << 30;
@@ -184,12 +186,21 @@ const STEPS: &[(&str, Step)] = &[
     }),
 ];
 
-fn measure(mountpoint: &Path, step: Step, threads: u64, time: Duration) -> f64 {
+/// What a step did in a second, and the CPU milliseconds of client and daemon that each took.
+#[derive(Clone, Copy)]
+struct Measured {
+    per_s: f64,
+    cpu_ms: f64,
+}
+
+fn measure(mounted: &Mounted, step: Step, threads: u64, time: Duration) -> Measured {
     let over = AtomicBool::new(false);
+    let cpu = || cpu_s(std::process::id()) + cpu_s(mounted.daemon.id());
+    let (over, path) = (&over, mounted.path.as_path());
     std::thread::scope(|scope| {
-        let begun = Instant::now();
-        let client = |thread| {
-            let mut step = step(mountpoint, thread);
+        let (begun, cpu_before) = (Instant::now(), cpu());
+        let client = move |thread| {
+            let mut step = step(path, thread);
             let mut done = 0.0;
             while !over.load(Ordering::Relaxed) {
                 done += step();
@@ -201,19 +212,48 @@ fn measure(mountpoint: &Path, step: Step, threads: u64, time: Duration) -> f64 {
         std::thread::sleep(time);
         over.store(true, Ordering::Relaxed);
         let done: f64 = clients.into_iter().map(|client| client.join().unwrap()).sum();
-        done / begun.elapsed().as_secs_f64()
+        let per_s = done / begun.elapsed().as_secs_f64();
+        Measured { per_s, cpu_ms: (cpu() - cpu_before) * 1e3 / done }
     })
 }
 
-fn start(mountpoint: &Path, how: &str) -> Child {
-    let program = std::env::current_exe().unwrap();
-    let mut command = Command::new(program);
-    command.args(["serve", mountpoint.to_str().unwrap(), how]).stdout(Stdio::piped());
-    let mut child = command.spawn().unwrap();
-    let mut said = [0; 7];
-    std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut said).unwrap();
-    child
+/// CPU seconds that a process has used.
+fn cpu_s(pid: u32) -> f64 {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let fields: Vec<_> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
+    let ticks: u64 = [11, 12].iter().map(|at| fields[*at].parse::<u64>().unwrap()).sum();
+    ticks as f64 / rustix::param::clock_ticks_per_second() as f64
 }
+
+/// A daemon of its own, mounted.
+struct Mounted {
+    how: &'static str,
+    path: PathBuf,
+    daemon: Child,
+}
+
+impl Mounted {
+    fn new(how: &'static str) -> Self {
+        let name = format!("weir-transports-{}-{how}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        std::fs::create_dir(&path).unwrap();
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["serve", path.to_str().unwrap(), how]).stdout(Stdio::piped());
+        let mut daemon = command.spawn().unwrap();
+        let mut said = [0; 7];
+        std::io::Read::read_exact(daemon.stdout.as_mut().unwrap(), &mut said).unwrap();
+        Self { how, path, daemon }
+    }
+
+    fn end(mut self) {
+        rustix::mount::unmount(&self.path, rustix::mount::UnmountFlags::empty()).unwrap();
+        assert!(self.daemon.wait().unwrap().success());
+        std::fs::remove_dir(&self.path).unwrap();
+    }
+}
+
+/// Results of each step with each number of clients, and of each way.
+type Results = BTreeMap<(usize, u64, &'static str), Vec<Measured>>;
 
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
@@ -223,56 +263,60 @@ fn main() {
     }
     let number = |n: usize, default| arguments.get(n).map_or(default, |n| n.parse().unwrap());
     let (rounds, seconds) = (number(1, 5.0) as usize, number(2, 0.5));
-    let mountpoint = std::env::temp_dir().join(format!("weir-transports-{}", std::process::id()));
-    std::fs::create_dir(&mountpoint).unwrap();
     let before = std::fs::read_to_string(ENABLE).unwrap();
     std::fs::write(ENABLE, "Y").unwrap();
-    let mut results: BTreeMap<(usize, u64, &str), Vec<f64>> = BTreeMap::new();
-    let hows = ["dev", "uring", "dev-later", "uring-later"];
-    for _ in 0..rounds {
-        for how in hows {
-            let mut child = start(&mountpoint, how);
-            for (number, (_, step)) in STEPS.iter().enumerate() {
-                if how.contains("later") && ![2, 3, 4].contains(&number) {
-                    continue;
-                }
-                for threads in [1, 4] {
+    let all: Vec<_> = HOWS.iter().flatten().map(|how| Mounted::new(how)).collect();
+    std::fs::write(ENABLE, before).unwrap();
+    let mut results = Results::new();
+    for round in 0..rounds {
+        for (number, (_, step)) in STEPS.iter().enumerate() {
+            for threads in [1, 4] {
+                // Each goes first in turn.
+                for at in 0..all.len() {
+                    let mounted = &all[(at + round) % all.len()];
+                    if mounted.how.contains("later") && ![2, 3, 4].contains(&number) {
+                        continue;
+                    }
                     let time = Duration::from_secs_f64(seconds);
-                    let measured = measure(&mountpoint, *step, threads, time);
-                    results.entry((number, threads, how)).or_default().push(measured);
+                    let measured = measure(mounted, *step, threads, time);
+                    results.entry((number, threads, mounted.how)).or_default().push(measured);
                 }
             }
-            rustix::mount::unmount(&mountpoint, rustix::mount::UnmountFlags::empty()).unwrap();
-            assert!(child.wait().unwrap().success());
         }
     }
-    std::fs::write(ENABLE, before).unwrap();
-    std::fs::remove_dir(&mountpoint).unwrap();
-    let mut median = |key| {
-        let values: &mut Vec<f64> = results.get_mut(&key)?;
+    all.into_iter().for_each(Mounted::end);
+    tell(&results, rounds);
+}
+
+fn tell(results: &Results, rounds: usize) {
+    let sorted = |key: (usize, u64, &'static str), of: fn(&Measured) -> f64| {
+        let mut values: Vec<f64> = results.get(&key)?.iter().map(of).collect();
         values.sort_by(f64::total_cmp);
-        Some((values[values.len() / 2], values[0], values[values.len() - 1]))
+        Some(values)
     };
-    println!("median of {rounds} rounds (least to most), clients: dev, uring, ratio");
+    let told = |values: &[f64]| {
+        let (least, most) = (values[0], values[values.len() - 1]);
+        format!("{:.1} ({least:.1} to {most:.1})", values[values.len() / 2])
+    };
+    println!("median of {rounds} rounds (least to most)");
+    println!(
+        "| step, clients | dev | uring | | CPU dev | uring | |\n|---|---|---|---|---|---|---|"
+    );
     for (number, (name, _)) in STEPS.iter().enumerate() {
-        for (kind, dev, uring) in
-            [("", hows[0], hows[1]), (", by another thread", hows[2], hows[3])]
-        {
+        for ([dev, uring], kind) in HOWS.iter().zip(["", ", by another thread"]) {
             for threads in [1, 4] {
-                let key = |how| (number, threads, how);
-                let (Some(dev), Some(uring)) = (median(key(dev)), median(key(uring))) else {
-                    continue;
-                };
-                println!(
-                    "{name}{kind}, {threads}: {:.1} ({:.1} to {:.1}), {:.1} ({:.1} to {:.1}), {:+.0}%",
-                    dev.0,
-                    dev.1,
-                    dev.2,
-                    uring.0,
-                    uring.1,
-                    uring.2,
-                    (uring.0 / dev.0 - 1.0) * 100.0
-                );
+                let mut line = format!("| {name}{kind}, {threads} |");
+                for of in [|m: &Measured| m.per_s, |m: &Measured| m.cpu_ms] {
+                    let values = |how| sorted((number, threads, how), of);
+                    if let (Some(dev), Some(uring)) = (values(*dev), values(*uring)) {
+                        let middle = rounds / 2;
+                        let more = (uring[middle] / dev[middle] - 1.0) * 100.0;
+                        line += &format!(" {} | {} | {more:+.0}% |", told(&dev), told(&uring));
+                    }
+                }
+                if line.contains('%') {
+                    println!("{line}");
+                }
             }
         }
     }

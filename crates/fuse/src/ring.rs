@@ -9,6 +9,7 @@ mod queue;
 mod worker;
 
 use std::io;
+use std::ops::RangeInclusive;
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 
@@ -22,8 +23,11 @@ use crate::device::Device;
 use crate::reply::Reply;
 use crate::request::Request;
 
-/// Requests of one processor that are served at a time; more wait in the kernel.
-const DEPTH: usize = 16;
+/// Requests of one processor that are served at a time, answered later or not; more wait in the
+/// kernel. Each takes memory of the largest request once one was there.
+const DEPTH: RangeInclusive<usize> = 8..=64;
+/// Of all processors together, where that leaves each as many.
+const ENTRIES: usize = 512;
 /// What the kernel wants at least, however small requests are.
 const PAYLOAD_BYTES_MIN: usize = 8192;
 const POSSIBLE: &str = "/sys/devices/system/cpu/possible";
@@ -66,7 +70,8 @@ impl Rings {
         let queues = possible_cpus(&std::fs::read_to_string(POSSIBLE)?)?;
         let threads = std::thread::available_parallelism()?.get().min(usize::from(queues));
         let of_thread = |thread| (thread as u16..queues).step_by(threads).collect();
-        let worker = |thread| Worker::new(device, of_thread(thread), DEPTH, payload_bytes);
+        let depth = (ENTRIES / usize::from(queues)).clamp(*DEPTH.start(), *DEPTH.end());
+        let worker = |thread| Worker::new(device, of_thread(thread), depth, payload_bytes);
         Ok(Self((0..threads).map(worker).collect::<io::Result<_>>()?))
     }
 
