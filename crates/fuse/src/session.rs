@@ -121,19 +121,10 @@ impl Session {
             })
         };
         let rings = self.rings.map(|rings| rings.start(&self.transport, &of_rings)).transpose()?;
-        let mut others: Vec<JoinHandle<io::Result<()>>> = Vec::new();
-        for _ in 1..threads {
-            let device = Arc::new(self.device.clone_channel()?);
-            let (server, bytes) = (server.clone(), self.buffer_bytes);
-            let thread = std::thread::Builder::new().name("weir-fuse".to_owned());
-            others.push(thread.spawn(move || server.read(&device, bytes))?);
-        }
-        let mut served = server.read(&self.device, self.buffer_bytes);
-        for thread in others {
-            let ended = thread.join().map_err(|_| io::Error::other("a thread panicked"));
-            served = served.and(ended.flatten());
-        }
-        served.and(rings.map_or(Ok(()), Running::end))
+        let served = server.read_all(&self.device, self.buffer_bytes, threads);
+        // The kernel sends nothing more, or nobody reads it.
+        let ended = rings.map_or(Ok(()), Running::end);
+        served.and(ended)
     }
 }
 
@@ -159,6 +150,22 @@ struct Server {
 }
 
 impl Server {
+    /// Serves what comes from the device with so many threads, until it is unmounted.
+    fn read_all(&self, device: &Arc<Device>, bytes: usize, threads: usize) -> io::Result<()> {
+        let mut others: Vec<JoinHandle<io::Result<()>>> = Vec::new();
+        for _ in 1..threads {
+            let (server, device) = (self.clone(), Arc::new(device.clone_channel()?));
+            let thread = std::thread::Builder::new().name("weir-fuse".to_owned());
+            others.push(thread.spawn(move || server.read(&device, bytes))?);
+        }
+        let mut served = self.read(device, bytes);
+        for thread in others {
+            let ended = thread.join().map_err(|_| io::Error::other("a thread panicked"));
+            served = served.and(ended.flatten());
+        }
+        served
+    }
+
     /// Serves what comes from a channel.
     fn read(&self, device: &Arc<Device>, buffer_bytes: usize) -> io::Result<()> {
         let mut buffer = vec![0; buffer_bytes];
