@@ -135,3 +135,61 @@ impl Slot {
         queue.change(|state| state.add(answered));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn queue() -> Arc<Queue> {
+        Arc::new(Queue::new(Memory::new(2, 8192).expect("memory")).expect("a queue"))
+    }
+
+    /// How often the ring's thread was woken since it was asked last.
+    fn wakes(queue: &Queue) -> u64 {
+        let mut count = [0; 8];
+        rustix::io::ioctl_fionbio(&queue.event, true).expect("it does not block");
+        rustix::io::read(&queue.event, &mut count).map_or(0, |_| u64::from_ne_bytes(count))
+    }
+
+    #[test]
+    fn only_a_thread_that_sleeps_is_woken_and_once() {
+        let (queue, mut answered) = (queue(), Vec::new());
+        Slot::new(&queue, 0, false).answer(0, b"inline");
+        assert_eq!(wakes(&queue), 0, "it takes answers by itself");
+        assert!(!queue.take(&mut answered));
+        assert_eq!((answered.len(), answered[0].bytes), (1, 6));
+        answered.clear();
+        Slot::new(&queue, 0, false).answer(0, b"later");
+        Slot::new(&queue, 1, false).answer(-libc::EIO, b"");
+        assert_eq!(wakes(&queue), 1);
+        queue.is_awake();
+        queue.end();
+        assert_eq!(wakes(&queue), 0);
+        assert!(queue.take(&mut answered), "it is over");
+        assert_eq!((answered.len(), answered[1].error), (2, -libc::EIO));
+    }
+
+    #[test]
+    fn what_a_handler_may_still_read_stays_as_it_is() {
+        let (queue, mut answered) = (queue(), Vec::new());
+        // SAFETY: nobody else has the queue.
+        unsafe { queue.memory.put(0, b"request") };
+        Slot::new(&queue, 0, true).answer(0, b"answer");
+        Slot::new(&queue, 1, false).answer(0, b"answer");
+        // SAFETY: nobody writes there.
+        let bytes = |entry| unsafe { queue.memory.bytes_of(entry, 7) };
+        assert_eq!((bytes(0), bytes(1)), (&b"request"[..], &b"answer\0"[..]));
+        queue.take(&mut answered);
+        assert_eq!((&answered[0].aside[..], answered[1].aside.len()), (&b"answer"[..], 0));
+    }
+
+    #[test]
+    fn much_is_handed_over_at_once_and_too_much_not_at_all() {
+        let (queue, mut answered) = (queue(), Vec::new());
+        Slot::new(&queue, 0, false).answer(0, &[1; 100]);
+        assert!(!queue.take_much(&mut answered) && answered.is_empty());
+        Slot::new(&queue, 1, false).answer(0, &[1; 8193]);
+        queue.take(&mut answered);
+        assert_eq!((answered[1].error, answered[1].bytes), (-libc::EIO, 0));
+    }
+}

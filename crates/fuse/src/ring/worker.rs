@@ -236,3 +236,35 @@ fn with_len(mut command: Entry128, len: u32) -> Entry128 {
     unsafe { (&raw mut command).cast::<u8>().add(LEN_AT).cast::<u32>().write(len) };
     command
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_says_which_request_it_is_for_and_how_long_it_is() {
+        let mut headers = [0xff; uring::HEADERS_BYTES];
+        headers[8..16].copy_from_slice(&7_u64.to_ne_bytes());
+        headers[264..272].copy_from_slice(&9_u64.to_ne_bytes());
+        headers[272..276].copy_from_slice(&5_u32.to_ne_bytes());
+        assert_eq!(payload_bytes(&headers), 5);
+        assert_eq!(put_answer(&mut headers, -2, 4), 9);
+        // struct fuse_out_header: len, error, unique
+        assert_eq!(headers[..4], 20_u32.to_ne_bytes());
+        assert_eq!(headers[4..8], (-2_i32).to_ne_bytes());
+        assert_eq!(headers[8..16], 7_u64.to_ne_bytes());
+        assert_eq!(headers[272..276], 4_u32.to_ne_bytes());
+    }
+
+    #[test]
+    fn the_length_of_a_command_is_where_the_kernel_reads_it() {
+        // A read sets it by the library's own hand.
+        let read = opcode::Read::new(types::Fd(3), std::ptr::null_mut(), 77).build();
+        let without = opcode::Read::new(types::Fd(3), std::ptr::null_mut(), 0).build();
+        let bytes = |command: Entry128| {
+            // SAFETY: the type is plain bytes.
+            unsafe { std::mem::transmute::<Entry128, [u8; 128]>(command) }
+        };
+        assert_eq!(bytes(read.into()), bytes(with_len(without.into(), 77)));
+    }
+}
