@@ -20,7 +20,6 @@ pub(crate) use self::queue::Slot;
 use self::worker::Worker;
 use crate::bytes::Input;
 use crate::device::Device;
-use crate::reply::Reply;
 use crate::request::Request;
 
 /// Requests of one processor that are served at a time, answered later or not; more wait in the
@@ -78,7 +77,7 @@ impl Rings {
     /// Starts a thread for each. `serve` serves one request.
     pub(crate) fn start<F>(self, transport: &Transport, serve: &Arc<F>) -> io::Result<Running>
     where
-        F: Fn(Request, Input<'_>, Reply) + Send + Sync + 'static,
+        F: Fn(Request, Input<'_>, Slot) + Send + Sync + 'static,
     {
         let mut running = Running(Vec::new());
         for worker in self.0 {

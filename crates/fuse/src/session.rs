@@ -115,9 +115,9 @@ impl Session {
     pub fn serve(self, handler: Arc<dyn Handler>, threads: usize) -> io::Result<()> {
         let server = Server { interrupts: Arc::default(), handler };
         let of_rings = {
-            let server = server.clone();
-            Arc::new(move |request: Request, body: Input<'_>, reply| {
-                server.serve(request, body, reply);
+            let (server, device) = (server.clone(), self.device.clone());
+            Arc::new(move |request: Request, body: Input<'_>, slot| {
+                server.serve(request, body, Reply::of_ring(&device, request.unique, slot));
             })
         };
         let rings = self.rings.map(|rings| rings.start(&self.transport, &of_rings)).transpose()?;

@@ -14,7 +14,6 @@ use super::queue::{Answered, Queue, Slot};
 use crate::abi::uring;
 use crate::bytes::{Input, Output};
 use crate::device::Device;
-use crate::reply::Reply;
 use crate::request::Request;
 
 /// Marks the completion of the read that others wake the thread by.
@@ -60,7 +59,7 @@ impl Worker {
     /// Serves until [`Queue::end`]. `refused` is told why the kernel takes an entry not at all.
     pub(super) fn run(
         mut self,
-        serve: &dyn Fn(Request, Input<'_>, Reply),
+        serve: &dyn Fn(Request, Input<'_>, Slot),
         refused: &dyn Fn(io::Error),
     ) -> io::Result<()> {
         self.ring.submitter().register_enable_rings()?;
@@ -123,7 +122,7 @@ impl Worker {
     }
 
     /// Serves the request that came in an entry.
-    fn serve(&mut self, entry: usize, serve: &dyn Fn(Request, Input<'_>, Reply)) {
+    fn serve(&mut self, entry: usize, serve: &dyn Fn(Request, Input<'_>, Slot)) {
         self.at_kernel -= 1;
         let memory = &self.queue.memory;
         // SAFETY: the kernel gave the entry back, no slot is made for it yet, and this is copied.
@@ -136,7 +135,7 @@ impl Worker {
         match Request::parse_parts(&headers, numbers, payload) {
             Some((request, body)) => {
                 let slot = Slot::new(&self.queue, entry, count > 0);
-                serve(request, body, Reply::of_ring(&self.device, request.unique, slot));
+                serve(request, body, slot);
             }
             None => {
                 tracing::error!("the kernel sent a request whose sizes do not fit");
