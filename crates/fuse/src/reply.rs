@@ -74,6 +74,10 @@ impl Reply {
         Self { unique, device: device.clone(), way: Some(Way::Ring(slot)) }
     }
 
+    pub(crate) fn is_of_ring(&self) -> bool {
+        matches!(self.way, Some(Way::Ring(_)))
+    }
+
     /// No answer is wanted.
     pub(crate) fn none(mut self) {
         match self.way.take() {

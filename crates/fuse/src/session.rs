@@ -196,7 +196,11 @@ impl Server {
             Some(Operation::Destroy) => reply.ok(),
             Some(Operation::Other) => reply.error(Errno(libc::ENOSYS)),
             Some(operation) => {
-                let interrupted = Interrupted::new(self.interrupts.clone(), request.unique);
+                let (interrupts, unique) = (self.interrupts.clone(), request.unique);
+                let interrupted = match reply.is_of_ring() {
+                    true => Interrupted::of_ring(interrupts, unique, request.pid),
+                    false => Interrupted::new(interrupts, unique),
+                };
                 let serve = || self.handler.handle(request, operation, interrupted, reply);
                 // Its reply went with it, as EIO; the mount has all its threads yet.
                 if catch_unwind(AssertUnwindSafe(serve)).is_err() {

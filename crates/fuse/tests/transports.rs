@@ -12,7 +12,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, MetadataExt, symlink};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use common::{Mounted, REQUEST_BYTES, byte_at, eventually, mount};
@@ -150,6 +150,41 @@ fn who_waits_can_be_killed() {
         }
         ended(&mut waiting);
         assert_eq!(mounted.tiny.interrupted.load(Ordering::SeqCst), 4);
+        mounted.end();
+    });
+}
+
+#[test]
+fn who_is_killed_at_any_moment_is_let_go() {
+    on_each(|mounted| {
+        for round in 0..150_u64 {
+            let mut waiting = reader(&mounted.at("waits"));
+            std::thread::sleep(Duration::from_micros(round * 97 % 5000));
+            waiting.kill().unwrap();
+            eventually("it is gone", || waiting.try_wait().unwrap().is_some());
+        }
+        mounted.end();
+    });
+}
+
+#[test]
+fn more_may_wait_than_are_served_at_a_time() {
+    on_each(|mounted| {
+        let done = AtomicU64::new(0);
+        std::thread::scope(|scope| {
+            for _ in 0..200 {
+                scope.spawn(|| {
+                    assert_eq!(errno(read_at(&mounted.at("stuck"), 0, 4096)), None);
+                    done.fetch_add(1, Ordering::SeqCst);
+                });
+            }
+            eventually("many wait", || mounted.tiny.waiting.lock().unwrap().len() >= 32);
+            eventually("all are served", || {
+                let replies = std::mem::take(&mut *mounted.tiny.waiting.lock().unwrap());
+                replies.into_iter().for_each(|reply| reply.bytes(&[7; 4096]));
+                done.load(Ordering::SeqCst) == 200
+            });
+        });
         mounted.end();
     });
 }
