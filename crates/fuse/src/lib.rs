@@ -6,6 +6,7 @@
 //! What must always hold:
 //! - Every request is answered once: a [`Reply`] that is dropped answers EIO.
 //! - A reply goes to the channel that its request came from.
+//! - An entry of a ring is the kernel's or that of one who answers, and its memory outlives both.
 //! - An interrupt is heard, also one that comes before anybody listens for it.
 
 mod abi;
