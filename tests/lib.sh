@@ -27,7 +27,7 @@ need() { # PROGRAM OR FILE...
     done
 }
 
-need awk jq losetup mount python3 sha256sum tar umount unshare
+need awk flock jq losetup mount python3 sha256sum tar umount unshare
 
 soaking() { [ "${WEIR_SOAK:-0}" = 1 ]; }
 
@@ -180,6 +180,22 @@ remount() { # [OTHER MOUNT ARGS...]
     umount_volume
     [ $# -eq 0 ] || MOUNT_ARGS=("$@")
     mount_volume
+}
+
+# Runs a command that mounts with requests over io_uring, which the kernel is made to offer meanwhile.
+# False where it has none to offer.
+over_uring() { # COMMAND...
+    local enable=/sys/module/fuse/parameters/enable_uring before lock
+    [ -w "$enable" ] || return 1
+    exec {lock}>"${TMPDIR:-/tmp}/weir-enable-uring.lock"
+    flock "$lock"
+    before=$(<"$enable")
+    echo Y >"$enable"
+    # The daemon must not keep others waiting.
+    WEIR_TRANSPORT=uring "$@" {lock}>&-
+    echo "$before" >"$enable"
+    exec {lock}>&-
+    same "$(status .transport.how)" uring "how requests come"
 }
 
 daemon_pid() {

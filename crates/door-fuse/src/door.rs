@@ -47,6 +47,8 @@ pub(crate) struct DoorState {
     pub(crate) dirs: Handles<Dir>,
     pub(crate) listings: Listings,
     pub(crate) notifier: OnceLock<Notifier>,
+    /// How requests come.
+    pub(crate) transport: OnceLock<weir_fuse::Transport>,
     /// Counts how often set-uid or set-gid was given to any file, from 1.
     pub(crate) privileges_given: AtomicU64,
     /// Counts how often capabilities were given to any file, from 1.
@@ -111,6 +113,7 @@ impl Door {
             dirs: Handles::default(),
             listings: Listings::default(),
             notifier: OnceLock::new(),
+            transport: OnceLock::new(),
             privileges_given: AtomicU64::new(1),
             capabilities_given: AtomicU64::new(1),
             errors: ErrorLog::default(),

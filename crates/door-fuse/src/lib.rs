@@ -33,9 +33,9 @@ mod table;
 mod unmount;
 mod xattrs;
 
-pub use mount::{FuseMount, FuseView, mount};
+pub use mount::{FuseMount, FuseView, TransportState, mount};
 pub use mountpoint::{check_mountpoint, dead_mount, our_mounts};
-pub use options::{FuseOptions, Now, users_may_allow_other};
+pub use options::{FuseOptions, Now, Transport, users_may_allow_other};
 pub use passthrough::PassthroughState;
 pub use remount::remount;
 pub use unmount::unmount;

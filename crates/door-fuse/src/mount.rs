@@ -12,7 +12,7 @@ use weir_types::{ErrorCode, ErrorKind, FsError, Result};
 
 use crate::door::{Door, DoorState};
 use crate::mountpoint::{check_mountpoint, mounted_on, real_path};
-use crate::options::FuseOptions;
+use crate::options::{FuseOptions, Transport};
 use crate::passthrough::PassthroughState;
 use crate::table;
 
@@ -22,6 +22,10 @@ const REQUEST_BYTES: u32 = 1 << 20;
 /// Read-aheads and asynchronous direct requests in flight before the kernel holds more back.
 /// Its own 12 would be too few for a bucket that answers after 50 ms.
 const BACKGROUND: u16 = 256;
+
+/// Why a shared mount has no rings. They have room for so many requests; a lock that others wait
+/// for would never be let go if all of it were theirs.
+const SHARED: &str = "others may change the volume, so that locks wait in the daemon";
 
 /// A mounted volume. Dropping it does not unmount it.
 #[derive(Debug)]
@@ -36,6 +40,13 @@ pub struct FuseMount {
 #[derive(Clone)]
 pub struct FuseView(Arc<DoorState>);
 
+/// How requests come from the kernel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TransportState {
+    /// Why they come from `/dev/fuse`; `None` if they come over io_uring.
+    pub without_rings: Option<String>,
+}
+
 impl std::fmt::Debug for FuseView {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "FuseView({})", self.0.options.mountpoint.display())
@@ -46,6 +57,20 @@ impl FuseView {
     /// Whether resident files are read past the daemon.
     pub fn passthrough(&self) -> PassthroughState {
         self.0.passthrough.state()
+    }
+
+    /// How requests come from the kernel.
+    pub fn transport(&self) -> TransportState {
+        let without = match self.0.options.transport {
+            Transport::Auto => Some("the default"),
+            Transport::Dev => Some("chosen for this mount"),
+            Transport::Uring if !self.0.options.exclusive => Some(SHARED),
+            Transport::Uring => match self.0.transport.get() {
+                Some(transport) => transport.without_rings(),
+                None => Some("not mounted yet"),
+            },
+        };
+        TransportState { without_rings: without.map(str::to_owned) }
     }
 
     /// Requests that the kernel sent since the mount, by kind, without those that never came.
@@ -80,6 +105,7 @@ pub fn mount(engine: Arc<Engine>, runtime: Handle, mut options: FuseOptions) -> 
         refused(&asked, error)
     })?;
     let notifier = session.notifier();
+    tell_transport(&shared, session.transport());
     // Set here for the first time, and nowhere else.
     let _ = shared.notifier.set(notifier.clone());
     let (told, changed) = (notifier.clone(), Arc::downgrade(&shared));
@@ -99,6 +125,15 @@ pub fn mount(engine: Arc<Engine>, runtime: Handle, mut options: FuseOptions) -> 
     raise_read_ahead(&mountpoint, read_ahead_kib);
     table::note(&source, &mountpoint);
     Ok(FuseMount { mountpoint, notifier, view: FuseView(shared), session })
+}
+
+/// Notes how requests come, and says so where it is not as somebody wished.
+fn tell_transport(door: &Arc<DoorState>, transport: weir_fuse::Transport) {
+    let _ = door.transport.set(transport);
+    let state = FuseView(door.clone()).transport();
+    if let (Transport::Uring, Some(why)) = (door.options.transport, state.without_rings) {
+        tracing::warn!("requests come from /dev/fuse, not over io_uring: {why}");
+    }
 }
 
 /// Takes a mount away that nobody will serve.
@@ -195,6 +230,9 @@ fn configure(offer: Offer, door: &DoorState) -> Answer {
     };
     if door.acl {
         flags |= init::POSIX_ACL | init::DONT_MASK;
+    }
+    if door.options.transport == Transport::Uring && door.options.exclusive {
+        flags |= init::OVER_IO_URING;
     }
     let mut answer = Answer {
         flags,

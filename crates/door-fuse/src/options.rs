@@ -15,6 +15,18 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 /// The wall clock: what `utimensat(UTIME_NOW)` sets.
 pub type Now = Arc<dyn Fn() -> UnixTime + Send + Sync>;
 
+/// How requests come from the kernel.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Transport {
+    /// As serves most: from `/dev/fuse`.
+    #[default]
+    Auto,
+    /// From `/dev/fuse`.
+    Dev,
+    /// Over io_uring where the kernel offers it and the mount is exclusive, else from `/dev/fuse`.
+    Uring,
+}
+
 /// How one volume is mounted.
 #[derive(Clone)]
 pub struct FuseOptions {
@@ -49,6 +61,8 @@ pub struct FuseOptions {
     /// Keep and obey POSIX access control lists. Default no: `ls -l` asks for the list of each
     /// file. A volume that ever had one is mounted with it in any case.
     pub acl: bool,
+    /// How requests come from the kernel. Default [`Transport::Auto`].
+    pub transport: Transport,
     /// More mount options, as `-o` takes them: `noexec`, `noatime`, `nosuid`, `nodev`, …
     pub extra: Vec<String>,
     /// The wall clock; the one the engine was built with.
@@ -70,6 +84,7 @@ impl FuseOptions {
             read_ahead_kib: 4096,
             passthrough: true,
             acl: false,
+            transport: Transport::Auto,
             extra: Vec::new(),
             now,
         }

@@ -28,6 +28,17 @@ const SOON: Duration = Duration::from_secs(30);
 const A_WHILE: Duration = Duration::from_millis(500);
 const FILE_BYTES: usize = 4 << 20;
 
+type Change = fn(FuseOptions) -> FuseOptions;
+
+/// Over `/dev/fuse` and over io_uring.
+fn on_both(change: Change, body: impl Fn(Cold)) {
+    for over_uring in [false, true] {
+        if let Some(cold) = Cold::new(over_uring, change) {
+            body(cold);
+        }
+    }
+}
+
 /// A mounted volume with one file, `cold`, whose bytes are in the bucket only.
 struct Cold {
     /// Goes first: who takes the rest apart must not wait.
@@ -45,20 +56,24 @@ impl Drop for OpenAtLast {
 }
 
 impl Cold {
-    fn new(change: impl Fn(FuseOptions) -> FuseOptions) -> Option<Self> {
+    /// `None` where nothing can be mounted, or not over io_uring if that is wanted.
+    fn new(over_uring: bool, change: Change) -> Option<Self> {
         let gate = Gate::default();
         let behind = gate.clone();
         let mut volume = Volume::with(Some(Arc::new(move |store| Arc::new(behind.store(store)))))?;
         volume.settings.bucket_timeout_ms = 600_000;
         volume.settings.read_ahead_bytes = weir_types::Bytes(0);
-        let mounted = volume.mount(&change);
+        let mounted = volume.mount(change);
         for name in ["cold", "other"] {
             fs::write(mounted.path.join(name), bytes()).unwrap();
         }
         fs::create_dir(mounted.path.join("dir")).unwrap();
         volume.end(mounted);
         // Mounted anew, the kernel has none of its pages either.
-        let mounted = volume.mount(&change);
+        let mounted = match over_uring {
+            true => volume.mount_over_uring(change)?,
+            false => volume.mount(change),
+        };
         volume.runtime.block_on(mounted.engine.release_all()).unwrap();
         Some(Self { gate: OpenAtLast(gate), volume, mounted })
     }
@@ -157,74 +172,82 @@ fn shown(path: &Path) -> String {
 
 #[test]
 fn who_waits_for_bytes_can_be_killed() {
-    let Some(cold) = Cold::new(by_the_daemon) else { return };
-    for name in ["cold", "other"] {
-        fs::metadata(cold.at(name)).unwrap();
-    }
-    cold.gate.0.shut();
-    let file = shown(&cold.at("cold"));
-    // The kernel asks once for a page, and all who read it wait for that request of nobody. Only what
-    // kills wakes them; SIGQUIT would write a core first.
-    let line = format!("cat {file}");
-    let first = cold.waiting("read", &line);
-    for end in ENDS.into_iter().filter(|end| *end != Signal::QUIT) {
-        let mut child = shell(&line);
-        std::thread::sleep(A_WHILE);
-        assert_eq!(child.try_wait().unwrap(), None, "`{line}` waits for nothing");
-        signal(&child, end);
-        assert_eq!(ended(child, &line).signal(), Some(end.as_raw()));
-    }
-    signal(&first, Signal::KILL);
-    ended(first, &line);
-    let file = shown(&cold.at("other"));
-    let part = "bs=4096 count=1 conv=notrunc";
-    // dd catches SIGINT, and ends by it all the same.
-    is_killed(&cold, "read", &format!("dd if={file} iflag=direct of=/dev/null {part}"));
-    cold.end();
+    on_both(by_the_daemon, |cold| {
+        for name in ["cold", "other"] {
+            fs::metadata(cold.at(name)).unwrap();
+        }
+        cold.gate.0.shut();
+        let file = shown(&cold.at("cold"));
+        // The kernel asks once for a page, and all who read it wait for that request of nobody. Only what
+        // kills wakes them; SIGQUIT would write a core first.
+        let line = format!("cat {file}");
+        let first = cold.waiting("read", &line);
+        for end in ENDS.into_iter().filter(|end| *end != Signal::QUIT) {
+            let mut child = shell(&line);
+            std::thread::sleep(A_WHILE);
+            assert_eq!(child.try_wait().unwrap(), None, "`{line}` waits for nothing");
+            signal(&child, end);
+            assert_eq!(ended(child, &line).signal(), Some(end.as_raw()));
+        }
+        signal(&first, Signal::KILL);
+        ended(first, &line);
+        let file = shown(&cold.at("other"));
+        let part = "bs=4096 count=1 conv=notrunc";
+        // dd catches SIGINT, and ends by it all the same.
+        is_killed(&cold, "read", &format!("dd if={file} iflag=direct of=/dev/null {part}"));
+        cold.end();
+    });
 }
 
 #[test]
 fn who_is_killed_while_a_write_waits_has_written_nothing() {
-    let Some(cold) = Cold::new(by_the_daemon) else { return };
-    fs::metadata(cold.at("cold")).unwrap();
-    cold.gate.0.shut();
-    let file = shown(&cold.at("cold"));
-    is_killed(&cold, "write", &format!("dd if=/dev/zero of={file} bs=10 count=1 conv=notrunc"));
-    cold.end();
+    on_both(by_the_daemon, |cold| {
+        fs::metadata(cold.at("cold")).unwrap();
+        cold.gate.0.shut();
+        let file = shown(&cold.at("cold"));
+        is_killed(&cold, "write", &format!("dd if=/dev/zero of={file} bs=10 count=1 conv=notrunc"));
+        cold.end();
+    });
 }
 
 #[test]
 fn who_is_killed_in_an_fsync_leaves_it_to_the_daemon() {
-    let Some(cold) = Cold::new(|options| options) else { return };
-    fs::write(cold.at("new"), "new").unwrap();
-    cold.gate.0.shut();
-    is_killed(&cold, "fsync", &format!("sync {}", shown(&cold.at("new"))));
-    cold.end();
+    on_both(
+        |options| options,
+        |cold| {
+            fs::write(cold.at("new"), "new").unwrap();
+            cold.gate.0.shut();
+            is_killed(&cold, "fsync", &format!("sync {}", shown(&cold.at("new"))));
+            cold.end();
+        },
+    );
 }
 
 #[test]
 fn a_timer_of_the_program_interrupts_nothing() {
-    let Some(cold) = Cold::new(by_the_daemon) else { return };
-    let child = cold.direct_read();
-    let before = cold.requests("read");
-    // dd catches it, and would read again if it were interrupted.
-    for _ in 0..3 {
-        signal(&child, Signal::USR1);
-        std::thread::sleep(A_WHILE);
-    }
-    assert_eq!(cold.requests("read"), before);
-    cold.gate.0.open();
-    assert!(ended(child, "dd").success());
-    cold.end();
+    on_both(by_the_daemon, |cold| {
+        let child = cold.direct_read();
+        let before = cold.requests("read");
+        // dd catches it, and would read again if it were interrupted.
+        for _ in 0..3 {
+            signal(&child, Signal::USR1);
+            std::thread::sleep(A_WHILE);
+        }
+        assert_eq!(cold.requests("read"), before);
+        cold.gate.0.open();
+        assert!(ended(child, "dd").success());
+        cold.end();
+    });
 }
 
 #[test]
 fn who_is_told_to_end_after_a_timer_is_ended_all_the_same() {
-    let Some(cold) = Cold::new(by_the_daemon) else { return };
-    let child = cold.direct_read();
-    signal(&child, Signal::USR1);
-    std::thread::sleep(A_WHILE);
-    signal(&child, Signal::KILL);
-    ended(child, "dd after another signal");
-    cold.end();
+    on_both(by_the_daemon, |cold| {
+        let child = cold.direct_read();
+        signal(&child, Signal::USR1);
+        std::thread::sleep(A_WHILE);
+        signal(&child, Signal::KILL);
+        ended(child, "dd after another signal");
+        cold.end();
+    });
 }

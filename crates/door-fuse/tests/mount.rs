@@ -18,7 +18,7 @@ use std::process::{Child, Command, Stdio};
 
 use common::{START, Volume, errno};
 use rustix::fs::{CWD, FallocateFlags, FlockOperation, RenameFlags, XattrFlags};
-use weir_door_fuse::{FuseOptions, check_mountpoint, unmount};
+use weir_door_fuse::{FuseOptions, Transport, check_mountpoint, unmount};
 use weir_types::ErrorKind;
 
 fn names(dir: &Path) -> BTreeSet<String> {
@@ -30,7 +30,7 @@ fn names(dir: &Path) -> BTreeSet<String> {
     unique
 }
 
-/// Runs a test body on a fresh volume, mounted alone and mounted shared.
+/// Runs a test body on a fresh volume, mounted alone, mounted shared, and alone over io_uring.
 fn on_both(body: impl Fn(&Path)) {
     let modes: [fn(FuseOptions) -> FuseOptions; 2] = [|options| options, FuseOptions::shared];
     for mode in modes {
@@ -39,6 +39,24 @@ fn on_both(body: impl Fn(&Path)) {
         body(&mounted.path);
         volume.end(mounted);
     }
+    let Some(volume) = Volume::new() else { return };
+    let Some(mounted) = volume.mount_over_uring(|options| options) else { return };
+    body(&mounted.path);
+    volume.end(mounted);
+}
+
+#[test]
+fn a_shared_mount_has_no_rings() {
+    let Some(volume) = Volume::new() else { return };
+    let wanted = |options| FuseOptions { transport: Transport::Uring, ..options };
+    let mounted = volume.mount(|options| wanted(options.shared()));
+    let state = mounted.mount.as_ref().unwrap().view().transport();
+    assert!(state.without_rings.is_some_and(|why| why.contains("others may change")));
+    volume.end(mounted);
+    let mounted = volume.mount(|options| options);
+    let state = mounted.mount.as_ref().unwrap().view().transport();
+    assert_eq!(state.without_rings.as_deref(), Some("the default"));
+    volume.end(mounted);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Numbers of the protocol (`linux/fuse.h`), as far as they are spoken of here.
 
-/// The version that is spoken: 7.40. What an older kernel lacks is not asked of it.
-pub(crate) const VERSION: (u32, u32) = (7, 40);
+/// The version that is spoken: 7.42. What an older kernel lacks is not asked of it.
+pub(crate) const VERSION: (u32, u32) = (7, 42);
 /// The oldest minor version with which all messages have the sizes that are read here.
 pub(crate) const MINOR_MIN: u32 = 23;
 
@@ -75,6 +75,7 @@ pub mod init {
     pub const INIT_EXT: u64 = 1 << 30;
     pub const DIRECT_IO_ALLOW_MMAP: u64 = 1 << 36;
     pub const PASSTHROUGH: u64 = 1 << 37;
+    pub const OVER_IO_URING: u64 = 1 << 41;
 }
 
 /// How the kernel is to treat an open file (`FOPEN_*`).
@@ -131,4 +132,18 @@ pub(crate) mod fattr {
 pub(crate) mod notify {
     pub(crate) const INVAL_INODE: i32 = 2;
     pub(crate) const INVAL_ENTRY: i32 = 3;
+}
+
+/// Requests over io_uring.
+pub(crate) mod uring {
+    /// A command: an entry for the kernel to put requests into.
+    pub(crate) const REGISTER: u32 = 1;
+    /// A command: the answer to an entry's request, and the entry for the next one.
+    pub(crate) const COMMIT_AND_FETCH: u32 = 2;
+    /// Bytes of `struct fuse_uring_req_header`.
+    pub(crate) const HEADERS_BYTES: usize = 288;
+    /// In it, behind the message's header, the numbers of a request: its first argument.
+    pub(crate) const NUMBERS_AT: usize = 128;
+    /// In it, `struct fuse_uring_ent_in_out`: flags, commit id, bytes of the payload.
+    pub(crate) const ENTRY_AT: usize = 256;
 }

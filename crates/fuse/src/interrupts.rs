@@ -55,12 +55,31 @@ pub struct Interrupted {
     interrupts: Arc<Interrupts>,
     unique: u64,
     registered: bool,
+    /// The thread of which a signal may have come unheard.
+    unheard: Option<u32>,
 }
 
 impl Interrupted {
     pub(crate) fn new(interrupts: Arc<Interrupts>, unique: u64) -> Self {
-        Self { interrupts, unique, registered: false }
+        Self { interrupts, unique, registered: false, unheard: None }
     }
+
+    /// Of a request of a ring. The kernel does not tell of a signal that comes while the request is
+    /// on its way there, nor of others after it: so it is looked for, once, when somebody listens.
+    /// Later ones the kernel tells.
+    pub(crate) fn of_ring(interrupts: Arc<Interrupts>, unique: u64, tid: u32) -> Self {
+        Self { interrupts, unique, registered: false, unheard: Some(tid) }
+    }
+}
+
+/// Whether a signal waits for a thread, or for its process.
+fn has_signal(tid: u32) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{tid}/status")).unwrap_or_default();
+    let mask = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+        line.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok()).unwrap_or(0)
+    };
+    (mask("SigPnd") | mask("ShdPnd")) & !mask("SigBlk") != 0
 }
 
 impl Future for Interrupted {
@@ -70,7 +89,11 @@ impl Future for Interrupted {
         let unique = self.unique;
         let waker = context.waker().clone();
         let is_first = !std::mem::replace(&mut self.registered, true);
+        let signalled = is_first && self.unheard.is_some_and(has_signal);
         let mut table = self.interrupts.table.lock();
+        if signalled {
+            table.waiting.insert(unique, None);
+        }
         if is_first && let Some(at) = table.early.iter().position(|early| *early == unique) {
             table.early.remove(at);
             table.waiting.insert(unique, None);
@@ -113,6 +136,27 @@ mod tests {
         assert!(poll(&mut Interrupted::new(table.clone(), 6)), "it came first");
         drop((before, other));
         assert!(table.table.lock().waiting.is_empty() && table.table.lock().early.is_empty());
+    }
+
+    #[test]
+    fn a_signal_that_the_kernel_did_not_tell_of_is_found_when_somebody_listens() {
+        let table = Arc::new(Interrupts::default());
+        let mut child =
+            std::process::Command::new("sleep").arg("60").spawn().expect("a child to be signalled");
+        let pid = child.id();
+        let listens = || poll(&mut Interrupted::of_ring(table.clone(), 2, pid));
+        assert!(!listens(), "it has none");
+        // What is stopped keeps its signals until it goes on.
+        let process = rustix::process::Pid::from_child(&child);
+        rustix::process::kill_process(process, rustix::process::Signal::STOP).expect("a stop");
+        rustix::process::waitpid(Some(process), rustix::process::WaitOptions::UNTRACED)
+            .expect("it stops");
+        rustix::process::kill_process(process, rustix::process::Signal::TERM).expect("a signal");
+        assert!(listens());
+        assert!(!poll(&mut Interrupted::new(table.clone(), 2)), "of the device all are told");
+        child.kill().expect("it ends");
+        child.wait().expect("it ended");
+        assert!(table.table.lock().waiting.is_empty());
     }
 
     #[test]

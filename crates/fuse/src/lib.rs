@@ -6,6 +6,7 @@
 //! What must always hold:
 //! - Every request is answered once: a [`Reply`] that is dropped answers EIO.
 //! - A reply goes to the channel that its request came from.
+//! - An entry of a ring is the kernel's or that of one who answers, and its memory outlives both.
 //! - An interrupt is heard, also one that comes before anybody listens for it.
 
 mod abi;
@@ -19,6 +20,7 @@ mod mount;
 mod notify;
 mod reply;
 mod request;
+mod ring;
 mod session;
 
 pub use abi::{init, lock, open, release, write};
@@ -30,4 +32,5 @@ pub use mount::{MountOptions, mount};
 pub use notify::Notifier;
 pub use reply::{Errno, Opened, Reply, Space};
 pub use request::{LockRange, Operation, Request, SetAttr};
+pub use ring::Transport;
 pub use session::{Answer, Handler, Offer, Session};

@@ -8,6 +8,7 @@ use crate::backing::{Backing, Registrar};
 use crate::bytes::Output;
 use crate::device::Device;
 use crate::request::LockRange;
+use crate::ring::Slot;
 
 /// An error number of the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,32 +48,54 @@ pub struct Space {
     pub name_bytes_max: u32,
 }
 
+/// Where the answer to a request goes: where the request came from.
+#[derive(Debug)]
+enum Way {
+    Device,
+    Ring(Slot),
+}
+
 /// The answer to one request, to be given once. One that is dropped says EIO.
 #[derive(Debug)]
 pub struct Reply {
     unique: u64,
     device: Arc<Device>,
-    is_due: bool,
+    /// Nowhere once it is given.
+    way: Option<Way>,
 }
 
 impl Reply {
     pub(crate) fn new(device: &Arc<Device>, unique: u64) -> Self {
-        Self { unique, device: device.clone(), is_due: true }
+        Self { unique, device: device.clone(), way: Some(Way::Device) }
+    }
+
+    /// To a request of a ring. Files are registered on the device.
+    pub(crate) fn of_ring(device: &Arc<Device>, unique: u64, slot: Slot) -> Self {
+        Self { unique, device: device.clone(), way: Some(Way::Ring(slot)) }
+    }
+
+    pub(crate) fn is_of_ring(&self) -> bool {
+        matches!(self.way, Some(Way::Ring(_)))
     }
 
     /// No answer is wanted.
     pub(crate) fn none(mut self) {
-        self.is_due = false;
+        match self.way.take() {
+            // It goes back to the kernel all the same.
+            Some(Way::Ring(slot)) => slot.answer(0, &[]),
+            Some(Way::Device) | None => {}
+        }
     }
 
     fn send(&mut self, error: i32, body: &[u8]) {
-        if !std::mem::take(&mut self.is_due) {
-            return;
-        }
-        match self.device.send(self.unique, error, body) {
-            Ok(()) => {}
+        let sent = match self.way.take() {
+            None => return,
+            Some(Way::Ring(slot)) => return slot.answer(error, body),
+            Some(Way::Device) => self.device.send(self.unique, error, body),
+        };
+        if let Err(error) = sent {
             // Nobody waits any more: it was unmounted or aborted.
-            Err(error) => tracing::debug!(unique = self.unique, %error, "an answer found nobody"),
+            tracing::debug!(unique = self.unique, %error, "an answer found nobody");
         }
     }
 
@@ -157,7 +180,7 @@ impl Reply {
         self.send(0, &out.0);
     }
 
-    /// Registers files on the request's channel.
+    /// Registers files with the kernel.
     pub fn registrar(&self) -> Registrar {
         Registrar(self.device.clone())
     }

@@ -4,6 +4,9 @@ use crate::abi::{SETXATTR_ACL_KILL_SGID, fattr, op};
 use crate::attr::{Time, Timestamp};
 use crate::bytes::Input;
 
+/// Bytes of what all requests say.
+const HEADER_BYTES: usize = 40;
+
 /// What all requests say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
@@ -203,14 +206,30 @@ pub enum Operation<'a> {
 impl Request {
     /// The header, and what follows it.
     pub(crate) fn parse(message: &[u8]) -> Option<(Self, Input<'_>)> {
-        let mut input = Input(message);
+        let (request, len) = Self::header(message)?;
+        Some((request, Input::new(message.get(HEADER_BYTES..len)?)))
+    }
+
+    /// The same where header, numbers, and names and bytes lie apart. Of the numbers as many count
+    /// as the header says.
+    pub(crate) fn parse_parts<'a>(
+        header: &[u8],
+        numbers: &'a [u8],
+        payload: &'a [u8],
+    ) -> Option<(Self, Input<'a>)> {
+        let (request, len) = Self::header(header)?;
+        let count = len.checked_sub(HEADER_BYTES + payload.len())?;
+        Some((request, Input::in_parts(numbers.get(..count)?, payload)))
+    }
+
+    fn header(message: &[u8]) -> Option<(Self, usize)> {
+        let mut input = Input::new(message);
         let len = input.u32()? as usize;
         let opcode = input.u32()?;
         let (unique, ino) = (input.u64()?, input.u64()?);
         let (uid, gid, pid) = (input.u32()?, input.u32()?, input.u32()?);
         input.skip(4)?;
-        let body = Input(message.get(40..len)?);
-        Some((Self { opcode, unique, ino, uid, gid, pid }, body))
+        Some((Self { opcode, unique, ino, uid, gid, pid }, len))
     }
 }
 

@@ -9,12 +9,13 @@ use std::thread::JoinHandle;
 use rustix::io::Errno as Failure;
 
 use crate::abi::{MINOR_MIN, VERSION, init, op};
-use crate::bytes::Output;
+use crate::bytes::{Input, Output};
 use crate::device::Device;
 use crate::interrupts::{Interrupted, Interrupts};
 use crate::notify::Notifier;
 use crate::reply::{Errno, Reply};
 use crate::request::{Dialect, Operation, Request};
+use crate::ring::{Rings, Running, Transport};
 
 /// Room for what stands before the bytes of a write.
 const HEAD_BYTES: usize = 8192;
@@ -65,13 +66,15 @@ pub struct Answer {
 #[derive(Debug)]
 pub struct Session {
     device: Arc<Device>,
-    interrupts: Arc<Interrupts>,
     buffer_bytes: usize,
     dialect: Dialect,
+    transport: Transport,
+    rings: Option<Rings>,
 }
 
 impl Session {
-    /// Shakes hands.
+    /// Shakes hands. With [`crate::init::OVER_IO_URING`] in the answer requests come over io_uring
+    /// where kernel and machine let them: see [`Session::transport`].
     ///
     /// # Errors
     /// Those of the device; `Unsupported` for a kernel that is too old.
@@ -85,11 +88,19 @@ impl Session {
             }
         };
         let (unique, offer) = offered(&buffer[..count])?;
-        let answer = choose(offer);
+        let mut answer = choose(offer);
+        // Before the answer: from then on the kernel waits for them.
+        let (transport, rings) = match rings(&device, offer, answer) {
+            Ok(rings) => (Transport::rings(), Some(rings)),
+            Err(why) => (Transport::device(why), None),
+        };
+        if rings.is_none() {
+            answer.flags &= !init::OVER_IO_URING;
+        }
         device.send(unique, 0, &handshake(offer, answer))?;
         let buffer_bytes = answer.write_bytes as usize + HEAD_BYTES;
         let dialect = Dialect { setxattr_ext: offer.flags & init::SETXATTR_EXT != 0 };
-        Ok(Self { device, interrupts: Arc::default(), buffer_bytes, dialect })
+        Ok(Self { device, buffer_bytes, dialect, transport, rings })
     }
 
     /// Tells the kernel what it did not ask.
@@ -97,63 +108,127 @@ impl Session {
         Notifier::new(self.device.clone())
     }
 
-    /// Serves with so many threads until it is unmounted.
+    /// How requests come.
+    pub fn transport(&self) -> Transport {
+        self.transport.clone()
+    }
+
+    /// Serves with so many threads until it is unmounted, and with one more for each ring.
     ///
     /// # Errors
-    /// Those of the device, and of starting threads.
+    /// Those of the device, once all threads have ended. Where threads cannot be started fewer serve.
     pub fn serve(self, handler: Arc<dyn Handler>, threads: usize) -> io::Result<()> {
+        let server = Server { interrupts: Arc::default(), handler, dialect: self.dialect };
+        let of_rings = {
+            let (server, device) = (server.clone(), self.device.clone());
+            Arc::new(move |request: Request, body: Input<'_>, slot| {
+                server.serve(request, body, Reply::of_ring(&device, request.unique, slot));
+            })
+        };
+        let rings = self.rings.map(|rings| rings.start(&self.transport, &of_rings)).transpose()?;
+        let served = server.read_all(&self.device, self.buffer_bytes, threads);
+        // The kernel sends nothing more, or nobody reads it.
+        let ended = rings.map_or(Ok(()), Running::end);
+        served.and(ended)
+    }
+}
+
+/// Makes rings, or says why not.
+fn rings(device: &Arc<Device>, offer: Offer, answer: Answer) -> Result<Rings, String> {
+    if answer.flags & init::OVER_IO_URING == 0 {
+        return Err("not asked for".to_owned());
+    }
+    if offer.flags & init::OVER_IO_URING == 0 {
+        return Err("the kernel does not offer it: it needs Linux 6.14, and Y in \
+                    /sys/module/fuse/parameters/enable_uring"
+            .to_owned());
+    }
+    Rings::new(device, answer.write_bytes, pages(answer.write_bytes))
+        .map_err(|error| format!("io_uring cannot be used here: {error}"))
+}
+
+/// What all threads of a mount share.
+#[derive(Clone)]
+struct Server {
+    interrupts: Arc<Interrupts>,
+    handler: Arc<dyn Handler>,
+    dialect: Dialect,
+}
+
+impl Server {
+    /// Serves what comes from the device with so many threads, until it is unmounted.
+    fn read_all(&self, device: &Arc<Device>, bytes: usize, threads: usize) -> io::Result<()> {
         let mut others: Vec<JoinHandle<io::Result<()>>> = Vec::new();
         for _ in 1..threads {
-            let device = Arc::new(self.device.clone_channel()?);
-            let (handler, interrupts) = (handler.clone(), self.interrupts.clone());
-            let (bytes, dialect) = (self.buffer_bytes, self.dialect);
-            let thread = std::thread::Builder::new().name("weir-fuse".to_owned());
-            let work = move || serve(&device, &interrupts, &*handler, bytes, dialect);
-            others.push(thread.spawn(work)?);
+            match self.start_reader(device, bytes) {
+                Ok(thread) => others.push(thread),
+                Err(error) => {
+                    tracing::warn!(%error, serving = others.len() + 1, "fewer threads serve a mount");
+                    break;
+                }
+            }
         }
-        let (bytes, dialect) = (self.buffer_bytes, self.dialect);
-        let mut served = serve(&self.device, &self.interrupts, &*handler, bytes, dialect);
+        let mut served = self.read(device, bytes);
         for thread in others {
             let ended = thread.join().map_err(|_| io::Error::other("a thread panicked"));
             served = served.and(ended.flatten());
         }
         served
     }
-}
 
-fn serve(
-    device: &Arc<Device>,
-    interrupts: &Arc<Interrupts>,
-    handler: &dyn Handler,
-    buffer_bytes: usize,
-    dialect: Dialect,
-) -> io::Result<()> {
-    let mut buffer = vec![0; buffer_bytes];
-    loop {
-        let count = match device.read(&mut buffer) {
-            Ok(count) => count,
-            // A request that was taken back meanwhile is ENOENT.
-            Err(Failure::INTR | Failure::AGAIN | Failure::NOENT) => continue,
-            // Unmounted.
-            Err(Failure::NODEV) => return Ok(()),
-            Err(error) => return Err(error.into()),
-        };
-        let Some((request, body)) = Request::parse(&buffer[..count]) else {
-            return Err(io::Error::other("the kernel sent a message without a whole header"));
-        };
-        let reply = Reply::new(device, request.unique);
-        match Operation::parse(dialect, request.opcode, body) {
+    /// A thread with a channel of its own.
+    fn start_reader(
+        &self,
+        device: &Device,
+        bytes: usize,
+    ) -> io::Result<JoinHandle<io::Result<()>>> {
+        let (server, device) = (self.clone(), Arc::new(device.clone_channel()?));
+        let thread = std::thread::Builder::new().name("weir-fuse".to_owned());
+        thread.spawn(move || server.read(&device, bytes))
+    }
+
+    /// Serves what comes from a channel.
+    fn read(&self, device: &Arc<Device>, bytes: usize) -> io::Result<()> {
+        let tell =
+            |error: &io::Error| tracing::error!(%error, "a thread that serves a mount ended");
+        self.read_until_unmounted(device, bytes).inspect_err(tell)
+    }
+
+    fn read_until_unmounted(&self, device: &Arc<Device>, buffer_bytes: usize) -> io::Result<()> {
+        let mut buffer = vec![0; buffer_bytes];
+        loop {
+            let count = match device.read(&mut buffer) {
+                Ok(count) => count,
+                // A request that was taken back meanwhile is ENOENT.
+                Err(Failure::INTR | Failure::AGAIN | Failure::NOENT) => continue,
+                // Unmounted.
+                Err(Failure::NODEV) => return Ok(()),
+                Err(error) => return Err(error.into()),
+            };
+            let Some((request, body)) = Request::parse(&buffer[..count]) else {
+                return Err(io::Error::other("the kernel sent a message without a whole header"));
+            };
+            self.serve(request, body, Reply::new(device, request.unique));
+        }
+    }
+
+    fn serve(&self, request: Request, body: Input<'_>, reply: Reply) {
+        match Operation::parse(self.dialect, request.opcode, body) {
             None => reply.error(Errno(libc::EIO)),
             Some(Operation::Forget) => reply.none(),
             Some(Operation::Interrupt { unique }) => {
                 reply.none();
-                interrupts.came(unique);
+                self.interrupts.came(unique);
             }
             Some(Operation::Destroy) => reply.ok(),
             Some(Operation::Other) => reply.error(Errno(libc::ENOSYS)),
             Some(operation) => {
-                let interrupted = Interrupted::new(interrupts.clone(), request.unique);
-                let serve = || handler.handle(request, operation, interrupted, reply);
+                let (interrupts, unique) = (self.interrupts.clone(), request.unique);
+                let interrupted = match reply.is_of_ring() {
+                    true => Interrupted::of_ring(interrupts, unique, request.pid),
+                    false => Interrupted::new(interrupts, unique),
+                };
+                let serve = || self.handler.handle(request, operation, interrupted, reply);
                 // Its reply went with it, as EIO; the mount has all its threads yet.
                 if catch_unwind(AssertUnwindSafe(serve)).is_err() {
                     tracing::error!(opcode = request.opcode, "serving a request panicked");
@@ -183,15 +258,19 @@ fn offered(message: &[u8]) -> io::Result<(u64, Offer)> {
     Ok((request.unique, Offer { flags, readahead_bytes }))
 }
 
+/// Pages of the largest request.
+fn pages(write_bytes: u32) -> u32 {
+    write_bytes.div_ceil(PAGE_BYTES)
+}
+
 fn handshake(offer: Offer, answer: Answer) -> Vec<u8> {
     let flags = offer.flags & (answer.flags | OWN_FLAGS);
-    let pages = answer.write_bytes.div_ceil(PAGE_BYTES);
     let mut out = Output::default();
     out.u32(VERSION.0).u32(VERSION.1);
     out.u32(answer.readahead_bytes.min(offer.readahead_bytes)).u32(flags as u32);
     // From three quarters on it is said to be congested, as the kernel's own default is.
     out.u16(answer.background).u16(answer.background / 4 * 3);
-    out.u32(answer.write_bytes).u32(1).u16(pages as u16).u16(0);
+    out.u32(answer.write_bytes).u32(1).u16(pages(answer.write_bytes) as u16).u16(0);
     out.u32((flags >> 32) as u32).u32(answer.stack_depth).zeros(24);
     out.0
 }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use tokio::runtime::{Builder, Runtime};
-use weir_door_fuse::{FuseMount, FuseOptions, check_mountpoint, mount};
+use weir_door_fuse::{FuseMount, FuseOptions, Transport, check_mountpoint, mount};
 use weir_engine::{
     AcceptLoss, BucketUrl, Clock, ConnectOptions, Connector, Engine, FormatOptions, Host, Meter,
     MountOptions, Wrap, format,
@@ -111,8 +111,30 @@ impl Volume {
         let path = self.dir.path().join("mnt");
         let options = FuseOptions::new(&path, "file:///test", self.clock.now.clone());
         let handle = self.runtime.handle().clone();
-        let mount = mount(engine.clone(), handle, change(options)).unwrap();
+        let options = change(options);
+        let mount = || mount(engine.clone(), handle, options.clone()).unwrap();
+        let mount = match options.transport {
+            Transport::Uring => with_uring(mount),
+            _ => mount(),
+        };
         Mounted { engine, mount: Some(mount), path }
+    }
+
+    /// The same over io_uring; `None` where that is not to be had.
+    pub fn mount_over_uring(
+        &self,
+        change: impl FnOnce(FuseOptions) -> FuseOptions,
+    ) -> Option<Mounted> {
+        let over = |options| FuseOptions { transport: Transport::Uring, ..options };
+        let mounted = self.mount(|options| over(change(options)));
+        match mounted.mount.as_ref().unwrap().view().transport().without_rings {
+            None => Some(mounted),
+            Some(why) => {
+                eprintln!("SKIPPED: requests do not come over io_uring here: {why}");
+                self.end(mounted);
+                None
+            }
+        }
     }
 
     pub fn end(&self, mut mounted: Mounted) {
@@ -126,6 +148,21 @@ impl Volume {
         mounted.mount.take().unwrap().wait().unwrap();
         self.runtime.block_on(mounted.engine.shutdown()).unwrap();
     }
+}
+
+/// Has the kernel offer io_uring to what is mounted meanwhile, which is when it is asked for; others
+/// that do the same wait.
+fn with_uring<T>(mount: impl FnOnce() -> T) -> T {
+    const ENABLE: &str = "/sys/module/fuse/parameters/enable_uring";
+    let lock = fs::File::create(std::env::temp_dir().join("weir-enable-uring.lock")).unwrap();
+    rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive).unwrap();
+    let before = fs::read_to_string(ENABLE).ok();
+    let is_set = before.is_some() && fs::write(ENABLE, "Y").is_ok();
+    let mounted = mount();
+    if let Some(before) = before.filter(|_| is_set) {
+        fs::write(ENABLE, before).unwrap();
+    }
+    mounted
 }
 
 impl Drop for Mounted {

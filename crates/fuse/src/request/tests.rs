@@ -144,7 +144,48 @@ fn requests() -> Vec<(u32, Vec<u8>, Operation<'static>)> {
 #[test]
 fn each_request_is_read_as_the_kernel_lays_it_out() {
     for (opcode, body, wanted) in requests() {
-        assert_eq!(Operation::parse(NEW, opcode, Input(&body)), Some(wanted), "opcode {opcode}");
+        assert_eq!(
+            Operation::parse(NEW, opcode, Input::new(&body)),
+            Some(wanted),
+            "opcode {opcode}"
+        );
+    }
+}
+
+/// Bytes of the numbers with which a request begins: its first argument.
+fn numbers_bytes(opcode: u32, body: &[u8], wanted: &Operation<'_>) -> usize {
+    let names = match *wanted {
+        Operation::Lookup { name }
+        | Operation::Mknod { name, .. }
+        | Operation::Mkdir { name, .. }
+        | Operation::Unlink { name }
+        | Operation::Rmdir { name }
+        | Operation::Link { name, .. }
+        | Operation::Create { name, .. }
+        | Operation::Getxattr { name, .. }
+        | Operation::Removexattr { name } => name.len() + 1,
+        Operation::Symlink { name, target } => name.len() + target.len() + 2,
+        Operation::Rename { name, new_name, .. } => name.len() + new_name.len() + 2,
+        Operation::Setxattr { name, value, .. } => name.len() + 1 + value.len(),
+        _ if opcode == op::BATCH_FORGET => 16,
+        _ => 0,
+    };
+    body.len() - names
+}
+
+#[test]
+fn each_request_is_read_where_its_numbers_lie_apart() {
+    for (opcode, body, wanted) in requests() {
+        let (numbers, payload) = body.split_at(numbers_bytes(opcode, &body, &wanted));
+        // Behind them lies what came before.
+        let apart = [numbers, &[0xff; 128]].concat();
+        let len = 40 + body.len() as u32;
+        let mut header = Output::default();
+        header.u32(len).u32(opcode).u64(7).u64(1).u32(1000).u32(100).u32(99).u32(0);
+        let (_, input) = Request::parse_parts(&header.0, &apart, payload).expect("a request");
+        assert_eq!(Operation::parse(NEW, opcode, input), Some(wanted), "opcode {opcode}");
+        let longer = [payload, &[0; 200]].concat();
+        assert!(Request::parse_parts(&header.0, &apart, &longer).is_none(), "opcode {opcode}");
     }
 }
 
@@ -152,7 +193,7 @@ fn each_request_is_read_as_the_kernel_lays_it_out() {
 fn a_request_that_is_cut_short_is_none_or_lacks_only_what_is_not_read() {
     for (opcode, body, wanted) in requests() {
         for length in 0..body.len() {
-            let read = Operation::parse(NEW, opcode, Input(&body[..length]));
+            let read = Operation::parse(NEW, opcode, Input::new(&body[..length]));
             assert!(read.is_none_or(|read| read == wanted), "opcode {opcode}, {length} bytes");
         }
     }
@@ -184,9 +225,9 @@ fn a_message_ends_where_its_header_says() {
         |out| out.u32(42).u32(op::LOOKUP).u64(7).u64(1).u32(1000).u32(100).u32(99).u32(0),
         b"n\0behind",
     );
-    let (request, rest) = Request::parse(&message).expect("a request");
+    let (request, mut rest) = Request::parse(&message).expect("a request");
     let wanted = Request { opcode: op::LOOKUP, unique: 7, ino: 1, uid: 1000, gid: 100, pid: 99 };
-    assert_eq!((request, rest.0), (wanted, &b"n\0"[..]));
+    assert_eq!((request, rest.part()), (wanted, &b"n\0"[..]));
     assert!(Request::parse(&message[..41]).is_none(), "shorter than it says");
 }
 
@@ -195,7 +236,8 @@ fn a_time_before_1970_is_what_it_is() {
     let mut out = Output::default();
     out.u32(fattr::MTIME | fattr::ATIME | fattr::ATIME_NOW).zeros(28);
     out.u64(0).u64(-2_i64 as u64).u64(0).u32(0).u32(800_000_000).u32(0).zeros(20);
-    let Some(Operation::Setattr(set)) = Operation::parse(NEW, op::SETATTR, Input(&out.0)) else {
+    let Some(Operation::Setattr(set)) = Operation::parse(NEW, op::SETATTR, Input::new(&out.0))
+    else {
         panic!("no setattr");
     };
     let mtime = Time::At(Timestamp { secs: -2, nanos: 800_000_000 });
@@ -211,14 +253,14 @@ fn a_write_has_its_bytes_and_flags() {
     let message = body(numbers, b"hello");
     let flags = libc::O_APPEND;
     let wanted = Operation::Write { fh: 3, offset: 4096, write_flags: 4, flags, data: b"hello" };
-    assert_eq!(Operation::parse(NEW, op::WRITE, Input(&message)), Some(wanted));
-    assert_eq!(Operation::parse(NEW, op::WRITE, Input(&message[..44])), None, "cut short");
+    assert_eq!(Operation::parse(NEW, op::WRITE, Input::new(&message)), Some(wanted));
+    assert_eq!(Operation::parse(NEW, op::WRITE, Input::new(&message[..44])), None, "cut short");
 }
 
 #[test]
 fn an_older_kernel_sets_attributes_in_fewer_words() {
     let message = body(|out| out.u32(3).u32(1), b"user.a\0val");
-    let old = Operation::parse(Dialect::default(), op::SETXATTR, Input(&message));
+    let old = Operation::parse(Dialect::default(), op::SETXATTR, Input::new(&message));
     let value = b"val";
     let wanted = Operation::Setxattr { name: b"user.a", value, flags: 1, kills_set_gid: false };
     assert_eq!(old, Some(wanted));

@@ -35,6 +35,9 @@ pub(crate) use recover::{
     DiscardAside, Discarded, ExtractAside, GetRecoverProgress, ListAside, MergeAside,
 };
 pub(crate) use refusal::Refusal;
-pub(crate) use status::{BlockStatus, GetStatus, Held, NbdStatus, Passthrough, StatusAnswer, Tls};
+pub(crate) use status::{
+    BlockStatus, GetStatus, Held, NbdStatus, Passthrough, StatusAnswer, Tls, Transport,
+    TransportKind,
+};
 pub(crate) use survey::GetSurvey;
 pub(crate) use throughput::{GetHistory, GetThroughput, GetUsed, SetThroughput};

@@ -33,6 +33,9 @@ pub(crate) struct StatusAnswer {
     #[serde(default)]
     pub(crate) port_cancels: bool,
     pub(crate) passthrough: Option<Passthrough>,
+    /// How requests come from the kernel; `null` where nothing is mounted.
+    #[serde(default)]
+    pub(crate) transport: Option<Transport>,
     /// Requests of the kernel since the mount, by operation.
     pub(crate) fuse_requests: BTreeMap<String, u64>,
     pub(crate) block: BlockStatus,
@@ -59,6 +62,24 @@ pub(crate) struct Passthrough {
     pub(crate) opens: u64,
     /// Opens that the daemon serves.
     pub(crate) other_opens: u64,
+}
+
+/// How requests come from the kernel.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub(crate) struct Transport {
+    pub(crate) how: TransportKind,
+    /// Why not over io_uring.
+    pub(crate) why: String,
+}
+
+/// A way from the kernel to the daemon.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum TransportKind {
+    /// `/dev/fuse`.
+    Dev,
+    /// io_uring.
+    Uring,
 }
 
 /// A link of which the bucket's deletions wait for a confirmation.

@@ -31,7 +31,7 @@ pub(crate) use disks::{AttachArgs, DetachArgs, DiskArgs, DiskCommand, VolumeArgs
 pub(crate) use doctor::DoctorArgs;
 pub(crate) use links::{LinkArgs, LinksArgs, RefreshArgs, UnlinkArgs};
 pub(crate) use mount::{
-    EngineArgs, Loss, MountArgs, NbdArgs, RemountArgs, ServeArgs, StopArgs, UmountArgs,
+    EngineArgs, Loss, MountArgs, NbdArgs, RemountArgs, ServeArgs, StopArgs, Transport, UmountArgs,
 };
 pub(crate) use recover::RecoverArgs;
 pub(crate) use sync::SyncArgs;

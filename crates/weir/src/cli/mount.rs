@@ -139,6 +139,13 @@ pub(crate) struct NbdArgs {
     pub(crate) nbd_tls_client_ca: Option<PathBuf>,
 }
 
+#[derive(ValueEnum, Clone, Copy, Debug)]
+pub(crate) enum Transport {
+    Auto,
+    Dev,
+    Uring,
+}
+
 #[derive(Args, Debug)]
 pub(crate) struct MountArgs {
     /// The volume
@@ -162,6 +169,17 @@ pub(crate) struct MountArgs {
     /// Serve all reads by the daemon, also those of files that are wholly on the local disk
     #[arg(long)]
     pub(crate) no_passthrough: bool,
+    /// How requests come from the kernel: `dev`, from /dev/fuse; `uring`, over io_uring, where the
+    /// kernel offers it; `auto`, as `dev`
+    #[arg(
+        long,
+        value_name = "HOW",
+        value_enum,
+        default_value = "auto",
+        hide_possible_values = true
+    )]
+    #[arg(env = "WEIR_TRANSPORT", hide_env = true)]
+    pub(crate) transport: Transport,
     #[command(flatten)]
     pub(crate) nbd: NbdArgs,
 }

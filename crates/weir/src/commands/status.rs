@@ -11,7 +11,7 @@ use weir_object::{MeterSnapshot, RequestKind, Trouble};
 use weir_tier::Recovered;
 use weir_types::{Bytes, FsError, Result, Settings};
 
-use crate::api::{BlockStatus, Passthrough, StatusAnswer, Tls};
+use crate::api::{BlockStatus, Passthrough, StatusAnswer, Tls, Transport, TransportKind};
 use crate::cli::StatusArgs;
 use crate::client::Client;
 use crate::commands::{flush, links, prices};
@@ -166,6 +166,13 @@ fn facts(status: &StatusAnswer) -> Vec<Vec<String>> {
     ];
     if let Some(state) = &status.passthrough {
         rows.push(row(["passthrough", &passthrough(state, &status.engine.metered)]));
+    }
+    if let Some(Transport { how, why }) = &status.transport {
+        let how = match how {
+            TransportKind::Dev => format!("/dev/fuse, not io_uring: {why}"),
+            TransportKind::Uring => "io_uring".to_owned(),
+        };
+        rows.push(row(["requests come by", &how]));
     }
     rows.extend(disks(&status.block));
     rows.extend(failures(status));
@@ -446,6 +453,7 @@ mod tests {
             "requests": {"rows": [put]}, "troubles": [], "flush_failed": null, "metered": [],
             "settings": settings,
             "passthrough": {"active": false, "why": "because", "opens": 0, "other_opens": 9},
+            "transport": {"how": "dev", "why": "the default"},
             "fuse_requests": {}, "held_deletions": [],
             "block": {
                 "disks": 3, "disks_open": 1,
@@ -470,6 +478,7 @@ mod tests {
             "512 B of 128 MiB used; 1 MiB free on its disk; 3 fsyncs went to the bucket",
             "4 KiB dirty and 0 B clean dropped; replayed 5 commits, 0 files; taken from process 1",
             "off: because",
+            "/dev/fuse, not io_uring: the default",
             "3, 1 of them open",
             "127.0.0.1:10809 and /run/nbd, TLS\n",
             "2 connections; read 0 B in 0, wrote",
@@ -499,10 +508,11 @@ mod tests {
 
     #[test]
     fn a_volume_that_is_served_has_no_mount_point() {
-        let status = StatusAnswer { mountpoint: None, passthrough: None, ..status() };
+        let status =
+            StatusAnswer { mountpoint: None, passthrough: None, transport: None, ..status() };
         let text = describe(&status, "us-east-1");
         assert!(text.starts_with("s3://b/v, not mounted\n"), "{text}");
-        assert!(!text.contains("passthrough"), "{text}");
+        assert!(!text.contains("passthrough") && !text.contains("io_uring"), "{text}");
     }
 
     #[test]

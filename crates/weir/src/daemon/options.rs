@@ -4,13 +4,13 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use weir_door_block::{NbdOptions, TlsOptions};
-use weir_door_fuse::{FuseOptions, check_mountpoint};
+use weir_door_fuse::{FuseOptions, Transport, check_mountpoint};
 use weir_engine::{AcceptLoss, BucketUrl, ConnectOptions, MountOptions};
 use weir_types::{ErrorKind, FsError, Result, Settings};
 
 use super::token::TokenFile;
 use super::work::Work;
-use crate::cli::{EngineArgs, Loss, MountArgs, NbdArgs};
+use crate::cli::{self, EngineArgs, Loss, MountArgs, NbdArgs};
 use crate::{buckets, clock, hooks, paths};
 
 /// Everything a daemon needs.
@@ -115,6 +115,11 @@ fn fuse_options(args: &MountArgs, mountpoint: &Path, url: &BucketUrl) -> FuseOpt
     fuse.acl |= args.acl;
     fuse.threads = args.threads;
     fuse.passthrough = !args.no_passthrough;
+    fuse.transport = match args.transport {
+        cli::Transport::Auto => Transport::Auto,
+        cli::Transport::Dev => Transport::Dev,
+        cli::Transport::Uring => Transport::Uring,
+    };
     match fuse.read_only {
         // Another mount may write meanwhile.
         true => fuse.shared(),

@@ -57,6 +57,7 @@ pub(super) const FLAGS: [(&str, bool); 27] = [
     ("allow-other", false),
     ("acl", false),
     ("no-passthrough", false),
+    ("transport", true),
 ];
 
 /// Options of the kernel's mount, handed on.
@@ -201,6 +202,7 @@ mod tests {
                 "accept-loss" => "tier",
                 "flush-age" => "1s",
                 "threads" => "2",
+                "transport" => "dev",
                 "admin-listen" | "nbd" => "127.0.0.1:1",
                 "log-format" => "json",
                 _ => "x",

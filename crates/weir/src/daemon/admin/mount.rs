@@ -5,13 +5,14 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
-use weir_door_fuse::PassthroughState;
+use weir_door_fuse::{PassthroughState, TransportState};
 use weir_engine::Residency;
 use weir_types::{ErrorKind, FsError, Result};
 
 use super::routes::{Failed, Routes};
 use crate::api::{
-    Flush, Flushed, GetResidency, GetStatus, Held, Passthrough, StatusAnswer, Unmount, Unmounted,
+    Flush, Flushed, GetResidency, GetStatus, Held, Passthrough, StatusAnswer, Transport,
+    TransportKind, Unmount, Unmounted,
 };
 use crate::daemon::metrics;
 use crate::daemon::shared::DaemonState;
@@ -37,6 +38,7 @@ async fn status(shared: Arc<DaemonState>, GetStatus {}: GetStatus) -> Result<Sta
         ending: shared.is_ending(),
         port_cancels: shared.token.is_some(),
         passthrough: shared.fuse.as_ref().map(|fuse| fuse.view.passthrough().into()),
+        transport: shared.fuse.as_ref().map(|fuse| fuse.view.transport().into()),
         fuse_requests: requests.map(|(op, count)| (op.to_owned(), count)).collect(),
         block: shared.block.status().await,
         held_deletions: held.map(|(path, deletions)| Held { path, deletions }).collect(),
@@ -48,6 +50,13 @@ impl From<PassthroughState> for Passthrough {
     fn from(state: PassthroughState) -> Self {
         let PassthroughState { off, opens, other_opens } = state;
         Self { active: off.is_none(), why: off.unwrap_or_default(), opens, other_opens }
+    }
+}
+
+impl From<TransportState> for Transport {
+    fn from(TransportState { without_rings: why }: TransportState) -> Self {
+        let how = if why.is_none() { TransportKind::Uring } else { TransportKind::Dev };
+        Self { how, why: why.unwrap_or_default() }
     }
 }
 
