@@ -96,6 +96,7 @@ ended() {
         done >&2
         cp -- "$T"/*.log "$T/.." 2>/dev/null
     fi
+    unoffer_uring
     sweep "$T"
     cd / && rm -rf "$T"
     exit $status
@@ -182,18 +183,23 @@ remount() { # [OTHER MOUNT ARGS...]
     mount_volume
 }
 
+unoffer_uring() {
+    [ ! -e "$T/enable-uring" ] || cat "$T/enable-uring" >/sys/module/fuse/parameters/enable_uring
+    rm -f "$T/enable-uring"
+}
+
 # Runs a command that mounts with requests over io_uring, which the kernel is made to offer meanwhile.
 # False where it has none to offer.
 over_uring() { # COMMAND...
-    local enable=/sys/module/fuse/parameters/enable_uring before lock
+    local enable=/sys/module/fuse/parameters/enable_uring lock
     [ -w "$enable" ] || return 1
     exec {lock}>"${TMPDIR:-/tmp}/weir-enable-uring.lock"
     flock "$lock"
-    before=$(<"$enable")
+    cat "$enable" >"$T/enable-uring"
     echo Y >"$enable"
     # The daemon must not keep others waiting.
     WEIR_TRANSPORT=uring "$@" {lock}>&-
-    echo "$before" >"$enable"
+    unoffer_uring
     exec {lock}>&-
     same "$(status .transport.how)" uring "how requests come"
 }
