@@ -29,7 +29,7 @@ const NOT_OURS: [&str; 20] = [
 ];
 
 /// Options that are flags of `weir mount`, and whether they take a value.
-pub(super) const FLAGS: [(&str, bool); 27] = [
+pub(super) const FLAGS: [(&str, bool); 28] = [
     ("tier", true),
     ("tier-size", true),
     ("memory", true),
