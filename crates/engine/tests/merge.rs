@@ -89,8 +89,10 @@ fn what_is_shared_moves_once_and_a_damaged_segment_stops_no_other() {
     let mut still = Still::new();
     let (ino, content) = still.pages("f", 512);
     let copy = still.world.run(create(&still.engine(), "copy", b""));
-    let copied = still.engine().copy_range((ino, 0), (copy, 0), 2 << 20, 0);
+    let engine = still.engine();
+    let copied = engine.copy_range((ino, 0), (copy, 0), 2 << 20, 0);
     assert_eq!(still.world.run(copied).expect("copies"), 2 << 20);
+    drop(engine);
     still.world.run(still.engine().flush_all()).expect("flushes");
     let (bad, bad_content) = still.pages("bad", 1);
     let changed =

@@ -229,8 +229,8 @@ impl Collector {
             if self.budget.slows(Slowed::Hydration) {
                 return Ok(());
             }
-            let taking =
-                batch.iter().map(|segment| async { (segment.id, self.take_live(segment).await) });
+            let parts = batch.into_iter();
+            let taking = parts.map(|part| async move { (part.id, self.take_live(&part).await) });
             let mut taking = stream::iter(taking).buffered(GETS_AT_ONCE);
             let (mut moving, mut merged, mut failed) = (Moving::default(), 0, Vec::new());
             while let Some((id, taken)) = taking.next().await {
