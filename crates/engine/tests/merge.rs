@@ -28,8 +28,8 @@ fn small_segments_are_merged_once_they_settled_and_then_nothing_is_asked_any_mor
     std::thread::sleep(LOOKS);
     assert_eq!((still.merged(), still.cost()), (merged, cost), "a still volume costs nothing");
     let gets_after = still.cold_read(&files);
-    println!("{fsyncs} fsyncs: {before} objects, then {after}; merging: {cost:?} GETs and PUTs");
-    println!("a cold read: {gets_before} GETs before, {gets_after} after");
+    eprintln!("{fsyncs} fsyncs: {before} objects, then {after}; merging: {cost:?} GETs and PUTs");
+    eprintln!("a cold read: {gets_before} GETs before, {gets_after} after");
     assert!(gets_before >= fsyncs as u64 / 2 && gets_after <= 8, "{gets_before}, {gets_after}");
     still.sound();
 }

@@ -1,7 +1,8 @@
 //! A world in which what is there settles when a test says so.
 #![allow(clippy::disallowed_methods, reason = "the collector runs by the real clock here")]
 
-use std::path::PathBuf;
+use std::fs::DirEntry;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -65,12 +66,7 @@ impl Still {
     }
 
     pub fn objects(&self) -> Vec<PathBuf> {
-        let directories = std::fs::read_dir(self.world.path("bucket/seg")).into_iter().flatten();
-        let in_it = |directory: std::io::Result<std::fs::DirEntry>| {
-            let listed = std::fs::read_dir(directory.expect("lists").path()).expect("lists");
-            listed.map(|entry| entry.expect("lists").path()).collect::<Vec<_>>()
-        };
-        directories.flat_map(in_it).collect()
+        objects_in(&self.world.path("bucket"))
     }
 
     pub fn requests(&self, component: Component, kind: RequestKind) -> u64 {
@@ -114,4 +110,14 @@ impl Still {
         self.world.unmount().expect("unmounts");
         self.world.fsck();
     }
+}
+
+/// Segments in a bucket.
+pub fn objects_in(bucket: &Path) -> Vec<PathBuf> {
+    let directories = std::fs::read_dir(bucket.join("seg")).into_iter().flatten();
+    let in_it = |directory: std::io::Result<DirEntry>| {
+        let listed = std::fs::read_dir(directory.expect("lists").path()).expect("lists");
+        listed.map(|entry| entry.expect("lists").path()).collect::<Vec<_>>()
+    };
+    directories.flat_map(in_it).collect()
 }
