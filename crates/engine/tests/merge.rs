@@ -6,7 +6,8 @@ mod common;
 
 use common::still::{LOOKS, Still};
 use common::{create, noise, read_all};
-use weir_engine::{DiskCache, DiskOptions};
+use weir_engine::{DiskCache, DiskOptions, Slowed, Subject, ThroughputChange};
+use weir_types::NanoUsd;
 
 #[test]
 fn small_segments_are_merged_once_they_settled_and_then_nothing_is_asked_any_more() {
@@ -30,7 +31,8 @@ fn small_segments_are_merged_once_they_settled_and_then_nothing_is_asked_any_mor
     let gets_after = still.cold_read(&files);
     eprintln!("{fsyncs} fsyncs: {before} objects, then {after}; merging: {cost:?} GETs and PUTs");
     eprintln!("a cold read: {gets_before} GETs before, {gets_after} after");
-    assert!(gets_before >= fsyncs as u64 / 2 && gets_after <= 8, "{gets_before}, {gets_after}");
+    let few = 8 + fsyncs as u64 / 100;
+    assert!(gets_before >= fsyncs as u64 / 2 && gets_after <= few, "{gets_before}, {gets_after}");
     still.sound();
 }
 
@@ -112,5 +114,34 @@ fn what_is_shared_moves_once_and_a_damaged_segment_stops_no_other() {
     std::fs::write(&damaged, &bytes).expect("writes");
     let files = [(ino, content.clone()), (copy, content), (bad, bad_content)];
     assert!(still.cold_read(&files) <= 12);
+    still.sound();
+}
+
+#[test]
+fn while_a_budget_slows_anything_nothing_is_merged() {
+    let still = Still::new();
+    let (ino, content) = still.pages("f", 20);
+    let engine = still.engine();
+    // So many GETs in five minutes.
+    let budget = |gets: i64| {
+        let change = ThroughputChange {
+            budget: Some((NanoUsd(gets * 400 * 12), "us-east-1".to_owned())),
+            ..ThroughputChange::default()
+        };
+        still.world.run(engine.set_throughput(Subject::VOLUME, "/", change)).expect("sets")
+    };
+    budget(120);
+    let slowed =
+        || still.world.run(engine.throughput()).expect("reports").budget.expect("set").slowed;
+    still.wait_until("nothing is slowed", || {
+        still.overwrite(ino, 0, &content[..4096]);
+        slowed() >= Slowed::Hydration
+    });
+    still.later();
+    std::thread::sleep(LOOKS);
+    assert_eq!((still.merged(), still.cost()), (0, (0, 0)));
+    budget(1_000_000);
+    still.wait_until("small segments stay", || still.objects().len() == 1);
+    drop(engine);
     still.sound();
 }

@@ -243,13 +243,13 @@ impl Collector {
                     Err(error) => return Err(error),
                 }
             }
-            if merged == 0 {
-                // That is no damage of one of them.
-                return failed.pop().map_or(Ok(()), |(_, error)| Err(error));
-            }
             for (id, error) in failed {
                 tracing::warn!(segment = %id, %error, "a small segment cannot be merged");
                 damaged.insert(id);
+            }
+            if merged == 0 {
+                // Perhaps it is the bucket: the others wait for another look.
+                return Ok(());
             }
             // Reading a file on then costs as few requests as if it had been written at once.
             moving.records.sort_by_key(|(_, owner, _)| (owner.ino, owner.offset));
