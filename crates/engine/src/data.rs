@@ -132,7 +132,7 @@ impl DataPlane {
             ask_space,
         ));
         let records =
-            DirectRecords::new(fetcher.clone(), journal.clone(), segments.clone(), budget);
+            DirectRecords::new(fetcher.clone(), journal.clone(), segments.clone(), budget.clone());
         let copier = Copier {
             context: context.clone(),
             meta: meta.clone(),
@@ -151,6 +151,7 @@ impl DataPlane {
             nodes: nodes.clone(),
             segments: segments.clone(),
             fetcher: fetcher.clone(),
+            budget,
         };
         Self {
             context,

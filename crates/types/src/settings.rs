@@ -108,7 +108,8 @@ pub struct Settings {
     /// metadata still find it. Default 3,600.
     pub collect_grace_s: u64,
     /// Seconds between looks for segments to collect. Default 300. Each look at unreferenced
-    /// segments lists the buckets: one request per 1,000 segments.
+    /// segments lists the buckets: one request per 1,000 segments. Small segments that have been
+    /// there for twice as long are written into large ones: one GET for each.
     pub collect_interval_s: u64,
     /// Most bytes of the journal; where its disk gives less, that. At half of them it is emptied by
     /// flushing to the bucket. Default 1 GiB, least 16 MiB.

@@ -1,5 +1,7 @@
-//! Collecting: segments that nothing uses go, those half dead are written anew, and objects that
-//! a crash left without a name are found by listing.
+//! Collecting: segments that nothing uses go, those half dead are written anew, small ones are
+//! written into large ones, and objects that a crash left without a name are found by listing.
+
+mod merge;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -10,12 +12,17 @@ use futures::TryStreamExt;
 use futures::stream::{self, StreamExt};
 use weir_meta::{Meta, Reference, SegmentUse};
 use weir_object::{Component, StripeSet};
-use weir_segment::{IndexEntry, IndexRead, Owner, decode_index};
-use weir_types::{CHUNK_BYTES, ChunkIndex, ErrorKind, FsError, Ino, RecordRef, Result, SegmentId};
+use weir_segment::{IndexEntry, IndexRead, Owner, decode_index, decode_record};
+use weir_types::{
+    CHUNK_BYTES, ChunkIndex, DiskCache, ErrorKind, Extent, FsError, Ino, RecordRef, Result,
+    SegmentId,
+};
 
+use self::merge::Small;
+use crate::data::admission::budget::{Budget, Slowed};
 use crate::data::fetch::Fetcher;
 use crate::data::nodes::Nodes;
-use crate::data::records::{get_all, record_place};
+use crate::data::records::{Decoded, get_all, record_place};
 use crate::data::segments::{Segments, segment_info};
 use crate::volume::context::{Context, Counts};
 
@@ -30,12 +37,25 @@ const DELETES_AT_ONCE: usize = 16;
 const REST_FACTOR: u32 = 20;
 /// First guess at the bytes of a segment's index.
 const TAIL_BYTES: u64 = 64 << 10;
+/// Small segments got at once while they are merged.
+const GETS_AT_ONCE: usize = 8;
 
 /// What the collector remembers between two looks.
 #[derive(Default)]
 struct Looked {
     /// Since when (on the monotonic clock) a segment has been dead.
     dead_since_ms: HashMap<SegmentId, u64>,
+    /// Small segments that could not be read: they are told of once, and not asked for again.
+    damaged: HashSet<SegmentId>,
+}
+
+/// What a look found to do.
+struct Found {
+    dead: HashSet<SegmentId>,
+    /// Less than half of them is live.
+    sparse: Vec<SegmentUse>,
+    /// The oldest small ones.
+    small: Vec<SegmentUse>,
 }
 
 /// Gives back what nothing uses.
@@ -46,6 +66,7 @@ pub(crate) struct Collector {
     pub(crate) nodes: Arc<Nodes>,
     pub(crate) segments: Arc<Segments>,
     pub(crate) fetcher: Arc<Fetcher>,
+    pub(crate) budget: Arc<Budget>,
 }
 
 pub(crate) async fn collect_loop(collector: Arc<Collector>) {
@@ -72,28 +93,12 @@ pub(crate) async fn collect_loop(collector: Arc<Collector>) {
 }
 
 impl Collector {
-    /// One look at all segments: moves the live records of those below half, and deletes those
-    /// that have been dead for the grace period.
+    /// One look at all segments: deletes those that have been dead for the grace period, moves the
+    /// live records of those below half, and merges small ones.
     async fn collect(&self, looked: &mut Looked) -> Result<()> {
         let now_ms = self.context.now_ms();
         let grace_ms = self.context.settings.collect_grace_s * 1_000;
-        let mut after = None;
-        let mut dead = HashSet::new();
-        let mut sparse = Vec::new();
-        loop {
-            let mut page = self.meta.segments(after, PAGE).await?;
-            let Some(last) = page.last() else { break };
-            after = Some(last.id);
-            // Some of its parts may wait for their commit.
-            page.retain(|segment| !self.segments.in_flight().contains(&segment.id));
-            for segment in page {
-                match segment.live_bytes {
-                    0 => _ = dead.insert(segment.id),
-                    live if live < segment.info.raw_bytes / 2 => sparse.push(segment),
-                    _ => {}
-                }
-            }
-        }
+        let Found { dead, sparse, small } = self.look(&looked.damaged).await?;
         looked.dead_since_ms.retain(|id, _| dead.contains(id));
         let mut due = Vec::new();
         for id in dead {
@@ -103,7 +108,46 @@ impl Collector {
         for ids in due.chunks(PAGE) {
             self.delete_segments(ids).await?;
         }
-        self.compact(&sparse).await
+        self.compact(&sparse).await?;
+        self.merge(small, &mut looked.damaged).await
+    }
+
+    async fn look(&self, damaged: &HashSet<SegmentId>) -> Result<Found> {
+        let rule = self.rule_of_small().await?;
+        let mut found = Found { dead: HashSet::new(), sparse: Vec::new(), small: Vec::new() };
+        let mut after = None;
+        loop {
+            let mut page = self.meta.segments(after, PAGE).await?;
+            let Some(last) = page.last() else { return Ok(found) };
+            after = Some(last.id);
+            // Some of its parts may wait for their commit.
+            page.retain(|segment| !self.segments.in_flight().contains(&segment.id));
+            for segment in page {
+                match segment.live_bytes {
+                    0 => _ = found.dead.insert(segment.id),
+                    live if live < segment.info.raw_bytes / 2 => found.sparse.push(segment),
+                    _ if found.small.len() < merge::AT_ONCE
+                        && rule.takes(&segment)
+                        && !damaged.contains(&segment.id) =>
+                    {
+                        found.small.push(segment);
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    async fn rule_of_small(&self) -> Result<Small> {
+        let disks = self.meta.disks().await?;
+        let past_tier = disks.iter().filter(|(_, disk)| disk.cache == DiskCache::None);
+        let interval_s = self.context.settings.collect_interval_s.max(1);
+        Ok(Small {
+            full_bytes: self.context.format.segment_bytes,
+            disk_record_bytes: past_tier.map(|(_, disk)| disk.record_bytes).collect(),
+            unix_ms: self.context.unix_ms(),
+            settle_ms: interval_s * 1_000 * merge::SETTLE_LOOKS,
+        })
     }
 
     /// Forgets dead segments, makes that durable once for all of them, and then deletes their
@@ -163,11 +207,12 @@ impl Collector {
         let mut moving = Moving::default();
         for segment in sparse {
             // A damaged segment stays as it is, for fsck to name; the others need not wait for it.
-            if let Err(error) = self.take_live(segment, &mut moving).await {
-                if error.kind() == ErrorKind::Fenced {
-                    return Err(error);
+            match self.take_live(segment).await {
+                Ok(taken) => moving.add(taken),
+                Err(error) if error.kind() == ErrorKind::Fenced => return Err(error),
+                Err(error) => {
+                    tracing::warn!(segment = %segment.id, %error, "a segment cannot be packed anew");
                 }
-                tracing::warn!(segment = %segment.id, %error, "a segment cannot be packed anew");
             }
             if moving.raw_bytes >= self.context.format.segment_bytes {
                 self.finish_move(std::mem::take(&mut moving)).await?;
@@ -176,58 +221,83 @@ impl Collector {
         self.finish_move(moving).await
     }
 
-    async fn take_live(&self, segment: &SegmentUse, moving: &mut Moving) -> Result<()> {
-        let owners = self.owners(segment).await?;
-        let keys: Vec<(Ino, ChunkIndex)> = owners.values().map(|o| chunk_of(*o)).collect();
-        let used = self.meta.references(segment.id, &keys).await?;
-        self.copy_records(&owners, &used, moving).await?;
-        moving.used.extend(used);
+    /// Writes small segments into large ones, as far as that is worth it. One GET for each and one
+    /// PUT for each batch of them; nothing while the budget slows anything. What a bucket that is
+    /// away keeps from it waits for another look.
+    async fn merge(&self, small: Vec<SegmentUse>, damaged: &mut HashSet<SegmentId>) -> Result<()> {
+        for batch in merge::batches(small, self.context.format.segment_bytes) {
+            if self.budget.slows(Slowed::Hydration) {
+                return Ok(());
+            }
+            let parts = batch.into_iter();
+            let taking = parts.map(|part| async move { (part.id, self.take_live(&part).await) });
+            let mut taking = stream::iter(taking).buffered(GETS_AT_ONCE);
+            let (mut moving, mut merged, mut failed) = (Moving::default(), 0, Vec::new());
+            while let Some((id, taken)) = taking.next().await {
+                match taken {
+                    Ok(taken) => {
+                        moving.add(taken);
+                        merged += 1;
+                    }
+                    Err(error) if is_damage(&error) => failed.push((id, error)),
+                    Err(error) => return Err(error),
+                }
+            }
+            for (id, error) in failed {
+                tracing::warn!(segment = %id, %error, "a small segment cannot be merged");
+                damaged.insert(id);
+            }
+            if merged == 0 {
+                // Perhaps it is the bucket: the others wait for another look.
+                return Ok(());
+            }
+            // Reading a file on then costs as few requests as if it had been written at once.
+            moving.records.sort_by_key(|(_, owner, _)| (owner.ino, owner.offset));
+            self.finish_move(moving).await?;
+            Counts::add(&self.context.counts.segments_merged, merged);
+        }
         Ok(())
     }
 
-    /// Who owns each record of a segment, by the record's position: what its index says.
-    async fn owners(&self, segment: &SegmentUse) -> Result<BTreeMap<u32, Owner>> {
+    /// The live records of a segment. One GET for one whose index comes with all the rest.
+    async fn take_live(&self, segment: &SegmentUse) -> Result<Moving> {
+        let (owners, tail) = self.owners(segment).await?;
+        let keys: Vec<(Ino, ChunkIndex)> = owners.values().map(|o| chunk_of(*o)).collect();
+        let used = self.meta.references(segment.id, &keys).await?;
+        let decoded = match tail.len() as u64 == segment.info.object_bytes {
+            true => cut_records(&tail, &used)?,
+            false => {
+                let extents = used.iter().flat_map(|r| r.extents.iter().copied());
+                let most = self.context.settings.fetch_bytes.0;
+                let (buckets, permits) = (&self.buckets, &self.fetcher.demand);
+                get_all(buckets, Component::Collect, extents, most, permits).await?
+            }
+        };
+        Moving::of(used, &owners, &decoded)
+    }
+
+    /// Who owns each record of a segment, by the record's position: what its index says. With the
+    /// end of the object that this was read from: all of it, if it is small.
+    async fn owners(&self, segment: &SegmentUse) -> Result<(BTreeMap<u32, Owner>, Bytes)> {
         let bytes = segment.info.object_bytes;
-        let mut tail = TAIL_BYTES.min(bytes);
+        let small = merge::is_small(&segment.info, self.context.format.segment_bytes);
+        let mut tail = if small { bytes } else { TAIL_BYTES.min(bytes) };
         loop {
             let key = segment.id.object_key();
             let bucket = self.buckets.bucket_for(segment.id);
-            let got = bucket.get_range(Component::Collect, &key, bytes - tail..bytes).await?;
+            let got = {
+                // Never closed: without a permit there is no limit.
+                let _permit = self.fetcher.demand.acquire().await.ok();
+                bucket.get_range(Component::Collect, &key, bytes - tail..bytes).await?
+            };
             match decode_index(segment.id, &got, bytes)? {
                 IndexRead::Entries(index) => {
                     let by_position = |e: IndexEntry| (e.record.position, e.owner);
-                    return Ok(index.into_iter().map(by_position).collect());
+                    return Ok((index.into_iter().map(by_position).collect(), got));
                 }
                 IndexRead::NeedTail(needed) => tail = needed.min(bytes),
             }
         }
-    }
-
-    async fn copy_records(
-        &self,
-        owners: &BTreeMap<u32, Owner>,
-        used: &[Reference],
-        moving: &mut Moving,
-    ) -> Result<()> {
-        let extents = used.iter().flat_map(|r| r.extents.iter().copied());
-        let most = self.context.settings.fetch_bytes.0;
-        let (buckets, permits) = (&self.buckets, &self.fetcher.demand);
-        let decoded = get_all(buckets, Component::Collect, extents, most, permits).await?;
-        let mut records: Vec<RecordRef> =
-            used.iter().flat_map(|r| r.extents.iter().map(|e| e.record)).collect();
-        records.sort_unstable_by_key(|r| r.position);
-        records.dedup();
-        for record in records {
-            let key = record_place(&record);
-            let (Some(bytes), Some(owner)) = (decoded.get(&key), owners.get(&record.position))
-            else {
-                let text = format!("segment {}: a used record is not in its index", record.segment);
-                return Err(FsError::new(ErrorKind::Corrupt, text));
-            };
-            moving.raw_bytes += bytes.len() as u64;
-            moving.records.push((record, *owner, bytes.clone()));
-        }
-        Ok(())
     }
 
     async fn finish_move(&self, moving: Moving) -> Result<()> {
@@ -250,15 +320,11 @@ impl Collector {
             segments.push((sealed.id, segment_info(&sealed)));
         }
         fail::fail_point!("engine::records-moved");
-        for reference in moving.used {
-            let node = self.nodes.get(reference.ino);
+        for ((ino, chunk), extents) in by_chunk(moving.used) {
+            let node = self.nodes.get(ino);
             let _change = node.change.lock().await;
-            let moved: Vec<_> = reference
-                .extents
-                .iter()
-                .filter_map(|e| Some((e.record, *moves.get(&e.record)?)))
-                .collect();
-            let (ino, chunk) = (reference.ino, reference.chunk);
+            let moved: Vec<_> =
+                extents.iter().filter_map(|e| Some((e.record, *moves.get(&e.record)?))).collect();
             self.meta.relocate(ino, chunk, &moved, &segments).await?;
         }
         Ok(())
@@ -271,6 +337,66 @@ struct Moving {
     records: Vec<(RecordRef, Owner, Bytes)>,
     used: Vec<Reference>,
     raw_bytes: u64,
+}
+
+impl Moving {
+    /// The records that `used` names, of one segment.
+    fn of(used: Vec<Reference>, owners: &BTreeMap<u32, Owner>, decoded: &Decoded) -> Result<Self> {
+        let mut moving = Self::default();
+        for record in records_of(&used) {
+            let found = (decoded.get(&record_place(&record)), owners.get(&record.position));
+            let (Some(bytes), Some(owner)) = found else {
+                let text = format!("segment {}: a used record is not in its index", record.segment);
+                return Err(FsError::new(ErrorKind::Corrupt, text));
+            };
+            moving.raw_bytes += bytes.len() as u64;
+            moving.records.push((record, *owner, bytes.clone()));
+        }
+        moving.used = used;
+        Ok(moving)
+    }
+
+    fn add(&mut self, more: Self) {
+        self.raw_bytes += more.raw_bytes;
+        self.records.extend(more.records);
+        self.used.extend(more.used);
+    }
+}
+
+/// The records that chunks use of one segment, each once.
+fn records_of(used: &[Reference]) -> Vec<RecordRef> {
+    let mut records: Vec<RecordRef> =
+        used.iter().flat_map(|r| r.extents.iter().map(|e| e.record)).collect();
+    records.sort_unstable_by_key(|r| r.position);
+    records.dedup();
+    records
+}
+
+/// The records that chunks use, out of the whole object that they are in.
+fn cut_records(object: &Bytes, used: &[Reference]) -> Result<Decoded> {
+    let cut = |record: RecordRef| {
+        let (start, bytes) = (record.position as usize, record.stored_bytes as usize);
+        let Some(end) = start.checked_add(bytes).filter(|end| *end <= object.len()) else {
+            let text = format!("segment {}: a used record is behind its end", record.segment);
+            return Err(FsError::new(ErrorKind::Corrupt, text));
+        };
+        Ok((record_place(&record), decode_record(&record, None, &object.slice(start..end))?))
+    };
+    records_of(used).into_iter().map(cut).collect()
+}
+
+/// What each chunk uses of all the segments: one commit for it, however many these are.
+fn by_chunk(used: Vec<Reference>) -> BTreeMap<(Ino, ChunkIndex), Vec<Extent>> {
+    let mut chunks: BTreeMap<_, Vec<Extent>> = BTreeMap::new();
+    for reference in used {
+        chunks.entry((reference.ino, reference.chunk)).or_default().extend(reference.extents);
+    }
+    chunks
+}
+
+/// Whether an error is that of one object, and no other is any better for waiting.
+fn is_damage(error: &FsError) -> bool {
+    matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::NotFound | ErrorKind::Unsupported)
 }
 
 fn chunk_of(owner: Owner) -> (Ino, ChunkIndex) {

@@ -94,6 +94,8 @@ pub struct SinceMount {
     pub segments_written: u64,
     /// Segments deleted.
     pub segments_collected: u64,
+    /// Small segments whose live records were written into larger ones.
+    pub segments_merged: u64,
     /// `fsync` calls.
     pub fsyncs: u64,
 }
@@ -159,6 +161,7 @@ impl Engine {
                     bytes_released: get(&counts.bytes_released),
                     segments_written: get(&counts.segments_written),
                     segments_collected: get(&counts.segments_collected),
+                    segments_merged: get(&counts.segments_merged),
                     fsyncs: get(&counts.fsyncs),
                 },
                 requests: data.context.meter.snapshot(),

@@ -44,6 +44,7 @@ pub(crate) struct Counts {
     pub(crate) bytes_released: AtomicU64,
     pub(crate) segments_written: AtomicU64,
     pub(crate) segments_collected: AtomicU64,
+    pub(crate) segments_merged: AtomicU64,
     pub(crate) fsyncs: AtomicU64,
 }
 

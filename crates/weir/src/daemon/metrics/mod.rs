@@ -134,6 +134,11 @@ impl Told {
             ("released_bytes", "Bytes of clean pages let go", since.bytes_released),
             ("segments_written", "Segments sent", since.segments_written),
             ("segments_collected", "Segments deleted", since.segments_collected),
+            (
+                "segments_merged",
+                "Small segments whose live records were written into larger ones",
+                since.segments_merged,
+            ),
             ("fsyncs", "fsync calls", since.fsyncs),
             (
                 "journal_refused_fsyncs",
