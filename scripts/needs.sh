@@ -72,7 +72,9 @@ called() { # FILE...
                 m = split(parts[i], words, " ")
                 # Options, numbers, settings and words like these may stand before the command.
                 for (j = 1; j <= m && words[j] ~ /^(-|[0-9]|[A-Z_]+=|"?\$|>)|^(then|do|else|if|while|until|exec|nice|timeout|xargs|time|poll)$/; j++) {}
-                if (j <= m && words[j] ~ /^[a-zA-Z][a-zA-Z0-9_.+-]*$/) print FILENAME, words[j]
+                # `print` is of awk programs, whatever a machine has by that name.
+                if (j <= m && words[j] ~ /^[a-zA-Z][a-zA-Z0-9_.+-]*$/ && words[j] != "print")
+                    print FILENAME, words[j]
             }
         }' "$@" | sort -u
 }
