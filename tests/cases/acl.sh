@@ -22,6 +22,9 @@ asked=$(($(status '.fuse_requests.getxattr // 0') - before))
 
 echo "== the same calls leave the same lists"
 remount --acl
+READER=$T/reader
+mkdir "$READER" "$T/reader-tier"
+"$WEIR" mount "$URL" "$READER" --read-only --tier "$T/reader-tier" --log-file "$T/reader.log" || fail "a reader"
 mkdir "$MNT/t" "$LOCAL/t"
 seed
 python3 - "$LOCAL/t" "$MNT/t" "$SEED" "$(amount 150 5000)" <<'PY' || fail "random calls"
@@ -87,6 +90,24 @@ as 8 cat "$MNT/shut/file" 2>/dev/null && fail "user 8 is let in"
 chmod 600 "$MNT/shut/file"
 as 7 cat "$MNT/shut/file" 2>/dev/null && fail "the mask is not obeyed"
 chmod 660 "$MNT/shut/file"
+
+
+echo "== set-group-id goes with the list of a file's access, and stays with that of what comes"
+for place in "$LOCAL" "$MNT"; do
+    install -d -o 7 -g 9 -m 2770 "$place/shared"
+    as 7 setfacl -d -m u:8:rwx "$place/shared" || fail "setfacl -d in $place"
+done
+same "$(stat -c %a "$MNT/shared")" "$(stat -c %a "$LOCAL/shared")" "the mode with a default list"
+same "$(stat -c %a "$MNT/shared")" 2770 "the mode with a default list"
+for place in "$LOCAL" "$MNT"; do as 7 setfacl -m u:8:rwx "$place/shared" || fail "setfacl in $place"; done
+same "$(stat -c %a "$MNT/shared")" "$(stat -c %a "$LOCAL/shared")" "the mode with a list by one of another group"
+
+echo "== a reader that was mounted before the first list obeys it"
+chown 0:9 "$MNT/shut/file" && chmod 755 "$MNT/shut"
+poll 60 as 7 grep -qs more "$READER/shut/file" || fail "user 7 may not read at the reader"
+same "$(stat -c %a "$READER/shut/file")" 660 "the mode at the reader"
+as 9 cat "$READER/shut/file" 2>/dev/null && fail "the group may what the mask says"
+"$WEIR" umount "$READER" || fail "umount of the reader"
 
 echo "== they outlive kill -9, and are obeyed by mounts that were not told"
 kill -9 "$(daemon_pid)"

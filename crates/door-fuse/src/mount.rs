@@ -94,16 +94,28 @@ pub fn mount(engine: Arc<Engine>, runtime: Handle, mut options: FuseOptions) -> 
     let asked = options.mountpoint.clone();
     let source = options.fs_name.clone();
     let read_ahead_kib = options.read_ahead_kib;
-    // Who may do what was said in lists: to look at the bits only would give some too much.
-    let acl = options.acl || runtime.block_on(engine.has_acls())?;
+    // Who may do what was said in lists: to look at the bits only would give some too much. While
+    // others write, the first list may come at any time.
+    let must_obey = options.acl || runtime.block_on(engine.has_acls())?;
+    let acl = must_obey || engine.read_only();
     let door = Door::new(engine, runtime, options, acl);
     let shared = door.shared.clone();
     let device = weir_fuse::mount(&asked, &mount_options).map_err(|e| refused(&asked, e))?;
-    let chosen = |offer| configure(offer, &shared);
+    let mut obeys = true;
+    let chosen = |offer: Offer| {
+        obeys = !must_obey || offer.flags & init::POSIX_ACL != 0;
+        configure(offer, &shared)
+    };
     let session = Session::begin(device, chosen).map_err(|error| {
         leave(&asked);
         refused(&asked, error)
     })?;
+    if !obeys {
+        leave(&asked);
+        let text = "the volume has access control lists, and this kernel's FUSE does not obey any: it \
+                    needs Linux 4.9";
+        return Err(FsError::new(ErrorKind::Unsupported, text));
+    }
     let notifier = session.notifier();
     tell_transport(&shared, session.transport());
     // Set here for the first time, and nowhere else.

@@ -231,7 +231,7 @@ impl Door {
             O::Setxattr { name, value, flags, kills_set_gid } => {
                 let (name, value) = (name.to_vec(), value.to_vec());
                 let work = async move {
-                    if kills_set_gid {
+                    if kills_set_gid && name == weir_engine::ACL_ACCESS {
                         known(shared.drop_set_gid(ino).await)?;
                     }
                     known(shared.set_xattr(ino, &name, &value, flags).await)

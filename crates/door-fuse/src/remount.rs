@@ -8,11 +8,19 @@ use weir_types::{ErrorKind, FsError, Result};
 
 use crate::mountpoint::{FS_TYPE, mounted_on, real_path};
 
-/// The kernel's flags among the words of `-o`. The others are Weir's or FUSE's own, and stay.
-fn flags<'a>(words: impl Iterator<Item = &'a str>) -> MountFlags {
-    words.fold(MountFlags::empty(), |flags, word| {
+/// Flags that a mount has and may lose.
+const KNOWN: MountFlags = MountFlags::RDONLY
+    .union(MountFlags::NODEV)
+    .union(MountFlags::NOSUID)
+    .union(MountFlags::NOEXEC)
+    .union(MountFlags::NOATIME)
+    .union(MountFlags::SYNCHRONOUS);
+
+/// The flags after the words of `-o`. Those that are Weir's or FUSE's own stay.
+fn flags<'a>(before: MountFlags, words: impl Iterator<Item = &'a str>) -> MountFlags {
+    words.fold(before, |flags, word| {
         let (flag, on) = match word {
-            "ro" => (MountFlags::RDONLY, true),
+            "ro" | "read-only" => (MountFlags::RDONLY, true),
             "rw" => (MountFlags::RDONLY, false),
             "nodev" => (MountFlags::NODEV, true),
             "dev" => (MountFlags::NODEV, false),
@@ -31,8 +39,8 @@ fn flags<'a>(words: impl Iterator<Item = &'a str>) -> MountFlags {
     })
 }
 
-/// Gives a mount these of the kernel's options (`ro`, `rw`, `nodev`, `nosuid`, `noexec`, `noatime`, `sync`,
-/// `dirsync` and their opposites) and no others. Later words go before earlier ones. Read-only is
+/// Changes the kernel's options of a mount: `ro`, `rw`, `nodev`, `nosuid`, `noexec`, `noatime`, `sync`,
+/// `dirsync` and their opposites; those that are not named stay. Later words go before earlier ones. Read-only is
 /// refused (`Retry`) while files are open for writing.
 pub fn remount(mountpoint: &Path, options: &[String]) -> Result<()> {
     let path = real_path(mountpoint)?;
@@ -41,7 +49,11 @@ pub fn remount(mountpoint: &Path, options: &[String]) -> Result<()> {
         let text = format!("{shown}: no Weir volume is mounted here: see `findmnt -t {FS_TYPE}`");
         return Err(FsError::new(ErrorKind::NotFound, text));
     }
-    let flags = flags(options.iter().flat_map(|list| list.split(',')));
+    let at = |error| FsError::local_io(format!("look at {shown}"), io::Error::from(error));
+    let has = rustix::fs::statvfs(&path).map_err(at)?.f_flag.bits();
+    // The numbers of statvfs's flags are those of mount's.
+    let before = MountFlags::from_bits_truncate(has as u32) & KNOWN;
+    let flags = flags(before, options.iter().flat_map(|list| list.split(',')));
     rustix::mount::mount_remount(&path, flags, "").map_err(|error| match error {
         rustix::io::Errno::BUSY => {
             let text = format!("{shown}: files are open for writing: see `fuser -vm {shown}`");
@@ -57,7 +69,11 @@ mod tests {
 
     #[test]
     fn the_last_word_counts() {
-        let of = |list: &str| flags(list.split(','));
+        let of = |list: &str| flags(MountFlags::NODEV, list.split(',')) - MountFlags::NODEV;
+        assert_eq!(
+            flags(MountFlags::NOSUID, ["ro"].into_iter()),
+            MountFlags::NOSUID | MountFlags::RDONLY
+        );
         assert_eq!(of("rw,nosuid,user_id=0,remount,ro"), MountFlags::NOSUID | MountFlags::RDONLY);
         assert_eq!(of("ro,noexec,rw,exec"), MountFlags::empty());
     }

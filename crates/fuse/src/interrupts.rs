@@ -72,14 +72,17 @@ impl Interrupted {
     }
 }
 
-/// Whether a signal waits for a thread, or for its process.
+/// Whether a signal waits for a thread, or for its process where that has no other thread that may
+/// take it. (Of one that kills a process each thread has its own.)
 fn has_signal(tid: u32) -> bool {
     let status = std::fs::read_to_string(format!("/proc/{tid}/status")).unwrap_or_default();
     let mask = |name: &str| {
         let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
         line.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok()).unwrap_or(0)
     };
-    (mask("SigPnd") | mask("ShdPnd")) & !mask("SigBlk") != 0
+    let alone = status.lines().any(|line| line.split_whitespace().eq(["Threads:", "1"]));
+    let of_process = if alone { mask("ShdPnd") } else { 0 };
+    (mask("SigPnd") | of_process) & !mask("SigBlk") != 0
 }
 
 impl Future for Interrupted {

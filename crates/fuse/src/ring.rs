@@ -92,7 +92,7 @@ impl Rings {
                 };
                 let ran = worker.run(&*serve, &refused);
                 if let Err(error) = &ran {
-                    tracing::error!(%error, "a ring that serves a mount ended");
+                    tracing::error!(%error, "a ring that serves a mount ended, and who asked it waits: end the mount by force");
                 }
                 ran
             };

@@ -115,6 +115,13 @@ impl Acl {
         }
     }
 
+    /// `mode` with what the group itself may in the place of the mask.
+    fn mode_of_group(&mut self, mode: u32) -> u32 {
+        let mode = self.mode(mode);
+        let group = self.0.iter().find(|entry| entry.tag == GROUP).map_or(0, |entry| entry.may);
+        mode & (!0o070 | u32::from(group) << 3)
+    }
+
     /// What is made with `mode` in a directory whose default list this is: its own list, where that
     /// says more than its mode, and its mode.
     fn inherited(&self, mode: u32) -> (Option<Self>, u32) {
@@ -203,6 +210,18 @@ impl Meta {
     pub async fn has_acls(&self) -> Result<bool> {
         Ok(self.get(&[keys::ACLS.to_vec()]).await?[0].is_some())
     }
+
+    /// An inode as it is to be shown where its list does not go: its permission bits give its group
+    /// no more than the list does. One read round.
+    pub async fn without_acl(&self, mut inode: Inode) -> Result<Inode> {
+        let found = self.get(&[keys::xattr(inode.ino, ACL_ACCESS)]).await?;
+        if let Some(found) = &found[0]
+            && let Some(mut list) = Acl::decode(&found.value)?
+        {
+            inode.mode = list.mode_of_group(inode.mode);
+        }
+        Ok(inode)
+    }
 }
 
 #[cfg(test)]
@@ -270,6 +289,8 @@ mod tests {
         list.set_mode(0o640);
         assert_eq!(list.mode(0), 0o640);
         assert_eq!(may(&list, GROUP), Some(5), "behind the mask");
+        assert_eq!(list.mode_of_group(0), 0o640, "as far as the mask lets it");
+        assert_eq!(named().mode_of_group(0), 0o754, "the mask says more than the group may");
         let mut plain = self::list(&[(OWNER, 6, NOBODY), (GROUP, 4, NOBODY), (OTHERS, 0, NOBODY)]);
         plain.set_mode(0o777);
         assert_eq!((plain.mode(0), plain.says_more()), (0o777, false));

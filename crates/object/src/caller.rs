@@ -81,6 +81,11 @@ impl Ask {
     }
 }
 
+/// A name for one conditional write.
+pub(crate) fn new_put_id() -> String {
+    format!("{:032x}", rand::random::<u128>())
+}
+
 /// A request that was given up.
 #[derive(Debug)]
 pub(crate) struct Failure {
@@ -274,13 +279,29 @@ impl Caller {
         component: Component,
         path: &Path,
         payload: PutPayload,
+        options: PutOptions,
+    ) -> Result<Outcome, Failure>
+    where
+        B: Future<Output = object_store::Result<()>>,
+    {
+        let name = (new_put_id(), false);
+        self.put_if_named(name, before, component, path, payload, options).await
+    }
+
+    /// `again`: the same write may have been done already.
+    pub(crate) async fn put_if_named<B>(
+        &self,
+        (id, again): (String, bool),
+        before: impl FnMut() -> B,
+        component: Component,
+        path: &Path,
+        payload: PutPayload,
         mut options: PutOptions,
     ) -> Result<Outcome, Failure>
     where
         B: Future<Output = object_store::Result<()>>,
     {
         let updates = matches!(options.mode, PutMode::Update(_));
-        let id = format!("{:032x}", rand::random::<u128>());
         options.attributes.insert(Attribute::Metadata(PUT_ID.into()), id.clone().into());
         let failure = match self.put_after(before, component, path, payload.clone(), options).await
         {
@@ -290,7 +311,7 @@ impl Caller {
         if !matches!(failure.error, Error::AlreadyExists { .. } | Error::Precondition { .. }) {
             return Err(failure);
         }
-        if failure.attempts == 1 {
+        if failure.attempts == 1 && !again {
             return Ok(Outcome::Lost(failure.error));
         }
         if let Some(result) = self.is_ours(component, path, &payload, &id).await? {

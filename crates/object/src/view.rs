@@ -1,6 +1,7 @@
 //! A bucket as a library store, for the metadata engine: below the volume's prefix, counted,
 //! retried. Errors stay the library's own, so that the engine can tell them apart.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -15,18 +16,52 @@ use object_store::{
     PutResult, Result, UploadPart,
 };
 
-use crate::caller::{Ask, Caller, Outcome};
+use parking_lot::Mutex;
+
+use crate::caller::{Ask, Caller, Failure, Outcome, new_put_id};
 use crate::{Component, RequestKind};
 
 /// One component's view of a bucket.
 pub(crate) struct View {
     caller: Arc<Caller>,
     component: Component,
+    /// Names of creations that were given up with no answer. The engine tries those again, and they
+    /// may have been done: what it finds in its way is no other writer's then.
+    in_doubt: Mutex<HashMap<Path, String>>,
 }
+
+/// More than the engine has under way; beyond that the older doubts are forgotten.
+const IN_DOUBT_MAX: usize = 1_000;
 
 impl View {
     pub(crate) fn new(caller: Arc<Caller>, component: Component) -> Self {
-        Self { caller, component }
+        Self { caller, component, in_doubt: Mutex::default() }
+    }
+
+    /// Creates an object, also one that an earlier call may have created.
+    async fn create(
+        &self,
+        path: &Path,
+        payload: PutPayload,
+        options: PutOptions,
+    ) -> std::result::Result<Outcome, Failure> {
+        let name = {
+            let mut in_doubt = self.in_doubt.lock();
+            if in_doubt.len() >= IN_DOUBT_MAX {
+                in_doubt.clear();
+            }
+            let again = in_doubt.contains_key(path);
+            // It is in doubt from here on, also where nobody waits for its end.
+            let id = in_doubt.entry(path.clone()).or_insert_with(new_put_id).clone();
+            (id, again)
+        };
+        let before = || std::future::ready(Ok(()));
+        let (caller, component) = (&self.caller, self.component);
+        let put = caller.put_if_named(name, before, component, path, payload, options).await;
+        if put.is_ok() {
+            self.in_doubt.lock().remove(path);
+        }
+        put
     }
 
     fn listing(
@@ -77,7 +112,11 @@ impl ObjectStore for View {
             let put = self.caller.put(self.component, &path, payload, options).await;
             return put.map_err(|failure| failure.error);
         }
-        match self.caller.put_if(self.component, &path, payload, options).await {
+        let put = match options.mode {
+            PutMode::Create => self.create(&path, payload, options).await,
+            _ => self.caller.put_if(self.component, &path, payload, options).await,
+        };
+        match put {
             Ok(Outcome::Won(result)) => Ok(result),
             Ok(Outcome::Lost(error)) => Err(error),
             Ok(Outcome::Unknown(failure)) | Err(failure) => Err(failure.error),

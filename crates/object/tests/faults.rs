@@ -94,6 +94,29 @@ async fn a_creation_that_never_arrived_is_not() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_creation_that_is_tried_again_after_it_was_given_up_is_ours() {
+    // The bucket is silent for longer than anybody waits, and has taken it.
+    let at =
+        faulty("given-up", "op=put,nth=1,where=after,what=timeout;op=put,where=before,what=503");
+    let (store, path) = (at.bucket.store(DATA), Path::from("k"));
+    let put = |store: Arc<dyn ObjectStore>, bytes: &'static str| {
+        let path = path.clone();
+        async move { store.put_opts(&path, bytes.into(), PutMode::Create.into()).await }
+    };
+    put(store.clone(), "log").await.expect_err("no answer");
+    at.control.set_on(false);
+    put(store.clone(), "log").await.expect("it is there, and it is ours");
+    put(store, "log").await.expect_err("once more is another creation");
+
+    let at = faulty("given-up-and-taken", "op=put,where=before,what=timeout");
+    let (store, other) = (at.bucket.store(DATA), at.sound.store(DATA));
+    put(store.clone(), "log").await.expect_err("no answer");
+    put(other, "log").await.expect("another writer's");
+    at.control.set_on(false);
+    put(store, "log").await.expect_err("the same bytes, but not our object");
+}
+
+#[tokio::test(start_paused = true)]
 async fn lost_answers_of_updates() {
     let at = faulty("update", "op=put,nth=2,where=after,what=503;op=put,nth=3,where=after");
     let store = at.bucket.store(DATA);

@@ -243,12 +243,15 @@ impl Collector {
                     Err(error) => return Err(error),
                 }
             }
+            if merged == 0 && failed.iter().all(|(_, error)| error.kind() == ErrorKind::NotFound) {
+                // It is the bucket that is not there: all wait for another look.
+                return Ok(());
+            }
             for (id, error) in failed {
                 tracing::warn!(segment = %id, %error, "a small segment cannot be merged");
                 damaged.insert(id);
             }
             if merged == 0 {
-                // Perhaps it is the bucket: the others wait for another look.
                 return Ok(());
             }
             // Reading a file on then costs as few requests as if it had been written at once.

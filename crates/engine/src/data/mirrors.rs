@@ -78,6 +78,11 @@ impl Mirrors {
         }
     }
 
+    /// An inode as linked buckets are to show it: they get no access control lists.
+    pub(crate) async fn without_acl(&self, inode: Inode) -> Result<Inode> {
+        self.meta.without_acl(inode).await
+    }
+
     /// The inode with the size and times of writes that the metadata does not have yet. Right if no
     /// flush of the file ended since it was read: the caller holds its change lock, or see
     /// [`Mirrors::known`].

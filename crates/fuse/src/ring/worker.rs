@@ -88,7 +88,7 @@ impl Worker {
                         self.serve(entry as usize, serve);
                         if self.queue.take_much(&mut answered) {
                             answered.drain(..).for_each(|answer| self.commit(answer));
-                            self.ring.submit()?;
+                            tolerate(self.ring.submit())?;
                         }
                     }
                     _ => self.lost(io::Error::from_raw_os_error(-result), refused),
@@ -114,11 +114,7 @@ impl Worker {
             // SAFETY: no argument goes with it, and what the commands name outlives them: see drop.
             unsafe { submitter.enter::<libc::sigset_t>(count as u32, 1, flags.bits(), None) }
         };
-        match entered.map_err(|error| (error.raw_os_error(), error)) {
-            Ok(_) => Ok(()),
-            Err((Some(libc::EINTR | libc::EAGAIN | libc::EBUSY | libc::ETIME), _)) => Ok(()),
-            Err((_, error)) => Err(error),
-        }
+        tolerate(entered)
     }
 
     /// Serves the request that came in an entry.
@@ -192,6 +188,15 @@ impl Worker {
         let pushed = unsafe { self.ring.submission().push(&command) };
         // One for each entry and the wake: they are never more.
         assert!(pushed.is_ok(), "the ring has room for a command of each entry");
+    }
+}
+
+/// What could not be handed over is with the next call: there was no memory, or a signal came.
+fn tolerate(entered: io::Result<usize>) -> io::Result<()> {
+    match entered.map_err(|error| (error.raw_os_error(), error)) {
+        Ok(_) => Ok(()),
+        Err((Some(libc::EINTR | libc::EAGAIN | libc::EBUSY | libc::ETIME), _)) => Ok(()),
+        Err((_, error)) => Err(error),
     }
 }
 

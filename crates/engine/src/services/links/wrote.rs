@@ -17,7 +17,10 @@ pub(crate) async fn wrote(
     metadata: &BTreeMap<String, String>,
 ) -> Result<bool> {
     match mirrors.known(ino).await {
-        Ok(now) => Ok(*metadata == attributes::write(&now) && object_bytes == now.size),
+        Ok(now) => {
+            let shown = mirrors.without_acl(now).await?;
+            Ok(*metadata == attributes::write(&shown) && object_bytes == shown.size)
+        }
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
         Err(error) => Err(error),
     }

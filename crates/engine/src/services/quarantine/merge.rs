@@ -5,9 +5,10 @@
 //! that was cut off anywhere is gone on with: extents that name the segment tell that its commit
 //! happened. A file that is made again gets its bytes before its name.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use weir_meta::{FileFlush, FlushCommit, NewInode, Piece, SetAttr, XattrMode};
+use weir_meta::{ACL_ACCESS, FileFlush, FlushCommit, NewInode, Piece, SetAttr, XattrMode};
 use weir_object::Component;
 use weir_segment::{Owner, SealedSegment, SegmentBuilder};
 use weir_tier::{Kept, Merging, Remade};
@@ -221,9 +222,8 @@ impl Quarantine {
         if made.kind == FileKind::Regular {
             self.fill_orphan(of, item, made, orphan.ino).await?;
         }
-        for (name, value) in of.lost.attributes.get(&item.ino).into_iter().flatten() {
-            let set = self.meta.xattr_set(orphan.ino, name, value, XattrMode::Any).await;
-            set?;
+        if let Some(attributes) = of.lost.attributes.get(&item.ino) {
+            self.put_attributes(orphan.ino, attributes).await?;
         }
         self.meta.sync().await?;
         of.entry
@@ -282,6 +282,21 @@ impl Quarantine {
         }
     }
 
+    /// Sets extended attributes. Where this mount may not obey access control lists, since the volume
+    /// never had one, what their masks would give to the whole group is taken from it: until
+    /// somebody looks at them, they let nobody in.
+    async fn put_attributes(&self, ino: Ino, all: &BTreeMap<Vec<u8>, Vec<u8>>) -> Result<()> {
+        let obeyed = self.meta.has_acls().await?;
+        for (name, value) in all {
+            let inode = self.meta.xattr_set(ino, name, value, XattrMode::Any).await?;
+            if name == ACL_ACCESS && !obeyed {
+                let mode = Some(inode.mode & !0o070);
+                self.meta.setattr(ino, SetAttr { mode, ..SetAttr::default() }).await?;
+            }
+        }
+        Ok(())
+    }
+
     /// The directory of the volume that a directory of an entry is.
     fn directory_of(&self, of: &Assessed, dir: Ino) -> Option<Ino> {
         match of.lost.makes_directory(dir) {
@@ -308,7 +323,9 @@ impl Quarantine {
             let Some(made) = of.lost.made(ino).cloned() else { return Ok(false) };
             let Some((_, name)) = of.lost.names_of(ino).next() else { return Ok(false) };
             let name = name.to_vec();
-            let Some(there) = self.make_one_directory(parent, &name, &made).await? else {
+            let attributes = of.lost.attributes.get(&ino).cloned().unwrap_or_default();
+            let making = self.make_one_directory(parent, &name, &made, &attributes);
+            let Some(there) = making.await? else {
                 return Ok(false);
             };
             of.entry
@@ -326,9 +343,19 @@ impl Quarantine {
         parent: Ino,
         name: &[u8],
         made: &Inode,
+        attributes: &BTreeMap<Vec<u8>, Vec<u8>>,
     ) -> Result<Option<Ino>> {
-        let (kind, mode, uid, gid) = (FileKind::Directory, made.mode, made.uid, made.gid);
-        let new = NewInode { kind, mode, umask: None, uid, gid, rdev: 0, target: None };
+        let (kind, uid, gid) = (FileKind::Directory, made.uid, made.gid);
+        // Nobody else's until its list is there: the bits alone may say too much.
+        let new = NewInode {
+            kind,
+            mode: made.mode & 0o700,
+            umask: None,
+            uid,
+            gid,
+            rdev: 0,
+            target: None,
+        };
         let inode = match self.meta.create(parent, name, new).await {
             Ok(inode) => inode,
             Err(error) if error.kind() == ErrorKind::Exists => {
@@ -338,8 +365,13 @@ impl Quarantine {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error),
         };
-        let set = SetAttr { mode: Some(mode), gid: Some(gid), ..SetAttr::default() };
+        let set = SetAttr { gid: Some(gid), ..SetAttr::default() };
         self.meta.setattr(inode.ino, set).await?;
+        let mode = Some(made.mode);
+        if !attributes.contains_key(ACL_ACCESS) {
+            self.meta.setattr(inode.ino, SetAttr { mode, ..SetAttr::default() }).await?;
+        }
+        self.put_attributes(inode.ino, attributes).await?;
         self.meta.sync().await?;
         self.links.registry.name_changed(parent, name);
         Ok(Some(inode.ino))

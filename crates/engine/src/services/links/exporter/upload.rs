@@ -109,7 +109,7 @@ impl Exporter {
             return Ok(Some(Exported::Later));
         }
         let (size, now) = (taken.snapshot.size, self.mirrors.merged(going.inode.clone()));
-        let metadata = attributes::write(&now);
+        let metadata = attributes::write(&self.mirrors.without_acl(now.clone()).await?);
         let whole = |bytes: &Bytes| bytes.len() as u64 == size;
         // While the object is new and the metadata is not, nobody may look at both.
         let (_object, info) = if size <= one_put_bytes() {
