@@ -98,6 +98,9 @@ pub fn mount(engine: Arc<Engine>, runtime: Handle, mut options: FuseOptions) -> 
     // others write, the first list may come at any time.
     let must_obey = options.acl || runtime.block_on(engine.has_acls())?;
     let acl = must_obey || engine.read_only();
+    if acl {
+        engine.obey_acls();
+    }
     let door = Door::new(engine, runtime, options, acl);
     let shared = door.shared.clone();
     let device = weir_fuse::mount(&asked, &mount_options).map_err(|e| refused(&asked, e))?;
@@ -221,7 +224,8 @@ impl FuseMount {
 
 /// What the door asks of the kernel. What an older kernel lacks is left out.
 ///
-/// The umask is the kernel's to apply, but for ACLs: what inherits one has no umask. Writes are not held back in the kernel (no `FUSE_WRITEBACK_CACHE`).
+/// The umask is the kernel's to apply, but for ACLs: what inherits one has no umask. Writes are not
+/// held back in the kernel (no `FUSE_WRITEBACK_CACHE`).
 fn configure(offer: Offer, door: &DoorState) -> Answer {
     let mut flags = init::ASYNC_READ
         | init::ATOMIC_O_TRUNC

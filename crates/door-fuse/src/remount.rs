@@ -39,9 +39,9 @@ fn flags<'a>(before: MountFlags, words: impl Iterator<Item = &'a str>) -> MountF
     })
 }
 
-/// Changes the kernel's options of a mount: `ro`, `rw`, `nodev`, `nosuid`, `noexec`, `noatime`, `sync`,
-/// `dirsync` and their opposites; those that are not named stay. Later words go before earlier ones. Read-only is
-/// refused (`Retry`) while files are open for writing.
+/// Changes the kernel's options of a mount: `ro`, `rw`, `nodev`, `nosuid`, `noexec`, `noatime`,
+/// `sync`, `dirsync` and their opposites; those that are not named stay, but for `dirsync`. Later words
+/// go before earlier ones. Read-only is refused (`Retry`) while files are open for writing.
 pub fn remount(mountpoint: &Path, options: &[String]) -> Result<()> {
     let path = real_path(mountpoint)?;
     let shown = path.display();

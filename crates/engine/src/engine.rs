@@ -85,6 +85,7 @@ impl Engine {
             meter: options.connector.meter.clone(),
             counts: Counts::default(),
             stopping: AtomicBool::new(false),
+            obeys_acls: AtomicBool::new(false),
             fence,
         };
         let registry = Arc::new(Registry::new(options.connector));

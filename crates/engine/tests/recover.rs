@@ -8,8 +8,10 @@ use std::sync::Arc;
 
 use parking_lot::{Mutex, MutexGuard};
 
-use common::{WRITE, World, create, new_dir, new_file, noise, read_all, settings};
-use weir_engine::{AcceptLoss, AsideView, Engine, Standing};
+use common::{ACL, WRITE, World, create, new_dir, new_file, noise, read_all, settings};
+use weir_engine::{
+    ACL_ACCESS, ACL_DEFAULT, AcceptLoss, AsideView, Engine, NewInode, Standing, XattrMode,
+};
 use weir_types::{ByteRange, ErrorKind, Ino, Result, Settings};
 
 /// Fail points are of the whole process.
@@ -392,4 +394,53 @@ fn a_file_with_two_names_has_both_after_a_kill_between_them() {
     assert!(list(&first).is_empty(), "{:#?}", list(&first));
     first.unmount().expect("unmounts");
     first.fsck();
+}
+
+#[test]
+fn lists_come_back_and_give_a_group_no_more_than_they_did() {
+    let _turn = turn();
+    for obeyed in [true, false] {
+        let mut first = world();
+        first.run(async {
+            let engine = first.engine();
+            let set = |ino, name: &'static [u8], value: &'static [u8]| {
+                let engine = engine.clone();
+                async move { engine.xattr_set(ino, name, value, XattrMode::Any).await }
+            };
+            create(&engine, "before", b"bytes").await;
+            engine.flush_all().await.expect("flushes");
+            let new = NewInode { mode: 0o2770, ..new_dir() };
+            let dir = engine.create(Ino::ROOT, b"dir", new).await.expect("makes").ino;
+            for (name, value) in [(ACL_ACCESS, ACL), (ACL_DEFAULT, ACL), (b"user.a", b"v")] {
+                set(dir, name, value).await.expect("sets");
+            }
+            let file = engine.create(dir, b"file", new_file()).await.expect("creates").ino;
+            set(file, ACL_ACCESS, ACL).await.expect("sets");
+            let plain = NewInode { mode: 0o1775, ..new_dir() };
+            engine.create(Ino::ROOT, b"plain", plain).await.expect("makes");
+        });
+        takeover(&mut first, async |_| {});
+        if obeyed {
+            first.engine().obey_acls();
+        }
+        first.run(first.engine().recover_merge(None)).expect("merges");
+        first.run(async {
+            let engine = first.engine();
+            let of = |dir, name: &'static [u8]| engine.lookup(dir, name);
+            let dir = of(Ino::ROOT, b"dir").await.expect("is there");
+            let file = of(dir.ino, b"file").await.expect("is there");
+            assert_eq!(of(Ino::ROOT, b"plain").await.expect("is there").mode, 0o1775);
+            // A volume without lists is mounted by a door that obeys none.
+            let group = if obeyed { 0o070 } else { 0 };
+            assert_eq!((dir.mode, file.mode), (0o2700 | group, 0o700 | group), "{obeyed}");
+            for ino in [dir.ino, file.ino] {
+                let list = engine.xattr_get(ino, ACL_ACCESS).await.expect("is there");
+                assert_eq!(list == ACL, obeyed);
+            }
+            assert_eq!(engine.xattr_get(dir.ino, ACL_DEFAULT).await.expect("is there"), ACL);
+            assert_eq!(engine.xattr_get(dir.ino, b"user.a").await.expect("is there"), "v");
+        });
+        first.unmount().expect("unmounts");
+        first.fsck();
+    }
 }

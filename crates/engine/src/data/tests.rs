@@ -84,6 +84,7 @@ fn ground(tier_bytes: u64, step_ms: u64) -> Ground {
         meter: Meter::new(),
         counts: Counts::default(),
         stopping: AtomicBool::new(false),
+        obeys_acls: AtomicBool::new(false),
         fence: Arc::new(Fence::new("memory://b".to_owned())),
     };
     Ground { _directory: directory, context: Arc::new(context), tier: Arc::new(tier) }

@@ -1,6 +1,7 @@
 //! Names and attributes: what the metadata says, with what the tier knows better.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -295,6 +296,11 @@ impl Names {
     /// The directory that holds directory `dir`; the root's is itself.
     pub(crate) async fn parent(&self, dir: Ino) -> Result<Ino> {
         self.meta.parent(dir).await
+    }
+
+    /// The door obeys access control lists.
+    pub(crate) fn obey_acls(&self) {
+        self.context.obeys_acls.store(true, Ordering::Relaxed);
     }
 
     /// Whether any inode ever had an access control list.

@@ -31,6 +31,8 @@ pub(crate) struct Context {
     pub(crate) counts: Counts,
     /// The mount ends: nothing new is begun in the background.
     pub(crate) stopping: AtomicBool,
+    /// The door obeys access control lists.
+    pub(crate) obeys_acls: AtomicBool,
     pub(crate) fence: Arc<Fence>,
 }
 

@@ -79,6 +79,12 @@ impl Engine {
         boxed(self.names.parent(dir))
     }
 
+    /// Says that whoever asks is let in as access control lists say. Else a list that is put back
+    /// (`recover_merge`) gives nothing to a file's group.
+    pub fn obey_acls(&self) {
+        self.names.obey_acls();
+    }
+
     /// Whether any inode of the volume ever had an access control list.
     pub fn has_acls(&self) -> Boxed<'_, Result<bool>> {
         boxed(self.names.has_acls())

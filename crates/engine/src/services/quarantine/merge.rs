@@ -7,6 +7,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use weir_meta::{ACL_ACCESS, FileFlush, FlushCommit, NewInode, Piece, SetAttr, XattrMode};
 use weir_object::Component;
@@ -282,11 +283,11 @@ impl Quarantine {
         }
     }
 
-    /// Sets extended attributes. Where this mount may not obey access control lists, since the volume
-    /// never had one, what their masks would give to the whole group is taken from it: until
-    /// somebody looks at them, they let nobody in.
+    /// Sets extended attributes. Where the door does not obey access control lists, what their masks
+    /// would give to the whole group is taken from it: until somebody looks at them, they let
+    /// nobody in.
     async fn put_attributes(&self, ino: Ino, all: &BTreeMap<Vec<u8>, Vec<u8>>) -> Result<()> {
-        let obeyed = self.meta.has_acls().await?;
+        let obeyed = self.context.obeys_acls.load(Ordering::Relaxed);
         for (name, value) in all {
             let inode = self.meta.xattr_set(ino, name, value, XattrMode::Any).await?;
             if name == ACL_ACCESS && !obeyed {
@@ -347,15 +348,9 @@ impl Quarantine {
     ) -> Result<Option<Ino>> {
         let (kind, uid, gid) = (FileKind::Directory, made.uid, made.gid);
         // Nobody else's until its list is there: the bits alone may say too much.
-        let new = NewInode {
-            kind,
-            mode: made.mode & 0o700,
-            umask: None,
-            uid,
-            gid,
-            rdev: 0,
-            target: None,
-        };
+        let has_list = attributes.contains_key(ACL_ACCESS);
+        let mode = if has_list { made.mode & 0o7700 } else { made.mode };
+        let new = NewInode { kind, mode, umask: None, uid, gid, rdev: 0, target: None };
         let inode = match self.meta.create(parent, name, new).await {
             Ok(inode) => inode,
             Err(error) if error.kind() == ErrorKind::Exists => {
@@ -365,12 +360,8 @@ impl Quarantine {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error),
         };
-        let set = SetAttr { gid: Some(gid), ..SetAttr::default() };
+        let set = SetAttr { mode: Some(mode), gid: Some(gid), ..SetAttr::default() };
         self.meta.setattr(inode.ino, set).await?;
-        let mode = Some(made.mode);
-        if !attributes.contains_key(ACL_ACCESS) {
-            self.meta.setattr(inode.ino, SetAttr { mode, ..SetAttr::default() }).await?;
-        }
         self.put_attributes(inode.ino, attributes).await?;
         self.meta.sync().await?;
         self.links.registry.name_changed(parent, name);
