@@ -8,6 +8,8 @@
 #
 # WEIR      the binary, as `make e2e` builds it
 # WEIR_SEED makes random cases repeat a run; they print their seed
+# WEIR_TEST_TRIES=2 runs up to three failed cases once more, each alone, and names those that pass then: each is a
+#           finding to look into, whose first log is shown, but no reason to give up an hour's run
 #
 # A case may say `# time-limit: SECONDS` in its head; else it has 300 (times the cases that run
 # side by side). Soaking makes it ten times that. Ends with `N passed, N failed`, and non-zero on failures.
@@ -96,13 +98,30 @@ for name in "${alone[@]}"; do
 done
 
 passed=0 failed=0 failures=()
-for name in "${names[@]}"; do
-    if [ "$(cat "$root/$name.status" 2>/dev/null)" = 0 ]; then
-        passed=$((passed + 1))
-    else
-        failed=$((failed + 1)) failures+=("$name")
-    fi
-done
+count_failures() {
+    local name
+    passed=0 failed=0 failures=()
+    for name in "${names[@]}"; do
+        if [ "$(cat "$root/$name.status" 2>/dev/null)" = 0 ]; then
+            passed=$((passed + 1))
+        else
+            failed=$((failed + 1)) failures+=("$name")
+        fi
+    done
+}
+count_failures
+if [ "${WEIR_TEST_TRIES:-1}" = 2 ] && [ $failed -gt 0 ] && [ $failed -le 3 ]; then
+    first=("${failures[@]}")
+    for name in "${first[@]}"; do
+        for of in "$name" "$name.log" "$name.status"; do mv "$root/$of" "$root/first-$of"; done
+        run_case "$name" &
+        wait
+    done
+    count_failures
+    for name in "${first[@]}"; do
+        [ "$(cat "$root/$name.status")" = 0 ] && echo "only the second time: $name; why is worth knowing"
+    done
+fi
 if [ $failed -gt 0 ]; then
     echo "failed: ${failures[*]}; logs in $root"
 else
