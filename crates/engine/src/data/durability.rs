@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use weir_meta::Meta;
-use weir_tier::{AskSpace, Tier};
+use weir_tier::{AskSpace, Mirror, Tier};
 use weir_types::{ErrorKind, FsError, Ino, Result};
 
 use crate::data::flush::Flusher;
@@ -74,15 +74,8 @@ impl Durability {
         if let Some(mirror) = self.tier.find(ino) {
             mirror.check_sound()?;
         }
-        if self.journal.as_ref().is_some_and(|j| j.durable) {
-            // In a task of its own: what it takes for the journal must get there, or be given back,
-            // whatever becomes of the caller.
-            let journaling = self.clone();
-            let journaled =
-                tokio::spawn(async move { journaling.fsync_in_journal(ino).await }).await;
-            if journaled.map_err(|e| FsError::new(ErrorKind::Bug, format!("fsync: {e}")))?? {
-                return Ok(());
-            }
+        if self.fsync_in_journal(ino).await? {
+            return Ok(());
         }
         if self.tier.find(ino).is_some_and(|m| m.has_unflushed()) {
             self.flusher.flush_file(ino).await?;
@@ -105,38 +98,40 @@ impl Durability {
 
     /// Notes the file's unsynced data in the journal and syncs that. `false` if there is no
     /// journal on a disk of its own, or the data is too much for it.
-    async fn fsync_in_journal(self: &Arc<Self>, ino: Ino) -> Result<bool> {
+    async fn fsync_in_journal(&self, ino: Ino) -> Result<bool> {
         let Some(journal) = self.journal.as_ref().filter(|j| j.durable) else {
             return Ok(false);
         };
-        let Ok(_taking) = journal.taking_data.try_read() else {
+        let Ok(taking) = journal.taking_data.try_read_owned() else {
             return Ok(false);
         };
+        let mut file = None;
         if let Some(mirror) = self.tier.find(ino) {
             // A flush under way changes what the journal must hold; let it end first.
             let node = self.nodes.get(ino);
-            let _flushing = node.flush.lock().await;
-            let _change = node.change.lock().await;
+            let flushing = node.flush.lock_owned().await;
+            let change = node.change.lock_owned().await;
             if node.sent.load(Ordering::Acquire) > 0 {
                 return Ok(false);
             }
-            let most = JOURNAL_FILE_BYTES.min(journal.room());
-            let Some(unjournaled) = mirror.take_unjournaled(most) else {
-                if most < JOURNAL_FILE_BYTES {
-                    journal.refuse();
-                }
-                return Ok(false);
-            };
-            let ranges = unjournaled.ranges.clone();
-            let (log, m) = (journal.clone(), mirror.clone());
-            let noted = blocking(move || log.note_data(&m, &unjournaled)).await;
-            if let Err(error) = noted {
-                mirror.untake_unjournaled(&ranges);
-                return full(journal, error);
-            }
+            file = Some((mirror, flushing, change));
         }
-        if let Err(error) = journal.sync().await {
-            return full(journal, error);
+        // In one go, off the callers' threads: what is taken for the journal gets there, or is given
+        // back, whatever becomes of who asked.
+        let log = journal.clone();
+        let journaled = blocking(move || {
+            let _taking = taking;
+            if let Some((mirror, _flushing, _change)) = file
+                && !note_unjournaled(&log, &mirror)?
+            {
+                return Ok(false);
+            }
+            log.sync_here().map(|()| true)
+        });
+        match journaled.await {
+            Err(error) => return full(journal, error),
+            Ok(false) => return Ok(false),
+            Ok(true) => {}
         }
         if !self.meta.logged() {
             return Ok(false);
@@ -146,6 +141,19 @@ impl Durability {
         }
         Ok(true)
     }
+}
+
+/// Notes in the journal what it does not have of the file; `false` if that is too much for it.
+fn note_unjournaled(journal: &Journal, mirror: &Mirror) -> Result<bool> {
+    let most = JOURNAL_FILE_BYTES.min(journal.room());
+    let Some(unjournaled) = mirror.take_unjournaled(most) else {
+        if most < JOURNAL_FILE_BYTES {
+            journal.refuse();
+        }
+        return Ok(false);
+    };
+    let noted = journal.note_data(mirror, &unjournaled);
+    noted.inspect_err(|_| mirror.untake_unjournaled(&unjournaled.ranges)).map(|()| true)
 }
 
 /// The journal's disk is full: the bucket takes what it does not.

@@ -27,6 +27,7 @@ use weir_tier::{
 use weir_types::{ByteRange, ErrorKind, FsError, Ino, Result, UnixTime};
 
 use crate::volume::belongs::Note;
+use crate::volume::context::blocking;
 use crate::volume::locks::{self, Place};
 
 /// Bytes after which a new file is begun, so that old ones can go.
@@ -277,9 +278,13 @@ impl Journal {
     /// Returns when all noted before is on the disk. `NoSpace` if something is owed.
     pub(crate) async fn sync(self: &Arc<Self>) -> Result<()> {
         let journal = self.clone();
-        let sync = move || journal.pay().and_then(|()| journal.log()?.sync());
-        let synced = tokio::task::spawn_blocking(sync).await;
-        synced.unwrap_or_else(|e| Err(FsError::new(ErrorKind::Bug, format!("journal: {e}"))))
+        blocking(move || journal.sync_here()).await
+    }
+
+    /// The same, on this thread.
+    pub(crate) fn sync_here(&self) -> Result<()> {
+        self.pay()?;
+        self.log()?.sync()
     }
 
     /// Begins a new file; what is in the older ones may be dropped with [`Journal::drop_before`]

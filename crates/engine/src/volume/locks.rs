@@ -128,6 +128,11 @@ impl RwLock {
         Ok(Guard { guard, _held: Held::new(self.at) })
     }
 
+    pub(crate) fn try_read_owned(&self) -> Result<OwnedReadGuard, TryLockError> {
+        let guard = self.inner.clone().try_read_owned()?;
+        Ok(Guard { guard, _held: Held::new(self.at) })
+    }
+
     pub(crate) async fn read_owned(&self) -> OwnedReadGuard {
         check(self.at);
         let guard = self.inner.clone().read_owned().await;

@@ -134,13 +134,15 @@ async fn many_listings_share_any_tree() {
     let seed = rand::random();
     eprintln!("seed {seed}");
     let mut rng = StdRng::seed_from_u64(seed);
+    // The last is how many times faster than one listing they are at least; in a forest that
+    // depends on how uneven it grew (5.3 to 7.5 times in 14 of them).
     let sets = [
-        ("digits", digits(300_000)),
-        ("days", days(300_000)),
-        ("hashes", hashes(300_000, &mut rng)),
-        ("forest", forest(300_000, &mut rng)),
+        ("digits", digits(300_000), 5),
+        ("days", days(300_000), 5),
+        ("hashes", hashes(300_000, &mut rng), 5),
+        ("forest", forest(300_000, &mut rng), 3),
     ];
-    for (name, keys) in sets {
+    for (name, keys, faster) in sets {
         let fake = Fake::new(keys, PAGE_KEYS);
         let start = tokio::time::Instant::now();
         fake.check(KeyRange::default(), 16).await;
@@ -151,7 +153,7 @@ async fn many_listings_share_any_tree() {
         eprintln!("{name}: {lists} LISTs ({least} at least), {each:.1} in each of {rounds} rounds");
         assert!(fake.most.load(Ordering::SeqCst) <= 16);
         assert!(lists <= least * 2 + 1, "{name}: {lists} LISTs, {least} would do");
-        assert!(rounds <= least as u128 / 5, "{name}: {rounds} rounds, {least} one by one");
+        assert!(rounds <= least as u128 / faster, "{name}: {rounds} rounds, {least} one by one");
     }
 }
 
