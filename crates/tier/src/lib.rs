@@ -41,7 +41,7 @@ pub use mirror::flush::{Snapshot, Unjournaled};
 pub use mirror::{Mirror, ReadOutcome};
 pub use pending::Pending;
 pub use place::check_directory;
-pub use ranges::{PAGE_BYTES, RangeMap, State, page_ceil, page_floor};
+pub use ranges::{PAGE_BYTES, PageState, RangeMap, page_ceil, page_floor};
 pub use record_log::RecordLog;
 pub use recover::{Recovered, SetAside};
 pub use room::Usage;

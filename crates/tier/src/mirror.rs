@@ -5,8 +5,8 @@ mod doubt;
 mod fill;
 pub(crate) mod flush;
 mod invalidations;
-mod lending;
 mod passthrough;
+mod passthrough_use;
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -20,13 +20,13 @@ use crate::disk;
 use crate::log::{Entry, MirrorState};
 use crate::pending::Pending;
 use crate::private;
-use crate::ranges::{PAGE_BYTES, RangeMap, State, page_ceil, page_floor};
+use crate::ranges::{PAGE_BYTES, PageState, RangeMap, page_ceil, page_floor};
 use crate::recover::Left;
 use crate::shared::TierState;
 use crate::space::{FEW_RANGES, MIRROR_BYTES, RANGE_BYTES};
 
 use invalidations::Invalidations;
-use lending::Lending;
+use passthrough_use::PassthroughUse;
 
 /// What a read found.
 #[derive(Debug, PartialEq, Eq)]
@@ -84,7 +84,7 @@ pub(crate) struct Residency {
     /// The log speaks of this mirror. Its first entry there comes with its first page: a file that
     /// is only read past the tier, or opened and not used, costs no note.
     pub(crate) logged: bool,
-    /// In the tier's list of those with news.
+    /// In the tier's list of those with something unflushed.
     pub(crate) listed: bool,
     /// Extents changed since the stamp last did.
     pub(crate) changed_since_stamp: bool,
@@ -96,7 +96,7 @@ pub(crate) struct Residency {
     /// The tier no longer knows this mirror.
     pub(crate) gone: bool,
     /// What others have of the mirror file.
-    pub(crate) lending: Lending,
+    pub(crate) passthrough: PassthroughUse,
 }
 
 impl Mirror {
@@ -117,7 +117,7 @@ impl Mirror {
     /// A mirror in step with its inode, without a file or an entry in the log yet.
     pub(crate) fn new(shared: Arc<TierState>, mut state: MirrorState) -> Self {
         // A flush that was under way when the daemon ended is not.
-        state.ranges.turn(0, u64::MAX, State::Flushing, State::Dirty);
+        state.ranges.turn(0, u64::MAX, PageState::Flushing, PageState::Dirty);
         let (local_bytes, dirty_bytes) = (state.local_bytes(), state.dirty_bytes());
         shared.account(local_bytes, 0, dirty_bytes, 0);
         let memory_bytes = memory_of(&state.ranges);
@@ -128,7 +128,7 @@ impl Mirror {
         // Whether a journal has what was dirty before is not known any more.
         let mut unjournaled = RangeMap::default();
         for (ByteRange { start, end }, _) in state.ranges.iter().filter(|r| r.1.is_dirty()) {
-            unjournaled.set(start, end, State::Dirty);
+            unjournaled.set(start, end, PageState::Dirty);
         }
         Self {
             ino: state.ino,
@@ -152,7 +152,7 @@ impl Mirror {
                 doubt: false,
                 leftover: RangeMap::default(),
                 gone: false,
-                lending: Lending::default(),
+                passthrough: PassthroughUse::default(),
             }),
             file: Mutex::new(None),
             sealed: AtomicBool::new(false),
@@ -184,7 +184,7 @@ impl Mirror {
     /// anybody was told.
     pub fn size_that_counts(&self) -> Option<u64> {
         let residency = self.read_state();
-        let counts = residency.state.pending.size || residency.lending.lent;
+        let counts = residency.state.pending.size || residency.passthrough.active;
         counts.then_some(residency.state.size)
     }
 
@@ -218,9 +218,9 @@ impl Mirror {
         let residency = self.read_state();
         let state = &residency.state;
         let end = page_ceil(state.size);
-        let count = |which: fn(State) -> bool| state.ranges.bytes(0, end, which);
+        let count = |which: fn(PageState) -> bool| state.ranges.bytes(0, end, which);
         let released: u64 = gaps_below(state, 0, end).iter().map(|range| range.len()).sum();
-        let (resident, dirty) = (count(|s| s == State::Resident), count(State::is_dirty));
+        let (resident, dirty) = (count(|s| s == PageState::Resident), count(PageState::is_dirty));
         [end - released - resident - dirty, released, resident, dirty]
     }
 
@@ -319,7 +319,7 @@ impl Mirror {
             self.clean_up(&mut residency, from, to);
             return Err(error);
         }
-        residency.unjournaled.set(from, to, State::Dirty);
+        residency.unjournaled.set(from, to, PageState::Dirty);
         residency.dirty_since_ms.get_or_insert_with(|| self.shared.now_ms());
         Ok(Vec::new())
     }
@@ -329,14 +329,14 @@ impl Mirror {
     fn note_readable(&self, residency: &mut Residency, from: u64, to: u64) -> Result<()> {
         let state = &residency.state;
         let to = to.min(page_ceil(state.size));
-        let known = state.ranges.within(from, to).filter(|r| r.1 != State::Dirty);
+        let known = state.ranges.within(from, to).filter(|r| r.1 != PageState::Dirty);
         let mut pages: Vec<_> = known.map(|(range, _)| range).collect();
         pages.extend(state.ranges.gaps(from.max(page_ceil(state.remote_end)), to));
         let (ino, size, pending) = (self.ino, state.size, state.pending);
         pages.into_iter().try_for_each(|ByteRange { start, end }| {
             self.note(residency, Entry::Dirtied { ino, start, end, size, pending })?;
             // However the write ends, they are to leave.
-            residency.unjournaled.set(start, end, State::Dirty);
+            residency.unjournaled.set(start, end, PageState::Dirty);
             residency.dirty_since_ms.get_or_insert_with(|| self.shared.now_ms());
             Ok(())
         })
@@ -347,9 +347,9 @@ impl Mirror {
         // A fill may have put its bytes here, and not noted them yet.
         residency.stamp.add(from, to);
         for ByteRange { start, end } in residency.state.ranges.gaps(from, to) {
-            residency.leftover.set(start, end, State::Hole);
+            residency.leftover.set(start, end, PageState::Hole);
         }
-        residency.leftover.set(residency.state.size, u64::MAX, State::Hole);
+        residency.leftover.set(residency.state.size, u64::MAX, PageState::Hole);
         if let Err(error) = self.take_out_leftover(residency) {
             tracing::warn!(ino = %self.ino, %error, "a failed write left bytes behind: tried again");
         }
@@ -370,7 +370,7 @@ impl Mirror {
                 disk::set_len(&file, start).map_err(|e| self.io("truncate", e))?;
             }
         }
-        if residency.lending.lent {
+        if residency.passthrough.active {
             disk::set_len(&file, residency.state.size).map_err(|e| self.io("extend", e))?;
         }
         residency.leftover = RangeMap::default();
@@ -476,7 +476,10 @@ impl Mirror {
         let ByteRange { start, end } = touched(entry);
         let count = |state: &MirrorState| {
             let ranges = &state.ranges;
-            (ranges.bytes(start, end, State::is_local), ranges.bytes(start, end, State::is_dirty))
+            (
+                ranges.bytes(start, end, PageState::is_local),
+                ranges.bytes(start, end, PageState::is_dirty),
+            )
         };
         let before = count(state);
         state.apply(entry);
@@ -484,8 +487,8 @@ impl Mirror {
         self.shared.account(after.0, before.0, after.1, before.1);
         residency.local_bytes = residency.local_bytes + after.0 - before.0;
         residency.dirty_bytes = residency.dirty_bytes + after.1 - before.1;
-        if residency.lending.lent {
-            self.shared.account_lent(after.0, before.0);
+        if residency.passthrough.active {
+            self.shared.account_passthrough(after.0, before.0);
         }
         let memory = memory_of(&residency.state.ranges);
         let before = std::mem::replace(&mut residency.memory_bytes, memory);
@@ -538,7 +541,7 @@ impl Mirror {
     /// Refuses what would read or change bytes of `start..end` that are in doubt.
     fn check_doubt(&self, residency: &Residency, start: u64, end: u64) -> Result<()> {
         let dirty = || residency.state.ranges.within(start, end).any(|r| r.1.is_dirty());
-        match residency.doubt && (residency.lending.lent || dirty()) {
+        match residency.doubt && (residency.passthrough.active || dirty()) {
             true => Err(self.doubt_error()),
             false => Ok(()),
         }
@@ -566,12 +569,12 @@ fn memory_of(ranges: &RangeMap) -> u64 {
 impl Residency {
     /// Whether the kernel must be asked if it lost any of it.
     pub(crate) fn is_watched(&self) -> bool {
-        (self.dirty_bytes > 0 && !self.doubt) || self.lending.writable
+        (self.dirty_bytes > 0 && !self.doubt) || self.passthrough.writable
     }
 
     /// Whether nothing is known here that the metadata does not tell, and nobody has the file.
     pub(crate) fn is_empty(&self) -> bool {
-        self.state.ranges.is_empty() && !self.has_unflushed() && !self.lending.lent
+        self.state.ranges.is_empty() && !self.has_unflushed() && !self.passthrough.active
     }
 
     /// Whether something here is not yet in the bucket.
@@ -606,7 +609,7 @@ impl Residency {
         self.state.pending = Pending::default();
         self.unjournaled = RangeMap::default();
         (self.local_bytes, self.dirty_bytes) = (0, 0);
-        self.lending = Lending::default();
+        self.passthrough = PassthroughUse::default();
     }
 }
 

@@ -399,10 +399,10 @@ fn what_holds_nothing_is_forgotten_when_nobody_uses_it() {
 }
 
 #[test]
-fn what_has_news_is_listed_until_it_has_none_or_goes() {
+fn what_is_unflushed_is_listed_until_it_has_none_or_goes() {
     let dir = tempfile::tempdir().expect("tempdir");
     let (tier, _) = open(dir.path(), "boot");
-    let news = |tier: &Tier| {
+    let unflushed = |tier: &Tier| {
         let mut inos: Vec<_> = tier.unflushed().iter().map(|mirror| mirror.ino().0).collect();
         inos.sort_unstable();
         inos
@@ -412,15 +412,15 @@ fn what_has_news_is_listed_until_it_has_none_or_goes() {
         assert!(mirror.write_at(0, b"news", UnixTime(1)).expect("writes").is_empty());
     }
     tier.mirror(&inode(6, 0, 1)).expect("mirror").grow(9, UnixTime(1)).expect("grows");
-    assert_eq!(news(&tier), [1, 2, 3, 4, 5, 6]);
+    assert_eq!(unflushed(&tier), [1, 2, 3, 4, 5, 6]);
     flush(&tier.find(Ino(2)).expect("there"), 2);
     tier.remove(Ino(3)).expect("removes");
-    assert_eq!(news(&tier), [1, 4, 5, 6]);
+    assert_eq!(unflushed(&tier), [1, 4, 5, 6]);
     assert_eq!(tier.shared.listed().len(), 4, "looked through no more");
     let again = tier.find(Ino(2)).expect("there");
     assert!(again.write_at(1, b"x", UnixTime(2)).expect("writes").is_empty());
     drop((again, tier));
-    assert_eq!(news(&open(dir.path(), "boot").0), [1, 2, 4, 5, 6]);
+    assert_eq!(unflushed(&open(dir.path(), "boot").0), [1, 2, 4, 5, 6]);
 }
 
 #[test]

@@ -28,7 +28,7 @@ pub(crate) struct Counted {
     pub(crate) volume: String,
     pub(crate) mountpoint: Option<PathBuf>,
     pub(crate) files: u64,
-    pub(crate) spell: Period,
+    pub(crate) period: Period,
     /// Bytes of files that are objects of linked buckets.
     pub(crate) linked_bytes: u64,
 }
@@ -90,11 +90,11 @@ impl Elsewhere {
 pub(crate) fn report(counted: Counted, terms: Terms, prices: Prices<'_>) -> Result<Report> {
     let Terms { host, outside } = terms;
     let machine = thought_of(host.as_ref().and_then(|host| host.instance.as_deref()), prices)?;
-    let spell = counted.spell;
-    let used = spell.used;
-    let observed = Duration::from_millis(used.unix_ms.saturating_sub(spell.from_unix_ms));
+    let period = counted.period;
+    let used = period.used;
+    let observed = Duration::from_millis(used.unix_ms.saturating_sub(period.from_unix_ms));
     let usage = Usage {
-        stored_bytes: spell.average_bucket_bytes,
+        stored_bytes: period.average_bucket_bytes,
         requests: Requests {
             put: used.put_requests,
             get: used.get_requests,
@@ -105,7 +105,7 @@ pub(crate) fn report(counted: Counted, terms: Terms, prices: Prices<'_>) -> Resu
         host,
     };
     let activity = Activity {
-        stored_bytes: spell.average_stored_bytes + counted.linked_bytes,
+        stored_bytes: period.average_stored_bytes + counted.linked_bytes,
         files: counted.files,
         read_bytes: used.read_bytes,
         written_bytes: used.written_bytes,
@@ -119,14 +119,14 @@ pub(crate) fn report(counted: Counted, terms: Terms, prices: Prices<'_>) -> Resu
         volume: counted.volume,
         mountpoint: counted.mountpoint,
         region: prices.region().to_owned(),
-        from_unix_ms: spell.from_unix_ms,
+        from_unix_ms: period.from_unix_ms,
         to_unix_ms: used.unix_ms,
         so_far: so_far(prices, &usage),
         hour: (observed >= HOUR_FROM).then(|| per_hour(prices, &usage)),
         month: (observed >= MONTH_FROM).then(|| per_month(prices, &usage)),
         shadow: elsewhere(shadow(prices, &activity, &machine, &predicted), observed),
         machine,
-        used: spell,
+        used: period,
     })
 }
 

@@ -309,8 +309,8 @@ impl Collector {
         let mut segments = Vec::new();
         let mut in_flight = Vec::new();
         while !rest.is_empty() {
-            let (guard, mut builder) = self.segments.new_segment();
-            in_flight.push(guard);
+            let (flight, mut builder) = self.segments.new_segment();
+            in_flight.push(flight);
             while let Some(((old, owner, bytes), after)) = rest.split_first() {
                 moves.insert(*old, builder.push(*owner, bytes)?);
                 rest = after;

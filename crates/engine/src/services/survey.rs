@@ -166,33 +166,33 @@ struct Row {
 
 /// Where a directory's files count, and whether directories in it have rows of their own.
 #[derive(Clone, Copy)]
-struct Place {
+struct Position {
     row: usize,
     depth: usize,
     is_shown: bool,
 }
 
 impl Sums {
-    fn begin(&mut self, root: &Inode) -> Place {
+    fn begin(&mut self, root: &Inode) -> Position {
         self.rows.push(Row { above: 0, sum: Surveyed::default() });
-        Place { row: 0, depth: 0, is_shown: is_listed_by_all(root) }
+        Position { row: 0, depth: 0, is_shown: is_listed_by_all(root) }
     }
 
-    fn enter(&mut self, above: Place, name: &[u8], inode: &Inode) -> Place {
+    fn enter(&mut self, above: Position, name: &[u8], inode: &Inode) -> Position {
         if !above.is_shown || above.depth == DEPTH {
-            return Place { is_shown: false, ..above };
+            return Position { is_shown: false, ..above };
         }
         let name = String::from_utf8_lossy(name).into_owned();
         let sum = Surveyed { name, ..Surveyed::default() };
         self.rows.push(Row { above: above.row, sum });
-        Place {
+        Position {
             row: self.rows.len() - 1,
             depth: above.depth + 1,
             is_shown: is_listed_by_all(inode),
         }
     }
 
-    fn add(&mut self, place: Place, inode: &Inode, here: u64) {
+    fn add(&mut self, place: Position, inode: &Inode, here: u64) {
         if inode.nlink > 1 && !self.linked.insert(inode.ino) {
             return;
         }

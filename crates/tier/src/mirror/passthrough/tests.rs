@@ -348,7 +348,7 @@ fn a_lent_mirror_that_holds_nothing_is_forgotten_only_when_it_is_taken_back() {
     drop(mirror);
     tier.tidy().expect("tidies");
     assert!(tier.find(Ino(7)).is_none() && !path.exists());
-    assert!(tier.shared.lent.lock().is_empty(), "no dead numbers");
+    assert!(tier.shared.passthrough.lock().is_empty(), "no dead numbers");
 }
 
 #[test]
