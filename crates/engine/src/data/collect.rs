@@ -60,13 +60,27 @@ struct Found {
 
 /// Gives back what nothing uses.
 pub(crate) struct Collector {
-    pub(crate) context: Arc<Context>,
-    pub(crate) meta: Arc<Meta>,
-    pub(crate) buckets: StripeSet,
-    pub(crate) nodes: Arc<Nodes>,
-    pub(crate) segments: Arc<Segments>,
-    pub(crate) fetcher: Arc<Fetcher>,
-    pub(crate) budget: Arc<Budget>,
+    context: Arc<Context>,
+    meta: Arc<Meta>,
+    buckets: StripeSet,
+    nodes: Arc<Nodes>,
+    segments: Arc<Segments>,
+    fetcher: Arc<Fetcher>,
+    budget: Arc<Budget>,
+}
+
+impl Collector {
+    pub(crate) fn new(fetcher: Arc<Fetcher>, segments: Arc<Segments>, budget: Arc<Budget>) -> Self {
+        Self {
+            context: fetcher.context.clone(),
+            meta: fetcher.meta.clone(),
+            buckets: fetcher.buckets.clone(),
+            nodes: fetcher.nodes.clone(),
+            segments,
+            fetcher,
+            budget,
+        }
+    }
 }
 
 pub(crate) async fn collect_loop(collector: Arc<Collector>) {
