@@ -11,6 +11,11 @@
 //! - Dirty pages are never released.
 //! - A mirror file that is lent to the kernel keeps all its pages and its length is the file's size,
 //!   until nobody has it open or mapped (see [`Mirror::passthrough`]).
+//!
+//! Locks, outermost first: the table of all mirrors, or a mirror's `scanning`; the mirror's residency;
+//! leaves, which are its open file, the tier's lists of mirrors (`listed`, `passthrough`, `doubted`,
+//! `idle_empty`) and the log's own. Whoever holds the residency of one mirror takes that of another
+//! only by `try_write`. Nothing is awaited here, but the disk is, and under all of them.
 
 mod aside;
 pub mod disk;

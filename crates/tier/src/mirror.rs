@@ -55,7 +55,7 @@ pub struct Mirror {
     /// The disk lost bytes of the mirror file, and residency does not tell yet.
     lost: Mutex<Option<std::io::Error>>,
     /// Held by the one [`Mirror::scan_mapped_writes`] at a time, and taken before the residency.
-    catching: Mutex<()>,
+    scanning: Mutex<()>,
 }
 
 #[derive(Debug)]
@@ -159,7 +159,7 @@ impl Mirror {
             filling: AtomicUsize::new(0),
             rewritten: AtomicBool::new(false),
             lost: Mutex::default(),
-            catching: Mutex::new(()),
+            scanning: Mutex::new(()),
         }
     }
 

@@ -25,8 +25,8 @@ pub(crate) struct TierState {
     pub(crate) settling: Settling,
     /// Mirrors that held nothing when their last user went.
     pub(crate) idle_empty: Mutex<Vec<Ino>>,
-    /// Mirrors that have something unflushed, and maybe some that had. Each is here as long as it says so itself,
-    /// under its own lock, which is taken first.
+    /// Mirrors that have something unflushed, and maybe some that had. Each is here as long as it
+    /// says so itself, under its own lock, which is taken first.
     pub(crate) listed: Mutex<BTreeSet<Ino>>,
     /// Nobody else changed the volume since the mirrors were last in step with it.
     pub(crate) alone: AtomicBool,

@@ -10,12 +10,12 @@ use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use tokio::sync::Mutex;
 use weir_meta::{DirEntryPlus, Meta};
 use weir_tier::Tier;
 use weir_types::{FileKind, Ino, Inode, Result};
 
 use crate::volume::context::Context;
+use crate::volume::locks::{Mutex, Place};
 
 /// How old a survey may be.
 const FRESH_MS: u64 = 60_000;
@@ -73,7 +73,7 @@ pub(crate) struct Surveyor {
 
 impl Surveyor {
     pub(crate) fn new(context: Arc<Context>, meta: Arc<Meta>, tier: Arc<Tier>) -> Self {
-        Self { context, meta, tier, last: Mutex::default() }
+        Self { context, meta, tier, last: Mutex::new(Place::Survey, 0, None) }
     }
 
     /// Those who ask at the same time wait for the same walk.

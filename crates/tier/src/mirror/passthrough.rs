@@ -147,7 +147,7 @@ impl Mirror {
     /// of our own makes its pages writable without a trace, and hides one of the same moment.
     pub fn scan_mapped_writes(&self) -> Result<()> {
         // Whoever comes second must not return while the first still syncs.
-        let _scan = self.catching.lock();
+        let _scan = self.scanning.lock();
         let file = {
             let mut residency = self.write_state();
             self.settle(&mut residency)?;

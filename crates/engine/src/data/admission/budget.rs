@@ -123,7 +123,7 @@ impl Budget {
             return;
         }
         let mut slowed = self.slowed.subscribe();
-        // The sender lives as long as the purse.
+        // The sender lives as long as the budget.
         let allowed = async { drop(slowed.wait_for(|slowed| *slowed < what).await) };
         match what {
             Slowed::Demand => tokio::select! {
