@@ -43,7 +43,7 @@ mod tests;
 pub use aside::{ASIDE, Cause, Kept, Manifest, Merging, Remade, Why, make_private, sync_directory};
 pub use frames::{ENTRY_BYTES_MAX, FrameEnd, read_frames};
 pub use mirror::flush::{Snapshot, Unjournaled};
-pub use mirror::{Mirror, ReadOutcome};
+pub use mirror::{Census, Mirror, ReadOutcome};
 pub use pending::Pending;
 pub use place::check_directory;
 pub use ranges::{PAGE_BYTES, PageState, RangeMap, page_ceil, page_floor};

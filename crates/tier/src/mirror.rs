@@ -37,6 +37,19 @@ pub enum ReadOutcome {
     Missing(Vec<ByteRange>),
 }
 
+/// How many bytes of a file's pages are where.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Census {
+    /// Nowhere: they are zeros.
+    pub hole: u64,
+    /// In the bucket only.
+    pub released: u64,
+    /// In the tier, and in the bucket.
+    pub resident: u64,
+    /// In the tier, and not in the bucket yet.
+    pub dirty: u64,
+}
+
 /// The sparse local file of one inode and what is known of each of its pages.
 ///
 /// All methods block for as long as the local disk does; none waits for the network.
@@ -213,15 +226,15 @@ impl Mirror {
         self.read_state().dirty_since_ms
     }
 
-    /// Bytes within the file by (hole, released, resident, dirty).
-    pub fn census(&self) -> [u64; 4] {
+    /// Bytes within the file, by what is known of their pages.
+    pub fn census(&self) -> Census {
         let residency = self.read_state();
         let state = &residency.state;
         let end = page_ceil(state.size);
         let count = |which: fn(PageState) -> bool| state.ranges.bytes(0, end, which);
         let released: u64 = gaps_below(state, 0, end).iter().map(|range| range.len()).sum();
         let (resident, dirty) = (count(|s| s == PageState::Resident), count(PageState::is_dirty));
-        [end - released - resident - dirty, released, resident, dirty]
+        Census { hole: end - released - resident - dirty, released, resident, dirty }
     }
 
     /// Changes whenever a fetch that began before must not be stored any more.

@@ -11,7 +11,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use weir_meta::{DirEntryPlus, Meta};
-use weir_tier::Tier;
+use weir_tier::{Census, Tier};
 use weir_types::{FileKind, Ino, Inode, Result};
 
 use crate::volume::context::Context;
@@ -143,7 +143,7 @@ impl Surveyor {
     /// Bytes of a file that are in the tier.
     fn here(&self, inode: &Inode) -> u64 {
         self.tier.find(inode.ino).map_or(0, |mirror| {
-            let [_, _, resident, dirty] = mirror.census();
+            let Census { resident, dirty, .. } = mirror.census();
             (resident + dirty).min(mirror.size())
         })
     }

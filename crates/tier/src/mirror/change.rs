@@ -159,9 +159,9 @@ impl Mirror {
                 let text = format!("inode {} changed elsewhere while programs read it", self.ino);
                 return Err(FsError::new(ErrorKind::Conflict, text));
             }
-            let (start, end) = match ours {
+            let ByteRange { start, end } = match ours {
                 true => void_of_missed_drop(inode),
-                false => (0, u64::MAX),
+                false => ByteRange::new(0, u64::MAX),
             };
             let clean_only = !ours;
             let void: Vec<_> = state.ranges.within(start, end).collect();
@@ -243,10 +243,12 @@ impl Mirror {
 
 /// The pages that the last drop of an inode voided, where the note of it was missed. The last page
 /// of the file may have been replaced in part.
-fn void_of_missed_drop(inode: &Inode) -> (u64, u64) {
+fn void_of_missed_drop(inode: &Inode) -> ByteRange {
     match inode.data.dropped {
-        Some(ByteRange { start, end }) if end >= inode.size => (page_ceil(start), page_ceil(end)),
-        Some(ByteRange { start, end }) => (page_ceil(start), page_floor(end)),
-        None => (0, 0),
+        Some(ByteRange { start, end }) if end >= inode.size => {
+            ByteRange::new(page_ceil(start), page_ceil(end))
+        }
+        Some(ByteRange { start, end }) => ByteRange::new(page_ceil(start), page_floor(end)),
+        None => ByteRange::default(),
     }
 }
