@@ -362,7 +362,6 @@ fn a_cancelled_hydration_stops_and_stays_cancelled() {
         let view = engine.cancel_action(view.id).await.expect("cancels");
         assert_eq!(view.state, ActionState::Cancelled);
         // What was under way comes, and no more.
-        tokio::time::sleep(Duration::from_millis(50)).await;
         let mut last = data_gets(&world).1;
         loop {
             tokio::time::sleep(Duration::from_millis(300)).await;
