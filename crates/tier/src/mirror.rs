@@ -5,8 +5,10 @@ mod doubt;
 mod fill;
 pub(crate) mod flush;
 mod invalidations;
+mod note;
 mod passthrough;
 mod passthrough_use;
+mod residency;
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -23,10 +25,11 @@ use crate::private;
 use crate::ranges::{PAGE_BYTES, PageState, RangeMap, page_ceil, page_floor};
 use crate::recover::Left;
 use crate::shared::TierState;
-use crate::space::{FEW_RANGES, MIRROR_BYTES, RANGE_BYTES};
 
 use invalidations::Invalidations;
 use passthrough_use::PassthroughUse;
+use residency::memory_of;
+pub(crate) use residency::{Residency, gaps_below};
 
 /// What a read found.
 #[derive(Debug, PartialEq, Eq)]
@@ -69,47 +72,6 @@ pub struct Mirror {
     lost: Mutex<Option<std::io::Error>>,
     /// Held by the one [`Mirror::scan_mapped_writes`] at a time, and taken before the residency.
     scanning: Mutex<()>,
-}
-
-#[derive(Debug)]
-pub(crate) struct Residency {
-    pub(crate) state: MirrorState,
-    /// Room that the pages take: kept, because counting a large file's ranges is slow.
-    pub(crate) local_bytes: u64,
-    /// Of that, bytes that are nowhere else.
-    pub(crate) dirty_bytes: u64,
-    /// Memory that this mirror is accounted for.
-    memory_bytes: u64,
-    /// Counts what makes a fetch under way stale: releases and drops.
-    pub(crate) stamp: Invalidations,
-    /// Counts drops: what makes a flush under way void.
-    pub(crate) drops: Invalidations,
-    /// Counts flushes that began.
-    pub(crate) flushes: u64,
-    /// When the oldest dirty byte was written, in the tier's milliseconds.
-    pub(crate) dirty_since_ms: Option<u64>,
-    /// Written since the last journal entry.
-    pub(crate) unjournaled: RangeMap,
-    /// Counts all changes: what a seal under way must not miss.
-    pub(crate) changes: u64,
-    /// Compared with the inode since this process began.
-    pub(crate) verified: bool,
-    /// The log speaks of this mirror. Its first entry there comes with its first page: a file that
-    /// is only read past the tier, or opened and not used, costs no note.
-    pub(crate) logged: bool,
-    /// In the tier's list of those with something unflushed.
-    pub(crate) listed: bool,
-    /// Extents changed since the stamp last did.
-    pub(crate) changed_since_stamp: bool,
-    /// What is dirty may not be what was written; see [`Mirror::check_sound`].
-    pub(crate) doubt: bool,
-    /// Ranges in which the mirror file has bytes that must be zeros: they could not be taken out.
-    /// Nobody reads or writes the file before they are.
-    pub(crate) leftover: RangeMap,
-    /// The tier no longer knows this mirror.
-    pub(crate) gone: bool,
-    /// What others have of the mirror file.
-    pub(crate) passthrough: PassthroughUse,
 }
 
 impl Mirror {
@@ -455,85 +417,6 @@ impl Mirror {
         Ok(file)
     }
 
-    /// Logs a change and takes it up, with the tier's account.
-    pub(crate) fn note(&self, residency: &mut Residency, entry: Entry) -> Result<()> {
-        if residency.gone {
-            return Ok(());
-        }
-        if !matches!(entry, Entry::Released { .. }) {
-            self.unseal()?;
-        }
-        let mut entries = entry.encode_all()?;
-        if !residency.logged && !matches!(entry, Entry::Whole(_)) {
-            let mut whole = Entry::Whole(residency.state.clone()).encode_all()?;
-            whole.append(&mut entries);
-            entries = whole;
-        }
-        self.shared.log.append_all(&entries)?;
-        residency.logged = true;
-        self.take_up(residency, &entry);
-        self.settle_doubt(residency);
-        Ok(())
-    }
-
-    /// Changes the state as an entry says, with the tier's account.
-    fn take_up(&self, residency: &mut Residency, entry: &Entry) {
-        residency.changes += 1;
-        let state = &mut residency.state;
-        if let Entry::Pending { .. } | Entry::Lent { .. } = entry {
-            state.apply(entry);
-            self.list(residency);
-            return;
-        }
-        // Only the touched range is counted: a large file has many.
-        let ByteRange { start, end } = touched(entry);
-        let count = |state: &MirrorState| {
-            let ranges = &state.ranges;
-            (
-                ranges.bytes(start, end, PageState::is_local),
-                ranges.bytes(start, end, PageState::is_dirty),
-            )
-        };
-        let before = count(state);
-        state.apply(entry);
-        let after = count(state);
-        self.shared.account(after.0, before.0, after.1, before.1);
-        residency.local_bytes = residency.local_bytes + after.0 - before.0;
-        residency.dirty_bytes = residency.dirty_bytes + after.1 - before.1;
-        if residency.passthrough.active {
-            self.shared.account_passthrough(after.0, before.0);
-        }
-        let memory = memory_of(&residency.state.ranges);
-        let before = std::mem::replace(&mut residency.memory_bytes, memory);
-        self.shared.memory_bytes.fetch_add(memory.wrapping_sub(before), Ordering::Relaxed);
-        self.list(residency);
-    }
-
-    /// Puts a mirror with news on the tier's list.
-    fn list(&self, residency: &mut Residency) {
-        if residency.has_unflushed() && !residency.listed {
-            residency.listed = true;
-            self.shared.listed().insert(self.ino);
-        }
-    }
-
-    /// Takes one without news, or one that goes, from the list.
-    pub(crate) fn unlist(&self, residency: &mut Residency) {
-        if std::mem::take(&mut residency.listed) {
-            self.shared.listed().remove(&self.ino);
-        }
-    }
-
-    /// Before a sealed mirror changes, the disk must know that it is no longer to be believed.
-    pub(crate) fn unseal(&self) -> Result<()> {
-        if self.sealed.load(Ordering::Acquire) {
-            self.shared.log.append(&Entry::Unsealed { ino: self.ino }.encode()?)?;
-            self.shared.log.sync()?;
-            self.sealed.store(false, Ordering::Release);
-        }
-        Ok(())
-    }
-
     pub(crate) fn read_state(&self) -> RwLockReadGuard<'_, Residency> {
         self.residency.read()
     }
@@ -572,78 +455,6 @@ impl Drop for Mirror {
         self.shared.files.fetch_sub(1, Ordering::Relaxed);
         self.shared.memory_bytes.fetch_sub(residency.memory_bytes, Ordering::Relaxed);
     }
-}
-
-/// Memory that a mirror takes with so many ranges.
-fn memory_of(ranges: &RangeMap) -> u64 {
-    MIRROR_BYTES + ranges.len().saturating_sub(FEW_RANGES) as u64 * RANGE_BYTES
-}
-
-impl Residency {
-    /// Whether the kernel must be asked if it lost any of it.
-    pub(crate) fn is_watched(&self) -> bool {
-        (self.dirty_bytes > 0 && !self.doubt) || self.passthrough.writable
-    }
-
-    /// Whether nothing is known here that the metadata does not tell, and nobody has the file.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.state.ranges.is_empty() && !self.has_unflushed() && !self.passthrough.active
-    }
-
-    /// Whether something here is not yet in the bucket.
-    pub(crate) fn has_unflushed(&self) -> bool {
-        self.dirty_bytes > 0 || self.state.pending != Pending::default()
-    }
-
-    /// Pages were let go. Bytes of the same extents cannot become stale by that, so fetches under
-    /// way are void only if the extents changed since the last time.
-    pub(crate) fn mark_released(&mut self) {
-        if std::mem::take(&mut self.changed_since_stamp) {
-            self.stamp.add_all();
-        }
-    }
-
-    /// The metadata dropped these bytes: fetches and flushes of them under way are void.
-    pub(crate) fn mark_dropped(&mut self, start: u64, end: u64) {
-        self.stamp.add(start, end);
-        self.drops.add(start, end);
-    }
-
-    /// As if all were dropped: also of no size that was noted before is anything to be held.
-    pub(crate) fn mark_all_dropped(&mut self) {
-        self.stamp.add_all();
-        self.drops.add_all();
-    }
-
-    pub(crate) fn mark_gone(&mut self) {
-        (self.gone, self.doubt) = (true, false);
-        self.mark_all_dropped();
-        self.state.ranges = RangeMap::default();
-        self.state.pending = Pending::default();
-        self.unjournaled = RangeMap::default();
-        (self.local_bytes, self.dirty_bytes) = (0, 0);
-        self.passthrough = PassthroughUse::default();
-    }
-}
-
-/// The range of pages that an entry may change.
-fn touched(entry: &Entry) -> ByteRange {
-    match *entry {
-        Entry::Filled { start, end, .. }
-        | Entry::Dirtied { start, end, .. }
-        | Entry::Dropped { start, end, .. }
-        | Entry::Released { start, end, .. } => ByteRange { start, end },
-        Entry::Flushed { ref ranges, .. } => {
-            let start = ranges.first().map_or(0, |range| range.start);
-            ByteRange::new(start, ranges.last().map_or(start, |range| range.end))
-        }
-        _ => ByteRange::new(0, u64::MAX),
-    }
-}
-
-/// Released pages of `start..end`: without a state and below the remote end.
-pub(crate) fn gaps_below(state: &MirrorState, start: u64, end: u64) -> Vec<ByteRange> {
-    state.ranges.gaps(start, end.min(page_ceil(state.remote_end)))
 }
 
 /// The first and last page of a write, where it covers them in part and they are released.
