@@ -1,5 +1,6 @@
 //! Two reports of the same experiments, one beside the other.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use thiserror::Error;
 
@@ -33,8 +34,9 @@ pub enum CompareError {
 }
 
 /// How the second report stands to the first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
+#[schemars(rename = "BenchVerdict")]
 pub enum Verdict {
     /// It is faster by more than the threshold, and not by chance.
     Faster,
@@ -47,7 +49,7 @@ pub enum Verdict {
 }
 
 /// A phase that both reports have.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Compared {
     /// The suite.
     pub suite: String,
@@ -69,7 +71,7 @@ pub struct Compared {
 }
 
 /// A phase that only one report has.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Missing {
     /// Suite, phase, copies and target, in words.
     pub what: String,
@@ -78,7 +80,8 @@ pub struct Missing {
 }
 
 /// Two reports compared.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[schemars(rename = "BenchComparison")]
 pub struct Comparison {
     /// Differences up to this share of the first are none.
     pub threshold: f64,

@@ -4,6 +4,7 @@ use std::fmt;
 use std::ops::{Add, Mul};
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use weir_types::NanoUsd;
 
@@ -29,7 +30,7 @@ pub struct Requests {
 }
 
 /// What a local disk is, for its price.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum DiskKind {
     /// The instance's own NVMe: in its price.
@@ -69,7 +70,8 @@ pub struct Usage {
 }
 
 /// One line of a bill.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[schemars(rename = "BillLine")]
 pub struct Line {
     /// What was used.
     pub what: String,
@@ -87,7 +89,7 @@ pub struct Line {
 }
 
 /// A sum of money of which some parts may not be known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Amount {
     /// The sum of what is known.
     #[serde(rename = "nano_usd")]
@@ -97,7 +99,7 @@ pub struct Amount {
 }
 
 /// What something costs.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Bill {
     /// The region whose prices these are.
     pub region: String,

@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use weir_cost::{
     Activity, Bill, Host, Item, Machine, Prices, Requests, Shadow, Storage, Usage, machine,
@@ -43,33 +44,47 @@ pub(crate) struct Terms {
 }
 
 /// All that is said.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "BillReport")]
 pub(crate) struct Report {
+    /// The volume's URL.
     pub(crate) volume: String,
+    /// Where it is mounted; `None` if it is only served.
     pub(crate) mountpoint: Option<PathBuf>,
+    /// Whose list prices these are.
     pub(crate) region: String,
+    /// When what is billed began.
     pub(crate) from_unix_ms: u64,
+    /// When it ended.
     pub(crate) to_unix_ms: u64,
+    /// What it cost.
     pub(crate) so_far: Bill,
     /// At this rate; nothing before a minute was watched.
     pub(crate) hour: Option<Bill>,
     /// At this rate; nothing before ten minutes were watched.
     pub(crate) month: Option<Bill>,
+    /// What the same work would have cost elsewhere.
     pub(crate) shadow: Vec<Elsewhere>,
     /// The machine that the services are thought to serve.
     pub(crate) machine: Machine,
+    /// What it rests on.
     pub(crate) used: Period,
 }
 
 /// The same work on another storage.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub(crate) struct Elsewhere {
+    /// The storage, as people call it.
     pub(crate) name: String,
+    /// Which one it is.
     pub(crate) storage: Storage,
+    /// What it would have cost.
     pub(crate) so_far: Bill,
     /// Nothing before ten minutes were watched.
     pub(crate) month: Option<Bill>,
+    /// How long the same bytes would have taken there.
     pub(crate) seconds: f64,
+    /// What makes it take so long.
     pub(crate) bound_by: String,
 }
 
