@@ -1,5 +1,6 @@
 //! What a run will do and cost, said before it begins.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use weir_cost::{PriceBook, Requests, Usage, so_far};
 use weir_types::{NanoUsd, Settings};
@@ -21,7 +22,7 @@ pub(crate) const PART_BYTES: u64 = 8 << 20;
 const LISTED_NAMES: u64 = 1_000;
 
 /// What a run will do.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Announcement {
     /// On each target, in the order of the command line.
     pub targets: Vec<OnTarget>,
@@ -42,7 +43,7 @@ pub struct Announcement {
 }
 
 /// What a run will do on one target.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct OnTarget {
     /// The target.
     pub facts: TargetFacts,

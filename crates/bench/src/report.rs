@@ -2,14 +2,16 @@
 
 use std::path::{Path, PathBuf};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, Serializer};
 
 /// The schema of a report.
 pub const SCHEMA: &str = "weir-bench/1";
 
 /// How much of an experiment is run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
+#[schemars(rename = "BenchSize")]
 pub enum Size {
     /// A small one of the same shape, for a laptop.
     Small,
@@ -18,7 +20,8 @@ pub enum Size {
 }
 
 /// A report.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "BenchReport")]
 pub struct Report {
     /// [`SCHEMA`].
     pub schema: String,
@@ -45,7 +48,7 @@ pub struct Report {
 }
 
 /// The machine that it ran on.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct MachineFacts {
     /// Its name.
     pub host: String,
@@ -60,12 +63,13 @@ pub struct MachineFacts {
 }
 
 /// A directory that was measured.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TargetFacts {
     /// What it is called in the report.
     pub name: String,
     /// The directory; what is no text in its name is shown as such.
     #[serde(serialize_with = "lossy")]
+    #[schemars(with = "String")]
     pub path: PathBuf,
     /// Type of its file system, such as `ext4` or `fuse.weir`.
     pub file_system: String,
@@ -87,7 +91,7 @@ fn lossy<S: Serializer>(path: &Path, to: S) -> Result<S::Ok, S::Error> {
 }
 
 /// One phase of a suite on one target, once.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Measurement {
     /// The suite, such as `small-files`.
     pub suite: String,
@@ -116,7 +120,7 @@ pub struct Measurement {
 }
 
 /// Bytes moved in a slice of time.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Point {
     /// The end of the slice, in seconds since the phase began.
     pub at_s: f64,
@@ -125,7 +129,7 @@ pub struct Point {
 }
 
 /// Percentiles of a latency, in microseconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Latency {
     /// The average.
     pub mean_us: f64,
@@ -142,7 +146,7 @@ pub struct Latency {
 }
 
 /// What may be wrong with a measurement.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", tag = "kind")]
 pub enum Warning {
     /// Repeats differ by more than they should: the relative standard deviation.
@@ -178,7 +182,7 @@ pub enum Warning {
 }
 
 /// A suite or phase that was not run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Skipped {
     /// The suite.
     pub suite: String,

@@ -1,5 +1,6 @@
 //! What a few repeats say, and whether two sets of them differ.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
@@ -10,7 +11,7 @@ pub const REPEATS_MIN: usize = 3;
 pub(crate) const LEVEL: f64 = 0.05;
 
 /// The middle and the spread of some numbers.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Stats {
     /// How many.
     pub count: usize,
@@ -25,7 +26,7 @@ pub struct Stats {
 }
 
 /// Whether two sets of repeats differ by more than chance.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", tag = "significance")]
 pub enum Significance {
     /// There are fewer than [`REPEATS_MIN`] of one of them.

@@ -1,5 +1,6 @@
 //! Measurements of all repeats, put together: one row for each phase on each target.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::report::{Latency, Measurement, Point, Report, Warning};
@@ -7,7 +8,7 @@ use crate::stats::{Stats, median};
 use crate::words;
 
 /// A phase of a suite on one target, over all repeats.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Row {
     /// The suite.
     pub suite: String,

@@ -14,6 +14,7 @@ mod published;
 
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use weir_throughput::efs::Rules;
 
@@ -25,7 +26,8 @@ use parameters::Fits;
 pub use published::{Published, published};
 
 /// Predictions beside measurements.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[schemars(rename = "BacktestReport")]
 pub struct Report {
     /// One for each entry of the file; two for a rule with two numbers.
     pub rows: Vec<Row>,
@@ -42,7 +44,8 @@ pub struct Report {
 }
 
 /// One number that was measured or stated.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[schemars(rename = "BacktestRow")]
 pub struct Row {
     /// The name of its entry.
     pub id: String,
@@ -59,7 +62,7 @@ pub struct Row {
 }
 
 /// What a row is used for.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(tag = "used", rename_all = "snake_case")]
 pub enum Used {
     /// Some parameter was fitted on it.

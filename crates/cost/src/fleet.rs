@@ -1,12 +1,13 @@
 //! A run on one or more machines: what bills and advice ask of a model.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::simulate::{FreeParameters, Prediction, predict};
 use crate::{Machine, Storage, Workload};
 
 /// How long one run takes somewhere, and what it moves.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct RunTime {
     /// Seconds of a run when runs go on.
     pub seconds: f64,

@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use weir_throughput::efs::{Io, Mode, Rules};
 use weir_throughput::fsx::{Deployment, check_capacity};
@@ -39,7 +40,7 @@ pub struct Activity {
 }
 
 /// The same work on another storage.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Shadow {
     /// The storage, as people call it.
     pub name: String,

@@ -14,6 +14,7 @@ mod path;
 mod queue;
 mod work;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use weir_throughput::credits::Burst;
 
@@ -27,7 +28,7 @@ use work::{Spent, Work};
 const BUSY: f64 = 0.5;
 
 /// How long a run takes, and why.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Prediction {
     /// One run of all jobs, in seconds, once the storage is warm.
     pub seconds: f64,

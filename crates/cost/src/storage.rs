@@ -1,11 +1,12 @@
 //! The storage that a workload may run on.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use weir_throughput::efs;
 use weir_throughput::fsx::Deployment;
 
 /// One choice of storage.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub enum Storage {
     /// EFS, regional; the stored size is that of the data set.
     Efs {

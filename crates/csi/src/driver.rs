@@ -3,7 +3,7 @@
 use tonic::{Request, Response, Status};
 
 use crate::fault::Result;
-use crate::shared::Shared;
+use crate::shared::MountedVolumes;
 
 /// What this driver is called in a cluster.
 pub(crate) const NAME: &str = "csi.weir";
@@ -11,7 +11,7 @@ pub(crate) const NAME: &str = "csi.weir";
 /// All that a request needs.
 #[derive(Clone, Debug)]
 pub(crate) struct Driver {
-    pub(crate) shared: Shared,
+    pub(crate) shared: MountedVolumes,
     /// The node's name in the cluster.
     pub(crate) node_id: String,
     pub(crate) with_controller: bool,

@@ -28,7 +28,7 @@ use tracing_subscriber::EnvFilter;
 
 use crate::driver::Driver;
 use crate::server::Faces;
-use crate::shared::Shared;
+use crate::shared::MountedVolumes;
 use crate::weir::Weir;
 
 /// Volumes of Weir for Kubernetes, by the Container Storage Interface
@@ -84,7 +84,7 @@ impl Args {
         let state = self.state.canonicalize();
         let state = state.map_err(|e| format!("look at {}: {e}", self.state.display()))?;
         Ok(Driver {
-            shared: Shared {
+            shared: MountedVolumes {
                 weir: Weir::new(self.weir.clone(), self.on_host),
                 state,
                 tier: self.tier.clone(),

@@ -1,5 +1,5 @@
 //! Types and services of the interface, made of `proto/csi.proto`.
 
-#![allow(missing_docs, unreachable_pub, clippy::all, reason = "generated")]
+#![allow(missing_docs, unreachable_pub, clippy::all, clippy::pedantic, reason = "generated")]
 
 tonic::include_proto!("csi.v1");

@@ -19,7 +19,7 @@ use crate::weir::{Keys, Place, Weir};
 
 /// All volumes of this machine.
 #[derive(Clone, Debug)]
-pub(crate) struct Shared {
+pub(crate) struct MountedVolumes {
     pub(crate) weir: Weir,
     /// A directory for each volume.
     pub(crate) state: PathBuf,
@@ -35,7 +35,7 @@ struct Record {
     connection: String,
 }
 
-impl Shared {
+impl MountedVolumes {
     /// Lends the root of a volume to somebody's work, mounted if it is not. Nobody unmounts it in
     /// between; afterwards it is unmounted, unless it is in use.
     pub(crate) fn with<T>(
@@ -67,7 +67,7 @@ impl Shared {
         released.map(|()| done)
     }
 
-    /// As [`Shared::with`], for a look: by the mount for writing where there is one.
+    /// As [`MountedVolumes::with`], for a look: by the mount for writing where there is one.
     pub(crate) fn look<T>(
         &self,
         source: &Source,

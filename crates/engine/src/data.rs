@@ -133,26 +133,9 @@ impl DataPlane {
         ));
         let records =
             DirectRecords::new(fetcher.clone(), journal.clone(), segments.clone(), budget.clone());
-        let copier = Copier {
-            context: context.clone(),
-            meta: meta.clone(),
-            nodes: nodes.clone(),
-            journal: journal.clone(),
-            mirrors: mirrors.clone(),
-            admission: admission.clone(),
-            reader: reader.clone(),
-            writer: writer.clone(),
-            flusher: flusher.clone(),
-        };
-        let collector = Collector {
-            context: context.clone(),
-            meta: meta.clone(),
-            buckets: buckets.clone(),
-            nodes: nodes.clone(),
-            segments: segments.clone(),
-            fetcher: fetcher.clone(),
-            budget,
-        };
+        let copier =
+            Copier::new(admission.clone(), reader.clone(), writer.clone(), flusher.clone());
+        let collector = Collector::new(fetcher.clone(), segments.clone(), budget);
         Self {
             context,
             meta,

@@ -53,7 +53,7 @@ pub struct Engine {
     surveyor: Surveyor,
     report: MountReport,
     lease: Option<Lease>,
-    tasks: tokio::sync::Mutex<JoinSet<()>>,
+    tasks: locks::Mutex<JoinSet<()>>,
 }
 
 /// What ties a mount to its volume.
@@ -123,7 +123,7 @@ impl Engine {
             surveyor,
             report,
             lease,
-            tasks: tokio::sync::Mutex::default(),
+            tasks: locks::Mutex::new(Place::Tasks, 0, JoinSet::new()),
         }
     }
 

@@ -4,7 +4,8 @@
 
 mod common;
 
-use std::time::Duration;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, MutexGuard};
 
@@ -43,6 +44,15 @@ impl Drop for NoCommits {
 fn segments_sent(world: &World) -> u64 {
     let snapshot = world.engine().meter().snapshot();
     snapshot.row(Component::Data, RequestKind::Put).map_or(0, |row| row.requests)
+}
+
+/// The object of the one segment that there is.
+fn only_segment(world: &World) -> PathBuf {
+    let entries = |dir: PathBuf| std::fs::read_dir(dir).into_iter().flatten().flatten();
+    let mut all = entries(world.path("bucket/seg")).flat_map(|entry| entries(entry.path()));
+    let first = all.next().expect("there is one").path();
+    assert!(all.next().is_none(), "there is only one");
+    first
 }
 
 fn write(world: &World, ino: Ino, offset: u64, bytes: &[u8]) {
@@ -168,19 +178,28 @@ fn a_segment_of_which_a_part_waits_for_its_commit_is_not_collected() {
     let mut world = World::with(eager, None);
     let engine = world.engine();
     let name = |n: u64| format!("f{n}");
+    world.run(create(&engine, "dead", b"gone soon"));
+    world.run(engine.flush_all()).expect("flushes");
+    let dead = only_segment(&world);
     let files: Vec<_> =
         (0..2_010).map(|n| world.run(create(&engine, &name(n), &noise(n, 100)))).collect();
     let commits = NoCommits::after_one();
     world.run(engine.flush_all()).expect_err("the second commit is not taken");
     drop(commits);
-    assert_eq!(segments_sent(&world), 1, "in one segment");
+    assert_eq!(segments_sent(&world), 2, "in one segment");
     let waits = |ino: &Ino| world.run(engine.getattr(*ino)).expect("stat").data.generation == 0;
     let named = files.iter().position(waits).expect("some wait");
     assert!(named > 1_000, "{named}");
     (0..named as u64).for_each(|n| {
         world.run(engine.unlink(Ino::ROOT, name(n).as_bytes())).expect("unlinks");
     });
-    std::thread::sleep(Duration::from_millis(2_500));
+    world.run(engine.unlink(Ino::ROOT, b"dead")).expect("unlinks");
+    // Whoever took that one looked at the other, too.
+    let began = Instant::now();
+    while dead.exists() {
+        assert!(began.elapsed() < Duration::from_secs(60), "nothing is collected");
+        std::thread::sleep(Duration::from_millis(50));
+    }
     world.run(engine.flush_all()).expect("flushes");
     drop(engine);
     world.unmount().expect("unmounts");

@@ -5,13 +5,13 @@ mod common;
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::{create, noise, settings};
+use common::{create, format_options, mount_options, noise, settings};
 use weir_engine::{
-    AcceptLoss, ActionKind, ActionRequest, ActionState, BucketUrl, Clock, ConnectOptions,
-    Connector, Engine, FormatOptions, Host, Meter, MountOptions, Root, format,
+    ActionKind, ActionRequest, ActionState, BucketUrl, Clock, ConnectOptions, Connector, Engine,
+    FormatOptions, Meter, MountOptions, Root, format,
 };
 use weir_object::testing::{Slow, SlowStore};
-use weir_types::{Codec, Ino, Settings};
+use weir_types::{Ino, Settings};
 
 const MIB: usize = 1 << 20;
 
@@ -25,32 +25,14 @@ async fn far<T>(name: &str, work: impl AsyncFnOnce(Arc<Engine>) -> T) -> T {
         now_ms: Arc::new(move || began.elapsed().as_millis() as u64 + 1),
         ..common::clock()
     };
-    let options = FormatOptions {
-        url: url.clone(),
-        stripe: Vec::new(),
-        connector: connector.clone(),
-        record_bytes: 1 << 20,
-        segment_bytes: 16 << 20,
-        codec: Codec::Lz4,
-        root: (0o755, 0, 0),
-        now: (clock.now)(),
-    };
+    let options = FormatOptions { segment_bytes: 16 << 20, ..format_options(&url, &connector) };
     format(options).await.expect("formats");
     let slow = Slow { latency: Duration::from_millis(20), bytes_per_s: 80 * MIB as u64 };
     connector.wrap = Some(Arc::new(move |store| Arc::new(SlowStore::new(store, slow))));
     let options = MountOptions {
-        url,
-        connector,
-        tier: dir.path().to_owned(),
-        journal: None,
-        read_only: false,
-        take_over: false,
-        accept_loss: AcceptLoss::Nothing,
-        only_clean: false,
-        ask_space: weir_engine::DiskSpace::kernel(),
         settings: Settings { tier_bytes: weir_types::Bytes::gib(4), ..settings() },
         clock,
-        host: Host::this(),
+        ..mount_options(url, connector, dir.path())
     };
     let engine = Arc::new(Engine::mount(options).await.expect("mounts"));
     let result = work(engine.clone()).await;

@@ -193,18 +193,18 @@ fn a_second_writer_is_refused_and_may_take_over() {
 fn whoever_needs_a_clean_end_takes_nothing_from_a_writer_that_died() {
     let mut first = World::new();
     first.run(create(&first.engine(), "kept", b"kept"));
-    let mut passing = first.options.clone();
-    (passing.only_clean, passing.tier) = (true, first.path("tier2"));
+    let mut temporary = first.options.clone();
+    (temporary.only_clean, temporary.tier) = (true, first.path("tier2"));
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     let refused = |options| runtime.block_on(weir_engine::Engine::mount(options)).err();
-    assert_eq!(refused(passing.clone()).expect("it runs").kind(), ErrorKind::Conflict);
+    assert_eq!(refused(temporary.clone()).expect("it runs").kind(), ErrorKind::Conflict);
     first.kill();
-    let error = refused(passing.clone()).expect("it was killed");
+    let error = refused(temporary.clone()).expect("it was killed");
     assert!(error.to_string().contains("the same --tier"), "{error}");
     first.mount().expect("mounts");
     assert_eq!(content(&first, "kept"), b"kept");
     first.unmount().expect("unmounts");
-    let passed = runtime.block_on(weir_engine::Engine::mount(passing)).expect("a clean end");
+    let passed = runtime.block_on(weir_engine::Engine::mount(temporary)).expect("a clean end");
     runtime.block_on(passed.shutdown()).expect("ends");
     first.mount().expect("mounts again");
     assert_eq!(content(&first, "kept"), b"kept");

@@ -15,6 +15,8 @@ mod segments;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
 use weir_types::{ErrorKind, FileKind, Ino, Inode, RecordRef, Result, SegmentId, UnixTime};
 
 use crate::kv::Kv;
@@ -81,16 +83,16 @@ pub(crate) async fn write(meta: &Meta, ino: Ino, offset: u64, record: RecordRef)
     done.into_iter().next().unwrap().1.unwrap()
 }
 
-/// A small generator of random numbers (splitmix64), the same on every machine.
-pub(crate) struct Dice(pub(crate) u64);
+/// Choices of a seed.
+pub(crate) struct Dice(StdRng);
 
 impl Dice {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(StdRng::seed_from_u64(seed))
+    }
+
     pub(crate) fn below(&mut self, n: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) % n
+        self.0.random_range(0..n)
     }
 
     pub(crate) fn pick<'a, T>(&mut self, from: &'a [T]) -> &'a T {

@@ -11,8 +11,8 @@ mod complete;
 mod credentials;
 pub(crate) mod listing;
 mod profile;
+mod refusals;
 pub(crate) mod requests;
-mod whose;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,8 +27,8 @@ use crate::options::no_retries;
 use crate::{BucketUrl, ConnectOptions};
 use credentials::{Keys, Source};
 use profile::Profiles;
+use refusals::{ExplainedRefusals, Teller};
 use requests::Requests;
-use whose::{Teller, Whose};
 
 /// The store of an `s3://` URL.
 pub(crate) fn open(url: &BucketUrl, options: &ConnectOptions) -> Result<Arc<dyn ObjectStore>> {
@@ -44,7 +44,7 @@ pub(crate) fn open(url: &BucketUrl, options: &ConnectOptions) -> Result<Arc<dyn 
     let store = builder.clone().build().map_err(|error| tell(&format!("opening {url}"), error))?;
     let requests = Requests::new(&builder, store.credentials().clone(), client);
     let teller = Teller { bucket: url.bucket().to_owned(), keys };
-    Ok(Arc::new(Whose { inner: Extended::new(store, Some(requests)), teller }))
+    Ok(Arc::new(ExplainedRefusals { inner: Extended::new(store, Some(requests)), teller }))
 }
 
 /// `builder` (as the environment made it) completed by options and profiles, the options of its

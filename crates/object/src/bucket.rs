@@ -14,7 +14,7 @@ use object_store::{
 };
 use weir_types::{ErrorKind, FsError, Result};
 
-use crate::caller::{Caller, Failure, Outcome, PUT_ID};
+use crate::caller::{Caller, ConditionalPut, Failure, PUT_ID};
 use crate::connect::{check_directory, open_store};
 use crate::etags::check_etag;
 use crate::failure::is_no_bucket;
@@ -131,9 +131,11 @@ impl Bucket {
         let options = PutOptions::from(PutMode::Create);
         let path = self.path(key)?;
         match self.caller.put_if(component, &path, bytes.into(), options).await {
-            Ok(Outcome::Won(_)) => Ok(true),
-            Ok(Outcome::Lost(_)) => Ok(false),
-            Ok(Outcome::Unknown(failure)) | Err(failure) => Err(self.tell("PUT", key, failure)),
+            Ok(ConditionalPut::Won(_)) => Ok(true),
+            Ok(ConditionalPut::Lost(_)) => Ok(false),
+            Ok(ConditionalPut::Unknown(failure)) | Err(failure) => {
+                Err(self.tell("PUT", key, failure))
+            }
         }
     }
 

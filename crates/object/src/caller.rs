@@ -107,7 +107,7 @@ impl Failure {
 }
 
 /// How a conditional write ended.
-pub(crate) enum Outcome {
+pub(crate) enum ConditionalPut {
     /// The object is there and it is ours.
     Won(PutResult),
     /// The condition did not hold.
@@ -267,7 +267,7 @@ impl Caller {
         path: &Path,
         payload: PutPayload,
         options: PutOptions,
-    ) -> Result<Outcome, Failure> {
+    ) -> Result<ConditionalPut, Failure> {
         let before = || std::future::ready(Ok(()));
         self.put_if_after(before, component, path, payload, options).await
     }
@@ -280,7 +280,7 @@ impl Caller {
         path: &Path,
         payload: PutPayload,
         options: PutOptions,
-    ) -> Result<Outcome, Failure>
+    ) -> Result<ConditionalPut, Failure>
     where
         B: Future<Output = object_store::Result<()>>,
     {
@@ -297,7 +297,7 @@ impl Caller {
         path: &Path,
         payload: PutPayload,
         mut options: PutOptions,
-    ) -> Result<Outcome, Failure>
+    ) -> Result<ConditionalPut, Failure>
     where
         B: Future<Output = object_store::Result<()>>,
     {
@@ -305,26 +305,26 @@ impl Caller {
         options.attributes.insert(Attribute::Metadata(PUT_ID.into()), id.clone().into());
         let failure = match self.put_after(before, component, path, payload.clone(), options).await
         {
-            Ok(result) => return Ok(Outcome::Won(result)),
+            Ok(result) => return Ok(ConditionalPut::Won(result)),
             Err(failure) => failure,
         };
         if !matches!(failure.error, Error::AlreadyExists { .. } | Error::Precondition { .. }) {
             return Err(failure);
         }
         if failure.attempts == 1 && !again {
-            return Ok(Outcome::Lost(failure.error));
+            return Ok(ConditionalPut::Lost(failure.error));
         }
         if let Some(result) = self.is_ours(component, path, &payload, &id).await? {
-            return Ok(Outcome::Won(result));
+            return Ok(ConditionalPut::Won(result));
         }
         if updates {
             // Ours may have come first and theirs upon it.
             let message = "an answer was lost and the object has changed since: whether this \
                            update was applied is unknown";
             let error = broken(io::ErrorKind::Other, message.to_owned());
-            return Ok(Outcome::Unknown(Failure { error, ..failure }));
+            return Ok(ConditionalPut::Unknown(Failure { error, ..failure }));
         }
-        Ok(Outcome::Lost(failure.error))
+        Ok(ConditionalPut::Lost(failure.error))
     }
 
     /// Whether the object at `path` was made by the write named `id`. A store that keeps no

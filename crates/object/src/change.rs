@@ -12,7 +12,7 @@ use object_store::{
 use weir_types::{ErrorKind, FsError, Result};
 
 use crate::asks::{ChangeAsk, Written};
-use crate::caller::{Ask, Caller, Failure, Outcome, PUT_ID};
+use crate::caller::{Ask, Caller, ConditionalPut, Failure, PUT_ID};
 use crate::etags::{check_etag, is_same};
 use crate::failure::judge;
 use crate::read::Got;
@@ -244,7 +244,7 @@ impl Caller {
         payload: PutPayload,
         options: PutOptions,
         condition: &PutCondition,
-    ) -> std::result::Result<Outcome, Failure> {
+    ) -> std::result::Result<ConditionalPut, Failure> {
         let look = || self.check(component, path, condition);
         self.put_if_after(look, component, path, payload, options).await
     }

@@ -31,7 +31,7 @@ pub(crate) struct NoKeys {
     /// Who was asked, why there are none, and what to do.
     pub(crate) why: String,
     /// They gave some before.
-    pub(crate) passing: bool,
+    pub(crate) transient: bool,
 }
 
 impl std::fmt::Display for NoKeys {
@@ -79,7 +79,7 @@ pub(crate) fn judge(error: &Error) -> Verdict {
     let is = |kind, advice| Verdict { kind, transient: false, advice };
     let again = Verdict { kind: ErrorKind::Retry, transient: true, advice: AWAY };
     if let Some(none) = find::<NoKeys>(error) {
-        return if none.passing { again } else { is(ErrorKind::Permission, KEYS) };
+        return if none.transient { again } else { is(ErrorKind::Permission, KEYS) };
     }
     match error {
         // Not `NotFound`, which says that an object is gone: nobody knows of any.

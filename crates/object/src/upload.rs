@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use weir_types::{ErrorKind, FsError, Result};
 
 use crate::asks::UploadAsk;
-use crate::caller::{Ask, Caller, Failure, Outcome, PUT_ID, Patience};
+use crate::caller::{Ask, Caller, ConditionalPut, Failure, PUT_ID, Patience};
 use crate::failure::judge;
 use crate::{Bucket, Component, ObjectInfo, PutCondition, RequestKind};
 
@@ -53,7 +53,7 @@ impl Bucket {
         let caller = self.caller();
         let outcome = match condition {
             PutCondition::Any => {
-                caller.put(component, &path, payload, options).await.map(Outcome::Won)
+                caller.put(component, &path, payload, options).await.map(ConditionalPut::Won)
             }
             _ if self.conditions.hold(condition) => {
                 caller.put_if(component, &path, payload, options).await
@@ -61,8 +61,8 @@ impl Bucket {
             _ => caller.put_looked(component, &path, payload, options, condition).await,
         };
         match outcome.map_err(|failure| self.tell("PUT", key, failure))? {
-            Outcome::Won(put) => Ok(Some(written(key, size, put.e_tag))),
-            Outcome::Lost(_) | Outcome::Unknown(_) => Ok(None),
+            ConditionalPut::Won(put) => Ok(Some(written(key, size, put.e_tag))),
+            ConditionalPut::Lost(_) | ConditionalPut::Unknown(_) => Ok(None),
         }
     }
 

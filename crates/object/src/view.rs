@@ -18,7 +18,7 @@ use object_store::{
 
 use parking_lot::Mutex;
 
-use crate::caller::{Ask, Caller, Failure, Outcome, new_put_id};
+use crate::caller::{Ask, Caller, ConditionalPut, Failure, new_put_id};
 use crate::{Component, RequestKind};
 
 /// One component's view of a bucket.
@@ -44,7 +44,7 @@ impl View {
         path: &Path,
         payload: PutPayload,
         options: PutOptions,
-    ) -> std::result::Result<Outcome, Failure> {
+    ) -> std::result::Result<ConditionalPut, Failure> {
         let name = {
             let mut in_doubt = self.in_doubt.lock();
             if in_doubt.len() >= IN_DOUBT_MAX {
@@ -117,9 +117,9 @@ impl ObjectStore for View {
             _ => self.caller.put_if(self.component, &path, payload, options).await,
         };
         match put {
-            Ok(Outcome::Won(result)) => Ok(result),
-            Ok(Outcome::Lost(error)) => Err(error),
-            Ok(Outcome::Unknown(failure)) | Err(failure) => Err(failure.error),
+            Ok(ConditionalPut::Won(result)) => Ok(result),
+            Ok(ConditionalPut::Lost(error)) => Err(error),
+            Ok(ConditionalPut::Unknown(failure)) | Err(failure) => Err(failure.error),
         }
     }
 

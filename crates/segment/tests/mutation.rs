@@ -4,24 +4,26 @@
 mod common;
 mod entry;
 
-use common::{CODECS, Rng, known_records, pack};
+use common::{CODECS, known_records, pack};
 use entry::ID;
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
 
 const MUTATIONS: usize = 20_000;
 
 /// Changes `bytes` a little: bits, bytes, telling numbers, cuts, repeats and insertions.
-fn mutate(rng: &mut Rng, bytes: &mut Vec<u8>) {
-    for _ in 0..=rng.below(4) {
+fn mutate(rng: &mut StdRng, bytes: &mut Vec<u8>) {
+    for _ in 0..=rng.random_range(0..4) {
         if bytes.is_empty() {
-            bytes.push(rng.next() as u8);
+            bytes.push(rng.random());
         }
-        let at = rng.below(bytes.len());
-        match rng.below(6) {
-            0 => bytes[at] ^= 1 << rng.below(8),
-            1 => bytes[at] = rng.next() as u8,
+        let at = rng.random_range(0..bytes.len());
+        match rng.random_range(0..6) {
+            0 => bytes[at] ^= 1 << rng.random_range(0..8),
+            1 => bytes[at] = rng.random(),
             2 => {
                 let telling = [0, 1, 39, 40, 1 << 20, (1 << 20) + 1, u32::MAX - 40, u32::MAX];
-                let number = telling[rng.below(telling.len())].to_le_bytes();
+                let number = telling[rng.random_range(0..telling.len())].to_le_bytes();
                 let end = (at + 4).min(bytes.len());
                 bytes[at..end].copy_from_slice(&number[..end - at]);
             }
@@ -30,7 +32,7 @@ fn mutate(rng: &mut Rng, bytes: &mut Vec<u8>) {
                 let piece = bytes[at..(at + 50).min(bytes.len())].to_vec();
                 bytes.splice(at..at, piece);
             }
-            _ => bytes.insert(at, rng.next() as u8),
+            _ => bytes.insert(at, rng.random()),
         }
     }
 }
@@ -40,10 +42,10 @@ fn no_mutation_breaks_a_decoder() {
     let seed = std::env::var("WEIR_SEED").ok().and_then(|s| s.parse().ok()).unwrap_or(20_261_121);
     eprintln!("seed {seed}; another with WEIR_SEED=n");
     let segments = CODECS.map(|(codec, _)| pack(ID, codec, &known_records()));
-    let mut rng = Rng(seed);
+    let mut rng = StdRng::seed_from_u64(seed);
     for _ in 0..MUTATIONS {
-        let sealed = &segments[rng.below(segments.len())];
-        let record = sealed.records[rng.below(sealed.records.len())].record;
+        let sealed = &segments[rng.random_range(0..segments.len())];
+        let record = sealed.records[rng.random_range(0..sealed.records.len())].record;
         let start = record.position as usize;
         let mut stored = sealed.bytes[start..start + record.stored_bytes as usize].to_vec();
         mutate(&mut rng, &mut stored);

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{CODECS, Rng, pack, read};
+use common::{CODECS, noise, pack, read};
 use proptest::prelude::*;
 use weir_segment::{IndexRead, Owner, Scanned, SegmentBuilder, decode_index, scan_records};
 use weir_types::{CHUNK_BYTES, Codec, ErrorKind, Ino, SegmentId};
@@ -15,7 +15,7 @@ fn content() -> impl Strategy<Value = Vec<u8>> {
         (any::<u8>(), 1..70_000_usize).prop_map(|(byte, len)| vec![byte; len]),
         (any::<u64>(), 1..5000_usize).prop_map(|(seed, len)| {
             // Half noise, half zeros: near the edge of what is worth compressing.
-            let mut bytes = Rng(seed).bytes(len);
+            let mut bytes = noise(seed, len);
             bytes[len / 2..].fill(0);
             bytes
         }),
@@ -56,7 +56,7 @@ proptest! {
 
 #[test]
 fn a_full_record_of_every_kind_comes_back() {
-    let noise = Rng(3).bytes(CHUNK_BYTES as usize);
+    let noise = noise(3, CHUNK_BYTES as usize);
     let owner = Owner { ino: Ino(1), offset: 5 * CHUNK_BYTES };
     for (codec, name) in CODECS {
         for raw in [noise.clone(), vec![7; CHUNK_BYTES as usize]] {
@@ -69,7 +69,7 @@ fn a_full_record_of_every_kind_comes_back() {
 #[test]
 fn bytes_stored_as_they_are_come_back_without_a_copy() {
     let owner = Owner { ino: Ino(1), offset: 0 };
-    let sealed = pack(SegmentId(9), Codec::Lz4, &[(owner, Rng(5).bytes(4096))]);
+    let sealed = pack(SegmentId(9), Codec::Lz4, &[(owner, noise(5, 4096))]);
     let raw = read(&sealed.bytes, &sealed.records[0]).expect("sound");
     assert_eq!(raw.as_ptr(), sealed.bytes[80 + 40..].as_ptr());
 }
@@ -80,7 +80,7 @@ fn compression_must_be_worth_it() {
     for (codec, name) in CODECS.into_iter().skip(1) {
         let (mut kept, mut compressed) = (0, 0);
         for zeros in 0..=128 {
-            let mut raw = Rng(zeros as u64).bytes(1024);
+            let mut raw = noise(zeros as u64, 1024);
             raw[..zeros].fill(0);
             let owner = Owner { ino: Ino(1), offset: 0 };
             let sealed = pack(SegmentId(9), codec, &[(owner, raw.clone())]);

@@ -136,12 +136,12 @@ struct Run<'a> {
     to: &'a Place,
     options: &'a Options,
     progress: &'a Arc<Progress>,
-    state: Mutex<State>,
+    state: Mutex<Gathered>,
 }
 
 /// What is kept until the end.
 #[derive(Default)]
-struct State {
+struct Gathered {
     report: Report,
     /// The source's directories, and those in which something was changed, by path: their times
     /// change with it.
@@ -155,7 +155,7 @@ struct State {
     unlisted: bool,
 }
 
-impl State {
+impl Gathered {
     /// The directory of this path was changed.
     fn touch(&mut self, path: &[u8]) {
         let at = path.iter().rposition(|byte| *byte == b'/').unwrap_or(0);

@@ -78,10 +78,10 @@ fn over(store: Arc<dyn ObjectStore>) -> Bucket {
 }
 
 /// Path, mode, time, length and first byte of a file.
-type Of = (PathBuf, u32, (i64, i64), usize, Option<u8>);
+type Facts = (PathBuf, u32, (i64, i64), usize, Option<u8>);
 
 /// Everything below a directory.
-fn tree(root: &Path) -> Vec<Of> {
+fn tree(root: &Path) -> Vec<Facts> {
     let mut found = Vec::new();
     let mut open = vec![root.to_owned()];
     while let Some(directory) = open.pop() {

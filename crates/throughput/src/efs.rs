@@ -6,6 +6,6 @@ mod rules;
 mod service;
 
 pub use date::{Date, NoDate};
-pub use limiter::{Limiter, Locked, State};
+pub use limiter::{Limiter, LimiterState, Locked};
 pub use rules::{Io, Mode, Rules};
 pub use service::{Limits, READ_LATENCY_S, WRITE_LATENCY_S};

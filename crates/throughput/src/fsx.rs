@@ -6,6 +6,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -22,7 +23,9 @@ pub const CLIENT_BYTES_PER_S: f64 = 100e9 / 8.0;
 pub const FLOW_BYTES_PER_S: f64 = 5e9 / 8.0;
 
 /// What a file system is, of those that AWS sells.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(try_from = "String", into = "String")]
 pub enum Deployment {
     /// `SCRATCH_2`.

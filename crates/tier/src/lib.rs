@@ -11,6 +11,11 @@
 //! - Dirty pages are never released.
 //! - A mirror file that is lent to the kernel keeps all its pages and its length is the file's size,
 //!   until nobody has it open or mapped (see [`Mirror::passthrough`]).
+//!
+//! Locks, outermost first: the table of all mirrors, or a mirror's `scanning`; the mirror's residency;
+//! leaves, which are its open file, the tier's lists of mirrors (`listed`, `passthrough`, `doubted`,
+//! `idle_empty`) and the log's own. Whoever holds the residency of one mirror takes that of another
+//! only by `try_write`. Nothing is awaited here, but the disk is, and under all of them.
 
 mod aside;
 pub mod disk;
@@ -38,10 +43,10 @@ mod tests;
 pub use aside::{ASIDE, Cause, Kept, Manifest, Merging, Remade, Why, make_private, sync_directory};
 pub use frames::{ENTRY_BYTES_MAX, FrameEnd, read_frames};
 pub use mirror::flush::{Snapshot, Unjournaled};
-pub use mirror::{Mirror, ReadOutcome};
+pub use mirror::{Census, Mirror, ReadOutcome};
 pub use pending::Pending;
 pub use place::check_directory;
-pub use ranges::{PAGE_BYTES, RangeMap, State, page_ceil, page_floor};
+pub use ranges::{PAGE_BYTES, PageState, RangeMap, page_ceil, page_floor};
 pub use record_log::RecordLog;
 pub use recover::{Recovered, SetAside};
 pub use room::Usage;

@@ -5,7 +5,7 @@ use weir_types::{ByteRange, ErrorKind, FsError, Ino, Result};
 
 use crate::frames::ENTRY_BYTES_MAX;
 use crate::pending::Pending;
-use crate::ranges::{RangeMap, State};
+use crate::ranges::{PageState, RangeMap};
 
 /// One entry of the residency log. Ranges are page-aligned `start..end` byte offsets.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -20,7 +20,7 @@ pub(crate) enum Entry {
     /// The whole state of one mirror, whatever was said before.
     Whole(MirrorState),
     /// Fetched bytes are in the mirror file.
-    Filled { ino: Ino, start: u64, end: u64, state: State },
+    Filled { ino: Ino, start: u64, end: u64, state: PageState },
     /// Bytes were or are about to be written.
     Dirtied { ino: Ino, start: u64, end: u64, size: u64, pending: Pending },
     /// Size and times changed without a page.
@@ -74,7 +74,7 @@ impl Entry {
         let all: Vec<_> = whole.ranges.iter().collect();
         let pieces: Vec<_> = all.chunks(most).collect();
         let last = pieces.len() - 1;
-        let part = |(part, ranges): (usize, &&[(ByteRange, State)])| {
+        let part = |(part, ranges): (usize, &&[(ByteRange, PageState)])| {
             let mut state = MirrorState { ranges: RangeMap::default(), ..whole.clone() };
             ranges.iter().for_each(|&(range, is)| state.ranges.set(range.start, range.end, is));
             Entry::WholePart { state, part: part as u32, last: part == last }.encode()
@@ -123,7 +123,7 @@ impl MirrorState {
         match *entry {
             Entry::Filled { start, end, state, .. } => self.ranges.set(start, end, state),
             Entry::Dirtied { start, end, size, pending, .. } => {
-                self.ranges.set(start, end, State::Dirty);
+                self.ranges.set(start, end, PageState::Dirty);
                 self.size = size;
                 self.pending = pending;
             }
@@ -133,8 +133,8 @@ impl MirrorState {
             }
             Entry::Flushed { ref ranges, generation, remote_end, pending, .. } => {
                 for &ByteRange { start, end } in ranges {
-                    self.ranges.turn(start, end, State::Flushing, State::Resident);
-                    self.ranges.turn(start, end, State::Dirty, State::Resident);
+                    self.ranges.turn(start, end, PageState::Flushing, PageState::Resident);
+                    self.ranges.turn(start, end, PageState::Dirty, PageState::Resident);
                 }
                 self.generation = generation;
                 self.remote_end = remote_end;
@@ -154,12 +154,12 @@ impl MirrorState {
 
     /// Bytes of room that the pages take.
     pub(crate) fn local_bytes(&self) -> u64 {
-        self.ranges.bytes(0, u64::MAX, State::is_local)
+        self.ranges.bytes(0, u64::MAX, PageState::is_local)
     }
 
     /// Bytes that are nowhere else.
     pub(crate) fn dirty_bytes(&self) -> u64 {
-        self.ranges.bytes(0, u64::MAX, State::is_dirty)
+        self.ranges.bytes(0, u64::MAX, PageState::is_dirty)
     }
 }
 
@@ -168,7 +168,7 @@ mod range_list {
 
     use weir_types::ByteRange;
 
-    use crate::ranges::{RangeMap, State};
+    use crate::ranges::{PageState, RangeMap};
 
     pub(super) fn serialize<S: Serializer>(map: &RangeMap, to: S) -> Result<S::Ok, S::Error> {
         map.iter().collect::<Vec<_>>().serialize(to)
@@ -176,7 +176,7 @@ mod range_list {
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<RangeMap, D::Error> {
         let mut map = RangeMap::default();
-        for (range, state) in Vec::<(ByteRange, State)>::deserialize(from)? {
+        for (range, state) in Vec::<(ByteRange, PageState)>::deserialize(from)? {
             map.set(range.start, range.end, state);
         }
         Ok(map)
@@ -193,7 +193,7 @@ mod tests {
         let mut state = MirrorState::new(Ino(7), 1 << 30, 3);
         for page in 0..25 {
             let start = 2 * page * PAGE_BYTES;
-            state.ranges.set(start, start + PAGE_BYTES, State::Dirty);
+            state.ranges.set(start, start + PAGE_BYTES, PageState::Dirty);
         }
         let parts = Entry::Whole(state.clone()).encode_parts(10).expect("encodes");
         assert_eq!(parts.len(), 3);
@@ -213,11 +213,11 @@ mod tests {
         // The largest offsets that there are: each number takes all its bytes.
         for range in 0..PART_RANGES as u64 {
             let start = page_floor(u64::MAX) - 2 * PAGE_BYTES * (range + 1);
-            state.ranges.set(start, start + PAGE_BYTES, State::Dirty);
+            state.ranges.set(start, start + PAGE_BYTES, PageState::Dirty);
         }
         let entries = Entry::Whole(state.clone()).encode_all().expect("encodes");
         assert!(entries.len() == 1 && entries[0].len() < ENTRY_BYTES_MAX);
-        state.ranges.set(0, PAGE_BYTES, State::Dirty);
+        state.ranges.set(0, PAGE_BYTES, PageState::Dirty);
         assert_eq!(Entry::Whole(state).encode_all().expect("encodes").len(), 2);
     }
 }

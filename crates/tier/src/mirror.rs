@@ -5,8 +5,10 @@ mod doubt;
 mod fill;
 pub(crate) mod flush;
 mod invalidations;
-mod lending;
+mod note;
 mod passthrough;
+mod passthrough_use;
+mod residency;
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -20,13 +22,14 @@ use crate::disk;
 use crate::log::{Entry, MirrorState};
 use crate::pending::Pending;
 use crate::private;
-use crate::ranges::{PAGE_BYTES, RangeMap, State, page_ceil, page_floor};
+use crate::ranges::{PAGE_BYTES, PageState, RangeMap, page_ceil, page_floor};
 use crate::recover::Left;
 use crate::shared::TierState;
-use crate::space::{FEW_RANGES, MIRROR_BYTES, RANGE_BYTES};
 
 use invalidations::Invalidations;
-use lending::Lending;
+use passthrough_use::PassthroughUse;
+use residency::memory_of;
+pub(crate) use residency::{Residency, gaps_below};
 
 /// What a read found.
 #[derive(Debug, PartialEq, Eq)]
@@ -35,6 +38,19 @@ pub enum ReadOutcome {
     Done(usize),
     /// These page ranges must be fetched first.
     Missing(Vec<ByteRange>),
+}
+
+/// How many bytes of a file's pages are where.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Census {
+    /// Nowhere: they are zeros.
+    pub hole: u64,
+    /// In the bucket only.
+    pub released: u64,
+    /// In the tier, and in the bucket.
+    pub resident: u64,
+    /// In the tier, and not in the bucket yet.
+    pub dirty: u64,
 }
 
 /// The sparse local file of one inode and what is known of each of its pages.
@@ -55,48 +71,7 @@ pub struct Mirror {
     /// The disk lost bytes of the mirror file, and residency does not tell yet.
     lost: Mutex<Option<std::io::Error>>,
     /// Held by the one [`Mirror::scan_mapped_writes`] at a time, and taken before the residency.
-    catching: Mutex<()>,
-}
-
-#[derive(Debug)]
-pub(crate) struct Residency {
-    pub(crate) state: MirrorState,
-    /// Room that the pages take: kept, because counting a large file's ranges is slow.
-    pub(crate) local_bytes: u64,
-    /// Of that, bytes that are nowhere else.
-    pub(crate) dirty_bytes: u64,
-    /// Memory that this mirror is accounted for.
-    memory_bytes: u64,
-    /// Counts what makes a fetch under way stale: releases and drops.
-    pub(crate) stamp: Invalidations,
-    /// Counts drops: what makes a flush under way void.
-    pub(crate) drops: Invalidations,
-    /// Counts flushes that began.
-    pub(crate) flushes: u64,
-    /// When the oldest dirty byte was written, in the tier's milliseconds.
-    pub(crate) dirty_since_ms: Option<u64>,
-    /// Written since the last journal entry.
-    pub(crate) unjournaled: RangeMap,
-    /// Counts all changes: what a seal under way must not miss.
-    pub(crate) changes: u64,
-    /// Compared with the inode since this process began.
-    pub(crate) verified: bool,
-    /// The log speaks of this mirror. Its first entry there comes with its first page: a file that
-    /// is only read past the tier, or opened and not used, costs no note.
-    pub(crate) logged: bool,
-    /// In the tier's list of those with news.
-    pub(crate) listed: bool,
-    /// Extents changed since the stamp last did.
-    pub(crate) changed_since_stamp: bool,
-    /// What is dirty may not be what was written; see [`Mirror::check_sound`].
-    pub(crate) doubt: bool,
-    /// Ranges in which the mirror file has bytes that must be zeros: they could not be taken out.
-    /// Nobody reads or writes the file before they are.
-    pub(crate) leftover: RangeMap,
-    /// The tier no longer knows this mirror.
-    pub(crate) gone: bool,
-    /// What others have of the mirror file.
-    pub(crate) lending: Lending,
+    scanning: Mutex<()>,
 }
 
 impl Mirror {
@@ -117,7 +92,7 @@ impl Mirror {
     /// A mirror in step with its inode, without a file or an entry in the log yet.
     pub(crate) fn new(shared: Arc<TierState>, mut state: MirrorState) -> Self {
         // A flush that was under way when the daemon ended is not.
-        state.ranges.turn(0, u64::MAX, State::Flushing, State::Dirty);
+        state.ranges.turn(0, u64::MAX, PageState::Flushing, PageState::Dirty);
         let (local_bytes, dirty_bytes) = (state.local_bytes(), state.dirty_bytes());
         shared.account(local_bytes, 0, dirty_bytes, 0);
         let memory_bytes = memory_of(&state.ranges);
@@ -128,7 +103,7 @@ impl Mirror {
         // Whether a journal has what was dirty before is not known any more.
         let mut unjournaled = RangeMap::default();
         for (ByteRange { start, end }, _) in state.ranges.iter().filter(|r| r.1.is_dirty()) {
-            unjournaled.set(start, end, State::Dirty);
+            unjournaled.set(start, end, PageState::Dirty);
         }
         Self {
             ino: state.ino,
@@ -152,14 +127,14 @@ impl Mirror {
                 doubt: false,
                 leftover: RangeMap::default(),
                 gone: false,
-                lending: Lending::default(),
+                passthrough: PassthroughUse::default(),
             }),
             file: Mutex::new(None),
             sealed: AtomicBool::new(false),
             filling: AtomicUsize::new(0),
             rewritten: AtomicBool::new(false),
             lost: Mutex::default(),
-            catching: Mutex::new(()),
+            scanning: Mutex::new(()),
         }
     }
 
@@ -184,7 +159,7 @@ impl Mirror {
     /// anybody was told.
     pub fn size_that_counts(&self) -> Option<u64> {
         let residency = self.read_state();
-        let counts = residency.state.pending.size || residency.lending.lent;
+        let counts = residency.state.pending.size || residency.passthrough.active;
         counts.then_some(residency.state.size)
     }
 
@@ -213,15 +188,15 @@ impl Mirror {
         self.read_state().dirty_since_ms
     }
 
-    /// Bytes within the file by (hole, released, resident, dirty).
-    pub fn census(&self) -> [u64; 4] {
+    /// Bytes within the file, by what is known of their pages.
+    pub fn census(&self) -> Census {
         let residency = self.read_state();
         let state = &residency.state;
         let end = page_ceil(state.size);
-        let count = |which: fn(State) -> bool| state.ranges.bytes(0, end, which);
+        let count = |which: fn(PageState) -> bool| state.ranges.bytes(0, end, which);
         let released: u64 = gaps_below(state, 0, end).iter().map(|range| range.len()).sum();
-        let (resident, dirty) = (count(|s| s == State::Resident), count(State::is_dirty));
-        [end - released - resident - dirty, released, resident, dirty]
+        let (resident, dirty) = (count(|s| s == PageState::Resident), count(PageState::is_dirty));
+        Census { hole: end - released - resident - dirty, released, resident, dirty }
     }
 
     /// Changes whenever a fetch that began before must not be stored any more.
@@ -319,7 +294,7 @@ impl Mirror {
             self.clean_up(&mut residency, from, to);
             return Err(error);
         }
-        residency.unjournaled.set(from, to, State::Dirty);
+        residency.unjournaled.set(from, to, PageState::Dirty);
         residency.dirty_since_ms.get_or_insert_with(|| self.shared.now_ms());
         Ok(Vec::new())
     }
@@ -329,14 +304,14 @@ impl Mirror {
     fn note_readable(&self, residency: &mut Residency, from: u64, to: u64) -> Result<()> {
         let state = &residency.state;
         let to = to.min(page_ceil(state.size));
-        let known = state.ranges.within(from, to).filter(|r| r.1 != State::Dirty);
+        let known = state.ranges.within(from, to).filter(|r| r.1 != PageState::Dirty);
         let mut pages: Vec<_> = known.map(|(range, _)| range).collect();
         pages.extend(state.ranges.gaps(from.max(page_ceil(state.remote_end)), to));
         let (ino, size, pending) = (self.ino, state.size, state.pending);
         pages.into_iter().try_for_each(|ByteRange { start, end }| {
             self.note(residency, Entry::Dirtied { ino, start, end, size, pending })?;
             // However the write ends, they are to leave.
-            residency.unjournaled.set(start, end, State::Dirty);
+            residency.unjournaled.set(start, end, PageState::Dirty);
             residency.dirty_since_ms.get_or_insert_with(|| self.shared.now_ms());
             Ok(())
         })
@@ -347,9 +322,9 @@ impl Mirror {
         // A fill may have put its bytes here, and not noted them yet.
         residency.stamp.add(from, to);
         for ByteRange { start, end } in residency.state.ranges.gaps(from, to) {
-            residency.leftover.set(start, end, State::Hole);
+            residency.leftover.set(start, end, PageState::Hole);
         }
-        residency.leftover.set(residency.state.size, u64::MAX, State::Hole);
+        residency.leftover.set(residency.state.size, u64::MAX, PageState::Hole);
         if let Err(error) = self.take_out_leftover(residency) {
             tracing::warn!(ino = %self.ino, %error, "a failed write left bytes behind: tried again");
         }
@@ -370,7 +345,7 @@ impl Mirror {
                 disk::set_len(&file, start).map_err(|e| self.io("truncate", e))?;
             }
         }
-        if residency.lending.lent {
+        if residency.passthrough.active {
             disk::set_len(&file, residency.state.size).map_err(|e| self.io("extend", e))?;
         }
         residency.leftover = RangeMap::default();
@@ -442,82 +417,6 @@ impl Mirror {
         Ok(file)
     }
 
-    /// Logs a change and takes it up, with the tier's account.
-    pub(crate) fn note(&self, residency: &mut Residency, entry: Entry) -> Result<()> {
-        if residency.gone {
-            return Ok(());
-        }
-        if !matches!(entry, Entry::Released { .. }) {
-            self.unseal()?;
-        }
-        let mut entries = entry.encode_all()?;
-        if !residency.logged && !matches!(entry, Entry::Whole(_)) {
-            let mut whole = Entry::Whole(residency.state.clone()).encode_all()?;
-            whole.append(&mut entries);
-            entries = whole;
-        }
-        self.shared.log.append_all(&entries)?;
-        residency.logged = true;
-        self.take_up(residency, &entry);
-        self.settle_doubt(residency);
-        Ok(())
-    }
-
-    /// Changes the state as an entry says, with the tier's account.
-    fn take_up(&self, residency: &mut Residency, entry: &Entry) {
-        residency.changes += 1;
-        let state = &mut residency.state;
-        if let Entry::Pending { .. } | Entry::Lent { .. } = entry {
-            state.apply(entry);
-            self.list(residency);
-            return;
-        }
-        // Only the touched range is counted: a large file has many.
-        let ByteRange { start, end } = touched(entry);
-        let count = |state: &MirrorState| {
-            let ranges = &state.ranges;
-            (ranges.bytes(start, end, State::is_local), ranges.bytes(start, end, State::is_dirty))
-        };
-        let before = count(state);
-        state.apply(entry);
-        let after = count(state);
-        self.shared.account(after.0, before.0, after.1, before.1);
-        residency.local_bytes = residency.local_bytes + after.0 - before.0;
-        residency.dirty_bytes = residency.dirty_bytes + after.1 - before.1;
-        if residency.lending.lent {
-            self.shared.account_lent(after.0, before.0);
-        }
-        let memory = memory_of(&residency.state.ranges);
-        let before = std::mem::replace(&mut residency.memory_bytes, memory);
-        self.shared.memory_bytes.fetch_add(memory.wrapping_sub(before), Ordering::Relaxed);
-        self.list(residency);
-    }
-
-    /// Puts a mirror with news on the tier's list.
-    fn list(&self, residency: &mut Residency) {
-        if residency.has_unflushed() && !residency.listed {
-            residency.listed = true;
-            self.shared.listed().insert(self.ino);
-        }
-    }
-
-    /// Takes one without news, or one that goes, from the list.
-    pub(crate) fn unlist(&self, residency: &mut Residency) {
-        if std::mem::take(&mut residency.listed) {
-            self.shared.listed().remove(&self.ino);
-        }
-    }
-
-    /// Before a sealed mirror changes, the disk must know that it is no longer to be believed.
-    pub(crate) fn unseal(&self) -> Result<()> {
-        if self.sealed.load(Ordering::Acquire) {
-            self.shared.log.append(&Entry::Unsealed { ino: self.ino }.encode()?)?;
-            self.shared.log.sync()?;
-            self.sealed.store(false, Ordering::Release);
-        }
-        Ok(())
-    }
-
     pub(crate) fn read_state(&self) -> RwLockReadGuard<'_, Residency> {
         self.residency.read()
     }
@@ -538,7 +437,7 @@ impl Mirror {
     /// Refuses what would read or change bytes of `start..end` that are in doubt.
     fn check_doubt(&self, residency: &Residency, start: u64, end: u64) -> Result<()> {
         let dirty = || residency.state.ranges.within(start, end).any(|r| r.1.is_dirty());
-        match residency.doubt && (residency.lending.lent || dirty()) {
+        match residency.doubt && (residency.passthrough.active || dirty()) {
             true => Err(self.doubt_error()),
             false => Ok(()),
         }
@@ -556,78 +455,6 @@ impl Drop for Mirror {
         self.shared.files.fetch_sub(1, Ordering::Relaxed);
         self.shared.memory_bytes.fetch_sub(residency.memory_bytes, Ordering::Relaxed);
     }
-}
-
-/// Memory that a mirror takes with so many ranges.
-fn memory_of(ranges: &RangeMap) -> u64 {
-    MIRROR_BYTES + ranges.len().saturating_sub(FEW_RANGES) as u64 * RANGE_BYTES
-}
-
-impl Residency {
-    /// Whether the kernel must be asked if it lost any of it.
-    pub(crate) fn is_watched(&self) -> bool {
-        (self.dirty_bytes > 0 && !self.doubt) || self.lending.writable
-    }
-
-    /// Whether nothing is known here that the metadata does not tell, and nobody has the file.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.state.ranges.is_empty() && !self.has_unflushed() && !self.lending.lent
-    }
-
-    /// Whether something here is not yet in the bucket.
-    pub(crate) fn has_unflushed(&self) -> bool {
-        self.dirty_bytes > 0 || self.state.pending != Pending::default()
-    }
-
-    /// Pages were let go. Bytes of the same extents cannot become stale by that, so fetches under
-    /// way are void only if the extents changed since the last time.
-    pub(crate) fn mark_released(&mut self) {
-        if std::mem::take(&mut self.changed_since_stamp) {
-            self.stamp.add_all();
-        }
-    }
-
-    /// The metadata dropped these bytes: fetches and flushes of them under way are void.
-    pub(crate) fn mark_dropped(&mut self, start: u64, end: u64) {
-        self.stamp.add(start, end);
-        self.drops.add(start, end);
-    }
-
-    /// As if all were dropped: also of no size that was noted before is anything to be held.
-    pub(crate) fn mark_all_dropped(&mut self) {
-        self.stamp.add_all();
-        self.drops.add_all();
-    }
-
-    pub(crate) fn mark_gone(&mut self) {
-        (self.gone, self.doubt) = (true, false);
-        self.mark_all_dropped();
-        self.state.ranges = RangeMap::default();
-        self.state.pending = Pending::default();
-        self.unjournaled = RangeMap::default();
-        (self.local_bytes, self.dirty_bytes) = (0, 0);
-        self.lending = Lending::default();
-    }
-}
-
-/// The range of pages that an entry may change.
-fn touched(entry: &Entry) -> ByteRange {
-    match *entry {
-        Entry::Filled { start, end, .. }
-        | Entry::Dirtied { start, end, .. }
-        | Entry::Dropped { start, end, .. }
-        | Entry::Released { start, end, .. } => ByteRange { start, end },
-        Entry::Flushed { ref ranges, .. } => {
-            let start = ranges.first().map_or(0, |range| range.start);
-            ByteRange::new(start, ranges.last().map_or(start, |range| range.end))
-        }
-        _ => ByteRange::new(0, u64::MAX),
-    }
-}
-
-/// Released pages of `start..end`: without a state and below the remote end.
-pub(crate) fn gaps_below(state: &MirrorState, start: u64, end: u64) -> Vec<ByteRange> {
-    state.ranges.gaps(start, end.min(page_ceil(state.remote_end)))
 }
 
 /// The first and last page of a write, where it covers them in part and they are released.

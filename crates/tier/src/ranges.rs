@@ -22,7 +22,7 @@ pub fn page_ceil(offset: u64) -> u64 {
 /// What is known of a page that may be read from the mirror file. A page without a state is
 /// released: its bytes are in the bucket only (or, past the remote end, it is a hole).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum State {
+pub enum PageState {
     /// Known to be zeros; the mirror file has a hole there too.
     Hole,
     /// The same bytes are in the bucket.
@@ -33,15 +33,15 @@ pub enum State {
     Flushing,
 }
 
-impl State {
+impl PageState {
     /// Whether the bytes are nowhere but here.
     pub fn is_dirty(self) -> bool {
-        matches!(self, State::Dirty | State::Flushing)
+        matches!(self, PageState::Dirty | PageState::Flushing)
     }
 
     /// Whether a page in this state takes room on the disk.
     pub fn is_local(self) -> bool {
-        self != State::Hole
+        self != PageState::Hole
     }
 }
 
@@ -49,7 +49,7 @@ impl State {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RangeMap {
     /// start -> (end, state)
-    ranges: BTreeMap<u64, (u64, State)>,
+    ranges: BTreeMap<u64, (u64, PageState)>,
 }
 
 impl RangeMap {
@@ -64,12 +64,16 @@ impl RangeMap {
     }
 
     /// All ranges and their states, in order.
-    pub fn iter(&self) -> impl Iterator<Item = (ByteRange, State)> + '_ {
+    pub fn iter(&self) -> impl Iterator<Item = (ByteRange, PageState)> + '_ {
         self.ranges.iter().map(|(start, (end, state))| (ByteRange::new(*start, *end), *state))
     }
 
     /// The ranges within `start..end`, clipped to it, in order.
-    pub fn within(&self, start: u64, end: u64) -> impl Iterator<Item = (ByteRange, State)> + '_ {
+    pub fn within(
+        &self,
+        start: u64,
+        end: u64,
+    ) -> impl Iterator<Item = (ByteRange, PageState)> + '_ {
         let before = self.ranges.range(..=start).next_back().map_or(start, |(s, _)| *s);
         self.ranges
             .range((Bound::Included(before), Bound::Excluded(end.max(before))))
@@ -94,7 +98,7 @@ impl RangeMap {
     }
 
     /// Gives `start..end` the state, whatever was there.
-    pub fn set(&mut self, start: u64, end: u64, state: State) {
+    pub fn set(&mut self, start: u64, end: u64, state: PageState) {
         if start >= end {
             return;
         }
@@ -138,7 +142,7 @@ impl RangeMap {
     }
 
     /// Turns every `from` within `start..end` into `to`.
-    pub fn turn(&mut self, start: u64, end: u64, from: State, to: State) {
+    pub fn turn(&mut self, start: u64, end: u64, from: PageState, to: PageState) {
         let found: Vec<_> = self.within(start, end).filter(|(_, state)| *state == from).collect();
         for (range, _) in found {
             self.set(range.start, range.end, to);
@@ -146,7 +150,7 @@ impl RangeMap {
     }
 
     /// Bytes within `start..end` whose state satisfies `which`.
-    pub fn bytes(&self, start: u64, end: u64, which: impl Fn(State) -> bool) -> u64 {
+    pub fn bytes(&self, start: u64, end: u64, which: impl Fn(PageState) -> bool) -> u64 {
         self.within(start, end)
             .filter(|(_, state)| which(*state))
             .map(|(range, _)| range.len())
@@ -160,13 +164,13 @@ mod tests {
 
     use super::*;
 
-    fn states() -> impl Strategy<Value = Option<State>> {
+    fn states() -> impl Strategy<Value = Option<PageState>> {
         prop_oneof![
             Just(None),
-            Just(Some(State::Hole)),
-            Just(Some(State::Resident)),
-            Just(Some(State::Dirty)),
-            Just(Some(State::Flushing)),
+            Just(Some(PageState::Hole)),
+            Just(Some(PageState::Resident)),
+            Just(Some(PageState::Dirty)),
+            Just(Some(PageState::Flushing)),
         ]
     }
 

@@ -13,7 +13,7 @@ use crate::lease;
 use crate::log::{Entry, MirrorState};
 use crate::mirror_file::{copy_file, data_ranges, last_store, mirror_path};
 use crate::pending::Pending;
-use crate::ranges::{RangeMap, State};
+use crate::ranges::{PageState, RangeMap};
 
 /// How the last user of the tier ended, and what that cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -122,17 +122,17 @@ struct Kept {
     /// The pages that were on the disk when the mirror was sealed, while it has not changed since.
     sealed: Option<RangeMap>,
     /// Programs may have changed any of it without a note.
-    lent: bool,
+    passthrough: bool,
 }
 
 impl Kept {
     /// Nobody knows which bytes were lost: clean ones come again from the bucket.
     fn doubt(&mut self) {
         // What is lent may be dirty without a note of it.
-        if !self.lent {
+        if !self.passthrough {
             self.keep_dirty();
         }
-        self.doubt = self.lent || self.state.dirty_bytes() > 0;
+        self.doubt = self.passthrough || self.state.dirty_bytes() > 0;
     }
 
     fn keep_dirty(&mut self) {
@@ -194,8 +194,9 @@ impl Replay {
         self.fresh.insert(state.ino);
         // What is written anew while it is lent is still lent.
         let before = self.mirrors.get(&state.ino);
-        let (lent, doubt) = before.map_or((false, false), |kept| (kept.lent, kept.doubt));
-        self.mirrors.insert(state.ino, Kept { state, doubt, sealed: None, lent });
+        let (passthrough, doubt) =
+            before.map_or((false, false), |kept| (kept.passthrough, kept.doubt));
+        self.mirrors.insert(state.ino, Kept { state, doubt, sealed: None, passthrough });
     }
 
     fn part(&mut self, state: MirrorState, part: u32, last: bool) {
@@ -219,9 +220,9 @@ impl Replay {
         };
         kept.state.apply(entry);
         // What is lent may be dirty without a note of it.
-        kept.doubt = kept.doubt && (kept.state.dirty_bytes() > 0 || kept.lent);
+        kept.doubt = kept.doubt && (kept.state.dirty_bytes() > 0 || kept.passthrough);
         if let Entry::Lent { writable, .. } = *entry {
-            kept.lent = writable;
+            kept.passthrough = writable;
         }
         match *entry {
             Entry::Released { start, end, .. } => {
@@ -240,7 +241,7 @@ impl Replay {
         now: &Era,
         mirrors: &Path,
         disk_lost_bytes: impl Fn() -> bool,
-    ) -> Result<Outcome> {
+    ) -> Result<Replayed> {
         let how = match (&self.last, self.closed) {
             (None, _) => Recovered::New,
             // Nobody took up yet what was left, however the last user ended.
@@ -259,22 +260,22 @@ impl Replay {
         };
         let mut kept = Vec::new();
         for mut mirror in self.mirrors.into_values() {
-            if mirror.lent {
+            if mirror.passthrough {
                 let killed = matches!(how, Recovered::Killed | Recovered::Remounted { .. });
                 let path = mirror_path(mirrors, mirror.state.ino);
-                take_lent_back(&mut mirror.state, &path, killed)?;
+                recover_passthrough(&mut mirror.state, &path, killed)?;
             }
             let Kept { state, sealed, doubt, .. } = mirror;
             kept.push(Left { state, sealed: sealed.is_some(), doubt });
         }
-        Ok(Outcome { how, incomplete, mirrors: kept, gone: self.gone })
+        Ok(Replayed { how, incomplete, mirrors: kept, gone: self.gone })
     }
 
     /// Keeps sealed mirrors as they were then, and of others what is nowhere else: in doubt.
     fn remounted(&mut self, mirrors: &Path) -> Recovered {
         let (mut in_doubt, mut clean) = (0, 0);
         self.mirrors.retain(|_, kept| {
-            if !kept.lent
+            if !kept.passthrough
                 && kept.state.pending == Pending::default()
                 && kept.state.dirty_bytes() == 0
             {
@@ -325,7 +326,7 @@ fn keep_sealed(kept: &mut Kept, mirrors: &Path) -> bool {
 /// they do not have.
 ///
 /// This may be done twice: the note that it was done can be lost with a second kill.
-fn take_lent_back(state: &mut MirrorState, path: &Path, killed: bool) -> Result<()> {
+fn recover_passthrough(state: &mut MirrorState, path: &Path, killed: bool) -> Result<()> {
     let at = |e| FsError::local_io(format!("take back mirror file {}", path.display()), e);
     let size = state.size;
     let dirty: Vec<_> = match (killed, path.exists()) {
@@ -344,11 +345,11 @@ fn take_lent_back(state: &mut MirrorState, path: &Path, killed: bool) -> Result<
     };
     let known = std::mem::take(&mut state.ranges);
     // What counts as here must be in the file: an earlier turn may have left it out.
-    for (ByteRange { start, end }, _) in known.iter().filter(|r| killed && r.1 == State::Hole) {
-        state.ranges.set(start, end, State::Hole);
+    for (ByteRange { start, end }, _) in known.iter().filter(|r| killed && r.1 == PageState::Hole) {
+        state.ranges.set(start, end, PageState::Hole);
     }
     for &ByteRange { start, end } in &dirty {
-        state.ranges.set(start, end, State::Dirty);
+        state.ranges.set(start, end, PageState::Dirty);
     }
     if !path.exists() || (killed && nobody_has(path)) {
         return Ok(());
@@ -373,7 +374,7 @@ fn nobody_has(path: &Path) -> bool {
     fs::File::open(path).and_then(|file| lease::nobody_else(&file)).unwrap_or(false)
 }
 
-pub(crate) struct Outcome {
+pub(crate) struct Replayed {
     pub(crate) how: Recovered,
     /// What to call the time until the recovery is complete.
     pub(crate) incomplete: Option<Era>,

@@ -8,7 +8,7 @@ use weir_types::{ByteRange, Result};
 use crate::disk;
 use crate::log::Entry;
 use crate::mirror::{Mirror, Residency};
-use crate::ranges::State;
+use crate::ranges::PageState;
 use crate::space::Amount;
 use crate::tier::Tier;
 
@@ -137,7 +137,7 @@ impl Tier {
                 continue;
             }
             // What the kernel or a mapping reads must stay.
-            match mirror.settle_lent(&mut residency) {
+            match mirror.settle_passthrough(&mut residency) {
                 Ok(false) => {}
                 Ok(true) => continue,
                 Err(error) => {
@@ -185,7 +185,7 @@ impl Mirror {
     fn note_released(
         &self,
         residency: &mut Residency,
-        clean: &mut Vec<(ByteRange, State)>,
+        clean: &mut Vec<(ByteRange, PageState)>,
     ) -> Result<()> {
         for noted in 0..clean.len() {
             let ByteRange { start, end } = clean[noted].0;
@@ -199,11 +199,11 @@ impl Mirror {
     }
 }
 
-fn local_bytes(ranges: &[(ByteRange, State)]) -> u64 {
+fn local_bytes(ranges: &[(ByteRange, PageState)]) -> u64 {
     let local = ranges.iter().filter(|(_, state)| state.is_local());
     local.map(|(range, _)| range.end - range.start).sum()
 }
 
-fn clean_ranges(residency: &Residency) -> Vec<(ByteRange, State)> {
+fn clean_ranges(residency: &Residency) -> Vec<(ByteRange, PageState)> {
     residency.state.ranges.iter().filter(|(_, state)| !state.is_dirty()).collect()
 }

@@ -25,23 +25,23 @@ pub(crate) struct TierState {
     pub(crate) settling: Settling,
     /// Mirrors that held nothing when their last user went.
     pub(crate) idle_empty: Mutex<Vec<Ino>>,
-    /// Mirrors that have news, and maybe some that had. Each is here as long as it says so itself,
-    /// under its own lock, which is taken first.
+    /// Mirrors that have something unflushed, and maybe some that had. Each is here as long as it
+    /// says so itself, under its own lock, which is taken first.
     pub(crate) listed: Mutex<BTreeSet<Ino>>,
     /// Nobody else changed the volume since the mirrors were last in step with it.
     pub(crate) alone: AtomicBool,
     /// Mirrors whose files are lent, and bytes of theirs that may not be released.
-    pub(crate) lent: Mutex<HashSet<Ino>>,
-    pub(crate) lent_bytes: AtomicU64,
-    /// Most bytes to lend.
-    pub(crate) lend_most_bytes: u64,
+    pub(crate) passthrough: Mutex<HashSet<Ino>>,
+    pub(crate) passthrough_bytes: AtomicU64,
+    /// The most bytes to lend.
+    pub(crate) passthrough_bytes_max: u64,
     /// The tier's file system was found to have leases.
     pub(crate) leases: AtomicBool,
     /// Mirrors with dirty bytes in doubt.
     pub(crate) doubted: Mutex<BTreeSet<Ino>>,
     /// Mirror files that are open, and how many may be without need.
     pub(crate) open_files: AtomicU64,
-    pub(crate) open_files_most: u64,
+    pub(crate) open_files_max: u64,
     pub(crate) now_ms: Arc<dyn Fn() -> u64 + Send + Sync>,
 }
 
@@ -59,32 +59,33 @@ impl TierState {
     }
 
     /// Whether so many bytes more may be kept from being released.
-    pub(crate) fn may_lend(&self, bytes: u64) -> bool {
-        self.lent_bytes.load(Ordering::Relaxed).saturating_add(bytes) <= self.lend_most_bytes
+    pub(crate) fn may_pass_through(&self, bytes: u64) -> bool {
+        self.passthrough_bytes.load(Ordering::Relaxed).saturating_add(bytes)
+            <= self.passthrough_bytes_max
     }
 
     /// Accounts for a change of room that a lent mirror takes.
-    pub(crate) fn account_lent(&self, local: u64, before: u64) {
-        self.lent_bytes.fetch_add(local.wrapping_sub(before), Ordering::Relaxed);
+    pub(crate) fn account_passthrough(&self, local: u64, before: u64) {
+        self.passthrough_bytes.fetch_add(local.wrapping_sub(before), Ordering::Relaxed);
     }
 
-    pub(crate) fn count_lent(&self, ino: Ino, lent: bool, local_bytes: u64) {
-        let mut all = self.lent.lock();
-        if lent {
+    pub(crate) fn count_passthrough(&self, ino: Ino, active: bool, local_bytes: u64) {
+        let mut all = self.passthrough.lock();
+        if active {
             all.insert(ino);
-            self.account_lent(local_bytes, 0);
+            self.account_passthrough(local_bytes, 0);
         } else {
             all.remove(&ino);
-            self.account_lent(0, local_bytes);
+            self.account_passthrough(0, local_bytes);
         }
     }
 
     /// Room that is taken and can be made: what is lent beyond its share cannot, and nobody must
     /// wait for it.
     pub(crate) fn used_bytes(&self) -> u64 {
-        let lent = self.lent_bytes.load(Ordering::Relaxed);
+        let passthrough = self.passthrough_bytes.load(Ordering::Relaxed);
         let used = self.used_bytes.load(Ordering::Relaxed);
-        used.saturating_sub(lent.saturating_sub(self.lend_most_bytes))
+        used.saturating_sub(passthrough.saturating_sub(self.passthrough_bytes_max))
     }
 
     /// A counter that orders uses for release, oldest first.
@@ -113,7 +114,7 @@ impl TierState {
 
     /// Whether a mirror file that nobody uses may stay open.
     pub(crate) fn may_stay_open(&self) -> bool {
-        self.open_files.load(Ordering::Relaxed) <= self.open_files_most
+        self.open_files.load(Ordering::Relaxed) <= self.open_files_max
     }
 
     pub(crate) fn listed(&self) -> MutexGuard<'_, BTreeSet<Ino>> {

@@ -46,6 +46,10 @@ fn a_recovery_that_was_not_completed_is_begun_anew() {
     assert_eq!(open(dir.path(), "boot").1, Recovered::Killed);
 }
 
+fn census(released: u64, resident: u64, dirty: u64) -> Census {
+    Census { hole: 0, released, resident, dirty }
+}
+
 fn inode(ino: u64, size: u64, generation: u64) -> Inode {
     Inode {
         ino: Ino(ino),
@@ -102,7 +106,7 @@ fn a_kill_keeps_dirty_and_clean_pages() {
     let (tier, how) = open(dir.path(), "boot");
     assert_eq!(how, Recovered::Killed);
     let mirror = tier.find(Ino(7)).expect("kept");
-    assert_eq!(mirror.census(), [0, 8 * PAGE, PAGE, PAGE]);
+    assert_eq!(mirror.census(), census(8 * PAGE, PAGE, PAGE));
     assert_eq!(read(&mirror, PAGE + 8, 8).expect("here"), b"\x01\x01dirty\x01");
     assert_eq!(read(&mirror, 2 * PAGE, 1), None);
     assert_eq!(mirror.pending().1.mtime, Some(UnixTime(5)));
@@ -220,7 +224,7 @@ fn a_write_during_a_flush_stays_dirty_and_a_drop_voids_it() {
     );
     mirror.write_at(PAGE, b"again", UnixTime(2)).expect("writes");
     mirror.flushed(&snapshot, 1, 2 * PAGE).expect("notes");
-    assert_eq!(mirror.census(), [0, 0, PAGE, 2 * PAGE]);
+    assert_eq!(mirror.census(), census(0, PAGE, 2 * PAGE));
     assert_eq!(mirror.pending().1.mtime, Some(UnixTime(2)), "the later write's time");
     let snapshot = mirror.snapshot(0, u64::MAX);
     mirror.dropped(ByteRange::new(PAGE, u64::MAX), Some(PAGE), 2, false).expect("truncates");
@@ -371,7 +375,7 @@ fn the_first_pages_come_with_the_state_they_change() {
     drop(tier);
     let (tier, _) = open(dir.path(), "boot");
     let mirror = tier.mirror(&inode(7, 3 * PAGE, 5)).expect("mirror");
-    assert_eq!(mirror.census(), [0, 2 * PAGE, PAGE, 0]);
+    assert_eq!(mirror.census(), census(2 * PAGE, PAGE, 0));
 }
 
 #[test]
@@ -399,10 +403,10 @@ fn what_holds_nothing_is_forgotten_when_nobody_uses_it() {
 }
 
 #[test]
-fn what_has_news_is_listed_until_it_has_none_or_goes() {
+fn what_is_unflushed_is_listed_until_it_has_none_or_goes() {
     let dir = tempfile::tempdir().expect("tempdir");
     let (tier, _) = open(dir.path(), "boot");
-    let news = |tier: &Tier| {
+    let unflushed = |tier: &Tier| {
         let mut inos: Vec<_> = tier.unflushed().iter().map(|mirror| mirror.ino().0).collect();
         inos.sort_unstable();
         inos
@@ -412,15 +416,15 @@ fn what_has_news_is_listed_until_it_has_none_or_goes() {
         assert!(mirror.write_at(0, b"news", UnixTime(1)).expect("writes").is_empty());
     }
     tier.mirror(&inode(6, 0, 1)).expect("mirror").grow(9, UnixTime(1)).expect("grows");
-    assert_eq!(news(&tier), [1, 2, 3, 4, 5, 6]);
+    assert_eq!(unflushed(&tier), [1, 2, 3, 4, 5, 6]);
     flush(&tier.find(Ino(2)).expect("there"), 2);
     tier.remove(Ino(3)).expect("removes");
-    assert_eq!(news(&tier), [1, 4, 5, 6]);
+    assert_eq!(unflushed(&tier), [1, 4, 5, 6]);
     assert_eq!(tier.shared.listed().len(), 4, "looked through no more");
     let again = tier.find(Ino(2)).expect("there");
     assert!(again.write_at(1, b"x", UnixTime(2)).expect("writes").is_empty());
     drop((again, tier));
-    assert_eq!(news(&open(dir.path(), "boot").0), [1, 2, 4, 5, 6]);
+    assert_eq!(unflushed(&open(dir.path(), "boot").0), [1, 2, 4, 5, 6]);
 }
 
 #[test]

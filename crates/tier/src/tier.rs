@@ -111,18 +111,18 @@ impl Tier {
             idle_empty: Mutex::default(),
             listed: Mutex::default(),
             alone: AtomicBool::new(false),
-            lent: Mutex::default(),
-            lent_bytes: AtomicU64::new(0),
-            lend_most_bytes: options.tier_bytes.min(space.bytes - floor) / 2,
+            passthrough: Mutex::default(),
+            passthrough_bytes: AtomicU64::new(0),
+            passthrough_bytes_max: options.tier_bytes.min(space.bytes - floor) / 2,
             leases: AtomicBool::new(false),
             doubted: Mutex::default(),
             open_files: AtomicU64::new(0),
-            open_files_most: open_files_most(),
+            open_files_max: open_files_max(),
             now_ms: options.now_ms.clone(),
         });
         let recovered = outcome.mirrors.into_iter().map(|left| {
             let mirror = Arc::new(Mirror::recovered(shared.clone(), left));
-            mirror.may_be_lent();
+            mirror.may_be_in_passthrough();
             (mirror.ino, mirror)
         });
         let all = Mutex::new(recovered.collect());
@@ -186,7 +186,7 @@ impl Tier {
             return Ok(());
         };
         let mut residency = mirror.write_state();
-        mirror.set_lent(&mut residency, false);
+        mirror.set_passthrough(&mut residency, false);
         // Without the note the next mount finds a mirror of a file that is no more, and lets it go.
         let noted = match residency.logged {
             true => Entry::Gone { ino }.encode().and_then(|entry| self.shared.log.append(&entry)),
@@ -203,16 +203,16 @@ impl Tier {
 
     /// The mirrors whose files others may have open or mapped.
     pub fn in_passthrough_now(&self) -> Vec<Arc<Mirror>> {
-        let lent: Vec<_> = {
-            let lent = self.shared.lent.lock();
-            lent.iter().copied().collect()
+        let in_passthrough: Vec<_> = {
+            let known = self.shared.passthrough.lock();
+            known.iter().copied().collect()
         };
-        lent.into_iter().filter_map(|ino| self.find(ino)).collect()
+        in_passthrough.into_iter().filter_map(|ino| self.find(ino)).collect()
     }
 
     /// Whether `ino` is among them, as far as was looked.
     pub fn in_passthrough(&self, ino: Ino) -> bool {
-        self.shared.lent.lock().contains(&ino)
+        self.shared.passthrough.lock().contains(&ino)
     }
 
     /// The mirrors of which dirty bytes are in doubt; see [`Mirror::check_sound`].
@@ -232,11 +232,11 @@ impl Tier {
         let listed: Vec<_> = self.shared.listed().iter().copied().collect();
         let mut found = Vec::new();
         for mirror in listed.into_iter().filter_map(|ino| self.find(ino)) {
-            let (news, doubt) = {
+            let (unflushed, doubt) = {
                 let residency = mirror.read_state();
                 (residency.has_unflushed(), residency.doubt)
             };
-            if news {
+            if unflushed {
                 found.extend((!doubt).then_some(mirror));
                 continue;
             }
@@ -298,8 +298,9 @@ impl Tier {
             .filter(|m| !m.sealed.load(Ordering::Acquire))
             .filter_map(|m| {
                 let residency = m.read_state();
-                let wanted =
-                    residency.logged && !residency.has_unflushed() && !residency.lending.writable;
+                let wanted = residency.logged
+                    && !residency.has_unflushed()
+                    && !residency.passthrough.writable;
                 let changes = residency.changes;
                 drop(residency);
                 wanted.then_some((changes, m))
@@ -460,9 +461,9 @@ impl Tier {
             if mirror.sealed.load(Ordering::Acquire) {
                 self.shared.log.append(&Entry::Sealed { inos: vec![mirror.ino] }.encode()?)?;
             }
-            if residency.lending.writable {
-                let lent = Entry::Lent { ino: mirror.ino, writable: true };
-                self.shared.log.append(&lent.encode()?)?;
+            if residency.passthrough.writable {
+                let entry = Entry::Lent { ino: mirror.ino, writable: true };
+                self.shared.log.append(&entry.encode()?)?;
             }
             if mirror.may_be_in_doubt(&residency) {
                 self.shared.log.append(&mirror.doubt_note())?;
@@ -489,7 +490,7 @@ fn read_lost(directory: &Path) -> Result<Mutex<BTreeSet<Ino>>> {
 }
 
 /// Mirror files that may stay open without need: others need descriptors, too.
-fn open_files_most() -> u64 {
+fn open_files_max() -> u64 {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
     (limit.unwrap_or(u64::MAX) / 2).min(OPEN_FILES_MAX)
 }

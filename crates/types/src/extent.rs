@@ -3,6 +3,7 @@
 //! A file is cut into chunks of 1 MiB. No record crosses a chunk's edge, so that the extents of
 //! one chunk are one small value of the metadata, found by number and replaced in one piece.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::SegmentId;
@@ -22,7 +23,7 @@ pub fn chunk_range(start: u64, end: u64) -> std::ops::Range<ChunkIndex> {
 }
 
 /// How a record's bytes are stored.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Codec {
     /// As they are.

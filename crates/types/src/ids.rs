@@ -107,7 +107,7 @@ impl FromStr for SegmentId {
 }
 
 /// Name of a volume: a random UUID in its usual text form.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct VolumeId(pub String);
 

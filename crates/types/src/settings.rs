@@ -9,7 +9,7 @@ use crate::{Bytes, CHUNK_BYTES, Codec, VolumeId};
 pub const FORMAT_VERSION: u32 = 1;
 
 /// What `volume.json` says: fixed when the volume is made.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct VolumeFormat {
     /// Version of the whole on-disk format; see docs/format.md.

@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use weir_cost::{
     Activity, Bill, Host, Item, Machine, Prices, Requests, Shadow, Storage, Usage, machine,
@@ -28,7 +29,7 @@ pub(crate) struct Counted {
     pub(crate) volume: String,
     pub(crate) mountpoint: Option<PathBuf>,
     pub(crate) files: u64,
-    pub(crate) spell: Period,
+    pub(crate) period: Period,
     /// Bytes of files that are objects of linked buckets.
     pub(crate) linked_bytes: u64,
 }
@@ -43,33 +44,47 @@ pub(crate) struct Terms {
 }
 
 /// All that is said.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "BillReport")]
 pub(crate) struct Report {
+    /// The volume's URL.
     pub(crate) volume: String,
+    /// Where it is mounted; `None` if it is only served.
     pub(crate) mountpoint: Option<PathBuf>,
+    /// Whose list prices these are.
     pub(crate) region: String,
+    /// When what is billed began.
     pub(crate) from_unix_ms: u64,
+    /// When it ended.
     pub(crate) to_unix_ms: u64,
+    /// What it cost.
     pub(crate) so_far: Bill,
     /// At this rate; nothing before a minute was watched.
     pub(crate) hour: Option<Bill>,
     /// At this rate; nothing before ten minutes were watched.
     pub(crate) month: Option<Bill>,
+    /// What the same work would have cost elsewhere.
     pub(crate) shadow: Vec<Elsewhere>,
     /// The machine that the services are thought to serve.
     pub(crate) machine: Machine,
+    /// What it rests on.
     pub(crate) used: Period,
 }
 
 /// The same work on another storage.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub(crate) struct Elsewhere {
+    /// The storage, as people call it.
     pub(crate) name: String,
+    /// Which one it is.
     pub(crate) storage: Storage,
+    /// What it would have cost.
     pub(crate) so_far: Bill,
     /// Nothing before ten minutes were watched.
     pub(crate) month: Option<Bill>,
+    /// How long the same bytes would have taken there.
     pub(crate) seconds: f64,
+    /// What makes it take so long.
     pub(crate) bound_by: String,
 }
 
@@ -90,11 +105,11 @@ impl Elsewhere {
 pub(crate) fn report(counted: Counted, terms: Terms, prices: Prices<'_>) -> Result<Report> {
     let Terms { host, outside } = terms;
     let machine = thought_of(host.as_ref().and_then(|host| host.instance.as_deref()), prices)?;
-    let spell = counted.spell;
-    let used = spell.used;
-    let observed = Duration::from_millis(used.unix_ms.saturating_sub(spell.from_unix_ms));
+    let period = counted.period;
+    let used = period.used;
+    let observed = Duration::from_millis(used.unix_ms.saturating_sub(period.from_unix_ms));
     let usage = Usage {
-        stored_bytes: spell.average_bucket_bytes,
+        stored_bytes: period.average_bucket_bytes,
         requests: Requests {
             put: used.put_requests,
             get: used.get_requests,
@@ -105,7 +120,7 @@ pub(crate) fn report(counted: Counted, terms: Terms, prices: Prices<'_>) -> Resu
         host,
     };
     let activity = Activity {
-        stored_bytes: spell.average_stored_bytes + counted.linked_bytes,
+        stored_bytes: period.average_stored_bytes + counted.linked_bytes,
         files: counted.files,
         read_bytes: used.read_bytes,
         written_bytes: used.written_bytes,
@@ -119,14 +134,14 @@ pub(crate) fn report(counted: Counted, terms: Terms, prices: Prices<'_>) -> Resu
         volume: counted.volume,
         mountpoint: counted.mountpoint,
         region: prices.region().to_owned(),
-        from_unix_ms: spell.from_unix_ms,
+        from_unix_ms: period.from_unix_ms,
         to_unix_ms: used.unix_ms,
         so_far: so_far(prices, &usage),
         hour: (observed >= HOUR_FROM).then(|| per_hour(prices, &usage)),
         month: (observed >= MONTH_FROM).then(|| per_month(prices, &usage)),
         shadow: elsewhere(shadow(prices, &activity, &machine, &predicted), observed),
         machine,
-        used: spell,
+        used: period,
     })
 }
 

@@ -4,7 +4,7 @@ use weir_engine::{ConnectOptions, Connector, Meter};
 use weir_types::Result;
 
 use crate::cli::ConnectArgs;
-use crate::hooks;
+use crate::failpoints;
 
 /// How to reach buckets, as the flags say it; the rest comes from the environment.
 pub(crate) fn connect_options(args: &ConnectArgs) -> ConnectOptions {
@@ -22,6 +22,6 @@ pub(crate) fn connect_options(args: &ConnectArgs) -> ConnectOptions {
 /// Reaches buckets with a meter of its own.
 pub(crate) fn connector(options: ConnectOptions) -> Result<Connector> {
     let mut connector = Connector::new(options, Meter::new());
-    connector.wrap = hooks::bucket_faults()?;
+    connector.wrap = failpoints::bucket_faults()?;
     Ok(connector)
 }

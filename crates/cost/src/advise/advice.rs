@@ -1,5 +1,6 @@
 //! What the advisor answers.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::break_even::{BreakEven, Stretch};
@@ -7,7 +8,8 @@ use super::choice::Choice;
 use crate::Workload;
 
 /// A storage that cannot be had as it was asked for.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[schemars(rename = "AdviceRefusal")]
 pub struct Refusal {
     /// What was asked for.
     pub name: String,
@@ -16,7 +18,7 @@ pub struct Refusal {
 }
 
 /// What to do, what else could be done, and what each costs.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Advice {
     /// The workload.
     pub workload: Workload,
@@ -43,7 +45,7 @@ pub struct Advice {
 }
 
 /// What to do, and why.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Recommendation {
     /// The storage, with its size and mode.
     pub storage: String,

@@ -3,6 +3,7 @@
 //! The cost of a month is linear in its runs, so two choices cost the same at one number of runs
 //! at most, and it can be computed exactly.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// The cost of a month in dollars: `fixed_usd`, and `per_run_usd` for each run.
@@ -13,7 +14,7 @@ pub(crate) struct Linear {
 }
 
 /// Where two choices cost the same.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct BreakEven {
     /// What costs less below.
     pub below: String,
@@ -24,7 +25,7 @@ pub struct BreakEven {
 }
 
 /// From so many runs a month on, up to the next stretch, this choice costs least.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Stretch {
     /// The choice.
     pub name: String,

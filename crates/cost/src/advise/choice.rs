@@ -2,6 +2,7 @@
 
 use std::cmp::Ordering;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use weir_types::NanoUsd;
 
@@ -10,7 +11,7 @@ use crate::bill::Amount;
 use crate::{Bill, Line, Machine, Storage};
 
 /// One way to run the workload.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Choice {
     /// The storage, as people call it.
     pub name: String,

@@ -9,7 +9,7 @@ use super::table::runs;
 use crate::page::chart::{Line, Lines, Mark};
 
 /// Lines of the plot, at most.
-const MOST_LINES: usize = 6;
+const LINES_MAX: usize = 6;
 /// How many times the runs of the workload the plot reaches at most.
 const FAR: f64 = 5.0;
 
@@ -20,7 +20,7 @@ pub(super) fn over_runs(advice: &Advice, known: &[&Choice]) -> Markup {
     let (mut drawn, others): (Vec<&Choice>, Vec<&Choice>) =
         known.iter().partition(|of| somewhere(of));
     drawn.extend(others);
-    drawn.truncate(MOST_LINES);
+    drawn.truncate(LINES_MAX);
     let costs: Vec<Linear> = drawn.iter().map(|of| of.linear()).collect();
     let now = advice.runs_per_month;
     // No point far from what is run: it would flatten the rest.

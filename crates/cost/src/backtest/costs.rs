@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -11,7 +12,7 @@ use super::formula::{at_prices, evaluate};
 use crate::PriceBook;
 
 /// A line of a published bill or comparison.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct CostLine {
     /// Who published it.
     pub source: String,
@@ -28,8 +29,9 @@ pub struct CostLine {
 }
 
 /// Whether a published number is what its terms give.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(tag = "verdict", rename_all = "snake_case")]
+#[schemars(rename = "SumVerdict")]
 pub enum Verdict {
     /// It is, within its rounding.
     Right,

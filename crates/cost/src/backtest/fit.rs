@@ -1,5 +1,6 @@
 //! The parameters that nobody publishes, each fitted on one row.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::cases::Case;
@@ -8,7 +9,7 @@ use super::parameters::Fits;
 use crate::simulate::FreeParameters;
 
 /// A parameter that no vendor publishes.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Fitted {
     /// What it is.
     pub parameter: &'static str,

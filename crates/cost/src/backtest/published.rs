@@ -1,11 +1,12 @@
 //! The published measurements as they were measured, for those who measure the same again.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::data::{Experiment, File, StoredOn};
 
 /// A measurement that somebody published, on a machine and a storage that are not ours.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Published {
     /// Its name in the file.
     pub id: String,

@@ -1,5 +1,6 @@
 //! A book of prices: reading, writing and asking it.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use weir_types::NanoUsd;
@@ -29,7 +30,7 @@ pub struct Prices<'a> {
 }
 
 /// One line of a listing: an item in a region, and its price where that is known.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct PriceRow {
     /// The region's name.
     pub region: String,

@@ -1,5 +1,6 @@
 //! The price of an item in a region.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use weir_types::NanoUsd;
 
@@ -7,7 +8,7 @@ use super::dollars;
 use super::item::Item;
 
 /// How well a price is founded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Confidence {
     /// Read from the vendor's own text or price list.
@@ -21,11 +22,12 @@ pub enum Confidence {
 }
 
 /// The price of one unit. Which unit is said by its item.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Price {
     /// What one unit costs; written in dollars. Free is a price of 0.
     #[serde(with = "dollars")]
+    #[schemars(with = "f64")]
     pub usd: NanoUsd,
     /// The day on which it was valid, as YYYY-MM-DD or as much of that as is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]

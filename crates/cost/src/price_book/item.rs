@@ -3,12 +3,14 @@
 use std::fmt;
 use std::str::FromStr;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// One thing that has a price. A GB is 2^30 bytes here, as AWS bills it, and an MB/s of throughput
 /// is 2^20 bytes a second.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
+#[schemars(rename = "PricedItem")]
 pub enum Item {
     /// S3 Standard: keeping.
     S3Storage,

@@ -10,6 +10,7 @@ mod table;
 
 use std::io::BufRead;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use weir_types::NanoUsd;
 
@@ -20,7 +21,8 @@ pub use offer::Offer;
 use table::{Row, Table};
 
 /// What a price list says of the items of a price book.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[schemars(rename = "PriceList")]
 pub struct Found {
     /// Which list it is.
     pub offer: Offer,
@@ -36,7 +38,8 @@ pub struct Found {
 }
 
 /// An item whose price is not taken from a list that has one.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[schemars(rename = "RefusedPrice")]
 pub struct Refused {
     /// The item.
     pub item: Item,

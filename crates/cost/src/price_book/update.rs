@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use weir_types::NanoUsd;
 
@@ -23,8 +24,9 @@ pub enum Take {
 }
 
 /// What a found price is beside the one that the book has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
+#[schemars(rename = "PriceChangeKind")]
 pub enum ChangeKind {
     /// The book had none.
     New,
@@ -40,7 +42,8 @@ pub enum ChangeKind {
 }
 
 /// What becomes of one price of a book.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[schemars(rename = "PriceChange")]
 pub struct Change {
     /// The region.
     pub region: String,

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::{Machine, Workload};
@@ -13,7 +14,7 @@ const CACHE_SHARE: f64 = 0.9;
 const SMALL_FILE_BYTES: f64 = 8e6;
 
 /// What a run waits for most.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Bound {
     /// The machine's or the service's network.

@@ -1,5 +1,8 @@
 //! Generic netlink: one request to a driver of the kernel, one answer.
 //!
+//! By hand: the library that is maintained (`neli`) brings nine crates that nothing else here needs,
+//! seven of them for macros, and what it does of this is some eighty lines.
+//!
 //! Numbers are in the machine's own order, and everything begins at a multiple of four bytes.
 
 use std::io;

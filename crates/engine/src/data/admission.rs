@@ -98,7 +98,7 @@ impl Admission {
             at = self.meta.inode(at).await?.parent;
             above.push(at);
         }
-        let ruled: Vec<Subject> = areas.known().limits.iter().map(|limit| limit.whose).collect();
+        let ruled: Vec<Subject> = areas.known().limits.iter().map(|limit| limit.subject).collect();
         let below_root = above.len().checked_sub(2).map(|last| above[last]);
         let own = above
             .iter()

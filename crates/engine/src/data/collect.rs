@@ -60,13 +60,27 @@ struct Found {
 
 /// Gives back what nothing uses.
 pub(crate) struct Collector {
-    pub(crate) context: Arc<Context>,
-    pub(crate) meta: Arc<Meta>,
-    pub(crate) buckets: StripeSet,
-    pub(crate) nodes: Arc<Nodes>,
-    pub(crate) segments: Arc<Segments>,
-    pub(crate) fetcher: Arc<Fetcher>,
-    pub(crate) budget: Arc<Budget>,
+    context: Arc<Context>,
+    meta: Arc<Meta>,
+    buckets: StripeSet,
+    nodes: Arc<Nodes>,
+    segments: Arc<Segments>,
+    fetcher: Arc<Fetcher>,
+    budget: Arc<Budget>,
+}
+
+impl Collector {
+    pub(crate) fn new(fetcher: Arc<Fetcher>, segments: Arc<Segments>, budget: Arc<Budget>) -> Self {
+        Self {
+            context: fetcher.context.clone(),
+            meta: fetcher.meta.clone(),
+            buckets: fetcher.buckets.clone(),
+            nodes: fetcher.nodes.clone(),
+            segments,
+            fetcher,
+            budget,
+        }
+    }
 }
 
 pub(crate) async fn collect_loop(collector: Arc<Collector>) {
@@ -309,8 +323,8 @@ impl Collector {
         let mut segments = Vec::new();
         let mut in_flight = Vec::new();
         while !rest.is_empty() {
-            let (guard, mut builder) = self.segments.new_segment();
-            in_flight.push(guard);
+            let (flight, mut builder) = self.segments.new_segment();
+            in_flight.push(flight);
             while let Some(((old, owner, bytes), after)) = rest.split_first() {
                 moves.insert(*old, builder.push(*owner, bytes)?);
                 rest = after;

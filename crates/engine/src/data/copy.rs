@@ -31,18 +31,37 @@ struct Side {
 
 /// Copies between files.
 pub(crate) struct Copier {
-    pub(crate) context: Arc<Context>,
-    pub(crate) meta: Arc<Meta>,
-    pub(crate) nodes: Arc<Nodes>,
-    pub(crate) journal: Option<Arc<Journal>>,
-    pub(crate) mirrors: Arc<Mirrors>,
-    pub(crate) admission: Arc<Admission>,
-    pub(crate) reader: Arc<Reader>,
-    pub(crate) writer: Arc<Writer>,
-    pub(crate) flusher: Arc<Flusher>,
+    context: Arc<Context>,
+    meta: Arc<Meta>,
+    nodes: Arc<Nodes>,
+    journal: Option<Arc<Journal>>,
+    mirrors: Arc<Mirrors>,
+    admission: Arc<Admission>,
+    reader: Arc<Reader>,
+    writer: Arc<Writer>,
+    flusher: Arc<Flusher>,
 }
 
 impl Copier {
+    pub(crate) fn new(
+        admission: Arc<Admission>,
+        reader: Arc<Reader>,
+        writer: Arc<Writer>,
+        flusher: Arc<Flusher>,
+    ) -> Self {
+        Self {
+            context: writer.context.clone(),
+            meta: writer.meta.clone(),
+            nodes: writer.nodes.clone(),
+            journal: writer.journal.clone(),
+            mirrors: writer.mirrors.clone(),
+            admission,
+            reader,
+            writer,
+            flusher,
+        }
+    }
+
     /// Copies up to `len` bytes from one place to another as `client`; fewer at the end of the
     /// source, also where it is cut meanwhile. Answers how many. Whole pages of 1 MiB and more cost no bytes, only metadata, and are not metered.
     pub(crate) async fn copy_range(

@@ -82,7 +82,10 @@ impl DirectRecords {
         // A snapshot may take a while to let this disk's extents change.
         drop(memory);
         let _change = node.change.lock().await;
-        match self.name_records(mirror, sent, (start, data.len() as u64)).await {
+        match self
+            .name_records(mirror, sent, ByteRange::new(start, start + data.len() as u64))
+            .await
+        {
             Ok(()) => Ok(()),
             Err(error) => Err(self.mirrors.extents_unsure(ino, error).await),
         }
@@ -96,10 +99,10 @@ impl DirectRecords {
         start: u64,
         data: Bytes,
     ) -> Result<()> {
-        let len = data.len() as u64;
+        let range = ByteRange::new(start, start + data.len() as u64);
         let sent =
             self.send_records(mirror.ino(), self.context.format.record_bytes, start, data).await?;
-        self.name_records(mirror, sent, (start, len)).await
+        self.name_records(mirror, sent, range).await
     }
 
     /// Brings records to the bucket, in an object that nothing names yet.
@@ -119,21 +122,11 @@ impl DirectRecords {
     }
 
     /// Makes what was sent the bytes of its file. The caller holds the file's extents.
-    async fn name_records(
-        &self,
-        mirror: &Mirror,
-        sent: Sent,
-        (start, len): (u64, u64),
-    ) -> Result<()> {
-        let (ino, end) = (mirror.ino(), start + len);
+    async fn name_records(&self, mirror: &Mirror, sent: Sent, range: ByteRange) -> Result<()> {
+        let ino = mirror.ino();
         let segments = vec![(sent.sealed.id, segment_info(&sent.sealed))];
         let pieces = sent.pieces;
-        let file = FileFlush {
-            ino,
-            pieces,
-            replaced: Some(ByteRange { start, end }),
-            ..FileFlush::default()
-        };
+        let file = FileFlush { ino, pieces, replaced: Some(range), ..FileFlush::default() };
         let commit = FlushCommit { segments, files: vec![file] };
         let done = self.meta.commit_flush(commit).await?;
         fail::fail_point!("engine::record-committed");
@@ -141,9 +134,9 @@ impl DirectRecords {
         let gone =
             || FsError::new(ErrorKind::Bug, format!("inode {ino}, which is in use, is gone"));
         let inode = done.into_iter().find_map(|(_, inode)| inode).ok_or_else(gone)?;
-        mirror.dropped(ByteRange::new(start, end), None, inode.data.generation, true)?;
+        mirror.dropped(range, None, inode.data.generation, true)?;
         if let Some(journal) = &self.journal {
-            journal.forget(ino, start, end);
+            journal.forget(ino, range.start, range.end);
         }
         Ok(())
     }

@@ -185,7 +185,7 @@ impl Flusher {
             }
             let node = self.nodes.get(ino);
             let flushing = match node.flush.try_lock_owned() {
-                Ok(guard) => guard,
+                Ok(flushing) => flushing,
                 Err(_) if round == Round::Wait => node.flush.lock_owned().await,
                 Err(_) => {
                     left.push(ino);

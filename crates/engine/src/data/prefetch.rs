@@ -25,7 +25,7 @@ const ROOM: Amount = Amount { bytes: 16 << 20, files: 512 };
 impl Fetcher {
     /// Gets a small run with the records behind it up to `end`, which go to their files while the
     /// run's own are handed out.
-    pub(crate) async fn get_with_neighbours(
+    pub(crate) async fn get_batch(
         self: &Arc<Self>,
         run: &Run,
         end: u32,
@@ -37,11 +37,11 @@ impl Fetcher {
         let rest = stored.slice((run.end - run.start) as usize..);
         let found = records_from(run.segment, u64::from(run.end), &rest);
         // Claimed before the caller goes on: its next read waits for these instead of asking.
-        let claimed = self.claim_neighbours(&found);
+        let claimed = self.claim_batch(&found);
         let (fetcher, first) = (self.clone(), run.end);
         tokio::spawn(async move {
             for (claim, chunk) in claimed {
-                fetcher.fill_neighbour(claim, chunk, &found, &rest, first).await;
+                fetcher.fill_batched(claim, chunk, &found, &rest, first).await;
             }
         });
         Ok(records)
@@ -63,7 +63,7 @@ impl Fetcher {
     }
 
     /// Claims the chunks that these records belong to, but for those that are here or coming.
-    fn claim_neighbours(self: &Arc<Self>, found: &[IndexEntry]) -> Vec<(Claim, ChunkIndex)> {
+    fn claim_batch(self: &Arc<Self>, found: &[IndexEntry]) -> Vec<(Claim, ChunkIndex)> {
         let chunks = found.iter().map(|e| (e.owner.ino, e.owner.offset / CHUNK_BYTES));
         let mut chunks: Vec<(Ino, ChunkIndex)> = chunks.collect();
         chunks.dedup();
@@ -78,7 +78,7 @@ impl Fetcher {
 
     /// Fills a chunk from a window, if its extents still name what lies there and nothing else.
     /// What fails is fetched by whoever wants it.
-    async fn fill_neighbour(
+    async fn fill_batched(
         &self,
         mut claim: Claim,
         chunk: ChunkIndex,
@@ -86,13 +86,13 @@ impl Fetcher {
         window: &Bytes,
         first: u32,
     ) {
-        if let Err(error) = self.try_neighbour(&mut claim, chunk, found, window, first).await {
-            tracing::debug!(ino = %claim.ino, %error, "a neighbour was not filled");
+        if let Err(error) = self.try_batched(&mut claim, chunk, found, window, first).await {
+            tracing::debug!(ino = %claim.ino, %error, "a chunk of a batch was not filled");
         }
         claim.end();
     }
 
-    async fn try_neighbour(
+    async fn try_batched(
         &self,
         claim: &mut Claim,
         chunk: ChunkIndex,

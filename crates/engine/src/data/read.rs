@@ -78,7 +78,12 @@ impl Reader {
             ReadOutcome::Done(_) => 0,
             ReadOutcome::Missing(missing) => missing.iter().map(|range| range.len()).sum(),
         };
-        self.read_ahead(node, mirror, (offset, len), fetched > 0);
+        self.read_ahead(
+            node,
+            mirror,
+            ByteRange::new(offset, offset.saturating_add(len)),
+            fetched > 0,
+        );
         let bytes = match outcome {
             ReadOutcome::Done(_) => buffer.into(),
             ReadOutcome::Missing(missing) => {
@@ -89,18 +94,13 @@ impl Reader {
     }
 
     /// Starts to fetch what this read lets expect of the next ones.
-    fn read_ahead(
-        &self,
-        node: &Node,
-        mirror: &Arc<Mirror>,
-        (offset, len): (u64, u64),
-        waits: bool,
-    ) {
+    fn read_ahead(&self, node: &Node, mirror: &Arc<Mirror>, asked: ByteRange, waits: bool) {
         let most = self.context.settings.read_ahead_bytes.0;
         if most == 0 || self.budget.slows(Slowed::ReadAhead) {
             return;
         }
         let size = mirror.size();
+        let (offset, len) = (asked.start, asked.len());
         let read = Read { offset, len, size, waits, now_ms: self.context.now_ms() };
         let wanted = node.streams.lock().note(read, most);
         for Ahead { start, end, part_bytes } in wanted {

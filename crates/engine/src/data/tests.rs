@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
 use tempfile::TempDir;
 use weir_meta::kv::MemoryKv;
 use weir_meta::{Meta, RootAttr};
@@ -178,14 +180,9 @@ impl Plane {
 }
 
 fn noise(len: u64) -> Vec<u8> {
-    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
-    let mut next = || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state as u8
-    };
-    (0..len).map(|_| next()).collect()
+    let mut bytes = vec![0; len as usize];
+    StdRng::seed_from_u64(1).fill_bytes(&mut bytes);
+    bytes
 }
 
 #[tokio::test(start_paused = true)]

@@ -66,7 +66,7 @@ mod tests {
     /// Lets a writer of 1 MiB at a time fill a tier of 1 GiB that drains at `drain` MiB/s; answers
     /// the dirty MiB and the writer's MiB/s in the last of 120 seconds.
     fn settle(drain: u64) -> (u64, u64) {
-        let pace = WriteThrottle::default();
+        let throttle = WriteThrottle::default();
         let (mut dirty, mut flushed, mut wrote) = (0_u64, 0, 0);
         let mut free_at = 0;
         for now in 0..120_000_u64 {
@@ -77,7 +77,7 @@ mod tests {
             }
             // At most 1,000 MiB/s, as a local disk.
             if now >= free_at && dirty + MIB <= 1024 * MIB {
-                free_at = now + 1 + pace.wait_ms((dirty, 1024 * MIB), MIB, flushed, now);
+                free_at = now + 1 + throttle.wait_ms((dirty, 1024 * MIB), MIB, flushed, now);
                 (dirty, wrote) = (dirty + MIB, wrote + 1);
             }
         }

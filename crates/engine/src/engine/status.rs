@@ -6,7 +6,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use weir_object::{MeterSnapshot, Trouble};
-use weir_tier::Usage;
+use weir_tier::{Census, Usage};
 use weir_types::{FileKind, Ino, Result, Settings};
 
 use crate::data::flush::pending::FlushFailed;
@@ -178,10 +178,10 @@ impl Engine {
         boxed(async move {
             let inode = self.getattr(ino).await?;
             let end = weir_tier::page_ceil(inode.size);
-            let [hole, released, resident, dirty] = match self.data.tier.find(ino) {
-                _ if inode.kind != FileKind::Regular => [0; 4],
+            let Census { hole, released, resident, dirty } = match self.data.tier.find(ino) {
+                _ if inode.kind != FileKind::Regular => Census::default(),
                 Some(mirror) => mirror.census(),
-                None => [0, end, 0, 0],
+                None => Census { released: end, ..Census::default() },
             };
             Ok(Residency { hole, released, resident, dirty })
         })

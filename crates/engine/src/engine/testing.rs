@@ -62,6 +62,42 @@ fn runtime() -> Runtime {
     builder.worker_threads(2).enable_all().build().expect("a runtime")
 }
 
+/// How a volume of tests is made.
+pub fn format_options(url: &BucketUrl, connector: &Connector) -> FormatOptions {
+    FormatOptions {
+        url: url.clone(),
+        stripe: Vec::new(),
+        connector: connector.clone(),
+        record_bytes: 1 << 20,
+        segment_bytes: 4 << 20,
+        codec: Codec::Lz4,
+        root: (0o755, 0, 0),
+        now: (clock().now)(),
+    }
+}
+
+/// How it is mounted, on a small machine that says whose it is.
+pub fn mount_options(url: BucketUrl, connector: Connector, tier: &Path) -> MountOptions {
+    MountOptions {
+        url,
+        connector,
+        tier: tier.to_owned(),
+        journal: None,
+        read_only: false,
+        take_over: false,
+        accept_loss: AcceptLoss::Nothing,
+        only_clean: false,
+        ask_space: DiskSpace::kernel(),
+        settings: settings(),
+        clock: clock(),
+        host: Host {
+            machine_id: "this machine".into(),
+            hardware_id: "its hardware".into(),
+            ..Host::this()
+        },
+    }
+}
+
 impl World {
     /// A fresh volume in a directory, mounted.
     pub fn new() -> Self {
@@ -76,37 +112,11 @@ impl World {
             format!("file://{}/bucket", dir.path().display()).parse().expect("a URL");
         let connect = ConnectOptions { timeout_ms: 20_000, ..ConnectOptions::default() };
         let mut connector = Connector::new(connect, Meter::new());
-        runtime()
-            .block_on(format(FormatOptions {
-                url: url.clone(),
-                stripe: Vec::new(),
-                connector: connector.clone(),
-                record_bytes: 1 << 20,
-                segment_bytes: 4 << 20,
-                codec: Codec::Lz4,
-                root: (0o755, 0, 0),
-                now: (clock().now)(),
-            }))
-            .expect("formats");
+        let made = runtime().block_on(format(format_options(&url, &connector)));
+        made.expect("formats");
         connector.wrap = wrap;
-        let options = MountOptions {
-            url,
-            connector,
-            tier: dir.path().join("tier"),
-            journal: None,
-            read_only: false,
-            take_over: false,
-            accept_loss: AcceptLoss::Nothing,
-            only_clean: false,
-            ask_space: DiskSpace::kernel(),
-            settings,
-            clock: clock(),
-            host: Host {
-                machine_id: "this machine".into(),
-                hardware_id: "its hardware".into(),
-                ..Host::this()
-            },
-        };
+        let options =
+            MountOptions { settings, ..mount_options(url, connector, &dir.path().join("tier")) };
         let mut world = Self { dir, options, runtime: None, engine: None };
         world.mount().expect("mounts");
         world

@@ -129,8 +129,8 @@ impl Names {
         };
         let exchanged = (mode == RenameMode::Exchange).then_some(target);
         for ino in std::iter::once(source).chain(exchanged).filter(|_| source != target) {
-            let news = |mirror: &Mirror| mirror.dirty_bytes() > 0 || mirror.pending().1.size;
-            if self.tier.find(ino).is_some_and(|mirror| news(&mirror)) {
+            let unflushed = |mirror: &Mirror| mirror.dirty_bytes() > 0 || mirror.pending().1.size;
+            if self.tier.find(ino).is_some_and(|mirror| unflushed(&mirror)) {
                 self.flusher.flush_file(ino).await?;
             }
         }

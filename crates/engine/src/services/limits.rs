@@ -77,7 +77,9 @@ pub struct ThroughputChange {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ThroughputView {
     /// Whom it is for.
-    pub whose: Subject,
+    // Programs read the name that it had first.
+    #[serde(rename = "whose")]
+    pub subject: Subject,
     /// The directory's path in the volume when the rule was made, or the user.
     pub name: String,
     /// The mode.
@@ -175,15 +177,15 @@ impl Limits {
     /// One commit.
     pub(crate) async fn set_throughput(
         &self,
-        whose: Subject,
+        subject: Subject,
         name: &str,
         change: ThroughputChange,
     ) -> Result<ThroughputReport> {
-        self.check_throughput(whose, &change).await?;
+        self.check_throughput(subject, &change).await?;
         if change.remove {
-            self.admission.areas.remove(whose, &self.context.clock);
+            self.admission.areas.remove(subject, &self.context.clock);
         } else {
-            self.change_limit(whose, name, &change).await?;
+            self.change_limit(subject, name, &change).await?;
         }
         if let Some((rate, region)) = &change.budget {
             let budget = (rate.0 > 0).then_some((*rate, region.as_str()));
@@ -193,7 +195,7 @@ impl Limits {
                 now_ns(&self.context.clock),
             );
         }
-        self.store_rules(&[whose]).await?;
+        self.store_rules(&[subject]).await?;
         self.throughput().await
     }
 
@@ -227,7 +229,7 @@ impl Limits {
 fn tell_apart(rules: &mut [ThroughputView]) {
     let names: Vec<_> = rules.iter().map(|rule| rule.name.clone()).collect();
     for rule in rules {
-        if let Subject::Directory(dir) = rule.whose
+        if let Subject::Directory(dir) = rule.subject
             && names.iter().filter(|name| **name == rule.name).count() > 1
         {
             rule.name = format!("{} (inode {dir})", rule.name);
@@ -281,7 +283,7 @@ impl Limits {
         let stand = limit.stand(&self.context.clock);
         let permitted = stand.permitted_bytes_per_s;
         ThroughputView {
-            whose: limit.whose,
+            subject: limit.subject,
             name: limit.name.clone(),
             mode: stand.mode,
             rules_until: stand.rules_until,
@@ -296,9 +298,9 @@ impl Limits {
         }
     }
 
-    async fn check_throughput(&self, whose: Subject, change: &ThroughputChange) -> Result<()> {
+    async fn check_throughput(&self, subject: Subject, change: &ThroughputChange) -> Result<()> {
         let invalid = |text: String| Err(FsError::new(ErrorKind::Invalid, text));
-        if let Subject::Directory(dir) = whose
+        if let Subject::Directory(dir) = subject
             && self.meta.inode(dir).await?.kind != FileKind::Directory
         {
             return invalid("a throughput rule is for a directory or a user".to_owned());
@@ -308,13 +310,13 @@ impl Limits {
         {
             return invalid(format!("{mib_per_s} MiB/s cannot be provisioned: 1 to 1,000,000"));
         }
-        if change.remove && whose == Subject::VOLUME {
+        if change.remove && subject == Subject::VOLUME {
             return invalid(
                 "the volume's own rule cannot go: `--mode elastic` limits nothing".to_owned(),
             );
         }
         if let Some((rate, region)) = &change.budget {
-            if whose != Subject::VOLUME {
+            if subject != Subject::VOLUME {
                 return invalid("a budget is for the whole volume".to_owned());
             }
             let book = PriceBook::built_in();
@@ -328,26 +330,26 @@ impl Limits {
 
     async fn change_limit(
         &self,
-        whose: Subject,
+        subject: Subject,
         name: &str,
         change: &ThroughputChange,
     ) -> Result<()> {
         let now_ns = now_ns(&self.context.clock);
-        let stored_bytes = self.stored_for(whose).await;
+        let stored_bytes = self.stored_for(subject).await;
         let rules = || change.rules.clone().unwrap_or_else(Rules::today);
-        let limit = match self.admission.areas.limit(whose) {
+        let limit = match self.admission.areas.limit(subject) {
             Some(limit) => limit,
             None => {
                 let limiter =
-                    Limiter::new(whose.ruled(rules()), Mode::Elastic, stored_bytes, now_ns);
-                Arc::new(Limit::new(whose, name.to_owned(), limiter, false))
+                    Limiter::new(subject.ruled(rules()), Mode::Elastic, stored_bytes, now_ns);
+                Arc::new(Limit::new(subject, name.to_owned(), limiter, false))
             }
         };
         limit.with(&self.context.clock, |limiter, now_ns| {
             let mut next = match &change.rules {
                 // Other rules are another file system: with its own credits.
                 Some(rules) => {
-                    Limiter::new(whose.ruled(rules.clone()), limiter.mode(), stored_bytes, now_ns)
+                    Limiter::new(subject.ruled(rules.clone()), limiter.mode(), stored_bytes, now_ns)
                 }
                 None => limiter.clone(),
             };
@@ -369,7 +371,7 @@ impl Limits {
             limit.set_exact(exact);
         }
         self.admission.areas.change(|limits| {
-            limits.retain(|other| other.whose != whose);
+            limits.retain(|other| other.subject != subject);
             limits.push(limit);
         });
         Ok(())
@@ -377,8 +379,8 @@ impl Limits {
 
     /// What counts as stored for a rule: what is below a directory, or of a user, is not known, and
     /// taken for little.
-    pub(crate) async fn stored_for(&self, whose: Subject) -> u64 {
-        match whose {
+    pub(crate) async fn stored_for(&self, subject: Subject) -> u64 {
+        match subject {
             Subject::VOLUME => self.meta.usage().await.map_or(0, |usage| usage.stored_bytes),
             _ => 0,
         }
@@ -397,7 +399,7 @@ impl Limits {
     async fn area_names(&self, rules: &[ThroughputView]) -> Result<HashMap<Ino, String>> {
         let mut names: HashMap<_, _> = rules
             .iter()
-            .filter_map(|rule| match rule.whose {
+            .filter_map(|rule| match rule.subject {
                 Subject::Directory(dir) => Some((dir, rule.name.clone())),
                 Subject::Client(_) => None,
             })

@@ -10,12 +10,12 @@ use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use tokio::sync::Mutex;
 use weir_meta::{DirEntryPlus, Meta};
-use weir_tier::Tier;
+use weir_tier::{Census, Tier};
 use weir_types::{FileKind, Ino, Inode, Result};
 
 use crate::volume::context::Context;
+use crate::volume::locks::{Mutex, Place};
 
 /// How old a survey may be.
 const FRESH_MS: u64 = 60_000;
@@ -73,7 +73,7 @@ pub(crate) struct Surveyor {
 
 impl Surveyor {
     pub(crate) fn new(context: Arc<Context>, meta: Arc<Meta>, tier: Arc<Tier>) -> Self {
-        Self { context, meta, tier, last: Mutex::default() }
+        Self { context, meta, tier, last: Mutex::new(Place::Survey, 0, None) }
     }
 
     /// Those who ask at the same time wait for the same walk.
@@ -143,7 +143,7 @@ impl Surveyor {
     /// Bytes of a file that are in the tier.
     fn here(&self, inode: &Inode) -> u64 {
         self.tier.find(inode.ino).map_or(0, |mirror| {
-            let [_, _, resident, dirty] = mirror.census();
+            let Census { resident, dirty, .. } = mirror.census();
             (resident + dirty).min(mirror.size())
         })
     }
@@ -166,33 +166,33 @@ struct Row {
 
 /// Where a directory's files count, and whether directories in it have rows of their own.
 #[derive(Clone, Copy)]
-struct Place {
+struct Position {
     row: usize,
     depth: usize,
     is_shown: bool,
 }
 
 impl Sums {
-    fn begin(&mut self, root: &Inode) -> Place {
+    fn begin(&mut self, root: &Inode) -> Position {
         self.rows.push(Row { above: 0, sum: Surveyed::default() });
-        Place { row: 0, depth: 0, is_shown: is_listed_by_all(root) }
+        Position { row: 0, depth: 0, is_shown: is_listed_by_all(root) }
     }
 
-    fn enter(&mut self, above: Place, name: &[u8], inode: &Inode) -> Place {
+    fn enter(&mut self, above: Position, name: &[u8], inode: &Inode) -> Position {
         if !above.is_shown || above.depth == DEPTH {
-            return Place { is_shown: false, ..above };
+            return Position { is_shown: false, ..above };
         }
         let name = String::from_utf8_lossy(name).into_owned();
         let sum = Surveyed { name, ..Surveyed::default() };
         self.rows.push(Row { above: above.row, sum });
-        Place {
+        Position {
             row: self.rows.len() - 1,
             depth: above.depth + 1,
             is_shown: is_listed_by_all(inode),
         }
     }
 
-    fn add(&mut self, place: Place, inode: &Inode, here: u64) {
+    fn add(&mut self, place: Position, inode: &Inode, here: u64) {
         if inode.nlink > 1 && !self.linked.insert(inode.ino) {
             return;
         }

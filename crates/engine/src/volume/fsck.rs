@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use futures::TryStreamExt;
 use futures::stream::{self, StreamExt};
+use schemars::JsonSchema;
 use serde::Serialize;
 use weir_meta::kv::Kv;
 use weir_meta::kv::slate::{SlateReader, SlateReaderOptions};
@@ -31,7 +32,7 @@ pub struct FsckOptions {
 }
 
 /// What was found.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct FsckReport {
     /// Inodes in use.
     pub inodes: u64,

@@ -16,6 +16,10 @@ use tokio::sync::TryLockError;
 /// What a lock guards, in the order in which they may be taken: the outermost first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Place {
+    /// The tasks of a mount: their start, and their end.
+    Tasks,
+    /// One survey, for all who ask meanwhile.
+    Survey,
     /// What is set aside: one merge, extraction or removal at a time.
     Quarantine,
     /// The end of an action.

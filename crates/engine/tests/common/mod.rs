@@ -3,6 +3,7 @@
 
 pub mod lake;
 pub mod still;
+pub mod trees;
 
 pub use weir_engine::testing::*;
 

@@ -70,7 +70,7 @@ fn a_flock_is_for_the_whole_file() {
 fn byte_ranges_against_a_model() {
     for seed in 0..50 {
         eprintln!("seed {seed}");
-        let mut dice = Dice(seed);
+        let mut dice = Dice::new(seed);
         let table = LockTable::new();
         let mut model: BTreeMap<(u64, u64), bool> = BTreeMap::new();
         for _ in 0..300 {

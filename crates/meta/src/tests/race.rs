@@ -72,7 +72,7 @@ impl Kv for Jumbled {
 
 async fn jumbled(seed: u64) -> Meta {
     eprintln!("seed {seed}");
-    let dice = Mutex::new(Dice(seed));
+    let dice = Mutex::new(Dice::new(seed));
     meta_over(Arc::new(Jumbled { inner: MemoryKv::new(), dice })).await
 }
 

@@ -306,7 +306,7 @@ async fn run(seed: u64, steps: u32) {
     eprintln!("seed {seed}");
     let meta = meta().await;
     let mut run =
-        Run { meta, model: Model::new(), dice: Dice(seed), segment: 0, purged: Vec::new() };
+        Run { meta, model: Model::new(), dice: Dice::new(seed), segment: 0, purged: Vec::new() };
     for step in 0..steps {
         run.step().await;
         if step % 40 == 0 {

@@ -30,7 +30,7 @@ const RENEW_BEFORE: Duration = Duration::from_secs(300);
 /// Plain keys of a file are read again so often: whoever logs in anew writes others there.
 const REREAD_AFTER: Duration = Duration::from_secs(300);
 /// Whoever gives keys may take so long.
-const LONGEST: Duration = Duration::from_secs(10);
+const ANSWER_MAX: Duration = Duration::from_secs(10);
 /// After a failure nobody is asked for so long,
 const PAUSE: Duration = Duration::from_secs(1);
 /// or for so long, while what there is is good.
@@ -197,8 +197,8 @@ impl Keys {
                 None => Err("nobody to ask".to_owned()),
             }
         };
-        let late = |_| Err(format!("no answer in {} s", LONGEST.as_secs()));
-        let found = tokio::time::timeout(LONGEST, work).await.unwrap_or_else(late)?;
+        let late = |_| Err(format!("no answer in {} s", ANSWER_MAX.as_secs()));
+        let found = tokio::time::timeout(ANSWER_MAX, work).await.unwrap_or_else(late)?;
         let now = (self.now)();
         if found.expiry().is_some_and(|end| end <= now) {
             return Err("the keys that it gives have expired".to_owned());
@@ -227,9 +227,9 @@ impl Keys {
         Loaded { credential: Arc::new(credential), who, renew, end: found.expiry() }
     }
 
-    fn none(&self, why: String, passing: bool) -> Error {
+    fn none(&self, why: String, transient: bool) -> Error {
         let why = format!("no AWS keys from {}: {why}; {}", self.owner, self.advice);
-        Error::Unauthenticated { path: String::new(), source: Box::new(NoKeys { why, passing }) }
+        Error::Unauthenticated { path: String::new(), source: Box::new(NoKeys { why, transient }) }
     }
 }
 

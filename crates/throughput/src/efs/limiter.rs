@@ -20,7 +20,7 @@ const BUCKET_S: f64 = 0.05;
 /// What is kept over a restart.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct State {
+pub struct LimiterState {
     /// The mode.
     pub mode: Mode,
     /// Credits left.
@@ -89,7 +89,7 @@ impl Limiter {
     /// The file system as `state` left it, with what it earned since.
     pub fn restore(
         rules: Rules,
-        state: &State,
+        state: &LimiterState,
         stored_bytes: u64,
         now_ns: u64,
         unix_ms: u64,
@@ -105,12 +105,12 @@ impl Limiter {
     }
 
     /// What to keep over a restart.
-    pub fn state(&mut self, now_ns: u64, unix_ms: u64) -> State {
+    pub fn state(&mut self, now_ns: u64, unix_ms: u64) -> LimiterState {
         let credit_bytes = self.credit_bytes(now_ns);
         let age_ms = (i128::from(self.at_ns) - self.mode_since_ns) / 1_000_000;
         let age_ms = u64::try_from(age_ms).unwrap_or(0);
         let mode_since_ms = unix_ms.saturating_sub(age_ms);
-        State { mode: self.mode, credit_bytes, mode_since_ms, at_unix_ms: unix_ms }
+        LimiterState { mode: self.mode, credit_bytes, mode_since_ms, at_unix_ms: unix_ms }
     }
 
     /// The same with other credits, at most the cap.

@@ -10,7 +10,7 @@ use crate::log::{Entry, MirrorState};
 use crate::mirror::{Mirror, Residency};
 use crate::mirror_file::copy_file;
 use crate::pending::Pending;
-use crate::ranges::{PAGE_BYTES, State, page_ceil, page_floor};
+use crate::ranges::{PAGE_BYTES, PageState, page_ceil, page_floor};
 
 impl Mirror {
     /// Makes the file at least `size` bytes long; the new ones are zeros.
@@ -24,7 +24,7 @@ impl Mirror {
         let pending = Pending::written(now);
         self.note(&mut residency, Entry::Pending { ino: self.ino, size, pending })?;
         residency.dirty_since_ms.get_or_insert_with(|| self.shared.now_ms());
-        if residency.lending.lent {
+        if residency.passthrough.active {
             self.before_own_change(&mut residency)?;
             disk::set_len(&*self.file()?, size).map_err(|e| self.io("extend", e))?;
             self.after_own_change(&mut residency)?;
@@ -38,11 +38,11 @@ impl Mirror {
         let mut residency = self.write_state();
         self.check_alive(&residency)?;
         let resident = residency.state.ranges.within(page_floor(start), page_ceil(end));
-        let clean: Vec<_> = resident.filter(|r| r.1 == State::Resident).collect();
+        let clean: Vec<_> = resident.filter(|r| r.1 == PageState::Resident).collect();
         let (ino, size, pending) = (self.ino, residency.state.size, residency.state.pending);
         for (ByteRange { start, end }, _) in clean {
             self.note(&mut residency, Entry::Dirtied { ino, start, end, size, pending })?;
-            residency.unjournaled.set(start, end, State::Dirty);
+            residency.unjournaled.set(start, end, PageState::Dirty);
         }
         if residency.has_unflushed() {
             residency.dirty_since_ms.get_or_insert_with(|| self.shared.now_ms());
@@ -122,7 +122,7 @@ impl Mirror {
             None => (disk::punch(&file, first, end), (first, end)),
         };
         if let Err(error) = changed {
-            residency.leftover.set(void.0, void.1, State::Hole);
+            residency.leftover.set(void.0, void.1, PageState::Hole);
             return Err(self.io("cut or punch", error));
         }
         if cut_to.is_none() {
@@ -151,17 +151,17 @@ impl Mirror {
             state.size = inode.size;
         }
         let missed = inode.data.generation.wrapping_sub(state.generation);
-        let lent = residency.lending.lent;
+        let passthrough = residency.passthrough.active;
         if missed != 0 {
             // What is lent was in step since this process began, and nobody else writes the volume.
-            let ours = missed == 1 && (lent || self.shared.alone.load(Ordering::Acquire));
-            if lent && !ours {
+            let ours = missed == 1 && (passthrough || self.shared.alone.load(Ordering::Acquire));
+            if passthrough && !ours {
                 let text = format!("inode {} changed elsewhere while programs read it", self.ino);
                 return Err(FsError::new(ErrorKind::Conflict, text));
             }
-            let (start, end) = match ours {
+            let ByteRange { start, end } = match ours {
                 true => void_of_missed_drop(inode),
-                false => (0, u64::MAX),
+                false => ByteRange::new(0, u64::MAX),
             };
             let clean_only = !ours;
             let void: Vec<_> = state.ranges.within(start, end).collect();
@@ -177,10 +177,10 @@ impl Mirror {
             state.size = state.size.max(if state.pending.size { inode.size } else { 0 });
             state.generation = inode.data.generation;
             state.remote_end = inode.size;
-            if lent {
+            if passthrough {
                 // Nothing of it was released, so what has no bytes here has none anywhere.
                 for ByteRange { start, end } in state.ranges.gaps(0, page_ceil(state.size)) {
-                    state.ranges.set(start, end, State::Hole);
+                    state.ranges.set(start, end, PageState::Hole);
                 }
             }
             residency.mark_all_dropped();
@@ -215,7 +215,10 @@ impl Mirror {
         let old = residency.state.ranges.iter();
         let void: Vec<_> =
             old.flat_map(|(range, _)| new.ranges.gaps(range.start, range.end)).collect();
-        if (longer || !void.is_empty()) && !residency.lending.lent && self.settle_lent(residency)? {
+        if (longer || !void.is_empty())
+            && !residency.passthrough.active
+            && self.settle_passthrough(residency)?
+        {
             // Programs of a mount before this one go on with the file as it was.
             let kept: Vec<_> = new.ranges.iter().map(|(range, _)| range).collect();
             copy_file(&self.path(), &kept, new.size).map_err(|e| self.io("copy", e))?;
@@ -223,7 +226,7 @@ impl Mirror {
             return Ok(());
         }
         let file = self.file()?;
-        let resize = metadata.len() != new.size && (longer || residency.lending.lent);
+        let resize = metadata.len() != new.size && (longer || residency.passthrough.active);
         if !resize && void.is_empty() {
             return Ok(());
         }
@@ -240,10 +243,12 @@ impl Mirror {
 
 /// The pages that the last drop of an inode voided, where the note of it was missed. The last page
 /// of the file may have been replaced in part.
-fn void_of_missed_drop(inode: &Inode) -> (u64, u64) {
+fn void_of_missed_drop(inode: &Inode) -> ByteRange {
     match inode.data.dropped {
-        Some(ByteRange { start, end }) if end >= inode.size => (page_ceil(start), page_ceil(end)),
-        Some(ByteRange { start, end }) => (page_ceil(start), page_floor(end)),
-        None => (0, 0),
+        Some(ByteRange { start, end }) if end >= inode.size => {
+            ByteRange::new(page_ceil(start), page_ceil(end))
+        }
+        Some(ByteRange { start, end }) => ByteRange::new(page_ceil(start), page_floor(end)),
+        None => ByteRange::default(),
     }
 }

@@ -19,7 +19,7 @@ use weir_types::{ByteRange, ErrorKind, FsError, Result};
 use crate::disk;
 use crate::log::Entry;
 use crate::mirror::{Mirror, Residency};
-use crate::ranges::State;
+use crate::ranges::PageState;
 
 impl Mirror {
     /// `Corrupt` if dirty bytes of this file are in doubt, or turn out to be.
@@ -89,7 +89,7 @@ impl Mirror {
              nothing, remove it, or mount again, which sets it aside"
         );
         self.let_go(&mut residency);
-        if residency.dirty_bytes > 0 || residency.lending.lent {
+        if residency.dirty_bytes > 0 || residency.passthrough.active {
             residency.doubt = true;
             self.shared.doubted().insert(self.ino);
         }
@@ -102,11 +102,11 @@ impl Mirror {
 
     /// Clean pages go, as far as nobody has the file; they are in the bucket.
     pub(crate) fn let_go(&self, residency: &mut Residency) {
-        if residency.lending.lent || residency.gone {
+        if residency.passthrough.active || residency.gone {
             return;
         }
         let ranges = residency.state.ranges.iter();
-        let clean: Vec<_> = ranges.filter(|r| r.1 == State::Resident).collect();
+        let clean: Vec<_> = ranges.filter(|r| r.1 == PageState::Resident).collect();
         for &(ByteRange { start, end }, _) in &clean {
             let entry = Entry::Released { ino: self.ino, start, end };
             let noted = entry.encode().and_then(|bytes| self.shared.log.append(&bytes));
@@ -128,7 +128,7 @@ impl Mirror {
     pub(crate) fn settle_doubt(&self, residency: &mut Residency) {
         if residency.doubt {
             self.let_go(residency);
-            residency.doubt = residency.dirty_bytes > 0 || residency.lending.lent;
+            residency.doubt = residency.dirty_bytes > 0 || residency.passthrough.active;
             if !residency.doubt {
                 self.shared.doubted().remove(&self.ino);
             }

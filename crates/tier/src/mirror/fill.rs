@@ -7,7 +7,7 @@ use weir_types::{ByteRange, Result};
 use super::{Mirror, gaps_below};
 use crate::disk;
 use crate::log::Entry;
-use crate::ranges::{State, page_ceil};
+use crate::ranges::{PageState, page_ceil};
 
 /// A fill under way.
 struct Filling<'a>(&'a AtomicUsize);
@@ -54,7 +54,7 @@ impl Mirror {
         if !residency.stamp.spare(stamp, &[ByteRange::new(start, end)]) || residency.gone {
             return Ok(false);
         }
-        let state = if data.is_some() { State::Resident } else { State::Hole };
+        let state = if data.is_some() { PageState::Resident } else { PageState::Hole };
         for ByteRange { start: s, end: e } in gaps_below(&residency.state, start, page_ceil(end)) {
             self.note(&mut residency, Entry::Filled { ino: self.ino, start: s, end: e, state })?;
         }

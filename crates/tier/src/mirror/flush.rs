@@ -5,7 +5,7 @@ use weir_types::{ByteRange, Result};
 use crate::log::Entry;
 use crate::mirror::Mirror;
 use crate::pending::Pending;
-use crate::ranges::{State, page_ceil};
+use crate::ranges::{PageState, page_ceil};
 
 /// Dirty ranges taken for a flush; see [`Mirror::snapshot`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,7 +77,7 @@ impl Mirror {
             ranges.push(ByteRange::new(start, end));
         }
         for &ByteRange { start, end } in &ranges {
-            residency.state.ranges.set(start, page_ceil(end), State::Flushing);
+            residency.state.ranges.set(start, page_ceil(end), PageState::Flushing);
         }
         let (pending, drops) = (residency.state.pending, residency.drops.now());
         Snapshot { ranges, size, pending, complete, drops, flush: residency.flushes }
@@ -87,7 +87,7 @@ impl Mirror {
     pub fn dirty_after(&self, after: u64) -> u64 {
         let residency = self.read_state();
         let end = residency.state.size;
-        residency.state.ranges.bytes(after, end.max(after), |state| state == State::Dirty)
+        residency.state.ranges.bytes(after, end.max(after), |state| state == PageState::Dirty)
     }
 
     /// Whether nothing of the snapshot was cut off, punched or replaced since, nor taken anew.
@@ -105,7 +105,12 @@ impl Mirror {
             return;
         }
         for &ByteRange { start, end } in &snapshot.ranges {
-            residency.state.ranges.turn(start, page_ceil(end), State::Flushing, State::Dirty);
+            residency.state.ranges.turn(
+                start,
+                page_ceil(end),
+                PageState::Flushing,
+                PageState::Dirty,
+            );
         }
     }
 
@@ -129,7 +134,7 @@ impl Mirror {
         let mut clean = Vec::new();
         for &ByteRange { start, end } in snapshot.ranges.iter().filter(|_| newest) {
             let flushing = residency.state.ranges.within(start, page_ceil(end));
-            clean.extend(flushing.filter(|r| r.1 == State::Flushing).map(|r| r.0));
+            clean.extend(flushing.filter(|r| r.1 == PageState::Flushing).map(|r| r.0));
         }
         let state = &residency.state;
         let mut pending = state.pending;
@@ -169,7 +174,7 @@ impl Mirror {
     pub fn untake_unjournaled(&self, ranges: &[ByteRange]) {
         let mut residency = self.write_state();
         for &ByteRange { start, end } in ranges {
-            residency.unjournaled.set(start, page_ceil(end), State::Dirty);
+            residency.unjournaled.set(start, page_ceil(end), PageState::Dirty);
         }
     }
 }

@@ -17,11 +17,11 @@ use weir_types::{ByteRange, ErrorKind, FsError, Result};
 use crate::disk;
 use crate::lease;
 use crate::log::Entry;
-use crate::mirror::lending::Lending;
+use crate::mirror::passthrough_use::PassthroughUse;
 use crate::mirror::{Mirror, Residency, gaps_below};
 use crate::mirror_file::{data_ranges, last_store, set_mark};
 use crate::pending::Pending;
-use crate::ranges::{State, page_ceil};
+use crate::ranges::{PageState, page_ceil};
 
 impl Mirror {
     /// Lends the mirror file for reading, if all of the file is here, it has `least` bytes, and the
@@ -34,14 +34,14 @@ impl Mirror {
         let sound = self.check_sound();
         let mut residency = self.write_state();
         let size = residency.state.size;
-        let lent = residency.lending.lent;
+        let active = residency.passthrough.active;
         if let Err(error) = sound {
-            return if lent { Err(error) } else { Ok(None) };
+            return if active { Err(error) } else { Ok(None) };
         }
         let here = gaps_below(&residency.state, 0, page_ceil(size)).is_empty();
-        let fits = lent || self.shared.may_lend(residency.local_bytes);
-        let wanted = lent || (size >= least && !self.rewritten.load(Ordering::Relaxed));
-        if residency.gone || (size == 0 && !lent) || !here || !fits || !wanted {
+        let fits = active || self.shared.may_pass_through(residency.local_bytes);
+        let wanted = active || (size >= least && !self.rewritten.load(Ordering::Relaxed));
+        if residency.gone || (size == 0 && !active) || !here || !fits || !wanted {
             return Ok(None);
         }
         self.take_out_leftover(&mut residency)?;
@@ -53,15 +53,15 @@ impl Mirror {
             })?;
             self.shared.leases.store(true, Ordering::Relaxed);
         }
-        residency.lending.hands += 1;
-        self.set_lent(&mut residency, true);
+        residency.passthrough.opens += 1;
+        self.set_passthrough(&mut residency, true);
         Ok(Some(file))
     }
 
     /// The kernel no longer opens the file that [`Mirror::passthrough`] gave it.
     pub fn end_passthrough(&self) -> Result<()> {
         let mut residency = self.write_state();
-        residency.lending.hands = residency.lending.hands.saturating_sub(1);
+        residency.passthrough.opens = residency.passthrough.opens.saturating_sub(1);
         self.settle(&mut residency)
     }
 
@@ -70,20 +70,20 @@ impl Mirror {
     pub fn passthrough_writable(&self) -> Result<()> {
         let mut residency = self.write_state();
         self.check_alive(&residency)?;
-        if !residency.lending.writable {
+        if !residency.passthrough.writable {
             self.note(&mut residency, Entry::Lent { ino: self.ino, writable: true })?;
             // Nobody can have mapped it for writing yet, so the next store into any page shows.
             set_mark(&*self.file()?).map_err(|e| self.io("mark", e))?;
-            residency.lending.writable = true;
+            residency.passthrough.writable = true;
         }
-        residency.lending.writers += 1;
+        residency.passthrough.writers += 1;
         Ok(())
     }
 
     /// Ends what [`Mirror::passthrough_writable`] began; a mapping may still be there.
     pub fn end_passthrough_writer(&self) -> Result<()> {
         let mut residency = self.write_state();
-        residency.lending.writers = residency.lending.writers.saturating_sub(1);
+        residency.passthrough.writers = residency.passthrough.writers.saturating_sub(1);
         self.settle(&mut residency)
     }
 
@@ -91,36 +91,36 @@ impl Mirror {
     pub fn in_passthrough(&self) -> Result<bool> {
         let known = {
             let residency = self.read_state();
-            residency.lending.lent || residency.lending.lent_before
+            residency.passthrough.active || residency.passthrough.active_before
         };
         if !known {
             return Ok(false);
         }
-        self.settle_lent(&mut self.write_state())
+        self.settle_passthrough(&mut self.write_state())
     }
 
     /// The same with the residency at hand.
-    pub(crate) fn settle_lent(&self, residency: &mut Residency) -> Result<bool> {
-        if residency.lending.lent {
+    pub(crate) fn settle_passthrough(&self, residency: &mut Residency) -> Result<bool> {
+        if residency.passthrough.active {
             self.settle(residency)?;
         }
-        if residency.lending.lent_before {
+        if residency.passthrough.active_before {
             // Where there are no leases, nothing was ever lent.
             let unused = self.unused(residency, lease::nobody_else).unwrap_or(true);
-            residency.lending.lent_before = !unused;
+            residency.passthrough.active_before = !unused;
         }
-        Ok(residency.lending.lent || residency.lending.lent_before)
+        Ok(residency.passthrough.active || residency.passthrough.active_before)
     }
 
     /// A mount before this one may have lent the mirror file, and programs that it served may be
     /// alive: their pages must not turn into zeros.
-    pub(crate) fn may_be_lent(&self) {
-        self.write_state().lending.lent_before = true;
+    pub(crate) fn may_be_in_passthrough(&self) {
+        self.write_state().passthrough.active_before = true;
     }
 
     /// Whether programs may store into the mirror file without us.
     pub fn may_be_stored(&self) -> bool {
-        self.read_state().lending.writable
+        self.read_state().passthrough.writable
     }
 
     /// The file is opened to be changed in place: it is not lent any more until it is cut to
@@ -135,8 +135,8 @@ impl Mirror {
     pub fn look_for_mapped_writes(&self) -> Result<()> {
         let mut residency = self.write_state();
         self.settle(&mut residency)?;
-        if residency.lending.writable && self.was_stored(&residency)? {
-            residency.lending.stored = true;
+        if residency.passthrough.writable && self.was_stored(&residency)? {
+            residency.passthrough.stored = true;
             self.mark_stored(&mut residency)?;
         }
         Ok(())
@@ -147,17 +147,17 @@ impl Mirror {
     /// of our own makes its pages writable without a trace, and hides one of the same moment.
     pub fn scan_mapped_writes(&self) -> Result<()> {
         // Whoever comes second must not return while the first still syncs.
-        let _one = self.catching.lock();
+        let _scan = self.scanning.lock();
         let file = {
             let mut residency = self.write_state();
             self.settle(&mut residency)?;
-            let lending = &residency.lending;
-            if !lending.writable || !(lending.hidden || self.was_stored(&residency)?) {
+            let passthrough = &residency.passthrough;
+            if !passthrough.writable || !(passthrough.hidden || self.was_stored(&residency)?) {
                 return Ok(());
             }
             // Stays if the sync fails. A write of our own during it hides stores anew.
-            residency.lending.stored = true;
-            (residency.lending.hidden, residency.lending.caught) = (false, true);
+            residency.passthrough.stored = true;
+            (residency.passthrough.hidden, residency.passthrough.caught) = (false, true);
             let file = self.file()?;
             self.take_time(&mut residency, &file)?;
             set_mark(&file).map_err(|e| self.io("mark", e))?;
@@ -172,14 +172,14 @@ impl Mirror {
         drop(file);
         let mut residency = self.write_state();
         self.mark_stored(&mut residency)?;
-        residency.lending.stored = false;
+        residency.passthrough.stored = false;
         Ok(())
     }
 
     /// Before a change of our own to a file that others may have mapped: notes the traces of theirs.
     pub(crate) fn before_own_change(&self, residency: &mut Residency) -> Result<()> {
-        if residency.lending.writable && !residency.lending.stored {
-            residency.lending.stored = self.was_stored(residency)?;
+        if residency.passthrough.writable && !residency.passthrough.stored {
+            residency.passthrough.stored = self.was_stored(residency)?;
         }
         Ok(())
     }
@@ -188,8 +188,8 @@ impl Mirror {
     /// so the next [`Mirror::scan_mapped_writes`] takes all of the file for changed, and so does the end,
     /// when nobody can store any more.
     pub(crate) fn after_own_change(&self, residency: &mut Residency) -> Result<()> {
-        if residency.lending.writable {
-            residency.lending.hidden = true;
+        if residency.passthrough.writable {
+            residency.passthrough.hidden = true;
             set_mark(&*self.file()?).map_err(|e| self.io("mark", e))?;
         }
         Ok(())
@@ -197,23 +197,27 @@ impl Mirror {
 
     /// Ends what is over: lending to writers, and lending at all.
     fn settle(&self, residency: &mut Residency) -> Result<()> {
-        let lending = &residency.lending;
-        if lending.writable && lending.writers == 0 && self.unused(residency, lease::no_writer)? {
-            let lending = &residency.lending;
-            if lending.hidden || lending.caught || self.was_stored(residency)? {
+        let passthrough = &residency.passthrough;
+        if passthrough.writable
+            && passthrough.writers == 0
+            && self.unused(residency, lease::no_writer)?
+        {
+            let passthrough = &residency.passthrough;
+            if passthrough.hidden || passthrough.caught || self.was_stored(residency)? {
                 self.mark_stored(residency)?;
             }
             self.note(residency, Entry::Lent { ino: self.ino, writable: false })?;
-            let Lending { stored, hidden, caught, writable, .. } = &mut residency.lending;
+            let PassthroughUse { stored, hidden, caught, writable, .. } =
+                &mut residency.passthrough;
             (*stored, *hidden, *caught, *writable) = (false, false, false, false);
         }
-        let lending = &residency.lending;
-        if lending.lent
-            && !lending.writable
-            && lending.hands == 0
+        let passthrough = &residency.passthrough;
+        if passthrough.active
+            && !passthrough.writable
+            && passthrough.opens == 0
             && self.unused(residency, lease::nobody_else)?
         {
-            self.set_lent(residency, false);
+            self.set_passthrough(residency, false);
             self.settle_doubt(residency);
         }
         Ok(())
@@ -245,10 +249,10 @@ impl Mirror {
         unused
     }
 
-    pub(crate) fn set_lent(&self, residency: &mut Residency, lent: bool) {
-        if residency.lending.lent != lent {
-            residency.lending.lent = lent;
-            self.shared.count_lent(self.ino, lent, residency.local_bytes);
+    pub(crate) fn set_passthrough(&self, residency: &mut Residency, active: bool) {
+        if residency.passthrough.active != active {
+            residency.passthrough.active = active;
+            self.shared.count_passthrough(self.ino, active, residency.local_bytes);
             // Nobody else comes by to say that it is idle.
             if residency.is_empty() {
                 self.shared.idle_empty().push(self.ino);
@@ -258,7 +262,7 @@ impl Mirror {
 
     fn was_stored(&self, residency: &Residency) -> Result<bool> {
         let stored = || last_store(&*self.file()?).map_err(|e| self.io("stat", e));
-        Ok(residency.lending.stored || stored()?.is_some())
+        Ok(residency.passthrough.stored || stored()?.is_some())
     }
 
     /// The time of the last store becomes the file's.
@@ -282,13 +286,14 @@ impl Mirror {
             data_ranges(&file, size).map_err(|e| self.io("look through", e))?
         {
             let known = residency.state.ranges.within(start, end);
-            if known.filter(|r| r.1 == State::Dirty).map(|r| r.0.len()).sum::<u64>() == end - start
+            if known.filter(|r| r.1 == PageState::Dirty).map(|r| r.0.len()).sum::<u64>()
+                == end - start
             {
                 continue;
             }
             let (ino, pending) = (self.ino, residency.state.pending);
             self.note(residency, Entry::Dirtied { ino, start, end, size, pending })?;
-            residency.unjournaled.set(start, end, State::Dirty);
+            residency.unjournaled.set(start, end, PageState::Dirty);
         }
         if residency.has_unflushed() {
             residency.dirty_since_ms.get_or_insert_with(|| self.shared.now_ms());
@@ -321,13 +326,13 @@ impl Mirror {
         residency: &mut Residency,
         ByteRange { start, end }: ByteRange,
     ) -> Result<()> {
-        if !residency.lending.lent {
+        if !residency.passthrough.active {
             return Ok(());
         }
         for ByteRange { start, end } in
             residency.state.ranges.gaps(page_ceil(start), page_ceil(end))
         {
-            let state = State::Hole;
+            let state = PageState::Hole;
             self.note(residency, Entry::Filled { ino: self.ino, start, end, state })?;
         }
         Ok(())

@@ -6,12 +6,12 @@ use weir_types::Result;
 /// How far something is synced, and whether more of it is being synced.
 #[derive(Debug, Default)]
 pub(super) struct Group {
-    state: Mutex<State>,
+    state: Mutex<Progress>,
     ended: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct Progress {
     synced: u64,
     syncing: bool,
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use schemars::SchemaGenerator;
+use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::Value;
 
 use super::{Call, Method, Refusal};
@@ -25,11 +25,28 @@ The first part of a path is the version: within it fields may be added, none goe
 
 ";
 
+const COMMANDS: &str = "
+## What commands print
+
+Commands that ask a daemon print its answers with `--json`. These print reports of their own, each with a
+`schema_version` beside its fields (`schema` in that of `weir bench`), which rises when one goes or changes its meaning.
+
+| command | prints |
+|---|---|
+";
+
 /// The page as far as it is written.
 #[derive(Default)]
 pub(crate) struct Page {
     generator: SchemaGenerator,
     calls: Vec<Described>,
+    printed: Vec<Printed>,
+}
+
+/// A command, and what it prints.
+struct Printed {
+    command: &'static str,
+    report: Value,
 }
 
 struct Described {
@@ -47,6 +64,12 @@ impl Page {
             call: self.generator.subschema_for::<C>().to_value(),
             answer: self.generator.subschema_for::<C::Answer>().to_value(),
         });
+    }
+
+    /// A command that prints a report of its own.
+    pub(crate) fn prints<R: JsonSchema>(&mut self, command: &'static str) {
+        let report = self.generator.subschema_for::<R>().to_value();
+        self.printed.push(Printed { command, report });
     }
 
     pub(crate) fn text(mut self) -> String {
@@ -76,6 +99,10 @@ impl Page {
         types.retain(|name, _| {
             !shown.contains(name) || used.contains(&format!("\"#/$defs/{name}\""))
         });
+        page.push_str(COMMANDS);
+        for Printed { command, report } in &self.printed {
+            let _ = writeln!(page, "| `{command}` | {} |", kind(report));
+        }
         page.push_str("\n## Types\n");
         for (name, schema) in &types {
             let _ = write!(page, "\n### {name}\n\n{}\n", doc(schema));

@@ -16,7 +16,9 @@ call!(Get "/v1/throughput", GetThroughput => ThroughputReport);
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SetThroughput {
-    pub(crate) whose: Subject,
+    // Programs write the name that it had first.
+    #[serde(rename = "whose")]
+    pub(crate) subject: Subject,
     /// The directory's path in the volume, or the user's number; empty for the volume.
     pub(crate) name: String,
     pub(crate) change: ThroughputChange,

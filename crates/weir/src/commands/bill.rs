@@ -27,7 +27,7 @@ pub(crate) async fn run(args: BillArgs) -> Result<ExitCode> {
         volume: status.engine.volume,
         mountpoint: status.mountpoint,
         files: status.engine.files,
-        spell: client.call(&GetUsed { since_unix_ms: since }).await?,
+        period: client.call(&GetUsed { since_unix_ms: since }).await?,
         linked_bytes: client.call(&ListLinks {}).await?.iter().map(|link| link.bytes).sum(),
     };
     let host = Host {

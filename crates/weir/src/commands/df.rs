@@ -2,26 +2,47 @@
 
 use std::process::ExitCode;
 
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
 use weir_types::{Bytes, Result};
 
 use crate::cli::DirJsonArgs;
 use crate::client::Client;
 use crate::render;
 
+/// What a volume holds, and how much of it is here.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "DfReport")]
+pub(super) struct Report {
+    /// Its URL.
+    volume: String,
+    /// Files in it.
+    files: u64,
+    /// Bytes of them in the bucket.
+    stored_bytes: u64,
+    /// What the tier may take, by its setting.
+    tier_bytes: u64,
+    /// What it may take now, as its disk is.
+    tier_limit_bytes: u64,
+    /// What it takes.
+    tier_used_bytes: u64,
+    /// Bytes of that which are not in the bucket yet.
+    tier_dirty_bytes: u64,
+}
+
 pub(crate) async fn run(args: DirJsonArgs) -> Result<ExitCode> {
     let status = Client::at(&args.dir)?.status().await?;
     let tier = &status.engine.tier;
     if args.json {
-        render::say_json(&json!({
-            "volume": status.engine.volume,
-            "files": status.engine.files,
-            "stored_bytes": status.engine.stored_bytes,
-            "tier_bytes": tier.tier_bytes,
-            "tier_limit_bytes": tier.limit_bytes,
-            "tier_used_bytes": tier.used_bytes,
-            "tier_dirty_bytes": tier.dirty_bytes,
-        }))?;
+        render::say_json(&Report {
+            volume: status.engine.volume,
+            files: status.engine.files,
+            stored_bytes: status.engine.stored_bytes,
+            tier_bytes: tier.tier_bytes,
+            tier_limit_bytes: tier.limit_bytes,
+            tier_used_bytes: tier.used_bytes,
+            tier_dirty_bytes: tier.dirty_bytes,
+        })?;
         return Ok(ExitCode::SUCCESS);
     }
     let percent = tier.used_bytes * 100 / tier.limit_bytes.max(1);

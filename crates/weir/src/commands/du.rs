@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use weir_types::{Bytes, Result};
 
@@ -12,15 +13,21 @@ use crate::cli::DuArgs;
 use crate::progress::{Progress, Unit};
 use crate::{render, targets};
 
-#[derive(Serialize)]
+/// A directory, and what is below it.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "DuRow")]
 struct Row<'a> {
+    /// The directory.
     path: &'a Path,
     #[serde(flatten)]
     sum: Sum,
 }
 
-#[derive(Serialize)]
-struct Report<'a> {
+/// How much is below directories.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "DuReport")]
+pub(super) struct Report<'a> {
+    /// By path.
     rows: Vec<Row<'a>>,
 }
 

@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use tokio::sync::mpsc::{Sender, channel};
 use weir_engine::FileState;
@@ -15,9 +16,12 @@ use crate::targets::{self, Mounted};
 type Batch = Vec<(PathBuf, u64)>;
 
 /// What many files together are.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(rename = "FilesSum")]
 pub(super) struct Sum {
+    /// How many they are.
     pub(super) files: u64,
+    /// Bytes that they hold.
     pub(super) bytes: u64,
     /// Of these, bytes that are here.
     pub(super) resident_bytes: u64,

@@ -39,6 +39,26 @@ use crate::cli::{Cli, Command};
 use crate::daemon::Work;
 use crate::{lfs, log};
 
+/// Names the reports that commands print of themselves, for docs/api.md.
+#[cfg(test)]
+pub(crate) fn describe(page: &mut crate::api::page::Page) {
+    page.prints::<weir_cost::Advice>("weir advise --json");
+    page.prints::<weir_cost::backtest::Report>("weir advise --backtest --json");
+    page.prints::<weir_bench::report::Report>("weir bench --json FILE");
+    page.prints::<weir_bench::compare::Comparison>("weir bench compare --json");
+    page.prints::<Vec<bench::Listed>>("weir bench suites --json");
+    page.prints::<crate::bill::Report>("weir bill --json");
+    page.prints::<df::Report>("weir df --json");
+    page.prints::<doctor::Report>("weir doctor --json");
+    page.prints::<du::Report<'_>>("weir du --json");
+    page.prints::<weir_types::VolumeFormat>("weir format --json");
+    page.prints::<weir_engine::FsckReport>("weir fsck --json");
+    page.prints::<Vec<weir_cost::PriceRow>>("weir prices --json");
+    page.prints::<prices::update::Report<'_>>("weir prices update --json");
+    page.prints::<Vec<residency::ResidencyReport>>("weir residency --json");
+    page.prints::<sync::Told<'_>>("weir sync --json");
+}
+
 /// Runs what the command line asks for.
 pub(crate) fn run(cli: Cli, argv: &[OsString]) -> Result<ExitCode> {
     let log_args = cli.log;

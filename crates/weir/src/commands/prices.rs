@@ -1,6 +1,6 @@
 //! `weir prices`: the price book.
 
-mod update;
+pub(super) mod update;
 
 use std::path::Path;
 use std::process::ExitCode;

@@ -16,18 +16,18 @@ pub(crate) async fn run(dir: &Path) -> Result<ExitCode> {
     let status = client.status().await?;
     let links = client.call(&ListLinks {}).await?;
     let report = client.call(&GetThroughput {}).await?;
-    let spell = client.call(&GetUsed { since_unix_ms: None }).await?;
+    let period = client.call(&GetUsed { since_unix_ms: None }).await?;
     let linked_bytes: u64 = links.iter().map(|link| link.bytes).sum();
     let opens = report.tenants.iter().map(|tenant| tenant.opens).sum();
     let stored_bytes = status.engine.stored_bytes + status.engine.tier.dirty_bytes;
-    let workload = workload(&spell, stored_bytes + linked_bytes, status.engine.files, opens);
-    render::say(&toml(&workload, &spell)?)?;
+    let workload = workload(&period, stored_bytes + linked_bytes, status.engine.files, opens);
+    render::say(&toml(&workload, &period)?)?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// All that was done, as one run.
-fn workload(spell: &Period, data_set_bytes: u64, files: u64, opens: u64) -> Workload {
-    let used = &spell.used;
+fn workload(period: &Period, data_set_bytes: u64, files: u64, opens: u64) -> Workload {
+    let used = &period.used;
     let moved_bytes = used.read_bytes + used.written_bytes;
     Workload {
         name: "recorded".to_owned(),
@@ -46,19 +46,19 @@ fn workload(spell: &Period, data_set_bytes: u64, files: u64, opens: u64) -> Work
     }
 }
 
-fn toml(workload: &Workload, spell: &Period) -> Result<String> {
+fn toml(workload: &Workload, period: &Period) -> Result<String> {
     let body = toml::to_string(workload)
         .map_err(|e| FsError::new(ErrorKind::Bug, "write a workload").with_source(e))?;
-    let span = seconds(spell.used.unix_ms.saturating_sub(spell.from_unix_ms) / 1_000);
+    let span = seconds(period.used.unix_ms.saturating_sub(period.from_unix_ms) / 1_000);
     let mut text = format!(
         "# What the mount did in {span}, taken for one run of one job. Not known to it, and to be\n\
          # set by hand: runs_per_day, concurrency, threads, cpu_seconds, random, region.\n"
     );
-    if spell.used.unmetered_opens > 0 {
+    if period.used.unmetered_opens > 0 {
         text.push_str(&format!(
             "# {} files were read by the kernel past the daemon: read_bytes_per_run is the least it\n\
              # can be. `weir throughput DIR --exact-meter on` before a run counts all.\n",
-            spell.used.unmetered_opens
+            period.used.unmetered_opens
         ));
     }
     Ok(text + &body)
@@ -81,10 +81,10 @@ mod tests {
             unmetered_opens: 2,
             ..Totals::default()
         };
-        let spell =
+        let period =
             Period { from_unix_ms: 5_000, average_stored_bytes: 7, average_bucket_bytes: 5, used };
-        let recorded = workload(&spell, 10 << 20, 12, 9);
-        let text = toml(&recorded, &spell).expect("writes");
+        let recorded = workload(&period, 10 << 20, 12, 9);
+        let text = toml(&recorded, &period).expect("writes");
         assert_eq!(toml::from_str::<Workload>(&text).expect("reads"), recorded);
         assert_eq!(recorded.io_bytes, 1 << 20);
         for wanted in ["in 1 min 0 s", "2 files were read by the kernel", "threads"] {

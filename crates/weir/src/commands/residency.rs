@@ -4,6 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use weir_engine::Residency;
 use weir_types::{Bytes, FsError, Ino, Result};
@@ -13,8 +14,10 @@ use crate::cli::ResidencyArgs;
 use crate::client::Client;
 use crate::{render, targets};
 
-#[derive(Serialize)]
-struct ResidencyReport {
+/// A file, and where its bytes are.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct ResidencyReport {
+    /// Its path.
     path: PathBuf,
     #[serde(flatten)]
     residency: Residency,

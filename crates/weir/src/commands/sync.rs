@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use tokio::time::Instant;
 use weir_engine::{BucketUrl, Connector};
@@ -20,9 +21,12 @@ use crate::{buckets, render};
 const INTERRUPTED: u8 = 130;
 
 /// What was done, and how long it took.
-#[derive(Serialize)]
-struct Told<'a> {
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "SyncReport")]
+pub(super) struct Told<'a> {
+    /// How long it took.
     seconds: f64,
+    /// Nothing was written.
     dry_run: bool,
     #[serde(flatten)]
     report: &'a Report,

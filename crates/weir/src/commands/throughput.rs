@@ -20,8 +20,8 @@ pub(crate) async fn run(args: ThroughputArgs) -> Result<ExitCode> {
     let report = match change(&args)? {
         None => client.call(&GetThroughput {}).await?,
         Some(change) => {
-            let (whose, name) = whose(&args)?;
-            client.call(&SetThroughput { whose, name, change }).await?
+            let (subject, name) = subject(&args)?;
+            client.call(&SetThroughput { subject, name, change }).await?
         }
     };
     match args.json {
@@ -68,7 +68,7 @@ fn change(args: &ThroughputArgs) -> Result<Option<ThroughputChange>> {
 }
 
 /// Whom the rule is for, and its name: the path in the volume, or the user.
-fn whose(args: &ThroughputArgs) -> Result<(Subject, String)> {
+fn subject(args: &ThroughputArgs) -> Result<(Subject, String)> {
     if let Some(client) = args.user {
         return Ok((Subject::Client(client), format!("user {client}")));
     }

@@ -11,7 +11,7 @@ use weir_types::{ErrorKind, FsError, Result, Settings};
 use super::token::TokenFile;
 use super::work::Work;
 use crate::cli::{self, EngineArgs, Loss, MountArgs, NbdArgs};
-use crate::{buckets, clock, hooks, paths};
+use crate::{buckets, clock, failpoints, paths};
 
 /// Everything a daemon needs.
 pub(crate) struct Resolved {
@@ -77,9 +77,9 @@ pub(crate) fn resolve(work: Work) -> Result<Resolved> {
         ask_space: weir_engine::DiskSpace::kernel(),
         settings,
         clock: clock::real(),
-        host: hooks::host(),
+        host: failpoints::host(),
     };
-    hooks::arm()?;
+    failpoints::arm()?;
     let (admin_listen, daemon) = (args.admin_listen, args.daemon.is_some());
     Ok(Resolved { place, engine, fuse, nbd, admin_listen, token, daemon })
 }

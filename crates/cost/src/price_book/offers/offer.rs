@@ -1,9 +1,10 @@
 //! The price lists that are read.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// A price list that AWS publishes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub enum Offer {
     /// Amazon S3.
     #[serde(rename = "AmazonS3")]

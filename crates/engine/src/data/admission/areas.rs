@@ -1,4 +1,4 @@
-//! Subject I/O is whose: areas of the tree, and the clients that work in them.
+//! Whose I/O it is: areas of the tree, and the clients that work in them.
 //!
 //! An area is a directory below the root with all that is in it, or one that has a rule of its own,
 //! or the rest of the volume. Where a file belongs is told by the directory it was made in or moved
@@ -105,9 +105,9 @@ impl Areas {
     }
 
     /// Forgets a limit, and lets those go on who wait for it.
-    pub(crate) fn remove(&self, whose: Subject, clock: &Clock) {
-        let removed = self.limit(whose);
-        self.change(|limits| limits.retain(|limit| limit.whose != whose));
+    pub(crate) fn remove(&self, subject: Subject, clock: &Clock) {
+        let removed = self.limit(subject);
+        self.change(|limits| limits.retain(|limit| limit.subject != subject));
         if let Some(limit) = removed {
             limit.with(clock, |limiter, now_ns| {
                 let none = Limiter::new(limiter.rules().clone(), Mode::Elastic, 0, now_ns);
@@ -120,14 +120,14 @@ impl Areas {
         self.known().limits.clone()
     }
 
-    pub(crate) fn limit(&self, whose: Subject) -> Option<Arc<Limit>> {
-        self.known().limits.iter().find(|limit| limit.whose == whose).cloned()
+    pub(crate) fn limit(&self, subject: Subject) -> Option<Arc<Limit>> {
+        self.known().limits.iter().find(|limit| limit.subject == subject).cloned()
     }
 
     pub(crate) fn tenants(&self) -> Vec<((Ino, u32), Arc<Used>)> {
         let mut all: Vec<_> =
-            self.known().tenants.iter().map(|(whose, used)| (*whose, used.clone())).collect();
-        all.sort_by_key(|(whose, _)| *whose);
+            self.known().tenants.iter().map(|(tenant, used)| (*tenant, used.clone())).collect();
+        all.sort_by_key(|(tenant, _)| *tenant);
         all
     }
 
@@ -147,7 +147,7 @@ impl Areas {
         if let Some(area) = known.areas.get(&dir) {
             return area.clone();
         }
-        let holds = |limit: &&Arc<Limit>| match limit.whose {
+        let holds = |limit: &&Arc<Limit>| match limit.subject {
             Subject::Directory(dir) => dir == Ino::ROOT || above.contains(&dir),
             Subject::Client(_) => false,
         };
@@ -163,7 +163,7 @@ impl Areas {
     pub(super) fn used(&self, dir: Ino, client: u32) -> Arc<Used> {
         let mut known = self.known();
         let full = known.tenants.len() >= TENANTS && !known.tenants.contains_key(&(dir, client));
-        let whose = if full { OTHERS } else { (dir, client) };
-        known.tenants.entry(whose).or_default().clone()
+        let tenant = if full { OTHERS } else { (dir, client) };
+        known.tenants.entry(tenant).or_default().clone()
     }
 }

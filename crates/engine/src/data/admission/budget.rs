@@ -95,8 +95,8 @@ impl Budget {
 
     /// Takes from the budget what was asked of the buckets since the last look.
     pub(crate) fn settle(&self, now: MeterSnapshot, now_ns: u64) {
-        let mut guard = self.kept();
-        let Some(kept) = guard.as_mut() else { return };
+        let mut budget = self.kept();
+        let Some(kept) = budget.as_mut() else { return };
         let cost = cost(kept.prices.at(&kept.region), &(&now - &kept.seen));
         kept.seen = now;
         kept.spent = kept.spent + cost;
@@ -123,7 +123,7 @@ impl Budget {
             return;
         }
         let mut slowed = self.slowed.subscribe();
-        // The sender lives as long as the purse.
+        // The sender lives as long as the budget.
         let allowed = async { drop(slowed.wait_for(|slowed| *slowed < what).await) };
         match what {
             Slowed::Demand => tokio::select! {

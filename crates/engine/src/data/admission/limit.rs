@@ -43,7 +43,7 @@ impl Subject {
 
 /// A limit.
 pub(crate) struct Limit {
-    pub(crate) whose: Subject,
+    pub(crate) subject: Subject,
     /// The directory's path, or the user, for people.
     pub(crate) name: String,
     state: Mutex<LimitState>,
@@ -74,7 +74,7 @@ pub(crate) struct Stand {
 }
 
 impl Limit {
-    pub(crate) fn new(whose: Subject, name: String, limiter: Limiter, exact: bool) -> Self {
+    pub(crate) fn new(subject: Subject, name: String, limiter: Limiter, exact: bool) -> Self {
         let state = LimitState {
             limiter,
             exact,
@@ -83,7 +83,7 @@ impl Limit {
             metered_bytes: 0,
             waited_ms: 0,
         };
-        Self { whose, name, state: Mutex::new(state) }
+        Self { subject, name, state: Mutex::new(state) }
     }
 
     /// Whether the daemon must see every byte.

@@ -250,7 +250,7 @@ impl Work {
             Job::Native(run) => return self.get_native(run).await,
         };
         if alone && let Some(end) = self.fetcher.window_end(run).await {
-            for (record, bytes) in self.fetcher.get_with_neighbours(run, end).await? {
+            for (record, bytes) in self.fetcher.get_batch(run, end).await? {
                 self.take(record_place(&record), record.stored_bytes, bytes)?;
             }
             return Ok(());

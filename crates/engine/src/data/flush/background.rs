@@ -13,7 +13,7 @@ impl Flusher {
     /// Under a steady trickle of writes each look would else find a few more that are due, and
     /// make a segment of its own for them.
     fn due(&self) -> Vec<Ino> {
-        let news = self.tier.unflushed();
+        let unflushed = self.tier.unflushed();
         let pressed = self.tier.dirty_bytes() > self.context.settings.flush_start_bytes.0
             || (self.tier.dirty_bytes() > 0 && self.space.room_is_short());
         let now = self.context.now_ms();
@@ -22,8 +22,8 @@ impl Flusher {
                 now.saturating_sub(since) >= self.context.settings.flush_age_ms
             })
         };
-        if pressed || news.iter().any(|m| old(m.dirty_since_ms())) {
-            return news.iter().map(|m| m.ino()).collect();
+        if pressed || unflushed.iter().any(|m| old(m.dirty_since_ms())) {
+            return unflushed.iter().map(|m| m.ino()).collect();
         }
         Vec::new()
     }

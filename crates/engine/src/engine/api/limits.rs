@@ -18,11 +18,11 @@ impl Engine {
     /// One commit.
     pub fn set_throughput<'a>(
         &'a self,
-        whose: Subject,
+        subject: Subject,
         name: &'a str,
         change: ThroughputChange,
     ) -> Boxed<'a, Result<ThroughputReport>> {
-        boxed(self.limits.set_throughput(whose, name, change))
+        boxed(self.limits.set_throughput(subject, name, change))
     }
 
     /// Tells where the metadata operations are counted; once, by the daemon that has the doors.

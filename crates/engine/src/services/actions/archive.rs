@@ -48,12 +48,12 @@ impl Actions {
                 _ => inos.push(file.ino),
             }
         }
-        // What was stored through mappings is no news before somebody looked.
+        // What was stored through mappings is not known before somebody looked.
         self.mirrors.scan_mapped_writes(&inos).await?;
-        let news = |ino: &_| self.tier.find(*ino).is_some_and(|mirror| mirror.has_unflushed());
-        let news: Vec<_> = inos.into_iter().filter(news).collect();
-        if !news.is_empty() {
-            self.flusher.flush_files(&news).await?;
+        let unflushed = |ino: &_| self.tier.find(*ino).is_some_and(|mirror| mirror.has_unflushed());
+        let unflushed: Vec<_> = inos.into_iter().filter(unflushed).collect();
+        if !unflushed.is_empty() {
+            self.flusher.flush_files(&unflushed).await?;
         }
         self.meta.sync().await?;
         self.durability.settle_journal().await

@@ -1,6 +1,6 @@
 //! How single files stand.
 
-use weir_tier::Mirror;
+use weir_tier::{Census, Mirror};
 use weir_types::{
     ByteRange, CHUNK_BYTES, ErrorKind, FileKind, FsError, Ino, Inode, Result, chunk_range,
 };
@@ -34,7 +34,7 @@ impl Actions {
         let archived = self.is_archived(&inode, mirror).await?;
         let native = inode.native.as_ref().filter(|native| !native.detached);
         let size = mirror.map_or(inode.size, Mirror::size);
-        let [_, _, resident, dirty] = mirror.map_or([0; 4], Mirror::census);
+        let Census { resident, dirty, .. } = mirror.map(Mirror::census).unwrap_or_default();
         let released = self.is_released(&inode, mirror).await?;
         let mut state = FileState {
             exists: archived || native.is_some() || self.is_flushed(&inode).await?,

@@ -153,16 +153,16 @@ mod tests {
     }
 
     #[test]
-    fn a_spell_is_what_came_since_the_sample_before_its_time() {
+    fn a_period_is_what_came_since_the_sample_before_its_time() {
         let history = History::default();
         for minute in 0..5 {
             history.add(at(minute * SAMPLE_MS, 100 * minute, 10 * minute));
         }
         let now = at(5 * SAMPLE_MS, 900, 77);
-        let spell = history.since(Some(3 * SAMPLE_MS + 5), now);
-        assert_eq!((spell.from_unix_ms, spell.used.get_requests), (3 * SAMPLE_MS, 47));
+        let period = history.since(Some(3 * SAMPLE_MS + 5), now);
+        assert_eq!((period.from_unix_ms, period.used.get_requests), (3 * SAMPLE_MS, 47));
         // 300 for a minute and 400 for a minute.
-        assert_eq!(spell.average_stored_bytes, 350);
+        assert_eq!(period.average_stored_bytes, 350);
         let all = history.since(None, now);
         assert_eq!((all.from_unix_ms, all.used.get_requests), (0, 77));
         assert_eq!(history.since(Some(0), now), all);

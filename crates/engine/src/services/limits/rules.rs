@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
-use weir_throughput::efs::{Limiter, Mode, Rules, State};
+use weir_throughput::efs::{Limiter, LimiterState, Mode, Rules};
 use weir_types::{ErrorKind, FsError, Ino, NanoUsd, Result};
 
 use crate::data::admission::limit::{Limit, Subject, now_ns};
@@ -15,7 +15,7 @@ use crate::services::limits::Limits;
 struct Row {
     name: String,
     rules: Rules,
-    state: State,
+    state: LimiterState,
     exact: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     budget: Option<(NanoUsd, String)>,
@@ -28,8 +28,8 @@ impl Limits {
         let now_ns = now_ns(&self.context.clock);
         let mut limits = Vec::new();
         for (number, row) in self.meta.throughput_rules().await? {
-            let whose = of_number(number);
-            if let Subject::Directory(dir) = whose
+            let subject = of_number(number);
+            if let Subject::Directory(dir) = subject
                 && self
                     .meta
                     .inode(dir)
@@ -42,16 +42,16 @@ impl Limits {
                 let text = format!("the throughput rule {number:x} cannot be read");
                 FsError::new(ErrorKind::Corrupt, text).with_source(e)
             })?;
-            let stored_bytes = self.stored_for(whose).await;
+            let stored_bytes = self.stored_for(subject).await;
             let unix_ms = self.context.unix_ms();
             let limiter = Limiter::restore(row.rules, &row.state, stored_bytes, now_ns, unix_ms);
-            limits.push(Arc::new(Limit::new(whose, row.name, limiter, row.exact)));
+            limits.push(Arc::new(Limit::new(subject, row.name, limiter, row.exact)));
             if let Some((rate, region)) = &row.budget {
                 let seen = self.context.meter.snapshot();
                 self.admission.budget.set(Some((*rate, region.as_str())), seen, now_ns);
             }
         }
-        if limits.iter().all(|limit| limit.whose != Subject::VOLUME) {
+        if limits.iter().all(|limit| limit.subject != Subject::VOLUME) {
             let stored_bytes = self.stored_for(Subject::VOLUME).await;
             let limiter = Limiter::new(Rules::today(), Mode::Elastic, stored_bytes, now_ns);
             limits.push(Arc::new(Limit::new(Subject::VOLUME, "/".to_owned(), limiter, false)));
@@ -67,9 +67,9 @@ impl Limits {
             return Ok(());
         }
         let mut rows = Vec::with_capacity(all.len());
-        for whose in all {
-            let limit = self.admission.areas.limit(*whose);
-            rows.push((number_of(*whose), limit.map(|limit| self.row(&limit)).transpose()?));
+        for subject in all {
+            let limit = self.admission.areas.limit(*subject);
+            rows.push((number_of(*subject), limit.map(|limit| self.row(&limit)).transpose()?));
         }
         self.meta.set_throughput_rules(&rows).await
     }
@@ -83,7 +83,7 @@ impl Limits {
                 let stand = limit.stand(&self.context.clock);
                 stand.mode != Mode::Elastic && stand.credit_bytes < stand.credit_cap_bytes
             })
-            .map(|limit| limit.whose)
+            .map(|limit| limit.subject)
             .collect();
         match spent.is_empty() {
             true => Ok(()),
@@ -96,7 +96,7 @@ impl Limits {
         let (rules, state) = limit.with(&self.context.clock, |limiter, now_ns| {
             (limiter.rules().clone(), limiter.state(now_ns, unix_ms))
         });
-        let budget = self.admission.budget.view().filter(|_| limit.whose == Subject::VOLUME);
+        let budget = self.admission.budget.view().filter(|_| limit.subject == Subject::VOLUME);
         let row = Row {
             name: limit.name.clone(),
             rules,
@@ -113,8 +113,8 @@ impl Limits {
 /// Inodes never get so far.
 const CLIENTS: u64 = 0xffff_ffff << 32;
 
-fn number_of(whose: Subject) -> u64 {
-    match whose {
+fn number_of(subject: Subject) -> u64 {
+    match subject {
         Subject::Directory(dir) => dir.0,
         Subject::Client(client) => CLIENTS | u64::from(client),
     }

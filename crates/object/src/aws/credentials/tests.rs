@@ -23,9 +23,9 @@ struct Service {
 }
 
 #[derive(Debug)]
-struct Shared(Arc<Service>);
+struct SharedKeys(Arc<Service>);
 
-impl ProvideCredentials for Shared {
+impl ProvideCredentials for SharedKeys {
     fn provide_credentials<'a>(&'a self) -> future::ProvideCredentials<'a>
     where
         Self: 'a,
@@ -51,7 +51,7 @@ impl Keys {
         let shared = Arc::clone(service);
         let make: Make = Box::new(move || {
             let shared = Arc::clone(&shared);
-            Box::pin(async move { SharedCredentialsProvider::new(Shared(shared)) })
+            Box::pin(async move { SharedCredentialsProvider::new(SharedKeys(shared)) })
         });
         Keys {
             owner: "profile `work`".to_owned(),
@@ -147,5 +147,5 @@ async fn who_is_silent_is_not_waited_for() {
     let start = Instant::now();
     let error = keys.get_credential().await.expect_err("silent");
     assert!(tell("x", error).to_string().contains("no answer in 10 s"));
-    assert_eq!(start.elapsed(), LONGEST);
+    assert_eq!(start.elapsed(), ANSWER_MAX);
 }

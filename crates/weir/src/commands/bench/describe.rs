@@ -1,5 +1,6 @@
 //! What `weir bench` says to people.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use weir_bench::announce::Announcement;
 use weir_bench::compare::Comparison;
@@ -12,10 +13,14 @@ use weir_types::Bytes;
 use crate::render::{heading, seconds, table};
 
 /// A suite as it is listed.
-#[derive(Serialize)]
-pub(super) struct Listed {
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Suite")]
+pub(in crate::commands) struct Listed {
+    /// Its name.
     pub(super) name: &'static str,
+    /// What it does.
     pub(super) about: &'static str,
+    /// Whose measurements it repeats.
     pub(super) published: &'static [&'static str],
     #[serde(skip)]
     pub(super) small: Demand,

@@ -25,7 +25,7 @@ use crate::cli::{BenchArgs, BenchCommand, BenchCompareArgs, BenchRunArgs, BenchS
 use crate::progress;
 use crate::render;
 use bucket::Buckets;
-use describe::Listed;
+pub(super) use describe::Listed;
 use shown::Shown;
 
 const MADE_BY: &str = concat!("weir ", env!("CARGO_PKG_VERSION"));

@@ -48,8 +48,8 @@ pub(crate) async fn run(command: DiskCommand) -> Result<ExitCode> {
     let done = match Client::having(&url).await.filter(|(_, status)| !status.engine.read_only) {
         Some((client, _)) => change.ask(&client).await?,
         None => {
-            let passing = TemporaryMount::open(&url, &volume.connect, false).await?;
-            passing.run(async |engine| change.make(engine).await).await?
+            let mount = TemporaryMount::open(&url, &volume.connect, false).await?;
+            mount.run(async |engine| change.make(engine).await).await?
         }
     };
     match (volume.json, &done) {
@@ -65,8 +65,8 @@ async fn list(volume: &VolumeArgs) -> Result<ExitCode> {
     let (disks, devices) = match Client::having(&url).await {
         Some((client, status)) => (client.call(&ListDisks {}).await?, status.block.devices),
         None => {
-            let passing = TemporaryMount::open(&url, &volume.connect, true).await?;
-            (passing.run(async |engine| engine.disks().await).await?, Vec::new())
+            let mount = TemporaryMount::open(&url, &volume.connect, true).await?;
+            (mount.run(async |engine| engine.disks().await).await?, Vec::new())
         }
     };
     let listed = |disk: DiskView| {

@@ -9,7 +9,7 @@ use weir_engine::{AcceptLoss, BucketUrl, ConnectOptions, Engine, MountOptions};
 use weir_types::{ErrorKind, FsError, Result, Settings};
 
 use crate::cli::ConnectArgs;
-use crate::{buckets, clock, hooks};
+use crate::{buckets, clock, failpoints};
 
 /// Somebody waits at the terminal, and the address may be wrong: no minute of attempts here.
 const TIMEOUT_MS: u64 = 15_000;
@@ -42,9 +42,9 @@ impl TemporaryMount {
             ask_space: weir_engine::DiskSpace::kernel(),
             settings: Settings { bucket_timeout_ms: TIMEOUT_MS, ..Settings::default() },
             clock: clock::real(),
-            host: hooks::host(),
+            host: failpoints::host(),
         };
-        hooks::arm()?;
+        failpoints::arm()?;
         Ok(Self { engine: Engine::mount(options).await?, _tier: tier })
     }
 

@@ -1,11 +1,14 @@
 //! What was looked at, what it is, and what to do.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// How bad something is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
+#[schemars(rename = "DoctorVerdict")]
 pub(super) enum Verdict {
+    /// As it should be.
     Good,
     /// Weir works, but slower or with less than it could.
     Warning,
@@ -14,19 +17,23 @@ pub(super) enum Verdict {
 }
 
 /// One thing that was looked at.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub(super) struct Finding {
     /// Where: `machine`, `tier`, `journal`, `bucket`, `mount`.
     pub(super) area: &'static str,
+    /// What was looked at.
     pub(super) name: &'static str,
+    /// How it is.
     pub(super) verdict: Verdict,
     /// What it is, for people.
     pub(super) found: String,
     /// The same as a number, with its unit in `unit`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) value: Option<f64>,
+    /// The unit of `value`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) unit: Option<&'static str>,
+    /// What to do, if anything.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) advice: Option<String>,
 }

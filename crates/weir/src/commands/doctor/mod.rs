@@ -9,6 +9,7 @@ mod mount;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use weir_engine::BucketUrl;
 use weir_types::{ErrorKind, FsError, Result};
@@ -21,9 +22,12 @@ use crate::{buckets, paths, render};
 const TIMEOUT_MS: u64 = 15_000;
 
 /// All that was found.
-#[derive(Serialize)]
-struct Report {
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "DoctorReport")]
+pub(super) struct Report {
+    /// The worst of them.
     worst: Verdict,
+    /// What was looked at, in the order of looking.
     findings: Vec<Finding>,
 }
 

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use weir_cost::{Change, ChangeKind, Entry, Found, Offer, PriceBook, Take, read_offer};
 use weir_types::{Bytes, ErrorKind, FsError, Result};
@@ -19,10 +20,15 @@ const AWS: &str = "https://pricing.us-east-1.amazonaws.com";
 /// A server that says nothing for so long is given up.
 const SILENCE_MAX: Duration = Duration::from_secs(60);
 
-#[derive(Serialize)]
-struct Report<'a> {
+/// What the lists say, and what became of it.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "PricesUpdate")]
+pub(in crate::commands) struct Report<'a> {
+    /// The lists that were read.
     lists: &'a [Found],
+    /// What they say that the book did not.
     changes: &'a [Change],
+    /// The file of the new book; `None` where none was written.
     written: Option<&'a Path>,
 }
 

@@ -21,7 +21,7 @@ async fn bill(shared: Arc<DaemonState>, call: GetBill) -> Result<CostReport> {
     let region = prices::region_of(&shared, region).await?;
     let counted = Counted {
         files: shared.engine.status().await?.files,
-        spell: shared.engine.used_since(since_unix_ms).await,
+        period: shared.engine.used_since(since_unix_ms).await,
         linked_bytes: shared.engine.links().await?.iter().map(|link| link.bytes).sum(),
         ..Counted::default()
     };
@@ -86,13 +86,13 @@ mod tests {
             reads: 1 << 20,
             ..Totals::default()
         };
-        let spell = Period {
+        let period = Period {
             from_unix_ms: 0,
             average_stored_bytes: 1 << 40,
             average_bucket_bytes: 730 << 30,
             used,
         };
-        Counted { files: 10, spell, ..Counted::default() }
+        Counted { files: 10, period, ..Counted::default() }
     }
 
     fn told_after(seconds: u64, region: &str) -> CostReport {

@@ -176,7 +176,9 @@ mod tests {
     #[test]
     fn the_page_of_the_api_is_what_the_daemon_answers() {
         let path = Path::new("../../docs/api.md");
-        let page = all_calls().page.text();
+        let mut page = all_calls().page;
+        crate::commands::describe(&mut page);
+        let page = page.text();
         if std::env::var_os("WEIR_WRITE_DOCS").is_some() {
             std::fs::write(path, &page).expect("writes");
         }

@@ -27,9 +27,9 @@ async fn report(
 
 async fn change(
     shared: Arc<DaemonState>,
-    SetThroughput { whose, name, change }: SetThroughput,
+    SetThroughput { subject, name, change }: SetThroughput,
 ) -> Result<ThroughputReport> {
-    shared.engine.set_throughput(whose, &name, change).await
+    shared.engine.set_throughput(subject, &name, change).await
 }
 
 async fn used(shared: Arc<DaemonState>, GetUsed { since_unix_ms }: GetUsed) -> Result<Period> {

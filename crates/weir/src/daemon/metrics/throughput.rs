@@ -132,7 +132,7 @@ impl Told {
 
     /// The names of CloudWatch.
     fn cloudwatch(&self, to: &mut DescriptorEncoder) -> fmt::Result {
-        let volume = self.throughput.rules.iter().find(|rule| rule.whose == Subject::VOLUME);
+        let volume = self.throughput.rules.iter().find(|rule| rule.subject == Subject::VOLUME);
         let since = &self.status.since_mount;
         let metadata = metadata_ops(&self.ops) * METADATA_BYTES;
         let (reads, writes) = self.io_per_s;

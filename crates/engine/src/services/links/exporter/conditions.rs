@@ -16,7 +16,7 @@ impl Exporter {
         if let Some(conditions) = link.record().conditions {
             return Ok(bucket.with_conditions(conditions));
         }
-        let _one = link.probe.lock().await;
+        let _probe = link.probe.lock().await;
         let conditions = match link.record().conditions {
             Some(known) => known,
             None => {

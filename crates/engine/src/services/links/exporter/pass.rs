@@ -55,7 +55,7 @@ impl Going<'_> {
 impl Exporter {
     /// One pass over all that is to be exported.
     pub(crate) async fn export_due(self: &Arc<Self>, link: &Arc<Link>) {
-        let _one = link.export.lock().await;
+        let _export = link.export.lock().await;
         if self.context.is_fenced() || link.is_ending() {
             return;
         }
@@ -171,7 +171,7 @@ impl Exporter {
         ino: Ino,
         named: &ExportName,
     ) -> Result<bool> {
-        let _one = link.export.lock().await;
+        let _export = link.export.lock().await;
         match self.export_one(link, ino, Some(named), true).await? {
             Exported::Done | Exported::Unplaced => {
                 let native = self.meta.inode(ino).await?.native;

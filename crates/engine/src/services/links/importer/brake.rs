@@ -36,7 +36,7 @@ pub(super) struct Found {
     pub(super) rows: Vec<Missing>,
     pub(super) files: u64,
     /// What came beside missing ones, maybe in the place of them.
-    pub(super) news: Vec<ListedObject>,
+    pub(super) added: Vec<ListedObject>,
 }
 
 impl Brake {
@@ -63,8 +63,8 @@ impl Brake {
     }
 
     /// Has objects made after what is missing has gone: they may need its names.
-    pub(super) fn then_make(&self, news: Vec<ListedObject>) {
-        self.found().news.extend(news);
+    pub(super) fn then_make(&self, added: Vec<ListedObject>) {
+        self.found().added.extend(added);
     }
 }
 

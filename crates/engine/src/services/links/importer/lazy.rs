@@ -79,7 +79,7 @@ impl Importer {
             return Ok(true);
         }
         let node = self.nodes.get(dir);
-        let _one = node.listing.lock().await;
+        let _listing = node.listing.lock().await;
         // Somebody else may have listed it meanwhile.
         let Some((_, native)) = self.resolver.lazy_directory(dir).await? else { return Ok(true) };
         if native.unlisted {
@@ -162,7 +162,7 @@ impl Import {
         let mut level = Level {
             rows: Rows::new(self, key),
             below: Vec::new(),
-            news: Vec::new(),
+            added: Vec::new(),
             new_directories: Vec::new(),
         };
         let mut own = self.row(key).await?;
@@ -218,17 +218,17 @@ impl Import {
             match (object, directory) {
                 (Some(object), _) => match known.and_then(|known| known.row) {
                     Some(row) => self.compare(&object, &row).await?,
-                    None if self.policy.new => level.news.push(object),
+                    None if self.policy.new => level.added.push(object),
                     None => {}
                 },
                 (_, Some(directory)) => self.directory_in_level(level, directory, known).await?,
                 _ => {}
             }
         }
-        for batch in level.news.chunks(BATCH) {
+        for batch in level.added.chunks(BATCH) {
             self.create(batch).await?;
         }
-        level.news.clear();
+        level.added.clear();
         for batch in level.new_directories.chunks(BATCH) {
             level.below.extend(self.create_directories(batch).await?);
         }
@@ -336,7 +336,7 @@ struct Level<'a> {
     rows: Rows<'a>,
     /// Directories in it that are to be compared, too.
     below: Vec<String>,
-    news: Vec<ListedObject>,
+    added: Vec<ListedObject>,
     new_directories: Vec<String>,
 }
 

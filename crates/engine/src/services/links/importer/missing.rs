@@ -15,7 +15,7 @@ const AT_ONCE: usize = 16;
 impl Import {
     /// Removes what is missing, if it is not too much, after all was listed. One HEAD for each.
     pub(super) async fn remove_missing(&self) -> Result<()> {
-        let Found { rows, files, news } = std::mem::take(&mut *self.brake.found());
+        let Found { rows, files, added } = std::mem::take(&mut *self.brake.found());
         let of = self.brake.of;
         if files > self.brake.most {
             let before = self.link.state().held.replace(HeldDeletions { files, of });
@@ -30,7 +30,7 @@ impl Import {
             let mut removals = stream::iter(removals).buffer_unordered(AT_ONCE);
             while removals.try_next().await?.is_some() {}
         }
-        for batch in news.chunks(BATCH) {
+        for batch in added.chunks(BATCH) {
             self.create(batch).await?;
         }
         Ok(())

@@ -26,7 +26,7 @@ impl Importer {
     /// objects, and one HEAD for each new one where attributes are asked for. Of a lazy link those
     /// directories only that somebody looked into: one LIST for each, or for each 1,000 entries.
     pub(crate) async fn import(self: &Arc<Self>, link: &Arc<Link>, policy: Policy) -> Result<()> {
-        let _one = link.import.lock().await;
+        let _import = link.import.lock().await;
         let before = self.meta.newest().await?;
         let import = Import::new(self.clone(), link.clone(), policy, before)?;
         let files = self.meta.link_usage(link.id).await?.files;
@@ -60,7 +60,7 @@ impl Importer {
         keys: &[String],
         policy: Policy,
     ) -> Result<()> {
-        let _one = link.import.lock().await;
+        let _import = link.import.lock().await;
         let import = Import::new(self.clone(), link.clone(), policy, u64::MAX)?;
         for key in keys {
             import.key(key).await?;
@@ -79,7 +79,7 @@ impl Import {
         let listed = page.objects.len() as u64;
         let mut objects = page.objects.into_iter().peekable();
         let mut after = page.after;
-        let (mut news, mut missing) = (Vec::new(), false);
+        let (mut added, mut missing) = (Vec::new(), false);
         loop {
             let (from, until) = (after.as_deref(), page.until.as_deref());
             let rows = self.importer.meta.objects(self.link.id, from, until, ROWS).await;
@@ -88,7 +88,7 @@ impl Import {
             after = rows.last().map(|row| row.key.clone()).or(after);
             for row in rows {
                 while let Some(object) = objects.next_if(|object| object.key < row.key) {
-                    news.push(object);
+                    added.push(object);
                 }
                 match objects.next_if(|object| object.key == row.key) {
                     Some(object) => self.compare(&object, &row).await?,
@@ -99,11 +99,11 @@ impl Import {
                 break;
             }
         }
-        news.extend(objects);
+        added.extend(objects);
         if self.policy.new && missing {
-            self.brake.then_make(news);
+            self.brake.then_make(added);
         } else if self.policy.new {
-            for batch in news.chunks(BATCH) {
+            for batch in added.chunks(BATCH) {
                 self.create(batch).await?;
             }
         }

@@ -1,16 +1,16 @@
-//! What is known of who else has a mirror file.
+//! What is known of who else has a mirror file open or mapped.
 
 /// What others have of a mirror file.
 #[derive(Debug, Default)]
-pub(crate) struct Lending {
-    /// Times that it was lent and not taken back.
-    pub(super) hands: usize,
+pub(crate) struct PassthroughUse {
+    /// Times that it was given to the kernel and not taken back.
+    pub(super) opens: usize,
     /// Of the open files, those through which it may be mapped for writing.
     pub(super) writers: usize,
     /// Somebody may have it mapped, or open.
-    pub(crate) lent: bool,
+    pub(crate) active: bool,
     /// A program of a mount before this one may.
-    pub(crate) lent_before: bool,
+    pub(crate) active_before: bool,
     /// Somebody may have it mapped for writing; the log knows.
     pub(crate) writable: bool,
     /// Somebody stored into it since all of it was last marked dirty.

@@ -23,7 +23,7 @@ const LIST: &str = "s3:ListBucket";
 
 /// A store whose refusals say whose keys they are about.
 #[derive(Debug)]
-pub(super) struct Whose<S> {
+pub(super) struct ExplainedRefusals<S> {
     pub(super) inner: S,
     pub(super) teller: Teller,
 }
@@ -49,7 +49,7 @@ impl Teller {
     }
 }
 
-impl<S: fmt::Display> fmt::Display for Whose<S> {
+impl<S: fmt::Display> fmt::Display for ExplainedRefusals<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.inner.fmt(f)
     }
@@ -65,7 +65,7 @@ fn written_by(options: &PutOptions) -> &'static str {
 }
 
 #[async_trait]
-impl<S: ObjectStore> ObjectStore for Whose<S> {
+impl<S: ObjectStore> ObjectStore for ExplainedRefusals<S> {
     async fn put_opts(
         &self,
         location: &Path,
