@@ -3,9 +3,8 @@
 What must hold: whatever is mounted, started or attached below the work directory is gone when the
 run ends, however it ends; processes are ended by their id.
 
-Directories of many files are only moved aside, and removed when no file is made soon: ext4 allocates
-inodes slowly for a minute or more after many were deleted, and what is measured next would pay for what
-was measured before.
+Directories of many files are only moved aside, and removed at the end: ext4 allocates inodes slowly for
+minutes after many were deleted, and what is measured next would pay for what was measured before.
 """
 
 import os
@@ -28,7 +27,7 @@ def run(*command, check=True, **options):
                "text": True, "timeout": 120, **options}
     done = subprocess.run([str(word) for word in command], **options)
     if check and done.returncode:
-        said = (done.stdout or "").strip().splitlines()[-3:]
+        said = ((done.stdout or "") + (done.stderr or "")).strip().splitlines()[-3:]
         raise RuntimeError(f"{os.path.basename(command[0])} ended with {done.returncode}: "
                            f"{' / '.join(said)}")
     return done.stdout
@@ -172,11 +171,6 @@ class Site:
                 os.rename(path, f"{self.trash}/{self.count}")
                 return
         shutil.rmtree(path, ignore_errors=True)
-
-    def empty_trash(self):
-        """Removes what `aside` kept, where no small files are made for a while."""
-        for name in os.listdir(self.trash):
-            shutil.rmtree(f"{self.trash}/{name}", ignore_errors=True)
 
     def start(self, *command, **options):
         """Starts a process that goes on until `stop`; its id."""
