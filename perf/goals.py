@@ -180,7 +180,7 @@ def _disks():
         yield Goal(row, "a disk in memory", value(row, disk), value(row, "nbdkit"), target=disk)
     for row, kind, bound in (("disk-write", "put", 1.02), ("disk-read", "get", 1.07)):
         yield Goal(row, "-", each_mib(row, kind), None, bound, False, target=disk,
-                   what=f"{kind.upper()}s for each MiB, {ROWS[row].title}", unit="")
+                   what=f"{kind.upper()}s for each MiB, {ROWS[row].title}", unit="requests")
     for row in ("disk-random-write", "disk-random-read-cold", "disk-random-read"):
         yield Goal(row, "a disk in memory", value(row, disk), value(row, "nbdkit"), target=disk)
 

@@ -93,7 +93,7 @@ TABLE = (
     Row("disk-random-read", "disks", DISKS, "4 KiB random reads, 32 in flight", "/s", cpu=OP,
         near=True),
     Row("puts", "puts", "Requests", "PUTs until all small files are in the bucket", "PUTs",
-        less=True, cpu=GB, near=True),
+        less=True, cpu=OP, near=True),
     Row("idle", "idle", "Requests", "requests of an idle mount", "USD a month", less=True,
         near=True),
     Row("mount-empty", "mount", VOLUME, "mount of an empty volume", "s", less=True),

@@ -4,12 +4,13 @@ import dataclasses
 import json
 import os
 import re
+import subprocess
 import types
 import unittest
 from pathlib import Path
 from unittest import mock
 
-from . import goals, html, markdown, picture, rows, runner, samples, settings, volumes
+from . import goals, html, markdown, picture, rows, runner, samples, settings, site, volumes
 from .jobs import run_jobs
 from .report import as_json, columns, number, text, verdict
 from .table import ROWS, TABLE, WORDS, cpu
@@ -261,6 +262,23 @@ class Reports(unittest.TestCase):
             self.assertEqual(dict(measured[row])["JuiceFS"], 12.0)
         picture.draw(page)
         self.assertTrue(re.search(r"\| \*\*weir\*\* \|", page))
+
+
+class Machine(unittest.TestCase):
+    def test_cpu_of_a_process_is_exact(self):
+        child = subprocess.Popen(["sh", "-c", "read x; i=0; while [ $i -lt 20000 ]; do "
+                                  "i=$((i+1)); done; echo done; read x"],
+                                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        try:
+            before = site.cpu_s([child.pid])
+            child.stdin.write("go\n")
+            child.stdin.flush()
+            child.stdout.readline()
+            spent = site.cpu_s([child.pid]) - before
+        finally:
+            child.communicate("end\n")
+        self.assertTrue(0 < spent < 10, spent)
+        self.assertEqual(site.cpu_s([child.pid]), 0, "one that has ended")
 
 
 class Jobs(unittest.TestCase):
