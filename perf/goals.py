@@ -188,6 +188,7 @@ def _disks():
 def _volumes():
     yield Goal("puts", "1 per file", value("puts"), None, 200, False)
     yield Goal("idle", "-", value("idle"), None, 0.05, False)
+    yield Goal("idle-requests", "-", value("idle-requests"))
     yield Goal("mount-full", "-", value("mount-full"), None, 0.5, False)
     yield Goal("memory-full", "-", more("memory-full", "memory-empty"), None, 16, False,
                what="memory of a large volume beyond an empty one's")

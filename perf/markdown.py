@@ -21,15 +21,14 @@ def _goals(lines):
     return _table(COLUMNS, rows)
 
 
-def _beside(run, regime, of):
-    """Targets beside each other in one regime: of each row in which more than one was measured."""
+def _beside(run, regime, of, name_of):
+    """Targets beside each other in one regime, a row of the page for each of theirs."""
     found = {(cell["row"], cell["target"]): cell for cell in cells(run)
              if cell["regime"] == regime and of(cell) is not None}
     targets = [name for name in SHOWN if name in NAMES and any(t == name for _, t in found)]
-    rows = [[row.beside, *(number(of(found[row.name, name])) if (row.name, name) in found else "-"
+    rows = [[name_of(row), *(number(of(found[row.name, name])) if (row.name, name) in found else "-"
                            for name in targets)]
-            for row in TABLE if row.beside
-            and any((row.name, name) in found for name in targets)]
+            for row in TABLE if row.beside and any((row.name, name) in found for name in targets)]
     return _table(["", *(NAMES[name] for name in targets)], rows) if rows else []
 
 
@@ -45,7 +44,8 @@ def tables(run, lines):
     out += [f"- Not measured: {what}: {why}" for what, why in absent(run)] + [""]
     for regime in run.settings.regimes:
         words = "With " + regime.words()
-        out += [f"{words}:", "", *_beside(run, regime.name, lambda cell: cell["median"]), ""]
-        out += [f"{words}, CPU of the daemons: core-s/GB of rows in MiB/s, us an operation of others:",
-                "", *_beside(run, regime.name, _cpu), ""]
+        out += [f"{words}:", "", *_beside(run, regime.name, lambda cell: cell["median"],
+                                          lambda row: row.beside), ""]
+        out += [f"{words}, CPU of the daemons:", "", *_beside(
+            run, regime.name, _cpu, lambda row: f"{row.beside.rsplit(', ', 1)[0]}, {row.cpu}"), ""]
     return "\n".join(out)

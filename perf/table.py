@@ -96,6 +96,8 @@ TABLE = (
         less=True, cpu=OP, near=True),
     Row("idle", "idle", "Requests", "requests of an idle mount", "USD a month", less=True,
         near=True),
+    Row("idle-requests", "idle", "Requests", "requests of an idle mount", "a minute", less=True,
+        near=True),
     Row("mount-empty", "mount", VOLUME, "mount of an empty volume", "s", less=True),
     Row("mount-full", "mount", VOLUME, "mount of a large volume", "s", less=True),
     Row("memory-empty", "mount", VOLUME, "memory, empty volume", "MiB", less=True),

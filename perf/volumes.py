@@ -33,6 +33,8 @@ def idle(run):
             time.sleep(settings.idle_s)
         run.add("idle", target, price(cost.requests) * MONTH_S / cost.seconds, cost,
                 seconds=cost.seconds)
+        asked = sum(count for what, count in cost.requests.items() if what.endswith(" requests"))
+        run.add("idle-requests", target, asked * 60 / cost.seconds, cost, seconds=cost.seconds)
     finally:
         target.close()
 

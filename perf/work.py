@@ -62,7 +62,8 @@ def read_large(paths, jobs, box_s):
 
 
 def fio_reads(path, jobs, seconds, engine, direct):
-    """Random reads of 4 KiB: how many a second, and in all. No page is read twice: a second read would be warm."""
+    """Random reads of 4 KiB: how many a second, and in all. No page is read twice: a second read
+    would be warm."""
     out = run("fio", "--name=r", f"--filename={path}", "--rw=randread", "--bs=4k",
               f"--direct={direct}", f"--ioengine={engine}", f"--numjobs={jobs}",
               "--group_reporting", f"--runtime={seconds}", "--output-format=json",

@@ -47,7 +47,7 @@ wanted += [("puts", "weir", first), ("idle", "weir", first), ("create-1", "weir-
 for cell in wanted:
     assert cell in cells, f"no value of {cell}; not measured: {found['not_measured']}"
 for name, cell in cells.items():
-    least = -1 if name[0] == "idle" else 0  # who asks for nothing pays nothing
+    least = -1 if name[0].startswith("idle") else 0  # who asks for nothing pays nothing
     assert all(least < value < 1e9 for value in cell["values"]), (name, cell["values"])
 # A file that is read cold was fetched, and fetching takes a daemon's time.
 cold = [s for s in found["samples"] if (s["row"], s["target"]) == ("cold", "weir")]
