@@ -3,6 +3,7 @@
 Readable on a phone, in print, dark and light; no scripts, no files beside it.
 """
 
+import re
 from html import escape
 
 from . import svg
@@ -57,6 +58,11 @@ li { overflow-wrap: anywhere; }
 """
 
 
+def _words(text):
+    """Text of the table of rows, in which programs stand between backquotes."""
+    return re.sub("`([^`]+)`", r"<code>\1</code>", escape(text))
+
+
 def _goals(lines):
     out = ['<table class="goals"><thead><tr>', *(f"<th>{name}</th>" for name in COLUMNS),
            "</tr></thead><tbody>"]
@@ -69,7 +75,7 @@ def _goals(lines):
         mark = {True: "met", False: "missed", None: "soft"}[line.met]
         out.append("<tr>" + "".join(
             f'<td class="{kind if text != "-" else "none"}" '
-            f'data-name="{name if name != "what" else ""}">{escape(text)}</td>'
+            f'data-name="{name if name != "what" else ""}">{_words(text)}</td>'
             for kind, name, text in zip((*classes, mark), COLUMNS, columns(line))) + "</tr>")
     return "".join(out) + "</tbody></table>"
 
@@ -89,10 +95,10 @@ def _plots(run):
                 cost = "; ".join(f"{title(e['target'])} {spent(e['cpu'])}" for e in entries
                                  if e["cpu"] and e["cpu"][0])
                 figures.append(
-                    f"<figure><h3>{escape(row.title)} <small>{regime}, {escape(row.unit)}"
+                    f"<figure><h3>{_words(row.title)} <small>{regime}, {escape(row.unit)}"
                     f"{', less is better' if row.less else ''}</small></h3>"
                     f"{svg.bars(row.title, row.unit, bars)}"
-                    + (f'<p class="soft">CPU: {escape(cost)}</p>' if cost else "") + "</figure>")
+                    + (f'<p class="soft"><small>CPU: {escape(cost)}</small></p>' if cost else "") + "</figure>")
         if figures:
             yield f'<h2>{escape(name)}</h2><div class="plots">{"".join(figures)}</div>'
 

@@ -6,7 +6,7 @@ import json
 from .goals import ELSEWHERE
 from .runner import CLASSES
 from .samples import cpu, middle, spread
-from .table import ROWS
+from .table import GB, ROWS
 
 
 def number(value):
@@ -39,7 +39,8 @@ def columns(line):
     """A line of the table of goals, for people: the same in every report."""
     value = f"{number(line.value)} {line.unit}".strip() if line.value is not None else "-"
     limit = f"{number(line.limit)} {line.against}" if line.limit is not None else line.against
-    return (line.what, line.regime, value, spent(line.cpu), limit, judged(line), line.goal,
+    cost = "-" if line.unit == GB else spent(line.cpu)  # it is the value there
+    return (line.what, line.regime, value, cost, limit, judged(line), line.goal,
             verdict(line))
 
 
@@ -71,7 +72,7 @@ def summary(run, lines):
         "method": f"Bucket: {facts['versions'].get('versitygw', 'versitygw')} on loopback, objects "
                   f"{'in memory' if settings.store == 'memory' else 'on the same disk'}. Regimes: "
                   f"{regimes}; near rows in the first. Large file {settings.large_mib:,} MiB "
-                  f"(peers {settings.peer_mib:,}), {settings.files:,} small files of "
+                  f"(peers but JuiceFS {settings.peer_mib:,}), {settings.files:,} small files of "
                   f"{settings.file_kib} KiB, phases end after {settings.box_s:g} s to twice that. "
                   "Data does not compress. Page cache dropped before each read. Values are medians, "
                   "± is half of (max - min) / median, ratios are medians of the ratios within each "

@@ -118,7 +118,8 @@ class Verdicts(unittest.TestCase):
         line = found[("daemon CPU, cold sequential read", "-")]
         self.assertAlmostEqual(line.value, 1.3)
         self.assertIs(line.met, False)
-        self.assertEqual(columns(line)[3], "1.30 core-s/GB")
+        self.assertEqual(columns(line)[2:4], ("1.30 core-s/GB", "-"))
+        self.assertEqual(columns(found[self.cold])[3], "1.30 core-s/GB")
         self.assertEqual(columns(found[("`ls -lR`, page cache dropped", "local ext4")])[3],
                          "20.0 us/op")
 
