@@ -18,7 +18,6 @@ class Target:
 
     name = title = ""
     large = True  # whether it gets the large file and the time for it; most peers get less
-    keeps_writes = True  # whether what was written is here
     remote = True  # whether its cold reads come from a store
     note = ""  # what a reader of its figures must know
 

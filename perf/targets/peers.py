@@ -28,7 +28,7 @@ def program(name):
 class Peer(Target):
     """A peer with a bucket, a mount point and a cache directory. `start` mounts it."""
 
-    large = keeps_writes = False
+    large = False
     mounted, started = None, ()
 
     def open(self):
