@@ -72,7 +72,7 @@ class Weir(Target):
         self.site.pids.append(self.pid)
 
     def unmount(self):
-        run(self.program, "umount", self.dir)
+        run(self.program, "umount", self.dir, timeout=600)  # it may wait for a compaction
         until(lambda: not alive(self.pid), 60, "the end of weir")
         self.site.pids.remove(self.pid)
 
