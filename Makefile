@@ -81,12 +81,13 @@ soak: tested-binary
 	WEIR_SOAK=1 $(LINTED) cargo test $(TESTED) --test links_model -- --nocapture
 	WEIR=$(CARGO_TARGET_DIR)/debug/weir tests/run.sh --soak
 
-# Goals, ratios and plots, in target/bench. BENCH=smoke is the same in a minute, for its own sake;
-# BENCH_ROWS, BENCH_TARGETS, BENCH_LATENCY choose; docs/performance.md has all of it.
+# Goals, ratios and plots, in target/bench. BENCH_PEERS=none takes 25 minutes at most; BENCH_PEERS=juicefs
+# adds JuiceFS. BENCH=smoke is the same in a minute, for its own sake; BENCH_ROWS, BENCH_TARGETS,
+# BENCH_REGIMES choose; docs/performance.md has all of it.
 bench: tools
 	cargo build --profile dist -p weir -p weir-bench
 	@scripts/install-tools.sh bench
-	@[ "$(BENCH)" = smoke ] || [ "$(BENCH_PEERS)" = none ] || scripts/install-peers.sh
+	@[ "$(BENCH)" = smoke ] || [ "$(BENCH_PEERS)" = none ] || scripts/install-peers.sh $(BENCH_PEERS)
 	WEIR=$(CARGO_TARGET_DIR)/dist/weir python3 -m perf
 
 bench-smoke:

@@ -1,4 +1,5 @@
-"""`python3 -m perf`: measures, prints the table of goals, writes JSON and an HTML page.
+"""`python3 -m perf`: measures, prints the table of goals, writes JSON, an HTML page and the tables of
+docs/performance.md.
 
 WEIR is the binary. Settings are in settings.py, and all of them can be set from the environment.
 Ends with 0 when it could measure, whether goals are met or not; 2 when it cannot begin.
@@ -12,7 +13,7 @@ import sys
 import tempfile
 import time
 
-from . import goals, html, report, settings
+from . import goals, html, markdown, report, settings
 from .runner import Run
 from .site import Site, facts, run
 from .store import CACHE, SCRIPT
@@ -77,10 +78,11 @@ def main():
         lines = goals.judge(bench.samples, chosen)
         os.makedirs(out, exist_ok=True)
         for name, content in (("bench.json", report.as_json(bench, lines)),
-                              ("bench.html", html.page(bench, lines))):
+                              ("bench.html", html.page(bench, lines)),
+                              ("bench.md", markdown.tables(bench, lines))):
             with open(f"{out}/{name}", "w") as file:
                 file.write(content)
-        print(f"\n{report.text(bench, lines)}\n\n{out}/bench.json\n{out}/bench.html")
+        print(f"\n{report.text(bench, lines)}\n\n{out}/bench.json\n{out}/bench.html\n{out}/bench.md")
         return 0
     except settings.Refused as error:
         print(f"bench: {error}", file=sys.stderr)

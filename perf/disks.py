@@ -40,7 +40,7 @@ def startup_s(uri):
 
 
 def _speed(run, target, row, cost, done, seconds):
-    run.add(row, target, done / MIB / seconds, "MiB/s", cost, seconds=seconds, bytes=done)
+    run.add(row, target, done / MIB / seconds, cost, seconds=seconds, bytes=done)
 
 
 def _keys(run):
@@ -80,7 +80,7 @@ def random(run, target):
         with run.probe(target) as cost:
             _, ios = fio(target.uri, how, "4k", size, seconds, flush=how == "randwrite")
         spent = cost.seconds - target.startup_s
-        run.add(row, target, ios / spent, "/s", cost, seconds=spent, bytes=ios * 4096)
+        run.add(row, target, ios / spent, cost, seconds=spent, ops=ios, bytes=ios * 4096)
 
     measure("disk-random-write", "randwrite")
     target.cold()

@@ -1,44 +1,55 @@
-"""The goals: which value is held against which limit, and whether it is met.
+"""The goals: which value is held against which limit, where, and whether it is met.
 
-A ratio is taken within each repeat, where both sides were measured beside each other, and the median
-of these ratios decides. A goal whose value or limit was not measured is neither met nor missed.
+A ratio is taken within each repeat and round, where both sides were measured beside each other, in the
+same regime by the same way; the median of these ratios decides. A goal whose value or limit was not
+measured is neither met nor missed. What a row is stands in table.py.
 """
 
 import dataclasses
 
-from .samples import middle, spread
-from .settings import PEERS
+from .samples import cpu, middle, spread
+from .settings import PEERS, REGIMES
+from .table import ROWS
+
+# s3backer is a local ext4 whose block device leaves later: creating in it is creating in ext4, which
+# has goals of its own.
+SHARED_PEERS = tuple(peer for peer in PEERS if peer != "s3backer")
+CPU, WIRE = "cpu", "wire"
+BOTH = tuple(REGIMES)
 
 
 @dataclasses.dataclass(frozen=True)
 class Goal:
     """One line of the table. `value` and `limit` give {repeat: number} from the table of samples."""
 
-    group: str  # of rows, as the report shows them
-    selects: str  # the row word it belongs to
-    what: str
+    row: str  # whose section, title, unit and CPU it shows
     against: str  # the limit or peer, in words
     value: object
-    limit: object  # None: the value itself is held against the bound
+    limit: object = None  # None: the value itself is held against the bound
     bound: float = None  # None: shown without a goal
     at_least: bool = True
-    unit: str = ""
-    near: bool = False  # shown at the first latency only
+    judged: tuple = BOTH  # the regimes where the bound holds; elsewhere figures are shown without
+    target: str = "weir"
+    what: str = ""  # instead of the row's title
+    unit: str = ""  # instead of the row's unit
+    needs: tuple = ()  # left out unless one of these takes part
+    why: str = ""  # it is not measured here
 
 
 @dataclasses.dataclass
 class Line:
-    """A goal as it came out at one latency."""
+    """A goal as it came out in one regime."""
 
     group: str
     what: str
-    latency_ms: float
+    regime: str
     against: str
     value: float
     limit: float
     ratio: float
     spread: float  # of the ratios, else of the values
     unit: str
+    cpu: tuple  # what the row took of the target's CPU, and what for
     goal: str
     met: bool  # None: no goal, or not measured
     why: str = ""
@@ -53,32 +64,20 @@ def per_gb(row):
     return lambda table: {r: s.cpu_s / (s.bytes / 1e9) for r, s in table(row, "weir").items()}
 
 
-def slower(*sides):
-    """The smallest of several values, where all were measured."""
+def best(row, peers=SHARED_PEERS):
+    """The best of the peers."""
     def of(table):
-        found = [side(table) for side in sides]
-        return {r: min(each[r] for each in found) for r in found[0]
-                if all(r in each for each in found)}
-    return of
-
-
-def best_peer(row):
-    """The best of the peers that are shared file systems. s3backer is a local ext4 whose block
-    device leaves later: creating in it is creating in ext4, which has a goal of its own."""
-    def of(table):
-        best = {}
-        for peer in PEERS:
-            if peer == "s3backer":
-                continue
+        found = {}
+        for peer in peers:
             for r, sample in table(row, peer).items():
-                best[r] = max(best.get(r, 0), sample.value)
-        return best
+                found[r] = max(found.get(r, 0), sample.value)
+        return found
     return of
 
 
-def taken(row, target="weir"):
+def taken(row):
     """Seconds for each GiB that one job read."""
-    return lambda table: {r: s.seconds / s.bytes * (1 << 30) for r, s in table(row, target).items()}
+    return lambda table: {r: s.seconds / s.bytes * (1 << 30) for r, s in table(row, "weir").items()}
 
 
 def more(row, than):
@@ -95,105 +94,116 @@ def fetched(row, component="data"):
                           for r, s in table(row, "weir").items() if s.requests}
 
 
-def goals():
-    """All lines, in the order of the table."""
-    both = ("1", "4")
-    yield Goal("Cold", "cold", "cold sequential read", "parallel GETs", value("cold"),
-               value("cold", "raw"), 0.90, unit="MiB/s")
-    yield Goal("Cold", "cold", "four jobs read the same cold file, time", "one job",
-               taken("cold-4"), taken("cold"), 1.1, False, "s/GiB")
-    yield Goal("Cold", "cold", "four jobs read the same cold file, bucket bytes", "the file's bytes",
-               fetched("cold-4"), None, 1.02, False, "x")
-    for row, what, unit in (("warm", "warm sequential read", "MiB/s"),
-                            ("random-1", "4 KiB random direct reads, 1 job", "/s"),
-                            ("random-4", "4 KiB random direct reads, 4 jobs", "/s"),
-                            ("mmap", "4 KiB random mmap reads", "/s")):
-        yield Goal("Warm", "random" if "random" in row else row, what, "bare local file",
-                   value(row), value(row, "local"), 0.95, unit=unit, near=True)
-    yield Goal("Write", "write", "sequential write, then fsync",
-               "slower of local disk and parallel PUTs", value("write"),
-               slower(value("write", "local"), value("write", "raw")), 0.90, unit="MiB/s")
-    for jobs, who in (("1", "1 writer"), ("8", "8 writers")):
-        for rank in ("p50", "p99"):
-            row, judged = f"fsync-{jobs}-{rank}", rank == "p50"
-            yield Goal("fsync", "fsync", f"fsync of 4 KiB, {who}, {rank}", "one PUT of 4 KiB",
-                       value(row), value(row, "raw"), 2.2 if judged else None, False, "ms")
-            yield Goal("fsync", "fsync", f"the same with a journal, {who}, {rank}",
-                       "local write and fdatasync", value(row, "weir-journal"),
-                       value(row, "local"), 1.5 if judged else None, False, "ms")
-    for row, what in (("create", "create"), ("stat", "stat"), ("read", "read, resident")):
-        for jobs in both:
-            title = f"small files: {what}, {jobs} thread{'s' * (jobs != '1')}"
-            near = row != "create"
-            yield Goal("Small files", "files", title, "local ext4", value(f"{row}-{jobs}"),
-                       value(f"{row}-{jobs}", "local"), 0.3, unit="/s", near=near)
-            yield Goal("Small files", "files", title, "best peer", value(f"{row}-{jobs}"),
-                       best_peer(f"{row}-{jobs}"), 5, unit="/s", near=near)
-    for jobs in both:
-        yield Goal("Small files", "files",
-                   f"small files: read, cold, {jobs} thread{'s' * (jobs != '1')}", "best peer",
-                   value(f"cold-read-{jobs}"), best_peer(f"cold-read-{jobs}"), 5, unit="/s")
-    yield from _links()
-    yield from _disks()
-    yield Goal("Requests", "puts", "PUTs for small files", "1 per file", value("puts"), None, 250,
-               False, "PUTs", near=True)
-    yield Goal("CPU", "cold", "daemon CPU, cold read", "-", per_gb("cold"), None, 1.2, False,
-               "core-s/GB")
-    yield Goal("CPU", "daemon", "daemon CPU, warm read through the daemon", "-", per_gb("daemon"),
-               None, None, False, "core-s/GB", near=True)
-    yield Goal("CPU", "write", "daemon CPU, write and fsync", "-", per_gb("write"), None, None,
-               False, "core-s/GB")
-    yield Goal("Large volume", "mount", "mount of a large volume", "-", value("mount-full"), None,
-               1.0, False, "s")
-    yield Goal("Large volume", "mount", "memory beyond an empty volume's", "-",
-               more("memory-full", "memory-empty"), None, 16, False, "MiB")
-
-
-def _links():
-    group, gets = "Linked buckets", "parallel GETs"
-    yield Goal(group, "links", "import of small objects", "-", value("link-import"), None,
-               unit="objects/s")
-    yield Goal(group, "links", "hydrate large objects", gets, value("hydrate-large"),
-               value("hydrate-large", "raw"), 0.95, unit="MiB/s")
-    yield Goal(group, "links", "hydrate small objects", gets, value("hydrate-small"),
-               value("hydrate-small", "raw"), 0.95, unit="/s")
-    yield Goal(group, "links", "daemon CPU, hydrate large objects", "-", per_gb("hydrate-large"),
-               None, 1.2, False, "core-s/GB")
-    yield Goal(group, "links", "cold sequential read of linked files", gets, value("linked"),
-               value("hydrate-large", "raw"), 0.90, unit="MiB/s")
-    for row, what in (("linked-4", "four jobs read the same cold linked files"),
-                      ("linked-4-hydrating", "the same while they are hydrated")):
-        yield Goal(group, "links", f"{what}, time", "one job", taken(row), taken("linked"), 1.1,
-                   False, "s/GiB")
-        yield Goal(group, "links", f"{what}, bucket bytes", "the files' bytes",
-                   fetched(row, "link"), None, 1.02, False, "x")
-    yield Goal(group, "links", "weir hydrate of small objects", "a loop of lfs hsm_restore",
-               value("hydrate-some"), value("lfs-loop"), 5, unit="/s")
-
-
 def each_mib(row, kind):
     """Requests of data for each MiB that a disk's client wrote or read."""
     return lambda table: {r: s.requests.get(f"data {kind} requests", 0) / (s.bytes / (1 << 20))
                           for r, s in table(row, "disk").items() if s.requests}
 
 
+def _beside(row, against, limit, bound, **how):
+    """The row held against the same row of another target."""
+    return Goal(row, against, value(row), value(row, limit), bound, **how)
+
+
+def _peer(row, bound, peers=SHARED_PEERS, against="best peer", **how):
+    return Goal(row, against, value(row), best(row, peers), bound, needs=peers, **how)
+
+
+def _once(row, one, component, what):
+    """Four jobs that read what is cold beside one job: time and bytes."""
+    yield Goal(row, "one job", taken(row), taken(one), 1.02, False, (WIRE,),
+               what=f"{what}, time", unit="s/GiB")
+    yield Goal(row, "its bytes", fetched(row, component), None, 1.01, False,
+               what=f"{what}, bucket bytes", unit="x")
+
+
+def _per_gb(row, what, bound=None):
+    return Goal(row, "-", per_gb(row), None, bound, False, (CPU,), what=what, unit="core-s/GB")
+
+
+def _large():
+    gets, puts = "parallel GETs", "parallel PUTs"
+    yield _beside("cold", gets, "raw", 0.97, judged=(WIRE,))
+    yield _peer("cold", 3, judged=(CPU,))
+    yield from _once("cold-4", "cold", "data", "four jobs read the same cold file")
+    yield _per_gb("cold", "daemon CPU, cold sequential read", 0.6)
+    yield _beside("write", puts, "raw", 0.97, judged=(WIRE,))
+    yield _beside("write", "local disk", "local", None)
+    yield _per_gb("write", "daemon CPU, sequential write, then fsync", 0.8)
+    for row in ("warm", "random-1", "random-4", "mmap"):
+        yield _beside(row, "its mirror file, bare", "mirror", 0.98)
+    yield _per_gb("daemon", "daemon CPU, warm read through the daemon")
+
+
+def _fsync():
+    for jobs, who in ((1, "1 writer"), (8, "8 writers")):
+        for rank in ("p50", "p99"):
+            row, judged = f"fsync-{jobs}-{rank}", rank == "p50"
+            yield _beside(row, "one PUT of 4 KiB", "raw", 2.1 if judged else None, at_least=False,
+                          judged=(WIRE,))
+            yield Goal(row, "local write and fdatasync", value(row, "weir-journal"),
+                       value(row, "local"), 1.3 if judged else None, False, target="weir-journal",
+                       what=f"the same with a journal, {who}, {rank}")
+
+
+def _files():
+    for jobs in (1, 4):
+        yield _beside(f"create-{jobs}", "local ext4", "local", 0.3)
+        yield _peer(f"durable-{jobs}", 10)
+        yield _beside(f"stat-{jobs}", "local ext4", "local", 0.4)
+        yield _beside(f"read-{jobs}", "local ext4", "local", 0.6)
+        yield _peer(f"cold-read-{jobs}", 5)
+    yield _beside("ls", "local ext4", "local", 0.4)
+    yield _peer("ls", 1, ("juicefs",), "JuiceFS")
+    yield _beside("rm", "local ext4", "local", 0.6)
+    yield _peer("rm", None, ("juicefs",), "JuiceFS")
+
+
+def _links():
+    gets = "parallel GETs"
+    yield Goal("link-import", "-", value("link-import"))
+    for row in ("hydrate-large", "hydrate-small"):
+        yield _beside(row, gets, "raw", 0.97, judged=(WIRE,))
+    yield _per_gb("hydrate-large", "daemon CPU, hydrate large objects", 0.6)
+    yield Goal("linked", gets, value("linked"), value("hydrate-large", "raw"), 0.97, judged=(WIRE,))
+    yield from _once("linked-4", "linked", "link", "four jobs read the same cold linked files")
+    yield from _once("linked-4-hydrating", "linked", "link", "the same while they are hydrated")
+    yield Goal("hydrate-some", "a loop of lfs hsm_restore", value("hydrate-some"),
+               value("lfs-loop"), 5)
+
+
 def _disks():
-    group, disk = "Disks by NBD", "disk"
-    for row, what, limit in (("disk-write", "1 MiB sequential write, then flush", "PUTs of 1 MiB"),
-                             ("disk-read", "1 MiB sequential read, cold", "GETs of 1 MiB")):
-        yield Goal(group, "disks", what, f"parallel {limit}", value(row, disk), value(row, "raw"),
-                   None, unit="MiB/s")
-        yield Goal(group, "disks", what, "a disk in memory", value(row, disk), value(row, "nbdkit"),
-                   None, unit="MiB/s")
-    yield Goal(group, "disks", "PUTs for each MiB written", "-", each_mib("disk-write", "put"), None,
-               1.02, False, "PUTs")
-    yield Goal(group, "disks", "GETs for each MiB read", "-", each_mib("disk-read", "get"), None,
-               1.07, False, "GETs")
-    for row, what in (("disk-random-write", "4 KiB random writes, 32 in flight, then flush"),
-                      ("disk-random-read-cold", "4 KiB random reads, 32 in flight, cold"),
-                      ("disk-random-read", "4 KiB random reads, 32 in flight")):
-        yield Goal(group, "disks", what, "a disk in memory", value(row, disk),
-                   value(row, "nbdkit"), None, unit="/s", near=True)
+    disk = "disk"
+    for row, limit in (("disk-write", "PUTs"), ("disk-read", "GETs")):
+        yield Goal(row, f"parallel {limit} of 1 MiB", value(row, disk), value(row, "raw"),
+                   target=disk)
+        yield Goal(row, "a disk in memory", value(row, disk), value(row, "nbdkit"), target=disk)
+    for row, kind, bound in (("disk-write", "put", 1.02), ("disk-read", "get", 1.07)):
+        yield Goal(row, "-", each_mib(row, kind), None, bound, False, target=disk,
+                   what=f"{kind.upper()}s for each MiB, {ROWS[row].title}", unit="requests")
+    for row in ("disk-random-write", "disk-random-read-cold", "disk-random-read"):
+        yield Goal(row, "a disk in memory", value(row, disk), value(row, "nbdkit"), target=disk)
+
+
+def _volumes():
+    yield Goal("puts", "1 per file", value("puts"), None, 200, False)
+    yield Goal("idle", "-", value("idle"), None, 0.05, False)
+    yield Goal("idle-requests", "-", value("idle-requests"))
+    yield Goal("mount-full", "-", value("mount-full"), None, 0.5, False)
+    yield Goal("memory-full", "-", more("memory-full", "memory-empty"), None, 16, False,
+               what="memory of a large volume beyond an empty one's")
+
+
+def goals():
+    """All lines, in the order of the table."""
+    for some in (_large, _fsync, _files, _links, _disks, _volumes):
+        yield from some()
+
+
+# Goals of several nodes, which one machine's two CPUs cannot tell anything about.
+ELSEWHERE = (
+    ("creates in separate directories, 2 and 4 nodes", "one node over PostgreSQL, a node", ">= 0.9x"),
+    ("four nodes read one cold data set, bucket bytes", "one node", "<= 1.05x"))
 
 
 def _spread(values):
@@ -201,15 +211,14 @@ def _spread(values):
     return spread(values) if len(values) > 1 else None
 
 
-def _line(goal, table, latency_ms):
+def _line(goal, table, regime):
+    row = ROWS[goal.row]
     have = goal.value(table)
     limits = goal.limit(table) if goal.limit else {}
-    sign = ">=" if goal.at_least else "<="
-    text = f"{sign} {goal.bound:g}" if goal.bound else "-"
-    if goal.bound and goal.limit:
-        text += "x"
-    line = Line(goal.group, goal.what, latency_ms, goal.against, None, None, None, None, goal.unit,
-                text, None)
+    bound = goal.bound if regime in goal.judged else None
+    text = f"{'>=' if goal.at_least else '<='} {bound:g}{'x' * bool(goal.limit)}" if bound else "-"
+    line = Line(row.section, goal.what or row.title, regime, goal.against, None, None, None, None,
+                goal.unit or row.unit, cpu(table(goal.row, goal.target).values()), text, None)
     if not have:
         line.why = "the value was not measured"
         return line
@@ -223,20 +232,20 @@ def _line(goal, table, latency_ms):
         line.limit = middle(limits.values())
         judged = line.ratio = middle(ratios)
         line.spread = _spread(ratios)
-    if goal.bound:
-        line.met = judged >= goal.bound if goal.at_least else judged <= goal.bound
+    if bound:
+        line.met = judged >= bound if goal.at_least else judged <= bound
     return line
 
 
 def judge(samples, settings):
     """The table's lines, for the rows that were asked for."""
-    lines = []
+    lines, regimes = [], [regime.name for regime in settings.regimes]
     for goal in goals():
-        if goal.selects not in settings.rows or (
-                goal.against == "best peer" and not set(PEERS) & set(settings.targets)):
+        row = ROWS[goal.row]
+        if row.word not in settings.rows or goal.needs and not set(goal.needs) & set(
+                settings.targets):
             continue
-        latencies = settings.latencies_ms[:1] if goal.near else settings.latencies_ms
-        for latency_ms in latencies:
-            lines.append(_line(goal, lambda row, target: samples.of(row, target, latency_ms),
-                               latency_ms))
-    return lines
+        for regime in regimes[:1] if row.near else regimes:
+            lines.append(_line(goal, lambda row, target: samples.of(row, target, regime), regime))
+    order = list(dict.fromkeys(line.group for line in lines))
+    return sorted(lines, key=lambda line: order.index(line.group))

@@ -3,42 +3,14 @@
 Readable on a phone, in print, dark and light; no scripts, no files beside it.
 """
 
+import re
 from html import escape
 
 from . import svg
-from .report import cells, judged, number, summary, title, verdict
-from .settings import PEERS, TARGETS, WEIR
+from .report import COLUMNS, absent, cells, columns, spent, summary, title
+from .settings import PEERS, SHOWN, WEIR
+from .table import TABLE
 
-# Sections of plots: rows and what they are called.
-SECTIONS = (
-    ("Large files", (("write", "sequential write, then fsync"), ("cold", "cold sequential read"),
-                     ("cold-4", "cold read by four jobs at once, each"),
-                     ("warm", "warm sequential read, page cache dropped"),
-                     ("daemon", "warm sequential read through the daemon"),
-                     ("random-1", "4 KiB random direct reads, 1 job"),
-                     ("random-4", "4 KiB random direct reads, 4 jobs"),
-                     ("mmap", "4 KiB random mmap reads"))),
-    ("fsync of 4 KiB", tuple((f"fsync-{jobs}-{rank}", f"{who}, {rank}")
-                             for jobs, who in ((1, "1 writer"), (8, "8 writers"))
-                             for rank in ("p50", "p99", "rate"))),
-    ("Small files", tuple((f"{row}-{jobs}", f"{what}, {jobs} thread{'s' * (jobs > 1)}")
-                          for row, what in (("create", "create"),
-                                            ("durable", "create and flush to the bucket"),
-                                            ("stat", "stat"), ("read", "read, resident"),
-                                            ("cold-read", "read, cold")) for jobs in (1, 4))),
-    ("Linked buckets", (("link-import", "import of small objects"),
-                        ("hydrate-large", "hydrate large objects"),
-                        ("hydrate-small", "hydrate small objects"),
-                        ("linked", "cold sequential read of linked files"),
-                        ("linked-4", "the same by four jobs at once, each"),
-                        ("linked-4-hydrating", "the same while they are hydrated, each"),
-                        ("hydrate-some", "small objects by one weir hydrate"),
-                        ("lfs-loop", "small objects by a loop of lfs hsm_restore"))),
-    ("Requests", (("puts", "PUTs until all small files are in the bucket"),)),
-    ("Large volume", (("mount-empty", "mount, empty volume"), ("mount-full", "mount, large volume"),
-                      ("memory-empty", "memory, empty volume"),
-                      ("memory-full", "memory, large volume"))),
-)
 STYLE = """
 :root { --ink: #1b2430; --soft: #5a6675; --paper: #fff; --line: #d5dbe2; --own: #0f6fc5;
   --limit: #8a94a0; --peer: #c98a1b; --good: #17713a; --bad: #b3261e; color-scheme: light dark; }
@@ -86,44 +58,47 @@ li { overflow-wrap: anywhere; }
 """
 
 
+def _words(text):
+    """Text of the table of rows, in which programs stand between backquotes."""
+    return re.sub("`([^`]+)`", r"<code>\1</code>", escape(text))
+
+
 def _goals(lines):
-    out = ['<table class="goals"><thead><tr><th>what</th><th>at</th><th>weir</th>'
-           '<th>limit or peer</th><th>ratio or value</th><th>goal</th><th></th></tr></thead><tbody>']
+    out = ['<table class="goals"><thead><tr>', *(f"<th>{name}</th>" for name in COLUMNS),
+           "</tr></thead><tbody>"]
+    classes = ("what", "short", "short", "short", "", "short", "short")
     group = None
     for line in lines:
         if line.group != group:
             group = line.group
-            out.append(f'<tr class="group"><th colspan="7">{escape(group)}</th></tr>')
+            out.append(f'<tr class="group"><th colspan="{len(COLUMNS)}">{escape(group)}</th></tr>')
         mark = {True: "met", False: "missed", None: "soft"}[line.met]
-        value = f"{number(line.value)} {line.unit}" if line.value is not None else "-"
-        limit = f"{number(line.limit)} {line.against}" if line.limit is not None else line.against
-        row = (("what", "", line.what), ("short", "at", f"{line.latency_ms:g} ms"),
-               ("short", "weir", value), ("", "limit or peer", limit),
-               ("short", "ratio" if line.limit else "value", judged(line)),
-               ("short", "goal", line.goal), (mark, "", verdict(line).lower()))
         out.append("<tr>" + "".join(
-            f'<td class="{kind if text != "-" else "none"}" data-name="{name}">{escape(text)}</td>'
-            for kind, name, text in row) + "</tr>")
+            f'<td class="{kind if text != "-" else "none"}" '
+            f'data-name="{name if name != "what" else ""}">{_words(text)}</td>'
+            for kind, name, text in zip((*classes, mark), COLUMNS, columns(line))) + "</tr>")
     return "".join(out) + "</tbody></table>"
 
 
 def _plots(run):
     by_row = {}
     for cell in cells(run):
-        by_row.setdefault((cell["row"], cell["latency_ms"]), []).append(cell)
-    for name, rows in SECTIONS:
+        by_row.setdefault((cell["row"], cell["regime"]), []).append(cell)
+    for name in dict.fromkeys(row.section for row in TABLE):
         figures = []
-        for row, what in rows:
-            for (found, latency_ms), entries in by_row.items():
-                if found != row:
+        for row in (row for row in TABLE if row.section == name):
+            for (found, regime), entries in by_row.items():
+                if found != row.name:
                     continue
-                entries.sort(key=lambda cell: TARGETS.index(cell["target"]))
-                unit, less = entries[0]["unit"], entries[0]["better"] == "less"
+                entries.sort(key=lambda cell: SHOWN.index(cell["target"]))
                 bars = [(title(e["target"]), _kind(e["target"]), e["values"]) for e in entries]
+                cost = "; ".join(f"{title(e['target'])} {spent(e['cpu'])}" for e in entries
+                                 if e["cpu"] and e["cpu"][0])
                 figures.append(
-                    f"<figure><h3>{escape(what)} <small>{latency_ms:g} ms, {escape(unit)}"
-                    f"{', less is better' if less else ''}</small></h3>"
-                    f"{svg.bars(what, unit, bars)}</figure>")
+                    f"<figure><h3>{_words(row.title)} <small>{regime}, {escape(row.unit)}"
+                    f"{', less is better' if row.less else ''}</small></h3>"
+                    f"{svg.bars(row.title, row.unit, bars)}"
+                    + (f'<p class="soft"><small>CPU: {escape(cost)}</small></p>' if cost else "") + "</figure>")
         if figures:
             yield f'<h2>{escape(name)}</h2><div class="plots">{"".join(figures)}</div>'
 
@@ -140,8 +115,8 @@ def page(run, lines):
     versions = ", ".join(f"{name} {text}" if name not in text.lower() else text
                          for name, text in run.facts["versions"].items())
     notes = [f"{title(name)}: {note}" for name, note in run.notes.items() if note]
-    notes += [f"Not measured: {what}: {why}" for what, why in run.skipped.items()]
-    notes += [f"Raw store at {c['latency_ms']:g} ms, {c['method']} of large objects, MiB/s by "
+    notes += [f"Not measured: {what}: {why}" for what, why in absent(run)]
+    notes += [f"Raw store in {c['regime']}, {c['method']} of large objects, MiB/s by "
               f"connections: " + ", ".join(f"{n}: {s}" for n, s in c["mib_s"].items())
               + f"; used: {c['connections']}" for c in run.calibration]
     if run.volume_files:

@@ -55,11 +55,11 @@ def _data(run_):
 
 
 def _speed(run_, target, row, cost, done, seconds):
-    run_.add(row, target, done / MIB / seconds, "MiB/s", cost, seconds=seconds, bytes=done)
+    run_.add(row, target, done / MIB / seconds, cost, seconds=seconds, bytes=done)
 
 
 def _rate(run_, target, row, cost, done, seconds, each):
-    run_.add(row, target, done / seconds, "files/s", cost, seconds=seconds, bytes=done * each)
+    run_.add(row, target, done / seconds, cost, seconds=seconds, ops=done, bytes=done * each)
 
 
 def _large_bytes(data):

@@ -2,7 +2,8 @@
 
 What goals compare (weir, the local disk, the raw store) is measured side by side: each phase on each
 of them in turn, in another order in each repeat. Peers come after, one at a time, so that an idle
-peer's daemon takes no part in anybody's figures.
+peer's daemon takes no part in anybody's figures. A repeat goes through all regimes, so that a run that
+has no time for another one has figures of each.
 """
 
 import sys
@@ -16,11 +17,12 @@ from .targets.base import Unavailable
 from .targets.peers import CLASSES as PEER_CLASSES
 from .targets.raw import Raw
 from .targets.disks import Disk, Nbdkit
-from .targets.weir import Local, Weir, WeirFile, WeirJournal
-from .volumes import Volumes, puts
+from .targets.weir import Local, Mirror, Weir, WeirFile, WeirJournal
+from .volumes import Volumes, idle, puts
 
 CLASSES = {each.name: each for each in
-           (Local, Raw, Weir, WeirFile, WeirJournal, Disk, Nbdkit, *PEER_CLASSES)}
+           (Local, Mirror, Raw, Weir, WeirFile, WeirJournal, Disk, Nbdkit, *PEER_CLASSES)}
+LATE_S = 90  # what comes after the last repeat
 
 
 class Run:
@@ -29,8 +31,11 @@ class Run:
     def __init__(self, site, settings):
         self.site, self.settings = site, settings
         self.samples, self.skipped, self.notes = Samples(), {}, {}
-        self.latency_ms, self.repeat, self.volume_files = 0, 0, None
-        self.connections, self.calibration = {"PUT": 4, "GET": 4, "SMALL GET": 4}, []
+        self.regime, self.repeat, self.round = settings.regimes[0], 0, 0
+        self.volumes, self.volume_files = Volumes(self), None
+        # Of the raw client, in the present regime and in each.
+        self.connections, self.calibrated = {"PUT": 4, "GET": 4, "SMALL GET": 4}, {}
+        self.calibration = []
         self.data_set = None  # of linked buckets, once it is made
         self.part_s = {}
         self.began, self.done, self.total = time.monotonic(), 0, 1
@@ -43,8 +48,8 @@ class Run:
     def probe(self, target):
         return Probe(target, self.store)
 
-    def add(self, row, target, value, unit, cost, **more):
-        sample = Sample(row, target.name, self.latency_ms, self.repeat, value, unit,
+    def add(self, row, target, value, cost, **more):
+        sample = Sample(row, target.name, self.regime.name, self.repeat, value, self.round,
                         **(cost.costs() if cost else {}), **more)
         self.samples.add(sample)
         self.notes.setdefault(target.name, target.note)
@@ -68,9 +73,9 @@ class Run:
         self.part_s[part] = round(self.part_s.get(part, 0) + time.monotonic() - began, 1)
         self.done += 1
 
-    def plan(self):
-        """Groups with the phases and targets that were asked for, at one latency."""
-        first = self.latency_ms == self.settings.latencies_ms[0]
+    def plan(self, late=False):
+        """Groups with the phases and targets that were asked for, in one regime."""
+        first = self.regime == self.settings.regimes[0]
         for group in rows.groups(frozenset(PEERS)):
             phases = [phase for phase in group.phases if phase.rows & set(self.settings.rows)
                       and (first or not phase.near)]
@@ -80,37 +85,77 @@ class Run:
             peers = [name for name in targets if name in PEERS
                      and self.repeat < self.settings.peer_repeats]
             batches = [core] * bool(core) + [[name] for name in peers]
-            if phases and batches:
+            if phases and batches and group.late == late:
                 yield group, phases, batches
 
+    def specials(self):
+        """What is measured once, in the present regime, and its name."""
+        asked = set(self.settings.rows) if "weir" in self.settings.targets else set()
+        if self.regime == self.settings.regimes[0]:
+            for name, act in (("puts", puts), ("idle", idle)):
+                if name in asked:
+                    yield name, lambda act=act: act(self)
+        if "mount" in asked:
+            yield "mount", self.volumes.mount
+
+    def parts(self):
+        """How many parts the run has."""
+        total = 0
+        for self.repeat in range(self.settings.repeats):
+            for self.regime in self.settings.regimes:
+                total += sum(len(batches) for late in (False, True)
+                             for _, _, batches in self.plan(late))
+                total += len(list(self.specials())) if self.repeat == 0 else 0
+        return total
+
     def all(self):
-        own = "weir" in self.settings.targets
-        volumes = Volumes(self) if own and "mount" in self.settings.rows else None
-        self.total = (own and "puts" in self.settings.rows) + \
-            (volumes is not None) * len(self.settings.latencies_ms)
-        for self.latency_ms in self.settings.latencies_ms:
-            for self.repeat in range(self.settings.repeats):
-                self.total += sum(len(batches) for _, _, batches in self.plan())
-        for self.latency_ms in self.settings.latencies_ms:
-            self.store.at(self.latency_ms)
-            if "raw" in self.settings.targets:
-                rows.calibrate(self, Raw(self.site, self.store, self.settings))
-            for self.repeat in range(self.settings.repeats):
-                for group, phases, batches in self.plan():
-                    for batch in batches:
-                        self.batch(group, phases, batch)
-            self.repeat = 0
-            first = self.latency_ms == self.settings.latencies_ms[0]
-            if own and "puts" in self.settings.rows and first:
-                self.special("puts", lambda: puts(self))
-            if volumes:
-                self.special("mount", volumes.mount)
-        if volumes:
-            volumes.close()
+        self.total, took, repeats = self.parts(), 0, 0
+        for self.repeat in range(self.settings.repeats):
+            if self.repeat and self.too_long(took):
+                break
+            took = sum(self.in_regime(regime) for regime in self.settings.regimes)
+            repeats += 1
+        self.regime = self.settings.regimes[0]
+        self.store.at(self.regime)
+        for self.repeat in range(repeats):
+            self.groups(late=True)
+        self.repeat = 0
+        self.volumes.close()
+
+    def too_long(self, took):
+        """Whether one more repeat would end after the run's limit."""
+        limit = self.settings.limit_s
+        if not limit or time.monotonic() - self.began + took + LATE_S <= limit:
+            return False
+        self.missing(f"repeat {self.repeat + 1} and later",
+                     f"the run would take more than {limit / 60:g} minutes (BENCH_MINUTES)")
+        return True
+
+    def in_regime(self, regime):
+        """All that this repeat measures in a regime; seconds that it takes in each repeat."""
+        self.regime = regime
+        self.store.at(regime)
+        if "raw" in self.settings.targets:
+            if regime.name not in self.calibrated:
+                self.calibrated[regime.name] = rows.calibrate(
+                    self, Raw(self.site, self.store, self.settings))
+            self.connections = self.calibrated[regime.name]
+        began = time.monotonic()
+        self.groups()
+        took = time.monotonic() - began
+        if self.repeat == 0:
+            for name, act in self.specials():
+                self.special(name, act)
+        return took
+
+    def groups(self, late=False):
+        for group, phases, batches in self.plan(late):
+            for batch in batches:
+                self.batch(group, phases, batch)
 
     def special(self, name, act):
         began = time.monotonic()
-        self.progress(f"{self.latency_ms:g} ms: {name}")
+        self.progress(f"{self.regime.name}: {name}")
         try:
             act()
         except Exception as error:
@@ -124,15 +169,13 @@ class Run:
     def batch(self, group, phases, names):
         """One group on targets that are open side by side."""
         began = time.monotonic()
-        self.progress(f"{self.latency_ms:g} ms, repeat {self.repeat + 1} of "
+        self.progress(f"{self.regime.name}, repeat {self.repeat + 1} of "
                       f"{self.settings.repeats}: {group.name} on {', '.join(names)}")
-        if group.name == "large" and names[0] not in PEERS:
-            self.site.empty_trash()
         turn = self.repeat % len(names)
         targets = []
         try:
             for name in names[turn:] + names[:turn]:
-                if {f"{name}", f"{name} at {self.latency_ms:g} ms"} & set(self.skipped):
+                if {f"{name}", f"{name} in {self.regime.name}"} & set(self.skipped):
                     continue
                 target = CLASSES[name](self.site, self.store, self.settings)
                 # It is closed even if it opened half-way.
@@ -153,15 +196,16 @@ class Run:
 
     def attempt(self, target, what, act):
         """Does it; a target that fails is named with the reason, and the run goes on."""
+        self.round = 0
         try:
             act()
             return True
         except Unavailable as error:
-            now = f" at {self.latency_ms:g} ms" if error.only_now else ""
+            now = f" in {self.regime.name}" if error.only_now else ""
             self.missing(f"{target.name}{now}", str(error))
         except Exception as error:  # whatever it is, the others are to be measured
             row = "" if what == "open" else f": {what}"
-            self.missing(f"{target.name}{row} at {self.latency_ms:g} ms", self.why(error))
+            self.missing(f"{target.name}{row} in {self.regime.name}", self.why(error))
             log = self.site.last_words()
             if log:
                 self.say(f"the log ends: {log[-500:]}")

@@ -1,6 +1,6 @@
 """What was measured: every single value, and what it cost.
 
-A sample is one value of one row on one target, in one repeat at one latency. Nothing is averaged
+A sample is one value of one row on one target, in one repeat and round in one regime. Nothing is averaged
 before it is written down.
 """
 
@@ -8,6 +8,7 @@ import dataclasses
 import statistics
 import time
 
+from . import table
 from .site import cpu_s, loopback_bytes
 
 
@@ -17,13 +18,13 @@ class Sample:
 
     row: str
     target: str
-    latency_ms: float
+    regime: str
     repeat: int
     value: float
-    unit: str
-    better: str = "more"  # more or less
+    round: int = 0  # within the repeat
     seconds: float = None
     bytes: int = None  # of the user's data
+    ops: int = None  # operations of the user
     cpu_s: float = None  # of the target's processes
     server_cpu_s: float = None
     proxy_cpu_s: float = None
@@ -56,6 +57,13 @@ class Probe:
         self.requests = {key: now[key] - self.asked.get(key, 0) for key in now
                          if now[key] > self.asked.get(key, 0)}
 
+    def also(self, other):
+        """Takes on what another probe counted."""
+        for name in ("seconds", "cpu_s", "server_cpu_s", "proxy_cpu_s", "loopback_bytes"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        for key, count in other.requests.items():
+            self.requests[key] = self.requests.get(key, 0) + count
+
     def costs(self):
         return {"cpu_s": self.cpu_s, "server_cpu_s": self.server_cpu_s,
                 "proxy_cpu_s": self.proxy_cpu_s, "loopback_bytes": self.loopback_bytes,
@@ -71,21 +79,27 @@ class Samples:
     def add(self, sample):
         self.all.append(sample)
 
-    def of(self, row, target, latency_ms):
-        """The samples of one cell, by repeat."""
-        return {s.repeat: s for s in self.all
-                if (s.row, s.target, s.latency_ms) == (row, target, latency_ms)}
+    def of(self, row, target, regime):
+        """The samples of one cell, by repeat and round."""
+        return {(s.repeat, s.round): s for s in self.all
+                if (s.row, s.target, s.regime) == (row, target, regime)}
 
     def cells(self):
-        """Row, target, latency and the samples of each cell, in the order of measurement."""
+        """Row, target, regime and the samples of each cell, in the order of measurement."""
         found = {}
         for sample in self.all:
-            found.setdefault((sample.row, sample.target, sample.latency_ms), []).append(sample)
+            found.setdefault((sample.row, sample.target, sample.regime), []).append(sample)
         return found
 
 
 def middle(values):
     return statistics.median(values)
+
+
+def cpu(samples):
+    """The median of what CPU one row took, with its unit; empty where it is not told."""
+    told = [found for found in map(table.cpu, samples) if found]
+    return (middle([value for value, _ in told]), told[0][1]) if told else None
 
 
 def spread(values):

@@ -1,4 +1,4 @@
-"""What a run measures: sizes, targets, rows and latencies, from the environment.
+"""What a run measures: sizes, targets, rows and regimes, from the environment.
 
 Every setting has a default for the full run and one for the smoke run, and is written into the
 results, so that two results can be compared.
@@ -7,18 +7,47 @@ results, so that two results can be compared.
 import dataclasses
 import os
 
-ROWS = ("write", "warm", "random", "mmap", "cold", "daemon", "fsync", "files", "links",
-        "disks", "puts", "mount")
+from .table import WORDS as ROWS
+
 LARGE_ROWS = ("write", "warm", "random", "mmap", "cold", "daemon")
 WEIR = ("weir", "weir-file", "weir-journal")
 PEERS = ("juicefs", "juicefs-wb", "rclone", "s3fs", "seaweedfs", "s3backer")
 DISKS = ("disk", "nbdkit")
 TARGETS = ("local", "raw", *WEIR, *DISKS, *PEERS)
+SHOWN = ("local", "mirror", *TARGETS[1:])  # the mirror file of a weir is measured with it
 SMALL_DIR_FILES = 100  # small objects in each directory of a linked data set
 
 
 class Refused(Exception):
     """The run cannot begin; the message says what to do."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Regime:
+    """What the way to the store is like, for whoever goes it: weir, peers and the raw client."""
+
+    name: str
+    latency_ms: float  # of a round trip
+    rate_mib: float  # a second of each connection, each way; 0 is no limit
+    total_mib: float  # of all connections together, each way; 0 is no limit
+
+    @property
+    def free(self):
+        """Whether nothing is between, so that there is no proxy."""
+        return not (self.latency_ms or self.rate_mib or self.total_mib)
+
+    def words(self):
+        """For people."""
+        limits = [f"{rate:g} MiB/s {of}" for rate, of in
+                  ((self.rate_mib, "a connection"), (self.total_mib, "over all connections"))
+                  if rate]
+        return " and ".join([f"{self.latency_ms:g} ms a round trip", *limits])
+
+
+# In `cpu` the CPUs are what is short, in `wire` the network is, as on a user's machine.
+REGIMES = {each.name: each for each in (
+    Regime("cpu", 0, 0, 0), Regime("wire", 20, 0, 200),
+    Regime("far", 20, 80, 0))}  # of figures before 2026-11-25
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,8 +57,10 @@ class Settings:
     smoke: bool
     rows: tuple
     targets: tuple
-    latencies_ms: tuple
+    regimes: tuple  # of Regime
     repeats: int
+    limit_s: float  # no repeat begins that would end later; 0 is no limit
+    rounds: int  # of reads of the same file through weir and beside it, in each repeat
     large_mib: int  # the large file of weir, local and raw
     peer_mib: int  # that of peers, some of which are slow
     object_mib: int  # size of the raw store's objects; weir's segments are as large
@@ -43,18 +74,21 @@ class Settings:
     pack_files: int  # how many files the row `puts` makes
     volume_files: int  # how many files the volume of row `mount` has
     volume_box_s: float  # and how long making them may take
-    rate_mib: float  # per connection, where there is latency; 0 is no limit
+    idle_s: float  # how long a mount is watched that nobody uses
     store: str  # memory or disk: where the S3 server keeps its objects
 
 
 FULL = Settings(
-    smoke=False, rows=ROWS, targets=TARGETS, latencies_ms=(0.0, 20.0), repeats=3, large_mib=1024,
-    peer_mib=256, object_mib=16, files=10_000, file_kib=16, fio_s=2, fsyncs=200, box_s=8, peer_box_s=3, peer_repeats=2,
-    pack_files=100_000, volume_files=1_000_000, volume_box_s=480, rate_mib=80, store="memory")
+    smoke=False, rows=ROWS, targets=TARGETS, regimes=(REGIMES["cpu"], REGIMES["wire"]), repeats=3,
+    limit_s=0, rounds=4, large_mib=1024, peer_mib=256, object_mib=16, files=10_000, file_kib=16,
+    fio_s=1, fsyncs=200, box_s=8, peer_box_s=3, peer_repeats=2, pack_files=100_000,
+    volume_files=1_000_000, volume_box_s=300, idle_s=180, store="memory")
 SMOKE = dataclasses.replace(
-    FULL, smoke=True, targets=("local", "raw", *WEIR, *DISKS), latencies_ms=(0.0, 4.0), repeats=1,
-    large_mib=16, peer_mib=16, object_mib=4, files=100, fio_s=1, fsyncs=10, box_s=5, peer_box_s=3, peer_repeats=1,
-    pack_files=400, volume_files=1_000, volume_box_s=10)
+    FULL, smoke=True, targets=("local", "raw", *WEIR, *DISKS), repeats=1, rounds=1,
+    regimes=(REGIMES["cpu"], dataclasses.replace(REGIMES["wire"], latency_ms=4.0)),
+    large_mib=16, peer_mib=16, object_mib=4, files=100, fsyncs=10, box_s=5, peer_repeats=1,
+    pack_files=400, volume_files=1_000, volume_box_s=10, idle_s=3)
+ALONE_LIMIT_S = 24 * 60  # of a full run without peers; what comes after the last repeat is in it
 
 
 def _words(name, allowed, default):
@@ -76,6 +110,21 @@ def _number(name, kind, default, least):
     return value
 
 
+def _regimes(base):
+    """Those that were asked for; the way of those with a network is set apart from their names."""
+    known = {**REGIMES, **{each.name: each for each in base.regimes}}
+    names = _words("BENCH_REGIMES", tuple(REGIMES), tuple(each.name for each in base.regimes))
+
+    def changed(regime):
+        if regime.free:
+            return regime
+        total = regime.total_mib and _number("BENCH_TOTAL_MIB", float, regime.total_mib, 1)
+        rate = regime.rate_mib and _number("BENCH_RATE_MIB", float, regime.rate_mib, 1)
+        return dataclasses.replace(regime, rate_mib=rate, total_mib=total, latency_ms=_number(
+            "BENCH_LATENCY", float, regime.latency_ms, 0))
+    return tuple(changed(known[name]) for name in dict.fromkeys(names))
+
+
 def read():
     """The settings of this run. Raises Refused with the variable that is wrong."""
     kind = os.environ.get("BENCH") or "full"
@@ -90,15 +139,10 @@ def read():
     store = os.environ.get("BENCH_STORE") or base.store
     if store not in ("memory", "disk"):
         raise Refused(f"BENCH_STORE={store}: it is memory or disk")
-    latencies = os.environ.get("BENCH_LATENCY", "").replace(",", " ").split()
-    try:
-        latencies = tuple(float(word) for word in latencies) or base.latencies_ms
-    except ValueError:
-        raise Refused("BENCH_LATENCY: give milliseconds, such as 0,20") from None
-    if min(latencies) < 0:
-        raise Refused("BENCH_LATENCY: time does not run backwards")
+    alone = not base.smoke and not set(PEERS) & set(targets)
     return dataclasses.replace(
-        base, targets=targets, store=store, latencies_ms=latencies,
+        base, targets=targets, store=store, regimes=_regimes(base),
+        limit_s=60 * _number("BENCH_MINUTES", float, ALONE_LIMIT_S / 60 if alone else 0, 0),
         rows=_words("BENCH_ROWS", ROWS, base.rows),
         repeats=_number("BENCH_REPEATS", int, base.repeats, 1),
         large_mib=_number("BENCH_MIB", int, base.large_mib, base.object_mib),
@@ -110,7 +154,7 @@ def read():
         pack_files=_number("BENCH_PACK_FILES", int, base.pack_files, 1),
         volume_files=_number("BENCH_VOLUME_FILES", int, base.volume_files, 1),
         volume_box_s=_number("BENCH_VOLUME_BOX_S", float, base.volume_box_s, 1),
-        rate_mib=_number("BENCH_RATE_MIB", float, base.rate_mib, 0))
+        idle_s=_number("BENCH_IDLE_S", float, base.idle_s, 1))
 
 
 def disk_need_mib(settings):
@@ -118,11 +162,14 @@ def disk_need_mib(settings):
     removed when."""
     mounted = sum(name in settings.targets for name in ("local", "weir", "weir-file"))
     small = settings.files * settings.file_kib // 1024
-    need, runs = 2048, settings.repeats * len(settings.latencies_ms)
+    need, runs = 2048, settings.repeats * len(settings.regimes)
     if set(LARGE_ROWS) & set(settings.rows):
-        need, runs = need + settings.large_mib * mounted * 2 + settings.peer_mib * 4, 1
+        need += settings.large_mib * (mounted * 2 + any("juice" in t for t in settings.targets))
+        need += settings.peer_mib * 4
     if "files" in settings.rows:
-        need += small * 2 * (mounted * 4 + sum(name in settings.targets for name in PEERS)) * runs
+        need += small * 2 * (mounted + 1 + sum(name in settings.targets for name in PEERS)) * runs
+    if {"ls", "rm"} & set(settings.rows):
+        need += small * 4 * settings.repeats
     if "links" in settings.rows:
         need += 2 * settings.large_mib + small * 4 * runs
     if "puts" in settings.rows:

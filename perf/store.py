@@ -1,6 +1,6 @@
 """The S3 server that all targets share, and the way to it.
 
-Without latency clients talk to the server; with latency, to a proxy in front of it. The server's
+Where a regime has a network, clients talk to a proxy in front of the server, else to it. Its
 objects lie in memory by default, so that the bucket does not share a disk with the tier: a real one
 does not.
 """
@@ -28,16 +28,17 @@ def answers(address):
 
 
 class Proxy:
-    """Half of the latency each way, and a rate for each connection, in front of an address.
-    The program (crates/bench) is built beside weir."""
+    """The network of a regime in front of an address, half of the latency each way. All who are
+    measured in that regime go through it. The program (crates/bench) is built beside weir."""
 
-    def __init__(self, site, to, latency_ms, rate_mib):
+    def __init__(self, site, to, regime):
         self.site = site
         self.address = ("127.0.0.1", free_port())
         self.pid = site.start(
             f"{os.path.dirname(os.environ['WEIR'])}/bench-proxy",
             "-listen", f"127.0.0.1:{self.address[1]}", "-to", f"{to[0]}:{to[1]}",
-            "-delay", f"{latency_ms / 2}ms", "-rate", int(rate_mib * (1 << 20)))
+            "-delay", f"{regime.latency_ms / 2}ms", "-rate", int(regime.rate_mib * (1 << 20)),
+            "-total", int(regime.total_mib * (1 << 20)))
         until(lambda: answers(self.address), 5, "the proxy")
 
     def close(self):
@@ -45,7 +46,7 @@ class Proxy:
 
 
 class Store:
-    """A running S3 server. `at` sets the latency that its clients see from then on."""
+    """A running S3 server. `at` sets the regime of its clients from then on."""
 
     def __init__(self, site, settings):
         self.site, self.settings, self.proxy = site, settings, None
@@ -66,12 +67,12 @@ class Store:
         for name in ("AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_ENDPOINT_URL", "AWS_CA_BUNDLE"):
             os.environ.pop(name, None)
 
-    def at(self, latency_ms):
+    def at(self, regime):
         if self.proxy:
             self.proxy.close()
             self.proxy = None
-        if latency_ms:
-            self.proxy = Proxy(self.site, self.direct, latency_ms, self.settings.rate_mib)
+        if not regime.free:
+            self.proxy = Proxy(self.site, self.direct, regime)
 
     @property
     def address(self):

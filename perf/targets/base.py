@@ -2,7 +2,7 @@
 
 
 class Unavailable(Exception):
-    """This target cannot be measured here, or only not at this latency; the message says why."""
+    """This target cannot be measured here, or only not in this regime; the message says why."""
 
     def __init__(self, why, only_now=False):
         super().__init__(why)
@@ -17,7 +17,7 @@ class Target:
     """
 
     name = title = ""
-    large = True  # whether it gets the large file; peers get a smaller one
+    large = True  # whether it gets the large file and the time for it; most peers get less
     remote = True  # whether its cold reads come from a store
     note = ""  # what a reader of its figures must know
 

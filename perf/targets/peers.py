@@ -83,6 +83,7 @@ class JuiceFs(Peer):
     """JuiceFS with its metadata in a Redis beside it."""
 
     name = title = command = "juicefs"
+    large = True  # it is the one that weir is held against first: the same work
     note = "metadata in Redis on loopback without added latency, append-only file synced each second"
     options = ()
 

@@ -111,6 +111,21 @@ fn a_rate_is_of_one_connection_and_a_total_of_all() {
 }
 
 #[test]
+fn a_small_request_does_not_wait_for_a_large_ones_bytes() {
+    // Half a second each way of the shared rate, all of it sent at once; then one byte.
+    let proxy = Proxy::start("-total 20e6");
+    let [large, small] = [proxy.connect(), proxy.connect()];
+    thread::scope(|scope| {
+        let all = scope.spawn(|| there_and_back(&large, 10_000_000));
+        thread::sleep(Duration::from_millis(100));
+        let took = there_and_back(&small, 1);
+        assert!(took < Duration::from_millis(200), "it waited behind the other's bytes: {took:?}");
+        let took = all.join().expect("ends");
+        assert!(took >= Duration::from_millis(500), "faster than the rate: {took:?}");
+    });
+}
+
+#[test]
 fn what_is_lost_comes_a_round_trip_later() {
     // The handshake and both ways take four delays (the first of them
     // may have begun before), and a byte that is lost each way four more.

@@ -16,7 +16,8 @@
 //! | `-loss`   | 0           | share of packets that are lost                                    |
 //!
 //! What must hold: bytes keep their order, a delay holds back no later byte's delay (they overlap, as
-//! on a wire), and an end of stream arrives like a byte. TCP sends a lost packet again, so nothing is
+//! on a wire), and an end of stream arrives like a byte. Connections that share a rate get equal parts
+//! of it, and none queues more than a few milliseconds of it. TCP sends a lost packet again, so nothing is
 //! missing: it and what follows it come a round trip late. It writes the address where it listens as a
 //! line, and runs until it is killed.
 
@@ -36,8 +37,15 @@ use rand::RngExt;
 /// Small beside what a connection carries in a delay, large beside a system call.
 const CHUNK_BYTES: usize = 256 << 10;
 
-/// Chunks on the way in one direction: enough for 80 MiB/s over 200 ms, and a bound on memory.
-const WINDOW_CHUNKS: usize = 64;
+/// Where connections share a rate, they take turns by pieces of so many bytes.
+const SHARED_CHUNK_BYTES: usize = 64 << 10;
+
+/// What a connection may have waiting for the shared rate before it reads on: more than a thread sleeps
+/// too long, so that the wire never idles, and not so much that a small request waits for a large one's bytes.
+const QUEUE: Duration = Duration::from_millis(5);
+
+/// Bytes on the way in one direction: enough for 80 MiB/s over 200 ms, and a bound on memory.
+const WINDOW_BYTES: usize = 16 << 20;
 
 /// Bytes that are lost together.
 const PACKET_BYTES: f64 = 1448.0;
@@ -72,10 +80,14 @@ impl Link {
         Self { bytes_per_s, free: Instant::now() }
     }
 
+    fn limited(&self) -> bool {
+        self.bytes_per_s > 0.0
+    }
+
     /// When it has carried so many more bytes.
     fn carry(&mut self, len: usize, now: Instant) -> Instant {
         self.free = self.free.max(now);
-        if self.bytes_per_s > 0.0 {
+        if self.limited() {
             self.free += Duration::from_secs_f64(len as f64 / self.bytes_per_s);
         }
         self.free
@@ -85,10 +97,11 @@ impl Link {
 impl Network {
     /// Moves one direction of one connection until its end.
     fn carry(&self, from: &TcpStream, to: &TcpStream, total: &Mutex<Link>) {
-        let (wire, arriving) = mpsc::sync_channel(WINDOW_CHUNKS);
+        let chunk = if total.lock().limited() { SHARED_CHUNK_BYTES } else { CHUNK_BYTES };
+        let (wire, arriving) = mpsc::sync_channel(WINDOW_BYTES / chunk);
         let (give_back, spare) = mpsc::channel();
         thread::scope(|scope| {
-            scope.spawn(|| self.send(from, wire, spare, total));
+            scope.spawn(|| self.send(from, chunk, wire, spare, total));
             deliver(arriving, to, &give_back).unwrap_or_else(|_| {
                 let _ = from.shutdown(Shutdown::Read);
             });
@@ -100,6 +113,7 @@ impl Network {
     fn send(
         &self,
         mut from: &TcpStream,
+        chunk: usize,
         wire: SyncSender<Piece>,
         spare: Receiver<Vec<u8>>,
         total: &Mutex<Link>,
@@ -107,7 +121,7 @@ impl Network {
         let mut own = Link::new(self.bytes_per_s);
         let mut last = Instant::now();
         loop {
-            let mut bytes = spare.try_recv().unwrap_or_else(|_| vec![0; CHUNK_BYTES]);
+            let mut bytes = spare.try_recv().unwrap_or_else(|_| vec![0; chunk]);
             let len = from.read(&mut bytes).unwrap_or(0);
             let now = Instant::now();
             let shared = total.lock().carry(len, now);
@@ -116,6 +130,7 @@ impl Network {
             if wire.send(Piece { bytes, len, due: last }).is_err() || len == 0 {
                 return;
             }
+            thread::sleep(shared.saturating_duration_since(Instant::now() + QUEUE));
         }
     }
 
