@@ -16,7 +16,7 @@ umount_volume
 page=$TESTS/../docs/credentials.md
 awk -v to="$T" '/^```json/ { n++; inside = 1; next } /^```/ { inside = 0 }
     inside { print > to "/policy" n ".json" }' "$page"
-sed -i 's/:::b1/:::bucket/' "$T/policy1.json"
+sed -i 's/:::my-bucket/:::bucket/' "$T/policy1.json"
 sed 's/:::data/:::bucket/; s,/db/,/vol/,; s,"db/,"vol/,' "$T/policy2.json" >"$T/policy2v.json"
 sed -i 's/:::data/:::lake/' "$T/policy2.json" "$T/policy3.json"
 
