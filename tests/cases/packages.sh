@@ -74,14 +74,25 @@ done
 umount "$LAYER/root"
 
 echo "== wheel"
-python3 -m venv "$T/venv" && "$T/venv/bin/pip" install --quiet --no-index --disable-pip-version-check "$OUT"/*.whl \
-    >"$T/pip.log" 2>&1 || fail "pip install"
+python3 -m venv "$T/venv" || fail "a virtual environment"
+pip() { "$T/venv/bin/pip" "$@" --quiet --disable-pip-version-check >"$T/pip.log" 2>&1 || fail "pip $1"; }
+listed() { find "$T/venv" -not -path '*/__pycache__*' | sort; }
+listed >"$T/before"
+pip install --no-index "$OUT"/*.whl
 same "$("$T/venv/bin/weir" --version)" "$VERSION" "version from the wheel"
+pip uninstall --yes weir-fs
+diff "$T/before" <(listed) >"$T/left" || fail "pip uninstall leaves something: $(cat "$T/left")"
 
 echo "== tarball"
 mkdir "$T/prefix" && tar -C "$T/prefix" --strip-components=1 -xzf "$OUT"/*.tar.gz || fail "tar"
 same "$("$T/prefix/bin/weir" --version)" "$VERSION" "version from the tarball"
 same "$(readlink -f "$T/prefix/sbin/mount.weir")" "$T/prefix/bin/weir" "the mount helper"
+# Taken away by its own list, as docs/install.md has it, with what else is below the prefix left alone.
+echo other >"$T/prefix/bin/other"
+by_list=$(grep "^tar -tzf" "$TREE/docs/install.md") || fail "docs/install.md does not say how a tarball is taken away"
+by_list=${by_list/weir-0.1.0-x86_64-linux.tar.gz/"$OUT"/*.tar.gz}
+bash -euc "${by_list/\/usr\/local/$T/prefix}" || fail "$by_list"
+same "$(cd "$T/prefix" && find . ! -type d)" ./bin/other "what is left of the tarball"
 
 echo "== OCI image"
 python3 "$TESTS/tools/oci_layer.py" "$OUT"/*-oci.tar "$T/image" || fail "the image"
