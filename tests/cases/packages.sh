@@ -28,7 +28,7 @@ LISTED='find / -xdev \( -path /proc -o -path /dev -o -path /out -o -path "/var/l
 USED='same() { [ "$1" = "$2" ] || { echo "have $1, want $2" >&2; exit 1; }; }
     same "$(weir --version)" "$1"
     for page in /usr/share/man/man?/*weir*; do gzip -t "$page"; done
-    [ -e /usr/share/man/man1/weir-mount.1.gz ] && [ -e /usr/share/man/man8/mount.weir.8.gz ]
+    [ -e /usr/share/man/man1/weir-mount.1.gz ] && [ -e /usr/share/man/man8/mount.weir.8.gz ] && [ -e /usr/share/man/man5/weir-workload.5.gz ]
     bash -n /usr/share/bash-completion/completions/weir
     [ -s /usr/share/zsh/site-functions/_weir ] && [ -s /usr/share/fish/vendor_completions.d/weir.fish ]
     # mount(8) finds its helper, which checks the options and, with -f, goes no further.

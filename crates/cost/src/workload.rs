@@ -1,9 +1,10 @@
 //! What somebody wants to run, and on which machine.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A job that runs again and again over a data set.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Workload {
     /// What people call it.

@@ -1,5 +1,7 @@
 //! Completions, manual pages and the version: what the program tells of itself.
 
+mod workload_page;
+
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -17,13 +19,16 @@ pub(crate) fn completions(shell: clap_complete::Shell) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The main page on standard output, or in `directory` a page for each command and that of the
-/// mount helper.
+/// The main page on standard output, or in `directory` a page for each command, that of the mount
+/// helper and that of workloads.
 pub(crate) fn man(directory: Option<&Path>) -> Result<ExitCode> {
     if let Some(directory) = directory {
         let made = std::fs::create_dir_all(directory)
             .and_then(|()| clap_mangen::generate_to(Cli::command(), directory))
-            .and_then(|()| std::fs::write(directory.join("mount.weir.8"), mount_page()));
+            .and_then(|()| std::fs::write(directory.join("mount.weir.8"), mount_page()))
+            .and_then(|()| {
+                std::fs::write(directory.join("weir-workload.5"), workload_page::page())
+            });
         made.map_err(|e| FsError::local_io(format!("man pages in {}", directory.display()), e))?;
         return Ok(ExitCode::SUCCESS);
     }
