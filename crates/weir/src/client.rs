@@ -40,6 +40,25 @@ impl Client {
         found
     }
 
+    /// The only daemon of this machine. Where there are several the error shows how to name one.
+    pub(crate) fn only(example: &str) -> Result<Client> {
+        let mut clients = Self::all();
+        match (clients.pop(), clients.is_empty()) {
+            (Some(client), true) => Ok(client),
+            (None, _) => Err(FsError::new(
+                ErrorKind::NotFound,
+                "no volume is mounted or served here (by this user)",
+            )),
+            (Some(_), false) => {
+                let text = format!(
+                    "several volumes are mounted here: name one, as in `{example}`; `weir status` \
+                     lists them"
+                );
+                Err(FsError::new(ErrorKind::Invalid, text))
+            }
+        }
+    }
+
     /// The daemon of a place: of the mount on a real path, or of the volume of a URL.
     pub(crate) fn of(place: &Path) -> Option<Client> {
         let directories = paths::open_directories().into_iter();
@@ -124,15 +143,20 @@ impl Client {
         let request = request(call).map_err(|error| {
             FsError::new(ErrorKind::Bug, format!("encode {}", C::PATH)).with_source(error)
         })?;
-        let (status, body) = self.send(request).await?;
-        if !status.is_success() {
-            let unknown = |_| Refusal { error: format!("the daemon answers {status}"), code: None };
-            return Err(serde_json::from_slice(&body).unwrap_or_else(unknown).into_error(status));
-        }
-        serde_json::from_slice(&body).map_err(|error| {
+        serde_json::from_slice(&self.answer(request).await?).map_err(|error| {
             let text = "the daemon speaks another version: use the weir that started it";
             FsError::new(ErrorKind::Unsupported, text).with_source(error)
         })
+    }
+
+    /// What Prometheus would be told.
+    pub(crate) async fn scrape(&self) -> Result<String> {
+        let request = Request::get("/metrics").header(hyper::header::HOST, "weir");
+        let request = request
+            .body(Full::default())
+            .map_err(|error| FsError::new(ErrorKind::Bug, "encode /metrics").with_source(error))?;
+        let text = self.answer(request).await?;
+        Ok(String::from_utf8_lossy(&text).into_owned())
     }
 
     /// How files stand, in their order; `None` for those that are gone. At most [`STATES_AT_ONCE`].
@@ -143,6 +167,16 @@ impl Client {
             true => Ok(states),
             false => Err(FsError::new(ErrorKind::Bug, "the daemon told of other files")),
         }
+    }
+
+    /// What is answered, if that is no refusal.
+    async fn answer(&self, request: Request<Full<Bytes>>) -> Result<Bytes> {
+        let (status, body) = self.send(request).await?;
+        if !status.is_success() {
+            let unknown = |_| Refusal { error: format!("the daemon answers {status}"), code: None };
+            return Err(serde_json::from_slice(&body).unwrap_or_else(unknown).into_error(status));
+        }
+        Ok(body)
     }
 
     async fn send(&self, request: Request<Full<Bytes>>) -> Result<(StatusCode, Bytes)> {

@@ -1,5 +1,7 @@
 //! Completions, manual pages and the version: what the program tells of itself.
 
+#[cfg(test)]
+mod reference;
 mod workload_page;
 
 use std::path::Path;
