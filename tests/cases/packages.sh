@@ -1,6 +1,10 @@
 #!/usr/bin/env bash
 # What `make dist` hands out, made of the binary that is tested: each package is installed where it
 # belongs, used there, and taken away again.
+#
+# --soak makes the binary as `make dist` does, for older machines (WEIR_DIST=PROGRAM: that one), and mounts with it on
+# other releases of Debian and Ubuntu (WEIR_RELEASES="trixie noble": these).
+# time-limit: 600
 source "$(dirname "$0")/../lib.sh"
 source "$TESTS/lib-root.sh"
 begin
@@ -110,4 +114,43 @@ echo "== make run with a program that is there builds nothing"
 make -C "$TREE" -n run WEIR="$WEIR" >"$T/make" || fail "make run"
 grep -q "WEIR=$WEIR scripts/demo.sh" "$T/make" || fail "it runs another program"
 grep -q cargo "$T/make" && fail "it calls cargo"
-true
+
+soaking || exit 0
+if [ -z "${WEIR_DIST:-}" ]; then
+    echo "== built for older machines"
+    "$TREE/scripts/install-tools.sh" dist >"$T/tools.log" 2>&1 || fail "the tools of make dist"
+    WEIR_DIST=$("$TREE/packaging/build.sh" 2.28 2>"$T/build.log") || fail "packaging/build.sh"
+fi
+WEIR=$WEIR_DIST "$TREE/packaging/packages.sh" "$T/dist" "" deb >"$T/made.log" 2>&1 || fail "packages.sh"
+
+# shellcheck disable=SC2016 # for the inside
+MOUNTS='trap "weir umount --force /mnt || true" EXIT
+    dpkg -i /out/weir*.deb
+    mkdir /srv/bucket
+    weir format file:///srv/bucket/vol
+    weir mount file:///srv/bucket/vol /mnt --tier /srv/tier
+    head -c 3000000 /dev/urandom >/mnt/file
+    sum=$(sha256sum </mnt/file)
+    weir umount /mnt
+    rm -rf /srv/tier
+    mount -t weir file:///srv/bucket/vol /mnt -o tier=/srv/tier
+    [ "$(sha256sum </mnt/file)" = "$sum" ]
+    umount /mnt
+    trap - EXIT
+    dpkg -P weir
+    ! command -v weir'
+debian=http://deb.debian.org/debian ubuntu=http://archive.ubuntu.com/ubuntu
+for release in ${WEIR_RELEASES:-bullseye bookworm trixie focal jammy noble}; do
+    case $release in
+        focal | jammy | noble)
+            # Debian 13 has, and so vouches for, the keys that Ubuntu signs with.
+            release_root trixie "deb $debian trixie main" ca-certificates fuse3 ubuntu-keyring
+            keys=$ROOT/usr/share/keyrings/ubuntu-archive-keyring.gpg
+            release_root "$release" "deb [signed-by=$keys] $ubuntu $release main universe" ca-certificates fuse3
+            ;;
+        *) release_root "$release" "deb $debian $release main" ca-certificates fuse3 ;;
+    esac
+    echo "== a mount on $release"
+    mkdir -p "$T/$release"/{srv,upper/out} && cp "$T/dist"/*.deb "$T/$release/upper/out/"
+    in_root "$T/$release" "$MOUNTS" >"$T/$release.log" 2>&1 || fail "on $release"
+done
