@@ -248,7 +248,7 @@ impl<A> Heard<A> {
         clients: Vec<Client>,
         question: impl AsyncFn(&Client) -> Result<A>,
     ) -> Self {
-        let asked = futures::future::join_all(clients.iter().map(&question)).await;
+        let asked = futures::future::join_all(clients.iter().map(|client| question(client))).await;
         let mut heard = Self { answers: Vec::new(), silent: Vec::new() };
         for (client, answer) in clients.into_iter().zip(asked) {
             match answer {

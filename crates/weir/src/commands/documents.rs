@@ -2,6 +2,7 @@
 
 #[cfg(test)]
 mod reference;
+mod roff;
 mod workload_page;
 
 use std::path::Path;
@@ -10,6 +11,7 @@ use std::process::ExitCode;
 use clap::CommandFactory;
 use weir_types::{FORMAT_VERSION, FsError, Result};
 
+use self::roff::roff;
 use crate::cli::Cli;
 use crate::{helper, render};
 
@@ -69,15 +71,6 @@ fn mount_page() -> String {
          {options}\
          .SH SEE ALSO\n\\fBweir-mount\\fR(1), \\fBweir-umount\\fR(1), \\fBmount\\fR(8), \\fBfstab\\fR(5)\n"
     )
-}
-
-/// Text that roff shows as it is.
-fn roff(text: &str) -> String {
-    let text = text.replace('\\', "\\e").replace('-', "\\-").replace("\n\n", "\n.PP\n");
-    match text.starts_with(['.', '\'']) {
-        true => format!("\\&{text}"),
-        false => text,
-    }
 }
 
 /// The version of the program and of the format that it makes.

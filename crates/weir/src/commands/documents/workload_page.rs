@@ -6,7 +6,7 @@ use schemars::schema_for;
 use serde_json::Value;
 use weir_cost::Workload;
 
-use super::roff;
+use super::roff::roff;
 
 const EXAMPLE: &str = include_str!("../../../../../docs/examples/blast.toml");
 
