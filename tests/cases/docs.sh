@@ -125,7 +125,7 @@ follow docs/web.md 'weir format s3://my-bucket/genomes && mkdir /mnt/genomes'
 
 echo "== no page has commands that nobody runs"
 # Those in Korean are level with these.
-for document in $(cd "$ROOT" && ls ./*.md docs/*.md | grep -v '\.ko\.md$'); do
-    [ -n "${FOLLOWED[${document#./}]:-}" ] || ! grep -q '^```sh$' "$ROOT/$document" ||
+for document in $(cd "$ROOT" && ls ./*.md docs/*.md); do
+    [[ $document == *.ko.md ]] || [ -n "${FOLLOWED[${document#./}]:-}" ] || ! grep -q '^```sh$' "$ROOT/$document" ||
         fail "$document has commands that are not followed here"
 done
