@@ -56,6 +56,8 @@ echo hello >"$MNT/hello"
 "$WEIR" flush "$MNT" || fail "flush"
 same "$(status .tier.dirty_bytes)" 0 "dirty bytes after flush"
 "$WEIR" status --json | jq -e 'length == 1 and .[0].volume' >/dev/null || fail "status --json"
+same "$(status '.requests | [(.bounds_us | length), (.rows[0].buckets | length), .bounds_us[6]] | join(" ")')" "26 27 128" \
+    "bounds and buckets of latencies"
 "$WEIR" df "$MNT" --json | jq -e . >/dev/null || fail "df --json"
 "$WEIR" residency "$MNT" --json | jq -e . >/dev/null || fail "residency --json"
 "$WEIR" residency "$MNT/hello" | grep -q resident || fail "residency"

@@ -138,7 +138,7 @@ MOUNTS='trap "weir umount --force /mnt || true" EXIT
     umount /mnt
     trap - EXIT
     dpkg -P weir
-    ! command -v weir'
+    [ ! -e /usr/bin/weir ]'
 debian=http://deb.debian.org/debian ubuntu=http://archive.ubuntu.com/ubuntu
 for release in ${WEIR_RELEASES:-bullseye bookworm trixie focal jammy noble}; do
     case $release in
