@@ -22,8 +22,9 @@ for helper in mount.weir mount.fuse.weir umount.weir umount.fuse.weir; do
     ln -sfn "$PREFIX/bin/weir" "$ROOT$SBIN/$helper"
 done
 
-install -d "$share"/man/man{1,8}
+install -d "$share"/man/man{1,5,8}
 "$WEIR" "man" "$share/man/man1" >/dev/null
+mv "$share"/man/man1/*.5 "$share/man/man5/"
 mv "$share"/man/man1/*.8 "$share/man/man8/"
 install -d "$share"/{bash-completion/completions,zsh/site-functions,fish/vendor_completions.d}
 "$WEIR" completions bash >"$share/bash-completion/completions/weir"

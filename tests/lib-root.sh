@@ -7,26 +7,32 @@ need mmdebstrap mount unshare
 
 # Sets ROOT: the machine's own release with these packages.
 debian_root() { # PACKAGE...
-    local sources=/etc/apt/sources.list.d/debian.sources roots=$WEIR_CACHE/roots
+    local sources=/etc/apt/sources.list.d/debian.sources
     [ -e "$sources" ] || sources=/etc/apt/sources.list
     [ -s "$sources" ] || fail "no package sources in /etc/apt: this needs Debian"
-    ROOT=$roots/$(cat "$sources" - <<<"$*" | sha256sum | head -c 16)
+    # shellcheck source=/dev/null # the machine's
+    release_root "$(. /etc/os-release && echo "$VERSION_CODENAME")" "$sources" "$@"
+}
+
+# Sets ROOT: a release with these packages, of a file of package sources or a line as such a file has.
+release_root() { # RELEASE SOURCES PACKAGE...
+    local roots=$WEIR_CACHE/roots
+    ROOT=$roots/$({ cat "$2" 2>/dev/null || echo "$1 $2"; echo "${*:3}"; } | sha256sum | head -c 16)
     mkdir -p "$roots"
     exec {making}>"$roots/making"
     flock "$making" # two cases may want it at once
     if ! [ -d "$ROOT" ]; then
-        echo "== a root with" "$@"
+        echo "== a root of $1 with" "${@:3}"
         rm -rf "$roots"/*.new
-        # shellcheck source=/dev/null # the machine's
-        mmdebstrap --quiet --variant=minbase --mode=root --include="$(IFS=,; echo "$*")" \
-            "$(. /etc/os-release && echo "$VERSION_CODENAME")" "$ROOT.new" "$sources" >"$T/mmdebstrap.log" 2>&1 ||
-            fail "mmdebstrap"
+        mmdebstrap --quiet --variant=minbase --mode=root --include="$(IFS=,; echo "${*:3}")" \
+            "$1" "$ROOT.new" "$2" >"$T/mmdebstrap.log" 2>&1 || fail "mmdebstrap"
         mv "$ROOT.new" "$ROOT"
     fi
     exec {making}>&-
 }
 
-# Runs a script in $ROOT below the changes of $LAYER. All mounts go with the process.
+# Runs a script in $ROOT below the changes of $LAYER, with /srv on the disk itself if the layer has `srv`. All
+# mounts go with the process.
 in_root() { # LAYER SCRIPT ARGS...
     # shellcheck disable=SC2016 # for the inside
     unshare --mount --propagation private bash -euc '
@@ -35,6 +41,7 @@ in_root() { # LAYER SCRIPT ARGS...
         mount -t overlay overlay -o "lowerdir=$1,upperdir=$2/upper,workdir=$2/work" "$root"
         mount -t proc proc "$root/proc"
         mount --rbind /dev "$root/dev"
+        [ ! -d "$2/srv" ] || mount --bind "$2/srv" "$root/srv"
         script=$3
         shift 3
         exec chroot "$root" /usr/bin/env -i HOME=/root LC_ALL=C.UTF-8 \

@@ -32,9 +32,10 @@ LC_ALL=C MANWIDTH=100 man --warnings -l "$T/weir.1" >"$T/man.txt" 2>"$T/man.err"
 [ ! -s "$T/man.err" ] || fail "man warns: $(cat "$T/man.err")"
 grep -q "SYNOPSIS" "$T/man.txt" || fail "the manual has no synopsis"
 "$WEIR" man "$T/man" || fail "man DIR"
-for command in $commands mount.weir; do
+for command in $commands mount.weir workload; do
     page=$T/man/weir-$command.1
     [ "$command" != mount.weir ] || page=$T/man/mount.weir.8
+    [ "$command" != workload ] || page=$T/man/weir-workload.5
     [ -s "$page" ] || fail "no page for $command"
     LC_ALL=C man --warnings -l "$page" >/dev/null 2>"$T/man.err" || fail "$page does not render"
     [ ! -s "$T/man.err" ] || fail "$page: $(cat "$T/man.err")"
@@ -42,6 +43,9 @@ done
 
 LC_ALL=C MANWIDTH=100 man -l "$T/man/mount.weir.8" >"$T/man.txt" 2>/dev/null
 grep -q "accept-loss=" "$T/man.txt" || fail "mount.weir(8) lacks an option: $(cat "$T/man.txt")"
+
+LC_ALL=C MANWIDTH=100 man -l "$T/man/weir-workload.5" >"$T/man.txt" 2>/dev/null
+grep -q "io_bytes (natural number, default 1048576)" "$T/man.txt" || fail "weir-workload(5) lacks a field: $(cat "$T/man.txt")"
 
 echo "== JSON"
 "$WEIR" format "$URL" --json | jq -e '.id and .format_version' >/dev/null || fail "format --json"
@@ -52,6 +56,8 @@ echo hello >"$MNT/hello"
 "$WEIR" flush "$MNT" || fail "flush"
 same "$(status .tier.dirty_bytes)" 0 "dirty bytes after flush"
 "$WEIR" status --json | jq -e 'length == 1 and .[0].volume' >/dev/null || fail "status --json"
+same "$(status '.requests | [(.bounds_us | length), (.rows[0].buckets | length), .bounds_us[6]] | join(" ")')" "26 27 128" \
+    "bounds and buckets of latencies"
 "$WEIR" df "$MNT" --json | jq -e . >/dev/null || fail "df --json"
 "$WEIR" residency "$MNT" --json | jq -e . >/dev/null || fail "residency --json"
 "$WEIR" residency "$MNT/hello" | grep -q resident || fail "residency"

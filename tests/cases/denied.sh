@@ -16,7 +16,7 @@ umount_volume
 page=$TESTS/../docs/credentials.md
 awk -v to="$T" '/^```json/ { n++; inside = 1; next } /^```/ { inside = 0 }
     inside { print > to "/policy" n ".json" }' "$page"
-sed -i 's/:::b1/:::bucket/' "$T/policy1.json"
+sed -i 's/:::my-bucket/:::bucket/' "$T/policy1.json"
 sed 's/:::data/:::bucket/; s,/db/,/vol/,; s,"db/,"vol/,' "$T/policy2.json" >"$T/policy2v.json"
 sed -i 's/:::data/:::lake/' "$T/policy2.json" "$T/policy3.json"
 
@@ -68,6 +68,17 @@ mount_volume
 same "$(cat "$MNT/file")" kept "a file by keys that may only read"
 umount_volume
 lose_tier
+
+echo "== doctor"
+told "doctor of a bucket that may not be listed" "$WEIR" doctor s3://bucket/other "${reader[@]}" -- \
+    "s3:ListBucket on s3://bucket is denied to $who" docs/credentials.md
+"$WEIR" doctor "$URL" "${reader[@]}" >"$T/out" || fail "what may be read is BAD: $(cat "$T/out")"
+for line in "^ok .*credentials *$who$" "^note .*write .*s3:PutObject on s3://bucket/vol/.* is denied to $who"; do
+    grep -q "$line" "$T/out" || fail "doctor does not say '$line': $(cat "$T/out")"
+done
+"$WEIR" doctor "$URL" "${reader[@]}" --json | jq -e '.worst == "warning"' >/dev/null || fail "doctor --json"
+"$WEIR" doctor "$URL" --endpoint "$WRITER" >"$T/out" || fail "what suffices is BAD: $(cat "$T/out")"
+grep -q "^ok .*delete" "$T/out" || fail "by keys of the policy: $(cat "$T/out")"
 
 echo "== a link"
 CONNECT=(--endpoint "http://127.0.0.1:$S3_PORT") MOUNT_ARGS=()

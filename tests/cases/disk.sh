@@ -115,6 +115,25 @@ refused "attaching from nobody" "$WEIR" attach kept --volume "file://$T/nowhere"
 refused "attaching as no device" "$WEIR" attach kept --driver nbd --device /dev/null -- "/dev/null" "/dev/nbd0"
 refused "detaching what is no device" "$WEIR" detach kept -- "kept" "weir status"
 
+echo "== beside a daemon that is ending, the others are asked"
+# It takes each question, and is gone before it answers.
+python3 -c 'import os, socket, sys
+listener = socket.socket(socket.AF_UNIX)
+listener.bind(sys.argv[1] + ".new")
+listener.listen()
+os.rename(sys.argv[1] + ".new", sys.argv[1])
+while True: listener.accept()[0].close()' "$WEIR_RUN_DIR/ending.sock" &
+remember $!
+poll 30 test -S "$WEIR_RUN_DIR/ending.sock" || fail "no socket"
+refused "attaching what is there, as no device" "$WEIR" attach kept --driver nbd --device /dev/null -- "/dev/nbd0"
+refused "attaching what nobody has" "$WEIR" attach nope -- "has a disk .nope" "of ending: the daemon ended"
+refused "detaching what nobody has" "$WEIR" detach nope -- "attached that" "of ending: the daemon ended"
+for command in links actions; do
+    "$WEIR" $command >"$T/out" 2>"$T/err" || fail "weir $command: $(cat "$T/err")"
+    grep -q "^weir: warning: of ending: " "$T/err" || fail "weir $command does not tell of it: $(cat "$T/err")"
+done
+kill "$(cat "$T/$!.pid")" && rm "$WEIR_RUN_DIR/ending.sock"
+
 echo "== two that want one volume"
 refused "two serves" "$WEIR" serve "$URL" --tier "$T/tier2" --log-file "$T/2.log" -- "process $(serve_pid)" "weir stop"
 refused "a mount beside a serve" "$WEIR" mount "$URL" "$MNT" --tier "$T/tier2" --log-file "$T/2.log" -- \

@@ -4,7 +4,7 @@
 # time-limit: 300
 source "$(dirname "$0")/../lib.sh"
 begin
-need curl jq python3 unshare mount qemu-img rsync
+need curl jq openssl python3 unshare mount qemu-img rsync
 s3_start
 export AWS_ENDPOINT_URL=${CONNECT[1]}
 ROOT=$(cd "$TESTS/.." && pwd)
@@ -18,9 +18,11 @@ for object in open-data/blast/db/nt.00.nsq open-data/all/2024/x data/in/a.csv da
     head -c 100000 /dev/urandom >"$T/s3/$object"
 done
 
+declare -A FOLLOWED
 # Runs a document in a mount namespace where its paths are directories of ours.
 follow() { # DOCUMENT [COMMANDS BEFORE IT [WORD OF BLOCKS]]
     local place=$T/place
+    FOLLOWED[$1]=1
     mkdir -p "$place"/{mnt,lib,cache,srv,cwd} && cp -r "$ROOT/docs" "$place/cwd/docs"
     cat >"$T/script" <<'BASH'
 ended() {
@@ -76,12 +78,16 @@ level() { diff <(commands "$1") <(commands "$2") || fail "$2 is not level with $
 level README.md README.ko.md
 for document in $(cd "$ROOT/docs/ko" && ls ./*.md); do level "docs/$document" "docs/ko/$document"; done
 
+echo "== who looks in for the first time is not lost"
+[ "$(wc -l <"$ROOT/README.md")" -le 120 ] || fail "README.md has more than 120 lines"
+
 echo "== documents lead to what is there"
-for document in $(cd "$ROOT" && ls ./*.md docs/*.md docs/ko/*.md); do
-    while read -r link; do
-        [ -e "$(dirname "$ROOT/$document")/$link" ] || fail "$document leads to $link, which is not there"
-    done < <(grep -o '](\([^)#]*\)' "$ROOT/$document" | sed 's/](//' | grep -v '^http')
-done
+(cd "$ROOT" && "$TESTS/tools/links.py" ./*.md docs/*.md docs/ko/*.md) || fail "links"
+printf '# A `b`, c\n[x](#a-b-c) [y](p.md#a-b-c)\n' >"$T/p.md"
+"$TESTS/tools/links.py" "$T/p.md" || fail "a link to a heading"
+printf '[x](#a-b) [y](q.md) [z](p.md#d)\n' >>"$T/p.md"
+"$TESTS/tools/links.py" "$T/p.md" 2>"$T/err" && fail "links to nothing are passed over"
+same "$(wc -l <"$T/err")" 3 "links to nothing"
 
 echo "== each page is in the book"
 # The other way round is held by the look at the links, to which those of SUMMARY.md belong.
@@ -115,3 +121,11 @@ follow docs/credentials.md
 follow docs/install.md
 follow docs/cloud.md
 follow CONTRIBUTING.md
+follow docs/web.md 'weir format s3://my-bucket/genomes && mkdir /mnt/genomes'
+
+echo "== no page has commands that nobody runs"
+# Those in Korean are level with these.
+for document in $(cd "$ROOT" && ls ./*.md docs/*.md); do
+    [[ $document == *.ko.md ]] || [ -n "${FOLLOWED[${document#./}]:-}" ] || ! grep -q '^```sh$' "$ROOT/$document" ||
+        fail "$document has commands that are not followed here"
+done

@@ -13,10 +13,13 @@ doctor() { "$WEIR" doctor --json "$@" >"$T/json" 2>"$T/err"; }
 echo "== a machine, a disk and a bucket that are right"
 doctor "$URL" "${CONNECT[@]}" --tier "$TIER/new" --journal "$TIER" || fail "doctor: $(cat "$T/json" "$T/err")"
 same "$(jq -r .schema_version "$T/json")" 1 "the schema's version"
-for name in kernel FUSE "file system" room fsync holes list "conditional PUT" read write bytes clock delete; do
+for name in kernel FUSE io_uring "file system" room fsync holes list credentials "conditional PUT" checksums read write bytes \
+    clock delete; do
     [ "$(verdict "$name")" != null ] || fail "nothing is said of $name: $(cat "$T/json")"
     [ "$(verdict "$name")" != bad ] || fail "$name is bad: $(cat "$T/json")"
 done
+same "$(verdict checksums)" good "checksums that the server looks at"
+jq -r '.findings[].found' "$T/json" | grep -q "^access key weirtest of the environment$" || fail "whose keys: $(cat "$T/json")"
 [ ! -e "$TIER/new" ] || fail "doctor made the directory"
 same "$(find "$TIER" -type f | wc -l)" 0 "files that doctor leaves in the tier"
 same "$(find "$T/s3/bucket" -type f | wc -l)" 0 "objects that doctor leaves in the bucket"

@@ -85,7 +85,7 @@ import json, re, sys
 page = open(sys.argv[1]).read()
 volume, reader, exporter = re.findall(r"^```json\n(.*?)^```", page, re.M | re.S)
 wanted = (
-    json.loads(volume.replace(":::b1", ":::my-bucket").replace("vol/", "fleet/"))["Statement"]
+    json.loads(volume.replace("vol/", "fleet/"))["Statement"]
     + json.loads(reader.replace(":::data", ":::open-data").replace("db/", "blast/db/"))["Statement"]
     + json.loads(exporter.replace(":::data", ":::my-results").replace("db/", "out/"))["Statement"]
 )

@@ -104,6 +104,20 @@ jq -e '[.panels[] | select(.type != "row")] | all(.fieldConfig.defaults.unit)' "
 jq -e '[.panels[].id] | length == (unique | length)' "$MONITORING/dashboard.json" >/dev/null || fail "a panel's id is not its own"
 echo "$asked expressions"
 
+echo "== the check of one look"
+check() { # JQ: of `weir metrics --check`
+    "$WEIR" metrics "$MNT" --check --json >"$T/check.json" 2>"$T/err"
+    jq -cr "$1" "$T/check.json" || fail "weir metrics --check: $(cat "$T/err")"
+}
+"$WEIR" metrics "$MNT" >"$T/told" || fail "weir metrics"
+diff <(grep '^# TYPE' "$T/told") <(scrape | grep '^# TYPE') >&2 || fail "weir metrics prints other metrics than the port answers"
+"$WEIR" metrics "$MNT" --check >"$T/check" || fail "something is wrong at once: $(cat "$T/check")"
+grep -q "metrics, as docs/metrics.md has them" "$T/check" || fail "weir metrics --check: $(cat "$T/check")"
+same "$(check '[.wrong, .alerts]')" "[[],[]]" "what the check finds where nothing is wrong"
+"$WEIR" metrics --check >/dev/null 2>"$T/err" && fail "of two mounts one is taken"
+grep -q "weir metrics /mnt" "$T/err" || fail "not told to name one: $(cat "$T/err")"
+check_finds() { [[ " $(check '[.alerts[].name] | join(" ")') " == *" $1 "* ]]; }
+
 firing() { api alerts | jq -rc '[.data.alerts[] | select(.state == "firing") | .labels.alertname] | unique | join(" ")'; }
 fires() { [[ " $(firing) " == *" $1 "* ]]; }
 quiet() { [ "$(firing)" = "" ] && sleep 3 && [ "$(firing)" = "" ]; }
@@ -115,6 +129,9 @@ s3_stop
 dd if=/dev/urandom of="$MNT/late" bs=300k count=1 status=none
 poll 60 fires WeirBucketFails || fail "no alert, but: $(firing)"
 poll 60 fires WeirFlushFails || fail "no alert, but: $(firing)"
+poll 20 check_finds WeirFlushFails || fail "the check finds only: $(check .)"
+"$WEIR" metrics "$MNT" --check >"$T/check" && fail "exit 0 while flushes fail"
+grep -q "^critical  WeirFlushFails: .* flushes in a row failed at $MNT" "$T/check" || fail "the check says: $(cat "$T/check")"
 api alerts | jq -r '.data.alerts[].annotations[]' | grep -iE 'error (expanding|executing)|<no value>' && fail "an annotation"
 s3_start "$S3_PORT"
 poll 90 quiet || fail "still: $(firing)"

@@ -1,6 +1,10 @@
 #!/usr/bin/env bash
 # What `make dist` hands out, made of the binary that is tested: each package is installed where it
 # belongs, used there, and taken away again.
+#
+# --soak makes the binary as `make dist` does, for older machines (WEIR_DIST=PROGRAM: that one), and mounts with it on
+# other releases of Debian and Ubuntu (WEIR_RELEASES="trixie noble": these).
+# time-limit: 600
 source "$(dirname "$0")/../lib.sh"
 source "$TESTS/lib-root.sh"
 begin
@@ -28,7 +32,7 @@ LISTED='find / -xdev \( -path /proc -o -path /dev -o -path /out -o -path "/var/l
 USED='same() { [ "$1" = "$2" ] || { echo "have $1, want $2" >&2; exit 1; }; }
     same "$(weir --version)" "$1"
     for page in /usr/share/man/man?/*weir*; do gzip -t "$page"; done
-    [ -e /usr/share/man/man1/weir-mount.1.gz ] && [ -e /usr/share/man/man8/mount.weir.8.gz ]
+    [ -e /usr/share/man/man1/weir-mount.1.gz ] && [ -e /usr/share/man/man8/mount.weir.8.gz ] && [ -e /usr/share/man/man5/weir-workload.5.gz ]
     bash -n /usr/share/bash-completion/completions/weir
     [ -s /usr/share/zsh/site-functions/_weir ] && [ -s /usr/share/fish/vendor_completions.d/weir.fish ]
     # mount(8) finds its helper, which checks the options and, with -f, goes no further.
@@ -74,14 +78,25 @@ done
 umount "$LAYER/root"
 
 echo "== wheel"
-python3 -m venv "$T/venv" && "$T/venv/bin/pip" install --quiet --no-index --disable-pip-version-check "$OUT"/*.whl \
-    >"$T/pip.log" 2>&1 || fail "pip install"
+python3 -m venv "$T/venv" || fail "a virtual environment"
+pip() { "$T/venv/bin/pip" "$@" --quiet --disable-pip-version-check >"$T/pip.log" 2>&1 || fail "pip $1"; }
+listed() { find "$T/venv" -not -path '*/__pycache__*' | sort; }
+listed >"$T/before"
+pip install --no-index "$OUT"/*.whl
 same "$("$T/venv/bin/weir" --version)" "$VERSION" "version from the wheel"
+pip uninstall --yes weir-fs
+diff "$T/before" <(listed) >"$T/left" || fail "pip uninstall leaves something: $(cat "$T/left")"
 
 echo "== tarball"
 mkdir "$T/prefix" && tar -C "$T/prefix" --strip-components=1 -xzf "$OUT"/*.tar.gz || fail "tar"
 same "$("$T/prefix/bin/weir" --version)" "$VERSION" "version from the tarball"
 same "$(readlink -f "$T/prefix/sbin/mount.weir")" "$T/prefix/bin/weir" "the mount helper"
+# Taken away by its own list, as docs/install.md has it, with what else is below the prefix left alone.
+echo other >"$T/prefix/bin/other"
+by_list=$(grep "^tar -tzf" "$TREE/docs/install.md") || fail "docs/install.md does not say how a tarball is taken away"
+by_list=${by_list/weir-0.1.0-x86_64-linux.tar.gz/"$OUT"/*.tar.gz}
+bash -euc "${by_list/\/usr\/local/$T/prefix}" || fail "$by_list"
+same "$(cd "$T/prefix" && find . ! -type d)" ./bin/other "what is left of the tarball"
 
 echo "== OCI image"
 python3 "$TESTS/tools/oci_layer.py" "$OUT"/*-oci.tar "$T/image" || fail "the image"
@@ -99,4 +114,43 @@ echo "== make run with a program that is there builds nothing"
 make -C "$TREE" -n run WEIR="$WEIR" >"$T/make" || fail "make run"
 grep -q "WEIR=$WEIR scripts/demo.sh" "$T/make" || fail "it runs another program"
 grep -q cargo "$T/make" && fail "it calls cargo"
-true
+
+soaking || exit 0
+if [ -z "${WEIR_DIST:-}" ]; then
+    echo "== built for older machines"
+    "$TREE/scripts/install-tools.sh" dist >"$T/tools.log" 2>&1 || fail "the tools of make dist"
+    WEIR_DIST=$("$TREE/packaging/build.sh" 2.28 2>"$T/build.log") || fail "packaging/build.sh"
+fi
+WEIR=$WEIR_DIST "$TREE/packaging/packages.sh" "$T/dist" "" deb >"$T/made.log" 2>&1 || fail "packages.sh"
+
+# shellcheck disable=SC2016 # for the inside
+MOUNTS='trap "weir umount --force /mnt || true" EXIT
+    dpkg -i /out/weir*.deb
+    mkdir /srv/bucket
+    weir format file:///srv/bucket/vol
+    weir mount file:///srv/bucket/vol /mnt --tier /srv/tier
+    head -c 3000000 /dev/urandom >/mnt/file
+    sum=$(sha256sum </mnt/file)
+    weir umount /mnt
+    rm -rf /srv/tier
+    mount -t weir file:///srv/bucket/vol /mnt -o tier=/srv/tier
+    [ "$(sha256sum </mnt/file)" = "$sum" ]
+    umount /mnt
+    trap - EXIT
+    dpkg -P weir
+    [ ! -e /usr/bin/weir ]'
+debian=http://deb.debian.org/debian ubuntu=http://archive.ubuntu.com/ubuntu
+for release in ${WEIR_RELEASES:-bullseye bookworm trixie focal jammy noble}; do
+    case $release in
+        focal | jammy | noble)
+            # Debian 13 has, and so vouches for, the keys that Ubuntu signs with.
+            release_root trixie "deb $debian trixie main" ca-certificates fuse3 ubuntu-keyring
+            keys=$ROOT/usr/share/keyrings/ubuntu-archive-keyring.gpg
+            release_root "$release" "deb [signed-by=$keys] $ubuntu $release main universe" ca-certificates fuse3
+            ;;
+        *) release_root "$release" "deb $debian $release main" ca-certificates fuse3 ;;
+    esac
+    echo "== a mount on $release"
+    mkdir -p "$T/$release"/{srv,upper/out} && cp "$T/dist"/*.deb "$T/$release/upper/out/"
+    in_root "$T/$release" "$MOUNTS" >"$T/$release.log" 2>&1 || fail "on $release"
+done

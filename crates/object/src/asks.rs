@@ -51,6 +51,14 @@ pub(crate) struct OddAsk {
     pub(crate) deletes: bool,
 }
 
+/// Asks, by way of `get_opts` and only on S3, whose keys sign. Makes no request.
+#[derive(Clone, Debug)]
+pub(crate) struct WhoAsk;
+
+/// A PUT that comes with the checksum of other bytes. Asked for by way of `put_opts`, and only on S3.
+#[derive(Clone, Debug)]
+pub(crate) struct WrongSumAsk;
+
 /// What to list, in full keys.
 #[derive(Clone, Debug)]
 pub(crate) struct ListAsk {

@@ -104,7 +104,7 @@ impl Meter {
                 });
             }
         }
-        MeterSnapshot { rows }
+        MeterSnapshot::of(rows)
     }
 }
 
@@ -130,19 +130,37 @@ pub struct MeterRow {
     pub bytes_received: u64,
     /// Sum of all latencies, in microseconds.
     pub latency_us_sum: u64,
-    /// Requests by latency: the n-th number, from 0, is of those that took 2^n microseconds and less
-    /// than 2^(n+1); the first also of those that took less, the last of those that took longer.
+    /// Requests by latency: the n-th number is of those below the n-th of `bounds_us`, and not below the
+    /// one before; the last, which has none, of those above all.
     pub buckets: Vec<u64>,
 }
 
 /// The counters of a [`Meter`] at one moment, or between two. Rows without requests are left out.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MeterSnapshot {
     /// By component, then by kind.
     pub rows: Vec<MeterRow>,
+    /// What divides `buckets` of each row, in microseconds: 2, 4, 8 and so on up to 134 s. One fewer
+    /// than buckets.
+    #[serde(default = "bounds_us")]
+    pub bounds_us: Vec<u64>,
+}
+
+fn bounds_us() -> Vec<u64> {
+    (1..LATENCY_BUCKETS).map(|n| 1 << n).collect()
+}
+
+impl Default for MeterSnapshot {
+    fn default() -> Self {
+        Self::of(Vec::new())
+    }
 }
 
 impl MeterSnapshot {
+    fn of(rows: Vec<MeterRow>) -> Self {
+        Self { rows, bounds_us: bounds_us() }
+    }
+
     /// The row of `component` and `kind`, if there was any request.
     pub fn row(&self, component: Component, kind: RequestKind) -> Option<&MeterRow> {
         self.rows.iter().find(|row| row.component == component && row.kind == kind)
@@ -186,7 +204,7 @@ impl Sub for &MeterSnapshot {
             },
             None => row.clone(),
         });
-        MeterSnapshot { rows: rows.filter(|row| row.requests > 0).collect() }
+        MeterSnapshot::of(rows.filter(|row| row.requests > 0).collect())
     }
 }
 
@@ -232,5 +250,12 @@ mod tests {
         let json = serde_json::to_string(&meter.snapshot()).expect("json");
         assert!(json.contains("\"component\":\"link\",\"kind\":\"list\""), "{json}");
         assert_eq!(serde_json::from_str::<MeterSnapshot>(&json).expect("json"), meter.snapshot());
+        // 100 us are between 64 and 128.
+        let MeterSnapshot { rows, bounds_us } = meter.snapshot();
+        assert_eq!(
+            (rows[0].buckets.len(), bounds_us.len()),
+            (LATENCY_BUCKETS, LATENCY_BUCKETS - 1)
+        );
+        assert_eq!((bounds_us[5], bounds_us[6], rows[0].buckets[6]), (64, 128, 1));
     }
 }

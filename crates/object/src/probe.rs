@@ -1,13 +1,16 @@
-//! Which conditions of a write a store holds: asked by writing an object of our own, because a
-//! store that takes no notice of a condition says so by overwriting.
+//! What a store holds of what it is asked for, conditions and checksums: asked by writing an object
+//! of our own, because a store that takes no notice of either says so by writing.
 
 use std::collections::BTreeMap;
 
+use object_store::{GetOptions, PutOptions, PutPayload};
 use weir_types::{ErrorKind, Result};
 
+use crate::asks::{WhoAsk, WrongSumAsk};
 use crate::bucket::Bucket;
 use crate::conditions::{Conditions, PutCondition};
 use crate::request::Component;
+use crate::url::Scheme;
 
 /// What the names of objects begin with that [`Bucket::probe_conditions`] writes and removes.
 pub const PROBE_PREFIX: &str = ".weir-probe-";
@@ -61,5 +64,45 @@ impl Bucket {
             tracing::warn!(key, %error, "a probe is left behind in the bucket: remove it");
         }
         probed
+    }
+    /// Learns whether the store refuses a body that was damaged on its way, by sending one with the
+    /// checksum of another. `None` of a store that is not asked so: a directory, S3 Express. 1 PUT,
+    /// and 1 DELETE if it is stored.
+    ///
+    /// # Errors
+    /// As [`Bucket::put`]: `Permission`, above all, where nothing may be written.
+    pub async fn probe_checksums(&self, component: Component) -> Result<Option<bool>> {
+        if self.url().scheme() != Scheme::S3 {
+            return Ok(None);
+        }
+        let key = format!("{PROBE_PREFIX}{:032x}", rand::random::<u128>());
+        let mut options = PutOptions::default();
+        options.extensions.insert(WrongSumAsk);
+        let text = PutPayload::from_static(b"a probe of weir's: it may be removed");
+        let put = self.caller().put(component, &self.path(&key)?, text, options).await;
+        let error = match put.map_err(|failure| self.tell("PUT", &key, failure)) {
+            Ok(_) => {
+                self.delete(component, &key).await?;
+                return Ok(Some(false));
+            }
+            Err(error) => error,
+        };
+        match error.kind() {
+            ErrorKind::Invalid => Ok(Some(true)),
+            ErrorKind::Unsupported => Ok(None),
+            _ => Err(error),
+        }
+    }
+
+    /// Which key signs requests, and whose it is; `None` of what is reached without keys, such as a
+    /// directory. No request: before the first one, only whose.
+    pub async fn whose_keys(&self) -> Option<String> {
+        if self.url().scheme() != Scheme::S3 {
+            return None;
+        }
+        let mut options = GetOptions::default();
+        options.extensions.insert(WhoAsk);
+        let told = self.caller().store.get_opts(&Default::default(), options).await.ok()?;
+        Some(String::from_utf8_lossy(&told.bytes().await.ok()?).into_owned())
     }
 }

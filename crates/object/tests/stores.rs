@@ -1,6 +1,7 @@
 //! The conformance suite on every kind of store, sound and failing.
 
-use weir_object::testing::{FaultPlan, S3Server, conformance, connect_faulty, random_listings};
+use weir_object::testing::{FakeS3, FaultPlan, S3Server};
+use weir_object::testing::{conformance, connect_faulty, random_listings};
 use weir_object::{Bucket, BucketUrl, Component, ConnectOptions, Meter};
 
 fn connect(url: &str) -> Bucket {
@@ -52,7 +53,26 @@ async fn directory_with_faults() {
 async fn s3() {
     let server = S3Server::start().await.expect("S3 server");
     let url = server.bucket("conformance", "a/prefix").expect("bucket");
-    conformance(&Bucket::connect(&url, &server.options(), &Meter::new()).expect("connect")).await;
+    let bucket = Bucket::connect(&url, &server.options(), &Meter::new()).expect("connect");
+    conformance(&bucket).await;
+    let who = bucket.whose_keys().await.expect("keys");
+    assert!(who.starts_with("access key ") && who.ends_with(" of the options"), "{who}");
+    assert_eq!(bucket.probe_checksums(Component::Check).await.expect("asked"), Some(true));
+}
+
+#[tokio::test]
+async fn a_server_that_takes_what_was_damaged_is_known() {
+    // It answers whatever is asked with 200.
+    let server = FakeS3::start(Default::default(), 1, false).await.expect("start");
+    let url = "s3://any/prefix".parse().expect("url");
+    let bucket = Bucket::connect(&url, &server.options(), &Meter::new()).expect("connect");
+    assert_eq!(bucket.probe_checksums(Component::Check).await.expect("asked"), Some(false));
+    let open = ConnectOptions { anonymous: true, ..server.options() };
+    let bucket = Bucket::connect(&url, &open, &Meter::new()).expect("connect");
+    assert_eq!(bucket.whose_keys().await.as_deref(), Some("requests without a signature"));
+    let directory = connect("memory://checksums");
+    assert_eq!(directory.probe_checksums(Component::Check).await.expect("not asked"), None);
+    assert_eq!(directory.whose_keys().await, None);
 }
 
 #[tokio::test(flavor = "multi_thread")]

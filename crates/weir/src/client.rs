@@ -13,10 +13,10 @@ use weir_engine::{BucketUrl, FileState};
 use weir_types::{ErrorCode, ErrorKind, FsError, Ino, Result};
 
 use crate::api::{Call, GetStates, GetStatus, Method, Refusal, StatusAnswer};
-use crate::paths;
+use crate::{paths, render};
 
-/// How long a daemon may take to say how it is.
-const STATUS_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a daemon may take to say how it is, or what it has.
+const ANSWER_MAX: Duration = Duration::from_secs(10);
 
 /// Files whose state is asked for at once.
 pub(crate) const STATES_AT_ONCE: usize = 4_096;
@@ -38,6 +38,25 @@ impl Client {
             found.extend(sockets.into_iter().filter_map(Self::alive));
         }
         found
+    }
+
+    /// The only daemon of this machine. Where there are several the error shows how to name one.
+    pub(crate) fn only(example: &str) -> Result<Client> {
+        let mut clients = Self::all();
+        match (clients.pop(), clients.is_empty()) {
+            (Some(client), true) => Ok(client),
+            (None, _) => Err(FsError::new(
+                ErrorKind::NotFound,
+                "no volume is mounted or served here (by this user)",
+            )),
+            (Some(_), false) => {
+                let text = format!(
+                    "several volumes are mounted here: name one, as in `{example}`; `weir status` \
+                     lists them"
+                );
+                Err(FsError::new(ErrorKind::Invalid, text))
+            }
+        }
     }
 
     /// The daemon of a place: of the mount on a real path, or of the volume of a URL.
@@ -104,7 +123,12 @@ impl Client {
 
     /// How the daemon is.
     pub(crate) async fn status(&self) -> Result<StatusAnswer> {
-        let asked = tokio::time::timeout(STATUS_TIMEOUT, self.call(&GetStatus {}));
+        self.ask(&GetStatus {}).await
+    }
+
+    /// Asks what takes no time to answer.
+    pub(crate) async fn ask<C: Call>(&self, call: &C) -> Result<C::Answer> {
+        let asked = tokio::time::timeout(ANSWER_MAX, self.call(call));
         asked.await.unwrap_or_else(|_| {
             let text = format!(
                 "the daemon of {} does not answer: it is still starting, or hangs; see its log",
@@ -119,15 +143,20 @@ impl Client {
         let request = request(call).map_err(|error| {
             FsError::new(ErrorKind::Bug, format!("encode {}", C::PATH)).with_source(error)
         })?;
-        let (status, body) = self.send(request).await?;
-        if !status.is_success() {
-            let unknown = |_| Refusal { error: format!("the daemon answers {status}"), code: None };
-            return Err(serde_json::from_slice(&body).unwrap_or_else(unknown).into_error(status));
-        }
-        serde_json::from_slice(&body).map_err(|error| {
+        serde_json::from_slice(&self.answer(request).await?).map_err(|error| {
             let text = "the daemon speaks another version: use the weir that started it";
             FsError::new(ErrorKind::Unsupported, text).with_source(error)
         })
+    }
+
+    /// What Prometheus would be told.
+    pub(crate) async fn scrape(&self) -> Result<String> {
+        let request = Request::get("/metrics").header(hyper::header::HOST, "weir");
+        let request = request
+            .body(Full::default())
+            .map_err(|error| FsError::new(ErrorKind::Bug, "encode /metrics").with_source(error))?;
+        let text = self.answer(request).await?;
+        Ok(String::from_utf8_lossy(&text).into_owned())
     }
 
     /// How files stand, in their order; `None` for those that are gone. At most [`STATES_AT_ONCE`].
@@ -138,6 +167,16 @@ impl Client {
             true => Ok(states),
             false => Err(FsError::new(ErrorKind::Bug, "the daemon told of other files")),
         }
+    }
+
+    /// What is answered, if that is no refusal.
+    async fn answer(&self, request: Request<Full<Bytes>>) -> Result<Bytes> {
+        let (status, body) = self.send(request).await?;
+        if !status.is_success() {
+            let unknown = |_| Refusal { error: format!("the daemon answers {status}"), code: None };
+            return Err(serde_json::from_slice(&body).unwrap_or_else(unknown).into_error(status));
+        }
+        Ok(body)
     }
 
     async fn send(&self, request: Request<Full<Bytes>>) -> Result<(StatusCode, Bytes)> {
@@ -195,25 +234,65 @@ fn not_mounted(path: &Path) -> FsError {
     FsError::new(ErrorKind::NotFound, text).coded(ErrorCode::NotMounted)
 }
 
-/// All daemons, or that in whose mount `path` lies, with their places.
-pub(crate) async fn mounts(path: Option<&Path>) -> Result<Vec<(Client, PathBuf)>> {
+/// What daemons of this machine answered to one question.
+pub(crate) struct Heard<A> {
+    /// Those that did.
+    pub(crate) answers: Vec<(Client, A)>,
+    /// Of those that did not, the name and why.
+    pub(crate) silent: Vec<(String, FsError)>,
+}
+
+impl<A> Heard<A> {
+    /// Asks all at once: one that is ending, or hangs, keeps nobody from the others.
+    pub(crate) async fn from(
+        clients: Vec<Client>,
+        question: impl AsyncFn(&Client) -> Result<A>,
+    ) -> Self {
+        let asked = futures::future::join_all(clients.iter().map(|client| question(client))).await;
+        let mut heard = Self { answers: Vec::new(), silent: Vec::new() };
+        for (client, answer) in clients.into_iter().zip(asked) {
+            match answer {
+                Ok(answer) => heard.answers.push((client, answer)),
+                Err(error) => heard.silent.push((client.name(), error)),
+            }
+        }
+        heard
+    }
+
+    /// For the end of an error that nothing was found: who could not be asked.
+    pub(crate) fn unheard(&self) -> String {
+        let silent = self.silent.iter().map(|(name, error)| format!("; of {name}: {error}"));
+        silent.collect()
+    }
+}
+
+/// What the daemon in whose mount `path` lies answers, with its place; without a path, what all do.
+/// Of all, those that give no answer are told of and passed over.
+pub(crate) async fn ask_mounts<C: Call>(
+    path: Option<&Path>,
+    call: &C,
+) -> Result<Vec<(Client, PathBuf, C::Answer)>> {
     if let Some(path) = path {
         let real = paths::real(path)?;
         let (client, mountpoint) = Client::holding(&real)?;
-        return Ok(vec![(client, mountpoint.to_owned())]);
+        let answer = client.call(call).await?;
+        return Ok(vec![(client, mountpoint.to_owned(), answer)]);
     }
-    let mut mounts = Vec::new();
-    for client in Client::all() {
-        let place = client.status().await?.place();
-        mounts.push((client, place));
+    let heard = Heard::from(Client::all(), async |client| {
+        Ok((client.status().await?.place(), client.ask(call).await?))
+    });
+    let heard = heard.await;
+    for (name, error) in &heard.silent {
+        render::tell(&format!("weir: warning: of {name}: {error}\n"));
     }
-    Ok(mounts)
+    let answers = heard.answers.into_iter();
+    Ok(answers.map(|(client, (place, answer))| (client, place, answer)).collect())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::{ListHidden, Unmount};
+    use crate::api::{ListDisks, ListHidden, Unmount};
     use weir_engine::LinkId;
 
     #[test]
@@ -228,5 +307,35 @@ mod tests {
         assert_eq!((back.link, back.after, back.limit), (hidden.link, hidden.after, None));
         let told = request(&Unmount { lazy: true, force: false }).expect("encodes");
         assert_eq!((told.method().as_str(), told.uri().path()), ("POST", "/v1/unmount"));
+    }
+    /// Where a daemon would listen.
+    fn listener(directory: &Path, name: &str) -> (Client, tokio::net::UnixListener) {
+        let socket = directory.join(name);
+        let listener = tokio::net::UnixListener::bind(&socket).expect("bind");
+        (Client { socket }, listener)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_daemon_that_ends_or_hangs_keeps_nobody_from_the_others() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let (hanging, _listener) = listener(directory.path(), "hangs.sock");
+        let (ending, closing) = listener(directory.path(), "ends.sock");
+        tokio::spawn(async move { while closing.accept().await.is_ok() {} });
+        let (well, answering) = listener(directory.path(), "well.sock");
+        tokio::spawn(async move {
+            let (mut stream, _) = answering.accept().await.expect("accept");
+            let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n[]";
+            tokio::io::AsyncWriteExt::write_all(&mut stream, answer).await.expect("answer");
+            std::future::pending::<()>().await;
+        });
+        let question = async |client: &Client| client.ask(&ListDisks {}).await;
+        let heard = Heard::from(vec![hanging, ending, well], question).await;
+        assert_eq!(heard.answers.iter().map(|(c, _)| c.name()).collect::<Vec<_>>(), ["well"]);
+        let unheard = heard.unheard();
+        assert!(unheard.contains("of hangs: ") && unheard.contains("does not answer"), "{unheard}");
+        assert!(
+            unheard.contains("of ends: ") && unheard.contains("without an answer"),
+            "{unheard}"
+        );
     }
 }

@@ -8,12 +8,13 @@ use futures::StreamExt;
 use futures::stream::BoxStream;
 use object_store::path::Path;
 use object_store::{
-    CopyOptions, Error, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta,
+    Attributes, CopyOptions, Error, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta,
     ObjectStore, PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
 };
 
 use super::credentials::Keys;
-use crate::asks::{ChangeAsk, HeadAsk, ListAsk, UploadAsk};
+use crate::asks::{ChangeAsk, HeadAsk, ListAsk, UploadAsk, WhoAsk};
+use crate::extended::{answer, no_meta};
 use crate::failure::refused;
 
 const GET: &str = "s3:GetObject";
@@ -37,12 +38,16 @@ pub(super) struct Teller {
 }
 
 impl Teller {
+    fn who(&self) -> String {
+        match &self.keys {
+            Some(keys) => keys.who(),
+            None => "requests without a signature".to_owned(),
+        }
+    }
+
     fn tell(&self, action: &str, key: &str, error: Error) -> Error {
         refused(error, || {
-            let who = match &self.keys {
-                Some(keys) => keys.who(),
-                None => "requests without a signature".to_owned(),
-            };
+            let who = self.who();
             let slash = if key.is_empty() { "" } else { "/" };
             format!("{action} on s3://{}{slash}{key} is denied to {who}", self.bucket)
         })
@@ -87,6 +92,9 @@ impl<S: ObjectStore> ObjectStore for ExplainedRefusals<S> {
     }
 
     async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
+        if options.extensions.get::<WhoAsk>().is_some() {
+            return Ok(answer(self.teller.who().into(), no_meta(location), Attributes::default()));
+        }
         let (action, key) = match options.extensions.get::<HeadAsk>() {
             Some(HeadAsk(key)) if key.is_empty() => (LIST, String::new()),
             Some(HeadAsk(key)) => (GET, key.clone()),

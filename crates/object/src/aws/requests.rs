@@ -18,6 +18,8 @@ use super::complete;
 use crate::asks::ListAsk;
 
 const STORE: &str = "S3";
+/// CRC-64/NVME of no bytes, which is 0.
+const SUM_OF_NOTHING: &str = "AAAAAAAAAAA=";
 
 /// Where a bucket is, and how to be let in.
 pub(crate) struct Requests {
@@ -167,6 +169,15 @@ impl Requests {
         let answer = self.send(request("PUT", &url, &headers)?).await?;
         // Success may turn into an error while the server works.
         complete::copied(&answer).map_err(|status| refused(status, &answer, &url))
+    }
+
+    /// Stores an object as if it had been damaged on its way: with the checksum of other bytes.
+    pub(crate) async fn put_damaged(&self, key: &str, bytes: Bytes) -> Result<()> {
+        let mut headers = vec![("x-amz-checksum-crc64nvme", SUM_OF_NOTHING)];
+        headers.extend(self.encryption.iter().map(|(name, value)| (*name, value.as_str())));
+        let mut request = request("PUT", &self.url_of(key), &headers)?;
+        *request.body_mut() = bytes.into();
+        self.send(request).await.map(drop)
     }
 
     /// Stores an object of a full key, of any key that a URL can carry.

@@ -90,8 +90,9 @@ Examples:
   weir du /mnt/genomes/db --depth 0  the sum only
   weir du /mnt/genomes --json
 
-Sizes are those of the files. Directories are listed, but no file is looked at through the mount: the
-daemon is asked for some thousands at once. A file with several names counts at each of them.";
+Sizes are those of the files. No sums are kept, so directories are listed each time, but no file is
+looked at through the mount: the daemon is asked for some thousands at once. A file with several names
+counts at each of them.";
 
 #[derive(Args, Debug)]
 pub(crate) struct DuArgs {

@@ -36,7 +36,7 @@ pub(crate) use mount::{
 pub(crate) use recover::RecoverArgs;
 pub(crate) use sync::SyncArgs;
 pub(crate) use throughput::{BillArgs, ModeName, ThroughputArgs};
-pub(crate) use top::TopArgs;
+pub(crate) use top::{MetricsArgs, TopArgs};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -155,6 +155,9 @@ pub(crate) enum Command {
     /// What a mount is doing, second by second
     #[command(after_help = top::TOP_EXAMPLES)]
     Top(TopArgs),
+    /// What Prometheus is told of a mount, and whether something in it is a reason for an alert
+    #[command(after_help = top::METRICS_EXAMPLES)]
+    Metrics(MetricsArgs),
     /// What storage and machines cost, and who says so
     #[command(after_help = costs::PRICES_EXAMPLES)]
     Prices(PricesArgs),

@@ -1,4 +1,4 @@
-//! The command line of `weir top`.
+//! The command lines of `weir top` and `weir metrics`.
 
 use std::path::PathBuf;
 
@@ -15,6 +15,29 @@ Examples:
 
 All rates are of the last interval. Reads that the kernel answers itself, from its page cache or past
 the daemon, are not seen by the daemon: of these the opens are shown.";
+
+pub(super) const METRICS_EXAMPLES: &str = "\
+Examples:
+  weir metrics /mnt/genomes                    what --admin-listen answers at /metrics
+  weir metrics /mnt/genomes --check            alerts of monitoring/rules.yml whose condition holds
+  weir metrics --check --json | jq .alerts
+
+A check has no patience: of an alert that Prometheus waits two minutes for it tells at once. Alerts
+that look back in time (rates, restarts) it cannot judge, and says which these are.
+
+Exit codes: 0 nothing is wrong, 1 an alert's condition holds, or the metrics are not as they should be.";
+
+#[derive(Args, Debug)]
+pub(crate) struct MetricsArgs {
+    /// Where it is mounted, or the URL of a volume that is served [default: the only one here]
+    pub(crate) dir: Option<PathBuf>,
+    /// Hold the metrics against their list and against the rules of alerts
+    #[arg(long)]
+    pub(crate) check: bool,
+    /// The check as JSON
+    #[arg(long, requires = "check")]
+    pub(crate) json: bool,
+}
 
 #[derive(Args, Debug)]
 pub(crate) struct TopArgs {

@@ -9,7 +9,7 @@ use weir_types::{ErrorKind, FsError, Result};
 
 use crate::api::{Attach, Detach, ListDevices, ListDisks};
 use crate::cli::{AttachArgs, DetachArgs};
-use crate::client::Client;
+use crate::client::{Client, Heard};
 use crate::render;
 
 pub(crate) async fn attach(args: AttachArgs) -> Result<ExitCode> {
@@ -32,20 +32,20 @@ pub(crate) async fn detach(args: DetachArgs) -> Result<ExitCode> {
         false => None,
     };
     let wanted = wanted.unwrap_or_else(|| PathBuf::from(&args.device));
+    let question = async |client: &Client| client.ask(&ListDevices {}).await;
+    let heard = Heard::from(Client::all(), question).await;
     let mut found = Vec::new();
-    for client in Client::all() {
-        for device in client.call(&ListDevices {}).await? {
-            if device.device == wanted || device.name == args.device {
-                found.push((client.clone(), device));
-            }
-        }
+    for (client, devices) in &heard.answers {
+        let those = |device: &&Attached| device.device == wanted || device.name == args.device;
+        found.extend(devices.iter().filter(those).map(|device| (client, device)));
     }
     let (client, device) = match &found[..] {
         [one] => one,
         [] => {
             let text = format!(
-                "{}: no daemon here has attached that: see `weir status` for what is",
-                args.device
+                "{}: no daemon here has attached that: see `weir status` for what is{}",
+                args.device,
+                heard.unheard()
             );
             return Err(FsError::new(ErrorKind::NotFound, text));
         }
@@ -84,24 +84,22 @@ async fn daemon_of(url: &BucketUrl) -> Result<Client> {
 
 /// The only daemon of this machine that has such a disk.
 async fn daemon_with(name: &str) -> Result<Client> {
-    let mut having = Vec::new();
-    for client in Client::all() {
-        if client.call(&ListDisks {}).await?.iter().any(|disk| disk.name == name) {
-            having.push(client);
-        }
-    }
-    match &having[..] {
-        [one] => Ok(one.clone()),
+    let question = async |client: &Client| client.ask(&ListDisks {}).await;
+    let heard = Heard::from(Client::all(), question).await;
+    let having = heard.answers.iter().filter(|(_, disks)| disks.iter().any(|d| d.name == name));
+    match &having.collect::<Vec<_>>()[..] {
+        [(one, _)] => Ok(one.clone()),
         [] => {
             let text = format!(
                 "no volume that is served or mounted here has a disk `{name}`: `weir serve` its \
-                 volume first; `weir disk list URL` lists disks"
+                 volume first; `weir disk list URL` lists disks{}",
+                heard.unheard()
             );
             Err(FsError::new(ErrorKind::NotFound, text))
         }
         several => {
             let mut volumes = Vec::new();
-            for client in several {
+            for (client, _) in several {
                 volumes.push(client.status().await?.engine.volume);
             }
             let text =

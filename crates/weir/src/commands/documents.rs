@@ -1,11 +1,17 @@
 //! Completions, manual pages and the version: what the program tells of itself.
 
+#[cfg(test)]
+mod reference;
+mod roff;
+mod workload_page;
+
 use std::path::Path;
 use std::process::ExitCode;
 
 use clap::CommandFactory;
 use weir_types::{FORMAT_VERSION, FsError, Result};
 
+use self::roff::roff;
 use crate::cli::Cli;
 use crate::{helper, render};
 
@@ -17,13 +23,16 @@ pub(crate) fn completions(shell: clap_complete::Shell) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The main page on standard output, or in `directory` a page for each command and that of the
-/// mount helper.
+/// The main page on standard output, or in `directory` a page for each command, that of the mount
+/// helper and that of workloads.
 pub(crate) fn man(directory: Option<&Path>) -> Result<ExitCode> {
     if let Some(directory) = directory {
         let made = std::fs::create_dir_all(directory)
             .and_then(|()| clap_mangen::generate_to(Cli::command(), directory))
-            .and_then(|()| std::fs::write(directory.join("mount.weir.8"), mount_page()));
+            .and_then(|()| std::fs::write(directory.join("mount.weir.8"), mount_page()))
+            .and_then(|()| {
+                std::fs::write(directory.join("weir-workload.5"), workload_page::page())
+            });
         made.map_err(|e| FsError::local_io(format!("man pages in {}", directory.display()), e))?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -62,15 +71,6 @@ fn mount_page() -> String {
          {options}\
          .SH SEE ALSO\n\\fBweir-mount\\fR(1), \\fBweir-umount\\fR(1), \\fBmount\\fR(8), \\fBfstab\\fR(5)\n"
     )
-}
-
-/// Text that roff shows as it is.
-fn roff(text: &str) -> String {
-    let text = text.replace('\\', "\\e").replace('-', "\\-").replace("\n\n", "\n.PP\n");
-    match text.starts_with(['.', '\'']) {
-        true => format!("\\&{text}"),
-        false => text,
-    }
 }
 
 /// The version of the program and of the format that it makes.

@@ -17,6 +17,7 @@ mod flush;
 mod format;
 mod fsck;
 mod links;
+mod metrics;
 mod mount;
 mod prices;
 mod record;
@@ -82,6 +83,7 @@ pub(crate) fn run(cli: Cli, argv: &[OsString]) -> Result<ExitCode> {
         Command::Doctor(args) => wait(doctor::run(args)),
         Command::Status(args) => wait(status::run(args)),
         Command::Top(args) => wait(top::run(args)),
+        Command::Metrics(args) => wait(metrics::run(args)),
         Command::Prices(args) => wait(prices::run(args)),
         Command::Advise(args) => wait(advise::run(args)),
         Command::Flush(args) => wait(flush::run(args)),

@@ -13,7 +13,7 @@ use weir_types::{Bytes, FsError, Result, Settings};
 
 use crate::api::{BlockStatus, Passthrough, StatusAnswer, Tls, Transport, TransportKind};
 use crate::cli::StatusArgs;
-use crate::client::Client;
+use crate::client::{Client, Heard};
 use crate::commands::{flush, links, prices};
 use crate::render::{self, heading, seconds, table};
 use crate::targets;
@@ -23,23 +23,14 @@ const DEAD_MAX: Duration = Duration::from_secs(2);
 
 pub(crate) async fn run(args: StatusArgs) -> Result<ExitCode> {
     prices::at(&PriceBook::built_in(), &args.region)?;
-    let clients = match &args.dir {
-        Some(dir) => vec![Client::at(dir)?],
-        None => Client::all(),
-    };
-    // One that hangs keeps nobody from seeing the others.
-    let asked = futures::future::join_all(clients.iter().map(Client::status)).await;
-    let (mut statuses, mut silent) = (Vec::new(), Vec::new());
-    for (client, answer) in clients.iter().zip(asked) {
-        match answer {
-            Ok(status) => statuses.push(status),
-            Err(error) if args.dir.is_some() => return Err(error),
-            Err(error) => silent.push((client.name(), error)),
+    let (statuses, silent) = match &args.dir {
+        Some(dir) => (vec![Client::at(dir)?.status().await?], Vec::new()),
+        None => {
+            let Heard { answers, mut silent } = Heard::from(Client::all(), Client::status).await;
+            silent.extend(dead_mounts().await?);
+            (answers.into_iter().map(|(_, status)| status).collect(), silent)
         }
-    }
-    if args.dir.is_none() {
-        silent.extend(dead_mounts().await?);
-    }
+    };
     // Who looks after a machine by this must hear of it.
     let code = if silent.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     if args.json {

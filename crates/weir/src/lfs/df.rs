@@ -9,7 +9,7 @@ use weir_types::FsError;
 
 use super::answer::{Answer, Failure};
 use super::words::{self, Known, flag, value};
-use crate::client::Client;
+use crate::client::{Client, Heard};
 use crate::targets::Finder;
 
 const KNOWN: [Known; 8] = [
@@ -40,7 +40,7 @@ pub(super) fn run(words: &[OsString], answer: &mut Answer) -> Result<(), Failure
         (false, false) => Form::Whole,
     };
     let mounts = match &words.operands[..] {
-        [] => all()?,
+        [] => all(answer)?,
         [path] => vec![holding(Path::new(path))?],
         _ => return Err(Failure::new(Errno::INVAL, "one path at most: see `lfs help`")),
     };
@@ -62,17 +62,16 @@ fn holding(path: &Path) -> Result<PathBuf, Failure> {
     Ok(finder.mounts.swap_remove(mount).mountpoint)
 }
 
-/// The mount points of all daemons, which they must be asked for.
-fn all() -> Result<Vec<PathBuf>, Failure> {
+/// The mount points of all daemons, which they must be asked for. One that does not answer is told of.
+fn all(answer: &mut Answer) -> Result<Vec<PathBuf>, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|e| Failure::from(&FsError::local_io("start the runtime", e)))?;
-    let mut mounts = Vec::new();
-    for client in Client::all() {
-        let status = runtime.block_on(client.status());
-        // One that only serves disks has none.
-        mounts.extend(status.map_err(|error| Failure::from(&error))?.mountpoint);
+    let heard = runtime.block_on(Heard::from(Client::all(), Client::status));
+    for (name, error) in heard.silent {
+        answer.fail(Some(Path::new(&name)), &Failure::from(&error));
     }
-    Ok(mounts)
+    // One that only serves disks has none.
+    Ok(heard.answers.into_iter().filter_map(|(_, status)| status.mountpoint).collect())
 }
 
 fn text(found: &StatVfs, mountpoint: &Path, form: Form, inodes: bool) -> String {

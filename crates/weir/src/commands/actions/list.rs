@@ -8,14 +8,13 @@ use weir_types::{Bytes, ErrorKind, FsError, Result, UnixTime};
 use super::describe::{self, ActionsReport, has_ended};
 use crate::api::{Cancel, ListActions};
 use crate::cli::{ActionsArgs, CancelArgs};
-use crate::client::mounts;
+use crate::client::ask_mounts;
 use crate::{clock, render};
 
 pub(crate) async fn list(args: ActionsArgs) -> Result<ExitCode> {
     let mut found = Vec::new();
-    for (client, mountpoint) in mounts(args.path.as_deref()).await? {
-        let actions = client.call(&ListActions {}).await?.into_iter();
-        let wanted = actions.filter(|action| args.all || !has_ended(action));
+    for (_, mountpoint, actions) in ask_mounts(args.path.as_deref(), &ListActions {}).await? {
+        let wanted = actions.into_iter().filter(|action| args.all || !has_ended(action));
         found.extend(wanted.map(|action| ActionsReport { mountpoint: mountpoint.clone(), action }));
     }
     match args.json {
@@ -56,13 +55,8 @@ fn table(found: &[ActionsReport], now: UnixTime) -> String {
 pub(crate) async fn cancel(args: CancelArgs) -> Result<ExitCode> {
     let id = ActionId(args.id);
     let mut having = Vec::new();
-    for (client, mountpoint) in mounts(args.path.as_deref()).await? {
-        if client
-            .call(&ListActions {})
-            .await?
-            .iter()
-            .any(|action| action.id == id && !has_ended(action))
-        {
+    for (client, mountpoint, actions) in ask_mounts(args.path.as_deref(), &ListActions {}).await? {
+        if actions.iter().any(|action| action.id == id && !has_ended(action)) {
             having.push((client, mountpoint));
         }
     }

@@ -19,7 +19,7 @@ const SLOW_MS: f64 = 100.0;
 /// Signatures are refused beyond a quarter of an hour; half a minute already deserves a look.
 const SKEW_MS: i64 = 30_000;
 
-/// About 20 requests, and 8 MiB each way.
+/// About 25 requests, and 8 MiB each way.
 pub(super) async fn look(url: &BucketUrl, connector: &Connector) -> Vec<Finding> {
     let mut found = Vec::new();
     let bucket = match connector.connect(url) {
@@ -28,7 +28,11 @@ pub(super) async fn look(url: &BucketUrl, connector: &Connector) -> Vec<Finding>
     };
     let began = Instant::now();
     match bucket.probe().await {
-        Ok(()) => found.push(took("list", began)),
+        Ok(()) => {
+            found.push(took("list", began));
+            let keys = bucket.whose_keys().await;
+            found.extend(keys.map(|keys| Finding::good(AREA, "credentials", keys)));
+        }
         Err(error) => return vec![refused("list", &error, of_refusal(&error))],
     }
     found.push(volume(url, connector).await);
@@ -81,9 +85,11 @@ async fn volume(url: &BucketUrl, connector: &Connector) -> Finding {
 async fn written(bucket: &Bucket) -> Result<Vec<Finding>> {
     let conditions = bucket.probe_conditions(Component::Check).await?;
     let key = format!("{PROBE_PREFIX}doctor-{:016x}", rand::random::<u64>());
+    let checks = bucket.probe_checksums(Component::Check).await?;
     let measured = measure(bucket, &key).await;
     let removed = bucket.delete(Component::Check, &key).await;
     let mut found = vec![promises(conditions)];
+    found.extend(checks.map(checksums));
     found.extend(measured?);
     found.push(match removed {
         Ok(()) => Finding::good(AREA, "delete", "done"),
@@ -98,6 +104,16 @@ fn promises(conditions: Conditions) -> Finding {
     }
     Finding::good(AREA, "conditional PUT", "not held")
         .bad("a volume needs a store that holds If-None-Match and If-Match; a link does without")
+}
+
+fn checksums(refuses_damaged: bool) -> Finding {
+    if refuses_damaged {
+        return Finding::good(AREA, "checksums", "held: what is damaged on its way is refused");
+    }
+    Finding::good(AREA, "checksums", "not looked at: what is damaged on its way is stored so").warn(
+        "use a store that checks x-amz-checksum-crc64nvme; a volume finds damage when it reads, and \
+         cannot mend it",
+    )
 }
 
 async fn measure(bucket: &Bucket, key: &str) -> Result<Vec<Finding>> {
@@ -162,6 +178,8 @@ mod tests {
         assert_eq!(skew(-31_000).verdict, Verdict::Warning);
         assert_eq!(latency(5.0).verdict, Verdict::Good);
         assert_eq!(latency(180.0).verdict, Verdict::Warning);
+        assert_eq!(checksums(true).verdict, Verdict::Good);
+        assert_eq!(checksums(false).verdict, Verdict::Warning);
         assert_eq!(promises(Conditions::ALL).verdict, Verdict::Good);
         assert_eq!(
             promises(Conditions { matches: false, ..Conditions::ALL }).verdict,

@@ -12,6 +12,8 @@ use super::finding::Finding;
 const AREA: &str = "machine";
 /// The first kernel that reads files past a FUSE daemon.
 const PASSTHROUGH_SINCE: (u32, u32) = (6, 9);
+/// Says whether the kernel offers FUSE's requests over io_uring.
+const URING: &str = "/sys/module/fuse/parameters/enable_uring";
 /// The oldest kernel that Weir is tried on.
 const OLDEST: (u32, u32) = (5, 4);
 /// Descriptors that a busy mount may have open.
@@ -22,7 +24,9 @@ const MEMORY_MIN: u64 = 1 << 30;
 pub(super) fn look() -> Vec<Finding> {
     let root = rustix::process::geteuid().is_root();
     let release = rustix::system::uname().release().to_string_lossy().into_owned();
+    let offered = std::fs::read_to_string(URING).ok();
     let mut found = vec![kernel(&release), fuse(), passthrough(&release, root)];
+    found.push(uring(offered.as_deref()));
     if !root {
         found.push(helper());
     }
@@ -76,6 +80,16 @@ fn passthrough(release: &str, root: bool) -> Finding {
         (false, _) => finding("this kernel has none")
             .warn("with Linux 6.9 or later local files are read past the daemon"),
     }
+}
+
+/// Nothing to be mended: `auto` does without.
+fn uring(offered: Option<&str>) -> Finding {
+    let found = match offered.map(str::trim) {
+        None => "not for FUSE in this kernel, which takes Linux 6.14".to_owned(),
+        Some("Y" | "1") => "offered: `weir mount --transport uring` uses it".to_owned(),
+        Some(_) => format!("off: `echo Y >{URING}` lets `weir mount --transport uring` use it"),
+    };
+    Finding::good(AREA, "io_uring", found)
 }
 
 /// What users other than root mount by.
@@ -153,6 +167,16 @@ mod tests {
         assert_eq!(verdict("6.9.0", true), Verdict::Good);
         assert_eq!(verdict("6.9.0", false), Verdict::Warning);
         assert_eq!(verdict("6.8.12", true), Verdict::Warning);
+    }
+
+    #[test]
+    fn io_uring_is_told_of_and_never_in_the_way() {
+        for (offered, wanted) in [(None, "6.14"), (Some("N\n"), "off: "), (Some("Y\n"), "offered")]
+        {
+            let finding = uring(offered);
+            assert!(finding.found.contains(wanted), "{}", finding.found);
+            assert_eq!(finding.verdict, Verdict::Good);
+        }
     }
 
     #[test]

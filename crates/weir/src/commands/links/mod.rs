@@ -201,8 +201,8 @@ pub(crate) async fn list(args: LinksArgs) -> Result<ExitCode> {
 /// The link whose directory is `path`; for any other path, all of its mount; for none, all.
 async fn wanted(path: Option<&Path>) -> Result<Vec<(Client, LinksReport<LinkView>)>> {
     let mut found = Vec::new();
-    for (client, mountpoint) in client::mounts(path).await? {
-        for link in client.call(&ListLinks {}).await? {
+    for (client, mountpoint, links) in client::ask_mounts(path, &ListLinks {}).await? {
+        for link in links {
             found.push((client.clone(), LinksReport { mountpoint: mountpoint.clone(), link }));
         }
     }

@@ -34,7 +34,7 @@ pub(crate) async fn run(args: TopArgs) -> Result<ExitCode> {
     let prices = prices::at(&book, &args.region)?;
     let client = match &args.dir {
         Some(dir) => Client::at(dir)?,
-        None => only_one()?,
+        None => Client::only("weir top /mnt")?,
     };
     let sample = Sample::take(&client).await?;
     let mut view = View {
@@ -55,22 +55,6 @@ pub(crate) async fn run(args: TopArgs) -> Result<ExitCode> {
     // What was on the screen last stays where it can be copied from.
     render::say(&plain(&view)?)?;
     Ok(ExitCode::SUCCESS)
-}
-
-fn only_one() -> Result<Client> {
-    let mut clients = Client::all();
-    match (clients.pop(), clients.is_empty()) {
-        (Some(client), true) => Ok(client),
-        (None, _) => Err(FsError::new(
-            ErrorKind::NotFound,
-            "no volume is mounted or served here (by this user)",
-        )),
-        (Some(_), false) => Err(FsError::new(
-            ErrorKind::Invalid,
-            "several volumes are mounted here: name one, as in `weir top /mnt`; `weir status` \
-             lists them",
-        )),
-    }
 }
 
 /// Screens, or lines of JSON, one after the other.
