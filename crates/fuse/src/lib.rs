@@ -13,6 +13,8 @@ mod abi;
 mod attr;
 mod backing;
 mod bytes;
+#[doc(hidden)]
+pub mod decoding;
 mod device;
 mod dirs;
 mod interrupts;
