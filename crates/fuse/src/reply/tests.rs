@@ -167,9 +167,10 @@ fn each_notification_is_as_the_kernel_lays_it_out() {
     // struct fuse_notify_inval_inode_out: ino, off, len; FUSE_NOTIFY_INVAL_INODE is 2
     notifier.inval_inode(5, -1, 0).expect("sent");
     assert_eq!(sent(&theirs), message(2, 0, &longs(&[5, u64::MAX, 0])));
-    // struct fuse_notify_inval_entry_out: parent, namelen, flags; FUSE_NOTIFY_INVAL_ENTRY is 3
-    notifier.inval_entry(5, b"name").expect("sent");
-    let body = [longs(&[5]), words(&[4, 0]), b"name\0".to_vec()].concat();
+    // struct fuse_notify_inval_entry_out: parent, namelen, flags; FUSE_NOTIFY_INVAL_ENTRY is 3,
+    // FUSE_EXPIRE_ONLY 1
+    notifier.expire_entry(5, b"name").expect("sent");
+    let body = [longs(&[5]), words(&[4, 1]), b"name\0".to_vec()].concat();
     assert_eq!(sent(&theirs), message(3, 0, &body));
 }
 
