@@ -12,6 +12,7 @@ use crate::door::{DoorState, Served};
 use crate::handles::File;
 use crate::modes::Mode;
 use crate::passthrough::{Purpose, Register, passthrough_reply};
+use crate::privileges::Who;
 
 /// What the open of a file comes to: also what the kernel reads from without the daemon, if it does.
 pub(crate) type OpenedFile = (u64, u32, Option<Arc<Backing>>);
@@ -24,6 +25,7 @@ pub(crate) struct Write {
     pub(crate) kernel: u32,
     /// Those of the open file at this moment.
     pub(crate) flags: i32,
+    pub(crate) who: Who,
 }
 
 impl Write {
@@ -87,12 +89,12 @@ impl DoorState {
         &self,
         ino: Ino,
         flags: i32,
-        uid: u32,
+        who: Who,
         register: &dyn Register,
     ) -> Served<OpenedFile> {
-        let opened = self.open_made(ino, flags, uid, register).await?;
+        let opened = self.open_made(ino, flags, who.uid, register).await?;
         if flags & libc::O_TRUNC != 0
-            && let Err(refusal) = self.drop_privileges(ino, uid).await
+            && let Err(refusal) = self.drop_privileges(ino, who).await
         {
             self.close_file(opened.0).await?;
             return Err(refusal);
@@ -179,7 +181,7 @@ impl DoorState {
         let file = self.files.get(write.fh)?;
         let ino = file.open.ino();
         if write.kernel & write::KILL_SUIDGID != 0 {
-            self.drop_privileges_once(&file).await?;
+            self.drop_privileges_once(&file, write.who).await?;
         }
         // Before it writes to its page cache the kernel does this itself.
         if file.direct {
@@ -197,38 +199,6 @@ impl DoorState {
         }
         // A request is 16 MiB at most.
         Ok(written as u32)
-    }
-
-    /// Every write of an unprivileged user wants the privileges gone: they are looked for once per
-    /// open file, and again when some were given to any file since.
-    async fn drop_privileges_once(self: &Arc<Self>, file: &Arc<File>) -> Served<()> {
-        let given = self.privileges_given.load(Ordering::Acquire);
-        if file.plain_since.load(Ordering::Relaxed) == given {
-            return Ok(());
-        }
-        let (door, file) = (self.clone(), file.clone());
-        let work = async move {
-            let inode = door.engine.getattr(file.open.ino()).await?;
-            door.drop_privileges_of(&inode).await?;
-            file.plain_since.store(given, Ordering::Relaxed);
-            Ok(())
-        };
-        self.whole(work).await
-    }
-
-    /// Every write, root's too, takes the capabilities from a program.
-    async fn drop_capabilities_once(self: &Arc<Self>, file: &Arc<File>) -> Served<()> {
-        let given = self.capabilities_given.load(Ordering::Acquire);
-        if file.bare_since.load(Ordering::Relaxed) == given {
-            return Ok(());
-        }
-        let (door, file) = (self.clone(), file.clone());
-        let work = async move {
-            door.drop_capabilities(file.open.ino()).await?;
-            file.bare_since.store(given, Ordering::Relaxed);
-            Ok(())
-        };
-        self.whole(work).await
     }
 
     /// One descriptor of the file was closed; others may be left.
@@ -259,12 +229,12 @@ impl DoorState {
     pub(crate) async fn allocate(
         &self,
         ino: Ino,
-        uid: u32,
+        who: Who,
         mode: i32,
         (offset, len): (u64, u64),
     ) -> Served<()> {
         let kind = fallocate_kind(mode)?;
-        self.drop_privileges(ino, uid).await?;
+        self.drop_privileges(ino, who).await?;
         let done = self.engine.fallocate(ino, kind, offset, len).await;
         let too_large = done.as_ref().is_err_and(|error| error.kind() == ErrorKind::TooLarge);
         if too_large && matches!(kind, Fallocate::Allocate { .. }) {
@@ -292,12 +262,12 @@ impl DoorState {
         from: (Ino, u64),
         to: (Ino, u64),
         len: u64,
-        uid: u32,
+        who: Who,
     ) -> Served<u32> {
-        self.drop_privileges(to.0, uid).await?;
+        self.drop_privileges(to.0, who).await?;
         // The answer has 32 bits; the caller goes on from where a copy ended.
         let len = len.min(1 << 31);
-        Ok(self.engine.copy_range(from, to, len, uid).await? as u32)
+        Ok(self.engine.copy_range(from, to, len, who.uid).await? as u32)
     }
 }
 
@@ -314,7 +284,7 @@ mod tests {
     use super::*;
 
     fn write_of(kernel: u32, flags: i32) -> Write {
-        Write { fh: 1, offset: 0, kernel, flags }
+        Write { fh: 1, offset: 0, kernel, flags, who: Who::default() }
     }
 
     #[test]

@@ -11,9 +11,9 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
-use weir_engine::{Engine, SetAttr};
+use weir_engine::Engine;
 use weir_fuse::{Errno, Interrupted, Notifier, Reply};
-use weir_types::{ErrorKind, FileKind, FsError, Ino, Inode, Result};
+use weir_types::{ErrorKind, FsError, Ino, Result};
 
 use crate::counts::Counts;
 use crate::errno::{ErrorLog, Refusal};
@@ -22,9 +22,6 @@ use crate::listings::Listings;
 use crate::options::FuseOptions;
 use crate::passthrough::Passthrough;
 use crate::signals::until_ending;
-
-/// Set-user-id and set-group-id: what a write by an unprivileged user takes away.
-pub(crate) const PRIVILEGES: u32 = 0o6000;
 
 /// What serving a request comes to: a value to answer with, or why not.
 pub(crate) type Served<T> = Result<T, Refusal>;
@@ -202,30 +199,6 @@ impl DoorState {
         self.runtime.spawn(work).await.map_err(|error| {
             FsError::new(ErrorKind::Bug, format!("a part of a request failed: {error}"))
         })?
-    }
-
-    /// Takes set-uid and set-gid from a file because `uid`, who is not privileged, changed its
-    /// contents. The kernel leaves this to the door (`FUSE_HANDLE_KILLPRIV_V2`), and in turn does
-    /// not ask for `security.capability` before every single write. It does not say whether the
-    /// caller of a truncation has CAP_FSETID: root has it, and others are taken not to.
-    pub(crate) async fn drop_privileges(&self, ino: Ino, uid: u32) -> Served<()> {
-        if uid == 0 {
-            return Ok(());
-        }
-        let inode = self.engine.getattr(ino).await?;
-        self.drop_privileges_of(&inode).await?;
-        Ok(())
-    }
-
-    /// The same for an inode at hand, whoever asks; answers with the new one if it changed.
-    pub(crate) async fn drop_privileges_of(&self, inode: &Inode) -> Served<Option<Inode>> {
-        if inode.mode & PRIVILEGES == 0 || inode.kind == FileKind::Directory {
-            return Ok(None);
-        }
-        let set = SetAttr { clear_privileges: true, ..SetAttr::default() };
-        let after = self.engine.setattr(inode.ino, set).await?;
-        self.forget_attributes(inode.ino);
-        Ok(Some(after))
     }
 
     /// How long the kernel may remember the attributes of `ino`. Stores into the mirror file change

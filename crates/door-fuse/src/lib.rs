@@ -27,6 +27,7 @@ mod names;
 mod ops;
 mod options;
 mod passthrough;
+mod privileges;
 mod remount;
 mod signals;
 mod table;

@@ -266,12 +266,22 @@ fn the_time_of_birth_stays() {
 }
 
 /// Runs a shell line as a user without privileges.
+const NOBODY: u32 = 65_534;
+
 fn as_nobody(line: &str) {
-    let status = Command::new("sh").args(["-c", line]).uid(65_534).gid(65_534).status().unwrap();
+    let status = Command::new("sh").args(["-c", line]).uid(NOBODY).gid(NOBODY).status().unwrap();
     assert!(status.success(), "{line}");
 }
 
 #[test]
+/// The same, in one more group.
+fn as_nobody_of(group: u32, line: &str) {
+    let user = format!("--reuid={NOBODY} --regid={NOBODY} --groups={group}");
+    let mut words: Vec<_> = user.split(' ').collect();
+    words.extend(["sh", "-c", line]);
+    assert!(Command::new("setpriv").args(words).status().unwrap().success(), "{line}");
+}
+
 fn a_change_by_the_unprivileged_takes_privileges_away() {
     if !rustix::process::geteuid().is_root() {
         eprintln!("SKIPPED: needs root to be somebody else");
@@ -307,6 +317,60 @@ fn a_change_by_the_unprivileged_takes_privileges_away() {
 }
 
 #[test]
+/// As on ext4, which does it by the same rule.
+#[test]
+fn set_gid_without_execution_is_for_those_in_the_group() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("SKIPPED: needs root to be somebody else");
+        return;
+    }
+    const GROUP: u32 = 4711;
+    on_both(|root| {
+        let path = root.join("f");
+        let shown = path.display();
+        fs::write(&path, vec![1; 10_000]).unwrap();
+        let arm = || {
+            std::os::unix::fs::chown(&path, Some(NOBODY), Some(GROUP)).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o6664)).unwrap();
+        };
+        let mode = || fs::metadata(&path).unwrap().mode() & 0o7777;
+        let dd = "dd if=/dev/zero bs=4096 count=1 oflag=direct conv=notrunc status=none";
+        for line in [
+            format!("echo x >> {shown}"),
+            format!("echo x > {shown}"),
+            format!("truncate -s 8192 {shown}"),
+            format!("{dd} of={shown}"),
+            format!("fallocate -l 10000 {shown}"),
+            format!("fallocate -p -o 4096 -l 4096 {shown}"),
+            format!("fallocate -z -o 0 -l 4096 {shown}"),
+            format!("chgrp {NOBODY} {shown}"),
+        ] {
+            arm();
+            as_nobody(&line);
+            assert_eq!(mode(), 0o664, "{line}");
+            arm();
+            as_nobody_of(GROUP, &line);
+            assert_eq!(mode(), 0o2664, "a member of the group: {line}");
+        }
+        arm();
+        // What was left to a member, through the same open file, is nobody's else.
+        let inherited = fs::OpenOptions::new().append(true).open(&path).unwrap();
+        let append = |mut command: Command| {
+            let file = inherited.try_clone().unwrap();
+            command.args(["-c", "echo x"]).stdout(file).status().unwrap();
+        };
+        let mut member = Command::new("setpriv");
+        let (user, group) = (format!("--reuid={NOBODY}"), format!("--groups={GROUP}"));
+        member.args([&user, "--regid=65534", &group, "sh"]);
+        append(member);
+        assert_eq!(mode(), 0o2664);
+        let mut other = Command::new("sh");
+        other.uid(NOBODY).gid(NOBODY);
+        append(other);
+        assert_eq!(mode(), 0o664);
+    });
+}
+
 fn direct_and_synchronous_io_work() {
     on_both(|root| {
         let path = root.join("f");
