@@ -11,6 +11,7 @@ use crate::attrs::Space;
 use crate::door::{DoorState, Served};
 use crate::handles::File;
 use crate::modes::Mode;
+use crate::pages::DROP_WAIT;
 use crate::passthrough::{Purpose, Register, passthrough_reply};
 use crate::privileges::Who;
 
@@ -143,9 +144,12 @@ impl DoorState {
             self.forget_attributes(ino);
         }
         let direct = reply & open::DIRECT_IO != 0;
+        let through_cache = !direct && backing.is_none();
+        let pages = self.pages.opened(ino, through_cache, wanted.write).await;
         let file = File {
             open: file,
             direct,
+            pages,
             maps_writable,
             plain_since: AtomicU64::new(0),
             bare_since: AtomicU64::new(0),
@@ -171,6 +175,11 @@ impl DoorState {
         if waits || write.appends(self.options.exclusive) {
             return Ok(None);
         }
+        // Kept until it is written.
+        let nobody_reads = file.direct.then(|| file.pages.nobody_reads());
+        if matches!(nobody_reads, Some(None)) {
+            return Ok(None);
+        }
         let written = self.engine.try_write(&file.open, write.offset, data)?;
         Ok(written.map(|written| written as u32))
     }
@@ -187,11 +196,17 @@ impl DoorState {
         if file.direct {
             self.drop_capabilities_once(&file).await?;
         }
-        let written = if write.appends(self.options.exclusive) {
+        let appends = write.appends(self.options.exclusive);
+        let written = if appends {
             self.engine.append(&file.open, data).await?
         } else {
             self.engine.write(&file.open, write.offset, data).await?
         };
+        if file.direct {
+            // Where an append landed, it was behind the kernel's offset.
+            let len = if appends { 0 } else { data.len() as u64 };
+            self.drop_old_pages(&file, write.offset, len).await;
+        }
         // For cached files the kernel sends the fsync of O_SYNC and O_DSYNC itself.
         if file.direct && write.flags & libc::O_DSYNC != 0 {
             let engine = self.engine.clone();
@@ -199,6 +214,25 @@ impl DoorState {
         }
         // A request is 16 MiB at most.
         Ok(written as u32)
+    }
+
+    /// Has pages dropped that may have the bytes of before a direct write which is done; `len` 0: to
+    /// the end of the file.
+    async fn drop_old_pages(self: &Arc<Self>, file: &File, offset: u64, len: u64) {
+        if file.pages.nobody_reads().is_some() {
+            return;
+        }
+        let (ino, door) = (file.open.ino(), self.clone());
+        let dropping =
+            self.pages.drop_old(&file.pages, move || door.drop_pages_of(ino, offset, len));
+        // It goes on behind the answer, where that comes first, and when nobody waits for it.
+        let dropped = self.whole(async move {
+            dropping.await;
+            Ok(())
+        });
+        if tokio::time::timeout(DROP_WAIT, dropped).await.is_err() {
+            tracing::debug!(%ino, "old pages are dropped later");
+        }
     }
 
     /// One descriptor of the file was closed; others may be left.
@@ -223,6 +257,7 @@ impl DoorState {
             self.forget_attributes(file.open.ino());
         }
         self.passthrough.leave(&file.open);
+        self.pages.closed(file.open.ino(), &file.pages).await;
         Ok(self.engine.close(file.open.clone()).await?)
     }
 

@@ -20,6 +20,7 @@ use crate::errno::{ErrorLog, Refusal};
 use crate::handles::{Dir, File, Handles};
 use crate::listings::Listings;
 use crate::options::FuseOptions;
+use crate::pages::Pages;
 use crate::passthrough::Passthrough;
 use crate::signals::until_ending;
 
@@ -43,6 +44,7 @@ pub(crate) struct DoorState {
     pub(crate) files: Handles<File>,
     pub(crate) dirs: Handles<Dir>,
     pub(crate) listings: Listings,
+    pub(crate) pages: Pages,
     pub(crate) notifier: OnceLock<Notifier>,
     /// How requests come.
     pub(crate) transport: OnceLock<weir_fuse::Transport>,
@@ -109,6 +111,7 @@ impl Door {
             files: Handles::default(),
             dirs: Handles::default(),
             listings: Listings::default(),
+            pages: Pages::default(),
             notifier: OnceLock::new(),
             transport: OnceLock::new(),
             privileges_given: AtomicU64::new(1),
@@ -213,7 +216,7 @@ impl DoorState {
     /// Makes the kernel ask again for the attributes of an inode that the door itself changed.
     pub(crate) fn forget_attributes(&self, ino: Ino) {
         // A negative offset: the attributes only, no page of the data.
-        if let Err(error) = self.forget(ino, -1) {
+        if let Err(error) = self.forget(ino, -1, 0) {
             tracing::debug!(%error);
         }
     }
@@ -221,7 +224,7 @@ impl DoorState {
     /// Makes the kernel drop its copy of a listing. It waits for no request: the pages of a
     /// directory are locked only while they are copied.
     pub(crate) fn forget_listing(&self, ino: Ino) {
-        if let Err(error) = self.forget(ino, 0) {
+        if let Err(error) = self.forget(ino, 0, 0) {
             tracing::debug!(%error);
         }
     }
@@ -229,11 +232,19 @@ impl DoorState {
     /// Makes the kernel drop its pages of a file that nobody has open. It waits for no request:
     /// nobody reads or writes it.
     pub(crate) fn drop_pages(&self, ino: Ino) -> Result<()> {
-        self.forget(ino, 0)
+        self.forget(ino, 0, 0)
     }
 
-    fn forget(&self, ino: Ino, offset: i64) -> Result<()> {
-        match self.notifier.get().map(|notifier| notifier.inval_inode(ino.0, offset, 0)) {
+    /// Makes the kernel drop its pages of a range, `len` bytes or, with 0, to the end. It waits for
+    /// those who read one.
+    pub(crate) fn drop_pages_of(&self, ino: Ino, offset: u64, len: u64) {
+        if let Err(error) = self.forget(ino, offset as i64, len as i64) {
+            tracing::warn!(%error, "readers may see bytes of before a change that is done");
+        }
+    }
+
+    fn forget(&self, ino: Ino, offset: i64, len: i64) -> Result<()> {
+        match self.notifier.get().map(|notifier| notifier.inval_inode(ino.0, offset, len)) {
             // It remembers nothing of it.
             Some(Err(error)) if error.kind() != io::ErrorKind::NotFound => {
                 let text = format!("have the kernel drop what it remembers of inode {ino}");

@@ -26,6 +26,7 @@ mod mountpoint;
 mod names;
 mod ops;
 mod options;
+mod pages;
 mod passthrough;
 mod privileges;
 mod remount;
