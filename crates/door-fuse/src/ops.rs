@@ -382,8 +382,10 @@ impl Door {
                 self.done(caller.asks(op), work);
             }
             O::Fallocate { offset, len, mode } => {
+                let door = shared.clone();
                 let work = async move { shared.allocate(ino, who, mode, (offset, len)).await };
-                self.done(caller.asks(op), work);
+                let late = move |()| async move { door.changed_late(ino, offset, len).await };
+                self.serve_or_undo(caller.asks(op), work, |reply, ()| reply.ok(), late);
             }
             O::Lseek { offset, whence } => {
                 let work = async move { shared.seek(ino, offset, whence).await };
@@ -391,8 +393,13 @@ impl Door {
             }
             O::CopyFileRange { offset, to, to_offset, len } => {
                 let (from, to) = ((ino, offset), (Ino(to), to_offset));
+                let door = shared.clone();
                 let work = async move { shared.copy(from, to, len, who).await };
-                self.serve(caller.asks(op), work, |reply, copied| reply.size(copied));
+                let answer = |reply: Reply, copied| reply.size(copied);
+                let late = move |copied: u32| async move {
+                    door.changed_late(to.0, to.1, copied.into()).await;
+                };
+                self.serve_or_undo(caller.asks(op), work, answer, late);
             }
             _ => caller.reply.error(Errno(libc::ENOSYS)),
         }
