@@ -9,6 +9,7 @@ mod common;
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{
     FileExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt, symlink,
 };
@@ -265,15 +266,14 @@ fn the_time_of_birth_stays() {
     });
 }
 
-/// Runs a shell line as a user without privileges.
 const NOBODY: u32 = 65_534;
 
+/// Runs a shell line as a user without privileges.
 fn as_nobody(line: &str) {
     let status = Command::new("sh").args(["-c", line]).uid(NOBODY).gid(NOBODY).status().unwrap();
     assert!(status.success(), "{line}");
 }
 
-#[test]
 /// The same, in one more group.
 fn as_nobody_of(group: u32, line: &str) {
     let user = format!("--reuid={NOBODY} --regid={NOBODY} --groups={group}");
@@ -282,6 +282,7 @@ fn as_nobody_of(group: u32, line: &str) {
     assert!(Command::new("setpriv").args(words).status().unwrap().success(), "{line}");
 }
 
+#[test]
 fn a_change_by_the_unprivileged_takes_privileges_away() {
     if !rustix::process::geteuid().is_root() {
         eprintln!("SKIPPED: needs root to be somebody else");
@@ -316,7 +317,6 @@ fn a_change_by_the_unprivileged_takes_privileges_away() {
     });
 }
 
-#[test]
 /// As on ext4, which does it by the same rule.
 #[test]
 fn set_gid_without_execution_is_for_those_in_the_group() {
@@ -371,6 +371,7 @@ fn set_gid_without_execution_is_for_those_in_the_group() {
     });
 }
 
+#[test]
 fn direct_and_synchronous_io_work() {
     on_both(|root| {
         let path = root.join("f");
@@ -492,6 +493,29 @@ fn more_than_there_is_cannot_be_allocated() {
         assert_eq!(allocate(1 << 60), Err(rustix::io::Errno::NOSPC));
         assert_eq!(allocate(17 << 40), Err(rustix::io::Errno::FBIG), "no file is that large");
         assert_eq!(file.metadata().unwrap().len(), 0);
+    });
+}
+
+/// `FS_IOC_FIEMAP`
+const FIEMAP: libc::c_ulong = 0xc020_660b;
+
+#[test]
+#[allow(unsafe_code, reason = "no library has this call")]
+fn holes_are_found_by_seeking_and_not_by_fiemap() {
+    on_both(|root| {
+        let file = OpenOptions::new().write(true).read(true).create_new(true).open(root.join("f"));
+        let file = file.unwrap();
+        file.write_all_at(&[1; 4096], 1 << 20).unwrap();
+        let seek = |from| rustix::fs::seek(&file, from);
+        assert_eq!(seek(rustix::fs::SeekFrom::Data(0)), Ok(1 << 20));
+        assert_eq!(seek(rustix::fs::SeekFrom::Hole(1 << 20)), Ok((1 << 20) + 4096));
+        // struct fiemap: start, length, flags, mapped, extents, reserved
+        let mut map = [0_u64, u64::MAX, 0, 0];
+        // SAFETY: the descriptor is open, and the kernel writes to no more than this struct, which
+        // has room for no extents.
+        let done = unsafe { libc::ioctl(file.as_raw_fd(), FIEMAP, map.as_mut_ptr()) };
+        let error = std::io::Error::last_os_error().raw_os_error();
+        assert_eq!((done, error), (-1, Some(libc::EOPNOTSUPP)));
     });
 }
 
