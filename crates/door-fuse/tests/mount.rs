@@ -520,6 +520,57 @@ fn holes_are_found_by_seeking_and_not_by_fiemap() {
 }
 
 #[test]
+fn a_volume_with_a_size_shows_it_and_takes_no_more() {
+    const MIB: u64 = 1 << 20;
+    let Some(mut volume) = Volume::new() else { return };
+    volume.settings.volume_bytes = weir_types::Bytes(8 * MIB);
+    let mounted = volume.mount(|options| options);
+    let at = |name: &str| mounted.path.join(name);
+    let space = || rustix::fs::statvfs(&mounted.path).unwrap();
+    let free = || space().f_bavail * space().f_frsize;
+    assert_eq!((space().f_blocks * space().f_frsize, free()), (8 * MIB, 8 * MIB));
+
+    let no_space = Some(libc::ENOSPC);
+    fs::write(at("a"), vec![1; 6 << 20]).unwrap();
+    assert_eq!(free(), 2 * MIB);
+    assert_eq!(errno(fs::write(at("b"), vec![2; 3 << 20])), no_space);
+    let left = fs::metadata(at("b")).unwrap().len();
+    assert!((MIB..3 * MIB).contains(&left), "what fits is written: {left}");
+    fs::remove_file(at("b")).unwrap();
+
+    let file = OpenOptions::new().write(true).open(at("a")).unwrap();
+    File::open(at("a")).unwrap().sync_all().unwrap();
+    let allocate = |offset, len| {
+        rustix::fs::fallocate(&file, FallocateFlags::KEEP_SIZE, offset, len).map_err(Into::into)
+    };
+    allocate(0, 6 * MIB).unwrap();
+    assert_eq!(errno(allocate(6 * MIB, 5 * MIB)), no_space);
+    allocate(6 * MIB, MIB).unwrap();
+    assert_eq!(errno(fs::copy(at("a"), at("copy"))), no_space);
+    fs::remove_file(at("copy")).unwrap();
+
+    let mut written = 6 * MIB;
+    while file.write_all_at(&[3; 4096], written).is_ok() {
+        written += 4096;
+        assert!(written <= 8 * MIB, "it is full");
+    }
+    file.write_all_at(&[4; 1 << 20], 0).unwrap();
+    file.sync_all().unwrap();
+    file.write_all_at(&[5; 1 << 20], MIB).expect("what is there may be written anew");
+    assert_eq!(errno(file.write_all_at(&[6], 9 * MIB)), no_space);
+    file.set_len(MIB).unwrap();
+    fs::write(at("b"), vec![7; 3 << 20]).expect("there is room again");
+    drop(file);
+    volume.end(mounted);
+
+    volume.settings.volume_bytes = weir_types::Bytes(2 * MIB);
+    let mounted = volume.mount(|options| options);
+    assert_eq!(rustix::fs::statvfs(&mounted.path).unwrap().f_bavail, 0, "less than it holds");
+    assert_eq!(fs::read(mounted.path.join("b")).unwrap(), vec![7; 3 << 20]);
+    volume.end(mounted);
+}
+
+#[test]
 fn everything_is_there_after_a_remount() {
     let Some(volume) = Volume::new() else { return };
     let mounted = volume.mount(|options| options);
