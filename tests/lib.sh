@@ -204,6 +204,14 @@ over_uring() { # COMMAND...
     same "$(status .transport.how)" uring "how requests come"
 }
 
+# Runs a command that mounts: after each odd round over io_uring where the kernel has it, else not.
+by_turns() { # ROUND COMMAND...
+    local round=$1
+    shift
+    if [ $((round % 2)) = 0 ] || ! over_uring "$@"; then "$@"; fi
+    echo "round $((round + 1)): requests come over $(status .transport.how)"
+}
+
 daemon_pid() {
     local pids
     pids=$(daemons_below "$MNT")

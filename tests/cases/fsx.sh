@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # time-limit: 300
 # fsx: random reads, writes, mappings, truncates, holes and copies of one file, each read checked.
-# Several run at once in a tier that cannot hold them, with flushes all the time.
+# Several run at once in a tier that cannot hold them, with flushes all the time, by /dev/fuse and over
+# io_uring by turns.
 source "$(dirname "$0")/../lib.sh"
 begin
 need fsx jq
@@ -48,7 +49,7 @@ for round in $(seq "$(amount 2 6)"); do
     for pid in "${pids[@]}"; do
         wait "$pid" || fail "fsx failed in round $round: see its log"
     done
-    remount
+    by_turns "$round" remount
 done
 rm -f "$MNT"/*
 fsck_clean

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # time-limit: 300
 # Generated operations against a model in memory, through clean remounts, cold ones and kill -9;
-# after each the whole tree is compared: names, bytes, links, attributes, times.
+# after each the whole tree is compared: names, bytes, links, attributes, times. Requests come by
+# /dev/fuse and over io_uring by turns.
 source "$(dirname "$0")/../lib.sh"
 begin
 need python3 jq
@@ -20,9 +21,9 @@ operations=$(amount 300 1500)
 for round in $(seq "$(amount 9 60)"); do
     model run $((SEED + round)) "$operations"
     case $((round % 3)) in
-        0) cold ;;
-        1) kill9 && mount_volume ;;
-        2) remount ;;
+        0) by_turns "$round" cold ;;
+        1) kill9 && by_turns "$round" mount_volume ;;
+        2) by_turns "$round" remount ;;
     esac
     model check
 done

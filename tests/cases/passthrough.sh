@@ -96,7 +96,8 @@ for at in 10 100010; do same "$(bytes $at 5)" first "what was synced first, at $
 for at in 500000 600000; do same "$(bytes $at 6)" second "what was synced then, at $at"; done
 umount_volume
 
-# The hunt: the tier is small and lets go of all it can all the time.
+# The hunt, by /dev/fuse and over io_uring by turns: the tier is small and lets go of all it can all the
+# time.
 cat >"$T/settings.json" <<'JSON'
 {"tier_bytes": 67108864, "flush_age_ms": 200, "high_water_percent": 8, "low_water_percent": 1,
  "collect_grace_s": 1, "collect_interval_s": 1, "passthrough_least_bytes": 1}
@@ -109,9 +110,9 @@ for round in $(seq "$(amount 3 40)"); do
     echo "round $round: $opens opens in passthrough, $(status .passthrough.other_opens) others"
     [ "$opens" -gt 30 ] || fail "hardly anything was served in passthrough"
     case $((round % 3)) in
-        0) kill9 && mount_volume ;;
-        1) cold ;;
-        2) remount ;;
+        0) kill9 && by_turns "$round" mount_volume ;;
+        1) by_turns "$round" cold ;;
+        2) by_turns "$round" remount ;;
     esac
     tool check "$MNT" "$T/model" || fail "after round $round"
 done

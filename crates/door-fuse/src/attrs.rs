@@ -7,7 +7,8 @@ use weir_fuse::Time;
 use weir_types::{Ino, Inode, UnixTime};
 
 use crate::convert::unix_time;
-use crate::door::{DoorState, PRIVILEGES, Served};
+use crate::door::{DoorState, Served};
+use crate::privileges::{PRIVILEGES, Who};
 
 /// What a setattr sets, but the size. A change of owner takes the privileges away, whoever makes
 /// it.
@@ -24,6 +25,7 @@ fn set_attr(wanted: &weir_fuse::SetAttr, now: impl Fn() -> UnixTime) -> SetAttr 
         mtime: wanted.mtime.map(time),
         ctime: wanted.ctime.map(unix_time),
         clear_privileges: wanted.uid.is_some() || wanted.gid.is_some(),
+        clear_set_gid: false,
     }
 }
 
@@ -31,20 +33,23 @@ impl DoorState {
     pub(crate) async fn set_attributes(
         &self,
         ino: Ino,
-        caller: u32,
+        who: Who,
         wanted: weir_fuse::SetAttr,
     ) -> Served<Inode> {
-        let set = set_attr(&wanted, || (self.options.now)());
+        let mut set = set_attr(&wanted, || (self.options.now)());
         if let Some(size) = wanted.size {
             let mut inode = self.engine.truncate(ino, size).await?;
-            if caller != 0
-                && let Some(after) = self.drop_privileges_of(&inode).await?
+            if who.uid != 0
+                && let Some(after) = self.drop_privileges_of(&inode, who).await?
             {
                 inode = after;
             }
             if set == SetAttr::default() {
                 return Ok(inode);
             }
+        }
+        if set.clear_privileges && who.uid != 0 {
+            set.clear_set_gid = who.is_outside_group_of(&self.engine.getattr(ino).await?);
         }
         let inode = self.engine.setattr(ino, set).await?;
         if set.mode.is_some_and(|mode| mode & PRIVILEGES != 0) {

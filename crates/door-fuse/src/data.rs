@@ -11,7 +11,9 @@ use crate::attrs::Space;
 use crate::door::{DoorState, Served};
 use crate::handles::File;
 use crate::modes::Mode;
+use crate::pages::DROP_WAIT;
 use crate::passthrough::{Purpose, Register, passthrough_reply};
+use crate::privileges::Who;
 
 /// What the open of a file comes to: also what the kernel reads from without the daemon, if it does.
 pub(crate) type OpenedFile = (u64, u32, Option<Arc<Backing>>);
@@ -24,6 +26,7 @@ pub(crate) struct Write {
     pub(crate) kernel: u32,
     /// Those of the open file at this moment.
     pub(crate) flags: i32,
+    pub(crate) who: Who,
 }
 
 impl Write {
@@ -87,12 +90,12 @@ impl DoorState {
         &self,
         ino: Ino,
         flags: i32,
-        uid: u32,
+        who: Who,
         register: &dyn Register,
     ) -> Served<OpenedFile> {
-        let opened = self.open_made(ino, flags, uid, register).await?;
+        let opened = self.open_made(ino, flags, who.uid, register).await?;
         if flags & libc::O_TRUNC != 0
-            && let Err(refusal) = self.drop_privileges(ino, uid).await
+            && let Err(refusal) = self.drop_privileges(ino, who).await
         {
             self.close_file(opened.0).await?;
             return Err(refusal);
@@ -141,9 +144,12 @@ impl DoorState {
             self.forget_attributes(ino);
         }
         let direct = reply & open::DIRECT_IO != 0;
+        let through_cache = !direct && backing.is_none();
+        let pages = self.pages.opened(ino, through_cache, wanted.write).await;
         let file = File {
             open: file,
             direct,
+            pages,
             maps_writable,
             plain_since: AtomicU64::new(0),
             bare_since: AtomicU64::new(0),
@@ -169,6 +175,11 @@ impl DoorState {
         if waits || write.appends(self.options.exclusive) {
             return Ok(None);
         }
+        // Kept until it is written.
+        let nobody_reads = file.direct.then(|| file.pages.nobody_reads());
+        if matches!(nobody_reads, Some(None)) {
+            return Ok(None);
+        }
         let written = self.engine.try_write(&file.open, write.offset, data)?;
         Ok(written.map(|written| written as u32))
     }
@@ -179,17 +190,23 @@ impl DoorState {
         let file = self.files.get(write.fh)?;
         let ino = file.open.ino();
         if write.kernel & write::KILL_SUIDGID != 0 {
-            self.drop_privileges_once(&file).await?;
+            self.drop_privileges_once(&file, write.who).await?;
         }
         // Before it writes to its page cache the kernel does this itself.
         if file.direct {
             self.drop_capabilities_once(&file).await?;
         }
-        let written = if write.appends(self.options.exclusive) {
+        let appends = write.appends(self.options.exclusive);
+        let written = if appends {
             self.engine.append(&file.open, data).await?
         } else {
             self.engine.write(&file.open, write.offset, data).await?
         };
+        if file.direct {
+            // Where an append landed, it was behind the kernel's offset.
+            let len = if appends { 0 } else { data.len() as u64 };
+            self.drop_old_pages(&file, write.offset, len).await;
+        }
         // For cached files the kernel sends the fsync of O_SYNC and O_DSYNC itself.
         if file.direct && write.flags & libc::O_DSYNC != 0 {
             let engine = self.engine.clone();
@@ -199,36 +216,31 @@ impl DoorState {
         Ok(written as u32)
     }
 
-    /// Every write of an unprivileged user wants the privileges gone: they are looked for once per
-    /// open file, and again when some were given to any file since.
-    async fn drop_privileges_once(self: &Arc<Self>, file: &Arc<File>) -> Served<()> {
-        let given = self.privileges_given.load(Ordering::Acquire);
-        if file.plain_since.load(Ordering::Relaxed) == given {
-            return Ok(());
+    /// Has pages dropped that may have the bytes of before a direct write which is done; `len` 0: to
+    /// the end of the file.
+    async fn drop_old_pages(self: &Arc<Self>, file: &File, offset: u64, len: u64) {
+        if file.pages.nobody_reads().is_some() {
+            return;
         }
-        let (door, file) = (self.clone(), file.clone());
-        let work = async move {
-            let inode = door.engine.getattr(file.open.ino()).await?;
-            door.drop_privileges_of(&inode).await?;
-            file.plain_since.store(given, Ordering::Relaxed);
+        let (ino, door) = (file.open.ino(), self.clone());
+        let dropping =
+            self.pages.drop_old(&file.pages, move || door.drop_pages_of(ino, offset, len));
+        // It goes on behind the answer, where that comes first, and when nobody waits for it.
+        let dropped = self.whole(async move {
+            dropping.await;
             Ok(())
-        };
-        self.whole(work).await
+        });
+        if tokio::time::timeout(DROP_WAIT, dropped).await.is_err() {
+            tracing::debug!(%ino, "old pages are dropped later");
+        }
     }
 
-    /// Every write, root's too, takes the capabilities from a program.
-    async fn drop_capabilities_once(self: &Arc<Self>, file: &Arc<File>) -> Served<()> {
-        let given = self.capabilities_given.load(Ordering::Acquire);
-        if file.bare_since.load(Ordering::Relaxed) == given {
-            return Ok(());
-        }
-        let (door, file) = (self.clone(), file.clone());
-        let work = async move {
-            door.drop_capabilities(file.open.ino()).await?;
-            file.bare_since.store(given, Ordering::Relaxed);
-            Ok(())
-        };
-        self.whole(work).await
+    /// What the kernel was told is interrupted is done: a range of a file has other bytes. For other
+    /// requests it forgets by itself what may have changed.
+    pub(crate) async fn changed_late(self: &Arc<Self>, ino: Ino, offset: u64, len: u64) {
+        let door = self.clone();
+        let drop_them = move || door.drop_pages_of(ino, offset, len);
+        drop(tokio::task::spawn_blocking(drop_them).await);
     }
 
     /// One descriptor of the file was closed; others may be left.
@@ -253,18 +265,19 @@ impl DoorState {
             self.forget_attributes(file.open.ino());
         }
         self.passthrough.leave(&file.open);
+        self.pages.closed(file.open.ino(), &file.pages).await;
         Ok(self.engine.close(file.open.clone()).await?)
     }
 
     pub(crate) async fn allocate(
         &self,
         ino: Ino,
-        uid: u32,
+        who: Who,
         mode: i32,
         (offset, len): (u64, u64),
     ) -> Served<()> {
         let kind = fallocate_kind(mode)?;
-        self.drop_privileges(ino, uid).await?;
+        self.drop_privileges(ino, who).await?;
         let done = self.engine.fallocate(ino, kind, offset, len).await;
         let too_large = done.as_ref().is_err_and(|error| error.kind() == ErrorKind::TooLarge);
         if too_large && matches!(kind, Fallocate::Allocate { .. }) {
@@ -292,12 +305,12 @@ impl DoorState {
         from: (Ino, u64),
         to: (Ino, u64),
         len: u64,
-        uid: u32,
+        who: Who,
     ) -> Served<u32> {
-        self.drop_privileges(to.0, uid).await?;
+        self.drop_privileges(to.0, who).await?;
         // The answer has 32 bits; the caller goes on from where a copy ended.
         let len = len.min(1 << 31);
-        Ok(self.engine.copy_range(from, to, len, uid).await? as u32)
+        Ok(self.engine.copy_range(from, to, len, who.uid).await? as u32)
     }
 }
 
@@ -314,7 +327,7 @@ mod tests {
     use super::*;
 
     fn write_of(kernel: u32, flags: i32) -> Write {
-        Write { fh: 1, offset: 0, kernel, flags }
+        Write { fh: 1, offset: 0, kernel, flags, who: Who::default() }
     }
 
     #[test]

@@ -11,20 +11,18 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
-use weir_engine::{Engine, SetAttr};
+use weir_engine::Engine;
 use weir_fuse::{Errno, Interrupted, Notifier, Reply};
-use weir_types::{ErrorKind, FileKind, FsError, Ino, Inode, Result};
+use weir_types::{ErrorKind, FsError, Ino, Result};
 
 use crate::counts::Counts;
 use crate::errno::{ErrorLog, Refusal};
 use crate::handles::{Dir, File, Handles};
 use crate::listings::Listings;
 use crate::options::FuseOptions;
+use crate::pages::Pages;
 use crate::passthrough::Passthrough;
 use crate::signals::until_ending;
-
-/// Set-user-id and set-group-id: what a write by an unprivileged user takes away.
-pub(crate) const PRIVILEGES: u32 = 0o6000;
 
 /// What serving a request comes to: a value to answer with, or why not.
 pub(crate) type Served<T> = Result<T, Refusal>;
@@ -46,6 +44,7 @@ pub(crate) struct DoorState {
     pub(crate) files: Handles<File>,
     pub(crate) dirs: Handles<Dir>,
     pub(crate) listings: Listings,
+    pub(crate) pages: Pages,
     pub(crate) notifier: OnceLock<Notifier>,
     /// How requests come.
     pub(crate) transport: OnceLock<weir_fuse::Transport>,
@@ -112,6 +111,7 @@ impl Door {
             files: Handles::default(),
             dirs: Handles::default(),
             listings: Listings::default(),
+            pages: Pages::default(),
             notifier: OnceLock::new(),
             transport: OnceLock::new(),
             privileges_given: AtomicU64::new(1),
@@ -204,30 +204,6 @@ impl DoorState {
         })?
     }
 
-    /// Takes set-uid and set-gid from a file because `uid`, who is not privileged, changed its
-    /// contents. The kernel leaves this to the door (`FUSE_HANDLE_KILLPRIV_V2`), and in turn does
-    /// not ask for `security.capability` before every single write. It does not say whether the
-    /// caller of a truncation has CAP_FSETID: root has it, and others are taken not to.
-    pub(crate) async fn drop_privileges(&self, ino: Ino, uid: u32) -> Served<()> {
-        if uid == 0 {
-            return Ok(());
-        }
-        let inode = self.engine.getattr(ino).await?;
-        self.drop_privileges_of(&inode).await?;
-        Ok(())
-    }
-
-    /// The same for an inode at hand, whoever asks; answers with the new one if it changed.
-    pub(crate) async fn drop_privileges_of(&self, inode: &Inode) -> Served<Option<Inode>> {
-        if inode.mode & PRIVILEGES == 0 || inode.kind == FileKind::Directory {
-            return Ok(None);
-        }
-        let set = SetAttr { clear_privileges: true, ..SetAttr::default() };
-        let after = self.engine.setattr(inode.ino, set).await?;
-        self.forget_attributes(inode.ino);
-        Ok(Some(after))
-    }
-
     /// How long the kernel may remember the attributes of `ino`. Stores into the mirror file change
     /// its times, and nobody tells the kernel.
     pub(crate) fn attr_ttl(&self, ino: Ino) -> Duration {
@@ -240,7 +216,7 @@ impl DoorState {
     /// Makes the kernel ask again for the attributes of an inode that the door itself changed.
     pub(crate) fn forget_attributes(&self, ino: Ino) {
         // A negative offset: the attributes only, no page of the data.
-        if let Err(error) = self.forget(ino, -1) {
+        if let Err(error) = self.forget(ino, -1, 0) {
             tracing::debug!(%error);
         }
     }
@@ -248,7 +224,7 @@ impl DoorState {
     /// Makes the kernel drop its copy of a listing. It waits for no request: the pages of a
     /// directory are locked only while they are copied.
     pub(crate) fn forget_listing(&self, ino: Ino) {
-        if let Err(error) = self.forget(ino, 0) {
+        if let Err(error) = self.forget(ino, 0, 0) {
             tracing::debug!(%error);
         }
     }
@@ -256,11 +232,19 @@ impl DoorState {
     /// Makes the kernel drop its pages of a file that nobody has open. It waits for no request:
     /// nobody reads or writes it.
     pub(crate) fn drop_pages(&self, ino: Ino) -> Result<()> {
-        self.forget(ino, 0)
+        self.forget(ino, 0, 0)
     }
 
-    fn forget(&self, ino: Ino, offset: i64) -> Result<()> {
-        match self.notifier.get().map(|notifier| notifier.inval_inode(ino.0, offset, 0)) {
+    /// Makes the kernel drop its pages of a range, `len` bytes or, with 0, to the end. It waits for
+    /// those who read one.
+    pub(crate) fn drop_pages_of(&self, ino: Ino, offset: u64, len: u64) {
+        if let Err(error) = self.forget(ino, offset as i64, len as i64) {
+            tracing::warn!(%error, "readers may see bytes of before a change that is done");
+        }
+    }
+
+    fn forget(&self, ino: Ino, offset: i64, len: i64) -> Result<()> {
+        match self.notifier.get().map(|notifier| notifier.inval_inode(ino.0, offset, len)) {
             // It remembers nothing of it.
             Some(Err(error)) if error.kind() != io::ErrorKind::NotFound => {
                 let text = format!("have the kernel drop what it remembers of inode {ino}");

@@ -9,6 +9,7 @@ use weir_engine::OpenFile;
 use weir_fuse::Errno;
 
 use crate::listings::Copy;
+use crate::pages::Use;
 
 /// A table of open things, by the number that the kernel knows each by. Numbers are never used
 /// twice, so a stale one finds nothing.
@@ -52,6 +53,7 @@ pub(crate) struct File {
     pub(crate) open: Arc<OpenFile>,
     /// Reads and writes pass the page cache by.
     pub(crate) direct: bool,
+    pub(crate) pages: Use,
     /// The kernel may map the mirror file for writing.
     pub(crate) maps_writable: bool,
     /// `DoorState::privileges_given` when the file was last seen without set-uid and set-gid.

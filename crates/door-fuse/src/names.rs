@@ -9,14 +9,14 @@ use crate::data::OpenedFile;
 use crate::door::{DoorState, Served};
 use crate::errno::Refusal;
 use crate::passthrough::Register;
+use crate::privileges::Who;
 
 /// A name to be made, and by whom.
 #[derive(Debug)]
 pub(crate) struct NewName {
     pub(crate) parent: Ino,
     pub(crate) name: Vec<u8>,
-    pub(crate) uid: u32,
-    pub(crate) gid: u32,
+    pub(crate) who: Who,
     /// Not applied yet where access control lists are obeyed; else the kernel has done it.
     pub(crate) umask: u32,
 }
@@ -63,7 +63,8 @@ impl DoorState {
         rdev: u32,
         target: Option<Vec<u8>>,
     ) -> Served<Inode> {
-        let NewName { parent, name, uid, gid, umask } = new;
+        let NewName { parent, name, who, umask } = new;
+        let Who { uid, gid, .. } = who;
         let umask = (self.acl && kind != FileKind::Symlink).then_some(umask);
         let inode = NewInode { kind, mode: mode & 0o7777, umask, uid, gid, rdev, target };
         let made = self.engine.create(parent, &name, inode).await;
@@ -98,12 +99,12 @@ impl DoorState {
         flags: i32,
         register: &dyn Register,
     ) -> Served<(Inode, OpenedFile)> {
-        let (parent, name, uid) = (new.parent, new.name.clone(), new.uid);
+        let (parent, name, who) = (new.parent, new.name.clone(), new.who);
         let inode = match self.make(new, FileKind::Regular, mode, 0, None).await {
             // A new file is empty: cutting it would be one more commit.
             Ok(inode) => {
                 let flags = flags & !libc::O_TRUNC;
-                let opened = self.open_made(inode.ino, flags, uid, register).await?;
+                let opened = self.open_made(inode.ino, flags, who.uid, register).await?;
                 return Ok((inode, opened));
             }
             Err(Refusal::Engine(error))
@@ -116,7 +117,7 @@ impl DoorState {
         if inode.kind != FileKind::Regular {
             return Err(Errno(libc::EEXIST).into());
         }
-        let opened = self.open_file(inode.ino, flags, uid, register).await?;
+        let opened = self.open_file(inode.ino, flags, who, register).await?;
         Ok((self.engine.getattr(inode.ino).await?, opened))
     }
 

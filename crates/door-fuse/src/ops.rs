@@ -11,6 +11,7 @@ use crate::door::{Asked, Door, Served, Waits};
 use crate::errno::Refusal;
 use crate::locks::KernelLock;
 use crate::names::NewName;
+use crate::privileges::Who;
 
 /// Longest name in bytes, as `statfs` tells it.
 const NAME_BYTES_MAX: u32 = 255;
@@ -27,9 +28,13 @@ impl Caller {
         Ino(self.request.ino)
     }
 
+    fn who(&self) -> Who {
+        let Request { uid, gid, pid, .. } = self.request;
+        Who { uid, gid, tid: pid }
+    }
+
     fn new_name(&self, name: &[u8], umask: u32) -> NewName {
-        let Request { uid, gid, .. } = self.request;
-        NewName { parent: self.ino(), name: name.to_vec(), uid, gid, umask }
+        NewName { parent: self.ino(), name: name.to_vec(), who: self.who(), umask }
     }
 
     /// What was begun goes on behind a caller who has to go.
@@ -92,7 +97,8 @@ impl Handler for Door {
             }
             O::Getlk { .. } | O::Setlk { .. } => self.lock(op, caller, operation),
             O::Write { fh, offset, write_flags, flags, data } => {
-                let write = Write { fh, offset, kernel: write_flags, flags };
+                let who = caller.who();
+                let write = Write { fh, offset, kernel: write_flags, flags, who };
                 self.write(op, caller, write, data);
             }
             // The kernel checks permissions itself and does not ask.
@@ -179,7 +185,7 @@ impl Door {
 
     /// Attributes of an inode, and of the volume.
     fn inode(&self, op: &'static str, caller: Caller, operation: Operation<'_>) {
-        let (shared, ino, uid) = (self.shared.clone(), caller.ino(), caller.request.uid);
+        let (shared, ino, who) = (self.shared.clone(), caller.ino(), caller.who());
         // First: when nobody can store any more, what was stored shows in the attributes.
         let ttl = shared.attr_ttl(ino);
         let answer = move |reply: Reply, inode: Inode| reply.attr(&attr(&inode), ttl);
@@ -198,7 +204,7 @@ impl Door {
                 }
             }
             Operation::Setattr(wanted) => {
-                let work = async move { known(shared.set_attributes(ino, uid, wanted).await) };
+                let work = async move { known(shared.set_attributes(ino, who, wanted).await) };
                 self.serve(caller.asks(op), work, answer);
             }
             Operation::Readlink => {
@@ -287,12 +293,12 @@ impl Door {
     /// What opens and closes files.
     fn handle_of_file(&self, op: &'static str, caller: Caller, operation: Operation<'_>) {
         use Operation as O;
-        let (shared, ino, uid) = (self.shared.clone(), caller.ino(), caller.request.uid);
+        let (shared, ino, who) = (self.shared.clone(), caller.ino(), caller.who());
         let door = shared.clone();
         match operation {
             O::Open { flags } => {
                 let register = caller.reply.registrar();
-                let work = async move { known(shared.open_file(ino, flags, uid, &register).await) };
+                let work = async move { known(shared.open_file(ino, flags, who, &register).await) };
                 let undo =
                     move |opened: OpenedFile| async move { drop(door.close_file(opened.0).await) };
                 self.serve_or_undo(
@@ -365,7 +371,7 @@ impl Door {
     /// What else is done with the bytes of files.
     fn bytes(&self, op: &'static str, caller: Caller, operation: Operation<'_>) {
         use Operation as O;
-        let (shared, ino, uid) = (self.shared.clone(), caller.ino(), caller.request.uid);
+        let (shared, ino, who) = (self.shared.clone(), caller.ino(), caller.who());
         match operation {
             O::Read { fh, offset, size } => {
                 let work = async move { shared.read_file(fh, (offset, size)).await };
@@ -376,8 +382,10 @@ impl Door {
                 self.done(caller.asks(op), work);
             }
             O::Fallocate { offset, len, mode } => {
-                let work = async move { shared.allocate(ino, uid, mode, (offset, len)).await };
-                self.done(caller.asks(op), work);
+                let door = shared.clone();
+                let work = async move { shared.allocate(ino, who, mode, (offset, len)).await };
+                let late = move |()| async move { door.changed_late(ino, offset, len).await };
+                self.serve_or_undo(caller.asks(op), work, |reply, ()| reply.ok(), late);
             }
             O::Lseek { offset, whence } => {
                 let work = async move { shared.seek(ino, offset, whence).await };
@@ -385,8 +393,13 @@ impl Door {
             }
             O::CopyFileRange { offset, to, to_offset, len } => {
                 let (from, to) = ((ino, offset), (Ino(to), to_offset));
-                let work = async move { shared.copy(from, to, len, uid).await };
-                self.serve(caller.asks(op), work, |reply, copied| reply.size(copied));
+                let door = shared.clone();
+                let work = async move { shared.copy(from, to, len, who).await };
+                let answer = |reply: Reply, copied| reply.size(copied);
+                let late = move |copied: u32| async move {
+                    door.changed_late(to.0, to.1, copied.into()).await;
+                };
+                self.serve_or_undo(caller.asks(op), work, answer, late);
             }
             _ => caller.reply.error(Errno(libc::ENOSYS)),
         }

@@ -104,10 +104,9 @@ impl DoorState {
 
     /// Takes set-group-id from a file whose list is set by somebody who is not in its group.
     pub(crate) async fn drop_set_gid(&self, ino: Ino) -> Served<()> {
-        let mode = self.engine.getattr(ino).await?.mode;
-        if mode & libc::S_ISGID != 0 {
-            let mode = Some(mode & !libc::S_ISGID);
-            self.engine.setattr(ino, SetAttr { mode, ..SetAttr::default() }).await?;
+        if self.engine.getattr(ino).await?.mode & libc::S_ISGID != 0 {
+            let set = SetAttr { clear_set_gid: true, ..SetAttr::default() };
+            self.engine.setattr(ino, set).await?;
         }
         Ok(())
     }

@@ -11,6 +11,7 @@
 mod common;
 
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -20,6 +21,7 @@ use std::time::{Duration, Instant};
 use common::{Mounted, Volume};
 use rustix::process::{Pid, Signal, kill_process};
 use weir_door_fuse::FuseOptions;
+use weir_engine::{Attributes, LinkOptions, Policy};
 use weir_object::testing::Gate;
 
 /// Far less than the bucket's time limit, and enough for a busy machine.
@@ -27,6 +29,9 @@ const SOON: Duration = Duration::from_secs(30);
 /// Enough for a signal to do what it does.
 const A_WHILE: Duration = Duration::from_millis(500);
 const FILE_BYTES: usize = 4 << 20;
+/// Files that an open brings here.
+const SMALL: usize = 5;
+const SMALL_BYTES: usize = 300_000;
 
 type Change = fn(FuseOptions) -> FuseOptions;
 
@@ -66,6 +71,10 @@ impl Cold {
         let mounted = volume.mount(change);
         for name in ["cold", "other"] {
             fs::write(mounted.path.join(name), bytes()).unwrap();
+        }
+        for number in 0..SMALL {
+            fs::write(mounted.path.join(format!("small-{number}")), &bytes()[..SMALL_BYTES])
+                .unwrap();
         }
         fs::create_dir(mounted.path.join("dir")).unwrap();
         volume.end(mounted);
@@ -161,6 +170,23 @@ fn is_killed(cold: &Cold, kind: &str, line: &str) {
     }
 }
 
+/// The same for what each end begins anew; `line` says what.
+fn each_is_killed(cold: &Cold, kind: &str, ends: &[Signal], line: impl Fn(usize) -> String) {
+    for (number, end) in ends.iter().enumerate() {
+        let line = line(number);
+        let child = cold.waiting(kind, &line);
+        signal(&child, *end);
+        let status = ended(child, &format!("`{line}` with {end:?}"));
+        assert_eq!(status.signal(), Some(end.as_raw()), "`{line}`");
+    }
+}
+
+const TWO: [Signal; 2] = [Signal::TERM, Signal::KILL];
+
+fn as_it_is(options: FuseOptions) -> FuseOptions {
+    options
+}
+
 fn by_the_daemon(mut options: FuseOptions) -> FuseOptions {
     options.passthrough = false;
     options
@@ -250,4 +276,148 @@ fn who_is_told_to_end_after_a_timer_is_ended_all_the_same() {
         ended(child, "dd after another signal");
         cold.end();
     });
+}
+
+/// An open brings a small file here, and waits a second for it; then whoever reads waits.
+#[test]
+fn who_waits_in_an_open_or_a_read_after_it_can_be_killed() {
+    on_both(as_it_is, |cold| {
+        for number in 0..SMALL {
+            fs::metadata(cold.at(&format!("small-{number}"))).unwrap();
+        }
+        fs::metadata(cold.at("cold")).unwrap();
+        cold.gate.0.shut();
+        each_is_killed(&cold, "open", &ENDS, |number| {
+            format!("dd if={} of=/dev/null bs=1", shown(&cold.at(&format!("small-{number}"))))
+        });
+        let file = shown(&cold.at("cold"));
+        let line = format!("dd if={file} iflag=direct of=/dev/null bs=4096 count=1");
+        each_is_killed(&cold, "read", &TWO, |_| line.clone());
+        cold.end();
+    });
+}
+
+/// Of a linked bucket, whose names come when somebody looks for them.
+#[test]
+fn who_waits_for_names_can_be_killed() {
+    on_both(as_it_is, |cold| {
+        let lake = cold.volume.dir.path().join("lake");
+        for dir in ["a", "b", "c", "d"] {
+            fs::create_dir_all(lake.join(dir)).unwrap();
+            fs::write(lake.join(dir).join("name"), "text").unwrap();
+        }
+        let options = LinkOptions {
+            url: format!("file://{}", lake.display()),
+            import: Policy::default(),
+            export: Policy::default(),
+            lazy_dirs: true,
+            attributes: Attributes::Auto,
+            poll_s: 3_600,
+            endpoint: None,
+            region: None,
+            profile: None,
+            anonymous: false,
+        };
+        let ino = weir_types::Ino(fs::metadata(cold.at("dir")).unwrap().ino());
+        let linked = cold.mounted.engine.link_bucket(ino, "/dir", options);
+        cold.volume.runtime.block_on(linked).unwrap();
+        assert_eq!(fs::read_dir(cold.at("dir")).unwrap().count(), 4);
+        cold.gate.0.shut();
+        let dir = shown(&cold.at("dir"));
+        each_is_killed(&cold, "lookup", &TWO, |number| {
+            format!("stat {dir}/{}/name", ["a", "b"][number])
+        });
+        each_is_killed(&cold, "opendir", &TWO, |number| {
+            format!("ls -U {dir}/{}", ["c", "d"][number])
+        });
+        cold.gate.0.open();
+        for at in ["a", "b", "c", "d"] {
+            assert_eq!(fs::read_to_string(cold.at("dir").join(at).join("name")).unwrap(), "text");
+        }
+        cold.end();
+    });
+}
+
+#[test]
+fn who_is_killed_while_a_hole_waits_leaves_it_to_the_daemon() {
+    on_both(by_the_daemon, |cold| {
+        // The kernel has its pages, and the tier has not.
+        assert!(fs::read(cold.at("other")).unwrap() == bytes());
+        cold.volume.runtime.block_on(cold.mounted.engine.release_all()).unwrap();
+        fs::metadata(cold.at("cold")).unwrap();
+        cold.gate.0.shut();
+        let file = shown(&cold.at("other"));
+        each_is_killed(&cold, "fallocate", &TWO, |_| format!("fallocate -p -o 10 -l 20 {file}"));
+        cold.gate.0.open();
+        let mut wanted = bytes();
+        wanted[10..30].fill(0);
+        eventually("it is a hole", || fs::read(cold.at("other")).unwrap() == wanted);
+        cold.end();
+    });
+}
+
+#[test]
+fn who_is_killed_while_a_copy_waits_leaves_it_to_the_daemon() {
+    on_both(by_the_daemon, |cold| {
+        fs::metadata(cold.at("other")).unwrap();
+        fs::write(cold.at("copy"), vec![1; 100_000]).unwrap();
+        cold.gate.0.shut();
+        let (from, to) = (shown(&cold.at("other")), shown(&cold.at("copy")));
+        // Less than is worth sharing: its bytes are read.
+        let python = format!(
+            "python3 -c 'import os; os.copy_file_range(os.open(\"{from}\", 0), os.open(\"{to}\", 1), 50000)'"
+        );
+        each_is_killed(&cold, "copy_file_range", &TWO, |_| python.clone());
+        cold.gate.0.open();
+        let mut wanted = vec![1; 100_000];
+        wanted[..50_000].copy_from_slice(&bytes()[..50_000]);
+        eventually("it is copied", || fs::read(cold.at("copy")).unwrap() == wanted);
+        cold.end();
+    });
+}
+
+/// What is renamed over another file must be in the bucket before.
+#[test]
+fn who_is_killed_while_a_rename_waits_leaves_it_to_the_daemon() {
+    on_both(as_it_is, |cold| {
+        for number in 0..TWO.len() {
+            fs::write(cold.at(&format!("new-{number}")), "new").unwrap();
+        }
+        fs::metadata(cold.at("other")).unwrap();
+        cold.gate.0.shut();
+        let other = shown(&cold.at("other"));
+        each_is_killed(&cold, "rename", &TWO, |number| {
+            format!("mv -fT {} {other}", shown(&cold.at(&format!("new-{number}"))))
+        });
+        assert_eq!(fs::metadata(cold.at("other")).unwrap().len(), FILE_BYTES as u64);
+        cold.gate.0.open();
+        eventually("both are renamed", || {
+            let left = |number| cold.at(&format!("new-{number}")).exists();
+            !(0..TWO.len()).any(left)
+        });
+        assert_eq!(fs::read(cold.at("other")).unwrap(), b"new");
+        cold.end();
+    });
+}
+
+/// In a mount that is not alone with its volume the daemon keeps the locks.
+#[test]
+fn who_waits_for_a_lock_can_be_killed_while_the_bucket_is_away() {
+    let Some(cold) = Cold::new(false, FuseOptions::shared) else { return };
+    let file = fs::File::create(cold.at("lock")).unwrap();
+    rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive).unwrap();
+    cold.gate.0.shut();
+    let line = format!("flock {} true", shown(&cold.at("lock")));
+    each_is_killed(&cold, "setlk", &TWO, |_| line.clone());
+    drop(file);
+    cold.end();
+}
+
+/// What the kernel remembers may be a moment older than what was left to the daemon.
+fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
+    let end = Instant::now() + SOON;
+    while !is_so() {
+        assert!(Instant::now() < end, "it is not so that {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }

@@ -9,6 +9,7 @@ mod common;
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{
     FileExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt, symlink,
 };
@@ -265,10 +266,20 @@ fn the_time_of_birth_stays() {
     });
 }
 
+const NOBODY: u32 = 65_534;
+
 /// Runs a shell line as a user without privileges.
 fn as_nobody(line: &str) {
-    let status = Command::new("sh").args(["-c", line]).uid(65_534).gid(65_534).status().unwrap();
+    let status = Command::new("sh").args(["-c", line]).uid(NOBODY).gid(NOBODY).status().unwrap();
     assert!(status.success(), "{line}");
+}
+
+/// The same, in one more group.
+fn as_nobody_of(group: u32, line: &str) {
+    let user = format!("--reuid={NOBODY} --regid={NOBODY} --groups={group}");
+    let mut words: Vec<_> = user.split(' ').collect();
+    words.extend(["sh", "-c", line]);
+    assert!(Command::new("setpriv").args(words).status().unwrap().success(), "{line}");
 }
 
 #[test]
@@ -303,6 +314,60 @@ fn a_change_by_the_unprivileged_takes_privileges_away() {
         assert_eq!(mode(), 0o6777, "root keeps them");
         std::os::unix::fs::chown(&path, Some(1), None).unwrap();
         assert_eq!(mode(), 0o777, "a new owner never has them");
+    });
+}
+
+/// As on ext4, which does it by the same rule.
+#[test]
+fn set_gid_without_execution_is_for_those_in_the_group() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("SKIPPED: needs root to be somebody else");
+        return;
+    }
+    const GROUP: u32 = 4711;
+    on_both(|root| {
+        let path = root.join("f");
+        let shown = path.display();
+        fs::write(&path, vec![1; 10_000]).unwrap();
+        let arm = || {
+            std::os::unix::fs::chown(&path, Some(NOBODY), Some(GROUP)).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o6664)).unwrap();
+        };
+        let mode = || fs::metadata(&path).unwrap().mode() & 0o7777;
+        let dd = "dd if=/dev/zero bs=4096 count=1 oflag=direct conv=notrunc status=none";
+        for line in [
+            format!("echo x >> {shown}"),
+            format!("echo x > {shown}"),
+            format!("truncate -s 8192 {shown}"),
+            format!("{dd} of={shown}"),
+            format!("fallocate -l 10000 {shown}"),
+            format!("fallocate -p -o 4096 -l 4096 {shown}"),
+            format!("fallocate -z -o 0 -l 4096 {shown}"),
+            format!("chgrp {NOBODY} {shown}"),
+        ] {
+            arm();
+            as_nobody(&line);
+            assert_eq!(mode(), 0o664, "{line}");
+            arm();
+            as_nobody_of(GROUP, &line);
+            assert_eq!(mode(), 0o2664, "a member of the group: {line}");
+        }
+        arm();
+        // What was left to a member, through the same open file, is nobody's else.
+        let inherited = fs::OpenOptions::new().append(true).open(&path).unwrap();
+        let append = |mut command: Command| {
+            let file = inherited.try_clone().unwrap();
+            command.args(["-c", "echo x"]).stdout(file).status().unwrap();
+        };
+        let mut member = Command::new("setpriv");
+        let (user, group) = (format!("--reuid={NOBODY}"), format!("--groups={GROUP}"));
+        member.args([&user, "--regid=65534", &group, "sh"]);
+        append(member);
+        assert_eq!(mode(), 0o2664);
+        let mut other = Command::new("sh");
+        other.uid(NOBODY).gid(NOBODY);
+        append(other);
+        assert_eq!(mode(), 0o664);
     });
 }
 
@@ -429,6 +494,80 @@ fn more_than_there_is_cannot_be_allocated() {
         assert_eq!(allocate(17 << 40), Err(rustix::io::Errno::FBIG), "no file is that large");
         assert_eq!(file.metadata().unwrap().len(), 0);
     });
+}
+
+/// `FS_IOC_FIEMAP`
+const FIEMAP: libc::c_ulong = 0xc020_660b;
+
+#[test]
+#[allow(unsafe_code, reason = "no library has this call")]
+fn holes_are_found_by_seeking_and_not_by_fiemap() {
+    on_both(|root| {
+        let file = OpenOptions::new().write(true).read(true).create_new(true).open(root.join("f"));
+        let file = file.unwrap();
+        file.write_all_at(&[1; 4096], 1 << 20).unwrap();
+        let seek = |from| rustix::fs::seek(&file, from);
+        assert_eq!(seek(rustix::fs::SeekFrom::Data(0)), Ok(1 << 20));
+        assert_eq!(seek(rustix::fs::SeekFrom::Hole(1 << 20)), Ok((1 << 20) + 4096));
+        // struct fiemap: start, length, flags, mapped, extents, reserved
+        let mut map = [0_u64, u64::MAX, 0, 0];
+        // SAFETY: the descriptor is open, and the kernel writes to no more than this struct, which
+        // has room for no extents.
+        let done = unsafe { libc::ioctl(file.as_raw_fd(), FIEMAP, map.as_mut_ptr()) };
+        let error = std::io::Error::last_os_error().raw_os_error();
+        assert_eq!((done, error), (-1, Some(libc::EOPNOTSUPP)));
+    });
+}
+
+#[test]
+fn a_volume_with_a_size_shows_it_and_takes_no_more() {
+    const MIB: u64 = 1 << 20;
+    let Some(mut volume) = Volume::new() else { return };
+    volume.settings.volume_bytes = weir_types::Bytes(8 * MIB);
+    let mounted = volume.mount(|options| options);
+    let at = |name: &str| mounted.path.join(name);
+    let space = || rustix::fs::statvfs(&mounted.path).unwrap();
+    let free = || space().f_bavail * space().f_frsize;
+    assert_eq!((space().f_blocks * space().f_frsize, free()), (8 * MIB, 8 * MIB));
+
+    let no_space = Some(libc::ENOSPC);
+    fs::write(at("a"), vec![1; 6 << 20]).unwrap();
+    assert_eq!(free(), 2 * MIB);
+    assert_eq!(errno(fs::write(at("b"), vec![2; 3 << 20])), no_space);
+    let left = fs::metadata(at("b")).unwrap().len();
+    assert!((MIB..3 * MIB).contains(&left), "what fits is written: {left}");
+    fs::remove_file(at("b")).unwrap();
+
+    let file = OpenOptions::new().write(true).open(at("a")).unwrap();
+    File::open(at("a")).unwrap().sync_all().unwrap();
+    let allocate = |offset, len| {
+        rustix::fs::fallocate(&file, FallocateFlags::KEEP_SIZE, offset, len).map_err(Into::into)
+    };
+    allocate(0, 6 * MIB).unwrap();
+    assert_eq!(errno(allocate(6 * MIB, 5 * MIB)), no_space);
+    allocate(6 * MIB, MIB).unwrap();
+    assert_eq!(errno(fs::copy(at("a"), at("copy"))), no_space);
+    fs::remove_file(at("copy")).unwrap();
+
+    let mut written = 6 * MIB;
+    while file.write_all_at(&[3; 4096], written).is_ok() {
+        written += 4096;
+        assert!(written <= 8 * MIB, "it is full");
+    }
+    file.write_all_at(&[4; 1 << 20], 0).unwrap();
+    file.sync_all().unwrap();
+    file.write_all_at(&[5; 1 << 20], MIB).expect("what is there may be written anew");
+    assert_eq!(errno(file.write_all_at(&[6], 9 * MIB)), no_space);
+    file.set_len(MIB).unwrap();
+    fs::write(at("b"), vec![7; 3 << 20]).expect("there is room again");
+    drop(file);
+    volume.end(mounted);
+
+    volume.settings.volume_bytes = weir_types::Bytes(2 * MIB);
+    let mounted = volume.mount(|options| options);
+    assert_eq!(rustix::fs::statvfs(&mounted.path).unwrap().f_bavail, 0, "less than it holds");
+    assert_eq!(fs::read(mounted.path.join("b")).unwrap(), vec![7; 3 << 20]);
+    volume.end(mounted);
 }
 
 #[test]

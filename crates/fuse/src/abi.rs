@@ -53,6 +53,21 @@ pub(crate) mod op {
 }
 
 /// Abilities that kernel and daemon agree on (`FUSE_*` of init).
+///
+/// What is not here, and why not:
+///
+/// | flag | what it would do | why nobody asks for it |
+/// |---|---|---|
+/// | `WRITEBACK_CACHE` | the kernel holds writes back | what was acknowledged must outlive the daemon; it excludes passthrough |
+/// | `NO_OPEN_SUPPORT`, `NO_OPENDIR_SUPPORT` | no opens any more, once one got ENOSYS | who has a file open keeps it after its removal, decides how it is read, and is seen by exports; a listing is one copy from its start to its end |
+/// | `SECURITY_CTX` | a label comes with what is made | SELinux labels a FUSE mount as a whole, unless its policy says otherwise |
+/// | `CREATE_SUPP_GROUP` | a group of the maker's comes with what is made | for set-group-id in directories with it, which the kernel sees to itself since Linux 6.0 |
+/// | `HAS_EXPIRE_ONLY` | tells that names may be expired and not dropped | older kernels take one for the other |
+/// | `READDIRPLUS_AUTO` | listings with inodes by the kernel's guess | it comes after the whole listing |
+/// | `SPLICE_*` | pipes in the place of copies | never faster where it was tried |
+/// | `SUBMOUNTS`, `MAP_ALIGNMENT`, `HAS_INODE_DAX` | | no directory here is a mount of its own, no guest maps anything |
+/// | `HANDLE_KILLPRIV` | the first version of [`HANDLE_KILLPRIV_V2`](init::HANDLE_KILLPRIV_V2) | it does not say which writes |
+/// | `REQUEST_TIMEOUT` | the kernel ends a mount that answers late | a bucket may be away for longer |
 pub mod init {
     #![allow(missing_docs, reason = "the kernel's names: linux/fuse.h says what each is")]
     pub const ASYNC_READ: u64 = 1;
@@ -132,6 +147,8 @@ pub(crate) mod fattr {
 pub(crate) mod notify {
     pub(crate) const INVAL_INODE: i32 = 2;
     pub(crate) const INVAL_ENTRY: i32 = 3;
+    /// Of an entry: it is asked for again, and not dropped. Kernels that lack it do not look at flags.
+    pub(crate) const EXPIRE_ONLY: u32 = 1;
 }
 
 /// Requests over io_uring.

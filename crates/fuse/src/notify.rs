@@ -29,13 +29,15 @@ impl Notifier {
         self.device.send(0, notify::INVAL_INODE, &out.0)
     }
 
-    /// It drops a name, and what it knows of the names in the directory.
+    /// It asks before it believes a name again, and drops what it knows of the names in the directory.
+    /// What is mounted on the name stays, if that still leads to the same inode; kernels before Linux
+    /// 6.2 drop the name, and that with it.
     ///
     /// # Errors
     /// `NotFound` if it knows no such name.
-    pub fn inval_entry(&self, dir: u64, name: &[u8]) -> io::Result<()> {
+    pub fn expire_entry(&self, dir: u64, name: &[u8]) -> io::Result<()> {
         let mut out = Output::default();
-        out.u64(dir).u32(name.len() as u32).u32(0);
+        out.u64(dir).u32(name.len() as u32).u32(notify::EXPIRE_ONLY);
         out.0.extend_from_slice(name);
         out.0.push(0);
         self.device.send(0, notify::INVAL_ENTRY, &out.0)

@@ -191,3 +191,6 @@ impl Drop for Reply {
         self.send(-libc::EIO, &[]);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -239,7 +239,7 @@ impl Server {
 }
 
 /// The number of the first request, and what the kernel has.
-fn offered(message: &[u8]) -> io::Result<(u64, Offer)> {
+pub(crate) fn offered(message: &[u8]) -> io::Result<(u64, Offer)> {
     let strange = || io::Error::other("the kernel does not begin with FUSE_INIT");
     let (request, mut input) = Request::parse(message).ok_or_else(strange)?;
     if request.opcode != op::INIT {

@@ -223,6 +223,30 @@ fn others_are_served_while_some_wait() {
 }
 
 #[test]
+fn a_name_that_expires_is_asked_for_and_what_is_mounted_on_it_stays() {
+    on_each(|mounted| {
+        let at = mounted.at("large");
+        let looked = || {
+            fs::metadata(&at).unwrap();
+            mounted.tiny.lookups.load(Ordering::SeqCst)
+        };
+        let before = looked();
+        assert_eq!(looked(), before, "it is believed");
+        let other = std::env::temp_dir().join(format!("weir-over-{}", std::process::id()));
+        fs::write(&other, "mounted here").unwrap();
+        rustix::mount::mount_bind(&other, &at).unwrap();
+        mounted.notifier.expire_entry(1, b"large").unwrap();
+        assert_eq!(fs::read(&at).unwrap(), b"mounted here");
+        assert_eq!(looked(), before + 1);
+        rustix::mount::unmount(&at, UnmountFlags::empty()).unwrap();
+        fs::remove_file(other).unwrap();
+        let unknown = mounted.notifier.expire_entry(1, b"nothing").unwrap_err();
+        assert_eq!(unknown.kind(), io::ErrorKind::NotFound);
+        mounted.end();
+    });
+}
+
+#[test]
 fn serving_ends_though_requests_wait() {
     on_each(|mut mounted| {
         let device = fs::metadata(&mounted.path).unwrap().dev();

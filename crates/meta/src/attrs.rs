@@ -26,6 +26,9 @@ pub struct SetAttr {
     /// Clears set-uid, and set-gid if the group may execute, as a change of owner or a write by
     /// somebody unprivileged must. Not for directories. Applied after `mode`.
     pub clear_privileges: bool,
+    /// Clears set-gid whether or not the group may execute, as the same must for somebody who is not
+    /// in the file's group. Not for directories. Applied after `mode`.
+    pub clear_set_gid: bool,
 }
 
 impl Meta {
@@ -111,6 +114,9 @@ impl SetAttr {
         if self.clear_privileges && inode.kind != FileKind::Directory {
             let group_runs = inode.mode & 0o010 != 0;
             inode.mode &= if group_runs { !0o6000 } else { !0o4000 };
+        }
+        if self.clear_set_gid && inode.kind != FileKind::Directory {
+            inode.mode &= !0o2000;
         }
     }
 }

@@ -215,6 +215,17 @@ impl Mirror {
         gaps_below(&residency.state, page_floor(start), page_ceil(end))
     }
 
+    /// Bytes of whole pages of `start..end` that are nowhere: what a write there adds. Holes in what is
+    /// not here are not known.
+    pub fn hole_bytes(&self, start: u64, end: u64) -> u64 {
+        let residency = self.read_state();
+        let state = &residency.state;
+        let (start, end) = (page_floor(start), page_ceil(end));
+        let released: u64 = gaps_below(state, start, end).iter().map(|range| range.len()).sum();
+        let here = state.ranges.bytes(start, end, |state| state != State::Hole);
+        end - start - released - here
+    }
+
     /// Appends up to `len` bytes from `offset` on to `buffer`, if all of them are here; reads past
     /// the end are short.
     pub fn read_at(&self, offset: u64, len: usize, buffer: &mut Vec<u8>) -> Result<ReadOutcome> {

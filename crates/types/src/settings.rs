@@ -114,6 +114,10 @@ pub struct Settings {
     /// Most bytes of the journal; where its disk gives less, that. At half of them it is emptied by
     /// flushing to the bucket. Default 1 GiB, least 16 MiB.
     pub journal_bytes: Bytes,
+    /// Bytes that the volume may hold: what `df` shows, and beyond which files do not grow (ENOSPC).
+    /// Default 0: as much as the bucket takes. Written bytes count, however few they are when they are
+    /// compressed; what was written anew counts twice until it has left. Disks are not held back.
+    pub volume_bytes: Bytes,
 }
 
 impl Default for Settings {
@@ -138,6 +142,7 @@ impl Default for Settings {
             collect_grace_s: 3_600,
             collect_interval_s: 300,
             journal_bytes: Bytes::gib(1),
+            volume_bytes: Bytes(0),
         }
     }
 }

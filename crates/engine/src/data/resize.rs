@@ -81,7 +81,9 @@ impl Writer {
         check_size(end)?;
         let node = self.nodes.get(ino);
         let mirror = self.mirrors.open_mirror(&node).await?;
-        if !matches!(mode, Fallocate::Allocate { .. }) {
+        if matches!(mode, Fallocate::Allocate { .. }) {
+            self.capacity.check(&mirror, offset, len).await?;
+        } else {
             self.zero(&node, &mirror, offset, end).await?;
         }
         let keep_size = match mode {

@@ -8,6 +8,7 @@ use weir_meta::Meta;
 use weir_tier::{Mirror, Tier};
 use weir_types::{ErrorKind, FsError, Result};
 
+use crate::data::capacity::Capacity;
 use crate::data::fetch::{Fetcher, Priority};
 use crate::data::journal::Journal;
 use crate::data::mirrors::Mirrors;
@@ -33,6 +34,7 @@ pub(crate) struct Writer {
     space: Arc<Space>,
     fetcher: Arc<Fetcher>,
     throttle: WriteThrottle,
+    pub(crate) capacity: Capacity,
 }
 
 impl Writer {
@@ -45,8 +47,13 @@ impl Writer {
             journal,
             mirrors: fetcher.mirrors.clone(),
             space: fetcher.space.clone(),
-            fetcher,
             throttle: WriteThrottle::default(),
+            capacity: Capacity::new(
+                fetcher.context.clone(),
+                fetcher.meta.clone(),
+                fetcher.tier.clone(),
+            ),
+            fetcher,
         }
     }
 

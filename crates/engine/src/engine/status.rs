@@ -123,9 +123,12 @@ impl Engine {
     /// Sizes for `statfs`.
     pub fn statfs(&self) -> Boxed<'_, Result<Statfs>> {
         boxed(async move {
-            let usage = self.data.meta.usage().await?;
-            let used_bytes = usage.stored_bytes + self.data.tier.dirty_bytes();
-            let total_bytes = TOTAL_BYTES.max(used_bytes.saturating_mul(2));
+            let capacity = &self.data.writer.capacity;
+            let (usage, used_bytes) = capacity.usage().await?;
+            let total_bytes = match capacity.limit() {
+                Some(limit) => limit,
+                None => TOTAL_BYTES.max(used_bytes.saturating_mul(2)),
+            };
             Ok(Statfs { total_bytes, used_bytes, files: usage.inodes })
         })
     }

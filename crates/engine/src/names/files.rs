@@ -217,6 +217,7 @@ impl OpenFiles {
     pub(crate) async fn write(&self, file: &OpenFile, offset: u64, data: &[u8]) -> Result<usize> {
         self.context.check_writable()?;
         file.check_write()?;
+        self.writer.capacity.check(&file.mirror, offset, data.len() as u64).await?;
         let tenant = file.tenant(self).await;
         self.admission.admit(&tenant, Io::Write, data.len() as u64).await;
         self.writer.write_mirror(&file.mirror, offset, data).await?;
@@ -236,7 +237,9 @@ impl OpenFiles {
         self.context.check_writable()?;
         file.check_write()?;
         let tenant = file.known_tenant();
-        let is_free = self.admission.is_of_now(&tenant) && !self.may_be_held_back(file);
+        let is_free = self.admission.is_of_now(&tenant)
+            && !self.may_be_held_back(file)
+            && self.writer.capacity.surely_holds(data.len() as u64);
         if !is_free || !self.writer.try_write_mirror(&file.mirror, offset, data)? {
             return Ok(None);
         }

@@ -20,8 +20,8 @@ use std::time::{Duration, Instant};
 use rustix::fs::FlockOperation;
 use rustix::mount::UnmountFlags;
 use weir_fuse::{
-    Answer, Attr, DirBuffer, Entry, Errno, Handler, Interrupted, LockRange, MountOptions, Opened,
-    Operation, Reply, Request, Session, Space, init, open,
+    Answer, Attr, DirBuffer, Entry, Errno, Handler, Interrupted, LockRange, MountOptions, Notifier,
+    Opened, Operation, Reply, Request, Session, Space, init, open,
 };
 
 const ENABLE: &str = "/sys/module/fuse/parameters/enable_uring";
@@ -41,6 +41,8 @@ pub struct Tiny {
     /// Requests that wait until they are interrupted or let go.
     pub waiting: Mutex<Vec<Reply>>,
     pub interrupted: Arc<AtomicU64>,
+    /// How often a name was asked for.
+    pub lookups: AtomicU64,
 }
 
 const NAMES: [&[u8]; 7] = [b"file", b"large", b"link", b"waits", b"stuck", b"panics", b"dropped"];
@@ -74,6 +76,7 @@ impl Tiny {
             later,
             waiting: Mutex::default(),
             interrupted: Arc::default(),
+            lookups: AtomicU64::new(0),
         }
     }
 
@@ -118,6 +121,15 @@ impl Tiny {
                 self.answer(reply, move |reply| reply.bytes(&bytes));
             }
         }
+    }
+
+    fn look_up(&self, name: &[u8], reply: Reply) {
+        self.lookups.fetch_add(1, Ordering::SeqCst);
+        let Some(ino) = ino(name) else { return reply.error(Errno(libc::ENOENT)) };
+        // That one is believed for long.
+        let entry_ttl = if is(ino, b"large") { Duration::from_secs(3600) } else { Duration::ZERO };
+        let entry = Entry { attr: self.attr(ino), entry_ttl, ..Entry::default() };
+        self.answer(reply, move |reply| reply.entry(&entry));
     }
 
     fn list(&self, offset: u64, size: u32, plus: bool, reply: Reply) {
@@ -177,13 +189,7 @@ impl Handler for Tiny {
         let attr = self.attr(request.ino);
         let no_time = Duration::ZERO;
         match asked {
-            Operation::Lookup { name } => match ino(name) {
-                Some(ino) => {
-                    let entry = Entry { attr: self.attr(ino), ..Entry::default() };
-                    self.answer(reply, move |reply| reply.entry(&entry));
-                }
-                None => reply.error(Errno(libc::ENOENT)),
-            },
+            Operation::Lookup { name } => self.look_up(name, reply),
             Operation::Getattr => self.answer(reply, move |reply| reply.attr(&attr, no_time)),
             Operation::Setattr(set) => {
                 if let Some(size) = set.size {
@@ -246,6 +252,7 @@ fn block_on(future: impl Future) {
 pub struct Mounted {
     pub path: PathBuf,
     pub tiny: Arc<Tiny>,
+    pub notifier: Notifier,
     serving: Option<JoinHandle<io::Result<()>>>,
 }
 
@@ -265,9 +272,9 @@ pub fn mount(over_rings: bool, is_later: bool) -> Option<Mounted> {
     };
     let without = session.transport().without_rings().map(str::to_owned);
     let tiny = Arc::new(Tiny::new(is_later));
-    let handler = tiny.clone();
+    let (handler, notifier) = (tiny.clone(), session.notifier());
     let serving = std::thread::spawn(move || session.serve(handler, 2));
-    let mounted = Mounted { path, tiny, serving: Some(serving) };
+    let mounted = Mounted { path, tiny, notifier, serving: Some(serving) };
     match without {
         Some(why) if over_rings => {
             eprintln!("SKIPPED: requests do not come over io_uring here: {why}");

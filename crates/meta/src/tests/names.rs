@@ -133,6 +133,11 @@ async fn a_change_of_owner_clears_privileges_when_told() {
     assert_eq!(meta.setattr(ino, chown).await.unwrap().mode, 0o755);
     meta.setattr(ino, mode(0o6745)).await.unwrap();
     assert_eq!(meta.setattr(ino, chown).await.unwrap().mode, 0o2745);
+    let outside = SetAttr { clear_set_gid: true, ..chown };
+    assert_eq!(meta.setattr(ino, outside).await.unwrap().mode, 0o745);
+    let dir = dir(&meta, ROOT, "d").await;
+    meta.setattr(dir, mode(0o2745)).await.unwrap();
+    assert_eq!(meta.setattr(dir, outside).await.unwrap().mode, 0o2745, "what it hands down");
 }
 
 #[tokio::test]

@@ -63,6 +63,10 @@ pub(crate) struct EngineArgs {
     /// Room that the tier may take, if its disk has that [default: 10GiB]
     #[arg(long, value_name = "SIZE")]
     pub(crate) tier_size: Option<Bytes>,
+    /// Size of the volume: what `df` shows, and what files may fill [default: none, as a bucket has no
+    /// end]
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) size: Option<Bytes>,
     /// Memory for the daemon's caches and transfers, about; the page cache is not among it
     /// [default: 1GiB]
     #[arg(long, value_name = "SIZE")]

@@ -155,6 +155,9 @@ fn settings(args: &EngineArgs) -> Result<Settings> {
     if let Some(size) = args.tier_size {
         settings.tier_bytes = size;
     }
+    if let Some(size) = args.size {
+        settings.volume_bytes = size;
+    }
     if let Some(size) = args.memory {
         settings.memory_bytes = size;
     }
@@ -202,9 +205,10 @@ mod tests {
         let file = dir.path().join("settings.json");
         std::fs::write(&file, r#"{"tier_bytes": 1073741824, "flush_age_ms": 5000}"#)
             .expect("write");
-        let found = settings(&args(&format!("--config {} --flush-age 1s", file.display())).engine)
-            .expect("settings");
+        let line = format!("--config {} --flush-age 1s --size 1TiB", file.display());
+        let found = settings(&args(&line).engine).expect("settings");
         assert_eq!((found.tier_bytes.0, found.flush_age_ms), (1 << 30, 1000));
+        assert_eq!(found.volume_bytes.0, 1 << 40);
         assert_eq!(found.meta_flush_ms, Settings::default().meta_flush_ms);
         std::fs::write(&file, r#"{"tier_bites": 1}"#).expect("write");
         let error =

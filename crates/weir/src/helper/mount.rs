@@ -29,9 +29,10 @@ const NOT_OURS: [&str; 20] = [
 ];
 
 /// Options that are flags of `weir mount`, and whether they take a value.
-pub(super) const FLAGS: [(&str, bool); 28] = [
+pub(super) const FLAGS: [(&str, bool); 29] = [
     ("tier", true),
     ("tier-size", true),
+    ("size", true),
     ("memory", true),
     ("sign-payload", false),
     ("journal", true),
@@ -198,7 +199,7 @@ mod tests {
     fn every_flag_that_is_listed_exists() {
         for (flag, takes_value) in FLAGS {
             let value = match flag {
-                "tier-size" | "memory" => "64MiB",
+                "tier-size" | "size" | "memory" => "64MiB",
                 "accept-loss" => "tier",
                 "flush-age" => "1s",
                 "threads" => "2",

@@ -1,0 +1,90 @@
+//! How much a volume may hold, where somebody said so: what `statfs` shows, and what writes of files
+//! obey. A bucket has no end; this one is for people.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+
+use weir_meta::{Meta, Usage};
+use weir_tier::{Mirror, Tier};
+use weir_types::{Bytes, ErrorKind, FsError, Result};
+
+use crate::volume::context::Context;
+
+/// How old what is known of the metadata may be where there is room by it, in milliseconds.
+const OLD_MS: u64 = 1_000;
+/// Nobody looked yet.
+const NEVER: u64 = u64::MAX;
+
+/// The size of a volume, and what of it is used.
+pub(crate) struct Capacity {
+    context: Arc<Context>,
+    meta: Arc<Meta>,
+    tier: Arc<Tier>,
+    /// What was used when somebody looked, less what had been written since the mount: with what has by
+    /// now it is at least what is used, wherever that lies.
+    used_beside_written: AtomicI64,
+    looked_ms: AtomicU64,
+}
+
+impl Capacity {
+    pub(crate) fn new(context: Arc<Context>, meta: Arc<Meta>, tier: Arc<Tier>) -> Self {
+        let (used_beside_written, looked_ms) = (AtomicI64::new(0), AtomicU64::new(NEVER));
+        Self { context, meta, tier, used_beside_written, looked_ms }
+    }
+
+    /// Bytes that the volume may hold; `None` if it has no size.
+    pub(crate) fn limit(&self) -> Option<u64> {
+        Some(self.context.settings.volume_bytes.0).filter(|bytes| *bytes > 0)
+    }
+
+    /// What the volume holds, and bytes of it. What is written anew and has not left counts twice.
+    pub(crate) async fn usage(&self) -> Result<(Usage, u64)> {
+        let written = self.written_bytes();
+        // In this order: what leaves meanwhile counts twice and not never.
+        let dirty_bytes = self.tier.dirty_bytes();
+        let usage = self.meta.usage().await?;
+        let used_bytes = usage.stored_bytes + dirty_bytes;
+        let beside = used_bytes.cast_signed().wrapping_sub(written);
+        self.used_beside_written.store(beside, Ordering::Relaxed);
+        self.looked_ms.store(self.context.now_ms(), Ordering::Relaxed);
+        Ok((usage, used_bytes))
+    }
+
+    /// Whether so many more bytes fit, by what is known. `false` where somebody must look.
+    pub(crate) fn surely_holds(&self, bytes: u64) -> bool {
+        let Some(limit) = self.limit() else { return true };
+        let looked_ms = self.looked_ms.load(Ordering::Relaxed);
+        let is_known =
+            looked_ms != NEVER && self.context.now_ms().saturating_sub(looked_ms) < OLD_MS;
+        let beside = self.used_beside_written.load(Ordering::Relaxed);
+        let used_bytes = beside.wrapping_add(self.written_bytes()).max(0).cast_unsigned();
+        is_known && used_bytes.saturating_add(bytes) <= limit
+    }
+
+    /// `NoSpace` where `offset..offset + len` of a file needs more than is free. What is there already
+    /// needs nothing.
+    pub(crate) async fn check(&self, mirror: &Mirror, offset: u64, len: u64) -> Result<()> {
+        let Some(limit) = self.limit() else { return Ok(()) };
+        if self.surely_holds(len) {
+            return Ok(());
+        }
+        let needed = mirror.hole_bytes(offset, offset.saturating_add(len));
+        if needed == 0 {
+            return Ok(());
+        }
+        let free = limit.saturating_sub(self.usage().await?.1);
+        if needed <= free {
+            return Ok(());
+        }
+        let (limit, free, needed) = (Bytes(limit), Bytes(free), Bytes(needed));
+        let text = format!(
+            "the volume is full: it was mounted with --size {limit}, of which {free} are free, and \
+             {needed} are needed: remove files, or mount it with a larger --size"
+        );
+        Err(FsError::new(ErrorKind::NoSpace, text))
+    }
+
+    fn written_bytes(&self) -> i64 {
+        self.context.counts.bytes_written.load(Ordering::Relaxed).cast_signed()
+    }
+}
