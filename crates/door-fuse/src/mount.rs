@@ -1,6 +1,7 @@
 //! Mounting a volume, and the mount while it lives.
 
 use std::io;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -11,6 +12,7 @@ use weir_fuse::{Answer, Notifier, Offer, Session, init};
 use weir_types::{ErrorCode, ErrorKind, FsError, Result};
 
 use crate::door::{Door, DoorState};
+use crate::handover::FuseHandover;
 use crate::mountpoint::{check_mountpoint, mounted_on, real_path};
 use crate::options::{FuseOptions, Transport};
 use crate::passthrough::PassthroughState;
@@ -31,14 +33,13 @@ const SHARED: &str = "others may change the volume, so that locks wait in the da
 #[derive(Debug)]
 pub struct FuseMount {
     mountpoint: PathBuf,
-    notifier: Notifier,
     view: FuseView,
     session: JoinHandle<io::Result<()>>,
 }
 
 /// What a mount counts, for as long as anybody asks.
 #[derive(Clone)]
-pub struct FuseView(Arc<DoorState>);
+pub struct FuseView(pub(crate) Arc<DoorState>);
 
 /// How requests come from the kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -119,27 +120,61 @@ pub fn mount(engine: Arc<Engine>, runtime: Handle, mut options: FuseOptions) -> 
                     needs Linux 4.9";
         return Err(FsError::new(ErrorKind::Unsupported, text));
     }
+    let thread = start(door, session, threads).inspect_err(|_| leave(&asked))?;
+    let mountpoint = std::fs::canonicalize(&asked).or_else(|_| real_path(&asked))?;
+    raise_read_ahead(&mountpoint, read_ahead_kib);
+    table::note(&source, &mountpoint);
+    Ok(FuseMount { mountpoint, view: FuseView(shared), session: thread })
+}
+
+/// Goes on with a mount that another daemon of this process served, by the descriptor that the kernel
+/// gave it: nothing is asked of the kernel, and what programs hold is as it was. `options` are those
+/// of that mount. Blocking, as [`mount()`] is. On an error the kernel still has the mount.
+pub fn resume(
+    engine: Arc<Engine>,
+    runtime: Handle,
+    mut options: FuseOptions,
+    (device, state): (OwnedFd, FuseHandover),
+) -> Result<FuseMount> {
+    if engine.read_only() {
+        options.read_only = true;
+        options = if options.exclusive { options.shared() } else { options };
+    }
+    let acl = state.obeys_acls();
+    if acl {
+        engine.obey_acls();
+    }
+    let (threads, mountpoint) = (options.threads.max(1), options.mountpoint.clone());
+    let door = Door::new(engine, runtime.clone(), options, acl);
+    let shared = door.shared.clone();
+    let session = Session::resume(device, state.agreed());
+    runtime.block_on(shared.take_over(state, &session.registrar()))?;
+    let session = start(door, session, threads)?;
+    Ok(FuseMount { mountpoint, view: FuseView(shared), session })
+}
+
+/// Starts to serve what the kernel asks.
+fn start(door: Door, session: Session, threads: usize) -> Result<JoinHandle<io::Result<()>>> {
+    let shared = door.shared.clone();
     let notifier = session.notifier();
     tell_transport(&shared, session.transport());
     // Set here for the first time, and nowhere else.
     let _ = shared.notifier.set(notifier.clone());
-    let (told, changed) = (notifier.clone(), Arc::downgrade(&shared));
+    let _ = shared.control.set(session.control());
+    let changed = Arc::downgrade(&shared);
     shared.engine.watch_tree(move |change| {
-        if let (Some(shared), TreeChange::Entries(dir)) = (changed.upgrade(), change) {
+        let Some(shared) = changed.upgrade() else { return };
+        if let TreeChange::Entries(dir) = change {
             shared.listings.changed(*dir);
         }
-        tell_kernel(&told, change);
+        let _open = shared.gate.read();
+        tell_kernel(&notifier, change);
     });
     let thread = std::thread::Builder::new().name("weir-fuse".to_owned());
-    let session =
-        thread.spawn(move || session.serve(Arc::new(door), threads)).map_err(|error| {
-            leave(&asked);
-            FsError::local_io("start the threads that serve the mount", error)
-        })?;
-    let mountpoint = std::fs::canonicalize(&asked).or_else(|_| real_path(&asked))?;
-    raise_read_ahead(&mountpoint, read_ahead_kib);
-    table::note(&source, &mountpoint);
-    Ok(FuseMount { mountpoint, notifier, view: FuseView(shared), session })
+    let serve = move || session.serve(Arc::new(door), threads);
+    thread
+        .spawn(serve)
+        .map_err(|error| FsError::local_io("start the threads that serve the mount", error))
 }
 
 /// Notes how requests come, and says so where it is not as somebody wished.
@@ -190,12 +225,6 @@ impl FuseMount {
     /// Where it is mounted.
     pub fn mountpoint(&self) -> &Path {
         &self.mountpoint
-    }
-
-    /// Tells the kernel that something changed behind its back. A call may wait for requests of
-    /// the mount, so never make one while serving such a request.
-    pub fn notifier(&self) -> Notifier {
-        self.notifier.clone()
     }
 
     /// What the mount counts.

@@ -51,6 +51,7 @@ async fn far<T>(name: &str, work: impl AsyncFnOnce(Arc<Engine>) -> T) -> T {
         settings: Settings { tier_bytes: weir_types::Bytes::gib(4), ..settings() },
         clock,
         host: Host::this(),
+        inherited: weir_engine::Inherited::default(),
     };
     let engine = Arc::new(Engine::mount(options).await.expect("mounts"));
     let result = work(engine.clone()).await;

@@ -5,7 +5,7 @@ mod doubt;
 mod fill;
 pub(crate) mod flush;
 mod invalidations;
-mod lending;
+pub(crate) mod lending;
 mod passthrough;
 
 use std::fs::File;

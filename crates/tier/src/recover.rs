@@ -234,12 +234,13 @@ impl Replay {
     }
 
     /// The mirrors to go on with, given where we are. `disk_lost_bytes` asks whether the disk lost
-    /// any since somebody was told.
+    /// any since somebody was told, `stays_lent` which files go on to be lent by us after a kill.
     pub(crate) fn finish(
         mut self,
         now: &Era,
         mirrors: &Path,
         disk_lost_bytes: impl Fn() -> bool,
+        stays_lent: impl Fn(Ino) -> bool,
     ) -> Result<Outcome> {
         let how = match (&self.last, self.closed) {
             (None, _) => Recovered::New,
@@ -259,7 +260,8 @@ impl Replay {
         };
         let mut kept = Vec::new();
         for mut mirror in self.mirrors.into_values() {
-            if mirror.lent {
+            let stays = how == Recovered::Killed && stays_lent(mirror.state.ino);
+            if mirror.lent && !stays {
                 let killed = matches!(how, Recovered::Killed | Recovered::Remounted { .. });
                 let path = mirror_path(mirrors, mirror.state.ino);
                 take_lent_back(&mut mirror.state, &path, killed)?;

@@ -106,6 +106,7 @@ impl Volume {
             settings: self.settings.clone(),
             clock: self.clock.clone(),
             host: Host::this(),
+            inherited: weir_engine::Inherited::default(),
         };
         let engine = Arc::new(self.runtime.block_on(Engine::mount(options)).unwrap());
         let path = self.dir.path().join("mnt");

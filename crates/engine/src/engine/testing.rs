@@ -106,6 +106,7 @@ impl World {
                 hardware_id: "its hardware".into(),
                 ..Host::this()
             },
+            inherited: crate::Inherited::default(),
         };
         let mut world = Self { dir, options, runtime: None, engine: None };
         world.mount().expect("mounts");

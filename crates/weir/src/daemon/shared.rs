@@ -12,6 +12,8 @@ use weir_types::{ErrorKind, FsError, Result};
 use super::block::BlockDoor;
 use super::ending::Ending;
 use super::token::TokenFile;
+use super::upgrade::{Invocation, Sockets};
+use crate::api::Upgraded;
 
 /// What the parts of a running daemon share.
 pub(crate) struct DaemonState {
@@ -22,6 +24,14 @@ pub(crate) struct DaemonState {
     /// What lets cancel actions by the port, if anything does.
     pub(crate) token: Option<Arc<TokenFile>>,
     pub(crate) started: Instant,
+    /// How it was called.
+    pub(crate) invocation: Invocation,
+    /// Its admin sockets, once more.
+    pub(crate) sockets: Sockets,
+    /// Held by an upgrade under way.
+    pub(crate) upgrading: tokio::sync::Mutex<()>,
+    /// The upgrade by which this process came to the mount.
+    pub(crate) upgraded: Option<Upgraded>,
     pub(crate) ending: watch::Sender<Ending>,
     /// How it ended: `None` while it runs, then how the last flush went.
     pub(crate) ended: watch::Sender<Option<std::result::Result<(), String>>>,

@@ -17,10 +17,12 @@ mod recover;
 mod routes;
 mod survey;
 mod throughput;
+mod upgrade;
 mod users;
 
 use std::fs::Permissions;
 use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -37,6 +39,7 @@ use self::peer::Peer;
 use self::routes::Routes;
 use crate::client::Client;
 use crate::daemon::shared::DaemonState;
+use crate::daemon::upgrade::Sockets;
 use crate::paths;
 
 /// How long a daemon that was told to end may take to flush before the next one gives up.
@@ -54,11 +57,28 @@ pub(crate) struct Bound {
 }
 
 /// Binds the socket of a place; one that a dead daemon left is replaced. A daemon that was told to
-/// end and still flushes is waited for.
-pub(crate) async fn bind(place: &Path, listen: Option<SocketAddr>) -> Result<Bound> {
+/// end and still flushes is waited for. Those that this process was handed are taken as they are.
+pub(crate) async fn bind(
+    place: &Path,
+    listen: Option<SocketAddr>,
+    handed: Sockets,
+) -> Result<Bound> {
     let directory = paths::own_run_directory()?;
     let socket = paths::socket(&directory, place);
     let shown = place.display();
+    let at = |error| FsError::local_io(format!("admin socket {}", socket.display()), error);
+    if let Some(unix) = handed.unix {
+        let tcp = handed.tcp.map(|tcp| TcpListener::from_std(tcp.into()));
+        let tcp = tcp.transpose().map_err(at)?;
+        let unix = UnixListener::from_std(unix.into()).map_err(at)?;
+        let open = paths::users_directory(&directory)?;
+        let users = handed.users.zip(open).map(|(users, open)| {
+            let socket = Unlink(paths::socket(&open, place));
+            Ok((socket, UnixListener::from_std(users.into())?))
+        });
+        let users = users.transpose().map_err(at)?;
+        return Ok(Bound { socket: Unlink(socket), unix, users, tcp });
+    }
     let mut waited = Duration::ZERO;
     while UnixStream::connect(&socket).is_ok() {
         if waited == Duration::ZERO {
@@ -117,6 +137,21 @@ fn bind_tcp(address: SocketAddr) -> Result<TcpListener> {
 }
 
 impl Bound {
+    /// The sockets once more, for whoever goes on in the place of this process.
+    pub(crate) fn sockets(&self) -> Result<Sockets> {
+        let again = |socket: BorrowedFd<'_>| {
+            let again = socket.try_clone_to_owned();
+            again.map_err(|e| FsError::local_io("keep an admin socket", e))
+        };
+        let users = self.users.as_ref().map(|(_, users)| again(users.as_fd()));
+        let tcp = self.tcp.as_ref().map(|tcp| again(tcp.as_fd()));
+        Ok(Sockets {
+            unix: Some(again(self.unix.as_fd())?),
+            users: users.transpose()?,
+            tcp: tcp.transpose()?,
+        })
+    }
+
     /// Answers until the process ends. Must be called within the runtime.
     pub(crate) fn serve(self, shared: &Arc<DaemonState>) {
         let all = for_monitors(all_calls());
@@ -164,7 +199,7 @@ fn for_monitors(routes: Routes) -> Router<Arc<DaemonState>> {
 
 fn all_calls() -> Routes {
     let routes = mount::add(mount::add_watching(Routes::default()));
-    let routes = disks::add(actions::add(links::add(routes)));
+    let routes = disks::add(actions::add(links::add(upgrade::add(routes))));
     let routes = survey::add_watching(throughput::add(recover::add(routes)));
     bill::add_watching(prices::add_watching(routes))
 }
