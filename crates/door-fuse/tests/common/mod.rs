@@ -7,15 +7,18 @@
 )]
 
 use std::fs;
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use tokio::runtime::{Builder, Runtime};
-use weir_door_fuse::{FuseMount, FuseOptions, Transport, check_mountpoint, mount};
+use weir_door_fuse::{
+    FuseHandover, FuseMount, FuseOptions, Transport, check_mountpoint, mount, resume,
+};
 use weir_engine::{
-    AcceptLoss, BucketUrl, Clock, ConnectOptions, Connector, Engine, FormatOptions, Host, Meter,
-    MountOptions, Wrap, format,
+    AcceptLoss, BucketUrl, Clock, ConnectOptions, Connector, Engine, FormatOptions, Host,
+    Inherited, Meter, MountOptions, Wrap, format,
 };
 use weir_types::{Codec, ErrorKind, FsError, Settings, UnixTime};
 
@@ -92,7 +95,8 @@ impl Volume {
         format!("file://{}", self.dir.path().join("bucket").display()).parse().unwrap()
     }
 
-    pub fn mount(&self, change: impl FnOnce(FuseOptions) -> FuseOptions) -> Mounted {
+    /// The volume, with what another engine of this process left to it.
+    fn engine(&self, inherited: Inherited) -> Arc<Engine> {
         let options = MountOptions {
             url: self.url(),
             connector: self.connector.clone(),
@@ -106,9 +110,23 @@ impl Volume {
             settings: self.settings.clone(),
             clock: self.clock.clone(),
             host: Host::this(),
-            inherited: weir_engine::Inherited::default(),
+            inherited,
         };
-        let engine = Arc::new(self.runtime.block_on(Engine::mount(options)).unwrap());
+        Arc::new(self.runtime.block_on(Engine::mount(options)).unwrap())
+    }
+
+    /// Goes on with a mount that stands still.
+    pub fn resume(&self, inherited: Inherited, handed: (OwnedFd, FuseHandover)) -> Mounted {
+        let engine = self.engine(inherited);
+        let path = self.dir.path().join("mnt");
+        let options = FuseOptions::new(&path, "file:///test", self.clock.now.clone());
+        let handle = self.runtime.handle().clone();
+        let mount = resume(engine.clone(), handle, options, handed).unwrap();
+        Mounted { engine, mount: Some(mount), path }
+    }
+
+    pub fn mount(&self, change: impl FnOnce(FuseOptions) -> FuseOptions) -> Mounted {
+        let engine = self.engine(Inherited::default());
         let path = self.dir.path().join("mnt");
         let options = FuseOptions::new(&path, "file:///test", self.clock.now.clone());
         let handle = self.runtime.handle().clone();

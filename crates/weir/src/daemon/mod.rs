@@ -145,7 +145,9 @@ fn start(
     if handed.is_some() && hooks::plays("weir-that-fails") {
         return Err(FsError::new(ErrorKind::Unsupported, "this binary plays one that fails"));
     }
-    fail::fail_point!("daemon::upgrade-executed");
+    if handed.is_some() {
+        fail::fail_point!("daemon::upgrade-executed");
+    }
     if options.daemon {
         // Its working directory would keep another file system busy.
         std::env::set_current_dir("/").map_err(|e| FsError::local_io("chdir /", e))?;

@@ -43,7 +43,8 @@ pub(crate) const VERSIONS: [u32; 1] = [1];
 /// Executes another binary in the place of this one. Returns only where that was refused or called
 /// off, and then nothing has changed.
 pub(crate) async fn upgrade(shared: Arc<DaemonState>, call: Upgrade) -> Result<Upgrading> {
-    let Ok(_one) = shared.upgrading.try_lock() else {
+    let alone = shared.clone();
+    let Ok(_alone) = alone.upgrading.try_lock() else {
         let text = "another upgrade of this daemon is under way";
         return Err(FsError::new(ErrorKind::Conflict, text));
     };

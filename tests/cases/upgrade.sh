@@ -1,0 +1,141 @@
+#!/usr/bin/env bash
+# `weir upgrade`: the daemon's binary is replaced while programs use the mount, who see no error; what
+# is refused leaves all as it was, and a binary that cannot take over gives way to the one before.
+# time-limit: 400
+source "$(dirname "$0")/../lib.sh"
+begin
+need python3 jq sha256sum cmp
+
+work=$TESTS/tools/upgraded.py
+upgrade() { # [ARGS...]
+    "$WEIR" upgrade "$MNT" "$@" >"$T/upgraded" 2>"$T/upgrade.err" || fail "upgrade: $(cat "$T/upgrade.err")"
+    cat "$T/upgraded"
+}
+refused() { # TEXT ARGS...
+    local text=$1 pid
+    shift
+    pid=$(daemon_pid)
+    "$WEIR" upgrade "$MNT" "$@" >"$T/upgraded" 2>"$T/refused" && fail "upgraded, though it should say: $text"
+    grep -q -e "$text" "$T/refused" || fail "the refusal does not say '$text': $(cat "$T/refused")"
+    same "$(daemon_pid)" "$pid" "the daemon"
+    same "$(cat "$MNT/kept" 3<"$MNT/kept")" kept "what is read after a refusal"
+    echo more >>"$MNT/grown" || fail "nothing can be written after a refusal"
+}
+
+echo "== under load"
+format_volume
+MOUNT_ARGS=(--flush-age 1s)
+mount_volume
+pid=$(daemon_pid)
+mkdir "$MNT/work" "$MNT/work/many"
+echo kept >"$MNT/kept"
+head -c 3000000 /dev/urandom >"$T/known"
+(cd "$MNT/work/many" && seq -f entry-%04g 0 1499 | xargs touch) || fail "make entries"
+cp "$T/known" "$MNT/work/lent"
+"$WEIR" flush "$MNT" || fail "flush"
+# The one who reads it looks for what it must be beside the directory.
+cp "$T/known" "$MNT/known"
+touch "$MNT/locked"
+declare -A jobs
+for part in writer mapper reader appender unlinked lister maker; do
+    "$work" "$part" "$MNT/work" "$T/stop" >"$T/$part.out" 2>"$T/$part.err" &
+    jobs[$part]=$!
+    remember $!
+done
+"$work" holder "$MNT/locked" "$T/go" >"$T/holder.out" 2>"$T/holder.err" &
+holder=$!
+poll 10 grep -q held "$T/holder.out" || fail "no lock: $(cat "$T/holder.err")"
+"$work" waiter "$MNT/locked" >"$T/waiter.out" 2>"$T/waiter.err" &
+waiter=$!
+sleep 0.5
+opens=$(status .passthrough.opens) || exit 1
+cp "$WEIR" "$T/weir-2"
+rounds=$(amount 6 30)
+for ((round = 1; round <= rounds; round++)); do
+    binary=$WEIR
+    [ $((round % 2)) -eq 0 ] || binary=$T/weir-2
+    upgrade --binary "$binary"
+    same "$(daemon_pid)" "$pid" "the process"
+    same "$(readlink "/proc/$pid/exe")" "$binary" "what it runs"
+    same "$(cat "/proc/$pid/comm")" weir "its name"
+    for part in "${!jobs[@]}"; do
+        gone "${jobs[$part]}" && fail "$part ended: $(cat "$T/$part.err")"
+    done
+    [ -s "$T/waiter.out" ] && fail "a lock was given to two"
+    sleep 0.4
+done
+touch "$T/go"
+wait $holder || fail "holder: $(cat "$T/holder.err")"
+wait $waiter || fail "waiter: $(cat "$T/waiter.err")"
+same "$(cat "$T/waiter.out")" granted "who waited for the lock"
+touch "$T/stop"
+for part in "${!jobs[@]}"; do
+    wait "${jobs[$part]}" || fail "$part: $(cat "$T/$part.err")"
+    echo "$part: $(cat "$T/$part.out")"
+done
+[ "$opens" -gt 0 ] || echo "no file was read past the daemon: the kernel does not have it"
+(cd "$MNT/work" && sha256sum written mapped lent log) >"$T/sums"
+
+echo "== refused"
+cp /bin/true "$T/true" && cp "$WEIR" "$T/weir-of-another-version" && cp "$WEIR" "$T/weir-others"
+printf '#!/bin/sh\necho no\n' >"$T/script" && chmod 755 "$T/script"
+cp "$WEIR" "$T/weir-plain" && chmod 644 "$T/weir-plain"
+chmod 777 "$T/weir-others"
+cp "$WEIR" "$T/weir-of-nobody" && chown 65534 "$T/weir-of-nobody"
+cp "$WEIR" "$MNT/weir"
+refused "no weir" --binary "$T/true"
+refused "no program" --binary "$T/script"
+refused "no file that can be executed" --binary "$T/weir-plain"
+refused "belongs to another user" --binary "$T/weir-of-nobody"
+refused "others may change it" --binary "$T/weir-others"
+refused "on the mount" --binary "$MNT/weir"
+refused "No such file" --binary "$T/none"
+refused "reads other versions" --binary "$T/weir-of-another-version"
+
+echo "== a binary that cannot take over"
+cp "$WEIR" "$T/weir-that-fails"
+exec {held}<"$MNT/work/lent"
+refused "the new binary could not take over" --binary "$T/weir-that-fails"
+grep -q "plays one that fails" "$T/refused" || fail "the reason is not told: $(cat "$T/refused")"
+cmp - "$T/known" <&$held || fail "a file that was open is another one"
+exec {held}<&-
+same "$(readlink "/proc/$pid/exe")" "$WEIR" "what goes on"
+upgrade
+
+echo "== all is there, here and in the bucket"
+(cd "$MNT/work" && sha256sum --quiet -c "$T/sums") || fail "after the upgrades"
+fsck_clean
+lose_tier
+mount_volume
+(cd "$MNT/work" && sha256sum --quiet -c "$T/sums") || fail "from the bucket"
+same "$(wc -l <"$MNT/grown")" 9 "lines after refusals"
+umount_volume
+
+echo "== killed on the way"
+for point in daemon::upgrade-executing daemon::upgrade-executed; do
+    WEIR_FAILPOINTS=$point=1 mount_volume
+    pid=$(daemon_pid)
+    echo "$point" >"$MNT/before"
+    "$WEIR" upgrade "$MNT" 2>"$T/refused" && fail "upgraded, though it was killed"
+    grep -q "the daemon died" "$T/refused" || fail "killed: $(cat "$T/refused")"
+    poll 10 gone "$pid" || fail "$point was not reached"
+    "$WEIR" umount "$MNT" || fail "the dead mount stays"
+    mount_volume
+    same "$(cat "$MNT/before")" "$point" "what was written before"
+    umount_volume
+done
+
+echo "== a read-only mount, and one over io_uring"
+MOUNT_ARGS=(--read-only)
+mount_volume
+exec {held}<"$MNT/kept"
+upgrade
+same "$(cat <&$held)" kept "a file that was open"
+exec {held}<&-
+umount_volume
+MOUNT_ARGS=()
+if over_uring mount_volume; then
+    refused "over io_uring"
+    umount_volume
+fi
+fsck_quick=$("$WEIR" fsck "$URL") || fail "fsck: $fsck_quick"
