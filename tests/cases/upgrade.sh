@@ -4,7 +4,7 @@
 # time-limit: 400
 source "$(dirname "$0")/../lib.sh"
 begin
-need python3 jq sha256sum cmp
+need python3 jq sha256sum setpriv fusermount3 qemu-io
 
 work=$TESTS/tools/upgraded.py
 upgrade() { # [ARGS...]
@@ -18,7 +18,7 @@ refused() { # TEXT ARGS...
     "$WEIR" upgrade "$MNT" "$@" >"$T/upgraded" 2>"$T/refused" && fail "upgraded, though it should say: $text"
     grep -q -e "$text" "$T/refused" || fail "the refusal does not say '$text': $(cat "$T/refused")"
     same "$(daemon_pid)" "$pid" "the daemon"
-    same "$(cat "$MNT/kept" 3<"$MNT/kept")" kept "what is read after a refusal"
+    same "$(cat "$MNT/kept")" kept "what is read after a refusal"
     echo more >>"$MNT/grown" || fail "nothing can be written after a refusal"
 }
 
@@ -124,6 +124,57 @@ for point in daemon::upgrade-executing daemon::upgrade-executed; do
     same "$(cat "$MNT/before")" "$point" "what was written before"
     umount_volume
 done
+
+echo "== with a journal, a port, a listener for disks, and programs that wait for a limit"
+nbd=$(free_port)
+MOUNT_ARGS=(--journal "$T/journal" --admin-listen 127.0.0.1:0 --nbd "127.0.0.1:$nbd" --flush-age 1h)
+mkdir "$T/journal"
+mount_volume
+pid=$(daemon_pid)
+"$WEIR" disk create "$MNT" d --size 8MiB >/dev/null || fail "disk create"
+listens() { python3 -c 'import socket, sys; s = socket.create_connection(("127.0.0.1", int(sys.argv[1])), 5); sys.exit(s.recv(8) != b"NBDMAGIC")' "$nbd"; }
+mkfifo "$T/disk.hold"
+qemu-io -f raw "nbd://127.0.0.1:$nbd/d" <"$T/disk.hold" >"$T/disk.out" 2>&1 &
+client=$!
+remember $client
+exec {hold}>"$T/disk.hold"
+echo "write -P 7 0 4096" >&$hold
+poll 10 grep -q wrote "$T/disk.out" || fail "no disk: $(cat "$T/disk.out")"
+refused "NBD clients are connected"
+exec {hold}>&-
+wait $client || fail "the NBD client: $(cat "$T/disk.out")"
+no_clients() { [ "$(status .block.counts.connections)" = 0 ]; }
+poll 10 no_clients || fail "clients are left"
+"$WEIR" throughput "$MNT" --mode provisioned --mibps 1 --credits 0 >/dev/null || fail "a limit"
+dd if="$T/known" of="$MNT/limited" bs=500000 oflag=direct 2>"$T/dd" &
+writing=$!
+sleep 0.5
+gone $writing && fail "it waits for no limit: $(cat "$T/dd")"
+upgrade
+gone $writing && fail "it does not wait any more: $(cat "$T/dd")"
+upgrade
+"$WEIR" throughput "$MNT" --mode elastic >/dev/null || fail "no limit"
+wait $writing || fail "who waited for a limit: $(cat "$T/dd")"
+cmp "$MNT/limited" "$T/known" || fail "what was written while it waited"
+sync "$MNT/limited" || fail "sync into the journal"
+poll 10 listens || fail "nobody listens for disks"
+upgrade
+same "$(daemon_pid)" "$pid" "the process"
+cmp "$MNT/limited" "$T/known" || fail "what the journal had"
+qemu-io -f raw -c "read -P 7 0 4096" "nbd://127.0.0.1:$nbd/d" >"$T/disk.out" || fail "the disk: $(cat "$T/disk.out")"
+grep -q failed "$T/disk.out" && fail "the disk has other bytes: $(cat "$T/disk.out")"
+umount_volume
+
+echo "== a user's own mount"
+MINE=$T/mine
+mkdir -p "$MINE"/{run,tier,bucket/vol,mnt} && chmod -R 700 "$MINE" && chown -R 65534:65534 "$MINE"
+as_nobody() { setpriv --reuid 65534 --regid 65534 --clear-groups env WEIR_RUN_DIR="$MINE/run" HOME="$MINE" "$@"; }
+as_nobody "$WEIR" format "file://$MINE/bucket/vol" >/dev/null || fail "format as a user"
+as_nobody "$WEIR" mount "file://$MINE/bucket/vol" "$MINE/mnt" --tier "$MINE/tier" --log-file "$MINE/tier/log" || fail "mount as a user"
+# shellcheck disable=SC2016 # for the inner shell
+as_nobody bash -c 'echo mine >"$1/mnt/a" && exec {a}<"$1/mnt/a" && "$2" upgrade "$1/mnt" && [ "$(cat <&$a)" = mine ]' - "$MINE" "$WEIR" ||
+    fail "upgrade as a user: $(tail -5 "$MINE/tier/log")"
+as_nobody "$WEIR" umount "$MINE/mnt" || fail "umount as a user"
 
 echo "== a read-only mount, and one over io_uring"
 MOUNT_ARGS=(--read-only)

@@ -24,6 +24,7 @@ use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -184,6 +185,7 @@ fn start(
         upgrading: tokio::sync::Mutex::default(),
         upgraded: handed.map(upgrade::outcome),
         ending: watch::Sender::new(Ending::No),
+        ends: AtomicUsize::new(0),
         ended: watch::Sender::new(None),
     });
     let seen = Arc::downgrade(&shared);

@@ -67,9 +67,7 @@ pub(crate) async fn upgrade(shared: Arc<DaemonState>, call: Upgrade) -> Result<U
 
 /// Whether all that this daemon serves can be handed over.
 async fn check(shared: &DaemonState) -> Result<()> {
-    if shared.is_ending() {
-        return Err(FsError::new(ErrorKind::Conflict, "the daemon was told to end"));
-    }
+    check_stays(shared)?;
     let Some(fuse) = &shared.fuse else {
         let text = "only mounts can be upgraded while they are used: end this one by `weir stop`, \
                     and start the new version";
@@ -103,6 +101,13 @@ async fn check(shared: &DaemonState) -> Result<()> {
             );
             Err(FsError::new(ErrorKind::Unsupported, text))
         }
+        false => Ok(()),
+    }
+}
+
+fn check_stays(shared: &DaemonState) -> Result<()> {
+    match shared.may_end() {
+        true => Err(FsError::new(ErrorKind::Conflict, "the daemon was told to end")),
         false => Ok(()),
     }
 }
@@ -154,6 +159,8 @@ fn execute(shared: &DaemonState, binary: &Binary, id: &str, held: &HeldMount<'_>
         .map_err(|e| FsError::new(ErrorKind::Bug, "write what is handed over").with_source(e))?;
     let memory = handed::memory(&attempt, &state)?;
     keep.push(memory.as_fd());
+    // What is asked of this binary only would be lost with it.
+    check_stays(shared)?;
     fail::fail_point!("daemon::upgrade-executing");
     let argv = shared.invocation.handed(handed::number(&memory));
     let error = exec::exec(binary.as_fd(), &argv, &keep);
