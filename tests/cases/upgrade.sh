@@ -131,7 +131,7 @@ MOUNT_ARGS=(--journal "$T/journal" --admin-listen 127.0.0.1:0 --nbd "127.0.0.1:$
 mkdir "$T/journal"
 mount_volume
 pid=$(daemon_pid)
-"$WEIR" disk create "$MNT" d --size 8MiB >/dev/null || fail "disk create"
+"$WEIR" disk create "$URL" d --size 8MiB >/dev/null || fail "disk create"
 listens() { python3 -c 'import socket, sys; s = socket.create_connection(("127.0.0.1", int(sys.argv[1])), 5); sys.exit(s.recv(8) != b"NBDMAGIC")' "$nbd"; }
 mkfifo "$T/disk.hold"
 qemu-io -f raw "nbd://127.0.0.1:$nbd/d" <"$T/disk.hold" >"$T/disk.out" 2>&1 &
@@ -139,12 +139,12 @@ client=$!
 remember $client
 exec {hold}>"$T/disk.hold"
 echo "write -P 7 0 4096" >&$hold
-poll 10 grep -q wrote "$T/disk.out" || fail "no disk: $(cat "$T/disk.out")"
+clients() { [ "$(status .block.counts.connections)" = "$1" ]; }
+poll 10 clients 1 || fail "no client: $(cat "$T/disk.out")"
 refused "NBD clients are connected"
 exec {hold}>&-
 wait $client || fail "the NBD client: $(cat "$T/disk.out")"
-no_clients() { [ "$(status .block.counts.connections)" = 0 ]; }
-poll 10 no_clients || fail "clients are left"
+poll 10 clients 0 || fail "clients are left"
 "$WEIR" throughput "$MNT" --mode provisioned --mibps 1 --credits 0 >/dev/null || fail "a limit"
 dd if="$T/known" of="$MNT/limited" bs=500000 oflag=direct 2>"$T/dd" &
 writing=$!

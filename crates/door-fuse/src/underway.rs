@@ -146,6 +146,7 @@ mod tests {
         let other = underway.enter("create");
         let in_the_way = underway.drain(true, SHORT, 4 * SHORT).expect_err("two wait");
         assert_eq!(in_the_way, "2 create");
+        assert!(underway.go_on(), "what could be was left meanwhile");
         drop((create, other));
         underway.drain(true, SHORT, SHORT).expect("they ended");
         let read = underway.enter("read");

@@ -47,7 +47,8 @@ fn who_waits_for_the_bucket_is_in_nobodys_way_and_is_served_later() {
     let Some(mut volume) = volume else { return };
     volume.settings.bucket_timeout_ms = 600_000;
     let mounted = volume.mount(|options| options);
-    let wanted = bytes(1 << 20);
+    volume.settings.read_ahead_bytes = weir_types::Bytes(0);
+    let wanted = bytes(4 << 20);
     let path = mounted.path.join("cold");
     fs::write(&path, &wanted).unwrap();
     File::open(&path).unwrap().sync_all().unwrap();
@@ -137,6 +138,8 @@ fn another_engine_goes_on_with_all_that_is_open() {
     let next = { runtime }.worker_threads(2).enable_all().build().unwrap();
     std::mem::replace(&mut volume.runtime, next).shutdown_timeout(SOON);
 
+    // It has its files open all the same.
+    volume.locks = inherited.tier.locks.clone();
     let second = volume.resume(inherited, (device, state));
     let mut found = vec![0; wanted.len()];
     read_only.read_exact_at(&mut found, 0).unwrap();

@@ -29,6 +29,8 @@ pub struct Volume {
     pub dir: tempfile::TempDir,
     pub runtime: Runtime,
     pub settings: Settings,
+    /// Locks that somebody else in this process holds.
+    pub locks: Vec<Arc<fs::File>>,
     clock: Clock,
     connector: Connector,
 }
@@ -76,7 +78,7 @@ impl Volume {
         let mut connector = Connector::new(ConnectOptions::default(), Meter::new());
         connector.wrap = wrap;
         let settings = Settings { free_floor_bytes: weir_types::Bytes(0), ..Settings::default() };
-        let volume = Self { dir, runtime, settings, clock: clock(), connector };
+        let volume = Self { dir, runtime, settings, locks: Vec::new(), clock: clock(), connector };
         let options = FormatOptions {
             url: volume.url(),
             stripe: Vec::new(),
@@ -126,7 +128,9 @@ impl Volume {
     }
 
     pub fn mount(&self, change: impl FnOnce(FuseOptions) -> FuseOptions) -> Mounted {
-        let engine = self.engine(Inherited::default());
+        let mut inherited = Inherited::default();
+        inherited.tier.locks = self.locks.clone();
+        let engine = self.engine(inherited);
         let path = self.dir.path().join("mnt");
         let options = FuseOptions::new(&path, "file:///test", self.clock.now.clone());
         let handle = self.runtime.handle().clone();
