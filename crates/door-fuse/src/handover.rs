@@ -15,8 +15,8 @@ use weir_types::{ErrorKind, FsError, Ino, Result};
 
 use crate::door::DoorState;
 use crate::handles::{Dir, File};
-use crate::listings::Copy;
-use crate::mount::FuseView;
+use crate::listings::{Copy, ListingHandover};
+use crate::view::FuseView;
 
 /// How long requests that can be sent again are waited for, while others are under way.
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -86,16 +86,6 @@ struct ModeHandover {
     files: usize,
     /// The kernel's number of the mirror file.
     backing: Option<u32>,
-}
-
-/// Who has the kernel's copy of a listing.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct ListingHandover {
-    pub(crate) ino: Ino,
-    pub(crate) open: usize,
-    pub(crate) whole: bool,
-    pub(crate) changed: bool,
 }
 
 /// A lock, where they are the daemon's.

@@ -33,13 +33,15 @@ mod signals;
 mod table;
 mod underway;
 mod unmount;
+mod view;
 mod xattrs;
 
 pub use handover::{FuseHandover, HeldMount};
-pub use mount::{FuseMount, FuseView, TransportState, mount, resume};
+pub use mount::{FuseMount, mount, resume};
 pub use mountpoint::{check_mountpoint, dead_mount, our_mounts};
 pub use options::{FuseOptions, Now, Transport, users_may_allow_other};
 pub use passthrough::PassthroughState;
 pub use remount::remount;
 pub use unmount::unmount;
+pub use view::{FuseView, TransportState};
 pub use weir_fuse::Notifier;

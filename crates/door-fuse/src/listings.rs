@@ -20,8 +20,6 @@ use parking_lot::{Mutex, MutexGuard};
 use serde::{Deserialize, Serialize};
 use weir_types::Ino;
 
-use crate::handover::ListingHandover;
-
 /// Directories of which it is remembered that all may have the copy: some 100 KiB of them.
 const REMEMBERED_MAX: usize = 4096;
 
@@ -50,6 +48,16 @@ struct Dir {
     whole: bool,
     /// A name came or went since the first of those that are open.
     changed: bool,
+}
+
+/// What is known of a directory, for whoever goes on with the mount.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ListingHandover {
+    pub(crate) ino: Ino,
+    pub(crate) open: usize,
+    pub(crate) whole: bool,
+    pub(crate) changed: bool,
 }
 
 impl Listings {

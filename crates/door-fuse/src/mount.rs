@@ -15,8 +15,8 @@ use crate::door::{Door, DoorState};
 use crate::handover::FuseHandover;
 use crate::mountpoint::{check_mountpoint, mounted_on, real_path};
 use crate::options::{FuseOptions, Transport};
-use crate::passthrough::PassthroughState;
 use crate::table;
+use crate::view::FuseView;
 
 /// Largest request in bytes: one record.
 const REQUEST_BYTES: u32 = 1 << 20;
@@ -25,59 +25,12 @@ const REQUEST_BYTES: u32 = 1 << 20;
 /// Its own 12 would be too few for a bucket that answers after 50 ms.
 const BACKGROUND: u16 = 256;
 
-/// Why a shared mount has no rings. They have room for so many requests; a lock that others wait
-/// for would never be let go if all of it were theirs.
-const SHARED: &str = "others may change the volume, so that locks wait in the daemon";
-
 /// A mounted volume. Dropping it does not unmount it.
 #[derive(Debug)]
 pub struct FuseMount {
     mountpoint: PathBuf,
     view: FuseView,
     session: JoinHandle<io::Result<()>>,
-}
-
-/// What a mount counts, for as long as anybody asks.
-#[derive(Clone)]
-pub struct FuseView(pub(crate) Arc<DoorState>);
-
-/// How requests come from the kernel.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TransportState {
-    /// Why they come from `/dev/fuse`; `None` if they come over io_uring.
-    pub without_rings: Option<String>,
-}
-
-impl std::fmt::Debug for FuseView {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "FuseView({})", self.0.options.mountpoint.display())
-    }
-}
-
-impl FuseView {
-    /// Whether resident files are read past the daemon.
-    pub fn passthrough(&self) -> PassthroughState {
-        self.0.passthrough.state()
-    }
-
-    /// How requests come from the kernel.
-    pub fn transport(&self) -> TransportState {
-        let without = match self.0.options.transport {
-            Transport::Auto => Some("the default"),
-            Transport::Dev => Some("chosen for this mount"),
-            Transport::Uring if !self.0.options.exclusive => Some(SHARED),
-            Transport::Uring => match self.0.transport.get() {
-                Some(transport) => transport.without_rings(),
-                None => Some("not mounted yet"),
-            },
-        };
-        TransportState { without_rings: without.map(str::to_owned) }
-    }
-
-    /// Requests that the kernel sent since the mount, by kind, without those that never came.
-    pub fn requests(&self) -> Vec<(&'static str, u64)> {
-        self.0.counts.all()
-    }
 }
 
 /// Mounts the volume of `engine` and serves it until somebody unmounts it. Requests that must wait

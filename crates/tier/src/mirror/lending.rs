@@ -3,8 +3,6 @@
 use serde::{Deserialize, Serialize};
 use weir_types::Ino;
 
-use crate::mirror::Mirror;
-
 /// A mirror file that is lent, as a daemon that goes on in the place of another must know it. What
 /// the log says of it is not enough: a lent file stays lent, and the same one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -40,23 +38,4 @@ pub(crate) struct Lending {
     /// `Mirror::scan_mapped_writes` set it back. The kernel moves the mtime a moment before it makes a
     /// page writable, so a store may have come after that and left no trace.
     pub(super) caught: bool,
-}
-
-impl Mirror {
-    /// How it is lent, if it is.
-    pub(crate) fn lent(&self) -> Option<Lent> {
-        let residency = self.read_state();
-        let Lending { hands, writers, lent, writable, .. } = residency.lending;
-        lent.then_some(Lent { ino: self.ino, hands, writers, writable })
-    }
-
-    /// It was lent so by the daemon before this one, and goes on to be. That one may have known of
-    /// stores that left no trace.
-    pub(crate) fn stays_lent(&self, lent: &Lent) {
-        let mut residency = self.write_state();
-        let lending = &mut residency.lending;
-        (lending.hands, lending.writers) = (lent.hands, lent.writers);
-        (lending.writable, lending.hidden) = (lent.writable, lent.writable);
-        self.set_lent(&mut residency, true);
-    }
 }

@@ -17,7 +17,7 @@ use weir_types::{ByteRange, ErrorKind, FsError, Result};
 use crate::disk;
 use crate::lease;
 use crate::log::Entry;
-use crate::mirror::lending::Lending;
+use crate::mirror::lending::{Lending, Lent};
 use crate::mirror::{Mirror, Residency, gaps_below};
 use crate::mirror_file::{data_ranges, last_store, set_mark};
 use crate::pending::Pending;
@@ -193,6 +193,23 @@ impl Mirror {
             set_mark(&*self.file()?).map_err(|e| self.io("mark", e))?;
         }
         Ok(())
+    }
+
+    /// How it is lent, if it is.
+    pub(crate) fn lent(&self) -> Option<Lent> {
+        let residency = self.read_state();
+        let Lending { hands, writers, lent, writable, .. } = residency.lending;
+        lent.then_some(Lent { ino: self.ino, hands, writers, writable })
+    }
+
+    /// It was lent so by the daemon before this one, and goes on to be. That one may have known of
+    /// stores that left no trace.
+    pub(crate) fn stays_lent(&self, lent: &Lent) {
+        let mut residency = self.write_state();
+        let lending = &mut residency.lending;
+        (lending.hands, lending.writers) = (lent.hands, lent.writers);
+        (lending.writable, lending.hidden) = (lent.writable, lent.writable);
+        self.set_lent(&mut residency, true);
     }
 
     /// Ends what is over: lending to writers, and lending at all.

@@ -9,6 +9,7 @@
 mod admin;
 mod block;
 mod ending;
+mod handover;
 mod metrics;
 mod options;
 mod ready;
@@ -40,12 +41,12 @@ use crate::hooks;
 use crate::log::{self, Writer};
 use block::BlockDoor;
 use ending::Ending;
+use handover::{Handed, Invocation};
 use shared::{DaemonState, Fuse};
-use upgrade::{Handed, Invocation};
 
+pub(crate) use handover::{Answer, Question, VERSIONS as HANDOVER_VERSIONS};
 pub(crate) use ready::READY;
 pub(crate) use shared::panicked;
-pub(crate) use upgrade::{Answer, Question, VERSIONS as HANDOVER_VERSIONS};
 pub(crate) use work::Work;
 
 /// How long answers that are under way may take once all is flushed.
@@ -194,7 +195,7 @@ fn start(
     });
     let listening = signals::listen(&shared);
     runtime.spawn(listening.map_err(|e| FsError::local_io("listen for signals", e))?);
-    upgrade::hear_signals();
+    handover::hear_signals();
     admin.serve(&shared);
     tracing::info!(place = %options.place.display(), "ready");
     Ok((shared, mount))

@@ -8,8 +8,8 @@ use weir_door_fuse::{FuseOptions, Transport, check_mountpoint};
 use weir_engine::{AcceptLoss, BucketUrl, ConnectOptions, MountOptions};
 use weir_types::{ErrorKind, FsError, Result, Settings};
 
+use super::handover::Handed;
 use super::token::TokenFile;
-use super::upgrade::Handed;
 use super::work::Work;
 use crate::cli::{self, EngineArgs, Loss, MountArgs, NbdArgs};
 use crate::{buckets, clock, hooks, paths};

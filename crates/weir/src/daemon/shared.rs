@@ -12,8 +12,8 @@ use weir_types::{ErrorKind, FsError, Result};
 
 use super::block::BlockDoor;
 use super::ending::Ending;
+use super::handover::{Invocation, Sockets};
 use super::token::TokenFile;
-use super::upgrade::{Invocation, Sockets};
 use crate::api::Upgraded;
 
 /// What the parts of a running daemon share.

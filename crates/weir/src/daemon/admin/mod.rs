@@ -38,8 +38,8 @@ use weir_types::{ErrorKind, FsError, Result};
 use self::peer::Peer;
 use self::routes::Routes;
 use crate::client::Client;
+use crate::daemon::handover::Sockets;
 use crate::daemon::shared::DaemonState;
-use crate::daemon::upgrade::Sockets;
 use crate::paths;
 
 /// How long a daemon that was told to end may take to flush before the next one gives up.

@@ -14,7 +14,8 @@ use tokio::io::AsyncWriteExt;
 use tokio::process::Command;
 use weir_types::{ErrorKind, FsError, Result};
 
-use super::VERSIONS;
+/// Versions of what is handed over that this build reads; the first is the one it writes.
+pub(crate) const VERSIONS: [u32; 1] = [1];
 
 /// How long a binary may take to answer.
 const ANSWER_MAX: Duration = Duration::from_secs(20);
@@ -42,14 +43,14 @@ pub(crate) struct Answer {
 
 /// A file that can be executed. It is the one that was looked at, whatever is put into its place.
 #[derive(Debug)]
-pub(super) struct Binary {
+pub(crate) struct Binary {
     file: File,
     path: PathBuf,
 }
 
 impl Binary {
     /// The one that runs.
-    pub(super) fn own() -> Result<Self> {
+    pub(crate) fn own() -> Result<Self> {
         let path = PathBuf::from("/proc/self/exe");
         let file = File::open(&path).map_err(|e| FsError::local_io("open this program", e))?;
         Ok(Self { file, path })
@@ -57,7 +58,7 @@ impl Binary {
 
     /// Opens a file, if it may be executed in the place of this process. Not one on the mount: that
     /// would be read while nobody serves it.
-    pub(super) fn open(path: &Path, mountpoint: Option<&Path>) -> Result<Self> {
+    pub(crate) fn open(path: &Path, mountpoint: Option<&Path>) -> Result<Self> {
         let shown = path.display();
         let file = File::open(path).map_err(|e| FsError::local_io(format!("open {shown}"), e))?;
         let at = |e| FsError::local_io(format!("look at {shown}"), e);
@@ -77,7 +78,7 @@ impl Binary {
     }
 
     /// Asks it whether it would go on with what this build hands over, called so. Its version.
-    pub(super) async fn ask(&self, argv: &[OsString]) -> Result<String> {
+    pub(crate) async fn ask(&self, argv: &[OsString]) -> Result<String> {
         let no = |why: String| {
             let text = format!("{} cannot take the mount over: {why}", self.path.display());
             FsError::new(ErrorKind::Invalid, text)

@@ -16,8 +16,9 @@ use weir_door_fuse::FuseHandover;
 use weir_engine::{Inherited, InheritedTier, Lent};
 use weir_types::{ErrorKind, FsError, Result};
 
-use super::binary::Binary;
-use super::{Invocation, VERSIONS, exec};
+use super::binary::{Binary, VERSIONS};
+use super::exec;
+use super::invocation::Invocation;
 
 /// How long a new binary tries before the old one goes on.
 const TRY_MAX: Duration = Duration::from_secs(15);
@@ -27,42 +28,42 @@ const TRY_EVERY: Duration = Duration::from_millis(500);
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Attempt {
     /// Names the upgrade.
-    pub(super) id: String,
+    pub(crate) id: String,
     /// The version that ran.
-    pub(super) from: String,
+    pub(crate) from: String,
     /// When programs began to wait, as [`exec::now_ns`] has it.
-    pub(super) began_ns: u64,
+    pub(crate) began_ns: u64,
     /// The binary that ran.
-    pub(super) old: i32,
+    pub(crate) old: i32,
     /// All descriptors that are handed over.
-    pub(super) kept: Vec<i32>,
+    pub(crate) kept: Vec<i32>,
     /// Why the new binary could not take over, in the hands of the one that ran.
-    pub(super) failed: Option<String>,
+    pub(crate) failed: Option<String>,
 }
 
 /// What the version understands that it is of. Descriptors are numbers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct State {
-    pub(super) version: u32,
+pub(crate) struct State {
+    pub(crate) version: u32,
     /// Where relative paths of the command line begin.
-    pub(super) directory: OsString,
+    pub(crate) directory: OsString,
     /// Where the volume is mounted.
-    pub(super) mountpoint: OsString,
+    pub(crate) mountpoint: OsString,
     /// The channel to the kernel.
-    pub(super) device: i32,
+    pub(crate) device: i32,
     /// Locks of directories.
-    pub(super) locks: Vec<i32>,
-    pub(super) sockets: SocketNumbers,
+    pub(crate) locks: Vec<i32>,
+    pub(crate) sockets: SocketNumbers,
     /// Mirror files that are lent to the kernel.
-    pub(super) lent: Vec<Lent>,
-    pub(super) fuse: FuseHandover,
+    pub(crate) lent: Vec<Lent>,
+    pub(crate) fuse: FuseHandover,
 }
 
 /// The admin sockets, listening.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct SocketNumbers {
+pub(crate) struct SocketNumbers {
     unix: Option<i32>,
     users: Option<i32>,
     tcp: Option<i32>,
@@ -77,11 +78,11 @@ pub(crate) struct Sockets {
 }
 
 impl Sockets {
-    pub(super) fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+    pub(crate) fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         [&self.unix, &self.users, &self.tcp].into_iter().flatten().map(AsFd::as_fd)
     }
 
-    pub(super) fn numbers(&self) -> SocketNumbers {
+    pub(crate) fn numbers(&self) -> SocketNumbers {
         let of = |socket: &Option<OwnedFd>| socket.as_ref().map(number);
         SocketNumbers { unix: of(&self.unix), users: of(&self.users), tcp: of(&self.tcp) }
     }
@@ -90,7 +91,7 @@ impl Sockets {
 /// What this process was handed.
 #[derive(Debug)]
 pub(crate) struct Handed {
-    pub(super) attempt: Attempt,
+    pub(crate) attempt: Attempt,
     /// The second line, as it came.
     text: Vec<u8>,
     state: State,
@@ -99,7 +100,7 @@ pub(crate) struct Handed {
 }
 
 /// A descriptor's number.
-pub(super) fn number(of: &impl AsFd) -> i32 {
+pub(crate) fn number(of: &impl AsFd) -> i32 {
     of.as_fd().as_raw_fd()
 }
 
@@ -108,7 +109,7 @@ fn at(what: &'static str) -> impl Fn(std::io::Error) -> FsError {
 }
 
 /// Puts what is handed over into memory that nobody can change any more.
-pub(super) fn memory(attempt: &Attempt, state: &[u8]) -> Result<File> {
+pub(crate) fn memory(attempt: &Attempt, state: &[u8]) -> Result<File> {
     let at = at("make memory for what is handed over");
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     let memory = rustix::fs::memfd_create("weir-handover", flags).map_err(|e| at(e.into()))?;

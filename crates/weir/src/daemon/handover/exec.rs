@@ -14,7 +14,7 @@ const HELD: [libc::c_int; 3] = [libc::SIGTERM, libc::SIGINT, libc::SIGHUP];
 
 /// Executes a file, with this command line and these descriptors open. Signals wait until
 /// [`hear_signals`]. Returns only if that fails.
-pub(super) fn exec(
+pub(crate) fn exec(
     binary: BorrowedFd<'_>,
     argv: &[OsString],
     keep: &[BorrowedFd<'_>],
@@ -91,7 +91,7 @@ pub(crate) fn hear_signals() {
 }
 
 /// Whether one of those that wait is to end the process.
-pub(super) fn is_asked_to_end() -> bool {
+pub(crate) fn is_asked_to_end() -> bool {
     // SAFETY: the set is filled before it is read.
     unsafe {
         let mut set: libc::sigset_t = std::mem::zeroed();
@@ -102,7 +102,7 @@ pub(super) fn is_asked_to_end() -> bool {
 }
 
 /// Names the process after the program, where the kernel named it after a descriptor.
-pub(super) fn name_process() {
+pub(crate) fn name_process() {
     // SAFETY: the kernel reads a string that ends with zero.
     unsafe { libc::prctl(libc::PR_SET_NAME, c"weir".as_ptr()) };
 }

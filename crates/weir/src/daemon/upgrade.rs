@@ -7,11 +7,6 @@
 //! - From the first request that is not read until the process executes, all can be called off.
 //! - After that one of two binaries serves the mount: the new one, or the one it replaced.
 
-mod binary;
-mod exec;
-mod handed;
-mod invocation;
-
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,16 +14,10 @@ use std::time::Duration;
 use weir_door_fuse::HeldMount;
 use weir_types::{ErrorKind, FsError, Result};
 
+use super::handover::{Attempt, Binary, Handed, State, VERSIONS, exec, memory, now_ns, number};
 use super::shared::{DaemonState, panicked};
 use super::supervisor;
 use crate::api::{Upgrade, Upgraded, Upgrading};
-use binary::Binary;
-use handed::{Attempt, State};
-
-pub(crate) use binary::{Answer, Question};
-pub(crate) use exec::{hear_signals, now_ns};
-pub(crate) use handed::{Handed, Sockets};
-pub(crate) use invocation::Invocation;
 
 /// This version.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -36,9 +25,6 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 const DRAIN_MAX: Duration = Duration::from_secs(10);
 /// How long the bucket may take for the metadata before an upgrade is called off.
 const BUCKET_MAX: Duration = Duration::from_secs(10);
-
-/// Versions of what is handed over that this build reads; the first is the one it writes.
-pub(crate) const VERSIONS: [u32; 1] = [1];
 
 /// Executes another binary in the place of this one. Returns only where that was refused or called
 /// off, and then nothing has changed.
@@ -141,29 +127,29 @@ fn execute(shared: &DaemonState, binary: &Binary, id: &str, held: &HeldMount<'_>
         id: id.to_owned(),
         from: VERSION.to_owned(),
         began_ns,
-        old: handed::number(&old),
-        kept: keep.iter().map(handed::number).collect(),
+        old: number(&old),
+        kept: keep.iter().map(number).collect(),
         failed: None,
     };
     let state = State {
         version: VERSIONS[0],
         directory: shared.invocation.directory.clone().into(),
         mountpoint: shared.mountpoint().unwrap_or_default().into(),
-        device: handed::number(held),
-        locks: inherited.tier.locks.iter().map(|lock| handed::number(&**lock)).collect(),
+        device: number(held),
+        locks: inherited.tier.locks.iter().map(|lock| number(&**lock)).collect(),
         sockets: shared.sockets.numbers(),
         lent: inherited.tier.lent,
         fuse: held.hand_over()?,
     };
     let state = serde_json::to_vec(&state)
         .map_err(|e| FsError::new(ErrorKind::Bug, "write what is handed over").with_source(e))?;
-    let memory = handed::memory(&attempt, &state)?;
-    keep.push(memory.as_fd());
+    let handed = memory(&attempt, &state)?;
+    keep.push(handed.as_fd());
     // What is asked of this binary only would be lost with it.
     check_stays(shared)?;
     fail::fail_point!("daemon::upgrade-executing");
-    let argv = shared.invocation.handed(handed::number(&memory));
-    let error = exec::exec(binary.as_fd(), &argv, &keep);
+    let argv = shared.invocation.handed(number(&handed));
+    let error = exec(binary.as_fd(), &argv, &keep);
     Err(FsError::local_io("execute the new binary", error))
 }
 

@@ -9,9 +9,9 @@ use crate::command_line::insert_behind;
 #[derive(Clone, Debug)]
 pub(crate) struct Invocation {
     /// Its command line, without what was handed over.
-    pub(super) argv: Vec<OsString>,
+    pub(crate) argv: Vec<OsString>,
     /// Where relative paths in it begin.
-    pub(super) directory: PathBuf,
+    pub(crate) directory: PathBuf,
 }
 
 /// The word behind which the daemon's own options go. Only mounts are handed over.
@@ -29,13 +29,13 @@ impl Invocation {
     }
 
     /// The same call, of one that goes on by what it reads from this descriptor.
-    pub(super) fn handed(&self, descriptor: i32) -> Vec<OsString> {
+    pub(crate) fn handed(&self, descriptor: i32) -> Vec<OsString> {
         let flag = OsString::from(format!("{FLAG}={descriptor}"));
         insert_behind(&self.argv, COMMAND, flag)
     }
 
     /// Whether relative paths begin below the mount point.
-    pub(super) fn directory_in(&self, mountpoint: &Path) -> bool {
+    pub(crate) fn directory_in(&self, mountpoint: &Path) -> bool {
         self.directory.starts_with(mountpoint)
     }
 }
