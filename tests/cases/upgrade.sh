@@ -24,7 +24,8 @@ refused() { # TEXT ARGS...
 
 echo "== under load"
 format_volume
-MOUNT_ARGS=(--flush-age 1s)
+echo '{"flush_age_ms": 1000}' >"$T/settings.json"
+MOUNT_ARGS=(--config "$T/settings.json")
 mount_volume
 pid=$(daemon_pid)
 mkdir "$MNT/work" "$MNT/work/many"
@@ -91,6 +92,9 @@ refused "others may change it" --binary "$T/weir-others"
 refused "on the mount" --binary "$MNT/weir"
 refused "No such file" --binary "$T/none"
 refused "reads other versions" --binary "$T/weir-of-another-version"
+mv "$T/settings.json" "$T/settings.away"
+refused "settings.json"
+mv "$T/settings.away" "$T/settings.json"
 
 echo "== a binary that cannot take over"
 cp "$WEIR" "$T/weir-that-fails"
@@ -108,7 +112,7 @@ fsck_clean
 lose_tier
 mount_volume
 (cd "$MNT/work" && sha256sum --quiet -c "$T/sums") || fail "from the bucket"
-same "$(wc -l <"$MNT/grown")" 9 "lines after refusals"
+same "$(wc -l <"$MNT/grown")" 10 "lines after refusals"
 umount_volume
 
 echo "== killed on the way"

@@ -98,10 +98,10 @@ pub(crate) struct Cli {
     pub(crate) log: LogArgs,
 }
 
-/// Whether a command line is one that mounts a volume.
-pub(crate) fn understands(argv: &[OsString]) -> Result<(), String> {
+/// What a command line says that mounts a volume, or why it is none.
+pub(crate) fn mount_of(argv: &[OsString]) -> Result<Box<MountArgs>, String> {
     match Cli::try_parse_from(argv).map(|cli| cli.command) {
-        Ok(Command::Mount(_)) => Ok(()),
+        Ok(Command::Mount(mount)) => Ok(mount),
         Ok(_) => Err("it does not mount anything".to_owned()),
         Err(error) => Err(error.to_string()),
     }

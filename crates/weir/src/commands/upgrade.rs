@@ -10,7 +10,7 @@ use crate::api::{GetUpgrade, Upgrade, Upgraded};
 use crate::cli::UpgradeArgs;
 use crate::client::Client;
 use crate::commands::umount::runs;
-use crate::daemon::{Answer, HANDOVER_VERSIONS, Question};
+use crate::daemon::{self, Answer, HANDOVER_VERSIONS, Question, Work};
 use crate::{cli, hooks, render};
 
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -85,7 +85,8 @@ pub(crate) fn can_take_over() -> Result<ExitCode> {
     let text = serde_json::to_string(&answer)
         .map_err(|e| FsError::new(ErrorKind::Bug, "write an answer").with_source(e))?;
     render::say(&(text + "\n"))?;
-    cli::understands(&asked.argv)
+    let mount = cli::mount_of(&asked.argv)
         .map_err(|error| FsError::new(ErrorKind::Invalid, format!("this command line: {error}")))?;
+    daemon::could_go_on(Work::Mount(mount), &asked)?;
     Ok(ExitCode::SUCCESS)
 }

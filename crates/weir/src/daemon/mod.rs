@@ -22,7 +22,7 @@ mod work;
 
 use std::ffi::OsString;
 use std::panic::AssertUnwindSafe;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -100,8 +100,8 @@ fn begin(work: &Work, log_args: &LogArgs, handed: Option<&Handed>) -> Result<(Ru
     let directory = match handed {
         Some(handed) => {
             let directory = handed.directory();
-            let at = |e| FsError::local_io(format!("chdir {}", directory.display()), e);
-            std::env::set_current_dir(&directory).map_err(at)?;
+            // Where it is gone since, whole paths do all the same.
+            let _ = std::env::set_current_dir(&directory);
             directory
         }
         // Where it cannot be told, no relative path works either.
@@ -120,6 +120,14 @@ fn begin(work: &Work, log_args: &LogArgs, handed: Option<&Handed>) -> Result<(Ru
         .map_err(|e| FsError::local_io("start the runtime's threads", e))?;
     supervisor::watch(&runtime);
     Ok((runtime, directory))
+}
+
+/// Whether this binary could go on with a mount, as far as that can be told without a request.
+pub(crate) fn could_go_on(work: Work, asked: &Question) -> Result<()> {
+    let directory = Path::new(&asked.directory);
+    std::env::set_current_dir(directory)
+        .map_err(|e| FsError::local_io(format!("chdir {}", directory.display()), e))?;
+    options::resolve(work, Some(Path::new(&asked.mountpoint))).map(drop)
 }
 
 type Started = (Arc<DaemonState>, Option<FuseMount>);
@@ -143,12 +151,11 @@ fn start(
     invocation: Invocation,
     handed: Option<&Handed>,
 ) -> Result<Started> {
-    let options = options::resolve(work, handed)?;
-    if handed.is_some() && hooks::plays("weir-that-fails") {
-        return Err(FsError::new(ErrorKind::Unsupported, "this binary plays one that fails"));
-    }
-    if handed.is_some() {
+    let mounted = handed.map(Handed::mountpoint);
+    let mut options = options::resolve(work, mounted.as_deref())?;
+    if let Some(handed) = handed {
         fail::fail_point!("daemon::upgrade-executed");
+        options.engine.inherited = handed.inherited()?;
     }
     if options.daemon {
         // Its working directory would keep another file system busy.
@@ -160,6 +167,9 @@ fn start(
     let admin = runtime.block_on(bound)?;
     let sockets = admin.sockets()?;
     let engine = Arc::new(runtime.block_on(Engine::mount(options.engine))?);
+    if handed.is_some() && hooks::plays("weir-that-fails") {
+        return Err(FsError::new(ErrorKind::Unsupported, "this binary plays one that fails"));
+    }
     let (nbd, fuse) = (options.nbd, options.fuse);
     let (block, mount) = match open_doors(runtime, &engine, (nbd, fuse), handed) {
         Ok(doors) => doors,

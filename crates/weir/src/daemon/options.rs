@@ -8,7 +8,6 @@ use weir_door_fuse::{FuseOptions, Transport, check_mountpoint};
 use weir_engine::{AcceptLoss, BucketUrl, ConnectOptions, MountOptions};
 use weir_types::{ErrorKind, FsError, Result, Settings};
 
-use super::handover::Handed;
 use super::token::TokenFile;
 use super::work::Work;
 use crate::cli::{self, EngineArgs, Loss, MountArgs, NbdArgs};
@@ -27,9 +26,9 @@ pub(crate) struct Resolved {
     pub(crate) daemon: bool,
 }
 
-/// Checks all that can be checked without a request, and puts the options together. `handed` is what
-/// this process goes on with, if it does: its mount is there already.
-pub(crate) fn resolve(work: Work, handed: Option<&Handed>) -> Result<Resolved> {
+/// Checks all that can be checked without a request, and puts the options together. With `mounted` the
+/// volume is mounted there already.
+pub(crate) fn resolve(work: Work, mounted: Option<&Path>) -> Result<Resolved> {
     let args = work.engine();
     let url: BucketUrl = work.url().parse()?;
     let settings = settings(args)?;
@@ -48,9 +47,9 @@ pub(crate) fn resolve(work: Work, handed: Option<&Handed>) -> Result<Resolved> {
     let (place, fuse) = match &work {
         Work::Serve(_) => (paths::of_volume(&url), None),
         Work::Mount(mount) => {
-            let mountpoint = match handed {
-                // Nobody serves it at the moment: not even a look at it would end.
-                Some(handed) => handed.mountpoint(),
+            let mountpoint = match mounted {
+                // Nobody may serve it at the moment: not even a look at it would end.
+                Some(mountpoint) => mountpoint.to_owned(),
                 None => {
                     check_mountpoint(&mount.dir)?;
                     paths::real(&mount.dir)?
@@ -86,7 +85,7 @@ pub(crate) fn resolve(work: Work, handed: Option<&Handed>) -> Result<Resolved> {
         settings,
         clock: clock::real(),
         host: hooks::host(),
-        inherited: handed.map(Handed::inherited).transpose()?.unwrap_or_default(),
+        inherited: weir_engine::Inherited::default(),
     };
     hooks::arm()?;
     let (admin_listen, daemon) = (args.admin_listen, args.daemon.is_some());

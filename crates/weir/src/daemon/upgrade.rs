@@ -35,11 +35,12 @@ pub(crate) async fn upgrade(shared: Arc<DaemonState>, call: Upgrade) -> Result<U
         return Err(FsError::new(ErrorKind::Conflict, text));
     };
     check(&shared).await?;
-    let mountpoint = shared.mountpoint();
+    let mountpoint = shared.mountpoint().unwrap_or_default();
+    let question = shared.invocation.question(&mountpoint);
     let path = call.binary.clone();
-    let opened = tokio::task::spawn_blocking(move || Binary::open(&path, mountpoint.as_deref()));
+    let opened = tokio::task::spawn_blocking(move || Binary::open(&path, Some(&mountpoint)));
     let binary = opened.await.map_err(panicked)??;
-    let to = binary.ask(&shared.invocation.argv).await?;
+    let to = binary.ask(&question).await?;
     shared.engine.prepare_heir(BUCKET_MAX).await.map_err(|error| {
         error.within("the upgrade was not begun, because the bucket is needed for it")
     })?;

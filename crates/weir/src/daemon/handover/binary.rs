@@ -30,6 +30,10 @@ const HEAD_BYTES: usize = 20;
 pub(crate) struct Question {
     /// The command line with which it would be executed.
     pub(crate) argv: Vec<OsString>,
+    /// Where relative paths in it begin.
+    pub(crate) directory: OsString,
+    /// Where the volume is mounted.
+    pub(crate) mountpoint: OsString,
 }
 
 /// What it answers if it understands that. Fields may be added.
@@ -77,13 +81,13 @@ impl Binary {
         }
     }
 
-    /// Asks it whether it would go on with what this build hands over, called so. Its version.
-    pub(crate) async fn ask(&self, argv: &[OsString]) -> Result<String> {
+    /// Asks it whether it would go on with what this build hands over, called so. Answers its version.
+    pub(crate) async fn ask(&self, question: &Question) -> Result<String> {
         let no = |why: String| {
             let text = format!("{} cannot take the mount over: {why}", self.path.display());
             FsError::new(ErrorKind::Invalid, text)
         };
-        let said = self.run(argv).await.map_err(|e| no(format!("it does not run: {e}")))?;
+        let said = self.run(question).await.map_err(|e| no(format!("it does not run: {e}")))?;
         let Some((ended_well, said, complained)) = said else {
             return Err(no(format!("it did not answer within {} s", ANSWER_MAX.as_secs())));
         };
@@ -109,8 +113,8 @@ impl Binary {
 
     /// Whether it ended well, what it answered, and what it complained of; `None` if it takes too
     /// long.
-    async fn run(&self, argv: &[OsString]) -> std::io::Result<Option<(bool, Vec<u8>, String)>> {
-        let question = serde_json::to_vec(&Question { argv: argv.to_vec() })?;
+    async fn run(&self, question: &Question) -> std::io::Result<Option<(bool, Vec<u8>, String)>> {
+        let question = serde_json::to_vec(question)?;
         let mut child = Command::new(format!("/proc/self/fd/{}", self.file.as_raw_fd()))
             .arg0("weir")
             .arg(COMMAND)

@@ -3,6 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
+use super::binary::Question;
 use crate::command_line::insert_behind;
 
 /// How the daemon was called.
@@ -32,6 +33,12 @@ impl Invocation {
     pub(crate) fn handed(&self, descriptor: i32) -> Vec<OsString> {
         let flag = OsString::from(format!("{FLAG}={descriptor}"));
         insert_behind(&self.argv, COMMAND, flag)
+    }
+
+    /// What a binary is asked that is to be called so.
+    pub(crate) fn question(&self, mountpoint: &Path) -> Question {
+        let (argv, directory) = (self.argv.clone(), self.directory.clone().into());
+        Question { argv, directory, mountpoint: mountpoint.into() }
     }
 
     /// Whether relative paths begin below the mount point.
