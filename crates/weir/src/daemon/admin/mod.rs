@@ -73,11 +73,11 @@ pub(crate) async fn bind(
         let unix = UnixListener::from_std(unix.into()).map_err(at)?;
         let open = paths::users_directory(&directory)?;
         let users = handed.users.zip(open).map(|(users, open)| {
-            let socket = Unlink(paths::socket(&open, place));
+            let socket = Unlink::not_yet(paths::socket(&open, place));
             Ok((socket, UnixListener::from_std(users.into())?))
         });
         let users = users.transpose().map_err(at)?;
-        return Ok(Bound { socket: Unlink(socket), unix, users, tcp });
+        return Ok(Bound { socket: Unlink::not_yet(socket), unix, users, tcp });
     }
     let mut waited = Duration::ZERO;
     while UnixStream::connect(&socket).is_ok() {
@@ -120,7 +120,7 @@ fn bind_unix(socket: PathBuf, mode: u32) -> Result<(Unlink, UnixListener)> {
     }
     let listener = UnixListener::bind(&socket).map_err(at)?;
     std::fs::set_permissions(&socket, Permissions::from_mode(mode)).map_err(at)?;
-    Ok((Unlink(socket), listener))
+    Ok((Unlink { socket, ours: true }, listener))
 }
 
 /// The process that serves a volume by its URL and is not about to end.
@@ -169,25 +169,44 @@ impl Bound {
             let router = router.layer(DefaultBodyLimit::max(BODY_BYTES_MAX));
             let service = router.with_state(shared.clone());
             tokio::spawn(async move {
-                let _socket = socket;
+                let _socket = socket.taken();
                 axum::serve(users, service.into_make_service_with_connect_info::<Peer>()).await
             });
         }
         let router = all.with_state(shared.clone());
         tokio::spawn(async move {
-            let _socket = self.socket;
+            let _socket = self.socket.taken();
             axum::serve(self.unix, router).await
         });
     }
 }
 
-/// Removes the socket when the start fails or the runtime ends.
-struct Unlink(PathBuf);
+/// Removes the socket when the start fails or the runtime ends. One that was handed over stays for
+/// whoever goes on, until this daemon does.
+struct Unlink {
+    socket: PathBuf,
+    ours: bool,
+}
+
+impl Unlink {
+    /// Of a socket that was handed over.
+    fn not_yet(socket: PathBuf) -> Self {
+        Self { socket, ours: false }
+    }
+
+    /// This daemon answers there from now on.
+    fn taken(mut self) -> Self {
+        self.ours = true;
+        self
+    }
+}
 
 impl Drop for Unlink {
     fn drop(&mut self) {
-        // A socket that stays is replaced by the next daemon and passed over by clients.
-        let _ = std::fs::remove_file(&self.0);
+        if self.ours {
+            // A socket that stays is replaced by the next daemon and passed over by clients.
+            let _ = std::fs::remove_file(&self.socket);
+        }
     }
 }
 
