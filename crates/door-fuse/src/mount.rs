@@ -101,7 +101,11 @@ pub fn resume(
     let door = Door::new(engine, runtime.clone(), options, acl);
     let shared = door.shared.clone();
     let session = Session::resume(device, state.agreed());
-    runtime.block_on(shared.take_over(state, &session.registrar()))?;
+    if let Err(error) = runtime.block_on(shared.take_over(state, &session.registrar())) {
+        // The channel first: the kernel is not to forget files that programs have open.
+        drop(session);
+        return Err(error);
+    }
     let session = start(door, session, threads)?;
     Ok(FuseMount { mountpoint, view: FuseView(shared), session })
 }
