@@ -227,6 +227,15 @@ dpkg -i /job/weir.deb
 mounted
 [ "$(pid)" = $before ]
 write c
+: a reload goes on with the new program, under an open file
+exec 8</srv/unit/c
+systemctl reload weir@unit
+[ "$(pid)" = $before ]
+cmp /srv/unit/c - <&8
+exec 8<&-
+kept unit a b c
+systemctl show -p StatusText weir@unit | grep 'mounted at /srv/unit'
+[ "$(systemctl is-active weir@unit)" = active ]
 JOB
 booted "filled, stopped, killed, hung, upgraded, and shut down with dirty data"
 rm -rf "$INSIDE/var/cache/weir" "$INSIDE/srv/nvme"

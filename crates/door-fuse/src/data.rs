@@ -235,6 +235,14 @@ impl DoorState {
         }
     }
 
+    /// Has old pages of open files dropped that a daemon before this one could not have dropped any more.
+    pub(crate) async fn drop_pages_from_before(self: Arc<Self>) {
+        for (ino, used) in self.pages.all() {
+            let door = self.clone();
+            self.pages.drop_old(&used, move || door.drop_pages_of(ino, 0, 0)).await;
+        }
+    }
+
     /// What the kernel was told is interrupted is done: a range of a file has other bytes. For other
     /// requests it forgets by itself what may have changed.
     pub(crate) async fn changed_late(self: &Arc<Self>, ino: Ino, offset: u64, len: u64) {

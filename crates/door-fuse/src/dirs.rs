@@ -164,7 +164,7 @@ impl DoorState {
             Copy::Alone if self.engine.has_links() => open::CACHE_DIR,
             Copy::Alone | Copy::DoorState => open::CACHE_DIR | open::KEEP_CACHE,
         };
-        Ok((self.dirs.add(Dir::new(copy)), reply))
+        Ok((self.dirs.add(Dir::new(ino, copy)), reply))
     }
 
     pub(crate) async fn close_dir(&self, ino: Ino, fh: u64) -> Served<()> {

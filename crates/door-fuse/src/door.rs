@@ -10,9 +10,10 @@ use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use parking_lot::RwLock;
 use tokio::runtime::Handle;
 use weir_engine::Engine;
-use weir_fuse::{Errno, Interrupted, Notifier, Reply};
+use weir_fuse::{Control, Errno, Interrupted, Notifier, Reply};
 use weir_types::{ErrorKind, FsError, Ino, Result};
 
 use crate::counts::Counts;
@@ -23,6 +24,7 @@ use crate::options::FuseOptions;
 use crate::pages::Pages;
 use crate::passthrough::Passthrough;
 use crate::signals::until_ending;
+use crate::underway::{Underway, is_repeatable};
 
 /// What serving a request comes to: a value to answer with, or why not.
 pub(crate) type Served<T> = Result<T, Refusal>;
@@ -46,6 +48,13 @@ pub(crate) struct DoorState {
     pub(crate) listings: Listings,
     pub(crate) pages: Pages,
     pub(crate) notifier: OnceLock<Notifier>,
+    /// What holds the mount still; nothing where it cannot be.
+    pub(crate) control: OnceLock<Option<Control>>,
+    /// Requests that wait.
+    pub(crate) underway: Arc<Underway>,
+    /// Shared by those who tell the kernel of names and pages, which may wait for programs; held alone
+    /// by who holds the mount still.
+    pub(crate) gate: RwLock<()>,
     /// How requests come.
     pub(crate) transport: OnceLock<weir_fuse::Transport>,
     /// Counts how often set-uid or set-gid was given to any file, from 1.
@@ -113,6 +122,9 @@ impl Door {
             listings: Listings::default(),
             pages: Pages::default(),
             notifier: OnceLock::new(),
+            control: OnceLock::new(),
+            underway: Arc::default(),
+            gate: RwLock::default(),
             transport: OnceLock::new(),
             privileges_given: AtomicU64::new(1),
             capabilities_given: AtomicU64::new(1),
@@ -145,35 +157,70 @@ impl Door {
     ) {
         let shared = self.shared.clone();
         let Asked { op, ino, mut waits, reply } = asked;
-        self.shared.run(async move {
+        self.shared.run(op, async move {
             let mut work = pin!(work);
             let served = tokio::select! {
                 biased;
                 served = &mut work => served,
+                () = shared.underway.left(op) => {
+                    reply.leave();
+                    shared.underway.done(op);
+                    if let Waits::LeftAlone(..) = waits {
+                        drop(work.await);
+                    }
+                    return Fate::Left;
+                }
                 () = waits.over() => {
                     reply.error(Errno(libc::EINTR));
-                    if let Waits::LeftAlone(..) = waits && let Ok(value) = work.await {
+                    let goes_on = matches!(waits, Waits::LeftAlone(..));
+                    if goes_on && is_repeatable(op) {
+                        // Nothing of it is anybody's.
+                        shared.underway.done(op);
+                        drop(work.await);
+                        return Fate::Left;
+                    }
+                    if goes_on && let Ok(value) = work.await {
                         undo(value).await;
                     }
-                    return;
+                    return Fate::Ended;
                 }
             };
             match served {
                 Ok(value) => answer(reply, value),
                 Err(refusal) => reply.error(shared.errors.errno(op, ino, &refusal)),
             }
+            Fate::Ended
         });
     }
+}
+
+/// What became of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// Nothing of it goes on.
+    Ended,
+    /// Nobody need wait for it any more, and said so to [`Underway::done`].
+    Left,
 }
 
 impl DoorState {
     /// Runs one request. What can be answered from memory is answered here, on the event loop,
     /// without a hop to another thread; what must wait goes on in the runtime, whose own first
     /// poll puts its waker in the place of the one used here, which wakes nobody.
-    pub(crate) fn run(&self, request: impl Future<Output = ()> + Send + 'static) {
+    pub(crate) fn run(
+        &self,
+        op: &'static str,
+        request: impl Future<Output = Fate> + Send + 'static,
+    ) {
         let mut request = Box::pin(request);
         if let Some(Poll::Pending) = self.poll_here(request.as_mut()) {
-            drop(self.runtime.spawn(request));
+            let waiting = self.underway.enter(op);
+            drop(self.runtime.spawn(async move {
+                match request.await {
+                    Fate::Ended => drop(waiting),
+                    Fate::Left => waiting.was_left(),
+                }
+            }));
         }
     }
 
@@ -238,6 +285,7 @@ impl DoorState {
     /// Makes the kernel drop its pages of a range, `len` bytes or, with 0, to the end. It waits for
     /// those who read one.
     pub(crate) fn drop_pages_of(&self, ino: Ino, offset: u64, len: u64) {
+        let _open = self.gate.read();
         if let Err(error) = self.forget(ino, offset as i64, len as i64) {
             tracing::warn!(%error, "readers may see bytes of before a change that is done");
         }

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use parking_lot::RwLock;
 use weir_engine::OpenFile;
 use weir_fuse::Errno;
+use weir_types::Ino;
 
 use crate::listings::Copy;
 use crate::pages::Use;
@@ -32,6 +33,24 @@ impl<T> Handles<T> {
         let mut open = self.open.write();
         open.insert(number, Arc::new(thing));
         number
+    }
+
+    /// The last number that was given, and all that is open.
+    pub(crate) fn all(&self) -> (u64, Vec<(u64, Arc<T>)>) {
+        let open = self.open.read();
+        let mut all: Vec<_> = open.iter().map(|(number, thing)| (*number, thing.clone())).collect();
+        all.sort_unstable_by_key(|(number, _)| *number);
+        (self.last.load(Ordering::Relaxed), all)
+    }
+
+    /// Gives `thing` the number by which the kernel knows it already.
+    pub(crate) fn put(&self, handle: u64, thing: T) {
+        self.open.write().insert(handle, Arc::new(thing));
+    }
+
+    /// Numbers up to this one were given by whoever served the mount before.
+    pub(crate) fn go_on_after(&self, last: u64) {
+        self.last.fetch_max(last, Ordering::Relaxed);
     }
 
     /// What `handle` stands for; EBADF if nothing.
@@ -65,14 +84,15 @@ pub(crate) struct File {
 /// An open directory.
 #[derive(Debug)]
 pub(crate) struct Dir {
+    pub(crate) ino: Ino,
     pub(crate) copy: Copy,
     /// It was read to its end.
     pub(crate) ended: AtomicBool,
 }
 
 impl Dir {
-    pub(crate) fn new(copy: Copy) -> Self {
-        Self { copy, ended: AtomicBool::new(false) }
+    pub(crate) fn new(ino: Ino, copy: Copy) -> Self {
+        Self { ino, copy, ended: AtomicBool::new(false) }
     }
 }
 
@@ -93,5 +113,21 @@ mod tests {
         assert_ne!(first, second);
         assert_eq!(handles.get(first).unwrap_err(), Errno(libc::EBADF));
         assert_eq!(handles.remove(first).unwrap_err(), Errno(libc::EBADF));
+    }
+
+    #[test]
+    fn numbers_of_before_stand_for_the_same_and_are_not_given_again() {
+        let before = Handles::default();
+        let (kept, closed) = (before.add("kept"), before.add("closed"));
+        before.remove(closed).unwrap();
+        let (last, all) = before.all();
+        let after = Handles::default();
+        for (number, thing) in all {
+            after.put(number, *thing);
+        }
+        after.go_on_after(last);
+        assert_eq!(*after.get(kept).unwrap(), "kept");
+        assert_eq!(after.get(closed).unwrap_err(), Errno(libc::EBADF));
+        assert!(after.add("new") > closed);
     }
 }

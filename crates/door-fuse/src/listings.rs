@@ -17,13 +17,14 @@
 use std::collections::HashMap;
 
 use parking_lot::{Mutex, MutexGuard};
+use serde::{Deserialize, Serialize};
 use weir_types::Ino;
 
 /// Directories of which it is remembered that all may have the copy: some 100 KiB of them.
 const REMEMBERED_MAX: usize = 4096;
 
 /// Whether an open directory may use the kernel's copy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Copy {
     /// It reads all from the daemon.
     No,
@@ -47,6 +48,16 @@ struct Dir {
     whole: bool,
     /// A name came or went since the first of those that are open.
     changed: bool,
+}
+
+/// What is known of a directory, for whoever goes on with the mount.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ListingHandover {
+    pub(crate) ino: Ino,
+    pub(crate) open: usize,
+    pub(crate) whole: bool,
+    pub(crate) changed: bool,
 }
 
 impl Listings {
@@ -96,6 +107,26 @@ impl Listings {
     /// the copy first: another may have begun one before a change that this one must see.
     pub(crate) fn begins(&self, ino: Ino) -> bool {
         self.dirs().get(&ino).is_some_and(|dir| dir.changed && dir.open > 1)
+    }
+
+    /// All that is known, for whoever goes on with the mount.
+    pub(crate) fn all(&self) -> Vec<ListingHandover> {
+        let dirs = self.dirs();
+        let all = dirs.iter().map(|(ino, Dir { open, whole, changed })| ListingHandover {
+            ino: *ino,
+            open: *open,
+            whole: *whole,
+            changed: *changed,
+        });
+        all.collect()
+    }
+
+    /// Goes on with what another knew.
+    pub(crate) fn restore(&self, all: Vec<ListingHandover>) {
+        let dirs = all.into_iter().map(|ListingHandover { ino, open, whole, changed }| {
+            (ino, Dir { open, whole, changed })
+        });
+        self.dirs().extend(dirs);
     }
 
     fn dirs(&self) -> MutexGuard<'_, HashMap<Ino, Dir>> {

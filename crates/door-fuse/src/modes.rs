@@ -149,6 +149,36 @@ impl<B> Modes<B> {
         if open.files > 0 { None } else { table.open.remove(&ino) }
     }
 
+    /// All open inodes, each with how many files it has open and what it is served from.
+    pub(crate) fn all(&self) -> Vec<(Ino, usize, Option<Arc<B>>)> {
+        let table = self.table();
+        let all = table.open.iter().map(|(ino, open)| (*ino, open.files, open.decision.clone()));
+        let all: Vec<_> = all.collect();
+        drop(table);
+        all.into_iter().map(|(ino, files, of)| (ino, files, lock(&of).clone().flatten())).collect()
+    }
+
+    /// Inodes of which the kernel's page cache is not to be believed; `None` if it may be any.
+    pub(crate) fn stale(&self) -> Option<Vec<Ino>> {
+        let table = self.table();
+        (!table.all_stale).then(|| table.stale.iter().copied().collect())
+    }
+
+    /// Goes on with what another decided.
+    pub(crate) fn restore(
+        &self,
+        all: impl Iterator<Item = (Ino, usize, Option<B>)>,
+        stale: Option<Vec<Ino>>,
+    ) {
+        let mut table = self.table();
+        for (ino, files, backing) in all {
+            let decision = Arc::new(Mutex::new(Some(backing.map(Arc::new))));
+            table.open.insert(ino, Open { files, decision });
+        }
+        table.all_stale = stale.is_none();
+        table.stale = stale.unwrap_or_default().into_iter().collect();
+    }
+
     /// Whether `ino` is open, and so its mode is decided.
     pub(crate) fn is_open(&self, ino: Ino) -> bool {
         self.table().open.contains_key(&ino)
@@ -210,6 +240,40 @@ mod tests {
         assert_eq!(refused.expect_err("refused").kind(), ErrorKind::Retry);
         assert!(!modes.is_open(INO));
         assert_eq!(enter(&modes, || Some(1)), Mode::Passthrough(Arc::new(1)));
+    }
+
+    #[test]
+    fn whoever_goes_on_serves_each_as_before_until_its_last_close() {
+        let before = Modes::default();
+        enter(&before, || Some(1));
+        enter(&before, never);
+        before.enter(Ino(8), || Ok(None), || Ok(())).expect("enters");
+        let all = before.all().into_iter();
+        let after = Modes::default();
+        after.restore(all.map(|(ino, files, of)| (ino, files, of.map(|of| *of))), before.stale());
+        assert_eq!(enter(&after, never), Mode::Passthrough(Arc::new(1)));
+        let beside = after.enter(Ino(8), || panic!("it is decided"), || Ok(()));
+        assert_eq!(beside.expect("enters"), Mode::Daemon);
+        assert!(!after.leave(INO));
+        assert!(!after.leave(INO));
+        assert!(after.leave(INO), "the last one, of three");
+        let drops = Cell::new(0);
+        let served = |modes: &Modes<u32>| {
+            let drop_pages = || {
+                drops.set(drops.get() + 1);
+                Ok(())
+            };
+            modes.enter(INO, || Ok(None), drop_pages).expect("enters");
+            modes.leave(INO);
+        };
+        let last = Modes::default();
+        last.restore(std::iter::empty(), after.stale());
+        served(&last);
+        assert_eq!(drops.get(), 1, "it was in passthrough before");
+        let any = Modes::default();
+        any.restore(std::iter::empty(), None);
+        served(&any);
+        assert_eq!((drops.get(), any.stale()), (2, None));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Mounting a volume, and the mount while it lives.
 
 use std::io;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -11,10 +12,11 @@ use weir_fuse::{Answer, Notifier, Offer, Session, init};
 use weir_types::{ErrorCode, ErrorKind, FsError, Result};
 
 use crate::door::{Door, DoorState};
+use crate::handover::FuseHandover;
 use crate::mountpoint::{check_mountpoint, mounted_on, real_path};
 use crate::options::{FuseOptions, Transport};
-use crate::passthrough::PassthroughState;
 use crate::table;
+use crate::view::FuseView;
 
 /// Largest request in bytes: one record.
 const REQUEST_BYTES: u32 = 1 << 20;
@@ -23,60 +25,12 @@ const REQUEST_BYTES: u32 = 1 << 20;
 /// Its own 12 would be too few for a bucket that answers after 50 ms.
 const BACKGROUND: u16 = 256;
 
-/// Why a shared mount has no rings. They have room for so many requests; a lock that others wait
-/// for would never be let go if all of it were theirs.
-const SHARED: &str = "others may change the volume, so that locks wait in the daemon";
-
 /// A mounted volume. Dropping it does not unmount it.
 #[derive(Debug)]
 pub struct FuseMount {
     mountpoint: PathBuf,
-    notifier: Notifier,
     view: FuseView,
     session: JoinHandle<io::Result<()>>,
-}
-
-/// What a mount counts, for as long as anybody asks.
-#[derive(Clone)]
-pub struct FuseView(Arc<DoorState>);
-
-/// How requests come from the kernel.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TransportState {
-    /// Why they come from `/dev/fuse`; `None` if they come over io_uring.
-    pub without_rings: Option<String>,
-}
-
-impl std::fmt::Debug for FuseView {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "FuseView({})", self.0.options.mountpoint.display())
-    }
-}
-
-impl FuseView {
-    /// Whether resident files are read past the daemon.
-    pub fn passthrough(&self) -> PassthroughState {
-        self.0.passthrough.state()
-    }
-
-    /// How requests come from the kernel.
-    pub fn transport(&self) -> TransportState {
-        let without = match self.0.options.transport {
-            Transport::Auto => Some("the default"),
-            Transport::Dev => Some("chosen for this mount"),
-            Transport::Uring if !self.0.options.exclusive => Some(SHARED),
-            Transport::Uring => match self.0.transport.get() {
-                Some(transport) => transport.without_rings(),
-                None => Some("not mounted yet"),
-            },
-        };
-        TransportState { without_rings: without.map(str::to_owned) }
-    }
-
-    /// Requests that the kernel sent since the mount, by kind, without those that never came.
-    pub fn requests(&self) -> Vec<(&'static str, u64)> {
-        self.0.counts.all()
-    }
 }
 
 /// Mounts the volume of `engine` and serves it until somebody unmounts it. Requests that must wait
@@ -119,27 +73,66 @@ pub fn mount(engine: Arc<Engine>, runtime: Handle, mut options: FuseOptions) -> 
                     needs Linux 4.9";
         return Err(FsError::new(ErrorKind::Unsupported, text));
     }
+    let thread = start(door, session, threads).inspect_err(|_| leave(&asked))?;
+    let mountpoint = std::fs::canonicalize(&asked).or_else(|_| real_path(&asked))?;
+    raise_read_ahead(&mountpoint, read_ahead_kib);
+    table::note(&source, &mountpoint);
+    Ok(FuseMount { mountpoint, view: FuseView(shared), session: thread })
+}
+
+/// Goes on with a mount that another daemon of this process served, by the descriptor that the kernel
+/// gave it: nothing is asked of the kernel, and what programs hold is as it was. `options` are those
+/// of that mount. Blocking, as [`mount()`] is. On an error the kernel still has the mount.
+pub fn resume(
+    engine: Arc<Engine>,
+    runtime: Handle,
+    mut options: FuseOptions,
+    (device, state): (OwnedFd, FuseHandover),
+) -> Result<FuseMount> {
+    if engine.read_only() {
+        options.read_only = true;
+        options = if options.exclusive { options.shared() } else { options };
+    }
+    let acl = state.obeys_acls();
+    if acl {
+        engine.obey_acls();
+    }
+    let (threads, mountpoint) = (options.threads.max(1), options.mountpoint.clone());
+    let door = Door::new(engine, runtime.clone(), options, acl);
+    let shared = door.shared.clone();
+    let session = Session::resume(device, state.agreed());
+    if let Err(error) = runtime.block_on(shared.take_over(state, &session.registrar())) {
+        // The channel first: the kernel is not to forget files that programs have open.
+        drop(session);
+        return Err(error);
+    }
+    let session = start(door, session, threads)?;
+    drop(runtime.spawn(shared.clone().drop_pages_from_before()));
+    Ok(FuseMount { mountpoint, view: FuseView(shared), session })
+}
+
+/// Starts to serve what the kernel asks.
+fn start(door: Door, session: Session, threads: usize) -> Result<JoinHandle<io::Result<()>>> {
+    let shared = door.shared.clone();
     let notifier = session.notifier();
     tell_transport(&shared, session.transport());
     // Set here for the first time, and nowhere else.
     let _ = shared.notifier.set(notifier.clone());
-    let (told, changed) = (notifier.clone(), Arc::downgrade(&shared));
+    let _ = shared.control.set(session.control());
+    let changed = Arc::downgrade(&shared);
     shared.engine.watch_tree(move |change| {
-        if let (Some(shared), TreeChange::Entries(dir)) = (changed.upgrade(), change) {
+        let Some(shared) = changed.upgrade() else { return };
+        if let TreeChange::Entries(dir) = change {
             shared.listings.changed(*dir);
         }
-        tell_kernel(&told, change);
+        let _open = shared.gate.read();
+        tell_kernel(&notifier, change);
     });
     let thread = std::thread::Builder::new().name("weir-fuse".to_owned());
-    let session =
-        thread.spawn(move || session.serve(Arc::new(door), threads)).map_err(|error| {
-            leave(&asked);
-            FsError::local_io("start the threads that serve the mount", error)
-        })?;
-    let mountpoint = std::fs::canonicalize(&asked).or_else(|_| real_path(&asked))?;
-    raise_read_ahead(&mountpoint, read_ahead_kib);
-    table::note(&source, &mountpoint);
-    Ok(FuseMount { mountpoint, notifier, view: FuseView(shared), session })
+    let serve = move || session.serve(Arc::new(door), threads);
+    thread
+        .spawn(serve)
+        .map_err(|error| FsError::local_io("start the threads that serve the mount", error))
 }
 
 /// Notes how requests come, and says so where it is not as somebody wished.
@@ -190,12 +183,6 @@ impl FuseMount {
     /// Where it is mounted.
     pub fn mountpoint(&self) -> &Path {
         &self.mountpoint
-    }
-
-    /// Tells the kernel that something changed behind its back. A call may wait for requests of
-    /// the mount, so never make one while serving such a request.
-    pub fn notifier(&self) -> Notifier {
-        self.notifier.clone()
     }
 
     /// What the mount counts.

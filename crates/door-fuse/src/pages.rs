@@ -86,6 +86,20 @@ impl Pages {
         Use { cached, writes }
     }
 
+    /// The same of a file that was opened at a daemon before this one: pages may be left from then.
+    pub(crate) async fn opened_before(&self, ino: Ino, through_cache: bool, writes: bool) -> Use {
+        let opened = self.opened(ino, through_cache, writes).await;
+        opened.cached.write().await.filled = true;
+        opened
+    }
+
+    /// All files that are open.
+    pub(crate) fn all(&self) -> Vec<(Ino, Use)> {
+        let open = self.open.lock();
+        let used = |(_, cached): &(usize, Shared)| Use { cached: cached.clone(), writes: false };
+        open.iter().map(|(ino, files)| (*ino, used(files))).collect()
+    }
+
     /// One less, after the kernel closed it.
     pub(crate) async fn closed(&self, ino: Ino, ended: &Use) {
         if ended.writes {
@@ -143,6 +157,27 @@ mod tests {
         assert!(pages.open.lock().is_empty());
         let direct = pages.opened(INO, false, true).await;
         assert!(direct.nobody_reads().is_some(), "the kernel drops what is from before");
+    }
+
+    #[tokio::test]
+    async fn pages_from_before_this_daemon_may_be_old() {
+        let pages = Pages::default();
+        let direct = pages.opened_before(INO, false, true).await;
+        assert!(direct.nobody_reads().is_none());
+        let writer = pages.opened_before(INO, true, true).await;
+        assert!(direct.nobody_reads().is_some());
+        let (dropped, mut was_dropped) = tokio::sync::mpsc::channel(9);
+        for ended in [false, true] {
+            if ended {
+                pages.closed(INO, &writer).await;
+            }
+            for (ino, used) in pages.all() {
+                let dropped = dropped.clone();
+                pages.drop_old(&used, move || dropped.try_send((ino, ended)).expect("room")).await;
+            }
+        }
+        assert_eq!(was_dropped.try_recv(), Ok((INO, true)), "not while somebody writes");
+        assert!(was_dropped.try_recv().is_err());
     }
 
     #[tokio::test]

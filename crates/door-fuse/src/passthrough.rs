@@ -103,6 +103,21 @@ impl Passthrough {
         self.was_on.store(true, Ordering::Relaxed);
     }
 
+    /// Goes on with a mount of another daemon, whose kernel is not asked again.
+    pub(crate) fn go_on(&self, was_on: bool, off: Option<String>) {
+        self.was_on.store(was_on, Ordering::Relaxed);
+        if let Some(why) = off {
+            self.turn_off(why);
+        }
+        if !was_on {
+            self.turn_off("it was off when the volume was mounted");
+        }
+    }
+
+    pub(crate) fn modes(&self) -> &Modes<Backing> {
+        &self.modes
+    }
+
     /// Whether any file of the mount may have been in passthrough.
     pub(crate) fn was_on(&self) -> bool {
         self.was_on.load(Ordering::Relaxed)

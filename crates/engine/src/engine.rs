@@ -2,6 +2,7 @@
 
 mod api;
 mod background;
+mod inherit;
 mod mount;
 mod recover;
 pub(crate) mod status;

@@ -51,12 +51,12 @@ pub use volume::format::{Connector, FormatOptions, Wrap, format, read_format};
 pub use volume::fsck::{FsckOptions, FsckReport, fsck};
 pub use volume::host::Host;
 pub use volume::options::{AcceptLoss, LeftBehind};
-pub use volume::options::{MountOptions, MountReport};
+pub use volume::options::{Inherited, MountOptions, MountReport};
 pub use weir_meta::locks::{Lock, LockOwner, LockSpace, LockTable};
 pub use weir_meta::{
     ACL_ACCESS, ACL_DEFAULT, DirEntry, DirEntryPlus, NewInode, RenameMode, Renamed, SetAttr,
     XattrMode,
 };
 pub use weir_object::{BucketUrl, Conditions, ConnectOptions, Meter, MeterSnapshot};
-pub use weir_tier::{AskSpace, DiskSpace, Why};
+pub use weir_tier::{AskSpace, DiskSpace, InPassthrough, Inherited as InheritedTier, Why};
 pub use weir_types::{DiskCache, LinkId};

@@ -90,6 +90,7 @@ pub mod init {
     pub const INIT_EXT: u64 = 1 << 30;
     pub const DIRECT_IO_ALLOW_MMAP: u64 = 1 << 36;
     pub const PASSTHROUGH: u64 = 1 << 37;
+    pub const HAS_RESEND: u64 = 1 << 39;
     pub const OVER_IO_URING: u64 = 1 << 41;
 }
 
@@ -149,6 +150,7 @@ pub(crate) mod notify {
     pub(crate) const INVAL_ENTRY: i32 = 3;
     /// Of an entry: it is asked for again, and not dropped. Kernels that lack it do not look at flags.
     pub(crate) const EXPIRE_ONLY: u32 = 1;
+    pub(crate) const RESEND: i32 = 7;
 }
 
 /// Requests over io_uring.

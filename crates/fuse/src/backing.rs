@@ -17,6 +17,11 @@ impl Backing {
     pub(crate) fn new(device: &Arc<Device>, id: u32) -> Self {
         Self { device: Arc::downgrade(device), id }
     }
+
+    /// The kernel's number for it, by which whoever goes on with the mount knows it.
+    pub fn id(&self) -> u32 {
+        self.id
+    }
 }
 
 /// Has the kernel know files that answers to opens may name.
@@ -31,6 +36,11 @@ impl Registrar {
     /// does not have this.
     pub fn register(&self, file: &File) -> io::Result<Backing> {
         Ok(Backing::new(&self.0, self.0.register(file)?))
+    }
+
+    /// A file that the kernel knows already by this number.
+    pub fn known(&self, id: u32) -> Backing {
+        Backing::new(&self.0, id)
     }
 }
 

@@ -33,12 +33,14 @@
 //! - Every request is answered once: a [`Reply`] that is dropped answers EIO.
 //! - A reply goes to the channel that its request came from.
 //! - An entry of a ring is the kernel's or that of one who answers, and its memory outlives both.
+//! - A mount that is held still has every request in the kernel, answered, or with whoever asked for it.
 //! - An interrupt is heard, also one that comes before anybody listens for it.
 
 mod abi;
 mod attr;
 mod backing;
 mod bytes;
+mod control;
 #[doc(hidden)]
 pub mod decoding;
 mod device;
@@ -46,6 +48,7 @@ mod dirs;
 mod interrupts;
 mod mount;
 mod notify;
+mod readers;
 mod reply;
 mod request;
 mod ring;
@@ -54,6 +57,7 @@ mod session;
 pub use abi::{init, lock, open, release, write};
 pub use attr::{Attr, Entry, Time, Timestamp};
 pub use backing::{Backing, Registrar};
+pub use control::{Agreed, Control, Still};
 pub use dirs::DirBuffer;
 pub use interrupts::Interrupted;
 pub use mount::{MountOptions, mount};

@@ -99,6 +99,14 @@ impl Reply {
         }
     }
 
+    /// Gives no answer, because the kernel is going to send the request again: only where a mount is
+    /// held still. Of a ring it is EIO.
+    pub fn leave(mut self) {
+        if !self.is_of_ring() {
+            self.way = None;
+        }
+    }
+
     /// No.
     pub fn error(mut self, errno: Errno) {
         self.send(-errno.0, &[]);

@@ -9,10 +9,13 @@ use std::thread::JoinHandle;
 use rustix::io::Errno as Failure;
 
 use crate::abi::{MINOR_MIN, VERSION, init, op};
+use crate::backing::Registrar;
 use crate::bytes::{Input, Output};
+use crate::control::{Agreed, Control};
 use crate::device::Device;
 use crate::interrupts::{Interrupted, Interrupts};
 use crate::notify::Notifier;
+use crate::readers::{Place, Readers};
 use crate::reply::{Errno, Reply};
 use crate::request::{Dialect, Operation, Request};
 use crate::ring::{Rings, Running, Transport};
@@ -66,8 +69,8 @@ pub struct Answer {
 #[derive(Debug)]
 pub struct Session {
     device: Arc<Device>,
-    buffer_bytes: usize,
-    dialect: Dialect,
+    agreed: Agreed,
+    readers: Arc<Readers>,
     transport: Transport,
     rings: Option<Rings>,
 }
@@ -98,9 +101,40 @@ impl Session {
             answer.flags &= !init::OVER_IO_URING;
         }
         device.send(unique, 0, &handshake(offer, answer))?;
-        let buffer_bytes = answer.write_bytes as usize + HEAD_BYTES;
-        let dialect = Dialect { setxattr_ext: offer.flags & init::SETXATTR_EXT != 0 };
-        Ok(Self { device, buffer_bytes, dialect, transport, rings })
+        let agreed = Agreed {
+            write_bytes: answer.write_bytes,
+            setxattr_ext: offer.flags & init::SETXATTR_EXT != 0,
+            resends: offer.flags & init::HAS_RESEND != 0,
+        };
+        Ok(Self { device, agreed, readers: Arc::default(), transport, rings })
+    }
+
+    /// Goes on with a mount that somebody else shook hands for, and served from `/dev/fuse`. No
+    /// request that they read may be unanswered: see [`crate::Still::send_again`].
+    pub fn resume(device: OwnedFd, agreed: Agreed) -> Self {
+        let transport = Transport::device("not asked for");
+        Self {
+            device: Arc::new(Device(device)),
+            agreed,
+            readers: Arc::default(),
+            transport,
+            rings: None,
+        }
+    }
+
+    /// Holds it still; `None` where requests come over io_uring.
+    pub fn control(&self) -> Option<Control> {
+        let control = Control {
+            device: self.device.clone(),
+            readers: self.readers.clone(),
+            agreed: self.agreed,
+        };
+        self.rings.is_none().then_some(control)
+    }
+
+    /// Knows files that were registered with the kernel.
+    pub fn registrar(&self) -> Registrar {
+        Registrar(self.device.clone())
     }
 
     /// Tells the kernel what it did not ask.
@@ -118,7 +152,9 @@ impl Session {
     /// # Errors
     /// Those of the device, once all threads have ended. Where threads cannot be started fewer serve.
     pub fn serve(self, handler: Arc<dyn Handler>, threads: usize) -> io::Result<()> {
-        let server = Server { interrupts: Arc::default(), handler, dialect: self.dialect };
+        let dialect = Dialect { setxattr_ext: self.agreed.setxattr_ext };
+        let readers = self.readers.clone();
+        let server = Server { interrupts: Arc::default(), handler, dialect, readers };
         let of_rings = {
             let (server, device) = (server.clone(), self.device.clone());
             Arc::new(move |request: Request, body: Input<'_>, slot| {
@@ -126,7 +162,8 @@ impl Session {
             })
         };
         let rings = self.rings.map(|rings| rings.start(&self.transport, &of_rings)).transpose()?;
-        let served = server.read_all(&self.device, self.buffer_bytes, threads);
+        let buffer_bytes = self.agreed.write_bytes as usize + HEAD_BYTES;
+        let served = server.read_all(&self.device, buffer_bytes, threads);
         // The kernel sends nothing more, or nobody reads it.
         let ended = rings.map_or(Ok(()), Running::end);
         served.and(ended)
@@ -153,6 +190,7 @@ struct Server {
     interrupts: Arc<Interrupts>,
     handler: Arc<dyn Handler>,
     dialect: Dialect,
+    readers: Arc<Readers>,
 }
 
 impl Server {
@@ -196,8 +234,9 @@ impl Server {
 
     fn read_until_unmounted(&self, device: &Arc<Device>, buffer_bytes: usize) -> io::Result<()> {
         let mut buffer = vec![0; buffer_bytes];
+        let place = Place::take(&self.readers);
         loop {
-            let count = match device.read(&mut buffer) {
+            let count = match place.read(|| device.read(&mut buffer)) {
                 Ok(count) => count,
                 // A request that was taken back meanwhile is ENOENT.
                 Err(Failure::INTR | Failure::AGAIN | Failure::NOENT) => continue,

@@ -275,6 +275,16 @@ impl LockTable {
         Ok(())
     }
 
+    /// All locks that are held.
+    pub fn all(&self) -> Vec<(Ino, LockSpace, Lock)> {
+        let state = self.state();
+        let of_file = |((ino, space), locks): (&FileKey, &FileLocks)| {
+            let held = locks.owners.values().flat_map(BTreeMap::values);
+            held.map(|lock| (*ino, *space, *lock)).collect::<Vec<_>>()
+        };
+        state.files.iter().flat_map(of_file).collect()
+    }
+
     /// Lets go of the bytes `start..=last`; of the whole file for `Flock`.
     pub fn unlock(&self, ino: Ino, space: LockSpace, owner: LockOwner, start: u64, last: u64) {
         let whole = space == LockSpace::Flock;

@@ -7,7 +7,7 @@ pub(crate) mod flush;
 mod invalidations;
 mod note;
 mod passthrough;
-mod passthrough_use;
+pub(crate) mod passthrough_use;
 mod residency;
 
 use std::fs::File;
@@ -222,7 +222,7 @@ impl Mirror {
         let state = &residency.state;
         let (start, end) = (page_floor(start), page_ceil(end));
         let released: u64 = gaps_below(state, start, end).iter().map(|range| range.len()).sum();
-        let here = state.ranges.bytes(start, end, |state| state != State::Hole);
+        let here = state.ranges.bytes(start, end, |state| state != PageState::Hole);
         end - start - released - here
     }
 

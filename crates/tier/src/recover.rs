@@ -235,12 +235,13 @@ impl Replay {
     }
 
     /// The mirrors to go on with, given where we are. `disk_lost_bytes` asks whether the disk lost
-    /// any since somebody was told.
+    /// any since somebody was told, `stays` which files others go on to have of us after a kill.
     pub(crate) fn finish(
         mut self,
         now: &Era,
         mirrors: &Path,
         disk_lost_bytes: impl Fn() -> bool,
+        stays: impl Fn(Ino) -> bool,
     ) -> Result<Replayed> {
         let how = match (&self.last, self.closed) {
             (None, _) => Recovered::New,
@@ -260,7 +261,8 @@ impl Replay {
         };
         let mut kept = Vec::new();
         for mut mirror in self.mirrors.into_values() {
-            if mirror.passthrough {
+            let stays = how == Recovered::Killed && stays(mirror.state.ino);
+            if mirror.passthrough && !stays {
                 let killed = matches!(how, Recovered::Killed | Recovered::Remounted { .. });
                 let path = mirror_path(mirrors, mirror.state.ino);
                 recover_passthrough(&mut mirror.state, &path, killed)?;

@@ -20,6 +20,7 @@ fn options(directory: &Path, boot: &str) -> TierOptions {
         free_floor_bytes: 0,
         memory_bytes: 1 << 30,
         ask_space: DiskSpace::kernel(),
+        inherited: crate::Inherited::default(),
         boot_id: boot.to_owned(),
         now_ms: Arc::new(move || ticks.fetch_add(1, Ordering::Relaxed)),
     }

@@ -9,6 +9,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs::File;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -20,6 +21,7 @@ use weir_types::{ErrorCode, ErrorKind, FsError, Ino, Inode, Result};
 use crate::disk;
 use crate::log::{Entry, MirrorState};
 use crate::mirror::Mirror;
+use crate::mirror::passthrough_use::InPassthrough;
 use crate::place::{check_directory, file_system_instance};
 use crate::private;
 use crate::record_log::RecordLog;
@@ -60,6 +62,17 @@ pub struct TierOptions {
     pub memory_bytes: u64,
     /// Tells the disk's space.
     pub ask_space: AskSpace,
+    /// What the daemon had in whose place this one goes on, if there was one.
+    pub inherited: Inherited,
+}
+
+/// What a daemon leaves to one that goes on in its place, beside what is on the disk.
+#[derive(Clone, Debug, Default)]
+pub struct Inherited {
+    /// Its locks of directories, held ever since.
+    pub locks: Vec<Arc<File>>,
+    /// The mirror files that others have open or mapped.
+    pub in_passthrough: Vec<InPassthrough>,
 }
 
 /// All mirror files of one volume on one machine.
@@ -78,7 +91,7 @@ pub struct Tier {
     root: File,
     /// There was one.
     unsound: AtomicBool,
-    _lock: File,
+    lock: Arc<File>,
 }
 
 impl Tier {
@@ -87,7 +100,7 @@ impl Tier {
         let directory = options.directory.clone();
         check_directory("tier", &directory)?;
         private::make_directory(&directory)?;
-        let lock = lock_directory(&directory)?;
+        let lock = lock_directory(&directory, &options.inherited.locks)?;
         let root = disk::open_read(&directory)
             .map_err(|e| FsError::local_io(format!("open {}", directory.display()), e))?;
         let mirrors = make_mirror_directories(&directory)?;
@@ -95,7 +108,11 @@ impl Tier {
         let log = RecordLog::open(&directory.join("residency"), |bytes| replay.entry(bytes))?;
         let era =
             Era { boot: options.boot_id.clone(), file_system: file_system_instance(&directory) };
-        let outcome = replay.finish(&era, &mirrors, || disk::syncfs(&root).is_err())?;
+        let held = options.inherited.in_passthrough.iter();
+        let held: HashMap<Ino, InPassthrough> = held.map(|one| (one.ino, *one)).collect();
+        let stays = |ino| held.contains_key(&ino);
+        let lost_bytes = || disk::syncfs(&root).is_err();
+        let outcome = replay.finish(&era, &mirrors, lost_bytes, stays)?;
         let lost = read_lost(&directory)?;
         let space = (options.ask_space)(&directory)?;
         let floor = space.floor_bytes(options.free_floor_bytes);
@@ -123,26 +140,24 @@ impl Tier {
         let recovered = outcome.mirrors.into_iter().map(|left| {
             let mirror = Arc::new(Mirror::recovered(shared.clone(), left));
             mirror.may_be_in_passthrough();
+            let before = held.get(&mirror.ino).filter(|_| outcome.how == Recovered::Killed);
+            before.into_iter().for_each(|before| mirror.stays_in_passthrough(before));
             (mirror.ino, mirror)
         });
         let all = Mutex::new(recovered.collect());
-        let until_confirmed = outcome.incomplete;
-        let confirmed =
-            AtomicBool::new(matches!(outcome.how, Recovered::Clean | Recovered::Killed));
-        let asked = Mutex::default();
-        let unsound = AtomicBool::new(false);
+        let confirmed = matches!(outcome.how, Recovered::Clean | Recovered::Killed);
         let tier = Self {
             shared,
             mirrors: all,
             options,
-            asked,
-            confirmed,
+            asked: Mutex::default(),
+            confirmed: AtomicBool::new(confirmed),
             era,
-            until_confirmed,
+            until_confirmed: outcome.incomplete,
             root,
-            unsound,
+            unsound: AtomicBool::new(false),
             lost,
-            _lock: lock,
+            lock,
         };
         tier.finish_set_aside()?;
         tier.compact()?;
@@ -208,6 +223,13 @@ impl Tier {
             known.iter().copied().collect()
         };
         in_passthrough.into_iter().filter_map(|ino| self.find(ino)).collect()
+    }
+
+    /// What a daemon that goes on in the place of this one is to be given.
+    pub fn to_inherit(&self) -> Inherited {
+        let all = self.in_passthrough_now();
+        let in_passthrough = all.iter().filter_map(|mirror| mirror.passthrough_use()).collect();
+        Inherited { locks: vec![self.lock.clone()], in_passthrough }
     }
 
     /// Whether `ino` is among them, as far as was looked.
@@ -508,11 +530,21 @@ fn remove_if_there(mirror: &Mirror) -> Result<()> {
     }
 }
 
-/// Takes the lock of a directory that one daemon may use at a time; held until the file goes.
-pub fn lock_directory(directory: &Path) -> Result<File> {
+/// Takes the lock of a directory that one daemon may use at a time, unless it is one of those that
+/// are held already; held until the file goes.
+pub fn lock_directory(directory: &Path, held: &[Arc<File>]) -> Result<Arc<File>> {
     let path = directory.join("lock");
     let at = |e| FsError::local_io(format!("open {}", path.display()), e);
     let file = private::options().write(true).truncate(false).open(&path).map_err(at)?;
+    let same = |one: &File| {
+        let (one, other) = (one.metadata()?, file.metadata()?);
+        Ok((one.dev(), one.ino()) == (other.dev(), other.ino()))
+    };
+    for lock in held {
+        if same(lock).map_err(at)? {
+            return Ok(lock.clone());
+        }
+    }
     flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|e| {
         let text = format!(
             "{} is in use by another weir on this machine: unmount that one, or name another \
@@ -522,7 +554,7 @@ pub fn lock_directory(directory: &Path) -> Result<File> {
         let error = FsError::new(ErrorKind::Conflict, text).coded(ErrorCode::TierInUse);
         error.with_source(std::io::Error::from(e))
     })?;
-    Ok(file)
+    Ok(Arc::new(file))
 }
 
 /// Where mirrors lie, in a directory for each lowest byte of an inode number.

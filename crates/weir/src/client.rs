@@ -1,5 +1,6 @@
 //! Speaks with running daemons through their admin sockets.
 
+use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -138,6 +139,17 @@ impl Client {
         })
     }
 
+    /// As [`Client::call`]; `None` if the daemon took the call and ended without an answer.
+    pub(crate) async fn call_or_gone<C: Call>(&self, call: &C) -> Result<Option<C::Answer>> {
+        match self.call(call).await {
+            Ok(answer) => Ok(Some(answer)),
+            Err(error) if error.source().is_some_and(<dyn std::error::Error>::is::<Gone>) => {
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
     /// Asks, and waits for the answer without an end: flushing takes as long as it takes.
     pub(crate) async fn call<C: Call>(&self, call: &C) -> Result<C::Answer> {
         let request = request(call).map_err(|error| {
@@ -188,12 +200,25 @@ impl Client {
         let (mut sender, connection) =
             http1::handshake(TokioIo::new(stream)).await.map_err(|e| gone(e.into()))?;
         tokio::spawn(connection);
-        let answer = sender.send_request(request).await.map_err(|e| gone(e.into()))?;
+        let ended = |e: hyper::Error| gone(Gone(e).into());
+        let answer = sender.send_request(request).await.map_err(ended)?;
         let status = answer.status();
-        let body = answer.into_body().collect().await.map_err(|e| gone(e.into()))?;
+        let body = answer.into_body().collect().await.map_err(ended)?;
         Ok((status, body.to_bytes()))
     }
 }
+
+/// A daemon ended while it was asked.
+#[derive(Debug)]
+struct Gone(hyper::Error);
+
+impl std::fmt::Display for Gone {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl std::error::Error for Gone {}
 
 type BoxedError = Box<dyn std::error::Error + Send + Sync>;
 

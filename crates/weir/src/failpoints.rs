@@ -4,6 +4,8 @@
 //!   one point, the first of another.
 //! - `WEIR_BOOT_ID`: what this boot of the machine is called, to play a reboot; `WEIR_HARDWARE_ID`:
 //!   what the machine below is called, to play another one.
+//! - A binary called `weir-of-another-version` or `weir-that-fails` plays one that cannot go on in the
+//!   place of another.
 //! - `WEIR_BUCKET_FAULTS="op=put,p=0.05,seed=7"`: which bucket requests fail; counted for each
 //!   connection on its own.
 
@@ -24,6 +26,10 @@ mod chosen {
 
     pub(crate) fn bucket_faults() -> Result<Option<Wrap>> {
         Ok(None)
+    }
+
+    pub(crate) fn plays(_: &str) -> bool {
+        false
     }
 }
 
@@ -75,6 +81,11 @@ mod chosen {
         Ok(())
     }
 
+    /// Whether this binary is one that plays something, by its name.
+    pub(crate) fn plays(name: &str) -> bool {
+        std::env::current_exe().is_ok_and(|path| path.ends_with(name))
+    }
+
     /// The faults that stand before every bucket.
     pub(crate) fn bucket_faults() -> Result<Option<Wrap>> {
         let Ok(text) = std::env::var("WEIR_BUCKET_FAULTS") else {
@@ -85,4 +96,4 @@ mod chosen {
     }
 }
 
-pub(crate) use chosen::{arm, bucket_faults, host};
+pub(crate) use chosen::{arm, bucket_faults, host, plays};

@@ -7,15 +7,18 @@
 )]
 
 use std::fs;
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use tokio::runtime::{Builder, Runtime};
-use weir_door_fuse::{FuseMount, FuseOptions, Transport, check_mountpoint, mount};
+use weir_door_fuse::{
+    FuseHandover, FuseMount, FuseOptions, Transport, check_mountpoint, mount, resume,
+};
 use weir_engine::{
-    AcceptLoss, BucketUrl, Clock, ConnectOptions, Connector, Engine, FormatOptions, Host, Meter,
-    MountOptions, Wrap, format,
+    AcceptLoss, BucketUrl, Clock, ConnectOptions, Connector, Engine, FormatOptions, Host,
+    Inherited, Meter, MountOptions, Wrap, format,
 };
 use weir_types::{Codec, ErrorKind, FsError, Settings, UnixTime};
 
@@ -26,6 +29,8 @@ pub struct Volume {
     pub dir: tempfile::TempDir,
     pub runtime: Runtime,
     pub settings: Settings,
+    /// Locks that somebody else in this process holds.
+    pub locks: Vec<Arc<fs::File>>,
     clock: Clock,
     connector: Connector,
 }
@@ -73,7 +78,7 @@ impl Volume {
         let mut connector = Connector::new(ConnectOptions::default(), Meter::new());
         connector.wrap = wrap;
         let settings = Settings { free_floor_bytes: weir_types::Bytes(0), ..Settings::default() };
-        let volume = Self { dir, runtime, settings, clock: clock(), connector };
+        let volume = Self { dir, runtime, settings, locks: Vec::new(), clock: clock(), connector };
         let options = FormatOptions {
             url: volume.url(),
             stripe: Vec::new(),
@@ -92,7 +97,8 @@ impl Volume {
         format!("file://{}", self.dir.path().join("bucket").display()).parse().unwrap()
     }
 
-    pub fn mount(&self, change: impl FnOnce(FuseOptions) -> FuseOptions) -> Mounted {
+    /// The volume, with what another engine of this process left to it.
+    fn engine(&self, inherited: Inherited) -> Arc<Engine> {
         let options = MountOptions {
             url: self.url(),
             connector: self.connector.clone(),
@@ -106,8 +112,25 @@ impl Volume {
             settings: self.settings.clone(),
             clock: self.clock.clone(),
             host: Host::this(),
+            inherited,
         };
-        let engine = Arc::new(self.runtime.block_on(Engine::mount(options)).unwrap());
+        Arc::new(self.runtime.block_on(Engine::mount(options)).unwrap())
+    }
+
+    /// Goes on with a mount that stands still.
+    pub fn resume(&self, inherited: Inherited, handed: (OwnedFd, FuseHandover)) -> Mounted {
+        let engine = self.engine(inherited);
+        let path = self.dir.path().join("mnt");
+        let options = FuseOptions::new(&path, "file:///test", self.clock.now.clone());
+        let handle = self.runtime.handle().clone();
+        let mount = resume(engine.clone(), handle, options, handed).unwrap();
+        Mounted { engine, mount: Some(mount), path }
+    }
+
+    pub fn mount(&self, change: impl FnOnce(FuseOptions) -> FuseOptions) -> Mounted {
+        let mut inherited = Inherited::default();
+        inherited.tier.locks = self.locks.clone();
+        let engine = self.engine(inherited);
         let path = self.dir.path().join("mnt");
         let options = FuseOptions::new(&path, "file:///test", self.clock.now.clone());
         let handle = self.runtime.handle().clone();

@@ -91,7 +91,9 @@ pub(crate) struct Journal {
     pub(crate) durable: bool,
     log: OnceLock<RecordLog>,
     /// Held against a second daemon with the same directory.
-    lock: OnceLock<fs::File>,
+    lock: OnceLock<Arc<fs::File>>,
+    /// Locks that this process has from the one in whose place it goes on.
+    held: Vec<Arc<fs::File>>,
     /// Entries that void or follow others, and that the log had no room for.
     owed: Mutex<VecDeque<Vec<u8>>>,
     /// Most bytes of it, and free ones on its disk, when that was last looked at.
@@ -109,13 +111,14 @@ pub(crate) struct Journal {
 
 impl Journal {
     /// A journal in `directory`, not yet opened.
-    pub(crate) fn new(directory: &Path, durable: bool) -> Arc<Self> {
+    pub(crate) fn new(directory: &Path, durable: bool, held: Vec<Arc<fs::File>>) -> Arc<Self> {
         let directory = directory.to_owned();
         Arc::new(Self {
             directory,
             durable,
             log: OnceLock::new(),
             lock: OnceLock::new(),
+            held,
             owed: Mutex::default(),
             limit_bytes: AtomicU64::new(0),
             free_bytes: AtomicU64::new(0),
@@ -124,6 +127,11 @@ impl Journal {
             emptying: locks::Mutex::new(Place::LogEmptying, 0, ()),
             taking_data: locks::RwLock::new(Place::JournalData, 0),
         })
+    }
+
+    /// The lock of its directory, once it has it.
+    pub(crate) fn held_lock(&self) -> Option<Arc<fs::File>> {
+        self.lock.get().cloned()
     }
 
     pub(crate) fn directory(&self) -> &Path {
@@ -148,7 +156,7 @@ impl Journal {
 
     fn lock(&self) -> Result<()> {
         if self.lock.get().is_none() {
-            let _ = self.lock.set(weir_tier::lock_directory(&self.directory)?);
+            let _ = self.lock.set(weir_tier::lock_directory(&self.directory, &self.held)?);
         }
         Ok(())
     }

@@ -67,6 +67,7 @@ fn ground(tier_bytes: u64, step_ms: u64) -> Ground {
         now_ms: clock.now_ms.clone(),
         memory_bytes: settings.memory().tier_files,
         ask_space: Arc::new(move |_| Ok(space)),
+        inherited: weir_tier::Inherited::default(),
     })
     .expect("a tier");
     let context = Context {

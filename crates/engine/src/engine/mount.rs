@@ -88,7 +88,8 @@ async fn mount_writer(
     claim: Claim,
 ) -> Result<Engine> {
     let log_directory = log_directory(&options, &format, &opened.directory)?;
-    let journal = Journal::new(&log_directory, options.journal.is_some());
+    let held = options.inherited.tier.locks.clone();
+    let journal = Journal::new(&log_directory, options.journal.is_some(), held);
     let here = Here {
         tier: Note::read(&opened.directory)?,
         log: journal.note()?,
@@ -143,8 +144,10 @@ async fn mount_writer(
     write_lease(&options, &buckets, &lease.mount.node).await?;
     fail::fail_point!("engine::mount-leased", |_| Err(stopped()));
     let bound = Bound { meta, fence, journal: Some(journal), report, lease: Some(lease) };
+    let open = options.inherited.open.clone();
     let engine = Engine::assemble(options, format, buckets, opened.tier, bound);
     engine.links.load_links().await?;
+    engine.inherit(&open).await?;
     engine.recover(replay).await?;
     fail::fail_point!("engine::mount-recovered", |_| Err(stopped()));
     engine.data.tier.confirm()?;

@@ -95,6 +95,7 @@ pub fn mount_options(url: BucketUrl, connector: Connector, tier: &Path) -> Mount
             hardware_id: "its hardware".into(),
             ..Host::this()
         },
+        inherited: crate::Inherited::default(),
     }
 }
 

@@ -52,6 +52,16 @@ impl OpenFile {
         self.node.ino
     }
 
+    /// Whether it may be written through it.
+    pub fn writes(&self) -> bool {
+        self.write
+    }
+
+    /// The user who opened it.
+    pub fn client(&self) -> u32 {
+        self.known_tenant().client
+    }
+
     /// Subject I/O on it is, by the rules of now.
     pub(crate) async fn tenant(&self, files: &OpenFiles) -> Tenant {
         let known = self.known_tenant();

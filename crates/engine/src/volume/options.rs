@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use weir_object::BucketUrl;
 use weir_tier::{AskSpace, Recovered, SetAside};
-use weir_types::Settings;
+use weir_types::{Ino, Settings};
 
 use super::context::Clock;
 use super::format::Connector;
@@ -40,6 +40,17 @@ pub struct MountOptions {
     pub clock: Clock,
     /// This process.
     pub host: Host,
+    /// What the daemon left in whose place this one goes on, if there was one.
+    pub inherited: Inherited,
+}
+
+/// What a daemon leaves to one that goes on in its place, beside what a killed one leaves on disk.
+#[derive(Clone, Debug, Default)]
+pub struct Inherited {
+    /// What its tier has.
+    pub tier: weir_tier::Inherited,
+    /// Inodes that are open: none of them goes before it was let go, as often as it is here.
+    pub open: Vec<Ino>,
 }
 
 /// What was found at mount, and done about it.

@@ -162,3 +162,23 @@ async fn a_ring_of_waiters_is_refused_and_a_given_up_wait_is_none() {
     table.release_owner(FILE, LockOwner(3));
     assert!(table.state().files.is_empty() && table.state().waiting.is_empty());
 }
+
+#[test]
+fn another_table_goes_on_with_all_that_is_held() {
+    let (before, after) = (LockTable::new(), LockTable::new());
+    before.try_lock(FILE, LockSpace::Posix, lock(1, 0, 9, true)).expect("free");
+    before.try_lock(FILE, LockSpace::Posix, lock(1, 20, u64::MAX, false)).expect("free");
+    before.try_lock(FILE, LockSpace::Posix, lock(2, 30, 39, false)).expect("shared");
+    before.try_lock(FILE, LockSpace::Flock, lock(3, 0, u64::MAX, true)).expect("apart");
+    let all = before.all();
+    assert_eq!(all.len(), 4);
+    for (ino, space, lock) in all {
+        after.try_lock(ino, space, lock).expect("none is in the way of another");
+    }
+    assert!(after.try_lock(FILE, LockSpace::Posix, lock(4, 5, 5, false)).is_err());
+    assert!(after.try_lock(FILE, LockSpace::Posix, lock(4, 30, 30, true)).is_err());
+    assert!(after.try_lock(FILE, LockSpace::Posix, lock(4, 10, 19, true)).is_ok());
+    assert!(after.try_lock(FILE, LockSpace::Flock, lock(4, 0, 0, false)).is_err());
+    after.release_owner(FILE, LockOwner(3));
+    assert!(after.try_lock(FILE, LockSpace::Flock, lock(4, 0, 0, false)).is_ok());
+}

@@ -17,7 +17,7 @@ use weir_types::{ByteRange, ErrorKind, FsError, Result};
 use crate::disk;
 use crate::lease;
 use crate::log::Entry;
-use crate::mirror::passthrough_use::PassthroughUse;
+use crate::mirror::passthrough_use::{InPassthrough, PassthroughUse};
 use crate::mirror::{Mirror, Residency, gaps_below};
 use crate::mirror_file::{data_ranges, last_store, set_mark};
 use crate::pending::Pending;
@@ -193,6 +193,23 @@ impl Mirror {
             set_mark(&*self.file()?).map_err(|e| self.io("mark", e))?;
         }
         Ok(())
+    }
+
+    /// How others have it, if they do.
+    pub(crate) fn passthrough_use(&self) -> Option<InPassthrough> {
+        let residency = self.read_state();
+        let PassthroughUse { opens, writers, active, writable, .. } = residency.passthrough;
+        active.then_some(InPassthrough { ino: self.ino, opens, writers, writable })
+    }
+
+    /// Others had it so of the daemon before this one, and go on to. That one may have known of
+    /// stores that left no trace.
+    pub(crate) fn stays_in_passthrough(&self, before: &InPassthrough) {
+        let mut residency = self.write_state();
+        let passthrough = &mut residency.passthrough;
+        (passthrough.opens, passthrough.writers) = (before.opens, before.writers);
+        (passthrough.writable, passthrough.hidden) = (before.writable, before.writable);
+        self.set_passthrough(&mut residency, true);
     }
 
     /// Ends what is over: lending to writers, and lending at all.

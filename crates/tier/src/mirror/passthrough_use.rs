@@ -1,5 +1,23 @@
 //! What is known of who else has a mirror file open or mapped.
 
+use serde::{Deserialize, Serialize};
+use weir_types::Ino;
+
+/// A mirror file that others have open or mapped, as a daemon that goes on in the place of another
+/// must know it. What the log says of it is not enough: they go on to have it, and the same one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct InPassthrough {
+    /// The file.
+    pub ino: Ino,
+    /// Times that it was given to the kernel and not taken back.
+    pub opens: usize,
+    /// Open files through which it may be mapped for writing.
+    pub writers: usize,
+    /// Somebody may have it mapped for writing.
+    pub writable: bool,
+}
+
 /// What others have of a mirror file.
 #[derive(Debug, Default)]
 pub(crate) struct PassthroughUse {

@@ -15,6 +15,7 @@ mod refusal;
 mod status;
 mod survey;
 mod throughput;
+mod upgrade;
 
 #[cfg(test)]
 pub(crate) mod page;
@@ -41,3 +42,4 @@ pub(crate) use status::{
 };
 pub(crate) use survey::GetSurvey;
 pub(crate) use throughput::{GetHistory, GetThroughput, GetUsed, SetThroughput};
+pub(crate) use upgrade::{GetUpgrade, LastUpgrade, Upgrade, Upgraded, Upgrading};

@@ -14,6 +14,7 @@ mod sync;
 mod throughput;
 mod top;
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -32,6 +33,7 @@ pub(crate) use doctor::DoctorArgs;
 pub(crate) use links::{LinkArgs, LinksArgs, RefreshArgs, UnlinkArgs};
 pub(crate) use mount::{
     EngineArgs, Loss, MountArgs, NbdArgs, RemountArgs, ServeArgs, StopArgs, Transport, UmountArgs,
+    UpgradeArgs,
 };
 pub(crate) use recover::RecoverArgs;
 pub(crate) use sync::SyncArgs;
@@ -96,6 +98,15 @@ pub(crate) struct Cli {
     pub(crate) log: LogArgs,
 }
 
+/// What a command line says that mounts a volume, or why it is none.
+pub(crate) fn mount_of(argv: &[OsString]) -> Result<Box<MountArgs>, String> {
+    match Cli::try_parse_from(argv).map(|cli| cli.command) {
+        Ok(Command::Mount(mount)) => Ok(mount),
+        Ok(_) => Err("it does not mount anything".to_owned()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
 /// What weir tells of its work.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct LogArgs {
@@ -131,6 +142,12 @@ pub(crate) enum Command {
     /// Give a mount other options of the kernel's: what `mount -o remount` calls
     #[command(hide = true, after_help = mount::REMOUNT_EXAMPLES)]
     Remount(RemountArgs),
+    /// Put another version in the place of a mount's, while programs use it
+    #[command(after_help = mount::UPGRADE_EXAMPLES)]
+    Upgrade(UpgradeArgs),
+    /// Say whether this program would go on with a mount of another one: what `weir upgrade` asks
+    #[command(hide = true, after_help = "Example:\n  weir can-take-over </dev/null")]
+    CanTakeOver,
     /// Serve the disks of a volume, without mounting it
     #[command(after_help = mount::SERVE_EXAMPLES)]
     Serve(Box<ServeArgs>),

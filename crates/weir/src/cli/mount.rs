@@ -108,6 +108,9 @@ pub(crate) struct EngineArgs {
     /// which standard error is already
     #[arg(long, hide = true, value_name = "FILE")]
     pub(crate) daemon: Option<PathBuf>,
+    /// Go on in the place of another binary, with what it left in this descriptor
+    #[arg(long, hide = true, value_name = "FD")]
+    pub(crate) handed_over: Option<i32>,
     #[command(flatten)]
     pub(crate) connect: ConnectArgs,
 }
@@ -222,6 +225,24 @@ pub(crate) struct RemountArgs {
     /// ro, rw, noexec, nodev, nosuid, noatime, sync, ...
     #[arg(short = 'o', value_name = "OPT,...")]
     pub(crate) options: Vec<String>,
+}
+
+pub(super) const UPGRADE_EXAMPLES: &str = "\
+Examples:
+  weir upgrade /mnt/genomes                                  to the weir that runs this command
+  weir upgrade /mnt/genomes --binary /opt/weir-0.2/bin/weir
+
+Programs that use the mount wait for a moment, and see no error: files that are open, mappings and
+locks stay. What is in the way is told, and then nothing has changed. With the new binary in the
+place of the old one and no way to use the volume, the old one goes on.";
+
+#[derive(Args, Debug)]
+pub(crate) struct UpgradeArgs {
+    /// Where it is mounted
+    pub(crate) dir: PathBuf,
+    /// The program that is to go on [default: the one that runs this command]
+    #[arg(long, value_name = "PATH")]
+    pub(crate) binary: Option<PathBuf>,
 }
 
 #[derive(Args, Debug)]

@@ -29,6 +29,7 @@ mod sync;
 mod throughput;
 mod top;
 mod umount;
+mod upgrade;
 
 use std::ffi::OsString;
 use std::future::Future;
@@ -76,6 +77,8 @@ pub(crate) fn run(cli: Cli, argv: &[OsString]) -> Result<ExitCode> {
             weir_door_fuse::remount(&args.dir, &args.options)?;
             Ok(ExitCode::SUCCESS)
         }
+        Command::Upgrade(args) => wait(upgrade::run(args)),
+        Command::CanTakeOver => upgrade::can_take_over(),
         Command::Stop(args) => wait(umount::stop(args)),
         Command::Disk(args) => wait(disks::run(args.command)),
         Command::Attach(args) => wait(attach::attach(args)),

@@ -12,18 +12,19 @@ use weir_types::{Bytes, ErrorCode, ErrorKind, FsError, Result};
 
 use crate::cli::{EngineArgs, LogArgs};
 use crate::client::Client;
+use crate::command_line::insert_behind;
 use crate::commands::{flush, umount};
 use crate::daemon::{self, Work};
-use crate::{paths, render};
+use crate::{descriptors, paths, render};
 
 pub(crate) fn run(work: Work, log: &LogArgs, argv: &[OsString]) -> Result<ExitCode> {
     let args = work.engine();
-    if args.daemon.is_some() {
-        return daemon::run(work, log);
+    if args.daemon.is_some() || args.handed_over.is_some() {
+        return daemon::run(work, log, argv);
     }
     if args.foreground {
         check_free(&work)?;
-        return daemon::run(work, log);
+        return daemon::run(work, log, argv);
     }
     // Before there is a log, so that the most common mistakes leave no trace.
     let (word, place) = match &work {
@@ -35,7 +36,7 @@ pub(crate) fn run(work: Work, log: &LogArgs, argv: &[OsString]) -> Result<ExitCo
     };
     check_free(&work)?;
     let (log_path, log_file) = paths::open_log(args.log_file.as_deref(), &place, &args.tier)?;
-    keep_descriptors_here();
+    descriptors::close_on_exec();
     let child = Command::new(own_program())
         .arg0("weir")
         .args(daemon_arguments(argv, word, &log_path))
@@ -146,12 +147,9 @@ fn own_program() -> PathBuf {
 
 /// The same command line, with what makes it a daemon after the command.
 fn daemon_arguments(argv: &[OsString], command: &str, log: &Path) -> Vec<OsString> {
-    let mut line: Vec<OsString> = argv.iter().skip(1).cloned().collect();
-    let at = line.iter().position(|word| word == command);
     let mut daemon = OsString::from("--daemon=");
     daemon.push(log);
-    line.insert(at.map_or(0, |at| at + 1), daemon);
-    line
+    insert_behind(argv, command, daemon).split_off(1)
 }
 
 enum Heard {
@@ -183,20 +181,6 @@ fn hear(mut child: Child) -> std::io::Result<Heard> {
             causes: causes.trim_end().to_owned(),
         },
     })
-}
-
-/// Marks every descriptor but the standard three close-on-exec: what our caller had open (a lock, a
-/// file on another mount) must not stay open for as long as the daemon lives.
-#[expect(unsafe_code, reason = "neither std nor rustix can mark descriptors they do not own")]
-fn keep_descriptors_here() {
-    // By its number: C libraries before 2.34 have no function for it, and kernels before 5.9 no call.
-    let (first, last, flags) = (3, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC);
-    // SAFETY: this closes nothing in this process, so every owner keeps a valid descriptor; it
-    // only sets a flag that std sets on its own descriptors anyway.
-    let failed = unsafe { libc::syscall(libc::SYS_close_range, first, last, flags) } != 0;
-    if failed {
-        tracing::debug!("close_range is not there: the daemon inherits open files");
-    }
 }
 
 #[cfg(test)]

@@ -64,7 +64,7 @@ pub(super) async fn ended(pid: u32) {
 }
 
 /// Whether the process is there, and not a zombie that nobody has buried.
-fn runs(pid: u32) -> bool {
+pub(super) fn runs(pid: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let state = stat.rsplit_once(") ").map(|(_, rest)| rest.starts_with(['Z', 'X']));
     state == Some(false)

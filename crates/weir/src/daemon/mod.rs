@@ -9,6 +9,7 @@
 mod admin;
 mod block;
 mod ending;
+mod handover;
 mod metrics;
 mod options;
 mod ready;
@@ -16,25 +17,34 @@ mod shared;
 mod signals;
 mod supervisor;
 mod token;
+mod upgrade;
 mod work;
 
+use std::ffi::OsString;
+use std::panic::AssertUnwindSafe;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
-use weir_door_fuse::FuseMount;
+use weir_door_block::NbdOptions;
+use weir_door_fuse::{FuseMount, FuseOptions};
 use weir_engine::Engine;
-use weir_types::{FsError, Result};
+use weir_types::{ErrorKind, FsError, Result};
 
 use crate::cli::LogArgs;
+use crate::failpoints;
 use crate::log::{self, Writer};
 use block::BlockDoor;
 use ending::Ending;
+use handover::{Handed, Invocation};
 use shared::{DaemonState, Fuse};
 
+pub(crate) use handover::{Answer, Question, VERSIONS as HANDOVER_VERSIONS};
 pub(crate) use ready::READY;
 pub(crate) use shared::panicked;
 pub(crate) use work::Work;
@@ -43,43 +53,40 @@ pub(crate) use work::Work;
 const LAST_ANSWERS: Duration = Duration::from_secs(2);
 
 /// Mounts or serves until it is told to end. With `--daemon` it detaches from its terminal and
-/// tells its parent, by a pipe on standard output, whether it could.
-pub(crate) fn run(work: Work, log_args: &LogArgs) -> Result<ExitCode> {
+/// tells its parent, by a pipe on standard output, whether it could. Where another binary handed its
+/// mount over it goes on with that, or has that one go on.
+pub(crate) fn run(work: Work, log_args: &LogArgs, argv: &[OsString]) -> Result<ExitCode> {
     let args = work.engine();
+    let handed = args.handed_over.map(Handed::receive).transpose()?;
     let daemon = args.daemon.is_some();
     if daemon {
         // Fails only if it leads a session already, which is as good.
         let _ = rustix::process::setsid();
     }
-    let writer = match &args.daemon {
-        Some(file) => Writer::Detached(file),
-        None => Writer::Foreground(args.log_file.as_deref()),
-    };
-    log::start(log_args, &writer)?;
-    raise_open_files();
-    let run = || {
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .enable_all()
-            .thread_name("weir")
-            .build()
-            .map_err(|e| FsError::local_io("start the runtime's threads", e))?;
-        let (shared, mount) = start(&runtime, work)?;
+    let begun = begin(&work, log_args, handed.as_ref()).and_then(|(runtime, directory)| {
+        let invocation = Invocation::new(argv, directory);
+        let (shared, mount) = match &handed {
+            None => start(&runtime, work, invocation, None)?,
+            Some(_) => start_unharmed(&runtime, work, invocation, handed.as_ref())?,
+        };
         Ok((runtime, shared, mount))
-    };
-    let (runtime, shared, mount) = match run() {
-        Ok(started) => started,
-        Err(error) if daemon => {
+    });
+    let goes_on = handed.is_some();
+    let (runtime, shared, mount) = match (begun, handed) {
+        (Ok(started), _) => started,
+        (Err(error), Some(handed)) => return Err(handed.failed(error)),
+        (Err(error), None) if daemon => {
             ready::failed(&error);
             return Ok(ExitCode::FAILURE);
         }
-        Err(error) => return Err(error),
+        (Err(error), None) => return Err(error),
     };
-    if daemon && !ready::tell() {
+    if daemon && !goes_on && !ready::tell() {
         tracing::warn!("whoever asked for this daemon does not wait for it any more: ending");
         let shared = shared.clone();
         runtime.spawn(async move { signals::stop(&shared).await });
     }
-    supervisor::ready(&runtime, &shared);
+    supervisor::ready(&shared);
     let ended = finish(&runtime, &shared, mount);
     drop(shared);
     // A thread may wait for the kernel, which waits for somebody to answer a device.
@@ -87,31 +94,87 @@ pub(crate) fn run(work: Work, log_args: &LogArgs) -> Result<ExitCode> {
     ended
 }
 
+/// A log and a runtime, and the directory in which relative paths begin.
+fn begin(work: &Work, log_args: &LogArgs, handed: Option<&Handed>) -> Result<(Runtime, PathBuf)> {
+    let args = work.engine();
+    let directory = match handed {
+        Some(handed) => {
+            let directory = handed.directory();
+            // Where it is gone since, whole paths do all the same.
+            let _ = std::env::set_current_dir(&directory);
+            directory
+        }
+        // Where it cannot be told, no relative path works either.
+        None => std::env::current_dir().unwrap_or_else(|_| "/".into()),
+    };
+    let writer = match &args.daemon {
+        Some(file) => Writer::Detached(file),
+        None => Writer::Foreground(args.log_file.as_deref()),
+    };
+    log::start(log_args, &writer)?;
+    raise_open_files();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .thread_name("weir")
+        .build()
+        .map_err(|e| FsError::local_io("start the runtime's threads", e))?;
+    supervisor::watch(&runtime);
+    Ok((runtime, directory))
+}
+
+/// Whether this binary could go on with a mount, as far as that can be told without a request.
+pub(crate) fn could_go_on(work: Work, asked: &Question) -> Result<()> {
+    let directory = Path::new(&asked.directory);
+    std::env::set_current_dir(directory)
+        .map_err(|e| FsError::local_io(format!("chdir {}", directory.display()), e))?;
+    options::resolve(work, Some(Path::new(&asked.mountpoint))).map(drop)
+}
+
+type Started = (Arc<DaemonState>, Option<FuseMount>);
+
+/// The same as [`start`], of which a panic is an error: another binary can go on.
+fn start_unharmed(
+    runtime: &Runtime,
+    work: Work,
+    invocation: Invocation,
+    handed: Option<&Handed>,
+) -> Result<Started> {
+    let start = AssertUnwindSafe(|| start(runtime, work, invocation, handed));
+    std::panic::catch_unwind(start)
+        .unwrap_or_else(|_| Err(FsError::new(ErrorKind::Bug, "taking the mount over panicked")))
+}
+
 /// Checks all, starts the engine, then the doors, then opens the admin socket.
-fn start(runtime: &Runtime, work: Work) -> Result<(Arc<DaemonState>, Option<FuseMount>)> {
-    let options = options::resolve(work)?;
+fn start(
+    runtime: &Runtime,
+    work: Work,
+    invocation: Invocation,
+    handed: Option<&Handed>,
+) -> Result<Started> {
+    let mounted = handed.map(Handed::mountpoint);
+    let mut options = options::resolve(work, mounted.as_deref())?;
+    if let Some(handed) = handed {
+        fail::fail_point!("daemon::upgrade-executed");
+        options.engine.inherited = handed.inherited()?;
+    }
     if options.daemon {
         // Its working directory would keep another file system busy.
         std::env::set_current_dir("/").map_err(|e| FsError::local_io("chdir /", e))?;
     }
-    let admin = runtime.block_on(admin::bind(&options.place, options.admin_listen))?;
+    let sockets = handed.map(Handed::sockets).transpose()?.unwrap_or_default();
     let _entered = runtime.enter();
+    let bound = admin::bind(&options.place, options.admin_listen, sockets);
+    let admin = runtime.block_on(bound)?;
+    let sockets = admin.sockets()?;
     let engine = Arc::new(runtime.block_on(Engine::mount(options.engine))?);
-    let open_doors = || {
-        let block = runtime.block_on(BlockDoor::open(&engine, options.nbd))?;
-        let fuse = options.fuse;
-        let mount =
-            fuse.map(|fuse| weir_door_fuse::mount(engine.clone(), runtime.handle().clone(), fuse));
-        match mount.transpose() {
-            Ok(mount) => Ok((block, mount)),
-            Err(error) => {
-                runtime.block_on(block.close());
-                Err(error)
-            }
-        }
-    };
-    let (block, mount) = match open_doors() {
+    if handed.is_some() && failpoints::plays("weir-that-fails") {
+        return Err(FsError::new(ErrorKind::Unsupported, "this binary plays one that fails"));
+    }
+    let (nbd, fuse) = (options.nbd, options.fuse);
+    let (block, mount) = match open_doors(runtime, &engine, (nbd, fuse), handed) {
         Ok(doors) => doors,
+        // As if it were killed: what goes on next needs what programs have open.
+        Err(error) if handed.is_some() => return Err(error),
         Err(error) => {
             if let Err(ending) = runtime.block_on(engine.shutdown()) {
                 tracing::error!("ending after a failed start: {ending}");
@@ -128,7 +191,12 @@ fn start(runtime: &Runtime, work: Work) -> Result<(Arc<DaemonState>, Option<Fuse
         block,
         token: options.token.map(Arc::new),
         started: Instant::now(),
+        invocation,
+        sockets,
+        upgrading: tokio::sync::Mutex::default(),
+        upgraded: handed.map(upgrade::outcome),
         ending: watch::Sender::new(Ending::No),
+        ends: AtomicUsize::new(0),
         ended: watch::Sender::new(None),
     });
     let seen = Arc::downgrade(&shared);
@@ -137,9 +205,34 @@ fn start(runtime: &Runtime, work: Work) -> Result<(Arc<DaemonState>, Option<Fuse
     });
     let listening = signals::listen(&shared);
     runtime.spawn(listening.map_err(|e| FsError::local_io("listen for signals", e))?);
+    handover::hear_signals();
     admin.serve(&shared);
     tracing::info!(place = %options.place.display(), "ready");
     Ok((shared, mount))
+}
+
+/// Opens the doors; that of the kernel as it was, where it was handed over.
+fn open_doors(
+    runtime: &Runtime,
+    engine: &Arc<Engine>,
+    (nbd, fuse): (NbdOptions, Option<FuseOptions>),
+    handed: Option<&Handed>,
+) -> Result<(BlockDoor, Option<FuseMount>)> {
+    let block = runtime.block_on(BlockDoor::open(engine, nbd))?;
+    let mount = fuse.map(|fuse| {
+        let (engine, runtime) = (engine.clone(), runtime.handle().clone());
+        match handed {
+            Some(handed) => weir_door_fuse::resume(engine, runtime, fuse, handed.fuse()?),
+            None => weir_door_fuse::mount(engine, runtime, fuse),
+        }
+    });
+    match mount.transpose() {
+        Ok(mount) => Ok((block, mount)),
+        Err(error) => {
+            runtime.block_on(block.close());
+            Err(error)
+        }
+    }
 }
 
 /// Waits for the end, shuts the doors, flushes, and says how that went to all who wait for it.

@@ -26,8 +26,9 @@ pub(crate) struct Resolved {
     pub(crate) daemon: bool,
 }
 
-/// Checks all that can be checked without a request, and puts the options together.
-pub(crate) fn resolve(work: Work) -> Result<Resolved> {
+/// Checks all that can be checked without a request, and puts the options together. With `mounted` the
+/// volume is mounted there already.
+pub(crate) fn resolve(work: Work, mounted: Option<&Path>) -> Result<Resolved> {
     let args = work.engine();
     let url: BucketUrl = work.url().parse()?;
     let settings = settings(args)?;
@@ -46,8 +47,14 @@ pub(crate) fn resolve(work: Work) -> Result<Resolved> {
     let (place, fuse) = match &work {
         Work::Serve(_) => (paths::of_volume(&url), None),
         Work::Mount(mount) => {
-            check_mountpoint(&mount.dir)?;
-            let mountpoint = paths::real(&mount.dir)?;
+            let mountpoint = match mounted {
+                // Nobody may serve it at the moment: not even a look at it would end.
+                Some(mountpoint) => mountpoint.to_owned(),
+                None => {
+                    check_mountpoint(&mount.dir)?;
+                    paths::real(&mount.dir)?
+                }
+            };
             check_outside(&mountpoint, &tier, journal.as_deref())?;
             let fuse = fuse_options(mount, &mountpoint, &url);
             (mountpoint, Some(fuse))
@@ -78,6 +85,7 @@ pub(crate) fn resolve(work: Work) -> Result<Resolved> {
         settings,
         clock: clock::real(),
         host: failpoints::host(),
+        inherited: weir_engine::Inherited::default(),
     };
     failpoints::arm()?;
     let (admin_listen, daemon) = (args.admin_listen, args.daemon.is_some());
@@ -226,7 +234,7 @@ mod tests {
     #[test]
     fn a_token_that_cannot_be_used_is_refused_at_once() {
         let asked = "--admin-listen 127.0.0.1:0 --admin-token-file /nowhere/token";
-        let error = resolve(Work::Mount(args(asked))).map(|_| ()).expect_err("there is none");
+        let error = resolve(Work::Mount(args(asked)), None).map(|_| ()).expect_err("there is none");
         let error = error.to_string();
         assert!(error.contains("--admin-token-file /nowhere/token"), "{error}");
         let alone =
@@ -237,7 +245,7 @@ mod tests {
 
     #[test]
     fn the_admin_port_stays_on_this_machine() {
-        let error = resolve(Work::Mount(args("--admin-listen 0.0.0.0:9100")))
+        let error = resolve(Work::Mount(args("--admin-listen 0.0.0.0:9100")), None)
             .map(|_| ())
             .expect_err("open");
         assert!(error.to_string().contains("127.0.0.1:9100"), "{error}");

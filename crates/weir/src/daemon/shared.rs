@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use tokio::sync::watch;
@@ -11,7 +12,9 @@ use weir_types::{ErrorKind, FsError, Result};
 
 use super::block::BlockDoor;
 use super::ending::Ending;
+use super::handover::{Invocation, Sockets};
 use super::token::TokenFile;
+use crate::api::Upgraded;
 
 /// What the parts of a running daemon share.
 pub(crate) struct DaemonState {
@@ -22,7 +25,17 @@ pub(crate) struct DaemonState {
     /// What lets cancel actions by the port, if anything does.
     pub(crate) token: Option<Arc<TokenFile>>,
     pub(crate) started: Instant,
+    /// How it was called.
+    pub(crate) invocation: Invocation,
+    /// Its admin sockets, once more.
+    pub(crate) sockets: Sockets,
+    /// Held by an upgrade under way.
+    pub(crate) upgrading: tokio::sync::Mutex<()>,
+    /// The upgrade by which this process came to the mount.
+    pub(crate) upgraded: Option<Upgraded>,
     pub(crate) ending: watch::Sender<Ending>,
+    /// How many try to end it: what they were asked for must not be lost with this binary.
+    pub(crate) ends: AtomicUsize,
     /// How it ended: `None` while it runs, then how the last flush went.
     pub(crate) ended: watch::Sender<Option<std::result::Result<(), String>>>,
 }
@@ -47,6 +60,7 @@ impl DaemonState {
     /// device or the mount is in use; with `lazy` the mount leaves the tree now, and the daemon ends
     /// when the last user has gone.
     pub(crate) async fn end(&self, lazy: bool) -> Result<()> {
+        let _asked = self.asked_to_end();
         if !lazy {
             self.block.detach_all().await?;
         }
@@ -62,6 +76,17 @@ impl DaemonState {
         Ok(())
     }
 
+    /// Somebody tries to end it, for as long as what this answers is there.
+    pub(crate) fn asked_to_end(&self) -> AskedToEnd<'_> {
+        self.ends.fetch_add(1, Ordering::SeqCst);
+        AskedToEnd(&self.ends)
+    }
+
+    /// Whether it was told to end, or somebody tries to.
+    pub(crate) fn may_end(&self) -> bool {
+        self.is_ending() || self.ends.load(Ordering::SeqCst) > 0
+    }
+
     /// Whether it was told to end.
     pub(crate) fn is_ending(&self) -> bool {
         *self.ending.borrow() > Ending::No
@@ -73,6 +98,15 @@ impl DaemonState {
             *now = ending.max(*now);
             further
         });
+    }
+}
+
+/// Somebody tries to end a daemon.
+pub(crate) struct AskedToEnd<'a>(&'a AtomicUsize);
+
+impl Drop for AskedToEnd<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
     }
 }
 

@@ -45,6 +45,7 @@ pub(crate) fn listen(shared: &Arc<DaemonState>) -> io::Result<impl Future<Output
 
 /// Ends the daemon. Whoever still uses it has five seconds to let go; what they wrote is kept.
 pub(crate) async fn stop(shared: &Arc<DaemonState>) {
+    let _asked = shared.asked_to_end();
     // One attempt alone may wait for the bucket for a minute.
     if let Ok(Ok(())) = tokio::time::timeout(TRY_MAX, end(shared)).await {
         return;

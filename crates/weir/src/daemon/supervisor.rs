@@ -16,13 +16,15 @@ use super::shared::DaemonState;
 /// How often the log tells what the last flush has left to do.
 const TELL_EVERY: Duration = Duration::from_secs(10);
 
-/// Says that the volume can be used, and from now on that the daemon lives.
-pub(super) fn ready(runtime: &Runtime, shared: &DaemonState) {
-    let place = match shared.mountpoint() {
-        Some(dir) => format!("mounted at {}", dir.display()),
-        None => "serves disks".to_owned(),
-    };
-    tell(&[NotifyState::Ready, NotifyState::Status(&place)]);
+/// Says once that the daemon lives.
+pub(super) fn lives() {
+    if sd_notify::watchdog_enabled().is_some() {
+        tell(&[NotifyState::Watchdog]);
+    }
+}
+
+/// Says from now on that the daemon lives.
+pub(super) fn watch(runtime: &Runtime) {
     if let Some(limit) = sd_notify::watchdog_enabled() {
         // A runtime that hangs does not come to this.
         runtime.spawn(async move {
@@ -32,6 +34,15 @@ pub(super) fn ready(runtime: &Runtime, shared: &DaemonState) {
             }
         });
     }
+}
+
+/// Says that the volume can be used.
+pub(super) fn ready(shared: &DaemonState) {
+    let place = match shared.mountpoint() {
+        Some(dir) => format!("mounted at {}", dir.display()),
+        None => "serves disks".to_owned(),
+    };
+    tell(&[NotifyState::Ready, NotifyState::Status(&place)]);
 }
 
 /// Says that the daemon ends, and while the returned task runs, how much the last flush has left.

@@ -36,6 +36,7 @@ pub(super) fn open_tier(options: &MountOptions, format: &VolumeFormat) -> Result
         now_ms: options.clock.now_ms.clone(),
         memory_bytes: settings.memory().tier_files,
         ask_space: options.ask_space.clone(),
+        inherited: options.inherited.tier.clone(),
     })?;
     report_small_disk(options, &tier)?;
     Ok(OpenedTier { tier, recovered, directory })

@@ -22,6 +22,7 @@ fn options(directory: &Path) -> TierOptions {
         free_floor_bytes: 0,
         memory_bytes: 1 << 30,
         ask_space: crate::DiskSpace::kernel(),
+        inherited: crate::Inherited::default(),
         boot_id: "boot".to_owned(),
         now_ms: Arc::new(move || ticks.fetch_add(1, Ordering::Relaxed)),
     }
@@ -209,6 +210,7 @@ fn after_a_new_mount_of_the_file_system_only_sealed_pages_are_believed() {
             free_floor_bytes: 0,
             memory_bytes: 1 << 30,
             ask_space: crate::DiskSpace::kernel(),
+            inherited: crate::Inherited::default(),
             boot_id: "boot".to_owned(),
             now_ms: ticks(),
         })
@@ -248,7 +250,7 @@ fn where_the_file_system_was_not_named_only_the_boot_counts() {
         let opened = Entry::Opened { boot_id: before.to_owned() };
         replay.entry(&opened.encode().expect("encodes")).expect("takes");
         let now = Era { boot: "boot".to_owned(), file_system: now.map(str::to_owned) };
-        let how = replay.finish(&now, dir.path(), || false).expect("finishes").how;
+        let how = replay.finish(&now, dir.path(), || false, |_| false).expect("finishes").how;
         assert_eq!(how == Recovered::Killed, killed, "{before} {now:?}: {how:?}");
     }
 }

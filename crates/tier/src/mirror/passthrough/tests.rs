@@ -15,6 +15,11 @@ const PAGE: u64 = PAGE_BYTES;
 const NOW: UnixTime = UnixTime(5);
 
 fn tier(directory: &Path) -> Tier {
+    heir(directory, Inherited::default())
+}
+
+/// A tier that goes on in the place of another.
+fn heir(directory: &Path, inherited: Inherited) -> Tier {
     let ticks = AtomicU64::new(0);
     let options = TierOptions {
         directory: directory.to_owned(),
@@ -24,6 +29,7 @@ fn tier(directory: &Path) -> Tier {
         free_floor_bytes: 0,
         memory_bytes: 1 << 30,
         ask_space: DiskSpace::kernel(),
+        inherited,
         boot_id: "boot".to_owned(),
         now_ms: Arc::new(move || ticks.fetch_add(1, Ordering::Relaxed)),
     };
@@ -377,6 +383,42 @@ fn after_a_kill_what_could_be_mapped_for_writing_is_dirty_and_in_a_file_of_its_o
     let fourth = tier(dir.path());
     let mirror = fourth.find(Ino(7)).expect("kept");
     assert_eq!(fs::metadata(mirror.path()).expect("stat").ino(), inode);
+}
+
+#[test]
+fn what_an_heir_is_told_of_stays_lent_and_the_same_file() {
+    let dir = tempfile::tempdir().expect("tempdir");
+    let first = tier(dir.path());
+    let mirror = clean(&first, 3);
+    drop(mirror.passthrough(1).expect("lends").expect("lent"));
+    mirror.passthrough_writable().expect("lends");
+    let mapped = mapping(&mirror, true);
+    store(&mapped, PAGE, b"before");
+    let path = mirror.path();
+    let number = || fs::metadata(&path).expect("stat").ino();
+    let before = number();
+    let inherited = first.to_inherit();
+    let left = InPassthrough { ino: Ino(7), opens: 1, writers: 1, writable: true };
+    assert_eq!(inherited.in_passthrough, [left]);
+    // The lock is not let go in between.
+    drop((mirror, first));
+    assert!(lock_directory(dir.path(), &[]).is_err(), "nobody else comes in");
+    let second = heir(dir.path(), inherited);
+    assert_eq!(number(), before, "what programs have mapped");
+    let mirror = second.mirror(&inode(3 * PAGE, 1)).expect("kept");
+    assert!(mirror.in_passthrough().expect("asks") && mirror.may_be_stored());
+    assert_eq!(second.release_oldest(u64::MAX, |_| false).expect("releases"), 0);
+    mirror.scan_mapped_writes().expect("looks");
+    assert_eq!(mirror.dirty_bytes(), 3 * PAGE, "what was stored before counts");
+    flush(&mirror);
+    store(&mapped, PAGE, b"behind");
+    mirror.scan_mapped_writes().expect("looks");
+    assert_eq!(mirror.dirty_bytes(), 3 * PAGE, "and after");
+    flush(&mirror);
+    drop(mapped);
+    mirror.end_passthrough_writer().expect("ends");
+    mirror.end_passthrough().expect("takes back");
+    assert!(!mirror.in_passthrough().expect("asks"), "as often as it was lent");
 }
 
 #[test]

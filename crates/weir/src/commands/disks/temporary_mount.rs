@@ -43,6 +43,7 @@ impl TemporaryMount {
             settings: Settings { bucket_timeout_ms: TIMEOUT_MS, ..Settings::default() },
             clock: clock::real(),
             host: failpoints::host(),
+            inherited: weir_engine::Inherited::default(),
         };
         failpoints::arm()?;
         Ok(Self { engine: Engine::mount(options).await?, _tier: tier })

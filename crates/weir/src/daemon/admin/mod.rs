@@ -17,10 +17,12 @@ mod recover;
 mod routes;
 mod survey;
 mod throughput;
+mod upgrade;
 mod users;
 
 use std::fs::Permissions;
 use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -36,6 +38,7 @@ use weir_types::{ErrorKind, FsError, Result};
 use self::peer::Peer;
 use self::routes::Routes;
 use crate::client::Client;
+use crate::daemon::handover::Sockets;
 use crate::daemon::shared::DaemonState;
 use crate::paths;
 
@@ -54,11 +57,28 @@ pub(crate) struct Bound {
 }
 
 /// Binds the socket of a place; one that a dead daemon left is replaced. A daemon that was told to
-/// end and still flushes is waited for.
-pub(crate) async fn bind(place: &Path, listen: Option<SocketAddr>) -> Result<Bound> {
+/// end and still flushes is waited for. Those that this process was handed are taken as they are.
+pub(crate) async fn bind(
+    place: &Path,
+    listen: Option<SocketAddr>,
+    handed: Sockets,
+) -> Result<Bound> {
     let directory = paths::own_run_directory()?;
     let socket = paths::socket(&directory, place);
     let shown = place.display();
+    let at = |error| FsError::local_io(format!("admin socket {}", socket.display()), error);
+    if let Some(unix) = handed.unix {
+        let tcp = handed.tcp.map(|tcp| TcpListener::from_std(tcp.into()));
+        let tcp = tcp.transpose().map_err(at)?;
+        let unix = UnixListener::from_std(unix.into()).map_err(at)?;
+        let open = paths::users_directory(&directory)?;
+        let users = handed.users.zip(open).map(|(users, open)| {
+            let socket = Unlink::not_yet(paths::socket(&open, place));
+            Ok((socket, UnixListener::from_std(users.into())?))
+        });
+        let users = users.transpose().map_err(at)?;
+        return Ok(Bound { socket: Unlink::not_yet(socket), unix, users, tcp });
+    }
     let mut waited = Duration::ZERO;
     while UnixStream::connect(&socket).is_ok() {
         if waited == Duration::ZERO {
@@ -100,7 +120,7 @@ fn bind_unix(socket: PathBuf, mode: u32) -> Result<(Unlink, UnixListener)> {
     }
     let listener = UnixListener::bind(&socket).map_err(at)?;
     std::fs::set_permissions(&socket, Permissions::from_mode(mode)).map_err(at)?;
-    Ok((Unlink(socket), listener))
+    Ok((Unlink { socket, ours: true }, listener))
 }
 
 /// The process that serves a volume by its URL and is not about to end.
@@ -117,6 +137,21 @@ fn bind_tcp(address: SocketAddr) -> Result<TcpListener> {
 }
 
 impl Bound {
+    /// The sockets once more, for whoever goes on in the place of this process.
+    pub(crate) fn sockets(&self) -> Result<Sockets> {
+        let again = |socket: BorrowedFd<'_>| {
+            let again = socket.try_clone_to_owned();
+            again.map_err(|e| FsError::local_io("keep an admin socket", e))
+        };
+        let users = self.users.as_ref().map(|(_, users)| again(users.as_fd()));
+        let tcp = self.tcp.as_ref().map(|tcp| again(tcp.as_fd()));
+        Ok(Sockets {
+            unix: Some(again(self.unix.as_fd())?),
+            users: users.transpose()?,
+            tcp: tcp.transpose()?,
+        })
+    }
+
     /// Answers until the process ends. Must be called within the runtime.
     pub(crate) fn serve(self, shared: &Arc<DaemonState>) {
         let all = for_monitors(all_calls());
@@ -134,25 +169,44 @@ impl Bound {
             let router = router.layer(DefaultBodyLimit::max(BODY_BYTES_MAX));
             let service = router.with_state(shared.clone());
             tokio::spawn(async move {
-                let _socket = socket;
+                let _socket = socket.taken();
                 axum::serve(users, service.into_make_service_with_connect_info::<Peer>()).await
             });
         }
         let router = all.with_state(shared.clone());
         tokio::spawn(async move {
-            let _socket = self.socket;
+            let _socket = self.socket.taken();
             axum::serve(self.unix, router).await
         });
     }
 }
 
-/// Removes the socket when the start fails or the runtime ends.
-struct Unlink(PathBuf);
+/// Removes the socket when the start fails or the runtime ends. One that was handed over stays for
+/// whoever goes on, until this daemon does.
+struct Unlink {
+    socket: PathBuf,
+    ours: bool,
+}
+
+impl Unlink {
+    /// Of a socket that was handed over.
+    fn not_yet(socket: PathBuf) -> Self {
+        Self { socket, ours: false }
+    }
+
+    /// This daemon answers there from now on.
+    fn taken(mut self) -> Self {
+        self.ours = true;
+        self
+    }
+}
 
 impl Drop for Unlink {
     fn drop(&mut self) {
-        // A socket that stays is replaced by the next daemon and passed over by clients.
-        let _ = std::fs::remove_file(&self.0);
+        if self.ours {
+            // A socket that stays is replaced by the next daemon and passed over by clients.
+            let _ = std::fs::remove_file(&self.socket);
+        }
     }
 }
 
@@ -164,7 +218,7 @@ fn for_monitors(routes: Routes) -> Router<Arc<DaemonState>> {
 
 fn all_calls() -> Routes {
     let routes = mount::add(mount::add_watching(Routes::default()));
-    let routes = disks::add(actions::add(links::add(routes)));
+    let routes = disks::add(actions::add(links::add(upgrade::add(routes))));
     let routes = survey::add_watching(throughput::add(recover::add(routes)));
     bill::add_watching(prices::add_watching(routes))
 }
