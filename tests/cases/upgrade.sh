@@ -38,7 +38,7 @@ cp "$T/known" "$MNT/work/lent"
 cp "$T/known" "$MNT/known"
 touch "$MNT/locked"
 declare -A jobs
-for part in writer mapper reader appender unlinked lister maker; do
+for part in writer mapper reader storer appender unlinked lister maker; do
     "$work" "$part" "$MNT/work" "$T/stop" >"$T/$part.out" 2>"$T/$part.err" &
     jobs[$part]=$!
     remember $!
@@ -75,7 +75,7 @@ for part in "${!jobs[@]}"; do
     echo "$part: $(cat "$T/$part.out")"
 done
 [ "$opens" -gt 0 ] || echo "no file was read past the daemon: the kernel does not have it"
-(cd "$MNT/work" && sha256sum written mapped lent log) >"$T/sums"
+(cd "$MNT/work" && sha256sum written mapped lent stored mapped-only log) >"$T/sums"
 
 echo "== refused"
 cp /bin/true "$T/true" && cp "$WEIR" "$T/weir-of-another-version" && cp "$WEIR" "$T/weir-others"

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Programs on a mount whose daemon is replaced again and again: each looks at all that it gets back.
 
-  upgraded.py writer|mapper|reader|appender|unlinked|lister|maker DIR STOP   until STOP exists
+  upgraded.py writer|mapper|reader|storer|appender|unlinked|lister|maker DIR STOP   until STOP exists
   upgraded.py holder FILE GO     holds a lock until GO exists, and writes when it let go
   upgraded.py waiter FILE        waits for it, and says when it has it
 
@@ -81,6 +81,47 @@ def reader(directory, stop):
         rounds += 1
         time.sleep(0.001)
     print("reads", rounds)
+
+
+def storer(directory, stop):
+    """Files that the kernel reads past the daemon, stored into through mappings: one that is open, and
+    one of which only the mapping is left."""
+    chance, size, rounds = random.Random(4), 200_000, 0
+    known, maps, kept = {}, {}, []
+    for name in ("stored", "mapped-only"):
+        path = f"{directory}/{name}"
+        known[name] = bytearray(chance.randbytes(size))
+        with open(path, "wb") as file:
+            file.write(known[name])
+        reader, both = os.open(path, os.O_RDONLY), os.open(path, os.O_RDWR)
+        maps[name] = mmap.mmap(both, size)
+        if name == "stored":
+            kept = [reader, both]
+        else:
+            os.close(reader)
+            os.close(both)
+    while going(stop):
+        for name, mapped in maps.items():
+            at = chance.randrange(size - 9)
+            data = chance.randbytes(9)
+            mapped[at : at + 9] = data
+            known[name][at : at + 9] = data
+            at = chance.randrange(size - 9)
+            assert mapped[at : at + 9] == known[name][at : at + 9], name
+        at = chance.randrange(size - 9)
+        assert os.pread(kept[0], 9, at) == known["stored"][at : at + 9]
+        data = chance.randbytes(9)
+        if rounds % 5 == 0:
+            os.pwrite(kept[1], data, at)
+            known["stored"][at : at + 9] = data
+        if rounds % 100 == 0:
+            os.fsync(kept[1])
+        rounds += 1
+        time.sleep(0.001)
+    for name, mapped in maps.items():
+        mapped.close()
+        assert open(f"{directory}/{name}", "rb").read() == known[name], name
+    print("stores", rounds)
 
 
 def appender(directory, stop):
