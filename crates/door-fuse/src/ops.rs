@@ -174,10 +174,13 @@ impl Door {
             }
             O::Rename { name, to, new_name, flags } => {
                 let (name, new_name) = (name.to_vec(), new_name.to_vec());
+                let names = [(dir, name.clone()), (Ino(to), new_name.clone())];
+                let door = shared.clone();
                 let work = async move {
                     shared.move_name((dir, &name), (Ino(to), &new_name), flags).await
                 };
-                self.done(caller.asks(op), work);
+                let late = move |()| async move { door.renamed_late(names).await };
+                self.serve_or_undo(caller.asks(op), work, |reply, ()| reply.ok(), late);
             }
             _ => {}
         }
