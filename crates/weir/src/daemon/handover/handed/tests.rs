@@ -21,7 +21,7 @@ fn state() -> serde_json::Value {
         "device": 5,
         "locks": [6, 7],
         "sockets": {"unix": 8, "users": null, "tcp": 10},
-        "lent": [{"ino": 3, "hands": 1, "writers": 2, "writable": true}],
+        "in_passthrough": [{"ino": 3, "opens": 1, "writers": 2, "writable": true}],
         "fuse": {
             "session": {
                 "write_bytes": 1_048_576, "setxattr_ext": true, "resends": true, "acl": false,
