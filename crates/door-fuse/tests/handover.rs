@@ -50,9 +50,13 @@ fn who_waits_for_the_bucket_is_in_nobodys_way_and_is_served_later() {
     volume.settings.read_ahead_bytes = weir_types::Bytes(0);
     let wanted = bytes(4 << 20);
     let path = mounted.path.join("cold");
-    fs::write(&path, &wanted).unwrap();
-    File::open(&path).unwrap().sync_all().unwrap();
+    // Not by an open file that reads: what the kernel reads by itself is not released, and the kernel
+    // tells of the close when it likes.
+    let made = File::create(&path).unwrap();
+    made.write_all_at(&wanted, 0).unwrap();
+    made.sync_all().unwrap();
     volume.runtime.block_on(mounted.engine.release_all()).unwrap();
+    drop(made);
     let cold = OpenOptions::new().read(true).custom_flags(libc::O_DIRECT).open(&path).unwrap();
     let view = mounted.mount.as_ref().unwrap().view();
     let resends = {

@@ -3,23 +3,30 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::time::Duration;
 
 use weir_meta::{Meta, Usage};
 use weir_tier::{Mirror, Tier};
 use weir_types::{Bytes, ErrorKind, FsError, Result};
 
+use super::nodes::Nodes;
 use crate::volume::context::Context;
 
 /// How old what is known of the metadata may be where there is room by it, in milliseconds.
 const OLD_MS: u64 = 1_000;
 /// Nobody looked yet.
 const NEVER: u64 = u64::MAX;
+/// How often, and after which time each, it is looked again where removed files still take room: who
+/// removes one to write another must not be refused because the first is purged a moment later.
+const LOOKS: usize = 10;
+const LOOK: Duration = Duration::from_millis(50);
 
 /// The size of a volume, and what of it is used.
 pub(crate) struct Capacity {
     context: Arc<Context>,
     meta: Arc<Meta>,
     tier: Arc<Tier>,
+    nodes: Arc<Nodes>,
     /// What was used when somebody looked, less what had been written since the mount: with what has by
     /// now it is at least what is used, wherever that lies.
     used_beside_written: AtomicI64,
@@ -27,9 +34,14 @@ pub(crate) struct Capacity {
 }
 
 impl Capacity {
-    pub(crate) fn new(context: Arc<Context>, meta: Arc<Meta>, tier: Arc<Tier>) -> Self {
+    pub(crate) fn new(
+        context: Arc<Context>,
+        meta: Arc<Meta>,
+        tier: Arc<Tier>,
+        nodes: Arc<Nodes>,
+    ) -> Self {
         let (used_beside_written, looked_ms) = (AtomicI64::new(0), AtomicU64::new(NEVER));
-        Self { context, meta, tier, used_beside_written, looked_ms }
+        Self { context, meta, tier, nodes, used_beside_written, looked_ms }
     }
 
     /// Bytes that the volume may hold; `None` if it has no size.
@@ -72,7 +84,14 @@ impl Capacity {
         if needed == 0 {
             return Ok(());
         }
-        let free = limit.saturating_sub(self.usage().await?.1);
+        let mut free = limit.saturating_sub(self.usage().await?.1);
+        for _ in 0..LOOKS {
+            if needed <= free || !self.nodes.any_unlinked() {
+                break;
+            }
+            tokio::time::sleep(LOOK).await;
+            free = limit.saturating_sub(self.usage().await?.1);
+        }
         if needed <= free {
             return Ok(());
         }

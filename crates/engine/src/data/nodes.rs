@@ -152,6 +152,12 @@ impl Nodes {
         self.entries().remove(&ino);
     }
 
+    /// Whether any removed file is not purged yet: it was removed a moment ago, or somebody has it
+    /// open.
+    pub(crate) fn any_unlinked(&self) -> bool {
+        self.entries().values().any(|entry| entry.unlinked)
+    }
+
     /// Whether `ino` is open.
     pub(crate) fn is_open(&self, ino: Ino) -> bool {
         self.entries().get(&ino).is_some_and(|e| e.opens > 0)

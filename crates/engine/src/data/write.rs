@@ -52,6 +52,7 @@ impl Writer {
                 fetcher.context.clone(),
                 fetcher.meta.clone(),
                 fetcher.tier.clone(),
+                fetcher.nodes.clone(),
             ),
             fetcher,
         }
