@@ -246,6 +246,9 @@ impl DoorState {
     /// What the kernel was told is interrupted is done: a range of a file has other bytes. For other
     /// requests it forgets by itself what may have changed.
     pub(crate) async fn changed_late(self: &Arc<Self>, ino: Ino, offset: u64, len: u64) {
+        if len == 0 {
+            return;
+        }
         let door = self.clone();
         let drop_them = move || door.drop_pages_of(ino, offset, len);
         drop(tokio::task::spawn_blocking(drop_them).await);

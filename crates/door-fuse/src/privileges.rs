@@ -29,11 +29,12 @@ pub(crate) struct Who {
 }
 
 impl Who {
-    /// Whether set-group-id of `inode` is to go although its group may not execute it. A request
+    /// Whether set-group-id of a file is to go although its group may not execute it. A request
     /// tells one group of its caller; the others are asked for where it matters, which is rare. Who
     /// cannot be looked at is taken to be in no other.
     pub(crate) fn is_outside_group_of(self, inode: &Inode) -> bool {
-        let matters = inode.mode & (SET_GID | GROUP_RUNS) == SET_GID;
+        let matters =
+            inode.mode & (SET_GID | GROUP_RUNS) == SET_GID && inode.kind != FileKind::Directory;
         matters && self.gid != inode.gid && {
             let status = std::fs::read_to_string(format!("/proc/{}/status", self.tid));
             !status.is_ok_and(|status| has_group(&status, inode.gid))
@@ -49,8 +50,8 @@ fn has_group(status: &str, gid: u32) -> bool {
 
 impl DoorState {
     /// Takes set-uid and set-gid from a file because `who` changed its contents, unless that one is
-    /// privileged. The kernel does not say whether the caller of a truncation has CAP_FSETID: root
-    /// has it, and others are taken not to.
+    /// privileged. Who cuts a file is taken to have CAP_FSETID if it is root: what the kernel says of that
+    /// is not looked at.
     pub(crate) async fn drop_privileges(&self, ino: Ino, who: Who) -> Served<()> {
         if who.uid == 0 {
             return Ok(());

@@ -27,7 +27,7 @@ pub struct SetAttr {
     /// somebody unprivileged must. Not for directories. Applied after `mode`.
     pub clear_privileges: bool,
     /// Clears set-gid whether or not the group may execute, as the same must for somebody who is not
-    /// in the file's group. Not for directories. Applied after `mode`.
+    /// in the group of what it is. Applied after `mode`.
     pub clear_set_gid: bool,
 }
 
@@ -115,7 +115,7 @@ impl SetAttr {
             let group_runs = inode.mode & 0o010 != 0;
             inode.mode &= if group_runs { !0o6000 } else { !0o4000 };
         }
-        if self.clear_set_gid && inode.kind != FileKind::Directory {
+        if self.clear_set_gid {
             inode.mode &= !0o2000;
         }
     }

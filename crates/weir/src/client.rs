@@ -130,13 +130,15 @@ impl Client {
     /// Asks what takes no time to answer.
     pub(crate) async fn ask<C: Call>(&self, call: &C) -> Result<C::Answer> {
         let asked = tokio::time::timeout(ANSWER_MAX, self.call(call));
-        asked.await.unwrap_or_else(|_| {
-            let text = format!(
-                "the daemon of {} does not answer: it is still starting, or hangs; see its log",
-                self.name()
-            );
-            Err(FsError::new(ErrorKind::Retry, text).coded(ErrorCode::DaemonSilent))
-        })
+        asked.await.unwrap_or_else(|_| Err(self.hangs()))
+    }
+
+    fn hangs(&self) -> FsError {
+        let text = format!(
+            "the daemon of {} does not answer: it is still starting, or hangs; see its log",
+            self.name()
+        );
+        FsError::new(ErrorKind::Retry, text).coded(ErrorCode::DaemonSilent)
     }
 
     /// As [`Client::call`]; `None` if the daemon took the call and ended without an answer.
@@ -167,7 +169,8 @@ impl Client {
         let request = request
             .body(Full::default())
             .map_err(|error| FsError::new(ErrorKind::Bug, "encode /metrics").with_source(error))?;
-        let text = self.answer(request).await?;
+        let answer = tokio::time::timeout(ANSWER_MAX, self.answer(request)).await;
+        let text = answer.unwrap_or_else(|_| Err(self.hangs()))?;
         Ok(String::from_utf8_lossy(&text).into_owned())
     }
 
@@ -284,6 +287,13 @@ impl<A> Heard<A> {
         heard
     }
 
+    /// Tells of those who could not be asked.
+    pub(crate) fn warn(&self) {
+        for (name, error) in &self.silent {
+            render::tell(&format!("weir: warning: of {name}: {error}\n"));
+        }
+    }
+
     /// For the end of an error that nothing was found: who could not be asked.
     pub(crate) fn unheard(&self) -> String {
         let silent = self.silent.iter().map(|(name, error)| format!("; of {name}: {error}"));
@@ -307,9 +317,7 @@ pub(crate) async fn ask_mounts<C: Call>(
         Ok((client.status().await?.place(), client.ask(call).await?))
     });
     let heard = heard.await;
-    for (name, error) in &heard.silent {
-        render::tell(&format!("weir: warning: of {name}: {error}\n"));
-    }
+    heard.warn();
     let answers = heard.answers.into_iter();
     Ok(answers.map(|(client, (place, answer))| (client, place, answer)).collect())
 }

@@ -20,6 +20,8 @@ const NEVER: u64 = u64::MAX;
 /// removes one to write another must not be refused because the first is purged a moment later.
 const LOOKS: usize = 10;
 const LOOK: Duration = Duration::from_millis(50);
+/// How long a write waits for the metadata to say what is used.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The size of a volume, and what of it is used.
 pub(crate) struct Capacity {
@@ -68,9 +70,7 @@ impl Capacity {
         let looked_ms = self.looked_ms.load(Ordering::Relaxed);
         let is_known =
             looked_ms != NEVER && self.context.now_ms().saturating_sub(looked_ms) < OLD_MS;
-        let beside = self.used_beside_written.load(Ordering::Relaxed);
-        let used_bytes = beside.wrapping_add(self.written_bytes()).max(0).cast_unsigned();
-        is_known && used_bytes.saturating_add(bytes) <= limit
+        is_known && self.known_bytes().saturating_add(bytes) <= limit
     }
 
     /// `NoSpace` where `offset..offset + len` of a file needs more than is free. What is there already
@@ -84,13 +84,13 @@ impl Capacity {
         if needed == 0 {
             return Ok(());
         }
-        let mut free = limit.saturating_sub(self.usage().await?.1);
+        let mut free = limit.saturating_sub(self.used_bytes().await);
         for _ in 0..LOOKS {
-            if needed <= free || !self.nodes.any_unlinked() {
+            if needed <= free || !self.nodes.any_to_purge() {
                 break;
             }
             tokio::time::sleep(LOOK).await;
-            free = limit.saturating_sub(self.usage().await?.1);
+            free = limit.saturating_sub(self.used_bytes().await);
         }
         if needed <= free {
             return Ok(());
@@ -101,6 +101,22 @@ impl Capacity {
              {needed} are needed: remove files, or mount it with a larger --size"
         );
         Err(FsError::new(ErrorKind::NoSpace, text))
+    }
+
+    /// Bytes that the volume holds, or was known to hold where the metadata does not tell soon: while
+    /// the bucket is away writes go on as without a size.
+    async fn used_bytes(&self) -> u64 {
+        match tokio::time::timeout(PATIENCE, self.usage()).await {
+            Ok(Ok((_, used_bytes))) => used_bytes,
+            _ if self.looked_ms.load(Ordering::Relaxed) == NEVER => 0,
+            _ => self.known_bytes(),
+        }
+    }
+
+    /// The same by what was seen last, and what has been written since.
+    fn known_bytes(&self) -> u64 {
+        let beside = self.used_beside_written.load(Ordering::Relaxed);
+        beside.wrapping_add(self.written_bytes()).max(0).cast_unsigned()
     }
 
     fn written_bytes(&self) -> i64 {

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 
 use weir_meta::Meta;
 use weir_tier::{AskSpace, Mirror, Tier};
-use weir_types::{ErrorKind, FsError, Ino, Result};
+use weir_types::{ByteRange, ErrorKind, FsError, Ino, Result};
 
 use crate::data::flush::Flusher;
 use crate::data::journal::Journal;
@@ -152,8 +152,22 @@ fn note_unjournaled(journal: &Journal, mirror: &Mirror) -> Result<bool> {
         }
         return Ok(false);
     };
-    let noted = journal.note_data(mirror, &unjournaled);
-    noted.inspect_err(|_| mirror.untake_unjournaled(&unjournaled.ranges)).map(|()| true)
+    let mut taken = Taken { mirror, ranges: &unjournaled.ranges };
+    journal.note_data(mirror, &unjournaled)?;
+    taken.ranges = &[];
+    Ok(true)
+}
+
+/// Ranges that were taken for the journal: given back if they do not get there, also by a panic.
+struct Taken<'a> {
+    mirror: &'a Mirror,
+    ranges: &'a [ByteRange],
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        self.mirror.untake_unjournaled(self.ranges);
+    }
 }
 
 /// The journal's disk is full: the bucket takes what it does not.

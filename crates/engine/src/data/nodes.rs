@@ -152,10 +152,9 @@ impl Nodes {
         self.entries().remove(&ino);
     }
 
-    /// Whether any removed file is not purged yet: it was removed a moment ago, or somebody has it
-    /// open.
-    pub(crate) fn any_unlinked(&self) -> bool {
-        self.entries().values().any(|entry| entry.unlinked)
+    /// Whether any removed file that nobody has open is not purged yet: it was removed a moment ago.
+    pub(crate) fn any_to_purge(&self) -> bool {
+        self.entries().values().any(|entry| entry.unlinked && entry.opens == 0)
     }
 
     /// Whether `ino` is open.

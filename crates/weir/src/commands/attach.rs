@@ -57,6 +57,8 @@ pub(crate) async fn detach(args: DetachArgs) -> Result<ExitCode> {
             return Err(FsError::new(ErrorKind::Invalid, text));
         }
     };
+    // It may have attached one of that name, too.
+    heard.warn();
     let device = device.device.to_string_lossy();
     say(&client.call(&Detach { device: device.into_owned() }).await?, args.json)
 }
@@ -88,7 +90,11 @@ async fn daemon_with(name: &str) -> Result<Client> {
     let heard = Heard::from(Client::all(), question).await;
     let having = heard.answers.iter().filter(|(_, disks)| disks.iter().any(|d| d.name == name));
     match &having.collect::<Vec<_>>()[..] {
-        [(one, _)] => Ok(one.clone()),
+        [(one, _)] => {
+            // It may have a disk of that name, too.
+            heard.warn();
+            Ok(one.clone())
+        }
         [] => {
             let text = format!(
                 "no volume that is served or mounted here has a disk `{name}`: `weir serve` its \
