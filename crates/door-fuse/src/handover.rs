@@ -18,8 +18,6 @@ use crate::handles::{Dir, File};
 use crate::listings::{Copy, ListingHandover};
 use crate::view::FuseView;
 
-/// How long requests that can be sent again are waited for, while others are under way.
-const PATIENCE: Duration = Duration::from_millis(500);
 /// Files that are opened at once again.
 const OPENS_AT_ONCE: usize = 64;
 
@@ -158,7 +156,7 @@ impl FuseView {
         })?;
         let resends = control.agreed().resends;
         let held = HeldMount { still, shared, resends, began, _gate: gate };
-        shared.underway.drain(resends, PATIENCE, limit).map_err(|in_the_way| {
+        shared.underway.drain(resends, limit).map_err(|in_the_way| {
             let text = format!(
                 "requests of programs did not end within {} s, for the bucket, a limit or room in \
                  the tier: {in_the_way}",

@@ -154,7 +154,7 @@ fn leave(mountpoint: &Path) {
 /// Has the kernel ask again for what it remembers of a part of the tree. It may wait for requests.
 fn tell_kernel(notifier: &Notifier, change: &TreeChange) {
     let told = match change {
-        TreeChange::Entries(dir) => notifier.inval_inode(dir.0, 0, 0),
+        TreeChange::Entries(ino) | TreeChange::Bytes(ino) => notifier.inval_inode(ino.0, 0, 0),
         TreeChange::Name(dir, name) => notifier.expire_entry(dir.0, name),
     };
     match told {

@@ -74,26 +74,22 @@ impl Underway {
     }
 
     /// Waits until none waits any more, but for those that were left: these are, if `resends`, once
-    /// no other does or `patience` is over. The error names those that are in the way after `limit`.
-    pub(crate) fn drain(
-        &self,
-        resends: bool,
-        patience: Duration,
-        limit: Duration,
-    ) -> Result<(), String> {
+    /// no other does. Not before: the kernel sends all again that was not answered, also what must
+    /// come once. The error names those that are in the way after `limit`.
+    pub(crate) fn drain(&self, resends: bool, limit: Duration) -> Result<(), String> {
         let began = Instant::now();
         let mut waiting = self.waiting.lock();
         while !waiting.is_empty() {
             let others = waiting.keys().any(|op| !is_repeatable(op));
-            if resends && (!others || began.elapsed() >= patience) {
+            if resends && !others {
                 self.leaving.send_replace(true);
             }
             if began.elapsed() >= limit {
                 let of = |(op, count): (&&str, &usize)| format!("{count} {op}");
                 return Err(waiting.iter().map(of).collect::<Vec<_>>().join(", "));
             }
-            let soon = patience.min(limit - began.elapsed().min(limit));
-            self.fewer.wait_for(&mut waiting, soon.max(Duration::from_millis(1)));
+            let left = limit - began.elapsed().min(limit);
+            self.fewer.wait_for(&mut waiting, left.max(Duration::from_millis(1)));
         }
         Ok(())
     }
@@ -141,14 +137,15 @@ mod tests {
     #[test]
     fn what_can_come_again_is_left_and_all_else_must_end() {
         let underway = Arc::new(Underway::default());
-        underway.drain(true, SHORT, SHORT).expect("nobody waits");
+        underway.drain(true, SHORT).expect("nobody waits");
         let create = underway.enter("create");
         let other = underway.enter("create");
-        let in_the_way = underway.drain(true, SHORT, 4 * SHORT).expect_err("two wait");
-        assert_eq!(in_the_way, "2 create");
-        assert!(underway.go_on(), "what could be was left meanwhile");
-        drop((create, other));
-        underway.drain(true, SHORT, SHORT).expect("they ended");
+        let beside = underway.enter("read");
+        let in_the_way = underway.drain(true, SHORT).expect_err("three wait");
+        assert!(in_the_way.contains("2 create"), "{in_the_way}");
+        assert!(!underway.go_on(), "nothing is sent again that must come once");
+        drop((create, other, beside));
+        underway.drain(true, SHORT).expect("they ended");
         let read = underway.enter("read");
         let runtime = tokio::runtime::Builder::new_multi_thread().build().expect("a runtime");
         let waits = underway.clone();
@@ -156,9 +153,9 @@ mod tests {
             waits.left("read").await;
             drop(read);
         });
-        assert!(underway.drain(false, SHORT, 4 * SHORT).is_err(), "this kernel cannot send again");
+        assert!(underway.drain(false, SHORT).is_err(), "this kernel cannot send again");
         underway.go_on();
-        underway.drain(true, SHORT, LONG).expect("it is left");
+        underway.drain(true, LONG).expect("it is left");
         runtime.block_on(left).expect("ends");
         assert!(underway.go_on(), "some were left");
         assert!(!underway.go_on());

@@ -137,6 +137,7 @@ impl Detacher {
                 };
                 self.change_native(ino, mark).await?;
             }
+            self.registry.bytes_lost(ino);
             return Ok(false);
         }
         fail::fail_point!("engine::absorbed");

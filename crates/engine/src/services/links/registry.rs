@@ -313,6 +313,11 @@ impl Registry {
         changes.insert(TreeChange::Entries(dir));
     }
 
+    /// Bytes of a file went with its object: the doors are to be told.
+    pub(crate) fn bytes_lost(&self, ino: Ino) {
+        self.changes.lock().insert(TreeChange::Bytes(ino));
+    }
+
     /// A directory has new names: the doors are to be told.
     pub(crate) fn names_added(&self, dir: Ino) {
         let mut changes = self.changes.lock();

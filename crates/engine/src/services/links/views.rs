@@ -12,6 +12,9 @@ pub enum TreeChange {
     Entries(Ino),
     /// This name of the directory leads elsewhere, or nowhere.
     Name(Ino, Vec<u8>),
+    /// Bytes of the file are nowhere any more: nobody is to read them from a cache for as long as that
+    /// happens to have them.
+    Bytes(Ino),
 }
 
 /// Which changes go from one side to the other without being asked for.
