@@ -20,7 +20,7 @@ same "$(cat "/sys/block/${dev##*/}/queue/write_cache")" "write back" "the device
 same "$(blockdev --getss "$dev")" 4096 "bytes of a block"
 mkfs.xfs -q "$dev" || fail "mkfs.xfs"
 mount "$dev" "$MNT" || fail "mount"
-fill "$MNT/a" 64
+fill "$MNT/a" 24
 "$WEIR" detach vol 2>/dev/null && fail "a device that is mounted was detached"
 umount "$MNT" || fail "umount"
 xfs_repair -n "$dev" >/dev/null 2>&1 || fail "xfs_repair finds damage"
@@ -51,7 +51,7 @@ umount /mnt/copy || fail "umount the clone"
 detach copy
 
 echo "== the power is cut"
-fill "$MNT/c" 16
+fill "$MNT/c" 8
 sync -f "$MNT"
 power_cut
 GUEST
