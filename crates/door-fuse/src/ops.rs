@@ -394,13 +394,18 @@ impl Door {
                 let work = async move { shared.seek(ino, offset, whence).await };
                 self.serve(caller.asks(op), work, |reply, found| reply.offset(found as u64));
             }
-            O::CopyFileRange { offset, to, to_offset, len } => {
+            O::CopyFileRange { offset, to, to_offset, len, wide } => {
                 let (from, to) = ((ino, offset), (Ino(to), to_offset));
+                // A narrow answer has 32 bits; the caller goes on from where a copy ended.
+                let len = if wide { len } else { len.min(1 << 31) };
                 let door = shared.clone();
                 let work = async move { shared.copy(from, to, len, who).await };
-                let answer = |reply: Reply, copied| reply.size(copied);
-                let late = move |copied: u32| async move {
-                    door.changed_late(to.0, to.1, copied.into()).await;
+                let answer = move |reply: Reply, copied: u64| match wide {
+                    true => reply.copied(copied),
+                    false => reply.size(copied as u32),
+                };
+                let late = move |copied| async move {
+                    door.changed_late(to.0, to.1, copied).await;
                 };
                 self.serve_or_undo(caller.asks(op), work, answer, late);
             }

@@ -1,7 +1,7 @@
 //! Numbers of the protocol (`linux/fuse.h`), as far as they are spoken of here.
 
-/// The version that is spoken: 7.42. What an older kernel lacks is not asked of it.
-pub(crate) const VERSION: (u32, u32) = (7, 42);
+/// The version that is spoken: 7.45. What an older kernel lacks is not asked of it.
+pub(crate) const VERSION: (u32, u32) = (7, 45);
 /// The oldest minor version with which all messages have the sizes that are read here.
 pub(crate) const MINOR_MIN: u32 = 23;
 
@@ -50,6 +50,7 @@ pub(crate) mod op {
     pub(crate) const LSEEK: u32 = 46;
     pub(crate) const COPY_FILE_RANGE: u32 = 47;
     pub(crate) const STATX: u32 = 52;
+    pub(crate) const COPY_FILE_RANGE_64: u32 = 53;
 }
 
 /// Abilities that kernel and daemon agree on (`FUSE_*` of init).

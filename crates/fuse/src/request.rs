@@ -193,6 +193,9 @@ pub enum Operation<'a> {
         to: u64,
         to_offset: u64,
         len: u64,
+        /// The answer is [`crate::Reply::copied`], else [`crate::Reply::size`], which has less than
+        /// 4 GiB.
+        wide: bool,
     },
     /// The request `unique` is to be ended.
     Interrupt {
@@ -361,11 +364,13 @@ fn file<'a>(opcode: u32, i: &mut Input<'a>) -> Option<Operation<'a>> {
             i.skip(8)?;
             Operation::Lseek { offset: i.u64()? as i64, whence: i.u32()? as i32 }
         }
-        op::COPY_FILE_RANGE => {
+        op::COPY_FILE_RANGE | op::COPY_FILE_RANGE_64 => {
             i.skip(8)?;
             let (offset, to) = (i.u64()?, i.u64()?);
             i.skip(8)?;
-            Operation::CopyFileRange { offset, to, to_offset: i.u64()?, len: i.u64()? }
+            let (to_offset, len) = (i.u64()?, i.u64()?);
+            let wide = opcode == op::COPY_FILE_RANGE_64;
+            Operation::CopyFileRange { offset, to, to_offset, len, wide }
         }
         _ => Operation::Other,
     })

@@ -133,7 +133,12 @@ fn requests() -> Vec<(u32, Vec<u8>, Operation<'static>)> {
         (
             op::COPY_FILE_RANGE,
             body(|out| out.u64(5).u64(1).u64(9).u64(6).u64(2).u64(3).u64(0), b""),
-            Operation::CopyFileRange { offset: 1, to: 9, to_offset: 2, len: 3 },
+            Operation::CopyFileRange { offset: 1, to: 9, to_offset: 2, len: 3, wide: false },
+        ),
+        (
+            op::COPY_FILE_RANGE_64,
+            body(|out| out.u64(5).u64(1).u64(9).u64(6).u64(2).u64(1 << 40).u64(0), b""),
+            Operation::CopyFileRange { offset: 1, to: 9, to_offset: 2, len: 1 << 40, wide: true },
         ),
         (op::INTERRUPT, body(|out| out.u64(42), b""), Operation::Interrupt { unique: 42 }),
         (op::DESTROY, Vec::new(), Operation::Destroy),

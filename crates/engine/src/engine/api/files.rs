@@ -13,7 +13,8 @@ use crate::volume::boxed::{Boxed, boxed};
 
 impl Engine {
     /// Copies up to `len` bytes from one place to another as `client`; fewer at the end of the
-    /// source, also where it is cut meanwhile. Answers how many. Whole pages of 1 MiB and more cost no bytes, only metadata, and are not metered.
+    /// source, also where it is cut meanwhile, and where more than 2 GiB would have to be moved. Answers
+    /// how many. Whole pages of 1 MiB and more cost no bytes, only metadata, and are not metered.
     pub fn copy_range(
         &self,
         source: (Ino, u64),
