@@ -18,6 +18,14 @@ use crate::privileges::Who;
 /// What the open of a file comes to: also what the kernel reads from without the daemon, if it does.
 pub(crate) type OpenedFile = (u64, u32, Option<Arc<Backing>>);
 
+/// How a file is opened.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Opening {
+    pub(crate) flags: i32,
+    /// It cuts the file, and the caller may not keep its privileges.
+    pub(crate) kills_privileges: bool,
+}
+
 /// One write request, without its bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Write {
@@ -89,14 +97,19 @@ impl DoorState {
     pub(crate) async fn open_file(
         &self,
         ino: Ino,
-        flags: i32,
+        opening: Opening,
         who: Who,
         register: &dyn Register,
     ) -> Served<OpenedFile> {
-        let opened = self.open_made(ino, flags, who.uid, register).await?;
-        if flags & libc::O_TRUNC != 0
-            && let Err(refusal) = self.drop_privileges(ino, who).await
-        {
+        let opened = self.open_made(ino, opening.flags, who.uid, register).await?;
+        // Kernels before Linux 5.12 do not tell.
+        let may_have_to = who.uid != 0 && opening.flags & libc::O_TRUNC != 0;
+        let dropped = match opening.kills_privileges {
+            true => self.kill_privileges(ino, who).await,
+            false if may_have_to => self.drop_privileges(ino, who).await,
+            false => Ok(()),
+        };
+        if let Err(refusal) = dropped {
             self.close_file(opened.0).await?;
             return Err(refusal);
         }

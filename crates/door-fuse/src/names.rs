@@ -7,7 +7,7 @@ use weir_fuse::Errno;
 use weir_types::{ErrorKind, FileKind, Ino, Inode};
 
 use crate::convert::{node_kind, rename_mode};
-use crate::data::OpenedFile;
+use crate::data::{OpenedFile, Opening};
 use crate::door::{DoorState, Served};
 use crate::errno::Refusal;
 use crate::passthrough::Register;
@@ -98,9 +98,10 @@ impl DoorState {
         &self,
         new: NewName,
         mode: u32,
-        flags: i32,
+        opening: Opening,
         register: &dyn Register,
     ) -> Served<(Inode, OpenedFile)> {
+        let flags = opening.flags;
         let (parent, name, who) = (new.parent, new.name.clone(), new.who);
         let inode = match self.make(new, FileKind::Regular, mode, 0, None).await {
             // A new file is empty: cutting it would be one more commit.
@@ -119,7 +120,7 @@ impl DoorState {
         if inode.kind != FileKind::Regular {
             return Err(Errno(libc::EEXIST).into());
         }
-        let opened = self.open_file(inode.ino, flags, who, register).await?;
+        let opened = self.open_file(inode.ino, opening, who, register).await?;
         Ok((self.engine.getattr(inode.ino).await?, opened))
     }
 

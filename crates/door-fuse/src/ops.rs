@@ -6,7 +6,7 @@ use weir_types::{Ino, Inode};
 use crate::attrs::Space;
 use crate::convert::{attr, timestamp};
 use crate::counts::counted;
-use crate::data::{OpenedFile, Write};
+use crate::data::{OpenedFile, Opening, Write};
 use crate::door::{Asked, Door, Served, Waits};
 use crate::errno::Refusal;
 use crate::locks::KernelLock;
@@ -299,9 +299,11 @@ impl Door {
         let (shared, ino, who) = (self.shared.clone(), caller.ino(), caller.who());
         let door = shared.clone();
         match operation {
-            O::Open { flags } => {
+            O::Open { flags, kills_privileges } => {
                 let register = caller.reply.registrar();
-                let work = async move { known(shared.open_file(ino, flags, who, &register).await) };
+                let opening = Opening { flags, kills_privileges };
+                let work =
+                    async move { known(shared.open_file(ino, opening, who, &register).await) };
                 let undo =
                     move |opened: OpenedFile| async move { drop(door.close_file(opened.0).await) };
                 self.serve_or_undo(
@@ -313,9 +315,10 @@ impl Door {
                     undo,
                 );
             }
-            O::Create { name, mode, umask, flags } => {
+            O::Create { name, mode, umask, flags, kills_privileges } => {
+                let opening = Opening { flags, kills_privileges };
                 let (new, register) = (caller.new_name(name, umask), caller.reply.registrar());
-                let work = async move { shared.create_file(new, mode, flags, &register).await };
+                let work = async move { shared.create_file(new, mode, opening, &register).await };
                 let answering = door.clone();
                 let answer = move |reply: Reply, (inode, opened): (Inode, OpenedFile)| {
                     reply.created(&answering.entry(&inode), to_opened(&opened));

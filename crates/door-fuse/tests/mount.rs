@@ -398,6 +398,67 @@ fn set_gid_without_execution_is_for_those_in_the_group() {
     });
 }
 
+/// Who runs a line: by which words of setpriv, and whether a file keeps what it has when its group may
+/// execute it.
+const WHO: [(&str, bool); 4] = [
+    ("--no-new-privs", true),
+    ("--bounding-set=-fsetid --inh-caps=-fsetid", false),
+    ("--reuid=65534 --regid=65534 --clear-groups", false),
+    ("--reuid=65534 --regid=65534 --clear-groups --inh-caps=+fsetid --ambient-caps=+fsetid", true),
+];
+
+/// The modes of a file after each of `lines`, by each of `WHO`, with both kinds of set-group-id.
+fn modes_after(dir: &Path, lines: &[&str]) -> Vec<String> {
+    let path = dir.join("privileged");
+    let mut modes = Vec::new();
+    for line in lines {
+        for (who, _) in WHO {
+            for armed in [0o6777, 0o6666] {
+                fs::write(&path, vec![1; 10_000]).unwrap();
+                std::os::unix::fs::chown(&path, Some(NOBODY), Some(4711)).unwrap();
+                fs::set_permissions(&path, fs::Permissions::from_mode(armed)).unwrap();
+                let mut command = Command::new("setpriv");
+                command.args(who.split(' ')).args(["sh", "-c", line]).env("F", &path);
+                assert!(command.status().unwrap().success(), "{line} by {who}");
+                let mode = fs::metadata(&path).unwrap().mode() & 0o7777;
+                modes.push(format!("{mode:o} of {armed:o} after `{line}` by {who}"));
+                fs::remove_file(&path).unwrap();
+            }
+        }
+    }
+    modes
+}
+
+/// It is not the number of the user but the capability, as on the file system of this directory.
+#[test]
+fn who_may_keep_privileges_is_who_has_the_capability() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("SKIPPED: needs root to be somebody else");
+        return;
+    }
+    let lines = [
+        "echo x >> $F",
+        "echo x > $F",
+        "truncate -s 1 $F",
+        "truncate -s 20000 $F",
+        "dd if=/dev/zero of=$F bs=4096 count=1 oflag=direct conv=notrunc status=none",
+        "fallocate -l 20000 $F",
+    ];
+    let local = tempfile::tempdir().unwrap();
+    fs::set_permissions(local.path(), fs::Permissions::from_mode(0o777)).unwrap();
+    let wanted = modes_after(local.path(), &lines);
+    for (who, keeps) in WHO {
+        let cut =
+            format!("{} of 6777 after `truncate -s 1 $F` by {who}", if keeps { 6777 } else { 777 });
+        assert!(wanted.contains(&cut), "not as ever: {cut}: {wanted:#?}");
+    }
+    on_both(|root| {
+        for (ours, wanted) in modes_after(root, &lines).iter().zip(&wanted) {
+            assert_eq!(ours, wanted);
+        }
+    });
+}
+
 #[test]
 fn direct_and_synchronous_io_work() {
     on_both(|root| {

@@ -126,6 +126,9 @@ pub mod lock {
     pub const FLOCK: u32 = 1;
 }
 
+/// `FUSE_OPEN_KILL_SUIDGID`: whoever cuts this file with its opening may not keep set-user-id.
+pub(crate) const OPEN_KILL_SUIDGID: u32 = 1;
+
 /// `FUSE_SETXATTR_ACL_KILL_SGID`: whoever sets this list is not in the file's group.
 pub(crate) const SETXATTR_ACL_KILL_SGID: u32 = 1;
 
@@ -143,6 +146,7 @@ pub(crate) mod fattr {
     pub(crate) const ATIME_NOW: u32 = 1 << 7;
     pub(crate) const MTIME_NOW: u32 = 1 << 8;
     pub(crate) const CTIME: u32 = 1 << 10;
+    pub(crate) const KILL_SUIDGID: u32 = 1 << 11;
 }
 
 /// Notifications.
