@@ -10,6 +10,7 @@
 //! - A write is with the engine before it is acknowledged: there is no writeback cache.
 //! - What the kernel may cache for long changes only through this kernel ([`FuseOptions::exclusive`]).
 
+mod atimes;
 mod attrs;
 mod convert;
 mod counts;

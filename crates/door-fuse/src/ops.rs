@@ -3,6 +3,7 @@
 use weir_fuse::{Attr, Entry, Errno, Handler, Interrupted, Opened, Operation, Reply, Request};
 use weir_types::{Ino, Inode};
 
+use crate::atimes::opens_to_read;
 use crate::attrs::Space;
 use crate::convert::{attr, timestamp};
 use crate::counts::counted;
@@ -211,7 +212,11 @@ impl Door {
                 self.serve(caller.asks(op), work, answer);
             }
             Operation::Readlink => {
-                let work = async move { known(shared.read_link(ino).await) };
+                let work = async move {
+                    let target = known(shared.read_link(ino).await)?;
+                    shared.was_read(ino);
+                    Ok(target)
+                };
                 self.serve(caller.asks(op), work, |reply, target| reply.bytes(&target));
             }
             _ => {
@@ -271,6 +276,7 @@ impl Door {
         match operation {
             O::Opendir => match shared.open_dir(ino) {
                 Ok((handle, flags)) => {
+                    shared.was_read(ino);
                     caller.reply.opened(Opened { handle, flags, backing: None });
                 }
                 Err(no) => caller.reply.error(shared.errors.errno(op, ino, &no.of_known())),
@@ -302,8 +308,13 @@ impl Door {
             O::Open { flags, kills_privileges } => {
                 let register = caller.reply.registrar();
                 let opening = Opening { flags, kills_privileges };
-                let work =
-                    async move { known(shared.open_file(ino, opening, who, &register).await) };
+                let work = async move {
+                    let opened = known(shared.open_file(ino, opening, who, &register).await)?;
+                    if opens_to_read(flags) {
+                        shared.was_read(ino);
+                    }
+                    Ok(opened)
+                };
                 let undo =
                     move |opened: OpenedFile| async move { drop(door.close_file(opened.0).await) };
                 self.serve_or_undo(

@@ -61,7 +61,7 @@ impl Engine {
 
     /// Sets the size: what lies past it is gone, what is new are zeros. One metadata commit.
     pub fn truncate(&self, ino: Ino, size: u64) -> Boxed<'_, Result<Inode>> {
-        boxed(self.data.writer.truncate(ino, size))
+        boxed(self.names.truncate(ino, size))
     }
 
     /// Allocates, punches or zeroes a range of a regular file.
