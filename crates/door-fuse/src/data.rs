@@ -256,9 +256,8 @@ impl DoorState {
         }
     }
 
-    /// What the kernel was told is interrupted is done: a range of a file has other bytes. For other
-    /// requests it forgets by itself what may have changed.
-    pub(crate) async fn changed_late(self: &Arc<Self>, ino: Ino, offset: u64, len: u64) {
+    /// What the kernel was told is interrupted is done: a range of a file has other bytes.
+    pub(crate) async fn bytes_changed_late(self: &Arc<Self>, ino: Ino, offset: u64, len: u64) {
         if len == 0 {
             return;
         }

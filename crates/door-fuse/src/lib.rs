@@ -20,6 +20,7 @@ mod door;
 mod errno;
 mod handles;
 mod handover;
+mod late;
 mod listings;
 mod locks;
 mod modes;

@@ -232,12 +232,14 @@ impl Names {
         Ok(self.atimes.merged(self.mirrors.merged_since(&before, inode).await?))
     }
 
-    /// Removes a name that is not a directory's. A file without names stays readable while open.
-    pub(crate) async fn unlink(&self, parent: Ino, name: &[u8]) -> Result<()> {
+    /// Removes a name that is not a directory's, and answers what had it. A file without names stays
+    /// readable while open.
+    pub(crate) async fn unlink(&self, parent: Ino, name: &[u8]) -> Result<Ino> {
         self.context.check_writable()?;
         self.look_into(parent).await?;
-        self.nodes.name_gone(&self.meta.unlink(parent, name).await?);
-        Ok(())
+        let gone = self.meta.unlink(parent, name).await?;
+        self.nodes.name_gone(&gone);
+        Ok(gone.ino)
     }
 
     /// Removes an empty directory.

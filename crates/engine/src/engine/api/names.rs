@@ -47,6 +47,11 @@ impl Engine {
 
     /// Removes a name that is not a directory's. A file without names stays readable while open.
     pub fn unlink<'a>(&'a self, parent: Ino, name: &'a [u8]) -> Boxed<'a, Result<()>> {
+        boxed(async move { self.names.unlink(parent, name).await.map(drop) })
+    }
+
+    /// The same; answers what had the name.
+    pub fn unlink_one<'a>(&'a self, parent: Ino, name: &'a [u8]) -> Boxed<'a, Result<Ino>> {
         boxed(self.names.unlink(parent, name))
     }
 
