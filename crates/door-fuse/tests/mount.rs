@@ -407,23 +407,28 @@ const WHO: [(&str, bool); 4] = [
     ("--reuid=65534 --regid=65534 --clear-groups --inh-caps=+fsetid --ambient-caps=+fsetid", true),
 ];
 
-/// The modes of a file after each of `lines`, by each of `WHO`, with both kinds of set-group-id.
+/// The modes of files after each of `lines`, by each of `WHO`, with both kinds of set-group-id.
 fn modes_after(dir: &Path, lines: &[&str]) -> Vec<String> {
-    let path = dir.join("privileged");
+    let cases: Vec<_> = lines.iter().flat_map(|line| [(line, 0o6777), (line, 0o6666)]).collect();
     let mut modes = Vec::new();
-    for line in lines {
-        for (who, _) in WHO {
-            for armed in [0o6777, 0o6666] {
-                fs::write(&path, vec![1; 10_000]).unwrap();
-                std::os::unix::fs::chown(&path, Some(NOBODY), Some(4711)).unwrap();
-                fs::set_permissions(&path, fs::Permissions::from_mode(armed)).unwrap();
-                let mut command = Command::new("setpriv");
-                command.args(who.split(' ')).args(["sh", "-c", line]).env("F", &path);
-                assert!(command.status().unwrap().success(), "{line} by {who}");
-                let mode = fs::metadata(&path).unwrap().mode() & 0o7777;
-                modes.push(format!("{mode:o} of {armed:o} after `{line}` by {who}"));
-                fs::remove_file(&path).unwrap();
-            }
+    for (who, _) in WHO {
+        let path = |number: usize| dir.join(format!("privileged-{number}"));
+        let mut script = "set -e\n".to_owned();
+        for (number, (line, armed)) in cases.iter().enumerate() {
+            let file = path(number);
+            fs::write(&file, vec![1; 10_000]).unwrap();
+            std::os::unix::fs::chown(&file, Some(NOBODY), Some(4711)).unwrap();
+            fs::set_permissions(&file, fs::Permissions::from_mode(*armed)).unwrap();
+            script += &format!("F={}\n{line}\n", file.display());
+        }
+        // One process for all: each that is forked off has our files until it is another program.
+        let mut command = Command::new("setpriv");
+        command.args(who.split(' ')).args(["sh", "-c", &script]);
+        assert!(command.status().unwrap().success(), "{script} by {who}");
+        for (number, (line, armed)) in cases.iter().enumerate() {
+            let mode = fs::metadata(path(number)).unwrap().mode() & 0o7777;
+            modes.push(format!("{mode:o} of {armed:o} after `{line}` by {who}"));
+            fs::remove_file(path(number)).unwrap();
         }
     }
     modes
