@@ -192,6 +192,8 @@ def _volumes():
     yield Goal("mount-full", "-", value("mount-full"), None, 0.5, False)
     yield Goal("memory-full", "-", more("memory-full", "memory-empty"), None, 16, False,
                what="memory of a large volume beyond an empty one's")
+    yield Goal("memory-first", "-", more("memory-first", "memory-empty"),
+               what="the same while it is compacted for the first time")
 
 
 def goals():

@@ -102,6 +102,7 @@ TABLE = (
     Row("mount-full", "mount", VOLUME, "mount of a large volume", "s", less=True),
     Row("memory-empty", "mount", VOLUME, "memory, empty volume", "MiB", less=True),
     Row("memory-full", "mount", VOLUME, "memory, large volume", "MiB", less=True),
+    Row("memory-first", "mount", VOLUME, "memory, large volume, first compaction", "MiB", less=True),
 )
 ROWS = {row.name: row for row in TABLE}
 WORDS = tuple(dict.fromkeys(row.word for row in TABLE))

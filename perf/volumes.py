@@ -12,6 +12,7 @@ from .targets.weir import Weir
 # Dollars a request, S3 in us-east-1, as weir's own price book has it; a test holds them to it.
 USD = {"put": 5e-6, "copy": 5e-6, "list": 5e-6, "get": 4e-7, "head": 4e-7, "delete": 0.0}
 MONTH_S = 730 * 3600
+COMPACTION_S = 40  # the daemon looks for something to compact every 10 s
 
 
 def price(requests):
@@ -58,7 +59,7 @@ def puts(run):
 
 
 def _mounted(run, target, row):
-    """Mounts it with an empty tier, some times over: seconds and memory."""
+    """Mounts it with an empty tier, some times over: seconds, and memory at once."""
     for repeat in range(1 if run.settings.smoke else max(run.settings.repeats, 3)):
         target.unmount()
         target.site.aside(target.tier)
@@ -72,6 +73,17 @@ def _mounted(run, target, row):
         run.add(f"mount-{row}", target, seconds, None, seconds=seconds)
         run.add(f"memory-{row}", target, rss_mib(target.pid), None)
     run.repeat = 0
+
+
+def _first(run, target):
+    """The first mount after its files were made, while their metadata is compacted for the first time:
+    the most memory that it has meanwhile. An unmount waits for the end of that."""
+    target.cold()
+    most, began = rss_mib(target.pid), time.monotonic()
+    while not run.settings.smoke and time.monotonic() < began + COMPACTION_S:
+        time.sleep(0.2)
+        most = max(most, rss_mib(target.pid))
+    run.add("memory-first", target, most, None)
 
 
 class Volumes:
@@ -94,6 +106,7 @@ class Volumes:
             if made < run.settings.volume_files:
                 run.say(f"made only {made:,} files within {run.settings.volume_box_s:g} s")
             self.many.settle()
+            _first(run, self.many)
         else:
             self.many.mount()
             self.empty.mount()

@@ -39,7 +39,7 @@ impl DoorState {
         let mut set = set_attr(&wanted, || (self.options.now)());
         if let Some(size) = wanted.size {
             let mut inode = self.engine.truncate(ino, size).await?;
-            if who.uid != 0
+            if wanted.kills_privileges
                 && let Some(after) = self.drop_privileges_of(&inode, who).await?
             {
                 inode = after;
@@ -48,7 +48,7 @@ impl DoorState {
                 return Ok(inode);
             }
         }
-        if set.clear_privileges && who.uid != 0 {
+        if set.clear_privileges {
             set.clear_set_gid = who.is_outside_group_of(&self.engine.getattr(ino).await?);
         }
         let inode = self.engine.setattr(ino, set).await?;

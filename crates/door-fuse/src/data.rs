@@ -18,6 +18,14 @@ use crate::privileges::Who;
 /// What the open of a file comes to: also what the kernel reads from without the daemon, if it does.
 pub(crate) type OpenedFile = (u64, u32, Option<Arc<Backing>>);
 
+/// How a file is opened.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Opening {
+    pub(crate) flags: i32,
+    /// It cuts the file, and the caller may not keep its privileges.
+    pub(crate) kills_privileges: bool,
+}
+
 /// One write request, without its bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Write {
@@ -89,14 +97,19 @@ impl DoorState {
     pub(crate) async fn open_file(
         &self,
         ino: Ino,
-        flags: i32,
+        opening: Opening,
         who: Who,
         register: &dyn Register,
     ) -> Served<OpenedFile> {
-        let opened = self.open_made(ino, flags, who.uid, register).await?;
-        if flags & libc::O_TRUNC != 0
-            && let Err(refusal) = self.drop_privileges(ino, who).await
-        {
+        let opened = self.open_made(ino, opening.flags, who.uid, register).await?;
+        // Kernels before Linux 5.12 do not tell.
+        let may_have_to = who.uid != 0 && opening.flags & libc::O_TRUNC != 0;
+        let dropped = match opening.kills_privileges {
+            true => self.kill_privileges(ino, who).await,
+            false if may_have_to => self.drop_privileges(ino, who).await,
+            false => Ok(()),
+        };
+        if let Err(refusal) = dropped {
             self.close_file(opened.0).await?;
             return Err(refusal);
         }
@@ -243,9 +256,8 @@ impl DoorState {
         }
     }
 
-    /// What the kernel was told is interrupted is done: a range of a file has other bytes. For other
-    /// requests it forgets by itself what may have changed.
-    pub(crate) async fn changed_late(self: &Arc<Self>, ino: Ino, offset: u64, len: u64) {
+    /// What the kernel was told is interrupted is done: a range of a file has other bytes.
+    pub(crate) async fn bytes_changed_late(self: &Arc<Self>, ino: Ino, offset: u64, len: u64) {
         if len == 0 {
             return;
         }
@@ -317,11 +329,9 @@ impl DoorState {
         to: (Ino, u64),
         len: u64,
         who: Who,
-    ) -> Served<u32> {
+    ) -> Served<u64> {
         self.drop_privileges(to.0, who).await?;
-        // The answer has 32 bits; the caller goes on from where a copy ended.
-        let len = len.min(1 << 31);
-        Ok(self.engine.copy_range(from, to, len, who.uid).await? as u32)
+        Ok(self.engine.copy_range(from, to, len, who.uid).await?)
     }
 }
 

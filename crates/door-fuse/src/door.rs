@@ -16,6 +16,7 @@ use weir_engine::Engine;
 use weir_fuse::{Control, Errno, Interrupted, Notifier, Reply};
 use weir_types::{ErrorKind, FsError, Ino, Result};
 
+use crate::atimes::Atimes;
 use crate::counts::Counts;
 use crate::errno::{ErrorLog, Refusal};
 use crate::handles::{Dir, File, Handles};
@@ -64,6 +65,7 @@ pub(crate) struct DoorState {
     pub(crate) errors: ErrorLog,
     pub(crate) counts: Counts,
     pub(crate) passthrough: Passthrough,
+    pub(crate) atimes: Atimes,
     runtime: Handle,
 }
 
@@ -131,6 +133,7 @@ impl Door {
             errors: ErrorLog::default(),
             counts: Counts::default(),
             passthrough,
+            atimes: Atimes::default(),
             runtime,
         };
         Self { shared: Arc::new(shared) }
@@ -221,6 +224,14 @@ impl DoorState {
                     Fate::Left => waiting.was_left(),
                 }
             }));
+        }
+    }
+
+    /// Does what nobody waits for: here, if it waits for nothing, else in the runtime.
+    pub(crate) fn beside(&self, work: impl Future<Output = ()> + Send + 'static) {
+        let mut work = Box::pin(work);
+        if let Some(Poll::Pending) = self.poll_here(work.as_mut()) {
+            drop(self.runtime.spawn(work));
         }
     }
 

@@ -10,6 +10,7 @@
 //! - A write is with the engine before it is acknowledged: there is no writeback cache.
 //! - What the kernel may cache for long changes only through this kernel ([`FuseOptions::exclusive`]).
 
+mod atimes;
 mod attrs;
 mod convert;
 mod counts;
@@ -19,6 +20,7 @@ mod door;
 mod errno;
 mod handles;
 mod handover;
+mod late;
 mod listings;
 mod locks;
 mod modes;

@@ -19,7 +19,16 @@ pub(crate) struct Mounted {
     /// `major:minor` of its device number.
     pub(crate) device: String,
     pub(crate) mountpoint: PathBuf,
+    /// Those of the mount itself, by commas.
+    options: String,
     pub(crate) fs_type: String,
+}
+
+impl Mounted {
+    /// Whether it has this option.
+    pub(crate) fn has(&self, option: &str) -> bool {
+        self.options.split(',').any(|has| has == option)
+    }
 }
 
 /// All that is mounted, in the order of mounting.
@@ -38,10 +47,11 @@ fn parse_line(line: &[u8]) -> Option<Mounted> {
     let mut words = line.split(|byte| *byte == b' ');
     let device = String::from_utf8(words.nth(2)?.to_vec()).ok()?;
     let mountpoint = PathBuf::from(OsString::from_vec(unescape(words.nth(1)?)));
+    let options = String::from_utf8(words.next()?.to_vec()).ok()?;
     // Optional words stand between the options and the dash.
     words.find(|word| *word == b"-")?;
     let fs_type = String::from_utf8(words.next()?.to_vec()).ok()?;
-    Some(Mounted { device, mountpoint, fs_type })
+    Some(Mounted { device, mountpoint, options, fs_type })
 }
 
 /// Undoes the kernel's `\040` for a blank and the like.
@@ -194,8 +204,10 @@ mod tests {
         let wanted = Mounted {
             device: "0:53".to_owned(),
             mountpoint: PathBuf::from("/mnt/my data\\x"),
+            options: "rw,noatime".to_owned(),
             fs_type: "fuse.weir".to_owned(),
         };
+        assert!(wanted.has("noatime") && !wanted.has("atime") && !wanted.has("ro"));
         assert_eq!(parse_line(line), Some(wanted));
         let plain = b"1 0 8:1 / / rw - ext4 /dev/sda1 rw";
         assert_eq!(parse_line(plain).unwrap().fs_type, "ext4");

@@ -1,13 +1,11 @@
 //! Names: lookup and all that makes, moves and removes them.
 
-use std::sync::Arc;
-
 use weir_engine::NewInode;
 use weir_fuse::Errno;
 use weir_types::{ErrorKind, FileKind, Ino, Inode};
 
 use crate::convert::{node_kind, rename_mode};
-use crate::data::OpenedFile;
+use crate::data::{OpenedFile, Opening};
 use crate::door::{DoorState, Served};
 use crate::errno::Refusal;
 use crate::passthrough::Register;
@@ -80,8 +78,9 @@ impl DoorState {
         Ok(made?)
     }
 
-    pub(crate) async fn remove_file(&self, parent: Ino, name: &[u8]) -> Served<()> {
-        let removed = self.engine.unlink(parent, name).await;
+    /// Answers what had the name.
+    pub(crate) async fn remove_file(&self, parent: Ino, name: &[u8]) -> Served<Ino> {
+        let removed = self.engine.unlink_one(parent, name).await;
         self.listings.changed(parent);
         Ok(removed?)
     }
@@ -98,9 +97,10 @@ impl DoorState {
         &self,
         new: NewName,
         mode: u32,
-        flags: i32,
+        opening: Opening,
         register: &dyn Register,
     ) -> Served<(Inode, OpenedFile)> {
+        let flags = opening.flags;
         let (parent, name, who) = (new.parent, new.name.clone(), new.who);
         let inode = match self.make(new, FileKind::Regular, mode, 0, None).await {
             // A new file is empty: cutting it would be one more commit.
@@ -119,25 +119,13 @@ impl DoorState {
         if inode.kind != FileKind::Regular {
             return Err(Errno(libc::EEXIST).into());
         }
-        let opened = self.open_file(inode.ino, flags, who, register).await?;
+        let opened = self.open_file(inode.ino, opening, who, register).await?;
         Ok((self.engine.getattr(inode.ino).await?, opened))
     }
 
     pub(crate) async fn read_link(&self, ino: Ino) -> Served<Vec<u8>> {
         let inode = self.engine.getattr(ino).await?;
         Ok(inode.target.ok_or(Errno(libc::EINVAL))?)
-    }
-
-    /// A rename that the kernel was told is interrupted is done: who looked meanwhile found the old names.
-    pub(crate) async fn renamed_late(self: &Arc<Self>, names: [(Ino, Vec<u8>); 2]) {
-        let door = self.clone();
-        let expire = move || {
-            for (dir, name) in names {
-                let told = door.notifier.get().map(|told| told.expire_entry(dir.0, &name));
-                tracing::debug!(?told, "a rename is done behind its caller");
-            }
-        };
-        drop(tokio::task::spawn_blocking(expire).await);
     }
 
     pub(crate) async fn move_name(

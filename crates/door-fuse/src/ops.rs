@@ -3,12 +3,14 @@
 use weir_fuse::{Attr, Entry, Errno, Handler, Interrupted, Opened, Operation, Reply, Request};
 use weir_types::{Ino, Inode};
 
+use crate::atimes::opens_to_read;
 use crate::attrs::Space;
 use crate::convert::{attr, timestamp};
 use crate::counts::counted;
-use crate::data::{OpenedFile, Write};
+use crate::data::{OpenedFile, Opening, Write};
 use crate::door::{Asked, Door, Served, Waits};
 use crate::errno::Refusal;
+use crate::late::Change;
 use crate::locks::KernelLock;
 use crate::names::NewName;
 use crate::privileges::Who;
@@ -135,6 +137,31 @@ impl Door {
         self.serve(asked, work, |reply, ()| reply.ok());
     }
 
+    /// Answers with an inode that gets a name.
+    fn makes(
+        &self,
+        asked: Asked,
+        change: Change,
+        work: impl Future<Output = Served<Inode>> + Send + 'static,
+    ) {
+        let (shared, door) = (self.shared.clone(), self.shared.clone());
+        let answer = move |reply: Reply, inode: Inode| reply.entry(&shared.entry(&inode));
+        let late = move |inode: Inode| door.changed_late(change.and([inode.ino]));
+        self.serve_or_undo(asked, work, answer, late);
+    }
+
+    /// Changes something, and answers what else changed by it.
+    fn changes(
+        &self,
+        asked: Asked,
+        change: Change,
+        work: impl Future<Output = Served<Option<Ino>>> + Send + 'static,
+    ) {
+        let door = self.shared.clone();
+        let late = move |more: Option<Ino>| door.changed_late(change.and(more));
+        self.serve_or_undo(asked, work, |reply, _| reply.ok(), late);
+    }
+
     /// The names of a directory.
     fn name(&self, op: &'static str, caller: Caller, operation: Operation<'_>) {
         use Operation as O;
@@ -145,42 +172,43 @@ impl Door {
                 self.entry(caller.asks(op), async move { shared.look_up(dir, &name).await });
             }
             O::Mknod { name, mode, umask, rdev } => {
-                let new = caller.new_name(name, umask);
-                let work = async move { shared.make_node(new, mode, rdev).await.map(Some) };
-                self.entry(caller.asks(op), work);
+                let (new, change) = (caller.new_name(name, umask), Change::of_name(dir, name));
+                let work = async move { shared.make_node(new, mode, rdev).await };
+                self.makes(caller.asks(op), change, work);
             }
             O::Mkdir { name, mode, umask } => {
-                let new = caller.new_name(name, umask);
-                let work = async move { shared.make_dir(new, mode).await.map(Some) };
-                self.entry(caller.asks(op), work);
+                let (new, change) = (caller.new_name(name, umask), Change::of_name(dir, name));
+                let work = async move { shared.make_dir(new, mode).await };
+                self.makes(caller.asks(op), change, work);
             }
             O::Symlink { name, target } => {
                 let (new, target) = (caller.new_name(name, 0), target.to_vec());
-                let work = async move { shared.make_symlink(new, target).await.map(Some) };
-                self.entry(caller.asks(op), work);
+                let work = async move { shared.make_symlink(new, target).await };
+                self.makes(caller.asks(op), Change::of_name(dir, name), work);
             }
             O::Link { target, name } => {
-                let name = name.to_vec();
-                let work = async move { shared.make_link(Ino(target), dir, &name).await.map(Some) };
-                self.entry(caller.asks(op), work);
+                let (name, change) = (name.to_vec(), Change::of_name(dir, name));
+                let work = async move { shared.make_link(Ino(target), dir, &name).await };
+                self.makes(caller.asks(op), change, work);
             }
             O::Unlink { name } => {
-                let name = name.to_vec();
-                self.done(caller.asks(op), async move { shared.remove_file(dir, &name).await });
+                let (name, change) = (name.to_vec(), Change::of_name(dir, name));
+                let work = async move { shared.remove_file(dir, &name).await.map(Some) };
+                self.changes(caller.asks(op), change, work);
             }
             O::Rmdir { name } => {
-                let name = name.to_vec();
-                self.done(caller.asks(op), async move { shared.remove_dir(dir, &name).await });
+                let (name, change) = (name.to_vec(), Change::of_name(dir, name));
+                let work = async move { shared.remove_dir(dir, &name).await.map(|()| None) };
+                self.changes(caller.asks(op), change, work);
             }
             O::Rename { name, to, new_name, flags } => {
+                let change = Change::of_name(dir, name).and_name(Ino(to), new_name);
                 let (name, new_name) = (name.to_vec(), new_name.to_vec());
-                let names = [(dir, name.clone()), (Ino(to), new_name.clone())];
-                let door = shared.clone();
                 let work = async move {
-                    shared.move_name((dir, &name), (Ino(to), &new_name), flags).await
+                    let moved = shared.move_name((dir, &name), (Ino(to), &new_name), flags).await;
+                    moved.map(|()| None)
                 };
-                let late = move |()| async move { door.renamed_late(names).await };
-                self.serve_or_undo(caller.asks(op), work, |reply, ()| reply.ok(), late);
+                self.changes(caller.asks(op), change, work);
             }
             _ => {}
         }
@@ -207,11 +235,17 @@ impl Door {
                 }
             }
             Operation::Setattr(wanted) => {
+                let door = shared.clone();
                 let work = async move { known(shared.set_attributes(ino, who, wanted).await) };
-                self.serve(caller.asks(op), work, answer);
+                let late = move |_| door.changed_late(Change::of(ino));
+                self.serve_or_undo(caller.asks(op), work, answer, late);
             }
             Operation::Readlink => {
-                let work = async move { known(shared.read_link(ino).await) };
+                let work = async move {
+                    let target = known(shared.read_link(ino).await)?;
+                    shared.was_read(ino);
+                    Ok(target)
+                };
                 self.serve(caller.asks(op), work, |reply, target| reply.bytes(&target));
             }
             _ => {
@@ -243,9 +277,10 @@ impl Door {
                     if kills_set_gid && name == weir_engine::ACL_ACCESS {
                         known(shared.drop_set_gid(ino).await)?;
                     }
-                    known(shared.set_xattr(ino, &name, &value, flags).await)
+                    known(shared.set_xattr(ino, &name, &value, flags).await)?;
+                    Ok(None)
                 };
-                self.done(caller.asks(op), work);
+                self.changes(caller.asks(op), Change::of(ino), work);
             }
             O::Getxattr { name, size } => {
                 let name = name.to_vec();
@@ -258,8 +293,11 @@ impl Door {
             }
             O::Removexattr { name } => {
                 let name = name.to_vec();
-                let work = async move { known(shared.remove_xattr(ino, &name).await) };
-                self.done(caller.asks(op), work);
+                let work = async move {
+                    known(shared.remove_xattr(ino, &name).await)?;
+                    Ok(None)
+                };
+                self.changes(caller.asks(op), Change::of(ino), work);
             }
             _ => {}
         }
@@ -271,6 +309,7 @@ impl Door {
         match operation {
             O::Opendir => match shared.open_dir(ino) {
                 Ok((handle, flags)) => {
+                    shared.was_read(ino);
                     caller.reply.opened(Opened { handle, flags, backing: None });
                 }
                 Err(no) => caller.reply.error(shared.errors.errno(op, ino, &no.of_known())),
@@ -299,11 +338,21 @@ impl Door {
         let (shared, ino, who) = (self.shared.clone(), caller.ino(), caller.who());
         let door = shared.clone();
         match operation {
-            O::Open { flags } => {
+            O::Open { flags, kills_privileges } => {
                 let register = caller.reply.registrar();
-                let work = async move { known(shared.open_file(ino, flags, who, &register).await) };
-                let undo =
-                    move |opened: OpenedFile| async move { drop(door.close_file(opened.0).await) };
+                let opening = Opening { flags, kills_privileges };
+                let work = async move {
+                    let opened = known(shared.open_file(ino, opening, who, &register).await)?;
+                    if opens_to_read(flags) {
+                        shared.was_read(ino);
+                    }
+                    Ok(opened)
+                };
+                let undo = move |opened: OpenedFile| async move {
+                    drop(door.close_file(opened.0).await);
+                    // It may have cut it.
+                    door.changed_late(Change::of(ino)).await;
+                };
                 self.serve_or_undo(
                     caller.asks(op),
                     work,
@@ -313,15 +362,18 @@ impl Door {
                     undo,
                 );
             }
-            O::Create { name, mode, umask, flags } => {
+            O::Create { name, mode, umask, flags, kills_privileges } => {
+                let opening = Opening { flags, kills_privileges };
                 let (new, register) = (caller.new_name(name, umask), caller.reply.registrar());
-                let work = async move { shared.create_file(new, mode, flags, &register).await };
+                let change = Change::of_name(ino, name);
+                let work = async move { shared.create_file(new, mode, opening, &register).await };
                 let answering = door.clone();
                 let answer = move |reply: Reply, (inode, opened): (Inode, OpenedFile)| {
                     reply.created(&answering.entry(&inode), to_opened(&opened));
                 };
-                let undo = move |made: (Inode, OpenedFile)| async move {
-                    drop(door.close_file(made.1.0).await)
+                let undo = move |(inode, opened): (Inode, OpenedFile)| async move {
+                    drop(door.close_file(opened.0).await);
+                    door.changed_late(change.and([inode.ino])).await;
                 };
                 self.serve_or_undo(caller.asks(op), work, answer, undo);
             }
@@ -387,20 +439,25 @@ impl Door {
             O::Fallocate { offset, len, mode } => {
                 let door = shared.clone();
                 let work = async move { shared.allocate(ino, who, mode, (offset, len)).await };
-                let late = move |()| async move { door.changed_late(ino, offset, len).await };
+                let late = move |()| async move { door.bytes_changed_late(ino, offset, len).await };
                 self.serve_or_undo(caller.asks(op), work, |reply, ()| reply.ok(), late);
             }
             O::Lseek { offset, whence } => {
                 let work = async move { shared.seek(ino, offset, whence).await };
                 self.serve(caller.asks(op), work, |reply, found| reply.offset(found as u64));
             }
-            O::CopyFileRange { offset, to, to_offset, len } => {
+            O::CopyFileRange { offset, to, to_offset, len, wide } => {
                 let (from, to) = ((ino, offset), (Ino(to), to_offset));
+                // A narrow answer has 32 bits; the caller goes on from where a copy ended.
+                let len = if wide { len } else { len.min(1 << 31) };
                 let door = shared.clone();
                 let work = async move { shared.copy(from, to, len, who).await };
-                let answer = |reply: Reply, copied| reply.size(copied);
-                let late = move |copied: u32| async move {
-                    door.changed_late(to.0, to.1, copied.into()).await;
+                let answer = move |reply: Reply, copied: u64| match wide {
+                    true => reply.copied(copied),
+                    false => reply.size(copied as u32),
+                };
+                let late = move |copied| async move {
+                    door.bytes_changed_late(to.0, to.1, copied).await;
                 };
                 self.serve_or_undo(caller.asks(op), work, answer, late);
             }

@@ -61,6 +61,9 @@ pub struct FuseOptions {
     /// Keep and obey POSIX access control lists. Default no: `ls -l` asks for the list of each
     /// file. A volume that ever had one is mounted with it in any case.
     pub acl: bool,
+    /// Keep when files, directories and symlinks were read last, as `relatime` does. Default no: the
+    /// mount is one with `noatime`, as one that is read-only always is.
+    pub relatime: bool,
     /// How requests come from the kernel. Default [`Transport::Auto`].
     pub transport: Transport,
     /// More mount options, as `-o` takes them: `noexec`, `noatime`, `nosuid`, `nodev`, …
@@ -84,6 +87,7 @@ impl FuseOptions {
             read_ahead_kib: 4096,
             passthrough: true,
             acl: false,
+            relatime: false,
             transport: Transport::Auto,
             extra: Vec::new(),
             now,
@@ -124,6 +128,10 @@ impl FuseOptions {
             for word in text.split(',').filter(|word| !word.is_empty()) {
                 add_option(&mut options, word)?;
             }
+        }
+        let noatime = "noatime".to_owned();
+        if (!self.relatime || self.read_only) && !options.flags.contains(&noatime) {
+            options.flags.push(noatime);
         }
         Ok(options)
     }
@@ -174,9 +182,21 @@ mod tests {
     fn permissions_are_always_checked_and_devices_work_unless_told() {
         let plain = options(&[]).mount_options().unwrap();
         assert!(plain.words.contains(&"default_permissions".to_owned()));
-        assert_eq!((plain.flags.len(), plain.source.as_str()), (0, "s3://b/v"));
+        assert_eq!(plain.source, "s3://b/v");
         let strict = options(&["nodev,nosuid", "noexec,exec"]).mount_options().unwrap();
-        assert_eq!(strict.flags, ["nodev", "nosuid", "noexec"]);
+        assert_eq!(strict.flags, ["nodev", "nosuid", "noexec", "noatime"]);
+    }
+
+    #[test]
+    fn the_kernel_shows_whether_times_of_reads_are_kept() {
+        let flags = |relatime, read_only, extra: &[&str]| {
+            let options = FuseOptions { relatime, read_only, ..options(extra) };
+            options.mount_options().unwrap().flags
+        };
+        assert_eq!(flags(false, false, &[]), ["noatime"]);
+        assert!(flags(true, false, &[]).is_empty());
+        assert_eq!(flags(true, true, &[]), ["ro", "noatime"]);
+        assert_eq!(flags(false, false, &["noatime"]), ["noatime"]);
     }
 
     #[test]

@@ -1,9 +1,10 @@
 //! What a change by somebody unprivileged takes from a file: set-user-id, set-group-id, capabilities.
 //!
 //! The kernel leaves this to the door (`FUSE_HANDLE_KILLPRIV_V2`), and in turn does not ask for
-//! `security.capability` before every single write. The rule is that of local file systems: set-user-id
-//! goes; set-group-id goes where the group may execute the file, and else where the caller is not in
-//! that group.
+//! `security.capability` before every single write. The rule is that of local file systems: where the
+//! caller lacks CAP_FSETID, set-user-id goes; set-group-id goes where the group may execute the file,
+//! and else where the caller is not in that group. Of writes, cuts and opens that cut the kernel says
+//! whether the caller lacks it; of all else it says nothing, and the caller is looked at.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -18,6 +19,8 @@ use crate::handles::File;
 pub(crate) const PRIVILEGES: u32 = 0o6000;
 const SET_GID: u32 = 0o2000;
 const GROUP_RUNS: u32 = 0o010;
+/// CAP_FSETID in the masks of /proc/…/status.
+const CAP_FSETID: u64 = 1 << 4;
 
 /// Who asks.
 #[derive(Clone, Copy, Debug, Default)]
@@ -36,10 +39,28 @@ impl Who {
         let matters =
             inode.mode & (SET_GID | GROUP_RUNS) == SET_GID && inode.kind != FileKind::Directory;
         matters && self.gid != inode.gid && {
-            let status = std::fs::read_to_string(format!("/proc/{}/status", self.tid));
-            !status.is_ok_and(|status| has_group(&status, inode.gid))
+            let status = self.status();
+            let is_inside = |status: &String| has_group(status, inode.gid) || may_keep(status);
+            !status.as_ref().map_or(self.uid == 0, is_inside)
         }
     }
+
+    /// Whether a file keeps its privileges when this one changes it. Who cannot be looked at is taken
+    /// for privileged if it is root.
+    fn may_keep_privileges(self) -> bool {
+        self.status().map_or(self.uid == 0, |status| may_keep(&status))
+    }
+
+    fn status(self) -> Option<String> {
+        std::fs::read_to_string(format!("/proc/{}/status", self.tid)).ok()
+    }
+}
+
+/// Whether /proc/…/status tells of a thread that it has CAP_FSETID.
+fn may_keep(status: &str) -> bool {
+    let mask = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    let mask = mask.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok());
+    mask.is_some_and(|mask| mask & CAP_FSETID != 0)
 }
 
 /// Whether /proc/…/status tells of a thread that it is in this group beside its own.
@@ -49,19 +70,24 @@ fn has_group(status: &str, gid: u32) -> bool {
 }
 
 impl DoorState {
-    /// Takes set-uid and set-gid from a file because `who` changed its contents, unless that one is
-    /// privileged. Who cuts a file is taken to have CAP_FSETID if it is root: what the kernel says of that
-    /// is not looked at.
+    /// Takes set-uid and set-gid from a file because `who` changes its contents, unless that one may
+    /// keep them.
     pub(crate) async fn drop_privileges(&self, ino: Ino, who: Who) -> Served<()> {
-        if who.uid == 0 {
-            return Ok(());
+        let inode = self.engine.getattr(ino).await?;
+        if inode.mode & PRIVILEGES != 0 && !who.may_keep_privileges() {
+            self.drop_privileges_of(&inode, who).await?;
         }
+        Ok(())
+    }
+
+    /// The same where it is known that `who` may not keep them.
+    pub(crate) async fn kill_privileges(&self, ino: Ino, who: Who) -> Served<()> {
         let inode = self.engine.getattr(ino).await?;
         self.drop_privileges_of(&inode, who).await?;
         Ok(())
     }
 
-    /// The same for an inode at hand, also for root; answers with the new one if it changed.
+    /// The same for an inode at hand; answers with the new one if it changed.
     pub(crate) async fn drop_privileges_of(
         &self,
         inode: &Inode,
@@ -127,5 +153,12 @@ mod tests {
             assert_eq!(has_group(status, gid), wanted, "{gid}");
         }
         assert!(!has_group("Groups:\t\n", 0) && !has_group("", 0));
+    }
+
+    #[test]
+    fn the_capability_counts_and_not_the_number_of_the_user() {
+        let of = |mask: &str| may_keep(&format!("Uid:\t0\nCapPrm:\t0\nCapEff:\t{mask}\n"));
+        assert!(of("000001ffffffffff") && of("0000000000000010"));
+        assert!(!of("000001ffffffffef") && !of("0000000000000000") && !may_keep(""));
     }
 }

@@ -29,7 +29,7 @@ fn flags<'a>(before: MountFlags, words: impl Iterator<Item = &'a str>) -> MountF
             "noexec" => (MountFlags::NOEXEC, true),
             "exec" => (MountFlags::NOEXEC, false),
             "noatime" => (MountFlags::NOATIME, true),
-            "atime" => (MountFlags::NOATIME, false),
+            "atime" | "relatime" => (MountFlags::NOATIME, false),
             "sync" => (MountFlags::SYNCHRONOUS, true),
             "async" => (MountFlags::SYNCHRONOUS, false),
             "dirsync" => (MountFlags::DIRSYNC, true),
@@ -39,8 +39,8 @@ fn flags<'a>(before: MountFlags, words: impl Iterator<Item = &'a str>) -> MountF
     })
 }
 
-/// Changes the kernel's options of a mount: `ro`, `rw`, `nodev`, `nosuid`, `noexec`, `noatime`,
-/// `sync`, `dirsync` and their opposites; those that are not named stay, but for `dirsync`. Later words
+/// Changes the kernel's options of a mount: `ro`, `rw`, `nodev`, `nosuid`, `noexec`, `noatime` (where it
+/// was mounted with `relatime`), `sync`, `dirsync` and their opposites; those that are not named stay, but for `dirsync`. Later words
 /// go before earlier ones. Read-only is refused (`Retry`) while files are open for writing.
 pub fn remount(mountpoint: &Path, options: &[String]) -> Result<()> {
     let path = real_path(mountpoint)?;

@@ -67,6 +67,7 @@ impl Cold {
         let behind = gate.clone();
         let mut volume = Volume::with(Some(Arc::new(move |store| Arc::new(behind.store(store)))))?;
         volume.settings.bucket_timeout_ms = 600_000;
+        volume.settings.memory_bytes = weir_types::Bytes::mib(256);
         volume.settings.read_ahead_bytes = weir_types::Bytes(0);
         let mounted = volume.mount(change);
         for name in ["cold", "other"] {
@@ -396,6 +397,77 @@ fn who_is_killed_while_a_rename_waits_leaves_it_to_the_daemon() {
             !(0..TWO.len()).any(left)
         });
         assert_eq!(fs::read(cold.at("other")).unwrap(), b"new");
+        cold.end();
+    });
+}
+
+/// Where the metadata holds all that it may while the bucket is away, changes of it wait.
+fn fill_the_metadata(cold: &Cold) {
+    let (file, value) = (cold.at("full"), vec![7; 60_000]);
+    fs::write(&file, "").unwrap();
+    let (done, told) = std::sync::mpsc::channel();
+    // The last one waits too, until the bucket is back.
+    std::thread::spawn(move || {
+        for number in 0..4_000 {
+            let name = format!("user.{}", number % 8);
+            let set = rustix::fs::setxattr(&file, name, &value, rustix::fs::XattrFlags::empty());
+            let Ok(()) = set else { return };
+            let Ok(()) = done.send(()) else { return };
+        }
+    });
+    while told.recv_timeout(Duration::from_secs(2)).is_ok() {}
+}
+
+#[test]
+fn what_is_changed_behind_a_killed_caller_is_seen() {
+    on_both(as_it_is, |cold| {
+        for name in ["gone", "kept-of-gone", "linked", "private"] {
+            fs::write(cold.at(name), name).unwrap();
+        }
+        fs::remove_file(cold.at("kept-of-gone")).unwrap();
+        fs::hard_link(cold.at("gone"), cold.at("kept-of-gone")).unwrap();
+        fs::create_dir(cold.at("empty")).unwrap();
+        cold.gate.0.shut();
+        fill_the_metadata(&cold);
+        let is_before = || {
+            let links = |name| fs::metadata(cold.at(name)).unwrap().nlink();
+            assert_eq!((links("gone"), links("kept-of-gone"), links("linked")), (2, 2, 1));
+            assert_eq!(fs::metadata(cold.at("private")).unwrap().mode() & 0o777, 0o644);
+            assert!(cold.at("empty").exists());
+            for name in ["made", "node", "dir-made", "symlink", "link"] {
+                assert!(!cold.at(name).exists(), "{name}");
+            }
+        };
+        is_before();
+        for (kind, line) in [
+            ("unlink", "unlink gone"),
+            ("rmdir", "rmdir empty"),
+            ("create", "dd if=/dev/null of=made status=none"),
+            ("mknod", "mkfifo node"),
+            ("mkdir", "mkdir dir-made"),
+            ("symlink", "ln -s linked symlink"),
+            ("link", "ln linked link"),
+            ("setattr", "chmod 600 private"),
+        ] {
+            let dir = shown(&cold.mounted.path);
+            let child = cold.waiting(kind, &format!("sh -c 'cd {dir} && exec {line}'"));
+            signal(&child, Signal::KILL);
+            assert_eq!(ended(child, line).signal(), Some(Signal::KILL.as_raw()), "`{line}`");
+        }
+        is_before();
+        cold.gate.0.open();
+        let now = |name: &str| fs::symlink_metadata(cold.at(name)).ok();
+        let all_made =
+            || ["made", "node", "dir-made", "symlink", "link"].iter().all(|n| now(n).is_some());
+        eventually("what was made is there", all_made);
+        eventually("what was removed is gone", || now("gone").is_none() && now("empty").is_none());
+        let links = |name| now(name).map(|of| of.nlink());
+        eventually("links are counted", || {
+            (links("kept-of-gone"), links("linked")) == (Some(1), Some(2))
+        });
+        eventually("attributes are new", || {
+            now("private").is_some_and(|of| of.mode() & 0o777 == 0o600)
+        });
         cold.end();
     });
 }

@@ -183,6 +183,33 @@ fn holes_are_found_made_and_copied() {
     });
 }
 
+/// As one request where the kernel has one for it (Linux 6.18).
+#[test]
+fn more_than_4_gib_are_copied_at_once() {
+    on_both(|root| {
+        const WHOLE: u64 = 6 << 30;
+        let file = File::create_new(root.join("large")).unwrap();
+        file.set_len(WHOLE).unwrap();
+        file.write_all_at(b"near the end", WHOLE - 4096).unwrap();
+        let (file, copy) = (File::open(root.join("large")).unwrap(), root.join("copy"));
+        let copy = File::create_new(copy).unwrap();
+        let (mut copied, mut calls) = (0, 0);
+        while copied < WHOLE {
+            let left = (WHOLE - copied) as usize;
+            copied += rustix::fs::copy_file_range(&file, None, &copy, None, left).unwrap() as u64;
+            calls += 1;
+        }
+        match calls {
+            1 => {}
+            _ => eprintln!("SKIPPED: this kernel asks for less at once"),
+        }
+        let mut bytes = [0; 12];
+        let copy = File::open(root.join("copy")).unwrap();
+        copy.read_exact_at(&mut bytes, WHOLE - 4096).unwrap();
+        assert_eq!((&bytes, copy.metadata().unwrap().len()), (b"near the end", WHOLE));
+    });
+}
+
 #[test]
 fn a_removed_file_lives_as_long_as_it_is_open() {
     on_both(|root| {
@@ -368,6 +395,72 @@ fn set_gid_without_execution_is_for_those_in_the_group() {
         other.uid(NOBODY).gid(NOBODY);
         append(other);
         assert_eq!(mode(), 0o664);
+    });
+}
+
+/// Who runs a line: by which words of setpriv, and whether a file keeps what it has when its group may
+/// execute it.
+const WHO: [(&str, bool); 4] = [
+    ("--no-new-privs", true),
+    ("--bounding-set=-fsetid --inh-caps=-fsetid", false),
+    ("--reuid=65534 --regid=65534 --clear-groups", false),
+    ("--reuid=65534 --regid=65534 --clear-groups --inh-caps=+fsetid --ambient-caps=+fsetid", true),
+];
+
+/// The modes of files after each of `lines`, by each of `WHO`, with both kinds of set-group-id.
+fn modes_after(dir: &Path, lines: &[&str]) -> Vec<String> {
+    let cases: Vec<_> = lines.iter().flat_map(|line| [(line, 0o6777), (line, 0o6666)]).collect();
+    let mut modes = Vec::new();
+    for (who, _) in WHO {
+        let path = |number: usize| dir.join(format!("privileged-{number}"));
+        let mut script = "set -e\n".to_owned();
+        for (number, (line, armed)) in cases.iter().enumerate() {
+            let file = path(number);
+            fs::write(&file, vec![1; 10_000]).unwrap();
+            std::os::unix::fs::chown(&file, Some(NOBODY), Some(4711)).unwrap();
+            fs::set_permissions(&file, fs::Permissions::from_mode(*armed)).unwrap();
+            script += &format!("F={}\n{line}\n", file.display());
+        }
+        // One process for all: each that is forked off has our files until it is another program.
+        let mut command = Command::new("setpriv");
+        command.args(who.split(' ')).args(["sh", "-c", &script]);
+        assert!(command.status().unwrap().success(), "{script} by {who}");
+        for (number, (line, armed)) in cases.iter().enumerate() {
+            let mode = fs::metadata(path(number)).unwrap().mode() & 0o7777;
+            modes.push(format!("{mode:o} of {armed:o} after `{line}` by {who}"));
+            fs::remove_file(path(number)).unwrap();
+        }
+    }
+    modes
+}
+
+/// It is not the number of the user but the capability, as on the file system of this directory.
+#[test]
+fn who_may_keep_privileges_is_who_has_the_capability() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("SKIPPED: needs root to be somebody else");
+        return;
+    }
+    let lines = [
+        "echo x >> $F",
+        "echo x > $F",
+        "truncate -s 1 $F",
+        "truncate -s 20000 $F",
+        "dd if=/dev/zero of=$F bs=4096 count=1 oflag=direct conv=notrunc status=none",
+        "fallocate -l 20000 $F",
+    ];
+    let local = tempfile::tempdir().unwrap();
+    fs::set_permissions(local.path(), fs::Permissions::from_mode(0o777)).unwrap();
+    let wanted = modes_after(local.path(), &lines);
+    for (who, keeps) in WHO {
+        let cut =
+            format!("{} of 6777 after `truncate -s 1 $F` by {who}", if keeps { 6777 } else { 777 });
+        assert!(wanted.contains(&cut), "not as ever: {cut}: {wanted:#?}");
+    }
+    on_both(|root| {
+        for (ours, wanted) in modes_after(root, &lines).iter().zip(&wanted) {
+            assert_eq!(ours, wanted);
+        }
     });
 }
 
@@ -567,6 +660,105 @@ fn a_volume_with_a_size_shows_it_and_takes_no_more() {
     let mounted = volume.mount(|options| options);
     assert_eq!(rustix::fs::statvfs(&mounted.path).unwrap().f_bavail, 0, "less than it holds");
     assert_eq!(fs::read(mounted.path.join("b")).unwrap(), vec![7; 3 << 20]);
+    volume.end(mounted);
+}
+
+/// By the rule of local file systems, whoever reads it: the kernel from its cache or from the mirror
+/// file, or the daemon.
+#[test]
+fn times_of_reads_are_kept_where_that_is_asked_for() {
+    let Some(volume) = Volume::new() else { return };
+    let mounted = volume.mount(|options| FuseOptions { relatime: true, ..options });
+    let at = |name: &str| mounted.path.join(name);
+    let atime = |name: &str| {
+        let of = fs::symlink_metadata(at(name)).unwrap();
+        (of.atime(), of.atime_nsec())
+    };
+    let change = |name: &str| {
+        let of = fs::symlink_metadata(at(name)).unwrap();
+        (of.ctime(), of.ctime_nsec())
+    };
+    fs::write(at("small"), "text").unwrap();
+    fs::write(at("large"), vec![7; 1 << 20]).unwrap();
+    fs::create_dir(at("dir")).unwrap();
+    symlink("small", at("link")).unwrap();
+    let read = |name: &str| match name {
+        "dir" => assert_eq!(fs::read_dir(at(name)).unwrap().count(), 0),
+        "link" => drop(fs::read_link(at(name)).unwrap()),
+        _ => drop(fs::read(at(name)).unwrap()),
+    };
+    for name in ["small", "large", "dir", "link"] {
+        let (before, changed) = (atime(name), change(name));
+        read(name);
+        let first = atime(name);
+        assert!(first > before, "{name} was read");
+        read(name);
+        assert_eq!(
+            (atime(name), change(name)),
+            (first, changed),
+            "{name} was read since its change"
+        );
+    }
+    for name in ["small", "large"] {
+        let before = atime(name);
+        let mut file = OpenOptions::new().append(true).open(at(name)).unwrap();
+        file.write_all(b"more").unwrap();
+        drop(file);
+        assert_eq!(atime(name), before, "{name} was written, not read");
+        read(name);
+        assert!(atime(name) > before, "{name} has changed since it was read");
+    }
+    // What somebody sets is shown, until it is read again.
+    let times = rustix::fs::Timestamps {
+        last_access: rustix::fs::Timespec { tv_sec: 1_000_000, tv_nsec: 5 },
+        last_modification: rustix::fs::Timespec { tv_sec: 0, tv_nsec: rustix::fs::UTIME_OMIT },
+    };
+    rustix::fs::utimensat(CWD, at("small"), &times, rustix::fs::AtFlags::empty()).unwrap();
+    assert_eq!(atime("small"), (1_000_000, 5));
+    let unseen = libc::O_NOATIME;
+    drop(OpenOptions::new().read(true).custom_flags(unseen).open(at("small")).unwrap());
+    assert_eq!(atime("small"), (1_000_000, 5));
+    read("small");
+    assert!(atime("small") > (1_000_000, 5));
+    let all = ["small", "large", "dir"].map(atime);
+    volume.end(mounted);
+
+    // Without it, what was kept stays.
+    let mounted = volume.mount(|options| options);
+    let at = |name: &str| mounted.path.join(name);
+    fs::write(at("small"), "new").unwrap();
+    for (name, kept) in ["small", "large", "dir"].into_iter().zip(all) {
+        if name != "dir" {
+            fs::read(at(name)).unwrap();
+        }
+        let of = fs::metadata(at(name)).unwrap();
+        assert_eq!((of.atime(), of.atime_nsec()), kept, "{name}");
+    }
+    volume.end(mounted);
+}
+
+#[test]
+fn the_kernel_tells_whether_times_of_reads_are_kept_and_may_stop_it() {
+    let Some(volume) = Volume::new() else { return };
+    let shows = |path: &Path, option: &str| {
+        let table = fs::read_to_string("/proc/self/mounts").unwrap();
+        let line = table.lines().find(|line| line.split(' ').nth(1) == path.to_str()).unwrap();
+        line.split(' ').nth(3).unwrap().split(',').any(|has| has == option)
+    };
+    let mounted = volume.mount(|options| options);
+    assert!(shows(&mounted.path, "noatime"));
+    volume.end(mounted);
+    let mounted = volume.mount(|options| FuseOptions { relatime: true, ..options });
+    assert!(shows(&mounted.path, "relatime"));
+    let file = mounted.path.join("file");
+    fs::write(&file, "text").unwrap();
+    let atime = || fs::metadata(&file).map(|of| (of.atime(), of.atime_nsec())).unwrap();
+    if rustix::process::geteuid().is_root() {
+        weir_door_fuse::remount(&mounted.path, &["ro".to_owned()]).unwrap();
+        let before = atime();
+        fs::read(&file).unwrap();
+        assert_eq!(atime(), before, "nothing is written where the mount is read-only");
+    }
     volume.end(mounted);
 }
 

@@ -23,6 +23,7 @@ use weir_types::{ErrorKind, FsError, Result, VolumeFormat};
 
 use crate::data::journal::Journal;
 use crate::data::{DataPlane, Ground};
+use crate::names::atimes::Atimes;
 use crate::names::files::OpenFiles;
 use crate::names::tree::Names;
 use crate::services::actions::{Actions, Schedule};
@@ -174,6 +175,9 @@ impl Engine {
         let DataPlane { meta, tier, journal, durability, buckets, .. } = &self.data;
         self.disks.settle().await;
         self.names.purge_all_closed().await;
+        if let Err(error) = self.names.atimes.flush().await {
+            tracing::warn!(%error, "when files were read last was not stored");
+        }
         if let Err(error) = self.limits.store_credits().await {
             tracing::warn!(%error, "the burst credits were not stored");
         }
@@ -276,7 +280,9 @@ fn names(data: &DataPlane, links: &Arc<Links>) -> Names {
         space: data.space.clone(),
         admission: data.admission.clone(),
         flusher: data.flusher.clone(),
+        writer: data.writer.clone(),
         linked: Arc::new(links.importer.clone()),
+        atimes: Arc::new(Atimes::new(data.context.clone(), data.meta.clone())),
     }
 }
 

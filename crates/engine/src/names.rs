@@ -2,6 +2,7 @@
 //!
 //! What links know of names is reached through [`tree::LinkedNames`].
 
+pub(crate) mod atimes;
 pub(crate) mod files;
 pub(crate) mod passthrough;
 pub(crate) mod tree;

@@ -1,7 +1,7 @@
 //! Numbers of the protocol (`linux/fuse.h`), as far as they are spoken of here.
 
-/// The version that is spoken: 7.42. What an older kernel lacks is not asked of it.
-pub(crate) const VERSION: (u32, u32) = (7, 42);
+/// The version that is spoken: 7.45. What an older kernel lacks is not asked of it.
+pub(crate) const VERSION: (u32, u32) = (7, 45);
 /// The oldest minor version with which all messages have the sizes that are read here.
 pub(crate) const MINOR_MIN: u32 = 23;
 
@@ -50,6 +50,7 @@ pub(crate) mod op {
     pub(crate) const LSEEK: u32 = 46;
     pub(crate) const COPY_FILE_RANGE: u32 = 47;
     pub(crate) const STATX: u32 = 52;
+    pub(crate) const COPY_FILE_RANGE_64: u32 = 53;
 }
 
 /// Abilities that kernel and daemon agree on (`FUSE_*` of init).
@@ -125,6 +126,9 @@ pub mod lock {
     pub const FLOCK: u32 = 1;
 }
 
+/// `FUSE_OPEN_KILL_SUIDGID`: whoever cuts this file with its opening may not keep set-user-id.
+pub(crate) const OPEN_KILL_SUIDGID: u32 = 1;
+
 /// `FUSE_SETXATTR_ACL_KILL_SGID`: whoever sets this list is not in the file's group.
 pub(crate) const SETXATTR_ACL_KILL_SGID: u32 = 1;
 
@@ -142,6 +146,7 @@ pub(crate) mod fattr {
     pub(crate) const ATIME_NOW: u32 = 1 << 7;
     pub(crate) const MTIME_NOW: u32 = 1 << 8;
     pub(crate) const CTIME: u32 = 1 << 10;
+    pub(crate) const KILL_SUIDGID: u32 = 1 << 11;
 }
 
 /// Notifications.
@@ -151,6 +156,7 @@ pub(crate) mod notify {
     /// Of an entry: it is asked for again, and not dropped. Kernels that lack it do not look at flags.
     pub(crate) const EXPIRE_ONLY: u32 = 1;
     pub(crate) const RESEND: i32 = 7;
+    pub(crate) const INC_EPOCH: i32 = 8;
 }
 
 /// Requests over io_uring.

@@ -167,6 +167,11 @@ impl Reply {
         self.send(0, &out.0);
     }
 
+    /// So many bytes were copied, by a request whose answer is wide.
+    pub fn copied(mut self, bytes: u64) {
+        self.send(0, &bytes.to_ne_bytes());
+    }
+
     /// The offset that an lseek found.
     pub fn offset(mut self, offset: u64) {
         self.send(0, &offset.to_ne_bytes());

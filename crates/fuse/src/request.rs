@@ -1,6 +1,6 @@
 //! Requests of the kernel.
 
-use crate::abi::{SETXATTR_ACL_KILL_SGID, fattr, op};
+use crate::abi::{OPEN_KILL_SUIDGID, SETXATTR_ACL_KILL_SGID, fattr, op};
 use crate::attr::{Time, Timestamp};
 use crate::bytes::Input;
 
@@ -46,6 +46,9 @@ pub struct SetAttr {
     pub atime: Option<Time>,
     pub mtime: Option<Time>,
     pub ctime: Option<Timestamp>,
+    /// Set-user-id and set-group-id are to go: of a change of the size, because the caller lacks
+    /// CAP_FSETID. With [`crate::init::HANDLE_KILLPRIV_V2`].
+    pub kills_privileges: bool,
 }
 
 /// What the messages' layout depends on, as it was agreed on.
@@ -103,12 +106,16 @@ pub enum Operation<'a> {
     },
     Open {
         flags: i32,
+        /// Set-user-id and set-group-id are to go: it cuts the file, and the caller lacks CAP_FSETID.
+        kills_privileges: bool,
     },
     Create {
         name: &'a [u8],
         mode: u32,
         umask: u32,
         flags: i32,
+        /// As of an open, where the file is there already.
+        kills_privileges: bool,
     },
     Read {
         fh: u64,
@@ -193,6 +200,9 @@ pub enum Operation<'a> {
         to: u64,
         to_offset: u64,
         len: u64,
+        /// The answer is [`crate::Reply::copied`], else [`crate::Reply::size`], which has less than
+        /// 4 GiB.
+        wide: bool,
     },
     /// The request `unique` is to be ended.
     Interrupt {
@@ -248,7 +258,10 @@ impl<'a> Operation<'a> {
             op::UNLINK => Self::Unlink { name: i.name()? },
             op::RMDIR => Self::Rmdir { name: i.name()? },
             op::LINK => Self::Link { target: i.u64()?, name: i.name()? },
-            op::OPEN => Self::Open { flags: i.u32()? as i32 },
+            op::OPEN => {
+                let flags = i.u32()? as i32;
+                Self::Open { flags, kills_privileges: i.u32()? & OPEN_KILL_SUIDGID != 0 }
+            }
             op::STATFS => Self::Statfs,
             op::FSYNC => Self::Fsync { fh: i.u64()? },
             op::REMOVEXATTR => Self::Removexattr { name: i.name()? },
@@ -281,8 +294,8 @@ fn names<'a>(opcode: u32, i: &mut Input<'a>) -> Option<Operation<'a>> {
         }
         op::CREATE => {
             let (flags, mode, umask) = (i.u32()? as i32, i.u32()?, i.u32()?);
-            i.skip(4)?;
-            Operation::Create { name: i.name()?, mode, umask, flags }
+            let kills_privileges = i.u32()? & OPEN_KILL_SUIDGID != 0;
+            Operation::Create { name: i.name()?, mode, umask, flags, kills_privileges }
         }
         _ => {
             let to = i.u64()?;
@@ -361,11 +374,13 @@ fn file<'a>(opcode: u32, i: &mut Input<'a>) -> Option<Operation<'a>> {
             i.skip(8)?;
             Operation::Lseek { offset: i.u64()? as i64, whence: i.u32()? as i32 }
         }
-        op::COPY_FILE_RANGE => {
+        op::COPY_FILE_RANGE | op::COPY_FILE_RANGE_64 => {
             i.skip(8)?;
             let (offset, to) = (i.u64()?, i.u64()?);
             i.skip(8)?;
-            Operation::CopyFileRange { offset, to, to_offset: i.u64()?, len: i.u64()? }
+            let (to_offset, len) = (i.u64()?, i.u64()?);
+            let wide = opcode == op::COPY_FILE_RANGE_64;
+            Operation::CopyFileRange { offset, to, to_offset, len, wide }
         }
         _ => Operation::Other,
     })
@@ -397,6 +412,7 @@ fn set_attr(i: &mut Input<'_>) -> Option<SetAttr> {
         atime: time(0, fattr::ATIME, fattr::ATIME_NOW),
         mtime: time(1, fattr::MTIME, fattr::MTIME_NOW),
         ctime: is(fattr::CTIME).then(|| at(2)),
+        kills_privileges: is(fattr::KILL_SUIDGID),
     })
 }
 

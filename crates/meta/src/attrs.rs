@@ -31,6 +31,17 @@ pub struct SetAttr {
     pub clear_set_gid: bool,
 }
 
+/// When an inode was read last, over the time that it had before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AtimeChange {
+    /// The inode.
+    pub ino: Ino,
+    /// The time that the metadata has: where it is another one, that stays.
+    pub before: UnixTime,
+    /// The time that it is to have.
+    pub after: UnixTime,
+}
+
 impl Meta {
     /// One inode; `NotFound` once it is purged. One read round, two for a directory.
     pub async fn inode(&self, ino: Ino) -> Result<Inode> {
@@ -63,6 +74,29 @@ impl Meta {
         let found = self.get(&[keys::inode(dir)]).await?;
         let seen = seen_inode(dir, found[0].as_ref())?.ok_or_else(|| no_inode(dir))?;
         Ok(seen.value.parent)
+    }
+
+    /// Sets the times of reads, and nothing else: no ctime, and no export. Inodes that are gone are
+    /// passed over. One read round and one commit.
+    pub async fn set_atimes(&self, changes: &[AtimeChange]) -> Result<()> {
+        let keys: Vec<_> = changes.iter().map(|change| keys::inode(change.ino)).collect();
+        let mut tries = Tries::new("set times of reads");
+        loop {
+            tries.next().await?;
+            let found = self.get(&keys).await?;
+            let mut tx = Tx::default();
+            for (change, row) in changes.iter().zip(&found) {
+                let seen = seen_inode(change.ino, row.as_ref())?;
+                let Some(seen) = seen.filter(|seen| seen.value.atime == change.before) else {
+                    continue;
+                };
+                tx.check_inode(&seen);
+                tx.put_inode(&Inode { atime: change.after, ..seen.value })?;
+            }
+            if self.apply(tx).await? {
+                return Ok(());
+            }
+        }
     }
 
     /// Sets attributes and returns the inode after. One read round and one commit.

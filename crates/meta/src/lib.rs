@@ -40,7 +40,7 @@ pub(crate) mod tests;
 
 pub use acl::{ACL_ACCESS, ACL_DEFAULT};
 pub use actions::{ActionEnd, ActionRow, ActionRowKind};
-pub use attrs::SetAttr;
+pub use attrs::{AtimeChange, SetAttr};
 pub use check::{Problem, check};
 pub use data::Chunks;
 pub use dir::{DirEntry, DirEntryPlus};

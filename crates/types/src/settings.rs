@@ -118,6 +118,10 @@ pub struct Settings {
     /// Default 0: as much as the bucket takes. Written bytes count, however few they are when they are
     /// compressed; what was written anew counts twice until it has left. Disks are not held back.
     pub volume_bytes: Bytes,
+    /// Keep when files, directories and symlinks were read last, as `relatime` does on local file
+    /// systems: where they changed since, and once a day. Default false. To open a file for reading is to
+    /// read it. It costs a commit of metadata for each 500 of them that were read.
+    pub relatime: bool,
 }
 
 impl Default for Settings {
@@ -143,6 +147,7 @@ impl Default for Settings {
             collect_interval_s: 300,
             journal_bytes: Bytes::gib(1),
             volume_bytes: Bytes(0),
+            relatime: false,
         }
     }
 }

@@ -21,6 +21,8 @@ use crate::volume::context::Context;
 const SHARE_BYTES_MIN: u64 = 1 << 20;
 /// Bytes copied in one step.
 const STEP_BYTES: u64 = 1 << 20;
+/// Bytes that one copy moves: whoever is gone meanwhile leaves no more than that to be done.
+const MOVED_BYTES_MAX: u64 = 1 << 31;
 
 /// One side of a copy.
 struct Side {
@@ -63,7 +65,8 @@ impl Copier {
     }
 
     /// Copies up to `len` bytes from one place to another as `client`; fewer at the end of the
-    /// source, also where it is cut meanwhile. Answers how many. Whole pages of 1 MiB and more cost no bytes, only metadata, and are not metered.
+    /// source, also where it is cut meanwhile, and where more than 2 GiB would have to be moved. Answers
+    /// how many. Whole pages of 1 MiB and more cost no bytes, only metadata, and are not metered.
     pub(crate) async fn copy_range(
         &self,
         source: (Ino, u64),
@@ -94,7 +97,8 @@ impl Copier {
             }
             done += self.share(&from, source.1 + done, &to, target.1 + done, len - done).await?;
         }
-        done += self.copy_bytes(&from, source.1 + done, &to, target.1 + done, len - done).await?;
+        let rest = (len - done).min(MOVED_BYTES_MAX);
+        done += self.copy_bytes(&from, source.1 + done, &to, target.1 + done, rest).await?;
         Ok(done)
     }
 }

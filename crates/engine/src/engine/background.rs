@@ -12,6 +12,7 @@ use crate::data::durability::log::log_loop;
 use crate::data::flush::background::{flush_loop, soon_loop};
 use crate::data::nodes::Nodes;
 use crate::data::space::Space;
+use crate::names::atimes::atimes_loop;
 use crate::names::tree::purge_loop;
 use crate::services::{actions, limits, links};
 use crate::volume::context::blocking;
@@ -37,6 +38,7 @@ pub(super) fn start(engine: &Engine) -> JoinSet<()> {
         tasks.spawn(soon_loop(data.flusher.clone()));
         tasks.spawn(log_loop(data.durability.clone()));
         tasks.spawn(purge_loop(names.clone()));
+        tasks.spawn(atimes_loop(names.atimes.clone()));
         tasks.spawn(collect_loop(data.collector.clone()));
         tasks.spawn(links::links_loop(links.clone()));
     }

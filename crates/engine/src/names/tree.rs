@@ -15,6 +15,8 @@ use crate::data::journal::Journal;
 use crate::data::mirrors::Mirrors;
 use crate::data::nodes::Nodes;
 use crate::data::space::Space;
+use crate::data::write::Writer;
+use crate::names::atimes::Atimes;
 use crate::volume::context::{Context, blocking};
 
 /// What links say of names. Below them, because a lookup needs it.
@@ -52,7 +54,9 @@ pub(crate) struct Names {
     pub(crate) space: Arc<Space>,
     pub(crate) admission: Arc<Admission>,
     pub(crate) flusher: Arc<Flusher>,
+    pub(crate) writer: Arc<Writer>,
     pub(crate) linked: Arc<dyn LinkedNames>,
+    pub(crate) atimes: Arc<Atimes>,
 }
 
 impl Names {
@@ -172,12 +176,23 @@ impl Names {
             }
             found => found?,
         };
-        self.mirrors.merged_since(&before, inode).await
+        Ok(self.atimes.merged(self.mirrors.merged_since(&before, inode).await?))
     }
 
     /// The inode `ino`.
     pub(crate) async fn getattr(&self, ino: Ino) -> Result<Inode> {
-        self.mirrors.known(ino).await
+        Ok(self.atimes.merged(self.mirrors.known(ino).await?))
+    }
+
+    /// Notes that `ino` is read now; answers whether the time of that changes by it.
+    pub(crate) async fn note_read(&self, ino: Ino) -> Result<bool> {
+        self.context.check_writable()?;
+        Ok(self.atimes.note(&self.mirrors.known(ino).await?))
+    }
+
+    /// Sets the size.
+    pub(crate) async fn truncate(&self, ino: Ino, size: u64) -> Result<Inode> {
+        Ok(self.atimes.merged(self.writer.truncate(ino, size).await?))
     }
 
     /// Sets attributes other than the size.
@@ -187,6 +202,10 @@ impl Names {
         // No flush may come between with the times of a write before.
         let node = self.nodes.get(ino);
         let _change = node.change.lock().await;
+        let _setting = match set.atime {
+            Some(_) => Some(self.atimes.setting(ino).await),
+            None => None,
+        };
         let inode = self.meta.setattr(ino, set).await?;
         if let Some(mirror) = self.tier.find(ino).filter(|_| mtime.is_some() || ctime.is_some()) {
             mirror.forget_pending_times(mtime.is_some(), ctime.is_some())?;
@@ -194,7 +213,7 @@ impl Names {
                 journal.note_attributes(ino, mirror.size(), mtime, ctime)?;
             }
         }
-        Ok(self.mirrors.merged(inode))
+        Ok(self.atimes.merged(self.mirrors.merged(inode)))
     }
 
     /// Makes a file, directory, symlink or node.
@@ -210,15 +229,17 @@ impl Names {
         self.look_into(parent).await?;
         let before = self.tier.moment();
         let inode = self.meta.link(ino, parent, name).await?;
-        self.mirrors.merged_since(&before, inode).await
+        Ok(self.atimes.merged(self.mirrors.merged_since(&before, inode).await?))
     }
 
-    /// Removes a name that is not a directory's. A file without names stays readable while open.
-    pub(crate) async fn unlink(&self, parent: Ino, name: &[u8]) -> Result<()> {
+    /// Removes a name that is not a directory's, and answers what had it. A file without names stays
+    /// readable while open.
+    pub(crate) async fn unlink(&self, parent: Ino, name: &[u8]) -> Result<Ino> {
         self.context.check_writable()?;
         self.look_into(parent).await?;
-        self.nodes.name_gone(&self.meta.unlink(parent, name).await?);
-        Ok(())
+        let gone = self.meta.unlink(parent, name).await?;
+        self.nodes.name_gone(&gone);
+        Ok(gone.ino)
     }
 
     /// Removes an empty directory.
@@ -284,7 +305,7 @@ impl Names {
         let mut entries = self.meta.readdir_plus(dir, cookie, limit).await?;
         for entry in &mut entries {
             match self.mirrors.merged_since(&before, entry.inode.clone()).await {
-                Ok(inode) => entry.inode = inode,
+                Ok(inode) => entry.inode = self.atimes.merged(inode),
                 // It was removed meanwhile, and is still one that was listed.
                 Err(error) if error.kind() == ErrorKind::NotFound => {}
                 Err(error) => return Err(error),

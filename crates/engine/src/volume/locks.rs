@@ -54,6 +54,8 @@ pub(crate) enum Place {
     CommitTurn,
     /// A file's extents: a flush's commit, a truncation, a hole, a copy. Key: the inode.
     Change,
+    /// One who takes times of reads to the metadata.
+    Atimes,
     /// The next turn of a hydration.
     HydrateTurn,
 }

@@ -120,6 +120,8 @@ fn answers() -> Vec<(&'static str, Given, i32, Vec<u8>)> {
         ("created", given(move |reply| reply.created(&an_entry(), opened)), 0, created_bytes),
         // struct fuse_write_out and fuse_getxattr_out: size, padding
         ("size", given(|reply| reply.size(4096)), 0, words(&[4096, 0])),
+        // struct fuse_copy_file_range_out: bytes_copied
+        ("copied", given(|reply| reply.copied(5 << 30)), 0, longs(&[5 << 30])),
         // struct fuse_lseek_out: offset
         ("offset", given(|reply| reply.offset(1 << 40)), 0, longs(&[1 << 40])),
         ("lock", given(move |reply| reply.lock(lock)), 0, lock_bytes),
@@ -172,6 +174,9 @@ fn each_notification_is_as_the_kernel_lays_it_out() {
     notifier.expire_entry(5, b"name").expect("sent");
     let body = [longs(&[5]), words(&[4, 1]), b"name\0".to_vec()].concat();
     assert_eq!(sent(&theirs), message(3, 0, &body));
+    // FUSE_NOTIFY_INC_EPOCH is 8, and has nothing to say.
+    notifier.inc_epoch().expect("sent");
+    assert_eq!(sent(&theirs), message(8, 0, b""));
 }
 
 #[test]

@@ -66,13 +66,39 @@ fn requests() -> Vec<(u32, Vec<u8>, Operation<'static>)> {
         // fuse_link_in: oldnodeid
         (op::LINK, body(|out| out.u64(8), b"n\0"), Operation::Link { target: 8, name: b"n" }),
         // fuse_open_in: flags, open_flags
-        (op::OPEN, body(|out| out.u32(2).u32(0), b""), Operation::Open { flags: 2 }),
+        (
+            op::OPEN,
+            body(|out| out.u32(2).u32(0), b""),
+            Operation::Open { flags: 2, kills_privileges: false },
+        ),
+        (
+            op::OPEN,
+            body(|out| out.u32(0o1001).u32(1), b""),
+            Operation::Open { flags: 0o1001, kills_privileges: true },
+        ),
         (op::OPENDIR, body(|out| out.u32(2).u32(0), b""), Operation::Opendir),
         // fuse_create_in: flags, mode, umask, open_flags
         (
             op::CREATE,
             body(|out| out.u32(0o102).u32(0o640).u32(0o22).u32(0), b"n\0"),
-            Operation::Create { name: b"n", mode: 0o640, umask: 0o22, flags: 0o102 },
+            Operation::Create {
+                name: b"n",
+                mode: 0o640,
+                umask: 0o22,
+                flags: 0o102,
+                kills_privileges: false,
+            },
+        ),
+        (
+            op::CREATE,
+            body(|out| out.u32(0o1102).u32(0o640).u32(0o22).u32(1), b"n\0"),
+            Operation::Create {
+                name: b"n",
+                mode: 0o640,
+                umask: 0o22,
+                flags: 0o1102,
+                kills_privileges: true,
+            },
         ),
         (op::READ, body(read, b""), Operation::Read { fh, offset, size }),
         (op::READDIR, body(read, b""), Operation::Readdir { fh, offset, size }),
@@ -133,7 +159,12 @@ fn requests() -> Vec<(u32, Vec<u8>, Operation<'static>)> {
         (
             op::COPY_FILE_RANGE,
             body(|out| out.u64(5).u64(1).u64(9).u64(6).u64(2).u64(3).u64(0), b""),
-            Operation::CopyFileRange { offset: 1, to: 9, to_offset: 2, len: 3 },
+            Operation::CopyFileRange { offset: 1, to: 9, to_offset: 2, len: 3, wide: false },
+        ),
+        (
+            op::COPY_FILE_RANGE_64,
+            body(|out| out.u64(5).u64(1).u64(9).u64(6).u64(2).u64(1 << 40).u64(0), b""),
+            Operation::CopyFileRange { offset: 1, to: 9, to_offset: 2, len: 1 << 40, wide: true },
         ),
         (op::INTERRUPT, body(|out| out.u64(42), b""), Operation::Interrupt { unique: 42 }),
         (op::DESTROY, Vec::new(), Operation::Destroy),
@@ -222,6 +253,16 @@ fn a_time_before_1970_is_what_it_is() {
     let mtime = Time::At(Timestamp { secs: -2, nanos: 800_000_000 });
     let wanted = SetAttr { atime: Some(Time::Now), mtime: Some(mtime), ..SetAttr::default() };
     assert_eq!(set, wanted);
+}
+
+#[test]
+fn a_cut_by_somebody_without_the_capability_says_so() {
+    // fuse_setattr_in: valid, padding, fh, size, …
+    let mut out = Output::default();
+    out.u32(fattr::SIZE | 1 << 11).u32(0).u64(0).u64(5).zeros(64);
+    let cut = Operation::parse(NEW, op::SETATTR, Input::new(&out.0));
+    let wanted = SetAttr { size: Some(5), kills_privileges: true, ..SetAttr::default() };
+    assert_eq!(cut, Some(Operation::Setattr(wanted)));
 }
 
 #[test]

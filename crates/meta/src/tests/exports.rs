@@ -1,11 +1,11 @@
 //! Files that become objects of links.
 
-use weir_types::{CHUNK_BYTES, ErrorKind, Ino, LinkId, Native};
+use weir_types::{CHUNK_BYTES, ErrorKind, Ino, Inode, LinkId, Native, UnixTime};
 
 use super::fragments::{fragments, logged};
 use super::{assert_sound, kind_of};
 use crate::kv::memory::MemoryKv;
-use crate::{ExportCommit, ExportContent, Meta, check};
+use crate::{AtimeChange, ExportCommit, ExportContent, Meta, check};
 
 fn whole(link: LinkId, key: &str, size: u64, fresh: bool) -> ExportCommit {
     let object = Native::directory(link, key.to_owned(), true, false);
@@ -68,4 +68,25 @@ async fn a_file_without_names_takes_no_object() {
     assert_eq!(extents(&meta, ino).await.0, 0);
     let removed = meta.removed_objects(link, None, 9).await.unwrap();
     assert_eq!(removed, [b"gone".to_vec()], "the object is to go");
+}
+
+#[tokio::test]
+async fn to_set_the_time_of_a_read_changes_nothing_else() {
+    let (meta, log) = logged().await;
+    let link = meta.add_link(b"link").await.unwrap();
+    let ino = fragments(&meta, "a", 2).await;
+    let export = whole(link, "a", 2 * CHUNK_BYTES, true);
+    assert!(meta.commit_export(ino, &export).await.unwrap().is_some());
+    let before = meta.inode(ino).await.unwrap();
+    let over = |before, after| AtimeChange { ino, before, after: UnixTime(after) };
+    let gone = AtimeChange { ino: Ino(999_999), ..over(before.atime, 5) };
+    let from = log.len();
+    meta.set_atimes(&[over(before.atime, 77), gone]).await.unwrap();
+    assert_eq!(log.len() - from, 1, "one commit");
+    let after = Inode { atime: UnixTime(77), ..before.clone() };
+    assert_eq!(meta.inode(ino).await.unwrap(), after);
+    assert!(!meta.is_to_export(link, ino).await.unwrap());
+    meta.set_atimes(&[over(before.atime, 99)]).await.unwrap();
+    assert_eq!(meta.inode(ino).await.unwrap(), after, "one that was set meanwhile stays");
+    assert_sound(&meta).await;
 }

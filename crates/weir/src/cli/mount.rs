@@ -161,7 +161,7 @@ pub(crate) struct MountArgs {
     pub(crate) dir: PathBuf,
     #[command(flatten)]
     pub(crate) engine: EngineArgs,
-    /// Options of the kernel's mount: noexec, nodev, nosuid, noatime, sync, ...
+    /// Options of the kernel's mount: noexec, nodev, nosuid, relatime, sync, ... [default: noatime]
     #[arg(short = 'o', value_name = "OPT,...")]
     pub(crate) options: Vec<String>,
     /// Let all users in [default: if root mounts]

@@ -67,7 +67,7 @@ fn mount_page() -> String {
          .SH DESCRIPTION\nWhat \\fBmount\\fR(8) and \\fBumount\\fR(8) call for file systems of type \\fBweir\\fR. An unmount \
          returns when everything is in the bucket. \\fBmount \\-o remount\\fR changes the kernel's options. In /etc/fstab:\n.PP\n.nf\n\
          s3://my-bucket/vol /mnt weir tier=/srv/nvme/weir,tier-size=800GiB,_netdev,nofail 0 0\n.fi\n\
-         .SH OPTIONS\nThose of mount(8) and of the kernel for any file system (ro, noexec, nodev, nosuid, noatime, sync), and:\n\
+         .SH OPTIONS\nThose of mount(8) and of the kernel for any file system (ro, noexec, nodev, nosuid, relatime, sync; noatime is the default), and:\n\
          {options}\
          .SH SEE ALSO\n\\fBweir-mount\\fR(1), \\fBweir-umount\\fR(1), \\fBmount\\fR(8), \\fBfstab\\fR(5)\n"
     )

@@ -56,7 +56,7 @@ pub(crate) fn resolve(work: Work, mounted: Option<&Path>) -> Result<Resolved> {
                 }
             };
             check_outside(&mountpoint, &tier, journal.as_deref())?;
-            let fuse = fuse_options(mount, &mountpoint, &url);
+            let fuse = fuse_options(mount, &mountpoint, &url, &settings);
             (mountpoint, Some(fuse))
         }
     };
@@ -107,14 +107,22 @@ fn check_outside(mountpoint: &Path, tier: &Path, journal: Option<&Path>) -> Resu
     Ok(())
 }
 
-fn fuse_options(args: &MountArgs, mountpoint: &Path, url: &BucketUrl) -> FuseOptions {
+fn fuse_options(
+    args: &MountArgs,
+    mountpoint: &Path,
+    url: &BucketUrl,
+    settings: &Settings,
+) -> FuseOptions {
     let mut fuse = FuseOptions::new(mountpoint, url.to_string(), clock::real().now);
     fuse.read_only = args.engine.read_only;
+    fuse.relatime = settings.relatime;
     for word in args.options.iter().flat_map(|o| o.split(',')) {
         match word {
             "ro" => fuse.read_only = true,
             "allow_other" => fuse.allow_other = true,
             "acl" => fuse.acl = true,
+            "relatime" => fuse.relatime = true,
+            "noatime" | "norelatime" => fuse.relatime = false,
             "" | "rw" => {}
             _ => fuse.extra.push(word.to_owned()),
         }
@@ -229,6 +237,17 @@ mod tests {
         let error = settings(&args("--tier-size 1MiB --flush-age 1ms").engine).expect_err("bad");
         let text = error.to_string();
         assert!(text.contains("tier_bytes") && text.contains("flush_age_ms"), "{text}");
+    }
+
+    #[test]
+    fn times_of_reads_are_kept_where_that_is_asked_for() {
+        let url: BucketUrl = "memory://b/v".parse().expect("a URL");
+        let keeps = |line: &str, relatime| {
+            let settings = Settings { relatime, ..Settings::default() };
+            fuse_options(&args(line), Path::new("/mnt"), &url, &settings).relatime
+        };
+        assert!(!keeps("", false) && keeps("", true) && keeps("-o noexec,relatime", false));
+        assert!(!keeps("-o noatime", true), "what is said for this mount goes before");
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::ffi::{OsStr, OsString};
 use weir_types::{ErrorKind, FsError, Result};
 
 /// Options that are for `mount(8)`, systemd or the boot, and mean nothing here.
-const NOT_OURS: [&str; 20] = [
+const NOT_OURS: [&str; 18] = [
     "defaults",
     "auto",
     "noauto",
@@ -17,8 +17,6 @@ const NOT_OURS: [&str; 20] = [
     "owner",
     "group",
     "rw",
-    "relatime",
-    "norelatime",
     "strictatime",
     "lazytime",
     "nolazytime",
@@ -62,8 +60,19 @@ pub(super) const FLAGS: [(&str, bool); 29] = [
 ];
 
 /// Options of the kernel's mount, handed on.
-const KERNEL: [&str; 11] = [
-    "dev", "nodev", "suid", "nosuid", "exec", "noexec", "atime", "noatime", "sync", "async",
+const KERNEL: [&str; 13] = [
+    "dev",
+    "nodev",
+    "suid",
+    "nosuid",
+    "exec",
+    "noexec",
+    "atime",
+    "noatime",
+    "relatime",
+    "norelatime",
+    "sync",
+    "async",
     "dirsync",
 ];
 
@@ -179,7 +188,7 @@ mod tests {
     #[test]
     fn a_line_of_fstab_becomes_a_mount() {
         let line = "/sbin/mount.weir file:///srv/v /mnt -n -o \
-                    rw,_netdev,nofail,x-systemd.automount,noexec,tier=/nvme,tier_size=64MiB,\
+                    rw,_netdev,nofail,x-systemd.automount,noexec,relatime,tier=/nvme,tier_size=64MiB,\
                     allow_other,take-over,endpoint=http://h:1,path_style";
         let argv = asked(line).expect("fine").expect("not fake");
         let Command::Mount(mount) = Cli::try_parse_from(argv).expect("parses").command else {
@@ -189,7 +198,7 @@ mod tests {
         assert_eq!(mount.dir, Path::new("/mnt"));
         assert_eq!(mount.engine.tier, Path::new("/nvme"));
         assert_eq!(mount.engine.tier_size, Some(weir_types::Bytes::mib(64)));
-        assert_eq!(mount.options, ["noexec"]);
+        assert_eq!(mount.options, ["noexec", "relatime"]);
         assert!(mount.allow_other && mount.engine.take_over && mount.engine.connect.path_style);
         assert_eq!(mount.engine.connect.endpoint.as_deref(), Some("http://h:1"));
         assert!(!mount.engine.read_only);

@@ -13,7 +13,8 @@ use crate::volume::boxed::{Boxed, boxed};
 
 impl Engine {
     /// Copies up to `len` bytes from one place to another as `client`; fewer at the end of the
-    /// source, also where it is cut meanwhile. Answers how many. Whole pages of 1 MiB and more cost no bytes, only metadata, and are not metered.
+    /// source, also where it is cut meanwhile, and where more than 2 GiB would have to be moved. Answers
+    /// how many. Whole pages of 1 MiB and more cost no bytes, only metadata, and are not metered.
     pub fn copy_range(
         &self,
         source: (Ino, u64),
@@ -60,7 +61,7 @@ impl Engine {
 
     /// Sets the size: what lies past it is gone, what is new are zeros. One metadata commit.
     pub fn truncate(&self, ino: Ino, size: u64) -> Boxed<'_, Result<Inode>> {
-        boxed(self.data.writer.truncate(ino, size))
+        boxed(self.names.truncate(ino, size))
     }
 
     /// Allocates, punches or zeroes a range of a regular file.

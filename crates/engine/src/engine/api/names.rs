@@ -18,6 +18,13 @@ impl Engine {
         boxed(self.names.getattr(ino))
     }
 
+    /// Notes that `ino` is read now, by the kernel's rule for `relatime`; answers whether the time of
+    /// that changes by it. It shows at once, and is durable some time later. In memory, but for a read
+    /// of the metadata.
+    pub fn note_read(&self, ino: Ino) -> Boxed<'_, Result<bool>> {
+        boxed(self.names.note_read(ino))
+    }
+
     /// Sets attributes other than the size.
     pub fn setattr(&self, ino: Ino, set: SetAttr) -> Boxed<'_, Result<Inode>> {
         boxed(self.names.setattr(ino, set))
@@ -40,6 +47,11 @@ impl Engine {
 
     /// Removes a name that is not a directory's. A file without names stays readable while open.
     pub fn unlink<'a>(&'a self, parent: Ino, name: &'a [u8]) -> Boxed<'a, Result<()>> {
+        boxed(async move { self.names.unlink(parent, name).await.map(drop) })
+    }
+
+    /// The same; answers what had the name.
+    pub fn unlink_one<'a>(&'a self, parent: Ino, name: &'a [u8]) -> Boxed<'a, Result<Ino>> {
         boxed(self.names.unlink(parent, name))
     }
 
