@@ -151,6 +151,7 @@ pub(crate) mod notify {
     /// Of an entry: it is asked for again, and not dropped. Kernels that lack it do not look at flags.
     pub(crate) const EXPIRE_ONLY: u32 = 1;
     pub(crate) const RESEND: i32 = 7;
+    pub(crate) const INC_EPOCH: i32 = 8;
 }
 
 /// Requests over io_uring.

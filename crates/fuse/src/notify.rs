@@ -42,4 +42,14 @@ impl Notifier {
         out.0.push(0);
         self.device.send(0, notify::INVAL_ENTRY, &out.0)
     }
+
+    /// It believes no name any more that it knows by now, also none that it knows not to be there, and
+    /// asks for each that is used again. At once, however many there are. It drops them, and does not
+    /// expire them: what is mounted on one goes with it.
+    ///
+    /// # Errors
+    /// `InvalidInput` where the kernel cannot: it needs Linux 6.16.
+    pub fn inc_epoch(&self) -> io::Result<()> {
+        self.device.send(0, notify::INC_EPOCH, &[])
+    }
 }

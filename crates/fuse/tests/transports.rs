@@ -247,6 +247,34 @@ fn a_name_that_expires_is_asked_for_and_what_is_mounted_on_it_stays() {
 }
 
 #[test]
+fn after_a_new_epoch_no_name_is_believed_and_open_files_stay() {
+    on_each(|mounted| {
+        let looked = || {
+            fs::metadata(mounted.at("large")).unwrap();
+            mounted.tiny.lookups.load(Ordering::SeqCst)
+        };
+        let open = File::open(mounted.at("large")).unwrap();
+        let before = looked();
+        assert_eq!(looked(), before, "it is believed");
+        match mounted.notifier.inc_epoch() {
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
+                eprintln!("SKIPPED: this kernel has no epochs: it needs Linux 6.16");
+            }
+            told => {
+                told.unwrap();
+                assert_eq!(looked(), before + 1, "it is asked for");
+                assert_eq!(looked(), before + 1, "and believed again");
+                let mut byte = [0];
+                open.read_exact_at(&mut byte, 9).unwrap();
+                assert_eq!(byte, [byte_at(9)]);
+            }
+        }
+        drop(open);
+        mounted.end();
+    });
+}
+
+#[test]
 fn serving_ends_though_requests_wait() {
     on_each(|mut mounted| {
         let device = fs::metadata(&mounted.path).unwrap().dev();
