@@ -6,7 +6,7 @@ use weir_object::Conditions;
 use weir_types::{Ino, LinkId};
 
 /// A change of the tree that is no door's doing.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum TreeChange {
     /// The directory has new entries.
     Entries(Ino),
