@@ -187,6 +187,11 @@ fn leave(mountpoint: &Path) {
 fn tell_kernel(notifier: &Notifier, change: &TreeChange) {
     let told = match change {
         TreeChange::Entries(ino) | TreeChange::Bytes(ino) => notifier.inval_inode(ino.0, 0, 0),
+        // A negative offset: the attributes only.
+        TreeChange::File(ino, from) => {
+            let from = from.and_then(|from| i64::try_from(from).ok());
+            notifier.inval_inode(ino.0, from.unwrap_or(-1), 0)
+        }
         TreeChange::Name(dir, name) => notifier.expire_entry(dir.0, name),
     };
     match told {

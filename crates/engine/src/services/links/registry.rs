@@ -11,6 +11,7 @@ use weir_object::{Bucket, BucketUrl, Conditions};
 use weir_types::{ErrorKind, FsError, Ino, LinkId, Native, Result};
 
 use super::views::{Attributes, HeldDeletions, ImportView, LinkOptions, TreeChange};
+use crate::data::followed::Moved;
 use crate::data::upward::NativeObjects;
 use crate::volume::context::blocking;
 use crate::volume::format::Connector;
@@ -345,6 +346,15 @@ impl Registry {
     /// Bytes of a file went with its object: the doors are to be told.
     pub(crate) fn bytes_lost(&self, ino: Ino) {
         self.changes.lock().waiting.insert(TreeChange::Bytes(ino));
+    }
+
+    /// A file that is open was changed by who writes the volume: the doors are to be told.
+    pub(crate) fn file_changed(&self, ino: Ino, moved: Moved) {
+        let from = match moved {
+            Moved::From(from) => Some(from),
+            Moved::Attributes => None,
+        };
+        self.changes.lock().waiting.insert(TreeChange::File(ino, from));
     }
 
     /// A directory has new names: the doors are to be told.

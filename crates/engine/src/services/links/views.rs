@@ -15,6 +15,9 @@ pub enum TreeChange {
     /// Bytes of the file are nowhere any more: nobody is to read them from a cache for as long as that
     /// happens to have them.
     Bytes(Ino),
+    /// The file was changed by who writes the volume elsewhere: its attributes, and its bytes from
+    /// here on, if they are others.
+    File(Ino, Option<u64>),
 }
 
 /// Which changes go from one side to the other without being asked for.
