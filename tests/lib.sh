@@ -103,11 +103,14 @@ ended() {
 }
 
 # Runs the case where no other case's mount namespace sees its mounts: a file system lives on after
-# `umount`, with what it has not written yet, as long as such a copy of the mount is there. Called
-# before `begin`.
+# `umount`, with what it has not written yet, as long as such a copy of the mount is there. Nor does
+# it keep others' volumes: what was copied of them goes. Called before `begin`.
 own_mounts() {
-    [ -n "${WEIR_OWN_MOUNTS:-}" ] || WEIR_OWN_MOUNTS=1 exec unshare --mount bash "$0"
+    [ -n "${WEIR_OWN_MOUNTS:-}" ] ||
+        WEIR_OWN_MOUNTS=1 exec unshare --mount bash -c "$DROP_COPIES"'; exec bash "$0"' "$0"
 }
+# First thing in a mount namespace.
+DROP_COPIES='umount --all --internal-only --lazy --types fuse.weir'
 
 # Sets the case up. The runner makes the directory; a case run by hand makes its own.
 begin() {

@@ -45,7 +45,7 @@ BASH
         # shellcheck disable=SC2086 # none or one
         python3 "$TESTS/tools/blocks.py" "$ROOT/$1" ${3:-} || fail "$1"
     } >>"$T/script"
-    (cd "$place/cwd" && PATH=$T/bin:$PATH HOME=$T/home timeout 120 unshare -m bash "$T/script") \
+    (cd "$place/cwd" && PATH=$T/bin:$PATH HOME=$T/home timeout 120 unshare -m bash -c "$DROP_COPIES"'; exec bash "$0"' "$T/script") \
         >"$T/out" 2>"$T/err" || fail "$1: $(tail -5 "$T/err")"
     poll 30 none_serves || fail "$1: a daemon is left: $("$WEIR" status)"
     [ -z "${3:-}" ] || grep -q '^weir' "$T/script" || fail "$1 has no block '$3'"

@@ -4,7 +4,7 @@
 # time-limit: 300
 source "$(dirname "$0")/../lib.sh"
 begin
-need mount umount unshare python3 sha256sum ps
+need mount umount unshare nsenter python3 sha256sum ps
 
 # The last flush needs seconds: many PUTs fail, and are tried again.
 slow="op=put,p=0.35,seed=7"
@@ -120,6 +120,43 @@ kill $holder
 lose_tier
 mount_volume
 kept c
+umount_volume
+
+echo "== mounted elsewhere, too"
+elsewhere() { # a process with a copy of all mounts
+    unshare --mount --propagation private sleep 600 &
+    holder=$!
+    remember $holder
+    copied() { [ "$(readlink "/proc/$holder/ns/mnt")" != "$(readlink /proc/self/ns/mnt)" ]; }
+    poll 10 copied || fail "no other mount namespace"
+}
+mount_volume
+dirty d 3
+pid=$(daemon_pid)
+elsewhere
+"$WEIR" umount "$MNT" 2>"$T/err" && fail "unmounted, and still mounted elsewhere"
+grep -q "mount namespace of process $holder" "$T/err" || fail "it does not say where: $(cat "$T/err")"
+grep -q "mount namespace of process $holder" "$LOG" || fail "the log does not say what it waits for: $(tail -3 "$LOG")"
+mountpoint -q "$MNT" && fail "it is still mounted here"
+gone "$pid" && fail "others lost the volume"
+same "$(nsenter -t $holder -m cat "$MNT/d" | sha256sum)" "$(cat "$T/d.sum")" "what others read"
+kill $holder
+poll 30 gone "$pid" || fail "the daemon outlives the last who could use it"
+for how in command signal; do
+    mount_volume
+    kept d
+    pid=$(daemon_pid)
+    elsewhere
+    case $how in
+        command) "$WEIR" umount --force "$MNT" 2>"$T/err" || fail "umount --force: $(cat "$T/err")" ;;
+        signal) kill "$pid" ;;
+    esac
+    poll 30 gone "$pid" || fail "the daemon outlives a $how: $(tail -3 "$LOG")"
+    kill $holder
+done
+lose_tier
+mount_volume
+kept d
 umount_volume
 
 echo "== what a supervisor hears"

@@ -129,6 +129,28 @@ for point in daemon::upgrade-executing daemon::upgrade-executed; do
     umount_volume
 done
 
+echo "== asked to end in the last moment"
+WEIR_FAILPOINTS=daemon::upgrade-executing=term mount_volume
+pid=$(daemon_pid)
+"$WEIR" upgrade "$MNT" >"$T/upgraded" 2>&1
+poll 30 gone "$pid" || fail "a SIGTERM is lost with the old binary: $(cat "$T/upgraded")"
+mountpoint -q "$MNT" && fail "it ended without an unmount: $(tail -3 "$LOG")"
+
+echo "== what it reads must not lie on the mount"
+cp "$T/settings.json" "$T/moved.json"
+MOUNT_ARGS=(--config "$T/moved.json")
+HOME=$MNT/home mount_volume
+echo kept >"$MNT/kept"
+cp "$T/settings.json" "$MNT/on-mount.json"
+refused "HOME $MNT/home is on the mount"
+umount_volume
+mount_volume
+ln -sf "$MNT/on-mount.json" "$T/moved.json"
+refused "config $T/moved.json is on the mount"
+cp --remove-destination "$T/settings.json" "$T/moved.json"
+upgrade
+umount_volume
+
 echo "== with a journal, a port, a listener for disks, and programs that wait for a limit"
 nbd=$(free_port)
 MOUNT_ARGS=(--journal "$T/journal" --admin-listen 127.0.0.1:0 --nbd "127.0.0.1:$nbd" --flush-age 1h)

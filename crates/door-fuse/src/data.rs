@@ -237,7 +237,7 @@ impl DoorState {
         }
         let (ino, door) = (file.open.ino(), self.clone());
         let dropping =
-            self.pages.drop_old(&file.pages, move || door.drop_pages_of(ino, offset, len));
+            self.pages.drop_old(&file.pages, move |old| door.drop_old_of(ino, offset, len, old));
         // It goes on behind the answer, where that comes first, and when nobody waits for it.
         let dropped = self.whole(async move {
             dropping.await;
@@ -252,7 +252,7 @@ impl DoorState {
     pub(crate) async fn drop_pages_from_before(self: Arc<Self>) {
         for (ino, used) in self.pages.all() {
             let door = self.clone();
-            self.pages.drop_old(&used, move || door.drop_pages_of(ino, 0, 0)).await;
+            self.pages.drop_old(&used, move |old| door.drop_old_of(ino, 0, 0, old)).await;
         }
     }
 

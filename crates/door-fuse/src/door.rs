@@ -21,8 +21,9 @@ use crate::counts::Counts;
 use crate::errno::{ErrorLog, Refusal};
 use crate::handles::{Dir, File, Handles};
 use crate::listings::Listings;
+use crate::mountpoint::Mounted;
 use crate::options::FuseOptions;
-use crate::pages::Pages;
+use crate::pages::{Old, Pages};
 use crate::passthrough::Passthrough;
 use crate::signals::until_ending;
 use crate::underway::{Underway, is_repeatable};
@@ -56,6 +57,8 @@ pub(crate) struct DoorState {
     /// Shared by those who tell the kernel of names and pages, which may wait for programs; held alone
     /// by who holds the mount still.
     pub(crate) gate: RwLock<()>,
+    /// The mounted file system as the kernel tells of it, once it is known.
+    pub(crate) mounted: OnceLock<Mounted>,
     /// How requests come.
     pub(crate) transport: OnceLock<weir_fuse::Transport>,
     /// Counts how often set-uid or set-gid was given to any file, from 1.
@@ -127,6 +130,7 @@ impl Door {
             control: OnceLock::new(),
             underway: Arc::default(),
             gate: RwLock::default(),
+            mounted: OnceLock::new(),
             transport: OnceLock::new(),
             privileges_given: AtomicU64::new(1),
             capabilities_given: AtomicU64::new(1),
@@ -297,6 +301,18 @@ impl DoorState {
     /// those who read one.
     pub(crate) fn drop_pages_of(&self, ino: Ino, offset: u64, len: u64) {
         let _open = self.gate.read();
+        self.drop_here(ino, offset, len);
+    }
+
+    /// The same of pages that may be old, if they still may be then.
+    pub(crate) fn drop_old_of(&self, ino: Ino, offset: u64, len: u64, old: &Old) {
+        let _open = self.gate.read();
+        if let Some(_kept) = old.still() {
+            self.drop_here(ino, offset, len);
+        }
+    }
+
+    fn drop_here(&self, ino: Ino, offset: u64, len: u64) {
         if let Err(error) = self.forget(ino, offset as i64, len as i64) {
             tracing::warn!(%error, "readers may see bytes of before a change that is done");
         }

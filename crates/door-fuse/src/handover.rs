@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use parking_lot::RwLockWriteGuard;
 use serde::{Deserialize, Serialize};
 use tokio::task::JoinSet;
-use weir_engine::{Lock, LockOwner, LockSpace, OpenFlags};
+use weir_engine::{Lock, LockOwner, LockSpace, OpenFlags, TreeChange};
 use weir_fuse::{Agreed, Control, Registrar, Still};
 use weir_types::{ErrorKind, FsError, Ino, Result};
 
@@ -38,6 +38,9 @@ pub struct FuseHandover {
     stale: Option<Vec<Ino>>,
     listings: Vec<ListingHandover>,
     locks: Vec<LockHandover>,
+    /// Changes of the tree that are no door's doing, and of which the kernel may not know.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    untold: Vec<TreeChange>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -110,6 +113,10 @@ impl FuseHandover {
     pub(crate) fn agreed(&self) -> Agreed {
         let SessionHandover { write_bytes, setxattr_ext, resends, .. } = self.session;
         Agreed { write_bytes, setxattr_ext, resends }
+    }
+
+    pub(crate) fn untold(&self) -> &[TreeChange] {
+        &self.untold
     }
 
     pub(crate) fn obeys_acls(&self) -> bool {
@@ -254,6 +261,7 @@ impl DoorState {
             stale: self.passthrough.modes().stale(),
             listings: self.listings.all(),
             locks: locks.collect(),
+            untold: self.engine.untold_changes(),
         }
     }
 

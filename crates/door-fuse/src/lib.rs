@@ -17,6 +17,7 @@ mod counts;
 mod data;
 mod dirs;
 mod door;
+mod elsewhere;
 mod errno;
 mod handles;
 mod handover;

@@ -76,6 +76,7 @@ pub fn mount(engine: Arc<Engine>, runtime: Handle, mut options: FuseOptions) -> 
     let thread = start(door, session, threads).inspect_err(|_| leave(&asked))?;
     let mountpoint = std::fs::canonicalize(&asked).or_else(|_| real_path(&asked))?;
     raise_read_ahead(&mountpoint, read_ahead_kib);
+    note_mounted(&shared, &mountpoint);
     table::note(&source, &mountpoint);
     Ok(FuseMount { mountpoint, view: FuseView(shared), session: thread })
 }
@@ -101,14 +102,29 @@ pub fn resume(
     let door = Door::new(engine, runtime.clone(), options, acl);
     let shared = door.shared.clone();
     let session = Session::resume(device, state.agreed());
+    let untold = state.untold().to_vec();
     if let Err(error) = runtime.block_on(shared.take_over(state, &session.registrar())) {
         // The channel first: the kernel is not to forget files that programs have open.
         drop(session);
         return Err(error);
     }
+    note_mounted(&shared, &mountpoint);
     let session = start(door, session, threads)?;
+    let telling = shared.clone();
+    drop(runtime.spawn_blocking(move || tell_of_before(&telling, &untold)));
     drop(runtime.spawn(shared.clone().drop_pages_from_before()));
     Ok(FuseMount { mountpoint, view: FuseView(shared), session })
+}
+
+/// Notes which file system it is, to find where else it is mounted. The kernel's table says so, which
+/// asks nothing of the mount.
+fn note_mounted(door: &DoorState, mountpoint: &Path) {
+    match mounted_on(mountpoint) {
+        // Once for each mount.
+        Ok(Some(mounted)) => drop(door.mounted.set(mounted)),
+        Ok(None) => {}
+        Err(error) => tracing::debug!(%error, "where else it is mounted will not be known"),
+    }
 }
 
 /// Starts to serve what the kernel asks.
@@ -121,18 +137,34 @@ fn start(door: Door, session: Session, threads: usize) -> Result<JoinHandle<io::
     let _ = shared.control.set(session.control());
     let changed = Arc::downgrade(&shared);
     shared.engine.watch_tree(move |change| {
-        let Some(shared) = changed.upgrade() else { return };
-        if let TreeChange::Entries(dir) = change {
-            shared.listings.changed(*dir);
+        if let Some(shared) = changed.upgrade() {
+            tree_changed(&shared, &notifier, change);
         }
-        let _open = shared.gate.read();
-        tell_kernel(&notifier, change);
     });
     let thread = std::thread::Builder::new().name("weir-fuse".to_owned());
     let serve = move || session.serve(Arc::new(door), threads);
     thread
         .spawn(serve)
         .map_err(|error| FsError::local_io("start the threads that serve the mount", error))
+}
+
+fn tree_changed(door: &DoorState, notifier: &Notifier, change: &TreeChange) {
+    if let TreeChange::Entries(dir) = change {
+        door.listings.changed(*dir);
+    }
+    let _open = door.gate.read();
+    tell_kernel(notifier, change);
+}
+
+/// Tells the kernel of what the daemon before this one may not have come to. Of a name that changed in
+/// the last moment nobody knows: all are asked for again, where the kernel can do that.
+fn tell_of_before(door: &DoorState, untold: &[TreeChange]) {
+    let Some(notifier) = door.notifier.get() else { return };
+    if let Err(error) = notifier.inc_epoch() {
+        tracing::debug!(%error, "the kernel keeps all names that it knows");
+    }
+    let here = door.engine.untold_changes();
+    untold.iter().chain(&here).for_each(|change| tree_changed(door, notifier, change));
 }
 
 /// Notes how requests come, and says so where it is not as somebody wished.
@@ -155,6 +187,11 @@ fn leave(mountpoint: &Path) {
 fn tell_kernel(notifier: &Notifier, change: &TreeChange) {
     let told = match change {
         TreeChange::Entries(ino) | TreeChange::Bytes(ino) => notifier.inval_inode(ino.0, 0, 0),
+        // A negative offset: the attributes only.
+        TreeChange::File(ino, from) => {
+            let from = from.and_then(|from| i64::try_from(from).ok());
+            notifier.inval_inode(ino.0, from.unwrap_or(-1), 0)
+        }
         TreeChange::Name(dir, name) => notifier.expire_entry(dir.0, name),
     };
     match told {

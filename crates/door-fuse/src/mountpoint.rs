@@ -33,8 +33,13 @@ impl Mounted {
 
 /// All that is mounted, in the order of mounting.
 pub(crate) fn mounted() -> Result<Vec<Mounted>> {
-    let path = "/proc/self/mountinfo";
-    let text = fs::read(path).map_err(|error| FsError::local_io(format!("read {path}"), error))?;
+    let path = Path::new("/proc/self/mountinfo");
+    mounted_in(path).map_err(|e| FsError::local_io(format!("read {}", path.display()), e))
+}
+
+/// All that a file of this kind tells of.
+pub(crate) fn mounted_in(mountinfo: &Path) -> io::Result<Vec<Mounted>> {
+    let text = fs::read(mountinfo)?;
     Ok(text.split(|byte| *byte == b'\n').filter_map(parse_line).collect())
 }
 

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tokio::sync::{OwnedRwLockReadGuard, RwLock, Semaphore};
+use tokio::sync::{OwnedRwLockReadGuard, RwLock, RwLockReadGuard, Semaphore};
 use weir_types::Ino;
 
 /// How long a write waits until pages are dropped. Who reads one meanwhile has it locked, and may wait
@@ -115,22 +115,35 @@ impl Pages {
     }
 }
 
+/// Pages that may have the bytes of before.
+pub(crate) struct Old(Shared);
+
+impl Old {
+    /// Whether they still may; nobody opens the file for the page cache as long as the answer is kept.
+    pub(crate) fn still(&self) -> Option<RwLockReadGuard<'_, Cached>> {
+        let cached = self.0.blocking_read();
+        cached.may_be_old().then_some(cached)
+    }
+}
+
 impl Pages {
     /// Drops pages that may have the bytes of before a direct write which is done. To be spawned: it waits
-    /// for whoever reads them.
+    /// for whoever reads them. `drop_them` asks whether it is to, once it has the gate: who waits there has
+    /// nothing that others wait for, and who opens the file must come to an end before a mount stands still.
     pub(crate) fn drop_old(
         &self,
         writer: &Use,
-        drop_them: impl FnOnce() + Send + 'static,
+        drop_them: impl FnOnce(&Old) + Send + 'static,
     ) -> impl Future<Output = ()> + Send + 'static {
         let (drops, cached) = (self.drops.clone(), writer.cached.clone());
         async move {
-            let cached = cached.read_owned().await;
-            if cached.may_be_old() {
-                let permit = drops.acquire_owned().await;
-                let dropped = tokio::task::spawn_blocking(drop_them).await;
-                drop((permit, dropped));
+            if !cached.read().await.may_be_old() {
+                return;
             }
+            let permit = drops.acquire_owned().await;
+            let old = Old(cached);
+            let dropped = tokio::task::spawn_blocking(move || drop_them(&old)).await;
+            drop((permit, dropped));
         }
     }
 }
@@ -173,11 +186,39 @@ mod tests {
             }
             for (ino, used) in pages.all() {
                 let dropped = dropped.clone();
-                pages.drop_old(&used, move || dropped.try_send((ino, ended)).expect("room")).await;
+                let drop_them = move |old: &Old| {
+                    if old.still().is_some() {
+                        dropped.try_send((ino, ended)).expect("room");
+                    }
+                };
+                pages.drop_old(&used, drop_them).await;
             }
         }
         assert_eq!(was_dropped.try_recv(), Ok((INO, true)), "not while somebody writes");
         assert!(was_dropped.try_recv().is_err());
+    }
+
+    #[tokio::test]
+    async fn who_waits_at_the_gate_to_drop_pages_is_in_the_way_of_nobody_who_opens_the_file() {
+        let pages = Pages::default();
+        let direct = pages.opened(INO, false, true).await;
+        drop(pages.opened(INO, true, false).await);
+        let (at_the_gate, arrives) = tokio::sync::oneshot::channel();
+        let (open_it, opens) = std::sync::mpsc::channel::<()>();
+        let (dropped, was_dropped) = tokio::sync::oneshot::channel();
+        let dropping = pages.drop_old(&direct, move |old| {
+            let _ = at_the_gate.send(());
+            let _ = opens.recv();
+            dropped.send(old.still().is_some()).expect("waits");
+        });
+        let dropping = tokio::spawn(dropping);
+        arrives.await.expect("it comes to the gate");
+        let open = tokio::time::timeout(Duration::from_secs(30), pages.opened(INO, true, false));
+        let came = open.await.is_ok();
+        drop(open_it);
+        dropping.await.expect("ends");
+        assert!(came, "the open waits for who waits at the gate");
+        assert_eq!(was_dropped.await, Ok(true), "it is done once the gate is open");
     }
 
     #[tokio::test]

@@ -14,7 +14,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use common::{Mounted, Volume};
+use weir_door_fuse::FuseHandover;
+use weir_engine::TreeChange;
 use weir_object::testing::Gate;
+use weir_types::Ino;
 
 const SOON: Duration = Duration::from_secs(30);
 /// Enough for a request to begin to wait.
@@ -173,4 +176,46 @@ fn another_engine_goes_on_with_all_that_is_open() {
     assert_eq!(fs::read(third.path.join("kept")).unwrap(), b"beforeafter!");
     assert!(fs::read(third.path.join("large")).unwrap() == wanted);
     volume.end(third);
+}
+
+#[test]
+fn names_that_changed_past_the_door_are_asked_for_again_by_who_goes_on() {
+    let Some(mut volume) = Volume::new() else { return };
+    let first = volume.mount(|options| options);
+    let place = first.path.clone();
+    let names = ["handed-over", "in-the-last-moment"];
+    for name in names {
+        fs::write(place.join(name), "x").unwrap();
+        // As an import does.
+        volume.runtime.block_on(first.engine.unlink(Ino::ROOT, name.as_bytes())).unwrap();
+        assert!(place.join(name).exists(), "the kernel believes what it knows");
+    }
+    let view = first.mount.as_ref().unwrap().view();
+    let held = view.hold(SOON).unwrap();
+    let mut state = serde_json::to_value(held.hand_over().unwrap()).unwrap();
+    let changed = TreeChange::Name(Ino::ROOT, names[0].into());
+    state["untold"] = serde_json::to_value([changed]).unwrap();
+    let state: FuseHandover = serde_json::from_value(state).unwrap();
+    let device = held.as_fd().try_clone_to_owned().unwrap();
+    let inherited = first.engine.to_inherit();
+    std::mem::forget(held);
+    let runtime = tokio::runtime::Builder::new_multi_thread();
+    let next = { runtime }.worker_threads(2).enable_all().build().unwrap();
+    std::mem::replace(&mut volume.runtime, next).shutdown_timeout(SOON);
+    volume.locks = inherited.tier.locks.clone();
+    let second = volume.resume(inherited, (device, state));
+    let has_epochs = {
+        let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+        let mut numbers = release.split(['.', '-']).map_while(|part| part.parse::<u32>().ok());
+        (numbers.next(), numbers.next()) >= (Some(6), Some(16))
+    };
+    for name in &names[..if has_epochs { 2 } else { 1 }] {
+        let end = Instant::now() + SOON;
+        while place.join(name).exists() {
+            assert!(Instant::now() < end, "{name} is believed for a day");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+    std::mem::forget(first);
+    volume.end(second);
 }

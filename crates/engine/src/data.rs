@@ -11,6 +11,7 @@ pub(crate) mod direct;
 pub(crate) mod durability;
 pub(crate) mod fetch;
 pub(crate) mod flush;
+pub(crate) mod followed;
 pub(crate) mod journal;
 pub(crate) mod mapped;
 pub(crate) mod mirrors;
@@ -100,7 +101,8 @@ impl DataPlane {
         let admission = Admission::new(context.clone(), meta.clone(), budget.clone());
         let admission = Arc::new(admission);
         let space = Arc::new(Space::new(context.clone(), tier.clone()));
-        let mirrors = Mirrors::new(meta.clone(), tier.clone(), nodes.clone(), journal.clone());
+        let (kept, follows) = (nodes.clone(), context.read_only);
+        let mirrors = Mirrors::new(meta.clone(), tier.clone(), kept, journal.clone(), follows);
         let mirrors = Arc::new(mirrors);
         let fetcher = Arc::new(Fetcher::new(FetcherParts {
             context: context.clone(),

@@ -56,6 +56,8 @@ pub struct Engine {
     report: MountReport,
     lease: Option<Lease>,
     tasks: locks::Mutex<JoinSet<()>>,
+    /// What the end waits for.
+    step: Mutex<Option<&'static str>>,
 }
 
 /// What ties a mount to its volume.
@@ -126,6 +128,7 @@ impl Engine {
             report,
             lease,
             tasks: locks::Mutex::new(Place::Tasks, 0, JoinSet::new()),
+            step: Mutex::default(),
         }
     }
 
@@ -150,16 +153,33 @@ impl Engine {
         boxed(self.end())
     }
 
+    /// What the end of the volume waits for, in words, once it was begun.
+    pub fn ending_step(&self) -> Option<&'static str> {
+        *self.step.lock()
+    }
+
+    /// Bytes that are in the tier only.
+    pub fn dirty_bytes(&self) -> u64 {
+        self.data.tier.dirty_bytes()
+    }
+
+    fn step(&self, what: &'static str) {
+        *self.step.lock() = Some(what);
+    }
+
     async fn end(&self) -> Result<()> {
         let DataPlane { context, meta, tier, journal, admission, flusher, .. } = &self.data;
         context.stopping.store(true, Ordering::Release);
+        self.step("what goes on in the background");
         self.tasks.lock().await.shutdown().await;
         // The last flush waits for no budget.
         admission.budget.end();
         let may_write = !context.read_only && !context.is_fenced();
         let flushed = if may_write { self.finish().await } else { Ok(()) };
         flusher.give_waiting_up();
+        self.step("the metadata's last table");
         let closed = meta.close().await;
+        self.step("the tier's and the journal's disks");
         // A clean end says that nothing has to come back from the journal but what is in it: so
         // all of it must be on its disk. Dirty pages may stay in the tier, which is synced too.
         let synced = match journal.as_ref().filter(|j| j.durable) {
@@ -173,7 +193,9 @@ impl Engine {
     /// The writer's last words: all data, all metadata, an empty log, and the lease given back.
     async fn finish(&self) -> Result<()> {
         let DataPlane { meta, tier, journal, durability, buckets, .. } = &self.data;
+        self.step("writes to disks");
         self.disks.settle().await;
+        self.step("the metadata of removed files");
         self.names.purge_all_closed().await;
         if let Err(error) = self.names.atimes.flush().await {
             tracing::warn!(%error, "when files were read last was not stored");
@@ -181,7 +203,9 @@ impl Engine {
         if let Err(error) = self.limits.store_credits().await {
             tracing::warn!(%error, "the burst credits were not stored");
         }
+        self.step("the last flush");
         durability.flush_all().await?;
+        self.step("the bucket to note a clean end");
         if let Some(left) = tier.unflushed().first() {
             let text = format!("inode {} was written while the volume was unmounted", left.ino());
             return Err(FsError::new(ErrorKind::Retry, text));

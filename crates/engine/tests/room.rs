@@ -296,3 +296,14 @@ fn a_journal_is_replayed_past_a_tier_whose_disk_others_filled() {
     disk.others_bytes.store(1 << 30, Ordering::Relaxed);
     replayed_into(&disk);
 }
+
+#[test]
+fn whoever_goes_on_in_the_place_of_an_engine_is_to_have_room_for_that() {
+    let disk = Disk::new(1 << 30, 1 << 20);
+    let world = on(&disk);
+    world.engine().check_room_for_heir().expect("there is room");
+    disk.others_bytes.store((1 << 30) - 8 * MIB, Ordering::Relaxed);
+    let error = world.engine().check_room_for_heir().expect_err("others filled the disk");
+    assert_eq!(error.kind(), ErrorKind::NoSpace);
+    assert!(error.to_string().contains("16.0 MiB"), "{error}");
+}

@@ -47,6 +47,16 @@ impl Control {
         self.readers.hold(limit)?;
         Ok(Still(self))
     }
+
+    /// Serves no more, although the file system is mounted somewhere yet: whoever uses it waits until
+    /// all channels are closed, and gets errors then. `false` where a thread is busy for longer than
+    /// `limit`; it leaves later.
+    ///
+    /// # Errors
+    /// Those of the system that lets no signal be heard.
+    pub fn end(&self, limit: Duration) -> io::Result<bool> {
+        self.readers.end(limit)
+    }
 }
 
 impl Still<'_> {

@@ -18,6 +18,7 @@ const WAKE_EVERY: Duration = Duration::from_millis(2);
 #[derive(Debug, Default)]
 pub(crate) struct Readers {
     hold: AtomicBool,
+    over: AtomicBool,
     table: Mutex<Table>,
     changed: Condvar,
 }
@@ -63,6 +64,11 @@ impl Place {
         self.reader.reading.store(false, Ordering::SeqCst);
         done
     }
+
+    /// Whether nothing more is to be read, although the kernel may have more.
+    pub(crate) fn is_over(&self) -> bool {
+        self.readers.over.load(Ordering::SeqCst)
+    }
 }
 
 impl Drop for Place {
@@ -70,6 +76,17 @@ impl Drop for Place {
         let mut table = self.readers.table.lock();
         table.readers.retain(|reader| !Arc::ptr_eq(reader, &self.reader));
         self.readers.changed.notify_all();
+    }
+}
+
+impl Table {
+    /// Ends the wait of each that waits for a request.
+    fn wake(&self) {
+        for reader in self.readers.iter().filter(|one| one.reading.load(Ordering::SeqCst)) {
+            // SAFETY: a thread leaves the table, which is locked, before it ends; and its signal
+            // has a handler that does nothing.
+            unsafe { libc::pthread_kill(reader.thread, wake_up()) };
+        }
     }
 }
 
@@ -91,11 +108,7 @@ impl Readers {
         let mut table = self.table.lock();
         self.hold.store(true, Ordering::SeqCst);
         while table.resting < table.readers.len() && Instant::now() < end {
-            for reader in table.readers.iter().filter(|one| one.reading.load(Ordering::SeqCst)) {
-                // SAFETY: a thread leaves the table, which is locked, before it ends; and its
-                // signal has a handler that does nothing.
-                unsafe { libc::pthread_kill(reader.thread, wake_up()) };
-            }
+            table.wake();
             self.changed.wait_for(&mut table, WAKE_EVERY);
         }
         let still = table.resting == table.readers.len();
@@ -111,6 +124,20 @@ impl Readers {
             }
         }
         Err(io::Error::new(io::ErrorKind::NotConnected, "nobody serves the mount any more"))
+    }
+
+    /// Has all leave after what each is serving, whatever the kernel has; `false` if one is busy for
+    /// longer than `limit`, and leaves later.
+    pub(crate) fn end(&self, limit: Duration) -> io::Result<bool> {
+        hear_wake_ups()?;
+        self.over.store(true, Ordering::SeqCst);
+        let end = Instant::now() + limit;
+        let mut table = self.table.lock();
+        while !table.readers.is_empty() && Instant::now() < end {
+            table.wake();
+            self.changed.wait_for(&mut table, WAKE_EVERY);
+        }
+        Ok(table.readers.is_empty())
     }
 
     /// All read again.
@@ -193,6 +220,27 @@ mod tests {
         }
         let gone = readers.hold(Duration::from_secs(1)).expect_err("nobody is there");
         assert_eq!(gone.kind(), io::ErrorKind::NotConnected);
+    }
+
+    #[test]
+    fn who_waits_for_a_request_leaves_when_nothing_more_is_to_be_read() {
+        let readers = Arc::new(Readers::default());
+        let (kernel, device) = UnixStream::pair().expect("a pair");
+        let reading = readers.clone();
+        let thread = std::thread::spawn(move || {
+            let place = Place::take(&reading);
+            let mut device = device;
+            while !place.is_over() {
+                let came = place.read(|| device.read(&mut [0]));
+                assert_eq!(came.map_err(|e| e.kind()), Err(io::ErrorKind::Interrupted));
+            }
+        });
+        while readers.table.lock().readers.is_empty() {
+            std::thread::yield_now();
+        }
+        assert!(readers.end(Duration::from_secs(10)).expect("signals"), "it does not leave");
+        thread.join().expect("ends");
+        drop(kernel);
     }
 
     #[test]

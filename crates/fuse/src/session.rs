@@ -235,7 +235,7 @@ impl Server {
     fn read_until_unmounted(&self, device: &Arc<Device>, buffer_bytes: usize) -> io::Result<()> {
         let mut buffer = vec![0; buffer_bytes];
         let place = Place::take(&self.readers);
-        loop {
+        while !place.is_over() {
             let count = match place.read(|| device.read(&mut buffer)) {
                 Ok(count) => count,
                 // A request that was taken back meanwhile is ENOENT.
@@ -249,6 +249,7 @@ impl Server {
             };
             self.serve(request, body, Reply::new(device, request.unique));
         }
+        Ok(())
     }
 
     fn serve(&self, request: Request, body: Input<'_>, reply: Reply) {

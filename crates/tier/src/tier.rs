@@ -292,6 +292,11 @@ impl Tier {
         self.shared.dirty_bytes.load(Ordering::Relaxed)
     }
 
+    /// Where it lies.
+    pub fn directory(&self) -> &Path {
+        &self.options.directory
+    }
+
     /// Durably remembers that what a journal has of these files is needed, until [`Tier::confirm`].
     pub(crate) fn remember_lost(&self, mirrors: &[Arc<Mirror>]) -> Result<()> {
         if mirrors.is_empty() {

@@ -1,7 +1,7 @@
 //! What tests may change from outside, in builds with the feature `failpoints` only.
 //!
 //! - `WEIR_FAILPOINTS="tier::written=3;engine::segment-put=1"`: die by SIGKILL at the third pass of
-//!   one point, the first of another.
+//!   one point, the first of another; with `name=term`, get a SIGTERM at the first pass of one.
 //! - `WEIR_BOOT_ID`: what this boot of the machine is called, to play a reboot; `WEIR_HARDWARE_ID`:
 //!   what the machine below is called, to play another one.
 //! - A binary called `weir-of-another-version` or `weir-that-fails` plays one that cannot go on in the
@@ -37,6 +37,7 @@ mod chosen {
 mod chosen {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicU64, Ordering};
+    use std::time::Duration;
 
     use rustix::process::{Signal, getpid, kill_process};
     use weir_object::testing::{FaultPlan, FaultStore};
@@ -61,6 +62,15 @@ mod chosen {
         let points = std::env::var("WEIR_FAILPOINTS").unwrap_or_default();
         for part in points.split(';').filter(|part| !part.trim().is_empty()) {
             let bad = |why: String| FsError::new(ErrorKind::Invalid, why);
+            if let Some(name) = part.strip_suffix("=term") {
+                let terminate = || {
+                    let _ = kill_process(getpid(), Signal::TERM);
+                    // Long enough for whoever takes it.
+                    std::thread::park_timeout(Duration::from_millis(200));
+                };
+                fail::cfg_callback(name.trim(), terminate).map_err(bad)?;
+                continue;
+            }
             let told = part.split_once('=').and_then(|(name, nth)| {
                 Some((name.trim().to_owned(), nth.trim().parse::<u64>().ok()?))
             });

@@ -2,11 +2,12 @@
 
 pub(crate) mod log;
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use weir_meta::Meta;
-use weir_tier::{AskSpace, Mirror, Tier};
+use weir_tier::{AskSpace, DiskSpace, Mirror, Tier};
 use weir_types::{ByteRange, ErrorKind, FsError, Ino, Result};
 
 use crate::data::flush::Flusher;
@@ -42,6 +43,11 @@ impl Durability {
     ) -> Self {
         let (meta, tier) = (mirrors.meta.clone(), mirrors.tier.clone());
         Self { context, meta, tier, nodes, journal, mirrors, flusher, ask_space }
+    }
+
+    /// The space of a disk on which this machine keeps something.
+    pub(crate) fn disk_space(&self, directory: &Path) -> Result<DiskSpace> {
+        (self.ask_space)(directory)
     }
 
     /// Returns when the directory's entries are durable.

@@ -1,12 +1,16 @@
 //! A file as it is: its mirror in step with its extents, and what the metadata says of it with what
 //! the tier knows better.
 
+mod follow;
+
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use weir_meta::Meta;
 use weir_tier::{Mirror, Moment, Tier};
 use weir_types::{ByteRange, ErrorKind, FileKind, FsError, Ino, Inode, Result};
 
+use super::followed::Moved;
 use super::journal::Journal;
 use super::nodes::{Node, Nodes};
 
@@ -26,6 +30,10 @@ pub(crate) struct Mirrors {
     pub(super) tier: Arc<Tier>,
     nodes: Arc<Nodes>,
     journal: Option<Arc<Journal>>,
+    /// Somebody else writes the volume, and what is open here follows that.
+    follows: bool,
+    /// Files that are open and moved on with that, until the doors are told.
+    moved: Mutex<Vec<(Ino, Moved)>>,
 }
 
 impl Mirrors {
@@ -34,8 +42,9 @@ impl Mirrors {
         tier: Arc<Tier>,
         nodes: Arc<Nodes>,
         journal: Option<Arc<Journal>>,
+        follows: bool,
     ) -> Self {
-        Self { meta, tier, nodes, journal }
+        Self { meta, tier, nodes, journal, follows, moved: Mutex::default() }
     }
 
     /// The file's mirror, in step with its extents: none of them may change meanwhile.
@@ -46,10 +55,18 @@ impl Mirrors {
     /// The same, with the directory that the file was made in or moved to last.
     pub(crate) async fn open_mirror_of(&self, node: &Node) -> Result<(Arc<Mirror>, Ino)> {
         let _change = node.change.lock().await;
-        let ino = node.ino;
+        if self.follows {
+            return self.opened(node).await;
+        }
+        let inode = self.regular(node.ino).await?;
+        Ok((self.tier.mirror(&inode)?, inode.parent))
+    }
+
+    /// The inode of a regular file.
+    async fn regular(&self, ino: Ino) -> Result<Inode> {
         let inode = self.meta.inode(ino).await?;
         match inode.kind {
-            FileKind::Regular => Ok((self.tier.mirror(&inode)?, inode.parent)),
+            FileKind::Regular => Ok(inode),
             FileKind::Directory => {
                 Err(FsError::new(ErrorKind::IsDirectory, format!("inode {ino} is a directory")))
             }
@@ -59,6 +76,9 @@ impl Mirrors {
 
     /// The inode as it is now, whatever is flushed meanwhile.
     pub(crate) async fn known(&self, ino: Ino) -> Result<Inode> {
+        if let Some(followed) = self.followed(ino) {
+            return Ok(followed);
+        }
         loop {
             let before = self.tier.moment();
             let inode = self.merged(self.meta.inode(ino).await?);
@@ -90,6 +110,9 @@ impl Mirrors {
         fail::fail_point!("engine::inode-read");
         if inode.kind != FileKind::Regular {
             return inode;
+        }
+        if let Some(followed) = self.followed(inode.ino) {
+            return followed;
         }
         if let Some(native) = &inode.native {
             inode.stored_bytes = inode.stored_bytes.max(native.end);

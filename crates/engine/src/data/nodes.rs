@@ -9,6 +9,7 @@ use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 use weir_types::{ErrorKind, FsError, Ino, Inode, Result};
 
+use super::followed::Followed;
 use super::streams::Streams;
 use crate::volume::locks::{self, Place};
 
@@ -42,6 +43,21 @@ pub(crate) struct Node {
     /// How the file is read, by all who have it open: one page cache serves them, so what one of
     /// them asks for is a part of what all of them read.
     pub(crate) streams: Mutex<Streams>,
+    /// As it was seen last, where the mount follows a writer elsewhere. Changed under
+    /// [`Node::change`].
+    followed: Mutex<Option<Arc<Followed>>>,
+}
+
+impl Node {
+    /// As it was seen last, where somebody else writes it.
+    pub(crate) fn followed(&self) -> Option<Arc<Followed>> {
+        self.followed.lock().clone()
+    }
+
+    /// It is seen so now.
+    pub(crate) fn follow(&self, seen: Followed) {
+        *self.followed.lock() = Some(Arc::new(seen));
+    }
 }
 
 #[derive(Debug)]
@@ -162,6 +178,18 @@ impl Nodes {
         self.entries().get(&ino).is_some_and(|e| e.opens > 0)
     }
 
+    /// What is followed of `ino`, if it is open.
+    pub(crate) fn followed(&self, ino: Ino) -> Option<Arc<Followed>> {
+        self.entries().get(&ino).filter(|entry| entry.opens > 0)?.node.followed()
+    }
+
+    /// Those that are open and followed.
+    pub(crate) fn all_followed(&self) -> Vec<Arc<Node>> {
+        let entries = self.entries();
+        let open = entries.values().filter(|entry| entry.opens > 0).map(|entry| &entry.node);
+        open.filter(|node| node.followed().is_some()).cloned().collect()
+    }
+
     /// Whether somebody has `ino` open for writing.
     pub(crate) fn has_writers(&self, ino: Ino) -> bool {
         self.entries().get(&ino).is_some_and(|e| e.node.writers.load(Ordering::Acquire) > 0)
@@ -185,6 +213,7 @@ impl Nodes {
                 sent: AtomicUsize::new(0),
                 emptied: AtomicBool::new(false),
                 streams: Mutex::default(),
+                followed: Mutex::default(),
             }),
             opens: 0,
             unlinked: false,

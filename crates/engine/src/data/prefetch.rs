@@ -119,7 +119,7 @@ impl Fetcher {
         first: u32,
     ) -> Result<()> {
         let stamp = mirror.stamp();
-        let stored = self.meta.chunks(claim.ino, chunk..chunk + 1).await?;
+        let stored = self.mirrors.chunks(claim.ino, chunk..chunk + 1).await?;
         let extents =
             stored.list.into_iter().next().map(|(_, extents)| extents).unwrap_or_default();
         let here: BTreeMap<u32, RecordRef> = found

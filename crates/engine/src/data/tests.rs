@@ -131,7 +131,7 @@ impl Plane {
         Meta::format(&*kv, root, NOW).await.expect("formats");
         let meta = Meta::open(kv, Arc::new(|| NOW)).await.expect("opens");
         let (meta, nodes) = (Arc::new(meta), Arc::new(Nodes::default()));
-        let mirrors = Mirrors::new(meta.clone(), ground.tier.clone(), nodes.clone(), None);
+        let mirrors = Mirrors::new(meta.clone(), ground.tier.clone(), nodes.clone(), None, false);
         let space = Space::new(ground.context.clone(), ground.tier.clone());
         Self {
             meta,

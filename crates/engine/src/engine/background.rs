@@ -33,7 +33,10 @@ pub(super) fn start(engine: &Engine) -> JoinSet<()> {
     tasks.spawn(tidy_loop(data.nodes.clone(), data.tier.clone()));
     tasks.spawn(actions::run_loop(actions.clone()));
     tasks.spawn(limits::throughput_loop(limits.clone()));
-    if !data.context.read_only {
+    if data.context.read_only {
+        let (mirrors, nodes) = (data.mirrors.clone(), data.nodes.clone());
+        tasks.spawn(links::follow_loop(mirrors, nodes, links.registry.clone()));
+    } else {
         tasks.spawn(flush_loop(data.flusher.clone()));
         tasks.spawn(soon_loop(data.flusher.clone()));
         tasks.spawn(log_loop(data.durability.clone()));

@@ -3,13 +3,36 @@
 
 use std::time::Duration;
 
-use weir_types::{ErrorKind, FsError, Ino, Result};
+use weir_types::{Bytes, ErrorKind, FsError, Ino, Result};
 
 use super::Engine;
 use crate::volume::boxed::{Boxed, boxed};
 use crate::volume::options::Inherited;
 
+/// Bytes that must be free on the disks of who goes on: it opens the logs anew before it serves.
+const ROOM: u64 = 16 << 20;
+
 impl Engine {
+    /// Whether what is to go on in the place of this engine could begin: `NoSpace` where a disk of the
+    /// tier or the journal is full, as it would stand still until there is room.
+    pub fn check_room_for_heir(&self) -> Result<()> {
+        let log = self.data.journal.as_ref().map(|journal| journal.directory());
+        for directory in std::iter::once(self.data.tier.directory()).chain(log) {
+            let free = self.data.durability.disk_space(directory)?.free_bytes;
+            if free < ROOM {
+                let text = format!(
+                    "the disk of {} has {} free, and whoever goes on needs {}: make room there, or \
+                     `weir release` files, and try again",
+                    directory.display(),
+                    Bytes(free),
+                    Bytes(ROOM)
+                );
+                return Err(FsError::new(ErrorKind::NoSpace, text));
+            }
+        }
+        Ok(())
+    }
+
     /// Makes what is to go on in the place of this engine short of work: the metadata is durable in
     /// the bucket, so that little of the log is replayed. `Retry` if the bucket does not take it
     /// within `limit`.
@@ -46,6 +69,10 @@ impl Engine {
     pub(super) async fn inherit(&self, open: &[Ino]) -> Result<()> {
         for ino in open {
             self.files.hold(*ino)?;
+            if self.read_only() {
+                // What goes is the writer's affair.
+                continue;
+            }
             match self.data.meta.inode(*ino).await {
                 Ok(inode) => self.data.nodes.name_gone(&inode),
                 Err(error) if error.kind() == ErrorKind::NotFound => {}

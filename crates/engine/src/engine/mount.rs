@@ -65,6 +65,7 @@ async fn mount_reader(
         return Err(FsError::new(ErrorKind::Conflict, text));
     }
     let meta = peek(&options, &buckets).await?;
+    let open = options.inherited.open.clone();
     let report = MountReport {
         recovered: opened.recovered,
         replayed_commits: 0,
@@ -77,6 +78,7 @@ async fn mount_reader(
     let bound = Bound { meta, fence, journal: None, report, lease: None };
     let engine = Engine::assemble(options, format, buckets, opened.tier, bound);
     engine.links.load_links().await?;
+    engine.inherit(&open).await?;
     Ok(engine)
 }
 

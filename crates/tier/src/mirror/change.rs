@@ -185,20 +185,51 @@ impl Mirror {
             }
             residency.mark_all_dropped();
         }
+        self.become_state(&mut residency, state)
+    }
+
+    /// Somebody else changed the file since it had the generation `since`: these ranges hold other
+    /// bytes, or any where that is not known. For who only reads the volume.
+    pub fn changed_elsewhere(
+        &self,
+        inode: &Inode,
+        since: u64,
+        ranges: Option<&[ByteRange]>,
+    ) -> Result<()> {
+        let mut residency = self.write_state();
+        let mut state = residency.state.clone();
+        if residency.passthrough.active {
+            let text = format!("inode {} changed elsewhere while programs read it", self.ino);
+            return Err(FsError::new(ErrorKind::Conflict, text));
+        }
+        let all = [ByteRange::new(0, u64::MAX)];
+        let known = ranges.filter(|_| residency.verified && state.generation == since);
+        let behind = ByteRange::new(page_ceil(inode.size), u64::MAX);
+        for ByteRange { start, end } in known.unwrap_or(&all).iter().chain([&behind]) {
+            state.ranges.clear(*start, *end);
+        }
+        state.size = inode.size;
+        state.generation = inode.data.generation;
+        state.remote_end = inode.size;
+        residency.mark_all_dropped();
+        self.become_state(&mut residency, state)
+    }
+
+    fn become_state(&self, residency: &mut Residency, state: MirrorState) -> Result<()> {
         let differs = state != residency.state;
-        if let Err(error) = self.trim(&mut residency, &state) {
+        if let Err(error) = self.trim(residency, &state) {
             // Some of it may be zeros by now.
             let known: Vec<_> = residency.state.ranges.iter().collect();
             for ByteRange { start, end } in
                 known.iter().flat_map(|(range, _)| state.ranges.gaps(range.start, range.end))
             {
                 let ino = self.ino;
-                self.take_up(&mut residency, &Entry::Released { ino, start, end });
+                self.take_up(residency, &Entry::Released { ino, start, end });
             }
             return Err(error);
         }
         if differs {
-            self.note(&mut residency, Entry::Whole(state))?;
+            self.note(residency, Entry::Whole(state))?;
         }
         residency.verified = true;
         Ok(())

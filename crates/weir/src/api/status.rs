@@ -29,6 +29,9 @@ pub(crate) struct StatusAnswer {
     pub(crate) uptime_s: u64,
     /// It was told to end.
     pub(crate) ending: bool,
+    /// What the end waits for, in words.
+    #[serde(default)]
+    pub(crate) waits_for: Option<String>,
     /// Whether the port of `--admin-listen` cancels actions, for who has the token.
     #[serde(default)]
     pub(crate) port_cancels: bool,

@@ -36,7 +36,11 @@ pub(super) async fn show_what_is_left(client: &Client) {
 }
 
 fn what_is_left(status: &StatusAnswer) -> String {
-    let left = format!("flushing, {} left", Bytes(status.engine.tier.dirty_bytes));
+    let left = Bytes(status.engine.tier.dirty_bytes);
+    let left = match &status.waits_for {
+        Some(what) => format!("waiting for {what}; {left} left to flush"),
+        None => format!("flushing, {left} left"),
+    };
     match status.engine.troubles.iter().find(|trouble| trouble.lasting) {
         None => left,
         Some(trouble) => format!("{left}; the bucket fails: {}", describe(trouble)),

@@ -112,7 +112,7 @@ async fn await_last_flush(url: &BucketUrl) {
             status.pid
         ));
         tokio::select! {
-            () = umount::ended(status.pid) => {}
+            () = umount::gone(status.pid) => {}
             () = flush::show_what_is_left(&client) => {}
         }
     }

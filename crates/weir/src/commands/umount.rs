@@ -10,9 +10,12 @@ use weir_types::{ErrorKind, FsError, Result};
 use crate::api::Unmount;
 use crate::cli::{StopArgs, UmountArgs};
 use crate::client::Client;
+use crate::progress::{Waited, left, or_ctrl_c};
 use crate::{paths, render};
 
 const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// How long a daemon that has flushed all may take to be gone.
+const GONE_MAX: Duration = Duration::from_secs(30);
 
 pub(crate) async fn run(args: UmountArgs) -> Result<ExitCode> {
     let mountpoint = paths::real(&args.dir)?;
@@ -43,24 +46,44 @@ pub(crate) async fn stop(args: StopArgs) -> Result<ExitCode> {
     Err(FsError::new(ErrorKind::NotFound, text))
 }
 
-/// Ends a daemon; returns when its process is gone.
+/// Ends a daemon; returns when its process is gone. Ctrl-C leaves it to that.
 async fn end(client: &Client, force: bool) -> Result<ExitCode> {
     let pid = client.status().await?.pid;
     let unmount = Unmount { lazy: false, force };
-    let unmounting = client.call(&unmount);
-    tokio::select! {
-        done = unmounting => done.map(drop)?,
-        never = super::flush::show_what_is_left(client) => never,
+    let ending = async {
+        let unmounting = client.call(&unmount);
+        tokio::select! {
+            done = unmounting => done.map(drop)?,
+            never = super::flush::show_what_is_left(client) => never,
+        }
+        ended(pid).await
+    };
+    match or_ctrl_c(ending).await? {
+        Waited::Ended(()) => Ok(ExitCode::SUCCESS),
+        Waited::Left => Ok(left(&format!(
+            "nothing is lost: what was begun goes on in the daemon (process {pid}); `weir status` \
+             and its log tell how far it is"
+        ))),
     }
-    ended(pid).await;
-    Ok(ExitCode::SUCCESS)
 }
 
 /// Returns when the process is gone.
-pub(super) async fn ended(pid: u32) {
+pub(super) async fn gone(pid: u32) {
     while runs(pid) {
         tokio::time::sleep(LOOK_EVERY).await;
     }
+}
+
+/// Returns when a process is gone that said that it ends.
+async fn ended(pid: u32) -> Result<()> {
+    tokio::time::timeout(GONE_MAX, gone(pid)).await.map_err(|_| {
+        let text = format!(
+            "all is flushed, but the daemon's process {pid} did not end within {} s: it waits for a \
+             disk or a device (`cat /proc/{pid}/stack`); it can be killed",
+            GONE_MAX.as_secs()
+        );
+        FsError::new(ErrorKind::Retry, text)
+    })
 }
 
 /// Whether the process is there, and not a zombie that nobody has buried.

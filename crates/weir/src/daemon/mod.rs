@@ -10,6 +10,7 @@ mod admin;
 mod block;
 mod ending;
 mod handover;
+mod held_signals;
 mod metrics;
 mod options;
 mod ready;
@@ -31,6 +32,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
+use tokio::task::JoinHandle;
 use weir_door_block::NbdOptions;
 use weir_door_fuse::{FuseMount, FuseOptions};
 use weir_engine::Engine;
@@ -56,6 +58,8 @@ const LAST_ANSWERS: Duration = Duration::from_secs(2);
 /// tells its parent, by a pipe on standard output, whether it could. Where another binary handed its
 /// mount over it goes on with that, or has that one go on.
 pub(crate) fn run(work: Work, log_args: &LogArgs, argv: &[OsString]) -> Result<ExitCode> {
+    // Before the first thread is started.
+    held_signals::hold();
     let args = work.engine();
     let handed = args.handed_over.map(Handed::receive).transpose()?;
     let daemon = args.daemon.is_some();
@@ -66,7 +70,12 @@ pub(crate) fn run(work: Work, log_args: &LogArgs, argv: &[OsString]) -> Result<E
     let begun = begin(&work, log_args, handed.as_ref()).and_then(|(runtime, directory)| {
         let invocation = Invocation::new(argv, directory);
         let (shared, mount) = match &handed {
-            None => start(&runtime, work, invocation, None)?,
+            None => {
+                let ends = end_by_signals(&runtime)?;
+                let started = start(&runtime, work, invocation, None)?;
+                ends.abort();
+                started
+            }
             Some(_) => start_unharmed(&runtime, work, invocation, handed.as_ref())?,
         };
         Ok((runtime, shared, mount))
@@ -92,6 +101,14 @@ pub(crate) fn run(work: Work, log_args: &LogArgs, argv: &[OsString]) -> Result<E
     // A thread may wait for the kernel, which waits for somebody to answer a device.
     runtime.shutdown_timeout(LAST_ANSWERS);
     ended
+}
+
+/// Has signals end the process that serves nobody yet.
+fn end_by_signals(runtime: &Runtime) -> Result<JoinHandle<()>> {
+    let _entered = runtime.enter();
+    let signals = held_signals::Signals::new();
+    let signals = signals.map_err(|e| FsError::local_io("listen for signals", e))?;
+    Ok(runtime.spawn(held_signals::end_by(signals)))
 }
 
 /// A log and a runtime, and the directory in which relative paths begin.
@@ -127,7 +144,9 @@ pub(crate) fn could_go_on(work: Work, asked: &Question) -> Result<()> {
     let directory = Path::new(&asked.directory);
     std::env::set_current_dir(directory)
         .map_err(|e| FsError::local_io(format!("chdir {}", directory.display()), e))?;
-    options::resolve(work, Some(Path::new(&asked.mountpoint))).map(drop)
+    let mountpoint = Path::new(&asked.mountpoint);
+    handover::check_not_on_mount(&work, mountpoint)?;
+    options::resolve(work, Some(mountpoint)).map(drop)
 }
 
 type Started = (Arc<DaemonState>, Option<FuseMount>);
@@ -196,7 +215,9 @@ fn start(
         upgrading: tokio::sync::Mutex::default(),
         upgraded: handed.map(upgrade::outcome),
         ending: watch::Sender::new(Ending::No),
+        shut: watch::Sender::new(mount.is_none()),
         ends: AtomicUsize::new(0),
+        hearing: parking_lot::Mutex::default(),
         ended: watch::Sender::new(None),
     });
     let seen = Arc::downgrade(&shared);
@@ -205,7 +226,6 @@ fn start(
     });
     let listening = signals::listen(&shared);
     runtime.spawn(listening.map_err(|e| FsError::local_io("listen for signals", e))?);
-    handover::hear_signals();
     admin.serve(&shared);
     tracing::info!(place = %options.place.display(), "ready");
     Ok((shared, mount))
@@ -250,10 +270,11 @@ fn finish(
             Ok(())
         }
     };
+    shared.shut.send_replace(true);
     shared.set_ending(Ending::Asked);
     runtime.block_on(shared.block.let_go(shared.ending.subscribe()));
     tracing::info!("all doors are shut, flushing");
-    let telling = supervisor::ending(runtime, shared.engine.clone());
+    let telling = supervisor::ending(runtime, shared.clone());
     let flushed = runtime.block_on(shared.engine.shutdown()).map_err(|error| {
         error.within(
             "the last flush failed; the tier keeps what is not in the bucket, start again with it",

@@ -34,8 +34,12 @@ pub(crate) struct DaemonState {
     /// The upgrade by which this process came to the mount.
     pub(crate) upgraded: Option<Upgraded>,
     pub(crate) ending: watch::Sender<Ending>,
+    /// Whether the kernel's door is shut: it is mounted nowhere any more, or never was.
+    pub(crate) shut: watch::Sender<bool>,
     /// How many try to end it: what they were asked for must not be lost with this binary.
     pub(crate) ends: AtomicUsize,
+    /// Held while a signal is taken, and by who executes another binary: that one takes what comes then.
+    pub(crate) hearing: parking_lot::Mutex<()>,
     /// How it ended: `None` while it runs, then how the last flush went.
     pub(crate) ended: watch::Sender<Option<std::result::Result<(), String>>>,
 }
@@ -64,7 +68,9 @@ impl DaemonState {
         if !lazy {
             self.block.detach_all().await?;
         }
-        if let Some(path) = self.mountpoint() {
+        // Else it left the tree already, and is used elsewhere or being flushed.
+        let in_tree = self.fuse.as_ref().is_some_and(|fuse| fuse.view.in_tree());
+        if let Some(path) = self.mountpoint().filter(|_| in_tree) {
             let done = tokio::task::spawn_blocking(move || weir_door_fuse::unmount(&path, lazy));
             match done.await.map_err(panicked)? {
                 // Unmounted already, and flushing: what is asked for is under way.
@@ -85,6 +91,25 @@ impl DaemonState {
     /// Whether it was told to end, or somebody tries to.
     pub(crate) fn may_end(&self) -> bool {
         self.is_ending() || self.ends.load(Ordering::SeqCst) > 0
+    }
+
+    /// Returns when the kernel's door is shut.
+    pub(crate) async fn until_shut(&self) {
+        // The sender is there as long as this is.
+        let _ = self.shut.subscribe().wait_for(|shut| *shut).await;
+    }
+
+    /// What the end waits for, in words, where it was asked for.
+    pub(crate) fn waits_for(&self) -> Option<String> {
+        let fuse = self.fuse.as_ref().filter(|_| !*self.shut.borrow());
+        match fuse {
+            _ if !self.is_ending() => None,
+            Some(fuse) => Some(match fuse.view.mounted_where() {
+                Some(places) => format!("the volume is still mounted at {places}"),
+                None => "programs still use the volume, which is out of the tree".to_owned(),
+            }),
+            None => self.engine.ending_step().map(str::to_owned),
+        }
     }
 
     /// Whether it was told to end.

@@ -9,50 +9,91 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
-use tokio::signal::unix::{SignalKind, signal};
 use weir_types::ErrorKind;
 
 use crate::daemon::ending::Ending;
-use crate::daemon::shared::{DaemonState, panicked};
+use crate::daemon::held_signals::{Signals, Wanted};
+use crate::daemon::shared::{AskedToEnd, DaemonState, panicked};
 use crate::log;
 
 /// How often, and how long, a busy mount or device is tried again before it is taken from its users.
 const TRY_EVERY: Duration = Duration::from_millis(200);
 const TRY_MAX: Duration = Duration::from_secs(5);
 
-/// A task that waits for signals until the process ends. From this call on no signal of these
-/// kills the process.
+/// A task that waits for signals until the process ends.
 pub(crate) fn listen(shared: &Arc<DaemonState>) -> io::Result<impl Future<Output = ()> + use<>> {
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    let mut hang_up = signal(SignalKind::hangup())?;
+    let signals = Signals::new()?;
     let shared = shared.clone();
     Ok(async move {
         loop {
-            tokio::select! {
-                _ = terminate.recv() => {}
-                _ = interrupt.recv() => {}
-                _ = hang_up.recv() => {
-                    log::reopen();
-                    continue;
+            match next(&signals, &shared).await {
+                Ok((Wanted::Log, _)) => log::reopen(),
+                Ok((Wanted::End, _asked)) => {
+                    tracing::info!("asked to end by a signal");
+                    stop(&shared).await;
+                }
+                Err(error) => {
+                    tracing::error!(%error, "signals are heard no more: `weir umount` ends the daemon");
+                    return;
                 }
             }
-            tracing::info!("asked to end by a signal");
-            stop(&shared).await;
         }
     })
+}
+
+/// Takes the next signal. From then on, and not a moment later, the daemon knows that it is to end.
+async fn next<'a>(
+    signals: &Signals,
+    shared: &'a DaemonState,
+) -> io::Result<(Wanted, Option<AskedToEnd<'a>>)> {
+    loop {
+        signals.until_one().await?;
+        let _hearing = shared.hearing.lock();
+        match signals.take()? {
+            Some(Wanted::End) => return Ok((Wanted::End, Some(shared.asked_to_end()))),
+            Some(wanted) => return Ok((wanted, None)),
+            None => {}
+        }
+    }
 }
 
 /// Ends the daemon. Whoever still uses it has five seconds to let go; what they wrote is kept.
 pub(crate) async fn stop(shared: &Arc<DaemonState>) {
     let _asked = shared.asked_to_end();
-    // One attempt alone may wait for the bucket for a minute.
-    if let Ok(Ok(())) = tokio::time::timeout(TRY_MAX, end(shared)).await {
+    // One attempt alone may wait for the bucket for a minute; and what left the tree may be mounted
+    // elsewhere.
+    let shut = async {
+        end(shared).await?;
+        shared.until_shut().await;
+        Ok::<_, ()>(())
+    };
+    if let Ok(Ok(())) = tokio::time::timeout(TRY_MAX, shut).await {
         return;
     }
     shared.set_ending(Ending::Forced);
-    if let Some(mountpoint) = shared.mountpoint() {
-        force(mountpoint).await;
+    if let Some(fuse) = &shared.fuse {
+        if fuse.view.in_tree() {
+            force(fuse.mountpoint.clone()).await;
+        }
+        stop_serving(shared).await;
+    }
+}
+
+/// Takes the volume from those to whom it is mounted elsewhere.
+async fn stop_serving(shared: &Arc<DaemonState>) {
+    if tokio::time::timeout(TRY_EVERY, shared.until_shut()).await.is_ok() {
+        return;
+    }
+    if let Some(why) = shared.waits_for() {
+        tracing::warn!("{why}: it is taken from there");
+    }
+    let door = shared.clone();
+    let stopped = tokio::task::spawn_blocking(move || match &door.fuse {
+        Some(fuse) => fuse.view.stop_serving(),
+        None => Ok(()),
+    });
+    if let Err(error) = stopped.await.map_err(panicked).and_then(|done| done) {
+        tracing::error!("{error}");
     }
 }
 

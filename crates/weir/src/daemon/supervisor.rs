@@ -8,12 +8,13 @@ use std::time::Duration;
 use sd_notify::NotifyState;
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
-use weir_engine::Engine;
 use weir_types::Bytes;
 
 use super::shared::DaemonState;
 
-/// How often the log tells what the last flush has left to do.
+/// How long an end may take before the log tells what it waits for.
+const TELL_AFTER: Duration = Duration::from_secs(5);
+/// How often the log tells that.
 const TELL_EVERY: Duration = Duration::from_secs(10);
 
 /// Says once that the daemon lives.
@@ -47,18 +48,31 @@ pub(super) fn ready(shared: &DaemonState) {
 
 /// Says that the daemon ends, and while the returned task runs, how much the last flush has left.
 /// Should time run out, the log's last line says what stayed in the tier.
-pub(super) fn ending(runtime: &Runtime, engine: Arc<Engine>) -> JoinHandle<()> {
+pub(super) fn ending(runtime: &Runtime, shared: Arc<DaemonState>) -> JoinHandle<()> {
     tell(&[NotifyState::Stopping, NotifyState::Status("flushing")]);
     runtime.spawn(async move {
+        let mut rest = TELL_AFTER;
         loop {
-            tokio::time::sleep(TELL_EVERY).await;
-            let Ok(status) = engine.status().await else { continue };
-            let left = Bytes(status.tier.dirty_bytes);
-            let text = format!("flushing: {left} are in the tier only");
+            tokio::time::sleep(rest).await;
+            rest = TELL_EVERY;
+            let left = Bytes(shared.engine.dirty_bytes());
+            let step = shared.waits_for().unwrap_or_else(|| "the end".to_owned());
+            let text = format!("waiting for {step}; {left} are in the tier only");
             tracing::info!("{text}");
             tell(&[NotifyState::Status(&text)]);
         }
     })
+}
+
+/// Logs what the kernel's door waits for, where it does not shut although the daemon was told to end.
+pub(super) async fn until_shut(shared: &DaemonState) {
+    let mut rest = TELL_AFTER;
+    while tokio::time::timeout(rest, shared.until_shut()).await.is_err() {
+        rest = TELL_EVERY;
+        if let Some(why) = shared.waits_for() {
+            tracing::warn!("told to end, but {why}: it is served until that ends");
+        }
+    }
 }
 
 fn tell(states: &[NotifyState]) {

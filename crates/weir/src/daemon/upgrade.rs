@@ -41,6 +41,8 @@ pub(crate) async fn upgrade(shared: Arc<DaemonState>, call: Upgrade) -> Result<U
     let opened = tokio::task::spawn_blocking(move || Binary::open(&path, Some(&mountpoint)));
     let binary = opened.await.map_err(panicked)??;
     let to = binary.ask(&question).await?;
+    let begun = |error: FsError| error.within("the upgrade was not begun");
+    shared.engine.check_room_for_heir().map_err(begun)?;
     shared.engine.prepare_heir(BUCKET_MAX).await.map_err(|error| {
         error.within("the upgrade was not begun, because the bucket is needed for it")
     })?;
@@ -146,7 +148,9 @@ fn execute(shared: &DaemonState, binary: &Binary, id: &str, held: &HeldMount<'_>
         .map_err(|e| FsError::new(ErrorKind::Bug, "write what is handed over").with_source(e))?;
     let handed = memory(&attempt, &state)?;
     keep.push(handed.as_fd());
-    // What is asked of this binary only would be lost with it.
+    // What is asked of this binary only would be lost with it. Signals that come from here on are not
+    // taken by it.
+    let _hearing = shared.hearing.lock();
     check_stays(shared)?;
     fail::fail_point!("daemon::upgrade-executing");
     let argv = shared.invocation.handed(number(&handed));

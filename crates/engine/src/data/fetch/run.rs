@@ -93,6 +93,7 @@ impl Fetcher {
                 Err(error) if error.kind() == ErrorKind::NotFound => {
                     tracing::debug!(%ino, %error, "extents moved: looking again");
                     why = Some(error.to_string());
+                    self.mirrors.look_again(ino).await;
                 }
                 Err(error) => return claim.fail(error),
                 Ok(()) if claim.senders.is_empty() => return,
@@ -163,7 +164,7 @@ impl Fetcher {
         let mut found = Vec::new();
         for row in chunks.chunk_by(|a, b| a + 1 == *b) {
             let range: Range<ChunkIndex> = row[0]..row[row.len() - 1] + 1;
-            let stored = self.meta.chunks(claim.ino, range.clone()).await?;
+            let stored = self.mirrors.chunks(claim.ino, range.clone()).await?;
             // All rows are of one object, or an older stamp keeps them from being stored.
             native = stored.native;
             let mut stored: HashMap<_, _> = stored.list.into_iter().collect();

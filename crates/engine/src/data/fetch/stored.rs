@@ -21,7 +21,10 @@ impl Fetcher {
         let mut tries = 1;
         loop {
             match self.try_read_stored(ino, range.clone()).await {
-                Err(error) if error.kind() == ErrorKind::NotFound && tries < TRIES => tries += 1,
+                Err(error) if error.kind() == ErrorKind::NotFound && tries < TRIES => {
+                    tries += 1;
+                    self.mirrors.look_again(ino).await;
+                }
                 Err(error) if error.kind() == ErrorKind::NotFound => {
                     let at = range.start;
                     let text = format!("its bytes at {at} cannot be had; run `weir fsck`");
@@ -33,7 +36,7 @@ impl Fetcher {
     }
 
     async fn try_read_stored(&self, ino: Ino, Range { start, end }: Range<u64>) -> Result<Bytes> {
-        let chunks = self.meta.chunks(ino, chunk_range(start, end)).await?;
+        let chunks = self.mirrors.chunks(ino, chunk_range(start, end)).await?;
         let in_range = chunks.list.iter().flat_map(|(chunk, extents)| {
             let base = chunk * CHUNK_BYTES;
             let low = start.saturating_sub(base).min(CHUNK_BYTES) as u32;

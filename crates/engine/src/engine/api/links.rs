@@ -64,6 +64,11 @@ impl Engine {
         self.links.watch_tree(watcher);
     }
 
+    /// Changes of the tree of which whoever watches it may not know yet.
+    pub fn untold_changes(&self) -> Vec<TreeChange> {
+        self.links.untold_changes()
+    }
+
     /// Links of which deletions are held, by path.
     pub fn held_deletions(&self) -> Vec<(String, HeldDeletions)> {
         self.links.held_deletions()

@@ -119,6 +119,10 @@ impl Links {
         self.registry.watch(Box::new(watcher));
     }
 
+    pub(crate) fn untold_changes(&self) -> Vec<TreeChange> {
+        self.registry.untold()
+    }
+
     /// Refuses a bucket URL that has the volume's own objects in it, or lies among them.
     pub(super) fn check_apart(&self, url: &BucketUrl) -> Result<()> {
         let inside = |a: &str, b: &str| a == b || a.starts_with(&format!("{b}/"));

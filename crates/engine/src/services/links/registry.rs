@@ -11,6 +11,7 @@ use weir_object::{Bucket, BucketUrl, Conditions};
 use weir_types::{ErrorKind, FsError, Ino, LinkId, Native, Result};
 
 use super::views::{Attributes, HeldDeletions, ImportView, LinkOptions, TreeChange};
+use crate::data::followed::Moved;
 use crate::data::upward::NativeObjects;
 use crate::volume::context::blocking;
 use crate::volume::format::Connector;
@@ -178,14 +179,43 @@ impl Link {
     }
 }
 
+/// Changes that the doors are to be told of.
+#[derive(Debug, Default)]
+struct Changes {
+    /// Nobody began with these.
+    waiting: BTreeSet<TreeChange>,
+    /// How many are telling the doors of each.
+    telling: BTreeMap<TreeChange, usize>,
+}
+
+impl Changes {
+    fn take(&mut self) -> BTreeSet<TreeChange> {
+        let taken = std::mem::take(&mut self.waiting);
+        taken.iter().for_each(|change| *self.telling.entry(change.clone()).or_default() += 1);
+        taken
+    }
+
+    fn told(&mut self, change: &TreeChange) {
+        if let Some(count) = self.telling.get_mut(change) {
+            *count -= 1;
+            if *count == 0 {
+                self.telling.remove(change);
+            }
+        }
+    }
+
+    fn untold(&self) -> BTreeSet<TreeChange> {
+        self.waiting.iter().chain(self.telling.keys()).cloned().collect()
+    }
+}
+
 /// All links of a mount.
 pub(crate) struct Registry {
     connector: Connector,
     table: RwLock<BTreeMap<LinkId, Arc<Link>>>,
     pub(super) wake: Notify,
     watcher: OnceLock<Watcher>,
-    /// Changes that the doors were not told of yet.
-    changes: Mutex<BTreeSet<TreeChange>>,
+    changes: Mutex<Changes>,
     /// Some link is, or was, lazy.
     lazy: AtomicBool,
 }
@@ -309,32 +339,50 @@ impl Registry {
     /// A name leads elsewhere now: the doors are to be told.
     pub(crate) fn name_changed(&self, dir: Ino, name: &[u8]) {
         let mut changes = self.changes.lock();
-        changes.insert(TreeChange::Name(dir, name.to_vec()));
-        changes.insert(TreeChange::Entries(dir));
+        changes.waiting.insert(TreeChange::Name(dir, name.to_vec()));
+        changes.waiting.insert(TreeChange::Entries(dir));
     }
 
     /// Bytes of a file went with its object: the doors are to be told.
     pub(crate) fn bytes_lost(&self, ino: Ino) {
-        self.changes.lock().insert(TreeChange::Bytes(ino));
+        self.changes.lock().waiting.insert(TreeChange::Bytes(ino));
+    }
+
+    /// A file that is open was changed by who writes the volume: the doors are to be told.
+    pub(crate) fn file_changed(&self, ino: Ino, moved: Moved) {
+        let from = match moved {
+            Moved::From(from) => Some(from),
+            Moved::Attributes => None,
+        };
+        self.changes.lock().waiting.insert(TreeChange::File(ino, from));
     }
 
     /// A directory has new names: the doors are to be told.
     pub(crate) fn names_added(&self, dir: Ino) {
-        let mut changes = self.changes.lock();
-        changes.insert(TreeChange::Entries(dir));
+        self.changes.lock().waiting.insert(TreeChange::Entries(dir));
     }
 
-    /// Tells the doors of what changed; returns when they know.
+    /// Changes of which some door may not know.
+    pub(crate) fn untold(&self) -> Vec<TreeChange> {
+        self.changes.lock().untold().into_iter().collect()
+    }
+
+    /// Tells the doors of what changed; returns when they know. Where there is none yet it is told later.
     pub(crate) async fn notify_doors(self: &Arc<Self>) {
-        let changes = &self.changes;
-        let changes = std::mem::take(&mut *changes.lock());
-        if changes.is_empty() || self.watcher.get().is_none() {
+        if self.watcher.get().is_none() {
+            return;
+        }
+        let changes = self.changes.lock().take();
+        if changes.is_empty() {
             return;
         }
         let registry = self.clone();
         let told = blocking(move || {
             if let Some(watcher) = registry.watcher.get() {
-                changes.iter().for_each(watcher);
+                for change in &changes {
+                    watcher(change);
+                    registry.changes.lock().told(change);
+                }
             }
             Ok(())
         });
@@ -372,4 +420,23 @@ pub(super) fn strange_root(url: &str) -> FsError {
          it: mount what was there; if it is meant to be this one, `weir refresh --confirm`"
     );
     FsError::new(ErrorKind::Retry, text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_is_untold_until_all_who_tell_of_it_have() {
+        let (one, other) = (TreeChange::Entries(Ino(5)), TreeChange::Bytes(Ino(7)));
+        let mut changes = Changes::default();
+        changes.waiting.extend([one.clone(), other.clone()]);
+        assert_eq!(changes.take().len(), 2);
+        changes.waiting.insert(one.clone());
+        assert_eq!(changes.take().len(), 1);
+        changes.told(&one);
+        assert_eq!(changes.untold().len(), 2, "one more tells of it");
+        changes.told(&one);
+        assert_eq!(changes.untold().into_iter().collect::<Vec<_>>(), [other]);
+    }
 }

@@ -6,7 +6,7 @@ use weir_object::Conditions;
 use weir_types::{Ino, LinkId};
 
 /// A change of the tree that is no door's doing.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum TreeChange {
     /// The directory has new entries.
     Entries(Ino),
@@ -15,6 +15,9 @@ pub enum TreeChange {
     /// Bytes of the file are nowhere any more: nobody is to read them from a cache for as long as that
     /// happens to have them.
     Bytes(Ino),
+    /// The file was changed by who writes the volume elsewhere: its attributes, and its bytes from
+    /// here on, if they are others.
+    File(Ino, Option<u64>),
 }
 
 /// Which changes go from one side to the other without being asked for.

@@ -20,8 +20,9 @@ pub(super) const L0_TABLES_MAX: usize = 16;
 /// Bytes of one compacted table.
 const TABLE_BYTES: usize = 64 << 20;
 
-/// Milliseconds between looks for work of its own. They are answered from memory.
-const POLL_MS: u64 = 10_000;
+/// Milliseconds between looks for work of its own. They are answered from memory. A compaction takes
+/// three of them, one after the other, and whoever closes may wait for it.
+const POLL_MS: u64 = 1_000;
 
 /// Time between passes of the collector: a LIST of each of four directories.
 const COLLECT: Duration = Duration::from_secs(3_600);
@@ -53,7 +54,7 @@ pub struct SlateOptions {
     pub unflushed_bytes: u64,
     /// Milliseconds between looks for another writer. Default 60,000, least 100. This is what an idle
     /// mount costs: a GET each time, $0.02 a month at the default. A writer that was taken over
-    /// notices at its next flush, or, when it only reads, after this time and ten seconds.
+    /// notices at its next flush, or, when it only reads, after this time and a second.
     pub poll_ms: u64,
 }
 

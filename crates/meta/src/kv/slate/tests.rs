@@ -220,6 +220,20 @@ async fn many_short_lives_end_without_waiting_for_a_compactor_that_never_came_to
 }
 
 #[tokio::test(start_paused = true)]
+async fn short_lives_end_soon_however_many_there_were() {
+    let store = Arc::new(InMemory::new());
+    let patient = SlateOptions { create: true, ..SlateOptions::default() };
+    for n in 0..3 * super::options::L0_TABLES_MAX {
+        let kv = SlateKv::open(store.clone(), PATH, patient.clone(), None).await.unwrap();
+        kv.commit(put(&format!("k{n}"), "v")).await.unwrap();
+        let began = tokio::time::Instant::now();
+        kv.close().await.unwrap();
+        let took = began.elapsed();
+        assert!(took < Duration::from_secs(6), "the {n}th took {took:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn commits_wait_when_memory_is_full_and_go_on_when_the_bucket_is_back() {
     const COMMITS: u64 = 150;
     let store = Arc::new(WatchedStore::default());

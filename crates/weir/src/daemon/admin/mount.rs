@@ -1,13 +1,14 @@
 //! The mount as a whole over the admin door: how it is, flushing it, ending it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use weir_door_fuse::{PassthroughState, TransportState};
 use weir_engine::Residency;
-use weir_types::{ErrorKind, FsError, Result};
+use weir_types::{ErrorCode, ErrorKind, FsError, Result};
 
 use super::routes::{Failed, Routes};
 use crate::api::{
@@ -16,7 +17,10 @@ use crate::api::{
 };
 use crate::daemon::metrics;
 use crate::daemon::shared::DaemonState;
-use crate::daemon::signals;
+use crate::daemon::{signals, supervisor};
+
+/// How long an unmount waits for those to whom the volume is mounted elsewhere.
+const SHUT_MAX: Duration = Duration::from_secs(6);
 
 pub(super) fn add(routes: Routes) -> Routes {
     routes.on(residency).on(flush).on(unmount)
@@ -36,6 +40,7 @@ async fn status(shared: Arc<DaemonState>, GetStatus {}: GetStatus) -> Result<Sta
         version: env!("CARGO_PKG_VERSION").to_owned(),
         uptime_s: shared.started.elapsed().as_secs(),
         ending: shared.is_ending(),
+        waits_for: shared.waits_for(),
         port_cancels: shared.token.is_some(),
         passthrough: shared.fuse.as_ref().map(|fuse| fuse.view.passthrough().into()),
         transport: shared.fuse.as_ref().map(|fuse| fuse.view.transport().into()),
@@ -101,6 +106,14 @@ async fn unmount(shared: Arc<DaemonState>, Unmount { lazy, force }: Unmount) -> 
     }
     if lazy {
         return Ok(Unmounted { ended: false });
+    }
+    if tokio::time::timeout(SHUT_MAX, supervisor::until_shut(&shared)).await.is_err() {
+        let why = shared.waits_for().unwrap_or_else(|| "the volume is still used".to_owned());
+        let text = format!(
+            "unmounted here, but {why}: it is served there until that ends, and the daemon with it; \
+             `weir umount --force` ends both now"
+        );
+        return Err(FsError::new(ErrorKind::Retry, text).coded(ErrorCode::MountBusy));
     }
     let result = match ended.wait_for(Option::is_some).await {
         Ok(value) => value.clone(),

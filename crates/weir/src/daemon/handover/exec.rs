@@ -1,4 +1,4 @@
-//! Executing another binary in this process, and what must not reach it in between.
+//! Executing another binary in this process.
 #![allow(unsafe_code, reason = "neither std nor rustix has these calls")]
 
 use std::ffi::{CString, OsStr, OsString};
@@ -9,11 +9,8 @@ use std::ptr;
 
 use rustix::io::FdFlags;
 
-/// Signals that would end a process that does not listen yet.
-const HELD: [libc::c_int; 3] = [libc::SIGTERM, libc::SIGINT, libc::SIGHUP];
-
-/// Executes a file, with this command line and these descriptors open. Signals wait until
-/// [`hear_signals`]. Returns only if that fails.
+/// Executes a file, with this command line and these descriptors open. Signals that are held back wait
+/// for it. Returns only if that fails.
 pub(crate) fn exec(
     binary: BorrowedFd<'_>,
     argv: &[OsString],
@@ -27,9 +24,7 @@ pub(crate) fn exec(
             if let Err(error) = opened {
                 return error.into();
             }
-            mask(libc::SIG_BLOCK);
             let error = call(binary, &argv, &environment);
-            mask(libc::SIG_UNBLOCK);
             crate::descriptors::close_on_exec();
             error
         }
@@ -70,35 +65,6 @@ fn call(binary: BorrowedFd<'_>, argv: &[CString], environment: &[CString]) -> io
         );
     }
     io::Error::last_os_error()
-}
-
-fn mask(how: libc::c_int) {
-    // SAFETY: the set is made before it is read, of signals that exist; only this thread's mask
-    // changes.
-    unsafe {
-        let mut set: libc::sigset_t = std::mem::zeroed();
-        libc::sigemptyset(&raw mut set);
-        for signal in HELD {
-            libc::sigaddset(&raw mut set, signal);
-        }
-        libc::pthread_sigmask(how, &raw const set, ptr::null_mut());
-    }
-}
-
-/// Lets signals come that waited since the process executed this binary: somebody listens now.
-pub(crate) fn hear_signals() {
-    mask(libc::SIG_UNBLOCK);
-}
-
-/// Whether one of those that wait is to end the process.
-pub(crate) fn is_asked_to_end() -> bool {
-    // SAFETY: the set is filled before it is read.
-    unsafe {
-        let mut set: libc::sigset_t = std::mem::zeroed();
-        libc::sigpending(&raw mut set) == 0
-            && (libc::sigismember(&raw const set, libc::SIGTERM) == 1
-                || libc::sigismember(&raw const set, libc::SIGINT) == 1)
-    }
 }
 
 /// Names the process after the program, where the kernel named it after a descriptor.

@@ -19,6 +19,7 @@ use weir_types::{ErrorKind, FsError, Result};
 use super::binary::{Binary, VERSIONS};
 use super::exec;
 use super::invocation::Invocation;
+use crate::daemon::held_signals::is_asked_to_end;
 
 /// How long a new binary tries before the old one goes on.
 const TRY_MAX: Duration = Duration::from_secs(15);
@@ -227,7 +228,7 @@ fn go_back(mut attempt: Attempt, text: &[u8], kept: &[OwnedFd], error: FsError) 
     let waited = Duration::from_nanos(exec::now_ns().saturating_sub(attempt.began_ns));
     // The binary that ran has nobody to go back to, and tries until it is told to end.
     let is_old = attempt.failed.is_some();
-    if is_old && exec::is_asked_to_end() {
+    if is_old && is_asked_to_end() {
         return error;
     }
     let again = is_old || (waited < TRY_MAX && may_pass(&error));

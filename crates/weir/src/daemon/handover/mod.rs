@@ -4,8 +4,10 @@ mod binary;
 mod exec;
 mod handed;
 mod invocation;
+mod on_mount;
 
 pub(crate) use binary::{Answer, Binary, Question, VERSIONS};
-pub(crate) use exec::{exec, hear_signals, now_ns};
+pub(crate) use exec::{exec, now_ns};
 pub(crate) use handed::{Attempt, Handed, Sockets, State, memory, number};
 pub(crate) use invocation::Invocation;
+pub(crate) use on_mount::check as check_not_on_mount;
