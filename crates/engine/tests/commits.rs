@@ -169,6 +169,34 @@ fn an_fsync_beside_what_waits_for_its_commit_is_durable_without_the_tier() {
     world.fsck();
 }
 
+/// Not what is written here and there, which is likely to be written again.
+#[test]
+fn a_file_that_is_written_in_one_go_leaves_while_it_is_written() {
+    let _alone = alone();
+    let flush_start_bytes = weir_types::Bytes::mib(32);
+    let quiet = Settings { flush_age_ms: 600_000, flush_start_bytes, ..settings() };
+    let mut world = World::with(quiet, None);
+    let (here_and_there, in_one_go) = (16 << 20, noise(8, 16 << 20));
+    let scattered = world.run(create(&world.engine(), "scattered", b""));
+    for at in (0..here_and_there).step_by(32 << 10) {
+        write(&world, scattered, 2 * at, &in_one_go[at as usize..][..32 << 10]);
+    }
+    let ino = world.run(create(&world.engine(), "in one go", b""));
+    let dirty = || world.run(world.engine().status()).expect("status").tier.dirty_bytes;
+    assert_eq!(dirty(), here_and_there, "stays");
+    for (at, piece) in in_one_go.chunks(1 << 20).enumerate() {
+        write(&world, ino, (at as u64) << 20, piece);
+    }
+    let end = Instant::now() + Duration::from_secs(20);
+    while dirty() != here_and_there {
+        assert!(Instant::now() < end, "{} bytes are dirty", dirty());
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert!(content(&world, "in one go") == in_one_go);
+    world.unmount().expect("unmounts");
+    world.fsck();
+}
+
 /// So many files take two commits; only the first is taken, and what that named goes again.
 #[test]
 fn a_segment_of_which_a_part_waits_for_its_commit_is_not_collected() {

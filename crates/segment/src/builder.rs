@@ -13,6 +13,8 @@ use crate::{IndexEntry, Owner, SEGMENT_VERSION};
 /// Up to this size the buffer doubles as it fills, so that a small segment stays small; past it,
 /// room for the whole target is made at once, so that a large one is not copied again and again.
 const SMALL_BYTES: usize = 1 << 20;
+/// What a record may be.
+const RECORD_SIZES: &str = "a record is 1 byte to 1 MiB of one chunk";
 
 /// Packs records into one segment, in the order in which they are pushed.
 ///
@@ -43,7 +45,12 @@ impl SegmentBuilder {
     /// An empty segment named `id`, which is full at `target_bytes` stored bytes and compresses its
     /// records with `codec`.
     pub fn new(id: SegmentId, codec: Codec, target_bytes: u64) -> Self {
-        let mut buf = Vec::new();
+        Self::in_buffer(id, codec, target_bytes, Vec::new())
+    }
+
+    /// The same, in the memory of `buf`, whatever that held.
+    pub fn in_buffer(id: SegmentId, codec: Codec, target_bytes: u64, mut buf: Vec<u8>) -> Self {
+        buf.clear();
         SegmentHeader::append(id, &mut buf);
         let compressor = Compressor::new(codec);
         Self { id, target_bytes, compressor, buf, records: Vec::new(), raw_bytes: 0 }
@@ -56,39 +63,83 @@ impl SegmentBuilder {
     /// `Invalid` when `raw` is empty or crosses a chunk's edge, or when the segment would grow past
     /// 4 GiB. The segment is then as it was before.
     pub fn push(&mut self, owner: Owner, raw: &[u8]) -> Result<RecordRef> {
+        let pushed = self.push_with(owner, raw.len(), |buf| {
+            buf.extend_from_slice(raw);
+            Ok(())
+        })?;
+        pushed.ok_or_else(|| self.refuse(owner, 0, RECORD_SIZES))
+    }
+
+    /// Like [`Self::push`], of up to `most` bytes that `fill` appends to a buffer, which is where they
+    /// stay if they are stored as they are. `None` when it appends nothing.
+    ///
+    /// # Errors
+    /// Those of [`Self::push`], and those of `fill`.
+    pub fn push_with(
+        &mut self,
+        owner: Owner,
+        most: usize,
+        fill: impl FnOnce(&mut Vec<u8>) -> Result<()>,
+    ) -> Result<Option<RecordRef>> {
         let room = CHUNK_BYTES - owner.offset % CHUNK_BYTES;
-        if raw.is_empty() || raw.len() as u64 > room {
-            return Err(self.refuse(owner, raw, "a record is 1 byte to 1 MiB of one chunk"));
+        if most == 0 || most as u64 > room {
+            return Err(self.refuse(owner, most, RECORD_SIZES));
         }
-        let worst =
-            self.stored_bytes() + (RECORD_HEADER_BYTES + raw.len() + INDEX_ENTRY_BYTES) as u64;
+        let worst = self.stored_bytes() + (RECORD_HEADER_BYTES + most + INDEX_ENTRY_BYTES) as u64;
         let (Ok(_), Ok(position)) = (u32::try_from(worst), u32::try_from(self.buf.len())) else {
-            return Err(self.refuse(owner, raw, "a segment holds less than 4 GiB: start another"));
+            let why = "a segment holds less than 4 GiB: start another";
+            return Err(self.refuse(owner, most, why));
         };
-        let (codec, payload) = self.compressor.compress(raw);
-        let stored = RECORD_HEADER_BYTES + payload.len();
-        reserve(&mut self.buf, stored, self.target_bytes);
+        reserve(&mut self.buf, RECORD_HEADER_BYTES + most, self.target_bytes);
+        let (start, payload) = (self.buf.len(), self.buf.len() + RECORD_HEADER_BYTES);
+        self.buf.resize(payload, 0);
+        let filled = fill(&mut self.buf).map(|()| self.buf.len().saturating_sub(payload));
+        let raw_bytes = match filled {
+            Ok(raw_bytes) if (1..=most).contains(&raw_bytes) => raw_bytes,
+            other => {
+                self.buf.truncate(start);
+                return match other? {
+                    0 => Ok(None),
+                    longer => Err(self.refuse(owner, longer, RECORD_SIZES)),
+                };
+            }
+        };
+        Ok(Some(self.seal(owner, position, raw_bytes)))
+    }
+
+    /// Makes a record of the last bytes of the buffer, which has room for a header before them.
+    fn seal(&mut self, owner: Owner, position: u32, raw_bytes: usize) -> RecordRef {
+        let payload = position as usize + RECORD_HEADER_BYTES;
+        let codec = match self.compressor.compress(&self.buf[payload..]) {
+            Some((codec, compressed)) => {
+                self.buf.truncate(payload);
+                self.buf.extend_from_slice(compressed);
+                codec
+            }
+            None => Codec::None,
+        };
         let header = RecordHeader {
             magic: RECORD_MAGIC,
             checksum: 0,
             codec: codec_byte(codec),
             cipher: CIPHER_NONE,
             flags: 0,
-            raw_bytes: raw.len() as u32,
-            payload_bytes: payload.len() as u32,
+            raw_bytes: raw_bytes as u32,
+            payload_bytes: (self.buf.len() - payload) as u32,
             owner,
         };
-        let checksum = header.append(self.id, payload, &mut self.buf);
+        let stored = &mut self.buf[position as usize..];
+        let checksum = header.complete(self.id, stored);
         let record = RecordRef {
             segment: self.id,
             position,
-            stored_bytes: stored as u32,
-            raw_bytes: raw.len() as u32,
+            stored_bytes: stored.len() as u32,
+            raw_bytes: raw_bytes as u32,
             checksum,
         };
         self.records.push(IndexEntry { owner, record });
-        self.raw_bytes += raw.len() as u64;
-        Ok(record)
+        self.raw_bytes += raw_bytes as u64;
+        record
     }
 
     /// Bytes of the object if it were finished now.
@@ -136,8 +187,8 @@ impl SegmentBuilder {
         SealedSegment { id, bytes: Bytes::from(self.buf), raw_bytes, records }
     }
 
-    fn refuse(&self, owner: Owner, raw: &[u8], why: &str) -> FsError {
-        let (ino, offset, len) = (owner.ino, owner.offset, raw.len());
+    fn refuse(&self, owner: Owner, len: usize, why: &str) -> FsError {
+        let (ino, offset) = (owner.ino, owner.offset);
         let key = self.id.object_key();
         let what = format!("cannot pack {len} bytes at {offset} of inode {ino} into {key}: {why}");
         FsError::new(ErrorKind::Invalid, what)
@@ -147,12 +198,16 @@ impl SegmentBuilder {
 /// Makes room for `more` bytes.
 fn reserve(buf: &mut Vec<u8>, more: usize, target_bytes: u64) {
     let need = buf.len() + more;
-    if need <= buf.capacity() || need <= SMALL_BYTES {
+    if need <= SMALL_BYTES {
+        buf.reserve(more);
+    }
+    if need <= buf.capacity() {
         return;
     }
     let target = usize::try_from(target_bytes).unwrap_or(0).min(256 << 20);
     let whole = target + CHUNK_BYTES as usize + RECORD_HEADER_BYTES + SEGMENT_HEADER_BYTES;
-    if need <= whole {
-        buf.reserve_exact(whole - buf.len());
+    match need <= whole {
+        true => buf.reserve_exact(whole - buf.len()),
+        false => buf.reserve(more),
     }
 }

@@ -110,22 +110,21 @@ pub(crate) struct RecordHeader {
 }
 
 impl RecordHeader {
-    /// Appends a whole record in segment `id` and returns its checksum; `self.checksum` is not
-    /// looked at.
-    pub(crate) fn append(&self, id: SegmentId, payload: &[u8], out: &mut Vec<u8>) -> u64 {
-        let start = out.len();
-        out.extend_from_slice(&self.magic);
-        out.extend_from_slice(&[0; 8]);
-        out.extend_from_slice(&[self.codec, self.cipher]);
-        out.extend_from_slice(&self.flags.to_le_bytes());
-        out.extend_from_slice(&self.raw_bytes.to_le_bytes());
-        out.extend_from_slice(&self.payload_bytes.to_le_bytes());
-        out.extend_from_slice(&self.owner.ino.0.to_le_bytes());
-        out.extend_from_slice(&self.owner.offset.to_le_bytes());
-        out.extend_from_slice(payload);
-        let checksum = checksum_in(id, &out[start + RECORD_SUMMED_FROM..]);
-        out[start + RECORD_CHECKSUM_AT..start + RECORD_SUMMED_FROM]
-            .copy_from_slice(&checksum.to_le_bytes());
+    /// Completes a record in segment `id`, whose payload is in its place and has room for this before
+    /// it, and returns its checksum; `self.checksum` is not looked at.
+    pub(crate) fn complete(&self, id: SegmentId, record: &mut [u8]) -> u64 {
+        let mut head = Vec::with_capacity(RECORD_HEADER_BYTES);
+        head.extend_from_slice(&self.magic);
+        head.extend_from_slice(&[0; 8]);
+        head.extend_from_slice(&[self.codec, self.cipher]);
+        head.extend_from_slice(&self.flags.to_le_bytes());
+        head.extend_from_slice(&self.raw_bytes.to_le_bytes());
+        head.extend_from_slice(&self.payload_bytes.to_le_bytes());
+        head.extend_from_slice(&self.owner.ino.0.to_le_bytes());
+        head.extend_from_slice(&self.owner.offset.to_le_bytes());
+        record[..RECORD_HEADER_BYTES].copy_from_slice(&head);
+        let checksum = checksum_in(id, &record[RECORD_SUMMED_FROM..]);
+        record[RECORD_CHECKSUM_AT..RECORD_SUMMED_FROM].copy_from_slice(&checksum.to_le_bytes());
         checksum
     }
 

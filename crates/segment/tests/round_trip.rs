@@ -5,7 +5,7 @@ mod common;
 use common::{CODECS, noise, pack, read};
 use proptest::prelude::*;
 use weir_segment::{IndexRead, Owner, Scanned, SegmentBuilder, decode_index, scan_records};
-use weir_types::{CHUNK_BYTES, Codec, ErrorKind, Ino, SegmentId};
+use weir_types::{CHUNK_BYTES, Codec, ErrorKind, FsError, Ino, SegmentId};
 
 /// Contents that compress well, a little and not at all.
 fn content() -> impl Strategy<Value = Vec<u8>> {
@@ -125,4 +125,32 @@ fn records_that_fit_no_chunk_are_refused_and_leave_no_trace() {
     }
     assert!(builder.is_empty());
     builder.push(Owner { ino: Ino(3), offset: CHUNK_BYTES - 1 }, &[0]).expect("fits");
+}
+
+#[test]
+fn records_may_be_read_into_their_place_in_used_memory() {
+    let id = SegmentId(9);
+    let owner = |n: u64| Owner { ino: Ino(n), offset: 0 };
+    for (codec, name) in CODECS {
+        let known =
+            [(owner(1), noise(1, 70_000)), (owner(2), vec![7; 100_000]), (owner(4), noise(4, 1))];
+        let mut builder = SegmentBuilder::in_buffer(id, codec, 1 << 20, vec![9; 300_000]);
+        let mut push = |n: u64, most: usize, bytes: &[u8]| {
+            builder.push_with(owner(n), most, |buffer| {
+                buffer.extend_from_slice(bytes);
+                Ok(())
+            })
+        };
+        push(1, 70_000, &known[0].1).expect("fits").expect("a record");
+        push(2, CHUNK_BYTES as usize, &known[1].1).expect("shorter than it may be").expect("one");
+        assert!(push(3, 100, b"").expect("nothing is fine").is_none());
+        assert_eq!(push(3, 100, &[1; 101]).expect_err("too long").kind(), ErrorKind::Invalid);
+        push(4, 1, &known[2].1).expect("fits").expect("a record");
+        let failed = builder.push_with(owner(5), 10, |buffer| {
+            buffer.extend_from_slice(b"half");
+            Err(FsError::new(ErrorKind::Retry, "half-way"))
+        });
+        assert_eq!(failed.expect_err("told").kind(), ErrorKind::Retry);
+        assert!(builder.finish().bytes == pack(id, codec, &known).bytes, "{name}");
+    }
 }

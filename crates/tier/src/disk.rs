@@ -59,16 +59,35 @@ pub fn read_all(file: &File) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Appends what fits of `offset..` to the spare room of `buffer`; see pread(2).
-pub(crate) fn read_spare(file: &File, buffer: &mut Vec<u8>, offset: u64) -> io::Result<usize> {
+/// Appends up to `most` bytes from `offset` on to `buffer`, as far as it has room; see pread(2).
+#[expect(unsafe_code, reason = "no library reads into a part of a vector's spare room")]
+pub(crate) fn read_spare(
+    file: &File,
+    buffer: &mut Vec<u8>,
+    most: usize,
+    offset: u64,
+) -> io::Result<usize> {
     turn_of_file(Op::Read, file)?;
-    Ok(rustix::io::pread(file, rustix::buffer::spare_capacity(buffer), offset)?)
+    let spare = buffer.spare_capacity_mut();
+    let most = most.min(spare.len());
+    let read = rustix::io::pread(file, &mut spare[..most], offset)?.0.len();
+    // SAFETY: so many bytes behind the length are within the capacity, and the kernel filled them.
+    unsafe { buffer.set_len(buffer.len() + read) };
+    Ok(read)
 }
+
+/// The most bytes that one call writes. For more the page cache takes pieces of memory as large, which
+/// a kernel has from what was idle longest: where a virtual machine's host took that back, each of its
+/// pages has to be brought again, at ten times the cost of the copy.
+const WRITE_BYTES: usize = 64 << 10;
 
 /// Writes all of `bytes` at `offset`.
 pub(crate) fn write_all_at(file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
     match turn_of_file(Op::Write, file)? {
-        Turn::Whole => file.write_all_at(bytes, offset),
+        Turn::Whole => (offset..)
+            .step_by(WRITE_BYTES)
+            .zip(bytes.chunks(WRITE_BYTES))
+            .try_for_each(|(at, part)| file.write_all_at(part, at)),
         #[cfg(any(test, feature = "testing"))]
         Turn::Short => {
             file.write_all_at(&bytes[..bytes.len() / 2], offset)?;
@@ -134,11 +153,19 @@ pub(crate) fn keep_room(file: &File, start: u64, len: u64) -> io::Result<bool> {
     }
 }
 
+/// Whether the file system of this directory looks for room for each block of a write by itself (ext4):
+/// to have it keep room for all of them first costs less there.
+pub(crate) fn reserves_by_block(directory: &Path) -> bool {
+    rustix::fs::statfs(directory).is_ok_and(|fs| fs.f_type as u64 == EXT)
+}
+
+/// `f_type` of ext4.
+const EXT: u64 = 0xef53;
+
 /// Whether the file system of `file` is known to write over written bytes where they are, so that
 /// a sync of them has nothing to note but the bytes. `false` for those that never do (btrfs, ZFS, F2FS),
 /// and for those of a network.
 pub(crate) fn overwrites_in_place(file: &File) -> bool {
-    const EXT: u64 = 0xef53;
     const XFS: u64 = 0x5846_5342;
     const TMPFS: u64 = 0x0102_1994;
     // Tests are the same wherever their files are.

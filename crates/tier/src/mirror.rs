@@ -252,12 +252,11 @@ impl Mirror {
         let whole = buffer.len() + length;
         buffer.reserve_exact(length);
         while buffer.len() < whole {
-            let at = end - (whole - buffer.len()) as u64;
-            // Into memory that nobody has filled with zeros before. There may be more of it than
-            // was asked for.
-            match disk::read_spare(&file, buffer, at) {
+            let left = whole - buffer.len();
+            // Into memory that nobody has filled with zeros before.
+            match disk::read_spare(&file, buffer, left, end - left as u64) {
                 Ok(0) => break,
-                Ok(_) => buffer.truncate(whole),
+                Ok(_) => {}
                 Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
                 Err(e) => return Err(self.io("read", e)),
             }
@@ -294,7 +293,7 @@ impl Mirror {
         // that nobody can read yet need it last, or a flush would take what is not there.
         self.note_readable(&mut residency, from, to)?;
         self.before_own_change(&mut residency)?;
-        if let Err(error) = disk::write_all_at(&*self.file()?, data, offset) {
+        if let Err(error) = self.put(&*self.file()?, data, offset) {
             self.clean_up(&mut residency, from, to);
             return Err(self.io("write", error));
         }

@@ -15,6 +15,8 @@ use crate::settled::Settling;
 /// What each mirror needs of its tier.
 pub(crate) struct TierState {
     pub(crate) directory: PathBuf,
+    /// Its file system does for each block of a write what may be done once for all of them.
+    pub(crate) reserves_by_block: bool,
     pub(crate) log: RecordLog,
     pub(crate) used_bytes: AtomicU64,
     pub(crate) dirty_bytes: AtomicU64,

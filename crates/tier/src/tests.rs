@@ -453,3 +453,32 @@ fn memory_for_what_is_known_of_files_is_room() {
     }
     assert!(tier.usage().expect("usage").memory_bytes > 14 * crate::space::MIRROR_BYTES);
 }
+
+#[test]
+fn long_writes_and_fetches_are_read_back_in_parts_that_take_no_more_than_was_asked() {
+    let dir = tempfile::tempdir().expect("tempdir");
+    let (tier, _) = open(dir.path(), "boot");
+    let noise = |from: usize, len: usize| (from..from + len).map(|n| (n * n >> 7) as u8);
+    let len = (1 << 20) + 5000;
+    for start in [0, 3 * PAGE as usize] {
+        let ino = 7 + start as u64;
+        let mirror = tier.mirror(&inode(ino, (start + len) as u64, 3)).expect("mirror");
+        let whole: Vec<u8> = noise(start, len).collect();
+        fill(&mirror, start as u64, &whole);
+        let written: Vec<u8> = noise(1, len).collect();
+        let at = (start + len) as u64 - 77;
+        assert!(mirror.write_at(at, &written, UnixTime(5)).expect("writes").is_empty());
+        // Into a buffer with more room than is asked for, behind what it holds.
+        let mut buffer = Vec::with_capacity(4 << 20);
+        buffer.push(b'!');
+        let read = mirror.read_at(start as u64, len, &mut buffer).expect("reads");
+        assert_eq!((read, buffer.len()), (ReadOutcome::Done(len), 1 + len));
+        assert!(buffer[1..len - 76] == whole[..len - 77], "from {start}");
+        assert!(buffer[len - 76..] == written[..77], "from {start}");
+        assert!(read_all(&mirror, at, len) == written, "from {start}");
+    }
+}
+
+fn read_all(mirror: &Mirror, offset: u64, len: usize) -> Vec<u8> {
+    read(mirror, offset, len).expect("is here")
+}

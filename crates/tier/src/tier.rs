@@ -117,6 +117,7 @@ impl Tier {
         let space = (options.ask_space)(&directory)?;
         let floor = space.floor_bytes(options.free_floor_bytes);
         let shared = Arc::new(TierState {
+            reserves_by_block: disk::reserves_by_block(&directory),
             directory,
             log,
             used_bytes: AtomicU64::new(0),

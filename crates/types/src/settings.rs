@@ -65,7 +65,8 @@ pub struct Settings {
     /// may cost. Default 30,000, least 100. Shorter means smaller segments and more PUTs: at 1 s
     /// and a steady trickle of writes, 2.6 million PUTs or about $13 a month.
     pub flush_age_ms: u64,
-    /// Dirty bytes at which flushing starts whatever their age. Default 64 MiB, least one segment.
+    /// Dirty bytes at which flushing starts whatever their age; of one file that is written in one go a
+    /// half of them, or a segment if that is more. Default 64 MiB, least one segment.
     pub flush_start_bytes: Bytes,
     /// Milliseconds between durable points of the metadata: what the loss of the machine may cost
     /// of names and attributes. Default 1,000, least 20. Each is one PUT when something changed:

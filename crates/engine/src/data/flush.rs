@@ -273,7 +273,7 @@ impl Flusher {
 
     /// Data first, then the metadata that names it. Answers the files whose part was void.
     async fn upload(self: &Arc<Self>, mut load: Load) -> Result<Vec<Ino>> {
-        let (in_flight, builder) = self.segments.new_segment();
+        let (in_flight, builder) = self.segments.new_segment_of(load.raw_bytes);
         let record_bytes = self.context.format.record_bytes;
         let parts = std::mem::take(&mut load.parts);
         let (sealed, parts, packed) = match load.raw_bytes > PACK_HERE_BYTES {
@@ -287,6 +287,7 @@ impl Flusher {
         }
         fail::fail_point!("engine::segment-put");
         let segment = sealed.as_ref().map(|s| (s.id, segment_info(s)));
+        sealed.into_iter().for_each(|sealed| self.segments.keep_memory(sealed));
         let parts = parts.into_iter().flat_map(Part::slices).collect();
         let void = self.commit_sent(Sent { segment, parts, in_flight }).await?;
         packed.map(|()| void)

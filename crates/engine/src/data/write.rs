@@ -20,6 +20,9 @@ use crate::volume::context::Context;
 /// Times that a write is tried again where the disk was full though it had told of room.
 const FULL_TRIES: usize = 3;
 
+/// Who writes so much at once is likely to write a file in one go.
+const LONG_WRITE_BYTES: u64 = 64 << 10;
+
 /// Largest file in bytes.
 pub(crate) const FILE_BYTES_MAX: u64 = weir_meta::FILE_BYTES_MAX;
 
@@ -87,7 +90,7 @@ impl Writer {
                 Err(error) => return Err(error),
             }
         }
-        self.wake_flush();
+        self.wake_flush(mirror, data.len());
         Ok(())
     }
 
@@ -113,12 +116,14 @@ impl Writer {
             Err(error) if error.kind() == ErrorKind::NoSpace => return Ok(false),
             Err(error) => return Err(error),
         }
-        self.wake_flush();
+        self.wake_flush(mirror, data.len());
         Ok(true)
     }
 
-    fn wake_flush(&self) {
-        if self.tier.dirty_bytes() > self.context.settings.flush_start_bytes.0 {
+    fn wake_flush(&self, mirror: &Mirror, len: usize) {
+        let enough = self.tier.dirty_bytes() > self.context.settings.flush_start_bytes.0;
+        let start = self.context.flush_start_of_one();
+        if enough || (len as u64 >= LONG_WRITE_BYTES && mirror.dirty_bytes() >= start) {
             self.space.flush_wanted.notify_one();
         }
     }

@@ -70,6 +70,13 @@ impl Context {
         (self.now().0 / 1_000_000).max(0).cast_unsigned()
     }
 
+    /// Dirty bytes of one file that was written in one go at which its flush starts: a half of those of
+    /// all files, but not less than a segment.
+    pub(crate) fn flush_start_of_one(&self) -> u64 {
+        let all = self.settings.flush_start_bytes.0;
+        (all / 2).max(self.format.segment_bytes).min(all)
+    }
+
     /// Refuses what changes the volume where it must not be changed.
     pub(crate) fn check_writable(&self) -> Result<()> {
         if self.read_only {

@@ -1,5 +1,7 @@
-//! Fetched bytes on their way in.
+//! Bytes on their way in: fetched ones, and how any are written.
 
+use std::fs::File;
+use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use weir_types::{ByteRange, Result};
@@ -8,6 +10,9 @@ use super::{Mirror, gaps_below};
 use crate::disk;
 use crate::log::Entry;
 use crate::ranges::{PageState, page_ceil};
+
+/// From here on it is cheaper to have room kept for a write than to have each of its blocks look for it.
+const ROOM_BYTES: usize = 512 << 10;
 
 /// A fill under way.
 struct Filling<'a>(&'a AtomicUsize);
@@ -71,7 +76,7 @@ impl Mirror {
         let filled = match data {
             Some(data) => {
                 let bytes = &data[(s - start) as usize..((e - start) as usize).min(data.len())];
-                disk::write_all_at(&file, bytes, s).map_err(|e| self.io("fill", e))?;
+                self.put(&file, bytes, s).map_err(|e| self.io("fill", e))?;
                 s + bytes.len() as u64
             }
             None => s,
@@ -81,5 +86,14 @@ impl Mirror {
             disk::punch(&file, filled, e).map_err(|e| self.io("punch", e))?;
         }
         Ok(())
+    }
+
+    /// Writes bytes to the mirror file.
+    pub(super) fn put(&self, file: &File, bytes: &[u8], at: u64) -> io::Result<()> {
+        if bytes.len() >= ROOM_BYTES && self.shared.reserves_by_block {
+            // Where there is no such room, the write tells.
+            let _ = disk::keep_room(file, at, bytes.len() as u64);
+        }
+        disk::write_all_at(file, bytes, at)
     }
 }

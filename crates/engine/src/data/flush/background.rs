@@ -4,14 +4,16 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use weir_types::{ErrorKind, Ino};
+use weir_tier::Mirror;
+use weir_types::{CHUNK_BYTES, ErrorKind, Ino};
 
 use super::Flusher;
 
 impl Flusher {
     /// The files to flush now: once one has waited long enough, or under pressure, all there are.
     /// Under a steady trickle of writes each look would else find a few more that are due, and
-    /// make a segment of its own for them.
+    /// make a segment of its own for them. Before that, a file that was written in one go and has
+    /// enough: whoever syncs it waits at its end for what could have left meanwhile.
     fn due(&self) -> Vec<Ino> {
         let unflushed = self.tier.unflushed();
         let pressed = self.tier.dirty_bytes() > self.context.settings.flush_start_bytes.0
@@ -25,7 +27,12 @@ impl Flusher {
         if pressed || unflushed.iter().any(|m| old(m.dirty_since_ms())) {
             return unflushed.iter().map(|m| m.ino()).collect();
         }
-        Vec::new()
+        let start = self.context.flush_start_of_one();
+        let in_one_go = |mirror: &Mirror| {
+            let dirty = mirror.dirty_bytes();
+            dirty >= start && dirty >= mirror.dirty_ranges(0, u64::MAX).len() as u64 * CHUNK_BYTES
+        };
+        unflushed.iter().filter(|m| in_one_go(m)).map(|m| m.ino()).collect()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use weir_meta::Piece;
 use weir_segment::{Owner, SealedSegment, SegmentBuilder};
-use weir_tier::{Mirror, ReadOutcome, Snapshot};
+use weir_tier::{Mirror, Snapshot};
 use weir_types::{ByteRange, Result};
 
 use crate::data::flush::load::Part;
@@ -36,22 +36,16 @@ fn pack(
     record_bytes: u64,
 ) -> Result<Vec<Piece>> {
     let mut pieces = Vec::new();
-    let mut buffer = Vec::new();
     for &ByteRange { start, end } in &snapshot.ranges {
         let mut at = start;
         while at < end {
             let next = ((at / record_bytes + 1) * record_bytes).min(end);
-            buffer.clear();
-            let got = mirror.read_at(at, (next - at) as usize, &mut buffer)?;
-            // Cut off meanwhile: the commit will find the snapshot void.
-            let len = match got {
-                ReadOutcome::Done(len) => len,
-                ReadOutcome::Missing(_) => 0,
-            };
-            if len > 0 {
-                let owner = Owner { ino: mirror.ino(), offset: at };
-                let record = builder.push(owner, &buffer)?;
-                pieces.push(Piece { offset: at, record, len: len as u32 });
+            let owner = Owner { ino: mirror.ino(), offset: at };
+            let most = (next - at) as usize;
+            // Cut off meanwhile, it may be less or nothing: the commit will find the snapshot void.
+            let read = |buffer: &mut Vec<u8>| mirror.read_at(at, most, buffer).map(drop);
+            if let Some(record) = builder.push_with(owner, most, read)? {
+                pieces.push(Piece { offset: at, record, len: record.raw_bytes });
             }
             at = next;
         }
