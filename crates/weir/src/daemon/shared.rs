@@ -75,6 +75,8 @@ impl DaemonState {
             match done.await.map_err(panicked)? {
                 // Unmounted already, and flushing: what is asked for is under way.
                 Err(error) if error.kind() == ErrorKind::NotFound => {}
+                // It ends when it is mounted nowhere any more.
+                Ok(()) if !lazy => {}
                 done => return done,
             }
         }

@@ -58,10 +58,10 @@ fn in_environment(all: impl Iterator<Item = (OsString, OsString)>) -> Vec<(Strin
         };
         // Some are lists.
         for path in std::env::split_paths(&value).filter(|path| path.is_absolute()) {
+            found.push((name.to_owned(), path.clone()));
             if name == "HOME" {
                 found.extend(IN_HOME.map(|file| (format!("{name}'s"), path.join(file))));
             }
-            found.push((name.to_owned(), path));
         }
     }
     found
@@ -91,7 +91,7 @@ mod tests {
         let all = all.map(|(name, value)| (name.into(), value.into())).into_iter();
         let found = in_environment(all);
         let paths: Vec<_> = found.iter().map(|(_, path)| path.to_str().expect("text")).collect();
-        assert_eq!(paths, ["/h/.aws/config", "/h/.aws/credentials", "/h", "/c", "/l", "/m"]);
+        assert_eq!(paths, ["/h", "/h/.aws/config", "/h/.aws/credentials", "/c", "/l", "/m"]);
     }
 
     #[test]
