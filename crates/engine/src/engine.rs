@@ -15,8 +15,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 use tokio::task::JoinSet;
-use weir_meta::Meta;
 use weir_meta::locks::LockTable;
+use weir_meta::{Guard, Meta};
 use weir_object::{Meter, StripeSet};
 use weir_tier::Tier;
 use weir_types::{ErrorKind, FsError, Result, VolumeFormat};
@@ -35,6 +35,7 @@ use crate::volume::boxed::{Boxed, boxed};
 use crate::volume::claim::Lease;
 use crate::volume::context::{Context, Counts};
 use crate::volume::fence::Fence;
+use crate::volume::health::Health;
 use crate::volume::locks::{self, Place};
 use crate::volume::options::{MountOptions, MountReport};
 
@@ -54,13 +55,24 @@ pub struct Engine {
     surveyor: Surveyor,
     report: MountReport,
     lease: Option<Lease>,
+    guard: Option<Guard>,
+    metadata_place: String,
+    metadata_health: Option<Arc<Health>>,
     tasks: locks::Mutex<JoinSet<()>>,
+}
+
+/// The metadata, and what watches it.
+struct Watched {
+    meta: Meta,
+    fence: Arc<Fence>,
+    place: String,
+    health: Option<Arc<Health>>,
 }
 
 /// What ties a mount to its volume.
 struct Bound {
-    meta: Meta,
-    fence: Arc<Fence>,
+    watched: Watched,
+    guard: Option<Guard>,
     journal: Option<Arc<Journal>>,
     report: MountReport,
     lease: Option<Lease>,
@@ -75,7 +87,8 @@ impl Engine {
         tier: Tier,
         bound: Bound,
     ) -> Self {
-        let Bound { meta, fence, journal, report, lease } = bound;
+        let Bound { watched, guard, journal, report, lease } = bound;
+        let Watched { meta, fence, place, health } = watched;
         let places = places(&options, &format);
         let context = Context {
             format,
@@ -124,6 +137,9 @@ impl Engine {
             surveyor,
             report,
             lease,
+            guard,
+            metadata_place: place,
+            metadata_health: health,
             tasks: locks::Mutex::new(Place::Tasks, 0, JoinSet::new()),
         }
     }

@@ -73,6 +73,7 @@ pub fn format_options(url: &BucketUrl, connector: &Connector) -> FormatOptions {
         codec: Codec::Lz4,
         root: (0o755, 0, 0),
         now: (clock().now)(),
+        metadata: None,
     }
 }
 
@@ -190,7 +191,9 @@ impl World {
     /// Checks the volume as it is in the bucket; nothing may be wrong.
     pub fn fsck(&self) {
         let connector = Connector { wrap: None, ..self.options.connector.clone() };
-        let options = FsckOptions { url: self.options.url.clone(), connector, data: true };
+        let metadata_url = self.options.settings.metadata_url.clone();
+        let url = self.options.url.clone();
+        let options = FsckOptions { url, connector, data: true, metadata_url };
         let report = runtime().block_on(fsck(options, |_, _| {})).expect("checks");
         assert_eq!(report.problems, Vec::<String>::new());
     }

@@ -165,6 +165,10 @@ fn facts(status: &StatusAnswer) -> Vec<Vec<String>> {
         };
         rows.push(row(["requests come by", &how]));
     }
+    let metadata = &status.engine.metadata;
+    if metadata.place.contains("://") {
+        rows.push(row(["metadata", &format!("in {}", metadata.place)]));
+    }
     rows.extend(disks(&status.block));
     rows.extend(failures(status));
     rows.extend(left_behind(status));
@@ -217,6 +221,11 @@ fn failures(status: &StatusAnswer) -> Vec<Vec<String>> {
         row([title, &flush::describe(trouble)])
     });
     let mut rows: Vec<_> = told.collect();
+    if let Some(trouble) = &status.engine.metadata.trouble {
+        let (times, since) = (trouble.failures, seconds(trouble.since_ms_ago / 1_000));
+        let text = format!("{times} calls failed in {since}: {}", trouble.error);
+        rows.push(row(["DATABASE FAILS", &text]));
+    }
     if let Some(failed) = &status.engine.flush_failed {
         let (times, ago) = (failed.failures, seconds(failed.last_ms_ago / 1_000));
         let text = format!("{times} times in a row, the last {ago} ago: {}", failed.error);
