@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tier::{LOG_PLACE, OpenedTier, bring_in_step, open_tier, set_aside, set_doubtful_aside};
-use weir_meta::kv::{CommitLog, Kv};
+use weir_meta::kv::Kv;
 use weir_meta::{LastMount, Meta};
 use weir_object::{Component, StripeSet};
 use weir_tier::{Recovered, private};
@@ -107,9 +107,7 @@ async fn mount_writer(
         stand_unseen(&options, &metadata, &claim, &here).await?;
     }
     let mount = this_mount(&options);
-    // Commits that are durable at once are in no log.
-    let log = (!metadata.is_durable_at_once()).then(|| journal.clone() as Arc<dyn CommitLog>);
-    let kv = metadata.open(&mount.node, &options.settings, log).await?;
+    let kv = metadata.open(&mount.node, &options.settings, Some(journal.clone())).await?;
     let watched = open_watched(&options, &metadata, kv.kv.clone()).await?;
     let meta = &watched.meta;
     let stood = async {
@@ -125,8 +123,8 @@ async fn mount_writer(
     };
     left_behind.iter().for_each(tell);
     let now = (options.clock.now)();
-    let commits_hold = metadata.is_durable_at_once();
-    let set_aside = set_aside(&opened, &journal, &standing, &here, (now, commits_hold))?;
+    let holding = (now, metadata.is_durable_at_once());
+    let set_aside = set_aside(&opened, &journal, &standing, &here, holding)?;
     let doubtful = match standing.tier_is_last() {
         true => set_doubtful_aside(&opened, &here.tier.0, now)?,
         false => None,

@@ -149,7 +149,7 @@ impl Metadata {
     }
 
     /// Opens it to be changed, and fences whoever else has it open for that. `log` takes the commits
-    /// that would not outlive this process.
+    /// that would not outlive this process: none where they are durable at once.
     pub(crate) async fn open(
         &self,
         mount: &str,
