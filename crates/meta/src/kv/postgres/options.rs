@@ -4,6 +4,10 @@ use std::time::Duration;
 
 use super::url::PostgresUrl;
 
+/// Longest key, in bytes: that of an object of a link. An index of PostgreSQL takes 2,700, and Aurora
+/// DSQL 1,024, so there the keys of a linked bucket may have 1,019 bytes.
+pub(super) const KEY_BYTES_MAX: usize = 1_100;
+
 /// How a [`PostgresKv`](super::PostgresKv) runs.
 #[derive(Clone, Debug)]
 pub struct PostgresOptions {
@@ -20,11 +24,14 @@ pub struct PostgresOptions {
     /// milliseconds. Default 60,000, least 100. A commit that waited in vain was not made, or its
     /// error says that this is not known.
     pub timeout_ms: u64,
-    /// Most connections to the server. Default 4, least 1: each is a process there. Commits that
-    /// wait for one share a transaction.
+    /// Most connections to the server: half of them commit, the others read. Default 4, least 2:
+    /// each is a process there. They are made when they are first needed.
     pub connections: usize,
     /// Whether commits that wait at the same time share a transaction. Default true.
     pub group: bool,
+    /// Only read: a server that takes no writes (a hot standby) will do, commits are `ReadOnly`, and
+    /// the user needs no right but SELECT. Default false.
+    pub read_only: bool,
 }
 
 impl PostgresOptions {
@@ -37,6 +44,7 @@ impl PostgresOptions {
             timeout_ms: 60_000,
             connections: 4,
             group: true,
+            read_only: false,
         }
     }
 
@@ -50,8 +58,8 @@ impl PostgresOptions {
         if self.timeout_ms < 100 {
             problems.push(format!("timeout_ms is {}: the least is 100", self.timeout_ms));
         }
-        if self.connections < 1 {
-            problems.push("connections is 0: the least is 1".to_owned());
+        if self.connections < 2 {
+            problems.push(format!("connections is {}: the least is 2", self.connections));
         }
         let named = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b == b'_';
         if self.volume.is_empty() || self.volume.len() > 48 || !self.volume.bytes().all(named) {

@@ -125,7 +125,7 @@ impl PostgresUrl {
         self.database.as_deref()
     }
 
-    fn set(&mut self, name: &str, value: String) -> Result<()> {
+    pub(super) fn set(&mut self, name: &str, value: String) -> Result<()> {
         match name {
             "user" => self.user = Some(value),
             "password" => self.password = Some(value),
