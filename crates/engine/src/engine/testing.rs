@@ -3,6 +3,8 @@
 #![allow(clippy::disallowed_methods, reason = "the clock that tests hand in begins here")]
 #![allow(clippy::expect_used, clippy::missing_panics_doc, reason = "a test that cannot go on ends")]
 
+mod postgres;
+
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -114,7 +116,9 @@ impl World {
             format!("file://{}/bucket", dir.path().display()).parse().expect("a URL");
         let connect = ConnectOptions { timeout_ms: 20_000, ..ConnectOptions::default() };
         let mut connector = Connector::new(connect, Meter::new());
-        let made = runtime().block_on(format(format_options(&url, &connector)));
+        let metadata = postgres::url_if_wanted();
+        let made = FormatOptions { metadata, ..format_options(&url, &connector) };
+        let made = runtime().block_on(format(made));
         made.expect("formats");
         connector.wrap = wrap;
         let options =

@@ -3,12 +3,11 @@
 
 use std::sync::Arc;
 
-use async_trait::async_trait;
 use futures::TryStreamExt;
 use futures::stream;
 use weir_meta::kv::{
-    Commit, CommitLog, Key, Kv, Outcome, PostgresKv, PostgresOptions, PostgresUrl, SlateKv,
-    SlateOptions, SlateReader, SlateReaderOptions, Version, Versioned,
+    CommitLog, Kv, PostgresKv, PostgresOptions, PostgresUrl, SlateKv, SlateOptions, SlateReader,
+    SlateReaderOptions, Version,
 };
 use weir_meta::{Guard, Meta};
 use weir_object::{Bucket, Component};
@@ -163,7 +162,7 @@ impl Metadata {
                 return Ok(Opened { kv: kv.clone(), guard: None, replays: Some(kv) });
             }
         };
-        let kv = self.postgres(url, false).await?;
+        let kv = self.postgres(self.options(url, false)).await?;
         self.check_volume(&kv).await?;
         let guard = Guard::take(&*kv, mount).await.map_err(|error| self.told(error))?;
         kv.set_guard(Some((guard.key.clone(), guard.version)));
@@ -196,9 +195,10 @@ impl Metadata {
                 Ok(Arc::new(SlateReader::open(store, META_PATH, options).await?))
             }
             Place::Postgres(url) => {
-                let kv = self.postgres(url, false).await?;
+                let options = PostgresOptions { read_only: true, ..self.options(url, false) };
+                let kv = self.postgres(options).await?;
                 self.check_volume(&kv).await?;
-                Ok(Arc::new(OnlyRead(kv)))
+                Ok(kv)
             }
         }
     }
@@ -215,7 +215,7 @@ impl Metadata {
                 let store = self.bucket.store(Component::Meta);
                 Ok(Arc::new(SlateKv::open(store, META_PATH, options, None).await?))
             }
-            Place::Postgres(url) => Ok(self.postgres(url, true).await?),
+            Place::Postgres(url) => Ok(self.postgres(self.options(url, true)).await?),
         }
     }
 
@@ -251,8 +251,8 @@ impl Metadata {
         }
     }
 
-    async fn postgres(&self, url: &PostgresUrl, create: bool) -> Result<Arc<PostgresKv>> {
-        let opened = PostgresKv::open(self.options(url, create)).await;
+    async fn postgres(&self, options: PostgresOptions) -> Result<Arc<PostgresKv>> {
+        let opened = PostgresKv::open(options).await;
         opened.map(Arc::new).map_err(|error| self.told(error))
     }
 
@@ -295,42 +295,6 @@ impl Metadata {
             _ => return error,
         };
         FsError::new(error.kind(), format!("{error}; {advice}")).with_source(error).coded(code)
-    }
-}
-
-/// A database of which nothing is changed.
-struct OnlyRead(Arc<PostgresKv>);
-
-#[async_trait]
-impl Kv for OnlyRead {
-    async fn get_many(&self, keys: &[Key]) -> Result<Vec<Option<Versioned>>> {
-        self.0.get_many(keys).await
-    }
-
-    async fn scan(
-        &self,
-        prefix: &[u8],
-        after: Option<&[u8]>,
-        limit: usize,
-    ) -> Result<Vec<(Key, Versioned)>> {
-        self.0.scan(prefix, after, limit).await
-    }
-
-    async fn commit(&self, _: Commit) -> Result<Outcome> {
-        let text = "cannot change metadata: this mount only follows the writer; mount it writable";
-        Err(FsError::new(ErrorKind::ReadOnly, text))
-    }
-
-    async fn sync(&self) -> Result<()> {
-        Ok(())
-    }
-
-    fn durable(&self) -> Version {
-        self.0.durable()
-    }
-
-    async fn close(&self) -> Result<()> {
-        self.0.close().await
     }
 }
 
