@@ -42,5 +42,5 @@ pg_stop() {
 }
 
 sql() { # DATABASE STATEMENTS
-    psql -qtA -v ON_ERROR_STOP=1 -h "$T/pg" -p "$PG_PORT" -U postgres -d "$1" -c "$2"
+    psql -qtA -v ON_ERROR_STOP=1 -h "$T/pg" -p "$PG_PORT" -U postgres -d "$1" <<<"$2"
 }

@@ -1,7 +1,6 @@
 //! A PostgreSQL server for the tests of one process, on a socket in a directory of its own. It ends
 //! with the process.
 
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
@@ -21,10 +20,9 @@ pub(super) fn url_if_wanted() -> Option<String> {
 }
 
 fn start() -> String {
-    let directory = tempfile::Builder::new().prefix("weir-pg-").tempdir().expect("a directory");
-    let open = std::fs::Permissions::from_mode(0o777);
-    std::fs::set_permissions(directory.path(), open).expect("chmod");
-    let directory = directory.keep();
+    let made = as_postgres(&std::env::temp_dir()).args(["mktemp", "-dp.", "weir-pg-XXXX"]).output();
+    let name = String::from_utf8(made.expect("mktemp runs").stdout).expect("a name");
+    let directory = std::env::temp_dir().join(name.trim());
     let made = as_postgres(&directory)
         .arg(format!("{PROGRAMS}/initdb"))
         .args(["-D", "data", "-U", "weir", "-A", "trust", "--no-sync", "-E", "UTF8", "--locale=C"])
