@@ -104,8 +104,10 @@ async fn migrate(
     client.batch_execute(&row).await?;
     let lock = format!("SELECT version FROM {schema}.weir_schema WHERE one = 1 FOR UPDATE");
     let have: i32 = client.query_one(&lock, &[]).await?.get(0);
-    for text in steps.iter().skip(have.max(0) as usize).copied().flatten() {
-        client.batch_execute(&text.replace("{S}", schema)).await?;
+    let missing = steps.iter().skip(have.max(0) as usize).flat_map(|step| step.iter());
+    let texts: Vec<String> = missing.map(|text| text.replace("{S}", schema)).collect();
+    for text in &texts {
+        client.batch_execute(text).await?;
     }
     let newest = steps.len() as i32;
     let set =
