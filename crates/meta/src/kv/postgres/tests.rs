@@ -8,12 +8,35 @@ mod server;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use weir_types::{ErrorKind, Result};
+use tokio_postgres::{Client, NoTls};
+use weir_types::Result;
 
-use self::server::shared;
-use super::super::conformance::{Engine, conformance};
+use self::server::{TestServer, shared};
+use super::super::conformance::{Engine, conformance, get};
 use super::super::{CommitLog, Version};
 use super::*;
+
+/// A connection of our own, past the engine.
+async fn raw(server: &TestServer) -> Client {
+    let mut config = tokio_postgres::Config::new();
+    config.host(&server.dir).port(server.port).user("weir").dbname("postgres");
+    let (client, connection) = config.connect(NoTls).await.unwrap();
+    tokio::spawn(connection);
+    client
+}
+
+async fn open(options: &PostgresOptions) -> PostgresKv {
+    PostgresKv::open(options.clone()).await.unwrap()
+}
+
+fn add(name: &str, n: i64) -> Commit {
+    Commit { adds: vec![(name.into(), n)], ..Commit::default() }
+}
+
+async fn count(kv: &PostgresKv, name: &str) -> i64 {
+    let found = get(kv, name).await.map_or([0; 8], |v| v.value.as_ref().try_into().unwrap());
+    i64::from_le_bytes(found)
+}
 
 struct Postgres {
     options: PostgresOptions,

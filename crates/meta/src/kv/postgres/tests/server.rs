@@ -5,7 +5,7 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
-use std::process::{ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -48,7 +48,7 @@ done
 pub(crate) struct TestServer {
     pub(crate) dir: String,
     pub(crate) port: u16,
-    pipes: Mutex<(ChildStdin, BufReader<ChildStdout>)>,
+    shell: Mutex<(Child, BufReader<ChildStdout>)>,
 }
 
 /// The one that most tests share.
@@ -60,6 +60,14 @@ pub(crate) fn shared() -> &'static TestServer {
 /// A port that nobody listens on.
 pub(crate) fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+impl Drop for TestServer {
+    fn drop(&mut self) {
+        let child = &mut self.shell.get_mut().0;
+        drop(child.stdin.take());
+        let _ = child.wait();
+    }
 }
 
 impl TestServer {
@@ -88,18 +96,18 @@ impl TestServer {
         let mut dir = String::new();
         answers.read_line(&mut dir).unwrap();
         assert!(dir.starts_with('/'), "no server could be made; is PostgreSQL 15 installed?");
-        let pipes = Mutex::new((child.stdin.take().unwrap(), answers));
-        let server = Self { dir: dir.trim().to_owned(), port, pipes };
+        let shell = Mutex::new((child, answers));
+        let server = Self { dir: dir.trim().to_owned(), port, shell };
         server.say("start");
         server
     }
 
     /// Has it started, or killed (as a crash is: it recovers when it starts again).
     pub(crate) fn say(&self, word: &str) {
-        let mut pipes = self.pipes.lock();
-        writeln!(pipes.0, "{word}").unwrap();
+        let mut shell = self.shell.lock();
+        writeln!(shell.0.stdin.as_mut().unwrap(), "{word}").unwrap();
         let mut answer = String::new();
-        pipes.1.read_line(&mut answer).unwrap();
+        shell.1.read_line(&mut answer).unwrap();
         assert_eq!(answer.trim(), word);
     }
 
