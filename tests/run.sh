@@ -16,6 +16,7 @@
 # needs: versitygw weed pjdfstest fsx chromium
 # What unit tests call or are built with:
 # needs: /usr/lib/llvm-14/lib/libclang.so.1 bwa samtools blastdbcmd /usr/share/doc/bowtie2/examples
+# needs: /usr/lib/postgresql/15/bin/postgres setpriv
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 2
 source tests/lib.sh

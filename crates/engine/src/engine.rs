@@ -15,8 +15,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 use tokio::task::JoinSet;
-use weir_meta::Meta;
 use weir_meta::locks::LockTable;
+use weir_meta::{Guard, Meta};
 use weir_object::{Meter, StripeSet};
 use weir_tier::Tier;
 use weir_types::{ErrorKind, FsError, Result, VolumeFormat};
@@ -36,6 +36,7 @@ use crate::volume::boxed::{Boxed, boxed};
 use crate::volume::claim::Lease;
 use crate::volume::context::{Context, Counts};
 use crate::volume::fence::Fence;
+use crate::volume::health::Health;
 use crate::volume::locks::{self, Place};
 use crate::volume::options::{MountOptions, MountReport};
 
@@ -55,15 +56,26 @@ pub struct Engine {
     surveyor: Surveyor,
     report: MountReport,
     lease: Option<Lease>,
+    guard: Option<Guard>,
+    metadata_place: String,
+    metadata_health: Option<Arc<Health>>,
     tasks: locks::Mutex<JoinSet<()>>,
     /// What the end waits for.
     step: Mutex<Option<&'static str>>,
 }
 
-/// What ties a mount to its volume.
-struct Bound {
+/// The metadata, and what watches it.
+struct Watched {
     meta: Meta,
     fence: Arc<Fence>,
+    place: String,
+    health: Option<Arc<Health>>,
+}
+
+/// What ties a mount to its volume.
+struct Bound {
+    watched: Watched,
+    guard: Option<Guard>,
     journal: Option<Arc<Journal>>,
     report: MountReport,
     lease: Option<Lease>,
@@ -78,7 +90,8 @@ impl Engine {
         tier: Tier,
         bound: Bound,
     ) -> Self {
-        let Bound { meta, fence, journal, report, lease } = bound;
+        let Bound { watched, guard, journal, report, lease } = bound;
+        let Watched { meta, fence, place, health } = watched;
         let places = places(&options, &format);
         let context = Context {
             format,
@@ -127,6 +140,9 @@ impl Engine {
             surveyor,
             report,
             lease,
+            guard,
+            metadata_place: place,
+            metadata_health: health,
             tasks: locks::Mutex::new(Place::Tasks, 0, JoinSet::new()),
             step: Mutex::default(),
         }

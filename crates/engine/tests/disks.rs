@@ -109,6 +109,7 @@ fn records_are_spread_over_all_buckets() {
         codec: Codec::None,
         root: (0o755, 0, 0),
         now: (world.options.clock.now)(),
+        metadata: None,
     });
     tokio::runtime::Runtime::new().expect("a runtime").block_on(made).expect("formats");
     world.options.url = url("b0");

@@ -43,6 +43,8 @@ pub(crate) const NEXT_LINK: &[u8] = b"Mnext_link";
 pub(crate) const WRITER: &[u8] = b"Mwriter";
 /// Where the last writer had its tier and its journal, and how it ended.
 pub(crate) const LAST_MOUNT: &[u8] = b"Mlast_mount";
+/// The mount that may change the volume, where the engine below fences nobody itself.
+pub(crate) const GUARD: &[u8] = b"Mguard";
 /// Some inode has or had an access control list.
 pub(crate) const ACLS: &[u8] = b"Macls";
 /// When the writer last proved that it is the writer.

@@ -10,6 +10,7 @@ mod conformance;
 mod contract;
 mod entry;
 pub mod memory;
+pub mod postgres;
 pub mod slate;
 
 pub use contract::{
@@ -19,4 +20,5 @@ pub use contract::{
 pub(crate) use entry::encode_for_tests;
 pub(crate) use entry::logged;
 pub use memory::MemoryKv;
+pub use postgres::{PostgresKv, PostgresOptions, PostgresUrl};
 pub use slate::{SlateKv, SlateOptions, SlateReader, SlateReaderOptions};

@@ -16,6 +16,9 @@ pub enum ErrorCode {
     BucketDenied,
     CredentialsMissing,
     BucketAway,
+    MetadataMissing,
+    MetadataDenied,
+    MetadataAway,
     TierInUse,
     TierOwner,
     TierFull,
@@ -32,7 +35,7 @@ pub enum ErrorCode {
 
 use ErrorCode as C;
 
-const NAMES: [(ErrorCode, &str); 22] = [
+const NAMES: [(ErrorCode, &str); 25] = [
     (C::NotAVolume, "not-a-volume"),
     (C::VolumeNewer, "volume-newer"),
     (C::VolumeInUse, "volume-in-use"),
@@ -43,6 +46,9 @@ const NAMES: [(ErrorCode, &str); 22] = [
     (C::BucketDenied, "bucket-denied"),
     (C::CredentialsMissing, "credentials-missing"),
     (C::BucketAway, "bucket-away"),
+    (C::MetadataMissing, "metadata-missing"),
+    (C::MetadataDenied, "metadata-denied"),
+    (C::MetadataAway, "metadata-away"),
     (C::TierInUse, "tier-in-use"),
     (C::TierOwner, "tier-owner"),
     (C::TierFull, "tier-full"),

@@ -6,7 +6,9 @@ use serde::{Deserialize, Serialize};
 use crate::{Bytes, CHUNK_BYTES, Codec, VolumeId};
 
 /// The newest volume format that this build reads and writes.
-pub const FORMAT_VERSION: u32 = 1;
+pub const FORMAT_VERSION: u32 = 2;
+/// The format of volumes whose metadata is in their own bucket: the first one, unchanged.
+const IN_BUCKET: u32 = 1;
 
 /// What `volume.json` says: fixed when the volume is made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -26,9 +28,20 @@ pub struct VolumeFormat {
     pub codec: Codec,
     /// When the volume was made, in seconds since 1970.
     pub created_unix_s: i64,
+    /// The database that has the metadata: a URL without a password. From format version 2 on, and
+    /// required there; in version 1 the metadata is in the first bucket.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<String>,
 }
 
 impl VolumeFormat {
+    /// The same volume with its metadata elsewhere; `None` is its bucket.
+    #[must_use]
+    pub fn with_metadata(self, metadata: Option<String>) -> Self {
+        let format_version = if metadata.is_some() { FORMAT_VERSION } else { IN_BUCKET };
+        Self { format_version, metadata, ..self }
+    }
+
     /// All that is wrong with these values, one sentence each; empty when they are fine.
     pub fn problems(&self) -> Vec<String> {
         let mut found = Vec::new();
@@ -42,6 +55,11 @@ impl VolumeFormat {
         }
         if self.stripe_set.is_empty() {
             found.push("the stripe set names no bucket".to_owned());
+        }
+        match (&self.metadata, self.format_version > IN_BUCKET) {
+            (None, true) => found.push("it does not say where the metadata is".to_owned()),
+            (Some(_), false) => found.push("format version 1 names no `metadata`".to_owned()),
+            _ => {}
         }
         found
     }
@@ -123,6 +141,10 @@ pub struct Settings {
     /// systems: where they changed since, and once a day. Default false. To open a file for reading is to
     /// read it. It costs a commit of metadata for each 500 of them that were read.
     pub relatime: bool,
+    /// The database that has the volume's metadata, if it is reached by another URL than the one in
+    /// `volume.json`. Default none. Without a password: that comes from PGPASSFILE, a service file or
+    /// PGPASSWORD. A volume whose metadata is in its bucket refuses it.
+    pub metadata_url: Option<String>,
 }
 
 impl Default for Settings {
@@ -149,6 +171,7 @@ impl Default for Settings {
             journal_bytes: Bytes::gib(1),
             volume_bytes: Bytes(0),
             relatime: false,
+            metadata_url: None,
         }
     }
 }
@@ -216,6 +239,36 @@ mod tests {
         assert_eq!(Settings::default().problems(), Vec::<String>::new());
         let bad = Settings { fetch_parallel: 0, low_water_percent: 99, ..Settings::default() };
         assert_eq!(bad.problems().len(), 2);
+    }
+
+    #[test]
+    fn a_volume_in_its_bucket_is_described_as_ever_and_one_elsewhere_says_where() {
+        let old = r#"{
+  "format_version": 1,
+  "id": "one",
+  "stripe_set": [
+    "s3://b/vol"
+  ],
+  "record_bytes": 1048576,
+  "segment_bytes": 16777216,
+  "codec": "lz4",
+  "created_unix_s": 5
+}"#;
+        let format: VolumeFormat = serde_json::from_str(old).expect("reads");
+        assert_eq!(format.problems(), Vec::<String>::new());
+        assert_eq!(serde_json::to_string_pretty(&format).expect("writes"), old);
+        let moved = format.clone().with_metadata(Some("postgres://u@db/weir".to_owned()));
+        assert_eq!((moved.format_version, moved.problems().len()), (2, 0));
+        let text = serde_json::to_string(&moved).expect("writes");
+        assert!(text.ends_with(r#""metadata":"postgres://u@db/weir"}"#), "{text}");
+        assert_eq!(serde_json::from_str::<VolumeFormat>(&text).expect("reads"), moved);
+        assert_eq!(moved.clone().with_metadata(None), format);
+        for bad in [
+            VolumeFormat { metadata: None, ..moved.clone() },
+            VolumeFormat { metadata: moved.metadata, ..format },
+        ] {
+            assert_eq!(bad.problems().len(), 1, "{bad:?}");
+        }
     }
 
     #[test]

@@ -88,6 +88,7 @@ impl Volume {
             codec: Codec::Lz4,
             root: (0o777, 0, 0),
             now: UnixTime(START),
+            metadata: None,
         };
         volume.runtime.block_on(format(options)).unwrap();
         Some(volume)

@@ -79,6 +79,7 @@ fn ground(tier_bytes: u64, step_ms: u64) -> Ground {
             segment_bytes: 4 * MIB,
             codec: Codec::Lz4,
             created_unix_s: 0,
+            metadata: None,
         },
         url: "memory://b".to_owned(),
         settings,

@@ -16,6 +16,7 @@ use crate::names::atimes::atimes_loop;
 use crate::names::tree::purge_loop;
 use crate::services::{actions, limits, links};
 use crate::volume::context::blocking;
+use crate::volume::fence::guard_loop;
 
 /// How often the tier is looked at, in milliseconds.
 const TIER_LOOK_MS: u64 = 250;
@@ -44,6 +45,9 @@ pub(super) fn start(engine: &Engine) -> JoinSet<()> {
         tasks.spawn(atimes_loop(names.atimes.clone()));
         tasks.spawn(collect_loop(data.collector.clone()));
         tasks.spawn(links::links_loop(links.clone()));
+    }
+    if let Some(guard) = engine.guard.clone() {
+        tasks.spawn(guard_loop(data.meta.clone(), guard, data.context.fence.clone()));
     }
     tasks
 }

@@ -6,19 +6,21 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tier::{LOG_PLACE, OpenedTier, bring_in_step, open_tier, set_aside, set_doubtful_aside};
-use weir_meta::kv::slate::{SlateKv, SlateOptions, SlateReader, SlateReaderOptions};
+use weir_meta::kv::Kv;
 use weir_meta::{LastMount, Meta};
 use weir_object::{Component, StripeSet};
 use weir_tier::{Recovered, private};
 use weir_types::{ErrorKind, FsError, Result, VolumeFormat};
 
-use super::{Bound, Engine, background};
+use super::{Bound, Engine, Watched, background};
 use crate::data::journal::{Journal, Replay};
 use crate::volume::belongs::{Here, Note, Standing};
 use crate::volume::boxed::{Boxed, boxed};
-use crate::volume::claim::{Claim, Lease, claim, write_lease};
+use crate::volume::claim::{Claim, Lease, claim, confirm, write_lease};
 use crate::volume::fence::{Fence, FencedKv};
-use crate::volume::format::{META_PATH, make_private, read_format, stripe_set};
+use crate::volume::format::{make_private, read_format, stripe_set};
+use crate::volume::health::Health;
+use crate::volume::metadata::Metadata;
 use crate::volume::options::{LeftBehind, MountOptions, MountReport};
 
 impl Engine {
@@ -36,15 +38,18 @@ async fn mount(options: MountOptions) -> Result<Engine> {
     }
     let format = read_format(&options.url, &options.connector).await?;
     let buckets = stripe_set(&format, &options.url, &options.connector)?;
+    let instead = options.settings.metadata_url.as_deref();
+    let timeout_ms = options.settings.bucket_timeout_ms;
+    let metadata = Metadata::of(&format, buckets.first(), instead, timeout_ms)?;
     let engine = if options.read_only {
         let opened = open_tier(&options, &format)?;
-        mount_reader(options, format, buckets, opened).await?
+        mount_reader(options, format, buckets, opened, metadata).await?
     } else {
         // First: whoever is refused leaves the tier as it is, which opening it may not.
         let claim = claim(&options, &buckets).await?;
         make_private(&format, &options.url).await?;
         let opened = open_tier(&options, &format)?;
-        mount_writer(options, format, buckets, opened, claim).await?
+        mount_writer(options, format, buckets, opened, (metadata, claim)).await?
     };
     engine.actions.load_actions().await?;
     engine.limits.load_rules().await?;
@@ -57,6 +62,7 @@ async fn mount_reader(
     format: VolumeFormat,
     buckets: StripeSet,
     opened: OpenedTier,
+    metadata: Metadata,
 ) -> Result<Engine> {
     let left = !opened.tier.unflushed().is_empty() || !opened.tier.in_doubt().is_empty();
     if left || opened.directory.join(LOG_PLACE).exists() {
@@ -64,7 +70,8 @@ async fn mount_reader(
                     --read-only first, or name another directory with --tier";
         return Err(FsError::new(ErrorKind::Conflict, text));
     }
-    let meta = peek(&options, &buckets).await?;
+    let kv = metadata.follow(Component::Meta).await?;
+    let watched = open_watched(&options, &metadata, kv).await?;
     let open = options.inherited.open.clone();
     let report = MountReport {
         recovered: opened.recovered,
@@ -74,8 +81,7 @@ async fn mount_reader(
         taken_from: None,
         left_behind: None,
     };
-    let fence = Arc::new(Fence::new(options.url.to_string()));
-    let bound = Bound { meta, fence, journal: None, report, lease: None };
+    let bound = Bound { watched, guard: None, journal: None, report, lease: None };
     let engine = Engine::assemble(options, format, buckets, opened.tier, bound);
     engine.links.load_links().await?;
     engine.inherit(&open).await?;
@@ -87,7 +93,7 @@ async fn mount_writer(
     format: VolumeFormat,
     buckets: StripeSet,
     opened: OpenedTier,
-    claim: Claim,
+    (metadata, claim): (Metadata, Claim),
 ) -> Result<Engine> {
     let log_directory = log_directory(&options, &format, &opened.directory)?;
     let held = options.inherited.tier.locks.clone();
@@ -100,14 +106,17 @@ async fn mount_writer(
     };
     if claim.forced {
         // Before the other one is fenced: it may be alive.
-        let peeked = peek(&options, &buckets).await?;
-        let found = stand(&peeked, &options, &claim, &here).await;
-        let _ = peeked.close().await;
-        found?;
+        stand_unseen(&options, &metadata, &claim, &here).await?;
     }
-    let kv = Arc::new(open_kv(&options, &buckets, journal.clone()).await?);
-    let (meta, fence) = open_fenced(&options, kv.clone()).await?;
-    let (standing, left_behind) = match stand(&meta, &options, &claim, &here).await {
+    let mount = this_mount(&options);
+    let kv = metadata.open(&mount.node, &options.settings, Some(journal.clone())).await?;
+    let watched = open_watched(&options, &metadata, kv.kv.clone()).await?;
+    let meta = &watched.meta;
+    let stood = async {
+        confirm(&options, &buckets, &claim, &format).await?;
+        stand(meta, &options, &claim, &here).await
+    };
+    let (standing, left_behind) = match stood.await {
         Ok(found) => found,
         Err(error) => {
             let _ = meta.close().await;
@@ -116,7 +125,8 @@ async fn mount_writer(
     };
     left_behind.iter().for_each(tell);
     let now = (options.clock.now)();
-    let set_aside = set_aside(&opened, &journal, &standing, &here, now)?;
+    let holding = (now, metadata.is_durable_at_once());
+    let set_aside = set_aside(&opened, &journal, &standing, &here, holding)?;
     let doubtful = match standing.tier_is_last() {
         true => set_doubtful_aside(&opened, &here.tier.0, now)?,
         false => None,
@@ -138,14 +148,14 @@ async fn mount_writer(
     if standing.tier_is_last() {
         opened.tier.set_alone();
     } else {
-        bring_in_step(&opened.tier, &meta).await?;
+        bring_in_step(&opened.tier, meta).await?;
     }
-    let mount = this_mount(&options);
     let lease = Lease { mount, log_place: opened.directory.join(LOG_PLACE) };
-    note(&opened, &journal, &standing, &meta, &lease, &here.log_directory).await?;
-    write_lease(&options, &buckets, &lease.mount.node).await?;
+    note(&opened, &journal, &standing, meta, &lease, &here.log_directory).await?;
+    write_lease(&options.host, &buckets, &lease.mount.node).await?;
     fail::fail_point!("engine::mount-leased", |_| Err(stopped()));
-    let bound = Bound { meta, fence, journal: Some(journal), report, lease: Some(lease) };
+    let guard = kv.guard;
+    let bound = Bound { watched, guard, journal: Some(journal), report, lease: Some(lease) };
     let open = options.inherited.open.clone();
     let engine = Engine::assemble(options, format, buckets, opened.tier, bound);
     engine.links.load_links().await?;
@@ -157,10 +167,16 @@ async fn mount_writer(
 }
 
 /// The metadata in `kv`, with the fence that goes up when another writer takes it.
-async fn open_fenced(options: &MountOptions, kv: Arc<SlateKv>) -> Result<(Meta, Arc<Fence>)> {
+async fn open_watched(
+    options: &MountOptions,
+    metadata: &Metadata,
+    kv: Arc<dyn Kv>,
+) -> Result<Watched> {
     let fence = Arc::new(Fence::new(options.url.to_string()));
-    let fenced = Arc::new(FencedKv { kv, fence: fence.clone() });
-    Ok((Meta::open(fenced, options.clock.now.clone()).await?, fence))
+    let health = metadata.is_durable_at_once().then(Arc::<Health>::default);
+    let watching = FencedKv { kv, fence: fence.clone(), health: health.clone() };
+    let meta = Meta::open(Arc::new(watching), options.clock.now.clone()).await?;
+    Ok(Watched { meta, fence, place: metadata.place.to_string(), health })
 }
 
 /// What a test gets that stops a mount at one of its steps.
@@ -180,15 +196,18 @@ fn this_mount(options: &MountOptions) -> LastMount {
     }
 }
 
-/// The metadata as it is in the bucket, without a word to whoever writes it.
-async fn peek(options: &MountOptions, buckets: &StripeSet) -> Result<Meta> {
-    let settings = SlateReaderOptions {
-        timeout_ms: options.settings.bucket_timeout_ms,
-        ..SlateReaderOptions::default()
-    };
-    let store = buckets.first().store(Component::Meta);
-    let kv = SlateReader::open(store, META_PATH, settings).await?;
-    Meta::open(Arc::new(kv), options.clock.now.clone()).await
+/// As [`stand`], without a word to whoever writes the metadata.
+async fn stand_unseen(
+    options: &MountOptions,
+    metadata: &Metadata,
+    claim: &Claim,
+    here: &Here,
+) -> Result<()> {
+    let kv = metadata.follow(Component::Meta).await?;
+    let meta = Meta::open(kv, options.clock.now.clone()).await?;
+    let found = stand(&meta, options, claim, here).await;
+    let _ = meta.close().await;
+    found.map(drop)
 }
 
 /// Compares what is here with what the last writer used; an error if something is missing that
@@ -242,23 +261,6 @@ async fn note(
     meta.sync().await?;
     fail::fail_point!("engine::mount-durable", |_| Err(stopped()));
     Ok(())
-}
-
-async fn open_kv(
-    options: &MountOptions,
-    buckets: &StripeSet,
-    journal: Arc<Journal>,
-) -> Result<SlateKv> {
-    let memory = options.settings.memory();
-    let settings = SlateOptions {
-        cache_bytes: memory.metadata_cache,
-        unflushed_bytes: memory.metadata_unflushed,
-        meta_flush_ms: options.settings.meta_flush_ms,
-        timeout_ms: options.settings.bucket_timeout_ms,
-        ..SlateOptions::default()
-    };
-    let store = buckets.first().store(Component::Meta);
-    SlateKv::open(store, META_PATH, settings, Some(journal)).await
 }
 
 /// Where the redo log is.

@@ -14,6 +14,7 @@ use crate::data::journal::size::JournalUsage;
 use crate::engine::Engine;
 use crate::services::quarantine::AsideSummary;
 use crate::volume::boxed::{Boxed, boxed};
+use crate::volume::health::MetadataStatus;
 use crate::volume::options::MountReport;
 
 /// Sizes for `statfs`.
@@ -62,6 +63,9 @@ pub struct Status {
     pub requests: MeterSnapshot,
     /// What the buckets refused last, of each kind of request, and whether that lasts.
     pub troubles: Vec<Trouble>,
+    /// Where the metadata is, and whether it answers.
+    #[serde(default)]
+    pub metadata: MetadataStatus,
     /// The last flush in the background that failed: none has succeeded since.
     pub flush_failed: Option<FlushFailed>,
     /// Directories, and users, of which the daemon sees every byte: nothing is read past it there.
@@ -169,6 +173,10 @@ impl Engine {
                 },
                 requests: data.context.meter.snapshot(),
                 troubles: data.context.meter.troubles(),
+                metadata: MetadataStatus {
+                    place: self.metadata_place.clone(),
+                    trouble: self.metadata_health.as_ref().and_then(|health| health.trouble()),
+                },
                 flush_failed: data.flusher.background.failed(data.context.now_ms()),
                 metered: self.limits.metered(),
                 settings: data.context.settings.clone(),

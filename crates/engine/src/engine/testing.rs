@@ -3,6 +3,8 @@
 #![allow(clippy::disallowed_methods, reason = "the clock that tests hand in begins here")]
 #![allow(clippy::expect_used, clippy::missing_panics_doc, reason = "a test that cannot go on ends")]
 
+mod postgres;
+
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -73,6 +75,7 @@ pub fn format_options(url: &BucketUrl, connector: &Connector) -> FormatOptions {
         codec: Codec::Lz4,
         root: (0o755, 0, 0),
         now: (clock().now)(),
+        metadata: None,
     }
 }
 
@@ -113,7 +116,9 @@ impl World {
             format!("file://{}/bucket", dir.path().display()).parse().expect("a URL");
         let connect = ConnectOptions { timeout_ms: 20_000, ..ConnectOptions::default() };
         let mut connector = Connector::new(connect, Meter::new());
-        let made = runtime().block_on(format(format_options(&url, &connector)));
+        let metadata = postgres::url_if_wanted();
+        let made = FormatOptions { metadata, ..format_options(&url, &connector) };
+        let made = runtime().block_on(format(made));
         made.expect("formats");
         connector.wrap = wrap;
         let options =
@@ -190,7 +195,9 @@ impl World {
     /// Checks the volume as it is in the bucket; nothing may be wrong.
     pub fn fsck(&self) {
         let connector = Connector { wrap: None, ..self.options.connector.clone() };
-        let options = FsckOptions { url: self.options.url.clone(), connector, data: true };
+        let metadata_url = self.options.settings.metadata_url.clone();
+        let url = self.options.url.clone();
+        let options = FsckOptions { url, connector, data: true, metadata_url };
         let report = runtime().block_on(fsck(options, |_, _| {})).expect("checks");
         assert_eq!(report.problems, Vec::<String>::new());
     }

@@ -7,10 +7,10 @@ use std::path::PathBuf;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use weir_meta::{LastMount, Meta};
-use weir_object::{Component, StripeSet};
-use weir_types::{ErrorCode, ErrorKind, FsError, Result};
+use weir_object::{BucketUrl, Component, StripeSet};
+use weir_types::{ErrorCode, ErrorKind, FsError, Result, VolumeFormat};
 
-use super::format::WRITER_KEY;
+use super::format::{WRITER_KEY, read_format};
 use super::host::Host;
 use super::options::MountOptions;
 
@@ -36,16 +36,21 @@ impl Lease {
 
     /// Says that nobody writes the volume any more.
     pub(crate) async fn give_back(&self, buckets: &StripeSet) -> Result<()> {
-        let ours = read_lease(buckets).await?.is_some_and(|lease| lease.id == self.mount.node);
-        if ours {
-            buckets.first().delete(Component::Volume, WRITER_KEY).await?;
-        }
+        end_lease(buckets, &self.mount.node).await?;
         match std::fs::remove_file(&self.log_place) {
             Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
                 Err(FsError::local_io(format!("remove {}", self.log_place.display()), e))
             }
             _ => Ok(()),
         }
+    }
+}
+
+/// Says that `id` does not write the volume any more.
+pub(crate) async fn end_lease(buckets: &StripeSet, id: &str) -> Result<()> {
+    match read_lease(buckets).await?.is_some_and(|lease| lease.id == id) {
+        true => buckets.first().delete(Component::Volume, WRITER_KEY).await,
+        false => Ok(()),
     }
 }
 
@@ -59,6 +64,8 @@ async fn read_lease(buckets: &StripeSet) -> Result<Option<LeaseRecord>> {
 
 /// What the right to write says of others.
 pub(crate) struct Claim {
+    /// Which mount has it, if any.
+    id: Option<String>,
     /// Who has it, or had it when they died.
     pub(crate) from: Option<String>,
     /// It is taken from somebody who may be alive.
@@ -70,7 +77,7 @@ pub(crate) struct Claim {
 /// Looks who writes the volume, and refuses to disturb somebody who may be alive.
 pub(crate) async fn claim(options: &MountOptions, buckets: &StripeSet) -> Result<Claim> {
     let Some(lease) = read_lease(buckets).await? else {
-        return Ok(Claim { from: None, forced: false, elsewhere: false });
+        return Ok(Claim { id: None, from: None, forced: false, elsewhere: false });
     };
     let holder = &lease.host;
     let name = holder.shown();
@@ -86,7 +93,8 @@ pub(crate) async fn claim(options: &MountOptions, buckets: &StripeSet) -> Result
     let forced = !options.host.knows_dead(holder);
     let elsewhere = !options.host.may_have_booted_since(holder);
     if !forced || options.take_over {
-        return Ok(Claim { from: Some(name), forced, elsewhere: forced && elsewhere });
+        let elsewhere = forced && elsewhere;
+        return Ok(Claim { id: Some(lease.id), from: Some(name), forced, elsewhere });
     }
     let text = match elsewhere {
         true => format!(
@@ -106,13 +114,60 @@ pub(crate) async fn claim(options: &MountOptions, buckets: &StripeSet) -> Result
     Err(FsError::new(ErrorKind::Conflict, text).coded(ErrorCode::VolumeInUse))
 }
 
-/// Says that this mount writes the volume.
-pub(crate) async fn write_lease(
+/// For who needs a volume that nobody writes and of which nothing is left in a tier: refuses where
+/// somebody has the right to write it who is not known to be dead.
+pub(crate) async fn claim_idle(url: &BucketUrl, host: &Host, buckets: &StripeSet) -> Result<bool> {
+    let Some(lease) = read_lease(buckets).await? else { return Ok(false) };
+    if host.knows_dead(&lease.host) {
+        return Ok(true);
+    }
+    let text = format!(
+        "{url} belongs to {}, which writes it or did not end cleanly: unmount or stop it there and \
+         try again; if that machine is gone, mount with --take-over and unmount first",
+        lease.host.shown()
+    );
+    Err(FsError::new(ErrorKind::Conflict, text).coded(ErrorCode::VolumeInUse))
+}
+
+/// Refuses where the last writer of the metadata left something in its tier. `held` is what
+/// [`claim_idle`] answered: how an unclean end is known of builds that kept no record.
+pub(crate) async fn check_clean(url: &BucketUrl, meta: &Meta, held: bool) -> Result<()> {
+    let text = match meta.last_writer().await? {
+        (Some(_), Some(mount)) if !mount.clean => format!(
+            "{url} was written last by {}, which did not end cleanly: mount it there with --tier {}{} \
+             and unmount it, which brings what is left there to the bucket, and then try again",
+            mount.host,
+            mount.tier,
+            mount.journal.map(|journal| format!(" --journal {journal}")).unwrap_or_default(),
+        ),
+        (Some(_), None) if held => {
+            format!("{url} did not end cleanly: mount and unmount it, and then try again")
+        }
+        _ => return Ok(()),
+    };
+    Err(FsError::new(ErrorKind::Conflict, text).coded(ErrorCode::VolumeInUse))
+}
+
+/// Looks once more who writes the volume and where its metadata is, when nobody can begin to write
+/// the metadata that was opened without fencing this mount: meanwhile it may have been moved.
+pub(crate) async fn confirm(
     options: &MountOptions,
     buckets: &StripeSet,
-    id: &str,
+    claim: &Claim,
+    format: &VolumeFormat,
 ) -> Result<()> {
-    let record = LeaseRecord { id: id.to_owned(), host: options.host.clone() };
+    let now = read_lease(buckets).await?;
+    let same_writer = now.map(|lease| lease.id) == claim.id;
+    if same_writer && read_format(&options.url, &options.connector).await? == *format {
+        return Ok(());
+    }
+    let text = format!("{} was in somebody else's hands meanwhile: try again", options.url);
+    Err(FsError::new(ErrorKind::Conflict, text).coded(ErrorCode::VolumeInUse))
+}
+
+/// Says that this mount writes the volume.
+pub(crate) async fn write_lease(host: &Host, buckets: &StripeSet, id: &str) -> Result<()> {
+    let record = LeaseRecord { id: id.to_owned(), host: host.clone() };
     let text = serde_json::to_vec_pretty(&record)
         .map_err(|e| FsError::new(ErrorKind::Bug, "encode writer.json").with_source(e))?;
     buckets.first().replace(Component::Volume, WRITER_KEY, Bytes::from(text)).await

@@ -2,10 +2,14 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use weir_meta::kv::{Commit, Key, Kv, Outcome, Version, Versioned};
+use weir_meta::{Guard, Meta};
 use weir_types::{ErrorKind, FsError, Result};
+
+use super::health::Health;
 
 /// Stands between this mount and its volume once another writer has that.
 pub(crate) struct Fence {
@@ -50,10 +54,37 @@ pub(crate) fn fenced_error(url: &str) -> FsError {
     FsError::new(ErrorKind::Fenced, text)
 }
 
-/// The metadata's store, watched for another writer.
+/// How often the guard is looked at, in milliseconds, for a mount that changes nothing.
+const LOOK_MS: u64 = 10_000;
+
+/// The metadata's store, watched for another writer, and for its answers.
 pub(crate) struct FencedKv {
     pub(crate) kv: Arc<dyn Kv>,
     pub(crate) fence: Arc<Fence>,
+    /// Of a database; a bucket's answers are counted where they are asked for.
+    pub(crate) health: Option<Arc<Health>>,
+}
+
+impl FencedKv {
+    async fn watched<T>(&self, call: impl Future<Output = Result<T>>) -> Result<T> {
+        let began = Instant::now();
+        let result = call.await;
+        if let Some(health) = &self.health {
+            health.note(began, &result);
+        }
+        self.fence.seen(result)
+    }
+}
+
+/// Raises the fence when another mount has taken the guard: a mount that only reads would not hear
+/// of it.
+pub(crate) async fn guard_loop(meta: Arc<Meta>, guard: Guard, fence: Arc<Fence>) {
+    while !fence.is_up() {
+        tokio::time::sleep(Duration::from_millis(LOOK_MS)).await;
+        if let Ok(false) = guard.holds(&**meta.kv()).await {
+            let _ = fence.seen::<()>(Err(fenced_error(&fence.url)));
+        }
+    }
 }
 
 #[async_trait]
@@ -63,7 +94,7 @@ impl Kv for FencedKv {
     }
 
     async fn get_many(&self, keys: &[Key]) -> Result<Vec<Option<Versioned>>> {
-        self.fence.seen(self.kv.get_many(keys).await)
+        self.watched(self.kv.get_many(keys)).await
     }
 
     async fn scan(
@@ -72,15 +103,15 @@ impl Kv for FencedKv {
         after: Option<&[u8]>,
         limit: usize,
     ) -> Result<Vec<(Key, Versioned)>> {
-        self.fence.seen(self.kv.scan(prefix, after, limit).await)
+        self.watched(self.kv.scan(prefix, after, limit)).await
     }
 
     async fn commit(&self, commit: Commit) -> Result<Outcome> {
-        self.fence.seen(self.kv.commit(commit).await)
+        self.watched(self.kv.commit(commit)).await
     }
 
     async fn sync(&self) -> Result<()> {
-        self.fence.seen(self.kv.sync().await)
+        self.watched(self.kv.sync()).await
     }
 
     fn durable(&self) -> Version {

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use weir_meta::kv::slate::{SlateKv, SlateOptions};
 use weir_meta::{Meta, RootAttr};
 use weir_object::{
     Bucket, BucketUrl, Component, ConnectOptions, Meter, ObjectStore, StripeSet, open_store,
@@ -13,13 +12,13 @@ use weir_types::{
     Codec, ErrorCode, ErrorKind, FORMAT_VERSION, FsError, Result, UnixTime, VolumeFormat, VolumeId,
 };
 
+use super::metadata::{META_PATH, Metadata, Place};
+
 /// Key of the object that says who writes the volume.
 pub(crate) const WRITER_KEY: &str = "writer.json";
 
 /// Key of the object that says what a volume is.
 pub(crate) const VOLUME_KEY: &str = "volume.json";
-/// Below this key the metadata engine keeps its objects.
-pub(crate) const META_PATH: &str = "meta";
 /// Below this key segments are.
 const SEGMENT_PATH: &str = "seg";
 
@@ -73,11 +72,14 @@ pub struct FormatOptions {
     pub root: (u32, u32, u32),
     /// The time.
     pub now: UnixTime,
+    /// The database for the metadata, a URL without a password; `None` or `slate` is the bucket.
+    pub metadata: Option<String>,
 }
 
 /// Makes a volume. `Exists` if there is one. About ten requests.
 pub async fn format(options: FormatOptions) -> Result<VolumeFormat> {
     let urls = std::iter::once(&options.url).chain(&options.stripe);
+    let place = options.metadata.as_deref().map_or(Ok(Place::Bucket), Place::parse)?;
     let format = VolumeFormat {
         format_version: FORMAT_VERSION,
         id: VolumeId(uuid::Uuid::new_v4().to_string()),
@@ -86,7 +88,9 @@ pub async fn format(options: FormatOptions) -> Result<VolumeFormat> {
         segment_bytes: options.segment_bytes,
         codec: options.codec,
         created_unix_s: options.now.parts().0,
+        metadata: None,
     };
+    let format = format.with_metadata(place.stored());
     let problems = format.problems();
     if !problems.is_empty() {
         return Err(FsError::new(ErrorKind::Invalid, problems.join("; ")));
@@ -107,21 +111,40 @@ pub async fn format(options: FormatOptions) -> Result<VolumeFormat> {
         Err(error) if error.kind() == ErrorKind::NotFound => {}
         Err(error) => return Err(error),
     }
-    format_meta(&buckets[0], options.root, options.now).await?;
-    let mut text = serde_json::to_vec_pretty(&format)
-        .map_err(|e| FsError::new(ErrorKind::Bug, "encode volume.json").with_source(e))?;
-    text.push(b'\n');
-    // Last, because it is what makes this place a volume.
-    if !buckets[0].put_new(Component::Volume, VOLUME_KEY, Bytes::from(text)).await? {
+    let timeout_ms = options.connector.options.timeout_ms;
+    let metadata = Metadata::of(&format, &buckets[0], None, timeout_ms)?;
+    if let Err(error) = format_meta(&metadata, options.root, options.now).await {
+        abandon(&metadata).await;
+        return Err(error);
+    }
+    // Last, because it is what makes this place a volume. Without an answer it may be one.
+    if !buckets[0].put_new(Component::Volume, VOLUME_KEY, encode(&format)?).await? {
+        abandon(&metadata).await;
         return Err(exists());
     }
     Ok(format)
 }
 
-async fn format_meta(bucket: &Bucket, root: (u32, u32, u32), now: UnixTime) -> Result<()> {
-    let options = SlateOptions { create: true, ..SlateOptions::default() };
-    let kv = SlateKv::open(bucket.store(Component::Meta), META_PATH, options, None).await?;
-    let kv: Arc<dyn weir_meta::kv::Kv> = Arc::new(kv);
+/// Removes metadata that no volume came to name. In the bucket it may be another one's by now; in a
+/// database it has a name of its own.
+async fn abandon(metadata: &Metadata) {
+    if metadata.place != Place::Bucket
+        && let Err(error) = metadata.remove().await
+    {
+        tracing::warn!(place = %metadata.place, %error, "metadata of no volume is left there");
+    }
+}
+
+/// The bytes of `volume.json`.
+pub(crate) fn encode(format: &VolumeFormat) -> Result<Bytes> {
+    let mut text = serde_json::to_vec_pretty(format)
+        .map_err(|e| FsError::new(ErrorKind::Bug, "encode volume.json").with_source(e))?;
+    text.push(b'\n');
+    Ok(Bytes::from(text))
+}
+
+async fn format_meta(metadata: &Metadata, root: (u32, u32, u32), now: UnixTime) -> Result<()> {
+    let kv = metadata.create().await?;
     let (mode, uid, gid) = root;
     match Meta::format(&*kv, RootAttr { mode, uid, gid }, now).await {
         // Left by a format that did not come to its end: there is nothing in it.
@@ -170,7 +193,7 @@ pub async fn read_format(url: &BucketUrl, connector: &Connector) -> Result<Volum
     decode_format(url, &bytes)
 }
 
-fn decode_format(url: &BucketUrl, bytes: &[u8]) -> Result<VolumeFormat> {
+pub(crate) fn decode_format(url: &BucketUrl, bytes: &[u8]) -> Result<VolumeFormat> {
     let bad = |why: String| {
         FsError::new(ErrorKind::Corrupt, format!("{url}/{VOLUME_KEY} cannot be read: {why}"))
     };

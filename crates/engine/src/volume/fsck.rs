@@ -8,14 +8,13 @@ use futures::TryStreamExt;
 use futures::stream::{self, StreamExt};
 use schemars::JsonSchema;
 use serde::Serialize;
-use weir_meta::kv::Kv;
-use weir_meta::kv::slate::{SlateReader, SlateReaderOptions};
 use weir_meta::{Meta, SegmentUse, check};
 use weir_object::{BucketUrl, Component, StripeSet};
 use weir_segment::{Scanned, scan_records};
-use weir_types::{ErrorKind, Result, SegmentId, UnixTime};
+use weir_types::{ErrorKind, Result, SegmentId, UnixTime, VolumeFormat};
 
-use super::format::{Connector, META_PATH, read_format, stripe_set};
+use super::format::{Connector, read_format, stripe_set};
+use super::metadata::Metadata;
 
 /// Segments read at once when every byte is checked.
 const PARALLEL: usize = 4;
@@ -29,6 +28,8 @@ pub struct FsckOptions {
     pub connector: Connector,
     /// Read every segment and check every record: one GET each.
     pub data: bool,
+    /// Where the metadata's database is reached, if not at the URL in `volume.json`.
+    pub metadata_url: Option<String>,
 }
 
 /// What was found.
@@ -56,9 +57,10 @@ pub struct FsckReport {
 pub async fn fsck(options: FsckOptions, progress: impl Fn(u64, u64)) -> Result<FsckReport> {
     let format = read_format(&options.url, &options.connector).await?;
     let buckets = stripe_set(&format, &options.url, &options.connector)?;
-    let store = buckets.first().store(Component::Check);
-    let kv: Arc<dyn Kv> =
-        Arc::new(SlateReader::open(store, META_PATH, SlateReaderOptions::default()).await?);
+    let timeout_ms = options.connector.options.timeout_ms;
+    let instead = options.metadata_url.as_deref();
+    let metadata = Metadata::of(&format, buckets.first(), instead, timeout_ms)?;
+    let kv = metadata.follow(Component::Check).await?;
     let meta = Meta::open(kv.clone(), Arc::new(|| UnixTime(0))).await?;
     let usage = meta.usage().await?;
     let mut report = FsckReport {
@@ -74,6 +76,21 @@ pub async fn fsck(options: FsckOptions, progress: impl Fn(u64, u64)) -> Result<F
     }
     kv.close().await?;
     Ok(report)
+}
+
+/// Opens the metadata of a volume for reading and reads from it. Answers where it is: `slate`, or the
+/// URL of its database.
+pub async fn look_at_metadata(
+    format: &VolumeFormat,
+    url: &BucketUrl,
+    connector: &Connector,
+) -> Result<String> {
+    let bucket = connector.connect(url)?;
+    let metadata = Metadata::of(format, &bucket, None, connector.options.timeout_ms)?;
+    let kv = metadata.follow(Component::Check).await?;
+    let read = Meta::open(kv.clone(), Arc::new(|| UnixTime(0))).await?.usage().await;
+    let _ = kv.close().await;
+    read.map(|_| metadata.place.to_string())
 }
 
 async fn all_segments(

@@ -11,7 +11,10 @@ pub const COMMIT_BYTES_MAX: usize = 32 << 20;
 /// A key. Keys sort as bytes.
 pub type Key = Vec<u8>;
 
-/// The version of a value: the sequence number of the commit that put it. Never 0.
+/// The version of a value: a number that only the commit has that put it; never 0. Those of later
+/// commits of one process are greater. An engine with one writer counts its commits from 1, which is
+/// what its redo log is ordered by; one with many writers cannot, and has gaps. A counter's version is
+/// another one after each add, and there need be no commit of that number.
 pub type Version = u64;
 
 /// A value and its version.
@@ -28,7 +31,8 @@ pub struct Versioned {
 pub enum Check {
     /// The key has no value.
     Absent(Key),
-    /// The key has a value, put by this very commit.
+    /// The key has a value, put by this very commit; of a counter: nothing was added since it had
+    /// this version.
     Version(Key, Version),
 }
 
@@ -78,13 +82,14 @@ pub trait Kv: Send + Sync + 'static {
 
     /// Applies the commit if all its checks hold. One that changes nothing writes nothing, and its
     /// version is that of the newest commit. A key named twice among puts, adds and deletes, an
-    /// empty one, or one past 65,535 bytes is `Invalid`; so is a commit past [`COMMIT_BYTES_MAX`].
+    /// empty one, or one past what the engine takes (65,535 bytes; 1,100 in PostgreSQL) is `Invalid`;
+    /// so is a commit past [`COMMIT_BYTES_MAX`].
     async fn commit(&self, commit: Commit) -> Result<Outcome>;
 
     /// Returns when all that was applied before this call is durable in the bucket or server.
     async fn sync(&self) -> Result<()>;
 
-    /// Sequence number of the newest commit known to be durable.
+    /// The version of the newest commit of this process that is known to be durable.
     fn durable(&self) -> Version;
 
     /// Syncs and ends. No call may follow.

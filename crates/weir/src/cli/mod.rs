@@ -8,6 +8,7 @@ mod disks;
 mod doctor;
 mod known;
 mod links;
+mod migrate;
 mod mount;
 mod recover;
 mod sync;
@@ -31,6 +32,7 @@ pub(crate) use costs::{AdviseArgs, PricesArgs, PricesCommand, PricesUpdateArgs};
 pub(crate) use disks::{AttachArgs, DetachArgs, DiskArgs, DiskCommand, VolumeArgs};
 pub(crate) use doctor::DoctorArgs;
 pub(crate) use links::{LinkArgs, LinksArgs, RefreshArgs, UnlinkArgs};
+pub(crate) use migrate::MigrateArgs;
 pub(crate) use mount::{
     EngineArgs, Loss, MountArgs, NbdArgs, RemountArgs, ServeArgs, StopArgs, Transport, UmountArgs,
     UpgradeArgs,
@@ -58,8 +60,10 @@ Examples:
   weir format s3://a/vol --stripe s3://b/vol --stripe s3://c/vol     spread over three buckets
   weir format s3://test/vol --endpoint http://127.0.0.1:7070         another S3 server
   weir format file:///srv/weir --codec zstd                          a directory
+  weir format s3://my-bucket/genomes --meta postgres://weir@db/weir  metadata in a database
 
-Keys come from the environment or ~/.aws, as for other S3 tools.";
+Keys come from the environment or ~/.aws, as for other S3 tools; the password of a database from
+PGPASSFILE (~/.pgpass), a service file or PGPASSWORD, and never from its URL.";
 
 const STATUS_EXAMPLES: &str = "\
 Examples:
@@ -72,6 +76,7 @@ const FSCK_EXAMPLES: &str = "\
 Examples:
   weir fsck s3://my-bucket/genomes           metadata and objects: one LIST per 1,000 segments
   weir fsck s3://my-bucket/genomes --data    and every byte: one GET per segment
+  weir fsck s3://my-bucket/genomes --meta postgres://weir@standby/weir
 
 Exit codes: 0 nothing wrong, 1 problems found, 2 could not check.";
 
@@ -193,6 +198,9 @@ pub(crate) enum Command {
     /// Check a volume without changing it
     #[command(after_help = FSCK_EXAMPLES)]
     Fsck(FsckArgs),
+    /// Move the metadata of a volume between its bucket and a PostgreSQL database
+    #[command(after_help = migrate::MIGRATE_EXAMPLES)]
+    Migrate(MigrateArgs),
     /// Bring back, write out or give up data that was set aside
     #[command(after_help = recover::RECOVER_EXAMPLES)]
     Recover(RecoverArgs),
@@ -283,6 +291,9 @@ pub(crate) struct FormatArgs {
     /// Compression: lz4, zstd or none
     #[arg(long, default_value = "lz4", value_parser = values::codec)]
     pub(crate) codec: Codec,
+    /// Where names and attributes are kept: `slate`, in the bucket; or postgres://USER@HOST/DATABASE
+    #[arg(long, value_name = "URL", default_value = "slate")]
+    pub(crate) meta: String,
     /// Answer in JSON
     #[arg(long)]
     pub(crate) json: bool,
@@ -324,6 +335,9 @@ pub(crate) struct FsckArgs {
     /// Read every segment and check every byte against its checksum
     #[arg(long)]
     pub(crate) data: bool,
+    /// Where the metadata's database is reached, if not where `weir format` was told
+    #[arg(long, value_name = "URL")]
+    pub(crate) meta: Option<String>,
     /// Answer in JSON
     #[arg(long)]
     pub(crate) json: bool,

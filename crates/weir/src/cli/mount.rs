@@ -74,6 +74,9 @@ pub(crate) struct EngineArgs {
     /// Directory on a persistent disk for the journal: makes fsync as fast as that disk
     #[arg(long, value_name = "DIR")]
     pub(crate) journal: Option<PathBuf>,
+    /// Where the metadata's database is reached, if not where `weir format` was told: databases move
+    #[arg(long, value_name = "URL")]
+    pub(crate) meta: Option<String>,
     /// Change nothing; may run beside a writer
     #[arg(long)]
     pub(crate) read_only: bool,

@@ -29,6 +29,7 @@ pub(crate) async fn run(args: FormatArgs) -> Result<ExitCode> {
         codec: args.codec,
         root: (0o755, geteuid().as_raw(), getegid().as_raw()),
         now: clock::now(),
+        metadata: Some(args.meta.clone()),
     };
     let made = make_directories(std::iter::once(&url).chain(&options.stripe))?;
     let formatted = weir_engine::format(options).await;
@@ -45,8 +46,11 @@ pub(crate) async fn run(args: FormatArgs) -> Result<ExitCode> {
             1 => String::new(),
             more => format!(", spread over {more} buckets"),
         };
+        let metadata = format.metadata.as_deref();
+        let metadata = metadata.map_or(String::new(), |url| format!(", metadata in {url}"));
         render::say(&format!(
-            "{url} is a volume now: {}, records of {record} in segments of {segment}{buckets}.\n\
+            "{url} is a volume now: {}, records of {record} in segments of \
+             {segment}{buckets}{metadata}.\n\
              Mount it:  weir mount {url} DIR --tier LOCAL_DIR\n",
             format.id
         ))?;

@@ -38,6 +38,7 @@ async fn check(args: &FsckArgs) -> Result<FsckReport> {
         url: args.url.parse()?,
         connector: buckets::connector(buckets::connect_options(&args.connect))?,
         data: args.data,
+        metadata_url: args.meta.clone(),
     };
     // Draws on a terminal only.
     let bar = ProgressBar::new(0);

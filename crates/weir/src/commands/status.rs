@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::Value;
 use weir_cost::{PriceBook, Requests, Usage, month, so_far};
-use weir_engine::{AsideEntry, JournalUsage};
+use weir_engine::{AsideEntry, JournalUsage, MetadataStatus};
 use weir_object::{MeterSnapshot, RequestKind, Trouble};
 use weir_tier::Recovered;
 use weir_types::{Bytes, FsError, Result, Settings};
@@ -165,6 +165,7 @@ fn facts(status: &StatusAnswer) -> Vec<Vec<String>> {
         };
         rows.push(row(["requests come by", &how]));
     }
+    rows.extend(database(&status.engine.metadata));
     rows.extend(disks(&status.block));
     rows.extend(failures(status));
     rows.extend(left_behind(status));
@@ -174,6 +175,20 @@ fn facts(status: &StatusAnswer) -> Vec<Vec<String>> {
         let at = at.map_or_else(|| held.path.clone(), |at| at.display().to_string());
         row(["DELETIONS HELD", &links::held_deletions(&held.deletions, &at)])
     }));
+    rows
+}
+
+/// Where the metadata is, if not in the bucket, and what is wrong with that.
+fn database(metadata: &MetadataStatus) -> Vec<Vec<String>> {
+    if !metadata.place.contains("://") {
+        return Vec::new();
+    }
+    let mut rows = vec![row(["metadata", &format!("in {}", metadata.place)])];
+    if let Some(trouble) = &metadata.trouble {
+        let (times, since) = (trouble.failures, seconds(trouble.since_ms_ago / 1_000));
+        let text = format!("{times} calls failed in {since}: {}", trouble.error);
+        rows.push(row(["DATABASE FAILS", &text]));
+    }
     rows
 }
 

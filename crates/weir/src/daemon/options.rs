@@ -180,6 +180,9 @@ fn settings(args: &EngineArgs) -> Result<Settings> {
     if let Some(age) = args.flush_age {
         settings.flush_age_ms = age;
     }
+    if let Some(url) = &args.meta {
+        settings.metadata_url = Some(url.clone());
+    }
     match settings.problems() {
         problems if problems.is_empty() => Ok(settings),
         problems => {

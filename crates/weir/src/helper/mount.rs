@@ -27,13 +27,14 @@ const NOT_OURS: [&str; 18] = [
 ];
 
 /// Options that are flags of `weir mount`, and whether they take a value.
-pub(super) const FLAGS: [(&str, bool); 29] = [
+pub(super) const FLAGS: [(&str, bool); 30] = [
     ("tier", true),
     ("tier-size", true),
     ("size", true),
     ("memory", true),
     ("sign-payload", false),
     ("journal", true),
+    ("meta", true),
     ("accept-loss", true),
     ("flush-age", true),
     ("config", true),

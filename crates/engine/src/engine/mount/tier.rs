@@ -76,13 +76,14 @@ pub(super) async fn bring_in_step(tier: &Tier, meta: &Meta) -> Result<()> {
 }
 
 /// Moves away what an older mount of this tier, or with this log, had not flushed when another
-/// writer came, or what is of no use without what is missing.
+/// writer came, or what is of no use without what is missing. With `commits_hold` no log has commits
+/// that the volume lacks.
 pub(super) fn set_aside(
     opened: &OpenedTier,
     journal: &Journal,
     standing: &Standing,
     here: &Here,
-    now: UnixTime,
+    (now, commits_hold): (UnixTime, bool),
 ) -> Result<Option<SetAside>> {
     let (tier, log) = (!standing.tier_is_last(), !standing.log);
     let mounts = if tier && !here.tier.0.is_empty() { &here.tier.0 } else { &here.log.0 };
@@ -94,6 +95,7 @@ pub(super) fn set_aside(
         mounts: mounts.clone(),
         unix_ms: (now.0 / 1_000_000).max(0).cast_unsigned(),
         log: log.clone(),
+        commits_hold,
         ..Cause::default()
     };
     let mut aside = SetAside::default();

@@ -35,7 +35,7 @@ pub(super) async fn look(url: &BucketUrl, connector: &Connector) -> Vec<Finding>
         }
         Err(error) => return vec![refused("list", &error, of_refusal(&error))],
     }
-    found.push(volume(url, connector).await);
+    found.extend(volume(url, connector).await);
     match written(&bucket).await {
         Ok(more) => found.extend(more),
         Err(error) if error.kind() == ErrorKind::Permission => {
@@ -69,16 +69,31 @@ fn took(name: &'static str, began: Instant) -> Finding {
 }
 
 /// What lies at the URL.
-async fn volume(url: &BucketUrl, connector: &Connector) -> Finding {
-    match weir_engine::read_format(url, connector).await {
-        Ok(format) => Finding::good(AREA, "volume", format.id.to_string()),
-        Err(error) if error.kind() == ErrorKind::NotFound => Finding::good(
-            AREA,
-            "volume",
-            format!("none at {url} yet: `weir format {url}` makes one"),
-        ),
-        Err(error) => refused("volume", &error, "see what lies there before anything else"),
-    }
+async fn volume(url: &BucketUrl, connector: &Connector) -> Vec<Finding> {
+    let format = match weir_engine::read_format(url, connector).await {
+        Ok(format) => format,
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            let found = format!("none at {url} yet: `weir format {url}` makes one");
+            return vec![Finding::good(AREA, "volume", found)];
+        }
+        Err(error) => {
+            return vec![refused("volume", &error, "see what lies there before anything else")];
+        }
+    };
+    let found = Finding::good(AREA, "volume", format.id.to_string());
+    let began = Instant::now();
+    let metadata = match weir_engine::look_at_metadata(&format, url, connector).await {
+        Ok(place) => {
+            let ms = began.elapsed().as_secs_f64() * 1e3;
+            let place = if place == "slate" { "the bucket".to_owned() } else { place };
+            Finding::good(AREA, "metadata", format!("in {place}, opened in {ms:.1} ms"))
+                .measured(ms, "ms")
+        }
+        Err(error) => {
+            refused("metadata", &error, "docs/postgres.md tells how a database is reached")
+        }
+    };
+    vec![found, metadata]
 }
 
 /// Sends an object there, looks at it, reads it back and takes it away.

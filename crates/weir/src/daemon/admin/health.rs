@@ -49,6 +49,10 @@ fn wrong(status: &Status) -> Vec<String> {
     let mut why: Vec<String> = troubles
         .map(|of| format!("the bucket fails for {} s: {}", of.since_ms_ago / 1_000, of.error))
         .collect();
+    let trouble = status.metadata.trouble.as_ref();
+    why.extend(trouble.filter(|of| of.since_ms_ago >= TROUBLE_MS).map(|of| {
+        format!("the metadata's database fails for {} s: {}", of.since_ms_ago / 1_000, of.error)
+    }));
     why.extend(status.flush_failed.as_ref().map(|of| format!("a flush failed: {}", of.error)));
     if status.files_in_doubt > 0 {
         why.push(format!("the tier's disk lost bytes of {} files", status.files_in_doubt));

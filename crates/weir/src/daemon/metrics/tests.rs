@@ -57,6 +57,7 @@ fn sample() -> Told {
             since_mount: SinceMount::default(),
             requests: weir_engine::MeterSnapshot::default(),
             troubles: Vec::new(),
+            metadata: weir_engine::MetadataStatus::default(),
             flush_failed: None,
             metered: Vec::new(),
             settings: Settings::default(),

@@ -1,0 +1,8 @@
+//! What a volume does through kills, reboots and losses, over metadata in PostgreSQL: this program's name
+//! makes [`weir_engine::testing::World`] keep it there.
+#![allow(clippy::duplicate_mod, reason = "both have the same helpers")]
+
+#[path = "belongs.rs"]
+mod belongs;
+#[path = "life.rs"]
+mod life;

@@ -1,0 +1,205 @@
+//! The engine for many nodes: a PostgreSQL database, or any server that speaks its protocol.
+//!
+//! A volume's tables are in a schema of their own (docs/format.md, "Metadata in PostgreSQL"), so that a database holds several, each
+//! made, granted, dumped and dropped alone. The server must have transactions, `FOR UPDATE`, arrays
+//! and `ON CONFLICT`; nothing else is asked of it: no triggers, sequences, notifications or
+//! procedures.
+//!
+//! **A commit is one transaction in one round trip.** Its statements are sent together; one whose
+//! check does not hold divides by zero, which ends the transaction at the server:
+//!
+//! 1. the lane's row is set from its last commit to this one (`lane.rs`);
+//! 2. the rows of plain keys that are checked or changed are locked in the order of keys, `FOR
+//!    UPDATE` to change and `FOR SHARE` to check, and their versions compared;
+//! 3. rows are removed, made where none may be (a second one is a conflict), and set; counters are
+//!    added to;
+//! 4. what was decided without a lock is decided now: counters, and keys that must be absent and
+//!    are not put. A row stands in for the latter meanwhile, so that nobody else makes one;
+//! 5. what is done to the keys of 4, and `COMMIT`.
+//!
+//! **Why it is right.** Rows are locked until the end, so commits that meet at a row are one behind
+//! the other, in the order of those locks. 4 reads what is committed at a moment when all locks are
+//! held: every commit that must come before this one for the sake of some row has ended by then, and
+//! is seen. One that is not seen adds to the counter blindly, and so comes behind. Two commits that
+//! each check a counter which the other one adds to, and that meet nowhere else, may both be
+//! applied: that is the one thing not promised, and nothing in this crate rests on it.
+//!
+//! **Counters** have a row for each lane that added to them, and no lane waits for another one's. The
+//! value is their sum; so is the version, made odd, while versions of plain values are even: a row's
+//! version only rises, so whatever is added changes the sum. A value that was put in the place of a
+//! counter becomes a row of it when somebody adds.
+//!
+//! **Versions** are times by the server's clock with the lane below them (`clock.rs`): unique, and
+//! rising in each node. There is no gapless sequence that many nodes could share without waiting for
+//! one another. What a commit's [`Outcome`](super::Outcome) names is durable at the server; there is no log of commits here and nothing to sync.
+
+mod clock;
+mod commits;
+mod connect;
+mod error;
+mod group;
+mod lane;
+mod login;
+mod options;
+mod plan;
+mod reads;
+mod schema;
+mod sql;
+#[cfg(test)]
+mod tests;
+mod tls;
+mod transaction;
+mod url;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use tokio::time::{Instant, sleep, timeout_at};
+use weir_types::{ErrorKind, FsError, Result};
+
+use super::apply::{changes_nothing, validate};
+use super::contract::{Commit, Key, Kv, Outcome, Version, Versioned};
+use commits::{Lanes, Shared};
+use connect::Place;
+use error::Failed;
+use options::KEY_BYTES_MAX;
+pub use options::PostgresOptions;
+use reads::Readers;
+pub use url::{PostgresUrl, Server, SslMode};
+
+/// Time between tries to open while no server answers.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// A [`Kv`] in a PostgreSQL database.
+pub struct PostgresKv {
+    lanes: Lanes,
+    readers: Readers,
+    timeout: Duration,
+    read_only: bool,
+}
+
+impl PostgresKv {
+    /// Opens the volume's tables. `NotFound` if they are not there and `create` is not set,
+    /// `Permission` where the password is wrong or rights are missing, `Unsupported` if a newer
+    /// build made them, `Retry` where no server answers in time.
+    pub async fn open(options: PostgresOptions) -> Result<Self> {
+        check(&options)?;
+        let place = Arc::new(Place::new(&options));
+        let lanes = (options.connections / 2).max(1);
+        let shared = Shared::new(Arc::clone(&place), lanes, options.group);
+        let create = options.create && !options.read_only;
+        in_time(&options, |until| schema::prepare(&shared, create, until).boxed()).await?;
+        Ok(Self {
+            lanes: Lanes::begin(Arc::new(shared)),
+            readers: Readers::new(place, options.connections - lanes, options.timeout()),
+            timeout: options.timeout(),
+            read_only: options.read_only,
+        })
+    }
+
+    /// Removes the volume's schema with all that is in it; no error if it is not there. For a volume
+    /// that is removed, and for one whose making did not end.
+    pub async fn remove(options: &PostgresOptions) -> Result<()> {
+        check(options)?;
+        let place = Place::new(options);
+        in_time(options, |until| schema::remove(&place, until).boxed()).await
+    }
+
+    /// From now on each commit that changes something also needs `key` to be of `version`; where it
+    /// is not, the commit fails with `Fenced` and changes nothing. `None` takes that away.
+    pub fn set_guard(&self, guard: Option<(Key, Version)>) {
+        *self.lanes.shared.guard.lock() = guard;
+    }
+}
+
+fn check(options: &PostgresOptions) -> Result<()> {
+    let problems = options.problems();
+    match problems.is_empty() {
+        true => Ok(()),
+        false => Err(FsError::new(ErrorKind::Invalid, problems.join("; "))),
+    }
+}
+
+/// Does it as soon as a server answers, or says why not when the time is over.
+async fn in_time<'a, T>(
+    options: &PostgresOptions,
+    work: impl Fn(Instant) -> BoxFuture<'a, Result<T, Failed>>,
+) -> Result<T> {
+    let until = Instant::now() + options.timeout();
+    let mut last = None;
+    loop {
+        match timeout_at(until, work(until)).await {
+            Ok(Ok(done)) => return Ok(done),
+            Ok(Err(Failed::Final(error))) => return Err(error),
+            Ok(Err(Failed::Again(error) | Failed::Lost(error))) => last = Some(error),
+            Err(_) => {
+                let context = format!("the metadata's database {} does not answer", options.url);
+                return Err(last.unwrap_or_else(|| FsError::new(ErrorKind::Retry, context)));
+            }
+        }
+        sleep(PAUSE).await;
+    }
+}
+
+/// Refuses keys that no index would take.
+fn check_keys(commit: &Commit) -> Result<()> {
+    let puts = commit.puts.iter().map(|(key, _)| key);
+    let adds = commit.adds.iter().map(|(key, _)| key);
+    match puts.chain(adds).find(|key| key.len() > KEY_BYTES_MAX) {
+        None => Ok(()),
+        Some(key) => {
+            let context = format!(
+                "a metadata key of {} bytes: metadata in PostgreSQL has keys of up to \
+                 {KEY_BYTES_MAX}",
+                key.len()
+            );
+            Err(FsError::new(ErrorKind::Invalid, context))
+        }
+    }
+}
+
+#[async_trait]
+impl Kv for PostgresKv {
+    async fn get_many(&self, keys: &[Key]) -> Result<Vec<Option<Versioned>>> {
+        self.readers.get_many(keys).await
+    }
+
+    async fn scan(
+        &self,
+        prefix: &[u8],
+        after: Option<&[u8]>,
+        limit: usize,
+    ) -> Result<Vec<(Key, Versioned)>> {
+        self.readers.scan(prefix, after, limit).await
+    }
+
+    async fn commit(&self, commit: Commit) -> Result<Outcome> {
+        validate(&commit)?;
+        check_keys(&commit)?;
+        if commit.checks.is_empty() && changes_nothing(&commit) {
+            return Ok(Outcome::Applied(self.lanes.shared.versions.newest()));
+        }
+        if self.read_only && !changes_nothing(&commit) {
+            let text = "the metadata was opened to be read only";
+            return Err(FsError::new(ErrorKind::ReadOnly, text));
+        }
+        self.lanes.shared.commit(commit, self.timeout).await
+    }
+
+    async fn sync(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn durable(&self) -> Version {
+        self.lanes.shared.versions.newest()
+    }
+
+    async fn close(&self) -> Result<()> {
+        self.lanes.close().await;
+        self.readers.close().await;
+        Ok(())
+    }
+}

@@ -1,0 +1,46 @@
+# A PostgreSQL server of the case's own: on loopback and a socket below $T, with a role `weir` and a
+# database `weir`. Sourced after `begin`. Its password is in $PGPASSFILE only.
+# shellcheck shell=bash
+
+need /usr/lib/postgresql/15/bin/postgres psql setpriv
+PG_BIN=/usr/lib/postgresql/15/bin
+PG_PORT=$(free_port)
+PG_PASSWORD=tellnobody
+META=postgres://weir@127.0.0.1:$PG_PORT/weir
+unset PGPASSWORD PGSERVICE PGUSER PGHOST PGDATABASE
+
+# As the user that the server runs as, who is not root.
+as_postgres() { setpriv --reuid=postgres --regid=postgres --clear-groups "$@"; }
+
+pg_make() {
+    install -d -o postgres -m 755 "$T/pg"
+    (cd "$T/pg" && as_postgres "$PG_BIN/initdb" -D "$T/pg/data" -U postgres --no-sync -E UTF8 --locale=C \
+        --auth-local=trust --auth-host=scram-sha-256) >"$T/initdb.log" 2>&1 || fail "initdb"
+    pg_start
+    sql postgres "create role weir login password '$PG_PASSWORD'; create database weir owner weir" ||
+        fail "no role for weir"
+    PGPASSFILE=$T/pgpass
+    export PGPASSFILE
+    (umask 077 && echo "127.0.0.1:$PG_PORT:*:*:$PG_PASSWORD" >"$PGPASSFILE")
+}
+
+pg_start() {
+    # Without fsync: nobody cuts the power here, and the disk is busy.
+    (cd "$T/pg" && exec setpriv --reuid=postgres --regid=postgres --clear-groups "$PG_BIN/postgres" \
+        -D "$T/pg/data" -p "$PG_PORT" -c listen_addresses=127.0.0.1 -c unix_socket_directories="$T/pg" \
+        -c fsync=off -c shared_buffers=16MB -c max_connections=40) >>"$T/postgres.log" 2>&1 &
+    PG_PID=$!
+    remember "$PG_PID"
+    poll 30 "$PG_BIN/pg_isready" -q -h 127.0.0.1 -p "$PG_PORT" || fail "no PostgreSQL server"
+}
+
+# Ends all connections, and the server.
+pg_stop() {
+    kill -INT "$PG_PID"
+    poll 30 gone "$PG_PID" || fail "the PostgreSQL server stays"
+    rm -f "$T/$PG_PID.pid"
+}
+
+sql() { # DATABASE STATEMENTS
+    psql -qtA -v ON_ERROR_STOP=1 -h "$T/pg" -p "$PG_PORT" -U postgres -d "$1" <<<"$2"
+}
