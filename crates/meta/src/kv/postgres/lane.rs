@@ -78,13 +78,16 @@ impl Lane {
                 Ok(Err(Failed::Final(error))) => return Err(self.told(error, doubt)),
                 Ok(Err(Failed::Again(error))) => {
                     tries += 1;
-                    if tries == TRIES {
+                    if tries == TRIES || Instant::now() >= until {
                         return Err(self.told(error, doubt));
                     }
                     error
                 }
                 Ok(Err(Failed::Lost(error))) => {
                     self.conn = None;
+                    if Instant::now() >= until {
+                        return Err(self.told(error, doubt));
+                    }
                     error
                 }
                 Err(_) => {
