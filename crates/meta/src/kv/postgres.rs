@@ -140,6 +140,10 @@ async fn in_time<'a, T>(
                 return Err(last.unwrap_or_else(|| FsError::new(ErrorKind::Retry, context)));
             }
         }
+        // A server that refuses at once is not stopped by the clock.
+        if let Some(error) = last.take_if(|_| Instant::now() >= until) {
+            return Err(error);
+        }
         sleep(PAUSE).await;
     }
 }

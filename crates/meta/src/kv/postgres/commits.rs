@@ -110,7 +110,7 @@ impl Shared {
             Ok(answer) => answer,
             Err(_) if !taken.swap(true, Ordering::AcqRel) => return Err(self.late()),
             Err(_) => {
-                timeout_at(until + GRACE, told).await.unwrap_or_else(|_| Ok(Err(self.late())))
+                timeout_at(until + GRACE, told).await.unwrap_or_else(|_| Ok(Err(self.open())))
             }
         };
         answer.unwrap_or_else(|_| Err(FsError::new(ErrorKind::Bug, "a lane ended; report this")))
@@ -119,6 +119,15 @@ impl Shared {
     fn late(&self) -> FsError {
         let context = format!(
             "the commit was not made: {} did not get to it in time; try again",
+            self.place.url
+        );
+        FsError::new(ErrorKind::Retry, context)
+    }
+
+    fn open(&self) -> FsError {
+        let context = format!(
+            "{} did not answer in time: whether the commit was applied is not known; look before \
+             doing it again",
             self.place.url
         );
         FsError::new(ErrorKind::Retry, context)

@@ -16,7 +16,7 @@ use super::super::contract::Outcome;
 use super::clock::LANE_MAX;
 use super::commits::Shared;
 use super::connect::Conn;
-use super::error::{Failed, code_of, failed};
+use super::error::{Failed, code_of, failed, is_error};
 use super::plan::Plan;
 use super::sql;
 use super::transaction::{Stamp, Step, send};
@@ -78,13 +78,16 @@ impl Lane {
                 Ok(Err(Failed::Final(error))) => return Err(self.told(error, doubt)),
                 Ok(Err(Failed::Again(error))) => {
                     tries += 1;
-                    if tries == TRIES {
+                    if tries == TRIES || Instant::now() >= until {
                         return Err(self.told(error, doubt));
                     }
                     error
                 }
                 Ok(Err(Failed::Lost(error))) => {
                     self.conn = None;
+                    if Instant::now() >= until {
+                        return Err(self.told(error, doubt));
+                    }
                     error
                 }
                 Err(_) => {
@@ -171,7 +174,7 @@ impl Lane {
             }
             Err(met) => met,
         };
-        let answered = error.as_db_error().is_some_and(|db| db.severity() == "ERROR");
+        let answered = error.as_db_error().is_some_and(is_error);
         if !answered || step == Step::Commit {
             let lost = failed("commit metadata", error).into_error();
             return Err(Failed::Lost(lost));
