@@ -1,5 +1,6 @@
-//! Attributes: getattr, setattr, statfs.
+//! Attributes: getattr, setattr, times of reads, statfs.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use weir_engine::{SetAttr, Statfs};
@@ -56,6 +57,23 @@ impl DoorState {
             self.privileges_given.fetch_add(1, Ordering::AcqRel);
         }
         Ok(inode)
+    }
+
+    /// Notes that somebody reads `ino`, where that is kept. Nobody waits for it.
+    pub(crate) fn was_read(self: &Arc<Self>, ino: Ino) {
+        let may = self.options.relatime && !self.options.read_only;
+        if !may || !self.atimes.are_kept(&self.options.mountpoint) {
+            return;
+        }
+        let door = self.clone();
+        self.beside(async move {
+            match door.engine.note_read(ino).await {
+                // The kernel remembers the one of before.
+                Ok(true) => door.forget_attributes(ino),
+                Ok(false) => {}
+                Err(error) => tracing::debug!(%ino, %error, "that it was read is not noted"),
+            }
+        });
     }
 }
 
