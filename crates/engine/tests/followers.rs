@@ -34,11 +34,11 @@ async fn until<F: Future<Output = bool>>(what: &str, mut holds: impl FnMut() -> 
     }
 }
 
-async fn size(engine: &Engine, file: &OpenFile) -> u64 {
+async fn size(engine: &Engine, file: &Arc<OpenFile>) -> u64 {
     engine.getattr(file.ino()).await.expect("its attributes").size
 }
 
-async fn all(engine: &Engine, file: &OpenFile) -> Vec<u8> {
+async fn all(engine: &Engine, file: &Arc<OpenFile>) -> Vec<u8> {
     engine.read(file, 0, 16 << 20).await.expect("reads").to_vec()
 }
 
