@@ -19,6 +19,7 @@ mod disks;
 mod export;
 mod extents;
 mod flush;
+mod fresh;
 mod keys;
 pub mod kv;
 mod links;
