@@ -23,7 +23,8 @@ use crate::kv::entry::Entry;
 const KEPT_COMMITS: usize = if cfg!(test) { 48 } else { 4_096 };
 const KEPT_BYTES: usize = 8 << 20;
 
-/// Rows that were only looked up. Tests keep little, so that letting go is tested as well.
+/// Rows of which no commit is kept: those that were looked up, and those of older commits. Some 10 MiB
+/// of them. Tests keep little, so that letting go is tested as well.
 const LOOKED_UP: usize = if cfg!(test) { 16 } else { 32_768 };
 
 /// Longer values are read again.
@@ -39,7 +40,7 @@ pub(super) struct Row {
     pub(super) version: Version,
     /// `None`: removed or absent.
     pub(super) value: Option<Bytes>,
-    /// SlateDB told it: no commit that is here did.
+    /// SlateDB told it, or would: no commit that is here did.
     looked_up: bool,
 }
 
@@ -166,6 +167,11 @@ impl Recent {
             None => (0, None),
         };
         self.rows.insert(key.clone(), Row { version, value, looked_up: true });
+        self.remember(key);
+    }
+
+    /// A row is as one that was looked up from now on. Lets go of the one that was first.
+    fn remember(&mut self, key: Bytes) {
         self.looked_up.push_back(key);
         if self.looked_up.len() > LOOKED_UP
             && let Some(key) = self.looked_up.pop_front()
@@ -211,10 +217,17 @@ impl Recent {
     fn evict(&mut self) {
         let Some(change) = self.commits.pop_front() else { return };
         for key in change.keys() {
-            let row = self.rows.get(key);
-            if row.is_some_and(|row| row.version == change.version && !row.looked_up) {
+            let Some(row) = self.rows.get_mut(key) else { continue };
+            if row.version != change.version || row.looked_up {
+                continue;
+            }
+            self.committed.remove(key);
+            if row.value.as_ref().is_some_and(|value| value.len() > LOOKED_UP_BYTES) {
                 self.rows.remove(key);
-                self.committed.remove(key);
+            } else {
+                // SlateDB would tell the same.
+                row.looked_up = true;
+                self.remember(key.clone());
             }
         }
         self.fed -= 1;
@@ -281,8 +294,15 @@ mod tests {
             recent.fed();
         }
         assert_eq!((recent.unfed_bytes(), recent.fed), (0, KEPT_COMMITS));
-        assert_eq!(recent.look(&keys(&["a", "x"])).found, [None, Some(at(newest, "1"))]);
         assert_eq!(recent.evicted, newest - KEPT_COMMITS as u64);
+        assert!(!recent.committed.contains(&b"a"[..]), "a scan finds it in SlateDB");
+        let found = recent.look(&keys(&["a", "b", "x"])).found;
+        assert_eq!(found, [Some(at(9, "2")), Some(None), Some(at(newest, "1"))]);
+        for n in 0..LOOKED_UP {
+            recent.keep(newest, &format!("k{n}").into_bytes(), None);
+        }
+        assert_eq!(recent.look(&keys(&["a", "x"])).found, [None, Some(at(newest, "1"))]);
+        assert_eq!(recent.rows.len(), LOOKED_UP + 1);
     }
 
     #[test]
