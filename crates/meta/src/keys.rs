@@ -77,7 +77,8 @@ pub(crate) fn cookie(name: &[u8]) -> u64 {
 }
 
 pub(crate) fn dirent(dir: Ino, name: &[u8]) -> Key {
-    let mut key = dirents_at(dir, cookie(name));
+    let mut key = of_ino(DIRENT, dir, 8 + name.len());
+    key.extend_from_slice(&cookie(name).to_be_bytes());
     key.extend_from_slice(name);
     key
 }
@@ -89,7 +90,7 @@ pub(crate) fn dirents(dir: Ino) -> Key {
 
 /// Prefix of the entries of `dir` whose cookie is this. No key ends here, because no name is empty.
 pub(crate) fn dirents_at(dir: Ino, cookie: u64) -> Key {
-    let mut key = of_ino(DIRENT, dir, 8 + crate::NAME_BYTES_MAX);
+    let mut key = of_ino(DIRENT, dir, 8);
     key.extend_from_slice(&cookie.to_be_bytes());
     key
 }

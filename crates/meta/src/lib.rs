@@ -20,6 +20,7 @@ mod disks;
 mod export;
 mod extents;
 mod flush;
+mod fresh;
 mod guard;
 mod keys;
 pub mod kv;

@@ -37,6 +37,8 @@ impl Meta {
     pub async fn lookup(&self, parent: Ino, name: &[u8]) -> Result<Inode> {
         check_name(name)?;
         let key = keys::dirent(parent, name);
+        // Before something is made somebody looks if it is there.
+        self.expect_new(parent, &key);
         let mut tries = Tries::new("lookup");
         loop {
             tries.next().await?;
@@ -76,6 +78,7 @@ impl Meta {
         check_name(name)?;
         check_target(&new)?;
         let key = keys::dirent(parent, name);
+        self.expect_new(parent, &key);
         let mut reserved = None;
         let mut tries = Tries::new("create");
         loop {

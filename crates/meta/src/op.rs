@@ -71,6 +71,11 @@ impl Tx {
         self.puts.insert(key, value);
     }
 
+    /// The keys of the rows that it puts, but for counters.
+    pub(crate) fn puts(&self) -> impl Iterator<Item = &Key> {
+        self.puts.keys()
+    }
+
     pub(crate) fn delete(&mut self, key: Key) {
         self.puts.remove(&key);
         self.deletes.insert(key);

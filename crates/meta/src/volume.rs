@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use weir_types::{ErrorCode, ErrorKind, FileKind, FsError, Ino, Inode, Result, UnixTime};
 
 use crate::codec::{Seen, counter, decode_seen, encode, version};
+use crate::fresh::Fresh;
 use crate::keys;
 use crate::kv::{Key, Kv, Version, Versioned};
 use crate::op::{Tries, Tx, no_inode, seen_inode};
@@ -41,36 +42,6 @@ struct Reserved {
     left: Range<u64>,
     /// Why the last try that failed did.
     error: Option<FsError>,
-}
-
-/// What is known of the inodes whose numbers this process reserved: nobody knew them before, so
-/// what was not done to them here was not done at all.
-#[derive(Debug)]
-pub(crate) struct Fresh {
-    /// The first of them.
-    from: AtomicU64,
-    /// Some of them may have extended attributes.
-    attributes: AtomicBool,
-}
-
-impl Fresh {
-    /// Whether `ino` has no extended attribute for sure.
-    pub(crate) fn is_bare(&self, ino: Ino) -> bool {
-        ino.0 >= self.from.load(Ordering::Acquire) && !self.attributes.load(Ordering::Acquire)
-    }
-
-    /// `ino` is about to get an extended attribute.
-    pub(crate) fn attribute_comes(&self, ino: Ino) {
-        if ino.0 >= self.from.load(Ordering::Acquire) {
-            self.attributes.store(true, Ordering::Release);
-        }
-    }
-}
-
-impl Default for Fresh {
-    fn default() -> Self {
-        Self { from: AtomicU64::new(u64::MAX), attributes: AtomicBool::new(false) }
-    }
 }
 
 /// Attributes of the root directory of a new volume.
@@ -171,12 +142,22 @@ impl Meta {
         &self.kv
     }
 
+    /// Spares the engine a search for an entry that its directory never had. To be called before it
+    /// is asked for one that may well be new.
+    pub(crate) fn expect_new(&self, dir: Ino, entry: &Key) {
+        if self.fresh.never_had(dir, entry) {
+            self.kv.expect_absent(entry, &|| self.fresh.never_had(dir, entry));
+        }
+    }
+
     pub(crate) async fn get(&self, keys: &[Key]) -> Result<Vec<Option<Versioned>>> {
         self.kv.get_many(keys).await
     }
 
     /// Commits; `false`: a check did not hold and the operation is to be redone.
     pub(crate) async fn apply(&self, tx: Tx) -> Result<bool> {
+        // Before anybody can see it.
+        tx.puts().for_each(|key| self.fresh.comes(key));
         tx.apply_to(&*self.kv).await
     }
 
@@ -210,7 +191,7 @@ impl Meta {
                 }
             }
             // Before the first of them is given out; later ones are larger.
-            self.fresh.from.fetch_min(inos.left.start, Ordering::AcqRel);
+            self.fresh.begin(inos.left.start);
         }
         let ino = inos.left.start;
         inos.left.start += 1;

@@ -93,6 +93,10 @@ impl Kv for FencedKv {
         self.kv.logged()
     }
 
+    fn expect_absent(&self, key: &Key, never_had: &dyn Fn() -> bool) {
+        self.kv.expect_absent(key, never_had);
+    }
+
     async fn get_many(&self, keys: &[Key]) -> Result<Vec<Option<Versioned>>> {
         self.watched(self.kv.get_many(keys)).await
     }

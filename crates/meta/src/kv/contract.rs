@@ -68,6 +68,10 @@ pub trait Kv: Send + Sync + 'static {
         true
     }
 
+    /// Spares the engine a search for `key`: it never had a value if `never_had` says so now, where a
+    /// commit that puts one is answered for before it can be seen. Nothing need come of it.
+    fn expect_absent(&self, _key: &Key, _never_had: &dyn Fn() -> bool) {}
+
     /// The values of `keys`, in their order; `None` for those absent.
     async fn get_many(&self, keys: &[Key]) -> Result<Vec<Option<Versioned>>>;
 

@@ -72,6 +72,13 @@ impl MemoryState {
 
 #[async_trait]
 impl Kv for MemoryKv {
+    /// Only holds who says so to it.
+    fn expect_absent(&self, key: &Key, never_had: &dyn Fn() -> bool) {
+        let state = self.state();
+        let wrong = state.map.contains_key(key) && never_had();
+        debug_assert!(!wrong, "{} is there", key.escape_ascii());
+    }
+
     async fn get_many(&self, keys: &[Key]) -> Result<Vec<Option<Versioned>>> {
         let state = self.state();
         Ok(keys.iter().map(|key| state.map.get(key).cloned()).collect())

@@ -284,6 +284,14 @@ impl Kv for SlateKv {
         self.unlogged.load(Ordering::Acquire) <= self.durable()
     }
 
+    fn expect_absent(&self, key: &Key, never_had: &dyn Fn() -> bool) {
+        let at = self.applied();
+        // Asked after that: no commit until then has put it, and those since are known.
+        if never_had() {
+            self.shared.recent_mut().keep(at, key, None);
+        }
+    }
+
     async fn get_many(&self, keys: &[Key]) -> Result<Vec<Option<Versioned>>> {
         Ok(self.read(keys).await?.1)
     }

@@ -42,6 +42,10 @@ impl Kv for Jumbled {
         Ok(found)
     }
 
+    fn expect_absent(&self, key: &Key, never_had: &dyn Fn() -> bool) {
+        self.inner.expect_absent(key, never_had);
+    }
+
     async fn scan(
         &self,
         prefix: &[u8],

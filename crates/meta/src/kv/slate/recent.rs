@@ -4,12 +4,12 @@
 //! [`super::feed`]). So whoever reads looks here first. What must always hold:
 //!
 //! - A row that is here is the newest there is of its key.
-//! - Every commit that SlateDB does not have is here. Those it has may be let go, oldest first, and
+//! - Every commit that SlateDB does not have is here, with its keys in order. Those it has may be let go, oldest first, and
 //!   `evicted` says up to which: a key that is not here was changed by no commit after that one.
 //!
 //! Pure: no I/O, no waiting.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -23,8 +23,9 @@ use crate::kv::entry::Entry;
 const KEPT_COMMITS: usize = if cfg!(test) { 48 } else { 4_096 };
 const KEPT_BYTES: usize = 8 << 20;
 
-/// Rows that were only looked up. Tests keep little, so that letting go is tested as well.
-const LOOKED_UP: usize = if cfg!(test) { 16 } else { 8_192 };
+/// Rows of which no commit is kept: those that were looked up, and those of older commits. Some 10 MiB
+/// of them. Tests keep little, so that letting go is tested as well.
+const LOOKED_UP: usize = if cfg!(test) { 16 } else { 32_768 };
 
 /// Longer values are read again.
 const LOOKED_UP_BYTES: usize = 4 << 10;
@@ -39,7 +40,7 @@ pub(super) struct Row {
     pub(super) version: Version,
     /// `None`: removed or absent.
     pub(super) value: Option<Bytes>,
-    /// SlateDB told it: no commit that is here did.
+    /// SlateDB told it, or would: no commit that is here did.
     looked_up: bool,
 }
 
@@ -96,7 +97,9 @@ impl Look {
 
 #[derive(Debug, Default)]
 pub(super) struct Recent {
-    rows: BTreeMap<Bytes, Row>,
+    rows: HashMap<Bytes, Row>,
+    /// Keys of rows that commits put or removed, in order, for scans.
+    committed: BTreeSet<Bytes>,
     /// Commits that are here, oldest first; the first `fed` of them are in SlateDB.
     commits: VecDeque<Arc<Change>>,
     fed: usize,
@@ -138,6 +141,9 @@ impl Recent {
         keys: &[Key],
         have: Vec<Option<Versioned>>,
     ) -> Option<Vec<Option<Versioned>>> {
+        if self.applied == at {
+            return Some(have);
+        }
         if self.evicted > at {
             return None;
         }
@@ -161,6 +167,11 @@ impl Recent {
             None => (0, None),
         };
         self.rows.insert(key.clone(), Row { version, value, looked_up: true });
+        self.remember(key);
+    }
+
+    /// A row is as one that was looked up from now on. Lets go of the one that was first.
+    fn remember(&mut self, key: Bytes) {
         self.looked_up.push_back(key);
         if self.looked_up.len() > LOOKED_UP
             && let Some(key) = self.looked_up.pop_front()
@@ -174,11 +185,12 @@ impl Recent {
     pub(super) fn apply(&mut self, change: Change) {
         let version = change.version;
         let row = |value| Row { version, value, looked_up: false };
-        for (key, value) in &change.puts {
-            self.rows.insert(key.clone(), row(Some(value.clone())));
-        }
-        for key in &change.deletes {
-            self.rows.insert(key.clone(), row(None));
+        let puts = change.puts.iter().map(|(key, value)| (key, row(Some(value.clone()))));
+        for (key, row) in puts.chain(change.deletes.iter().map(|key| (key, row(None)))) {
+            let before = self.rows.insert(key.clone(), row);
+            if before.is_none_or(|row| row.looked_up) {
+                self.committed.insert(key.clone());
+            }
         }
         self.applied = version;
         self.unfed_bytes += change.bytes();
@@ -205,9 +217,17 @@ impl Recent {
     fn evict(&mut self) {
         let Some(change) = self.commits.pop_front() else { return };
         for key in change.keys() {
-            let row = self.rows.get(key);
-            if row.is_some_and(|row| row.version == change.version && !row.looked_up) {
+            let Some(row) = self.rows.get_mut(key) else { continue };
+            if row.version != change.version || row.looked_up {
+                continue;
+            }
+            self.committed.remove(key);
+            if row.value.as_ref().is_some_and(|value| value.len() > LOOKED_UP_BYTES) {
                 self.rows.remove(key);
+            } else {
+                // SlateDB would tell the same.
+                row.looked_up = true;
+                self.remember(key.clone());
             }
         }
         self.fed -= 1;
@@ -228,9 +248,10 @@ impl Recent {
             _ => Bound::Included(prefix),
         };
         let mut values = 0;
-        let from_start = self.rows.range::<[u8], _>((start, Bound::Unbounded));
-        let with_prefix = from_start.take_while(|(key, _)| key.starts_with(prefix));
-        let wanted = with_prefix.take_while(|(_, row)| {
+        let from_start = self.committed.range::<[u8], _>((start, Bound::Unbounded));
+        let with_prefix = from_start.take_while(|key| key.starts_with(prefix));
+        let rows = with_prefix.filter_map(|key| Some((key, self.rows.get(key)?)));
+        let wanted = rows.take_while(|(_, row)| {
             values += usize::from(row.value.is_some());
             values <= limit
         });
@@ -273,8 +294,15 @@ mod tests {
             recent.fed();
         }
         assert_eq!((recent.unfed_bytes(), recent.fed), (0, KEPT_COMMITS));
-        assert_eq!(recent.look(&keys(&["a", "x"])).found, [None, Some(at(newest, "1"))]);
         assert_eq!(recent.evicted, newest - KEPT_COMMITS as u64);
+        assert!(!recent.committed.contains(&b"a"[..]), "a scan finds it in SlateDB");
+        let found = recent.look(&keys(&["a", "b", "x"])).found;
+        assert_eq!(found, [Some(at(9, "2")), Some(None), Some(at(newest, "1"))]);
+        for n in 0..LOOKED_UP {
+            recent.keep(newest, &format!("k{n}").into_bytes(), None);
+        }
+        assert_eq!(recent.look(&keys(&["a", "x"])).found, [None, Some(at(newest, "1"))]);
+        assert_eq!(recent.rows.len(), LOOKED_UP + 1);
     }
 
     #[test]

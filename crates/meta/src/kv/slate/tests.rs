@@ -410,3 +410,28 @@ async fn it_runs_on_a_local_directory() {
     kv.close().await.unwrap();
     assert_eq!(dump(&open(&store).await).await, before);
 }
+
+#[tokio::test]
+async fn what_is_said_to_be_new_is_not_searched_for_and_hides_no_value() {
+    let kv = open(&Arc::new(InMemory::new())).await;
+    kv.commit(put("a", "1")).await.unwrap();
+    let look = |name: &str| kv.shared.recent().look(&[key(name)]).found.remove(0);
+    kv.expect_absent(&key("b"), &|| false);
+    assert_eq!(look("b"), None);
+    kv.expect_absent(&key("b"), &|| true);
+    assert_eq!(look("b"), Some(None));
+    kv.commit(put("b", "1")).await.unwrap();
+    kv.expect_absent(&key("b"), &|| true);
+    assert_eq!(get(&kv, "b").await.unwrap().value, "1");
+    // Others let go of much while somebody still asks.
+    kv.expect_absent(&key("c"), &|| {
+        let mut recent = kv.shared.recent_mut();
+        for version in 3..200 {
+            let puts = vec![(format!("x{version}").into(), "1".into())];
+            recent.apply(super::recent::Change { version, puts, deletes: Vec::new() });
+            recent.fed();
+        }
+        true
+    });
+    assert_eq!(look("c"), None, "a commit since may have put it");
+}
