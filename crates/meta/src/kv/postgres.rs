@@ -1,9 +1,9 @@
 //! The engine for many nodes: a PostgreSQL database, or any server that speaks its protocol.
 //!
-//! A volume's tables are in a schema of their own (docs/format.md, "Metadata in PostgreSQL"), so that a database holds several, each
-//! made, granted, dumped and dropped alone. The server must have transactions, `FOR UPDATE`, arrays
-//! and `ON CONFLICT`; nothing else is asked of it: no triggers, sequences, notifications or
-//! procedures.
+//! A volume's tables are in a schema of their own (docs/format.md, "Metadata in PostgreSQL"), so that
+//! a database holds several, each made, granted, dumped and dropped alone. The server must have
+//! transactions, `FOR UPDATE`, arrays, lateral joins and `ON CONFLICT`; nothing else is asked of it:
+//! no triggers, sequences, notifications or procedures.
 //!
 //! **A commit is one transaction in one round trip.** Its statements are sent together; one whose
 //! check does not hold divides by zero, which ends the transaction at the server:
@@ -31,7 +31,11 @@
 //!
 //! **Versions** are times by the server's clock with the lane below them (`clock.rs`): unique, and
 //! rising in each node. There is no gapless sequence that many nodes could share without waiting for
-//! one another. What a commit's [`Outcome`](super::Outcome) names is durable at the server; there is no log of commits here and nothing to sync.
+//! one another. What a commit's [`Outcome`] names is durable at the server; there is no log of
+//! commits here and nothing to sync.
+//!
+//! **Time.** Calls wait for a server up to their limit. A commit that fails with `Retry` was not made,
+//! unless its text says that this is not known: it was sent, and no answer came.
 
 mod clock;
 mod commits;
@@ -40,6 +44,7 @@ mod error;
 mod group;
 mod lane;
 mod login;
+mod node;
 mod options;
 mod plan;
 mod reads;
@@ -65,6 +70,7 @@ use super::contract::{Commit, Key, Kv, Outcome, Version, Versioned};
 use commits::{Lanes, Shared};
 use connect::Place;
 use error::Failed;
+use node::Node;
 use options::KEY_BYTES_MAX;
 pub use options::PostgresOptions;
 use reads::Readers;
@@ -89,11 +95,11 @@ impl PostgresKv {
         check(&options)?;
         let place = Arc::new(Place::new(&options));
         let lanes = (options.connections / 2).max(1);
-        let shared = Shared::new(Arc::clone(&place), lanes, options.group);
+        let node = Arc::new(Node::new(Arc::clone(&place)));
         let create = options.create && !options.read_only;
-        in_time(&options, |until| schema::prepare(&shared, create, until).boxed()).await?;
+        in_time(&options, |until| schema::prepare(&node, create, until).boxed()).await?;
         Ok(Self {
-            lanes: Lanes::begin(Arc::new(shared)),
+            lanes: Lanes::begin(Arc::new(Shared::new(node, lanes, options.group))),
             readers: Readers::new(place, options.connections - lanes, options.timeout()),
             timeout: options.timeout(),
             read_only: options.read_only,
@@ -111,7 +117,7 @@ impl PostgresKv {
     /// From now on each commit that changes something also needs `key` to be of `version`; where it
     /// is not, the commit fails with `Fenced` and changes nothing. `None` takes that away.
     pub fn set_guard(&self, guard: Option<(Key, Version)>) {
-        *self.lanes.shared.guard.lock() = guard;
+        *self.lanes.shared.node.guard.lock() = guard;
     }
 }
 
@@ -184,7 +190,7 @@ impl Kv for PostgresKv {
         validate(&commit)?;
         check_keys(&commit)?;
         if commit.checks.is_empty() && changes_nothing(&commit) {
-            return Ok(Outcome::Applied(self.lanes.shared.versions.newest()));
+            return Ok(Outcome::Applied(self.lanes.shared.node.versions.newest()));
         }
         if self.read_only && !changes_nothing(&commit) {
             let text = "the metadata was opened to be read only";
@@ -198,7 +204,7 @@ impl Kv for PostgresKv {
     }
 
     fn durable(&self) -> Version {
-        self.lanes.shared.versions.newest()
+        self.lanes.shared.node.versions.newest()
     }
 
     async fn close(&self) -> Result<()> {
