@@ -134,6 +134,10 @@ async fn in_time<'a, T>(
         match timeout_at(until, work(until)).await {
             Ok(Ok(done)) => return Ok(done),
             Ok(Err(Failed::Final(error))) => return Err(error),
+            // Connecting has the same limit, and may have said so first.
+            Ok(Err(Failed::Again(error) | Failed::Lost(error))) if Instant::now() >= until => {
+                return Err(error);
+            }
             Ok(Err(Failed::Again(error) | Failed::Lost(error))) => last = Some(error),
             Err(_) => {
                 let context = format!("the metadata's database {} does not answer", options.url);

@@ -94,6 +94,10 @@ impl Lane {
                     return Err(self.told(last.unwrap_or_else(why), doubt));
                 }
             };
+            // Connecting has the same limit, and may have said so first.
+            if Instant::now() >= until {
+                return Err(self.told(error, doubt));
+            }
             last = Some(error);
             let wait = rand::rng().random_range(pause / 2..pause);
             sleep(wait).await;

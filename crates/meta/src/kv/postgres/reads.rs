@@ -55,6 +55,10 @@ impl Readers {
                 Ok(Err(Failed::Again(error) | Failed::Lost(error))) => last = Some(error),
                 Err(_) => return Err(last.unwrap_or_else(|| silent(what, &self.place))),
             }
+            // Connecting has the same limit, and may have said so first.
+            if let Some(error) = last.take_if(|_| Instant::now() >= until) {
+                return Err(error);
+            }
             sleep(PAUSE).await;
         }
     }
