@@ -6,7 +6,7 @@
 #
 # WEIR_UNIT_JOBS programs run at once, 4 by default. Ends non-zero on failures, with what they said.
 # WEIR_TEST_TRIES=2 runs up to three failed programs once more, each alone, as tests/run.sh does with cases.
-# needs: cargo jq
+# needs: cargo jq setpriv openssl /usr/lib/postgresql/15/bin/postgres
 set -euo pipefail
 cd "$(dirname "$0")/.."
 jobs=${WEIR_UNIT_JOBS:-4}

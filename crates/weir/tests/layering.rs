@@ -40,12 +40,14 @@ const PROGRAM: &str = "weir";
 
 /// Libraries, and the only rooms that may touch them. Async, clocks of a runtime and I/O stay out
 /// of the pure rooms; one room for each foreign format or protocol.
-const LIBRARIES: [(&str, &[&str]); 16] = [
+const LIBRARIES: [(&str, &[&str]); 18] = [
     ("slatedb", &["weir-meta"]),
     ("object_store", &["weir-meta", "weir-object"]),
     ("aws-config", &["weir-object"]),
     ("aws-credential-types", &["weir-object"]),
-    ("tokio-rustls", &["weir-door-block"]),
+    ("tokio-rustls", &["weir-meta", "weir-door-block"]),
+    ("tokio-postgres", &["weir-meta"]),
+    ("rustls-native-certs", &["weir-meta"]),
     ("libublk", &["weir-door-block"]),
     // The tier asks for leases (fcntl), which rustix does not have.
     ("libc", &["weir-tier", "weir-fuse", "weir-door-fuse", "weir-bench", "weir"]),

@@ -40,6 +40,7 @@ mod error;
 mod group;
 mod lane;
 mod login;
+mod node;
 mod options;
 mod plan;
 mod reads;
@@ -65,6 +66,7 @@ use super::contract::{Commit, Key, Kv, Outcome, Version, Versioned};
 use commits::{Lanes, Shared};
 use connect::Place;
 use error::Failed;
+use node::Node;
 use options::KEY_BYTES_MAX;
 pub use options::PostgresOptions;
 use reads::Readers;
@@ -89,11 +91,11 @@ impl PostgresKv {
         check(&options)?;
         let place = Arc::new(Place::new(&options));
         let lanes = (options.connections / 2).max(1);
-        let shared = Shared::new(Arc::clone(&place), lanes, options.group);
+        let node = Arc::new(Node::new(Arc::clone(&place)));
         let create = options.create && !options.read_only;
-        in_time(&options, |until| schema::prepare(&shared, create, until).boxed()).await?;
+        in_time(&options, |until| schema::prepare(&node, create, until).boxed()).await?;
         Ok(Self {
-            lanes: Lanes::begin(Arc::new(shared)),
+            lanes: Lanes::begin(Arc::new(Shared::new(node, lanes, options.group))),
             readers: Readers::new(place, options.connections - lanes, options.timeout()),
             timeout: options.timeout(),
             read_only: options.read_only,
@@ -111,7 +113,7 @@ impl PostgresKv {
     /// From now on each commit that changes something also needs `key` to be of `version`; where it
     /// is not, the commit fails with `Fenced` and changes nothing. `None` takes that away.
     pub fn set_guard(&self, guard: Option<(Key, Version)>) {
-        *self.lanes.shared.guard.lock() = guard;
+        *self.lanes.shared.node.guard.lock() = guard;
     }
 }
 
@@ -134,15 +136,15 @@ async fn in_time<'a, T>(
         match timeout_at(until, work(until)).await {
             Ok(Ok(done)) => return Ok(done),
             Ok(Err(Failed::Final(error))) => return Err(error),
-            // Connecting has the same limit, and may have said so first.
-            Ok(Err(Failed::Again(error) | Failed::Lost(error))) if Instant::now() >= until => {
-                return Err(error);
-            }
             Ok(Err(Failed::Again(error) | Failed::Lost(error))) => last = Some(error),
             Err(_) => {
                 let context = format!("the metadata's database {} does not answer", options.url);
                 return Err(last.unwrap_or_else(|| FsError::new(ErrorKind::Retry, context)));
             }
+        }
+        // A server that refuses at once is not stopped by the clock.
+        if let Some(error) = last.take_if(|_| Instant::now() >= until) {
+            return Err(error);
         }
         sleep(PAUSE).await;
     }
@@ -184,7 +186,7 @@ impl Kv for PostgresKv {
         validate(&commit)?;
         check_keys(&commit)?;
         if commit.checks.is_empty() && changes_nothing(&commit) {
-            return Ok(Outcome::Applied(self.lanes.shared.versions.newest()));
+            return Ok(Outcome::Applied(self.lanes.shared.node.versions.newest()));
         }
         if self.read_only && !changes_nothing(&commit) {
             let text = "the metadata was opened to be read only";
@@ -198,7 +200,7 @@ impl Kv for PostgresKv {
     }
 
     fn durable(&self) -> Version {
-        self.lanes.shared.versions.newest()
+        self.lanes.shared.node.versions.newest()
     }
 
     async fn close(&self) -> Result<()> {

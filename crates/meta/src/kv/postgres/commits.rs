@@ -9,30 +9,21 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout_at};
-use tokio_postgres::Client;
 use weir_types::{ErrorKind, FsError, Result};
 
 use super::super::apply::changes_nothing;
-use super::super::contract::{Commit, Key, Outcome, Version};
-use super::clock::Versions;
-use super::connect::Place;
-use super::error::{Failed, failed};
+use super::super::contract::{Commit, Outcome};
 use super::group::Group;
 use super::lane::Lane;
+use super::node::Node;
 use super::plan::Plan;
-use super::sql;
 
 /// How long past its time a commit that was sent is waited for: the lane tells what became of it.
 const GRACE: Duration = Duration::from_secs(2);
 
 /// What the lanes of an engine share.
 pub(super) struct Shared {
-    pub(super) place: Arc<Place>,
-    /// Whom a lane's row names; others take no lane of ours.
-    pub(super) owner: i64,
-    pub(super) versions: Versions,
-    /// What each commit checks besides.
-    pub(super) guard: Mutex<Option<(Key, Version)>>,
+    pub(super) node: Arc<Node>,
     group: bool,
     waiting: Mutex<Waiting>,
     wakes: Vec<Notify>,
@@ -61,32 +52,9 @@ impl Pending {
 }
 
 impl Shared {
-    pub(super) fn new(place: Arc<Place>, lanes: usize, group: bool) -> Self {
-        Self {
-            place,
-            owner: rand::random_range(1..i64::MAX),
-            versions: Versions::default(),
-            guard: Mutex::default(),
-            group,
-            waiting: Mutex::default(),
-            wakes: (0..lanes).map(|_| Notify::new()).collect(),
-        }
-    }
-
-    /// Asks the server for its time, which versions are made of.
-    pub(super) async fn ask_time(&self, client: &Client) -> Result<(), Failed> {
-        let row = client.query_one(sql::NOW, &[]).await;
-        let row = row.map_err(|error| failed("ask the database for the time", error))?;
-        self.versions.tell(row.get(0));
-        Ok(())
-    }
-
-    pub(super) fn fenced(&self) -> FsError {
-        let context = format!(
-            "volume {} in {} has another writer by now: unmount here, then mount again",
-            self.place.volume, self.place.url
-        );
-        FsError::new(ErrorKind::Fenced, context)
+    pub(super) fn new(node: Arc<Node>, lanes: usize, group: bool) -> Self {
+        let wakes = (0..lanes).map(|_| Notify::new()).collect();
+        Self { node, group, waiting: Mutex::default(), wakes }
     }
 
     /// Hands a commit to the lanes and waits for what becomes of it.
@@ -110,7 +78,7 @@ impl Shared {
             Ok(answer) => answer,
             Err(_) if !taken.swap(true, Ordering::AcqRel) => return Err(self.late()),
             Err(_) => {
-                timeout_at(until + GRACE, told).await.unwrap_or_else(|_| Ok(Err(self.late())))
+                timeout_at(until + GRACE, told).await.unwrap_or_else(|_| Ok(Err(self.open())))
             }
         };
         answer.unwrap_or_else(|_| Err(FsError::new(ErrorKind::Bug, "a lane ended; report this")))
@@ -119,7 +87,16 @@ impl Shared {
     fn late(&self) -> FsError {
         let context = format!(
             "the commit was not made: {} did not get to it in time; try again",
-            self.place.url
+            self.node.place.url
+        );
+        FsError::new(ErrorKind::Retry, context)
+    }
+
+    fn open(&self) -> FsError {
+        let context = format!(
+            "{} did not answer in time: whether the commit was applied is not known; look before \
+             doing it again",
+            self.node.place.url
         );
         FsError::new(ErrorKind::Retry, context)
     }
@@ -206,7 +183,7 @@ impl Drop for Lanes {
 }
 
 async fn serve(shared: Arc<Shared>, at: usize) {
-    let mut lane = Lane::new(Arc::clone(&shared));
+    let mut lane = Lane::new(Arc::clone(&shared.node));
     while let Some(mut batch) = shared.next(at).await {
         if batch.len() > 1 {
             batch = together(&mut lane, batch).await;

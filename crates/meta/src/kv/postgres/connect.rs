@@ -62,9 +62,9 @@ impl Place {
         let login = Login::of(&self.url, &|name| std::env::var_os(name)).map_err(Failed::Final)?;
         let mut told = Vec::new();
         let mut settled = None;
-        for server in &login.servers {
+        for (at, server) in login.servers.iter().enumerate() {
             // The last one gets what time is left.
-            let last = std::ptr::eq(server, &raw const login.servers[login.servers.len() - 1]);
+            let last = at + 1 == login.servers.len();
             let limit = if last { until } else { until.min(Instant::now() + SERVER) };
             match timeout_at(limit, self.at(&login, server)).await {
                 Ok(Ok(made)) => return Ok(made),

@@ -1,7 +1,7 @@
 //! What PostgreSQL's errors mean to the file system.
 
 use tokio_postgres::Error;
-use tokio_postgres::error::SqlState;
+use tokio_postgres::error::{DbError, Severity, SqlState};
 use weir_types::{ErrorKind, FsError};
 
 use super::tls::TlsError;
@@ -32,9 +32,9 @@ pub(super) fn failed(what: &str, error: Error) -> Failed {
         return without_an_answer(what, error);
     };
     let code = db.code();
-    // A server that ends, that becomes a standby, or that ended this connection.
-    let (ends, told) = (db.severity(), db.message());
-    let lost = ends == "FATAL" || ends == "PANIC" || code.code().starts_with("08");
+    let told = db.message();
+    // A server that ends, or that ended this connection.
+    let lost = !is_error(db) || code.code().starts_with("08");
     let (kind, advice) = match code.code() {
         "40001" | "40P01" => (K::Retry, "others were faster again and again; try again"),
         "57014" | "55P03" | "25P03" => (
@@ -65,6 +65,15 @@ pub(super) fn failed(what: &str, error: Error) -> Failed {
         K::Retry if again.iter().any(|a| a.code() == code_of(&error)) => Failed::Again(made),
         K::Retry if lost || code_of(&error) == "25006" => Failed::Lost(made),
         _ => Failed::Final(made),
+    }
+}
+
+/// Whether the connection goes on after it.
+pub(super) fn is_error(db: &DbError) -> bool {
+    // The text may be in any language.
+    match db.parsed_severity() {
+        Some(severity) => severity == Severity::Error,
+        None => db.severity() == "ERROR",
     }
 }
 

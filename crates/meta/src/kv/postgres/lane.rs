@@ -14,9 +14,9 @@ use weir_types::{ErrorKind, FsError, Result};
 
 use super::super::contract::Outcome;
 use super::clock::LANE_MAX;
-use super::commits::Shared;
 use super::connect::Conn;
-use super::error::{Failed, code_of, failed};
+use super::error::{Failed, code_of, failed, is_error};
+use super::node::Node;
 use super::plan::Plan;
 use super::sql;
 use super::transaction::{Stamp, Step, send};
@@ -40,7 +40,7 @@ struct Claim {
 }
 
 pub(super) struct Lane {
-    shared: Arc<Shared>,
+    node: Arc<Node>,
     conn: Option<Arc<Conn>>,
     claim: Option<Claim>,
 }
@@ -53,8 +53,8 @@ enum Tried {
 }
 
 impl Lane {
-    pub(super) fn new(shared: Arc<Shared>) -> Self {
-        Self { shared, conn: None, claim: None }
+    pub(super) fn new(node: Arc<Node>) -> Self {
+        Self { node, conn: None, claim: None }
     }
 
     /// Applies a plan, or tells for sure that it was not applied; `Retry` if neither is known in
@@ -78,13 +78,16 @@ impl Lane {
                 Ok(Err(Failed::Final(error))) => return Err(self.told(error, doubt)),
                 Ok(Err(Failed::Again(error))) => {
                     tries += 1;
-                    if tries == TRIES {
+                    if tries == TRIES || Instant::now() >= until {
                         return Err(self.told(error, doubt));
                     }
                     error
                 }
                 Ok(Err(Failed::Lost(error))) => {
                     self.conn = None;
+                    if Instant::now() >= until {
+                        return Err(self.told(error, doubt));
+                    }
                     error
                 }
                 Err(_) => {
@@ -94,10 +97,6 @@ impl Lane {
                     return Err(self.told(last.unwrap_or_else(why), doubt));
                 }
             };
-            // Connecting has the same limit, and may have said so first.
-            if Instant::now() >= until {
-                return Err(self.told(error, doubt));
-            }
             last = Some(error);
             let wait = rand::rng().random_range(pause / 2..pause);
             sleep(wait).await;
@@ -122,8 +121,8 @@ impl Lane {
         if let Some(conn) = self.conn.as_ref().filter(|conn| !conn.client.is_closed()) {
             return Ok(Arc::clone(conn));
         }
-        let conn = self.shared.place.connect(until).await?;
-        self.shared.ask_time(&conn.client).await?;
+        let conn = self.node.place.connect(until).await?;
+        self.node.ask_time(&conn.client).await?;
         Ok(self.conn.insert(conn).clone())
     }
 
@@ -141,18 +140,18 @@ impl Lane {
             }
             *doubt = None;
         }
-        let guard = self.shared.guard.lock().clone().filter(|_| writes);
+        let guard = self.node.guard.lock().clone().filter(|_| writes);
         if !writes {
             let sent = send(&conn, plan, None, None).await;
-            return self.decide(sent.map(|()| self.shared.versions.newest()), doubt);
+            return self.decide(sent.map(|()| self.node.versions.newest()), doubt);
         }
         let claim = match self.claim {
             Some(claim) => claim,
-            None => *self.claim.insert(claim_lane(&self.shared, &conn).await?),
+            None => *self.claim.insert(claim_lane(&self.node, &conn).await?),
         };
-        let under_way = self.shared.versions.next(claim.lane);
+        let under_way = self.node.versions.next(claim.lane);
         let version = under_way.version;
-        let stamp = Stamp { lane: claim.lane, owner: self.shared.owner, last: claim.last, version };
+        let stamp = Stamp { lane: claim.lane, owner: self.node.owner, last: claim.last, version };
         *doubt = Some(version);
         let sent = send(&conn, plan, Some(&stamp), guard.as_ref()).await;
         if sent.is_ok() {
@@ -175,7 +174,7 @@ impl Lane {
             }
             Err(met) => met,
         };
-        let answered = error.as_db_error().is_some_and(|db| db.severity() == "ERROR");
+        let answered = error.as_db_error().is_some_and(is_error);
         if !answered || step == Step::Commit {
             let lost = failed("commit metadata", error).into_error();
             return Err(Failed::Lost(lost));
@@ -184,7 +183,7 @@ impl Lane {
         *doubt = None;
         match (step, code_of(&error)) {
             (Step::Lane, DIVIDED) => Ok(Tried::NoLane),
-            (Step::Guard, DIVIDED) => Err(Failed::Final(self.shared.fenced())),
+            (Step::Guard, DIVIDED) => Err(Failed::Final(self.node.fenced())),
             (Step::Check, DIVIDED) | (Step::Insert, TAKEN) => Ok(Tried::Done(Outcome::Conflict)),
             (Step::Count, DIVIDED) => Err(Failed::Final(FsError::new(
                 ErrorKind::Corrupt,
@@ -205,7 +204,7 @@ impl Lane {
         let Some(claim) = &mut self.claim else {
             return Err(Failed::Final(FsError::new(ErrorKind::Retry, "the lane was given up")));
         };
-        let schema = &self.shared.place.schema;
+        let schema = &self.node.place.schema;
         let lost = |error| failed("see what became of a commit", error);
         let client = &conn.client;
         client.batch_execute(sql::BEGIN).await.map_err(lost)?;
@@ -213,10 +212,9 @@ impl Lane {
         let row = look.map_err(|error| Failed::Lost(lost(error).into_error()))?;
         let found = row.map(|row| (row.get::<_, i64>(0), row.get::<_, i64>(1)));
         match found {
-            Some((owner, last)) if owner == self.shared.owner => {
+            Some((owner, last)) if owner == self.node.owner => {
                 let applied = last == version;
-                let next =
-                    if applied { last } else { self.shared.versions.next(claim.lane).version };
+                let next = if applied { last } else { self.node.versions.next(claim.lane).version };
                 let cut = client.execute(&sql::cut_lane(schema), &[&claim.lane, &next]).await;
                 cut.map_err(|error| Failed::Lost(lost(error).into_error()))?;
                 let done = client.batch_execute("COMMIT").await;
@@ -237,17 +235,17 @@ impl Lane {
         let (Some(conn), Some(claim)) = (self.conn.take(), self.claim.take()) else {
             return;
         };
-        let text = sql::leave_lane(&self.shared.place.schema);
-        let _ = conn.client.execute(&text, &[&claim.lane, &self.shared.owner]).await;
+        let text = sql::leave_lane(&self.node.place.schema);
+        let _ = conn.client.execute(&text, &[&claim.lane, &self.node.owner]).await;
     }
 }
 
 /// Takes a lane that nobody uses, or a new one.
-async fn claim_lane(shared: &Shared, conn: &Conn) -> Result<Claim, Failed> {
-    let schema = &shared.place.schema;
+async fn claim_lane(node: &Node, conn: &Conn) -> Result<Claim, Failed> {
+    let schema = &node.place.schema;
     let what = "take a lane to commit in";
     for text in [sql::take_lane(schema), sql::make_lane(schema)] {
-        let row = match conn.client.query_opt(&text, &[&shared.owner]).await {
+        let row = match conn.client.query_opt(&text, &[&node.owner]).await {
             Ok(row) => row,
             Err(error) if code_of(&error) == TAKEN => {
                 return Err(Failed::Again(failed(what, error).into_error()));
@@ -260,7 +258,7 @@ async fn claim_lane(shared: &Shared, conn: &Conn) -> Result<Claim, Failed> {
                 let text = format!("cannot {what}: there are more than {LANE_MAX} already");
                 return Err(Failed::Final(FsError::new(ErrorKind::Bug, text)));
             }
-            shared.versions.pass(claim.last);
+            node.versions.pass(claim.last);
             return Ok(claim);
         }
     }

@@ -55,7 +55,7 @@ impl Readers {
                 Ok(Err(Failed::Again(error) | Failed::Lost(error))) => last = Some(error),
                 Err(_) => return Err(last.unwrap_or_else(|| silent(what, &self.place))),
             }
-            // Connecting has the same limit, and may have said so first.
+            // A server that refuses at once is not stopped by the clock.
             if let Some(error) = last.take_if(|_| Instant::now() >= until) {
                 return Err(error);
             }

@@ -4,9 +4,9 @@ use tokio::time::Instant;
 use tokio_postgres::Client;
 use weir_types::{ErrorCode, ErrorKind, FsError, Result};
 
-use super::commits::Shared;
 use super::connect::Place;
 use super::error::{Failed, code_of, failed};
+use super::node::Node;
 
 /// What makes version n of the tables of version n - 1, at place n - 1. Never changed once released.
 pub(super) const STEPS: [&[&str]; 1] = [&[
@@ -26,10 +26,10 @@ const TRIES: usize = 20;
 
 /// Sees that the tables are there, of this version: makes them if that is asked for, brings older
 /// ones up to date. One statement if they are as they should be.
-pub(super) async fn prepare(shared: &Shared, create: bool, until: Instant) -> Result<(), Failed> {
-    let client = shared.place.plain(until).await?;
-    shared.ask_time(&client.client).await?;
-    prepare_by(&client.client, &shared.place, create, &STEPS).await
+pub(super) async fn prepare(node: &Node, create: bool, until: Instant) -> Result<(), Failed> {
+    let client = node.place.plain(until).await?;
+    node.ask_time(&client.client).await?;
+    prepare_by(&client.client, &node.place, create, &STEPS).await
 }
 
 pub(super) async fn prepare_by(

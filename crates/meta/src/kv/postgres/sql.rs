@@ -107,19 +107,21 @@ texts! {
           SELECT u.key, $4, $3, u.n FROM unnest($1::bytea[], $2::bigint[]) AS u (key, n)
           ON CONFLICT (key, shard) DO UPDATE
               SET version = excluded.version, n = kv.n + excluded.n";
-    /// Compares the versions of counters; 0 wants no shard.
+    /// Compares the versions of counters, which a plain row alone is not; 0 wants no shard.
     counted: "SELECT 1 / (CASE WHEN count(*) FILTER (WHERE u.want <>
                     coalesce(mod(s.total, 9223372036854775808) + 1, 0)) = 0 THEN 1 ELSE 0 END)
               FROM unnest($1::bytea[], $2::bigint[]) AS u (key, want)
-              LEFT JOIN LATERAL (SELECT sum(kv.version) AS total FROM {S}.kv AS kv
+              LEFT JOIN LATERAL (SELECT CASE WHEN max(abs(kv.shard)) > 0 THEN sum(kv.version) END
+                      AS total FROM {S}.kv AS kv
                   WHERE kv.key = u.key AND (kv.shard <> 0 OR u.want <> 0)) AS s ON true";
     /// Removes counters, and compares the versions of just what it removed.
     uncount: "WITH gone AS (DELETE FROM {S}.kv AS kv WHERE kv.key = ANY ($1::bytea[])
-                  RETURNING kv.key, kv.version)
+                  RETURNING kv.key, kv.shard, kv.version)
               SELECT 1 / (CASE WHEN count(*) FILTER (WHERE u.want <>
                     coalesce(mod(s.total, 9223372036854775808) + 1, 0)) = 0 THEN 1 ELSE 0 END)
               FROM unnest($1::bytea[], $2::bigint[]) AS u (key, want)
-              LEFT JOIN (SELECT key, sum(version) AS total FROM gone GROUP BY key) AS s
+              LEFT JOIN (SELECT key, CASE WHEN max(abs(shard)) > 0 THEN sum(version) END AS total
+                      FROM gone GROUP BY key) AS s
                   ON s.key = u.key";
 }
 

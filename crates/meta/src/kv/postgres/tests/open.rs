@@ -111,7 +111,9 @@ async fn a_volume_is_made_once_by_many_at_once() {
     let options = shared().volume();
     let kvs = futures::future::join_all((0..4).map(|_| open(&options))).await;
     let commits = kvs.iter().map(|kv| kv.commit(add("n", 1)));
-    futures::future::join_all(commits).await.into_iter().for_each(|done| drop(done.unwrap()));
+    for done in futures::future::join_all(commits).await {
+        done.unwrap();
+    }
     assert_eq!(count(&kvs[0], "n").await, 4);
 }
 
