@@ -191,7 +191,7 @@ impl Engine {
         // The last flush waits for no budget.
         admission.budget.end();
         let may_write = !context.read_only && !context.is_fenced();
-        let flushed = if may_write { self.finish().await } else { Ok(()) };
+        let flushed = if may_write { self.finish().await } else { context.fence.check() };
         flusher.give_waiting_up();
         self.step("the metadata's last table");
         let closed = meta.close().await;

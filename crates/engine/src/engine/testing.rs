@@ -128,6 +128,11 @@ impl World {
         world
     }
 
+    /// Whether its metadata is in PostgreSQL: so it is in the test program that is called that.
+    pub fn over_postgres(&self) -> bool {
+        postgres::url_if_wanted().is_some()
+    }
+
     /// Mounts the volume.
     pub fn mount(&mut self) -> Result<()> {
         let runtime = runtime();
