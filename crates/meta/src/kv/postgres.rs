@@ -1,9 +1,9 @@
 //! The engine for many nodes: a PostgreSQL database, or any server that speaks its protocol.
 //!
-//! A volume's tables are in a schema of their own (docs/format.md, "Metadata in PostgreSQL"), so that a database holds several, each
-//! made, granted, dumped and dropped alone. The server must have transactions, `FOR UPDATE`, arrays
-//! and `ON CONFLICT`; nothing else is asked of it: no triggers, sequences, notifications or
-//! procedures.
+//! A volume's tables are in a schema of their own (docs/format.md, "Metadata in PostgreSQL"), so that
+//! a database holds several, each made, granted, dumped and dropped alone. The server must have
+//! transactions, `FOR UPDATE`, arrays, lateral joins and `ON CONFLICT`; nothing else is asked of it:
+//! no triggers, sequences, notifications or procedures.
 //!
 //! **A commit is one transaction in one round trip.** Its statements are sent together; one whose
 //! check does not hold divides by zero, which ends the transaction at the server:
@@ -31,7 +31,11 @@
 //!
 //! **Versions** are times by the server's clock with the lane below them (`clock.rs`): unique, and
 //! rising in each node. There is no gapless sequence that many nodes could share without waiting for
-//! one another. What a commit's [`Outcome`](super::Outcome) names is durable at the server; there is no log of commits here and nothing to sync.
+//! one another. What a commit's [`Outcome`] names is durable at the server; there is no log of
+//! commits here and nothing to sync.
+//!
+//! **Time.** Calls wait for a server up to their limit. A commit that fails with `Retry` was not made,
+//! unless its text says that this is not known: it was sent, and no answer came.
 
 mod clock;
 mod commits;

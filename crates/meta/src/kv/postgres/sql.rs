@@ -32,18 +32,18 @@ macro_rules! texts {
     ($($(#[$doc:meta])* $name:ident: $text:expr;)*) => {
         /// Texts of the statements that each connection prepares, or these prepared.
         #[derive(Clone)]
-        pub(super) struct Statements<T> {
-            $($(#[$doc])* pub(super) $name: T,)*
+        pub(crate) struct Statements<T> {
+            $($(#[$doc])* pub(crate) $name: T,)*
         }
 
         /// The texts of a schema.
-        pub(super) fn texts(schema: &str) -> Statements<String> {
+        pub(crate) fn texts(schema: &str) -> Statements<String> {
             Statements { $($name: $text.replace("{S}", schema),)* }
         }
 
         impl Statements<String> {
             /// All of them prepared, in one round trip.
-            pub(super) async fn prepared(
+            pub(crate) async fn prepared(
                 &self,
                 client: &Client,
             ) -> Result<Statements<Statement>, Error> {
