@@ -305,5 +305,5 @@ fn whoever_goes_on_in_the_place_of_an_engine_is_to_have_room_for_that() {
     disk.others_bytes.store((1 << 30) - 8 * MIB, Ordering::Relaxed);
     let error = world.engine().check_room_for_heir().expect_err("others filled the disk");
     assert_eq!(error.kind(), ErrorKind::NoSpace);
-    assert!(error.to_string().contains("16.0 MiB"), "{error}");
+    assert!(error.to_string().contains("16 MiB"), "{error}");
 }

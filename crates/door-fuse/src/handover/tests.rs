@@ -28,6 +28,7 @@ fn each_open_inode_is_kept_once() {
         stale: None,
         listings: Vec::new(),
         locks: Vec::new(),
+        untold: vec![TreeChange::Name(Ino(1), b"a\xff".to_vec())],
     };
     assert_eq!(state.open(), [Ino(4), Ino(5), Ino(7)]);
     assert!(state.obeys_acls());
