@@ -32,7 +32,10 @@ impl Proxy {
         let serves = Arc::clone(&proxy);
         tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
-                let server = TcpStream::connect(("127.0.0.1", server)).await.unwrap();
+                // The client is told by the end of its connection, and tries again.
+                let Ok(server) = TcpStream::connect(("127.0.0.1", server)).await else {
+                    continue;
+                };
                 tokio::spawn(Arc::clone(&serves).forward(client, server));
             }
         });

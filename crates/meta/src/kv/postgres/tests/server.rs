@@ -37,7 +37,8 @@ while read -r word; do
         start)
             postgres -D data -k "$dir" -p "$port" -c listen_addresses=127.0.0.1 -c fsync=off \
                 -c ssl="$tls" -c max_connections=250 -c shared_buffers=32MB >>log 2>&1 &
-            pid=$! ;;
+            pid=$!
+            until pg_isready -q -h "$dir" -p "$port"; do kill -0 "$pid"; sleep 0.05; done ;;
         kill) kill -QUIT "$pid"; wait "$pid" || true; pid= ;;
     esac
     echo "$word"
