@@ -62,7 +62,7 @@ impl Handler for Tiny {
                 let ino = self.next.fetch_add(1, Ordering::Relaxed);
                 reply.created(&entry(ino), opened);
             }
-            Operation::Open { flags } if flags & libc::O_DIRECT != 0 => {
+            Operation::Open { flags, .. } if flags & libc::O_DIRECT != 0 => {
                 reply.opened(Opened { flags: direct | open::DIRECT_IO, ..opened });
             }
             Operation::Open { .. } | Operation::Opendir => reply.opened(opened),

@@ -458,7 +458,7 @@ fn memory_for_what_is_known_of_files_is_room() {
 fn long_writes_and_fetches_are_read_back_in_parts_that_take_no_more_than_was_asked() {
     let dir = tempfile::tempdir().expect("tempdir");
     let (tier, _) = open(dir.path(), "boot");
-    let noise = |from: usize, len: usize| (from..from + len).map(|n| (n * n >> 7) as u8);
+    let noise = |from: usize, len: usize| (from..from + len).map(|n| ((n * n) >> 7) as u8);
     let len = (1 << 20) + 5000;
     for start in [0, 3 * PAGE as usize] {
         let ino = 7 + start as u64;
