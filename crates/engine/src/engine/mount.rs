@@ -18,7 +18,7 @@ use crate::volume::belongs::{Here, Note, Standing};
 use crate::volume::boxed::{Boxed, boxed};
 use crate::volume::claim::{Claim, Lease, claim, confirm, write_lease};
 use crate::volume::fence::{Fence, FencedKv};
-use crate::volume::format::{make_private, read_format, stripe_set};
+use crate::volume::format::{make_private, read_format_in, stripe_set};
 use crate::volume::health::Health;
 use crate::volume::metadata::Metadata;
 use crate::volume::options::{LeftBehind, MountOptions, MountReport};
@@ -36,8 +36,9 @@ async fn mount(options: MountOptions) -> Result<Engine> {
     if !problems.is_empty() {
         return Err(FsError::new(ErrorKind::Invalid, problems.join("; ")));
     }
-    let format = read_format(&options.url, &options.connector).await?;
-    let buckets = stripe_set(&format, &options.url, &options.connector)?;
+    let first = options.connector.connect(&options.url)?;
+    let format = read_format_in(&first).await?;
+    let buckets = stripe_set(&format, first, &options.connector)?;
     let instead = options.settings.metadata_url.as_deref();
     let timeout_ms = options.settings.bucket_timeout_ms;
     let metadata = Metadata::of(&format, buckets.first(), instead, timeout_ms)?;

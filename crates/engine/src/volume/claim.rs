@@ -10,7 +10,7 @@ use weir_meta::{LastMount, Meta};
 use weir_object::{BucketUrl, Component, StripeSet};
 use weir_types::{ErrorCode, ErrorKind, FsError, Result, VolumeFormat};
 
-use super::format::{WRITER_KEY, read_format};
+use super::format::{WRITER_KEY, read_format_in};
 use super::host::Host;
 use super::options::MountOptions;
 
@@ -156,9 +156,8 @@ pub(crate) async fn confirm(
     claim: &Claim,
     format: &VolumeFormat,
 ) -> Result<()> {
-    let now = read_lease(buckets).await?;
-    let same_writer = now.map(|lease| lease.id) == claim.id;
-    if same_writer && read_format(&options.url, &options.connector).await? == *format {
+    let (lease, found) = tokio::try_join!(read_lease(buckets), read_format_in(buckets.first()))?;
+    if lease.map(|lease| lease.id) == claim.id && found == *format {
         return Ok(());
     }
     let text = format!("{} was in somebody else's hands meanwhile: try again", options.url);

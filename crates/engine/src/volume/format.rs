@@ -180,7 +180,12 @@ pub(crate) async fn make_private(format: &VolumeFormat, url: &BucketUrl) -> Resu
 
 /// Reads what the volume at `url` is. One GET.
 pub async fn read_format(url: &BucketUrl, connector: &Connector) -> Result<VolumeFormat> {
-    let bucket = connector.connect(url)?.hasty();
+    read_format_in(&connector.connect(url)?).await
+}
+
+/// The same of a bucket that is connected: one connection, for what comes after it, too.
+pub(crate) async fn read_format_in(bucket: &Bucket) -> Result<VolumeFormat> {
+    let (bucket, url) = (bucket.hasty(), bucket.url());
     let bytes = match bucket.get(Component::Volume, VOLUME_KEY).await {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == ErrorKind::NotFound => {
@@ -217,14 +222,14 @@ pub(crate) fn decode_format(url: &BucketUrl, bytes: &[u8]) -> Result<VolumeForma
     }
 }
 
-/// The buckets of a volume, the first one as `url` names it now: a volume may be reached by
-/// another name than it was made under.
+/// The buckets of a volume, the `first` one as it is named now: a volume may be reached by another
+/// name than it was made under.
 pub(crate) fn stripe_set(
     format: &VolumeFormat,
-    url: &BucketUrl,
+    first: Bucket,
     connector: &Connector,
 ) -> Result<StripeSet> {
-    let mut buckets = vec![connector.connect(url)?];
+    let mut buckets = vec![first];
     for text in &format.stripe_set[1..] {
         let url: BucketUrl = text.parse()?;
         buckets.push(connector.connect(&url)?);

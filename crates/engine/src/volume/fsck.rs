@@ -13,7 +13,7 @@ use weir_object::{BucketUrl, Component, StripeSet};
 use weir_segment::{Scanned, scan_records};
 use weir_types::{ErrorKind, Result, SegmentId, UnixTime, VolumeFormat};
 
-use super::format::{Connector, read_format, stripe_set};
+use super::format::{Connector, read_format_in, stripe_set};
 use super::metadata::Metadata;
 
 /// Segments read at once when every byte is checked.
@@ -55,8 +55,9 @@ pub struct FsckReport {
 /// read may be reported as wrong). One LIST for each 1,000 segments, and with `data` one GET for
 /// each. `progress` is told segments done and segments in all.
 pub async fn fsck(options: FsckOptions, progress: impl Fn(u64, u64)) -> Result<FsckReport> {
-    let format = read_format(&options.url, &options.connector).await?;
-    let buckets = stripe_set(&format, &options.url, &options.connector)?;
+    let first = options.connector.connect(&options.url)?;
+    let format = read_format_in(&first).await?;
+    let buckets = stripe_set(&format, first, &options.connector)?;
     let timeout_ms = options.connector.options.timeout_ms;
     let instead = options.metadata_url.as_deref();
     let metadata = Metadata::of(&format, buckets.first(), instead, timeout_ms)?;

@@ -22,7 +22,7 @@ use weir_types::{ErrorKind, FsError, Result, Settings, VolumeFormat};
 
 use super::claim::{check_clean, claim_idle, end_lease, write_lease};
 use super::context::Clock;
-use super::format::{Connector, VOLUME_KEY, encode, read_format, stripe_set};
+use super::format::{Connector, VOLUME_KEY, encode, read_format_in, stripe_set};
 use super::host::Host;
 use super::metadata::{Metadata, Place};
 
@@ -96,8 +96,9 @@ pub async fn migrate(
     progress: MigrateProgress<'_>,
 ) -> Result<MigrateReport> {
     let to = Place::parse(&options.to)?;
-    let format = read_format(&options.url, &options.connector).await?;
-    let buckets = stripe_set(&format, &options.url, &options.connector)?;
+    let first = options.connector.connect(&options.url)?;
+    let format = read_format_in(&first).await?;
+    let buckets = stripe_set(&format, first, &options.connector)?;
     let timeout_ms = options.connector.options.timeout_ms;
     let at = |place| Metadata::at(place, buckets.first(), &format.id, timeout_ms);
     let stored = Place::of(&format)?;
@@ -252,7 +253,7 @@ impl Migration {
         };
         let bucket = self.buckets.first();
         let object = bucket.head(Component::Volume, VOLUME_KEY).await?;
-        if read_format(&self.options.url, &self.options.connector).await? != self.format {
+        if read_format_in(bucket).await? != self.format {
             return Err(changed());
         }
         let etag = object.etag.ok_or_else(|| {
@@ -266,9 +267,7 @@ impl Migration {
             .await?;
         fail::fail_point!("engine::migrate-switched");
         // After a lost answer only a look tells.
-        match put.is_some()
-            || read_format(&self.options.url, &self.options.connector).await? == format
-        {
+        match put.is_some() || read_format_in(bucket).await? == format {
             true => Ok(()),
             false => Err(changed()),
         }

@@ -21,7 +21,8 @@ use super::{Check, Commit, CommitLog, Key, Kv, Outcome, Version, Versioned};
 pub(crate) trait Engine: Send + Sync + Sized + 'static {
     /// What it serves.
     type Kv: Kv;
-    /// Whether versions count the commits: 1, 2, 3, those of counters too. Else they only rise.
+    /// Whether versions count the commits: 1, 2, 3, those of counters too, and a sum past 8 bytes is
+    /// refused when it comes about. Else versions only rise, and it is an error when it is read.
     const COUNTS: bool = true;
     /// Whether commits are noted in a redo log.
     const LOGGED: bool = true;
@@ -166,8 +167,10 @@ pub(crate) async fn counters_add_up<E: Engine>() {
         kv.commit(add(n)).await.unwrap();
         assert_eq!(count(&kv, "n").await, sum);
     }
-    let error = kv.commit(add(3)).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
+    if E::COUNTS {
+        let error = kv.commit(add(3)).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
+    }
     assert_eq!(count(&kv, "n").await, i64::MAX - 2);
 }
 
