@@ -24,7 +24,6 @@
 //! Every flush is one PUT. Level-0 tables, compaction and collection add a few requests for each
 //! 32 MiB of changes.
 
-mod compaction;
 mod error;
 mod feed;
 mod open;
@@ -53,7 +52,6 @@ use weir_types::{ErrorKind, FsError, Result};
 use super::apply::{changes_nothing, check_replay, keys_read, resolve, validate};
 use super::contract::{Commit, CommitLog, Key, Kv, Outcome, Version, Versioned};
 use super::entry::Entry;
-use compaction::Compaction;
 use error::from_slate;
 use feed::Feeder;
 use open::{block_cache, require, unless_denied, watched};
@@ -81,7 +79,6 @@ pub struct SlateKv {
     /// Held by whoever flushes; those who wait for it are served by the next flush.
     flush: tokio::sync::Mutex<()>,
     status: watch::Receiver<DbStatus>,
-    compaction: Compaction,
     timeout: Duration,
 }
 
@@ -108,7 +105,7 @@ impl SlateKv {
             if !options.create {
                 require(&store, &path).await?;
             }
-            Db::builder(path.clone(), store.clone())
+            Db::builder(path.clone(), store)
                 .with_settings(options.settings())
                 .with_db_cache(block_cache(options.cache_bytes), 0)
                 .with_sst_block_size(options::BLOCK_SIZE)
@@ -119,7 +116,6 @@ impl SlateKv {
         let open = unless_denied(denied, "open the metadata", open);
         let db = bounded(timeout, "open the metadata", open).await?;
         let status = db.subscribe();
-        let compaction = Compaction::start(store, path, options.compactor(), status.clone());
         let recent = RwLock::new(Recent::over(status.borrow().durable_seq));
         let shared = Arc::new(SlateState { db, recent, failed: OnceLock::new() });
         Ok(SlateKv {
@@ -130,7 +126,6 @@ impl SlateKv {
             unlogged: AtomicU64::new(0),
             flush: tokio::sync::Mutex::default(),
             status,
-            compaction,
             timeout,
         })
     }
@@ -345,7 +340,6 @@ impl Kv for SlateKv {
             Ok(true) => FlushType::MemTable,
             _ => FlushType::Wal,
         };
-        self.compaction.stop().await;
         let options = CloseOptions::default().with_flush_type(Some(flush));
         let close = async {
             let closed = self.shared.db.close_with_options(options).await;

@@ -94,26 +94,18 @@ impl SlateOptions {
             .collect()
     }
 
-    fn poll(&self) -> Duration {
-        Duration::from_millis(self.poll_ms.min(POLL_MS))
-    }
-
-    pub(super) fn compactor(&self) -> CompactorOptions {
-        compactor(self.poll())
-    }
-
     pub(super) fn settings(&self) -> Settings {
+        let poll = Duration::from_millis(self.poll_ms.min(POLL_MS));
         Settings {
             flush_interval: Some(Duration::from_millis(self.meta_flush_ms)),
-            manifest_poll_interval: self.poll(),
+            manifest_poll_interval: poll,
             manifest_update_timeout: NEVER,
             max_unflushed_bytes: self.unflushed_bytes as usize,
             l0_sst_size_bytes: L0_TABLE_BYTES,
             l0_max_ssts: L0_TABLES_MAX,
             l0_max_ssts_per_key: L0_TABLES_MAX,
             l0_flush_parallelism: 2,
-            // Beside the database: see `compaction`.
-            compactor_options: None,
+            compactor_options: Some(compactor(poll)),
             garbage_collector_options: Some(garbage_collector()),
             ..Settings::default()
         }

@@ -350,8 +350,6 @@ async fn a_follower_sees_what_is_durable_and_writes_nothing() {
     let kv = open(&store).await;
     kv.commit(put("a", "1")).await.unwrap();
     kv.sync().await.unwrap();
-    // The compactor has begun, and finds nothing.
-    tokio::time::sleep(Duration::from_secs(10)).await;
     let (writes, deletes) = (store.count("put"), store.count("delete"));
     let reader =
         SlateReader::open(store.clone(), PATH, SlateReaderOptions::default()).await.unwrap();
