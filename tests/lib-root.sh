@@ -35,7 +35,7 @@ release_root() { # RELEASE SOURCES PACKAGE...
 # mounts go with the process.
 in_root() { # LAYER SCRIPT ARGS...
     # shellcheck disable=SC2016 # for the inside
-    unshare --mount --propagation private bash -euc '
+    unshare --mount --propagation private bash -euc "$DROP_COPIES"'
         root=$2/root
         mkdir -p "$2"/{upper,work,root}
         mount -t overlay overlay -o "lowerdir=$1,upperdir=$2/upper,workdir=$2/work" "$root"

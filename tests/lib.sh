@@ -110,7 +110,11 @@ own_mounts() {
         WEIR_OWN_MOUNTS=1 exec unshare --mount bash -c "$DROP_COPIES"'; exec bash "$0"' "$0"
 }
 # First thing in a mount namespace.
-DROP_COPIES='umount --all --internal-only --lazy --types fuse.weir'
+DROP_COPIES='{ umount --all --internal-only --lazy --types fuse.weir || true; }'
+# The same, but for those below $KEEP, a variable of the environment.
+# shellcheck disable=SC2016 # for who runs it
+DROP_OTHERS='{ awk "\$3 == \"fuse.weir\" { print \$2 }" /proc/self/mounts | grep -v "^$KEEP/" |
+    xargs -r umount --internal-only --lazy || true; }'
 
 # Sets the case up. The runner makes the directory; a case run by hand makes its own.
 begin() {

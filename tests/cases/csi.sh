@@ -286,7 +286,7 @@ exec unshare --cgroup --pid --fork --kill-child --mount --mount-proc bash "$HOST
 EOF
 "$WEIR" format "file://$HOST/bucket" >/dev/null || fail "format"
 HOST=$HOST GROUP=weir-csi-$$ CSI=$CSI WEIR=$WEIR TESTS=$TESTS WEIR_RUN_DIR=$HOST/run \
-    unshare --mount bash "$HOST/group" >"$T/host.log" 2>&1 &
+    unshare --mount bash -c "$DROP_COPIES"'; exec bash "$0"' "$HOST/group" >"$T/host.log" 2>&1 &
 host=$!
 remember $host
 poll 120 grep -qs '^end' "$HOST/found"

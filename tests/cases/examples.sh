@@ -128,7 +128,7 @@ conf() { # SETTING...: over those of the example
     } >"$T/upper/etc/weir/node.conf"
 }
 inside() { # SCRIPT
-    unshare --mount --pid --fork --kill-child --propagation private bash -euc '
+    unshare --mount --pid --fork --kill-child --propagation private bash -euc "$DROP_COPIES"'
         root=$1/root
         mount -t overlay overlay -o "lowerdir=/,upperdir=$1/upper,workdir=$1/work" "$root"
         mount -t proc proc "$root/proc"

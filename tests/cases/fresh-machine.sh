@@ -40,7 +40,7 @@ fi
 
 # All mounts are in a mount namespace that goes with the process.
 inside() { # SCRIPT ARGS...: in the root over $base, whose changes are in $made.new
-    unshare --mount --propagation private bash -euc '
+    unshare --mount --propagation private bash -euc "$DROP_COPIES"'
         base=$1 made=$2 archives=$3 tree=$4 script=$5
         root=$made/root
         mkdir -p "$made"/{upper,work,root}

@@ -18,7 +18,7 @@ chmod 755 "$T/mount.fuse"
 
 cd /
 suite() { # PATTERN SUMMARY: runs the tests of that name (all: "") and compares the last line
-    unshare --mount --propagation private bash -c '
+    KEEP=$T unshare --mount --propagation private bash -c "$DROP_OTHERS"'
         mount --bind "$1/mount.fuse" "$(realpath /sbin/mount.fuse)" &&
             exec pjdfstest -c "$1/pjdfstest.toml" -p "$1/mnt/work" -s "$1/elsewhere" $2
     ' - "$T" "$1" >"$T/pjdfstest.out" 2>&1

@@ -41,7 +41,7 @@ echo "== umount(8) waits for the last flush"
 helped() { # SCRIPT, with the helpers in /sbin
     export -f fail same gone poll dirty kept daemons_below daemon_pid
     export WEIR URL MNT TIER LOG T
-    unshare --mount --propagation private bash -uc '
+    unshare --mount --propagation private bash -uc "$DROP_COPIES"'
         mkdir -p "$T/over/up" "$T/over/work"
         mount -t overlay overlay -o "lowerdir=/usr/sbin,upperdir=$T/over/up,workdir=$T/over/work" /usr/sbin
         ln -sf "$WEIR" /usr/sbin/mount.weir
@@ -123,8 +123,8 @@ kept c
 umount_volume
 
 echo "== mounted elsewhere, too"
-elsewhere() { # a process with a copy of all mounts
-    unshare --mount --propagation private sleep 600 &
+elsewhere() { # a process with a copy of this case's mounts
+    KEEP=$T unshare --mount --propagation private bash -c "$DROP_OTHERS"'; exec sleep 600' &
     holder=$!
     remember $holder
     copied() { [ "$(readlink "/proc/$holder/ns/mnt")" != "$(readlink /proc/self/ns/mnt)" ]; }
