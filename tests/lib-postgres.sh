@@ -41,7 +41,9 @@ pg_start() {
         -c fsync=off -c shared_buffers=16MB -c max_connections=40) >>"$T/postgres.log" 2>&1 &
     PG_PID=$!
     remember "$PG_PID"
-    poll 30 "$PG_BIN/pg_isready" -q -h "$PG_ADDRESS" -p "$PG_PORT" || fail "no PostgreSQL server"
+    # Beside other cases it has taken more than half a minute until it so much as looked at its directory.
+    poll 120 "$PG_BIN/pg_isready" -q -h "$PG_ADDRESS" -p "$PG_PORT" ||
+        fail "no PostgreSQL server: $(ps -o pid,stat,wchan:30,args -p "$PG_PID"; cat "/proc/$PG_PID/stack")"
 }
 
 # Ends all connections, and the server.

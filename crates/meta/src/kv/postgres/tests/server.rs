@@ -22,7 +22,8 @@ stop() { [ -z "$pid" ] || { kill -INT "$pid"; wait "$pid" || true; }; rm -rf "$d
 trap stop EXIT
 cd "$dir"
 echo secret >word
-initdb -D data -U weir --pwfile=word --auth-local=trust --auth-host=scram-sha-256 --no-sync >log
+initdb -D data -U weir --pwfile=word --auth-local=trust --auth-host=scram-sha-256 --no-sync >log 2>&1 ||
+    { cat log >&2; exit 1; }
 if [ "$tls" = on ]; then
     openssl req -new -x509 -days 10 -nodes -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 \
         -subj /CN=localhost -addext subjectAltName=DNS:localhost \
