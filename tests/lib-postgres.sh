@@ -3,7 +3,7 @@
 # where it is to be; PG_NAME is the name in a certificate of its own, whose authority is $T/pg/authority.pem.
 # shellcheck shell=bash
 
-need /usr/lib/postgresql/15/bin/postgres psql setpriv
+need /usr/lib/postgresql/15/bin/postgres ps psql setpriv
 PG_BIN=/usr/lib/postgresql/15/bin
 PG_ADDRESS=${PG_ADDRESS:-127.0.0.1} PG_PORT=${PG_PORT:-$(free_port)} PG_NAME=${PG_NAME:-}
 PG_PASSWORD=tellnobody
