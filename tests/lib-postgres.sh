@@ -38,7 +38,7 @@ pg_start() {
     # Without fsync: nobody cuts the power here, and the disk is busy.
     (cd "$T/pg" && exec setpriv --reuid=postgres --regid=postgres --clear-groups "$PG_BIN/postgres" \
         -D "$T/pg/data" -p "$PG_PORT" -c listen_addresses="$PG_ADDRESS" -c unix_socket_directories="$T/pg" \
-        -c fsync=off -c shared_buffers=16MB -c max_connections=40) >>"$T/postgres.log" 2>&1 &
+        -c fsync=off -c shared_buffers=16MB -c max_connections=40) >>"$T/server.log" 2>&1 &
     PG_PID=$!
     remember "$PG_PID"
     # Beside other cases it has taken more than half a minute until it so much as looked at its directory.
