@@ -84,6 +84,7 @@ impl Bucket {
             meter: meter.clone(),
             hedger: Arc::new(Hedger::new(options.hedge_percent)),
             hasty: false,
+            served: Arc::default(),
         };
         Bucket { caller: Arc::new(caller), conditions: Conditions::ALL }
     }

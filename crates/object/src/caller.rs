@@ -45,6 +45,8 @@ pub(crate) struct Caller {
     pub(crate) hedger: Arc<Hedger>,
     /// Where nothing listens at the address is not tried again.
     pub(crate) hasty: bool,
+    /// When the last request was sent that the bucket did what it asked for.
+    pub(crate) served: Arc<Mutex<Option<Instant>>>,
 }
 
 /// What is asked, for the meter, the deadline and the messages.
@@ -186,6 +188,7 @@ impl Caller {
                         count.counted.bytes_received = received;
                     }
                     self.meter.troubles.answered(ask.component, ask.kind);
+                    *self.served.lock() = Some(began);
                     return Ok(value);
                 }
                 Err(error) => error,

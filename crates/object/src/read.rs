@@ -26,6 +26,8 @@ use crate::{Component, RequestKind, Scheme};
 
 /// A body from which nothing comes for so long is given up and asked for again.
 const SILENCE_MAX: Duration = Duration::from_secs(10);
+/// A bucket that did what it was asked for is there for so long: one with objects cannot be removed.
+const THERE: Duration = Duration::from_secs(1);
 /// A body that is a local file is read in steps of so many bytes.
 const FILE_STEP_BYTES: usize = 1 << 20;
 
@@ -101,7 +103,7 @@ impl Caller {
 
     /// The same, but where S3 left open what was not found (as it does to every HEAD) and it is the
     /// bucket, an error that says so: nobody shall take all objects of a bucket for deleted. Then
-    /// one HEAD more.
+    /// one HEAD more, unless the bucket served somebody a moment ago.
     async fn or_no_bucket<T>(
         &self,
         component: Component,
@@ -111,7 +113,9 @@ impl Caller {
             Err(failure) if self.url.scheme() == Scheme::S3 => failure,
             other => return other,
         };
-        if !may_be_no_bucket(&failure.error) {
+        let served = *self.served.lock();
+        let is_there = served.is_some_and(|at| at.elapsed() < THERE);
+        if is_there || !may_be_no_bucket(&failure.error) {
             return Err(failure);
         }
         let ask = Ask::new(component, RequestKind::Head);
