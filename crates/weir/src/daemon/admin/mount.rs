@@ -7,7 +7,7 @@ use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use weir_door_fuse::{PassthroughState, TransportState};
-use weir_engine::Residency;
+use weir_engine::{Residency, ThroughputReport};
 use weir_types::{ErrorCode, ErrorKind, FsError, Result};
 
 use super::routes::{Failed, Routes};
@@ -21,6 +21,8 @@ use crate::daemon::{signals, supervisor};
 
 /// How long an unmount waits for those to whom the volume is mounted elsewhere.
 const SHUT_MAX: Duration = Duration::from_secs(6);
+/// How long a scrape waits for the metadata: Prometheus itself waits 10 s.
+const LOOK_MAX: Duration = Duration::from_secs(3);
 
 pub(super) fn add(routes: Routes) -> Routes {
     routes.on(residency).on(flush).on(unmount)
@@ -65,18 +67,29 @@ impl From<TransportState> for Transport {
     }
 }
 
-/// What Prometheus asks for.
+/// What Prometheus asks for. Where the metadata does not answer, what must be asked of it is left out:
+/// the rest says that.
 pub(super) async fn scrape(State(shared): State<Arc<DaemonState>>) -> Result<Response, Failed> {
-    let minute = shared.engine.used_lately().await;
-    let seconds = minute.used.unix_ms.saturating_sub(minute.from_unix_ms).max(1) as f64 / 1e3;
-    let io_per_s = (minute.used.reads as f64 / seconds, minute.used.writes as f64 / seconds);
+    let engine = &shared.engine;
+    let (status, minute, links, actions, throughput) = tokio::join!(
+        engine.status(),
+        in_time(async { Ok(engine.used_lately().await) }),
+        in_time(engine.links()),
+        in_time(engine.actions()),
+        in_time(engine.throughput()),
+    );
+    let io_per_s = minute.map_or((0.0, 0.0), |minute| {
+        let seconds = minute.used.unix_ms.saturating_sub(minute.from_unix_ms).max(1) as f64 / 1e3;
+        (minute.used.reads as f64 / seconds, minute.used.writes as f64 / seconds)
+    });
+    let nothing = ThroughputReport { rules: Vec::new(), tenants: Vec::new(), budget: None };
     let told = metrics::Told {
-        status: shared.engine.status().await?,
-        links: shared.engine.links().await?,
-        actions: shared.engine.actions().await?,
+        status: status?,
+        links: links.unwrap_or_default(),
+        actions: actions.unwrap_or_default(),
         passthrough: shared.fuse.as_ref().map(|fuse| fuse.view.passthrough()),
         block: shared.block.status().await,
-        throughput: shared.engine.throughput().await?,
+        throughput: throughput.unwrap_or(nothing),
         io_per_s,
         ops: shared.fuse_requests(),
         uptime: shared.started.elapsed(),
@@ -84,6 +97,18 @@ pub(super) async fn scrape(State(shared): State<Arc<DaemonState>>) -> Result<Res
     let text = metrics::text(told)?;
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     Ok(([(header::CONTENT_TYPE, kind)], text).into_response())
+}
+
+/// What is known in time, if anything is.
+async fn in_time<T>(look: impl Future<Output = Result<T>>) -> Option<T> {
+    match tokio::time::timeout(LOOK_MAX, look).await {
+        Ok(Ok(found)) => Some(found),
+        Ok(Err(error)) => {
+            tracing::debug!(%error, "a scrape goes without");
+            None
+        }
+        Err(_) => None,
+    }
 }
 
 pub(super) async fn residency(

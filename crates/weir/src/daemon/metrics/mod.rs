@@ -97,6 +97,11 @@ impl Told {
                 "Flushes in the background that failed in a row",
                 status.flush_failed.as_ref().map_or(0, |failed| failed.failures.into()),
             ),
+            (
+                "metadata_failures",
+                "Calls to the metadata's database that were not answered, 0 once one was",
+                status.metadata.trouble.as_ref().map_or(0, |trouble| trouble.failures),
+            ),
             ("fenced", "1 if another writer took the volume over", status.fenced.into()),
             (
                 "passthrough_active",
