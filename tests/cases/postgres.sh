@@ -105,16 +105,23 @@ grep -qi "input/output error" "$T/said" || fail "not EIO: $(cat "$T/said")"
 [ $((SECONDS - began)) -lt 20 ] || fail "EIO took $((SECONDS - began)) s"
 "$WEIR" status "$MNT" | grep -q "DATABASE FAILS" || fail "status is silent"
 grep -q "the metadata's database does not answer" "$LOG" || fail "the log is silent"
+"$WEIR" metrics "$MNT" | grep -q '^weir_metadata_failures [1-9]' || fail "no metric tells"
+"$WEIR" metrics "$MNT" --check >"$T/check" && fail "the check finds nothing"
+grep -q WeirDatabaseFails "$T/check" || fail "the check finds: $(cat "$T/check")"
 pg_start
 poll 30 mkdir "$MNT/back" || fail "the mount does not go on"
 "$WEIR" status "$MNT" | grep -q "DATABASE FAILS" && fail "status still complains"
+"$WEIR" metrics "$MNT" | grep -q '^weir_metadata_failures 0' || fail "the metric still complains"
 umount_volume
 pg_stop
 began=$SECONDS
 refused_mount "metadata-away"
 [ $((SECONDS - began)) -lt 20 ] || fail "a mount without its server waits $((SECONDS - began)) s"
+began=$SECONDS
 "$WEIR" doctor "$URL" >"$T/doctor" && fail "doctor finds nothing without the server"
 grep -q "BAD *bucket *metadata" "$T/doctor" || fail "doctor says: $(cat "$T/doctor")"
+weir_says "metadata-away" fsck "$URL"
+[ $((SECONDS - began)) -lt 13 ] || fail "doctor and fsck wait $((SECONDS - began)) s for who does not listen"
 pg_start
 "$WEIR" doctor "$URL" | grep -q "ok *bucket *metadata *in $META" || fail "doctor does not find the metadata"
 
@@ -133,6 +140,35 @@ sql weir "alter schema kept rename to \"$had\""
 sql postgres "create role reader login password '$PG_PASSWORD'"
 sql weir "grant usage on schema \"$had\" to reader; grant select on all tables in schema \"$had\" to reader"
 "$WEIR" fsck "$URL" --meta "postgres://reader@127.0.0.1:$PG_PORT/weir" || fail "a reader cannot check"
+
+echo "== a database restored from a backup is an older volume: refused, and gone on with when told to"
+mount_volume
+echo early >"$MNT/early"
+umount_volume
+"$PG_BIN/pg_dump" -h "$T/pg" -p "$PG_PORT" -U postgres -n "\"$had\"" weir >"$T/dump.sql" || fail "pg_dump"
+mount_volume
+head -c 300000 /dev/urandom >"$MNT/late"
+was=$(stat -c %i "$MNT/late")
+fsck_clean
+sql weir "drop schema \"$had\" cascade"
+psql -qX -v ON_ERROR_STOP=1 -h "$T/pg" -p "$PG_PORT" -U postgres -d weir -f "$T/dump.sql" >/dev/null || fail "restore"
+refused_mount "metadata-older"
+"$WEIR" fsck "$URL" >"$T/fsck" 2>&1 && fail "fsck finds nothing"
+grep -q "the database is older than" "$T/fsck" || fail "fsck says: $(cat "$T/fsck")"
+MOUNT_ARGS+=(--accept-loss tier)
+refused_mount "metadata-older"
+MOUNT_ARGS=(--config "$T/settings.json" --accept-loss all)
+mount_volume
+same "$(cat "$MNT/early")" early "a file of then"
+[ -e "$MNT/late" ] && fail "a file of later"
+# Its number is given out anew, and its bytes are in the tier no more.
+truncate -s 300000 "$MNT/another"
+same "$(stat -c %i "$MNT/another")" "$was" "the number of a new file"
+cmp "$MNT/another" <(head -c 300000 /dev/zero) || fail "bytes of a file of later"
+umount_volume
+MOUNT_ARGS=(--config "$T/settings.json")
+mount_volume
+fsck_clean
 
 echo "== one writer: the second is refused, and fences the first when told to"
 A=$MNT B=$T/b

@@ -1,5 +1,6 @@
 //! Which volume it is, how it is laid out, who may write it, and what all parts of a mount share.
 
+pub(crate) mod age;
 pub(crate) mod belongs;
 pub(crate) mod boxed;
 pub(crate) mod claim;

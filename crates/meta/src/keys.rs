@@ -45,6 +45,8 @@ pub(crate) const WRITER: &[u8] = b"Mwriter";
 pub(crate) const LAST_MOUNT: &[u8] = b"Mlast_mount";
 /// The mount that may change the volume, where the engine below fences nobody itself.
 pub(crate) const GUARD: &[u8] = b"Mguard";
+/// How often a database was mounted, and for how many hours.
+pub(crate) const AGE: &[u8] = b"Mage";
 /// Some inode has or had an access control list.
 pub(crate) const ACLS: &[u8] = b"Macls";
 /// When the writer last proved that it is the writer.

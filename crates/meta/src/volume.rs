@@ -294,6 +294,19 @@ impl Meta {
         self.sync().await
     }
 
+    /// How often the volume was mounted, and for how many hours, where its mounts count that. One read.
+    pub async fn age(&self) -> Result<u64> {
+        let found = self.get(&[keys::AGE.to_vec()]).await?;
+        Ok(decode_seen(keys::AGE, found[0].as_ref())?.map_or(0, |seen| seen.value))
+    }
+
+    /// Notes that. One commit.
+    pub async fn set_age(&self, age: u64) -> Result<()> {
+        let mut tx = Tx::default();
+        tx.put(keys::AGE.to_vec(), encode(&age)?);
+        self.apply(tx).await.map(drop)
+    }
+
     /// Returns when all that was committed before is durable.
     pub async fn sync(&self) -> Result<()> {
         self.kv.sync().await

@@ -19,6 +19,7 @@ pub enum ErrorCode {
     MetadataMissing,
     MetadataDenied,
     MetadataAway,
+    MetadataOlder,
     TierInUse,
     TierOwner,
     TierFull,
@@ -35,7 +36,7 @@ pub enum ErrorCode {
 
 use ErrorCode as C;
 
-const NAMES: [(ErrorCode, &str); 25] = [
+const NAMES: [(ErrorCode, &str); 26] = [
     (C::NotAVolume, "not-a-volume"),
     (C::VolumeNewer, "volume-newer"),
     (C::VolumeInUse, "volume-in-use"),
@@ -49,6 +50,7 @@ const NAMES: [(ErrorCode, &str); 25] = [
     (C::MetadataMissing, "metadata-missing"),
     (C::MetadataDenied, "metadata-denied"),
     (C::MetadataAway, "metadata-away"),
+    (C::MetadataOlder, "metadata-older"),
     (C::TierInUse, "tier-in-use"),
     (C::TierOwner, "tier-owner"),
     (C::TierFull, "tier-full"),

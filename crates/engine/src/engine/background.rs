@@ -15,6 +15,7 @@ use crate::data::space::Space;
 use crate::names::atimes::atimes_loop;
 use crate::names::tree::purge_loop;
 use crate::services::{actions, limits, links};
+use crate::volume::age::age_loop;
 use crate::volume::context::blocking;
 use crate::volume::fence::guard_loop;
 
@@ -47,7 +48,9 @@ pub(super) fn start(engine: &Engine) -> JoinSet<()> {
         tasks.spawn(links::links_loop(links.clone()));
     }
     if let Some(guard) = engine.guard.clone() {
-        tasks.spawn(guard_loop(data.meta.clone(), guard, data.context.fence.clone()));
+        let (context, meta) = (data.context.clone(), data.meta.clone());
+        tasks.spawn(guard_loop(meta.clone(), guard, context.fence.clone()));
+        tasks.spawn(age_loop(context, meta, data.buckets.clone()));
     }
     tasks
 }

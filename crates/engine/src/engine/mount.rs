@@ -9,11 +9,12 @@ use tier::{LOG_PLACE, OpenedTier, bring_in_step, open_tier, set_aside, set_doubt
 use weir_meta::kv::Kv;
 use weir_meta::{LastMount, Meta};
 use weir_object::{Component, StripeSet};
-use weir_tier::{Recovered, private};
+use weir_tier::{Recovered, SetAside, private};
 use weir_types::{ErrorKind, FsError, Result, VolumeFormat};
 
 use super::{Bound, Engine, Watched, background};
 use crate::data::journal::{Journal, Replay};
+use crate::volume::age::{Aged, aged, rise};
 use crate::volume::belongs::{Here, Note, Standing};
 use crate::volume::boxed::{Boxed, boxed};
 use crate::volume::claim::{Claim, Lease, claim, confirm, write_lease};
@@ -113,11 +114,8 @@ async fn mount_writer(
     let kv = metadata.open(&mount.node, &options.settings, Some(journal.clone())).await?;
     let watched = open_watched(&options, &metadata, kv.kv.clone()).await?;
     let meta = &watched.meta;
-    let stood = async {
-        confirm(&options, &buckets, &claim, &format).await?;
-        stand(meta, &options, &claim, &here).await
-    };
-    let (standing, left_behind) = match stood.await {
+    let stood = stand_opened(meta, &options, &buckets, (&format, &metadata), (&claim, &here));
+    let (aged, standing, left_behind) = match stood.await {
         Ok(found) => found,
         Err(error) => {
             let _ = meta.close().await;
@@ -125,14 +123,8 @@ async fn mount_writer(
         }
     };
     left_behind.iter().for_each(tell);
-    let now = (options.clock.now)();
-    let holding = (now, metadata.is_durable_at_once());
-    let set_aside = set_aside(&opened, &journal, &standing, &here, holding)?;
-    let doubtful = match standing.tier_is_last() {
-        true => set_doubtful_aside(&opened, &here.tier.0, now)?,
-        false => None,
-    };
-    let set_aside = set_aside.or(doubtful);
+    let at_once = metadata.is_durable_at_once();
+    let set_aside = clear_tier(&options, &opened, &journal, (&standing, &aged, at_once), &here)?;
     let replay = open_log(&journal, &opened, &standing)?;
     journal.measure((options.ask_space)(&here.log_directory)?, options.settings.journal_bytes.0);
     let mut report = MountReport {
@@ -153,6 +145,9 @@ async fn mount_writer(
     }
     let lease = Lease { mount, log_place: opened.directory.join(LOG_PLACE) };
     note(&opened, &journal, &standing, meta, &lease, &here.log_directory).await?;
+    if let Some(in_bucket) = aged.in_bucket {
+        rise(meta, &buckets, &format.id, in_bucket).await?;
+    }
     write_lease(&options.host, &buckets, &lease.mount.node).await?;
     fail::fail_point!("engine::mount-leased", |_| Err(stopped()));
     let guard = kv.guard;
@@ -165,6 +160,42 @@ async fn mount_writer(
     fail::fail_point!("engine::mount-recovered", |_| Err(stopped()));
     engine.data.tier.confirm()?;
     Ok(engine)
+}
+
+/// Moves away what in the tier and the log is not part of the volume, and lets go of what cannot be told
+/// from that.
+fn clear_tier(
+    options: &MountOptions,
+    opened: &OpenedTier,
+    journal: &Journal,
+    (standing, aged, at_once): (&Standing, &Aged, bool),
+    here: &Here,
+) -> Result<Option<SetAside>> {
+    let now = (options.clock.now)();
+    let aside = set_aside(opened, journal, standing, here, (now, at_once))?;
+    if aged.older {
+        // Numbers of inodes and generations are given out anew: no page can be told from a right one.
+        opened.tier.remove_all()?;
+    }
+    let doubtful = match standing.tier_is_last() {
+        true => set_doubtful_aside(opened, &here.tier.0, now)?,
+        false => None,
+    };
+    Ok(aside.or(doubtful))
+}
+
+/// What the metadata that was opened says of what is here; an error if it is not to be mounted so.
+async fn stand_opened(
+    meta: &Meta,
+    options: &MountOptions,
+    buckets: &StripeSet,
+    (format, metadata): (&VolumeFormat, &Metadata),
+    (claim, here): (&Claim, &Here),
+) -> Result<(Aged, Standing, Option<LeftBehind>)> {
+    confirm(options, buckets, claim, format).await?;
+    let aged = aged(meta, options, buckets, (format, metadata)).await?;
+    let (standing, left) = stand(meta, options, (claim, aged.older), here).await?;
+    Ok((aged, standing, left))
 }
 
 /// The metadata in `kv`, with the fence that goes up when another writer takes it.
@@ -206,7 +237,7 @@ async fn stand_unseen(
 ) -> Result<()> {
     let kv = metadata.follow(Component::Meta).await?;
     let meta = Meta::open(kv, options.clock.now.clone()).await?;
-    let found = stand(&meta, options, claim, here).await;
+    let found = stand(&meta, options, (claim, false), here).await;
     let _ = meta.close().await;
     found.map(drop)
 }
@@ -216,10 +247,11 @@ async fn stand_unseen(
 async fn stand(
     meta: &Meta,
     options: &MountOptions,
-    claim: &Claim,
+    (claim, of_before): (&Claim, bool),
     here: &Here,
 ) -> Result<(Standing, Option<LeftBehind>)> {
     let standing = Standing::of(meta.last_writer().await?, claim.from.is_some(), here);
+    let standing = if of_before { standing.of_before() } else { standing };
     let left = standing.accept(options, claim.elsewhere, claim.from.as_deref(), here)?;
     Ok((standing, left))
 }

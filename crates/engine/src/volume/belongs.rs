@@ -109,6 +109,11 @@ impl Standing {
         self.tier && (self.log || self.clean)
     }
 
+    /// The metadata is of a time before all that is here.
+    pub(crate) fn of_before(self) -> Self {
+        Self { tier: false, log: false, ..self }
+    }
+
     /// The tier of the last mount and its journal, if it had one.
     fn used(&self, here: &Here) -> (String, Option<String>) {
         if let Some(mount) = &self.mount {

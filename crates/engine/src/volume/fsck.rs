@@ -13,6 +13,7 @@ use weir_object::{BucketUrl, Component, StripeSet};
 use weir_segment::{Scanned, scan_records};
 use weir_types::{ErrorKind, Result, SegmentId, UnixTime, VolumeFormat};
 
+use super::age::{age_in_bucket, is_older};
 use super::format::{Connector, read_format_in, stripe_set};
 use super::metadata::Metadata;
 
@@ -60,7 +61,7 @@ pub async fn fsck(options: FsckOptions, progress: impl Fn(u64, u64)) -> Result<F
     let buckets = stripe_set(&format, first, &options.connector)?;
     let timeout_ms = options.connector.options.timeout_ms;
     let instead = options.metadata_url.as_deref();
-    let metadata = Metadata::of(&format, buckets.first(), instead, timeout_ms)?;
+    let metadata = Metadata::of(&format, buckets.first(), instead, timeout_ms)?.hasty();
     let kv = metadata.follow(Component::Check).await?;
     let meta = Meta::open(kv.clone(), Arc::new(|| UnixTime(0))).await?;
     let usage = meta.usage().await?;
@@ -70,6 +71,12 @@ pub async fn fsck(options: FsckOptions, progress: impl Fn(u64, u64)) -> Result<F
         problems: check(&*kv).await?.into_iter().map(|p| p.0).collect(),
         ..FsckReport::default()
     };
+    if metadata.is_durable_at_once() {
+        // First the one that is never ahead: a mount goes on meanwhile.
+        let in_bucket = age_in_bucket(&buckets, &format.id).await?;
+        let known = meta.age().await?;
+        report.problems.extend(is_older(&options.url, known, in_bucket).map(|e| e.to_string()));
+    }
     let segments = all_segments(&meta, &mut report).await?;
     compare_objects(&buckets, &segments, &mut report).await?;
     if options.data {
@@ -87,7 +94,7 @@ pub async fn look_at_metadata(
     connector: &Connector,
 ) -> Result<String> {
     let bucket = connector.connect(url)?;
-    let metadata = Metadata::of(format, &bucket, None, connector.options.timeout_ms)?;
+    let metadata = Metadata::of(format, &bucket, None, connector.options.timeout_ms)?.hasty();
     let kv = metadata.follow(Component::Check).await?;
     let read = Meta::open(kv.clone(), Arc::new(|| UnixTime(0))).await?.usage().await;
     let _ = kv.close().await;

@@ -87,6 +87,7 @@ pub(crate) struct Metadata {
     bucket: Bucket,
     volume: VolumeId,
     timeout_ms: u64,
+    hasty: bool,
 }
 
 /// The metadata, opened to be written.
@@ -139,7 +140,14 @@ impl Metadata {
 
     /// The metadata of a volume at another place.
     pub(crate) fn at(place: Place, bucket: &Bucket, volume: &VolumeId, timeout_ms: u64) -> Self {
-        Self { place, bucket: bucket.clone(), volume: volume.clone(), timeout_ms }
+        let (bucket, volume) = (bucket.clone(), volume.clone());
+        Self { place, bucket, volume, timeout_ms, hasty: false }
+    }
+
+    /// The same, for whoever waits at a terminal: where nothing listens at the address of its database
+    /// it is not waited for.
+    pub(crate) fn hasty(self) -> Self {
+        Self { hasty: true, ..self }
     }
 
     /// Whether each commit is durable when it returns.
@@ -247,6 +255,7 @@ impl Metadata {
         PostgresOptions {
             create,
             timeout_ms,
+            hasty: self.hasty,
             ..PostgresOptions::new(url.clone(), self.volume.0.clone())
         }
     }

@@ -1,5 +1,7 @@
 //! A connection: made at the first server that answers and takes writes, with its statements ready.
 
+use std::error::Error;
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,6 +30,7 @@ pub(super) struct Place {
     texts: Statements<String>,
     timeout: Duration,
     read_only: bool,
+    hasty: bool,
 }
 
 /// A connection with the statements of a volume's tables.
@@ -54,6 +57,7 @@ impl Place {
             schema,
             timeout: options.timeout(),
             read_only: options.read_only,
+            hasty: options.hasty,
         }
     }
 
@@ -82,7 +86,11 @@ impl Place {
         }
         let texts: Vec<_> = told.iter().map(ToString::to_string).collect();
         let context = format!("the metadata's database {} is away: {}", self.url, texts.join("; "));
-        Err(Failed::Lost(FsError::new(ErrorKind::Retry, context)))
+        let error = FsError::new(ErrorKind::Retry, context);
+        match self.hasty && told.iter().all(is_refused) {
+            true => Err(Failed::Final(error)),
+            false => Err(Failed::Lost(error)),
+        }
     }
 
     async fn at(&self, login: &Login, server: &Server) -> Result<Plain, Failed> {
@@ -128,6 +136,19 @@ impl Place {
         let statements = prepared.map_err(|error| failed(&what, error))?;
         Ok(Arc::new(Conn { client, statements, task }))
     }
+}
+
+/// Whether nothing listens there.
+fn is_refused(error: &FsError) -> bool {
+    use io::ErrorKind::{ConnectionRefused, NotFound};
+    let mut cause = error.source();
+    while let Some(one) = cause {
+        if let Some(io) = one.downcast_ref::<io::Error>() {
+            return matches!(io.kind(), ConnectionRefused | NotFound);
+        }
+        cause = one.source();
+    }
+    false
 }
 
 fn too_late(url: &PostgresUrl) -> Failed {

@@ -32,6 +32,9 @@ pub struct PostgresOptions {
     /// Only read: a server that takes no writes (a hot standby) will do, commits are `ReadOnly`, and
     /// the user needs no right but SELECT. Default false.
     pub read_only: bool,
+    /// Whoever asks waits at a terminal: opening fails at once where nothing listens at any of the
+    /// server's addresses. Default false: a server that is about to start is waited for.
+    pub hasty: bool,
 }
 
 impl PostgresOptions {
@@ -45,6 +48,7 @@ impl PostgresOptions {
             connections: 4,
             group: true,
             read_only: false,
+            hasty: false,
         }
     }
 

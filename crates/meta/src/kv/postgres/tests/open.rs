@@ -29,6 +29,7 @@ async fn each_reason_why_a_database_cannot_be_used_is_told() {
     let away = refused(PostgresOptions { timeout_ms: 700, ..at(away) }).await;
     assert_eq!(away.kind(), ErrorKind::Retry, "{away}");
     assert!(begun.elapsed() < Duration::from_secs(5));
+    assert_nobody_is_waited_for(free_port()).await;
     let none = refused(PostgresOptions { create: false, ..server.volume() }).await;
     assert_eq!(none.kind(), ErrorKind::NotFound, "{none}");
     assert!(none.to_string().contains("volumes that it has"), "{none}");
@@ -36,6 +37,16 @@ async fn each_reason_why_a_database_cannot_be_used_is_told() {
     let invalid = refused(volume).await;
     assert_eq!(invalid.kind(), ErrorKind::Invalid);
     assert!(invalid.to_string().contains("timeout_ms is 1"), "{invalid}");
+}
+
+async fn assert_nobody_is_waited_for(port: u16) {
+    for servers in [format!("127.0.0.1:{port}"), format!("127.0.0.1:{port},127.0.0.1:{port}")] {
+        let url = PostgresUrl::parse(&format!("postgres://weir@{servers}/x")).unwrap();
+        let (begun, hasty) = (Instant::now(), PostgresOptions { hasty: true, ..at(url) });
+        let away = refused(PostgresOptions { timeout_ms: 60_000, ..hasty }).await;
+        assert_eq!(away.kind(), ErrorKind::Retry, "{away}");
+        assert!(begun.elapsed() < Duration::from_secs(30), "it waits for who does not listen");
+    }
 }
 
 #[tokio::test]
