@@ -145,7 +145,7 @@ echo "== a database restored from a backup is an older volume: refused, and gone
 mount_volume
 echo early >"$MNT/early"
 umount_volume
-"$PG_BIN/pg_dump" -h "$T/pg" -p "$PG_PORT" -U postgres -n "\"$had\"" weir >"$T/dump.sql" || fail "pg_dump"
+as_postgres "$PG_BIN/pg_dump" -h "$T/pg" -p "$PG_PORT" -n "$had" weir >"$T/dump.sql" || fail "pg_dump"
 mount_volume
 head -c 300000 /dev/urandom >"$MNT/late"
 was=$(stat -c %i "$MNT/late")
