@@ -1,7 +1,8 @@
 //! How old the metadata is, where it is in a database: a number that rises at each mount and in each hour
 //! of one. The database has it, and then the bucket: so a database that has less than the bucket was
-//! restored to a moment before, or is a standby that lacks the last commits. What it does not know of, the
-//! collector would take for nobody's; so nothing mounts it unasked.
+//! restored to a moment before, or is a standby that was as far behind. What it does not know of, the
+//! collector would take for nobody's; so no mount writes it unasked. What was lost since the number rose
+//! last is not noticed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +18,7 @@ use super::format::AGE_KEY;
 use super::metadata::Metadata;
 use super::options::{AcceptLoss, MountOptions};
 
-/// How often it rises, in seconds: two PUTs of a cent in some ten months.
+/// How often it rises, in seconds: 720 PUTs a month, half a cent.
 const RISE_S: u64 = 3_600;
 
 #[derive(Debug, Serialize, Deserialize)]
