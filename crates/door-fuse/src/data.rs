@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use weir_engine::{Bytes, Fallocate, LockOwner, LockSpace, OpenFlags, Seek};
+use weir_engine::{Bytes, Fallocate, LockOwner, LockSpace, OpenFile, OpenFlags, Seek};
 use weir_fuse::{Backing, Errno, open, write};
 use weir_types::{ErrorKind, FsError, Ino};
 
@@ -144,7 +144,7 @@ impl DoorState {
         };
         let (reply, backing) = match mode {
             Mode::Passthrough(backing) => (passthrough_reply(flags), Some(backing)),
-            Mode::Daemon => (open_reply(flags, self.options.exclusive), None),
+            Mode::Daemon => (self.plain_reply(&file, flags), None),
         };
         let maps_writable = backing.is_some() && purpose.maps_writable;
         if maps_writable && let Err(error) = self.engine.passthrough_writable(&file).await {
@@ -168,6 +168,21 @@ impl DoorState {
             bare_since: AtomicU64::new(0),
         };
         Ok((self.files.add(file), reply, backing))
+    }
+
+    /// The reply to an open that passes the daemon.
+    fn plain_reply(&self, file: &OpenFile, flags: i32) -> u32 {
+        let mut reply = open_reply(flags, self.options.exclusive);
+        if self.engine.is_shared() {
+            if flags & libc::O_APPEND != 0 {
+                // Where it lands is known here only: the kernel is to keep none of it.
+                reply |= open::DIRECT_IO;
+            }
+            if self.cached.is_as_cached(file.ino(), file.epoch()) {
+                reply |= open::KEEP_CACHE;
+            }
+        }
+        reply
     }
 
     /// Reads. Who drops it stops nobody else who wants the same bytes.
@@ -211,7 +226,7 @@ impl DoorState {
         }
         let appends = write.appends(self.options.exclusive);
         let written = if appends {
-            self.engine.append(&file.open, data).await?
+            self.append(&file, data).await?
         } else {
             self.engine.write(&file.open, write.offset, data).await?
         };
@@ -227,6 +242,19 @@ impl DoorState {
         }
         // A request is 16 MiB at most.
         Ok(written as u32)
+    }
+
+    async fn append(self: &Arc<Self>, file: &File, data: &[u8]) -> Served<usize> {
+        if !self.engine.is_shared() {
+            return Ok(self.engine.append(&file.open, data).await?);
+        }
+        let (engine, open) = (self.engine.clone(), file.open.clone());
+        let data = Bytes::copy_from_slice(data);
+        // It is done when it is told to the other nodes, and cannot be taken back.
+        let written = self.whole(async move { Ok(engine.append(&open, &data).await?) }).await?;
+        // It may end elsewhere than the kernel thinks.
+        self.forget_attributes(file.open.ino());
+        Ok(written)
     }
 
     /// Has pages dropped that may have the bytes of before a direct write which is done; `len` 0: to
@@ -271,6 +299,15 @@ impl DoorState {
         if !self.options.exclusive {
             self.engine.locks().release_owner(ino, LockOwner(owner));
         }
+    }
+
+    /// The same where other nodes are to find what was written: they do when this returns.
+    pub(crate) async fn close_for_others(self: &Arc<Self>, ino: Ino, owner: u64) -> Served<()> {
+        let engine = self.engine.clone();
+        // Whoever closes cannot do so again: it goes on without them.
+        let flushed = self.whole(async move { Ok(engine.flush_for_others(ino).await?) }).await;
+        self.flush_file(ino, owner);
+        flushed
     }
 
     /// The last descriptor of an open file was closed that may have locks of the whole file.

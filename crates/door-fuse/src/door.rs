@@ -17,6 +17,7 @@ use weir_fuse::{Control, Errno, Interrupted, Notifier, Reply};
 use weir_types::{ErrorKind, FsError, Ino, Result};
 
 use crate::atimes::Atimes;
+use crate::cached::Cached;
 use crate::counts::Counts;
 use crate::errno::{ErrorLog, Refusal};
 use crate::handles::{Dir, File, Handles};
@@ -49,6 +50,7 @@ pub(crate) struct DoorState {
     pub(crate) dirs: Handles<Dir>,
     pub(crate) listings: Listings,
     pub(crate) pages: Pages,
+    pub(crate) cached: Cached,
     pub(crate) notifier: OnceLock<Notifier>,
     /// What holds the mount still; nothing where it cannot be.
     pub(crate) control: OnceLock<Option<Control>>,
@@ -126,6 +128,7 @@ impl Door {
             dirs: Handles::default(),
             listings: Listings::default(),
             pages: Pages::default(),
+            cached: Cached::default(),
             notifier: OnceLock::new(),
             control: OnceLock::new(),
             underway: Arc::default(),

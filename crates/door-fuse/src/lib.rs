@@ -12,6 +12,7 @@
 
 mod atimes;
 mod attrs;
+mod cached;
 mod convert;
 mod counts;
 mod data;

@@ -36,13 +36,11 @@ pub struct FuseMount {
 /// Mounts the volume of `engine` and serves it until somebody unmounts it. Requests that must wait
 /// run on `runtime`, which must be there until then. Blocking: call it outside of async code.
 ///
-/// A read-only engine follows a writer elsewhere, so its mount is read-only and never exclusive.
+/// A read-only engine follows a writer elsewhere, so its mount is read-only and never exclusive; nor is
+/// one of a volume that other nodes write, too.
 pub fn mount(engine: Arc<Engine>, runtime: Handle, mut options: FuseOptions) -> Result<FuseMount> {
     check_mountpoint(&options.mountpoint)?;
-    if engine.read_only() {
-        options.read_only = true;
-        options = if options.exclusive { options.shared() } else { options };
-    }
+    options = as_the_engine(&engine, options);
     let mount_options = options.mount_options()?;
     let threads = options.threads.max(1);
     let asked = options.mountpoint.clone();
@@ -51,7 +49,7 @@ pub fn mount(engine: Arc<Engine>, runtime: Handle, mut options: FuseOptions) -> 
     // Who may do what was said in lists: to look at the bits only would give some too much. While
     // others write, the first list may come at any time.
     let must_obey = options.acl || runtime.block_on(engine.has_acls())?;
-    let acl = must_obey || engine.read_only();
+    let acl = must_obey || engine.read_only() || engine.is_shared();
     if acl {
         engine.obey_acls();
     }
@@ -90,10 +88,7 @@ pub fn resume(
     mut options: FuseOptions,
     (device, state): (OwnedFd, FuseHandover),
 ) -> Result<FuseMount> {
-    if engine.read_only() {
-        options.read_only = true;
-        options = if options.exclusive { options.shared() } else { options };
-    }
+    options = as_the_engine(&engine, options);
     let acl = state.obeys_acls();
     if acl {
         engine.obey_acls();
@@ -114,6 +109,16 @@ pub fn resume(
     drop(runtime.spawn_blocking(move || tell_of_before(&telling, &untold)));
     drop(runtime.spawn(shared.clone().drop_pages_from_before()));
     Ok(FuseMount { mountpoint, view: FuseView(shared), session })
+}
+
+/// What the engine's mount of the volume means for this one.
+fn as_the_engine(engine: &Engine, mut options: FuseOptions) -> FuseOptions {
+    options.read_only |= engine.read_only();
+    match () {
+        () if engine.is_shared() => options.among_nodes(),
+        () if engine.read_only() && options.exclusive => options.shared(),
+        () => options,
+    }
 }
 
 /// Notes which file system it is, to find where else it is mounted. The kernel's table says so, which

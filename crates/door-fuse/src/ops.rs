@@ -378,8 +378,12 @@ impl Door {
                 self.serve_or_undo(caller.asks(op), work, answer, undo);
             }
             O::Flush { lock_owner } => {
-                shared.flush_file(ino, lock_owner);
-                caller.reply.ok();
+                if !shared.engine.others_wait_for(ino) {
+                    shared.flush_file(ino, lock_owner);
+                    return caller.reply.ok();
+                }
+                let work = async move { shared.close_for_others(ino, lock_owner).await };
+                self.done(caller.asks(op), work);
             }
             O::Release { fh, release_flags, lock_owner } => {
                 if release_flags & weir_fuse::release::FLOCK_UNLOCK != 0 {

@@ -104,6 +104,13 @@ impl FuseOptions {
         self
     }
 
+    /// The same, where other nodes change the volume: names are asked for each time, so that who opens a
+    /// file finds it as it was when its last writer closed it.
+    #[must_use]
+    pub fn among_nodes(self) -> Self {
+        Self { entry_ttl: Duration::ZERO, ..self.shared() }
+    }
+
     /// What the mount itself takes of it all.
     pub(crate) fn mount_options(&self) -> Result<MountOptions> {
         let user = !rustix::process::geteuid().is_root();

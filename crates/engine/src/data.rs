@@ -101,8 +101,9 @@ impl DataPlane {
         let admission = Admission::new(context.clone(), meta.clone(), budget.clone());
         let admission = Arc::new(admission);
         let space = Arc::new(Space::new(context.clone(), tier.clone()));
-        let (kept, follows) = (nodes.clone(), context.read_only);
-        let mirrors = Mirrors::new(meta.clone(), tier.clone(), kept, journal.clone(), follows);
+        let others = (context.read_only, context.is_shared());
+        let log = journal.clone();
+        let mirrors = Mirrors::new(meta.clone(), tier.clone(), nodes.clone(), log, others);
         let mirrors = Arc::new(mirrors);
         let fetcher = Arc::new(Fetcher::new(FetcherParts {
             context: context.clone(),

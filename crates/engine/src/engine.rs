@@ -39,6 +39,7 @@ use crate::volume::fence::Fence;
 use crate::volume::health::Health;
 use crate::volume::locks::{self, Place};
 use crate::volume::options::{MountOptions, MountReport};
+use crate::volume::together::Together;
 
 /// A mounted volume. Doors hold it in an [`Arc`]; all methods take `&self`.
 ///
@@ -79,6 +80,7 @@ struct Bound {
     journal: Option<Arc<Journal>>,
     report: MountReport,
     lease: Option<Lease>,
+    together: Option<Arc<Together>>,
 }
 
 impl Engine {
@@ -90,7 +92,7 @@ impl Engine {
         tier: Tier,
         bound: Bound,
     ) -> Self {
-        let Bound { watched, guard, journal, report, lease } = bound;
+        let Bound { watched, guard, journal, report, lease, together } = bound;
         let Watched { meta, fence, place, health } = watched;
         let places = places(&options, &format);
         let context = Context {
@@ -104,6 +106,7 @@ impl Engine {
             stopping: AtomicBool::new(false),
             obeys_acls: AtomicBool::new(false),
             fence,
+            together,
         };
         let registry = Arc::new(Registry::new(options.connector));
         let schedule = Arc::new(Schedule::default());
@@ -151,6 +154,11 @@ impl Engine {
     /// Whether the volume is mounted read-only.
     pub fn read_only(&self) -> bool {
         self.data.context.read_only
+    }
+
+    /// Whether others may change the volume while it is mounted here, as this mount does.
+    pub fn is_shared(&self) -> bool {
+        self.data.context.is_shared()
     }
 
     /// The advisory locks of the volume's files.
@@ -212,7 +220,9 @@ impl Engine {
         self.step("writes to disks");
         self.disks.settle().await;
         self.step("the metadata of removed files");
-        self.names.purge_all_closed().await;
+        if !self.is_shared() {
+            self.names.purge_all_closed().await;
+        }
         if let Err(error) = self.names.atimes.flush().await {
             tracing::warn!(%error, "when files were read last was not stored");
         }
@@ -228,6 +238,9 @@ impl Engine {
         }
         if let Some(lease) = &self.lease {
             lease.end_cleanly(meta).await?;
+        }
+        if let Some(together) = &self.data.context.together {
+            weir_meta::sessions::end(&**meta.kv(), together.id()).await?;
         }
         if let Some(journal) = journal {
             journal.clear()?;
@@ -305,6 +318,7 @@ fn open_files(data: &DataPlane, links: &Arc<Links>) -> OpenFiles {
         reader: data.reader.clone(),
         writer: data.writer.clone(),
         flusher: data.flusher.clone(),
+        records: data.records.clone(),
         linked: Arc::new(links.importer.clone()),
     }
 }

@@ -5,4 +5,5 @@
 pub(crate) mod atimes;
 pub(crate) mod files;
 pub(crate) mod passthrough;
+mod removed;
 pub(crate) mod tree;

@@ -14,3 +14,4 @@ pub(crate) mod locks;
 pub(crate) mod metadata;
 pub(crate) mod migrate;
 pub(crate) mod options;
+pub(crate) mod together;

@@ -42,6 +42,9 @@ pub struct FileFlush {
     /// The file's size from now on, exactly. Where that is less than the volume has, the file is
     /// truncated to it first. `None` only grows it as far as the pieces reach.
     pub size: Option<u64>,
+    /// Others change the file, too: of which generation it was to whoever flushes it. If it is of that one
+    /// still, the size only grows it; else the pieces alone do.
+    pub since: Option<u64>,
     /// Last change of the data; `None` leaves it.
     pub mtime: Option<UnixTime>,
     /// Last change of the inode; `None` leaves it.
@@ -61,6 +64,15 @@ pub struct FlushCommit {
     pub files: Vec<FileFlush>,
 }
 
+/// What a commit made of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Flushed {
+    /// The inode after it.
+    pub inode: Inode,
+    /// Its generation before.
+    pub before: u64,
+}
+
 /// The extents of one chunk while a commit is put together.
 struct ChunkState {
     key: Key,
@@ -72,6 +84,8 @@ struct ChunkState {
 /// All that one commit reads and changes.
 struct Part {
     inodes: BTreeMap<Ino, Option<Seen<Inode>>>,
+    /// Their generations as they were read.
+    generations: BTreeMap<Ino, u64>,
     chunks: BTreeMap<(Ino, ChunkIndex), ChunkState>,
 }
 
@@ -79,8 +93,8 @@ impl Meta {
     /// [`Meta::commit_flush_each`], answering each entry's inode after it.
     pub async fn commit_flush(&self, flush: FlushCommit) -> Result<Vec<(Ino, Option<Inode>)>> {
         let mut done = Vec::with_capacity(flush.files.len());
-        let each = |file: &FileFlush, inode| {
-            done.push((file.ino, inode));
+        let each = |file: &FileFlush, flushed: Option<Flushed>| {
+            done.push((file.ino, flushed.map(|flushed| flushed.inode)));
             Ok(())
         };
         self.commit_flush_each(&flush, each).await?;
@@ -89,12 +103,12 @@ impl Meta {
 
     /// Makes stored bytes part of their files: each entry whole in one commit, many sharing one
     /// (cut at about 4,000 pieces or 8 MiB). After each commit `each` is told of its entries, in
-    /// order, with the inode after, or `None` for a file that was purged meanwhile; so an error
+    /// order, with what became of it, or `None` for a file that was purged meanwhile; so an error
     /// leaves done what was told. One read round and one commit for each part.
     pub async fn commit_flush_each(
         &self,
         flush: &FlushCommit,
-        mut each: impl FnMut(&FileFlush, Option<Inode>) -> Result<()> + Send,
+        mut each: impl FnMut(&FileFlush, Option<Flushed>) -> Result<()> + Send,
     ) -> Result<()> {
         flush.files.iter().try_for_each(check_file)?;
         let mut rest = flush.files.as_slice();
@@ -116,7 +130,7 @@ impl Meta {
         &self,
         segments: &[(SegmentId, SegmentInfo)],
         files: &[FileFlush],
-    ) -> Result<Vec<Option<Inode>>> {
+    ) -> Result<Vec<Option<Flushed>>> {
         let mut tries = Tries::new("commit a flush");
         loop {
             tries.next().await?;
@@ -137,11 +151,34 @@ impl Meta {
             tx.put_segments(segments)?;
             part.finish(&mut tx)?;
             if self.apply(tx).await? {
-                let after = |file: &FileFlush| {
-                    let seen = part.inodes.get(&file.ino).and_then(Option::as_ref);
-                    seen.map(|seen| seen.value.clone())
-                };
-                return Ok(files.iter().map(after).collect());
+                return Ok(files.iter().map(|file| part.flushed(file.ino)).collect());
+            }
+        }
+    }
+
+    /// Makes stored bytes the end of a file, if that is at `end` still; `None`, and nothing is changed, if
+    /// it is elsewhere, or the file was purged. One read round and one commit.
+    pub async fn append(
+        &self,
+        segment: (SegmentId, SegmentInfo),
+        file: &FileFlush,
+        end: u64,
+    ) -> Result<Option<Flushed>> {
+        check_file(file)?;
+        let mut tries = Tries::new("append to a file");
+        loop {
+            tries.next().await?;
+            let mut part = self.read_part(std::slice::from_ref(file)).await?;
+            let size = part.inodes.get(&file.ino).and_then(Option::as_ref).map(|s| s.value.size);
+            if size != Some(end) {
+                return Ok(None);
+            }
+            part.add(file);
+            let mut tx = Tx::default();
+            tx.put_segments(std::slice::from_ref(&segment))?;
+            part.finish(&mut tx)?;
+            if self.apply(tx).await? {
+                return Ok(part.flushed(file.ino));
             }
         }
     }
@@ -153,9 +190,12 @@ impl Meta {
         wanted.extend(chunks.iter().map(|(ino, chunk)| keys::extents(*ino, *chunk)));
         let found = self.get(&wanted).await?;
         let (found_inodes, found_chunks) = found.split_at(inos.len());
-        let mut part = Part { inodes: BTreeMap::new(), chunks: BTreeMap::new() };
+        let mut part =
+            Part { inodes: BTreeMap::new(), generations: BTreeMap::new(), chunks: BTreeMap::new() };
         for (ino, found) in inos.into_iter().zip(found_inodes) {
-            part.inodes.insert(ino, seen_inode(ino, found.as_ref())?.map(regular).transpose()?);
+            let seen = seen_inode(ino, found.as_ref())?.map(regular).transpose()?;
+            part.generations.extend(seen.as_ref().map(|seen| (ino, seen.value.data.generation)));
+            part.inodes.insert(ino, seen);
         }
         let chunk_keys = wanted.into_iter().skip(part.inodes.len());
         for ((at, key), found) in chunks.into_iter().zip(chunk_keys).zip(found_chunks) {
@@ -178,7 +218,8 @@ impl Meta {
             let Some(Some(seen)) = part.inodes.get(&file.ino) else {
                 continue;
             };
-            let Some(size) = file.size.filter(|size| *size < seen.value.size) else {
+            let shrinks = |size: &u64| file.since.is_none() && *size < seen.value.size;
+            let Some(size) = file.size.filter(shrinks) else {
                 continue;
             };
             self.truncate(file.ino, size, file.mtime.unwrap_or(seen.value.mtime)).await?;
@@ -189,6 +230,12 @@ impl Meta {
 }
 
 impl Part {
+    /// What the commit made of a file, if it is there.
+    fn flushed(&self, ino: Ino) -> Option<Flushed> {
+        let seen = self.inodes.get(&ino).and_then(Option::as_ref)?;
+        Some(Flushed { inode: seen.value.clone(), before: *self.generations.get(&ino)? })
+    }
+
     /// What a chunk without a row holds.
     fn native_extents(&self, (ino, chunk): (Ino, ChunkIndex)) -> Vec<Extent> {
         let inode = self.inodes.get(&ino).and_then(Option::as_ref).map(|seen| &seen.value);
@@ -198,12 +245,18 @@ impl Part {
     /// Takes one file's pieces and attributes over, if it is still there. Answers how many bytes
     /// of a commit that takes at most.
     fn add(&mut self, file: &FileFlush) -> usize {
+        let before = self.generations.get(&file.ino).copied();
         let Some(Some(seen)) = self.inodes.get_mut(&file.ino) else {
             return 0;
         };
         let inode = &mut seen.value;
         let end = file.pieces.iter().map(|piece| piece.offset + u64::from(piece.len)).max();
-        let size = file.size.unwrap_or(inode.size.max(end.unwrap_or(0)));
+        let reached = inode.size.max(end.unwrap_or(0));
+        let size = match (file.size, file.since) {
+            (Some(size), None) => size,
+            (Some(size), since) if since == before => reached.max(size),
+            _ => reached,
+        };
         if size < inode.size {
             // The stored size is no larger; an earlier entry of the same file made it so.
             for ((_, chunk), state) in self.chunks.range_mut((file.ino, 0)..=(file.ino, u64::MAX)) {

@@ -19,6 +19,8 @@ const BITS_OF_ONE: u64 = 4;
 /// The inodes of this process.
 #[derive(Debug)]
 pub(crate) struct Fresh {
+    /// Others change them, too.
+    shared: AtomicBool,
     /// The first of them.
     from: AtomicU64,
     /// Some of them may have extended attributes.
@@ -36,8 +38,13 @@ impl Fresh {
         self.from.fetch_min(from, Ordering::AcqRel);
     }
 
+    /// Others know these numbers from the moment they are given out: nothing is known of any.
+    pub(crate) fn nothing_is(&self) {
+        self.shared.store(true, Ordering::Release);
+    }
+
     fn is_fresh(&self, ino: Ino) -> bool {
-        ino.0 >= self.from.load(Ordering::Acquire)
+        !self.shared.load(Ordering::Acquire) && ino.0 >= self.from.load(Ordering::Acquire)
     }
 
     /// Whether `ino` has no extended attribute for sure.
@@ -70,6 +77,7 @@ impl Fresh {
 impl Default for Fresh {
     fn default() -> Self {
         Self {
+            shared: AtomicBool::new(false),
             from: AtomicU64::new(u64::MAX),
             attributes: AtomicBool::new(false),
             names: Names::default(),

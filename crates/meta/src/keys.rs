@@ -28,6 +28,8 @@ pub(crate) const ACTION: u8 = b'A';
 pub(crate) const PIN: u8 = b'P';
 pub(crate) const THROUGHPUT: u8 = b'U';
 pub(crate) const DISK: u8 = b'Y';
+pub(crate) const PRESENCE: u8 = b'Z';
+pub(crate) const BEAT: u8 = b'z';
 
 /// The counter of inodes, those of removed but open files included.
 pub(crate) const INODES: &[u8] = b"Cinodes";
@@ -45,6 +47,8 @@ pub(crate) const WRITER: &[u8] = b"Mwriter";
 pub(crate) const LAST_MOUNT: &[u8] = b"Mlast_mount";
 /// The mount that may change the volume, where the engine below fences nobody itself.
 pub(crate) const GUARD: &[u8] = b"Mguard";
+/// Counts who became the only one that changes the volume, and who joined those who do.
+pub(crate) const JOINS: &[u8] = b"Mjoins";
 /// How often a database was mounted, and for how many hours.
 pub(crate) const AGE: &[u8] = b"Mage";
 /// Some inode has or had an access control list.
@@ -235,6 +239,22 @@ pub(crate) fn disk(name: &str) -> Key {
     key
 }
 
+fn of_session(tag: u8, session: u64) -> Key {
+    let mut key = vec![tag];
+    key.extend_from_slice(&session.to_be_bytes());
+    key
+}
+
+/// The row of a session's presence.
+pub(crate) fn presence(session: u64) -> Key {
+    of_session(PRESENCE, session)
+}
+
+/// The row of a session's beat.
+pub(crate) fn beat(session: u64) -> Key {
+    of_session(BEAT, session)
+}
+
 /// The big-endian number at `at`; `None` if the key is too short.
 fn number_at(key: &[u8], at: usize) -> Option<u64> {
     let bytes = key.get(at..at + 8)?;
@@ -244,6 +264,11 @@ fn number_at(key: &[u8], at: usize) -> Option<u64> {
 /// The inode of a key that starts with tag and inode.
 pub(crate) fn parse_ino(key: &[u8]) -> Option<Ino> {
     number_at(key, 1).map(Ino)
+}
+
+/// The session of a key that starts with tag and session.
+pub(crate) fn parse_session(key: &[u8]) -> Option<u64> {
+    number_at(key, 1)
 }
 
 /// The number of a throughput rule's key.

@@ -137,6 +137,13 @@ impl Meta {
         })
     }
 
+    /// Others may change the volume meanwhile: nothing is believed of what they could have done. To be
+    /// called before anything else.
+    pub fn set_shared(&self) {
+        self.fresh.nothing_is();
+        self.has_links.store(true, Ordering::Release);
+    }
+
     /// The Kv below.
     pub fn kv(&self) -> &Arc<dyn Kv> {
         &self.kv
@@ -300,11 +307,21 @@ impl Meta {
         Ok(decode_seen(keys::AGE, found[0].as_ref())?.map_or(0, |seen| seen.value))
     }
 
-    /// Notes that. One commit.
-    pub async fn set_age(&self, age: u64) -> Result<()> {
-        let mut tx = Tx::default();
-        tx.put(keys::AGE.to_vec(), encode(&age)?);
-        self.apply(tx).await.map(drop)
+    /// Makes that one more, and more than `least`; answers what it is then. One read and one commit.
+    pub async fn raise_age(&self, least: u64) -> Result<u64> {
+        let mut tries = Tries::new("note the age of the metadata");
+        loop {
+            tries.next().await?;
+            let found = self.get(&[keys::AGE.to_vec()]).await?;
+            let before: Option<Seen<u64>> = decode_seen(keys::AGE, found[0].as_ref())?;
+            let age = before.map_or(0, |seen| seen.value).max(least) + 1;
+            let mut tx = Tx::default();
+            tx.check(keys::AGE.to_vec(), version(found[0].as_ref()));
+            tx.put(keys::AGE.to_vec(), encode(&age)?);
+            if self.apply(tx).await? {
+                return Ok(age);
+            }
+        }
     }
 
     /// Returns when all that was committed before is durable.

@@ -63,6 +63,8 @@ pub struct Mirror {
     pub(crate) residency: RwLock<Residency>,
     file: Mutex<Option<Arc<File>>>,
     last_used: AtomicU64,
+    /// Another one each time that others changed the file, by [`Tier::tick`](crate::Tier::tick).
+    epoch: AtomicU64,
     pub(crate) sealed: AtomicBool,
     /// Fills under way: their bytes may be in the file before residency knows.
     pub(crate) filling: AtomicUsize,
@@ -108,6 +110,7 @@ impl Mirror {
         Self {
             ino: state.ino,
             last_used: AtomicU64::new(shared.tick()),
+            epoch: AtomicU64::new(shared.tick()),
             shared,
             residency: RwLock::new(Residency {
                 state,
@@ -401,6 +404,17 @@ impl Mirror {
     /// When it was last used, by [`Tier::tick`](crate::Tier::tick): the oldest is released first.
     pub fn last_used(&self) -> u64 {
         self.last_used.load(Ordering::Relaxed)
+    }
+
+    /// Stays the same as long as nobody but the users of this tier changed the file, and it was not
+    /// forgotten in between: what was read from it may be kept that long.
+    pub fn epoch(&self) -> u64 {
+        self.epoch.load(Ordering::Acquire)
+    }
+
+    /// Others changed it.
+    pub(crate) fn next_epoch(&self) {
+        self.epoch.store(self.shared.tick(), Ordering::Release);
     }
 
     /// Counts as a use.

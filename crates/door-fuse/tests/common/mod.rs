@@ -106,6 +106,7 @@ impl Volume {
             tier: self.dir.path().join("tier"),
             journal: None,
             read_only: false,
+            shared: false,
             take_over: false,
             accept_loss: AcceptLoss::Nothing,
             only_clean: false,

@@ -10,6 +10,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::TryStreamExt;
 use futures::stream::{self, StreamExt};
+use weir_meta::sessions::{SessionId, sessions};
 use weir_meta::{Meta, Reference, SegmentUse};
 use weir_object::{Component, StripeSet};
 use weir_segment::{IndexEntry, IndexRead, Owner, decode_index, decode_record};
@@ -25,6 +26,7 @@ use crate::data::nodes::Nodes;
 use crate::data::records::{Decoded, get_all, record_place};
 use crate::data::segments::{Segments, segment_info};
 use crate::volume::context::{Context, Counts};
+use crate::volume::together::made_by;
 
 /// Segments looked at in one read of the metadata.
 const PAGE: usize = 1_000;
@@ -89,6 +91,9 @@ pub(crate) async fn collect_loop(collector: Arc<Collector>) {
     let mut took = Duration::ZERO;
     for look in 0_u64.. {
         tokio::time::sleep(interval.max(took * REST_FACTOR)).await;
+        if !collector.context.is_first() {
+            continue;
+        }
         let began_ms = collector.context.now_ms();
         let collected = async {
             collector.collect(&mut looked).await?;
@@ -197,7 +202,10 @@ impl Collector {
                 let ids = page.iter().filter_map(|o| SegmentId::from_object_key(&o.key));
                 let in_flight = self.segments.in_flight().clone();
                 let old = ids.filter(|id| id.unix_ms() < limit_ms && !in_flight.contains(id));
-                let old: Vec<_> = old.collect();
+                let mut old: Vec<_> = old.collect();
+                // Who is not there any more names none of them from now on; who is may yet.
+                let live = self.live().await?;
+                old.retain(|id| !live.contains(&made_by(*id)));
                 let known = self.meta.segment_known(&old).await?;
                 let unnamed: Vec<_> =
                     old.iter().zip(known).filter(|(_, known)| !known).map(|(id, _)| id).collect();
@@ -213,6 +221,14 @@ impl Collector {
             }
         }
         Ok(())
+    }
+
+    /// Sessions that may name segments of theirs yet.
+    async fn live(&self) -> Result<HashSet<SessionId>> {
+        match self.context.is_shared() {
+            false => Ok(HashSet::new()),
+            true => Ok(sessions(&**self.meta.kv()).await?.iter().map(|live| live.id).collect()),
+        }
     }
 
     /// Writes the live records of sparse segments into new ones. The old segments are dead then,

@@ -195,6 +195,7 @@ impl Copier {
             true,
         )?;
         to.mirror.forget_pending_times(true, true)?;
+        self.mirrors.changed_by_us(&to.mirror, since.data.generation, &after)?;
         Ok(len)
     }
 }

@@ -13,7 +13,7 @@ use weir_meta::{FileFlush, FlushCommit, Meta, Piece};
 use weir_object::Component;
 use weir_segment::{Owner, SealedSegment, SegmentBuilder};
 use weir_tier::Mirror;
-use weir_types::{ByteRange, ErrorKind, FsError, Ino, Result};
+use weir_types::{ByteRange, CHUNK_BYTES, ErrorKind, FsError, Ino, Result};
 
 use crate::data::admission::budget::{Budget, Slowed};
 use crate::data::fetch::Fetcher;
@@ -105,6 +105,35 @@ impl DirectRecords {
         self.name_records(mirror, sent, range).await
     }
 
+    /// Puts bytes behind the end of a file, wherever other nodes have that by now; nothing of the file waits
+    /// to be flushed. One PUT and one commit; again where another node was faster.
+    pub(crate) async fn append(
+        self: &Arc<Self>,
+        (node, mirror): (&Node, &Mirror),
+        data: &Bytes,
+    ) -> Result<()> {
+        let record_bytes = self.context.format.record_bytes;
+        loop {
+            let end = self.meta.inode(node.ino).await?.size;
+            let sent = self.send_records(node.ino, record_bytes, end, data.clone()).await?;
+            let _change = node.change.lock().await;
+            let now = Some(self.context.now());
+            let file = FileFlush {
+                ino: node.ino,
+                pieces: sent.pieces,
+                mtime: now,
+                ctime: now,
+                ..FileFlush::default()
+            };
+            let segment = (sent.sealed.id, segment_info(&sent.sealed));
+            let known = mirror.generation();
+            if let Some(done) = self.meta.append(segment, &file, end).await? {
+                let first = if known == done.before { end } else { 0 };
+                return mirror.changed_from(&done.inode, first);
+            }
+        }
+    }
+
     /// Brings records to the bucket, in an object that nothing names yet.
     async fn send_records(
         self: &Arc<Self>,
@@ -149,7 +178,7 @@ impl DirectRecords {
     }
 }
 
-/// Packs records that follow one another into a segment of their own.
+/// Packs records that follow one another into a segment of their own. None crosses the edge of a chunk.
 fn pack(
     mut builder: SegmentBuilder,
     ino: Ino,
@@ -159,7 +188,11 @@ fn pack(
 ) -> Result<(SealedSegment, Vec<Piece>)> {
     let mut pieces = Vec::new();
     let mut offset = start;
-    for bytes in data.chunks(record_bytes as usize) {
+    let mut rest = data;
+    while !rest.is_empty() {
+        let most = record_bytes.min(CHUNK_BYTES - offset % CHUNK_BYTES) as usize;
+        let (bytes, after) = rest.split_at(rest.len().min(most));
+        rest = after;
         let record = builder.push(Owner { ino, offset }, bytes)?;
         pieces.push(Piece { offset, record, len: bytes.len() as u32 });
         offset += bytes.len() as u64;

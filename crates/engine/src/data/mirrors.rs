@@ -32,6 +32,8 @@ pub(crate) struct Mirrors {
     journal: Option<Arc<Journal>>,
     /// Somebody else writes the volume, and what is open here follows that.
     follows: bool,
+    /// Others write it, too.
+    shared: bool,
     /// Files that are open and moved on with that, until the doors are told.
     moved: Mutex<Vec<(Ino, Moved)>>,
 }
@@ -42,9 +44,37 @@ impl Mirrors {
         tier: Arc<Tier>,
         nodes: Arc<Nodes>,
         journal: Option<Arc<Journal>>,
-        follows: bool,
+        (follows, shared): (bool, bool),
     ) -> Self {
-        Self { meta, tier, nodes, journal, follows, moved: Mutex::default() }
+        Self { meta, tier, nodes, journal, follows, shared, moved: Mutex::default() }
+    }
+
+    /// Has the mirror of a file, if there is one, let go of what others changed since, where `inode` shows
+    /// that they did. Whoever is told of a size finds the bytes.
+    async fn catch_up_with(&self, inode: Inode) -> Result<Inode> {
+        let ino = inode.ino;
+        if !self.shared || inode.kind != FileKind::Regular {
+            return Ok(inode);
+        }
+        let Some(mirror) = self.tier.find(ino).filter(|mirror| !mirror.is_in_step(&inode)) else {
+            return Ok(inode);
+        };
+        let node = self.nodes.get(ino);
+        let _change = node.change.lock().await;
+        let inode = self.meta.inode(ino).await?;
+        if !mirror.is_in_step(&inode) {
+            self.tier.mirror(&inode)?;
+        }
+        Ok(inode)
+    }
+
+    /// Our own change of a file made `after` of `before`. Where others made changes in between, no page of
+    /// before is believed. To be called with the file's change lock held, once the mirror has the change.
+    pub(crate) fn changed_by_us(&self, mirror: &Mirror, before: u64, after: &Inode) -> Result<()> {
+        match self.shared && after.data.generation > before + 1 {
+            true => mirror.changed_from(after, 0),
+            false => Ok(()),
+        }
     }
 
     /// The file's mirror, in step with its extents: none of them may change meanwhile.
@@ -81,7 +111,8 @@ impl Mirrors {
         }
         loop {
             let before = self.tier.moment();
-            let inode = self.merged(self.meta.inode(ino).await?);
+            let inode = self.catch_up_with(self.meta.inode(ino).await?).await?;
+            let inode = self.merged(inode);
             if !self.tier.settled_since(&before, ino) {
                 return Ok(inode);
             }
@@ -91,7 +122,7 @@ impl Mirrors {
     /// [`Mirrors::merged`] of an inode that was read after `before`.
     pub(crate) async fn merged_since(&self, before: &Moment, inode: Inode) -> Result<Inode> {
         let ino = inode.ino;
-        let merged = self.merged(inode);
+        let merged = self.merged(self.catch_up_with(inode).await?);
         match merged.kind == FileKind::Regular && self.tier.settled_since(before, ino) {
             true => self.known(ino).await,
             false => Ok(merged),

@@ -61,6 +61,7 @@ impl Writer {
                 false,
             )?;
             mirror.forget_pending_times(true, true)?;
+            self.mirrors.changed_by_us(&mirror, before.data.generation, &after)?;
         }
         Ok(self.mirrors.merged(after))
     }
@@ -145,7 +146,7 @@ impl Writer {
         }
         mirror.dropped(ByteRange::new(start, end), None, after.data.generation, false)?;
         mirror.forget_pending_times(true, true)?;
-        Ok(())
+        self.mirrors.changed_by_us(mirror, since.data.generation, &after)
     }
 }
 

@@ -112,7 +112,11 @@ impl Segments {
     /// The same, for about so many bytes.
     pub(crate) fn new_segment_of(&self, bytes: u64) -> (InFlight, SegmentBuilder) {
         let format = &self.context.format;
-        let id = SegmentId::new(self.context.unix_ms(), (self.context.clock.random)());
+        let unix_ms = self.context.unix_ms();
+        let id = match &self.context.together {
+            Some(together) => together.segment_id(unix_ms),
+            None => SegmentId::new(unix_ms, (self.context.clock.random)()),
+        };
         self.in_flight().insert(id);
         let buffer = if bytes >= SPARE_BYTES { self.spare.take() } else { Vec::new() };
         let builder = SegmentBuilder::in_buffer(id, format.codec, format.segment_bytes, buffer);

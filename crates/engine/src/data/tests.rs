@@ -90,6 +90,7 @@ fn ground(tier_bytes: u64, step_ms: u64) -> Ground {
         stopping: AtomicBool::new(false),
         obeys_acls: AtomicBool::new(false),
         fence: Arc::new(Fence::new("memory://b".to_owned())),
+        together: None,
     };
     Ground { _directory: directory, context: Arc::new(context), tier: Arc::new(tier) }
 }
@@ -132,7 +133,8 @@ impl Plane {
         Meta::format(&*kv, root, NOW).await.expect("formats");
         let meta = Meta::open(kv, Arc::new(|| NOW)).await.expect("opens");
         let (meta, nodes) = (Arc::new(meta), Arc::new(Nodes::default()));
-        let mirrors = Mirrors::new(meta.clone(), ground.tier.clone(), nodes.clone(), None, false);
+        let mirrors =
+            Mirrors::new(meta.clone(), ground.tier.clone(), nodes.clone(), None, (false, false));
         let space = Space::new(ground.context.clone(), ground.tier.clone());
         Self {
             meta,

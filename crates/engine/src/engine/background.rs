@@ -18,6 +18,7 @@ use crate::services::{actions, limits, links};
 use crate::volume::age::age_loop;
 use crate::volume::context::blocking;
 use crate::volume::fence::guard_loop;
+use crate::volume::together::beat_loop;
 
 /// How often the tier is looked at, in milliseconds.
 const TIER_LOOK_MS: u64 = 250;
@@ -51,6 +52,10 @@ pub(super) fn start(engine: &Engine) -> JoinSet<()> {
         let (context, meta) = (data.context.clone(), data.meta.clone());
         tasks.spawn(guard_loop(meta.clone(), guard, context.fence.clone()));
         tasks.spawn(age_loop(context, meta, data.buckets.clone()));
+    }
+    if let Some(together) = data.context.together.clone() {
+        let (context, kv) = (data.context.clone(), data.meta.kv().clone());
+        tasks.spawn(beat_loop(together, context, kv, names.clone()));
     }
     tasks
 }

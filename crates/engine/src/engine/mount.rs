@@ -1,5 +1,6 @@
 //! Mounting: from a URL and a directory to a running engine, whatever the last mount left.
 
+mod shared;
 mod tier;
 
 use std::path::{Path, PathBuf};
@@ -46,6 +47,8 @@ async fn mount(options: MountOptions) -> Result<Engine> {
     let engine = if options.read_only {
         let opened = open_tier(&options, &format)?;
         mount_reader(options, format, buckets, opened, metadata).await?
+    } else if options.shared {
+        shared::mount_shared(options, format, buckets, metadata).await?
     } else {
         // First: whoever is refused leaves the tier as it is, which opening it may not.
         let claim = claim(&options, &buckets).await?;
@@ -53,7 +56,10 @@ async fn mount(options: MountOptions) -> Result<Engine> {
         let opened = open_tier(&options, &format)?;
         mount_writer(options, format, buckets, opened, (metadata, claim)).await?
     };
-    engine.actions.load_actions().await?;
+    // Those of other nodes are theirs.
+    if !engine.is_shared() {
+        engine.actions.load_actions().await?;
+    }
     engine.limits.load_rules().await?;
     *engine.tasks.lock().await = background::start(&engine);
     Ok(engine)
@@ -83,7 +89,7 @@ async fn mount_reader(
         taken_from: None,
         left_behind: None,
     };
-    let bound = Bound { watched, guard: None, journal: None, report, lease: None };
+    let bound = Bound { watched, guard: None, journal: None, report, lease: None, together: None };
     let engine = Engine::assemble(options, format, buckets, opened.tier, bound);
     engine.links.load_links().await?;
     engine.inherit(&open).await?;
@@ -111,7 +117,9 @@ async fn mount_writer(
         stand_unseen(&options, &metadata, &claim, &here).await?;
     }
     let mount = this_mount(&options);
-    let kv = metadata.open(&mount.node, &options.settings, Some(journal.clone())).await?;
+    let kv = metadata
+        .open((&mount.node, options.take_over), &options.settings, Some(journal.clone()))
+        .await?;
     let watched = open_watched(&options, &metadata, kv.kv.clone()).await?;
     let meta = &watched.meta;
     let stood = stand_opened(meta, &options, &buckets, (&format, &metadata), (&claim, &here));
@@ -151,7 +159,8 @@ async fn mount_writer(
     write_lease(&options.host, &buckets, &lease.mount.node).await?;
     fail::fail_point!("engine::mount-leased", |_| Err(stopped()));
     let guard = kv.guard;
-    let bound = Bound { watched, guard, journal: Some(journal), report, lease: Some(lease) };
+    let (journal, lease) = (Some(journal), Some(lease));
+    let bound = Bound { watched, guard, journal, report, lease, together: None };
     let open = options.inherited.open.clone();
     let engine = Engine::assemble(options, format, buckets, opened.tier, bound);
     engine.links.load_links().await?;

@@ -72,7 +72,10 @@ impl Engine {
                 Err(error) => return Err(error),
             }
         }
-        self.names.purge_all_closed().await;
+        // Others may have them open; and what is unlinked here is in their hands, too.
+        if !self.is_shared() {
+            self.names.purge_all_closed().await;
+        }
         self.data.space.flush_wanted.notify_one();
         Ok(())
     }

@@ -37,6 +37,8 @@ pub struct Status {
     pub volume_id: String,
     /// Whether the mount only reads.
     pub read_only: bool,
+    /// Whether other nodes write the volume, too.
+    pub shared: bool,
     /// Whether another writer took the volume over.
     pub fenced: bool,
     /// Inodes in use.
@@ -151,6 +153,7 @@ impl Engine {
                 volume: data.context.url.clone(),
                 volume_id: data.context.format.id.to_string(),
                 read_only: data.context.read_only,
+                shared: data.context.is_shared(),
                 fenced: data.context.is_fenced(),
                 files: usage.inodes,
                 stored_bytes: usage.stored_bytes,

@@ -87,6 +87,7 @@ pub fn mount_options(url: BucketUrl, connector: Connector, tier: &Path) -> Mount
         tier: tier.to_owned(),
         journal: None,
         read_only: false,
+        shared: false,
         take_over: false,
         accept_loss: AcceptLoss::Nothing,
         only_clean: false,

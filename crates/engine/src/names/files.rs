@@ -12,6 +12,7 @@ use weir_types::{ErrorKind, FsError, Ino, Result};
 
 use crate::data::admission::Admission;
 use crate::data::admission::areas::Tenant;
+use crate::data::direct::DirectRecords;
 use crate::data::fetch::Fetcher;
 use crate::data::flush::Flusher;
 use crate::data::mirrors::Mirrors;
@@ -50,6 +51,11 @@ impl OpenFile {
     /// The inode that is open.
     pub fn ino(&self) -> Ino {
         self.node.ino
+    }
+
+    /// Stays the same as long as nobody but this mount changed its bytes.
+    pub fn epoch(&self) -> u64 {
+        self.mirror.epoch()
     }
 
     /// Whether it may be written through it.
@@ -106,6 +112,7 @@ pub(crate) struct OpenFiles {
     pub(crate) reader: Arc<Reader>,
     pub(crate) writer: Arc<Writer>,
     pub(crate) flusher: Arc<Flusher>,
+    pub(crate) records: Arc<DirectRecords>,
     pub(crate) linked: Arc<dyn LinkedNames>,
 }
 
@@ -261,7 +268,28 @@ impl OpenFiles {
     /// Writes all of `data` at the end of the file, wherever that is by then.
     pub(crate) async fn append(&self, file: &OpenFile, data: &[u8]) -> Result<usize> {
         let _append = file.node.append.lock().await;
+        if self.context.is_shared() {
+            return self.append_among_nodes(file, data).await;
+        }
         let end = file.mirror.size();
         self.write(file, end, data).await
+    }
+
+    /// The same where other nodes append as well: what this returns is where they find it.
+    async fn append_among_nodes(&self, file: &OpenFile, data: &[u8]) -> Result<usize> {
+        self.context.check_writable()?;
+        file.check_write()?;
+        let len = data.len() as u64;
+        if file.mirror.has_unflushed() {
+            self.flusher.flush_file(file.ino()).await?;
+        }
+        self.writer.capacity.check(&file.mirror, file.mirror.size(), len).await?;
+        let tenant = file.tenant(self).await;
+        self.admission.admit(&tenant, Io::Write, len).await;
+        let bytes = Bytes::copy_from_slice(data);
+        self.records.append((&file.node, &file.mirror), &bytes).await?;
+        self.admission.meter(&tenant, Io::Write, len);
+        Counts::add(&self.context.counts.bytes_written, len);
+        Ok(data.len())
     }
 }

@@ -62,8 +62,7 @@ pub(crate) async fn rise(
     volume: &VolumeId,
     in_bucket: u64,
 ) -> Result<()> {
-    let age = meta.age().await?.max(in_bucket) + 1;
-    meta.set_age(age).await?;
+    let age = meta.raise_age(in_bucket).await?;
     meta.sync().await?;
     let record = Record { volume: volume.clone(), age };
     let text = serde_json::to_vec(&record)

@@ -8,6 +8,7 @@ use weir_object::Meter;
 use weir_types::{ErrorKind, FsError, Result, Settings, UnixTime, VolumeFormat};
 
 use super::fence::Fence;
+use super::together::Together;
 
 /// Where the engine takes time and chance from, so that tests can hold both still.
 #[derive(Clone)]
@@ -34,6 +35,8 @@ pub(crate) struct Context {
     /// The door obeys access control lists.
     pub(crate) obeys_acls: AtomicBool,
     pub(crate) fence: Arc<Fence>,
+    /// The session of a mount that changes the volume together with others.
+    pub(crate) together: Option<Arc<Together>>,
 }
 
 /// What the engine counts beside the meter.
@@ -84,6 +87,16 @@ impl Context {
             return Err(FsError::new(ErrorKind::ReadOnly, text));
         }
         self.fence.check()
+    }
+
+    /// Whether others may change the volume while it is mounted here.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.together.is_some()
+    }
+
+    /// Whether this mount does what one of those that write the volume has to do for all.
+    pub(crate) fn is_first(&self) -> bool {
+        self.together.as_ref().is_none_or(|together| together.is_first())
     }
 
     pub(crate) fn is_fenced(&self) -> bool {

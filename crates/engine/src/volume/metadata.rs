@@ -9,11 +9,14 @@ use weir_meta::kv::{
     CommitLog, Kv, PostgresKv, PostgresOptions, PostgresUrl, SlateKv, SlateOptions, SlateReader,
     SlateReaderOptions, Version,
 };
+use weir_meta::sessions::{NodeRow, SessionId, join, take_alone};
 use weir_meta::{Guard, Meta};
 use weir_object::{Bucket, Component};
 use weir_types::{
     ErrorCode, ErrorKind, FsError, Result, Settings, UnixTime, VolumeFormat, VolumeId,
 };
+
+use super::together::in_the_way;
 
 /// Below this key the bucket keeps metadata.
 pub(crate) const META_PATH: &str = "meta";
@@ -100,6 +103,28 @@ pub(crate) struct Opened {
     replays: Option<Arc<SlateKv>>,
 }
 
+/// The metadata, opened by one of several that change it.
+pub(crate) struct Joining(Arc<PostgresKv>);
+
+impl Joining {
+    /// What is read through this before it is joined.
+    pub(crate) fn kv(&self) -> Arc<dyn Kv> {
+        self.0.clone()
+    }
+
+    /// Joins the others, in the place of sessions that are dead.
+    pub(crate) async fn join(
+        &self,
+        id: SessionId,
+        node: &NodeRow,
+        dead: &[SessionId],
+    ) -> Result<Guard> {
+        let guard = join(&*self.0, id, node, dead).await?;
+        self.0.set_guard(Some((guard.key.clone(), guard.version)));
+        Ok(guard)
+    }
+}
+
 impl Opened {
     /// Applies an entry of the redo log; `false` if it is there already.
     pub(crate) async fn replay(&self, version: Version, entry: &[u8]) -> Result<bool> {
@@ -155,11 +180,12 @@ impl Metadata {
         matches!(self.place, Place::Postgres(_))
     }
 
-    /// Opens it to be changed, and fences whoever else has it open for that. `log` takes the commits
+    /// Opens it to be changed, and fences whoever else has it open for that; nodes that share it are
+    /// shut out only where they are dead or `take_over` says so. `log` takes the commits
     /// that would not outlive this process: none where they are durable at once.
     pub(crate) async fn open(
         &self,
-        mount: &str,
+        (mount, take_over): (&str, bool),
         settings: &Settings,
         log: Option<Arc<dyn CommitLog>>,
     ) -> Result<Opened> {
@@ -172,9 +198,27 @@ impl Metadata {
         };
         let kv = self.postgres(self.options(url, false)).await?;
         self.check_volume(&kv).await?;
-        let guard = Guard::take(&*kv, mount).await.map_err(|error| self.told(error))?;
+        let over = in_the_way(&*kv, &self.bucket.url().to_string(), take_over).await?;
+        let taken = take_alone(&*kv, mount, &over).await;
+        let guard = taken.map_err(|error| self.told(error))?;
         kv.set_guard(Some((guard.key.clone(), guard.version)));
         Ok(Opened { kv, guard: Some(guard), replays: None })
+    }
+
+    /// Opens it to be changed together with others. Nothing can be changed before the session has joined
+    /// those of the others ([`Joining::join`]).
+    pub(crate) async fn open_shared(&self) -> Result<Joining> {
+        let Place::Postgres(url) = &self.place else {
+            let volume = self.bucket.url();
+            let text = format!(
+                "--shared: the metadata of {volume} is in the bucket, where one mount at a time can \
+                 write it: `weir migrate {volume} --to postgres://…` moves it to a database"
+            );
+            return Err(FsError::new(ErrorKind::Unsupported, text));
+        };
+        let kv = self.postgres(self.options(url, false)).await?;
+        self.check_volume(&kv).await?;
+        Ok(Joining(kv))
     }
 
     async fn open_slate(

@@ -198,7 +198,7 @@ impl Migration {
     }
 
     async fn run(&self, held: bool, progress: MigrateProgress<'_>) -> Result<MigrateReport> {
-        let opened = self.from.open(&self.id, &Settings::default(), None).await?;
+        let opened = self.from.open((&self.id, false), &Settings::default(), None).await?;
         let from = opened.kv;
         let meta = self.meta(&from).await?;
         // Nobody else can change it from here on; until here somebody could.

@@ -25,6 +25,8 @@ pub struct MountOptions {
     pub journal: Option<PathBuf>,
     /// Change nothing, beside whoever writes.
     pub read_only: bool,
+    /// Change it together with others that do: needs metadata in a database.
+    pub shared: bool,
     /// Take the volume from a writer that may still run; it is fenced.
     pub take_over: bool,
     /// What of a last writer that did not end cleanly may be missing.

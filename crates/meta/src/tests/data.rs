@@ -46,7 +46,7 @@ async fn a_flush_of_many_files_tells_which_are_gone() {
         size: Some(12),
         mtime: Some(UnixTime(3)),
         ctime: Some(UnixTime(4_000)),
-        replaced: None,
+        ..FileFlush::default()
     };
     let files = vec![flush(a, 80), flush(b, 130)];
     let segments = vec![(record(1, 0, 0).segment, info(20))];

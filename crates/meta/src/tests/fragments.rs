@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use weir_types::{CHUNK_BYTES, Extent, Ino, Inode, RecordRef, Result, SegmentId, UnixTime};
+use weir_types::{CHUNK_BYTES, Extent, Ino, RecordRef, Result, SegmentId, UnixTime};
 
 use super::{assert_sound, file, info, meta_over, record};
 use crate::codec::encode;
@@ -12,7 +12,8 @@ use crate::kv::memory::MemoryKv;
 use crate::kv::{Commit, CommitLog, Version};
 use crate::op::COMMIT_BYTES;
 use crate::{
-    FLUSH_CHUNKS_MAX, FileFlush, FlushCommit, Meta, Piece, ShareRange, check, extents, keys,
+    FLUSH_CHUNKS_MAX, FileFlush, FlushCommit, Flushed, Meta, Piece, ShareRange, check, extents,
+    keys,
 };
 
 const PAGE: u32 = 4096;
@@ -106,9 +107,9 @@ async fn a_flush_over_a_fragmented_file_goes_in_commits_that_a_log_can_hold() {
     assert!(row > crate::kv::COMMIT_BYTES_MAX, "{row} bytes prove nothing");
     let from = log.len();
     let mut told = 0;
-    let each = |_: &FileFlush, inode: Option<Inode>| {
+    let each = |_: &FileFlush, done: Option<Flushed>| {
         told += 1;
-        assert_eq!(inode.is_some_and(|inode| inode.mtime == NOW), told == 14, "times come last");
+        assert_eq!(done.is_some_and(|done| done.inode.mtime == NOW), told == 14, "times come last");
         Ok(())
     };
     meta.commit_flush_each(&rewrite(ino, chunks), each).await.unwrap();

@@ -134,16 +134,19 @@ impl Mirror {
         self.after_own_change(&mut residency)
     }
 
+    /// Whether what is here is of the file as the metadata has it, but for what it does not have yet.
+    pub fn is_in_step(&self, inode: &Inode) -> bool {
+        let residency = self.read_state();
+        let state = &residency.state;
+        let same_size = state.pending.size || state.size == inode.size;
+        residency.verified && state.generation == inode.data.generation && same_size
+    }
+
     /// Compares with the inode, and lets go of what changed elsewhere or was cut off by a crash
     /// between the metadata's commit and the note of it here.
     pub(crate) fn revalidate(&self, inode: &Inode) -> Result<()> {
-        {
-            let residency = self.read_state();
-            let state = &residency.state;
-            let same_size = state.pending.size || state.size == inode.size;
-            if residency.verified && state.generation == inode.data.generation && same_size {
-                return Ok(());
-            }
+        if self.is_in_step(inode) {
+            return Ok(());
         }
         let mut residency = self.write_state();
         let mut state = residency.state.clone();
@@ -159,22 +162,20 @@ impl Mirror {
                 let text = format!("inode {} changed elsewhere while programs read it", self.ino);
                 return Err(FsError::new(ErrorKind::Conflict, text));
             }
-            let ByteRange { start, end } = match ours {
-                true => void_of_missed_drop(inode),
-                false => ByteRange::new(0, u64::MAX),
-            };
-            let clean_only = !ours;
-            let void: Vec<_> = state.ranges.within(start, end).collect();
-            for (ByteRange { start: s, end: e }, _) in
-                void.into_iter().filter(|r| !clean_only || !r.1.is_dirty())
-            {
-                state.ranges.clear(s, e);
+            let ByteRange { start, end } = void_of_missed_drop(inode);
+            if ours {
+                let void: Vec<_> = state.ranges.within(start, end).collect();
+                void.into_iter().for_each(|(range, _)| state.ranges.clear(range.start, range.end));
+            } else {
+                keep_dirty(&mut state, inode, 0);
             }
             if let (true, Some(ByteRange { start, end: u64::MAX })) = (ours, inode.data.dropped) {
                 state.size = start;
                 state.pending.size = false;
             }
-            state.size = state.size.max(if state.pending.size { inode.size } else { 0 });
+            if ours {
+                state.size = state.size.max(if state.pending.size { inode.size } else { 0 });
+            }
             state.generation = inode.data.generation;
             state.remote_end = inode.size;
             if passthrough {
@@ -183,8 +184,37 @@ impl Mirror {
                     state.ranges.set(start, end, PageState::Hole);
                 }
             }
-            residency.mark_all_dropped();
+            match ours {
+                true => residency.mark_all_dropped(),
+                // What is on its way is as good as before.
+                false => residency.stamp.add_all(),
+            }
+            self.next_epoch();
+        } else if state.size != residency.state.size {
+            self.next_epoch();
         }
+        self.become_state(&mut residency, state)
+    }
+
+    /// The generation of the inode that its clean pages are of.
+    pub fn generation(&self) -> u64 {
+        self.read_state().state.generation
+    }
+
+    /// Others changed the file between two changes of ours, or bytes were put behind its end that are not
+    /// here, and `inode` is as it is now: no clean page from `first` on is believed. What is dirty stays, and
+    /// is on its way still.
+    pub fn changed_from(&self, inode: &Inode, first: u64) -> Result<()> {
+        let mut residency = self.write_state();
+        if residency.gone {
+            return Ok(());
+        }
+        let mut state = residency.state.clone();
+        keep_dirty(&mut state, inode, page_floor(first));
+        self.next_epoch();
+        state.generation = inode.data.generation;
+        state.remote_end = inode.size;
+        residency.stamp.add_all();
         self.become_state(&mut residency, state)
     }
 
@@ -270,6 +300,21 @@ impl Mirror {
         }
         self.after_own_change(residency)
     }
+}
+
+/// Lets go of all from `first` on that is not dirty, since others changed the file. It ends where they say,
+/// or behind the last dirty byte.
+fn keep_dirty(state: &mut MirrorState, inode: &Inode, first: u64) {
+    let all: Vec<_> = state.ranges.iter().collect();
+    let mut end = inode.size;
+    for (range, page) in all {
+        match page.is_dirty() {
+            true => end = end.max(range.end.min(state.size)),
+            false => state.ranges.clear(range.start.max(first), range.end.max(first)),
+        }
+    }
+    state.size = end;
+    state.pending.size = end != inode.size;
 }
 
 /// The pages that the last drop of an inode voided, where the note of it was missed. The last page

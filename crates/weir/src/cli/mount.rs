@@ -80,6 +80,9 @@ pub(crate) struct EngineArgs {
     /// Change nothing; may run beside a writer
     #[arg(long)]
     pub(crate) read_only: bool,
+    /// Write the volume together with other nodes that mount it so: its metadata must be in a database
+    #[arg(long, conflicts_with_all = ["read_only", "take_over", "journal"])]
+    pub(crate) shared: bool,
     /// Take the volume from a writer that is gone, or that is to stop
     #[arg(long)]
     pub(crate) take_over: bool,

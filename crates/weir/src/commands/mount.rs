@@ -78,8 +78,17 @@ fn check_free(work: &Work) -> Result<()> {
     let runtime = runtime.map_err(|e| FsError::local_io("start a runtime", e))?;
     runtime.block_on(await_last_flush(&url));
     let Some((_, status)) = runtime.block_on(Client::having(&url)) else { return Ok(()) };
-    if status.engine.read_only {
+    if status.engine.read_only || (status.engine.shared && work.engine().shared) {
         return Ok(());
+    }
+    if status.engine.shared || work.engine().shared {
+        let how = if status.engine.shared { "with" } else { "without" };
+        let text = format!(
+            "{url} is mounted {how} --shared at {}: who writes it together must all mount it with \
+             --shared",
+            status.mountpoint.unwrap_or_default().display()
+        );
+        return Err(FsError::new(ErrorKind::Exists, text).coded(ErrorCode::VolumeInUse));
     }
     let text = match (&status.mountpoint, work) {
         (Some(dir), Work::Serve(_)) => format!(

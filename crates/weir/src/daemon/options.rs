@@ -74,6 +74,7 @@ pub(crate) fn resolve(work: Work, mounted: Option<&Path>) -> Result<Resolved> {
         tier,
         journal,
         read_only,
+        shared: args.shared,
         take_over: args.take_over,
         accept_loss: match args.accept_loss {
             Loss::Nothing => AcceptLoss::Nothing,

@@ -6,8 +6,8 @@
 
 use std::sync::atomic::Ordering;
 
-use weir_meta::{FileFlush, FlushCommit, SegmentInfo};
-use weir_types::{ByteRange, ErrorKind, Ino, Inode, Result, SegmentId};
+use weir_meta::{FileFlush, FlushCommit, Flushed, SegmentInfo};
+use weir_types::{ByteRange, ErrorKind, Ino, Result, SegmentId};
 
 use super::waiting::Sent;
 use crate::data::flush::Flusher;
@@ -81,13 +81,16 @@ impl Flusher {
             done = 1;
         }
         let segments = segment.into_iter().collect();
-        let flush = FlushCommit { segments, files: parts[done..].iter().map(file_flush).collect() };
-        let committed = |_: &FileFlush, inode: Option<Inode>| {
+        let flush = FlushCommit {
+            segments,
+            files: parts[done..].iter().map(|part| self.file_flush(part)).collect(),
+        };
+        let committed = |_: &FileFlush, flushed: Option<Flushed>| {
             fail::fail_point!("engine::flush-committed");
             parts[done].named = true;
             // A file that was purged meanwhile has no mirror any more.
-            if let Some(inode) = inode {
-                self.committed(&parts[done], &inode)?;
+            if let Some(flushed) = flushed {
+                self.committed(&parts[done], &flushed)?;
             }
             done += 1;
             Ok(())
@@ -99,15 +102,21 @@ impl Flusher {
     /// Takes note of a part that the metadata took before, when the tier's disk had no room for it.
     async fn note_named(&self, part: &Part) -> Result<()> {
         match self.meta.inode(part.node.ino).await {
-            Ok(inode) => self.committed(part, &inode),
+            // Whether others changed it in between is not known any more.
+            Ok(inode) => self.committed(part, &Flushed { before: inode.data.generation, inode }),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
             Err(error) => Err(error),
         }
     }
 
-    fn committed(&self, part: &Part, inode: &Inode) -> Result<()> {
+    fn committed(&self, part: &Part, Flushed { inode, before }: &Flushed) -> Result<()> {
         let ino = inode.ino;
+        let known = part.mirror.generation();
         let newest = part.mirror.flushed(&part.snapshot, inode.data.generation, inode.size)?;
+        // Of two entries of one commit the second finds the generation after it.
+        if self.context.is_shared() && known != *before && known != inode.data.generation {
+            part.mirror.changed_from(inode, 0)?;
+        }
         if let Some(journal) = self.journal.as_ref().filter(|_| newest) {
             for &ByteRange { start, end } in &part.snapshot.ranges {
                 journal.forget(ino, start, end);
@@ -118,20 +127,21 @@ impl Flusher {
         }
         Ok(())
     }
-}
 
-/// What the metadata takes of a part. Only the part that leaves nothing dirty out says the size; the
-/// others let the file grow as far as they reach. Times that somebody set since the snapshot stay as
-/// they were set.
-fn file_flush(part: &Part) -> FileFlush {
-    let snapshot = &part.snapshot;
-    let (_, now) = part.mirror.pending();
-    FileFlush {
-        ino: part.node.ino,
-        pieces: part.pieces.clone(),
-        size: snapshot.complete.then_some(snapshot.size),
-        mtime: snapshot.pending.mtime.filter(|_| now.mtime.is_some()),
-        ctime: snapshot.pending.ctime.filter(|_| now.ctime.is_some()),
-        replaced: None,
+    /// What the metadata takes of a part. Only the part that leaves nothing dirty out says the size; the
+    /// others let the file grow as far as they reach. Times that somebody set since the snapshot stay as
+    /// they were set.
+    fn file_flush(&self, part: &Part) -> FileFlush {
+        let snapshot = &part.snapshot;
+        let (_, now) = part.mirror.pending();
+        FileFlush {
+            ino: part.node.ino,
+            pieces: part.pieces.clone(),
+            size: snapshot.complete.then_some(snapshot.size),
+            since: self.context.is_shared().then(|| part.mirror.generation()),
+            mtime: snapshot.pending.mtime.filter(|_| now.mtime.is_some()),
+            ctime: snapshot.pending.ctime.filter(|_| now.ctime.is_some()),
+            replaced: None,
+        }
     }
 }

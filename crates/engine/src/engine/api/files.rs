@@ -91,6 +91,22 @@ impl Engine {
         boxed(self.data.durability.fsync(ino))
     }
 
+    /// Whether other nodes are to find what was written to a file here, and do not yet. Costs nothing.
+    pub fn others_wait_for(&self, ino: Ino) -> bool {
+        self.is_shared() && self.data.tier.find(ino).is_some_and(|mirror| mirror.has_unflushed())
+    }
+
+    /// Returns when other nodes find what was written to a file here: one segment PUT and one commit,
+    /// shared with all who ask at the same time.
+    pub fn flush_for_others(&self, ino: Ino) -> Boxed<'_, Result<()>> {
+        boxed(async move {
+            match self.others_wait_for(ino) {
+                true => self.data.flusher.flush_file(ino).await,
+                false => Ok(()),
+            }
+        })
+    }
+
     /// Returns when the directory's entries are durable.
     pub fn fsync_dir(&self, _ino: Ino) -> Boxed<'_, Result<()>> {
         boxed(self.data.durability.fsync_dir())

@@ -114,6 +114,12 @@ pub(super) fn set_aside(
     if aside.files == 0 && aside.log_bytes == 0 {
         return Ok(None);
     }
+    tell_set_aside(&aside);
+    Ok(Some(aside))
+}
+
+/// Says that something was set aside because others wrote.
+pub(super) fn tell_set_aside(aside: &SetAside) {
     tracing::error!(
         label = %aside.label,
         files = aside.files,
@@ -125,7 +131,6 @@ pub(super) fn set_aside(
          was set aside and is not part of the volume; `weir recover` tells what it is and brings \
          it back"
     );
-    Ok(Some(aside))
 }
 
 /// Moves away what the tier's disk may have lost bytes of.

@@ -188,7 +188,7 @@ impl Quarantine {
             Some((size, mtime, ctime)) => (Some(size.max(now.size)), mtime, ctime),
             None => (None, None, None),
         };
-        let file = FileFlush { ino, pieces, size, mtime, ctime, replaced: hull };
+        let file = FileFlush { ino, pieces, size, since: None, mtime, ctime, replaced: hull };
         let segments = sealed.iter().map(|s| (s.id, segment_info(s))).collect();
         let commit = FlushCommit { segments, files: vec![file] };
         let done = match self.meta.commit_flush(commit).await {

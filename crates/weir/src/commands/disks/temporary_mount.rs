@@ -36,6 +36,7 @@ impl TemporaryMount {
             tier: tier.path().to_owned(),
             journal: None,
             read_only,
+            shared: false,
             take_over: false,
             accept_loss: AcceptLoss::Nothing,
             only_clean: true,

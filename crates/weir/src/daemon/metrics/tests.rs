@@ -38,6 +38,7 @@ fn sample() -> Told {
             volume: "s3://bucket/volume".to_owned(),
             volume_id: "id".to_owned(),
             read_only: false,
+            shared: false,
             fenced: false,
             files: 0,
             stored_bytes: 0,

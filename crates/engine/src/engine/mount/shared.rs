@@ -1,0 +1,200 @@
+//! Mounting a volume together with others that change it.
+
+use std::sync::Arc;
+
+use weir_meta::sessions::{NodeRow, SessionId, sessions};
+use weir_meta::{LastMount, Meta};
+use weir_object::StripeSet;
+use weir_tier::{Cause, SetAside, Tier, Why};
+use weir_types::{ErrorKind, FsError, Result, VolumeFormat};
+
+use super::open_watched;
+use super::tier::{OpenedTier, bring_in_step, open_tier, set_doubtful_aside, tell_set_aside};
+use crate::data::journal::Replay;
+use crate::engine::{Bound, Engine, Watched};
+use crate::services::quarantine;
+use crate::volume::age::{aged, rise};
+use crate::volume::belongs::Note;
+use crate::volume::claim::{check_clean, claim_idle};
+use crate::volume::format::make_private;
+use crate::volume::metadata::{Joining, Metadata};
+use crate::volume::options::{AcceptLoss, MountOptions, MountReport};
+use crate::volume::together::Together;
+
+/// What the metadata has for the last mount of a volume that several had: none of their tiers belongs to
+/// the volume as that of one that was alone does.
+const SEVERAL: &str = "several-";
+
+/// Files compared with the metadata in one read.
+const INODES_AT_ONCE: usize = 1_000;
+
+pub(super) async fn mount_shared(
+    options: MountOptions,
+    format: VolumeFormat,
+    buckets: StripeSet,
+    metadata: Metadata,
+) -> Result<Engine> {
+    refuse_what_needs_one(&options)?;
+    let held = claim_idle(&options.url, &options.host, &buckets).await?;
+    let joining = metadata.open_shared().await?;
+    let watched = open_watched(&options, &metadata, joining.kv()).await?;
+    watched.meta.set_shared();
+    if !is_shared(&watched.meta).await? {
+        check_clean(&options.url, &watched.meta, held).await?;
+    }
+    let age = aged(&watched.meta, &options, &buckets, (&format, &metadata)).await?;
+    make_private(&format, &options.url).await?;
+    let opened = open_tier(&options, &format)?;
+    let (guard, together) = join(&options, &joining, &opened, &watched).await?;
+    let set_aside = match take_up(&options, &opened, &watched.meta).await {
+        Ok(set_aside) => set_aside,
+        Err(error) => {
+            let _ = weir_meta::sessions::end(&**watched.meta.kv(), together.id()).await;
+            return Err(error);
+        }
+    };
+    Note::write(&opened.directory, &[&together.id().to_string()])?;
+    if let Some(in_bucket) = age.in_bucket {
+        rise(&watched.meta, &buckets, &format.id, in_bucket).await?;
+    }
+    let report = MountReport {
+        recovered: opened.recovered,
+        replayed_commits: 0,
+        replayed_files: 0,
+        set_aside,
+        taken_from: None,
+        left_behind: None,
+    };
+    let together = Some(Arc::new(together));
+    let bound = Bound { watched, guard: Some(guard), journal: None, report, lease: None, together };
+    let open = options.inherited.open.clone();
+    let engine = Engine::assemble(options, format, buckets, opened.tier, bound);
+    engine.links.load_links().await?;
+    engine.inherit(&open).await?;
+    engine.recover(Replay::default()).await?;
+    engine.data.tier.confirm()?;
+    Ok(engine)
+}
+
+/// What is not there for nodes that share a volume.
+fn refuse_what_needs_one(options: &MountOptions) -> Result<()> {
+    let what = match () {
+        () if options.journal.is_some() => {
+            "--journal: on a volume that nodes share an fsync ends in the bucket and the database, \
+             where the others find it"
+        }
+        () if options.take_over => {
+            "--take-over: a node that is dead is shut out by the others after 12 s; one that wrote \
+             alone and does not end is taken over by a mount without --shared"
+        }
+        () if options.accept_loss != AcceptLoss::Nothing => {
+            "--accept-loss: mount the volume without --shared for that, and unmount it"
+        }
+        () => return Ok(()),
+    };
+    Err(FsError::new(ErrorKind::Unsupported, format!("--shared does not go with {what}")))
+}
+
+/// Whether nodes that share the volume wrote it last.
+async fn is_shared(meta: &Meta) -> Result<bool> {
+    Ok(meta.writer().await?.is_some_and(|writer| writer.node.starts_with(SEVERAL)))
+}
+
+/// Joins the others. Whoever had the tier before is dead, since this has its lock.
+async fn join(
+    options: &MountOptions,
+    joining: &Joining,
+    opened: &OpenedTier,
+    watched: &Watched,
+) -> Result<(weir_meta::Guard, Together)> {
+    let id = SessionId(((options.clock.random)() as u64).max(1));
+    let before = Note::read(&opened.directory)?;
+    let noted = id.to_string();
+    let names = before.0.iter().map(String::as_str).chain([noted.as_str()]);
+    Note::write(&opened.directory, &names.collect::<Vec<_>>())?;
+    let there = sessions(&*joining.kv()).await?;
+    let dead: Vec<_> = there
+        .iter()
+        .map(|session| session.id)
+        .filter(|id| before.0.contains(&id.to_string()))
+        .collect();
+    let node = NodeRow {
+        name: options.host.name.clone(),
+        host: options.host.shown(),
+        tier: options.tier.display().to_string(),
+        build: env!("CARGO_PKG_VERSION").to_owned(),
+        since: (options.clock.now)(),
+    };
+    let guard = joining.join(id, &node, &dead).await?;
+    note_shared(&watched.meta).await?;
+    Ok((guard, Together::new(id)))
+}
+
+/// Has the metadata say that no single mount was the last one.
+async fn note_shared(meta: &Meta) -> Result<()> {
+    let Some(writer) = meta.writer().await? else {
+        return note_shared_after(meta, None).await;
+    };
+    match writer.node.starts_with(SEVERAL) {
+        true => Ok(()),
+        false => note_shared_after(meta, Some(writer.epoch)).await,
+    }
+}
+
+async fn note_shared_after(meta: &Meta, epoch: Option<u64>) -> Result<()> {
+    let mount = LastMount {
+        node: format!("{SEVERAL}{}", uuid::Uuid::new_v4()),
+        host: "several nodes".to_owned(),
+        tier: String::new(),
+        journal: None,
+        clean: true,
+    };
+    match meta.take_writer(epoch, &mount).await {
+        // Another node that joins at this moment did.
+        Err(error) if error.kind() == ErrorKind::Conflict && is_shared(meta).await? => Ok(()),
+        taken => taken.map(drop),
+    }
+}
+
+/// Holds what an earlier mount left in the tier against the volume: what nobody else changed since goes on
+/// its way, what somebody did is set aside.
+async fn take_up(
+    options: &MountOptions,
+    opened: &OpenedTier,
+    meta: &Meta,
+) -> Result<Option<SetAside>> {
+    let now = (options.clock.now)();
+    let label = |mounts: &[String]| {
+        quarantine::label_for(&opened.directory.join(weir_tier::ASIDE), mounts, now)
+    };
+    let mounts = Note::read(&opened.directory)?.0;
+    let doubtful = set_doubtful_aside(opened, &mounts, now)?;
+    let changed = changed_elsewhere(&opened.tier, meta).await?;
+    let mut aside = None;
+    if !changed.is_empty() {
+        let cause = Cause {
+            why: Why::AnotherWriter,
+            unix_ms: (now.0 / 1_000_000).max(0).cast_unsigned(),
+            commits_hold: true,
+            mounts: mounts.clone(),
+            ..Cause::default()
+        };
+        aside = Some(opened.tier.set_aside_these(&changed, &label(&mounts)?, &cause)?);
+        aside.iter().for_each(tell_set_aside);
+    }
+    bring_in_step(&opened.tier, meta).await?;
+    Ok(aside.or(doubtful))
+}
+
+/// The files of which something here is not in the bucket, and that others changed since.
+async fn changed_elsewhere(tier: &Tier, meta: &Meta) -> Result<Vec<Arc<weir_tier::Mirror>>> {
+    let mut changed = Vec::new();
+    for mirrors in tier.unflushed().chunks(INODES_AT_ONCE) {
+        let inos: Vec<_> = mirrors.iter().map(|mirror| mirror.ino()).collect();
+        for (mirror, inode) in mirrors.iter().zip(meta.inodes(&inos).await?) {
+            let others = inode.is_some_and(|i| i.data.generation != mirror.generation());
+            changed.extend(others.then(|| mirror.clone()));
+        }
+    }
+    Ok(changed)
+}

@@ -1,0 +1,216 @@
+//! The session of a mount that changes the volume together with others, and what it knows of theirs.
+//!
+//! Every [`BEAT_MS`] it says that it lives and looks who else does. One whose beat it has seen unchanged
+//! over [`SILENT_LOOKS`] looks is shut out: its commits are refused from then on, whatever it believes,
+//! so that nothing of it can be in anybody's way any more. What was unchanged is counted in looks that
+//! were answered, so that nobody is taken for dead because the database was away.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use parking_lot::Mutex;
+use weir_meta::kv::{Kv, Version};
+use weir_meta::sessions::{self, Session, SessionId};
+use weir_types::{ErrorCode, ErrorKind, FsError, Result, SegmentId};
+
+use super::context::Context;
+
+/// How often a session says that it lives, in milliseconds.
+pub(crate) const BEAT_MS: u64 = 3_000;
+/// Looks over which a beat must be the same: a session has 12 s to come back.
+const SILENT_LOOKS: u32 = 5;
+
+/// Bits below the session in the id of a segment.
+const COUNT_BITS: u32 = 16;
+
+/// The session that made a segment, if it was made by one: a mount that is alone leaves chance there.
+pub(crate) fn made_by(segment: SegmentId) -> SessionId {
+    SessionId((segment.0 >> COUNT_BITS) as u64)
+}
+
+/// What is done just before each beat, so that who sees the beat knows that it is done.
+#[async_trait]
+pub(crate) trait BeforeBeat: Send + Sync {
+    /// The beat is not made where this fails.
+    async fn before_beat(&self) -> Result<()>;
+
+    /// Sessions were looked at: the beat was made.
+    async fn after_look(&self, live: &[Session]) -> Result<()>;
+}
+
+/// Beats that were seen, and over how many looks they were the same.
+#[derive(Debug, Default)]
+pub(crate) struct Watch(HashMap<SessionId, (Version, u32)>);
+
+impl Watch {
+    /// Takes note of a look, and answers those that have been silent for too long.
+    pub(crate) fn look<'a>(&mut self, seen: &'a [Session]) -> Vec<&'a Session> {
+        self.0.retain(|id, _| seen.iter().any(|session| session.id == *id));
+        let mut silent = Vec::new();
+        for session in seen {
+            let (beat, looks) = self.0.entry(session.id).or_insert((session.beat, 0));
+            *looks = if *beat == session.beat { *looks + 1 } else { 1 };
+            *beat = session.beat;
+            silent.extend((*looks >= SILENT_LOOKS).then_some(session));
+        }
+        silent
+    }
+}
+
+/// The session of this mount.
+pub(crate) struct Together {
+    id: SessionId,
+    ticks: AtomicU64,
+    /// As of the last look.
+    live: Mutex<Arc<Vec<Session>>>,
+    /// The stamp of the newest segment: milliseconds, and a count below them.
+    segments: AtomicU64,
+}
+
+impl Together {
+    /// A session that has joined.
+    pub(crate) fn new(id: SessionId) -> Self {
+        Self { id, ticks: AtomicU64::new(0), live: Mutex::default(), segments: AtomicU64::new(0) }
+    }
+
+    pub(crate) fn id(&self) -> SessionId {
+        self.id
+    }
+
+    /// All sessions that lived when it was looked last, this one too; none before the first look.
+    pub(crate) fn live(&self) -> Arc<Vec<Session>> {
+        self.live.lock().clone()
+    }
+
+    /// Whether this is the one that does what one has to do for all. In the moment in which that
+    /// changes there may be two of them.
+    pub(crate) fn is_first(&self) -> bool {
+        self.live.lock().first().is_some_and(|first| first.id == self.id)
+    }
+
+    /// The id of a new segment. It names this session, and is larger than the one before, whatever the
+    /// clock does.
+    pub(crate) fn segment_id(&self, unix_ms: u64) -> SegmentId {
+        let next = |last: u64| (last + 1).max(unix_ms << COUNT_BITS);
+        let mut last = self.segments.load(Ordering::Relaxed);
+        while let Err(now) =
+            self.segments.compare_exchange(last, next(last), Ordering::Relaxed, Ordering::Relaxed)
+        {
+            last = now;
+        }
+        let (stamp, session) = (next(last), u128::from(self.id.0));
+        let count = u128::from(stamp & ((1 << COUNT_BITS) - 1));
+        SegmentId::new(stamp >> COUNT_BITS, session << COUNT_BITS | count)
+    }
+
+    /// Says that this session lives, and looks who else does.
+    async fn beat(&self, kv: &dyn Kv, watch: &mut Watch, before: &dyn BeforeBeat) -> Result<()> {
+        before.before_beat().await?;
+        let tick = self.ticks.load(Ordering::Relaxed) + 1;
+        sessions::beat(kv, self.id, tick).await?;
+        self.ticks.store(tick, Ordering::Relaxed);
+        let mut seen = sessions::sessions(kv).await?;
+        let silent: Vec<_> = watch.look(&seen).into_iter().cloned().collect();
+        for session in silent.iter().filter(|session| session.id != self.id) {
+            if sessions::evict(kv, session).await? {
+                let Session { id, node, .. } = session;
+                tracing::warn!(%id, host = %node.host, tier = %node.tier,
+                    "a node has been silent for too long and is shut out: what it had not flushed is in \
+                     its tier, and it must be mounted anew");
+                seen.retain(|other| other.id != *id);
+            }
+        }
+        *self.live.lock() = Arc::new(seen);
+        before.after_look(&self.live()).await
+    }
+}
+
+/// Says that this session lives until it does not any more.
+pub(crate) async fn beat_loop(
+    together: Arc<Together>,
+    context: Arc<Context>,
+    kv: Arc<dyn Kv>,
+    before: Arc<dyn BeforeBeat>,
+) {
+    let mut watch = Watch::default();
+    while !context.is_fenced() {
+        if let Err(error) = together.beat(&*kv, &mut watch, &*before).await {
+            tracing::warn!(%error, "a beat of this node's session was missed");
+        }
+        tokio::time::sleep(Duration::from_millis(BEAT_MS)).await;
+    }
+}
+
+/// Sessions that are in the way of a mount that wants to be alone; each is known to be dead, or
+/// `take_over` says that it is to be shut out. Waits until it is known; `Conflict` if one lives.
+pub(crate) async fn in_the_way(kv: &dyn Kv, url: &str, take_over: bool) -> Result<Vec<SessionId>> {
+    let (mut watch, mut first) = (Watch::default(), None);
+    loop {
+        let seen = sessions::sessions(kv).await?;
+        let silent: Vec<_> = watch.look(&seen).iter().map(|session| session.id).collect();
+        if take_over || silent.len() == seen.len() {
+            return Ok(seen.iter().map(|session| session.id).collect());
+        }
+        let beats: HashMap<_, _> = seen.iter().map(|one| (one.id, one.beat)).collect();
+        let first = first.get_or_insert_with(|| beats.clone());
+        let alive = seen.iter().find(|one| first.get(&one.id).is_none_or(|beat| *beat != one.beat));
+        if let Some(session) = alive {
+            let text = format!(
+                "{url} is mounted with --shared by {} nodes, {} among them: mount it with --shared here, \
+                 too, or unmount it there; with --take-over all of them are shut out",
+                seen.len(),
+                session.node.host
+            );
+            return Err(FsError::new(ErrorKind::Conflict, text).coded(ErrorCode::VolumeInUse));
+        }
+        tokio::time::sleep(Duration::from_millis(BEAT_MS)).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_meta::sessions::NodeRow;
+    use weir_types::UnixTime;
+
+    use super::*;
+
+    fn session(id: u64, beat: Version) -> Session {
+        let text = String::new;
+        let (name, host, tier, build) = (text(), text(), text(), text());
+        let node = NodeRow { name, host, tier, build, since: UnixTime(0) };
+        Session { id: SessionId(id), node, tick: 0, beat }
+    }
+
+    #[test]
+    fn only_a_beat_that_stays_the_same_is_silence() {
+        let mut watch = Watch::default();
+        for look in 1..SILENT_LOOKS {
+            let seen = [session(1, 7), session(2, u64::from(look))];
+            assert!(watch.look(&seen).is_empty(), "look {look}");
+        }
+        let seen = [session(1, 7), session(2, 99)];
+        let silent: Vec<_> = watch.look(&seen).iter().map(|session| session.id).collect();
+        assert_eq!(silent, [SessionId(1)]);
+        assert!(watch.look(&[session(2, 99)]).is_empty(), "it begins anew");
+        assert!(watch.look(&[session(1, 7), session(2, 100)]).is_empty(), "also who comes back");
+    }
+
+    #[test]
+    fn segments_of_a_session_name_it_and_differ() {
+        let together = Together::new(SessionId(0x1234));
+        let ids: Vec<_> = [70, 70, 60, 80].map(|ms| together.segment_id(ms)).into();
+        assert!(
+            ids.is_sorted() && ids.iter().all(|id| made_by(*id) == SessionId(0x1234)),
+            "{ids:?}"
+        );
+        assert_eq!(
+            [70, 70, 70, 80],
+            [0, 1, 2, 3].map(|at| ids[at].unix_ms()),
+            "no clock goes back"
+        );
+        assert!((1..4).all(|at| ids[at] != ids[at - 1]));
+    }
+}

@@ -1,0 +1,237 @@
+//! Sessions: the mounts that change a volume together, where the engine below lets several do that.
+//!
+//! Each has two rows. The one of its *presence* is put when it joins and never changes: each of its
+//! commits needs that row to be as it was put, so whoever removes it has shut the session out, whatever
+//! that believes. The one of its *beat* is put anew every few seconds; who sees it unchanged for long
+//! enough, by a clock of its own, takes the session for dead and removes both. No two clocks are ever
+//! compared.
+//!
+//! A mount that wants to be the only one ([`take_alone`]) and one that joins meet at one row, so that
+//! neither misses the other.
+
+use serde::{Deserialize, Serialize};
+use weir_types::{ErrorKind, FsError, Result, UnixTime};
+
+use crate::codec::{decode, decode_seen, encode, last_key, version};
+use crate::guard::Guard;
+use crate::keys;
+use crate::kv::{Check, Commit, Key, Kv, Outcome, Version};
+use crate::op::Tries;
+
+/// Rows read at once.
+const PAGE: usize = 1_000;
+
+/// Names a session: a random number that no other one of the volume has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct SessionId(pub u64);
+
+impl std::fmt::Display for SessionId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
+/// Which mount a session is, for people and for whoever comes back with its tier.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeRow {
+    /// The machine.
+    pub name: String,
+    /// Process and machine.
+    pub host: String,
+    /// Its tier directory, as it was named to it.
+    pub tier: String,
+    /// The build that it runs.
+    pub build: String,
+    /// When it joined, by its own clock.
+    pub since: UnixTime,
+}
+
+/// A session that has not ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Session {
+    /// Its name.
+    pub id: SessionId,
+    /// Which mount it is.
+    pub node: NodeRow,
+    /// How often it came back, as of its last beat.
+    pub tick: u64,
+    /// Changes with each beat.
+    pub beat: Version,
+}
+
+/// All sessions that have not ended, by id. Two read rounds, one more for each 500.
+pub async fn sessions(kv: &dyn Kv) -> Result<Vec<Session>> {
+    // Beats first: one that joins meanwhile is seen whole or not at all.
+    let beats = all(kv, keys::BEAT).await?;
+    let mut found = Vec::new();
+    for (key, present) in all(kv, keys::PRESENCE).await? {
+        let id = id_of(&key)?;
+        let Some((key, beat)) = beats.iter().find(|(key, _)| key[1..] == id.0.to_be_bytes()) else {
+            continue;
+        };
+        let node = decode(&keys::presence(id.0), &present.value)?;
+        let tick = decode(key, &beat.value)?;
+        found.push(Session { id, node, tick, beat: beat.version });
+    }
+    Ok(found)
+}
+
+/// Joins those who change the volume, in the place of sessions that are known to be dead, and of a mount
+/// that was alone with it: that one is shut out. Answers the guard of the session's commits. One read and
+/// one commit.
+pub async fn join(kv: &dyn Kv, id: SessionId, node: &NodeRow, dead: &[SessionId]) -> Result<Guard> {
+    let mut tries = Tries::new("join the volume's nodes");
+    loop {
+        tries.next().await?;
+        let (mut commit, _) = turn(kv).await?;
+        commit.checks.push(Check::Absent(keys::presence(id.0)));
+        commit.puts.push((keys::presence(id.0), encode(node)?));
+        commit.puts.push((keys::beat(id.0), encode(&0_u64)?));
+        commit.deletes.push(keys::GUARD.to_vec());
+        commit.deletes.extend(dead.iter().flat_map(|dead| rows(*dead)));
+        if let Outcome::Applied(version) = kv.commit(commit).await? {
+            return Ok(Guard { key: keys::presence(id.0), version });
+        }
+    }
+}
+
+/// Makes `mount` the only one that may change the volume: all sessions end, which must be those of
+/// `over`; `Conflict` if there are others. Two read rounds and one commit.
+pub async fn take_alone(kv: &dyn Kv, mount: &str, over: &[SessionId]) -> Result<Guard> {
+    let mut tries = Tries::new("take the volume");
+    loop {
+        tries.next().await?;
+        let (mut commit, _) = turn(kv).await?;
+        let present = all(kv, keys::PRESENCE).await?;
+        for (key, _) in present {
+            let id = id_of(&key)?;
+            if !over.contains(&id) {
+                let context = format!("session {id} joined meanwhile: try again");
+                return Err(FsError::new(ErrorKind::Conflict, context));
+            }
+            commit.deletes.extend(rows(id));
+        }
+        commit.puts.push((keys::GUARD.to_vec(), encode(&mount)?));
+        if let Outcome::Applied(version) = kv.commit(commit).await? {
+            return Ok(Guard { key: keys::GUARD.to_vec(), version });
+        }
+    }
+}
+
+/// Says that a session lives, for the `tick`th time. One commit.
+pub async fn beat(kv: &dyn Kv, id: SessionId, tick: u64) -> Result<()> {
+    let puts = vec![(keys::beat(id.0), encode(&tick)?)];
+    kv.commit(Commit { puts, ..Commit::default() }).await.map(drop)
+}
+
+/// Ends a session, if it has not beaten since it was seen so. Answers whether it is ended. One commit.
+pub async fn evict(kv: &dyn Kv, seen: &Session) -> Result<bool> {
+    let commit = Commit {
+        checks: vec![Check::Version(keys::beat(seen.id.0), seen.beat)],
+        deletes: rows(seen.id).to_vec(),
+        ..Commit::default()
+    };
+    Ok(matches!(kv.commit(commit).await?, Outcome::Applied(_)))
+}
+
+/// Ends a session, whatever it does. One commit.
+pub async fn end(kv: &dyn Kv, id: SessionId) -> Result<()> {
+    let deletes = rows(id).to_vec();
+    kv.commit(Commit { deletes, ..Commit::default() }).await.map(drop)
+}
+
+/// A commit that comes before or after all others that were begun so.
+async fn turn(kv: &dyn Kv) -> Result<(Commit, u64)> {
+    let found = kv.get_many(&[keys::JOINS.to_vec()]).await?;
+    let count: u64 = decode_seen(keys::JOINS, found[0].as_ref())?.map_or(0, |seen| seen.value);
+    let check = match version(found[0].as_ref()) {
+        Some(version) => Check::Version(keys::JOINS.to_vec(), version),
+        None => Check::Absent(keys::JOINS.to_vec()),
+    };
+    let puts = vec![(keys::JOINS.to_vec(), encode(&(count + 1))?)];
+    Ok((Commit { checks: vec![check], puts, ..Commit::default() }, count + 1))
+}
+
+async fn all(kv: &dyn Kv, tag: u8) -> Result<Vec<(Key, crate::kv::Versioned)>> {
+    let mut rows = Vec::new();
+    loop {
+        let after = last_key(&rows);
+        let page = kv.scan(&[tag], after.as_deref(), PAGE).await?;
+        let last = page.len() < PAGE;
+        rows.extend(page);
+        if last {
+            return Ok(rows);
+        }
+    }
+}
+
+fn rows(id: SessionId) -> [Key; 2] {
+    [keys::presence(id.0), keys::beat(id.0)]
+}
+
+fn id_of(key: &[u8]) -> Result<SessionId> {
+    let id = keys::parse_session(key).ok_or_else(|| {
+        let context = format!("metadata key {} is too short; run a check", key.escape_ascii());
+        FsError::new(ErrorKind::Corrupt, context)
+    })?;
+    Ok(SessionId(id))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kv::MemoryKv;
+
+    fn node(name: &str) -> NodeRow {
+        let text = |text: &str| text.to_owned();
+        let (host, tier, build) = (text("process 1 on a"), text("/tier"), text("1"));
+        NodeRow { name: text(name), host, tier, build, since: UnixTime(7) }
+    }
+
+    async fn ids(kv: &MemoryKv) -> Vec<u64> {
+        sessions(kv).await.expect("reads").iter().map(|session| session.id.0).collect()
+    }
+
+    #[tokio::test]
+    async fn who_joins_is_there_until_it_ends() {
+        let kv = MemoryKv::new();
+        let one = join(&kv, SessionId(1), &node("a"), &[]).await.expect("joins");
+        let two = join(&kv, SessionId(2), &node("b"), &[]).await.expect("joins");
+        assert_eq!(ids(&kv).await, [1, 2]);
+        beat(&kv, SessionId(2), 5).await.expect("beats");
+        let seen = sessions(&kv).await.expect("reads");
+        assert_eq!((seen[1].tick, seen[1].node.name.as_str()), (5, "b"));
+        beat(&kv, SessionId(2), 6).await.expect("beats");
+        assert!(!evict(&kv, &seen[1]).await.expect("reads"), "it lives");
+        assert!(evict(&kv, &seen[0]).await.expect("evicts"), "it did not beat since");
+        assert!(!one.holds(&kv).await.expect("reads") && two.holds(&kv).await.expect("reads"));
+        end(&kv, SessionId(2)).await.expect("ends");
+        assert_eq!(ids(&kv).await, [0_u64; 0]);
+    }
+
+    #[tokio::test]
+    async fn one_that_is_dead_goes_as_its_successor_comes() {
+        let kv = MemoryKv::new();
+        let before = join(&kv, SessionId(1), &node("a"), &[]).await.expect("joins");
+        let after = join(&kv, SessionId(2), &node("a"), &[SessionId(1)]).await.expect("joins");
+        assert_eq!(ids(&kv).await, [2]);
+        assert!(!before.holds(&kv).await.expect("reads") && after.holds(&kv).await.expect("reads"));
+    }
+
+    #[tokio::test]
+    async fn one_that_is_alone_and_those_that_are_not_shut_each_other_out() {
+        let kv = MemoryKv::new();
+        let alone = take_alone(&kv, "one", &[]).await.expect("takes");
+        let shared = join(&kv, SessionId(1), &node("a"), &[]).await.expect("joins");
+        assert!(!alone.holds(&kv).await.expect("reads"));
+        let error = take_alone(&kv, "two", &[]).await.expect_err("somebody is there");
+        assert_eq!(error.kind(), ErrorKind::Conflict);
+        assert!(shared.holds(&kv).await.expect("reads"));
+        let alone = take_alone(&kv, "two", &[SessionId(1)]).await.expect("takes");
+        assert!(alone.holds(&kv).await.expect("reads"));
+        assert!(!shared.holds(&kv).await.expect("reads"));
+        let again = take_alone(&kv, "two", &[]).await.expect("takes");
+        assert!(!alone.holds(&kv).await.expect("reads"), "also by the same name");
+        assert!(again.holds(&kv).await.expect("reads"));
+    }
+}
