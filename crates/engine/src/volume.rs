@@ -11,6 +11,7 @@ pub(crate) mod fsck;
 pub(crate) mod health;
 pub(crate) mod host;
 pub(crate) mod locks;
+pub(crate) mod members;
 pub(crate) mod metadata;
 pub(crate) mod migrate;
 pub(crate) mod options;

@@ -49,6 +49,8 @@ pub(crate) const LAST_MOUNT: &[u8] = b"Mlast_mount";
 pub(crate) const GUARD: &[u8] = b"Mguard";
 /// Counts who became the only one that changes the volume, and who joined those who do.
 pub(crate) const JOINS: &[u8] = b"Mjoins";
+/// The session that does what one of them has to do for all.
+pub(crate) const DUTY: &[u8] = b"Mduty";
 /// How often a database was mounted, and for how many hours.
 pub(crate) const AGE: &[u8] = b"Mage";
 /// Some inode has or had an access control list.

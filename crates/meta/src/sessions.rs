@@ -140,6 +140,42 @@ pub async fn end(kv: &dyn Kv, id: SessionId) -> Result<()> {
     kv.commit(Commit { deletes, ..Commit::default() }).await.map(drop)
 }
 
+/// The session that does what one has to do for all; it may have ended. One read.
+pub async fn duty(kv: &dyn Kv) -> Result<Option<SessionId>> {
+    let found = kv.get_many(&[keys::DUTY.to_vec()]).await?;
+    Ok(decode_seen(keys::DUTY, found[0].as_ref())?.map(|seen| seen.value))
+}
+
+/// Whether session `id` is the one that does what one has to do for all: it is, if it was before, or if the
+/// one that was has ended. Two reads, and one commit where that changes.
+pub async fn on_duty(kv: &dyn Kv, id: SessionId) -> Result<bool> {
+    let found = kv.get_many(&[keys::DUTY.to_vec()]).await?;
+    let mut commit = Commit::default();
+    let holder = match decode_seen::<SessionId>(keys::DUTY, found[0].as_ref())? {
+        None => {
+            commit.checks.push(Check::Absent(keys::DUTY.to_vec()));
+            None
+        }
+        Some(seen) => {
+            commit.checks.push(Check::Version(keys::DUTY.to_vec(), seen.version));
+            Some(seen.value)
+        }
+    };
+    if holder == Some(id) {
+        return Ok(true);
+    }
+    if let Some(holder) = holder {
+        let row = keys::presence(holder.0);
+        if kv.get_many(std::slice::from_ref(&row)).await?[0].is_some() {
+            return Ok(false);
+        }
+        // No session comes back: its name is chance.
+        commit.checks.push(Check::Absent(row));
+    }
+    commit.puts.push((keys::DUTY.to_vec(), encode(&id)?));
+    Ok(matches!(kv.commit(commit).await?, Outcome::Applied(_)))
+}
+
 /// A commit that comes before or after all others that were begun so.
 async fn turn(kv: &dyn Kv) -> Result<(Commit, u64)> {
     let found = kv.get_many(&[keys::JOINS.to_vec()]).await?;
@@ -216,6 +252,19 @@ mod tests {
         let after = join(&kv, SessionId(2), &node("a"), &[SessionId(1)]).await.expect("joins");
         assert_eq!(ids(&kv).await, [2]);
         assert!(!before.holds(&kv).await.expect("reads") && after.holds(&kv).await.expect("reads"));
+    }
+
+    #[tokio::test]
+    async fn one_is_on_duty_until_it_ends() {
+        let kv = MemoryKv::new();
+        for id in [1, 2] {
+            join(&kv, SessionId(id), &node("a"), &[]).await.expect("joins");
+        }
+        for (id, wanted) in [(2, true), (1, false), (2, true)] {
+            assert_eq!(on_duty(&kv, SessionId(id)).await.expect("reads"), wanted, "{id}");
+        }
+        end(&kv, SessionId(2)).await.expect("ends");
+        assert!(on_duty(&kv, SessionId(1)).await.expect("takes it"));
     }
 
     #[tokio::test]

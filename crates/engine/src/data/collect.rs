@@ -91,7 +91,7 @@ pub(crate) async fn collect_loop(collector: Arc<Collector>) {
     let mut took = Duration::ZERO;
     for look in 0_u64.. {
         tokio::time::sleep(interval.max(took * REST_FACTOR)).await;
-        if !collector.context.is_first() {
+        if !collector.context.is_on_duty() {
             continue;
         }
         let began_ms = collector.context.now_ms();

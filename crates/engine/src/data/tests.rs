@@ -89,7 +89,7 @@ fn ground(tier_bytes: u64, step_ms: u64) -> Ground {
         counts: Counts::default(),
         stopping: AtomicBool::new(false),
         obeys_acls: AtomicBool::new(false),
-        fence: Arc::new(Fence::new("memory://b".to_owned())),
+        fence: Arc::new(Fence::new("memory://b".to_owned(), false)),
         together: None,
     };
     Ground { _directory: directory, context: Arc::new(context), tier: Arc::new(tier) }

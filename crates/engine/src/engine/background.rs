@@ -56,6 +56,7 @@ pub(super) fn start(engine: &Engine) -> JoinSet<()> {
     if let Some(together) = data.context.together.clone() {
         let (context, kv) = (data.context.clone(), data.meta.kv().clone());
         tasks.spawn(beat_loop(together, context, kv, names.clone()));
+        tasks.spawn(links::follow_nodes_loop(links.clone()));
     }
     tasks
 }

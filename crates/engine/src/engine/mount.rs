@@ -213,7 +213,7 @@ async fn open_watched(
     metadata: &Metadata,
     kv: Arc<dyn Kv>,
 ) -> Result<Watched> {
-    let fence = Arc::new(Fence::new(options.url.to_string()));
+    let fence = Arc::new(Fence::new(options.url.to_string(), options.shared));
     let health = metadata.is_durable_at_once().then(Arc::<Health>::default);
     let watching = FencedKv { kv, fence: fence.clone(), health: health.clone() };
     let meta = Meta::open(Arc::new(watching), options.clock.now.clone()).await?;

@@ -28,7 +28,7 @@ mod views;
 mod wrote;
 
 pub(crate) use detacher::Detacher;
-pub(crate) use due::links_loop;
+pub(crate) use due::{follow_nodes_loop, links_loop};
 pub(crate) use exporter::Exporter;
 pub use exporter::planned::{PlannedChange, PlannedExport, PlannedExports};
 pub(crate) use follow::follow_loop;

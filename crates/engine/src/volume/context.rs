@@ -95,8 +95,8 @@ impl Context {
     }
 
     /// Whether this mount does what one of those that write the volume has to do for all.
-    pub(crate) fn is_first(&self) -> bool {
-        self.together.as_ref().is_none_or(|together| together.is_first())
+    pub(crate) fn is_on_duty(&self) -> bool {
+        self.together.as_ref().is_none_or(|together| together.is_on_duty())
     }
 
     pub(crate) fn is_fenced(&self) -> bool {

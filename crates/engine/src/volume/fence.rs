@@ -14,18 +14,20 @@ use super::health::Health;
 /// Stands between this mount and its volume once another writer has that.
 pub(crate) struct Fence {
     url: String,
+    /// Others write it together with this mount.
+    shared: bool,
     up: AtomicBool,
 }
 
 impl Fence {
-    pub(crate) fn new(url: String) -> Self {
-        Self { url, up: AtomicBool::new(false) }
+    pub(crate) fn new(url: String, shared: bool) -> Self {
+        Self { url, shared, up: AtomicBool::new(false) }
     }
 
     /// `Fenced` once another writer was seen.
     pub(crate) fn check(&self) -> Result<()> {
         match self.is_up() {
-            true => Err(fenced_error(&self.url)),
+            true => Err(self.error()),
             false => Ok(()),
         }
     }
@@ -39,19 +41,22 @@ impl Fence {
             && error.kind() == ErrorKind::Fenced
             && !self.up.swap(true, Ordering::AcqRel)
         {
-            tracing::error!(
-                volume = %self.url,
-                "another writer took the volume over: this mount serves what it has and writes no \
-                 more; unmount it"
-            );
+            tracing::error!("{}: this mount serves what it has and writes no more", self.error());
         }
         result
     }
-}
 
-pub(crate) fn fenced_error(url: &str) -> FsError {
-    let text = format!("another writer took {url} over: unmount here, then mount again");
-    FsError::new(ErrorKind::Fenced, text)
+    fn error(&self) -> FsError {
+        let url = &self.url;
+        let text = match self.shared {
+            false => format!("another writer took {url} over: unmount here, then mount again"),
+            true => format!(
+                "this node of {url} was silent for too long, or was told to go, and the others shut it \
+                 out: unmount here, then mount again; what had not been flushed is in the tier"
+            ),
+        };
+        FsError::new(ErrorKind::Fenced, text)
+    }
 }
 
 /// How often the guard is looked at, in milliseconds, for a mount that changes nothing.
@@ -82,7 +87,7 @@ pub(crate) async fn guard_loop(meta: Arc<Meta>, guard: Guard, fence: Arc<Fence>)
     while !fence.is_up() {
         tokio::time::sleep(Duration::from_millis(LOOK_MS)).await;
         if let Ok(false) = guard.holds(&**meta.kv()).await {
-            let _ = fence.seen::<()>(Err(fenced_error(&fence.url)));
+            let _ = fence.seen::<()>(Err(fence.error()));
         }
     }
 }

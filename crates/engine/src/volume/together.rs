@@ -7,7 +7,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -66,6 +66,7 @@ pub(crate) struct Together {
     ticks: AtomicU64,
     /// As of the last look.
     live: Mutex<Arc<Vec<Session>>>,
+    on_duty: AtomicBool,
     /// The stamp of the newest segment: milliseconds, and a count below them.
     segments: AtomicU64,
 }
@@ -73,7 +74,8 @@ pub(crate) struct Together {
 impl Together {
     /// A session that has joined.
     pub(crate) fn new(id: SessionId) -> Self {
-        Self { id, ticks: AtomicU64::new(0), live: Mutex::default(), segments: AtomicU64::new(0) }
+        let (ticks, live, on_duty, segments) = Default::default();
+        Self { id, ticks, live, on_duty, segments }
     }
 
     pub(crate) fn id(&self) -> SessionId {
@@ -85,10 +87,10 @@ impl Together {
         self.live.lock().clone()
     }
 
-    /// Whether this is the one that does what one has to do for all. In the moment in which that
-    /// changes there may be two of them.
-    pub(crate) fn is_first(&self) -> bool {
-        self.live.lock().first().is_some_and(|first| first.id == self.id)
+    /// Whether this is the one that does what one has to do for all. One that was, and does not know yet
+    /// that it is not, can commit nothing any more.
+    pub(crate) fn is_on_duty(&self) -> bool {
+        self.on_duty.load(Ordering::Acquire)
     }
 
     /// The id of a new segment. It names this session, and is larger than the one before, whatever the
@@ -124,6 +126,7 @@ impl Together {
             }
         }
         *self.live.lock() = Arc::new(seen);
+        self.on_duty.store(sessions::on_duty(kv, self.id).await?, Ordering::Release);
         before.after_look(&self.live()).await
     }
 }
@@ -159,9 +162,9 @@ pub(crate) async fn in_the_way(kv: &dyn Kv, url: &str, take_over: bool) -> Resul
         let alive = seen.iter().find(|one| first.get(&one.id).is_none_or(|beat| *beat != one.beat));
         if let Some(session) = alive {
             let text = format!(
-                "{url} is mounted with --shared by {} nodes, {} among them: mount it with --shared here, \
+                "{url} is mounted with --shared by {}, {} among them: mount it with --shared here, \
                  too, or unmount it there; with --take-over all of them are shut out",
-                seen.len(),
+                if seen.len() == 1 { "a node".to_owned() } else { format!("{} nodes", seen.len()) },
                 session.node.host
             );
             return Err(FsError::new(ErrorKind::Conflict, text).coded(ErrorCode::VolumeInUse));

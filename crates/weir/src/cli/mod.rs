@@ -10,6 +10,7 @@ mod known;
 mod links;
 mod migrate;
 mod mount;
+mod nodes;
 mod recover;
 mod sync;
 mod throughput;
@@ -37,6 +38,7 @@ pub(crate) use mount::{
     EngineArgs, Loss, MountArgs, NbdArgs, RemountArgs, ServeArgs, StopArgs, Transport, UmountArgs,
     UpgradeArgs,
 };
+pub(crate) use nodes::{EvictArgs, ListNodesArgs, NodesArgs, NodesCommand};
 pub(crate) use recover::RecoverArgs;
 pub(crate) use sync::SyncArgs;
 pub(crate) use throughput::{BillArgs, ModeName, ThroughputArgs};
@@ -201,6 +203,9 @@ pub(crate) enum Command {
     /// Move the metadata of a volume between its bucket and a PostgreSQL database
     #[command(after_help = migrate::MIGRATE_EXAMPLES)]
     Migrate(MigrateArgs),
+    /// Who shares a volume with this mount, and shutting one of them out
+    #[command(after_help = nodes::NODES_EXAMPLES)]
+    Nodes(NodesArgs),
     /// Bring back, write out or give up data that was set aside
     #[command(after_help = recover::RECOVER_EXAMPLES)]
     Recover(RecoverArgs),

@@ -20,6 +20,7 @@ mod links;
 mod metrics;
 mod migrate;
 mod mount;
+mod nodes;
 mod prices;
 mod record;
 mod recover;
@@ -57,6 +58,8 @@ pub(crate) fn describe(page: &mut crate::api::page::Page) {
     page.prints::<weir_types::VolumeFormat>("weir format --json");
     page.prints::<weir_engine::FsckReport>("weir fsck --json");
     page.prints::<weir_engine::MigrateReport>("weir migrate --json");
+    page.prints::<Vec<weir_engine::NodeView>>("weir nodes --json");
+    page.prints::<weir_engine::NodeView>("weir nodes evict --json");
     page.prints::<Vec<weir_cost::PriceRow>>("weir prices --json");
     page.prints::<prices::update::Report<'_>>("weir prices update --json");
     page.prints::<Vec<residency::ResidencyReport>>("weir residency --json");
@@ -96,6 +99,7 @@ pub(crate) fn run(cli: Cli, argv: &[OsString]) -> Result<ExitCode> {
         Command::Du(args) => wait(du::run(args)),
         Command::Fsck(args) => wait(fsck::run(args, log_args.verbose > 0)),
         Command::Migrate(args) => wait(migrate::run(args)),
+        Command::Nodes(args) => wait(nodes::run(args)),
         Command::Residency(args) => wait(residency::run(args)),
         Command::Recover(args) => wait(recover::run(args)),
         Command::Link(args) => wait(links::link(args)),

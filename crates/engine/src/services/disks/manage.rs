@@ -195,6 +195,10 @@ impl Disks {
     /// Opens a disk by its name. All handles of one disk work on the same state, so a flush of one
     /// covers the writes of all.
     pub(crate) async fn open_disk(self: &Arc<Self>, name: &str) -> Result<Disk> {
+        if self.parts.context.is_shared() {
+            let text = "a disk has one writer: attach or serve it by a mount without --shared";
+            return Err(FsError::new(ErrorKind::Unsupported, text));
+        }
         let row = self.parts.meta.disk(name).await?;
         if let Some(shared) = self.open().get(&row.ino).and_then(|weak| weak.upgrade()) {
             return Ok(Disk { shared });

@@ -1,5 +1,6 @@
 //! Which imports and exports are due, and having them done.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,6 +9,7 @@ use weir_types::{ErrorKind, LinkId, Native, Result};
 
 use super::parts::Links;
 use super::registry::LinkRecord;
+use crate::volume::together::BEAT_MS;
 
 /// How often it is looked whether a poll is due.
 const LOOK: Duration = Duration::from_secs(1);
@@ -29,6 +31,26 @@ impl Links {
         Ok(())
     }
 
+    /// Has the links be those that the metadata has by now. One read round.
+    async fn follow_nodes(&self) -> Result<()> {
+        let known = self.registry.all();
+        let mut stored: BTreeMap<_, _> = self.meta.links().await?.into_iter().collect();
+        for link in known {
+            match stored.remove(&link.id) {
+                None if !link.is_ending() => self.registry.remove(link.id),
+                Some(bytes) if link.state().importing.is_none() => {
+                    let record = LinkRecord::decode(link.id, &bytes)?;
+                    link.change_record(|known| *known = record);
+                }
+                _ => {}
+            }
+        }
+        for (id, bytes) in stored {
+            self.registry.add(id, LinkRecord::decode(id, &bytes)?);
+        }
+        Ok(())
+    }
+
     /// Has the directory of a link know that it is one.
     pub(crate) async fn place_link(&self, id: LinkId, record: &LinkRecord) -> Result<()> {
         let options = &record.options;
@@ -41,6 +63,16 @@ impl Links {
             // Removed with a parent of it, somehow: the link is empty.
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
             placed => placed.map(drop),
+        }
+    }
+}
+
+/// Takes up what other nodes did to links.
+pub(crate) async fn follow_nodes_loop(links: Arc<Links>) {
+    while !links.context.is_fenced() {
+        tokio::time::sleep(Duration::from_millis(BEAT_MS)).await;
+        if let Err(error) = links.follow_nodes().await {
+            tracing::debug!(%error, "links of other nodes are looked at again");
         }
     }
 }
@@ -66,7 +98,8 @@ pub(crate) async fn links_loop(links: Arc<Links>) {
                     }
                 });
             }
-            if link.exports() && link.export.try_lock().is_ok() {
+            let exports = link.exports() && links.context.is_on_duty();
+            if exports && link.export.try_lock().is_ok() {
                 let (links, link) = (links.clone(), link.clone());
                 tasks.spawn(async move { links.exporter.export_due(&link).await });
             }

@@ -33,6 +33,8 @@ impl Importer {
         let policy = match () {
             () if now_ms < state.due_ms => return None,
             () if std::mem::take(&mut state.asked) => Policy::ALL,
+            // One node does it for all.
+            () if !self.context.is_on_duty() => return None,
             () if first => Policy::ALL,
             () if polls => record.options.import,
             () => return None,

@@ -1,0 +1,127 @@
+//! The nodes that share a volume, for people: who is there, and shutting one of them out. It is asked of
+//! the metadata, so it works whoever of them answers.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use weir_meta::kv::{Kv, Version};
+use weir_meta::sessions::{self, Session, SessionId};
+use weir_object::{BucketUrl, Component};
+use weir_types::{ErrorKind, FsError, Result};
+
+use super::format::{Connector, read_format_in};
+use super::metadata::Metadata;
+use super::together::BEAT_MS;
+
+/// Which volume's nodes.
+#[derive(Clone)]
+pub struct NodesOptions {
+    /// The volume.
+    pub url: BucketUrl,
+    /// How to reach it.
+    pub connector: Connector,
+    /// Where its database is reached, if not where `volume.json` says.
+    pub metadata_url: Option<String>,
+}
+
+/// A node: a mount of a volume that others write, too.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct NodeView {
+    /// Names its session, in 16 hexadecimal digits.
+    pub id: String,
+    /// The machine.
+    pub name: String,
+    /// Process and machine.
+    pub host: String,
+    /// Its tier, as it was named to it.
+    pub tier: String,
+    /// The version of Weir that it runs.
+    pub build: String,
+    /// When it joined, by its own clock, in milliseconds since 1970.
+    pub since_unix_ms: i64,
+    /// How often it said that it lives: every 3 s.
+    pub beats: u64,
+    /// Whether it did so while it was looked; `null` where nobody waited for that.
+    pub beating: Option<bool>,
+    /// Whether it collects, imports and exports for all.
+    pub on_duty: bool,
+}
+
+/// All nodes of a volume, by id; none of one that a mount has alone, or nobody. With `watch` it looks
+/// twice, 3 s apart and a little more, and tells who lives. Five reads at most.
+pub async fn nodes(options: &NodesOptions, watch: bool) -> Result<Vec<NodeView>> {
+    let kv = metadata(options).await?.follow(Component::Check).await?;
+    let seen = look(&*kv, watch).await;
+    let _ = kv.close().await;
+    seen
+}
+
+async fn look(kv: &dyn Kv, watch: bool) -> Result<Vec<NodeView>> {
+    let mut before: Option<HashMap<SessionId, Version>> = None;
+    if watch {
+        let seen = sessions::sessions(kv).await?;
+        before = Some(seen.iter().map(|session| (session.id, session.beat)).collect());
+        if !seen.is_empty() {
+            tokio::time::sleep(Duration::from_millis(BEAT_MS * 5 / 4)).await;
+        }
+    }
+    let duty = sessions::duty(kv).await?;
+    let view = |Session { id, node, tick, beat }| NodeView {
+        beating: before.as_ref().map(|before| before.get(&id) != Some(&beat)),
+        on_duty: duty == Some(id),
+        id: id.to_string(),
+        name: node.name,
+        host: node.host,
+        tier: node.tier,
+        build: node.build,
+        since_unix_ms: node.since.0 / 1_000_000,
+        beats: tick,
+    };
+    Ok(sessions::sessions(kv).await?.into_iter().map(view).collect())
+}
+
+/// Shuts a node out at once: the one of this machine name, or whose id begins so. What it commits from
+/// then on is refused. `NotFound` if there is none, `Invalid` if several are called so.
+pub async fn evict_node(options: &NodesOptions, name: &str) -> Result<NodeView> {
+    let metadata = metadata(options).await?;
+    let joining = metadata.open_shared().await?;
+    let kv = joining.kv();
+    let evicted = evict(&*kv, name).await;
+    let _ = kv.close().await;
+    evicted
+}
+
+async fn evict(kv: &dyn Kv, name: &str) -> Result<NodeView> {
+    let all = look(kv, false).await?;
+    let begins = |node: &NodeView| name.len() >= 4 && node.id.starts_with(name);
+    let mut meant = all.into_iter().filter(|node| node.name == name || begins(node));
+    let (first, second) = (meant.next(), meant.next());
+    let node = match (first, second) {
+        (None, _) => {
+            let text = format!("no node is called {name}: `weir nodes` lists them");
+            return Err(FsError::new(ErrorKind::NotFound, text));
+        }
+        (Some(first), Some(second)) => {
+            let text = format!(
+                "several nodes are called {name}: name one by its id ({}, {}, …)",
+                first.id, second.id
+            );
+            return Err(FsError::new(ErrorKind::Invalid, text));
+        }
+        (Some(node), None) => node,
+    };
+    let id = u64::from_str_radix(&node.id, 16)
+        .map_err(|e| FsError::new(ErrorKind::Bug, "read a session's id").with_source(e))?;
+    sessions::end(kv, SessionId(id)).await?;
+    Ok(node)
+}
+
+async fn metadata(options: &NodesOptions) -> Result<Metadata> {
+    let first = options.connector.connect(&options.url)?;
+    let format = read_format_in(&first).await?;
+    let (instead, timeout_ms) =
+        (options.metadata_url.as_deref(), options.connector.options.timeout_ms);
+    Ok(Metadata::of(&format, &first, instead, timeout_ms)?.hasty())
+}
