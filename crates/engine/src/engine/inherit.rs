@@ -38,7 +38,7 @@ impl Engine {
     /// within `limit`.
     pub fn prepare_heir(&self, limit: Duration) -> Boxed<'_, Result<()>> {
         boxed(async move {
-            if self.read_only() {
+            if self.read_only() || self.is_shut_out() {
                 return Ok(());
             }
             let prepared = async {
@@ -54,6 +54,20 @@ impl Engine {
                 Err(FsError::new(ErrorKind::Retry, text))
             })
         })
+    }
+
+    /// Whether the nodes that share the volume shut this one out.
+    pub fn is_shut_out(&self) -> bool {
+        self.is_shared() && self.data.context.is_fenced()
+    }
+
+    /// Whether one that was shut out may join again as if nothing had been: nothing that was written here
+    /// is missing in the bucket, and no program holds a lock that others may have by now.
+    pub fn may_come_back(&self) -> bool {
+        self.is_shut_out()
+            && self.data.tier.unflushed().is_empty()
+            && self.data.tier.in_doubt().is_empty()
+            && self.locks.all().is_empty()
     }
 
     /// What a daemon that goes on in the place of this one is to be given; which inodes are open is

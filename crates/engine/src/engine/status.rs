@@ -38,6 +38,7 @@ pub struct Status {
     /// Whether the mount only reads.
     pub read_only: bool,
     /// Whether other nodes write the volume, too.
+    #[serde(default)]
     pub shared: bool,
     /// Whether another writer took the volume over.
     pub fenced: bool,

@@ -38,7 +38,7 @@ pub(crate) use mount::{
     EngineArgs, Loss, MountArgs, NbdArgs, RemountArgs, ServeArgs, StopArgs, Transport, UmountArgs,
     UpgradeArgs,
 };
-pub(crate) use nodes::{EvictArgs, ListNodesArgs, NodesArgs, NodesCommand};
+pub(crate) use nodes::{EvictArgs, NodesArgs, NodesCommand};
 pub(crate) use recover::RecoverArgs;
 pub(crate) use sync::SyncArgs;
 pub(crate) use throughput::{BillArgs, ModeName, ThroughputArgs};

@@ -20,20 +20,9 @@ changes nothing any more, whatever it believes: it must be mounted anew.";
 pub(crate) struct NodesArgs {
     #[command(subcommand)]
     pub(crate) command: Option<NodesCommand>,
-    #[command(flatten)]
-    pub(crate) list: Option<ListNodesArgs>,
-}
-
-#[derive(Subcommand, Debug)]
-pub(crate) enum NodesCommand {
-    /// Shut a node out at once
-    Evict(EvictArgs),
-}
-
-#[derive(Args, Debug)]
-pub(crate) struct ListNodesArgs {
     /// The volume, or a directory of a mount
-    pub(crate) place: String,
+    #[arg(value_name = "URL|DIR")]
+    pub(crate) place: Option<String>,
     /// Look twice, and say who lives
     #[arg(long)]
     pub(crate) watch: bool,
@@ -47,9 +36,16 @@ pub(crate) struct ListNodesArgs {
     pub(crate) connect: ConnectArgs,
 }
 
+#[derive(Subcommand, Debug)]
+pub(crate) enum NodesCommand {
+    /// Shut a node out at once
+    Evict(EvictArgs),
+}
+
 #[derive(Args, Debug)]
 pub(crate) struct EvictArgs {
     /// The volume, or a directory of a mount
+    #[arg(value_name = "URL|DIR")]
     pub(crate) place: String,
     /// The node's machine, or how its id begins
     pub(crate) name: String,

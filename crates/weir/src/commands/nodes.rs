@@ -6,23 +6,23 @@ use std::process::ExitCode;
 use weir_engine::{NodeView, NodesOptions};
 use weir_types::{ErrorKind, FsError, Result, UnixTime};
 
-use crate::cli::{ConnectArgs, EvictArgs, ListNodesArgs, NodesArgs, NodesCommand};
+use crate::cli::{ConnectArgs, EvictArgs, NodesArgs, NodesCommand};
 use crate::client::Client;
 use crate::{buckets, clock, render};
 
 pub(crate) async fn run(args: NodesArgs) -> Result<ExitCode> {
-    match (args.command, args.list) {
-        (Some(NodesCommand::Evict(args)), _) => evict(args).await,
-        (None, Some(args)) => list(args).await,
-        (None, None) => {
-            let text = "name the volume, or a directory of a mount: weir nodes URL|DIR";
-            Err(FsError::new(ErrorKind::Invalid, text))
-        }
+    match args.command {
+        Some(NodesCommand::Evict(args)) => evict(args).await,
+        None => list(args).await,
     }
 }
 
-async fn list(args: ListNodesArgs) -> Result<ExitCode> {
-    let options = options(&args.place, args.meta, &args.connect).await?;
+async fn list(args: NodesArgs) -> Result<ExitCode> {
+    let Some(place) = &args.place else {
+        let text = "name the volume, or a directory of a mount: weir nodes URL|DIR";
+        return Err(FsError::new(ErrorKind::Invalid, text));
+    };
+    let options = options(place, args.meta, &args.connect).await?;
     let nodes = weir_engine::nodes(&options, args.watch).await?;
     match args.json {
         true => render::say_json(&nodes)?,

@@ -14,6 +14,7 @@ mod held_signals;
 mod metrics;
 mod options;
 mod ready;
+mod rejoin;
 mod shared;
 mod signals;
 mod supervisor;
@@ -227,6 +228,9 @@ fn start(
     let listening = signals::listen(&shared);
     runtime.spawn(listening.map_err(|e| FsError::local_io("listen for signals", e))?);
     admin.serve(&shared);
+    if shared.engine.is_shared() && shared.fuse.is_some() {
+        runtime.spawn(rejoin::rejoin_loop(Arc::downgrade(&shared)));
+    }
     tracing::info!(place = %options.place.display(), "ready");
     Ok((shared, mount))
 }
