@@ -149,16 +149,22 @@ impl Orphans {
         matches!(*self.round.lock(), Round::None | Round::Gathered(_))
     }
 
-    /// Those of a page of orphans that may go into a round which has `gathered` already: nobody holds
-    /// them. One read.
-    pub(crate) async fn unheld(&self, page: &[Ino], gathered: usize) -> Result<Vec<Ino>> {
+    /// Those of a page of orphans that may go into a round which has `gathered` already: none of `live`
+    /// holds them. One read.
+    pub(crate) async fn unheld(
+        &self,
+        page: &[Ino],
+        gathered: usize,
+        live: &[Session],
+    ) -> Result<Vec<Ino>> {
         let (Some(first), Some(last)) = (page.first(), page.last()) else { return Ok(Vec::new()) };
         let room = ROUND_MAX.saturating_sub(gathered);
         if room == 0 {
             return Ok(Vec::new());
         }
-        let holds = self.meta.holds(*first, *last).await?;
-        let held: HashSet<Ino> = holds.into_iter().map(|(ino, _)| ino).collect();
+        let lives = |id| live.iter().any(|session| session.id == id);
+        let holds = self.meta.holds(*first, *last).await?.into_iter();
+        let held: HashSet<Ino> = holds.filter(|(_, id)| lives(*id)).map(|(ino, _)| ino).collect();
         Ok(page.iter().copied().filter(|ino| !held.contains(ino)).take(room).collect())
     }
 

@@ -23,6 +23,8 @@ impl BeforeBeat for Names {
     /// purges.
     async fn before_beat(&self) -> Result<()> {
         let gathers = self.context.is_on_duty() && self.orphans.may_gather();
+        let live = self.context.together.as_ref().map(|together| together.live());
+        let live = live.unwrap_or_default();
         let mut round = Vec::new();
         let mut after = None;
         loop {
@@ -30,7 +32,7 @@ impl BeforeBeat for Names {
             let closed = self.orphans.hold_open(&page).await?;
             self.drop_mirrors(&closed);
             if gathers {
-                round.extend(self.orphans.unheld(&page, round.len()).await?);
+                round.extend(self.orphans.unheld(&page, round.len(), &live).await?);
             }
             after = page.last().copied();
             if page.len() < PAGE {
