@@ -25,6 +25,7 @@ use crate::data::journal::Journal;
 use crate::data::{DataPlane, Ground};
 use crate::names::atimes::Atimes;
 use crate::names::files::OpenFiles;
+use crate::names::orphans::Orphans;
 use crate::names::tree::Names;
 use crate::services::actions::{Actions, Schedule};
 use crate::services::disks::{DiskParts, Disks};
@@ -121,8 +122,9 @@ impl Engine {
             waited_for: schedule.clone(),
         });
         let links = Arc::new(links(&data, registry));
-        let files = Arc::new(open_files(&data, &links));
-        let names = Arc::new(names(&data, &links));
+        let orphans = Arc::new(orphans(&data));
+        let files = Arc::new(open_files(&data, &links, &orphans));
+        let names = Arc::new(names(&data, &links, &orphans));
         let actions = Arc::new(actions(&data, &links, schedule));
         let disks = Arc::new(disks(&data, &files));
         let quarantine = quarantine(&data, &files, &links, places);
@@ -240,6 +242,7 @@ impl Engine {
             lease.end_cleanly(meta).await?;
         }
         if let Some(together) = &self.data.context.together {
+            self.names.orphans.let_all_go().await?;
             weir_meta::sessions::end(&**meta.kv(), together.id()).await?;
         }
         if let Some(journal) = journal {
@@ -306,7 +309,12 @@ fn detacher(data: &DataPlane, registry: Arc<Registry>) -> Detacher {
     }
 }
 
-fn open_files(data: &DataPlane, links: &Arc<Links>) -> OpenFiles {
+fn orphans(data: &DataPlane) -> Orphans {
+    let session = data.context.together.as_ref().map(|together| together.id());
+    Orphans::new(data.meta.clone(), data.nodes.clone(), session)
+}
+
+fn open_files(data: &DataPlane, links: &Arc<Links>, orphans: &Arc<Orphans>) -> OpenFiles {
     OpenFiles {
         context: data.context.clone(),
         meta: data.meta.clone(),
@@ -320,10 +328,11 @@ fn open_files(data: &DataPlane, links: &Arc<Links>) -> OpenFiles {
         flusher: data.flusher.clone(),
         records: data.records.clone(),
         linked: Arc::new(links.importer.clone()),
+        orphans: orphans.clone(),
     }
 }
 
-fn names(data: &DataPlane, links: &Arc<Links>) -> Names {
+fn names(data: &DataPlane, links: &Arc<Links>, orphans: &Arc<Orphans>) -> Names {
     Names {
         context: data.context.clone(),
         meta: data.meta.clone(),
@@ -337,6 +346,7 @@ fn names(data: &DataPlane, links: &Arc<Links>) -> Names {
         writer: data.writer.clone(),
         linked: Arc::new(links.importer.clone()),
         atimes: Arc::new(Atimes::new(data.context.clone(), data.meta.clone())),
+        orphans: orphans.clone(),
     }
 }
 

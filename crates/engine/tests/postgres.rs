@@ -1,8 +1,10 @@
-//! What a volume does through kills, reboots and losses, over metadata in PostgreSQL: this program's name
-//! makes [`weir_engine::testing::World`] keep it there.
+//! What a volume does through kills, reboots and losses, over metadata in PostgreSQL, and what nodes do
+//! that share one: this program's name makes [`weir_engine::testing::World`] keep it there.
 #![allow(clippy::duplicate_mod, reason = "both have the same helpers")]
 
 #[path = "belongs.rs"]
 mod belongs;
 #[path = "life.rs"]
 mod life;
+#[path = "nodes/removed.rs"]
+mod removed;

@@ -70,7 +70,7 @@ pub async fn check(kv: &dyn Kv) -> Result<Vec<Problem>> {
     let mut checker = Checker::default();
     // Inodes and segments first: the other rows are held against them.
     type Visit = fn(&mut Checker, &Key, &Versioned);
-    let visits: [(u8, Visit); 15] = [
+    let visits: [(u8, Visit); 16] = [
         (keys::INODE, Checker::inode),
         (keys::SEGMENT, Checker::segment),
         (keys::DIRENT, Checker::dirent),
@@ -83,6 +83,7 @@ pub async fn check(kv: &dyn Kv) -> Result<Vec<Problem>> {
         (keys::DIR_TIMES, Checker::of_some_inode),
         (keys::XATTR, Checker::of_some_inode),
         (keys::PIN, Checker::of_some_inode),
+        (keys::HOLD, Checker::of_some_inode),
         (keys::ACTION, Checker::action),
         (keys::COUNTER, Checker::counter),
         (keys::LINK_OBJECT, Checker::link_object),

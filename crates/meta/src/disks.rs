@@ -7,6 +7,7 @@ use weir_types::{DiskCache, ErrorKind, FileKind, FsError, Ino, Inode, Result};
 use crate::codec::{Seen, decode, decode_seen, encode, last_key};
 use crate::kv::Key;
 use crate::op::{Tries, Tx, no_inode, seen_inode};
+use crate::orphans::WHOLE;
 use crate::{Meta, keys};
 
 /// Rows read at once.
@@ -106,7 +107,7 @@ impl Meta {
                 seen.value.nlink = 0;
                 tx.check_inode(&seen);
                 tx.put_inode(&seen.value)?;
-                tx.put(keys::orphan(ino), Bytes::from_static(&[1]));
+                tx.put(keys::orphan(ino), Bytes::from_static(WHOLE));
             }
             if self.apply(tx).await? {
                 return Ok(ino);

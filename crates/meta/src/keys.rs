@@ -30,6 +30,7 @@ pub(crate) const THROUGHPUT: u8 = b'U';
 pub(crate) const DISK: u8 = b'Y';
 pub(crate) const PRESENCE: u8 = b'Z';
 pub(crate) const BEAT: u8 = b'z';
+pub(crate) const HOLD: u8 = b'G';
 
 /// The counter of inodes, those of removed but open files included.
 pub(crate) const INODES: &[u8] = b"Cinodes";
@@ -257,6 +258,18 @@ pub(crate) fn beat(session: u64) -> Key {
     of_session(BEAT, session)
 }
 
+/// The row by which a session holds an orphan.
+pub(crate) fn hold(ino: Ino, session: u64) -> Key {
+    let mut key = holds_of(ino);
+    key.extend_from_slice(&session.to_be_bytes());
+    key
+}
+
+/// Prefix of all rows by which an orphan is held.
+pub(crate) fn holds_of(ino: Ino) -> Key {
+    of_ino(HOLD, ino, 8)
+}
+
 /// The big-endian number at `at`; `None` if the key is too short.
 fn number_at(key: &[u8], at: usize) -> Option<u64> {
     let bytes = key.get(at..at + 8)?;
@@ -271,6 +284,11 @@ pub(crate) fn parse_ino(key: &[u8]) -> Option<Ino> {
 /// The session of a key that starts with tag and session.
 pub(crate) fn parse_session(key: &[u8]) -> Option<u64> {
     number_at(key, 1)
+}
+
+/// The inode and the session of a hold's key.
+pub(crate) fn parse_hold(key: &[u8]) -> Option<(Ino, u64)> {
+    Some((Ino(number_at(key, 1)?), number_at(key, 9)?))
 }
 
 /// The number of a throughput rule's key.

@@ -8,6 +8,7 @@ use crate::codec::{Dirent, decode, decode_inode};
 use crate::data::changed;
 use crate::kv::{Key, Version, logged};
 use crate::op::{Tries, Tx, at_name, check_name, live_dir, no_inode, seen_inode};
+use crate::orphans::WHOLE;
 use crate::{Meta, keys};
 
 /// Rows whose values no two commits share.
@@ -120,7 +121,7 @@ impl Meta {
         let inode = Inode { ino, nlink: 0, data, stored_bytes, native, ..like.clone() };
         let mut tx = Tx::default();
         tx.put_inode(&inode)?;
-        tx.put(keys::orphan(ino), Bytes::from_static(&[1]));
+        tx.put(keys::orphan(ino), Bytes::from_static(WHOLE));
         tx.add(keys::INODES.to_vec(), 1);
         match self.apply(tx).await? {
             true => Ok(inode),

@@ -1,5 +1,6 @@
 //! Names: looking them up, making and removing them.
 
+use bytes::Bytes;
 use weir_types::{ErrorKind, FileKind, FsError, Ino, Inode, Result};
 
 use crate::acl::{self, ACL_DEFAULT};
@@ -7,6 +8,7 @@ use crate::codec::{Dirent, Seen, decode_seen, merge_times, version};
 use crate::kv::Key;
 use crate::native::in_link;
 use crate::op::{Tries, Tx, at_name, check_name, live_dir, no_inode, seen_inode};
+use crate::orphans::WHOLE;
 use crate::{LINKS_MAX, Meta, TARGET_BYTES_MAX, keys};
 
 const SET_GID: u32 = 0o2000;
@@ -216,7 +218,7 @@ impl Meta {
         inode.ctime = self.now();
         tx.put_inode(&inode)?;
         if inode.nlink == 0 {
-            tx.put(keys::orphan(inode.ino), bytes::Bytes::from_static(&[1]));
+            tx.put(keys::orphan(inode.ino), Bytes::from_static(WHOLE));
             tx.object_without_file(&inode)?;
         } else {
             tx.export_other_name(&inode);

@@ -1,12 +1,14 @@
 //! Orphans: inodes without a name that somebody may still have open.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
+use bytes::Bytes;
 use weir_types::{CHUNK_BYTES, ErrorKind, FsError, Ino, Inode, Result};
 
 use crate::codec::{Seen, version};
 use crate::data::{BATCH_CHUNKS, BY_KEY_MAX, Row, cut_to_commit, decode_row};
 use crate::op::{COMMIT_BYTES, Tries, Tx, seen_inode};
+use crate::sessions::SessionId;
 use crate::{Meta, extents, keys};
 
 /// Inodes removed in one commit.
@@ -14,6 +16,11 @@ const BATCH_INODES: usize = 128;
 
 /// Extended attributes removed in one commit.
 const BATCH_XATTRS: usize = 2_000;
+
+/// The row of an orphan of which all is there.
+pub(crate) const WHOLE: &[u8] = &[1];
+/// That of one of which some bytes are gone already.
+const GOING: &[u8] = &[2];
 
 impl Meta {
     /// Up to `limit` orphans after `after`, by number. One read round.
@@ -36,13 +43,26 @@ impl Meta {
     /// Whoever gives an inode new rows also changes the inode, which every commit here checks; so
     /// the commit that removes the inode leaves nothing behind.
     pub async fn purge_all(&self, inos: &[Ino]) -> Result<()> {
+        self.purge_those(inos, None).await
+    }
+
+    /// The same of those that none of the sessions in `live` holds, and with the holds of others. One
+    /// read round more for each 128.
+    ///
+    /// Whoever puts a hold also puts the orphan's row anew. That row is read here before the holds
+    /// are, and each commit checks it: a hold is seen, or keeps the commit from being made.
+    pub async fn purge_unheld(&self, inos: &[Ino], live: &BTreeSet<SessionId>) -> Result<()> {
+        self.purge_those(inos, Some(live)).await
+    }
+
+    async fn purge_those(&self, inos: &[Ino], live: Option<&BTreeSet<SessionId>>) -> Result<()> {
         let mut left: BTreeSet<Ino> = inos.iter().copied().collect();
         let mut tries = Tries::new("purge");
         while !left.is_empty() {
             tries.next().await?;
             let page: Vec<_> = left.iter().copied().take(BATCH_INODES).collect();
             let mut tx = Tx::default();
-            let done = self.purge_page(&page, &mut tx).await?;
+            let done = self.purge_page(&page, live, &mut tx).await?;
             if self.apply(tx).await? {
                 done.iter().for_each(|ino| _ = left.remove(ino));
                 tries = Tries::new("purge");
@@ -52,17 +72,35 @@ impl Meta {
     }
 
     /// Puts the removal of as many inodes into the commit as fit, the last one maybe in part.
-    /// Answers those of which nothing is left then.
-    async fn purge_page(&self, page: &[Ino], tx: &mut Tx) -> Result<Vec<Ino>> {
+    /// Answers those of which nothing is left then, or that are held.
+    async fn purge_page(
+        &self,
+        page: &[Ino],
+        live: Option<&BTreeSet<SessionId>>,
+        tx: &mut Tx,
+    ) -> Result<Vec<Ino>> {
         let keys = |ino: &Ino| [keys::inode(*ino), keys::orphan(*ino)];
         let found = self.get(&page.iter().flat_map(keys).collect::<Vec<_>>()).await?;
+        let mut holds: BTreeMap<Ino, Vec<SessionId>> = BTreeMap::new();
+        if let (Some(_), Some(first), Some(last)) = (live, page.first(), page.last()) {
+            for (ino, session) in self.holds(*first, *last).await? {
+                holds.entry(ino).or_default().push(session);
+            }
+        }
         let mut done = Vec::with_capacity(page.len());
         let (mut weight, mut bytes) = (0, 0);
         for (ino, found) in page.iter().zip(found.chunks(2)) {
-            let Some(seen) = seen_inode(*ino, found[0].as_ref())? else {
+            let holders = holds.remove(ino).unwrap_or_default();
+            let is_held = holders.iter().any(|one| live.is_some_and(|live| live.contains(one)));
+            let Some(seen) = seen_inode(*ino, found[0].as_ref())?.filter(|_| !is_held) else {
                 done.push(*ino);
                 continue;
             };
+            if seen.value.nlink > 0 && live.is_some() {
+                // It was an orphan when somebody looked.
+                done.push(*ino);
+                continue;
+            }
             if seen.value.nlink > 0 {
                 let context = format!("inode {ino} has a name: it must not be purged");
                 return Err(FsError::new(ErrorKind::Invalid, context));
@@ -81,6 +119,7 @@ impl Meta {
             tx.check_inode(&seen);
             tx.check(keys::orphan(*ino), version(found[1].as_ref()));
             attributes.into_iter().for_each(|(key, _)| tx.delete(key));
+            holders.into_iter().for_each(|session| tx.delete(keys::hold(*ino, session.0)));
             purge_rows(seen, &rows, last, tx)?;
             done.extend(last.then_some(*ino));
         }
@@ -125,6 +164,7 @@ fn purge_rows(seen: Seen<Inode>, rows: &[Row], last: bool, tx: &mut Tx) -> Resul
         inode.stored_bytes = inode.stored_bytes.saturating_add_signed(grown);
     }
     if !last {
+        tx.put(keys::orphan(ino), Bytes::from_static(GOING));
         return tx.put_inode(&inode);
     }
     for key in [keys::inode, keys::orphan, keys::dir_times, keys::dir_count, keys::pin] {

@@ -9,6 +9,8 @@
 //! A mount that wants to be the only one ([`take_alone`]) and one that joins meet at one row, so that
 //! neither misses the other.
 
+use std::collections::HashMap;
+
 use serde::{Deserialize, Serialize};
 use weir_types::{ErrorKind, FsError, Result, UnixTime};
 
@@ -46,6 +48,15 @@ pub struct NodeRow {
     pub since: UnixTime,
 }
 
+/// What a session says with each beat.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Beat {
+    /// How often it came back.
+    pub tick: u64,
+    /// It names no segment of its own any more whose stamp is below this one.
+    pub settled: u64,
+}
+
 /// A session that has not ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Session {
@@ -53,27 +64,34 @@ pub struct Session {
     pub id: SessionId,
     /// Which mount it is.
     pub node: NodeRow,
-    /// How often it came back, as of its last beat.
-    pub tick: u64,
+    /// What it said with its last beat.
+    pub said: Beat,
     /// Changes with each beat.
     pub beat: Version,
 }
 
-/// All sessions that have not ended, by id. Two read rounds, one more for each 500.
+/// All sessions that have not ended, by id: those of one moment, with beats of a little before. Two read
+/// rounds, one more for each 1,000.
 pub async fn sessions(kv: &dyn Kv) -> Result<Vec<Session>> {
-    // Beats first: one that joins meanwhile is seen whole or not at all.
-    let beats = all(kv, keys::BEAT).await?;
-    let mut found = Vec::new();
-    for (key, present) in all(kv, keys::PRESENCE).await? {
-        let id = id_of(&key)?;
-        let Some((key, beat)) = beats.iter().find(|(key, _)| key[1..] == id.0.to_be_bytes()) else {
-            continue;
-        };
-        let node = decode(&keys::presence(id.0), &present.value)?;
-        let tick = decode(key, &beat.value)?;
-        found.push(Session { id, node, tick, beat: beat.version });
+    let mut tries = Tries::new("look at the volume's nodes");
+    loop {
+        tries.next().await?;
+        let beats: HashMap<_, _> = all(kv, keys::BEAT).await?.into_iter().collect();
+        let mut found = Vec::new();
+        let present = all(kv, keys::PRESENCE).await?;
+        for (key, present) in &present {
+            let (id, node) = (id_of(key)?, decode(key, &present.value)?);
+            let key = keys::beat(id.0);
+            if let Some(beat) = beats.get(&key) {
+                let said = decode(&key, &beat.value)?;
+                found.push(Session { id, node, said, beat: beat.version });
+            }
+        }
+        // Who is without a beat joined in between, maybe in the place of one that is not seen either.
+        if found.len() == present.len() {
+            return Ok(found);
+        }
     }
-    Ok(found)
 }
 
 /// Joins those who change the volume, in the place of sessions that are known to be dead, and of a mount
@@ -86,7 +104,7 @@ pub async fn join(kv: &dyn Kv, id: SessionId, node: &NodeRow, dead: &[SessionId]
         let (mut commit, _) = turn(kv).await?;
         commit.checks.push(Check::Absent(keys::presence(id.0)));
         commit.puts.push((keys::presence(id.0), encode(node)?));
-        commit.puts.push((keys::beat(id.0), encode(&0_u64)?));
+        commit.puts.push((keys::beat(id.0), encode(&Beat::default())?));
         commit.deletes.push(keys::GUARD.to_vec());
         commit.deletes.extend(dead.iter().flat_map(|dead| rows(*dead)));
         if let Outcome::Applied(version) = kv.commit(commit).await? {
@@ -118,10 +136,15 @@ pub async fn take_alone(kv: &dyn Kv, mount: &str, over: &[SessionId]) -> Result<
     }
 }
 
-/// Says that a session lives, for the `tick`th time. One commit.
-pub async fn beat(kv: &dyn Kv, id: SessionId, tick: u64) -> Result<()> {
-    let puts = vec![(keys::beat(id.0), encode(&tick)?)];
+/// Says that a session lives. One commit.
+pub async fn beat(kv: &dyn Kv, id: SessionId, say: Beat) -> Result<()> {
+    let puts = vec![(keys::beat(id.0), encode(&say)?)];
     kv.commit(Commit { puts, ..Commit::default() }).await.map(drop)
+}
+
+/// Whether a session has not ended. One read.
+pub async fn is_there(kv: &dyn Kv, id: SessionId) -> Result<bool> {
+    Ok(kv.get_many(&[keys::presence(id.0)]).await?[0].is_some())
 }
 
 /// Ends a session, if it has not beaten since it was seen so. Answers whether it is ended. One commit.
@@ -234,10 +257,11 @@ mod tests {
         let one = join(&kv, SessionId(1), &node("a"), &[]).await.expect("joins");
         let two = join(&kv, SessionId(2), &node("b"), &[]).await.expect("joins");
         assert_eq!(ids(&kv).await, [1, 2]);
-        beat(&kv, SessionId(2), 5).await.expect("beats");
+        beat(&kv, SessionId(2), Beat { tick: 5, settled: 9 }).await.expect("beats");
         let seen = sessions(&kv).await.expect("reads");
-        assert_eq!((seen[1].tick, seen[1].node.name.as_str()), (5, "b"));
-        beat(&kv, SessionId(2), 6).await.expect("beats");
+        assert_eq!((seen[1].said.tick, seen[1].said.settled), (5, 9));
+        assert_eq!(seen[1].node.name, "b");
+        beat(&kv, SessionId(2), Beat { tick: 6, settled: 9 }).await.expect("beats");
         assert!(!evict(&kv, &seen[1]).await.expect("reads"), "it lives");
         assert!(evict(&kv, &seen[0]).await.expect("evicts"), "it did not beat since");
         assert!(!one.holds(&kv).await.expect("reads") && two.holds(&kv).await.expect("reads"));

@@ -6,6 +6,7 @@ mod data;
 mod exports;
 mod fragments;
 mod golden;
+mod holds;
 mod model;
 mod names;
 mod race;

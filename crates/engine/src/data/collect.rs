@@ -10,7 +10,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::TryStreamExt;
 use futures::stream::{self, StreamExt};
-use weir_meta::sessions::{SessionId, sessions};
+use weir_meta::sessions::sessions;
 use weir_meta::{Meta, Reference, SegmentUse};
 use weir_object::{Component, StripeSet};
 use weir_segment::{IndexEntry, IndexRead, Owner, decode_index, decode_record};
@@ -26,7 +26,7 @@ use crate::data::nodes::Nodes;
 use crate::data::records::{Decoded, get_all, record_place};
 use crate::data::segments::{Segments, segment_info};
 use crate::volume::context::{Context, Counts};
-use crate::volume::together::made_by;
+use crate::volume::together::Settled;
 
 /// Segments looked at in one read of the metadata.
 const PAGE: usize = 1_000;
@@ -133,6 +133,8 @@ impl Collector {
 
     async fn look(&self, damaged: &HashSet<SegmentId>) -> Result<Found> {
         let rule = self.rule_of_small().await?;
+        // Before the counts: what is settled comes to be used by no commit of whoever made it.
+        let settled = self.settled().await?;
         let mut found = Found { dead: HashSet::new(), sparse: Vec::new(), small: Vec::new() };
         let mut after = None;
         loop {
@@ -141,6 +143,7 @@ impl Collector {
             after = Some(last.id);
             // Some of its parts may wait for their commit.
             page.retain(|segment| !self.segments.in_flight().contains(&segment.id));
+            page.retain(|segment| settled.has(segment.id));
             for segment in page {
                 match segment.live_bytes {
                     0 => _ = found.dead.insert(segment.id),
@@ -203,9 +206,9 @@ impl Collector {
                 let in_flight = self.segments.in_flight().clone();
                 let old = ids.filter(|id| id.unix_ms() < limit_ms && !in_flight.contains(id));
                 let mut old: Vec<_> = old.collect();
-                // Who is not there any more names none of them from now on; who is may yet.
-                let live = self.live().await?;
-                old.retain(|id| !live.contains(&made_by(*id)));
+                // Before it is looked which are known: the others stay unknown.
+                let settled = self.settled().await?;
+                old.retain(|id| settled.has(*id));
                 let known = self.meta.segment_known(&old).await?;
                 let unnamed: Vec<_> =
                     old.iter().zip(known).filter(|(_, known)| !known).map(|(id, _)| id).collect();
@@ -223,11 +226,11 @@ impl Collector {
         Ok(())
     }
 
-    /// Sessions that may name segments of theirs yet.
-    async fn live(&self) -> Result<HashSet<SessionId>> {
+    /// Which segments of other nodes have come to be named, or never will.
+    async fn settled(&self) -> Result<Settled> {
         match self.context.is_shared() {
-            false => Ok(HashSet::new()),
-            true => Ok(sessions(&**self.meta.kv()).await?.iter().map(|live| live.id).collect()),
+            false => Ok(Settled::of(&[])),
+            true => Ok(Settled::of(&sessions(&**self.meta.kv()).await?)),
         }
     }
 

@@ -106,8 +106,8 @@ impl Copier {
 impl Copier {
     async fn side(&self, ino: Ino, client: u32) -> Result<Side> {
         let node = self.nodes.get(ino);
-        let (mirror, dir) = self.mirrors.open_mirror_of(&node).await?;
-        let tenant = self.admission.tenant(dir, client).await;
+        let (mirror, inode) = self.mirrors.open_mirror_of(&node).await?;
+        let tenant = self.admission.tenant(inode.parent, client).await;
         Ok(Side { node, mirror, tenant })
     }
 

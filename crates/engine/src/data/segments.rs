@@ -11,6 +11,7 @@ use weir_segment::{SealedSegment, SegmentBuilder};
 use weir_types::{Result, SegmentId};
 
 use crate::volume::context::{Context, Counts};
+use crate::volume::together::Together;
 
 /// Memory of one permit to upload.
 pub(crate) const PERMIT_BYTES: u64 = 1 << 20;
@@ -22,11 +23,15 @@ const SPARE_BYTES: u64 = 1 << 20;
 pub(crate) struct InFlight {
     all: Arc<Mutex<HashSet<SegmentId>>>,
     spare: Arc<Spare>,
+    together: Option<Arc<Together>>,
     pub(crate) id: SegmentId,
 }
 
 impl Drop for InFlight {
     fn drop(&mut self) {
+        if let Some(together) = &self.together {
+            together.segment_done(self.id);
+        }
         let last = {
             let mut all = self.all.lock();
             all.remove(&self.id);
@@ -121,7 +126,8 @@ impl Segments {
         let buffer = if bytes >= SPARE_BYTES { self.spare.take() } else { Vec::new() };
         let builder = SegmentBuilder::in_buffer(id, format.codec, format.segment_bytes, buffer);
         let (all, spare) = (self.in_flight.clone(), self.spare.clone());
-        (InFlight { all, spare, id }, builder)
+        let together = self.context.together.clone();
+        (InFlight { all, spare, together, id }, builder)
     }
 
     /// Takes the memory of a segment that is in the bucket and in flight yet.

@@ -13,6 +13,7 @@ use crate::data::flush::background::{flush_loop, soon_loop};
 use crate::data::nodes::Nodes;
 use crate::data::space::Space;
 use crate::names::atimes::atimes_loop;
+use crate::names::removed::orphans_loop;
 use crate::names::tree::purge_loop;
 use crate::services::{actions, limits, links};
 use crate::volume::age::age_loop;
@@ -57,6 +58,7 @@ pub(super) fn start(engine: &Engine) -> JoinSet<()> {
         let (context, kv) = (data.context.clone(), data.meta.kv().clone());
         tasks.spawn(beat_loop(together, context, kv, names.clone()));
         tasks.spawn(links::follow_nodes_loop(links.clone()));
+        tasks.spawn(orphans_loop(names.clone()));
     }
     tasks
 }

@@ -20,6 +20,7 @@ use crate::data::nodes::{Node, Nodes};
 use crate::data::read::Reader;
 use crate::data::space::Space;
 use crate::data::write::Writer;
+use crate::names::orphans::Orphans;
 use crate::names::tree::LinkedNames;
 use crate::volume::context::{Context, Counts};
 
@@ -114,6 +115,7 @@ pub(crate) struct OpenFiles {
     pub(crate) flusher: Arc<Flusher>,
     pub(crate) records: Arc<DirectRecords>,
     pub(crate) linked: Arc<dyn LinkedNames>,
+    pub(crate) orphans: Arc<Orphans>,
 }
 
 impl OpenFiles {
@@ -159,8 +161,12 @@ impl OpenFiles {
         if flags.write {
             node.writers.fetch_add(1, Ordering::AcqRel);
         }
-        let opened = self.mirrors.open_mirror_of(&node).await;
-        let (mirror, dir) = match opened {
+        let opened = async {
+            let (mirror, inode) = self.mirrors.open_mirror_of(&node).await?;
+            self.orphans.opened(&inode).await?;
+            Ok::<_, FsError>((mirror, inode.parent))
+        };
+        let (mirror, dir) = match opened.await {
             Ok(opened) => opened,
             Err(error) => {
                 if flags.write {

@@ -17,6 +17,7 @@ use crate::data::nodes::Nodes;
 use crate::data::space::Space;
 use crate::data::write::Writer;
 use crate::names::atimes::Atimes;
+use crate::names::orphans::Orphans;
 use crate::volume::context::{Context, blocking};
 
 /// What links say of names. Below them, because a lookup needs it.
@@ -57,11 +58,13 @@ pub(crate) struct Names {
     pub(crate) writer: Arc<Writer>,
     pub(crate) linked: Arc<dyn LinkedNames>,
     pub(crate) atimes: Arc<Atimes>,
+    pub(crate) orphans: Arc<Orphans>,
 }
 
 impl Names {
     /// Takes removed files out of the tier and the metadata. What fails is an orphan still, and
-    /// purged at the next mount.
+    /// purged at the next mount. Where nodes share the volume others may have them open: there one of
+    /// the nodes takes them out of the metadata for all ([`Orphans`]).
     pub(crate) async fn purge(self: &Arc<Self>, inos: &[Ino]) {
         let (names, local) = (self.clone(), inos.to_vec());
         let removed = blocking(move || {
@@ -72,7 +75,11 @@ impl Names {
             }
             Ok(())
         });
-        if let Err(error) = removed.await.and(self.meta.purge_all(inos).await) {
+        let purged = match self.context.is_shared() {
+            true => Ok(()),
+            false => self.meta.purge_all(inos).await,
+        };
+        if let Err(error) = removed.await.and(purged) {
             let files = inos.len();
             tracing::warn!(files, %error, "purge of removed files failed: the next mount redoes it");
         }

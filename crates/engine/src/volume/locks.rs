@@ -58,6 +58,8 @@ pub(crate) enum Place {
     Atimes,
     /// The next turn of a hydration.
     HydrateTurn,
+    /// What this node holds of files without a name.
+    Holds,
 }
 
 /// A mutex with a place in the order.

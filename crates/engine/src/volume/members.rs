@@ -68,7 +68,7 @@ async fn look(kv: &dyn Kv, watch: bool) -> Result<Vec<NodeView>> {
         }
     }
     let duty = sessions::duty(kv).await?;
-    let view = |Session { id, node, tick, beat }| NodeView {
+    let view = |Session { id, node, said, beat }| NodeView {
         beating: before.as_ref().map(|before| before.get(&id) != Some(&beat)),
         on_duty: duty == Some(id),
         id: id.to_string(),
@@ -77,7 +77,7 @@ async fn look(kv: &dyn Kv, watch: bool) -> Result<Vec<NodeView>> {
         tier: node.tier,
         build: node.build,
         since_unix_ms: node.since.0 / 1_000_000,
-        beats: tick,
+        beats: said.tick,
     };
     Ok(sessions::sessions(kv).await?.into_iter().map(view).collect())
 }

@@ -10,7 +10,7 @@ use weir_meta::kv::{
     SlateReaderOptions, Version,
 };
 use weir_meta::sessions::{NodeRow, SessionId, join, take_alone};
-use weir_meta::{Guard, Meta};
+use weir_meta::{Guard, Meta, forget_holds};
 use weir_object::{Bucket, Component};
 use weir_types::{
     ErrorCode, ErrorKind, FsError, Result, Settings, UnixTime, VolumeFormat, VolumeId,
@@ -202,6 +202,7 @@ impl Metadata {
         let taken = take_alone(&*kv, mount, &over).await;
         let guard = taken.map_err(|error| self.told(error))?;
         kv.set_guard(Some((guard.key.clone(), guard.version)));
+        forget_holds(&*kv).await.map_err(|error| self.told(error))?;
         Ok(Opened { kv, guard: Some(guard), replays: None })
     }
 

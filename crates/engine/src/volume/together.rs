@@ -5,7 +5,7 @@
 //! so that nothing of it can be in anybody's way any more. What was unchanged is counted in looks that
 //! were answered, so that nobody is taken for dead because the database was away.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -13,7 +13,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use parking_lot::Mutex;
 use weir_meta::kv::{Kv, Version};
-use weir_meta::sessions::{self, Session, SessionId};
+use weir_meta::sessions::{self, Beat, Session, SessionId};
 use weir_types::{ErrorCode, ErrorKind, FsError, Result, SegmentId};
 
 use super::context::Context;
@@ -27,8 +27,38 @@ const SILENT_LOOKS: u32 = 5;
 const COUNT_BITS: u32 = 16;
 
 /// The session that made a segment, if it was made by one: a mount that is alone leaves chance there.
-pub(crate) fn made_by(segment: SegmentId) -> SessionId {
+fn made_by(segment: SegmentId) -> SessionId {
     SessionId((segment.0 >> COUNT_BITS) as u64)
+}
+
+/// The stamp of a segment: those that one session makes rise.
+fn stamp_of(segment: SegmentId) -> u64 {
+    segment.unix_ms() << COUNT_BITS | segment.0 as u64 & ((1 << COUNT_BITS) - 1)
+}
+
+/// Up to which stamp the sessions that live have settled what becomes of their segments.
+pub(crate) struct Settled(HashMap<SessionId, u64>);
+
+impl Settled {
+    /// As these say.
+    pub(crate) fn of(live: &[Session]) -> Self {
+        Self(live.iter().map(|session| (session.id, session.said.settled)).collect())
+    }
+
+    /// Whether the metadata names a segment by now or never will: whoever made it has no commit of it
+    /// before them, or has ended.
+    pub(crate) fn has(&self, segment: SegmentId) -> bool {
+        self.0.get(&made_by(segment)).is_none_or(|settled| stamp_of(segment) < *settled)
+    }
+}
+
+/// The segments of a session.
+#[derive(Debug, Default)]
+struct Stamps {
+    /// That of the newest one: milliseconds, and a count below them.
+    last: u64,
+    /// Those that are being packed, sent or committed.
+    under_way: BTreeSet<u64>,
 }
 
 /// What is done just before each beat, so that who sees the beat knows that it is done.
@@ -67,15 +97,14 @@ pub(crate) struct Together {
     /// As of the last look.
     live: Mutex<Arc<Vec<Session>>>,
     on_duty: AtomicBool,
-    /// The stamp of the newest segment: milliseconds, and a count below them.
-    segments: AtomicU64,
+    stamps: Mutex<Stamps>,
 }
 
 impl Together {
     /// A session that has joined.
     pub(crate) fn new(id: SessionId) -> Self {
-        let (ticks, live, on_duty, segments) = Default::default();
-        Self { id, ticks, live, on_duty, segments }
+        let (ticks, live, on_duty, stamps) = Default::default();
+        Self { id, ticks, live, on_duty, stamps }
     }
 
     pub(crate) fn id(&self) -> SessionId {
@@ -93,26 +122,37 @@ impl Together {
         self.on_duty.load(Ordering::Acquire)
     }
 
-    /// The id of a new segment. It names this session, and is larger than the one before, whatever the
-    /// clock does.
+    /// The id of a new segment, under way until [`Together::segment_done`]. It names this session, and is
+    /// larger than the one before, whatever the clock does.
     pub(crate) fn segment_id(&self, unix_ms: u64) -> SegmentId {
-        let next = |last: u64| (last + 1).max(unix_ms << COUNT_BITS);
-        let mut last = self.segments.load(Ordering::Relaxed);
-        while let Err(now) =
-            self.segments.compare_exchange(last, next(last), Ordering::Relaxed, Ordering::Relaxed)
-        {
-            last = now;
-        }
-        let (stamp, session) = (next(last), u128::from(self.id.0));
+        let stamp = {
+            let mut stamps = self.stamps.lock();
+            stamps.last = (stamps.last + 1).max(unix_ms << COUNT_BITS);
+            let stamp = stamps.last;
+            stamps.under_way.insert(stamp);
+            stamp
+        };
+        let session = u128::from(self.id.0);
         let count = u128::from(stamp & ((1 << COUNT_BITS) - 1));
         SegmentId::new(stamp >> COUNT_BITS, session << COUNT_BITS | count)
+    }
+
+    /// The metadata names a segment by now, or never will.
+    pub(crate) fn segment_done(&self, segment: SegmentId) {
+        self.stamps.lock().under_way.remove(&stamp_of(segment));
+    }
+
+    /// The stamp below which that holds of all segments of this session.
+    fn settled(&self) -> u64 {
+        let stamps = self.stamps.lock();
+        stamps.under_way.first().copied().unwrap_or(stamps.last + 1)
     }
 
     /// Says that this session lives, and looks who else does.
     async fn beat(&self, kv: &dyn Kv, watch: &mut Watch, before: &dyn BeforeBeat) -> Result<()> {
         before.before_beat().await?;
         let tick = self.ticks.load(Ordering::Relaxed) + 1;
-        sessions::beat(kv, self.id, tick).await?;
+        sessions::beat(kv, self.id, Beat { tick, settled: self.settled() }).await?;
         self.ticks.store(tick, Ordering::Relaxed);
         let mut seen = sessions::sessions(kv).await?;
         let silent: Vec<_> = watch.look(&seen).into_iter().cloned().collect();
@@ -184,7 +224,7 @@ mod tests {
         let text = String::new;
         let (name, host, tier, build) = (text(), text(), text(), text());
         let node = NodeRow { name, host, tier, build, since: UnixTime(0) };
-        Session { id: SessionId(id), node, tick: 0, beat }
+        Session { id: SessionId(id), node, said: Beat::default(), beat }
     }
 
     #[test]
@@ -215,5 +255,26 @@ mod tests {
             "no clock goes back"
         );
         assert!((1..4).all(|at| ids[at] != ids[at - 1]));
+    }
+
+    #[test]
+    fn a_segment_is_settled_when_nothing_before_it_is_under_way() {
+        let together = Together::new(SessionId(7));
+        let [first, second] = [70, 60].map(|ms| together.segment_id(ms));
+        let settled = || {
+            let said = Beat { tick: 1, settled: together.settled() };
+            Settled::of(&[Session { id: SessionId(7), said, ..session(7, 1) }])
+        };
+        together.segment_done(second);
+        assert!(!settled().has(first) && !settled().has(second), "the first may come yet");
+        let before = settled();
+        together.segment_done(first);
+        assert!(settled().has(first) && settled().has(second));
+        let third = together.segment_id(60);
+        assert!(!settled().has(third) && settled().has(second));
+        assert!(!before.has(third), "what was said before is true of it, too");
+        together.segment_done(third);
+        let other = Together::new(SessionId(8)).segment_id(70);
+        assert!(settled().has(other), "whoever made it is not there any more");
     }
 }

@@ -74,7 +74,7 @@ impl Kv for Jumbled {
     }
 }
 
-async fn jumbled(seed: u64) -> Meta {
+pub(super) async fn jumbled(seed: u64) -> Meta {
     eprintln!("seed {seed}");
     let dice = Mutex::new(Dice::new(seed));
     meta_over(Arc::new(Jumbled { inner: MemoryKv::new(), dice })).await

@@ -88,9 +88,12 @@ impl Flusher {
         let committed = |_: &FileFlush, flushed: Option<Flushed>| {
             fail::fail_point!("engine::flush-committed");
             parts[done].named = true;
-            // A file that was purged meanwhile has no mirror any more.
-            if let Some(flushed) = flushed {
-                self.committed(&parts[done], &flushed)?;
+            match flushed {
+                Some(flushed) => self.committed(&parts[done], &flushed)?,
+                // Another node had it purged.
+                None if self.context.is_shared() => self.tier.remove(parts[done].node.ino)?,
+                // A file that was purged meanwhile has no mirror any more.
+                None => {}
             }
             done += 1;
             Ok(())

@@ -11,6 +11,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use weir_meta::Chunks;
+use weir_meta::sessions::{SessionId, is_there};
 use weir_tier::Mirror;
 use weir_types::{CHUNK_BYTES, ChunkIndex, ErrorKind, FsError, Ino, Inode, Result, chunk_range};
 
@@ -25,10 +26,10 @@ const TRIES: usize = 8;
 
 impl Mirrors {
     /// The mirror of a file that is opened, as the writer has it now.
-    pub(super) async fn opened(&self, node: &Node) -> Result<(Arc<Mirror>, Ino)> {
+    pub(super) async fn opened(&self, node: &Node) -> Result<(Arc<Mirror>, Inode)> {
         let now = self.look(node.ino).await?;
-        let parent = now.inode.parent;
-        Ok((self.move_on(node, now)?, parent))
+        let inode = now.inode.clone();
+        Ok((self.move_on(node, now)?, inode))
     }
 
     /// Brings a file that is open in step with the writer. With `again` it looks where the bytes are
@@ -109,7 +110,11 @@ impl Mirrors {
     /// Where bytes of a file are: of the moment at which it is followed, where it is.
     pub(crate) async fn chunks(&self, ino: Ino, range: Range<ChunkIndex>) -> Result<Chunks> {
         if !self.follows {
-            return self.meta.chunks(ino, range).await;
+            let found = self.meta.chunks(ino, range).await?;
+            if let Some(session) = self.session {
+                self.check_all_there(ino, session).await?;
+            }
+            return Ok(found);
         }
         if let Some(followed) = self.nodes.followed(ino)
             && let Some(Chunks { native, list }) = &followed.chunks
@@ -126,6 +131,24 @@ impl Mirrors {
                 Err(FsError::new(ErrorKind::Conflict, text).with_source(error))
             }
             Err(error) => Err(error),
+        }
+    }
+
+    /// Refuses to take for holes what the purge of a removed file took, where extents were read before this:
+    /// it takes nothing from a session that has the file open, as long as that lives.
+    async fn check_all_there(&self, ino: Ino, session: SessionId) -> Result<()> {
+        let gone = match self.meta.inode(ino).await {
+            Ok(inode) => inode.nlink == 0 && !is_there(&**self.meta.kv(), session).await?,
+            Err(error) if error.kind() == ErrorKind::NotFound => true,
+            Err(error) => return Err(error),
+        };
+        match gone {
+            true => {
+                let text =
+                    format!("inode {ino} was removed by another node, and it is not all here");
+                Err(FsError::new(ErrorKind::Conflict, text))
+            }
+            false => Ok(()),
         }
     }
 

@@ -20,8 +20,10 @@ pub(super) fn url_if_wanted() -> Option<String> {
 }
 
 fn start() -> String {
-    let made = as_postgres(&std::env::temp_dir()).args(["mktemp", "-dp.", "weir-pg-XXXX"]).output();
-    let name = String::from_utf8(made.expect("mktemp runs").stdout).expect("a name");
+    let mut made = as_postgres(&std::env::temp_dir());
+    made.args(["mktemp", "-dp.", "weir-pg-XXXX"]).stdout(Stdio::piped());
+    let name = String::from_utf8(made.output().expect("mktemp runs").stdout).expect("a name");
+    assert!(name.contains("weir-pg-"), "no directory for a server");
     let directory = std::env::temp_dir().join(name.trim());
     let made = as_postgres(&directory)
         .arg(format!("{PROGRAMS}/initdb"))
