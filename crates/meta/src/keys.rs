@@ -30,6 +30,7 @@ pub(crate) const THROUGHPUT: u8 = b'U';
 pub(crate) const DISK: u8 = b'Y';
 pub(crate) const PRESENCE: u8 = b'Z';
 pub(crate) const BEAT: u8 = b'z';
+pub(crate) const NODE_LOCKS: u8 = b'F';
 
 /// The counter of inodes, those of removed but open files included.
 pub(crate) const INODES: &[u8] = b"Cinodes";
@@ -253,6 +254,11 @@ pub(crate) fn presence(session: u64) -> Key {
 /// The row of a session's beat.
 pub(crate) fn beat(session: u64) -> Key {
     of_session(BEAT, session)
+}
+
+/// The row of the locks that nodes have of a file.
+pub(crate) fn node_locks(ino: Ino) -> Key {
+    of_ino(NODE_LOCKS, ino, 0)
 }
 
 /// The big-endian number at `at`; `None` if the key is too short.

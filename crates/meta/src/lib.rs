@@ -29,6 +29,7 @@ pub mod locks;
 mod lost;
 mod names;
 mod native;
+pub mod node_locks;
 mod op;
 mod orphans;
 mod rename;
