@@ -13,6 +13,11 @@ const FILES_MAX: usize = 1 << 18;
 pub(crate) struct Cached(Mutex<HashMap<Ino, u64>>);
 
 impl Cached {
+    /// Whether the pages that the kernel may have of a file are of this epoch.
+    pub(crate) fn is_of(&self, ino: Ino, epoch: u64) -> bool {
+        self.0.lock().get(&ino) == Some(&epoch)
+    }
+
     /// Whether the pages that the kernel may have of a file, which is opened now, are of this epoch. From now
     /// on they are.
     pub(crate) fn is_as_cached(&self, ino: Ino, epoch: u64) -> bool {

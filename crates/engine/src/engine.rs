@@ -25,6 +25,7 @@ use crate::data::journal::Journal;
 use crate::data::{DataPlane, Ground};
 use crate::names::atimes::Atimes;
 use crate::names::files::OpenFiles;
+use crate::names::locks::Locks;
 use crate::names::tree::Names;
 use crate::services::actions::{Actions, Schedule};
 use crate::services::disks::{DiskParts, Disks};
@@ -48,7 +49,7 @@ pub struct Engine {
     data: DataPlane,
     files: Arc<OpenFiles>,
     names: Arc<Names>,
-    locks: LockTable,
+    locks: Arc<Locks>,
     links: Arc<Links>,
     actions: Arc<Actions>,
     disks: Arc<Disks>,
@@ -123,6 +124,7 @@ impl Engine {
         let links = Arc::new(links(&data, registry));
         let files = Arc::new(open_files(&data, &links));
         let names = Arc::new(names(&data, &links));
+        let file_locks = Arc::new(file_locks(&data));
         let actions = Arc::new(actions(&data, &links, schedule));
         let disks = Arc::new(disks(&data, &files));
         let quarantine = quarantine(&data, &files, &links, places);
@@ -134,7 +136,7 @@ impl Engine {
             data,
             files,
             names,
-            locks: LockTable::new(),
+            locks: file_locks,
             links,
             actions,
             disks,
@@ -159,11 +161,6 @@ impl Engine {
     /// Whether others may change the volume while it is mounted here, as this mount does.
     pub fn is_shared(&self) -> bool {
         self.data.context.is_shared()
-    }
-
-    /// The advisory locks of the volume's files.
-    pub fn locks(&self) -> &LockTable {
-        &self.locks
     }
 
     /// Where requests, bytes and latencies are counted.
@@ -337,6 +334,18 @@ fn names(data: &DataPlane, links: &Arc<Links>) -> Names {
         writer: data.writer.clone(),
         linked: Arc::new(links.importer.clone()),
         atimes: Arc::new(Atimes::new(data.context.clone(), data.meta.clone())),
+    }
+}
+
+fn file_locks(data: &DataPlane) -> Locks {
+    Locks {
+        context: data.context.clone(),
+        meta: data.meta.clone(),
+        tier: data.tier.clone(),
+        nodes: data.nodes.clone(),
+        mirrors: data.mirrors.clone(),
+        flusher: data.flusher.clone(),
+        table: LockTable::new(),
     }
 }
 

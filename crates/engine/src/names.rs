@@ -4,6 +4,7 @@
 
 pub(crate) mod atimes;
 pub(crate) mod files;
+pub(crate) mod locks;
 pub(crate) mod passthrough;
 mod removed;
 pub(crate) mod tree;
