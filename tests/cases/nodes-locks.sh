@@ -112,12 +112,24 @@ def ledger(path, times, who):
         os.pwrite(fd, b"%s %06d\n" % (who.encode(), at_), end)
         lock(fd, fcntl.F_UNLCK, 1 << 40, 1)
 
+# A number of its own among those of others in one page.
+def slot(path, times, which):
+    fd = at(path)
+    start = 8 * int(which)
+    for _ in range(times):
+        lock(fd, fcntl.F_WRLCK, start, 8, True)
+        now = struct.unpack("<q", os.pread(fd, 8, start).ljust(8, b"\0"))[0]
+        os.pwrite(fd, struct.pack("<q", now + 1), start)
+        lock(fd, fcntl.F_UNLCK, start, 8)
+
 if sys.argv[1] == "ranges":
     ranges(sys.argv[2], sys.argv[3])
 elif sys.argv[1] == "count":
     count(sys.argv[2], int(sys.argv[3]), sys.argv[4])
 elif sys.argv[1] == "ledger":
     ledger(sys.argv[2], int(sys.argv[3]), sys.argv[4])
+elif sys.argv[1] == "slot":
+    slot(sys.argv[2], int(sys.argv[3]), sys.argv[4])
 PY
 at() { timeout 120 python3 "$T/locks.py" "$@"; }
 
@@ -152,6 +164,17 @@ wait "${pids[@]}" || fail "a writer of the ledger failed"
 for node in "$A" "$B"; do
     same "$(sort "$node/ledger" | uniq | wc -l)" 120 "lines of the ledger on $node"
     same "$(stat -c %s "$node/ledger")" 1080 "bytes of the ledger on $node"
+done
+
+echo "== bytes of one page that are locked by four"
+pids=()
+for which in "$A 0" "$B 1" "$A 2" "$B 3"; do
+    at slot "${which% *}/slots" 60 "${which#* }" &
+    pids+=($!)
+done
+wait "${pids[@]}" || fail "a writer of a slot failed"
+for node in "$A" "$B"; do
+    same "$(od -An -v -t d8 -w32 "$node/slots" | tr -s ' ')" " 60 60 60 60" "the numbers in one page on $node"
 done
 
 echo "== a database that both nodes write"

@@ -33,6 +33,9 @@ use crate::volume::together::Together;
 const PAUSE: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_millis(500);
 
+/// Looks at a file of which programs here write other bytes all the time.
+const TRIES: usize = 8;
+
 /// The advisory locks of a mount.
 pub(crate) struct Locks {
     pub(crate) context: Arc<Context>,
@@ -182,10 +185,24 @@ impl Locks {
         }
         let granted = Granted { locks: self.clone(), wanted, turn: Some(turn), is_new };
         if is_new {
-            // What was written under the locks before it is in the metadata.
-            self.mirrors.known(ino).await?;
+            self.catch_up(ino).await?;
         }
         Ok(Tried::Granted(granted))
+    }
+
+    /// Brings what is here of a file in step with what was written under locks before: that is in the
+    /// metadata.
+    async fn catch_up(&self, ino: Ino) -> Result<()> {
+        for _ in 0..TRIES {
+            self.mirrors.known(ino).await?;
+            let stale = self.tier.find(ino).is_some_and(|mirror| mirror.is_stale_in_part());
+            if !stale {
+                break;
+            }
+            // Under locks of other bytes: these pages are read anew once it has left.
+            self.flush(ino).await?;
+        }
+        Ok(())
     }
 
     /// A lock that would be in the way. One of another node has the pid 0.
