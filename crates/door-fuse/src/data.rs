@@ -209,6 +209,9 @@ impl DoorState {
             return Ok(None);
         }
         let written = self.engine.try_write(&file.open, write.offset, data)?;
+        if written.is_some() {
+            self.wrote(&file);
+        }
         Ok(written.map(|written| written as u32))
     }
 
@@ -230,6 +233,7 @@ impl DoorState {
         } else {
             self.engine.write(&file.open, write.offset, data).await?
         };
+        self.wrote(&file);
         if file.direct {
             // Where an append landed, it was behind the kernel's offset.
             let len = if appends { 0 } else { data.len() as u64 };
@@ -242,6 +246,13 @@ impl DoorState {
         }
         // A request is 16 MiB at most.
         Ok(written as u32)
+    }
+
+    /// A write is here.
+    fn wrote(&self, file: &File) {
+        if !file.direct && self.engine.is_shared() {
+            self.cached.wrote(file.open.ino());
+        }
     }
 
     async fn append(self: &Arc<Self>, file: &File, data: &[u8]) -> Served<usize> {

@@ -90,7 +90,7 @@ impl DoorState {
         drop(tokio::task::spawn_blocking(move || door.drop_pages_of(ino, 0, 0)).await);
         // Only now: who opens the file meanwhile must not keep what was there.
         if let Some(epoch) = epoch {
-            self.cached.is_as_cached(ino, epoch);
+            self.cached.dropped(ino, epoch);
         }
     }
 }
