@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use weir_engine::{Bytes, Fallocate, LockOwner, LockSpace, OpenFile, OpenFlags, Seek};
+use weir_engine::{Bytes, Fallocate, LockOwner, OpenFile, OpenFlags, Seek};
 use weir_fuse::{Backing, Errno, open, write};
 use weir_types::{ErrorKind, FsError, Ino};
 
@@ -209,6 +209,9 @@ impl DoorState {
             return Ok(None);
         }
         let written = self.engine.try_write(&file.open, write.offset, data)?;
+        if written.is_some() {
+            self.wrote(&file);
+        }
         Ok(written.map(|written| written as u32))
     }
 
@@ -230,6 +233,7 @@ impl DoorState {
         } else {
             self.engine.write(&file.open, write.offset, data).await?
         };
+        self.wrote(&file);
         if file.direct {
             // Where an append landed, it was behind the kernel's offset.
             let len = if appends { 0 } else { data.len() as u64 };
@@ -242,6 +246,13 @@ impl DoorState {
         }
         // A request is 16 MiB at most.
         Ok(written as u32)
+    }
+
+    /// A write is here.
+    fn wrote(&self, file: &File) {
+        if !file.direct && self.engine.is_shared() {
+            self.cached.wrote(file.open.ino());
+        }
     }
 
     async fn append(self: &Arc<Self>, file: &File, data: &[u8]) -> Served<usize> {
@@ -294,25 +305,33 @@ impl DoorState {
         drop(tokio::task::spawn_blocking(drop_them).await);
     }
 
-    /// One descriptor of the file was closed; others may be left.
-    pub(crate) fn flush_file(&self, ino: Ino, owner: u64) {
-        if !self.options.exclusive {
-            self.engine.locks().release_owner(ino, LockOwner(owner));
-        }
+    /// One descriptor of the file was closed; others may be left. `false`, and nothing is done, where that has
+    /// to wait.
+    pub(crate) fn flush_file(&self, ino: Ino, owner: u64) -> bool {
+        !self.engine.others_wait_for(ino)
+            && (self.options.exclusive || self.engine.try_release_locks(ino, LockOwner(owner)))
     }
 
-    /// The same where other nodes are to find what was written: they do when this returns.
+    /// The same where other nodes are to find what was written, and may have the locks: they do when this
+    /// returns.
     pub(crate) async fn close_for_others(self: &Arc<Self>, ino: Ino, owner: u64) -> Served<()> {
         let engine = self.engine.clone();
         // Whoever closes cannot do so again: it goes on without them.
-        let flushed = self.whole(async move { Ok(engine.flush_for_others(ino).await?) }).await;
-        self.flush_file(ino, owner);
-        flushed
+        let done = self.whole(async move {
+            let flushed = engine.flush_for_others(ino).await;
+            let released = engine.release_locks(ino, LockOwner(owner)).await;
+            Ok(flushed.and(released)?)
+        });
+        done.await
     }
 
     /// The last descriptor of an open file was closed that may have locks of the whole file.
-    pub(crate) fn unlock_file(&self, ino: Ino, owner: u64) {
-        self.engine.locks().unlock(ino, LockSpace::Flock, LockOwner(owner), 0, u64::MAX);
+    pub(crate) async fn unlock_file(&self, ino: Ino, owner: u64) {
+        if !self.engine.try_release_locks(ino, LockOwner(owner))
+            && let Err(error) = self.engine.release_locks(ino, LockOwner(owner)).await
+        {
+            tracing::warn!(%ino, %error, "a lock of a closed file is let go when it can be flushed");
+        }
     }
 
     pub(crate) async fn close_file(&self, fh: u64) -> Served<()> {

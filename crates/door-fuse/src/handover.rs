@@ -234,7 +234,7 @@ impl DoorState {
             |backing: Option<Arc<weir_fuse::Backing>>| backing.map(|backing| backing.id());
         let modes =
             modes.map(|(ino, files, lent)| ModeHandover { ino, files, backing: backing(lent) });
-        let locks = self.engine.locks().all().into_iter();
+        let locks = self.engine.held_locks().into_iter();
         let locks = locks.map(|(ino, space, lock)| LockHandover {
             ino,
             whole_file: space == LockSpace::Flock,
@@ -283,9 +283,7 @@ impl DoorState {
         for LockHandover { ino, whole_file, owner, start, last, exclusive, pid } in state.locks {
             let space = if whole_file { LockSpace::Flock } else { LockSpace::Posix };
             let lock = Lock { owner: LockOwner(owner), start, last, exclusive, pid };
-            if self.engine.locks().try_lock(ino, space, lock).is_err() {
-                tracing::error!(%ino, ?lock, "two locks that exclude each other were handed over");
-            }
+            self.engine.restore_lock((ino, space), lock).await?;
         }
         for dir in dirs {
             self.engine.hold(dir.ino)?;

@@ -1,7 +1,9 @@
 //! Locks, of records (`fcntl`) and of whole files (`flock`), where they are the daemon's: a mount
 //! that is not alone with its volume.
 
-use weir_engine::{Lock, LockOwner, LockSpace};
+use std::sync::Arc;
+
+use weir_engine::{Granted, Lock, LockOwner, LockSpace};
 use weir_fuse::{Errno, LockRange};
 use weir_types::Ino;
 
@@ -48,26 +50,48 @@ fn range(lock: Lock) -> LockRange {
 }
 
 impl DoorState {
-    /// The lock that is in the way of `wanted`; one of kind `F_UNLCK` if there is none.
-    pub(crate) fn test_lock(&self, ino: Ino, wanted: KernelLock) -> LockRange {
-        match self.engine.locks().test(ino, wanted.space, wanted.lock()) {
-            Some(held) => range(held),
-            None => LockRange { kind: libc::F_UNLCK, ..wanted.range },
-        }
+    /// The lock that is in the way of `wanted`; one of kind `F_UNLCK` if there is none. The process of
+    /// one on another node is 0, as it is on NFS.
+    pub(crate) async fn test_lock(&self, ino: Ino, wanted: KernelLock) -> Served<LockRange> {
+        let held = self.engine.test_lock((ino, wanted.space), wanted.lock()).await?;
+        Ok(held.map_or(LockRange { kind: libc::F_UNLCK, ..wanted.range }, range))
     }
 
     /// Takes or lets go of a lock. With `wait` it waits until it has it; who drops it gives up.
-    pub(crate) async fn set_lock(&self, ino: Ino, wanted: KernelLock, wait: bool) -> Served<()> {
-        let locks = self.engine.locks();
-        let (lock, space) = (wanted.lock(), wanted.space);
+    pub(crate) async fn set_lock(
+        self: &Arc<Self>,
+        ino: Ino,
+        wanted: KernelLock,
+        wait: bool,
+    ) -> Served<()> {
+        let (lock, file) = (wanted.lock(), (ino, wanted.space));
         if wanted.range.kind == libc::F_UNLCK {
-            locks.unlock(ino, space, lock.owner, lock.start, lock.last);
-            return Ok(());
+            return Ok(self.engine.unlock(file, lock.owner, (lock.start, lock.last)).await?);
         }
-        if !wait {
-            return locks.try_lock(ino, space, lock).map_err(|_| Errno(libc::EAGAIN).into());
+        let Some(granted) = self.engine.lock(file, lock, wait).await? else {
+            return Err(Errno(libc::EAGAIN).into());
+        };
+        if granted.is_new() {
+            self.see_others(ino, &granted).await;
         }
-        Ok(locks.lock_wait(ino, space, lock).await?)
+        granted.keep();
+        Ok(())
+    }
+
+    /// Has the kernel forget what others may have changed of a file before its lock came here. It waits for
+    /// those who read a page, and these for nothing that waits for the lock.
+    async fn see_others(self: &Arc<Self>, ino: Ino, granted: &Granted) {
+        self.forget_attributes(ino);
+        let epoch = granted.epoch();
+        if epoch.is_some_and(|epoch| self.cached.is_of(ino, epoch)) {
+            return;
+        }
+        let door = self.clone();
+        drop(tokio::task::spawn_blocking(move || door.drop_pages_of(ino, 0, 0)).await);
+        // Only now: who opens the file meanwhile must not keep what was there.
+        if let Some(epoch) = epoch {
+            self.cached.dropped(ino, epoch);
+        }
     }
 }
 

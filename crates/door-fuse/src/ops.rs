@@ -378,18 +378,21 @@ impl Door {
                 self.serve_or_undo(caller.asks(op), work, answer, undo);
             }
             O::Flush { lock_owner } => {
-                if !shared.engine.others_wait_for(ino) {
-                    shared.flush_file(ino, lock_owner);
+                if shared.flush_file(ino, lock_owner) {
                     return caller.reply.ok();
                 }
                 let work = async move { shared.close_for_others(ino, lock_owner).await };
                 self.done(caller.asks(op), work);
             }
             O::Release { fh, release_flags, lock_owner } => {
-                if release_flags & weir_fuse::release::FLOCK_UNLOCK != 0 {
-                    shared.unlock_file(ino, lock_owner);
-                }
-                self.done(caller.tells(op), async move { shared.close_file(fh).await });
+                let unlocks = release_flags & weir_fuse::release::FLOCK_UNLOCK != 0;
+                let work = async move {
+                    if unlocks {
+                        shared.unlock_file(ino, lock_owner).await;
+                    }
+                    shared.close_file(fh).await
+                };
+                self.done(caller.tells(op), work);
             }
             _ => {}
         }
@@ -399,7 +402,9 @@ impl Door {
         let (shared, ino) = (self.shared.clone(), caller.ino());
         match operation {
             Operation::Getlk { owner, lock, lk_flags } => {
-                caller.reply.lock(shared.test_lock(ino, KernelLock::new(owner, lock, lk_flags)));
+                let wanted = KernelLock::new(owner, lock, lk_flags);
+                let work = async move { shared.test_lock(ino, wanted).await };
+                self.serve(caller.may_give_up_by_any(op), work, |reply, held| reply.lock(held));
             }
             Operation::Setlk { owner, lock, lk_flags, wait } => {
                 let wanted = KernelLock::new(owner, lock, lk_flags);

@@ -25,6 +25,7 @@ use crate::data::journal::Journal;
 use crate::data::{DataPlane, Ground};
 use crate::names::atimes::Atimes;
 use crate::names::files::OpenFiles;
+use crate::names::locks::Locks;
 use crate::names::orphans::Orphans;
 use crate::names::tree::Names;
 use crate::services::actions::{Actions, Schedule};
@@ -49,7 +50,7 @@ pub struct Engine {
     data: DataPlane,
     files: Arc<OpenFiles>,
     names: Arc<Names>,
-    locks: LockTable,
+    locks: Arc<Locks>,
     links: Arc<Links>,
     actions: Arc<Actions>,
     disks: Arc<Disks>,
@@ -125,6 +126,7 @@ impl Engine {
         let orphans = Arc::new(orphans(&data));
         let files = Arc::new(open_files(&data, &links, &orphans));
         let names = Arc::new(names(&data, &links, &orphans));
+        let file_locks = Arc::new(file_locks(&data));
         let actions = Arc::new(actions(&data, &links, schedule));
         let disks = Arc::new(disks(&data, &files));
         let quarantine = quarantine(&data, &files, &links, places);
@@ -136,7 +138,7 @@ impl Engine {
             data,
             files,
             names,
-            locks: LockTable::new(),
+            locks: file_locks,
             links,
             actions,
             disks,
@@ -161,11 +163,6 @@ impl Engine {
     /// Whether others may change the volume while it is mounted here, as this mount does.
     pub fn is_shared(&self) -> bool {
         self.data.context.is_shared()
-    }
-
-    /// The advisory locks of the volume's files.
-    pub fn locks(&self) -> &LockTable {
-        &self.locks
     }
 
     /// Where requests, bytes and latencies are counted.
@@ -347,6 +344,18 @@ fn names(data: &DataPlane, links: &Arc<Links>, orphans: &Arc<Orphans>) -> Names 
         linked: Arc::new(links.importer.clone()),
         atimes: Arc::new(Atimes::new(data.context.clone(), data.meta.clone())),
         orphans: orphans.clone(),
+    }
+}
+
+fn file_locks(data: &DataPlane) -> Locks {
+    Locks {
+        context: data.context.clone(),
+        meta: data.meta.clone(),
+        tier: data.tier.clone(),
+        nodes: data.nodes.clone(),
+        mirrors: data.mirrors.clone(),
+        flusher: data.flusher.clone(),
+        table: LockTable::new(),
     }
 }
 

@@ -29,6 +29,7 @@ pub use engine::status::{Residency, Statfs, Status};
 #[cfg(feature = "testing")]
 pub use engine::testing;
 pub use names::files::{OpenFile, OpenFlags};
+pub use names::locks::Granted;
 pub use services::actions::{
     ActionId, ActionKind, ActionRequest, ActionState, ActionView, FileState, Refused, Root,
 };
@@ -55,7 +56,7 @@ pub use volume::members::{NodeView, NodesOptions, evict_node, nodes};
 pub use volume::migrate::{MigrateOptions, MigrateProgress, MigrateReport, MigrateStep, migrate};
 pub use volume::options::{AcceptLoss, LeftBehind};
 pub use volume::options::{Inherited, MountOptions, MountReport};
-pub use weir_meta::locks::{Lock, LockOwner, LockSpace, LockTable};
+pub use weir_meta::locks::{Lock, LockOwner, LockSpace};
 pub use weir_meta::{
     ACL_ACCESS, ACL_DEFAULT, DirEntry, DirEntryPlus, NewInode, RenameMode, Renamed, SetAttr,
     XattrMode,

@@ -8,6 +8,7 @@ use weir_types::{CHUNK_BYTES, Extent, FileKind, Ino, Result, SegmentId};
 
 use crate::codec::{Dirent, counter, decode, decode_inode, last_key};
 use crate::kv::{Key, Kv, Versioned};
+use crate::node_locks::NodeLock;
 use crate::{ActionRow, DiskRow, LinkObject, SegmentInfo, extents, keys};
 
 /// Rows read at once.
@@ -70,7 +71,7 @@ pub async fn check(kv: &dyn Kv) -> Result<Vec<Problem>> {
     let mut checker = Checker::default();
     // Inodes and segments first: the other rows are held against them.
     type Visit = fn(&mut Checker, &Key, &Versioned);
-    let visits: [(u8, Visit); 16] = [
+    let visits: [(u8, Visit); 17] = [
         (keys::INODE, Checker::inode),
         (keys::SEGMENT, Checker::segment),
         (keys::DIRENT, Checker::dirent),
@@ -84,6 +85,7 @@ pub async fn check(kv: &dyn Kv) -> Result<Vec<Problem>> {
         (keys::XATTR, Checker::of_some_inode),
         (keys::PIN, Checker::of_some_inode),
         (keys::HOLD, Checker::of_some_inode),
+        (keys::NODE_LOCKS, Checker::node_locks),
         (keys::ACTION, Checker::action),
         (keys::COUNTER, Checker::counter),
         (keys::LINK_OBJECT, Checker::link_object),
@@ -316,6 +318,11 @@ impl Checker {
         if !self.nodes.contains_key(&ino) {
             self.tell(format!("key {}: inode {ino} is not there", key.escape_ascii()));
         }
+    }
+
+    fn node_locks(&mut self, key: &Key, found: &Versioned) {
+        self.of_some_inode(key, found);
+        let _ = self.decoded::<Vec<NodeLock>>(key, found);
     }
 
     fn link_object(&mut self, key: &Key, found: &Versioned) {

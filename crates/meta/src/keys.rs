@@ -31,6 +31,7 @@ pub(crate) const DISK: u8 = b'Y';
 pub(crate) const PRESENCE: u8 = b'Z';
 pub(crate) const BEAT: u8 = b'z';
 pub(crate) const HOLD: u8 = b'G';
+pub(crate) const NODE_LOCKS: u8 = b'F';
 
 /// The counter of inodes, those of removed but open files included.
 pub(crate) const INODES: &[u8] = b"Cinodes";
@@ -268,6 +269,11 @@ pub(crate) fn hold(ino: Ino, session: u64) -> Key {
 /// Prefix of all rows by which an orphan is held.
 pub(crate) fn holds_of(ino: Ino) -> Key {
     of_ino(HOLD, ino, 8)
+}
+
+/// The row of the locks that nodes have of a file.
+pub(crate) fn node_locks(ino: Ino) -> Key {
+    of_ino(NODE_LOCKS, ino, 0)
 }
 
 /// The big-endian number at `at`; `None` if the key is too short.

@@ -30,6 +30,7 @@ pub mod locks;
 mod lost;
 mod names;
 mod native;
+pub mod node_locks;
 mod op;
 mod orphans;
 mod rename;

@@ -40,7 +40,7 @@ pub struct Lock {
 
 impl Lock {
     /// The lock as its space sees it.
-    fn within(mut self, space: LockSpace) -> Self {
+    pub(crate) fn within(mut self, space: LockSpace) -> Self {
         if space == LockSpace::Flock {
             (self.start, self.last) = (0, u64::MAX);
         }
@@ -65,7 +65,7 @@ struct LockState {
     next_ticket: u64,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct FileLocks {
     /// The locks of each owner by first byte; they do not overlap.
     owners: BTreeMap<LockOwner, BTreeMap<u64, Lock>>,
@@ -75,6 +75,10 @@ struct FileLocks {
 }
 
 impl FileLocks {
+    fn all(&self) -> impl Iterator<Item = &Lock> {
+        self.owners.values().flat_map(BTreeMap::values)
+    }
+
     /// The locks of other owners that are in the way.
     fn in_the_way(&self, lock: Lock) -> impl Iterator<Item = Lock> {
         let others = self.owners.iter().filter(move |(owner, _)| **owner != lock.owner);
@@ -243,12 +247,30 @@ impl LockTable {
     /// Takes the lock, waiting as long as others are in the way. `Deadlock` if one of them waits
     /// (over whatever many others) for this owner; POSIX locks only. Dropping the future gives up.
     pub async fn lock_wait(&self, ino: Ino, space: LockSpace, lock: Lock) -> Result<()> {
-        let (file, lock) = ((ino, space), lock.within(space));
+        self.wait((ino, space), lock, |state, lock| state.try_lock((ino, space), lock).is_ok())
+            .await
+    }
+
+    /// The same, but takes nothing: returns when nobody is in the way any more.
+    pub async fn wait_until_free(&self, ino: Ino, space: LockSpace, lock: Lock) -> Result<()> {
+        let is_free = |state: &mut LockState, lock| {
+            state.files.get(&(ino, space)).is_none_or(|f| f.in_the_way(lock).next().is_none())
+        };
+        self.wait((ino, space), lock, is_free).await
+    }
+
+    async fn wait(
+        &self,
+        file: FileKey,
+        lock: Lock,
+        done: impl Fn(&mut LockState, Lock) -> bool + Send,
+    ) -> Result<()> {
+        let ((ino, space), lock) = (file, lock.within(file.1));
         let mut registered: Option<Waiting<'_>> = None;
         loop {
             let freed = {
                 let mut state = self.state();
-                if state.try_lock(file, lock).is_ok() {
+                if done(&mut state, lock) {
                     break;
                 }
                 if space == LockSpace::Posix && state.would_deadlock(file, lock) {
@@ -275,12 +297,78 @@ impl LockTable {
         Ok(())
     }
 
+    /// All locks of a file.
+    pub fn held(&self, ino: Ino) -> Vec<(LockSpace, Lock)> {
+        self.held_as(ino, |_| {})
+    }
+
+    /// All locks of a file as they were with this one, whether it may be taken or not.
+    pub fn held_with(&self, ino: Ino, space: LockSpace, lock: Lock) -> Vec<(LockSpace, Lock)> {
+        self.held_as(ino, |files| {
+            let of = &mut files[usize::from(space == LockSpace::Flock)];
+            of.add(lock.within(space));
+        })
+    }
+
+    fn held_as(
+        &self,
+        ino: Ino,
+        change: impl FnOnce(&mut [FileLocks; 2]),
+    ) -> Vec<(LockSpace, Lock)> {
+        let spaces = [LockSpace::Posix, LockSpace::Flock];
+        let mut files = {
+            let state = self.state();
+            spaces.map(|space| state.files.get(&(ino, space)).cloned().unwrap_or_default())
+        };
+        change(&mut files);
+        let all = spaces.iter().zip(&files);
+        all.flat_map(|(space, file)| file.all().map(|lock| (*space, *lock))).collect()
+    }
+
+    /// Whether somebody holds all bytes of this lock, in whatever way.
+    pub fn is_covered(&self, ino: Ino, space: LockSpace, lock: Lock) -> bool {
+        let (state, lock) = (self.state(), lock.within(space));
+        let covers = |held: &Lock| held.start <= lock.start && lock.last <= held.last;
+        state.files.get(&(ino, space)).is_some_and(|file| file.all().any(covers))
+    }
+
+    /// Whether an owner holds a byte of `start..=last`.
+    pub fn holds(
+        &self,
+        ino: Ino,
+        space: LockSpace,
+        owner: LockOwner,
+        (start, last): (u64, u64),
+    ) -> bool {
+        let whole = space == LockSpace::Flock;
+        let (start, last) = if whole { (0, u64::MAX) } else { (start, last) };
+        let state = self.state();
+        let held = state.files.get(&(ino, space)).and_then(|file| file.owners.get(&owner));
+        held.is_some_and(|held| overlapping(held, start, last).next().is_some())
+    }
+
+    /// Leaves an owner no more than it would have both with and without this lock: where it wants to
+    /// read only and holds a byte alone, it holds that shared.
+    pub fn weaken(&self, ino: Ino, space: LockSpace, wanted: Lock) {
+        let (mut state, wanted) = (self.state(), wanted.within(space));
+        let Some(file) = state.files.get_mut(&(ino, space)).filter(|_| !wanted.exclusive) else {
+            return;
+        };
+        let held = file.owners.get(&wanted.owner);
+        let hit = held.map(|held| overlapping(held, wanted.start, wanted.last));
+        let hit: Vec<_> = hit.into_iter().flatten().filter(|lock| lock.exclusive).collect();
+        for lock in hit {
+            let (start, last) = (lock.start.max(wanted.start), lock.last.min(wanted.last));
+            file.add(Lock { start, last, exclusive: false, ..lock });
+        }
+        file.freed.notify_waiters();
+    }
+
     /// All locks that are held.
     pub fn all(&self) -> Vec<(Ino, LockSpace, Lock)> {
         let state = self.state();
         let of_file = |((ino, space), locks): (&FileKey, &FileLocks)| {
-            let held = locks.owners.values().flat_map(BTreeMap::values);
-            held.map(|lock| (*ino, *space, *lock)).collect::<Vec<_>>()
+            locks.all().map(|lock| (*ino, *space, *lock)).collect::<Vec<_>>()
         };
         state.files.iter().flat_map(of_file).collect()
     }

@@ -9,6 +9,7 @@ mod note;
 mod passthrough;
 pub(crate) mod passthrough_use;
 mod residency;
+mod written;
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -30,6 +31,7 @@ use invalidations::Invalidations;
 use passthrough_use::PassthroughUse;
 use residency::memory_of;
 pub(crate) use residency::{Residency, gaps_below};
+use written::Written;
 
 /// What a read found.
 #[derive(Debug, PartialEq, Eq)]
@@ -122,6 +124,7 @@ impl Mirror {
                 flushes: 0,
                 dirty_since_ms,
                 unjournaled,
+                written: Written::default(),
                 changes: 0,
                 verified: true,
                 logged: false,
@@ -174,6 +177,13 @@ impl Mirror {
     /// Whether something here is not yet in the bucket.
     pub fn has_unflushed(&self) -> bool {
         self.read_state().has_unflushed()
+    }
+
+    /// Whether pages that were written here in part may be old in the rest: they are let go once they are
+    /// flushed.
+    pub fn is_stale_in_part(&self) -> bool {
+        let residency = self.read_state();
+        residency.dirty_bytes > 0 && residency.written.is_stale()
     }
 
     /// Bytes that are nowhere but here.
@@ -292,6 +302,10 @@ impl Mirror {
         self.unseal()?;
         let size = residency.state.size.max(end);
         let pending = Pending::written(now);
+        if self.shared.among_nodes.load(Ordering::Acquire) {
+            let Residency { written, state, .. } = &mut *residency;
+            written.wrote(offset, end, &state.ranges);
+        }
         // Bytes that a crash would leave in readable pages need their mark first; bytes in pages
         // that nobody can read yet need it last, or a flush would take what is not there.
         self.note_readable(&mut residency, from, to)?;

@@ -32,6 +32,8 @@ pub(crate) struct TierState {
     pub(crate) listed: Mutex<BTreeSet<Ino>>,
     /// Nobody else changed the volume since the mirrors were last in step with it.
     pub(crate) alone: AtomicBool,
+    /// Others write the volume while it is in use here.
+    pub(crate) among_nodes: AtomicBool,
     /// Mirrors whose files are lent, and bytes of theirs that may not be released.
     pub(crate) passthrough: Mutex<HashSet<Ino>>,
     pub(crate) passthrough_bytes: AtomicU64,

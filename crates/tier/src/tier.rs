@@ -129,6 +129,7 @@ impl Tier {
             idle_empty: Mutex::default(),
             listed: Mutex::default(),
             alone: AtomicBool::new(false),
+            among_nodes: AtomicBool::new(false),
             passthrough: Mutex::default(),
             passthrough_bytes: AtomicU64::new(0),
             passthrough_bytes_max: options.tier_bytes.min(space.bytes - floor) / 2,
@@ -172,6 +173,12 @@ impl Tier {
     /// off from its note here; without this, any difference means that its pages are stale.
     pub fn set_alone(&self) {
         self.shared.alone.store(true, Ordering::Release);
+    }
+
+    /// Says that others write the volume, too: from now on only those bytes of a page leave that were written
+    /// here, and not the whole page.
+    pub fn set_shared(&self) {
+        self.shared.among_nodes.store(true, Ordering::Release);
     }
 
     /// The mirror of a file, made if absent, and in step with the inode as the metadata has it.

@@ -31,6 +31,8 @@ pub(crate) struct Node {
     /// Held by an export from the PUT of the file's object to the commit that says so: not
     /// [`Node::change`], or a bucket that is away would keep the file from being opened.
     pub(crate) object: locks::Mutex,
+    /// Held while advisory locks of the file change, where nodes share the volume.
+    pub(crate) locks: locks::Mutex,
     /// Held by an appending write from the look at the size to the end of the write.
     pub(crate) append: locks::Mutex,
     /// Open files through which it may be written.
@@ -208,6 +210,7 @@ impl Nodes {
                 change: locks::Mutex::new(Place::Change, ino.0, ()),
                 listing: locks::Mutex::new(Place::Listing, ino.0, ()),
                 object: locks::Mutex::new(Place::Object, ino.0, ()),
+                locks: locks::Mutex::new(Place::FileLocks, ino.0, ()),
                 append: locks::Mutex::new(Place::Append, ino.0, ()),
                 writers: AtomicUsize::new(0),
                 sent: AtomicUsize::new(0),

@@ -5,6 +5,7 @@ mod disks;
 mod files;
 mod limits;
 mod links;
+mod locks;
 mod names;
 mod passthrough;
 mod quarantine;

@@ -42,6 +42,8 @@ pub(crate) enum Place {
     DiskRecord,
     /// One first listing of a directory. Key: the inode.
     Listing,
+    /// The advisory locks of a file, where nodes share the volume. Key: the inode.
+    FileLocks,
     /// The end of a file, between the look at its size and the append. Key: the inode.
     Append,
     /// One who gathers those that want single files flushed.

@@ -182,3 +182,44 @@ fn another_table_goes_on_with_all_that_is_held() {
     after.release_owner(FILE, LockOwner(3));
     assert!(after.try_lock(FILE, LockSpace::Flock, lock(4, 0, 0, false)).is_ok());
 }
+
+#[test]
+fn what_would_be_held_is_told_and_nothing_taken() {
+    let table = LockTable::new();
+    table.try_lock(FILE, POSIX, lock(1, 0, 9, true)).unwrap();
+    table.try_lock(FILE, LockSpace::Flock, lock(2, 0, 0, false)).unwrap();
+    let with = table.held_with(FILE, POSIX, lock(1, 5, 14, false));
+    let flock = (LockSpace::Flock, lock(2, 0, u64::MAX, false));
+    assert_eq!(with, [(POSIX, lock(1, 0, 4, true)), (POSIX, lock(1, 5, 14, false)), flock]);
+    assert_eq!(table.held(FILE), [(POSIX, lock(1, 0, 9, true)), flock]);
+    assert!(table.is_covered(FILE, POSIX, lock(3, 2, 9, true)));
+    assert!(!table.is_covered(FILE, POSIX, lock(3, 2, 10, false)));
+    assert!(table.holds(FILE, POSIX, LockOwner(1), (9, 20)));
+    assert!(!table.holds(FILE, POSIX, LockOwner(1), (10, 20)));
+    assert!(table.holds(FILE, LockSpace::Flock, LockOwner(2), (3, 4)));
+}
+
+#[test]
+fn a_lock_that_was_maybe_taken_leaves_what_is_held_either_way() {
+    let table = LockTable::new();
+    table.try_lock(FILE, POSIX, lock(1, 0, 9, true)).unwrap();
+    table.weaken(FILE, POSIX, lock(1, 0, 99, true));
+    assert_eq!(held(&table, 1), [(0, 9, true)]);
+    table.weaken(FILE, POSIX, lock(1, 5, 99, false));
+    assert_eq!(held(&table, 1), [(0, 4, true), (5, 9, false)]);
+    table.weaken(FILE, POSIX, lock(2, 0, 99, false));
+    assert_eq!(held(&table, 2), []);
+}
+
+#[tokio::test]
+async fn a_wait_for_a_free_lock_takes_nothing() {
+    let table = Arc::new(LockTable::new());
+    table.try_lock(FILE, POSIX, lock(1, 0, 9, true)).unwrap();
+    let waits = table.clone();
+    let waiter =
+        tokio::spawn(async move { waits.wait_until_free(FILE, POSIX, lock(2, 0, 9, true)).await });
+    tokio::task::yield_now().await;
+    table.unlock(FILE, POSIX, LockOwner(1), 0, 9);
+    waiter.await.unwrap().unwrap();
+    table.try_lock(FILE, POSIX, lock(3, 0, 9, true)).unwrap();
+}

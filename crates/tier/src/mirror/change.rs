@@ -43,6 +43,7 @@ impl Mirror {
         for (ByteRange { start, end }, _) in clean {
             self.note(&mut residency, Entry::Dirtied { ino, start, end, size, pending })?;
             residency.unjournaled.set(start, end, PageState::Dirty);
+            residency.written.all_of(start, end);
         }
         if residency.has_unflushed() {
             residency.dirty_since_ms.get_or_insert_with(|| self.shared.now_ms());
@@ -168,6 +169,7 @@ impl Mirror {
                 void.into_iter().for_each(|(range, _)| state.ranges.clear(range.start, range.end));
             } else {
                 keep_dirty(&mut state, inode, 0);
+                residency.written.others_changed();
             }
             if let (true, Some(ByteRange { start, end: u64::MAX })) = (ours, inode.data.dropped) {
                 state.size = start;
@@ -211,6 +213,7 @@ impl Mirror {
         }
         let mut state = residency.state.clone();
         keep_dirty(&mut state, inode, page_floor(first));
+        residency.written.others_changed();
         self.next_epoch();
         state.generation = inode.data.generation;
         state.remote_end = inode.size;
@@ -243,6 +246,18 @@ impl Mirror {
         state.remote_end = inode.size;
         residency.mark_all_dropped();
         self.become_state(&mut residency, state)
+    }
+
+    /// Clean pages whose bytes are not believed go.
+    pub(super) fn let_go_stale(&self, residency: &mut Residency, pages: &[u64]) -> Result<()> {
+        if pages.is_empty() {
+            return Ok(());
+        }
+        let mut state = residency.state.clone();
+        pages.iter().for_each(|page| state.ranges.clear(*page, page + PAGE_BYTES));
+        residency.stamp.add_all();
+        self.next_epoch();
+        self.become_state(residency, state)
     }
 
     fn become_state(&self, residency: &mut Residency, state: MirrorState) -> Result<()> {

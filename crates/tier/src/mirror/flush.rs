@@ -3,9 +3,9 @@
 use weir_types::{ByteRange, Result};
 
 use crate::log::Entry;
-use crate::mirror::Mirror;
+use crate::mirror::{Mirror, Residency};
 use crate::pending::Pending;
-use crate::ranges::{PageState, page_ceil};
+use crate::ranges::{PageState, page_ceil, page_floor};
 
 /// Dirty ranges taken for a flush; see [`Mirror::snapshot`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,9 +76,12 @@ impl Mirror {
             taken += end - start;
             ranges.push(ByteRange::new(start, end));
         }
-        for &ByteRange { start, end } in &ranges {
-            residency.state.ranges.set(start, page_ceil(end), PageState::Flushing);
+        let Residency { written, state, .. } = &mut *residency;
+        let leave = written.take(&ranges, &state.ranges);
+        for ByteRange { start, end } in ranges {
+            state.ranges.set(start, page_ceil(end), PageState::Flushing);
         }
+        let ranges = leave;
         let (pending, drops) = (residency.state.pending, residency.drops.now());
         Snapshot { ranges, size, pending, complete, drops, flush: residency.flushes }
     }
@@ -104,9 +107,11 @@ impl Mirror {
         if residency.flushes != snapshot.flush {
             return;
         }
+        let Residency { written, state, .. } = &mut *residency;
+        written.failed(&snapshot.ranges, &state.ranges);
         for &ByteRange { start, end } in &snapshot.ranges {
-            residency.state.ranges.turn(
-                start,
+            state.ranges.turn(
+                page_floor(start),
                 page_ceil(end),
                 PageState::Flushing,
                 PageState::Dirty,
@@ -133,9 +138,16 @@ impl Mirror {
         self.name_holes(&mut residency, longer)?;
         let mut clean = Vec::new();
         for &ByteRange { start, end } in snapshot.ranges.iter().filter(|_| newest) {
-            let flushing = residency.state.ranges.within(start, page_ceil(end));
+            let flushing = residency.state.ranges.within(page_floor(start), page_ceil(end));
             clean.extend(flushing.filter(|r| r.1 == PageState::Flushing).map(|r| r.0));
         }
+        // Several parts of one page leave by ranges of their own.
+        clean.dedup();
+        let Residency { written, state, .. } = &mut *residency;
+        let stale = match newest {
+            true => written.flushed(&snapshot.ranges, &state.ranges),
+            false => Vec::new(),
+        };
         let state = &residency.state;
         let mut pending = state.pending;
         pending.size = state.size != committed_size;
@@ -149,6 +161,10 @@ impl Mirror {
         for ByteRange { start, end } in clean {
             residency.unjournaled.clear(start, end);
         }
+        if residency.dirty_bytes == 0 {
+            residency.written.clear();
+        }
+        self.let_go_stale(&mut residency, &stale)?;
         let since_ms = residency.dirty_since_ms.filter(|_| !snapshot.complete);
         residency.dirty_since_ms =
             residency.has_unflushed().then(|| since_ms.unwrap_or_else(|| self.shared.now_ms()));

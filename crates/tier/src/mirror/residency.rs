@@ -4,6 +4,7 @@ use weir_types::ByteRange;
 
 use super::invalidations::Invalidations;
 use super::passthrough_use::PassthroughUse;
+use super::written::Written;
 use crate::log::MirrorState;
 use crate::pending::Pending;
 use crate::ranges::{RangeMap, page_ceil};
@@ -25,6 +26,8 @@ pub(crate) struct Residency {
     pub(crate) drops: Invalidations,
     /// Counts flushes that began.
     pub(crate) flushes: u64,
+    /// What of dirty pages was written, where others write the volume, too.
+    pub(crate) written: Written,
     /// When the oldest dirty byte was written, in the tier's milliseconds.
     pub(crate) dirty_since_ms: Option<u64>,
     /// Written since the last journal entry.
@@ -93,6 +96,7 @@ impl Residency {
         self.state.ranges = RangeMap::default();
         self.state.pending = Pending::default();
         self.unjournaled = RangeMap::default();
+        self.written.clear();
         (self.local_bytes, self.dirty_bytes) = (0, 0);
         self.passthrough = PassthroughUse::default();
     }

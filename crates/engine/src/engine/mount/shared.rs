@@ -45,6 +45,7 @@ pub(super) async fn mount_shared(
     let age = aged(&watched.meta, &options, &buckets, (&format, &metadata)).await?;
     make_private(&format, &options.url).await?;
     let opened = open_tier(&options, &format)?;
+    opened.tier.set_shared();
     let (guard, together) = join(&options, &joining, &opened, &watched).await?;
     let set_aside = match take_up(&options, &opened, &watched.meta).await {
         Ok(set_aside) => set_aside,

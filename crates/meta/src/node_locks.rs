@@ -1,0 +1,158 @@
+//! Advisory locks of all nodes that share a volume: one row for each inode that has any.
+//!
+//! A node has its own locks in memory ([`crate::locks`]) and settles there what its programs want of one
+//! another. Here it says to the others what it holds, all of one inode at once, so that saying it again
+//! does no harm. What a session holds that is no more counts as nothing: no session comes back.
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+use weir_types::{Ino, Result};
+
+use crate::codec::{decode_seen, encode, version};
+use crate::keys;
+use crate::kv::{Key, Kv, Version};
+use crate::locks::{Lock, LockOwner, LockSpace};
+use crate::op::{Tries, Tx, no_inode, seen_inode};
+use crate::sessions::SessionId;
+
+/// A lock of some node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(crate) struct NodeLock {
+    session: SessionId,
+    whole_file: bool,
+    owner: u64,
+    start: u64,
+    last: u64,
+    exclusive: bool,
+    pid: u32,
+}
+
+impl NodeLock {
+    fn new(session: SessionId, (space, lock): (LockSpace, Lock)) -> Self {
+        let Lock { owner, start, last, exclusive, pid } = lock;
+        let whole_file = space == LockSpace::Flock;
+        Self { session, whole_file, owner: owner.0, start, last, exclusive, pid }
+    }
+
+    fn stands_in_the_way(&self, (space, lock): (LockSpace, Lock)) -> bool {
+        let lock = lock.within(space);
+        self.whole_file == (space == LockSpace::Flock)
+            && (self.exclusive || lock.exclusive)
+            && self.start <= lock.last
+            && lock.start <= self.last
+    }
+
+    /// To who is told of it elsewhere: its process means nothing there.
+    fn elsewhere(&self) -> Lock {
+        let Self { owner, start, last, exclusive, .. } = *self;
+        Lock { owner: LockOwner(owner), start, last, exclusive, pid: 0 }
+    }
+}
+
+/// What a node says of its locks of an inode.
+#[derive(Clone, Copy, Debug)]
+pub struct NodeLocks<'a> {
+    /// The node.
+    pub session: SessionId,
+    /// The inode.
+    pub ino: Ino,
+    /// All that it holds from now on.
+    pub own: &'a [(LockSpace, Lock)],
+    /// The one of them that it does not hold yet: nobody else's may be in its way. All others must be as
+    /// they were said before, or less than that.
+    pub wanted: Option<(LockSpace, Lock)>,
+    /// The row is put anew even if it says that already: a commit whose outcome was not told can be applied
+    /// no more then.
+    pub anew: bool,
+}
+
+/// The locks of an inode.
+struct Seen {
+    version: Option<Version>,
+    locks: Vec<NodeLock>,
+    inode: Option<Version>,
+}
+
+impl Seen {
+    async fn read(kv: &dyn Kv, ino: Ino) -> Result<Self> {
+        let keys = [keys::node_locks(ino), keys::inode(ino)];
+        let found = kv.get_many(&keys).await?;
+        let row = decode_seen::<Vec<NodeLock>>(&keys[0], found[0].as_ref())?;
+        Ok(Self {
+            version: version(found[0].as_ref()),
+            locks: row.map(|row| row.value).unwrap_or_default(),
+            inode: seen_inode(ino, found[1].as_ref())?.map(|inode| inode.version),
+        })
+    }
+
+    /// Those of other sessions that are there.
+    async fn of_others(&self, kv: &dyn Kv, own: SessionId) -> Result<Vec<NodeLock>> {
+        let others = self.locks.iter().filter(|lock| lock.session != own);
+        let sessions: BTreeSet<_> = others.clone().map(|lock| lock.session).collect();
+        if sessions.is_empty() {
+            return Ok(Vec::new());
+        }
+        let keys: Vec<Key> = sessions.iter().map(|session| keys::presence(session.0)).collect();
+        let found = sessions.iter().zip(kv.get_many(&keys).await?);
+        let there: BTreeSet<_> =
+            found.filter_map(|(session, found)| found.map(|_| *session)).collect();
+        Ok(others.filter(|lock| there.contains(&lock.session)).copied().collect())
+    }
+}
+
+/// Says what a node holds, unless another node's lock is in the way of the one that it wants: answers that
+/// one, and nothing is changed. One read and one commit; one more read where others hold something.
+pub async fn say(kv: &dyn Kv, said: NodeLocks<'_>) -> Result<Option<Lock>> {
+    let NodeLocks { session, ino, own, wanted, anew } = said;
+    let key = keys::node_locks(ino);
+    let mut tries = Tries::new("lock a file");
+    loop {
+        tries.next().await?;
+        let seen = Seen::read(kv, ino).await?;
+        let mut locks = seen.of_others(kv, session).await?;
+        if let Some(wanted) = wanted
+            && let Some(held) = locks.iter().find(|held| held.stands_in_the_way(wanted))
+        {
+            return Ok(Some(held.elsewhere()));
+        }
+        let Some(inode) = seen.inode else {
+            // Its row went with it.
+            return if wanted.is_some() { Err(no_inode(ino)) } else { Ok(None) };
+        };
+        locks.extend(own.iter().map(|lock| NodeLock::new(session, *lock)));
+        locks.sort_unstable();
+        if !anew && locks == seen.locks {
+            return Ok(None);
+        }
+        let mut tx = Tx::default();
+        tx.check(key.clone(), seen.version);
+        if seen.version.is_none() {
+            // Or the row could come after the inode is purged.
+            tx.check(keys::inode(ino), Some(inode));
+        }
+        match locks.is_empty() && !anew {
+            true => tx.delete(key.clone()),
+            false => tx.put(key.clone(), encode(&locks)?),
+        }
+        if tx.apply_to(kv).await? {
+            return Ok(None);
+        }
+    }
+}
+
+/// A lock of another node that would be in the way of this one. One read; one more where others hold
+/// something.
+pub async fn in_the_way(
+    kv: &dyn Kv,
+    session: SessionId,
+    ino: Ino,
+    wanted: (LockSpace, Lock),
+) -> Result<Option<Lock>> {
+    let others = Seen::read(kv, ino).await?.of_others(kv, session).await?;
+    let held = others.iter().find(|held| held.stands_in_the_way(wanted));
+    Ok(held.map(NodeLock::elsewhere))
+}
+
+#[cfg(test)]
+mod tests;
