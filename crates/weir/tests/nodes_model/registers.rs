@@ -25,9 +25,16 @@ enum Style {
 
 pub(crate) fn round(nodes: &mut Nodes, rng: &mut StdRng, dir: &str) -> Held {
     nodes.make_dir(rng.random_range(0..nodes.actors()), dir)?;
-    let styles =
-        [Style::Whole(40), Style::Whole(PAGE), Style::Whole(3 * PAGE), Style::Anew(2 * PAGE)];
-    let files: Vec<_> = (0..rng.random_range(1..4))
+    let styles = [
+        Style::Whole(40),
+        Style::Whole(PAGE),
+        Style::Whole(3 * PAGE),
+        Style::Anew(PAGE),
+        Style::Anew(2 * PAGE),
+    ];
+    // All at one file, without a pause, so that an open meets a close that is underway.
+    let is_hot = rng.random_bool(0.4);
+    let files: Vec<_> = (0..if is_hot { 1 } else { rng.random_range(1..4) })
         .map(|n| (format!("{dir}/f{n}"), styles[rng.random_range(0..styles.len())]))
         .collect();
     let mut tag = 0;
@@ -47,7 +54,7 @@ pub(crate) fn round(nodes: &mut Nodes, rng: &mut StdRng, dir: &str) -> Held {
                         45..85 => Op::Get(path.clone()),
                         _ => Op::Look(path.clone()),
                     };
-                    (pause(rng), op)
+                    (if is_hot { Duration::ZERO } else { pause(rng) }, op)
                 })
                 .collect()
         })
