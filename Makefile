@@ -69,9 +69,9 @@ unit:
 
 # The integration tests' build makes the binaries, too: `layering` weir, `proxy` the benches' proxy,
 # `driver` weir-csi.
-# The model of links is run by cases.
+# The models of links and of nodes are run by cases.
 tested-binary:
-	$(LINTED) cargo test $(TESTED) --no-run --test layering --test proxy --test links_model --test driver
+	$(LINTED) cargo test $(TESTED) --no-run --test layering --test proxy --test links_model --test nodes_model --test driver
 
 e2e: tested-binary
 	WEIR=$(CARGO_TARGET_DIR)/debug/weir tests/run.sh

@@ -1,0 +1,113 @@
+# Several nodes that write one volume together: mounts on this machine, each with a mount point, a tier
+# and a log of its own. Its metadata is in the case's PostgreSQL server. Sourced after `begin`.
+# shellcheck shell=bash
+
+source "$TESTS/lib-postgres.sh"
+need jq
+
+# Who is disturbed when, for who must know whether an operation may fail: `down NODE`, `up NODE`.
+DISTURBANCES=$T/disturbances
+NODE_ARGS=()
+
+node() { echo "$T/node$1"; } # NUMBER
+
+# A volume, and so many nodes of it, from 0.
+nodes_make() { # COUNT [MOUNT ARGS...]
+    NODES=$1
+    NODE_ARGS=("${@:2}")
+    pg_make
+    format_volume --meta "$META"
+    : >"$DISTURBANCES"
+    local n
+    for ((n = 0; n < NODES; n++)); do
+        mkdir "$(node "$n")"
+        node_mount "$n"
+    done
+}
+
+node_mount() { # NUMBER
+    local dir
+    dir=$(node "$1")
+    "$WEIR" mount "$URL" "$dir" --tier "$T/tier$1" --log-file "$T/node$1.log" "${CONNECT[@]}" --shared \
+        "${NODE_ARGS[@]}" || fail "mount node $1"
+    mountpoint -q "$dir" || fail "weir mount said yes, but $dir is not a mount point"
+}
+
+node_pid() { MNT=$(node "$1") daemon_pid; } # NUMBER
+
+node_umount() { # NUMBER
+    MNT=$(node "$1") umount_volume
+}
+
+nodes_umount() {
+    local n
+    for ((n = 0; n < NODES; n++)); do node_umount "$n"; done
+}
+
+# Said before a node is disturbed, and once it works again. Who watches is told in time.
+node_down() { # NUMBER, or all
+    echo "down $1" >>"$DISTURBANCES"
+    sleep 0.1
+}
+node_up() { echo "up $1" >>"$DISTURBANCES"; }
+
+# As a crash ends it; the dead mount is gone.
+node_kill9() { # NUMBER
+    node_down "$1"
+    MNT=$(node "$1") kill9
+}
+
+# A killed node comes back with what its tier has.
+node_remount() { # NUMBER
+    node_mount "$1"
+    node_up "$1"
+}
+
+node_stop() { # NUMBER
+    node_down "$1"
+    kill -STOP "$(node_pid "$1")"
+}
+
+# A node that stood still goes on; one that the others shut out meanwhile is mounted anew.
+node_cont() { # NUMBER
+    kill -CONT "$(node_pid "$1")"
+    if ! poll 20 node_works "$1"; then
+        same "$(MNT=$(node "$1") status .fenced)" true "whether node $1, which does not work, was shut out"
+        MNT=$(node "$1") kill9
+        node_mount "$1"
+    fi
+    node_up "$1"
+}
+
+node_works() { # NUMBER
+    local file
+    file=$(node "$1")/.works$1
+    # shellcheck disable=SC2016 # for the shell that it starts
+    timeout 20 bash -c 'echo x >"$1" && rm "$1"' works "$file" 2>/dev/null
+}
+
+# The database is away for a moment: all connections of all nodes end.
+nodes_restart_database() {
+    node_down all
+    pg_stop
+    pg_start
+    local n
+    for ((n = 0; n < NODES; n++)); do poll 60 node_works "$n" || fail "node $n does not work again"; done
+    node_up all
+}
+
+# The program that holds nodes against the model.
+nodes_model() {
+    local model
+    # shellcheck disable=SC2010,SC2012 # names of our own
+    model=$(ls -t "$(dirname "$WEIR")"/deps/nodes_model-* 2>/dev/null | grep -v '\.d$' | head -1)
+    [ -x "$model" ] || fail "the model is not built: make e2e builds it"
+    echo "$model"
+}
+
+# Where nodes are, as the model wants it.
+nodes_list() {
+    local n list
+    for ((n = 0; n < NODES; n++)); do list+=:$(node "$n"); done
+    echo "${list#:}"
+}
