@@ -67,7 +67,7 @@ impl Engine {
         self.is_shut_out()
             && self.data.tier.unflushed().is_empty()
             && self.data.tier.in_doubt().is_empty()
-            && self.locks.all().is_empty()
+            && self.held_locks().is_empty()
     }
 
     /// What a daemon that goes on in the place of this one is to be given; which inodes are open is

@@ -25,7 +25,7 @@ async fn list(args: NodesArgs) -> Result<ExitCode> {
     let options = options(place, args.meta, &args.connect).await?;
     let nodes = weir_engine::nodes(&options, args.watch).await?;
     match args.json {
-        true => render::say_json(&nodes)?,
+        true => render::say_json_rows(&nodes)?,
         false => render::say(&describe(&nodes, (clock::real().now)()))?,
     }
     Ok(ExitCode::SUCCESS)
