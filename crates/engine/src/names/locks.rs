@@ -97,9 +97,9 @@ impl Granted {
 
     /// The owner has it from now on.
     pub fn keep(mut self) {
-        if self.turn.take().is_some() {
+        // Until it is in the table nobody else has the turn.
+        if let Some(_turn) = self.turn.take() {
             let Wanted { ino, space, lock } = self.wanted;
-            // Nobody else changes the file's locks meanwhile.
             if self.locks.table.try_lock(ino, space, lock).is_err() {
                 tracing::error!(%ino, ?lock, "a lock was granted twice: report this");
             }
