@@ -6,5 +6,7 @@
 mod belongs;
 #[path = "life.rs"]
 mod life;
+#[path = "nodes/locks.rs"]
+mod locks;
 #[path = "nodes/removed.rs"]
 mod removed;
