@@ -8,6 +8,10 @@ source "$TESTS/lib-postgres.sh"
 need flock jq python3 sqlite3
 pg_make
 "$WEIR" format "$URL" --meta "$META" || fail "format"
+schema=weir_$(jq -r .id "$BUCKET/vol/volume.json")
+# Files that some node has a lock of, as the database has it.
+locked() { sql weir "select count(*) from \"$schema\".kv where get_byte(key, 0) = ascii('F')"; }
+none_locked() { [ "$(locked)" = 0 ]; }
 A=$MNT B=$T/b
 mkdir "$B"
 node() { # MOUNTPOINT TIER
@@ -42,6 +46,39 @@ flock -w 5 "$A/f" true || fail "the lock of a killed process stays"
 for _ in 1 2 3 4 5; do
     flock -xn "$A/f" true || fail "who let go a moment ago is in its own way"
 done
+
+poll 5 none_locked || fail "$(locked) files are locked by nobody"
+
+echo "== who is killed while it waits, or as it gets it, leaves no lock"
+give_up() { # FILE
+    local _
+    for _ in $(seq 30); do
+        timeout -s KILL "0.0$((RANDOM % 9 + 1))" flock -x "$1" sleep 0.02
+    done
+}
+pids=()
+for node in "$A" "$B" "$A" "$B"; do
+    give_up "$node/f" 2>/dev/null &
+    pids+=($!)
+done
+wait "${pids[@]}" 2>/dev/null
+flock -w 5 "$A/f" true || fail "somebody who was killed has the lock on the first node"
+flock -w 5 "$B/f" true || fail "somebody who was killed has the lock on the second node"
+poll 5 none_locked || fail "$(locked) files are locked by nobody"
+
+echo "== a daemon that is replaced keeps its locks; a file that goes takes its own along"
+exec 8<"$A/f"
+flock -x 8
+cp "$WEIR" "$T/weir"
+"$T/weir" upgrade "$A" || fail "upgrade"
+flock -xn "$B/f" true && fail "another node got the lock meanwhile"
+flock -u 8
+flock -xn "$B/f" true || fail "it is not free after it was let go"
+flock -x 8
+rm "$A/f"
+exec 8<&-
+poll 10 none_locked || fail "the locks of a removed file stay"
+touch "$A/f"
 
 cat >"$T/locks.py" <<'PY'
 import errno, fcntl, os, struct, sys
