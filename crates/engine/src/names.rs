@@ -4,8 +4,8 @@
 
 pub(crate) mod atimes;
 pub(crate) mod files;
-pub(crate) mod orphans;
 pub(crate) mod locks;
+pub(crate) mod orphans;
 pub(crate) mod passthrough;
 pub(crate) mod removed;
 pub(crate) mod tree;

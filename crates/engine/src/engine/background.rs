@@ -55,8 +55,8 @@ pub(super) fn start(engine: &Engine) -> JoinSet<()> {
         tasks.spawn(age_loop(context, meta, data.buckets.clone()));
     }
     if let Some(together) = data.context.together.clone() {
-        let (context, kv) = (data.context.clone(), data.meta.kv().clone());
-        tasks.spawn(beat_loop(together, context, kv, names.clone()));
+        let (fence, kv) = (data.context.fence.clone(), data.meta.kv().clone());
+        tasks.spawn(beat_loop(together, fence, kv, names.clone()));
         tasks.spawn(links::follow_nodes_loop(links.clone()));
         tasks.spawn(orphans_loop(names.clone()));
     }

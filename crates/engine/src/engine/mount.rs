@@ -2,26 +2,24 @@
 
 mod shared;
 mod tier;
+mod watched;
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use tier::{LOG_PLACE, OpenedTier, bring_in_step, open_tier, set_aside, set_doubtful_aside};
-use weir_meta::kv::Kv;
+use watched::open_watched;
 use weir_meta::{LastMount, Meta};
 use weir_object::{Component, StripeSet};
 use weir_tier::{Recovered, SetAside, private};
 use weir_types::{ErrorKind, FsError, Result, VolumeFormat};
 
-use super::{Bound, Engine, Watched, background};
+use super::{Bound, Engine, background};
 use crate::data::journal::{Journal, Replay};
 use crate::volume::age::{Aged, aged, rise};
 use crate::volume::belongs::{Here, Note, Standing};
 use crate::volume::boxed::{Boxed, boxed};
 use crate::volume::claim::{Claim, Lease, claim, confirm, write_lease};
-use crate::volume::fence::{Fence, FencedKv};
 use crate::volume::format::{make_private, read_format_in, stripe_set};
-use crate::volume::health::Health;
 use crate::volume::metadata::Metadata;
 use crate::volume::options::{LeftBehind, MountOptions, MountReport};
 
@@ -205,19 +203,6 @@ async fn stand_opened(
     let aged = aged(meta, options, buckets, (format, metadata)).await?;
     let (standing, left) = stand(meta, options, (claim, aged.older), here).await?;
     Ok((aged, standing, left))
-}
-
-/// The metadata in `kv`, with the fence that goes up when another writer takes it.
-async fn open_watched(
-    options: &MountOptions,
-    metadata: &Metadata,
-    kv: Arc<dyn Kv>,
-) -> Result<Watched> {
-    let fence = Arc::new(Fence::new(options.url.to_string(), options.shared));
-    let health = metadata.is_durable_at_once().then(Arc::<Health>::default);
-    let watching = FencedKv { kv, fence: fence.clone(), health: health.clone() };
-    let meta = Meta::open(Arc::new(watching), options.clock.now.clone()).await?;
-    Ok(Watched { meta, fence, place: metadata.place.to_string(), health })
 }
 
 /// What a test gets that stops a mount at one of its steps.

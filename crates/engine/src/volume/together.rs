@@ -16,7 +16,7 @@ use weir_meta::kv::{Kv, Version};
 use weir_meta::sessions::{self, Beat, Session, SessionId};
 use weir_types::{ErrorCode, ErrorKind, FsError, Result, SegmentId};
 
-use super::context::Context;
+use super::fence::Fence;
 
 /// How often a session says that it lives, in milliseconds.
 pub(crate) const BEAT_MS: u64 = 3_000;
@@ -174,12 +174,12 @@ impl Together {
 /// Says that this session lives until it does not any more.
 pub(crate) async fn beat_loop(
     together: Arc<Together>,
-    context: Arc<Context>,
+    fence: Arc<Fence>,
     kv: Arc<dyn Kv>,
     before: Arc<dyn BeforeBeat>,
 ) {
     let mut watch = Watch::default();
-    while !context.is_fenced() {
+    while !fence.is_up() {
         if let Err(error) = together.beat(&*kv, &mut watch, &*before).await {
             tracing::warn!(%error, "a beat of this node's session was missed");
         }

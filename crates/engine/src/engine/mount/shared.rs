@@ -8,8 +8,8 @@ use weir_object::StripeSet;
 use weir_tier::{Cause, SetAside, Tier, Why};
 use weir_types::{ErrorKind, FsError, Result, VolumeFormat};
 
-use super::open_watched;
 use super::tier::{OpenedTier, bring_in_step, open_tier, set_doubtful_aside, tell_set_aside};
+use super::watched::open_watched;
 use crate::data::journal::Replay;
 use crate::engine::{Bound, Engine, Watched};
 use crate::services::quarantine;
