@@ -216,6 +216,7 @@ impl Nodes {
             self.actors[n].tell(&Plan { begin, ops: ops.clone() });
         }
         let mut calls = Vec::new();
+        // All answers are taken before any is judged: none is left for the next run.
         for (actor, ops) in plans.into_iter().enumerate().filter(|(_, plan)| busy(plan)) {
             let node = actor % self.nodes;
             let answers = match self.actors[actor].answers() {
@@ -229,15 +230,15 @@ impl Nodes {
             for ((_, op), answer) in ops.into_iter().zip(answers) {
                 let (start, end) = (answer.start, answer.end);
                 let told = self.told(node, start, end, answer.outcome);
-                let call = Call { node, actor, op, start, end, told };
-                if let Told::Failed(why) = call.told {
-                    let rule = format!("nothing disturbs the node, and it fails: {}", errno(why));
-                    hold(!SICK.contains(&why), rule, [&call])?;
-                }
-                calls.push(call);
+                calls.push(Call { node, actor, op, start, end, told });
             }
         }
         calls.sort_by_key(|call| call.start);
+        let is_sick = |call: &&Call| matches!(call.told, Told::Failed(why) if SICK.contains(&why));
+        if let Some(sick) = calls.iter().find(is_sick) {
+            let rule = format!("nothing disturbs node {}, and it fails: {}", sick.node, sick.op);
+            return hold(false, rule, &calls).map(|()| Vec::new());
+        }
         Ok(calls)
     }
 
