@@ -1,4 +1,5 @@
 # make run    build, mount a volume in ./weir-demo, run a real BLAST search on it, and sum up
+# make run-cluster   three nodes write one volume together, and one of them is killed
 # make check  lints and unit tests             make test    everything that proves it
 # make soak   long crash and model runs        make bench   speed, beside the limits and beside peers
 # make docs   all pages as a book, in target/book
@@ -21,7 +22,7 @@ DIST ?= dist
 # What is handed out runs with this glibc and later ones: RHEL 8, Debian 10, and all that came after.
 GLIBC := 2.28
 
-.PHONY: all build optimised dist run check test lint unit e2e tested-binary soak bench bench-smoke bench-peers docs install tools test-tools clean
+.PHONY: all build optimised dist run run-cluster check test lint unit e2e tested-binary soak bench bench-smoke bench-peers docs install tools test-tools clean
 
 all: build
 
@@ -46,6 +47,10 @@ else
 run: tools build
 	WEIR=$(CARGO_TARGET_DIR)/demo/weir scripts/demo.sh
 endif
+
+run-cluster: tools build
+	@scripts/install-tools.sh packages-of scripts/cluster.sh
+	WEIR=$(CARGO_TARGET_DIR)/demo/weir scripts/cluster.sh
 
 # What a build needs, and what `make run` shows off with.
 tools:

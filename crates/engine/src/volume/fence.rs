@@ -41,7 +41,14 @@ impl Fence {
             && error.kind() == ErrorKind::Fenced
             && !self.up.swap(true, Ordering::AcqRel)
         {
-            tracing::error!("{}: this mount serves what it has and writes no more", self.error());
+            let what = match self.shared {
+                false => "another writer took the volume over",
+                true => "the other nodes shut this one out",
+            };
+            tracing::error!(
+                volume = %self.url,
+                "{what}: this mount serves what it has and writes no more; unmount it"
+            );
         }
         result
     }
