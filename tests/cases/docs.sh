@@ -127,8 +127,10 @@ PG_ADDRESS=127.0.0.2 PG_PORT=5432 PG_NAME=db.internal
 source "$TESTS/lib-postgres.sh"
 pg_make
 export SSL_CERT_FILE=$T/pg/authority.pem
-follow docs/postgres.md 'mkdir /mnt/genomes
+DATABASE='mkdir /mnt/genomes
     cp /etc/hosts /srv/hosts && echo "127.0.0.2 db.internal" >>/srv/hosts && mount --bind /srv/hosts /etc/hosts'
+follow docs/postgres.md "$DATABASE"
+follow docs/nodes.md "$DATABASE"
 unset SSL_CERT_FILE
 pg_stop
 follow docs/web.md 'weir format s3://my-bucket/genomes && mkdir /mnt/genomes'
