@@ -155,6 +155,7 @@ psql -qX -v ON_ERROR_STOP=1 -h "$T/pg" -p "$PG_PORT" -U postgres -d weir -f "$T/
 refused_mount "metadata-older"
 "$WEIR" fsck "$URL" >"$T/fsck" 2>&1 && fail "fsck finds nothing"
 grep -q "the database is older than" "$T/fsck" || fail "fsck says: $(cat "$T/fsck")"
+weir_says "metadata-older" migrate "$URL" --to slate
 MOUNT_ARGS+=(--accept-loss tier)
 refused_mount "metadata-older"
 MOUNT_ARGS=(--config "$T/settings.json" --accept-loss all)

@@ -20,6 +20,7 @@ use weir_meta::{Meta, Sum, copy, sum};
 use weir_object::{BucketUrl, Component, PutCondition, StripeSet};
 use weir_types::{ErrorKind, FsError, Result, Settings, VolumeFormat};
 
+use super::age::{age_in_bucket, is_older};
 use super::claim::{check_clean, claim_idle, end_lease, write_lease};
 use super::context::Clock;
 use super::format::{Connector, VOLUME_KEY, encode, read_format_in, stripe_set};
@@ -175,11 +176,25 @@ impl Migration {
         let held = claim_idle(url, &self.options.host, &self.buckets).await?;
         if !self.changes_address_only() {
             let kv = self.from.follow(Component::Meta).await?;
-            let checked = check_clean(url, &self.meta(&kv).await?, held).await;
+            let meta = self.meta(&kv).await?;
+            let checked = match check_clean(url, &meta, held).await {
+                Ok(()) => self.check_age(&self.from, &meta).await,
+                refused => refused,
+            };
             let _ = kv.close().await;
             checked?;
         }
         Ok(held)
+    }
+
+    /// Refuses a database of before the volume's last mount: to the bucket it would be the last state.
+    async fn check_age(&self, of: &Metadata, meta: &Meta) -> Result<()> {
+        if !of.is_durable_at_once() {
+            return Ok(());
+        }
+        let in_bucket = age_in_bucket(&self.buckets, &self.format.id).await?;
+        let older = is_older(&self.options.url, meta.age().await?, in_bucket);
+        older.map_or(Ok(()), Err)
     }
 
     async fn meta(&self, kv: &Arc<dyn Kv>) -> Result<Meta> {
@@ -191,6 +206,7 @@ impl Migration {
         let kv = self.to.follow(Component::Meta).await?;
         let meta = self.meta(&kv).await?;
         check_clean(&self.options.url, &meta, false).await?;
+        self.check_age(&self.to, &meta).await?;
         let rows = sum(&*kv, &|_| ()).await?;
         let _ = kv.close().await;
         self.switch().await?;

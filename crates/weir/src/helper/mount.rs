@@ -53,6 +53,7 @@ pub(super) const FLAGS: [(&str, bool); 30] = [
     ("profile", true),
     ("anonymous", false),
     ("path-style", false),
+    ("shared", false),
     ("take-over", false),
     ("allow-other", false),
     ("acl", false),
