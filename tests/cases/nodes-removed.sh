@@ -97,10 +97,11 @@ at_most 60 "their objects stay" objects_are 1
 echo "== a tree goes by many hands, and a node stands still meanwhile"
 node "$B" tier-b
 mkdir "$A/tree" && (cd "$A/tree" && seq 1500 | xargs touch) || fail "a tree"
-exec {held}<"$A/tree/700"
+cp "$T/removed" "$A/lost" || fail "cp"
+exec {held}<"$A/tree/700" {lost}<"$B/lost"
 pid=$(daemons_below "$B")
 kill -STOP "$pid"
-rm -r "$A/tree" || fail "rm -r"
+rm -r "$A/tree" "$A/lost" || fail "rm -r"
 one_row() { [ "$(rows O)" = 1 ] && [ "$(rows G)" = 1 ]; }
 at_most 60 "what was removed while a node stood still stays" one_row
 kill -CONT "$pid"
@@ -108,6 +109,10 @@ exec {held}<&-
 at_most 40 "rows of removed files stay" no_rows
 back() { [ "$("$WEIR" nodes "$URL" --json | jq length)" = 2 ]; }
 at_most 30 "a node that was shut out and has nothing to lose does not come back" back
+# What went while it was shut out is an error for who has it open, and no zeros.
+python3 -c 'import os, sys; os.pread(int(sys.argv[1]), 5000, 0)' "$lost" 2>"$T/said" && fail "a purged file is read"
+grep -q OSError "$T/said" || fail "another error: $(cat "$T/said")"
+exec {lost}<&-
 "$WEIR" umount "$B" || fail "umount of the node that came back"
 poll 30 gone "$pid" || fail "the daemon $pid stays"
 

@@ -101,8 +101,7 @@ impl DataPlane {
         let admission = Admission::new(context.clone(), meta.clone(), budget.clone());
         let admission = Arc::new(admission);
         let space = Arc::new(Space::new(context.clone(), tier.clone()));
-        let session = context.together.as_ref().map(|together| together.id());
-        let others = (context.read_only, session);
+        let others = (context.read_only, context.is_shared());
         let log = journal.clone();
         let mirrors = Mirrors::new(meta.clone(), tier.clone(), nodes.clone(), log, others);
         let mirrors = Arc::new(mirrors);

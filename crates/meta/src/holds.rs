@@ -9,7 +9,7 @@ use weir_types::{Ino, Result};
 
 use crate::codec::last_key;
 use crate::kv::{Commit, Key, Kv};
-use crate::op::{Tries, Tx};
+use crate::op::{Tries, Tx, seen_inode};
 use crate::orphans::WHOLE;
 use crate::sessions::SessionId;
 use crate::{Meta, keys};
@@ -46,6 +46,16 @@ impl Meta {
             }
         }
         Ok(held)
+    }
+
+    /// Whether none of what was read of an inode's extents before this was taken by a purge: it has a name,
+    /// or is an orphan of which all is there. Whoever takes extents of an orphan changes its row with them.
+    /// One read.
+    pub async fn is_whole(&self, ino: Ino) -> Result<bool> {
+        let found = self.get(&[keys::inode(ino), keys::orphan(ino)]).await?;
+        let Some(seen) = seen_inode(ino, found[0].as_ref())? else { return Ok(false) };
+        let whole = found[1].as_ref().is_some_and(|row| row.value == WHOLE);
+        Ok(seen.value.nlink > 0 || whole)
     }
 
     /// Ends holds of `session`; of what it does not hold nothing is changed. One commit for each 500.

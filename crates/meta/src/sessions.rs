@@ -142,11 +142,6 @@ pub async fn beat(kv: &dyn Kv, id: SessionId, say: Beat) -> Result<()> {
     kv.commit(Commit { puts, ..Commit::default() }).await.map(drop)
 }
 
-/// Whether a session has not ended. One read.
-pub async fn is_there(kv: &dyn Kv, id: SessionId) -> Result<bool> {
-    Ok(kv.get_many(&[keys::presence(id.0)]).await?[0].is_some())
-}
-
 /// Ends a session, if it has not beaten since it was seen so. Answers whether it is ended. One commit.
 pub async fn evict(kv: &dyn Kv, seen: &Session) -> Result<bool> {
     let commit = Commit {

@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use weir_meta::Meta;
-use weir_meta::sessions::SessionId;
 use weir_tier::{Mirror, Moment, Tier};
 use weir_types::{ByteRange, ErrorKind, FileKind, FsError, Ino, Inode, Result};
 
@@ -33,8 +32,8 @@ pub(crate) struct Mirrors {
     journal: Option<Arc<Journal>>,
     /// Somebody else writes the volume, and what is open here follows that.
     follows: bool,
-    /// The session of this mount, where others write it, too.
-    session: Option<SessionId>,
+    /// Others write it, too.
+    shared: bool,
     /// Files that are open and moved on with that, until the doors are told.
     moved: Mutex<Vec<(Ino, Moved)>>,
 }
@@ -45,16 +44,16 @@ impl Mirrors {
         tier: Arc<Tier>,
         nodes: Arc<Nodes>,
         journal: Option<Arc<Journal>>,
-        (follows, session): (bool, Option<SessionId>),
+        (follows, shared): (bool, bool),
     ) -> Self {
-        Self { meta, tier, nodes, journal, follows, session, moved: Mutex::default() }
+        Self { meta, tier, nodes, journal, follows, shared, moved: Mutex::default() }
     }
 
     /// Has the mirror of a file, if there is one, let go of what others changed since, where `inode` shows
     /// that they did. Whoever is told of a size finds the bytes.
     async fn catch_up_with(&self, inode: Inode) -> Result<Inode> {
         let ino = inode.ino;
-        if self.session.is_none() || inode.kind != FileKind::Regular {
+        if !self.shared || inode.kind != FileKind::Regular {
             return Ok(inode);
         }
         let Some(mirror) = self.tier.find(ino).filter(|mirror| !mirror.is_in_step(&inode)) else {
@@ -72,7 +71,7 @@ impl Mirrors {
     /// Our own change of a file made `after` of `before`. Where others made changes in between, no page of
     /// before is believed. To be called with the file's change lock held, once the mirror has the change.
     pub(crate) fn changed_by_us(&self, mirror: &Mirror, before: u64, after: &Inode) -> Result<()> {
-        match self.session.is_some() && after.data.generation > before + 1 {
+        match self.shared && after.data.generation > before + 1 {
             true => mirror.changed_from(after, 0),
             false => Ok(()),
         }

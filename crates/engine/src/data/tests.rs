@@ -134,7 +134,7 @@ impl Plane {
         let meta = Meta::open(kv, Arc::new(|| NOW)).await.expect("opens");
         let (meta, nodes) = (Arc::new(meta), Arc::new(Nodes::default()));
         let mirrors =
-            Mirrors::new(meta.clone(), ground.tier.clone(), nodes.clone(), None, (false, None));
+            Mirrors::new(meta.clone(), ground.tier.clone(), nodes.clone(), None, (false, false));
         let space = Space::new(ground.context.clone(), ground.tier.clone());
         Self {
             meta,

@@ -38,6 +38,9 @@ async fn what_is_held_stays_until_nobody_who_lives_holds_it() {
     assert_eq!(meta.holds(named, held).await.unwrap(), both);
     assert_eq!(meta.holds(held, held).await.unwrap(), both);
     assert_eq!(meta.holds(Ino(1), free).await.unwrap(), []);
+    for (ino, whole) in [(named, true), (free, true), (held, true), (Ino(999), false)] {
+        assert_eq!(meta.is_whole(ino).await.unwrap(), whole, "{ino}");
+    }
 
     // One that has a name again is no matter of a purge.
     let all = [named, free, held, Ino(999)];
@@ -71,6 +74,7 @@ async fn what_is_being_purged_is_not_held_any_more() {
         while meta.chunks(ino, 0..1).await.unwrap().list.len() == 1 {
             tokio::task::yield_now().await;
         }
+        assert!(!other.is_whole(ino).await.unwrap(), "what was not found is no hole");
         other.hold(ONE, &[ino]).await
     });
     purged.unwrap();

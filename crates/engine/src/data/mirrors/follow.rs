@@ -11,7 +11,6 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use weir_meta::Chunks;
-use weir_meta::sessions::{SessionId, is_there};
 use weir_tier::Mirror;
 use weir_types::{CHUNK_BYTES, ChunkIndex, ErrorKind, FsError, Ino, Inode, Result, chunk_range};
 
@@ -111,8 +110,8 @@ impl Mirrors {
     pub(crate) async fn chunks(&self, ino: Ino, range: Range<ChunkIndex>) -> Result<Chunks> {
         if !self.follows {
             let found = self.meta.chunks(ino, range).await?;
-            if let Some(session) = self.session {
-                self.check_all_there(ino, session).await?;
+            if self.shared {
+                self.check_whole(ino).await?;
             }
             return Ok(found);
         }
@@ -134,21 +133,16 @@ impl Mirrors {
         }
     }
 
-    /// Refuses to take for holes what the purge of a removed file took, where extents were read before this:
-    /// it takes nothing from a session that has the file open, as long as that lives.
-    async fn check_all_there(&self, ino: Ino, session: SessionId) -> Result<()> {
-        let gone = match self.meta.inode(ino).await {
-            Ok(inode) => inode.nlink == 0 && !is_there(&**self.meta.kv(), session).await?,
-            Err(error) if error.kind() == ErrorKind::NotFound => true,
-            Err(error) => return Err(error),
-        };
-        match gone {
-            true => {
+    /// Refuses to take for holes what the purge of a removed file took, where extents were read before this.
+    /// It takes nothing that a node holds which lives; one that was shut out and came back may have it open.
+    async fn check_whole(&self, ino: Ino) -> Result<()> {
+        match self.meta.is_whole(ino).await? {
+            true => Ok(()),
+            false => {
                 let text =
                     format!("inode {ino} was removed by another node, and it is not all here");
                 Err(FsError::new(ErrorKind::Conflict, text))
             }
-            false => Ok(()),
         }
     }
 
