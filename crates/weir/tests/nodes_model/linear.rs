@@ -72,7 +72,15 @@ impl Search<'_> {
         };
         let first_end = all.clone().filter(open).map(end).min().unwrap_or(u64::MAX);
         for n in all.filter(open).filter(|n| self.calls[*n].start <= first_end) {
-            for step in tree.step(self.calls[n].op, n as u8, at[n]) {
+            let op = self.calls[n].op;
+            if self.calls[n].seen == Seen::Failed(libc::ESTALE) && tree.may_be_stale(op) {
+                let mut next = at.to_owned();
+                next[n] = Progress::ended();
+                if self.from(&next, tree) {
+                    return true;
+                }
+            }
+            for step in tree.step(op, n as u8, at[n]) {
                 let mut next = at.to_owned();
                 let found = match step {
                     Step::Goes(progress) => {
@@ -195,6 +203,19 @@ mod tests {
         assert_eq!(explain(&calls(Seen::Failed(libc::EINVAL)), &last), Verdict::Explained);
         assert_eq!(explain(&calls(Seen::Done), &[]), Verdict::Unexplained);
         assert_eq!(explain(&calls(Seen::Done), &last), Verdict::Unexplained);
+    }
+
+    #[test]
+    fn stale_is_what_a_directory_may_be_and_no_file() {
+        let stale = Seen::Failed(libc::ESTALE);
+        let calls =
+            |made, seen, stale_op| [call(0, 1, made, seen), call(2, 3, stale_op, stale.clone())];
+        let rename = NameOp::Rename(D0, B, How::Replace);
+        let of_directory = calls(NameOp::Mkdir(D0), Seen::Done, rename);
+        assert_eq!(explain(&of_directory, &[directory("d0")]), Verdict::Explained);
+        assert_eq!(explain(&of_directory, &[directory("b")]), Verdict::Unexplained);
+        let of_file = calls(NameOp::Create(D0), Seen::Ino(1), rename);
+        assert_eq!(explain(&of_file, &[file("d0", 1)]), Verdict::Unexplained);
     }
 
     #[test]

@@ -234,7 +234,12 @@ impl Nodes {
             }
         }
         calls.sort_by_key(|call| call.start);
-        let is_sick = |call: &&Call| matches!(call.told, Told::Failed(why) if SICK.contains(&why));
+        let is_sick = |call: &&Call| match call.told {
+            // The model of names knows when the kernel says so.
+            Told::Failed(libc::ESTALE) => !call.op.is_of_names(),
+            Told::Failed(why) => SICK.contains(&why),
+            _ => false,
+        };
         if let Some(sick) = calls.iter().find(is_sick) {
             let rule = format!("nothing disturbs node {}, and it fails: {}", sick.node, sick.op);
             return hold(false, rule, &calls).map(|()| Vec::new());

@@ -80,6 +80,15 @@ pub(crate) enum Op {
     },
 }
 
+impl Op {
+    /// Whether it is about names alone.
+    pub(crate) fn is_of_names(&self) -> bool {
+        let one =
+            matches!(self, Self::Create(_) | Self::Mkdir(_) | Self::Unlink(_) | Self::Rmdir(_));
+        one || matches!(self, Self::Link(..) | Self::Rename(..) | Self::Look(_) | Self::List(_))
+    }
+}
+
 /// Counting under locks.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Count {

@@ -4,6 +4,10 @@
 //! decides; those with a directory in their path look that up before, and a rename looks at both of its
 //! names before it asks for the change. Between the steps others may do what they like, as on any file
 //! system with one kernel: what is looked up stays what it was, whatever its name is by then.
+//!
+//! One thing is the kernel's: a directory that it knows by one name, and that another node moved, it cannot
+//! take up by the new one while a rename on its own node goes from one directory into another. Then it says
+//! ESTALE, also to that rename itself, until somebody has looked at the directory; so it does on NFS.
 
 use std::collections::BTreeMap;
 
@@ -103,6 +107,22 @@ impl Tree {
                 Some(parent) if dir != TOP => dir = parent,
                 _ => return false,
             }
+        }
+    }
+
+    /// Whether the kernel may say ESTALE: where there is a directory on the way.
+    pub(crate) fn may_be_stale(&self, op: NameOp) -> bool {
+        let leads = |path: Path| {
+            path.parent.is_some() || matches!(self.get(TOP, path.name), Some(Entry::Dir(_)))
+        };
+        match op {
+            NameOp::Link(from, to) | NameOp::Rename(from, to, _) => leads(from) || leads(to),
+            NameOp::Create(path)
+            | NameOp::Mkdir(path)
+            | NameOp::Unlink(path)
+            | NameOp::Rmdir(path)
+            | NameOp::Look(path) => leads(path),
+            NameOp::Listed(_) => false,
         }
     }
 
