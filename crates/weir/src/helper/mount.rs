@@ -27,7 +27,7 @@ const NOT_OURS: [&str; 18] = [
 ];
 
 /// Options that are flags of `weir mount`, and whether they take a value.
-pub(super) const FLAGS: [(&str, bool); 30] = [
+pub(super) const FLAGS: [(&str, bool); 31] = [
     ("tier", true),
     ("tier-size", true),
     ("size", true),
