@@ -97,8 +97,17 @@ at_most 60 "their objects stay" objects_are 1
 echo "== a tree goes by many hands, and a node stands still meanwhile"
 node "$B" tier-b
 mkdir "$A/tree" && (cd "$A/tree" && seq 1500 | xargs touch) || fail "a tree"
-cp "$T/removed" "$A/lost" || fail "cp"
-exec {held}<"$A/tree/700" {lost}<"$B/lost"
+cp "$T/removed" "$A/lost" && mkfifo "$T/go" || fail "cp"
+# A process of its own: whoever has inherited the descriptor waits for the node when it ends.
+python3 -c 'import os, sys
+fd = os.open(sys.argv[1], os.O_RDONLY)
+print("open", flush=True)
+open(sys.argv[2]).read()
+os.pread(fd, 5000, 0)' "$B/lost" "$T/go" >"$T/opened" 2>"$T/said" &
+reader=$!
+remember $reader
+poll 20 grep -q open "$T/opened" || fail "not opened: $(cat "$T/said")"
+exec {held}<"$A/tree/700"
 pid=$(daemons_below "$B")
 kill -STOP "$pid"
 rm -r "$A/tree" "$A/lost" || fail "rm -r"
@@ -110,9 +119,9 @@ at_most 40 "rows of removed files stay" no_rows
 back() { [ "$("$WEIR" nodes "$URL" --json | jq length)" = 2 ]; }
 at_most 30 "a node that was shut out and has nothing to lose does not come back" back
 # What went while it was shut out is an error for who has it open, and no zeros.
-python3 -c 'import os, sys; os.pread(int(sys.argv[1]), 5000, 0)' "$lost" 2>"$T/said" && fail "a purged file is read"
+echo >"$T/go"
+wait $reader && fail "a purged file is read"
 grep -q OSError "$T/said" || fail "another error: $(cat "$T/said")"
-exec {lost}<&-
 "$WEIR" umount "$B" || fail "umount of the node that came back"
 poll 30 gone "$pid" || fail "the daemon $pid stays"
 
