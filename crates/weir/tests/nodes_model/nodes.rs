@@ -178,6 +178,8 @@ pub(crate) struct Nodes {
     actors: Vec<Actor>,
     pub(crate) nodes: usize,
     setting: Setting,
+    /// When each process opened what it keeps: that is of the mount of then.
+    kept_since: Vec<u64>,
 }
 
 /// What a dead or cut off mount answers.
@@ -199,8 +201,9 @@ impl Nodes {
             let spoilt = setting.spoilt && node == nodes - 1;
             Actor::start(&setting.entry, &setting.roots[node], spoilt)
         };
-        let actors = (0..nodes * setting.each).map(start).collect();
-        Self { actors, nodes, setting: setting.clone() }
+        let actors: Vec<_> = (0..nodes * setting.each).map(start).collect();
+        let kept_since = vec![0; actors.len()];
+        Self { actors, nodes, setting: setting.clone(), kept_since }
     }
 
     pub(crate) fn actors(&self) -> usize {
@@ -229,7 +232,14 @@ impl Nodes {
             };
             for ((_, op), answer) in ops.into_iter().zip(answers) {
                 let (start, end) = (answer.start, answer.end);
-                let told = self.told(node, start, end, answer.outcome);
+                let since = match op {
+                    Op::ReadHeld { .. } | Op::WriteHeld { .. } => self.kept_since[actor],
+                    _ => start,
+                };
+                if matches!(op, Op::Hold(_)) {
+                    self.kept_since[actor] = start;
+                }
+                let told = self.told(node, since, end, answer.outcome);
                 calls.push(Call { node, actor, op, start, end, told });
             }
         }
