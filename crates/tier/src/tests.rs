@@ -1,5 +1,7 @@
 //! The tier as a whole: what it keeps over kills, power cuts and releases.
 
+mod nodes;
+
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -7,6 +7,7 @@ use weir_types::{ByteRange, ErrorKind, FsError, Inode, Result, UnixTime};
 
 use crate::disk;
 use crate::log::{Entry, MirrorState};
+use crate::mirror::written::Written;
 use crate::mirror::{Mirror, Residency};
 use crate::mirror_file::copy_file;
 use crate::pending::Pending;
@@ -168,7 +169,7 @@ impl Mirror {
                 let void: Vec<_> = state.ranges.within(start, end).collect();
                 void.into_iter().for_each(|(range, _)| state.ranges.clear(range.start, range.end));
             } else {
-                keep_dirty(&mut state, inode, 0);
+                keep_dirty(&mut state, &residency.written, inode, 0);
                 residency.written.others_changed();
             }
             if let (true, Some(ByteRange { start, end: u64::MAX })) = (ours, inode.data.dropped) {
@@ -212,7 +213,7 @@ impl Mirror {
             return Ok(());
         }
         let mut state = residency.state.clone();
-        keep_dirty(&mut state, inode, page_floor(first));
+        keep_dirty(&mut state, &residency.written, inode, page_floor(first));
         residency.written.others_changed();
         self.next_epoch();
         state.generation = inode.data.generation;
@@ -318,13 +319,13 @@ impl Mirror {
 }
 
 /// Lets go of all from `first` on that is not dirty, since others changed the file. It ends where they say,
-/// or behind the last dirty byte.
-fn keep_dirty(state: &mut MirrorState, inode: &Inode, first: u64) {
+/// or behind the last byte that was written here: behind that it may have been longer before they cut it.
+fn keep_dirty(state: &mut MirrorState, written: &Written, inode: &Inode, first: u64) {
     let all: Vec<_> = state.ranges.iter().collect();
     let mut end = inode.size;
     for (range, page) in all {
         match page.is_dirty() {
-            true => end = end.max(range.end.min(state.size)),
+            true => end = end.max(written.end_of(&range, page).min(state.size)),
             false => state.ranges.clear(range.start.max(first), range.end.max(first)),
         }
     }

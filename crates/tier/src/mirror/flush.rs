@@ -18,6 +18,8 @@ pub struct Snapshot {
     pub pending: Pending,
     /// Whether no dirty range was left out.
     pub complete: bool,
+    /// [`Mirror::epoch`] as it was taken: in another one the size may be of before a cut by others.
+    pub epoch: u64,
     drops: u64,
     /// Which flush of the file this is.
     flush: u64,
@@ -83,7 +85,8 @@ impl Mirror {
         }
         let ranges = leave;
         let (pending, drops) = (residency.state.pending, residency.drops.now());
-        Snapshot { ranges, size, pending, complete, drops, flush: residency.flushes }
+        let epoch = self.epoch();
+        Snapshot { ranges, size, pending, complete, epoch, drops, flush: residency.flushes }
     }
 
     /// Dirty bytes from `after` on that no flush has taken.

@@ -206,6 +206,18 @@ impl Written {
         !self.stale.is_empty()
     }
 
+    /// Where what is to leave of a range of pages ends, which are all dirty or all taken by a flush.
+    pub(crate) fn end_of(&self, range: &ByteRange, state: PageState) -> u64 {
+        let page = page_floor(range.end - 1);
+        let end = |parts: &Parts| parts.last().map_or(page, |part| page + u64::from(part.end));
+        let taken = self.taken.get(&page).map(|parts| parts.as_ref().map_or(range.end, end));
+        let end = match state {
+            PageState::Flushing => taken,
+            _ => self.since.get(&page).map(|parts| end(parts).max(taken.unwrap_or(page))),
+        };
+        end.unwrap_or(range.end)
+    }
+
     /// Pages of this range become dirty as a whole.
     pub(crate) fn all_of(&mut self, start: u64, end: u64) {
         let known: Vec<_> = self.since.range(start..end).map(|(page, _)| *page).collect();

@@ -137,11 +137,14 @@ impl Flusher {
     fn file_flush(&self, part: &Part) -> FileFlush {
         let snapshot = &part.snapshot;
         let (_, now) = part.mirror.pending();
+        let shared = self.context.is_shared();
+        // Others may have cut the file since.
+        let is_old = shared && part.mirror.epoch() != snapshot.epoch;
         FileFlush {
             ino: part.node.ino,
             pieces: part.pieces.clone(),
-            size: snapshot.complete.then_some(snapshot.size),
-            since: self.context.is_shared().then(|| part.mirror.generation()),
+            size: (snapshot.complete && !is_old).then_some(snapshot.size),
+            since: shared.then(|| part.mirror.generation()),
             mtime: snapshot.pending.mtime.filter(|_| now.mtime.is_some()),
             ctime: snapshot.pending.ctime.filter(|_| now.ctime.is_some()),
             replaced: None,
