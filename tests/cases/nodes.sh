@@ -4,7 +4,7 @@
 source "$(dirname "$0")/../lib.sh"
 begin
 source "$TESTS/lib-nodes.sh"
-need git pgrep python3 sha256sum
+need fallocate git jq pgrep python3 sha256sum
 
 nodes_make 2
 A=$(node 0) B=$(node 1)
@@ -134,6 +134,38 @@ os.fsync(held)
 PY
 exec {held}>&- {other}<&-
 
+echo "== room that is made on one node is a size on the other"
+fallocate -l 70000 "$A/room" || fail "fallocate"
+same "$(stat -c %s "$B/room")" 70000 "the size of what was made room for"
+
+echo "== who is told of the others, and who is refused"
+# Daemons of this machine are not known there, as those of another one are not.
+elsewhere() { WEIR_RUN_DIR=$T/elsewhere "$WEIR" "$@"; }
+says() { # TEXT COMMAND...: it fails and says so
+    local text=$1
+    shift
+    "$@" >"$T/said" 2>&1 && fail "$* goes well, though it should say: $text"
+    grep -q -e "$text" "$T/said" || fail "$* does not say '$text': $(cat "$T/said")"
+}
+mkdir -m 700 "$T/elsewhere" && mkdir "$T/alone"
+same "$("$WEIR" nodes "$URL" --json | jq length)" 2 "nodes"
+"$WEIR" nodes "$B" --watch >"$T/nodes" || fail "weir nodes"
+same "$(grep -c lives "$T/nodes")" 2 "nodes that live"
+alone=(elsewhere mount "$URL" "$T/alone" --tier "$T/tier-alone" --log-file "$T/alone.log" "${CONNECT[@]}")
+says "with --shared by 2 nodes" "${alone[@]}"
+says "with --shared at" "$WEIR" mount "$URL" "$T/alone" --tier "$T/tier-alone" "${CONNECT[@]}"
+says "cannot be used with" "${alone[@]}" --shared --journal "$T"
+"$WEIR" format "$URL-plain" >/dev/null || fail "format"
+says "weir migrate" elsewhere mount "$URL-plain" "$T/alone" --tier "$T/tier-alone" --shared "${CONNECT[@]}"
+
+echo "== one that is told to go is out, and comes back as another one where it has nothing to lose"
+was=$("$WEIR" nodes "$URL" --json | jq -r '.[] | select(.tier | endswith("/tier1")).id')
+"$WEIR" nodes evict "$URL" "$was" >/dev/null || fail "weir nodes evict"
+says "no node is called" "$WEIR" nodes evict "$URL" "$was"
+is_back() { [ "$("$WEIR" nodes "$URL" --json | jq length)" = 2 ]; }
+poll 60 is_back || fail "it does not come back: $("$WEIR" nodes "$URL")"
+echo back >"$B/back" && same "$(cat "$A/back")" back "what is written by one that came back"
+
 echo "== both end, and all is there"
 tree() { (cd "$1" && find . -type f -print0 | sort -z | xargs -0 sha256sum && find . -printf '%p %y %m %s %l\n' | grep -v '^\. ' | sort); }
 tree "$A" >"$T/tree"
@@ -143,4 +175,15 @@ rm -rf "$T"/tier?
 node_mount 0
 tree "$A" | diff "$T/tree" - >&2 || fail "another tree from the bucket"
 node_umount 0
+
+echo "== a mount that is alone waits for a node that may live, and shuts nodes out as they it"
+node_mount 0
+echo kept >"$A/kept"
+node_kill9 0
+began=$SECONDS
+"${alone[@]}" || fail "mount alone: $(cat "$T/alone.log")"
+[ $((SECONDS - began)) -ge 9 ] || fail "it does not wait to see whether the node lives"
+same "$(cat "$T/alone/kept")" kept "what the dead node closed"
+says "which writes it or did not end cleanly" "$WEIR" mount "$URL" "$A" --tier "$T/tier0" --shared "${CONNECT[@]}"
+WEIR_RUN_DIR=$T/elsewhere "$WEIR" umount "$T/alone" || fail "umount"
 "$WEIR" fsck --data "$URL" || fail "fsck finds problems in $URL"

@@ -203,6 +203,10 @@ impl Mirrors {
         if let Some(mirror) = self.tier.find(ino) {
             mirror.dropped(range, size, now.data.generation, copied)?;
             mirror.forget_pending_times(true, true)?;
+            if self.shared {
+                // Others may have changed it as well.
+                mirror.changed_from(&now, 0)?;
+            }
         }
         Ok(())
     }

@@ -43,7 +43,11 @@ impl Engine {
             }
             let prepared = async {
                 self.limits.store_credits().await?;
-                self.data.meta.sync().await
+                match self.is_shared() {
+                    // To the others the heir is another node: it must have nothing of before to bring.
+                    true => self.data.durability.flush_all().await,
+                    false => self.data.meta.sync().await,
+                }
             };
             tokio::time::timeout(limit, prepared).await.unwrap_or_else(|_| {
                 let text = format!(

@@ -74,6 +74,8 @@ impl Engine {
     ) -> Boxed<'_, Result<Inode>> {
         boxed(async move {
             self.data.writer.fallocate(ino, mode, offset, len).await?;
+            // A size that is in the mirror only would go where another node changes the file first.
+            self.flush_for_others(ino).await?;
             self.data.mirrors.known(ino).await
         })
     }

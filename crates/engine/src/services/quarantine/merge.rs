@@ -188,7 +188,8 @@ impl Quarantine {
             Some((size, mtime, ctime)) => (Some(size.max(now.size)), mtime, ctime),
             None => (None, None, None),
         };
-        let file = FileFlush { ino, pieces, size, since: None, mtime, ctime, replaced: hull };
+        let since = self.context.is_shared().then_some(now.data.generation);
+        let file = FileFlush { ino, pieces, size, since, mtime, ctime, replaced: hull };
         let segments = sealed.iter().map(|s| (s.id, segment_info(s))).collect();
         let commit = FlushCommit { segments, files: vec![file] };
         let done = match self.meta.commit_flush(commit).await {
@@ -197,9 +198,11 @@ impl Quarantine {
         };
         let gone = || FsError::new(ErrorKind::NotFound, format!("inode {ino} went meanwhile"));
         let inode = done.into_iter().find_map(|(_, inode)| inode).ok_or_else(gone)?;
-        let generation = inode.data.generation;
+        let (before, generation) = (now.data.generation, inode.data.generation);
         if let (Some(mirror), Some(hull)) = (mirror, hull)
-            && let Err(error) = mirror.dropped(hull, None, generation, true)
+            && let Err(error) = mirror
+                .dropped(hull, None, generation, true)
+                .and_then(|()| self.mirrors.changed_by_us(&mirror, before, &inode))
         {
             return Err(self.mirrors.extents_unsure(ino, error).await);
         }
