@@ -11,6 +11,7 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use tokio::runtime::{Builder, Runtime};
 use weir_door_fuse::{
@@ -20,7 +21,7 @@ use weir_engine::{
     AcceptLoss, BucketUrl, Clock, ConnectOptions, Connector, Engine, FormatOptions, Host,
     Inherited, Meter, MountOptions, Wrap, format,
 };
-use weir_types::{Codec, ErrorKind, FsError, Settings, UnixTime};
+use weir_types::{Codec, ErrorCode, ErrorKind, FsError, Settings, UnixTime};
 
 /// Where the tests' clock starts: it ticks a millisecond whenever somebody looks.
 pub const START: i64 = 1_700_000_000_000_000_000;
@@ -116,7 +117,18 @@ impl Volume {
             host: Host::this(),
             inherited,
         };
-        Arc::new(self.runtime.block_on(Engine::mount(options)).unwrap())
+        // A child that another test has just forked holds the lock of a tier until it executes.
+        let until = Instant::now() + Duration::from_secs(5);
+        loop {
+            match self.runtime.block_on(Engine::mount(options.clone())) {
+                Err(error)
+                    if error.code() == Some(ErrorCode::TierInUse) && Instant::now() < until =>
+                {
+                    self.runtime.block_on(tokio::time::sleep(Duration::from_millis(20)));
+                }
+                mounted => return Arc::new(mounted.unwrap()),
+            }
+        }
     }
 
     /// Goes on with a mount that stands still.
