@@ -50,6 +50,7 @@ impl Meta {
             let times = self.get(&[keys::dir_times(ino)]).await?;
             merge_times(&mut inode, times[0].as_ref())?;
         }
+        self.looked_at(&[ino]);
         Ok(inode)
     }
 

@@ -6,11 +6,14 @@ use serde::{Deserialize, Serialize};
 use weir_types::{ErrorKind, FileKind, FsError, Ino, Inode, Native, Result, UnixTime};
 
 use crate::kv::{Key, Version, Versioned};
+use crate::sessions::SessionId;
 
 /// Version of every value's layout.
 const VALUE_VERSION: u8 = 1;
 /// An inode with what its native object is behind it.
 const NATIVE_VERSION: u8 = 2;
+/// An inode behind the sessions that have a lease on it: a byte for how many, and eight for each.
+const LENT_VERSION: u8 = 3;
 
 /// What a directory entry leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,6 +34,8 @@ pub(crate) struct DirTimes {
 pub(crate) struct Seen<T> {
     pub(crate) version: Version,
     pub(crate) value: T,
+    /// Of an inode: the sessions that have a lease on it, or had.
+    pub(crate) lent_to: Vec<SessionId>,
 }
 
 pub(crate) fn encode<T: Serialize>(value: &T) -> Result<Bytes> {
@@ -52,7 +57,38 @@ pub(crate) fn encode_inode(inode: &Inode) -> Result<Bytes> {
     }
 }
 
+/// The stored inode, lent to these; as it is if to none. At most 255.
+pub(crate) fn lend(inode: &[u8], to: &[SessionId]) -> Bytes {
+    let inode = apart(inode).1;
+    if to.is_empty() {
+        return Bytes::copy_from_slice(inode);
+    }
+    let count = u8::try_from(to.len()).unwrap_or(u8::MAX);
+    let mut bytes = vec![LENT_VERSION, count];
+    to.iter().take(count.into()).for_each(|one| bytes.extend_from_slice(&one.0.to_be_bytes()));
+    bytes.extend_from_slice(inode);
+    bytes.into()
+}
+
+/// To whom a stored inode is lent.
+pub(crate) fn lent_to(bytes: &[u8]) -> Vec<SessionId> {
+    let of = |one: &[u8; 8]| SessionId(u64::from_be_bytes(*one));
+    apart(bytes).0.as_chunks().0.iter().map(of).collect()
+}
+
+/// The names of those to whom a stored inode is lent, and the inode. What is cut short is the inode, and
+/// found out as it is decoded.
+fn apart(bytes: &[u8]) -> (&[u8], &[u8]) {
+    match bytes {
+        [LENT_VERSION, count, rest @ ..] => {
+            rest.split_at_checked(8 * usize::from(*count)).unwrap_or((&[], bytes))
+        }
+        _ => (&[], bytes),
+    }
+}
+
 pub(crate) fn decode_inode(key: &[u8], bytes: &[u8]) -> Result<Inode> {
+    let bytes = apart(bytes).1;
     let Some((&NATIVE_VERSION, body)) = bytes.split_first() else {
         return decode(key, bytes);
     };
@@ -91,7 +127,8 @@ pub(crate) fn decode_seen<T: DeserializeOwned>(
     found: Option<&Versioned>,
 ) -> Result<Option<Seen<T>>> {
     let Some(found) = found else { return Ok(None) };
-    Ok(Some(Seen { version: found.version, value: decode(key, &found.value)? }))
+    let value = decode(key, &found.value)?;
+    Ok(Some(Seen { version: found.version, value, lent_to: Vec::new() }))
 }
 
 /// The value of a counter; absent means 0.

@@ -32,6 +32,7 @@ pub(crate) const PRESENCE: u8 = b'Z';
 pub(crate) const BEAT: u8 = b'z';
 pub(crate) const HOLD: u8 = b'G';
 pub(crate) const NODE_LOCKS: u8 = b'F';
+pub(crate) const RECALL: u8 = b'J';
 
 /// The counter of inodes, those of removed but open files included.
 pub(crate) const INODES: &[u8] = b"Cinodes";
@@ -269,6 +270,31 @@ pub(crate) fn hold(ino: Ino, session: u64) -> Key {
 /// Prefix of all rows by which an orphan is held.
 pub(crate) fn holds_of(ino: Ino) -> Key {
     of_ino(HOLD, ino, 8)
+}
+
+/// The row by which a lease of a session is asked back.
+pub(crate) fn recall(session: u64, ino: Ino) -> Key {
+    let mut key = recalls_of(session);
+    key.extend_from_slice(&ino.0.to_be_bytes());
+    key
+}
+
+/// Prefix of all rows by which leases of a session are asked back.
+pub(crate) fn recalls_of(session: u64) -> Key {
+    of_session(RECALL, session)
+}
+
+/// The inode of a row by which a lease is asked back.
+pub(crate) fn parse_recall(key: &[u8]) -> Option<Ino> {
+    number_at(key, 9).map(Ino)
+}
+
+/// The inode whose lease lets a node remember this row: its attributes, and the entries of a directory.
+pub(crate) fn leased_with(key: &[u8]) -> Option<Ino> {
+    match key.first() {
+        Some(&(INODE | DIR_TIMES | XATTR | DIRENT)) => parse_ino(key),
+        _ => None,
+    }
 }
 
 /// The row of the locks that nodes have of a file.

@@ -195,7 +195,8 @@ impl Meta {
         let row = keys::link_object(link, key);
         let found = self.get(std::slice::from_ref(&row)).await?;
         let seen: Option<Seen<LinkObject>> = decode_seen(&row, found[0].as_ref())?;
-        let of = |Seen { version, value }| ObjectRow { key: key.to_vec(), object: value, version };
+        let of =
+            |Seen { version, value, .. }| ObjectRow { key: key.to_vec(), object: value, version };
         Ok(seen.map(of))
     }
 
@@ -230,7 +231,7 @@ impl Meta {
                 tx.put_inode(dir)?;
             }
             tx.check(key.clone(), None);
-            tx.put_inode(&inode)?;
+            tx.put_new_inode(&inode)?;
             tx.put_dirent(key, inode.ino, inode.kind)?;
             tx.touch_dir(object.dir, 1, inode.btime)?;
             tx.add(keys::INODES.to_vec(), 1);
@@ -255,7 +256,7 @@ impl Meta {
         let gone = self.without_a_name(before, &mut tx)?;
         let gone = tx.part_other_names(gone)?;
         let inode = self.object_inode(&dir, new).await?;
-        tx.put_inode(&inode)?;
+        tx.put_new_inode(&inode)?;
         tx.put_dirent(keys::dirent(new.dir, &new.name), inode.ino, inode.kind)?;
         tx.touch_dir(new.dir, 0, inode.btime)?;
         tx.add(keys::INODES.to_vec(), 1);

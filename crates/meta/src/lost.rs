@@ -120,7 +120,7 @@ impl Meta {
         let (data, stored_bytes, native) = Default::default();
         let inode = Inode { ino, nlink: 0, data, stored_bytes, native, ..like.clone() };
         let mut tx = Tx::default();
-        tx.put_inode(&inode)?;
+        tx.put_new_inode(&inode)?;
         tx.put(keys::orphan(ino), Bytes::from_static(WHOLE));
         tx.add(keys::INODES.to_vec(), 1);
         match self.apply(tx).await? {

@@ -44,9 +44,14 @@ impl Meta {
         let mut tries = Tries::new("lookup");
         loop {
             tries.next().await?;
-            let Seen { value: entry, .. } = self.entry(parent, name, &key).await?;
+            let entry = self.entry(parent, name, &key).await;
+            if entry.is_err() {
+                self.looked_at(&[parent]);
+            }
+            let Seen { value: entry, .. } = entry?;
             // A missing inode means that the name went between the two reads: look again.
             if let Some(inode) = self.inode_of(entry).await? {
+                self.looked_at(&[parent, inode.ino]);
                 return Ok(inode);
             }
         }
@@ -111,7 +116,7 @@ impl Meta {
             tx.export_name(&dir.value, name, &inode)?;
             tx.check_inode(&dir);
             tx.check(key.clone(), None);
-            tx.put_inode(&inode)?;
+            tx.put_new_inode(&inode)?;
             tx.put_dirent(key.clone(), ino, inode.kind)?;
             tx.touch_dir(parent, 1, inode.btime)?;
             tx.add(keys::INODES.to_vec(), 1);
@@ -187,13 +192,16 @@ impl Meta {
             if entry.value.kind == FileKind::Directory {
                 return Err(at_name(ErrorKind::IsDirectory, parent, name, "is a directory"));
             }
-            let found = self.get(&[keys::inode(ino)]).await?;
+            let found = self.get(&self.with_dir(parent, &[keys::inode(ino)])).await?;
             let Some(seen) = seen_inode(ino, found[0].as_ref())? else {
                 continue;
             };
             let mut tx = Tx::default();
             tx.check(key.clone(), Some(entry.version));
             tx.check_inode(&seen);
+            if let Some(dir) = found.get(1) {
+                tx.check_inode(&live_dir(parent, dir.as_ref())?);
+            }
             let is_object = seen.value.native.is_some();
             let inode = self.without_a_name(seen.value, &mut tx)?;
             tx.delete(key.clone());
@@ -207,6 +215,12 @@ impl Meta {
                 return Ok(inode);
             }
         }
+    }
+
+    /// These keys, and the one of a directory whose lease may have to be asked for.
+    fn with_dir(&self, dir: Ino, keys: &[Key]) -> Vec<Key> {
+        let dir = self.leases().map(|_| keys::inode(dir));
+        keys.iter().cloned().chain(dir).collect()
     }
 
     /// Takes one name from what is no directory, or the only one from a directory.

@@ -6,8 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::Bytes;
 use weir_types::{ErrorKind, Extent, FileKind, FsError, Ino, Inode, Result, UnixTime};
 
-use crate::codec::{DirTimes, Dirent, Seen, decode_inode, encode, encode_inode};
+use crate::codec::{DirTimes, Dirent, Seen, decode_inode, encode, encode_inode, lend, lent_to};
 use crate::kv::{Check, Commit, Key, Kv, Outcome, Version, Versioned};
+use crate::sessions::SessionId;
 use crate::{NAME_BYTES_MAX, extents, keys};
 
 /// How often an operation is redone before it gives up with `Conflict`. Every conflict means that
@@ -51,6 +52,10 @@ pub(crate) struct Tx {
     puts: BTreeMap<Key, Bytes>,
     deletes: BTreeSet<Key>,
     adds: BTreeMap<Key, i64>,
+    /// Inodes that are made in it, or that it checks.
+    known: BTreeSet<Ino>,
+    /// Those of them on which somebody has a lease.
+    lent: BTreeMap<Ino, Seen<Inode>>,
 }
 
 impl Tx {
@@ -63,7 +68,12 @@ impl Tx {
     }
 
     pub(crate) fn check_inode(&mut self, seen: &Seen<Inode>) {
-        self.check(keys::inode(seen.value.ino), Some(seen.version));
+        let ino = seen.value.ino;
+        self.check(keys::inode(ino), Some(seen.version));
+        self.known.insert(ino);
+        if !seen.lent_to.is_empty() {
+            self.lent.insert(ino, seen.clone());
+        }
     }
 
     pub(crate) fn put(&mut self, key: Key, value: Bytes) {
@@ -87,6 +97,52 @@ impl Tx {
 
     pub(crate) fn put_inode(&mut self, inode: &Inode) -> Result<()> {
         self.put(keys::inode(inode.ino), encode_inode(inode)?);
+        Ok(())
+    }
+
+    /// Puts an inode whose number nobody has had.
+    pub(crate) fn put_new_inode(&mut self, inode: &Inode) -> Result<()> {
+        self.known.insert(inode.ino);
+        self.put_inode(inode)
+    }
+
+    /// The keys that it checks.
+    pub(crate) fn checked(&self) -> impl Iterator<Item = &Key> {
+        self.checks.iter().map(|check| match check {
+            Check::Absent(key) | Check::Version(key, _) => key,
+        })
+    }
+
+    /// The keys that it puts or deletes, but for counters.
+    pub(crate) fn changes(&self) -> impl Iterator<Item = &Key> {
+        self.puts.keys().chain(&self.deletes)
+    }
+
+    /// Whether it checks this inode, or makes it.
+    pub(crate) fn knows(&self, ino: Ino) -> bool {
+        self.known.contains(&ino)
+    }
+
+    /// To whom the inodes that it checks are lent.
+    pub(crate) fn lent(&self) -> impl Iterator<Item = (Ino, &[SessionId])> {
+        self.lent.iter().map(|(ino, seen)| (*ino, seen.lent_to.as_slice()))
+    }
+
+    /// From now on these inodes, which it changes something of, are lent to `to` at most.
+    pub(crate) fn lend_only(&mut self, inos: &BTreeSet<Ino>, to: SessionId) -> Result<()> {
+        for seen in self.lent.values().filter(|seen| inos.contains(&seen.value.ino)) {
+            let key = keys::inode(seen.value.ino);
+            let ours: &[SessionId] = if seen.lent_to.contains(&to) { &[to] } else { &[] };
+            let is_put = self.puts.contains_key(&key);
+            if self.deletes.contains(&key) || !is_put && seen.lent_to == ours {
+                continue;
+            }
+            let plain = match self.puts.get(&key) {
+                Some(bytes) => bytes.clone(),
+                None => encode_inode(&seen.value)?,
+            };
+            self.puts.insert(key, lend(&plain, ours));
+        }
         Ok(())
     }
 
@@ -135,7 +191,9 @@ impl Tx {
         Ok(grown)
     }
 
-    /// Commits; `false`: a check did not hold.
+    /// Commits; `false`: a check did not hold. For what others may have a lease on see [`Meta::apply`].
+    ///
+    /// [`Meta::apply`]: crate::Meta::apply
     pub(crate) async fn apply_to(self, kv: &dyn Kv) -> Result<bool> {
         let commit = Commit {
             checks: self.checks,
@@ -150,7 +208,7 @@ impl Tx {
 pub(crate) fn seen_inode(ino: Ino, found: Option<&Versioned>) -> Result<Option<Seen<Inode>>> {
     let Some(found) = found else { return Ok(None) };
     let value = decode_inode(&keys::inode(ino), &found.value)?;
-    Ok(Some(Seen { version: found.version, value }))
+    Ok(Some(Seen { version: found.version, value, lent_to: lent_to(&found.value) }))
 }
 
 /// The directory that a read found, if it is one and not removed.

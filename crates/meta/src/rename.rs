@@ -247,9 +247,7 @@ fn change_parents(plan: &Plan<'_>, tx: &mut Tx, now: UnixTime) -> Result<()> {
     }
     tx.touch_dir(from, from_gains.0, now)?;
     tx.touch_dir(to, to_gains.0, now)?;
-    if from_gains.1 != 0 {
-        tx.check_inode(&plan.from);
-    }
+    tx.check_inode(&plan.from);
     change_links(&plan.from, from_gains.1, tx)?;
     change_links(&plan.to, to_gains.1, tx)
 }

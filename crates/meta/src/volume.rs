@@ -1,8 +1,8 @@
 //! The metadata of one open volume, and what belongs to the volume as a whole.
 
 use std::ops::Range;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use serde::{Deserialize, Serialize};
 use weir_types::{ErrorCode, ErrorKind, FileKind, FsError, Ino, Inode, Result, UnixTime};
@@ -11,6 +11,7 @@ use crate::codec::{Seen, counter, decode_seen, encode, version};
 use crate::fresh::Fresh;
 use crate::keys;
 use crate::kv::{Key, Kv, Version, Versioned};
+use crate::leases::Leases;
 use crate::op::{Tries, Tx, no_inode, seen_inode};
 
 /// The layout of keys and values that this build reads and writes.
@@ -33,6 +34,7 @@ pub struct Meta {
     pub(crate) fresh: Fresh,
     /// There are links, or were when this process looked.
     pub(crate) has_links: AtomicBool,
+    leases: OnceLock<Arc<Leases>>,
 }
 
 /// Inode numbers for new files.
@@ -134,6 +136,7 @@ impl Meta {
             inos_failed: AtomicU64::new(0),
             fresh: Fresh::default(),
             has_links: AtomicBool::new(false),
+            leases: OnceLock::new(),
         })
     }
 
@@ -157,15 +160,42 @@ impl Meta {
         }
     }
 
-    pub(crate) async fn get(&self, keys: &[Key]) -> Result<Vec<Option<Versioned>>> {
-        self.kv.get_many(keys).await
+    /// Has this mount remember what it has leases on, and give these back where another node changes
+    /// something. To be called once, before anything is changed.
+    pub fn set_leases(&self, leases: Arc<Leases>) {
+        // A second call is none.
+        let _ = self.leases.set(leases);
     }
 
-    /// Commits; `false`: a check did not hold and the operation is to be redone.
+    /// The leases of this mount, if it shares the volume.
+    pub fn leases(&self) -> Option<&Arc<Leases>> {
+        self.leases.get()
+    }
+
+    pub(crate) async fn get(&self, keys: &[Key]) -> Result<Vec<Option<Versioned>>> {
+        match self.leases.get() {
+            Some(leases) => leases.get(&*self.kv, keys).await,
+            None => self.kv.get_many(keys).await,
+        }
+    }
+
+    /// These are looked at, and may be so again.
+    pub(crate) fn looked_at(&self, inos: &[Ino]) {
+        if let Some(leases) = self.leases.get() {
+            leases.looked_at(inos);
+        }
+    }
+
+    /// Commits; `false`: a check did not hold and the operation is to be redone. Where other nodes have
+    /// leases on what it changes, these are asked back first: two reads and a commit, and what it takes
+    /// them to answer.
     pub(crate) async fn apply(&self, tx: Tx) -> Result<bool> {
         // Before anybody can see it.
         tx.puts().for_each(|key| self.fresh.comes(key));
-        tx.apply_to(&*self.kv).await
+        match self.leases.get() {
+            Some(leases) => leases.apply(&*self.kv, tx).await,
+            None => tx.apply_to(&*self.kv).await,
+        }
     }
 
     /// The stored inode, without the times of its entries; `NotFound` if there is none.

@@ -3,6 +3,7 @@
 mod actions;
 mod disks;
 mod files;
+mod leases;
 mod limits;
 mod links;
 mod locks;

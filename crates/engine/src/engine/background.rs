@@ -56,7 +56,12 @@ pub(super) fn start(engine: &Engine) -> JoinSet<()> {
     }
     if let Some(together) = data.context.together.clone() {
         let (fence, kv) = (data.context.fence.clone(), data.meta.kv().clone());
-        tasks.spawn(beat_loop(together, fence, kv, names.clone()));
+        tasks.spawn(beat_loop(together, fence, kv.clone(), names.clone()));
+        if let Some(leases) = data.meta.leases() {
+            let (takes, gives, of_takes) = (leases.clone(), leases.clone(), kv.clone());
+            tasks.spawn(async move { takes.take_loop(&*of_takes).await });
+            tasks.spawn(async move { gives.give_back_loop(&*kv).await });
+        }
         tasks.spawn(links::follow_nodes_loop(links.clone()));
         tasks.spawn(orphans_loop(names.clone()));
     }

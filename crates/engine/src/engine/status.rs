@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use weir_meta::LeaseCounts;
 use weir_object::{MeterSnapshot, Trouble};
 use weir_tier::{Census, Usage};
 use weir_types::{FileKind, Ino, Result, Settings};
@@ -69,6 +70,9 @@ pub struct Status {
     /// Where the metadata is, and whether it answers.
     #[serde(default)]
     pub metadata: MetadataStatus,
+    /// What it remembers of a volume that nodes share; `None` where they do not.
+    #[serde(default)]
+    pub leases: Option<LeaseStatus>,
     /// The last flush in the background that failed: none has succeeded since.
     pub flush_failed: Option<FlushFailed>,
     /// Directories, and users, of which the daemon sees every byte: nothing is read past it there.
@@ -118,6 +122,28 @@ pub struct Residency {
     pub resident: u64,
     /// In the tier, and not in the bucket yet.
     pub dirty: u64,
+}
+
+/// What a node remembers of a volume that others change.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LeaseStatus {
+    /// Leases that it has: on directories, files and the like.
+    pub held: u64,
+    /// Reads of the metadata that were answered from memory, since the mount.
+    pub hits: u64,
+    /// Leases that it took.
+    pub taken: u64,
+    /// Leases that others asked for and got.
+    pub given_back: u64,
+    /// Leases of others that it asked for, to change something.
+    pub asked_back: u64,
+}
+
+impl LeaseStatus {
+    fn of(counts: LeaseCounts) -> Self {
+        let LeaseCounts { held, hits, taken, given_back, asked_back } = counts;
+        Self { held, hits, taken, given_back, asked_back }
+    }
 }
 
 /// How long a status waits for the volume's totals.
@@ -181,6 +207,7 @@ impl Engine {
                     place: self.metadata_place.clone(),
                     trouble: self.metadata_health.as_ref().and_then(|health| health.trouble()),
                 },
+                leases: self.lease_counts().map(LeaseStatus::of),
                 flush_failed: data.flusher.background.failed(data.context.now_ms()),
                 metered: self.limits.metered(),
                 settings: data.context.settings.clone(),

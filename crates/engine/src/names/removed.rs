@@ -22,6 +22,7 @@ impl BeforeBeat for Names {
     /// One read for each 10,000 orphans, and what their holds need; another one for them where this node
     /// purges.
     async fn before_beat(&self) -> Result<()> {
+        self.meta.leases().into_iter().for_each(|leases| leases.beat_begins());
         let gathers = self.context.is_on_duty() && self.orphans.may_gather();
         let live = self.context.together.as_ref().map(|together| together.live());
         let live = live.unwrap_or_default();
@@ -47,6 +48,7 @@ impl BeforeBeat for Names {
     }
 
     async fn after_look(&self, live: &[Session]) -> Result<()> {
+        self.meta.leases().into_iter().for_each(|leases| leases.beat_answered());
         self.orphans.looked(live, self.context.is_on_duty());
         Ok(())
     }

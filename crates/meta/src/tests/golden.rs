@@ -6,7 +6,8 @@ use weir_types::{
     UnixTime,
 };
 
-use crate::codec::{Dirent, decode, decode_inode, encode, encode_inode};
+use crate::codec::{Dirent, decode, decode_inode, encode, encode_inode, lend, lent_to};
+use crate::sessions::SessionId;
 use crate::{ActionEnd, ActionRow, ActionRowKind, LastMount, LinkObject};
 
 const INODE: &str = "01ac0202ff03e8076401090001aab4aed8c7bfce972f04060107018020ffffffffffffffffff010001092e2e2f746172676574";
@@ -131,6 +132,22 @@ fn an_inode_of_a_link_has_its_object_behind_it() {
     };
     assert_eq!(encode(&object).unwrap(), bytes(OBJECT));
     assert_eq!(decode::<LinkObject>(b"K", &bytes(OBJECT)).unwrap(), object);
+}
+
+#[test]
+fn an_inode_that_is_lent_has_the_sessions_before_it() {
+    let plain = bytes(INODE);
+    let sessions = [SessionId(7), SessionId(u64::MAX)];
+    let lent = lend(&plain, &sessions);
+    assert_eq!(lent, bytes(&format!("03020000000000000007ffffffffffffffff{INODE}")));
+    assert_eq!(decode_inode(b"I", &lent).unwrap(), inode());
+    assert_eq!(lent_to(&lent), sessions);
+    assert_eq!(lent_to(&plain), []);
+    assert_eq!(lend(&lent, &sessions[..1]), bytes(&format!("03010000000000000007{INODE}")));
+    assert_eq!(lend(&lent, &[]), plain);
+    for cut in [1, 2, 9, 17] {
+        assert!(decode_inode(b"I", &lent[..cut]).is_err(), "{cut}");
+    }
 }
 
 #[test]

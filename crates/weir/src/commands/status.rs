@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::Value;
 use weir_cost::{PriceBook, Requests, Usage, month, so_far};
-use weir_engine::{AsideEntry, JournalUsage, MetadataStatus};
+use weir_engine::{AsideEntry, JournalUsage, LeaseStatus, MetadataStatus};
 use weir_object::{MeterSnapshot, RequestKind, Trouble};
 use weir_tier::Recovered;
 use weir_types::{Bytes, FsError, Result, Settings};
@@ -166,6 +166,7 @@ fn facts(status: &StatusAnswer) -> Vec<Vec<String>> {
         rows.push(row(["requests come by", &how]));
     }
     rows.extend(database(&status.engine.metadata));
+    rows.extend(status.engine.leases.map(|leases| row(["leases", &remembered(&leases)])));
     rows.extend(disks(&status.block));
     rows.extend(failures(status));
     rows.extend(left_behind(status));
@@ -274,6 +275,14 @@ fn journal(journal: &JournalUsage) -> String {
         n => format!("; {n} fsyncs went to the bucket because it was full"),
     };
     format!("{used} of {limit} used; {free} free on its disk{full}")
+}
+
+fn remembered(leases: &LeaseStatus) -> String {
+    let LeaseStatus { held, hits, taken, given_back, asked_back } = leases;
+    format!(
+        "{held}; {hits} reads were answered from memory; {taken} taken, {given_back} given back, \
+         {asked_back} of others asked for"
+    )
 }
 
 fn passthrough(state: &Passthrough, metered: &[String]) -> String {

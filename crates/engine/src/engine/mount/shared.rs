@@ -1,9 +1,11 @@
 //! Mounting a volume together with others that change it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use rustix::time::{ClockId, clock_gettime};
 use weir_meta::sessions::{NodeRow, SessionId, sessions};
-use weir_meta::{LastMount, Meta};
+use weir_meta::{LastMount, Leases, Meta};
 use weir_object::StripeSet;
 use weir_tier::{Cause, SetAside, Tier, Why};
 use weir_types::{ErrorKind, FsError, Result, VolumeFormat};
@@ -127,8 +129,15 @@ async fn join(
         since: (options.clock.now)(),
     };
     let guard = joining.join(id, &node, &dead).await?;
+    watched.meta.set_leases(Arc::new(Leases::new(id, Arc::new(boot_time))));
     note_shared(&watched.meta).await?;
     Ok((guard, Together::new(id)))
+}
+
+/// The time since the machine was started, in which it slept, too.
+fn boot_time() -> Duration {
+    let time = clock_gettime(ClockId::Boottime);
+    Duration::try_from(time).unwrap_or_default()
 }
 
 /// Has the metadata say that no single mount was the last one.

@@ -36,6 +36,7 @@ impl Collector for Told {
         self.gauges(&mut to)?;
         self.bucket_bytes(&mut to)?;
         self.counters(&mut to)?;
+        self.leases(&mut to)?;
         self.fuse_requests(&mut to)?;
         self.block(&mut to)?;
         self.links(&mut to)?;
@@ -152,6 +153,25 @@ impl Told {
             ),
             ("passthrough_opens", "Opens that the kernel serves", opens(|p| p.opens)),
             ("daemon_opens", "Opens that the daemon serves", opens(|p| p.other_opens)),
+        ];
+        for (name, help, value) in counters {
+            to.encode_descriptor(name, help, None, MetricType::Counter)?
+                .encode_counter::<NoLabelSet, _, u64>(&value, None)?;
+        }
+        Ok(())
+    }
+
+    /// Absent where no nodes share the volume.
+    fn leases(&self, to: &mut DescriptorEncoder) -> fmt::Result {
+        let Some(leases) = self.status.leases else { return Ok(()) };
+        let held = i64::try_from(leases.held).unwrap_or(i64::MAX);
+        to.encode_descriptor("leases", "Leases that this node has", None, MetricType::Gauge)?
+            .encode_gauge(&held)?;
+        let counters = [
+            ("lease_hits", "Reads of the metadata that were answered from memory", leases.hits),
+            ("leases_taken", "Leases that this node took", leases.taken),
+            ("leases_given_back", "Leases that other nodes asked for and got", leases.given_back),
+            ("leases_asked_back", "Leases of other nodes that were asked for", leases.asked_back),
         ];
         for (name, help, value) in counters {
             to.encode_descriptor(name, help, None, MetricType::Counter)?

@@ -59,6 +59,7 @@ fn sample() -> Told {
             requests: weir_engine::MeterSnapshot::default(),
             troubles: Vec::new(),
             metadata: weir_engine::MetadataStatus::default(),
+            leases: Some(weir_engine::LeaseStatus { held: 3, hits: 9, ..Default::default() }),
             flush_failed: None,
             metered: Vec::new(),
             settings: Settings::default(),

@@ -1,0 +1,131 @@
+//! Asking leases back, and giving them back.
+//!
+//! Who wants to change something puts a row for each session that has a lease on it; the session deletes the
+//! row once it has forgotten. It does so only if the row is the one that it saw: who asks anew asks for
+//! what was taken meanwhile, too.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+use weir_types::{ErrorKind, FsError, Ino, Result};
+
+use super::Leases;
+use crate::codec::encode;
+use crate::keys;
+use crate::kv::{Check, Commit, Key, Kv, Outcome};
+use crate::sessions::SessionId;
+
+/// Time between two looks whether somebody asks: soon after somebody did, and else.
+const LOOK: [Duration; 2] = [Duration::from_millis(10), Duration::from_millis(100)];
+/// How long after somebody asked it is looked often.
+const OFTEN: Duration = Duration::from_secs(5);
+/// Time between two looks whether leases were given back, first and at most.
+const AWAIT: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(16)];
+/// How long a session that lives may take. It looks ten times a second.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Time between two looks while the database does not answer.
+const AWAY: Duration = Duration::from_secs(1);
+/// Leases given back in one commit.
+const AT_ONCE: usize = 512;
+
+/// A lease of somebody else that is asked back.
+struct Asked {
+    row: Key,
+    presence: Key,
+}
+
+impl Leases {
+    /// Returns when none of these sessions has its lease any more: it gave it back, or is gone.
+    pub(super) async fn ask_back(&self, kv: &dyn Kv, from: Vec<(SessionId, Ino)>) -> Result<()> {
+        let of = |(session, ino): (SessionId, Ino)| Asked {
+            row: keys::recall(session.0, ino),
+            presence: keys::presence(session.0),
+        };
+        let mut left = present(kv, from.into_iter().map(of).collect()).await?.0;
+        if left.is_empty() {
+            return Ok(());
+        }
+        self.counts.asked_back.fetch_add(left.len() as u64, Ordering::Relaxed);
+        let us = encode(&self.session)?;
+        let puts = left.iter().map(|asked| (asked.row.clone(), us.clone())).collect();
+        kv.commit(Commit { puts, ..Commit::default() }).await?;
+        let began = Instant::now();
+        let mut pause = AWAIT[0];
+        loop {
+            sleep(pause).await;
+            pause = (pause * 2).min(AWAIT[1]);
+            let rows: Vec<_> = left.iter().map(|asked| asked.row.clone()).collect();
+            let mut there = kv.get_many(&rows).await?.into_iter();
+            left.retain(|_| there.next().flatten().is_some());
+            let (waiting, gone) = present(kv, left).await?;
+            if !gone.is_empty() {
+                // Nobody will delete these.
+                let deletes = gone.into_iter().map(|asked| asked.row).collect();
+                kv.commit(Commit { deletes, ..Commit::default() }).await?;
+            }
+            left = waiting;
+            if left.is_empty() {
+                return Ok(());
+            }
+            if began.elapsed() > PATIENCE {
+                let context = "another node lives and does not give back what it remembers; see \
+                               `weir nodes`, and evict it if it does not answer";
+                return Err(FsError::new(ErrorKind::Retry, context));
+            }
+        }
+    }
+
+    /// Gives back what others ask for, as long as this session may have some. One read for each look.
+    pub async fn give_back_loop(&self, kv: &dyn Kv) {
+        let mut asked_last: Option<Instant> = None;
+        loop {
+            let often = asked_last.is_some_and(|last| last.elapsed() < OFTEN);
+            sleep(LOOK[usize::from(!often)]).await;
+            if !self.had_any.load(Ordering::Acquire) {
+                continue;
+            }
+            match self.give_back(kv).await {
+                Ok(0) => {}
+                Ok(_) => asked_last = Some(Instant::now()),
+                // Beats fail, too, and say so.
+                Err(_) => sleep(AWAY).await,
+            }
+        }
+    }
+
+    /// Gives back what is asked for now; answers how many were.
+    pub(super) async fn give_back(&self, kv: &dyn Kv) -> Result<usize> {
+        let rows = kv.scan(&keys::recalls_of(self.session.0), None, AT_ONCE).await?;
+        let inos: Vec<Ino> = rows.iter().filter_map(|(key, _)| keys::parse_recall(key)).collect();
+        if inos.is_empty() {
+            return Ok(0);
+        }
+        self.state.lock().asked_back(&inos, self.now_ms());
+        self.tell_of(&inos);
+        let mut commit = Commit::default();
+        for (key, found) in rows {
+            commit.checks.push(Check::Version(key.clone(), found.version));
+            commit.deletes.push(key);
+        }
+        // If somebody asked anew meanwhile, all of them are looked at again.
+        if let Outcome::Applied(_) = kv.commit(commit).await? {
+            self.counts.given_back.fetch_add(inos.len() as u64, Ordering::Relaxed);
+        }
+        Ok(inos.len())
+    }
+}
+
+/// Those whose session is there, and the others. One read.
+async fn present(kv: &dyn Kv, asked: Vec<Asked>) -> Result<(Vec<Asked>, Vec<Asked>)> {
+    if asked.is_empty() {
+        return Ok((Vec::new(), Vec::new()));
+    }
+    let sessions: BTreeSet<&Key> = asked.iter().map(|asked| &asked.presence).collect();
+    let keys: Vec<Key> = sessions.into_iter().cloned().collect();
+    let found = kv.get_many(&keys).await?;
+    let there: BTreeSet<Key> =
+        keys.into_iter().zip(found).filter_map(|(key, found)| found.map(|_| key)).collect();
+    Ok(asked.into_iter().partition(|asked| there.contains(&asked.presence)))
+}

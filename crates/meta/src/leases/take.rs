@@ -1,0 +1,105 @@
+//! Taking leases.
+
+use std::collections::HashMap;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use bytes::Bytes;
+use weir_types::{Ino, Result};
+
+use super::Leases;
+use crate::codec::{lend, lent_to};
+use crate::keys;
+use crate::kv::{Check, Commit, Kv, Outcome, Versioned};
+use crate::sessions::SessionId;
+
+/// Leases that one commit takes.
+const AT_ONCE: usize = 64;
+/// How long more of them are waited for.
+const GATHER: Duration = Duration::from_millis(5);
+/// Sessions that may have a lease on one inode.
+const HOLDERS_MAX: usize = 64;
+
+impl Leases {
+    /// Takes leases on what is looked at again and again. One read and one commit for up to 64 of them.
+    pub async fn take_loop(&self, kv: &dyn Kv) {
+        loop {
+            self.wanted.notified().await;
+            tokio::time::sleep(GATHER).await;
+            loop {
+                let inos = self.state.lock().wanted(AT_ONCE);
+                if inos.is_empty() {
+                    break;
+                }
+                self.take(kv, &inos).await;
+            }
+        }
+    }
+
+    /// Takes leases on these; those that cannot be had now are left alone.
+    async fn take(&self, kv: &dyn Kv, inos: &[Ino]) {
+        self.had_any.store(true, Ordering::Release);
+        // Without them all goes on, only slower.
+        let mut taken = self.try_take(kv, inos).await.unwrap_or(Some(Vec::new()));
+        if taken.is_none() && inos.len() > 1 {
+            let mut each = Vec::new();
+            for ino in inos {
+                let one = self.try_take(kv, std::slice::from_ref(ino)).await;
+                each.extend(one.ok().flatten().unwrap_or_default());
+            }
+            taken = Some(each);
+        }
+        let mut taken: HashMap<_, _> = taken.unwrap_or_default().into_iter().collect();
+        let mut state = self.state.lock();
+        let have = inos.iter().filter(|ino| state.taken(**ino, taken.remove(*ino))).count();
+        self.counts.taken.fetch_add(have as u64, Ordering::Relaxed);
+    }
+
+    /// Adds this session to those who have leases on these; `None`: something changed meanwhile, and
+    /// nothing was done. Answers the rows as they are put.
+    async fn try_take(&self, kv: &dyn Kv, inos: &[Ino]) -> Result<Option<Vec<(Ino, Versioned)>>> {
+        let keys: Vec<_> = inos.iter().map(|ino| keys::inode(*ino)).collect();
+        let found = kv.get_many(&keys).await?;
+        let mut commit = Commit::default();
+        let mut rows: Vec<(Ino, Bytes)> = Vec::with_capacity(inos.len());
+        for ((ino, key), found) in inos.iter().zip(keys).zip(found) {
+            let Some(found) = found else { continue };
+            let Some(holders) = self.holders_with_us(kv, &found).await? else { continue };
+            let row = lend(&found.value, &holders);
+            commit.checks.push(Check::Version(key.clone(), found.version));
+            commit.puts.push((key, row.clone()));
+            rows.push((*ino, row));
+        }
+        if rows.is_empty() {
+            return Ok(Some(Vec::new()));
+        }
+        Ok(match kv.commit(commit).await? {
+            Outcome::Conflict => None,
+            Outcome::Applied(version) => {
+                let of = |(ino, value)| (ino, Versioned { version, value });
+                Some(rows.into_iter().map(of).collect())
+            }
+        })
+    }
+
+    /// Who has a lease on an inode once this session has one; `None`: too many have. One read, where it
+    /// seems so.
+    async fn holders_with_us(
+        &self,
+        kv: &dyn Kv,
+        inode: &Versioned,
+    ) -> Result<Option<Vec<SessionId>>> {
+        let mut holders = lent_to(&inode.value);
+        holders.retain(|one| *one != self.session);
+        if holders.len() >= HOLDERS_MAX {
+            let keys: Vec<_> = holders.iter().map(|one| keys::presence(one.0)).collect();
+            let mut there = kv.get_many(&keys).await?.into_iter();
+            holders.retain(|_| there.next().flatten().is_some());
+        }
+        if holders.len() >= HOLDERS_MAX {
+            return Ok(None);
+        }
+        holders.push(self.session);
+        Ok(Some(holders))
+    }
+}
