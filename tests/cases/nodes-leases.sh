@@ -17,7 +17,7 @@ look() { stat "$1"/d/f* "$1"/d/none >/dev/null 2>&1 || true; } # NODE
 
 # Until the node has leases on the directory and its files.
 remember() { # NODE
-    looks() { look "$1" && sleep 0.1 && look "$1" && sleep 0.2 && [ "$(of "$1" .leases.held)" -ge 51 ]; }
+    looks() { look "$1" && sleep 0.1 && look "$1" && sleep 0.2 && [ "$(of "$1" .leases.held)" -ge 45 ]; }
     poll 60 looks "$1" || fail "no leases are taken: $(of "$1" .leases)"
     look "$1"
 }
@@ -83,6 +83,7 @@ python3 "$T/changes.py" "$A" "$B" || fail "a change was not seen"
 [ "$(of "$B" .leases.asked_back)" -gt 0 ] || fail "nothing was asked for: $(of "$B" .leases)"
 
 echo "== what a node changes itself it goes on remembering"
+for n in $(seq 50); do echo "$n" >"$A/d/f$n"; done
 remember "$A"
 for n in $(seq 50); do chmod 600 "$A/d/f$n"; done
 same "$(stat -c %a "$A"/d/f* | sort -u)" 600 "modes"

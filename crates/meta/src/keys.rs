@@ -32,7 +32,7 @@ pub(crate) const PRESENCE: u8 = b'Z';
 pub(crate) const BEAT: u8 = b'z';
 pub(crate) const HOLD: u8 = b'G';
 pub(crate) const NODE_LOCKS: u8 = b'F';
-pub(crate) const RECALL: u8 = b'J';
+pub(crate) const RECALL: u8 = b'j';
 
 /// The counter of inodes, those of removed but open files included.
 pub(crate) const INODES: &[u8] = b"Cinodes";
