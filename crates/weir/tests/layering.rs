@@ -22,6 +22,7 @@ const ROOMS: [(&str, &[&str]); 15] = [
             "weir-cost",
             "weir-meta",
             "weir-object",
+            "weir-peer",
             "weir-segment",
             "weir-throughput",
             "weir-tier",

@@ -27,7 +27,7 @@ const NOT_OURS: [&str; 18] = [
 ];
 
 /// Options that are flags of `weir mount`, and whether they take a value.
-pub(super) const FLAGS: [(&str, bool); 31] = [
+pub(super) const FLAGS: [(&str, bool); 33] = [
     ("tier", true),
     ("tier-size", true),
     ("size", true),
@@ -54,6 +54,8 @@ pub(super) const FLAGS: [(&str, bool); 31] = [
     ("anonymous", false),
     ("path-style", false),
     ("shared", false),
+    ("peer-listen", true),
+    ("peer-address", true),
     ("take-over", false),
     ("allow-other", false),
     ("acl", false),
