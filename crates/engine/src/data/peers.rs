@@ -4,7 +4,7 @@
 //! Each piece of an object has one node that asks the bucket for it ([`route`]): the others ask that one,
 //! which keeps what comes for a little while ([`held`]). Objects never change, and what a peer gives is
 //! what the bucket has, byte for byte: who asked verifies it as if it had come from there. So nothing
-//! here is about consistency, and nothing is ever needed. A peer that is slow costs one hedge, one that
+//! here is about consistency, and nothing is ever needed. A peer that is slow costs a hedge or two, one that
 //! is away or gives wrong bytes is left out for a while; the bucket is asked instead.
 
 mod give;
@@ -40,8 +40,9 @@ use left_out::LeftOut;
 use patience::Patience;
 pub(crate) use source::Source;
 
-/// Smaller parts of objects are asked of the bucket: the way by a peer saves too little.
-const LEAST_BYTES: u64 = 128 << 10;
+/// Smaller parts of objects are asked of the bucket: the way by a peer saves too little. Small files that
+/// were closed one by one are objects of their own, and a request to the bucket costs the same for each.
+const LEAST_BYTES: u64 = 4 << 10;
 /// Pieces of one fetch that are on their way at once, in order.
 const AHEAD: usize = 2;
 /// How often figures are shown, and what is held is looked through.
@@ -176,8 +177,7 @@ impl Peers {
         Ok(Piece { bytes, giver: Some(owner.clone()) })
     }
 
-    /// What a peer gave, if it is of the right length. One that does not give all it could is left out,
-    /// unless it only has too much to do.
+    /// What a peer gave, if it is of the right length. One that cannot be asked is left out.
     fn judge(
         &self,
         owner: &Node,
@@ -186,11 +186,15 @@ impl Peers {
     ) -> Option<Bytes> {
         match answer {
             Ok(Answer::Given(bytes)) if bytes.len() as u64 == length => return Some(bytes),
-            Ok(Answer::Given(_)) => self.gave_wrong_bytes(owner),
-            Err(Failure::Full) | Ok(Answer::Refused(Refusal::Busy)) => {}
-            // The object went from the bucket, or it does not reach that: the next one may.
-            Ok(Answer::Refused(Refusal::NotHere | Refusal::Unknown))
-            | Err(Failure::Away | Failure::Broken) => self.left_out.slow(owner),
+            Ok(Answer::Given(_)) => {
+                self.gave_wrong_bytes(owner);
+                return None;
+            }
+            // It may have all else: the object went from the bucket, or it has too much to do.
+            Ok(Answer::Refused(Refusal::NotHere | Refusal::Busy)) | Err(Failure::Full) => {}
+            Ok(Answer::Refused(Refusal::Unknown)) | Err(Failure::Away | Failure::Broken) => {
+                self.left_out.away(owner);
+            }
         }
         Counts::add(&self.figures.failures, 1);
         None

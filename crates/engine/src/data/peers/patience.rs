@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// A bucket's own answer may take as long as this; sooner, two passes over the bucket would be the rule.
-const LEAST_US: u64 = 500_000;
-const MOST_US: u64 = 5_000_000;
+const LEAST_US: u64 = 1_000_000;
+const MOST_US: u64 = 10_000_000;
 /// So many times what is usual is slow.
 const FACTOR: u64 = 4;
 /// The share of a new answer in what is usual: one in so many.

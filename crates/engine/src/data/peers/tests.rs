@@ -143,9 +143,8 @@ async fn nodes_that_read_the_same_cost_one_pass_over_the_bucket() {
     assert!(asked.iter().all(|bytes| *bytes > 0), "all of them ask the bucket: {asked:?}");
 }
 
-/// One that answers so, and a node that has nobody else to ask. Answers the node once it took all
-/// right, and how often the other was asked.
-async fn beside(answer: impl Fn(&ObjectRange) -> Option<Answer> + Send + Sync + 'static) {
+/// A node that has one to ask, which answers so, takes all right, and leaves that out soon.
+async fn leaves_out(answer: impl Fn(&ObjectRange) -> Option<Answer> + Send + Sync + 'static) {
     struct Hand<F>(F, AtomicUsize);
     struct All;
     impl Members for All {
@@ -178,23 +177,24 @@ async fn beside(answer: impl Fn(&ObjectRange) -> Option<Answer> + Send + Sync + 
 
 #[tokio::test]
 async fn wrong_bytes_are_found_and_their_giver_is_asked_no_more() {
-    beside(|range| Some(Answer::Given(vec![7; (range.end - range.start) as usize].into()))).await;
-}
-
-#[tokio::test]
-async fn too_few_bytes_are_none() {
-    beside(|range| Some(Answer::Given(vec![7; (range.end - range.start - 1) as usize].into())))
+    leaves_out(|range| Some(Answer::Given(vec![7; (range.end - range.start) as usize].into())))
         .await;
 }
 
 #[tokio::test]
-async fn one_that_has_nothing_is_left_out() {
-    beside(|_| Some(Answer::Refused(Refusal::NotHere))).await;
+async fn too_few_bytes_are_none() {
+    leaves_out(|range| Some(Answer::Given(vec![7; (range.end - range.start - 1) as usize].into())))
+        .await;
+}
+
+#[tokio::test]
+async fn one_that_does_not_know_the_question_is_left_out() {
+    leaves_out(|_| Some(Answer::Refused(Refusal::Unknown))).await;
 }
 
 #[tokio::test]
 async fn one_that_says_nothing_costs_a_hedge() {
-    beside(|_| None).await;
+    leaves_out(|_| None).await;
 }
 
 #[tokio::test]
