@@ -86,7 +86,7 @@ pub(crate) struct EngineArgs {
     /// Where this node listens for others that mount with --shared, which give each other what they
     /// fetch; `off` to neither give nor take [default: any free port of the address by which it reaches
     /// the database]
-    #[arg(long, value_name = "IP:PORT|off", requires = "shared")]
+    #[arg(long, value_name = "IP:PORT", requires = "shared")]
     pub(crate) peer_listen: Option<String>,
     /// By which address other nodes reach that, if by another one
     #[arg(long, value_name = "HOST:PORT", requires = "shared")]

@@ -225,6 +225,7 @@ mod tests {
             let option = match flag {
                 "nbd-tls-cert" | "nbd-tls-key" => tls.to_owned(),
                 "admin-token-file" => format!("admin-listen=127.0.0.1:1,{flag}={value}"),
+                "peer-listen" | "peer-address" => format!("shared,{flag}={value}"),
                 "nbd-tls-client-ca" => format!("{tls},{flag}={value}"),
                 _ if takes_value => format!("{flag}={value}"),
                 _ => flag.to_owned(),
