@@ -119,6 +119,7 @@ for n in 0 1 2; do
     NODE_ARGS=(--peer-address "${ways[n]}")
     node_mount "$n"
 done
+# shellcheck disable=SC2034 # for node_mount
 NODE_ARGS=(--peer-listen "127.0.0.1:$PG_PORT")
 node_mount 3
 grep -q "gives nothing to other nodes" "$T/node3.log" || fail "nothing is said of a port that is taken"
