@@ -17,6 +17,7 @@ pub(crate) mod mapped;
 pub(crate) mod mirrors;
 pub(crate) mod native;
 pub(crate) mod nodes;
+pub(crate) mod peers;
 pub(crate) mod pins;
 pub(crate) mod prefetch;
 pub(crate) mod read;
@@ -46,6 +47,7 @@ use flush::Flusher;
 use journal::Journal;
 use mirrors::Mirrors;
 use nodes::Nodes;
+use peers::{Peers, Source};
 use read::Reader;
 use segments::Segments;
 use space::Space;
@@ -69,6 +71,8 @@ pub(crate) struct DataPlane {
     pub(crate) space: Arc<Space>,
     pub(crate) admission: Arc<Admission>,
     pub(crate) segments: Arc<Segments>,
+    /// Where nodes share the volume.
+    pub(crate) peers: Option<Arc<Peers>>,
     pub(crate) fetcher: Arc<Fetcher>,
     pub(crate) reader: Arc<Reader>,
     pub(crate) writer: Arc<Writer>,
@@ -105,6 +109,8 @@ impl DataPlane {
         let log = journal.clone();
         let mirrors = Mirrors::new(meta.clone(), tier.clone(), nodes.clone(), log, others);
         let mirrors = Arc::new(mirrors);
+        let source = Source { buckets: buckets.clone(), natives: ground.natives.clone() };
+        let peers = peers(&context, source);
         let fetcher = Arc::new(Fetcher::new(FetcherParts {
             context: context.clone(),
             meta: meta.clone(),
@@ -115,6 +121,7 @@ impl DataPlane {
             space: space.clone(),
             natives: ground.natives,
             budget: budget.clone(),
+            peers: peers.clone(),
         }));
         let reader = Arc::new(Reader::new(fetcher.clone(), budget.clone(), ground.waited_for));
         let writer = Arc::new(Writer::new(fetcher.clone(), journal.clone()));
@@ -151,6 +158,7 @@ impl DataPlane {
             space,
             admission,
             segments,
+            peers,
             fetcher,
             reader,
             writer,
@@ -159,6 +167,19 @@ impl DataPlane {
             records: Arc::new(records),
             copier: Arc::new(copier),
             collector: Arc::new(collector),
+        }
+    }
+}
+
+/// What the nodes that share the volume give each other.
+fn peers(context: &Context, source: Source) -> Option<Arc<Peers>> {
+    let (together, settings) = (context.together.clone()?, &context.settings);
+    let bytes = (settings.peer_cache_bytes.0, settings.peer_give_bytes_per_s.0);
+    match Peers::new(together, source, bytes) {
+        Ok(peers) => Some(Arc::new(peers)),
+        Err(error) => {
+            tracing::warn!(%error, "this node does without the others");
+            None
         }
     }
 }

@@ -195,6 +195,9 @@ impl Engine {
         context.stopping.store(true, Ordering::Release);
         self.step("what goes on in the background");
         self.tasks.lock().await.shutdown().await;
+        if let Some(peers) = &self.data.peers {
+            peers.end();
+        }
         // The last flush waits for no budget.
         admission.budget.end();
         let may_write = !context.read_only && !context.is_fenced();

@@ -25,7 +25,7 @@ pub use data::resize::Fallocate;
 pub use data::seek::Seek;
 pub use engine::Engine;
 pub use engine::status::SinceMount;
-pub use engine::status::{LeaseStatus, Residency, Statfs, Status};
+pub use engine::status::{LeaseStatus, PeersStatus, Residency, Statfs, Status};
 #[cfg(feature = "testing")]
 pub use engine::testing;
 pub use names::files::{OpenFile, OpenFlags};

@@ -30,6 +30,7 @@ pub(crate) const THROUGHPUT: u8 = b'U';
 pub(crate) const DISK: u8 = b'Y';
 pub(crate) const PRESENCE: u8 = b'Z';
 pub(crate) const BEAT: u8 = b'z';
+pub(crate) const PEER: u8 = b'J';
 pub(crate) const HOLD: u8 = b'G';
 pub(crate) const NODE_LOCKS: u8 = b'F';
 pub(crate) const RECALL: u8 = b'j';
@@ -258,6 +259,11 @@ pub(crate) fn presence(session: u64) -> Key {
 /// The row of a session's beat.
 pub(crate) fn beat(session: u64) -> Key {
     of_session(BEAT, session)
+}
+
+/// The row of how other sessions reach a session.
+pub(crate) fn peer(session: u64) -> Key {
+    of_session(PEER, session)
 }
 
 /// The row by which a session holds an orphan.

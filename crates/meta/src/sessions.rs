@@ -1,6 +1,6 @@
 //! Sessions: the mounts that change a volume together, where the engine below lets several do that.
 //!
-//! Each has two rows. The one of its *presence* is put when it joins and never changes: each of its
+//! Each has two rows, and a third where others can ask it for bytes ([`PeerRow`]). The one of its *presence* is put when it joins and never changes: each of its
 //! commits needs that row to be as it was put, so whoever removes it has shut the session out, whatever
 //! that believes. The one of its *beat* is put anew every few seconds; who sees it unchanged for long
 //! enough, by a clock of its own, takes the session for dead and removes both. No two clocks are ever
@@ -55,6 +55,24 @@ pub struct Beat {
     pub tick: u64,
     /// It names no segment of its own any more whose stamp is below this one.
     pub settled: u64,
+}
+
+/// How other sessions reach one, and what became of that so far. A row of its own: builds that do not
+/// know it pass it over, and what they leave of it when they end a session is never read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PeerRow {
+    /// Host and port.
+    pub address: String,
+    /// The SHA-256 of the key that it proves.
+    pub fingerprint: [u8; 32],
+    /// Bytes that it gave to others.
+    pub given_bytes: u64,
+    /// Bytes that others gave to it.
+    pub taken_bytes: u64,
+    /// How often it asked the bucket, too, because another was slow.
+    pub hedges: u64,
+    /// How often another did not give what it was asked for.
+    pub failures: u64,
 }
 
 /// A session that has not ended.
@@ -136,10 +154,21 @@ pub async fn take_alone(kv: &dyn Kv, mount: &str, over: &[SessionId]) -> Result<
     }
 }
 
-/// Says that a session lives. One commit.
-pub async fn beat(kv: &dyn Kv, id: SessionId, say: Beat) -> Result<()> {
-    let puts = vec![(keys::beat(id.0), encode(&say)?)];
+/// Says that a session lives, and how it is reached, where that changed. One commit.
+pub async fn beat(kv: &dyn Kv, id: SessionId, say: Beat, peer: Option<&PeerRow>) -> Result<()> {
+    let mut puts = vec![(keys::beat(id.0), encode(&say)?)];
+    if let Some(peer) = peer {
+        puts.push((keys::peer(id.0), encode(peer)?));
+    }
     kv.commit(Commit { puts, ..Commit::default() }).await.map(drop)
+}
+
+/// How these sessions are reached; `None` for those that have not said so. One read.
+pub async fn peers(kv: &dyn Kv, ids: &[SessionId]) -> Result<Vec<Option<PeerRow>>> {
+    let keys: Vec<_> = ids.iter().map(|id| keys::peer(id.0)).collect();
+    let found = kv.get_many(&keys).await?;
+    let rows = keys.iter().zip(&found);
+    rows.map(|(key, row)| row.as_ref().map(|row| decode(key, &row.value)).transpose()).collect()
 }
 
 /// Ends a session, if it has not beaten since it was seen so. Answers whether it is ended. One commit.
@@ -219,8 +248,8 @@ async fn all(kv: &dyn Kv, tag: u8) -> Result<Vec<(Key, crate::kv::Versioned)>> {
     }
 }
 
-fn rows(id: SessionId) -> [Key; 2] {
-    [keys::presence(id.0), keys::beat(id.0)]
+fn rows(id: SessionId) -> [Key; 3] {
+    [keys::presence(id.0), keys::beat(id.0), keys::peer(id.0)]
 }
 
 fn id_of(key: &[u8]) -> Result<SessionId> {
@@ -252,11 +281,11 @@ mod tests {
         let one = join(&kv, SessionId(1), &node("a"), &[]).await.expect("joins");
         let two = join(&kv, SessionId(2), &node("b"), &[]).await.expect("joins");
         assert_eq!(ids(&kv).await, [1, 2]);
-        beat(&kv, SessionId(2), Beat { tick: 5, settled: 9 }).await.expect("beats");
+        beat(&kv, SessionId(2), Beat { tick: 5, settled: 9 }, None).await.expect("beats");
         let seen = sessions(&kv).await.expect("reads");
         assert_eq!((seen[1].said.tick, seen[1].said.settled), (5, 9));
         assert_eq!(seen[1].node.name, "b");
-        beat(&kv, SessionId(2), Beat { tick: 6, settled: 9 }).await.expect("beats");
+        beat(&kv, SessionId(2), Beat { tick: 6, settled: 9 }, None).await.expect("beats");
         assert!(!evict(&kv, &seen[1]).await.expect("reads"), "it lives");
         assert!(evict(&kv, &seen[0]).await.expect("evicts"), "it did not beat since");
         assert!(!one.holds(&kv).await.expect("reads") && two.holds(&kv).await.expect("reads"));
@@ -271,6 +300,32 @@ mod tests {
         let after = join(&kv, SessionId(2), &node("a"), &[SessionId(1)]).await.expect("joins");
         assert_eq!(ids(&kv).await, [2]);
         assert!(!before.holds(&kv).await.expect("reads") && after.holds(&kv).await.expect("reads"));
+    }
+
+    #[tokio::test]
+    async fn how_a_session_is_reached_goes_with_it() {
+        let kv = MemoryKv::new();
+        let ids = [SessionId(1), SessionId(2)];
+        for id in ids {
+            join(&kv, id, &node("a"), &[]).await.expect("joins");
+        }
+        let row = PeerRow {
+            address: "10.0.0.1:7".to_owned(),
+            fingerprint: [7; 32],
+            given_bytes: 1,
+            taken_bytes: 2,
+            hedges: 3,
+            failures: 4,
+        };
+        beat(&kv, ids[0], Beat::default(), Some(&row)).await.expect("beats");
+        beat(&kv, ids[0], Beat::default(), None).await.expect("beats");
+        assert_eq!(peers(&kv, &ids).await.expect("reads"), [Some(row.clone()), None]);
+        let seen = sessions(&kv).await.expect("reads");
+        assert!(evict(&kv, &seen[0]).await.expect("evicts"));
+        assert_eq!(peers(&kv, &ids).await.expect("reads"), [None, None]);
+        beat(&kv, ids[1], Beat::default(), Some(&row)).await.expect("beats");
+        join(&kv, SessionId(3), &node("a"), &[ids[1]]).await.expect("joins");
+        assert_eq!(peers(&kv, &ids).await.expect("reads"), [None, None]);
     }
 
     #[tokio::test]

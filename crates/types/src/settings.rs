@@ -145,6 +145,18 @@ pub struct Settings {
     /// `volume.json`. Default none. Without a password: that comes from PGPASSFILE, a service file or
     /// PGPASSWORD. A volume whose metadata is in its bucket refuses it.
     pub metadata_url: Option<String>,
+    /// Where a mount that shares its volume listens for other nodes: `IP:PORT`, or `off` to neither give
+    /// nor take. Default none: any free port of the address by which this machine reaches the database.
+    pub peer_listen: Option<String>,
+    /// `HOST:PORT` by which other nodes reach that, if by another address. Default none.
+    pub peer_address: Option<String>,
+    /// Memory, beside `memory_bytes`, for what this node fetches for all and keeps a little while.
+    /// Default 128 MiB, least 16 MiB. Less means that nodes which read the same, but not at the same
+    /// time, ask the bucket again.
+    pub peer_cache_bytes: Bytes,
+    /// Most bytes that this node gives to others in a second. Default 0: no limit. Who is refused asks
+    /// the bucket.
+    pub peer_give_bytes_per_s: Bytes,
 }
 
 impl Default for Settings {
@@ -172,6 +184,10 @@ impl Default for Settings {
             volume_bytes: Bytes(0),
             relatime: false,
             metadata_url: None,
+            peer_listen: None,
+            peer_address: None,
+            peer_cache_bytes: Bytes::mib(128),
+            peer_give_bytes_per_s: Bytes(0),
         }
     }
 }
@@ -222,6 +238,7 @@ impl Settings {
         least("fetch_bytes", self.fetch_bytes.0, CHUNK_BYTES);
         least("bucket_timeout_ms", self.bucket_timeout_ms, 100);
         least("journal_bytes", self.journal_bytes.0, 16 << 20);
+        least("peer_cache_bytes", self.peer_cache_bytes.0, 16 << 20);
         if self.low_water_percent >= self.high_water_percent || self.high_water_percent > 100 {
             let (low, high) = (self.low_water_percent, self.high_water_percent);
             found.push(format!("water marks {low}% and {high}%: need low < high <= 100"));

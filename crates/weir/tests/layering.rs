@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use cargo_metadata::{DependencyKind, MetadataCommand};
 
 /// Rooms, and the rooms that each may touch.
-const ROOMS: [(&str, &[&str]); 14] = [
+const ROOMS: [(&str, &[&str]); 15] = [
     ("weir-types", &[]),
     ("weir-throughput", &["weir-types"]),
     ("weir-cost", &["weir-throughput", "weir-types"]),
@@ -15,12 +15,14 @@ const ROOMS: [(&str, &[&str]); 14] = [
     ("weir-object", &["weir-types"]),
     ("weir-meta", &["weir-types"]),
     ("weir-tier", &["weir-types"]),
+    ("weir-peer", &["weir-types"]),
     (
         "weir-engine",
         &[
             "weir-cost",
             "weir-meta",
             "weir-object",
+            "weir-peer",
             "weir-segment",
             "weir-throughput",
             "weir-tier",
@@ -40,12 +42,14 @@ const PROGRAM: &str = "weir";
 
 /// Libraries, and the only rooms that may touch them. Async, clocks of a runtime and I/O stay out
 /// of the pure rooms; one room for each foreign format or protocol.
-const LIBRARIES: [(&str, &[&str]); 18] = [
+const LIBRARIES: [(&str, &[&str]); 19] = [
     ("slatedb", &["weir-meta"]),
     ("object_store", &["weir-meta", "weir-object"]),
     ("aws-config", &["weir-object"]),
     ("aws-credential-types", &["weir-object"]),
-    ("tokio-rustls", &["weir-meta", "weir-door-block"]),
+    // A key pair for each session.
+    ("aws-lc-rs", &["weir-peer"]),
+    ("tokio-rustls", &["weir-meta", "weir-peer", "weir-door-block"]),
     ("tokio-postgres", &["weir-meta"]),
     ("rustls-native-certs", &["weir-meta"]),
     ("libublk", &["weir-door-block"]),
@@ -65,6 +69,7 @@ const LIBRARIES: [(&str, &[&str]); 18] = [
         &[
             "weir-object",
             "weir-meta",
+            "weir-peer",
             "weir-engine",
             "weir-door-fuse",
             "weir-door-block",

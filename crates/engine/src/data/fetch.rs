@@ -4,6 +4,7 @@
 //! one that is not starts a fetch in a task of its own, so that a caller who gives up stops
 //! nobody else.
 
+pub(crate) mod by_peers;
 pub(crate) mod recent;
 mod run;
 mod stored;
@@ -24,6 +25,7 @@ use weir_types::{
 use super::admission::budget::{Budget, Slowed};
 use super::mirrors::Mirrors;
 use super::nodes::Nodes;
+use super::peers::Peers;
 use super::space::Space;
 use super::upward::NativeObjects;
 use crate::volume::context::Context;
@@ -79,6 +81,7 @@ pub(crate) struct Fetcher {
     /// What `demand` and `ahead` have when nobody fetches.
     most: (usize, usize),
     budget: Arc<Budget>,
+    peers: Option<Arc<Peers>>,
 }
 
 /// What a [`Fetcher`] is made of.
@@ -92,6 +95,7 @@ pub(crate) struct FetcherParts {
     pub(crate) space: Arc<Space>,
     pub(crate) natives: Arc<dyn NativeObjects>,
     pub(crate) budget: Arc<Budget>,
+    pub(crate) peers: Option<Arc<Peers>>,
 }
 
 impl Fetcher {
@@ -116,6 +120,7 @@ impl Fetcher {
             hydrate_next: locks::Mutex::new(Place::HydrateTurn, 0, ()),
             most: (parallel, parallel.div_ceil(2)),
             budget: parts.budget,
+            peers: parts.peers,
         }
     }
 

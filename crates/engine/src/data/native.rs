@@ -8,7 +8,6 @@ use std::ops::Range;
 
 use bytes::Bytes;
 use futures::stream::{FuturesUnordered, StreamExt};
-use weir_object::Component;
 use weir_types::{
     CHUNK_BYTES, ChunkIndex, ErrorCode, ErrorKind, Extent, FsError, Ino, Native, Result, SegmentId,
 };
@@ -83,8 +82,7 @@ impl Fetcher {
                 result = cutter.take(piece, &mut take_piece);
             }
         };
-        let (key, etag) = (native.key.as_str(), native.etag.as_deref());
-        let got = bucket.get_pieces(Component::Link, key, run.range(), etag, &mut take).await;
+        let got = self.get_version(&bucket, native, run.range(), &mut take).await;
         match got {
             Ok(()) => result,
             Err(error) if is_another(&error) => Err(self.look_again(ino, native, error).await),

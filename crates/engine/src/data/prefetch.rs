@@ -6,13 +6,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use weir_object::Component;
 use weir_segment::{IndexEntry, decode_record, records_from};
 use weir_tier::{Amount, Mirror};
 use weir_types::{CHUNK_BYTES, ChunkIndex, Ino, RecordRef, Result, SegmentId};
 
 use crate::data::fetch::{Claim, Fetcher};
-use crate::data::records::{Decoded, Run, decode_run, get_stored, record_place};
+use crate::data::records::{Decoded, Run, record_place};
 use crate::volume::context::Counts;
 
 /// A fetch of no more than this brings its neighbours along.
@@ -32,8 +31,7 @@ impl Fetcher {
     ) -> Result<Vec<(RecordRef, Bytes)>> {
         let wide = Run { end, ..run.clone() };
         self.space.recent.note(&wide);
-        let stored = get_stored(&self.buckets, Component::Data, &wide).await?;
-        let records = decode_run(run, &stored)?;
+        let (stored, records) = self.get_window(&wide).await?;
         let rest = stored.slice((run.end - run.start) as usize..);
         let found = records_from(run.segment, u64::from(run.end), &rest);
         // Claimed before the caller goes on: its next read waits for these instead of asking.

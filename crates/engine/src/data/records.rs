@@ -87,7 +87,8 @@ pub(crate) async fn get_run(
     result
 }
 
-fn record_span(record: &RecordRef) -> Range<u64> {
+/// Where a record is in its segment.
+pub(crate) fn record_span(record: &RecordRef) -> Range<u64> {
     let start = u64::from(record.position);
     start..start + u64::from(record.stored_bytes)
 }

@@ -174,6 +174,7 @@ impl Plane {
             space: self.space.clone(),
             natives: Arc::new(NoLinks),
             budget: Arc::new(Budget::default()),
+            peers: None,
         }))
     }
 

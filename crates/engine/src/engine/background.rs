@@ -11,6 +11,7 @@ use crate::data::collect::collect_loop;
 use crate::data::durability::log::log_loop;
 use crate::data::flush::background::{flush_loop, soon_loop};
 use crate::data::nodes::Nodes;
+use crate::data::peers::peers_loop;
 use crate::data::space::Space;
 use crate::names::atimes::atimes_loop;
 use crate::names::removed::orphans_loop;
@@ -64,6 +65,9 @@ pub(super) fn start(engine: &Engine) -> JoinSet<()> {
         }
         tasks.spawn(links::follow_nodes_loop(links.clone()));
         tasks.spawn(orphans_loop(names.clone()));
+    }
+    if let Some(peers) = data.peers.clone() {
+        tasks.spawn(peers_loop(peers));
     }
     tasks
 }

@@ -63,6 +63,10 @@ pub struct Status {
     pub aside: AsideSummary,
     /// What went through the engine since the mount, in bytes and counts.
     pub since_mount: SinceMount,
+    /// What it gives to the other nodes of its volume, and takes from them; `None` of a mount that shares
+    /// none.
+    #[serde(default)]
+    pub peers: Option<PeersStatus>,
     /// Requests to the buckets since the mount.
     pub requests: MeterSnapshot,
     /// What the buckets refused last, of each kind of request, and whether that lasts.
@@ -95,7 +99,7 @@ pub struct SinceMount {
     pub bytes_read: u64,
     /// Bytes that programs wrote.
     pub bytes_written: u64,
-    /// Bytes of records fetched from the bucket.
+    /// Bytes of records fetched: from the bucket, or from other nodes.
     pub bytes_fetched: u64,
     /// Bytes of segments sent to the bucket.
     pub bytes_flushed: u64,
@@ -109,6 +113,23 @@ pub struct SinceMount {
     pub segments_merged: u64,
     /// `fsync` calls.
     pub fsyncs: u64,
+}
+
+/// What nodes that share a volume give each other, of one of them since its mount.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PeersStatus {
+    /// Where others reach it; `None` if they do not, and then it takes nothing either.
+    pub address: Option<String>,
+    /// Others that it can ask.
+    pub others: u64,
+    /// Bytes that it gave.
+    pub given_bytes: u64,
+    /// Bytes that it took, which the bucket was not asked for.
+    pub taken_bytes: u64,
+    /// How often it asked the bucket, too, because another was slow.
+    pub hedges: u64,
+    /// How often another did not give what it was asked for.
+    pub failures: u64,
 }
 
 /// Where the bytes of a file are, in bytes of whole pages.
@@ -201,6 +222,14 @@ impl Engine {
                     segments_merged: get(&counts.segments_merged),
                     fsyncs: get(&counts.fsyncs),
                 },
+                peers: data.peers.as_ref().map(|peers| PeersStatus {
+                    address: peers.address(),
+                    others: peers.others(),
+                    given_bytes: get(&peers.figures.given_bytes),
+                    taken_bytes: get(&peers.figures.taken_bytes),
+                    hedges: get(&peers.figures.hedges),
+                    failures: get(&peers.figures.failures),
+                }),
                 requests: data.context.meter.snapshot(),
                 troubles: data.context.meter.troubles(),
                 metadata: MetadataStatus {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use weir_meta::kv::{Kv, Version};
-use weir_meta::sessions::{self, Session, SessionId};
+use weir_meta::sessions::{self, PeerRow, Session, SessionId};
 use weir_object::{BucketUrl, Component};
 use weir_types::{ErrorKind, FsError, Result};
 
@@ -47,10 +47,25 @@ pub struct NodeView {
     pub beating: Option<bool>,
     /// Whether it collects, imports and exports for all.
     pub on_duty: bool,
+    /// Where others reach it for bytes; `null` where they do not.
+    #[serde(default)]
+    pub address: Option<String>,
+    /// Bytes that it gave to others, a few seconds ago.
+    #[serde(default)]
+    pub given_bytes: u64,
+    /// Bytes that others gave to it.
+    #[serde(default)]
+    pub taken_bytes: u64,
+    /// How often it asked the bucket, too, because another was slow.
+    #[serde(default)]
+    pub hedges: u64,
+    /// How often another did not give it what it was asked for.
+    #[serde(default)]
+    pub failures: u64,
 }
 
 /// All nodes of a volume, by id; none of one that a mount has alone, or nobody. With `watch` it looks
-/// twice, 3 s apart and a little more, and tells who lives. Five reads at most.
+/// twice, 3 s apart and a little more, and tells who lives. Six reads at most.
 pub async fn nodes(options: &NodesOptions, watch: bool) -> Result<Vec<NodeView>> {
     let kv = metadata(options).await?.follow(Component::Check).await?;
     let seen = look(&*kv, watch).await;
@@ -68,7 +83,10 @@ async fn look(kv: &dyn Kv, watch: bool) -> Result<Vec<NodeView>> {
         }
     }
     let duty = sessions::duty(kv).await?;
-    let view = |Session { id, node, said, beat }| NodeView {
+    let found = sessions::sessions(kv).await?;
+    let ids: Vec<_> = found.iter().map(|session| session.id).collect();
+    let peers = sessions::peers(kv, &ids).await?;
+    let view = |(Session { id, node, said, beat }, peer): (Session, Option<PeerRow>)| NodeView {
         beating: before.as_ref().map(|before| before.get(&id) != Some(&beat)),
         on_duty: duty == Some(id),
         id: id.to_string(),
@@ -78,8 +96,13 @@ async fn look(kv: &dyn Kv, watch: bool) -> Result<Vec<NodeView>> {
         build: node.build,
         since_unix_ms: node.since.0 / 1_000_000,
         beats: said.tick,
+        given_bytes: peer.as_ref().map_or(0, |peer| peer.given_bytes),
+        taken_bytes: peer.as_ref().map_or(0, |peer| peer.taken_bytes),
+        hedges: peer.as_ref().map_or(0, |peer| peer.hedges),
+        failures: peer.as_ref().map_or(0, |peer| peer.failures),
+        address: peer.map(|peer| peer.address),
     };
-    Ok(sessions::sessions(kv).await?.into_iter().map(view).collect())
+    Ok(found.into_iter().zip(peers).map(view).collect())
 }
 
 /// Shuts a node out at once: the one of this machine name, or whose id begins so. What it commits from

@@ -176,6 +176,14 @@ impl Metadata {
     }
 
     /// Whether each commit is durable when it returns.
+    /// Host and port of its server, where that is another machine.
+    pub(crate) fn elsewhere(&self) -> Option<(&str, u16)> {
+        match &self.place {
+            Place::Bucket => None,
+            Place::Postgres(url) => url.elsewhere(),
+        }
+    }
+
     pub(crate) fn is_durable_at_once(&self) -> bool {
         matches!(self.place, Place::Postgres(_))
     }

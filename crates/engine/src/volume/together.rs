@@ -13,7 +13,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use parking_lot::Mutex;
 use weir_meta::kv::{Kv, Version};
-use weir_meta::sessions::{self, Beat, Session, SessionId};
+use weir_meta::sessions::{self, Beat, PeerRow, Session, SessionId};
+use weir_peer::{Fingerprint, Members, Node};
 use weir_types::{ErrorCode, ErrorKind, FsError, Result, SegmentId};
 
 use super::fence::Fence;
@@ -22,6 +23,9 @@ use super::fence::Fence;
 pub(crate) const BEAT_MS: u64 = 3_000;
 /// Looks over which a beat must be the same: a session has 12 s to come back.
 const SILENT_LOOKS: u32 = 5;
+
+/// Beats within which a session says how it is reached, if it ever does.
+const SHOWN_BY: u64 = 3;
 
 /// Bits below the session in the id of a segment.
 const COUNT_BITS: u32 = 16;
@@ -98,13 +102,44 @@ pub(crate) struct Together {
     live: Mutex<Arc<Vec<Session>>>,
     on_duty: AtomicBool,
     stamps: Mutex<Stamps>,
+    /// How others reach this one: what is to be said, and what was said last.
+    shown: Mutex<[Option<PeerRow>; 2]>,
+    /// How others of those that live are reached.
+    peers: Mutex<HashMap<SessionId, Option<Node>>>,
 }
 
 impl Together {
     /// A session that has joined.
     pub(crate) fn new(id: SessionId) -> Self {
         let (ticks, live, on_duty, stamps) = Default::default();
-        Self { id, ticks, live, on_duty, stamps }
+        let (shown, peers) = Default::default();
+        Self { id, ticks, live, on_duty, stamps, shown, peers }
+    }
+
+    /// One that knows of these others, without a database.
+    #[cfg(test)]
+    pub(crate) fn beside(id: SessionId, others: Vec<Node>) -> Self {
+        let together = Self::new(id);
+        together.know(others);
+        together
+    }
+
+    /// The others are these.
+    #[cfg(test)]
+    pub(crate) fn know(&self, others: Vec<Node>) {
+        let others = others.into_iter().enumerate();
+        let others = others.map(|(at, node)| (SessionId(at as u64 + 1_000), Some(node)));
+        *self.peers.lock() = others.collect();
+    }
+
+    /// Says with the next beat how this session is reached.
+    pub(crate) fn show(&self, row: PeerRow) {
+        self.shown.lock()[0] = Some(row);
+    }
+
+    /// Those of the other sessions that lived when it was looked last and can be asked.
+    pub(crate) fn peers(&self) -> Vec<Node> {
+        self.peers.lock().values().flatten().cloned().collect()
     }
 
     pub(crate) fn id(&self) -> SessionId {
@@ -152,7 +187,15 @@ impl Together {
     async fn beat(&self, kv: &dyn Kv, watch: &mut Watch, before: &dyn BeforeBeat) -> Result<()> {
         before.before_beat().await?;
         let tick = self.ticks.load(Ordering::Relaxed) + 1;
-        sessions::beat(kv, self.id, Beat { tick, settled: self.settled() }).await?;
+        let show = {
+            let [wanted, said] = &*self.shown.lock();
+            wanted.clone().filter(|_| wanted != said)
+        };
+        let say = Beat { tick, settled: self.settled() };
+        sessions::beat(kv, self.id, say, show.as_ref()).await?;
+        if show.is_some() {
+            self.shown.lock()[1] = show;
+        }
         self.ticks.store(tick, Ordering::Relaxed);
         let mut seen = sessions::sessions(kv).await?;
         let silent: Vec<_> = watch.look(&seen).into_iter().cloned().collect();
@@ -166,8 +209,43 @@ impl Together {
             }
         }
         *self.live.lock() = Arc::new(seen);
+        self.look_for_peers(kv).await?;
         self.on_duty.store(sessions::on_duty(kv, self.id).await?, Ordering::Release);
         before.after_look(&self.live()).await
+    }
+}
+
+impl Together {
+    /// Asks how those are reached that live and have not said so yet. One read where there is any such one:
+    /// what a session says of it with its first beat stays as it is.
+    async fn look_for_peers(&self, kv: &dyn Kv) -> Result<()> {
+        let live = self.live();
+        let unknown: Vec<&Session> = {
+            let mut peers = self.peers.lock();
+            peers.retain(|id, _| live.iter().any(|session| session.id == *id));
+            let others = live.iter().filter(|session| session.id != self.id);
+            others.filter(|session| !peers.contains_key(&session.id)).collect()
+        };
+        if unknown.is_empty() {
+            return Ok(());
+        }
+        let ids: Vec<_> = unknown.iter().map(|session| session.id).collect();
+        for (session, row) in unknown.into_iter().zip(sessions::peers(kv, &ids).await?) {
+            let node = row.map(|row| Node {
+                fingerprint: Fingerprint(row.fingerprint),
+                address: row.address,
+            });
+            if node.is_some() || session.said.tick > SHOWN_BY {
+                self.peers.lock().insert(session.id, node);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Members for Together {
+    fn has(&self, who: &Fingerprint) -> bool {
+        self.peers.lock().values().flatten().any(|node| node.fingerprint == *who)
     }
 }
 

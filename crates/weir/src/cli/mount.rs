@@ -83,6 +83,14 @@ pub(crate) struct EngineArgs {
     /// Write the volume together with other nodes that mount it so: its metadata must be in a database
     #[arg(long, conflicts_with_all = ["read_only", "take_over", "journal"])]
     pub(crate) shared: bool,
+    /// Where this node listens for others that mount with --shared, which give each other what they
+    /// fetch; `off` to neither give nor take [default: any free port of the address by which it reaches
+    /// the database]
+    #[arg(long, value_name = "IP:PORT", requires = "shared")]
+    pub(crate) peer_listen: Option<String>,
+    /// By which address other nodes reach that, if by another one
+    #[arg(long, value_name = "HOST:PORT", requires = "shared")]
+    pub(crate) peer_address: Option<String>,
     /// Take the volume from a writer that is gone, or that is to stop
     #[arg(long)]
     pub(crate) take_over: bool,

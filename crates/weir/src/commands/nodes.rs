@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use weir_engine::{NodeView, NodesOptions};
-use weir_types::{ErrorKind, FsError, Result, UnixTime};
+use weir_types::{Bytes, ErrorKind, FsError, Result, UnixTime};
 
 use crate::cli::{ConnectArgs, EvictArgs, NodesArgs, NodesCommand};
 use crate::client::Client;
@@ -66,8 +66,9 @@ fn describe(nodes: &[NodeView], now: UnixTime) -> String {
     if nodes.is_empty() {
         return "Nobody has the volume mounted with --shared.\n".to_owned();
     }
-    let mut rows =
-        vec![["node", "machine", "process", "tier", "version", "for", ""].map(String::from)];
+    let head =
+        ["node", "machine", "process", "tier", "version", "for", "address", "gave", "took", ""];
+    let mut rows = vec![head.map(String::from)];
     for node in nodes {
         let mut notes = Vec::new();
         notes.extend(node.on_duty.then_some("on duty"));
@@ -81,11 +82,14 @@ fn describe(nodes: &[NodeView], now: UnixTime) -> String {
             render::seconds(
                 ((now.0 / 1_000_000 - node.since_unix_ms) / 1_000).max(0).cast_unsigned(),
             ),
+            node.address.clone().unwrap_or_else(|| "-".to_owned()),
+            Bytes(node.given_bytes).to_string(),
+            Bytes(node.taken_bytes).to_string(),
             notes.join(", "),
         ]);
     }
     let rows: Vec<_> = rows.into_iter().map(Vec::from).collect();
-    render::table(&rows, 7)
+    render::table(&rows, 10)
 }
 
 #[cfg(test)]
@@ -104,10 +108,16 @@ mod tests {
             beats: 3,
             beating,
             on_duty: beating == Some(true),
+            address: beating.map(|_| "10.0.0.1:7070".to_owned()),
+            given_bytes: 3 << 20,
+            taken_bytes: 0,
+            hedges: 0,
+            failures: 0,
         };
         let now = UnixTime(65_000_000_000);
         let text = describe(&[node("0001", Some(true)), node("0002", Some(false))], now);
         assert!(text.contains("on duty, lives") && text.contains("is silent"), "{text}");
+        assert!(text.contains("10.0.0.1:7070") && text.contains("3 MiB"), "{text}");
         assert!(!describe(&[node("0001", None)], now).contains("lives"));
         assert!(describe(&[], now).contains("Nobody"));
     }

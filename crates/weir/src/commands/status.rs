@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::Value;
 use weir_cost::{PriceBook, Requests, Usage, month, so_far};
-use weir_engine::{AsideEntry, JournalUsage, LeaseStatus, MetadataStatus};
+use weir_engine::{AsideEntry, JournalUsage, LeaseStatus, MetadataStatus, PeersStatus};
 use weir_object::{MeterSnapshot, RequestKind, Trouble};
 use weir_tier::Recovered;
 use weir_types::{Bytes, FsError, Result, Settings};
@@ -167,6 +167,7 @@ fn facts(status: &StatusAnswer) -> Vec<Vec<String>> {
     }
     rows.extend(database(&status.engine.metadata));
     rows.extend(status.engine.leases.map(|leases| row(["leases", &remembered(&leases)])));
+    rows.extend(status.engine.peers.as_ref().map(|peers| row(["other nodes", &others(peers)])));
     rows.extend(disks(&status.block));
     rows.extend(failures(status));
     rows.extend(left_behind(status));
@@ -191,6 +192,21 @@ fn database(metadata: &MetadataStatus) -> Vec<Vec<String>> {
         rows.push(row(["DATABASE FAILS", &text]));
     }
     rows
+}
+
+/// What nodes give each other.
+fn others(peers: &PeersStatus) -> String {
+    let Some(address) = &peers.address else {
+        return "give this one nothing, and get nothing: see --peer-listen".to_owned();
+    };
+    format!(
+        "{} to ask, gave them {}, took {}, {} hedges, {} failures; they reach this one at {address}",
+        peers.others,
+        Bytes(peers.given_bytes),
+        Bytes(peers.taken_bytes),
+        peers.hedges,
+        peers.failures
+    )
 }
 
 fn left_behind(status: &StatusAnswer) -> Option<Vec<String>> {

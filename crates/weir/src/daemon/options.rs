@@ -184,6 +184,12 @@ fn settings(args: &EngineArgs) -> Result<Settings> {
     if let Some(url) = &args.meta {
         settings.metadata_url = Some(url.clone());
     }
+    if let Some(listen) = &args.peer_listen {
+        settings.peer_listen = Some(listen.clone());
+    }
+    if let Some(address) = &args.peer_address {
+        settings.peer_address = Some(address.clone());
+    }
     match settings.problems() {
         problems if problems.is_empty() => Ok(settings),
         problems => {

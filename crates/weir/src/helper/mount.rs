@@ -27,7 +27,7 @@ const NOT_OURS: [&str; 18] = [
 ];
 
 /// Options that are flags of `weir mount`, and whether they take a value.
-pub(super) const FLAGS: [(&str, bool); 31] = [
+pub(super) const FLAGS: [(&str, bool); 33] = [
     ("tier", true),
     ("tier-size", true),
     ("size", true),
@@ -54,6 +54,8 @@ pub(super) const FLAGS: [(&str, bool); 31] = [
     ("anonymous", false),
     ("path-style", false),
     ("shared", false),
+    ("peer-listen", true),
+    ("peer-address", true),
     ("take-over", false),
     ("allow-other", false),
     ("acl", false),
@@ -223,6 +225,7 @@ mod tests {
             let option = match flag {
                 "nbd-tls-cert" | "nbd-tls-key" => tls.to_owned(),
                 "admin-token-file" => format!("admin-listen=127.0.0.1:1,{flag}={value}"),
+                "peer-listen" | "peer-address" => format!("shared,{flag}={value}"),
                 "nbd-tls-client-ca" => format!("{tls},{flag}={value}"),
                 _ if takes_value => format!("{flag}={value}"),
                 _ => flag.to_owned(),

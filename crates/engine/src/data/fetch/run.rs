@@ -11,14 +11,13 @@ use std::sync::Arc;
 use bytes::Bytes;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::task::JoinSet;
-use weir_object::Component;
 use weir_tier::Mirror;
 use weir_types::{CHUNK_BYTES, ChunkIndex, ErrorKind, Extent, FsError, Native, RecordRef, Result};
 
 use super::{Claim, Priority, Urgency};
 use crate::data::fetch::Fetcher;
 use crate::data::native::{NativeRun, plan_native};
-use crate::data::records::{Decoded, Place, Run, assemble, get_run, place, plan, record_place};
+use crate::data::records::{Decoded, Place, Run, assemble, place, plan, record_place};
 use crate::volume::context::Counts;
 
 /// Tries to read a chunk whose extents change while it is fetched.
@@ -259,7 +258,7 @@ impl Work {
         self.fetcher.space.recent.note(run);
         let mut each =
             |record: RecordRef, bytes| self.take(record_place(&record), record.stored_bytes, bytes);
-        get_run(&self.fetcher.buckets, Component::Data, run, &mut each).await
+        self.fetcher.get_records(run, &mut each).await
     }
 
     /// Gets a part of the native object, as long as it is the one that the metadata knows.

@@ -13,6 +13,7 @@ use weir_types::{ErrorKind, FsError, Result, VolumeFormat};
 use super::tier::{OpenedTier, bring_in_step, open_tier, set_doubtful_aside, tell_set_aside};
 use super::watched::open_watched;
 use crate::data::journal::Replay;
+use crate::data::peers::listen::Listen;
 use crate::engine::{Bound, Engine, Watched};
 use crate::services::quarantine;
 use crate::volume::age::{aged, rise};
@@ -37,6 +38,7 @@ pub(super) async fn mount_shared(
     metadata: Metadata,
 ) -> Result<Engine> {
     refuse_what_needs_one(&options)?;
+    let listen = Listen::of(&options.settings, metadata.elsewhere())?;
     let held = claim_idle(&options.url, &options.host, &buckets).await?;
     let joining = metadata.open_shared().await?;
     let watched = open_watched(&options, &metadata, joining.kv()).await?;
@@ -76,6 +78,9 @@ pub(super) async fn mount_shared(
     engine.inherit(&open).await?;
     engine.recover(Replay::default()).await?;
     engine.data.tier.confirm()?;
+    if let Some(peers) = &engine.data.peers {
+        peers.listen(listen).await;
+    }
     Ok(engine)
 }
 

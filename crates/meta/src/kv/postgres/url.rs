@@ -78,6 +78,13 @@ pub struct PostgresUrl {
 }
 
 impl PostgresUrl {
+    /// Host and port of the server that is tried first; `None` where that is on this machine, or where the
+    /// URL does not say it.
+    pub fn elsewhere(&self) -> Option<(&str, u16)> {
+        let first = self.servers.first().filter(|server| !server.is_here())?;
+        Some((&first.host, first.port))
+    }
+
     /// Reads a URL. `Invalid` says what is wrong with it, without its password.
     pub fn parse(text: &str) -> Result<Self> {
         let rest = text

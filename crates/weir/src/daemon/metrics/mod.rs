@@ -132,10 +132,15 @@ impl Told {
     fn counters(&self, to: &mut DescriptorEncoder) -> fmt::Result {
         let since = &self.status.since_mount;
         let opens = |of: fn(&PassthroughState) -> u64| self.passthrough.as_ref().map_or(0, of);
+        let peers = self.status.peers.clone().unwrap_or_default();
         let counters = [
             ("read_bytes", "Bytes that programs read through the daemon", since.bytes_read),
             ("written_bytes", "Bytes that programs wrote", since.bytes_written),
-            ("fetched_bytes", "Bytes of records fetched from the bucket", since.bytes_fetched),
+            (
+                "fetched_bytes",
+                "Bytes of records fetched, also from other nodes",
+                since.bytes_fetched,
+            ),
             ("flushed_bytes", "Bytes of segments sent to the bucket", since.bytes_flushed),
             ("released_bytes", "Bytes of clean pages let go", since.bytes_released),
             ("segments_written", "Segments sent", since.segments_written),
@@ -151,6 +156,10 @@ impl Told {
                 "fsyncs that went to the bucket because the journal was full",
                 self.status.journal.refused_fsyncs,
             ),
+            ("peer_given_bytes", "Bytes given to other nodes of the volume", peers.given_bytes),
+            ("peer_taken_bytes", "Bytes that other nodes gave", peers.taken_bytes),
+            ("peer_hedges", "Times the bucket was asked, too, as a node was slow", peers.hedges),
+            ("peer_failures", "Times a node did not give what it was asked for", peers.failures),
             ("passthrough_opens", "Opens that the kernel serves", opens(|p| p.opens)),
             ("daemon_opens", "Opens that the daemon serves", opens(|p| p.other_opens)),
         ];

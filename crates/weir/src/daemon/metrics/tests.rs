@@ -56,6 +56,7 @@ fn sample() -> Told {
             },
             aside: AsideSummary::default(),
             since_mount: SinceMount::default(),
+            peers: None,
             requests: weir_engine::MeterSnapshot::default(),
             troubles: Vec::new(),
             metadata: weir_engine::MetadataStatus::default(),

@@ -1,0 +1,137 @@
+//! The parts of a fetch that may come from other nodes, else from the bucket.
+//!
+//! Records are verified as ever. One that is wrong is asked of the bucket, with all behind it: what the
+//! bucket has, and how far it can be trusted, is no other question than on a mount that is alone.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures::StreamExt;
+use weir_object::{Bucket, Component, StripeSet};
+use weir_peer::{Node, Object};
+use weir_segment::decode_record;
+use weir_types::{Native, RecordRef, Result};
+
+use super::Fetcher;
+use crate::data::peers::Peers;
+use crate::data::records::{Cutter, Run, decode_run, get_run, get_stored, record_span};
+
+type Each<'a> = &'a mut (dyn FnMut(RecordRef, Bytes) -> Result<()> + Send);
+
+/// What came of a run by way of peers.
+struct Came {
+    /// Records that were handed out.
+    records: usize,
+    /// Whether the next one is not what it should be.
+    wrong: bool,
+    /// Who gave which part of the object.
+    givers: Vec<(Range<u64>, Option<Node>)>,
+}
+
+impl Fetcher {
+    fn peers_for(&self, bytes: u64) -> Option<&Arc<Peers>> {
+        self.peers.as_ref().filter(|peers| peers.pays(bytes))
+    }
+
+    /// As [`get_run`].
+    pub(super) async fn get_records(&self, run: &Run, each: Each<'_>) -> Result<()> {
+        match self.peers_for(run.bytes()) {
+            Some(peers) => get_run_by_peers(peers, &self.buckets, run, each).await,
+            None => get_run(&self.buckets, Component::Data, run, each).await,
+        }
+    }
+
+    /// As [`get_stored`], of a run that records are wanted of.
+    pub(crate) async fn get_window(&self, run: &Run) -> Result<(Bytes, Vec<(RecordRef, Bytes)>)> {
+        let component = Component::Data;
+        if let Some(peers) = self.peers_for(run.bytes()) {
+            let object = Object::Segment(run.segment);
+            let stored = peers.whole(&object, u64::from(run.start)..u64::from(run.end)).await?;
+            if let Ok(records) = decode_run(run, &stored) {
+                return Ok((stored, records));
+            }
+            peers.forget(&object);
+            tracing::warn!(segment = %run.segment, "what came by way of other nodes is wrong");
+        }
+        let stored = get_stored(&self.buckets, component, run).await?;
+        let records = decode_run(run, &stored)?;
+        Ok((stored, records))
+    }
+
+    /// The bytes of a version of a native object, piece by piece. What nodes give each other of it is
+    /// trusted as they are: it has no checksums, but the way there has, and they asked for that version.
+    pub(crate) async fn get_version(
+        &self,
+        bucket: &Bucket,
+        native: &Native,
+        range: Range<u64>,
+        take: &mut (dyn FnMut(Bytes) + Send),
+    ) -> Result<()> {
+        let etag = native.etag.as_deref();
+        let by_peers = self.peers_for(range.end - range.start).zip(etag);
+        let Some((peers, etag)) = by_peers else {
+            return bucket.get_pieces(Component::Link, &native.key, range, etag, take).await;
+        };
+        let (link, key, etag) = (native.link, native.key.clone(), etag.to_owned());
+        let object = Object::Native { link, key, etag };
+        let mut pieces = std::pin::pin!(peers.pieces(&object, range));
+        while let Some(piece) = pieces.next().await {
+            take(piece?.bytes);
+        }
+        Ok(())
+    }
+}
+
+/// As [`get_run`]. What peers gave and is wrong comes from the bucket.
+pub(crate) async fn get_run_by_peers(
+    peers: &Peers,
+    buckets: &StripeSet,
+    run: &Run,
+    each: Each<'_>,
+) -> Result<()> {
+    let mut came = Came { records: 0, wrong: false, givers: Vec::new() };
+    let taken = take_run(peers, run, each, &mut came).await;
+    if !came.wrong {
+        return taken;
+    }
+    let rest = run.records[came.records..].to_vec();
+    let Some(first) = rest.first() else { return taken };
+    blame(peers, run, &record_span(first), &came);
+    let rest = Run { start: first.position, records: rest, ..run.clone() };
+    get_run(buckets, Component::Data, &rest, each).await
+}
+
+async fn take_run(peers: &Peers, run: &Run, each: Each<'_>, came: &mut Came) -> Result<()> {
+    let (object, mut at) = (Object::Segment(run.segment), u64::from(run.start));
+    let mut cutter = Cutter::new(at, run.records.iter().map(record_span).collect());
+    let mut pieces = std::pin::pin!(peers.pieces(&object, at..u64::from(run.end)));
+    while let Some(piece) = pieces.next().await {
+        let piece = piece?;
+        let end = at + piece.bytes.len() as u64;
+        came.givers.push((at..end, piece.giver));
+        at = end;
+        let Came { records, wrong, .. } = &mut *came;
+        cutter.take(piece.bytes, &mut |index, stored| {
+            let record = run.records[index];
+            let decoded = decode_record(&record, None, &stored).inspect_err(|_| *wrong = true)?;
+            each(record, decoded)?;
+            *records = index + 1;
+            Ok(())
+        })?;
+    }
+    Ok(())
+}
+
+/// Leaves those out who gave some of a record that is wrong, and forgets what this node has of it.
+fn blame(peers: &Peers, run: &Run, span: &Range<u64>, came: &Came) {
+    peers.forget(&Object::Segment(run.segment));
+    for (range, giver) in &came.givers {
+        if let Some(giver) = giver
+            && range.start < span.end
+            && span.start < range.end
+        {
+            peers.gave_wrong_bytes(giver);
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! The buckets behind all nodes.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use weir_object::{Component, StripeSet};
+use weir_peer::Object;
+use weir_types::Result;
+
+use crate::data::upward::NativeObjects;
+
+/// Where objects come from in the end.
+pub(crate) struct Source {
+    pub(crate) buckets: StripeSet,
+    pub(crate) natives: Arc<dyn NativeObjects>,
+}
+
+impl Source {
+    /// A range of an object. One GET; of a native object as long as it is that version.
+    pub(super) async fn get(&self, object: &Object, range: Range<u64>) -> Result<Bytes> {
+        match object {
+            Object::Segment(id) => {
+                let bucket = self.buckets.bucket_for(*id);
+                bucket.get_range(Component::Data, &id.object_key(), range).await
+            }
+            Object::Native { link, key, etag } => {
+                let bucket = self.natives.bucket(*link)?;
+                bucket.get_range_if_match(Component::Link, key, range, etag).await
+            }
+        }
+    }
+}

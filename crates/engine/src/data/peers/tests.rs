@@ -1,0 +1,326 @@
+use std::collections::HashMap;
+use std::sync::atomic::AtomicUsize;
+
+use async_trait::async_trait;
+use weir_meta::sessions::SessionId;
+use weir_object::{Bucket, Component, ConnectOptions, Meter, RequestKind, StripeSet};
+use weir_peer::{Handler, Members};
+use weir_segment::{Owner, SegmentBuilder};
+use weir_types::{Codec, ErrorKind, FsError, Ino, LinkId, Native, RecordRef, SegmentId, Settings};
+
+use super::give::Rate;
+use super::listen::Listen;
+use super::*;
+use crate::data::fetch::by_peers::get_run_by_peers;
+use crate::data::records::plan;
+use crate::data::upward::NativeObjects;
+
+const MIB: u64 = 1 << 20;
+
+struct NoLinks;
+
+impl NativeObjects for NoLinks {
+    fn bucket(&self, link: LinkId) -> Result<Bucket> {
+        Err(FsError::new(ErrorKind::NotFound, format!("there is no link {link}")))
+    }
+
+    fn object_is_another(&self, _: &Native, _: Ino) {}
+}
+
+/// A bucket with segments, and what was asked of it.
+struct Store {
+    buckets: StripeSet,
+    meter: Meter,
+    records: Vec<RecordRef>,
+}
+
+impl Store {
+    /// `segments` of 8 records of 1 MiB each, which do not compress.
+    async fn new(segments: u8) -> Self {
+        let url = "memory://peers".parse().expect("a URL");
+        let meter = Meter::new();
+        let bucket = Bucket::connect(&url, &ConnectOptions::default(), &meter).expect("connects");
+        let mut records = Vec::new();
+        for n in 1..=segments {
+            let id = SegmentId(u128::from(n) << 64);
+            let mut builder = SegmentBuilder::new(id, Codec::None, MIB);
+            for at in 0..8_u8 {
+                let owner = Owner { ino: Ino(u64::from(n)), offset: u64::from(at) * MIB };
+                records.push(builder.push(owner, &vec![n ^ at << 4; MIB as usize]).expect("fits"));
+            }
+            let bytes = builder.finish().bytes;
+            bucket.put(Component::Data, &id.object_key(), bytes).await.expect("puts");
+        }
+        let buckets = StripeSet::new(vec![bucket]).expect("a set");
+        Self { buckets, meter, records }
+    }
+
+    fn received(&self) -> u64 {
+        self.meter.snapshot().bytes_received()
+    }
+
+    fn gets(&self) -> u64 {
+        self.meter.snapshot().requests(RequestKind::Get)
+    }
+
+    fn source(&self) -> Source {
+        Source { buckets: self.buckets.clone(), natives: Arc::new(NoLinks) }
+    }
+
+    /// Reads all records as a fetch does; answers whether each is what it should be.
+    async fn read_all(&self, peers: &Peers) {
+        let mut got = HashMap::new();
+        for run in plan(self.records.iter().copied(), 8 * MIB) {
+            let mut each = |record: RecordRef, bytes: Bytes| {
+                assert!(got.insert((record.segment, record.position), bytes).is_none(), "twice");
+                Ok(())
+            };
+            get_run_by_peers(peers, &self.buckets, &run, &mut each).await.expect("reads");
+        }
+        for (at, record) in self.records.iter().enumerate() {
+            let want = ((at / 8) as u8 + 1) ^ ((at % 8) as u8) << 4;
+            let bytes = &got[&(record.segment, record.position)];
+            assert!(bytes.len() as u64 == MIB && bytes.iter().all(|byte| *byte == want), "{at}");
+        }
+    }
+}
+
+/// A node that knows these others.
+fn node(store: &Store, id: u64, others: Vec<Node>) -> Arc<Peers> {
+    let together = Arc::new(Together::beside(SessionId(id), others));
+    Arc::new(Peers::new(together, store.source(), (64 << 20, 0)).expect("a node"))
+}
+
+fn here() -> Listen {
+    let settings = Settings { peer_listen: Some("127.0.0.1:0".into()), ..Settings::default() };
+    Listen::of(&settings, None).expect("an address")
+}
+
+/// Nodes that know each other.
+async fn nodes(store: &Store, count: u64) -> Vec<Arc<Peers>> {
+    let mut all = Vec::new();
+    for id in 0..count {
+        let peers = node(store, id, Vec::new());
+        peers.listen(here()).await;
+        all.push(peers);
+    }
+    let known: Vec<_> = all.iter().map(|one| as_node(one)).collect();
+    for (at, one) in all.iter().enumerate() {
+        let mut others = known.clone();
+        others.remove(at);
+        one.together.know(others);
+    }
+    all
+}
+
+fn as_node(peers: &Peers) -> Node {
+    Node { fingerprint: peers.me(), address: peers.address().expect("it listens") }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nodes_that_read_the_same_cost_one_pass_over_the_bucket() {
+    let store = Arc::new(Store::new(6).await);
+    let nodes = nodes(&store, 4).await;
+    let reading: Vec<_> = nodes
+        .iter()
+        .map(|peers| {
+            let (store, peers) = (store.clone(), peers.clone());
+            tokio::spawn(async move { store.read_all(&peers).await })
+        })
+        .collect();
+    for reader in reading {
+        reader.await.expect("reads");
+    }
+    let all = 6 * 8 * MIB;
+    assert!((all..all + all / 100).contains(&store.received()), "{} of {all}", store.received());
+    let sum = |of: fn(&Figures) -> &AtomicU64| -> u64 {
+        nodes.iter().map(|one| of(&one.figures).load(Ordering::Relaxed)).sum()
+    };
+    assert_eq!(sum(|f| &f.given_bytes), sum(|f| &f.taken_bytes));
+    assert!(sum(|f| &f.taken_bytes) > 2 * all, "each takes about three of four parts");
+    assert_eq!((sum(|f| &f.hedges), sum(|f| &f.failures)), (0, 0));
+    let asked: Vec<_> = nodes.iter().map(|one| one.held.bytes()).collect();
+    assert!(asked.iter().all(|bytes| *bytes > 0), "all of them ask the bucket: {asked:?}");
+}
+
+/// A node that has one to ask, which answers so, takes all right, and leaves that out soon.
+async fn leaves_out(answer: impl Fn(&ObjectRange) -> Option<Answer> + Send + Sync + 'static) {
+    struct Hand<F>(F, AtomicUsize);
+    struct All;
+    impl Members for All {
+        fn has(&self, _: &Fingerprint) -> bool {
+            true
+        }
+    }
+    #[async_trait]
+    impl<F: Fn(&ObjectRange) -> Option<Answer> + Send + Sync> Handler for Hand<F> {
+        async fn answer(&self, _: &Fingerprint, Ask::Bytes(range): Ask) -> Answer {
+            self.1.fetch_add(1, Ordering::Relaxed);
+            match self.0(&range) {
+                Some(answer) => answer,
+                None => std::future::pending().await,
+            }
+        }
+    }
+    let store = Store::new(6).await;
+    let (identity, hand) = (Identity::new().expect("makes"), Arc::new(Hand(answer, 0.into())));
+    let at = "127.0.0.1:0".parse().expect("an address");
+    let server = Server::listen(at, &identity, Arc::new(All), hand.clone()).await.expect("listens");
+    let other = Node { fingerprint: identity.fingerprint(), address: server.address().to_string() };
+    let peers = node(&store, 1, vec![other.clone()]);
+    peers.listen(here()).await;
+    store.read_all(&peers).await;
+    assert!(peers.left_out.has(&other.fingerprint));
+    let asked = hand.1.load(Ordering::Relaxed);
+    assert!((1..=8).contains(&asked), "it was asked {asked} times");
+}
+
+#[tokio::test]
+async fn wrong_bytes_are_found_and_their_giver_is_asked_no_more() {
+    leaves_out(|range| Some(Answer::Given(vec![7; (range.end - range.start) as usize].into())))
+        .await;
+}
+
+#[tokio::test]
+async fn too_few_bytes_are_none() {
+    leaves_out(|range| Some(Answer::Given(vec![7; (range.end - range.start - 1) as usize].into())))
+        .await;
+}
+
+#[tokio::test]
+async fn one_that_does_not_know_the_question_is_left_out() {
+    leaves_out(|_| Some(Answer::Refused(Refusal::Unknown))).await;
+}
+
+#[tokio::test]
+async fn one_that_says_nothing_costs_a_hedge() {
+    leaves_out(|_| None).await;
+}
+
+#[tokio::test]
+async fn where_nobody_can_be_reached_all_comes_from_the_bucket() {
+    let store = Store::new(4).await;
+    let unused = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = unused.local_addr().expect("it has one").to_string();
+    drop(unused);
+    let somebody = |address: &str| Node {
+        fingerprint: Identity::new().expect("makes").fingerprint(),
+        address: address.to_owned(),
+    };
+    let others = vec![somebody(&address), somebody("no.such.host.invalid:7"), somebody("nonsense")];
+    let peers = node(&store, 1, others);
+    peers.listen(here()).await;
+    store.read_all(&peers).await;
+    assert_eq!(peers.figures.taken_bytes.load(Ordering::Relaxed), 0);
+}
+
+#[tokio::test]
+async fn what_is_got_for_all_is_got_once_and_is_bounded() {
+    let store = Store::new(4).await;
+    let held = Arc::new(Held::new(Arc::new(store.source()), 8 * MIB));
+    let object = |n: u128| Object::Segment(SegmentId(n << 64));
+    let one = object(1);
+    let (a, b) = tokio::join!(held.get(&one, 0..MIB), held.get(&one, 0..MIB));
+    assert_eq!(a.expect("reads"), b.expect("reads"));
+    assert_eq!((store.gets(), held.bytes()), (1, MIB));
+    let wider = held.get(&one, MIB / 2..3 * MIB).await.expect("reads");
+    assert_eq!((store.gets(), held.bytes(), wider.len() as u64), (2, 3 * MIB, 5 * MIB / 2));
+    let whole = held.get(&one, 0..4 * MIB).await.expect("reads");
+    assert_eq!((store.gets(), store.received()), (3, 4 * MIB));
+    assert_eq!(whole.slice((MIB / 2) as usize..3 * MIB as usize), wider);
+    for n in 2..=4 {
+        held.get(&object(n), 0..4 * MIB).await.expect("reads");
+        assert!(held.bytes() <= 8 * MIB, "{}", held.bytes());
+    }
+    let gets = store.gets();
+    held.get(&object(4), 0..4 * MIB).await.expect("reads");
+    assert_eq!(store.gets(), gets, "it is here");
+    held.forget(&object(4));
+    held.get(&object(4), 0..4 * MIB).await.expect("reads");
+    assert_eq!(store.gets(), gets + 1);
+    let gone = held.get(&object(9), 0..MIB).await.expect_err("there is none");
+    assert_eq!(gone.kind(), ErrorKind::NotFound);
+    assert_eq!(held.bytes(), 4 * MIB, "what failed takes no room, once some was made for it");
+    assert!(held.get(&object(9), 0..MIB).await.is_err(), "and is tried again");
+}
+
+#[tokio::test]
+async fn no_more_is_given_than_was_allowed() {
+    let rate = Rate::new(8 * MIB);
+    assert!(rate.may(4 * MIB) && rate.may(4 * MIB - 1024));
+    assert!(!rate.may(4 * MIB));
+    let unlimited = Rate::new(0);
+    assert!((0..1000).all(|_| unlimited.may(4 * MIB)));
+}
+
+#[test]
+fn each_piece_has_one_owner_and_only_the_share_of_who_goes_moves() {
+    let node = |n: u8| Node { fingerprint: Fingerprint([n; 32]), address: n.to_string() };
+    let all: Vec<_> = (1..=4).map(node).collect();
+    let seen_by = |me: &Node, nodes: &[Node], piece: u64| {
+        let others = nodes.iter().filter(|one| *one != me).cloned().collect();
+        let object = Object::Segment(SegmentId(u128::from(piece) << 70));
+        route::owner((&object, piece), me.fingerprint, others).unwrap_or_else(|| me.clone())
+    };
+    let mut shares = HashMap::<String, u32>::new();
+    let mut moved = 0;
+    for piece in 0..4_000 {
+        let owner = seen_by(&all[0], &all, piece);
+        assert!(all.iter().all(|me| seen_by(me, &all, piece) == owner));
+        let after = seen_by(&all[0], &all[..3], piece);
+        moved += u32::from(after != owner && owner == all[3]);
+        assert!(after == owner || owner == all[3], "only what the last one had moves");
+        *shares.entry(owner.address).or_default() += 1;
+    }
+    assert!(shares.values().all(|share| (850..1150).contains(share)), "{shares:?}");
+    assert_eq!(moved, shares["4"]);
+}
+
+#[test]
+fn ranges_are_cut_where_another_node_may_be_the_owner() {
+    let cut = |range| split(range).map(|part| (part.start, part.end)).collect::<Vec<_>>();
+    assert_eq!(cut(5..6), [(5, 6)]);
+    assert_eq!(cut(0..4 * MIB), [(0, 4 * MIB)]);
+    let parts = [(4 * MIB - 1, 4 * MIB), (4 * MIB, 8 * MIB), (8 * MIB, 8 * MIB + 1)];
+    assert_eq!(cut(4 * MIB - 1..8 * MIB + 1), parts);
+    assert!(cut(7..7).is_empty());
+}
+
+#[test]
+fn where_it_listens_is_checked() {
+    let of = |listen: Option<&str>, address: Option<&str>| {
+        let settings = Settings {
+            peer_listen: listen.map(str::to_owned),
+            peer_address: address.map(str::to_owned),
+            ..Settings::default()
+        };
+        Listen::of(&settings, None)
+    };
+    assert_eq!(of(Some("off"), None).expect("off"), Listen::Off);
+    let Ok(Listen::At { bind, from_others, address }) = of(None, Some("nat.example:7070")) else {
+        panic!("an address");
+    };
+    assert!(bind.ip().is_loopback() && bind.port() == 0 && from_others.is_loopback());
+    assert_eq!(address.as_deref(), Some("nat.example:7070"));
+    for bad in ["", "10.0.0.1", "host:7070", "1.2.3.4:99999", "on"] {
+        let error = of(Some(bad), None).expect_err(bad).to_string();
+        assert!(error.contains("--peer-listen"), "{error}");
+    }
+    for bad in ["", "host", ":7", "host:0", "host:x", "host:70000"] {
+        let error = of(None, Some(bad)).expect_err(bad).to_string();
+        assert!(error.contains("--peer-address"), "{error}");
+    }
+    let any = of(Some("0.0.0.0:7070"), None).expect("an address");
+    assert!(matches!(any, Listen::At { from_others, .. } if !from_others.is_unspecified()));
+}
+
+#[tokio::test]
+async fn a_port_that_is_taken_is_no_end() {
+    let store = Store::new(1).await;
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = taken.local_addr().expect("it has one").to_string();
+    let settings = Settings { peer_listen: Some(address), ..Settings::default() };
+    let peers = node(&store, 1, Vec::new());
+    peers.listen(Listen::of(&settings, None).expect("an address")).await;
+    assert!(peers.address().is_none() && !peers.pays(MIB) && peers.row().is_none());
+}
