@@ -9,6 +9,7 @@ mod apply;
 mod conformance;
 mod contract;
 mod entry;
+mod follow;
 pub mod memory;
 pub mod postgres;
 pub mod slate;
@@ -19,6 +20,7 @@ pub use contract::{
 #[cfg(test)]
 pub(crate) use entry::encode_for_tests;
 pub(crate) use entry::logged;
+pub use follow::Followed;
 pub use memory::MemoryKv;
 pub use postgres::{PostgresKv, PostgresOptions, PostgresUrl};
 pub use slate::{SlateKv, SlateOptions, SlateReader, SlateReaderOptions};

@@ -5,7 +5,7 @@ use weir_types::{ErrorKind, FileKind, FsError, Ino, Inode, Result};
 
 use crate::acl::{self, ACL_DEFAULT};
 use crate::codec::{Dirent, Seen, decode_seen, merge_times, version};
-use crate::kv::Key;
+use crate::kv::{Key, Versioned};
 use crate::native::in_link;
 use crate::op::{Tries, Tx, at_name, check_name, live_dir, no_inode, seen_inode};
 use crate::orphans::WHOLE;
@@ -35,7 +35,7 @@ pub struct NewInode {
 
 impl Meta {
     /// The inode that `name` in `parent` leads to; `NotFound` also where `parent` is no directory.
-    /// Two read rounds.
+    /// One read round where the metadata is far, else two.
     pub async fn lookup(&self, parent: Ino, name: &[u8]) -> Result<Inode> {
         check_name(name)?;
         let key = keys::dirent(parent, name);
@@ -44,12 +44,27 @@ impl Meta {
         let mut tries = Tries::new("lookup");
         loop {
             tries.next().await?;
-            let Seen { value: entry, .. } = self.entry(parent, name, &key).await?;
+            let found = match self.kv.is_far() {
+                true => self.followed(parent, name, &key).await?,
+                false => self.inode_of(self.entry(parent, name, &key).await?.value).await?,
+            };
             // A missing inode means that the name went between the two reads: look again.
-            if let Some(inode) = self.inode_of(entry).await? {
+            if let Some(inode) = found {
                 return Ok(inode);
             }
         }
+    }
+
+    /// The same in one round: times are asked for whatever it is.
+    async fn followed(&self, dir: Ino, name: &[u8], key: &Key) -> Result<Option<Inode>> {
+        let found = self.kv.follow(key, &[keys::INODE, keys::DIR_TIMES]).await?;
+        let entry = entry_of(dir, name, key, found.from.as_ref())?.value;
+        let Some(Seen { value: mut inode, .. }) = seen_inode(entry.ino, found.to[0].as_ref())?
+        else {
+            return Ok(None);
+        };
+        merge_times(&mut inode, found.to[1].as_ref())?;
+        Ok(Some(inode))
     }
 
     /// The inode that an entry leads to, with a read of times only where it has some.
@@ -69,7 +84,7 @@ impl Meta {
 
     async fn entry(&self, dir: Ino, name: &[u8], key: &Key) -> Result<Seen<Dirent>> {
         let found = self.get(std::slice::from_ref(key)).await?;
-        decode_seen(key, found[0].as_ref())?.ok_or_else(|| no_name(dir, name))
+        entry_of(dir, name, key, found[0].as_ref())
     }
 
     /// Makes a file, directory, symlink or node. One read round and one commit.
@@ -174,21 +189,20 @@ impl Meta {
     }
 
     /// Removes a name of something that is no directory; returns the inode after. With no name
-    /// left (`nlink` 0) it is an orphan: readable by number until [`Meta::purge`]. Two read rounds
-    /// (three for what is an object of a link) and one commit.
+    /// left (`nlink` 0) it is an orphan: readable by number until [`Meta::purge`]. One read round
+    /// where the metadata is far, else two (one more for what is an object of a link), and one commit.
     pub async fn unlink(&self, parent: Ino, name: &[u8]) -> Result<Inode> {
         check_name(name)?;
         let key = keys::dirent(parent, name);
         let mut tries = Tries::new("unlink");
         loop {
             tries.next().await?;
-            let entry = self.entry(parent, name, &key).await?;
-            let ino = entry.value.ino;
+            let found = self.kv.follow(&key, &[keys::INODE]).await?;
+            let entry = entry_of(parent, name, &key, found.from.as_ref())?;
             if entry.value.kind == FileKind::Directory {
                 return Err(at_name(ErrorKind::IsDirectory, parent, name, "is a directory"));
             }
-            let found = self.get(&[keys::inode(ino)]).await?;
-            let Some(seen) = seen_inode(ino, found[0].as_ref())? else {
+            let Some(seen) = seen_inode(entry.value.ino, found.to[0].as_ref())? else {
                 continue;
             };
             let mut tx = Tx::default();
@@ -311,6 +325,10 @@ fn check_linkable(inode: &Inode) -> Result<()> {
         _ => return Ok(()),
     };
     Err(FsError::new(kind, format!("inode {ino} {why}")))
+}
+
+fn entry_of(dir: Ino, name: &[u8], key: &Key, found: Option<&Versioned>) -> Result<Seen<Dirent>> {
+    decode_seen(key, found)?.ok_or_else(|| no_name(dir, name))
 }
 
 fn no_name(dir: Ino, name: &[u8]) -> FsError {

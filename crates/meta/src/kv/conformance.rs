@@ -51,7 +51,8 @@ macro_rules! conformance {
             what_is_no_counter_is_refused, deletes_leave_nothing, scans_are_ordered_and_limited,
             scans_end_where_the_prefix_ends, nonsense_is_refused, a_check_alone_writes_nothing,
             checked_increments_lose_nothing, adds_never_conflict, it_agrees_with_a_sorted_map,
-            a_changed_counter_has_another_version,
+            a_changed_counter_has_another_version, values_lead_to_other_keys,
+            what_has_no_number_leads_nowhere,
         );
     };
     ($engine:ty: $($test:ident,)*) => {
@@ -139,6 +140,58 @@ pub(crate) async fn absent_and_version_checks<E: Engine>() {
     assert_eq!(kv.commit(guarded(elsewhere, "3")).await.unwrap(), Outcome::Conflict);
     let have = kv.get_many(&[key("none"), key("a")]).await.unwrap();
     assert_eq!(have, [None, Some(Versioned { version: second, value: "2".into() })]);
+}
+
+/// A value with a number behind its first byte, and some more.
+fn leading_to(number: u64) -> Bytes {
+    let mut value = vec![1];
+    let mut rest = number;
+    while rest >= 0x80 {
+        value.push(rest as u8 | 0x80);
+        rest >>= 7;
+    }
+    value.extend([rest as u8, 0xff, 0]);
+    value.into()
+}
+
+fn tagged(tag: u8, number: u64) -> Key {
+    std::iter::once(tag).chain(number.to_be_bytes()).collect()
+}
+
+pub(crate) async fn values_lead_to_other_keys<E: Engine>() {
+    let (_engine, kv) = E::fresh(None).await;
+    let all_bits = (1 << 63) - 1;
+    for number in [0, 1, 127, 128, 16_383, 16_384, 1 << 32, 1 << 56, 1 << 62, all_bits] {
+        let puts = [(key("a"), leading_to(number)), (tagged(b'I', number), "inode".into())];
+        let adds = vec![(tagged(b'C', number), 7)];
+        kv.commit(Commit { puts: puts.into(), adds, ..Commit::default() }).await.unwrap();
+        let followed = kv.follow(&key("a"), b"TICI").await.unwrap();
+        let keys = [key("a"), tagged(b'I', number), tagged(b'C', number)];
+        let [from, inode, count] = kv.get_many(&keys).await.unwrap().try_into().unwrap();
+        assert!(inode.is_some() && count.is_some());
+        assert_eq!(followed.from, from, "{number}");
+        assert_eq!(followed.to, [None, inode.clone(), count, inode], "{number}");
+        let followed = kv.follow(&key("a"), b"").await.unwrap();
+        assert_eq!((followed.from, followed.to), (from, Vec::new()));
+    }
+}
+
+pub(crate) async fn what_has_no_number_leads_nowhere<E: Engine>() {
+    let (_engine, kv) = E::fresh(None).await;
+    let puts = [0, 1, 5, u64::MAX, 1 << 63].map(|number| (tagged(b'I', number), "x".into()));
+    kv.commit(Commit { puts: puts.into(), ..Commit::default() }).await.unwrap();
+    let nowhere = [None, None];
+    assert_eq!(kv.follow(&key("a"), b"IT").await.unwrap().to, nowhere);
+    let cut_off: [&[u8]; 4] =
+        [b"", &[1], &[1, 0x85], &[1, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80]];
+    let cut_off = cut_off.map(Bytes::from_static);
+    for value in cut_off.into_iter().chain([leading_to(1 << 63), leading_to(u64::MAX)]) {
+        let commit = Commit { puts: vec![(key("a"), value.clone())], ..Commit::default() };
+        kv.commit(commit).await.unwrap();
+        let followed = kv.follow(&key("a"), b"IT").await.unwrap();
+        assert_eq!(followed.from.unwrap().value, value);
+        assert_eq!(followed.to, nowhere, "{value:?}");
+    }
 }
 
 pub(crate) async fn a_conflict_changes_nothing<E: Engine>() {

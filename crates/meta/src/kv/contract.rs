@@ -4,6 +4,8 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use weir_types::Result;
 
+use super::follow::{Followed, leads_to};
+
 /// Most bytes of keys and values that one commit may change: a redo log must be able to hold it as
 /// one entry. What has more to change makes several commits of it.
 pub const COMMIT_BYTES_MAX: usize = 32 << 20;
@@ -74,6 +76,28 @@ pub trait Kv: Send + Sync + 'static {
 
     /// The values of `keys`, in their order; `None` for those absent.
     async fn get_many(&self, keys: &[Key]) -> Result<Vec<Option<Versioned>>>;
+
+    /// Whether each read is a round trip to a server, however little it asks for: then what may be
+    /// needed is asked for along with what is.
+    fn is_far(&self) -> bool {
+        false
+    }
+
+    /// The value of `key`, and what is at the keys that it leads to: those made of one of `tags` each and
+    /// of the number behind the value's first byte, in 8 bytes. The number is written in groups of 7 bits,
+    /// the lowest first; one that is not below 2^63 leads nowhere. `key` is no
+    /// counter. One round trip where the engine
+    /// [is far](Kv::is_far), else two reads.
+    async fn follow(&self, key: &Key, tags: &[u8]) -> Result<Followed> {
+        let from = self.get_many(std::slice::from_ref(key)).await?.pop().flatten();
+        let keys = from.as_ref().map_or_else(Vec::new, |from| leads_to(&from.value, tags));
+        let mut to = match keys.is_empty() {
+            true => Vec::new(),
+            false => self.get_many(&keys).await?,
+        };
+        to.resize(tags.len(), None);
+        Ok(Followed { from, to })
+    }
 
     /// Up to `limit` entries whose keys start with `prefix` and are greater than `after` (if
     /// given; a full key, prefix included), in key order.

@@ -67,6 +67,7 @@ use weir_types::{ErrorKind, FsError, Result};
 
 use super::apply::{changes_nothing, validate};
 use super::contract::{Commit, Key, Kv, Outcome, Version, Versioned};
+use super::follow::Followed;
 use commits::{Lanes, Shared};
 use connect::Place;
 use error::Failed;
@@ -175,6 +176,14 @@ fn check_keys(commit: &Commit) -> Result<()> {
 impl Kv for PostgresKv {
     async fn get_many(&self, keys: &[Key]) -> Result<Vec<Option<Versioned>>> {
         self.readers.get_many(keys).await
+    }
+
+    fn is_far(&self) -> bool {
+        true
+    }
+
+    async fn follow(&self, key: &Key, tags: &[u8]) -> Result<Followed> {
+        self.readers.follow(key, tags).await
     }
 
     async fn scan(

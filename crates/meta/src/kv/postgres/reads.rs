@@ -13,6 +13,7 @@ use tokio_postgres::{Row, Statement};
 use weir_types::{ErrorKind, FsError, Result};
 
 use super::super::contract::{Key, Versioned};
+use super::super::follow::Followed;
 use super::connect::{Conn, Place};
 use super::error::{Failed, failed};
 use super::options::KEY_BYTES_MAX;
@@ -94,12 +95,19 @@ impl Readers {
             return Ok(Vec::new());
         }
         let rows = self.ask("read metadata", |s| &s.get, &[&keys]).await?;
-        let mut parts = BTreeMap::<i64, Parts>::new();
-        for row in &rows {
-            parts.entry(row.get(0)).or_default().add(row)?;
-        }
+        let mut parts = by_place(&rows)?;
         let each = keys.iter().zip(1..);
         each.map(|(key, at)| parts.remove(&at).map(|parts| parts.value(key)).transpose()).collect()
+    }
+
+    pub(super) async fn follow(&self, key: &Key, tags: &[u8]) -> Result<Followed> {
+        let each: Vec<&[u8]> = tags.chunks(1).collect();
+        let rows = self.ask("read metadata", |s| &s.follow, &[key, &each]).await?;
+        let mut parts = by_place(&rows)?;
+        let from = parts.remove(&0).map(|parts| parts.value(key)).transpose()?;
+        let of_tag = |(tag, at)| parts.remove(&at).map(|parts| parts.value(tag)).transpose();
+        let to = each.into_iter().zip(1..).map(of_tag).collect::<Result<_>>()?;
+        Ok(Followed { from, to })
     }
 
     pub(super) async fn scan(
@@ -154,6 +162,15 @@ impl Readers {
             *conn.lock().await = None;
         }
     }
+}
+
+/// The rows of each key, by the place that the question gave it.
+fn by_place(rows: &[Row]) -> Result<BTreeMap<i64, Parts>> {
+    let mut parts = BTreeMap::<i64, Parts>::new();
+    for row in rows {
+        parts.entry(row.get(0)).or_default().add(row)?;
+    }
+    Ok(parts)
 }
 
 fn silent(what: &str, place: &Place) -> FsError {
