@@ -4,8 +4,8 @@ use bytes::Bytes;
 use weir_types::{ErrorKind, FileKind, FsError, Ino, Inode, Result};
 
 use crate::acl::{self, ACL_DEFAULT};
-use crate::codec::{Dirent, Seen, decode_seen, merge_times, version};
-use crate::kv::{Key, Versioned};
+use crate::codec::{Dirent, Seen, decode_seen, merge_times, time_after, version};
+use crate::kv::{Followed, Key, Versioned};
 use crate::native::in_link;
 use crate::op::{Tries, Tx, at_name, check_name, live_dir, no_inode, seen_inode};
 use crate::orphans::WHOLE;
@@ -104,7 +104,7 @@ impl Meta {
             if new.umask.is_some() && new.kind != FileKind::Symlink {
                 wanted.push(keys::xattr(parent, ACL_DEFAULT));
             }
-            let found = self.get(&wanted).await?;
+            let (found, [times]) = self.get_with_times(wanted, [parent]).await?;
             let mut dir = live_dir(parent, found[0].as_ref())?;
             if found[1].is_some() {
                 return Err(taken(parent, name));
@@ -128,7 +128,7 @@ impl Meta {
             tx.check(key.clone(), None);
             tx.put_inode(&inode)?;
             tx.put_dirent(key.clone(), ino, inode.kind)?;
-            tx.touch_dir(parent, 1, inode.btime)?;
+            tx.touch_dir(parent, 1, time_after(parent, inode.btime, times.as_ref())?)?;
             tx.add(keys::INODES.to_vec(), 1);
             if inode.kind == FileKind::Directory {
                 dir.value.nlink += 1;
@@ -164,7 +164,8 @@ impl Meta {
         let mut tries = Tries::new("link");
         loop {
             tries.next().await?;
-            let found = self.get(&[keys::inode(ino), keys::inode(parent), key.clone()]).await?;
+            let wanted = vec![keys::inode(ino), keys::inode(parent), key.clone()];
+            let (found, [times]) = self.get_with_times(wanted, [parent]).await?;
             let dir = live_dir(parent, found[1].as_ref())?;
             let seen = seen_inode(ino, found[0].as_ref())?.ok_or_else(|| no_inode(ino))?;
             check_linkable(&seen.value)?;
@@ -181,7 +182,7 @@ impl Meta {
             tx.export_name(&dir.value, name, &inode)?;
             tx.put_inode(&inode)?;
             tx.put_dirent(key.clone(), ino, inode.kind)?;
-            tx.touch_dir(parent, 1, inode.ctime)?;
+            tx.touch_dir(parent, 1, time_after(parent, inode.ctime, times.as_ref())?)?;
             if self.apply(tx).await? {
                 return Ok(inode);
             }
@@ -197,7 +198,7 @@ impl Meta {
         let mut tries = Tries::new("unlink");
         loop {
             tries.next().await?;
-            let found = self.kv.follow(&key, &[keys::INODE]).await?;
+            let (found, times) = self.followed_with_times(parent, &key).await?;
             let entry = entry_of(parent, name, &key, found.from.as_ref())?;
             if entry.value.kind == FileKind::Directory {
                 return Err(at_name(ErrorKind::IsDirectory, parent, name, "is a directory"));
@@ -211,7 +212,7 @@ impl Meta {
             let is_object = seen.value.native.is_some();
             let inode = self.without_a_name(seen.value, &mut tx)?;
             tx.delete(key.clone());
-            tx.touch_dir(parent, -1, inode.ctime)?;
+            tx.touch_dir(parent, -1, time_after(parent, inode.ctime, times.as_ref())?)?;
             if is_object {
                 let found = self.get(&[keys::inode(parent)]).await?;
                 let dir = seen_inode(parent, found[0].as_ref())?;
@@ -221,6 +222,22 @@ impl Meta {
                 return Ok(inode);
             }
         }
+    }
+
+    /// What an entry leads to, and when those of its directory changed, as
+    /// [`Meta::get_with_times`] tells it: both at once.
+    async fn followed_with_times(
+        &self,
+        dir: Ino,
+        key: &Key,
+    ) -> Result<(Followed, Option<Versioned>)> {
+        let followed = self.kv.follow(key, &[keys::INODE]);
+        if !self.kv.is_far() {
+            return Ok((followed.await?, None));
+        }
+        let wanted = [keys::dir_times(dir)];
+        let (found, mut times) = futures::try_join!(followed, self.get(&wanted))?;
+        Ok((found, times.pop().flatten()))
     }
 
     /// Takes one name from what is no directory, or the only one from a directory.
@@ -248,7 +265,8 @@ impl Meta {
         let mut tries = Tries::new("rmdir");
         loop {
             tries.next().await?;
-            let found = self.get(&[keys::inode(parent), key.clone()]).await?;
+            let wanted = vec![keys::inode(parent), key.clone()];
+            let (found, [times]) = self.get_with_times(wanted, [parent]).await?;
             let entry: Seen<Dirent> =
                 decode_seen(&key, found[1].as_ref())?.ok_or_else(|| no_name(parent, name))?;
             if entry.value.kind != FileKind::Directory {
@@ -265,7 +283,7 @@ impl Meta {
             tx.delete(key.clone());
             dir.value.nlink = dir.value.nlink.saturating_sub(1);
             tx.put_inode(&dir.value)?;
-            tx.touch_dir(parent, -1, inode.ctime)?;
+            tx.touch_dir(parent, -1, time_after(parent, inode.ctime, times.as_ref())?)?;
             if self.apply(tx).await? {
                 return Ok(inode);
             }

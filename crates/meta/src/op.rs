@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::Bytes;
 use weir_types::{ErrorKind, Extent, FileKind, FsError, Ino, Inode, Result, UnixTime};
 
-use crate::codec::{DirTimes, Dirent, Seen, decode_inode, encode, encode_inode};
+use crate::codec::{Dirent, Seen, decode_inode, encode, encode_inode, encode_time};
 use crate::kv::{Check, Commit, Key, Kv, Outcome, Version, Versioned};
 use crate::{NAME_BYTES_MAX, extents, keys};
 
@@ -51,6 +51,7 @@ pub(crate) struct Tx {
     puts: BTreeMap<Key, Bytes>,
     deletes: BTreeSet<Key>,
     adds: BTreeMap<Key, i64>,
+    raises: BTreeMap<Key, Bytes>,
 }
 
 impl Tx {
@@ -95,10 +96,12 @@ impl Tx {
         Ok(())
     }
 
-    /// Notes that entries of `dir` changed `now`, and how many more there are. Nothing is checked,
-    /// so that many may change one directory at once.
+    /// Notes that entries of `dir` changed `now`, and how many more there are. Nothing is checked, and
+    /// no commit waits for another one's, so that many may change one directory at once.
     pub(crate) fn touch_dir(&mut self, dir: Ino, entries: i64, now: UnixTime) -> Result<()> {
-        self.put(keys::dir_times(dir), encode(&DirTimes { mtime: now, ctime: now })?);
+        let time = encode_time(now);
+        let raised = self.raises.entry(keys::dir_times(dir)).or_default();
+        *raised = time.max(std::mem::take(raised));
         if entries != 0 {
             self.add(keys::dir_count(dir), entries);
         }
@@ -136,12 +139,17 @@ impl Tx {
     }
 
     /// Commits; `false`: a check did not hold.
-    pub(crate) async fn apply_to(self, kv: &dyn Kv) -> Result<bool> {
+    pub(crate) async fn apply_to(mut self, kv: &dyn Kv) -> Result<bool> {
+        if !kv.is_far() {
+            // There is one writer, and what it says last is the latest: nothing need be compared.
+            self.puts.append(&mut self.raises);
+        }
         let commit = Commit {
             checks: self.checks,
             puts: self.puts.into_iter().collect(),
             deletes: self.deletes.into_iter().collect(),
             adds: self.adds.into_iter().filter(|(_, n)| *n != 0).collect(),
+            raises: self.raises.into_iter().collect(),
         };
         Ok(matches!(kv.commit(commit).await?, Outcome::Applied(_)))
     }

@@ -161,6 +161,24 @@ impl Meta {
         self.kv.get_many(keys).await
     }
 
+    /// The same, and when entries of `dirs` changed, for [`time_after`](crate::codec::time_after), where
+    /// others may say so at the same moment.
+    pub(crate) async fn get_with_times<const N: usize>(
+        &self,
+        mut keys: Vec<Key>,
+        dirs: [Ino; N],
+    ) -> Result<(Vec<Option<Versioned>>, [Option<Versioned>; N])> {
+        let mut times = [const { None }; N];
+        if !self.kv.is_far() {
+            return Ok((self.get(&keys).await?, times));
+        }
+        let asked = keys.len();
+        keys.extend(dirs.map(keys::dir_times));
+        let mut found = self.get(&keys).await?;
+        found.drain(asked..).zip(&mut times).for_each(|(found, place)| *place = found);
+        Ok((found, times))
+    }
+
     /// Commits; `false`: a check did not hold and the operation is to be redone.
     pub(crate) async fn apply(&self, tx: Tx) -> Result<bool> {
         // Before anybody can see it.

@@ -15,8 +15,9 @@ pub type Key = Vec<u8>;
 
 /// The version of a value: a number that only the commit has that put it; never 0. Those of later
 /// commits of one process are greater. An engine with one writer counts its commits from 1, which is
-/// what its redo log is ordered by; one with many writers cannot, and has gaps. A counter's version is
-/// another one after each add, and there need be no commit of that number.
+/// what its redo log is ordered by; one with many writers cannot, and has gaps. The version of a counter,
+/// and of what is raised, is another one after each add or raise, and there need be no commit of that
+/// number.
 pub type Version = u64;
 
 /// A value and its version.
@@ -33,8 +34,8 @@ pub struct Versioned {
 pub enum Check {
     /// The key has no value.
     Absent(Key),
-    /// The key has a value, put by this very commit; of a counter: nothing was added since it had
-    /// this version.
+    /// The key has a value, put by this very commit; of a counter, or what is raised: nothing was
+    /// added, or raised, since it had this version.
     Version(Key, Version),
 }
 
@@ -50,6 +51,9 @@ pub struct Commit {
     /// Counters to add to. A counter is a key whose value is an i64 in 8 bytes, little endian;
     /// absent means 0. Adds need no check and so never conflict.
     pub adds: Vec<(Key, i64)>,
+    /// Values to raise: of what a key has and this, the greater one stays, as bytes compare. As with
+    /// counters, none needs a check or waits for another, and each changes the version.
+    pub raises: Vec<(Key, Bytes)>,
 }
 
 /// What became of a commit.
@@ -109,7 +113,7 @@ pub trait Kv: Send + Sync + 'static {
     ) -> Result<Vec<(Key, Versioned)>>;
 
     /// Applies the commit if all its checks hold. One that changes nothing writes nothing, and its
-    /// version is that of the newest commit. A key named twice among puts, adds and deletes, an
+    /// version is that of the newest commit. A key named twice among puts, adds, raises and deletes, an
     /// empty one, or one past what the engine takes (65,535 bytes; 1,100 in PostgreSQL) is `Invalid`;
     /// so is a commit past [`COMMIT_BYTES_MAX`].
     async fn commit(&self, commit: Commit) -> Result<Outcome>;

@@ -6,7 +6,8 @@ use weir_types::{
     UnixTime,
 };
 
-use crate::codec::{Dirent, decode, decode_inode, encode, encode_inode};
+use crate::codec::{Dirent, decode, decode_inode, encode, encode_inode, encode_time, merge_times};
+use crate::kv::Versioned;
 use crate::{ActionEnd, ActionRow, ActionRowKind, LastMount, LinkObject};
 
 const INODE: &str = "01ac0202ff03e8076401090001aab4aed8c7bfce972f04060107018020ffffffffffffffffff010001092e2e2f746172676574";
@@ -131,6 +132,26 @@ fn an_inode_of_a_link_has_its_object_behind_it() {
     };
     assert_eq!(encode(&object).unwrap(), bytes(OBJECT));
     assert_eq!(decode::<LinkObject>(b"K", &bytes(OBJECT)).unwrap(), object);
+}
+
+#[test]
+fn times_of_entries_are_read_in_both_versions_and_later_ones_are_greater() {
+    let read = |value: Vec<u8>| {
+        let mut inode = Inode { mtime: UnixTime(-9), ctime: UnixTime(-9), ..inode() };
+        let found = Versioned { version: 2, value: value.into() };
+        merge_times(&mut inode, Some(&found)).map(|()| (inode.mtime.0, inode.ctime.0))
+    };
+    assert_eq!(read(bytes("01ac02ae02")).unwrap(), (150, 151));
+    let first = bytes("028000000000000096");
+    assert_eq!(encode_time(UnixTime(150)), first);
+    assert_eq!(read(first).unwrap(), (150, 150));
+    let times = [i64::MIN, -1, 0, 1, 255, 256, 1_700_000_000_123_456_789, i64::MAX];
+    let stored = times.map(|time| encode_time(UnixTime(time)));
+    assert!(stored.is_sorted() && bytes("01ffffffffffffffffffff01") < stored[0]);
+    for (time, stored) in times.into_iter().zip(stored) {
+        assert_eq!(read(stored.to_vec()).unwrap(), (time, time.max(-9)));
+    }
+    assert!(read(bytes("0280")).is_err() && read(bytes("03ac02ae02")).is_err());
 }
 
 #[test]

@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
-use weir_types::{ErrorKind, FileKind, Ino, Result};
+use weir_types::{ErrorKind, FileKind, Ino, Result, UnixTime};
 
 use super::{dir, file, kind_of, meta_over, new};
 use crate::kv::memory::MemoryKv;
 use crate::kv::{Commit, Followed, Key, Kv, Outcome, Version, Versioned};
-use crate::{Meta, RenameMode};
+use crate::{Meta, RenameMode, SetAttr};
 
 const ROOT: Ino = Ino::ROOT;
 
@@ -89,7 +89,8 @@ impl Counted {
 
 #[tokio::test]
 async fn an_operation_asks_no_more_often_than_it_must() {
-    for (far, lookup, directory, unlink) in [(true, 1, 1, 2), (false, 2, 2, 3)] {
+    // Of the three of an unlink two are asked at once.
+    for (far, lookup, directory, unlink) in [(true, 1, 1, 3), (false, 2, 2, 3)] {
         let (kv, meta) = counted(far).await;
         let (rounds, made) = kv.rounds(meta.create(ROOT, b"f", new(FileKind::Regular))).await;
         let made = made.unwrap();
@@ -134,4 +135,47 @@ async fn near_and_far_metadata_tell_the_same() {
     for name in [&b"d"[..], b"y", b"s", b"first"] {
         assert_eq!(near.lookup(ROOT, name).await.unwrap(), far.lookup(ROOT, name).await.unwrap());
     }
+}
+
+/// Every change of a directory's entries is one of its times, and these only rise, whatever the clocks
+/// of the nodes say.
+#[tokio::test]
+async fn times_of_a_directory_rise_with_clocks_apart() {
+    let kv = Arc::new(Counted { kv: MemoryKv::new(), far: true, asked: AtomicU64::new(0) });
+    let first = meta_over(kv.clone()).await;
+    let stopped =
+        async |time| Meta::open(kv.clone(), Arc::new(move || UnixTime(time))).await.unwrap();
+    let (ahead, behind) = (stopped(5_000_000).await, stopped(77).await);
+    let [d, e] = [dir(&first, ROOT, "d").await, dir(&first, ROOT, "e").await];
+    let mut before = first.inode(d).await.unwrap();
+    let mut rose = async |what: &str| {
+        let now = first.inode(d).await.unwrap();
+        assert!(now.mtime > before.mtime && now.ctime > before.ctime, "{what}: {now:?}");
+        before = now;
+    };
+    let regular = || new(FileKind::Regular);
+    for (node, name) in [(&ahead, &b"a"[..]), (&behind, b"b"), (&first, b"c"), (&ahead, b"f")] {
+        let made = node.create(d, name, regular()).await.unwrap();
+        rose("create").await;
+        behind.link(made.ino, d, b"link").await.unwrap();
+        rose("link").await;
+        behind.unlink(d, b"link").await.unwrap();
+        rose("unlink").await;
+        behind.rename(d, name, d, b"moved", RenameMode::Replace).await.unwrap();
+        rose("rename").await;
+        behind.rename(d, b"moved", e, name, RenameMode::Replace).await.unwrap();
+        rose("rename away").await;
+        behind.rename(e, name, d, name, RenameMode::Replace).await.unwrap();
+        rose("rename here").await;
+        dir(&behind, d, "sub").await;
+        rose("mkdir").await;
+        behind.rmdir(d, b"sub").await.unwrap();
+        rose("rmdir").await;
+    }
+    // What is set is what they are, until entries change again.
+    let set = SetAttr { mtime: Some(UnixTime(9)), ..SetAttr::default() };
+    behind.setattr(d, set).await.unwrap();
+    assert_eq!(ahead.lookup(ROOT, b"d").await.unwrap().mtime, UnixTime(9));
+    behind.create(d, b"last", regular()).await.unwrap();
+    assert_eq!(ahead.inode(d).await.unwrap().mtime, UnixTime(77));
 }

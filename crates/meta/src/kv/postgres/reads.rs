@@ -195,6 +195,8 @@ fn end_of(prefix: &[u8]) -> Key {
 struct Parts {
     plain: Option<(i64, Bytes)>,
     shards: bool,
+    /// The greatest of what lanes raised.
+    raised: Option<Bytes>,
     sum: i128,
     versions: i128,
 }
@@ -209,6 +211,8 @@ impl Parts {
             self.plain = Some((version, Bytes::copy_from_slice(value.unwrap_or_default())));
         } else {
             self.shards = true;
+            let raised = row.get::<_, Option<&[u8]>>(3).map(Bytes::copy_from_slice);
+            self.raised = raised.max(self.raised.take());
             self.sum += i128::from(row.get::<_, Option<i64>>(4).unwrap_or(0));
         }
         Ok(())
@@ -224,6 +228,12 @@ impl Parts {
             let (version, value) = self.plain.ok_or_else(|| corrupt("has no row"))?;
             return Ok(Versioned { version: version.cast_unsigned(), value });
         }
+        // Versions of plain rows are even, so this one is odd, and not past what an i64 holds.
+        let version = (self.versions % (1_i128 << 63)) as u64 + 1;
+        if let Some(raised) = self.raised {
+            let value = self.plain.map_or(raised.clone(), |(_, value)| value.max(raised));
+            return Ok(Versioned { version, value });
+        }
         let mut sum = self.sum;
         if let Some((_, value)) = self.plain {
             let bytes = value.as_ref().try_into();
@@ -231,8 +241,6 @@ impl Parts {
             sum += i128::from(i64::from_le_bytes(bytes));
         }
         let sum = i64::try_from(sum).map_err(|_| corrupt("overflows"))?;
-        // Versions of plain rows are even, so this one is odd, and not past what an i64 holds.
-        let version = (self.versions % (1_i128 << 63)) as u64 + 1;
         Ok(Versioned { version, value: Bytes::copy_from_slice(&sum.to_le_bytes()) })
     }
 }

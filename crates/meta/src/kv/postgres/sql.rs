@@ -133,6 +133,14 @@ texts! {
           SELECT u.key, $4, $3, u.n FROM unnest($1::bytea[], $2::bigint[]) AS u (key, n)
           ON CONFLICT (key, shard) DO UPDATE
               SET version = excluded.version, n = kv.n + excluded.n";
+    /// Makes a shard of what somebody put as a plain value and now is raised.
+    share: "UPDATE {S}.kv SET shard = -1, version = $2
+            WHERE key = ANY ($1::bytea[]) AND shard = 0";
+    /// Raises the lane's shards.
+    raise: "INSERT INTO {S}.kv AS kv (key, shard, version, value)
+            SELECT u.key, $4, $3, u.value FROM unnest($1::bytea[], $2::bytea[]) AS u (key, value)
+            ON CONFLICT (key, shard) DO UPDATE
+                SET version = excluded.version, value = greatest(kv.value, excluded.value)";
     /// Compares the versions of counters, which a plain row alone is not; 0 wants no shard.
     counted: "SELECT 1 / (CASE WHEN count(*) FILTER (WHERE u.want <>
                     coalesce(mod(s.total, 9223372036854775808) + 1, 0)) = 0 THEN 1 ELSE 0 END)
