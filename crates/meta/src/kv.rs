@@ -15,12 +15,11 @@ pub mod postgres;
 pub mod slate;
 
 pub use contract::{
-    COMMIT_BYTES_MAX, Check, Commit, CommitLog, Key, Kv, Outcome, Version, Versioned,
+    COMMIT_BYTES_MAX, Check, Commit, CommitLog, Followed, Key, Kv, Outcome, Version, Versioned,
 };
 #[cfg(test)]
 pub(crate) use entry::encode_for_tests;
 pub(crate) use entry::logged;
-pub use follow::Followed;
 pub use memory::MemoryKv;
 pub use postgres::{PostgresKv, PostgresOptions, PostgresUrl};
 pub use slate::{SlateKv, SlateOptions, SlateReader, SlateReaderOptions};

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use weir_types::Result;
 
-use super::follow::{Followed, leads_to};
+use super::follow::leads_to;
 
 /// Most bytes of keys and values that one commit may change: a redo log must be able to hold it as
 /// one entry. What has more to change makes several commits of it.
@@ -27,6 +27,17 @@ pub struct Versioned {
     pub version: Version,
     /// The value.
     pub value: Bytes,
+}
+
+/// What a value was, and what is at the keys that it leads to, all of them as of one moment where the
+/// engine can tell such.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Followed {
+    /// The value that was followed; `None` if it is absent.
+    pub from: Option<Versioned>,
+    /// For each tag what is at its key, in their order; `None` for those absent, and all `None` where
+    /// the value leads nowhere.
+    pub to: Vec<Option<Versioned>>,
 }
 
 /// What must be true of a key for a commit to be applied.

@@ -69,8 +69,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 use weir_types::{ErrorKind, FsError, Result};
 
 use super::apply::{changes_nothing, validate};
-use super::contract::{Commit, Key, Kv, Outcome, Version, Versioned};
-use super::follow::Followed;
+use super::contract::{Commit, Followed, Key, Kv, Outcome, Version, Versioned};
 use commits::{Lanes, Shared};
 use connect::Place;
 use error::Failed;

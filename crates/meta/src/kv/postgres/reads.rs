@@ -12,8 +12,7 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{Row, Statement};
 use weir_types::{ErrorKind, FsError, Result};
 
-use super::super::contract::{Key, Versioned};
-use super::super::follow::Followed;
+use super::super::contract::{Followed, Key, Versioned};
 use super::connect::{Conn, Place};
 use super::error::{Failed, failed};
 use super::options::KEY_BYTES_MAX;
