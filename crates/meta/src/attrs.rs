@@ -43,14 +43,18 @@ pub struct AtimeChange {
 }
 
 impl Meta {
-    /// One inode; `NotFound` once it is purged. One read round, two for a directory.
+    /// One inode; `NotFound` once it is purged. One read round; two for a directory where the metadata is
+    /// near, which spares a search for the times that a file has not.
     pub async fn inode(&self, ino: Ino) -> Result<Inode> {
+        self.looked_at(&[ino]);
+        if self.kv.is_far() {
+            return self.inodes(&[ino]).await?.pop().flatten().ok_or_else(|| no_inode(ino));
+        }
         let mut inode = self.stored_inode(ino).await?.value;
         if inode.kind == FileKind::Directory {
             let times = self.get(&[keys::dir_times(ino)]).await?;
             merge_times(&mut inode, times[0].as_ref())?;
         }
-        self.looked_at(&[ino]);
         Ok(inode)
     }
 

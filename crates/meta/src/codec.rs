@@ -14,6 +14,9 @@ const VALUE_VERSION: u8 = 1;
 const NATIVE_VERSION: u8 = 2;
 /// An inode behind the sessions that have a lease on it: a byte for how many, and eight for each.
 const LENT_VERSION: u8 = 3;
+/// When a directory's entries last changed, so that later times are greater as bytes; it is also greater
+/// than any of version 1.
+const TIME_VERSION: u8 = 2;
 
 /// What a directory entry leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,11 +25,11 @@ pub(crate) struct Dirent {
     pub(crate) kind: FileKind,
 }
 
-/// When a directory's entries last changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct DirTimes {
-    pub(crate) mtime: UnixTime,
-    pub(crate) ctime: UnixTime,
+/// When a directory's entries last changed, in version 1.
+#[derive(Deserialize)]
+struct DirTimes {
+    mtime: UnixTime,
+    ctime: UnixTime,
 }
 
 /// A decoded value and the version it was read at.
@@ -102,6 +105,33 @@ pub(crate) fn decode_inode(key: &[u8], bytes: &[u8]) -> Result<Inode> {
     decoded.map_err(|e| corrupt(key, e.to_string()))
 }
 
+/// When a directory's entries last changed: later is greater.
+pub(crate) fn encode_time(time: UnixTime) -> Bytes {
+    let ordered = time.0.cast_unsigned() ^ (1 << 63);
+    let mut value = vec![TIME_VERSION];
+    value.extend(ordered.to_be_bytes());
+    value.into()
+}
+
+/// The mtime and ctime that a directory has of its entries.
+fn decode_times(key: &[u8], bytes: &[u8]) -> Result<(UnixTime, UnixTime)> {
+    if let Some((&TIME_VERSION, body)) = bytes.split_first() {
+        let ordered = body.try_into().map_err(|_| corrupt(key, "no time".to_owned()))?;
+        let time = UnixTime((u64::from_be_bytes(ordered) ^ (1 << 63)).cast_signed());
+        return Ok((time, time));
+    }
+    let DirTimes { mtime, ctime } = decode(key, bytes)?;
+    Ok((mtime, ctime))
+}
+
+/// When an entry of `dir` changes `now` that changed before at `times`: later than that, whatever the
+/// clocks of two nodes say.
+pub(crate) fn time_after(dir: Ino, now: UnixTime, times: Option<&Versioned>) -> Result<UnixTime> {
+    let Some(found) = times else { return Ok(now) };
+    let (before, _) = decode_times(&crate::keys::dir_times(dir), &found.value)?;
+    Ok(now.max(UnixTime(before.0.saturating_add(1))))
+}
+
 fn corrupt(key: &[u8], why: String) -> FsError {
     let key = key.escape_ascii();
     FsError::new(ErrorKind::Corrupt, format!("metadata value of key {key}: {why}; run a check"))
@@ -148,9 +178,9 @@ pub(crate) fn counter(key: &[u8], found: Option<&Versioned>) -> Result<i64> {
 /// a later change.
 pub(crate) fn merge_times(inode: &mut Inode, times: Option<&Versioned>) -> Result<()> {
     if let Some(found) = times {
-        let times: DirTimes = decode(&crate::keys::dir_times(inode.ino), &found.value)?;
-        inode.mtime = times.mtime;
-        inode.ctime = inode.ctime.max(times.ctime);
+        let (mtime, ctime) = decode_times(&crate::keys::dir_times(inode.ino), &found.value)?;
+        inode.mtime = mtime;
+        inode.ctime = inode.ctime.max(ctime);
     }
     Ok(())
 }

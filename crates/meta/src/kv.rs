@@ -9,16 +9,18 @@ mod apply;
 mod conformance;
 mod contract;
 mod entry;
+mod follow;
 pub mod memory;
 pub mod postgres;
 pub mod slate;
 
 pub use contract::{
-    COMMIT_BYTES_MAX, Check, Commit, CommitLog, Key, Kv, Outcome, Version, Versioned,
+    COMMIT_BYTES_MAX, Check, Commit, CommitLog, Followed, Key, Kv, Outcome, Version, Versioned,
 };
 #[cfg(test)]
 pub(crate) use entry::encode_for_tests;
 pub(crate) use entry::logged;
+pub(crate) use follow::leads_to;
 pub use memory::MemoryKv;
 pub use postgres::{PostgresKv, PostgresOptions, PostgresUrl};
 pub use slate::{SlateKv, SlateOptions, SlateReader, SlateReaderOptions};

@@ -34,7 +34,7 @@ use tokio::sync::Notify;
 use weir_types::{Ino, Result};
 
 use crate::keys;
-use crate::kv::{Key, Kv, Versioned};
+use crate::kv::{Followed, Key, Kv, Versioned, leads_to};
 use crate::op::{Tx, seen_inode};
 use crate::sessions::SessionId;
 use remembered::{Remembered, Stamp};
@@ -184,6 +184,41 @@ impl Leases {
         let found = kv.get_many(keys).await?;
         self.state.lock().learn(keys, &found, began);
         Ok(found)
+    }
+
+    /// [`Kv::follow`], from memory where all of it is remembered.
+    pub(crate) async fn follow(&self, kv: &dyn Kv, key: &Key, tags: &[u8]) -> Result<Followed> {
+        let began = match self.remembered_from(key, tags) {
+            Ok(found) => {
+                self.counts.hits.fetch_add(1, Ordering::Relaxed);
+                return Ok(found);
+            }
+            Err(began) => began,
+        };
+        let found = kv.follow(key, tags).await?;
+        let mut state = self.state.lock();
+        state.learn(std::slice::from_ref(key), std::slice::from_ref(&found.from), began);
+        if let Some(from) = &found.from {
+            // No keys where it leads nowhere.
+            state.learn(&leads_to(&from.value, tags), &found.to, began);
+        }
+        drop(state);
+        Ok(found)
+    }
+
+    fn remembered_from(&self, key: &Key, tags: &[u8]) -> Result<Followed, Stamp> {
+        let state = self.state.lock();
+        let all = || {
+            let from = state.all(std::slice::from_ref(key))?.pop()?;
+            let keys = from.as_ref().map_or_else(Vec::new, |from| leads_to(&from.value, tags));
+            let mut to = state.all(&keys)?;
+            to.resize(tags.len(), None);
+            Some(Followed { from, to })
+        };
+        match all() {
+            Some(found) if !self.trusted_for().is_zero() => Ok(found),
+            _ => Err(state.stamp()),
+        }
     }
 
     fn remembered(&self, keys: &[Key]) -> Result<Vec<Option<Versioned>>, Stamp> {

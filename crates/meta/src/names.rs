@@ -4,8 +4,8 @@ use bytes::Bytes;
 use weir_types::{ErrorKind, FileKind, FsError, Ino, Inode, Result};
 
 use crate::acl::{self, ACL_DEFAULT};
-use crate::codec::{Dirent, Seen, decode_seen, merge_times, version};
-use crate::kv::Key;
+use crate::codec::{Dirent, Seen, decode_seen, merge_times, time_after, version};
+use crate::kv::{Followed, Key, Versioned};
 use crate::native::in_link;
 use crate::op::{Tries, Tx, at_name, check_name, live_dir, no_inode, seen_inode};
 use crate::orphans::WHOLE;
@@ -35,7 +35,7 @@ pub struct NewInode {
 
 impl Meta {
     /// The inode that `name` in `parent` leads to; `NotFound` also where `parent` is no directory.
-    /// Two read rounds.
+    /// One read round where the metadata is far, else two.
     pub async fn lookup(&self, parent: Ino, name: &[u8]) -> Result<Inode> {
         check_name(name)?;
         let key = keys::dirent(parent, name);
@@ -44,17 +44,29 @@ impl Meta {
         let mut tries = Tries::new("lookup");
         loop {
             tries.next().await?;
-            let entry = self.entry(parent, name, &key).await;
-            if entry.is_err() {
-                self.looked_at(&[parent]);
-            }
-            let Seen { value: entry, .. } = entry?;
+            let found = match self.kv.is_far() {
+                true => self.followed(parent, name, &key).await?,
+                false => self.inode_of(self.entry(parent, name, &key).await?.value).await?,
+            };
             // A missing inode means that the name went between the two reads: look again.
-            if let Some(inode) = self.inode_of(entry).await? {
-                self.looked_at(&[parent, inode.ino]);
+            if let Some(inode) = found {
                 return Ok(inode);
             }
         }
+    }
+
+    /// The same in one round: times are asked for whatever it is.
+    async fn followed(&self, dir: Ino, name: &[u8], key: &Key) -> Result<Option<Inode>> {
+        let found = self.follow(key, &[keys::INODE, keys::DIR_TIMES]).await?;
+        self.looked_at(&[dir]);
+        let entry = entry_of(dir, name, key, found.from.as_ref())?.value;
+        self.looked_at(&[entry.ino]);
+        let Some(Seen { value: mut inode, .. }) = seen_inode(entry.ino, found.to[0].as_ref())?
+        else {
+            return Ok(None);
+        };
+        merge_times(&mut inode, found.to[1].as_ref())?;
+        Ok(Some(inode))
     }
 
     /// The inode that an entry leads to, with a read of times only where it has some.
@@ -74,7 +86,7 @@ impl Meta {
 
     async fn entry(&self, dir: Ino, name: &[u8], key: &Key) -> Result<Seen<Dirent>> {
         let found = self.get(std::slice::from_ref(key)).await?;
-        decode_seen(key, found[0].as_ref())?.ok_or_else(|| no_name(dir, name))
+        entry_of(dir, name, key, found[0].as_ref())
     }
 
     /// Makes a file, directory, symlink or node. One read round and one commit.
@@ -94,7 +106,7 @@ impl Meta {
             if new.umask.is_some() && new.kind != FileKind::Symlink {
                 wanted.push(keys::xattr(parent, ACL_DEFAULT));
             }
-            let found = self.get(&wanted).await?;
+            let (found, [times]) = self.get_with_times(wanted, [parent]).await?;
             let mut dir = live_dir(parent, found[0].as_ref())?;
             if found[1].is_some() {
                 return Err(taken(parent, name));
@@ -118,7 +130,7 @@ impl Meta {
             tx.check(key.clone(), None);
             tx.put_new_inode(&inode)?;
             tx.put_dirent(key.clone(), ino, inode.kind)?;
-            tx.touch_dir(parent, 1, inode.btime)?;
+            tx.touch_dir(parent, 1, time_after(parent, inode.btime, times.as_ref())?)?;
             tx.add(keys::INODES.to_vec(), 1);
             if inode.kind == FileKind::Directory {
                 dir.value.nlink += 1;
@@ -154,7 +166,8 @@ impl Meta {
         let mut tries = Tries::new("link");
         loop {
             tries.next().await?;
-            let found = self.get(&[keys::inode(ino), keys::inode(parent), key.clone()]).await?;
+            let wanted = vec![keys::inode(ino), keys::inode(parent), key.clone()];
+            let (found, [times]) = self.get_with_times(wanted, [parent]).await?;
             let dir = live_dir(parent, found[1].as_ref())?;
             let seen = seen_inode(ino, found[0].as_ref())?.ok_or_else(|| no_inode(ino))?;
             check_linkable(&seen.value)?;
@@ -171,7 +184,7 @@ impl Meta {
             tx.export_name(&dir.value, name, &inode)?;
             tx.put_inode(&inode)?;
             tx.put_dirent(key.clone(), ino, inode.kind)?;
-            tx.touch_dir(parent, 1, inode.ctime)?;
+            tx.touch_dir(parent, 1, time_after(parent, inode.ctime, times.as_ref())?)?;
             if self.apply(tx).await? {
                 return Ok(inode);
             }
@@ -179,33 +192,32 @@ impl Meta {
     }
 
     /// Removes a name of something that is no directory; returns the inode after. With no name
-    /// left (`nlink` 0) it is an orphan: readable by number until [`Meta::purge`]. Two read rounds
-    /// (three for what is an object of a link) and one commit.
+    /// left (`nlink` 0) it is an orphan: readable by number until [`Meta::purge`]. One read round
+    /// where the metadata is far, else two (one more for what is an object of a link), and one commit.
     pub async fn unlink(&self, parent: Ino, name: &[u8]) -> Result<Inode> {
         check_name(name)?;
         let key = keys::dirent(parent, name);
         let mut tries = Tries::new("unlink");
         loop {
             tries.next().await?;
-            let entry = self.entry(parent, name, &key).await?;
-            let ino = entry.value.ino;
+            let (found, [times, dir]) = self.followed_with_dir(parent, &key).await?;
+            let entry = entry_of(parent, name, &key, found.from.as_ref())?;
             if entry.value.kind == FileKind::Directory {
                 return Err(at_name(ErrorKind::IsDirectory, parent, name, "is a directory"));
             }
-            let found = self.get(&self.with_dir(parent, &[keys::inode(ino)])).await?;
-            let Some(seen) = seen_inode(ino, found[0].as_ref())? else {
+            let Some(seen) = seen_inode(entry.value.ino, found.to[0].as_ref())? else {
                 continue;
             };
             let mut tx = Tx::default();
             tx.check(key.clone(), Some(entry.version));
             tx.check_inode(&seen);
-            if let Some(dir) = found.get(1) {
+            if dir.is_some() {
                 tx.check_inode(&live_dir(parent, dir.as_ref())?);
             }
             let is_object = seen.value.native.is_some();
             let inode = self.without_a_name(seen.value, &mut tx)?;
             tx.delete(key.clone());
-            tx.touch_dir(parent, -1, inode.ctime)?;
+            tx.touch_dir(parent, -1, time_after(parent, inode.ctime, times.as_ref())?)?;
             if is_object {
                 let found = self.get(&[keys::inode(parent)]).await?;
                 let dir = seen_inode(parent, found[0].as_ref())?;
@@ -217,10 +229,22 @@ impl Meta {
         }
     }
 
-    /// These keys, and the one of a directory whose lease may have to be asked for.
-    fn with_dir(&self, dir: Ino, keys: &[Key]) -> Vec<Key> {
-        let dir = self.leases().map(|_| keys::inode(dir));
-        keys.iter().cloned().chain(dir).collect()
+    /// What an entry leads to, and when those of its directory changed, as
+    /// [`Meta::get_with_times`] tells it, and the directory, whose lease may have to be asked for: all at
+    /// once.
+    async fn followed_with_dir(
+        &self,
+        dir: Ino,
+        key: &Key,
+    ) -> Result<(Followed, [Option<Versioned>; 2])> {
+        let followed = self.follow(key, &[keys::INODE]);
+        if !self.kv.is_far() {
+            return Ok((followed.await?, [None, None]));
+        }
+        let wanted = [keys::dir_times(dir), keys::inode(dir)];
+        let (found, mut row) = futures::try_join!(followed, self.get(&wanted))?;
+        let inode = row.pop().flatten();
+        Ok((found, [row.pop().flatten(), inode]))
     }
 
     /// Takes one name from what is no directory, or the only one from a directory.
@@ -248,7 +272,8 @@ impl Meta {
         let mut tries = Tries::new("rmdir");
         loop {
             tries.next().await?;
-            let found = self.get(&[keys::inode(parent), key.clone()]).await?;
+            let wanted = vec![keys::inode(parent), key.clone()];
+            let (found, [times]) = self.get_with_times(wanted, [parent]).await?;
             let entry: Seen<Dirent> =
                 decode_seen(&key, found[1].as_ref())?.ok_or_else(|| no_name(parent, name))?;
             if entry.value.kind != FileKind::Directory {
@@ -265,7 +290,7 @@ impl Meta {
             tx.delete(key.clone());
             dir.value.nlink = dir.value.nlink.saturating_sub(1);
             tx.put_inode(&dir.value)?;
-            tx.touch_dir(parent, -1, inode.ctime)?;
+            tx.touch_dir(parent, -1, time_after(parent, inode.ctime, times.as_ref())?)?;
             if self.apply(tx).await? {
                 return Ok(inode);
             }
@@ -325,6 +350,10 @@ fn check_linkable(inode: &Inode) -> Result<()> {
         _ => return Ok(()),
     };
     Err(FsError::new(kind, format!("inode {ino} {why}")))
+}
+
+fn entry_of(dir: Ino, name: &[u8], key: &Key, found: Option<&Versioned>) -> Result<Seen<Dirent>> {
+    decode_seen(key, found)?.ok_or_else(|| no_name(dir, name))
 }
 
 fn no_name(dir: Ino, name: &[u8]) -> FsError {

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::Bytes;
 use weir_types::{ErrorKind, Extent, FileKind, FsError, Ino, Inode, Result, UnixTime};
 
-use crate::codec::{DirTimes, Dirent, Seen, decode_inode, encode, encode_inode, lend, lent_to};
+use crate::codec::{Dirent, Seen, decode_inode, encode, encode_inode, encode_time, lend, lent_to};
 use crate::kv::{Check, Commit, Key, Kv, Outcome, Version, Versioned};
 use crate::sessions::SessionId;
 use crate::{NAME_BYTES_MAX, extents, keys};
@@ -56,6 +56,7 @@ pub(crate) struct Tx {
     known: BTreeSet<Ino>,
     /// Those of them on which somebody has a lease.
     lent: BTreeMap<Ino, Seen<Inode>>,
+    raises: BTreeMap<Key, Bytes>,
 }
 
 impl Tx {
@@ -113,9 +114,9 @@ impl Tx {
         })
     }
 
-    /// The keys that it puts or deletes, but for counters.
+    /// The keys that it puts, raises or deletes, but for counters.
     pub(crate) fn changes(&self) -> impl Iterator<Item = &Key> {
-        self.puts.keys().chain(&self.deletes)
+        self.puts.keys().chain(self.raises.keys()).chain(&self.deletes)
     }
 
     /// Whether it checks this inode, or makes it.
@@ -151,10 +152,12 @@ impl Tx {
         Ok(())
     }
 
-    /// Notes that entries of `dir` changed `now`, and how many more there are. Nothing is checked,
-    /// so that many may change one directory at once.
+    /// Notes that entries of `dir` changed `now`, and how many more there are. Nothing is checked, and
+    /// no commit waits for another one's, so that many may change one directory at once.
     pub(crate) fn touch_dir(&mut self, dir: Ino, entries: i64, now: UnixTime) -> Result<()> {
-        self.put(keys::dir_times(dir), encode(&DirTimes { mtime: now, ctime: now })?);
+        let time = encode_time(now);
+        let raised = self.raises.entry(keys::dir_times(dir)).or_default();
+        *raised = time.max(std::mem::take(raised));
         if entries != 0 {
             self.add(keys::dir_count(dir), entries);
         }
@@ -194,12 +197,17 @@ impl Tx {
     /// Commits; `false`: a check did not hold. For what others may have a lease on see [`Meta::apply`].
     ///
     /// [`Meta::apply`]: crate::Meta::apply
-    pub(crate) async fn apply_to(self, kv: &dyn Kv) -> Result<bool> {
+    pub(crate) async fn apply_to(mut self, kv: &dyn Kv) -> Result<bool> {
+        if !kv.is_far() {
+            // There is one writer, and what it says last is the latest: nothing need be compared.
+            self.puts.append(&mut self.raises);
+        }
         let commit = Commit {
             checks: self.checks,
             puts: self.puts.into_iter().collect(),
             deletes: self.deletes.into_iter().collect(),
             adds: self.adds.into_iter().filter(|(_, n)| *n != 0).collect(),
+            raises: self.raises.into_iter().collect(),
         };
         Ok(matches!(kv.commit(commit).await?, Outcome::Applied(_)))
     }

@@ -2,8 +2,8 @@
 
 use weir_types::{ErrorKind, FileKind, FsError, Ino, Inode, Result, UnixTime};
 
-use crate::codec::{Dirent, Seen, decode_seen};
-use crate::kv::Key;
+use crate::codec::{Dirent, Seen, decode_seen, time_after};
+use crate::kv::{Key, Versioned};
 use crate::op::{Tries, Tx, adjusted, at_name, check_name, live_dir, no_inode, seen_inode};
 use crate::{Meta, keys};
 
@@ -42,6 +42,8 @@ struct Plan<'a> {
     moved: Seen<Dirent>,
     target: Option<Seen<Dirent>>,
     exchange: bool,
+    /// When entries of the two directories changed.
+    times: [Option<Versioned>; 2],
 }
 
 impl Plan<'_> {
@@ -73,8 +75,8 @@ impl Meta {
             let (from_key, to_key) =
                 (keys::dirent(from_dir, from_name), keys::dirent(to_dir, to_name));
             let wanted =
-                [keys::inode(from_dir), keys::inode(to_dir), from_key.clone(), to_key.clone()];
-            let found = self.get(&wanted).await?;
+                vec![keys::inode(from_dir), keys::inode(to_dir), from_key.clone(), to_key.clone()];
+            let (found, times) = self.get_with_times(wanted, [from_dir, to_dir]).await?;
             let from = live_dir(from_dir, found[0].as_ref())?;
             let to = live_dir(to_dir, found[1].as_ref())?;
             let moved: Seen<Dirent> = decode_seen(&from_key, found[2].as_ref())?
@@ -93,8 +95,18 @@ impl Meta {
                 return Ok(Renamed { moved, replaced: None });
             }
             let exchange = mode == RenameMode::Exchange;
-            let plan =
-                Plan { from_name, to_name, from, to, from_key, to_key, moved, target, exchange };
+            let plan = Plan {
+                from_name,
+                to_name,
+                from,
+                to,
+                from_key,
+                to_key,
+                moved,
+                target,
+                exchange,
+                times,
+            };
             if let Some(renamed) = self.try_rename(plan).await? {
                 return Ok(renamed);
             }
@@ -240,13 +252,15 @@ fn change_parents(plan: &Plan<'_>, tx: &mut Tx, now: UnixTime) -> Result<()> {
         Some(target) => ((-1, -moved), (0, moved - target)),
         None => ((-1, -moved), (1, moved)),
     };
+    let [from_time, to_time] = [(from, &plan.times[0]), (to, &plan.times[1])]
+        .map(|(dir, times)| time_after(dir, now, times.as_ref()));
     if !plan.crosses() {
         let gains = (from_gains.0 + to_gains.0, from_gains.1 + to_gains.1);
-        tx.touch_dir(to, gains.0, now)?;
+        tx.touch_dir(to, gains.0, to_time?)?;
         return change_links(&plan.to, gains.1, tx);
     }
-    tx.touch_dir(from, from_gains.0, now)?;
-    tx.touch_dir(to, to_gains.0, now)?;
+    tx.touch_dir(from, from_gains.0, from_time?)?;
+    tx.touch_dir(to, to_gains.0, to_time?)?;
     tx.check_inode(&plan.from);
     change_links(&plan.from, from_gains.1, tx)?;
     change_links(&plan.to, to_gains.1, tx)

@@ -11,6 +11,7 @@ mod model;
 mod names;
 mod race;
 mod reference;
+mod rounds;
 mod segments;
 
 use std::sync::Arc;

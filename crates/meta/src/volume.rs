@@ -10,7 +10,7 @@ use weir_types::{ErrorCode, ErrorKind, FileKind, FsError, Ino, Inode, Result, Un
 use crate::codec::{Seen, counter, decode_seen, encode, version};
 use crate::fresh::Fresh;
 use crate::keys;
-use crate::kv::{Key, Kv, Version, Versioned};
+use crate::kv::{Followed, Key, Kv, Version, Versioned};
 use crate::leases::Leases;
 use crate::op::{Tries, Tx, no_inode, seen_inode};
 
@@ -184,6 +184,32 @@ impl Meta {
         if let Some(leases) = self.leases.get() {
             leases.looked_at(inos);
         }
+    }
+
+    /// [`Kv::follow`], from memory where there are leases.
+    pub(crate) async fn follow(&self, key: &Key, tags: &[u8]) -> Result<Followed> {
+        match self.leases.get() {
+            Some(leases) => leases.follow(&*self.kv, key, tags).await,
+            None => self.kv.follow(key, tags).await,
+        }
+    }
+
+    /// The same, and when entries of `dirs` changed, for [`time_after`](crate::codec::time_after), where
+    /// others may say so at the same moment.
+    pub(crate) async fn get_with_times<const N: usize>(
+        &self,
+        mut keys: Vec<Key>,
+        dirs: [Ino; N],
+    ) -> Result<(Vec<Option<Versioned>>, [Option<Versioned>; N])> {
+        let mut times = [const { None }; N];
+        if !self.kv.is_far() {
+            return Ok((self.get(&keys).await?, times));
+        }
+        let asked = keys.len();
+        keys.extend(dirs.map(keys::dir_times));
+        let mut found = self.get(&keys).await?;
+        found.drain(asked..).zip(&mut times).for_each(|(found, place)| *place = found);
+        Ok((found, times))
     }
 
     /// Commits; `false`: a check did not hold and the operation is to be redone. Where other nodes have

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use weir_meta::kv::{Commit, Key, Kv, Outcome, Version, Versioned};
+use weir_meta::kv::{Commit, Followed, Key, Kv, Outcome, Version, Versioned};
 use weir_meta::{Guard, Meta};
 use weir_types::{ErrorKind, FsError, Result};
 
@@ -111,6 +111,14 @@ impl Kv for FencedKv {
 
     async fn get_many(&self, keys: &[Key]) -> Result<Vec<Option<Versioned>>> {
         self.watched(self.kv.get_many(keys)).await
+    }
+
+    fn is_far(&self) -> bool {
+        self.kv.is_far()
+    }
+
+    async fn follow(&self, key: &Key, tags: &[u8]) -> Result<Followed> {
+        self.watched(self.kv.follow(key, tags)).await
     }
 
     async fn scan(

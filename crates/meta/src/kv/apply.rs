@@ -24,8 +24,9 @@ pub(super) fn validate(commit: &Commit) -> Result<()> {
     }
     let puts = commit.puts.iter().map(|(key, _)| key);
     let adds = commit.adds.iter().map(|(key, _)| key);
+    let raises = commit.raises.iter().map(|(key, _)| key);
     let mut seen = BTreeSet::new();
-    for key in puts.chain(adds).chain(&commit.deletes) {
+    for key in puts.chain(adds).chain(raises).chain(&commit.deletes) {
         let why = if key.is_empty() {
             "an empty key"
         } else if key.len() > KEY_BYTES_MAX {
@@ -43,22 +44,27 @@ pub(super) fn validate(commit: &Commit) -> Result<()> {
 
 /// Bytes of the keys and values that the commit changes.
 fn changed_bytes(commit: &Commit) -> usize {
-    let puts = commit.puts.iter().map(|(key, value)| key.len() + value.len());
+    let values = commit.puts.iter().chain(&commit.raises);
+    let puts = values.map(|(key, value)| key.len() + value.len());
     let adds = commit.adds.iter().map(|(key, _)| key.len() + size_of::<i64>());
     puts.chain(adds).chain(commit.deletes.iter().map(Key::len)).sum()
 }
 
 /// Whether the commit only checks.
 pub(super) fn changes_nothing(commit: &Commit) -> bool {
-    commit.puts.is_empty() && commit.deletes.is_empty() && commit.adds.is_empty()
+    let Commit { checks: _, puts, deletes, adds, raises } = commit;
+    puts.is_empty() && deletes.is_empty() && adds.is_empty() && raises.is_empty()
 }
 
-/// The keys whose values decide the commit: those of its checks, then those of its counters.
+/// The keys whose values decide the commit: those of its checks, of its counters, and of
+/// what it raises.
 pub(super) fn keys_read(commit: &Commit) -> Vec<Key> {
     let checked = commit.checks.iter().map(|check| match check {
         Check::Absent(key) | Check::Version(key, _) => key.clone(),
     });
-    checked.chain(commit.adds.iter().map(|(key, _)| key.clone())).collect()
+    let counted = commit.adds.iter().map(|(key, _)| key.clone());
+    let raised = commit.raises.iter().map(|(key, _)| key.clone());
+    checked.chain(counted).chain(raised).collect()
 }
 
 /// The entry that `commit` comes to as number `version`; `None` if a check does not hold. `have`
@@ -68,7 +74,8 @@ pub(super) fn resolve(
     version: Version,
     have: &[Option<Versioned>],
 ) -> Result<Option<Entry>> {
-    let (checked, counters) = have.split_at(commit.checks.len());
+    let (checked, rest) = have.split_at(commit.checks.len());
+    let (counters, raised) = rest.split_at(commit.adds.len());
     let holds = |(check, have): (&Check, &Option<Versioned>)| match check {
         Check::Absent(_) => have.is_none(),
         Check::Version(_, version) => have.as_ref().is_some_and(|have| have.version == *version),
@@ -84,6 +91,10 @@ pub(super) fn resolve(
             FsError::new(ErrorKind::Invalid, context)
         })?;
         puts.push((key, Bytes::copy_from_slice(&sum.to_le_bytes())));
+    }
+    for ((key, value), have) in commit.raises.into_iter().zip(raised) {
+        let have = have.as_ref().map(|have| have.value.clone());
+        puts.push((key, have.map_or(value.clone(), |have| have.max(value))));
     }
     Ok(Some(Entry { version, puts, deletes: commit.deletes }))
 }

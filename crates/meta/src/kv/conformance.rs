@@ -51,7 +51,9 @@ macro_rules! conformance {
             what_is_no_counter_is_refused, deletes_leave_nothing, scans_are_ordered_and_limited,
             scans_end_where_the_prefix_ends, nonsense_is_refused, a_check_alone_writes_nothing,
             checked_increments_lose_nothing, adds_never_conflict, it_agrees_with_a_sorted_map,
-            a_changed_counter_has_another_version,
+            a_changed_counter_has_another_version, values_lead_to_other_keys,
+            what_has_no_number_leads_nowhere, what_is_raised_never_falls,
+            raises_never_conflict,
         );
     };
     ($engine:ty: $($test:ident,)*) => {
@@ -141,6 +143,58 @@ pub(crate) async fn absent_and_version_checks<E: Engine>() {
     assert_eq!(have, [None, Some(Versioned { version: second, value: "2".into() })]);
 }
 
+/// A value with a number behind its first byte, and some more.
+fn leading_to(number: u64) -> Bytes {
+    let mut value = vec![1];
+    let mut rest = number;
+    while rest >= 0x80 {
+        value.push(rest as u8 | 0x80);
+        rest >>= 7;
+    }
+    value.extend([rest as u8, 0xff, 0]);
+    value.into()
+}
+
+fn tagged(tag: u8, number: u64) -> Key {
+    std::iter::once(tag).chain(number.to_be_bytes()).collect()
+}
+
+pub(crate) async fn values_lead_to_other_keys<E: Engine>() {
+    let (_engine, kv) = E::fresh(None).await;
+    let all_bits = (1 << 63) - 1;
+    for number in [0, 1, 127, 128, 16_383, 16_384, 1 << 32, 1 << 56, 1 << 62, all_bits] {
+        let puts = [(key("a"), leading_to(number)), (tagged(b'I', number), "inode".into())];
+        let adds = vec![(tagged(b'C', number), 7)];
+        kv.commit(Commit { puts: puts.into(), adds, ..Commit::default() }).await.unwrap();
+        let followed = kv.follow(&key("a"), b"TICI").await.unwrap();
+        let keys = [key("a"), tagged(b'I', number), tagged(b'C', number)];
+        let [from, inode, count] = kv.get_many(&keys).await.unwrap().try_into().unwrap();
+        assert!(inode.is_some() && count.is_some());
+        assert_eq!(followed.from, from, "{number}");
+        assert_eq!(followed.to, [None, inode.clone(), count, inode], "{number}");
+        let followed = kv.follow(&key("a"), b"").await.unwrap();
+        assert_eq!((followed.from, followed.to), (from, Vec::new()));
+    }
+}
+
+pub(crate) async fn what_has_no_number_leads_nowhere<E: Engine>() {
+    let (_engine, kv) = E::fresh(None).await;
+    let puts = [0, 1, 5, u64::MAX, 1 << 63].map(|number| (tagged(b'I', number), "x".into()));
+    kv.commit(Commit { puts: puts.into(), ..Commit::default() }).await.unwrap();
+    let nowhere = [None, None];
+    assert_eq!(kv.follow(&key("a"), b"IT").await.unwrap().to, nowhere);
+    let cut_off: [&[u8]; 4] =
+        [b"", &[1], &[1, 0x85], &[1, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80]];
+    let cut_off = cut_off.map(Bytes::from_static);
+    for value in cut_off.into_iter().chain([leading_to(1 << 63), leading_to(u64::MAX)]) {
+        let commit = Commit { puts: vec![(key("a"), value.clone())], ..Commit::default() };
+        kv.commit(commit).await.unwrap();
+        let followed = kv.follow(&key("a"), b"IT").await.unwrap();
+        assert_eq!(followed.from.unwrap().value, value);
+        assert_eq!(followed.to, nowhere, "{value:?}");
+    }
+}
+
 pub(crate) async fn a_conflict_changes_nothing<E: Engine>() {
     let (_engine, kv) = E::fresh(None).await;
     let old = version(kv.commit(put("old", "1")).await.unwrap());
@@ -150,6 +204,7 @@ pub(crate) async fn a_conflict_changes_nothing<E: Engine>() {
         puts: vec![(key("new"), "1".into())],
         deletes: vec![key("old")],
         adds: vec![(key("n"), 5)],
+        raises: vec![(key("r"), "5".into())],
     };
     let outcome = kv.commit(mixed(Check::Absent(key("old")))).await.unwrap();
     assert_eq!(outcome, Outcome::Conflict);
@@ -157,7 +212,8 @@ pub(crate) async fn a_conflict_changes_nothing<E: Engine>() {
     let done = version(kv.commit(mixed(Check::Version(key("old"), old))).await.unwrap());
     let versions: Vec<_> = dump(&kv).await.into_iter().map(|(k, v)| (k, v.version)).collect();
     let counted = if E::COUNTS { done } else { versions[0].1 };
-    assert_eq!(versions, [(key("n"), counted), (key("new"), done)]);
+    let raised = if E::COUNTS { done } else { versions[2].1 };
+    assert_eq!(versions, [(key("n"), counted), (key("new"), done), (key("r"), raised)]);
 }
 
 pub(crate) async fn counters_add_up<E: Engine>() {
@@ -245,7 +301,9 @@ pub(crate) async fn nonsense_is_refused<E: Engine>() {
     let (_engine, kv) = E::fresh(None).await;
     let twice = Commit { deletes: vec![key("a")], ..put("a", "1") };
     let added = Commit { adds: vec![(key("a"), 1)], ..put("a", "1") };
-    for commit in [put("", "1"), put(&"x".repeat(E::KEY_BYTES_MAX + 1), "1"), twice, added] {
+    let raised = Commit { raises: vec![(key("a"), "1".into())], ..put("a", "1") };
+    let long = "x".repeat(E::KEY_BYTES_MAX + 1);
+    for commit in [put("", "1"), put(&long, "1"), raise(&long, "1"), twice, added, raised] {
         let error = kv.commit(commit).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
     }
@@ -296,6 +354,73 @@ pub(crate) async fn a_changed_counter_has_another_version<E: Engine>() {
     let now = Check::Version(key("n"), seen().await);
     version(kv.commit(checked(now, put_seven())).await.unwrap());
     assert_eq!(count(&kv, "n").await, 7);
+}
+
+fn raise(name: &str, value: &str) -> Commit {
+    Commit { raises: vec![(key(name), value.to_owned().into())], ..Commit::default() }
+}
+
+pub(crate) async fn what_is_raised_never_falls<E: Engine>() {
+    let (_engine, kv) = E::fresh(None).await;
+    let checked = |check, commit| Commit { checks: vec![check], ..commit };
+    let mut versions = Vec::new();
+    for (value, highest) in
+        [("b", "b"), ("a", "b"), ("", "b"), ("ba", "ba"), ("c", "c"), ("c", "c")]
+    {
+        version(kv.commit(raise("r", value)).await.unwrap());
+        let have = get(&kv, "r").await.unwrap();
+        assert_eq!(have.value, highest, "after {value}");
+        versions.push(have.version);
+    }
+    assert!(versions.windows(2).all(|pair| pair[0] != pair[1]), "{versions:?}");
+    assert_eq!(dump(&kv).await.len(), 1);
+    let at = |version| Check::Version(key("r"), version);
+    let delete = || Commit { deletes: vec![key("r")], ..Commit::default() };
+    assert_eq!(kv.commit(checked(at(versions[4]), delete())).await.unwrap(), Outcome::Conflict);
+    assert_eq!(
+        kv.commit(checked(at(versions[4]), raise("r", "d"))).await.unwrap(),
+        Outcome::Conflict
+    );
+    version(kv.commit(checked(at(versions[5]), raise("r", "d"))).await.unwrap());
+    assert_eq!(kv.commit(checked(at(versions[5]), delete())).await.unwrap(), Outcome::Conflict);
+    let now = get(&kv, "r").await.unwrap().version;
+    version(kv.commit(checked(at(now), delete())).await.unwrap());
+    assert_eq!(get(&kv, "r").await, None);
+    // What was removed is forgotten, and what is put is raised on from.
+    version(kv.commit(checked(Check::Absent(key("r")), raise("r", "a"))).await.unwrap());
+    assert_eq!(get(&kv, "r").await.unwrap().value, "a");
+    assert_eq!(
+        kv.commit(checked(Check::Absent(key("r")), delete())).await.unwrap(),
+        Outcome::Conflict
+    );
+    let put_at = version(kv.commit(put("r", "5")).await.unwrap());
+    assert_eq!(get(&kv, "r").await.unwrap(), Versioned { version: put_at, value: "5".into() });
+    version(kv.commit(raise("r", "4")).await.unwrap());
+    assert_eq!(get(&kv, "r").await.unwrap().value, "5");
+    assert_eq!(kv.commit(checked(at(put_at), delete())).await.unwrap(), Outcome::Conflict);
+    version(kv.commit(delete()).await.unwrap());
+    assert_eq!(dump(&kv).await, []);
+}
+
+pub(crate) async fn raises_never_conflict<E: Engine>() {
+    let (_engine, kv) = E::fresh(None).await;
+    let kv = Arc::new(kv);
+    let tasks: Vec<_> = (0..16)
+        .map(|task| {
+            let kv = Arc::clone(&kv);
+            tokio::spawn(async move {
+                for n in 0..25 {
+                    let value = format!("{:03}", (n * 16 + task) % 390);
+                    version(kv.commit(raise("r", &value)).await.unwrap());
+                    assert!(get(&*kv, "r").await.unwrap().value >= value);
+                }
+            })
+        })
+        .collect();
+    for task in tasks {
+        task.await.unwrap();
+    }
+    assert_eq!(get(&*kv, "r").await.unwrap().value, "389");
 }
 
 pub(crate) async fn checked_increments_lose_nothing<E: Engine>() {

@@ -4,6 +4,8 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use weir_types::Result;
 
+use super::follow::leads_to;
+
 /// Most bytes of keys and values that one commit may change: a redo log must be able to hold it as
 /// one entry. What has more to change makes several commits of it.
 pub const COMMIT_BYTES_MAX: usize = 32 << 20;
@@ -13,8 +15,9 @@ pub type Key = Vec<u8>;
 
 /// The version of a value: a number that only the commit has that put it; never 0. Those of later
 /// commits of one process are greater. An engine with one writer counts its commits from 1, which is
-/// what its redo log is ordered by; one with many writers cannot, and has gaps. A counter's version is
-/// another one after each add, and there need be no commit of that number.
+/// what its redo log is ordered by; one with many writers cannot, and has gaps. The version of a counter,
+/// and of what is raised, is another one after each add or raise, and there need be no commit of that
+/// number.
 pub type Version = u64;
 
 /// A value and its version.
@@ -26,13 +29,24 @@ pub struct Versioned {
     pub value: Bytes,
 }
 
+/// What a value was, and what is at the keys that it leads to, all of them as of one moment where the
+/// engine can tell such.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Followed {
+    /// The value that was followed; `None` if it is absent.
+    pub from: Option<Versioned>,
+    /// For each tag what is at its key, in their order; `None` for those absent, and all `None` where
+    /// the value leads nowhere.
+    pub to: Vec<Option<Versioned>>,
+}
+
 /// What must be true of a key for a commit to be applied.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Check {
     /// The key has no value.
     Absent(Key),
-    /// The key has a value, put by this very commit; of a counter: nothing was added since it had
-    /// this version.
+    /// The key has a value, put by this very commit; of a counter, or what is raised: nothing was
+    /// added, or raised, since it had this version.
     Version(Key, Version),
 }
 
@@ -48,6 +62,9 @@ pub struct Commit {
     /// Counters to add to. A counter is a key whose value is an i64 in 8 bytes, little endian;
     /// absent means 0. Adds need no check and so never conflict.
     pub adds: Vec<(Key, i64)>,
+    /// Values to raise: of what a key has and this, the greater one stays, as bytes compare. As with
+    /// counters, none needs a check or waits for another, and each changes the version.
+    pub raises: Vec<(Key, Bytes)>,
 }
 
 /// What became of a commit.
@@ -75,6 +92,28 @@ pub trait Kv: Send + Sync + 'static {
     /// The values of `keys`, in their order; `None` for those absent.
     async fn get_many(&self, keys: &[Key]) -> Result<Vec<Option<Versioned>>>;
 
+    /// Whether each read is a round trip to a server, however little it asks for: then what may be
+    /// needed is asked for along with what is.
+    fn is_far(&self) -> bool {
+        false
+    }
+
+    /// The value of `key`, and what is at the keys that it leads to: those made of one of `tags` each and
+    /// of the number behind the value's first byte, in 8 bytes. The number is written in groups of 7 bits,
+    /// the lowest first; one that is not below 2^63 leads nowhere. `key` is no
+    /// counter. One round trip where the engine
+    /// [is far](Kv::is_far), else two reads.
+    async fn follow(&self, key: &Key, tags: &[u8]) -> Result<Followed> {
+        let from = self.get_many(std::slice::from_ref(key)).await?.pop().flatten();
+        let keys = from.as_ref().map_or_else(Vec::new, |from| leads_to(&from.value, tags));
+        let mut to = match keys.is_empty() {
+            true => Vec::new(),
+            false => self.get_many(&keys).await?,
+        };
+        to.resize(tags.len(), None);
+        Ok(Followed { from, to })
+    }
+
     /// Up to `limit` entries whose keys start with `prefix` and are greater than `after` (if
     /// given; a full key, prefix included), in key order.
     async fn scan(
@@ -85,7 +124,7 @@ pub trait Kv: Send + Sync + 'static {
     ) -> Result<Vec<(Key, Versioned)>>;
 
     /// Applies the commit if all its checks hold. One that changes nothing writes nothing, and its
-    /// version is that of the newest commit. A key named twice among puts, adds and deletes, an
+    /// version is that of the newest commit. A key named twice among puts, adds, raises and deletes, an
     /// empty one, or one past what the engine takes (65,535 bytes; 1,100 in PostgreSQL) is `Invalid`;
     /// so is a commit past [`COMMIT_BYTES_MAX`].
     async fn commit(&self, commit: Commit) -> Result<Outcome>;

@@ -29,6 +29,9 @@
 //! version only rises, so whatever is added changes the sum. A value that was put in the place of a
 //! counter becomes a row of it when somebody adds.
 //!
+//! **What is raised** has a row for each lane, too, with the greatest value that it came with; the value is
+//! the greatest of them, the version made as a counter's.
+//!
 //! **Versions** are times by the server's clock with the lane below them (`clock.rs`): unique, and
 //! rising in each node. There is no gapless sequence that many nodes could share without waiting for
 //! one another. What a commit's [`Outcome`] names is durable at the server; there is no log of
@@ -66,7 +69,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 use weir_types::{ErrorKind, FsError, Result};
 
 use super::apply::{changes_nothing, validate};
-use super::contract::{Commit, Key, Kv, Outcome, Version, Versioned};
+use super::contract::{Commit, Followed, Key, Kv, Outcome, Version, Versioned};
 use commits::{Lanes, Shared};
 use connect::Place;
 use error::Failed;
@@ -158,7 +161,8 @@ async fn in_time<'a, T>(
 fn check_keys(commit: &Commit) -> Result<()> {
     let puts = commit.puts.iter().map(|(key, _)| key);
     let adds = commit.adds.iter().map(|(key, _)| key);
-    match puts.chain(adds).find(|key| key.len() > KEY_BYTES_MAX) {
+    let raises = commit.raises.iter().map(|(key, _)| key);
+    match puts.chain(adds).chain(raises).find(|key| key.len() > KEY_BYTES_MAX) {
         None => Ok(()),
         Some(key) => {
             let context = format!(
@@ -175,6 +179,14 @@ fn check_keys(commit: &Commit) -> Result<()> {
 impl Kv for PostgresKv {
     async fn get_many(&self, keys: &[Key]) -> Result<Vec<Option<Versioned>>> {
         self.readers.get_many(keys).await
+    }
+
+    fn is_far(&self) -> bool {
+        true
+    }
+
+    async fn follow(&self, key: &Key, tags: &[u8]) -> Result<Followed> {
+        self.readers.follow(key, tags).await
     }
 
     async fn scan(

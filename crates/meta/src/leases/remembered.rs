@@ -245,3 +245,101 @@ impl Remembered {
         self.looks.values_mut().for_each(|looks| (looks.not_before_ms, looks.asked_back) = (0, 0));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+
+    const INO: Ino = Ino(7);
+
+    fn row(version: u64) -> Option<Versioned> {
+        Some(Versioned { version, value: Bytes::from_static(b"row") })
+    }
+
+    fn key() -> Key {
+        keys::inode(INO)
+    }
+
+    /// A lease on the way, and when a read began that saw what was before.
+    fn wanting() -> Remembered {
+        let mut all = Remembered::default();
+        assert!(!all.looked_at(INO, 0) && !all.looked_at(INO, 10), "one look is no reason");
+        assert!(all.looked_at(INO, 100));
+        assert_eq!(all.wanted(5), [INO]);
+        assert!(!all.looked_at(INO, 200), "it is being taken");
+        all
+    }
+
+    fn leased() -> Remembered {
+        let mut all = wanting();
+        assert!(all.taken(INO, row(1)));
+        assert_eq!(all.all(&[key()]), Some(vec![row(1)]));
+        all
+    }
+
+    #[test]
+    fn a_lease_that_is_asked_back_while_it_is_taken_is_none() {
+        let mut all = wanting();
+        all.asked_back(&[INO], 100);
+        assert!(!all.taken(INO, row(1)) && !all.has(INO));
+        assert!(!all.looked_at(INO, 5_000) && !all.looked_at(INO, 5_100), "not for a while");
+        assert!(!all.looked_at(INO, 5_200) && all.looked_at(INO, 5_300));
+        assert!(!all.taken(INO, None), "nothing was put");
+    }
+
+    #[test]
+    fn a_change_of_ones_own_while_it_is_taken_leaves_no_row() {
+        let mut all = wanting();
+        all.begins_to_change(&[key()], 100);
+        all.ends_to_change(&[key()]);
+        assert!(all.taken(INO, row(1)));
+        assert_eq!(all.all(&[key()]), None, "the change may have come behind");
+        let mut all = wanting();
+        all.begins_to_change(&[key()], 100);
+        assert!(all.taken(INO, row(1)));
+        let began = all.stamp();
+        all.learn(&[key()], &[row(1)], began);
+        assert_eq!(all.all(&[key()]), None, "it is under way");
+        all.ends_to_change(&[key()]);
+        all.learn(&[key()], &[row(2)], all.stamp());
+        assert_eq!(all.all(&[key()]), Some(vec![row(2)]));
+    }
+
+    #[test]
+    fn what_was_read_before_a_change_is_not_learned_after_it() {
+        let mut all = leased();
+        let began = all.stamp();
+        all.begins_to_change(&[key()], 100);
+        assert_eq!(all.all(&[key()]), None);
+        all.learn(&[key()], &[row(1)], all.stamp());
+        assert_eq!(all.all(&[key()]), None, "beside the change");
+        all.ends_to_change(&[key()]);
+        all.learn(&[key()], &[row(1)], began);
+        assert_eq!(all.all(&[key()]), None, "from before it");
+        all.learn(&[key()], &[row(2)], all.stamp());
+        assert_eq!(all.all(&[key()]), Some(vec![row(2)]));
+        // Two at once.
+        all.begins_to_change(&[key()], 100);
+        all.begins_to_change(&[key()], 100);
+        all.ends_to_change(&[key()]);
+        all.learn(&[key()], &[row(2)], all.stamp());
+        assert_eq!(all.all(&[key()]), None);
+        all.ends_to_change(&[key()]);
+        assert!(all.changing.is_empty());
+    }
+
+    #[test]
+    fn what_is_lost_is_forgotten_and_told() {
+        let mut all = leased();
+        let lost = all.lost();
+        let began = all.stamp();
+        all.forget(&[INO]);
+        assert!(all.lost() > lost && !all.has(INO) && all.rows == 0);
+        all.learn(&[key()], &[row(1)], began);
+        assert_eq!(all.all(&[key()]), None);
+        assert_eq!(all.all(&[keys::extents(INO, 0)]), None, "no lease is for bytes");
+        assert_eq!(all.all(&[]), Some(Vec::new()));
+    }
+}

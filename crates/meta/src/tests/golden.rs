@@ -6,7 +6,10 @@ use weir_types::{
     UnixTime,
 };
 
-use crate::codec::{Dirent, decode, decode_inode, encode, encode_inode, lend, lent_to};
+use crate::codec::{
+    Dirent, decode, decode_inode, encode, encode_inode, encode_time, lend, lent_to, merge_times,
+};
+use crate::kv::Versioned;
 use crate::sessions::SessionId;
 use crate::{ActionEnd, ActionRow, ActionRowKind, LastMount, LinkObject};
 
@@ -148,6 +151,26 @@ fn an_inode_that_is_lent_has_the_sessions_before_it() {
     for cut in [1, 2, 9, 17] {
         assert!(decode_inode(b"I", &lent[..cut]).is_err(), "{cut}");
     }
+}
+
+#[test]
+fn times_of_entries_are_read_in_both_versions_and_later_ones_are_greater() {
+    let read = |value: Vec<u8>| {
+        let mut inode = Inode { mtime: UnixTime(-9), ctime: UnixTime(-9), ..inode() };
+        let found = Versioned { version: 2, value: value.into() };
+        merge_times(&mut inode, Some(&found)).map(|()| (inode.mtime.0, inode.ctime.0))
+    };
+    assert_eq!(read(bytes("01ac02ae02")).unwrap(), (150, 151));
+    let first = bytes("028000000000000096");
+    assert_eq!(encode_time(UnixTime(150)), first);
+    assert_eq!(read(first).unwrap(), (150, 150));
+    let times = [i64::MIN, -1, 0, 1, 255, 256, 1_700_000_000_123_456_789, i64::MAX];
+    let stored = times.map(|time| encode_time(UnixTime(time)));
+    assert!(stored.is_sorted() && bytes("01ffffffffffffffffffff01") < stored[0]);
+    for (time, stored) in times.into_iter().zip(stored) {
+        assert_eq!(read(stored.to_vec()).unwrap(), (time, time.max(-9)));
+    }
+    assert!(read(bytes("0280")).is_err() && read(bytes("03ac02ae02")).is_err());
 }
 
 #[test]

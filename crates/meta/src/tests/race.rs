@@ -19,6 +19,7 @@ const SEEDS: u64 = 60;
 struct Jumbled {
     inner: MemoryKv,
     dice: Mutex<Dice>,
+    far: bool,
 }
 
 impl Jumbled {
@@ -40,6 +41,10 @@ impl Kv for Jumbled {
             found.extend(self.inner.get_many(std::slice::from_ref(key)).await?);
         }
         Ok(found)
+    }
+
+    fn is_far(&self) -> bool {
+        self.far
     }
 
     fn expect_absent(&self, key: &Key, never_had: &dyn Fn() -> bool) {
@@ -77,7 +82,8 @@ impl Kv for Jumbled {
 pub(super) async fn jumbled(seed: u64) -> Meta {
     eprintln!("seed {seed}");
     let dice = Mutex::new(Dice::new(seed));
-    meta_over(Arc::new(Jumbled { inner: MemoryKv::new(), dice })).await
+    let far = seed % 2 == 1;
+    meta_over(Arc::new(Jumbled { inner: MemoryKv::new(), dice, far })).await
 }
 
 #[tokio::test]

@@ -20,6 +20,7 @@ pub(super) struct Group {
     checks: BTreeMap<Key, Check>,
     writes: BTreeMap<Key, Option<Bytes>>,
     adds: BTreeMap<Key, i64>,
+    raises: BTreeMap<Key, Bytes>,
     bytes: usize,
     commits: usize,
 }
@@ -28,9 +29,11 @@ impl Group {
     /// Takes the commit in if it may come behind those that are here already. The first one always
     /// may, unless it checks a key twice.
     pub(super) fn join(&mut self, commit: &Commit) -> bool {
-        let bytes: usize = commit.puts.iter().map(|(key, value)| key.len() + value.len()).sum();
-        let rows = commit.puts.len() + commit.deletes.len() + commit.adds.len();
-        let here = self.writes.len() + self.adds.len();
+        let values = commit.puts.iter().chain(&commit.raises);
+        let bytes: usize = values.map(|(key, value)| key.len() + value.len()).sum();
+        let counted = commit.adds.len() + commit.raises.len();
+        let rows = commit.puts.len() + commit.deletes.len() + counted;
+        let here = self.writes.len() + self.adds.len() + self.raises.len();
         let full = self.commits >= COMMITS || here + rows > ROWS || self.bytes + bytes > BYTES;
         if (full && self.commits > 0) || !self.fits(commit) {
             return false;
@@ -45,6 +48,10 @@ impl Group {
         for (key, n) in &commit.adds {
             *self.adds.entry(key.clone()).or_default() += n;
         }
+        for (key, value) in &commit.raises {
+            let highest = self.raises.entry(key.clone()).or_default();
+            *highest = value.clone().max(std::mem::take(highest));
+        }
         self.bytes += bytes;
         self.commits += 1;
         true
@@ -54,15 +61,26 @@ impl Group {
         let checked = commit.checks.iter().all(|check| {
             let key = key_of(check);
             let same = self.checks.get(key).is_none_or(|have| have == check);
-            same && !self.writes.contains_key(key) && !self.adds.contains_key(key)
+            same && !self.writes.contains_key(key) && !self.is_shared(key)
         });
         let puts = commit.puts.iter().map(|(key, _)| key);
-        let written = puts.chain(&commit.deletes).all(|key| !self.adds.contains_key(key));
+        let written = puts.chain(&commit.deletes).all(|key| !self.is_shared(key));
         let added = commit.adds.iter().all(|(key, n)| {
             let sum = self.adds.get(key).copied().unwrap_or(0).checked_add(*n);
-            sum.is_some() && !self.writes.contains_key(key) && !self.checks.contains_key(key)
+            sum.is_some() && self.may_share(key) && !self.raises.contains_key(key)
         });
-        checked && written && added
+        let mut raises = commit.raises.iter().map(|(key, _)| key);
+        let raised = raises.all(|key| self.may_share(key) && !self.adds.contains_key(key));
+        checked && written && added && raised
+    }
+
+    /// Whether some commit adds to the key, or raises it.
+    fn is_shared(&self, key: &Key) -> bool {
+        self.adds.contains_key(key) || self.raises.contains_key(key)
+    }
+
+    fn may_share(&self, key: &Key) -> bool {
+        !self.writes.contains_key(key) && !self.checks.contains_key(key)
     }
 
     /// What they come to.
@@ -70,6 +88,7 @@ impl Group {
         let mut commit = Commit {
             checks: self.checks.into_values().collect(),
             adds: self.adds.into_iter().collect(),
+            raises: self.raises.into_iter().collect(),
             ..Commit::default()
         };
         for (key, value) in self.writes {

@@ -59,6 +59,8 @@ pub(super) struct Changes {
     pub(super) upserted: Vec<Vec<u8>>,
     pub(super) adds: Vec<Key>,
     pub(super) added: Vec<i64>,
+    pub(super) raises: Vec<Key>,
+    pub(super) raised: Vec<Vec<u8>>,
 }
 
 impl Changes {
@@ -110,6 +112,16 @@ impl Plan {
             changes.adds.push(key.clone());
             changes.added.push(n);
         }
+        let raises: BTreeMap<_, _> =
+            commit.raises.iter().map(|(key, value)| (key, value)).collect();
+        for (key, value) in raises {
+            let changes = match wants.contains_key(key) {
+                true => &mut plan.then,
+                false => &mut plan.first,
+            };
+            changes.raises.push(key.clone());
+            changes.raised.push(value.to_vec());
+        }
         Some(plan)
     }
 
@@ -157,7 +169,10 @@ impl Plan {
     /// Rows that the transaction changes, its own of the lane included.
     #[cfg(test)]
     pub(super) fn rows(&self) -> usize {
-        let of = |c: &Changes| c.deletes.len() + c.inserts.len() + c.upserts.len() + c.adds.len();
+        let of = |c: &Changes| {
+            let rows = c.deletes.len() + c.inserts.len() + c.upserts.len();
+            rows + c.adds.len() + c.raises.len()
+        };
         1 + of(&self.first) + of(&self.then) + self.uncounted.keys.len()
     }
 }

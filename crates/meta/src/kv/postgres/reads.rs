@@ -12,7 +12,7 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{Row, Statement};
 use weir_types::{ErrorKind, FsError, Result};
 
-use super::super::contract::{Key, Versioned};
+use super::super::contract::{Followed, Key, Versioned};
 use super::connect::{Conn, Place};
 use super::error::{Failed, failed};
 use super::options::KEY_BYTES_MAX;
@@ -94,12 +94,19 @@ impl Readers {
             return Ok(Vec::new());
         }
         let rows = self.ask("read metadata", |s| &s.get, &[&keys]).await?;
-        let mut parts = BTreeMap::<i64, Parts>::new();
-        for row in &rows {
-            parts.entry(row.get(0)).or_default().add(row)?;
-        }
+        let mut parts = by_place(&rows)?;
         let each = keys.iter().zip(1..);
         each.map(|(key, at)| parts.remove(&at).map(|parts| parts.value(key)).transpose()).collect()
+    }
+
+    pub(super) async fn follow(&self, key: &Key, tags: &[u8]) -> Result<Followed> {
+        let each: Vec<&[u8]> = tags.chunks(1).collect();
+        let rows = self.ask("read metadata", |s| &s.follow, &[key, &each]).await?;
+        let mut parts = by_place(&rows)?;
+        let from = parts.remove(&0).map(|parts| parts.value(key)).transpose()?;
+        let of_tag = |(tag, at)| parts.remove(&at).map(|parts| parts.value(tag)).transpose();
+        let to = each.into_iter().zip(1..).map(of_tag).collect::<Result<_>>()?;
+        Ok(Followed { from, to })
     }
 
     pub(super) async fn scan(
@@ -156,6 +163,15 @@ impl Readers {
     }
 }
 
+/// The rows of each key, by the place that the question gave it.
+fn by_place(rows: &[Row]) -> Result<BTreeMap<i64, Parts>> {
+    let mut parts = BTreeMap::<i64, Parts>::new();
+    for row in rows {
+        parts.entry(row.get(0)).or_default().add(row)?;
+    }
+    Ok(parts)
+}
+
 fn silent(what: &str, place: &Place) -> FsError {
     let context = format!("cannot {what}: {} does not answer; try again", place.url);
     FsError::new(ErrorKind::Retry, context)
@@ -178,6 +194,8 @@ fn end_of(prefix: &[u8]) -> Key {
 struct Parts {
     plain: Option<(i64, Bytes)>,
     shards: bool,
+    /// The greatest of what lanes raised.
+    raised: Option<Bytes>,
     sum: i128,
     versions: i128,
 }
@@ -192,6 +210,8 @@ impl Parts {
             self.plain = Some((version, Bytes::copy_from_slice(value.unwrap_or_default())));
         } else {
             self.shards = true;
+            let raised = row.get::<_, Option<&[u8]>>(3).map(Bytes::copy_from_slice);
+            self.raised = raised.max(self.raised.take());
             self.sum += i128::from(row.get::<_, Option<i64>>(4).unwrap_or(0));
         }
         Ok(())
@@ -207,6 +227,12 @@ impl Parts {
             let (version, value) = self.plain.ok_or_else(|| corrupt("has no row"))?;
             return Ok(Versioned { version: version.cast_unsigned(), value });
         }
+        // Versions of plain rows are even, so this one is odd, and not past what an i64 holds.
+        let version = (self.versions % (1_i128 << 63)) as u64 + 1;
+        if let Some(raised) = self.raised {
+            let value = self.plain.map_or(raised.clone(), |(_, value)| value.max(raised));
+            return Ok(Versioned { version, value });
+        }
         let mut sum = self.sum;
         if let Some((_, value)) = self.plain {
             let bytes = value.as_ref().try_into();
@@ -214,8 +240,6 @@ impl Parts {
             sum += i128::from(i64::from_le_bytes(bytes));
         }
         let sum = i64::try_from(sum).map_err(|_| corrupt("overflows"))?;
-        // Versions of plain rows are even, so this one is odd, and not past what an i64 holds.
-        let version = (self.versions % (1_i128 << 63)) as u64 + 1;
         Ok(Versioned { version, value: Bytes::copy_from_slice(&sum.to_le_bytes()) })
     }
 }

@@ -9,17 +9,21 @@ use super::error::{Failed, code_of, failed};
 use super::node::Node;
 
 /// What makes version n of the tables of version n - 1, at place n - 1. Never changed once released.
-pub(super) const STEPS: [&[&str]; 1] = [&[
-    // Values: (key, 0, version, value). Counters: a row for each lane that counted, (key, lane,
-    // version, count), and (key, -1, ...) for what was put as a value and then counted in.
-    "CREATE TABLE {S}.kv (
+pub(super) const STEPS: [&[&str]; 2] = [
+    &[
+        // Values: (key, 0, version, value). Counters: a row for each lane that counted, (key, lane,
+        // version, count), and (key, -1, ...) for what was put as a value and then counted in.
+        "CREATE TABLE {S}.kv (
          key bytea NOT NULL, shard integer NOT NULL, version bigint NOT NULL,
          value bytea, n bigint, PRIMARY KEY (key, shard))",
-    // Who commits: one transaction at a time in each lane, and which was the last.
-    "CREATE TABLE {S}.lane (
+        // Who commits: one transaction at a time in each lane, and which was the last.
+        "CREATE TABLE {S}.lane (
          lane integer PRIMARY KEY, owner bigint NOT NULL, last bigint NOT NULL,
          seen timestamptz NOT NULL)",
-]];
+    ],
+    // Values that are raised: (key, lane, version, value). Older builds take them for counters.
+    &[],
+];
 
 /// How often what others do at the same time is waited out.
 const TRIES: usize = 20;

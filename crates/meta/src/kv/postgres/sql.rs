@@ -6,6 +6,8 @@
 
 use tokio_postgres::{Client, Error, Statement};
 
+use super::super::follow::NUMBER_BYTES;
+
 /// The quoted name of the schema of a volume.
 pub(super) fn schema_of(volume: &str) -> String {
     format!("\"weir_{volume}\"")
@@ -28,6 +30,19 @@ pub(super) const DURABLE: &str = "SET synchronous_commit = on";
 /// `BEGIN` in words that every server knows.
 pub(super) const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
 
+/// The number behind the first byte of `value`, as [`super::super::follow`] describes it; NULL where
+/// there is none. `get_byte` fails past the end, and a CASE takes no branch before its condition.
+fn number_of(value: &str) -> String {
+    (0..NUMBER_BYTES).rev().fold("NULL::bigint".to_owned(), |rest, place| {
+        let (at, bits) = (place + 1, 7 * place);
+        format!(
+            "CASE WHEN length({value}) <= {at} THEN NULL::bigint
+                 WHEN get_byte({value}, {at}) < 128 THEN get_byte({value}, {at})::bigint << {bits}
+                 ELSE ((get_byte({value}, {at}) - 128)::bigint << {bits}) | {rest} END"
+        )
+    })
+}
+
 macro_rules! texts {
     ($($(#[$doc:meta])* $name:ident: $text:expr;)*) => {
         /// Texts of the statements that each connection prepares, or these prepared.
@@ -38,7 +53,8 @@ macro_rules! texts {
 
         /// The texts of a schema.
         pub(crate) fn texts(schema: &str) -> Statements<String> {
-            Statements { $($name: $text.replace("{S}", schema),)* }
+            let number = number_of("d.value");
+            Statements { $($name: $text.replace("{S}", schema).replace("{NUMBER}", &number),)* }
         }
 
         impl Statements<String> {
@@ -59,6 +75,16 @@ texts! {
     get: "SELECT u.at, kv.shard, kv.version, kv.value, kv.n
           FROM unnest($1::bytea[]) WITH ORDINALITY AS u (key, at)
           JOIN {S}.kv AS kv ON kv.key = u.key";
+    /// The value of a key, at place 0, and what is at the keys that each of the tags makes with the number
+    /// in that value: position, shard, version, value, count.
+    follow: "SELECT 0::bigint AS at, kv.shard, kv.version, kv.value, kv.n
+             FROM {S}.kv AS kv WHERE kv.key = $1
+             UNION ALL
+             SELECT u.at, kv.shard, kv.version, kv.value, kv.n
+             FROM (SELECT {NUMBER} AS number FROM {S}.kv AS d WHERE d.key = $1 AND d.shard = 0) AS f
+             CROSS JOIN unnest($2::bytea[]) WITH ORDINALITY AS u (tag, at)
+             JOIN {S}.kv AS kv
+                 ON kv.key = u.tag || decode(lpad(to_hex(f.number), 16, '0'), 'hex')";
     /// Rows after a key and shard and below another key: key, shard, version, value, count.
     scan: "SELECT key, shard, version, value, n FROM {S}.kv
            WHERE (key, shard) > ($1::bytea, $2::integer) AND key < $3::bytea
@@ -107,6 +133,14 @@ texts! {
           SELECT u.key, $4, $3, u.n FROM unnest($1::bytea[], $2::bigint[]) AS u (key, n)
           ON CONFLICT (key, shard) DO UPDATE
               SET version = excluded.version, n = kv.n + excluded.n";
+    /// Makes a shard of what somebody put as a plain value and now is raised.
+    share: "UPDATE {S}.kv SET shard = -1, version = $2
+            WHERE key = ANY ($1::bytea[]) AND shard = 0";
+    /// Raises the lane's shards.
+    raise: "INSERT INTO {S}.kv AS kv (key, shard, version, value)
+            SELECT u.key, $4, $3, u.value FROM unnest($1::bytea[], $2::bytea[]) AS u (key, value)
+            ON CONFLICT (key, shard) DO UPDATE
+                SET version = excluded.version, value = greatest(kv.value, excluded.value)";
     /// Compares the versions of counters, which a plain row alone is not; 0 wants no shard.
     counted: "SELECT 1 / (CASE WHEN count(*) FILTER (WHERE u.want <>
                     coalesce(mod(s.total, 9223372036854775808) + 1, 0)) = 0 THEN 1 ELSE 0 END)

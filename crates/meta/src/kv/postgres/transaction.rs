@@ -119,6 +119,11 @@ impl<'a> Batch<'a> {
             let values: Vec<Value<'_>> = vec![&changes.adds, &changes.added, version, lane];
             self.run(Step::Add, &statements.add, values);
         }
+        if !changes.raises.is_empty() {
+            self.run(Step::Count, &statements.share, vec![&changes.raises, version]);
+            let values: Vec<Value<'_>> = vec![&changes.raises, &changes.raised, version, lane];
+            self.run(Step::Add, &statements.raise, values);
+        }
     }
 
     /// Sends what was gathered, in order, and waits for all answers.

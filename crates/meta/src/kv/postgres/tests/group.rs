@@ -10,7 +10,7 @@ fn put(name: &str, value: &str) -> Commit {
 fn create(name: &str) -> Commit {
     let mut commit = put(name, "file");
     commit.checks = vec![Check::Absent(name.into()), Check::Version(b"dir".into(), 4)];
-    commit.puts.push((b"times".into(), Bytes::copy_from_slice(name.as_bytes())));
+    commit.raises = vec![(b"times".into(), Bytes::copy_from_slice(name.as_bytes()))];
     commit.adds = vec![(b"count".into(), 1)];
     commit
 }
@@ -18,11 +18,11 @@ fn create(name: &str) -> Commit {
 #[test]
 fn creates_in_one_directory_are_one() {
     let mut group = Group::default();
-    assert!(group.join(&create("a")) && group.join(&create("b")));
+    assert!(group.join(&create("b")) && group.join(&create("a")));
     let commit = group.into_commit();
     assert_eq!(commit.checks.len(), 3);
     assert_eq!(commit.adds, [(b"count".to_vec(), 2)]);
-    assert_eq!(commit.puts[2], (b"times".to_vec(), Bytes::from_static(b"b")));
+    assert_eq!(commit.raises, [(b"times".to_vec(), Bytes::from_static(b"b"))]);
 }
 
 #[test]
@@ -35,6 +35,8 @@ fn one_that_rests_on_another_does_not_join() {
         checks(Check::Version(b"dir".into(), 6)),
         checks(Check::Version(b"count".into(), 7)),
         put("count", "1"),
+        put("times", "1"),
+        checks(Check::Version(b"times".into(), 7)),
         counted,
     ] {
         let mut group = Group::default();

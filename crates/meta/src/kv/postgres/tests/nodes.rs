@@ -128,6 +128,24 @@ async fn counters_of_two_nodes_do_not_wait_for_each_other() {
 }
 
 #[tokio::test]
+async fn raises_of_two_nodes_do_not_wait_for_each_other() {
+    let options = PostgresOptions { timeout_ms: 5_000, ..shared().volume() };
+    let (one, two) = (open(&options).await, open(&options).await);
+    let raise = |value: &str| Commit {
+        raises: vec![(key("r"), value.to_owned().into())],
+        ..Commit::default()
+    };
+    one.commit(raise("b")).await.unwrap();
+    let (other, schema) = (raw(shared()).await, super::super::sql::schema_of(&options.volume));
+    let held = format!("BEGIN; UPDATE {schema}.kv SET value = 'd' WHERE key = 'r'");
+    other.batch_execute(&held).await.unwrap();
+    two.commit(raise("c")).await.unwrap();
+    assert_eq!(get(&one, "r").await.unwrap().value, "c");
+    other.batch_execute("COMMIT").await.unwrap();
+    assert_eq!(get(&one, "r").await.unwrap().value, "d");
+}
+
+#[tokio::test]
 async fn a_lane_that_is_given_back_is_taken_again() {
     let options = shared().volume();
     for n in 1..4 {

@@ -21,6 +21,7 @@ fn each_check_is_decided_where_it_can_be() {
         puts: vec![(key("name"), Bytes::from_static(b"v")), (key("times"), Bytes::new())],
         deletes: vec![key("gone"), key("old")],
         adds: vec![(key("count"), 1), (key("sum"), 2)],
+        raises: vec![(key("highest"), Bytes::from_static(b"h"))],
     };
     let plan = Plan::of(&commit).unwrap();
     let keys = |keys: &[Key]| keys.iter().map(|k| k.escape_ascii().to_string()).collect::<Vec<_>>();
@@ -30,6 +31,7 @@ fn each_check_is_decided_where_it_can_be() {
     assert_eq!(keys(&plan.first.inserts), ["name", "none"]);
     assert_eq!(keys(&plan.first.upserts), ["times"]);
     assert_eq!(keys(&plan.first.adds), ["sum"]);
+    assert_eq!(keys(&plan.first.raises), ["highest"]);
     assert_eq!(
         (keys(&plan.counted.keys), plan.counted.wants),
         (keys(&[key("count"), key("none")]), vec![9, 0])
