@@ -52,6 +52,7 @@ pub use volume::format::{Connector, FormatOptions, Wrap, format, read_format};
 pub use volume::fsck::{FsckOptions, FsckReport, fsck, look_at_metadata};
 pub use volume::health::{MetadataStatus, MetadataTrouble};
 pub use volume::host::Host;
+pub use volume::locked::{LockKind, LockView, locks};
 pub use volume::members::{NodeView, NodesOptions, evict_node, nodes};
 pub use volume::migrate::{MigrateOptions, MigrateProgress, MigrateReport, MigrateStep, migrate};
 pub use volume::options::{AcceptLoss, LeftBehind};

@@ -10,6 +10,7 @@ pub(crate) mod format;
 pub(crate) mod fsck;
 pub(crate) mod health;
 pub(crate) mod host;
+pub(crate) mod locked;
 pub(crate) mod locks;
 pub(crate) mod members;
 pub(crate) mod metadata;

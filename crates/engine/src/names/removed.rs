@@ -48,6 +48,11 @@ impl BeforeBeat for Names {
 
     async fn after_look(&self, live: &[Session]) -> Result<()> {
         self.orphans.looked(live, self.context.is_on_duty());
+        if let Some(together) = &self.context.together
+            && let Err(error) = self.waits.say(&**self.meta.kv(), together.id()).await
+        {
+            tracing::debug!(%error, "who waits for locks is said with the next beat");
+        }
         Ok(())
     }
 }
