@@ -16,4 +16,5 @@ pub(crate) mod members;
 pub(crate) mod metadata;
 pub(crate) mod migrate;
 pub(crate) mod options;
+pub(crate) mod pulse;
 pub(crate) mod together;

@@ -1,6 +1,7 @@
 //! The daemon's state as Prometheus reads it. Everything is taken from one status at each scrape.
 
 mod block;
+mod nodes;
 mod throughput;
 mod told;
 
@@ -37,6 +38,7 @@ impl Collector for Told {
         self.bucket_bytes(&mut to)?;
         self.counters(&mut to)?;
         self.fuse_requests(&mut to)?;
+        self.nodes(&mut to)?;
         self.block(&mut to)?;
         self.links(&mut to)?;
         self.actions(&mut to)?;
