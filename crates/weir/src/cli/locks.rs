@@ -11,8 +11,8 @@ Examples:
   weir locks s3://my-bucket/genomes       from a machine that has not mounted it
   weir locks /mnt/genomes --json
 
-It shows the locks that programs take by flock and fcntl: those of all nodes where it is mounted with
---shared, else those of this mount. Who waits is told after a second, and of another node with its next
+It shows the locks that programs take by flock and fcntl on all nodes that have it mounted with --shared.
+A mount without leaves them to the kernel: lslocks lists them there. Who waits is told after a second, and of another node with its next
 beat, 3 s later at most. A process is of the machine beside it. A lock that nobody lets go ends with its
 process; those of a machine that is gone, after 12 s, or by `weir nodes evict`.";
 

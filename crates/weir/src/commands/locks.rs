@@ -4,9 +4,9 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use weir_engine::{BucketUrl, LockKind, LockView, NodesOptions};
-use weir_types::Result;
+use weir_types::{ErrorKind, FsError, Result};
 
-use crate::api::GetLocks;
+use crate::api::{ALONE, GetLocks};
 use crate::cli::LocksArgs;
 use crate::client::Client;
 use crate::targets::{self, Finder, Target};
@@ -24,7 +24,7 @@ pub(crate) async fn run(args: LocksArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Those of a volume: a mount of it on this machine knows also what is in no metadata.
+/// Those of a volume: a mount of it on this machine knows its own without delay.
 async fn of_volume(args: &LocksArgs) -> Result<Vec<LockView>> {
     let url: BucketUrl = args.place.parse()?;
     if let Some((client, status)) = Client::having(&url).await
@@ -34,7 +34,11 @@ async fn of_volume(args: &LocksArgs) -> Result<Vec<LockView>> {
     }
     let connector = buckets::connector(buckets::connect_options(&args.connect))?;
     let metadata_url = args.meta.clone();
-    weir_engine::locks(&NodesOptions { url, connector, metadata_url }).await
+    let options = NodesOptions { url, connector, metadata_url };
+    if weir_engine::nodes(&options, false).await?.is_empty() {
+        return Err(FsError::new(ErrorKind::Invalid, ALONE));
+    }
+    weir_engine::locks(&options).await
 }
 
 async fn at_path(path: &Path) -> Result<Vec<LockView>> {
