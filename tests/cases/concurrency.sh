@@ -3,7 +3,7 @@
 # what a file system must be able to name and hold.
 source "$(dirname "$0")/../lib.sh"
 begin
-need python3 jq
+need python3 jq flock
 fmt_mount --flush-age 500ms
 
 scene() { # NAME...: each is a function of the program, run in a directory of its own
@@ -16,6 +16,16 @@ scene() { # NAME...: each is a function of the program, run in a directory of it
 scene one_directory listings kept_directory flock fcntl_lock deadlock shared_mapping \
     rename_over_open unlinked_open appends writes_side_by_side opens_beside_writes replaced_names \
     privileges sparse sizes long_names xattrs times holes hard_links special_files statfs
+
+# The kernel keeps the locks of a mount that is alone: it is not told that there are none.
+touch "$MNT/locked"
+exec 8<"$MNT/locked"
+flock -x 8
+for place in "$MNT" "$URL"; do
+    "$WEIR" locks "$place" >"$T/told" 2>&1 && fail "locks at $place: $(cat "$T/told")"
+    grep -q lslocks "$T/told" || fail "not told where to look: $(cat "$T/told")"
+done
+exec 8<&-
 
 # Eight readers of one cold file share one pass over its segments.
 python3 -c "

@@ -12,6 +12,10 @@ schema=weir_$(jq -r .id "$BUCKET/vol/volume.json")
 # Files that some node has a lock of, as the database has it.
 locked() { sql weir "select count(*) from \"$schema\".kv where get_byte(key, 0) = ascii('F')"; }
 none_locked() { [ "$(locked)" = 0 ]; }
+# Sessions of which the database says that somebody waits there.
+waiting() { sql weir "select count(*) from \"$schema\".kv where get_byte(key, 0) = ascii('f')"; }
+some_waiting() { ! none_waiting; }
+none_waiting() { [ "$(waiting)" = 0 ]; }
 A=$MNT B=$T/b
 mkdir "$B"
 node() { # MOUNTPOINT TIER
@@ -48,6 +52,40 @@ for _ in 1 2 3 4 5; do
 done
 
 poll 5 none_locked || fail "$(locked) files are locked by nobody"
+
+echo "== weir locks tells at each node, and of the volume, who holds and who waits"
+# Kind, for writing, waits: of all that is locked.
+told() { # PATH|URL
+    "$WEIR" locks "$1" --json | jq -sr 'flatten | map("\(.path) \(.kind) \(.exclusive) \(.waits)") | join(", ")'
+}
+tells() { # PATH|URL WANTED
+    [ "$(told "$1")" = "$2" ]
+}
+mkdir "$A/d"
+exec 8<"$A/f"
+flock -x 8
+flock -s "$B/f" true &
+waiter=$!
+for place in "$A" "$B" "$B/f" "$URL"; do
+    poll 15 tells "$place" "f flock true false, f flock false true" || fail "$place: $(told "$place")"
+done
+same "$(told "$A/d")" "" "locks below another directory"
+mkdir -m 700 "$T/elsewhere"
+env WEIR_RUN_DIR="$T/elsewhere" "$WEIR" locks "$URL" --json >"$T/told" || fail "locks where nothing is mounted"
+same "$(jq -sr 'flatten | map("\(.path) \(.kind) \(.exclusive) \(.waits)") | join(", ")' "$T/told")" \
+    "f flock true false, f flock false true" "what is told where nothing is mounted"
+same "$("$WEIR" locks "$A" --json | jq -sr 'flatten | map(.node) | unique | length')" 2 "nodes that are told of"
+"$WEIR" locks "$B" | grep -q "f .*all .*flock .*writing .*holds it" || fail "the table: $("$WEIR" locks "$B")"
+same "$("$WEIR" nodes "$A" --json | jq -sr 'flatten | map(.id) | sort | join(" ")')" \
+    "$("$WEIR" locks "$A" --json | jq -sr 'flatten | map(.node) | unique | join(" ")')" "their names"
+flock -u 8
+wait "$waiter" || fail "who waited failed"
+exec 8<&-
+rmdir "$A/d"
+poll 10 none_waiting || fail "somebody waits for nothing"
+for place in "$A" "$B" "$URL"; do
+    poll 5 tells "$place" "" || fail "$place: $(told "$place")"
+done
 
 echo "== who is killed while it waits, or as it gets it, leaves no lock"
 give_up() { # FILE
@@ -240,13 +278,23 @@ echo "== a node that dies takes its locks along"
 exec 8<"$B/f"
 flock -x 8
 flock -xn "$A/f" true && fail "two exclusive locks at once"
+touch "$A/g"
+exec 9<"$A/g"
+flock -x 9
+flock -x "$B/g" true 2>/dev/null &
+waiter=$!
+poll 15 some_waiting || fail "nobody is told to wait"
 pid=$(daemons_below "$T/tier-b")
 kill -KILL "$pid"
+wait "$waiter" && fail "who waited at the dead node got it"
 began=$SECONDS
 flock -w 30 "$A/f" true || fail "the lock of a dead node stays"
 echo "it was free after $((SECONDS - began)) s"
 [ $((SECONDS - began)) -le 25 ] || fail "that took $((SECONDS - began)) s"
-exec 8<&-
+same "$(told "$A")" "g flock true false" "what is told after it died"
+# Who waited here is said no more with the next beat; nobody but who shut it out takes the dead node's row away.
+poll 10 none_waiting || fail "what waited at the dead node is still said"
+exec 8<&- 9<&-
 umount -l "$B"
 
 "$WEIR" umount "$A" || fail "umount of the first"

@@ -28,6 +28,7 @@ use crate::names::files::OpenFiles;
 use crate::names::locks::Locks;
 use crate::names::orphans::Orphans;
 use crate::names::tree::Names;
+use crate::names::waits::Waits;
 use crate::services::actions::{Actions, Schedule};
 use crate::services::disks::{DiskParts, Disks};
 use crate::services::limits::Limits;
@@ -125,8 +126,9 @@ impl Engine {
         let links = Arc::new(links(&data, registry));
         let orphans = Arc::new(orphans(&data));
         let files = Arc::new(open_files(&data, &links, &orphans));
-        let names = Arc::new(names(&data, &links, &orphans));
-        let file_locks = Arc::new(file_locks(&data));
+        let waits = Arc::new(Waits::default());
+        let names = Arc::new(names(&data, &links, &orphans, &waits));
+        let file_locks = Arc::new(file_locks(&data, waits));
         let actions = Arc::new(actions(&data, &links, schedule));
         let disks = Arc::new(disks(&data, &files));
         let quarantine = quarantine(&data, &files, &links, places);
@@ -332,7 +334,12 @@ fn open_files(data: &DataPlane, links: &Arc<Links>, orphans: &Arc<Orphans>) -> O
     }
 }
 
-fn names(data: &DataPlane, links: &Arc<Links>, orphans: &Arc<Orphans>) -> Names {
+fn names(
+    data: &DataPlane,
+    links: &Arc<Links>,
+    orphans: &Arc<Orphans>,
+    waits: &Arc<Waits>,
+) -> Names {
     Names {
         context: data.context.clone(),
         meta: data.meta.clone(),
@@ -347,10 +354,11 @@ fn names(data: &DataPlane, links: &Arc<Links>, orphans: &Arc<Orphans>) -> Names 
         linked: Arc::new(links.importer.clone()),
         atimes: Arc::new(Atimes::new(data.context.clone(), data.meta.clone())),
         orphans: orphans.clone(),
+        waits: waits.clone(),
     }
 }
 
-fn file_locks(data: &DataPlane) -> Locks {
+fn file_locks(data: &DataPlane, waits: Arc<Waits>) -> Locks {
     Locks {
         context: data.context.clone(),
         meta: data.meta.clone(),
@@ -359,6 +367,7 @@ fn file_locks(data: &DataPlane) -> Locks {
         mirrors: data.mirrors.clone(),
         flusher: data.flusher.clone(),
         table: LockTable::new(),
+        waits,
     }
 }
 

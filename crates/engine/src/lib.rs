@@ -52,10 +52,12 @@ pub use volume::format::{Connector, FormatOptions, Wrap, format, read_format};
 pub use volume::fsck::{FsckOptions, FsckReport, fsck, look_at_metadata};
 pub use volume::health::{MetadataStatus, MetadataTrouble};
 pub use volume::host::Host;
+pub use volume::locked::{LockKind, LockView, locks};
 pub use volume::members::{NodeView, NodesOptions, evict_node, nodes};
 pub use volume::migrate::{MigrateOptions, MigrateProgress, MigrateReport, MigrateStep, migrate};
 pub use volume::options::{AcceptLoss, LeftBehind};
 pub use volume::options::{Inherited, MountOptions, MountReport};
+pub use volume::pulse::NodesStatus;
 pub use weir_meta::locks::{Lock, LockOwner, LockSpace};
 pub use weir_meta::{
     ACL_ACCESS, ACL_DEFAULT, DirEntry, DirEntryPlus, NewInode, RenameMode, Renamed, SetAttr,

@@ -9,3 +9,4 @@ pub(crate) mod orphans;
 pub(crate) mod passthrough;
 pub(crate) mod removed;
 pub(crate) mod tree;
+pub(crate) mod waits;

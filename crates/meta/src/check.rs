@@ -71,7 +71,7 @@ pub async fn check(kv: &dyn Kv) -> Result<Vec<Problem>> {
     let mut checker = Checker::default();
     // Inodes and segments first: the other rows are held against them.
     type Visit = fn(&mut Checker, &Key, &Versioned);
-    let visits: [(u8, Visit); 17] = [
+    let visits: [(u8, Visit); 18] = [
         (keys::INODE, Checker::inode),
         (keys::SEGMENT, Checker::segment),
         (keys::DIRENT, Checker::dirent),
@@ -86,6 +86,7 @@ pub async fn check(kv: &dyn Kv) -> Result<Vec<Problem>> {
         (keys::PIN, Checker::of_some_inode),
         (keys::HOLD, Checker::of_some_inode),
         (keys::NODE_LOCKS, Checker::node_locks),
+        (keys::NODE_WAITS, Checker::node_waits),
         (keys::ACTION, Checker::action),
         (keys::COUNTER, Checker::counter),
         (keys::LINK_OBJECT, Checker::link_object),
@@ -323,6 +324,11 @@ impl Checker {
     fn node_locks(&mut self, key: &Key, found: &Versioned) {
         self.of_some_inode(key, found);
         let _ = self.decoded::<Vec<NodeLock>>(key, found);
+    }
+
+    fn node_waits(&mut self, key: &Key, found: &Versioned) {
+        let _ = self.parsed(key, keys::parse_session(key));
+        let _ = self.decoded::<Vec<(Ino, NodeLock)>>(key, found);
     }
 
     fn link_object(&mut self, key: &Key, found: &Versioned) {

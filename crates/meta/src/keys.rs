@@ -34,6 +34,7 @@ pub(crate) const PEER: u8 = b'J';
 pub(crate) const HOLD: u8 = b'G';
 pub(crate) const NODE_LOCKS: u8 = b'F';
 pub(crate) const RECALL: u8 = b'j';
+pub(crate) const NODE_WAITS: u8 = b'f';
 
 /// The counter of inodes, those of removed but open files included.
 pub(crate) const INODES: &[u8] = b"Cinodes";
@@ -306,6 +307,11 @@ pub(crate) fn leased_with(key: &[u8]) -> Option<Ino> {
 /// The row of the locks that nodes have of a file.
 pub(crate) fn node_locks(ino: Ino) -> Key {
     of_ino(NODE_LOCKS, ino, 0)
+}
+
+/// The row of those that wait for locks at a session.
+pub(crate) fn node_waits(session: u64) -> Key {
+    of_session(NODE_WAITS, session)
 }
 
 /// The big-endian number at `at`; `None` if the key is too short.

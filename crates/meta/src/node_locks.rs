@@ -29,10 +29,16 @@ pub(crate) struct NodeLock {
 }
 
 impl NodeLock {
-    fn new(session: SessionId, (space, lock): (LockSpace, Lock)) -> Self {
+    pub(crate) fn new(session: SessionId, (space, lock): (LockSpace, Lock)) -> Self {
         let Lock { owner, start, last, exclusive, pid } = lock;
         let whole_file = space == LockSpace::Flock;
         Self { session, whole_file, owner: owner.0, start, last, exclusive, pid }
+    }
+
+    /// Whose it is, and what.
+    pub(crate) fn parts(&self) -> (SessionId, LockSpace, Lock) {
+        let space = if self.whole_file { LockSpace::Flock } else { LockSpace::Posix };
+        (self.session, space, Lock { pid: self.pid, ..self.elsewhere() })
     }
 
     fn stands_in_the_way(&self, (space, lock): (LockSpace, Lock)) -> bool {

@@ -248,8 +248,9 @@ async fn all(kv: &dyn Kv, tag: u8) -> Result<Vec<(Key, crate::kv::Versioned)>> {
     }
 }
 
-fn rows(id: SessionId) -> [Key; 3] {
-    [keys::presence(id.0), keys::beat(id.0), keys::peer(id.0)]
+/// All that goes with a session.
+fn rows(id: SessionId) -> [Key; 4] {
+    [keys::presence, keys::beat, keys::peer, keys::node_waits].map(|key| key(id.0))
 }
 
 fn id_of(key: &[u8]) -> Result<SessionId> {

@@ -8,6 +8,7 @@ use weir_types::{Bytes, ErrorKind, FsError, Ino, Result};
 use super::Engine;
 use crate::volume::boxed::{Boxed, boxed};
 use crate::volume::options::Inherited;
+use crate::volume::pulse::NodesStatus;
 
 /// Bytes that must be free on the disks of who goes on: it opens the logs anew before it serves.
 const ROOM: u64 = 16 << 20;
@@ -63,6 +64,12 @@ impl Engine {
     /// Whether the nodes that share the volume shut this one out.
     pub fn is_shut_out(&self) -> bool {
         self.is_shared() && self.data.context.is_fenced()
+    }
+
+    /// How this node is among those that share the volume, if some do.
+    pub(super) fn nodes_status(&self) -> Option<NodesStatus> {
+        let together = self.data.context.together.as_ref()?;
+        Some(together.status(self.is_shut_out()))
     }
 
     /// Whether one that was shut out may join again as if nothing had been: nothing that was written here

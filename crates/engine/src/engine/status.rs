@@ -17,6 +17,7 @@ use crate::services::quarantine::AsideSummary;
 use crate::volume::boxed::{Boxed, boxed};
 use crate::volume::health::MetadataStatus;
 use crate::volume::options::MountReport;
+use crate::volume::pulse::NodesStatus;
 
 /// Sizes for `statfs`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +42,9 @@ pub struct Status {
     /// Whether other nodes write the volume, too.
     #[serde(default)]
     pub shared: bool,
+    /// How this node is among those that share the volume; `null` where it is alone.
+    #[serde(default)]
+    pub nodes: Option<NodesStatus>,
     /// Whether another writer took the volume over.
     pub fenced: bool,
     /// Inodes in use.
@@ -202,6 +206,7 @@ impl Engine {
                 volume_id: data.context.format.id.to_string(),
                 read_only: data.context.read_only,
                 shared: data.context.is_shared(),
+                nodes: self.nodes_status(),
                 fenced: data.context.is_fenced(),
                 files: usage.inodes,
                 stored_bytes: usage.stored_bytes,

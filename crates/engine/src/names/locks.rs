@@ -19,12 +19,14 @@ use tokio::sync::oneshot;
 use weir_meta::Meta;
 use weir_meta::locks::{Lock, LockOwner, LockSpace, LockTable};
 use weir_meta::node_locks::{self, NodeLocks};
+use weir_meta::node_waits::{FileLock, all_locks};
 use weir_tier::Tier;
 use weir_types::{ErrorKind, FsError, Ino, Result};
 
 use crate::data::flush::Flusher;
 use crate::data::mirrors::Mirrors;
 use crate::data::nodes::{Node, Nodes};
+use crate::names::waits::Waits;
 use crate::volume::context::Context;
 use crate::volume::locks::OwnedMutexGuard;
 use crate::volume::together::Together;
@@ -45,6 +47,7 @@ pub(crate) struct Locks {
     pub(crate) mirrors: Arc<Mirrors>,
     pub(crate) flusher: Arc<Flusher>,
     pub(crate) table: LockTable,
+    pub(crate) waits: Arc<Waits>,
 }
 
 /// One lock of one file.
@@ -125,6 +128,7 @@ impl Locks {
         wait: bool,
     ) -> Result<Option<Granted>> {
         let wanted = Wanted { ino, space, lock };
+        let _waits = wait.then(|| self.waits.begin((ino, space, lock)));
         let Some(together) = &self.context.together else {
             if wait {
                 self.table.lock_wait(ino, space, lock).await?;
@@ -282,6 +286,20 @@ impl Locks {
                 "a lock that a program holds was taken by another one while this mount was replaced"),
         }
         Ok(())
+    }
+
+    /// All locks that are held or waited for, on all nodes; of those that wait elsewhere, as of the last beat of
+    /// their node.
+    pub(crate) async fn all(&self) -> Result<Vec<FileLock>> {
+        let session = self.context.together.as_ref().map(|together| together.id());
+        let told = |waits| move |(ino, space, lock)| FileLock { session, ino, space, lock, waits };
+        let mut found = match session {
+            None => self.table.all().into_iter().map(told(false)).collect(),
+            Some(_) => all_locks(&**self.meta.kv()).await?,
+        };
+        found.retain(|lock| !(lock.waits && lock.session == session));
+        found.extend(self.waits.all().into_iter().map(told(true)));
+        Ok(found)
     }
 
     async fn turn(&self, ino: Ino) -> Turn {

@@ -50,6 +50,11 @@ impl BeforeBeat for Names {
     async fn after_look(&self, live: &[Session]) -> Result<()> {
         self.meta.leases().into_iter().for_each(|leases| leases.beat_answered());
         self.orphans.looked(live, self.context.is_on_duty());
+        if let Some(together) = &self.context.together
+            && let Err(error) = self.waits.say(&**self.meta.kv(), together.id()).await
+        {
+            tracing::debug!(%error, "who waits for locks is said with the next beat");
+        }
         Ok(())
     }
 }

@@ -18,6 +18,7 @@ use crate::data::space::Space;
 use crate::data::write::Writer;
 use crate::names::atimes::Atimes;
 use crate::names::orphans::Orphans;
+use crate::names::waits::Waits;
 use crate::volume::context::{Context, blocking};
 
 /// What links say of names. Below them, because a lookup needs it.
@@ -59,6 +60,7 @@ pub(crate) struct Names {
     pub(crate) linked: Arc<dyn LinkedNames>,
     pub(crate) atimes: Arc<Atimes>,
     pub(crate) orphans: Arc<Orphans>,
+    pub(crate) waits: Arc<Waits>,
 }
 
 impl Names {

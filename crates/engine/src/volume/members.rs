@@ -141,7 +141,7 @@ async fn evict(kv: &dyn Kv, name: &str) -> Result<NodeView> {
     Ok(node)
 }
 
-async fn metadata(options: &NodesOptions) -> Result<Metadata> {
+pub(super) async fn metadata(options: &NodesOptions) -> Result<Metadata> {
     let first = options.connector.connect(&options.url)?;
     let format = read_format_in(&first).await?;
     let (instead, timeout_ms) =

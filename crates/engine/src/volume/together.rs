@@ -18,6 +18,7 @@ use weir_peer::{Fingerprint, Members, Node};
 use weir_types::{ErrorCode, ErrorKind, FsError, Result, SegmentId};
 
 use super::fence::Fence;
+use super::pulse::{NodesStatus, Pulse};
 
 /// How often a session says that it lives, in milliseconds.
 pub(crate) const BEAT_MS: u64 = 3_000;
@@ -106,6 +107,7 @@ pub(crate) struct Together {
     shown: Mutex<[Option<PeerRow>; 2]>,
     /// How others of those that live are reached.
     peers: Mutex<HashMap<SessionId, Option<Node>>>,
+    pulse: Pulse,
 }
 
 impl Together {
@@ -113,7 +115,7 @@ impl Together {
     pub(crate) fn new(id: SessionId) -> Self {
         let (ticks, live, on_duty, stamps) = Default::default();
         let (shown, peers) = Default::default();
-        Self { id, ticks, live, on_duty, stamps, shown, peers }
+        Self { id, ticks, live, on_duty, stamps, shown, peers, pulse: Pulse::new() }
     }
 
     /// One that knows of these others, without a database.
@@ -157,6 +159,13 @@ impl Together {
         self.on_duty.load(Ordering::Acquire)
     }
 
+    /// How this node is among the others; `shut_out` says whether they let it change nothing any more.
+    pub(crate) fn status(&self, shut_out: bool) -> NodesStatus {
+        let on_duty = self.is_on_duty() && !shut_out;
+        let status = self.pulse.status(self.id.to_string(), &self.live());
+        NodesStatus { on_duty, shut_out, ..status }
+    }
+
     /// The id of a new segment, under way until [`Together::segment_done`]. It names this session, and is
     /// larger than the one before, whatever the clock does.
     pub(crate) fn segment_id(&self, unix_ms: u64) -> SegmentId {
@@ -197,10 +206,12 @@ impl Together {
             self.shown.lock()[1] = show;
         }
         self.ticks.store(tick, Ordering::Relaxed);
+        self.pulse.answered();
         let mut seen = sessions::sessions(kv).await?;
         let silent: Vec<_> = watch.look(&seen).into_iter().cloned().collect();
         for session in silent.iter().filter(|session| session.id != self.id) {
             if sessions::evict(kv, session).await? {
+                self.pulse.evicted();
                 let Session { id, node, .. } = session;
                 tracing::warn!(%id, host = %node.host, tier = %node.tier,
                     "a node has been silent for too long and is shut out: what it had not flushed is in \
@@ -259,6 +270,7 @@ pub(crate) async fn beat_loop(
     let mut watch = Watch::default();
     while !fence.is_up() {
         if let Err(error) = together.beat(&*kv, &mut watch, &*before).await {
+            together.pulse.failed();
             tracing::warn!(%error, "a beat of this node's session was missed");
         }
         tokio::time::sleep(Duration::from_millis(BEAT_MS)).await;
@@ -317,6 +329,50 @@ mod tests {
         assert_eq!(silent, [SessionId(1)]);
         assert!(watch.look(&[session(2, 99)]).is_empty(), "it begins anew");
         assert!(watch.look(&[session(1, 7), session(2, 100)]).is_empty(), "also who comes back");
+    }
+
+    /// Nothing has to be done with a beat, or it cannot be.
+    struct Nothing(bool);
+
+    #[async_trait]
+    impl BeforeBeat for Nothing {
+        async fn before_beat(&self) -> Result<()> {
+            match self.0 {
+                true => Ok(()),
+                false => Err(FsError::new(ErrorKind::Retry, "the database is away")),
+            }
+        }
+
+        async fn after_look(&self, _: &[Session]) -> Result<()> {
+            Ok(())
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn beats_are_counted_and_who_is_silent_is_counted_once() {
+        let kv: Arc<dyn Kv> = Arc::new(weir_meta::kv::MemoryKv::new());
+        let node = |build: &str| NodeRow { build: build.to_owned(), ..session(0, 0).node };
+        for (id, build) in [(1, "1"), (2, "2")] {
+            sessions::join(&*kv, SessionId(id), &node(build), &[]).await.expect("joins");
+        }
+        let (together, mut watch) = (Together::new(SessionId(1)), Watch::default());
+        let beat = Duration::from_millis(BEAT_MS);
+        for look in 1..=SILENT_LOOKS {
+            tokio::time::sleep(beat).await;
+            together.beat(&*kv, &mut watch, &Nothing(true)).await.expect("beats");
+            let told = together.status(false);
+            let silent = look == SILENT_LOOKS;
+            assert_eq!((told.beats, told.since_beat_ms), (look.into(), 0));
+            assert_eq!((told.live, told.evicted), if silent { (1, 1) } else { (2, 0) }, "{look}");
+            assert_eq!(told.builds.len(), if silent { 1 } else { 2 });
+        }
+        together.beat(&*kv, &mut watch, &Nothing(true)).await.expect("beats");
+        tokio::time::sleep(beat).await;
+        together.beat(&*kv, &mut watch, &Nothing(false)).await.expect_err("it is away");
+        let told = together.status(false);
+        assert_eq!((told.evicted, told.on_duty, told.since_beat_ms), (1, true, BEAT_MS));
+        let out = together.status(true);
+        assert!(out.shut_out && !out.on_duty, "whoever is shut out does nothing for others");
     }
 
     #[test]

@@ -8,6 +8,7 @@ mod bill;
 mod call;
 mod disks;
 mod links;
+mod locks;
 mod mount;
 mod prices;
 mod recover;
@@ -30,6 +31,7 @@ pub(crate) use disks::{
 pub(crate) use links::{
     ListHidden, ListLinks, ListPending, MakeLink, PlanLink, RefreshLink, Unlink,
 };
+pub(crate) use locks::{ALONE, GetLocks};
 pub(crate) use mount::{Flush, Flushed, GetResidency, Unmount, Unmounted};
 pub(crate) use prices::{GetPrices, ListPrices};
 pub(crate) use recover::{

@@ -8,6 +8,7 @@ mod disks;
 mod doctor;
 mod known;
 mod links;
+mod locks;
 mod migrate;
 mod mount;
 mod nodes;
@@ -33,6 +34,7 @@ pub(crate) use costs::{AdviseArgs, PricesArgs, PricesCommand, PricesUpdateArgs};
 pub(crate) use disks::{AttachArgs, DetachArgs, DiskArgs, DiskCommand, VolumeArgs};
 pub(crate) use doctor::DoctorArgs;
 pub(crate) use links::{LinkArgs, LinksArgs, RefreshArgs, UnlinkArgs};
+pub(crate) use locks::LocksArgs;
 pub(crate) use migrate::MigrateArgs;
 pub(crate) use mount::{
     EngineArgs, Loss, MountArgs, NbdArgs, RemountArgs, ServeArgs, StopArgs, Transport, UmountArgs,
@@ -206,6 +208,9 @@ pub(crate) enum Command {
     /// Who shares a volume with this mount, and shutting one of them out
     #[command(after_help = nodes::NODES_EXAMPLES)]
     Nodes(NodesArgs),
+    /// Who holds which lock of a file, and who waits
+    #[command(after_help = locks::LOCKS_EXAMPLES)]
+    Locks(LocksArgs),
     /// Bring back, write out or give up data that was set aside
     #[command(after_help = recover::RECOVER_EXAMPLES)]
     Recover(RecoverArgs),

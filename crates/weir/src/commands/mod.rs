@@ -17,6 +17,7 @@ mod flush;
 mod format;
 mod fsck;
 mod links;
+mod locks;
 mod metrics;
 mod migrate;
 mod mount;
@@ -57,6 +58,7 @@ pub(crate) fn describe(page: &mut crate::api::page::Page) {
     page.prints::<du::Report<'_>>("weir du --json");
     page.prints::<weir_types::VolumeFormat>("weir format --json");
     page.prints::<weir_engine::FsckReport>("weir fsck --json");
+    page.prints::<Vec<weir_engine::LockView>>("weir locks --json");
     page.prints::<weir_engine::MigrateReport>("weir migrate --json");
     page.prints::<Vec<weir_engine::NodeView>>("weir nodes --json");
     page.prints::<weir_engine::NodeView>("weir nodes evict --json");
@@ -100,6 +102,7 @@ pub(crate) fn run(cli: Cli, argv: &[OsString]) -> Result<ExitCode> {
         Command::Fsck(args) => wait(fsck::run(args, log_args.verbose > 0)),
         Command::Migrate(args) => wait(migrate::run(args)),
         Command::Nodes(args) => wait(nodes::run(args)),
+        Command::Locks(args) => wait(locks::run(args)),
         Command::Residency(args) => wait(residency::run(args)),
         Command::Recover(args) => wait(recover::run(args)),
         Command::Link(args) => wait(links::link(args)),

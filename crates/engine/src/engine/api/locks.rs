@@ -6,6 +6,7 @@ use weir_types::{Ino, Result};
 use crate::engine::Engine;
 use crate::names::locks::Granted;
 use crate::volume::boxed::{Boxed, boxed};
+use crate::volume::locked::{LockView, views};
 
 impl Engine {
     /// Takes a lock, replacing what its owner holds in its range. `None` where another is in the way; with
@@ -60,6 +61,12 @@ impl Engine {
     /// All locks that are held here.
     pub fn held_locks(&self) -> Vec<(Ino, LockSpace, Lock)> {
         self.locks.table.all()
+    }
+
+    /// All locks that are held or waited for, for people: of all nodes where some share the volume. Some four
+    /// reads then, and a few for each file that is locked.
+    pub fn all_locks(&self) -> Boxed<'_, Result<Vec<LockView>>> {
+        boxed(async move { views(&**self.data.meta.kv(), self.locks.all().await?).await })
     }
 
     /// Goes on with a lock that the mount before this one had.

@@ -3,10 +3,14 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use weir_engine::NodesStatus;
+
 use super::finding::Finding;
 use crate::client::Client;
 
 const AREA: &str = "mount";
+/// A beat each 3 s: two were missed.
+const BEAT_LATE_MS: u64 = 9_000;
 const OURS: &str = "fuse.weir";
 
 /// A line of `/proc/self/mountinfo`.
@@ -125,13 +129,43 @@ async fn daemon(place: &Path) -> Vec<Finding> {
         Ok(status) => {
             let ms = began.elapsed().as_secs_f64() * 1e3;
             let found = format!("process {} answers in {ms:.1} ms", status.pid);
-            vec![Finding::good(AREA, "daemon", found).measured(ms, "ms")]
+            let daemon = Finding::good(AREA, "daemon", found).measured(ms, "ms");
+            std::iter::once(daemon).chain(status.engine.nodes.iter().flat_map(nodes)).collect()
         }
         Err(error) => {
             let finding = Finding::good(AREA, "daemon", error.to_string());
             vec![finding.bad("only who mounted it, and root, may ask: see its log")]
         }
     }
+}
+
+/// This node among those that share the volume. No clocks are compared, so they are not looked at.
+fn nodes(nodes: &NodesStatus) -> Vec<Finding> {
+    let seconds = nodes.since_beat_ms as f64 / 1e3;
+    let found = match nodes.shut_out {
+        true => "the other nodes shut this one out: it changes nothing any more".to_owned(),
+        false => format!("{} live; this one said so {seconds:.1} s ago", nodes.live),
+    };
+    let beat = Finding::good(AREA, "nodes", found).measured(seconds, "s");
+    let beat = match (nodes.shut_out, nodes.since_beat_ms > BEAT_LATE_MS) {
+        (true, _) => beat.bad(
+            "it comes back by itself within seconds, unless programs hold locks or wrote what is not \
+             in the bucket: then unmount, and mount again with the same tier",
+        ),
+        (false, true) => beat.bad(
+            "the metadata's database does not answer: after 12 s without it, the others shut this \
+             node out once they are answered",
+        ),
+        (false, false) => beat,
+    };
+    let builds: Vec<_> = nodes.builds.iter().map(String::as_str).collect();
+    let found = format!("nodes run versions {}", builds.join(", "));
+    let versions = (builds.len() > 1).then(|| {
+        let advice =
+            "as it is in the midst of an upgrade; else `weir upgrade DIR` on the older ones";
+        Finding::good(AREA, "versions", found).warn(advice)
+    });
+    std::iter::once(beat).chain(versions).collect()
 }
 
 #[cfg(test)]
@@ -144,6 +178,24 @@ mod tests {
             parse(&format!("36 35 98:0 / {at} rw,noatime {tags}- {kind} source rw")).unwrap()
         };
         lines.iter().map(line).collect()
+    }
+
+    #[test]
+    fn it_tells_how_a_node_is_among_the_others() {
+        let verdicts = |status: &NodesStatus| {
+            nodes(status).iter().map(|finding| finding.verdict).collect::<Vec<_>>()
+        };
+        let builds = |all: &[&str]| all.iter().map(|build| (*build).to_owned()).collect();
+        let good = NodesStatus { live: 2, builds: builds(&["1"]), ..NodesStatus::default() };
+        assert_eq!(verdicts(&good), [Verdict::Good]);
+        let late = NodesStatus { since_beat_ms: BEAT_LATE_MS + 1, ..good.clone() };
+        assert_eq!(verdicts(&late), [Verdict::Bad]);
+        let out = NodesStatus { shut_out: true, ..good.clone() };
+        assert_eq!(verdicts(&out), [Verdict::Bad]);
+        assert!(nodes(&out)[0].found.contains("shut this one out"));
+        let mixed = NodesStatus { builds: builds(&["1", "2"]), ..good };
+        assert_eq!(verdicts(&mixed), [Verdict::Good, Verdict::Warning]);
+        assert!(nodes(&mixed)[1].found.contains("1, 2"));
     }
 
     #[test]

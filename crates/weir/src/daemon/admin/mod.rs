@@ -8,6 +8,7 @@ mod bill;
 mod disks;
 mod health;
 mod links;
+mod locks;
 mod mount;
 mod page;
 mod peer;
@@ -218,7 +219,7 @@ fn for_monitors(routes: Routes) -> Router<Arc<DaemonState>> {
 
 fn all_calls() -> Routes {
     let routes = mount::add(mount::add_watching(Routes::default()));
-    let routes = disks::add(actions::add(links::add(upgrade::add(routes))));
+    let routes = disks::add(actions::add(links::add(locks::add(upgrade::add(routes)))));
     let routes = survey::add_watching(throughput::add(recover::add(routes)));
     bill::add_watching(prices::add_watching(routes))
 }

@@ -1,6 +1,7 @@
 //! The daemon's state as Prometheus reads it. Everything is taken from one status at each scrape.
 
 mod block;
+mod nodes;
 mod throughput;
 mod told;
 
@@ -38,6 +39,7 @@ impl Collector for Told {
         self.counters(&mut to)?;
         self.leases(&mut to)?;
         self.fuse_requests(&mut to)?;
+        self.nodes(&mut to)?;
         self.block(&mut to)?;
         self.links(&mut to)?;
         self.actions(&mut to)?;

@@ -39,6 +39,7 @@ fn sample() -> Told {
             volume_id: "id".to_owned(),
             read_only: false,
             shared: false,
+            nodes: Some(weir_engine::NodesStatus::default()),
             fenced: false,
             files: 0,
             stored_bytes: 0,
@@ -103,6 +104,26 @@ fn the_page_of_metrics_is_what_a_scrape_says() {
     }
     let written = std::fs::read_to_string(path).expect("reads");
     assert!(written == page(), "write it anew: WEIR_WRITE_DOCS=1 cargo test -p weir metrics");
+}
+
+#[test]
+fn who_is_alone_tells_nothing_of_nodes() {
+    let told = |nodes| {
+        let mut told = sample();
+        told.status.nodes = nodes;
+        text(told).expect("encodes")
+    };
+    assert!(!told(None).contains("weir_node"));
+    let nodes = weir_engine::NodesStatus {
+        since_beat_ms: 1_500,
+        shut_out: true,
+        evicted: 2,
+        ..Default::default()
+    };
+    let text = told(Some(nodes));
+    for line in ["beat_age_seconds 1.5", "shut_out 1", "on_duty 0", "evictions_total 2"] {
+        assert!(text.contains(&format!("\nweir_node_{line}\n")), "{line}: {text}");
+    }
 }
 
 #[test]
