@@ -50,6 +50,9 @@ pub type BootClock = Arc<dyn Fn() -> Duration + Send + Sync>;
 /// It forgets what it has of them, and returns when that is done. It must not wait for anything.
 pub type Recalled = Arc<dyn Fn(&[Ino]) + Send + Sync>;
 
+/// A way to have other sessions look at once who asks for leases of theirs. It waits for nothing.
+pub type Reach = Arc<dyn Fn(&[SessionId]) + Send + Sync>;
+
 /// The leases of one session.
 pub struct Leases {
     session: SessionId,
@@ -63,6 +66,9 @@ pub struct Leases {
     /// It had a lease at some time, and may be asked.
     had_any: AtomicBool,
     recalled: Mutex<Option<Recalled>>,
+    /// Somebody asks.
+    look: Notify,
+    reach: Mutex<Option<Reach>>,
     counts: Counts,
 }
 
@@ -101,6 +107,8 @@ impl Leases {
             beat_began_ms: AtomicU64::new(u64::MAX),
             had_any: AtomicBool::new(false),
             recalled: Mutex::new(None),
+            look: Notify::new(),
+            reach: Mutex::new(None),
             counts: Counts::default(),
         }
     }
@@ -120,6 +128,16 @@ impl Leases {
     /// Who is to be told of leases that are given back.
     pub fn tell(&self, recalled: Recalled) {
         *self.recalled.lock() = Some(recalled);
+    }
+
+    /// By which way others are told that they are asked; without it they look by themselves.
+    pub fn reach_by(&self, reach: Reach) {
+        *self.reach.lock() = Some(reach);
+    }
+
+    /// Somebody asks for leases of this session.
+    pub fn look_now(&self) {
+        self.look.notify_one();
     }
 
     /// What became of them.

@@ -12,6 +12,9 @@ pub const GIVEN_BYTES: u64 = 4 << 20;
 pub enum Ask {
     /// Bytes of an object that never changes, as the bucket has them.
     Bytes(ObjectRange),
+    /// The metadata says that somebody wants leases of this node back: it is to look at once. Nothing is
+    /// given for it.
+    Look,
 }
 
 /// A part of an object, at most [`GIVEN_BYTES`] of it.

@@ -26,7 +26,7 @@ use bytes::Bytes;
 use futures::stream::{self, Stream, StreamExt};
 use parking_lot::Mutex;
 use tokio::time::{Instant, timeout};
-use weir_meta::sessions::PeerRow;
+use weir_meta::sessions::{PeerRow, SessionId};
 use weir_peer::{
     Answer, Ask, Client, Failure, Fingerprint, GIVEN_BYTES, Identity, Node, Object, ObjectRange,
     Refusal, Server,
@@ -209,6 +209,18 @@ impl Peers {
             "another node gave bytes that are not those of the bucket: it is asked for nothing for a \
              while; have its memory and its build looked at"
         );
+    }
+
+    /// Has these look at once who wants leases of theirs. One that cannot be asked sees it a little later.
+    pub(crate) fn have_look(&self, sessions: &[SessionId]) {
+        for node in sessions.iter().filter_map(|session| self.together.peer(*session)) {
+            let client = self.client.clone();
+            tokio::spawn(async move {
+                if let Err(failure) = client.ask(&node, &Ask::Look).await {
+                    tracing::debug!(address = node.address, ?failure, "it will look by itself");
+                }
+            });
+        }
     }
 
     /// Forgets what is held of an object: it was found to be wrong.

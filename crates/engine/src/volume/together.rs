@@ -139,6 +139,11 @@ impl Together {
         self.shown.lock()[0] = Some(row);
     }
 
+    /// How that session is reached, if it lived when it was looked last and can be asked.
+    pub(crate) fn peer(&self, session: SessionId) -> Option<Node> {
+        self.peers.lock().get(&session)?.clone()
+    }
+
     /// Those of the other sessions that lived when it was looked last and can be asked.
     pub(crate) fn peers(&self) -> Vec<Node> {
         self.peers.lock().values().flatten().cloned().collect()

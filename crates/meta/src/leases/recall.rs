@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 use weir_types::{ErrorKind, FsError, Ino, Result};
 
 use super::Leases;
@@ -17,7 +17,7 @@ use crate::keys;
 use crate::kv::{Check, Commit, Key, Kv, Outcome};
 use crate::sessions::SessionId;
 
-/// Time between two looks whether somebody asks: soon after somebody did, and else.
+/// Time between two looks whether somebody asks who cannot tell: soon after somebody did, and else.
 const LOOK: [Duration; 2] = [Duration::from_millis(10), Duration::from_millis(100)];
 /// How long after somebody asked it is looked often.
 const OFTEN: Duration = Duration::from_secs(5);
@@ -32,6 +32,7 @@ const AT_ONCE: usize = 512;
 
 /// A lease of somebody else that is asked back.
 struct Asked {
+    session: SessionId,
     row: Key,
     presence: Key,
 }
@@ -40,6 +41,7 @@ impl Leases {
     /// Returns when none of these sessions has its lease any more: it gave it back, or is gone.
     pub(super) async fn ask_back(&self, kv: &dyn Kv, from: Vec<(SessionId, Ino)>) -> Result<()> {
         let of = |(session, ino): (SessionId, Ino)| Asked {
+            session,
             row: keys::recall(session.0, ino),
             presence: keys::presence(session.0),
         };
@@ -51,6 +53,11 @@ impl Leases {
         let us = encode(&self.session)?;
         let puts = left.iter().map(|asked| (asked.row.clone(), us.clone())).collect();
         kv.commit(Commit { puts, ..Commit::default() }).await?;
+        let reach = self.reach.lock().clone();
+        if let Some(reach) = reach {
+            let sessions: BTreeSet<_> = left.iter().map(|asked| asked.session).collect();
+            reach(&sessions.into_iter().collect::<Vec<_>>());
+        }
         let began = Instant::now();
         let mut pause = AWAIT[0];
         loop {
@@ -82,7 +89,8 @@ impl Leases {
         let mut asked_last: Option<Instant> = None;
         loop {
             let often = asked_last.is_some_and(|last| last.elapsed() < OFTEN);
-            sleep(LOOK[usize::from(!often)]).await;
+            // Whoever cannot tell us waits until we look by ourselves.
+            let _ = timeout(LOOK[usize::from(!often)], self.look.notified()).await;
             if !self.had_any.load(Ordering::Acquire) {
                 continue;
             }

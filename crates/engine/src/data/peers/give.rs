@@ -3,8 +3,10 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio::time::Instant;
+use weir_meta::Leases;
 use weir_peer::{Answer, Ask, Fingerprint, GIVEN_BYTES, Handler, ObjectRange, Refusal};
 
 use super::Figures;
@@ -16,6 +18,7 @@ pub(super) struct Giver {
     pub(super) held: Arc<Held>,
     pub(super) figures: Arc<Figures>,
     pub(super) rate: Rate,
+    pub(super) leases: Option<Arc<Leases>>,
 }
 
 #[async_trait]
@@ -23,6 +26,10 @@ impl Handler for Giver {
     async fn answer(&self, _from: &Fingerprint, ask: Ask) -> Answer {
         match ask {
             Ask::Bytes(range) => self.give(range).await,
+            Ask::Look => {
+                self.leases.iter().for_each(|leases| leases.look_now());
+                Answer::Given(Bytes::new())
+            }
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 
+use weir_meta::Leases;
 use weir_peer::Server;
 use weir_types::{ErrorKind, FsError, Result, Settings};
 
@@ -79,13 +80,14 @@ fn towards(host: Option<(&str, u16)>) -> IpAddr {
 
 impl Peers {
     /// Listens, and has the next beat say where. Where that cannot be it is told in the log, and this node
-    /// asks the bucket alone.
-    pub(crate) async fn listen(&self, listen: Listen) {
+    /// asks the bucket alone. Others may have it look at once who wants its leases.
+    pub(crate) async fn listen(&self, listen: Listen, leases: Option<Arc<Leases>>) {
         let Listen::At { bind, from_others, address } = listen else { return };
         let giver = Giver {
             held: self.held.clone(),
             figures: self.figures.clone(),
             rate: Rate::new(self.give_bytes_per_s),
+            leases,
         };
         let members = self.together.clone();
         match Server::listen(bind, &self.identity, members, Arc::new(giver)).await {

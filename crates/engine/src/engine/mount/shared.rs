@@ -79,7 +79,12 @@ pub(super) async fn mount_shared(
     engine.recover(Replay::default()).await?;
     engine.data.tier.confirm()?;
     if let Some(peers) = &engine.data.peers {
-        peers.listen(listen).await;
+        let leases = engine.data.meta.leases().cloned();
+        if let Some(leases) = &leases {
+            let peers = peers.clone();
+            leases.reach_by(Arc::new(move |sessions| peers.have_look(sessions)));
+        }
+        peers.listen(listen, leases).await;
     }
     Ok(engine)
 }
