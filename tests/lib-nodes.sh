@@ -16,6 +16,7 @@ nodes_make() { # COUNT [MOUNT ARGS...]
     NODES=$1
     NODE_ARGS=("${@:2}")
     pg_make
+    [ -z "${CUTS:-}" ] || echo "127.0.0.1:*:*:*:$PG_PASSWORD" >>"$PGPASSFILE"
     format_volume --meta "$META"
     : >"$DISTURBANCES"
     local n
@@ -25,10 +26,40 @@ nodes_make() { # COUNT [MOUNT ARGS...]
     done
 }
 
+# As `nodes_make`, in a bucket that is a server, with a proxy between each node and that and another between it
+# and the database: `cut_off` says what they do.
+nodes_make_apart() { # COUNT [MOUNT ARGS...]
+    CUTS=1
+    s3_start
+    local n
+    for ((n = 0; n < $1; n++)); do
+        cuts_start "bucket$n" "$S3_PORT"
+        cuts_start "meta$n" "$PG_PORT"
+    done
+    nodes_make "$@"
+}
+
+cuts_start() { # NAME TARGET_PORT
+    local port
+    port=$(free_port)
+    echo "$port" >"$T/$1.port"
+    echo pass >"$T/$1.orders"
+    "$TESTS/tools/cuts.py" "$port" "$2" "$T/$1.orders" >>"$T/cuts.log" 2>&1 &
+    remember $!
+    poll 20 bash -c "exec 3<>/dev/tcp/127.0.0.1/$port" 2>>"$T/cuts.log" || fail "no proxy at $port"
+}
+
+# What goes between a node and its `meta` or its `bucket`: a word of tools/cuts.py.
+cut_off() { # NUMBER meta|bucket ORDER
+    echo "$3" >"$T/$2$1.orders.new" && mv "$T/$2$1.orders.new" "$T/$2$1.orders"
+}
+
 node_mount() { # NUMBER
-    local dir
+    local dir reach=("${CONNECT[@]}")
     dir=$(node "$1")
-    "$WEIR" mount "$URL" "$dir" --tier "$T/tier$1" --log-file "$T/node$1.log" "${CONNECT[@]}" --shared \
+    [ -z "${CUTS:-}" ] || reach=(--endpoint "http://127.0.0.1:$(cat "$T/bucket$1.port")"
+        --meta "postgres://weir@127.0.0.1:$(cat "$T/meta$1.port")/weir")
+    "$WEIR" mount "$URL" "$dir" --tier "$T/tier$1" --log-file "$T/node$1.log" "${reach[@]}" --shared \
         "${NODE_ARGS[@]}" || fail "mount node $1"
     mountpoint -q "$dir" || fail "weir mount said yes, but $dir is not a mount point"
 }
@@ -71,6 +102,10 @@ node_stop() { # NUMBER
 # A node that stood still goes on; one that the others shut out meanwhile is mounted anew.
 node_cont() { # NUMBER
     kill -CONT "$(node_pid "$1")"
+    node_goes_on "$1"
+}
+
+node_goes_on() { # NUMBER
     if ! poll 20 node_works "$1"; then
         same "$(MNT=$(node "$1") status .fenced)" true "whether node $1, which does not work, was shut out"
         MNT=$(node "$1") kill9
