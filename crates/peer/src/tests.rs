@@ -34,7 +34,8 @@ struct Gives {
 
 #[async_trait]
 impl Handler for Gives {
-    async fn answer(&self, _from: &Fingerprint, Ask::Bytes(range): Ask) -> Answer {
+    async fn answer(&self, _from: &Fingerprint, ask: Ask) -> Answer {
+        let Ask::Bytes(range) = ask else { return Answer::Refused(Refusal::Unknown) };
         self.asked.fetch_add(1, Ordering::Relaxed);
         match range.object {
             Object::Segment(SegmentId(0)) => Answer::Refused(Refusal::NotHere),

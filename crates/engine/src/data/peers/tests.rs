@@ -101,7 +101,7 @@ async fn nodes(store: &Store, count: u64) -> Vec<Arc<Peers>> {
     let mut all = Vec::new();
     for id in 0..count {
         let peers = node(store, id, Vec::new());
-        peers.listen(here()).await;
+        peers.listen(here(), None).await;
         all.push(peers);
     }
     let known: Vec<_> = all.iter().map(|one| as_node(one)).collect();
@@ -154,7 +154,8 @@ async fn leaves_out(answer: impl Fn(&ObjectRange) -> Option<Answer> + Send + Syn
     }
     #[async_trait]
     impl<F: Fn(&ObjectRange) -> Option<Answer> + Send + Sync> Handler for Hand<F> {
-        async fn answer(&self, _: &Fingerprint, Ask::Bytes(range): Ask) -> Answer {
+        async fn answer(&self, _: &Fingerprint, ask: Ask) -> Answer {
+            let Ask::Bytes(range) = ask else { return Answer::Refused(Refusal::Unknown) };
             self.1.fetch_add(1, Ordering::Relaxed);
             match self.0(&range) {
                 Some(answer) => answer,
@@ -168,7 +169,7 @@ async fn leaves_out(answer: impl Fn(&ObjectRange) -> Option<Answer> + Send + Syn
     let server = Server::listen(at, &identity, Arc::new(All), hand.clone()).await.expect("listens");
     let other = Node { fingerprint: identity.fingerprint(), address: server.address().to_string() };
     let peers = node(&store, 1, vec![other.clone()]);
-    peers.listen(here()).await;
+    peers.listen(here(), None).await;
     store.read_all(&peers).await;
     assert!(peers.left_out.has(&other.fingerprint));
     let asked = hand.1.load(Ordering::Relaxed);
@@ -209,7 +210,7 @@ async fn where_nobody_can_be_reached_all_comes_from_the_bucket() {
     };
     let others = vec![somebody(&address), somebody("no.such.host.invalid:7"), somebody("nonsense")];
     let peers = node(&store, 1, others);
-    peers.listen(here()).await;
+    peers.listen(here(), None).await;
     store.read_all(&peers).await;
     assert_eq!(peers.figures.taken_bytes.load(Ordering::Relaxed), 0);
 }
@@ -321,6 +322,6 @@ async fn a_port_that_is_taken_is_no_end() {
     let address = taken.local_addr().expect("it has one").to_string();
     let settings = Settings { peer_listen: Some(address), ..Settings::default() };
     let peers = node(&store, 1, Vec::new());
-    peers.listen(Listen::of(&settings, None).expect("an address")).await;
+    peers.listen(Listen::of(&settings, None).expect("an address"), None).await;
     assert!(peers.address().is_none() && !peers.pays(MIB) && peers.row().is_none());
 }
