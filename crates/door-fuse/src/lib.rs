@@ -23,6 +23,7 @@ mod errno;
 mod handles;
 mod handover;
 mod late;
+mod lending;
 mod lent;
 mod listings;
 mod locks;

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use weir_types::{ErrorKind, FileKind, FsError, Ino, Inode, Native, Result, UnixTime};
 
 use crate::kv::{Key, Version, Versioned};
-use crate::sessions::SessionId;
+use crate::session::SessionId;
 
 /// Version of every value's layout.
 const VALUE_VERSION: u8 = 1;

@@ -36,7 +36,7 @@ use weir_types::{Ino, Result};
 use crate::keys;
 use crate::kv::{Followed, Key, Kv, Versioned, leads_to};
 use crate::op::{Tx, seen_inode};
-use crate::sessions::SessionId;
+use crate::session::SessionId;
 use remembered::{Remembered, Stamp};
 
 /// How long after the sending of a beat that was answered what is remembered is believed, in milliseconds.

@@ -38,6 +38,7 @@ mod orphans;
 mod paths;
 mod rename;
 mod segments;
+mod session;
 pub mod sessions;
 mod share;
 mod throughput;

@@ -8,7 +8,7 @@ use weir_types::{ErrorKind, Extent, FileKind, FsError, Ino, Inode, Result, UnixT
 
 use crate::codec::{Dirent, Seen, decode_inode, encode, encode_inode, encode_time, lend, lent_to};
 use crate::kv::{Check, Commit, Key, Kv, Outcome, Version, Versioned};
-use crate::sessions::SessionId;
+use crate::session::SessionId;
 use crate::{NAME_BYTES_MAX, extents, keys};
 
 /// How often an operation is redone before it gives up with `Conflict`. Every conflict means that

@@ -14,6 +14,8 @@ use std::collections::HashMap;
 use serde::{Deserialize, Serialize};
 use weir_types::{ErrorKind, FsError, Result, UnixTime};
 
+pub use crate::session::SessionId;
+
 use crate::codec::{decode, decode_seen, encode, last_key, version};
 use crate::guard::Guard;
 use crate::keys;
@@ -22,16 +24,6 @@ use crate::op::Tries;
 
 /// Rows read at once.
 const PAGE: usize = 1_000;
-
-/// Names a session: a random number that no other one of the volume has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct SessionId(pub u64);
-
-impl std::fmt::Display for SessionId {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{:016x}", self.0)
-    }
-}
 
 /// Which mount a session is, for people and for whoever comes back with its tier.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -15,15 +15,15 @@ use super::Leases;
 use crate::codec::encode;
 use crate::keys;
 use crate::kv::{Check, Commit, Key, Kv, Outcome};
-use crate::sessions::SessionId;
+use crate::session::SessionId;
 
 /// Time between two looks whether somebody asks who cannot tell: soon after somebody did, and else.
-const LOOK: [Duration; 2] = [Duration::from_millis(10), Duration::from_millis(100)];
+const LOOK: [Duration; 2] = [Duration::from_millis(20), Duration::from_millis(250)];
 /// How long after somebody asked it is looked often.
 const OFTEN: Duration = Duration::from_secs(5);
 /// Time between two looks whether leases were given back, first and at most.
 const AWAIT: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(16)];
-/// How long a session that lives may take. It looks ten times a second.
+/// How long a session that lives may take. It looks four times a second.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Time between two looks while the database does not answer.
 const AWAY: Duration = Duration::from_secs(1);

@@ -284,7 +284,7 @@ mod tests {
         let mut all = wanting();
         all.asked_back(&[INO], 100);
         assert!(!all.taken(INO, row(1)) && !all.has(INO));
-        assert!(!all.looked_at(INO, 5_000) && !all.looked_at(INO, 5_100), "not for a while");
+        assert!(!all.looked_at(INO, 4_000) && !all.looked_at(INO, 5_000), "not for a while");
         assert!(!all.looked_at(INO, 5_200) && all.looked_at(INO, 5_300));
         assert!(!all.taken(INO, None), "nothing was put");
     }

@@ -11,7 +11,7 @@ use super::Leases;
 use crate::codec::{lend, lent_to};
 use crate::keys;
 use crate::kv::{Check, Commit, Kv, Outcome, Versioned};
-use crate::sessions::SessionId;
+use crate::session::SessionId;
 
 /// Leases that one commit takes.
 const AT_ONCE: usize = 64;

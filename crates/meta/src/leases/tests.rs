@@ -51,6 +51,10 @@ impl Slow {
 
 #[async_trait]
 impl Kv for Slow {
+    fn is_far(&self) -> bool {
+        true
+    }
+
     async fn get_many(&self, keys: &[Key]) -> Result<Vec<Option<Versioned>>> {
         self.reads.fetch_add(1, Ordering::Relaxed);
         self.late().await;

@@ -10,7 +10,7 @@ use crate::codec::{
     Dirent, decode, decode_inode, encode, encode_inode, encode_time, lend, lent_to, merge_times,
 };
 use crate::kv::Versioned;
-use crate::sessions::SessionId;
+use crate::session::SessionId;
 use crate::{ActionEnd, ActionRow, ActionRowKind, LastMount, LinkObject};
 
 const INODE: &str = "01ac0202ff03e8076401090001aab4aed8c7bfce972f04060107018020ffffffffffffffffff010001092e2e2f746172676574";
