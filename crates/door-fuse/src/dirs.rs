@@ -138,16 +138,8 @@ impl Page for Inodes<'_> {
     }
 
     fn add(&mut self, offset: u64, plus: &DirEntryPlus) -> bool {
-        let mut entry = self.door.entry(&plus.inode);
-        let ino = entry.attr.ino;
-        if self.door.was_lent(self.dir, plus.inode.ino) {
-            // Only that it is there.
-            entry = Entry {
-                attr: Attr { mode: entry.attr.mode, ..Attr::default() },
-                ..Entry::default()
-            };
-        }
-        self.buffer.add_with(&entry, ino, offset, &plus.entry.name)
+        let entry = self.door.entry(&plus.inode);
+        self.buffer.add_with(&entry, entry.attr.ino, offset, &plus.entry.name)
     }
 }
 

@@ -21,7 +21,6 @@ use crate::cached::Cached;
 use crate::counts::Counts;
 use crate::errno::{ErrorLog, Refusal};
 use crate::handles::{Dir, File, Handles};
-use crate::lent::Lent;
 use crate::listings::Listings;
 use crate::mountpoint::Mounted;
 use crate::options::FuseOptions;
@@ -72,7 +71,6 @@ pub(crate) struct DoorState {
     pub(crate) counts: Counts,
     pub(crate) passthrough: Passthrough,
     pub(crate) atimes: Atimes,
-    pub(crate) lent: Lent,
     runtime: Handle,
 }
 
@@ -143,7 +141,6 @@ impl Door {
             counts: Counts::default(),
             passthrough,
             atimes: Atimes::default(),
-            lent: Lent::default(),
             runtime,
         };
         Self { shared: Arc::new(shared) }

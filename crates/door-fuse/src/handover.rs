@@ -183,8 +183,6 @@ impl HeldMount<'_> {
 
     /// What goes on with it must know. What was sent and not answered is sent to that one.
     pub fn hand_over(&self) -> Result<FuseHandover> {
-        // What goes on with it has none of the leases.
-        self.shared.take_all_back();
         let state = self.shared.to_hand_over(self.resends);
         if self.resends {
             self.still

@@ -23,8 +23,6 @@ mod errno;
 mod handles;
 mod handover;
 mod late;
-mod lending;
-mod lent;
 mod listings;
 mod locks;
 mod modes;

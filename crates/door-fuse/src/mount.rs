@@ -146,13 +146,6 @@ fn start(door: Door, session: Session, threads: usize) -> Result<JoinHandle<io::
             tree_changed(&shared, &notifier, change);
         }
     });
-    let recalling = Arc::downgrade(&shared);
-    shared.engine.on_recall(move |inos| {
-        if let Some(shared) = recalling.upgrade() {
-            shared.take_back(inos);
-        }
-    });
-    shared.begin_to_lend();
     let thread = std::thread::Builder::new().name("weir-fuse".to_owned());
     let serve = move || session.serve(Arc::new(door), threads);
     thread

@@ -133,15 +133,6 @@ impl Door {
         });
     }
 
-    /// Answers a lookup with what the kernel may remember under leases.
-    fn lent_entry(&self, asked: Asked, (dir, name): (Ino, Vec<u8>), since: u64) {
-        let (shared, door) = (self.shared.clone(), self.shared.clone());
-        let work = async move { shared.look_up(dir, &name).await };
-        self.serve(asked, work, move |reply, found| {
-            door.answer_lent(reply, dir, found.as_ref(), since);
-        });
-    }
-
     fn done(&self, asked: Asked, work: impl Future<Output = Served<()>> + Send + 'static) {
         self.serve(asked, work, |reply, ()| reply.ok());
     }
@@ -178,9 +169,6 @@ impl Door {
         match operation {
             O::Lookup { name } => {
                 let name = name.to_vec();
-                if let Some(since) = shared.lends_since() {
-                    return self.lent_entry(caller.asks(op), (dir, name), since);
-                }
                 self.entry(caller.asks(op), async move { shared.look_up(dir, &name).await });
             }
             O::Mknod { name, mode, umask, rdev } => {

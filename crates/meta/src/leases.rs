@@ -8,7 +8,7 @@
 //! row, and that says who has leases. Before the commit they are asked to give them back: by a row for
 //! each, which they delete once they have forgotten what they remembered (`recall.rs`). Taking a lease
 //! gives the inode's row a new version, so a commit that did not see it fails and is redone. Whoever has
-//! no presence any more needs not be asked: it trusts what it remembers only for [`TRUST_MS`] after the
+//! no presence any more needs not be asked: it trusts what it remembers only for 9 s after the
 //! sending of its last beat that was answered, and others shut it out later than that. Its own changes a
 //! node forgets before their commit is sent, and remembers none of it until that was answered; where it
 //! is not known what became of one, the lease is forgotten.
@@ -41,14 +41,10 @@ use remembered::{Remembered, Stamp};
 
 /// How long after the sending of a beat that was answered what is remembered is believed, in milliseconds.
 /// Others wait longer before they shut a session out.
-pub const TRUST_MS: u64 = 9_000;
+const TRUST_MS: u64 = 9_000;
 
 /// A clock that goes on while the machine sleeps, from any beginning.
 pub type BootClock = Arc<dyn Fn() -> Duration + Send + Sync>;
-
-/// Whoever remembers something in its turn: told of the inodes whose leases are lost, before anybody else is.
-/// It forgets what it has of them, and returns when that is done. It must not wait for anything.
-pub type Recalled = Arc<dyn Fn(&[Ino]) + Send + Sync>;
 
 /// A way to have other sessions look at once who asks for leases of theirs. It waits for nothing.
 pub type Reach = Arc<dyn Fn(&[SessionId]) + Send + Sync>;
@@ -65,7 +61,6 @@ pub struct Leases {
     beat_began_ms: AtomicU64,
     /// It had a lease at some time, and may be asked.
     had_any: AtomicBool,
-    recalled: Mutex<Option<Recalled>>,
     /// Somebody asks.
     look: Notify,
     reach: Mutex<Option<Reach>>,
@@ -106,7 +101,6 @@ impl Leases {
             trusted_until_ms: AtomicU64::new(0),
             beat_began_ms: AtomicU64::new(u64::MAX),
             had_any: AtomicBool::new(false),
-            recalled: Mutex::new(None),
             look: Notify::new(),
             reach: Mutex::new(None),
             counts: Counts::default(),
@@ -118,16 +112,11 @@ impl Leases {
         self.beat_began_ms.store(self.now_ms(), Ordering::Release);
     }
 
-    /// The beat that was begun last was answered: what is remembered may be believed for [`TRUST_MS`] after
+    /// The beat that was begun last was answered: what is remembered may be believed for 9 s after
     /// its beginning.
     pub fn beat_answered(&self) {
         let began = self.beat_began_ms.load(Ordering::Acquire);
         self.trusted_until_ms.store(began.saturating_add(TRUST_MS), Ordering::Release);
-    }
-
-    /// Who is to be told of leases that are given back.
-    pub fn tell(&self, recalled: Recalled) {
-        *self.recalled.lock() = Some(recalled);
     }
 
     /// By which way others are told that they are asked; without it they look by themselves.
@@ -158,36 +147,9 @@ impl Leases {
     }
 
     /// For how much longer what is remembered may be believed; zero where it may not be.
-    pub fn trusted_for(&self) -> Duration {
+    fn trusted_for(&self) -> Duration {
         let until = self.trusted_until_ms.load(Ordering::Acquire);
         Duration::from_millis(until.saturating_sub(self.now_ms()))
-    }
-
-    /// How often leases were lost up to now.
-    pub fn lost(&self) -> u64 {
-        self.state.lock().lost()
-    }
-
-    /// For how long what was found of these inodes since none was lost may be remembered: there are leases
-    /// on all of them, and whoever remembers forgets when it is told ([`Leases::tell`]). Else zero.
-    pub fn lends(&self, inos: &[Ino], lost: u64) -> Duration {
-        let state = self.state.lock();
-        match state.lost() == lost && inos.iter().all(|ino| state.has(*ino)) {
-            true => self.trusted_for(),
-            false => Duration::ZERO,
-        }
-    }
-
-    fn lose(&self, inos: &[Ino]) {
-        self.state.lock().forget(inos);
-        self.tell_of(inos);
-    }
-
-    fn tell_of(&self, inos: &[Ino]) {
-        let recalled = self.recalled.lock().clone();
-        if let Some(recalled) = recalled {
-            recalled(inos);
-        }
     }
 
     /// Reads rows: from memory where all of them are remembered, else with one read.
@@ -260,9 +222,7 @@ impl Leases {
 
     /// Commits, once nobody else has a lease on what it changes; `false`: a check did not hold.
     pub(crate) async fn apply(&self, kv: &dyn Kv, mut tx: Tx) -> Result<bool> {
-        let changes: Vec<Key> =
-            tx.changes().filter(|key| keys::leased_with(key).is_some()).cloned().collect();
-        let inos: BTreeSet<Ino> = changes.iter().filter_map(|key| keys::leased_with(key)).collect();
+        let inos: BTreeSet<Ino> = tx.changes().filter_map(|key| keys::leased_with(key)).collect();
         check_those_not_known(kv, &mut tx, &inos).await?;
         let lent = tx.lent().filter(|(ino, _)| inos.contains(ino));
         let others = lent.flat_map(|(ino, to)| to.iter().map(move |one| (*one, ino)));
@@ -271,6 +231,8 @@ impl Leases {
             self.ask_back(kv, others).await?;
         }
         tx.lend_only(&inos, self.session)?;
+        let changes: Vec<Key> =
+            tx.changes().filter(|key| keys::leased_with(key).is_some()).cloned().collect();
         let checked: Vec<Key> = tx.checked().cloned().collect();
         let now_ms = self.now_ms();
         self.state.lock().begins_to_change(&changes, now_ms);
@@ -323,7 +285,7 @@ impl Drop for UnderWay<'_> {
         if !self.known {
             // It may be made yet, at any time before the next commit on these inodes.
             let inos = self.changes.iter().filter_map(|key| keys::leased_with(key));
-            self.leases.lose(&inos.collect::<Vec<_>>());
+            self.leases.state.lock().forget(&inos.collect::<Vec<_>>());
         }
     }
 }

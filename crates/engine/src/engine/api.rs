@@ -3,7 +3,6 @@
 mod actions;
 mod disks;
 mod files;
-mod leases;
 mod limits;
 mod links;
 mod locks;

@@ -241,7 +241,7 @@ impl Engine {
                     place: self.metadata_place.clone(),
                     trouble: self.metadata_health.as_ref().and_then(|health| health.trouble()),
                 },
-                leases: self.lease_counts().map(LeaseStatus::of),
+                leases: data.meta.leases().map(|leases| LeaseStatus::of(leases.counts())),
                 flush_failed: data.flusher.background.failed(data.context.now_ms()),
                 metered: self.limits.metered(),
                 settings: data.context.settings.clone(),

@@ -22,7 +22,7 @@ const LOOK: [Duration; 2] = [Duration::from_millis(20), Duration::from_millis(25
 /// How long after somebody asked it is looked often.
 const OFTEN: Duration = Duration::from_secs(5);
 /// Time between two looks whether leases were given back, first and at most.
-const AWAIT: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(16)];
+const AWAIT: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(128)];
 /// How long a session that lives may take. It looks four times a second.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Time between two looks while the database does not answer.
@@ -111,7 +111,6 @@ impl Leases {
             return Ok(0);
         }
         self.state.lock().asked_back(&inos, self.now_ms());
-        self.tell_of(&inos);
         let mut commit = Commit::default();
         for (key, found) in rows {
             commit.checks.push(Check::Version(key.clone(), found.version));

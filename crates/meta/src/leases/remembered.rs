@@ -8,10 +8,12 @@ use weir_types::Ino;
 use crate::keys;
 use crate::kv::{Key, Versioned};
 
-/// Most leases: no more are taken.
+/// Most leases. When there would be more all are forgotten: those that matter are soon taken again.
 const LEASES_MAX: usize = 1 << 17;
-/// Most rows that are remembered: some 100 MB. All are forgotten when there would be more.
+/// Most rows that are remembered: some 100 MB of what they mostly are. All are forgotten when there would be more.
 const ROWS_MAX: usize = 1 << 19;
+/// Larger values are not remembered: extended attributes may have 64 KiB.
+const VALUE_BYTES_MAX: usize = 1_024;
 /// Most inodes of which it is known how often they were looked at.
 const LOOKS_MAX: usize = 1 << 16;
 
@@ -42,7 +44,6 @@ pub(super) struct Remembered {
     wanted: Vec<Ino>,
     now: u64,
     rows: usize,
-    lost: u64,
 }
 
 /// A lease.
@@ -72,13 +73,9 @@ impl Remembered {
         self.held.len()
     }
 
+    #[cfg(test)]
     pub(super) fn has(&self, ino: Ino) -> bool {
         self.held.contains_key(&ino)
-    }
-
-    /// How often leases were lost.
-    pub(super) fn lost(&self) -> u64 {
-        self.lost
     }
 
     pub(super) fn stamp(&self) -> Stamp {
@@ -95,6 +92,9 @@ impl Remembered {
     pub(super) fn learn(&mut self, keys: &[Key], found: &[Option<Versioned>], began: Stamp) {
         for (key, found) in keys.iter().zip(found) {
             let Some(ino) = keys::leased_with(key) else { continue };
+            if found.as_ref().is_some_and(|found| found.value.len() > VALUE_BYTES_MAX) {
+                continue;
+            }
             let held = self.held.get_mut(&ino).filter(|held| held.changed <= began.0);
             let Some(held) = held.filter(|_| !self.changing.contains_key(&ino)) else { continue };
             if held.rows.insert(key.clone(), found.clone()).is_none() {
@@ -158,7 +158,6 @@ impl Remembered {
     /// Has no leases on these any more.
     pub(super) fn forget(&mut self, inos: &[Ino]) {
         self.now += 1;
-        self.lost += 1;
         for ino in inos {
             if let Some(held) = self.held.remove(ino) {
                 self.rows -= held.rows.len();
@@ -182,9 +181,12 @@ impl Remembered {
 
     /// Somebody looks at an inode; answers whether there is one to take a lease on.
     pub(super) fn looked_at(&mut self, ino: Ino, now_ms: u64) -> bool {
-        let full = self.held.len() + self.taking.len() >= LEASES_MAX;
-        if full || self.held.contains_key(&ino) || self.taking.contains_key(&ino) {
+        if self.held.contains_key(&ino) || self.taking.contains_key(&ino) {
             return false;
+        }
+        if self.held.len() + self.taking.len() >= LEASES_MAX {
+            self.held.clear();
+            (self.rows, self.now) = (0, self.now + 1);
         }
         let looks = self.looks(ino);
         if now_ms < looks.not_before_ms {
@@ -331,12 +333,11 @@ mod tests {
     }
 
     #[test]
-    fn what_is_lost_is_forgotten_and_told() {
+    fn what_is_lost_is_forgotten() {
         let mut all = leased();
-        let lost = all.lost();
         let began = all.stamp();
         all.forget(&[INO]);
-        assert!(all.lost() > lost && !all.has(INO) && all.rows == 0);
+        assert!(!all.has(INO) && all.rows == 0);
         all.learn(&[key()], &[row(1)], began);
         assert_eq!(all.all(&[key()]), None);
         assert_eq!(all.all(&[keys::extents(INO, 0)]), None, "no lease is for bytes");
