@@ -26,6 +26,12 @@ same "$(stat -c %s "$A/bytes")" 1000 "the size of what was cut on the other node
 truncate -s 3000 "$A/bytes"
 cmp "$B/bytes" <(head -c 1000 "$T/bytes" && head -c 2000 /dev/zero) || fail "what was cut and grown"
 
+echo "== each node has actions of its own"
+for node in "$A" "$B" "$A" "$B"; do
+    "$WEIR" hydrate -r "$node" >"$T/action.log" 2>&1 || fail "hydrate on $node: $(cat "$T/action.log")"
+done
+same "$("$WEIR" actions "$B" --all --json | jq length)" 2 "actions of the second node"
+
 echo "== names"
 mkdir "$A/dir" && touch "$A/dir/one" "$B/dir/two"
 same "$(ls "$A/dir")" "$(ls "$B/dir")" "what both list"

@@ -104,11 +104,23 @@ impl Actions {
     /// Notes an action and has it begun. On a read-only mount it is known to this mount only.
     pub(super) async fn add_action(&self, request: ActionRequest) -> Result<ActionView> {
         let _adding = self.schedule.adding.lock().await;
-        let id = ActionId(self.schedule.lists().last + 1);
-        let action = Arc::new(Action::new(id, request, self.context.unix_ms().cast_signed()));
-        if !self.context.read_only {
-            self.meta.add_action(id.0, &action.row(None)).await?;
-        }
+        let asked_at = self.context.unix_ms().cast_signed();
+        let mut number = self.schedule.lists().last;
+        let action = loop {
+            number += 1;
+            let action = Arc::new(Action::new(ActionId(number), request.clone(), asked_at));
+            if self.context.read_only {
+                break action;
+            }
+            match self.meta.add_action(number, &action.row(None)).await {
+                // Another node's.
+                Err(error) if error.kind() == ErrorKind::Exists && self.context.is_shared() => {}
+                added => {
+                    added?;
+                    break action;
+                }
+            }
+        };
         let view = action.view();
         self.schedule.take_up(action);
         Ok(view)
