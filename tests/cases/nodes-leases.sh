@@ -87,34 +87,44 @@ for n in $(seq 50); do chmod 600 "$A/d/f$n"; done
 same "$(stat -c %a "$A"/d/f* | sort -u)" 600 "modes"
 [ "$(of "$A" .leases.held)" -ge "$had" ] || fail "leases went with the node's own changes"
 
+# A directory and five files on which nobody asked for a lease yet: the second node has one on each.
+learn() { # NAME
+    local base n
+    mkdir "$A/$1"
+    for n in 1 2 3 4 5; do echo "$n" >"$A/$1/f$n"; done
+    base=$(of "$B" .leases.held)
+    learned() { stat "$B/$1"/f? >/dev/null && sleep 0.1 && [ "$(of "$B" .leases.held)" -ge $((base + 6)) ]; }
+    poll 60 learned "$1" || fail "no leases are taken: $(of "$B" .leases)"
+}
+
 echo "== a node that stands still is waited for until it is shut out"
-remember "$B"
+learn stops
 node_stop 1
 began=$SECONDS
-chmod 640 "$A/d/f3"
+chmod 640 "$A/stops/f3"
 took=$((SECONDS - began))
 [ $took -ge 3 ] || fail "after $took s the other node was not asked"
 [ $took -le 40 ] || fail "it took $took s"
 node_cont 1
-same "$(stat -c %a "$B/d/f3")" 640 "the mode, where it was remembered"
+same "$(stat -c %a "$B/stops/f3")" 640 "the mode, where it was remembered"
 
 echo "== so is one that was killed"
-remember "$B"
+learn dies
 node_kill9 1
-rm "$A/d/f4"
-[ ! -e "$A/d/f4" ] || fail "it is there"
+rm "$A/dies/f4"
+[ ! -e "$A/dies/f4" ] || fail "it is there"
 node_remount 1
-[ ! -e "$B/d/f4" ] || fail "it is there, on the node that was killed"
+[ ! -e "$B/dies/f4" ] || fail "it is there, on the node that was killed"
 
 echo "== a node that is upgraded remembers nothing of before"
-remember "$B"
+learn turns
 cp "$WEIR" "$T/weir"
 "$T/weir" upgrade "$B" || fail "upgrade"
-chmod 604 "$A/d/f5"
-same "$(stat -c %a "$B/d/f5")" 604 "the mode after an upgrade"
-remember "$B"
-chmod 606 "$A/d/f5"
-same "$(stat -c %a "$B/d/f5")" 606 "the mode after another change"
+chmod 604 "$A/turns/f5"
+same "$(stat -c %a "$B/turns/f5")" 604 "the mode after an upgrade"
+learn turned
+chmod 606 "$A/turned/f5"
+same "$(stat -c %a "$B/turned/f5")" 606 "the mode after another change"
 
 echo "== the volume is sound, and whoever has it alone needs no leases"
 nodes_umount

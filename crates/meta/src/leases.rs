@@ -43,6 +43,9 @@ use remembered::{Remembered, Stamp};
 /// Others wait longer before they shut a session out.
 const TRUST_MS: u64 = 9_000;
 
+/// Leases that are asked for at once: a flush may change thousands of files that many nodes remember.
+const ASKED_AT_ONCE: usize = 512;
+
 /// A clock that goes on while the machine sleeps, from any beginning.
 pub type BootClock = Arc<dyn Fn() -> Duration + Send + Sync>;
 
@@ -227,8 +230,8 @@ impl Leases {
         let lent = tx.lent().filter(|(ino, _)| inos.contains(ino));
         let others = lent.flat_map(|(ino, to)| to.iter().map(move |one| (*one, ino)));
         let others: Vec<_> = others.filter(|(one, _)| *one != self.session).collect();
-        if !others.is_empty() {
-            self.ask_back(kv, others).await?;
+        for some in others.chunks(ASKED_AT_ONCE) {
+            self.ask_back(kv, some).await?;
         }
         tx.lend_only(&inos, self.session)?;
         let changes: Vec<Key> =

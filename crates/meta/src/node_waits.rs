@@ -21,8 +21,8 @@ pub const WAITS_MAX: usize = 1_000;
 /// A lock of a file that somebody holds or waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileLock {
-    /// The node; `None` for a mount that is alone.
-    pub session: Option<SessionId>,
+    /// The node.
+    pub session: SessionId,
     /// The file.
     pub ino: Ino,
     /// The kind.
@@ -72,7 +72,7 @@ pub async fn all_locks(kv: &dyn Kv) -> Result<Vec<FileLock>> {
 
 fn told(ino: Ino, lock: &NodeLock, waits: bool) -> FileLock {
     let (session, space, lock) = lock.parts();
-    FileLock { session: Some(session), ino, space, lock, waits }
+    FileLock { session, ino, space, lock, waits }
 }
 
 async fn rows(kv: &dyn Kv, tag: u8) -> Result<Vec<(Key, Versioned)>> {
@@ -117,13 +117,8 @@ mod tests {
         let waits = [(Ino(9), LockSpace::Posix, lock(3)), (Ino(8), LockSpace::Flock, lock(4))];
         say_waits(&kv, a, &waits).await.expect("says");
         say_waits(&kv, b, &waits[..1]).await.expect("says");
-        let wanted = |session, (ino, space, lock)| FileLock {
-            session: Some(session),
-            ino,
-            space,
-            lock,
-            waits: true,
-        };
+        let wanted =
+            |session, (ino, space, lock)| FileLock { session, ino, space, lock, waits: true };
         let all = [wanted(a, waits[0]), wanted(a, waits[1]), wanted(b, waits[0])];
         assert_eq!(all_locks(&kv).await.expect("reads"), all);
         say_waits(&kv, a, &[]).await.expect("says");

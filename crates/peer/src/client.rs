@@ -106,10 +106,10 @@ impl Client {
             }
             State::Up(_) | State::Down { .. } => {}
         }
+        let tls = tls::client(&self.identity, node.fingerprint).map_err(|_| Failure::Away)?;
         let (sender, opened) = watch::channel(None);
         link.state = State::Opening(opened.clone());
         let (client, node) = (Arc::downgrade(self), node.clone());
-        let tls = tls::client(&self.identity, node.fingerprint).map_err(|_| Failure::Away)?;
         tokio::spawn(async move {
             let result = Connection::open(&node.address, tls).await.map(Arc::new);
             let result = result.map_err(|error| {

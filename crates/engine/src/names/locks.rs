@@ -289,16 +289,14 @@ impl Locks {
     }
 
     /// All locks that are held or waited for, on all nodes; of those that wait elsewhere, as of the last beat of
-    /// their node.
+    /// their node. None of a mount that is alone: there the kernel keeps them.
     pub(crate) async fn all(&self) -> Result<Vec<FileLock>> {
-        let session = self.context.together.as_ref().map(|together| together.id());
-        let told = |waits| move |(ino, space, lock)| FileLock { session, ino, space, lock, waits };
-        let mut found = match session {
-            None => self.table.all().into_iter().map(told(false)).collect(),
-            Some(_) => all_locks(&**self.meta.kv()).await?,
-        };
+        let Some(together) = &self.context.together else { return Ok(Vec::new()) };
+        let session = together.id();
+        let mut found = all_locks(&**self.meta.kv()).await?;
         found.retain(|lock| !(lock.waits && lock.session == session));
-        found.extend(self.waits.all().into_iter().map(told(true)));
+        let waiting = |(ino, space, lock)| FileLock { session, ino, space, lock, waits: true };
+        found.extend(self.waits.all().into_iter().map(waiting));
         Ok(found)
     }
 

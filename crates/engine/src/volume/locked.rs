@@ -51,10 +51,10 @@ pub struct LockView {
     pub pid: u32,
     /// Tells owners on a node apart, in 16 hexadecimal digits: a process, or an open file for `flock`.
     pub owner: String,
-    /// The node's session, as `weir nodes` names it; `null` on a mount that is alone.
-    pub node: Option<String>,
-    /// The node's machine; `null` on a mount that is alone.
-    pub machine: Option<String>,
+    /// The node's session, as `weir nodes` names it.
+    pub node: String,
+    /// The node's machine.
+    pub machine: String,
 }
 
 /// All locks of a volume that nodes share; none of a mount that has it alone: that one is to be asked. Some
@@ -68,16 +68,12 @@ pub async fn locks(options: &NodesOptions) -> Result<Vec<LockView>> {
 
 /// The same for people, without those of sessions that have ended, by path.
 pub(crate) async fn views(kv: &dyn Kv, locks: Vec<FileLock>) -> Result<Vec<LockView>> {
-    let mut machines = HashMap::new();
-    if locks.iter().any(|lock| lock.session.is_some()) {
-        machines.extend(sessions(kv).await?.into_iter().map(|one| (one.id, one.node.name)));
-    }
+    let live = sessions(kv).await?.into_iter();
+    let machines: HashMap<_, _> = live.map(|one| (one.id, one.node.name)).collect();
     let mut paths: HashMap<Ino, Option<String>> = HashMap::new();
     let mut views = Vec::with_capacity(locks.len());
     for FileLock { session, ino, space, lock, waits } in locks {
-        if session.is_some_and(|session| !machines.contains_key(&session)) {
-            continue;
-        }
+        let Some(machine) = machines.get(&session) else { continue };
         if !paths.contains_key(&ino) && paths.len() < PATHS_MAX {
             let path = path_of(kv, ino).await?;
             paths.insert(ino, path.map(|path| String::from_utf8_lossy(&path).into_owned()));
@@ -95,8 +91,8 @@ pub(crate) async fn views(kv: &dyn Kv, locks: Vec<FileLock>) -> Result<Vec<LockV
             waits,
             pid: lock.pid,
             owner: format!("{:016x}", lock.owner.0),
-            node: session.map(|session| session.to_string()),
-            machine: session.and_then(|session| machines.get(&session).cloned()),
+            node: session.to_string(),
+            machine: machine.clone(),
         });
     }
     let order = |view: &LockView| {
@@ -116,9 +112,9 @@ mod tests {
 
     use super::*;
 
-    fn held(session: Option<u64>, ino: u64, start: u64, waits: bool) -> FileLock {
+    fn held(session: u64, ino: u64, start: u64, waits: bool) -> FileLock {
         let lock = Lock { owner: LockOwner(10), start, last: u64::MAX, exclusive: true, pid: 7 };
-        let session = session.map(SessionId);
+        let session = SessionId(session);
         FileLock { session, ino: Ino(ino), space: LockSpace::Posix, lock, waits }
     }
 
@@ -129,14 +125,12 @@ mod tests {
         let (host, tier, build) = (text(), text(), text());
         let node = NodeRow { name: "a".to_owned(), host, tier, build, since: UnixTime(7) };
         join(&kv, SessionId(1), &node, &[]).await.expect("joins");
-        let all =
-            vec![held(Some(1), 9, 5, true), held(Some(2), 9, 0, false), held(Some(1), 9, 7, false)];
+        let all = vec![held(1, 9, 5, true), held(2, 9, 0, false), held(1, 9, 7, false)];
         let told = views(&kv, all).await.expect("reads");
-        let told: Vec<_> = told.iter().map(|one| (one.start, one.waits)).collect();
-        assert_eq!(told, [(7, false), (5, true)], "who holds first");
-        let alone = views(&kv, vec![held(None, 9, 5, false)]).await.expect("reads");
-        let LockView { path, last, owner, node, machine, .. } = alone[0].clone();
-        assert_eq!((path, last, node, machine), (None, None, None, None));
-        assert_eq!(owner, "000000000000000a");
+        let starts: Vec<_> = told.iter().map(|one| (one.start, one.waits)).collect();
+        assert_eq!(starts, [(7, false), (5, true)], "who holds first");
+        let LockView { path, last, owner, node, machine, .. } = told[0].clone();
+        assert_eq!((path, last), (None, None));
+        assert_eq!((&*node, &*machine, &*owner), ("0000000000000001", "a", "000000000000000a"));
     }
 }

@@ -39,13 +39,13 @@ struct Asked {
 
 impl Leases {
     /// Returns when none of these sessions has its lease any more: it gave it back, or is gone.
-    pub(super) async fn ask_back(&self, kv: &dyn Kv, from: Vec<(SessionId, Ino)>) -> Result<()> {
-        let of = |(session, ino): (SessionId, Ino)| Asked {
+    pub(super) async fn ask_back(&self, kv: &dyn Kv, from: &[(SessionId, Ino)]) -> Result<()> {
+        let of = |&(session, ino): &(SessionId, Ino)| Asked {
             session,
             row: keys::recall(session.0, ino),
             presence: keys::presence(session.0),
         };
-        let mut left = present(kv, from.into_iter().map(of).collect()).await?.0;
+        let mut left = present(kv, from.iter().map(of).collect()).await?.0;
         if left.is_empty() {
             return Ok(());
         }

@@ -75,7 +75,7 @@ fn describe(locks: &[LockView]) -> String {
             bytes,
             if lock.kind == LockKind::Flock { "flock" } else { "fcntl" }.to_owned(),
             if lock.exclusive { "writing" } else { "reading" }.to_owned(),
-            lock.machine.clone().unwrap_or_else(|| "this one".to_owned()),
+            lock.machine.clone(),
             lock.pid.to_string(),
             if lock.waits { "waits" } else { "holds it" }.to_owned(),
         ]);
@@ -102,8 +102,8 @@ mod tests {
             waits,
             pid: 7,
             owner: String::new(),
-            node: None,
-            machine: Some("a".to_owned()),
+            node: "1".to_owned(),
+            machine: "a".to_owned(),
         }
     }
 

@@ -85,7 +85,7 @@ mod tests {
     fn a_check_says_what_is_wrong_and_what_holds() {
         let report = check("# TYPE weir_fenced gauge\nweir_fenced 1\n", "/mnt/v");
         let text = report.describe();
-        let fenced = "critical  WeirFenced: Another writer took over the volume of /mnt/v\n";
+        let fenced = "critical  WeirFenced: Another writer took over the volume of /mnt/v, or its other nodes shut it out\n";
         assert!(
             text.contains("WRONG     the answer is cut off") && text.contains(fenced),
             "{text}"
