@@ -35,6 +35,7 @@ pub(crate) const HOLD: u8 = b'G';
 pub(crate) const NODE_LOCKS: u8 = b'F';
 pub(crate) const RECALL: u8 = b'j';
 pub(crate) const NODE_WAITS: u8 = b'f';
+pub(crate) const KEPT: u8 = b'k';
 
 /// The counter of inodes, those of removed but open files included.
 pub(crate) const INODES: &[u8] = b"Cinodes";
@@ -312,6 +313,13 @@ pub(crate) fn node_locks(ino: Ino) -> Key {
 /// The row of those that wait for locks at a session.
 pub(crate) fn node_waits(session: u64) -> Key {
     of_session(NODE_WAITS, session)
+}
+
+/// The row that a door keeps under a name; also the prefix of those whose names begin so.
+pub(crate) fn kept(name: &str) -> Key {
+    let mut key = vec![KEPT];
+    key.extend_from_slice(name.as_bytes());
+    key
 }
 
 /// The big-endian number at `at`; `None` if the key is too short.

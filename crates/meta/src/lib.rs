@@ -23,6 +23,7 @@ mod flush;
 mod fresh;
 mod guard;
 mod holds;
+mod kept;
 mod keys;
 pub mod kv;
 mod leases;

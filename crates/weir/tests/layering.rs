@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use cargo_metadata::{DependencyKind, MetadataCommand};
 
 /// Rooms, and the rooms that each may touch.
-const ROOMS: [(&str, &[&str]); 15] = [
+const ROOMS: [(&str, &[&str]); 16] = [
     ("weir-types", &[]),
     ("weir-throughput", &["weir-types"]),
     ("weir-cost", &["weir-throughput", "weir-types"]),
@@ -32,6 +32,7 @@ const ROOMS: [(&str, &[&str]); 15] = [
     ("weir-fuse", &[]),
     ("weir-door-fuse", &["weir-engine", "weir-fuse", "weir-types"]),
     ("weir-door-block", &["weir-engine", "weir-types"]),
+    ("weir-door-nfs", &["weir-engine", "weir-types"]),
     ("weir-bench", &["weir-cost", "weir-types"]),
     ("weir-sync", &["weir-object", "weir-types"]),
     ("weir-csi", &[]),
@@ -47,9 +48,9 @@ const LIBRARIES: [(&str, &[&str]); 19] = [
     ("object_store", &["weir-meta", "weir-object"]),
     ("aws-config", &["weir-object"]),
     ("aws-credential-types", &["weir-object"]),
-    // A key pair for each session.
-    ("aws-lc-rs", &["weir-peer"]),
-    ("tokio-rustls", &["weir-meta", "weir-peer", "weir-door-block"]),
+    // A key pair for each session; proofs in file handles.
+    ("aws-lc-rs", &["weir-peer", "weir-door-nfs"]),
+    ("tokio-rustls", &["weir-meta", "weir-peer", "weir-door-block", "weir-door-nfs"]),
     ("tokio-postgres", &["weir-meta"]),
     ("rustls-native-certs", &["weir-meta"]),
     ("libublk", &["weir-door-block"]),
@@ -73,6 +74,7 @@ const LIBRARIES: [(&str, &[&str]); 19] = [
             "weir-engine",
             "weir-door-fuse",
             "weir-door-block",
+            "weir-door-nfs",
             "weir-sync",
             "weir-csi",
             "weir",

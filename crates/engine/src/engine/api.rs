@@ -3,6 +3,7 @@
 mod actions;
 mod disks;
 mod files;
+mod kept;
 mod limits;
 mod links;
 mod locks;

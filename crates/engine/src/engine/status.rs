@@ -178,6 +178,11 @@ const USAGE_MAX: Duration = Duration::from_secs(2);
 const TOTAL_BYTES: u64 = 1 << 50;
 
 impl Engine {
+    /// The volume's id.
+    pub fn volume_id(&self) -> String {
+        self.data.context.format.id.to_string()
+    }
+
     /// Sizes for `statfs`.
     pub fn statfs(&self) -> Boxed<'_, Result<Statfs>> {
         boxed(async move {

@@ -54,6 +54,11 @@ impl OpenFile {
         self.node.ino
     }
 
+    /// How long it is by now, in bytes.
+    pub fn size(&self) -> u64 {
+        self.mirror.size()
+    }
+
     /// Stays the same as long as nobody but this mount changed its bytes.
     pub fn epoch(&self) -> u64 {
         self.mirror.epoch()

@@ -10,6 +10,7 @@ mod disks;
 mod links;
 mod locks;
 mod mount;
+mod nfs;
 mod prices;
 mod recover;
 mod refusal;
@@ -33,6 +34,7 @@ pub(crate) use links::{
 };
 pub(crate) use locks::{ALONE, GetLocks};
 pub(crate) use mount::{Flush, Flushed, GetResidency, Unmount, Unmounted};
+pub(crate) use nfs::{ListClients, ListExports, NfsStatus, RemoveExport, SetExport};
 pub(crate) use prices::{GetPrices, ListPrices};
 pub(crate) use recover::{
     DiscardAside, Discarded, ExtractAside, GetRecoverProgress, ListAside, MergeAside,

@@ -11,6 +11,7 @@ use weir_door_block::attach::Attached;
 use weir_engine::{HeldDeletions, Status};
 
 use super::call::call;
+use super::nfs::NfsStatus;
 
 /// How the daemon and its mount are.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
@@ -42,6 +43,9 @@ pub(crate) struct StatusAnswer {
     /// Requests of the kernel since the mount, by operation.
     pub(crate) fuse_requests: BTreeMap<String, u64>,
     pub(crate) block: BlockStatus,
+    /// `null` where the volume is not served by NFS.
+    #[serde(default)]
+    pub(crate) nfs: Option<NfsStatus>,
     #[serde(flatten)]
     pub(crate) engine: Status,
     /// Links of which the bucket's deletions wait for a confirmation.

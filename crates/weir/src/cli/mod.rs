@@ -11,6 +11,7 @@ mod links;
 mod locks;
 mod migrate;
 mod mount;
+mod nfs;
 mod nodes;
 mod recover;
 mod sync;
@@ -39,6 +40,10 @@ pub(crate) use migrate::MigrateArgs;
 pub(crate) use mount::{
     EngineArgs, Loss, MountArgs, NbdArgs, RemountArgs, ServeArgs, StopArgs, Transport, UmountArgs,
     UpgradeArgs,
+};
+pub(crate) use nfs::{
+    AccessPointArgs, AccessPointCommand, AccessPointCreateArgs, ClientsArgs, ExportAddArgs,
+    ExportArgs, ExportCommand, NfsArgs, Who,
 };
 pub(crate) use nodes::{EvictArgs, NodesArgs, NodesCommand};
 pub(crate) use recover::RecoverArgs;
@@ -157,7 +162,7 @@ pub(crate) enum Command {
     /// Say whether this program would go on with a mount of another one: what `weir upgrade` asks
     #[command(hide = true, after_help = "Example:\n  weir can-take-over </dev/null")]
     CanTakeOver,
-    /// Serve the disks of a volume, without mounting it
+    /// Serve the files and disks of a volume to other machines, without mounting it
     #[command(after_help = mount::SERVE_EXAMPLES)]
     Serve(Box<ServeArgs>),
     /// End a `weir serve`, after flushing everything
@@ -208,6 +213,15 @@ pub(crate) enum Command {
     /// Who shares a volume with this mount, and shutting one of them out
     #[command(after_help = nodes::NODES_EXAMPLES)]
     Nodes(NodesArgs),
+    /// Say what of a volume NFS clients may mount
+    #[command(after_help = nfs::EXPORT_EXAMPLES)]
+    Export(ExportArgs),
+    /// Let NFS clients into a directory as one user, whoever they are
+    #[command(after_help = nfs::ACCESS_POINT_EXAMPLES)]
+    AccessPoint(AccessPointArgs),
+    /// Who has the volume mounted by NFS
+    #[command(after_help = nfs::CLIENTS_EXAMPLES)]
+    Clients(ClientsArgs),
     /// Who holds which lock of a file, and who waits
     #[command(after_help = locks::LOCKS_EXAMPLES)]
     Locks(LocksArgs),

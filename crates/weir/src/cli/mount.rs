@@ -7,6 +7,7 @@ use clap::{Args, ValueEnum};
 use weir_types::Bytes;
 
 use super::connect::ConnectArgs;
+use super::nfs::NfsArgs;
 use crate::values;
 
 pub(super) const MOUNT_EXAMPLES: &str = "\
@@ -37,6 +38,8 @@ Examples:
 
 pub(super) const SERVE_EXAMPLES: &str = "\
 Examples:
+  weir serve s3://my-bucket/vol --tier /nvme/weir --nfs 0.0.0.0:2049
+  mount -t nfs4 -o vers=4.1,hard host:/ /mnt        on any machine
   weir serve s3://my-bucket/disks --tier /nvme/weir --nbd 127.0.0.1:10809
   weir serve s3://my-bucket/disks --tier /nvme/weir --nbd-unix /run/weir-disks
   weir serve s3://my-bucket/disks --tier /nvme/weir --nbd 0.0.0.0:10809 \\
@@ -45,8 +48,9 @@ Examples:
   qemu-img info nbd://127.0.0.1/NAME
   weir stop s3://my-bucket/disks
 
-It returns when the disks can be used, and goes on in the background. SIGTERM and `weir stop` close
-all connections, flush and end it. NBD knows no passwords: whoever reaches the address may read and
+It returns when the volume can be used, and goes on in the background. SIGTERM and `weir stop` close
+all connections, flush and end it. By NFS the volume is exported as a whole, to everybody who
+reaches the address, with root squashed: `weir export` changes that. NBD knows no passwords: whoever reaches the address may read and
 write every disk, unless --nbd-tls-client-ca says whose certificates to trust. A volume has one
 writer: one that is mounted serves its disks by the --nbd of `weir mount`.";
 
@@ -209,6 +213,8 @@ pub(crate) struct MountArgs {
 pub(crate) struct ServeArgs {
     /// The volume
     pub(crate) url: String,
+    #[command(flatten)]
+    pub(crate) nfs: NfsArgs,
     #[command(flatten)]
     pub(crate) nbd: NbdArgs,
     #[command(flatten)]

@@ -21,6 +21,7 @@ mod locks;
 mod metrics;
 mod migrate;
 mod mount;
+mod nfs;
 mod nodes;
 mod prices;
 mod record;
@@ -101,6 +102,9 @@ pub(crate) fn run(cli: Cli, argv: &[OsString]) -> Result<ExitCode> {
         Command::Du(args) => wait(du::run(args)),
         Command::Fsck(args) => wait(fsck::run(args, log_args.verbose > 0)),
         Command::Migrate(args) => wait(migrate::run(args)),
+        Command::Export(args) => wait(nfs::export(args.command)),
+        Command::AccessPoint(args) => wait(nfs::access_point(args.command)),
+        Command::Clients(args) => wait(nfs::clients(args)),
         Command::Nodes(args) => wait(nodes::run(args)),
         Command::Locks(args) => wait(locks::run(args)),
         Command::Residency(args) => wait(residency::run(args)),

@@ -11,7 +11,9 @@ use weir_object::{MeterSnapshot, RequestKind, Trouble};
 use weir_tier::Recovered;
 use weir_types::{Bytes, FsError, Result, Settings};
 
-use crate::api::{BlockStatus, Passthrough, StatusAnswer, Tls, Transport, TransportKind};
+use crate::api::{
+    BlockStatus, NfsStatus, Passthrough, StatusAnswer, Tls, Transport, TransportKind,
+};
 use crate::cli::StatusArgs;
 use crate::client::{Client, Heard};
 use crate::commands::{flush, links, prices};
@@ -168,7 +170,7 @@ fn facts(status: &StatusAnswer) -> Vec<Vec<String>> {
     rows.extend(database(&status.engine.metadata));
     rows.extend(status.engine.leases.map(|leases| row(["leases", &remembered(&leases)])));
     rows.extend(status.engine.peers.as_ref().map(|peers| row(["other nodes", &others(peers)])));
-    rows.extend(disks(&status.block));
+    rows.extend(disks(&status.block).into_iter().chain(status.nfs.iter().map(nfs)));
     rows.extend(failures(status));
     rows.extend(left_behind(status));
     rows.extend(set_aside(status));
@@ -312,6 +314,25 @@ fn passthrough(state: &Passthrough, metered: &[String]) -> String {
         text.push_str(&format!("; off for {whose}, where throughput is limited or metered"));
     }
     text
+}
+
+/// Where NFS clients are served, and how many there are.
+fn nfs(nfs: &NfsStatus) -> Vec<String> {
+    let tls = if nfs.tls { ", TLS" } else { "" };
+    let claiming =
+        if nfs.claiming { "; those of before the start claim what they had" } else { "" };
+    let counts = &nfs.counts;
+    let text = format!(
+        "{}{tls}; {} clients; read {} in {}, wrote {} in {}, {} requests{claiming}",
+        nfs.address,
+        nfs.clients,
+        Bytes(counts.bytes_read),
+        counts.reads,
+        Bytes(counts.bytes_written),
+        counts.writes,
+        counts.requests
+    );
+    row(["NFS", &text])
 }
 
 /// Nothing where there are neither disks nor a door for them.

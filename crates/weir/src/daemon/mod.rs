@@ -12,6 +12,7 @@ mod ending;
 mod handover;
 mod held_signals;
 mod metrics;
+mod nfs;
 mod options;
 mod ready;
 mod rejoin;
@@ -36,6 +37,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use weir_door_block::NbdOptions;
 use weir_door_fuse::{FuseMount, FuseOptions};
+use weir_door_nfs::NfsOptions;
 use weir_engine::Engine;
 use weir_types::{ErrorKind, FsError, Result};
 
@@ -45,6 +47,7 @@ use crate::log::{self, Writer};
 use block::BlockDoor;
 use ending::Ending;
 use handover::{Handed, Invocation};
+use nfs::NfsDoor;
 use shared::{DaemonState, Fuse};
 
 pub(crate) use handover::{Answer, Question, VERSIONS as HANDOVER_VERSIONS};
@@ -190,8 +193,8 @@ fn start(
     if handed.is_some() && failpoints::plays("weir-that-fails") {
         return Err(FsError::new(ErrorKind::Unsupported, "this binary plays one that fails"));
     }
-    let (nbd, fuse) = (options.nbd, options.fuse);
-    let (block, mount) = match open_doors(runtime, &engine, (nbd, fuse), handed) {
+    let wanted = (options.nbd, options.nfs, options.fuse);
+    let (block, nfs, mount) = match open_doors(runtime, &engine, wanted, handed) {
         Ok(doors) => doors,
         // As if it were killed: what goes on next needs what programs have open.
         Err(error) if handed.is_some() => return Err(error),
@@ -209,6 +212,7 @@ fn start(
         engine,
         fuse,
         block,
+        nfs,
         token: options.token.map(Arc::new),
         started: Instant::now(),
         invocation,
@@ -239,10 +243,17 @@ fn start(
 fn open_doors(
     runtime: &Runtime,
     engine: &Arc<Engine>,
-    (nbd, fuse): (NbdOptions, Option<FuseOptions>),
+    (nbd, nfs, fuse): (NbdOptions, Option<NfsOptions>, Option<FuseOptions>),
     handed: Option<&Handed>,
-) -> Result<(BlockDoor, Option<FuseMount>)> {
+) -> Result<(BlockDoor, NfsDoor, Option<FuseMount>)> {
     let block = runtime.block_on(BlockDoor::open(engine, nbd))?;
+    let nfs = match runtime.block_on(NfsDoor::open(engine, nfs)) {
+        Ok(nfs) => nfs,
+        Err(error) => {
+            runtime.block_on(block.close());
+            return Err(error);
+        }
+    };
     let mount = fuse.map(|fuse| {
         let (engine, runtime) = (engine.clone(), runtime.handle().clone());
         match handed {
@@ -251,7 +262,7 @@ fn open_doors(
         }
     });
     match mount.transpose() {
-        Ok(mount) => Ok((block, mount)),
+        Ok(mount) => Ok((block, nfs, mount)),
         Err(error) => {
             runtime.block_on(block.close());
             Err(error)
@@ -276,6 +287,7 @@ fn finish(
     };
     shared.shut.send_replace(true);
     shared.set_ending(Ending::Asked);
+    runtime.block_on(shared.nfs.close());
     runtime.block_on(shared.block.let_go(shared.ending.subscribe()));
     tracing::info!("all doors are shut, flushing");
     let telling = supervisor::ending(runtime, shared.clone());

@@ -5,12 +5,13 @@ use std::path::{Path, PathBuf};
 
 use weir_door_block::{NbdOptions, TlsOptions};
 use weir_door_fuse::{FuseOptions, Transport, check_mountpoint};
+use weir_door_nfs::NfsOptions;
 use weir_engine::{AcceptLoss, BucketUrl, ConnectOptions, MountOptions};
 use weir_types::{ErrorKind, FsError, Result, Settings};
 
 use super::token::TokenFile;
 use super::work::Work;
-use crate::cli::{self, EngineArgs, Loss, MountArgs, NbdArgs};
+use crate::cli::{self, EngineArgs, Loss, MountArgs, NbdArgs, NfsArgs};
 use crate::{buckets, clock, failpoints, paths};
 
 /// Everything a daemon needs.
@@ -20,6 +21,7 @@ pub(crate) struct Resolved {
     pub(crate) engine: MountOptions,
     pub(crate) fuse: Option<FuseOptions>,
     pub(crate) nbd: NbdOptions,
+    pub(crate) nfs: Option<NfsOptions>,
     pub(crate) admin_listen: Option<SocketAddr>,
     /// What lets cancel actions there.
     pub(crate) token: Option<TokenFile>,
@@ -63,6 +65,7 @@ pub(crate) fn resolve(work: Work, mounted: Option<&Path>) -> Result<Resolved> {
     weir_tier::check_directory("--tier", &tier)?;
     let read_only = args.read_only || fuse.as_ref().is_some_and(|fuse| fuse.read_only);
     let nbd = nbd_options(work.nbd(), read_only, &settings)?;
+    let nfs = work.nfs().map(|args| nfs_options(args, read_only, &settings)).transpose()?.flatten();
     let connect = ConnectOptions {
         timeout_ms: settings.bucket_timeout_ms,
         hedge_percent: settings.hedge_percent,
@@ -90,7 +93,7 @@ pub(crate) fn resolve(work: Work, mounted: Option<&Path>) -> Result<Resolved> {
     };
     failpoints::arm()?;
     let (admin_listen, daemon) = (args.admin_listen, args.daemon.is_some());
-    Ok(Resolved { place, engine, fuse, nbd, admin_listen, token, daemon })
+    Ok(Resolved { place, engine, fuse, nbd, nfs, admin_listen, token, daemon })
 }
 
 /// What the daemon writes must not be in what it mounts.
@@ -157,6 +160,34 @@ fn nbd_options(args: &NbdArgs, read_only: bool, settings: &Settings) -> Result<N
     // What clients read and write comes in bodies too.
     let memory_bytes = settings.memory().fetches;
     Ok(NbdOptions { listen: args.nbd, unix, tls, read_only, memory_bytes })
+}
+
+/// How the volume is served by NFS, if it is.
+fn nfs_options(args: &NfsArgs, read_only: bool, settings: &Settings) -> Result<Option<NfsOptions>> {
+    let Some(listen) = args.nfs else { return Ok(None) };
+    let tls = match (&args.nfs_tls_cert, &args.nfs_tls_key) {
+        (Some(certificate), Some(key)) => Some(weir_door_nfs::TlsOptions {
+            certificate: absolute(certificate)?,
+            key: absolute(key)?,
+            client_authority: args.nfs_tls_client_ca.as_deref().map(absolute).transpose()?,
+            required: args.nfs_tls_required,
+        }),
+        _ => None,
+    };
+    let defaults = NfsOptions::new(listen, clock::real().now);
+    let lease_ms = args.nfs_lease.unwrap_or(defaults.lease_ms);
+    if !(1_000..=3_600_000).contains(&lease_ms) {
+        let text = "--nfs-lease: a second at least, and an hour at most";
+        return Err(FsError::new(ErrorKind::Invalid, text));
+    }
+    Ok(Some(NfsOptions {
+        tls,
+        read_only,
+        lease_ms,
+        memory_bytes: settings.memory().fetches,
+        manage_gids: args.manage_gids,
+        ..defaults
+    }))
 }
 
 fn absolute(path: &Path) -> Result<PathBuf> {

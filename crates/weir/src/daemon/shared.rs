@@ -13,6 +13,7 @@ use weir_types::{ErrorKind, FsError, Result};
 use super::block::BlockDoor;
 use super::ending::Ending;
 use super::handover::{Invocation, Sockets};
+use super::nfs::NfsDoor;
 use super::token::TokenFile;
 use crate::api::Upgraded;
 
@@ -22,6 +23,7 @@ pub(crate) struct DaemonState {
     /// The FUSE door, if the volume is mounted.
     pub(crate) fuse: Option<Fuse>,
     pub(crate) block: BlockDoor,
+    pub(crate) nfs: NfsDoor,
     /// What lets cancel actions by the port, if anything does.
     pub(crate) token: Option<Arc<TokenFile>>,
     pub(crate) started: Instant,

@@ -1,6 +1,6 @@
 //! What a daemon is asked to do.
 
-use crate::cli::{EngineArgs, MountArgs, NbdArgs, ServeArgs};
+use crate::cli::{EngineArgs, MountArgs, NbdArgs, NfsArgs, ServeArgs};
 
 /// What a daemon is asked to do.
 #[derive(Debug)]
@@ -30,6 +30,14 @@ impl Work {
         match self {
             Work::Mount(args) => &args.nbd,
             Work::Serve(args) => &args.nbd,
+        }
+    }
+
+    /// How it is served by NFS; never with a mount.
+    pub(super) fn nfs(&self) -> Option<&NfsArgs> {
+        match self {
+            Work::Mount(_) => None,
+            Work::Serve(args) => Some(&args.nfs),
         }
     }
 }

@@ -10,6 +10,7 @@ mod health;
 mod links;
 mod locks;
 mod mount;
+mod nfs;
 mod page;
 mod peer;
 mod port;
@@ -219,7 +220,7 @@ fn for_monitors(routes: Routes) -> Router<Arc<DaemonState>> {
 
 fn all_calls() -> Routes {
     let routes = mount::add(mount::add_watching(Routes::default()));
-    let routes = disks::add(actions::add(links::add(locks::add(upgrade::add(routes)))));
+    let routes = disks::add(nfs::add(actions::add(links::add(locks::add(upgrade::add(routes))))));
     let routes = survey::add_watching(throughput::add(recover::add(routes)));
     bill::add_watching(prices::add_watching(routes))
 }

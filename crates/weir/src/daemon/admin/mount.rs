@@ -48,6 +48,7 @@ async fn status(shared: Arc<DaemonState>, GetStatus {}: GetStatus) -> Result<Sta
         transport: shared.fuse.as_ref().map(|fuse| fuse.view.transport().into()),
         fuse_requests: requests.map(|(op, count)| (op.to_owned(), count)).collect(),
         block: shared.block.status().await,
+        nfs: shared.nfs.status(),
         held_deletions: held.map(|(path, deletions)| Held { path, deletions }).collect(),
         engine: shared.engine.status().await?,
     })
@@ -89,6 +90,7 @@ pub(super) async fn scrape(State(shared): State<Arc<DaemonState>>) -> Result<Res
         actions: actions.unwrap_or_default(),
         passthrough: shared.fuse.as_ref().map(|fuse| fuse.view.passthrough()),
         block: shared.block.status().await,
+        nfs: shared.nfs.status(),
         throughput: throughput.unwrap_or(nothing),
         io_per_s,
         ops: shared.fuse_requests(),

@@ -1,6 +1,7 @@
 //! The daemon's state as Prometheus reads it. Everything is taken from one status at each scrape.
 
 mod block;
+mod nfs;
 mod nodes;
 mod throughput;
 mod told;
@@ -41,6 +42,7 @@ impl Collector for Told {
         self.fuse_requests(&mut to)?;
         self.nodes(&mut to)?;
         self.block(&mut to)?;
+        self.nfs(&mut to)?;
         self.links(&mut to)?;
         self.actions(&mut to)?;
         self.throughput(&mut to)?;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use weir_door_fuse::PassthroughState;
 use weir_engine::{ActionView, LinkView, Status, ThroughputReport};
 
-use crate::api::BlockStatus;
+use crate::api::{BlockStatus, NfsStatus};
 
 /// What a scrape is made of.
 #[derive(Debug)]
@@ -15,6 +15,7 @@ pub(crate) struct Told {
     pub(crate) actions: Vec<ActionView>,
     pub(crate) passthrough: Option<PassthroughState>,
     pub(crate) block: BlockStatus,
+    pub(crate) nfs: Option<NfsStatus>,
     pub(crate) throughput: ThroughputReport,
     /// Reads and writes a second, of late.
     pub(crate) io_per_s: (f64, f64),

@@ -1,0 +1,216 @@
+//! The clients, what they hold, and the rows by which they may come back: together, with what has to be done in
+//! the engine when one of them goes.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use parking_lot::{Mutex, MutexGuard};
+use tokio::time::Instant;
+use weir_engine::Engine;
+use weir_types::{ErrorKind, Result};
+
+use crate::protocol::status::{Served, Status};
+use crate::state::clients::{Claim, Clients, Created, Creating, Exchanged, Principal};
+use crate::state::grace::{CLIENT_ROWS, Grace, row_of};
+use crate::state::held::{Held, LetGo};
+use crate::state::sessions::{Channel, SessionId};
+
+/// A client that is silent for so long is forgotten, also where nobody wants what it holds.
+const COURTESY: Duration = Duration::from_secs(24 * 3_600);
+
+/// All of it, under one lock that is held for a few lines.
+pub(crate) struct All {
+    pub(crate) clients: Clients,
+    pub(crate) held: Held,
+    pub(crate) grace: Grace,
+}
+
+/// What the server knows of its clients.
+pub(crate) struct Books {
+    engine: Arc<Engine>,
+    all: Mutex<All>,
+    pub(crate) lease: Duration,
+    /// Nothing is kept: the volume is not written.
+    read_only: bool,
+    /// Rows of clients change one after the other.
+    rows: tokio::sync::Mutex<()>,
+}
+
+impl Books {
+    /// Reads who was here before.
+    pub(crate) async fn open(
+        engine: Arc<Engine>,
+        lease: Duration,
+        read_only: bool,
+        mut random: Box<dyn FnMut() -> u64 + Send>,
+    ) -> Result<Self> {
+        let rows = engine.kept(CLIENT_ROWS).await?;
+        let of_before: HashSet<Bytes> = rows.into_iter().map(|(_, owner)| owner).collect();
+        let boot = (random() as u32).max(1);
+        let clients = Clients::new(lease, u64::from(boot) << 32);
+        let all = All {
+            clients,
+            held: Held::new(boot, random),
+            grace: Grace::new(of_before, Instant::now() + lease),
+        };
+        let (all, rows) = (Mutex::new(all), tokio::sync::Mutex::new(()));
+        Ok(Self { engine, all, lease, read_only, rows })
+    }
+
+    /// Everything.
+    pub(crate) fn lock(&self) -> MutexGuard<'_, All> {
+        self.all.lock()
+    }
+
+    async fn keep(&self, rows: Vec<(String, Option<Bytes>)>) -> Result<()> {
+        match self.read_only || rows.is_empty() {
+            true => Ok(()),
+            false => self.engine.keep(rows).await,
+        }
+    }
+
+    /// `EXCHANGE_ID`.
+    pub(crate) fn exchange(&self, claim: Claim) -> Result<Exchanged, Status> {
+        let All { clients, held, .. } = &mut *self.lock();
+        clients.exchange(claim, Instant::now(), |id| held.has_any(id))
+    }
+
+    /// `CREATE_SESSION`. A client that is new is in its row before it can hold anything.
+    pub(crate) async fn create_session(
+        &self,
+        (client, sequence): (u64, u32),
+        principal: &Principal,
+        channels: (Channel, Channel),
+    ) -> Served<Created> {
+        let _rows = self.rows.lock().await;
+        let creating = self.lock().clients.creating(client, sequence, principal)?;
+        match creating {
+            Creating::Again(created) => return Ok(created),
+            Creating::More => {}
+            Creating::Confirm { before } => {
+                if let Some(before) = before {
+                    self.drop_client(before, false).await;
+                }
+                let owner = self.lock().clients.by_id.get(&client).map(|c| c.owner.clone());
+                let owner = owner.ok_or(Status::STALE_CLIENTID)?;
+                self.keep(vec![(row_of(&owner), Some(owner))]).await?;
+            }
+        }
+        let mut all = self.lock();
+        let mut session: SessionId = [0; 16];
+        session[..8].copy_from_slice(&client.to_be_bytes());
+        session[8..].copy_from_slice(&all.held.random().to_be_bytes());
+        let created = all.clients.create(client, session, channels, Instant::now())?;
+        if let Some(client) = all.clients.by_id.get(&client).map(|c| c.owner.clone())
+            && !all.grace.knows(&client)
+        {
+            tracing::debug!("an NFS client that was not here before");
+        }
+        Ok(created)
+    }
+
+    /// `RECLAIM_COMPLETE`: a client has claimed what it held.
+    pub(crate) async fn reclaimed(&self, client: u64) -> Served<()> {
+        let over = {
+            let All { clients, grace, .. } = &mut *self.lock();
+            let client = clients.by_id.get_mut(&client).ok_or(Status::STALE_CLIENTID)?;
+            if std::mem::replace(&mut client.complete, true) {
+                return Err(Status::COMPLETE_ALREADY.into());
+            }
+            grace.complete(&client.owner)
+        };
+        if let Some(gone) = over {
+            self.grace_over(gone).await?;
+        }
+        Ok(())
+    }
+
+    /// Those who did not come may not come back as who they were.
+    async fn grace_over(&self, gone: Vec<Bytes>) -> Result<()> {
+        tracing::info!(missing = gone.len(), "NFS: clients have claimed what they held before");
+        let _rows = self.rows.lock().await;
+        let here: Vec<Bytes> = {
+            let all = self.lock();
+            all.clients.by_id.values().filter(|c| c.confirmed).map(|c| c.owner.clone()).collect()
+        };
+        let rows = gone.iter().filter(|owner| !here.contains(owner));
+        self.keep(rows.map(|owner| (row_of(owner), None)).collect()).await
+    }
+
+    /// Has a client go whose time is over, since another wants what it holds. `false` if its time is not.
+    pub(crate) async fn expire(&self, client: u64) -> Result<bool> {
+        if !self.lock().clients.is_expired(client, Instant::now()) {
+            return Ok(false);
+        }
+        let _rows = self.rows.lock().await;
+        let owner = self.lock().clients.by_id.get(&client).map(|c| c.owner.clone());
+        if let Some(owner) = owner {
+            // Before another has it: after a restart this one claims it no more.
+            self.keep(vec![(row_of(&owner), None)]).await?;
+        }
+        self.drop_client(client, true).await;
+        Ok(true)
+    }
+
+    /// A client goes by its own will, or by somebody's of this side.
+    pub(crate) async fn destroy(&self, client: u64) -> Result<()> {
+        let _rows = self.rows.lock().await;
+        let owner = self.lock().clients.by_id.get(&client).map(|c| c.owner.clone());
+        self.drop_client(client, false).await;
+        match owner {
+            Some(owner) => self.keep(vec![(row_of(&owner), None)]).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Lets go of all that a client holds.
+    async fn drop_client(&self, client: u64, silent: bool) {
+        let (gone, held) = {
+            let All { clients, held, .. } = &mut *self.lock();
+            (clients.remove(client), held.take_all(client))
+        };
+        if let Some(gone) = gone
+            && silent
+        {
+            let (address, files) = (gone.address, held.files.len());
+            tracing::warn!(%address, files, "an NFS client was silent and lost what it had open");
+        }
+        self.let_go(held).await;
+    }
+
+    async fn let_go(&self, held: LetGo) {
+        for (ino, owner) in held.locks {
+            if let Err(error) = self.engine.release_locks(ino, owner).await {
+                tracing::warn!(%ino, "locks of an NFS client that went: {error}");
+            }
+        }
+    }
+
+    /// What has to be done now and then: ends the time of grace, forgets who is long gone.
+    pub(crate) async fn tend(&self) {
+        let now = Instant::now();
+        let over = self.lock().grace.pass(now);
+        if let Some(gone) = over
+            && let Err(error) = self.grace_over(gone).await
+        {
+            tracing::warn!("rows of NFS clients that did not come back stay: {error}");
+        }
+        let (gone, unconfirmed) = {
+            let all = self.lock();
+            let gone = all.clients.silent(now, true, COURTESY.max(self.lease));
+            (gone, all.clients.silent(now, false, self.lease))
+        };
+        for client in unconfirmed {
+            self.lock().clients.remove(client);
+        }
+        for client in gone {
+            match self.expire(client).await {
+                Ok(_) => {}
+                Err(error) if error.kind() == ErrorKind::Fenced => return,
+                Err(error) => tracing::warn!("an NFS client that is gone stays: {error}"),
+            }
+        }
+    }
+}

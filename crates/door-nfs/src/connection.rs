@@ -1,0 +1,193 @@
+//! One connection: records in, each answered by a task of its own, answers out as they are ready.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::sync::{mpsc, watch};
+use weir_engine::Bytes;
+
+use crate::compound::Sender;
+use crate::dispatch;
+use crate::memory::{Memory, Room};
+use crate::protocol::rpc::{self, Call, Credential, SYS_GROUPS_MAX};
+use crate::server_state::ServerState;
+
+/// A record: 1 MiB of data, and what is around it.
+pub(crate) const RECORD_BYTES_MAX: usize = (1 << 20) + (64 << 10);
+/// Answers that wait to be written, beside those under way.
+const ANSWERS: usize = 64;
+/// The bit that ends a record.
+const LAST: u32 = 1 << 31;
+/// Memory is asked for before a record is read, for so much of it; the rest is asked for as it comes.
+const ANSWER_BYTES: usize = 8 << 10;
+
+/// What a connection works with.
+#[derive(Clone)]
+pub(crate) struct Line {
+    pub(crate) server: Arc<ServerState>,
+    pub(crate) peer: SocketAddr,
+    pub(crate) tls: bool,
+    pub(crate) memory: Memory,
+    pub(crate) share: Memory,
+    pub(crate) stop: watch::Receiver<bool>,
+    /// Whether TLS can be begun.
+    pub(crate) can_tls: bool,
+}
+
+/// How a connection ended.
+pub(crate) enum End {
+    /// It is over.
+    Closed,
+    /// TLS is to be begun, and it goes on below that.
+    StartTls,
+}
+
+/// Returns when the server is to end.
+pub(crate) async fn stopped(stop: &mut watch::Receiver<bool>) {
+    // Who could say so is gone: the end too.
+    drop(stop.wait_for(|stop| *stop).await);
+}
+
+struct Answer {
+    pieces: Vec<Bytes>,
+    _room: Option<Room>,
+}
+
+/// Answers until the client leaves or the server ends.
+pub(crate) async fn serve<R, W>(line: &Line, input: &mut R, output: &mut W) -> End
+where
+    R: AsyncRead + Unpin,
+    W: AsyncWrite + Unpin,
+{
+    let (answers, mut waiting) = mpsc::channel::<Answer>(ANSWERS);
+    let reading = read(line, input, answers);
+    let writing = async {
+        while let Some(answer) = waiting.recv().await {
+            write(output, &answer.pieces).await?;
+        }
+        Ok::<_, std::io::Error>(())
+    };
+    tokio::pin!(reading, writing);
+    tokio::select! {
+        end = &mut reading => {
+            // What is under way is answered still.
+            drop(writing.await);
+            end
+        }
+        _ = &mut writing => End::Closed,
+    }
+}
+
+async fn read<R: AsyncRead + Unpin>(
+    line: &Line,
+    input: &mut R,
+    answers: mpsc::Sender<Answer>,
+) -> End {
+    let mut stop = line.stop.clone();
+    loop {
+        let record = tokio::select! {
+            biased;
+            () = stopped(&mut stop) => return End::Closed,
+            record = record(line, input) => record,
+        };
+        let Some((record, room)) = record else { return End::Closed };
+        match rpc::call(record) {
+            Err(_) => return End::Closed,
+            Ok(Call::Refused { reply }) => send(&answers, vec![reply], None).await,
+            Ok(Call::Null { xid }) => send(&answers, vec![rpc::success(xid)], None).await,
+            Ok(Call::ProbeTls { xid }) if line.can_tls => {
+                send(&answers, vec![rpc::start_tls(xid)], None).await;
+                return End::StartTls;
+            }
+            Ok(Call::ProbeTls { xid }) => send(&answers, vec![rpc::no_tls(xid)], None).await,
+            Ok(Call::Compound { xid, credential, arguments }) => {
+                let (line, answers) = (line.clone(), answers.clone());
+                let sender = line.sender(credential);
+                // It is done to its end also where the client leaves meanwhile.
+                tokio::spawn(async move {
+                    let pieces = match dispatch::answer(&line.server, sender, arguments).await {
+                        Ok(answer) => std::iter::once(rpc::success(xid)).chain(answer).collect(),
+                        Err(_) => vec![rpc::garbage(xid)],
+                    };
+                    send(&answers, pieces, Some(room)).await;
+                });
+            }
+        }
+    }
+}
+
+async fn send(answers: &mpsc::Sender<Answer>, pieces: Vec<Bytes>, room: Option<Room>) {
+    // Who is gone gets none.
+    drop(answers.send(Answer { pieces, _room: room }).await);
+}
+
+impl Line {
+    fn sender(&self, credential: Credential) -> Sender {
+        let groups = match &credential {
+            Credential::None => Vec::new(),
+            Credential::Sys { uid, groups, .. }
+                if self.server.manage_gids && groups.len() == SYS_GROUPS_MAX =>
+            {
+                crate::names::groups_of(*uid).unwrap_or_else(|| groups.clone())
+            }
+            Credential::Sys { groups, .. } => groups.clone(),
+        };
+        Sender { peer: self.peer, tls: self.tls, credential, groups }
+    }
+}
+
+/// The next record, with room for it and its answer. `None` where there is none, or it is no record.
+async fn record<R: AsyncRead + Unpin>(line: &Line, input: &mut R) -> Option<(Bytes, Room)> {
+    let mut record = Vec::new();
+    let mut room = None;
+    loop {
+        let head = input.read_u32().await.ok()?;
+        let len = (head & !LAST) as usize;
+        if record.len() + len > RECORD_BYTES_MAX {
+            tracing::info!(peer = %line.peer, len, "NFS: a record is too long; the client is let go");
+            return None;
+        }
+        if room.is_none() {
+            // A read's answer is as long as a write's request.
+            let bytes = len.max(ANSWER_BYTES);
+            room = Some(line.memory.take(&line.share, bytes).await?);
+        }
+        let before = record.len();
+        record.reserve(len);
+        let mut part = (&mut *input).take(len as u64);
+        part.read_to_end(&mut record).await.ok()?;
+        if record.len() - before != len {
+            return None;
+        }
+        if head & LAST != 0 {
+            return Some((record.into(), room?));
+        }
+    }
+}
+
+/// Writes an answer as one record.
+async fn write<W: AsyncWrite + Unpin>(output: &mut W, pieces: &[Bytes]) -> std::io::Result<()> {
+    let len: usize = pieces.iter().map(Bytes::len).sum();
+    let head = (len as u32 | LAST).to_be_bytes();
+    let mut chain = pieces.iter().filter(|piece| !piece.is_empty()).fold(
+        Vec::with_capacity(pieces.len() + 1),
+        |mut all, piece| {
+            all.push(&piece[..]);
+            all
+        },
+    );
+    // What is short goes out in one piece with what is before it.
+    let mut small = head.to_vec();
+    while let Some(first) = chain.first()
+        && small.len() + first.len() <= 4 << 10
+    {
+        small.extend_from_slice(first);
+        chain.remove(0);
+    }
+    output.write_all(&small).await?;
+    for piece in chain {
+        output.write_all(piece).await?;
+    }
+    output.flush().await
+}

@@ -1,0 +1,374 @@
+//! From a request's bytes to its answer's: once, in order, as far as operations succeed.
+
+use std::sync::Arc;
+
+use weir_engine::{Bytes, Fallocate};
+
+use crate::compound::{Compound, Sender};
+use crate::ops::Denied;
+use crate::protocol::numbers::{OPAQUE_BYTES_MAX, op};
+use crate::protocol::status::{Refusal, Served, Status, status};
+use crate::protocol::xdr::{Mark, Reader, Writer, Xdr};
+use crate::server_state::{ServerState, add};
+use crate::state::sessions::{Session, Turn};
+
+/// What an answer has before there is a session to say how much it may be.
+const ROOM_BYTES: usize = 64 << 10;
+/// What is around an answer.
+const ENVELOPE_BYTES: usize = 64;
+
+/// How one operation ended, with what its result has although it was refused.
+enum Ended {
+    Done,
+    /// A lock is somebody else's.
+    Denied(Denied),
+    /// `SETATTR` tells which attributes it set even so.
+    NothingSet(Refusal),
+}
+
+/// A slot, which is free again when this goes.
+struct Taken {
+    session: Arc<Session>,
+    slot: u32,
+    keep: bool,
+    answer: Option<Vec<Bytes>>,
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        self.session.done(self.slot, self.answer.take());
+    }
+}
+
+/// Answers a request: the pieces of a `COMPOUND4res`. `BadXdr` for what is none.
+pub(crate) async fn answer(
+    server: &Arc<ServerState>,
+    sender: Sender,
+    mut input: Reader,
+) -> Xdr<Vec<Bytes>> {
+    let request_bytes = input.remaining();
+    let tag = input.opaque(OPAQUE_BYTES_MAX)?;
+    let (minor, count) = (input.u32()?, input.u32()?);
+    let mut request = Request {
+        compound: Compound {
+            server: server.clone(),
+            sender,
+            minor,
+            session: None,
+            current: None,
+            saved: None,
+            current_stateid: None,
+            saved_stateid: None,
+            room: ROOM_BYTES,
+        },
+        taken: None,
+        again: None,
+        count,
+        request_bytes,
+    };
+    let mut out = Writer::default();
+    let status_at = out.mark();
+    out.u32(0);
+    out.opaque(&tag);
+    let count_at = out.mark();
+    out.u32(0);
+    let known = matches!(minor, 1 | 2);
+    let mut last = if known { Status::OK } else { Status::MINOR_VERS_MISMATCH };
+    let mut done = 0;
+    while known && done < count {
+        last = request.run_one(done, &mut input, &mut out).await;
+        if let Some(again) = request.again.take() {
+            add(&server.counts.replays, 1);
+            return Ok(again);
+        }
+        done += 1;
+        if last != Status::OK {
+            add(&server.counts.errors, 1);
+            break;
+        }
+    }
+    out.set_u32(status_at, last.0);
+    out.set_u32(count_at, done);
+    add(&server.counts.requests, 1);
+    let answer = out.finish();
+    if let Some(taken) = &mut request.taken
+        && taken.keep
+    {
+        taken.answer = Some(answer.clone());
+    }
+    Ok(answer)
+}
+
+struct Request {
+    compound: Compound,
+    taken: Option<Taken>,
+    /// What was answered when it came the first time.
+    again: Option<Vec<Bytes>>,
+    count: u32,
+    request_bytes: usize,
+}
+
+impl Request {
+    /// Does one operation and writes its result.
+    async fn run_one(&mut self, at: u32, input: &mut Reader, out: &mut Writer) -> Status {
+        let number = input.u32().unwrap_or(op::ILLEGAL);
+        let server = self.compound.server.clone();
+        let last_of_minor =
+            if self.compound.minor < 2 { op::RECLAIM_COMPLETE } else { op::REMOVEXATTR };
+        let exists = (op::ACCESS..=last_of_minor).contains(&number);
+        out.u32(if exists { number } else { op::ILLEGAL });
+        let status_at = out.mark();
+        out.u32(0);
+        let body = out.mark();
+        self.compound.room = self.room(out);
+        let ended = match exists {
+            false => Err(Status::OP_ILLEGAL.into()),
+            true => self.run(at, number, input, out).await,
+        };
+        let status = match ended {
+            Ok(Ended::Done) => Status::OK,
+            Ok(Ended::Denied(denied)) => {
+                out.rewind(body);
+                denied.write(out);
+                Status::DENIED
+            }
+            Ok(Ended::NothingSet(refusal)) => {
+                out.rewind(body);
+                out.u32(0);
+                told(number, refusal)
+            }
+            Err(refusal) => {
+                out.rewind(body);
+                told(number, refusal)
+            }
+        };
+        out.set_u32(status_at, status.0);
+        add(&server.counts.operations, 1);
+        self.check_room(number, (body, status_at), status, out)
+    }
+
+    /// An answer that is larger than the client takes is none.
+    fn check_room(
+        &self,
+        number: u32,
+        (body, status_at): (Mark, Mark),
+        status: Status,
+        out: &mut Writer,
+    ) -> Status {
+        let Some(taken) = &self.taken else { return status };
+        let channel = taken.session.channel;
+        let over = out.len() + ENVELOPE_BYTES > channel.response_bytes as usize;
+        let only_reads = matches!(
+            number,
+            op::READ | op::READDIR | op::GETATTR | op::READLINK | op::GETXATTR | op::LISTXATTRS
+        );
+        let over_kept = taken.keep && only_reads && out.len() > channel.cached_bytes as usize;
+        let status = match () {
+            () if over => Status::REP_TOO_BIG,
+            () if over_kept => Status::REP_TOO_BIG_TO_CACHE,
+            () => return status,
+        };
+        out.rewind(body);
+        out.set_u32(status_at, status.0);
+        status
+    }
+
+    /// Bytes that the answer may still grow by.
+    fn room(&self, out: &Writer) -> usize {
+        let all = match &self.taken {
+            Some(taken) if taken.keep => {
+                taken.session.channel.response_bytes.min(taken.session.channel.cached_bytes)
+            }
+            Some(taken) => taken.session.channel.response_bytes,
+            None => return ROOM_BYTES,
+        };
+        (all as usize).saturating_sub(out.len() + ENVELOPE_BYTES)
+    }
+
+    async fn run(
+        &mut self,
+        at: u32,
+        number: u32,
+        input: &mut Reader,
+        out: &mut Writer,
+    ) -> Served<Ended> {
+        let is_last = at + 1 == self.count;
+        match number {
+            op::SEQUENCE if at > 0 => return Err(Status::SEQUENCE_POS.into()),
+            op::SEQUENCE => return self.sequence(input, out).map(|()| Ended::Done),
+            op::EXCHANGE_ID
+            | op::CREATE_SESSION
+            | op::BIND_CONN_TO_SESSION
+            | op::DESTROY_SESSION
+            | op::DESTROY_CLIENTID
+                if self.taken.is_none() && self.count > 1 =>
+            {
+                return Err(Status::NOT_ONLY_OP.into());
+            }
+            op::BIND_CONN_TO_SESSION if self.taken.is_some() => {
+                return Err(Status::NOT_ONLY_OP.into());
+            }
+            op::EXCHANGE_ID
+            | op::CREATE_SESSION
+            | op::BIND_CONN_TO_SESSION
+            | op::DESTROY_SESSION
+            | op::DESTROY_CLIENTID => {}
+            _ if self.taken.is_none() => return Err(Status::OP_NOT_IN_SESSION.into()),
+            _ => {}
+        }
+        let done = match number {
+            op::DESTROY_SESSION => self.compound.destroy_session(input, is_last),
+            op::SETATTR => {
+                return match self.compound.setattr(input).await {
+                    Ok(set) => {
+                        set.write(out);
+                        Ok(Ended::Done)
+                    }
+                    Err(refusal) => Ok(Ended::NothingSet(refusal)),
+                };
+            }
+            op::LOCK => {
+                let denied = self.compound.lock(input, out).await?;
+                return Ok(denied.map_or(Ended::Done, Ended::Denied));
+            }
+            op::LOCKT => {
+                let denied = self.compound.lock_test(input).await?;
+                return Ok(denied.map_or(Ended::Done, Ended::Denied));
+            }
+            op::EXCHANGE_ID..=op::RECLAIM_COMPLETE | op::BIND_CONN_TO_SESSION => {
+                self.of_sessions(number, input, out).await
+            }
+            op::ALLOCATE.. => self.of_minor_2(number, input, out).await,
+            _ => self.of_files(number, input, out).await,
+        };
+        done.map(|()| Ended::Done)
+    }
+
+    async fn of_sessions(
+        &mut self,
+        number: u32,
+        input: &mut Reader,
+        out: &mut Writer,
+    ) -> Served<()> {
+        let compound = &mut self.compound;
+        match number {
+            op::EXCHANGE_ID => compound.exchange_id(input, out),
+            op::CREATE_SESSION => compound.create_session(input, out).await,
+            op::BIND_CONN_TO_SESSION => compound.bind_connection(input, out),
+            op::DESTROY_CLIENTID => compound.destroy_client(input).await,
+            op::RECLAIM_COMPLETE => compound.reclaim_complete(input).await,
+            op::FREE_STATEID => compound.free_stateid(input).await,
+            op::TEST_STATEID => compound.test_stateids(input, out),
+            op::SECINFO_NO_NAME => compound.secinfo_no_name(input, out).await,
+            _ => Err(Status::NOTSUPP.into()),
+        }
+    }
+
+    async fn of_files(&mut self, number: u32, input: &mut Reader, out: &mut Writer) -> Served<()> {
+        let compound = &mut self.compound;
+        match number {
+            op::PUTFH => compound.put_handle(input),
+            op::PUTROOTFH | op::PUTPUBFH => compound.put_root(),
+            op::GETFH => compound.get_handle(out),
+            op::SAVEFH => compound.save(),
+            op::RESTOREFH => compound.restore(),
+            op::LOOKUP => compound.lookup(input).await,
+            op::LOOKUPP => compound.lookup_parent().await,
+            op::GETATTR => compound.getattr(input, out).await,
+            op::ACCESS => compound.access(input, out).await,
+            op::VERIFY => compound.verify(input, Status::SAME).await,
+            op::NVERIFY => compound.verify(input, Status::NOT_SAME).await,
+            op::OPEN => compound.open(input, out).await,
+            op::OPEN_DOWNGRADE => compound.open_downgrade(input, out),
+            op::CLOSE => compound.close(input, out).await,
+            op::READ => compound.read(input, out).await,
+            op::WRITE => compound.write(input, out).await,
+            op::COMMIT => compound.commit(input, out).await,
+            op::LOCKU => compound.unlock(input, out).await,
+            op::CREATE => compound.create(input, out).await,
+            op::REMOVE => compound.remove(input, out).await,
+            op::RENAME => compound.rename(input, out).await,
+            op::LINK => compound.link(input, out).await,
+            op::READLINK => compound.readlink(out).await,
+            op::READDIR => compound.readdir(input, out).await,
+            op::SECINFO => compound.secinfo(input, out).await,
+            _ => Err(Status::NOTSUPP.into()),
+        }
+    }
+
+    async fn of_minor_2(
+        &mut self,
+        number: u32,
+        input: &mut Reader,
+        out: &mut Writer,
+    ) -> Served<()> {
+        let compound = &mut self.compound;
+        match number {
+            op::ALLOCATE => {
+                compound.allocate(input, Fallocate::Allocate { keep_size: false }).await
+            }
+            op::DEALLOCATE => compound.allocate(input, Fallocate::PunchHole).await,
+            op::SEEK => compound.seek(input, out).await,
+            op::COPY => compound.copy(input, out).await,
+            op::CLONE => compound.clone_range(input).await,
+            op::GETXATTR => compound.getxattr(input, out).await,
+            op::SETXATTR => compound.setxattr(input, out).await,
+            op::LISTXATTRS => compound.listxattrs(input, out).await,
+            op::REMOVEXATTR => compound.removexattr(input, out).await,
+            _ => Err(Status::NOTSUPP.into()),
+        }
+    }
+
+    /// Takes the slot that the request is for.
+    fn sequence(&mut self, input: &mut Reader, out: &mut Writer) -> Served<()> {
+        let id = input.fixed()?;
+        let (sequence, slot, highest) = (input.u32()?, input.u32()?, input.u32()?);
+        let keep = input.bool()?;
+        let server = &self.compound.server;
+        let session = server.books.lock().clients.session(&id)?;
+        let channel = session.channel;
+        if slot >= channel.slots {
+            return Err(Status::BADSLOT.into());
+        }
+        if highest < slot {
+            return Err(Status::BAD_HIGH_SLOT.into());
+        }
+        if self.request_bytes + ENVELOPE_BYTES > channel.request_bytes as usize {
+            return Err(Status::REQ_TOO_BIG.into());
+        }
+        match session.begin(slot, sequence)? {
+            Turn::Again(answer) => {
+                self.again = Some(answer);
+                return Ok(());
+            }
+            Turn::New => {}
+        }
+        self.taken = Some(Taken { session: session.clone(), slot, keep, answer: None });
+        if self.count > channel.ops {
+            return Err(Status::TOO_MANY_OPS.into());
+        }
+        let now = tokio::time::Instant::now();
+        server.books.lock().clients.heard(session.client, self.compound.sender.peer, now);
+        out.fixed(&id);
+        for word in [sequence, slot, session.highest(), session.highest(), 0] {
+            out.u32(word);
+        }
+        self.compound.session = Some(session);
+        Ok(())
+    }
+}
+
+/// The status of a refusal; one that says too little is in the log.
+fn told(number: u32, refusal: Refusal) -> Status {
+    let error = match refusal {
+        Refusal::Status(status) => return status,
+        Refusal::Engine(error) => error,
+    };
+    let status = status(error.kind());
+    let op = op::name(number);
+    match status {
+        Status::IO | Status::SERVERFAULT => tracing::warn!(op, "NFS: {error}"),
+        _ => tracing::debug!(op, kind = ?error.kind(), "NFS: {error}"),
+    }
+    status
+}

@@ -1,0 +1,159 @@
+//! Clients and their sessions (RFC 8881, 18.34 to 18.37, 18.46, 18.50, 18.51).
+
+use crate::compound::Compound;
+use crate::handle::Handle;
+use crate::protocol::numbers::{OPAQUE_BYTES_MAX, exchange};
+use crate::protocol::status::{Served, Status};
+use crate::protocol::xdr::{Reader, Writer};
+use crate::state::clients::{Claim, Created, Principal};
+use crate::state::sessions::{Channel, SessionId};
+
+const PROTECT_NONE: u32 = 0;
+/// For the client's own calls.
+const FORE: u32 = 1;
+/// For calls to the client, of which there are none.
+const BACK: u32 = 2;
+/// Callback security parameters of a session.
+const CALLBACK_SECURITIES_MAX: usize = 8;
+const SYS_GROUPS_MAX: usize = 16;
+
+impl Compound {
+    pub(crate) fn exchange_id(&self, input: &mut Reader, out: &mut Writer) -> Served<()> {
+        let verifier = input.fixed()?;
+        let owner = input.opaque(OPAQUE_BYTES_MAX)?;
+        let flags = input.u32()?;
+        let protect = input.u32()?;
+        if flags & !exchange::KNOWN != 0 || owner.is_empty() {
+            return Err(Status::INVAL.into());
+        }
+        if protect != PROTECT_NONE {
+            return Err(Status::NOTSUPP.into());
+        }
+        let implementations = input.u32()?;
+        if implementations > 1 {
+            return Err(Status::BADXDR.into());
+        }
+        if implementations == 1 {
+            input.opaque(OPAQUE_BYTES_MAX)?;
+            input.opaque(OPAQUE_BYTES_MAX)?;
+            input.i64()?;
+            input.u32()?;
+        }
+        let claim = Claim {
+            owner,
+            verifier,
+            principal: Principal::of(&self.sender.credential),
+            update: flags & exchange::UPDATE != 0,
+            address: self.sender.peer,
+            tls: self.sender.tls,
+            since: (self.server.now)(),
+        };
+        let exchanged = self.server.books.exchange(claim)?;
+        out.u64(exchanged.id);
+        out.u32(exchanged.sequence);
+        out.u32(exchanged.flags & (exchange::PNFS_MASK | exchange::CONFIRMED));
+        out.u32(PROTECT_NONE);
+        // Which server it is: one of this scope, in this life.
+        out.u64(0);
+        out.opaque(self.server.scope.as_bytes());
+        out.opaque(self.server.scope.as_bytes());
+        out.u32(0);
+        Ok(())
+    }
+
+    pub(crate) async fn create_session(&self, input: &mut Reader, out: &mut Writer) -> Served<()> {
+        let (client, sequence, _flags) = (input.u64()?, input.u32()?, input.u32()?);
+        let (fore, back) = (Channel::read(input)?, Channel::read(input)?);
+        let _program = input.u32()?;
+        input.list(CALLBACK_SECURITIES_MAX, read_callback_security)?;
+        let channels = (fore.granted()?, Channel { slots: back.slots.min(1), ..back });
+        let principal = Principal::of(&self.sender.credential);
+        let books = &self.server.books;
+        let created = books.create_session((client, sequence), &principal, channels).await?;
+        let Created { session, sequence, fore, back } = created;
+        out.fixed(&session);
+        out.u32(sequence);
+        // It does not survive a restart, and has no way back to the client.
+        out.u32(0);
+        fore.write(out);
+        back.write(out);
+        Ok(())
+    }
+
+    pub(crate) fn bind_connection(&self, input: &mut Reader, out: &mut Writer) -> Served<()> {
+        let session: SessionId = input.fixed()?;
+        let (direction, _rdma) = (input.u32()?, input.bool()?);
+        if !matches!(direction, FORE | BACK | 3 | 7) {
+            return Err(Status::BADXDR.into());
+        }
+        self.server.books.lock().clients.session(&session)?;
+        if direction == BACK {
+            return Err(Status::NOTSUPP.into());
+        }
+        out.fixed(&session);
+        out.u32(FORE);
+        out.bool(false);
+        Ok(())
+    }
+
+    /// Ends a session; by its own last request, or by one outside of it.
+    pub(crate) fn destroy_session(&self, input: &mut Reader, is_last: bool) -> Served<()> {
+        let id: SessionId = input.fixed()?;
+        let own = self.session.as_ref().is_some_and(|session| session.id == id);
+        if own && !is_last {
+            return Err(Status::NOT_ONLY_OP.into());
+        }
+        let clients = &mut self.server.books.lock().clients;
+        let session = clients.session(&id)?;
+        if session.is_busy(usize::from(own)) {
+            return Err(Status::DELAY.into());
+        }
+        clients.end_session(&id);
+        Ok(())
+    }
+
+    pub(crate) async fn destroy_client(&self, input: &mut Reader) -> Served<()> {
+        let id = input.u64()?;
+        {
+            let all = self.server.books.lock();
+            let client = all.clients.by_id.get(&id).ok_or(Status::STALE_CLIENTID)?;
+            let own = self.session.as_ref().is_some_and(|session| session.client == id);
+            if own || !client.sessions.is_empty() || all.held.has_any(id) {
+                return Err(Status::CLIENTID_BUSY.into());
+            }
+        }
+        self.server.books.destroy(id).await?;
+        Ok(())
+    }
+
+    pub(crate) async fn reclaim_complete(&self, input: &mut Reader) -> Served<()> {
+        let one_fs = input.bool()?;
+        let client = self.client()?;
+        if one_fs {
+            // Of one file system that moved: none does.
+            return match self.handle()? {
+                Handle::Above | Handle::Inode { .. } => Ok(()),
+            };
+        }
+        self.server.books.reclaimed(client).await
+    }
+}
+
+fn read_callback_security(input: &mut Reader) -> crate::protocol::xdr::Xdr<()> {
+    match input.u32()? {
+        0 => {}
+        1 => {
+            input.u32()?;
+            input.opaque(255)?;
+            input.u64()?;
+            input.list(SYS_GROUPS_MAX, Reader::u32)?;
+        }
+        6 => {
+            input.u32()?;
+            input.opaque(400)?;
+            input.opaque(400)?;
+        }
+        _ => return Err(crate::protocol::xdr::BadXdr),
+    }
+    Ok(())
+}

@@ -1,0 +1,280 @@
+//! Listening, and what becomes of each connection.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::io::AsyncWriteExt;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::{JoinHandle, JoinSet};
+use tokio_rustls::TlsAcceptor;
+use weir_engine::{Bytes, Engine};
+use weir_types::{FsError, Result, UnixTime};
+
+use crate::books::Books;
+use crate::connection::{End, Line, RECORD_BYTES_MAX, serve, stopped};
+use crate::counts::{ClientView, Counts, NfsCounts};
+use crate::exports::Exports;
+use crate::handle::HandleKey;
+use crate::memory::Memory;
+use crate::options::{Export, NfsOptions};
+use crate::server_state::{Lists, ServerState};
+use crate::tls;
+
+/// The row of the key by which handles are proven.
+const KEY_ROW: &str = "nfs/key";
+const KEY_BYTES: usize = 32;
+/// A client has this long to begin TLS.
+const HANDSHAKE_WAIT: Duration = Duration::from_secs(10);
+/// Before the next try where there are too many open files.
+const ACCEPT_WAIT: Duration = Duration::from_millis(100);
+/// How often silent clients are looked for.
+const TEND_EVERY: Duration = Duration::from_secs(1);
+/// Connections at once, at most.
+const CONNECTIONS_MAX: usize = 10_000;
+
+/// A server that answers until it is stopped or dropped.
+pub struct NfsServer {
+    address: SocketAddr,
+    state: Arc<ServerState>,
+    stop: watch::Sender<bool>,
+    tasks: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl NfsServer {
+    /// Listens and answers in tasks of the runtime that it is called in. Fails where the address cannot be had,
+    /// a certificate cannot be read, or the metadata is away. Two reads of the metadata; a commit the first time.
+    pub async fn start(engine: Arc<Engine>, options: NfsOptions) -> Result<NfsServer> {
+        let tls = options.tls.as_ref().map(tls::acceptor).transpose()?;
+        let listener = TcpListener::bind(options.listen).await.map_err(|error| {
+            FsError::local_io(format!("NFS cannot listen on {}", options.listen), error)
+        })?;
+        let address =
+            listener.local_addr().map_err(|error| FsError::local_io("NFS's address", error))?;
+        let (stop, stopping) = watch::channel(false);
+        let memory = Memory::new(options.memory_bytes, RECORD_BYTES_MAX);
+        let share_bytes = options.memory_bytes / 4;
+        let state = Arc::new(state(engine, options).await?);
+        let accepting =
+            Accepting { state: state.clone(), tls, memory, share_bytes, stop: stopping };
+        let tending = tokio::spawn(tend(state.clone(), stop.subscribe()));
+        let tasks = vec![tokio::spawn(accepting.run(listener)), tending];
+        Ok(NfsServer { address, state, stop, tasks: Mutex::new(tasks) })
+    }
+
+    /// Where it listens, with the port that was chosen where that was 0.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// What it did so far.
+    pub fn counts(&self) -> NfsCounts {
+        self.state.counts.get()
+    }
+
+    /// Exports these from now on, and nothing else.
+    pub fn set_exports(&self, exports: Vec<Export>) {
+        self.state.exports.set(exports);
+    }
+
+    /// The clients that it knows.
+    pub fn clients(&self) -> Vec<ClientView> {
+        let now = tokio::time::Instant::now();
+        let all = self.state.books.lock();
+        let confirmed = all.clients.by_id.values().filter(|client| client.confirmed);
+        confirmed
+            .map(|client| {
+                let (opens, locks) = all.held.count(client.id);
+                ClientView {
+                    id: client.id,
+                    address: client.address.to_string(),
+                    name: String::from_utf8_lossy(&client.owner).into_owned(),
+                    since: client.since,
+                    silent_ms: now.duration_since(client.seen).as_millis() as u64,
+                    expired: all.clients.is_expired(client.id, now),
+                    tls: client.tls,
+                    opens: opens as u64,
+                    locks: locks as u64,
+                    requests: client.requests,
+                    bytes_read: client.bytes_read,
+                    bytes_written: client.bytes_written,
+                }
+            })
+            .collect()
+    }
+
+    /// Whether clients of before are waited for.
+    pub fn is_in_grace(&self) -> bool {
+        self.state.books.lock().grace.is_on()
+    }
+
+    /// Takes no more connections, answers what is under way, and closes the others. Clients keep what they hold:
+    /// they claim it from the server that comes next.
+    pub async fn stop(&self) {
+        self.state.stopping.store(true, Ordering::Release);
+        self.stop.send_replace(true);
+        let tasks = std::mem::take(&mut *self.tasks.lock());
+        for task in tasks {
+            if let Err(error) = task.await {
+                tracing::error!("a task of NFS failed: {error}");
+            }
+        }
+    }
+}
+
+impl Drop for NfsServer {
+    fn drop(&mut self) {
+        self.state.stopping.store(true, Ordering::Release);
+        self.stop.send_replace(true);
+    }
+}
+
+async fn state(engine: Arc<Engine>, options: NfsOptions) -> Result<ServerState> {
+    let volume = engine.volume_id();
+    let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, volume.as_bytes());
+    let fsid = digest.as_ref().iter().take(8).fold(0, |all, byte| all << 8 | u64::from(*byte));
+    let key = key(&engine, options.read_only).await?;
+    let verifier = random::<8>()?;
+    let lease = Duration::from_millis(options.lease_ms);
+    let draw = Box::new(|| u64::from_be_bytes(random().unwrap_or_default()));
+    let books = Books::open(engine.clone(), lease, options.read_only, draw).await?;
+    let tls_required = options.tls.as_ref().is_some_and(|tls| tls.required);
+    let began: UnixTime = (options.now)();
+    Ok(ServerState {
+        engine,
+        books,
+        exports: Exports::new(options.exports, tls_required),
+        handles: HandleKey::new(&key),
+        counts: Counts::default(),
+        read_only: options.read_only,
+        manage_gids: options.manage_gids,
+        now: options.now,
+        fsid,
+        verifier,
+        scope: format!("weir {volume}"),
+        began,
+        stopping: AtomicBool::new(false),
+        lists: Lists::default(),
+    })
+}
+
+fn random<const N: usize>() -> Result<[u8; N]> {
+    let mut bytes = [0; N];
+    aws_lc_rs::rand::fill(&mut bytes).map_err(|_| {
+        let text = "the machine gives no random numbers: look at /dev/urandom";
+        FsError::new(weir_types::ErrorKind::Retry, text)
+    })?;
+    Ok(bytes)
+}
+
+/// The key by which handles are proven: the volume's own, so that they are good after restarts and elsewhere.
+async fn key(engine: &Engine, read_only: bool) -> Result<Bytes> {
+    if let Some((_, key)) = engine.kept(KEY_ROW).await?.into_iter().next() {
+        return Ok(key);
+    }
+    if read_only {
+        // A volume that only is read has no room for one.
+        return Ok(engine.volume_id().into_bytes().into());
+    }
+    let key = Bytes::copy_from_slice(&random::<KEY_BYTES>()?);
+    engine.keep(vec![(KEY_ROW.into(), Some(key.clone()))]).await?;
+    Ok(key)
+}
+
+async fn tend(state: Arc<ServerState>, mut stop: watch::Receiver<bool>) {
+    loop {
+        let is_over = tokio::time::timeout(TEND_EVERY, stopped(&mut stop)).await.is_ok();
+        if is_over {
+            return;
+        }
+        state.books.tend().await;
+    }
+}
+
+/// Takes connections.
+struct Accepting {
+    state: Arc<ServerState>,
+    tls: Option<TlsAcceptor>,
+    memory: Memory,
+    share_bytes: u64,
+    stop: watch::Receiver<bool>,
+}
+
+impl Accepting {
+    async fn run(self, listener: TcpListener) {
+        let mut connections = JoinSet::new();
+        let mut shares: Vec<(IpAddr, Memory)> = Vec::new();
+        let mut stop = self.stop.clone();
+        loop {
+            tokio::select! {
+                biased;
+                () = stopped(&mut stop) => break,
+                Some(_) = connections.join_next() => {}
+                accepted = listener.accept() => match accepted {
+                    Ok((stream, peer)) if connections.len() < CONNECTIONS_MAX => {
+                        let line = self.line(peer, &mut shares);
+                        connections.spawn(connect(line, stream, self.tls.clone()));
+                    }
+                    Ok(_) => tracing::warn!("NFS refuses a client: it has as many as it takes"),
+                    Err(error) => {
+                        tracing::warn!("NFS cannot take a connection: {error}");
+                        tokio::time::sleep(ACCEPT_WAIT).await;
+                    }
+                },
+            }
+        }
+        drop(listener);
+        while connections.join_next().await.is_some() {}
+    }
+
+    /// All connections of one address have one share of the memory.
+    fn line(&self, peer: SocketAddr, shares: &mut Vec<(IpAddr, Memory)>) -> Line {
+        shares.retain(|(address, share)| *address == peer.ip() || share.is_used());
+        let known = shares.iter().find(|(address, _)| *address == peer.ip());
+        let share = match known {
+            Some((_, share)) => share.clone(),
+            None => {
+                let share = Memory::new(self.share_bytes, RECORD_BYTES_MAX);
+                shares.push((peer.ip(), share.clone()));
+                share
+            }
+        };
+        Line {
+            server: self.state.clone(),
+            peer,
+            tls: false,
+            memory: self.memory.clone(),
+            share,
+            stop: self.stop.clone(),
+            can_tls: self.tls.is_some(),
+        }
+    }
+}
+
+async fn connect(mut line: Line, mut stream: TcpStream, tls: Option<TlsAcceptor>) {
+    // Answers go out as they are ready; without this they only wait longer.
+    let _ = stream.set_nodelay(true);
+    let counts = line.server.clone();
+    counts.counts.connections.fetch_add(1, Ordering::Relaxed);
+    counts.counts.connections_total.fetch_add(1, Ordering::Relaxed);
+    let end = {
+        let (mut input, mut output) = stream.split();
+        serve(&line, &mut tokio::io::BufReader::new(&mut input), &mut output).await
+    };
+    if let (End::StartTls, Some(tls)) = (end, tls) {
+        match tokio::time::timeout(HANDSHAKE_WAIT, tls.accept(stream)).await {
+            Ok(Ok(stream)) => {
+                (line.tls, line.can_tls) = (true, false);
+                let (input, mut output) = tokio::io::split(stream);
+                serve(&line, &mut tokio::io::BufReader::new(input), &mut output).await;
+                let _ = output.shutdown().await;
+            }
+            Ok(Err(error)) => tracing::info!(peer = %line.peer, "NFS: no TLS: {error}"),
+            Err(_) => tracing::info!(peer = %line.peer, "NFS: TLS was not begun in time"),
+        }
+    }
+    counts.counts.connections.fetch_sub(1, Ordering::Relaxed);
+}

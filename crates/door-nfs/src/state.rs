@@ -1,0 +1,11 @@
+//! What the server remembers of its clients: who they are, what they have open and locked.
+//!
+//! All of it is in memory, but for who may come back after a restart (`grace`). Nothing here waits.
+
+pub(crate) mod clients;
+pub(crate) mod grace;
+pub(crate) mod held;
+pub(crate) mod locks;
+pub(crate) mod opens;
+pub(crate) mod sessions;
+pub(crate) mod stateid;

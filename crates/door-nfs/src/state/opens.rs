@@ -1,0 +1,157 @@
+//! What clients have open, and what they keep others from.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use weir_engine::{Engine, OpenFile};
+use weir_types::Ino;
+
+use super::held::Held;
+use super::stateid::Stateid;
+use crate::protocol::numbers::open;
+use crate::protocol::status::Status;
+
+/// A file of the engine that is open, closed when nobody uses it any more.
+pub(crate) struct Opened {
+    engine: Arc<Engine>,
+    file: Option<Arc<OpenFile>>,
+}
+
+impl Opened {
+    pub(crate) fn new(engine: Arc<Engine>, file: Arc<OpenFile>) -> Arc<Self> {
+        Arc::new(Self { engine, file: Some(file) })
+    }
+
+    pub(crate) fn file(&self) -> &Arc<OpenFile> {
+        // It is taken when this is dropped only.
+        self.file.as_ref().unwrap_or_else(|| unreachable!("the file is closed"))
+    }
+}
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        let (engine, file) = (self.engine.clone(), self.file.take());
+        if let Some(file) = file
+            && let Ok(runtime) = tokio::runtime::Handle::try_current()
+        {
+            runtime.spawn(async move {
+                let ino = file.ino();
+                if let Err(error) = engine.close(file).await {
+                    tracing::warn!(%ino, "a file of an NFS client is closed: {error}");
+                }
+            });
+        }
+    }
+}
+
+/// An open file of a client.
+pub(crate) struct Open {
+    pub(crate) client: u64,
+    pub(crate) owner: Bytes,
+    pub(crate) ino: Ino,
+    /// Through which export.
+    pub(crate) export: u32,
+    pub(crate) access: u32,
+    pub(crate) deny: u32,
+    /// Each pair of access and deny that it was opened with.
+    pub(crate) pairs: Vec<(u32, u32)>,
+    pub(crate) seq: u32,
+    pub(crate) file: Arc<Opened>,
+    /// Lock states below it.
+    pub(crate) locks: Vec<u64>,
+}
+
+/// What is to be opened.
+pub(crate) struct Wanted {
+    pub(crate) client: u64,
+    pub(crate) owner: Bytes,
+    pub(crate) ino: Ino,
+    pub(crate) export: u32,
+    pub(crate) access: u32,
+    pub(crate) deny: u32,
+    pub(crate) file: Arc<Opened>,
+}
+
+impl Held {
+    /// Opens a file, or widens what the same owner has of it. `Err` with the client that is in the way.
+    pub(crate) fn share(&mut self, wanted: Wanted) -> Result<Stateid, u64> {
+        let Wanted { client, owner, ino, export, access, deny, file } = wanted;
+        let here = self.files.get(&ino).cloned().unwrap_or_default();
+        let mut own = None;
+        for number in here {
+            let Some(open) = self.opens.get(&number) else { continue };
+            if open.client == client && open.owner == owner && open.export == export {
+                own = Some(number);
+            } else if open.access & deny != 0 || open.deny & access != 0 {
+                return Err(open.client);
+            }
+        }
+        if let Some(number) = own
+            && let Some(open) = self.opens.get_mut(&number)
+        {
+            let writes = access & open::WRITE != 0 && open.access & open::WRITE == 0;
+            if writes {
+                open.file = file;
+            }
+            (open.access, open.deny) = (open.access | access, open.deny | deny);
+            if !open.pairs.contains(&(access, deny)) {
+                open.pairs.push((access, deny));
+            }
+            open.seq = next(open.seq);
+            return Ok(Stateid::new(self.boot, number, open.seq));
+        }
+        let number = self.number();
+        let pairs = vec![(access, deny)];
+        let (seq, locks) = (1, Vec::new());
+        let open = Open { client, owner, ino, export, access, deny, pairs, seq, file, locks };
+        self.opens.insert(number, open);
+        self.files.entry(ino).or_default().push(number);
+        Ok(Stateid::new(self.boot, number, seq))
+    }
+
+    /// Whether some open file keeps everybody else from this access.
+    pub(crate) fn denies(&self, ino: Ino, access: u32) -> bool {
+        let here = self.files.get(&ino).into_iter().flatten();
+        here.filter_map(|number| self.opens.get(number)).any(|open| open.deny & access != 0)
+    }
+
+    /// Narrows what is open to one that it was opened with.
+    pub(crate) fn downgrade(
+        &mut self,
+        number: u64,
+        access: u32,
+        deny: u32,
+    ) -> Result<Stateid, Status> {
+        let boot = self.boot;
+        let open = self.opens.get_mut(&number).ok_or(Status::BAD_STATEID)?;
+        let is_union = |wanted: u32, of: fn(&(u32, u32)) -> u32| {
+            let parts = open.pairs.iter().map(of).filter(|part| part & !wanted == 0);
+            parts.fold(0, |all, part| all | part) == wanted
+        };
+        if !is_union(access, |pair| pair.0) || !is_union(deny, |pair| pair.1) {
+            return Err(Status::INVAL);
+        }
+        open.pairs.retain(|(a, d)| a & !access == 0 && d & !deny == 0);
+        (open.access, open.deny) = (access, deny);
+        open.seq = next(open.seq);
+        Ok(Stateid::new(boot, number, open.seq))
+    }
+
+    /// Ends an open file. Answers it, with the lock states that go along.
+    pub(crate) fn close(&mut self, number: u64) -> Option<(Open, Vec<super::locks::LockState>)> {
+        let open = self.opens.remove(&number)?;
+        if let Some(here) = self.files.get_mut(&open.ino) {
+            here.retain(|other| *other != number);
+            if here.is_empty() {
+                self.files.remove(&open.ino);
+            }
+        }
+        let locks = open.locks.iter().filter_map(|lock| self.locks.remove(lock)).collect();
+        Some((open, locks))
+    }
+}
+
+/// The number after this one; 0 means something else.
+pub(crate) fn next(seq: u32) -> u32 {
+    seq.checked_add(1).unwrap_or(1)
+}

@@ -1,0 +1,137 @@
+//! Numbers of RFC 5662, 7862 and 8276.
+
+use std::fmt;
+
+/// A status of an operation or of a compound (`nfsstat4`).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Stat(pub u32);
+
+macro_rules! statuses {
+    ($($name:ident = $value:literal,)*) => {
+        $(pub const $name: Stat = Stat($value);)*
+
+        impl fmt::Debug for Stat {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                match self.0 {
+                    $($value => f.write_str(stringify!($name)),)*
+                    other => write!(f, "Stat({other})"),
+                }
+            }
+        }
+    };
+}
+
+statuses! {
+    OK = 0, PERM = 1, NOENT = 2, IO = 5, NXIO = 6, ACCESS = 13, EXIST = 17, XDEV = 18, NOTDIR = 20,
+    ISDIR = 21, INVAL = 22, FBIG = 27, NOSPC = 28, ROFS = 30, MLINK = 31, NAMETOOLONG = 63,
+    NOTEMPTY = 66, DQUOT = 69, STALE = 70, BADHANDLE = 10001, BAD_COOKIE = 10003, NOTSUPP = 10004,
+    TOOSMALL = 10005, SERVERFAULT = 10006, BADTYPE = 10007, DELAY = 10008, SAME = 10009,
+    DENIED = 10010, EXPIRED = 10011, LOCKED = 10012, GRACE = 10013, FHEXPIRED = 10014,
+    SHARE_DENIED = 10015, WRONGSEC = 10016, CLID_INUSE = 10017, RESOURCE = 10018, MOVED = 10019,
+    NOFILEHANDLE = 10020, MINOR_VERS_MISMATCH = 10021, STALE_CLIENTID = 10022,
+    STALE_STATEID = 10023, OLD_STATEID = 10024, BAD_STATEID = 10025, BAD_SEQID = 10026,
+    NOT_SAME = 10027, LOCK_RANGE = 10028, SYMLINK = 10029, NO_SAVED_HANDLE = 10030,
+    LEASE_MOVED = 10031, ATTRNOTSUPP = 10032, NO_GRACE = 10033, RECLAIM_BAD = 10034,
+    RECLAIM_CONFLICT = 10035, BADXDR = 10036, LOCKS_HELD = 10037, OPENMODE = 10038,
+    BADOWNER = 10039, BADCHAR = 10040, BADNAME = 10041, BAD_RANGE = 10042, LOCK_NOTSUPP = 10043,
+    OP_ILLEGAL = 10044, DEADLOCK = 10045, FILE_OPEN = 10046, ADMIN_REVOKED = 10047,
+    CB_PATH_DOWN = 10048, BADSESSION = 10052, BADSLOT = 10053, COMPLETE_ALREADY = 10054,
+    CONN_NOT_BOUND_TO_SESSION = 10055, SEQ_MISORDERED = 10063, SEQUENCE_POS = 10064,
+    REQ_TOO_BIG = 10065, REP_TOO_BIG = 10066, REP_TOO_BIG_TO_CACHE = 10067,
+    RETRY_UNCACHED_REP = 10068, UNSAFE_COMPOUND = 10069, TOO_MANY_OPS = 10070,
+    OP_NOT_IN_SESSION = 10071, HASH_ALG_UNSUPP = 10072, CLIENTID_BUSY = 10074,
+    SEQ_FALSE_RETRY = 10076, BAD_HIGH_SLOT = 10077, DEADSESSION = 10078, ENCR_ALG_UNSUPP = 10079,
+    NOT_ONLY_OP = 10081, WRONG_CRED = 10082, WRONG_TYPE = 10083, DELEG_REVOKED = 10087,
+    PARTNER_NOTSUPP = 10088, PARTNER_NO_AUTH = 10089, UNION_NOTSUPP = 10090,
+    OFFLOAD_DENIED = 10091, WRONG_LFS = 10092, BADLABEL = 10093, OFFLOAD_NO_REQS = 10094,
+    NOXATTR = 10095, XATTR2BIG = 10096,
+}
+
+macro_rules! numbers {
+    ($($name:ident = $value:literal,)*) => { $(pub const $name: u32 = $value;)* };
+}
+
+/// Operations.
+pub mod op {
+    numbers! {
+        ACCESS = 3, CLOSE = 4, COMMIT = 5, CREATE = 6, DELEGPURGE = 7, DELEGRETURN = 8, GETATTR = 9,
+        GETFH = 10, LINK = 11, LOCK = 12, LOCKT = 13, LOCKU = 14, LOOKUP = 15, LOOKUPP = 16,
+        NVERIFY = 17, OPEN = 18, OPENATTR = 19, OPEN_CONFIRM = 20, OPEN_DOWNGRADE = 21, PUTFH = 22,
+        PUTPUBFH = 23, PUTROOTFH = 24, READ = 25, READDIR = 26, READLINK = 27, REMOVE = 28,
+        RENAME = 29, RENEW = 30, RESTOREFH = 31, SAVEFH = 32, SECINFO = 33, SETATTR = 34,
+        SETCLIENTID = 35, SETCLIENTID_CONFIRM = 36, VERIFY = 37, WRITE = 38,
+        RELEASE_LOCKOWNER = 39, BACKCHANNEL_CTL = 40, BIND_CONN_TO_SESSION = 41, EXCHANGE_ID = 42,
+        CREATE_SESSION = 43, DESTROY_SESSION = 44, FREE_STATEID = 45, GET_DIR_DELEGATION = 46,
+        GETDEVICEINFO = 47, GETDEVICELIST = 48, LAYOUTCOMMIT = 49, LAYOUTGET = 50,
+        LAYOUTRETURN = 51, SECINFO_NO_NAME = 52, SEQUENCE = 53, SET_SSV = 54, TEST_STATEID = 55,
+        WANT_DELEGATION = 56, DESTROY_CLIENTID = 57, RECLAIM_COMPLETE = 58, ALLOCATE = 59,
+        COPY = 60, COPY_NOTIFY = 61, DEALLOCATE = 62, IO_ADVISE = 63, LAYOUTERROR = 64,
+        LAYOUTSTATS = 65, OFFLOAD_CANCEL = 66, OFFLOAD_STATUS = 67, READ_PLUS = 68, SEEK = 69,
+        WRITE_SAME = 70, CLONE = 71, GETXATTR = 72, SETXATTR = 73, LISTXATTRS = 74,
+        REMOVEXATTR = 75, ILLEGAL = 10044,
+    }
+}
+
+/// Attributes.
+pub mod attr {
+    numbers! {
+        SUPPORTED_ATTRS = 0, TYPE = 1, FH_EXPIRE_TYPE = 2, CHANGE = 3, SIZE = 4, LINK_SUPPORT = 5,
+        SYMLINK_SUPPORT = 6, NAMED_ATTR = 7, FSID = 8, UNIQUE_HANDLES = 9, LEASE_TIME = 10,
+        RDATTR_ERROR = 11, ACL = 12, ACLSUPPORT = 13, ARCHIVE = 14, CANSETTIME = 15,
+        CASE_INSENSITIVE = 16, CASE_PRESERVING = 17, CHOWN_RESTRICTED = 18, FILEHANDLE = 19,
+        FILEID = 20, FILES_AVAIL = 21, FILES_FREE = 22, FILES_TOTAL = 23, FS_LOCATIONS = 24,
+        HIDDEN = 25, HOMOGENEOUS = 26, MAXFILESIZE = 27, MAXLINK = 28, MAXNAME = 29, MAXREAD = 30,
+        MAXWRITE = 31, MIMETYPE = 32, MODE = 33, NO_TRUNC = 34, NUMLINKS = 35, OWNER = 36,
+        OWNER_GROUP = 37, QUOTA_AVAIL_HARD = 38, QUOTA_AVAIL_SOFT = 39, QUOTA_USED = 40,
+        RAWDEV = 41, SPACE_AVAIL = 42, SPACE_FREE = 43, SPACE_TOTAL = 44, SPACE_USED = 45,
+        SYSTEM = 46, TIME_ACCESS = 47, TIME_ACCESS_SET = 48, TIME_BACKUP = 49, TIME_CREATE = 50,
+        TIME_DELTA = 51, TIME_METADATA = 52, TIME_MODIFY = 53, TIME_MODIFY_SET = 54,
+        MOUNTED_ON_FILEID = 55, MODE_SET_MASKED = 74, SUPPATTR_EXCLCREAT = 75,
+        FS_CHARSET_CAP = 76, CLONE_BLKSIZE = 77, SPACE_FREED = 78, CHANGE_ATTR_TYPE = 79,
+        SEC_LABEL = 80, MODE_UMASK = 81, XATTR_SUPPORT = 82,
+    }
+}
+
+/// Kinds of things (`nfs_ftype4`).
+pub mod kind {
+    numbers! { REG = 1, DIR = 2, BLK = 3, CHR = 4, LNK = 5, SOCK = 6, FIFO = 7, ATTRDIR = 8, }
+}
+
+/// Bits of ACCESS.
+pub mod access {
+    numbers! {
+        READ = 1, LOOKUP = 2, MODIFY = 4, EXTEND = 8, DELETE = 16, EXECUTE = 32, XAREAD = 64,
+        XAWRITE = 128, XALIST = 256,
+    }
+}
+
+/// Shares of OPEN: what is wanted, and with [`share::BOTH`] and the rest also what is denied.
+pub mod share {
+    numbers! { NONE = 0, READ = 1, WRITE = 2, BOTH = 3, WANT_READ_DELEG = 0x100, WANT_NO_DELEG = 0x400, }
+}
+
+/// Kinds of locks.
+pub mod lock {
+    numbers! { READ = 1, WRITE = 2, READW = 3, WRITEW = 4, }
+}
+
+/// How stable a write is.
+pub mod stable {
+    numbers! { UNSTABLE = 0, DATA_SYNC = 1, FILE_SYNC = 2, }
+}
+
+/// Flags of EXCHANGE_ID.
+pub mod exchange {
+    numbers! {
+        USE_NON_PNFS = 0x1_0000, USE_PNFS_MDS = 0x2_0000, USE_PNFS_DS = 0x4_0000,
+        MASK_PNFS = 0x7_0000, UPDATE = 0x4000_0000, CONFIRMED = 0x8000_0000,
+    }
+}
+
+/// Bits of what SEQUENCE says of a client's state.
+pub mod status {
+    numbers! {
+        EXPIRED_ALL = 8, EXPIRED_SOME = 16, ADMIN_REVOKED = 32, RECALLABLE_REVOKED = 64,
+        RESTART_RECLAIM_NEEDED = 256,
+    }
+}
