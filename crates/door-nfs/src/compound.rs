@@ -8,6 +8,7 @@ use weir_types::{ErrorKind, FileKind, FsError, Ino, Inode, Result};
 use crate::caller::{Caller, READ, WRITE};
 use crate::exports::{self, From};
 use crate::handle::Handle;
+use crate::memory::{Memory, Room};
 use crate::options::Export;
 use crate::protocol::numbers::{OPAQUE_BYTES_MAX, open};
 use crate::protocol::rpc::Credential;
@@ -40,6 +41,10 @@ pub(crate) struct Compound {
     pub(crate) saved_stateid: Option<Stateid>,
     /// Bytes that the answer may still grow by.
     pub(crate) room: usize,
+    /// Where room for what is read comes from.
+    pub(crate) memory: Memory,
+    /// What was taken of it.
+    pub(crate) rooms: Vec<Room>,
 }
 
 /// A file that an operation works on, as the export has it.

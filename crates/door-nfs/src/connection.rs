@@ -19,8 +19,8 @@ pub(crate) const RECORD_BYTES_MAX: usize = (1 << 20) + (64 << 10);
 const ANSWERS: usize = 64;
 /// The bit that ends a record.
 const LAST: u32 = 1 << 31;
-/// Memory is asked for before a record is read, for so much of it; the rest is asked for as it comes.
-const ANSWER_BYTES: usize = 8 << 10;
+/// What a request takes beside its data, with an answer that has none.
+const REQUEST_BYTES: usize = 16 << 10;
 
 /// What a connection works with.
 #[derive(Clone)]
@@ -28,8 +28,10 @@ pub(crate) struct Line {
     pub(crate) server: Arc<ServerState>,
     pub(crate) peer: SocketAddr,
     pub(crate) tls: bool,
-    pub(crate) memory: Memory,
-    pub(crate) share: Memory,
+    /// For requests.
+    pub(crate) requests: Memory,
+    /// For what is read for clients, until they have it.
+    pub(crate) answers: Memory,
     pub(crate) stop: watch::Receiver<bool>,
     /// Whether TLS can be begun.
     pub(crate) can_tls: bool,
@@ -51,7 +53,7 @@ pub(crate) async fn stopped(stop: &mut watch::Receiver<bool>) {
 
 struct Answer {
     pieces: Vec<Bytes>,
-    _room: Option<Room>,
+    _rooms: Vec<Room>,
 }
 
 /// Answers until the client leaves or the server ends.
@@ -94,32 +96,36 @@ async fn read<R: AsyncRead + Unpin>(
         let Some((record, room)) = record else { return End::Closed };
         match rpc::call(record) {
             Err(_) => return End::Closed,
-            Ok(Call::Refused { reply }) => send(&answers, vec![reply], None).await,
-            Ok(Call::Null { xid }) => send(&answers, vec![rpc::success(xid)], None).await,
+            Ok(Call::Refused { reply }) => send(&answers, vec![reply], Vec::new()).await,
+            Ok(Call::Null { xid }) => send(&answers, vec![rpc::success(xid)], Vec::new()).await,
             Ok(Call::ProbeTls { xid }) if line.can_tls => {
-                send(&answers, vec![rpc::start_tls(xid)], None).await;
+                send(&answers, vec![rpc::start_tls(xid)], Vec::new()).await;
                 return End::StartTls;
             }
-            Ok(Call::ProbeTls { xid }) => send(&answers, vec![rpc::no_tls(xid)], None).await,
+            Ok(Call::ProbeTls { xid }) => send(&answers, vec![rpc::no_tls(xid)], Vec::new()).await,
             Ok(Call::Compound { xid, credential, arguments }) => {
                 let (line, answers) = (line.clone(), answers.clone());
                 let sender = line.sender(credential);
                 // It is done to its end also where the client leaves meanwhile.
                 tokio::spawn(async move {
-                    let pieces = match dispatch::answer(&line.server, sender, arguments).await {
-                        Ok(answer) => std::iter::once(rpc::success(xid)).chain(answer).collect(),
-                        Err(_) => vec![rpc::garbage(xid)],
+                    let done = dispatch::answer(&line.server, sender, &line.answers, arguments);
+                    let (pieces, rooms) = match done.await {
+                        Ok((answer, rooms)) => {
+                            (std::iter::once(rpc::success(xid)).chain(answer).collect(), rooms)
+                        }
+                        Err(_) => (vec![rpc::garbage(xid)], Vec::new()),
                     };
-                    send(&answers, pieces, Some(room)).await;
+                    drop(room);
+                    send(&answers, pieces, rooms).await;
                 });
             }
         }
     }
 }
 
-async fn send(answers: &mpsc::Sender<Answer>, pieces: Vec<Bytes>, room: Option<Room>) {
+async fn send(answers: &mpsc::Sender<Answer>, pieces: Vec<Bytes>, rooms: Vec<Room>) {
     // Who is gone gets none.
-    drop(answers.send(Answer { pieces, _room: room }).await);
+    drop(answers.send(Answer { pieces, _rooms: rooms }).await);
 }
 
 impl Line {
@@ -149,9 +155,7 @@ async fn record<R: AsyncRead + Unpin>(line: &Line, input: &mut R) -> Option<(Byt
             return None;
         }
         if room.is_none() {
-            // A read's answer is as long as a write's request.
-            let bytes = len.max(ANSWER_BYTES);
-            room = Some(line.memory.take(&line.share, bytes).await?);
+            room = Some(line.requests.take(len.max(REQUEST_BYTES)).await?);
         }
         let before = record.len();
         record.reserve(len);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use weir_engine::{Bytes, Fallocate};
 
 use crate::compound::{Compound, Sender};
+use crate::memory::{Memory, Room};
 use crate::ops::Denied;
 use crate::protocol::numbers::{OPAQUE_BYTES_MAX, op};
 use crate::protocol::status::{Refusal, Served, Status, status};
@@ -40,12 +41,14 @@ impl Drop for Taken {
     }
 }
 
-/// Answers a request: the pieces of a `COMPOUND4res`. `BadXdr` for what is none.
+/// Answers a request: the pieces of a `COMPOUND4res`, and the room that they take until the client has them.
+/// `BadXdr` for what is none.
 pub(crate) async fn answer(
     server: &Arc<ServerState>,
     sender: Sender,
+    memory: &Memory,
     mut input: Reader,
-) -> Xdr<Vec<Bytes>> {
+) -> Xdr<(Vec<Bytes>, Vec<Room>)> {
     let request_bytes = input.remaining();
     let tag = input.opaque(OPAQUE_BYTES_MAX)?;
     let (minor, count) = (input.u32()?, input.u32()?);
@@ -60,6 +63,8 @@ pub(crate) async fn answer(
             current_stateid: None,
             saved_stateid: None,
             room: ROOM_BYTES,
+            memory: memory.clone(),
+            rooms: Vec::new(),
         },
         taken: None,
         again: None,
@@ -79,7 +84,7 @@ pub(crate) async fn answer(
         last = request.run_one(done, &mut input, &mut out).await;
         if let Some(again) = request.again.take() {
             add(&server.counts.replays, 1);
-            return Ok(again);
+            return Ok((again, Vec::new()));
         }
         done += 1;
         if last != Status::OK {
@@ -96,7 +101,7 @@ pub(crate) async fn answer(
     {
         taken.answer = Some(answer.clone());
     }
-    Ok(answer)
+    Ok((answer, request.compound.rooms))
 }
 
 struct Request {

@@ -1,11 +1,13 @@
 //! Listening, and what becomes of each connection.
 
+use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use rustix::net::sockopt;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
@@ -33,6 +35,8 @@ const HANDSHAKE_WAIT: Duration = Duration::from_secs(10);
 const ACCEPT_WAIT: Duration = Duration::from_millis(100);
 /// How often silent clients are looked for.
 const TEND_EVERY: Duration = Duration::from_secs(1);
+/// After so long without a word the kernel asks whether a client is there, and as long later it is not.
+const SILENCE: Duration = Duration::from_secs(60);
 /// Connections at once, at most.
 const CONNECTIONS_MAX: usize = 10_000;
 
@@ -55,11 +59,12 @@ impl NfsServer {
         let address =
             listener.local_addr().map_err(|error| FsError::local_io("NFS's address", error))?;
         let (stop, stopping) = watch::channel(false);
-        let memory = Memory::new(options.memory_bytes, RECORD_BYTES_MAX);
-        let share_bytes = options.memory_bytes / 4;
+        // One half is for requests, the other for answers.
+        let memory = || Memory::new(options.memory_bytes / 2, RECORD_BYTES_MAX);
+        let (requests, answers) = (memory(), memory());
         let state = Arc::new(state(engine, options).await?);
         let accepting =
-            Accepting { state: state.clone(), tls, memory, share_bytes, stop: stopping };
+            Accepting { state: state.clone(), tls, requests, answers, stop: stopping };
         let tending = tokio::spawn(tend(state.clone(), stop.subscribe()));
         let tasks = vec![tokio::spawn(accepting.run(listener)), tending];
         Ok(NfsServer { address, state, stop, tasks: Mutex::new(tasks) })
@@ -198,15 +203,15 @@ async fn tend(state: Arc<ServerState>, mut stop: watch::Receiver<bool>) {
 struct Accepting {
     state: Arc<ServerState>,
     tls: Option<TlsAcceptor>,
-    memory: Memory,
-    share_bytes: u64,
+    requests: Memory,
+    answers: Memory,
     stop: watch::Receiver<bool>,
 }
 
 impl Accepting {
     async fn run(self, listener: TcpListener) {
         let mut connections = JoinSet::new();
-        let mut shares: Vec<(IpAddr, Memory)> = Vec::new();
+        let mut shares = HashMap::new();
         let mut stop = self.stop.clone();
         loop {
             tokio::select! {
@@ -231,32 +236,35 @@ impl Accepting {
     }
 
     /// All connections of one address have one share of the memory.
-    fn line(&self, peer: SocketAddr, shares: &mut Vec<(IpAddr, Memory)>) -> Line {
-        shares.retain(|(address, share)| *address == peer.ip() || share.is_used());
-        let known = shares.iter().find(|(address, _)| *address == peer.ip());
-        let share = match known {
-            Some((_, share)) => share.clone(),
-            None => {
-                let share = Memory::new(self.share_bytes, RECORD_BYTES_MAX);
-                shares.push((peer.ip(), share.clone()));
-                share
-            }
-        };
-        Line {
-            server: self.state.clone(),
-            peer,
-            tls: false,
-            memory: self.memory.clone(),
-            share,
-            stop: self.stop.clone(),
-            can_tls: self.tls.is_some(),
-        }
+    fn line(&self, peer: SocketAddr, shares: &mut Shares) -> Line {
+        shares.retain(|_, (requests, _)| requests.is_used());
+        let new = || (self.requests.of_another(), self.answers.of_another());
+        let (requests, answers) = shares.entry(peer.ip()).or_insert_with(new).clone();
+        let (server, stop) = (self.state.clone(), self.stop.clone());
+        let can_tls = self.tls.is_some();
+        Line { server, peer, tls: false, requests, answers, stop, can_tls }
     }
+}
+
+/// The memory of each address, for requests and for answers.
+type Shares = HashMap<IpAddr, (Memory, Memory)>;
+
+/// Has the kernel end connections to machines that do not answer it any more.
+fn notice_silence(stream: &TcpStream) -> std::io::Result<()> {
+    sockopt::set_socket_keepalive(stream, true)?;
+    sockopt::set_tcp_keepidle(stream, SILENCE)?;
+    sockopt::set_tcp_keepintvl(stream, SILENCE / 4)?;
+    sockopt::set_tcp_keepcnt(stream, 4)?;
+    sockopt::set_tcp_user_timeout(stream, 2 * SILENCE.as_millis() as u32)?;
+    Ok(())
 }
 
 async fn connect(mut line: Line, mut stream: TcpStream, tls: Option<TlsAcceptor>) {
     // Answers go out as they are ready; without this they only wait longer.
     let _ = stream.set_nodelay(true);
+    if let Err(error) = notice_silence(&stream) {
+        tracing::debug!(peer = %line.peer, "a client that goes silent is noticed late: {error}");
+    }
     let counts = line.server.clone();
     counts.counts.connections.fetch_add(1, Ordering::Relaxed);
     counts.counts.connections_total.fetch_add(1, Ordering::Relaxed);

@@ -91,6 +91,7 @@ const LIBRARIES: [(&str, &[&str]); 19] = [
             "weir-engine",
             "weir-door-fuse",
             "weir-door-block",
+            "weir-door-nfs",
             "weir-bench",
             "weir-sync",
             "weir-csi",

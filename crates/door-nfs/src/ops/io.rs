@@ -11,13 +11,19 @@ use crate::state::sessions::DATA_BYTES_MAX;
 const BESIDE_BYTES: usize = 64;
 
 impl Compound {
-    pub(crate) async fn read(&self, input: &mut Reader, out: &mut Writer) -> Served<()> {
+    pub(crate) async fn read(&mut self, input: &mut Reader, out: &mut Writer) -> Served<()> {
         let id = self.stateid(input)?;
         let (offset, count) = (input.u64()?, input.u32()?);
         let target = self.target()?;
         let opened = self.opened(&target, id, open::READ).await?;
         let room = self.room.saturating_sub(BESIDE_BYTES);
         let len = (count.min(DATA_BYTES_MAX) as usize).min(room);
+        // One that has room already must not wait for more.
+        let room = match self.rooms.is_empty() {
+            true => self.memory.take(len).await,
+            false => self.memory.try_take(len),
+        };
+        self.rooms.push(room.ok_or(Status::DELAY)?);
         let file = opened.file();
         let bytes = self.server.engine.read(file, offset, len).await?;
         let end = offset.saturating_add(bytes.len() as u64);

@@ -95,6 +95,10 @@ impl Compound {
         let (number, owner) = self.locker(&target, locker, exclusive)?;
         let lock = Lock { owner, start, last, exclusive, pid: 0 };
         let denied = self.take(&target, lock).await?;
+        if reclaim && denied.is_some() {
+            // Of the server before this one, which the other nodes still wait for.
+            return Err(Status::DELAY.into());
+        }
         if denied.is_none() {
             let id = self.server.books.lock().held.locks_changed(number)?;
             id.write(out);
