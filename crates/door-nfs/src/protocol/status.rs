@@ -145,3 +145,40 @@ pub(crate) fn status(kind: ErrorKind) -> Status {
         | ErrorKind::Fenced => Status::DELAY,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_has_its_status() {
+        use ErrorKind as K;
+        for (kind, number) in [
+            (K::Retry, 10008),
+            (K::Conflict, 10008),
+            (K::NotFound, 2),
+            (K::Exists, 17),
+            (K::NotEmpty, 66),
+            (K::NotDirectory, 20),
+            (K::IsDirectory, 21),
+            (K::NameTooLong, 63),
+            (K::NoAttribute, 10095),
+            (K::TooManyLinks, 31),
+            (K::TooLarge, 27),
+            (K::Range, 10096),
+            (K::NoSpace, 28),
+            (K::Permission, 13),
+            (K::ReadOnly, 30),
+            (K::WouldBlock, 10008),
+            (K::Deadlock, 10045),
+            (K::Interrupted, 10008),
+            (K::Invalid, 22),
+            (K::Unsupported, 10004),
+            (K::Corrupt, 5),
+            (K::Fenced, 10008),
+            (K::Bug, 10006),
+        ] {
+            assert_eq!(status(kind), Status(number), "{kind:?}");
+        }
+    }
+}

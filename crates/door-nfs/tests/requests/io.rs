@@ -1,12 +1,14 @@
 //! READ, WRITE, COMMIT.
 
+use weir_engine::testing::{WRITE, create, read_all};
+
 use crate::common::attrs::Set;
 use crate::common::client::Client;
 use crate::common::codes::{
     BAD_STATEID, BADXDR, FBIG, INVAL, ISDIR, NOSPC, OK, OLD_STATEID, OPENMODE, REP_TOO_BIG,
     SYMLINK, WRONG_TYPE, attr, kind, share, stable,
 };
-use crate::common::ops::{Open, StateId, close, commit, create, symlink};
+use crate::common::ops::{self, Open, StateId, close, commit, symlink};
 use crate::common::xdr::Writer;
 use crate::common::{Served, assert_any, noise};
 
@@ -78,7 +80,7 @@ fn only_files_are_read_and_written() {
     let mut client = served.client("a");
     let root = client.root();
     assert_eq!(client.stat(&root, symlink("link", "x")), OK);
-    let fifo = create(Writer::new().u32(kind::FIFO), b"fifo", &Set::new());
+    let fifo = ops::create(Writer::new().u32(kind::FIFO), b"fifo", &Set::new());
     assert_eq!(client.stat(&root, fifo), OK);
     let link = client.lookup(&root, "link").expect("a symlink");
     let fifo = client.lookup(&root, "fifo").expect("a fifo");
@@ -242,4 +244,27 @@ fn one_client_reads_at_once_what_another_wrote() {
     }
     assert_eq!(first.stat(&file, close(id)), OK);
     second.read(&file, theirs.id, 0, 1).expect("its own open is open");
+}
+
+#[test]
+fn clients_and_local_programs_see_what_the_others_write() {
+    let served = Served::new();
+    let mut client = served.client("a");
+    let root = client.root();
+    let engine = served.world.engine();
+    let ino = served.world.run(create(&engine, "file", b"local"));
+    let (file, opened) = client.open(&root, &Open::both("file")).expect("opens");
+    assert_eq!(client.content(&file), b"local");
+    client.write(&file, opened.id, 5, stable::UNSTABLE, b" and not").expect("writes");
+    assert_eq!(served.world.run(read_all(&engine, ino)).expect("reads"), b"local and not");
+    let change = client.change(&file);
+    served.world.run(async {
+        let file = engine.open(ino, WRITE).await.expect("opens");
+        engine.write(&file, 0, b"LOCAL").await.expect("writes");
+        engine.close(file).await.expect("closes");
+    });
+    assert!(client.change(&file) > change, "a client throws away what it remembers by this");
+    assert_eq!(client.content(&file), b"LOCAL and not");
+    served.world.run(engine.unlink(weir_types::Ino::ROOT, b"file")).expect("removes");
+    assert_eq!(client.read(&file, opened.id, 0, 5).expect("reads").0, b"LOCAL", "it is open");
 }

@@ -1,5 +1,8 @@
 //! LOCK, LOCKT, LOCKU, TEST_STATEID, FREE_STATEID.
 
+use weir_engine::{Lock, LockOwner, LockSpace};
+use weir_types::Ino;
+
 use crate::common::client::Client;
 use crate::common::codes::{
     BAD_RANGE, BAD_STATEID, BADXDR, DENIED, INVAL, ISDIR, LOCKS_HELD, OK, OLD_STATEID, OPENMODE,
@@ -293,4 +296,31 @@ fn a_hundred_owners_hold_a_byte_each() {
         assert_eq!(a.unlock(id, ALL).stat, OK);
     }
     assert!(b.is_free(ALL));
+}
+
+#[test]
+fn locks_of_local_programs_are_in_the_way_and_these_are_in_theirs() {
+    let served = Served::new();
+    let mut a = Locked::new(&served, "a");
+    let engine = served.world.engine();
+    let ino = served.world.run(engine.lookup(Ino::ROOT, b"file")).expect("a file").ino;
+    let file = (ino, LockSpace::Posix);
+    let local = |start, last| Lock { owner: LockOwner(77), start, last, exclusive: true, pid: 7 };
+    let take = |lock| {
+        let granted = served.world.run(engine.lock(file, lock, false)).expect("asks");
+        granted.map(|granted| granted.keep()).is_some()
+    };
+    assert!(take(local(0, 99)));
+    let refused = a.first(lock::READ, (50, 100), "owner");
+    let holder = refused.holder();
+    assert_eq!((holder.offset, holder.len, holder.kind), (0, 100, lock::WRITE));
+    let id = a.first(lock::WRITE, (100, 100), "owner").state();
+    assert!(!take(local(150, 150)));
+    served.world.run(engine.unlock(file, LockOwner(77), (0, 99))).expect("lets go");
+    assert_eq!(a.more(lock::WRITE, (0, 100), id).stat, OK);
+    assert!(!take(local(0, 0)));
+    let (file, open) = (a.file.clone(), a.open);
+    assert_eq!(a.unlock(id.with(0), ALL).stat, OK);
+    assert!(take(local(0, u64::MAX)));
+    assert_eq!(a.client.stat(&file, close(open)), OK);
 }

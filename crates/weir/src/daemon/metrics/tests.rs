@@ -70,6 +70,7 @@ fn sample() -> Told {
         actions: Vec::new(),
         passthrough: Some(PassthroughState { off: None, opens: 0, other_opens: 0 }),
         block: BlockStatus::default(),
+        nfs: None,
         throughput: ThroughputReport { rules: Vec::new(), tenants: Vec::new(), budget: None },
         io_per_s: (0.0, 0.0),
         ops: Vec::new(),
