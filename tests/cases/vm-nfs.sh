@@ -13,7 +13,8 @@ guest <<'GUEST'
 mount_local
 ip link set lo up
 "$WEIR" format "$URL" >/dev/null || fail "format"
-serve_nfs() { "$WEIR" serve "$URL" --tier "$LOCAL/tier" --log-file "$LOG" --nfs 127.0.0.1:2049 --nfs-lease 10s "$@" || fail "weir serve --nfs"; }
+TIER=$LOCAL/tier
+serve_nfs() { "$WEIR" serve "$URL" --tier "$TIER" --log-file "$LOG" --nfs 127.0.0.1:2049 --nfs-lease 10s "$@" || fail "weir serve --nfs"; }
 # What mount.nfs does, without it.
 nfs() { # EXPORT DIRECTORY [OPTION]
     mkdir -p "$2" && mount -i -t nfs4 -o "vers=4.2,addr=127.0.0.1,clientaddr=127.0.0.1,hard${3:+,$3}" "127.0.0.1:$1" "$2" ||
@@ -79,7 +80,7 @@ say "exports"
 # The server is killed under load, and nobody notices. What was fsynced is there; locks are claimed.
 cd "$MNT"
 mkdir -p load && touch locked && exec 8>locked && flock -x 8 || fail "a lock"
-(for ((n = 0; n < 60; n++)); do
+(for ((n = 0; n < 80; n++)); do
     head -c 50000 /dev/urandom >"load/$n" && sync "load/$n" && sha256sum "load/$n" >>/run/sums || { echo "at $n" >/run/failed; exit 1; }
 done) 2>/run/failed-how &
 load=$!
@@ -88,9 +89,16 @@ for _ in 1 2; do
     kill_server
     serve_nfs
 done
+# Another machine goes on, which has nothing of the first but the bucket and its address: what was answered as
+# durable is there, and clients send the rest again.
+sleep 3
+kill_server
+rm -rf "$TIER"
+TIER=$LOCAL/other
+serve_nfs --take-over --accept-loss tier
 wait $load || fail "a program noticed: $(cat /run/failed /run/failed-how)"
 sha256sum --quiet -c /run/sums || fail "what was written under a kill"
-same "$(wc -l </run/sums)" 60 "files that were written"
+same "$(wc -l </run/sums)" 80 "files that were written"
 nfs / /mnt/two nosharecache
 flock -n /mnt/two/locked true && fail "a lock was lost with the server"
 exec 8>&-

@@ -94,6 +94,10 @@ async fn read<R: AsyncRead + Unpin>(
             record = record(line, input) => record,
         };
         let Some((record, room)) = record else { return End::Closed };
+        if line.server.engine.is_fenced() {
+            // Who has the volume now has the address, or will.
+            return End::Closed;
+        }
         match rpc::call(record) {
             Err(_) => return End::Closed,
             Ok(Call::Refused { reply }) => send(&answers, vec![reply], Vec::new()).await,

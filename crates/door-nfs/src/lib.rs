@@ -16,6 +16,8 @@ mod caller;
 mod compound;
 mod connection;
 mod counts;
+#[doc(hidden)]
+pub mod decode;
 mod dispatch;
 mod exports;
 mod handle;

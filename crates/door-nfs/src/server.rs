@@ -63,8 +63,7 @@ impl NfsServer {
         let memory = || Memory::new(options.memory_bytes / 2, RECORD_BYTES_MAX);
         let (requests, answers) = (memory(), memory());
         let state = Arc::new(state(engine, options).await?);
-        let accepting =
-            Accepting { state: state.clone(), tls, requests, answers, stop: stopping };
+        let accepting = Accepting { state: state.clone(), tls, requests, answers, stop: stopping };
         let tending = tokio::spawn(tend(state.clone(), stop.subscribe()));
         let tasks = vec![tokio::spawn(accepting.run(listener)), tending];
         Ok(NfsServer { address, state, stop, tasks: Mutex::new(tasks) })

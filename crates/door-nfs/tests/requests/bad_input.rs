@@ -6,36 +6,15 @@ use rand::rngs::StdRng;
 use rand::{Rng, RngExt, SeedableRng};
 
 use crate::common::attrs::Set;
-use crate::common::client::{Client, compound};
-use crate::common::codes::{BADXDR, OK, Stat, op, stable};
+use crate::common::client::compound;
+use crate::common::codes::{BADXDR, OK, Stat, op};
 use crate::common::ops::{self, Locker, Make, Op, Open, StateId, putfh, putrootfh};
 use crate::common::ops_session::{self, Channel, NewSession, Sequence, SetHow};
 use crate::common::replies::Reply;
 use crate::common::rpc::{Answer, Connection, Cred, Head};
 use crate::common::xdr::Writer;
 use crate::common::{Served, seed};
-
-/// A client that must go on while others send nonsense.
-struct Witness {
-    client: Client,
-    file: Vec<u8>,
-    id: StateId,
-}
-
-impl Witness {
-    fn new(served: &Served) -> Self {
-        let mut client = served.client("witness");
-        let root = client.root();
-        let (file, id) = client.make(&root, "witness");
-        client.write(&file, id, 0, stable::UNSTABLE, b"unharmed").expect("writes");
-        Self { client, file, id }
-    }
-
-    fn check(&mut self) {
-        let read = self.client.read(&self.file, self.id, 0, 100).expect("reads");
-        assert_eq!(read, (b"unharmed".to_vec(), true));
-    }
-}
+use crate::witness::Witness;
 
 /// Sends a call's arguments on a connection, or on a new one where the server has closed it; nothing if it closed
 /// this one.
@@ -260,67 +239,6 @@ fn fragments_of_nothing_do_not_go_on_for_ever() {
             break;
         }
     }
-    witness.check();
-}
-
-#[test]
-fn many_connections_that_stay_in_the_middle_cost_nobody_else() {
-    let served = Served::new();
-    let mut witness = Witness::new(&served);
-    let mut client = served.client("a");
-    let sequence = client.sequence(0);
-    let arguments = compound(1, &[sequence.op(), putrootfh()]);
-    let record = Head::compound(&Cred::root()).record(1, &arguments);
-    let mut stay = Vec::new();
-    for at in 0..100usize {
-        let mut connection = Connection::open(served.address());
-        let mut bytes = (record.len() as u32 | 1 << 31).to_be_bytes().to_vec();
-        bytes.extend(&record[..at * record.len() / 100]);
-        connection.send_raw(&bytes);
-        stay.push(connection);
-    }
-    for _ in 0..20 {
-        witness.check();
-    }
-    drop(stay);
-    witness.check();
-}
-
-#[test]
-fn bytes_that_are_announced_and_do_not_come_cost_nobody_else() {
-    let served = Served::new();
-    let mut witness = Witness::new(&served);
-    let mut stay = Vec::new();
-    // From several addresses each says many times that a mebibyte comes, and sends some of it.
-    for host in 2..8 {
-        for _ in 0..60 {
-            let from = [127, 0, 0, host].into();
-            let mut connection = Connection::open_from(served.address(), from);
-            connection.send_raw(&(1u32 << 20 | 1 << 31).to_be_bytes());
-            connection.send_raw(&[0; 1_000]);
-            stay.push(connection);
-        }
-    }
-    for _ in 0..20 {
-        witness.check();
-    }
-}
-
-#[test]
-fn replies_that_nobody_reads_hold_up_nobody_else() {
-    let served = Served::new();
-    let mut witness = Witness::new(&served);
-    let mut client = served.client("a");
-    let root = client.root();
-    let file = client.file(&root, "large", &vec![1; 1 << 20]);
-    let slots = client.session.fore.requests;
-    for slot in 0..slots {
-        client.start(slot, &[putfh(&file), ops::read(StateId::ANONYMOUS, 0, 1 << 20)]);
-    }
-    for _ in 0..20 {
-        witness.check();
-    }
-    drop(client);
     witness.check();
 }
 

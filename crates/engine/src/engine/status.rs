@@ -183,6 +183,11 @@ impl Engine {
         self.data.context.format.id.to_string()
     }
 
+    /// Whether another writer took the volume over: nothing that is read here need be so any more. Costs nothing.
+    pub fn is_fenced(&self) -> bool {
+        self.data.context.is_fenced()
+    }
+
     /// Sizes for `statfs`.
     pub fn statfs(&self) -> Boxed<'_, Result<Statfs>> {
         boxed(async move {
