@@ -320,6 +320,15 @@ link_is() { # JQ VALUE DIR
 
 s3_stop() { "$TESTS/s3/versitygw.sh" stop "$S3_PID"; }
 
+# Below those that the kernel takes for whoever connects, so that a server can be gone for a while and have it again.
 free_port() {
-    python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'
+    python3 -c 'import random, socket
+while True:
+    try:
+        with socket.socket() as server:
+            server.bind(("127.0.0.1", random.randrange(10000, 32000)))
+            print(server.getsockname()[1])
+            break
+    except OSError:
+        pass'
 }

@@ -67,7 +67,9 @@ run_case() { # NAME
     limit=$((${limit:-300} * jobs * (WEIR_SOAK ? 10 : 1)))
     began=$EPOCHREALTIME
     mkdir "$root/$name"
-    WEIR_TEST_DIR=$root/$name timeout -k 30 "$limit" bash "$file" </dev/null >"$log" 2>&1 &
+    # In a mount namespace of its own: those that cases make have no copies of other cases' mounts then, by which
+    # these would live on after their end.
+    WEIR_TEST_DIR=$root/$name unshare --mount timeout -k 30 "$limit" bash "$file" </dev/null >"$log" 2>&1 &
     case_pid=$!
     trap 'kill "$case_pid" 2>/dev/null; wait "$case_pid"; exit 130' TERM
     wait "$case_pid"
@@ -102,11 +104,12 @@ with_times() { # CASE...
 }
 
 # What one case may do to the machine (page cache, processor, the virtual machine's memory) the others bear; those that
-# measure time run when no other does.
-shared=() alone=()
+# measure time run when no other does. Those of which one runs at a time take the longest together, so they begin.
+busy=() shared=() alone=()
 while read -r _ name; do
-    if says "$name" alone; then alone+=("$name"); else shared+=("$name"); fi
+    if says "$name" alone; then alone+=("$name"); elif says "$name" busy; then busy+=("$name"); else shared+=("$name"); fi
 done < <(with_times "${names[@]}" | sort -srn)
+shared=("${busy[@]}" "${shared[@]}")
 declare -A running=() # cases, by the pids of those who run them
 busy_runs() {
     local name
@@ -150,7 +153,7 @@ sum_up() {
     awk -v took=$(((${EPOCHREALTIME/./} - ${began/./}) / 1000000)) -v busy=$((total ? 100 - 100 * idle / total : 0)) \
         '{ sum += $2 } END { printf "%d cases took %d s, %d s side by side, processors %d%% busy\n", NR, sum, took, busy }' \
         "$root/times"
-    echo "longest: $(sort -rnk2 "$root/times" | head | awk '{ printf "%s%s %d", NR > 1 ? ", " : "", $1, $2 }')"
+    echo "longest: $(sort -rnk2 "$root/times" | head | awk '{ printf "%s%s %d", (NR > 1 ? ", " : ""), $1, $2 }')"
     [ $WEIR_SOAK = 0 ] || return
     awk '{ took[$1] = $2 } END { for (name in took) print name, took[name] }' \
         <(cat "$TIMES" 2>/dev/null) "$root/times" >"$TIMES.new" && mv "$TIMES.new" "$TIMES"

@@ -4,13 +4,13 @@
 #
 #   tests/unit.sh --workspace …    options for `cargo test`
 #
-# WEIR_UNIT_JOBS programs run at once, 4 by default; those that took longest the last time (unit-times in WEIR_CACHE) come
-# first. Ends non-zero on failures, with what they said.
+# WEIR_UNIT_JOBS programs run at once, three for each processor by default; those that took longest the last time
+# (unit-times in WEIR_CACHE) come first. Ends non-zero on failures, with what they said.
 # WEIR_TEST_TRIES=2 runs up to three failed programs once more, each alone, as tests/run.sh does with cases.
 # needs: cargo jq setpriv openssl /usr/lib/postgresql/15/bin/postgres
 set -euo pipefail
 cd "$(dirname "$0")/.."
-jobs=${WEIR_UNIT_JOBS:-4}
+jobs=${WEIR_UNIT_JOBS:-$(($(nproc) * 3))}
 root=$(mktemp -d "${TMPDIR:-/tmp}/weir-unit.XXXX")
 
 # Their paths, packages' directories and names.
@@ -19,7 +19,7 @@ cargo test "$@" --no-run --message-format=json-render-diagnostics |
         (.manifest_path | rtrimstr("/Cargo.toml")), .target.name] | @tsv' >"$root/built"
 # One that is new may be long.
 times=${WEIR_CACHE:-$HOME/.cache/weir}/unit-times
-mkdir -p "${times%/*}" && touch "$times"
+mkdir -p "${times%/*}" && touch "$times" "$root/times"
 awk -F '\t' 'NR == FNR { took[$1] = $2; next } { of = $2; sub(/.*\//, "", of); of = of " " $3
     print ((of in took) ? took[of] : 1000) "\t" $0 }' <(cat "$times"; echo) "$root/built" | sort -srn | cut -f2- >"$root/programs"
 
