@@ -88,10 +88,10 @@ def more(row, than):
     return of
 
 
-def fetched(row, component="data"):
+def fetched(row, component="data", target="weir"):
     """Bytes of data from the bucket for each byte of the file."""
     return lambda table: {r: s.requests.get(f"{component} get bytes_received", 0) / s.bytes
-                          for r, s in table(row, "weir").items() if s.requests}
+                          for r, s in table(row, target).items() if s.requests}
 
 
 def each_mib(row, kind):
@@ -185,6 +185,26 @@ def _disks():
         yield Goal(row, "a disk in memory", value(row, disk), value(row, "nbdkit"), target=disk)
 
 
+def _nodes():
+    nodes, one = "weir-nodes", "one node"
+    for what in ("create", "stat", "again", "open"):
+        for count, where in ((1, ""), (2, ""), (4, ""), (2, "same-"), (4, "same-")):
+            row = f"nodes-{what}-{where}{count}"
+            if count > 1:
+                # All together: it is only with a machine each that they could be twice as fast.
+                yield Goal(row, one, value(row, nodes), value(f"nodes-{what}-1", nodes),
+                           target=nodes)
+            yield Goal(row, "JuiceFS, as many mounts", value(row, nodes),
+                       value(row, "juicefs-nodes"), target=nodes, needs=("juicefs-nodes",))
+    yield Goal("nodes-cold-4", one, value("nodes-cold-4", nodes), value("nodes-cold-1", nodes),
+               target=nodes)
+    yield Goal("nodes-cold-4", "its bytes", fetched("nodes-cold-4", target=nodes), None, 1.05,
+               False, target=nodes, what="four nodes read a cold data set, bucket bytes", unit="x")
+    for rank in (50, 99):
+        row = f"nodes-recall-p{rank}"
+        yield Goal(row, "-", value(row, nodes), target=nodes)
+
+
 def _volumes():
     yield Goal("puts", "1 per file", value("puts"), None, 200, False)
     yield Goal("idle", "-", value("idle"), None, 0.05, False)
@@ -198,14 +218,13 @@ def _volumes():
 
 def goals():
     """All lines, in the order of the table."""
-    for some in (_large, _fsync, _files, _links, _disks, _volumes):
+    for some in (_large, _fsync, _files, _links, _disks, _nodes, _volumes):
         yield from some()
 
 
 # Goals of several nodes, which one machine's two CPUs cannot tell anything about.
 ELSEWHERE = (
-    ("creates in separate directories, 2 and 4 nodes", "one node over PostgreSQL, a node", ">= 0.9x"),
-    ("four nodes read one cold data set, bucket bytes", "one node", "<= 1.05x"))
+    ("creates in separate directories, 2 and 4 nodes", "one node over PostgreSQL, a node", ">= 0.9x"),)
 
 
 def _spread(values):

@@ -7,7 +7,7 @@ rows of table.py, or does nothing for a target it says nothing about.
 
 import dataclasses
 
-from . import disks, links, work
+from . import disks, links, nodes, work
 from .site import drop_caches
 from .settings import LARGE_ROWS
 from .targets.base import Unavailable
@@ -259,6 +259,8 @@ def _group(name, targets, *phases, late=False):
 
 def groups(peers):
     """All groups; `peers` are the names of those who take part in them."""
+    several = {"weir-nodes", "juicefs-nodes"}
+    peers -= several
     return (
         _group("large", CORE | peers,
                ("write", LARGE_ROWS, False, write),
@@ -275,6 +277,7 @@ def groups(peers):
                ("cold-read", {"files"}, False, cold_read)),
         _group("links", {"raw", "weir"}, *links.PHASES),
         _group("disks", {"raw", "disk", "nbdkit"}, *disks.PHASES),
+        _group("nodes", several, *nodes.PHASES),
         _group("trees", {"local", "weir"} | peers,
                ("tree", {"ls", "rm"}, True, tree),
                ("ls", {"ls"}, True, ls),

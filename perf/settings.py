@@ -10,8 +10,8 @@ import os
 from .table import WORDS as ROWS
 
 LARGE_ROWS = ("write", "warm", "random", "mmap", "cold", "daemon")
-WEIR = ("weir", "weir-file", "weir-journal")
-PEERS = ("juicefs", "juicefs-wb", "rclone", "s3fs", "seaweedfs", "s3backer")
+WEIR = ("weir", "weir-file", "weir-journal", "weir-nodes")
+PEERS = ("juicefs", "juicefs-wb", "juicefs-nodes", "rclone", "s3fs", "seaweedfs", "s3backer")
 DISKS = ("disk", "nbdkit")
 TARGETS = ("local", "raw", *WEIR, *DISKS, *PEERS)
 SHOWN = ("local", "mirror", *TARGETS[1:])  # the mirror file of a weir is measured with it

@@ -110,8 +110,8 @@ def facts():
             "kernel": platform.release(), "python": platform.python_version()}
 
 
-def session(pid):
-    """Processes of the session that a process began, itself among them."""
+def _processes(which):
+    """Those that run, by the fields of /proc's stat behind the name: state, parent, group, session."""
     found = []
     for entry in os.listdir("/proc"):
         if not entry.isdigit():
@@ -121,9 +121,19 @@ def session(pid):
                 fields = file.read().rpartition(")")[2].split()
         except OSError:
             continue
-        if int(fields[3]) == pid and fields[0] != "Z":
+        if which(fields) and fields[0] != "Z":
             found.append(int(entry))
     return found
+
+
+def session(pid):
+    """Processes of the session that a process began, itself among them."""
+    return _processes(lambda fields: int(fields[3]) == pid)
+
+
+def children(pid):
+    """Processes that a process began and that run."""
+    return _processes(lambda fields: int(fields[1]) == pid)
 
 
 class Site:

@@ -42,8 +42,28 @@ def _fsyncs():
                   "a second", cpu=OP)
 
 
+def _nodes():
+    """What several nodes do, in directories of their own and in one."""
+    for what, title in (("create", "create 16 KiB files"), ("stat", "stat"),
+                        ("again", "stat, the fourth time"), ("open", "open, read and close")):
+        for where, who in (("1", "one node"), ("2", "two nodes, a directory each"),
+                           ("4", "four nodes, a directory each"),
+                           ("same-2", "two nodes, one directory"),
+                           ("same-4", "four nodes, one directory")):
+            yield Row(f"nodes-{what}-{where}", "nodes", NODES, f"{title}, {who}", "files/s", cpu=OP,
+                      near=True)
+    for count in (1, 4):
+        who = "one node reads" if count == 1 else "four nodes read"
+        yield Row(f"nodes-cold-{count}", "nodes", NODES, f"{who} a cold data set, each", "MiB/s",
+                  cpu=GB, near=True)
+    for rank in (50, 99):
+        yield Row(f"nodes-recall-p{rank}", "nodes", NODES,
+                  f"chmod of a file that another node remembers, p{rank}", "ms", less=True, cpu=OP,
+                  near=True)
+
+
 LARGE, SMALL, LINKS, DISKS = "Large files", "Small files", "Linked buckets", "Disks by NBD"
-TREES, VOLUME = "Trees of files", "Large volume"
+TREES, VOLUME, NODES = "Trees of files", "Large volume", "Several nodes"
 
 TABLE = (
     Row("write", "write", LARGE, "sequential write, then fsync", "MiB/s", cpu=GB,
@@ -92,6 +112,7 @@ TABLE = (
         cpu=OP, near=True),
     Row("disk-random-read", "disks", DISKS, "4 KiB random reads, 32 in flight", "/s", cpu=OP,
         near=True),
+    *_nodes(),
     Row("puts", "puts", "Requests", "PUTs until all small files are in the bucket", "PUTs",
         less=True, cpu=OP, near=True),
     Row("idle", "idle", "Requests", "requests of an idle mount", "USD a month", less=True,

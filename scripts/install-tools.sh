@@ -41,18 +41,19 @@ cargo_tool() { # PROGRAM CRATE@VERSION [FEATURES]: into the cache, built once
 }
 
 # Debian's own, unpacked: to install the package would start a service.
-prometheus() {
-  [ -x "$CACHE/bin/prometheus" ] && [ -x "$CACHE/bin/promtool" ] && return
+unpacked() { # PACKAGE WHERE PROGRAM...
+  local package=$1 where=$2 program at missing=()
+  shift 2
+  for program in "$@"; do [ -x "$CACHE/bin/$program" ] || missing+=("$program"); done
+  ((${#missing[@]})) || return 0
   if ! command -v apt-get >/dev/null; then
-    from_elsewhere prometheus https://prometheus.io/download
-    from_elsewhere promtool https://prometheus.io/download
+    for program in "${missing[@]}"; do from_elsewhere "$program" "$where"; done
     return
   fi
-  echo "unpacking prometheus"
-  local at
-  at=$(mktemp -d "$CACHE/prometheus.XXXX")
-  (cd "$at" && apt-get download -qq -o APT::Sandbox::User=root prometheus && dpkg-deb -x ./*.deb .)
-  mv "$at"/usr/bin/{prometheus,promtool} "$CACHE/bin/"
+  echo "unpacking $package"
+  at=$(mktemp -d "$CACHE/unpacked.XXXX")
+  (cd "$at" && apt-get download -qq -o APT::Sandbox::User=root "$package" && dpkg-deb -x ./*.deb .)
+  for program in "$@"; do mv "$at/usr/bin/$program" "$CACHE/bin/"; done
   rm -rf "$at"
 }
 
@@ -94,7 +95,8 @@ tools() { # LAYER
     test)
       s3_server
       "$here/../tests/s3/seaweed.sh" install >/dev/null
-      prometheus
+      unpacked prometheus https://prometheus.io/download prometheus promtool
+      unpacked etcd-server https://etcd.io/docs/latest/install etcd
       cargo_tool pjdfstest pjdfstest@0.2.2
       cargo_tool fsx fsx@0.3.2
       go_tool csi-sanity github.com/kubernetes-csi/csi-test/v5/cmd/csi-sanity@v5.4.0

@@ -11,6 +11,7 @@
 # `-drive file=F,format=raw,if=none,id=a,cache=unsafe -device virtio-blk-pci,drive=a,serial=NAME`,
 # found by /sys/block/vd*/serial. The host is 10.0.2.2. A guest that resets itself ends there.
 #
+# VM_ZFS      whether it has OpenZFS, which measures its own speed when it is loaded (no)
 # VM_SHARE    a directory that the guest may write: `mount -t virtiofs share DIR` (none)
 # VM_MEMORY   MiB (3072)        VM_CPUS   (2)        VM_TIMEOUT   seconds (600)
 # WEIR_CACHE  all that it keeps is in vm below it (~/.cache/weir)
@@ -141,17 +142,17 @@ mount -t sysfs sys /sys
 mount -t devtmpfs dev /dev
 echo 4 >/proc/sys/kernel/printk
 echo VM-INIT
-for module in virtio_pci virtio_net virtio_blk virtiofs overlay fuse xfs ext4 nfs nfsv3 nfsv4 \
-    ublk_drv zfs; do
-    modprobe $module 2>/dev/null
-done
-modprobe nbd nbds_max=16 2>/dev/null
 for word in $(cat /proc/cmdline); do
     case $word in
         vm.job=*) JOB=${word#*=} ;;
         vm.tools=*) TOOLS=${word#*=} ;;
     esac
 done
+for module in virtio_pci virtio_net virtio_blk virtiofs overlay fuse xfs ext4 nfs nfsv3 nfsv4 \
+    ublk_drv ${TOOLS:+zfs}; do
+    modprobe $module 2>/dev/null
+done
+modprobe nbd nbds_max=16 2>/dev/null
 ip link set lo up
 ip link set eth0 up
 ip addr add 10.0.2.15/24 dev eth0
@@ -263,7 +264,7 @@ run() { # JOB [ARG...]
     WORK=$(mktemp -d "$RUN/run.XXXX") LENT=() DEVICES=()
     trap end_run EXIT
     append="console=ttyS0 quiet panic=-1 mitigations=off nokaslr tsc=reliable vm.job=$job"
-    [ -d "$DIR/zfs/tools" ] && append+=" vm.tools=$DIR/zfs/tools"
+    [ -z "${VM_ZFS:-}" ] || append+=" vm.tools=$DIR/zfs/tools"
     # The emulator crashes a kernel now and then that changes its own code at boot: nothing ran then.
     for _ in 1 2 3; do
         boot "$@"

@@ -50,16 +50,17 @@ same() { # HAVE WANT WHAT
 
 gone() { ! kill -0 "$1" 2>/dev/null; }
 
-# Pids of the weir daemons whose command line names something below a directory.
+# Pids of the weir daemons whose command line names something below a directory. Asked often: one program looks at all.
 daemons_below() { # DIRECTORY
-    local entry line
-    for entry in /proc/[0-9]*; do
-        [[ $(readlink "$entry/exe" 2>/dev/null) == */weir* ]] || continue
-        line=$(tr '\0' '\n' 2>/dev/null <"$entry/cmdline") || continue
+    local entry line program
+    while read -r entry _ program; do # '/proc/PID/exe' -> 'PROGRAM'
+        [[ $program == */weir* ]] || continue
+        entry=${entry//[^0-9]/}
+        line=$(tr '\0' '\n' 2>/dev/null <"/proc/$entry/cmdline") || continue
         if [[ $line == *$'\n'@(mount|serve)$'\n'* && $line == *"$1"* ]]; then
-            echo "${entry#/proc/}"
+            echo "$entry"
         fi
-    done
+    done < <(stat -c %N /proc/[0-9]*/exe 2>/dev/null)
 }
 
 # Ends everything below a directory: mounts, daemons, servers, loop devices.
@@ -320,6 +321,15 @@ link_is() { # JQ VALUE DIR
 
 s3_stop() { "$TESTS/s3/versitygw.sh" stop "$S3_PID"; }
 
+# Below those that the kernel takes for whoever connects, so that a server can be gone for a while and have it again.
 free_port() {
-    python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'
+    python3 -c 'import random, socket
+while True:
+    try:
+        with socket.socket() as server:
+            server.bind(("127.0.0.1", random.randrange(10000, 32000)))
+            print(server.getsockname()[1])
+            break
+    except OSError:
+        pass'
 }

@@ -4,7 +4,8 @@
 #   tests/run.sh                  all of tests/cases/*.sh
 #   tests/run.sh posix model      these
 #   tests/run.sh --soak [case…]   longer runs where a case offers them
-#   tests/run.sh --jobs=1         one case after the other; else two run side by side
+#   tests/run.sh --jobs=1         one case after the other; else two for each processor run side by side,
+#                                 for most of them wait more than they compute
 #
 # WEIR      the binary, as `make e2e` builds it
 # WEIR_SEED makes random cases repeat a run; they print their seed
@@ -12,7 +13,10 @@
 #           finding to look into, whose first log is shown, but no reason to give up an hour's run
 #
 # A case may say `# time-limit: SECONDS` in its head; else it has 300 (times the cases that run
-# side by side). Soaking makes it ten times that. Ends with `N passed, N failed`, and non-zero on failures.
+# side by side). Soaking makes it ten times that. One that measures time says `# alone`, and one that keeps all
+# processors busy, as an emulated machine does, `# busy`: of these one runs at a time. Those that took longest the last
+# time (case-times in WEIR_CACHE) come first. Ends with the ten longest, how busy the processors were, and
+# `N passed, N failed`; and non-zero on failures.
 # needs: versitygw weed pjdfstest fsx chromium
 # What unit tests call or are built with:
 # needs: /usr/lib/llvm-14/lib/libclang.so.1 bwa samtools blastdbcmd /usr/share/doc/bowtie2/examples
@@ -22,7 +26,7 @@ cd "$(dirname "$0")/.." || exit 2
 source tests/lib.sh
 
 export WEIR_SOAK=0
-names=() jobs=${WEIR_TEST_JOBS:-2}
+names=() jobs=${WEIR_TEST_JOBS:-$(($(nproc) * 2))}
 for word in "$@"; do
     case $word in
         --soak) WEIR_SOAK=1 ;;
@@ -43,6 +47,9 @@ export WEIR
 
 root=$(mktemp -d "${TMPDIR:-/tmp}/weir-test.XXXX")
 chmod 755 "$root"
+# Where `python3` is a script that looks for one, each of thousands of calls would cost a tenth of a second.
+mkdir "$root/bin" && ln -s "$(python3 -c 'import sys; print(sys.executable)')" "$root/bin/python3" || exit 2
+PATH=$root/bin:$PATH
 # shellcheck disable=SC2317 # a trap's
 stop() {
     # shellcheck disable=SC2046 # pids
@@ -60,7 +67,9 @@ run_case() { # NAME
     limit=$((${limit:-300} * jobs * (WEIR_SOAK ? 10 : 1)))
     began=$EPOCHREALTIME
     mkdir "$root/$name"
-    WEIR_TEST_DIR=$root/$name timeout -k 30 "$limit" bash "$file" </dev/null >"$log" 2>&1 &
+    # In a mount namespace of its own: those that cases make have no copies of other cases' mounts then, by which
+    # these would live on after their end.
+    WEIR_TEST_DIR=$root/$name unshare --mount timeout -k 30 "$limit" bash "$file" </dev/null >"$log" 2>&1 &
     case_pid=$!
     trap 'kill "$case_pid" 2>/dev/null; wait "$case_pid"; exit 130' TERM
     wait "$case_pid"
@@ -70,6 +79,7 @@ run_case() { # NAME
     seconds=${seconds:0:-1}.${seconds: -1}
     [ $status -eq 124 ] || [ $status -eq 137 ] && echo "ended: over its $limit s" >>"$log"
     echo $status >"$root/$name.status"
+    echo "$seconds" >"$root/$name.seconds"
     if [ $status -eq 0 ]; then
         printf 'ok    %7s s  %s\n' "${seconds/#./0.}" "$name"
     else
@@ -81,22 +91,74 @@ run_case() { # NAME
     fi
 }
 
-# What one case may do to the machine (page cache, processor, the virtual machine's memory) the others bear; those that
-# measure time say `# alone` in their head and run when no other does.
-shared=() alone=()
+says() { grep -q "^# $2" "tests/cases/$1.sh"; } # CASE WORD
 for name in "${names[@]}"; do
     [ -f "tests/cases/$name.sh" ] || { echo "there is no case tests/cases/$name.sh" >&2; exit 2; }
-    if grep -q '^# alone' "tests/cases/$name.sh"; then alone+=("$name"); else shared+=("$name"); fi
 done
-for name in "${shared[@]}"; do
-    while [ "$(jobs -rp | wc -l)" -ge "$jobs" ]; do wait -n; done
-    run_case "$name" &
+
+# Cases, with what each took the last time; one that is new may be long.
+TIMES=$WEIR_CACHE/case-times
+with_times() { # CASE...
+    printf '%s\n' "$@" | awk 'NR == FNR { took[$1] = $2; next } { print ($1 in took) ? took[$1] : 100, $1 }' \
+        <(cat "$TIMES" 2>/dev/null; echo) -
+}
+
+# What one case may do to the machine (page cache, processor, the virtual machine's memory) the others bear; those that
+# measure time run when no other does. Those of which one runs at a time take the longest together, so they begin.
+busy=() shared=() alone=()
+while read -r _ name; do
+    if says "$name" alone; then alone+=("$name"); elif says "$name" busy; then busy+=("$name"); else shared+=("$name"); fi
+done < <(with_times "${names[@]}" | sort -srn)
+shared=("${busy[@]}" "${shared[@]}")
+declare -A running=() # cases, by the pids of those who run them
+busy_runs() {
+    local name
+    for name in "${running[@]}"; do says "$name" busy && return; done
+    return 1
+}
+# The first of the shared that may start now, at `at`.
+find_next() {
+    for at in "${!shared[@]}"; do
+        says "${shared[at]}" busy && busy_runs || return 0
+    done
+    return 1
+}
+began=$EPOCHREALTIME
+read -r -a cpu_before </proc/stat
+while [ ${#shared[@]} -gt 0 ]; do
+    if [ ${#running[@]} -lt "$jobs" ] && find_next; then
+        run_case "${shared[at]}" &
+        running[$!]=${shared[at]}
+        unset "shared[at]"
+    else
+        wait -n -p ended
+        unset "running[$ended]"
+    fi
 done
 wait
 for name in "${alone[@]}"; do
     run_case "$name" &
     wait
 done
+read -r -a cpu_after </proc/stat
+
+# Where the time went, for who wants less of it; and for the order of the next run.
+sum_up() {
+    local idle total=0 at name
+    for at in {1..8}; do total=$((total + cpu_after[at] - cpu_before[at])); done
+    idle=$((cpu_after[4] + cpu_after[5] - cpu_before[4] - cpu_before[5]))
+    for name in "${names[@]}"; do
+        [ "$(cat "$root/$name.status")" != 0 ] || echo "$name $(cat "$root/$name.seconds")"
+    done >"$root/times"
+    awk -v took=$(((${EPOCHREALTIME/./} - ${began/./}) / 1000000)) -v busy=$((total ? 100 - 100 * idle / total : 0)) \
+        '{ sum += $2 } END { printf "%d cases took %d s, %d s side by side, processors %d%% busy\n", NR, sum, took, busy }' \
+        "$root/times"
+    echo "longest: $(sort -rnk2 "$root/times" | head | awk '{ printf "%s%s %d", (NR > 1 ? ", " : ""), $1, $2 }')"
+    [ $WEIR_SOAK = 0 ] || return
+    awk '{ took[$1] = $2 } END { for (name in took) print name, took[name] }' \
+        <(cat "$TIMES" 2>/dev/null) "$root/times" >"$TIMES.new" && mv "$TIMES.new" "$TIMES"
+}
+sum_up
 
 passed=0 failed=0 failures=()
 count_failures() {

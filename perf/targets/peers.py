@@ -87,15 +87,19 @@ class JuiceFs(Peer):
     note = "metadata in Redis on loopback without added latency, append-only file synced each second"
     options = ()
 
-    def begin(self):
+    def metadata(self):
+        """Where its metadata is to be, which is ready then."""
         port, redis = free_port(), program("redis-server")
         data = f"{self.root}/redis"
         os.mkdir(data)
         self.started.append(self.site.start(
             redis, "--port", port, "--bind", "127.0.0.1", "--dir", data, "--save", "",
             "--appendonly", "yes", "--appendfsync", "everysec"))
-        self.meta = f"redis://127.0.0.1:{port}/1"
         until(lambda: "PONG" in run("redis-cli", "-p", port, "ping", check=False), 10, "Redis")
+        return f"redis://127.0.0.1:{port}/1"
+
+    def begin(self):
+        self.meta = self.metadata()
         run(self.program, "format", "--storage", "s3", "--bucket",
             f"{self.store.endpoint}/{self.bucket}", "--access-key", KEY, "--secret-key", SECRET,
             "--trash-days", "0", self.meta, "bench")

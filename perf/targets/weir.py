@@ -126,8 +126,13 @@ class Weir(Target):
         self.mount("--no-passthrough")
 
     def requests(self):
+        return self.asked(self.status())
+
+    @staticmethod
+    def asked(status):
+        """What a mount with that status asked of the bucket."""
         found = {}
-        for row in self.status()["requests"]["rows"]:
+        for row in status["requests"]["rows"]:
             for what in ("requests", "bytes_sent", "bytes_received"):
                 key = f"{row['component']} {row['kind']} {what}"
                 found[key] = found.get(key, 0) + row[what]

@@ -32,6 +32,9 @@ near = ["warm", "random-1", "random-4", "mmap", "stat-1", "stat-4", "read-1", "r
 own = ["warm", "random-1", "random-4", "mmap"]
 linked = ["linked", "linked-4", "linked-4-hydrating", "link-import", "hydrate-some", "lfs-loop"]
 syncs = [f"fsync-{jobs}-{rank}" for jobs in (1, 8) for rank in ("p50", "p99", "rate")]
+shared = ["1", "2", "4", "same-2", "same-4"]
+nodes = [f"nodes-{what}-{where}" for what in ("create", "stat", "again", "open") for where in shared]
+nodes += ["nodes-cold-1", "nodes-cold-4", "nodes-recall-p50", "nodes-recall-p99"]
 volume = [f"{row}-{which}" for row in ("mount", "memory") for which in ("empty", "full")]
 wanted = [(row, target, regime) for regime in (first, second) for row, targets in (
     [("write", "weir local raw"), ("cold", "weir raw"), ("cold-4", "weir")]
@@ -42,6 +45,7 @@ wanted = [(row, target, regime) for regime in (first, second) for row, targets i
     for target in targets.split()]
 wanted += [(row, target, first) for row in near for target in ("weir", "weir-file", "local")]
 wanted += [(row, "mirror", first) for row in own]
+wanted += [(row, "weir-nodes", first) for row in nodes]
 wanted += [(row, target, first) for row in ("ls", "rm") for target in ("weir", "local")]
 wanted += [("puts", "weir", first), ("idle", "weir", first), ("create-1", "weir-file", first)]
 for cell in wanted:
@@ -72,6 +76,10 @@ for row, targets in (("cold", "weir raw"), ("hydrate-large", "weir raw"), ("writ
 for sample in found["samples"]:
     if sample["target"] == "raw":
         assert (sample["proxy_cpu_s"] > 0) <= (sample["regime"] == second), sample
+# Four nodes that read at once fetch each byte once.
+[four] = [s for s in found["samples"] if s["row"] == "nodes-cold-4"]
+got = four["requests"]["data get bytes_received"]
+assert four["bytes"] <= got <= 2 * four["bytes"], f"{got} bytes for four nodes that read {four['bytes']} each"
 idle = [s for s in found["samples"] if s["row"] == "idle"]
 assert idle[0]["seconds"] >= found["settings"]["idle_s"], idle
 for goal in found["goals"]:
@@ -102,7 +110,7 @@ with open(sys.argv[1] + "/bench.html") as file:
     page.feed(file.read())
 assert not page.open, page.open
 for group in ("Large files", "fsync of 4 KiB", "Small files", "Trees of files", "Linked buckets",
-              "Disks by NBD", "Requests", "Large volume"):
+              "Disks by NBD", "Several nodes", "Requests", "Large volume"):
     assert page.plots.get(group), f"no plot of {group}: {page.plots}"
 with open(sys.argv[1] + "/bench.md") as file:
     tables = file.read()

@@ -4,7 +4,7 @@
 # own; the rest is parsed. Commands of weir in them have the options that they name.
 source "$(dirname "$0")/../lib.sh"
 begin
-need jq blkdiscard blkid curl findmnt losetup mkfs.ext4 mkfs.xfs python3 setpriv shellcheck systemd-analyze unshare
+need jq blkdiscard blkid curl findmnt losetup mkfs.ext4 mkfs.xfs pkill python3 setpriv shellcheck systemd-analyze unshare
 need /usr/lib/python3/dist-packages/yaml
 DEPLOY=$(realpath "$TESTS/../deploy")
 TOOLS=$WEIR_CACHE/example-tools/bin/python

@@ -2,6 +2,7 @@
 # The tier's or the journal's disk fails below its file system while files are written and fsynced:
 # it refuses writes, or everything, and is repaired. What an fsync said holds, no byte is another,
 # nothing hangs, and the volume mounts again. Prints its seed.
+# busy: it emulates a machine
 # time-limit: 420
 source "$(dirname "$0")/../lib.sh"
 begin

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # The node of deploy/node with several instance stores: a stripe of them is made once, found again after a reboot,
 # made anew when all are empty, and nothing is done when one of them is.
+# busy: it emulates a machine
 # time-limit: 300
 source "$(dirname "$0")/../lib.sh"
 begin

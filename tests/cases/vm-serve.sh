@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # weir-serve@.service under a real systemd, with the kernel as its client: what fences the daemon keeps it from no
 # device, one that is killed is started again and takes its device up, and its end flushes.
+# busy: it emulates a machine
 # time-limit: 300
 source "$(dirname "$0")/../lib.sh"
 begin

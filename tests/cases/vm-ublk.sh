@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # XFS on a disk that the kernel has attached by ublk: filled, trimmed, cloned while it is written,
 # its power cut.
+# busy: it emulates a machine
 # time-limit: 300
 source "$(dirname "$0")/../lib.sh"
 begin

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # XFS on a disk that the kernel itself has attached: filled, checked, trimmed, snapshotted while it
 # is written, its daemon killed, its power cut.
+# busy: it emulates a machine
 # time-limit: 300
 source "$(dirname "$0")/../lib.sh"
 begin

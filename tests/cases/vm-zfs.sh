@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
 # OpenZFS on two disks of the volume and a special device of the machine's own: filled, scrubbed,
 # exported, imported, its power cut.
+# busy: it emulates a machine
 # time-limit: 300
 source "$(dirname "$0")/../lib.sh"
 begin
 source "$TESTS/lib-vm.sh"
+export VM_ZFS=1
 need jq sfdisk sha256sum blockdev
 
 vm_disk local 2G

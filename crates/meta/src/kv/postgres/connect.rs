@@ -61,16 +61,36 @@ impl Place {
         }
     }
 
-    /// A connection, without statements.
+    /// A connection, without statements. Who only reads can do with a server that takes no writes, but that
+    /// one may be behind: of several the one that takes them is looked for first.
     pub(super) async fn plain(&self, until: Instant) -> Result<Plain, Failed> {
         let login = Login::of(&self.url, &|name| std::env::var_os(name)).map_err(Failed::Final)?;
+        if !self.read_only {
+            return self.first(&login, TargetSessionAttrs::ReadWrite, until).await;
+        }
+        if login.servers.len() > 1 {
+            let soon = until.min(Instant::now() + SERVER * login.servers.len() as u32);
+            if let Ok(made) = self.first(&login, TargetSessionAttrs::ReadWrite, soon).await {
+                return Ok(made);
+            }
+        }
+        self.first(&login, TargetSessionAttrs::Any, until).await
+    }
+
+    /// At the first server that is as it is to be.
+    async fn first(
+        &self,
+        login: &Login,
+        wanted: TargetSessionAttrs,
+        until: Instant,
+    ) -> Result<Plain, Failed> {
         let mut told = Vec::new();
         let mut settled = None;
         for (at, server) in login.servers.iter().enumerate() {
             // The last one gets what time is left.
             let last = at + 1 == login.servers.len();
             let limit = if last { until } else { until.min(Instant::now() + SERVER) };
-            match timeout_at(limit, self.at(&login, server)).await {
+            match timeout_at(limit, self.at(login, server, wanted)).await {
                 Ok(Ok(made)) => return Ok(made),
                 Ok(Err(Failed::Lost(error) | Failed::Again(error))) => told.push(error),
                 Ok(Err(Failed::Final(error))) => settled = settled.or(Some(error)),
@@ -93,7 +113,12 @@ impl Place {
         }
     }
 
-    async fn at(&self, login: &Login, server: &Server) -> Result<Plain, Failed> {
+    async fn at(
+        &self,
+        login: &Login,
+        server: &Server,
+        wanted: TargetSessionAttrs,
+    ) -> Result<Plain, Failed> {
         let what = format!("connect to the metadata's database at {}:{}", server.host, server.port);
         let mut config = Config::new();
         config
@@ -104,10 +129,8 @@ impl Place {
             .application_name("weir")
             .connect_timeout(SERVER)
             .keepalives_idle(Duration::from_secs(30))
-            .tcp_user_timeout(self.timeout);
-        if !self.read_only {
-            config.target_session_attrs(TargetSessionAttrs::ReadWrite);
-        }
+            .tcp_user_timeout(self.timeout)
+            .target_session_attrs(wanted);
         if let Some(password) = login.password(server) {
             config.password(password);
         }

@@ -95,6 +95,30 @@ async fn of_two_servers_the_one_that_answers_is_used() {
     assert!(get(&kv, "a").await.is_some());
 }
 
+/// A standby may be behind.
+#[tokio::test]
+async fn who_only_reads_asks_the_server_that_takes_writes_while_one_does() {
+    let (standby, primary) = (TestServer::begin("off"), TestServer::begin("off"));
+    let options = primary.volume();
+    for (server, value) in [(&standby, "old"), (&primary, "new")] {
+        let options = PostgresOptions { url: server.socket_url(), ..options.clone() };
+        open(&options).await.commit(put("a", value)).await.unwrap();
+    }
+    let read_only = "ALTER SYSTEM SET default_transaction_read_only = on";
+    let standby_itself = raw(&standby).await;
+    standby_itself.execute(read_only, &[]).await.unwrap();
+    standby_itself.execute("SELECT pg_reload_conf()", &[]).await.unwrap();
+    let text = format!(
+        "postgres://weir:secret@127.0.0.1:{},127.0.0.1:{}/postgres",
+        standby.port, primary.port
+    );
+    let url = PostgresUrl::parse(&text).unwrap();
+    let options = PostgresOptions { url, create: false, read_only: true, ..options };
+    assert_eq!(get(&open(&options).await, "a").await.unwrap().value, "new");
+    primary.say("kill");
+    assert_eq!(get(&open(&options).await, "a").await.unwrap().value, "old");
+}
+
 #[tokio::test]
 async fn newer_tables_are_refused_and_older_ones_changed_once() {
     let options = shared().volume();
