@@ -2,6 +2,7 @@
 # A volume by NFS, with the kernel as its client: what programs do with files, two mounts that see each other's
 # changes when files are closed, exports and who is who in them, and a server that is killed under load and comes
 # back without a program noticing.
+# busy: it emulates a machine
 # time-limit: 400
 source "$(dirname "$0")/../lib.sh"
 begin
