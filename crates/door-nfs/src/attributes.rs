@@ -7,7 +7,7 @@ use crate::handle::Handle;
 use crate::protocol::bitmap::Bitmap;
 use crate::protocol::numbers::{NAME_BYTES_MAX, attr, ftype};
 use crate::protocol::status::Status;
-use crate::protocol::xdr::{Reader, Writer, Xdr};
+use crate::protocol::xdr::{Reader, Writer};
 use crate::server_state::{ServerState, change_of};
 use crate::state::sessions::DATA_BYTES_MAX;
 
@@ -319,8 +319,8 @@ impl Wanted {
                 }
                 attr::OWNER => wanted.uid = Some(id(&mut values, false, &owner)?),
                 attr::OWNER_GROUP => wanted.gid = Some(id(&mut values, true, &owner)?),
-                attr::TIME_ACCESS_SET => wanted.atime = Some(time_to(&mut values).map_err(bad)?),
-                _ => wanted.mtime = Some(time_to(&mut values).map_err(bad)?),
+                attr::TIME_ACCESS_SET => wanted.atime = Some(time_to(&mut values)?),
+                _ => wanted.mtime = Some(time_to(&mut values)?),
             }
         }
         match values.remaining() {
@@ -345,11 +345,16 @@ fn id(
     }
 }
 
-fn time_to(values: &mut Reader) -> Xdr<TimeTo> {
-    match values.u32()? {
+fn time_to(values: &mut Reader) -> Result<TimeTo, Status> {
+    let bad = |_| Status::BADXDR;
+    match values.u32().map_err(bad)? {
         0 => Ok(TimeTo::Now),
         _ => {
-            let (secs, nanos) = (values.i64()?, values.u32()?);
+            let secs = values.i64().map_err(bad)?;
+            let nanos = values.u32().map_err(bad)?;
+            if nanos >= 1_000_000_000 {
+                return Err(Status::INVAL);
+            }
             Ok(TimeTo::At(UnixTime::from_parts(secs, nanos)))
         }
     }

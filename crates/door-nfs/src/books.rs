@@ -19,6 +19,8 @@ use crate::state::sessions::{Channel, SessionId};
 
 /// A client that is silent for so long is forgotten, also where nobody wants what it holds.
 const COURTESY: Duration = Duration::from_secs(24 * 3_600);
+/// A server that ends waits so long for the locks of a client.
+const LEAVE_WAIT: Duration = Duration::from_secs(5);
 
 /// All of it, under one lock that is held for a few lines.
 pub(crate) struct All {
@@ -178,6 +180,20 @@ impl Books {
             tracing::warn!(%address, files, "an NFS client was silent and lost what it had open");
         }
         self.let_go(held).await;
+    }
+
+    /// The server ends: what clients hold is let go here, and theirs to claim from the next one.
+    pub(crate) async fn leave(&self) {
+        let all: Vec<LetGo> = {
+            let All { clients, held, .. } = &mut *self.lock();
+            clients.by_id.keys().map(|client| held.take_all(*client)).collect()
+        };
+        for held in all {
+            if tokio::time::timeout(LEAVE_WAIT, self.let_go(held)).await.is_err() {
+                tracing::warn!("locks of NFS clients are let go later: the metadata is away");
+                return;
+            }
+        }
     }
 
     async fn let_go(&self, held: LetGo) {

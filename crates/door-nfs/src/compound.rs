@@ -10,7 +10,7 @@ use crate::exports::{self, From};
 use crate::handle::Handle;
 use crate::memory::{Memory, Room};
 use crate::options::Export;
-use crate::protocol::numbers::{OPAQUE_BYTES_MAX, open};
+use crate::protocol::numbers::{RECORD_BYTES_MAX, open};
 use crate::protocol::rpc::Credential;
 use crate::protocol::status::{Refusal, Served, Status};
 use crate::protocol::xdr::{Reader, Writer};
@@ -142,7 +142,7 @@ impl Compound {
 
     /// A name among the arguments.
     pub(crate) fn name(input: &mut Reader) -> Result<weir_engine::Bytes, Status> {
-        let name = input.opaque(OPAQUE_BYTES_MAX).map_err(|_| Status::BADXDR)?;
+        let name = input.opaque(RECORD_BYTES_MAX).map_err(|_| Status::BADXDR)?;
         check_name(name)
     }
 

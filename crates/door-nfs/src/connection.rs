@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::{mpsc, watch};
@@ -10,17 +11,18 @@ use weir_engine::Bytes;
 use crate::compound::Sender;
 use crate::dispatch;
 use crate::memory::{Memory, Room};
+use crate::protocol::numbers::RECORD_BYTES_MAX;
 use crate::protocol::rpc::{self, Call, Credential, SYS_GROUPS_MAX};
 use crate::server_state::ServerState;
 
-/// A record: 1 MiB of data, and what is around it.
-pub(crate) const RECORD_BYTES_MAX: usize = (1 << 20) + (64 << 10);
 /// Answers that wait to be written, beside those under way.
 const ANSWERS: usize = 64;
 /// The bit that ends a record.
 const LAST: u32 = 1 << 31;
 /// What a request takes beside its data, with an answer that has none.
 const REQUEST_BYTES: usize = 16 << 10;
+/// Who says nothing for so long in the middle of a record is let go: it has room that others need.
+const SILENCE_IN_RECORD: Duration = Duration::from_secs(10);
 
 /// What a connection works with.
 #[derive(Clone)]
@@ -152,26 +154,42 @@ async fn record<R: AsyncRead + Unpin>(line: &Line, input: &mut R) -> Option<(Byt
     let mut record = Vec::new();
     let mut room = None;
     loop {
-        let head = input.read_u32().await.ok()?;
+        let head = match &room {
+            None => input.read_u32().await.ok()?,
+            Some(_) => {
+                let head = tokio::time::timeout(SILENCE_IN_RECORD, input.read_u32());
+                head.await.ok()?.ok()?
+            }
+        };
         let len = (head & !LAST) as usize;
         if record.len() + len > RECORD_BYTES_MAX {
             tracing::info!(peer = %line.peer, len, "NFS: a record is too long; the client is let go");
             return None;
         }
         if room.is_none() {
-            room = Some(line.requests.take(len.max(REQUEST_BYTES)).await?);
+            // One that comes in parts may become as long as any.
+            let bytes = if head & LAST != 0 { len.max(REQUEST_BYTES) } else { RECORD_BYTES_MAX };
+            room = Some(line.requests.take(bytes).await?);
         }
-        let before = record.len();
-        record.reserve(len);
-        let mut part = (&mut *input).take(len as u64);
-        part.read_to_end(&mut record).await.ok()?;
-        if record.len() - before != len {
-            return None;
-        }
+        fill(input, &mut record, len).await?;
         if head & LAST != 0 {
             return Some((record.into(), room?));
         }
     }
+}
+
+/// Reads so many bytes more. `None` where the client leaves, or is silent in the middle.
+async fn fill<R: AsyncRead + Unpin>(input: &mut R, record: &mut Vec<u8>, len: usize) -> Option<()> {
+    record.reserve(len);
+    let end = record.len() + len;
+    let mut part = input.take(len as u64);
+    while record.len() < end {
+        let more = tokio::time::timeout(SILENCE_IN_RECORD, part.read_buf(record));
+        if more.await.ok()?.ok()? == 0 {
+            return None;
+        }
+    }
+    Some(())
 }
 
 /// Writes an answer as one record.

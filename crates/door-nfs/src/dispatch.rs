@@ -7,7 +7,7 @@ use weir_engine::{Bytes, Fallocate};
 use crate::compound::{Compound, Sender};
 use crate::memory::{Memory, Room};
 use crate::ops::Denied;
-use crate::protocol::numbers::{OPAQUE_BYTES_MAX, op};
+use crate::protocol::numbers::{OPAQUE_BYTES_MAX, changes, op};
 use crate::protocol::status::{Refusal, Served, Status, status};
 use crate::protocol::xdr::{Mark, Reader, Writer, Xdr};
 use crate::server_state::{ServerState, add};
@@ -17,14 +17,16 @@ use crate::state::sessions::{Session, Turn};
 const ROOM_BYTES: usize = 64 << 10;
 /// What is around an answer.
 const ENVELOPE_BYTES: usize = 64;
+/// The longest result of a change. There is room for it before the change is made.
+const CHANGE_BYTES: usize = 80;
+/// `SEQUENCE` says that a client has something to claim from before a restart.
+const RECLAIM_NEEDED: u32 = 0x100;
 
 /// How one operation ended, with what its result has although it was refused.
 enum Ended {
     Done,
     /// A lock is somebody else's.
     Denied(Denied),
-    /// `SETATTR` tells which attributes it set even so.
-    NothingSet(Refusal),
 }
 
 /// A slot, which is free again when this goes.
@@ -128,6 +130,7 @@ impl Request {
         self.compound.room = self.room(out);
         let ended = match exists {
             false => Err(Status::OP_ILLEGAL.into()),
+            true if changes(number) && self.is_full(out) => Err(Status::REP_TOO_BIG.into()),
             true => self.run(at, number, input, out).await,
         };
         let status = match ended {
@@ -137,13 +140,8 @@ impl Request {
                 denied.write(out);
                 Status::DENIED
             }
-            Ok(Ended::NothingSet(refusal)) => {
-                out.rewind(body);
-                out.u32(0);
-                told(number, refusal)
-            }
             Err(refusal) => {
-                out.rewind(body);
+                refused(number, body, out);
                 told(number, refusal)
             }
         };
@@ -173,9 +171,15 @@ impl Request {
             () if over_kept => Status::REP_TOO_BIG_TO_CACHE,
             () => return status,
         };
-        out.rewind(body);
+        refused(number, body, out);
         out.set_u32(status_at, status.0);
         status
+    }
+
+    /// Whether the result of a change might be too much for the answer.
+    fn is_full(&self, out: &Writer) -> bool {
+        let used = out.len() + ENVELOPE_BYTES + CHANGE_BYTES;
+        self.taken.as_ref().is_some_and(|t| used > t.session.channel.response_bytes as usize)
     }
 
     /// Bytes that the answer may still grow by.
@@ -224,13 +228,8 @@ impl Request {
         let done = match number {
             op::DESTROY_SESSION => self.compound.destroy_session(input, is_last),
             op::SETATTR => {
-                return match self.compound.setattr(input).await {
-                    Ok(set) => {
-                        set.write(out);
-                        Ok(Ended::Done)
-                    }
-                    Err(refusal) => Ok(Ended::NothingSet(refusal)),
-                };
+                self.compound.setattr(input).await?.write(out);
+                Ok(())
             }
             op::LOCK => {
                 let denied = self.compound.lock(input, out).await?;
@@ -341,6 +340,10 @@ impl Request {
         if self.request_bytes + ENVELOPE_BYTES > channel.request_bytes as usize {
             return Err(Status::REQ_TOO_BIG.into());
         }
+        // Before the slot is taken: a refusal of this operation leaves it as it was.
+        if self.count > channel.ops {
+            return Err(Status::TOO_MANY_OPS.into());
+        }
         match session.begin(slot, sequence)? {
             Turn::Again(answer) => {
                 self.again = Some(answer);
@@ -349,17 +352,28 @@ impl Request {
             Turn::New => {}
         }
         self.taken = Some(Taken { session: session.clone(), slot, keep, answer: None });
-        if self.count > channel.ops {
-            return Err(Status::TOO_MANY_OPS.into());
-        }
         let now = tokio::time::Instant::now();
-        server.books.lock().clients.heard(session.client, self.compound.sender.peer, now);
+        let may_claim = {
+            let mut all = server.books.lock();
+            all.clients.heard(session.client, self.compound.sender.peer, now);
+            let known = all.clients.by_id.get(&session.client);
+            known.is_some_and(|known| !known.complete && all.grace.may_claim(&known.owner))
+        };
+        let flags = if may_claim { RECLAIM_NEEDED } else { 0 };
         out.fixed(&id);
-        for word in [sequence, slot, session.highest(), session.highest(), 0] {
+        for word in [sequence, slot, session.highest(), session.highest(), flags] {
             out.u32(word);
         }
         self.compound.session = Some(session);
         Ok(())
+    }
+}
+
+/// Takes back what a result has beside its status. That of `SETATTR` tells what was set even so: nothing.
+fn refused(number: u32, body: Mark, out: &mut Writer) {
+    out.rewind(body);
+    if number == op::SETATTR {
+        out.u32(0);
     }
 }
 

@@ -17,12 +17,13 @@ use weir_engine::{Bytes, Engine};
 use weir_types::{FsError, Result, UnixTime};
 
 use crate::books::Books;
-use crate::connection::{End, Line, RECORD_BYTES_MAX, serve, stopped};
+use crate::connection::{End, Line, serve, stopped};
 use crate::counts::{ClientView, Counts, NfsCounts};
 use crate::exports::Exports;
 use crate::handle::HandleKey;
 use crate::memory::Memory;
 use crate::options::{Export, NfsOptions};
+use crate::protocol::numbers::RECORD_BYTES_MAX;
 use crate::server_state::{Lists, ServerState};
 use crate::tls;
 
@@ -126,6 +127,7 @@ impl NfsServer {
                 tracing::error!("a task of NFS failed: {error}");
             }
         }
+        self.state.books.leave().await;
     }
 }
 

@@ -57,6 +57,8 @@ impl Compound {
         if self.server.exports.is_root(handle, from)
             && let Some(export) = self.server.exports.named(name, from)
         {
+            // One that is for others, or for TLS, is not entered.
+            self.server.exports.get(export.id, from)?;
             return Ok(Handle::Inode { export: export.id, ino: export.root });
         }
         if handle == Handle::Above {

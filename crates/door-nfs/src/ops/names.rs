@@ -7,7 +7,7 @@ use crate::attributes::{Wanted, device};
 use crate::caller::{EXECUTE, WRITE};
 use crate::compound::{Compound, Target};
 use crate::handle::Handle;
-use crate::protocol::numbers::{TARGET_BYTES_MAX, ftype};
+use crate::protocol::numbers::{RECORD_BYTES_MAX, TARGET_BYTES_MAX, ftype};
 use crate::protocol::status::{Served, Status};
 use crate::protocol::xdr::{Reader, Writer};
 use crate::server_state::change_of;
@@ -59,7 +59,7 @@ impl Compound {
         let (mut rdev, mut link) = (0, None);
         match kind {
             ftype::BLK | ftype::CHR => rdev = device(input.u32()?, input.u32()?),
-            ftype::LNK => link = Some(input.opaque(TARGET_BYTES_MAX)?.to_vec()),
+            ftype::LNK => link = Some(input.opaque(RECORD_BYTES_MAX)?.to_vec()),
             _ => {}
         }
         let name = Self::name(input)?;
@@ -73,6 +73,9 @@ impl Compound {
             ftype::CHR => FileKind::CharDevice,
             _ => return Err(Status::BADTYPE.into()),
         };
+        if link.as_ref().is_some_and(|link| link.len() > TARGET_BYTES_MAX) {
+            return Err(Status::NAMETOOLONG.into());
+        }
         if wanted.size.is_some() || link.as_ref().is_some_and(Vec::is_empty) {
             return Err(Status::INVAL.into());
         }

@@ -281,14 +281,16 @@ impl Compound {
         let id = self.stateid(input)?;
         let _seqid = input.u32()?;
         let (access, deny) = (input.u32()? & !open::WANT_MASK, input.u32()?);
-        self.handle()?;
+        let target = self.target()?;
         if access == 0 || access & !open::BOTH != 0 || deny & !open::BOTH != 0 {
             return Err(Status::INVAL.into());
         }
         let Which::Open(number) = self.which(id)? else {
             return Err(Status::BAD_STATEID.into());
         };
-        let id = self.server.books.lock().held.downgrade(number, access, deny)?;
+        let held = &mut self.server.books.lock().held;
+        held.check_file(number, (target.export.id, target.ino))?;
+        let id = held.downgrade(number, access, deny)?;
         id.write(out);
         self.current_stateid = Some(id);
         Ok(())
@@ -297,14 +299,13 @@ impl Compound {
     pub(crate) async fn close(&mut self, input: &mut Reader, out: &mut Writer) -> Served<()> {
         let _seqid = input.u32()?;
         let id = self.stateid(input)?;
-        self.handle()?;
+        let target = self.target()?;
         let Which::Open(number) = self.which(id)? else {
             return Err(Status::BAD_STATEID.into());
         };
-        let ino = {
-            let all = self.server.books.lock();
-            all.held.open_of(Which::Open(number))?.1.ino
-        };
+        let file = (target.export.id, target.ino);
+        self.server.books.lock().held.check_file(number, file)?;
+        let ino = target.ino;
         // Other nodes find what was written once it is closed.
         let engine = &self.server.engine;
         self.server.insist(Durable::Closed(ino)).await?;

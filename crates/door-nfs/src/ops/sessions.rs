@@ -9,6 +9,10 @@ use crate::state::clients::{Claim, Created, Principal};
 use crate::state::sessions::{Channel, SessionId};
 
 const PROTECT_NONE: u32 = 0;
+const PROTECT_BY_MACHINE: u32 = 1;
+const PROTECT_BY_SECRET: u32 = 2;
+/// Flags of a new session that there are: to outlive a restart, with callbacks, over RDMA.
+const SESSION_FLAGS: u32 = 7;
 /// For the client's own calls.
 const FORE: u32 = 1;
 /// For calls to the client, of which there are none.
@@ -26,8 +30,11 @@ impl Compound {
         if flags & !exchange::KNOWN != 0 || owner.is_empty() {
             return Err(Status::INVAL.into());
         }
-        if protect != PROTECT_NONE {
-            return Err(Status::NOTSUPP.into());
+        match protect {
+            PROTECT_NONE => {}
+            // Both need RPCSEC_GSS.
+            PROTECT_BY_MACHINE | PROTECT_BY_SECRET => return Err(Status::INVAL.into()),
+            _ => return Err(Status::BADXDR.into()),
         }
         let implementations = input.u32()?;
         if implementations > 1 {
@@ -62,10 +69,13 @@ impl Compound {
     }
 
     pub(crate) async fn create_session(&self, input: &mut Reader, out: &mut Writer) -> Served<()> {
-        let (client, sequence, _flags) = (input.u64()?, input.u32()?, input.u32()?);
+        let (client, sequence, flags) = (input.u64()?, input.u32()?, input.u32()?);
         let (fore, back) = (Channel::read(input)?, Channel::read(input)?);
         let _program = input.u32()?;
         input.list(CALLBACK_SECURITIES_MAX, read_callback_security)?;
+        if flags & !SESSION_FLAGS != 0 {
+            return Err(Status::INVAL.into());
+        }
         let channels = (fore.granted()?, Channel { slots: back.slots.min(1), ..back });
         let principal = Principal::of(&self.sender.credential);
         let books = &self.server.books;

@@ -5,7 +5,7 @@ use weir_types::{FileKind, Inode};
 
 use crate::caller::{READ, WRITE};
 use crate::compound::{Compound, Target};
-use crate::protocol::numbers::OPAQUE_BYTES_MAX;
+use crate::protocol::numbers::{OPAQUE_BYTES_MAX, RECORD_BYTES_MAX};
 use crate::protocol::status::{Served, Status};
 use crate::protocol::xdr::{Reader, Writer};
 use crate::server_state::change_of;
@@ -55,10 +55,10 @@ impl Compound {
             _ => return Err(Status::BADXDR.into()),
         };
         let name = Self::xattr_name(input)?;
-        let value = match input.opaque(VALUE_BYTES_MAX) {
-            Ok(value) => value,
-            Err(_) => return Err(Status::XATTR2BIG.into()),
-        };
+        let value = input.opaque(RECORD_BYTES_MAX)?;
+        if value.len() > VALUE_BYTES_MAX {
+            return Err(Status::XATTR2BIG.into());
+        }
         let target = self.target_to_change()?;
         let before = self.holder_of_xattrs(&target, WRITE).await?;
         self.server.engine.xattr_set(target.ino, &name, &value, mode).await?;

@@ -190,6 +190,32 @@ pub(crate) mod exchange {
     pub(crate) const KNOWN: u32 = 0x0007_0103 | UPDATE;
 }
 
+/// Whether an operation changes files, or what is held of them.
+pub(crate) fn changes(number: u32) -> bool {
+    matches!(
+        number,
+        op::CREATE
+            | op::REMOVE
+            | op::RENAME
+            | op::LINK
+            | op::SETATTR
+            | op::WRITE
+            | op::OPEN
+            | op::OPEN_DOWNGRADE
+            | op::CLOSE
+            | op::LOCK
+            | op::LOCKU
+            | op::ALLOCATE
+            | op::DEALLOCATE
+            | op::COPY
+            | op::CLONE
+            | op::SETXATTR
+            | op::REMOVEXATTR
+    )
+}
+
+/// A record: 1 MiB of data, and what is around it.
+pub(crate) const RECORD_BYTES_MAX: usize = (1 << 20) + (64 << 10);
 /// Names and attributes.
 pub(crate) const NAME_BYTES_MAX: usize = 255;
 /// A target of a symlink.

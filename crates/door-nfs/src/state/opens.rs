@@ -6,7 +6,7 @@ use bytes::Bytes;
 use weir_engine::{Engine, OpenFile};
 use weir_types::Ino;
 
-use super::held::Held;
+use super::held::{Held, Which};
 use super::stateid::Stateid;
 use crate::protocol::numbers::open;
 use crate::protocol::status::Status;
@@ -73,6 +73,15 @@ pub(crate) struct Wanted {
 }
 
 impl Held {
+    /// Refuses an open file that is another than this one, by export and inode.
+    pub(crate) fn check_file(&self, number: u64, file: (u32, Ino)) -> Result<(), Status> {
+        let (_, open) = self.open_of(Which::Open(number))?;
+        match (open.export, open.ino) == file {
+            true => Ok(()),
+            false => Err(Status::BAD_STATEID),
+        }
+    }
+
     /// Opens a file, or widens what the same owner has of it. `Err` with the client that is in the way.
     pub(crate) fn share(&mut self, wanted: Wanted) -> Result<Stateid, u64> {
         let Wanted { client, owner, ino, export, access, deny, file } = wanted;

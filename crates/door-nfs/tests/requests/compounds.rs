@@ -20,7 +20,8 @@ fn only_operations_that_make_sessions_come_without_one() {
     let served = Served::new();
     let mut client = served.client("a");
     let root = client.root();
-    for op in [putrootfh(), putfh(&root), getfh(), reclaim_complete(false)] {
+    let set = ops::setattr(StateId::ANONYMOUS, &ops::set_size(0));
+    for op in [putrootfh(), putfh(&root), getfh(), reclaim_complete(false), set] {
         assert_eq!(client.bare(&[op]).stat, OP_NOT_IN_SESSION);
     }
     let sequence = client.sequence(0);

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use crate::common::Served;
-use crate::common::client::{Client, compound};
+use crate::common::client::{Client, FIRST_LIFE, compound};
 use crate::common::ops::{self, StateId, putfh, putrootfh};
+use crate::common::ops_session::reclaim_complete;
 use crate::common::rpc::{Connection, Cred, Head};
 use crate::witness::Witness;
 
@@ -55,13 +56,21 @@ fn bytes_that_are_announced_and_do_not_come_cost_nobody_else() {
 fn replies_that_nobody_reads_hold_up_nobody_else() {
     let served = Served::new();
     let mut witness = Witness::new(&served);
-    let mut client = served.client("a");
+    let mut client = elsewhere(&served);
     ask_for_much(&mut client);
     for _ in 0..20 {
         witness.check();
     }
     drop(client);
     witness.check();
+}
+
+/// A client at another address than the others.
+fn elsewhere(served: &Served) -> Client {
+    let connection = Connection::open_from(served.address(), [127, 0, 0, 2].into());
+    let mut client = Client::over(connection, served.address(), "elsewhere", FIRST_LIFE);
+    client.call(&[reclaim_complete(false)]).ok();
+    client
 }
 
 /// Asks for a mebibyte in each slot, and takes nothing.
@@ -76,7 +85,7 @@ fn ask_for_much(client: &mut Client) {
 #[test]
 fn a_server_stops_although_clients_stay() {
     let served = Served::new();
-    let mut client = served.client("a");
+    let mut client = elsewhere(&served);
     ask_for_much(&mut client);
     let idle = Connection::open(served.address());
     let mut half = Connection::open(served.address());

@@ -4,7 +4,7 @@ use crate::common::Served;
 use crate::common::assert_any;
 use crate::common::client::{Client, FIRST_LIFE};
 use crate::common::codes::{
-    BADSESSION, DENIED, GRACE, NO_GRACE, OK, RECLAIM_BAD, RECLAIM_CONFLICT, SHARE_DENIED,
+    BADSESSION, DELAY, DENIED, GRACE, NO_GRACE, OK, RECLAIM_BAD, RECLAIM_CONFLICT, SHARE_DENIED,
     STALE_CLIENTID, Stat, lock, share, stable, status,
 };
 use crate::common::ops::{
@@ -42,9 +42,15 @@ fn reclaim(client: &mut Client, file: &[u8]) -> Result<StateId, Stat> {
     client.open(file, &previous).map(|(_, opened)| opened.id)
 }
 
-fn relock(client: &mut Client, file: &[u8], open: StateId) -> Stat {
+fn relock(served: &Served, client: &mut Client, file: &[u8], open: StateId) -> Stat {
     let locker = Locker::New(open, b"owner");
-    client.stat(file, ops::lock(lock::WRITE, true, ALL, &locker))
+    for _ in 0..100 {
+        match client.stat(file, ops::lock(lock::WRITE, true, ALL, &locker)) {
+            DELAY => served.wait(50),
+            done => return done,
+        }
+    }
+    DELAY
 }
 
 fn complete(client: &mut Client) {
@@ -101,7 +107,7 @@ fn claimed(kill: bool) {
     assert_eq!(other.open(&root, &Open::making("new")).expect_err("refused"), GRACE);
     assert_eq!(other.open(&root, &Open::read("file")).expect_err("refused"), GRACE);
     let id = reclaim(&mut client, &file).expect("claims its open");
-    assert_eq!(relock(&mut client, &file, id), OK);
+    assert_eq!(relock(&served, &mut client, &file, id), OK);
     complete(&mut client);
     assert_any(reclaim(&mut client, &file).expect_err("refused"), &[NO_GRACE]);
     client.write(&file, id, 0, stable::UNSTABLE, b"goes on").expect("writes");
@@ -256,7 +262,7 @@ fn many_restarts_in_a_row_lose_nobody() {
         let id = reclaim(&mut client, &file).expect("claims");
         // It goes down again before the client is done, every other time.
         if round < 2 {
-            assert_eq!(relock(&mut client, &file, id), OK);
+            assert_eq!(relock(&served, &mut client, &file, id), OK);
             complete(&mut client);
         }
     }

@@ -131,7 +131,7 @@ fn rage(address: SocketAddr, at: u64, seed: u64) {
                 Err(stat) => stat,
             },
         };
-        // A directory in whose place there is a file now is looked into too, and a link of a directory asked for.
+        // Files are looked into too, and links of directories asked for.
         assert_any(stat, EXPECTED);
         dirs.truncate(4);
     }
