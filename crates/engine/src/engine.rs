@@ -246,6 +246,7 @@ impl Engine {
         if let Some(together) = &self.data.context.together {
             self.names.orphans.let_all_go().await?;
             weir_meta::sessions::end(&**meta.kv(), together.id()).await?;
+            self.limits.leave_together(together).await?;
         }
         if let Some(journal) = journal {
             journal.clear()?;

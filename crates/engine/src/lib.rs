@@ -35,7 +35,8 @@ pub use services::actions::{
 };
 pub use services::disks::{Disk, DiskExtent, DiskOptions, DiskView};
 pub use services::limits::{
-    Period, TenantView, ThroughputChange, ThroughputReport, ThroughputView, Totals,
+    LimitStatus, Period, ShareView, TenantView, ThroughputChange, ThroughputReport, ThroughputView,
+    Totals,
 };
 pub use services::links::{
     Attributes, HeldDeletions, HiddenObject, ImportView, LinkOptions, LinkPlan, LinkView,

@@ -10,3 +10,5 @@ mod life;
 mod locks;
 #[path = "nodes/removed.rs"]
 mod removed;
+#[path = "nodes/whole.rs"]
+mod whole;

@@ -6,6 +6,8 @@ use weir_types::{ChunkIndex, Ino, LinkId, SegmentId};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::kv::Key;
+use crate::session::SessionId;
+use crate::share_row::ShareRow;
 
 pub(crate) const INODE: u8 = b'I';
 pub(crate) const DIRENT: u8 = b'D';
@@ -36,6 +38,14 @@ pub(crate) const NODE_LOCKS: u8 = b'F';
 pub(crate) const RECALL: u8 = b'j';
 pub(crate) const NODE_WAITS: u8 = b'f';
 
+pub(crate) const SHARE: u8 = b'u';
+pub(crate) const DID: u8 = b'v';
+
+/// Behind [`SHARE`]: accounts, and what sessions have of them.
+const SHARE_ACCOUNT: u8 = 0;
+const SHARE_HELD: u8 = 1;
+/// Names no session: what those did that are settled.
+const SETTLED: u64 = u64::MAX;
 /// The counter of inodes, those of removed but open files included.
 pub(crate) const INODES: &[u8] = b"Cinodes";
 /// The counter of file bytes that extents cover.
@@ -248,6 +258,32 @@ pub(crate) fn disk(name: &str) -> Key {
 
 fn of_session(tag: u8, session: u64) -> Key {
     let mut key = vec![tag];
+/// A row by which nodes keep to limits together.
+pub(crate) fn share(row: ShareRow) -> Key {
+    let (what, number) = match row {
+        ShareRow::Account(number) => (SHARE_ACCOUNT, number),
+        ShareRow::Held(session) => (SHARE_HELD, session.0),
+        ShareRow::Did(session) => return of_session(DID, session.0),
+        ShareRow::DidBefore => return of_session(DID, SETTLED),
+    };
+    let mut key = vec![SHARE, what];
+    key.extend_from_slice(&number.to_be_bytes());
+    key
+}
+
+/// Which row by which nodes keep to limits a key is of.
+pub(crate) fn parse_share(key: &[u8]) -> Option<ShareRow> {
+    match (*key.first()?, *key.get(1)?) {
+        (SHARE, SHARE_ACCOUNT) => Some(ShareRow::Account(number_at(key, 2)?)),
+        (SHARE, SHARE_HELD) => Some(ShareRow::Held(SessionId(number_at(key, 2)?))),
+        (DID, _) => match number_at(key, 1)? {
+            SETTLED => Some(ShareRow::DidBefore),
+            session => Some(ShareRow::Did(SessionId(session))),
+        },
+        _ => None,
+    }
+}
+
     key.extend_from_slice(&session.to_be_bytes());
     key
 }

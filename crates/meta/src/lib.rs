@@ -41,6 +41,8 @@ mod segments;
 mod session;
 pub mod sessions;
 mod share;
+mod share_row;
+mod shares;
 mod throughput;
 mod volume;
 mod xattr;
@@ -68,6 +70,8 @@ pub use paths::path_of;
 pub use rename::{RenameMode, Renamed};
 pub use segments::{Reference, SegmentBytes, SegmentInfo, SegmentUse};
 pub use share::ShareRange;
+pub use share_row::ShareRow;
+pub use shares::{SeenRow, ShareChange};
 pub use volume::{Clock, LastMount, Meta, RootAttr, Usage, WriterRecord};
 pub use xattr::XattrMode;
 
