@@ -27,6 +27,7 @@ pub(crate) const LINK_COUNT: u8 = b'Q';
 pub(crate) const EXPORT: u8 = b'W';
 pub(crate) const EXPORT_REMOVED: u8 = b'V';
 pub(crate) const ACTION: u8 = b'A';
+pub(crate) const ACTION_CLAIM: u8 = b'a';
 pub(crate) const PIN: u8 = b'P';
 pub(crate) const THROUGHPUT: u8 = b'U';
 pub(crate) const DISK: u8 = b'Y';
@@ -37,7 +38,6 @@ pub(crate) const HOLD: u8 = b'G';
 pub(crate) const NODE_LOCKS: u8 = b'F';
 pub(crate) const RECALL: u8 = b'j';
 pub(crate) const NODE_WAITS: u8 = b'f';
-
 pub(crate) const SHARE: u8 = b'u';
 pub(crate) const DID: u8 = b'v';
 
@@ -46,6 +46,7 @@ const SHARE_ACCOUNT: u8 = 0;
 const SHARE_HELD: u8 = 1;
 /// Names no session: what those did that are settled.
 const SETTLED: u64 = u64::MAX;
+
 /// The counter of inodes, those of removed but open files included.
 pub(crate) const INODES: &[u8] = b"Cinodes";
 /// The counter of file bytes that extents cover.
@@ -232,10 +233,19 @@ pub(crate) fn parse_object_key(key: &[u8]) -> Option<&[u8]> {
     key.get(5..)
 }
 
-pub(crate) fn action(number: u64) -> Key {
-    let mut key = vec![ACTION];
+fn of_action(tag: u8, number: u64) -> Key {
+    let mut key = vec![tag];
     key.extend_from_slice(&number.to_be_bytes());
     key
+}
+
+pub(crate) fn action(number: u64) -> Key {
+    of_action(ACTION, number)
+}
+
+/// The row of which node works on an action.
+pub(crate) fn action_claim(number: u64) -> Key {
+    of_action(ACTION_CLAIM, number)
 }
 
 pub(crate) fn pin(ino: Ino) -> Key {
@@ -248,16 +258,6 @@ pub(crate) fn throughput(number: u64) -> Key {
     key
 }
 
-/// The row of a disk; for an empty name the prefix of all of them.
-pub(crate) fn disk(name: &str) -> Key {
-    let mut key = Vec::with_capacity(1 + name.len());
-    key.push(DISK);
-    key.extend_from_slice(name.as_bytes());
-    key
-}
-
-fn of_session(tag: u8, session: u64) -> Key {
-    let mut key = vec![tag];
 /// A row by which nodes keep to limits together.
 pub(crate) fn share(row: ShareRow) -> Key {
     let (what, number) = match row {
@@ -284,6 +284,16 @@ pub(crate) fn parse_share(key: &[u8]) -> Option<ShareRow> {
     }
 }
 
+/// The row of a disk; for an empty name the prefix of all of them.
+pub(crate) fn disk(name: &str) -> Key {
+    let mut key = Vec::with_capacity(1 + name.len());
+    key.push(DISK);
+    key.extend_from_slice(name.as_bytes());
+    key
+}
+
+fn of_session(tag: u8, session: u64) -> Key {
+    let mut key = vec![tag];
     key.extend_from_slice(&session.to_be_bytes());
     key
 }
@@ -376,7 +386,7 @@ pub(crate) fn parse_throughput(key: &[u8]) -> Option<u64> {
     number_at(key, 1)
 }
 
-/// The number of an action's key.
+/// The number of an action's key, or of its claim's.
 pub(crate) fn parse_action(key: &[u8]) -> Option<u64> {
     number_at(key, 1)
 }

@@ -51,7 +51,7 @@ mod xattr;
 pub(crate) mod tests;
 
 pub use acl::{ACL_ACCESS, ACL_DEFAULT};
-pub use actions::{ActionEnd, ActionRow, ActionRowKind};
+pub use actions::{ActionClaim, ActionEnd, ActionRow, ActionRowKind, ClaimedAction};
 pub use attrs::{AtimeChange, SetAttr};
 pub use check::{Problem, check};
 pub use copy::{Sum, copy, sum};
