@@ -70,35 +70,74 @@ impl Limits {
         let rows = self.meta.did_rows().await?;
         let live = together.live();
         let lives = |id: &SessionId| live.iter().any(|session| session.id == *id);
-        let mut missing: Vec<(SessionId, &SeenRow)> = Vec::new();
-        for (row, found) in &rows {
-            if let ShareRow::Did(id) = row
-                && !lives(id)
-            {
-                missing.push((*id, found));
-            }
-        }
-        if missing.is_empty() {
+        let ids = rows.iter().filter_map(|(row, _)| match row {
+            ShareRow::Did(id) if !lives(id) => Some(*id),
+            _ => None,
+        });
+        let mut gone: Vec<SessionId> = ids.collect();
+        if gone.is_empty() {
             return Ok(());
         }
-        let ids: Vec<_> = missing.iter().map(|(id, _)| *id).collect();
-        let there = self.meta.are_there(&ids).await?;
-        let before = rows.iter().find(|(row, _)| *row == ShareRow::DidBefore);
-        let mut sum = before.map_or(Ok(Totals::default()), |(_, row)| Ok(decode(row)?.1))?;
-        let mut change = ShareChange::default();
-        for ((id, found), there) in missing.into_iter().zip(there) {
-            if !there {
-                sum.add(&decode::<Totals>(found)?.1);
-                change.seen.push((ShareRow::Did(id), Some(found.0)));
-                change.deletes.push(ShareRow::Did(id));
-            }
-        }
-        if change.deletes.is_empty() {
+        // Who joined since the last look is there.
+        let mut there = self.meta.are_there(&gone).await?.into_iter();
+        gone.retain(|_| there.next() == Some(false));
+        if gone.is_empty() {
             return Ok(());
         }
-        change.seen.push((ShareRow::DidBefore, before.map(|(_, (version, _))| *version)));
-        change.puts.push((ShareRow::DidBefore, encode(&sum)?));
+        let change = added_up(&rows, &gone)?;
         // Another one that was on duty may have done it.
         self.meta.change_shares(change).await.map(drop)
+    }
+}
+
+/// What becomes of the rows where these sessions are gone: what they did is in the sum of all such.
+fn added_up(rows: &[(ShareRow, SeenRow)], gone: &[SessionId]) -> Result<ShareChange> {
+    let before = rows.iter().find(|(row, _)| *row == ShareRow::DidBefore);
+    let mut sum = Totals::default();
+    let mut change = ShareChange::default();
+    change.seen.push((ShareRow::DidBefore, before.map(|(_, (version, _))| *version)));
+    if let Some((_, row)) = before {
+        sum.add(&decode(row)?.1);
+    }
+    for (row, found) in rows {
+        if let ShareRow::Did(id) = row
+            && gone.contains(id)
+        {
+            sum.add(&decode(found)?.1);
+            change.seen.push((*row, Some(found.0)));
+            change.deletes.push(*row);
+        }
+    }
+    change.puts.push((ShareRow::DidBefore, encode(&sum)?));
+    Ok(change)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_those_did_that_are_gone_is_added_up_once() {
+        let did = |gets, reads| {
+            let totals = Totals { unix_ms: 7, get_requests: gets, reads, ..Totals::default() };
+            encode(&totals).expect("encodes")
+        };
+        let row = |id, version, row| (ShareRow::Did(SessionId(id)), (version, row));
+        let lives = row(1, 11, did(100, 200));
+        let dead = [row(2, 12, did(10, 1)), row(3, 13, did(20, 2))];
+        let rows: Vec<_> = dead.iter().cloned().chain([lives]).collect();
+        let gone = [SessionId(2), SessionId(3)];
+        let change = added_up(&rows, &gone).expect("adds up");
+        assert_eq!(change.deletes, dead.clone().map(|(row, _)| row));
+        let seen = [(ShareRow::DidBefore, None), (dead[0].0, Some(12)), (dead[1].0, Some(13))];
+        assert_eq!(change.seen, seen, "nobody else adds them up");
+        let [(ShareRow::DidBefore, sum)] = &change.puts[..] else { panic!("{change:?}") };
+        let sum: Totals = decode(&(1, sum.clone())).expect("decodes").1;
+        assert_eq!((sum.get_requests, sum.reads, sum.unix_ms), (30, 3, 0));
+        // On top of those of before.
+        let rows = [rows[0].clone(), (ShareRow::DidBefore, (20, did(5, 5)))];
+        let change = added_up(&rows, &gone).expect("adds up");
+        let sum: Totals = decode(&(1, change.puts[0].1.clone())).expect("decodes").1;
+        assert_eq!((sum.get_requests, change.seen[0].1), (15, Some(20)));
     }
 }
