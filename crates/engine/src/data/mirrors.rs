@@ -2,6 +2,7 @@
 //! the tier knows better.
 
 mod follow;
+mod known;
 mod lent;
 
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use weir_types::{ByteRange, ErrorKind, FileKind, FsError, Ino, Inode, Result};
 use super::followed::Moved;
 use super::journal::Journal;
 use super::nodes::{Node, Nodes};
-use lent::LentFiles;
+use known::LentFiles;
 
 /// A change of extents that failed.
 pub(crate) struct Change<'a> {

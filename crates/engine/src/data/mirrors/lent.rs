@@ -8,16 +8,13 @@
 //!
 //! No lease is needed for that: each open compares, under a lease from memory.
 
-use std::collections::HashMap;
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use parking_lot::Mutex;
 use weir_tier::Mirror;
 use weir_types::{ByteRange, FileKind, FsError, Ino, Inode, Result};
 
 use super::Mirrors;
-use crate::data::followed::Followed;
 use crate::data::upward::StoredBytes;
 use crate::volume::context::blocking;
 
@@ -25,32 +22,6 @@ use crate::volume::context::blocking;
 const BRING_BYTES_MAX: u64 = 16 << 20;
 /// How long they may take: an open, a look at the size or a lock waits.
 const BRING_WAIT: Duration = Duration::from_secs(2);
-/// Large files of which it is remembered where their bytes are: of 4 GiB each that may be 100 MB. When there
-/// would be more all are forgotten, and a change of one parts it.
-const KNOWN_MAX: usize = 256;
-
-/// What is known of lent files.
-#[derive(Default)]
-pub(super) struct LentFiles {
-    stored: OnceLock<Weak<dyn StoredBytes>>,
-    /// Where the bytes of large ones are, as of the generation that was lent.
-    known: Mutex<HashMap<Ino, Arc<Followed>>>,
-}
-
-impl LentFiles {
-    fn known(&self, ino: Ino, generation: u64) -> Option<Arc<Followed>> {
-        let known = self.known.lock();
-        known.get(&ino).filter(|known| known.inode.data.generation == generation).cloned()
-    }
-
-    fn note(&self, known: Followed) {
-        let mut all = self.known.lock();
-        if all.len() >= KNOWN_MAX {
-            all.clear();
-        }
-        all.insert(known.inode.ino, Arc::new(known));
-    }
-}
 
 impl Mirrors {
     /// By whom bytes of the bucket are read.
