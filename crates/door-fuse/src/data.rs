@@ -134,7 +134,7 @@ impl DoorState {
         };
         let purpose = Purpose::of(flags);
         if !purpose.reads && self.passthrough.is_for_readers(known) {
-            self.engine.is_changed_in_place(ino);
+            self.engine.not_lent_for_now(ino);
             self.passthrough.turn(known);
         }
         if known != self.passthrough.faces().of(ino) {

@@ -78,7 +78,7 @@ impl DoorState {
         if granted.is_new() {
             self.see_others(ino, &granted).await;
         }
-        self.engine.is_changed_in_place(ino);
+        self.engine.is_locked(ino);
         let lent = self.passthrough.modes().lent(known);
         if lent.is_some_and(|lent| !self.engine.lends(ino, lent.lending)) {
             return Err(Errno(libc::ESTALE).into());

@@ -221,8 +221,7 @@ impl Passthrough {
                 self.other_opens.fetch_add(1, Ordering::Relaxed);
             }
             // Nobody is to lend it again before this one opens it by its new number.
-            Mode::Elsewhere if !purpose.reads => file.changed_in_place(),
-            Mode::Elsewhere => {}
+            Mode::Elsewhere => file.not_lent_for_now(),
         }
         Ok(mode)
     }

@@ -6,6 +6,7 @@ mod fill;
 pub(crate) mod flush;
 mod invalidations;
 mod note;
+mod parted;
 mod passthrough;
 pub(crate) mod passthrough_use;
 mod residency;

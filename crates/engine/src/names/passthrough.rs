@@ -47,6 +47,11 @@ impl OpenFile {
         self.mirror.lends(lending)
     }
 
+    /// Says that somebody is to open it who cannot have what is lent: it is not lent anew for 5 s.
+    pub fn not_lent_for_now(&self) {
+        self.mirror.not_lent_for_now();
+    }
+
     /// Whether somebody may still read or map the mirror file.
     pub fn in_passthrough(&self) -> Result<bool> {
         self.mirror.in_passthrough()

@@ -12,7 +12,7 @@ use std::fs::File;
 use std::io;
 use std::sync::atomic::Ordering;
 
-use weir_types::{ByteRange, ErrorKind, FsError, Inode, Result};
+use weir_types::{ByteRange, ErrorKind, FsError, Result};
 
 use crate::disk;
 use crate::lease;
@@ -21,10 +21,7 @@ use crate::mirror::passthrough_use::{InPassthrough, Lent, PassthroughUse};
 use crate::mirror::{Mirror, Residency, gaps_below};
 use crate::mirror_file::{data_ranges, last_store, set_mark};
 use crate::pending::Pending;
-use crate::ranges::{PageState, page_ceil, page_floor};
-
-/// How long a file is not lent that others changed while it was, in milliseconds.
-const CHANGED_MS: u64 = 5_000;
+use crate::ranges::{PageState, page_ceil};
 
 impl Mirror {
     /// Lends the mirror file for reading, if all of the file is here, it has `least` bytes, and the
@@ -43,7 +40,7 @@ impl Mirror {
         }
         let here = gaps_below(&residency.state, 0, page_ceil(size)).is_empty();
         let fits = active || self.shared.may_pass_through(residency.local_bytes);
-        let wanted = active || (size >= least && self.is_quiet(&residency));
+        let wanted = self.is_wanted(&residency, least);
         if residency.gone || (size == 0 && !active) || !here || !fits || !wanted {
             return Ok(None);
         }
@@ -69,106 +66,6 @@ impl Mirror {
         }
         residency.passthrough.opens = residency.passthrough.opens.saturating_sub(1);
         self.settle(&mut residency)
-    }
-
-    /// Whether who was lent the mirror file by this lending has the file's bytes as they are known here.
-    pub fn lends(&self, lending: u64) -> bool {
-        self.read_state().passthrough.lending == lending
-    }
-
-    /// Whether it is worth lending: nobody changes it in place, and no other node did of late.
-    fn is_quiet(&self, residency: &Residency) -> bool {
-        let quiet = !self.rewritten.load(Ordering::Relaxed);
-        if !self.shared.among_nodes.load(Ordering::Acquire) {
-            return quiet;
-        }
-        let not_before_ms = self.not_lent_before_ms.load(Ordering::Relaxed);
-        quiet && !residency.has_unflushed() && self.shared.now_ms() >= not_before_ms
-    }
-
-    /// Others changed the file, and who was lent the mirror file is to keep that as it is: the caller put another
-    /// one in its place.
-    pub(super) fn part(&self, residency: &mut Residency) {
-        self.close_file();
-        if residency.passthrough.active {
-            self.set_passthrough(residency, false);
-            residency.passthrough = residency.passthrough.parted();
-            let not_before_ms = self.shared.now_ms() + CHANGED_MS;
-            self.not_lent_before_ms.store(not_before_ms, Ordering::Relaxed);
-        }
-    }
-
-    /// Others changed a file that is lent since it had the generation `since`, and these are the bytes that
-    /// `inode` has elsewhere than it had, or may have, by their offsets: who reads the mirror file finds them
-    /// there, and no zeros in between. `false`, and nothing is done, where it is not lent or not of that
-    /// generation, or where something of it is dirty.
-    pub fn bring(&self, inode: &Inode, since: u64, changes: &[(u64, &[u8])]) -> Result<bool> {
-        let mut residency = self.write_state();
-        let state = &residency.state;
-        let is_lent = residency.passthrough.active && residency.verified && !residency.gone;
-        let whole = gaps_below(state, 0, page_ceil(state.size)).is_empty();
-        if !is_lent || state.generation != since || residency.has_unflushed() || !whole {
-            return Ok(false);
-        }
-        self.take_out_leftover(&mut residency)?;
-        let brought = self.bring_to(&mut residency, inode, changes);
-        if brought.is_err() {
-            self.let_all_go(&mut residency);
-        }
-        brought.map(|()| true)
-    }
-
-    fn bring_to(
-        &self,
-        residency: &mut Residency,
-        inode: &Inode,
-        changes: &[(u64, &[u8])],
-    ) -> Result<()> {
-        let ino = self.ino;
-        let mut state = residency.state.clone();
-        let pages = |&(offset, bytes): &(u64, &[u8])| {
-            ByteRange::new(page_floor(offset), page_ceil(offset + bytes.len() as u64))
-        };
-        let behind = ByteRange::new(page_ceil(inode.size), u64::MAX);
-        for ByteRange { start, end } in changes.iter().map(pages).chain([behind]) {
-            state.ranges.clear(start, end);
-        }
-        state.size = inode.size;
-        state.generation = inode.data.generation;
-        state.remote_end = inode.size;
-        residency.stamp.add_all();
-        self.next_epoch();
-        // As if they were released: after a crash in the midst of it they are fetched.
-        self.note(residency, Entry::Whole(state))?;
-        let file = self.file()?;
-        let length = file.metadata().map_err(|e| self.io("stat", e))?.len();
-        if length > inode.size {
-            disk::set_len(&file, inode.size).map_err(|e| self.io("trim", e))?;
-        }
-        for (offset, bytes) in changes {
-            self.put(&file, bytes, *offset).map_err(|e| self.io("write", e))?;
-        }
-        if length < inode.size {
-            disk::set_len(&file, inode.size).map_err(|e| self.io("extend", e))?;
-        }
-        for ByteRange { start, end } in changes.iter().map(pages) {
-            self.note(residency, Entry::Filled { ino, start, end, state: PageState::Resident })?;
-        }
-        self.name_holes(residency, ByteRange::new(0, inode.size))
-    }
-
-    /// Nothing of it is here any more, and nothing was dirty. Who was lent the mirror file keeps that.
-    fn let_all_go(&self, residency: &mut Residency) {
-        let released = Entry::Released { ino: self.ino, start: 0, end: u64::MAX };
-        let noted = self.note(residency, released.clone()).and_then(|()| self.shared.log.sync());
-        if noted.is_err() {
-            self.take_up(residency, &released);
-        }
-        let removed = disk::remove_file(&self.path()).map_err(|e| self.io("remove", e));
-        if let Err(error) = noted.and(removed) {
-            tracing::warn!(ino = %self.ino, %error, "a mirror file that is changed in part stays");
-        }
-        self.part(residency);
     }
 
     /// One more open file through which what is lent may be mapped for writing, until

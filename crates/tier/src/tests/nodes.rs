@@ -104,6 +104,25 @@ fn who_was_lent_a_file_keeps_it_as_it_was_where_others_changed_it() {
 }
 
 #[test]
+fn a_file_that_somebody_wants_to_write_is_not_lent_once_more_beside_its_readers() {
+    let dir = tempfile::tempdir().expect("tempdir");
+    let (tier, _) = open(dir.path(), "boot");
+    let (mirror, first) = lent(&tier);
+    let again = mirror.passthrough(1).expect("asks").expect("readers are more than one");
+    assert_eq!(again.lending, first.lending);
+    mirror.not_lent_for_now();
+    assert!(mirror.passthrough(1).expect("asks").is_none(), "though it is lent");
+    assert!(mirror.lends(first.lending), "who has it has its bytes still");
+    assert!(mirror.write_at(0, &[7; 10], UnixTime(1)).expect("writes").is_empty());
+    assert_eq!(found(&first)[..11], [7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 5]);
+    let lend = || mirror.passthrough(1).expect("asks");
+    let lends = |times| std::iter::repeat_with(lend).take(times).flatten().next().is_some();
+    assert!(!lends(6_000), "it is not in the bucket yet");
+    flush(&mirror, 2);
+    assert!(lends(6_000));
+}
+
+#[test]
 fn what_others_changed_is_brought_to_who_was_lent_the_file() {
     let dir = tempfile::tempdir().expect("tempdir");
     let (tier, _) = open(dir.path(), "boot");

@@ -9,7 +9,7 @@ use rustix::fs::{AtFlags, Dir, FileType, FlockOperation, Mode, OFlags, RenameFla
 use rustix::fs::{renameat_with, statat, unlinkat};
 use rustix::io::{Errno, pread, pwrite, write};
 
-use crate::content::{Record, WORD, bytes_of, records_in, runs_of};
+use crate::content::{Record, Tag, WORD, bytes_of, records_in, runs_of};
 use crate::op::{Count, Held, How, Leaf, Op, Outcome, Turn, Value, Way};
 use crate::sys::{self, Lock, Mapping};
 
@@ -73,14 +73,7 @@ impl Performer {
                 self.end_put(file, held.is_some()).map(nothing)
             }
             Op::Write { path, tag, parts, sync } => {
-                let file = open(root, path, OFlags::WRONLY | OFlags::CREATE)?;
-                for (at, words) in parts {
-                    write_at(&file, &bytes_of(*tag, *at, *words), at * WORD)?;
-                }
-                if *sync {
-                    fsync(&file)?;
-                }
-                sys::close(file).map(nothing)
+                write_parts(root, path, *tag, (parts, *sync)).map(nothing)
             }
             Op::Truncate { path, words, open: true } => {
                 let file = open(root, path, OFlags::WRONLY)?;
@@ -194,6 +187,22 @@ fn clear(root: BorrowedFd<'_>, path: &str) -> Done<()> {
         }
     }
     unlinkat(root, path, AtFlags::REMOVEDIR)
+}
+
+fn write_parts(
+    root: BorrowedFd<'_>,
+    path: &str,
+    tag: Tag,
+    (parts, sync): (&[(u64, u64)], bool),
+) -> Done<()> {
+    let file = open(root, path, OFlags::WRONLY | OFlags::CREATE)?;
+    for (at, words) in parts {
+        write_at(&file, &bytes_of(tag, *at, *words), at * WORD)?;
+    }
+    if sync {
+        fsync(&file)?;
+    }
+    sys::close(file)
 }
 
 pub(crate) fn write_at(file: &OwnedFd, mut bytes: &[u8], mut at: u64) -> Done<()> {

@@ -149,7 +149,7 @@ pub(crate) fn read_direct(file: impl AsFd) -> Result<Vec<u8>, Errno> {
             read if read > 0 => {
                 all.extend_from_slice(&into[..read as usize]);
                 // A part of a block is the end.
-                if read as usize % 4096 != 0 {
+                if !(read as usize).is_multiple_of(4096) {
                     return Ok(all);
                 }
             }

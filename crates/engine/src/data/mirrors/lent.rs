@@ -12,7 +12,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use weir_tier::Mirror;
-use weir_types::{ByteRange, FileKind, FsError, Ino, Inode, Result};
+use weir_types::{ByteRange, FileKind, FsError, Inode, Result};
 
 use super::Mirrors;
 use crate::data::upward::StoredBytes;

@@ -27,8 +27,15 @@ impl Engine {
         self.data.tier.find(ino).is_some_and(|mirror| mirror.lends(lending))
     }
 
-    /// Says that programs lock the file, or open it to change it in place: it is not lent from now on.
-    pub fn is_changed_in_place(&self, ino: Ino) {
+    /// Says that somebody is to open a file that is lent, and for more than reading: it is not lent anew for 5 s.
+    pub fn not_lent_for_now(&self, ino: Ino) {
+        if let Some(mirror) = self.data.tier.find(ino) {
+            mirror.not_lent_for_now();
+        }
+    }
+
+    /// Says that programs lock the file: it is not lent from now on.
+    pub fn is_locked(&self, ino: Ino) {
         if let Some(mirror) = self.data.tier.find(ino) {
             mirror.changed_in_place();
         }
