@@ -200,7 +200,9 @@ fn read_rule(
     }
     let tags: Vec<_> = tags_of(runs).collect();
     let is_torn = tags.chunks(PAGE as usize).any(|page| in_runs(page.iter().copied()).len() > 1);
-    (is_torn && !is_beside)
+    // A store through a mapping is one of a word.
+    let is_mapped = |put: &&Put<'_>| matches!(put.call.op, Op::PutMapped { .. });
+    (is_torn && !is_beside && !may.iter().copied().any(|put| is_mapped(&put)))
         .then(|| "a page is of one write, when all writers have closed".to_owned())
 }
 
