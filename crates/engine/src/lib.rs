@@ -66,5 +66,5 @@ pub use weir_meta::{
     XattrMode,
 };
 pub use weir_object::{BucketUrl, Conditions, ConnectOptions, Meter, MeterSnapshot};
-pub use weir_tier::{AskSpace, DiskSpace, InPassthrough, Inherited as InheritedTier, Why};
+pub use weir_tier::{AskSpace, DiskSpace, InPassthrough, Inherited as InheritedTier, Lent, Why};
 pub use weir_types::{DiskCache, LinkId};

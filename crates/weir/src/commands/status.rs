@@ -171,8 +171,7 @@ fn facts(status: &StatusAnswer) -> Vec<Vec<String>> {
     }
     rows.extend(database(&status.engine.metadata));
     rows.extend(together(&status.engine));
-    rows.extend(disks(&status.block));
-    rows.extend(status.nfs.iter().map(nfs));
+    rows.extend(disks(&status.block).into_iter().chain(status.nfs.iter().map(nfs)));
     rows.extend(failures(status));
     rows.extend(left_behind(status));
     rows.extend(set_aside(status));
