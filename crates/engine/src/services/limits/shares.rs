@@ -35,7 +35,7 @@ struct Table {
 impl Limits {
     /// One look: follows the rules, says who has what if this node is on duty, and keeps to its part.
     /// Answers when to look again. Where no rule limits, one read each 3 s. Else in each second one read,
-    /// and one commit where something was used; of the node on duty two reads more, and one commit more
+    /// and one commit where something was used; of the node on duty one read more, and one commit more
     /// where parts change.
     pub(crate) async fn keep_together(&self, together: &Together) -> Result<Duration> {
         let now_ms = self.context.now_ms();
