@@ -3,7 +3,7 @@
 # between a node and the database or the bucket is cut: one way or both, with an end or in silence, for shorter and for
 # longer than it takes until the others shut the node out; answers are lost after the database has committed; and what a node
 # sent to the bucket arrives when it was shut out. A soak goes on for an hour.
-# time-limit: 500
+# time-limit: 520
 source "$(dirname "$0")/../lib.sh"
 begin
 source "$TESTS/lib-nodes.sh"
@@ -11,6 +11,14 @@ need python3
 seed
 
 nodes_make_apart 3
+echo "== the bucket is away while others change what a node's kernel reads by itself"
+cat >"$T/opens" <<SH
+#!/bin/sh
+"$WEIR" status "$(node 1)" --json | jq .passthrough.opens
+SH
+chmod +x "$T/opens"
+CUT=$T/bucket1.orders timeout 120 python3 "$TESTS/tools/lent.py" "$(node 0)" "$(node 1)" "$T/opens" ||
+    fail "a file that was lent"
 model=$(nodes_model)
 SECONDS_OF_MODEL=${WEIR_SECONDS:-$(amount 60 3600)}
 WEIR_SEED=$SEED WEIR_SECONDS=$SECONDS_OF_MODEL WEIR_NODES=$(nodes_list) WEIR_DISTURBANCES=$DISTURBANCES \

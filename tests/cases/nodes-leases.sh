@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # What a node remembers of a volume that others change, and how it gives that up.
-# time-limit: 240
+# time-limit: 300
 source "$(dirname "$0")/../lib.sh"
 begin
 source "$TESTS/lib-nodes.sh"
@@ -97,6 +97,14 @@ learn() { # NAME
     poll 60 learned "$1" || fail "no leases are taken: $(of "$B" .leases)"
 }
 
+echo "== what the kernel of a node reads by itself is as its last writer closed it, too"
+cat >"$T/opens" <<SH
+#!/bin/sh
+"$WEIR" status "$B" --json | jq .passthrough.opens
+SH
+chmod +x "$T/opens"
+python3 "$TESTS/tools/lent.py" "$A" "$B" "$T/opens" || fail "a file that was lent"
+
 echo "== a node that stands still is waited for until it is shut out"
 learn stops
 node_stop 1
@@ -116,10 +124,18 @@ rm "$A/dies/f4"
 node_remount 1
 [ ! -e "$B/dies/f4" ] || fail "it is there, on the node that was killed"
 
-echo "== a node that is upgraded remembers nothing of before"
+echo "== a node that is upgraded remembers nothing of before, and files stay open as they were"
 learn turns
 cp "$WEIR" "$T/weir"
+mkfifo "$T/go"
+KEEP=1 timeout 120 python3 "$TESTS/tools/lent.py" "$A" "$B" "$T/opens" <"$T/go" >"$T/kept" & kept=$!
+exec 9>"$T/go"
+has_kept() { grep -q kept "$T/kept" || gone $kept; }
+poll 60 has_kept || fail "it opens nothing"
 "$T/weir" upgrade "$B" || fail "upgrade"
+echo go >&9
+exec 9>&-
+wait $kept || fail "a file that was lent, over an upgrade: $(cat "$T/kept")"
 chmod 604 "$A/turns/f5"
 same "$(stat -c %a "$B/turns/f5")" 604 "the mode after an upgrade"
 learn turned

@@ -26,11 +26,12 @@ same "$(stat -c %s "$A/bytes")" 1000 "the size of what was cut on the other node
 truncate -s 3000 "$A/bytes"
 cmp "$B/bytes" <(head -c 1000 "$T/bytes" && head -c 2000 /dev/zero) || fail "what was cut and grown"
 
-echo "== each node has actions of its own"
+echo "== each node has actions of its own, and tells of all"
 for node in "$A" "$B" "$A" "$B"; do
     "$WEIR" hydrate -r "$node" >"$T/action.log" 2>&1 || fail "hydrate on $node: $(cat "$T/action.log")"
 done
-same "$("$WEIR" actions "$B" --all --json | jq length)" 2 "actions of the second node"
+same "$("$WEIR" actions "$B" --all --json | jq -c 'map([.id, .node.here])')" "[[1,false],[2,true],[3,false],[4,true]]" \
+    "actions as the second node tells of them"
 
 echo "== names"
 mkdir "$A/dir" && touch "$A/dir/one" "$B/dir/two"

@@ -4,19 +4,20 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use weir_engine::{Bytes, Fallocate, LockOwner, OpenFile, OpenFlags, Seek};
-use weir_fuse::{Backing, Errno, open, write};
+use weir_fuse::{Errno, open, write};
 use weir_types::{ErrorKind, FsError, Ino};
 
 use crate::attrs::Space;
 use crate::door::{DoorState, Served};
+use crate::faces::Known;
 use crate::handles::File;
 use crate::modes::Mode;
 use crate::pages::DROP_WAIT;
-use crate::passthrough::{Purpose, Register, passthrough_reply};
+use crate::passthrough::{LentFile, Purpose, Register, passthrough_reply};
 use crate::privileges::Who;
 
 /// What the open of a file comes to: also what the kernel reads from without the daemon, if it does.
-pub(crate) type OpenedFile = (u64, u32, Option<Arc<Backing>>);
+pub(crate) type OpenedFile = (u64, u32, Option<Arc<LentFile>>);
 
 /// How a file is opened.
 #[derive(Clone, Copy, Debug)]
@@ -96,12 +97,13 @@ fn seek_kind(whence: i32) -> Result<Seek, Errno> {
 impl DoorState {
     pub(crate) async fn open_file(
         &self,
-        ino: Ino,
+        known: Known,
         opening: Opening,
         who: Who,
         register: &dyn Register,
     ) -> Served<OpenedFile> {
-        let opened = self.open_made(ino, opening.flags, who.uid, register).await?;
+        let ino = known.ino();
+        let opened = self.open_made(known, opening.flags, who.uid, register).await?;
         // Kernels before Linux 5.12 do not tell.
         let may_have_to = who.uid != 0 && opening.flags & libc::O_TRUNC != 0;
         let dropped = match opening.kills_privileges {
@@ -119,36 +121,49 @@ impl DoorState {
     /// Opens without a look at privileges: a file just made is its maker's.
     pub(crate) async fn open_made(
         &self,
-        ino: Ino,
+        known: Known,
         flags: i32,
         uid: u32,
         register: &dyn Register,
     ) -> Served<OpenedFile> {
+        let ino = known.ino();
         let wanted = OpenFlags {
             write: flags & libc::O_ACCMODE != libc::O_RDONLY,
             truncate: flags & libc::O_TRUNC != 0,
             client: uid,
         };
-        let file = self.engine.open(ino, wanted).await?;
         let purpose = Purpose::of(flags);
-        if purpose.reads && self.passthrough.may_choose(ino) {
-            self.engine.fetch_small(&file).await;
+        if !purpose.reads && self.passthrough.is_for_readers(known) {
+            self.engine.not_lent_for_now(ino);
+            self.passthrough.turn(known);
         }
-        let drop_pages = || self.drop_pages(ino);
-        let mode = match self.passthrough.enter(&file, purpose, register, drop_pages) {
-            Ok(mode) => mode,
+        if known != self.passthrough.faces().of(ino) {
+            return Err(Errno(libc::ESTALE).into());
+        }
+        let file = self.engine.open(ino, wanted).await?;
+        if purpose.reads && self.passthrough.may_choose(known) {
+            self.engine.before_lending(&file).await;
+        }
+        let drop_pages = || self.drop_pages(known);
+        let entered = self.passthrough.enter((&file, known), purpose, register, drop_pages);
+        let (reply, backing) = match entered {
+            Ok(Mode::Passthrough(lent)) => {
+                (passthrough_reply(flags, self.options.exclusive), Some(lent))
+            }
+            Ok(Mode::Daemon) => (self.plain_reply(&file, flags), None),
+            Ok(Mode::Elsewhere) => {
+                self.passthrough.turn(known);
+                self.engine.close(file).await?;
+                return Err(Errno(libc::ESTALE).into());
+            }
             Err(error) => {
                 self.engine.close(file).await?;
                 return Err(error.into());
             }
         };
-        let (reply, backing) = match mode {
-            Mode::Passthrough(backing) => (passthrough_reply(flags), Some(backing)),
-            Mode::Daemon => (self.plain_reply(&file, flags), None),
-        };
         let maps_writable = backing.is_some() && purpose.maps_writable;
         if maps_writable && let Err(error) = self.engine.passthrough_writable(&file).await {
-            self.passthrough.leave(&file);
+            self.passthrough.leave(&file, known);
             self.engine.close(file).await?;
             return Err(error.into());
         }
@@ -161,6 +176,7 @@ impl DoorState {
         let pages = self.pages.opened(ino, through_cache, wanted.write).await;
         let file = File {
             open: file,
+            known,
             direct,
             pages,
             maps_writable,
@@ -343,7 +359,7 @@ impl DoorState {
             // What was stored without the kernel's FUSE changed its mtime.
             self.forget_attributes(file.open.ino());
         }
-        self.passthrough.leave(&file.open);
+        self.passthrough.leave(&file.open, file.known);
         self.pages.closed(file.open.ino(), &file.pages).await;
         Ok(self.engine.close(file.open.clone()).await?)
     }

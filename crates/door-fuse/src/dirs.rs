@@ -179,7 +179,8 @@ impl DoorState {
     /// What the kernel may remember of an inode that a name leads to.
     pub(crate) fn entry(&self, inode: &Inode) -> Entry {
         let attr_ttl = self.attr_ttl(inode.ino);
-        Entry { attr: attr(inode), entry_ttl: self.options.entry_ttl, attr_ttl }
+        let node = self.passthrough.faces().of(inode.ino).0;
+        Entry { attr: attr(inode), node, entry_ttl: self.options.entry_ttl, attr_ttl }
     }
 
     /// Names after `offset`, as many as `room` bytes hold.

@@ -20,6 +20,7 @@ use crate::atimes::Atimes;
 use crate::cached::Cached;
 use crate::counts::Counts;
 use crate::errno::{ErrorLog, Refusal};
+use crate::faces::Known;
 use crate::handles::{Dir, File, Handles};
 use crate::listings::Listings;
 use crate::mountpoint::Mounted;
@@ -294,10 +295,10 @@ impl DoorState {
         }
     }
 
-    /// Makes the kernel drop its pages of a file that nobody has open. It waits for no request:
-    /// nobody reads or writes it.
-    pub(crate) fn drop_pages(&self, ino: Ino) -> Result<()> {
-        self.forget(ino, 0, 0)
+    /// Makes the kernel drop its pages of a file that nobody has open by this number. It waits for no
+    /// request: nobody reads or writes it.
+    pub(crate) fn drop_pages(&self, known: Known) -> Result<()> {
+        self.forget_known(known, 0, 0)
     }
 
     /// Makes the kernel drop its pages of a range, `len` bytes or, with 0, to the end. It waits for
@@ -321,11 +322,18 @@ impl DoorState {
         }
     }
 
+    /// By whatever number it may remember something.
     fn forget(&self, ino: Ino, offset: i64, len: i64) -> Result<()> {
-        match self.notifier.get().map(|notifier| notifier.inval_inode(ino.0, offset, len)) {
+        let known = self.passthrough.known(ino).into_iter();
+        known.map(|known| self.forget_known(known, offset, len)).fold(Ok(()), Result::and)
+    }
+
+    fn forget_known(&self, known: Known, offset: i64, len: i64) -> Result<()> {
+        match self.notifier.get().map(|notifier| notifier.inval_inode(known.0, offset, len)) {
             // It remembers nothing of it.
             Some(Err(error)) if error.kind() != io::ErrorKind::NotFound => {
-                let text = format!("have the kernel drop what it remembers of inode {ino}");
+                let text =
+                    format!("have the kernel drop what it remembers of inode {}", known.ino());
                 Err(FsError::local_io(text, error))
             }
             _ => Ok(()),

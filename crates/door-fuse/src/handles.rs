@@ -9,6 +9,7 @@ use weir_engine::OpenFile;
 use weir_fuse::Errno;
 use weir_types::Ino;
 
+use crate::faces::Known;
 use crate::listings::Copy;
 use crate::pages::Use;
 
@@ -70,6 +71,8 @@ impl<T> Handles<T> {
 #[derive(Debug)]
 pub(crate) struct File {
     pub(crate) open: Arc<OpenFile>,
+    /// By which number the kernel has it open.
+    pub(crate) known: Known,
     /// Reads and writes pass the page cache by.
     pub(crate) direct: bool,
     pub(crate) pages: Use,

@@ -14,8 +14,10 @@ use weir_fuse::{Agreed, Control, Registrar, Still};
 use weir_types::{ErrorKind, FsError, Ino, Result};
 
 use crate::door::DoorState;
+use crate::faces::Known;
 use crate::handles::{Dir, File};
 use crate::listings::{Copy, ListingHandover};
+use crate::passthrough::LentFile;
 use crate::view::FuseView;
 
 /// Files that are opened at once again.
@@ -35,7 +37,10 @@ pub struct FuseHandover {
     dirs: Vec<DirHandover>,
     modes: Vec<ModeHandover>,
     /// Inodes of which the kernel's page cache is not to be believed; `None`: any.
-    stale: Option<Vec<Ino>>,
+    stale: Option<Vec<Known>>,
+    /// Numbers by which files are opened that are not their first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    turned: Vec<Known>,
     listings: Vec<ListingHandover>,
     locks: Vec<LockHandover>,
     /// Changes of the tree that are no door's doing, and of which the kernel may not know.
@@ -62,7 +67,8 @@ struct SessionHandover {
 #[serde(deny_unknown_fields)]
 struct FileHandover {
     handle: u64,
-    ino: Ino,
+    /// By which number the kernel has it open.
+    ino: Known,
     write: bool,
     client: u32,
     direct: bool,
@@ -83,10 +89,13 @@ struct DirHandover {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ModeHandover {
-    ino: Ino,
+    ino: Known,
     files: usize,
     /// The kernel's number of the mirror file.
     backing: Option<u32>,
+    /// Which lending of it this is.
+    #[serde(default)]
+    lending: u64,
 }
 
 /// A lock, where they are the daemon's.
@@ -105,7 +114,7 @@ struct LockHandover {
 impl FuseHandover {
     /// The inodes that are open, each once.
     pub fn open(&self) -> Vec<Ino> {
-        let files = self.files.iter().map(|file| file.ino);
+        let files = self.files.iter().map(|file| file.ino.ino());
         let all: BTreeSet<_> = files.chain(self.dirs.iter().map(|dir| dir.ino)).collect();
         all.into_iter().collect()
     }
@@ -216,7 +225,7 @@ impl DoorState {
         let (files_last, files) = self.files.all();
         let files = files.into_iter().map(|(handle, file)| FileHandover {
             handle,
-            ino: file.open.ino(),
+            ino: file.known,
             write: file.open.writes(),
             client: file.open.client(),
             direct: file.direct,
@@ -230,10 +239,12 @@ impl DoorState {
             ended: dir.ended.load(std::sync::atomic::Ordering::Relaxed),
         });
         let modes = self.passthrough.modes().all().into_iter();
-        let backing =
-            |backing: Option<Arc<weir_fuse::Backing>>| backing.map(|backing| backing.id());
-        let modes =
-            modes.map(|(ino, files, lent)| ModeHandover { ino, files, backing: backing(lent) });
+        let modes = modes.map(|(ino, files, lent)| ModeHandover {
+            ino,
+            files,
+            backing: lent.as_ref().map(|lent| lent.backing.id()),
+            lending: lent.map_or(0, |lent| lent.lending),
+        });
         let locks = self.engine.held_locks().into_iter();
         let locks = locks.map(|(ino, space, lock)| LockHandover {
             ino,
@@ -259,6 +270,7 @@ impl DoorState {
             dirs: dirs.collect(),
             modes: modes.collect(),
             stale: self.passthrough.modes().stale(),
+            turned: self.passthrough.faces().all(),
             listings: self.listings.all(),
             locks: locks.collect(),
             untold: self.engine.untold_changes(),
@@ -275,10 +287,12 @@ impl DoorState {
         let kept = state.open();
         let FuseHandover { session, files_last, files, dirs_last, dirs, .. } = state;
         self.passthrough.go_on(session.passthrough, session.passthrough_off);
-        let modes = state.modes.into_iter().map(|ModeHandover { ino, files, backing }| {
-            (ino, files, backing.map(|id| registrar.known(id)))
+        let modes = state.modes.into_iter().map(|ModeHandover { ino, files, backing, lending }| {
+            let lent = |id| LentFile { backing: registrar.known(id), lending };
+            (ino, files, backing.map(lent))
         });
         self.passthrough.modes().restore(modes, state.stale);
+        self.passthrough.faces().restore(state.turned);
         self.listings.restore(state.listings);
         for LockHandover { ino, whole_file, owner, start, last, exclusive, pid } in state.locks {
             let space = if whole_file { LockSpace::Flock } else { LockSpace::Posix };
@@ -311,12 +325,14 @@ impl DoorState {
     }
 
     async fn open_again(&self, file: FileHandover) -> Result<()> {
-        let FileHandover { handle, ino, write, client, direct, maps_writable } = file;
+        let FileHandover { handle, ino: known, write, client, direct, maps_writable } = file;
+        let ino = known.ino();
         let flags = OpenFlags { write, truncate: false, client };
         match self.engine.open(ino, flags).await {
             Ok(open) => {
                 let file = File {
                     open,
+                    known,
                     direct,
                     pages: self.pages.opened_before(ino, !direct, write).await,
                     maps_writable,

@@ -20,6 +20,7 @@ mod dirs;
 mod door;
 mod elsewhere;
 mod errno;
+mod faces;
 mod handles;
 mod handover;
 mod late;

@@ -8,6 +8,7 @@ use weir_fuse::{Errno, LockRange};
 use weir_types::Ino;
 
 use crate::door::{DoorState, Served};
+use crate::faces::Known;
 
 /// The last byte of a file to the kernel, whose offsets are signed.
 const KERNEL_END: u64 = i64::MAX as u64;
@@ -57,13 +58,16 @@ impl DoorState {
         Ok(held.map_or(LockRange { kind: libc::F_UNLCK, ..wanted.range }, range))
     }
 
-    /// Takes or lets go of a lock. With `wait` it waits until it has it; who drops it gives up.
+    /// Takes or lets go of a lock. With `wait` it waits until it has it; who drops it gives up. ESTALE where
+    /// others changed the file before, and the kernel reads it for this one as it was: who opens it again
+    /// finds what they wrote.
     pub(crate) async fn set_lock(
         self: &Arc<Self>,
-        ino: Ino,
+        known: Known,
         wanted: KernelLock,
         wait: bool,
     ) -> Served<()> {
+        let ino = known.ino();
         let (lock, file) = (wanted.lock(), (ino, wanted.space));
         if wanted.range.kind == libc::F_UNLCK {
             return Ok(self.engine.unlock(file, lock.owner, (lock.start, lock.last)).await?);
@@ -73,6 +77,11 @@ impl DoorState {
         };
         if granted.is_new() {
             self.see_others(ino, &granted).await;
+        }
+        self.engine.is_locked(ino);
+        let lent = self.passthrough.modes().lent(known);
+        if lent.is_some_and(|lent| !self.engine.lends(ino, lent.lending)) {
+            return Err(Errno(libc::ESTALE).into());
         }
         granted.keep();
         Ok(())

@@ -9,7 +9,9 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use parking_lot::{Mutex, MutexGuard};
-use weir_types::{Ino, Result};
+use weir_types::Result;
+
+use crate::faces::Known;
 
 /// Inodes of which it is remembered one by one that the kernel's page cache is not to be believed:
 /// some 16 MiB of them. Only files that are lent come here, and large ones are.
@@ -23,12 +25,12 @@ pub(crate) struct Modes<B> {
 
 #[derive(Debug)]
 struct Table<B> {
-    open: HashMap<Ino, Open<B>>,
+    open: HashMap<Known, Open<B>>,
     /// Inodes that were in passthrough and that the daemon did not serve since. In passthrough the
     /// kernel does not look at its page cache, but `fadvise` and `readahead` fill it all the same,
     /// with bytes that nobody keeps up to date. It is dropped before the daemon's first open has an
     /// answer: nobody writes then, see `open_reply` on why that matters.
-    stale: HashSet<Ino>,
+    stale: HashSet<Known>,
     /// There were too many of them: it may be any inode.
     all_stale: bool,
 }
@@ -44,7 +46,7 @@ struct Open<B> {
 }
 
 impl<B> Table<B> {
-    fn left_passthrough(&mut self, ino: Ino) {
+    fn left_passthrough(&mut self, ino: Known) {
         if !self.all_stale {
             self.stale.insert(ino);
             self.all_stale = self.stale.len() > STALE_MAX;
@@ -54,7 +56,7 @@ impl<B> Table<B> {
         }
     }
 
-    fn is_stale(&self, ino: Ino) -> bool {
+    fn is_stale(&self, ino: Known) -> bool {
         self.all_stale || self.stale.contains(&ino)
     }
 }
@@ -66,6 +68,8 @@ pub(crate) enum Mode<B> {
     Daemon,
     /// From this mirror file.
     Passthrough(Arc<B>),
+    /// Not by this number: what it is served from is not what this open is for. It is not open.
+    Elsewhere,
 }
 
 impl<B> Default for Modes<B> {
@@ -82,10 +86,12 @@ impl<B> Default for Modes<B> {
 
 impl<B> Modes<B> {
     /// One more open of `ino`; if it is the first one, `lend` decides, and `drop_pages` empties the
-    /// kernel's page cache of it where that is not to be believed. An error of either is no open.
+    /// kernel's page cache of it where that is not to be believed. An error of either is no open. What was
+    /// lent to an earlier open must `suit` this one.
     pub(crate) fn enter(
         &self,
-        ino: Ino,
+        ino: Known,
+        suits: impl FnOnce(&B) -> bool,
         lend: impl FnOnce() -> Result<Option<B>>,
         drop_pages: impl FnOnce() -> Result<()>,
     ) -> Result<Mode<B>> {
@@ -100,6 +106,10 @@ impl<B> Modes<B> {
         };
         let mut decided = lock(&decision);
         let backing = match &mut *decided {
+            Some(Some(backing)) if !suits(backing) => {
+                self.close(ino);
+                return Ok(Mode::Elsewhere);
+            }
             Some(backing) => backing.clone(),
             open => match self.decide(ino, lend, drop_pages) {
                 Ok(backing) => open.insert(backing.map(Arc::new)).clone(),
@@ -115,7 +125,7 @@ impl<B> Modes<B> {
 
     fn decide(
         &self,
-        ino: Ino,
+        ino: Known,
         lend: impl FnOnce() -> Result<Option<B>>,
         drop_pages: impl FnOnce() -> Result<()>,
     ) -> Result<Option<B>> {
@@ -127,22 +137,29 @@ impl<B> Modes<B> {
         Ok(backing)
     }
 
-    /// One open less. Answers whether it was the last one in passthrough: what was lent can be taken
-    /// back.
-    pub(crate) fn leave(&self, ino: Ino) -> bool {
-        let Some(decision) = self.table().open.get(&ino).map(|open| open.decision.clone()) else {
-            return false;
-        };
-        let lent = matches!(*lock(&decision), Some(Some(_)));
-        if lent {
+    /// One open less. Answers what was lent, if it was the last one in passthrough: it can be taken back.
+    pub(crate) fn leave(&self, ino: Known) -> Option<Arc<B>> {
+        let lent = self.lent(ino);
+        if lent.is_some() {
             // Before the next open can be the first one.
             self.table().left_passthrough(ino);
         }
-        self.close(ino).is_some() && lent
+        self.close(ino).and(lent)
+    }
+
+    /// What all who have `ino` open are served from, if the kernel does that.
+    pub(crate) fn lent(&self, ino: Known) -> Option<Arc<B>> {
+        let decision = self.table().open.get(&ino).map(|open| open.decision.clone())?;
+        lock(&decision).clone().flatten()
+    }
+
+    /// The kernel's page cache of `ino` is not to be believed, should the daemon serve it.
+    pub(crate) fn doubt_pages(&self, ino: Known) {
+        self.table().left_passthrough(ino);
     }
 
     /// Answers what ends with it.
-    fn close(&self, ino: Ino) -> Option<Open<B>> {
+    fn close(&self, ino: Known) -> Option<Open<B>> {
         let mut table = self.table();
         let open = table.open.get_mut(&ino)?;
         open.files -= 1;
@@ -150,7 +167,7 @@ impl<B> Modes<B> {
     }
 
     /// All open inodes, each with how many files it has open and what it is served from.
-    pub(crate) fn all(&self) -> Vec<(Ino, usize, Option<Arc<B>>)> {
+    pub(crate) fn all(&self) -> Vec<(Known, usize, Option<Arc<B>>)> {
         let table = self.table();
         let all = table.open.iter().map(|(ino, open)| (*ino, open.files, open.decision.clone()));
         let all: Vec<_> = all.collect();
@@ -159,7 +176,7 @@ impl<B> Modes<B> {
     }
 
     /// Inodes of which the kernel's page cache is not to be believed; `None` if it may be any.
-    pub(crate) fn stale(&self) -> Option<Vec<Ino>> {
+    pub(crate) fn stale(&self) -> Option<Vec<Known>> {
         let table = self.table();
         (!table.all_stale).then(|| table.stale.iter().copied().collect())
     }
@@ -167,8 +184,8 @@ impl<B> Modes<B> {
     /// Goes on with what another decided.
     pub(crate) fn restore(
         &self,
-        all: impl Iterator<Item = (Ino, usize, Option<B>)>,
-        stale: Option<Vec<Ino>>,
+        all: impl Iterator<Item = (Known, usize, Option<B>)>,
+        stale: Option<Vec<Known>>,
     ) {
         let mut table = self.table();
         for (ino, files, backing) in all {
@@ -180,7 +197,7 @@ impl<B> Modes<B> {
     }
 
     /// Whether `ino` is open, and so its mode is decided.
-    pub(crate) fn is_open(&self, ino: Ino) -> bool {
+    pub(crate) fn is_open(&self, ino: Known) -> bool {
         self.table().open.contains_key(&ino)
     }
 
@@ -201,10 +218,10 @@ mod tests {
 
     use super::*;
 
-    const INO: Ino = Ino(7);
+    const INO: Known = Known(7);
 
     fn enter(modes: &Modes<u32>, lend: impl FnOnce() -> Option<u32>) -> Mode<u32> {
-        modes.enter(INO, || Ok(lend()), || Ok(())).expect("enters")
+        modes.enter(INO, |_| true, || Ok(lend()), || Ok(())).expect("enters")
     }
 
     fn refusal() -> FsError {
@@ -220,23 +237,34 @@ mod tests {
         let modes = Modes::default();
         assert_eq!(enter(&modes, || Some(1)), Mode::Passthrough(Arc::new(1)));
         assert_eq!(enter(&modes, never), Mode::Passthrough(Arc::new(1)));
-        assert!(!modes.leave(INO));
+        assert!(modes.leave(INO).is_none());
         assert_eq!(enter(&modes, never), Mode::Passthrough(Arc::new(1)));
-        assert!(!modes.leave(INO));
+        assert!(modes.leave(INO).is_none());
         assert!(modes.is_open(INO));
-        assert!(modes.leave(INO), "the last one");
+        assert!(modes.leave(INO).is_some(), "the last one");
         assert!(!modes.is_open(INO));
         assert!(matches!(enter(&modes, || None), Mode::Daemon));
         assert!(matches!(enter(&modes, never), Mode::Daemon));
-        assert!(!modes.leave(INO));
-        assert!(!modes.leave(INO), "nothing was lent");
+        assert!(modes.leave(INO).is_none());
+        assert!(modes.leave(INO).is_none(), "nothing was lent");
         assert_eq!(enter(&modes, || Some(2)), Mode::Passthrough(Arc::new(2)));
+    }
+
+    #[test]
+    fn what_does_not_suit_an_open_is_not_opened() {
+        let modes = Modes::default();
+        enter(&modes, || Some(1));
+        let refused = modes.enter(INO, |lent| *lent == 2, || Ok(never()), || Ok(()));
+        assert_eq!(refused.expect("answers"), Mode::Elsewhere);
+        assert_eq!(modes.lent(INO), Some(Arc::new(1)));
+        assert_eq!(modes.leave(INO), Some(Arc::new(1)), "it is open once");
+        assert_eq!((modes.lent(INO), modes.leave(INO)), (None, None));
     }
 
     #[test]
     fn a_refused_open_is_none_and_the_next_one_decides() {
         let modes = Modes::default();
-        let refused = modes.enter(INO, || Err(refusal()), || Ok(()));
+        let refused = modes.enter(INO, |_| true, || Err(refusal()), || Ok(()));
         assert_eq!(refused.expect_err("refused").kind(), ErrorKind::Retry);
         assert!(!modes.is_open(INO));
         assert_eq!(enter(&modes, || Some(1)), Mode::Passthrough(Arc::new(1)));
@@ -247,23 +275,23 @@ mod tests {
         let before = Modes::default();
         enter(&before, || Some(1));
         enter(&before, never);
-        before.enter(Ino(8), || Ok(None), || Ok(())).expect("enters");
+        before.enter(Known(8), |_| true, || Ok(None), || Ok(())).expect("enters");
         let all = before.all().into_iter();
         let after = Modes::default();
         after.restore(all.map(|(ino, files, of)| (ino, files, of.map(|of| *of))), before.stale());
         assert_eq!(enter(&after, never), Mode::Passthrough(Arc::new(1)));
-        let beside = after.enter(Ino(8), || panic!("it is decided"), || Ok(()));
+        let beside = after.enter(Known(8), |_| true, || panic!("it is decided"), || Ok(()));
         assert_eq!(beside.expect("enters"), Mode::Daemon);
-        assert!(!after.leave(INO));
-        assert!(!after.leave(INO));
-        assert!(after.leave(INO), "the last one, of three");
+        assert!(after.leave(INO).is_none());
+        assert!(after.leave(INO).is_none());
+        assert!(after.leave(INO).is_some(), "the last one, of three");
         let drops = Cell::new(0);
         let served = |modes: &Modes<u32>| {
             let drop_pages = || {
                 drops.set(drops.get() + 1);
                 Ok(())
             };
-            modes.enter(INO, || Ok(None), drop_pages).expect("enters");
+            modes.enter(INO, |_| true, || Ok(None), drop_pages).expect("enters");
             modes.leave(INO);
         };
         let last = Modes::default();
@@ -281,7 +309,7 @@ mod tests {
         let modes = Modes::<u32>::default();
         let mode = enter(&modes, || {
             assert!(modes.is_open(INO));
-            assert!(modes.enter(Ino(8), || Ok(None), || Ok(())).is_ok());
+            assert!(modes.enter(Known(8), |_| true, || Ok(None), || Ok(())).is_ok());
             Some(1)
         });
         assert_eq!(mode, Mode::Passthrough(Arc::new(1)));
@@ -296,7 +324,7 @@ mod tests {
                 drops.set(drops.get() + 1);
                 dropped
             };
-            modes.enter(INO, || Ok(lent), drop_pages)
+            modes.enter(INO, |_| true, || Ok(lent), drop_pages)
         };
         served(None, Ok(())).expect("opens");
         assert_eq!(drops.get(), 0, "it was never in passthrough");

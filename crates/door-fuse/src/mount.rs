@@ -158,7 +158,7 @@ fn tree_changed(door: &DoorState, notifier: &Notifier, change: &TreeChange) {
         door.listings.changed(*dir);
     }
     let _open = door.gate.read();
-    tell_kernel(notifier, change);
+    tell_kernel(door, notifier, change);
 }
 
 /// Tells the kernel of what the daemon before this one may not have come to. Of a name that changed in
@@ -189,16 +189,24 @@ fn leave(mountpoint: &Path) {
 }
 
 /// Has the kernel ask again for what it remembers of a part of the tree. It may wait for requests.
-fn tell_kernel(notifier: &Notifier, change: &TreeChange) {
-    let told = match change {
-        TreeChange::Entries(ino) | TreeChange::Bytes(ino) => notifier.inval_inode(ino.0, 0, 0),
+fn tell_kernel(door: &DoorState, notifier: &Notifier, change: &TreeChange) {
+    let (ino, offset) = match change {
+        TreeChange::Entries(ino) | TreeChange::Bytes(ino) => (*ino, 0),
         // A negative offset: the attributes only.
         TreeChange::File(ino, from) => {
             let from = from.and_then(|from| i64::try_from(from).ok());
-            notifier.inval_inode(ino.0, from.unwrap_or(-1), 0)
+            (*ino, from.unwrap_or(-1))
         }
-        TreeChange::Name(dir, name) => notifier.expire_entry(dir.0, name),
+        TreeChange::Name(dir, name) => {
+            return was_told(change, notifier.expire_entry(dir.0, name));
+        }
     };
+    for known in door.passthrough.known(ino) {
+        was_told(change, notifier.inval_inode(known.0, offset, 0));
+    }
+}
+
+fn was_told(change: &TreeChange, told: io::Result<()>) {
     match told {
         // It remembers nothing of it.
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}

@@ -106,7 +106,8 @@ impl DoorState {
             // A new file is empty: cutting it would be one more commit.
             Ok(inode) => {
                 let flags = flags & !libc::O_TRUNC;
-                let opened = self.open_made(inode.ino, flags, who.uid, register).await?;
+                let known = self.passthrough.faces().of(inode.ino);
+                let opened = self.open_made(known, flags, who.uid, register).await?;
                 return Ok((inode, opened));
             }
             Err(Refusal::Engine(error))
@@ -119,7 +120,8 @@ impl DoorState {
         if inode.kind != FileKind::Regular {
             return Err(Errno(libc::EEXIST).into());
         }
-        let opened = self.open_file(inode.ino, opening, who, register).await?;
+        let known = self.passthrough.faces().of(inode.ino);
+        let opened = self.open_file(known, opening, who, register).await?;
         Ok((self.engine.getattr(inode.ino).await?, opened))
     }
 

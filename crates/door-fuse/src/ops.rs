@@ -10,6 +10,7 @@ use crate::counts::counted;
 use crate::data::{OpenedFile, Opening, Write};
 use crate::door::{Asked, Door, Served, Waits};
 use crate::errno::Refusal;
+use crate::faces::Known;
 use crate::late::Change;
 use crate::locks::KernelLock;
 use crate::names::NewName;
@@ -26,8 +27,12 @@ struct Caller {
 }
 
 impl Caller {
+    fn known(&self) -> Known {
+        Known(self.request.ino)
+    }
+
     fn ino(&self) -> Ino {
-        Ino(self.request.ino)
+        self.known().ino()
     }
 
     fn who(&self) -> Who {
@@ -188,7 +193,7 @@ impl Door {
             }
             O::Link { target, name } => {
                 let (name, change) = (name.to_vec(), Change::of_name(dir, name));
-                let work = async move { shared.make_link(Ino(target), dir, &name).await };
+                let work = async move { shared.make_link(Known(target).ino(), dir, &name).await };
                 self.makes(caller.asks(op), change, work);
             }
             O::Unlink { name } => {
@@ -340,9 +345,9 @@ impl Door {
         match operation {
             O::Open { flags, kills_privileges } => {
                 let register = caller.reply.registrar();
-                let opening = Opening { flags, kills_privileges };
+                let (opening, by) = (Opening { flags, kills_privileges }, caller.known());
                 let work = async move {
-                    let opened = known(shared.open_file(ino, opening, who, &register).await)?;
+                    let opened = known(shared.open_file(by, opening, who, &register).await)?;
                     if opens_to_read(flags) {
                         shared.was_read(ino);
                     }
@@ -407,8 +412,8 @@ impl Door {
                 self.serve(caller.may_give_up_by_any(op), work, |reply, held| reply.lock(held));
             }
             Operation::Setlk { owner, lock, lk_flags, wait } => {
-                let wanted = KernelLock::new(owner, lock, lk_flags);
-                let work = async move { shared.set_lock(ino, wanted, wait).await };
+                let (wanted, by) = (KernelLock::new(owner, lock, lk_flags), caller.known());
+                let work = async move { shared.set_lock(by, wanted, wait).await };
                 self.done(caller.may_give_up_by_any(op), work);
             }
             _ => {}
@@ -456,7 +461,7 @@ impl Door {
                 self.serve(caller.asks(op), work, |reply, found| reply.offset(found as u64));
             }
             O::CopyFileRange { offset, to, to_offset, len, wide } => {
-                let (from, to) = ((ino, offset), (Ino(to), to_offset));
+                let (from, to) = ((ino, offset), (Known(to).ino(), to_offset));
                 // A narrow answer has 32 bits; the caller goes on from where a copy ended.
                 let len = if wide { len } else { len.min(1 << 31) };
                 let door = shared.clone();
@@ -481,5 +486,5 @@ fn known<T>(served: Served<T>) -> Served<T> {
 }
 
 fn to_opened((handle, flags, backing): &OpenedFile) -> Opened<'_> {
-    Opened { handle: *handle, flags: *flags, backing: backing.as_deref() }
+    Opened { handle: *handle, flags: *flags, backing: backing.as_deref().map(|lent| &lent.backing) }
 }

@@ -41,6 +41,8 @@ pub struct FuseOptions {
     /// where an append lands, and serves the advisory locks itself, without a round trip. Without
     /// it all of that comes to the daemon, and lifetimes should be short.
     pub exclusive: bool,
+    /// Other nodes change the volume, and this mount knows what they changed whenever a file is opened.
+    pub among_nodes: bool,
     /// Let every user in, as local file systems do; else only the one who mounted. Users other
     /// than root need `user_allow_other` in /etc/fuse.conf for it.
     pub allow_other: bool,
@@ -56,7 +58,7 @@ pub struct FuseOptions {
     /// own is 128, too small for requests of 1 MiB. Needs root; else it stays as it is.
     pub read_ahead_kib: u32,
     /// Let the kernel read resident files without the daemon, where it can and the mount is
-    /// exclusive. Default yes.
+    /// exclusive or among nodes. Default yes.
     pub passthrough: bool,
     /// Keep and obey POSIX access control lists. Default no: `ls -l` asks for the list of each
     /// file. A volume that ever had one is mounted with it in any case.
@@ -80,6 +82,7 @@ impl FuseOptions {
             fs_name: fs_name.into(),
             read_only: false,
             exclusive: true,
+            among_nodes: false,
             allow_other: rustix::process::geteuid().is_root(),
             threads: 4,
             attr_ttl: DAY,
@@ -108,7 +111,7 @@ impl FuseOptions {
     /// file finds it as it was when its last writer closed it.
     #[must_use]
     pub fn among_nodes(self) -> Self {
-        Self { entry_ttl: Duration::ZERO, ..self.shared() }
+        Self { entry_ttl: Duration::ZERO, among_nodes: true, ..self.shared() }
     }
 
     /// What the mount itself takes of it all.

@@ -5,10 +5,11 @@ use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::{Mutex, MutexGuard};
-use weir_engine::OpenFile;
+use weir_engine::{Lent, OpenFile};
 use weir_fuse::{Answer, Backing, Offer, Registrar, init, open};
 use weir_types::{ErrorKind, FsError, Ino, Result};
 
+use crate::faces::{Faces, Known};
 use crate::modes::{Mode, Modes};
 use crate::options::FuseOptions;
 
@@ -63,10 +64,21 @@ pub struct PassthroughState {
     pub other_opens: u64,
 }
 
+/// A mirror file in the kernel's hands.
+#[derive(Debug)]
+pub(crate) struct LentFile {
+    pub(crate) backing: Backing,
+    /// Which lending of it this is.
+    pub(crate) lending: u64,
+}
+
 /// Passthrough of one mount.
 #[derive(Debug)]
 pub(crate) struct Passthrough {
-    modes: Modes<Backing>,
+    modes: Modes<LentFile>,
+    faces: Faces,
+    /// Other nodes may change what is lent, and who writes here is served by the daemon.
+    among_nodes: bool,
     off: Mutex<Option<String>>,
     was_on: AtomicBool,
     opens: AtomicU64,
@@ -77,12 +89,16 @@ impl Passthrough {
     pub(crate) fn new(options: &FuseOptions) -> Self {
         let off = match () {
             () if !options.passthrough => Some("turned off for this mount"),
-            // Another node may change a file that the kernel reads here.
-            () if !options.exclusive => Some("others may change the volume"),
+            // They would not know of a file that the kernel reads here.
+            () if !options.exclusive && !options.among_nodes => {
+                Some("others may change the volume")
+            }
             () => None,
         };
         Self {
             modes: Modes::default(),
+            faces: Faces::default(),
+            among_nodes: options.among_nodes,
             off: Mutex::new(off.map(str::to_owned)),
             was_on: AtomicBool::new(false),
             opens: AtomicU64::new(0),
@@ -114,8 +130,37 @@ impl Passthrough {
         }
     }
 
-    pub(crate) fn modes(&self) -> &Modes<Backing> {
+    pub(crate) fn modes(&self) -> &Modes<LentFile> {
         &self.modes
+    }
+
+    pub(crate) fn faces(&self) -> &Faces {
+        &self.faces
+    }
+
+    /// The numbers by which the kernel may know an inode: the one by which it is opened now, and those by which
+    /// it is read without the daemon.
+    pub(crate) fn known(&self, ino: Ino) -> Vec<Known> {
+        let now = self.faces.of(ino);
+        if now == Known::new(ino, 0) {
+            return vec![now];
+        }
+        let others = (0..=u8::MAX).map(|face| Known::new(ino, face));
+        others.filter(|known| *known == now || self.modes.is_open(*known)).collect()
+    }
+
+    /// Has a file opened by another number from now on: what the kernel reads under this one is not for all
+    /// who open it.
+    pub(crate) fn turn(&self, from: Known) {
+        let to = self.faces.turn(from, |known| !self.modes.is_open(known));
+        if to != from {
+            self.modes.doubt_pages(to);
+        }
+    }
+
+    /// Whether who opens this for writing is to open it by another number.
+    pub(crate) fn is_for_readers(&self, known: Known) -> bool {
+        self.among_nodes && self.modes.lent(known).is_some()
     }
 
     /// Whether any file of the mount may have been in passthrough.
@@ -145,9 +190,9 @@ impl Passthrough {
         }
     }
 
-    /// Whether an open of `ino` would decide its mode.
-    pub(crate) fn may_choose(&self, ino: Ino) -> bool {
-        self.is_on() && !self.modes.is_open(ino)
+    /// Whether an open of `known` would decide its mode.
+    pub(crate) fn may_choose(&self, known: Known) -> bool {
+        self.is_on() && !self.modes.is_open(known)
     }
 
     /// The mode of one more open file. `Retry` where the daemon would serve it beside a program
@@ -155,37 +200,41 @@ impl Passthrough {
     /// empties the kernel's page cache of the file.
     pub(crate) fn enter(
         &self,
-        file: &OpenFile,
+        (file, known): (&OpenFile, Known),
         purpose: Purpose,
         register: &dyn Register,
         drop_pages: impl FnOnce() -> Result<()>,
-    ) -> Result<Mode<Backing>> {
+    ) -> Result<Mode<LentFile>> {
+        let suits =
+            |lent: &LentFile| !self.among_nodes || (purpose.reads && file.lends(lent.lending));
         let lend = || match self.passthrough(file, purpose, register) {
             None if self.was_on() && file.may_be_stored()? => Err(stored_elsewhere(file.ino())),
             lent => Ok(lent),
         };
-        let mode = self.modes.enter(file.ino(), lend, drop_pages)?;
+        let mode = self.modes.enter(known, suits, lend, drop_pages)?;
         match mode {
-            Mode::Passthrough(_) => self.opens.fetch_add(1, Ordering::Relaxed),
+            Mode::Passthrough(_) => drop(self.opens.fetch_add(1, Ordering::Relaxed)),
             Mode::Daemon => {
                 if purpose.in_place {
                     file.changed_in_place();
                 }
-                self.other_opens.fetch_add(1, Ordering::Relaxed)
+                self.other_opens.fetch_add(1, Ordering::Relaxed);
             }
-        };
+            // Nobody is to lend it again before this one opens it by its new number.
+            Mode::Elsewhere => file.not_lent_for_now(),
+        }
         Ok(mode)
     }
 
     /// Ends what [`Passthrough::enter`] began, after the kernel did.
-    pub(crate) fn leave(&self, file: &OpenFile) {
-        if self.modes.leave(file.ino()) {
-            self.end_passthrough(file);
+    pub(crate) fn leave(&self, file: &OpenFile, known: Known) {
+        if let Some(lent) = self.modes.leave(known) {
+            self.end_passthrough(file, lent.lending);
         }
     }
 
-    fn end_passthrough(&self, file: &OpenFile) {
-        if let Err(error) = file.end_passthrough() {
+    fn end_passthrough(&self, file: &OpenFile, lending: u64) {
+        if let Err(error) = file.end_passthrough(lending) {
             tracing::warn!(ino = %file.ino(), %error, "a lent file is not taken back yet");
         }
     }
@@ -196,16 +245,17 @@ impl Passthrough {
         file: &OpenFile,
         purpose: Purpose,
         register: &dyn Register,
-    ) -> Option<Backing> {
+    ) -> Option<LentFile> {
         if !self.is_on() {
             return None;
         }
-        // Beside a mapping of the mirror file all must use the mirror file, writers too.
-        let lent = || file.in_passthrough().unwrap_or(false);
+        // Beside a mapping of the mirror file all must use the mirror file, writers too. But for stores past
+        // the daemon nobody knows which bytes they changed, and other nodes may have changed others.
+        let lent = || !self.among_nodes && file.in_passthrough().unwrap_or(false);
         if !purpose.reads && !lent() {
             return None;
         }
-        let mirror_file = match file.passthrough() {
+        let Lent { file: mirror_file, lending } = match file.passthrough() {
             Ok(lent) => lent?,
             Err(error) => {
                 match error.kind() {
@@ -218,10 +268,10 @@ impl Passthrough {
         let registered = register.register(&mirror_file);
         drop(mirror_file);
         if let Err(error) = &registered {
-            self.end_passthrough(file);
+            self.end_passthrough(file, lending);
             self.refused(error);
         }
-        registered.ok()
+        Some(LentFile { backing: registered.ok()?, lending })
     }
 
     fn refused(&self, error: &io::Error) {
@@ -253,9 +303,9 @@ fn stored_elsewhere(ino: Ino) -> FsError {
 }
 
 /// How the kernel is to treat an open file in passthrough. Writes go to the daemon, which must
-/// know of each, and mappings to the mirror file.
-pub(crate) fn passthrough_reply(flags: i32) -> u32 {
-    let mut reply = open::PASSTHROUGH | open::NOFLUSH;
+/// know of each, and mappings to the mirror file. A close has nothing to say where locks are the kernel's.
+pub(crate) fn passthrough_reply(flags: i32, exclusive: bool) -> u32 {
+    let mut reply = open::PASSTHROUGH | if exclusive { open::NOFLUSH } else { 0 };
     if flags & libc::O_ACCMODE != libc::O_RDONLY {
         reply |= open::DIRECT_IO | open::PARALLEL_DIRECT_WRITES;
     }
@@ -282,10 +332,12 @@ mod tests {
 
     #[test]
     fn writes_beside_passthrough_come_to_the_daemon() {
-        let reads = passthrough_reply(libc::O_RDONLY);
-        assert!(reads & open::DIRECT_IO == 0);
+        let reads = passthrough_reply(libc::O_RDONLY, true);
+        assert!(reads & open::DIRECT_IO == 0 && reads & open::NOFLUSH != 0);
+        let among_nodes = passthrough_reply(libc::O_RDONLY, false);
+        assert_eq!(among_nodes, open::PASSTHROUGH, "a close lets go of locks");
         for flags in [libc::O_WRONLY, libc::O_RDWR | libc::O_APPEND] {
-            let writes = passthrough_reply(flags);
+            let writes = passthrough_reply(flags, true);
             let wanted = open::PASSTHROUGH | open::DIRECT_IO;
             assert_eq!(writes & wanted, wanted);
             assert!(writes & open::KEEP_CACHE == 0, "the kernel refuses it");
@@ -299,6 +351,7 @@ mod tests {
         assert!(Passthrough::new(&options).is_on());
         let shared = Passthrough::new(&options.clone().shared());
         assert!(shared.state().off.is_some_and(|why| why.contains("others")));
+        assert!(Passthrough::new(&options.clone().among_nodes()).is_on());
         let unwanted = Passthrough::new(&FuseOptions { passthrough: false, ..options });
         unwanted.turn_off("later");
         assert_eq!(unwanted.state().off.as_deref(), Some("turned off for this mount"));

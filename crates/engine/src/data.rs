@@ -109,8 +109,7 @@ impl DataPlane {
         let log = journal.clone();
         let mirrors = Mirrors::new(meta.clone(), tier.clone(), nodes.clone(), log, others);
         let mirrors = Arc::new(mirrors);
-        let source = Source { buckets: buckets.clone(), natives: ground.natives.clone() };
-        let peers = peers(&context, source);
+        let peers = peers(&context, &buckets, &ground.natives);
         let fetcher = Arc::new(Fetcher::new(FetcherParts {
             context: context.clone(),
             meta: meta.clone(),
@@ -123,6 +122,7 @@ impl DataPlane {
             budget: budget.clone(),
             peers: peers.clone(),
         }));
+        mirrors.read_by(Arc::downgrade(&fetcher) as _);
         let reader = Arc::new(Reader::new(fetcher.clone(), budget.clone(), ground.waited_for));
         let writer = Arc::new(Writer::new(fetcher.clone(), journal.clone()));
         let segments = Arc::new(Segments::new(context.clone(), buckets.clone()));
@@ -172,8 +172,13 @@ impl DataPlane {
 }
 
 /// What the nodes that share the volume give each other.
-fn peers(context: &Context, source: Source) -> Option<Arc<Peers>> {
+fn peers(
+    context: &Context,
+    buckets: &StripeSet,
+    natives: &Arc<dyn NativeObjects>,
+) -> Option<Arc<Peers>> {
     let (together, settings) = (context.together.clone()?, &context.settings);
+    let source = Source { buckets: buckets.clone(), natives: natives.clone() };
     let bytes = (settings.peer_cache_bytes.0, settings.peer_give_bytes_per_s.0);
     match Peers::new(together, source, bytes) {
         Ok(peers) => Some(Arc::new(peers)),

@@ -113,6 +113,7 @@ impl Engine {
         };
         let registry = Arc::new(Registry::new(options.connector));
         let schedule = Arc::new(Schedule::default());
+        let whose = (options.host.name.clone(), options.tier.display().to_string());
         let data = DataPlane::new(Ground {
             context: Arc::new(context),
             meta: Arc::new(meta),
@@ -129,7 +130,7 @@ impl Engine {
         let waits = Arc::new(Waits::default());
         let names = Arc::new(names(&data, &links, &orphans, &waits));
         let file_locks = Arc::new(file_locks(&data, waits));
-        let actions = Arc::new(actions(&data, &links, schedule));
+        let actions = Arc::new(actions(&data, &links, schedule, whose));
         let disks = Arc::new(disks(&data, &files));
         let quarantine = quarantine(&data, &files, &links, places);
         quarantine.warn();
@@ -245,6 +246,7 @@ impl Engine {
         }
         if let Some(together) = &self.data.context.together {
             self.names.orphans.let_all_go().await?;
+            self.limits.leave_together(together).await?;
             weir_meta::sessions::end(&**meta.kv(), together.id()).await?;
         }
         if let Some(journal) = journal {
@@ -371,7 +373,12 @@ fn file_locks(data: &DataPlane, waits: Arc<Waits>) -> Locks {
     }
 }
 
-fn actions(data: &DataPlane, links: &Arc<Links>, schedule: Arc<Schedule>) -> Actions {
+fn actions(
+    data: &DataPlane,
+    links: &Arc<Links>,
+    schedule: Arc<Schedule>,
+    (host, tier_directory): (String, String),
+) -> Actions {
     Actions {
         context: data.context.clone(),
         meta: data.meta.clone(),
@@ -385,6 +392,8 @@ fn actions(data: &DataPlane, links: &Arc<Links>, schedule: Arc<Schedule>) -> Act
         durability: data.durability.clone(),
         links: links.clone(),
         schedule,
+        host,
+        tier_directory,
     }
 }
 

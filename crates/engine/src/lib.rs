@@ -31,11 +31,13 @@ pub use engine::testing;
 pub use names::files::{OpenFile, OpenFlags};
 pub use names::locks::Granted;
 pub use services::actions::{
-    ActionId, ActionKind, ActionRequest, ActionState, ActionView, FileState, Refused, Root,
+    ActionId, ActionKind, ActionNode, ActionRequest, ActionState, ActionView, FileState, Refused,
+    Root,
 };
 pub use services::disks::{Disk, DiskExtent, DiskOptions, DiskView};
 pub use services::limits::{
-    Period, TenantView, ThroughputChange, ThroughputReport, ThroughputView, Totals,
+    LimitStatus, Period, ShareView, TenantView, ThroughputChange, ThroughputReport, ThroughputView,
+    Totals,
 };
 pub use services::links::{
     Attributes, HeldDeletions, HiddenObject, ImportView, LinkOptions, LinkPlan, LinkView,
@@ -64,5 +66,5 @@ pub use weir_meta::{
     XattrMode,
 };
 pub use weir_object::{BucketUrl, Conditions, ConnectOptions, Meter, MeterSnapshot};
-pub use weir_tier::{AskSpace, DiskSpace, InPassthrough, Inherited as InheritedTier, Why};
+pub use weir_tier::{AskSpace, DiskSpace, InPassthrough, Inherited as InheritedTier, Lent, Why};
 pub use weir_types::{DiskCache, LinkId};

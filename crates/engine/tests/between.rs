@@ -106,7 +106,7 @@ fn nobody_is_told_of_a_size_that_a_lent_file_does_not_have_yet() {
     let (file, lent) = world.run(async {
         engine.fsync(ino).await.expect("syncs");
         let file = engine.open(ino, WRITE).await.expect("opens");
-        let lent = file.passthrough().expect("lends").expect("all of it is here");
+        let lent = file.passthrough().expect("lends").expect("all of it is here").file;
         (file, lent)
     });
     let size_told = async || engine.getattr(ino).await.expect("attributes").size;
@@ -122,7 +122,7 @@ fn nobody_is_told_of_a_size_that_a_lent_file_does_not_have_yet() {
     grown.expect("grows");
     world.run(async {
         assert_eq!((size_told().await, mapped_bytes()), (1 << 20, 1 << 20));
-        file.end_passthrough().expect("takes back");
+        file.end_passthrough(0).expect("takes back");
         engine.close(file).await.expect("closes");
     });
     drop(engine);

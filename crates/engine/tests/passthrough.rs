@@ -19,7 +19,7 @@ async fn map(engine: &Arc<Engine>, ino: Ino) -> (Arc<OpenFile>, File) {
         .open(ino, OpenFlags { write: true, truncate: false, client: 0 })
         .await
         .expect("opens");
-    let lent = file.passthrough().expect("lends").expect("all of it is here");
+    let lent = file.passthrough().expect("lends").expect("all of it is here").file;
     engine.passthrough_writable(&file).await.expect("lends");
     let path = format!("/proc/self/fd/{}", lent.as_raw_fd());
     (file, File::options().read(true).write(true).open(path).expect("opens the mirror file"))
@@ -48,7 +48,7 @@ fn a_store_is_uploaded_once_though_its_mapping_stays() {
         assert!(engine.may_be_stored(ino));
         drop(mapped);
         engine.end_passthrough_writable(&file).await.expect("takes back");
-        file.end_passthrough().expect("takes back");
+        file.end_passthrough(0).expect("takes back");
         assert!(!engine.may_be_stored(ino));
         engine.close(file).await.expect("closes");
         assert_eq!(&read_all(&engine, ino).await.expect("reads")[5_000..5_006], b"stored");
@@ -74,7 +74,7 @@ fn what_is_stored_into_a_hole_is_data() {
         assert!((4096..=500_000).contains(&found), "{found}");
         drop(mapped);
         engine.end_passthrough_writable(&file).await.expect("takes back");
-        file.end_passthrough().expect("takes back");
+        file.end_passthrough(0).expect("takes back");
         engine.close(file).await.expect("closes");
     });
     world.unmount().expect("unmounts");

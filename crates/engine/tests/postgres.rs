@@ -2,6 +2,8 @@
 //! that share one: this program's name makes [`weir_engine::testing::World`] keep it there.
 #![allow(clippy::duplicate_mod, reason = "both have the same helpers")]
 
+#[path = "nodes/actions.rs"]
+mod actions;
 #[path = "belongs.rs"]
 mod belongs;
 #[path = "life.rs"]
@@ -10,3 +12,5 @@ mod life;
 mod locks;
 #[path = "nodes/removed.rs"]
 mod removed;
+#[path = "nodes/whole.rs"]
+mod whole;

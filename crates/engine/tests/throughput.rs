@@ -263,7 +263,7 @@ fn below_a_limit_nothing_is_lent() {
             let file = engine.open(ino, OpenFlags::default()).await.expect("opens");
             let lent = file.passthrough().expect("lends");
             if lent.is_some() {
-                file.end_passthrough().expect("takes back");
+                file.end_passthrough(0).expect("takes back");
             }
             engine.close(file).await.expect("closes");
             lent.is_some()

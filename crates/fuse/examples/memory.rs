@@ -60,7 +60,7 @@ impl File {
     }
 
     fn entry(&self) -> Entry {
-        Entry { attr: self.attr(), entry_ttl: TTL, attr_ttl: TTL }
+        Entry { attr: self.attr(), node: 0, entry_ttl: TTL, attr_ttl: TTL }
     }
 
     fn changed(&mut self) {

@@ -89,6 +89,8 @@ impl Attr {
 pub struct Entry {
     /// The inode.
     pub attr: Attr,
+    /// By which number the kernel asks for it from then on, where that is not the inode's own; else 0.
+    pub node: u64,
     /// How long it may remember the name.
     pub entry_ttl: Duration,
     /// How long it may remember the attributes.
@@ -98,7 +100,7 @@ pub struct Entry {
 impl Entry {
     pub(crate) fn put(&self, out: &mut Output) {
         // Inode numbers are not used twice: all are of generation 0.
-        out.u64(self.attr.ino).u64(0);
+        out.u64(if self.node == 0 { self.attr.ino } else { self.node }).u64(0);
         out.u64(self.entry_ttl.as_secs()).u64(self.attr_ttl.as_secs());
         out.u32(self.entry_ttl.subsec_nanos()).u32(self.attr_ttl.subsec_nanos());
         self.attr.put(out);

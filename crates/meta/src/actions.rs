@@ -1,16 +1,21 @@
 //! Rows for what goes on in the background: actions over whole trees, and pins.
 //!
 //! An action's row says what was asked for and whether it has ended; how far it came is not kept,
-//! because who goes on after a restart finds what is done already. A pin is a row of its own, so
+//! because who goes on after a restart finds what is done already. Where nodes share the volume a second
+//! row says which of them works on it, for as long as its session is there. A pin is a row of its own, so
 //! that neither a writer of the file nor a flush collides with it; it goes with the inode.
 
+use std::collections::HashMap;
+
 use bytes::Bytes;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use weir_types::{ErrorKind, Extent, FsError, Ino, Result};
 
-use crate::codec::{decode, encode, last_key};
-use crate::kv::Key;
+use crate::codec::{decode, decode_seen, encode, last_key};
+use crate::kv::{Key, Version, Versioned};
 use crate::op::{Tries, Tx, no_inode, seen_inode};
+use crate::session::SessionId;
 use crate::{Meta, keys};
 
 /// Rows read at once, and pins that one commit changes.
@@ -44,6 +49,20 @@ pub struct ActionEnd {
     pub reasons: Vec<(String, String)>,
 }
 
+impl ActionEnd {
+    /// Of one that was cancelled elsewhere than where it was worked on, for this reason.
+    pub fn lost(claim: &ActionClaim, unix_ms: i64, why: &str) -> Self {
+        Self {
+            unix_ms,
+            cancelled: true,
+            files: claim.files,
+            bytes: claim.bytes,
+            refused: claim.refused,
+            reasons: vec![(String::new(), why.to_owned())],
+        }
+    }
+}
+
 /// An action as stored.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ActionRow {
@@ -61,15 +80,76 @@ pub struct ActionRow {
     pub end: Option<ActionEnd>,
 }
 
+/// Which node works on an action, and how far it is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ActionClaim {
+    /// The session.
+    pub session: SessionId,
+    /// Its machine.
+    pub node: String,
+    /// Its tier directory.
+    pub tier: String,
+    /// It has begun.
+    pub runs: bool,
+    /// Files found, and of these done.
+    pub files: (u64, u64),
+    /// Bytes found, and of these done.
+    pub bytes: (u64, u64),
+    /// All files are found.
+    pub counted: bool,
+    /// Files that were refused or failed.
+    pub refused: u64,
+}
+
+/// An action and its claim, each with its version.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClaimedAction {
+    /// The action.
+    pub row: (Version, ActionRow),
+    /// Who works on it; `None` where nodes shared nothing when it was asked for.
+    pub claim: Option<(Version, ActionClaim)>,
+}
+
 impl Meta {
     /// All actions by number. One read for each 1,000.
     pub async fn actions(&self) -> Result<Vec<(u64, ActionRow)>> {
+        let rows = self.action_rows(keys::ACTION).await?;
+        Ok(rows.into_iter().map(|(number, (_, row))| (number, row)).collect())
+    }
+
+    /// All actions by number, with who works on them. Two reads, one more for each 1,000.
+    pub async fn claimed_actions(&self) -> Result<Vec<(u64, ClaimedAction)>> {
+        let rows = self.action_rows(keys::ACTION).await?;
+        let mut claims: HashMap<_, _> =
+            self.action_rows(keys::ACTION_CLAIM).await?.into_iter().collect();
+        let claimed =
+            |(number, row)| (number, ClaimedAction { row, claim: claims.remove(&number) });
+        Ok(rows.into_iter().map(claimed).collect())
+    }
+
+    /// These actions, with who works on them; `None` for those that are not there. One read.
+    pub async fn these_actions(&self, numbers: &[u64]) -> Result<Vec<Option<ClaimedAction>>> {
+        let of = |key: fn(u64) -> Key| numbers.iter().map(move |number| key(*number));
+        let wanted: Vec<_> = of(keys::action).chain(of(keys::action_claim)).collect();
+        let found = self.kv.get_many(&wanted).await?;
+        let mut all = Vec::with_capacity(numbers.len());
+        for at in 0..numbers.len() {
+            let row = row_at(&wanted[at], found[at].as_ref())?;
+            let behind = at + numbers.len();
+            let claim = row_at(&wanted[behind], found[behind].as_ref())?;
+            all.push(row.map(|row| ClaimedAction { row, claim }));
+        }
+        Ok(all)
+    }
+
+    async fn action_rows<T: DeserializeOwned>(&self, tag: u8) -> Result<Vec<(u64, (Version, T))>> {
         let mut all = Vec::new();
         let mut after: Option<Key> = None;
         loop {
-            let page = self.kv.scan(&[keys::ACTION], after.as_deref(), PAGE).await?;
+            let page = self.kv.scan(&[tag], after.as_deref(), PAGE).await?;
             for (key, found) in &page {
-                all.extend(keys::parse_action(key).zip(Some(decode(key, &found.value)?)));
+                let row = (found.version, decode(key, &found.value)?);
+                all.extend(keys::parse_action(key).zip(Some(row)));
             }
             if page.len() < PAGE {
                 return Ok(all);
@@ -78,11 +158,79 @@ impl Meta {
         }
     }
 
-    /// Notes a new action under a number that must be free; `Exists` if it is not. One commit.
-    pub async fn add_action(&self, number: u64, row: &ActionRow) -> Result<()> {
+    /// Notes who works on actions, and how far it is, where the claims are as they were seen: of this
+    /// version, or absent. `false` if one is not. One commit.
+    pub async fn claim_actions(
+        &self,
+        claims: &[(u64, Option<Version>, ActionClaim)],
+    ) -> Result<bool> {
+        let mut tx = Tx::default();
+        for (number, seen, claim) in claims {
+            tx.check(keys::action_claim(*number), *seen);
+            tx.put(keys::action_claim(*number), encode(claim)?);
+        }
+        self.apply(tx).await
+    }
+
+    /// Has no action be anybody's that has not ended. Two reads, and a commit if there are any such.
+    pub async fn unclaim_actions(&self) -> Result<()> {
+        let mut tx = Tx::default();
+        let all = self.claimed_actions().await?;
+        let claimed = all.iter().filter(|(_, of)| of.claim.is_some() && of.row.1.end.is_none());
+        claimed.for_each(|(number, _)| tx.delete(keys::action_claim(*number)));
+        self.apply(tx).await.map(drop)
+    }
+
+    /// Ends as cancelled what a session was at that nobody else can go on with: it does not come back, for
+    /// this reason. Answers how many there were. Two reads, and a commit for each.
+    pub async fn lose_actions(&self, session: SessionId, unix_ms: i64, why: &str) -> Result<u64> {
+        let mut lost = 0;
+        for (number, found) in self.claimed_actions().await? {
+            let Some((_, claim)) = found.claim.as_ref().filter(|(_, of)| of.session == session)
+            else {
+                continue;
+            };
+            let row = &found.row.1;
+            if row.end.is_some() || row.kind == ActionRowKind::Archive {
+                continue;
+            }
+            let row = ActionRow { end: Some(ActionEnd::lost(claim, unix_ms, why)), ..row.clone() };
+            lost += u64::from(self.end_action(number, &found, &row, &[]).await?);
+        }
+        Ok(lost)
+    }
+
+    /// Ends an action that is as it was seen, whoever works on it, and forgets others. `false` if it is
+    /// another's by now, or has ended. One commit.
+    pub async fn end_action(
+        &self,
+        number: u64,
+        seen: &ClaimedAction,
+        row: &ActionRow,
+        forget: &[u64],
+    ) -> Result<bool> {
+        let mut tx = Tx::default();
+        tx.check(keys::action(number), Some(seen.row.0));
+        tx.check(keys::action_claim(number), seen.claim.as_ref().map(|(version, _)| *version));
+        tx.put(keys::action(number), encode(row)?);
+        forget_actions(&mut tx, forget);
+        self.apply(tx).await
+    }
+
+    /// Notes a new action under a number that must be free, and who works on it; `Exists` if it is not.
+    /// One commit.
+    pub async fn add_action(
+        &self,
+        number: u64,
+        row: &ActionRow,
+        claim: Option<&ActionClaim>,
+    ) -> Result<()> {
         let mut tx = Tx::default();
         tx.check(keys::action(number), None);
         tx.put(keys::action(number), encode(row)?);
+        if let Some(claim) = claim {
+            tx.put(keys::action_claim(number), encode(claim)?);
+        }
         match self.apply(tx).await? {
             true => Ok(()),
             false => Err(FsError::new(ErrorKind::Exists, format!("action {number} is there"))),
@@ -93,7 +241,7 @@ impl Meta {
     pub async fn put_action(&self, number: u64, row: &ActionRow, forget: &[u64]) -> Result<()> {
         let mut tx = Tx::default();
         tx.put(keys::action(number), encode(row)?);
-        forget.iter().for_each(|number| tx.delete(keys::action(*number)));
+        forget_actions(&mut tx, forget);
         self.apply(tx).await.map(drop)
     }
 
@@ -171,5 +319,19 @@ impl Meta {
             let seen = seen_inode(at, found[0].as_ref())?;
             at = seen.ok_or_else(|| no_inode(at))?.value.parent;
         }
+    }
+}
+
+fn row_at<T: DeserializeOwned>(
+    key: &[u8],
+    found: Option<&Versioned>,
+) -> Result<Option<(Version, T)>> {
+    Ok(decode_seen(key, found)?.map(|seen| (seen.version, seen.value)))
+}
+
+fn forget_actions(tx: &mut Tx, numbers: &[u64]) {
+    for number in numbers {
+        tx.delete(keys::action(*number));
+        tx.delete(keys::action_claim(*number));
     }
 }

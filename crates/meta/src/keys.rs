@@ -6,6 +6,8 @@ use weir_types::{ChunkIndex, Ino, LinkId, SegmentId};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::kv::Key;
+use crate::session::SessionId;
+use crate::share_row::ShareRow;
 
 pub(crate) const INODE: u8 = b'I';
 pub(crate) const DIRENT: u8 = b'D';
@@ -25,6 +27,7 @@ pub(crate) const LINK_COUNT: u8 = b'Q';
 pub(crate) const EXPORT: u8 = b'W';
 pub(crate) const EXPORT_REMOVED: u8 = b'V';
 pub(crate) const ACTION: u8 = b'A';
+pub(crate) const ACTION_CLAIM: u8 = b'a';
 pub(crate) const PIN: u8 = b'P';
 pub(crate) const THROUGHPUT: u8 = b'U';
 pub(crate) const DISK: u8 = b'Y';
@@ -36,6 +39,14 @@ pub(crate) const NODE_LOCKS: u8 = b'F';
 pub(crate) const RECALL: u8 = b'j';
 pub(crate) const NODE_WAITS: u8 = b'f';
 pub(crate) const KEPT: u8 = b'k';
+pub(crate) const SHARE: u8 = b'u';
+pub(crate) const DID: u8 = b'v';
+
+/// Behind [`SHARE`]: accounts, and what sessions have of them.
+const SHARE_ACCOUNT: u8 = 0;
+const SHARE_HELD: u8 = 1;
+/// Names no session: what those did that are settled.
+const SETTLED: u64 = u64::MAX;
 
 /// The counter of inodes, those of removed but open files included.
 pub(crate) const INODES: &[u8] = b"Cinodes";
@@ -223,10 +234,19 @@ pub(crate) fn parse_object_key(key: &[u8]) -> Option<&[u8]> {
     key.get(5..)
 }
 
-pub(crate) fn action(number: u64) -> Key {
-    let mut key = vec![ACTION];
+fn of_action(tag: u8, number: u64) -> Key {
+    let mut key = vec![tag];
     key.extend_from_slice(&number.to_be_bytes());
     key
+}
+
+pub(crate) fn action(number: u64) -> Key {
+    of_action(ACTION, number)
+}
+
+/// The row of which node works on an action.
+pub(crate) fn action_claim(number: u64) -> Key {
+    of_action(ACTION_CLAIM, number)
 }
 
 pub(crate) fn pin(ino: Ino) -> Key {
@@ -237,6 +257,32 @@ pub(crate) fn throughput(number: u64) -> Key {
     let mut key = vec![THROUGHPUT];
     key.extend_from_slice(&number.to_be_bytes());
     key
+}
+
+/// A row by which nodes keep to limits together.
+pub(crate) fn share(row: ShareRow) -> Key {
+    let (what, number) = match row {
+        ShareRow::Account(number) => (SHARE_ACCOUNT, number),
+        ShareRow::Held(session) => (SHARE_HELD, session.0),
+        ShareRow::Did(session) => return of_session(DID, session.0),
+        ShareRow::DidBefore => return of_session(DID, SETTLED),
+    };
+    let mut key = vec![SHARE, what];
+    key.extend_from_slice(&number.to_be_bytes());
+    key
+}
+
+/// Which row by which nodes keep to limits a key is of.
+pub(crate) fn parse_share(key: &[u8]) -> Option<ShareRow> {
+    match (*key.first()?, *key.get(1)?) {
+        (SHARE, SHARE_ACCOUNT) => Some(ShareRow::Account(number_at(key, 2)?)),
+        (SHARE, SHARE_HELD) => Some(ShareRow::Held(SessionId(number_at(key, 2)?))),
+        (DID, _) => match number_at(key, 1)? {
+            SETTLED => Some(ShareRow::DidBefore),
+            session => Some(ShareRow::Did(SessionId(session))),
+        },
+        _ => None,
+    }
 }
 
 /// The row of a disk; for an empty name the prefix of all of them.
@@ -348,7 +394,7 @@ pub(crate) fn parse_throughput(key: &[u8]) -> Option<u64> {
     number_at(key, 1)
 }
 
-/// The number of an action's key.
+/// The number of an action's key, or of its claim's.
 pub(crate) fn parse_action(key: &[u8]) -> Option<u64> {
     number_at(key, 1)
 }

@@ -42,6 +42,8 @@ mod segments;
 mod session;
 pub mod sessions;
 mod share;
+mod share_row;
+mod shares;
 mod throughput;
 mod volume;
 mod xattr;
@@ -50,7 +52,7 @@ mod xattr;
 pub(crate) mod tests;
 
 pub use acl::{ACL_ACCESS, ACL_DEFAULT};
-pub use actions::{ActionEnd, ActionRow, ActionRowKind};
+pub use actions::{ActionClaim, ActionEnd, ActionRow, ActionRowKind, ClaimedAction};
 pub use attrs::{AtimeChange, SetAttr};
 pub use check::{Problem, check};
 pub use copy::{Sum, copy, sum};
@@ -69,6 +71,8 @@ pub use paths::path_of;
 pub use rename::{RenameMode, Renamed};
 pub use segments::{Reference, SegmentBytes, SegmentInfo, SegmentUse};
 pub use share::ShareRange;
+pub use share_row::ShareRow;
+pub use shares::{SeenRow, ShareChange};
 pub use volume::{Clock, LastMount, Meta, RootAttr, Usage, WriterRecord};
 pub use xattr::XattrMode;
 

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use weir_types::Result;
 
 use crate::codec::last_key;
-use crate::kv::Key;
+use crate::kv::{Key, Version};
 use crate::op::Tx;
 use crate::{Meta, keys};
 
@@ -12,15 +12,16 @@ use crate::{Meta, keys};
 const PAGE: usize = 1_000;
 
 impl Meta {
-    /// All rules by number, which is that of an inode or whatever the caller gave. One read for each
-    /// 1,000.
-    pub async fn throughput_rules(&self) -> Result<Vec<(u64, Bytes)>> {
+    /// All rules by number, which is that of an inode or whatever the caller gave, with the version of
+    /// each. One read for each 1,000.
+    pub async fn throughput_rules(&self) -> Result<Vec<(u64, Version, Bytes)>> {
         let mut all = Vec::new();
         let mut after: Option<Key> = None;
         loop {
             let page = self.kv.scan(&[keys::THROUGHPUT], after.as_deref(), PAGE).await?;
             for (key, found) in &page {
-                all.extend(keys::parse_throughput(key).map(|number| (number, found.value.clone())));
+                let rule = |number| (number, found.version, found.value.clone());
+                all.extend(keys::parse_throughput(key).map(rule));
             }
             if page.len() < PAGE {
                 return Ok(all);

@@ -33,6 +33,8 @@ pub enum Stage {
 #[derive(Clone, Debug)]
 pub struct Budget {
     rate: NanoUsd,
+    /// The share of it that is this one's, where several keep to the budget together: 0 to 1.
+    share: f64,
     /// In nano-dollars; below zero after a spending larger than what was left.
     level: f64,
     at_ns: u64,
@@ -41,7 +43,7 @@ pub struct Budget {
 impl Budget {
     /// A budget of `rate` an hour, with a full bucket.
     pub fn new(rate: NanoUsd, now_ns: u64) -> Self {
-        let mut budget = Self { rate, level: 0.0, at_ns: now_ns };
+        let mut budget = Self { rate, share: 1.0, level: 0.0, at_ns: now_ns };
         budget.level = budget.depth();
         budget
     }
@@ -56,6 +58,23 @@ impl Budget {
         self.advance(now_ns);
         self.rate = rate;
         self.level = self.level.min(self.depth());
+    }
+
+    /// Keeps to this share of the money from now on, 0 to 1. What is saved up or owed stays.
+    pub fn set_share(&mut self, share: f64, now_ns: u64) {
+        self.advance(now_ns);
+        self.share = share;
+    }
+
+    /// Money comes from elsewhere, or goes there where it is below zero.
+    pub fn add(&mut self, amount: NanoUsd, now_ns: u64) {
+        self.advance(now_ns);
+        self.level += amount.0 as f64;
+    }
+
+    /// The most that all who keep to the budget can have saved up.
+    pub fn whole_depth(&self) -> NanoUsd {
+        NanoUsd((self.rate.0 as f64 * DEPTH_HOURS) as i64)
     }
 
     /// Takes what something cost. It has happened, so it is taken even where there is nothing left,
@@ -77,7 +96,7 @@ impl Budget {
     pub fn stage(&mut self, now_ns: u64) -> Stage {
         self.advance(now_ns);
         if self.level <= 0.0 {
-            let ns = time_ns(-self.level, self.rate.0 as f64 / HOUR_S);
+            let ns = time_ns(-self.level, self.rate.0 as f64 * self.share / HOUR_S);
             return Stage::Wait { ns: ns.max(1) };
         }
         match self.level / self.depth() {
@@ -88,12 +107,15 @@ impl Budget {
     }
 
     fn depth(&self) -> f64 {
-        self.rate.0 as f64 * DEPTH_HOURS
+        self.rate.0 as f64 * self.share * DEPTH_HOURS
     }
 
     fn advance(&mut self, now_ns: u64) {
-        let earned = self.rate.0 as f64 / HOUR_S * seconds_since(self.at_ns, now_ns);
-        self.level = (self.level + earned).min(self.depth());
+        if self.level < self.depth() {
+            let earned = self.rate.0 as f64 * self.share / HOUR_S;
+            let earned = earned * seconds_since(self.at_ns, now_ns);
+            self.level = (self.level + earned).min(self.depth());
+        }
         self.at_ns = self.at_ns.max(now_ns);
     }
 }

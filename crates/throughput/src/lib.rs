@@ -15,6 +15,7 @@ pub mod fsx;
 pub mod instance_store;
 pub mod s3;
 pub mod s3_files;
+pub mod shares;
 
 /// Bytes of a MiB.
 const MIB: f64 = (1_u64 << 20) as f64;

@@ -43,7 +43,7 @@ mod tests;
 pub use aside::{ASIDE, Cause, Kept, Manifest, Merging, Remade, Why, make_private, sync_directory};
 pub use frames::{ENTRY_BYTES_MAX, FrameEnd, read_frames};
 pub use mirror::flush::{Snapshot, Unjournaled};
-pub use mirror::passthrough_use::InPassthrough;
+pub use mirror::passthrough_use::{InPassthrough, Lent};
 pub use mirror::{Census, Mirror, ReadOutcome};
 pub use pending::Pending;
 pub use place::check_directory;

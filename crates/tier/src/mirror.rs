@@ -6,6 +6,7 @@ mod fill;
 pub(crate) mod flush;
 mod invalidations;
 mod note;
+mod parted;
 mod passthrough;
 pub(crate) mod passthrough_use;
 mod residency;
@@ -72,6 +73,8 @@ pub struct Mirror {
     pub(crate) filling: AtomicUsize,
     /// Programs change it in place; see [`Mirror::changed_in_place`].
     rewritten: AtomicBool,
+    /// Until when it is not lent, in the tier's milliseconds: others changed it while it was.
+    not_lent_before_ms: AtomicU64,
     /// The disk lost bytes of the mirror file, and residency does not tell yet.
     lost: Mutex<Option<std::io::Error>>,
     /// Held by the one [`Mirror::scan_mapped_writes`] at a time, and taken before the residency.
@@ -139,6 +142,7 @@ impl Mirror {
             sealed: AtomicBool::new(false),
             filling: AtomicUsize::new(0),
             rewritten: AtomicBool::new(false),
+            not_lent_before_ms: AtomicU64::new(0),
             lost: Mutex::default(),
             scanning: Mutex::new(()),
         }

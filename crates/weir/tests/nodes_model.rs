@@ -11,6 +11,7 @@
 //! - *registers*: close-to-open. An `open` that began after the `close` (or `fsync`) of a write returned
 //!   reads that write and has its size, and so does `stat`; of writes at the same time one is left, of
 //!   those with `O_TRUNC` a part of each may be.
+//! - *lent*: the same of larger files, read in several ways, also by who keeps them open and mapped.
 //! - *ranges*: pages of one large file that nodes write at the same time, each its own, are all there
 //!   when all have closed.
 //! - *appends*: records (`O_APPEND`, one `write` each) are there once, whole, those of one process in
@@ -44,6 +45,8 @@ mod content;
 mod handover;
 #[path = "nodes_model/kept.rs"]
 mod kept;
+#[path = "nodes_model/lent.rs"]
+mod lent;
 #[path = "nodes_model/linear.rs"]
 mod linear;
 #[path = "nodes_model/locks.rs"]
@@ -83,10 +86,11 @@ use rand::{RngExt, SeedableRng};
 type Round = fn(&mut Nodes, &mut StdRng, &str) -> Held;
 
 /// Kinds that go one after the other. `unlinked` takes its time, and goes beside them.
-const KINDS: [(&str, Round); 7] = [
+const KINDS: [(&str, Round); 8] = [
     ("names", names::changes),
     ("looks", names::looks),
     ("registers", registers::round),
+    ("lent", lent::round),
     ("ranges", ranges::round),
     ("appends", appends::round),
     ("locks", locks::round),

@@ -4,7 +4,7 @@ use super::*;
 fn each_open_inode_is_kept_once() {
     let file = |handle, ino| FileHandover {
         handle,
-        ino: Ino(ino),
+        ino: Known(ino),
         write: false,
         client: 0,
         direct: false,
@@ -26,6 +26,7 @@ fn each_open_inode_is_kept_once() {
         dirs: vec![dir],
         modes: Vec::new(),
         stale: None,
+        turned: vec![Known::new(Ino(7), 3)],
         listings: Vec::new(),
         locks: Vec::new(),
         untold: vec![TreeChange::Name(Ino(1), b"a\xff".to_vec())],

@@ -2,6 +2,8 @@
 //! the tier knows better.
 
 mod follow;
+mod known;
+mod lent;
 
 use std::sync::Arc;
 
@@ -13,6 +15,7 @@ use weir_types::{ByteRange, ErrorKind, FileKind, FsError, Ino, Inode, Result};
 use super::followed::Moved;
 use super::journal::Journal;
 use super::nodes::{Node, Nodes};
+use known::LentFiles;
 
 /// A change of extents that failed.
 pub(crate) struct Change<'a> {
@@ -36,6 +39,7 @@ pub(crate) struct Mirrors {
     shared: bool,
     /// Files that are open and moved on with that, until the doors are told.
     moved: Mutex<Vec<(Ino, Moved)>>,
+    lent: LentFiles,
 }
 
 impl Mirrors {
@@ -46,7 +50,16 @@ impl Mirrors {
         journal: Option<Arc<Journal>>,
         (follows, shared): (bool, bool),
     ) -> Self {
-        Self { meta, tier, nodes, journal, follows, shared, moved: Mutex::default() }
+        Self {
+            meta,
+            tier,
+            nodes,
+            journal,
+            follows,
+            shared,
+            moved: Mutex::default(),
+            lent: LentFiles::default(),
+        }
     }
 
     /// Has the mirror of a file, if there is one, let go of what others changed since, where `inode` shows
@@ -61,7 +74,7 @@ impl Mirrors {
         };
         let node = self.nodes.get(ino);
         let _change = node.change.lock().await;
-        let inode = self.meta.inode(ino).await?;
+        let inode = self.bring_lent(self.meta.inode(ino).await?).await?;
         if !mirror.is_in_step(&inode) {
             self.tier.mirror(&inode)?;
         }
@@ -88,7 +101,7 @@ impl Mirrors {
         if self.follows {
             return self.opened(node).await;
         }
-        let inode = self.regular(node.ino).await?;
+        let inode = self.bring_lent(self.regular(node.ino).await?).await?;
         Ok((self.tier.mirror(&inode)?, inode))
     }
 

@@ -57,7 +57,9 @@ pub(super) fn start(engine: &Engine) -> JoinSet<()> {
     }
     if let Some(together) = data.context.together.clone() {
         let (fence, kv) = (data.context.fence.clone(), data.meta.kv().clone());
-        tasks.spawn(beat_loop(together, fence, kv.clone(), names.clone()));
+        tasks.spawn(beat_loop(together.clone(), fence, kv.clone(), names.clone()));
+        tasks.spawn(limits::shares_loop(limits.clone(), together.clone()));
+        tasks.spawn(actions::claims_loop(actions.clone(), together));
         if let Some(leases) = data.meta.leases() {
             let (takes, gives, of_takes) = (leases.clone(), leases.clone(), kv.clone());
             tasks.spawn(async move { takes.take_loop(&*of_takes).await });

@@ -54,11 +54,14 @@ async fn mount(options: MountOptions) -> Result<Engine> {
         let opened = open_tier(&options, &format)?;
         mount_writer(options, format, buckets, opened, (metadata, claim)).await?
     };
-    // Those of other nodes are theirs.
+    // Where nodes share the volume each has some, as it joins.
     if !engine.is_shared() {
         engine.actions.load_actions().await?;
     }
     engine.limits.load_rules().await?;
+    if !engine.is_shared() && !engine.read_only() && engine.data.meta.kv().is_far() {
+        engine.limits.take_from_nodes().await?;
+    }
     *engine.tasks.lock().await = background::start(&engine);
     Ok(engine)
 }

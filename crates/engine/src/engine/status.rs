@@ -13,6 +13,7 @@ use weir_types::{FileKind, Ino, Result, Settings};
 use crate::data::flush::pending::FlushFailed;
 use crate::data::journal::size::JournalUsage;
 use crate::engine::Engine;
+use crate::services::limits::LimitStatus;
 use crate::services::quarantine::AsideSummary;
 use crate::volume::boxed::{Boxed, boxed};
 use crate::volume::health::MetadataStatus;
@@ -85,6 +86,9 @@ pub struct Status {
     pub flush_failed: Option<FlushFailed>,
     /// Directories, and users, of which the daemon sees every byte: nothing is read past it there.
     pub metered: Vec<String>,
+    /// Throughput limits that hold anything back.
+    #[serde(default)]
+    pub limits: Vec<LimitStatus>,
     /// The settings in force.
     pub settings: Settings,
 }
@@ -254,6 +258,7 @@ impl Engine {
                 leases: data.meta.leases().map(|leases| LeaseStatus::of(leases.counts())),
                 flush_failed: data.flusher.background.failed(data.context.now_ms()),
                 metered: self.limits.metered(),
+                limits: self.limits.limiting(),
                 settings: data.context.settings.clone(),
             })
         })

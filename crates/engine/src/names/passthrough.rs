@@ -3,10 +3,14 @@
 //! What must always hold: a file is lent only when all of it is here, it stays here as long as
 //! anybody can read it that way, and what programs store into it through a mapping is found before
 //! each flush of it.
+//!
+//! Where nodes share the volume, each open has compared the file with the metadata before, so that what is
+//! lent is as it was when its last writer closed it, on whatever node. What changes elsewhere while it is
+//! lent is brought into the mirror file, or the mirror is parted from who has that (`data/mirrors/lent.rs`).
 
-use std::fs::File;
 use std::time::Duration;
 
+use weir_tier::Lent;
 use weir_types::{CHUNK_BYTES, Result, chunk_range};
 
 use crate::data::admission::budget::Slowed;
@@ -21,7 +25,7 @@ const FETCH_WAIT: Duration = Duration::from_secs(1);
 impl OpenFile {
     /// Lends the mirror file for reading, if it is large enough, all here, and to spare. To be
     /// taken back as often as it was lent. `Unsupported` where the tier's disk cannot do it.
-    pub fn passthrough(&self) -> Result<Option<File>> {
+    pub fn passthrough(&self) -> Result<Option<Lent>> {
         // Who has it lent already must not see another file than the others.
         if self.is_metered() && !self.mirror.in_passthrough()? {
             return Ok(None);
@@ -34,8 +38,18 @@ impl OpenFile {
     }
 
     /// The kernel opens what was lent no more. Mappings may be left: it stays lent until they go.
-    pub fn end_passthrough(&self) -> Result<()> {
-        self.mirror.end_passthrough()
+    pub fn end_passthrough(&self, lending: u64) -> Result<()> {
+        self.mirror.end_passthrough(lending)
+    }
+
+    /// Whether who was lent the mirror file by this lending has the bytes that an open finds now.
+    pub fn lends(&self, lending: u64) -> bool {
+        self.mirror.lends(lending)
+    }
+
+    /// Says that somebody is to open it who cannot have what is lent: it is not lent anew for 5 s.
+    pub fn not_lent_for_now(&self) {
+        self.mirror.not_lent_for_now();
     }
 
     /// Whether somebody may still read or map the mirror file.
@@ -79,6 +93,17 @@ impl OpenFiles {
         let fetch = self.fetcher.fetch(&file.mirror, &missing, Priority::Demand);
         if !matches!(tokio::time::timeout(FETCH_WAIT, fetch).await, Ok(Ok(()))) {
             tracing::debug!(ino = %file.ino(), "a small file was not fetched when it was opened");
+        }
+    }
+
+    /// Before a file is lent that other nodes may change: notes where its bytes are, so that a change of a part
+    /// of it can be told. A read of the metadata for each generation of a file, where it is larger than what
+    /// is brought whole.
+    pub(crate) async fn note_before_lending(&self, file: &OpenFile) {
+        let size = file.mirror.size();
+        let here = size >= file.passthrough_bytes_min && file.mirror.missing(0, size).is_empty();
+        if here && self.context.is_shared() && !file.is_metered() {
+            self.mirrors.note_lent(&file.mirror).await;
         }
     }
 

@@ -1,11 +1,13 @@
 //! Actions: what is asked for whole trees of files and goes on in the background.
 //!
 //! Hydrating, releasing and archiving are actions. One is a row of the metadata, so that it goes on
-//! after a restart; how far it came is counted in memory, and counted anew by who goes on.
+//! after a restart; how far it came is counted in memory, and counted anew by who goes on. Of nodes that share
+//! a volume one works on each ([`claims`]).
 
 mod action;
 mod archive;
 mod batch;
+mod claims;
 mod feed;
 mod found;
 mod hydrate;
@@ -22,9 +24,11 @@ mod state;
 mod views;
 mod walk;
 
+pub(crate) use claims::claims_loop;
 pub(crate) use manage::run_loop;
 pub(crate) use parts::Actions;
 pub(crate) use schedule::Schedule;
 pub use views::{
-    ActionId, ActionKind, ActionRequest, ActionState, ActionView, FileState, Refused, Root,
+    ActionId, ActionKind, ActionNode, ActionRequest, ActionState, ActionView, FileState, Refused,
+    Root,
 };

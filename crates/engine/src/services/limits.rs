@@ -5,8 +5,12 @@
 //! a limit nothing is lent.
 
 mod bucket_bytes;
+mod did;
 mod history;
+mod kept;
 mod rules;
+mod shares;
+mod views;
 
 use std::collections::BTreeMap;
 use std::collections::HashMap;
@@ -16,11 +20,12 @@ use std::time::Duration;
 
 use bucket_bytes::BucketBytes;
 use history::{History, SAMPLE_MS};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use kept::{BUDGET, Shares, number_of};
+use tokio::sync::Notify;
+use views::{REMOVED, tell_apart, tenant_view};
 use weir_cost::{Item, PriceBook};
 use weir_meta::Meta;
-use weir_throughput::efs::{Date, Limiter, Mode, Rules};
+use weir_throughput::efs::{Limiter, Mode, Rules};
 use weir_types::{ErrorKind, FileKind, FsError, Ino, NanoUsd, Result};
 
 use crate::data::admission::areas::Used;
@@ -28,11 +33,17 @@ use crate::data::admission::budget::BudgetView;
 use crate::data::admission::limit::{Limit, Subject, now_ns};
 use crate::data::admission::{Admission, budget};
 use crate::volume::context::Context;
+use crate::volume::together::Together;
 
 pub use history::{Period, Totals};
+pub use views::{
+    LimitStatus, ShareView, TenantView, ThroughputChange, ThroughputReport, ThroughputView,
+};
 
 /// How often the budget is settled, in milliseconds.
 const SETTLE_MS: u64 = 200;
+/// How soon nodes look at their parts again where the metadata did not answer.
+const AGAIN: Duration = Duration::from_secs(1);
 /// How long a sample waits for the sum of the segments; else it has the last one.
 const LOOK_MAX: Duration = Duration::from_secs(30);
 /// Entries of the root that are looked through for the names of areas.
@@ -43,110 +54,35 @@ pub(crate) struct Limits {
     context: Arc<Context>,
     meta: Arc<Meta>,
     admission: Arc<Admission>,
+    /// What this mount did, and what all nodes did that share the volume.
     history: History,
+    volume: History,
     bucket_bytes: BucketBytes,
+    /// What this mount goes by, and what it has of it where nodes share the volume.
+    shares: Shares,
+    /// When it looks for other rules, and who has it do that now.
+    follow_at: AtomicU64,
+    followed: Notify,
     metadata_ops: OnceLock<Box<dyn Fn() -> u64 + Send + Sync>>,
-}
-
-/// What to change of a directory's rule. What is `None` stays as it is.
-#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct ThroughputChange {
-    /// The throughput mode.
-    #[serde(default)]
-    pub mode: Option<Mode>,
-    /// The rules of a service at some date.
-    #[serde(default)]
-    pub rules: Option<Rules>,
-    /// Burst credits from now on, in bytes; no more than the rules allow are kept.
-    #[serde(default)]
-    pub credit_bytes: Option<u64>,
-    /// The daemon is to see every byte, whatever the mode.
-    #[serde(default)]
-    pub exact: Option<bool>,
-    /// Forget the directory's rule.
-    #[serde(default)]
-    pub remove: bool,
-    /// Dollars an hour for requests, in nano-dollars, and the region whose prices count; 0 for no
-    /// budget. For the whole volume only.
-    #[serde(default)]
-    pub budget: Option<(NanoUsd, String)>,
-}
-
-/// A rule as it stands.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct ThroughputView {
-    /// Whom it is for.
-    // Programs read the name that it had first.
-    #[serde(rename = "whose")]
-    pub subject: Subject,
-    /// The directory's path in the volume when the rule was made, or the user.
-    pub name: String,
-    /// The mode.
-    pub mode: Mode,
-    /// Where the rules are not the newest: the day until which EFS had them.
-    #[serde(default)]
-    pub rules_until: Option<Date>,
-    /// Metered bytes a second that may move now; `None` without a limit.
-    pub permitted_bytes_per_s: Option<f64>,
-    /// Metered bytes a second at which credits neither grow nor shrink.
-    pub baseline_bytes_per_s: f64,
-    /// Burst credits in bytes.
-    pub credit_bytes: f64,
-    /// The most of them that are kept.
-    pub credit_cap_bytes: f64,
-    /// Bytes metered since the mount.
-    pub metered_bytes: u64,
-    /// I/Os that wait now.
-    pub waiting: u64,
-    /// Milliseconds that I/Os waited since the mount, added up.
-    pub waited_ms: u64,
-    /// Whether the daemon sees every byte, so that nothing is read past it.
-    pub sees_all: bool,
-}
-
-/// What one client did in one area since the mount.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct TenantView {
-    /// The area: a directory, or `/` for the rest of the volume; `/(removed)` for directories that are
-    /// no more.
-    pub path: String,
-    /// The user.
-    pub client: u32,
-    /// Files opened.
-    pub opens: u64,
-    /// Those of them whose reads the kernel answers, so that their bytes are not known.
-    pub opens_unmetered: u64,
-    /// Reads.
-    pub reads: u64,
-    /// Writes.
-    pub writes: u64,
-    /// Bytes read through the daemon.
-    pub bytes_read: u64,
-    /// Bytes written.
-    pub bytes_written: u64,
-    /// Bytes that had to come from a bucket first; what several wanted at once counts for each.
-    pub bytes_fetched: u64,
-    /// Milliseconds that its I/Os waited, added up.
-    pub waited_ms: u64,
-}
-
-/// All about the throughput of a mount.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct ThroughputReport {
-    /// The rules, the volume's first.
-    pub rules: Vec<ThroughputView>,
-    /// Who did what.
-    pub tenants: Vec<TenantView>,
-    /// The budget, if there is one.
-    pub budget: Option<BudgetView>,
 }
 
 impl Limits {
     pub(crate) fn new(context: Arc<Context>, meta: Arc<Meta>, admission: Arc<Admission>) -> Self {
-        let (history, bucket_bytes) = (History::default(), BucketBytes::default());
+        let (history, volume, bucket_bytes) = Default::default();
+        let (shares, follow_at, followed) = Default::default();
         let metadata_ops = OnceLock::new();
-        Self { context, meta, admission, history, bucket_bytes, metadata_ops }
+        Self {
+            context,
+            meta,
+            admission,
+            history,
+            volume,
+            bucket_bytes,
+            shares,
+            follow_at,
+            followed,
+            metadata_ops,
+        }
     }
 
     /// How the throughput of the mount stands. One look at the names below the root.
@@ -169,11 +105,11 @@ impl Limits {
             }
         }
         tenants.extend(removed.into_values());
-        Ok(ThroughputReport { tenants, budget: self.admission.budget.view(), rules })
+        Ok(ThroughputReport { tenants, budget: self.budget_view(), rules })
     }
 
-    /// Changes the rule of a directory or user, with its name for people; it holds within a second
-    /// and over mounts. Files that are open past the daemon stay so until they are closed.
+    /// Changes the rule of a directory or user, with its name for people; it holds within a second,
+    /// on other nodes within about 3 s, and over mounts. Files that are open past the daemon stay so until they are closed.
     /// One commit.
     pub(crate) async fn set_throughput(
         &self,
@@ -184,18 +120,22 @@ impl Limits {
         self.check_throughput(subject, &change).await?;
         if change.remove {
             self.admission.areas.remove(subject, &self.context.clock);
+            self.shares.forget(number_of(subject));
         } else {
-            self.change_limit(subject, name, &change).await?;
+            let others = self.credits_elsewhere(subject).await?;
+            let add = |credits| move |limiter: &mut Limiter, now| limiter.add_credits(credits, now);
+            let limit = self.admission.areas.limit(subject);
+            limit.iter().for_each(|limit| limit.with(&self.context.clock, add(others)));
+            if let Err(error) = self.change_limit(subject, name, &change).await {
+                limit.iter().for_each(|limit| limit.with(&self.context.clock, add(-others)));
+                return Err(error);
+            }
         }
         if let Some((rate, region)) = &change.budget {
-            let budget = (rate.0 > 0).then_some((*rate, region.as_str()));
-            self.admission.budget.set(
-                budget,
-                self.context.meter.snapshot(),
-                now_ns(&self.context.clock),
-            );
+            self.set_budget((rate.0 > 0).then_some((*rate, region.as_str())));
         }
         self.store_rules(&[subject]).await?;
+        self.follow_soon();
         self.throughput().await
     }
 
@@ -211,8 +151,8 @@ impl Limits {
         self.history.since(Some(now.unix_ms.saturating_sub(SAMPLE_MS)), now)
     }
 
-    /// What was used since `unix_ms`, or since the mount; never of more than a week ago.
-    pub(crate) async fn used_since(&self, unix_ms: Option<u64>) -> Period {
+    /// What was used here since `unix_ms`, or since the mount; never of more than a week ago.
+    pub(crate) async fn used_here_since(&self, unix_ms: Option<u64>) -> Period {
         let now = self.totals().await;
         self.history.since(unix_ms, now)
     }
@@ -221,51 +161,6 @@ impl Limits {
     pub(crate) async fn history(&self, unix_ms: Option<u64>) -> Vec<Totals> {
         let now = self.totals().await;
         self.history.each_since(unix_ms, now)
-    }
-}
-
-/// A directory that was renamed keeps the name of its rule: where another has it by now, both say
-/// which they are.
-fn tell_apart(rules: &mut [ThroughputView]) {
-    let names: Vec<_> = rules.iter().map(|rule| rule.name.clone()).collect();
-    for rule in rules {
-        if let Subject::Directory(dir) = rule.subject
-            && names.iter().filter(|name| **name == rule.name).count() > 1
-        {
-            rule.name = format!("{} (inode {dir})", rule.name);
-        }
-    }
-}
-
-/// The row of directories that are no more.
-const REMOVED: &str = "/(removed)";
-
-impl TenantView {
-    fn add(&mut self, other: &TenantView) {
-        self.opens += other.opens;
-        self.opens_unmetered += other.opens_unmetered;
-        self.reads += other.reads;
-        self.writes += other.writes;
-        self.bytes_read += other.bytes_read;
-        self.bytes_written += other.bytes_written;
-        self.bytes_fetched += other.bytes_fetched;
-        self.waited_ms += other.waited_ms;
-    }
-}
-
-fn tenant_view(path: String, client: u32, used: &Used) -> TenantView {
-    let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-    TenantView {
-        path,
-        client,
-        opens: get(&used.opens),
-        opens_unmetered: get(&used.opens_unmetered),
-        reads: get(&used.reads),
-        writes: get(&used.writes),
-        bytes_read: get(&used.bytes_read),
-        bytes_written: get(&used.bytes_written),
-        bytes_fetched: get(&used.bytes_fetched),
-        waited_ms: get(&used.waited_ms),
     }
 }
 
@@ -279,9 +174,38 @@ impl Limits {
         names
     }
 
+    /// The limits that hold anything back.
+    pub(crate) fn limiting(&self) -> Vec<LimitStatus> {
+        let limits = self.admission.areas.limits();
+        let views = limits.iter().map(|limit| self.view(limit));
+        let limiting = views.filter_map(|view| {
+            let permitted_bytes_per_s = view.permitted_bytes_per_s?;
+            let share = view.share.map(|share| share.share);
+            Some(LimitStatus { name: view.name, permitted_bytes_per_s, share })
+        });
+        let mut all: Vec<_> = limiting.collect();
+        all.sort_by(|a, b| a.name.cmp(&b.name));
+        all
+    }
+
     fn view(&self, limit: &Limit) -> ThroughputView {
         let stand = limit.stand(&self.context.clock);
-        let permitted = stand.permitted_bytes_per_s;
+        let (mut permitted, mut credit_bytes) = (stand.permitted_bytes_per_s, stand.credit_bytes);
+        let mut share = None;
+        if self.context.is_shared() && limit.limits() {
+            let account = self.shares.account(number_of(limit.subject));
+            let (balance, of_it, nodes) = account.map_or((0, 0.0, 0), |(row, share)| {
+                (row.balance, share, row.account.parts.len() as u64)
+            });
+            share = Some(ShareView {
+                share: of_it,
+                permitted_bytes_per_s: permitted,
+                credit_bytes,
+                nodes,
+            });
+            permitted = stand.whole_bytes_per_s[usize::from(balance <= 0)];
+            credit_bytes = balance.max(0) as f64;
+        }
         ThroughputView {
             subject: limit.subject,
             name: limit.name.clone(),
@@ -289,13 +213,24 @@ impl Limits {
             rules_until: stand.rules_until,
             permitted_bytes_per_s: permitted.is_finite().then_some(permitted),
             baseline_bytes_per_s: stand.baseline_bytes_per_s,
-            credit_bytes: stand.credit_bytes,
+            credit_bytes,
             credit_cap_bytes: stand.credit_cap_bytes,
             metered_bytes: stand.metered_bytes,
             waiting: stand.waiting as u64,
             waited_ms: stand.waited_ms,
             sees_all: limit.sees_all(),
+            share,
         }
+    }
+
+    fn budget_view(&self) -> Option<BudgetView> {
+        let view = self.admission.budget.view()?;
+        if !self.context.is_shared() {
+            return Some(view);
+        }
+        let (used, share) = self.shares.account(BUDGET).map_or((0, 0.0), |(row, s)| (row.used, s));
+        let spent_nano_usd = NanoUsd(view.spent_nano_usd.0.max(used.cast_signed()));
+        Some(BudgetView { spent_nano_usd, share: Some(share), ..view })
     }
 
     async fn check_throughput(&self, subject: Subject, change: &ThroughputChange) -> Result<()> {
@@ -447,11 +382,30 @@ impl Limits {
     }
 }
 
+/// Keeps to limits together with the other nodes of the volume.
+pub(crate) async fn shares_loop(limits: Arc<Limits>, together: Arc<Together>) {
+    loop {
+        let next = match limits.keep_together(&together).await {
+            Ok(next) => next,
+            Err(error) => {
+                tracing::debug!(%error, "this node keeps the parts of limits that it has");
+                AGAIN
+            }
+        };
+        tokio::select! {
+            () = tokio::time::sleep(next) => {}
+            () = limits.followed.notified() => {}
+        }
+    }
+}
+
 /// Settles the budget, takes samples, and stores credits now and then.
 pub(crate) async fn throughput_loop(limits: Arc<Limits>) {
     // What the mount itself asked of the buckets is a part of what it costs.
     let Totals { unix_ms, stored_bytes, bucket_bytes, .. } = limits.totals().await;
-    limits.history.add(Totals { unix_ms, stored_bytes, bucket_bytes, ..Totals::default() });
+    let nothing = Totals { unix_ms, stored_bytes, bucket_bytes, ..Totals::default() };
+    limits.history.add(nothing);
+    limits.sample_volume(nothing).await;
     let mut sampled_ms = limits.context.now_ms();
     loop {
         tokio::time::sleep(Duration::from_millis(SETTLE_MS)).await;
@@ -465,7 +419,9 @@ pub(crate) async fn throughput_loop(limits: Arc<Limits>) {
         if now_ms.saturating_sub(sampled_ms) >= SAMPLE_MS {
             sampled_ms = now_ms;
             limits.size_limits().await;
-            limits.history.add(limits.totals().await);
+            let own = limits.totals().await;
+            limits.history.add(own);
+            limits.sample_volume(own).await;
             if let Err(error) = limits.store_credits().await {
                 tracing::debug!(%error, "the burst credits were not stored: tried again");
             }

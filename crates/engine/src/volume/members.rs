@@ -2,14 +2,16 @@
 //! the metadata, so it works whoever of them answers.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use weir_meta::Meta;
 use weir_meta::kv::{Kv, Version};
 use weir_meta::sessions::{self, PeerRow, Session, SessionId};
 use weir_object::{BucketUrl, Component};
-use weir_types::{ErrorKind, FsError, Result};
+use weir_types::{ErrorKind, FsError, Result, UnixTime};
 
 use super::format::{Connector, read_format_in};
 use super::metadata::Metadata;
@@ -106,18 +108,19 @@ async fn look(kv: &dyn Kv, watch: bool) -> Result<Vec<NodeView>> {
 }
 
 /// Shuts a node out at once: the one of this machine name, or whose id begins so. What it commits from
-/// then on is refused. `NotFound` if there is none, `Invalid` if several are called so.
-pub async fn evict_node(options: &NodesOptions, name: &str) -> Result<NodeView> {
+/// then on is refused, and what it was bringing into its tier, or letting go, ends. `NotFound` if there is
+/// none, `Invalid` if several are called so.
+pub async fn evict_node(options: &NodesOptions, name: &str, now: UnixTime) -> Result<NodeView> {
     let metadata = metadata(options).await?;
     let joining = metadata.open_shared().await?;
     let kv = joining.kv();
-    let evicted = evict(&*kv, name).await;
+    let evicted = evict(kv.clone(), name, now).await;
     let _ = kv.close().await;
     evicted
 }
 
-async fn evict(kv: &dyn Kv, name: &str) -> Result<NodeView> {
-    let all = look(kv, false).await?;
+async fn evict(kv: Arc<dyn Kv>, name: &str, now: UnixTime) -> Result<NodeView> {
+    let all = look(&*kv, false).await?;
     let begins = |node: &NodeView| name.len() >= 4 && node.id.starts_with(name);
     let mut meant = all.into_iter().filter(|node| node.name == name || begins(node));
     let (first, second) = (meant.next(), meant.next());
@@ -137,7 +140,9 @@ async fn evict(kv: &dyn Kv, name: &str) -> Result<NodeView> {
     };
     let id = u64::from_str_radix(&node.id, 16)
         .map_err(|e| FsError::new(ErrorKind::Bug, "read a session's id").with_source(e))?;
-    sessions::end(kv, SessionId(id)).await?;
+    sessions::end(&*kv, SessionId(id)).await?;
+    let meta = Meta::open(kv, Arc::new(move || now)).await?;
+    meta.lose_actions(SessionId(id), now.0 / 1_000_000, "its node was shut out").await?;
     Ok(node)
 }
 

@@ -98,6 +98,8 @@ impl Watch {
 /// The session of this mount.
 pub(crate) struct Together {
     id: SessionId,
+    /// Those that had this tier before, and ended.
+    before: Vec<SessionId>,
     ticks: AtomicU64,
     /// As of the last look.
     live: Mutex<Arc<Vec<Session>>>,
@@ -115,7 +117,18 @@ impl Together {
     pub(crate) fn new(id: SessionId) -> Self {
         let (ticks, live, on_duty, stamps) = Default::default();
         let (shown, peers) = Default::default();
-        Self { id, ticks, live, on_duty, stamps, shown, peers, pulse: Pulse::new() }
+        let (before, pulse) = (Vec::new(), Pulse::new());
+        Self { id, before, ticks, live, on_duty, stamps, shown, peers, pulse }
+    }
+
+    /// One that has the tier which these had before.
+    pub(crate) fn after(self, before: impl Iterator<Item = SessionId>) -> Self {
+        Self { before: before.collect(), ..self }
+    }
+
+    /// Whether that session had this tier before.
+    pub(crate) fn had(&self, session: SessionId) -> bool {
+        self.before.contains(&session)
     }
 
     /// One that knows of these others, without a database.

@@ -69,7 +69,7 @@ fn attribute_bytes() -> Vec<u8> {
 
 fn an_entry() -> Entry {
     let (entry_ttl, attr_ttl) = (Duration::new(20, 21), Duration::new(30, 31));
-    Entry { attr: attributes(), entry_ttl, attr_ttl }
+    Entry { attr: attributes(), node: 0, entry_ttl, attr_ttl }
 }
 
 /// struct fuse_entry_out: nodeid, generation, entry_valid, attr_valid, entry_valid_nsec,

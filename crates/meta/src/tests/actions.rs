@@ -3,7 +3,8 @@
 use weir_types::{ErrorKind, FileKind, Ino};
 
 use super::{assert_sound, dir, file, kind_of, meta};
-use crate::{ActionRow, ActionRowKind};
+use crate::sessions::SessionId;
+use crate::{ActionClaim, ActionRow, ActionRowKind};
 
 fn row() -> ActionRow {
     ActionRow {
@@ -20,12 +21,58 @@ fn row() -> ActionRow {
 async fn actions_are_kept_by_number_and_a_number_is_given_once() {
     let meta = meta().await;
     for number in [2, 1, 300] {
-        meta.add_action(number, &row()).await.unwrap();
+        meta.add_action(number, &row(), None).await.unwrap();
     }
-    assert_eq!(kind_of(meta.add_action(2, &row()).await), ErrorKind::Exists);
+    assert_eq!(kind_of(meta.add_action(2, &row(), None).await), ErrorKind::Exists);
     let other = ActionRow { recursive: true, ..row() };
     meta.put_action(300, &other, &[1]).await.unwrap();
     assert_eq!(meta.actions().await.unwrap(), [(2, row()), (300, other)]);
+    assert_sound(&meta).await;
+}
+
+#[tokio::test]
+async fn an_action_is_one_nodes_and_ends_once() {
+    let meta = meta().await;
+    let claim = |session| ActionClaim {
+        session: SessionId(session),
+        node: "a".to_owned(),
+        tier: "/tier".to_owned(),
+        runs: false,
+        files: (2, 1),
+        bytes: (20, 10),
+        counted: true,
+        refused: 0,
+    };
+    meta.add_action(1, &row(), Some(&claim(7))).await.unwrap();
+    meta.add_action(2, &row(), None).await.unwrap();
+    let seen = meta.claimed_actions().await.unwrap();
+    let (one, two) = (seen[0].1.clone(), seen[1].1.clone());
+    assert_eq!((one.claim.clone().unwrap().1, two.claim), (claim(7), None));
+    let version = one.claim.as_ref().map(|(version, _)| *version);
+    let both = [(1, version, claim(8)), (2, None, claim(8))];
+    assert!(meta.claim_actions(&both).await.unwrap());
+    assert!(!meta.claim_actions(&both).await.unwrap(), "they are another's by now");
+    assert!(!meta.end_action(1, &one, &row(), &[]).await.unwrap(), "it is another's");
+    let now = meta.these_actions(&[1, 2, 3]).await.unwrap();
+    let [Some(one), Some(_), None] = &now[..] else { panic!("{now:?}") };
+    assert_eq!(one.claim.as_ref().unwrap().1.session, SessionId(8));
+    assert!(meta.end_action(1, one, &row(), &[2]).await.unwrap());
+    assert!(!meta.end_action(1, one, &row(), &[]).await.unwrap(), "it has ended");
+    let left = meta.claimed_actions().await.unwrap();
+    assert_eq!((left.len(), left[0].0, left[0].1.claim.is_some()), (1, 1, true));
+    // Of a node that does not come back what is its alone ends; the rest is anybody's.
+    let archive = ActionRow { kind: ActionRowKind::Archive, ..row() };
+    for (number, row) in [(3, row()), (4, archive)] {
+        meta.add_action(number, &row, Some(&claim(9))).await.unwrap();
+    }
+    assert_eq!(meta.lose_actions(SessionId(9), 5, "gone").await.unwrap(), 1);
+    meta.unclaim_actions().await.unwrap();
+    let left = meta.claimed_actions().await.unwrap();
+    let told: Vec<_> = left
+        .iter()
+        .map(|(number, of)| (*number, of.row.1.end.is_some(), of.claim.is_some()))
+        .collect();
+    assert_eq!(told[1..], [(3, true, true), (4, false, false)]);
     assert_sound(&meta).await;
 }
 

@@ -55,6 +55,8 @@ pub struct Limiter {
     /// When the mode was set; before the clock began for one kept over a restart.
     mode_since_ns: i128,
     stored_bytes: u64,
+    /// The share of all rates that is this one's, where several keep to the limit together: 0 to 1.
+    share: f64,
     /// Credits; below zero, what is owed to the sustained rate.
     balance_bytes: f64,
     peak_debt_bytes: f64,
@@ -79,6 +81,7 @@ impl Limiter {
             mode,
             mode_since_ns: now_ns.into(),
             stored_bytes,
+            share: 1.0,
             balance_bytes: 0.0,
             peak_debt_bytes: 0.0,
             at_ns: now_ns,
@@ -118,6 +121,31 @@ impl Limiter {
     pub fn with_credits(mut self, credit_bytes: f64) -> Self {
         self.balance_bytes = credit_bytes.min(self.credit_cap_bytes()).max(0.0);
         self
+    }
+
+    /// Keeps to this share of the rates from now on, 0 to 1. What was saved up or is owed stays.
+    pub fn set_share(&mut self, share: f64, now_ns: u64) {
+        self.advance(now_ns);
+        self.share = share;
+    }
+
+    /// Credits come from elsewhere, or go there where it is below zero. Nothing is cut off at the cap.
+    pub fn add_credits(&mut self, bytes: f64, now_ns: u64) {
+        self.advance(now_ns);
+        self.balance_bytes += bytes;
+    }
+
+    /// Credits left; below zero, what is owed.
+    pub fn balance_bytes(&mut self, now_ns: u64) -> f64 {
+        self.advance(now_ns);
+        self.balance_bytes
+    }
+
+    /// What all who keep to the limit may do together, in metered bytes a second: with credits, or
+    /// without.
+    pub fn whole_bytes_per_s(&self, with_credits: bool) -> f64 {
+        let Rates { peak, sustained } = self.whole_rates();
+        if with_credits { peak } else { sustained }
     }
 
     /// Its rules.
@@ -168,7 +196,7 @@ impl Limiter {
         self.mode != Mode::Elastic
     }
 
-    /// What may pass now, in metered bytes a second: the metric `PermittedThroughput`.
+    /// What may pass now of its share, in metered bytes a second; without others the metric `PermittedThroughput`.
     pub fn permitted_bytes_per_s(&mut self, now_ns: u64) -> f64 {
         self.advance(now_ns);
         let Rates { peak, sustained } = self.rates();
@@ -262,20 +290,32 @@ impl Limiter {
         }
     }
 
-    /// Pays back, then earns credits. Not for elastic mode, where none are earned or spent: EFS
-    /// user guide, "Elastic throughput".
+    /// Pays back, then earns credits, up to its share of the cap. Not for elastic mode, where none are
+    /// earned or spent: EFS user guide, "Elastic throughput".
     fn earn(&mut self, seconds: f64) {
         let sustained = self.rates().sustained;
+        let cap_bytes = self.credit_cap_bytes() * self.share;
+        if self.share <= 0.0 || self.balance_bytes >= cap_bytes {
+            return;
+        }
         let owed_bytes = (-self.balance_bytes).max(0.0);
         let paid_bytes = owed_bytes.min(sustained * seconds);
         let idle_s = if owed_bytes > 0.0 { seconds - paid_bytes / sustained } else { seconds };
-        let earned_bytes = paid_bytes + self.baseline_bytes_per_s() * idle_s.max(0.0);
-        self.balance_bytes = (self.balance_bytes + earned_bytes).min(self.credit_cap_bytes());
+        let baseline = self.baseline_bytes_per_s() * self.share;
+        let earned_bytes = paid_bytes + baseline * idle_s.max(0.0);
+        self.balance_bytes = (self.balance_bytes + earned_bytes).min(cap_bytes);
+    }
+
+    fn rates(&self) -> Rates {
+        let Rates { peak, sustained } = self.whole_rates();
+        // A share of nothing of a rate without end is nothing.
+        let part = |rate: f64| if self.share > 0.0 { rate * self.share } else { 0.0 };
+        Rates { peak: part(peak), sustained: part(sustained) }
     }
 
     /// EFS user guide, "Provisioned throughput": it holds whatever the size or the credits, but for
     /// a baseline that exceeds it, where the file system has its bursting throughput.
-    fn rates(&self) -> Rates {
+    fn whole_rates(&self) -> Rates {
         let baseline = self.baseline_bytes_per_s();
         let bursting =
             Rates { peak: self.rules.burst_bytes_per_s(self.stored_bytes), sustained: baseline };
@@ -294,6 +334,9 @@ impl Limiter {
 
 /// How long until what is owed to a rate is within the little bucket. Less than a byte is rounding.
 fn wait_ns(owed_bytes: f64, bytes_per_s: f64) -> u64 {
+    if bytes_per_s <= 0.0 {
+        return u64::MAX;
+    }
     let excess_bytes = owed_bytes - bytes_per_s * BUCKET_S;
     if excess_bytes < 1.0 { 0 } else { time_ns(excess_bytes, bytes_per_s) }
 }

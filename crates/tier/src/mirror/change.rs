@@ -8,7 +8,7 @@ use weir_types::{ByteRange, ErrorKind, FsError, Inode, Result, UnixTime};
 use crate::disk;
 use crate::log::{Entry, MirrorState};
 use crate::mirror::written::Written;
-use crate::mirror::{Mirror, Residency};
+use crate::mirror::{Mirror, Residency, gaps_below};
 use crate::mirror_file::copy_file;
 use crate::pending::Pending;
 use crate::ranges::{PAGE_BYTES, PageState, page_ceil, page_floor};
@@ -156,7 +156,9 @@ impl Mirror {
             state.size = inode.size;
         }
         let missed = inode.data.generation.wrapping_sub(state.generation);
-        let passthrough = residency.passthrough.active;
+        // Where others write the volume, who was lent the mirror file is parted from it by `trim`.
+        let among_nodes = self.shared.among_nodes.load(Ordering::Acquire);
+        let passthrough = residency.passthrough.active && !among_nodes;
         if missed != 0 {
             // What is lent was in step since this process began, and nobody else writes the volume.
             let ours = missed == 1 && (passthrough || self.shared.alone.load(Ordering::Acquire));
@@ -292,14 +294,17 @@ impl Mirror {
         let old = residency.state.ranges.iter();
         let void: Vec<_> =
             old.flat_map(|(range, _)| new.ranges.gaps(range.start, range.end)).collect();
-        if (longer || !void.is_empty())
-            && !residency.passthrough.active
-            && self.settle_passthrough(residency)?
-        {
-            // Programs of a mount before this one go on with the file as it was.
+        let among_nodes = self.shared.among_nodes.load(Ordering::Acquire);
+        // What is not here would be zeros to who reads the mirror file.
+        let lacks = among_nodes && !gaps_below(new, 0, page_ceil(new.size)).is_empty();
+        let parts = among_nodes || !residency.passthrough.active;
+        let differs = longer || lacks || !void.is_empty();
+        if differs && parts && self.settle_passthrough(residency)? {
+            // Programs of a mount before this one, and where other nodes change it those of this one, go on
+            // with the file as it was.
             let kept: Vec<_> = new.ranges.iter().map(|(range, _)| range).collect();
             copy_file(&self.path(), &kept, new.size).map_err(|e| self.io("copy", e))?;
-            self.close_file();
+            self.part(residency);
             return Ok(());
         }
         let file = self.file()?;

@@ -17,7 +17,7 @@ use weir_types::{ByteRange, ErrorKind, FsError, Result};
 use crate::disk;
 use crate::lease;
 use crate::log::Entry;
-use crate::mirror::passthrough_use::{InPassthrough, PassthroughUse};
+use crate::mirror::passthrough_use::{InPassthrough, Lent, PassthroughUse};
 use crate::mirror::{Mirror, Residency, gaps_below};
 use crate::mirror_file::{data_ranges, last_store, set_mark};
 use crate::pending::Pending;
@@ -26,10 +26,10 @@ use crate::ranges::{PageState, page_ceil};
 impl Mirror {
     /// Lends the mirror file for reading, if all of the file is here, it has `least` bytes, and the
     /// tier can spare it: no page is released and the length is the file's size until
-    /// [`Mirror::end_passthrough`] finds it unused. Call both equally often. What is lent already is lent
-    /// again. `Unsupported` where the tier's file system has no leases; `Corrupt` where bytes of what
-    /// is lent are in doubt.
-    pub fn passthrough(&self, least: u64) -> Result<Option<File>> {
+    /// [`Mirror::end_passthrough`] finds it unused, or others change the file ([`Mirror::lends`]). Call both
+    /// equally often. What is lent already is lent again. `Unsupported` where the tier's file system has
+    /// no leases; `Corrupt` where bytes of what is lent are in doubt.
+    pub fn passthrough(&self, least: u64) -> Result<Option<Lent>> {
         // Nobody asks after the kernel has read.
         let sound = self.check_sound();
         let mut residency = self.write_state();
@@ -40,7 +40,7 @@ impl Mirror {
         }
         let here = gaps_below(&residency.state, 0, page_ceil(size)).is_empty();
         let fits = active || self.shared.may_pass_through(residency.local_bytes);
-        let wanted = active || (size >= least && !self.rewritten.load(Ordering::Relaxed));
+        let wanted = self.is_wanted(&residency, least);
         if residency.gone || (size == 0 && !active) || !here || !fits || !wanted {
             return Ok(None);
         }
@@ -55,12 +55,15 @@ impl Mirror {
         }
         residency.passthrough.opens += 1;
         self.set_passthrough(&mut residency, true);
-        Ok(Some(file))
+        Ok(Some(Lent { file, lending: residency.passthrough.lending }))
     }
 
-    /// The kernel no longer opens the file that [`Mirror::passthrough`] gave it.
-    pub fn end_passthrough(&self) -> Result<()> {
+    /// The kernel no longer opens the file that [`Mirror::passthrough`] gave it for this lending.
+    pub fn end_passthrough(&self, lending: u64) -> Result<()> {
         let mut residency = self.write_state();
+        if residency.passthrough.lending != lending {
+            return Ok(());
+        }
         residency.passthrough.opens = residency.passthrough.opens.saturating_sub(1);
         self.settle(&mut residency)
     }
@@ -198,8 +201,9 @@ impl Mirror {
     /// How others have it, if they do.
     pub(crate) fn passthrough_use(&self) -> Option<InPassthrough> {
         let residency = self.read_state();
-        let PassthroughUse { opens, writers, active, writable, .. } = residency.passthrough;
-        active.then_some(InPassthrough { ino: self.ino, opens, writers, writable })
+        let PassthroughUse { lending, opens, writers, active, writable, .. } =
+            residency.passthrough;
+        active.then_some(InPassthrough { ino: self.ino, opens, writers, writable, lending })
     }
 
     /// Others had it so of the daemon before this one, and go on to. That one may have known of
@@ -208,6 +212,7 @@ impl Mirror {
         let mut residency = self.write_state();
         let passthrough = &mut residency.passthrough;
         (passthrough.opens, passthrough.writers) = (before.opens, before.writers);
+        passthrough.lending = before.lending;
         (passthrough.writable, passthrough.hidden) = (before.writable, before.writable);
         self.set_passthrough(&mut residency, true);
     }

@@ -1,5 +1,7 @@
 //! What is known of who else has a mirror file open or mapped.
 
+use std::fs::File;
+
 use serde::{Deserialize, Serialize};
 use weir_types::Ino;
 
@@ -16,11 +18,30 @@ pub struct InPassthrough {
     pub writers: usize,
     /// Somebody may have it mapped for writing.
     pub writable: bool,
+    /// Which lending of the file it is; see [`Lent`].
+    #[serde(default, skip_serializing_if = "is_first")]
+    pub lending: u64,
+}
+
+fn is_first(lending: &u64) -> bool {
+    *lending == 0
+}
+
+/// A mirror file that is lent.
+#[derive(Debug)]
+pub struct Lent {
+    /// The mirror file, for reading.
+    pub file: File,
+    /// Which lending it is. There is another one where the mirror was parted from those who had it: they keep
+    /// the file of before, and the mirror has one of its own again.
+    pub lending: u64,
 }
 
 /// What others have of a mirror file.
 #[derive(Debug, Default)]
 pub(crate) struct PassthroughUse {
+    /// Which lending it is.
+    pub(super) lending: u64,
     /// Times that it was given to the kernel and not taken back.
     pub(super) opens: usize,
     /// Of the open files, those through which it may be mapped for writing.
@@ -38,4 +59,11 @@ pub(crate) struct PassthroughUse {
     /// `Mirror::scan_mapped_writes` set it back. The kernel moves the mtime a moment before it makes a
     /// page writable, so a store may have come after that and left no trace.
     pub(super) caught: bool,
+}
+
+impl PassthroughUse {
+    /// Nobody has the mirror file any more: who had it keeps another one.
+    pub(crate) fn parted(&self) -> Self {
+        Self { lending: self.lending + 1, ..Self::default() }
+    }
 }

@@ -98,7 +98,7 @@ impl Residency {
         self.unjournaled = RangeMap::default();
         self.written.clear();
         (self.local_bytes, self.dirty_bytes) = (0, 0);
-        self.passthrough = PassthroughUse::default();
+        self.passthrough = self.passthrough.parted();
     }
 }
 

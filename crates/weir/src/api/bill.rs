@@ -7,7 +7,7 @@ use weir_types::NanoUsd;
 
 use super::call::call;
 
-/// What the work of the mount cost, and what the same work would have cost elsewhere, by the built-in
+/// What the work of the mount cost, or that of all nodes that share the volume, and what the same work would have cost elsewhere, by the built-in
 /// price book: storage, requests and transfer. Neither the machine nor the disk of the tier is on it.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -18,6 +18,9 @@ pub(crate) struct GetBill {
     /// Since this time, a week at most; if nothing is said, since the mount.
     #[serde(default)]
     pub(crate) since_unix_ms: Option<u64>,
+    /// What this node did; else what all did that share the volume.
+    #[serde(default)]
+    pub(crate) node: bool,
 }
 call!(Get "/v1/bill", GetBill => CostReport);
 

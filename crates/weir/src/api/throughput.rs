@@ -32,6 +32,9 @@ pub(crate) struct GetUsed {
     /// Since this time; if nothing is said, since the mount.
     #[serde(default)]
     pub(crate) since_unix_ms: Option<u64>,
+    /// By this node alone; else by all that share the volume.
+    #[serde(default)]
+    pub(crate) node: bool,
 }
 call!(Get "/v1/used", GetUsed => Period);
 

@@ -75,6 +75,7 @@ pub(super) const BILL_EXAMPLES: &str = "\
 Examples:
   weir bill /mnt/genomes                                   since the mount
   weir bill /mnt/genomes --since 2h
+  weir bill /mnt/genomes --node                            this node's work, on a shared volume
   weir bill /mnt/genomes --region ap-northeast-2 --instance i4i.8xlarge --disk instance-store
   weir bill /mnt/genomes --prices my-prices.json --json
 
@@ -89,6 +90,9 @@ pub(crate) struct BillArgs {
     /// Of this time only, such as 30m, 2h or 3d; a week at most [default: since the mount]
     #[arg(long, value_name = "TIME", value_parser = values::duration_ms)]
     pub(crate) since: Option<u64>,
+    /// What this node did, of a volume that nodes share [default: what all did]
+    #[arg(long)]
+    pub(crate) node: bool,
     /// Region whose list prices are used
     #[arg(long, default_value = "us-east-1", value_parser = known::REGION, hide_possible_values = true)]
     pub(crate) region: String,

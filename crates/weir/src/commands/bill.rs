@@ -15,19 +15,24 @@ use crate::client::Client;
 use crate::layout::Width;
 use crate::render::{self, heading, seconds};
 
+const OF_ALL: &str = "of all nodes that share the volume, also of those that left, since this one was mounted; \
+     what others did is told up to a minute late. Machine and disk are this node's";
+const OF_NODE: &str = "requests and I/O are this node's; storage is the volume's";
+
 const STORAGE_IS: &str = "storage is what is in the buckets: compressed, with what was deleted and is \
      not collected yet, without metadata and without objects of linked buckets";
 
 pub(crate) async fn run(args: BillArgs) -> Result<ExitCode> {
     let client = Client::at(&args.dir)?;
     let status = client.status().await?;
-    let now = client.call(&GetUsed { since_unix_ms: None }).await?.used.unix_ms;
+    let now = client.call(&GetUsed { since_unix_ms: None, node: true }).await?.used.unix_ms;
     let since = args.since.map(|ms| now.saturating_sub(ms));
+    let shared = status.engine.shared;
     let counted = Counted {
         volume: status.engine.volume,
         mountpoint: status.mountpoint,
         files: status.engine.files,
-        period: client.call(&GetUsed { since_unix_ms: since }).await?,
+        period: client.call(&GetUsed { since_unix_ms: since, node: args.node }).await?,
         linked_bytes: client.call(&ListLinks {}).await?.iter().map(|link| link.bytes).sum(),
     };
     let host = Host {
@@ -40,7 +45,13 @@ pub(crate) async fn run(args: BillArgs) -> Result<ExitCode> {
     let report = report(counted, terms, prices::at(&book, &args.region)?)?;
     match args.json {
         true => render::say_json(&report)?,
-        false => render::say(&describe(&report, args.since, Width::of_output()))?,
+        false => {
+            let width = Width::of_output();
+            render::say(&describe(&report, args.since, width))?;
+            if shared {
+                render::say(&width.prose(2, if args.node { OF_NODE } else { OF_ALL }))?;
+            }
+        }
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -33,7 +33,7 @@ async fn list(args: NodesArgs) -> Result<ExitCode> {
 
 async fn evict(args: EvictArgs) -> Result<ExitCode> {
     let options = options(&args.place, args.meta, &args.connect).await?;
-    let node = weir_engine::evict_node(&options, &args.name).await?;
+    let node = weir_engine::evict_node(&options, &args.name, (clock::real().now)()).await?;
     match args.json {
         true => render::say_json(&node)?,
         false => render::say(&format!(

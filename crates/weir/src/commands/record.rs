@@ -1,4 +1,5 @@
-//! `weir advise --record`: what a live mount did since it was mounted, as a workload.
+//! `weir advise --record`: what a live mount did since it was mounted, or all nodes since then that share its
+//! volume, as a workload.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -7,7 +8,7 @@ use weir_cost::Workload;
 use weir_engine::Period;
 use weir_types::{ErrorKind, FsError, Result};
 
-use crate::api::{GetThroughput, GetUsed, ListLinks};
+use crate::api::{GetUsed, ListLinks};
 use crate::client::Client;
 use crate::render::{self, seconds};
 
@@ -15,18 +16,16 @@ pub(crate) async fn run(dir: &Path) -> Result<ExitCode> {
     let client = Client::at(dir)?;
     let status = client.status().await?;
     let links = client.call(&ListLinks {}).await?;
-    let report = client.call(&GetThroughput {}).await?;
-    let period = client.call(&GetUsed { since_unix_ms: None }).await?;
+    let period = client.call(&GetUsed { since_unix_ms: None, node: false }).await?;
     let linked_bytes: u64 = links.iter().map(|link| link.bytes).sum();
-    let opens = report.tenants.iter().map(|tenant| tenant.opens).sum();
     let stored_bytes = status.engine.stored_bytes + status.engine.tier.dirty_bytes;
-    let workload = workload(&period, stored_bytes + linked_bytes, status.engine.files, opens);
+    let workload = workload(&period, stored_bytes + linked_bytes, status.engine.files);
     render::say(&toml(&workload, &period)?)?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// All that was done, as one run.
-fn workload(period: &Period, data_set_bytes: u64, files: u64, opens: u64) -> Workload {
+fn workload(period: &Period, data_set_bytes: u64, files: u64) -> Workload {
     let used = &period.used;
     let moved_bytes = used.read_bytes + used.written_bytes;
     Workload {
@@ -37,7 +36,7 @@ fn workload(period: &Period, data_set_bytes: u64, files: u64, opens: u64) -> Wor
         write_bytes_per_run: used.written_bytes,
         io_bytes: moved_bytes.checked_div(used.reads + used.writes).unwrap_or(1 << 20).max(1),
         random: false,
-        files_per_run: opens,
+        files_per_run: used.opens,
         runs_per_day: 1.0,
         concurrency: 1,
         threads: 1,
@@ -74,6 +73,7 @@ mod tests {
     fn what_is_recorded_can_be_read_again() {
         let used = Totals {
             unix_ms: 65_000,
+            opens: 9,
             reads: 3,
             writes: 1,
             read_bytes: 3 << 20,
@@ -83,14 +83,14 @@ mod tests {
         };
         let period =
             Period { from_unix_ms: 5_000, average_stored_bytes: 7, average_bucket_bytes: 5, used };
-        let recorded = workload(&period, 10 << 20, 12, 9);
+        let recorded = workload(&period, 10 << 20, 12);
         let text = toml(&recorded, &period).expect("writes");
         assert_eq!(toml::from_str::<Workload>(&text).expect("reads"), recorded);
         assert_eq!(recorded.io_bytes, 1 << 20);
         for wanted in ["in 1 min 0 s", "2 files were read by the kernel", "threads"] {
             assert!(text.contains(wanted), "{wanted} is not in\n{text}");
         }
-        let idle = workload(&Period::default(), 0, 0, 0);
+        let idle = workload(&Period::default(), 0, 0);
         assert_eq!(idle.check(), Ok(()));
     }
 }

@@ -6,7 +6,9 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::Value;
 use weir_cost::{PriceBook, Requests, Usage, month, so_far};
-use weir_engine::{AsideEntry, JournalUsage, LeaseStatus, MetadataStatus, PeersStatus};
+use weir_engine::{
+    AsideEntry, JournalUsage, LeaseStatus, LimitStatus, MetadataStatus, PeersStatus,
+};
 use weir_object::{MeterSnapshot, RequestKind, Trouble};
 use weir_tier::Recovered;
 use weir_types::{Bytes, FsError, Result, Settings};
@@ -168,8 +170,7 @@ fn facts(status: &StatusAnswer) -> Vec<Vec<String>> {
         rows.push(row(["requests come by", &how]));
     }
     rows.extend(database(&status.engine.metadata));
-    rows.extend(status.engine.leases.map(|leases| row(["leases", &remembered(&leases)])));
-    rows.extend(status.engine.peers.as_ref().map(|peers| row(["other nodes", &others(peers)])));
+    rows.extend(together(&status.engine));
     rows.extend(disks(&status.block).into_iter().chain(status.nfs.iter().map(nfs)));
     rows.extend(failures(status));
     rows.extend(left_behind(status));
@@ -180,6 +181,25 @@ fn facts(status: &StatusAnswer) -> Vec<Vec<String>> {
         row(["DELETIONS HELD", &links::held_deletions(&held.deletions, &at)])
     }));
     rows
+}
+
+/// What nodes share, and limits, which they keep to together.
+fn together(engine: &weir_engine::Status) -> Vec<Vec<String>> {
+    let leases = engine.leases.map(|leases| row(["leases", &remembered(&leases)]));
+    let peers = engine.peers.as_ref().map(|peers| row(["other nodes", &others(peers)]));
+    let limits = engine.limits.iter().map(|limit| row(["limit", &limited(limit)]));
+    leases.into_iter().chain(peers).chain(limits).collect()
+}
+
+fn limited(limit: &LimitStatus) -> String {
+    let LimitStatus { name, permitted_bytes_per_s, share } = limit;
+    let rate = Bytes(*permitted_bytes_per_s as u64);
+    match share {
+        Some(share) => {
+            format!("{name}: {rate}/s by all nodes, of which {:.0} % here", share * 100.0)
+        }
+        None => format!("{name}: {rate}/s"),
+    }
 }
 
 /// Where the metadata is, if not in the bucket, and what is wrong with that.

@@ -97,6 +97,7 @@ fn describe(report: &ThroughputReport) -> String {
         let paths = paths.join(", ");
         text.push_str(&format!("passthrough is off for {paths}: the daemon sees every byte\n"));
     }
+    text.extend(report.rules.iter().filter_map(share));
     if let Some(budget) = &report.budget {
         text.push_str(&format!("{}\n", budget_text(budget)));
     }
@@ -164,6 +165,22 @@ fn rule(rule: &ThroughputView) -> Vec<String> {
     ]
 }
 
+/// What this node has of a limit of all nodes.
+fn share(rule: &ThroughputView) -> Option<String> {
+    let share = rule.share.as_ref()?;
+    Some(format!(
+        "{}: of all nodes' this one may do {}/s ({:.0} %), with {} of the credits; {} have a part\n",
+        rule.name,
+        Bytes(share.permitted_bytes_per_s as u64),
+        share.share * 100.0,
+        Bytes(share.credit_bytes as u64),
+        match share.nodes {
+            1 => "1 node".to_owned(),
+            nodes => format!("{nodes} nodes"),
+        }
+    ))
+}
+
 fn budget_text(budget: &BudgetView) -> String {
     let slowed = match budget.slowed {
         Slowed::Nothing => "nothing is slowed",
@@ -171,8 +188,14 @@ fn budget_text(budget: &BudgetView) -> String {
         Slowed::ReadAhead => "hydration waits, nothing is read ahead",
         Slowed::Demand => "all that needs the bucket waits",
     };
+    let of_all = match budget.share {
+        Some(share) => {
+            format!(" by all nodes, of which this one may spend {:.0} % now", share * 100.0)
+        }
+        None => String::new(),
+    };
     format!(
-        "budget {} an hour for requests at list prices of {}: {} spent, {slowed}",
+        "budget {} an hour for requests at list prices of {}: {} spent{of_all}, {slowed}",
         budget.nano_usd_per_hour, budget.region, budget.spent_nano_usd
     )
 }

@@ -370,7 +370,7 @@ fn action_text(state: &FileState, action: Option<&ActionView>) -> String {
         _ => action.bytes_done,
     };
     match action.state {
-        ActionState::Waiting => format!(": {name} waiting (from 0 to EOF)"),
+        ActionState::Waiting | ActionState::Away => format!(": {name} waiting (from 0 to EOF)"),
         _ => format!(": {name} running ({moved} bytes moved)"),
     }
 }

@@ -14,6 +14,16 @@ pub(crate) enum How {
     Exchange,
 }
 
+/// How a file is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Way {
+    Read,
+    /// By a shared mapping.
+    Mapped,
+    /// With `O_DIRECT`.
+    Direct,
+}
+
 /// One operation. Paths are below the directory of the run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Op {
@@ -54,8 +64,21 @@ pub(crate) enum Op {
         words: u64,
         open: bool,
     },
+    /// All of a file written over through a shared mapping: open, `mmap`, stores, `msync`, close.
+    PutMapped {
+        path: String,
+        tag: Tag,
+        words: u64,
+    },
     /// All of a file read: open, `fstat`, read, close.
     Get(String),
+    /// The same in one of three ways. With `kept` it stays open and mapped so long and is read once more, and
+    /// that is the answer.
+    GetBy {
+        path: String,
+        way: Way,
+        kept: Duration,
+    },
     /// `O_APPEND`: open, a write for each, close.
     Append {
         path: String,
@@ -212,7 +235,11 @@ impl std::fmt::Display for Op {
                 let how = if *open { "ftruncate" } else { "truncate" };
                 write!(f, "{how} {path} to {words} words")
             }
+            Self::PutMapped { path, tag, words } => {
+                write!(f, "store into a mapping of {path} #{tag} {words} words")
+            }
             Self::Get(path) => write!(f, "read {path}"),
+            Self::GetBy { path, way, kept } => write!(f, "read {path}, {way:?}, kept {kept:?}"),
             Self::Append { path, records, sync } => {
                 let each: Vec<_> = records
                     .iter()

@@ -9,9 +9,9 @@ use rustix::fs::{AtFlags, Dir, FileType, FlockOperation, Mode, OFlags, RenameFla
 use rustix::fs::{renameat_with, statat, unlinkat};
 use rustix::io::{Errno, pread, pwrite, write};
 
-use crate::content::{Record, WORD, bytes_of, records_in, runs_of};
-use crate::op::{Count, Held, How, Leaf, Op, Outcome, Turn, Value};
-use crate::sys::{self, Lock};
+use crate::content::{Record, Tag, WORD, bytes_of, records_in, runs_of};
+use crate::op::{Count, Held, How, Leaf, Op, Outcome, Turn, Value, Way};
+use crate::sys::{self, Lock, Mapping};
 
 type Done<T> = Result<T, Errno>;
 
@@ -73,14 +73,7 @@ impl Performer {
                 self.end_put(file, held.is_some()).map(nothing)
             }
             Op::Write { path, tag, parts, sync } => {
-                let file = open(root, path, OFlags::WRONLY | OFlags::CREATE)?;
-                for (at, words) in parts {
-                    write_at(&file, &bytes_of(*tag, *at, *words), at * WORD)?;
-                }
-                if *sync {
-                    fsync(&file)?;
-                }
-                sys::close(file).map(nothing)
+                write_parts(root, path, *tag, (parts, *sync)).map(nothing)
             }
             Op::Truncate { path, words, open: true } => {
                 let file = open(root, path, OFlags::WRONLY)?;
@@ -91,7 +84,11 @@ impl Performer {
                 let root = root.as_fd().as_raw_fd();
                 sys::truncate(&format!("/proc/self/fd/{root}/{path}"), words * WORD).map(nothing)
             }
+            Op::PutMapped { path, tag, words } => {
+                put_mapped(root, path, &bytes_of(*tag, 0, *words))
+            }
             Op::Get(path) => get(root, path),
+            Op::GetBy { path, way, kept } => get_by(root, path, *way, *kept),
             Op::Append { path, records, sync } => append(root, path, records, *sync).map(nothing),
             Op::Records(path) => records(root, path),
             Op::Count(count) => Ok(count_up(root, count)),
@@ -192,6 +189,22 @@ fn clear(root: BorrowedFd<'_>, path: &str) -> Done<()> {
     unlinkat(root, path, AtFlags::REMOVEDIR)
 }
 
+fn write_parts(
+    root: BorrowedFd<'_>,
+    path: &str,
+    tag: Tag,
+    (parts, sync): (&[(u64, u64)], bool),
+) -> Done<()> {
+    let file = open(root, path, OFlags::WRONLY | OFlags::CREATE)?;
+    for (at, words) in parts {
+        write_at(&file, &bytes_of(tag, *at, *words), at * WORD)?;
+    }
+    if sync {
+        fsync(&file)?;
+    }
+    sys::close(file)
+}
+
 pub(crate) fn write_at(file: &OwnedFd, mut bytes: &[u8], mut at: u64) -> Done<()> {
     while !bytes.is_empty() {
         let written = pwrite(file, bytes, at)?;
@@ -221,6 +234,40 @@ fn get(root: BorrowedFd<'_>, path: &str) -> Done<Value> {
     let bytes = read_all(&file)?;
     sys::close(file)?;
     Ok(Value::Content { size, runs: runs_of(&bytes) })
+}
+
+fn get_by(root: BorrowedFd<'_>, path: &str, way: Way, kept: Duration) -> Done<Value> {
+    let flags = if way == Way::Direct { OFlags::DIRECT } else { OFlags::empty() };
+    let file = open(root, path, OFlags::RDONLY | flags)?;
+    let size = || Ok::<_, Errno>(fstat(&file)?.st_size as u64);
+    let mapping = match way {
+        Way::Mapped => Some(Mapping::new(&file, size()? as usize, false)?),
+        _ => None,
+    };
+    let read = || match (&mapping, way) {
+        (Some(mapping), _) => Ok(mapping.bytes()),
+        (None, Way::Direct) => sys::read_direct(&file),
+        (None, _) => read_all(&file),
+    };
+    let mut bytes = read()?;
+    if !kept.is_zero() {
+        sys::pause(kept);
+        bytes = read()?;
+    }
+    let size = size()?;
+    drop(mapping);
+    sys::close(file)?;
+    Ok(Value::Content { size, runs: runs_of(&bytes) })
+}
+
+fn put_mapped(root: BorrowedFd<'_>, path: &str, bytes: &[u8]) -> Done<Value> {
+    let file = open(root, path, OFlags::RDWR)?;
+    let mut mapping = Mapping::new(&file, bytes.len(), true)?;
+    mapping.store(bytes);
+    mapping.sync()?;
+    drop(mapping);
+    sys::close(file)?;
+    Ok(Value::Nothing)
 }
 
 fn records(root: BorrowedFd<'_>, path: &str) -> Done<Value> {

@@ -16,7 +16,7 @@ use crate::op::{Op, Value};
 
 /// How files of a round are written.
 #[derive(Clone, Copy)]
-enum Style {
+pub(crate) enum Style {
     /// `pwrite` of so many words, always.
     Whole(u64),
     /// `O_TRUNC`, and up to so many words.
@@ -74,7 +74,7 @@ pub(crate) fn round(nodes: &mut Nodes, rng: &mut StdRng, dir: &str) -> Held {
     nodes.remove_dir(rng.random_range(0..nodes.actors()), dir)
 }
 
-fn put(rng: &mut StdRng, path: &str, style: Style, tag: &mut Tag) -> Op {
+pub(crate) fn put(rng: &mut StdRng, path: &str, style: Style, tag: &mut Tag) -> Op {
     *tag += 1;
     let (cut, words) = match style {
         Style::Whole(words) => (false, words),
@@ -84,7 +84,7 @@ fn put(rng: &mut StdRng, path: &str, style: Style, tag: &mut Tag) -> Op {
     Op::Put { path: path.to_owned(), tag: *tag, words, cut, held }
 }
 
-fn pause(rng: &mut StdRng) -> Duration {
+pub(crate) fn pause(rng: &mut StdRng) -> Duration {
     match rng.random_range(0..3) {
         0 => Duration::ZERO,
         1 => Duration::from_millis(rng.random_range(0..6)),
@@ -92,7 +92,7 @@ fn pause(rng: &mut StdRng) -> Duration {
     }
 }
 
-fn agree(calls: &[Call], last: &[Call], path: &str) -> Held {
+pub(crate) fn agree(calls: &[Call], last: &[Call], path: &str) -> Held {
     let content = |call: &Call| match &call.told {
         Told::Done(value) => Some(value.clone()),
         _ => None,
@@ -104,7 +104,8 @@ fn agree(calls: &[Call], last: &[Call], path: &str) -> Held {
 
 fn of(call: &Call) -> Option<&str> {
     match &call.op {
-        Op::Put { path, .. } | Op::Get(path) | Op::Look(path) => Some(path),
+        Op::Put { path, .. } | Op::PutMapped { path, .. } => Some(path),
+        Op::Get(path) | Op::GetBy { path, .. } | Op::Look(path) => Some(path),
         _ => None,
     }
 }
@@ -118,12 +119,12 @@ struct Put<'a> {
     call: &'a Call,
 }
 
-fn check(calls: &[Call], path: &str, style: Style) -> Held {
+pub(crate) fn check(calls: &[Call], path: &str, style: Style) -> Held {
     let here = || calls.iter().filter(|call| of(call) == Some(path));
     let puts: Vec<_> = here()
         .filter_map(|call| match (&call.op, &call.told) {
             (_, Told::Never | Told::Failed(_)) => None,
-            (Op::Put { tag, words, .. }, told) => {
+            (Op::Put { tag, words, .. } | Op::PutMapped { tag, words, .. }, told) => {
                 let end = if matches!(told, Told::Maybe) { u64::MAX } else { call.end };
                 Some(Put { start: call.start, end, tag: *tag, words: *words, call })
             }
@@ -199,7 +200,9 @@ fn read_rule(
     }
     let tags: Vec<_> = tags_of(runs).collect();
     let is_torn = tags.chunks(PAGE as usize).any(|page| in_runs(page.iter().copied()).len() > 1);
-    (is_torn && !is_beside)
+    // A store through a mapping is one of a word.
+    let is_mapped = |put: &&Put<'_>| matches!(put.call.op, Op::PutMapped { .. });
+    (is_torn && !is_beside && !may.iter().copied().any(|put| is_mapped(&put)))
         .then(|| "a page is of one write, when all writers have closed".to_owned())
 }
 

@@ -29,8 +29,10 @@ impl Spoilt {
             // It says that it removed what it did not.
             Op::Unlink(_) | Op::Rmdir(_) => Outcome::Done(Value::Nothing),
             // It never looks again.
-            Op::Get(path) | Op::Look(path) if path.contains('/') && !path.starts_with("kept") => {
-                let key = format!("{}{path}", matches!(op, Op::Get(_)));
+            Op::Get(path) | Op::GetBy { path, .. } | Op::Look(path)
+                if path.contains('/') && !path.starts_with("kept") =>
+            {
+                let key = format!("{}{path}", !matches!(op, Op::Look(_)));
                 match self.stale.get(&key) {
                     Some(stale) => stale.clone(),
                     None => {

@@ -79,6 +79,85 @@ pub(crate) fn lock_range(
     }
 }
 
+/// A shared mapping of the beginning of a file, which must be so long as long as the mapping is there.
+pub(crate) struct Mapping {
+    at: *mut u8,
+    len: usize,
+}
+
+impl Mapping {
+    #[allow(unsafe_code, reason = "no library that is here maps files")]
+    pub(crate) fn new(file: impl AsFd, len: usize, writable: bool) -> Result<Self, Errno> {
+        let access = libc::PROT_READ | if writable { libc::PROT_WRITE } else { 0 };
+        let file = file.as_fd().as_raw_fd();
+        // SAFETY: a new mapping, wherever the kernel puts it.
+        let at =
+            unsafe { libc::mmap(std::ptr::null_mut(), len, access, libc::MAP_SHARED, file, 0) };
+        match at == libc::MAP_FAILED {
+            true => Err(last_error()),
+            false => Ok(Self { at: at.cast(), len }),
+        }
+    }
+
+    #[allow(unsafe_code, reason = "others change what is mapped")]
+    pub(crate) fn bytes(&self) -> Vec<u8> {
+        let mut bytes = vec![0; self.len];
+        // SAFETY: all of it is mapped, and bytes are copied whatever they are.
+        unsafe { std::ptr::copy_nonoverlapping(self.at, bytes.as_mut_ptr(), self.len) };
+        bytes
+    }
+
+    #[allow(unsafe_code, reason = "others read what is mapped")]
+    pub(crate) fn store(&mut self, bytes: &[u8]) {
+        assert_eq!(bytes.len(), self.len, "all of it is stored");
+        // SAFETY: so much is mapped, for writing.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.at, self.len) };
+    }
+
+    #[allow(unsafe_code, reason = "no library that is here has this call")]
+    pub(crate) fn sync(&self) -> Result<(), Errno> {
+        // SAFETY: that is what is mapped.
+        match unsafe { libc::msync(self.at.cast(), self.len, libc::MS_SYNC) } {
+            0 => Ok(()),
+            _ => Err(last_error()),
+        }
+    }
+}
+
+impl Drop for Mapping {
+    #[allow(unsafe_code, reason = "no library that is here maps files")]
+    fn drop(&mut self) {
+        // SAFETY: nobody has a reference into it.
+        let done = unsafe { libc::munmap(self.at.cast(), self.len) };
+        assert_eq!(done, 0, "what is mapped can be unmapped");
+    }
+}
+
+/// All of a file that is open for direct reads.
+#[allow(unsafe_code, reason = "into memory that is aligned as disks want it")]
+pub(crate) fn read_direct(file: impl AsFd) -> Result<Vec<u8>, Errno> {
+    const PART: usize = 1 << 20;
+    let mut buffer = vec![0_u8; PART + 4096];
+    let aligned = buffer.as_ptr().align_offset(4096);
+    let mut all = Vec::new();
+    loop {
+        let into = &mut buffer[aligned..aligned + PART];
+        let (at, file) = (all.len() as libc::off_t, file.as_fd().as_raw_fd());
+        // SAFETY: the kernel writes so many bytes at most at the address.
+        match unsafe { libc::pread(file, into.as_mut_ptr().cast(), PART, at) } {
+            0 => return Ok(all),
+            read if read > 0 => {
+                all.extend_from_slice(&into[..read as usize]);
+                // A part of a block is the end.
+                if !(read as usize).is_multiple_of(4096) {
+                    return Ok(all);
+                }
+            }
+            _ => return Err(last_error()),
+        }
+    }
+}
+
 /// This process ends with the one that started it.
 #[allow(unsafe_code, reason = "no library that is here has this call")]
 pub(crate) fn end_with_parent() {

@@ -40,6 +40,10 @@ pub struct BudgetView {
     pub spent_nano_usd: NanoUsd,
     /// What is slowed now.
     pub slowed: Slowed,
+    /// The share of it that is this node's, 0 to 1, where nodes share the volume; all of them spent
+    /// what is said to be spent.
+    #[serde(default)]
+    pub share: Option<f64>,
 }
 
 /// The money that a mount may spend on requests.
@@ -80,6 +84,16 @@ impl Budget {
         self.slowed.send_replace(Slowed::Nothing);
     }
 
+    /// Works on what is kept of the budget, if one is set.
+    pub(crate) fn with<T>(&self, work: impl FnOnce(&mut budget::Budget) -> T) -> Option<T> {
+        self.kept().as_mut().map(|kept| work(&mut kept.budget))
+    }
+
+    /// Nano-dollars spent here since it was set.
+    pub(crate) fn spent(&self) -> u64 {
+        self.kept().as_ref().map_or(0, |kept| kept.spent.0.max(0).cast_unsigned())
+    }
+
     pub(crate) fn is_set(&self) -> bool {
         self.kept().is_some()
     }
@@ -90,6 +104,7 @@ impl Budget {
             region: kept.region.clone(),
             spent_nano_usd: kept.spent,
             slowed: *self.slowed.borrow(),
+            share: None,
         })
     }
 

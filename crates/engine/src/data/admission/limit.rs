@@ -55,6 +55,8 @@ struct LimitState {
     queue: FairQueue<Flow, oneshot::Sender<()>>,
     /// A task serves the queue.
     served: bool,
+    /// Somebody waited since that was asked last.
+    waits: bool,
     metered_bytes: u64,
     waited_ms: u64,
 }
@@ -63,7 +65,9 @@ struct LimitState {
 pub(crate) struct Stand {
     pub(crate) mode: Mode,
     pub(crate) rules_until: Option<Date>,
+    /// Here, and by all nodes together with credits and without.
     pub(crate) permitted_bytes_per_s: f64,
+    pub(crate) whole_bytes_per_s: [f64; 2],
     pub(crate) baseline_bytes_per_s: f64,
     pub(crate) credit_bytes: f64,
     pub(crate) credit_cap_bytes: f64,
@@ -80,6 +84,7 @@ impl Limit {
             exact,
             queue: FairQueue::new(),
             served: false,
+            waits: false,
             metered_bytes: 0,
             waited_ms: 0,
         };
@@ -101,6 +106,28 @@ impl Limit {
         self.state().exact = exact;
     }
 
+    /// Goes on by another rule.
+    pub(crate) fn replace(&self, limiter: Limiter, exact: bool) {
+        let mut state = self.state();
+        (state.limiter, state.exact) = (limiter, exact);
+    }
+
+    /// Whether it holds anything back.
+    pub(crate) fn limits(&self) -> bool {
+        self.state().limiter.limits()
+    }
+
+    /// Bytes metered since the mount.
+    pub(crate) fn metered_bytes(&self) -> u64 {
+        self.state().metered_bytes
+    }
+
+    /// Whether somebody waits, or did since this was asked last.
+    pub(crate) fn take_waits(&self) -> bool {
+        let mut state = self.state();
+        std::mem::take(&mut state.waits) || !state.queue.is_empty()
+    }
+
     pub(crate) fn stand(&self, clock: &Clock) -> Stand {
         let now_ns = now_ns(clock);
         let mut state = self.state();
@@ -108,6 +135,7 @@ impl Limit {
             mode: state.limiter.mode(),
             rules_until: state.limiter.rules().until(),
             permitted_bytes_per_s: state.limiter.permitted_bytes_per_s(now_ns),
+            whole_bytes_per_s: [true, false].map(|with| state.limiter.whole_bytes_per_s(with)),
             baseline_bytes_per_s: state.limiter.baseline_bytes_per_s(),
             credit_bytes: state.limiter.credit_bytes(now_ns),
             credit_cap_bytes: state.limiter.credit_cap_bytes(),
@@ -142,6 +170,7 @@ impl Limit {
             }
             let (sender, turn) = oneshot::channel();
             state.queue.push(flow, 1.0, metered, sender);
+            state.waits = true;
             if !state.served {
                 state.served = true;
                 tokio::spawn(serve(self.clone(), clock.clone()));

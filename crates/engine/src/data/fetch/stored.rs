@@ -2,12 +2,16 @@
 
 use std::ops::Range;
 
+use async_trait::async_trait;
 use bytes::Bytes;
 use weir_object::Component;
-use weir_types::{CHUNK_BYTES, ChunkIndex, ErrorKind, Extent, FsError, Ino, Result, chunk_range};
+use weir_types::{
+    ByteRange, CHUNK_BYTES, ChunkIndex, ErrorKind, Extent, FsError, Ino, Result, chunk_range,
+};
 
 use super::Fetcher;
 use crate::data::records::{extent_bytes, get_all};
+use crate::data::upward::StoredBytes;
 use crate::volume::context::Counts;
 
 /// Looks at the extents before bytes are given up: the collector may move a record between the look
@@ -71,5 +75,12 @@ impl Fetcher {
             whole[at..at + bytes.len()].copy_from_slice(&bytes);
         }
         Ok(whole.into())
+    }
+}
+
+#[async_trait]
+impl StoredBytes for Fetcher {
+    async fn read_stored(&self, ino: Ino, range: ByteRange) -> Result<Bytes> {
+        Self::read_stored(self, ino, range.start..range.end).await
     }
 }

@@ -61,7 +61,7 @@ impl Mirrors {
     }
 
     /// The inode with all that belongs to it, of one moment.
-    async fn look(&self, ino: Ino) -> Result<Followed> {
+    pub(super) async fn look(&self, ino: Ino) -> Result<Followed> {
         let mut inode = self.regular(ino).await?;
         for _ in 0..TRIES {
             let all = chunk_range(0, inode.size);

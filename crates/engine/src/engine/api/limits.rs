@@ -35,9 +35,15 @@ impl Engine {
         boxed(self.limits.used_lately())
     }
 
-    /// What was used since `unix_ms`, or since the mount; never of more than a week ago.
+    /// What was used since `unix_ms`, or since the mount; never of more than a week ago. By all nodes that
+    /// share the volume, of which others are told up to a minute late; one read then.
     pub fn used_since(&self, unix_ms: Option<u64>) -> Boxed<'_, Period> {
         boxed(self.limits.used_since(unix_ms))
+    }
+
+    /// The same by this node alone.
+    pub fn used_here_since(&self, unix_ms: Option<u64>) -> Boxed<'_, Period> {
+        boxed(self.limits.used_here_since(unix_ms))
     }
 
     /// Totals of each minute since about `unix_ms`, or since the mount, oldest first, and now; never

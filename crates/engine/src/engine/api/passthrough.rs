@@ -12,10 +12,33 @@ impl Engine {
         self.data.mirrors.may_be_stored(ino)
     }
 
-    /// Brings a small file's bytes here before it is opened for reading, and waits a second for
-    /// them at most. What fails is told to whoever reads. As many GETs as reading it costs.
-    pub fn fetch_small<'a>(&'a self, file: &'a OpenFile) -> Boxed<'a, ()> {
-        boxed(self.files.fetch_small(file))
+    /// Before a file is opened for reading that may be lent: brings a small file's bytes here, and waits a
+    /// second for them at most. What fails is told to whoever reads. As many GETs as reading it costs, and, of
+    /// a large file where nodes share the volume, a read of where its bytes are.
+    pub fn before_lending<'a>(&'a self, file: &'a OpenFile) -> Boxed<'a, ()> {
+        boxed(async {
+            self.files.fetch_small(file).await;
+            self.files.note_before_lending(file).await;
+        })
+    }
+
+    /// Whether who was lent a file by this lending has the bytes that an open finds now. Costs nothing.
+    pub fn lends(&self, ino: Ino, lending: u64) -> bool {
+        self.data.tier.find(ino).is_some_and(|mirror| mirror.lends(lending))
+    }
+
+    /// Says that somebody is to open a file that is lent, and for more than reading: it is not lent anew for 5 s.
+    pub fn not_lent_for_now(&self, ino: Ino) {
+        if let Some(mirror) = self.data.tier.find(ino) {
+            mirror.not_lent_for_now();
+        }
+    }
+
+    /// Says that programs lock the file: it is not lent from now on.
+    pub fn is_locked(&self, ino: Ino) {
+        if let Some(mirror) = self.data.tier.find(ino) {
+            mirror.changed_in_place();
+        }
     }
 
     /// Whether a read or write of the file may have to wait for a limit or the budget.

@@ -58,7 +58,7 @@ pub(super) async fn mount_shared(
             return Err(error);
         }
     };
-    Note::write(&opened.directory, &[&together.id().to_string()])?;
+    let (directory, id) = (opened.directory.clone(), together.id().to_string());
     if let Some(in_bucket) = age.in_bucket {
         rise(&watched.meta, &buckets, &format.id, in_bucket).await?;
     }
@@ -78,6 +78,9 @@ pub(super) async fn mount_shared(
     engine.inherit(&open).await?;
     engine.recover(Replay::default()).await?;
     engine.data.tier.confirm()?;
+    engine.actions.load_claimed().await?;
+    // What those of before left is taken up by now.
+    Note::write(&directory, &[&id])?;
     if let Some(peers) = &engine.data.peers {
         let leases = engine.data.meta.leases().cloned();
         if let Some(leases) = &leases {
@@ -141,7 +144,8 @@ async fn join(
     let guard = joining.join(id, &node, &dead).await?;
     watched.meta.set_leases(Arc::new(Leases::new(id, Arc::new(boot_time))));
     note_shared(&watched.meta).await?;
-    Ok((guard, Together::new(id)))
+    let before = before.0.iter().filter_map(|id| u64::from_str_radix(id, 16).ok());
+    Ok((guard, Together::new(id).after(before.map(SessionId))))
 }
 
 /// The time since the machine was started, in which it slept, too.

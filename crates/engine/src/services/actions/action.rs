@@ -69,6 +69,7 @@ impl Action {
             counted: progress.counted,
             refused: progress.refused,
             reasons: progress.reasons,
+            node: None,
         }
     }
 

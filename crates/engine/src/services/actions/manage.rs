@@ -11,9 +11,13 @@ use weir_meta::ActionEnd;
 use weir_types::{ErrorKind, FileKind, FsError, Ino, Result};
 
 use super::action::Action;
-use super::views::{ActionId, ActionKind, ActionRequest, ActionView, FileState, Root};
+use super::views::{ActionId, ActionKind, ActionRequest, ActionState, ActionView, FileState, Root};
 use super::{archive, hydrate, release};
 use crate::services::actions::parts::Actions;
+use crate::volume::together::Together;
+
+/// How often an action of another node is looked at, in milliseconds.
+const LOOK_MS: u64 = 1_000;
 
 impl Actions {
     /// Begins an action; one commit. `Invalid` for a directory without `recursive`, `NotFound` if
@@ -27,27 +31,65 @@ impl Actions {
     }
 
     /// All actions that run, wait, or ended of late, oldest first.
+    /// Where nodes share the volume, those of all of them; two reads then.
     pub(crate) async fn actions(&self) -> Result<Vec<ActionView>> {
+        if let Some(together) = &self.context.together {
+            return self.claimed_views(together).await;
+        }
         Ok(self.schedule.all().iter().map(|action| action.view()).collect())
     }
 
     /// One action; `NotFound` if there is none of this name.
     pub(crate) async fn action(&self, id: ActionId) -> Result<ActionView> {
+        if let Some(together) = &self.context.together {
+            return self.view_elsewhere(id, together).await;
+        }
         Ok(self.schedule.find(id)?.view())
     }
 
     /// Returns the action once it has ended, or as it stands after `wait_ms`.
     pub(crate) async fn wait_for_action(&self, id: ActionId, wait_ms: u64) -> Result<ActionView> {
-        let action = self.schedule.find(id)?;
+        let action = match (self.schedule.find(id), &self.context.together) {
+            (Ok(action), _) => action,
+            (Err(_), Some(together)) => return self.wait_elsewhere(id, wait_ms, together).await,
+            (Err(error), None) => return Err(error),
+        };
         let _ = tokio::time::timeout(Duration::from_millis(wait_ms), action.end()).await;
-        Ok(action.view())
+        match self.context.is_shared() {
+            // It may have ended for being another's.
+            true => self.action(id).await,
+            false => Ok(action.view()),
+        }
+    }
+
+    /// As [`Actions::wait_for_action`] for one of another node, which is looked at each second.
+    async fn wait_elsewhere(
+        &self,
+        id: ActionId,
+        wait_ms: u64,
+        together: &Together,
+    ) -> Result<ActionView> {
+        let mut left_ms = wait_ms;
+        loop {
+            let view = self.view_elsewhere(id, together).await?;
+            let ended = matches!(view.state, ActionState::Done | ActionState::Cancelled);
+            if ended || left_ms == 0 {
+                return Ok(view);
+            }
+            let rest_ms = left_ms.min(LOOK_MS);
+            tokio::time::sleep(Duration::from_millis(rest_ms)).await;
+            left_ms -= rest_ms;
+        }
     }
 
     /// Stops an action; one commit. What it did stays done, and what is on its way still comes.
     pub(crate) async fn cancel_action(&self, id: ActionId) -> Result<ActionView> {
-        let action = self.schedule.find(id)?;
-        self.end_action(&action, true).await?;
-        Ok(action.view())
+        match (self.schedule.find(id), &self.context.together) {
+            (Ok(action), _) => self.end_action(&action, true).await?,
+            (Err(_), Some(together)) => return self.cancel_elsewhere(id, together).await,
+            (Err(error), None) => return Err(error),
+        }
+        self.action(id).await
     }
 
     /// Pins files, so that they are never released, or unpins them. Answers how many there were.
@@ -93,6 +135,10 @@ impl Actions {
         if self.context.read_only {
             return Ok(());
         }
+        if self.meta.kv().is_far() {
+            // What nodes were at is all this mount's.
+            self.meta.unclaim_actions().await?;
+        }
         let mut rows = self.meta.actions().await?;
         rows.sort_by_key(|(number, row)| (row.end.as_ref().map(|end| end.unix_ms), *number));
         for (number, row) in rows {
@@ -112,7 +158,8 @@ impl Actions {
             if self.context.read_only {
                 break action;
             }
-            match self.meta.add_action(number, &action.row(None)).await {
+            let claim = self.claim(&action);
+            match self.meta.add_action(number, &action.row(None), claim.as_ref()).await {
                 // Another node's.
                 Err(error) if error.kind() == ErrorKind::Exists && self.context.is_shared() => {}
                 added => {
@@ -145,7 +192,15 @@ impl Actions {
                 reasons: view.reasons.into_iter().map(|r| (r.path, r.reason)).collect(),
             };
             let row = action.row(Some(end));
-            self.meta.put_action(action.id.0, &row, &forget).await?;
+            match &self.context.together {
+                None => self.meta.put_action(action.id.0, &row, &forget).await?,
+                Some(together) => {
+                    if !self.end_claimed(action, &row, &forget, together).await? {
+                        self.schedule.stop(action, unix_ms);
+                        return Ok(());
+                    }
+                }
+            }
         }
         self.schedule.lists().ended.push_back(action.clone());
         action.set_ended(cancelled, unix_ms);

@@ -30,4 +30,7 @@ pub(crate) struct Actions {
     pub(crate) durability: Arc<Durability>,
     pub(crate) links: Arc<Links>,
     pub(crate) schedule: Arc<Schedule>,
+    /// This machine and its tier directory, for those at other nodes.
+    pub(crate) host: String,
+    pub(crate) tier_directory: String,
 }

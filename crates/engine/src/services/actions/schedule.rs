@@ -81,6 +81,12 @@ impl Schedule {
         self.added.notify_one();
     }
 
+    /// An action is not this node's any more: what is known of it is elsewhere.
+    pub(super) fn stop(&self, action: &Action, unix_ms: i64) {
+        self.lists().all.remove(&action.id);
+        action.set_ended(true, unix_ms);
+    }
+
     /// The next action whose turn it is; it runs from here on.
     pub(super) fn next(&self) -> Option<Arc<Action>> {
         let mut lists = self.lists();

@@ -59,6 +59,8 @@ pub enum ActionState {
     Done,
     /// Somebody stopped it.
     Cancelled,
+    /// The node that it is of is not there: it goes on when the tier of that one is mounted again.
+    Away,
 }
 
 /// An action as it stands.
@@ -88,6 +90,22 @@ pub struct ActionView {
     pub refused: u64,
     /// The first of them, with the reason.
     pub reasons: Vec<Refused>,
+    /// The node that works on it, where nodes share the volume.
+    #[serde(default)]
+    pub node: Option<ActionNode>,
+}
+
+/// The node that works on an action.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ActionNode {
+    /// Its session, as `weir nodes` names it.
+    pub id: String,
+    /// Its machine.
+    pub name: String,
+    /// Its tier directory.
+    pub tier: String,
+    /// It is the one that was asked.
+    pub here: bool,
 }
 
 /// Why a file was left as it is.

@@ -48,6 +48,24 @@ pub struct Totals {
     pub unmetered_opens: u64,
 }
 
+impl Totals {
+    /// Adds what was counted elsewhere. What is of a moment stays.
+    pub(super) fn add(&mut self, other: &Self) {
+        self.put_requests += other.put_requests;
+        self.get_requests += other.get_requests;
+        self.delete_requests += other.delete_requests;
+        self.sent_bytes += other.sent_bytes;
+        self.received_bytes += other.received_bytes;
+        self.opens += other.opens;
+        self.reads += other.reads;
+        self.writes += other.writes;
+        self.metadata_ops += other.metadata_ops;
+        self.read_bytes += other.read_bytes;
+        self.written_bytes += other.written_bytes;
+        self.unmetered_opens += other.unmetered_opens;
+    }
+}
+
 /// What was used between two moments.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Period {
@@ -93,6 +111,11 @@ impl History {
     pub(crate) fn each_since(&self, unix_ms: Option<u64>, now: Totals) -> Vec<Totals> {
         let samples = self.samples();
         samples.iter().skip(first(&samples, unix_ms)).copied().chain([now]).collect()
+    }
+
+    /// The last sample.
+    pub(super) fn last(&self) -> Option<Totals> {
+        self.samples().back().copied()
     }
 
     fn samples(&self) -> MutexGuard<'_, VecDeque<Totals>> {

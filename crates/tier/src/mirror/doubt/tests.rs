@@ -116,7 +116,7 @@ fn what_the_disk_lost_is_not_lent() {
     let mirror = tier.mirror(&inode(7, 0)).expect("mirror");
     mirror.write_at(0, &[1; PAGE as usize], UnixTime(1)).expect("writes");
     drop(mirror.passthrough(1).expect("lends").expect("all of it is here"));
-    mirror.end_passthrough().expect("takes back");
+    mirror.end_passthrough(0).expect("takes back");
     let laid = Plan::lay(&dir.path().join("mirror"), 1, Fault::Lost, Some(Op::Write));
     mirror.write_at(0, &[2; PAGE as usize], UnixTime(2)).expect("taken");
     assert!(laid.hit().is_some());

@@ -96,7 +96,7 @@ fn what_is_lent_stays_until_the_last_mapping_goes() {
         "the kernel has it"
     );
     let mapped = mapping(&mirror, false);
-    mirror.end_passthrough().expect("takes back");
+    mirror.end_passthrough(0).expect("takes back");
     assert!(mirror.in_passthrough().expect("asks"));
     assert_eq!(
         tier.release_oldest(u64::MAX, |_| false).expect("releases"),
@@ -117,7 +117,7 @@ fn a_file_of_holes_only_is_not_forgotten_while_it_is_mapped() {
     mirror.dropped(ByteRange::new(3 * PAGE, u64::MAX), Some(3 * PAGE), 2, false).expect("grows");
     drop(mirror.passthrough(1).expect("lends").expect("lent"));
     let mapped = mapping(&mirror, false);
-    mirror.end_passthrough().expect("takes back");
+    mirror.end_passthrough(0).expect("takes back");
     drop(mirror);
     tier.release_oldest(u64::MAX, |_| false).expect("releases");
     tier.mirror(&inode(3 * PAGE, 2)).expect("mirror").write_at(PAGE, b"new", NOW).expect("writes");
@@ -156,8 +156,8 @@ fn a_lent_file_that_was_cut_to_nothing_is_lent_again() {
         mirror.passthrough(1).expect("asks").is_some(),
         "beside a mapping all use the mirror file"
     );
-    mirror.end_passthrough().expect("takes back");
-    mirror.end_passthrough().expect("takes back");
+    mirror.end_passthrough(0).expect("takes back");
+    mirror.end_passthrough(0).expect("takes back");
     assert!(!mirror.in_passthrough().expect("asks"));
     assert!(mirror.passthrough(1).expect("asks").is_none(), "there is nothing to read");
 }
@@ -171,7 +171,7 @@ fn room_that_lent_files_grew_by_keeps_no_writer_waiting() {
     assert_eq!(tier.room().expect("room").bytes, 50 * PAGE);
     mirror.write_at(50 * PAGE, &[2; 40 * PAGE as usize], NOW).expect("writes");
     assert_eq!(tier.room().expect("room").bytes, 50 * PAGE);
-    mirror.end_passthrough().expect("takes back");
+    mirror.end_passthrough(0).expect("takes back");
     assert_eq!(tier.room().expect("room").bytes, 10 * PAGE);
 }
 
@@ -181,7 +181,7 @@ fn the_lent_file_is_as_long_as_the_file_whatever_happens() {
     let tier = tier(dir.path());
     let mirror = clean(&tier, 3);
     mirror.grow(5 * PAGE + 9, NOW).expect("grows");
-    let lent = mirror.passthrough(1).expect("lends").expect("lent");
+    let lent = mirror.passthrough(1).expect("lends").expect("lent").file;
     let length = || lent.metadata().expect("stat").len();
     assert_eq!(length(), 5 * PAGE + 9);
     mirror.grow(6 * PAGE, NOW).expect("grows");
@@ -214,7 +214,7 @@ fn a_store_through_a_mapping_is_found_before_a_flush_and_again_after_it() {
     mirror.passthrough_writable().expect("lends");
     let mapped = mapping(&mirror, true);
     mirror.end_passthrough_writer().expect("takes back");
-    mirror.end_passthrough().expect("takes back");
+    mirror.end_passthrough(0).expect("takes back");
     mirror.look_for_mapped_writes().expect("looks");
     assert!(!mirror.has_unflushed(), "nobody stored anything");
     for round in 0..3_u8 {
@@ -338,7 +338,7 @@ fn a_lent_mirror_that_holds_nothing_is_forgotten_only_when_it_is_taken_back() {
     let mirror = clean(&tier, 3);
     drop(mirror.passthrough(1).expect("lends").expect("lent"));
     let mapped = mapping(&mirror, false);
-    mirror.end_passthrough().expect("takes back");
+    mirror.end_passthrough(0).expect("takes back");
     mirror.dropped(ByteRange::new(0, u64::MAX), Some(0), 2, false).expect("cuts");
     mirror.forget_pending_times(true, true).expect("forgets");
     flush(&mirror);
@@ -398,7 +398,7 @@ fn what_an_heir_is_told_of_stays_lent_and_the_same_file() {
     let number = || fs::metadata(&path).expect("stat").ino();
     let before = number();
     let inherited = first.to_inherit();
-    let left = InPassthrough { ino: Ino(7), opens: 1, writers: 1, writable: true };
+    let left = InPassthrough { ino: Ino(7), opens: 1, writers: 1, writable: true, lending: 0 };
     assert_eq!(inherited.in_passthrough, [left]);
     // The lock is not let go in between.
     drop((mirror, first));
@@ -417,7 +417,7 @@ fn what_an_heir_is_told_of_stays_lent_and_the_same_file() {
     flush(&mirror);
     drop(mapped);
     mirror.end_passthrough_writer().expect("ends");
-    mirror.end_passthrough().expect("takes back");
+    mirror.end_passthrough(0).expect("takes back");
     assert!(!mirror.in_passthrough().expect("asks"), "as often as it was lent");
 }
 

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
-use weir_engine::{ActionKind, ActionState, ActionView};
+use weir_engine::{ActionKind, ActionNode, ActionState, ActionView};
 use weir_types::Bytes;
 
 use crate::render::{self, files};
@@ -43,6 +43,7 @@ pub(super) fn state(state: ActionState) -> &'static str {
         ActionState::Running => "running",
         ActionState::Done => "done",
         ActionState::Cancelled => "cancelled",
+        ActionState::Away => "its node is away",
     }
 }
 
@@ -79,6 +80,11 @@ pub(super) fn summary(action: &ActionView) -> String {
     }
     text.push('\n');
     text
+}
+
+/// The machine that works on it.
+pub(super) fn node(node: &ActionNode) -> String {
+    if node.here { format!("{} (here)", node.name) } else { node.name.clone() }
 }
 
 /// How far it is.
@@ -166,6 +172,7 @@ pub(super) mod tests {
             counted: false,
             refused: 0,
             reasons: Vec::new(),
+            node: None,
         }
     }
 

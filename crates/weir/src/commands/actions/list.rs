@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use weir_engine::ActionId;
+use weir_engine::{ActionId, ActionNode};
 use weir_types::{Bytes, ErrorKind, FsError, Result, UnixTime};
 
 use super::describe::{self, ActionsReport, has_ended};
@@ -28,12 +28,15 @@ pub(crate) async fn list(args: ActionsArgs) -> Result<ExitCode> {
 fn table(found: &[ActionsReport], now: UnixTime) -> String {
     let mut text = String::new();
     for of_mount in found.chunk_by(|a, b| a.mountpoint == b.mountpoint) {
-        let names = ["id", "action", "state", "asked", "files", "bytes", "refused", "paths"];
-        let mut rows = vec![names.map(str::to_owned).to_vec()];
+        let names = ["id", "action", "state", "asked", "files", "bytes", "refused"];
+        let with_nodes = of_mount.iter().any(|of| of.action.node.is_some());
+        let node = with_nodes.then_some("node");
+        let head = names.into_iter().chain(node).chain(["paths"]).map(str::to_owned);
+        let mut rows = vec![head.collect::<Vec<_>>()];
         for ActionsReport { action, .. } in of_mount {
             let more = if action.counted { "" } else { "+" };
             let ago = now.0 / 1_000_000_000 - action.asked_unix_ms / 1_000;
-            rows.push(vec![
+            let mut row = vec![
                 action.id.0.to_string(),
                 describe::verb(action.request.kind).to_owned(),
                 describe::state(action.state).to_owned(),
@@ -41,8 +44,11 @@ fn table(found: &[ActionsReport], now: UnixTime) -> String {
                 format!("{} of {}{more}", action.files_done, action.files_total),
                 format!("{} of {}{more}", Bytes(action.bytes_done), Bytes(action.bytes_total)),
                 action.refused.to_string(),
-                describe::paths(action),
-            ]);
+            ];
+            let node = || action.node.as_ref().map_or_else(String::new, describe::node);
+            row.extend(with_nodes.then(node));
+            row.push(describe::paths(action));
+            rows.push(row);
         }
         let title = of_mount.first().map(|of| of.mountpoint.display().to_string());
         text.push_str(&render::heading(&title.unwrap_or_default()));
@@ -56,18 +62,22 @@ pub(crate) async fn cancel(args: CancelArgs) -> Result<ExitCode> {
     let id = ActionId(args.id);
     let mut having = Vec::new();
     for (client, mountpoint, actions) in ask_mounts(args.path.as_deref(), &ListActions {}).await? {
-        if actions.iter().any(|action| action.id == id && !has_ended(action)) {
-            having.push((client, mountpoint));
+        if let Some(action) = actions.into_iter().find(|of| of.id == id && !has_ended(of)) {
+            having.push((client, mountpoint, action.node));
         }
     }
     let refuse = |kind, text| Err(FsError::new(kind, text));
-    let (client, mountpoint) = match &having[..] {
+    // Several mounts of a volume that nodes share tell of one and the same.
+    having.sort_by_key(|(.., node)| !node.as_ref().is_some_and(|node: &ActionNode| node.here));
+    having
+        .dedup_by(|(.., a), (.., b)| a.as_ref().zip(b.as_ref()).is_some_and(|(a, b)| a.id == b.id));
+    let (client, mountpoint, _) = match &having[..] {
         [one] => one,
         [] => {
             let text = format!("no action {} is under way: see `weir actions`", args.id);
             return refuse(ErrorKind::NotFound, text);
         }
-        [(_, a), (_, b), ..] => {
+        [(_, a, _), (_, b, _), ..] => {
             let (id, a, b) = (args.id, a.display(), b.display());
             let text =
                 format!("{a} and {b} both have an action {id}: write `weir cancel {id} {a}`");

@@ -7,7 +7,8 @@ use weir_types::Result;
 
 use super::prices;
 use super::routes::Routes;
-use crate::api::{Cost, CostElsewhere, CostReport, GetBill, Service, Sum};
+use super::throughput::used;
+use crate::api::{Cost, CostElsewhere, CostReport, GetBill, GetUsed, Service, Sum};
 use crate::bill::{Counted, Elsewhere, MONTH_FROM, Report, Terms, report};
 use crate::daemon::shared::DaemonState;
 
@@ -17,11 +18,11 @@ pub(super) fn add_watching(routes: Routes) -> Routes {
 }
 
 async fn bill(shared: Arc<DaemonState>, call: GetBill) -> Result<CostReport> {
-    let GetBill { region, since_unix_ms } = call;
+    let GetBill { region, since_unix_ms, node } = call;
     let region = prices::region_of(&shared, region).await?;
     let counted = Counted {
         files: shared.engine.status().await?.files,
-        period: shared.engine.used_since(since_unix_ms).await,
+        period: used(shared.clone(), GetUsed { since_unix_ms, node }).await?,
         linked_bytes: shared.engine.links().await?.iter().map(|link| link.bytes).sum(),
         ..Counted::default()
     };

@@ -32,8 +32,14 @@ async fn change(
     shared.engine.set_throughput(subject, &name, change).await
 }
 
-async fn used(shared: Arc<DaemonState>, GetUsed { since_unix_ms }: GetUsed) -> Result<Period> {
-    Ok(shared.engine.used_since(since_unix_ms).await)
+pub(super) async fn used(
+    shared: Arc<DaemonState>,
+    GetUsed { since_unix_ms, node }: GetUsed,
+) -> Result<Period> {
+    Ok(match node {
+        true => shared.engine.used_here_since(since_unix_ms).await,
+        false => shared.engine.used_since(since_unix_ms).await,
+    })
 }
 
 async fn history(

@@ -249,10 +249,13 @@ impl Told {
         for (name, help, value) in gauges {
             let mut metric = to.encode_descriptor(name, help, None, MetricType::Gauge)?;
             for kind in [ActionKind::Hydrate, ActionKind::Release, ActionKind::Archive] {
+                // Those of other nodes are in their metrics.
+                let here = |of: &&ActionView| of.node.as_ref().is_none_or(|node| node.here);
                 let of_kind = self
                     .actions
                     .iter()
-                    .filter(|action| action.request.kind == kind && action.ended_unix_ms.is_none());
+                    .filter(|action| action.request.kind == kind && action.ended_unix_ms.is_none())
+                    .filter(here);
                 let sum: u64 = of_kind.map(value).sum();
                 let label = format!("{kind:?}").to_lowercase();
                 metric

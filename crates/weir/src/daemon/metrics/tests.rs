@@ -64,6 +64,7 @@ fn sample() -> Told {
             leases: Some(weir_engine::LeaseStatus { held: 3, hits: 9, ..Default::default() }),
             flush_failed: None,
             metered: Vec::new(),
+            limits: Vec::new(),
             settings: Settings::default(),
         },
         links: Vec::new(),

@@ -53,7 +53,7 @@ impl Told {
 
     fn rules(&self, to: &mut DescriptorEncoder) -> fmt::Result {
         type Column = (&'static str, &'static str, MetricType, fn(&ThroughputView) -> Option<f64>);
-        let columns: [Column; 5] = [
+        let columns: [Column; 6] = [
             (
                 "throughput_permitted_bytes_per_second",
                 "Metered bytes a second that may move now; absent without a limit",
@@ -65,6 +65,12 @@ impl Told {
                 "Burst credits; absent without a limit",
                 MetricType::Gauge,
                 |rule| rule.permitted_bytes_per_s.map(|_| rule.credit_bytes),
+            ),
+            (
+                "throughput_share",
+                "This node's share of the limit, 0 to 1; absent where nodes share none",
+                MetricType::Gauge,
+                |rule| rule.share.map(|share| share.share),
             ),
             ("throughput_waiting", "I/Os that wait for their turn", MetricType::Gauge, |rule| {
                 Some(rule.waiting as f64)

@@ -6,7 +6,7 @@ import { bytes, count, dollars, rate, span } from "./words.js";
 const at = (id) => document.getElementById(id);
 const HOUR_S = 3600;
 // What can be cancelled.
-const CANCELLED = ["waiting", "running"];
+const CANCELLED = ["waiting", "running", "away"];
 const PRICED = { put: "put", copy: "put", list: "put", get: "get", head: "get", delete: "delete" };
 
 // A daemon that began anew counts from nothing.
