@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Nodes that read one cold data set at once ask the bucket for it once, and nothing that becomes of one of
 # them, or of the ways between them, is an error to those who read on the others.
-# time-limit: 400
+# time-limit: 460
 source "$(dirname "$0")/../lib.sh"
 begin
 s3_start
@@ -92,6 +92,27 @@ done
     fail "four nodes took $FROM_BUCKET bytes from the bucket, one $ALONE, and $missed times nothing from a peer"
 [ "$taken" -gt $((2 * ALONE)) ] || fail "they took $taken bytes from each other"
 [ "$given" -ge "$taken" ] || fail "they gave $given bytes and took $taken"
+
+echo "== much later one comes with an empty tier: large files come from the tiers of the others"
+# What they held in memory they let go of after half a minute.
+sleep 40
+node_umount 3
+rm -rf "$T/tier3"
+node_mount 3
+drop_caches
+for n in 0 1 2 3; do poll 30 all_know "$n" 3 || fail "node $n does not know the others"; done
+while_run "0 1 2 3" read_at_once 3
+echo "the fourth node: $((FROM_BUCKET / MIB)) MiB from the bucket, $(($(of_peers 3 taken_bytes) / MIB)) MiB from others"
+missed=$(($(of_peers 3 hedges) + $(of_peers 3 failures)))
+[ "$FROM_BUCKET" -le $((ALONE * 30 / 100 + missed * 8 * MIB)) ] || fail "it took $FROM_BUCKET bytes from the bucket"
+
+echo "== what a node wrote comes from its tier"
+head -c $((24 * MIB)) /dev/urandom >"$(node 0)/set/fresh" || fail "write"
+WANT=$(sum "$(node 0)")
+sleep 1
+fresh() { cmp "$(node 0)/set/fresh" "$(node 1)/set/fresh" || fail "the other node reads other bytes"; }
+while_run "0 1 2 3" fresh
+[ "$FROM_BUCKET" -le $((8 * MIB + missed * 8 * MIB)) ] || fail "$FROM_BUCKET bytes of 24 MiB came from the bucket"
 
 echo "== one stands still, and one dies in the middle"
 cold 0 1 2 3

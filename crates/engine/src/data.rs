@@ -109,7 +109,7 @@ impl DataPlane {
         let log = journal.clone();
         let mirrors = Mirrors::new(meta.clone(), tier.clone(), nodes.clone(), log, others);
         let mirrors = Arc::new(mirrors);
-        let peers = peers(&context, &buckets, &ground.natives);
+        let peers = peers(&context, &buckets, (&ground.natives, &tier));
         let fetcher = Arc::new(Fetcher::new(FetcherParts {
             context: context.clone(),
             meta: meta.clone(),
@@ -175,12 +175,12 @@ impl DataPlane {
 fn peers(
     context: &Context,
     buckets: &StripeSet,
-    natives: &Arc<dyn NativeObjects>,
+    (natives, tier): (&Arc<dyn NativeObjects>, &Arc<Tier>),
 ) -> Option<Arc<Peers>> {
     let (together, settings) = (context.together.clone()?, &context.settings);
     let source = Source { buckets: buckets.clone(), natives: natives.clone() };
     let bytes = (settings.peer_cache_bytes.0, settings.peer_give_bytes_per_s.0);
-    match Peers::new(together, source, bytes) {
+    match Peers::new(together, source, Some(tier.clone()), bytes) {
         Ok(peers) => Some(Arc::new(peers)),
         Err(error) => {
             tracing::warn!(%error, "this node does without the others");

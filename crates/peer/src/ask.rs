@@ -2,7 +2,7 @@
 
 use bytes::{BufMut, Bytes, BytesMut};
 use serde::{Deserialize, Serialize};
-use weir_types::{LinkId, SegmentId};
+use weir_types::{Ino, LinkId, RecordRef, SegmentId};
 
 /// Most bytes that one answer gives.
 pub const GIVEN_BYTES: u64 = 4 << 20;
@@ -15,6 +15,23 @@ pub enum Ask {
     /// The metadata says that somebody wants leases of this node back: it is to look at once. Nothing is
     /// given for it.
     Look,
+    /// Which nodes asked of late for this part of a segment, one of each [`GIVEN_BYTES`]: they may have its
+    /// records in their tiers by now. Given are their fingerprints, one behind the other.
+    Who(SegmentId, u64),
+    /// Records of a segment that the node may have in its tier, packed as they are in the segment and one behind
+    /// the other: all of them, or nothing.
+    Records(Vec<FileRecord>),
+}
+
+/// A record, and which bytes of which file it was made of.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileRecord {
+    /// The record.
+    pub record: RecordRef,
+    /// The file.
+    pub ino: Ino,
+    /// Where the record's first byte is in it.
+    pub offset: u64,
 }
 
 /// A part of an object, at most [`GIVEN_BYTES`] of it.

@@ -21,7 +21,7 @@ mod server;
 mod tests;
 mod tls;
 
-pub use ask::{Answer, Ask, GIVEN_BYTES, Object, ObjectRange, Refusal};
+pub use ask::{Answer, Ask, FileRecord, GIVEN_BYTES, Object, ObjectRange, Refusal};
 pub use client::{Client, Failure, Node};
 pub use identity::{Fingerprint, Identity};
 pub use server::{Handler, Server};

@@ -3,15 +3,18 @@
 //!
 //! Each piece of an object has one node that asks the bucket for it ([`route`]): the others ask that one,
 //! which keeps what comes for a little while ([`held`]). Objects never change, and what a peer gives is
-//! what the bucket has, byte for byte: who asked verifies it as if it had come from there. So nothing
+//! what the bucket has, byte for byte: who asked verifies it as if it had come from there. What a node has in its
+//! tier comes from that node and not from the bucket, also much later ([`resident`]). So nothing
 //! here is about consistency, and nothing is ever needed. A peer that is slow costs a hedge or two, one that
 //! is away or gives wrong bytes is left out for a while; the bucket is asked instead.
 
+mod askers;
 mod give;
 pub(crate) mod held;
 mod left_out;
 pub(crate) mod listen;
 mod patience;
+pub(crate) mod resident;
 mod route;
 mod source;
 #[cfg(test)]
@@ -31,10 +34,12 @@ use weir_peer::{
     Answer, Ask, Client, Failure, Fingerprint, GIVEN_BYTES, Identity, Node, Object, ObjectRange,
     Refusal, Server,
 };
+use weir_tier::Tier;
 use weir_types::Result;
 
 use crate::volume::context::Counts;
 use crate::volume::together::Together;
+use askers::Askers;
 use held::Held;
 use left_out::LeftOut;
 use patience::Patience;
@@ -71,6 +76,8 @@ pub(crate) struct Peers {
     client: Arc<Client>,
     source: Arc<Source>,
     held: Arc<Held>,
+    askers: Arc<Askers>,
+    tier: Option<Arc<Tier>>,
     left_out: LeftOut,
     patience: Patience,
     pub(crate) figures: Arc<Figures>,
@@ -84,6 +91,7 @@ impl Peers {
     pub(crate) fn new(
         together: Arc<Together>,
         source: Source,
+        tier: Option<Arc<Tier>>,
         (held_bytes, give_bytes_per_s): (u64, u64),
     ) -> Result<Self> {
         let (identity, source) = (Identity::new()?, Arc::new(source));
@@ -93,6 +101,8 @@ impl Peers {
             identity,
             held: Arc::new(Held::new(source.clone(), held_bytes)),
             source,
+            askers: Arc::default(),
+            tier,
             left_out: LeftOut::default(),
             patience: Patience::default(),
             figures: Arc::default(),

@@ -157,6 +157,11 @@ impl Together {
         self.peers.lock().get(&session)?.clone()
     }
 
+    /// How the session is reached that made a segment, if it is another one that lived when it was looked last.
+    pub(crate) fn maker(&self, segment: SegmentId) -> Option<Node> {
+        self.peer(made_by(segment))
+    }
+
     /// Those of the other sessions that lived when it was looked last and can be asked.
     pub(crate) fn peers(&self) -> Vec<Node> {
         self.peers.lock().values().flatten().cloned().collect()

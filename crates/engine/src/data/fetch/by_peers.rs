@@ -9,12 +9,13 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures::StreamExt;
 use weir_object::{Bucket, Component, StripeSet};
-use weir_peer::{Node, Object};
+use weir_peer::{FileRecord, Node, Object};
 use weir_segment::decode_record;
 use weir_types::{Native, RecordRef, Result};
 
 use super::Fetcher;
 use crate::data::peers::Peers;
+use crate::data::peers::resident::first_question;
 use crate::data::records::{Cutter, Run, decode_run, get_run, get_stored, record_span};
 
 type Each<'a> = &'a mut (dyn FnMut(RecordRef, Bytes) -> Result<()> + Send);
@@ -34,12 +35,21 @@ impl Fetcher {
         self.peers.as_ref().filter(|peers| peers.pays(bytes))
     }
 
-    /// As [`get_run`].
-    pub(super) async fn get_records(&self, run: &Run, each: Each<'_>) -> Result<()> {
-        match self.peers_for(run.bytes()) {
-            Some(peers) => get_run_by_peers(peers, &self.buckets, run, each).await,
-            None => get_run(&self.buckets, Component::Data, run, each).await,
-        }
+    /// As [`get_run`], of records that are made of these bytes of files.
+    pub(super) async fn get_records(
+        &self,
+        run: &Run,
+        files: &[FileRecord],
+        each: Each<'_>,
+    ) -> Result<()> {
+        let Some(peers) = self.peers_for(run.bytes()) else {
+            return get_run(&self.buckets, Component::Data, run, each).await;
+        };
+        let taken = take_from_tiers(peers, files, each).await?;
+        let rest = run.records[taken..].to_vec();
+        let Some(first) = rest.first() else { return Ok(()) };
+        let rest = Run { start: first.position, records: rest, ..run.clone() };
+        get_run_by_peers(peers, &self.buckets, &rest, each).await
     }
 
     /// As [`get_stored`], of a run that records are wanted of.
@@ -81,6 +91,26 @@ impl Fetcher {
         }
         Ok(())
     }
+}
+
+/// Hands out records that are in the tiers of other nodes, in order; answers how many, up to the first one that is
+/// not, or is wrong.
+async fn take_from_tiers(peers: &Peers, files: &[FileRecord], each: Each<'_>) -> Result<usize> {
+    let mut taken = 0;
+    while taken < files.len() {
+        let asked = first_question(&files[taken..]);
+        let Some((mut bytes, giver)) = peers.records_of_tier(asked).await else { break };
+        for of in asked {
+            let stored = bytes.split_to(of.record.stored_bytes as usize);
+            let Ok(decoded) = decode_record(&of.record, None, &stored) else {
+                peers.gave_wrong_bytes(&giver);
+                return Ok(taken);
+            };
+            each(of.record, decoded)?;
+            taken += 1;
+        }
+    }
+    Ok(taken)
 }
 
 /// As [`get_run`]. What peers gave and is wrong comes from the bucket.

@@ -11,8 +11,11 @@ use std::sync::Arc;
 use bytes::Bytes;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::task::JoinSet;
+use weir_peer::FileRecord;
 use weir_tier::Mirror;
-use weir_types::{CHUNK_BYTES, ChunkIndex, ErrorKind, Extent, FsError, Native, RecordRef, Result};
+use weir_types::{
+    CHUNK_BYTES, ChunkIndex, ErrorKind, Extent, FsError, Ino, Native, RecordRef, Result,
+};
 
 use super::{Claim, Priority, Urgency};
 use crate::data::fetch::Fetcher;
@@ -258,7 +261,8 @@ impl Work {
         self.fetcher.space.recent.note(run);
         let mut each =
             |record: RecordRef, bytes| self.take(record_place(&record), record.stored_bytes, bytes);
-        self.fetcher.get_records(run, &mut each).await
+        let files = self.state().files_of(run, self.mirror.ino());
+        self.fetcher.get_records(run, &files, &mut each).await
     }
 
     /// Gets a part of the native object, as long as it is the one that the metadata knows.
@@ -305,6 +309,20 @@ impl RunState {
 
     fn holes(&mut self) -> Vec<ChunkIndex> {
         self.chunks.extract_if(|_, wanted| wanted.missing == 0).map(|(chunk, _)| chunk).collect()
+    }
+
+    /// The records of a run, with the bytes of the file that they were made of, up to the first of which that is
+    /// not known.
+    fn files_of(&self, run: &Run, ino: Ino) -> Vec<FileRecord> {
+        let file_of = |record: &RecordRef| {
+            let chunk = *self.users.get(&record_place(record))?.first()?;
+            let extents = &self.chunks.get(&chunk)?.extents;
+            let extent = extents.iter().find(|extent| extent.record == *record)?;
+            let start = chunk * CHUNK_BYTES + u64::from(extent.start);
+            let offset = start.checked_sub(u64::from(extent.skip))?;
+            Some(FileRecord { record: *record, ino, offset })
+        };
+        run.records.iter().map_while(file_of).collect()
     }
 
     /// Takes a record in; answers the chunks that it completes.

@@ -7,11 +7,15 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 use weir_meta::Leases;
-use weir_peer::{Answer, Ask, Fingerprint, GIVEN_BYTES, Handler, ObjectRange, Refusal};
+use weir_peer::{Answer, Ask, FileRecord, Fingerprint, GIVEN_BYTES, Handler, ObjectRange, Refusal};
+use weir_tier::Tier;
+use weir_types::{CHUNK_BYTES, Result};
 
 use super::Figures;
+use super::askers::Askers;
 use super::held::Held;
-use crate::volume::context::Counts;
+use super::resident::{self, RECORDS_MAX};
+use crate::volume::context::{Counts, blocking};
 
 /// Answers other nodes.
 pub(super) struct Giver {
@@ -19,17 +23,23 @@ pub(super) struct Giver {
     pub(super) figures: Arc<Figures>,
     pub(super) rate: Rate,
     pub(super) leases: Option<Arc<Leases>>,
+    pub(super) askers: Arc<Askers>,
+    pub(super) tier: Option<Arc<Tier>>,
 }
 
 #[async_trait]
 impl Handler for Giver {
-    async fn answer(&self, _from: &Fingerprint, ask: Ask) -> Answer {
+    async fn answer(&self, from: &Fingerprint, ask: Ask) -> Answer {
         match ask {
             Ask::Bytes(range) => self.give(range).await,
             Ask::Look => {
                 self.leases.iter().for_each(|leases| leases.look_now());
                 Answer::Given(Bytes::new())
             }
+            Ask::Who(segment, part) => {
+                Answer::Given(resident::given(&self.askers.before((segment, part), *from)))
+            }
+            Ask::Records(records) => self.give_records(records).await,
         }
     }
 }
@@ -43,9 +53,31 @@ impl Giver {
         if !self.rate.may(end - start) {
             return Answer::Refused(Refusal::Busy);
         }
-        match self.held.get(&object, start..end).await {
+        self.given(self.held.get(&object, start..end).await)
+    }
+
+    /// What of a tier is given is read and packed for it.
+    async fn give_records(&self, records: Vec<FileRecord>) -> Answer {
+        let bytes = records.iter().map(|of| u64::from(of.record.stored_bytes)).sum();
+        let sane = |of: &FileRecord| u64::from(of.record.raw_bytes) <= CHUNK_BYTES;
+        if records.len() > RECORDS_MAX || bytes > GIVEN_BYTES || !records.iter().all(sane) {
+            return Answer::Refused(Refusal::Unknown);
+        }
+        let Some(tier) = self.tier.clone() else { return Answer::Refused(Refusal::NotHere) };
+        if !self.rate.may(bytes) {
+            return Answer::Refused(Refusal::Busy);
+        }
+        match blocking(move || Ok(resident::packed(&tier, &records))).await {
+            Ok(Some(packed)) => self.given(Ok(packed)),
+            Ok(None) => Answer::Refused(Refusal::NotHere),
+            Err(error) => self.given(Err(error)),
+        }
+    }
+
+    fn given(&self, found: Result<Bytes>) -> Answer {
+        match found {
             Ok(bytes) => {
-                Counts::add(&self.figures.given_bytes, end - start);
+                Counts::add(&self.figures.given_bytes, bytes.len() as u64);
                 Answer::Given(bytes)
             }
             Err(error) => {

@@ -88,6 +88,8 @@ impl Peers {
             figures: self.figures.clone(),
             rate: Rate::new(self.give_bytes_per_s),
             leases,
+            askers: self.askers.clone(),
+            tier: self.tier.clone(),
         };
         let members = self.together.clone();
         match Server::listen(bind, &self.identity, members, Arc::new(giver)).await {

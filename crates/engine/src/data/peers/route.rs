@@ -1,18 +1,29 @@
 //! Which node asks the bucket for a piece of an object: for all who know the same nodes the same one, and
 //! when one comes or goes only its share moves (rendezvous hashing).
 
+use std::cmp::Reverse;
+
 use weir_peer::{Fingerprint, Node, Object};
 
 /// The node that is asked; `None` if that is this one, `me`.
-pub(super) fn owner(
+pub(super) fn owner(place: (&Object, u64), me: Fingerprint, others: Vec<Node>) -> Option<Node> {
+    ranked(place, me, others).swap_remove(0)
+}
+
+/// All nodes, `None` for this one: first the one that is asked, then who is if that one goes, and so on.
+pub(super) fn ranked(
     (object, piece): (&Object, u64),
     me: Fingerprint,
     others: Vec<Node>,
-) -> Option<Node> {
+) -> Vec<Option<Node>> {
     let place = hash_of(object, piece);
-    let weight = |who: &Fingerprint| (mix(place ^ head(who)), *who);
-    let best = others.into_iter().max_by_key(|node| weight(&node.fingerprint))?;
-    (weight(&best.fingerprint) > weight(&me)).then_some(best)
+    let weight = |node: &Option<Node>| {
+        let who = node.as_ref().map_or(me, |node| node.fingerprint);
+        (mix(place ^ head(&who)), who)
+    };
+    let mut all: Vec<_> = others.into_iter().map(Some).chain([None]).collect();
+    all.sort_by_cached_key(|node| Reverse(weight(node)));
+    all
 }
 
 /// The same for every build: FNV-1a over what names the piece.

@@ -4,12 +4,18 @@ use std::sync::atomic::AtomicUsize;
 use async_trait::async_trait;
 use weir_meta::sessions::SessionId;
 use weir_object::{Bucket, Component, ConnectOptions, Meter, RequestKind, StripeSet};
+use weir_peer::FileRecord;
 use weir_peer::{Handler, Members};
-use weir_segment::{Owner, SegmentBuilder};
-use weir_types::{Codec, ErrorKind, FsError, Ino, LinkId, Native, RecordRef, SegmentId, Settings};
+use weir_segment::{Owner, SegmentBuilder, decode_record};
+use weir_tier::{DiskSpace, Inherited, Tier, TierOptions};
+use weir_types::{
+    Codec, DataChange, ErrorKind, FileKind, FsError, Ino, Inode, LinkId, Native, RecordRef,
+    SegmentId, Settings, UnixTime,
+};
 
 use super::give::Rate;
 use super::listen::Listen;
+use super::resident::{first_question, packed};
 use super::*;
 use crate::data::fetch::by_peers::get_run_by_peers;
 use crate::data::records::plan;
@@ -88,7 +94,7 @@ impl Store {
 /// A node that knows these others.
 fn node(store: &Store, id: u64, others: Vec<Node>) -> Arc<Peers> {
     let together = Arc::new(Together::beside(SessionId(id), others));
-    Arc::new(Peers::new(together, store.source(), (64 << 20, 0)).expect("a node"))
+    Arc::new(Peers::new(together, store.source(), None, (64 << 20, 0)).expect("a node"))
 }
 
 fn here() -> Listen {
@@ -324,4 +330,140 @@ async fn a_port_that_is_taken_is_no_end() {
     let peers = node(&store, 1, Vec::new());
     peers.listen(Listen::of(&settings, None).expect("an address"), None).await;
     assert!(peers.address().is_none() && !peers.pays(MIB) && peers.row().is_none());
+}
+
+fn tier(directory: &std::path::Path) -> Arc<Tier> {
+    let options = TierOptions {
+        directory: directory.to_owned(),
+        tier_bytes: 64 << 20,
+        high_water_percent: 90,
+        low_water_percent: 50,
+        free_floor_bytes: 0,
+        memory_bytes: 1 << 30,
+        ask_space: DiskSpace::kernel(),
+        inherited: Inherited::default(),
+        boot_id: "boot".to_owned(),
+        now_ms: Arc::new(|| 0),
+    };
+    let (tier, _) = Tier::open(options).expect("opens");
+    tier.confirm().expect("confirms");
+    Arc::new(tier)
+}
+
+/// Puts a file of these bytes into a tier.
+fn put(tier: &Tier, ino: Ino, bytes: &[u8]) {
+    let (now, size) = (UnixTime(0), bytes.len() as u64);
+    let inode = Inode {
+        ino,
+        kind: FileKind::Regular,
+        mode: 0o644,
+        uid: 0,
+        gid: 0,
+        nlink: 1,
+        size,
+        rdev: 0,
+        atime: now,
+        mtime: now,
+        ctime: now,
+        btime: now,
+        parent: Ino::ROOT,
+        data: DataChange { generation: 1, dropped: None },
+        stored_bytes: 0,
+        target: None,
+        native: None,
+    };
+    let mirror = tier.mirror(&inode).expect("mirror");
+    let filled = mirror.fill(0, bytes.len() as u64, Some(bytes), mirror.stamp());
+    assert!(filled.expect("fills"));
+}
+
+#[test]
+fn a_record_of_a_file_that_is_here_is_packed_as_it_is_in_its_segment() {
+    let dir = tempfile::tempdir().expect("tempdir");
+    let tier = tier(dir.path());
+    let noise: Vec<u8> = (0..MIB).map(|at| ((at * at) >> 7) as u8 ^ (at >> 3) as u8).collect();
+    let text = b"what repeats is compressed ".repeat(10_000);
+    let raws = [&noise[..], &text, &noise[..100_000], &text[..5_000], b"x"];
+    for codec in [Codec::None, Codec::Lz4, Codec::Zstd] {
+        let mut builder = SegmentBuilder::new(SegmentId(77), codec, MIB);
+        let mut files = Vec::new();
+        for (at, raw) in raws.iter().enumerate() {
+            let ino = Ino(100 + at as u64);
+            put(&tier, ino, raw);
+            let record = builder.push(Owner { ino, offset: 0 }, raw).expect("fits");
+            files.push(FileRecord { record, ino, offset: 0 });
+        }
+        let segment = builder.finish().bytes;
+        for (of, raw) in files.iter().zip(raws) {
+            let one = packed(&tier, std::slice::from_ref(of)).expect("it is here");
+            let start = of.record.position as usize;
+            assert_eq!(one, segment[start..start + of.record.stored_bytes as usize], "{codec:?}");
+            assert_eq!(decode_record(&of.record, None, &one).expect("decodes"), raw);
+        }
+        let all: usize = files.iter().map(|of| of.record.stored_bytes as usize).sum();
+        assert_eq!(packed(&tier, &files).expect("all are").len(), all);
+        files[2].offset = 4_096;
+        assert_eq!(packed(&tier, &files), None, "one is not");
+    }
+}
+
+#[test]
+fn as_many_records_are_asked_for_as_one_answer_may_have() {
+    let record = |n: u32, stored_bytes| FileRecord {
+        record: RecordRef {
+            segment: SegmentId(1),
+            position: n,
+            stored_bytes,
+            raw_bytes: 1 << 20,
+            checksum: 0,
+        },
+        ino: Ino(1),
+        offset: 0,
+    };
+    let large: Vec<_> = (0..9).map(|n| record(n, 1 << 20)).collect();
+    assert_eq!(first_question(&large).len(), 4);
+    let small: Vec<_> = (0..200).map(|n| record(n, 4_096)).collect();
+    assert_eq!(first_question(&small).len(), resident::RECORDS_MAX);
+    assert!(first_question(&[]).is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_node_has_in_its_tier_comes_from_there() {
+    let store = Store::new(1).await;
+    let dir = tempfile::tempdir().expect("tempdir");
+    let tier = tier(dir.path());
+    let whole: Vec<u8> = (0..8_u8).flat_map(|at| vec![1 ^ at << 4; MIB as usize]).collect();
+    put(&tier, Ino(1), &whole);
+    let together = Arc::new(Together::beside(SessionId(1), Vec::new()));
+    let giver = Peers::new(together, store.source(), Some(tier.clone()), (64 << 20, 0));
+    let all = [Arc::new(giver.expect("a node")), node(&store, 2, Vec::new())];
+    for one in &all {
+        one.listen(here(), None).await;
+    }
+    all[0].together.know(vec![as_node(&all[1])]);
+    all[1].together.know(vec![as_node(&all[0])]);
+    let records = store.records.iter().enumerate();
+    let files: Vec<_> = records
+        .map(|(at, record)| FileRecord { record: *record, ino: Ino(1), offset: at as u64 * MIB })
+        .collect();
+    let asked = first_question(&files);
+    assert!(
+        all[1].records_of_tier(asked).await.is_none(),
+        "nobody asked for it, and who made it is gone"
+    );
+    assert!(all[0].records_of_tier(asked).await.is_none(), "the other one has nothing");
+    let (mut bytes, from) = all[1].records_of_tier(asked).await.expect("it is in a tier");
+    assert_eq!(from.fingerprint, all[0].me());
+    for (at, of) in asked.iter().enumerate() {
+        let stored = bytes.split_to(of.record.stored_bytes as usize);
+        let raw = decode_record(&of.record, None, &stored).expect("sound");
+        assert_eq!(raw, whole[at * MIB as usize..][..MIB as usize]);
+    }
+    // Another version of the file, and none.
+    tier.remove(Ino(1)).expect("removes");
+    assert!(all[1].records_of_tier(asked).await.is_none());
+    put(&tier, Ino(1), &vec![9; 8 * MIB as usize]);
+    assert!(all[1].records_of_tier(asked).await.is_none());
+    assert_eq!(all[1].figures.failures.load(Ordering::Relaxed), 0, "nobody is to blame");
+    assert_eq!(store.gets(), 0);
 }
