@@ -16,7 +16,7 @@ use crate::protocol::status::{Refusal, Served, Status};
 use crate::protocol::xdr::{Reader, Writer};
 use crate::server_state::{Durable, ServerState, change_of, check_name};
 use crate::state::held::Which;
-use crate::state::opens::Opened;
+use crate::state::records::Opened;
 use crate::state::sessions::Session;
 use crate::state::stateid::{Meant, Stateid};
 

@@ -7,5 +7,6 @@ pub(crate) mod grace;
 pub(crate) mod held;
 pub(crate) mod locks;
 pub(crate) mod opens;
+pub(crate) mod records;
 pub(crate) mod sessions;
 pub(crate) mod stateid;

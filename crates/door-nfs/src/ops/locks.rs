@@ -149,7 +149,7 @@ impl Compound {
 
     fn check_open_for(
         &self,
-        open: &crate::state::opens::Open,
+        open: &crate::state::records::Open,
         target: &Target,
         exclusive: bool,
     ) -> Result<(), Status> {

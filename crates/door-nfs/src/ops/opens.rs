@@ -15,7 +15,8 @@ use crate::protocol::status::{Served, Status};
 use crate::protocol::xdr::{Reader, Writer};
 use crate::server_state::{Durable, change_of};
 use crate::state::held::Which;
-use crate::state::opens::{Opened, Wanted};
+use crate::state::opens::Wanted;
+use crate::state::records::Opened;
 use crate::state::stateid::Stateid;
 
 /// How often a create and a lookup may cross each other.

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use tokio::time::Instant;
 use weir_types::UnixTime;
 
-use super::opens::next;
+use super::records::next;
 use super::sessions::{Channel, Session, SessionId};
 use crate::protocol::numbers::exchange;
 use crate::protocol::rpc::Credential;

@@ -7,8 +7,7 @@ use bytes::Bytes;
 use weir_engine::LockOwner;
 use weir_types::Ino;
 
-use super::locks::LockState;
-use super::opens::{Open, Opened};
+use super::records::{LockState, Open, Opened};
 use super::stateid::{Meant, Stateid};
 use crate::protocol::status::Status;
 

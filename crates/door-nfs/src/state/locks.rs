@@ -2,21 +2,11 @@
 
 use bytes::Bytes;
 use weir_engine::LockOwner;
-use weir_types::Ino;
 
 use super::held::Held;
-use super::opens::next;
+use super::records::{LockState, next};
 use super::stateid::Stateid;
 use crate::protocol::status::Status;
-
-/// The locks of one owner of a client in one file that it has open.
-pub(crate) struct LockState {
-    pub(crate) client: u64,
-    pub(crate) open: u64,
-    pub(crate) owner: Bytes,
-    pub(crate) ino: Ino,
-    pub(crate) seq: u32,
-}
 
 impl Held {
     /// What the engine knows an owner of a client by; the same in all files.

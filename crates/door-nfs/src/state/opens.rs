@@ -3,63 +3,13 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use weir_engine::{Engine, OpenFile};
 use weir_types::Ino;
 
 use super::held::{Held, Which};
+use super::records::{LockState, Open, Opened, next};
 use super::stateid::Stateid;
 use crate::protocol::numbers::open;
 use crate::protocol::status::Status;
-
-/// A file of the engine that is open, closed when nobody uses it any more.
-pub(crate) struct Opened {
-    engine: Arc<Engine>,
-    file: Option<Arc<OpenFile>>,
-}
-
-impl Opened {
-    pub(crate) fn new(engine: Arc<Engine>, file: Arc<OpenFile>) -> Arc<Self> {
-        Arc::new(Self { engine, file: Some(file) })
-    }
-
-    pub(crate) fn file(&self) -> &Arc<OpenFile> {
-        // It is taken when this is dropped only.
-        self.file.as_ref().unwrap_or_else(|| unreachable!("the file is closed"))
-    }
-}
-
-impl Drop for Opened {
-    fn drop(&mut self) {
-        let (engine, file) = (self.engine.clone(), self.file.take());
-        if let Some(file) = file
-            && let Ok(runtime) = tokio::runtime::Handle::try_current()
-        {
-            runtime.spawn(async move {
-                let ino = file.ino();
-                if let Err(error) = engine.close(file).await {
-                    tracing::warn!(%ino, "a file of an NFS client is closed: {error}");
-                }
-            });
-        }
-    }
-}
-
-/// An open file of a client.
-pub(crate) struct Open {
-    pub(crate) client: u64,
-    pub(crate) owner: Bytes,
-    pub(crate) ino: Ino,
-    /// Through which export.
-    pub(crate) export: u32,
-    pub(crate) access: u32,
-    pub(crate) deny: u32,
-    /// Each pair of access and deny that it was opened with.
-    pub(crate) pairs: Vec<(u32, u32)>,
-    pub(crate) seq: u32,
-    pub(crate) file: Arc<Opened>,
-    /// Lock states below it.
-    pub(crate) locks: Vec<u64>,
-}
 
 /// What is to be opened.
 pub(crate) struct Wanted {
@@ -147,7 +97,7 @@ impl Held {
     }
 
     /// Ends an open file. Answers it, with the lock states that go along.
-    pub(crate) fn close(&mut self, number: u64) -> Option<(Open, Vec<super::locks::LockState>)> {
+    pub(crate) fn close(&mut self, number: u64) -> Option<(Open, Vec<LockState>)> {
         let open = self.opens.remove(&number)?;
         if let Some(here) = self.files.get_mut(&open.ino) {
             here.retain(|other| *other != number);
@@ -158,9 +108,4 @@ impl Held {
         let locks = open.locks.iter().filter_map(|lock| self.locks.remove(lock)).collect();
         Some((open, locks))
     }
-}
-
-/// The number after this one; 0 means something else.
-pub(crate) fn next(seq: u32) -> u32 {
-    seq.checked_add(1).unwrap_or(1)
 }
