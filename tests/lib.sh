@@ -53,14 +53,14 @@ gone() { ! kill -0 "$1" 2>/dev/null; }
 # Pids of the weir daemons whose command line names something below a directory. Asked often: one program looks at all.
 daemons_below() { # DIRECTORY
     local entry line program
-    while read -r entry _ program; do # '/proc/PID/exe' -> 'PROGRAM'
+    { stat -c %N /proc/[0-9]*/exe 2>/dev/null || true; } | while read -r entry _ program; do # '/proc/PID/exe' -> 'PROGRAM'
         [[ $program == */weir* ]] || continue
         entry=${entry//[^0-9]/}
         line=$(tr '\0' '\n' 2>/dev/null <"/proc/$entry/cmdline") || continue
         if [[ $line == *$'\n'@(mount|serve)$'\n'* && $line == *"$1"* ]]; then
             echo "$entry"
         fi
-    done < <(stat -c %N /proc/[0-9]*/exe 2>/dev/null)
+    done
 }
 
 # Ends everything below a directory: mounts, daemons, servers, loop devices.

@@ -69,7 +69,8 @@ run_case() { # NAME
     mkdir "$root/$name"
     # In a mount namespace of its own: those that cases make have no copies of other cases' mounts then, by which
     # these would live on after their end.
-    WEIR_TEST_DIR=$root/$name unshare --mount timeout -k 30 "$limit" bash "$file" </dev/null >"$log" 2>&1 &
+    WEIR_TEST_DIR=$root/$name unshare --mount bash -c "$DROP_COPIES"'; exec "$@"' case \
+        timeout -k 30 "$limit" bash "$file" </dev/null >"$log" 2>&1 &
     case_pid=$!
     trap 'kill "$case_pid" 2>/dev/null; wait "$case_pid"; exit 130' TERM
     wait "$case_pid"
