@@ -85,6 +85,11 @@ struct DirHandover {
     ended: bool,
 }
 
+/// Whether it is left out, as versions before wrote it.
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
 /// How an open inode is served.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -94,7 +99,7 @@ struct ModeHandover {
     /// The kernel's number of the mirror file.
     backing: Option<u32>,
     /// Which lending of it this is.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_zero")]
     lending: u64,
 }
 

@@ -24,6 +24,9 @@ const REQUEST_BYTES: usize = 16 << 10;
 /// Who says nothing for so long in the middle of a record is let go: it has room that others need.
 const SILENCE_IN_RECORD: Duration = Duration::from_secs(10);
 
+/// A connection that ends waits so long for its client to take the last answers.
+const LAST_ANSWERS: Duration = Duration::from_secs(5);
+
 /// What a connection works with.
 #[derive(Clone)]
 pub(crate) struct Line {
@@ -75,8 +78,8 @@ where
     tokio::pin!(reading, writing);
     tokio::select! {
         end = &mut reading => {
-            // What is under way is answered still.
-            drop(writing.await);
+            // What is under way is answered still, if the client takes it.
+            drop(tokio::time::timeout(LAST_ANSWERS, writing).await);
             end
         }
         _ = &mut writing => End::Closed,
