@@ -7,12 +7,11 @@
 source "$(dirname "$0")/../lib.sh"
 begin
 source "$TESTS/lib-vm.sh"
-need git jq sqlite3 fsx fio flock python3
+need git jq sqlite3 fsx fio flock fallocate python3
 
 vm_disk local 2G
 guest <<'GUEST'
 mount_local
-ip link set lo up
 "$WEIR" format "$URL" >/dev/null || fail "format"
 TIER=$LOCAL/tier
 serve_nfs() { "$WEIR" serve "$URL" --tier "$TIER" --log-file "$LOG" --nfs 127.0.0.1:2049 --nfs-lease 10s "$@" || fail "weir serve --nfs"; }
@@ -108,5 +107,5 @@ umount /mnt/two
 say "kills"
 cd / && umount "$MNT" || fail "umount"
 stop_serving
-"$WEIR" fsck "$URL" --data >/run/fsck || fail "fsck: $(cat /run/fsck)"
+"$WEIR" fsck "$URL" --data >/run/fsck 2>&1 || fail "fsck: $(cat /run/fsck)"
 GUEST
