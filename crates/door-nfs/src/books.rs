@@ -105,40 +105,46 @@ impl Books {
         session[..8].copy_from_slice(&client.to_be_bytes());
         session[8..].copy_from_slice(&all.held.random().to_be_bytes());
         let created = all.clients.create(client, session, channels, Instant::now())?;
-        if let Some(client) = all.clients.by_id.get(&client).map(|c| c.owner.clone())
-            && !all.grace.knows(&client)
-        {
-            tracing::debug!("an NFS client that was not here before");
-        }
         Ok(created)
     }
 
     /// `RECLAIM_COMPLETE`: a client has claimed what it held.
     pub(crate) async fn reclaimed(&self, client: u64) -> Served<()> {
-        let over = {
+        {
             let All { clients, grace, .. } = &mut *self.lock();
             let client = clients.by_id.get_mut(&client).ok_or(Status::STALE_CLIENTID)?;
             if std::mem::replace(&mut client.complete, true) {
                 return Err(Status::COMPLETE_ALREADY.into());
             }
-            grace.complete(&client.owner)
-        };
-        if let Some(gone) = over {
-            self.grace_over(gone).await?;
+            grace.complete(&client.owner);
         }
+        self.end_grace_if_due().await;
         Ok(())
     }
 
-    /// Those who did not come may not come back as who they were.
-    async fn grace_over(&self, gone: Vec<Bytes>) -> Result<()> {
-        tracing::info!(missing = gone.len(), "NFS: clients have claimed what they held before");
+    /// Ends the time of grace if it is due. Those who did not come may not come back as who they were: their rows
+    /// are gone before anybody else gets anything. What fails is tried again.
+    async fn end_grace_if_due(&self) {
         let _rows = self.rows.lock().await;
-        let here: Vec<Bytes> = {
-            let all = self.lock();
-            all.clients.by_id.values().filter(|c| c.confirmed).map(|c| c.owner.clone()).collect()
+        let (gone, here) = {
+            let All { clients, grace, .. } = &mut *self.lock();
+            let Some(gone) = grace.due(Instant::now()) else { return };
+            let here = clients.by_id.values().filter(|client| client.confirmed);
+            (gone, here.map(|client| client.owner.clone()).collect::<HashSet<_>>())
         };
-        let rows = gone.iter().filter(|owner| !here.contains(owner));
-        self.keep(rows.map(|owner| (row_of(owner), None)).collect()).await
+        let rows = gone.iter().filter(|owner| !here.contains(*owner));
+        match self.keep(rows.map(|owner| (row_of(owner), None)).collect()).await {
+            Ok(()) => {
+                self.lock().grace.end();
+                let missing = gone.len();
+                tracing::info!(missing, "NFS: clients have claimed what they held before");
+            }
+            Err(error) => {
+                tracing::warn!(
+                    "NFS: nobody opens or locks anything new before rows are gone: {error}"
+                );
+            }
+        }
     }
 
     /// Has a client go whose time is over, since another wants what it holds. `false` if its time is not.
@@ -207,12 +213,8 @@ impl Books {
     /// What has to be done now and then: ends the time of grace, forgets who is long gone.
     pub(crate) async fn tend(&self) {
         let now = Instant::now();
-        let over = self.lock().grace.pass(now);
-        if let Some(gone) = over
-            && let Err(error) = self.grace_over(gone).await
-        {
-            tracing::warn!("rows of NFS clients that did not come back stay: {error}");
-        }
+        self.end_grace_if_due().await;
+        self.lock().held.forget_owners();
         let (gone, unconfirmed) = {
             let all = self.lock();
             let gone = all.clients.silent(now, true, COURTESY.max(self.lease));

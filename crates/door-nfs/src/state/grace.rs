@@ -23,47 +23,44 @@ pub(crate) struct Grace {
     until: Option<Instant>,
     /// Those of the last life, by name, who did not say yet that they have all.
     awaited: HashSet<Bytes>,
-    /// All of them.
-    of_before: HashSet<Bytes>,
+    /// Rows of those who did not come are being removed: they may not come any more.
+    is_ending: bool,
 }
 
 impl Grace {
     /// Begins where clients of the last life are known.
     pub(crate) fn new(of_before: HashSet<Bytes>, until: Instant) -> Self {
         let until = (!of_before.is_empty()).then_some(until);
-        Self { until, awaited: of_before.clone(), of_before }
+        Self { until, awaited: of_before, is_ending: false }
     }
 
-    /// Whether it is on.
+    /// Whether it is on: nobody gets anything new.
     pub(crate) fn is_on(&self) -> bool {
         self.until.is_some()
     }
 
     /// Whether a client of this name may claim what it held.
     pub(crate) fn may_claim(&self, owner: &Bytes) -> bool {
-        self.is_on() && self.awaited.contains(owner)
+        self.is_on() && !self.is_ending && self.awaited.contains(owner)
     }
 
-    /// Whether a client of this name was here before.
-    pub(crate) fn knows(&self, owner: &Bytes) -> bool {
-        self.of_before.contains(owner)
-    }
-
-    /// A client has claimed all, or went; the names of those who did not come, if that ends it.
-    pub(crate) fn complete(&mut self, owner: &Bytes) -> Option<Vec<Bytes>> {
+    /// A client has claimed all.
+    pub(crate) fn complete(&mut self, owner: &Bytes) {
         self.awaited.remove(owner);
-        (self.is_on() && self.awaited.is_empty()).then(|| self.end())
     }
 
-    /// Ends it if its time is over; the names of those who did not come then.
-    pub(crate) fn pass(&mut self, now: Instant) -> Option<Vec<Bytes>> {
-        self.until.is_some_and(|until| now >= until).then(|| self.end())
+    /// If it is to end, because all have come or its time is over: the names of those who did not come. Their rows
+    /// go first, then it ends.
+    pub(crate) fn due(&mut self, now: Instant) -> Option<Vec<Bytes>> {
+        let is_due = self.until.is_some_and(|until| self.awaited.is_empty() || now >= until);
+        self.is_ending |= is_due;
+        is_due.then(|| self.awaited.iter().cloned().collect())
     }
 
-    fn end(&mut self) -> Vec<Bytes> {
+    /// It is over.
+    pub(crate) fn end(&mut self) {
         self.until = None;
-        self.of_before.clear();
-        std::mem::take(&mut self.awaited).into_iter().collect()
+        self.awaited.clear();
     }
 }
 
@@ -79,17 +76,22 @@ mod tests {
             names.iter().map(|name| Bytes::from_static(name.as_bytes())).collect()
         };
         let (a, b) = (Bytes::from_static(b"a"), Bytes::from_static(b"b"));
-        let until = Instant::now() + Duration::from_secs(30);
+        let now = Instant::now();
+        let until = now + Duration::from_secs(30);
         let mut grace = Grace::new(names(&["a", "b"]), until);
         assert!(grace.may_claim(&a) && !grace.may_claim(&Bytes::from_static(b"c")));
-        assert_eq!(grace.complete(&a), None);
+        grace.complete(&a);
         assert!(!grace.may_claim(&a), "it said that it has all");
-        assert_eq!(grace.pass(Instant::now()), None);
-        assert_eq!(grace.complete(&b), Some(vec![]));
+        assert_eq!(grace.due(now), None);
+        grace.complete(&b);
+        assert_eq!(grace.due(now), Some(vec![]));
+        assert!(grace.is_on(), "until their rows are gone");
+        grace.end();
         assert!(!grace.is_on());
         let mut grace = Grace::new(names(&["a"]), until);
-        assert_eq!(grace.pass(until), Some(vec![a.clone()]));
-        assert!(!grace.may_claim(&a));
+        assert_eq!(grace.due(until), Some(vec![a.clone()]));
+        assert!(grace.is_on() && !grace.may_claim(&a), "it is too late");
+        assert_eq!(grace.due(until), Some(vec![a]), "asked again where removing the row failed");
         assert!(!Grace::new(names(&[]), until).is_on(), "nobody is waited for");
     }
 }

@@ -1,5 +1,7 @@
 //! What clients have locked: who of them is which owner of the engine's locks.
 
+use std::collections::HashSet;
+
 use bytes::Bytes;
 use weir_engine::LockOwner;
 
@@ -18,6 +20,17 @@ impl Held {
         self.lock_owners.insert((client, owner.clone()), new);
         self.owners.insert(new.0, (client, owner.clone()));
         new
+    }
+
+    /// Forgets owners that have no lock state any more.
+    pub(crate) fn forget_owners(&mut self) {
+        if self.lock_owners.len() <= self.locks.len() {
+            return;
+        }
+        let of = |state: &LockState| (state.client, state.owner.clone());
+        let used: HashSet<_> = self.locks.values().map(of).collect();
+        self.lock_owners.retain(|who, _| used.contains(who));
+        self.owners.retain(|_, who| used.contains(who));
     }
 
     /// Whom the engine knows by that, if it is a client of this server.
