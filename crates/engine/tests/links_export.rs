@@ -8,7 +8,6 @@ use common::{WRITE, World, new_dir, noise, read_all};
 use weir_engine::{
     ACL_ACCESS, ActionKind, ActionRequest, LinkOptions, Policy, RenameMode, Root, XattrMode,
 };
-use weir_object::{Bucket, Component, ConnectOptions, Meter};
 use weir_types::{Ino, LinkId};
 
 #[test]
@@ -396,16 +395,6 @@ fn an_object_beside_a_directory_of_its_name_keeps_its_key() {
 #[test]
 fn an_object_gives_a_group_what_the_list_gives_it_and_not_the_mask() {
     let lake = Lake::exporting_to_memory();
-    let bucket = Bucket::connect(
-        &lake.view().options.url.parse().expect("a url"),
-        &ConnectOptions::default(),
-        &Meter::new(),
-    );
-    let bucket = bucket.expect("connects");
-    let shown = |key: &str| {
-        let found = lake.run(bucket.head_attributes(Component::Link, key)).expect("is there");
-        found.1["file-permissions"].clone()
-    };
     let ino = lake.make(lake.dir, "listed", b"bytes");
     lake.run(async {
         let engine = lake.engine();
@@ -413,6 +402,6 @@ fn an_object_gives_a_group_what_the_list_gives_it_and_not_the_mask() {
     });
     assert_eq!(lake.run(lake.engine().getattr(ino)).expect("there").mode, 0o770);
     lake.exported();
-    assert_eq!(shown("listed"), "0100750");
+    assert_eq!(lake.attribute("listed", "file-permissions"), "0100750");
     lake.sound();
 }

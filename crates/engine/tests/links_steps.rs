@@ -404,3 +404,19 @@ fn what_a_crashed_export_put_is_the_file_if_bytes_are_nowhere_else() {
     assert!(lake.read("new") == bytes);
     lake.sound();
 }
+
+#[test]
+fn an_export_says_when_the_bytes_were_written_that_it_puts() {
+    let _alone = alone();
+    let lake = Lake::exporting_to_memory();
+    let pause = Pause::at("engine::export-begun");
+    let ino = lake.make(lake.dir, "new", b"first");
+    pause.reached();
+    std::thread::sleep(Duration::from_millis(2));
+    write_and_flush(&lake, "new", b"after");
+    drop(pause);
+    lake.exported();
+    let mtime = lake.run(lake.engine().getattr(ino)).expect("there").mtime;
+    assert_eq!(lake.attribute("new", "file-mtime"), format!("{}ns", mtime.0));
+    lake.sound();
+}

@@ -234,6 +234,16 @@ async fn a_flusher_keeps_what_the_bucket_refuses_and_names_what_it_took() {
 }
 
 #[tokio::test]
+async fn what_was_purged_from_the_metadata_alone_leaves_nothing_to_flush() {
+    let plane = Plane::new("purged-alone", "").await;
+    let ino = plane.file(&noise(MIB)).await.ino();
+    plane.meta.purge_all(&[ino]).await.expect("purges");
+    plane.flusher().flush_data().await.expect("flushes");
+    assert!(plane.ground.tier.find(ino).is_none(), "its mirror is for nobody");
+    assert_eq!((plane.ground.tier.dirty_bytes(), plane.ground.tier.unflushed().len()), (0, 0));
+}
+
+#[tokio::test]
 async fn a_fetcher_without_names_brings_bytes_once_for_all_who_want_them() {
     let plane = Plane::new("fetcher-alone", "").await;
     let bytes = noise(2 * MIB);

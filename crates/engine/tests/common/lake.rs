@@ -7,6 +7,7 @@ use std::time::Duration;
 use weir_engine::{
     ActionKind, ActionRequest, Attributes, Engine, LinkOptions, LinkView, Policy, RenameMode, Root,
 };
+use weir_object::{Bucket, Component, ConnectOptions, Meter};
 use weir_types::Ino;
 
 use super::{WRITE, World, new_dir, new_file, noise, read_all};
@@ -298,6 +299,15 @@ impl Lake {
 
     pub fn stored(&self, key: &str) -> Option<Vec<u8>> {
         std::fs::read(self.object(key)).ok()
+    }
+
+    /// What the object of this key says of its file.
+    pub fn attribute(&self, key: &str, name: &str) -> String {
+        let url = self.view().options.url.parse().expect("a url");
+        let bucket = Bucket::connect(&url, &ConnectOptions::default(), &Meter::new());
+        let bucket = bucket.expect("connects");
+        let found = self.run(bucket.head_attributes(Component::Link, key)).expect("is there");
+        found.1[name].clone()
     }
 
     pub fn rename(&self, from: (Ino, &str), to: (Ino, &str)) {

@@ -90,10 +90,9 @@ impl Flusher {
             parts[done].named = true;
             match flushed {
                 Some(flushed) => self.committed(&parts[done], &flushed)?,
-                // Another node had it purged.
-                None if self.context.is_shared() => self.tier.remove(parts[done].node.ino)?,
-                // A file that was purged meanwhile has no mirror any more.
-                None => {}
+                // The file is no more, but its mirror is: another node had it purged, or the purge
+                // ended here between the metadata and the tier.
+                None => self.tier.remove(parts[done].node.ino)?,
             }
             done += 1;
             Ok(())

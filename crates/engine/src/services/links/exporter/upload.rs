@@ -108,8 +108,10 @@ impl Exporter {
         if !extents_fit && !taken.snapshot.ranges.is_empty() {
             return Ok(Some(Exported::Later));
         }
-        let (size, now) = (taken.snapshot.size, self.mirrors.merged(going.inode.clone()));
-        let metadata = attributes::write(&self.mirrors.without_acl(now.clone()).await?);
+        let size = taken.snapshot.size;
+        // Not what the pass saw: it may have been written, flushed and closed since.
+        let now = self.mirrors.known(ino).await?;
+        let metadata = attributes::write(&self.mirrors.without_acl(now).await?);
         let whole = |bytes: &Bytes| bytes.len() as u64 == size;
         // While the object is new and the metadata is not, nobody may look at both.
         let (_object, info) = if size <= one_put_bytes() {
