@@ -412,7 +412,6 @@ fn an_export_says_when_the_bytes_were_written_that_it_puts() {
     let pause = Pause::at("engine::export-begun");
     let ino = lake.make(lake.dir, "new", b"first");
     pause.reached();
-    std::thread::sleep(Duration::from_millis(2));
     write_and_flush(&lake, "new", b"after");
     drop(pause);
     lake.exported();
