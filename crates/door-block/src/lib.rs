@@ -11,7 +11,8 @@ mod nbd;
 
 #[doc(hidden)]
 pub use nbd::protocol;
-pub use nbd::{NbdOptions, NbdServer, TlsOptions};
+pub use nbd::{NbdOptions, NbdServer};
+pub use weir_tls::ServerFiles;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -12,7 +12,6 @@ mod output;
 pub mod protocol;
 mod server;
 mod session;
-mod tls;
 
-pub use options::{NbdOptions, TlsOptions};
+pub use options::NbdOptions;
 pub use server::NbdServer;

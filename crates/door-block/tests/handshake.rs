@@ -19,7 +19,7 @@ use tokio_rustls::rustls::crypto::aws_lc_rs;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
-use weir_door_block::{NbdOptions, NbdServer, TlsOptions};
+use weir_door_block::{NbdOptions, NbdServer, ServerFiles};
 use weir_engine::DiskCache;
 
 const SIZE: u64 = 64 << 20;
@@ -212,7 +212,7 @@ fn clients_show_a_certificate_where_one_is_asked_for() {
         }
         server.stop().await;
 
-        let wrong = TlsOptions { key: world.path().join("absent"), ..certificates.server(false) };
+        let wrong = ServerFiles { key: world.path().join("absent"), ..certificates.server(false) };
         let options = NbdOptions { tls: Some(wrong), ..NbdOptions::default() };
         let error = NbdServer::start(world.engine(), options).await.err().expect("refused");
         assert!(error.to_string().contains("absent"), "{error}");
@@ -244,8 +244,8 @@ impl<'a> Certificates<'a> {
         Self { dir }
     }
 
-    fn server(&self, clients: bool) -> TlsOptions {
-        TlsOptions {
+    fn server(&self, clients: bool) -> ServerFiles {
+        ServerFiles {
             certificate: self.dir.join("server.pem"),
             key: self.dir.join("server.key"),
             client_authority: clients.then(|| self.dir.join("ca.pem")),

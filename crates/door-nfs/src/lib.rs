@@ -29,8 +29,8 @@ mod protocol;
 mod server;
 mod server_state;
 mod state;
-mod tls;
 
 pub use counts::{ClientView, NfsCounts};
 pub use options::{Export, Identity, NOBODY, Network, NfsOptions, Now, Squash, TlsOptions};
 pub use server::NfsServer;
+pub use weir_tls::ServerFiles;

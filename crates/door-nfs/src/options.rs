@@ -1,11 +1,11 @@
 //! Where a volume is served, to whom, and with what.
 
 use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use weir_tls::ServerFiles;
 use weir_types::{Ino, UnixTime};
 
 /// The clock that file times are from.
@@ -51,15 +51,11 @@ impl NfsOptions {
     }
 }
 
-/// The PEM files of a server with TLS.
+/// TLS with clients.
 #[derive(Clone, Debug)]
 pub struct TlsOptions {
-    /// The server's certificates, its own first.
-    pub certificate: PathBuf,
-    /// Its key.
-    pub key: PathBuf,
-    /// Certificates of authorities: clients must show a certificate that one of them signed.
-    pub client_authority: Option<PathBuf>,
+    /// The server's PEM files.
+    pub files: ServerFiles,
     /// Clients that do not begin TLS are let in nowhere.
     pub required: bool,
 }

@@ -12,8 +12,8 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
-use tokio_rustls::TlsAcceptor;
 use weir_engine::{Bytes, Engine};
+use weir_tls::{Spoken, TlsAcceptor};
 use weir_types::{FsError, Result, UnixTime};
 
 use crate::books::Books;
@@ -25,11 +25,12 @@ use crate::memory::Memory;
 use crate::options::{Export, NfsOptions};
 use crate::protocol::numbers::RECORD_BYTES_MAX;
 use crate::server_state::{Lists, ServerState};
-use crate::tls;
 
 /// The row of the key by which handles are proven.
 const KEY_ROW: &str = "nfs/key";
 const KEY_BYTES: usize = 32;
+/// What is spoken below TLS (RFC 9289, 8.2).
+const TLS_PROTOCOL: &[u8] = b"sunrpc";
 /// A client has this long to begin TLS.
 const HANDSHAKE_WAIT: Duration = Duration::from_secs(10);
 /// Before the next try where there are too many open files.
@@ -53,7 +54,9 @@ impl NfsServer {
     /// Listens and answers in tasks of the runtime that it is called in. Fails where the address cannot be had,
     /// a certificate cannot be read, or the metadata is away. Two reads of the metadata; a commit the first time.
     pub async fn start(engine: Arc<Engine>, options: NfsOptions) -> Result<NfsServer> {
-        let tls = options.tls.as_ref().map(tls::acceptor).transpose()?;
+        let spoken = Spoken { only_newest: true, protocol: Some(TLS_PROTOCOL) };
+        let tls =
+            options.tls.as_ref().map(|tls| weir_tls::acceptor(&tls.files, spoken)).transpose()?;
         let listener = TcpListener::bind(options.listen).await.map_err(|error| {
             FsError::local_io(format!("NFS cannot listen on {}", options.listen), error)
         })?;

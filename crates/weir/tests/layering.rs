@@ -7,13 +7,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use cargo_metadata::{DependencyKind, MetadataCommand};
 
 /// Rooms, and the rooms that each may touch.
-const ROOMS: [(&str, &[&str]); 16] = [
+const ROOMS: [(&str, &[&str]); 17] = [
     ("weir-types", &[]),
     ("weir-throughput", &["weir-types"]),
     ("weir-cost", &["weir-throughput", "weir-types"]),
     ("weir-segment", &["weir-types"]),
     ("weir-object", &["weir-types"]),
-    ("weir-meta", &["weir-types"]),
+    ("weir-tls", &["weir-types"]),
+    ("weir-meta", &["weir-tls", "weir-types"]),
     ("weir-tier", &["weir-types"]),
     ("weir-peer", &["weir-types"]),
     (
@@ -31,8 +32,8 @@ const ROOMS: [(&str, &[&str]); 16] = [
     ),
     ("weir-fuse", &[]),
     ("weir-door-fuse", &["weir-engine", "weir-fuse", "weir-types"]),
-    ("weir-door-block", &["weir-engine", "weir-types"]),
-    ("weir-door-nfs", &["weir-engine", "weir-types"]),
+    ("weir-door-block", &["weir-engine", "weir-tls", "weir-types"]),
+    ("weir-door-nfs", &["weir-engine", "weir-tls", "weir-types"]),
     ("weir-bench", &["weir-cost", "weir-types"]),
     ("weir-sync", &["weir-object", "weir-types"]),
     ("weir-csi", &[]),
@@ -50,7 +51,7 @@ const LIBRARIES: [(&str, &[&str]); 19] = [
     ("aws-credential-types", &["weir-object"]),
     // A key pair for each session; proofs in file handles.
     ("aws-lc-rs", &["weir-peer", "weir-door-nfs"]),
-    ("tokio-rustls", &["weir-meta", "weir-peer", "weir-door-block", "weir-door-nfs"]),
+    ("tokio-rustls", &["weir-tls", "weir-meta", "weir-peer"]),
     ("tokio-postgres", &["weir-meta"]),
     ("rustls-native-certs", &["weir-meta"]),
     ("libublk", &["weir-door-block"]),

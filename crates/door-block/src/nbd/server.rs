@@ -14,15 +14,14 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::{JoinHandle, JoinSet};
-use tokio_rustls::TlsAcceptor;
 use weir_engine::Engine;
+use weir_tls::{Spoken, TlsAcceptor, TlsStream, acceptor};
 use weir_types::{ErrorKind, FsError, Result};
 
 use super::connection::{Memory, Terms, serve, stopped};
 use super::handshake::{Handshake, Negotiated, Tls, greet};
 use super::options::NbdOptions;
 use super::session::{Agreed, Session};
-use super::tls;
 use crate::BlockCounts;
 use crate::counts::Counts;
 
@@ -56,7 +55,8 @@ impl NbdServer {
     /// Listens and answers in tasks of the runtime that it is called in. Fails where an address
     /// cannot be had or a certificate cannot be read.
     pub async fn start(engine: Arc<Engine>, options: NbdOptions) -> Result<NbdServer> {
-        let tls = options.tls.as_ref().map(tls::acceptor).transpose()?;
+        let tls =
+            options.tls.as_ref().map(|files| acceptor(files, Spoken::default())).transpose()?;
         let tcp = match options.listen {
             Some(address) => Some(TcpListener::bind(address).await.map_err(|error| {
                 FsError::local_io(format!("NBD cannot listen on {address}"), error)
@@ -295,7 +295,7 @@ impl Slots {
 /// A connection over TCP.
 enum Client {
     Plain(TcpStream),
-    Tls(Box<tokio_rustls::server::TlsStream<TcpStream>>),
+    Tls(Box<TlsStream<TcpStream>>),
 }
 
 /// A socket's name, which goes with this.

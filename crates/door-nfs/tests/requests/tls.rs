@@ -10,7 +10,7 @@ use tokio_rustls::rustls::crypto::aws_lc_rs;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
-use weir_door_nfs::{Export, NfsServer, TlsOptions};
+use weir_door_nfs::{Export, NfsServer, ServerFiles, TlsOptions};
 
 use crate::common::client::{Client, FIRST_LIFE, compound};
 use crate::common::codes::{ACCESS, NOENT, OK, PERM, WRONGSEC, attr};
@@ -46,9 +46,11 @@ impl Certificates {
 
     fn server(&self, clients: bool, required: bool) -> TlsOptions {
         TlsOptions {
-            certificate: self.dir.join("server.pem"),
-            key: self.dir.join("server.key"),
-            client_authority: clients.then(|| self.dir.join("ca.pem")),
+            files: ServerFiles {
+                certificate: self.dir.join("server.pem"),
+                key: self.dir.join("server.key"),
+                client_authority: clients.then(|| self.dir.join("ca.pem")),
+            },
             required,
         }
     }
@@ -183,7 +185,9 @@ fn clients_show_a_certificate_where_one_is_asked_for() {
     let mut served = served;
     served.stop();
     let absent = served.world.path("absent");
-    let tls = Some(TlsOptions { key: absent, ..certificates.server(false, false) });
+    let mut tls = certificates.server(false, false);
+    tls.files.key = absent;
+    let tls = Some(tls);
     let options = weir_door_nfs::NfsOptions { tls, ..served.options.clone() };
     let error = served.world.run(NfsServer::start(served.world.engine(), options));
     let error = error.err().expect("refused").to_string();

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use weir_door_block::{NbdOptions, TlsOptions};
+use weir_door_block::{NbdOptions, ServerFiles};
 use weir_door_fuse::{FuseOptions, Transport, check_mountpoint};
 use weir_door_nfs::NfsOptions;
 use weir_engine::{AcceptLoss, BucketUrl, ConnectOptions, MountOptions};
@@ -149,7 +149,7 @@ fn fuse_options(
 
 fn nbd_options(args: &NbdArgs, read_only: bool, settings: &Settings) -> Result<NbdOptions> {
     let tls = match (&args.nbd_tls_cert, &args.nbd_tls_key) {
-        (Some(certificate), Some(key)) => Some(TlsOptions {
+        (Some(certificate), Some(key)) => Some(ServerFiles {
             certificate: absolute(certificate)?,
             key: absolute(key)?,
             client_authority: args.nbd_tls_client_ca.as_deref().map(absolute).transpose()?,
@@ -167,9 +167,11 @@ fn nfs_options(args: &NfsArgs, read_only: bool, settings: &Settings) -> Result<O
     let Some(listen) = args.nfs else { return Ok(None) };
     let tls = match (&args.nfs_tls_cert, &args.nfs_tls_key) {
         (Some(certificate), Some(key)) => Some(weir_door_nfs::TlsOptions {
-            certificate: absolute(certificate)?,
-            key: absolute(key)?,
-            client_authority: args.nfs_tls_client_ca.as_deref().map(absolute).transpose()?,
+            files: ServerFiles {
+                certificate: absolute(certificate)?,
+                key: absolute(key)?,
+                client_authority: args.nfs_tls_client_ca.as_deref().map(absolute).transpose()?,
+            },
             required: args.nfs_tls_required,
         }),
         _ => None,

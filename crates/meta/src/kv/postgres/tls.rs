@@ -16,7 +16,6 @@ use tokio_rustls::rustls::client::danger::{
     HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier,
 };
 use tokio_rustls::rustls::crypto::{CryptoProvider, aws_lc_rs};
-use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use tokio_rustls::rustls::{
     CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
@@ -56,9 +55,8 @@ fn roots(file: Option<&str>) -> Result<RootCertStore> {
     let mut roots = RootCertStore::empty();
     match file {
         Some(file) if file != "system" => {
-            for authority in certificates(Path::new(file))? {
-                roots.add(authority).map_err(|error| unusable(file, error))?;
-            }
+            roots = weir_tls::authorities(Path::new(file))
+                .map_err(|error| error.within("the metadata's server"))?;
         }
         _ => {
             let found = rustls_native_certs::load_native_certs();
@@ -70,16 +68,6 @@ fn roots(file: Option<&str>) -> Result<RootCertStore> {
         }
     }
     Ok(roots)
-}
-
-fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>> {
-    let found = CertificateDer::pem_file_iter(path)
-        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
-        .map_err(|error| unusable(path.display(), error))?;
-    match found.is_empty() {
-        true => Err(unusable(path.display(), "there is no certificate in it")),
-        false => Ok(found),
-    }
 }
 
 fn unusable(what: impl std::fmt::Display, why: impl std::fmt::Display) -> FsError {
