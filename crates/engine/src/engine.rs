@@ -27,6 +27,7 @@ use crate::names::atimes::Atimes;
 use crate::names::files::OpenFiles;
 use crate::names::locks::Locks;
 use crate::names::orphans::Orphans;
+use crate::names::promises::Promises;
 use crate::names::tree::Names;
 use crate::names::waits::Waits;
 use crate::services::actions::{Actions, Schedule};
@@ -52,6 +53,7 @@ pub struct Engine {
     files: Arc<OpenFiles>,
     names: Arc<Names>,
     locks: Arc<Locks>,
+    promises: Arc<Promises>,
     links: Arc<Links>,
     actions: Arc<Actions>,
     disks: Arc<Disks>,
@@ -124,11 +126,12 @@ impl Engine {
             natives: registry.clone(),
             waited_for: schedule.clone(),
         });
-        let links = Arc::new(links(&data, registry));
+        let promises = Arc::new(Promises::default());
+        let links = Arc::new(links(&data, registry, &promises));
         let orphans = Arc::new(orphans(&data));
-        let files = Arc::new(open_files(&data, &links, &orphans));
+        let files = Arc::new(open_files(&data, &links, &orphans, &promises));
         let waits = Arc::new(Waits::default());
-        let names = Arc::new(names(&data, &links, &orphans, &waits));
+        let names = Arc::new(names(&data, &links, &orphans, &waits, &promises));
         let file_locks = Arc::new(file_locks(&data, waits));
         let actions = Arc::new(actions(&data, &links, schedule, whose));
         let disks = Arc::new(disks(&data, &files));
@@ -142,6 +145,7 @@ impl Engine {
             files,
             names,
             locks: file_locks,
+            promises,
             links,
             actions,
             disks,
@@ -267,9 +271,9 @@ fn places(options: &MountOptions, format: &VolumeFormat) -> Places {
     Places { tier, logs }
 }
 
-fn links(data: &DataPlane, registry: Arc<Registry>) -> Links {
+fn links(data: &DataPlane, registry: Arc<Registry>, promises: &Arc<Promises>) -> Links {
     let resolver = Arc::new(Resolver { meta: data.meta.clone(), registry: registry.clone() });
-    let detacher = Arc::new(detacher(data, registry.clone()));
+    let detacher = Arc::new(detacher(data, registry.clone(), promises.clone()));
     let importer = Arc::new(Importer {
         context: data.context.clone(),
         meta: data.meta.clone(),
@@ -299,7 +303,7 @@ fn links(data: &DataPlane, registry: Arc<Registry>) -> Links {
     Links { context, meta, buckets, nodes, registry, resolver, detacher, importer, exporter }
 }
 
-fn detacher(data: &DataPlane, registry: Arc<Registry>) -> Detacher {
+fn detacher(data: &DataPlane, registry: Arc<Registry>, promises: Arc<Promises>) -> Detacher {
     Detacher {
         context: data.context.clone(),
         meta: data.meta.clone(),
@@ -310,6 +314,7 @@ fn detacher(data: &DataPlane, registry: Arc<Registry>) -> Detacher {
         fetcher: data.fetcher.clone(),
         flusher: data.flusher.clone(),
         registry,
+        promises,
     }
 }
 
@@ -318,7 +323,12 @@ fn orphans(data: &DataPlane) -> Orphans {
     Orphans::new(data.meta.clone(), data.nodes.clone(), session)
 }
 
-fn open_files(data: &DataPlane, links: &Arc<Links>, orphans: &Arc<Orphans>) -> OpenFiles {
+fn open_files(
+    data: &DataPlane,
+    links: &Arc<Links>,
+    orphans: &Arc<Orphans>,
+    promises: &Arc<Promises>,
+) -> OpenFiles {
     OpenFiles {
         context: data.context.clone(),
         meta: data.meta.clone(),
@@ -333,6 +343,7 @@ fn open_files(data: &DataPlane, links: &Arc<Links>, orphans: &Arc<Orphans>) -> O
         records: data.records.clone(),
         linked: Arc::new(links.importer.clone()),
         orphans: orphans.clone(),
+        promises: promises.clone(),
     }
 }
 
@@ -341,6 +352,7 @@ fn names(
     links: &Arc<Links>,
     orphans: &Arc<Orphans>,
     waits: &Arc<Waits>,
+    promises: &Arc<Promises>,
 ) -> Names {
     Names {
         context: data.context.clone(),
@@ -357,6 +369,7 @@ fn names(
         atimes: Arc::new(Atimes::new(data.context.clone(), data.meta.clone())),
         orphans: orphans.clone(),
         waits: waits.clone(),
+        promises: promises.clone(),
     }
 }
 

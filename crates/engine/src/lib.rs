@@ -30,6 +30,7 @@ pub use engine::status::{LeaseStatus, PeersStatus, Residency, Statfs, Status};
 pub use engine::testing;
 pub use names::files::{OpenFile, OpenFlags};
 pub use names::locks::Granted;
+pub use names::promises::{Promise, Recall};
 pub use services::actions::{
     ActionId, ActionKind, ActionNode, ActionRequest, ActionState, ActionView, FileState, Refused,
     Root,

@@ -21,6 +21,7 @@ use crate::data::read::Reader;
 use crate::data::space::Space;
 use crate::data::write::Writer;
 use crate::names::orphans::Orphans;
+use crate::names::promises::{Changing, Promises};
 use crate::names::tree::LinkedNames;
 use crate::volume::context::{Context, Counts};
 
@@ -46,6 +47,8 @@ pub struct OpenFile {
     /// The directory that it was made in or moved to last.
     dir: Ino,
     tenant: Mutex<Tenant>,
+    /// No promise is made of a file that may be written.
+    _changing: Option<Changing>,
 }
 
 impl OpenFile {
@@ -121,6 +124,7 @@ pub(crate) struct OpenFiles {
     pub(crate) records: Arc<DirectRecords>,
     pub(crate) linked: Arc<dyn LinkedNames>,
     pub(crate) orphans: Arc<Orphans>,
+    pub(crate) promises: Arc<Promises>,
 }
 
 impl OpenFiles {
@@ -159,8 +163,10 @@ impl OpenFiles {
     }
 
     async fn open_as_it_is(&self, ino: Ino, flags: OpenFlags) -> Result<Arc<OpenFile>> {
+        let mut changing = None;
         if flags.write || flags.truncate {
             self.context.check_writable()?;
+            changing = Some(self.promises.changing(ino).await);
         }
         let node = self.nodes.open(ino)?;
         if flags.write {
@@ -193,6 +199,7 @@ impl OpenFiles {
             write: flags.write,
             dir,
             tenant: Mutex::new(tenant),
+            _changing: changing,
         }))
     }
 

@@ -18,6 +18,7 @@ use crate::data::space::Space;
 use crate::data::write::Writer;
 use crate::names::atimes::Atimes;
 use crate::names::orphans::Orphans;
+use crate::names::promises::{Changing, Promises};
 use crate::names::waits::Waits;
 use crate::volume::context::{Context, blocking};
 
@@ -61,6 +62,7 @@ pub(crate) struct Names {
     pub(crate) atimes: Arc<Atimes>,
     pub(crate) orphans: Arc<Orphans>,
     pub(crate) waits: Arc<Waits>,
+    pub(crate) promises: Arc<Promises>,
 }
 
 impl Names {
@@ -201,6 +203,8 @@ impl Names {
 
     /// Sets the size.
     pub(crate) async fn truncate(&self, ino: Ino, size: u64) -> Result<Inode> {
+        self.context.check_writable()?;
+        let _changing = self.promises.changing(ino).await;
         Ok(self.atimes.merged(self.writer.truncate(ino, size).await?))
     }
 
@@ -208,6 +212,7 @@ impl Names {
     pub(crate) async fn setattr(&self, ino: Ino, set: SetAttr) -> Result<Inode> {
         self.context.check_writable()?;
         let (mtime, ctime) = (set.mtime, set.ctime);
+        let _changing = self.promises.changing(ino).await;
         // No flush may come between with the times of a write before.
         let node = self.nodes.get(ino);
         let _change = node.change.lock().await;
@@ -236,6 +241,7 @@ impl Names {
     pub(crate) async fn link(&self, ino: Ino, parent: Ino, name: &[u8]) -> Result<Inode> {
         self.context.check_writable()?;
         self.look_into(parent).await?;
+        let _changing = self.promises.changing(ino).await;
         let before = self.tier.moment();
         let inode = self.meta.link(ino, parent, name).await?;
         Ok(self.atimes.merged(self.mirrors.merged_since(&before, inode).await?))
@@ -246,7 +252,9 @@ impl Names {
     pub(crate) async fn unlink(&self, parent: Ino, name: &[u8]) -> Result<Ino> {
         self.context.check_writable()?;
         self.look_into(parent).await?;
+        let _changing = self.changing_named(parent, name).await?;
         let gone = self.meta.unlink(parent, name).await?;
+        self.promises.end_soon(gone.ino);
         self.nodes.name_gone(&gone);
         Ok(gone.ino)
     }
@@ -275,15 +283,32 @@ impl Names {
         } else {
             self.look_into(to.0).await?;
         }
+        let _changing = self.changing_named(from.0, from.1).await?;
+        let _replacing = self.changing_named(to.0, to.1).await?;
         self.flush_before_replacing(from, to, mode).await?;
         let renamed = self.meta.rename(from.0, from.1, to.0, to.1, mode).await?;
         if renamed.moved.kind == FileKind::Directory || mode == RenameMode::Exchange {
             self.admission.directory_moved();
         }
+        self.promises.end_soon(renamed.moved.ino);
         if let Some(replaced) = &renamed.replaced {
+            self.promises.end_soon(replaced.ino);
             self.nodes.name_gone(replaced);
         }
         Ok(())
+    }
+
+    /// Before a name goes: waits until nobody has a promise of what it leads to. Who got one meanwhile is told
+    /// to give it back when the name is gone.
+    async fn changing_named(&self, parent: Ino, name: &[u8]) -> Result<Option<Changing>> {
+        if !self.promises.any() {
+            return Ok(None);
+        }
+        match self.meta.lookup(parent, name).await {
+            Ok(inode) => Ok(Some(self.promises.changing(inode.ino).await)),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// Up to `limit` entries of a directory after `cookie` (0: from the start), without `.` and
@@ -347,6 +372,7 @@ impl Names {
         mode: XattrMode,
     ) -> Result<()> {
         self.context.check_writable()?;
+        let _changing = self.promises.changing(ino).await;
         self.meta.xattr_set(ino, name, value, mode).await?;
         Ok(())
     }
@@ -364,6 +390,7 @@ impl Names {
     /// Removes an extended attribute.
     pub(crate) async fn xattr_remove(&self, ino: Ino, name: &[u8]) -> Result<()> {
         self.context.check_writable()?;
+        let _changing = self.promises.changing(ino).await;
         self.meta.xattr_remove(ino, name).await?;
         Ok(())
     }

@@ -9,6 +9,7 @@ use crate::data::resize::Fallocate;
 use crate::data::seek::Seek;
 use crate::engine::Engine;
 use crate::names::files::{OpenFile, OpenFlags};
+use crate::names::promises::{Promise, Recall};
 use crate::volume::boxed::{Boxed, boxed};
 
 impl Engine {
@@ -22,7 +23,10 @@ impl Engine {
         len: u64,
         client: u32,
     ) -> Boxed<'_, Result<u64>> {
-        boxed(self.data.copier.copy_range(source, target, len, client))
+        boxed(async move {
+            let _changing = self.promises.changing(target.0).await;
+            self.data.copier.copy_range(source, target, len, client).await
+        })
     }
 
     /// Opens a regular file. One read of the metadata.
@@ -41,6 +45,18 @@ impl Engine {
         boxed(async move {
             self.files.let_go(ino);
         })
+    }
+
+    /// Promises that a file stays as it is, its bytes, attributes and names, while the answer is there: whoever
+    /// wants to change it waits, and `recall` is called, once, when somebody does. `None` where somebody changes
+    /// it, or has it open for writing; and where others change the volume, of which this engine knows too late.
+    /// A file of a link that changes in its bucket does not wait for it; `recall` is called then too. Costs
+    /// nothing.
+    pub fn promise_unchanged(&self, ino: Ino, recall: Recall) -> Option<Promise> {
+        match self.is_shared() || self.read_only() {
+            true => None,
+            false => self.promises.make(ino, recall),
+        }
     }
 
     /// Ends an open file. The last close of an unlinked file removes its bytes.
@@ -73,6 +89,7 @@ impl Engine {
         len: u64,
     ) -> Boxed<'_, Result<Inode>> {
         boxed(async move {
+            let _changing = self.promises.changing(ino).await;
             self.data.writer.fallocate(ino, mode, offset, len).await?;
             // A size that is in the mirror only would go where another node changes the file first.
             self.flush_for_others(ino).await?;

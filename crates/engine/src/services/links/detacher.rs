@@ -18,6 +18,7 @@ use crate::data::flush::Flusher;
 use crate::data::mirrors::Mirrors;
 use crate::data::nodes::Nodes;
 use crate::data::space::{Space, amount_for};
+use crate::names::promises::Promises;
 use crate::volume::context::Context;
 
 /// Bytes of a file that are brought here, and leave as segments, before the next ones.
@@ -38,6 +39,7 @@ pub(crate) struct Detacher {
     pub(crate) fetcher: Arc<Fetcher>,
     pub(crate) flusher: Arc<Flusher>,
     pub(crate) registry: Arc<Registry>,
+    pub(crate) promises: Arc<Promises>,
 }
 
 impl Detacher {
@@ -211,6 +213,7 @@ impl Detacher {
     ) -> Result<bool> {
         fail::fail_point!("engine::name-gone");
         self.registry.name_changed(dir, name);
+        self.promises.end_soon(gone.ino);
         // From here on nobody comes by this name to the old file any more.
         self.registry.notify_doors().await;
         if gone.nlink > 0 {

@@ -336,6 +336,7 @@ impl Import {
                     tracing::warn!(link = %self.link.id, file = %at,
                         "changed here and in the bucket: the local version stays under this name");
                     self.link.state().conflicts += 1;
+                    importer.detacher.promises.end_soon(there.ino);
                     importer.registry.name_changed(dir, name);
                     importer.registry.name_changed(dir, &beside);
                     // The object of the name that it had before, or of another link, is for the
