@@ -2,20 +2,25 @@
 //! the engine when one of them goes.
 
 use std::collections::HashSet;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use parking_lot::{Mutex, MutexGuard};
+use tokio::sync::{Notify, Semaphore};
 use tokio::time::Instant;
 use weir_engine::Engine;
 use weir_types::{ErrorKind, Result};
 
+use crate::protocol::numbers::told;
 use crate::protocol::status::{Served, Status};
-use crate::state::clients::{Claim, Clients, Created, Creating, Exchanged, Principal};
+use crate::state::back::Back;
+use crate::state::clients::{Claim, Clients, Created, Creating, Exchanged, NewSession, Principal};
+use crate::state::delegations::Delegation;
 use crate::state::grace::{CLIENT_ROWS, Grace, row_of};
 use crate::state::held::{Held, LetGo};
-use crate::state::sessions::{Channel, SessionId};
+use crate::state::sessions::{Session, SessionId};
 
 /// A client that is silent for so long is forgotten, also where nobody wants what it holds.
 const COURTESY: Duration = Duration::from_secs(24 * 3_600);
@@ -38,13 +43,15 @@ pub(crate) struct Books {
     read_only: bool,
     /// Rows of clients change one after the other.
     rows: tokio::sync::Mutex<()>,
+    /// A delegation ended.
+    pub(crate) returned: Notify,
 }
 
 impl Books {
     /// Reads who was here before.
     pub(crate) async fn open(
         engine: Arc<Engine>,
-        lease: Duration,
+        (lease, opens_max): (Duration, usize),
         read_only: bool,
         mut random: Box<dyn FnMut() -> u64 + Send>,
     ) -> Result<Self> {
@@ -54,11 +61,11 @@ impl Books {
         let clients = Clients::new(lease, u64::from(boot) << 32);
         let all = All {
             clients,
-            held: Held::new(boot, random),
+            held: Held::new(boot, opens_max, random),
             grace: Grace::new(of_before, Instant::now() + lease),
         };
         let (all, rows) = (Mutex::new(all), tokio::sync::Mutex::new(()));
-        Ok(Self { engine, all, lease, read_only, rows })
+        Ok(Self { engine, all, lease, read_only, rows, returned: Notify::new() })
     }
 
     /// Everything.
@@ -73,6 +80,33 @@ impl Books {
         }
     }
 
+    /// A client was heard by a session. What it is to be told of its state (`sr_status_flags`), and what its
+    /// requests wait for.
+    pub(crate) fn heard(
+        &self,
+        session: &Session,
+        peer: SocketAddr,
+        now: Instant,
+    ) -> (u32, Option<Arc<Semaphore>>) {
+        let All { clients, held, grace } = &mut *self.lock();
+        clients.heard(session.client, peer, now);
+        let mut flags = 0;
+        let known = clients.by_id.get(&session.client);
+        if known.is_some_and(|known| !known.complete && grace.may_claim(&known.owner)) {
+            flags |= told::RECLAIM_NEEDED;
+        }
+        if session.back.as_ref().is_some_and(Back::is_down) {
+            flags |= told::SESSION_NO_WAY_BACK;
+            if !clients.is_reached(session.client) {
+                flags |= told::NO_WAY_BACK;
+            }
+        }
+        if held.delegations.any_revoked(session.client) {
+            flags |= told::DELEGATIONS_REVOKED;
+        }
+        (flags, known.map(|known| known.turns.clone()))
+    }
+
     /// `EXCHANGE_ID`.
     pub(crate) fn exchange(&self, claim: Claim) -> Result<Exchanged, Status> {
         let All { clients, held, .. } = &mut *self.lock();
@@ -84,7 +118,7 @@ impl Books {
         &self,
         (client, sequence): (u64, u32),
         principal: &Principal,
-        channels: (Channel, Channel),
+        asked: NewSession,
     ) -> Served<Created> {
         let _rows = self.rows.lock().await;
         let creating = self.lock().clients.creating(client, sequence, principal)?;
@@ -104,7 +138,7 @@ impl Books {
         let mut session: SessionId = [0; 16];
         session[..8].copy_from_slice(&client.to_be_bytes());
         session[8..].copy_from_slice(&all.held.random().to_be_bytes());
-        let created = all.clients.create(client, session, channels, Instant::now())?;
+        let created = all.clients.create(client, session, asked, Instant::now())?;
         Ok(created)
     }
 
@@ -202,7 +236,25 @@ impl Books {
         }
     }
 
+    /// Ends a delegation by the client's will.
+    pub(crate) fn end_delegation(&self, number: u64) -> Option<Delegation> {
+        let ended = self.lock().held.delegations.end(number);
+        self.returned.notify_waiters();
+        ended
+    }
+
+    /// Takes from a client a delegation that it did not give back in time. It hears of it with its next request.
+    pub(crate) fn revoke(&self, number: u64) -> bool {
+        let given = self.lock().held.delegations.revoke(number);
+        let revoked = given.is_some();
+        drop(given);
+        self.returned.notify_waiters();
+        revoked
+    }
+
     async fn let_go(&self, held: LetGo) {
+        drop(held.delegations);
+        self.returned.notify_waiters();
         for (ino, owner) in held.locks {
             if let Err(error) = self.engine.release_locks(ino, owner).await {
                 tracing::warn!(%ino, "locks of an NFS client that went: {error}");
@@ -214,7 +266,12 @@ impl Books {
     pub(crate) async fn tend(&self) {
         let now = Instant::now();
         self.end_grace_if_due().await;
-        self.lock().held.forget_owners();
+        let idle = {
+            let held = &mut self.lock().held;
+            held.forget_owners();
+            held.delegations.tend(now)
+        };
+        drop(idle);
         let (gone, unconfirmed) = {
             let all = self.lock();
             let gone = all.clients.silent(now, true, COURTESY.max(self.lease));

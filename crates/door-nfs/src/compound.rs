@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use weir_types::{ErrorKind, FileKind, FsError, Ino, Inode, Result};
 
-use crate::caller::{Caller, READ, WRITE};
+use crate::caller::{Caller, EXECUTE, READ, WRITE};
 use crate::exports::{self, From};
 use crate::handle::Handle;
 use crate::memory::{Memory, Room};
@@ -15,18 +15,22 @@ use crate::protocol::rpc::Credential;
 use crate::protocol::status::{Refusal, Served, Status};
 use crate::protocol::xdr::{Reader, Writer};
 use crate::server_state::{Durable, ServerState, change_of, check_name};
-use crate::state::held::Which;
+use crate::state::back::BackLine;
+use crate::state::held::{Usage, Which};
 use crate::state::records::Opened;
 use crate::state::sessions::Session;
 use crate::state::stateid::{Meant, Stateid};
+use crate::uses::Did;
 
 /// Who sent it.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Sender {
     pub(crate) peer: SocketAddr,
     pub(crate) tls: bool,
     pub(crate) credential: Credential,
     pub(crate) groups: Vec<u32>,
+    /// The connection that it came by.
+    pub(crate) back: BackLine,
 }
 
 /// A request that is done.
@@ -45,6 +49,8 @@ pub(crate) struct Compound {
     pub(crate) memory: Memory,
     /// What was taken of it.
     pub(crate) rooms: Vec<Room>,
+    /// What was done of it so far.
+    pub(crate) did: Did,
 }
 
 /// A file that an operation works on, as the export has it.
@@ -57,6 +63,23 @@ pub(crate) struct Target {
 impl Compound {
     pub(crate) fn from(&self) -> From {
         From { address: self.sender.peer.ip(), tls: self.sender.tls }
+    }
+
+    /// Counts what was done, for the client, its address and the export that it ended in.
+    pub(crate) fn count(&self) {
+        let Did { bytes_read, bytes_written } = self.did;
+        if let Ok(client) = self.client()
+            && bytes_read + bytes_written > 0
+            && let Some(client) = self.server.books.lock().clients.by_id.get_mut(&client)
+        {
+            client.bytes_read += bytes_read;
+            client.bytes_written += bytes_written;
+        }
+        if let Some(Handle::Inode { export, .. }) = self.current
+            && let Ok(export) = self.server.exports.get(export, self.from())
+        {
+            self.server.uses.count(self.sender.peer.ip().to_canonical(), &export, self.did);
+        }
     }
 
     /// The client of the session.
@@ -168,16 +191,38 @@ impl Compound {
             return self.open_once(target, id, access).await;
         }
         let client = self.client()?;
-        let all = self.server.books.lock();
-        let which = all.held.find(client, id)?;
-        let (_, open) = all.held.open_of(which)?;
-        if open.ino != target.ino || open.export != target.export.id {
-            return Err(Status::BAD_STATEID.into());
-        }
-        if open.access & access != access {
+        let (which, usage) = {
+            let held = &mut self.server.books.lock().held;
+            let which = held.find(client, id)?;
+            (which, held.usage(which, (target.export.id, target.ino))?)
+        };
+        if usage.access & access != access {
             return Err(Status::OPENMODE.into());
         }
-        Ok(open.file.clone())
+        self.check_user(target, &usage, access).await?;
+        match (usage.file, which) {
+            (Some(file), _) => Ok(file),
+            (None, Which::Delegation(number)) => {
+                let file = self.open_file(target, false).await?;
+                self.server.books.lock().held.delegations.opened(number, &file);
+                Ok(file)
+            }
+            (None, _) => Err(Status::BAD_STATEID.into()),
+        }
+    }
+
+    /// What one user of a client opened, another one uses only if it may open that itself.
+    async fn check_user(&self, target: &Target, usage: &Usage, access: u32) -> Served<()> {
+        if usage.uid == target.caller.uid {
+            return Ok(());
+        }
+        let inode = self.inode(target.ino).await?;
+        if target.caller.uid == inode.uid {
+            return Ok(());
+        }
+        let allowed = self.server.allowed(&target.caller, &inode).await?;
+        let needed = if access & open::WRITE != 0 { WRITE } else { READ | EXECUTE };
+        if allowed & needed != 0 { Ok(()) } else { Err(Status::ACCESS.into()) }
     }
 
     async fn open_once(&self, target: &Target, id: Stateid, access: u32) -> Served<Arc<Opened>> {
@@ -194,6 +239,9 @@ impl Compound {
         let inode = self.inode(target.ino).await?;
         check_regular(&inode)?;
         let writes = access & open::WRITE != 0;
+        if writes {
+            self.recall(target.ino).await?;
+        }
         // Who owns a file reads and writes it, as who has it open does.
         if target.caller.uid != inode.uid {
             self.need(target, &inode, if writes { WRITE } else { READ }).await?;

@@ -14,6 +14,7 @@ use crate::memory::{Memory, Room};
 use crate::protocol::numbers::RECORD_BYTES_MAX;
 use crate::protocol::rpc::{self, Call, Credential, SYS_GROUPS_MAX};
 use crate::server_state::ServerState;
+use crate::state::back::{BackLine, Record};
 
 /// Answers that wait to be written, beside those under way.
 const ANSWERS: usize = 64;
@@ -56,40 +57,40 @@ pub(crate) async fn stopped(stop: &mut watch::Receiver<bool>) {
     drop(stop.wait_for(|stop| *stop).await);
 }
 
-struct Answer {
-    pieces: Vec<Bytes>,
-    _rooms: Vec<Room>,
-}
-
 /// Answers until the client leaves or the server ends.
 pub(crate) async fn serve<R, W>(line: &Line, input: &mut R, output: &mut W) -> End
 where
     R: AsyncRead + Unpin,
     W: AsyncWrite + Unpin,
 {
-    let (answers, mut waiting) = mpsc::channel::<Answer>(ANSWERS);
-    let reading = read(line, input, answers);
+    let (answers, mut waiting) = mpsc::channel::<Record>(ANSWERS);
+    let back = BackLine::new(&answers);
+    let reading = read(line, input, answers, &back);
     let writing = async {
         while let Some(answer) = waiting.recv().await {
             write(output, &answer.pieces).await?;
+            drop(answer.rooms);
         }
         Ok::<_, std::io::Error>(())
     };
     tokio::pin!(reading, writing);
-    tokio::select! {
+    let end = tokio::select! {
         end = &mut reading => {
             // What is under way is answered still, if the client takes it.
             drop(tokio::time::timeout(LAST_ANSWERS, writing).await);
             end
         }
         _ = &mut writing => End::Closed,
-    }
+    };
+    back.ended();
+    end
 }
 
 async fn read<R: AsyncRead + Unpin>(
     line: &Line,
     input: &mut R,
-    answers: mpsc::Sender<Answer>,
+    answers: mpsc::Sender<Record>,
+    back: &BackLine,
 ) -> End {
     let mut stop = line.stop.clone();
     loop {
@@ -105,6 +106,7 @@ async fn read<R: AsyncRead + Unpin>(
         }
         match rpc::call(record) {
             Err(_) => return End::Closed,
+            Ok(Call::Answer { xid, answer }) => back.answered(xid, answer),
             Ok(Call::Refused { reply }) => send(&answers, vec![reply], Vec::new()).await,
             Ok(Call::Null { xid }) => send(&answers, vec![rpc::success(xid)], Vec::new()).await,
             Ok(Call::ProbeTls { xid }) if line.can_tls => {
@@ -114,7 +116,7 @@ async fn read<R: AsyncRead + Unpin>(
             Ok(Call::ProbeTls { xid }) => send(&answers, vec![rpc::no_tls(xid)], Vec::new()).await,
             Ok(Call::Compound { xid, credential, arguments }) => {
                 let (line, answers) = (line.clone(), answers.clone());
-                let sender = line.sender(credential);
+                let sender = line.sender(credential, back.clone());
                 // It is done to its end also where the client leaves meanwhile.
                 tokio::spawn(async move {
                     let done = dispatch::answer(&line.server, sender, &line.answers, arguments);
@@ -132,13 +134,13 @@ async fn read<R: AsyncRead + Unpin>(
     }
 }
 
-async fn send(answers: &mpsc::Sender<Answer>, pieces: Vec<Bytes>, rooms: Vec<Room>) {
+async fn send(answers: &mpsc::Sender<Record>, pieces: Vec<Bytes>, rooms: Vec<Room>) {
     // Who is gone gets none.
-    drop(answers.send(Answer { pieces, _rooms: rooms }).await);
+    drop(answers.send(Record { pieces, rooms }).await);
 }
 
 impl Line {
-    fn sender(&self, credential: Credential) -> Sender {
+    fn sender(&self, credential: Credential, back: BackLine) -> Sender {
         let groups = match &credential {
             Credential::None => Vec::new(),
             Credential::Sys { uid, groups, .. }
@@ -148,7 +150,7 @@ impl Line {
             }
             Credential::Sys { groups, .. } => groups.clone(),
         };
-        Sender { peer: self.peer, tls: self.tls, credential, groups }
+        Sender { peer: self.peer, tls: self.tls, credential, groups, back }
     }
 }
 

@@ -25,6 +25,12 @@ pub struct NfsCounts {
     pub errors: u64,
     /// Requests that came again, and were answered and not done again.
     pub replays: u64,
+    /// Files that clients were given to keep a copy of (delegations).
+    pub delegations_given: u64,
+    /// Those that were asked back, as somebody wanted to change the file.
+    pub delegations_recalled: u64,
+    /// Those that were taken from clients that did not give them back in time.
+    pub delegations_revoked: u64,
     /// Bytes of files that went to clients.
     pub bytes_read: u64,
     /// Bytes of files that came from clients.
@@ -50,6 +56,8 @@ pub struct ClientView {
     pub tls: bool,
     /// Files that it has open.
     pub opens: u64,
+    /// Files that it may keep a copy of, until it is asked to give that up (delegations).
+    pub delegations: u64,
     /// Owners of locks of files among its programs.
     pub locks: u64,
     /// Requests that it sent.
@@ -71,6 +79,9 @@ pub(crate) struct Counts {
     pub(crate) writes: AtomicU64,
     pub(crate) errors: AtomicU64,
     pub(crate) replays: AtomicU64,
+    pub(crate) delegations_given: AtomicU64,
+    pub(crate) delegations_recalled: AtomicU64,
+    pub(crate) delegations_revoked: AtomicU64,
     pub(crate) bytes_read: AtomicU64,
     pub(crate) bytes_written: AtomicU64,
 }
@@ -87,6 +98,9 @@ impl Counts {
             writes: self.writes.load(Relaxed),
             errors: self.errors.load(Relaxed),
             replays: self.replays.load(Relaxed),
+            delegations_given: self.delegations_given.load(Relaxed),
+            delegations_recalled: self.delegations_recalled.load(Relaxed),
+            delegations_revoked: self.delegations_revoked.load(Relaxed),
             bytes_read: self.bytes_read.load(Relaxed),
             bytes_written: self.bytes_written.load(Relaxed),
         }

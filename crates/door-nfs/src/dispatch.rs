@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use weir_engine::{Bytes, Fallocate};
 
 use crate::compound::{Compound, Sender};
@@ -12,15 +13,14 @@ use crate::protocol::status::{Refusal, Served, Status, status};
 use crate::protocol::xdr::{Mark, Reader, Writer, Xdr};
 use crate::server_state::{ServerState, add};
 use crate::state::sessions::{Session, Turn};
+use crate::uses::Did;
 
 /// What an answer has before there is a session to say how much it may be.
 const ROOM_BYTES: usize = 64 << 10;
 /// What is around an answer.
 const ENVELOPE_BYTES: usize = 64;
 /// The longest result of a change. There is room for it before the change is made.
-const CHANGE_BYTES: usize = 80;
-/// `SEQUENCE` says that a client has something to claim from before a restart.
-const RECLAIM_NEEDED: u32 = 0x100;
+const CHANGE_BYTES: usize = 112;
 
 /// How one operation ended, with what its result has although it was refused.
 enum Ended {
@@ -67,11 +67,13 @@ pub(crate) async fn answer(
             room: ROOM_BYTES,
             memory: memory.clone(),
             rooms: Vec::new(),
+            did: Did::default(),
         },
         taken: None,
         again: None,
         count,
         request_bytes,
+        turn: None,
     };
     let mut out = Writer::default();
     let status_at = out.mark();
@@ -97,6 +99,7 @@ pub(crate) async fn answer(
     out.set_u32(status_at, last.0);
     out.set_u32(count_at, done);
     add(&server.counts.requests, 1);
+    request.compound.count();
     let answer = out.finish();
     if let Some(taken) = &mut request.taken
         && taken.keep
@@ -113,6 +116,8 @@ struct Request {
     again: Option<Vec<Bytes>>,
     count: u32,
     request_bytes: usize,
+    /// It is this request's turn among those of its client.
+    turn: Option<OwnedSemaphorePermit>,
 }
 
 impl Request {
@@ -142,7 +147,7 @@ impl Request {
             }
             Err(refusal) => {
                 refused(number, body, out);
-                told(number, refusal)
+                status_of(number, refusal)
             }
         };
         out.set_u32(status_at, status.0);
@@ -204,7 +209,14 @@ impl Request {
         let is_last = at + 1 == self.count;
         match number {
             op::SEQUENCE if at > 0 => return Err(Status::SEQUENCE_POS.into()),
-            op::SEQUENCE => return self.sequence(input, out).map(|()| Ended::Done),
+            op::SEQUENCE => {
+                let turns = self.sequence(input, out)?;
+                // One that only says that its client is there has nothing to wait for.
+                if let Some(turns) = turns.filter(|_| self.count > 1) {
+                    self.turn = turns.acquire_owned().await.ok();
+                }
+                return Ok(Ended::Done);
+            }
             op::EXCHANGE_ID
             | op::CREATE_SESSION
             | op::BIND_CONN_TO_SESSION
@@ -239,7 +251,7 @@ impl Request {
                 let denied = self.compound.lock_test(input).await?;
                 return Ok(denied.map_or(Ended::Done, Ended::Denied));
             }
-            op::EXCHANGE_ID..=op::RECLAIM_COMPLETE | op::BIND_CONN_TO_SESSION => {
+            op::BACKCHANNEL_CTL..=op::RECLAIM_COMPLETE => {
                 self.of_sessions(number, input, out).await
             }
             op::ALLOCATE.. => self.of_minor_2(number, input, out).await,
@@ -259,6 +271,7 @@ impl Request {
             op::EXCHANGE_ID => compound.exchange_id(input, out),
             op::CREATE_SESSION => compound.create_session(input, out).await,
             op::BIND_CONN_TO_SESSION => compound.bind_connection(input, out),
+            op::BACKCHANNEL_CTL => compound.set_callback(input),
             op::DESTROY_CLIENTID => compound.destroy_client(input).await,
             op::RECLAIM_COMPLETE => compound.reclaim_complete(input).await,
             op::FREE_STATEID => compound.free_stateid(input).await,
@@ -285,6 +298,7 @@ impl Request {
             op::OPEN => compound.open(input, out).await,
             op::OPEN_DOWNGRADE => compound.open_downgrade(input, out),
             op::CLOSE => compound.close(input, out).await,
+            op::DELEGRETURN => compound.return_delegation(input),
             op::READ => compound.read(input, out).await,
             op::WRITE => compound.write(input, out).await,
             op::COMMIT => compound.commit(input, out).await,
@@ -323,8 +337,8 @@ impl Request {
         }
     }
 
-    /// Takes the slot that the request is for.
-    fn sequence(&mut self, input: &mut Reader, out: &mut Writer) -> Served<()> {
+    /// Takes the slot that the request is for. Answers what it waits for, if it is to be done.
+    fn sequence(&mut self, input: &mut Reader, out: &mut Writer) -> Served<Option<Arc<Semaphore>>> {
         let id = input.fixed()?;
         let (sequence, slot, highest) = (input.u32()?, input.u32()?, input.u32()?);
         let keep = input.bool()?;
@@ -347,25 +361,19 @@ impl Request {
         match session.begin(slot, sequence)? {
             Turn::Again(answer) => {
                 self.again = Some(answer);
-                return Ok(());
+                return Ok(None);
             }
             Turn::New => {}
         }
         self.taken = Some(Taken { session: session.clone(), slot, keep, answer: None });
         let now = tokio::time::Instant::now();
-        let may_claim = {
-            let mut all = server.books.lock();
-            all.clients.heard(session.client, self.compound.sender.peer, now);
-            let known = all.clients.by_id.get(&session.client);
-            known.is_some_and(|known| !known.complete && all.grace.may_claim(&known.owner))
-        };
-        let flags = if may_claim { RECLAIM_NEEDED } else { 0 };
+        let (flags, turns) = server.books.heard(&session, self.compound.sender.peer, now);
         out.fixed(&id);
         for word in [sequence, slot, session.highest(), session.highest(), flags] {
             out.u32(word);
         }
         self.compound.session = Some(session);
-        Ok(())
+        Ok(turns)
     }
 }
 
@@ -378,7 +386,7 @@ fn refused(number: u32, body: Mark, out: &mut Writer) {
 }
 
 /// The status of a refusal; one that says too little is in the log.
-fn told(number: u32, refusal: Refusal) -> Status {
+fn status_of(number: u32, refusal: Refusal) -> Status {
     let error = match refusal {
         Refusal::Status(status) => return status,
         Refusal::Engine(error) => error,

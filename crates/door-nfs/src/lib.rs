@@ -26,11 +26,14 @@ mod names;
 mod ops;
 mod options;
 mod protocol;
+mod recalls;
 mod server;
 mod server_state;
 mod state;
+mod uses;
 
 pub use counts::{ClientView, NfsCounts};
 pub use options::{Export, Identity, NOBODY, Network, NfsOptions, Now, Squash, TlsOptions};
 pub use server::NfsServer;
+pub use uses::UseView;
 pub use weir_tls::ServerFiles;

@@ -2,6 +2,7 @@
 //! behind the status.
 
 mod attrs;
+mod delegations;
 mod directories;
 mod handles;
 mod io;

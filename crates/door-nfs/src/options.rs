@@ -26,6 +26,9 @@ pub struct NfsOptions {
     /// What the requests of all clients under way, and their answers, may take of memory, in bytes. A quarter
     /// of it is what one client may have.
     pub memory_bytes: u64,
+    /// Files that one client may have open; it waits with the next one until it has closed another. Also
+    /// how many owners of locks of files it may have.
+    pub opens_max: usize,
     /// What is exported at the start.
     pub exports: Vec<Export>,
     /// Where `AUTH_SYS` says that a user is in 16 groups, which are all that it has room for, ask this machine
@@ -44,6 +47,7 @@ impl NfsOptions {
             read_only: false,
             lease_ms: 30_000,
             memory_bytes: 256 << 20,
+            opens_max: 32_768,
             exports: vec![Export::whole()],
             manage_gids: false,
             now,

@@ -25,6 +25,8 @@ use crate::memory::Memory;
 use crate::options::{Export, NfsOptions};
 use crate::protocol::numbers::RECORD_BYTES_MAX;
 use crate::server_state::{Lists, ServerState};
+use crate::state::held::Tally;
+use crate::uses::{UseView, Uses};
 
 /// The row of the key by which handles are proven.
 const KEY_ROW: &str = "nfs/key";
@@ -83,6 +85,11 @@ impl NfsServer {
         self.state.counts.get()
     }
 
+    /// What clients did, by address and export, those too that are gone.
+    pub fn uses(&self) -> Vec<UseView> {
+        self.state.uses.all()
+    }
+
     /// Exports these from now on, and nothing else.
     pub fn set_exports(&self, exports: Vec<Export>) {
         self.state.exports.set(exports);
@@ -95,7 +102,7 @@ impl NfsServer {
         let confirmed = all.clients.by_id.values().filter(|client| client.confirmed);
         confirmed
             .map(|client| {
-                let (opens, locks) = all.held.count(client.id);
+                let Tally { opens, locks } = all.held.tally(client.id);
                 ClientView {
                     id: client.id,
                     address: client.address.to_string(),
@@ -105,6 +112,7 @@ impl NfsServer {
                     expired: all.clients.is_expired(client.id, now),
                     tls: client.tls,
                     opens: opens as u64,
+                    delegations: all.held.delegations.count(client.id) as u64,
                     locks: locks as u64,
                     requests: client.requests,
                     bytes_read: client.bytes_read,
@@ -149,7 +157,8 @@ async fn state(engine: Arc<Engine>, options: NfsOptions) -> Result<ServerState> 
     let verifier = random::<8>()?;
     let lease = Duration::from_millis(options.lease_ms);
     let draw = Box::new(|| u64::from_be_bytes(random().unwrap_or_default()));
-    let books = Books::open(engine.clone(), lease, options.read_only, draw).await?;
+    let books =
+        Books::open(engine.clone(), (lease, options.opens_max), options.read_only, draw).await?;
     let tls_required = options.tls.as_ref().is_some_and(|tls| tls.required);
     let began: UnixTime = (options.now)();
     Ok(ServerState {
@@ -158,6 +167,7 @@ async fn state(engine: Arc<Engine>, options: NfsOptions) -> Result<ServerState> 
         exports: Exports::new(options.exports, tls_required),
         handles: HandleKey::new(&key),
         counts: Counts::default(),
+        uses: Uses::default(),
         read_only: options.read_only,
         manage_gids: options.manage_gids,
         now: options.now,

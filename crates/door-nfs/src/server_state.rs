@@ -16,6 +16,7 @@ use crate::exports::Exports;
 use crate::handle::HandleKey;
 use crate::options::Now;
 use crate::protocol::status::{Served, Status};
+use crate::uses::Uses;
 
 /// How long it is believed that a volume has no access control lists.
 const LISTS_LOOKED: Duration = Duration::from_secs(1);
@@ -29,6 +30,7 @@ pub(crate) struct ServerState {
     pub(crate) exports: Exports,
     pub(crate) handles: HandleKey,
     pub(crate) counts: Counts,
+    pub(crate) uses: Uses,
     pub(crate) read_only: bool,
     pub(crate) manage_gids: bool,
     pub(crate) now: Now,

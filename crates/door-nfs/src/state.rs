@@ -2,7 +2,9 @@
 //!
 //! All of it is in memory, but for who may come back after a restart (`grace`). Nothing here waits.
 
+pub(crate) mod back;
 pub(crate) mod clients;
+pub(crate) mod delegations;
 pub(crate) mod grace;
 pub(crate) mod held;
 pub(crate) mod locks;

@@ -123,6 +123,7 @@ impl Compound {
             self.check_size_change(&target, &inode, id).await?;
         }
         self.check_changes(&target, &inode, &wanted).await?;
+        self.recall(target.ino).await?;
         self.apply(&target, &inode, &wanted).await?;
         self.settle(&target).await?;
         Ok(wanted.set)

@@ -32,20 +32,11 @@ impl Compound {
         out.opaque_bytes(bytes);
         add(&self.server.counts.reads, 1);
         add(&self.server.counts.bytes_read, read);
-        self.count_bytes(read, 0);
+        self.did.bytes_read += read;
         Ok(())
     }
 
-    fn count_bytes(&self, read: u64, written: u64) {
-        if let Ok(client) = self.client()
-            && let Some(client) = self.server.books.lock().clients.by_id.get_mut(&client)
-        {
-            client.bytes_read += read;
-            client.bytes_written += written;
-        }
-    }
-
-    pub(crate) async fn write(&self, input: &mut Reader, out: &mut Writer) -> Served<()> {
+    pub(crate) async fn write(&mut self, input: &mut Reader, out: &mut Writer) -> Served<()> {
         let id = self.stateid(input)?;
         let (offset, wanted) = (input.u64()?, input.u32()?);
         let data = input.opaque(DATA_BYTES_MAX as usize)?;
@@ -76,7 +67,7 @@ impl Compound {
         out.fixed(&self.server.verifier);
         add(&self.server.counts.writes, 1);
         add(&self.server.counts.bytes_written, written as u64);
-        self.count_bytes(0, written as u64);
+        self.did.bytes_written += written as u64;
         Ok(())
     }
 

@@ -128,6 +128,7 @@ impl Compound {
             return Err(Status::NOTEMPTY.into());
         }
         let what = self.check_removable(&target, &dir, &name).await?;
+        self.recall(what.ino).await?;
         let engine = &self.server.engine;
         match what.kind {
             FileKind::Directory => engine.rmdir(target.ino, &name).await?,
@@ -152,7 +153,7 @@ impl Compound {
         self.check_not_export(&new)?;
         let moved = self.check_removable(&source, &from_dir, &old).await?;
         match self.check_removable(&target, &to_dir, &new).await {
-            Ok(_) => {}
+            Ok(replaced) => self.recall(replaced.ino).await?,
             Err(crate::protocol::status::Refusal::Engine(error))
                 if error.kind() == weir_types::ErrorKind::NotFound => {}
             Err(refusal) => return Err(refusal),
@@ -161,6 +162,7 @@ impl Compound {
         if moved.kind == FileKind::Directory && source.ino != target.ino {
             self.need(&source, &moved, WRITE).await?;
         }
+        self.recall(moved.ino).await?;
         let engine = &self.server.engine;
         let (from, to) = ((source.ino, &old[..]), (target.ino, &new[..]));
         engine.rename(from, to, RenameMode::Replace).await?;
@@ -184,6 +186,7 @@ impl Compound {
         if self.inode(source.ino).await?.kind == FileKind::Directory {
             return Err(Status::ISDIR.into());
         }
+        self.recall(source.ino).await?;
         self.server.engine.link(source.ino, target.ino, &name).await?;
         self.settle(&target).await?;
         let after = self.change(target.ino).await?;

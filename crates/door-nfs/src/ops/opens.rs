@@ -5,6 +5,7 @@ use std::sync::Arc;
 use weir_engine::{Bytes, SetAttr};
 use weir_types::{ErrorKind, FileKind, Inode, UnixTime};
 
+use super::delegations::Wish;
 use crate::attributes::Wanted as Attributes;
 use crate::caller::{EXECUTE, READ, WRITE};
 use crate::compound::{Compound, Target, check_regular};
@@ -15,7 +16,7 @@ use crate::protocol::status::{Served, Status};
 use crate::protocol::xdr::{Reader, Writer};
 use crate::server_state::{Durable, change_of};
 use crate::state::held::Which;
-use crate::state::opens::Wanted;
+use crate::state::opens::{Refused, Wanted};
 use crate::state::records::Opened;
 use crate::state::stateid::Stateid;
 
@@ -26,6 +27,8 @@ const TRIES: usize = 8;
 struct Asked {
     access: u32,
     deny: u32,
+    /// What of a delegation is wanted.
+    want: u32,
     owner: Bytes,
     how: How,
     claim: Claim,
@@ -44,8 +47,30 @@ enum Claim {
     Name(Bytes),
     /// The current handle.
     Handle,
-    /// What was open before the restart.
-    Previous,
+    /// What was open before the restart, and whether it was delegated.
+    Previous { delegated: bool },
+    /// What the client has open by a delegation: below the current handle, or that itself.
+    Delegated(Stateid, Option<Bytes>),
+}
+
+impl Asked {
+    /// Whether nobody can have a delegation beside it.
+    fn changes(&self, found: &Found) -> bool {
+        self.access & open::WRITE != 0 || self.deny & open::READ != 0 || found.cut
+    }
+
+    /// What of a delegation is asked for, if any is to be given. What was changed here since the server `began` is
+    /// not the client's any more by which it had one before.
+    fn wish(&self, found: &Found, began: UnixTime) -> Wish {
+        let reclaim = matches!(self.claim, Claim::Previous { delegated: true });
+        // Before a restart it had none, or it has one.
+        let has_none =
+            matches!(self.claim, Claim::Previous { delegated: false } | Claim::Delegated(..));
+        let is_another = reclaim && found.inode.ctime > began;
+        let fits = !self.changes(found) && !found.made && !has_none && !is_another;
+        let writes = self.access & open::WRITE != 0;
+        Wish { want: self.want, reclaim, writes, fits }
+    }
 }
 
 /// What was found, or made.
@@ -72,23 +97,27 @@ impl Compound {
             open::CLAIM_NULL => Claim::Name(Self::name(input)?),
             open::CLAIM_FH => Claim::Handle,
             open::CLAIM_PREVIOUS => {
-                input.u32()?;
-                Claim::Previous
+                Claim::Previous { delegated: input.u32()? == open::DELEGATE_READ }
             }
-            open::CLAIM_DELEGATE_CUR
-            | open::CLAIM_DELEGATE_PREV
-            | open::CLAIM_DELEG_CUR_FH
-            | open::CLAIM_DELEG_PREV_FH => return Err(Status::NOTSUPP.into()),
+            open::CLAIM_DELEGATE_CUR => {
+                let id = self.stateid(input)?;
+                Claim::Delegated(id, Some(Self::name(input)?))
+            }
+            open::CLAIM_DELEG_CUR_FH => Claim::Delegated(self.stateid(input)?, None),
+            // Of a client that restarted: what it had is gone.
+            open::CLAIM_DELEGATE_PREV | open::CLAIM_DELEG_PREV_FH => {
+                return Err(Status::NOTSUPP.into());
+            }
             _ => return Err(Status::BADXDR.into()),
         };
-        let access = access & !open::WANT_MASK;
+        let (access, want) = (access & !open::WANT_MASK, access & open::WANT_MASK);
         if access == 0 || access & !open::BOTH != 0 || deny & !open::BOTH != 0 {
             return Err(Status::INVAL.into());
         }
         if !matches!((&how, &claim), (How::NoCreate, _) | (_, Claim::Name(_))) {
             return Err(Status::INVAL.into());
         }
-        Ok(Asked { access, deny, owner, how, claim })
+        Ok(Asked { access, deny, want, owner, how, claim })
     }
 
     fn read_how(&self, input: &mut Reader) -> Served<How> {
@@ -119,7 +148,7 @@ impl Compound {
         };
         self.check_grace(&asked.claim)?;
         let (before, found) = match &asked.claim {
-            Claim::Name(name) => {
+            Claim::Name(name) | Claim::Delegated(_, Some(name)) => {
                 let dir = self.directory(&target, EXECUTE).await?;
                 let from = self.from();
                 if self.server.exports.is_root(self.handle()?, from)
@@ -129,7 +158,7 @@ impl Compound {
                 }
                 (change_of(&dir), self.find(&target, &dir, name, &asked.how).await?)
             }
-            Claim::Handle | Claim::Previous => {
+            Claim::Handle | Claim::Previous { .. } | Claim::Delegated(_, None) => {
                 let inode = self.inode(target.ino).await?;
                 (0, Found { inode, cut: false, made: false, set: Bitmap::default() })
             }
@@ -142,8 +171,15 @@ impl Compound {
         check_regular(&found.inode)?;
         if !found.made {
             self.check_open(&file, &found, asked.access).await?;
+            if let Claim::Delegated(id, _) = &asked.claim {
+                self.check_delegation(*id, &file)?;
+            }
         }
-        let id = self.share(&file, &asked).await?;
+        if asked.changes(&found) {
+            self.recall(file.ino).await?;
+        }
+        let wish = asked.wish(&found, self.server.began);
+        let (id, opened) = self.share(&file, &asked).await?;
         if found.cut {
             self.server.engine.truncate(file.ino, 0).await?;
         }
@@ -151,14 +187,14 @@ impl Compound {
             self.settle(&target).await?;
         }
         let after = match asked.claim {
-            Claim::Name(_) => self.change(target.ino).await?,
+            Claim::Name(_) | Claim::Delegated(_, Some(_)) => self.change(target.ino).await?,
             _ => 0,
         };
         id.write(out);
         Self::write_change(out, before, after);
         out.u32(open::RESULT_LOCKTYPE_POSIX);
         found.set.write(out);
-        out.u32(open::DELEGATE_NONE);
+        self.delegate(&file, &opened, wish)?.write(out);
         self.current = Some(Handle::Inode { export: target.export.id, ino: file.ino });
         self.current_stateid = Some(id);
         Ok(())
@@ -170,12 +206,12 @@ impl Compound {
         let all = self.server.books.lock();
         let known = all.clients.by_id.get(&client).ok_or(Status::STALE_CLIENTID)?;
         match claim {
-            Claim::Previous if !all.grace.is_on() => Err(Status::NO_GRACE.into()),
-            Claim::Previous if known.complete => Err(Status::NO_GRACE.into()),
-            Claim::Previous if !all.grace.may_claim(&known.owner) => {
+            Claim::Previous { .. } if !all.grace.is_on() => Err(Status::NO_GRACE.into()),
+            Claim::Previous { .. } if known.complete => Err(Status::NO_GRACE.into()),
+            Claim::Previous { .. } if !all.grace.may_claim(&known.owner) => {
                 Err(Status::RECLAIM_BAD.into())
             }
-            Claim::Previous => Ok(()),
+            Claim::Previous { .. } => Ok(()),
             _ if all.grace.is_on() || !known.complete => Err(Status::GRACE.into()),
             _ => Ok(()),
         }
@@ -254,7 +290,7 @@ impl Compound {
     }
 
     /// Opens the file in the engine and among the clients. What a client that is silent holds gives way.
-    async fn share(&self, file: &Target, asked: &Asked) -> Served<Stateid> {
+    async fn share(&self, file: &Target, asked: &Asked) -> Served<(Stateid, Arc<Opened>)> {
         let client = self.client()?;
         let writes = asked.access & open::WRITE != 0;
         let opened: Arc<Opened> = self.open_file(file, writes).await?;
@@ -262,6 +298,7 @@ impl Compound {
             let wanted = Wanted {
                 client,
                 owner: asked.owner.clone(),
+                uid: file.caller.uid,
                 ino: file.ino,
                 export: file.export.id,
                 access: asked.access,
@@ -270,9 +307,13 @@ impl Compound {
             };
             let shared = self.server.books.lock().held.share(wanted);
             match shared {
-                Ok(id) => return Ok(id),
-                Err(other) if self.server.books.expire(other).await? => {}
-                Err(_) => return Err(Status::SHARE_DENIED.into()),
+                Ok(id) => return Ok((id, opened)),
+                Err(Refused::Full) => {
+                    tracing::info!(peer = %self.sender.peer, "an NFS client has too many files open: it waits");
+                    return Err(Status::DELAY.into());
+                }
+                Err(Refused::By(other)) if self.server.books.expire(other).await? => {}
+                Err(Refused::By(_)) => return Err(Status::SHARE_DENIED.into()),
             }
         }
         Err(Status::DELAY.into())

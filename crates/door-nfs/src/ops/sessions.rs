@@ -3,9 +3,11 @@
 use crate::compound::Compound;
 use crate::handle::Handle;
 use crate::protocol::numbers::{OPAQUE_BYTES_MAX, exchange};
+use crate::protocol::rpc::read_securities;
 use crate::protocol::status::{Served, Status};
 use crate::protocol::xdr::{Reader, Writer};
-use crate::state::clients::{Claim, Created, Principal};
+use crate::state::back::Back;
+use crate::state::clients::{Claim, Created, NewSession, Principal};
 use crate::state::sessions::{Channel, SessionId};
 
 const PROTECT_NONE: u32 = 0;
@@ -15,11 +17,14 @@ const PROTECT_BY_SECRET: u32 = 2;
 const SESSION_FLAGS: u32 = 7;
 /// For the client's own calls.
 const FORE: u32 = 1;
-/// For calls to the client, of which there are none.
+/// For calls to the client.
 const BACK: u32 = 2;
-/// Callback security parameters of a session.
-const CALLBACK_SECURITIES_MAX: usize = 8;
-const SYS_GROUPS_MAX: usize = 16;
+const BOTH: u32 = 3;
+/// Both, or else what there is.
+const FORE_OR_BOTH: u32 = 3;
+const BACK_OR_BOTH: u32 = 7;
+/// The flag of a new session whose connection is for calls to the client too.
+const CALLS_BACK: u32 = 2;
 
 impl Compound {
     pub(crate) fn exchange_id(&self, input: &mut Reader, out: &mut Writer) -> Served<()> {
@@ -71,20 +76,28 @@ impl Compound {
     pub(crate) async fn create_session(&self, input: &mut Reader, out: &mut Writer) -> Served<()> {
         let (client, sequence, flags) = (input.u64()?, input.u32()?, input.u32()?);
         let (fore, back) = (Channel::read(input)?, Channel::read(input)?);
-        let _program = input.u32()?;
-        input.list(CALLBACK_SECURITIES_MAX, read_callback_security)?;
+        let program = input.u32()?;
+        let security = read_securities(input)?.filter(|_| back.is_way_back());
         if flags & !SESSION_FLAGS != 0 {
             return Err(Status::INVAL.into());
         }
-        let channels = (fore.granted()?, Channel { slots: back.slots.min(1), ..back });
+        let asked = NewSession {
+            fore: fore.granted()?,
+            back_channel: Channel { slots: back.slots.min(1), ..back },
+            calls_back: flags & CALLS_BACK != 0 && security.is_some(),
+            back: security.map(|security| Back::new(self.minor, program, security)),
+        };
         let principal = Principal::of(&self.sender.credential);
         let books = &self.server.books;
-        let created = books.create_session((client, sequence), &principal, channels).await?;
-        let Created { session, sequence, fore, back } = created;
+        let created = books.create_session((client, sequence), &principal, asked).await?;
+        let Created { session, sequence, fore, back, calls_back } = created;
+        if calls_back {
+            self.bind_back(&session)?;
+        }
         out.fixed(&session);
         out.u32(sequence);
-        // It does not survive a restart, and has no way back to the client.
-        out.u32(0);
+        // It does not survive a restart.
+        out.u32(if calls_back { CALLS_BACK } else { 0 });
         fore.write(out);
         back.write(out);
         Ok(())
@@ -93,16 +106,41 @@ impl Compound {
     pub(crate) fn bind_connection(&self, input: &mut Reader, out: &mut Writer) -> Served<()> {
         let session: SessionId = input.fixed()?;
         let (direction, _rdma) = (input.u32()?, input.bool()?);
-        if !matches!(direction, FORE | BACK | 3 | 7) {
+        if !matches!(direction, FORE | BACK | FORE_OR_BOTH | BACK_OR_BOTH) {
             return Err(Status::BADXDR.into());
         }
         self.server.books.lock().clients.session(&session)?;
-        if direction == BACK {
-            return Err(Status::NOTSUPP.into());
-        }
+        let bound = match direction {
+            FORE => FORE,
+            _ if self.bind_back(&session)? => direction.min(BOTH),
+            BACK => return Err(Status::NOTSUPP.into()),
+            _ => FORE,
+        };
         out.fixed(&session);
-        out.u32(FORE);
+        out.u32(bound);
         out.bool(false);
+        Ok(())
+    }
+
+    /// What the server asks of the client may go over this connection from now on; `false` where the client
+    /// offers no way back.
+    fn bind_back(&self, session: &SessionId) -> Served<bool> {
+        let session = self.server.books.lock().clients.session(session)?;
+        if let Some(back) = &session.back {
+            back.bind(&self.sender.back);
+        }
+        Ok(session.back.is_some())
+    }
+
+    /// Who of the client is called from now on (`BACKCHANNEL_CTL`).
+    pub(crate) fn set_callback(&self, input: &mut Reader) -> Served<()> {
+        let program = input.u32()?;
+        let security = read_securities(input)?;
+        let session = self.session.as_ref().ok_or(Status::OP_NOT_IN_SESSION)?;
+        match (&session.back, security) {
+            (Some(back), Some(security)) => back.set_who(program, security),
+            _ => return Err(Status::INVAL.into()),
+        }
         Ok(())
     }
 
@@ -147,23 +185,4 @@ impl Compound {
         }
         self.server.books.reclaimed(client).await
     }
-}
-
-fn read_callback_security(input: &mut Reader) -> crate::protocol::xdr::Xdr<()> {
-    match input.u32()? {
-        0 => {}
-        1 => {
-            input.u32()?;
-            input.opaque(255)?;
-            input.u64()?;
-            input.list(SYS_GROUPS_MAX, Reader::u32)?;
-        }
-        6 => {
-            input.u32()?;
-            input.opaque(400)?;
-            input.opaque(400)?;
-        }
-        _ => return Err(crate::protocol::xdr::BadXdr),
-    }
-    Ok(())
 }

@@ -17,7 +17,12 @@ impl Compound {
         out.u32(ids.len() as u32);
         for id in ids {
             let status = match id.meant() {
-                Meant::Held { .. } => held.find(client, id).err().unwrap_or(Status::OK),
+                Meant::Held { .. } => match held.find(client, id) {
+                    Ok(Which::Delegation(number)) if held.delegations.is_revoked(number) => {
+                        Status::DELEG_REVOKED
+                    }
+                    found => found.err().unwrap_or(Status::OK),
+                },
                 _ => Status::BAD_STATEID,
             };
             out.u32(status.0);
@@ -31,8 +36,14 @@ impl Compound {
         let client = self.client()?;
         let (number, ino, owner) = {
             let held = &mut self.server.books.lock().held;
-            let Which::Locks(number) = held.find(client, id)? else {
-                return Err(Status::LOCKS_HELD.into());
+            let number = match held.find(client, id)? {
+                Which::Locks(number) => number,
+                // Its client has heard that it was revoked.
+                Which::Delegation(number) if held.delegations.is_revoked(number) => {
+                    held.delegations.end(number);
+                    return Ok(());
+                }
+                _ => return Err(Status::LOCKS_HELD.into()),
             };
             let state = held.locks.get(&number).ok_or(Status::BAD_STATEID)?;
             let (ino, owner) = (state.ino, state.owner.clone());

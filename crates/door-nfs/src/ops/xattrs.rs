@@ -61,6 +61,7 @@ impl Compound {
         }
         let target = self.target_to_change()?;
         let before = self.holder_of_xattrs(&target, WRITE).await?;
+        self.recall(target.ino).await?;
         self.server.engine.xattr_set(target.ino, &name, &value, mode).await?;
         self.xattrs_changed(&target, &before, out).await
     }
@@ -69,6 +70,7 @@ impl Compound {
         let name = Self::xattr_name(input)?;
         let target = self.target_to_change()?;
         let before = self.holder_of_xattrs(&target, WRITE).await?;
+        self.recall(target.ino).await?;
         self.server.engine.xattr_remove(target.ino, &name).await?;
         self.xattrs_changed(&target, &before, out).await
     }

@@ -21,6 +21,7 @@ pub(crate) mod op {
         CLOSE = 4
         COMMIT = 5
         CREATE = 6
+        DELEGRETURN = 8
         GETATTR = 9
         GETFH = 10
         LINK = 11
@@ -46,6 +47,7 @@ pub(crate) mod op {
         SETATTR = 34
         VERIFY = 37
         WRITE = 38
+        BACKCHANNEL_CTL = 40
         BIND_CONN_TO_SESSION = 41
         EXCHANGE_ID = 42
         CREATE_SESSION = 43
@@ -144,8 +146,15 @@ pub(crate) mod open {
     pub(crate) const READ: u32 = 1;
     pub(crate) const WRITE: u32 = 2;
     pub(crate) const BOTH: u32 = 3;
-    /// What of the access is about delegations, which are not given.
-    pub(crate) const WANT_MASK: u32 = 0xff00 | 0x30000 | 0x100000;
+    /// What of the access is about delegations.
+    pub(crate) const WANT_MASK: u32 = WANT_KIND | 0x30000 | 0x100000;
+    /// Which one is wanted.
+    pub(crate) const WANT_KIND: u32 = 0xff00;
+    pub(crate) const WANT_ANYTHING: u32 = 0;
+    pub(crate) const WANT_READ: u32 = 0x100;
+    pub(crate) const WANT_ANY: u32 = 0x300;
+    pub(crate) const WANT_NONE: u32 = 0x400;
+    pub(crate) const WANT_CANCEL: u32 = 0x500;
     pub(crate) const CREATE: u32 = 1;
     pub(crate) const UNCHECKED: u32 = 0;
     pub(crate) const GUARDED: u32 = 1;
@@ -161,6 +170,35 @@ pub(crate) mod open {
     /// Locks work as POSIX has it.
     pub(crate) const RESULT_LOCKTYPE_POSIX: u32 = 4;
     pub(crate) const DELEGATE_NONE: u32 = 0;
+    pub(crate) const DELEGATE_READ: u32 = 1;
+    /// None, and why.
+    pub(crate) const DELEGATE_NONE_EXT: u32 = 3;
+    pub(crate) const NOT_WANTED: u32 = 0;
+    /// Somebody writes the file, or did of late.
+    pub(crate) const CONTENTION: u32 = 1;
+    /// There is no room, or no way to ask for it back.
+    pub(crate) const RESOURCE: u32 = 2;
+    pub(crate) const NO_WRITE_DELEGATIONS: u32 = 4;
+    pub(crate) const CANCELLED: u32 = 7;
+}
+
+/// What is asked of clients.
+pub(crate) mod callback {
+    /// The version of their program.
+    pub(crate) const VERSION: u32 = 1;
+    pub(crate) const RECALL: u32 = 4;
+    pub(crate) const SEQUENCE: u32 = 11;
+}
+
+/// What `SEQUENCE` says of a client's state.
+pub(crate) mod told {
+    /// The client cannot be asked anything.
+    pub(crate) const NO_WAY_BACK: u32 = 1;
+    pub(crate) const DELEGATIONS_REVOKED: u32 = 0x40;
+    /// It has something to claim from before a restart.
+    pub(crate) const RECLAIM_NEEDED: u32 = 0x100;
+    /// No connection is bound to the session for what is asked.
+    pub(crate) const SESSION_NO_WAY_BACK: u32 = 0x200;
 }
 
 /// Types of files.
@@ -203,6 +241,7 @@ pub(crate) fn changes(number: u32) -> bool {
             | op::OPEN
             | op::OPEN_DOWNGRADE
             | op::CLOSE
+            | op::DELEGRETURN
             | op::LOCK
             | op::LOCKU
             | op::ALLOCATE

@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 
+use super::numbers::callback;
 use super::xdr::{BadXdr, Reader, Writer, Xdr};
 
 const CALL: u32 = 0;
@@ -20,7 +21,10 @@ pub(crate) const SYS_GROUPS_MAX: usize = 16;
 
 const FLAVOR_NONE: u32 = 0;
 const FLAVOR_SYS: u32 = 1;
+const FLAVOR_GSS: u32 = 6;
 const FLAVOR_TLS: u32 = 7;
+/// Ways in which a client may be called.
+const SECURITIES_MAX: usize = 8;
 
 /// Who a call says that it is from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,6 +42,8 @@ pub(crate) enum Call {
     ProbeTls { xid: u32 },
     /// Procedure 1, with what is behind the envelope.
     Compound { xid: u32, credential: Credential, arguments: Reader },
+    /// No call: what a client answers to one of ours, after the head of an answer.
+    Answer { xid: u32, answer: Reader },
     /// What gets this answer and no more.
     Refused { reply: Bytes },
 }
@@ -46,8 +52,10 @@ pub(crate) enum Call {
 pub(crate) fn call(record: Bytes) -> Xdr<Call> {
     let mut input = Reader::new(record);
     let xid = input.u32()?;
-    if input.u32()? != CALL {
-        return Err(BadXdr);
+    match input.u32()? {
+        CALL => {}
+        REPLY => return Ok(Call::Answer { xid, answer: input }),
+        _ => return Err(BadXdr),
     }
     if input.u32()? != RPC_VERSION {
         return Ok(Call::Refused { reply: denied(xid, &[0, RPC_VERSION, RPC_VERSION]) });
@@ -138,4 +146,70 @@ pub(crate) fn start_tls(xid: u32) -> Bytes {
 /// The answer to who asks for TLS where there is none.
 pub(crate) fn no_tls(xid: u32) -> Bytes {
     denied(xid, &[AUTH_ERROR, TOO_WEAK])
+}
+
+/// Who a client wants to be called by (`callback_sec_parms4`).
+#[derive(Clone, Debug)]
+pub(crate) enum Security {
+    None,
+    /// The body of the credential.
+    Sys(Bytes),
+}
+
+/// Of those that a client would take, the first that there is here.
+pub(crate) fn read_securities(input: &mut Reader) -> Xdr<Option<Security>> {
+    let all = input.list(SECURITIES_MAX, read_security)?;
+    Ok(all.into_iter().flatten().next())
+}
+
+fn read_security(input: &mut Reader) -> Xdr<Option<Security>> {
+    match input.u32()? {
+        FLAVOR_NONE => Ok(Some(Security::None)),
+        FLAVOR_SYS => {
+            let mut body = Writer::default();
+            body.u32(input.u32()?);
+            body.opaque(&input.opaque(255)?);
+            body.u32(input.u32()?);
+            body.u32(input.u32()?);
+            let groups = input.list(SYS_GROUPS_MAX, Reader::u32)?;
+            body.u32(groups.len() as u32);
+            groups.into_iter().for_each(|group| body.u32(group));
+            Ok(Some(Security::Sys(body.finish().concat().into())))
+        }
+        FLAVOR_GSS => {
+            input.u32()?;
+            input.opaque(AUTH_BYTES_MAX)?;
+            input.opaque(AUTH_BYTES_MAX)?;
+            Ok(None)
+        }
+        _ => Err(BadXdr),
+    }
+}
+
+/// The head of a call to a client; the `CB_COMPOUND4args` follow.
+pub(crate) fn callback(xid: u32, program: u32, security: &Security) -> Writer {
+    const COMPOUND: u32 = 1;
+    let mut out = Writer::default();
+    for word in [xid, CALL, RPC_VERSION, program, callback::VERSION, COMPOUND] {
+        out.u32(word);
+    }
+    let (flavor, body) = match security {
+        Security::None => (FLAVOR_NONE, &[][..]),
+        Security::Sys(body) => (FLAVOR_SYS, &body[..]),
+    };
+    out.u32(flavor);
+    out.opaque(body);
+    out.u32(FLAVOR_NONE);
+    out.opaque(b"");
+    out
+}
+
+/// What a client answered, if it did what it was asked.
+pub(crate) fn result(mut answer: Reader) -> Xdr<Reader> {
+    let accepted = answer.u32()? == ACCEPTED;
+    let (_flavor, _body) = (answer.u32()?, answer.opaque(AUTH_BYTES_MAX)?);
+    match accepted && answer.u32()? == SUCCESS {
+        true => Ok(answer),
+        false => Err(BadXdr),
+    }
 }

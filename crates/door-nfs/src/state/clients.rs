@@ -6,9 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use weir_types::UnixTime;
 
+use super::back::Back;
 use super::records::next;
 use super::sessions::{Channel, Session, SessionId};
 use crate::protocol::numbers::exchange;
@@ -33,6 +35,10 @@ impl Principal {
     }
 }
 
+/// Requests of one client that are done at once; the others wait in turn, so that it leaves room for those of
+/// other clients however many sessions it has.
+const TURNS: usize = 128;
+
 /// A client that is known.
 pub(crate) struct Client {
     pub(crate) id: u64,
@@ -55,6 +61,7 @@ pub(crate) struct Client {
     pub(crate) requests: u64,
     pub(crate) bytes_read: u64,
     pub(crate) bytes_written: u64,
+    pub(crate) turns: Arc<Semaphore>,
 }
 
 /// Who says that it is a client.
@@ -83,6 +90,16 @@ pub(crate) struct Created {
     pub(crate) sequence: u32,
     pub(crate) fore: Channel,
     pub(crate) back: Channel,
+    /// The connection that it was asked by is for calls to the client too.
+    pub(crate) calls_back: bool,
+}
+
+/// The session that a client asks for.
+pub(crate) struct NewSession {
+    pub(crate) fore: Channel,
+    pub(crate) back_channel: Channel,
+    pub(crate) back: Option<Back>,
+    pub(crate) calls_back: bool,
 }
 
 /// What becomes of a `CREATE_SESSION`.
@@ -174,6 +191,7 @@ impl Clients {
             requests: 0,
             bytes_read: 0,
             bytes_written: 0,
+            turns: Arc::new(Semaphore::new(TURNS)),
         };
         let exchanged = told(&client, 0);
         self.by_id.insert(client.id, client);
@@ -212,23 +230,36 @@ impl Clients {
         &mut self,
         id: u64,
         session: SessionId,
-        (fore, back): (Channel, Channel),
+        asked: NewSession,
         now: Instant,
     ) -> Result<Created, Status> {
+        let NewSession { fore, back_channel, back, calls_back } = asked;
         let client = self.by_id.get_mut(&id).ok_or(Status::STALE_CLIENTID)?;
         client.confirmed = true;
         client.seen = now;
         client.sessions.push(session);
-        let created = Created { session, sequence: client.sequence, fore, back };
+        let sequence = client.sequence;
+        let created = Created { session, sequence, fore, back: back_channel, calls_back };
         client.sequence = next(client.sequence);
         client.answer = Some(created.clone());
-        self.sessions.insert(session, Arc::new(Session::new(session, id, fore)));
+        self.sessions.insert(session, Arc::new(Session::new(session, id, fore, back)));
         Ok(created)
     }
 
     /// The session of this name.
     pub(crate) fn session(&self, id: &SessionId) -> Result<Arc<Session>, Status> {
         self.sessions.get(id).cloned().ok_or(Status::BADSESSION)
+    }
+
+    /// The sessions of a client.
+    pub(crate) fn sessions_of(&self, id: u64) -> impl Iterator<Item = &Arc<Session>> {
+        let ids = self.by_id.get(&id).into_iter().flat_map(|client| &client.sessions);
+        ids.filter_map(|id| self.sessions.get(id))
+    }
+
+    /// Whether a client can be asked for something.
+    pub(crate) fn is_reached(&self, id: u64) -> bool {
+        self.sessions_of(id).any(|session| session.back.as_ref().is_some_and(Back::is_up))
     }
 
     /// A client was heard.

@@ -49,6 +49,10 @@ impl Held {
             return Ok(*known);
         }
         let (client, ino, owner) = (opened.client, opened.ino, owner.clone());
+        if !self.has_room(client).1 {
+            return Err(Status::DELAY);
+        }
+        self.count(client, |tally| tally.locks += 1);
         let number = self.number();
         self.locks.insert(number, LockState { client, open, owner, ino, seq: 0 });
         if let Some(opened) = self.opens.get_mut(&open) {
@@ -68,6 +72,7 @@ impl Held {
     /// Ends a lock state.
     pub(crate) fn free_locks(&mut self, number: u64) -> Option<LockState> {
         let state = self.locks.remove(&number)?;
+        self.count(state.client, |tally| tally.locks -= 1);
         if let Some(open) = self.opens.get_mut(&state.open) {
             open.locks.retain(|other| *other != number);
         }

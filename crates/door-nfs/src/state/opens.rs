@@ -11,10 +11,19 @@ use super::stateid::Stateid;
 use crate::protocol::numbers::open;
 use crate::protocol::status::Status;
 
+/// Why something is not opened.
+pub(crate) enum Refused {
+    /// This client is in the way.
+    By(u64),
+    /// The client has as much as it may have.
+    Full,
+}
+
 /// What is to be opened.
 pub(crate) struct Wanted {
     pub(crate) client: u64,
     pub(crate) owner: Bytes,
+    pub(crate) uid: u32,
     pub(crate) ino: Ino,
     pub(crate) export: u32,
     pub(crate) access: u32,
@@ -32,9 +41,9 @@ impl Held {
         }
     }
 
-    /// Opens a file, or widens what the same owner has of it. `Err` with the client that is in the way.
-    pub(crate) fn share(&mut self, wanted: Wanted) -> Result<Stateid, u64> {
-        let Wanted { client, owner, ino, export, access, deny, file } = wanted;
+    /// Opens a file, or widens what the same owner has of it.
+    pub(crate) fn share(&mut self, wanted: Wanted) -> Result<Stateid, Refused> {
+        let Wanted { client, owner, uid, ino, export, access, deny, file } = wanted;
         let here = self.files.get(&ino).cloned().unwrap_or_default();
         let mut own = None;
         for number in here {
@@ -42,7 +51,7 @@ impl Held {
             if open.client == client && open.owner == owner && open.export == export {
                 own = Some(number);
             } else if open.access & deny != 0 || open.deny & access != 0 {
-                return Err(open.client);
+                return Err(Refused::By(open.client));
             }
         }
         if let Some(number) = own
@@ -59,10 +68,14 @@ impl Held {
             open.seq = next(open.seq);
             return Ok(Stateid::new(self.boot, number, open.seq));
         }
+        if !self.has_room(client).0 {
+            return Err(Refused::Full);
+        }
+        self.count(client, |tally| tally.opens += 1);
         let number = self.number();
         let pairs = vec![(access, deny)];
         let (seq, locks) = (1, Vec::new());
-        let open = Open { client, owner, ino, export, access, deny, pairs, seq, file, locks };
+        let open = Open { client, owner, ino, uid, export, access, deny, pairs, seq, file, locks };
         self.opens.insert(number, open);
         self.files.entry(ino).or_default().push(number);
         Ok(Stateid::new(self.boot, number, seq))
@@ -105,7 +118,11 @@ impl Held {
                 self.files.remove(&open.ino);
             }
         }
-        let locks = open.locks.iter().filter_map(|lock| self.locks.remove(lock)).collect();
+        let locks: Vec<_> = open.locks.iter().filter_map(|lock| self.locks.remove(lock)).collect();
+        self.count(open.client, |tally| {
+            tally.opens -= 1;
+            tally.locks -= locks.len();
+        });
         Some((open, locks))
     }
 }

@@ -44,6 +44,8 @@ pub(crate) struct Open {
     pub(crate) client: u64,
     pub(crate) owner: Bytes,
     pub(crate) ino: Ino,
+    /// The user who opened it first.
+    pub(crate) uid: u32,
     /// Through which export.
     pub(crate) export: u32,
     pub(crate) access: u32,

@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use parking_lot::Mutex;
 
+use super::back::Back;
 use crate::protocol::status::Status;
 use crate::protocol::xdr::{Reader, Writer, Xdr};
 
@@ -53,6 +54,14 @@ impl Channel {
         }
     }
 
+    /// Whether it has room for what the server asks of a client.
+    pub(crate) fn is_way_back(&self) -> bool {
+        self.request_bytes >= BYTES_MIN
+            && self.response_bytes >= BYTES_MIN
+            && self.ops >= 2
+            && self.slots > 0
+    }
+
     /// What of this a session here has.
     pub(crate) fn granted(self) -> Result<Self, Status> {
         if self.request_bytes < BYTES_MIN || self.response_bytes < BYTES_MIN {
@@ -77,6 +86,8 @@ pub(crate) struct Session {
     pub(crate) id: SessionId,
     pub(crate) client: u64,
     pub(crate) channel: Channel,
+    /// `None` where the client offers no way back.
+    pub(crate) back: Option<Back>,
     slots: Mutex<Vec<Slot>>,
 }
 
@@ -108,9 +119,9 @@ pub(crate) enum Turn {
 }
 
 impl Session {
-    pub(crate) fn new(id: SessionId, client: u64, channel: Channel) -> Self {
+    pub(crate) fn new(id: SessionId, client: u64, channel: Channel, back: Option<Back>) -> Self {
         let slots = vec![Slot::default(); channel.slots as usize];
-        Self { id, client, channel, slots: Mutex::new(slots) }
+        Self { id, client, channel, back, slots: Mutex::new(slots) }
     }
 
     /// The highest slot.
@@ -168,7 +179,7 @@ mod tests {
             ops: 8,
             slots: 2,
         };
-        Session::new([1; 16], 7, asked.granted().expect("enough"))
+        Session::new([1; 16], 7, asked.granted().expect("enough"), None)
     }
 
     #[test]

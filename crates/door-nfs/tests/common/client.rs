@@ -35,6 +35,8 @@ pub struct Client {
     address: SocketAddr,
 }
 
+/// The flag of a session whose connection is for calls to the client too.
+pub const CALLS_BACK: u32 = 2;
 /// The verifier of the first life of a client.
 pub const FIRST_LIFE: Verifier = [1; 8];
 
@@ -52,19 +54,36 @@ impl Client {
         Self::over(Connection::open(address), address, name, life)
     }
 
+    /// As [`Client::new`], with a way back over its connection.
+    pub fn reached(address: SocketAddr, name: &str) -> Self {
+        let mut client = Self::reached_before_reclaim(address, name);
+        client.call(&[ops_session::reclaim_complete(false)]).ok();
+        client
+    }
+
+    /// The same when it may still claim what it had.
+    pub fn reached_before_reclaim(address: SocketAddr, name: &str) -> Self {
+        Self::with_flags(Connection::open(address), address, name, FIRST_LIFE, CALLS_BACK)
+    }
+
     /// The same over a connection.
-    pub fn over(
+    pub fn over(connection: Connection, address: SocketAddr, name: &str, life: Verifier) -> Self {
+        Self::with_flags(connection, address, name, life, 0)
+    }
+
+    fn with_flags(
         mut connection: Connection,
         address: SocketAddr,
         name: &str,
         life: Verifier,
+        flags: u32,
     ) -> Self {
         let cred = Cred::root();
         let known = exchange_id(&mut connection, &cred, name, life);
         let new = NewSession {
             client: known.client,
             sequence: known.sequence,
-            flags: 0,
+            flags,
             fore: Channel::FORE,
         };
         let made = bare(&mut connection, &cred, 1, &[new.op()]).ok();

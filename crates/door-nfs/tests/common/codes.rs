@@ -131,7 +131,8 @@ pub mod exchange {
 /// Bits of what SEQUENCE says of a client's state.
 pub mod status {
     numbers! {
-        EXPIRED_ALL = 8, EXPIRED_SOME = 16, ADMIN_REVOKED = 32, RECALLABLE_REVOKED = 64,
+        CB_PATH_DOWN = 1, EXPIRED_ALL = 8, EXPIRED_SOME = 16, ADMIN_REVOKED = 32, RECALLABLE_REVOKED = 64,
         RESTART_RECLAIM_NEEDED = 256,
+        CB_PATH_DOWN_SESSION = 512,
     }
 }

@@ -2,6 +2,7 @@
 #![allow(dead_code, unreachable_pub, missing_docs, reason = "each test file uses its own part")]
 
 pub mod attrs;
+pub mod callbacks;
 pub mod client;
 pub mod codes;
 pub mod ops;
@@ -10,7 +11,7 @@ pub mod replies;
 pub mod rpc;
 pub mod xdr;
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use weir_door_nfs::{Export, Identity, NfsOptions, NfsServer, Squash};
@@ -18,6 +19,7 @@ pub use weir_engine::testing::noise;
 use weir_engine::testing::{World, clock};
 
 use client::Client;
+use rpc::Connection;
 
 /// A server of one volume, in which root is root unless a test says otherwise.
 pub struct Served {
@@ -92,6 +94,19 @@ impl Drop for Served {
             self.stop();
         }
     }
+}
+
+/// A connection from this address of the machine.
+pub fn connect_from(address: SocketAddr, from: IpAddr) -> Connection {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build();
+    let stream = runtime.expect("a runtime").block_on(async {
+        let socket = tokio::net::TcpSocket::new_v4()?;
+        socket.bind(SocketAddr::new(from, 0))?;
+        socket.connect(address).await?.into_std()
+    });
+    let stream = stream.expect("connects");
+    stream.set_nonblocking(false).expect("blocks");
+    Connection::over(stream)
 }
 
 /// All of the volume, with root as root.

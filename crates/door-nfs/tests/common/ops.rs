@@ -76,6 +76,10 @@ pub fn commit(offset: u64, count: u32) -> Op {
     raw(op::COMMIT, Writer::new().u64(offset).u32(count))
 }
 
+pub fn delegreturn(id: StateId) -> Op {
+    raw(op::DELEGRETURN, Writer::new().stateid(id))
+}
+
 /// `what` is the kind with what belongs to it.
 pub fn create(what: Writer, name: &[u8], set: &Set) -> Op {
     raw(op::CREATE, set.write(what.opaque(name)))

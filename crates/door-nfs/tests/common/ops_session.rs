@@ -9,6 +9,11 @@ pub fn bind_conn_to_session(session: &SessionId, direction: u32) -> Op {
     raw(op::BIND_CONN_TO_SESSION, to)
 }
 
+pub fn backchannel_ctl(program: u32) -> Op {
+    // By nobody.
+    raw(op::BACKCHANNEL_CTL, Writer::new().u32(program).u32(1).u32(0))
+}
+
 pub fn exchange_id(verifier: Verifier, owner: &[u8], flags: u32) -> Op {
     // Without protection of state, and without a name of the implementation.
     let to = Writer::new().fixed(&verifier).opaque(owner).u32(flags).u32(0).u32(0);

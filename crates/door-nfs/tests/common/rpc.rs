@@ -1,8 +1,8 @@
 //! ONC RPC over TCP (RFC 5531): records, calls and replies, each of which may be wrong on purpose.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::io::{ErrorKind, Read, Write};
-use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::Duration;
 
 use super::xdr::{Reader, Writer};
@@ -137,6 +137,12 @@ impl Head {
     }
 }
 
+fn is_call(record: &[u8]) -> bool {
+    let mut from = Reader::new(record);
+    from.u32();
+    from.u32() == 0
+}
+
 /// What carries bytes: TCP, or TLS over it.
 pub trait Wire: Read + Write + Send {}
 
@@ -148,6 +154,8 @@ pub struct Connection {
     wire: Box<dyn Wire>,
     next_xid: u32,
     early: HashMap<u32, Said>,
+    /// What the server asked.
+    asked: VecDeque<Vec<u8>>,
 }
 
 impl Connection {
@@ -155,25 +163,19 @@ impl Connection {
         Self::over(TcpStream::connect(address).expect("connects"))
     }
 
-    /// From this address of the machine.
-    pub fn open_from(address: SocketAddr, from: IpAddr) -> Self {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build();
-        let stream = runtime.expect("a runtime").block_on(async {
-            let socket = tokio::net::TcpSocket::new_v4()?;
-            socket.bind(SocketAddr::new(from, 0))?;
-            socket.connect(address).await?.into_std()
-        });
-        let stream = stream.expect("connects");
-        stream.set_nonblocking(false).expect("blocks");
-        Self::over(stream)
-    }
-
-    fn over(stream: TcpStream) -> Self {
+    /// Over one that is there.
+    pub fn over(stream: TcpStream) -> Self {
         stream.set_nodelay(true).expect("no delay");
         stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
         stream.set_write_timeout(Some(PATIENCE)).expect("a timeout");
         let tcp = stream.try_clone().expect("a second handle");
-        Self { tcp, wire: Box::new(stream), next_xid: 0x0001_0000, early: HashMap::new() }
+        Self {
+            tcp,
+            wire: Box::new(stream),
+            next_xid: 0x0001_0000,
+            early: HashMap::new(),
+            asked: VecDeque::new(),
+        }
     }
 
     /// Goes on over another wire that is made of this connection's; false if that fails.
@@ -272,7 +274,34 @@ impl Connection {
 
     /// The next reply, whatever the call; nothing if the server has closed.
     pub fn next(&mut self) -> Option<Said> {
-        self.record().map(|record| Said::read(&record))
+        loop {
+            let record = self.record()?;
+            if !is_call(&record) {
+                return Some(Said::read(&record));
+            }
+            self.asked.push_back(record);
+        }
+    }
+
+    /// What the server asks next: the number of its call, and the record behind that. Replies may come before it.
+    pub fn asked(&mut self) -> (u32, Vec<u8>) {
+        while self.asked.is_empty() {
+            let record = self.record().expect("a call, not the end");
+            if is_call(&record) {
+                self.asked.push_back(record);
+            } else {
+                let said = Said::read(&record);
+                assert!(self.early.insert(said.xid, said).is_none(), "two replies to one call");
+            }
+        }
+        let record = self.asked.pop_front().expect("there is one");
+        let mut from = Reader::new(&record);
+        (from.u32(), from.rest().to_vec())
+    }
+
+    /// Whether the server asked anything that was not looked at, as far as replies were read.
+    pub fn was_asked(&self) -> bool {
+        !self.asked.is_empty()
     }
 
     /// The reply to a call, or nothing if the server has closed.

@@ -234,3 +234,29 @@ fn a_symlink_is_read_by_everybody_who_reaches_it() {
     let found = client.lookup(&root, "link").expect("reaches it");
     assert_eq!(client.at(&found, readlink()).text(), b"target");
 }
+
+#[test]
+fn what_one_user_opened_another_uses_only_as_far_as_it_may() {
+    let served = Served::new();
+    let mut root = served.client("a");
+    let dir = root.root();
+    assert_eq!(root.set(&dir, &Set::new().mode(0o777)), OK);
+    let mut client = served.client("users").by(Cred::user(1_000));
+    let (file, opened) = client.open(&dir, &Open::making("private")).expect("opens");
+    assert_eq!(client.set(&file, &Set::new().mode(0o600)), OK);
+    client.write(&file, opened.id, 0, stable::UNSTABLE, b"mine").expect("writes");
+    client.cred = Cred::user(1_001);
+    assert_eq!(client.read(&file, opened.id, 0, 9).unwrap_err(), ACCESS);
+    let written = client.write(&file, opened.id, 0, stable::UNSTABLE, b"theirs");
+    assert_eq!(written.unwrap_err(), ACCESS);
+    client.cred = Cred::user(1_000);
+    assert_eq!(client.set(&file, &Set::new().mode(0o644)), OK);
+    client.cred = Cred::user(1_001);
+    assert_eq!(client.read(&file, opened.id, 0, 9).expect("all may read").0, b"mine");
+    let written = client.write(&file, opened.id, 0, stable::UNSTABLE, b"theirs");
+    assert_eq!(written.unwrap_err(), ACCESS);
+    // The owner goes on where it may not open any more, as local programs do.
+    client.cred = Cred::user(1_000);
+    assert_eq!(client.set(&file, &Set::new().mode(0)), OK);
+    assert_eq!(client.read(&file, opened.id, 0, 9).expect("it has it open").0, b"mine");
+}

@@ -14,8 +14,8 @@ use crate::common::ops::{
     self, Open, StateId, getattr, getfh, link, lookup, lookupp, mkdir, putfh, putrootfh, rename,
 };
 use crate::common::ops_session::reclaim_complete;
-use crate::common::rpc::{Connection, Cred};
-use crate::common::{Served, assert_any, open_export};
+use crate::common::rpc::Cred;
+use crate::common::{Served, assert_any, connect_from, open_export};
 
 /// A directory of the root, made past the server.
 fn directory(served: &Served, name: &str) -> Ino {
@@ -173,7 +173,7 @@ fn a_server_that_changes_nothing_lets_nothing_change() {
 /// What a client from an address sees of an export.
 fn from(served: &Served, address: &str) -> (Client, Result<Vec<u8>, Stat>) {
     let address: IpAddr = address.parse().expect("an address");
-    let connection = Connection::open_from(served.address(), address);
+    let connection = connect_from(served.address(), address);
     let name = format!("from {address}");
     let mut client = Client::over(connection, served.address(), &name, FIRST_LIFE);
     client.call(&[reclaim_complete(false)]).ok();

@@ -11,6 +11,8 @@ mod clients;
 mod compounds;
 mod copying;
 mod crowds;
+mod delegations;
+mod delegations_lost;
 mod exports;
 mod handles;
 mod io;

@@ -1,15 +1,23 @@
-//! Measures an NFS 4.1 server, any one, by the client of the tests:
+//! Measures an NFS 4.1 server, any one, by the client of the NFS door's tests, which has no kernel and no cache:
 //!
-//!   cargo run --release -p weir-door-nfs --example load -- 127.0.0.1:2049 [/DIRECTORY [MIB [FILES]]]
+//! ```text
+//! bench-nfs 127.0.0.1:2049 [/DIRECTORY [MIB [FILES [PART...]]]]
+//! ```
 //!
 //! Says in JSON how many MiB and operations a second it did, and nothing of the server's processor: look there.
+//! Parts are write, read, random, remove and names, and all of them in this order if none is said; read and random
+//! are of what write left.
 #![allow(
+    clippy::disallowed_methods,
     clippy::expect_used,
+    clippy::unwrap_used,
+    clippy::panic,
     clippy::print_stdout,
-    reason = "it is run by hand, and says what it found"
+    clippy::print_stderr,
+    reason = "it measures real time, says what it found, and ends where a server does something else"
 )]
 
-#[path = "../tests/common/mod.rs"]
+#[path = "../../../door-nfs/tests/common/alone.rs"]
 mod common;
 
 use std::collections::VecDeque;
@@ -26,6 +34,11 @@ const DEPTH: u32 = 8;
 const MIB: u64 = 1 << 20;
 /// Reads and attributes looked at.
 const ROUNDS: u64 = 20_000;
+
+/// What was measured, by name.
+type Told = Vec<(&'static str, f64)>;
+/// All that there is to measure.
+const PARTS: [&str; 5] = ["write", "read", "random", "remove", "names"];
 
 /// Sends so many requests, a number of them at once; requests a second.
 fn run(client: &mut Client, depth: u32, count: u64, mut make: impl FnMut(u64) -> Vec<Op>) -> f64 {
@@ -58,10 +71,20 @@ fn scattered(number: u64) -> u64 {
     number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 17
 }
 
-/// Reads and writes of one file; `mib` of it.
-fn bytes(client: &mut Client, dir: &Handle, mib: u64) -> Vec<(&'static str, f64)> {
+/// Bytes that do not compress.
+fn noise(len: usize) -> Vec<u8> {
+    let words = (0..len as u64 / 8).map(|number| scattered(number + 1) ^ (number << 47));
+    words.flat_map(u64::to_le_bytes).collect()
+}
+
+/// Opens the file that reads and writes are of.
+fn open(client: &mut Client, dir: &Handle) -> (Handle, ops::StateId) {
     let (file, opened) = client.open(dir, &Open::making("load")).expect("opens");
-    let (id, data) = (opened.id, common::noise(7, MIB as usize));
+    (file, opened.id)
+}
+
+fn write(client: &mut Client, dir: &Handle, mib: u64) -> Told {
+    let ((file, id), data) = (open(client, dir), noise(MIB as usize));
     let write = |number: u64| {
         vec![ops::putfh(&file), ops::write(id, number * MIB, stable::UNSTABLE, &data)]
     };
@@ -69,23 +92,44 @@ fn bytes(client: &mut Client, dir: &Handle, mib: u64) -> Vec<(&'static str, f64)
     run(client, DEPTH, mib, write);
     run(client, 1, 1, |_| vec![ops::putfh(&file), ops::commit(0, 0)]);
     let written = mib as f64 / began.elapsed().as_secs_f64();
+    close(client, &file, id);
+    vec![("write_mib_s", written)]
+}
+
+fn close(client: &mut Client, file: &Handle, id: ops::StateId) {
+    run(client, 1, 1, |_| vec![ops::putfh(file), ops::close(id)]);
+}
+
+/// Four times the whole file.
+fn read(client: &mut Client, dir: &Handle, mib: u64) -> Told {
+    let (file, id) = open(client, dir);
     let whole =
         |number: u64| vec![ops::putfh(&file), ops::read(id, number % mib * MIB, MIB as u32)];
-    run(client, DEPTH, mib, whole);
     let read = run(client, DEPTH, 4 * mib, whole);
+    close(client, &file, id);
+    vec![("read_mib_s", read)]
+}
+
+/// 4 KiB anywhere in it, one at a time and several.
+fn random(client: &mut Client, dir: &Handle, mib: u64) -> Told {
+    let (file, id) = open(client, dir);
     let pages = mib * MIB / 4_096;
     let page = |number: u64| {
         vec![ops::putfh(&file), ops::read(id, scattered(number) % pages * 4_096, 4_096)]
     };
     let one = run(client, 1, ROUNDS, page);
     let many = run(client, DEPTH, ROUNDS, page);
-    run(client, 1, 1, |_| vec![ops::putfh(&file), ops::close(id)]);
+    close(client, &file, id);
+    vec![("read_4k_s", one), ("read_4k_8_s", many)]
+}
+
+fn remove(client: &mut Client, dir: &Handle) -> Told {
     run(client, 1, 1, |_| vec![ops::putfh(dir), ops::remove("load")]);
-    vec![("write_mib_s", written), ("read_mib_s", read), ("read_4k_s", one), ("read_4k_8_s", many)]
+    Vec::new()
 }
 
 /// Names: made and closed, looked up, removed.
-fn names(client: &mut Client, dir: &Handle, files: u64) -> Vec<(&'static str, f64)> {
+fn names(client: &mut Client, dir: &Handle, files: u64) -> Told {
     let mut told = Vec::new();
     for (depth, [create, stat, remove]) in
         [(1, ["create_s", "stat_s", "remove_s"]), (DEPTH, ["create_8_s", "stat_8_s", "remove_8_s"])]
@@ -121,8 +165,19 @@ fn main() {
     for part in path.split('/').filter(|part| !part.is_empty()) {
         dir = client.lookup(&dir, part).expect("the directory");
     }
-    let mut told = bytes(&mut client, &dir, mib);
-    told.extend(names(&mut client, &dir, files));
+    let asked: Vec<String> = arguments.collect();
+    let parts = if asked.is_empty() { PARTS.map(str::to_owned).to_vec() } else { asked };
+    let mut told = Told::new();
+    for part in parts {
+        told.extend(match part.as_str() {
+            "write" => write(&mut client, &dir, mib),
+            "read" => read(&mut client, &dir, mib),
+            "random" => random(&mut client, &dir, mib),
+            "remove" => remove(&mut client, &dir),
+            "names" => names(&mut client, &dir, files),
+            other => panic!("there is no part {other}; there are {}", PARTS.join(", ")),
+        });
+    }
     let rows = told.iter().map(|(what, value)| format!("  \"{what}\": {value:.0}"));
     println!("{{\n{}\n}}", rows.collect::<Vec<_>>().join(",\n"));
 }
