@@ -10,6 +10,7 @@ use weir_cost::{
     Activity, Bill, Host, Item, Machine, Prices, Requests, Shadow, Storage, Usage, machine,
     machines, per_hour, per_month, predicted, shadow, so_far,
 };
+use weir_door_nfs::UseView;
 use weir_engine::Period;
 use weir_types::{ErrorKind, FsError, Result};
 
@@ -32,6 +33,8 @@ pub(crate) struct Counted {
     pub(crate) period: Period,
     /// Bytes of files that are objects of linked buckets.
     pub(crate) linked_bytes: u64,
+    /// What was done by NFS since its server began.
+    pub(crate) nfs: Vec<UseView>,
 }
 
 /// What the price of it depends on, and no daemon knows.
@@ -69,6 +72,8 @@ pub(crate) struct Report {
     pub(crate) machine: Machine,
     /// What it rests on.
     pub(crate) used: Period,
+    /// Which of it came by NFS, by address and export, since the server began.
+    pub(crate) nfs: Vec<UseView>,
 }
 
 /// The same work on another storage.
@@ -142,6 +147,7 @@ pub(crate) fn report(counted: Counted, terms: Terms, prices: Prices<'_>) -> Resu
         shadow: elsewhere(shadow(prices, &activity, &machine, &predicted), observed),
         machine,
         used: period,
+        nfs: counted.nfs,
     })
 }
 

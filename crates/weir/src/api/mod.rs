@@ -34,7 +34,9 @@ pub(crate) use links::{
 };
 pub(crate) use locks::{ALONE, GetLocks};
 pub(crate) use mount::{Flush, Flushed, GetResidency, Unmount, Unmounted};
-pub(crate) use nfs::{ListClients, ListExports, NfsStatus, RemoveExport, SetExport};
+pub(crate) use nfs::{
+    ExportLimit, ListClients, ListExports, ListNfsUses, NfsStatus, RemoveExport, SetExport,
+};
 pub(crate) use prices::{GetPrices, ListPrices};
 pub(crate) use recover::{
     DiscardAside, Discarded, ExtractAside, GetRecoverProgress, ListAside, MergeAside,

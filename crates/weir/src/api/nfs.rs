@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use weir_door_nfs::{ClientView, Export, Identity, Network, NfsCounts, Squash};
+use weir_door_nfs::{ClientView, Export, Identity, Network, NfsCounts, Squash, UseView};
 
 use super::call::call;
 
@@ -38,8 +38,21 @@ pub(crate) struct SetExport {
     pub(crate) make_mode: Option<u32>,
     /// Refuse where the name is taken.
     pub(crate) only_new: bool,
+    /// What all that is done in the directory may move, by whatever door: its throughput rule is changed.
+    #[serde(default)]
+    pub(crate) limit: Option<ExportLimit>,
 }
 call!(Post "/v1/exports/set", SetExport => Export);
+
+/// The throughput rule of an export's directory.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum ExportLimit {
+    /// So many MiB a second, as EFS provisions them: reads count a third.
+    MibPerS(f64),
+    /// No limit.
+    None,
+}
 
 /// Ends an export. Clients that have it mounted get errors.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
@@ -54,6 +67,12 @@ call!(Post "/v1/exports/remove", RemoveExport => Export);
 #[serde(deny_unknown_fields)]
 pub(crate) struct ListClients {}
 call!(Get "/v1/nfs/clients", ListClients => Vec<ClientView>);
+
+/// What was done by NFS, by address and export, also by those that are gone. Empty where there is no NFS.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ListNfsUses {}
+call!(Get "/v1/nfs/uses", ListNfsUses => Vec<UseView>);
 
 /// How the NFS door stands.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]

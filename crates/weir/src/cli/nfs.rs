@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 use weir_door_nfs::Network;
 
+use crate::api::ExportLimit;
 use crate::values;
 
 /// Where the volume is served by NFS.
@@ -106,6 +107,10 @@ pub(crate) struct ExportAddArgs {
     /// From where it may be mounted: an address or a network; several times for several
     #[arg(long, value_name = "IP[/BITS]")]
     pub(crate) allow: Vec<Network>,
+    /// MiB a second that all may move in the directory together, by whatever door, or none: its rule of
+    /// `weir throughput`, provisioned. Reads count a third
+    #[arg(long, value_name = "N|none", value_parser = limit)]
+    pub(crate) mibps: Option<ExportLimit>,
     /// Answer changes of names and attributes before they are durable
     #[arg(long = "async")]
     pub(crate) asynchronous: bool,
@@ -177,6 +182,10 @@ pub(crate) struct AccessPointCreateArgs {
     /// Other groups that everybody is in
     #[arg(long, value_delimiter = ',', value_name = "GID,...")]
     pub(crate) groups: Vec<u32>,
+    /// MiB a second that all may move in the directory together, by whatever door, or none: its rule of
+    /// `weir throughput`, provisioned. Reads count a third
+    #[arg(long, value_name = "N|none", value_parser = limit)]
+    pub(crate) mibps: Option<ExportLimit>,
     /// Permission bits of the directory, if it is made
     #[arg(long, value_name = "OCTAL", default_value = "0755", value_parser = octal)]
     pub(crate) mode: u32,
@@ -197,6 +206,7 @@ pub(crate) struct AccessPointCreateArgs {
 pub(super) const CLIENTS_EXAMPLES: &str = "\
 Examples:
   weir clients s3://my-bucket/vol
+  weir clients s3://my-bucket/vol --by-export             what was done, also by those that are gone
   weir clients s3://my-bucket/vol --json
 
 It shows who has the volume mounted by NFS. A client that is silent for longer than the lease keeps
@@ -207,6 +217,9 @@ pub(crate) struct ClientsArgs {
     /// The volume that is served, or where it is mounted
     #[arg(value_name = "URL|DIR")]
     pub(crate) place: PathBuf,
+    /// What was done since the server began, by address and export
+    #[arg(long)]
+    pub(crate) by_export: bool,
     /// Answer in JSON
     #[arg(long)]
     pub(crate) json: bool,
@@ -218,6 +231,15 @@ fn user_and_group(text: &str) -> Result<(u32, u32), String> {
         Some((uid.parse().ok()?, gid.parse().ok()?))
     };
     parse().ok_or_else(|| format!("`{text}` is no user and group: give numbers, as 65534:65534"))
+}
+
+fn limit(text: &str) -> Result<ExportLimit, String> {
+    if text == "none" {
+        return Ok(ExportLimit::None);
+    }
+    let rate = text.parse().ok().filter(|rate: &f64| rate.is_finite() && *rate > 0.0);
+    let wrong = || format!("`{text}` is no limit: give MiB a second, as 50, or `none`");
+    rate.map(ExportLimit::MibPerS).ok_or_else(wrong)
 }
 
 fn octal(text: &str) -> Result<u32, String> {

@@ -8,7 +8,7 @@ use weir_cost::{Bill, Host, Line};
 use weir_types::{Bytes, Result};
 
 use super::prices;
-use crate::api::{GetUsed, ListLinks};
+use crate::api::{GetUsed, ListLinks, ListNfsUses};
 use crate::bill::{Counted, Report, Terms, report};
 use crate::cli::BillArgs;
 use crate::client::Client;
@@ -33,6 +33,7 @@ pub(crate) async fn run(args: BillArgs) -> Result<ExitCode> {
         mountpoint: status.mountpoint,
         files: status.engine.files,
         period: client.call(&GetUsed { since_unix_ms: since, node: args.node }).await?,
+        nfs: client.call(&ListNfsUses {}).await?,
         linked_bytes: client.call(&ListLinks {}).await?.iter().map(|link| link.bytes).sum(),
     };
     let host = Host {
@@ -77,6 +78,12 @@ fn describe(report: &Report, since: Option<u64>, width: Width) -> String {
         text.push_str(&width.prose(2, &sentence));
     }
     text.push('\n');
+    if !report.nfs.is_empty() {
+        let above = format!("{}: since the server began", heading("by NFS"));
+        text.push_str(&width.prose(0, &above));
+        text.push_str(&super::nfs::describe_uses(&report.nfs));
+        text.push('\n');
+    }
     text.push_str(&describe_elsewhere(report, width));
     text
 }

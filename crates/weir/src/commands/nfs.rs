@@ -3,10 +3,10 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use weir_door_nfs::{ClientView, Export, Identity, Network, Squash};
+use weir_door_nfs::{ClientView, Export, Identity, Network, Squash, UseView};
 use weir_types::{Bytes, Result};
 
-use crate::api::{ListClients, ListExports, RemoveExport, SetExport};
+use crate::api::{ListClients, ListExports, ListNfsUses, RemoveExport, SetExport};
 use crate::cli::{
     AccessPointCommand, AccessPointCreateArgs, ClientsArgs, ExportAddArgs, ExportCommand, Who,
 };
@@ -46,6 +46,7 @@ async fn add(args: ExportAddArgs) -> Result<ExitCode> {
         needs_tls: args.tls,
         make_mode: None,
         only_new: false,
+        limit: args.mibps,
     };
     set(&args.place, &call, args.json).await
 }
@@ -93,12 +94,22 @@ async fn create(args: AccessPointCreateArgs) -> Result<ExitCode> {
         needs_tls: args.tls,
         make_mode: Some(args.mode),
         only_new: true,
+        limit: args.mibps,
     };
     set(&args.place, &call, args.json).await
 }
 
 pub(crate) async fn clients(args: ClientsArgs) -> Result<ExitCode> {
-    let clients = Client::at(&args.place)?.call(&ListClients {}).await?;
+    let client = Client::at(&args.place)?;
+    if args.by_export {
+        let uses = client.call(&ListNfsUses {}).await?;
+        match args.json {
+            true => render::say_json_rows(&uses)?,
+            false => render::say(&describe_uses(&uses))?,
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    let clients = client.call(&ListClients {}).await?;
     match args.json {
         true => render::say_json_rows(&clients)?,
         false => render::say(&describe_clients(&clients))?,
@@ -140,7 +151,8 @@ fn describe_clients(clients: &[ClientView]) -> String {
     if clients.is_empty() {
         return "No NFS client is there.\n".to_owned();
     }
-    let head = ["address", "silent", "open", "locks", "requests", "read", "written", ""];
+    let head =
+        ["address", "silent", "open", "delegated", "locks", "requests", "read", "written", ""];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
     for client in clients {
         let mut more = Vec::new();
@@ -150,6 +162,7 @@ fn describe_clients(clients: &[ClientView]) -> String {
             client.address.clone(),
             format!("{} s", client.silent_ms / 1_000),
             client.opens.to_string(),
+            client.delegations.to_string(),
             client.locks.to_string(),
             client.requests.to_string(),
             Bytes(client.bytes_read).to_string(),
@@ -157,7 +170,26 @@ fn describe_clients(clients: &[ClientView]) -> String {
             more.join(" "),
         ]);
     }
-    render::table(&rows, 8)
+    render::table(&rows, 9)
+}
+
+/// What was done by address and export: for `weir clients` and the bill.
+pub(super) fn describe_uses(uses: &[UseView]) -> String {
+    if uses.is_empty() {
+        return "Nothing was done by NFS.\n".to_owned();
+    }
+    let head = ["address", "export", "requests", "read", "written"];
+    let mut rows = vec![head.map(str::to_owned).to_vec()];
+    rows.extend(uses.iter().map(|of| {
+        let (address, export) = match of.address {
+            Some(address) => (address.to_string(), format!("/{}", of.export)),
+            None => ("others".to_owned(), String::new()),
+        };
+        let bytes = [of.bytes_read, of.bytes_written].map(|bytes| Bytes(bytes).to_string());
+        let [read, written] = bytes;
+        vec![address, export, of.requests.to_string(), read, written]
+    }));
+    render::table(&rows, 2)
 }
 
 #[cfg(test)]

@@ -227,7 +227,10 @@ fn start(
     });
     let seen = Arc::downgrade(&shared);
     shared.engine.count_metadata_by(move || {
-        seen.upgrade().map_or(0, |shared| metrics::metadata_ops(&shared.fuse_requests()))
+        seen.upgrade().map_or(0, |shared| {
+            let by_nfs = shared.nfs.metadata_requests();
+            metrics::metadata_ops(&shared.fuse_requests()) + by_nfs
+        })
     });
     let listening = signals::listen(&shared);
     runtime.spawn(listening.map_err(|e| FsError::local_io("listen for signals", e))?);

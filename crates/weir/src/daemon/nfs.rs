@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::task::JoinHandle;
-use weir_door_nfs::{ClientView, Export, NfsOptions, NfsServer};
+use weir_door_nfs::{ClientView, Export, NfsOptions, NfsServer, UseView};
 use weir_engine::Engine;
 use weir_types::{ErrorKind, FsError, Result};
 
@@ -67,6 +67,17 @@ impl NfsDoor {
                 Err(FsError::new(ErrorKind::Invalid, text))
             }
         }
+    }
+
+    /// Requests of clients that were neither reads nor writes.
+    pub(crate) fn metadata_requests(&self) -> u64 {
+        let counts = self.server.as_ref().map(|server| server.counts()).unwrap_or_default();
+        counts.requests.saturating_sub(counts.reads + counts.writes)
+    }
+
+    /// What was done by address and export.
+    pub(crate) fn uses(&self) -> Vec<UseView> {
+        self.server.as_ref().map(|server| server.uses()).unwrap_or_default()
     }
 
     /// What is exported.

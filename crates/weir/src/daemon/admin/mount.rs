@@ -91,6 +91,7 @@ pub(super) async fn scrape(State(shared): State<Arc<DaemonState>>) -> Result<Res
         passthrough: shared.fuse.as_ref().map(|fuse| fuse.view.passthrough()),
         block: shared.block.status().await,
         nfs: shared.nfs.status(),
+        nfs_uses: shared.nfs.uses(),
         throughput: throughput.unwrap_or(nothing),
         io_per_s,
         ops: shared.fuse_requests(),

@@ -2,16 +2,21 @@
 
 use std::sync::Arc;
 
-use weir_door_nfs::{ClientView, Export};
-use weir_engine::{Engine, NewInode, SetAttr};
+use weir_door_nfs::{ClientView, Export, UseView};
+use weir_engine::{Engine, NewInode, SetAttr, Subject, ThroughputChange};
+use weir_throughput::efs::Mode;
 use weir_types::{ErrorKind, FileKind, FsError, Ino, Inode, Result};
 
 use super::routes::Routes;
-use crate::api::{ListClients, ListExports, RemoveExport, SetExport};
+use crate::api::{ExportLimit, ListClients, ListExports, ListNfsUses, RemoveExport, SetExport};
 use crate::daemon::shared::DaemonState;
 
 pub(super) fn add(routes: Routes) -> Routes {
-    routes.on(list).wholly(set).wholly(remove).on(clients)
+    routes.on(list).wholly(set).wholly(remove).on(clients).on(uses)
+}
+
+async fn uses(shared: Arc<DaemonState>, ListNfsUses {}: ListNfsUses) -> Result<Vec<UseView>> {
+    Ok(shared.nfs.uses())
 }
 
 async fn list(shared: Arc<DaemonState>, ListExports {}: ListExports) -> Result<Vec<Export>> {
@@ -39,7 +44,33 @@ async fn set(shared: Arc<DaemonState>, call: SetExport) -> Result<Export> {
         asynchronous: call.asynchronous,
         needs_tls: call.needs_tls,
     };
+    if let Some(limit) = call.limit {
+        limit_directory(&shared.engine, &export, limit).await?;
+    }
     shared.nfs.set_export(export).await
+}
+
+/// Changes the throughput rule of an export's directory.
+async fn limit_directory(engine: &Engine, export: &Export, limit: ExportLimit) -> Result<()> {
+    let whole = export.root == Ino::ROOT;
+    let subject = if whole { Subject::VOLUME } else { Subject::Directory(export.root) };
+    let change = match limit {
+        ExportLimit::MibPerS(mib_per_s) => {
+            let mode = Some(Mode::Provisioned { mib_per_s });
+            ThroughputChange { mode, ..ThroughputChange::default() }
+        }
+        ExportLimit::None if whole => {
+            ThroughputChange { mode: Some(Mode::Elastic), ..ThroughputChange::default() }
+        }
+        ExportLimit::None => {
+            let rules = engine.throughput().await?.rules;
+            if rules.iter().all(|rule| rule.subject != subject) {
+                return Ok(());
+            }
+            ThroughputChange { remove: true, ..ThroughputChange::default() }
+        }
+    };
+    engine.set_throughput(subject, &export.path, change).await.map(drop)
 }
 
 fn check_name(name: &str) -> Result<()> {

@@ -72,6 +72,7 @@ fn sample() -> Told {
         passthrough: Some(PassthroughState { off: None, opens: 0, other_opens: 0 }),
         block: BlockStatus::default(),
         nfs: None,
+        nfs_uses: Vec::new(),
         throughput: ThroughputReport { rules: Vec::new(), tenants: Vec::new(), budget: None },
         io_per_s: (0.0, 0.0),
         ops: Vec::new(),

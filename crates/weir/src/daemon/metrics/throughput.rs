@@ -26,7 +26,8 @@ pub(crate) fn metadata_ops(ops: &[(&'static str, u64)]) -> u64 {
 
 type Row<L> = (L, f64);
 
-fn family<L: EncodeLabelSet>(
+/// Writes one metric with a row for each set of labels.
+pub(super) fn family<L: EncodeLabelSet>(
     to: &mut DescriptorEncoder,
     (name, help): (&str, &str),
     kind: MetricType,

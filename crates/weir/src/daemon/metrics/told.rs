@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use weir_door_fuse::PassthroughState;
+use weir_door_nfs::UseView;
 use weir_engine::{ActionView, LinkView, Status, ThroughputReport};
 
 use crate::api::{BlockStatus, NfsStatus};
@@ -16,6 +17,7 @@ pub(crate) struct Told {
     pub(crate) passthrough: Option<PassthroughState>,
     pub(crate) block: BlockStatus,
     pub(crate) nfs: Option<NfsStatus>,
+    pub(crate) nfs_uses: Vec<UseView>,
     pub(crate) throughput: ThroughputReport,
     /// Reads and writes a second, of late.
     pub(crate) io_per_s: (f64, f64),
