@@ -5,7 +5,7 @@ WEIR is the binary. Settings are in settings.py, and all of them can be set from
 Ends with 0 when it could measure, whether goals are met or not; 2 when it cannot begin.
 """
 
-# needs: awk fio go losetup mkfs.ext4 mount nbdkit python3 setpriv umount versitygw
+# needs: awk fio ganesha.nfsd go losetup mkfs.ext4 mount nbdkit python3 setpriv umount versitygw
 # needs: /usr/lib/postgresql/15/bin/postgres
 import os
 import shutil

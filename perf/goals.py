@@ -59,9 +59,9 @@ def value(row, target="weir"):
     return lambda table: {r: s.value for r, s in table(row, target).items()}
 
 
-def per_gb(row):
+def per_gb(row, target="weir"):
     """Daemon CPU for each 10^9 bytes of data."""
-    return lambda table: {r: s.cpu_s / (s.bytes / 1e9) for r, s in table(row, "weir").items()}
+    return lambda table: {r: s.cpu_s / (s.bytes / 1e9) for r, s in table(row, target).items()}
 
 
 def best(row, peers=SHARED_PEERS):
@@ -117,8 +117,9 @@ def _once(row, one, component, what):
                what=f"{what}, bucket bytes", unit="x")
 
 
-def _per_gb(row, what, bound=None):
-    return Goal(row, "-", per_gb(row), None, bound, False, (CPU,), what=what, unit="core-s/GB")
+def _per_gb(row, what, bound=None, target="weir"):
+    return Goal(row, "-", per_gb(row, target), None, bound, False, (CPU,), target=target, what=what,
+                unit="core-s/GB")
 
 
 def _large():
@@ -185,6 +186,18 @@ def _disks():
         yield Goal(row, "a disk in memory", value(row, disk), value(row, "nbdkit"), target=disk)
 
 
+def _nfs():
+    nfs, against = "nfs", "NFS-Ganesha over ext4"
+    bounds = {"nfs-read": 0.9}
+    rows = [row.name for row in ROWS.values() if row.word == "nfs"]
+    for row in rows:
+        # Both are judged where they do the same: weir's writes and changes are durable in the bucket, too.
+        bound = bounds.get(row, 1 if "stat" in row or "create" in row or "remove" in row else None)
+        yield Goal(row, against, value(row, nfs), value(row, "ganesha"), bound, target=nfs)
+    for row, bound in (("nfs-read", 0.7), ("nfs-write", None)):
+        yield _per_gb(row, f"server CPU, {ROWS[row].title}", bound, nfs)
+
+
 def _nodes():
     nodes, one = "weir-nodes", "one node"
     for what in ("create", "stat", "again", "open"):
@@ -218,7 +231,7 @@ def _volumes():
 
 def goals():
     """All lines, in the order of the table."""
-    for some in (_large, _fsync, _files, _links, _disks, _nodes, _volumes):
+    for some in (_large, _fsync, _files, _links, _disks, _nfs, _nodes, _volumes):
         yield from some()
 
 

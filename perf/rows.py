@@ -7,7 +7,7 @@ rows of table.py, or does nothing for a target it says nothing about.
 
 import dataclasses
 
-from . import disks, links, nodes, work
+from . import disks, links, nfs, nodes, work
 from .site import drop_caches
 from .settings import LARGE_ROWS
 from .targets.base import Unavailable
@@ -277,6 +277,7 @@ def groups(peers):
                ("cold-read", {"files"}, False, cold_read)),
         _group("links", {"raw", "weir"}, *links.PHASES),
         _group("disks", {"raw", "disk", "nbdkit"}, *disks.PHASES),
+        _group("nfs", {"nfs", "ganesha"}, *nfs.PHASES),
         _group("nodes", several, *nodes.PHASES),
         _group("trees", {"local", "weir"} | peers,
                ("tree", {"ls", "rm"}, True, tree),

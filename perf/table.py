@@ -1,6 +1,6 @@
 """Every row of a run: what it is called, its unit, how its cost is told. Nothing else defines a row.
 
-What is done for a row stands in rows.py, links.py, disks.py and volumes.py; what it is held against,
+What is done for a row stands in rows.py, links.py, disks.py, nfs.py and volumes.py; what it is held against,
 in goals.py.
 """
 
@@ -62,7 +62,15 @@ def _nodes():
                   near=True)
 
 
+def _nfs_names():
+    for what, title in (("create", "create, open and close"), ("stat", "look up and stat"),
+                        ("remove", "remove")):
+        for suffix, how in (("-1", "1 at a time"), ("", "8 in flight")):
+            yield Row(f"nfs-{what}{suffix}", "nfs", NFS, f"{title}, {how}", "/s", near=True)
+
+
 LARGE, SMALL, LINKS, DISKS = "Large files", "Small files", "Linked buckets", "Disks by NBD"
+NFS = "Served by NFS"
 TREES, VOLUME, NODES = "Trees of files", "Large volume", "Several nodes"
 
 TABLE = (
@@ -112,6 +120,11 @@ TABLE = (
         cpu=OP, near=True),
     Row("disk-random-read", "disks", DISKS, "4 KiB random reads, 32 in flight", "/s", cpu=OP,
         near=True),
+    Row("nfs-write", "nfs", NFS, "1 MiB sequential write, then commit", "MiB/s", cpu=GB, near=True),
+    Row("nfs-read", "nfs", NFS, "1 MiB sequential read, resident", "MiB/s", cpu=GB, near=True),
+    Row("nfs-random-1", "nfs", NFS, "4 KiB random reads, 1 at a time", "/s", cpu=OP, near=True),
+    Row("nfs-random", "nfs", NFS, "4 KiB random reads, 8 in flight", "/s", cpu=OP, near=True),
+    *_nfs_names(),
     *_nodes(),
     Row("puts", "puts", "Requests", "PUTs until all small files are in the bucket", "PUTs",
         less=True, cpu=OP, near=True),
