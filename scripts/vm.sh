@@ -30,7 +30,7 @@ APT=(-o Dir::Etc::sourcelist=/dev/null -o "Dir::Etc::sourceparts=$DIR/apt/etc"
     -o "Dir::State::lists=$DIR/apt/lists" -o "Dir::Cache=$DIR/apt/cache" -o APT::Sandbox::User=root)
 RELEASE=bookworm-backports
 MODULES="virtio_pci virtio_net virtio_blk virtiofs overlay fuse loop dm-mod dm-flakey raid0 xfs ext4 nbd ublk_drv
-    nfs nfsv3 nfsv4 nfsd sch_netem failover net_failover af_packet zlib_deflate zlib_inflate"
+    nfs nfsv3 nfsv4 nfsd veth sch_netem failover net_failover af_packet zlib_deflate zlib_inflate"
 
 die() {
     echo "vm.sh: $*" >&2
