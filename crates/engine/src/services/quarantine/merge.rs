@@ -65,6 +65,7 @@ impl Quarantine {
         let Some(file) = &item.kept else { return Ok(false) };
         let source = Source::of(of, item)?;
         self.resume(of, file).await?;
+        let _changing = self.files.promises.changing(item.ino).await;
         loop {
             let Some(at) = of.place_of(file) else { return Ok(true) };
             let kept = of.entry.manifest.files[at].clone();
