@@ -51,7 +51,7 @@ impl Books {
     /// Reads who was here before.
     pub(crate) async fn open(
         engine: Arc<Engine>,
-        (lease, opens_max): (Duration, usize),
+        (lease, most): (Duration, (usize, usize)),
         read_only: bool,
         mut random: Box<dyn FnMut() -> u64 + Send>,
     ) -> Result<Self> {
@@ -61,7 +61,7 @@ impl Books {
         let clients = Clients::new(lease, u64::from(boot) << 32);
         let all = All {
             clients,
-            held: Held::new(boot, opens_max, random),
+            held: Held::new(boot, most, random),
             grace: Grace::new(of_before, Instant::now() + lease),
         };
         let (all, rows) = (Mutex::new(all), tokio::sync::Mutex::new(()));

@@ -29,6 +29,8 @@ pub struct NfsOptions {
     /// Files that one client may have open; it waits with the next one until it has closed another. Also
     /// how many owners of locks of files it may have.
     pub opens_max: usize,
+    /// Files of which one client may keep a copy (delegations).
+    pub delegations_max: usize,
     /// What is exported at the start.
     pub exports: Vec<Export>,
     /// Where `AUTH_SYS` says that a user is in 16 groups, which are all that it has room for, ask this machine
@@ -48,6 +50,7 @@ impl NfsOptions {
             lease_ms: 30_000,
             memory_bytes: 256 << 20,
             opens_max: 32_768,
+            delegations_max: 4_096,
             exports: vec![Export::whole()],
             manage_gids: false,
             now,

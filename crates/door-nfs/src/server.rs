@@ -157,8 +157,8 @@ async fn state(engine: Arc<Engine>, options: NfsOptions) -> Result<ServerState> 
     let verifier = random::<8>()?;
     let lease = Duration::from_millis(options.lease_ms);
     let draw = Box::new(|| u64::from_be_bytes(random().unwrap_or_default()));
-    let books =
-        Books::open(engine.clone(), (lease, options.opens_max), options.read_only, draw).await?;
+    let most = (options.opens_max, options.delegations_max);
+    let books = Books::open(engine.clone(), (lease, most), options.read_only, draw).await?;
     let tls_required = options.tls.as_ref().is_some_and(|tls| tls.required);
     let began: UnixTime = (options.now)();
     Ok(ServerState {

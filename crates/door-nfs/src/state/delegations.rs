@@ -13,8 +13,6 @@ use super::records::Opened;
 
 /// Those of all clients.
 const ALL_MAX: usize = 16_384;
-/// Those of one client.
-const CLIENT_MAX: usize = 4_096;
 /// A file that somebody wanted to change is given to nobody for so long.
 const QUIET: Duration = Duration::from_secs(30);
 /// The file of one that is not read for so long is closed here.
@@ -36,8 +34,9 @@ pub(crate) struct Delegation {
 }
 
 /// All of them, by number. What is revoked counts until its client has heard of it, so that all of it is bounded.
-#[derive(Default)]
 pub(crate) struct Delegations {
+    /// Those of one client.
+    client_max: usize,
     all: HashMap<u64, Delegation>,
     files: HashMap<Ino, Vec<u64>>,
     clients: HashMap<u64, Tally>,
@@ -53,6 +52,12 @@ struct Tally {
 }
 
 impl Delegations {
+    /// None yet, and so many of one client at most.
+    pub(crate) fn new(client_max: usize) -> Self {
+        let (all, files) = (HashMap::new(), HashMap::new());
+        Self { client_max, all, files, clients: HashMap::new(), recent: HashMap::new() }
+    }
+
     pub(crate) fn get(&self, number: u64) -> Option<&Delegation> {
         self.all.get(&number)
     }
@@ -63,7 +68,7 @@ impl Delegations {
 
     /// Whether there is room for one more of this client's.
     pub(crate) fn has_room(&self, client: u64) -> bool {
-        self.all.len() < ALL_MAX && self.tally(client).all < CLIENT_MAX
+        self.all.len() < ALL_MAX && self.tally(client).all < self.client_max
     }
 
     /// Whether a file is one to give: the client has it not, and nobody wanted to change it of late.

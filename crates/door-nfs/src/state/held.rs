@@ -68,15 +68,19 @@ pub(crate) struct LetGo {
 }
 
 impl Held {
-    /// Of which a client may have so many open files, and as many lock states.
-    pub(crate) fn new(boot: u32, opens_max: usize, random: Box<dyn FnMut() -> u64 + Send>) -> Self {
+    /// Of which a client may have so many open files, as many lock states, and so many delegations.
+    pub(crate) fn new(
+        boot: u32,
+        (opens_max, delegations_max): (usize, usize),
+        random: Box<dyn FnMut() -> u64 + Send>,
+    ) -> Self {
         Self {
             boot,
             last_number: 0,
             random,
             opens: HashMap::new(),
             locks: HashMap::new(),
-            delegations: Delegations::default(),
+            delegations: Delegations::new(delegations_max),
             tallies: HashMap::new(),
             opens_max,
             files: HashMap::new(),

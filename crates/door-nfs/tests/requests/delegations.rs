@@ -28,7 +28,7 @@ fn read_open(client: &mut Client, name: &str) -> (Handle, StateId, Option<StateI
 
 /// A client with a delegation of a new file.
 fn delegated(served: &Served, name: &str) -> (Client, Handle, StateId) {
-    let mut client = reached(served, "delegated");
+    let mut client = reached(served, &format!("of {name}"));
     let root = client.root();
     client.file(&root, name, b"bytes");
     let (file, id, delegation) = read_open(&mut client, name);
