@@ -148,7 +148,7 @@ for word in $(cat /proc/cmdline); do
         vm.tools=*) TOOLS=${word#*=} ;;
     esac
 done
-for module in virtio_pci virtio_net virtio_blk virtiofs overlay fuse xfs ext4 nfs nfsv3 nfsv4 \
+for module in virtio_pci virtio_net virtio_blk virtiofs overlay fuse xfs ext4 nfs nfsv3 nfsv4 veth \
     ublk_drv ${TOOLS:+zfs}; do
     modprobe $module 2>/dev/null
 done

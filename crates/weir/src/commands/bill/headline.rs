@@ -107,6 +107,7 @@ mod tests {
             shadow: elsewhere(shadow(prices, &activity, &machine, &predicted), observed),
             machine,
             used: Period::default(),
+            nfs: Vec::new(),
         }
     }
 
