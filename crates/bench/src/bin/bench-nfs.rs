@@ -17,7 +17,7 @@
     reason = "it measures real time, says what it found, and ends where a server does something else"
 )]
 
-#[path = "../../../door-nfs/tests/common/alone.rs"]
+#[path = "../../../door-nfs/tests/common/alone/mod.rs"]
 mod common;
 
 use std::collections::VecDeque;
