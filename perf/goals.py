@@ -191,7 +191,7 @@ def _nfs():
     bounds = {"nfs-read": 0.9}
     rows = [row.name for row in ROWS.values() if row.word == "nfs"]
     for row in rows:
-        # Both are judged where they do the same: weir's writes and changes are durable in the bucket, too.
+        # Of writes only weir's are in the bucket when they are committed.
         bound = bounds.get(row, 1 if "stat" in row or "create" in row or "remove" in row else None)
         yield Goal(row, against, value(row, nfs), value(row, "ganesha"), bound, target=nfs)
     for row, bound in (("nfs-read", 0.7), ("nfs-write", None)):

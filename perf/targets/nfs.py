@@ -1,5 +1,5 @@
-"""NFS servers: weir's, whose names are durable by a journal on the local disk, and NFS-Ganesha over a directory of
-the same disk."""
+"""NFS servers: weir's, and NFS-Ganesha over a directory of the local disk. Both answer for names before they are on a
+disk: what is made, moved or removed is in the redo log of the one, in the page cache of the other."""
 
 import json
 import os
@@ -18,7 +18,7 @@ def answers(port):
 
 
 class Nfs(Weir):
-    """A volume over S3, served by NFS; names are answered when the journal has them."""
+    """A volume over S3, served by NFS, in an export with `--async`."""
 
     name, title, path = "nfs", "weir serve --nfs", ""
 
@@ -26,11 +26,12 @@ class Nfs(Weir):
         os.makedirs(self.tier, exist_ok=True)
         self.port = free_port()
         run(self.program, "serve", self.url, "--tier", self.tier, "--nfs", self.address,
-            "--journal", f"{self.root}/journal", "--log-file", f"{self.root}/log",
+            "--log-file", f"{self.root}/log",
             *self.connect(), *options)
         self.pid = self.status()["pid"]
         self.site.pids.append(self.pid)
-        run(self.program, "export", "add", self.url, "/", "--name", "", "--squash", "none")
+        run(self.program, "export", "add", self.url, "/", "--name", "", "--squash", "none",
+            "--async")
 
     @property
     def address(self):

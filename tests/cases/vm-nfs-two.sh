@@ -22,7 +22,8 @@ for machine in one two; do
 done
 "$WEIR" serve "$URL" --tier "$LOCAL/tier" --log-file "$LOG" --nfs 10.9.0.1:2049 --nfs-lease 10s || fail "weir serve"
 "$WEIR" export add "$URL" / --name '' --squash none >/dev/null || fail "weir export add"
-opts=vers=4.2,addr=10.9.0.1,hard
+# A kernel believes its names of a directory for 30 s else.
+opts=vers=4.2,addr=10.9.0.1,hard,acdirmin=1,acdirmax=1
 mkdir -p "$MNT" /mnt/two
 mount -i -t nfs4 -o "$opts,clientaddr=10.9.0.1,nconnect=4" 10.9.0.1:/ "$MNT" || fail "mount: $(dmesg | tail -n 3)"
 nsenter --net=/run/netns/two mount -i -t nfs4 -o "$opts,clientaddr=10.9.0.2" 10.9.0.1:/ /mnt/two || fail "mount by two"
@@ -57,7 +58,8 @@ echo two >/mnt/two/f && same "$(cat f)" two "what the other wrote"
 # Attributes and names are looked at again by who opens a file, as on all of NFS.
 chmod 600 /mnt/two/g && cat g >/dev/null && same "$(stat -c %a g)" 600 "what the other changed"
 mv /mnt/two/g /mnt/two/h || fail "a move"
-cat g 2>/dev/null && fail "a file that moved is where it was"
+sleep 2
+cat g >/dev/null 2>&1 && fail "a file that moved is where it was"
 same "$(cat h)" one "a file that moved"
 [ "$(count delegations_recalled)" -ge 1 ] || fail "nothing was recalled"
 same "$(count delegations_revoked)" 0 "taken away"
@@ -90,8 +92,8 @@ for what in mkdir symlink; do
 done
 say "names"
 
-"$WEIR" clients "$URL" --by-export | grep -q '^10.9.0.2 ' || fail "what was done by address"
-"$WEIR" bill "$URL" | grep -q '10.9.0.2' || fail "the bill knows no address"
+"$WEIR" clients "$URL" --by-export | grep -q '^ *10\.9\.0\.2 ' || fail "what was done by address"
+"$WEIR" bill "$URL" | grep -q '10\.9\.0\.2' || fail "the bill knows no address"
 cd / && umount "$MNT" /mnt/two || fail "umount"
 stop_serving
 "$WEIR" fsck "$URL" --data >/run/fsck 2>&1 || fail "fsck: $(cat /run/fsck)"
