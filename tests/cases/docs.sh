@@ -117,6 +117,7 @@ follow docs/nfs.md
 follow docs/advise.md "$GENOMES"
 follow docs/bench.md
 follow docs/throughput.md "$GENOMES"
+follow docs/quotas.md "$GENOMES"
 follow docs/zfs.md
 follow docs/credentials.md
 follow docs/install.md

@@ -1,5 +1,7 @@
 //! The controller: makes and removes the directories that dynamic volumes are.
 
+use std::path::Path;
+
 use tonic::{Code, Request, Response, Status};
 
 use crate::capability::Access;
@@ -40,14 +42,16 @@ impl Driver {
         let directory = source.directory.clone().unwrap_or_default();
         let mode = source.mode_bits()?;
         let made = self.shared.with(&source, &keys, false, |root| {
-            directories::make(root, &directory, &record, mode)
+            let made = directories::make(root, &directory, &record, mode)?;
+            self.enforce(root, &directory, made.capacity_bytes)?;
+            Ok(made)
         })?;
         if made.name != record.name || made.ephemeral || !fits(made.capacity_bytes, &wanted) {
             let text = "is there already, with another size or for another purpose";
             return Err(Fault::exists(format!("the volume {} {text}", request.name)));
         }
         let mut volume_context = source.to_map();
-        volume_context.insert(SIZE_ENFORCED.to_owned(), "false".to_owned());
+        volume_context.insert(SIZE_ENFORCED.to_owned(), (made.capacity_bytes > 0).to_string());
         let volume = Volume {
             volume_id: source.to_id()?,
             capacity_bytes: made.capacity_bytes,
@@ -55,6 +59,14 @@ impl Driver {
             ..Volume::default()
         };
         Ok(CreateVolumeResponse { volume: Some(volume) })
+    }
+
+    /// Holds a directory to its size, if it has one.
+    fn enforce(&self, root: &Path, directory: &str, capacity_bytes: i64) -> Result<()> {
+        match capacity_bytes > 0 {
+            true => self.shared.weir.set_quota(&root.join(directory), capacity_bytes),
+            false => Ok(()),
+        }
     }
 
     fn delete_volume(&self, request: &DeleteVolumeRequest) -> Result<DeleteVolumeResponse> {
@@ -71,7 +83,7 @@ impl Driver {
     }
 
     /// Removes a directory that was made here, unless that removed objects of somebody else.
-    pub(crate) fn remove(&self, root: &std::path::Path, directory: &str) -> Result<()> {
+    pub(crate) fn remove(&self, root: &Path, directory: &str) -> Result<()> {
         if self.shared.weir.has_links(root, directory)? {
             let text =
                 "a bucket is linked there, whose objects might be removed: `weir unlink` it first";
@@ -119,7 +131,7 @@ impl Driver {
     }
 }
 
-/// The size that is noted: the least that is asked for, else the most.
+/// The size of a volume: the least that is asked for, else the most.
 fn capacity(range: &CapacityRange) -> Result<i64> {
     let (least, most) = (range.required_bytes, range.limit_bytes);
     if least < 0 || most < 0 || (most > 0 && least > most) {

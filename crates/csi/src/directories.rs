@@ -22,7 +22,7 @@ const RECORDS: &str = ".weir-csi";
 pub(crate) struct Record {
     /// The name that was asked for.
     pub(crate) name: String,
-    /// The size that was asked for: noted, and held by nobody.
+    /// The size that was asked for, in bytes; 0 if none was.
     pub(crate) capacity_bytes: i64,
     /// Whether it ends with its pod.
     pub(crate) ephemeral: bool,

@@ -126,6 +126,14 @@ impl Weir {
         Ok(linked.into_iter().any(|path| touches(path, directory)))
     }
 
+    /// Holds a directory of a mounted volume to so many bytes.
+    pub(crate) fn set_quota(&self, directory: &Path, bytes: i64) -> Result<()> {
+        let mut command = self.command(false, &Keys::default());
+        command.args(["quota", "set", "--json"]).arg(format!("--bytes={bytes}"));
+        command.arg("--").arg(directory);
+        run(command).map(drop).map_err(|text| Fault::new(Code::Unavailable, text))
+    }
+
     /// The program, with an environment in which nothing is of this one but what it needs.
     fn command(&self, to_stay: bool, keys: &Keys) -> Command {
         let mut words: Vec<&OsStr> = Vec::new();

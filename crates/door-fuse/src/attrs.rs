@@ -96,11 +96,13 @@ impl Space {
         let block = u64::from(Self::BLOCK);
         let used = stat.used_bytes.div_ceil(block);
         let blocks = (stat.total_bytes / block).max(used);
+        let files_free =
+            stat.files_max.map_or(Self::FILES_FREE, |max| max.saturating_sub(stat.files));
         Self {
             blocks,
             free: blocks - used,
-            files: stat.files.saturating_add(Self::FILES_FREE),
-            files_free: Self::FILES_FREE,
+            files: stat.files.saturating_add(files_free),
+            files_free,
         }
     }
 
@@ -137,8 +139,9 @@ mod tests {
 
     #[test]
     fn a_volume_is_never_fuller_than_full() {
-        let space =
-            |total_bytes, used_bytes| Space::of(&Statfs { total_bytes, used_bytes, files: 3 });
+        let space = |total_bytes, used_bytes| {
+            Space::of(&Statfs { total_bytes, used_bytes, files: 3, files_max: None })
+        };
         assert_eq!((space(8192, 1).blocks, space(8192, 1).free), (2, 1));
         assert_eq!((space(4096, 8192).blocks, space(4096, 8192).free), (2, 0));
         assert!(space(0, 0).files - space(0, 0).files_free == 3);

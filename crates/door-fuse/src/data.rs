@@ -377,7 +377,7 @@ impl DoorState {
         let too_large = done.as_ref().is_err_and(|error| error.kind() == ErrorKind::TooLarge);
         if too_large && matches!(kind, Fallocate::Allocate { .. }) {
             // No file is that large; where there is less room than that, this is why.
-            let space = Space::of(&self.engine.statfs().await?);
+            let space = Space::of(&self.engine.statfs(ino).await?);
             if len > space.free_bytes() {
                 return Err(Errno(libc::ENOSPC).into());
             }

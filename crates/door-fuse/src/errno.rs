@@ -62,6 +62,8 @@ pub(crate) fn errno(kind: ErrorKind) -> Errno {
         ErrorKind::TooLarge => Errno(libc::EFBIG),
         ErrorKind::Range => Errno(libc::ERANGE),
         ErrorKind::NoSpace => Errno(libc::ENOSPC),
+        ErrorKind::Quota => Errno(libc::EDQUOT),
+        ErrorKind::CrossDevice => Errno(libc::EXDEV),
         // The kernel has checked the file's own permissions: this is the bucket's refusal.
         ErrorKind::Permission => Errno(libc::EACCES),
         ErrorKind::ReadOnly => Errno(libc::EROFS),
@@ -152,6 +154,8 @@ mod tests {
             (K::TooLarge, libc::EFBIG),
             (K::Range, libc::ERANGE),
             (K::NoSpace, libc::ENOSPC),
+            (K::Quota, libc::EDQUOT),
+            (K::CrossDevice, libc::EXDEV),
             (K::Permission, libc::EACCES),
             (K::ReadOnly, libc::EROFS),
             (K::WouldBlock, libc::EAGAIN),

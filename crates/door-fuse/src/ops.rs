@@ -254,7 +254,7 @@ impl Door {
                 self.serve(caller.asks(op), work, |reply, target| reply.bytes(&target));
             }
             _ => {
-                let work = async move { Ok(Space::of(&shared.engine.statfs().await?)) };
+                let work = async move { Ok(Space::of(&shared.engine.statfs(ino).await?)) };
                 self.serve(caller.asks(op), work, |reply, space: Space| {
                     let Space { blocks, free, files, files_free } = space;
                     let block_bytes = Space::BLOCK;

@@ -163,7 +163,8 @@ fn another_engine_goes_on_with_all_that_is_open() {
     assert_eq!(begun + listing.count(), 400, "a listing goes on");
     fs::write(at("new"), "new").unwrap();
     drop((read_only, kept, unlinked));
-    let usage = |engine: &weir_engine::Engine| volume.runtime.block_on(engine.statfs()).unwrap();
+    let usage =
+        |engine: &weir_engine::Engine| volume.runtime.block_on(engine.statfs(Ino::ROOT)).unwrap();
     let end = Instant::now() + SOON;
     // root, large, kept, many and what is in it, new
     while usage(&second.engine).files != 405 {

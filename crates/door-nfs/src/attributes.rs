@@ -172,7 +172,9 @@ impl Subject<'_> {
     }
 
     fn write_one_of_volume(&self, server: &ServerState, number: u32, out: &mut Writer) {
-        let space = self.space.unwrap_or(Statfs { total_bytes: 0, used_bytes: 0, files: 0 });
+        let nothing = Statfs { total_bytes: 0, used_bytes: 0, files: 0, files_max: None };
+        let space = self.space.unwrap_or(nothing);
+        let files_free = space.files_max.map_or(FILES_FREE, |max| max.saturating_sub(space.files));
         let free = space.total_bytes.saturating_sub(space.used_bytes);
         match number {
             attr::SUPPORTED_ATTRS => supported(self.minor).write(out),
@@ -205,8 +207,8 @@ impl Subject<'_> {
             attr::MAXLINK => out.u32(LINKS_MAX),
             attr::MAXNAME => out.u32(NAME_BYTES_MAX as u32),
             attr::MAXREAD | attr::MAXWRITE => out.u64(u64::from(DATA_BYTES_MAX)),
-            attr::FILES_AVAIL | attr::FILES_FREE => out.u64(FILES_FREE),
-            attr::FILES_TOTAL => out.u64(space.files.saturating_add(FILES_FREE)),
+            attr::FILES_AVAIL | attr::FILES_FREE => out.u64(files_free),
+            attr::FILES_TOTAL => out.u64(space.files.saturating_add(files_free)),
             attr::SPACE_AVAIL | attr::SPACE_FREE => out.u64(free),
             attr::SPACE_TOTAL => out.u64(space.total_bytes),
             attr::TIME_DELTA => {

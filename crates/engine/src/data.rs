@@ -20,6 +20,7 @@ pub(crate) mod nodes;
 pub(crate) mod peers;
 pub(crate) mod pins;
 pub(crate) mod prefetch;
+pub(crate) mod quotas;
 pub(crate) mod read;
 pub(crate) mod records;
 pub(crate) mod resize;
@@ -48,6 +49,7 @@ use journal::Journal;
 use mirrors::Mirrors;
 use nodes::Nodes;
 use peers::{Peers, Source};
+use quotas::Quotas;
 use read::Reader;
 use segments::Segments;
 use space::Space;
@@ -75,6 +77,7 @@ pub(crate) struct DataPlane {
     pub(crate) peers: Option<Arc<Peers>>,
     pub(crate) fetcher: Arc<Fetcher>,
     pub(crate) reader: Arc<Reader>,
+    pub(crate) quotas: Arc<Quotas>,
     pub(crate) writer: Arc<Writer>,
     pub(crate) flusher: Arc<Flusher>,
     pub(crate) durability: Arc<Durability>,
@@ -102,8 +105,7 @@ impl DataPlane {
         let Ground { context, meta, tier, buckets, journal, ask_space, .. } = ground;
         let nodes = Arc::new(Nodes::default());
         let budget = Arc::new(Budget::default());
-        let admission = Admission::new(context.clone(), meta.clone(), budget.clone());
-        let admission = Arc::new(admission);
+        let admission = Arc::new(Admission::new(context.clone(), meta.clone(), budget.clone()));
         let space = Arc::new(Space::new(context.clone(), tier.clone()));
         let others = (context.read_only, context.is_shared());
         let log = journal.clone();
@@ -124,7 +126,6 @@ impl DataPlane {
         }));
         mirrors.read_by(Arc::downgrade(&fetcher) as _);
         let reader = Arc::new(Reader::new(fetcher.clone(), budget.clone(), ground.waited_for));
-        let writer = Arc::new(Writer::new(fetcher.clone(), journal.clone()));
         let segments = Arc::new(Segments::new(context.clone(), buckets.clone()));
         let flusher = Arc::new(Flusher::new(
             context.clone(),
@@ -134,6 +135,8 @@ impl DataPlane {
             space.clone(),
             segments.clone(),
         ));
+        let quotas = Arc::new(Quotas::new(&fetcher, flusher.clone()));
+        let writer = Arc::new(Writer::new(fetcher.clone(), journal.clone(), quotas.clone()));
         let durability = Arc::new(Durability::new(
             context.clone(),
             nodes.clone(),
@@ -161,6 +164,7 @@ impl DataPlane {
             peers,
             fetcher,
             reader,
+            quotas,
             writer,
             flusher,
             durability,

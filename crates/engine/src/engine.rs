@@ -5,6 +5,7 @@ mod background;
 mod inherit;
 mod mount;
 mod recover;
+pub(crate) mod statfs;
 pub(crate) mod status;
 #[cfg(feature = "testing")]
 pub mod testing;
@@ -35,6 +36,7 @@ use crate::services::disks::{DiskParts, Disks};
 use crate::services::limits::Limits;
 use crate::services::links::{Detacher, Exporter, Importer, Links, Registry, Resolver};
 use crate::services::quarantine::{Places, Quarantine};
+use crate::services::quotas::QuotaKeeper;
 use crate::services::survey::Surveyor;
 use crate::volume::boxed::{Boxed, boxed};
 use crate::volume::claim::Lease;
@@ -59,6 +61,7 @@ pub struct Engine {
     disks: Arc<Disks>,
     limits: Arc<Limits>,
     quarantine: Arc<Quarantine>,
+    quotas: Arc<QuotaKeeper>,
     surveyor: Surveyor,
     report: MountReport,
     lease: Option<Lease>,
@@ -139,6 +142,7 @@ impl Engine {
         quarantine.warn();
         let (context, meta) = (data.context.clone(), data.meta.clone());
         let surveyor = Surveyor::new(context.clone(), meta.clone(), data.tier.clone());
+        let quotas = QuotaKeeper::new(context.clone(), meta.clone(), data.quotas.clone());
         let limits = Limits::new(context, meta, data.admission.clone());
         Self {
             data,
@@ -151,6 +155,7 @@ impl Engine {
             disks,
             limits: Arc::new(limits),
             quarantine: Arc::new(quarantine),
+            quotas: Arc::new(quotas),
             surveyor,
             report,
             lease,
@@ -364,6 +369,7 @@ fn names(
         space: data.space.clone(),
         admission: data.admission.clone(),
         flusher: data.flusher.clone(),
+        quotas: data.quotas.clone(),
         writer: data.writer.clone(),
         linked: Arc::new(links.importer.clone()),
         atimes: Arc::new(Atimes::new(data.context.clone(), data.meta.clone())),

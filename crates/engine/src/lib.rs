@@ -24,8 +24,9 @@ pub use data::journal::size::JournalUsage;
 pub use data::resize::Fallocate;
 pub use data::seek::Seek;
 pub use engine::Engine;
+pub use engine::statfs::Statfs;
 pub use engine::status::SinceMount;
-pub use engine::status::{LeaseStatus, PeersStatus, Residency, Statfs, Status};
+pub use engine::status::{LeaseStatus, PeersStatus, Residency, Status};
 #[cfg(feature = "testing")]
 pub use engine::testing;
 pub use names::files::{OpenFile, OpenFlags};
@@ -48,6 +49,7 @@ pub use services::quarantine::{
     AsideEntry, AsideFile, AsideSummary, AsideView, ExtractReport, Extracted, LostOperation,
     MergeReport, RecoverProgress, Standing,
 };
+pub use services::quotas::{QuotaChange, QuotaSubject, QuotaView};
 pub use services::survey::{Survey, Surveyed};
 pub use volume::boxed::Boxed;
 pub use volume::context::Clock;

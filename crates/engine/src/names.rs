@@ -3,6 +3,7 @@
 //! What links know of names is reached through [`tree::LinkedNames`].
 
 pub(crate) mod atimes;
+mod counted;
 pub(crate) mod files;
 pub(crate) mod locks;
 pub(crate) mod orphans;

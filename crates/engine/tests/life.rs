@@ -274,7 +274,11 @@ fn an_unlinked_open_file_lives_until_its_last_close() {
     });
     world.unmount().expect("unmounts");
     world.mount().expect("mounts");
-    assert_eq!(world.run(world.engine().statfs()).expect("statfs").files, 1, "only the root");
+    assert_eq!(
+        world.run(world.engine().statfs(Ino::ROOT)).expect("statfs").files,
+        1,
+        "only the root"
+    );
     world.unmount().expect("unmounts");
     world.fsck();
 }

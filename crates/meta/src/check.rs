@@ -1,12 +1,13 @@
 //! Looking for damage: every invariant of the metadata, in one pass over all keys.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
 use serde::de::DeserializeOwned;
 use weir_types::{CHUNK_BYTES, Extent, FileKind, Ino, Result, SegmentId};
 
 use crate::codec::{Dirent, counter, decode, decode_inode, last_key};
+use crate::counted::Counted;
 use crate::kv::{Key, Kv, Versioned};
 use crate::node_locks::NodeLock;
 use crate::{ActionRow, DiskRow, LinkObject, SegmentInfo, extents, keys};
@@ -61,6 +62,8 @@ struct Use {
 struct Checker {
     nodes: HashMap<Ino, Node>,
     segments: HashMap<SegmentId, Use>,
+    /// What the counters of quotas must say, until their rows are seen.
+    quotas: BTreeMap<Key, i64>,
     problems: Vec<Problem>,
     untold: usize,
 }
@@ -71,7 +74,7 @@ pub async fn check(kv: &dyn Kv) -> Result<Vec<Problem>> {
     let mut checker = Checker::default();
     // Inodes and segments first: the other rows are held against them.
     type Visit = fn(&mut Checker, &Key, &Versioned);
-    let visits: [(u8, Visit); 18] = [
+    let visits: [(u8, Visit); 19] = [
         (keys::INODE, Checker::inode),
         (keys::SEGMENT, Checker::segment),
         (keys::DIRENT, Checker::dirent),
@@ -89,6 +92,7 @@ pub async fn check(kv: &dyn Kv) -> Result<Vec<Problem>> {
         (keys::NODE_WAITS, Checker::node_waits),
         (keys::ACTION, Checker::action),
         (keys::COUNTER, Checker::counter),
+        (keys::QUOTA_COUNT, Checker::quota),
         (keys::LINK_OBJECT, Checker::link_object),
     ];
     for (tag, visit) in visits {
@@ -155,6 +159,9 @@ impl Checker {
         if inode.ino != ino {
             self.tell(format!("inode {ino} calls itself {}", inode.ino));
         }
+        let mut counted = Counted::default();
+        counted.after(&inode);
+        counted.into_adds().for_each(|(key, n)| *self.quotas.entry(key).or_default() += n);
         let node = Node {
             kind: inode.kind,
             nlink: inode.nlink,
@@ -353,6 +360,14 @@ impl Checker {
         }
     }
 
+    fn quota(&mut self, key: &Key, found: &Versioned) {
+        let (count, sum) = (self.number(key, Some(found)), self.quotas.remove(key).unwrap_or(0));
+        if count != sum {
+            let key = key.escape_ascii();
+            self.tell(format!("the counter {key} of a quota says {count}, there are {sum}"));
+        }
+    }
+
     /// The counters of the whole volume, and its next inode number.
     fn volume(&mut self, found: &[Option<Versioned>]) {
         let next = match &found[0] {
@@ -385,6 +400,12 @@ impl Checker {
             }
             if !self.leads_to_root(ino, walk) {
                 self.tell(format!("directory {ino}: its parents do not lead to the root"));
+            }
+        }
+        for (key, sum) in std::mem::take(&mut self.quotas) {
+            if sum != 0 {
+                let key = key.escape_ascii();
+                self.tell(format!("the counter {key} of a quota is not there, there are {sum}"));
             }
         }
         let mut segments: Vec<_> = std::mem::take(&mut self.segments).into_iter().collect();

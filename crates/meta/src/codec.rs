@@ -3,7 +3,9 @@
 use bytes::Bytes;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use weir_types::{ErrorKind, FileKind, FsError, Ino, Inode, Native, Result, UnixTime};
+use weir_types::{
+    Account, ErrorKind, FileKind, FsError, Ino, Inode, Native, Result, TreeId, UnixTime,
+};
 
 use crate::kv::{Key, Version, Versioned};
 use crate::session::SessionId;
@@ -12,6 +14,10 @@ use crate::session::SessionId;
 const VALUE_VERSION: u8 = 1;
 /// An inode with what its native object is behind it.
 const NATIVE_VERSION: u8 = 2;
+/// An inode behind whose quotas it counts for: a byte of flags, and the number of a tree or 0 in four.
+const COUNTED_VERSION: u8 = 4;
+/// The flag of an inode that its owner's and its group's quotas count.
+const OF_OWNERS: u8 = 1;
 /// An inode behind the sessions that have a lease on it: a byte for how many, and eight for each.
 const LENT_VERSION: u8 = 3;
 /// When a directory's entries last changed, so that later times are greater as bytes; it is also greater
@@ -52,11 +58,32 @@ fn append<T: Serialize>(value: &T, to: Vec<u8>) -> Result<Vec<u8>> {
     })
 }
 
-/// An inode: as any value, unless it has a native object, which then follows.
+/// An inode: as any value, unless it has a native object, which then follows, or counts for quotas, which
+/// then stand before it.
 pub(crate) fn encode_inode(inode: &Inode) -> Result<Bytes> {
-    match &inode.native {
-        None => encode(inode),
-        Some(native) => Ok(append(native, append(inode, vec![NATIVE_VERSION])?)?.into()),
+    let mut to = Vec::new();
+    if inode.account != Account::default() {
+        to.extend([COUNTED_VERSION, if inode.account.owners { OF_OWNERS } else { 0 }]);
+        to.extend(inode.account.tree.map_or(0, |tree| tree.0).to_be_bytes());
+    }
+    to.push(if inode.native.is_some() { NATIVE_VERSION } else { VALUE_VERSION });
+    let to = append(inode, to)?;
+    Ok(match &inode.native {
+        None => to,
+        Some(native) => append(native, to)?,
+    }
+    .into())
+}
+
+/// Whose quotas a stored inode counts for, and the rest of it.
+fn counted(bytes: &[u8]) -> (Account, &[u8]) {
+    match bytes {
+        [COUNTED_VERSION, flags, a, b, c, d, rest @ ..] => {
+            let tree = u32::from_be_bytes([*a, *b, *c, *d]);
+            let tree = (tree > 0).then_some(TreeId(tree));
+            (Account { tree, owners: flags & OF_OWNERS != 0 }, rest)
+        }
+        _ => (Account::default(), bytes),
     }
 }
 
@@ -91,14 +118,14 @@ fn apart(bytes: &[u8]) -> (&[u8], &[u8]) {
 }
 
 pub(crate) fn decode_inode(key: &[u8], bytes: &[u8]) -> Result<Inode> {
-    let bytes = apart(bytes).1;
+    let (account, bytes) = counted(apart(bytes).1);
     let Some((&NATIVE_VERSION, body)) = bytes.split_first() else {
-        return decode(key, bytes);
+        return Ok(Inode { account, ..decode(key, bytes)? });
     };
     let decoded = postcard::take_from_bytes::<Inode>(body).and_then(|(inode, rest)| {
         let (native, rest) = postcard::take_from_bytes::<Native>(rest)?;
         match rest {
-            [] => Ok(Inode { native: Some(native), ..inode }),
+            [] => Ok(Inode { account, native: Some(native), ..inode }),
             _ => Err(postcard::Error::DeserializeBadEncoding),
         }
     });

@@ -298,6 +298,7 @@ impl Part {
     }
 
     fn finish(&mut self, tx: &mut Tx) -> Result<()> {
+        self.inodes.values().flatten().for_each(|seen| tx.check_inode(seen));
         for ((ino, _), chunk) in &self.chunks {
             let key = chunk.key.clone();
             let Some(Some(seen)) = self.inodes.get_mut(ino) else { continue };
@@ -308,7 +309,6 @@ impl Part {
         }
         for seen in self.inodes.values().flatten() {
             tx.export_data(&seen.value);
-            tx.check_inode(seen);
             tx.put_inode(&seen.value)?;
         }
         Ok(())

@@ -2,10 +2,11 @@
 //!
 //! docs/format.md ("Metadata keys") is the other half of this file; change both or neither.
 
-use weir_types::{ChunkIndex, Ino, LinkId, SegmentId};
+use weir_types::{ChunkIndex, Ino, LinkId, SegmentId, TreeId};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::kv::Key;
+use crate::quota_of::QuotaOf;
 use crate::session::SessionId;
 use crate::share_row::ShareRow;
 
@@ -41,6 +42,8 @@ pub(crate) const NODE_WAITS: u8 = b'f';
 pub(crate) const KEPT: u8 = b'k';
 pub(crate) const SHARE: u8 = b'u';
 pub(crate) const DID: u8 = b'v';
+pub(crate) const QUOTA: u8 = b'q';
+pub(crate) const QUOTA_COUNT: u8 = b'p';
 
 /// Behind [`SHARE`]: accounts, and what sessions have of them.
 const SHARE_ACCOUNT: u8 = 0;
@@ -74,6 +77,9 @@ pub(crate) const AGE: &[u8] = b"Mage";
 pub(crate) const ACLS: &[u8] = b"Macls";
 /// When the writer last proved that it is the writer.
 pub(crate) const ALIVE: &[u8] = b"Malive";
+
+/// The last number of a tree with a quota that somebody has had.
+pub(crate) const LAST_TREE: &[u8] = b"Mlast_tree";
 
 /// The least cookie of an entry: those below are for `.` and `..` and for the start.
 pub(crate) const COOKIE_MIN: u64 = 16;
@@ -366,6 +372,41 @@ pub(crate) fn kept(name: &str) -> Key {
     let mut key = vec![KEPT];
     key.extend_from_slice(name.as_bytes());
     key
+}
+
+fn of_quota(tag: u8, of: QuotaOf, room: usize) -> Key {
+    let (what, number) = match of {
+        QuotaOf::Tree(tree) => (0, tree.0),
+        QuotaOf::User(uid) => (1, uid),
+        QuotaOf::Group(gid) => (2, gid),
+    };
+    let mut key = Vec::with_capacity(6 + room);
+    key.extend([tag, what]);
+    key.extend(number.to_be_bytes());
+    key
+}
+
+/// The row of a quota.
+pub(crate) fn quota(of: QuotaOf) -> Key {
+    of_quota(QUOTA, of, 0)
+}
+
+/// The counter of what counts for a quota: inodes, or bytes that extents cover.
+pub(crate) fn quota_count(of: QuotaOf, bytes: bool) -> Key {
+    let mut key = of_quota(QUOTA_COUNT, of, 1);
+    key.push(u8::from(bytes));
+    key
+}
+
+/// Whose quota a row is of, or a counter.
+pub(crate) fn parse_quota(key: &[u8]) -> Option<QuotaOf> {
+    let number = u32::from_be_bytes(key.get(2..6)?.try_into().ok()?);
+    match key.get(1)? {
+        0 => Some(QuotaOf::Tree(TreeId(number))),
+        1 => Some(QuotaOf::User(number)),
+        2 => Some(QuotaOf::Group(number)),
+        _ => None,
+    }
 }
 
 /// The big-endian number at `at`; `None` if the key is too short.

@@ -312,6 +312,7 @@ impl Meta {
             let mut inode = seen.value;
             inode.nlink = 1;
             inode.parent = dir;
+            inode.account = above.value.account;
             inode.native = inode.native.map(|native| Native { detached: true, ..native });
             tx.put_inode(&inode)?;
             tx.delete(keys::orphan(ino));

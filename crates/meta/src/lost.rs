@@ -152,7 +152,7 @@ impl Meta {
             tx.check_inode(&seen);
             tx.check(key.clone(), None);
             let mut inode = seen.value;
-            (inode.nlink, inode.parent) = (1, parent);
+            (inode.nlink, inode.parent, inode.account) = (1, parent, dir.value.account);
             inode.native = crate::native::in_link(&dir.value, &inode, name);
             changed(&mut inode);
             tx.export_name(&dir.value, name, &inode)?;

@@ -154,6 +154,7 @@ impl Meta {
             size: new.target.as_ref().map_or(0, |target| target.len() as u64),
             rdev: new.rdev,
             target: new.target.clone(),
+            account: dir.account,
             ..Inode::new(ino, new.kind, dir.ino, self.now())
         }
     }
@@ -179,6 +180,7 @@ impl Meta {
             tx.check_inode(&seen);
             tx.check(key.clone(), None);
             let mut inode = seen.value;
+            self.account_in(&inode, None, &dir.value).await?;
             inode.nlink += 1;
             inode.ctime = self.now();
             tx.export_name(&dir.value, name, &inode)?;

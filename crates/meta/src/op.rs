@@ -7,6 +7,7 @@ use bytes::Bytes;
 use weir_types::{ErrorKind, Extent, FileKind, FsError, Ino, Inode, Result, UnixTime};
 
 use crate::codec::{Dirent, Seen, decode_inode, encode, encode_inode, encode_time, lend, lent_to};
+use crate::counted::Counted;
 use crate::kv::{Check, Commit, Key, Kv, Outcome, Version, Versioned};
 use crate::session::SessionId;
 use crate::{NAME_BYTES_MAX, extents, keys};
@@ -56,6 +57,8 @@ pub(crate) struct Tx {
     known: BTreeSet<Ino>,
     /// Those of them on which somebody has a lease.
     lent: BTreeMap<Ino, Seen<Inode>>,
+    /// What those that quotas count were, and are after it.
+    counted: Counted,
     raises: BTreeMap<Key, Bytes>,
 }
 
@@ -72,6 +75,7 @@ impl Tx {
         let ino = seen.value.ino;
         self.check(keys::inode(ino), Some(seen.version));
         self.known.insert(ino);
+        self.counted.before(&seen.value);
         if !seen.lent_to.is_empty() {
             self.lent.insert(ino, seen.clone());
         }
@@ -96,7 +100,9 @@ impl Tx {
         *self.adds.entry(key).or_default() += n;
     }
 
+    /// Puts an inode that it checks, or makes.
     pub(crate) fn put_inode(&mut self, inode: &Inode) -> Result<()> {
+        self.counted.after(inode);
         self.put(keys::inode(inode.ino), encode_inode(inode)?);
         Ok(())
     }
@@ -105,6 +111,12 @@ impl Tx {
     pub(crate) fn put_new_inode(&mut self, inode: &Inode) -> Result<()> {
         self.known.insert(inode.ino);
         self.put_inode(inode)
+    }
+
+    /// Removes an inode that it checks.
+    pub(crate) fn delete_inode(&mut self, ino: Ino) {
+        self.counted.gone(ino);
+        self.delete(keys::inode(ino));
     }
 
     /// The keys that it checks.
@@ -198,6 +210,9 @@ impl Tx {
     ///
     /// [`Meta::apply`]: crate::Meta::apply
     pub(crate) async fn apply_to(mut self, kv: &dyn Kv) -> Result<bool> {
+        for (key, n) in std::mem::take(&mut self.counted).into_adds() {
+            self.add(key, n);
+        }
         if !kv.is_far() {
             // There is one writer, and what it says last is the latest: nothing need be compared.
             self.puts.append(&mut self.raises);

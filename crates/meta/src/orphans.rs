@@ -167,7 +167,8 @@ fn purge_rows(seen: Seen<Inode>, rows: &[Row], last: bool, tx: &mut Tx) -> Resul
         tx.put(keys::orphan(ino), Bytes::from_static(GOING));
         return tx.put_inode(&inode);
     }
-    let of_any = [keys::inode, keys::orphan, keys::pin, keys::node_locks];
+    tx.delete_inode(ino);
+    let of_any = [keys::orphan, keys::pin, keys::node_locks];
     for key in of_any.into_iter().chain([keys::dir_times, keys::dir_count]) {
         tx.delete(key(ino));
     }

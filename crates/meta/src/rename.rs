@@ -130,8 +130,8 @@ impl Meta {
             let Some(after) = after else { return Ok(None) };
             replaced = Some(after);
         }
-        let to_dir = plan.to.value.ino;
-        let Some(moved) = self.move_to(plan.moved.value.ino, to_dir, &mut tx, now).await? else {
+        let between = (&plan.from.value, &plan.to.value);
+        let Some(moved) = self.move_to(plan.moved.value.ino, between, &mut tx, now).await? else {
             return Ok(None);
         };
         tx.check(plan.from_key.clone(), Some(plan.moved.version));
@@ -160,7 +160,7 @@ impl Meta {
     async fn move_to(
         &self,
         ino: Ino,
-        dir: Ino,
+        (from, to): (&Inode, &Inode),
         tx: &mut Tx,
         now: UnixTime,
     ) -> Result<Option<Inode>> {
@@ -170,7 +170,8 @@ impl Meta {
         };
         tx.check_inode(&seen);
         seen.value.ctime = now;
-        seen.value.parent = dir;
+        seen.value.parent = to.ino;
+        seen.value.account = self.account_in(&seen.value, Some(from), to).await?;
         tx.put_inode(&seen.value)?;
         crate::codec::merge_times(&mut seen.value, found[1].as_ref())?;
         Ok(Some(seen.value))
@@ -186,7 +187,7 @@ impl Meta {
         if plan.crosses() && is_dir(&target) {
             self.check_not_below(target.ino, &plan.from, tx).await?;
         }
-        self.move_to(target.ino, plan.from.value.ino, tx, now).await
+        self.move_to(target.ino, (&plan.to.value, &plan.from.value), tx, now).await
     }
 
     async fn replace_target(

@@ -9,6 +9,7 @@ mod golden;
 mod holds;
 mod model;
 mod names;
+mod quotas;
 mod race;
 mod reference;
 mod rounds;

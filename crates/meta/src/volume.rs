@@ -16,6 +16,8 @@ use crate::op::{Tries, Tx, no_inode, seen_inode};
 
 /// The layout of keys and values that this build reads and writes.
 const LAYOUT: u32 = 1;
+/// The same with quotas, whose counters a build that does not know them would not keep.
+pub(crate) const LAYOUT_WITH_QUOTAS: u32 = 3;
 
 /// How many inode numbers one checked commit reserves. Those left at the end of a mount are lost,
 /// of 2^64.
@@ -124,9 +126,9 @@ impl Meta {
             let context = "the metadata holds no volume; make one with `weir format`";
             return Err(FsError::new(ErrorKind::NotFound, context));
         };
-        if layout.value != LAYOUT {
-            let have = layout.value;
-            let context = format!("metadata layout {have}, this build knows {LAYOUT}: update weir");
+        if ![LAYOUT, LAYOUT_WITH_QUOTAS].contains(&layout.value) {
+            let (have, newest) = (layout.value, LAYOUT_WITH_QUOTAS);
+            let context = format!("metadata layout {have}, this build knows {newest}: update weir");
             return Err(FsError::new(ErrorKind::Unsupported, context).coded(ErrorCode::VolumeNewer));
         }
         Ok(Meta {

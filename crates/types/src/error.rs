@@ -38,6 +38,10 @@ pub enum ErrorKind {
     Range,
     /// No room: in the tier, in the volume or on a disk below them.
     NoSpace,
+    /// A quota is used up: of the tree, the owner or the group.
+    Quota,
+    /// A name cannot move or be given there, for another quota counts there: copy instead.
+    CrossDevice,
     /// The credentials or the file's owner do not allow it.
     Permission,
     /// The mount or volume is read-only.

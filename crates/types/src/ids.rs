@@ -41,6 +41,19 @@ impl fmt::Display for Ino {
 #[serde(transparent)]
 pub struct SegmentId(pub u128);
 
+/// Names a directory tree that has a quota, from 1; never used twice in a volume.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(transparent)]
+pub struct TreeId(pub u32);
+
+impl fmt::Display for TreeId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
 /// Names a link, from 1; never used twice in a volume.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,

@@ -4,7 +4,7 @@ use crate::ByteRange;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{CHUNK_BYTES, ChunkIndex, Extent, Ino, LinkId};
+use crate::{CHUNK_BYTES, ChunkIndex, Extent, Ino, LinkId, TreeId};
 
 /// A point in time: nanoseconds since 1970, before it negative. Reaches from 1677 to 2262.
 #[derive(
@@ -118,6 +118,15 @@ impl Native {
     }
 }
 
+/// Whose quotas an inode counts for. What is made in a directory counts for those that it counts for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Account {
+    /// The quota of the tree that it is in.
+    pub tree: Option<TreeId>,
+    /// The quotas of its owner and of its group.
+    pub owners: bool,
+}
+
 /// One inode as stored.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Inode {
@@ -153,6 +162,9 @@ pub struct Inode {
     pub stored_bytes: u64,
     /// A symlink's target.
     pub target: Option<Vec<u8>>,
+    /// Whose quotas it counts for. Stored before the rest, and only if there are any.
+    #[serde(skip)]
+    pub account: Account,
     /// The object that the file is, in a link, or where in the link the directory is. Stored behind the rest, and only if there is one.
     #[serde(skip)]
     pub native: Option<Native>,
@@ -178,6 +190,7 @@ impl Inode {
             data: DataChange::default(),
             stored_bytes: 0,
             target: None,
+            account: Account::default(),
             native: None,
         }
     }

@@ -1,7 +1,7 @@
 //! Values as people write them on a command line.
 
 use weir_engine::{Attributes, Policy};
-use weir_types::{Codec, NanoUsd};
+use weir_types::{Bytes, Codec, NanoUsd};
 
 /// A span of time in milliseconds: `500ms`, `30s`, `5m`, `2h`, `3d`.
 pub(crate) fn duration_ms(text: &str) -> Result<u64, String> {
@@ -42,6 +42,35 @@ pub(crate) fn budget(text: &str) -> Result<NanoUsd, String> {
         true => Ok(NanoUsd((usd * 1e9).round() as i64)),
         false => Err(bad()),
     }
+}
+
+/// A size, or `none`, which is 0.
+pub(crate) fn bytes_or_none(text: &str) -> Result<Bytes, String> {
+    match text {
+        "none" => Ok(Bytes(0)),
+        _ => match text.parse::<Bytes>().map_err(|error| error.to_string())? {
+            Bytes(0) => Err("a limit of nothing: write none for no limit".to_owned()),
+            bytes => Ok(bytes),
+        },
+    }
+}
+
+/// A count: `500`, `20k`, `10M`, `1G`; or `none`, which is 0.
+pub(crate) fn count_or_none(text: &str) -> Result<u64, String> {
+    let bad = || format!("`{text}` is no count: write a number such as 500, 20k or 10M, or none");
+    if text == "none" {
+        return Ok(0);
+    }
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let number: u64 = text[..digits].parse().map_err(|_| bad())?;
+    let factor = match &text[digits..] {
+        "" => 1,
+        "k" | "K" => 1_000,
+        "M" => 1_000_000,
+        "G" => 1_000_000_000,
+        _ => return Err(bad()),
+    };
+    number.checked_mul(factor).filter(|count| *count > 0).ok_or_else(bad)
 }
 
 /// A share of something: `5%`, `2.5%`.
@@ -109,6 +138,19 @@ mod tests {
         for text in ["", "30", "s", "1.5s", "-1s", "3 days", "99999999999999999999s"] {
             assert!(duration_ms(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn limits_are_more_than_nothing() {
+        for (text, count) in [("500", 500), ("20k", 20_000), ("10M", 10_000_000), ("none", 0)] {
+            assert_eq!(count_or_none(text), Ok(count), "{text}");
+        }
+        for text in ["", "0", "M", "-1", "1.5M", "10 M", "99999999999999G"] {
+            assert!(count_or_none(text).is_err(), "{text}");
+        }
+        assert_eq!(bytes_or_none("2TiB"), Ok(Bytes(2 << 40)));
+        assert_eq!(bytes_or_none("none"), Ok(Bytes(0)));
+        assert!(bytes_or_none("0").is_err() && bytes_or_none("much").is_err());
     }
 
     #[test]

@@ -8,7 +8,7 @@ use super::protocol::NbdError;
 pub(crate) fn errno(kind: ErrorKind) -> NbdError {
     match kind {
         ErrorKind::Permission | ErrorKind::ReadOnly => NbdError::Permission,
-        ErrorKind::NoSpace | ErrorKind::TooLarge => NbdError::NoSpace,
+        ErrorKind::NoSpace | ErrorKind::TooLarge | ErrorKind::Quota => NbdError::NoSpace,
         ErrorKind::Invalid | ErrorKind::Range | ErrorKind::NameTooLong => NbdError::Invalid,
         ErrorKind::Unsupported => NbdError::Unsupported,
         ErrorKind::Retry
@@ -20,6 +20,7 @@ pub(crate) fn errno(kind: ErrorKind) -> NbdError {
         | ErrorKind::IsDirectory
         | ErrorKind::NoAttribute
         | ErrorKind::TooManyLinks
+        | ErrorKind::CrossDevice
         | ErrorKind::WouldBlock
         | ErrorKind::Deadlock
         | ErrorKind::Interrupted
@@ -50,6 +51,8 @@ mod tests {
             (K::TooLarge, 28),
             (K::Range, 22),
             (K::NoSpace, 28),
+            (K::Quota, 28),
+            (K::CrossDevice, 5),
             (K::Permission, 1),
             (K::ReadOnly, 1),
             (K::WouldBlock, 5),

@@ -41,7 +41,7 @@ impl Compound {
             }
         };
         let space = match need_space(asked) {
-            true => Some(self.server.engine.statfs().await?),
+            true => Some(self.server.engine.statfs(inode.ino).await?),
             false => None,
         };
         let minor = self.minor;

@@ -119,7 +119,7 @@ impl Compound {
         out.u64(entry.cookie);
         out.opaque(&entry.name);
         let space = match need_space(asked.attributes) {
-            true => Some(self.server.engine.statfs().await?),
+            true => Some(self.server.engine.statfs(entry.inode.ino).await?),
             false => None,
         };
         let (handle, inode, is_mount) = (entry.handle, &entry.inode, entry.is_mount);

@@ -33,6 +33,7 @@ statuses! {
     MLINK = 31
     NAMETOOLONG = 63
     NOTEMPTY = 66
+    DQUOT = 69
     STALE = 70
     BADHANDLE = 10001
     BAD_COOKIE = 10003
@@ -132,6 +133,8 @@ pub(crate) fn status(kind: ErrorKind) -> Status {
         ErrorKind::TooLarge => Status::FBIG,
         ErrorKind::Range => Status::XATTR2BIG,
         ErrorKind::NoSpace => Status::NOSPC,
+        ErrorKind::Quota => Status::DQUOT,
+        ErrorKind::CrossDevice => Status::XDEV,
         ErrorKind::Permission => Status::ACCESS,
         ErrorKind::ReadOnly => Status::ROFS,
         ErrorKind::Deadlock => Status::DEADLOCK,
@@ -168,6 +171,8 @@ mod tests {
             (K::TooLarge, 27),
             (K::Range, 10096),
             (K::NoSpace, 28),
+            (K::Quota, 69),
+            (K::CrossDevice, 18),
             (K::Permission, 13),
             (K::ReadOnly, 30),
             (K::WouldBlock, 10008),

@@ -1,5 +1,5 @@
 //! How much a volume may hold, where somebody said so: what `statfs` shows, and what writes of files
-//! obey. A bucket has no end; this one is for people.
+//! obey, as they obey quotas. A bucket has no end; this one is for people.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use weir_meta::{Meta, Usage};
 use weir_tier::{Mirror, Tier};
-use weir_types::{Bytes, ErrorKind, FsError, Result};
+use weir_types::{Bytes, ErrorKind, FsError, Ino, Result};
 
 use super::nodes::Nodes;
+use super::quotas::Quotas;
 use crate::volume::context::Context;
 
 /// How old what is known of the metadata may be where there is room by it, in milliseconds.
@@ -29,6 +30,7 @@ pub(crate) struct Capacity {
     meta: Arc<Meta>,
     tier: Arc<Tier>,
     nodes: Arc<Nodes>,
+    quotas: Arc<Quotas>,
     /// What was used when somebody looked, less what had been written since the mount: with what has by
     /// now it is at least what is used, wherever that lies.
     used_beside_written: AtomicI64,
@@ -41,9 +43,10 @@ impl Capacity {
         meta: Arc<Meta>,
         tier: Arc<Tier>,
         nodes: Arc<Nodes>,
+        quotas: Arc<Quotas>,
     ) -> Self {
         let (used_beside_written, looked_ms) = (AtomicI64::new(0), AtomicU64::new(NEVER));
-        Self { context, meta, tier, nodes, used_beside_written, looked_ms }
+        Self { context, meta, tier, nodes, quotas, used_beside_written, looked_ms }
     }
 
     /// Bytes that the volume may hold; `None` if it has no size.
@@ -64,8 +67,12 @@ impl Capacity {
         Ok((usage, used_bytes))
     }
 
-    /// Whether so many more bytes fit, by what is known. `false` where somebody must look.
-    pub(crate) fn surely_holds(&self, bytes: u64) -> bool {
+    /// Whether so many more bytes of a file fit, by what is known. `false` where somebody must look.
+    pub(crate) fn surely_holds(&self, ino: Ino, bytes: u64) -> bool {
+        self.volume_holds(bytes) && self.quotas.surely_hold(ino, bytes)
+    }
+
+    fn volume_holds(&self, bytes: u64) -> bool {
         let Some(limit) = self.limit() else { return true };
         let looked_ms = self.looked_ms.load(Ordering::Relaxed);
         let is_known =
@@ -73,11 +80,12 @@ impl Capacity {
         is_known && self.known_bytes().saturating_add(bytes) <= limit
     }
 
-    /// `NoSpace` where `offset..offset + len` of a file needs more than is free. What is there already
-    /// needs nothing.
+    /// `NoSpace` where `offset..offset + len` of a file needs more than is free, `Quota` where it needs more
+    /// than its quotas have left. What is there already needs nothing.
     pub(crate) async fn check(&self, mirror: &Mirror, offset: u64, len: u64) -> Result<()> {
+        self.quotas.check_bytes(mirror, offset, len).await?;
         let Some(limit) = self.limit() else { return Ok(()) };
-        if self.surely_holds(len) {
+        if self.volume_holds(len) {
             return Ok(());
         }
         let needed = mirror.hole_bytes(offset, offset.saturating_add(len));

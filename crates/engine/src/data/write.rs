@@ -13,6 +13,7 @@ use crate::data::fetch::{Fetcher, Priority};
 use crate::data::journal::Journal;
 use crate::data::mirrors::Mirrors;
 use crate::data::nodes::Nodes;
+use crate::data::quotas::Quotas;
 use crate::data::space::{Space, amount_for};
 use crate::data::throttle::WriteThrottle;
 use crate::volume::context::Context;
@@ -41,7 +42,11 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    pub(crate) fn new(fetcher: Arc<Fetcher>, journal: Option<Arc<Journal>>) -> Self {
+    pub(crate) fn new(
+        fetcher: Arc<Fetcher>,
+        journal: Option<Arc<Journal>>,
+        quotas: Arc<Quotas>,
+    ) -> Self {
         Self {
             context: fetcher.context.clone(),
             meta: fetcher.meta.clone(),
@@ -56,6 +61,7 @@ impl Writer {
                 fetcher.meta.clone(),
                 fetcher.tier.clone(),
                 fetcher.nodes.clone(),
+                quotas,
             ),
             fetcher,
         }

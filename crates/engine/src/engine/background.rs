@@ -16,6 +16,7 @@ use crate::data::space::Space;
 use crate::names::atimes::atimes_loop;
 use crate::names::removed::orphans_loop;
 use crate::names::tree::purge_loop;
+use crate::services::quotas::quotas_loop;
 use crate::services::{actions, limits, links};
 use crate::volume::age::age_loop;
 use crate::volume::context::blocking;
@@ -31,13 +32,14 @@ const SEAL_MS: u64 = 600_000;
 
 /// Starts the engine's tasks. They end when the set is shut down.
 pub(super) fn start(engine: &Engine) -> JoinSet<()> {
-    let Engine { data, names, links, actions, limits, .. } = engine;
+    let Engine { data, names, links, actions, limits, quotas, .. } = engine;
     let mut tasks = JoinSet::new();
     tasks.spawn(release_loop(data.space.clone(), data.tier.clone()));
     tasks.spawn(seal_loop(data.tier.clone()));
     tasks.spawn(tidy_loop(data.nodes.clone(), data.tier.clone()));
     tasks.spawn(actions::run_loop(actions.clone()));
     tasks.spawn(limits::throughput_loop(limits.clone()));
+    tasks.spawn(quotas_loop(quotas.clone()));
     if data.context.read_only {
         let (mirrors, nodes) = (data.mirrors.clone(), data.nodes.clone());
         tasks.spawn(links::follow_loop(mirrors, nodes, links.registry.clone()));

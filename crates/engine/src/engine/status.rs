@@ -20,17 +20,6 @@ use crate::volume::health::MetadataStatus;
 use crate::volume::options::MountReport;
 use crate::volume::pulse::NodesStatus;
 
-/// Sizes for `statfs`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Statfs {
-    /// Bytes the volume can hold. A bucket has no end, so this is 1 PiB, or more when that is used.
-    pub total_bytes: u64,
-    /// Bytes that files take.
-    pub used_bytes: u64,
-    /// Inodes in use.
-    pub files: u64,
-}
-
 /// The state of a mount, for `weir status` and the metrics.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Status {
@@ -178,9 +167,6 @@ impl LeaseStatus {
 /// How long a status waits for the volume's totals.
 const USAGE_MAX: Duration = Duration::from_secs(2);
 
-/// A petabyte: what a volume without end answers when asked for its size.
-const TOTAL_BYTES: u64 = 1 << 50;
-
 impl Engine {
     /// The volume's id.
     pub fn volume_id(&self) -> String {
@@ -190,19 +176,6 @@ impl Engine {
     /// Whether another writer took the volume over: nothing that is read here need be so any more. Costs nothing.
     pub fn is_fenced(&self) -> bool {
         self.data.context.is_fenced()
-    }
-
-    /// Sizes for `statfs`.
-    pub fn statfs(&self) -> Boxed<'_, Result<Statfs>> {
-        boxed(async move {
-            let capacity = &self.data.writer.capacity;
-            let (usage, used_bytes) = capacity.usage().await?;
-            let total_bytes = match capacity.limit() {
-                Some(limit) => limit,
-                None => TOTAL_BYTES.max(used_bytes.saturating_mul(2)),
-            };
-            Ok(Statfs { total_bytes, used_bytes, files: usage.inodes })
-        })
     }
 
     /// The state of the mount.

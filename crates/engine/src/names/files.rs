@@ -274,7 +274,7 @@ impl OpenFiles {
         let tenant = file.known_tenant();
         let is_free = self.admission.is_of_now(&tenant)
             && !self.may_be_held_back(file)
-            && self.writer.capacity.surely_holds(data.len() as u64);
+            && self.writer.capacity.surely_holds(file.ino(), data.len() as u64);
         if !is_free || !self.writer.try_write_mirror(&file.mirror, offset, data)? {
             return Ok(None);
         }

@@ -14,6 +14,7 @@ use crate::data::flush::Flusher;
 use crate::data::journal::Journal;
 use crate::data::mirrors::Mirrors;
 use crate::data::nodes::Nodes;
+use crate::data::quotas::Quotas;
 use crate::data::space::Space;
 use crate::data::write::Writer;
 use crate::names::atimes::Atimes;
@@ -57,6 +58,7 @@ pub(crate) struct Names {
     pub(crate) space: Arc<Space>,
     pub(crate) admission: Arc<Admission>,
     pub(crate) flusher: Arc<Flusher>,
+    pub(crate) quotas: Arc<Quotas>,
     pub(crate) writer: Arc<Writer>,
     pub(crate) linked: Arc<dyn LinkedNames>,
     pub(crate) atimes: Arc<Atimes>,
@@ -212,6 +214,7 @@ impl Names {
     pub(crate) async fn setattr(&self, ino: Ino, set: SetAttr) -> Result<Inode> {
         self.context.check_writable()?;
         let (mtime, ctime) = (set.mtime, set.ctime);
+        self.check_given(ino, &set).await?;
         let _changing = self.promises.changing(ino).await;
         // No flush may come between with the times of a write before.
         let node = self.nodes.get(ino);
@@ -234,6 +237,7 @@ impl Names {
     pub(crate) async fn create(&self, parent: Ino, name: &[u8], new: NewInode) -> Result<Inode> {
         self.context.check_writable()?;
         self.look_into(parent).await?;
+        self.check_more(parent, &new).await?;
         self.meta.create(parent, name, new).await
     }
 
@@ -286,6 +290,7 @@ impl Names {
         let _changing = self.changing_named(from.0, from.1).await?;
         let _replacing = self.changing_named(to.0, to.1).await?;
         self.flush_before_replacing(from, to, mode).await?;
+        self.check_moved(from, to.0).await?;
         let renamed = self.meta.rename(from.0, from.1, to.0, to.1, mode).await?;
         if renamed.moved.kind == FileKind::Directory || mode == RenameMode::Exchange {
             self.admission.directory_moved();

@@ -2,8 +2,8 @@
 //! by this code: volumes hold such bytes, so they never change.
 
 use weir_types::{
-    ByteRange, DataChange, Extent, FileKind, Ino, Inode, LinkId, Native, RecordRef, SegmentId,
-    UnixTime,
+    Account, ByteRange, DataChange, Extent, FileKind, Ino, Inode, LinkId, Native, RecordRef,
+    SegmentId, TreeId, UnixTime,
 };
 
 use crate::codec::{
@@ -11,7 +11,7 @@ use crate::codec::{
 };
 use crate::kv::Versioned;
 use crate::session::SessionId;
-use crate::{ActionEnd, ActionRow, ActionRowKind, LastMount, LinkObject};
+use crate::{ActionEnd, ActionRow, ActionRowKind, LastMount, LinkObject, QuotaRow};
 
 const INODE: &str = "01ac0202ff03e8076401090001aab4aed8c7bfce972f04060107018020ffffffffffffffffff010001092e2e2f746172676574";
 /// What follows an inode in version 2.
@@ -41,6 +41,7 @@ fn inode() -> Inode {
         data: DataChange { generation: 7, dropped: Some(ByteRange::new(4096, u64::MAX)) },
         stored_bytes: 0,
         target: Some(b"../target".to_vec()),
+        account: Account::default(),
         native: None,
     }
 }
@@ -151,6 +152,30 @@ fn an_inode_that_is_lent_has_the_sessions_before_it() {
     for cut in [1, 2, 9, 17] {
         assert!(decode_inode(b"I", &lent[..cut]).is_err(), "{cut}");
     }
+}
+
+#[test]
+fn an_inode_that_quotas_count_has_them_before_it() {
+    let account = Account { tree: Some(TreeId(258)), owners: true };
+    let counted = Inode { account, ..inode() };
+    let stored = bytes(&format!("040100000102{INODE}"));
+    assert_eq!(encode_inode(&counted).unwrap(), stored);
+    assert_eq!(decode_inode(b"I", &stored).unwrap(), counted);
+    let lent = lend(&stored, &[SessionId(7)]);
+    assert_eq!(lent, bytes(&format!("03010000000000000007040100000102{INODE}")));
+    assert_eq!(decode_inode(b"I", &lent).unwrap(), counted);
+    for cut in 1..7 {
+        assert!(decode_inode(b"I", &stored[..cut]).is_err(), "{cut}");
+    }
+    let row = QuotaRow {
+        root: Some(Ino(300)),
+        bytes_max: Some(1 << 41),
+        files_max: None,
+        counting: true,
+        removed: false,
+    };
+    assert_eq!(encode(&row).unwrap(), bytes("0101ac0201808080808040000100"));
+    assert_eq!(decode::<QuotaRow>(b"q", &bytes("0101ac0201808080808040000100")).unwrap(), row);
 }
 
 #[test]

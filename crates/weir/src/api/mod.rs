@@ -12,6 +12,7 @@ mod locks;
 mod mount;
 mod nfs;
 mod prices;
+mod quotas;
 mod recover;
 mod refusal;
 mod status;
@@ -38,6 +39,7 @@ pub(crate) use nfs::{
     ExportLimit, ListClients, ListExports, ListNfsUses, NfsStatus, RemoveExport, SetExport,
 };
 pub(crate) use prices::{GetPrices, ListPrices};
+pub(crate) use quotas::{GetQuotas, ListQuotas, QuotaTarget, RemoveQuota, SetQuota};
 pub(crate) use recover::{
     DiscardAside, Discarded, ExtractAside, GetRecoverProgress, ListAside, MergeAside,
 };

@@ -25,7 +25,7 @@ const STATUSES: [(StatusCode, &[ErrorKind]); 7] = [
     (StatusCode::BAD_REQUEST, &[ErrorKind::Invalid, ErrorKind::IsDirectory]),
     (StatusCode::FORBIDDEN, &[ErrorKind::Permission, ErrorKind::ReadOnly]),
     (StatusCode::NOT_IMPLEMENTED, &[ErrorKind::Unsupported]),
-    (StatusCode::INSUFFICIENT_STORAGE, &[ErrorKind::NoSpace]),
+    (StatusCode::INSUFFICIENT_STORAGE, &[ErrorKind::NoSpace, ErrorKind::Quota]),
     (StatusCode::INTERNAL_SERVER_ERROR, &[ErrorKind::Retry]),
 ];
 

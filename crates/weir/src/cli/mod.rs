@@ -13,6 +13,7 @@ mod migrate;
 mod mount;
 mod nfs;
 mod nodes;
+mod quota;
 mod recover;
 mod sync;
 mod throughput;
@@ -46,6 +47,7 @@ pub(crate) use nfs::{
     ExportArgs, ExportCommand, NfsArgs, Who,
 };
 pub(crate) use nodes::{EvictArgs, NodesArgs, NodesCommand};
+pub(crate) use quota::{QuotaArgs, QuotaCommand, QuotaGetArgs, QuotaOfArgs, QuotaSetArgs};
 pub(crate) use recover::RecoverArgs;
 pub(crate) use sync::SyncArgs;
 pub(crate) use throughput::{BillArgs, ModeName, ThroughputArgs};
@@ -270,6 +272,9 @@ pub(crate) enum Command {
     /// Copy a tree between directories and buckets
     #[command(after_help = sync::SYNC_EXAMPLES)]
     Sync(Box<SyncArgs>),
+    /// Limits of bytes and files for directories, users and groups
+    #[command(after_help = quota::QUOTA_EXAMPLES)]
+    Quota(QuotaArgs),
     /// Throughput modes, limits and budget, and who did what
     #[command(after_help = throughput::THROUGHPUT_EXAMPLES)]
     Throughput(ThroughputArgs),

@@ -24,6 +24,7 @@ mod mount;
 mod nfs;
 mod nodes;
 mod prices;
+mod quota;
 mod record;
 mod recover;
 mod residency;
@@ -122,6 +123,7 @@ pub(crate) fn run(cli: Cli, argv: &[OsString]) -> Result<ExitCode> {
         Command::Pin(args) => wait(actions::pin(args, true)),
         Command::Unpin(args) => wait(actions::pin(args, false)),
         Command::Sync(args) => wait(sync::run(*args)),
+        Command::Quota(args) => wait(quota::run(args.command)),
         Command::Throughput(args) => wait(throughput::run(args)),
         Command::Bill(args) => wait(bill::run(args)),
         Command::Bench(args) => wait(bench::run(args)),

@@ -32,7 +32,7 @@ impl Failure {
             ErrorKind::Invalid | ErrorKind::IsDirectory => Errno::INVAL,
             ErrorKind::Permission | ErrorKind::ReadOnly => Errno::PERM,
             ErrorKind::Unsupported => Errno::OPNOTSUPP,
-            ErrorKind::NoSpace => Errno::NOSPC,
+            ErrorKind::NoSpace | ErrorKind::Quota => Errno::NOSPC,
             _ => Errno::IO,
         };
         // As the system words it, without Rust's number at its end.

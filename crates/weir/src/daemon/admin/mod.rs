@@ -15,6 +15,7 @@ mod page;
 mod peer;
 mod port;
 mod prices;
+mod quotas;
 mod recover;
 mod routes;
 mod survey;
@@ -221,7 +222,7 @@ fn for_monitors(routes: Routes) -> Router<Arc<DaemonState>> {
 fn all_calls() -> Routes {
     let routes = mount::add(mount::add_watching(Routes::default()));
     let routes = disks::add(nfs::add(actions::add(links::add(locks::add(upgrade::add(routes))))));
-    let routes = survey::add_watching(throughput::add(recover::add(routes)));
+    let routes = survey::add_watching(throughput::add(quotas::add(recover::add(routes))));
     bill::add_watching(prices::add_watching(routes))
 }
 

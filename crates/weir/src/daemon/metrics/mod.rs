@@ -3,6 +3,7 @@
 mod block;
 mod nfs;
 mod nodes;
+mod quotas;
 mod throughput;
 mod told;
 
@@ -46,6 +47,7 @@ impl Collector for Told {
         self.links(&mut to)?;
         self.actions(&mut to)?;
         self.throughput(&mut to)?;
+        self.quotas(&mut to)?;
         self.requests(&mut to)?;
         self.troubles(&mut to)?;
         self.latency(&mut to)

@@ -74,6 +74,7 @@ fn sample() -> Told {
         nfs: None,
         nfs_uses: Vec::new(),
         throughput: ThroughputReport { rules: Vec::new(), tenants: Vec::new(), budget: None },
+        quotas: Vec::new(),
         io_per_s: (0.0, 0.0),
         ops: Vec::new(),
         uptime: Duration::ZERO,

@@ -1,0 +1,55 @@
+//! What quotas have to say of names: of new ones, of moves, and of files that are given away.
+
+use weir_meta::{NewInode, QuotaUsed, SetAttr};
+use weir_types::{ErrorKind, FileKind, Ino, Inode, Result};
+
+use crate::data::quotas::Whose;
+use crate::names::tree::Names;
+
+impl Names {
+    /// `Quota` where one more file is too much for a directory.
+    pub(super) async fn check_more(&self, dir: Ino, new: &NewInode) -> Result<()> {
+        if !self.quotas.any() {
+            return Ok(());
+        }
+        let dir = self.meta.inode(dir).await?;
+        let one = QuotaUsed { files: 1, bytes: 0 };
+        self.quotas.check(Whose::made_in(&dir, new.uid, new.gid), one).await
+    }
+
+    /// `Quota` where what has this name is too much for the tree that it moves to. What is a directory only
+    /// moves within its tree.
+    pub(super) async fn check_moved(&self, (from, name): (Ino, &[u8]), to: Ino) -> Result<()> {
+        if !self.quotas.any() || from == to {
+            return Ok(());
+        }
+        let moved = match self.meta.lookup(from, name).await {
+            Ok(moved) => moved,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        let dir = self.meta.inode(to).await?;
+        if moved.kind == FileKind::Directory {
+            return Ok(());
+        }
+        let (before, after) = (Whose::of(&moved), Whose::made_in(&dir, moved.uid, moved.gid));
+        self.quotas.check_moved(Some(before), after, self.counts(&moved)).await
+    }
+
+    /// `Quota` where a file is too much for its new owner or group.
+    pub(super) async fn check_given(&self, ino: Ino, set: &SetAttr) -> Result<()> {
+        if !self.quotas.any() || (set.uid, set.gid) == (None, None) {
+            return Ok(());
+        }
+        let file = self.meta.inode(ino).await?;
+        let (uid, gid) = (set.uid.unwrap_or(file.uid), set.gid.unwrap_or(file.gid));
+        let (before, after) = (Whose::of(&file), Whose::made_in(&file, uid, gid));
+        self.quotas.check_moved(Some(before), after, self.counts(&file)).await
+    }
+
+    /// What a file counts, what is dirty of it included.
+    fn counts(&self, file: &Inode) -> QuotaUsed {
+        let dirty = self.tier.find(file.ino).map_or(0, |mirror| mirror.dirty_bytes());
+        QuotaUsed { files: 1, bytes: file.stored_bytes + dirty }
+    }
+}

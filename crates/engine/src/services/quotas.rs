@@ -1,0 +1,373 @@
+//! Setting quotas, and having everything count for them.
+//!
+//! A quota on a directory that has something in it is told of by nothing there, so a walk has it all
+//! count. It goes from the top down, and a directory counts before it is listed: what is made in it
+//! later counts as it does, and what was made before is in the listing. Nothing stands still meanwhile.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use tokio::sync::Notify;
+use weir_meta::{Meta, QuotaOf, QuotaRow, path_of};
+use weir_types::{Account, ErrorKind, FileKind, FsError, Ino, Inode, Result, TreeId};
+
+use crate::data::quotas::{Quota, Quotas, Whose};
+use crate::volume::context::Context;
+use crate::volume::locks::{self, Place};
+
+/// Entries read at once.
+const PAGE: usize = 1_000;
+/// Inodes that one commit has count.
+const BATCH: usize = 250;
+/// Rest after a walk that failed.
+const REST: Duration = Duration::from_secs(1);
+/// How often a node that shares the volume looks whether others set quotas.
+const OTHERS: Duration = Duration::from_secs(5);
+
+/// Whose quota.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum QuotaSubject {
+    /// That of the directory with this inode number, and all below it.
+    Directory(u64),
+    /// That of all files of a user, by number.
+    User(u32),
+    /// That of all files of a group, by number.
+    Group(u32),
+}
+
+/// What to change of a quota. What is `None` stays as it is; of a new quota it is no limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct QuotaChange {
+    /// Bytes that there may be; 0 for no limit.
+    #[serde(default)]
+    pub bytes_max: Option<u64>,
+    /// Files that there may be, directories among them; 0 for no limit.
+    #[serde(default)]
+    pub files_max: Option<u64>,
+}
+
+/// A quota as it stands.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct QuotaView {
+    /// Whose it is.
+    pub subject: QuotaSubject,
+    /// The directory, below the volume's root; `None` of users and groups.
+    pub path: Option<String>,
+    /// Bytes that there may be; `None` without a limit.
+    pub bytes_max: Option<u64>,
+    /// Bytes that there are: in the bucket's segments, and dirty here.
+    pub bytes_used: u64,
+    /// Files that there may be; `None` without a limit.
+    pub files_max: Option<u64>,
+    /// Files that there are, directories among them.
+    pub files_used: u64,
+    /// Not all that is there counts yet: so many files were gone through. `None` once all does.
+    pub counting: Option<u64>,
+    /// It was removed, and goes when nothing counts for it any more.
+    pub removed: bool,
+}
+
+/// Sets quotas.
+pub(crate) struct QuotaKeeper {
+    context: Arc<Context>,
+    meta: Arc<Meta>,
+    quotas: Arc<Quotas>,
+    /// Files that walks went through.
+    walked: Mutex<BTreeMap<QuotaOf, u64>>,
+    wanted: Notify,
+    /// Held while one is set or removed.
+    setting: locks::Mutex,
+}
+
+impl QuotaKeeper {
+    pub(crate) fn new(context: Arc<Context>, meta: Arc<Meta>, quotas: Arc<Quotas>) -> Self {
+        let walked = Mutex::default();
+        let (wanted, setting) = (Notify::new(), locks::Mutex::new(Place::QuotaSetting, 0, ()));
+        Self { context, meta, quotas, walked, wanted, setting }
+    }
+
+    /// All quotas as they stand.
+    pub(crate) async fn list(&self) -> Result<Vec<QuotaView>> {
+        let mut all = Vec::new();
+        for (of, quota) in self.quotas.all().await? {
+            let view = self.view(of, &quota).await?;
+            if view.path.is_none() && quota.row.root.is_some() {
+                // Its directory was removed.
+                self.wanted.notify_one();
+                continue;
+            }
+            all.push(view);
+        }
+        Ok(all)
+    }
+
+    /// Those that something counts for that lies in this directory, or is this file: of trees from the
+    /// inside out.
+    pub(crate) async fn over(&self, ino: Ino) -> Result<Vec<QuotaView>> {
+        let whose = Whose::of(&self.meta.inode(ino).await?);
+        let mut all = Vec::new();
+        for (of, quota) in self.quotas.over(whose).await? {
+            all.push(self.view(of, &quota).await?);
+        }
+        Ok(all)
+    }
+
+    async fn view(&self, of: QuotaOf, quota: &Quota) -> Result<QuotaView> {
+        let row = &quota.row;
+        let path = match row.root {
+            Some(root) => path_of(&**self.meta.kv(), root).await?,
+            None => None,
+        };
+        let shown = |path: Vec<u8>| match &path[..] {
+            b"." => "/".to_owned(),
+            path => format!("/{}", String::from_utf8_lossy(path)),
+        };
+        let walked = self.walked.lock().get(&of).copied();
+        Ok(QuotaView {
+            subject: match of {
+                QuotaOf::Tree(_) => QuotaSubject::Directory(row.root.unwrap_or(Ino::ROOT).0),
+                QuotaOf::User(uid) => QuotaSubject::User(uid),
+                QuotaOf::Group(gid) => QuotaSubject::Group(gid),
+            },
+            path: path.map(shown),
+            bytes_max: row.bytes_max,
+            bytes_used: quota.used.bytes,
+            files_max: row.files_max,
+            files_used: quota.used.files,
+            counting: row.counting.then(|| walked.unwrap_or(0)),
+            removed: row.removed,
+        })
+    }
+
+    /// Sets a quota, or changes it. Holds at once for what counts; all that is there already is counted
+    /// in the background. `NotDirectory` for a file.
+    pub(crate) async fn set(
+        &self,
+        subject: QuotaSubject,
+        change: QuotaChange,
+    ) -> Result<QuotaView> {
+        self.context.check_writable()?;
+        let _setting = self.setting.lock().await;
+        let rows = self.meta.quotas().await?;
+        let found = rows.iter().find(|(of, row)| is_of(subject, *of, row));
+        let max = |new: Option<u64>, old: Option<u64>| match new {
+            None => old,
+            Some(0) => None,
+            Some(max) => Some(max),
+        };
+        let old = found.map(|(_, row)| row.clone());
+        // Where owners count for one quota already they do for each.
+        let is_owner = |of: &QuotaOf| !matches!(of, QuotaOf::Tree(_));
+        let all_count = !matches!(subject, QuotaSubject::Directory(_))
+            && rows.iter().any(|(of, row)| is_owner(of) && !row.counting);
+        let row = QuotaRow {
+            root: None,
+            bytes_max: max(change.bytes_max, old.as_ref().and_then(|old| old.bytes_max)),
+            files_max: max(change.files_max, old.as_ref().and_then(|old| old.files_max)),
+            counting: old.as_ref().map_or(!all_count, |old| old.counting || old.removed),
+            removed: false,
+        };
+        let of = match (found, subject) {
+            (Some((of, old)), _) => {
+                self.meta.set_quota(*of, Some(&QuotaRow { root: old.root, ..row })).await?;
+                *of
+            }
+            (None, QuotaSubject::Directory(root)) => {
+                QuotaOf::Tree(self.meta.new_tree_quota(Ino(root), &row).await?)
+            }
+            (None, QuotaSubject::User(uid)) => {
+                self.meta.set_quota(QuotaOf::User(uid), Some(&row)).await?;
+                QuotaOf::User(uid)
+            }
+            (None, QuotaSubject::Group(gid)) => {
+                self.meta.set_quota(QuotaOf::Group(gid), Some(&row)).await?;
+                QuotaOf::Group(gid)
+            }
+        };
+        self.changed().await?;
+        self.view_of(of).await
+    }
+
+    /// Removes a quota: from now on nothing is refused for it. `NotFound` if there is none.
+    pub(crate) async fn remove(&self, subject: QuotaSubject) -> Result<QuotaView> {
+        self.context.check_writable()?;
+        let _setting = self.setting.lock().await;
+        let rows = self.meta.quotas().await?;
+        let found = rows.into_iter().find(|(of, row)| is_of(subject, *of, row) && !row.removed);
+        let Some((of, row)) = found else {
+            let text = "there is no such quota: `weir quota list` shows those that there are";
+            return Err(FsError::new(ErrorKind::NotFound, text));
+        };
+        let removed = QuotaRow {
+            bytes_max: None,
+            files_max: None,
+            counting: true,
+            removed: true,
+            root: row.root,
+        };
+        self.meta.set_quota(of, Some(&removed)).await?;
+        self.changed().await?;
+        self.view_of(of).await
+    }
+
+    async fn changed(&self) -> Result<()> {
+        self.meta.sync().await?;
+        self.quotas.changed();
+        self.wanted.notify_one();
+        Ok(())
+    }
+
+    async fn view_of(&self, of: QuotaOf) -> Result<QuotaView> {
+        let all = self.quotas.all().await?;
+        match all.get(&of) {
+            Some(quota) => self.view(of, quota).await,
+            None => Err(FsError::new(ErrorKind::Conflict, "the quota was removed meanwhile")),
+        }
+    }
+
+    /// Quotas of directories that are no more go.
+    async fn forget_removed(&self) -> Result<()> {
+        let rows = self.meta.quotas().await?;
+        let tops: Vec<_> = rows.iter().filter_map(|(of, row)| Some((*of, row.root?))).collect();
+        let inos: Vec<Ino> = tops.iter().map(|(_, root)| *root).collect();
+        for ((of, _), top) in tops.iter().zip(self.meta.inodes(&inos).await?) {
+            if top.is_none() {
+                self.meta.set_quota(*of, None).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Has all count that does not yet.
+    async fn count_all(&self) -> Result<()> {
+        self.forget_removed().await?;
+        loop {
+            let rows = self.meta.quotas().await?;
+            let Some((of, row)) = rows.iter().find(|(_, row)| row.counting) else { return Ok(()) };
+            let tops: BTreeSet<Ino> = rows.iter().filter_map(|(_, row)| row.root).collect();
+            self.walked.lock().insert(*of, 0);
+            match (of, row.root) {
+                (QuotaOf::Tree(tree), Some(root)) => {
+                    self.count_tree(*tree, root, row, tops).await?
+                }
+                _ if row.removed => {}
+                _ => {
+                    let owners = |inode: &Inode| Account { owners: true, ..inode.account };
+                    self.walk(*of, Ino::ROOT, owners, &BTreeSet::new()).await?;
+                }
+            }
+            self.counted(*of).await?;
+        }
+    }
+
+    async fn count_tree(
+        &self,
+        tree: TreeId,
+        root: Ino,
+        row: &QuotaRow,
+        mut tops: BTreeSet<Ino>,
+    ) -> Result<()> {
+        tops.remove(&root);
+        let of = QuotaOf::Tree(tree);
+        if !row.removed {
+            let count = |inode: &Inode| match tops.contains(&inode.ino) {
+                true => inode.account,
+                false => Account { tree: Some(tree), ..inode.account },
+            };
+            return self.walk(of, root, count, &tops).await;
+        }
+        let Some(top) = self.meta.inodes(&[root]).await?.pop().flatten() else { return Ok(()) };
+        let above = self.meta.inodes(&[top.parent]).await?.pop().flatten();
+        let outer = above.and_then(|above| above.account.tree).filter(|outer| *outer != tree);
+        let count = |inode: &Inode| match inode.account.tree == Some(tree) {
+            true => Account { tree: outer, ..inode.account },
+            false => inode.account,
+        };
+        self.walk(of, root, count, &tops).await
+    }
+
+    /// All that the walk was for counts.
+    async fn counted(&self, of: QuotaOf) -> Result<()> {
+        let _setting = self.setting.lock().await;
+        let rows = self.meta.quotas().await?;
+        let Some((_, row)) = rows.into_iter().find(|(other, _)| *other == of) else {
+            return Ok(());
+        };
+        let now = (!row.removed).then_some(QuotaRow { counting: false, ..row });
+        self.meta.set_quota(of, now.as_ref()).await?;
+        self.walked.lock().remove(&of);
+        self.quotas.changed();
+        Ok(())
+    }
+
+    /// Has `change` done to all below `top`, and it first, but not below what is in `without`. A commit
+    /// and two or three read rounds for each 250 names.
+    async fn walk(
+        &self,
+        of: QuotaOf,
+        top: Ino,
+        change: impl Fn(&Inode) -> Account + Send + Sync,
+        without: &BTreeSet<Ino>,
+    ) -> Result<()> {
+        self.meta.set_accounts(&[top], &change).await?;
+        let mut left = vec![(top, 0)];
+        while let Some((dir, cookie)) = left.pop() {
+            let page = match self.meta.readdir(dir, cookie, PAGE).await {
+                Err(error) if error.kind() == ErrorKind::NotFound => continue,
+                page => page?,
+            };
+            let Some(last) = page.last() else { continue };
+            left.push((dir, last.cookie));
+            for names in page.chunks(BATCH) {
+                let inos: Vec<Ino> = names.iter().map(|name| name.ino).collect();
+                self.meta.set_accounts(&inos, &change).await?;
+                let mut walked = self.walked.lock();
+                *walked.entry(of).or_default() += names.len() as u64;
+            }
+            let dirs = page.iter().filter(|name| name.kind == FileKind::Directory);
+            left.extend(dirs.filter(|dir| !without.contains(&dir.ino)).map(|dir| (dir.ino, 0)));
+        }
+        Ok(())
+    }
+}
+
+fn is_of(subject: QuotaSubject, of: QuotaOf, row: &QuotaRow) -> bool {
+    match (subject, of) {
+        (QuotaSubject::Directory(ino), QuotaOf::Tree(_)) => row.root == Some(Ino(ino)),
+        (QuotaSubject::User(one), QuotaOf::User(other)) => one == other,
+        (QuotaSubject::Group(one), QuotaOf::Group(other)) => one == other,
+        _ => false,
+    }
+}
+
+/// Has all count that is to, at the mount and whenever a quota is set; and where nodes share the volume
+/// looks what others set.
+pub(crate) async fn quotas_loop(keeper: Arc<QuotaKeeper>) {
+    let writable = !keeper.context.read_only;
+    keeper.wanted.notify_one();
+    loop {
+        let shared = keeper.context.is_shared();
+        let woken = match shared {
+            true => tokio::time::timeout(OTHERS, keeper.wanted.notified()).await.is_ok(),
+            false => {
+                keeper.wanted.notified().await;
+                true
+            }
+        };
+        let mut done = keeper.quotas.look().await;
+        if woken && writable && done.is_ok() {
+            done = keeper.count_all().await;
+        }
+        if let Err(error) = done {
+            tracing::warn!(%error, "quotas could not be counted: tried again");
+            tokio::time::sleep(REST).await;
+            keeper.wanted.notify_one();
+        }
+    }
+}

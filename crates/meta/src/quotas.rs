@@ -1,0 +1,185 @@
+//! Quotas: how much a tree of directories may hold, and the files of a user or a group.
+//!
+//! An inode says itself whose quotas it counts for ([`Account`]), and what is made in a directory counts
+//! as the directory does. So no commit looks for a quota above it: it adds what it changes to counters,
+//! as to those of the whole volume, and adds never wait for each other. Trees may lie in each other; an
+//! inode counts for the innermost alone, and whoever looks at an outer one sums up.
+
+use serde::{Deserialize, Serialize};
+use weir_types::{Account, ErrorKind, FileKind, FsError, Ino, Inode, Result, TreeId};
+
+use crate::codec::{counter, decode, decode_seen, encode, last_key};
+use crate::kv::Key;
+use crate::op::{Tries, Tx, live_dir, seen_inode};
+use crate::quota_of::QuotaOf;
+use crate::{Meta, keys};
+
+/// Rows read at once.
+const PAGE: usize = 1_000;
+
+/// A quota as stored.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QuotaRow {
+    /// The directory at the top of the tree; of users and groups `None`.
+    pub root: Option<Ino>,
+    /// Bytes that records of segments may cover, if there is a limit.
+    pub bytes_max: Option<u64>,
+    /// Inodes that there may be, if there is a limit.
+    pub files_max: Option<u64>,
+    /// Not all that is to count does yet, or, of one that is to go, some still does.
+    pub counting: bool,
+    /// It was removed: when nothing counts for it any more the row goes.
+    pub removed: bool,
+}
+
+/// What counts for a quota.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QuotaUsed {
+    /// Bytes that records of segments cover.
+    pub bytes: u64,
+    /// Inodes, directories among them.
+    pub files: u64,
+}
+
+impl Meta {
+    /// All quotas. One read for each 1,000.
+    pub async fn quotas(&self) -> Result<Vec<(QuotaOf, QuotaRow)>> {
+        let mut all = Vec::new();
+        let mut after: Option<Key> = None;
+        loop {
+            let page = self.kv.scan(&[keys::QUOTA], after.as_deref(), PAGE).await?;
+            for (key, found) in &page {
+                let of = keys::parse_quota(key).ok_or_else(|| {
+                    let context = "the key of a quota is no such key; run a check";
+                    FsError::new(ErrorKind::Corrupt, context)
+                })?;
+                all.push((of, decode(key, &found.value)?));
+            }
+            if page.len() < PAGE {
+                return Ok(all);
+            }
+            after = last_key(&page);
+        }
+    }
+
+    /// What counts for each of these quotas. One read round.
+    pub async fn quotas_used(&self, of: &[QuotaOf]) -> Result<Vec<QuotaUsed>> {
+        let wanted: Vec<_> = of
+            .iter()
+            .flat_map(|of| [keys::quota_count(*of, false), keys::quota_count(*of, true)])
+            .collect();
+        let found = self.get(&wanted).await?;
+        let count =
+            |at: usize| Ok(counter(&wanted[at], found[at].as_ref())?.max(0).cast_unsigned());
+        let used =
+            |nth: usize| Ok(QuotaUsed { files: count(2 * nth)?, bytes: count(2 * nth + 1)? });
+        (0..of.len()).map(used).collect()
+    }
+
+    /// A number for the quota of the tree below `root`, with its row, of which nothing counts yet. From
+    /// then on no build opens the volume that knows no quotas. One read round and one commit.
+    /// `NotDirectory` for what is none.
+    pub async fn new_tree_quota(&self, root: Ino, row: &QuotaRow) -> Result<TreeId> {
+        let mut tries = Tries::new("set a quota");
+        loop {
+            tries.next().await?;
+            let last_key = keys::LAST_TREE.to_vec();
+            let found = self.get(&[keys::inode(root), last_key.clone()]).await?;
+            let dir = live_dir(root, found[0].as_ref())?;
+            let last = decode_seen::<u32>(&last_key, found[1].as_ref())?;
+            let tree = TreeId(last.as_ref().map_or(0, |seen| seen.value) + 1);
+            let mut tx = Tx::default();
+            tx.check_inode(&dir);
+            tx.check(last_key.clone(), last.map(|seen| seen.version));
+            tx.put(last_key, encode(&tree.0)?);
+            let row = QuotaRow { root: Some(root), ..row.clone() };
+            tx.put(keys::quota(QuotaOf::Tree(tree)), encode(&row)?);
+            tx.put(keys::FORMAT.to_vec(), encode(&crate::volume::LAYOUT_WITH_QUOTAS)?);
+            if self.apply(tx).await? {
+                return Ok(tree);
+            }
+        }
+    }
+
+    /// Sets the row of a quota, or removes it with its counters. One commit.
+    pub async fn set_quota(&self, of: QuotaOf, row: Option<&QuotaRow>) -> Result<()> {
+        let mut tx = Tx::default();
+        match row {
+            Some(row) => {
+                tx.put(keys::quota(of), encode(row)?);
+                tx.put(keys::FORMAT.to_vec(), encode(&crate::volume::LAYOUT_WITH_QUOTAS)?);
+            }
+            None => tx.delete(keys::quota(of)),
+        }
+        self.apply(tx).await.map(drop)
+    }
+
+    /// Has inodes count as `change` says, if they are there. One read round and one commit.
+    pub async fn set_accounts(
+        &self,
+        inos: &[Ino],
+        change: impl Fn(&Inode) -> Account + Send + Sync,
+    ) -> Result<()> {
+        let wanted: Vec<_> = inos.iter().map(|ino| keys::inode(*ino)).collect();
+        let mut tries = Tries::new("count for a quota");
+        loop {
+            tries.next().await?;
+            let found = self.get(&wanted).await?;
+            let mut tx = Tx::default();
+            let mut any = false;
+            for (ino, row) in inos.iter().zip(&found) {
+                let Some(seen) = seen_inode(*ino, row.as_ref())? else { continue };
+                let account = change(&seen.value);
+                if account != seen.value.account {
+                    tx.check_inode(&seen);
+                    tx.put_inode(&Inode { account, ..seen.value })?;
+                    any = true;
+                }
+            }
+            if !any || self.apply(tx).await? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Whose quotas something counts for that gets a name in `dir`, having had one in `from` or none.
+    /// `CrossDevice` where it cannot move. One read where the trees are not the same.
+    pub(crate) async fn account_in(
+        &self,
+        inode: &Inode,
+        from: Option<&Inode>,
+        dir: &Inode,
+    ) -> Result<Account> {
+        let known = from.is_some_and(|from| from.account == dir.account);
+        if known || inode.account == dir.account {
+            return Ok(inode.account);
+        }
+        match inode.kind {
+            FileKind::Directory if inode.account.owners == dir.account.owners => {
+                let is_top = match inode.account.tree {
+                    Some(tree) => self.is_top_of(inode.ino, tree).await?,
+                    None => false,
+                };
+                if is_top {
+                    return Ok(inode.account);
+                }
+            }
+            FileKind::Directory => {}
+            _ if inode.nlink <= 1 && from.is_some() => return Ok(dir.account),
+            _ => {}
+        }
+        let (what, why) = match inode.kind {
+            FileKind::Directory => ("directory", "what is in it counts for another quota"),
+            _ => ("file", "its other names count for another quota"),
+        };
+        let context = format!("{what} {} cannot move there: {why}; copy it", inode.ino);
+        Err(FsError::new(ErrorKind::CrossDevice, context))
+    }
+
+    async fn is_top_of(&self, dir: Ino, tree: TreeId) -> Result<bool> {
+        let key = keys::quota(QuotaOf::Tree(tree));
+        let found = self.get(std::slice::from_ref(&key)).await?;
+        let row = decode_seen::<QuotaRow>(&key, found[0].as_ref())?;
+        Ok(row.is_some_and(|row| row.value.root == Some(dir)))
+    }
+}

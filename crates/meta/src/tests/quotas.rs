@@ -1,0 +1,117 @@
+//! What counts for quotas, and what of it may move where.
+
+use weir_types::{Account, ErrorKind, FileKind, Ino, TreeId};
+
+use super::{assert_sound, dir, file, kind_of, meta, new, record, write};
+use crate::{Meta, QuotaOf, QuotaRow, QuotaUsed, RenameMode, SetAttr};
+
+/// A quota of the tree below `top`, which alone counts for it yet; all of it counts for its owners.
+pub(super) async fn count_from(meta: &Meta, top: Ino) -> TreeId {
+    let tree = meta.new_tree_quota(top, &QuotaRow::default()).await.unwrap();
+    let account = Account { tree: Some(tree), owners: true };
+    meta.set_accounts(&[top], |_| account).await.unwrap();
+    tree
+}
+
+async fn used(meta: &Meta, of: QuotaOf) -> (u64, u64) {
+    let QuotaUsed { bytes, files } = meta.quotas_used(&[of]).await.unwrap()[0];
+    (files, bytes)
+}
+
+#[tokio::test]
+async fn what_is_made_below_counts_and_what_goes_does_not() {
+    let meta = meta().await;
+    let top = dir(&meta, Ino::ROOT, "top").await;
+    let tree = QuotaOf::Tree(count_from(&meta, top).await);
+    let inner = dir(&meta, top, "inner").await;
+    let one = file(&meta, inner, "one").await;
+    file(&meta, Ino::ROOT, "outside").await;
+    write(&meta, one, 0, record(1, 80, 100)).await;
+    write(&meta, one, 50, record(2, 80, 100)).await;
+    assert_eq!(used(&meta, tree).await, (3, 150));
+    // The directory that was there is root's.
+    assert_eq!(used(&meta, QuotaOf::User(7)).await, (3, 150));
+    assert_eq!(used(&meta, QuotaOf::Group(8)).await, (3, 150));
+    let give = SetAttr { uid: Some(9), ..SetAttr::default() };
+    meta.setattr(one, give).await.unwrap();
+    assert_eq!(used(&meta, QuotaOf::User(7)).await, (2, 0));
+    assert_eq!(used(&meta, QuotaOf::User(9)).await, (1, 150));
+    assert_sound(&meta).await;
+    meta.truncate(one, 20, meta.now()).await.unwrap();
+    assert_eq!(used(&meta, tree).await, (3, 20));
+    meta.unlink(inner, b"one").await.unwrap();
+    assert_eq!(used(&meta, tree).await, (3, 20), "it may be open");
+    meta.purge_all(&[one]).await.unwrap();
+    assert_eq!(used(&meta, tree).await, (2, 0));
+    assert_eq!(used(&meta, QuotaOf::User(9)).await, (0, 0));
+    assert_sound(&meta).await;
+}
+
+#[tokio::test]
+async fn a_file_takes_along_what_it_counts_and_a_directory_stays_in_its_tree() {
+    let meta = meta().await;
+    let (a, b) = (dir(&meta, Ino::ROOT, "a").await, dir(&meta, Ino::ROOT, "b").await);
+    let of_a = QuotaOf::Tree(count_from(&meta, a).await);
+    let of_b = QuotaOf::Tree(count_from(&meta, b).await);
+    let one = file(&meta, a, "one").await;
+    write(&meta, one, 0, record(1, 80, 100)).await;
+    let mode = RenameMode::Replace;
+    meta.rename(a, b"one", b, b"one", mode).await.unwrap();
+    assert_eq!((used(&meta, of_a).await, used(&meta, of_b).await), ((1, 0), (2, 100)));
+    meta.rename(b, b"one", Ino::ROOT, b"one", mode).await.unwrap();
+    assert_eq!(used(&meta, of_b).await, (1, 0));
+    meta.rename(Ino::ROOT, b"one", a, b"one", mode).await.unwrap();
+    assert_eq!(used(&meta, of_a).await, (2, 100));
+    assert_sound(&meta).await;
+    // A file with two names counts in one tree.
+    assert_eq!(kind_of(meta.link(one, b, b"two").await), ErrorKind::CrossDevice);
+    assert_eq!(kind_of(meta.link(one, Ino::ROOT, b"two").await), ErrorKind::CrossDevice);
+    meta.link(one, a, b"two").await.unwrap();
+    assert_eq!(kind_of(meta.rename(a, b"two", b, b"x", mode).await), ErrorKind::CrossDevice);
+    // Of a directory nobody looks how much is in it.
+    let inner = dir(&meta, a, "inner").await;
+    assert_eq!(kind_of(meta.rename(a, b"inner", b, b"x", mode).await), ErrorKind::CrossDevice);
+    dir(&meta, a, "other").await;
+    meta.rename(a, b"inner", a, b"moved", mode).await.unwrap();
+    let other = meta.lookup(a, b"other").await.unwrap().ino;
+    meta.rename(a, b"moved", other, b"inner", mode).await.unwrap();
+    assert_eq!(meta.parent(inner).await.unwrap(), other);
+    // The one at the top is the tree, wherever it is.
+    let shelf = dir(&meta, Ino::ROOT, "shelf").await;
+    meta.set_accounts(&[shelf], |_| Account { tree: None, owners: true }).await.unwrap();
+    meta.rename(Ino::ROOT, b"a", shelf, b"a", mode).await.unwrap();
+    assert_eq!(used(&meta, of_a).await, (4, 100));
+    let exchange = RenameMode::Exchange;
+    let outside = file(&meta, Ino::ROOT, "outside").await;
+    file(&meta, b, "inside").await;
+    meta.rename(Ino::ROOT, b"outside", b, b"inside", exchange).await.unwrap();
+    assert_eq!(meta.lookup(b, b"inside").await.unwrap().ino, outside);
+    assert_eq!(used(&meta, of_b).await, (2, 0));
+    assert_sound(&meta).await;
+}
+
+#[tokio::test]
+async fn a_check_tells_of_a_counter_that_is_wrong() {
+    let meta = meta().await;
+    let tree = count_from(&meta, Ino::ROOT).await;
+    meta.create(Ino::ROOT, b"d", new(FileKind::Directory)).await.unwrap();
+    assert_sound(&meta).await;
+    let key = crate::keys::quota_count(QuotaOf::Tree(tree), false);
+    let commit = crate::kv::Commit { adds: vec![(key, 1)], ..Default::default() };
+    meta.kv().commit(commit).await.unwrap();
+    let problems = crate::check(&**meta.kv()).await.unwrap();
+    assert!(matches!(&problems[..], [one] if one.0.contains("of a quota says 3")), "{problems:?}");
+}
+
+#[tokio::test]
+async fn a_volume_with_quotas_says_that_older_builds_must_not_have_it() {
+    let meta = meta().await;
+    let layout = || async {
+        let found = meta.kv().get_many(&[crate::keys::FORMAT.to_vec()]).await.unwrap();
+        found[0].as_ref().unwrap().value.to_vec()
+    };
+    assert_eq!(layout().await, [1, 1]);
+    meta.set_quota(QuotaOf::User(7), Some(&QuotaRow::default())).await.unwrap();
+    assert_eq!(layout().await, [1, 3]);
+    Meta::open(meta.kv().clone(), super::clock()).await.unwrap();
+}
