@@ -5,6 +5,8 @@
 //! as to those of the whole volume, and adds never wait for each other. Trees may lie in each other; an
 //! inode counts for the innermost alone, and whoever looks at an outer one sums up.
 
+use std::sync::atomic::Ordering;
+
 use serde::{Deserialize, Serialize};
 use weir_types::{Account, ErrorKind, FileKind, FsError, Ino, Inode, Result, TreeId};
 
@@ -42,9 +44,12 @@ pub struct QuotaUsed {
 }
 
 impl Meta {
-    /// All quotas. One read for each 1,000.
+    /// All quotas. One read for each 1,000; none where nobody else could have set the first one.
     pub async fn quotas(&self) -> Result<Vec<(QuotaOf, QuotaRow)>> {
         let mut all = Vec::new();
+        if !self.kv.is_far() && !self.has_quotas.load(Ordering::Relaxed) {
+            return Ok(all);
+        }
         let mut after: Option<Key> = None;
         loop {
             let page = self.kv.scan(&[keys::QUOTA], after.as_deref(), PAGE).await?;
@@ -96,6 +101,7 @@ impl Meta {
             tx.put(keys::quota(QuotaOf::Tree(tree)), encode(&row)?);
             tx.put(keys::FORMAT.to_vec(), encode(&crate::volume::LAYOUT_WITH_QUOTAS)?);
             if self.apply(tx).await? {
+                self.has_quotas.store(true, Ordering::Relaxed);
                 return Ok(tree);
             }
         }
@@ -111,7 +117,9 @@ impl Meta {
             }
             None => tx.delete(keys::quota(of)),
         }
-        self.apply(tx).await.map(drop)
+        self.apply(tx).await?;
+        self.has_quotas.store(true, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Has inodes count as `change` says, if they are there. One read round and one commit.

@@ -36,6 +36,8 @@ pub struct Meta {
     pub(crate) fresh: Fresh,
     /// There are links, or were when this process looked.
     pub(crate) has_links: AtomicBool,
+    /// There are quotas, or were once.
+    pub(crate) has_quotas: AtomicBool,
     leases: OnceLock<Arc<Leases>>,
 }
 
@@ -138,6 +140,7 @@ impl Meta {
             inos_failed: AtomicU64::new(0),
             fresh: Fresh::default(),
             has_links: AtomicBool::new(false),
+            has_quotas: AtomicBool::new(layout.value == LAYOUT_WITH_QUOTAS),
             leases: OnceLock::new(),
         })
     }

@@ -167,6 +167,8 @@ async fn mount_writer(
     engine.links.load_links().await?;
     engine.inherit(&open).await?;
     engine.recover(replay).await?;
+    // Before anybody writes, and after what was acknowledged is back, whatever quotas say of it.
+    engine.data.quotas.look().await?;
     fail::fail_point!("engine::mount-recovered", |_| Err(stopped()));
     engine.data.tier.confirm()?;
     Ok(engine)
