@@ -59,6 +59,8 @@ async fn mount(options: MountOptions) -> Result<Engine> {
         engine.actions.load_actions().await?;
     }
     engine.limits.load_rules().await?;
+    // Before anybody writes, and after what was acknowledged is back, whatever quotas say of it.
+    engine.data.quotas.look().await?;
     if !engine.is_shared() && !engine.read_only() && engine.data.meta.kv().is_far() {
         engine.limits.take_from_nodes().await?;
     }
@@ -167,8 +169,6 @@ async fn mount_writer(
     engine.links.load_links().await?;
     engine.inherit(&open).await?;
     engine.recover(replay).await?;
-    // Before anybody writes, and after what was acknowledged is back, whatever quotas say of it.
-    engine.data.quotas.look().await?;
     fail::fail_point!("engine::mount-recovered", |_| Err(stopped()));
     engine.data.tier.confirm()?;
     Ok(engine)
