@@ -79,6 +79,7 @@ pub(crate) fn resolve(work: Work, mounted: Option<&Path>) -> Result<Resolved> {
         read_only,
         shared: args.shared,
         take_over: args.take_over,
+        turn: None,
         accept_loss: match args.accept_loss {
             Loss::Nothing => AcceptLoss::Nothing,
             Loss::Tier => AcceptLoss::Tier,
