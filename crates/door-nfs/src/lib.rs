@@ -33,4 +33,4 @@ mod tls;
 
 pub use counts::{ClientView, NfsCounts};
 pub use options::{Export, Identity, NOBODY, Network, NfsOptions, Now, Squash, TlsOptions};
-pub use server::NfsServer;
+pub use server::{BoundNfs, NfsHeld, NfsServer};

@@ -155,6 +155,15 @@ impl Connection {
         Self::over(TcpStream::connect(address).expect("connects"))
     }
 
+    /// To a server that may be away: nothing where it does not answer within this time. Replies are waited for
+    /// as long.
+    pub fn open_within(address: SocketAddr, time: Duration) -> Option<Self> {
+        let stream = TcpStream::connect_timeout(&address, time).ok()?;
+        let connection = Self::over(stream);
+        connection.tcp.set_read_timeout(Some(time)).expect("a timeout");
+        Some(connection)
+    }
+
     /// From this address of the machine.
     pub fn open_from(address: SocketAddr, from: IpAddr) -> Self {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build();

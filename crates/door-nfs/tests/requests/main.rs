@@ -12,6 +12,7 @@ mod compounds;
 mod copying;
 mod crowds;
 mod exports;
+mod goes_on;
 mod handles;
 mod io;
 mod leases;
