@@ -146,7 +146,7 @@ impl Watch {
             (self.seen, self.looks) = (seen, 1);
         }
         // Of one that never says that it lives nobody knows.
-        beat.filter(|_| self.looks > SILENT_LOOKS)
+        beat.filter(|_| self.looks >= SILENT_LOOKS)
     }
 
     /// It could not be looked: a bucket that was away for both tells nothing.
@@ -200,7 +200,7 @@ mod tests {
         for number in 0..100 {
             assert_eq!(watch.look("a", beat("a", number)), None, "it lives");
         }
-        for _ in 1..SILENT_LOOKS {
+        for _ in 2..SILENT_LOOKS {
             assert_eq!(watch.look("a", beat("a", 99)), None);
         }
         assert_eq!(watch.look("a", beat("a", 99)), beat("a", 99));
