@@ -128,7 +128,7 @@ async def main(listen, target, path):
         finally:
             orders.connections.discard(connection)
 
-    async with await asyncio.start_server(accepted, "127.0.0.1", listen):
+    async with await asyncio.start_server(accepted, os.environ.get("CUTS_LISTEN", "127.0.0.1"), listen):
         await orders.watch()
     os._exit(0)
 

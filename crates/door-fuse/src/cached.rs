@@ -1,4 +1,4 @@
-//! What the kernel has cached of files that other nodes change, too: of which epoch its pages are.
+//! What the kernel has cached of files that others change, too: of which epoch its pages are.
 
 use std::collections::HashMap;
 
@@ -37,6 +37,13 @@ impl Cached {
     /// The kernel dropped the pages of a file that is open: what it has from now on is of this epoch.
     pub(crate) fn dropped(&self, ino: Ino, epoch: u64) {
         self.note(ino, Known { epoch, dropped: true });
+    }
+
+    /// The kernel dropped some of the pages of a file, which it may have open, because another door wrote them.
+    pub(crate) fn lost_some(&self, ino: Ino) {
+        if let Some(known) = self.0.lock().get_mut(&ino) {
+            known.dropped = true;
+        }
     }
 
     /// A write through the page cache came here. One that was on its way as the pages were dropped is in none of
@@ -81,5 +88,12 @@ mod tests {
         assert!(cached.is_of(Ino(7), 2) && cached.is_as_cached(Ino(7), 2));
         cached.wrote(Ino(7));
         assert!(!cached.is_of(Ino(7), 2));
+        cached.lost_some(Ino(7));
+        assert!(!cached.is_of(Ino(7), 2), "nothing is known of it");
+        cached.is_as_cached(Ino(7), 2);
+        cached.lost_some(Ino(7));
+        assert!(cached.is_of(Ino(7), 2), "the others are right");
+        cached.wrote(Ino(7));
+        assert!(!cached.is_of(Ino(7), 2), "a read that came between may have filled them");
     }
 }

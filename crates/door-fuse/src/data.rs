@@ -189,7 +189,7 @@ impl DoorState {
     /// The reply to an open that passes the daemon.
     fn plain_reply(&self, file: &OpenFile, flags: i32) -> u32 {
         let mut reply = open_reply(flags, self.options.exclusive);
-        if self.engine.is_shared() {
+        if self.others_write() {
             if flags & libc::O_APPEND != 0 {
                 // Where it lands is known here only: the kernel is to keep none of it.
                 reply |= open::DIRECT_IO;
@@ -199,6 +199,11 @@ impl DoorState {
             }
         }
         reply
+    }
+
+    /// Whether others change bytes that the kernel may have in its page cache.
+    fn others_write(&self) -> bool {
+        self.engine.is_shared() || self.options.beside
     }
 
     /// Reads. Who drops it stops nobody else who wants the same bytes.
@@ -266,14 +271,16 @@ impl DoorState {
 
     /// A write is here.
     fn wrote(&self, file: &File) {
-        if !file.direct && self.engine.is_shared() {
+        if !file.direct && self.others_write() {
             self.cached.wrote(file.open.ino());
         }
     }
 
     async fn append(self: &Arc<Self>, file: &File, data: &[u8]) -> Served<usize> {
         if !self.engine.is_shared() {
-            return Ok(self.engine.append(&file.open, data).await?);
+            let written = self.engine.append(&file.open, data).await?;
+            self.forget_attributes(file.open.ino());
+            return Ok(written);
         }
         let (engine, open) = (self.engine.clone(), file.open.clone());
         let data = Bytes::copy_from_slice(data);

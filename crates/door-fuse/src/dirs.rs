@@ -138,7 +138,7 @@ impl Page for Inodes<'_> {
     }
 
     fn add(&mut self, offset: u64, plus: &DirEntryPlus) -> bool {
-        let entry = self.door.entry(&plus.inode);
+        let entry = self.door.entry(&plus.inode, true);
         self.buffer.add_with(&entry, entry.attr.ino, offset, &plus.entry.name)
     }
 }
@@ -152,14 +152,14 @@ impl DoorState {
     /// An open directory stays, empty, when it is removed meanwhile.
     pub(crate) fn open_dir(&self, ino: Ino) -> Served<Opened> {
         self.engine.hold(ino)?;
-        let copy = match self.options.exclusive {
+        let copy = match self.options.knows_all() {
             true => self.listings.open(ino),
             false => Copy::No,
         };
         // The kernel knows of its own changes, and nobody tells it of those that an import makes
         // while somebody lists.
         let reply = match copy {
-            Copy::No if !self.options.exclusive => 0,
+            Copy::No if !self.options.knows_all() => 0,
             Copy::No => open::KEEP_CACHE,
             Copy::Alone if self.engine.has_links() => open::CACHE_DIR,
             Copy::Alone | Copy::DoorState => open::CACHE_DIR | open::KEEP_CACHE,
@@ -176,11 +176,14 @@ impl DoorState {
         Ok(())
     }
 
-    /// What the kernel may remember of an inode that a name leads to.
-    pub(crate) fn entry(&self, inode: &Inode) -> Entry {
-        let attr_ttl = self.attr_ttl(inode.ino);
+    /// What the kernel may remember of an inode that a name leads to, if that is still so.
+    pub(crate) fn entry(&self, inode: &Inode, still: bool) -> Entry {
         let node = self.passthrough.faces().of(inode.ino).0;
-        Entry { attr: attr(inode), node, entry_ttl: self.options.entry_ttl, attr_ttl }
+        let (attr_ttl, entry_ttl) = match still {
+            true => (self.attr_ttl(inode.ino), self.options.entry_ttl),
+            false => Default::default(),
+        };
+        Entry { attr: attr(inode), node, entry_ttl, attr_ttl }
     }
 
     /// Names after `offset`, as many as `room` bytes hold.

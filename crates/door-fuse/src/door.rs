@@ -21,6 +21,7 @@ use crate::cached::Cached;
 use crate::counts::Counts;
 use crate::errno::{ErrorLog, Refusal};
 use crate::faces::Known;
+use crate::fresh::Fresh;
 use crate::handles::{Dir, File, Handles};
 use crate::listings::Listings;
 use crate::mountpoint::Mounted;
@@ -52,6 +53,7 @@ pub(crate) struct DoorState {
     pub(crate) listings: Listings,
     pub(crate) pages: Pages,
     pub(crate) cached: Cached,
+    pub(crate) fresh: Fresh,
     pub(crate) notifier: OnceLock<Notifier>,
     /// What holds the mount still; nothing where it cannot be.
     pub(crate) control: OnceLock<Option<Control>>,
@@ -130,6 +132,7 @@ impl Door {
             listings: Listings::default(),
             pages: Pages::default(),
             cached: Cached::default(),
+            fresh: Fresh::default(),
             notifier: OnceLock::new(),
             control: OnceLock::new(),
             underway: Arc::default(),
@@ -316,7 +319,7 @@ impl DoorState {
         }
     }
 
-    fn drop_here(&self, ino: Ino, offset: u64, len: u64) {
+    pub(crate) fn drop_here(&self, ino: Ino, offset: u64, len: u64) {
         if let Err(error) = self.forget(ino, offset as i64, len as i64) {
             tracing::warn!(%error, "readers may see bytes of before a change that is done");
         }

@@ -250,7 +250,8 @@ impl DoorState {
             backing: lent.as_ref().map(|lent| lent.backing.id()),
             lending: lent.map_or(0, |lent| lent.lending),
         });
-        let locks = self.engine.held_locks().into_iter();
+        // Those of no process are of clients of another door, who claim them there.
+        let locks = self.engine.held_locks().into_iter().filter(|(_, _, lock)| lock.pid != 0);
         let locks = locks.map(|(ino, space, lock)| LockHandover {
             ino,
             whole_file: space == LockSpace::Flock,

@@ -1,11 +1,11 @@
 //! What is done behind a caller who was told that it is interrupted. Whoever looked meanwhile was told of
 //! before, and the kernel remembers that.
 
-use std::io;
 use std::sync::Arc;
 
 use weir_types::Ino;
 
+use crate::beside::is_unknown;
 use crate::door::DoorState;
 
 /// What a request changes that the kernel may remember.
@@ -56,9 +56,4 @@ impl DoorState {
         };
         drop(tokio::task::spawn_blocking(tell).await);
     }
-}
-
-/// The kernel remembers nothing of it.
-fn is_unknown(told: &io::Result<()>) -> bool {
-    told.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
 }

@@ -12,6 +12,7 @@
 
 mod atimes;
 mod attrs;
+mod beside;
 mod cached;
 mod convert;
 mod counts;
@@ -21,6 +22,7 @@ mod door;
 mod elsewhere;
 mod errno;
 mod faces;
+mod fresh;
 mod handles;
 mod handover;
 mod late;

@@ -116,7 +116,9 @@ fn as_the_engine(engine: &Engine, mut options: FuseOptions) -> FuseOptions {
     options.read_only |= engine.read_only();
     match () {
         () if engine.is_shared() => options.among_nodes(),
-        () if engine.read_only() && options.exclusive => options.shared(),
+        () if engine.read_only() && options.knows_all() => {
+            FuseOptions { beside: false, ..options.shared() }
+        }
         () => options,
     }
 }
@@ -157,6 +159,7 @@ fn tree_changed(door: &DoorState, notifier: &Notifier, change: &TreeChange) {
     if let TreeChange::Entries(dir) = change {
         door.listings.changed(*dir);
     }
+    door.fresh.changed();
     let _open = door.gate.read();
     tell_kernel(door, notifier, change);
 }
@@ -276,11 +279,14 @@ fn configure(offer: Offer, door: &DoorState) -> Answer {
         | init::CACHE_SYMLINKS
         | init::HANDLE_KILLPRIV_V2
         | init::DIRECT_IO_ALLOW_MMAP;
-    flags |= match door.options.exclusive {
+    flags |= match door.options.knows_all() {
         // Our own writes change mtime; without this the kernel would drop its pages for it.
         true => init::EXPLICIT_INVAL_DATA,
-        false => init::AUTO_INVAL_DATA | init::POSIX_LOCKS | init::FLOCK_LOCKS,
+        false => init::AUTO_INVAL_DATA,
     };
+    if !door.options.exclusive {
+        flags |= init::POSIX_LOCKS | init::FLOCK_LOCKS;
+    }
     if door.acl {
         flags |= init::POSIX_ACL | init::DONT_MASK;
     }

@@ -1,5 +1,7 @@
 //! The kernel's requests, one by one: arguments in, the door's own words out.
 
+use std::time::Duration;
+
 use weir_fuse::{Attr, Entry, Errno, Handler, Interrupted, Opened, Operation, Reply, Request};
 use weir_types::{Ino, Inode};
 
@@ -123,11 +125,11 @@ impl Door {
         asked: Asked,
         work: impl Future<Output = Served<Option<Inode>>> + Send + 'static,
     ) {
-        let shared = self.shared.clone();
-        self.serve(asked, work, move |reply, found| match found {
-            Some(inode) => reply.entry(&shared.entry(&inode)),
+        let (shared, looked) = (self.shared.clone(), self.shared.fresh.look());
+        let answer = move |reply: Reply, found: Option<Inode>, still: bool| match found {
+            Some(inode) => reply.entry(&shared.entry(&inode, still)),
             // An import may bring any name at any time.
-            None if shared.options.entry_ttl.is_zero() || shared.engine.has_links() => {
+            None if !still || shared.options.entry_ttl.is_zero() || shared.engine.has_links() => {
                 reply.error(Errno(libc::ENOENT));
             }
             // Number 0 lets the kernel remember that the name is not there.
@@ -135,6 +137,10 @@ impl Door {
                 let entry_ttl = shared.options.entry_ttl;
                 reply.entry(&Entry { attr: Attr::default(), entry_ttl, ..Entry::default() });
             }
+        };
+        let shared = self.shared.clone();
+        self.serve(asked, work, move |reply, found| {
+            shared.fresh.answer(looked, |still| answer(reply, found, still));
         });
     }
 
@@ -150,7 +156,10 @@ impl Door {
         work: impl Future<Output = Served<Inode>> + Send + 'static,
     ) {
         let (shared, door) = (self.shared.clone(), self.shared.clone());
-        let answer = move |reply: Reply, inode: Inode| reply.entry(&shared.entry(&inode));
+        let looked = shared.fresh.look();
+        let answer = move |reply: Reply, inode: Inode| {
+            shared.fresh.answer(looked, |still| reply.entry(&shared.entry(&inode, still)));
+        };
         let late = move |inode: Inode| door.changed_late(change.and([inode.ino]));
         self.serve_or_undo(asked, work, answer, late);
     }
@@ -224,15 +233,22 @@ impl Door {
         let (shared, ino, who) = (self.shared.clone(), caller.ino(), caller.who());
         // First: when nobody can store any more, what was stored shows in the attributes.
         let ttl = shared.attr_ttl(ino);
-        let answer = move |reply: Reply, inode: Inode| reply.attr(&attr(&inode), ttl);
+        let (door, looked) = (shared.clone(), shared.fresh.look());
+        let answer = move |reply: Reply, inode: Inode| {
+            let answer = |still: bool| reply.attr(&attr(&inode), if_still(still, ttl));
+            door.fresh.answer(looked, answer);
+        };
         match operation {
             Operation::Getattr | Operation::Statx => {
                 let work = async move {
                     let found = shared.engine.getattr(ino).await;
                     found.map_err(|error| Refusal::from(error).of_known())
                 };
+                let door = self.shared.clone();
                 let with_birth = move |reply: Reply, inode: Inode| {
-                    reply.statx(&attr(&inode), timestamp(inode.btime), ttl);
+                    let (attr, birth) = (attr(&inode), timestamp(inode.btime));
+                    let answer = |still: bool| reply.statx(&attr, birth, if_still(still, ttl));
+                    door.fresh.answer(looked, answer);
                 };
                 match operation {
                     Operation::Statx => self.serve(caller.asks(op), work, with_birth),
@@ -324,8 +340,16 @@ impl Door {
                 self.serve(caller.asks(op), work, |reply, names| reply.bytes(names.bytes()));
             }
             O::Readdirplus { fh, offset, size } => {
+                let (door, looked) = (shared.clone(), shared.fresh.look());
                 let work = async move { shared.list_inodes((ino, fh), offset, size).await };
-                self.serve(caller.asks(op), work, |reply, names| reply.bytes(names.bytes()));
+                self.serve(caller.asks(op), work, move |reply, mut names| {
+                    door.fresh.answer(looked, |still| {
+                        if !still {
+                            names.for_now();
+                        }
+                        reply.bytes(names.bytes());
+                    });
+                });
             }
             O::Releasedir { fh } => {
                 self.done(caller.tells(op), async move { shared.close_dir(ino, fh).await });
@@ -372,9 +396,11 @@ impl Door {
                 let (new, register) = (caller.new_name(name, umask), caller.reply.registrar());
                 let change = Change::of_name(ino, name);
                 let work = async move { shared.create_file(new, mode, opening, &register).await };
-                let answering = door.clone();
+                let (answering, looked) = (door.clone(), door.fresh.look());
                 let answer = move |reply: Reply, (inode, opened): (Inode, OpenedFile)| {
-                    reply.created(&answering.entry(&inode), to_opened(&opened));
+                    answering.fresh.answer(looked, |still| {
+                        reply.created(&answering.entry(&inode, still), to_opened(&opened));
+                    });
                 };
                 let undo = move |(inode, opened): (Inode, OpenedFile)| async move {
                     drop(door.close_file(opened.0).await);
@@ -478,6 +504,11 @@ impl Door {
             _ => caller.reply.error(Errno(libc::ENOSYS)),
         }
     }
+}
+
+/// How long something may be remembered: not at all where it is not so any more.
+fn if_still(still: bool, ttl: Duration) -> Duration {
+    if still { ttl } else { Duration::ZERO }
 }
 
 /// For an inode that the kernel knows by a name.

@@ -43,6 +43,10 @@ pub struct FuseOptions {
     pub exclusive: bool,
     /// Other nodes change the volume, and this mount knows what they changed whenever a file is opened.
     pub among_nodes: bool,
+    /// Another door of this daemon changes the volume, and has [`crate::FuseView`] told of each change
+    /// ([`weir_engine::OtherDoor`]) before its own client knows: the kernel remembers as long as where the
+    /// mount is exclusive, but asks the daemon for locks and for where an append lands.
+    pub beside: bool,
     /// Let every user in, as local file systems do; else only the one who mounted. Users other
     /// than root need `user_allow_other` in /etc/fuse.conf for it.
     pub allow_other: bool,
@@ -83,6 +87,7 @@ impl FuseOptions {
             read_only: false,
             exclusive: true,
             among_nodes: false,
+            beside: false,
             allow_other: rustix::process::geteuid().is_root(),
             threads: 4,
             attr_ttl: DAY,
@@ -112,6 +117,17 @@ impl FuseOptions {
     #[must_use]
     pub fn among_nodes(self) -> Self {
         Self { entry_ttl: Duration::ZERO, among_nodes: true, ..self.shared() }
+    }
+
+    /// The same, beside another door of this daemon that tells of what it changes.
+    #[must_use]
+    pub fn beside(self) -> Self {
+        Self { exclusive: false, beside: true, ..self }
+    }
+
+    /// Whether nothing changes that this kernel did not change itself or is not told of.
+    pub(crate) fn knows_all(&self) -> bool {
+        self.exclusive || (self.beside && !self.among_nodes)
     }
 
     /// What the mount itself takes of it all.
@@ -222,5 +238,14 @@ mod tests {
         assert!(!shared.exclusive);
         assert!(shared.attr_ttl <= Duration::from_secs(1));
         assert!(shared.entry_ttl <= Duration::from_secs(1));
+    }
+
+    #[test]
+    fn beside_another_door_the_kernel_remembers_as_if_it_were_alone_and_locks_here() {
+        let beside = options(&[]).beside();
+        assert!(!beside.exclusive && beside.knows_all());
+        assert_eq!((beside.attr_ttl, beside.entry_ttl), (DAY, DAY));
+        let nodes = options(&[]).beside().among_nodes();
+        assert!(nodes.beside && !nodes.knows_all() && nodes.entry_ttl.is_zero());
     }
 }

@@ -127,6 +127,19 @@ impl Old {
 }
 
 impl Pages {
+    /// Tells the kernel of what another door changed. To be spawned: it waits for requests of the mount.
+    pub(crate) fn tell(
+        &self,
+        tell: impl FnOnce() + Send + 'static,
+    ) -> impl Future<Output = ()> + Send + 'static {
+        let drops = self.drops.clone();
+        async move {
+            let permit = drops.acquire_owned().await;
+            let told = tokio::task::spawn_blocking(tell).await;
+            drop((permit, told));
+        }
+    }
+
     /// Drops pages that may have the bytes of before a direct write which is done. To be spawned: it waits
     /// for whoever reads them. `drop_them` asks whether it is to, once it has the gate: who waits there has
     /// nothing that others wait for, and who opens the file must come to an end before a mount stands still.

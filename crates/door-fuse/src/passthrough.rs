@@ -90,7 +90,7 @@ impl Passthrough {
         let off = match () {
             () if !options.passthrough => Some("turned off for this mount"),
             // They would not know of a file that the kernel reads here.
-            () if !options.exclusive && !options.among_nodes => {
+            () if !options.knows_all() && !options.among_nodes => {
                 Some("others may change the volume")
             }
             () => None,

@@ -100,7 +100,7 @@ async fn read<R: AsyncRead + Unpin>(
             record = record(line, input) => record,
         };
         let Some((record, room)) = record else { return End::Closed };
-        if line.server.engine.is_fenced() {
+        if !line.server.engine.may_answer() {
             // Who has the volume now has the address, or will.
             return End::Closed;
         }
@@ -119,6 +119,7 @@ async fn read<R: AsyncRead + Unpin>(
                 let sender = line.sender(credential, back.clone());
                 // It is done to its end also where the client leaves meanwhile.
                 tokio::spawn(async move {
+                    let _under_way = line.server.under_way.clone().read_owned().await;
                     let done = dispatch::answer(&line.server, sender, &line.answers, arguments);
                     let (pieces, rooms) = match done.await {
                         Ok((answer, rooms)) => {
@@ -127,7 +128,9 @@ async fn read<R: AsyncRead + Unpin>(
                         Err(_) => (vec![rpc::garbage(xid)], Vec::new()),
                     };
                     drop(room);
-                    send(&answers, pieces, rooms).await;
+                    if line.server.engine.may_answer() {
+                        send(&answers, pieces, rooms).await;
+                    }
                 });
             }
         }

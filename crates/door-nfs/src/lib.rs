@@ -34,6 +34,6 @@ mod uses;
 
 pub use counts::{ClientView, NfsCounts};
 pub use options::{Export, Identity, NOBODY, Network, NfsOptions, Now, Squash, TlsOptions};
-pub use server::NfsServer;
+pub use server::{BoundNfs, NfsHeld, NfsServer};
 pub use uses::UseView;
 pub use weir_tls::ServerFiles;

@@ -2,19 +2,19 @@
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use rustix::net::sockopt;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::watch;
+use tokio::sync::{OwnedRwLockWriteGuard, watch};
 use tokio::task::{JoinHandle, JoinSet};
-use weir_engine::{Bytes, Engine};
+use weir_engine::{Bytes, Engine, OtherDoor};
 use weir_tls::{Spoken, TlsAcceptor};
-use weir_types::{FsError, Result, UnixTime};
+use weir_types::{ErrorKind, FsError, Result, UnixTime};
 
 use crate::books::Books;
 use crate::connection::{End, Line, serve, stopped};
@@ -44,6 +44,20 @@ const SILENCE: Duration = Duration::from_secs(60);
 /// Connections at once, at most.
 const CONNECTIONS_MAX: usize = 10_000;
 
+/// A server that listens and answers nobody yet: who connects waits.
+pub struct BoundNfs {
+    listener: TcpListener,
+    address: SocketAddr,
+    tls: Option<TlsAcceptor>,
+    memory_bytes: u64,
+    state: Arc<ServerState>,
+}
+
+/// A server that does nothing as long as this is there: requests wait.
+pub struct NfsHeld(
+    #[expect(dead_code, reason = "it is let go when this is")] OwnedRwLockWriteGuard<()>,
+);
+
 /// A server that answers until it is stopped or dropped.
 pub struct NfsServer {
     address: SocketAddr,
@@ -52,10 +66,10 @@ pub struct NfsServer {
     tasks: Mutex<Vec<JoinHandle<()>>>,
 }
 
-impl NfsServer {
-    /// Listens and answers in tasks of the runtime that it is called in. Fails where the address cannot be had,
-    /// a certificate cannot be read, or the metadata is away. Two reads of the metadata; a commit the first time.
-    pub async fn start(engine: Arc<Engine>, options: NfsOptions) -> Result<NfsServer> {
+impl BoundNfs {
+    /// Listens. Fails where the address cannot be had, a certificate cannot be read, or the metadata is away.
+    /// Two reads of the metadata; a commit the first time.
+    pub async fn new(engine: Arc<Engine>, options: NfsOptions) -> Result<BoundNfs> {
         let spoken = Spoken { only_newest: true, protocol: Some(TLS_PROTOCOL) };
         let tls =
             options.tls.as_ref().map(|tls| weir_tls::acceptor(&tls.files, spoken)).transpose()?;
@@ -64,15 +78,47 @@ impl NfsServer {
         })?;
         let address =
             listener.local_addr().map_err(|error| FsError::local_io("NFS's address", error))?;
+        let memory_bytes = options.memory_bytes;
+        let state = Arc::new(state(engine, options).await?);
+        Ok(BoundNfs { listener, address, tls, memory_bytes, state })
+    }
+
+    /// Answers in tasks of the runtime that it is called in. What clients change is told to the door beside it
+    /// before they have their answer.
+    pub fn serve(self, beside: Option<Arc<dyn OtherDoor>>) -> NfsServer {
+        let BoundNfs { listener, address, tls, memory_bytes, state } = self;
+        if let Some(beside) = beside {
+            // Set here, once.
+            drop(state.beside.set(beside));
+        }
         let (stop, stopping) = watch::channel(false);
         // One half is for requests, the other for answers.
-        let memory = || Memory::new(options.memory_bytes / 2, RECORD_BYTES_MAX);
+        let memory = || Memory::new(memory_bytes / 2, RECORD_BYTES_MAX);
         let (requests, answers) = (memory(), memory());
-        let state = Arc::new(state(engine, options).await?);
         let accepting = Accepting { state: state.clone(), tls, requests, answers, stop: stopping };
         let tending = tokio::spawn(tend(state.clone(), stop.subscribe()));
         let tasks = vec![tokio::spawn(accepting.run(listener)), tending];
-        Ok(NfsServer { address, state, stop, tasks: Mutex::new(tasks) })
+        NfsServer { address, state, stop, tasks: Mutex::new(tasks) }
+    }
+}
+
+impl NfsServer {
+    /// Listens and answers, beside no other door; as [`BoundNfs::new`] and [`BoundNfs::serve`].
+    pub async fn start(engine: Arc<Engine>, options: NfsOptions) -> Result<NfsServer> {
+        Ok(BoundNfs::new(engine, options).await?.serve(None))
+    }
+
+    /// Has the server do nothing: requests under way end, and those that come wait. `Retry` if that takes longer
+    /// than `limit`; it goes on then.
+    pub async fn hold(&self, limit: Duration) -> Result<NfsHeld> {
+        let alone = self.state.under_way.clone().write_owned();
+        tokio::time::timeout(limit, alone).await.map(NfsHeld).map_err(|_| {
+            let text = format!(
+                "requests of NFS clients did not end within {} s: they may wait for the bucket",
+                limit.as_secs()
+            );
+            FsError::new(ErrorKind::Retry, text)
+        })
     }
 
     /// Where it listens, with the port that was chosen where that was 0.
@@ -177,6 +223,8 @@ async fn state(engine: Arc<Engine>, options: NfsOptions) -> Result<ServerState> 
         began,
         stopping: AtomicBool::new(false),
         lists: Lists::default(),
+        beside: OnceLock::new(),
+        under_way: Arc::default(),
     })
 }
 
@@ -184,7 +232,7 @@ fn random<const N: usize>() -> Result<[u8; N]> {
     let mut bytes = [0; N];
     aws_lc_rs::rand::fill(&mut bytes).map_err(|_| {
         let text = "the machine gives no random numbers: look at /dev/urandom";
-        FsError::new(weir_types::ErrorKind::Retry, text)
+        FsError::new(ErrorKind::Retry, text)
     })?;
     Ok(bytes)
 }

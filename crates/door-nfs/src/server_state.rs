@@ -1,12 +1,12 @@
 //! What all requests work with.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::time::Instant;
-use weir_engine::{ACL_ACCESS, Bytes, Engine};
+use weir_engine::{ACL_ACCESS, Bytes, DoorChange, Engine, OtherDoor};
 use weir_types::{ErrorKind, Ino, Inode, Result, UnixTime};
 
 use crate::books::Books;
@@ -43,6 +43,10 @@ pub(crate) struct ServerState {
     pub(crate) began: UnixTime,
     pub(crate) stopping: AtomicBool,
     pub(crate) lists: Lists,
+    /// Whose clients see what is changed here, too.
+    pub(crate) beside: OnceLock<Arc<dyn OtherDoor>>,
+    /// Shared by requests under way; had alone by who holds the server still.
+    pub(crate) under_way: Arc<tokio::sync::RwLock<()>>,
 }
 
 /// What a client is told of only when it is done.
@@ -64,6 +68,13 @@ pub(crate) struct Lists {
 }
 
 impl ServerState {
+    /// Has the other door of this daemon know of what was changed by now, before the client does.
+    pub(crate) async fn tell(&self, changes: impl IntoIterator<Item = DoorChange>) {
+        if let Some(beside) = self.beside.get() {
+            beside.changed(changes.into_iter().collect()).await;
+        }
+    }
+
     /// What of reading, writing and executing a caller may do with an inode.
     pub(crate) async fn allowed(&self, caller: &Caller, inode: &Inode) -> Result<u32> {
         // Root and the owner are asked for by the bits alone.

@@ -45,6 +45,7 @@ use crate::volume::fence::Fence;
 use crate::volume::health::Health;
 use crate::volume::locks::{self, Place};
 use crate::volume::options::{MountOptions, MountReport};
+use crate::volume::standby::Beats;
 use crate::volume::together::Together;
 
 /// A mounted volume. Doors hold it in an [`Arc`]; all methods take `&self`.
@@ -65,6 +66,7 @@ pub struct Engine {
     surveyor: Surveyor,
     report: MountReport,
     lease: Option<Lease>,
+    beats: Option<Arc<Beats>>,
     guard: Option<Guard>,
     metadata_place: String,
     metadata_health: Option<Arc<Health>>,
@@ -88,6 +90,7 @@ struct Bound {
     journal: Option<Arc<Journal>>,
     report: MountReport,
     lease: Option<Lease>,
+    beats: Option<Arc<Beats>>,
     together: Option<Arc<Together>>,
 }
 
@@ -100,7 +103,7 @@ impl Engine {
         tier: Tier,
         bound: Bound,
     ) -> Self {
-        let Bound { watched, guard, journal, report, lease, together } = bound;
+        let Bound { watched, guard, journal, report, lease, beats, together } = bound;
         let Watched { meta, fence, place, health } = watched;
         let places = places(&options, &format);
         let context = Context {
@@ -159,6 +162,7 @@ impl Engine {
             surveyor,
             report,
             lease,
+            beats,
             guard,
             metadata_place: place,
             metadata_health: health,
@@ -175,6 +179,11 @@ impl Engine {
     /// Whether others may change the volume while it is mounted here, as this mount does.
     pub fn is_shared(&self) -> bool {
         self.data.context.is_shared()
+    }
+
+    /// Whether clients may be answered: not where another one may have changed the volume by now.
+    pub fn may_answer(&self) -> bool {
+        !self.data.context.is_fenced() && self.beats.as_ref().is_none_or(|beats| beats.may_answer())
     }
 
     /// Where requests, bytes and latencies are counted.

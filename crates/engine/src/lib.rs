@@ -53,6 +53,7 @@ pub use services::quotas::{QuotaChange, QuotaSubject, QuotaView};
 pub use services::survey::{Survey, Surveyed};
 pub use volume::boxed::Boxed;
 pub use volume::context::Clock;
+pub use volume::doors::{DoorChange, OtherDoor};
 pub use volume::format::{Connector, FormatOptions, Wrap, format, read_format};
 pub use volume::fsck::{FsckOptions, FsckReport, fsck, look_at_metadata};
 pub use volume::health::{MetadataStatus, MetadataTrouble};
@@ -63,6 +64,8 @@ pub use volume::migrate::{MigrateOptions, MigrateProgress, MigrateReport, Migrat
 pub use volume::options::{AcceptLoss, LeftBehind};
 pub use volume::options::{Inherited, MountOptions, MountReport};
 pub use volume::pulse::NodesStatus;
+pub use volume::standby::await_turn;
+pub use volume::turn::Turn;
 pub use weir_meta::locks::{Lock, LockOwner, LockSpace};
 pub use weir_meta::{
     ACL_ACCESS, ACL_DEFAULT, DirEntry, DirEntryPlus, NewInode, RenameMode, Renamed, SetAttr,

@@ -7,19 +7,23 @@ use crate::bytes::Output;
 const HEAD_BYTES: usize = 24;
 /// Bytes of what comes before an entry with its inode.
 const INODE_BYTES: usize = 128;
+/// Where in that it is how long the kernel may remember the name and the attributes.
+const TTLS: std::ops::Range<usize> = 16..40;
 
 /// Entries of a directory for one answer.
 #[derive(Debug)]
 pub struct DirBuffer {
     out: Output,
     room: usize,
+    /// Where entries with inodes begin.
+    inodes: Vec<usize>,
 }
 
 impl DirBuffer {
     /// One that holds `room` bytes: what the request says.
     pub fn new(room: u32) -> Self {
         let room = room as usize;
-        Self { out: Output(Vec::with_capacity(room)), room }
+        Self { out: Output(Vec::with_capacity(room)), room, inodes: Vec::new() }
     }
 
     /// How many more entries of names with so many bytes it holds.
@@ -43,9 +47,17 @@ impl DirBuffer {
         if self.is_full(name, INODE_BYTES) {
             return true;
         }
+        self.inodes.push(self.out.0.len());
         entry.put(&mut self.out);
         self.put(ino, offset, entry.attr.mode, name);
         false
+    }
+
+    /// Has the kernel remember nothing of what it holds.
+    pub fn for_now(&mut self) {
+        for at in &self.inodes {
+            self.out.0[at + TTLS.start..at + TTLS.end].fill(0);
+        }
     }
 
     /// What there is.
@@ -85,5 +97,19 @@ mod tests {
         assert!(!plus.add_with(&Entry::default(), 5, 1, b"12345678"));
         assert_eq!(plus.bytes().len(), 160);
         assert!(plus.add_with(&Entry::default(), 5, 1, b""));
+    }
+
+    #[test]
+    fn what_is_for_now_is_as_if_it_had_no_lifetimes() {
+        let long = std::time::Duration::new(77, 88);
+        let entry = Entry { node: 5, entry_ttl: long, attr_ttl: long, ..Entry::default() };
+        let short = Entry { node: 5, ..Entry::default() };
+        let (mut buffer, mut wanted) = (DirBuffer::new(4096), DirBuffer::new(4096));
+        for name in [&b"a"[..], b"longer than eight"] {
+            assert!(!buffer.add_with(&entry, 5, 1, name) && !wanted.add_with(&short, 5, 1, name));
+        }
+        assert_ne!(buffer.bytes(), wanted.bytes());
+        buffer.for_now();
+        assert_eq!(buffer.bytes(), wanted.bytes());
     }
 }

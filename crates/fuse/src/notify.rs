@@ -36,8 +36,21 @@ impl Notifier {
     /// # Errors
     /// `NotFound` if it knows no such name.
     pub fn expire_entry(&self, dir: u64, name: &[u8]) -> io::Result<()> {
+        self.name(dir, name, notify::EXPIRE_ONLY)
+    }
+
+    /// It drops a name, known to be there or not to be, and asks for it when it is used again. What is
+    /// mounted on it goes with it. It waits for requests that look for or change a name in the directory.
+    ///
+    /// # Errors
+    /// `NotFound` if it knows no such name.
+    pub fn inval_entry(&self, dir: u64, name: &[u8]) -> io::Result<()> {
+        self.name(dir, name, 0)
+    }
+
+    fn name(&self, dir: u64, name: &[u8], flags: u32) -> io::Result<()> {
         let mut out = Output::default();
-        out.u64(dir).u32(name.len() as u32).u32(notify::EXPIRE_ONLY);
+        out.u64(dir).u32(name.len() as u32).u32(flags);
         out.0.extend_from_slice(name);
         out.0.push(0);
         self.device.send(0, notify::INVAL_ENTRY, &out.0)

@@ -109,6 +109,7 @@ impl Volume {
             read_only: false,
             shared: false,
             take_over: false,
+            turn: None,
             accept_loss: AcceptLoss::Nothing,
             only_clean: false,
             ask_space: weir_engine::DiskSpace::kernel(),

@@ -1,7 +1,7 @@
 //! Attributes: looked at, compared, set.
 
-use weir_engine::SetAttr;
-use weir_types::{FileKind, Inode};
+use weir_engine::{DoorChange, SetAttr};
+use weir_types::{ByteRange, FileKind, Inode};
 
 use crate::attributes::{Subject, TimeTo, Wanted, above, need_space, readable, supported};
 use crate::caller::{EXECUTE, READ, WRITE};
@@ -185,6 +185,15 @@ impl Compound {
         inode: &Inode,
         wanted: &Wanted,
     ) -> Served<()> {
+        let applied = self.set(target, inode, wanted).await;
+        if let Some(size) = wanted.size {
+            self.server.tell([DoorChange::Bytes(target.ino, from(size.min(inode.size)))]).await;
+        }
+        self.server.tell([DoorChange::Attributes(target.ino)]).await;
+        applied
+    }
+
+    async fn set(&self, target: &Target, inode: &Inode, wanted: &Wanted) -> Served<()> {
         let (engine, caller) = (&self.server.engine, &target.caller);
         if let Some(size) = wanted.size {
             engine.truncate(target.ino, size).await?;
@@ -213,4 +222,9 @@ impl Compound {
         }
         Ok(())
     }
+}
+
+/// All bytes from there on.
+pub(crate) fn from(start: u64) -> ByteRange {
+    ByteRange::new(start, u64::MAX)
 }

@@ -1,5 +1,10 @@
 //! Reading and writing.
 
+use std::sync::Arc;
+
+use weir_engine::{DoorChange, OpenFile};
+use weir_types::ByteRange;
+
 use crate::compound::{Compound, Target, check_regular, stale};
 use crate::protocol::numbers::{open, stable};
 use crate::protocol::status::{Refusal, Served, Status};
@@ -46,13 +51,9 @@ impl Compound {
         let target = self.target_to_change()?;
         let opened = self.opened(&target, id, open::WRITE).await?;
         let file = opened.file();
-        let engine = &self.server.engine;
         let written = match data.is_empty() {
             true => 0,
-            false => match engine.try_write(file, offset, &data)? {
-                Some(written) => written,
-                None => engine.write(file, offset, &data).await?,
-            },
+            false => self.write_bytes(&target, file, offset, &data).await?,
         };
         self.drop_privileges(&target).await?;
         let stability = match wanted {
@@ -71,6 +72,23 @@ impl Compound {
         Ok(())
     }
 
+    async fn write_bytes(
+        &self,
+        target: &Target,
+        file: &Arc<OpenFile>,
+        offset: u64,
+        data: &[u8],
+    ) -> Served<usize> {
+        let engine = &self.server.engine;
+        let written = match engine.try_write(file, offset, data)? {
+            Some(written) => Ok(written),
+            None => engine.write(file, offset, data).await,
+        };
+        let range = ByteRange::new(offset, offset.saturating_add(data.len() as u64));
+        self.server.tell([DoorChange::Bytes(target.ino, range)]).await;
+        Ok(written?)
+    }
+
     /// Whoever is not root takes set-user-id and set-group-id from what it writes.
     async fn drop_privileges(&self, target: &Target) -> Served<()> {
         if target.caller.is_root() {
@@ -83,7 +101,9 @@ impl Compound {
                 clear_set_gid: target.caller.is_outside_group_of(&inode),
                 ..weir_engine::SetAttr::default()
             };
-            self.server.engine.setattr(target.ino, set).await?;
+            let set = self.server.engine.setattr(target.ino, set).await;
+            self.server.tell([DoorChange::Attributes(target.ino)]).await;
+            set?;
         }
         Ok(())
     }

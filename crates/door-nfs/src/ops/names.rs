@@ -1,6 +1,6 @@
 //! Names: made, linked, moved, removed; what symlinks lead to.
 
-use weir_engine::{NewInode, RenameMode};
+use weir_engine::{DoorChange, NewInode, RenameMode};
 use weir_types::{FileKind, Inode};
 
 use crate::attributes::{Wanted, device};
@@ -90,7 +90,9 @@ impl Compound {
         if file_kind == FileKind::Symlink {
             new.mode = 0o777;
         }
-        let inode = self.server.engine.create(target.ino, &name, new).await?;
+        let made = self.server.engine.create(target.ino, &name, new).await;
+        self.server.tell([name_of(&target, &name)]).await;
+        let inode = made?;
         self.finish_new(&target, &inode, &wanted).await?;
         self.settle(&target).await?;
         let after = self.change(target.ino).await?;
@@ -130,10 +132,13 @@ impl Compound {
         let what = self.check_removable(&target, &dir, &name).await?;
         self.recall(what.ino).await?;
         let engine = &self.server.engine;
-        match what.kind {
-            FileKind::Directory => engine.rmdir(target.ino, &name).await?,
-            _ => engine.unlink(target.ino, &name).await?,
-        }
+        let removed = match what.kind {
+            FileKind::Directory => engine.rmdir(target.ino, &name).await,
+            _ => engine.unlink(target.ino, &name).await,
+        };
+        let changes = [name_of(&target, &name), DoorChange::Attributes(what.ino)];
+        self.server.tell(changes).await;
+        removed?;
         self.settle(&target).await?;
         let after = self.change(target.ino).await?;
         Self::write_change(out, change_of(&dir), after);
@@ -152,12 +157,18 @@ impl Compound {
         let to_dir = self.directory(&target, WRITE | EXECUTE).await?;
         self.check_not_export(&new)?;
         let moved = self.check_removable(&source, &from_dir, &old).await?;
-        match self.check_removable(&target, &to_dir, &new).await {
-            Ok(replaced) => self.recall(replaced.ino).await?,
+        let replaced = match self.check_removable(&target, &to_dir, &new).await {
+            Ok(replaced) => {
+                self.recall(replaced.ino).await?;
+                Some(replaced.ino)
+            }
             Err(crate::protocol::status::Refusal::Engine(error))
-                if error.kind() == weir_types::ErrorKind::NotFound => {}
+                if error.kind() == weir_types::ErrorKind::NotFound =>
+            {
+                None
+            }
             Err(refusal) => return Err(refusal),
-        }
+        };
         // A directory that moves is changed itself: its `..` is.
         if moved.kind == FileKind::Directory && source.ino != target.ino {
             self.need(&source, &moved, WRITE).await?;
@@ -165,7 +176,11 @@ impl Compound {
         self.recall(moved.ino).await?;
         let engine = &self.server.engine;
         let (from, to) = ((source.ino, &old[..]), (target.ino, &new[..]));
-        engine.rename(from, to, RenameMode::Replace).await?;
+        let renamed = engine.rename(from, to, RenameMode::Replace).await;
+        let names = [name_of(&source, &old), name_of(&target, &new)];
+        let inodes = std::iter::once(moved.ino).chain(replaced).map(DoorChange::Attributes);
+        self.server.tell(names.into_iter().chain(inodes)).await;
+        renamed?;
         self.settle(&target).await?;
         let (from, to) = (self.change(source.ino).await?, self.change(target.ino).await?);
         Self::write_change(out, change_of(&from_dir), from);
@@ -187,7 +202,10 @@ impl Compound {
             return Err(Status::ISDIR.into());
         }
         self.recall(source.ino).await?;
-        self.server.engine.link(source.ino, target.ino, &name).await?;
+        let linked = self.server.engine.link(source.ino, target.ino, &name).await;
+        let changes = [name_of(&target, &name), DoorChange::Attributes(source.ino)];
+        self.server.tell(changes).await;
+        linked?;
         self.settle(&target).await?;
         let after = self.change(target.ino).await?;
         Self::write_change(out, change_of(&dir), after);
@@ -205,4 +223,9 @@ impl Compound {
             _ => Err(Status::WRONG_TYPE.into()),
         }
     }
+}
+
+/// A name in a directory that comes, goes or leads elsewhere.
+pub(crate) fn name_of(dir: &Target, name: &[u8]) -> DoorChange {
+    DoorChange::Name(dir.ino, name.to_vec())
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use weir_engine::{Bytes, SetAttr};
+use weir_engine::{Bytes, DoorChange, SetAttr};
 use weir_types::{ErrorKind, FileKind, Inode, UnixTime};
 
 use super::delegations::Wish;
@@ -10,6 +10,8 @@ use crate::attributes::Wanted as Attributes;
 use crate::caller::{EXECUTE, READ, WRITE};
 use crate::compound::{Compound, Target, check_regular};
 use crate::handle::Handle;
+use crate::ops::attrs::from;
+use crate::ops::names::name_of;
 use crate::protocol::bitmap::Bitmap;
 use crate::protocol::numbers::{OPAQUE_BYTES_MAX, open};
 use crate::protocol::status::{Served, Status};
@@ -181,7 +183,9 @@ impl Compound {
         let wish = asked.wish(&found, self.server.began);
         let (id, opened) = self.share(&file, &asked).await?;
         if found.cut {
-            self.server.engine.truncate(file.ino, 0).await?;
+            let cut = self.server.engine.truncate(file.ino, 0).await;
+            self.server.tell([DoorChange::Bytes(file.ino, from(0))]).await;
+            cut?;
         }
         if found.made || found.cut {
             self.settle(&target).await?;
@@ -232,7 +236,9 @@ impl Compound {
             };
             self.need(target, dir, WRITE | EXECUTE).await?;
             let new = Self::new_inode(target, FileKind::Regular, wanted, 0);
-            match engine.create(target.ino, name, new).await {
+            let made = engine.create(target.ino, name, new).await;
+            self.server.tell([name_of(target, name)]).await;
+            match made {
                 Ok(inode) => {
                     if let How::Exclusive(verifier, _) = how {
                         let (atime, mtime) = times_of(*verifier);

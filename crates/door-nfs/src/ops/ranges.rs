@@ -1,7 +1,7 @@
 //! Ranges of files: room, holes, copies (RFC 7862).
 
-use weir_engine::{Fallocate, Seek};
-use weir_types::ErrorKind;
+use weir_engine::{DoorChange, Fallocate, Seek};
+use weir_types::{ByteRange, ErrorKind};
 
 use crate::compound::Compound;
 use crate::handle::Handle;
@@ -33,7 +33,10 @@ impl Compound {
         if len == 0 || offset.checked_add(len).is_none() {
             return Err(Status::INVAL.into());
         }
-        self.server.engine.fallocate(target.ino, mode, offset, len).await?;
+        let done = self.server.engine.fallocate(target.ino, mode, offset, len).await;
+        let range = ByteRange::new(offset, offset + len);
+        self.server.tell([DoorChange::Bytes(target.ino, range)]).await;
+        done?;
         self.settle(&target).await
     }
 
@@ -92,8 +95,11 @@ impl Compound {
             let piece = (len - done).min(COPY_BYTES_MAX);
             let client = target.caller.uid;
             let engine = &self.server.engine;
-            let copied =
-                engine.copy_range((source.ino, from), (target.ino, to), piece, client).await?;
+            let copied = engine.copy_range((source.ino, from), (target.ino, to), piece, client);
+            let copied = copied.await;
+            let range = ByteRange::new(to, to.saturating_add(piece));
+            self.server.tell([DoorChange::Bytes(target.ino, range)]).await;
+            let copied = copied?;
             if copied == 0 {
                 break;
             }

@@ -1,6 +1,6 @@
 //! Extended attributes of users (RFC 8276).
 
-use weir_engine::XattrMode;
+use weir_engine::{DoorChange, XattrMode};
 use weir_types::{FileKind, Inode};
 
 use crate::caller::{READ, WRITE};
@@ -81,6 +81,7 @@ impl Compound {
         before: &Inode,
         out: &mut Writer,
     ) -> Served<()> {
+        self.server.tell([DoorChange::Attributes(target.ino)]).await;
         self.settle(target).await?;
         let after = self.change(target.ino).await?;
         Self::write_change(out, change_of(before), after);

@@ -163,6 +163,28 @@ impl Connection {
         Self::over(TcpStream::connect(address).expect("connects"))
     }
 
+    /// To a server that may be away: nothing where it does not answer within this time. Replies are waited for
+    /// as long.
+    pub fn open_within(address: SocketAddr, time: Duration) -> Option<Self> {
+        let stream = TcpStream::connect_timeout(&address, time).ok()?;
+        let connection = Self::over(stream);
+        connection.tcp.set_read_timeout(Some(time)).expect("a timeout");
+        Some(connection)
+    }
+
+    /// From this address of the machine.
+    pub fn open_from(address: SocketAddr, from: IpAddr) -> Self {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build();
+        let stream = runtime.expect("a runtime").block_on(async {
+            let socket = tokio::net::TcpSocket::new_v4()?;
+            socket.bind(SocketAddr::new(from, 0))?;
+            socket.connect(address).await?.into_std()
+        });
+        let stream = stream.expect("connects");
+        stream.set_nonblocking(false).expect("blocks");
+        Self::over(stream)
+    }
+
     /// Over one that is there.
     pub fn over(stream: TcpStream) -> Self {
         stream.set_nodelay(true).expect("no delay");

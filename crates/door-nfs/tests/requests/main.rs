@@ -14,6 +14,7 @@ mod crowds;
 mod delegations;
 mod delegations_lost;
 mod exports;
+mod goes_on;
 mod handles;
 mod io;
 mod leases;

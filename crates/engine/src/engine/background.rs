@@ -21,6 +21,7 @@ use crate::services::{actions, limits, links};
 use crate::volume::age::age_loop;
 use crate::volume::context::blocking;
 use crate::volume::fence::guard_loop;
+use crate::volume::standby::standby_loop;
 use crate::volume::together::beat_loop;
 
 /// How often the tier is looked at, in milliseconds.
@@ -51,6 +52,9 @@ pub(super) fn start(engine: &Engine) -> JoinSet<()> {
         tasks.spawn(atimes_loop(names.atimes.clone()));
         tasks.spawn(collect_loop(data.collector.clone()));
         tasks.spawn(links::links_loop(links.clone()));
+    }
+    if let Some(beats) = engine.beats.clone() {
+        tasks.spawn(standby_loop(beats, data.context.fence.clone()));
     }
     if let Some(guard) = engine.guard.clone() {
         let (context, meta) = (data.context.clone(), data.meta.clone());

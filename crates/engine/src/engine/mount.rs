@@ -22,6 +22,7 @@ use crate::volume::claim::{Claim, Lease, claim, confirm, write_lease};
 use crate::volume::format::{make_private, read_format_in, stripe_set};
 use crate::volume::metadata::Metadata;
 use crate::volume::options::{LeftBehind, MountOptions, MountReport};
+use crate::volume::standby::Beats;
 
 impl Engine {
     /// Mounts a volume: recovers what the last mount left in the tier, takes the volume over from
@@ -92,7 +93,15 @@ async fn mount_reader(
         taken_from: None,
         left_behind: None,
     };
-    let bound = Bound { watched, guard: None, journal: None, report, lease: None, together: None };
+    let bound = Bound {
+        watched,
+        guard: None,
+        journal: None,
+        report,
+        lease: None,
+        beats: None,
+        together: None,
+    };
     let engine = Engine::assemble(options, format, buckets, opened.tier, bound);
     engine.links.load_links().await?;
     engine.inherit(&open).await?;
@@ -160,10 +169,11 @@ async fn mount_writer(
         rise(meta, &buckets, &format.id, in_bucket).await?;
     }
     write_lease(&options.host, &buckets, &lease.mount.node).await?;
+    let beats = Beats::begin_if(options.turn.as_ref(), &buckets, &lease.mount.node).await?;
     fail::fail_point!("engine::mount-leased", |_| Err(stopped()));
     let guard = kv.guard;
     let (journal, lease) = (Some(journal), Some(lease));
-    let bound = Bound { watched, guard, journal, report, lease, together: None };
+    let bound = Bound { watched, guard, journal, report, lease, beats, together: None };
     let open = options.inherited.open.clone();
     let engine = Engine::assemble(options, format, buckets, opened.tier, bound);
     engine.links.load_links().await?;

@@ -89,6 +89,7 @@ pub fn mount_options(url: BucketUrl, connector: Connector, tier: &Path) -> Mount
         read_only: false,
         shared: false,
         take_over: false,
+        turn: None,
         accept_loss: AcceptLoss::Nothing,
         only_clean: false,
         ask_space: DiskSpace::kernel(),

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use weir_meta::{LastMount, Meta};
-use weir_object::{BucketUrl, Component, StripeSet};
+use weir_object::{Bucket, BucketUrl, Component, StripeSet};
 use weir_types::{ErrorCode, ErrorKind, FsError, Result, VolumeFormat};
 
 use super::format::{WRITER_KEY, read_format_in};
@@ -23,9 +23,9 @@ pub(crate) struct Lease {
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-struct LeaseRecord {
-    id: String,
-    host: Host,
+pub(super) struct LeaseRecord {
+    pub(super) id: String,
+    pub(super) host: Host,
 }
 
 impl Lease {
@@ -48,14 +48,23 @@ impl Lease {
 
 /// Says that `id` does not write the volume any more.
 pub(crate) async fn end_lease(buckets: &StripeSet, id: &str) -> Result<()> {
-    match read_lease(buckets).await?.is_some_and(|lease| lease.id == id) {
+    match read_lease(buckets.first()).await?.is_some_and(|lease| lease.id == id) {
         true => buckets.first().delete(Component::Volume, WRITER_KEY).await,
         false => Ok(()),
     }
 }
 
-async fn read_lease(buckets: &StripeSet) -> Result<Option<LeaseRecord>> {
-    match buckets.first().get(Component::Volume, WRITER_KEY).await {
+/// Who has a lease, in words, and whether it says that it lives.
+pub(super) fn shown_of(lease: &LeaseRecord, beats: bool) -> String {
+    let host = lease.host.shown();
+    match beats {
+        true => host,
+        false => format!("{host}, which tells nobody that it lives: start it with --standby, too"),
+    }
+}
+
+pub(super) async fn read_lease(bucket: &Bucket) -> Result<Option<LeaseRecord>> {
+    match bucket.get(Component::Volume, WRITER_KEY).await {
         Ok(bytes) => Ok(serde_json::from_slice(&bytes).ok()),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
@@ -76,7 +85,7 @@ pub(crate) struct Claim {
 
 /// Looks who writes the volume, and refuses to disturb somebody who may be alive.
 pub(crate) async fn claim(options: &MountOptions, buckets: &StripeSet) -> Result<Claim> {
-    let Some(lease) = read_lease(buckets).await? else {
+    let Some(lease) = read_lease(buckets.first()).await? else {
         return Ok(Claim { id: None, from: None, forced: false, elsewhere: false });
     };
     let holder = &lease.host;
@@ -117,7 +126,7 @@ pub(crate) async fn claim(options: &MountOptions, buckets: &StripeSet) -> Result
 /// For who needs a volume that nobody writes and of which nothing is left in a tier: refuses where
 /// somebody has the right to write it who is not known to be dead.
 pub(crate) async fn claim_idle(url: &BucketUrl, host: &Host, buckets: &StripeSet) -> Result<bool> {
-    let Some(lease) = read_lease(buckets).await? else { return Ok(false) };
+    let Some(lease) = read_lease(buckets.first()).await? else { return Ok(false) };
     if host.knows_dead(&lease.host) {
         return Ok(true);
     }
@@ -156,7 +165,8 @@ pub(crate) async fn confirm(
     claim: &Claim,
     format: &VolumeFormat,
 ) -> Result<()> {
-    let (lease, found) = tokio::try_join!(read_lease(buckets), read_format_in(buckets.first()))?;
+    let (lease, found) =
+        tokio::try_join!(read_lease(buckets.first()), read_format_in(buckets.first()))?;
     if lease.map(|lease| lease.id) == claim.id && found == *format {
         return Ok(());
     }

@@ -32,6 +32,11 @@ impl Fence {
         }
     }
 
+    /// Another writer was seen elsewhere than in the metadata.
+    pub(crate) fn raise(&self) {
+        let _ = self.seen::<()>(Err(self.error()));
+    }
+
     pub(crate) fn is_up(&self) -> bool {
         self.up.load(Ordering::Acquire)
     }

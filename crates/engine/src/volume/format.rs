@@ -16,6 +16,8 @@ use super::metadata::{META_PATH, Metadata, Place};
 
 /// Key of the object that says who writes the volume.
 pub(crate) const WRITER_KEY: &str = "writer.json";
+/// The object by which who writes tells those who wait for it to be gone that it lives.
+pub(crate) const BEAT_KEY: &str = "beat.json";
 /// Key of the object that says how old the metadata of a database is.
 pub(crate) const AGE_KEY: &str = "age.json";
 /// Key of the object that says what a volume is.
@@ -166,7 +168,7 @@ pub(crate) async fn make_private(format: &VolumeFormat, url: &BucketUrl) -> Resu
         urls.iter().filter_map(|url| Some(url.directory()?.to_owned())).collect();
     let work = move || {
         for directory in directories {
-            for name in [VOLUME_KEY, WRITER_KEY, AGE_KEY, META_PATH, SEGMENT_PATH] {
+            for name in [VOLUME_KEY, WRITER_KEY, BEAT_KEY, AGE_KEY, META_PATH, SEGMENT_PATH] {
                 let path = directory.join(name);
                 if let Err(error) = private::tighten(&path) {
                     let path = path.display();

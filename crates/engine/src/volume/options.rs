@@ -11,6 +11,7 @@ use weir_types::{Ino, Settings};
 use super::context::Clock;
 use super::format::Connector;
 use super::host::Host;
+use super::turn::Turn;
 
 /// What a mount needs.
 #[derive(Clone)]
@@ -29,6 +30,9 @@ pub struct MountOptions {
     pub shared: bool,
     /// Take the volume from a writer that may still run; it is fenced.
     pub take_over: bool,
+    /// Others wait for it to be gone: say that it lives as long as it is mounted. What
+    /// [`crate::await_turn`] answered.
+    pub turn: Option<Turn>,
     /// What of a last writer that did not end cleanly may be missing.
     pub accept_loss: AcceptLoss,
     /// Go on only if the last writer ended cleanly. What a dead one had not flushed is in its tier,

@@ -86,5 +86,7 @@ pub(crate) struct NfsStatus {
     /// Clients of before the start are waited for: nobody else opens or locks files until they have claimed what
     /// they had.
     pub(crate) claiming: bool,
+    /// Whether clients are answered: not where another machine may have the volume by now.
+    pub(crate) answers: bool,
     pub(crate) counts: NfsCounts,
 }

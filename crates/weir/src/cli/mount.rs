@@ -17,6 +17,7 @@ Examples:
       --journal /ebs/weir --flush-age 10s
   weir mount s3://my-bucket/genomes /mnt/ro --tier /nvme/ro --read-only
   weir mount s3://my-bucket/genomes /mnt/genomes --tier /nvme/weir --nbd 127.0.0.1:10809
+  weir mount s3://my-bucket/genomes /mnt/genomes --tier /nvme/weir --nfs 0.0.0.0:2049
   mount -t weir s3://my-bucket/genomes /mnt/genomes -o tier=/nvme/weir,tier-size=400GiB
   in /etc/fstab:
   s3://my-bucket/genomes /mnt/genomes weir tier=/nvme/weir,_netdev,nofail 0 0
@@ -27,7 +28,8 @@ leave, and the next mount with the same --tier goes on with it. After an end tha
 mount without the tier or the journal of the last one is refused and says where they are; where a
 tier is on a disk that forgets, -o accept-loss=tier mounts all the same.
 
-With --nbd or --nbd-unix the volume's disks are served beside its files; see `weir serve`.";
+With --nbd or --nbd-unix the volume's disks are served beside its files, and with --nfs its files to
+other machines, which see what is changed here and the other way round; see `weir serve`.";
 
 pub(super) const UMOUNT_EXAMPLES: &str = "\
 Examples:
@@ -40,6 +42,7 @@ pub(super) const SERVE_EXAMPLES: &str = "\
 Examples:
   weir serve s3://my-bucket/vol --tier /nvme/weir --nfs 0.0.0.0:2049
   mount -t nfs4 -o vers=4.1,hard host:/ /mnt        on any machine
+  weir serve s3://my-bucket/vol --tier /nvme/weir --nfs 0.0.0.0:2049 --standby     on two machines
   weir serve s3://my-bucket/disks --tier /nvme/weir --nbd 127.0.0.1:10809
   weir serve s3://my-bucket/disks --tier /nvme/weir --nbd-unix /run/weir-disks
   weir serve s3://my-bucket/disks --tier /nvme/weir --nbd 0.0.0.0:10809 \\
@@ -52,7 +55,7 @@ It returns when the volume can be used, and goes on in the background. SIGTERM a
 all connections, flush and end it. By NFS the volume is exported as a whole, to everybody who
 reaches the address, with root squashed: `weir export` changes that. NBD knows no passwords: whoever reaches the address may read and
 write every disk, unless --nbd-tls-client-ca says whose certificates to trust. A volume has one
-writer: one that is mounted serves its disks by the --nbd of `weir mount`.";
+writer: one that is mounted is served by the --nfs and --nbd of `weir mount`.";
 
 pub(super) const STOP_EXAMPLES: &str = "\
 Example:
@@ -206,6 +209,8 @@ pub(crate) struct MountArgs {
     #[arg(env = "WEIR_TRANSPORT", hide_env = true)]
     pub(crate) transport: Transport,
     #[command(flatten)]
+    pub(crate) nfs: NfsArgs,
+    #[command(flatten)]
     pub(crate) nbd: NbdArgs,
 }
 
@@ -215,6 +220,11 @@ pub(crate) struct ServeArgs {
     pub(crate) url: String,
     #[command(flatten)]
     pub(crate) nfs: NfsArgs,
+    /// Serve when no other machine does that was started so, too: wait as long as one lives, and take the
+    /// volume when it is gone, or says nothing for 15 s
+    #[arg(long, requires = "nfs")]
+    #[arg(conflicts_with_all = ["shared", "read_only", "take_over", "journal", "nbd", "nbd_unix"])]
+    pub(crate) standby: bool,
     #[command(flatten)]
     pub(crate) nbd: NbdArgs,
     #[command(flatten)]

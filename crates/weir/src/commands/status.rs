@@ -341,9 +341,13 @@ fn nfs(nfs: &NfsStatus) -> Vec<String> {
     let tls = if nfs.tls { ", TLS" } else { "" };
     let claiming =
         if nfs.claiming { "; those of before the start claim what they had" } else { "" };
+    let answers = match nfs.answers {
+        true => "",
+        false => "; answers nobody, because another machine may have the volume by now",
+    };
     let counts = &nfs.counts;
     let text = format!(
-        "{}{tls}; {} clients; read {} in {}, wrote {} in {}, {} requests{claiming}",
+        "{}{tls}; {} clients; read {} in {}, wrote {} in {}, {} requests{claiming}{answers}",
         nfs.address,
         nfs.clients,
         Bytes(counts.bytes_read),

@@ -18,6 +18,7 @@ mod ready;
 mod rejoin;
 mod shared;
 mod signals;
+mod standby;
 mod supervisor;
 mod token;
 mod upgrade;
@@ -28,7 +29,7 @@ use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -47,7 +48,7 @@ use crate::log::{self, Writer};
 use block::BlockDoor;
 use ending::Ending;
 use handover::{Handed, Invocation};
-use nfs::NfsDoor;
+use nfs::{BoundDoor, NfsDoor};
 use shared::{DaemonState, Fuse};
 
 pub(crate) use handover::{Answer, Question, VERSIONS as HANDOVER_VERSIONS};
@@ -57,6 +58,8 @@ pub(crate) use work::Work;
 
 /// How long answers that are under way may take once all is flushed.
 const LAST_ANSWERS: Duration = Duration::from_secs(2);
+/// Before one that is to serve again tries once more.
+const AGAIN_AFTER: Duration = Duration::from_secs(3);
 
 /// Mounts or serves until it is told to end. With `--daemon` it detaches from its terminal and
 /// tells its parent, by a pipe on standard output, whether it could. Where another binary handed its
@@ -71,22 +74,28 @@ pub(crate) fn run(work: Work, log_args: &LogArgs, argv: &[OsString]) -> Result<E
         // Fails only if it leads a session already, which is as good.
         let _ = rustix::process::setsid();
     }
-    let begun = begin(&work, log_args, handed.as_ref()).and_then(|(runtime, directory)| {
+    let begun = begin(&work, log_args, handed.as_ref());
+    let directory = begun.as_ref().map(|(_, directory)| directory.clone()).unwrap_or_default();
+    let begun = begun.and_then(|(runtime, directory)| {
         let invocation = Invocation::new(argv, directory);
         let (shared, mount) = match &handed {
             None => {
                 let ends = end_by_signals(&runtime)?;
-                let started = start(&runtime, work, invocation, None)?;
+                let started = start(&runtime, &work, invocation, None)?;
                 ends.abort();
                 started
             }
-            Some(_) => start_unharmed(&runtime, work, invocation, handed.as_ref())?,
+            Some(_) => start_unharmed(&runtime, &work, invocation, handed.as_ref())?,
         };
         Ok((runtime, shared, mount))
     });
     let goes_on = handed.is_some();
     let (runtime, shared, mount) = match (begun, handed) {
         (Ok(started), _) => started,
+        (Err(error), None) if standby::has_waited() => {
+            tracing::error!("taking the volume failed, and is tried again: {error}");
+            return live_on(&work, argv, &directory);
+        }
         (Err(error), Some(handed)) => return Err(handed.failed(error)),
         (Err(error), None) if daemon => {
             ready::failed(&error);
@@ -99,12 +108,63 @@ pub(crate) fn run(work: Work, log_args: &LogArgs, argv: &[OsString]) -> Result<E
         let shared = shared.clone();
         runtime.spawn(async move { signals::stop(&shared).await });
     }
+    match live(runtime, shared, mount) {
+        Life::Over(ended) => ended,
+        Life::Again => live_on(&work, argv, &directory),
+    }
+}
+
+/// Serves anew until that is over.
+fn live_on(work: &Work, argv: &[OsString], directory: &Path) -> Result<ExitCode> {
+    loop {
+        // Where it is gone since, whole paths do all the same.
+        let _ = std::env::set_current_dir(directory);
+        let invocation = Invocation::new(argv, directory.to_owned());
+        if let Life::Over(ended) = live_again(work, invocation) {
+            return ended;
+        }
+    }
+}
+
+/// How serving ended.
+enum Life {
+    Over(Result<ExitCode>),
+    /// Others have the volume, or shut this one out: it begins anew.
+    Again,
+}
+
+/// Serves until the end.
+fn live(runtime: Runtime, shared: Arc<DaemonState>, mount: Option<FuseMount>) -> Life {
     supervisor::ready(&shared);
     let ended = finish(&runtime, &shared, mount);
+    let again = shared.again.load(Ordering::Acquire);
     drop(shared);
     // A thread may wait for the kernel, which waits for somebody to answer a device.
     runtime.shutdown_timeout(LAST_ANSWERS);
-    ended
+    if again { Life::Again } else { Life::Over(ended) }
+}
+
+/// Serves once more, as if it had just been called. What is in the way of that may pass.
+fn live_again(work: &Work, invocation: Invocation) -> Life {
+    let begun = make_runtime().and_then(|runtime| {
+        let ends = end_by_signals(&runtime)?;
+        match start(&runtime, work, invocation, None) {
+            Ok((shared, mount)) => {
+                ends.abort();
+                Ok((runtime, shared, mount))
+            }
+            Err(error) => {
+                tracing::error!("serving again failed, and is tried again: {error}");
+                runtime.block_on(tokio::time::sleep(AGAIN_AFTER));
+                runtime.shutdown_timeout(LAST_ANSWERS);
+                Err(error)
+            }
+        }
+    });
+    match begun {
+        Ok((runtime, shared, mount)) => live(runtime, shared, mount),
+        Err(_) => Life::Again,
+    }
 }
 
 /// Has signals end the process that serves nobody yet.
@@ -134,13 +194,17 @@ fn begin(work: &Work, log_args: &LogArgs, handed: Option<&Handed>) -> Result<(Ru
     };
     log::start(log_args, &writer)?;
     raise_open_files();
+    Ok((make_runtime()?, directory))
+}
+
+fn make_runtime() -> Result<Runtime> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .thread_name("weir")
         .build()
         .map_err(|e| FsError::local_io("start the runtime's threads", e))?;
     supervisor::watch(&runtime);
-    Ok((runtime, directory))
+    Ok(runtime)
 }
 
 /// Whether this binary could go on with a mount, as far as that can be told without a request.
@@ -150,7 +214,7 @@ pub(crate) fn could_go_on(work: Work, asked: &Question) -> Result<()> {
         .map_err(|e| FsError::local_io(format!("chdir {}", directory.display()), e))?;
     let mountpoint = Path::new(&asked.mountpoint);
     handover::check_not_on_mount(&work, mountpoint)?;
-    options::resolve(work, Some(mountpoint)).map(drop)
+    options::resolve(&work, Some(mountpoint)).map(drop)
 }
 
 type Started = (Arc<DaemonState>, Option<FuseMount>);
@@ -158,7 +222,7 @@ type Started = (Arc<DaemonState>, Option<FuseMount>);
 /// The same as [`start`], of which a panic is an error: another binary can go on.
 fn start_unharmed(
     runtime: &Runtime,
-    work: Work,
+    work: &Work,
     invocation: Invocation,
     handed: Option<&Handed>,
 ) -> Result<Started> {
@@ -170,12 +234,15 @@ fn start_unharmed(
 /// Checks all, starts the engine, then the doors, then opens the admin socket.
 fn start(
     runtime: &Runtime,
-    work: Work,
+    work: &Work,
     invocation: Invocation,
     handed: Option<&Handed>,
 ) -> Result<Started> {
     let mounted = handed.map(Handed::mountpoint);
     let mut options = options::resolve(work, mounted.as_deref())?;
+    if work.stands_by() {
+        runtime.block_on(standby::stand_by(&mut options.engine, options.daemon))?;
+    }
     if let Some(handed) = handed {
         fail::fail_point!("daemon::upgrade-executed");
         options.engine.inherited = handed.inherited()?;
@@ -224,6 +291,7 @@ fn start(
         ends: AtomicUsize::new(0),
         hearing: parking_lot::Mutex::default(),
         ended: watch::Sender::new(None),
+        again: AtomicBool::new(false),
     });
     let seen = Arc::downgrade(&shared);
     shared.engine.count_metadata_by(move || {
@@ -235,11 +303,19 @@ fn start(
     let listening = signals::listen(&shared);
     runtime.spawn(listening.map_err(|e| FsError::local_io("listen for signals", e))?);
     admin.serve(&shared);
-    if shared.engine.is_shared() && shared.fuse.is_some() {
-        runtime.spawn(rejoin::rejoin_loop(Arc::downgrade(&shared)));
-    }
+    come_back_when_lost(runtime, work, &shared);
     tracing::info!(place = %options.place.display(), "ready");
     Ok((shared, mount))
+}
+
+/// Has the daemon come back where others shut it out, or take the volume.
+fn come_back_when_lost(runtime: &Runtime, work: &Work, shared: &Arc<DaemonState>) {
+    let (is_shared, daemon) = (shared.engine.is_shared(), Arc::downgrade(shared));
+    match shared.fuse.is_some() {
+        true if is_shared => drop(runtime.spawn(rejoin::rejoin_loop(daemon))),
+        false if is_shared || work.stands_by() => drop(runtime.spawn(standby::again_loop(daemon))),
+        _ => {}
+    }
 }
 
 /// Opens the doors; that of the kernel as it was, where it was handed over.
@@ -250,7 +326,7 @@ fn open_doors(
     handed: Option<&Handed>,
 ) -> Result<(BlockDoor, NfsDoor, Option<FuseMount>)> {
     let block = runtime.block_on(BlockDoor::open(engine, nbd))?;
-    let nfs = match runtime.block_on(NfsDoor::open(engine, nfs)) {
+    let nfs = match runtime.block_on(BoundDoor::new(engine, nfs)) {
         Ok(nfs) => nfs,
         Err(error) => {
             runtime.block_on(block.close());
@@ -265,7 +341,11 @@ fn open_doors(
         }
     });
     match mount.transpose() {
-        Ok(mount) => Ok((block, nfs, mount)),
+        Ok(mount) => {
+            // Only now: what its clients change is told to the mount.
+            let nfs = nfs.serve(mount.as_ref().map(FuseMount::view));
+            Ok((block, nfs, mount))
+        }
         Err(error) => {
             runtime.block_on(block.close());
             Err(error)

@@ -6,8 +6,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::task::JoinHandle;
-use weir_door_nfs::{ClientView, Export, NfsOptions, NfsServer, UseView};
-use weir_engine::Engine;
+use weir_door_fuse::FuseView;
+use weir_door_nfs::{
+    BoundNfs, ClientView, Export, NfsHeld, NfsOptions, NfsServer, UseView,
+};
+use weir_engine::{Engine, OtherDoor};
 use weir_types::{ErrorKind, FsError, Result};
 
 use crate::api::NfsStatus;
@@ -19,6 +22,13 @@ const LAST_ROW: &str = "nfs/exports";
 /// How often it is looked whether another node changed them.
 const LOOK: Duration = Duration::from_secs(2);
 
+/// The NFS door of one daemon before it answers anybody.
+pub(crate) struct BoundDoor {
+    engine: Arc<Engine>,
+    bound: Option<BoundNfs>,
+    tls: bool,
+}
+
 /// The NFS door of one daemon.
 pub(crate) struct NfsDoor {
     engine: Arc<Engine>,
@@ -29,21 +39,36 @@ pub(crate) struct NfsDoor {
     changing: tokio::sync::Mutex<()>,
 }
 
-impl NfsDoor {
+impl BoundDoor {
     /// Listens for clients where that is asked for.
-    pub(crate) async fn open(engine: &Arc<Engine>, options: Option<NfsOptions>) -> Result<Self> {
+    pub(crate) async fn new(engine: &Arc<Engine>, options: Option<NfsOptions>) -> Result<Self> {
         let tls = options.as_ref().is_some_and(|options| options.tls.is_some());
-        let (mut server, mut looking) = (None, None);
+        let mut bound = None;
         if let Some(mut options) = options {
             options.exports = exports(engine).await?;
-            let started = Arc::new(NfsServer::start(engine.clone(), options).await?);
-            if engine.is_shared() {
-                looking = Some(tokio::spawn(look(engine.clone(), started.clone())));
-            }
-            server = Some(started);
+            bound = Some(BoundNfs::new(engine.clone(), options).await?);
         }
-        let changing = tokio::sync::Mutex::default();
-        Ok(Self { engine: engine.clone(), server, looking, tls, changing })
+        Ok(Self { engine: engine.clone(), bound, tls })
+    }
+
+    /// Answers them. What they change is told to the kernel of the mount, where there is one, before they know.
+    pub(crate) fn serve(self, mount: Option<FuseView>) -> NfsDoor {
+        let Self { engine, bound, tls } = self;
+        let beside = mount.map(|view| Arc::new(view) as Arc<dyn OtherDoor>);
+        let server = bound.map(|bound| Arc::new(bound.serve(beside)));
+        let looks = server.as_ref().filter(|_| engine.is_shared());
+        let looking = looks.map(|server| tokio::spawn(look(engine.clone(), server.clone())));
+        NfsDoor { engine, server, looking, tls, changing: tokio::sync::Mutex::default() }
+    }
+}
+
+impl NfsDoor {
+    /// Has it do nothing as long as the answer is there; see [`NfsServer::hold`].
+    pub(crate) async fn hold(&self, limit: Duration) -> Result<Option<NfsHeld>> {
+        match &self.server {
+            Some(server) => server.hold(limit).await.map(Some),
+            None => Ok(None),
+        }
     }
 
     /// How it stands; `None` where there is none.
@@ -54,6 +79,7 @@ impl NfsDoor {
             tls: self.tls,
             clients: server.clients().len() as u64,
             claiming: server.is_in_grace(),
+            answers: self.engine.may_answer(),
             counts: server.counts(),
         })
     }
@@ -63,7 +89,7 @@ impl NfsDoor {
         match &self.server {
             Some(server) => Ok(server.clients()),
             None => {
-                let text = "the volume is not served by NFS here: start `weir serve` with --nfs";
+                let text = "the volume is not served by NFS here: start `weir serve` or `weir mount` with --nfs";
                 Err(FsError::new(ErrorKind::Invalid, text))
             }
         }

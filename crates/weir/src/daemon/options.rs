@@ -30,7 +30,7 @@ pub(crate) struct Resolved {
 
 /// Checks all that can be checked without a request, and puts the options together. With `mounted` the
 /// volume is mounted there already.
-pub(crate) fn resolve(work: Work, mounted: Option<&Path>) -> Result<Resolved> {
+pub(crate) fn resolve(work: &Work, mounted: Option<&Path>) -> Result<Resolved> {
     let args = work.engine();
     let url: BucketUrl = work.url().parse()?;
     let settings = settings(args)?;
@@ -46,7 +46,7 @@ pub(crate) fn resolve(work: Work, mounted: Option<&Path>) -> Result<Resolved> {
     let token = token.transpose()?;
     let tier = absolute(&args.tier)?;
     let journal = args.journal.as_deref().map(absolute).transpose()?;
-    let (place, fuse) = match &work {
+    let (place, fuse) = match work {
         Work::Serve(_) => (paths::of_volume(&url), None),
         Work::Mount(mount) => {
             let mountpoint = match mounted {
@@ -65,7 +65,7 @@ pub(crate) fn resolve(work: Work, mounted: Option<&Path>) -> Result<Resolved> {
     weir_tier::check_directory("--tier", &tier)?;
     let read_only = args.read_only || fuse.as_ref().is_some_and(|fuse| fuse.read_only);
     let nbd = nbd_options(work.nbd(), read_only, &settings)?;
-    let nfs = work.nfs().map(|args| nfs_options(args, read_only, &settings)).transpose()?.flatten();
+    let nfs = nfs_options(work.nfs(), read_only, &settings)?;
     let connect = ConnectOptions {
         timeout_ms: settings.bucket_timeout_ms,
         hedge_percent: settings.hedge_percent,
@@ -79,7 +79,10 @@ pub(crate) fn resolve(work: Work, mounted: Option<&Path>) -> Result<Resolved> {
         read_only,
         shared: args.shared,
         take_over: args.take_over,
+        turn: None,
         accept_loss: match args.accept_loss {
+            // Who serves in the place of another machine goes on without its disk.
+            Loss::Nothing if work.stands_by() => AcceptLoss::Tier,
             Loss::Nothing => AcceptLoss::Nothing,
             Loss::Tier => AcceptLoss::Tier,
             Loss::All => AcceptLoss::All,
@@ -143,6 +146,7 @@ fn fuse_options(
     match fuse.read_only {
         // Another mount may write meanwhile.
         true => fuse.shared(),
+        false if args.nfs.nfs.is_some() => fuse.beside(),
         false => fuse,
     }
 }
@@ -296,7 +300,8 @@ mod tests {
     #[test]
     fn a_token_that_cannot_be_used_is_refused_at_once() {
         let asked = "--admin-listen 127.0.0.1:0 --admin-token-file /nowhere/token";
-        let error = resolve(Work::Mount(args(asked)), None).map(|_| ()).expect_err("there is none");
+        let error =
+            resolve(&Work::Mount(args(asked)), None).map(|_| ()).expect_err("there is none");
         let error = error.to_string();
         assert!(error.contains("--admin-token-file /nowhere/token"), "{error}");
         let alone =
@@ -307,7 +312,7 @@ mod tests {
 
     #[test]
     fn the_admin_port_stays_on_this_machine() {
-        let error = resolve(Work::Mount(args("--admin-listen 0.0.0.0:9100")), None)
+        let error = resolve(&Work::Mount(args("--admin-listen 0.0.0.0:9100")), None)
             .map(|_| ())
             .expect_err("open");
         assert!(error.to_string().contains("127.0.0.1:9100"), "{error}");

@@ -2,14 +2,21 @@
 
 use std::error::Error;
 use std::io::Write;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use weir_types::{ErrorCode, FsError};
 
 /// The word for success.
 pub(crate) const READY: &str = "ready";
 
-/// Says that the volume can be used, then lets go of the pipe. False if nobody listens.
+/// Whether it was told.
+static TOLD: AtomicBool = AtomicBool::new(false);
+
+/// Says that the volume can be used, or will be, then lets go of the pipe. False if nobody listens. Once.
 pub(crate) fn tell() -> bool {
+    if TOLD.swap(true, Ordering::Relaxed) {
+        return true;
+    }
     let told = say(READY);
     // From here on standard output is the log, as standard error is.
     let moved = rustix::stdio::dup2_stdout(std::io::stderr());
@@ -23,6 +30,9 @@ pub(crate) fn tell() -> bool {
 pub(crate) fn failed(error: &FsError) {
     let code = error.code().map(ErrorCode::name);
     tracing::error!(code, "{error}");
+    if TOLD.load(Ordering::Relaxed) {
+        return;
+    }
     let mut text = format!("{}\n{error}", code.unwrap_or_default());
     let mut cause = error.source();
     while let Some(below) = cause {

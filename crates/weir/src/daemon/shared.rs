@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Instant;
 
 use tokio::sync::watch;
@@ -44,6 +44,8 @@ pub(crate) struct DaemonState {
     pub(crate) hearing: parking_lot::Mutex<()>,
     /// How it ended: `None` while it runs, then how the last flush went.
     pub(crate) ended: watch::Sender<Option<std::result::Result<(), String>>>,
+    /// Whether it begins anew then.
+    pub(crate) again: AtomicBool,
 }
 
 /// The FUSE door of a daemon.

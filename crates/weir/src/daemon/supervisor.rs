@@ -46,6 +46,11 @@ pub(super) fn ready(shared: &DaemonState) {
     tell(&[NotifyState::Ready, NotifyState::Status(&place)]);
 }
 
+/// Says that the volume will be served when another machine does not any more.
+pub(super) fn stands_by(holder: &str) {
+    tell(&[NotifyState::Ready, NotifyState::Status(&format!("standing by for {holder}"))]);
+}
+
 /// Says that the daemon ends, and while the returned task runs, how much the last flush has left.
 /// Should time run out, the log's last line says what stayed in the tier.
 pub(super) fn ending(runtime: &Runtime, shared: Arc<DaemonState>) -> JoinHandle<()> {

@@ -50,7 +50,12 @@ pub(crate) async fn upgrade(shared: Arc<DaemonState>, call: Upgrade) -> Result<U
     check(&shared).await?;
     tracing::info!(binary = %call.binary.display(), from = VERSION, to, "upgrading");
     supervisor::lives();
-    let replace = move || replace(&shared, &binary, &call.id);
+    // What their requests change, the kernel of the mount is to know of by then.
+    let clients = shared.nfs.hold(DRAIN_MAX).await.map_err(begun)?;
+    let replace = move || {
+        let _held = clients;
+        replace(&shared, &binary, &call.id)
+    };
     Err(tokio::task::spawn_blocking(replace).await.map_err(panicked)?)
 }
 

@@ -5,9 +5,9 @@ use crate::cli::{EngineArgs, MountArgs, NbdArgs, NfsArgs, ServeArgs};
 /// What a daemon is asked to do.
 #[derive(Debug)]
 pub(crate) enum Work {
-    /// To mount a volume, and serve its disks if asked.
+    /// To mount a volume, and serve its files and disks if asked.
     Mount(Box<MountArgs>),
-    /// To serve the disks of a volume.
+    /// To serve the files or the disks of a volume.
     Serve(Box<ServeArgs>),
 }
 
@@ -33,11 +33,15 @@ impl Work {
         }
     }
 
-    /// How it is served by NFS; never with a mount.
-    pub(super) fn nfs(&self) -> Option<&NfsArgs> {
+    /// Whether it waits while another machine serves the volume.
+    pub(super) fn stands_by(&self) -> bool {
+        matches!(self, Work::Serve(args) if args.standby)
+    }
+
+    pub(super) fn nfs(&self) -> &NfsArgs {
         match self {
-            Work::Mount(_) => None,
-            Work::Serve(args) => Some(&args.nfs),
+            Work::Mount(args) => &args.nfs,
+            Work::Serve(args) => &args.nfs,
         }
     }
 }

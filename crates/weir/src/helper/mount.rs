@@ -27,7 +27,7 @@ const NOT_OURS: [&str; 18] = [
 ];
 
 /// Options that are flags of `weir mount`, and whether they take a value.
-pub(super) const FLAGS: [(&str, bool); 33] = [
+pub(super) const FLAGS: [(&str, bool); 40] = [
     ("tier", true),
     ("tier-size", true),
     ("size", true),
@@ -43,6 +43,13 @@ pub(super) const FLAGS: [(&str, bool); 33] = [
     ("threads", true),
     ("admin-listen", true),
     ("admin-token-file", true),
+    ("nfs", true),
+    ("nfs-tls-cert", true),
+    ("nfs-tls-key", true),
+    ("nfs-tls-client-ca", true),
+    ("nfs-tls-required", false),
+    ("nfs-lease", true),
+    ("manage-gids", false),
     ("nbd", true),
     ("nbd-unix", true),
     ("nbd-tls-cert", true),
@@ -214,19 +221,25 @@ mod tests {
             let value = match flag {
                 "tier-size" | "size" | "memory" => "64MiB",
                 "accept-loss" => "tier",
-                "flush-age" => "1s",
+                "flush-age" | "nfs-lease" => "1s",
                 "threads" => "2",
                 "transport" => "dev",
-                "admin-listen" | "nbd" => "127.0.0.1:1",
+                "admin-listen" | "nbd" | "nfs" => "127.0.0.1:1",
                 "log-format" => "json",
                 _ => "x",
             };
             let tls = "nbd=127.0.0.1:1,nbd-tls-cert=x,nbd-tls-key=x";
+            let nfs_tls = "nfs=127.0.0.1:1,nfs-tls-cert=x,nfs-tls-key=x";
             let option = match flag {
                 "nbd-tls-cert" | "nbd-tls-key" => tls.to_owned(),
                 "admin-token-file" => format!("admin-listen=127.0.0.1:1,{flag}={value}"),
                 "peer-listen" | "peer-address" => format!("shared,{flag}={value}"),
                 "nbd-tls-client-ca" => format!("{tls},{flag}={value}"),
+                "nfs-tls-cert" | "nfs-tls-key" => nfs_tls.to_owned(),
+                "nfs-tls-client-ca" => format!("{nfs_tls},{flag}={value}"),
+                "nfs-tls-required" => format!("{nfs_tls},{flag}"),
+                "nfs-lease" => format!("nfs=127.0.0.1:1,{flag}={value}"),
+                "manage-gids" => format!("nfs=127.0.0.1:1,{flag}"),
                 _ if takes_value => format!("{flag}={value}"),
                 _ => flag.to_owned(),
             };

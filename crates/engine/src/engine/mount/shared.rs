@@ -71,7 +71,15 @@ pub(super) async fn mount_shared(
         left_behind: None,
     };
     let together = Some(Arc::new(together));
-    let bound = Bound { watched, guard: Some(guard), journal: None, report, lease: None, together };
+    let bound = Bound {
+        watched,
+        guard: Some(guard),
+        journal: None,
+        report,
+        lease: None,
+        beats: None,
+        together,
+    };
     let open = options.inherited.open.clone();
     let engine = Engine::assemble(options, format, buckets, opened.tier, bound);
     engine.links.load_links().await?;

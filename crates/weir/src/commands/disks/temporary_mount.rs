@@ -38,6 +38,7 @@ impl TemporaryMount {
             read_only,
             shared: false,
             take_over: false,
+            turn: None,
             accept_loss: AcceptLoss::Nothing,
             only_clean: true,
             ask_space: weir_engine::DiskSpace::kernel(),

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use weir_door_nfs::{ClientView, Export, UseView};
-use weir_engine::{Engine, NewInode, SetAttr, Subject, ThroughputChange};
+use weir_engine::{
+    DoorChange, Engine, NewInode, OtherDoor, SetAttr, Subject, ThroughputChange,
+};
 use weir_throughput::efs::Mode;
 use weir_types::{ErrorKind, FileKind, FsError, Ino, Inode, Result};
 
@@ -30,7 +32,7 @@ async fn set(shared: Arc<DaemonState>, call: SetExport) -> Result<Export> {
         let text = format!("`{}` is the name of an export already: take another", call.name);
         return Err(FsError::new(ErrorKind::Exists, text));
     }
-    let root = directory(&shared.engine, &call).await?;
+    let root = directory(&shared, &call).await?;
     let export = Export {
         id: 0,
         name: call.name,
@@ -85,7 +87,8 @@ fn check_name(name: &str) -> Result<()> {
 }
 
 /// The directory of a path, made where that is asked for.
-async fn directory(engine: &Engine, call: &SetExport) -> Result<Inode> {
+async fn directory(shared: &DaemonState, call: &SetExport) -> Result<Inode> {
+    let engine = &shared.engine;
     let mut inode = engine.getattr(Ino::ROOT).await?;
     let names: Vec<_> = call.path.split('/').filter(|name| !name.is_empty()).collect();
     for (at, name) in names.iter().enumerate() {
@@ -93,7 +96,12 @@ async fn directory(engine: &Engine, call: &SetExport) -> Result<Inode> {
         inode = match (found, call.make_mode) {
             (Err(error), Some(mode)) if error.kind() == ErrorKind::NotFound => {
                 let is_last = at + 1 == names.len();
-                make(engine, inode.ino, name, is_last.then_some(mode), call).await?
+                let made = make(engine, inode.ino, name, is_last.then_some(mode), call).await;
+                if let Some(fuse) = &shared.fuse {
+                    let change = DoorChange::Name(inode.ino, name.as_bytes().to_vec());
+                    fuse.view.changed(vec![change]).await;
+                }
+                made?
             }
             (Err(error), _) => {
                 return Err(error.within(format!("the directory {} of the volume", call.path)));
