@@ -383,7 +383,6 @@ fn actions(
         context: data.context.clone(),
         meta: data.meta.clone(),
         tier: data.tier.clone(),
-        buckets: data.buckets.clone(),
         nodes: data.nodes.clone(),
         mirrors: data.mirrors.clone(),
         space: data.space.clone(),

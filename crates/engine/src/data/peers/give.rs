@@ -5,6 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::Bytes;
 use parking_lot::Mutex;
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use weir_meta::Leases;
 use weir_peer::{Answer, Ask, FileRecord, Fingerprint, GIVEN_BYTES, Handler, ObjectRange, Refusal};
@@ -25,6 +26,13 @@ pub(super) struct Giver {
     pub(super) leases: Option<Arc<Leases>>,
     pub(super) askers: Arc<Askers>,
     pub(super) tier: Option<Arc<Tier>>,
+    /// One is done after the other, as many at once as there are processors: side by side all would be late.
+    pub(super) packing: Semaphore,
+}
+
+/// Turns of those who pack.
+pub(super) fn packing() -> Semaphore {
+    Semaphore::new(std::thread::available_parallelism().map_or(1, usize::from))
 }
 
 #[async_trait]
@@ -67,6 +75,8 @@ impl Giver {
         if !self.rate.may(bytes) {
             return Answer::Refused(Refusal::Busy);
         }
+        // Never closed.
+        let _turn = self.packing.acquire().await;
         match blocking(move || Ok(resident::packed(&tier, &records))).await {
             Ok(Some(packed)) => self.given(Ok(packed)),
             Ok(None) => Answer::Refused(Refusal::NotHere),

@@ -5,11 +5,6 @@ use std::cmp::Reverse;
 
 use weir_peer::{Fingerprint, Node, Object};
 
-/// The node that is asked; `None` if that is this one, `me`.
-pub(super) fn owner(place: (&Object, u64), me: Fingerprint, others: Vec<Node>) -> Option<Node> {
-    ranked(place, me, others).swap_remove(0)
-}
-
 /// All nodes, `None` for this one: first the one that is asked, then who is if that one goes, and so on.
 pub(super) fn ranked(
     (object, piece): (&Object, u64),
