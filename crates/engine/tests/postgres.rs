@@ -12,5 +12,7 @@ mod life;
 mod locks;
 #[path = "nodes/removed.rs"]
 mod removed;
+#[path = "nodes/spread.rs"]
+mod spread;
 #[path = "nodes/whole.rs"]
 mod whole;

@@ -9,7 +9,7 @@ use weir_types::{CHUNK_BYTES, Extent, FileKind, Ino, Result, SegmentId};
 use crate::codec::{Dirent, counter, decode, decode_inode, last_key};
 use crate::kv::{Key, Kv, Versioned};
 use crate::node_locks::NodeLock;
-use crate::{ActionRow, DiskRow, LinkObject, SegmentInfo, extents, keys};
+use crate::{ActionPortion, ActionRow, DiskRow, LinkObject, SegmentInfo, extents, keys};
 
 /// Rows read at once.
 const PAGE: usize = 1_000;
@@ -71,7 +71,7 @@ pub async fn check(kv: &dyn Kv) -> Result<Vec<Problem>> {
     let mut checker = Checker::default();
     // Inodes and segments first: the other rows are held against them.
     type Visit = fn(&mut Checker, &Key, &Versioned);
-    let visits: [(u8, Visit); 18] = [
+    let visits: [(u8, Visit); 20] = [
         (keys::INODE, Checker::inode),
         (keys::SEGMENT, Checker::segment),
         (keys::DIRENT, Checker::dirent),
@@ -88,6 +88,7 @@ pub async fn check(kv: &dyn Kv) -> Result<Vec<Problem>> {
         (keys::NODE_LOCKS, Checker::node_locks),
         (keys::NODE_WAITS, Checker::node_waits),
         (keys::ACTION, Checker::action),
+        (keys::ACTION_PORTION, Checker::portion),
         (keys::COUNTER, Checker::counter),
         (keys::LINK_OBJECT, Checker::link_object),
     ];
@@ -345,6 +346,11 @@ impl Checker {
     fn action(&mut self, key: &Key, found: &Versioned) {
         let _ = self.parsed(key, keys::parse_action(key));
         let _: Option<ActionRow> = self.decoded(key, found);
+    }
+
+    fn portion(&mut self, key: &Key, found: &Versioned) {
+        let _ = self.parsed(key, keys::parse_action(key));
+        let _: Option<ActionPortion> = self.decoded(key, found);
     }
 
     fn counter(&mut self, key: &Key, _: &Versioned) {

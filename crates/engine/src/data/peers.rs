@@ -16,7 +16,7 @@ mod left_out;
 pub(crate) mod listen;
 mod patience;
 pub(crate) mod resident;
-mod route;
+pub(crate) mod route;
 mod source;
 #[cfg(test)]
 mod tests;

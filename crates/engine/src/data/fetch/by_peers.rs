@@ -7,11 +7,13 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use futures::StreamExt;
+use futures::stream::{self, StreamExt};
+use tokio::time::timeout;
+use weir_meta::sessions::SessionId;
 use weir_object::{Bucket, Component, StripeSet};
 use weir_peer::{FileRecord, Node, Object};
 use weir_segment::decode_record;
-use weir_types::{Native, RecordRef, Result};
+use weir_types::{ByteRange, Ino, Native, RecordRef, Result};
 
 use super::Fetcher;
 use crate::data::peers::Peers;
@@ -46,6 +48,18 @@ struct Came {
 impl Fetcher {
     fn peers_for(&self, bytes: u64) -> Option<&Arc<Peers>> {
         self.peers.as_ref().filter(|peers| peers.pays(bytes))
+    }
+
+    /// Which of these ranges of files one of these sessions has in its tier.
+    pub(crate) async fn held_by(
+        &self,
+        sessions: &[SessionId],
+        ranges: &[(Ino, ByteRange)],
+    ) -> Vec<bool> {
+        match &self.peers {
+            Some(peers) => peers.have(sessions, ranges).await,
+            None => vec![false; ranges.len()],
+        }
     }
 
     /// As [`get_run`], of records that are made of these bytes of files.

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use weir_meta::Leases;
 use weir_peer::{Answer, Ask, FileRecord, Fingerprint, GIVEN_BYTES, Handler, ObjectRange, Refusal};
 use weir_tier::Tier;
-use weir_types::{CHUNK_BYTES, Result};
+use weir_types::{CHUNK_BYTES, Ino, Result};
 
 use super::Figures;
 use super::askers::Askers;
@@ -48,8 +48,18 @@ impl Handler for Giver {
                 Answer::Given(resident::given(&self.askers.before((segment, part), *from)))
             }
             Ask::Records(records) => self.give_records(records).await,
+            Ask::Whole(ranges) => {
+                let here =
+                    |range| u8::from(self.tier.as_ref().is_some_and(|tier| has(tier, range)));
+                Answer::Given(ranges.iter().map(here).collect())
+            }
         }
     }
+}
+
+/// Whether a tier has all bytes of a range of a file.
+fn has(tier: &Tier, (ino, start, end): &(Ino, u64, u64)) -> bool {
+    tier.find(*ino).is_some_and(|mirror| mirror.missing(*start, mirror.size().min(*end)).is_empty())
 }
 
 impl Giver {

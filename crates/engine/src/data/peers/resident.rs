@@ -12,13 +12,12 @@ use std::collections::HashSet;
 
 use bytes::{Bytes, BytesMut};
 use futures::future::join_all;
-use tokio::time::{Instant, timeout};
-use weir_peer::{
-    Answer, Ask, Failure, FileRecord, Fingerprint, GIVEN_BYTES, Node, Object, Refusal,
-};
+use tokio::time::timeout;
+use weir_meta::sessions::SessionId;
+use weir_peer::{Answer, Ask, FileRecord, Fingerprint, GIVEN_BYTES, Node, Object};
 use weir_segment::{Owner, SegmentBuilder};
 use weir_tier::{ReadOutcome, Tier};
-use weir_types::{Codec, Result, SegmentId};
+use weir_types::{ByteRange, Codec, Ino, Result, SegmentId};
 
 use super::{Peers, route};
 
@@ -26,6 +25,8 @@ use super::{Peers, route};
 pub(crate) const RECORDS_MAX: usize = 64;
 /// Nodes that remember who asked for a part, and those of them who are asked for records.
 const REMEMBER: usize = 2;
+/// Ranges of one question.
+const RANGES: usize = 256;
 /// Bytes of a fingerprint.
 const FINGERPRINT: usize = 32;
 
@@ -91,6 +92,29 @@ impl Peers {
             }
         }
         None
+    }
+
+    /// Which of these ranges of files one of these sessions has in its tier, as far as they can be asked. A question
+    /// for each 256.
+    pub(crate) async fn have(
+        &self,
+        sessions: &[SessionId],
+        ranges: &[(Ino, ByteRange)],
+    ) -> Vec<bool> {
+        let nodes: Vec<_> = sessions.iter().filter_map(|one| self.together.peer(*one)).collect();
+        let mut all = Vec::with_capacity(ranges.len());
+        for page in ranges.chunks(RANGES) {
+            let ask = Ask::Whole(page.iter().map(|(ino, of)| (*ino, of.start, of.end)).collect());
+            let mut here = vec![false; page.len()];
+            for node in &nodes {
+                let answer = timeout(self.patience(), self.client.ask(node, &ask)).await;
+                if let Ok(Ok(Answer::Given(said))) = answer {
+                    here.iter_mut().zip(said).for_each(|(here, said)| *here |= said == 1);
+                }
+            }
+            all.append(&mut here);
+        }
+        all
     }
 
     fn may_ask(&self, node: &Node) -> bool {
