@@ -6,6 +6,8 @@
 mod actions;
 #[path = "belongs.rs"]
 mod belongs;
+#[path = "nodes/disks.rs"]
+mod disks;
 #[path = "life.rs"]
 mod life;
 #[path = "nodes/locks.rs"]

@@ -85,6 +85,7 @@ pub async fn check(kv: &dyn Kv) -> Result<Vec<Problem>> {
         (keys::XATTR, Checker::of_some_inode),
         (keys::PIN, Checker::of_some_inode),
         (keys::HOLD, Checker::of_some_inode),
+        (keys::DISK_HOLD, Checker::of_some_inode),
         (keys::NODE_LOCKS, Checker::node_locks),
         (keys::NODE_WAITS, Checker::node_waits),
         (keys::ACTION, Checker::action),

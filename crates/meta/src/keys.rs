@@ -32,6 +32,7 @@ pub(crate) const ACTION_PORTION: u8 = b'p';
 pub(crate) const PIN: u8 = b'P';
 pub(crate) const THROUGHPUT: u8 = b'U';
 pub(crate) const DISK: u8 = b'Y';
+pub(crate) const DISK_HOLD: u8 = b'y';
 pub(crate) const PRESENCE: u8 = b'Z';
 pub(crate) const BEAT: u8 = b'z';
 pub(crate) const PEER: u8 = b'J';
@@ -301,6 +302,11 @@ pub(crate) fn disk(name: &str) -> Key {
     key.push(DISK);
     key.extend_from_slice(name.as_bytes());
     key
+}
+
+/// The row of the session that has a disk.
+pub(crate) fn disk_hold(ino: Ino) -> Key {
+    of_ino(DISK_HOLD, ino, 0)
 }
 
 fn of_session(tag: u8, session: u64) -> Key {

@@ -26,6 +26,8 @@ pub(crate) enum Place {
     ActionEnd,
     /// The number of the next action.
     ActionNumber,
+    /// A disk is opened, or given up to other nodes.
+    DiskOpen,
     /// One pass of exports of a link. Key: the link.
     LinkExport,
     /// One import of a link. Key: the link.
