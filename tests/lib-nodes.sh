@@ -59,7 +59,7 @@ node_mount() { # NUMBER
     dir=$(node "$1")
     [ -z "${CUTS:-}" ] || reach=(--endpoint "http://127.0.0.1:$(cat "$T/bucket$1.port")"
         --meta "postgres://weir@127.0.0.1:$(cat "$T/meta$1.port")/weir")
-    "$WEIR" mount "$URL" "$dir" --tier "$T/tier$1" --log-file "$T/node$1.log" "${reach[@]}" --shared \
+    WEIR_CLOCK_AHEAD=$T/clock$1 "$WEIR" mount "$URL" "$dir" --tier "$T/tier$1" --log-file "$T/node$1.log" "${reach[@]}" --shared \
         "${NODE_ARGS[@]}" || fail "mount node $1"
     mountpoint -q "$dir" || fail "weir mount said yes, but $dir is not a mount point"
 }
@@ -119,6 +119,12 @@ node_works() { # NUMBER
     file=$(node "$1")/.works$1
     # shellcheck disable=SC2016 # for the shell that it starts
     timeout 20 bash -c 'echo x >"$1" && rm "$1"' works "$file" 2>/dev/null
+}
+
+# The clock of a node jumps: nothing that it or others do may fail for that.
+node_clock() { # NUMBER SECONDS AHEAD
+    echo "node $1: its clock is $2 s ahead"
+    echo "$2" >"$T/clock$1.new" && mv "$T/clock$1.new" "$T/clock$1"
 }
 
 # The database is away for a moment: all connections of all nodes end.

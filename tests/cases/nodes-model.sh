@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Three nodes write one volume together, held against the model (crates/weir/tests/nodes_model.rs): one
-# is killed in the midst of it and mounted again. A soak goes on for an hour, with kills, daemons that
-# stand still for 20 s and restarts of the database.
+# is killed in the midst of it and mounted again, and clocks of others jump by hours. A soak goes on for an hour, with
+# kills, daemons that stand still for 20 s, clocks that jump and restarts of the database.
 # time-limit: 400
 source "$(dirname "$0")/../lib.sh"
 begin
@@ -21,7 +21,7 @@ if soaking; then
     RANDOM=$SEED
     while sleep $((RANDOM % 60 + 20)) && [ $SECONDS -lt $((SECONDS_OF_MODEL - 60)) ] && works; do
         victim=$((RANDOM % NODES))
-        case $((RANDOM % 4)) in
+        case $((RANDOM % 5)) in
             0 | 1)
                 node_kill9 $victim
                 sleep $((RANDOM % 20))
@@ -33,15 +33,21 @@ if soaking; then
                 node_cont $victim
                 ;;
             3) nodes_restart_database ;;
+            4) node_clock $victim $((RANDOM - 16000)) ;;
         esac
     done
 else
-    sleep 15
+    sleep 5
+    node_clock 0 7300
+    node_clock 2 -11000
+    sleep 10
     works && {
         node_kill9 1
         sleep 1
         node_remount 1
     }
+    node_clock 0 -7300
+    node_clock 2 0
 fi
 wait "$MODEL" || { grep -v '^test ' "$T/model.log"; fail "the nodes and the model differ"; }
 rm -f "$T/$MODEL.pid"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Nodes that read one cold data set at once ask the bucket for it once, and nothing that becomes of one of
 # them, or of the ways between them, is an error to those who read on the others.
-# alone: a node that is slow to answer has the others ask the bucket, and that is counted
+# alone: a node that is slow to answer has the others ask the bucket
 # time-limit: 460
 source "$(dirname "$0")/../lib.sh"
 begin
@@ -83,14 +83,11 @@ began=$(date +%s%N)
 while_run "0 1 2 3" read_at_once 0 1 2 3
 echo "four nodes: $((FROM_BUCKET / MIB)) MiB from the bucket in $((($(date +%s%N) - began) / 1000000)) ms"
 for n in 0 1 2 3; do MNT=$(node "$n") status '.peers | tojson'; done
-taken=0 given=0 missed=0
+taken=0 given=0
 for n in 0 1 2 3; do
     taken=$((taken + $(of_peers "$n" taken_bytes))) given=$((given + $(of_peers "$n" given_bytes)))
-    missed=$((missed + $(of_peers "$n" hedges) + $(of_peers "$n" failures)))
 done
-# A machine that has no time for a node for a second has the others ask the bucket, which is as it should be.
-[ "$FROM_BUCKET" -le $((ALONE * 105 / 100 + missed * 8 * MIB)) ] ||
-    fail "four nodes took $FROM_BUCKET bytes from the bucket, one $ALONE, and $missed times nothing from a peer"
+[ "$FROM_BUCKET" -le $((ALONE * 120 / 100)) ] || fail "four nodes took $FROM_BUCKET bytes from the bucket, one $ALONE"
 [ "$taken" -gt $((2 * ALONE)) ] || fail "they took $taken bytes from each other"
 [ "$given" -ge "$taken" ] || fail "they gave $given bytes and took $taken"
 
@@ -104,10 +101,10 @@ drop_caches
 for n in 0 1 2 3; do poll 30 all_know "$n" 3 || fail "node $n does not know the others"; done
 while_run "0 1 2 3" read_at_once 3
 echo "the fourth node: $((FROM_BUCKET / MIB)) MiB from the bucket, $(($(of_peers 3 taken_bytes) / MIB)) MiB from others"
-# 32 MiB are small files, which do not come so. A node that has no time says so, and what it was asked for comes from the
-# bucket: on a busy machine that was up to 127 MiB in all.
-[ "$(of_peers 3 taken_bytes)" -ge $((64 * MIB)) ] || fail "it took little from others"
-[ "$FROM_BUCKET" -le $((ALONE * 80 / 100)) ] || fail "it took $FROM_BUCKET bytes from the bucket"
+# 32 MiB are small files, which do not come so. Of the rest some is asked of the bucket as well where nodes are slow: it was
+# 60 MiB on a machine with five builds beside the test.
+[ "$(of_peers 3 taken_bytes)" -ge $((128 * MIB)) ] || fail "it took little from others"
+[ "$FROM_BUCKET" -le $((ALONE * 60 / 100)) ] || fail "it took $FROM_BUCKET bytes from the bucket"
 
 echo "== what a node wrote comes from its tier"
 head -c $((24 * MIB)) /dev/urandom >"$(node 0)/set/fresh" || fail "write"
@@ -115,7 +112,7 @@ WANT=$(sum "$(node 0)")
 sleep 1
 fresh() { cmp "$(node 0)/set/fresh" "$(node 1)/set/fresh" || fail "the other node reads other bytes"; }
 while_run "0 1 2 3" fresh
-[ "$FROM_BUCKET" -le $((8 * MIB + missed * 8 * MIB)) ] || fail "$FROM_BUCKET bytes of 24 MiB came from the bucket"
+[ "$FROM_BUCKET" -le $((8 * MIB)) ] || fail "$FROM_BUCKET bytes of 24 MiB came from the bucket"
 
 echo "== one stands still, and one dies in the middle"
 cold 0 1 2 3

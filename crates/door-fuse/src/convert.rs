@@ -103,6 +103,7 @@ mod tests {
             data: weir_types::DataChange::default(),
             stored_bytes: 4097,
             target: None,
+            account: weir_types::Account::default(),
             native: None,
         }
     }

@@ -182,7 +182,7 @@ fn peers(
     (natives, tier): (&Arc<dyn NativeObjects>, &Arc<Tier>),
 ) -> Option<Arc<Peers>> {
     let (together, settings) = (context.together.clone()?, &context.settings);
-    let source = Source { buckets: buckets.clone(), natives: natives.clone() };
+    let source = Source::new(buckets.clone(), natives.clone());
     let bytes = (settings.peer_cache_bytes.0, settings.peer_give_bytes_per_s.0);
     match Peers::new(together, source, Some(tier.clone()), bytes) {
         Ok(peers) => Some(Arc::new(peers)),

@@ -139,8 +139,9 @@ impl Engine {
         let waits = Arc::new(Waits::default());
         let names = Arc::new(names(&data, &links, &orphans, &waits, &promises));
         let file_locks = Arc::new(file_locks(&data, waits));
+        let host = whose.0.clone();
         let actions = Arc::new(actions(&data, &links, schedule, whose));
-        let disks = Arc::new(disks(&data, &files));
+        let disks = Arc::new(disks(&data, &files, host));
         let quarantine = quarantine(&data, &files, &links, places);
         quarantine.warn();
         let (context, meta) = (data.context.clone(), data.meta.clone());
@@ -411,7 +412,6 @@ fn actions(
         context: data.context.clone(),
         meta: data.meta.clone(),
         tier: data.tier.clone(),
-        buckets: data.buckets.clone(),
         nodes: data.nodes.clone(),
         mirrors: data.mirrors.clone(),
         space: data.space.clone(),
@@ -425,8 +425,9 @@ fn actions(
     }
 }
 
-fn disks(data: &DataPlane, files: &Arc<OpenFiles>) -> Disks {
-    Disks::new(DiskParts {
+fn disks(data: &DataPlane, files: &Arc<OpenFiles>, host: String) -> Disks {
+    let (closed, of_closed) = tokio::sync::mpsc::unbounded_channel();
+    let parts = DiskParts {
         context: data.context.clone(),
         meta: data.meta.clone(),
         nodes: data.nodes.clone(),
@@ -438,7 +439,10 @@ fn disks(data: &DataPlane, files: &Arc<OpenFiles>) -> Disks {
         durability: data.durability.clone(),
         records: data.records.clone(),
         files: files.clone(),
-    })
+        host,
+        closed,
+    };
+    Disks::new(parts, of_closed)
 }
 
 fn quarantine(

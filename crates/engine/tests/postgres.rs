@@ -6,11 +6,15 @@
 mod actions;
 #[path = "belongs.rs"]
 mod belongs;
+#[path = "nodes/disks.rs"]
+mod disks;
 #[path = "life.rs"]
 mod life;
 #[path = "nodes/locks.rs"]
 mod locks;
 #[path = "nodes/removed.rs"]
 mod removed;
+#[path = "nodes/spread.rs"]
+mod spread;
 #[path = "nodes/whole.rs"]
 mod whole;

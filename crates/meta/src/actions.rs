@@ -101,6 +101,21 @@ pub struct ActionClaim {
     pub refused: u64,
 }
 
+/// Which part of what was asked for an action is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ActionPortion {
+    /// The number of the first action of the group.
+    pub group: u64,
+    /// Which one of them it is, from 0.
+    pub nth: u32,
+    /// How many there are.
+    pub count: u32,
+    /// It is all of what was asked for: each node does that.
+    pub everywhere: bool,
+    /// Sessions that had it and had no room for all of it.
+    pub full: Vec<SessionId>,
+}
+
 /// An action and its claim, each with its version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClaimedAction {
@@ -108,6 +123,8 @@ pub struct ClaimedAction {
     pub row: (Version, ActionRow),
     /// Who works on it; `None` where nodes shared nothing when it was asked for.
     pub claim: Option<(Version, ActionClaim)>,
+    /// Which part it is of what was asked for; `None`: all of it. Changes with the claim only.
+    pub portion: Option<ActionPortion>,
 }
 
 impl Meta {
@@ -117,27 +134,35 @@ impl Meta {
         Ok(rows.into_iter().map(|(number, (_, row))| (number, row)).collect())
     }
 
-    /// All actions by number, with who works on them. Two reads, one more for each 1,000.
+    /// All actions by number, with who works on them. Three reads, one more for each 1,000.
     pub async fn claimed_actions(&self) -> Result<Vec<(u64, ClaimedAction)>> {
         let rows = self.action_rows(keys::ACTION).await?;
         let mut claims: HashMap<_, _> =
             self.action_rows(keys::ACTION_CLAIM).await?.into_iter().collect();
-        let claimed =
-            |(number, row)| (number, ClaimedAction { row, claim: claims.remove(&number) });
+        let mut portions: HashMap<_, _> =
+            self.action_rows(keys::ACTION_PORTION).await?.into_iter().collect();
+        let claimed = |(number, row)| {
+            let (claim, portion) = (claims.remove(&number), portions.remove(&number));
+            (number, ClaimedAction { row, claim, portion: portion.map(|(_, portion)| portion) })
+        };
         Ok(rows.into_iter().map(claimed).collect())
     }
 
     /// These actions, with who works on them; `None` for those that are not there. One read.
     pub async fn these_actions(&self, numbers: &[u64]) -> Result<Vec<Option<ClaimedAction>>> {
         let of = |key: fn(u64) -> Key| numbers.iter().map(move |number| key(*number));
-        let wanted: Vec<_> = of(keys::action).chain(of(keys::action_claim)).collect();
+        let wanted: Vec<_> = of(keys::action)
+            .chain(of(keys::action_claim))
+            .chain(of(keys::action_portion))
+            .collect();
         let found = self.kv.get_many(&wanted).await?;
         let mut all = Vec::with_capacity(numbers.len());
         for at in 0..numbers.len() {
             let row = row_at(&wanted[at], found[at].as_ref())?;
-            let behind = at + numbers.len();
+            let [behind, last] = [at + numbers.len(), at + 2 * numbers.len()];
             let claim = row_at(&wanted[behind], found[behind].as_ref())?;
-            all.push(row.map(|row| ClaimedAction { row, claim }));
+            let portion = row_at(&wanted[last], found[last].as_ref())?.map(|(_, portion)| portion);
+            all.push(row.map(|row| ClaimedAction { row, claim, portion }));
         }
         Ok(all)
     }
@@ -172,7 +197,7 @@ impl Meta {
         self.apply(tx).await
     }
 
-    /// Has no action be anybody's that has not ended. Two reads, and a commit if there are any such.
+    /// Has no action be anybody's that has not ended. Three reads, and a commit if there are any such.
     pub async fn unclaim_actions(&self) -> Result<()> {
         let mut tx = Tx::default();
         let all = self.claimed_actions().await?;
@@ -182,7 +207,7 @@ impl Meta {
     }
 
     /// Ends as cancelled what a session was at that nobody else can go on with: it does not come back, for
-    /// this reason. Answers how many there were. Two reads, and a commit for each.
+    /// this reason. Answers how many there were. Three reads, and a commit for each.
     pub async fn lose_actions(&self, session: SessionId, unix_ms: i64, why: &str) -> Result<u64> {
         let mut lost = 0;
         for (number, found) in self.claimed_actions().await? {
@@ -191,7 +216,9 @@ impl Meta {
                 continue;
             };
             let row = &found.row.1;
-            if row.end.is_some() || row.kind == ActionRowKind::Archive {
+            let others_go_on = row.kind == ActionRowKind::Archive
+                || found.portion.as_ref().is_some_and(|portion| !portion.everywhere);
+            if row.end.is_some() || others_go_on {
                 continue;
             }
             let row = ActionRow { end: Some(ActionEnd::lost(claim, unix_ms, why)), ..row.clone() };
@@ -271,6 +298,7 @@ impl Meta {
                 let found = self.get(&wanted).await?;
                 let mut tx = Tx::default();
                 let mut here = Vec::with_capacity(page.len());
+                tx.put(keys::PINS.to_vec(), Bytes::from_static(&[1]));
                 for (ino, found) in page.iter().zip(&found) {
                     let Some(seen) = seen_inode(*ino, found.as_ref())? else { continue };
                     here.push(*ino);
@@ -333,5 +361,6 @@ fn forget_actions(tx: &mut Tx, numbers: &[u64]) {
     for number in numbers {
         tx.delete(keys::action(*number));
         tx.delete(keys::action_claim(*number));
+        tx.delete(keys::action_portion(*number));
     }
 }

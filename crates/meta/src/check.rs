@@ -10,7 +10,7 @@ use crate::codec::{Dirent, counter, decode, decode_inode, last_key};
 use crate::counted::Counted;
 use crate::kv::{Key, Kv, Versioned};
 use crate::node_locks::NodeLock;
-use crate::{ActionRow, DiskRow, LinkObject, SegmentInfo, extents, keys};
+use crate::{ActionPortion, ActionRow, DiskRow, LinkObject, SegmentInfo, extents, keys};
 
 /// Rows read at once.
 const PAGE: usize = 1_000;
@@ -74,7 +74,7 @@ pub async fn check(kv: &dyn Kv) -> Result<Vec<Problem>> {
     let mut checker = Checker::default();
     // Inodes and segments first: the other rows are held against them.
     type Visit = fn(&mut Checker, &Key, &Versioned);
-    let visits: [(u8, Visit); 19] = [
+    let visits: [(u8, Visit); 21] = [
         (keys::INODE, Checker::inode),
         (keys::SEGMENT, Checker::segment),
         (keys::DIRENT, Checker::dirent),
@@ -88,9 +88,11 @@ pub async fn check(kv: &dyn Kv) -> Result<Vec<Problem>> {
         (keys::XATTR, Checker::of_some_inode),
         (keys::PIN, Checker::of_some_inode),
         (keys::HOLD, Checker::of_some_inode),
+        (keys::DISK_HOLD, Checker::of_some_inode),
         (keys::NODE_LOCKS, Checker::node_locks),
         (keys::NODE_WAITS, Checker::node_waits),
         (keys::ACTION, Checker::action),
+        (keys::ACTION_PORTION, Checker::portion),
         (keys::COUNTER, Checker::counter),
         (keys::QUOTA_COUNT, Checker::quota),
         (keys::LINK_OBJECT, Checker::link_object),
@@ -352,6 +354,11 @@ impl Checker {
     fn action(&mut self, key: &Key, found: &Versioned) {
         let _ = self.parsed(key, keys::parse_action(key));
         let _: Option<ActionRow> = self.decoded(key, found);
+    }
+
+    fn portion(&mut self, key: &Key, found: &Versioned) {
+        let _ = self.parsed(key, keys::parse_action(key));
+        let _: Option<ActionPortion> = self.decoded(key, found);
     }
 
     fn counter(&mut self, key: &Key, _: &Versioned) {

@@ -51,7 +51,7 @@ impl Meta {
         self.seen_disk(name).await.map(|seen| seen.value)
     }
 
-    async fn seen_disk(&self, name: &str) -> Result<Seen<DiskRow>> {
+    pub(crate) async fn seen_disk(&self, name: &str) -> Result<Seen<DiskRow>> {
         let key = keys::disk(name);
         let found = self.get(std::slice::from_ref(&key)).await?;
         decode_seen(&key, found[0].as_ref())?.ok_or_else(|| no_disk(name))
@@ -103,6 +103,8 @@ impl Meta {
             let mut tx = Tx::default();
             tx.check(keys::disk(name), Some(row.version));
             tx.delete(keys::disk(name));
+            // Whoever removes it has it, where nodes share the volume.
+            tx.delete(keys::disk_hold(ino));
             if let Some(mut seen) = seen_inode(ino, found[0].as_ref())? {
                 seen.value.nlink = 0;
                 tx.check_inode(&seen);

@@ -29,9 +29,11 @@ pub(crate) const EXPORT: u8 = b'W';
 pub(crate) const EXPORT_REMOVED: u8 = b'V';
 pub(crate) const ACTION: u8 = b'A';
 pub(crate) const ACTION_CLAIM: u8 = b'a';
+pub(crate) const ACTION_PORTION: u8 = b'p';
 pub(crate) const PIN: u8 = b'P';
 pub(crate) const THROUGHPUT: u8 = b'U';
 pub(crate) const DISK: u8 = b'Y';
+pub(crate) const DISK_HOLD: u8 = b'y';
 pub(crate) const PRESENCE: u8 = b'Z';
 pub(crate) const BEAT: u8 = b'z';
 pub(crate) const PEER: u8 = b'J';
@@ -43,7 +45,7 @@ pub(crate) const KEPT: u8 = b'k';
 pub(crate) const SHARE: u8 = b'u';
 pub(crate) const DID: u8 = b'v';
 pub(crate) const QUOTA: u8 = b'q';
-pub(crate) const QUOTA_COUNT: u8 = b'p';
+pub(crate) const QUOTA_COUNT: u8 = b'n';
 
 /// Behind [`SHARE`]: accounts, and what sessions have of them.
 const SHARE_ACCOUNT: u8 = 0;
@@ -75,6 +77,10 @@ pub(crate) const DUTY: &[u8] = b"Mduty";
 pub(crate) const AGE: &[u8] = b"Mage";
 /// Some inode has or had an access control list.
 pub(crate) const ACLS: &[u8] = b"Macls";
+/// Put whenever a portion of an action is given to a node.
+pub(crate) const PORTIONS: &[u8] = b"Mportions";
+/// Put whenever files are pinned or unpinned.
+pub(crate) const PINS: &[u8] = b"Mpins";
 /// When the writer last proved that it is the writer.
 pub(crate) const ALIVE: &[u8] = b"Malive";
 
@@ -255,6 +261,11 @@ pub(crate) fn action_claim(number: u64) -> Key {
     of_action(ACTION_CLAIM, number)
 }
 
+/// The row of an action that is a portion of one.
+pub(crate) fn action_portion(number: u64) -> Key {
+    of_action(ACTION_PORTION, number)
+}
+
 pub(crate) fn pin(ino: Ino) -> Key {
     of_ino(PIN, ino, 0)
 }
@@ -297,6 +308,11 @@ pub(crate) fn disk(name: &str) -> Key {
     key.push(DISK);
     key.extend_from_slice(name.as_bytes());
     key
+}
+
+/// The row of the session that has a disk.
+pub(crate) fn disk_hold(ino: Ino) -> Key {
+    of_ino(DISK_HOLD, ino, 0)
 }
 
 fn of_session(tag: u8, session: u64) -> Key {
@@ -435,7 +451,7 @@ pub(crate) fn parse_throughput(key: &[u8]) -> Option<u64> {
     number_at(key, 1)
 }
 
-/// The number of an action's key, or of its claim's.
+/// The number of an action's key, of its claim's, or of its portion's.
 pub(crate) fn parse_action(key: &[u8]) -> Option<u64> {
     number_at(key, 1)
 }

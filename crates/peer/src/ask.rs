@@ -21,6 +21,9 @@ pub enum Ask {
     /// Records of a segment that the node may have in its tier, packed as they are in the segment and one behind
     /// the other: all of them, or nothing.
     Records(Vec<FileRecord>),
+    /// Of which ranges of files the node has all bytes in its tier: first byte, and the one behind the last, which may
+    /// be past the end. Given is a byte for each, 1 or 0.
+    Whole(Vec<(Ino, u64, u64)>),
 }
 
 /// A record, and which bytes of which file it was made of.

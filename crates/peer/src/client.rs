@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use crate::ask::{Answer, Ask};
 use crate::backoff::pause;
-use crate::connection::{Connection, Unanswered};
+use crate::connection::{Connection, Lost};
 use crate::identity::{Fingerprint, Identity};
 use crate::tls;
 
@@ -29,8 +29,6 @@ pub enum Failure {
     Away,
     /// The connection broke before the answer came, or said what makes no sense.
     Broken,
-    /// As much is under way to it as may be.
-    Full,
 }
 
 /// Asks nodes. Dropping it ends all its connections.
@@ -60,7 +58,8 @@ impl Client {
         Self { identity, links: Mutex::default() }
     }
 
-    /// Asks a node. It may take as long as the other side is silent, 20 s; who has waited for long enough
+    /// Asks a node, once fewer than 32 questions to it are under way. It may take as long as the other
+    /// side is silent, 20 s; who has waited for long enough
     /// drops the future, and a connection that was being made for it is made all the same.
     ///
     /// # Errors
@@ -74,10 +73,7 @@ impl Client {
                 Err(_) => return Err(Failure::Away),
             },
         };
-        connection.ask(&body).await.map_err(|why| match why {
-            Unanswered::Full => Failure::Full,
-            Unanswered::Lost => Failure::Broken,
-        })
+        connection.ask(&body).await.map_err(|Lost| Failure::Broken)
     }
 
     /// Lets the ways go to all nodes but these.

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadHalf, WriteHalf};
 use tokio::net::TcpStream;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 use tokio_rustls::TlsConnector;
@@ -31,18 +31,15 @@ const IDLE: Duration = Duration::from_secs(120);
 /// How often it is looked for that.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Why a question was not asked, or not answered.
+/// The connection is no more: a question was not asked, or not answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Unanswered {
-    /// As many are under way as may be.
-    Full,
-    /// The connection is no more.
-    Lost,
-}
+pub(crate) struct Lost;
 
 /// One that is up, or was.
 pub(crate) struct Connection {
     asks: mpsc::Sender<Bytes>,
+    /// Who asks more than the other side takes waits for a turn.
+    turns: Semaphore,
     waiting: Arc<Waiting>,
     next_id: AtomicU64,
     /// Its tasks end with it.
@@ -85,22 +82,22 @@ impl Connection {
         });
         let mut tasks = JoinSet::new();
         tasks.spawn(waiting.clone().run(reader, writer, to_send));
-        Self { asks, waiting, next_id: AtomicU64::new(0), _tasks: tasks }
+        let (turns, next_id) = (Semaphore::new(UNDER_WAY), AtomicU64::new(0));
+        Self { asks, turns, waiting, next_id, _tasks: tasks }
     }
 
     pub(crate) fn is_lost(&self) -> bool {
         self.waiting.lost.load(Ordering::Acquire)
     }
 
-    /// Asks, and waits for the answer. Who gives up leaves nothing behind.
-    pub(crate) async fn ask(&self, body: &[u8]) -> Result<Answer, Unanswered> {
+    /// Asks when there is a turn for it, and waits for the answer. Who gives up leaves nothing behind.
+    pub(crate) async fn ask(&self, body: &[u8]) -> Result<Answer, Lost> {
+        // Never closed; once the connection is lost, all who have a turn give it back.
+        let _turn = self.turns.acquire().await;
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let answer = {
             let mut answers = self.waiting.answers.lock();
-            let answers = answers.as_mut().ok_or(Unanswered::Lost)?;
-            if answers.len() >= UNDER_WAY {
-                return Err(Unanswered::Full);
-            }
+            let answers = answers.as_mut().ok_or(Lost)?;
             if answers.is_empty() {
                 *self.waiting.heard.lock() = Instant::now();
             }
@@ -109,8 +106,8 @@ impl Connection {
             answer
         };
         let _forget = Forget { waiting: &self.waiting, id };
-        self.asks.send(frame::ask(id, body)).await.map_err(|_| Unanswered::Lost)?;
-        answer.await.map_err(|_| Unanswered::Lost)
+        self.asks.send(frame::ask(id, body)).await.map_err(|_| Lost)?;
+        answer.await.map_err(|_| Lost)
     }
 }
 

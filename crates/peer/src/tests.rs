@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 use weir_types::SegmentId;
 
 use super::*;
-use crate::connection::{Connection, Unanswered};
+use crate::connection::{Connection, Lost};
 use crate::frame;
 
 #[derive(Default)]
@@ -113,15 +113,17 @@ async fn as_many_as_there_are_turns_wait_and_those_who_give_up_make_room() {
     while two.gives.asked.load(Ordering::Relaxed) < 32 {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
-    assert_eq!(two.client.ask(&two.node, &segment(7, 1)).await, Err(Failure::Full));
+    let asked = segment(7, 1);
+    let late =
+        || tokio::time::timeout(Duration::from_millis(100), two.client.ask(&two.node, &asked));
+    assert!(late().await.is_err(), "it waits for a turn");
+    assert_eq!(two.gives.asked.load(Ordering::Relaxed), 32, "and is not sent before");
     asks.iter().for_each(|ask| ask.abort());
     for ask in asks {
         assert!(ask.await.expect_err("it was given up").is_cancelled());
     }
     // The other side answers none of these, ever: what is free here is not free there.
-    let asked = segment(7, 1);
-    let late = two.client.ask(&two.node, &asked);
-    assert!(tokio::time::timeout(Duration::from_millis(100), late).await.is_err());
+    assert!(late().await.is_err());
 }
 
 #[tokio::test]
@@ -217,7 +219,7 @@ fn by_hand() -> (Arc<Connection>, DuplexStream) {
     (Arc::new(Connection::over(ours)), theirs)
 }
 
-async fn one_answer(wire: &[u8]) -> Result<Answer, Unanswered> {
+async fn one_answer(wire: &[u8]) -> Result<Answer, Lost> {
     let (connection, mut theirs) = by_hand();
     let asking = {
         let connection = connection.clone();
@@ -229,7 +231,7 @@ async fn one_answer(wire: &[u8]) -> Result<Answer, Unanswered> {
     drop(theirs);
     let answer = asking.await.expect("ends");
     if answer.is_err() {
-        assert_eq!(connection.ask(b"?").await, Err(Unanswered::Lost), "it is not used again");
+        assert_eq!(connection.ask(b"?").await, Err(Lost), "it is not used again");
         assert!(connection.is_lost());
     }
     answer
@@ -257,7 +259,7 @@ async fn an_answer_that_is_cut_off_too_large_or_of_no_kind_is_none() {
         (frame(8, 0, b""), "empty"),
         (frame(11, 0, &[BUSY_WITH_BYTES, 1, 2]), "a refusal with bytes"),
     ] {
-        assert_eq!(one_answer(&wire).await, Err(Unanswered::Lost), "{why}");
+        assert_eq!(one_answer(&wire).await, Err(Lost), "{why}");
     }
 }
 

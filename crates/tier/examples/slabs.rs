@@ -95,6 +95,7 @@ fn inode(ino: u64) -> Inode {
         data: DataChange { generation: 1, dropped: None },
         stored_bytes: 0,
         target: None,
+        account: weir_types::Account::default(),
         native: None,
     }
 }

@@ -71,6 +71,7 @@ fn inode(ino: u64, size: u64, generation: u64) -> Inode {
         data: DataChange { generation, dropped: None },
         stored_bytes: 0,
         target: None,
+        account: weir_types::Account::default(),
         native: None,
     }
 }

@@ -6,6 +6,8 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use weir_engine::Clock;
 use weir_types::UnixTime;
 
+use crate::failpoints;
+
 /// The wall clock.
 #[expect(clippy::disallowed_methods, reason = "this is where time enters the program")]
 pub(crate) fn now() -> UnixTime {
@@ -13,7 +15,7 @@ pub(crate) fn now() -> UnixTime {
         Ok(after) => i64::try_from(after.as_nanos()).unwrap_or(i64::MAX),
         Err(before) => i64::try_from(before.duration().as_nanos()).map_or(i64::MIN, |nanos| -nanos),
     };
-    UnixTime(nanos)
+    UnixTime(nanos.saturating_add(failpoints::clock_ahead_s().saturating_mul(1_000_000_000)))
 }
 
 /// What the engine takes time and chance from.

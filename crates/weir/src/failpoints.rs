@@ -4,6 +4,7 @@
 //!   one point, the first of another; with `name=term`, get a SIGTERM at the first pass of one.
 //! - `WEIR_BOOT_ID`: what this boot of the machine is called, to play a reboot; `WEIR_HARDWARE_ID`:
 //!   what the machine below is called, to play another one.
+//! - `WEIR_CLOCK_AHEAD=FILE`: by how many seconds this machine's clock is ahead, which may change, and be less than 0.
 //! - A binary called `weir-of-another-version` or `weir-that-fails` plays one that cannot go on in the
 //!   place of another.
 //! - `WEIR_BUCKET_FAULTS="op=put,p=0.05,seed=7"`: which bucket requests fail; counted for each
@@ -31,12 +32,17 @@ mod chosen {
     pub(crate) fn plays(_: &str) -> bool {
         false
     }
+
+    pub(crate) fn clock_ahead_s() -> i64 {
+        0
+    }
 }
 
 #[cfg(feature = "failpoints")]
 mod chosen {
-    use std::sync::Arc;
+    use std::ffi::OsString;
     use std::sync::atomic::{AtomicU64, Ordering};
+    use std::sync::{Arc, OnceLock};
     use std::time::Duration;
 
     use rustix::process::{Signal, getpid, kill_process};
@@ -96,6 +102,14 @@ mod chosen {
         std::env::current_exe().is_ok_and(|path| path.ends_with(name))
     }
 
+    /// By how many seconds the clock is ahead. One that cannot be told is right.
+    pub(crate) fn clock_ahead_s() -> i64 {
+        static FILE: OnceLock<Option<OsString>> = OnceLock::new();
+        let file = FILE.get_or_init(|| std::env::var_os("WEIR_CLOCK_AHEAD"));
+        let told = file.as_ref().and_then(|file| std::fs::read_to_string(file).ok());
+        told.and_then(|told| told.trim().parse().ok()).unwrap_or(0)
+    }
+
     /// The faults that stand before every bucket.
     pub(crate) fn bucket_faults() -> Result<Option<Wrap>> {
         let Ok(text) = std::env::var("WEIR_BUCKET_FAULTS") else {
@@ -106,4 +120,4 @@ mod chosen {
     }
 }
 
-pub(crate) use chosen::{arm, bucket_faults, host, plays};
+pub(crate) use chosen::{arm, bucket_faults, clock_ahead_s, host, plays};

@@ -172,19 +172,6 @@ impl Connection {
         Some(connection)
     }
 
-    /// From this address of the machine.
-    pub fn open_from(address: SocketAddr, from: IpAddr) -> Self {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build();
-        let stream = runtime.expect("a runtime").block_on(async {
-            let socket = tokio::net::TcpSocket::new_v4()?;
-            socket.bind(SocketAddr::new(from, 0))?;
-            socket.connect(address).await?.into_std()
-        });
-        let stream = stream.expect("connects");
-        stream.set_nonblocking(false).expect("blocks");
-        Self::over(stream)
-    }
-
     /// Over one that is there.
     pub fn over(stream: TcpStream) -> Self {
         stream.set_nodelay(true).expect("no delay");

@@ -62,6 +62,11 @@ impl Mirrors {
         }
     }
 
+    /// Whether some of a file is here and not in the bucket.
+    pub(crate) fn is_unflushed(&self, ino: Ino) -> bool {
+        self.tier.find(ino).is_some_and(|mirror| mirror.has_unflushed())
+    }
+
     /// Has the mirror of a file, if there is one, let go of what others changed since, where `inode` shows
     /// that they did. Whoever is told of a size finds the bytes.
     async fn catch_up_with(&self, inode: Inode) -> Result<Inode> {

@@ -5,8 +5,9 @@
 //! which keeps what comes for a little while ([`held`]). Objects never change, and what a peer gives is
 //! what the bucket has, byte for byte: who asked verifies it as if it had come from there. What a node has in its
 //! tier comes from that node and not from the bucket, also much later ([`resident`]). So nothing
-//! here is about consistency, and nothing is ever needed. A peer that is slow costs a hedge or two, one that
-//! is away or gives wrong bytes is left out for a while; the bucket is asked instead.
+//! here is about consistency, and nothing is ever needed. A peer that is slow, has too much to do or is away has
+//! another one asked, and after that the bucket ([`ways`]); one that is slow often, or gives wrong bytes, is left out
+//! for a while.
 
 mod askers;
 mod give;
@@ -15,25 +16,20 @@ mod left_out;
 pub(crate) mod listen;
 mod patience;
 pub(crate) mod resident;
-mod route;
+pub(crate) mod route;
 mod source;
 #[cfg(test)]
 mod tests;
+mod ways;
 
-use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures::stream::{self, Stream, StreamExt};
 use parking_lot::Mutex;
-use tokio::time::{Instant, timeout};
 use weir_meta::sessions::{PeerRow, SessionId};
-use weir_peer::{
-    Answer, Ask, Client, Failure, Fingerprint, GIVEN_BYTES, Identity, Node, Object, ObjectRange,
-    Refusal, Server,
-};
+use weir_peer::{Ask, Client, Fingerprint, Identity, Node, Object, Server};
 use weir_tier::Tier;
 use weir_types::Result;
 
@@ -42,14 +38,11 @@ use crate::volume::together::Together;
 use askers::Askers;
 use held::Held;
 use left_out::LeftOut;
-use patience::Patience;
 pub(crate) use source::Source;
 
 /// Smaller parts of objects are asked of the bucket: the way by a peer saves too little. Small files that
 /// were closed one by one are objects of their own, and a request to the bucket costs the same for each.
 const LEAST_BYTES: u64 = 4 << 10;
-/// Pieces of one fetch that are on their way at once, in order.
-const AHEAD: usize = 2;
 /// How often figures are shown, and what is held is looked through.
 const LOOK: Duration = Duration::from_secs(3);
 
@@ -79,7 +72,6 @@ pub(crate) struct Peers {
     askers: Arc<Askers>,
     tier: Option<Arc<Tier>>,
     left_out: LeftOut,
-    patience: Patience,
     pub(crate) figures: Arc<Figures>,
     give_bytes_per_s: u64,
     /// While others can reach this one, and where they do.
@@ -104,7 +96,6 @@ impl Peers {
             askers: Arc::default(),
             tier,
             left_out: LeftOut::default(),
-            patience: Patience::default(),
             figures: Arc::default(),
             give_bytes_per_s,
             listening: Mutex::default(),
@@ -124,90 +115,6 @@ impl Peers {
     /// Whether it pays to bring so many bytes by way of peers.
     pub(crate) fn pays(&self, bytes: u64) -> bool {
         bytes >= LEAST_BYTES && self.listening.lock().is_some() && !self.together.peers().is_empty()
-    }
-
-    /// A range of an object, in pieces that follow one another.
-    pub(crate) fn pieces<'a>(
-        &'a self,
-        object: &'a Object,
-        range: Range<u64>,
-    ) -> impl Stream<Item = Result<Piece>> + Send + 'a {
-        stream::iter(split(range)).map(|piece| self.piece(object, piece)).buffered(AHEAD)
-    }
-
-    /// The bytes of a range, in one.
-    pub(crate) async fn whole(&self, object: &Object, range: Range<u64>) -> Result<Bytes> {
-        let mut whole = Vec::with_capacity((range.end - range.start) as usize);
-        let mut pieces = std::pin::pin!(self.pieces(object, range.clone()));
-        while let Some(piece) = pieces.next().await {
-            let piece = piece?.bytes;
-            if piece.len() as u64 == range.end - range.start {
-                return Ok(piece);
-            }
-            whole.extend_from_slice(&piece);
-        }
-        Ok(whole.into())
-    }
-
-    async fn piece(&self, object: &Object, range: Range<u64>) -> Result<Piece> {
-        let place = (object, range.start / GIVEN_BYTES);
-        let mut nodes = self.together.peers();
-        nodes.retain(|node| !self.left_out.has(&node.fingerprint));
-        match route::owner(place, self.identity.fingerprint(), nodes) {
-            Some(owner) => self.by_way_of(owner, object, range).await,
-            None => from_bucket(self.held.get(object, range).await),
-        }
-    }
-
-    /// Asks the node that asks the bucket for all; the bucket as well, if that takes too long.
-    async fn by_way_of(&self, owner: Node, object: &Object, range: Range<u64>) -> Result<Piece> {
-        let ask =
-            Ask::Bytes(ObjectRange { object: object.clone(), start: range.start, end: range.end });
-        let began = Instant::now();
-        let mut asked = std::pin::pin!(self.client.ask(&owner, &ask));
-        let direct = || self.source.get(object, range.clone());
-        let length = range.end - range.start;
-        let given = match timeout(self.patience.now(), &mut asked).await {
-            Ok(answer) => self.judge(&owner, answer, length),
-            Err(_) => {
-                Counts::add(&self.figures.hedges, 1);
-                tokio::select! {
-                    answer = &mut asked => self.judge(&owner, answer, length),
-                    got = direct() => {
-                        self.left_out.slow(&owner);
-                        return from_bucket(got);
-                    }
-                }
-            }
-        };
-        let Some(bytes) = given else { return from_bucket(direct().await) };
-        self.patience.answered(began.elapsed());
-        self.left_out.sound(&owner);
-        Counts::add(&self.figures.taken_bytes, length);
-        Ok(Piece { bytes, giver: Some(owner.clone()) })
-    }
-
-    /// What a peer gave, if it is of the right length. One that cannot be asked is left out.
-    fn judge(
-        &self,
-        owner: &Node,
-        answer: std::result::Result<Answer, Failure>,
-        length: u64,
-    ) -> Option<Bytes> {
-        match answer {
-            Ok(Answer::Given(bytes)) if bytes.len() as u64 == length => return Some(bytes),
-            Ok(Answer::Given(_)) => {
-                self.gave_wrong_bytes(owner);
-                return None;
-            }
-            // It may have all else: the object went from the bucket, or it has too much to do.
-            Ok(Answer::Refused(Refusal::NotHere | Refusal::Busy)) | Err(Failure::Full) => {}
-            Ok(Answer::Refused(Refusal::Unknown)) | Err(Failure::Away | Failure::Broken) => {
-                self.left_out.away(owner);
-            }
-        }
-        Counts::add(&self.figures.failures, 1);
-        None
     }
 
     /// What this one gave is not what the bucket has.
@@ -271,18 +178,4 @@ pub(crate) async fn peers_loop(peers: Arc<Peers>) {
         peers.held.sweep();
         peers.client.keep(&peers.together.peers());
     }
-}
-
-fn from_bucket(bytes: Result<Bytes>) -> Result<Piece> {
-    Ok(Piece { bytes: bytes?, giver: None })
-}
-
-/// Cuts a range where another node may ask the bucket.
-fn split(range: Range<u64>) -> impl Iterator<Item = Range<u64>> {
-    let mut at = range.start;
-    std::iter::from_fn(move || {
-        let start = at;
-        at = ((start / GIVEN_BYTES + 1) * GIVEN_BYTES).min(range.end);
-        (start < range.end).then_some(start..at)
-    })
 }

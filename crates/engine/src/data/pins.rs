@@ -18,6 +18,11 @@ impl Pins {
         self.change(|all| all.extend(inos));
     }
 
+    /// These are all, as the metadata has them by now.
+    pub(crate) fn replace(&self, inos: Vec<Ino>) {
+        self.change(|all| *all = inos.into_iter().collect());
+    }
+
     pub(crate) fn has(&self, ino: Ino) -> bool {
         self.count.load(Ordering::Relaxed) > 0 && self.inos.read().contains(&ino)
     }

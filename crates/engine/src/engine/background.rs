@@ -17,7 +17,7 @@ use crate::names::atimes::atimes_loop;
 use crate::names::removed::orphans_loop;
 use crate::names::tree::purge_loop;
 use crate::services::quotas::quotas_loop;
-use crate::services::{actions, limits, links};
+use crate::services::{actions, disks, limits, links};
 use crate::volume::age::age_loop;
 use crate::volume::context::blocking;
 use crate::volume::fence::guard_loop;
@@ -33,7 +33,7 @@ const SEAL_MS: u64 = 600_000;
 
 /// Starts the engine's tasks. They end when the set is shut down.
 pub(super) fn start(engine: &Engine) -> JoinSet<()> {
-    let Engine { data, names, links, actions, limits, quotas, .. } = engine;
+    let Engine { data, names, links, actions, disks, limits, quotas, .. } = engine;
     let mut tasks = JoinSet::new();
     tasks.spawn(release_loop(data.space.clone(), data.tier.clone()));
     tasks.spawn(seal_loop(data.tier.clone()));
@@ -65,7 +65,8 @@ pub(super) fn start(engine: &Engine) -> JoinSet<()> {
         let (fence, kv) = (data.context.fence.clone(), data.meta.kv().clone());
         tasks.spawn(beat_loop(together.clone(), fence, kv.clone(), names.clone()));
         tasks.spawn(limits::shares_loop(limits.clone(), together.clone()));
-        tasks.spawn(actions::claims_loop(actions.clone(), together));
+        tasks.spawn(actions::claims_loop(actions.clone(), together.clone()));
+        tasks.spawn(disks::hold_loop(disks.clone(), together));
         if let Some(leases) = data.meta.leases() {
             let (takes, gives, of_takes) = (leases.clone(), leases.clone(), kv.clone());
             tasks.spawn(async move { takes.take_loop(&*of_takes).await });

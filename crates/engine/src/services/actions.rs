@@ -2,7 +2,7 @@
 //!
 //! Hydrating, releasing and archiving are actions. One is a row of the metadata, so that it goes on
 //! after a restart; how far it came is counted in memory, and counted anew by who goes on. Of nodes that share
-//! a volume one works on each ([`claims`]).
+//! a volume one works on each ([`claims`]); a hydration can be divided among them ([`portions`]).
 
 mod action;
 mod archive;
@@ -14,6 +14,7 @@ mod hydrate;
 mod manage;
 mod parts;
 mod pins;
+mod portions;
 mod rate;
 mod release;
 mod reservation;
@@ -29,6 +30,6 @@ pub(crate) use manage::run_loop;
 pub(crate) use parts::Actions;
 pub(crate) use schedule::Schedule;
 pub use views::{
-    ActionId, ActionKind, ActionNode, ActionRequest, ActionState, ActionView, FileState, Refused,
-    Root,
+    ActionId, ActionKind, ActionNode, ActionRequest, ActionState, ActionView, FileState,
+    PortionView, Refused, Root,
 };

@@ -28,6 +28,8 @@ pub(crate) enum Place {
     ActionNumber,
     /// One who sets a quota, or removes one.
     QuotaSetting,
+    /// A disk is opened, or given up to other nodes.
+    DiskOpen,
     /// One pass of exports of a link. Key: the link.
     LinkExport,
     /// One import of a link. Key: the link.

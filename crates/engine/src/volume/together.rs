@@ -131,6 +131,11 @@ impl Together {
         self.before.contains(&session)
     }
 
+    /// Those that had this tier before, and ended.
+    pub(crate) fn before(&self) -> &[SessionId] {
+        &self.before
+    }
+
     /// One that knows of these others, without a database.
     #[cfg(test)]
     pub(crate) fn beside(id: SessionId, others: Vec<Node>) -> Self {

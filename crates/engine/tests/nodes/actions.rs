@@ -93,7 +93,10 @@ fn a_hydration_waits_for_its_node_and_goes_on_when_its_tier_comes_back() {
     }));
     // Another tier is none of its business.
     let third = Node::of(&world, "third");
-    assert!(third.run(is(&third.engine, id, false, ActionState::Away)));
+    // It may see the dead one for a while, as all do.
+    third.run(wait_until("its node is away", async || {
+        is(&third.engine, id, false, ActionState::Away).await
+    }));
     let other = Node::of(&world, "other");
     other.run(async {
         let view = other.engine.wait_for_action(id, 60_000).await.expect("ends");
@@ -131,4 +134,23 @@ fn an_archive_that_lost_its_node_is_gone_on_with_by_another_one() {
     }));
     assert!(began.elapsed() > Duration::from_secs(3), "its node was not waited for");
     assert_eq!(world.run(engine.getattr(file)).expect("is there").size, 0, "it was not flushed");
+}
+
+#[test]
+fn pins_hold_on_other_nodes_too() {
+    let world = shared();
+    let engine = world.engine();
+    let other = Node::of(&world, "other");
+    let file = world.run(flushed(&engine, &noise(4, MIB)));
+    let pinned =
+        async |engine: &Arc<Engine>| engine.file_state(file).await.expect("a state").pinned;
+    let roots = || vec![Root { ino: file, path: "file".to_owned() }];
+    other.run(async {
+        assert!(!pinned(&other.engine).await);
+        assert_eq!(engine.pin(&roots(), false, true).await.expect("pins"), 1);
+        wait_until("it is pinned there", async || pinned(&other.engine).await).await;
+        other.engine.pin(&roots(), false, false).await.expect("unpins");
+        wait_until("it is pinned nowhere", async || !pinned(&engine).await).await;
+    });
+    other.unmount();
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
 use weir_engine::testing::{WRITE, World, new_file};
-use weir_engine::{Engine, ShareView, Subject, ThroughputChange, ThroughputView};
+use weir_engine::{Engine, MountOptions, ShareView, Subject, ThroughputChange, ThroughputView};
 use weir_throughput::efs::{Mode, Rules};
 use weir_types::{Ino, NanoUsd};
 
@@ -25,6 +25,11 @@ pub(crate) struct Node {
 
 impl Node {
     pub(crate) fn of(world: &World, name: &str) -> Self {
+        Self::with(world, name, |_| {})
+    }
+
+    /// One whose options are changed so.
+    pub(crate) fn with(world: &World, name: &str, change: impl FnOnce(&mut MountOptions)) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
             .enable_all()
@@ -32,6 +37,7 @@ impl Node {
             .expect("a runtime");
         let mut options = world.options.clone();
         options.tier = world.path(name);
+        change(&mut options);
         let engine = Arc::new(runtime.block_on(Engine::mount(options)).expect("joins"));
         Self { runtime, engine }
     }

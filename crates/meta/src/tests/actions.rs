@@ -4,7 +4,7 @@ use weir_types::{ErrorKind, FileKind, Ino};
 
 use super::{assert_sound, dir, file, kind_of, meta};
 use crate::sessions::SessionId;
-use crate::{ActionClaim, ActionRow, ActionRowKind};
+use crate::{ActionClaim, ActionPortion, ActionRow, ActionRowKind, keys};
 
 fn row() -> ActionRow {
     ActionRow {
@@ -77,6 +77,45 @@ async fn an_action_is_one_nodes_and_ends_once() {
 }
 
 #[tokio::test]
+async fn portions_are_given_to_nodes_and_go_with_their_actions() {
+    let meta = meta().await;
+    let claim = |session| ActionClaim {
+        session: SessionId(session),
+        node: "a".to_owned(),
+        tier: "/tier".to_owned(),
+        runs: false,
+        files: (0, 0),
+        bytes: (0, 0),
+        counted: false,
+        refused: 0,
+    };
+    meta.add_action(1, &row(), Some(&claim(7))).await.unwrap();
+    let given = async || meta.asked_of_nodes().await.unwrap().portions;
+    assert_eq!(given().await, None);
+    let nodes = [claim(7), claim(8)];
+    assert_eq!(kind_of(meta.add_actions(1, &row(), false, &nodes).await), ErrorKind::Exists);
+    assert_eq!(given().await, None, "nothing was given");
+    meta.add_actions(2, &row(), false, &nodes).await.unwrap();
+    let first = given().await;
+    let all = meta.claimed_actions().await.unwrap();
+    let portions: Vec<_> =
+        all.iter().map(|(_, of)| of.portion.as_ref().map(|of| (of.group, of.nth))).collect();
+    assert_eq!(portions, [None, Some((2, 0)), Some((2, 1))]);
+    assert_eq!(meta.these_actions(&[1, 3]).await.unwrap()[1], Some(all[2].1.clone()));
+    let seen = &all[2].1;
+    let full = ActionPortion { full: vec![SessionId(8)], ..seen.portion.clone().unwrap() };
+    assert!(meta.give_portion(3, seen, &full, &claim(7)).await.unwrap());
+    assert!(!meta.give_portion(3, seen, &full, &claim(9)).await.unwrap(), "it is another's");
+    assert_ne!(given().await, first);
+    let now = meta.these_actions(&[3]).await.unwrap().pop().flatten().unwrap();
+    assert_eq!((now.portion, now.claim.unwrap().1), (Some(full), claim(7)));
+    assert_sound(&meta).await;
+    meta.put_action(2, &row(), &[3]).await.unwrap();
+    assert_eq!(meta.kv.scan(&[keys::ACTION_PORTION], None, 10).await.unwrap().len(), 1);
+    assert_sound(&meta).await;
+}
+
+#[tokio::test]
 async fn pins_are_of_inodes_that_are_there_and_go_with_them() {
     let meta = meta().await;
     let mut inos = Vec::new();
@@ -86,8 +125,10 @@ async fn pins_are_of_inodes_that_are_there_and_go_with_them() {
     let wanted: Vec<_> = inos.iter().copied().chain([Ino(99_999)]).collect();
     assert_eq!(meta.set_pins(&wanted, true).await.unwrap(), inos);
     assert_eq!(meta.pins().await.unwrap(), inos);
+    let before = meta.asked_of_nodes().await.unwrap();
     assert_eq!(meta.set_pins(&inos[..1_000], false).await.unwrap().len(), 1_000);
     assert_eq!(meta.pins().await.unwrap(), inos[1_000..]);
+    assert_ne!(meta.asked_of_nodes().await.unwrap(), before);
     meta.unlink(Ino::ROOT, b"f1499").await.unwrap();
     meta.purge(inos[1_499]).await.unwrap();
     assert_eq!(meta.pins().await.unwrap(), inos[1_000..1_499]);

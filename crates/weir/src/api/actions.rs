@@ -19,6 +19,18 @@ call!(Get "/v1/actions", ListActions => Vec<ActionView>);
 pub(crate) struct StartAction(pub(crate) ActionRequest);
 call!(Post "/v1/actions/start", StartAction => ActionView);
 
+/// Begins a hydration that is divided among the nodes that share the volume. Answers its actions, one for each node.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct StartSpread {
+    /// What is asked for: of kind `hydrate`. Its rate is that of all nodes together.
+    pub(crate) request: ActionRequest,
+    /// Each node does all of it.
+    #[serde(default)]
+    pub(crate) everywhere: bool,
+}
+call!(Post "/v1/actions/spread", StartSpread => Vec<ActionView>);
+
 /// An action once it has ended, or as it stands after a while.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

@@ -23,7 +23,9 @@ mod upgrade;
 #[cfg(test)]
 pub(crate) mod page;
 
-pub(crate) use actions::{Cancel, GetAction, GetStates, ListActions, Pin, Pinned, StartAction};
+pub(crate) use actions::{
+    Cancel, GetAction, GetStates, ListActions, Pin, Pinned, StartAction, StartSpread,
+};
 pub(crate) use bill::{Cost, CostElsewhere, CostReport, GetBill, Service, Sum};
 pub(crate) use call::{Call, Method};
 pub(crate) use disks::{

@@ -10,6 +10,8 @@ Examples:
   weir hydrate -r /mnt/genomes/db --wait     bring all of it here, and show how it goes
   weir hydrate /mnt/genomes/nt.*.nsq
   weir hydrate -r /mnt/genomes --max-rate 100MiB
+  weir hydrate -r /mnt/genomes/db --spread --wait      each node that shares the volume brings a part
+  weir hydrate -r /mnt/genomes/db --everywhere         each brings all, the bucket is asked once
 
 It goes on in the background, also after a restart. What somebody reads meanwhile comes first.
 `weir actions` shows how far it is.";
@@ -70,9 +72,15 @@ pub(crate) struct HydrateArgs {
     /// Wait until it is done
     #[arg(long)]
     pub(crate) wait: bool,
-    /// Bytes a second at most, such as 100MiB
+    /// Bytes a second at most, such as 100MiB; of all nodes together with --spread or --everywhere
     #[arg(long, value_name = "SIZE")]
     pub(crate) max_rate: Option<Bytes>,
+    /// Divide it among the nodes that share the volume: they have it from each other then
+    #[arg(long)]
+    pub(crate) spread: bool,
+    /// Have each node that shares the volume bring all of it, from the others where these have it
+    #[arg(long, conflicts_with = "spread")]
+    pub(crate) everywhere: bool,
 }
 
 #[derive(Args, Debug)]

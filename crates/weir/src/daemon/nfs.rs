@@ -7,9 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::task::JoinHandle;
 use weir_door_fuse::FuseView;
-use weir_door_nfs::{
-    BoundNfs, ClientView, Export, NfsHeld, NfsOptions, NfsServer, UseView,
-};
+use weir_door_nfs::{BoundNfs, ClientView, Export, NfsHeld, NfsOptions, NfsServer, UseView};
 use weir_engine::{Engine, OtherDoor};
 use weir_types::{ErrorKind, FsError, Result};
 

@@ -7,18 +7,33 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use futures::StreamExt;
+use futures::stream::{self, StreamExt};
+use tokio::time::timeout;
+use weir_meta::sessions::SessionId;
 use weir_object::{Bucket, Component, StripeSet};
 use weir_peer::{FileRecord, Node, Object};
 use weir_segment::decode_record;
-use weir_types::{Native, RecordRef, Result};
+use weir_types::{ByteRange, Ino, Native, RecordRef, Result};
 
 use super::Fetcher;
 use crate::data::peers::Peers;
 use crate::data::peers::resident::first_question;
 use crate::data::records::{Cutter, Run, decode_run, get_run, get_stored, record_span};
+use crate::volume::context::Counts;
 
 type Each<'a> = &'a mut (dyn FnMut(RecordRef, Bytes) -> Result<()> + Send);
+
+/// A record and its bytes.
+type Decoded = (RecordRef, Bytes);
+
+/// Questions of one run that are under way at once, in order.
+const AHEAD: usize = 2;
+
+/// Records that are asked for at once, and the files that they are made of; none if these are not known.
+struct Question {
+    run: Run,
+    files: Vec<FileRecord>,
+}
 
 /// What came of a run by way of peers.
 struct Came {
@@ -35,8 +50,20 @@ impl Fetcher {
         self.peers.as_ref().filter(|peers| peers.pays(bytes))
     }
 
+    /// Which of these ranges of files one of these sessions has in its tier.
+    pub(crate) async fn held_by(
+        &self,
+        sessions: &[SessionId],
+        ranges: &[(Ino, ByteRange)],
+    ) -> Vec<bool> {
+        match &self.peers {
+            Some(peers) => peers.have(sessions, ranges).await,
+            None => vec![false; ranges.len()],
+        }
+    }
+
     /// As [`get_run`], of records that are made of these bytes of files.
-    pub(super) async fn get_records(
+    pub(crate) async fn get_records(
         &self,
         run: &Run,
         files: &[FileRecord],
@@ -45,11 +72,40 @@ impl Fetcher {
         let Some(peers) = self.peers_for(run.bytes()) else {
             return get_run(&self.buckets, Component::Data, run, each).await;
         };
-        let taken = take_from_tiers(peers, files, each).await?;
-        let rest = run.records[taken..].to_vec();
-        let Some(first) = rest.first() else { return Ok(()) };
-        let rest = Run { start: first.position, records: rest, ..run.clone() };
-        get_run_by_peers(peers, &self.buckets, &rest, each).await
+        let asked = questions(run, files).into_iter();
+        let asked = asked.map(|question| self.answer_to(peers, question));
+        let mut answers = std::pin::pin!(stream::iter(asked).buffered(AHEAD));
+        while let Some(records) = answers.next().await {
+            records?.into_iter().try_for_each(|(record, bytes)| each(record, bytes))?;
+        }
+        Ok(())
+    }
+
+    /// From the tier of another node; from the one that asks the bucket, if none has it, or as well, if that takes
+    /// too long.
+    async fn answer_to(&self, peers: &Peers, question: Question) -> Result<Vec<Decoded>> {
+        let mut of_tier = std::pin::pin!(take_from_tier(peers, &question.files));
+        let hedged = match timeout(peers.patience(), &mut of_tier).await {
+            Ok(Some(records)) => return Ok(records),
+            Ok(None) => false,
+            Err(_) => true,
+        };
+        let mut records = Vec::with_capacity(question.run.records.len());
+        let mut each = |record, bytes| {
+            records.push((record, bytes));
+            Ok(())
+        };
+        let by_peers = get_run_by_peers(peers, &self.buckets, &question.run, &mut each);
+        if !hedged {
+            by_peers.await?;
+            return Ok(records);
+        }
+        Counts::add(&peers.figures.hedges, 1);
+        tokio::select! {
+            Some(records) = &mut of_tier => return Ok(records),
+            came = by_peers => came?,
+        }
+        Ok(records)
     }
 
     /// As [`get_stored`], of a run that records are wanted of.
@@ -93,24 +149,35 @@ impl Fetcher {
     }
 }
 
-/// Hands out records that are in the tiers of other nodes, in order; answers how many, up to the first one that is
-/// not, or is wrong.
-async fn take_from_tiers(peers: &Peers, files: &[FileRecord], each: Each<'_>) -> Result<usize> {
-    let mut taken = 0;
-    while taken < files.len() {
-        let asked = first_question(&files[taken..]);
-        let Some((mut bytes, giver)) = peers.records_of_tier(asked).await else { break };
-        for of in asked {
-            let stored = bytes.split_to(of.record.stored_bytes as usize);
-            let Ok(decoded) = decode_record(&of.record, None, &stored) else {
-                peers.gave_wrong_bytes(&giver);
-                return Ok(taken);
-            };
-            each(of.record, decoded)?;
-            taken += 1;
-        }
+/// Cuts a run into what is asked for at once. What is behind the last record of a known file is asked of no tier.
+fn questions(run: &Run, mut files: &[FileRecord]) -> Vec<Question> {
+    let (mut all, mut rest) = (Vec::new(), &run.records[..]);
+    while !rest.is_empty() {
+        let asked = first_question(files);
+        let count = if asked.is_empty() { rest.len() } else { asked.len() };
+        let (records, later) = rest.split_at(count);
+        let start = records[0].position;
+        let end = later.first().map_or(run.end, |_| record_span(&records[count - 1]).end as u32);
+        let run = Run { start, end, records: records.to_vec(), ..*run };
+        all.push(Question { run, files: asked.to_vec() });
+        (files, rest) = (&files[asked.len()..], later);
     }
-    Ok(taken)
+    all
+}
+
+/// Records that are in the tier of another node, all of them.
+async fn take_from_tier(peers: &Peers, files: &[FileRecord]) -> Option<Vec<Decoded>> {
+    let (mut bytes, giver) = peers.records_of_tier(files).await?;
+    let mut records = Vec::with_capacity(files.len());
+    for FileRecord { record, .. } in files {
+        let stored = bytes.split_to(record.stored_bytes as usize);
+        let Ok(decoded) = decode_record(record, None, &stored) else {
+            peers.gave_wrong_bytes(&giver);
+            return None;
+        };
+        records.push((*record, decoded));
+    }
+    Some(records)
 }
 
 /// As [`get_run`]. What peers gave and is wrong comes from the bucket.

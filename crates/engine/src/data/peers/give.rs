@@ -5,11 +5,12 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::Bytes;
 use parking_lot::Mutex;
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use weir_meta::Leases;
 use weir_peer::{Answer, Ask, FileRecord, Fingerprint, GIVEN_BYTES, Handler, ObjectRange, Refusal};
 use weir_tier::Tier;
-use weir_types::{CHUNK_BYTES, Result};
+use weir_types::{CHUNK_BYTES, Ino, Result};
 
 use super::Figures;
 use super::askers::Askers;
@@ -25,6 +26,13 @@ pub(super) struct Giver {
     pub(super) leases: Option<Arc<Leases>>,
     pub(super) askers: Arc<Askers>,
     pub(super) tier: Option<Arc<Tier>>,
+    /// One is done after the other, as many at once as there are processors: side by side all would be late.
+    pub(super) packing: Semaphore,
+}
+
+/// Turns of those who pack.
+pub(super) fn packing() -> Semaphore {
+    Semaphore::new(std::thread::available_parallelism().map_or(1, usize::from))
 }
 
 #[async_trait]
@@ -40,8 +48,18 @@ impl Handler for Giver {
                 Answer::Given(resident::given(&self.askers.before((segment, part), *from)))
             }
             Ask::Records(records) => self.give_records(records).await,
+            Ask::Whole(ranges) => {
+                let here =
+                    |range| u8::from(self.tier.as_ref().is_some_and(|tier| has(tier, range)));
+                Answer::Given(ranges.iter().map(here).collect())
+            }
         }
     }
+}
+
+/// Whether a tier has all bytes of a range of a file.
+fn has(tier: &Tier, (ino, start, end): &(Ino, u64, u64)) -> bool {
+    tier.find(*ino).is_some_and(|mirror| mirror.missing(*start, mirror.size().min(*end)).is_empty())
 }
 
 impl Giver {
@@ -67,6 +85,8 @@ impl Giver {
         if !self.rate.may(bytes) {
             return Answer::Refused(Refusal::Busy);
         }
+        // Never closed.
+        let _turn = self.packing.acquire().await;
         match blocking(move || Ok(resident::packed(&tier, &records))).await {
             Ok(Some(packed)) => self.given(Ok(packed)),
             Ok(None) => Answer::Refused(Refusal::NotHere),

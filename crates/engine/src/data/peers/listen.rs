@@ -8,7 +8,7 @@ use weir_peer::Server;
 use weir_types::{ErrorKind, FsError, Result, Settings};
 
 use super::Peers;
-use super::give::{Giver, Rate};
+use super::give::{Giver, Rate, packing};
 
 /// Where a mount listens, and where others are told that it does.
 #[derive(Debug, PartialEq, Eq)]
@@ -90,6 +90,7 @@ impl Peers {
             leases,
             askers: self.askers.clone(),
             tier: self.tier.clone(),
+            packing: packing(),
         };
         let members = self.together.clone();
         match Server::listen(bind, &self.identity, members, Arc::new(giver)).await {

@@ -12,30 +12,31 @@ use std::collections::HashSet;
 
 use bytes::{Bytes, BytesMut};
 use futures::future::join_all;
-use tokio::time::{Instant, timeout};
-use weir_peer::{
-    Answer, Ask, Failure, FileRecord, Fingerprint, GIVEN_BYTES, Node, Object, Refusal,
-};
+use tokio::time::timeout;
+use weir_meta::sessions::SessionId;
+use weir_peer::{Answer, Ask, FileRecord, Fingerprint, GIVEN_BYTES, Node, Object};
 use weir_segment::{Owner, SegmentBuilder};
 use weir_tier::{ReadOutcome, Tier};
-use weir_types::{Codec, Result, SegmentId};
+use weir_types::{ByteRange, Codec, Ino, Result, SegmentId};
 
 use super::{Peers, route};
-use crate::volume::context::Counts;
 
 /// Records of one question: it is a small message.
 pub(crate) const RECORDS_MAX: usize = 64;
 /// Nodes that remember who asked for a part, and those of them who are asked for records.
 const REMEMBER: usize = 2;
+/// Ranges of one question.
+const RANGES: usize = 256;
 /// Bytes of a fingerprint.
 const FINGERPRINT: usize = 32;
 
-/// The records of these that are asked for first, at once.
+/// The records of these that are asked for first, at once: of one part of their segment.
 pub(crate) fn first_question(records: &[FileRecord]) -> &[FileRecord] {
+    let part = |of: &FileRecord| u64::from(of.record.position) / GIVEN_BYTES;
     let mut bytes = 0;
     let fits = records.iter().take(RECORDS_MAX).take_while(|of| {
         bytes += u64::from(of.record.stored_bytes);
-        bytes <= GIVEN_BYTES
+        bytes <= GIVEN_BYTES && part(of) == part(&records[0])
     });
     &records[..fits.count()]
 }
@@ -76,7 +77,7 @@ fn packed_one(tier: &Tier, of: &FileRecord) -> Result<Option<Bytes>> {
 
 impl Peers {
     /// Records of one segment from a node that has them in its tier, one behind the other, and which one that is.
-    /// A question or two; `None` if nobody seems to have them.
+    /// A question or two; `None` if nobody seems to have them. It takes as long as who is asked takes.
     pub(crate) async fn records_of_tier(&self, records: &[FileRecord]) -> Option<(Bytes, Node)> {
         let first = records.first()?.record;
         let part = (first.segment, u64::from(first.position) / GIVEN_BYTES);
@@ -91,6 +92,29 @@ impl Peers {
             }
         }
         None
+    }
+
+    /// Which of these ranges of files one of these sessions has in its tier, as far as they can be asked. A question
+    /// for each 256.
+    pub(crate) async fn have(
+        &self,
+        sessions: &[SessionId],
+        ranges: &[(Ino, ByteRange)],
+    ) -> Vec<bool> {
+        let nodes: Vec<_> = sessions.iter().filter_map(|one| self.together.peer(*one)).collect();
+        let mut all = Vec::with_capacity(ranges.len());
+        for page in ranges.chunks(RANGES) {
+            let ask = Ask::Whole(page.iter().map(|(ino, of)| (*ino, of.start, of.end)).collect());
+            let mut here = vec![false; page.len()];
+            for node in &nodes {
+                let answer = timeout(self.patience(), self.client.ask(node, &ask)).await;
+                if let Ok(Ok(Answer::Given(said))) = answer {
+                    here.iter_mut().zip(said).for_each(|(here, said)| *here |= said == 1);
+                }
+            }
+            all.append(&mut here);
+        }
+        all
     }
 
     fn may_ask(&self, node: &Node) -> bool {
@@ -115,7 +139,7 @@ impl Peers {
     async fn who_asked_of(&self, node: Option<Node>, part: (SegmentId, u64)) -> Vec<Fingerprint> {
         let Some(node) = node else { return self.askers.before(part, self.me()) };
         let ask = Ask::Who(part.0, part.1);
-        match timeout(self.patience.now(), self.client.ask(&node, &ask)).await {
+        match timeout(self.patience(), self.client.ask(&node, &ask)).await {
             Ok(Ok(Answer::Given(bytes))) => fingerprints(&bytes),
             // It may be asked for the bytes next, and what it does then is judged.
             _ => Vec::new(),
@@ -124,25 +148,8 @@ impl Peers {
 
     async fn ask_for_records(&self, node: Node, records: &[FileRecord]) -> Option<(Bytes, Node)> {
         let length: u64 = records.iter().map(|of| u64::from(of.record.stored_bytes)).sum();
-        let (ask, began) = (Ask::Records(records.to_vec()), Instant::now());
-        match timeout(self.patience.now(), self.client.ask(&node, &ask)).await {
-            Ok(Ok(Answer::Given(bytes))) if bytes.len() as u64 == length => {
-                self.patience.answered(began.elapsed());
-                self.left_out.sound(&node);
-                Counts::add(&self.figures.taken_bytes, length);
-                return Some((bytes, node));
-            }
-            Ok(Ok(Answer::Given(_))) => self.gave_wrong_bytes(&node),
-            // It has them no more, or is of a build that does not know the question.
-            Ok(Ok(Answer::Refused(Refusal::NotHere | Refusal::Busy | Refusal::Unknown))) => {}
-            Ok(Err(Failure::Full)) => {}
-            Ok(Err(Failure::Away | Failure::Broken)) => self.left_out.away(&node),
-            Err(_) => {
-                Counts::add(&self.figures.hedges, 1);
-                self.left_out.slow(&node);
-            }
-        }
-        None
+        let bytes = self.given(&node, &Ask::Records(records.to_vec()), length).await?;
+        Some((bytes, node))
     }
 }
 

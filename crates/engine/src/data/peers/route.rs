@@ -5,11 +5,6 @@ use std::cmp::Reverse;
 
 use weir_peer::{Fingerprint, Node, Object};
 
-/// The node that is asked; `None` if that is this one, `me`.
-pub(super) fn owner(place: (&Object, u64), me: Fingerprint, others: Vec<Node>) -> Option<Node> {
-    ranked(place, me, others).swap_remove(0)
-}
-
 /// All nodes, `None` for this one: first the one that is asked, then who is if that one goes, and so on.
 pub(super) fn ranked(
     (object, piece): (&Object, u64),
@@ -52,7 +47,7 @@ fn head(who: &Fingerprint) -> u64 {
 }
 
 /// The end of SplitMix64: each bit of what goes in changes half of what comes out.
-fn mix(seed: u64) -> u64 {
+pub(crate) fn mix(seed: u64) -> u64 {
     let mut mixed = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

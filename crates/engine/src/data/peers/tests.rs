@@ -4,8 +4,7 @@ use std::sync::atomic::AtomicUsize;
 use async_trait::async_trait;
 use weir_meta::sessions::SessionId;
 use weir_object::{Bucket, Component, ConnectOptions, Meter, RequestKind, StripeSet};
-use weir_peer::FileRecord;
-use weir_peer::{Handler, Members};
+use weir_peer::{Answer, FileRecord, Handler, Members, ObjectRange, Refusal};
 use weir_segment::{Owner, SegmentBuilder, decode_record};
 use weir_tier::{DiskSpace, Inherited, Tier, TierOptions};
 use weir_types::{
@@ -16,6 +15,7 @@ use weir_types::{
 use super::give::Rate;
 use super::listen::Listen;
 use super::resident::{first_question, packed};
+use super::ways::split;
 use super::*;
 use crate::data::fetch::by_peers::get_run_by_peers;
 use crate::data::records::plan;
@@ -70,7 +70,7 @@ impl Store {
     }
 
     fn source(&self) -> Source {
-        Source { buckets: self.buckets.clone(), natives: Arc::new(NoLinks) }
+        Source::new(self.buckets.clone(), Arc::new(NoLinks))
     }
 
     /// Reads all records as a fetch does; answers whether each is what it should be.
@@ -267,7 +267,8 @@ fn each_piece_has_one_owner_and_only_the_share_of_who_goes_moves() {
     let seen_by = |me: &Node, nodes: &[Node], piece: u64| {
         let others = nodes.iter().filter(|one| *one != me).cloned().collect();
         let object = Object::Segment(SegmentId(u128::from(piece) << 70));
-        route::owner((&object, piece), me.fingerprint, others).unwrap_or_else(|| me.clone())
+        let ranked = route::ranked((&object, piece), me.fingerprint, others);
+        ranked[0].clone().unwrap_or_else(|| me.clone())
     };
     let mut shares = HashMap::<String, u32>::new();
     let mut moved = 0;
@@ -370,6 +371,7 @@ fn put(tier: &Tier, ino: Ino, bytes: &[u8]) {
         data: DataChange { generation: 1, dropped: None },
         stored_bytes: 0,
         target: None,
+        account: weir_types::Account::default(),
         native: None,
     };
     let mirror = tier.mirror(&inode).expect("mirror");

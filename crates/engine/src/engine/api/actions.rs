@@ -13,6 +13,17 @@ impl Engine {
         boxed(self.actions.start_action(request))
     }
 
+    /// Begins a hydration that is divided among the nodes that share the volume; with `everywhere` each of them does
+    /// all of it. Answers the actions of the group. One commit. `Unsupported` on a mount that shares the volume with
+    /// nobody, `Retry` before it has seen the others, else as [`Engine::start_action`].
+    pub fn start_spread(
+        &self,
+        request: ActionRequest,
+        everywhere: bool,
+    ) -> Boxed<'_, Result<Vec<ActionView>>> {
+        boxed(self.actions.start_spread(request, everywhere))
+    }
+
     /// All actions that run, wait, or ended of late, oldest first.
     pub fn actions(&self) -> Boxed<'_, Result<Vec<ActionView>>> {
         boxed(self.actions.actions())
@@ -28,7 +39,7 @@ impl Engine {
         boxed(self.actions.wait_for_action(id, wait_ms))
     }
 
-    /// Stops an action; one commit. What it did stays done, and what is on its way still comes.
+    /// Stops an action, and all others of its group; one commit for each. What it did stays done, and what is on its way still comes.
     pub fn cancel_action(&self, id: ActionId) -> Boxed<'_, Result<ActionView>> {
         boxed(self.actions.cancel_action(id))
     }

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 use weir_meta::sessions::{NodeRow, SessionId, sessions};
-use weir_meta::{LastMount, Leases, Meta};
+use weir_meta::{DiskHold, LastMount, Leases, Meta};
 use weir_object::StripeSet;
 use weir_tier::{Cause, SetAside, Tier, Why};
-use weir_types::{ErrorKind, FsError, Result, VolumeFormat};
+use weir_types::{ErrorKind, FsError, Ino, Result, VolumeFormat};
 
 use super::tier::{OpenedTier, bring_in_step, open_tier, set_doubtful_aside, tell_set_aside};
 use super::watched::open_watched;
@@ -51,8 +51,9 @@ pub(super) async fn mount_shared(
     let opened = open_tier(&options, &format)?;
     opened.tier.set_shared();
     let (guard, together) = join(&options, &joining, &opened, &watched).await?;
-    let set_aside = match take_up(&options, &opened, &watched.meta).await {
-        Ok(set_aside) => set_aside,
+    let taken = take_up(&options, &opened, &watched.meta, &together).await;
+    let (set_aside, disks) = match taken {
+        Ok(taken) => taken,
         Err(error) => {
             let _ = weir_meta::sessions::end(&**watched.meta.kv(), together.id()).await;
             return Err(error);
@@ -87,6 +88,7 @@ pub(super) async fn mount_shared(
     engine.recover(Replay::default()).await?;
     engine.data.tier.confirm()?;
     engine.actions.load_claimed().await?;
+    engine.disks.unused(&disks);
     // What those of before left is taken up by now.
     Note::write(&directory, &[&id])?;
     if let Some(peers) = &engine.data.peers {
@@ -189,12 +191,16 @@ async fn note_shared_after(meta: &Meta, epoch: Option<u64>) -> Result<()> {
 }
 
 /// Holds what an earlier mount left in the tier against the volume: what nobody else changed since goes on
-/// its way, what somebody did is set aside.
+/// its way, what somebody did is set aside. Answers the disks, too, that it had, and has.
 async fn take_up(
     options: &MountOptions,
     opened: &OpenedTier,
     meta: &Meta,
-) -> Result<Option<SetAside>> {
+    together: &Together,
+) -> Result<(Option<SetAside>, Vec<Ino>)> {
+    // Before anything is compared: who takes one from now on is refused, and who took one before changed it.
+    let hold = DiskHold { session: together.id(), node: options.host.name.clone() };
+    let disks = meta.take_own_disks(&hold, together.before()).await?;
     let now = (options.clock.now)();
     let label = |mounts: &[String]| {
         quarantine::label_for(&opened.directory.join(weir_tier::ASIDE), mounts, now)
@@ -215,7 +221,7 @@ async fn take_up(
         aside.iter().for_each(tell_set_aside);
     }
     bring_in_step(&opened.tier, meta).await?;
-    Ok(aside.or(doubtful))
+    Ok((aside.or(doubtful), disks))
 }
 
 /// The files of which something here is not in the bucket, and that others changed since.

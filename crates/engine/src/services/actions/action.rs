@@ -1,14 +1,17 @@
 //! One action, how far it came, and its row.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
-use weir_meta::{ActionEnd, ActionRow, ActionRowKind};
+use weir_meta::{ActionEnd, ActionPortion, ActionRow, ActionRowKind};
 use weir_types::Ino;
 
 use super::found::Found;
-use super::views::{ActionId, ActionKind, ActionRequest, ActionState, ActionView, Refused, Root};
+use super::views::{
+    ActionId, ActionKind, ActionRequest, ActionState, ActionView, PortionView, Refused, Root,
+};
 use crate::volume::locks::{self, Place};
 
 /// Refused files whose reason is kept.
@@ -20,6 +23,10 @@ const NEEDED_MAX: usize = 64;
 pub(crate) struct Action {
     pub(crate) id: ActionId,
     pub(crate) request: ActionRequest,
+    /// Which part it is of what was asked for; `None`: all of it.
+    pub(crate) portion: Option<ActionPortion>,
+    /// Some of it found no room in the tier.
+    no_room: AtomicBool,
     asked_unix_ms: i64,
     pub(super) state: watch::Sender<ActionState>,
     progress: Mutex<Progress>,
@@ -46,6 +53,8 @@ impl Action {
         Self {
             id,
             request,
+            portion: None,
+            no_room: AtomicBool::new(false),
             asked_unix_ms,
             state: watch::Sender::new(ActionState::Waiting),
             progress: Mutex::default(),
@@ -69,6 +78,12 @@ impl Action {
             counted: progress.counted,
             refused: progress.refused,
             reasons: progress.reasons,
+            portion: self.portion.as_ref().map(|portion| PortionView {
+                group: ActionId(portion.group),
+                nth: portion.nth + 1,
+                count: portion.count,
+                everywhere: portion.everywhere,
+            }),
             node: None,
         }
     }
@@ -90,8 +105,8 @@ impl Action {
     /// The walk found these files.
     pub(crate) fn found(&self, files: &[Found]) {
         let mut progress = self.progress();
-        progress.files_total += files.len() as u64;
-        progress.bytes_total += files.iter().map(|file| file.size).sum::<u64>();
+        progress.files_total += files.iter().map(|file| file.files).sum::<u64>();
+        progress.bytes_total += files.iter().map(Found::bytes).sum::<u64>();
     }
 
     /// The walk has found all files.
@@ -124,7 +139,7 @@ impl Action {
 
     /// A file stays as it is.
     pub(crate) fn refuse(&self, file: &Found, reason: &str) {
-        self.progress().files_done += 1;
+        self.progress().files_done += file.files;
         self.refuse_path(|| file.path(), reason);
     }
 
@@ -135,6 +150,15 @@ impl Action {
         if progress.reasons.len() < REASONS_MAX {
             progress.reasons.push(Refused { path: path(), reason: reason.to_owned() });
         }
+    }
+
+    /// Some of it finds no room in the tier.
+    pub(super) fn finds_no_room(&self) {
+        self.no_room.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn found_no_room(&self) -> bool {
+        self.no_room.load(Ordering::Relaxed)
     }
 
     /// The next file that somebody opened.
@@ -178,7 +202,7 @@ impl Action {
         }
     }
 
-    pub(super) fn from_row(number: u64, row: ActionRow) -> Self {
+    pub(super) fn from_row(number: u64, row: ActionRow, portion: Option<ActionPortion>) -> Self {
         let root = |(ino, path)| Root { ino, path };
         let request = ActionRequest {
             kind: match row.kind {
@@ -190,7 +214,7 @@ impl Action {
             recursive: row.recursive,
             max_bytes_per_s: row.max_bytes_per_s,
         };
-        let action = Self::new(ActionId(number), request, row.asked_unix_ms);
+        let action = Self { portion, ..Self::new(ActionId(number), request, row.asked_unix_ms) };
         if let Some(end) = row.end {
             let refused = |(path, reason)| Refused { path, reason };
             *action.progress() = Progress {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use weir_meta::sessions::SessionId;
-use weir_meta::{ActionClaim, ActionEnd, ActionRow, ActionRowKind, ClaimedAction};
+use weir_meta::{ActionClaim, ActionEnd, ActionRow, ActionRowKind, AskedOfNodes, ClaimedAction};
 use weir_types::{ErrorKind, FsError, Result};
 
 use super::action::Action;
@@ -58,7 +58,7 @@ impl Actions {
         }
         ended.sort_by_key(|(unix_ms, number, _)| (*unix_ms, *number));
         for (_, number, action) in ended {
-            self.schedule.take_up(Arc::new(Action::from_row(number, action.row.1)));
+            self.schedule.take_up(Arc::new(Action::from_row(number, action.row.1, action.portion)));
         }
         self.take(open).await
     }
@@ -82,7 +82,7 @@ impl Actions {
     }
 
     fn claimed_view(&self, number: u64, found: ClaimedAction, together: &Together) -> ActionView {
-        let ClaimedAction { row: (_, row), claim } = found;
+        let ClaimedAction { row: (_, row), claim, portion } = found;
         let claim = claim.map(|(_, claim)| claim);
         let here = claim.as_ref().is_none_or(|claim| claim.session == together.id());
         let own = self.schedule.find(ActionId(number)).ok().filter(|_| here);
@@ -90,7 +90,7 @@ impl Actions {
         let kind = row.kind;
         let mut view = match own {
             Some(action) => action.view(),
-            None => Action::from_row(number, row).view(),
+            None => Action::from_row(number, row, portion).view(),
         };
         let Some(claim) = claim else { return view };
         if !here && !has_ended {
@@ -170,7 +170,7 @@ impl Actions {
         let mut claims = Vec::new();
         let mut actions = Vec::new();
         for (number, found) in open {
-            let action = Arc::new(Action::from_row(number, found.row.1));
+            let action = Arc::new(Action::from_row(number, found.row.1, found.portion));
             let seen = found.claim.map(|(version, _)| version);
             claims.extend(self.claim(&action).map(|claim| (number, seen, claim)));
             actions.push(action);
@@ -180,6 +180,20 @@ impl Actions {
         }
         if self.meta.claim_actions(&claims).await? {
             actions.into_iter().for_each(|action| self.schedule.take_up(action));
+        }
+        Ok(())
+    }
+
+    /// Takes up what other nodes asked of this one since that was `seen`. One read, and more where there is any.
+    async fn look_at_asked(&self, together: &Together, seen: &mut AskedOfNodes) -> Result<()> {
+        let now = self.meta.asked_of_nodes().await?;
+        if now.portions != seen.portions {
+            self.take_given(together).await?;
+            seen.portions = now.portions;
+        }
+        if now.pins != seen.pins {
+            self.space.pins.replace(self.meta.pins().await?);
+            seen.pins = now.pins;
         }
         Ok(())
     }
@@ -236,6 +250,9 @@ impl Actions {
         for (number, action) in lost {
             match &action.claim {
                 Some((_, claim)) if there.contains(&claim.session) => {}
+                Some(_) if action.portion.as_ref().is_some_and(|of| !of.everywhere) => {
+                    self.give_on(number, &action, together).await?;
+                }
                 Some((_, claim)) if action.row.1.kind != ActionRowKind::Archive => {
                     if action.row.1.asked_unix_ms < before_ms {
                         let why = format!("its node {} did not come back", claim.node);
@@ -249,7 +266,7 @@ impl Actions {
     }
 }
 
-fn is_open_at(found: &ClaimedAction, session: SessionId) -> bool {
+pub(super) fn is_open_at(found: &ClaimedAction, session: SessionId) -> bool {
     let claim = found.claim.as_ref();
     found.row.1.end.is_none() && claim.is_some_and(|(_, claim)| claim.session == session)
 }
@@ -261,9 +278,13 @@ fn unknown(id: ActionId) -> FsError {
 
 /// Looks after the actions of the nodes that share a volume.
 pub(crate) async fn claims_loop(actions: Arc<Actions>, together: Arc<Together>) {
+    let mut seen = AskedOfNodes::default();
     loop {
         tokio::time::sleep(LOOK).await;
-        let mut looked = actions.look_at_own(&together).await;
+        let mut looked = actions.look_at_asked(&together, &mut seen).await;
+        if looked.is_ok() {
+            looked = actions.look_at_own(&together).await;
+        }
         if looked.is_ok() && together.is_on_duty() {
             looked = actions.look_at_lost(&together).await;
         }

@@ -11,6 +11,7 @@ use weir_types::{ErrorKind, FsError, Result};
 
 use super::action::Action;
 use super::found::Found;
+use super::portions::own_of;
 use super::walk::Walk;
 use crate::services::actions::parts::Actions;
 
@@ -32,7 +33,7 @@ impl Feed {
         let walk = Walk::new(actions, &action.request.roots, action.request.recursive);
         let (sender, pages) = mpsc::channel(PAGES);
         let mut walking = JoinSet::new();
-        walking.spawn(feed(walk, action.clone(), sender));
+        walking.spawn(feed(actions.clone(), walk, action.clone(), sender));
         Self { pages, page: VecDeque::new(), walking }
     }
 
@@ -61,12 +62,18 @@ impl Feed {
 
 /// As long as the queue takes what is found, one walk counts and feeds. Then another one goes
 /// ahead and counts the rest.
-async fn feed(mut walk: Walk, action: Arc<Action>, queue: mpsc::Sender<Vec<Found>>) -> Result<()> {
+async fn feed(
+    actions: Arc<Actions>,
+    mut walk: Walk,
+    action: Arc<Action>,
+    queue: mpsc::Sender<Vec<Found>>,
+) -> Result<()> {
     let mut counting = JoinSet::new();
     while let Some(page) = next(&mut walk, &action, true).await? {
         if counting.is_empty() {
             action.found(&page);
         }
+        let page = actions.without_held(&action, page).await;
         if let Err(full) = queue.try_send(page) {
             if counting.is_empty() {
                 counting.spawn(count(walk.clone(), action.clone()));
@@ -96,7 +103,7 @@ async fn count(mut walk: Walk, action: Arc<Action>) -> Result<()> {
 async fn next(walk: &mut Walk, action: &Action, refuse: bool) -> Result<Option<Vec<Found>>> {
     loop {
         match walk.next().await {
-            Ok(page) => return Ok(page),
+            Ok(page) => return Ok(page.map(|page| own_of(action, page))),
             Err(error) if error.kind() == ErrorKind::Fenced => return Err(error),
             Err(error) if error.kind() == ErrorKind::Retry => {
                 let id = action.id.0;

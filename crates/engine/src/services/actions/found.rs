@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use weir_types::{Ino, Inode};
+use weir_types::{ByteRange, Ino, Inode};
 
 use crate::data::mirrors::Mirrors;
 
@@ -20,6 +20,10 @@ pub(crate) struct Found {
     pub(crate) generation: u64,
     /// It is, or was made of, an object of its own.
     pub(crate) is_native: bool,
+    /// 1, or 0 where it counts as a file elsewhere.
+    pub(crate) files: u64,
+    /// What of it the action is about; `None`: all.
+    wanted: Option<Box<[ByteRange]>>,
     directory: Arc<str>,
     name: Box<[u8]>,
 }
@@ -36,7 +40,61 @@ impl Found {
         let is_native = inode.native.is_some();
         let inode = mirrors.merged(inode);
         let (ino, size) = (inode.ino, inode.size);
-        Self { ino, dir, size, remote_bytes, generation, is_native, directory, name: name.into() }
+        let (files, wanted, name) = (1, None, name.into());
+        Self { ino, dir, size, remote_bytes, generation, is_native, files, wanted, directory, name }
+    }
+
+    /// One of this size that is in the bucket.
+    #[cfg(test)]
+    pub(crate) fn of_size(ino: Ino, size: u64) -> Self {
+        Self {
+            ino,
+            dir: Ino::ROOT,
+            size,
+            remote_bytes: size,
+            generation: 1,
+            is_native: false,
+            files: 1,
+            wanted: None,
+            directory: "".into(),
+            name: [].into(),
+        }
+    }
+
+    /// The action is about these ranges of it only, which are in order and apart.
+    pub(crate) fn narrow(&mut self, wanted: Vec<ByteRange>) {
+        self.wanted = Some(wanted.into());
+    }
+
+    /// What of it the action is about; the last range may reach past its end.
+    pub(crate) fn ranges(&self) -> Vec<ByteRange> {
+        match &self.wanted {
+            None => vec![ByteRange::new(0, self.size)],
+            Some(wanted) => wanted.to_vec(),
+        }
+    }
+
+    /// How many bytes that are, if the file has `size`.
+    pub(crate) fn bytes_of(&self, size: u64) -> u64 {
+        match &self.wanted {
+            None => size,
+            Some(wanted) => wanted.iter().map(|range| range.within(0, size).len()).sum(),
+        }
+    }
+
+    /// The same for the size that it was found with.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes_of(self.size)
+    }
+
+    /// What of these ranges, which are in order and apart, the action is about.
+    pub(crate) fn wanted_of(&self, ranges: Vec<ByteRange>) -> Vec<ByteRange> {
+        let Some(wanted) = &self.wanted else { return ranges };
+        let within = |range: &ByteRange| {
+            let (start, end) = (range.start, range.end);
+            wanted.iter().map(move |part| part.within(start, end)).filter(|part| !part.is_empty())
+        };
+        ranges.iter().flat_map(within).collect()
     }
 
     /// Its name in its directory.

@@ -20,6 +20,7 @@ use super::action::Action;
 use super::batch::Batch;
 use super::feed::Feed;
 use super::found::Found;
+use super::portions::own_of;
 use super::rate::Rate;
 use super::reservation::Reserved;
 use super::walk::Walk;
@@ -246,7 +247,7 @@ impl Mover {
             Err(_) if !counts => return None,
             // It was removed.
             Err(error) if error.kind() == ErrorKind::NotFound => {
-                self.action.done(1, 0);
+                self.action.done(file.files, 0);
                 return None;
             }
             Err(error) => {
@@ -258,13 +259,14 @@ impl Mover {
         let size = mirror.size();
         let missing = match file.remote_bytes {
             0 => Vec::new(),
-            _ => mirror.missing(0, size),
+            _ => file.wanted_of(mirror.missing(0, size)),
         };
+        let all = file.bytes_of(size);
         let bytes: u64 = missing.iter().map(|range| range.within(0, size).len()).sum();
         if missing.is_empty() {
             self.actions.mirrors.idle_unless_open(&node, &mirror);
             if counts {
-                self.action.done(1, size);
+                self.action.done(file.files, all);
             }
             return None;
         }
@@ -283,7 +285,7 @@ impl Mover {
         };
         let step = self.part_bytes();
         let parts: Vec<_> = missing.into_iter().flat_map(|range| split(range, step)).collect();
-        let moved = size - bytes;
+        let moved = all - bytes;
         if counts {
             self.action.moved(moved);
         }
@@ -349,9 +351,10 @@ impl Mover {
         let request = &self.action.request;
         let mut walk = Walk::new(&self.actions, &request.roots, request.recursive);
         while let Some(page) = walk.next().await? {
+            let page = own_of(&self.action, page);
             let gone = page.iter().filter(|file| !self.refused.contains(&file.ino));
             for file in gone.filter(|file| !self.actions.is_here(file)) {
-                self.action.unmoved(file.size);
+                self.action.unmoved(file.bytes());
                 self.action.refuse_path(|| file.path(), PUSHED_OUT);
             }
         }
@@ -393,7 +396,7 @@ impl Mover {
     pub(super) fn settle(&mut self, moved: Moved) {
         for (file, outcome) in moved {
             match outcome {
-                FileOutcome::Done => self.action.done(1, 0),
+                FileOutcome::Done => self.action.done(file.files, 0),
                 FileOutcome::Alone => self.alone.push(file),
                 FileOutcome::Failed(error) if self.failed.len() < FAILED_MAX => {
                     self.failed.push((file, error));
@@ -421,10 +424,10 @@ fn split(ByteRange { start, end }: ByteRange, step: u64) -> impl Iterator<Item =
 }
 
 impl Actions {
-    /// Whether all bytes of a file can be read without the bucket.
+    /// Whether all bytes of a file that were to come can be read without the bucket.
     fn is_here(&self, file: &Found) -> bool {
         match self.tier.find(file.ino) {
-            Some(mirror) => mirror.missing(0, mirror.size()).is_empty(),
+            Some(mirror) => file.wanted_of(mirror.missing(0, mirror.size())).is_empty(),
             None => file.size == 0 || file.remote_bytes == 0,
         }
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::JoinSet;
-use weir_meta::ActionEnd;
+use weir_meta::{ActionEnd, ClaimedAction};
 use weir_types::{ErrorKind, FileKind, FsError, Ino, Result};
 
 use super::action::Action;
@@ -82,8 +82,16 @@ impl Actions {
         }
     }
 
-    /// Stops an action; one commit. What it did stays done, and what is on its way still comes.
+    /// Stops an action, and all others of its group; one commit for each. What it did stays done, and what is
+    /// on its way still comes.
     pub(crate) async fn cancel_action(&self, id: ActionId) -> Result<ActionView> {
+        for one in self.others_of_group(id).await? {
+            self.cancel_one(one).await?;
+        }
+        self.cancel_one(id).await
+    }
+
+    async fn cancel_one(&self, id: ActionId) -> Result<ActionView> {
         match (self.schedule.find(id), &self.context.together) {
             (Ok(action), _) => self.end_action(&action, true).await?,
             (Err(_), Some(together)) => return self.cancel_elsewhere(id, together).await,
@@ -113,7 +121,7 @@ impl Actions {
 }
 
 impl Actions {
-    async fn check_roots(&self, roots: &[Root], recursive: bool) -> Result<()> {
+    pub(super) async fn check_roots(&self, roots: &[Root], recursive: bool) -> Result<()> {
         if roots.is_empty() {
             return Err(FsError::new(ErrorKind::Invalid, "no file or directory is named"));
         }
@@ -129,7 +137,7 @@ impl Actions {
 }
 
 impl Actions {
-    /// Takes up what the metadata knows of actions and pins. One read for each 1,000.
+    /// Takes up what the metadata knows of actions and pins. Four reads, one more for each 1,000.
     pub(crate) async fn load_actions(&self) -> Result<()> {
         self.space.pins.load(self.meta.pins().await?);
         if self.context.read_only {
@@ -139,10 +147,11 @@ impl Actions {
             // What nodes were at is all this mount's.
             self.meta.unclaim_actions().await?;
         }
-        let mut rows = self.meta.actions().await?;
-        rows.sort_by_key(|(number, row)| (row.end.as_ref().map(|end| end.unix_ms), *number));
-        for (number, row) in rows {
-            self.schedule.take_up(Arc::new(Action::from_row(number, row)));
+        let mut found = self.meta.claimed_actions().await?;
+        let ended_ms = |of: &ClaimedAction| of.row.1.end.as_ref().map(|end| end.unix_ms);
+        found.sort_by_key(|(number, of)| (ended_ms(of), *number));
+        for (number, of) in found {
+            self.schedule.take_up(Arc::new(Action::from_row(number, of.row.1, of.portion)));
         }
         Ok(())
     }
@@ -220,6 +229,7 @@ impl Actions {
             done = work => done,
         };
         let ended = match done {
+            Ok(()) if self.passed_on(&action).await => return,
             Ok(()) => self.end_action(&action, false).await,
             Err(error) => Err(error),
         };

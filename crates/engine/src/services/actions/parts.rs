@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use weir_meta::Meta;
-use weir_object::StripeSet;
 use weir_tier::Tier;
 
 use super::schedule::Schedule;
@@ -21,7 +20,6 @@ pub(crate) struct Actions {
     pub(crate) context: Arc<Context>,
     pub(crate) meta: Arc<Meta>,
     pub(crate) tier: Arc<Tier>,
-    pub(crate) buckets: StripeSet,
     pub(crate) nodes: Arc<Nodes>,
     pub(crate) mirrors: Arc<Mirrors>,
     pub(crate) space: Arc<Space>,

@@ -37,7 +37,10 @@ impl Mover {
                 Some(done) => self.joined(done),
                 // What is dirty now makes room when it is in the bucket.
                 None if self.waits_for_flush().await => self.releasable = None,
-                None => return Err(self.too_small(short)),
+                None => {
+                    self.action.finds_no_room();
+                    return Err(self.too_small(short));
+                }
             }
         }
     }

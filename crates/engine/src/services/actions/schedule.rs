@@ -81,6 +81,14 @@ impl Schedule {
         self.added.notify_one();
     }
 
+    /// The same for one that may be known.
+    pub(super) fn take_up_new(&self, action: Arc<Action>) {
+        let known = self.lists().all.contains_key(&action.id);
+        if !known {
+            self.take_up(action);
+        }
+    }
+
     /// An action is not this node's any more: what is known of it is elsewhere.
     pub(super) fn stop(&self, action: &Action, unix_ms: i64) {
         self.lists().all.remove(&action.id);

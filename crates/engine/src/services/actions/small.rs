@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use weir_object::Component;
+use weir_peer::FileRecord;
 use weir_tier::{Amount, Mirror, page_ceil};
 use weir_types::{ErrorKind, Extent, FsError, RecordRef, Result, SegmentId};
 
@@ -16,7 +16,7 @@ use super::hydrate::{FileOutcome, Moved, Mover, PART_BYTES, limit};
 use crate::data::fetch::{Claim, Priority, Urgency};
 use crate::data::nodes::Node;
 use crate::data::prefetch::SMALL_BYTES;
-use crate::data::records::{Decoded, Run, get_run, plan, plan_over, record_place};
+use crate::data::records::{Decoded, Run, plan, plan_over, record_place};
 use crate::services::actions::parts::Actions;
 use crate::volume::context::Counts;
 
@@ -240,6 +240,12 @@ impl Actions {
         for (at, coming) in coming.iter().enumerate().filter(|(_, c)| is_of(run, c)) {
             files.entry(coming.extent.record.position).or_default().push(at);
         }
+        let made_of = |record: &RecordRef| {
+            let of = &coming[*files.get(&record.position)?.first()?];
+            let known = of.extent.skip == 0;
+            known.then_some(FileRecord { record: *record, ino: of.file.ino, offset: 0 })
+        };
+        let made_of: Vec<_> = run.records.iter().map_while(made_of).collect();
         let mut each = |record: RecordRef, bytes: Bytes| {
             Counts::add(&self.context.counts.bytes_fetched, u64::from(record.stored_bytes));
             let decoded = Decoded::from([(record_place(&record), bytes)]);
@@ -260,7 +266,7 @@ impl Actions {
             Ok(())
         };
         self.space.recent.note(run);
-        get_run(&self.buckets, Component::Data, run, &mut each).await
+        self.fetcher.get_records(run, &made_of, &mut each).await
     }
 }
 

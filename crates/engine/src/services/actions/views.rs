@@ -90,9 +90,25 @@ pub struct ActionView {
     pub refused: u64,
     /// The first of them, with the reason.
     pub reasons: Vec<Refused>,
+    /// Which portion it is of a hydration that was divided among nodes; `null`: all of what was asked for.
+    #[serde(default)]
+    pub portion: Option<PortionView>,
     /// The node that works on it, where nodes share the volume.
     #[serde(default)]
     pub node: Option<ActionNode>,
+}
+
+/// Which portion of what was asked for an action is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PortionView {
+    /// The first action of the group: all of them are what was asked for.
+    pub group: ActionId,
+    /// Which of them it is, from 1.
+    pub nth: u32,
+    /// How many there are.
+    pub count: u32,
+    /// It is all of what was asked for: each of the nodes does that.
+    pub everywhere: bool,
 }
 
 /// The node that works on an action.

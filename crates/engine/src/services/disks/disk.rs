@@ -50,6 +50,9 @@ pub(crate) struct DiskState {
 impl Drop for DiskState {
     fn drop(&mut self) {
         self.parts.files.end(self.file.clone());
+        if self.parts.context.is_shared() {
+            let _ = self.parts.closed.send(self.ino());
+        }
     }
 }
 

@@ -6,11 +6,13 @@ use std::sync::{Arc, Weak};
 use parking_lot::{Mutex, MutexGuard};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use tokio::sync::mpsc::UnboundedReceiver;
 use weir_meta::DiskRow;
 use weir_types::{Bytes, DiskCache, ErrorKind, FsError, Ino, Result, UnixTime};
 
 use super::disk::{Disk, DiskState};
 use super::parts::DiskParts;
+use crate::volume::locks::{self, Place};
 
 /// Longest name of a disk, and the longest that a snapshot has behind its `@`, in bytes.
 const NAME_BYTES: usize = 128;
@@ -54,18 +56,27 @@ pub struct DiskView {
     pub stored_bytes: u64,
     /// Handles open by now: connections, and devices attached.
     pub opens: u64,
+    /// The machine of the node that has it, where nodes share the volume.
+    #[serde(default)]
+    pub node: Option<String>,
 }
 
 /// The disks of a volume.
 pub(crate) struct Disks {
-    parts: Arc<DiskParts>,
+    pub(super) parts: Arc<DiskParts>,
     /// Those that are open.
     open: Mutex<HashMap<Ino, Weak<DiskState>>>,
+    /// Held while one is opened, or given up to other nodes.
+    pub(super) opening: locks::Mutex,
+    /// Those that were closed, until somebody takes that up.
+    pub(super) closed: Mutex<Option<UnboundedReceiver<Ino>>>,
 }
 
 impl Disks {
-    pub(crate) fn new(parts: DiskParts) -> Self {
-        Self { parts: Arc::new(parts), open: Mutex::default() }
+    pub(crate) fn new(parts: DiskParts, closed: UnboundedReceiver<Ino>) -> Self {
+        let opening = locks::Mutex::new(Place::DiskOpen, 0, ());
+        let (open, closed) = (Mutex::default(), Mutex::new(Some(closed)));
+        Self { parts: Arc::new(parts), open, opening, closed }
     }
 
     /// Waits until no client's write is under way any more.
@@ -161,12 +172,14 @@ impl Disks {
     /// Removes a disk; its objects are collected. `WouldBlock` while somebody has it open.
     pub(crate) async fn delete_disk(self: &Arc<Self>, name: &str) -> Result<()> {
         self.parts.context.check_writable()?;
-        let row = self.parts.meta.disk(name).await?;
+        let _opening = self.opening.lock().await;
+        let row = self.held(name).await?;
         if self.disk_opens(row.ino) > 0 {
             let text = format!("disk `{name}` is in use: disconnect its clients first");
             return Err(FsError::new(ErrorKind::WouldBlock, text));
         }
-        let ino = self.parts.meta.remove_disk(name).await?;
+        let removed = self.parts.meta.remove_disk(name).await;
+        let ino = removed.inspect_err(|_| self.unused(&[row.ino]))?;
         self.durable().await?;
         self.purge_disk_file(ino);
         Ok(())
@@ -193,22 +206,16 @@ impl Disks {
     }
 
     /// Opens a disk by its name. All handles of one disk work on the same state, so a flush of one
-    /// covers the writes of all.
+    /// covers the writes of all. `WouldBlock` while another node has it.
     pub(crate) async fn open_disk(self: &Arc<Self>, name: &str) -> Result<Disk> {
-        if self.parts.context.is_shared() {
-            let text = "a disk has one writer: attach or serve it by a mount without --shared";
-            return Err(FsError::new(ErrorKind::Unsupported, text));
-        }
-        let row = self.parts.meta.disk(name).await?;
+        let _opening = self.opening.lock().await;
+        let row = self.held(name).await?;
         if let Some(shared) = self.open().get(&row.ino).and_then(|weak| weak.upgrade()) {
             return Ok(Disk { shared });
         }
-        let shared = DiskState::new(&self.parts, name, &row).await?;
+        let opened = DiskState::new(&self.parts, name, &row).await;
+        let shared = opened.inspect_err(|_| self.unused(&[row.ino]))?;
         let mut open = self.open();
-        // Another may have come first.
-        if let Some(first) = open.get(&row.ino).and_then(|weak| weak.upgrade()) {
-            return Ok(Disk { shared: first });
-        }
         open.retain(|_, weak| weak.strong_count() > 0);
         open.insert(row.ino, Arc::downgrade(&shared));
         Ok(Disk { shared })
@@ -275,6 +282,10 @@ impl Disks {
 
     async fn disk_view(&self, name: String, row: DiskRow) -> Result<DiskView> {
         let inode = self.parts.meta.inode(row.ino).await?;
+        let holder = match self.parts.context.is_shared() {
+            true => self.parts.meta.disk_holder(row.ino).await?,
+            false => None,
+        };
         Ok(DiskView {
             name,
             size_bytes: inode.size,
@@ -285,10 +296,11 @@ impl Disks {
             created: inode.btime,
             stored_bytes: inode.stored_bytes,
             opens: self.disk_opens(row.ino),
+            node: holder.map(|holder| holder.node),
         })
     }
 
-    fn disk_opens(&self, ino: Ino) -> u64 {
+    pub(super) fn disk_opens(&self, ino: Ino) -> u64 {
         self.open().get(&ino).map_or(0, |weak| weak.strong_count() as u64)
     }
 }

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
+use tokio::sync::mpsc::UnboundedSender;
 use weir_meta::Meta;
+use weir_types::Ino;
 
 use crate::data::admission::Admission;
 use crate::data::direct::DirectRecords;
@@ -28,4 +30,8 @@ pub(crate) struct DiskParts {
     pub(crate) durability: Arc<Durability>,
     pub(crate) records: Arc<DirectRecords>,
     pub(crate) files: Arc<OpenFiles>,
+    /// This machine, for those at other nodes.
+    pub(crate) host: String,
+    /// Disks that nobody has open here any more, and that are to be given up.
+    pub(crate) closed: UnboundedSender<Ino>,
 }

@@ -57,6 +57,7 @@ fn inode(size: u64, generation: u64) -> Inode {
         data: DataChange { generation, dropped: None },
         stored_bytes: 0,
         target: None,
+        account: weir_types::Account::default(),
         native: None,
     }
 }

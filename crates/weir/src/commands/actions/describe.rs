@@ -37,6 +37,16 @@ pub(in crate::commands) fn verb(kind: ActionKind) -> &'static str {
     }
 }
 
+/// The same, with which portion it is of that.
+pub(super) fn verb_of(action: &ActionView) -> String {
+    let what = verb(action.request.kind);
+    match action.portion {
+        None => what.to_owned(),
+        Some(portion) if portion.everywhere => format!("{what} everywhere ({})", portion.group.0),
+        Some(of) => format!("{what} {}/{} ({})", of.nth, of.count, of.group.0),
+    }
+}
+
 pub(super) fn state(state: ActionState) -> &'static str {
     match state {
         ActionState::Waiting => "waiting",
@@ -172,6 +182,7 @@ pub(super) mod tests {
             counted: false,
             refused: 0,
             reasons: Vec::new(),
+            portion: None,
             node: None,
         }
     }

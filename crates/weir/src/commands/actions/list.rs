@@ -38,7 +38,7 @@ fn table(found: &[ActionsReport], now: UnixTime) -> String {
             let ago = now.0 / 1_000_000_000 - action.asked_unix_ms / 1_000;
             let mut row = vec![
                 action.id.0.to_string(),
-                describe::verb(action.request.kind).to_owned(),
+                describe::verb_of(action),
                 describe::state(action.state).to_owned(),
                 format!("{} ago", render::seconds(u64::try_from(ago).unwrap_or(0))),
                 format!("{} of {}{more}", action.files_done, action.files_total),

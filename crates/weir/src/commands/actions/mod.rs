@@ -2,6 +2,7 @@
 
 mod describe;
 mod list;
+mod spread;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -21,8 +22,12 @@ pub(super) use describe::{how_far, verb};
 pub(crate) use list::{cancel, list};
 
 pub(crate) async fn hydrate(args: HydrateArgs) -> Result<ExitCode> {
-    let HydrateArgs { what, wait, max_rate } = args;
-    run(ActionKind::Hydrate, &what, max_rate.map(|rate| rate.0), wait).await
+    let HydrateArgs { what, wait, max_rate, spread, everywhere } = args;
+    let max_rate = max_rate.map(|rate| rate.0);
+    match spread || everywhere {
+        true => spread::run(&what, max_rate, everywhere, wait).await,
+        false => run(ActionKind::Hydrate, &what, max_rate, wait).await,
+    }
 }
 
 pub(crate) async fn archive(args: ArchiveArgs) -> Result<ExitCode> {

@@ -42,11 +42,13 @@ pub(super) fn list(disks: &[Listed], url: &BucketUrl) -> String {
             "{url} has no disks: `weir disk create {url} NAME --size 100GiB` makes one\n"
         );
     }
+    let shared = disks.iter().any(|listed| listed.disk.node.is_some());
     let head = ["name", "size", "stored", "record", "cache", "open", "copied from", "device"];
-    let mut rows = vec![head.map(str::to_owned).to_vec()];
+    let head = head.into_iter().chain(shared.then_some("node"));
+    let mut rows = vec![head.map(str::to_owned).collect::<Vec<_>>()];
     for Listed { disk, devices } in disks {
         let devices: Vec<_> = devices.iter().map(|path| path.display().to_string()).collect();
-        rows.push(vec![
+        let mut row = vec![
             disk.name.clone(),
             Bytes(disk.size_bytes).to_string(),
             Bytes(disk.stored_bytes).to_string(),
@@ -55,9 +57,11 @@ pub(super) fn list(disks: &[Listed], url: &BucketUrl) -> String {
             disk.opens.to_string(),
             disk.origin.clone().unwrap_or_default(),
             devices.join(" "),
-        ]);
+        ];
+        row.extend(shared.then(|| disk.node.clone().unwrap_or_default()));
+        rows.push(row);
     }
-    render::table(&rows, head.len())
+    render::table(&rows, rows[0].len())
 }
 
 fn cache(cache: DiskCache) -> &'static str {
@@ -85,6 +89,7 @@ mod tests {
             created: UnixTime(0),
             stored_bytes: 3 << 20,
             opens: 2,
+            node: None,
         };
         let url = "s3://b/v".parse().expect("a URL");
         let text = list(&[Listed { disk, devices: vec!["/dev/nbd3".into()] }], &url);

@@ -6,14 +6,16 @@ use weir_engine::{ActionView, FileState};
 use weir_types::{ErrorKind, Result};
 
 use super::routes::Routes;
-use crate::api::{Cancel, GetAction, GetStates, ListActions, Pin, Pinned, StartAction};
+use crate::api::{
+    Cancel, GetAction, GetStates, ListActions, Pin, Pinned, StartAction, StartSpread,
+};
 use crate::daemon::shared::DaemonState;
 
 /// Longest wait of one answer.
 const WAIT_MS_MAX: u64 = 60_000;
 
 pub(super) fn add(routes: Routes) -> Routes {
-    add_cancelling(add_watching(routes)).on(start).on(show).on(pin).on(states)
+    add_cancelling(add_watching(routes)).on(start).on(spread).on(show).on(pin).on(states)
 }
 
 /// What whoever watches the daemon may ask, on a port of the machine too.
@@ -35,6 +37,13 @@ pub(super) async fn start(
     StartAction(request): StartAction,
 ) -> Result<ActionView> {
     shared.engine.start_action(request).await
+}
+
+pub(super) async fn spread(
+    shared: Arc<DaemonState>,
+    StartSpread { request, everywhere }: StartSpread,
+) -> Result<Vec<ActionView>> {
+    shared.engine.start_spread(request, everywhere).await
 }
 
 pub(super) async fn show(

@@ -3,9 +3,7 @@
 use std::sync::Arc;
 
 use weir_door_nfs::{ClientView, Export, UseView};
-use weir_engine::{
-    DoorChange, Engine, NewInode, OtherDoor, SetAttr, Subject, ThroughputChange,
-};
+use weir_engine::{DoorChange, Engine, NewInode, OtherDoor, SetAttr, Subject, ThroughputChange};
 use weir_throughput::efs::Mode;
 use weir_types::{ErrorKind, FileKind, FsError, Ino, Inode, Result};
 

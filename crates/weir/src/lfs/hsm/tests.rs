@@ -38,6 +38,7 @@ fn action(kind: ActionKind, state: ActionState) -> ActionView {
         counted: true,
         refused: 0,
         reasons: Vec::new(),
+        portion: None,
         node: None,
     }
 }
