@@ -143,7 +143,7 @@ mod tests {
 
     fn told(count: &Arc<AtomicUsize>) -> Recall {
         let count = count.clone();
-        Box::new(move || drop(count.fetch_add(1, Ordering::Relaxed)))
+        Box::new(move || _ = count.fetch_add(1, Ordering::Relaxed))
     }
 
     #[tokio::test(start_paused = true)]
