@@ -34,6 +34,7 @@ use crate::services::disks::{DiskParts, Disks};
 use crate::services::limits::Limits;
 use crate::services::links::{Detacher, Exporter, Importer, Links, Registry, Resolver};
 use crate::services::quarantine::{Places, Quarantine};
+use crate::services::snapshots::Snapshots;
 use crate::services::survey::Surveyor;
 use crate::volume::boxed::{Boxed, boxed};
 use crate::volume::claim::Lease;
@@ -57,6 +58,7 @@ pub struct Engine {
     disks: Arc<Disks>,
     limits: Arc<Limits>,
     quarantine: Arc<Quarantine>,
+    snapshots: Snapshots,
     surveyor: Surveyor,
     report: MountReport,
     lease: Option<Lease>,
@@ -134,6 +136,7 @@ impl Engine {
         let disks = Arc::new(disks(&data, &files));
         let quarantine = quarantine(&data, &files, &links, places);
         quarantine.warn();
+        let snapshots = snapshots(&data);
         let (context, meta) = (data.context.clone(), data.meta.clone());
         let surveyor = Surveyor::new(context.clone(), meta.clone(), data.tier.clone());
         let limits = Limits::new(context, meta, data.admission.clone());
@@ -147,6 +150,7 @@ impl Engine {
             disks,
             limits: Arc::new(limits),
             quarantine: Arc::new(quarantine),
+            snapshots,
             surveyor,
             report,
             lease,
@@ -411,6 +415,15 @@ fn disks(data: &DataPlane, files: &Arc<OpenFiles>) -> Disks {
         records: data.records.clone(),
         files: files.clone(),
     })
+}
+
+fn snapshots(data: &DataPlane) -> Snapshots {
+    Snapshots {
+        context: data.context.clone(),
+        meta: data.meta.clone(),
+        durability: data.durability.clone(),
+        holders: data.holders.clone(),
+    }
 }
 
 fn quarantine(

@@ -47,6 +47,7 @@ pub use services::quarantine::{
     AsideEntry, AsideFile, AsideSummary, AsideView, ExtractReport, Extracted, LostOperation,
     MergeReport, RecoverProgress, Standing,
 };
+pub use services::snapshots::{SnapshotOptions, SnapshotView};
 pub use services::survey::{Survey, Surveyed};
 pub use volume::boxed::Boxed;
 pub use volume::context::Clock;

@@ -7,6 +7,7 @@ pub(crate) mod files;
 pub(crate) mod locks;
 pub(crate) mod orphans;
 pub(crate) mod passthrough;
+pub(crate) mod past;
 pub(crate) mod removed;
 pub(crate) mod tree;
 pub(crate) mod waits;

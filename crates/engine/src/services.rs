@@ -5,4 +5,5 @@ pub(crate) mod disks;
 pub(crate) mod limits;
 pub(crate) mod links;
 pub(crate) mod quarantine;
+pub(crate) mod snapshots;
 pub(crate) mod survey;

@@ -9,7 +9,7 @@ use weir_types::{CHUNK_BYTES, Extent, FileKind, Ino, Result, SegmentId};
 use crate::codec::{Dirent, counter, decode, decode_inode, last_key};
 use crate::kv::{Key, Kv, Versioned};
 use crate::node_locks::NodeLock;
-use crate::{ActionRow, DiskRow, LinkObject, SegmentInfo, extents, keys};
+use crate::{ActionRow, DiskRow, LinkObject, SegmentInfo, SnapshotRow, extents, keys};
 
 /// Rows read at once.
 const PAGE: usize = 1_000;
@@ -71,7 +71,7 @@ pub async fn check(kv: &dyn Kv) -> Result<Vec<Problem>> {
     let mut checker = Checker::default();
     // Inodes and segments first: the other rows are held against them.
     type Visit = fn(&mut Checker, &Key, &Versioned);
-    let visits: [(u8, Visit); 18] = [
+    let visits: [(u8, Visit); 20] = [
         (keys::INODE, Checker::inode),
         (keys::SEGMENT, Checker::segment),
         (keys::DIRENT, Checker::dirent),
@@ -90,6 +90,8 @@ pub async fn check(kv: &dyn Kv) -> Result<Vec<Problem>> {
         (keys::ACTION, Checker::action),
         (keys::COUNTER, Checker::counter),
         (keys::LINK_OBJECT, Checker::link_object),
+        (keys::HELD, Checker::held),
+        (keys::SNAPSHOT, Checker::snapshot),
     ];
     for (tag, visit) in visits {
         let mut after: Option<Key> = None;
@@ -310,6 +312,20 @@ impl Checker {
         if !self.segments.get(&id).is_some_and(|segment| segment.known) {
             self.tell(format!("segment {id} has a back reference but is not there"));
         }
+    }
+
+    fn held(&mut self, key: &Key, found: &Versioned) {
+        let Some(id) = self.parsed(key, keys::parse_segment(key)) else {
+            return;
+        };
+        let _: Option<u32> = self.decoded(key, found);
+        if !self.segments.get(&id).is_some_and(|segment| segment.known) {
+            self.tell(format!("segment {id} is held for a snapshot but is not there"));
+        }
+    }
+
+    fn snapshot(&mut self, key: &Key, found: &Versioned) {
+        let _: Option<SnapshotRow> = self.decoded(key, found);
     }
 
     fn of_some_inode(&mut self, key: &Key, _: &Versioned) {

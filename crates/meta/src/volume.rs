@@ -13,9 +13,8 @@ use crate::keys;
 use crate::kv::{Followed, Key, Kv, Version, Versioned};
 use crate::leases::Leases;
 use crate::op::{Tries, Tx, no_inode, seen_inode};
-
-/// The layout of keys and values that this build reads and writes.
-const LAYOUT: u32 = 1;
+use crate::recent_views::RecentViews;
+use crate::snapshots::{LAYOUT, LAYOUT_SNAPSHOTS};
 
 /// How many inode numbers one checked commit reserves. Those left at the end of a mount are lost,
 /// of 2^64.
@@ -35,6 +34,7 @@ pub struct Meta {
     /// There are links, or were when this process looked.
     pub(crate) has_links: AtomicBool,
     leases: OnceLock<Arc<Leases>>,
+    pub(crate) recent_views: RecentViews<Meta>,
 }
 
 /// Inode numbers for new files.
@@ -124,9 +124,10 @@ impl Meta {
             let context = "the metadata holds no volume; make one with `weir format`";
             return Err(FsError::new(ErrorKind::NotFound, context));
         };
-        if layout.value != LAYOUT {
+        if !(LAYOUT..=LAYOUT_SNAPSHOTS).contains(&layout.value) {
             let have = layout.value;
-            let context = format!("metadata layout {have}, this build knows {LAYOUT}: update weir");
+            let known = LAYOUT_SNAPSHOTS;
+            let context = format!("metadata layout {have}, this build knows {known}: update weir");
             return Err(FsError::new(ErrorKind::Unsupported, context).coded(ErrorCode::VolumeNewer));
         }
         Ok(Meta {
@@ -137,6 +138,7 @@ impl Meta {
             fresh: Fresh::default(),
             has_links: AtomicBool::new(false),
             leases: OnceLock::new(),
+            recent_views: RecentViews::default(),
         })
     }
 
@@ -230,6 +232,11 @@ impl Meta {
         seen_inode(ino, found[0].as_ref())?.ok_or_else(|| no_inode(ino))
     }
 
+    /// Where the time comes from.
+    pub(crate) fn clock(&self) -> Clock {
+        self.clock.clone()
+    }
+
     pub(crate) fn now(&self) -> UnixTime {
         (self.clock)()
     }
@@ -271,6 +278,10 @@ impl Meta {
                 return Err(FsError::new(ErrorKind::Corrupt, context));
             };
             let range = next.value..next.value + INO_BLOCK;
+            if range.end > Ino::LIVE_MAX {
+                let context = "the volume has had as many files as there are numbers for: copy it";
+                return Err(FsError::new(ErrorKind::NoSpace, context));
+            }
             let mut tx = Tx::default();
             tx.check(keys::NEXT_INO.to_vec(), Some(next.version));
             tx.put(keys::NEXT_INO.to_vec(), encode(&range.end)?);

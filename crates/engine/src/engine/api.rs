@@ -10,4 +10,5 @@ mod locks;
 mod names;
 mod passthrough;
 mod quarantine;
+mod snapshots;
 mod survey;

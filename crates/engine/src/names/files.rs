@@ -21,6 +21,7 @@ use crate::data::read::Reader;
 use crate::data::space::Space;
 use crate::data::write::Writer;
 use crate::names::orphans::Orphans;
+use crate::names::past;
 use crate::names::tree::LinkedNames;
 use crate::volume::context::{Context, Counts};
 
@@ -161,6 +162,7 @@ impl OpenFiles {
     async fn open_as_it_is(&self, ino: Ino, flags: OpenFlags) -> Result<Arc<OpenFile>> {
         if flags.write || flags.truncate {
             self.context.check_writable()?;
+            past::check_present(&[ino])?;
         }
         let node = self.nodes.open(ino)?;
         if flags.write {

@@ -18,6 +18,7 @@ use crate::data::space::Space;
 use crate::data::write::Writer;
 use crate::names::atimes::Atimes;
 use crate::names::orphans::Orphans;
+use crate::names::past;
 use crate::names::waits::Waits;
 use crate::volume::context::{Context, blocking};
 
@@ -110,7 +111,7 @@ impl Names {
 
     /// Has the names of a lazy link's directory imported before anybody misses one.
     async fn look_into(&self, dir: Ino) -> Result<bool> {
-        Ok(self.linked.has_lazy() && self.linked.look_into(dir).await?)
+        Ok(!dir.is_past() && self.linked.has_lazy() && self.linked.look_into(dir).await?)
     }
 
     async fn look_into_entry(&self, dir: Ino, name: &[u8]) -> Result<()> {
@@ -177,6 +178,9 @@ impl Names {
         let mut before = self.tier.moment();
         let inode = match self.meta.lookup(parent, name).await {
             Err(error) if error.kind() == ErrorKind::NotFound => {
+                if past::is_snapshots(&self.meta, parent, name) {
+                    return self.meta.snapshots_dir().await;
+                }
                 if !self.look_into(parent).await? {
                     return Err(error);
                 }
@@ -196,17 +200,22 @@ impl Names {
     /// Notes that `ino` is read now; answers whether the time of that changes by it.
     pub(crate) async fn note_read(&self, ino: Ino) -> Result<bool> {
         self.context.check_writable()?;
+        if ino.is_past() {
+            return Ok(false);
+        }
         Ok(self.atimes.note(&self.mirrors.known(ino).await?))
     }
 
     /// Sets the size.
     pub(crate) async fn truncate(&self, ino: Ino, size: u64) -> Result<Inode> {
+        past::check_present(&[ino])?;
         Ok(self.atimes.merged(self.writer.truncate(ino, size).await?))
     }
 
     /// Sets attributes other than the size.
     pub(crate) async fn setattr(&self, ino: Ino, set: SetAttr) -> Result<Inode> {
         self.context.check_writable()?;
+        past::check_present(&[ino])?;
         let (mtime, ctime) = (set.mtime, set.ctime);
         // No flush may come between with the times of a write before.
         let node = self.nodes.get(ino);
@@ -228,6 +237,7 @@ impl Names {
     /// Makes a file, directory, symlink or node.
     pub(crate) async fn create(&self, parent: Ino, name: &[u8], new: NewInode) -> Result<Inode> {
         self.context.check_writable()?;
+        past::check_name(&self.meta, parent, name)?;
         self.look_into(parent).await?;
         self.meta.create(parent, name, new).await
     }
@@ -235,6 +245,8 @@ impl Names {
     /// Gives `ino` one more name.
     pub(crate) async fn link(&self, ino: Ino, parent: Ino, name: &[u8]) -> Result<Inode> {
         self.context.check_writable()?;
+        past::check_present(&[ino])?;
+        past::check_name(&self.meta, parent, name)?;
         self.look_into(parent).await?;
         let before = self.tier.moment();
         let inode = self.meta.link(ino, parent, name).await?;
@@ -245,6 +257,7 @@ impl Names {
     /// readable while open.
     pub(crate) async fn unlink(&self, parent: Ino, name: &[u8]) -> Result<Ino> {
         self.context.check_writable()?;
+        past::check_present(&[parent])?;
         self.look_into(parent).await?;
         let gone = self.meta.unlink(parent, name).await?;
         self.nodes.name_gone(&gone);
@@ -254,6 +267,7 @@ impl Names {
     /// Removes an empty directory.
     pub(crate) async fn rmdir(&self, parent: Ino, name: &[u8]) -> Result<()> {
         self.context.check_writable()?;
+        past::check_present(&[parent])?;
         self.check_no_link(parent, name).await?;
         self.look_into_entry(parent, name).await?;
         self.nodes.name_gone(&self.meta.rmdir(parent, name).await?);
@@ -268,6 +282,8 @@ impl Names {
         mode: RenameMode,
     ) -> Result<()> {
         self.context.check_writable()?;
+        past::check_present(&[from.0])?;
+        past::check_name(&self.meta, to.0, to.1)?;
         self.look_into(from.0).await?;
         if mode == RenameMode::Replace {
             self.check_no_link(to.0, to.1).await?;
@@ -347,6 +363,7 @@ impl Names {
         mode: XattrMode,
     ) -> Result<()> {
         self.context.check_writable()?;
+        past::check_present(&[ino])?;
         self.meta.xattr_set(ino, name, value, mode).await?;
         Ok(())
     }
@@ -364,6 +381,7 @@ impl Names {
     /// Removes an extended attribute.
     pub(crate) async fn xattr_remove(&self, ino: Ino, name: &[u8]) -> Result<()> {
         self.context.check_writable()?;
+        past::check_present(&[ino])?;
         self.meta.xattr_remove(ino, name).await?;
         Ok(())
     }

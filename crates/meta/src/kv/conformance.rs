@@ -45,6 +45,10 @@ macro_rules! conformance {
             a_kill_loses_nothing_that_was_acknowledged, replay_refuses_gaps_and_garbage,
         );
     };
+    ($engine:ty, with_checkpoints) => {
+        $crate::kv::conformance::conformance!($engine);
+        $crate::kv::conformance::conformance!($engine: kept_states_stay_as_they_were,);
+    };
     ($engine:ty, without_log) => {
         $crate::kv::conformance::conformance!($engine:
             absent_and_version_checks, a_conflict_changes_nothing, counters_add_up,
@@ -661,4 +665,32 @@ pub(crate) async fn replay_refuses_gaps_and_garbage<E: Engine>() {
     assert_eq!(dump(&empty).await, []);
     assert!(E::replay(&empty, 1, &entries[0].1).await.unwrap());
     assert!(!E::replay(&empty, 1, &entries[0].1).await.unwrap());
+}
+
+/// What only engines can that keep states.
+pub(crate) async fn kept_states_stay_as_they_were<E: Engine>() {
+    let (_engine, kv) = E::fresh(None).await;
+    let checkpoints = kv.checkpoints().unwrap();
+    assert_eq!(checkpoints.kept().await.unwrap(), []);
+    kv.commit(put("a", "1")).await.unwrap();
+    kv.commit(Commit { adds: vec![(key("n"), 3)], ..Commit::default() }).await.unwrap();
+    let before = dump(&kv).await;
+    let first = checkpoints.keep("first").await.unwrap();
+    kv.commit(put("a", "2")).await.unwrap();
+    kv.commit(Commit { deletes: vec![key("n")], ..Commit::default() }).await.unwrap();
+    let second = checkpoints.keep("second").await.unwrap();
+    let then = dump(&kv).await;
+    kv.commit(put("b", "1")).await.unwrap();
+    kv.sync().await.unwrap();
+    let mut kept = checkpoints.kept().await.unwrap();
+    kept.sort_unstable_by(|one, other| one.1.cmp(&other.1));
+    assert_eq!(kept, [(first, "first".to_owned()), (second, "second".to_owned())]);
+    let at_first = checkpoints.at(first).await.unwrap();
+    assert_eq!((dump(&*at_first).await, get(&*at_first, "b").await), (before, None));
+    assert_eq!(dump(&*checkpoints.at(second).await.unwrap()).await, then);
+    checkpoints.release(first).await.unwrap();
+    checkpoints.release(first).await.unwrap();
+    assert_eq!(checkpoints.at(first).await.err().unwrap().kind(), ErrorKind::NotFound);
+    assert_eq!(dump(&*checkpoints.at(second).await.unwrap()).await, then);
+    assert_eq!(checkpoints.kept().await.unwrap(), [(second, "second".to_owned())]);
 }

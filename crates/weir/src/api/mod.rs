@@ -14,6 +14,7 @@ mod nfs;
 mod prices;
 mod recover;
 mod refusal;
+mod snapshots;
 mod status;
 mod survey;
 mod throughput;
@@ -40,6 +41,9 @@ pub(crate) use recover::{
     DiscardAside, Discarded, ExtractAside, GetRecoverProgress, ListAside, MergeAside,
 };
 pub(crate) use refusal::Refusal;
+pub(crate) use snapshots::{
+    CreateSnapshot, DeleteSnapshot, DeletedSnapshot, HoldSnapshot, ListSnapshots,
+};
 pub(crate) use status::{
     BlockStatus, GetStatus, Held, NbdStatus, Passthrough, StatusAnswer, Tls, Transport,
     TransportKind,

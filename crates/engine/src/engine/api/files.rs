@@ -9,6 +9,7 @@ use crate::data::resize::Fallocate;
 use crate::data::seek::Seek;
 use crate::engine::Engine;
 use crate::names::files::{OpenFile, OpenFlags};
+use crate::names::past::check_present;
 use crate::volume::boxed::{Boxed, boxed};
 
 impl Engine {
@@ -22,7 +23,10 @@ impl Engine {
         len: u64,
         client: u32,
     ) -> Boxed<'_, Result<u64>> {
-        boxed(self.data.copier.copy_range(source, target, len, client))
+        boxed(async move {
+            check_present(&[target.0])?;
+            self.data.copier.copy_range(source, target, len, client).await
+        })
     }
 
     /// Opens a regular file. One read of the metadata.
@@ -73,6 +77,7 @@ impl Engine {
         len: u64,
     ) -> Boxed<'_, Result<Inode>> {
         boxed(async move {
+            check_present(&[ino])?;
             self.data.writer.fallocate(ino, mode, offset, len).await?;
             // A size that is in the mirror only would go where another node changes the file first.
             self.flush_for_others(ino).await?;
