@@ -7,6 +7,7 @@
 
 use std::future::Future;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use weir_engine::{DirEntry, DirEntryPlus};
 use weir_fuse::{Attr, DirBuffer, Entry, open};
@@ -152,14 +153,14 @@ impl DoorState {
     /// An open directory stays, empty, when it is removed meanwhile.
     pub(crate) fn open_dir(&self, ino: Ino) -> Served<Opened> {
         self.engine.hold(ino)?;
-        let copy = match self.options.exclusive {
+        let copy = match self.options.exclusive && ino != Ino::SNAPSHOTS {
             true => self.listings.open(ino),
             false => Copy::No,
         };
         // The kernel knows of its own changes, and nobody tells it of those that an import makes
         // while somebody lists.
         let reply = match copy {
-            Copy::No if !self.options.exclusive => 0,
+            Copy::No if !self.options.exclusive || ino == Ino::SNAPSHOTS => 0,
             Copy::No => open::KEEP_CACHE,
             Copy::Alone if self.engine.has_links() => open::CACHE_DIR,
             Copy::Alone | Copy::DoorState => open::CACHE_DIR | open::KEEP_CACHE,
@@ -180,7 +181,12 @@ impl DoorState {
     pub(crate) fn entry(&self, inode: &Inode) -> Entry {
         let attr_ttl = self.attr_ttl(inode.ino);
         let node = self.passthrough.faces().of(inode.ino).0;
-        Entry { attr: attr(inode), node, entry_ttl: self.options.entry_ttl, attr_ttl }
+        // Snapshots come and go by no name that the kernel changes.
+        let entry_ttl = match inode.parent {
+            Ino::SNAPSHOTS => Duration::ZERO,
+            _ => self.options.entry_ttl,
+        };
+        Entry { attr: attr(inode), node, entry_ttl, attr_ttl }
     }
 
     /// Names after `offset`, as many as `room` bytes hold.

@@ -15,12 +15,8 @@ use weir_types::{ErrorKind, FsError, Ino, Result, SegmentId};
 use crate::codec::{Seen, decode, decode_seen, encode, last_key, version};
 use crate::kv::{CheckpointId, Checkpoints, Key};
 use crate::op::{Tries, Tx};
+use crate::volume::{LAYOUT, LAYOUT_SNAPSHOTS};
 use crate::{Meta, keys};
-
-/// The layout of a volume that has no snapshots.
-pub(crate) const LAYOUT: u32 = 1;
-/// The layout of one that has some.
-pub(crate) const LAYOUT_SNAPSHOTS: u32 = 2;
 
 /// Rows read at once.
 const PAGE: usize = 1_000;

@@ -82,10 +82,12 @@ impl Meta {
     /// The directory of the snapshots, as an inode of root.
     pub async fn snapshots_dir(&self) -> Result<Inode> {
         self.checkpoints()?;
-        let newest = self.snapshots().await?.into_iter().map(|(_, row)| row.created_ms).max();
+        let rows = self.snapshots().await?;
+        let newest = rows.iter().map(|(_, row)| row.created_ms).max();
         let changed = UnixTime((newest.unwrap_or(0) * 1_000_000).cast_signed());
         let like = Inode::new(Ino::SNAPSHOTS, FileKind::Directory, Ino::ROOT, changed);
-        Ok(Inode { mode: 0o555, nlink: 2, ..like })
+        let whole = rows.iter().filter(|(_, row)| row.state.is_some()).count();
+        Ok(Inode { mode: 0o555, nlink: 2 + whole as u32, ..like })
     }
 
     /// The root directory of a snapshot, by the snapshot's name.

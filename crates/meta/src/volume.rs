@@ -14,7 +14,11 @@ use crate::kv::{Followed, Key, Kv, Version, Versioned};
 use crate::leases::Leases;
 use crate::op::{Tries, Tx, no_inode, seen_inode};
 use crate::recent_views::RecentViews;
-use crate::snapshots::{LAYOUT, LAYOUT_SNAPSHOTS};
+
+/// The layout of keys and values of a volume that has no snapshots.
+pub(crate) const LAYOUT: u32 = 1;
+/// The layout of one that has some: builds that know none must not collect it.
+pub(crate) const LAYOUT_SNAPSHOTS: u32 = 2;
 
 /// How many inode numbers one checked commit reserves. Those left at the end of a mount are lost,
 /// of 2^64.
