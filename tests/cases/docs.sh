@@ -113,6 +113,7 @@ follow docs/monitoring.md
 follow docs/sync.md
 follow docs/linked-buckets.md "$VOLUME"
 follow docs/disks.md
+follow docs/snapshots.md
 follow docs/nfs.md
 follow docs/advise.md "$GENOMES"
 follow docs/bench.md

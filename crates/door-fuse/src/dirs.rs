@@ -7,6 +7,7 @@
 
 use std::future::Future;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use weir_engine::{DirEntry, DirEntryPlus};
 use weir_fuse::{Attr, DirBuffer, Entry, open};
@@ -152,14 +153,14 @@ impl DoorState {
     /// An open directory stays, empty, when it is removed meanwhile.
     pub(crate) fn open_dir(&self, ino: Ino) -> Served<Opened> {
         self.engine.hold(ino)?;
-        let copy = match self.options.knows_all() {
+        let copy = match self.options.knows_all() && ino != Ino::SNAPSHOTS {
             true => self.listings.open(ino),
             false => Copy::No,
         };
         // The kernel knows of its own changes, and nobody tells it of those that an import makes
         // while somebody lists.
         let reply = match copy {
-            Copy::No if !self.options.knows_all() => 0,
+            Copy::No if !self.options.knows_all() || ino == Ino::SNAPSHOTS => 0,
             Copy::No => open::KEEP_CACHE,
             Copy::Alone if self.engine.has_links() => open::CACHE_DIR,
             Copy::Alone | Copy::DoorState => open::CACHE_DIR | open::KEEP_CACHE,
@@ -180,6 +181,8 @@ impl DoorState {
     pub(crate) fn entry(&self, inode: &Inode, still: bool) -> Entry {
         let node = self.passthrough.faces().of(inode.ino).0;
         let (attr_ttl, entry_ttl) = match still {
+            // Snapshots come and go by no name that the kernel changes.
+            true if inode.parent == Ino::SNAPSHOTS => (self.attr_ttl(inode.ino), Duration::ZERO),
             true => (self.attr_ttl(inode.ino), self.options.entry_ttl),
             false => Default::default(),
         };

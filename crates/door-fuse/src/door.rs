@@ -276,7 +276,7 @@ impl DoorState {
     /// How long the kernel may remember the attributes of `ino`. Stores into the mirror file change
     /// its times, and nobody tells the kernel.
     pub(crate) fn attr_ttl(&self, ino: Ino) -> Duration {
-        match self.passthrough.was_on() && self.engine.may_be_stored(ino) {
+        match ino == Ino::SNAPSHOTS || self.passthrough.was_on() && self.engine.may_be_stored(ino) {
             true => Duration::ZERO,
             false => self.options.attr_ttl,
         }

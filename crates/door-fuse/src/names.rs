@@ -35,6 +35,10 @@ impl DoorState {
         };
         match found {
             Ok(inode) => Ok(Some(inode)),
+            // The kernel would remember it, and somebody may make one of that name.
+            Err(error) if error.kind() == ErrorKind::NotFound && parent == Ino::SNAPSHOTS => {
+                Err(Errno(libc::ENOENT).into())
+            }
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error.into()),
         }

@@ -12,6 +12,7 @@ pub(crate) mod durability;
 pub(crate) mod fetch;
 pub(crate) mod flush;
 pub(crate) mod followed;
+pub(crate) mod holders;
 pub(crate) mod journal;
 pub(crate) mod mapped;
 pub(crate) mod mirrors;
@@ -45,6 +46,7 @@ use direct::DirectRecords;
 use durability::Durability;
 use fetch::{Fetcher, FetcherParts};
 use flush::Flusher;
+use holders::Holders;
 use journal::Journal;
 use mirrors::Mirrors;
 use nodes::Nodes;
@@ -83,6 +85,7 @@ pub(crate) struct DataPlane {
     pub(crate) durability: Arc<Durability>,
     pub(crate) records: Arc<DirectRecords>,
     pub(crate) copier: Arc<Copier>,
+    pub(crate) holders: Arc<Holders>,
     pub(crate) collector: Arc<Collector>,
 }
 
@@ -103,13 +106,12 @@ impl DataPlane {
     /// Puts the parts together, each from those before it.
     pub(crate) fn new(ground: Ground) -> Self {
         let Ground { context, meta, tier, buckets, journal, ask_space, .. } = ground;
-        let nodes = Arc::new(Nodes::default());
-        let budget = Arc::new(Budget::default());
+        let (nodes, budget) = (Arc::new(Nodes::default()), Arc::new(Budget::default()));
         let admission = Arc::new(Admission::new(context.clone(), meta.clone(), budget.clone()));
         let space = Arc::new(Space::new(context.clone(), tier.clone()));
         let others = (context.read_only, context.is_shared());
-        let log = journal.clone();
-        let mirrors = Mirrors::new(meta.clone(), tier.clone(), nodes.clone(), log, others);
+        let mirrors =
+            Mirrors::new(meta.clone(), tier.clone(), nodes.clone(), journal.clone(), others);
         let mirrors = Arc::new(mirrors);
         let peers = peers(&context, &buckets, (&ground.natives, &tier));
         let fetcher = Arc::new(Fetcher::new(FetcherParts {
@@ -145,12 +147,13 @@ impl DataPlane {
             flusher.clone(),
             ask_space,
         ));
-        let records =
-            DirectRecords::new(fetcher.clone(), journal.clone(), segments.clone(), budget.clone());
-        let copier =
-            Copier::new(admission.clone(), reader.clone(), writer.clone(), flusher.clone());
-        let collector = Collector::new(fetcher.clone(), segments.clone(), budget);
+        let (log, of) = (journal.clone(), segments.clone());
+        let records = DirectRecords::new(fetcher.clone(), log, of, budget.clone());
+        let (from, to) = (reader.clone(), writer.clone());
+        let copier = Copier::new(admission.clone(), from, to, flusher.clone());
+        let holders = Arc::new(Holders::new(meta.clone()));
         Self {
+            collector: collector(&fetcher, &segments, &holders, budget),
             context,
             meta,
             tier,
@@ -170,9 +173,19 @@ impl DataPlane {
             durability,
             records: Arc::new(records),
             copier: Arc::new(copier),
-            collector: Arc::new(collector),
+            holders,
         }
     }
+}
+
+fn collector(
+    fetcher: &Arc<Fetcher>,
+    segments: &Arc<Segments>,
+    holders: &Arc<Holders>,
+    budget: Arc<Budget>,
+) -> Arc<Collector> {
+    let uses = (segments.clone(), holders.clone());
+    Arc::new(Collector::new(fetcher.clone(), uses, budget))
 }
 
 /// What the nodes that share the volume give each other.

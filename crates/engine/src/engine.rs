@@ -37,6 +37,7 @@ use crate::services::limits::Limits;
 use crate::services::links::{Detacher, Exporter, Importer, Links, Registry, Resolver};
 use crate::services::quarantine::{Places, Quarantine};
 use crate::services::quotas::QuotaKeeper;
+use crate::services::snapshots::Snapshots;
 use crate::services::survey::Surveyor;
 use crate::volume::boxed::{Boxed, boxed};
 use crate::volume::claim::Lease;
@@ -63,6 +64,7 @@ pub struct Engine {
     limits: Arc<Limits>,
     quarantine: Arc<Quarantine>,
     quotas: Arc<QuotaKeeper>,
+    snapshots: Snapshots,
     surveyor: Surveyor,
     report: MountReport,
     lease: Option<Lease>,
@@ -144,6 +146,7 @@ impl Engine {
         let disks = Arc::new(disks(&data, &files, host));
         let quarantine = quarantine(&data, &files, &links, places);
         quarantine.warn();
+        let snapshots = snapshots(&data);
         let (context, meta) = (data.context.clone(), data.meta.clone());
         let surveyor = Surveyor::new(context.clone(), meta.clone(), data.tier.clone());
         let quotas = QuotaKeeper::new(context.clone(), meta.clone(), data.quotas.clone());
@@ -160,6 +163,7 @@ impl Engine {
             limits: Arc::new(limits),
             quarantine: Arc::new(quarantine),
             quotas: Arc::new(quotas),
+            snapshots,
             surveyor,
             report,
             lease,
@@ -443,6 +447,15 @@ fn disks(data: &DataPlane, files: &Arc<OpenFiles>, host: String) -> Disks {
         closed,
     };
     Disks::new(parts, of_closed)
+}
+
+fn snapshots(data: &DataPlane) -> Snapshots {
+    Snapshots {
+        context: data.context.clone(),
+        meta: data.meta.clone(),
+        durability: data.durability.clone(),
+        holders: data.holders.clone(),
+    }
 }
 
 fn quarantine(

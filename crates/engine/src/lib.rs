@@ -50,6 +50,7 @@ pub use services::quarantine::{
     MergeReport, RecoverProgress, Standing,
 };
 pub use services::quotas::{QuotaChange, QuotaSubject, QuotaView};
+pub use services::snapshots::{SnapshotOptions, SnapshotView};
 pub use services::survey::{Survey, Surveyed};
 pub use volume::boxed::Boxed;
 pub use volume::context::Clock;

@@ -8,6 +8,7 @@ pub(crate) mod files;
 pub(crate) mod locks;
 pub(crate) mod orphans;
 pub(crate) mod passthrough;
+pub(crate) mod past;
 pub(crate) mod promises;
 pub(crate) mod removed;
 pub(crate) mod tree;

@@ -6,4 +6,5 @@ pub(crate) mod limits;
 pub(crate) mod links;
 pub(crate) mod quarantine;
 pub(crate) mod quotas;
+pub(crate) mod snapshots;
 pub(crate) mod survey;

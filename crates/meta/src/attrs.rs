@@ -1,6 +1,6 @@
 //! Inodes by number, and their attributes.
 
-use weir_types::{FileKind, Ino, Inode, Result, UnixTime};
+use weir_types::{ErrorKind, FileKind, Ino, Inode, Result, UnixTime};
 
 use crate::acl::{self, ACL_ACCESS};
 use crate::codec::{merge_times, version};
@@ -46,9 +46,19 @@ impl Meta {
     /// One inode; `NotFound` once it is purged. One read round; two for a directory where the metadata is
     /// near, which spares a search for the times that a file has not.
     pub async fn inode(&self, ino: Ino) -> Result<Inode> {
+        if ino == Ino::SNAPSHOTS {
+            return self.snapshots_dir().await;
+        }
+        match self.past(ino).await? {
+            Some(past) => Ok(past.told(past.view.inode_here(past.ino).await?)),
+            None => self.inode_here(ino).await,
+        }
+    }
+
+    pub(crate) async fn inode_here(&self, ino: Ino) -> Result<Inode> {
         self.looked_at(&[ino]);
         if self.kv.is_far() {
-            return self.inodes(&[ino]).await?.pop().flatten().ok_or_else(|| no_inode(ino));
+            return self.inodes_here(&[ino]).await?.pop().flatten().ok_or_else(|| no_inode(ino));
         }
         let mut inode = self.stored_inode(ino).await?.value;
         if inode.kind == FileKind::Directory {
@@ -58,8 +68,21 @@ impl Meta {
         Ok(inode)
     }
 
-    /// Several inodes in one read round, in their order; `None` for those that are not there.
+    /// Several inodes in one read round, in their order; `None` for those that are not there. Those of
+    /// snapshots are read one by one.
     pub async fn inodes(&self, inos: &[Ino]) -> Result<Vec<Option<Inode>>> {
+        let mut found = self.inodes_here(inos).await?;
+        for (ino, found) in inos.iter().zip(&mut found).filter(|(ino, _)| ino.is_past()) {
+            *found = match self.inode(*ino).await {
+                Ok(inode) => Some(inode),
+                Err(error) if error.kind() == ErrorKind::NotFound => None,
+                Err(error) => return Err(error),
+            };
+        }
+        Ok(found)
+    }
+
+    async fn inodes_here(&self, inos: &[Ino]) -> Result<Vec<Option<Inode>>> {
         let wanted: Vec<_> =
             inos.iter().flat_map(|ino| [keys::inode(*ino), keys::dir_times(*ino)]).collect();
         let found = self.get(&wanted).await?;
@@ -76,6 +99,9 @@ impl Meta {
 
     /// The directory that holds this directory; the root holds itself. One read round.
     pub async fn parent(&self, dir: Ino) -> Result<Ino> {
+        if dir.is_past() {
+            return Ok(self.inode(dir).await?.parent);
+        }
         let found = self.get(&[keys::inode(dir)]).await?;
         let seen = seen_inode(dir, found[0].as_ref())?.ok_or_else(|| no_inode(dir))?;
         Ok(seen.value.parent)

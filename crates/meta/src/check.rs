@@ -10,7 +10,9 @@ use crate::codec::{Dirent, counter, decode, decode_inode, last_key};
 use crate::counted::Counted;
 use crate::kv::{Key, Kv, Versioned};
 use crate::node_locks::NodeLock;
-use crate::{ActionPortion, ActionRow, DiskRow, LinkObject, SegmentInfo, extents, keys};
+use crate::{
+    ActionPortion, ActionRow, DiskRow, LinkObject, SegmentInfo, SnapshotRow, extents, keys,
+};
 
 /// Rows read at once.
 const PAGE: usize = 1_000;
@@ -74,7 +76,7 @@ pub async fn check(kv: &dyn Kv) -> Result<Vec<Problem>> {
     let mut checker = Checker::default();
     // Inodes and segments first: the other rows are held against them.
     type Visit = fn(&mut Checker, &Key, &Versioned);
-    let visits: [(u8, Visit); 21] = [
+    let visits: [(u8, Visit); 23] = [
         (keys::INODE, Checker::inode),
         (keys::SEGMENT, Checker::segment),
         (keys::DIRENT, Checker::dirent),
@@ -96,6 +98,8 @@ pub async fn check(kv: &dyn Kv) -> Result<Vec<Problem>> {
         (keys::COUNTER, Checker::counter),
         (keys::QUOTA_COUNT, Checker::quota),
         (keys::LINK_OBJECT, Checker::link_object),
+        (keys::HELD, Checker::held),
+        (keys::SNAPSHOT, Checker::snapshot),
     ];
     for (tag, visit) in visits {
         let mut after: Option<Key> = None;
@@ -319,6 +323,20 @@ impl Checker {
         if !self.segments.get(&id).is_some_and(|segment| segment.known) {
             self.tell(format!("segment {id} has a back reference but is not there"));
         }
+    }
+
+    fn held(&mut self, key: &Key, found: &Versioned) {
+        let Some(id) = self.parsed(key, keys::parse_segment(key)) else {
+            return;
+        };
+        let _: Option<u32> = self.decoded(key, found);
+        if !self.segments.get(&id).is_some_and(|segment| segment.known) {
+            self.tell(format!("segment {id} is held for a snapshot but is not there"));
+        }
+    }
+
+    fn snapshot(&mut self, key: &Key, found: &Versioned) {
+        let _: Option<SnapshotRow> = self.decoded(key, found);
     }
 
     fn of_some_inode(&mut self, key: &Key, _: &Versioned) {

@@ -53,6 +53,14 @@ impl Meta {
     /// The extents of those of `range`'s chunks that have any. One read round, one more for each
     /// 1,024 chunks of a long range.
     pub async fn chunks(&self, ino: Ino, range: Range<ChunkIndex>) -> Result<Chunks> {
+        match self.past(ino).await? {
+            // Nothing of it changes.
+            Some(past) => past.view.chunks_once(past.ino, range).await,
+            None => self.chunks_here(ino, range).await,
+        }
+    }
+
+    async fn chunks_here(&self, ino: Ino, range: Range<ChunkIndex>) -> Result<Chunks> {
         let mut tries = Tries::new("read where bytes are");
         loop {
             tries.next().await?;
@@ -143,6 +151,18 @@ impl Meta {
     /// adjacent ones as one, the first cut at its start; the last may reach past its end. One read
     /// round for each 1,024 chunks that are looked at.
     pub async fn stored_ranges(
+        &self,
+        ino: Ino,
+        within: Range<u64>,
+        limit: usize,
+    ) -> Result<Vec<ByteRange>> {
+        match self.past(ino).await? {
+            Some(past) => past.view.stored_ranges_here(past.ino, within, limit).await,
+            None => self.stored_ranges_here(ino, within, limit).await,
+        }
+    }
+
+    async fn stored_ranges_here(
         &self,
         ino: Ino,
         within: Range<u64>,

@@ -44,6 +44,38 @@ impl Meta {
         after_cookie: u64,
         limit: usize,
     ) -> Result<Vec<DirEntry>> {
+        if dir == Ino::SNAPSHOTS {
+            return self.snapshot_entries(after_cookie).await;
+        }
+        match self.past(dir).await? {
+            Some(past) => {
+                let found = past.view.readdir_here(past.ino, after_cookie, limit).await?;
+                Ok(found.into_iter().map(|entry| past.told_entry(entry)).collect())
+            }
+            None => self.readdir_here(dir, after_cookie, limit).await,
+        }
+    }
+
+    /// The snapshots, as entries of their directory.
+    async fn snapshot_entries(&self, after_cookie: u64) -> Result<Vec<DirEntry>> {
+        let rows = self.snapshots().await?.into_iter().filter(|(_, row)| row.state.is_some());
+        let entries = rows.map(|(name, row)| DirEntry {
+            cookie: keys::cookie(name.as_bytes()),
+            name: name.into_bytes(),
+            ino: Ino::ROOT.in_snapshot(row.number),
+            kind: FileKind::Directory,
+        });
+        let mut entries: Vec<_> = entries.filter(|entry| entry.cookie > after_cookie).collect();
+        entries.sort_unstable_by_key(|entry| entry.cookie);
+        Ok(entries)
+    }
+
+    async fn readdir_here(
+        &self,
+        dir: Ino,
+        after_cookie: u64,
+        limit: usize,
+    ) -> Result<Vec<DirEntry>> {
         // No key ends with a cookie, so this one lies before all entries of the next cookie.
         let after = keys::dirents_at(dir, after_cookie.saturating_add(1));
         let mut page = self.kv.scan(&keys::dirents(dir), Some(&after), limit.max(1)).await?;
@@ -74,11 +106,40 @@ impl Meta {
     pub async fn readdir_plus(
         &self,
         dir: Ino,
+        after_cookie: u64,
+        limit: usize,
+    ) -> Result<Vec<DirEntryPlus>> {
+        if dir == Ino::SNAPSHOTS {
+            return self.snapshot_roots(after_cookie).await;
+        }
+        match self.past(dir).await? {
+            Some(past) => {
+                let found = past.view.readdir_plus_here(past.ino, after_cookie, limit).await?;
+                Ok(found.into_iter().map(|plus| past.told_plus(plus)).collect())
+            }
+            None => self.readdir_plus_here(dir, after_cookie, limit).await,
+        }
+    }
+
+    async fn snapshot_roots(&self, after_cookie: u64) -> Result<Vec<DirEntryPlus>> {
+        let mut roots = Vec::new();
+        for entry in self.snapshot_entries(after_cookie).await? {
+            // It may have been deleted meanwhile.
+            if let Some(inode) = self.inodes(&[entry.ino]).await?.pop().flatten() {
+                roots.push(DirEntryPlus { entry, inode });
+            }
+        }
+        Ok(roots)
+    }
+
+    async fn readdir_plus_here(
+        &self,
+        dir: Ino,
         mut after_cookie: u64,
         limit: usize,
     ) -> Result<Vec<DirEntryPlus>> {
         loop {
-            let entries = self.readdir(dir, after_cookie, limit).await?;
+            let entries = self.readdir_here(dir, after_cookie, limit).await?;
             let Some(last) = entries.last() else {
                 return Ok(Vec::new());
             };

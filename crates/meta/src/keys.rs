@@ -46,6 +46,9 @@ pub(crate) const SHARE: u8 = b'u';
 pub(crate) const DID: u8 = b'v';
 pub(crate) const QUOTA: u8 = b'q';
 pub(crate) const QUOTA_COUNT: u8 = b'n';
+pub(crate) const SNAPSHOT: u8 = b's';
+pub(crate) const SNAPSHOT_ENDS: u8 = b'x';
+pub(crate) const HELD: u8 = b'h';
 
 /// Behind [`SHARE`]: accounts, and what sessions have of them.
 const SHARE_ACCOUNT: u8 = 0;
@@ -63,6 +66,8 @@ pub(crate) const FORMAT: &[u8] = b"Mformat";
 pub(crate) const NEXT_INO: &[u8] = b"Mnext_ino";
 /// The first link name that nobody has had.
 pub(crate) const NEXT_LINK: &[u8] = b"Mnext_link";
+/// The first number that no snapshot has had.
+pub(crate) const NEXT_SNAPSHOT: &[u8] = b"Mnext_snapshot";
 /// Who writes.
 pub(crate) const WRITER: &[u8] = b"Mwriter";
 /// Where the last writer had its tier and its journal, and how it ended.
@@ -313,6 +318,25 @@ pub(crate) fn disk(name: &str) -> Key {
 /// The row of the session that has a disk.
 pub(crate) fn disk_hold(ino: Ino) -> Key {
     of_ino(DISK_HOLD, ino, 0)
+}
+
+/// The row of a snapshot; for an empty name the prefix of all of them.
+pub(crate) fn snapshot(name: &str) -> Key {
+    let mut key = vec![SNAPSHOT];
+    key.extend_from_slice(name.as_bytes());
+    key
+}
+
+/// The row of a snapshot that has no name any more and is not gone yet.
+pub(crate) fn snapshot_ends(number: u32) -> Key {
+    let mut key = vec![SNAPSHOT_ENDS];
+    key.extend_from_slice(&number.to_be_bytes());
+    key
+}
+
+/// The row that says by which snapshot a segment is held that nothing else uses.
+pub(crate) fn held(segment: SegmentId) -> Key {
+    of_segment(HELD, segment, 0)
 }
 
 fn of_session(tag: u8, session: u64) -> Key {

@@ -15,7 +15,8 @@ pub mod postgres;
 pub mod slate;
 
 pub use contract::{
-    COMMIT_BYTES_MAX, Check, Commit, CommitLog, Followed, Key, Kv, Outcome, Version, Versioned,
+    COMMIT_BYTES_MAX, Check, CheckpointId, Checkpoints, Commit, CommitLog, Followed, Key, Kv,
+    Outcome, Version, Versioned,
 };
 #[cfg(test)]
 pub(crate) use entry::encode_for_tests;

@@ -38,6 +38,16 @@ impl Meta {
     /// One read round where the metadata is far, else two.
     pub async fn lookup(&self, parent: Ino, name: &[u8]) -> Result<Inode> {
         check_name(name)?;
+        if parent == Ino::SNAPSHOTS {
+            return self.snapshot_root(&String::from_utf8_lossy(name)).await;
+        }
+        match self.past(parent).await? {
+            Some(past) => Ok(past.told(past.view.lookup_here(past.ino, name).await?)),
+            None => self.lookup_here(parent, name).await,
+        }
+    }
+
+    async fn lookup_here(&self, parent: Ino, name: &[u8]) -> Result<Inode> {
         let key = keys::dirent(parent, name);
         // Before something is made somebody looks if it is there.
         self.expect_new(parent, &key);

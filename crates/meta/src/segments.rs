@@ -206,8 +206,8 @@ impl Meta {
         }
     }
 
-    /// Forgets a segment that nothing uses; `false` if something does. Its object may be deleted
-    /// afterwards. Two read rounds and one commit for each 2,000 chunks that ever shared it.
+    /// Forgets a segment that nothing uses; `false` if something does, or a snapshot is noted to hold
+    /// it. Its object may be deleted afterwards. Two read rounds and one commit for each 2,000 chunks that ever shared it.
     ///
     /// New uses of a known segment come only from extents that use it already, so none can come up
     /// once the count is 0; the check on the count holds that still to the end.
@@ -216,8 +216,9 @@ impl Meta {
         let mut tries = Tries::new("forget a segment");
         loop {
             tries.next().await?;
-            let found = self.get(&[segment_key.clone(), live_key.clone()]).await?;
-            if counter(&live_key, found[1].as_ref())? != 0 {
+            let wanted = [segment_key.clone(), live_key.clone(), keys::held(id)];
+            let found = self.get(&wanted).await?;
+            if counter(&live_key, found[1].as_ref())? != 0 || found[2].is_some() {
                 return Ok(false);
             }
             let rows = self.kv.scan(&keys::back_refs(id), None, PAGE).await?;
@@ -225,6 +226,7 @@ impl Meta {
             let mut tx = Tx::default();
             tx.check(segment_key.clone(), version(found[0].as_ref()));
             tx.check(live_key.clone(), version(found[1].as_ref()));
+            tx.check(keys::held(id), None);
             rows.into_iter().for_each(|(key, _)| tx.delete(key));
             if last {
                 tx.delete(segment_key.clone());

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use weir_types::{
-    ByteRange, CHUNK_BYTES, ChunkIndex, ErrorKind, Extent, FsError, Ino, Inode, Result, UnixTime,
-    chunk_range,
+    ByteRange, CHUNK_BYTES, ChunkIndex, ErrorKind, Extent, FsError, Ino, Inode, Result, SegmentId,
+    UnixTime, chunk_range,
 };
 
 use crate::codec::Seen;
@@ -68,13 +68,21 @@ impl Meta {
 
     /// Copies as much from the start as one commit may; returns how many bytes. `None`: redo it.
     async fn share_batch(&self, range: ShareRange, now: UnixTime) -> Result<Option<(u64, Inode)>> {
-        let src = regular(self.stored_inode(range.src).await?)?;
+        let past = self.past(range.src).await?;
+        let src = match &past {
+            Some(past) => regular(past.view.stored_inode(past.ino).await?)?,
+            None => regular(self.stored_inode(range.src).await?)?,
+        };
         if src.value.native.is_some() {
             let context = format!("inode {}: bytes of a native object are not shared", range.src);
             return Err(FsError::new(ErrorKind::Unsupported, context));
         }
         let dst = regular(self.stored_inode(range.dst).await?)?;
-        let mut from = self.rows(range.src, range.src_offset / CHUNK_BYTES, BATCH_CHUNKS).await?;
+        let first = range.src_offset / CHUNK_BYTES;
+        let mut from = match &past {
+            Some(past) => past.view.rows(past.ino, first, BATCH_CHUNKS).await?,
+            None => self.rows(range.src, first, BATCH_CHUNKS).await?,
+        };
         let target = chunk_range(range.dst_offset, range.dst_offset + range.len);
         let mut onto = self.rows_over(&dst.value, target.start, target.end, BATCH_CHUNKS).await?;
         let more = cut_to_commit(&mut from, BATCH_CHUNKS);
@@ -84,17 +92,46 @@ impl Meta {
         let len = (from_end - range.src_offset).min(onto_end - range.dst_offset);
         let range = ShareRange { len, ..range };
         let mut tx = Tx::default();
-        // New rows of a file come with a change of its inode; moves of its records to another
-        // segment change only the row. So what was copied hangs on both.
-        tx.check_inode(&src);
         let used = from.iter().filter(|row| row.chunk * CHUNK_BYTES < range.src_offset + len);
-        for row in used {
-            tx.check(keys::extents(range.src, row.chunk), row.version);
+        match past {
+            // Nothing of it changes, but it may be deleted, and then its segments go.
+            Some(_) => self.check_segments(&mut tx, used).await?,
+            // New rows of a file come with a change of its inode; moves of its records to another
+            // segment change only the row. So what was copied hangs on both.
+            None => {
+                tx.check_inode(&src);
+                for row in used {
+                    tx.check(keys::extents(range.src, row.chunk), row.version);
+                }
+            }
         }
         let native = dst.value.native.is_some();
         let grown = paste(&mut tx, &range, &from, &onto, native)?;
         let inode = changed_target(dst, &range, grown, now, &mut tx)?;
         Ok(self.apply(tx).await?.then_some((len, inode)))
+    }
+}
+
+impl Meta {
+    /// Has a commit hang on it that the volume knows the segments of these rows, which no extent of it
+    /// may use any more.
+    async fn check_segments(
+        &self,
+        tx: &mut Tx,
+        rows: impl Iterator<Item = &Row> + Send,
+    ) -> Result<()> {
+        let used = rows.flat_map(|row| &row.extents).filter(|extent| !extent.is_native());
+        let ids: BTreeSet<SegmentId> = used.map(|extent| extent.record.segment).collect();
+        let wanted: Vec<_> = ids.iter().map(|id| keys::segment(*id)).collect();
+        let found = self.get(&wanted).await?;
+        for (key, found) in wanted.into_iter().zip(found) {
+            let Some(found) = found else {
+                let context = "the snapshot that it is copied from is deleted";
+                return Err(FsError::new(ErrorKind::NotFound, context));
+            };
+            tx.check(key, Some(found.version));
+        }
+        Ok(())
     }
 }
 

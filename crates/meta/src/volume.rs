@@ -13,10 +13,14 @@ use crate::keys;
 use crate::kv::{Followed, Key, Kv, Version, Versioned};
 use crate::leases::Leases;
 use crate::op::{Tries, Tx, no_inode, seen_inode};
+use crate::recent_views::RecentViews;
 
-/// The layout of keys and values that this build reads and writes.
-const LAYOUT: u32 = 1;
-/// The same with quotas, whose counters a build that does not know them would not keep.
+/// The layout of keys and values of a volume that has no snapshots and no quotas.
+pub(crate) const LAYOUT: u32 = 1;
+/// The layout of one that has snapshots: builds that know none must not collect it.
+pub(crate) const LAYOUT_SNAPSHOTS: u32 = 2;
+/// The layout of one that ever had quotas, whose counters a build that knows none would not keep; it may have
+/// snapshots, too.
 pub(crate) const LAYOUT_WITH_QUOTAS: u32 = 3;
 
 /// How many inode numbers one checked commit reserves. Those left at the end of a mount are lost,
@@ -39,6 +43,7 @@ pub struct Meta {
     /// There are quotas, or were once.
     pub(crate) has_quotas: AtomicBool,
     leases: OnceLock<Arc<Leases>>,
+    pub(crate) recent_views: RecentViews<Meta>,
 }
 
 /// Inode numbers for new files.
@@ -128,7 +133,7 @@ impl Meta {
             let context = "the metadata holds no volume; make one with `weir format`";
             return Err(FsError::new(ErrorKind::NotFound, context));
         };
-        if ![LAYOUT, LAYOUT_WITH_QUOTAS].contains(&layout.value) {
+        if !(LAYOUT..=LAYOUT_WITH_QUOTAS).contains(&layout.value) {
             let (have, newest) = (layout.value, LAYOUT_WITH_QUOTAS);
             let context = format!("metadata layout {have}, this build knows {newest}: update weir");
             return Err(FsError::new(ErrorKind::Unsupported, context).coded(ErrorCode::VolumeNewer));
@@ -142,6 +147,7 @@ impl Meta {
             has_links: AtomicBool::new(false),
             has_quotas: AtomicBool::new(layout.value == LAYOUT_WITH_QUOTAS),
             leases: OnceLock::new(),
+            recent_views: RecentViews::default(),
         })
     }
 
@@ -235,6 +241,11 @@ impl Meta {
         seen_inode(ino, found[0].as_ref())?.ok_or_else(|| no_inode(ino))
     }
 
+    /// Where the time comes from.
+    pub(crate) fn clock(&self) -> Clock {
+        self.clock.clone()
+    }
+
     pub(crate) fn now(&self) -> UnixTime {
         (self.clock)()
     }
@@ -276,6 +287,10 @@ impl Meta {
                 return Err(FsError::new(ErrorKind::Corrupt, context));
             };
             let range = next.value..next.value + INO_BLOCK;
+            if range.end > Ino::LIVE_MAX {
+                let context = "the volume has had as many files as there are numbers for: copy it";
+                return Err(FsError::new(ErrorKind::NoSpace, context));
+            }
             let mut tx = Tx::default();
             tx.check(keys::NEXT_INO.to_vec(), Some(next.version));
             tx.put(keys::NEXT_INO.to_vec(), encode(&range.end)?);
@@ -283,6 +298,15 @@ impl Meta {
                 return Ok(range);
             }
         }
+    }
+
+    /// The number of the layout, or this one if that is greater; the commit holds that still. One read.
+    pub(crate) async fn layout_at_least(&self, least: u32, tx: &mut Tx) -> Result<u32> {
+        let key = keys::FORMAT.to_vec();
+        let found = self.get(std::slice::from_ref(&key)).await?;
+        let seen = decode_seen::<u32>(&key, found[0].as_ref())?;
+        tx.check(key, version(found[0].as_ref()));
+        Ok(seen.map_or(least, |seen| seen.value.max(least)))
     }
 
     /// Counts of inodes and bytes. One read round.

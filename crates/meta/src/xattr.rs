@@ -80,6 +80,16 @@ impl Meta {
     /// Linux asks for `security.capability` before the first write of every new file.
     pub async fn xattr_get(&self, ino: Ino, name: &[u8]) -> Result<Bytes> {
         check_xattr(name, b"")?;
+        if ino == Ino::SNAPSHOTS {
+            return Err(not_set(ino, name));
+        }
+        match self.past(ino).await? {
+            Some(past) => past.view.xattr_get_here(past.ino, name).await,
+            None => self.xattr_get_here(ino, name).await,
+        }
+    }
+
+    async fn xattr_get_here(&self, ino: Ino, name: &[u8]) -> Result<Bytes> {
         if self.fresh.is_bare(ino) {
             self.stored_inode(ino).await?;
             return Err(not_set(ino, name));
@@ -92,6 +102,16 @@ impl Meta {
 
     /// The names of all attributes, sorted. Two read rounds.
     pub async fn xattr_list(&self, ino: Ino) -> Result<Vec<Vec<u8>>> {
+        if ino == Ino::SNAPSHOTS {
+            return Ok(Vec::new());
+        }
+        match self.past(ino).await? {
+            Some(past) => past.view.xattr_list_here(past.ino).await,
+            None => self.xattr_list_here(ino).await,
+        }
+    }
+
+    async fn xattr_list_here(&self, ino: Ino) -> Result<Vec<Vec<u8>>> {
         self.stored_inode(ino).await?;
         let rows = self.xattr_rows(ino).await?;
         Ok(rows.into_iter().map(|(key, _)| key[KEY_HEAD..].to_vec()).collect())

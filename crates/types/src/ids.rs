@@ -24,9 +24,38 @@ use serde::{Deserialize, Serialize};
 #[serde(transparent)]
 pub struct Ino(pub u64);
 
+/// Bits of an inode's number in the volume as it is now. Those of files in snapshots have the
+/// snapshot's number above them, and fill 56 bits with it: what a door has to tell files apart.
+const LIVE_BITS: u32 = 36;
+
 impl Ino {
     /// The root directory, as FUSE numbers it.
     pub const ROOT: Ino = Ino(1);
+    /// Inodes of the volume as it is now are below this.
+    pub const LIVE_MAX: u64 = 1 << LIVE_BITS;
+    /// Most snapshots that a volume can ever have had.
+    pub const SNAPSHOTS_MAX: u32 = (1 << 20) - 2;
+    /// The directory of the snapshots.
+    pub const SNAPSHOTS: Ino = Ino(((Self::SNAPSHOTS_MAX as u64 + 1) << LIVE_BITS) | 1);
+
+    /// The inode with this number as snapshot `number` has it.
+    #[must_use]
+    pub fn in_snapshot(self, number: u32) -> Self {
+        Self((u64::from(number) << LIVE_BITS) | (self.0 & (Self::LIVE_MAX - 1)))
+    }
+
+    /// The number of the snapshot that this is an inode of, and the inode that it is there; `None`
+    /// for one of the volume as it is now, and for the directory of the snapshots.
+    pub fn of_snapshot(self) -> Option<(u32, Ino)> {
+        let number = u32::try_from(self.0 >> LIVE_BITS).ok()?;
+        let plain = Ino(self.0 & (Self::LIVE_MAX - 1));
+        (1..=Self::SNAPSHOTS_MAX).contains(&number).then_some((number, plain))
+    }
+
+    /// Whether this is in a snapshot, or their directory: nobody can change it.
+    pub fn is_past(self) -> bool {
+        self == Self::SNAPSHOTS || self.of_snapshot().is_some()
+    }
 }
 
 impl fmt::Display for Ino {
@@ -133,6 +162,22 @@ impl fmt::Display for VolumeId {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_inode_of_a_snapshot_is_none_of_the_volume_and_none_of_another_snapshot() {
+        for plain in [Ino::ROOT, Ino(77), Ino(Ino::LIVE_MAX - 1)] {
+            assert_eq!((plain.of_snapshot(), plain.is_past()), (None, false));
+            for number in [1, 2, Ino::SNAPSHOTS_MAX] {
+                let past = plain.in_snapshot(number);
+                assert_eq!((past.of_snapshot(), past.is_past()), (Some((number, plain)), true));
+                assert!(past.0 < 1 << 56, "{past} has room for what a door adds");
+                assert_ne!(past, Ino::SNAPSHOTS);
+            }
+        }
+        assert_eq!((Ino::SNAPSHOTS.of_snapshot(), Ino::SNAPSHOTS.is_past()), (None, true));
+        const { assert!(Ino::SNAPSHOTS.0 < 1 << 56) };
+        assert!(!Ino(u64::MAX).is_past());
+    }
 
     #[test]
     fn segment_key_round_trips_and_sorts_by_age() {

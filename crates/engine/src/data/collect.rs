@@ -22,6 +22,7 @@ use weir_types::{
 use self::merge::Small;
 use crate::data::admission::budget::{Budget, Slowed};
 use crate::data::fetch::Fetcher;
+use crate::data::holders::Holders;
 use crate::data::nodes::Nodes;
 use crate::data::records::{Decoded, get_all, record_place};
 use crate::data::segments::{Segments, segment_info};
@@ -67,18 +68,24 @@ pub(crate) struct Collector {
     buckets: StripeSet,
     nodes: Arc<Nodes>,
     segments: Arc<Segments>,
+    holders: Arc<Holders>,
     fetcher: Arc<Fetcher>,
     budget: Arc<Budget>,
 }
 
 impl Collector {
-    pub(crate) fn new(fetcher: Arc<Fetcher>, segments: Arc<Segments>, budget: Arc<Budget>) -> Self {
+    pub(crate) fn new(
+        fetcher: Arc<Fetcher>,
+        (segments, holders): (Arc<Segments>, Arc<Holders>),
+        budget: Arc<Budget>,
+    ) -> Self {
         Self {
             context: fetcher.context.clone(),
             meta: fetcher.meta.clone(),
             buckets: fetcher.buckets.clone(),
             nodes: fetcher.nodes.clone(),
             segments,
+            holders,
             fetcher,
             budget,
         }
@@ -90,7 +97,11 @@ pub(crate) async fn collect_loop(collector: Arc<Collector>) {
     let interval = Duration::from_secs(collector.context.settings.collect_interval_s.max(1));
     let mut took = Duration::ZERO;
     for look in 0_u64.. {
-        tokio::time::sleep(interval.max(took * REST_FACTOR)).await;
+        tokio::select! {
+            () = tokio::time::sleep(interval.max(took * REST_FACTOR)) => {}
+            // Somebody waits for what that gives back.
+            () = collector.holders.ended.notified() => {}
+        }
         if !collector.context.is_on_duty() {
             continue;
         }
@@ -98,6 +109,7 @@ pub(crate) async fn collect_loop(collector: Arc<Collector>) {
         let collected = async {
             collector.collect(&mut looked).await?;
             if look.is_multiple_of(LOOKS_PER_LISTING) {
+                collector.holders.sweep().await?;
                 collector.collect_unnamed().await?;
             }
             Ok::<_, FsError>(())
@@ -108,6 +120,16 @@ pub(crate) async fn collect_loop(collector: Arc<Collector>) {
             Ok(()) => {}
         }
         took = Duration::from_millis(collector.context.now_ms() - began_ms);
+    }
+}
+
+#[cfg(feature = "testing")]
+impl Collector {
+    /// A look that remembers nothing of those before it, with a listing of the buckets.
+    pub(crate) async fn look_once(&self) -> Result<()> {
+        self.collect(&mut Looked::default()).await?;
+        self.holders.sweep().await?;
+        self.collect_unnamed().await
     }
 }
 
@@ -124,15 +146,23 @@ impl Collector {
             let since = *looked.dead_since_ms.entry(id).or_insert(now_ms);
             due.extend((now_ms - since >= grace_ms).then_some(id));
         }
-        for ids in due.chunks(PAGE) {
-            self.delete_segments(ids).await?;
-        }
-        self.compact(&sparse).await?;
+        self.delete_dead(&due).await?;
+        self.compact(&self.holders.sparse(sparse).await?).await?;
         self.merge(small, &mut looked.damaged).await
+    }
+
+    /// Deletes dead segments that no snapshot holds.
+    async fn delete_dead(&self, dead: &[SegmentId]) -> Result<()> {
+        let standing = self.holders.settle().await?;
+        for ids in dead.chunks(PAGE) {
+            self.delete_segments(&standing.free(ids).await?).await?;
+        }
+        Ok(())
     }
 
     async fn look(&self, damaged: &HashSet<SegmentId>) -> Result<Found> {
         let rule = self.rule_of_small().await?;
+        let some_held = !self.meta.held_segments(None, 1).await?.is_empty();
         // Before the counts: what is settled comes to be used by no commit of whoever made it.
         let settled = self.settled().await?;
         let mut found = Found { dead: HashSet::new(), sparse: Vec::new(), small: Vec::new() };
@@ -144,6 +174,10 @@ impl Collector {
             // Some of its parts may wait for their commit.
             page.retain(|segment| !self.segments.in_flight().contains(&segment.id));
             page.retain(|segment| settled.has(segment.id));
+            if some_held {
+                let held = self.held_of(&page).await?;
+                page.retain(|segment| !held.contains(&segment.id));
+            }
             for segment in page {
                 match segment.live_bytes {
                     0 => _ = found.dead.insert(segment.id),
@@ -158,6 +192,14 @@ impl Collector {
                 }
             }
         }
+    }
+
+    /// The dead ones of these that a snapshot is noted to hold.
+    async fn held_of(&self, page: &[SegmentUse]) -> Result<HashSet<SegmentId>> {
+        let dead = page.iter().filter(|segment| segment.live_bytes == 0);
+        let dead: Vec<_> = dead.map(|segment| segment.id).collect();
+        let held = dead.iter().zip(self.meta.held(&dead).await?);
+        Ok(held.filter(|(_, by)| by.is_some()).map(|(id, _)| *id).collect())
     }
 
     async fn rule_of_small(&self) -> Result<Small> {

@@ -11,4 +11,5 @@ mod names;
 mod passthrough;
 mod quarantine;
 mod quotas;
+mod snapshots;
 mod survey;

@@ -20,6 +20,7 @@ use weir_types::{Bytes, Codec, FileKind, Ino, Result, Settings, UnixTime};
 
 use crate::engine::Engine;
 use crate::names::files::{OpenFile, OpenFlags};
+use crate::volume::boxed::{Boxed, boxed};
 use crate::volume::context::Clock;
 use crate::volume::format::{Connector, FormatOptions, Wrap, format};
 use crate::volume::fsck::{FsckOptions, fsck};
@@ -227,6 +228,13 @@ impl Drop for World {
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_timeout(Duration::from_secs(10));
         }
+    }
+}
+
+impl Engine {
+    /// Has the collector look now, with a listing of the buckets, as if it never had before.
+    pub fn collect_now(&self) -> Boxed<'_, Result<()>> {
+        boxed(self.data.collector.look_once())
     }
 }
 

@@ -21,6 +21,7 @@ use crate::data::read::Reader;
 use crate::data::space::Space;
 use crate::data::write::Writer;
 use crate::names::orphans::Orphans;
+use crate::names::past;
 use crate::names::promises::{Changing, Promises};
 use crate::names::tree::LinkedNames;
 use crate::volume::context::{Context, Counts};
@@ -166,6 +167,7 @@ impl OpenFiles {
         let mut changing = None;
         if flags.write || flags.truncate {
             self.context.check_writable()?;
+            past::check_present(&[ino])?;
             changing = Some(self.promises.changing(ino).await);
         }
         let node = self.nodes.open(ino)?;

@@ -19,6 +19,7 @@ use crate::data::space::Space;
 use crate::data::write::Writer;
 use crate::names::atimes::Atimes;
 use crate::names::orphans::Orphans;
+use crate::names::past;
 use crate::names::promises::{Changing, Promises};
 use crate::names::waits::Waits;
 use crate::volume::context::{Context, blocking};
@@ -114,7 +115,7 @@ impl Names {
 
     /// Has the names of a lazy link's directory imported before anybody misses one.
     async fn look_into(&self, dir: Ino) -> Result<bool> {
-        Ok(self.linked.has_lazy() && self.linked.look_into(dir).await?)
+        Ok(!dir.is_past() && self.linked.has_lazy() && self.linked.look_into(dir).await?)
     }
 
     async fn look_into_entry(&self, dir: Ino, name: &[u8]) -> Result<()> {
@@ -181,6 +182,9 @@ impl Names {
         let mut before = self.tier.moment();
         let inode = match self.meta.lookup(parent, name).await {
             Err(error) if error.kind() == ErrorKind::NotFound => {
+                if past::is_snapshots(&self.meta, parent, name) {
+                    return self.meta.snapshots_dir().await;
+                }
                 if !self.look_into(parent).await? {
                     return Err(error);
                 }
@@ -200,11 +204,15 @@ impl Names {
     /// Notes that `ino` is read now; answers whether the time of that changes by it.
     pub(crate) async fn note_read(&self, ino: Ino) -> Result<bool> {
         self.context.check_writable()?;
+        if ino.is_past() {
+            return Ok(false);
+        }
         Ok(self.atimes.note(&self.mirrors.known(ino).await?))
     }
 
     /// Sets the size.
     pub(crate) async fn truncate(&self, ino: Ino, size: u64) -> Result<Inode> {
+        past::check_present(&[ino])?;
         self.context.check_writable()?;
         let _changing = self.promises.changing(ino).await;
         Ok(self.atimes.merged(self.writer.truncate(ino, size).await?))
@@ -213,6 +221,7 @@ impl Names {
     /// Sets attributes other than the size.
     pub(crate) async fn setattr(&self, ino: Ino, set: SetAttr) -> Result<Inode> {
         self.context.check_writable()?;
+        past::check_present(&[ino])?;
         let (mtime, ctime) = (set.mtime, set.ctime);
         self.check_given(ino, &set).await?;
         let _changing = self.promises.changing(ino).await;
@@ -236,6 +245,7 @@ impl Names {
     /// Makes a file, directory, symlink or node.
     pub(crate) async fn create(&self, parent: Ino, name: &[u8], new: NewInode) -> Result<Inode> {
         self.context.check_writable()?;
+        past::check_name(&self.meta, parent, name)?;
         self.look_into(parent).await?;
         self.check_more(parent, &new).await?;
         self.meta.create(parent, name, new).await
@@ -244,6 +254,8 @@ impl Names {
     /// Gives `ino` one more name.
     pub(crate) async fn link(&self, ino: Ino, parent: Ino, name: &[u8]) -> Result<Inode> {
         self.context.check_writable()?;
+        past::check_present(&[ino])?;
+        past::check_name(&self.meta, parent, name)?;
         self.look_into(parent).await?;
         let _changing = self.promises.changing(ino).await;
         let before = self.tier.moment();
@@ -255,6 +267,7 @@ impl Names {
     /// readable while open.
     pub(crate) async fn unlink(&self, parent: Ino, name: &[u8]) -> Result<Ino> {
         self.context.check_writable()?;
+        past::check_present(&[parent])?;
         self.look_into(parent).await?;
         let _changing = self.changing_named(parent, name).await?;
         let gone = self.meta.unlink(parent, name).await?;
@@ -266,6 +279,7 @@ impl Names {
     /// Removes an empty directory.
     pub(crate) async fn rmdir(&self, parent: Ino, name: &[u8]) -> Result<()> {
         self.context.check_writable()?;
+        past::check_present(&[parent])?;
         self.check_no_link(parent, name).await?;
         self.look_into_entry(parent, name).await?;
         self.nodes.name_gone(&self.meta.rmdir(parent, name).await?);
@@ -280,6 +294,8 @@ impl Names {
         mode: RenameMode,
     ) -> Result<()> {
         self.context.check_writable()?;
+        past::check_present(&[from.0])?;
+        past::check_name(&self.meta, to.0, to.1)?;
         self.look_into(from.0).await?;
         if mode == RenameMode::Replace {
             self.check_no_link(to.0, to.1).await?;
@@ -377,6 +393,7 @@ impl Names {
         mode: XattrMode,
     ) -> Result<()> {
         self.context.check_writable()?;
+        past::check_present(&[ino])?;
         let _changing = self.promises.changing(ino).await;
         self.meta.xattr_set(ino, name, value, mode).await?;
         Ok(())
@@ -395,6 +412,7 @@ impl Names {
     /// Removes an extended attribute.
     pub(crate) async fn xattr_remove(&self, ino: Ino, name: &[u8]) -> Result<()> {
         self.context.check_writable()?;
+        past::check_present(&[ino])?;
         let _changing = self.promises.changing(ino).await;
         self.meta.xattr_remove(ino, name).await?;
         Ok(())

@@ -32,6 +32,7 @@ use crate::data::admission::areas::Used;
 use crate::data::admission::budget::BudgetView;
 use crate::data::admission::limit::{Limit, Subject, now_ns};
 use crate::data::admission::{Admission, budget};
+use crate::names::past::check_present;
 use crate::volume::context::Context;
 use crate::volume::together::Together;
 
@@ -235,6 +236,9 @@ impl Limits {
 
     async fn check_throughput(&self, subject: Subject, change: &ThroughputChange) -> Result<()> {
         let invalid = |text: String| Err(FsError::new(ErrorKind::Invalid, text));
+        if let Subject::Directory(dir) = subject {
+            check_present(&[dir])?;
+        }
         if let Subject::Directory(dir) = subject
             && self.meta.inode(dir).await?.kind != FileKind::Directory
         {

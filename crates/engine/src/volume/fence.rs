@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use weir_meta::kv::{Commit, Followed, Key, Kv, Outcome, Version, Versioned};
+use weir_meta::kv::{Checkpoints, Commit, Followed, Key, Kv, Outcome, Version, Versioned};
 use weir_meta::{Guard, Meta};
 use weir_types::{ErrorKind, FsError, Result};
 
@@ -112,6 +112,11 @@ impl Kv for FencedKv {
 
     fn expect_absent(&self, key: &Key, never_had: &dyn Fn() -> bool) {
         self.kv.expect_absent(key, never_had);
+    }
+
+    /// A writer that was taken over is told of that by the next commit.
+    fn checkpoints(&self) -> Option<&dyn Checkpoints> {
+        self.kv.checkpoints()
     }
 
     async fn get_many(&self, keys: &[Key]) -> Result<Vec<Option<Versioned>>> {

@@ -44,6 +44,8 @@ pub struct FsckReport {
     pub segments: u64,
     /// Bytes of their objects.
     pub object_bytes: u64,
+    /// Snapshots that were checked: each as the volume itself.
+    pub snapshots: u64,
     /// Objects that nothing names: harmless, the collector takes them.
     pub unnamed_objects: u64,
     /// Records whose checksum was checked.
@@ -78,6 +80,7 @@ pub async fn fsck(options: FsckOptions, progress: impl Fn(u64, u64)) -> Result<F
         report.problems.extend(is_older(&options.url, known, in_bucket).map(|e| e.to_string()));
     }
     let segments = all_segments(&meta, &mut report).await?;
+    check_snapshots(&meta, &segments, &mut report).await?;
     compare_objects(&buckets, &segments, &mut report).await?;
     if options.data {
         check_bytes(&buckets, &segments, &mut report, progress).await?;
@@ -116,6 +119,39 @@ async fn all_segments(
     report.segments = found.len() as u64;
     report.object_bytes = found.values().map(|s| s.info.object_bytes).sum();
     Ok(found)
+}
+
+/// Each snapshot must be sound by itself, and the volume must know each segment that it has bytes in:
+/// so the objects that are looked at are those of all snapshots.
+async fn check_snapshots(
+    meta: &Meta,
+    segments: &HashMap<SegmentId, SegmentUse>,
+    report: &mut FsckReport,
+) -> Result<()> {
+    for (name, row) in meta.snapshots().await? {
+        let Some(state) = &row.state else { continue };
+        let view = match meta.view_as(&row).await {
+            Ok(view) => view,
+            Err(error) => {
+                report.problems.push(format!("snapshot {name}: {error}"));
+                continue;
+            }
+        };
+        report.snapshots += 1;
+        let problems = check(&**view.kv()).await?;
+        report.problems.extend(problems.into_iter().map(|p| format!("snapshot {name}: {p}")));
+        let mut of_it = FsckReport::default();
+        let used = all_segments(&view, &mut of_it).await?;
+        for (id, _) in used.iter().filter(|(_, segment)| segment.live_bytes > 0) {
+            if !segments.contains_key(id) {
+                report.problems.push(format!("snapshot {name}: segment {id} is not kept"));
+            }
+            if *id > state.newest_segment {
+                report.problems.push(format!("snapshot {name}: segment {id} is newer than it"));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Every named segment must be there in its bucket with its size.

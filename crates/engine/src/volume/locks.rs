@@ -22,6 +22,8 @@ pub(crate) enum Place {
     Survey,
     /// What is set aside: one merge, extraction or removal at a time.
     Quarantine,
+    /// Which snapshots there are.
+    Snapshots,
     /// The end of an action.
     ActionEnd,
     /// The number of the next action.

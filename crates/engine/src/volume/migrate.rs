@@ -164,6 +164,20 @@ async fn remove_left(
     Ok(report)
 }
 
+/// A snapshot is a state of the metadata where that is now: it cannot come along.
+async fn check_no_snapshots(url: &BucketUrl, meta: &Meta) -> Result<()> {
+    let some = !meta.snapshots().await?.is_empty() || !meta.ending_snapshots().await?.is_empty();
+    if !some && meta.held_segments(None, 1).await?.is_empty() {
+        return Ok(());
+    }
+    let text = format!(
+        "{url} has snapshots, which are kept with its metadata where that is now and cannot move: \
+         delete them first (`weir snapshot delete`), and mount it until the collector has let go of \
+         what they held"
+    );
+    Err(FsError::new(ErrorKind::Unsupported, text))
+}
+
 impl Migration {
     /// From one database to another: PostgreSQL's own tools copy one, and keep it consistent.
     fn changes_address_only(&self) -> bool {
@@ -179,6 +193,10 @@ impl Migration {
             let meta = self.meta(&kv).await?;
             let checked = match check_clean(url, &meta, held).await {
                 Ok(()) => self.check_age(&self.from, &meta).await,
+                refused => refused,
+            };
+            let checked = match checked {
+                Ok(()) => check_no_snapshots(url, &meta).await,
                 refused => refused,
             };
             let _ = kv.close().await;

@@ -6,6 +6,7 @@
 mod checks;
 mod counters;
 mod engine;
+mod kept;
 mod logged;
 mod random;
 mod reads;
@@ -19,6 +20,7 @@ pub(crate) use counters::{
     raises_never_conflict, what_is_no_counter_is_refused, what_is_raised_never_falls,
 };
 pub(crate) use engine::{Engine, TestLog, dump, get, key, put, version};
+pub(crate) use kept::kept_states_stay_as_they_were;
 pub(crate) use logged::{
     a_cut_off_caller_leaves_log_and_map_equal, a_kill_loses_nothing_that_was_acknowledged,
     a_log_that_fails_stops_the_commit_only, replay_refuses_gaps_and_garbage,
@@ -37,6 +39,10 @@ macro_rules! conformance {
             a_log_that_fails_stops_the_commit_only, a_cut_off_caller_leaves_log_and_map_equal,
             a_kill_loses_nothing_that_was_acknowledged, replay_refuses_gaps_and_garbage,
         );
+    };
+    ($engine:ty, with_checkpoints) => {
+        $crate::kv::conformance::conformance!($engine);
+        $crate::kv::conformance::conformance!($engine: kept_states_stay_as_they_were,);
     };
     ($engine:ty, without_log) => {
         $crate::kv::conformance::conformance!($engine:

@@ -1,7 +1,10 @@
 //! What a key-value engine promises: keys, commits, and what reads and commits answer.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use bytes::Bytes;
+use serde::{Deserialize, Serialize};
 use weir_types::Result;
 
 use super::follow::leads_to;
@@ -129,6 +132,11 @@ pub trait Kv: Send + Sync + 'static {
     /// so is a commit past [`COMMIT_BYTES_MAX`].
     async fn commit(&self, commit: Commit) -> Result<Outcome>;
 
+    /// What keeps states of the whole map for later, where the engine can.
+    fn checkpoints(&self) -> Option<&dyn Checkpoints> {
+        None
+    }
+
     /// Returns when all that was applied before this call is durable in the bucket or server.
     async fn sync(&self) -> Result<()>;
 
@@ -137,6 +145,30 @@ pub trait Kv: Send + Sync + 'static {
 
     /// Syncs and ends. No call may follow.
     async fn close(&self) -> Result<()>;
+}
+
+/// Names a state of a map that is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct CheckpointId(pub u128);
+
+/// Keeps states of a map: what they hold stays readable however the map changes, and costs room only
+/// as that changes.
+#[async_trait]
+pub trait Checkpoints: Send + Sync {
+    /// Keeps the map as some prefix of all commits made it, which has at least those that could be
+    /// seen before this call. Durable when it returns; after an error it may be kept or not, and
+    /// [`kept`](Checkpoints::kept) tells. Two or three PUTs, however large the map is.
+    async fn keep(&self, name: &str) -> Result<CheckpointId>;
+
+    /// All states that are kept under a name, with it. One or two GETs.
+    async fn kept(&self) -> Result<Vec<(CheckpointId, String)>>;
+
+    /// Lets go of a state; nothing happens if it is not kept. One PUT. Who reads it by then may get
+    /// `Corrupt`, but never what is wrong.
+    async fn release(&self, id: CheckpointId) -> Result<()>;
+
+    /// A state that is kept, to be read only; `NotFound` if it is not. A few GETs.
+    async fn at(&self, id: CheckpointId) -> Result<Arc<dyn Kv>>;
 }
 
 /// Where commits are noted on local disk before they are acknowledged: the redo log. It comes from

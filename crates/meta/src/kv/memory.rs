@@ -9,20 +9,23 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use parking_lot::{Mutex, MutexGuard};
-use weir_types::Result;
+use weir_types::{ErrorKind, FsError, Result};
 
 use super::apply::{changes_nothing, check_replay, keys_read, resolve, validate};
-use super::contract::{Commit, CommitLog, Key, Kv, Outcome, Version, Versioned};
+use super::contract::{
+    CheckpointId, Checkpoints, Commit, CommitLog, Key, Kv, Outcome, Version, Versioned,
+};
 use super::entry::Entry;
 
 /// A [`Kv`] in memory.
 #[derive(Default)]
 pub struct MemoryKv {
     state: Mutex<MemoryState>,
+    kept: Mutex<Vec<(String, MemoryState)>>,
     log: Option<Arc<dyn CommitLog>>,
 }
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct MemoryState {
     version: Version,
     map: BTreeMap<Key, Versioned>,
@@ -70,8 +73,45 @@ impl MemoryState {
     }
 }
 
+/// A state is named by its place among all that ever were kept; of those let go the name is empty.
+#[async_trait]
+impl Checkpoints for MemoryKv {
+    async fn keep(&self, name: &str) -> Result<CheckpointId> {
+        let state = self.state().clone();
+        let mut kept = self.kept.lock();
+        kept.push((name.to_owned(), state));
+        Ok(CheckpointId(kept.len() as u128 - 1))
+    }
+
+    async fn kept(&self) -> Result<Vec<(CheckpointId, String)>> {
+        let kept = self.kept.lock();
+        let named = (0..).zip(kept.iter()).filter(|(_, (name, _))| !name.is_empty());
+        Ok(named.map(|(at, (name, _))| (CheckpointId(at), name.clone())).collect())
+    }
+
+    async fn release(&self, id: CheckpointId) -> Result<()> {
+        if let Some(kept) = self.kept.lock().get_mut(id.0 as usize) {
+            *kept = Default::default();
+        }
+        Ok(())
+    }
+
+    async fn at(&self, id: CheckpointId) -> Result<Arc<dyn Kv>> {
+        let kept = self.kept.lock();
+        let found = kept.get(id.0 as usize).filter(|(name, _)| !name.is_empty());
+        let Some((_, state)) = found else {
+            return Err(FsError::new(ErrorKind::NotFound, "this state is not kept"));
+        };
+        Ok(Arc::new(Self { state: Mutex::new(state.clone()), ..Self::default() }))
+    }
+}
+
 #[async_trait]
 impl Kv for MemoryKv {
+    fn checkpoints(&self) -> Option<&dyn Checkpoints> {
+        Some(self)
+    }
+
     /// Only holds who says so to it.
     fn expect_absent(&self, key: &Key, never_had: &dyn Fn() -> bool) {
         let state = self.state();
@@ -157,5 +197,5 @@ mod tests {
         }
     }
 
-    conformance!(Memory);
+    conformance!(Memory, with_checkpoints);
 }

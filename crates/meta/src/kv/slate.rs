@@ -24,6 +24,7 @@
 //! Every flush is one PUT. Level-0 tables, compaction and collection add a few requests for each
 //! 32 MiB of changes.
 
+mod checkpoints;
 mod error;
 mod feed;
 mod open;
@@ -44,14 +45,17 @@ use async_trait::async_trait;
 use object_store::ObjectStore;
 use object_store::path::Path;
 use parking_lot::{Mutex, MutexGuard, RwLock};
-use slatedb::config::{CloseOptions, FlushType};
+use slatedb::config::{CheckpointOptions, CheckpointScope, CloseOptions, FlushType};
 use slatedb::{Db, DbStatus};
 use tokio::sync::watch;
 use weir_types::{ErrorKind, FsError, Result};
 
 use super::apply::{changes_nothing, check_replay, keys_read, resolve, validate};
-use super::contract::{Commit, CommitLog, Key, Kv, Outcome, Version, Versioned};
+use super::contract::{
+    CheckpointId, Checkpoints, Commit, CommitLog, Key, Kv, Outcome, Version, Versioned,
+};
 use super::entry::Entry;
+use checkpoints::Kept;
 use error::from_slate;
 use feed::Feeder;
 use open::{block_cache, require, unless_denied, watched};
@@ -79,6 +83,7 @@ pub struct SlateKv {
     /// Held by whoever flushes; those who wait for it are served by the next flush.
     flush: tokio::sync::Mutex<()>,
     status: watch::Receiver<DbStatus>,
+    kept: Kept,
     timeout: Duration,
 }
 
@@ -101,13 +106,15 @@ impl SlateKv {
         let path = path.into();
         let timeout = options.timeout();
         let (store, denied) = watched(remembering(store, &path, options.look()));
+        let cache = block_cache(options.cache_bytes);
+        let kept = Kept { store: store.clone(), path: path.clone(), cache: cache.clone(), timeout };
         let open = async {
             if !options.create {
                 require(&store, &path).await?;
             }
-            Db::builder(path.clone(), store)
+            Db::builder(path, store)
                 .with_settings(options.settings())
-                .with_db_cache(block_cache(options.cache_bytes), 0)
+                .with_db_cache(cache, 0)
                 .with_sst_block_size(options::BLOCK_SIZE)
                 .build()
                 .await
@@ -126,6 +133,7 @@ impl SlateKv {
             unlogged: AtomicU64::new(0),
             flush: tokio::sync::Mutex::default(),
             status,
+            kept,
             timeout,
         })
     }
@@ -274,7 +282,45 @@ impl SlateKv {
 }
 
 #[async_trait]
+impl Checkpoints for SlateKv {
+    async fn keep(&self, name: &str) -> Result<CheckpointId> {
+        const WHAT: &str = "keep the metadata as it is";
+        let target = {
+            // As in a flush: what is in the log belongs to what was before.
+            let _writer = self.writer()?;
+            self.applied()
+        };
+        let options = CheckpointOptions { name: Some(name.to_owned()), ..Default::default() };
+        let keep = async {
+            self.feeder.reached(target, &self.shared).await?;
+            let kept = self.shared.db.create_checkpoint(CheckpointScope::All, &options).await;
+            kept.map_err(|error| from_slate(WHAT, error))
+        };
+        Ok(CheckpointId(bounded(self.timeout, WHAT, keep).await?.id.as_u128()))
+    }
+
+    async fn kept(&self) -> Result<Vec<(CheckpointId, String)>> {
+        self.alive("list the kept states of the metadata")?;
+        self.kept.list().await
+    }
+
+    async fn release(&self, id: CheckpointId) -> Result<()> {
+        self.alive("let go of a kept state of the metadata")?;
+        self.kept.release(id).await
+    }
+
+    async fn at(&self, id: CheckpointId) -> Result<Arc<dyn Kv>> {
+        self.alive("open a kept state of the metadata")?;
+        reader::at(&self.kept, id).await
+    }
+}
+
+#[async_trait]
 impl Kv for SlateKv {
+    fn checkpoints(&self) -> Option<&dyn Checkpoints> {
+        Some(self)
+    }
+
     fn logged(&self) -> bool {
         self.unlogged.load(Ordering::Acquire) <= self.durable()
     }

@@ -15,6 +15,7 @@ mod prices;
 mod quotas;
 mod recover;
 mod refusal;
+mod snapshots;
 mod status;
 mod survey;
 mod throughput;
@@ -46,6 +47,9 @@ pub(crate) use recover::{
     DiscardAside, Discarded, ExtractAside, GetRecoverProgress, ListAside, MergeAside,
 };
 pub(crate) use refusal::Refusal;
+pub(crate) use snapshots::{
+    CreateSnapshot, DeleteSnapshot, DeletedSnapshot, HoldSnapshot, ListSnapshots,
+};
 pub(crate) use status::{
     BlockStatus, GetStatus, Held, NbdStatus, Passthrough, StatusAnswer, Tls, Transport,
     TransportKind,

@@ -15,6 +15,7 @@ mod nfs;
 mod nodes;
 mod quota;
 mod recover;
+mod snapshots;
 mod sync;
 mod throughput;
 mod top;
@@ -49,6 +50,9 @@ pub(crate) use nfs::{
 pub(crate) use nodes::{EvictArgs, NodesArgs, NodesCommand};
 pub(crate) use quota::{QuotaArgs, QuotaCommand, QuotaGetArgs, QuotaOfArgs, QuotaSetArgs};
 pub(crate) use recover::RecoverArgs;
+pub(crate) use snapshots::{
+    CreateSnapshotArgs, NamedSnapshotsArgs, SnapshotCommand, SnapshotPlaceArgs, SnapshotsArgs,
+};
 pub(crate) use sync::SyncArgs;
 pub(crate) use throughput::{BillArgs, ModeName, ThroughputArgs};
 pub(crate) use top::{MetricsArgs, TopArgs};
@@ -173,6 +177,9 @@ pub(crate) enum Command {
     /// Make, list, resize, copy and delete the disks of a volume
     #[command(after_help = disks::DISK_EXAMPLES)]
     Disk(DiskArgs),
+    /// Keep a volume as it is now: every file, read-only, at once
+    #[command(after_help = snapshots::SNAPSHOT_EXAMPLES)]
+    Snapshot(SnapshotsArgs),
     /// Make a disk a block device of this machine
     #[command(after_help = disks::ATTACH_EXAMPLES)]
     Attach(AttachArgs),

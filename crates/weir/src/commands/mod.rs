@@ -28,9 +28,11 @@ mod quota;
 mod record;
 mod recover;
 mod residency;
+mod snapshots;
 mod state;
 mod status;
 mod sync;
+mod temporary_mount;
 mod throughput;
 mod top;
 mod umount;
@@ -90,6 +92,7 @@ pub(crate) fn run(cli: Cli, argv: &[OsString]) -> Result<ExitCode> {
         Command::CanTakeOver => upgrade::can_take_over(),
         Command::Stop(args) => wait(umount::stop(args)),
         Command::Disk(args) => wait(disks::run(args.command)),
+        Command::Snapshot(args) => wait(snapshots::run(args.command)),
         Command::Attach(args) => wait(attach::attach(args)),
         Command::Detach(args) => wait(attach::detach(args)),
         Command::Doctor(args) => wait(doctor::run(args)),

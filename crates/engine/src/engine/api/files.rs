@@ -9,6 +9,7 @@ use crate::data::resize::Fallocate;
 use crate::data::seek::Seek;
 use crate::engine::Engine;
 use crate::names::files::{OpenFile, OpenFlags};
+use crate::names::past::check_present;
 use crate::names::promises::{Promise, Recall};
 use crate::volume::boxed::{Boxed, boxed};
 
@@ -24,6 +25,7 @@ impl Engine {
         client: u32,
     ) -> Boxed<'_, Result<u64>> {
         boxed(async move {
+            check_present(&[target.0])?;
             let _changing = self.promises.changing(target.0).await;
             self.data.copier.copy_range(source, target, len, client).await
         })
@@ -89,6 +91,7 @@ impl Engine {
         len: u64,
     ) -> Boxed<'_, Result<Inode>> {
         boxed(async move {
+            check_present(&[ino])?;
             let _changing = self.promises.changing(ino).await;
             self.data.writer.fallocate(ino, mode, offset, len).await?;
             // A size that is in the mirror only would go where another node changes the file first.

@@ -13,6 +13,7 @@ use weir_types::{ErrorKind, FileKind, FsError, Ino, Result};
 use super::action::Action;
 use super::views::{ActionId, ActionKind, ActionRequest, ActionState, ActionView, FileState, Root};
 use super::{archive, hydrate, release};
+use crate::names::past::check_present;
 use crate::services::actions::parts::Actions;
 use crate::volume::together::Together;
 
@@ -126,6 +127,7 @@ impl Actions {
             return Err(FsError::new(ErrorKind::Invalid, "no file or directory is named"));
         }
         for root in roots {
+            check_present(&[root.ino])?;
             let inode = self.meta.inode(root.ino).await?;
             if inode.kind == FileKind::Directory && !recursive {
                 let text = format!("{} is a directory: say so with -r", root.path);

@@ -10,6 +10,7 @@ use super::parts::Links;
 use super::registry::{self, Link, LinkRecord};
 use super::rule;
 use super::views::{HiddenObject, LinkOptions, LinkView, Policy, TreeChange};
+use crate::names::past::check_present;
 
 /// Files waiting for their export are counted up to this.
 const WAITING_MAX: usize = 100_000;
@@ -25,6 +26,7 @@ impl Links {
         options: LinkOptions,
     ) -> Result<LinkView> {
         self.context.check_writable()?;
+        check_present(&[ino])?;
         let url: BucketUrl = options.url.parse()?;
         self.check_apart(&url)?;
         self.check_linkable(ino).await?;

@@ -77,7 +77,7 @@ pub(crate) fn version(outcome: Outcome) -> Version {
     }
 }
 
-pub(crate) async fn get(kv: &impl Kv, name: &str) -> Option<Versioned> {
+pub(crate) async fn get(kv: &(impl Kv + ?Sized), name: &str) -> Option<Versioned> {
     kv.get_many(&[key(name)]).await.unwrap().remove(0)
 }
 
@@ -86,6 +86,6 @@ pub(crate) async fn count(kv: &impl Kv, name: &str) -> i64 {
     value.map_or(0, |value| i64::from_le_bytes(value.as_ref().try_into().unwrap()))
 }
 
-pub(crate) async fn dump(kv: &impl Kv) -> Vec<(Key, Versioned)> {
+pub(crate) async fn dump(kv: &(impl Kv + ?Sized)) -> Vec<(Key, Versioned)> {
     kv.scan(b"", None, usize::MAX).await.unwrap()
 }

@@ -1,6 +1,7 @@
 //! The suite over SlateDB, and what only a bucket can do to it.
 
 mod behind;
+mod checkpoints;
 mod denied;
 mod store;
 
@@ -48,7 +49,7 @@ impl Engine for Slate {
     }
 }
 
-conformance!(Slate);
+conformance!(Slate, with_checkpoints);
 
 #[tokio::test]
 async fn what_was_synced_or_closed_is_there_after_a_reopen() {

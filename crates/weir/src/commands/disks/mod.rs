@@ -6,7 +6,6 @@
 
 mod change;
 mod describe;
-mod temporary_mount;
 
 use std::process::ExitCode;
 
@@ -17,10 +16,10 @@ use weir_types::Result;
 use crate::api::ListDisks;
 use crate::cli::{DiskCommand, VolumeArgs};
 use crate::client::Client;
+use crate::commands::temporary_mount::TemporaryMount;
 use crate::render;
 use change::Change;
 use describe::Listed;
-use temporary_mount::TemporaryMount;
 
 pub(crate) async fn run(command: DiskCommand) -> Result<ExitCode> {
     let (volume, change) = match command {

@@ -15,14 +15,14 @@ use crate::{buckets, clock, failpoints};
 const TIMEOUT_MS: u64 = 15_000;
 
 /// The open volume; its tier is a directory that goes with it.
-pub(super) struct TemporaryMount {
+pub(crate) struct TemporaryMount {
     engine: Engine,
     _tier: TempDir,
 }
 
 impl TemporaryMount {
     /// Opens a volume that nobody writes, or any to read it.
-    pub(super) async fn open(
+    pub(crate) async fn open(
         url: &BucketUrl,
         connect: &ConnectArgs,
         read_only: bool,
@@ -53,7 +53,7 @@ impl TemporaryMount {
 
     /// Does some work and closes the volume, in good order also where Ctrl-C ends the work: a volume
     /// that is left open must be mounted before it can be opened so again.
-    pub(super) async fn run<T>(self, work: impl AsyncFnOnce(&Engine) -> Result<T>) -> Result<T> {
+    pub(crate) async fn run<T>(self, work: impl AsyncFnOnce(&Engine) -> Result<T>) -> Result<T> {
         let done = tokio::select! {
             done = work(&self.engine) => done,
             _ = tokio::signal::ctrl_c() => {
@@ -71,7 +71,7 @@ fn temporary_tier() -> Result<TempDir> {
     let mut last = None;
     for parent in [std::env::temp_dir(), PathBuf::from("/var/tmp")] {
         let made = tempfile::Builder::new()
-            .prefix("weir-disk-")
+            .prefix("weir-opened-")
             .permissions(Permissions::from_mode(0o700))
             .tempdir_in(&parent);
         let fit = made.map_err(|e| FsError::local_io(parent.display(), e)).and_then(|made| {

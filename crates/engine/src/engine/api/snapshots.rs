@@ -1,0 +1,41 @@
+//! Snapshots of the volume.
+
+use weir_types::Result;
+
+use crate::engine::Engine;
+use crate::services::snapshots::{SnapshotOptions, SnapshotView};
+use crate::volume::boxed::{Boxed, boxed};
+
+impl Engine {
+    /// Keeps the volume as it is now under a name, read-only, whatever its size: a flush of what is not
+    /// in the bucket, three commits that are made durable, and two or three PUTs. It holds all that was
+    /// written before the call, and of what is written meanwhile what a crash could have left. Durable
+    /// when it returns; `Exists` if the name is taken.
+    pub fn create_snapshot<'a>(
+        &'a self,
+        options: &'a SnapshotOptions,
+    ) -> Boxed<'a, Result<SnapshotView>> {
+        boxed(self.snapshots.create(options))
+    }
+
+    /// All snapshots, oldest first. One read, and three for each 5,000 segments that only snapshots
+    /// hold.
+    pub fn snapshots(&self) -> Boxed<'_, Result<Vec<SnapshotView>>> {
+        boxed(self.snapshots.list())
+    }
+
+    /// Deletes a snapshot; what only it held is given back by the collector's next looks. `Permission`
+    /// if it is held. One commit.
+    pub fn delete_snapshot<'a>(&'a self, name: &'a str) -> Boxed<'a, Result<()>> {
+        boxed(self.snapshots.delete(name))
+    }
+
+    /// Says whether a snapshot may be deleted. One commit.
+    pub fn hold_snapshot<'a>(
+        &'a self,
+        name: &'a str,
+        held: bool,
+    ) -> Boxed<'a, Result<SnapshotView>> {
+        boxed(self.snapshots.hold(name, held))
+    }
+}

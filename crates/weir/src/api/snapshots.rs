@@ -1,0 +1,44 @@
+//! Snapshots of the volume.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use weir_engine::{SnapshotOptions, SnapshotView};
+
+use super::call::call;
+
+/// All snapshots of the volume, oldest first.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ListSnapshots {}
+call!(Get "/v1/snapshots", ListSnapshots => Vec<SnapshotView>);
+
+/// Keeps the volume as it is now.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(transparent)]
+pub(crate) struct CreateSnapshot(pub(crate) SnapshotOptions);
+call!(Post "/v1/snapshots/create", CreateSnapshot => SnapshotView);
+
+/// Deletes a snapshot.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct DeleteSnapshot {
+    pub(crate) name: String,
+}
+call!(Post "/v1/snapshots/delete", DeleteSnapshot => DeletedSnapshot);
+
+/// What came of a [`DeleteSnapshot`].
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub(crate) struct DeletedSnapshot {
+    /// The name of the snapshot that was.
+    pub(crate) deleted: String,
+}
+
+/// Says whether a snapshot may be deleted.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct HoldSnapshot {
+    pub(crate) name: String,
+    /// Nobody may, until it is let go.
+    pub(crate) held: bool,
+}
+call!(Post "/v1/snapshots/hold", HoldSnapshot => SnapshotView);

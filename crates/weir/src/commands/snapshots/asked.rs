@@ -1,0 +1,107 @@
+//! Who is asked for what is to be done with snapshots: a daemon, or the volume itself.
+
+use std::path::{Path, PathBuf};
+
+use weir_engine::{BucketUrl, SnapshotOptions, SnapshotView};
+use weir_types::{FsError, Result};
+
+use crate::api::{CreateSnapshot, DeleteSnapshot, HoldSnapshot, ListSnapshots};
+use crate::cli::SnapshotPlaceArgs;
+use crate::client::Client;
+use crate::commands::temporary_mount::TemporaryMount;
+
+/// Who has the volume.
+pub(super) enum Asked {
+    /// A daemon, and where that has it mounted.
+    Daemon(Client, Option<PathBuf>),
+    /// Nobody: it is opened for the moment.
+    Opened(Box<TemporaryMount>),
+}
+
+impl Asked {
+    /// Who has the volume at a URL, or the one in which a directory lies.
+    pub(super) async fn at(args: &SnapshotPlaceArgs, read_only: bool) -> Result<Self> {
+        let place = &args.place;
+        if !place.contains("://") {
+            let real = std::fs::canonicalize(Path::new(place));
+            let real = real.map_err(|error| FsError::local_io(place, error))?;
+            let (client, dir) = Client::holding(&real)?;
+            return Ok(Asked::Daemon(client, Some(dir.to_owned())));
+        }
+        let url: BucketUrl = place.parse()?;
+        let found = Client::having(&url).await;
+        match found.filter(|(_, status)| read_only || !status.engine.read_only) {
+            Some((client, _)) => Ok(Asked::Daemon(client, None)),
+            None => {
+                let mount = TemporaryMount::open(&url, &args.connect, read_only).await?;
+                Ok(Asked::Opened(Box::new(mount)))
+            }
+        }
+    }
+
+    /// Where it is mounted.
+    pub(super) fn dir(&self) -> Option<PathBuf> {
+        match self {
+            Asked::Daemon(_, dir) => dir.clone(),
+            Asked::Opened(_) => None,
+        }
+    }
+
+    pub(super) async fn create(self, options: SnapshotOptions) -> Result<SnapshotView> {
+        match self {
+            Asked::Daemon(client, _) => client.call(&CreateSnapshot(options)).await,
+            Asked::Opened(mount) => {
+                mount.run(async |engine| engine.create_snapshot(&options).await).await
+            }
+        }
+    }
+
+    pub(super) async fn list(self) -> Result<Vec<SnapshotView>> {
+        match self {
+            Asked::Daemon(client, _) => client.call(&ListSnapshots {}).await,
+            Asked::Opened(mount) => mount.run(async |engine| engine.snapshots().await).await,
+        }
+    }
+
+    /// Deletes one after the other, up to the first that cannot be.
+    pub(super) async fn delete(self, names: &[String]) -> Result<()> {
+        match self {
+            Asked::Daemon(client, _) => {
+                for name in names {
+                    client.call(&DeleteSnapshot { name: name.clone() }).await?;
+                }
+                Ok(())
+            }
+            Asked::Opened(mount) => {
+                let work = async |engine: &weir_engine::Engine| {
+                    for name in names {
+                        engine.delete_snapshot(name).await?;
+                    }
+                    Ok(())
+                };
+                mount.run(work).await
+            }
+        }
+    }
+
+    pub(super) async fn hold(self, names: &[String], held: bool) -> Result<Vec<SnapshotView>> {
+        let mut done = Vec::with_capacity(names.len());
+        match self {
+            Asked::Daemon(client, _) => {
+                for name in names {
+                    done.push(client.call(&HoldSnapshot { name: name.clone(), held }).await?);
+                }
+                Ok(done)
+            }
+            Asked::Opened(mount) => {
+                let work = async |engine: &weir_engine::Engine| {
+                    for name in names {
+                        done.push(engine.hold_snapshot(name, held).await?);
+                    }
+                    Ok(done)
+                };
+                mount.run(work).await
+            }
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! `weir snapshot`: makes, lists, holds and deletes snapshots of a volume.
+//!
+//! Where a daemon of this machine has the volume it does the work. Else the volume is opened for the
+//! moment, as for [`super::disks`].
+
+mod asked;
+mod describe;
+
+use std::process::ExitCode;
+
+use serde_json::json;
+use weir_engine::{SnapshotOptions, SnapshotView};
+use weir_types::Result;
+
+use crate::cli::{CreateSnapshotArgs, NamedSnapshotsArgs, SnapshotCommand, SnapshotPlaceArgs};
+use crate::{clock, render};
+use asked::Asked;
+
+pub(crate) async fn run(command: SnapshotCommand) -> Result<ExitCode> {
+    match command {
+        SnapshotCommand::Create(args) => create(args).await,
+        SnapshotCommand::List(args) => list(&args).await,
+        SnapshotCommand::Delete(args) => delete(&args).await,
+        SnapshotCommand::Hold(args) => hold(&args, true).await,
+        SnapshotCommand::Release(args) => hold(&args, false).await,
+    }
+}
+
+async fn create(args: CreateSnapshotArgs) -> Result<ExitCode> {
+    let CreateSnapshotArgs { place, name, no_flush } = args;
+    let options = SnapshotOptions { name, flush: !no_flush, rule: None };
+    let asked = Asked::at(&place, false).await?;
+    let dir = asked.dir();
+    let made = asked.create(options).await?;
+    match place.json {
+        true => render::say_json(&made)?,
+        false => render::say(&describe::created(&made, dir.as_deref()))?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn list(place: &SnapshotPlaceArgs) -> Result<ExitCode> {
+    let all = Asked::at(place, true).await?.list().await?;
+    match place.json {
+        true => render::say_json_rows(&all)?,
+        false => render::say(&describe::list(&all, &place.place, (clock::real().now)()))?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn delete(args: &NamedSnapshotsArgs) -> Result<ExitCode> {
+    let NamedSnapshotsArgs { place, names } = args;
+    Asked::at(place, false).await?.delete(names).await?;
+    match place.json {
+        true => render::say_json(&json!({ "deleted": names }))?,
+        false => {
+            let lines = names.iter().map(|name| format!("{name} is deleted\n"));
+            render::say(&lines.collect::<String>())?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn hold(args: &NamedSnapshotsArgs, held: bool) -> Result<ExitCode> {
+    let NamedSnapshotsArgs { place, names } = args;
+    let done: Vec<SnapshotView> = Asked::at(place, false).await?.hold(names, held).await?;
+    match place.json {
+        true => render::say_json_rows(&done)?,
+        false => {
+            let says = if held { "is held: nobody can delete it" } else { "can be deleted" };
+            let lines = done.iter().map(|one| format!("{} {says}\n", one.name));
+            render::say(&lines.collect::<String>())?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}

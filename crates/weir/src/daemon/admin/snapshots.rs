@@ -1,0 +1,43 @@
+//! Snapshots over the admin door.
+
+use std::sync::Arc;
+
+use weir_engine::SnapshotView;
+use weir_types::Result;
+
+use super::routes::Routes;
+use crate::api::{CreateSnapshot, DeleteSnapshot, DeletedSnapshot, HoldSnapshot, ListSnapshots};
+use crate::daemon::shared::DaemonState;
+
+pub(super) fn add(routes: Routes) -> Routes {
+    routes.on(list).wholly(create).wholly(delete).wholly(hold)
+}
+
+async fn list(
+    shared: Arc<DaemonState>,
+    ListSnapshots {}: ListSnapshots,
+) -> Result<Vec<SnapshotView>> {
+    shared.engine.snapshots().await
+}
+
+async fn create(
+    shared: Arc<DaemonState>,
+    CreateSnapshot(options): CreateSnapshot,
+) -> Result<SnapshotView> {
+    shared.engine.create_snapshot(&options).await
+}
+
+async fn delete(
+    shared: Arc<DaemonState>,
+    DeleteSnapshot { name }: DeleteSnapshot,
+) -> Result<DeletedSnapshot> {
+    shared.engine.delete_snapshot(&name).await?;
+    Ok(DeletedSnapshot { deleted: name })
+}
+
+async fn hold(
+    shared: Arc<DaemonState>,
+    HoldSnapshot { name, held }: HoldSnapshot,
+) -> Result<SnapshotView> {
+    shared.engine.hold_snapshot(&name, held).await
+}

@@ -1,0 +1,169 @@
+#!/usr/bin/env bash
+# Snapshots over a real mount: made, read, copied from, held and deleted; by root and by others; over
+# remounts, upgrades of nothing, a bucket that is away, and kills at each step.
+# time-limit: 600
+source "$(dirname "$0")/../lib.sh"
+begin
+need jq setpriv
+
+snapshot() { # COMMAND ARGS...
+    local command=$1
+    shift
+    "$WEIR" snapshot "$command" "$MNT" "$@" || fail "snapshot $command $*"
+}
+names() { "$WEIR" snapshot list "$MNT" --json | jq -rc '[.[].name] | join(" ")'; }
+of() { "$WEIR" snapshot list "$MNT" --json | jq -r ".[] | select(.name == \"$1\") | $2"; }
+past() { echo "$MNT/.snapshots/$1"; }
+refused() { # WHAT WORD COMMAND...
+    local what=$1 word=$2
+    shift 2
+    timeout 60 "$@" >"$T/out" 2>&1 && fail "$what is done: $(cat "$T/out")"
+    grep -qi -- "$word" "$T/out" || fail "$what: does not say '$word': $(cat "$T/out")"
+}
+sums() { (cd "$1" && find . -type f -print0 | sort -z | xargs -0 sha256sum); }
+objects() { find "$BUCKET/vol/seg" -type f 2>/dev/null | wc -l; }
+eager() {
+    echo '{"collect_interval_s": 1, "collect_grace_s": 0}' >"$T/settings.json"
+    MOUNT_ARGS=(--config "$T/settings.json")
+}
+
+echo "== every file as it was"
+eager
+format_volume --segment-size 1MiB
+mount_volume
+mkdir -p "$MNT/d/e" && cp /bin/ls "$MNT/d/ls" && ln -s ls "$MNT/d/link" && ln "$MNT/d/ls" "$MNT/hard"
+head -c 5000000 /dev/urandom >"$MNT/d/e/large"
+echo one >"$MNT/small"
+chmod 640 "$MNT/small" && chown 1234:1235 "$MNT/small" && touch -d 2001-02-03 "$MNT/small"
+same "$(find "$MNT/.snapshots" -mindepth 1 | wc -l)" 0 "snapshots before there are any"
+snapshot create monday | grep -q "$(past monday)" || fail "create does not say where"
+sums "$MNT" >"$T/monday"
+stat -c '%a %u %g %Y %s' "$MNT/small" >"$T/small"
+echo two >"$MNT/small" && rm -r "$MNT/d" && head -c 3000000 /dev/urandom >"$MNT/new"
+snapshot create tuesday --json | jq -e '.name == "tuesday" and .files > 3' >/dev/null || fail "--json"
+sums "$MNT" >"$T/tuesday"
+rm "$MNT/new" "$MNT/hard"
+check_all() {
+    local name
+    for name in "$@"; do
+        sums "$(past "$name")" | diff - "$T/$name" || fail "$name is not as it was"
+    done
+}
+check_all monday tuesday
+same "$(stat -c '%a %u %g %Y %s' "$(past monday)/small")" "$(cat "$T/small")" "attributes"
+same "$(readlink "$(past monday)/d/link")" ls "a symlink"
+same "$(stat -c %h "$(past monday)/hard")" 2 "a hard link"
+same "$(ls -A "$MNT")" small "what a listing of the root shows"
+same "$(ls "$MNT/.snapshots" | tr '\n' ' ')" "monday tuesday " "the snapshots"
+(cd "$(past monday)/d/e/.." && cmp ls /bin/ls) || fail "a path with .."
+[ "$(cd "$(past monday)/.." && ls | wc -l)" = 2 ] || fail "above a snapshot are all of them"
+[ "$(stat -c %i "$(past monday)/small")" != "$(stat -c %i "$MNT/small")" ] || fail "inodes mix"
+same "$(stat -c %i "$(past monday)/small")" "$(stat -c %i "$(past monday)/small")" "an inode number"
+
+echo "== nobody changes it"
+for command in "touch $(past monday)/small" "rm $(past monday)/small" "mkdir $(past monday)/x" \
+    "mkdir $MNT/.snapshots/x" "rmdir $(past tuesday)" "mv $(past monday)/small $MNT/x" \
+    "ln $(past monday)/small $MNT/x" "chmod 777 $(past monday)/small" "truncate -s 0 $(past monday)/small" \
+    "cp /bin/ls $(past monday)/small" "mv $MNT/small $(past monday)/small"; do
+    # shellcheck disable=SC2086 # words
+    $command 2>"$T/err" && fail "$command is done"
+    grep -qE "Read-only|cross-device|Invalid cross" "$T/err" || fail "$command: $(cat "$T/err")"
+done
+mkdir "$MNT/.snapshots" 2>/dev/null && fail "the name is taken by others"
+cat "$(past monday)/small" >/dev/null # changes no time
+same "$(stat -c '%a %u %g %Y %s' "$(past monday)/small")" "$(cat "$T/small")" "attributes after reading"
+if setpriv --reuid 65534 --clear-groups cat "$(past monday)/small" 2>/dev/null; then
+    fail "permissions of then do not count"
+fi
+
+echo "== copied back without moving a byte"
+sent() { "$WEIR" status "$MNT" --json | jq '.since_mount.bytes_flushed'; }
+"$WEIR" flush "$MNT" >/dev/null
+before=$(sent)
+cp --reflink=auto "$(past monday)/d/e/large" "$MNT/restored" || fail "cp"
+cmp "$MNT/restored" "$(past monday)/d/e/large" || fail "what was copied is another one"
+"$WEIR" flush "$MNT" >/dev/null
+[ $(($(sent) - before)) -lt 1000000 ] || fail "a copy moved $(($(sent) - before)) bytes"
+sums "$MNT" >"$T/now"
+
+echo "== names"
+for name in -x "a b" a/b ../x "" "$(printf 'a%.0s' $(seq 129))"; do
+    refused "the name '$name'" "no name for a snapshot\|unexpected argument" \
+        "$WEIR" snapshot create "$MNT" "$name"
+done
+refused "a name that is taken" "already" "$WEIR" snapshot create "$MNT" monday
+refused "one that is not there" "no snapshot" "$WEIR" snapshot delete "$MNT" wednesday
+refused "a place without a volume" "weir" "$WEIR" snapshot list "$T"
+snapshot hold monday | grep -q held || fail "hold says nothing"
+same "$(of monday .held)" true "held"
+refused "deleting what is held" "is held" "$WEIR" snapshot delete "$MNT" monday
+snapshot release monday >/dev/null
+
+echo "== the collector leaves what a snapshot holds, and takes what none does"
+poll 60 eval '[ "$(of monday .past_bytes)" -gt 4000000 ]' || fail "monday holds $(of monday .past_bytes)"
+[ "$(of monday .alone_bytes)" -le "$(of monday .past_bytes)" ] || fail "alone more than at all"
+sleep 3
+remount
+check_all monday tuesday
+sums "$MNT" | diff - "$T/now" || fail "the volume is not as it was"
+many=$(objects)
+snapshot delete tuesday >/dev/null
+same "$(names)" monday "snapshots"
+poll 60 eval '[ "$(objects)" -lt '"$many"' ]' || fail "what only tuesday had stays: $(objects)"
+check_all monday
+
+echo "== somebody reads in one that is deleted"
+exec 7<"$(past monday)/d/e/large"
+snapshot create friday >/dev/null
+snapshot delete friday >/dev/null
+ls "$(past friday)" 2>/dev/null && fail "friday is there"
+cmp /dev/fd/7 "$(past monday)/d/e/large" || fail "what is open"
+exec 7<&-
+
+echo "== without a mount, and read-only"
+umount_volume
+"$WEIR" snapshot create "$URL" thursday >/dev/null || fail "create by URL"
+same "$("$WEIR" snapshot list "$URL" --json | jq -rc '[.[].name] | join(" ")')" "monday thursday" "by URL"
+refused "moving the metadata" "has snapshots" "$WEIR" migrate "$URL" --to postgres://u@127.0.0.1:9/x
+"$WEIR" mount "$URL" "$MNT" --tier "$T/reader" --log-file "$T/reader.log" --read-only || fail "mount"
+check_all monday
+refused "one of a read-only mount" "read-only" "$WEIR" snapshot create "$MNT" x
+"$WEIR" umount "$MNT" || fail "umount"
+"$WEIR" fsck --data "$URL" --json | jq -e '.snapshots == 2 and .problems == []' >/dev/null || fail "fsck"
+mount_volume
+
+echo "== two at once, and many"
+for n in 1 2 3 4; do "$WEIR" snapshot create "$MNT" "at-once-$n" >/dev/null & done
+wait
+same "$(names | wc -w)" 6 "snapshots made at once"
+for n in $(seq "$(amount 20 1000)"); do "$WEIR" snapshot create "$MNT" "n$n" --no-flush >/dev/null || fail "$n"; done
+same "$(ls "$MNT/.snapshots" | wc -l)" $((6 + $(amount 20 1000))) "many"
+check_all monday
+# shellcheck disable=SC2046 # words
+snapshot delete $(names | tr ' ' '\n' | grep -E '^(n[0-9]|at-once)') >/dev/null
+same "$(names)" "monday thursday" "those that stay"
+
+echo "== killed at each step"
+for point in begun kept finished ended handed-over released; do
+    umount_volume
+    WEIR_FAILPOINTS="engine::snapshot-$point=1" mount_volume
+    echo "$point" >"$MNT/small"
+    pid=$(daemon_pid)
+    "$WEIR" snapshot create "$MNT" "k-$point" >/dev/null 2>&1
+    "$WEIR" snapshot delete "$MNT" "k-$point" >/dev/null 2>&1
+    poll 60 gone "$pid" || fail "$point is not reached"
+    kill9
+    mount_volume
+    check_all monday
+    same "$(cat "$MNT/small")" "$point" "the volume after a kill at $point"
+    "$WEIR" snapshot delete "$MNT" "k-$point" >/dev/null 2>&1
+    poll 60 eval '[ "$(names)" = "monday thursday" ]' || fail "after $point: $(names)"
+    ls "$MNT/.snapshots/k-$point" 2>/dev/null && fail "half a snapshot shows after $point"
+done
+
+echo "== the last one goes, and nothing is left of it"
+snapshot delete monday thursday >/dev/null
+rm -rf "${MNT:?}"/*
+poll 120 eval '[ "$(objects)" = 0 ]' || fail "objects are left: $(objects)"
+umount_volume
+"$WEIR" fsck --data "$URL" --json | jq -e '.snapshots == 0 and .problems == []' >/dev/null || fail "fsck"
