@@ -4,7 +4,7 @@
 # time-limit: 300
 source "$(dirname "$0")/../lib.sh"
 begin
-need csi-sanity curl dd df jq python3 mount umount unshare nsenter systemd-run /lib/systemd/systemd
+need csi-sanity curl jq python3 mount umount unshare nsenter systemd-run /lib/systemd/systemd
 # Made with the program by `make tested-binary`.
 CSI=${WEIR_CSI:-$(dirname "$WEIR")/weir-csi}
 [ -x "$CSI" ] || fail "no binary at $CSI: make e2e builds it"
@@ -78,7 +78,7 @@ same "$(create pvc-1)" "$ID" "the id of a volume that is created twice"
 stage pvc-1 "$W" "$OURS"
 publish pvc-1 one "$W" "$OURS"
 echo one >"$T/pods/one/file"
-same "$(df --output=size "$T/pods/one" | tail -1)" 1048576 "the size that a pod sees, in KiB"
+same "$(df --output=size "$T/pods/one" | tail -1 | tr -d " ")" 1048576 "the size that a pod sees, in KiB"
 dd if=/dev/zero of="$T/pods/one/huge" bs=1M count=1025 status=none 2>"$T/full" && fail "a pod writes past its size"
 grep -q "Disk quota exceeded" "$T/full" || fail "a pod that is full is told $(cat "$T/full")"
 rm "$T/pods/one/huge"

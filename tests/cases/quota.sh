@@ -3,7 +3,7 @@
 # that is in use, over kills, moves and links.
 source "$(dirname "$0")/../lib.sh"
 begin
-need jq df dd setpriv git
+need jq setpriv git
 seed
 fmt_mount
 chmod 1777 "$MNT"
