@@ -125,7 +125,8 @@ impl Volume {
                 Err(error)
                     if error.code() == Some(ErrorCode::TierInUse) && Instant::now() < until =>
                 {
-                    self.runtime.block_on(tokio::time::sleep(Duration::from_millis(20)));
+                    let rest = async { tokio::time::sleep(Duration::from_millis(20)).await };
+                    self.runtime.block_on(rest);
                 }
                 mounted => return Arc::new(mounted.unwrap()),
             }
