@@ -86,7 +86,8 @@ poll 20 stands_by b 1 || fail "b does not stand by"
 reached() { (exec 3<>"/dev/tcp/$ADDRESS/2049") 2>/dev/null; }
 poll 30 reached || fail "nobody has the address"
 SECONDS_IN_ALL=$(amount 200 600)
-nfs_goes_on "$ADDRESS:2049" "$SECONDS_IN_ALL" 32
+# How long it waits depends on what else the machine does, so this only says that it goes on; the client tells the time.
+nfs_goes_on "$ADDRESS:2049" "$SECONDS_IN_ALL" 60
 life 1 a b
 sleep 5
 
