@@ -137,6 +137,9 @@ fn what_moves_in_or_is_given_away_must_fit() {
     world.run(engine.setattr(small, give())).expect("the first file of that user");
     is_full(world.run(engine.setattr(large, give())));
     world.run(engine.setattr(small, give())).expect("it is that user's already");
+    let exchange = RenameMode::Exchange;
+    is_full(world.run(engine.rename((Ino::ROOT, b"large"), (dir, b"small"), exchange)));
+    is_full(world.run(engine.rename((dir, b"small"), (Ino::ROOT, b"large"), exchange)));
     drop(engine);
     world.unmount().expect("unmounts");
     world.fsck();

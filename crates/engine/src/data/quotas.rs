@@ -29,6 +29,9 @@ const LOOK: Duration = Duration::from_millis(50);
 /// How long a write waits for the metadata, and for dirty bytes to leave, before what is known decides.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// What is made in a directory with it is its group's.
+const SET_GID: u32 = 0o2000;
+
 /// A quota, and what counts for it.
 #[derive(Clone, Debug)]
 pub(crate) struct Quota {
@@ -37,15 +40,18 @@ pub(crate) struct Quota {
     pub(crate) outer: Option<QuotaOf>,
     /// At the last look: in the metadata and dirty here, and of trees within it as well.
     pub(crate) used: QuotaUsed,
-    /// Let in since.
-    since: QuotaUsed,
+    /// Let in here, ever, and when that look began: what is let in while it is taken counts twice and not
+    /// never.
+    let_in: QuotaUsed,
+    let_in_before: QuotaUsed,
 }
 
 impl Quota {
     #[cfg(test)]
     pub(crate) fn of(bytes_max: Option<u64>, files_max: Option<u64>, used: QuotaUsed) -> Self {
         let row = QuotaRow { bytes_max, files_max, ..QuotaRow::default() };
-        Self { row, outer: None, used, since: QuotaUsed::default() }
+        let (let_in, let_in_before) = Default::default();
+        Self { row, outer: None, used, let_in, let_in_before }
     }
 
     fn holds(&self, more: QuotaUsed) -> bool {
@@ -53,8 +59,11 @@ impl Quota {
             more == 0
                 || max.is_none_or(|max| used.saturating_add(since).saturating_add(more) <= max)
         };
-        fits(self.row.bytes_max, self.used.bytes, self.since.bytes, more.bytes)
-            && fits(self.row.files_max, self.used.files, self.since.files, more.files)
+        let since = |all: u64, before: u64| all.saturating_sub(before);
+        let bytes = since(self.let_in.bytes, self.let_in_before.bytes);
+        let files = since(self.let_in.files, self.let_in_before.files);
+        fits(self.row.bytes_max, self.used.bytes, bytes, more.bytes)
+            && fits(self.row.files_max, self.used.files, files, more.files)
     }
 }
 
@@ -80,8 +89,19 @@ impl Whose {
         Self { account: inode.account, uid: inode.uid, gid: inode.gid }
     }
 
+    /// What moves to `dir`.
+    pub(crate) fn moved_to(dir: &Inode, moved: &Inode) -> Self {
+        Self { account: dir.account, uid: moved.uid, gid: moved.gid }
+    }
+
+    /// What gets another owner or group.
+    pub(crate) fn given_to(file: &Inode, uid: u32, gid: u32) -> Self {
+        Self { account: file.account, uid, gid }
+    }
+
     /// What somebody makes in `dir`.
     pub(crate) fn made_in(dir: &Inode, uid: u32, gid: u32) -> Self {
+        let gid = if dir.mode & SET_GID != 0 { dir.gid } else { gid };
         Self { account: dir.account, uid, gid }
     }
 }
@@ -109,8 +129,8 @@ impl Known {
         }
         for of in chain {
             if let Some(quota) = self.quotas.get_mut(of) {
-                quota.since.bytes = quota.since.bytes.saturating_add(more.bytes);
-                quota.since.files = quota.since.files.saturating_add(more.files);
+                quota.let_in.bytes = quota.let_in.bytes.saturating_add(more.bytes);
+                quota.let_in.files = quota.let_in.files.saturating_add(more.files);
             }
         }
         Ok(())
@@ -148,6 +168,7 @@ impl Quotas {
 
     /// Looks how much is used, and which quotas there are. Two or three read rounds.
     pub(crate) async fn look(&self) -> Result<()> {
+        let let_in = self.let_in();
         // In this order: what leaves meanwhile counts twice and not never.
         let unflushed = match self.any() {
             true => self.tier.unflushed(),
@@ -162,8 +183,9 @@ impl Quotas {
         let inodes = self.meta.inodes(&inos).await?;
         let mut known = Known { looked_ms: Some(looked_ms), ..Known::default() };
         for (((of, row), used), outer) in rows.into_iter().zip(&counted).zip(outer) {
-            let (since, used) = (QuotaUsed::default(), *used);
-            known.quotas.insert(of, Quota { row, outer, used, since });
+            let let_in_before = let_in.get(&of).copied().unwrap_or_default();
+            let (let_in, used) = (let_in_before, *used);
+            known.quotas.insert(of, Quota { row, outer, used, let_in, let_in_before });
         }
         for (of, used) in all.iter().zip(counted) {
             let mut at = known.quotas.get(of).and_then(|quota| quota.outer);
@@ -184,8 +206,17 @@ impl Quotas {
             }
         }
         self.any.store(!known.quotas.is_empty(), Ordering::Relaxed);
-        *self.known.lock() = known;
+        let mut now = self.known.lock();
+        for (of, quota) in &mut known.quotas {
+            quota.let_in = now.quotas.get(of).map_or(quota.let_in, |old| old.let_in);
+        }
+        *now = known;
         Ok(())
+    }
+
+    fn let_in(&self) -> BTreeMap<QuotaOf, QuotaUsed> {
+        let known = self.known.lock();
+        known.quotas.iter().map(|(of, quota)| (*of, quota.let_in)).collect()
     }
 
     /// For each quota of a tree the one of the tree that it lies in.
@@ -264,10 +295,20 @@ impl Quotas {
 
     /// The same; while the metadata does not answer what was known before stands.
     async fn look_if_old_or_late(&self) {
-        if self.is_old()
-            && let Ok(Err(error)) = tokio::time::timeout(PATIENCE, self.look()).await
-        {
-            tracing::debug!(%error, "quotas stand as they were known");
+        if self.is_old() {
+            self.look_in_time().await;
+        }
+    }
+
+    /// `false` where the metadata does not answer in time.
+    async fn look_in_time(&self) -> bool {
+        match tokio::time::timeout(PATIENCE, self.look()).await {
+            Ok(Ok(())) => true,
+            Ok(Err(error)) => {
+                tracing::debug!(%error, "quotas stand as they were known");
+                false
+            }
+            Err(_) => false,
         }
     }
 
@@ -293,7 +334,9 @@ impl Quotas {
         }
         self.send_off(after).await;
         for _ in 0..LOOKS {
-            self.look().await?;
+            if !self.look_in_time().await {
+                break;
+            }
             if self.take(before, after, more).is_ok() {
                 return Ok(());
             }

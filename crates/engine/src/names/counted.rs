@@ -32,7 +32,7 @@ impl Names {
         if moved.kind == FileKind::Directory {
             return Ok(());
         }
-        let (before, after) = (Whose::of(&moved), Whose::made_in(&dir, moved.uid, moved.gid));
+        let (before, after) = (Whose::of(&moved), Whose::moved_to(&dir, &moved));
         self.quotas.check_moved(Some(before), after, self.counts(&moved)).await
     }
 
@@ -43,7 +43,7 @@ impl Names {
         }
         let file = self.meta.inode(ino).await?;
         let (uid, gid) = (set.uid.unwrap_or(file.uid), set.gid.unwrap_or(file.gid));
-        let (before, after) = (Whose::of(&file), Whose::made_in(&file, uid, gid));
+        let (before, after) = (Whose::of(&file), Whose::given_to(&file, uid, gid));
         self.quotas.check_moved(Some(before), after, self.counts(&file)).await
     }
 

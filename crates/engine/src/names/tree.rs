@@ -307,6 +307,9 @@ impl Names {
         let _replacing = self.changing_named(to.0, to.1).await?;
         self.flush_before_replacing(from, to, mode).await?;
         self.check_moved(from, to.0).await?;
+        if mode == RenameMode::Exchange {
+            self.check_moved(to, from.0).await?;
+        }
         let renamed = self.meta.rename(from.0, from.1, to.0, to.1, mode).await?;
         if renamed.moved.kind == FileKind::Directory || mode == RenameMode::Exchange {
             self.admission.directory_moved();
