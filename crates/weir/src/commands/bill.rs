@@ -5,7 +5,8 @@ mod headline;
 use std::process::ExitCode;
 
 use weir_cost::{Bill, Host, Line};
-use weir_types::{Bytes, Result};
+use weir_door_nfs::UseView;
+use weir_types::{Bytes, ErrorKind, Result};
 
 use super::prices;
 use crate::api::{GetUsed, ListLinks, ListNfsUses};
@@ -33,7 +34,7 @@ pub(crate) async fn run(args: BillArgs) -> Result<ExitCode> {
         mountpoint: status.mountpoint,
         files: status.engine.files,
         period: client.call(&GetUsed { since_unix_ms: since, node: args.node }).await?,
-        nfs: client.call(&ListNfsUses {}).await?,
+        nfs: uses_by_nfs(&client).await?,
         linked_bytes: client.call(&ListLinks {}).await?.iter().map(|link| link.bytes).sum(),
     };
     let host = Host {
@@ -55,6 +56,15 @@ pub(crate) async fn run(args: BillArgs) -> Result<ExitCode> {
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// What each NFS client used. Nothing for users who are not root on root's mount: who else is mounted
+/// from where is not theirs to see.
+async fn uses_by_nfs(client: &Client) -> Result<Vec<UseView>> {
+    match client.call(&ListNfsUses {}).await {
+        Err(error) if error.kind() == ErrorKind::Permission => Ok(Vec::new()),
+        uses => uses,
+    }
 }
 
 fn describe(report: &Report, since: Option<u64>, width: Width) -> String {
