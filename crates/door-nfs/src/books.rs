@@ -13,6 +13,7 @@ use tokio::time::Instant;
 use weir_engine::Engine;
 use weir_types::{ErrorKind, Result};
 
+use crate::moved;
 use crate::protocol::numbers::told;
 use crate::protocol::status::{Served, Status};
 use crate::state::back::Back;
@@ -36,13 +37,15 @@ pub(crate) struct All {
 
 /// What the server knows of its clients.
 pub(crate) struct Books {
-    engine: Arc<Engine>,
+    pub(crate) engine: Arc<Engine>,
     all: Mutex<All>,
     pub(crate) lease: Duration,
     /// Nothing is kept: the volume is not written.
-    read_only: bool,
-    /// Rows of clients change one after the other.
-    rows: tokio::sync::Mutex<()>,
+    pub(crate) read_only: bool,
+    /// Rows of clients change one after the other. Whether what they hold outlives this node.
+    rows: tokio::sync::Mutex<bool>,
+    /// When rows were looked for that nothing is left of.
+    pub(crate) swept: Mutex<Instant>,
     /// A delegation ended.
     pub(crate) returned: Notify,
 }
@@ -56,7 +59,11 @@ impl Books {
         mut random: Box<dyn FnMut() -> u64 + Send>,
     ) -> Result<Self> {
         let rows = engine.kept(CLIENT_ROWS).await?;
-        let of_before: HashSet<Bytes> = rows.into_iter().map(|(_, owner)| owner).collect();
+        let before = moved::before(rows, engine.session().is_some());
+        if !read_only && !before.rows.is_empty() {
+            engine.keep(before.rows).await?;
+        }
+        let of_before: HashSet<Bytes> = before.owners.into_iter().collect();
         let boot = (random() as u32).max(1);
         let clients = Clients::new(lease, u64::from(boot) << 32);
         let all = All {
@@ -64,8 +71,9 @@ impl Books {
             held: Held::new(boot, most, random),
             grace: Grace::new(of_before, Instant::now() + lease),
         };
-        let (all, rows) = (Mutex::new(all), tokio::sync::Mutex::new(()));
-        Ok(Self { engine, all, lease, read_only, rows, returned: Notify::new() })
+        let (all, rows) = (Mutex::new(all), tokio::sync::Mutex::new(false));
+        let swept = Mutex::new(Instant::now());
+        Ok(Self { engine, all, lease, read_only, rows, swept, returned: Notify::new() })
     }
 
     /// Everything.
@@ -73,7 +81,7 @@ impl Books {
         self.all.lock()
     }
 
-    async fn keep(&self, rows: Vec<(String, Option<Bytes>)>) -> Result<()> {
+    pub(crate) async fn keep(&self, rows: Vec<(String, Option<Bytes>)>) -> Result<()> {
         match self.read_only || rows.is_empty() {
             true => Ok(()),
             false => self.engine.keep(rows).await,
@@ -120,7 +128,7 @@ impl Books {
         principal: &Principal,
         asked: NewSession,
     ) -> Served<Created> {
-        let _rows = self.rows.lock().await;
+        let mut outlives = self.rows.lock().await;
         let creating = self.lock().clients.creating(client, sequence, principal)?;
         match creating {
             Creating::Again(created) => return Ok(created),
@@ -131,7 +139,12 @@ impl Books {
                 }
                 let owner = self.lock().clients.by_id.get(&client).map(|c| c.owner.clone());
                 let owner = owner.ok_or(Status::STALE_CLIENTID)?;
-                self.keep(vec![(row_of(&owner), Some(owner))]).await?;
+                self.outlive(&mut outlives).await?;
+                let from = self.nodes_of(&owner).await?;
+                self.keep(vec![(self.own_row(&owner), Some(owner))]).await?;
+                if let Some(known) = self.lock().clients.by_id.get_mut(&client) {
+                    known.from = from;
+                }
             }
         }
         let mut all = self.lock();
@@ -144,13 +157,17 @@ impl Books {
 
     /// `RECLAIM_COMPLETE`: a client has claimed what it held.
     pub(crate) async fn reclaimed(&self, client: u64) -> Served<()> {
-        {
+        let (owner, from) = {
             let All { clients, grace, .. } = &mut *self.lock();
             let client = clients.by_id.get_mut(&client).ok_or(Status::STALE_CLIENTID)?;
             if std::mem::replace(&mut client.complete, true) {
                 return Err(Status::COMPLETE_ALREADY.into());
             }
             grace.complete(&client.owner);
+            (client.owner.clone(), std::mem::take(&mut client.from))
+        };
+        if !from.is_empty() {
+            self.claimed_from(&owner, &from).await;
         }
         self.end_grace_if_due().await;
         Ok(())
@@ -190,7 +207,7 @@ impl Books {
         let owner = self.lock().clients.by_id.get(&client).map(|c| c.owner.clone());
         if let Some(owner) = owner {
             // Before another has it: after a restart this one claims it no more.
-            self.keep(vec![(row_of(&owner), None)]).await?;
+            self.keep(vec![(self.own_row(&owner), None)]).await?;
         }
         self.drop_client(client, true).await;
         Ok(true)
@@ -202,7 +219,7 @@ impl Books {
         let owner = self.lock().clients.by_id.get(&client).map(|c| c.owner.clone());
         self.drop_client(client, false).await;
         match owner {
-            Some(owner) => self.keep(vec![(row_of(&owner), None)]).await,
+            Some(owner) => self.keep(vec![(self.own_row(&owner), None)]).await,
             None => Ok(()),
         }
     }
@@ -222,8 +239,18 @@ impl Books {
         self.let_go(held).await;
     }
 
-    /// The server ends: what clients hold is let go here, and theirs to claim from the next one.
+    /// The server ends: what clients hold is let go here, and theirs to claim from the next one. Where nodes share
+    /// the volume it stands until then.
     pub(crate) async fn leave(&self) {
+        if let Some(node) = self.engine.session() {
+            let is_served = self.lock().clients.by_id.values().any(|client| client.confirmed);
+            if is_served {
+                return self.leave_to_others();
+            }
+            if let Err(error) = self.engine.locks_outlive_no_more(vec![node]).await {
+                tracing::debug!("locks of this node stand a while after its end: {error}");
+            }
+        }
         let all: Vec<LetGo> = {
             let All { clients, held, .. } = &mut *self.lock();
             clients.by_id.keys().map(|client| held.take_all(*client)).collect()
@@ -232,6 +259,16 @@ impl Books {
             if tokio::time::timeout(LEAVE_WAIT, self.let_go(held)).await.is_err() {
                 tracing::warn!("locks of NFS clients are let go later: the metadata is away");
                 return;
+            }
+        }
+    }
+
+    /// Locks are let go here and nowhere else.
+    fn leave_to_others(&self) {
+        let All { clients, held, .. } = &mut *self.lock();
+        for client in clients.by_id.keys() {
+            for (ino, owner) in held.take_all(*client).locks {
+                self.engine.forget_locks(ino, owner);
             }
         }
     }
@@ -266,6 +303,7 @@ impl Books {
     pub(crate) async fn tend(&self) {
         let now = Instant::now();
         self.end_grace_if_due().await;
+        self.sweep().await;
         let idle = {
             let held = &mut self.lock().held;
             held.forget_owners();

@@ -22,6 +22,7 @@ mod dispatch;
 mod exports;
 mod handle;
 mod memory;
+mod moved;
 mod names;
 mod ops;
 mod options;

@@ -68,6 +68,8 @@ pub use volume::pulse::NodesStatus;
 pub use volume::standby::await_turn;
 pub use volume::turn::Turn;
 pub use weir_meta::locks::{Lock, LockOwner, LockSpace};
+pub use weir_meta::reclaims::LockStanding;
+pub use weir_meta::sessions::SessionId;
 pub use weir_meta::{
     ACL_ACCESS, ACL_DEFAULT, DirEntry, DirEntryPlus, NewInode, RenameMode, Renamed, SetAttr,
     XattrMode,

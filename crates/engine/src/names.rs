@@ -10,6 +10,7 @@ pub(crate) mod orphans;
 pub(crate) mod passthrough;
 pub(crate) mod past;
 pub(crate) mod promises;
+pub(crate) mod reclaims;
 pub(crate) mod removed;
 pub(crate) mod tree;
 pub(crate) mod waits;

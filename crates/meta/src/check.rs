@@ -10,6 +10,7 @@ use crate::codec::{Dirent, counter, decode, decode_inode, last_key};
 use crate::counted::Counted;
 use crate::kv::{Key, Kv, Versioned};
 use crate::node_locks::NodeLock;
+use crate::reclaims::ReclaimRow;
 use crate::{
     ActionPortion, ActionRow, DiskRow, LinkObject, SegmentInfo, SnapshotRow, extents, keys,
 };
@@ -76,7 +77,7 @@ pub async fn check(kv: &dyn Kv) -> Result<Vec<Problem>> {
     let mut checker = Checker::default();
     // Inodes and segments first: the other rows are held against them.
     type Visit = fn(&mut Checker, &Key, &Versioned);
-    let visits: [(u8, Visit); 23] = [
+    let visits: [(u8, Visit); 24] = [
         (keys::INODE, Checker::inode),
         (keys::SEGMENT, Checker::segment),
         (keys::DIRENT, Checker::dirent),
@@ -93,6 +94,7 @@ pub async fn check(kv: &dyn Kv) -> Result<Vec<Problem>> {
         (keys::DISK_HOLD, Checker::of_some_inode),
         (keys::NODE_LOCKS, Checker::node_locks),
         (keys::NODE_WAITS, Checker::node_waits),
+        (keys::RECLAIM, Checker::reclaim),
         (keys::ACTION, Checker::action),
         (keys::ACTION_PORTION, Checker::portion),
         (keys::COUNTER, Checker::counter),
@@ -356,6 +358,11 @@ impl Checker {
     fn node_waits(&mut self, key: &Key, found: &Versioned) {
         let _ = self.parsed(key, keys::parse_session(key));
         let _ = self.decoded::<Vec<(Ino, NodeLock)>>(key, found);
+    }
+
+    fn reclaim(&mut self, key: &Key, found: &Versioned) {
+        let _ = self.parsed(key, keys::parse_session(key));
+        let _ = self.decoded::<ReclaimRow>(key, found);
     }
 
     fn link_object(&mut self, key: &Key, found: &Versioned) {

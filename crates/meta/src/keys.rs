@@ -41,6 +41,7 @@ pub(crate) const HOLD: u8 = b'G';
 pub(crate) const NODE_LOCKS: u8 = b'F';
 pub(crate) const RECALL: u8 = b'j';
 pub(crate) const NODE_WAITS: u8 = b'f';
+pub(crate) const RECLAIM: u8 = b'o';
 pub(crate) const KEPT: u8 = b'k';
 pub(crate) const SHARE: u8 = b'u';
 pub(crate) const DID: u8 = b'v';
@@ -405,6 +406,11 @@ pub(crate) fn node_locks(ino: Ino) -> Key {
 /// The row of those that wait for locks at a session.
 pub(crate) fn node_waits(session: u64) -> Key {
     of_session(NODE_WAITS, session)
+}
+
+/// The row that lets a session's locks stand after its end.
+pub(crate) fn reclaim(session: u64) -> Key {
+    of_session(RECLAIM, session)
 }
 
 /// The row that a door keeps under a name; also the prefix of those whose names begin so.

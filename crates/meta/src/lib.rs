@@ -44,6 +44,7 @@ mod portions;
 mod quota_of;
 mod quotas;
 mod recent_views;
+pub mod reclaims;
 mod rename;
 mod segments;
 mod session;

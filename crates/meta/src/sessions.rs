@@ -227,7 +227,7 @@ async fn turn(kv: &dyn Kv) -> Result<(Commit, u64)> {
     Ok((Commit { checks: vec![check], puts, ..Commit::default() }, count + 1))
 }
 
-async fn all(kv: &dyn Kv, tag: u8) -> Result<Vec<(Key, crate::kv::Versioned)>> {
+pub(crate) async fn all(kv: &dyn Kv, tag: u8) -> Result<Vec<(Key, crate::kv::Versioned)>> {
     let mut rows = Vec::new();
     loop {
         let after = last_key(&rows);
@@ -245,7 +245,7 @@ fn rows(id: SessionId) -> [Key; 4] {
     [keys::presence, keys::beat, keys::peer, keys::node_waits].map(|key| key(id.0))
 }
 
-fn id_of(key: &[u8]) -> Result<SessionId> {
+pub(crate) fn id_of(key: &[u8]) -> Result<SessionId> {
     let id = keys::parse_session(key).ok_or_else(|| {
         let context = format!("metadata key {} is too short; run a check", key.escape_ascii());
         FsError::new(ErrorKind::Corrupt, context)
@@ -254,11 +254,11 @@ fn id_of(key: &[u8]) -> Result<SessionId> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::kv::MemoryKv;
 
-    fn node(name: &str) -> NodeRow {
+    pub(crate) fn node(name: &str) -> NodeRow {
         let text = |text: &str| text.to_owned();
         let (host, tier, build) = (text("process 1 on a"), text("/tier"), text("1"));
         NodeRow { name: text(name), host, tier, build, since: UnixTime(7) }

@@ -1,6 +1,7 @@
 //! Locks of byte ranges. They are those of the engine, and so of all doors and nodes.
 
-use weir_engine::{Bytes, Lock, LockOwner, LockSpace};
+use weir_engine::{Bytes, Lock, LockOwner, LockSpace, SessionId as Node};
+use weir_types::ErrorKind;
 
 use crate::compound::{Compound, Target, check_regular};
 use crate::protocol::numbers::{OPAQUE_BYTES_MAX, open};
@@ -91,10 +92,13 @@ impl Compound {
         let (start, last) = range(offset, len)?;
         let exclusive = is_exclusive(kind)?;
         let target = self.target()?;
-        self.check_lock_grace(reclaim)?;
+        let from = self.check_lock_grace(reclaim).await?;
         let (number, owner) = self.locker(&target, locker, exclusive)?;
         let lock = Lock { owner, start, last, exclusive, pid: 0 };
-        let denied = self.take(&target, lock).await?;
+        let denied = match from.is_empty() {
+            true => self.take(&target, lock).await?,
+            false => self.claim(&target, lock, from).await?,
+        };
         if reclaim && denied.is_some() {
             // Of the server before this one, which the other nodes still wait for.
             return Err(Status::DELAY.into());
@@ -107,16 +111,31 @@ impl Compound {
         Ok(denied)
     }
 
-    fn check_lock_grace(&self, reclaim: bool) -> Result<(), Status> {
+    /// Nodes that the client claims the lock from, if it is one of those.
+    async fn check_lock_grace(&self, reclaim: bool) -> Served<Vec<Node>> {
         let client = self.client()?;
-        let all = self.server.books.lock();
-        let known = all.clients.by_id.get(&client).ok_or(Status::STALE_CLIENTID)?;
         match reclaim {
-            true if !all.grace.is_on() || known.complete => Err(Status::NO_GRACE),
-            true if !all.grace.may_claim(&known.owner) => Err(Status::RECLAIM_BAD),
-            false if all.grace.is_on() => Err(Status::GRACE),
-            _ => Ok(()),
+            true => self.server.books.may_claim(client).await,
+            false if self.server.books.lock().grace.is_on() => Err(Status::GRACE.into()),
+            false => Ok(Vec::new()),
         }
+    }
+
+    /// Takes over a lock that the client had at one of these nodes.
+    async fn claim(&self, target: &Target, lock: Lock, from: Vec<Node>) -> Locked {
+        let file = (target.ino, LockSpace::Posix);
+        for node in from {
+            match self.server.engine.claim_lock(file, lock, node).await {
+                Ok(Some(granted)) => {
+                    granted.keep();
+                    return Ok(None);
+                }
+                Ok(None) => return Err(Status::RECLAIM_CONFLICT.into()),
+                Err(error) if error.kind() == ErrorKind::Conflict => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Err(Status::RECLAIM_BAD.into())
     }
 
     /// The lock state that a lock is for, and who the engine knows its owner as.

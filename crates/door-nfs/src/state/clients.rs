@@ -8,6 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
+use weir_engine::SessionId as Node;
 use weir_types::UnixTime;
 
 use super::back::Back;
@@ -58,6 +59,10 @@ pub(crate) struct Client {
     pub(crate) tls: bool,
     /// It said that it has claimed all.
     pub(crate) complete: bool,
+    /// Nodes that it was at before, until it has claimed all.
+    pub(crate) from: Vec<Node>,
+    /// When it came here.
+    pub(crate) came: Instant,
     pub(crate) requests: u64,
     pub(crate) bytes_read: u64,
     pub(crate) bytes_written: u64,
@@ -188,6 +193,8 @@ impl Clients {
             since: claim.since,
             tls: claim.tls,
             complete: false,
+            from: Vec::new(),
+            came: now,
             requests: 0,
             bytes_read: 0,
             bytes_written: 0,

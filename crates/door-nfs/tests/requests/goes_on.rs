@@ -59,7 +59,7 @@ fn at(number: u64) -> [u8; 8] {
     (number ^ 0x5757_5757_5757_5757).to_be_bytes()
 }
 
-fn servers() -> Vec<SocketAddr> {
+pub(crate) fn servers() -> Vec<SocketAddr> {
     let servers = std::env::var("WEIR_NFS").expect("WEIR_NFS=IP:PORT,...");
     servers.split(',').map(|server| server.parse().expect("an address")).collect()
 }

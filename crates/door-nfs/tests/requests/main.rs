@@ -21,6 +21,7 @@ mod leases;
 mod listing;
 mod locks;
 mod model;
+mod moves;
 mod names;
 mod opens;
 mod opens_shared;

@@ -14,6 +14,7 @@ use crate::data::nodes::Nodes;
 use crate::data::peers::peers_loop;
 use crate::data::space::Space;
 use crate::names::atimes::atimes_loop;
+use crate::names::reclaims::reclaims_loop;
 use crate::names::removed::orphans_loop;
 use crate::names::tree::purge_loop;
 use crate::services::quotas::quotas_loop;
@@ -63,8 +64,9 @@ pub(super) fn start(engine: &Engine) -> JoinSet<()> {
     }
     if let Some(together) = data.context.together.clone() {
         let (fence, kv) = (data.context.fence.clone(), data.meta.kv().clone());
-        tasks.spawn(beat_loop(together.clone(), fence, kv.clone(), names.clone()));
+        tasks.spawn(beat_loop(together.clone(), fence.clone(), kv.clone(), names.clone()));
         tasks.spawn(limits::shares_loop(limits.clone(), together.clone()));
+        tasks.spawn(reclaims_loop(together.clone(), fence, kv.clone()));
         tasks.spawn(actions::claims_loop(actions.clone(), together.clone()));
         tasks.spawn(disks::hold_loop(disks.clone(), together));
         if let Some(leases) = data.meta.leases() {

@@ -20,6 +20,7 @@ use weir_meta::Meta;
 use weir_meta::locks::{Lock, LockOwner, LockSpace, LockTable};
 use weir_meta::node_locks::{self, NodeLocks};
 use weir_meta::node_waits::{FileLock, all_locks};
+use weir_meta::sessions::SessionId;
 use weir_tier::Tier;
 use weir_types::{ErrorKind, FsError, Ino, Result};
 
@@ -56,6 +57,8 @@ struct Wanted {
     ino: Ino,
     space: LockSpace,
     lock: Lock,
+    /// Its owner had it at this session, which has ended.
+    claimed: Option<SessionId>,
 }
 
 /// The right to change a file's locks.
@@ -102,7 +105,7 @@ impl Granted {
     pub fn keep(mut self) {
         // Until it is in the table nobody else has the turn.
         if let Some(_turn) = self.turn.take() {
-            let Wanted { ino, space, lock } = self.wanted;
+            let Wanted { ino, space, lock, .. } = self.wanted;
             if self.locks.table.try_lock(ino, space, lock).is_err() {
                 tracing::error!(%ino, ?lock, "a lock was granted twice: report this");
             }
@@ -127,7 +130,7 @@ impl Locks {
         lock: Lock,
         wait: bool,
     ) -> Result<Option<Granted>> {
-        let wanted = Wanted { ino, space, lock };
+        let wanted = Wanted { ino, space, lock, claimed: None };
         let _waits = wait.then(|| self.waits.begin((ino, space, lock)));
         let Some(together) = &self.context.together else {
             if wait {
@@ -142,16 +145,7 @@ impl Locks {
             if wait {
                 self.table.wait_until_free(ino, space, lock).await?;
             }
-            // What was begun is known to its end, also when nobody waits for it any more.
-            let (locks, together, (tell, told)) =
-                (self.clone(), together.clone(), oneshot::channel());
-            tokio::spawn(async move {
-                let tried = locks.take(&together, wanted).await;
-                // Nobody waits: it is let go as it is dropped.
-                drop(tell.send(tried));
-            });
-            let ended = |_| FsError::new(ErrorKind::Bug, "taking a lock ended without an answer");
-            match told.await.map_err(ended)?? {
+            match self.take_to_its_end(together, wanted).await? {
                 Tried::Granted(granted) => return Ok(Some(granted)),
                 Tried::TakenHere | Tried::TakenElsewhere if !wait => return Ok(None),
                 Tried::TakenHere => {}
@@ -163,8 +157,40 @@ impl Locks {
         }
     }
 
+    /// Takes a lock that its owner had at a session that has ended, and whose locks outlive it. `None` where another
+    /// is in the way, `Conflict` where that session did not have it.
+    pub(crate) async fn claim(
+        self: &Arc<Self>,
+        (ino, space): (Ino, LockSpace),
+        lock: Lock,
+        of: SessionId,
+    ) -> Result<Option<Granted>> {
+        let wanted = Wanted { ino, space, lock, claimed: Some(of) };
+        let Some(together) = &self.context.together else { return Ok(None) };
+        match self.take_to_its_end(together, wanted).await? {
+            Tried::Granted(granted) => Ok(Some(granted)),
+            Tried::TakenHere | Tried::TakenElsewhere => Ok(None),
+        }
+    }
+
+    /// What was begun is known to its end, also when nobody waits for it any more.
+    async fn take_to_its_end(
+        self: &Arc<Self>,
+        together: &Arc<Together>,
+        wanted: Wanted,
+    ) -> Result<Tried> {
+        let (locks, together, (tell, told)) = (self.clone(), together.clone(), oneshot::channel());
+        tokio::spawn(async move {
+            let tried = locks.take(&together, wanted).await;
+            // Nobody waits: it is let go as it is dropped.
+            drop(tell.send(tried));
+        });
+        let ended = |_| FsError::new(ErrorKind::Bug, "taking a lock ended without an answer");
+        told.await.map_err(ended)?
+    }
+
     async fn take(self: &Arc<Self>, together: &Together, wanted: Wanted) -> Result<Tried> {
-        let Wanted { ino, space, lock } = wanted;
+        let Wanted { ino, space, lock, claimed } = wanted;
         let turn = self.turn(ino).await;
         if self.table.test(ino, space, lock).is_some() {
             return Ok(Tried::TakenHere);
@@ -176,6 +202,7 @@ impl Locks {
             ino,
             own: &own,
             wanted: Some((space, lock)),
+            claimed,
             anew: false,
         };
         match node_locks::say(&**self.meta.kv(), said).await {
@@ -351,12 +378,13 @@ impl Locks {
     async fn say(&self, ino: Ino, anew: bool) -> Result<()> {
         let Some(together) = &self.context.together else { return Ok(()) };
         let own = self.table.held(ino);
-        let said = NodeLocks { session: together.id(), ino, own: &own, wanted: None, anew };
+        let said =
+            NodeLocks { session: together.id(), ino, own: &own, wanted: None, claimed: None, anew };
         node_locks::say(&**self.meta.kv(), said).await.map(drop)
     }
 
     /// A lock that is in the row, or may be, is nobody's.
-    fn take_back(self: &Arc<Self>, Wanted { ino, space, lock }: Wanted, turn: Option<Turn>) {
+    fn take_back(self: &Arc<Self>, Wanted { ino, space, lock, .. }: Wanted, turn: Option<Turn>) {
         self.table.weaken(ino, space, lock);
         self.say_again(ino, turn);
     }

@@ -8,6 +8,7 @@ use super::*;
 use crate::check;
 use crate::kv::MemoryKv;
 use crate::locks::LockTable;
+use crate::reclaims::{ReclaimRow, outlive, outlive_no_more};
 use crate::sessions::{NodeRow, end, join};
 use crate::tests::{file, meta_over};
 
@@ -41,7 +42,8 @@ impl Node {
         own: &[(LockSpace, Lock)],
         wanted: Option<(LockSpace, Lock)>,
     ) -> Option<Lock> {
-        let said = NodeLocks { session: self.session, ino, own, wanted, anew: false };
+        let said =
+            NodeLocks { session: self.session, ino, own, wanted, claimed: None, anew: false };
         say(&*self.kv, said).await.expect("says")
     }
 
@@ -53,6 +55,19 @@ impl Node {
             self.table.try_lock(ino, space, lock).expect("is free here");
         }
         held
+    }
+
+    /// Takes over what its owner had at a session that has ended.
+    async fn claim(&self, of: SessionId, ino: Ino, lock: Lock) -> Result<Option<Lock>> {
+        let own = self.table.held_with(ino, POSIX, lock);
+        let (wanted, claimed) = (Some((POSIX, lock)), Some(of));
+        let said =
+            NodeLocks { session: self.session, ino, own: &own, wanted, claimed, anew: false };
+        let held = say(&*self.kv, said).await?;
+        if held.is_none() {
+            self.table.try_lock(ino, POSIX, lock).expect("is free here");
+        }
+        Ok(held)
     }
 
     async fn unlock(&self, ino: Ino, space: LockSpace, owner: u64, start: u64, last: u64) {
@@ -152,7 +167,7 @@ async fn what_was_not_told_is_said_anew_and_can_be_applied_no_more() {
         puts: vec![(row, encode(&Vec::<NodeLock>::new()).expect("encodes"))],
         ..Default::default()
     };
-    let said = NodeLocks { session: A, ino, own: &[], wanted: None, anew: true };
+    let said = NodeLocks { session: A, ino, own: &[], wanted: None, claimed: None, anew: true };
     assert_eq!(say(&*kv, said).await.expect("says"), None);
     assert_eq!(kv.commit(late).await.expect("is there"), crate::kv::Outcome::Conflict);
     assert_eq!(a.lock(ino, POSIX, lock(1, 0, 9, true)).await, None);
@@ -168,9 +183,57 @@ async fn locks_go_with_the_inode_and_do_not_come_back() {
     meta.purge(ino).await.expect("purges");
     assert!(!a.has_row(ino).await);
     let wanted = (POSIX, lock(1, 0, 9, true));
-    let said = NodeLocks { session: B, ino, own: &[wanted], wanted: Some(wanted), anew: false };
+    let (own, wanted) = (&[wanted], Some(wanted));
+    let said = NodeLocks { session: B, ino, own, wanted, claimed: None, anew: false };
     assert_eq!(say(&*kv, said).await.expect_err("is gone").kind(), ErrorKind::NotFound);
     a.unlock(ino, POSIX, 1, 0, 9).await;
     assert!(!b.has_row(ino).await);
     assert_eq!(check(&*kv).await.expect("checks"), []);
+}
+
+#[tokio::test]
+async fn locks_that_outlive_their_session_are_nobodys_but_who_claims_them() {
+    let (kv, _meta, ino, a, b) = two_nodes().await;
+    outlive(&*kv, A, ReclaimRow { lease_ms: 1 }).await.expect("says so");
+    assert_eq!(a.lock(ino, POSIX, lock(1, 10, 99, true)).await, None);
+    assert_eq!(a.lock(ino, POSIX, lock(2, 0, 9, false)).await, None);
+    let early = b.claim(A, ino, lock(7, 10, 99, true)).await.expect_err("it lives");
+    assert_eq!(early.kind(), ErrorKind::Conflict);
+    end(&*kv, A).await.expect("ends");
+    for wanted in [lock(7, 99, 200, false), lock(7, 0, 9, true)] {
+        assert!(b.lock(ino, POSIX, wanted).await.is_some(), "{wanted:?} is held");
+    }
+    // Not all of it was had, not so, or by two.
+    for wanted in [lock(7, 99, 100, true), lock(7, 0, 9, true), lock(7, 5, 15, false)] {
+        let error = b.claim(A, ino, wanted).await.expect_err("was not had");
+        assert_eq!(error.kind(), ErrorKind::Conflict, "{wanted:?}");
+    }
+    for wanted in [lock(8, 0, 9, false), lock(7, 20, 29, true), lock(7, 10, 19, false)] {
+        assert_eq!(b.claim(A, ino, wanted).await.expect("was had"), None, "{wanted:?}");
+    }
+    b.claim(A, ino, lock(7, 20, 29, true)).await.expect_err("it was claimed before");
+    b.unlock(ino, POSIX, 7, 20, 29).await;
+    let c = Node::joined(&kv, SessionId(3)).await;
+    assert_eq!(c.lock(ino, POSIX, lock(1, 20, 29, true)).await, None, "claimed and let go");
+    assert!(c.lock(ino, POSIX, lock(1, 30, 30, true)).await.is_some(), "not claimed yet");
+    outlive_no_more(&*kv, &[A]).await.expect("says so");
+    c.claim(A, ino, lock(1, 30, 30, true)).await.expect_err("too late");
+    assert_eq!(c.lock(ino, POSIX, lock(1, 30, 30, true)).await, None);
+    assert!(c.lock(ino, POSIX, lock(1, 0, 0, true)).await.is_some(), "of the other node by now");
+    assert_eq!(check::check(&*kv).await.expect("reads"), []);
+}
+
+#[tokio::test]
+async fn a_claim_joins_what_its_owner_had_in_parts_and_to_the_end() {
+    let (kv, _meta, ino, a, b) = two_nodes().await;
+    outlive(&*kv, A, ReclaimRow { lease_ms: 1 }).await.expect("says so");
+    assert_eq!(a.lock(ino, POSIX, lock(1, 0, 9, true)).await, None);
+    assert_eq!(a.lock(ino, POSIX, lock(1, 10, 19, false)).await, None);
+    assert_eq!(a.lock(ino, POSIX, lock(1, 20, u64::MAX, true)).await, None);
+    end(&*kv, A).await.expect("ends");
+    b.claim(A, ino, lock(5, 0, 30, true)).await.expect_err("in the middle it was shared");
+    assert_eq!(b.claim(A, ino, lock(5, 5, u64::MAX, false)).await.expect("was had"), None);
+    assert!(b.lock(ino, POSIX, lock(6, 4, 4, true)).await.is_some(), "the rest is there");
+    assert_eq!(b.claim(A, ino, lock(5, 0, 4, true)).await.expect("was had"), None);
+    b.claim(A, ino, lock(5, 0, 0, false)).await.expect_err("nothing is left");
 }

@@ -1,0 +1,179 @@
+//! Clients that come from another node, where nodes share the volume: what they held there they claim here.
+//!
+//! Then the row of a client names the node that serves it, and the locks of a node that serves clients outlive it
+//! ([`weir_engine::Engine::locks_outlive`]). A client that is new here and has a row of a node that has ended takes
+//! over what it had there. Nobody else waits meanwhile: those locks are simply held.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::time::Instant;
+use weir_engine::{LockStanding, SessionId as Node};
+use weir_types::{ErrorKind, FsError, Result};
+
+use crate::books::Books;
+use crate::protocol::status::{Served, Status};
+use crate::state::grace::{CLIENT_ROWS, row_of};
+
+/// A client that comes from a node which is there waits so long for that one to be found dead. Then it lives, and the
+/// client is served by both.
+const FOUND_DEAD: Duration = Duration::from_secs(45);
+/// How often rows of clients are looked for that nothing is left of.
+const SWEEP_EVERY: Duration = Duration::from_secs(60);
+
+/// The node that a row of a client names, if it names one.
+fn node_of(row: &str) -> Option<Node> {
+    let (_, node) = row.strip_prefix(CLIENT_ROWS)?.split_once('/')?;
+    u64::from_str_radix(node, 16).ok().map(Node)
+}
+
+fn row_at(owner: &[u8], node: Node) -> String {
+    format!("{}/{node}", row_of(owner))
+}
+
+/// What this server goes on with of the rows that are there, and what is to become of them first.
+pub(crate) struct Before {
+    /// Clients of the server before this one.
+    pub(crate) owners: Vec<Bytes>,
+    pub(crate) rows: Vec<(String, Option<Bytes>)>,
+}
+
+/// Of nodes there are none any more where a server is alone with the volume: their clients are its own.
+pub(crate) fn before(rows: Vec<(String, Bytes)>, is_shared: bool) -> Before {
+    let (of_nodes, own): (Vec<_>, Vec<_>) =
+        rows.into_iter().partition(|(row, _)| node_of(row).is_some());
+    let mut owners: Vec<Bytes> = own.into_iter().map(|(_, owner)| owner).collect();
+    let mut rows = Vec::new();
+    if !is_shared {
+        for (row, owner) in of_nodes {
+            rows.push((row, None));
+            rows.push((row_of(&owner), Some(owner.clone())));
+            owners.push(owner);
+        }
+    }
+    Before { owners, rows }
+}
+
+impl Books {
+    /// The row by which a client may come back.
+    pub(crate) fn own_row(&self, owner: &[u8]) -> String {
+        match self.engine.session() {
+            Some(node) => row_at(owner, node),
+            None => row_of(owner),
+        }
+    }
+
+    /// Nodes that serve a client, or did.
+    pub(crate) async fn nodes_of(&self, owner: &[u8]) -> Result<Vec<Node>> {
+        let Some(own) = self.engine.session() else { return Ok(Vec::new()) };
+        let rows = self.engine.kept(&row_of(owner)).await?;
+        Ok(rows.iter().filter_map(|(row, _)| node_of(row)).filter(|node| *node != own).collect())
+    }
+
+    /// Where a client may claim a lock that it had: at these nodes, or, where that is none, at the server before this
+    /// one.
+    pub(crate) async fn may_claim(&self, client: u64) -> Served<Vec<Node>> {
+        let (from, since) = {
+            let all = self.lock();
+            let known = all.clients.by_id.get(&client).ok_or(Status::STALE_CLIENTID)?;
+            match () {
+                () if known.complete => return Err(Status::NO_GRACE.into()),
+                () if all.grace.may_claim(&known.owner) => return Ok(Vec::new()),
+                () if !known.from.is_empty() => (known.from.clone(), known.came),
+                () if all.grace.is_on() => return Err(Status::RECLAIM_BAD.into()),
+                () => return Err(Status::NO_GRACE.into()),
+            }
+        };
+        let standing = self.engine.standing(&from).await?;
+        let is = |wanted| {
+            let all = from.iter().zip(&standing);
+            all.filter(move |(_, is)| **is == wanted).map(|(node, _)| *node).collect::<Vec<_>>()
+        };
+        match is(LockStanding::Claimable) {
+            ended if !ended.is_empty() => Ok(ended),
+            _ if !is(LockStanding::Live).is_empty() && since.elapsed() < FOUND_DEAD => {
+                Err(Status::DELAY.into())
+            }
+            _ => Err(Status::NO_GRACE.into()),
+        }
+    }
+
+    /// A client has claimed what it had at nodes that have ended. Once all have, nothing of theirs stands any more.
+    pub(crate) async fn claimed_from(&self, owner: &[u8], from: &[Node]) {
+        if let Err(error) = self.claimed(owner, from).await {
+            tracing::debug!("what NFS clients had at another node stands a while longer: {error}");
+        }
+    }
+
+    async fn claimed(&self, owner: &[u8], from: &[Node]) -> Result<()> {
+        let standing = self.engine.standing(from).await?;
+        let ended = from.iter().zip(standing).filter(|(_, is)| *is != LockStanding::Live);
+        let ended: Vec<Node> = ended.map(|(node, _)| *node).collect();
+        self.keep(ended.iter().map(|node| (row_at(owner, *node), None)).collect()).await?;
+        let left = self.engine.kept(CLIENT_ROWS).await?;
+        let is_left = |node: &Node| left.iter().any(|(row, _)| node_of(row) == Some(*node));
+        let done: Vec<_> = ended.into_iter().filter(|node| !is_left(node)).collect();
+        match done.is_empty() {
+            true => Ok(()),
+            false => self.engine.locks_outlive_no_more(done).await,
+        }
+    }
+
+    /// Before a client can hold anything: what it holds outlives this node.
+    pub(crate) async fn outlive(&self, outlives: &mut bool) -> Result<()> {
+        if !*outlives && self.engine.session().is_some() && !self.read_only {
+            self.engine.locks_outlive(self.lease).await?;
+        }
+        *outlives = true;
+        Ok(())
+    }
+
+    /// Now and then: removes rows of clients of nodes that ended, and whose time is over.
+    pub(crate) async fn sweep(&self) {
+        let now = Instant::now();
+        {
+            let mut swept = self.swept.lock();
+            if self.engine.session().is_none() || now.duration_since(*swept) < SWEEP_EVERY {
+                return;
+            }
+            *swept = now;
+        }
+        match self.remove_dead_rows().await {
+            Err(error) if error.kind() != ErrorKind::Fenced => self.tell_of_rows(&error),
+            _ => {}
+        }
+    }
+
+    fn tell_of_rows(&self, error: &FsError) {
+        tracing::debug!("rows of NFS clients that are gone are removed later: {error}");
+    }
+
+    async fn remove_dead_rows(&self) -> Result<()> {
+        let rows = self.engine.kept(CLIENT_ROWS).await?;
+        let of_nodes: Vec<_> =
+            rows.iter().filter_map(|(row, _)| Some((row, node_of(row)?))).collect();
+        let nodes: Vec<_> = of_nodes.iter().map(|(_, node)| *node).collect();
+        let standing = self.engine.standing(&nodes).await?;
+        let dead = of_nodes.iter().zip(standing).filter(|(_, is)| *is == LockStanding::Ended);
+        self.keep(dead.map(|((row, _), _)| ((*row).clone(), None)).collect()).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_name_nodes_where_there_are_some() {
+        let (one, two) = (Bytes::from_static(b"one"), Bytes::from_static(b"two"));
+        let (own, of_node) = (row_of(&one), row_at(&two, Node(0xab)));
+        assert_eq!((node_of(&own), node_of(&of_node)), (None, Some(Node(0xab))));
+        assert!(of_node.starts_with(&row_of(&two)) && of_node.len() <= 255);
+        let rows = || vec![(own.clone(), one.clone()), (of_node.clone(), two.clone())];
+        let shared = before(rows(), true);
+        assert_eq!((shared.owners, shared.rows), (vec![one.clone()], vec![]));
+        let alone = before(rows(), false);
+        assert_eq!(alone.owners, [one, two.clone()]);
+        assert_eq!(alone.rows, [(of_node, None), (row_of(&two), Some(two))]);
+    }
+}
