@@ -164,6 +164,47 @@ for point in begun kept finished ended handed-over released; do
     ls "$MNT/.snapshots/k-$point" 2>/dev/null && fail "half a snapshot shows after $point"
 done
 
+echo "== by themselves, as scheduled"
+schedule() { "$WEIR" snapshot schedule "$MNT" "$@"; }
+schedule | grep -q "no snapshot is made by itself" || fail "a schedule before there is one: $(schedule)"
+for wrong in hourly hourly:0 yearly:3 hourly:1,hourly:2 on; do
+    refused "the schedule '$wrong'" "rule" "$WEIR" snapshot schedule "$MNT" "$wrong"
+done
+umount_volume
+"$WEIR" snapshot schedule "$URL" daily:2,monthly:12 >/dev/null || fail "schedule by URL"
+# Killed when it is made, and not noted yet.
+echo 0 >"$T/ahead"
+WEIR_CLOCK_AHEAD=$T/ahead WEIR_FAILPOINTS="engine::snapshot-scheduled=1" mount_volume
+pid=$(daemon_pid)
+poll 40 gone "$pid" || fail "no snapshot is made by itself"
+kill9
+export WEIR_CLOCK_AHEAD=$T/ahead
+mount_volume
+has() { [ "$(schedule --json | jq -rc '[.rules[] | .snapshots] | join(" ")')" = "$1" ]; } # DAILY MONTHLY
+poll 40 has "1 1" || fail "one of each rule: $(schedule --json)"
+same "$(names | tr ' ' '\n' | grep -cE '^(daily|monthly)-20[0-9-]+$')" 2 "their names: $(names)"
+"$WEIR" snapshot hold "$MNT" "$(names | tr ' ' '\n' | grep daily)" >/dev/null || fail "hold"
+for day in 1 2 3; do
+    echo $((day * 86400)) >"$T/ahead"
+    poll 40 has "$((day < 3 ? day + 1 : 3)) $(schedule --json | jq '.rules[1].snapshots')" || fail "day $day: $(schedule --json)"
+done
+same "$(names | tr ' ' '\n' | grep -c ^daily)" 3 "two, and the one that is held: $(names)"
+same "$(names | tr ' ' '\n' | grep -cE '^(monday|thursday)$')" 2 "those that somebody made"
+mv "$BUCKET" "$BUCKET.away"
+echo $((4 * 86400)) >"$T/ahead"
+poll 40 eval 'schedule | grep -q "^ *daily.*due for"' || fail "it does not say that one is due: $(schedule)"
+mv "$BUCKET.away" "$BUCKET"
+poll 90 eval 'schedule --json | jq -e ".trouble == null and .rules[0].overdue_s == 0" >/dev/null' ||
+    fail "it is not made when the bucket is back: $(schedule --json)"
+check_all monday
+schedule off | grep -q "no snapshot is made by itself" || fail "off"
+unset WEIR_CLOCK_AHEAD
+remount
+scheduled() { names | tr ' ' '\n' | grep -E '^(daily|monthly)-'; }
+for name in $(scheduled); do "$WEIR" snapshot release "$MNT" "$name" >/dev/null || fail "release"; done
+# shellcheck disable=SC2046 # words
+snapshot delete $(scheduled) >/dev/null
+
 echo "== the last one goes, and nothing is left of it"
 snapshot delete monday thursday >/dev/null
 rm -rf "${MNT:?}"/*

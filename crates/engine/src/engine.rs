@@ -64,7 +64,7 @@ pub struct Engine {
     limits: Arc<Limits>,
     quarantine: Arc<Quarantine>,
     quotas: Arc<QuotaKeeper>,
-    snapshots: Snapshots,
+    snapshots: Arc<Snapshots>,
     surveyor: Surveyor,
     report: MountReport,
     lease: Option<Lease>,
@@ -146,7 +146,7 @@ impl Engine {
         let disks = Arc::new(disks(&data, &files, host));
         let quarantine = quarantine(&data, &files, &links, places);
         quarantine.warn();
-        let snapshots = snapshots(&data);
+        let snapshots = Arc::new(snapshots(&data));
         let (context, meta) = (data.context.clone(), data.meta.clone());
         let surveyor = Surveyor::new(context.clone(), meta.clone(), data.tier.clone());
         let quotas = QuotaKeeper::new(context.clone(), meta.clone(), data.quotas.clone());
@@ -455,6 +455,7 @@ fn snapshots(data: &DataPlane) -> Snapshots {
         meta: data.meta.clone(),
         durability: data.durability.clone(),
         holders: data.holders.clone(),
+        trouble: Mutex::default(),
     }
 }
 

@@ -50,6 +50,8 @@ pub use services::quarantine::{
     MergeReport, RecoverProgress, Standing,
 };
 pub use services::quotas::{QuotaChange, QuotaSubject, QuotaView};
+pub use services::snapshots::rules::{SnapshotPeriod, SnapshotRule};
+pub use services::snapshots::schedule::{RuleView, ScheduleView};
 pub use services::snapshots::{SnapshotOptions, SnapshotView};
 pub use services::survey::{Survey, Surveyed};
 pub use volume::boxed::Boxed;

@@ -92,6 +92,8 @@ pub(crate) const ALIVE: &[u8] = b"Malive";
 
 /// The last number of a tree with a quota that somebody has had.
 pub(crate) const LAST_TREE: &[u8] = b"Mlast_tree";
+/// When snapshots are made by themselves.
+pub(crate) const SCHEDULE: &[u8] = b"Mschedule";
 
 /// The least cookie of an entry: those below are for `.` and `..` and for the start.
 pub(crate) const COOKIE_MIN: u64 = 16;

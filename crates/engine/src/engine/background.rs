@@ -18,6 +18,7 @@ use crate::names::reclaims::reclaims_loop;
 use crate::names::removed::orphans_loop;
 use crate::names::tree::purge_loop;
 use crate::services::quotas::quotas_loop;
+use crate::services::snapshots::schedule::schedule_loop;
 use crate::services::{actions, disks, limits, links};
 use crate::volume::age::age_loop;
 use crate::volume::context::blocking;
@@ -34,7 +35,7 @@ const SEAL_MS: u64 = 600_000;
 
 /// Starts the engine's tasks. They end when the set is shut down.
 pub(super) fn start(engine: &Engine) -> JoinSet<()> {
-    let Engine { data, names, links, actions, disks, limits, quotas, .. } = engine;
+    let Engine { data, names, links, actions, disks, limits, quotas, snapshots, .. } = engine;
     let mut tasks = JoinSet::new();
     tasks.spawn(release_loop(data.space.clone(), data.tier.clone()));
     tasks.spawn(seal_loop(data.tier.clone()));
@@ -48,6 +49,7 @@ pub(super) fn start(engine: &Engine) -> JoinSet<()> {
     } else {
         tasks.spawn(flush_loop(data.flusher.clone()));
         tasks.spawn(soon_loop(data.flusher.clone()));
+        tasks.spawn(schedule_loop(snapshots.clone()));
         tasks.spawn(log_loop(data.durability.clone()));
         tasks.spawn(purge_loop(names.clone()));
         tasks.spawn(atimes_loop(names.atimes.clone()));

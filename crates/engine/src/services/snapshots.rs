@@ -1,7 +1,11 @@
 //! Snapshots of the whole volume: made, listed, held and deleted.
 
+pub(crate) mod rules;
+pub(crate) mod schedule;
+
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use weir_meta::{Meta, SnapshotRow, SnapshotState, check_snapshot_name};
@@ -62,6 +66,8 @@ pub(crate) struct Snapshots {
     pub(crate) meta: Arc<Meta>,
     pub(crate) durability: Arc<Durability>,
     pub(crate) holders: Arc<Holders>,
+    /// Why the last snapshot that was due could not be made.
+    pub(crate) trouble: Mutex<Option<String>>,
 }
 
 impl Snapshots {

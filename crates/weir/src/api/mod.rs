@@ -48,7 +48,8 @@ pub(crate) use recover::{
 };
 pub(crate) use refusal::Refusal;
 pub(crate) use snapshots::{
-    CreateSnapshot, DeleteSnapshot, DeletedSnapshot, HoldSnapshot, ListSnapshots,
+    CreateSnapshot, DeleteSnapshot, DeletedSnapshot, GetSnapshotSchedule, HoldSnapshot,
+    ListSnapshots, SetSnapshotSchedule,
 };
 pub(crate) use status::{
     BlockStatus, GetStatus, Held, NbdStatus, Passthrough, StatusAnswer, Tls, Transport,

@@ -2,7 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use weir_engine::{SnapshotOptions, SnapshotView};
+use weir_engine::{ScheduleView, SnapshotOptions, SnapshotRule, SnapshotView};
 
 use super::call::call;
 
@@ -42,3 +42,18 @@ pub(crate) struct HoldSnapshot {
     pub(crate) held: bool,
 }
 call!(Post "/v1/snapshots/hold", HoldSnapshot => SnapshotView);
+
+/// The rules by which snapshots are made by themselves, and what there is of them.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct GetSnapshotSchedule {}
+call!(Get "/v1/snapshots/schedule", GetSnapshotSchedule => ScheduleView);
+
+/// Replaces these rules.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SetSnapshotSchedule {
+    /// None: no snapshot is made by itself any more. What was made stays.
+    pub(crate) rules: Vec<SnapshotRule>,
+}
+call!(Post "/v1/snapshots/schedule/set", SetSnapshotSchedule => ScheduleView);

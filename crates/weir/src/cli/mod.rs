@@ -51,7 +51,8 @@ pub(crate) use nodes::{EvictArgs, NodesArgs, NodesCommand};
 pub(crate) use quota::{QuotaArgs, QuotaCommand, QuotaGetArgs, QuotaOfArgs, QuotaSetArgs};
 pub(crate) use recover::RecoverArgs;
 pub(crate) use snapshots::{
-    CreateSnapshotArgs, NamedSnapshotsArgs, SnapshotCommand, SnapshotPlaceArgs, SnapshotsArgs,
+    CreateSnapshotArgs, NamedSnapshotsArgs, Rules, ScheduleArgs, SnapshotCommand,
+    SnapshotPlaceArgs, SnapshotsArgs,
 };
 pub(crate) use sync::SyncArgs;
 pub(crate) use throughput::{BillArgs, ModeName, ThroughputArgs};

@@ -1,6 +1,8 @@
 //! The command line of snapshots.
 
 use clap::{Args, Subcommand};
+use weir_engine::SnapshotRule;
+use weir_types::FsError;
 
 use super::connect::ConnectArgs;
 
@@ -14,6 +16,9 @@ Examples:
   weir snapshot release /mnt/genomes before-cleanup
   weir snapshot delete /mnt/genomes before-cleanup
   weir snapshot create s3://my-bucket/genomes nightly-$(date +%F)
+  weir snapshot schedule /mnt/genomes hourly:24,daily:7,weekly:4    makes and deletes them by itself
+  weir snapshot schedule /mnt/genomes                what is made when
+  weir snapshot schedule /mnt/genomes off
 
 A snapshot is made at once, however large the volume is, and takes room only for what is changed or
 removed after it. Where a daemon of this machine has the volume it does the work; else a volume that
@@ -39,6 +44,8 @@ pub(crate) enum SnapshotCommand {
     Hold(NamedSnapshotsArgs),
     /// Let snapshots be deleted again
     Release(NamedSnapshotsArgs),
+    /// Have snapshots made and deleted by themselves, or show what is made when
+    Schedule(ScheduleArgs),
 }
 
 /// The volume of a snapshot, and how it is asked.
@@ -72,4 +79,40 @@ pub(crate) struct NamedSnapshotsArgs {
     /// The snapshots
     #[arg(value_name = "NAME", required = true)]
     pub(crate) names: Vec<String>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct ScheduleArgs {
+    #[command(flatten)]
+    pub(crate) place: SnapshotPlaceArgs,
+    /// How often, and how many are kept, of frequent (15 minutes), hourly, daily, weekly and monthly; or `off`
+    #[arg(value_name = "RULES", value_parser = rules)]
+    pub(crate) rules: Option<Rules>,
+}
+
+/// All rules of a schedule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Rules(pub(crate) Vec<SnapshotRule>);
+
+fn rules(text: &str) -> Result<Rules, FsError> {
+    let rules = text.split(',').map(|rule| rule.trim().parse());
+    match text {
+        "off" => Ok(Rules(Vec::new())),
+        _ => rules.collect::<Result<_, _>>().map(Rules),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_are_a_list_or_none() {
+        assert_eq!(rules("off").expect("none").0, []);
+        let two = rules("hourly:24, daily:7").expect("two").0;
+        assert_eq!(two.iter().map(|rule| rule.keep).collect::<Vec<_>>(), [24, 7]);
+        for wrong in ["", "on", "hourly:24,", "hourly"] {
+            assert!(rules(wrong).expect_err(wrong).to_string().contains("hourly:24"), "{wrong}");
+        }
+    }
 }

@@ -3,6 +3,8 @@
 use weir_types::Result;
 
 use crate::engine::Engine;
+use crate::services::snapshots::rules::SnapshotRule;
+use crate::services::snapshots::schedule::ScheduleView;
 use crate::services::snapshots::{SnapshotOptions, SnapshotView};
 use crate::volume::boxed::{Boxed, boxed};
 
@@ -37,5 +39,26 @@ impl Engine {
         held: bool,
     ) -> Boxed<'a, Result<SnapshotView>> {
         boxed(self.snapshots.hold(name, held))
+    }
+
+    /// The rules by which snapshots are made by themselves, and what there is of them. Two reads, one more for each
+    /// 1,000 snapshots. `Unsupported` where the metadata keeps none.
+    pub fn snapshot_schedule(&self) -> Boxed<'_, Result<ScheduleView>> {
+        boxed(self.snapshots.schedule())
+    }
+
+    /// Replaces these rules; none of them: no snapshot is made by itself any more. What rules made that go stays. Two
+    /// reads, one commit, and a deletion for each snapshot that is too many then.
+    pub fn set_snapshot_schedule(
+        &self,
+        rules: Vec<SnapshotRule>,
+    ) -> Boxed<'_, Result<ScheduleView>> {
+        boxed(async move { self.snapshots.set_schedule(&rules).await })
+    }
+
+    /// Makes the snapshots that are due, without waiting for the next look, which is every 15 s. Costs a read where
+    /// there are none.
+    pub fn make_due_snapshots(&self) -> Boxed<'_, Result<()>> {
+        boxed(self.snapshots.make_due())
     }
 }

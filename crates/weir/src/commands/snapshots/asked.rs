@@ -2,10 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use weir_engine::{BucketUrl, SnapshotOptions, SnapshotView};
+use weir_engine::{BucketUrl, ScheduleView, SnapshotOptions, SnapshotRule, SnapshotView};
 use weir_types::{FsError, Result};
 
-use crate::api::{CreateSnapshot, DeleteSnapshot, HoldSnapshot, ListSnapshots};
+use crate::api::{
+    CreateSnapshot, DeleteSnapshot, GetSnapshotSchedule, HoldSnapshot, ListSnapshots,
+    SetSnapshotSchedule,
+};
 use crate::cli::SnapshotPlaceArgs;
 use crate::client::Client;
 use crate::commands::temporary_mount::TemporaryMount;
@@ -60,6 +63,22 @@ impl Asked {
         match self {
             Asked::Daemon(client, _) => client.call(&ListSnapshots {}).await,
             Asked::Opened(mount) => mount.run(async |engine| engine.snapshots().await).await,
+        }
+    }
+
+    /// Shows the schedule, or replaces it.
+    pub(super) async fn schedule(self, rules: Option<Vec<SnapshotRule>>) -> Result<ScheduleView> {
+        match (self, rules) {
+            (Asked::Daemon(client, _), None) => client.call(&GetSnapshotSchedule {}).await,
+            (Asked::Daemon(client, _), Some(rules)) => {
+                client.call(&SetSnapshotSchedule { rules }).await
+            }
+            (Asked::Opened(mount), None) => {
+                mount.run(async |engine| engine.snapshot_schedule().await).await
+            }
+            (Asked::Opened(mount), Some(rules)) => {
+                mount.run(async |engine| engine.set_snapshot_schedule(rules).await).await
+            }
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use weir_engine::SnapshotView;
+use weir_engine::{ScheduleView, SnapshotView};
 use weir_types::{Bytes, UnixTime};
 
 use crate::render;
@@ -42,6 +42,40 @@ pub(super) fn list(all: &[SnapshotView], place: &str, now: UnixTime) -> String {
     render::table(&rows, 1)
 }
 
+/// A row for each rule.
+pub(super) fn schedule(view: &ScheduleView, place: &str, now: UnixTime) -> String {
+    if view.rules.is_empty() {
+        let rules = "hourly:24,daily:7,weekly:4";
+        return format!(
+            "no snapshot is made by itself: `weir snapshot schedule {place} {rules}`\n"
+        );
+    }
+    let apart = |from: UnixTime, to: UnixTime| {
+        render::seconds(((to.0 - from.0).max(0) / 1_000_000_000).cast_unsigned())
+    };
+    let head = ["made", "kept", "there are", "newest", "next"];
+    let mut rows = vec![head.map(str::to_owned).to_vec()];
+    for one in &view.rules {
+        let newest = one.newest.map(|at| format!("{} ago", apart(at, now)));
+        rows.push(vec![
+            one.rule.every.name().to_owned(),
+            one.rule.keep.to_string(),
+            one.snapshots.to_string(),
+            newest.unwrap_or_else(|| "-".to_owned()),
+            match one.overdue_s {
+                0 if one.next <= now => "now".to_owned(),
+                0 => format!("in {}", apart(now, one.next)),
+                late => format!("due for {}", render::seconds(late)),
+            },
+        ]);
+    }
+    let mut text = render::table(&rows, 1);
+    if let Some(trouble) = &view.trouble {
+        text.push_str(&format!("the last one could not be made yet: {trouble}\n"));
+    }
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -67,5 +101,36 @@ mod tests {
         let wanted = ["monday", "2 h 0 min", "12", "3 MiB", "2 MiB", "1 MiB", "held"];
         assert_eq!(cells, wanted, "{text}");
         assert!(list(&[], "/mnt/v", UnixTime(0)).contains("weir snapshot create /mnt/v NAME"));
+    }
+
+    #[test]
+    fn a_schedule_says_what_is_made_when() {
+        use weir_engine::{RuleView, SnapshotPeriod, SnapshotRule};
+        let at = |minutes: i64| UnixTime(minutes * 60_000_000_000);
+        let of = |every, newest, next, overdue_s| RuleView {
+            rule: SnapshotRule { every, keep: 7 },
+            snapshots: 2,
+            newest,
+            next,
+            overdue_s,
+        };
+        let rules = vec![
+            of(SnapshotPeriod::Hourly, Some(at(60)), at(120), 0),
+            of(SnapshotPeriod::Daily, None, at(10), 0),
+            of(SnapshotPeriod::Weekly, None, at(10), 61),
+        ];
+        let view = ScheduleView { rules, trouble: Some("the bucket is away".to_owned()) };
+        let text = schedule(&view, "/mnt/v", at(90));
+        let cells = |line: &str| {
+            let cells = line.split("  ").map(str::trim).filter(|cell| !cell.is_empty());
+            cells.map(str::to_owned).collect::<Vec<_>>()
+        };
+        let lines: Vec<_> = text.lines().map(cells).collect();
+        assert_eq!(lines[1], ["hourly", "7", "2", "30 min 0 s ago", "in 30 min 0 s"], "{text}");
+        assert_eq!(lines[2], ["daily", "7", "2", "-", "now"], "{text}");
+        assert_eq!(lines[3][4], "due for 1 min 1 s", "{text}");
+        assert!(text.contains("the bucket is away"));
+        let none = schedule(&ScheduleView::default(), "/mnt/v", at(0));
+        assert!(none.contains("weir snapshot schedule /mnt/v hourly:24"), "{none}");
     }
 }

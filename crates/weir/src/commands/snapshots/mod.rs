@@ -12,7 +12,9 @@ use serde_json::json;
 use weir_engine::{SnapshotOptions, SnapshotView};
 use weir_types::Result;
 
-use crate::cli::{CreateSnapshotArgs, NamedSnapshotsArgs, SnapshotCommand, SnapshotPlaceArgs};
+use crate::cli::{
+    CreateSnapshotArgs, NamedSnapshotsArgs, Rules, ScheduleArgs, SnapshotCommand, SnapshotPlaceArgs,
+};
 use crate::{clock, render};
 use asked::Asked;
 
@@ -23,6 +25,7 @@ pub(crate) async fn run(command: SnapshotCommand) -> Result<ExitCode> {
         SnapshotCommand::Delete(args) => delete(&args).await,
         SnapshotCommand::Hold(args) => hold(&args, true).await,
         SnapshotCommand::Release(args) => hold(&args, false).await,
+        SnapshotCommand::Schedule(args) => schedule(args).await,
     }
 }
 
@@ -70,6 +73,19 @@ async fn hold(args: &NamedSnapshotsArgs, held: bool) -> Result<ExitCode> {
             let says = if held { "is held: nobody can delete it" } else { "can be deleted" };
             let lines = done.iter().map(|one| format!("{} {says}\n", one.name));
             render::say(&lines.collect::<String>())?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn schedule(args: ScheduleArgs) -> Result<ExitCode> {
+    let ScheduleArgs { place, rules } = args;
+    let asked = Asked::at(&place, rules.is_none()).await?;
+    let view = asked.schedule(rules.map(|Rules(rules)| rules)).await?;
+    match place.json {
+        true => render::say_json(&view)?,
+        false => {
+            render::say(&describe::schedule(&view, &place.place, (clock::real().now)()))?;
         }
     }
     Ok(ExitCode::SUCCESS)

@@ -2,15 +2,18 @@
 
 use std::sync::Arc;
 
-use weir_engine::SnapshotView;
+use weir_engine::{ScheduleView, SnapshotView};
 use weir_types::Result;
 
 use super::routes::Routes;
-use crate::api::{CreateSnapshot, DeleteSnapshot, DeletedSnapshot, HoldSnapshot, ListSnapshots};
+use crate::api::{
+    CreateSnapshot, DeleteSnapshot, DeletedSnapshot, GetSnapshotSchedule, HoldSnapshot,
+    ListSnapshots, SetSnapshotSchedule,
+};
 use crate::daemon::shared::DaemonState;
 
 pub(super) fn add(routes: Routes) -> Routes {
-    routes.on(list).wholly(create).wholly(delete).wholly(hold)
+    routes.on(list).on(schedule).wholly(create).wholly(delete).wholly(hold).wholly(set_schedule)
 }
 
 async fn list(
@@ -40,4 +43,18 @@ async fn hold(
     HoldSnapshot { name, held }: HoldSnapshot,
 ) -> Result<SnapshotView> {
     shared.engine.hold_snapshot(&name, held).await
+}
+
+async fn schedule(
+    shared: Arc<DaemonState>,
+    GetSnapshotSchedule {}: GetSnapshotSchedule,
+) -> Result<ScheduleView> {
+    shared.engine.snapshot_schedule().await
+}
+
+async fn set_schedule(
+    shared: Arc<DaemonState>,
+    SetSnapshotSchedule { rules }: SetSnapshotSchedule,
+) -> Result<ScheduleView> {
+    shared.engine.set_snapshot_schedule(rules).await
 }

@@ -4,6 +4,7 @@ mod block;
 mod nfs;
 mod nodes;
 mod quotas;
+mod snapshots;
 mod throughput;
 mod told;
 
@@ -48,6 +49,7 @@ impl Collector for Told {
         self.actions(&mut to)?;
         self.throughput(&mut to)?;
         self.quotas(&mut to)?;
+        self.snapshots(&mut to)?;
         self.requests(&mut to)?;
         self.troubles(&mut to)?;
         self.latency(&mut to)

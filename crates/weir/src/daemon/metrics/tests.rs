@@ -3,7 +3,9 @@
 use std::path::Path;
 use std::time::Duration;
 
-use weir_engine::{AsideSummary, JournalUsage, MountReport, SinceMount, Status, ThroughputReport};
+use weir_engine::{
+    AsideSummary, JournalUsage, MountReport, ScheduleView, SinceMount, Status, ThroughputReport,
+};
 use weir_tier::{Recovered, Usage};
 use weir_types::Settings;
 
@@ -75,6 +77,7 @@ fn sample() -> Told {
         nfs_uses: Vec::new(),
         throughput: ThroughputReport { rules: Vec::new(), tenants: Vec::new(), budget: None },
         quotas: Vec::new(),
+        schedule: ScheduleView::default(),
         io_per_s: (0.0, 0.0),
         ops: Vec::new(),
         uptime: Duration::ZERO,

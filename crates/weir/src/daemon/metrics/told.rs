@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use weir_door_fuse::PassthroughState;
 use weir_door_nfs::UseView;
-use weir_engine::{ActionView, LinkView, QuotaView, Status, ThroughputReport};
+use weir_engine::{ActionView, LinkView, QuotaView, ScheduleView, Status, ThroughputReport};
 
 use crate::api::{BlockStatus, NfsStatus};
 
@@ -20,6 +20,7 @@ pub(crate) struct Told {
     pub(crate) nfs_uses: Vec<UseView>,
     pub(crate) throughput: ThroughputReport,
     pub(crate) quotas: Vec<QuotaView>,
+    pub(crate) schedule: ScheduleView,
     /// Reads and writes a second, of late.
     pub(crate) io_per_s: (f64, f64),
     /// Requests of the kernel, by name.
