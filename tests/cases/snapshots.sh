@@ -60,6 +60,18 @@ same "$(ls "$MNT/.snapshots" | tr '\n' ' ')" "monday tuesday " "the snapshots"
 [ "$(stat -c %i "$(past monday)/small")" != "$(stat -c %i "$MNT/small")" ] || fail "inodes mix"
 same "$(stat -c %i "$(past monday)/small")" "$(stat -c %i "$(past monday)/small")" "an inode number"
 
+echo "== what is different"
+differs() { "$WEIR" snapshot diff "$MNT" "$@" || fail "diff $*"; }
+same "$(differs monday monday)" "" "one and itself"
+same "$(differs monday tuesday | tr '\n' ' ')" "- /d/ - /d/e/ - /d/e/large - /d/link - /d/ls A /hard + /new M /small " \
+    "monday and tuesday"
+mv "$MNT/small" "$MNT/renamed" && chmod 600 "$MNT/renamed" && mkdir "$MNT/sub" && touch "$MNT/sub/line
+break"
+same "$(differs tuesday | tr '\n' '|')" '- /hard|- /new|R /small -> /renamed|+ /sub/|+ /sub/line\nbreak|' "tuesday and now"
+same "$(differs tuesday --json | jq -r '.[] | select(.change == "renamed") | .from')" /small "as JSON"
+rm -r "$MNT/sub" && chmod 640 "$MNT/renamed" && mv "$MNT/renamed" "$MNT/small"
+refused "a difference to nothing" "no snapshot" "$WEIR" snapshot diff "$MNT" monday sunday
+
 echo "== nobody changes it"
 for command in "touch $(past monday)/small" "rm $(past monday)/small" "mkdir $(past monday)/x" \
     "mkdir $MNT/.snapshots/x" "rmdir $(past tuesday)" "mv $(past monday)/small $MNT/x" \
@@ -127,6 +139,7 @@ echo "== without a mount, and read-only"
 umount_volume
 "$WEIR" snapshot create "$URL" thursday >/dev/null || fail "create by URL"
 same "$("$WEIR" snapshot list "$URL" --json | jq -rc '[.[].name] | join(" ")')" "monday thursday" "by URL"
+"$WEIR" snapshot diff "$URL" monday thursday | grep -q '^- /d/e/large$' || fail "diff by URL"
 refused "moving the metadata" "has snapshots" "$WEIR" migrate "$URL" --to postgres://u@127.0.0.1:9/x
 "$WEIR" mount "$URL" "$MNT" --tier "$T/reader" --log-file "$T/reader.log" --read-only || fail "mount"
 check_all monday

@@ -50,6 +50,7 @@ pub use services::quarantine::{
     MergeReport, RecoverProgress, Standing,
 };
 pub use services::quotas::{QuotaChange, QuotaSubject, QuotaView};
+pub use services::snapshots::diff::{DiffOptions, DiffPage, DifferenceView, NameChange};
 pub use services::snapshots::rules::{SnapshotPeriod, SnapshotRule};
 pub use services::snapshots::schedule::{RuleView, ScheduleView};
 pub use services::snapshots::{SnapshotOptions, SnapshotView};

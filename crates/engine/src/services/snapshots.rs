@@ -1,5 +1,6 @@
 //! Snapshots of the whole volume: made, listed, held and deleted.
 
+pub(crate) mod diff;
 pub(crate) mod rules;
 pub(crate) mod schedule;
 

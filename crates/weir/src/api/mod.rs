@@ -48,8 +48,8 @@ pub(crate) use recover::{
 };
 pub(crate) use refusal::Refusal;
 pub(crate) use snapshots::{
-    CreateSnapshot, DeleteSnapshot, DeletedSnapshot, GetSnapshotSchedule, HoldSnapshot,
-    ListSnapshots, SetSnapshotSchedule,
+    CreateSnapshot, DeleteSnapshot, DeletedSnapshot, DiffSnapshots, GetSnapshotSchedule,
+    HoldSnapshot, ListSnapshots, SetSnapshotSchedule,
 };
 pub(crate) use status::{
     BlockStatus, GetStatus, Held, NbdStatus, Passthrough, StatusAnswer, Tls, Transport,

@@ -2,7 +2,9 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use weir_engine::{ScheduleView, SnapshotOptions, SnapshotRule, SnapshotView};
+use weir_engine::{
+    DiffOptions, DiffPage, ScheduleView, SnapshotOptions, SnapshotRule, SnapshotView,
+};
 
 use super::call::call;
 
@@ -57,3 +59,9 @@ pub(crate) struct SetSnapshotSchedule {
     pub(crate) rules: Vec<SnapshotRule>,
 }
 call!(Post "/v1/snapshots/schedule/set", SetSnapshotSchedule => ScheduleView);
+
+/// Some of what is different between two snapshots, or a snapshot and the volume as it is now.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(transparent)]
+pub(crate) struct DiffSnapshots(pub(crate) DiffOptions);
+call!(Post "/v1/snapshots/diff", DiffSnapshots => DiffPage);

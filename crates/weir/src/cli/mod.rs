@@ -51,7 +51,7 @@ pub(crate) use nodes::{EvictArgs, NodesArgs, NodesCommand};
 pub(crate) use quota::{QuotaArgs, QuotaCommand, QuotaGetArgs, QuotaOfArgs, QuotaSetArgs};
 pub(crate) use recover::RecoverArgs;
 pub(crate) use snapshots::{
-    CreateSnapshotArgs, NamedSnapshotsArgs, Rules, ScheduleArgs, SnapshotCommand,
+    CreateSnapshotArgs, DiffArgs, NamedSnapshotsArgs, Rules, ScheduleArgs, SnapshotCommand,
     SnapshotPlaceArgs, SnapshotsArgs,
 };
 pub(crate) use sync::SyncArgs;

@@ -12,6 +12,7 @@ Examples:
   ls /mnt/genomes/.snapshots/before-cleanup/         every file as it was, read-only
   cp -a /mnt/genomes/.snapshots/before-cleanup/nt /mnt/genomes/     moves no bytes
   weir snapshot list /mnt/genomes
+  weir snapshot diff /mnt/genomes before-cleanup     what is different now
   weir snapshot hold /mnt/genomes before-cleanup     nobody deletes it
   weir snapshot release /mnt/genomes before-cleanup
   weir snapshot delete /mnt/genomes before-cleanup
@@ -38,6 +39,9 @@ pub(crate) enum SnapshotCommand {
     Create(CreateSnapshotArgs),
     /// The snapshots of a volume, what each holds, and what deleting it gives back
     List(SnapshotPlaceArgs),
+    /// What is different between two snapshots, or a snapshot and now: + added, - removed, R renamed, M other bytes, A
+    /// other attributes
+    Diff(DiffArgs),
     /// Delete snapshots
     Delete(NamedSnapshotsArgs),
     /// Keep snapshots from being deleted
@@ -79,6 +83,18 @@ pub(crate) struct NamedSnapshotsArgs {
     /// The snapshots
     #[arg(value_name = "NAME", required = true)]
     pub(crate) names: Vec<String>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct DiffArgs {
+    #[command(flatten)]
+    pub(crate) place: SnapshotPlaceArgs,
+    /// The snapshot that is compared with
+    #[arg(value_name = "BEFORE")]
+    pub(crate) before: String,
+    /// The other one; the volume as it is now without one
+    #[arg(value_name = "AFTER")]
+    pub(crate) after: Option<String>,
 }
 
 #[derive(Args, Debug)]

@@ -3,6 +3,7 @@
 use weir_types::Result;
 
 use crate::engine::Engine;
+use crate::services::snapshots::diff::{DiffOptions, DiffPage};
 use crate::services::snapshots::rules::SnapshotRule;
 use crate::services::snapshots::schedule::ScheduleView;
 use crate::services::snapshots::{SnapshotOptions, SnapshotView};
@@ -39,6 +40,13 @@ impl Engine {
         held: bool,
     ) -> Boxed<'a, Result<SnapshotView>> {
         boxed(self.snapshots.hold(name, held))
+    }
+
+    /// A page of what is different between two snapshots, or a snapshot and the volume as it is now: some thousands of
+    /// names that were looked at, in no order. The first page of the volume as it is now is of after a flush. `NotFound`
+    /// if there is no such snapshot. Four reads, and two for each directory above a name that differs.
+    pub fn diff_snapshots<'a>(&'a self, options: &'a DiffOptions) -> Boxed<'a, Result<DiffPage>> {
+        boxed(self.snapshots.diff(options))
     }
 
     /// The rules by which snapshots are made by themselves, and what there is of them. Two reads, one more for each

@@ -2,12 +2,15 @@
 
 use std::path::{Path, PathBuf};
 
-use weir_engine::{BucketUrl, ScheduleView, SnapshotOptions, SnapshotRule, SnapshotView};
+use weir_engine::{
+    BucketUrl, DiffOptions, DiffPage, DifferenceView, ScheduleView, SnapshotOptions, SnapshotRule,
+    SnapshotView,
+};
 use weir_types::{FsError, Result};
 
 use crate::api::{
-    CreateSnapshot, DeleteSnapshot, GetSnapshotSchedule, HoldSnapshot, ListSnapshots,
-    SetSnapshotSchedule,
+    CreateSnapshot, DeleteSnapshot, DiffSnapshots, GetSnapshotSchedule, HoldSnapshot,
+    ListSnapshots, SetSnapshotSchedule,
 };
 use crate::cli::SnapshotPlaceArgs;
 use crate::client::Client;
@@ -64,6 +67,35 @@ impl Asked {
             Asked::Daemon(client, _) => client.call(&ListSnapshots {}).await,
             Asked::Opened(mount) => mount.run(async |engine| engine.snapshots().await).await,
         }
+    }
+
+    /// All that is different; `seen` is told how many names were looked at, and of how many files.
+    pub(super) async fn diff(
+        self,
+        mut options: DiffOptions,
+        mut seen: impl FnMut(u64, u64),
+    ) -> Result<Vec<DifferenceView>> {
+        let (mut all, mut names) = (Vec::new(), 0);
+        let mut add = |page: DiffPage, options: &mut DiffOptions| {
+            names += page.names;
+            seen(names, page.files);
+            all.extend(page.differences);
+            options.from = page.next;
+            options.from.is_some()
+        };
+        match self {
+            Asked::Daemon(client, _) => {
+                while add(client.call(&DiffSnapshots(options.clone())).await?, &mut options) {}
+            }
+            Asked::Opened(mount) => {
+                let work = async |engine: &weir_engine::Engine| {
+                    while add(engine.diff_snapshots(&options).await?, &mut options) {}
+                    Ok(())
+                };
+                mount.run(work).await?;
+            }
+        }
+        Ok(all)
     }
 
     /// Shows the schedule, or replaces it.

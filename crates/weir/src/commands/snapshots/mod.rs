@@ -5,16 +5,19 @@
 
 mod asked;
 mod describe;
+mod difference;
 
 use std::process::ExitCode;
 
 use serde_json::json;
-use weir_engine::{SnapshotOptions, SnapshotView};
+use weir_engine::{DiffOptions, SnapshotOptions, SnapshotView};
 use weir_types::Result;
 
 use crate::cli::{
-    CreateSnapshotArgs, NamedSnapshotsArgs, Rules, ScheduleArgs, SnapshotCommand, SnapshotPlaceArgs,
+    CreateSnapshotArgs, DiffArgs, NamedSnapshotsArgs, Rules, ScheduleArgs, SnapshotCommand,
+    SnapshotPlaceArgs,
 };
+use crate::progress::{Progress, Unit};
 use crate::{clock, render};
 use asked::Asked;
 
@@ -22,6 +25,7 @@ pub(crate) async fn run(command: SnapshotCommand) -> Result<ExitCode> {
     match command {
         SnapshotCommand::Create(args) => create(args).await,
         SnapshotCommand::List(args) => list(&args).await,
+        SnapshotCommand::Diff(args) => diff(args).await,
         SnapshotCommand::Delete(args) => delete(&args).await,
         SnapshotCommand::Hold(args) => hold(&args, true).await,
         SnapshotCommand::Release(args) => hold(&args, false).await,
@@ -87,6 +91,24 @@ async fn schedule(args: ScheduleArgs) -> Result<ExitCode> {
         false => {
             render::say(&describe::schedule(&view, &place.place, (clock::real().now)()))?;
         }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn diff(args: DiffArgs) -> Result<ExitCode> {
+    let DiffArgs { place, before, after } = args;
+    let options = DiffOptions { before, after, from: None };
+    let mut progress = Progress::new(Unit::Objects);
+    let seen = |names: u64, files: u64| {
+        let beside = format!("{names} of about {files} names compared");
+        progress.show(names, Some(files.max(names)), &beside);
+    };
+    let found = Asked::at(&place, true).await?.diff(options, seen).await?;
+    drop(progress);
+    let all = difference::with_renames(found);
+    match place.json {
+        true => render::say_json_rows(&all)?,
+        false => render::say(&difference::lines(&all))?,
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -2,18 +2,25 @@
 
 use std::sync::Arc;
 
-use weir_engine::{ScheduleView, SnapshotView};
+use weir_engine::{DiffPage, ScheduleView, SnapshotView};
 use weir_types::Result;
 
 use super::routes::Routes;
 use crate::api::{
-    CreateSnapshot, DeleteSnapshot, DeletedSnapshot, GetSnapshotSchedule, HoldSnapshot,
-    ListSnapshots, SetSnapshotSchedule,
+    CreateSnapshot, DeleteSnapshot, DeletedSnapshot, DiffSnapshots, GetSnapshotSchedule,
+    HoldSnapshot, ListSnapshots, SetSnapshotSchedule,
 };
 use crate::daemon::shared::DaemonState;
 
 pub(super) fn add(routes: Routes) -> Routes {
-    routes.on(list).on(schedule).wholly(create).wholly(delete).wholly(hold).wholly(set_schedule)
+    routes
+        .on(list)
+        .on(schedule)
+        .on(diff)
+        .wholly(create)
+        .wholly(delete)
+        .wholly(hold)
+        .wholly(set_schedule)
 }
 
 async fn list(
@@ -57,4 +64,8 @@ async fn set_schedule(
     SetSnapshotSchedule { rules }: SetSnapshotSchedule,
 ) -> Result<ScheduleView> {
     shared.engine.set_snapshot_schedule(rules).await
+}
+
+async fn diff(shared: Arc<DaemonState>, DiffSnapshots(options): DiffSnapshots) -> Result<DiffPage> {
+    shared.engine.diff_snapshots(&options).await
 }
