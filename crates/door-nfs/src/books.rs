@@ -13,7 +13,6 @@ use tokio::time::Instant;
 use weir_engine::Engine;
 use weir_types::{ErrorKind, Result};
 
-use crate::moved;
 use crate::protocol::numbers::told;
 use crate::protocol::status::{Served, Status};
 use crate::state::back::Back;
@@ -21,6 +20,7 @@ use crate::state::clients::{Claim, Clients, Created, Creating, Exchanged, NewSes
 use crate::state::delegations::Delegation;
 use crate::state::grace::{CLIENT_ROWS, Grace, row_of};
 use crate::state::held::{Held, LetGo};
+use crate::state::rows;
 use crate::state::sessions::{Session, SessionId};
 
 /// A client that is silent for so long is forgotten, also where nobody wants what it holds.
@@ -59,7 +59,7 @@ impl Books {
         mut random: Box<dyn FnMut() -> u64 + Send>,
     ) -> Result<Self> {
         let rows = engine.kept(CLIENT_ROWS).await?;
-        let before = moved::before(rows, engine.session().is_some());
+        let before = rows::before(rows, engine.session().is_some());
         if !read_only && !before.rows.is_empty() {
             engine.keep(before.rows).await?;
         }

@@ -6,7 +6,6 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
 use tokio::time::Instant;
 use weir_engine::{LockStanding, SessionId as Node};
 use weir_types::{ErrorKind, FsError, Result};
@@ -14,45 +13,13 @@ use weir_types::{ErrorKind, FsError, Result};
 use crate::books::Books;
 use crate::protocol::status::{Served, Status};
 use crate::state::grace::{CLIENT_ROWS, row_of};
+use crate::state::rows::{node_of, row_at};
 
 /// A client that comes from a node which is there waits so long for that one to be found dead. Then it lives, and the
 /// client is served by both.
 const FOUND_DEAD: Duration = Duration::from_secs(45);
 /// How often rows of clients are looked for that nothing is left of.
 const SWEEP_EVERY: Duration = Duration::from_secs(60);
-
-/// The node that a row of a client names, if it names one.
-fn node_of(row: &str) -> Option<Node> {
-    let (_, node) = row.strip_prefix(CLIENT_ROWS)?.split_once('/')?;
-    u64::from_str_radix(node, 16).ok().map(Node)
-}
-
-fn row_at(owner: &[u8], node: Node) -> String {
-    format!("{}/{node}", row_of(owner))
-}
-
-/// What this server goes on with of the rows that are there, and what is to become of them first.
-pub(crate) struct Before {
-    /// Clients of the server before this one.
-    pub(crate) owners: Vec<Bytes>,
-    pub(crate) rows: Vec<(String, Option<Bytes>)>,
-}
-
-/// Of nodes there are none any more where a server is alone with the volume: their clients are its own.
-pub(crate) fn before(rows: Vec<(String, Bytes)>, is_shared: bool) -> Before {
-    let (of_nodes, own): (Vec<_>, Vec<_>) =
-        rows.into_iter().partition(|(row, _)| node_of(row).is_some());
-    let mut owners: Vec<Bytes> = own.into_iter().map(|(_, owner)| owner).collect();
-    let mut rows = Vec::new();
-    if !is_shared {
-        for (row, owner) in of_nodes {
-            rows.push((row, None));
-            rows.push((row_of(&owner), Some(owner.clone())));
-            owners.push(owner);
-        }
-    }
-    Before { owners, rows }
-}
 
 impl Books {
     /// The row by which a client may come back.
@@ -156,24 +123,5 @@ impl Books {
         let standing = self.engine.standing(&nodes).await?;
         let dead = of_nodes.iter().zip(standing).filter(|(_, is)| *is == LockStanding::Ended);
         self.keep(dead.map(|((row, _), _)| ((*row).clone(), None)).collect()).await
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn rows_name_nodes_where_there_are_some() {
-        let (one, two) = (Bytes::from_static(b"one"), Bytes::from_static(b"two"));
-        let (own, of_node) = (row_of(&one), row_at(&two, Node(0xab)));
-        assert_eq!((node_of(&own), node_of(&of_node)), (None, Some(Node(0xab))));
-        assert!(of_node.starts_with(&row_of(&two)) && of_node.len() <= 255);
-        let rows = || vec![(own.clone(), one.clone()), (of_node.clone(), two.clone())];
-        let shared = before(rows(), true);
-        assert_eq!((shared.owners, shared.rows), (vec![one.clone()], vec![]));
-        let alone = before(rows(), false);
-        assert_eq!(alone.owners, [one, two.clone()]);
-        assert_eq!(alone.rows, [(of_node, None), (row_of(&two), Some(two))]);
     }
 }

@@ -10,5 +10,6 @@ pub(crate) mod held;
 pub(crate) mod locks;
 pub(crate) mod opens;
 pub(crate) mod records;
+pub(crate) mod rows;
 pub(crate) mod sessions;
 pub(crate) mod stateid;

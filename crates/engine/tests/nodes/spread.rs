@@ -2,6 +2,7 @@
 #![allow(clippy::disallowed_methods, reason = "nodes beat by the real clock here")]
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use weir_engine::testing::{WRITE, World, create, new_dir, new_file, noise, read_all};
 use weir_engine::{ActionKind, ActionRequest, ActionState, ActionView, Engine, Root};
@@ -34,6 +35,24 @@ impl Tree {
             sum += state.resident_bytes.min(bytes.len() as u64);
         }
         sum
+    }
+
+    /// Waits until all of it is here, and says what is missing if it never is.
+    async fn all_here(&self, engine: &Engine, whose: &str) {
+        let began = Instant::now();
+        while self.here(engine).await != self.bytes() {
+            if began.elapsed() > Duration::from_secs(30) {
+                let mut missing = Vec::new();
+                for (at, (ino, bytes)) in self.files.iter().enumerate() {
+                    let state = engine.file_state(*ino).await.expect("a state");
+                    if state.resident_bytes < bytes.len() as u64 {
+                        missing.push((at, *ino, bytes.len(), state));
+                    }
+                }
+                panic!("{} files are not at {whose}: {missing:?}", missing.len());
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
     }
 
     async fn check(&self, engine: &Arc<Engine>) {
@@ -139,9 +158,9 @@ fn each_node_brings_its_portion_and_the_bucket_is_asked_once() {
             all.iter().all(|view| view.bytes_done == tree.bytes() && view.refused == 0),
             "{all:?}"
         );
-        for engine in [&engine, &one.engine, &two.engine] {
-            let all_here = async || tree.here(engine).await == tree.bytes();
-            wait_until("all of it is here", all_here).await;
+        for (engine, whose) in [(&engine, "the first"), (&one.engine, "one"), (&two.engine, "two")]
+        {
+            tree.all_here(engine, whose).await;
             tree.check(engine).await;
         }
         let asked = engine.meter().snapshot().bytes_received() - before;
