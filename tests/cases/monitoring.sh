@@ -30,6 +30,8 @@ fmt_mount --admin-listen "$listen" --config "$T/settings.json"
 "$WEIR" link s3://lake/db "$MNT/db" --import all --export all >/dev/null || fail "link"
 "$WEIR" throughput "$MNT" --mode bursting >/dev/null || fail "a mode"
 "$WEIR" throughput "$MNT" --budget 5USD/h >/dev/null || fail "a budget"
+mkdir "$MNT/work" && "$WEIR" quota set "$MNT/work" --bytes 1GiB --files 1000 >/dev/null || fail "a quota"
+"$WEIR" snapshot schedule "$MNT" daily:2 >/dev/null || fail "a schedule"
 # One that follows has no journal and sends nothing: that is no reason for an alert.
 mkdir "$T/reader"
 "$WEIR" flush "$MNT" && "$WEIR" mount "$URL" "$T/reader" --tier "$T/reader-tier" --log-file "$T/reader.log" \

@@ -33,7 +33,7 @@ mod tests {
 
     #[test]
     fn they_are_as_links_read_them() {
-        let owner = Owner { mode: 0o664, user: 1000, group: 100, shared: None };
+        let owner = Owner { mode: 0o664, user: 1000, group: 100, ctime_ns: 0, shared: None };
         let entry =
             Entry { owner: Some(owner), mtime_ns: 1_595_002_920_000_000_001, ..file("a", 1) };
         let told = of(&entry);

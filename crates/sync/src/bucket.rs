@@ -96,7 +96,7 @@ pub(crate) async fn get(
         moved(length)?;
     }
     let entry = entry.clone();
-    blocking(move || target.finish(&entry)).await.map_err(local)?;
+    blocking(move || target.finish(&entry, None)).await.map_err(local)?;
     Ok(Some(hash.digest()).filter(|_| begun == 0))
 }
 

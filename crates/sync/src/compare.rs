@@ -29,7 +29,11 @@ pub(crate) enum Step {
     /// It is missing at the destination, or differs from what is there.
     Copy(Entry),
     /// It is the same there.
-    Same(Entry),
+    Same {
+        entry: Entry,
+        /// Something of one of both changed that is not compared.
+        changed: bool,
+    },
     /// Only the destination has it.
     Extra(Entry),
     /// A directory that could not be listed.
@@ -82,7 +86,11 @@ async fn step(from: &mut Listing, to: &mut Listing, rule: Rule) -> Result<Option
         theirs = take(to).await;
     }
     Ok(match (ours, theirs) {
-        (Some(ours), Some(theirs)) if rule.same(&ours, &theirs) => Some(Step::Same(ours)),
+        (Some(ours), Some(theirs)) if rule.same(&ours, &theirs) => {
+            let ctime = |of: &Entry| of.owner.map(|owner| owner.ctime_ns);
+            let changed = ctime(&ours) != ctime(&theirs);
+            Some(Step::Same { entry: ours, changed })
+        }
         (Some(ours), _) => Some(Step::Copy(ours)),
         (None, Some(theirs)) => Some(Step::Extra(theirs)),
         (None, None) => None,
@@ -128,6 +136,9 @@ impl Rule {
                 ours_size == theirs_size
                     && self.same_time(ours, theirs)
                     && (!self.both_directories || owned(ours, theirs))
+            }
+            (Kind::Node { .. }, Kind::Node { .. }) => {
+                ours.kind == theirs.kind && self.same_time(ours, theirs) && owned(ours, theirs)
             }
             (Kind::Special, Kind::Special) => true,
             _ => false,

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 
-use rustix::fs::{AtFlags, Gid, Mode, OFlags, SeekFrom as Hole, Uid, XattrFlags};
+use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, SeekFrom as Hole, Uid};
 use rustix::io::Errno;
 use xxhash_rust::xxh3::Xxh3;
 
@@ -12,16 +12,20 @@ use crate::place::Root;
 use crate::target::{Target, own, times};
 use crate::unfinished::unfinished;
 use crate::walk::mtime_ns;
+use crate::xattrs;
 
 /// Bytes that are moved at once.
 const BLOCK_BYTES: usize = 1 << 20;
+/// Bytes that the file system is asked to copy at once.
+const SHARED_BYTES: usize = 256 << 20;
 
-/// Copies a file, and answers what its bytes hash to, unless an earlier run had begun it. `step` is told
-/// of each block, and may end it.
+/// Copies a file, and answers what its bytes hash to, unless an earlier run had begun it or they are not
+/// read because both files `share` them. `step` is told of each block, and may end it.
 pub(crate) fn copy(
     from: &Root,
     to: &Root,
     entry: &Entry,
+    share: bool,
     step: &dyn Fn(u64) -> io::Result<()>,
 ) -> io::Result<Option<u64>> {
     let mut source = open_source(from, entry)?;
@@ -29,11 +33,13 @@ pub(crate) fn copy(
     let mut target = Target::begin(to, &entry.path, Some(is))?;
     let begun = target.noted();
     step(begun)?;
-    let hash = copy_data(&mut source, &mut target, entry.size(), step)?;
-    copy_xattrs(&source, target.file());
+    let hash = match share && share_data(&source, &target, entry.size(), step)? {
+        true => None,
+        false => Some(copy_data(&mut source, &mut target, entry.size(), step)?),
+    };
     unchanged(&source, entry)?;
-    target.finish(entry)?;
-    Ok(Some(hash).filter(|_| begun == 0))
+    target.finish(entry, Some(&source))?;
+    Ok(hash.filter(|_| begun == 0))
 }
 
 /// Opens a file that was listed; an error if it is another one by now.
@@ -89,6 +95,56 @@ fn copy_data(
     Ok(hash.digest())
 }
 
+/// Lets the file system copy what is no hole, without reading it where it can. Answers whether it could;
+/// if not, nothing was written.
+fn share_data(
+    source: &File,
+    target: &Target,
+    size: u64,
+    step: &dyn Fn(u64) -> io::Result<()>,
+) -> io::Result<bool> {
+    let mut at = target.noted();
+    while at < size {
+        let data = data_from(source, at, size)?;
+        if data > at {
+            step(data - at)?;
+            at = data;
+            continue;
+        }
+        let end = match rustix::fs::seek(source, Hole::Hole(at)) {
+            Ok(end) => end.min(size),
+            Err(_) => size,
+        };
+        let (mut from, mut to) = (at, at);
+        let wanted = usize::try_from(end - at).unwrap_or(SHARED_BYTES).min(SHARED_BYTES);
+        let copied = rustix::fs::copy_file_range(
+            source,
+            Some(&mut from),
+            target.file(),
+            Some(&mut to),
+            wanted,
+        );
+        match copied {
+            Ok(0) => {
+                let text = "it was cut while it was copied";
+                return Err(io::Error::new(io::ErrorKind::Interrupted, text));
+            }
+            Ok(copied) => {
+                at += copied as u64;
+                step(copied as u64)?;
+            }
+            Err(Errno::XDEV | Errno::NOSYS | Errno::OPNOTSUPP | Errno::INVAL)
+                if at == target.noted() =>
+            {
+                return Ok(false);
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    target.file().set_len(size)?;
+    Ok(true)
+}
+
 /// Where the next data is, from `at` on; the end if there is none.
 fn data_from(source: &File, at: u64, size: u64) -> io::Result<u64> {
     match rustix::fs::seek(source, Hole::Data(at)) {
@@ -106,22 +162,6 @@ fn hash_zeros(hash: &mut Xxh3, mut count: u64) {
         let now = count.min(zeros.len() as u64);
         hash.update(&zeros[..now as usize]);
         count -= now;
-    }
-}
-
-/// What users attached to a file, where both file systems have that.
-fn copy_xattrs(source: &File, target: &File) {
-    let mut names = vec![0; 64 << 10];
-    let Ok(length) = rustix::fs::flistxattr(source, &mut names[..]) else { return };
-    let names = names[..length].split(|byte| *byte == 0);
-    for name in names.filter(|name| name.starts_with(b"user.")) {
-        let mut value = vec![0; 64 << 10];
-        if let Ok(length) = rustix::fs::fgetxattr(source, name, &mut value[..]) {
-            let set = rustix::fs::fsetxattr(target, name, &value[..length], XattrFlags::empty());
-            if let Err(error) = set {
-                tracing::debug!(%error, "an extended attribute was not copied");
-            }
-        }
     }
 }
 
@@ -158,6 +198,34 @@ pub(crate) fn link(root: &Root, entry: &Entry, target: &[u8]) -> io::Result<()> 
     Ok(rustix::fs::renameat(&parent, &made_as, &parent, name)?)
 }
 
+/// Makes a device, a socket or a pipe, in the place of what is there if that is no directory.
+pub(crate) fn node(root: &Root, entry: &Entry, type_bits: u32, device: u64) -> io::Result<()> {
+    let (parent, name) = root.open_parent(&entry.path)?;
+    let made_as = unfinished(name);
+    let _ = rustix::fs::unlinkat(&parent, &made_as, AtFlags::empty());
+    let kind = FileType::from_raw_mode(type_bits);
+    rustix::fs::mknodat(&parent, &made_as, kind, Mode::from_raw_mode(0o600), device)?;
+    if let Some(owner) = &entry.owner {
+        if rustix::process::geteuid().is_root() {
+            let (user, group) = (Uid::from_raw(owner.user), Gid::from_raw(owner.group));
+            let flags = AtFlags::SYMLINK_NOFOLLOW;
+            rustix::fs::chownat(&parent, &made_as, Some(user), Some(group), flags)?;
+        }
+        // Made just now, for us alone: it is no symbolic link.
+        let mode = Mode::from_raw_mode(owner.mode);
+        rustix::fs::chmodat(&parent, &made_as, mode, AtFlags::empty())?;
+    }
+    rustix::fs::utimensat(&parent, &made_as, &times(entry.mtime_ns), AtFlags::SYMLINK_NOFOLLOW)?;
+    Ok(rustix::fs::renameat(&parent, &made_as, &parent, name)?)
+}
+
+/// Whether what is attached to a file or directory is the same in both places.
+pub(crate) fn has_same_attributes(from: &Root, to: &Root, path: &[u8]) -> io::Result<bool> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let open = |root: &Root| root.open(path, flags, Mode::empty());
+    xattrs::are_same(open(from)?, open(to)?)
+}
+
 /// Gives a file that is there one more name.
 pub(crate) fn name_again(root: &Root, existing: &[u8], path: &[u8]) -> io::Result<()> {
     let (from, old) = root.open_parent(existing)?;
@@ -171,11 +239,15 @@ pub(crate) fn name_again(root: &Root, existing: &[u8], path: &[u8]) -> io::Resul
     Ok(())
 }
 
-/// Mode, owner and time of a directory, once all is in it.
-pub(crate) fn finish_directory(root: &Root, entry: &Entry) -> io::Result<()> {
-    let directory = root.open_directory(&entry.path)?;
+/// Mode, owner, attributes and time of a directory, once all is in it.
+pub(crate) fn finish_directory(from: &Root, to: &Root, entry: &Entry) -> io::Result<()> {
+    let directory = to.open_directory(&entry.path)?;
     if let Some(owner) = &entry.owner {
         own(&directory, owner)?;
+    }
+    // One that cannot be read was told of where it was listed.
+    if let Ok(source) = from.open_directory(&entry.path) {
+        xattrs::copy(source, &directory)?;
     }
     Ok(rustix::fs::futimens(&directory, &times(entry.mtime_ns))?)
 }

@@ -22,6 +22,8 @@ pub(crate) struct Owner {
     pub(crate) mode: u32,
     pub(crate) user: u32,
     pub(crate) group: u32,
+    /// When anything of it changed, in nanoseconds since 1970.
+    pub(crate) ctime_ns: i128,
     /// Device and inode of a file that has other names, too.
     pub(crate) shared: Option<(u64, u64)>,
 }
@@ -35,8 +37,14 @@ pub(crate) enum Kind {
     Symlink {
         target: Vec<u8>,
     },
-    /// A device, a socket or a pipe; an object whose key cannot be a path, as that which marks a
-    /// directory.
+    /// A device, a socket or a pipe.
+    Node {
+        /// Which of them: the upper bits of `st_mode`.
+        type_bits: u32,
+        /// Of a device, its number.
+        device: u64,
+    },
+    /// An object whose key cannot be a path, as that which marks a directory.
     Special,
 }
 

@@ -17,12 +17,16 @@ mod bucket;
 mod compare;
 mod directory;
 mod entry;
+mod finish;
 mod place;
 mod run;
+mod scope;
 mod target;
 mod unfinished;
 mod walk;
+mod xattrs;
 
 pub use compare::Comparison;
 pub use place::{Place, Root};
 pub use run::{Options, Progress, Report, Unsynced, sync};
+pub use scope::Scope;

@@ -9,12 +9,12 @@ use futures::{StreamExt, TryStreamExt};
 use parking_lot::Mutex;
 use schemars::JsonSchema;
 use serde::Serialize;
-use weir_object::Component;
 use weir_types::{ErrorKind, FsError, Result};
 
 use crate::compare::{Comparison, Step, compare};
 use crate::entry::{Entry, Kind};
 use crate::place::Place;
+use crate::scope::Scope;
 use crate::walk::{blocking, local, root_entry, walk};
 use crate::{bucket, directory};
 
@@ -22,7 +22,7 @@ use crate::{bucket, directory};
 const NAMED_MAX: usize = 20;
 
 /// How a tree is copied.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Options {
     /// When two files are taken for the same.
     pub comparison: Comparison,
@@ -36,6 +36,11 @@ pub struct Options {
     pub verify: bool,
     /// Files that are copied at once.
     pub jobs: usize,
+    /// Whether the source is an earlier state of the destination, in the same file system, which may lie in it where no
+    /// listing shows it. Bytes are shared then as far as the file system can, and all attributes compared of what changed.
+    pub snapshot: bool,
+    /// Which part of both trees this is about.
+    pub scope: Scope,
 }
 
 /// How far a run is. It may be read while it goes on, and told to end.
@@ -68,12 +73,28 @@ pub struct Report {
     pub deleted: u64,
     /// What only the destination has, and stays.
     pub extra: u64,
-    /// Devices, sockets, pipes, and keys that cannot be names.
+    /// Keys that cannot be names; to buckets also devices, sockets and pipes, and to directories devices that only root
+    /// makes.
     pub skipped: u64,
     /// Entries that could not be copied or deleted, and directories that could not be listed.
     pub failed: u64,
     /// The first of them.
     pub failures: Vec<Unsynced>,
+}
+
+impl Report {
+    /// Takes in what another run did.
+    pub fn add(&mut self, other: Report) {
+        self.copied += other.copied;
+        self.bytes += other.bytes;
+        self.same += other.same;
+        self.deleted += other.deleted;
+        self.extra += other.extra;
+        self.skipped += other.skipped;
+        self.failed += other.failed;
+        self.failures.extend(other.failures);
+        self.failures.truncate(NAMED_MAX);
+    }
 }
 
 /// What could not be copied.
@@ -100,7 +121,7 @@ pub async fn sync(
     options: &Options,
     progress: &Arc<Progress>,
 ) -> Result<Report> {
-    if from.overlaps(to) {
+    if from.overlaps(to) && !options.snapshot {
         let text = format!("{} and {} are in each other: choose others", from.shown(), to.shown());
         return Err(FsError::new(ErrorKind::Invalid, text));
     }
@@ -110,7 +131,7 @@ pub async fn sync(
     };
     let to = private.as_ref().unwrap_or(to);
     let run = Run { from, to, options, progress, state: Mutex::default() };
-    if let (Place::Directory(from), Place::Directory(to)) = (from, to) {
+    if let (Place::Directory(from), Place::Directory(to), None) = (from, to, &options.scope.only) {
         let (ours, theirs) = (root_entry(from).map_err(local)?, root_entry(to).map_err(local)?);
         let mut state = run.state.lock();
         if ours != theirs {
@@ -118,7 +139,8 @@ pub async fn sync(
         }
         state.directories.push(ours);
     }
-    let steps = compare((walk(from), from), (walk(to), to), options.comparison);
+    let (ours, theirs) = (walk(from, &options.scope), walk(to, &options.scope));
+    let steps = compare((ours, from), (theirs, to), options.comparison);
     // What is under way when it is broken off cleans up after itself.
     let going = || !progress.cancelled.load(Ordering::Relaxed);
     let steps = steps.take_while(|_| std::future::ready(going()));
@@ -131,33 +153,37 @@ pub async fn sync(
     run.finish().await
 }
 
-struct Run<'a> {
-    from: &'a Place,
-    to: &'a Place,
-    options: &'a Options,
-    progress: &'a Arc<Progress>,
-    state: Mutex<Gathered>,
+pub(crate) struct Run<'a> {
+    pub(crate) from: &'a Place,
+    pub(crate) to: &'a Place,
+    pub(crate) options: &'a Options,
+    pub(crate) progress: &'a Arc<Progress>,
+    pub(crate) state: Mutex<Gathered>,
 }
 
 /// What is kept until the end.
 #[derive(Default)]
-struct Gathered {
-    report: Report,
+pub(crate) struct Gathered {
+    pub(crate) report: Report,
     /// The source's directories, and those in which something was changed, by path: their times
     /// change with it.
-    directories: Vec<Entry>,
-    touched: HashSet<Vec<u8>>,
+    pub(crate) directories: Vec<Entry>,
+    pub(crate) touched: HashSet<Vec<u8>>,
     /// Files with several names: the first one, and the others.
     names: HashMap<(u64, u64), Vec<u8>>,
-    again: Vec<(Vec<u8>, Entry)>,
-    extra: Vec<Entry>,
+    pub(crate) again: Vec<(Vec<u8>, Entry)>,
+    pub(crate) extra: Vec<Entry>,
+    /// What could not be copied before what is extra is deleted: it may be in the way.
+    pub(crate) late: Vec<Entry>,
+    /// What was deleted is.
+    pub(crate) cleared: bool,
     /// Part of the source is not known.
-    unlisted: bool,
+    pub(crate) unlisted: bool,
 }
 
 impl Gathered {
     /// The directory of this path was changed.
-    fn touch(&mut self, path: &[u8]) {
+    pub(crate) fn touch(&mut self, path: &[u8]) {
         let at = path.iter().rposition(|byte| *byte == b'/').unwrap_or(0);
         self.touched.insert(path[..at].to_vec());
     }
@@ -165,11 +191,14 @@ impl Gathered {
 
 impl Run<'_> {
     async fn step(&self, step: Step) -> Result<()> {
-        if matches!(step, Step::Copy(_) | Step::Same(_)) {
+        if matches!(step, Step::Copy(_) | Step::Same { .. }) {
             self.progress.seen.fetch_add(1, Ordering::Relaxed);
         }
         match step {
-            Step::Same(entry) => {
+            Step::Same { entry, changed: true } if self.is_other(&entry).await => {
+                self.copy(entry).await?;
+            }
+            Step::Same { entry, .. } => {
                 let mut state = self.state.lock();
                 state.report.same += 1;
                 if entry.kind == Kind::Directory {
@@ -198,8 +227,21 @@ impl Run<'_> {
         Ok(())
     }
 
-    async fn copy(&self, entry: Entry) -> Result<()> {
-        if entry.kind == Kind::Special {
+    /// Whether attributes differ that are not in a listing. If that cannot be told the file is copied.
+    async fn is_other(&self, entry: &Entry) -> bool {
+        let (Place::Directory(from), Place::Directory(to)) = (self.from, self.to) else {
+            return false;
+        };
+        if !self.options.snapshot || !matches!(entry.kind, Kind::File { .. } | Kind::Directory) {
+            return false;
+        }
+        let (from, to, path) = (from.clone(), to.clone(), entry.path.clone());
+        let same = blocking(move || directory::has_same_attributes(&from, &to, &path));
+        !same.await.unwrap_or(false)
+    }
+
+    pub(crate) async fn copy(&self, entry: Entry) -> Result<()> {
+        if self.is_skipped(&entry.kind) {
             self.state.lock().report.skipped += 1;
             return Ok(());
         }
@@ -234,9 +276,31 @@ impl Run<'_> {
                 Err(error.within(entry.shown()))
             }
             Err(error) => {
-                self.fail(&entry.shown(), &error);
+                let mut state = self.state.lock();
+                match self.options.delete && !state.cleared {
+                    true => {
+                        self.progress.bytes_found.fetch_sub(entry.size(), Ordering::Relaxed);
+                        state.late.push(entry);
+                    }
+                    false => {
+                        drop(state);
+                        self.fail(&entry.shown(), &error);
+                    }
+                }
                 Ok(())
             }
+        }
+    }
+
+    /// Objects are files; and only root makes devices.
+    fn is_skipped(&self, kind: &Kind) -> bool {
+        match kind {
+            Kind::Special => true,
+            Kind::Node { device, .. } => {
+                let may = *device == 0 || rustix::process::geteuid().is_root();
+                matches!(self.to, Place::Bucket(_)) || !may
+            }
+            _ => false,
         }
     }
 
@@ -249,11 +313,11 @@ impl Run<'_> {
         };
         let mut state = self.state.lock();
         match state.names.get(&shared).cloned() {
-            Some(first) => {
+            Some(first) if first != entry.path => {
                 state.again.push((first, entry.clone()));
                 true
             }
-            None => {
+            _ => {
                 state.names.insert(shared, entry.path.clone());
                 false
             }
@@ -273,13 +337,17 @@ impl Run<'_> {
                 let (root, entry) = (root.clone(), entry.clone());
                 let made = blocking(move || match &entry.kind {
                     Kind::Symlink { target } => directory::link(&root, &entry, target),
+                    Kind::Node { type_bits, device } => {
+                        directory::node(&root, &entry, *type_bits, *device)
+                    }
                     _ => root.make_directory(&entry.path),
                 });
                 return made.await.map_err(local);
             }
             (Place::Directory(from), Place::Directory(to)) => {
                 let (from, to, entry) = (from.clone(), to.clone(), entry.clone());
-                self.watched(move |step| directory::copy(&from, &to, &entry, step)).await?
+                let share = self.options.snapshot;
+                self.watched(move |step| directory::copy(&from, &to, &entry, share, step)).await?
             }
             (Place::Bucket(from), Place::Directory(to)) => {
                 bucket::get(from, to, entry, &moved).await?
@@ -343,105 +411,12 @@ impl Run<'_> {
         done.await.map_err(local)
     }
 
-    fn fail(&self, path: &str, error: &FsError) {
+    pub(crate) fn fail(&self, path: &str, error: &FsError) {
         let mut state = self.state.lock();
         state.report.failed += 1;
         if state.report.failures.len() < NAMED_MAX {
             let unsynced = Unsynced { path: path.to_owned(), error: error.to_string() };
             state.report.failures.push(unsynced);
         }
-    }
-
-    /// What needs all the rest to be there: further names of files, deletions, times of directories,
-    /// and that all is on disk.
-    async fn finish(&self) -> Result<Report> {
-        let (again, extra, unlisted) = {
-            let mut state = self.state.lock();
-            (std::mem::take(&mut state.again), std::mem::take(&mut state.extra), state.unlisted)
-        };
-        self.name_again(again).await;
-        self.delete(extra, unlisted).await?;
-        if let (Place::Directory(root), false) = (self.to, self.options.dry_run) {
-            let root = root.clone();
-            let mut directories = std::mem::take(&mut self.state.lock().directories);
-            directories.retain(|entry| self.state.lock().touched.contains(&entry.path));
-            let done = blocking(move || {
-                // Those below first: what is done in one changes the time of that above.
-                for entry in directories.iter().rev() {
-                    directory::finish_directory(&root, entry)?;
-                }
-                rustix::fs::syncfs(&*root.fd).map_err(io::Error::from)
-            });
-            done.await.map_err(|error| local(error).within("the last step"))?;
-        }
-        Ok(std::mem::take(&mut self.state.lock().report))
-    }
-
-    async fn name_again(&self, again: Vec<(Vec<u8>, Entry)>) {
-        let Place::Directory(root) = self.to else { return };
-        for (first, entry) in again {
-            let (root, path) = (root.clone(), entry.path.clone());
-            let done = match self.options.dry_run {
-                true => Ok(()),
-                false => blocking(move || directory::name_again(&root, &first, &path)).await,
-            };
-            match done {
-                Ok(()) => {
-                    let mut state = self.state.lock();
-                    state.report.copied += 1;
-                    state.touch(&entry.path);
-                }
-                Err(error) => self.fail(&entry.shown(), &local(error)),
-            }
-        }
-    }
-
-    async fn delete(&self, extra: Vec<Entry>, unlisted: bool) -> Result<()> {
-        if !self.options.delete {
-            return Ok(());
-        }
-        let known = |entry: &Entry| entry.kind != Kind::Special;
-        if unlisted {
-            let text = "nothing was deleted, because part of the source could not be listed";
-            self.fail("", &FsError::new(ErrorKind::Invalid, text));
-            self.state.lock().report.extra = extra.len() as u64;
-            return Ok(());
-        }
-        if self.progress.seen.load(Ordering::Relaxed) == 0
-            && !extra.is_empty()
-            && !self.options.empty
-        {
-            let text = format!(
-                "{} is empty, and all {} entries of {} would be deleted: is it mounted? --empty says \
-                 that this is meant",
-                self.from.shown(),
-                extra.len(),
-                self.to.shown()
-            );
-            return Err(FsError::new(ErrorKind::Invalid, text));
-        }
-        // Those below come before the directory that they are in.
-        for entry in extra.iter().rev().filter(|entry| known(entry)) {
-            let done = match (self.to, self.options.dry_run) {
-                (_, true) => Ok(()),
-                (Place::Bucket(bucket), _) => match entry.key() {
-                    Ok(key) => bucket.delete(Component::Data, key).await,
-                    Err(error) => Err(error),
-                },
-                (Place::Directory(root), _) => {
-                    let (root, entry) = (root.clone(), entry.clone());
-                    blocking(move || directory::remove(&root, &entry)).await.map_err(local)
-                }
-            };
-            match done {
-                Ok(()) => {
-                    let mut state = self.state.lock();
-                    state.report.deleted += 1;
-                    state.touch(&entry.path);
-                }
-                Err(error) => self.fail(&entry.shown(), &error),
-            }
-        }
-        Ok(())
     }
 }

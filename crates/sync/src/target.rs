@@ -14,12 +14,11 @@ use rustix::io::Errno;
 
 use crate::entry::{Entry, Owner};
 use crate::place::Root;
-use crate::unfinished::unfinished;
+use crate::unfinished::{NOTE, unfinished};
+use crate::xattrs;
 
 /// What so far is on the disk is noted each time this much more is written.
 const NOTE_BYTES: u64 = 256 << 20;
-/// Where: of which source, and how many bytes from the start.
-const NOTE: &str = "user.weir.sync";
 
 /// A file that is being written. It takes its place with [`Target::finish`]. Dropped before, it goes,
 /// but for a large one, with which the next run goes on.
@@ -108,8 +107,8 @@ impl Target {
         &self.file
     }
 
-    /// Gives it the attributes of `entry` and its name.
-    pub(crate) fn finish(mut self, entry: &Entry) -> io::Result<()> {
+    /// Gives it the attributes of `entry`, and others that `source` has, and its name.
+    pub(crate) fn finish(mut self, entry: &Entry, source: Option<&File>) -> io::Result<()> {
         if self.noted > 0 {
             rustix::fs::fremovexattr(&self.file, NOTE)?;
         }
@@ -117,6 +116,10 @@ impl Target {
             own(&self.file, owner)?;
         } else {
             rustix::fs::fchmod(&self.file, plain_mode())?;
+        }
+        // A change of the owner takes capabilities away.
+        if let Some(source) = source {
+            xattrs::copy(source, &self.file)?;
         }
         rustix::fs::futimens(&self.file, &times(entry.mtime_ns))?;
         rustix::fs::renameat(&self.parent, &self.written_as, &self.parent, &self.name)?;

@@ -2,6 +2,9 @@
 
 use xxhash_rust::xxh3::xxh3_64;
 
+/// The attribute of one that is being written: of which source, and how many bytes from the start are on the disk.
+pub(crate) const NOTE: &str = "user.weir.sync";
+
 const BEGINNING: &[u8] = b".weir-sync.";
 
 /// Whether a name is one that a run writes under: it is in no listing.

@@ -15,6 +15,7 @@ use weir_types::{ErrorKind, FsError, Result};
 
 use crate::entry::{Entry, Kind, Owner};
 use crate::place::{Place, Root};
+use crate::scope::Scope;
 use crate::unfinished::is_unfinished;
 
 /// Directories of one level that are read ahead.
@@ -39,15 +40,22 @@ pub(crate) enum Found {
 /// # Errors
 /// Of a bucket: those of its listing, which ends with it. Directories that cannot be read are
 /// [`Found::Unlisted`].
-pub(crate) fn walk(place: &Place) -> BoxStream<'static, Result<Found>> {
+pub(crate) fn walk(place: &Place, scope: &Scope) -> BoxStream<'static, Result<Found>> {
     match place {
         Place::Directory(root) => {
-            let (root, path) = (root.clone(), Vec::new());
-            let listed = async move { Ok(list(root.clone(), path).await.walk(root)) };
+            let tree = Tree { root: root.clone(), scope: Arc::new(scope.clone()) };
+            let listed = async move { Ok(tree.list(Vec::new()).await.walk(tree)) };
             stream::once(listed).try_flatten().boxed()
         }
         Place::Bucket(bucket) => objects(bucket),
     }
+}
+
+/// A directory, and what of it is looked at.
+#[derive(Clone)]
+struct Tree {
+    root: Root,
+    scope: Arc<Scope>,
 }
 
 /// Pages are listed ahead, and handed on in order.
@@ -91,7 +99,7 @@ struct Listed {
 
 impl Listed {
     /// Its entries, each directory followed by what is in it.
-    fn walk(self, root: Root) -> BoxStream<'static, Result<Found>> {
+    fn walk(self, tree: Tree) -> BoxStream<'static, Result<Found>> {
         let entries = match self.entries {
             Ok(entries) => entries,
             Err(error) => {
@@ -100,13 +108,13 @@ impl Listed {
                 return stream::once(async { Ok(unlisted) }).boxed();
             }
         };
-        let again = root.clone();
+        let again = tree.clone();
         stream::iter(entries)
             .map(move |entry| {
-                let root = again.clone();
+                let tree = again.clone();
                 async move {
                     let below = match entry.kind {
-                        Kind::Directory => Some(list(root, entry.path.clone()).await),
+                        Kind::Directory => Some(tree.list(entry.path.clone()).await),
                         _ => None,
                     };
                     (entry, below)
@@ -117,43 +125,48 @@ impl Listed {
                 let first = stream::once(async { Ok(Found::Entry(entry)) });
                 match below {
                     None => first.boxed(),
-                    Some(below) => first.chain(below.walk(root.clone())).boxed(),
+                    Some(below) => first.chain(below.walk(tree.clone())).boxed(),
                 }
             })
             .boxed()
     }
 }
 
-async fn list(root: Root, path: Vec<u8>) -> Listed {
-    let entries = read(root, path.clone()).await;
-    Listed { path, entries }
-}
+impl Tree {
+    async fn list(&self, path: Vec<u8>) -> Listed {
+        let entries = self.read(path.clone()).await;
+        Listed { path, entries }
+    }
 
-async fn read(root: Root, path: Vec<u8>) -> io::Result<Vec<Entry>> {
-    let prefix = path.clone();
-    let opened = blocking(move || {
-        let directory = Arc::new(root.open_directory(&prefix)?);
-        let mut names = Vec::new();
-        for entry in Dir::read_from(&*directory)? {
-            let name = entry?.file_name().to_owned();
-            if !matches!(name.to_bytes(), b"." | b"..") && !is_unfinished(name.to_bytes()) {
-                names.push(name);
+    async fn read(&self, path: Vec<u8>) -> io::Result<Vec<Entry>> {
+        let (Tree { root, scope }, prefix) = (self.clone(), path.clone());
+        let opened = blocking(move || {
+            let directory = Arc::new(root.open_directory(&prefix)?);
+            let mut names = Vec::new();
+            for entry in Dir::read_from(&*directory)? {
+                let name = entry?.file_name().to_owned();
+                let skipped =
+                    matches!(name.to_bytes(), b"." | b"..") || is_unfinished(name.to_bytes());
+                if !skipped && scope.has(&below(&prefix, &name)) {
+                    names.push(name);
+                }
             }
-        }
-        Ok((directory, names))
-    });
-    let (directory, names) = opened.await?;
-    let chunks: Vec<Vec<_>> = names.chunks(LOOKED_AT_ONCE).map(<[_]>::to_vec).collect();
-    let looks = stream::iter(chunks).map(|names| {
-        let (directory, path) = (directory.clone(), path.clone());
-        blocking(move || {
-            let looked = names.iter().filter_map(|name| look(&directory, &path, name).transpose());
-            looked.collect::<io::Result<Vec<Entry>>>()
-        })
-    });
-    let mut entries = looks.buffer_unordered(AHEAD).try_concat().await?;
-    entries.sort_by(Entry::order);
-    Ok(entries)
+            Ok((directory, names))
+        });
+        let (directory, names) = opened.await?;
+        let chunks: Vec<Vec<_>> = names.chunks(LOOKED_AT_ONCE).map(<[_]>::to_vec).collect();
+        let looks = stream::iter(chunks).map(|names| {
+            let (directory, path) = (directory.clone(), path.clone());
+            blocking(move || {
+                let looked =
+                    names.iter().filter_map(|name| look(&directory, &path, name).transpose());
+                looked.collect::<io::Result<Vec<Entry>>>()
+            })
+        });
+        let mut entries = looks.buffer_unordered(AHEAD).try_concat().await?;
+        entries.sort_by(Entry::order);
+        Ok(entries)
+    }
 }
 
 /// The place itself, as an entry.
@@ -169,11 +182,7 @@ fn look(directory: &OwnedFd, path: &[u8], name: &CStr) -> io::Result<Option<Entr
         Err(rustix::io::Errno::NOENT) => return Ok(None),
         found => found?,
     };
-    let mut whole = path.to_vec();
-    if !whole.is_empty() {
-        whole.push(b'/');
-    }
-    whole.extend(name.to_bytes());
+    let whole = below(path, name);
     let kind = match FileType::from_raw_mode(found.st_mode) {
         FileType::RegularFile => Kind::File { size: u64::try_from(found.st_size).unwrap_or(0) },
         FileType::Directory => Kind::Directory,
@@ -181,9 +190,16 @@ fn look(directory: &OwnedFd, path: &[u8], name: &CStr) -> io::Result<Option<Entr
             Err(rustix::io::Errno::NOENT) => return Ok(None),
             target => Kind::Symlink { target: target?.into_bytes() },
         },
-        _ => Kind::Special,
+        _ => Kind::Node { type_bits: found.st_mode & !0o7777, device: found.st_rdev },
     };
     Ok(Some(Entry { path: whole, kind, mtime_ns: mtime_ns(&found), owner: Some(owner(&found)) }))
+}
+
+fn below(path: &[u8], name: &CStr) -> Vec<u8> {
+    match path {
+        b"" => name.to_bytes().to_vec(),
+        path => [path, name.to_bytes()].join(&b'/'),
+    }
 }
 
 pub(crate) fn mtime_ns(found: &Stat) -> i128 {
@@ -197,6 +213,7 @@ fn owner(found: &Stat) -> Owner {
         mode: Mode::from_raw_mode(found.st_mode).bits() & 0o7777,
         user: found.st_uid,
         group: found.st_gid,
+        ctime_ns: i128::from(found.st_ctime) * 1_000_000_000 + i128::from(found.st_ctime_nsec),
         shared: several.then_some((found.st_dev, found.st_ino)),
     }
 }

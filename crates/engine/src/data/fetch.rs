@@ -39,6 +39,8 @@ const BODY_BYTES: u64 = 4 << 20;
 const TURN_PARTS: usize = (BODY_BYTES / CHUNK_BYTES) as usize;
 /// The share of its turns that a hydration keeps while others fetch.
 const HYDRATE_SHARE: usize = 4;
+/// Tries to bring what others stored nothing of, or what goes again meanwhile.
+const TRIES: usize = 5;
 
 /// Who is served first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -310,6 +312,32 @@ impl Fetcher {
             }
         }
         Ok(())
+    }
+
+    /// The same for who reads nothing of it, and so would not see that it is not there: a fetch by
+    /// another may end without having stored its bytes.
+    pub(crate) async fn fetch_whole(
+        self: &Arc<Self>,
+        mirror: &Arc<Mirror>,
+        ranges: &[ByteRange],
+        priority: Priority,
+    ) -> Result<()> {
+        let missing = || ranges.iter().flat_map(|range| mirror.missing(range.start, range.end));
+        for _ in 0..TRIES {
+            let missing: Vec<_> = missing().collect();
+            if missing.is_empty() {
+                return Ok(());
+            }
+            self.fetch(mirror, &missing, priority).await?;
+        }
+        match missing().next() {
+            None => Ok(()),
+            Some(ByteRange { start, .. }) => {
+                let ino = mirror.ino();
+                let text = format!("the bytes of inode {ino} at {start} went as fast as they came");
+                Err(FsError::new(ErrorKind::Retry, text))
+            }
+        }
     }
 
     /// Starts what is not coming yet, and answers what to wait for.

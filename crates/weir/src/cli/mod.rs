@@ -51,8 +51,8 @@ pub(crate) use nodes::{EvictArgs, NodesArgs, NodesCommand};
 pub(crate) use quota::{QuotaArgs, QuotaCommand, QuotaGetArgs, QuotaOfArgs, QuotaSetArgs};
 pub(crate) use recover::RecoverArgs;
 pub(crate) use snapshots::{
-    CreateSnapshotArgs, DiffArgs, NamedSnapshotsArgs, Rules, ScheduleArgs, SnapshotCommand,
-    SnapshotPlaceArgs, SnapshotsArgs,
+    CreateSnapshotArgs, DiffArgs, NamedSnapshotsArgs, RestoreArgs, Rules, ScheduleArgs,
+    SnapshotCommand, SnapshotPlaceArgs, SnapshotsArgs,
 };
 pub(crate) use sync::SyncArgs;
 pub(crate) use throughput::{BillArgs, ModeName, ThroughputArgs};
@@ -181,6 +181,9 @@ pub(crate) enum Command {
     /// Keep a volume as it is now: every file, read-only, at once
     #[command(after_help = snapshots::SNAPSHOT_EXAMPLES)]
     Snapshot(SnapshotsArgs),
+    /// Make a volume, or a part of it, as a snapshot has it
+    #[command(after_help = snapshots::RESTORE_EXAMPLES)]
+    Restore(RestoreArgs),
     /// Make a disk a block device of this machine
     #[command(after_help = disks::ATTACH_EXAMPLES)]
     Attach(AttachArgs),

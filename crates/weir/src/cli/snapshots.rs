@@ -1,5 +1,7 @@
 //! The command line of snapshots.
 
+use std::path::PathBuf;
+
 use clap::{Args, Subcommand};
 use weir_engine::SnapshotRule;
 use weir_types::FsError;
@@ -24,6 +26,52 @@ Examples:
 A snapshot is made at once, however large the volume is, and takes room only for what is changed or
 removed after it. Where a daemon of this machine has the volume it does the work; else a volume that
 is named by its URL is opened for the moment.";
+
+pub(super) const RESTORE_EXAMPLES: &str = "\
+Examples:
+  weir snapshot diff /mnt/genomes monday             what would be undone
+  weir restore /mnt/genomes --to monday              all of it
+  weir restore /mnt/genomes --to monday nt scripts/run.sh
+  weir restore /mnt/genomes/nt --to monday           the same as `weir restore /mnt/genomes --to monday nt`
+  weir restore /mnt/genomes --to monday --keep-new   what came since stays
+  weir restore /mnt/genomes --to before-restore-1764172800    undoes a restore
+
+What is there now is kept as a snapshot first. Bytes are shared with the snapshot, not moved. At any moment each file
+is as it was before or as in the snapshot, and a run that was broken off goes on when it is run again. Programs that
+have a file open keep the one they have. Linked buckets stay as they are, unless one is named.
+
+Exit codes: 0 it is as in the snapshot, 1 something could not be restored.";
+
+#[derive(Args, Debug)]
+pub(crate) struct RestoreArgs {
+    /// A mount, or a directory in one
+    #[arg(value_name = "DIR")]
+    pub(crate) dir: PathBuf,
+    /// The snapshot
+    #[arg(long, value_name = "NAME")]
+    pub(crate) to: String,
+    /// Files and directories, from DIR; all of DIR without any
+    #[arg(value_name = "PATH")]
+    pub(crate) paths: Vec<PathBuf>,
+    /// Leave what came since the snapshot was made
+    #[arg(long)]
+    pub(crate) keep_new: bool,
+    /// Restore also files whose size and time are as they were
+    #[arg(long)]
+    pub(crate) all: bool,
+    /// Do not keep what is there now
+    #[arg(long)]
+    pub(crate) no_snapshot: bool,
+    /// Change nothing, only count
+    #[arg(long, short = 'n')]
+    pub(crate) dry_run: bool,
+    /// Files that are restored at once
+    #[arg(short, long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(crate) jobs: u16,
+    /// Answer in JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
 
 #[derive(Args, Debug)]
 pub(crate) struct SnapshotsArgs {

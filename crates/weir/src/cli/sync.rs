@@ -12,10 +12,9 @@ Examples:
   weir sync s3://old/data s3://new/data --delete --dry-run
 
 What is in SRC is then in DST, under the same paths. What is there already, of the same size and time,
-is not copied again: a run that was broken off goes on. Modes, times, links, sparse files, `user.`
-attributes and, for root, owners are kept between directories; objects carry them as FSx for Lustre and
-`weir link` understand them. ACLs are not copied. Devices, sockets and pipes are left out. A large file
-that was broken off begins anew.
+is not copied again: a run that was broken off goes on. Modes, times, links, sparse files, ACLs, `user.`
+attributes, pipes and, for root, owners and devices are kept between directories; objects carry modes, owners
+and times as FSx for Lustre and `weir link` understand them.
 
 Exit codes: 0 DST is like SRC, 1 something could not be copied.";
 

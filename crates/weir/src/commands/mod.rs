@@ -70,6 +70,7 @@ pub(crate) fn describe(page: &mut crate::api::page::Page) {
     page.prints::<prices::update::Report<'_>>("weir prices update --json");
     page.prints::<Vec<residency::ResidencyReport>>("weir residency --json");
     page.prints::<sync::Told<'_>>("weir sync --json");
+    page.prints::<snapshots::restore::Told<'_>>("weir restore --json");
 }
 
 /// Runs what the command line asks for.
@@ -93,6 +94,7 @@ pub(crate) fn run(cli: Cli, argv: &[OsString]) -> Result<ExitCode> {
         Command::Stop(args) => wait(umount::stop(args)),
         Command::Disk(args) => wait(disks::run(args.command)),
         Command::Snapshot(args) => wait(snapshots::run(args.command)),
+        Command::Restore(args) => wait(snapshots::restore::run(args)),
         Command::Attach(args) => wait(attach::attach(args)),
         Command::Detach(args) => wait(attach::detach(args)),
         Command::Doctor(args) => wait(doctor::run(args)),

@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use tokio::time::Instant;
 use weir_engine::{BucketUrl, Connector};
-use weir_sync::{Comparison, Options, Place, Progress, Report};
+use weir_sync::{Comparison, Options, Place, Progress, Report, Scope};
 use weir_types::{Bytes, FsError, Result};
 
 use crate::cli::SyncArgs;
@@ -18,7 +18,7 @@ use crate::progress::{Progress as Shown, Unit};
 use crate::{buckets, render};
 
 /// As a shell reports a command that Ctrl-C ended.
-const INTERRUPTED: u8 = 130;
+pub(super) const INTERRUPTED: u8 = 130;
 
 /// What was done, and how long it took.
 #[derive(Serialize, JsonSchema)]
@@ -52,6 +52,8 @@ pub(crate) async fn run(args: SyncArgs) -> Result<ExitCode> {
         dry_run: args.dry_run,
         verify: args.verify,
         jobs: usize::from(args.jobs),
+        snapshot: false,
+        scope: Scope::default(),
     };
     let (progress, began) = (Arc::new(Progress::default()), Instant::now());
     let copying = weir_sync::sync(&from, &to, &options, &progress);
@@ -88,7 +90,7 @@ async fn place(named: &str, connector: &Connector, make: bool) -> Result<Place> 
 }
 
 /// Shows how far it is, and breaks it off at Ctrl-C; never ends.
-async fn show<T>(progress: &Progress) -> T {
+pub(super) async fn show<T>(progress: &Progress) -> T {
     let mut shown = Shown::new(Unit::Bytes);
     let load = |value: &std::sync::atomic::AtomicU64| value.load(Ordering::Relaxed);
     loop {
@@ -126,7 +128,12 @@ fn describe(report: &Report, took: Duration, dry_run: bool) -> String {
     for (count, what) in [
         (deleted, format!("{deletes} {deleted}")),
         (extra, format!("{extra} are in the destination only (--delete)")),
-        (skipped, format!("{skipped} are no files, links or directories: left out")),
+        (
+            skipped,
+            format!(
+                "{skipped} are no files, links or directories, or devices that only root makes: left out"
+            ),
+        ),
     ] {
         if *count > 0 {
             text.push_str(&format!("; {what}"));
@@ -136,7 +143,7 @@ fn describe(report: &Report, took: Duration, dry_run: bool) -> String {
     text
 }
 
-fn tell_failures(report: &Report) {
+pub(super) fn tell_failures(report: &Report) {
     if report.failed == 0 {
         return;
     }

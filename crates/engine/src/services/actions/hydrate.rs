@@ -316,7 +316,7 @@ impl Mover {
         self.under_way.spawn(async move {
             let result = actions
                 .fetcher
-                .fetch(&moving.mirror, &[ByteRange { start, end }], Priority::Hydrate)
+                .fetch_whole(&moving.mirror, &[ByteRange { start, end }], Priority::Hydrate)
                 .await;
             drop((permit, room));
             moving.part_done(&actions, &action, bytes, result)

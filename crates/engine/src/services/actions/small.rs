@@ -161,7 +161,7 @@ impl Actions {
         };
         mirror.touch();
         let missing = mirror.missing(0, mirror.size());
-        let fetched = self.fetcher.fetch(&mirror, &missing, Priority::Hydrate).await;
+        let fetched = self.fetcher.fetch_whole(&mirror, &missing, Priority::Hydrate).await;
         self.mirrors.idle_unless_open(&node, &mirror);
         fetched
     }

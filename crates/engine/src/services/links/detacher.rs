@@ -173,7 +173,7 @@ impl Detacher {
             let missing = mirror.missing(at, end.min(mirror.size()));
             if !missing.is_empty() && !lost {
                 self.space.make_room(amount_for(&mirror, STEP_BYTES)).await?;
-                match self.fetcher.fetch(&mirror, &missing, Priority::Demand).await {
+                match self.fetcher.fetch_whole(&mirror, &missing, Priority::Demand).await {
                     Err(error) if is_final(&error) => lost = true,
                     fetched => fetched?,
                 }

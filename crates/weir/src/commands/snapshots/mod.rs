@@ -6,6 +6,7 @@
 mod asked;
 mod describe;
 mod difference;
+pub(super) mod restore;
 
 use std::process::ExitCode;
 
