@@ -114,6 +114,7 @@ follow docs/sync.md
 follow docs/linked-buckets.md "$VOLUME"
 follow docs/disks.md
 follow docs/snapshots.md
+follow docs/backup.md
 follow docs/nfs.md
 follow docs/advise.md "$GENOMES"
 follow docs/bench.md

@@ -110,6 +110,11 @@ grep -q "1 that came since stay" "$T/out" && [ -e "$MNT/a/since" ] || fail "--ke
 (cd "$MNT" && restore . --to monday private --no-snapshot)
 same "$(stat -c '%a %u' "$MNT/private")" "700 1234" "by a relative path"
 
+mkdir "$MNT/mounted" && mount -t tmpfs tmpfs "$MNT/mounted" && echo theirs >"$MNT/mounted/theirs" && chmod 711 "$MNT/mounted"
+restore "$MNT" --to monday --no-snapshot
+same "$(cat "$MNT/mounted/theirs") $(stat -c %a "$MNT/mounted")" "theirs 711" "another file system below"
+umount "$MNT/mounted"
+
 echo "== broken off"
 mkdir "$MNT/many"
 python3 - "$MNT/many" <<'PY'

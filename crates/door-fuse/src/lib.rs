@@ -47,7 +47,7 @@ mod xattrs;
 
 pub use handover::{FuseHandover, HeldMount};
 pub use mount::{FuseMount, mount, resume};
-pub use mountpoint::{check_mountpoint, dead_mount, our_mounts};
+pub use mountpoint::{check_mountpoint, dead_mount, mounts_below, our_mounts};
 pub use options::{FuseOptions, Now, Transport, users_may_allow_other};
 pub use passthrough::PassthroughState;
 pub use remount::remount;

@@ -43,6 +43,15 @@ pub(crate) fn mounted_in(mountinfo: &Path) -> io::Result<Vec<Mounted>> {
     Ok(text.split(|byte| *byte == b'\n').filter_map(parse_line).collect())
 }
 
+/// Where other file systems are mounted below a directory.
+///
+/// # Errors
+/// Those of reading `/proc/self/mountinfo`.
+pub fn mounts_below(path: &Path) -> Result<Vec<PathBuf>> {
+    let places = mounted()?.into_iter().map(|mount| mount.mountpoint);
+    Ok(places.filter(|place| place.starts_with(path) && place != path).collect())
+}
+
 /// What is mounted on `path` itself, on top of all else there.
 pub(crate) fn mounted_on(path: &Path) -> Result<Option<Mounted>> {
     Ok(mounted()?.into_iter().rfind(|mount| mount.mountpoint == path))

@@ -37,6 +37,7 @@ use crate::services::limits::Limits;
 use crate::services::links::{Detacher, Exporter, Importer, Links, Registry, Resolver};
 use crate::services::quarantine::{Places, Quarantine};
 use crate::services::quotas::QuotaKeeper;
+use crate::services::scrub::Scrubber;
 use crate::services::snapshots::Snapshots;
 use crate::services::survey::Surveyor;
 use crate::volume::boxed::{Boxed, boxed};
@@ -65,6 +66,7 @@ pub struct Engine {
     quarantine: Arc<Quarantine>,
     quotas: Arc<QuotaKeeper>,
     snapshots: Arc<Snapshots>,
+    scrubber: Arc<Scrubber>,
     surveyor: Surveyor,
     report: MountReport,
     lease: Option<Lease>,
@@ -152,6 +154,7 @@ impl Engine {
         let quotas = QuotaKeeper::new(context.clone(), meta.clone(), data.quotas.clone());
         let limits = Limits::new(context, meta, data.admission.clone());
         Self {
+            scrubber: Arc::new(scrubber(&data)),
             data,
             files,
             names,
@@ -447,6 +450,11 @@ fn disks(data: &DataPlane, files: &Arc<OpenFiles>, host: String) -> Disks {
         closed,
     };
     Disks::new(parts, of_closed)
+}
+
+fn scrubber(data: &DataPlane) -> Scrubber {
+    let DataPlane { context, meta, tier, buckets, flusher, .. } = data;
+    Scrubber::new(context.clone(), meta.clone(), tier.clone(), buckets.clone(), flusher.clone())
 }
 
 fn snapshots(data: &DataPlane) -> Snapshots {

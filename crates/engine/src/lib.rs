@@ -36,6 +36,10 @@ pub use services::actions::{
     ActionId, ActionKind, ActionNode, ActionRequest, ActionState, ActionView, FileState,
     PortionView, Refused, Root,
 };
+pub use services::backups::{
+    BackupOptions, BackupProgress, BackupReport, BackupView, Deleted as DeletedBackups,
+    RestoreVolumeOptions, RestoredVolume, Taking, backups, delete_backups, restore_volume,
+};
 pub use services::disks::{Disk, DiskExtent, DiskOptions, DiskView};
 pub use services::limits::{
     LimitStatus, Period, ShareView, TenantView, ThroughputChange, ThroughputReport, ThroughputView,
@@ -50,8 +54,9 @@ pub use services::quarantine::{
     MergeReport, RecoverProgress, Standing,
 };
 pub use services::quotas::{QuotaChange, QuotaSubject, QuotaView};
+pub use services::scrub::{Lost, ScrubView};
 pub use services::snapshots::diff::{DiffOptions, DiffPage, DifferenceView, NameChange};
-pub use services::snapshots::rules::{SnapshotPeriod, SnapshotRule};
+pub use services::snapshots::rules::{SnapshotPeriod, SnapshotRule, moment_name};
 pub use services::snapshots::schedule::{RuleView, ScheduleView};
 pub use services::snapshots::{SnapshotOptions, SnapshotView};
 pub use services::survey::{Survey, Surveyed};

@@ -3,6 +3,8 @@
 //! when all are gone nothing is left.
 #![allow(clippy::disallowed_methods, reason = "the collector is told when to look, by no clock")]
 
+#[path = "snapshots_model/backups.rs"]
+mod backups;
 mod common;
 
 use std::collections::BTreeMap;
@@ -25,6 +27,7 @@ struct Run {
     world: World,
     now: Tree,
     snapshots: BTreeMap<String, Tree>,
+    backups: BTreeMap<String, Tree>,
     rng: StdRng,
     unix_ms: Arc<AtomicU64>,
     seed: u64,
@@ -56,8 +59,8 @@ impl Run {
             Arc::new(move || UnixTime(time.load(Ordering::Relaxed) as i64 * 1_000_000));
         world.mount().expect("mounts");
         let rng = StdRng::seed_from_u64(seed);
-        let (now, snapshots) = (Tree::new(), BTreeMap::new());
-        Self { world, now, snapshots, rng, unix_ms, seed, step: 0 }
+        let (now, snapshots, backups) = (Tree::new(), BTreeMap::new(), BTreeMap::new());
+        Self { world, now, snapshots, backups, rng, unix_ms, seed, step: 0 }
     }
 
     fn place(&self) -> String {
@@ -79,7 +82,10 @@ impl Run {
                 false => self.unix_ms.fetch_sub(by, Ordering::Relaxed),
             };
             match self.rng.random_range(0..100) {
-                0..32 => self.write(),
+                0..27 => self.write(),
+                27..30 => self.back_up(),
+                30 => self.delete_backup(),
+                31 => self.restore_backup(),
                 32..38 => self.truncate(),
                 38..44 => self.unlink(),
                 44..50 => self.copy(),
@@ -263,6 +269,7 @@ impl Run {
 
     /// Once all is removed, nothing is left in the bucket.
     fn end(&mut self) {
+        self.end_backups();
         self.world.unmount().expect("unmounts");
         self.world.fsck();
         self.world.mount().expect("mounts");

@@ -10,7 +10,7 @@ use crate::kv::{Commit, Key, Kv, Outcome, Versioned};
 /// Rows read at once.
 const PAGE: usize = 1_000;
 /// Bytes of rows after which a commit is made.
-const COMMIT_BYTES: usize = 4 << 20;
+pub(crate) const COMMIT_BYTES: usize = 4 << 20;
 
 /// What a Kv holds, in numbers that two Kvs with other rows do not share.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -23,14 +23,16 @@ pub struct Sum {
     pub xxh3: u128,
 }
 
+/// Rows that are summed up one by one.
 #[derive(Default)]
-struct Adding {
+pub struct Adding {
     sum: Sum,
     hash: Xxh3,
 }
 
 impl Adding {
-    fn add(&mut self, key: &[u8], value: &[u8]) {
+    /// Adds a row; in the order of the keys.
+    pub fn add(&mut self, key: &[u8], value: &[u8]) {
         for part in [key, value] {
             self.hash.update(&(part.len() as u64).to_le_bytes());
             self.hash.update(part);
@@ -39,7 +41,8 @@ impl Adding {
         self.sum.rows += 1;
     }
 
-    fn end(self) -> Sum {
+    /// The sum of all.
+    pub fn end(self) -> Sum {
         Sum { xxh3: self.hash.digest128(), ..self.sum }
     }
 }
@@ -85,7 +88,7 @@ pub async fn copy(from: &dyn Kv, to: &dyn Kv, progress: &(dyn Fn(u64) + Sync)) -
     Ok(adding.end())
 }
 
-async fn put(to: &dyn Kv, commit: Commit) -> Result<()> {
+pub(crate) async fn put(to: &dyn Kv, commit: Commit) -> Result<()> {
     match to.commit(commit).await? {
         Outcome::Applied(_) => Ok(()),
         Outcome::Conflict => {

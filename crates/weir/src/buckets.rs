@@ -1,7 +1,11 @@
 //! How buckets are reached.
 
-use weir_engine::{ConnectOptions, Connector, Meter};
-use weir_types::Result;
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use weir_engine::{BucketUrl, ConnectOptions, Connector, Meter};
+use weir_types::{FsError, Result};
 
 use crate::cli::ConnectArgs;
 use crate::failpoints;
@@ -24,4 +28,18 @@ pub(crate) fn connector(options: ConnectOptions) -> Result<Connector> {
     let mut connector = Connector::new(options, Meter::new());
     connector.wrap = failpoints::bucket_faults()?;
     Ok(connector)
+}
+
+/// Makes the directories of `file://` URLs that are not there, for their owner alone: all bytes of
+/// a volume will be in them. Answers those that it made.
+pub(crate) fn make_directories<'a>(
+    urls: impl Iterator<Item = &'a BucketUrl>,
+) -> Result<Vec<PathBuf>> {
+    let absent = urls.filter_map(BucketUrl::directory).filter(|directory| !directory.exists());
+    let absent: Vec<PathBuf> = absent.map(Path::to_owned).collect();
+    for directory in &absent {
+        let made = DirBuilder::new().recursive(true).mode(0o700).create(directory);
+        made.map_err(|e| FsError::local_io(format!("make {}", directory.display()), e))?;
+    }
+    Ok(absent)
 }

@@ -11,5 +11,6 @@ mod names;
 mod passthrough;
 mod quarantine;
 mod quotas;
+mod scrub;
 mod snapshots;
 mod survey;

@@ -18,6 +18,7 @@ use crate::names::reclaims::reclaims_loop;
 use crate::names::removed::orphans_loop;
 use crate::names::tree::purge_loop;
 use crate::services::quotas::quotas_loop;
+use crate::services::scrub::scrub_loop;
 use crate::services::snapshots::schedule::schedule_loop;
 use crate::services::{actions, disks, limits, links};
 use crate::volume::age::age_loop;
@@ -50,6 +51,7 @@ pub(super) fn start(engine: &Engine) -> JoinSet<()> {
         tasks.spawn(flush_loop(data.flusher.clone()));
         tasks.spawn(soon_loop(data.flusher.clone()));
         tasks.spawn(schedule_loop(snapshots.clone()));
+        tasks.spawn(scrub_loop(engine.scrubber.clone()));
         tasks.spawn(log_loop(data.durability.clone()));
         tasks.spawn(purge_loop(names.clone()));
         tasks.spawn(atimes_loop(names.atimes.clone()));

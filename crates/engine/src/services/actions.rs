@@ -15,7 +15,7 @@ mod manage;
 mod parts;
 mod pins;
 mod portions;
-mod rate;
+pub(crate) mod rate;
 mod release;
 mod reservation;
 mod reserve;

@@ -20,6 +20,7 @@ mod follow;
 mod importer;
 mod manage;
 mod parts;
+pub(crate) mod paused;
 mod plan;
 mod registry;
 mod resolver;

@@ -23,9 +23,9 @@ pub(crate) struct Lease {
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct LeaseRecord {
-    pub(super) id: String,
-    pub(super) host: Host,
+pub(crate) struct LeaseRecord {
+    pub(crate) id: String,
+    pub(crate) host: Host,
 }
 
 impl Lease {
@@ -63,7 +63,7 @@ pub(super) fn shown_of(lease: &LeaseRecord, beats: bool) -> String {
     }
 }
 
-pub(super) async fn read_lease(bucket: &Bucket) -> Result<Option<LeaseRecord>> {
+pub(crate) async fn read_lease(bucket: &Bucket) -> Result<Option<LeaseRecord>> {
     match bucket.get(Component::Volume, WRITER_KEY).await {
         Ok(bytes) => Ok(serde_json::from_slice(&bytes).ok()),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use futures::TryStreamExt;
 use weir_meta::{Meta, RootAttr};
 use weir_object::{
     Bucket, BucketUrl, Component, ConnectOptions, Meter, ObjectStore, StripeSet, open_store,
@@ -22,8 +23,10 @@ pub(crate) const BEAT_KEY: &str = "beat.json";
 pub(crate) const AGE_KEY: &str = "age.json";
 /// Key of the object that says what a volume is.
 pub(crate) const VOLUME_KEY: &str = "volume.json";
+/// Below this key backups are, in a place that is no volume.
+pub(crate) const BACKUP_PATH: &str = "backups";
 /// Below this key segments are.
-const SEGMENT_PATH: &str = "seg";
+pub(crate) const SEGMENT_PATH: &str = "seg";
 
 /// Puts something between Weir and its buckets: faults, latency, a log. For tests.
 pub type Wrap = Arc<dyn Fn(Arc<dyn ObjectStore>) -> Arc<dyn ObjectStore> + Send + Sync>;
@@ -94,26 +97,7 @@ pub async fn format(options: FormatOptions) -> Result<VolumeFormat> {
         metadata: None,
     };
     let format = format.with_metadata(place.stored());
-    let problems = format.problems();
-    if !problems.is_empty() {
-        return Err(FsError::new(ErrorKind::Invalid, problems.join("; ")));
-    }
-    let mut buckets = Vec::new();
-    for url in urls {
-        let bucket = options.connector.connect(url)?;
-        bucket.probe().await?;
-        buckets.push(bucket);
-    }
-    let exists = || {
-        let text =
-            format!("{} holds a volume already: mount it, or name another place", options.url);
-        FsError::new(ErrorKind::Exists, text)
-    };
-    match buckets[0].head(Component::Volume, VOLUME_KEY).await {
-        Ok(_) => return Err(exists()),
-        Err(error) if error.kind() == ErrorKind::NotFound => {}
-        Err(error) => return Err(error),
-    }
+    let buckets = empty_places(&format, urls, &options.connector).await?;
     let timeout_ms = options.connector.options.timeout_ms;
     let metadata = Metadata::of(&format, &buckets[0], None, timeout_ms)?;
     if let Err(error) = format_meta(&metadata, options.root, options.now).await {
@@ -123,14 +107,50 @@ pub async fn format(options: FormatOptions) -> Result<VolumeFormat> {
     // Last, because it is what makes this place a volume. Without an answer it may be one.
     if !buckets[0].put_new(Component::Volume, VOLUME_KEY, encode(&format)?).await? {
         abandon(&metadata).await;
-        return Err(exists());
+        return Err(exists(&options.url));
     }
     Ok(format)
 }
 
+pub(crate) fn exists(url: &BucketUrl) -> FsError {
+    let text = format!("{url} holds a volume already: mount it, or name another place");
+    FsError::new(ErrorKind::Exists, text)
+}
+
+/// The buckets of a volume that is to be made at these URLs. `Exists` if there is one.
+pub(crate) async fn empty_places(
+    format: &VolumeFormat,
+    urls: impl Iterator<Item = &BucketUrl>,
+    connector: &Connector,
+) -> Result<Vec<Bucket>> {
+    let problems = format.problems();
+    if !problems.is_empty() {
+        return Err(FsError::new(ErrorKind::Invalid, problems.join("; ")));
+    }
+    let mut buckets: Vec<Bucket> = Vec::new();
+    for url in urls {
+        let bucket = connector.connect(url)?;
+        bucket.probe().await?;
+        buckets.push(bucket);
+    }
+    match buckets[0].head(Component::Volume, VOLUME_KEY).await {
+        Ok(_) => return Err(exists(buckets[0].url())),
+        Err(error) if error.kind() == ErrorKind::NotFound => {}
+        Err(error) => return Err(error),
+    }
+    // The collector would take their segments for those of nobody.
+    for bucket in &buckets {
+        if bucket.list(Component::Volume, BACKUP_PATH).try_next().await?.is_some() {
+            let text = format!("{} has backups of a volume: name another place", bucket.url());
+            return Err(FsError::new(ErrorKind::Exists, text));
+        }
+    }
+    Ok(buckets)
+}
+
 /// Removes metadata that no volume came to name. In the bucket it may be another one's by now; in a
 /// database it has a name of its own.
-async fn abandon(metadata: &Metadata) {
+pub(crate) async fn abandon(metadata: &Metadata) {
     if metadata.place != Place::Bucket
         && let Err(error) = metadata.remove().await
     {
@@ -150,8 +170,15 @@ async fn format_meta(metadata: &Metadata, root: (u32, u32, u32), now: UnixTime) 
     let kv = metadata.create().await?;
     let (mode, uid, gid) = root;
     match Meta::format(&*kv, RootAttr { mode, uid, gid }, now).await {
-        // Left by a format that did not come to its end: there is nothing in it.
-        Err(error) if error.kind() == ErrorKind::Exists => {}
+        Err(error) if error.kind() == ErrorKind::Exists => {
+            // Left by a format that did not come to its end, there is nothing in it.
+            let inodes = Meta::open(kv.clone(), Arc::new(move || now)).await?.usage().await?.inodes;
+            if inodes != 1 {
+                let text = "a `weir restore-volume` to this place did not come to its end: run it again, or \
+                            remove what it left";
+                return Err(FsError::new(ErrorKind::Exists, text));
+            }
+        }
         other => other?,
     }
     kv.close().await

@@ -15,6 +15,7 @@ mod prices;
 mod quotas;
 mod recover;
 mod refusal;
+mod scrub;
 mod snapshots;
 mod status;
 mod survey;
@@ -47,6 +48,7 @@ pub(crate) use recover::{
     DiscardAside, Discarded, ExtractAside, GetRecoverProgress, ListAside, MergeAside,
 };
 pub(crate) use refusal::Refusal;
+pub(crate) use scrub::{BeginScrub, EndScrub, GetScrub};
 pub(crate) use snapshots::{
     CreateSnapshot, DeleteSnapshot, DeletedSnapshot, DiffSnapshots, GetSnapshotSchedule,
     HoldSnapshot, ListSnapshots, SetSnapshotSchedule,

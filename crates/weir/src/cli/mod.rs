@@ -1,6 +1,7 @@
 //! The command line: what may be asked, and help that teaches by example.
 
 mod actions;
+mod backup;
 mod bench;
 mod connect;
 mod costs;
@@ -15,6 +16,7 @@ mod nfs;
 mod nodes;
 mod quota;
 mod recover;
+mod scrub;
 mod snapshots;
 mod sync;
 mod throughput;
@@ -31,6 +33,7 @@ use crate::values;
 pub(crate) use actions::{
     ActionsArgs, ArchiveArgs, CancelArgs, DuArgs, HydrateArgs, LfsArgs, WhatArgs,
 };
+pub(crate) use backup::{BackupArgs, BackupsArgs, RestoreVolumeArgs, ToArgs};
 pub(crate) use bench::{BenchArgs, BenchCommand, BenchCompareArgs, BenchRunArgs, BenchSize};
 pub(crate) use connect::ConnectArgs;
 pub(crate) use costs::{AdviseArgs, PricesArgs, PricesCommand, PricesUpdateArgs};
@@ -50,6 +53,7 @@ pub(crate) use nfs::{
 pub(crate) use nodes::{EvictArgs, NodesArgs, NodesCommand};
 pub(crate) use quota::{QuotaArgs, QuotaCommand, QuotaGetArgs, QuotaOfArgs, QuotaSetArgs};
 pub(crate) use recover::RecoverArgs;
+pub(crate) use scrub::ScrubArgs;
 pub(crate) use snapshots::{
     CreateSnapshotArgs, DiffArgs, NamedSnapshotsArgs, RestoreArgs, Rules, ScheduleArgs,
     SnapshotCommand, SnapshotPlaceArgs, SnapshotsArgs,
@@ -184,6 +188,18 @@ pub(crate) enum Command {
     /// Make a volume, or a part of it, as a snapshot has it
     #[command(after_help = snapshots::RESTORE_EXAMPLES)]
     Restore(RestoreArgs),
+    /// Keep a volume as it is now in another bucket, whole without the first one
+    #[command(after_help = backup::BACKUP_EXAMPLES)]
+    Backup(Box<BackupArgs>),
+    /// The backups of a place, and deleting some
+    #[command(after_help = backup::BACKUPS_EXAMPLES)]
+    Backups(Box<BackupsArgs>),
+    /// Make a volume of a backup
+    #[command(after_help = backup::RESTORE_VOLUME_EXAMPLES)]
+    RestoreVolume(Box<RestoreVolumeArgs>),
+    /// Read every byte that a volume has in its bucket, mend what can be, and name what is lost
+    #[command(after_help = scrub::SCRUB_EXAMPLES)]
+    Scrub(ScrubArgs),
     /// Make a disk a block device of this machine
     #[command(after_help = disks::ATTACH_EXAMPLES)]
     Attach(AttachArgs),

@@ -34,7 +34,7 @@ Examples:
   weir restore /mnt/genomes --to monday nt scripts/run.sh
   weir restore /mnt/genomes/nt --to monday           the same as `weir restore /mnt/genomes --to monday nt`
   weir restore /mnt/genomes --to monday --keep-new   what came since stays
-  weir restore /mnt/genomes --to before-restore-1764172800    undoes a restore
+  weir restore /mnt/genomes --to before-restore-2026-11-26T13:00:00.000Z    undoes a restore
 
 What is there now is kept as a snapshot first. Bytes are shared with the snapshot, not moved. At any moment each file
 is as it was before or as in the snapshot, and a run that was broken off goes on when it is run again. Programs that

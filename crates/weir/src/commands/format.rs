@@ -1,13 +1,10 @@
 //! `weir format`: makes a volume.
 
-use std::fs::DirBuilder;
-use std::os::unix::fs::DirBuilderExt;
-use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use rustix::process::{getegid, geteuid};
 use weir_engine::{BucketUrl, ConnectOptions, FormatOptions};
-use weir_types::{Bytes, FsError, Result};
+use weir_types::{Bytes, Result};
 
 use crate::cli::FormatArgs;
 use crate::{buckets, clock, render};
@@ -31,7 +28,7 @@ pub(crate) async fn run(args: FormatArgs) -> Result<ExitCode> {
         now: clock::now(),
         metadata: Some(args.meta.clone()),
     };
-    let made = make_directories(std::iter::once(&url).chain(&options.stripe))?;
+    let made = buckets::make_directories(std::iter::once(&url).chain(&options.stripe))?;
     let formatted = weir_engine::format(options).await;
     if formatted.is_err() {
         // What is not empty was not made by us.
@@ -56,16 +53,4 @@ pub(crate) async fn run(args: FormatArgs) -> Result<ExitCode> {
         ))?;
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// Makes the directories of `file://` URLs that are not there, for their owner alone: all bytes of
-/// the volume will be in them. Answers those that it made.
-fn make_directories<'a>(urls: impl Iterator<Item = &'a BucketUrl>) -> Result<Vec<PathBuf>> {
-    let absent = urls.filter_map(BucketUrl::directory).filter(|directory| !directory.exists());
-    let absent: Vec<PathBuf> = absent.map(Path::to_owned).collect();
-    for directory in &absent {
-        let made = DirBuilder::new().recursive(true).mode(0o700).create(directory);
-        made.map_err(|e| FsError::local_io(format!("make {}", directory.display()), e))?;
-    }
-    Ok(absent)
 }

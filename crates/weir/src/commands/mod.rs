@@ -4,6 +4,7 @@ mod actions;
 mod advise;
 mod attach;
 mod backtest;
+mod backup;
 mod bench;
 mod bill;
 mod df;
@@ -28,6 +29,7 @@ mod quota;
 mod record;
 mod recover;
 mod residency;
+mod scrub;
 mod snapshots;
 mod state;
 mod status;
@@ -69,6 +71,11 @@ pub(crate) fn describe(page: &mut crate::api::page::Page) {
     page.prints::<Vec<weir_cost::PriceRow>>("weir prices --json");
     page.prints::<prices::update::Report<'_>>("weir prices update --json");
     page.prints::<Vec<residency::ResidencyReport>>("weir residency --json");
+    page.prints::<weir_engine::BackupReport>("weir backup --json");
+    page.prints::<Vec<weir_engine::BackupView>>("weir backups --json");
+    page.prints::<weir_engine::DeletedBackups>("weir backups --delete --json");
+    page.prints::<weir_engine::RestoredVolume>("weir restore-volume --json");
+    page.prints::<weir_engine::ScrubView>("weir scrub --json");
     page.prints::<sync::Told<'_>>("weir sync --json");
     page.prints::<snapshots::restore::Told<'_>>("weir restore --json");
 }
@@ -94,6 +101,10 @@ pub(crate) fn run(cli: Cli, argv: &[OsString]) -> Result<ExitCode> {
         Command::Stop(args) => wait(umount::stop(args)),
         Command::Disk(args) => wait(disks::run(args.command)),
         Command::Snapshot(args) => wait(snapshots::run(args.command)),
+        Command::Scrub(args) => wait(scrub::run(args)),
+        Command::Backup(args) => wait(backup::backup(*args)),
+        Command::Backups(args) => wait(backup::backups(*args)),
+        Command::RestoreVolume(args) => wait(backup::restore_volume(*args)),
         Command::Restore(args) => wait(snapshots::restore::run(args)),
         Command::Attach(args) => wait(attach::attach(args)),
         Command::Detach(args) => wait(attach::detach(args)),

@@ -7,6 +7,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use weir_types::{ErrorKind, FsError, Result};
 
+/// A name for what is made at a moment, which sorts as moments do: `2026-11-26T13:00:00.000Z`.
+pub fn moment_name(unix_ms: i64) -> String {
+    let at = DateTime::from_timestamp_millis(unix_ms).unwrap_or_default();
+    at.format("%Y-%m-%dT%H:%M:%S%.3fZ").to_string()
+}
+
 /// Most snapshots of one rule that are kept.
 const KEEP_MAX: u32 = 10_000;
 

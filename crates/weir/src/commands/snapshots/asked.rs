@@ -17,7 +17,7 @@ use crate::client::Client;
 use crate::commands::temporary_mount::TemporaryMount;
 
 /// Who has the volume.
-pub(super) enum Asked {
+pub(crate) enum Asked {
     /// A daemon, and where that has it mounted.
     Daemon(Client, Option<PathBuf>),
     /// Nobody: it is opened for the moment.
@@ -26,7 +26,7 @@ pub(super) enum Asked {
 
 impl Asked {
     /// Who has the volume at a URL, or the one in which a directory lies.
-    pub(super) async fn at(args: &SnapshotPlaceArgs, read_only: bool) -> Result<Self> {
+    pub(crate) async fn at(args: &SnapshotPlaceArgs, read_only: bool) -> Result<Self> {
         let place = &args.place;
         if !place.contains("://") {
             let real = std::fs::canonicalize(Path::new(place));
@@ -53,7 +53,7 @@ impl Asked {
         }
     }
 
-    pub(super) async fn create(self, options: SnapshotOptions) -> Result<SnapshotView> {
+    pub(crate) async fn create(self, options: SnapshotOptions) -> Result<SnapshotView> {
         match self {
             Asked::Daemon(client, _) => client.call(&CreateSnapshot(options)).await,
             Asked::Opened(mount) => {
@@ -115,7 +115,7 @@ impl Asked {
     }
 
     /// Deletes one after the other, up to the first that cannot be.
-    pub(super) async fn delete(self, names: &[String]) -> Result<()> {
+    pub(crate) async fn delete(self, names: &[String]) -> Result<()> {
         match self {
             Asked::Daemon(client, _) => {
                 for name in names {

@@ -3,7 +3,7 @@
 //! Where a daemon of this machine has the volume it does the work. Else the volume is opened for the
 //! moment, as for [`super::disks`].
 
-mod asked;
+pub(super) mod asked;
 mod describe;
 mod difference;
 pub(super) mod restore;

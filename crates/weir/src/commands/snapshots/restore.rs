@@ -13,9 +13,9 @@ use std::sync::atomic::Ordering;
 use schemars::JsonSchema;
 use serde::Serialize;
 use tokio::time::Instant;
-use weir_engine::{LinkView, SnapshotOptions};
+use weir_engine::{LinkView, SnapshotOptions, moment_name};
 use weir_sync::{Comparison, Options, Place, Progress, Report, Scope};
-use weir_types::{Bytes, ErrorKind, FsError, Result};
+use weir_types::{Bytes, ErrorKind, FsError, Ino, Result};
 
 use crate::api::{CreateSnapshot, ListLinks};
 use crate::cli::RestoreArgs;
@@ -33,7 +33,7 @@ pub(crate) struct Told<'a> {
     dry_run: bool,
     /// The snapshot that has what was there before, if one was made.
     before: Option<&'a str>,
-    /// Directories of linked buckets that stayed as they were.
+    /// Directories that stayed as they were: those of linked buckets, and where other file systems are mounted.
     left: &'a [String],
     #[serde(flatten)]
     report: &'a Report,
@@ -60,7 +60,8 @@ pub(crate) async fn run(args: RestoreArgs) -> Result<ExitCode> {
         }
     };
     let links = client.call(&ListLinks {}).await?;
-    let left = linked(&links, mountpoint)?;
+    let mut left = linked(&links, mountpoint)?;
+    left.extend(weir_door_fuse::mounts_below(mountpoint)?);
     let before = match args.no_snapshot || args.dry_run {
         true => None,
         false => Some(keep(&client).await?),
@@ -99,6 +100,11 @@ fn find(mountpoint: &Path, name: &str) -> Result<PathBuf> {
     }
     let path = mountpoint.join(".snapshots").join(name);
     match std::fs::symlink_metadata(&path) {
+        // Where the volume has something else under the name of the snapshots' directory.
+        Ok(found) if found.ino() <= Ino::LIVE_MAX => wrong(format!(
+            "{} is no snapshot: rename what the volume has under that name",
+            path.display()
+        )),
         Ok(_) => Ok(path),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => wrong(format!(
             "there is no snapshot `{name}` in this volume: `weir snapshot list {}` has them",
@@ -181,7 +187,7 @@ fn linked(links: &[LinkView], mountpoint: &Path) -> Result<Vec<PathBuf>> {
 
 /// Keeps what is there now, so that one can go back again.
 async fn keep(client: &Client) -> Result<String> {
-    let name = format!("before-restore-{}", clock::now().0 / 1_000_000);
+    let name = format!("before-restore-{}", moment_name(clock::now().0 / 1_000_000));
     let options = SnapshotOptions { name, flush: true, rule: None };
     let made = client.call(&CreateSnapshot(options)).await;
     let made = made.map_err(|error| {
@@ -200,7 +206,7 @@ async fn restore(
     for part in parts {
         let (from, to) = (Place::directory(&part.from, false)?, Place::directory(&part.to, false)?);
         let only = part.only.as_ref().map(|only| only.as_os_str().as_bytes().to_vec());
-        // What is named within a link is meant.
+        // What is named within a link is meant; another file system has no snapshot here.
         let asked = part.only.as_ref().map_or(part.to.clone(), |only| part.to.join(only));
         let left = left.iter().filter(|link| link.starts_with(&asked) && **link != asked);
         let left = left.filter_map(|link| link.strip_prefix(&part.to).ok());
@@ -241,7 +247,9 @@ fn describe(told: &Told<'_>, dir: &Path) -> String {
     }
     text.push('\n');
     for link in told.left {
-        text.push_str(&format!("{link} is a linked bucket and stays as it is\n"));
+        text.push_str(&format!(
+            "{link} is a linked bucket, or another file system, and stays as it is\n"
+        ));
     }
     if let Some(before) = told.before {
         text.push_str(&format!("to undo it: weir restore {} --to {before}\n", dir.display()));

@@ -18,6 +18,7 @@ mod prices;
 mod quotas;
 mod recover;
 mod routes;
+mod scrub;
 mod snapshots;
 mod survey;
 mod throughput;
@@ -222,7 +223,7 @@ fn for_monitors(routes: Routes) -> Router<Arc<DaemonState>> {
 
 fn all_calls() -> Routes {
     let routes = mount::add(mount::add_watching(Routes::default()));
-    let routes = snapshots::add(routes);
+    let routes = scrub::add(snapshots::add(routes));
     let routes = disks::add(nfs::add(actions::add(links::add(locks::add(upgrade::add(routes))))));
     let routes = survey::add_watching(throughput::add(quotas::add(recover::add(routes))));
     bill::add_watching(prices::add_watching(routes))

@@ -72,7 +72,7 @@ impl From<TransportState> for Transport {
 /// the rest says that.
 pub(super) async fn scrape(State(shared): State<Arc<DaemonState>>) -> Result<Response, Failed> {
     let engine = &shared.engine;
-    let (status, minute, links, actions, throughput, quotas, schedule) = tokio::join!(
+    let (status, minute, links, actions, throughput, quotas, schedule, scrub) = tokio::join!(
         engine.status(),
         in_time(async { Ok(engine.used_lately().await) }),
         in_time(engine.links()),
@@ -80,6 +80,7 @@ pub(super) async fn scrape(State(shared): State<Arc<DaemonState>>) -> Result<Res
         in_time(engine.throughput()),
         in_time(engine.quotas()),
         in_time(engine.snapshot_schedule()),
+        in_time(engine.scrub()),
     );
     let io_per_s = minute.map_or((0.0, 0.0), |minute| {
         let seconds = minute.used.unix_ms.saturating_sub(minute.from_unix_ms).max(1) as f64 / 1e3;
@@ -97,6 +98,7 @@ pub(super) async fn scrape(State(shared): State<Arc<DaemonState>>) -> Result<Res
         throughput: throughput.unwrap_or(nothing),
         quotas: quotas.unwrap_or_default(),
         schedule: schedule.unwrap_or_default(),
+        scrub,
         io_per_s,
         ops: shared.fuse_requests(),
         uptime: shared.started.elapsed(),

@@ -4,6 +4,7 @@ mod block;
 mod nfs;
 mod nodes;
 mod quotas;
+mod scrub;
 mod snapshots;
 mod throughput;
 mod told;
@@ -50,6 +51,7 @@ impl Collector for Told {
         self.throughput(&mut to)?;
         self.quotas(&mut to)?;
         self.snapshots(&mut to)?;
+        self.scrub(&mut to)?;
         self.requests(&mut to)?;
         self.troubles(&mut to)?;
         self.latency(&mut to)

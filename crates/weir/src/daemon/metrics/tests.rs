@@ -78,6 +78,7 @@ fn sample() -> Told {
         throughput: ThroughputReport { rules: Vec::new(), tenants: Vec::new(), budget: None },
         quotas: Vec::new(),
         schedule: ScheduleView::default(),
+        scrub: None,
         io_per_s: (0.0, 0.0),
         ops: Vec::new(),
         uptime: Duration::ZERO,

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use weir_door_fuse::PassthroughState;
 use weir_door_nfs::UseView;
-use weir_engine::{ActionView, LinkView, QuotaView, ScheduleView, Status, ThroughputReport};
+use weir_engine::{
+    ActionView, LinkView, QuotaView, ScheduleView, ScrubView, Status, ThroughputReport,
+};
 
 use crate::api::{BlockStatus, NfsStatus};
 
@@ -21,6 +23,7 @@ pub(crate) struct Told {
     pub(crate) throughput: ThroughputReport,
     pub(crate) quotas: Vec<QuotaView>,
     pub(crate) schedule: ScheduleView,
+    pub(crate) scrub: Option<ScrubView>,
     /// Reads and writes a second, of late.
     pub(crate) io_per_s: (f64, f64),
     /// Requests of the kernel, by name.

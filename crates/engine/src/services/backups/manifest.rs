@@ -1,0 +1,157 @@
+//! What a place of backups says of itself and of each.
+
+use futures::TryStreamExt;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use weir_meta::check_snapshot_name;
+use weir_object::{Bucket, Component};
+use weir_types::{Codec, ErrorCode, ErrorKind, FsError, Result, VolumeId};
+
+use crate::volume::format::{BACKUP_PATH, VOLUME_KEY};
+
+/// The newest form of backups that this build knows.
+pub(super) const VERSION: u32 = 1;
+/// The object that makes a backup whole.
+const MANIFEST: &str = "backup.json";
+
+/// A backup that is whole.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct BackupView {
+    /// The form of it.
+    pub version: u32,
+    /// Its name.
+    pub name: String,
+    /// The volume that it is of.
+    pub volume: VolumeId,
+    /// Where that was.
+    pub url: String,
+    /// Of when it is, in milliseconds since 1970.
+    pub created_ms: u64,
+    /// The volume's largest record.
+    pub record_bytes: u64,
+    /// Bytes at which its segments are full.
+    pub segment_bytes: u64,
+    /// How its records are compressed.
+    pub codec: Codec,
+    /// Files, directories and all else in it.
+    pub files: u64,
+    /// Bytes of its files, before compression.
+    pub stored_bytes: u64,
+    /// Segments that it needs.
+    pub segments: u64,
+    /// Bytes of their objects.
+    pub object_bytes: u64,
+    /// Objects that list them.
+    pub lists: u32,
+    /// Rows of its metadata.
+    pub rows: u64,
+    /// Bytes of their keys and values.
+    pub row_bytes: u64,
+    /// Objects that have them.
+    pub row_objects: u32,
+    /// Names the first of those: each next one is named by the next number.
+    pub rows_id: String,
+    /// XXH3 of all rows.
+    pub xxh3: String,
+    /// What of the volume was damaged or missing when it was taken.
+    pub damaged: Vec<String>,
+}
+
+/// The key of something of a backup.
+pub(super) fn key(name: &str, what: &str) -> String {
+    format!("{BACKUP_PATH}/{name}/{what}")
+}
+
+pub(super) fn rows_key(name: &str, number: u32) -> String {
+    key(name, &format!("rows/{number:08}"))
+}
+
+pub(super) fn list_key(name: &str, number: u32) -> String {
+    key(name, &format!("segments/{number:08}"))
+}
+
+impl BackupView {
+    /// One GET. `NotFound` if there is no whole backup of this name.
+    pub(super) async fn read(bucket: &Bucket, name: &str) -> Result<Self> {
+        check_snapshot_name(name)?;
+        let at = format!("{}/{}", bucket.url(), key(name, MANIFEST));
+        let bytes = match bucket.get(Component::Volume, &key(name, MANIFEST)).await {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                let text = format!(
+                    "there is no backup `{name}` in {url}: `weir backups {url}` lists them",
+                    url = bucket.url()
+                );
+                return Err(FsError::new(ErrorKind::NotFound, text));
+            }
+            bytes => bytes?,
+        };
+        let bad =
+            |why: String| FsError::new(ErrorKind::Corrupt, format!("{at} cannot be read: {why}"));
+        let value: serde_json::Value =
+            serde_json::from_slice(&bytes).map_err(|error| bad(error.to_string()))?;
+        match value.get("version").and_then(serde_json::Value::as_u64) {
+            None => return Err(bad("it names no version".to_owned())),
+            Some(version) if version > u64::from(VERSION) => {
+                let text = format!(
+                    "{at} is of version {version}, and this weir knows up to {VERSION}: use a newer weir"
+                );
+                return Err(
+                    FsError::new(ErrorKind::Unsupported, text).coded(ErrorCode::VolumeNewer)
+                );
+            }
+            Some(_) => {}
+        }
+        serde_json::from_value(value).map_err(|error| bad(error.to_string()))
+    }
+
+    /// One PUT.
+    pub(super) async fn write(&self, bucket: &Bucket) -> Result<()> {
+        let mut text = serde_json::to_vec_pretty(self)
+            .map_err(|e| FsError::new(ErrorKind::Bug, "encode backup.json").with_source(e))?;
+        text.push(b'\n');
+        bucket.replace(Component::Volume, &key(&self.name, MANIFEST), text).await
+    }
+
+    /// One DELETE.
+    pub(super) async fn remove(bucket: &Bucket, name: &str) -> Result<()> {
+        bucket.delete(Component::Volume, &key(name, MANIFEST)).await
+    }
+}
+
+/// Names of what is there: whole backups, and such as were begun. One LIST for each 1,000 objects of rows.
+pub(super) async fn names(bucket: &Bucket) -> Result<(Vec<String>, Vec<String>)> {
+    let (mut whole, mut begun) = (Vec::new(), Vec::new());
+    let mut listing = bucket.list(Component::Volume, BACKUP_PATH);
+    while let Some(object) = listing.try_next().await? {
+        let rest = object.key.strip_prefix(BACKUP_PATH).and_then(|rest| rest.strip_prefix('/'));
+        let Some((name, what)) = rest.and_then(|rest| rest.split_once('/')) else { continue };
+        if what == MANIFEST {
+            whole.push(name.to_owned());
+        } else if begun.last().is_none_or(|last| last != name) {
+            begun.push(name.to_owned());
+        }
+    }
+    begun.retain(|name| !whole.contains(name));
+    Ok((whole, begun))
+}
+
+/// Refuses a place that is a volume: both have segments under the same keys. One HEAD.
+pub(super) async fn check_place(bucket: &Bucket) -> Result<()> {
+    match bucket.head(Component::Volume, VOLUME_KEY).await {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
+        Ok(_) => {
+            let text =
+                format!("{} is a volume, and no place for backups: name another one", bucket.url());
+            Err(FsError::new(ErrorKind::Invalid, text))
+        }
+    }
+}
+
+/// The bucket of a place of backups, which is reached and is none of a volume.
+pub(super) async fn opened(bucket: Bucket) -> Result<Bucket> {
+    bucket.probe().await?;
+    check_place(&bucket).await?;
+    Ok(bucket)
+}

@@ -1,0 +1,137 @@
+//! Rows of metadata as objects: segments whose records are pieces of one stream of rows.
+
+use bytes::Bytes;
+use weir_meta::{Adding, Sum};
+use weir_object::{Bucket, Component};
+use weir_segment::{Owner, Scanned, SegmentBuilder, decode_record, scan_records};
+use weir_types::{CHUNK_BYTES, Codec, ErrorKind, FsError, Ino, Result, SegmentId};
+
+use super::manifest::{BackupView, rows_key};
+
+/// Bytes of an object.
+const OBJECT_BYTES: u64 = 16 << 20;
+/// Before each row, the lengths of its key and of its value.
+const LENGTHS_BYTES: usize = 8;
+
+/// Writes rows, in the order of their keys.
+pub(super) struct RowsWriter<'a> {
+    bucket: &'a Bucket,
+    name: &'a str,
+    /// Names the first object.
+    first: SegmentId,
+    objects: u32,
+    builder: SegmentBuilder,
+    /// Rows of a record that is not full.
+    piece: Vec<u8>,
+    pieces: u64,
+    sum: Adding,
+}
+
+/// What was written.
+pub(super) struct Written {
+    pub(super) objects: u32,
+    pub(super) sum: Sum,
+}
+
+fn named(first: SegmentId, number: u32) -> SegmentId {
+    SegmentId(first.0.wrapping_add(u128::from(number)))
+}
+
+impl<'a> RowsWriter<'a> {
+    pub(super) fn new(bucket: &'a Bucket, name: &'a str, first: SegmentId) -> Self {
+        let builder = SegmentBuilder::new(first, Codec::Zstd, OBJECT_BYTES);
+        let (piece, sum) = (Vec::new(), Adding::default());
+        Self { bucket, name, first, objects: 0, builder, piece, pieces: 0, sum }
+    }
+
+    pub(super) async fn add(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        let bytes = LENGTHS_BYTES + key.len() + value.len();
+        if bytes as u64 > CHUNK_BYTES {
+            let text = format!("row {} of the metadata has {bytes} bytes", key.escape_ascii());
+            return Err(FsError::new(ErrorKind::TooLarge, text));
+        }
+        if (self.piece.len() + bytes) as u64 > CHUNK_BYTES {
+            self.end_piece()?;
+            if self.builder.is_full() {
+                self.put().await?;
+            }
+        }
+        for part in [key, value] {
+            self.piece.extend_from_slice(&(part.len() as u32).to_le_bytes());
+        }
+        self.piece.extend_from_slice(key);
+        self.piece.extend_from_slice(value);
+        self.sum.add(key, value);
+        Ok(())
+    }
+
+    fn end_piece(&mut self) -> Result<()> {
+        if !self.piece.is_empty() {
+            let owner = Owner { ino: Ino(0), offset: self.pieces * CHUNK_BYTES };
+            self.builder.push(owner, &self.piece)?;
+            self.piece.clear();
+            self.pieces += 1;
+        }
+        Ok(())
+    }
+
+    async fn put(&mut self) -> Result<()> {
+        let next = named(self.first, self.objects + 1);
+        let builder = SegmentBuilder::new(next, Codec::Zstd, OBJECT_BYTES);
+        let sealed = std::mem::replace(&mut self.builder, builder).finish();
+        let key = rows_key(self.name, self.objects);
+        self.bucket.put(Component::Meta, &key, sealed.bytes).await?;
+        self.objects += 1;
+        Ok(())
+    }
+
+    pub(super) async fn end(mut self) -> Result<Written> {
+        self.end_piece()?;
+        self.put().await?;
+        Ok(Written { objects: self.objects, sum: self.sum.end() })
+    }
+}
+
+/// The rows of one object. One GET.
+pub(super) async fn read_rows(
+    bucket: &Bucket,
+    view: &BackupView,
+    number: u32,
+) -> Result<Vec<(Vec<u8>, Bytes)>> {
+    let key = rows_key(&view.name, number);
+    let bad = |why: &str| {
+        let text = format!("{}/{key}: {why}; restore another backup", bucket.url());
+        FsError::new(ErrorKind::Corrupt, text)
+    };
+    let first = u128::from_str_radix(&view.rows_id, 16);
+    let first = SegmentId(first.map_err(|_| bad("backup.json names it by no number"))?);
+    let whole = match bucket.get(Component::Meta, &key).await {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Err(bad("it is missing")),
+        whole => whole?,
+    };
+    let mut rows = Vec::new();
+    for scanned in scan_records(named(first, number), &whole)? {
+        let Scanned::Record(entry) = scanned else { return Err(bad("it is damaged")) };
+        let (from, bytes) = (entry.record.position as usize, entry.record.stored_bytes as usize);
+        let stored = whole.slice(from..from + bytes);
+        let mut piece = decode_record(&entry.record, Some(entry.owner), &stored)?;
+        while !piece.is_empty() {
+            rows.push(take_row(&mut piece).ok_or_else(|| bad("a row in it is cut off"))?);
+        }
+    }
+    Ok(rows)
+}
+
+fn take_row(piece: &mut Bytes) -> Option<(Vec<u8>, Bytes)> {
+    let length = |at: usize| {
+        let bytes = piece.get(at..at + 4)?.try_into().ok()?;
+        Some(u32::from_le_bytes(bytes) as usize)
+    };
+    let (key, value) = (length(0)?, length(4)?);
+    if piece.len() < LENGTHS_BYTES + key + value {
+        return None;
+    }
+    drop(piece.split_to(LENGTHS_BYTES));
+    let key = piece.split_to(key).to_vec();
+    Some((key, piece.split_to(value)))
+}
