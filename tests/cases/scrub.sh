@@ -26,7 +26,7 @@ ended() { scrub --status && [ "$(jq .running "$T/json")" = false ]; }
 
 s3_start
 SEGMENTS=$T/s3/bucket/vol/seg
-echo '{"collect_interval_s": 3600, "bucket_timeout_ms": 3000}' >"$T/settings.json"
+echo '{"collect_interval_s": 1, "collect_grace_s": 0, "bucket_timeout_ms": 3000}' >"$T/settings.json"
 MOUNT_ARGS=(--config "$T/settings.json")
 format_volume --segment-size 1MiB
 mount_volume
@@ -107,6 +107,8 @@ is '[.lost_pieces, .trouble]' "[0,null]"
 chmod 755 "$T"
 setpriv --reuid 1234 --regid 1234 --clear-groups "$WEIR" scrub "$MNT" >"$T/out" 2>&1 && fail "anybody may scrub"
 "$WEIR" scrub "$MNT" --rate 0 >"$T/out" 2>&1 && fail "at no speed"
+# What was damaged and is not needed goes.
+poll 60 eval '"$WEIR" fsck --data "$URL" "${CONNECT[@]}" >"$T/fsck" 2>&1' || fail "what is damaged stays: $(cat "$T/fsck")"
 fsck_clean
 "$WEIR" scrub "$MNT" >"$T/out" 2>&1 && fail "what is not mounted is scrubbed"
 exit 0

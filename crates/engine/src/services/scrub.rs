@@ -137,7 +137,8 @@ impl Scrubber {
         let parallel = if max_bytes_per_s.is_some() { 1 } else { PARALLEL };
         let bytes: u64 = page.iter().map(|segment| segment.info.object_bytes).sum();
         let segments = page.len() as u64;
-        let mut reading = stream::iter(page)
+        let needed = self.needed(page).await?;
+        let mut reading = stream::iter(needed)
             .map(|segment| async move { self.read(segment).await })
             .buffered(parallel);
         let mut damaged = Vec::new();
@@ -166,6 +167,15 @@ impl Scrubber {
         row.write(&self.meta).await?;
         self.state.lock().row = row;
         Ok(true)
+    }
+
+    /// Those in which the volume or a snapshot has bytes: the collector takes the others.
+    async fn needed(&self, page: Vec<SegmentUse>) -> Result<Vec<SegmentUse>> {
+        let ids: Vec<_> = page.iter().map(|segment| segment.id).collect();
+        let held = self.meta.held(&ids).await?;
+        let needed =
+            page.into_iter().zip(held).filter(|(of, by)| of.live_bytes > 0 || by.is_some());
+        Ok(needed.map(|(of, _)| of).collect())
     }
 
     /// Reads a segment. Answers how many bytes that were, and what is damaged.
