@@ -37,7 +37,7 @@ use crate::services::limits::Limits;
 use crate::services::links::{Detacher, Exporter, Importer, Links, Registry, Resolver};
 use crate::services::quarantine::{Places, Quarantine};
 use crate::services::quotas::QuotaKeeper;
-use crate::services::scrub::Scrubber;
+use crate::services::scrub::{ScrubParts, Scrubber};
 use crate::services::snapshots::Snapshots;
 use crate::services::survey::Surveyor;
 use crate::volume::boxed::{Boxed, boxed};
@@ -453,8 +453,15 @@ fn disks(data: &DataPlane, files: &Arc<OpenFiles>, host: String) -> Disks {
 }
 
 fn scrubber(data: &DataPlane) -> Scrubber {
-    let DataPlane { context, meta, tier, buckets, flusher, .. } = data;
-    Scrubber::new(context.clone(), meta.clone(), tier.clone(), buckets.clone(), flusher.clone())
+    Scrubber::new(ScrubParts {
+        context: data.context.clone(),
+        meta: data.meta.clone(),
+        tier: data.tier.clone(),
+        buckets: data.buckets.clone(),
+        nodes: data.nodes.clone(),
+        mirrors: data.mirrors.clone(),
+        flusher: data.flusher.clone(),
+    })
 }
 
 fn snapshots(data: &DataPlane) -> Snapshots {

@@ -22,6 +22,8 @@ use weir_tier::Tier;
 use weir_types::{ByteRange, ErrorKind, Result, SegmentId};
 
 use crate::data::flush::Flusher;
+use crate::data::mirrors::Mirrors;
+use crate::data::nodes::Nodes;
 use crate::services::actions::rate::Rate;
 use crate::volume::context::Context;
 
@@ -35,13 +37,20 @@ const PARALLEL: usize = 4;
 /// After an error, how long until it goes on.
 const PAUSE: Duration = Duration::from_secs(15);
 
-/// Reads the volume's buckets, all of them.
-pub(crate) struct Scrubber {
+/// What a [`Scrubber`] is made of.
+pub(crate) struct ScrubParts {
     pub(crate) context: Arc<Context>,
     pub(crate) meta: Arc<Meta>,
     pub(crate) tier: Arc<Tier>,
     pub(crate) buckets: StripeSet,
+    pub(crate) nodes: Arc<Nodes>,
+    pub(crate) mirrors: Arc<Mirrors>,
     pub(crate) flusher: Arc<Flusher>,
+}
+
+/// Reads the volume's buckets, all of them.
+pub(crate) struct Scrubber {
+    parts: ScrubParts,
     /// Names this mount.
     owner: String,
     state: Mutex<State>,
@@ -64,15 +73,9 @@ struct Damage {
 }
 
 impl Scrubber {
-    pub(crate) fn new(
-        context: Arc<Context>,
-        meta: Arc<Meta>,
-        tier: Arc<Tier>,
-        buckets: StripeSet,
-        flusher: Arc<Flusher>,
-    ) -> Self {
+    pub(crate) fn new(parts: ScrubParts) -> Self {
         let (owner, state) = (uuid::Uuid::new_v4().to_string(), Mutex::default());
-        Self { context, meta, tier, buckets, flusher, owner, state, changed: Notify::new() }
+        Self { parts, owner, state, changed: Notify::new() }
     }
 
     /// How far it is, or how the last one ended. One read.
@@ -82,21 +85,21 @@ impl Scrubber {
         // Another machine may have written the volume since.
         let row = match running {
             true => self.state.lock().row.clone(),
-            false => ScrubRow::read(&self.meta).await?,
+            false => ScrubRow::read(&self.parts.meta).await?,
         };
         Ok(row.view(now_ms, self.state.lock().trouble.clone()))
     }
 
     /// Begins one, or gives the one that runs another rate. Two reads at most, and a commit.
     pub(crate) async fn begin(&self, max_bytes_per_s: Option<u64>) -> Result<ScrubView> {
-        self.context.check_writable()?;
-        let mut row = ScrubRow::read(&self.meta).await?;
+        self.parts.context.check_writable()?;
+        let mut row = ScrubRow::read(&self.parts.meta).await?;
         if !row.running {
-            let all = self.meta.segment_bytes().await?;
+            let all = self.parts.meta.segment_bytes().await?;
             row = ScrubRow::begun(&self.owner, self.unix_ms(), all.segments, all.bytes);
         }
         (row.owner, row.max_bytes_per_s) = (self.owner.clone(), max_bytes_per_s);
-        row.write(&self.meta).await?;
+        row.write(&self.parts.meta).await?;
         self.state.lock().row = row;
         self.changed.notify_waiters();
         self.view().await
@@ -104,11 +107,11 @@ impl Scrubber {
 
     /// Ends the one that runs, if one does. A read and a commit.
     pub(crate) async fn end(&self) -> Result<ScrubView> {
-        self.context.check_writable()?;
-        let mut row = ScrubRow::read(&self.meta).await?;
+        self.parts.context.check_writable()?;
+        let mut row = ScrubRow::read(&self.parts.meta).await?;
         if row.running {
             (row.running, row.cancelled, row.ended_ms) = (false, true, self.unix_ms());
-            row.write(&self.meta).await?;
+            row.write(&self.parts.meta).await?;
             self.state.lock().row = row;
             self.changed.notify_waiters();
         }
@@ -116,23 +119,23 @@ impl Scrubber {
     }
 
     async fn resume(&self) -> Result<()> {
-        let mut row = ScrubRow::read(&self.meta).await?;
+        let mut row = ScrubRow::read(&self.parts.meta).await?;
         if row.running {
             row.owner = self.owner.clone();
-            row.write(&self.meta).await?;
+            row.write(&self.parts.meta).await?;
         }
         self.state.lock().row = row;
         Ok(())
     }
 
     fn unix_ms(&self) -> u64 {
-        (self.context.now().0 / 1_000_000).max(0).cast_unsigned()
+        (self.parts.context.now().0 / 1_000_000).max(0).cast_unsigned()
     }
 
     /// Reads what is behind the last note, up to the next one. `false` once all is read.
     async fn page(&self, rate: &mut Rate) -> Result<bool> {
         let ScrubRow { after, started_ms, max_bytes_per_s, .. } = self.state.lock().row.clone();
-        let page = self.meta.segments(after.map(SegmentId), PAGE).await?;
+        let page = self.parts.meta.segments(after.map(SegmentId), PAGE).await?;
         let Some(last) = page.last().map(|segment| segment.id) else { return Ok(false) };
         let parallel = if max_bytes_per_s.is_some() { 1 } else { PARALLEL };
         let bytes: u64 = page.iter().map(|segment| segment.info.object_bytes).sum();
@@ -145,7 +148,7 @@ impl Scrubber {
         while let Some((read, damage)) = reading.try_next().await? {
             damaged.extend(damage);
             if max_bytes_per_s.is_some() {
-                let wait_ms = rate.take(read, self.context.now_ms());
+                let wait_ms = rate.take(read, self.parts.context.now_ms());
                 tokio::time::sleep(Duration::from_millis(wait_ms)).await;
             }
         }
@@ -154,7 +157,7 @@ impl Scrubber {
             true => repair::Mended::default(),
             false => self.repair(&damaged).await?,
         };
-        let mut row = ScrubRow::read(&self.meta).await?;
+        let mut row = ScrubRow::read(&self.parts.meta).await?;
         if !row.running || row.started_ms != started_ms || row.owner != self.owner {
             // It was ended, or is another node's by now.
             self.state.lock().row = ScrubRow { running: false, ..row };
@@ -164,7 +167,7 @@ impl Scrubber {
         row.segments_done += segments;
         row.bytes_done += bytes;
         row.add(damaged.len() as u64, mended.segments, mended.lost);
-        row.write(&self.meta).await?;
+        row.write(&self.parts.meta).await?;
         self.state.lock().row = row;
         Ok(true)
     }
@@ -172,7 +175,7 @@ impl Scrubber {
     /// Those in which the volume or a snapshot has bytes: the collector takes the others.
     async fn needed(&self, page: Vec<SegmentUse>) -> Result<Vec<SegmentUse>> {
         let ids: Vec<_> = page.iter().map(|segment| segment.id).collect();
-        let held = self.meta.held(&ids).await?;
+        let held = self.parts.meta.held(&ids).await?;
         let needed =
             page.into_iter().zip(held).filter(|(of, by)| of.live_bytes > 0 || by.is_some());
         Ok(needed.map(|(of, _)| of).collect())
@@ -182,7 +185,7 @@ impl Scrubber {
     async fn read(&self, segment: SegmentUse) -> Result<(u64, Option<Damage>)> {
         let SegmentUse { id, info, .. } = segment;
         let whole = ByteRange::new(0, info.object_bytes);
-        let bucket = self.buckets.bucket_for(id);
+        let bucket = self.parts.buckets.bucket_for(id);
         let got = bucket.get_range(Component::Check, &id.object_key(), 0..whole.end).await;
         let (ranges, why) = match got {
             Ok(bytes) => match scan_records(id, &bytes) {
@@ -208,7 +211,7 @@ impl Scrubber {
             Err(error) => return Err(error),
         };
         // The collector may have taken it meanwhile.
-        let is_sound = ranges.is_empty() || !self.meta.segment_known(&[id]).await?[0];
+        let is_sound = ranges.is_empty() || !self.parts.meta.segment_known(&[id]).await?[0];
         let damage = (!is_sound).then_some(Damage { segment: id, ranges, why });
         Ok((info.object_bytes, damage))
     }
@@ -217,7 +220,7 @@ impl Scrubber {
 /// Goes on with what was begun, until the volume is another's.
 pub(crate) async fn scrub_loop(scrubber: Arc<Scrubber>) {
     // What was under way goes on; among nodes it is that of another one.
-    if scrubber.context.together.is_none()
+    if scrubber.parts.context.together.is_none()
         && let Err(error) = scrubber.resume().await
     {
         tracing::warn!(%error, "how far the scrub is cannot be read");
@@ -231,7 +234,7 @@ pub(crate) async fn scrub_loop(scrubber: Arc<Scrubber>) {
             continue;
         }
         let per_s = scrubber.state.lock().row.max_bytes_per_s.unwrap_or(u64::MAX);
-        let mut rate = Rate::new(per_s, scrubber.context.now_ms());
+        let mut rate = Rate::new(per_s, scrubber.parts.context.now_ms());
         let done = tokio::select! {
             done = run(&scrubber, &mut rate) => done,
             () = changed => continue,
@@ -258,7 +261,7 @@ async fn run(scrubber: &Scrubber, rate: &mut Rate) -> Result<()> {
     }
     let mut row = scrubber.state.lock().row.clone();
     (row.running, row.ended_ms, row.after) = (false, scrubber.unix_ms(), None);
-    row.write(&scrubber.meta).await?;
+    row.write(&scrubber.parts.meta).await?;
     tracing::info!(
         segments = row.segments_done,
         damaged = row.damaged,

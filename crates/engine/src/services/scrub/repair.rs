@@ -3,10 +3,10 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use weir_meta::{Use, path_of};
-use weir_types::{ByteRange, CHUNK_BYTES, Ino, Result, SegmentId};
+use weir_types::{ByteRange, CHUNK_BYTES, ErrorKind, Ino, Result, SegmentId};
 
 use super::row::Lost;
-use super::{Damage, Scrubber};
+use super::{Damage, ScrubParts, Scrubber};
 use crate::volume::context::blocking;
 
 /// What became of damage.
@@ -23,16 +23,13 @@ impl Scrubber {
         let uses = self.uses(damaged).await?;
         let mut sent = BTreeSet::new();
         for of in &uses {
-            let Some(mirror) = self.tier.find(of.ino) else { continue };
-            let ByteRange { start, end } = bytes_of(of);
-            if mirror.missing(start, end).is_empty() {
-                blocking(move || mirror.adopt(start, end)).await?;
+            if self.send(of).await? {
                 sent.insert(of.ino);
             }
         }
         if !sent.is_empty() {
             let inos: Vec<Ino> = sent.into_iter().collect();
-            self.flusher.flush_files(&inos).await?;
+            self.parts.flusher.flush_files(&inos).await?;
         }
         let left = self.uses(damaged).await?;
         let mut mended = Mended::default();
@@ -52,12 +49,38 @@ impl Scrubber {
         Ok(mended)
     }
 
+    /// Makes bytes that are local and clean, as the metadata has the file now, ones that are to leave. Answers whether all
+    /// of them are.
+    async fn send(&self, of: &Use) -> Result<bool> {
+        let ScrubParts { tier, nodes, mirrors, .. } = &self.parts;
+        if tier.find(of.ino).is_none() {
+            return Ok(false);
+        }
+        let node = nodes.get(of.ino);
+        // What another node changed is gone from it then.
+        let mirror = match mirrors.open_mirror(&node).await {
+            // Removed; or the bytes of a disk, which has none.
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Invalid) => {
+                return Ok(false);
+            }
+            mirror => mirror?,
+        };
+        let ByteRange { start, end } = bytes_of(of);
+        let is_here = mirror.missing(start, end).is_empty();
+        if is_here {
+            let adopted = mirror.clone();
+            blocking(move || adopted.adopt(start, end)).await?;
+        }
+        mirrors.idle_unless_open(&node, &mirror);
+        Ok(is_here)
+    }
+
     /// What the volume has in damaged places.
     async fn uses(&self, damaged: &[Damage]) -> Result<Vec<Use>> {
         let by_segment: HashMap<SegmentId, &Damage> =
             damaged.iter().map(|of| (of.segment, of)).collect();
         let wanted: HashSet<SegmentId> = by_segment.keys().copied().collect();
-        let mut uses = self.meta.uses(&wanted).await?;
+        let mut uses = self.parts.meta.uses(&wanted).await?;
         uses.retain(|of| {
             let record = &of.extent.record;
             let (start, end) = (
@@ -72,8 +95,8 @@ impl Scrubber {
 
     /// Damage in what only snapshots need, if any does.
     async fn only_held(&self, of: &Damage) -> Result<Option<Lost>> {
-        let held = self.meta.held(&[of.segment]).await?[0].is_some();
-        let is_used = self.meta.live_bytes(&[of.segment]).await?[0] > 0;
+        let held = self.parts.meta.held(&[of.segment]).await?[0].is_some();
+        let is_used = self.parts.meta.live_bytes(&[of.segment]).await?[0] > 0;
         // Nobody needs what is damaged of it.
         if !held || is_used {
             return Ok(None);
@@ -86,7 +109,7 @@ impl Scrubber {
     async fn told(&self, of: &Damage, lost: &[&Use]) -> Result<Vec<Lost>> {
         let mut told = Vec::with_capacity(lost.len());
         for lost in lost {
-            let path = path_of(&**self.meta.kv(), lost.ino).await?;
+            let path = path_of(&**self.parts.meta.kv(), lost.ino).await?;
             let path = path.map_or(String::new(), |path| format!("/{}", path.escape_ascii()));
             let ByteRange { start, end } = bytes_of(lost);
             tracing::error!(path, offset = start, why = of.why, "bytes of a file are lost");
