@@ -11,6 +11,7 @@
 mod held;
 mod keep;
 mod manifest;
+mod progress;
 mod restore;
 mod rows;
 mod segments;
@@ -18,34 +19,6 @@ mod take;
 
 pub use keep::{Deleted, backups, delete_backups};
 pub use manifest::BackupView;
+pub use progress::BackupProgress;
 pub use restore::{RestoreVolumeOptions, RestoredVolume, restore_volume};
 pub use take::{BackupOptions, BackupReport, Taking};
-
-use std::sync::atomic::{AtomicU64, Ordering};
-
-/// How far a backup or its restoring is; may be read while it goes on.
-#[derive(Debug, Default)]
-pub struct BackupProgress {
-    /// Segments that were looked at.
-    pub segments: AtomicU64,
-    /// Segments in all, once they are counted.
-    pub segments_all: AtomicU64,
-    /// Bytes of segments that are there by now.
-    pub bytes: AtomicU64,
-    /// Bytes of all segments.
-    pub bytes_all: AtomicU64,
-    /// Rows of metadata that are there by now.
-    pub rows: AtomicU64,
-}
-
-impl BackupProgress {
-    fn segment(&self, bytes: u64) {
-        self.segments.fetch_add(1, Ordering::Relaxed);
-        self.bytes.fetch_add(bytes, Ordering::Relaxed);
-    }
-
-    fn all(&self, segments: u64, bytes: u64) {
-        self.segments_all.store(segments, Ordering::Relaxed);
-        self.bytes_all.store(bytes, Ordering::Relaxed);
-    }
-}

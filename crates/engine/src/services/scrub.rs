@@ -6,6 +6,7 @@
 //! - A segment is called damaged only if the metadata still names it after it was read.
 //! - How far it is, is kept with the volume: a restart, or another machine, goes on there.
 
+mod parts;
 mod repair;
 mod row;
 
@@ -15,18 +16,15 @@ use std::time::Duration;
 use futures::{StreamExt, TryStreamExt, stream};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
-use weir_meta::{Meta, SegmentUse};
-use weir_object::{Component, StripeSet};
+use weir_meta::SegmentUse;
+use weir_object::Component;
 use weir_segment::{Scanned, scan_records};
-use weir_tier::Tier;
 use weir_types::{ByteRange, ErrorKind, Result, SegmentId};
 
-use crate::data::flush::Flusher;
-use crate::data::mirrors::Mirrors;
-use crate::data::nodes::Nodes;
 use crate::services::actions::rate::Rate;
-use crate::volume::context::Context;
 
+pub(crate) use parts::ScrubParts;
+use repair::{Damage, Mended};
 use row::ScrubRow;
 pub use row::{Lost, ScrubView};
 
@@ -36,17 +34,6 @@ const PAGE: usize = 64;
 const PARALLEL: usize = 4;
 /// After an error, how long until it goes on.
 const PAUSE: Duration = Duration::from_secs(15);
-
-/// What a [`Scrubber`] is made of.
-pub(crate) struct ScrubParts {
-    pub(crate) context: Arc<Context>,
-    pub(crate) meta: Arc<Meta>,
-    pub(crate) tier: Arc<Tier>,
-    pub(crate) buckets: StripeSet,
-    pub(crate) nodes: Arc<Nodes>,
-    pub(crate) mirrors: Arc<Mirrors>,
-    pub(crate) flusher: Arc<Flusher>,
-}
 
 /// Reads the volume's buckets, all of them.
 pub(crate) struct Scrubber {
@@ -63,13 +50,6 @@ struct State {
     row: ScrubRow,
     /// Why it stands still.
     trouble: Option<String>,
-}
-
-/// What of a segment's object does not have its checksum.
-struct Damage {
-    segment: SegmentId,
-    ranges: Vec<ByteRange>,
-    why: String,
 }
 
 impl Scrubber {
@@ -154,8 +134,8 @@ impl Scrubber {
         }
         drop(reading);
         let mended = match damaged.is_empty() {
-            true => repair::Mended::default(),
-            false => self.repair(&damaged).await?,
+            true => Mended::default(),
+            false => self.parts.repair(&damaged).await?,
         };
         let mut row = ScrubRow::read(&self.parts.meta).await?;
         if !row.running || row.started_ms != started_ms || row.owner != self.owner {

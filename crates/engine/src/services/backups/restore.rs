@@ -10,10 +10,10 @@ use weir_meta::{Adding, Meta, Sum, first_row, load, sum};
 use weir_object::{Bucket, BucketUrl, Component, StripeSet};
 use weir_types::{ErrorKind, FORMAT_VERSION, FsError, Result, Settings, VolumeFormat, VolumeId};
 
-use super::BackupProgress;
 use super::held::Held;
 use super::keep::backups;
 use super::manifest::{BackupView, opened};
+use super::progress::BackupProgress;
 use super::rows::read_rows;
 use super::segments::{Copied, Copying, Wanted, wanted};
 use crate::services::links::paused::pause_all;

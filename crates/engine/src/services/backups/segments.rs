@@ -9,7 +9,7 @@ use weir_object::{Component, StripeSet};
 use weir_segment::{Scanned, scan_records};
 use weir_types::{ErrorKind, Result, SegmentId};
 
-use super::BackupProgress;
+use super::progress::BackupProgress;
 use crate::volume::format::SEGMENT_PATH;
 
 /// Segments of metadata read at once.

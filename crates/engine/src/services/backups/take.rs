@@ -9,9 +9,9 @@ use weir_meta::{Meta, SnapshotRow, check_snapshot_name, dump};
 use weir_object::{BucketUrl, Component, StripeSet};
 use weir_types::{ErrorKind, FsError, Result, SegmentId, UnixTime, VolumeFormat};
 
-use super::BackupProgress;
 use super::held::Held;
 use super::manifest::{BackupView, VERSION, list_key, names, opened};
+use super::progress::BackupProgress;
 use super::rows::{RowsWriter, Written};
 use super::segments::{Copied, Copying, Wanted, wanted};
 use crate::volume::format::{Connector, read_format_in, stripe_set};

@@ -5,9 +5,16 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use weir_meta::{Use, path_of};
 use weir_types::{ByteRange, CHUNK_BYTES, ErrorKind, Ino, Result, SegmentId};
 
+use super::parts::ScrubParts;
 use super::row::Lost;
-use super::{Damage, ScrubParts, Scrubber};
 use crate::volume::context::blocking;
+
+/// What of a segment's object does not have its checksum.
+pub(super) struct Damage {
+    pub(super) segment: SegmentId,
+    pub(super) ranges: Vec<ByteRange>,
+    pub(super) why: String,
+}
 
 /// What became of damage.
 #[derive(Default)]
@@ -16,7 +23,7 @@ pub(super) struct Mended {
     pub(super) lost: Vec<Lost>,
 }
 
-impl Scrubber {
+impl ScrubParts {
     /// Sends off what is here of damaged segments. Reads all extents of the volume once, and once more where something
     /// was sent.
     pub(super) async fn repair(&self, damaged: &[Damage]) -> Result<Mended> {
@@ -29,7 +36,7 @@ impl Scrubber {
         }
         if !sent.is_empty() {
             let inos: Vec<Ino> = sent.into_iter().collect();
-            self.parts.flusher.flush_files(&inos).await?;
+            self.flusher.flush_files(&inos).await?;
         }
         let left = self.uses(damaged).await?;
         let mut mended = Mended::default();
@@ -52,7 +59,7 @@ impl Scrubber {
     /// Makes bytes that are local and clean, as the metadata has the file now, ones that are to leave. Answers whether all
     /// of them are.
     async fn send(&self, of: &Use) -> Result<bool> {
-        let ScrubParts { tier, nodes, mirrors, .. } = &self.parts;
+        let ScrubParts { tier, nodes, mirrors, .. } = self;
         if tier.find(of.ino).is_none() {
             return Ok(false);
         }
@@ -80,7 +87,7 @@ impl Scrubber {
         let by_segment: HashMap<SegmentId, &Damage> =
             damaged.iter().map(|of| (of.segment, of)).collect();
         let wanted: HashSet<SegmentId> = by_segment.keys().copied().collect();
-        let mut uses = self.parts.meta.uses(&wanted).await?;
+        let mut uses = self.meta.uses(&wanted).await?;
         uses.retain(|of| {
             let record = &of.extent.record;
             let (start, end) = (
@@ -95,8 +102,8 @@ impl Scrubber {
 
     /// Damage in what only snapshots need, if any does.
     async fn only_held(&self, of: &Damage) -> Result<Option<Lost>> {
-        let held = self.parts.meta.held(&[of.segment]).await?[0].is_some();
-        let is_used = self.parts.meta.live_bytes(&[of.segment]).await?[0] > 0;
+        let held = self.meta.held(&[of.segment]).await?[0].is_some();
+        let is_used = self.meta.live_bytes(&[of.segment]).await?[0] > 0;
         // Nobody needs what is damaged of it.
         if !held || is_used {
             return Ok(None);
@@ -109,7 +116,7 @@ impl Scrubber {
     async fn told(&self, of: &Damage, lost: &[&Use]) -> Result<Vec<Lost>> {
         let mut told = Vec::with_capacity(lost.len());
         for lost in lost {
-            let path = path_of(&**self.parts.meta.kv(), lost.ino).await?;
+            let path = path_of(&**self.meta.kv(), lost.ino).await?;
             let path = path.map_or(String::new(), |path| format!("/{}", path.escape_ascii()));
             let ByteRange { start, end } = bytes_of(lost);
             tracing::error!(path, offset = start, why = of.why, "bytes of a file are lost");
