@@ -82,8 +82,11 @@ got = four["requests"]["data get bytes_received"]
 assert four["bytes"] <= got <= 2 * four["bytes"], f"{got} bytes for four nodes that read {four['bytes']} each"
 idle = [s for s in found["samples"] if s["row"] == "idle"]
 assert idle[0]["seconds"] >= found["settings"]["idle_s"], idle
+# NFS-Ganesha is a peer: what is held against it has a verdict where it is installed.
+beside = "ganesha" not in found["not_measured"]
 for goal in found["goals"]:
-    assert goal["goal"] == "-" or goal["met"] in (True, False), goal
+    is_open = not beside and "Ganesha" in (goal["against"] or "") and goal["value"] is not None
+    assert goal["goal"] == "-" or goal["met"] in (True, False) or is_open, goal
 
 
 class Page(html.parser.HTMLParser):
