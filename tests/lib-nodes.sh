@@ -51,8 +51,13 @@ cuts_start() { # NAME TARGET_PORT
 
 # What goes between a node and its `meta` or its `bucket`: a word of tools/cuts.py.
 cut_off() { # NUMBER meta|bucket ORDER
-    echo "$3" >"$T/$2$1.orders.new" && mv "$T/$2$1.orders.new" "$T/$2$1.orders"
+    cuts_order "$T/$2$1.orders" "$3"
 }
+cuts_order() { # FILE ORDER: holds when this returns
+    echo "$2" >"$1.new" && mv "$1.new" "$1"
+    poll 20 obeyed "$1" "$2" || fail "cuts.py does not obey '$2' in $1"
+}
+obeyed() { [ "$(cat "$1.obeyed")" = "$2" ]; }
 
 node_mount() { # NUMBER
     local dir reach=("${CONNECT[@]}")

@@ -13,6 +13,7 @@ ORDERS is a file with one word, which may change at any time:
     lose:N       the answers of the next N transactions that end with COMMIT do not come: the server
                  has committed, and the connection ends. A line in ORDERS.lost for each
 
+ORDERS.obeyed has the word that holds by now: who gives an order waits for it there.
 It ends with the process that started it.
 """
 
@@ -27,7 +28,7 @@ COMMIT, ROLLBACK = b"COMMIT\0", b"ROLLBACK\0"
 
 class Orders:
     def __init__(self, path):
-        self.path, self.word, self.to_lose = path, "pass", 0
+        self.path, self.word, self.to_lose = path, None, 0
         self.changed, self.connections = asyncio.Event(), set()
 
     async def watch(self):
@@ -50,6 +51,9 @@ class Orders:
                 connection.end()
         self.changed.set()
         self.changed = asyncio.Event()
+        with open(self.path + ".obeyed.new", "w") as file:
+            file.write(word)
+        os.rename(self.path + ".obeyed.new", self.path + ".obeyed")
 
     def lost(self):
         self.to_lose -= 1

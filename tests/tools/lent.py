@@ -202,6 +202,11 @@ def bucket_away():
         with open(os.environ["CUT"] + ".new", "w") as file:
             file.write(word + "\n")
         os.rename(os.environ["CUT"] + ".new", os.environ["CUT"])
+        until = time.monotonic() + 20
+        while open(os.environ["CUT"] + ".obeyed").read() != word:
+            if time.monotonic() > until:
+                sys.exit(f"the proxy does not obey: {word}")
+            time.sleep(0.01)
 
     fd, mapped = lent("away", MIB)
     order("silent")
