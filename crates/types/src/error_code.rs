@@ -8,6 +8,7 @@ use std::fmt;
 pub enum ErrorCode {
     NotAVolume,
     VolumeNewer,
+    VolumeLocked,
     VolumeInUse,
     Fenced,
     LeftBehind,
@@ -36,9 +37,10 @@ pub enum ErrorCode {
 
 use ErrorCode as C;
 
-const NAMES: [(ErrorCode, &str); 26] = [
+const NAMES: [(ErrorCode, &str); 27] = [
     (C::NotAVolume, "not-a-volume"),
     (C::VolumeNewer, "volume-newer"),
+    (C::VolumeLocked, "volume-locked"),
     (C::VolumeInUse, "volume-in-use"),
     (C::Fenced, "fenced"),
     (C::LeftBehind, "left-behind"),

@@ -4,6 +4,7 @@
 //! outside (a clock, a decoder, a command line) and out to whoever needs to speak of them.
 
 mod disk;
+mod encryption;
 mod error;
 mod error_code;
 mod extent;
@@ -14,6 +15,7 @@ mod settings;
 mod units;
 
 pub use disk::DiskCache;
+pub use encryption::{Cipher, Derivation, Encryption, KeyWrap};
 pub use error::{ErrorKind, FsError, Result};
 pub use error_code::ErrorCode;
 pub use extent::{CHUNK_BYTES, ChunkIndex, Codec, Extent, RecordRef, chunk_range};

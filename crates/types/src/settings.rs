@@ -3,12 +3,16 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Bytes, CHUNK_BYTES, Codec, VolumeId};
+use crate::{Bytes, CHUNK_BYTES, Codec, Encryption, VolumeId};
 
 /// The newest volume format that this build reads and writes.
-pub const FORMAT_VERSION: u32 = 2;
+pub const FORMAT_VERSION: u32 = 3;
 /// The format of volumes whose metadata is in their own bucket: the first one, unchanged.
 const IN_BUCKET: u32 = 1;
+/// The format of volumes whose metadata is in a database.
+const IN_DATABASE: u32 = 2;
+/// The format of volumes that are encrypted.
+const ENCRYPTED: u32 = 3;
 
 /// What `volume.json` says: fixed when the volume is made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -28,18 +32,36 @@ pub struct VolumeFormat {
     pub codec: Codec,
     /// When the volume was made, in seconds since 1970.
     pub created_unix_s: i64,
-    /// The database that has the metadata: a URL without a password. From format version 2 on, and
-    /// required there; in version 1 the metadata is in the first bucket.
+    /// The database that has the metadata: a URL without a password. In format version 2, and required
+    /// there; else the metadata is in the first bucket.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<String>,
+    /// What opens the volume's keys. In format version 3, and required there; else it is not encrypted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub encryption: Option<Encryption>,
 }
 
 impl VolumeFormat {
     /// The same volume with its metadata elsewhere; `None` is its bucket.
     #[must_use]
     pub fn with_metadata(self, metadata: Option<String>) -> Self {
-        let format_version = if metadata.is_some() { FORMAT_VERSION } else { IN_BUCKET };
-        Self { format_version, metadata, ..self }
+        Self { metadata, ..self }.versioned()
+    }
+
+    /// The same volume with its keys opened by other secrets; `None` is without keys.
+    #[must_use]
+    pub fn with_encryption(self, encryption: Option<Encryption>) -> Self {
+        Self { encryption, ..self }.versioned()
+    }
+
+    /// In the oldest format that can say it.
+    fn versioned(self) -> Self {
+        let format_version = match (&self.encryption, &self.metadata) {
+            (Some(_), _) => ENCRYPTED,
+            (None, Some(_)) => IN_DATABASE,
+            (None, None) => IN_BUCKET,
+        };
+        Self { format_version, ..self }
     }
 
     /// All that is wrong with these values, one sentence each; empty when they are fine.
@@ -56,10 +78,26 @@ impl VolumeFormat {
         if self.stripe_set.is_empty() {
             found.push("the stripe set names no bucket".to_owned());
         }
-        match (&self.metadata, self.format_version > IN_BUCKET) {
+        match (&self.metadata, self.format_version == IN_DATABASE) {
+            (Some(_), _) if self.encryption.is_some() => found.push(
+                "the metadata of an encrypted volume is in its bucket: in a database it would not be encrypted"
+                    .to_owned(),
+            ),
             (None, true) => found.push("it does not say where the metadata is".to_owned()),
-            (Some(_), false) => found.push("format version 1 names no `metadata`".to_owned()),
+            (Some(_), false) => {
+                let version = self.format_version;
+                found.push(format!("format version {version} names no `metadata`"));
+            }
             _ => {}
+        }
+        match (&self.encryption, self.format_version >= ENCRYPTED) {
+            (None, true) => found.push("it does not say what opens its keys".to_owned()),
+            (Some(_), false) => {
+                let version = self.format_version;
+                found.push(format!("format version {version} has no `encryption`"));
+            }
+            (Some(encryption), true) => found.extend(encryption.problems()),
+            (None, false) => {}
         }
         found
     }
@@ -286,6 +324,36 @@ mod tests {
         ] {
             assert_eq!(bad.problems().len(), 1, "{bad:?}");
         }
+    }
+
+    #[test]
+    fn an_encrypted_volume_has_a_format_that_older_ones_refuse() {
+        let encryption = serde_json::json!({"cipher": "aes-256-gcm", "older": [], "wraps": [
+            {"name": "a", "created_unix_s": 1, "derivation": {"kind": "key-file", "salt": "00"}, "sealed": "00"}]});
+        let encryption: Encryption = serde_json::from_value(encryption).expect("reads");
+        let plain = VolumeFormat {
+            format_version: 1,
+            id: VolumeId("one".to_owned()),
+            stripe_set: vec!["s3://b/vol".to_owned()],
+            record_bytes: 1 << 20,
+            segment_bytes: 16 << 20,
+            codec: Codec::Lz4,
+            created_unix_s: 5,
+            metadata: None,
+            encryption: None,
+        };
+        let sealed = plain.clone().with_encryption(Some(encryption));
+        assert_eq!((sealed.format_version, sealed.problems()), (3, Vec::new()));
+        let text = serde_json::to_string(&sealed).expect("writes");
+        assert_eq!(serde_json::from_str::<VolumeFormat>(&text).expect("reads"), sealed);
+        for bad in [
+            VolumeFormat { encryption: None, ..sealed.clone() },
+            VolumeFormat { encryption: sealed.encryption.clone(), ..plain.clone() },
+            VolumeFormat { format_version: 1, ..sealed.clone() },
+        ] {
+            assert_eq!(bad.problems().len(), 1, "{bad:?}");
+        }
+        assert_eq!(sealed.with_encryption(None), plain);
     }
 
     #[test]
