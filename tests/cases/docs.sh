@@ -115,6 +115,7 @@ follow docs/linked-buckets.md "$VOLUME"
 follow docs/disks.md
 follow docs/snapshots.md
 follow docs/backup.md
+follow docs/encryption.md
 follow docs/nfs.md
 follow docs/advise.md "$GENOMES"
 follow docs/bench.md

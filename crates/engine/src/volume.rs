@@ -11,6 +11,7 @@ pub(crate) mod format;
 pub(crate) mod fsck;
 pub(crate) mod health;
 pub(crate) mod host;
+pub(crate) mod keys;
 pub(crate) mod locked;
 pub(crate) mod locks;
 pub(crate) mod members;

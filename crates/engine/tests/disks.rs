@@ -110,6 +110,7 @@ fn records_are_spread_over_all_buckets() {
         root: (0o755, 0, 0),
         now: (world.options.clock.now)(),
         metadata: None,
+        encrypt: None,
     });
     tokio::runtime::Runtime::new().expect("a runtime").block_on(made).expect("formats");
     world.options.url = url("b0");

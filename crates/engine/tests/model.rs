@@ -299,7 +299,7 @@ impl Run {
 #[test]
 fn agrees_with_the_model_through_kills_and_remounts() {
     for seed in seeds(&[1, 2, 3, 4]) {
-        let mut run = Run::new(seed, World::new());
+        let mut run = Run::new(seed, World::by_seed(seed, settings(), None));
         run.steps(250);
         run.finish();
     }
@@ -317,7 +317,7 @@ fn agrees_with_the_model_while_everything_happens_at_once() {
         ..settings()
     };
     for seed in seeds(&[11, 12]) {
-        let mut run = Run::new(seed, World::with(busy.clone(), None));
+        let mut run = Run::new(seed, World::by_seed(seed, busy.clone(), None));
         run.steps(250);
         run.finish();
     }
@@ -330,7 +330,7 @@ fn agrees_with_the_model_under_five_percent_bucket_faults() {
         let plan = FaultPlan::everywhere(0.05, seed);
         let wrap: weir_engine::Wrap =
             Arc::new(move |store| Arc::new(FaultStore::new(store, &plan)));
-        let mut run = Run::new(seed, World::with(quick, Some(wrap)));
+        let mut run = Run::new(seed, World::by_seed(seed, quick, Some(wrap)));
         run.steps(120);
         run.finish();
     }

@@ -51,7 +51,7 @@ impl Run {
     fn new(seed: u64) -> Self {
         eprintln!("seed {seed}: repeat with WEIR_SEED={seed}");
         let told = Settings { collect_interval_s: 3_600, collect_grace_s: 0, ..settings() };
-        let mut world = World::with(told, None);
+        let mut world = World::by_seed(seed, told, None);
         world.unmount().expect("unmounts");
         let unix_ms = Arc::new(AtomicU64::new(1_800_000_000_000));
         let time = unix_ms.clone();

@@ -35,6 +35,7 @@ mod options;
 mod probe;
 mod read;
 mod request;
+mod sealed;
 mod stripe;
 #[cfg(feature = "testing")]
 pub mod testing;
@@ -54,6 +55,7 @@ pub use object_store::{ObjectStore, PutPayload};
 pub use options::ConnectOptions;
 pub use probe::PROBE_PREFIX;
 pub use request::{Component, RequestKind};
+pub use sealed::sealed;
 pub use stripe::StripeSet;
 pub use trouble::Trouble;
 pub use upload::Upload;

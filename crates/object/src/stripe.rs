@@ -1,5 +1,6 @@
-//! The buckets over which a volume's segments are spread.
+//! The buckets over which a volume's segments are spread, and what opens them.
 
+use weir_keys::VolumeKeys;
 use weir_types::{ErrorKind, FsError, Result, SegmentId};
 
 use crate::Bucket;
@@ -8,6 +9,7 @@ use crate::Bucket;
 #[derive(Clone)]
 pub struct StripeSet {
     buckets: Vec<Bucket>,
+    keys: VolumeKeys,
 }
 
 impl StripeSet {
@@ -20,7 +22,18 @@ impl StripeSet {
             let why = "the stripe set names no bucket: name at least the volume's own";
             return Err(FsError::new(ErrorKind::Invalid, why));
         }
-        Ok(Self { buckets })
+        Ok(Self { buckets, keys: VolumeKeys::none() })
+    }
+
+    /// The same, of a volume with these keys.
+    #[must_use]
+    pub fn opened_by(self, keys: VolumeKeys) -> Self {
+        Self { keys, ..self }
+    }
+
+    /// The volume's keys; none where it is not encrypted.
+    pub fn keys(&self) -> &VolumeKeys {
+        &self.keys
     }
 
     /// The bucket that holds segment `id`. For a given number of buckets always the same.

@@ -1,12 +1,14 @@
 //! Packing records into a segment.
 
 use bytes::Bytes;
+use weir_keys::{Place, SEALED_MORE_BYTES, Sealer, VolumeKeys};
 use weir_types::{CHUNK_BYTES, Codec, ErrorKind, FsError, RecordRef, Result, SegmentId};
 
 use crate::codec::{Compressor, codec_byte};
 use crate::layout::{
-    CIPHER_NONE, FOOTER_BYTES, FOOTER_MAGIC, Footer, INDEX_ENTRY_BYTES, RECORD_HEADER_BYTES,
-    RECORD_MAGIC, RecordHeader, SEGMENT_HEADER_BYTES, SegmentHeader, checksum_in,
+    CIPHER_AES_256_GCM, CIPHER_NONE, FOOTER_BYTES, FOOTER_MAGIC, Footer, INDEX_ENTRY_BYTES,
+    RECORD_HEADER_BYTES, RECORD_MAGIC, RecordHeader, SEGMENT_HEADER_BYTES, SegmentHeader,
+    checksum_in,
 };
 use crate::{IndexEntry, Owner, SEGMENT_VERSION};
 
@@ -23,6 +25,7 @@ pub struct SegmentBuilder {
     id: SegmentId,
     target_bytes: u64,
     compressor: Compressor,
+    sealer: Option<Sealer>,
     buf: Vec<u8>,
     records: Vec<IndexEntry>,
     raw_bytes: u64,
@@ -51,9 +54,29 @@ impl SegmentBuilder {
     /// The same, in the memory of `buf`, whatever that held.
     pub fn in_buffer(id: SegmentId, codec: Codec, target_bytes: u64, mut buf: Vec<u8>) -> Self {
         buf.clear();
-        SegmentHeader::append(id, &mut buf);
+        SegmentHeader::append(id, CIPHER_NONE, &mut buf);
         let compressor = Compressor::new(codec);
-        Self { id, target_bytes, compressor, buf, records: Vec::new(), raw_bytes: 0 }
+        Self { id, target_bytes, compressor, sealer: None, buf, records: Vec::new(), raw_bytes: 0 }
+    }
+
+    /// The same, of a volume with these keys: what is pushed from now on is sealed, unless there are none.
+    #[must_use]
+    pub fn sealed_by(mut self, keys: &VolumeKeys) -> Self {
+        self.sealer = keys.sealer(Place::Segment(self.id.0));
+        if self.records.is_empty() {
+            self.buf.clear();
+            SegmentHeader::append(self.id, self.cipher(), &mut self.buf);
+        }
+        self
+    }
+
+    fn cipher(&self) -> u8 {
+        self.sealer.as_ref().map_or(CIPHER_NONE, |_| CIPHER_AES_256_GCM)
+    }
+
+    /// Bytes of a record beside its raw bytes, at most.
+    fn more_bytes(&self) -> usize {
+        RECORD_HEADER_BYTES + self.sealer.as_ref().map_or(0, |_| SEALED_MORE_BYTES)
     }
 
     /// Adds `raw`, which `owner` holds, and says where it went. Bytes that do not compress by at
@@ -85,13 +108,14 @@ impl SegmentBuilder {
         if most == 0 || most as u64 > room {
             return Err(self.refuse(owner, most, RECORD_SIZES));
         }
-        let worst = self.stored_bytes() + (RECORD_HEADER_BYTES + most + INDEX_ENTRY_BYTES) as u64;
+        let worst = self.stored_bytes() + (self.more_bytes() + most + INDEX_ENTRY_BYTES) as u64;
         let (Ok(_), Ok(position)) = (u32::try_from(worst), u32::try_from(self.buf.len())) else {
             let why = "a segment holds less than 4 GiB: start another";
             return Err(self.refuse(owner, most, why));
         };
-        reserve(&mut self.buf, RECORD_HEADER_BYTES + most, self.target_bytes);
-        let (start, payload) = (self.buf.len(), self.buf.len() + RECORD_HEADER_BYTES);
+        let more_bytes = self.more_bytes();
+        reserve(&mut self.buf, more_bytes + most, self.target_bytes);
+        let (start, payload) = (self.buf.len(), self.buf.len() + self.room_bytes());
         self.buf.resize(payload, 0);
         let filled = fill(&mut self.buf).map(|()| self.buf.len().saturating_sub(payload));
         let raw_bytes = match filled {
@@ -104,12 +128,23 @@ impl SegmentBuilder {
                 };
             }
         };
-        Ok(Some(self.seal(owner, position, raw_bytes)))
+        match self.complete(owner, position, raw_bytes) {
+            Ok(record) => Ok(Some(record)),
+            Err(error) => {
+                self.buf.truncate(start);
+                Err(error)
+            }
+        }
     }
 
-    /// Makes a record of the last bytes of the buffer, which has room for a header before them.
-    fn seal(&mut self, owner: Owner, position: u32, raw_bytes: usize) -> RecordRef {
-        let payload = position as usize + RECORD_HEADER_BYTES;
+    /// Room to leave before a record's bytes.
+    fn room_bytes(&self) -> usize {
+        RECORD_HEADER_BYTES + self.sealer.as_ref().map_or(0, |_| Sealer::ROOM_BYTES)
+    }
+
+    /// Makes a record of the last bytes of the buffer, which has room for what comes before them.
+    fn complete(&mut self, owner: Owner, position: u32, raw_bytes: usize) -> Result<RecordRef> {
+        let payload = position as usize + self.room_bytes();
         let codec = match self.compressor.compress(&self.buf[payload..]) {
             Some((codec, compressed)) => {
                 self.buf.truncate(payload);
@@ -118,18 +153,24 @@ impl SegmentBuilder {
             }
             None => Codec::None,
         };
+        let sealed_more = self.sealer.as_ref().map_or(0, |_| SEALED_MORE_BYTES);
         let header = RecordHeader {
             magic: RECORD_MAGIC,
             checksum: 0,
             codec: codec_byte(codec),
-            cipher: CIPHER_NONE,
-            flags: 0,
+            cipher: self.cipher(),
+            flags: self.sealer.as_ref().map_or(0, Sealer::number),
             raw_bytes: raw_bytes as u32,
-            payload_bytes: (self.buf.len() - payload) as u32,
+            payload_bytes: (self.buf.len() - payload + sealed_more) as u32,
             owner,
         };
+        header.write(&mut self.buf[position as usize..]);
+        if let Some(sealer) = &self.sealer {
+            let with = RecordHeader::sealed_with(&self.buf[position as usize..]);
+            sealer.seal(&with, &mut self.buf, position as usize + RECORD_HEADER_BYTES)?;
+        }
         let stored = &mut self.buf[position as usize..];
-        let checksum = header.complete(self.id, stored);
+        let checksum = RecordHeader::complete(self.id, stored);
         let record = RecordRef {
             segment: self.id,
             position,
@@ -139,7 +180,7 @@ impl SegmentBuilder {
         };
         self.records.push(IndexEntry { owner, record });
         self.raw_bytes += raw_bytes as u64;
-        record
+        Ok(record)
     }
 
     /// Bytes of the object if it were finished now.
@@ -178,7 +219,7 @@ impl SegmentBuilder {
             index_bytes: index_bytes as u32,
             records: self.records.len() as u32,
             version: SEGMENT_VERSION,
-            cipher: CIPHER_NONE,
+            cipher: self.cipher(),
             magic: FOOTER_MAGIC,
             sound: true,
         };
@@ -205,7 +246,8 @@ fn reserve(buf: &mut Vec<u8>, more: usize, target_bytes: u64) {
         return;
     }
     let target = usize::try_from(target_bytes).unwrap_or(0).min(256 << 20);
-    let whole = target + CHUNK_BYTES as usize + RECORD_HEADER_BYTES + SEGMENT_HEADER_BYTES;
+    let headers = RECORD_HEADER_BYTES + SEALED_MORE_BYTES + SEGMENT_HEADER_BYTES;
+    let whole = target + CHUNK_BYTES as usize + headers;
     match need <= whole {
         true => buf.reserve_exact(whole - buf.len()),
         false => buf.reserve(more),

@@ -5,8 +5,8 @@ use weir_types::{CHUNK_BYTES, ErrorKind, FsError, Result, SegmentId};
 use crate::SEGMENT_VERSION;
 use crate::entry::IndexEntry;
 use crate::layout::{
-    CIPHER_NONE, FOOTER_BYTES, FOOTER_MAGIC, Footer, INDEX_ENTRY_BYTES, RECORD_HEADER_BYTES,
-    SEGMENT_HEADER_BYTES, checksum_in,
+    CIPHER_AES_256_GCM, CIPHER_NONE, FOOTER_BYTES, FOOTER_MAGIC, Footer, INDEX_ENTRY_BYTES,
+    RECORD_HEADER_BYTES, SEGMENT_HEADER_BYTES, checksum_in,
 };
 
 /// What the end of a segment gave.
@@ -80,7 +80,7 @@ pub(crate) fn check_format(
         return Err(corrupt(id, &format!("the object there is segment {found}")));
     }
     let what = match (version, cipher) {
-        (SEGMENT_VERSION, CIPHER_NONE) => return Ok(()),
+        (SEGMENT_VERSION, CIPHER_NONE | CIPHER_AES_256_GCM) => return Ok(()),
         (SEGMENT_VERSION, _) => format!("cipher {cipher}"),
         _ => format!("segment format {version}"),
     };

@@ -2,7 +2,8 @@
 //! All numbers are little endian. Reading answers `None` only when bytes are missing; judging
 //! what was read is the callers' work.
 
-use weir_types::{Ino, RecordRef, SegmentId};
+use weir_keys::SEALED_MORE_BYTES;
+use weir_types::{CHUNK_BYTES, Ino, RecordRef, SegmentId};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 use crate::SEGMENT_VERSION;
@@ -17,8 +18,12 @@ pub(crate) const RECORD_HEADER_BYTES: usize = 40;
 pub(crate) const INDEX_ENTRY_BYTES: usize = 36;
 pub(crate) const FOOTER_BYTES: usize = 64;
 
-/// The only cipher of this version: none.
+/// Payloads are as they were compressed.
 pub(crate) const CIPHER_NONE: u8 = 0;
+/// Payloads are sealed by AES-256-GCM; the number of the volume's key stands where the flags are.
+pub(crate) const CIPHER_AES_256_GCM: u8 = 1;
+/// Longest payload: a chunk, sealed.
+pub(crate) const PAYLOAD_MOST_BYTES: usize = CHUNK_BYTES as usize + SEALED_MORE_BYTES;
 
 /// Where in a record its checksum stands, and from where on it counts.
 const RECORD_CHECKSUM_AT: usize = 4;
@@ -75,11 +80,11 @@ pub(crate) struct SegmentHeader {
 }
 
 impl SegmentHeader {
-    pub(crate) fn append(id: SegmentId, out: &mut Vec<u8>) {
+    pub(crate) fn append(id: SegmentId, cipher: u8, out: &mut Vec<u8>) {
         let start = out.len();
         out.extend_from_slice(&SEGMENT_MAGIC);
         out.extend_from_slice(&SEGMENT_VERSION.to_le_bytes());
-        out.extend_from_slice(&[CIPHER_NONE, 0, 0, 0]);
+        out.extend_from_slice(&[cipher, 0, 0, 0]);
         out.extend_from_slice(&id.0.to_le_bytes());
         out.resize(start + HEADER_CHECKSUM_AT, 0);
         let checksum = xxh3_64(&out[start..]);
@@ -110,9 +115,8 @@ pub(crate) struct RecordHeader {
 }
 
 impl RecordHeader {
-    /// Completes a record in segment `id`, whose payload is in its place and has room for this before
-    /// it, and returns its checksum; `self.checksum` is not looked at.
-    pub(crate) fn complete(&self, id: SegmentId, record: &mut [u8]) -> u64 {
+    /// Writes this to the front of a record but for its checksum, which is not looked at.
+    pub(crate) fn write(&self, record: &mut [u8]) {
         let mut head = Vec::with_capacity(RECORD_HEADER_BYTES);
         head.extend_from_slice(&self.magic);
         head.extend_from_slice(&[0; 8]);
@@ -123,6 +127,10 @@ impl RecordHeader {
         head.extend_from_slice(&self.owner.ino.0.to_le_bytes());
         head.extend_from_slice(&self.owner.offset.to_le_bytes());
         record[..RECORD_HEADER_BYTES].copy_from_slice(&head);
+    }
+
+    /// Completes a record in segment `id`, whose header and payload are in their places, and returns its checksum.
+    pub(crate) fn complete(id: SegmentId, record: &mut [u8]) -> u64 {
         let checksum = checksum_in(id, &record[RECORD_SUMMED_FROM..]);
         record[RECORD_CHECKSUM_AT..RECORD_SUMMED_FROM].copy_from_slice(&checksum.to_le_bytes());
         checksum
@@ -140,6 +148,13 @@ impl RecordHeader {
             payload_bytes: fields.u32()?,
             owner: Owner { ino: Ino(fields.u64()?), offset: fields.u64()? },
         })
+    }
+
+    /// What the tag of a sealed payload covers beside it: all of the header behind the checksum.
+    pub(crate) fn sealed_with(record: &[u8]) -> [u8; RECORD_HEADER_BYTES - RECORD_SUMMED_FROM] {
+        let mut with = [0; RECORD_HEADER_BYTES - RECORD_SUMMED_FROM];
+        with.copy_from_slice(&record[RECORD_SUMMED_FROM..RECORD_HEADER_BYTES]);
+        with
     }
 
     /// Whether the record that `stored` holds, whole, is what was written to segment `id`.

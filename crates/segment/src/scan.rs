@@ -1,13 +1,13 @@
 //! Finding the records of a segment without its index, to recover what a damaged one still holds.
 
 use bytes::Bytes;
-use weir_types::{CHUNK_BYTES, FsError, RecordRef, Result, SegmentId};
+use weir_types::{FsError, RecordRef, Result, SegmentId};
 
 use crate::IndexEntry;
 use crate::index::{check_footer, check_format, corrupt};
 use crate::layout::{
-    Footer, RECORD_HEADER_BYTES, RECORD_MAGIC, RecordHeader, SEGMENT_HEADER_BYTES, SEGMENT_MAGIC,
-    SegmentHeader,
+    Footer, PAYLOAD_MOST_BYTES, RECORD_HEADER_BYTES, RECORD_MAGIC, RecordHeader,
+    SEGMENT_HEADER_BYTES, SEGMENT_MAGIC, SegmentHeader,
 };
 use crate::record::{Place, open};
 
@@ -120,7 +120,7 @@ fn record_at(id: SegmentId, position: u64, rest: &[u8]) -> Result<IndexEntry> {
     let at = Place { id, position };
     let cut = || at.corrupt("it is cut short");
     let payload = RecordHeader::read(rest).ok_or_else(cut)?.payload_bytes as usize;
-    if payload > CHUNK_BYTES as usize {
+    if payload > PAYLOAD_MOST_BYTES {
         return Err(at.corrupt("no record starts there"));
     }
     let stored = rest.get(..RECORD_HEADER_BYTES + payload).ok_or_else(cut)?;

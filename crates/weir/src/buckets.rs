@@ -9,6 +9,7 @@ use weir_types::{FsError, Result};
 
 use crate::cli::ConnectArgs;
 use crate::failpoints;
+use crate::secrets::secret;
 
 /// How to reach buckets, as the flags say it; the rest comes from the environment.
 pub(crate) fn connect_options(args: &ConnectArgs) -> ConnectOptions {
@@ -23,11 +24,16 @@ pub(crate) fn connect_options(args: &ConnectArgs) -> ConnectOptions {
     }
 }
 
-/// Reaches buckets with a meter of its own.
+/// Reaches buckets with a meter of its own, and opens no volume that is encrypted.
 pub(crate) fn connector(options: ConnectOptions) -> Result<Connector> {
     let mut connector = Connector::new(options, Meter::new());
     connector.wrap = failpoints::bucket_faults()?;
     Ok(connector)
+}
+
+/// The same, and opens volumes with what the flags or the environment name.
+pub(crate) fn volume_connector(args: &ConnectArgs, options: ConnectOptions) -> Result<Connector> {
+    Ok(Connector { secret: secret(&args.key)?, ..connector(options)? })
 }
 
 /// Makes the directories of `file://` URLs that are not there, for their owner alone: all bytes of

@@ -23,6 +23,7 @@ mod log;
 mod paths;
 mod progress;
 mod render;
+mod secrets;
 mod targets;
 mod values;
 

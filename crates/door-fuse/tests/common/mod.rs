@@ -90,6 +90,7 @@ impl Volume {
             root: (0o777, 0, 0),
             now: UnixTime(START),
             metadata: None,
+            encrypt: None,
         };
         volume.runtime.block_on(format(options)).unwrap();
         Some(volume)

@@ -10,6 +10,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::TryStreamExt;
 use futures::stream::{self, StreamExt};
+use weir_keys::VolumeKeys;
 use weir_meta::sessions::sessions;
 use weir_meta::{Meta, Reference, SegmentUse};
 use weir_object::{Component, StripeSet};
@@ -343,7 +344,7 @@ impl Collector {
         let keys: Vec<(Ino, ChunkIndex)> = owners.values().map(|o| chunk_of(*o)).collect();
         let used = self.meta.references(segment.id, &keys).await?;
         let decoded = match tail.len() as u64 == segment.info.object_bytes {
-            true => cut_records(&tail, &used)?,
+            true => cut_records(self.buckets.keys(), &tail, &used)?,
             false => {
                 let extents = used.iter().flat_map(|r| r.extents.iter().copied());
                 let most = self.context.settings.fetch_bytes.0;
@@ -451,14 +452,14 @@ fn records_of(used: &[Reference]) -> Vec<RecordRef> {
 }
 
 /// The records that chunks use, out of the whole object that they are in.
-fn cut_records(object: &Bytes, used: &[Reference]) -> Result<Decoded> {
+fn cut_records(keys: &VolumeKeys, object: &Bytes, used: &[Reference]) -> Result<Decoded> {
     let cut = |record: RecordRef| {
         let (start, bytes) = (record.position as usize, record.stored_bytes as usize);
         let Some(end) = start.checked_add(bytes).filter(|end| *end <= object.len()) else {
             let text = format!("segment {}: a used record is behind its end", record.segment);
             return Err(FsError::new(ErrorKind::Corrupt, text));
         };
-        Ok((record_place(&record), decode_record(&record, None, &object.slice(start..end))?))
+        Ok((record_place(&record), decode_record(keys, &record, None, &object.slice(start..end))?))
     };
     records_of(used).into_iter().map(cut).collect()
 }

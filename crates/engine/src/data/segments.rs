@@ -125,6 +125,7 @@ impl Segments {
         self.in_flight().insert(id);
         let buffer = if bytes >= SPARE_BYTES { self.spare.take() } else { Vec::new() };
         let builder = SegmentBuilder::in_buffer(id, format.codec, format.segment_bytes, buffer);
+        let builder = builder.sealed_by(self.buckets.keys());
         let (all, spare) = (self.in_flight.clone(), self.spare.clone());
         let together = self.context.together.clone();
         (InFlight { all, spare, together, id }, builder)

@@ -80,6 +80,7 @@ fn ground(tier_bytes: u64, step_ms: u64) -> Ground {
             codec: Codec::Lz4,
             created_unix_s: 0,
             metadata: None,
+            encryption: None,
         },
         url: "memory://b".to_owned(),
         settings,

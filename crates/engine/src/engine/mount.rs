@@ -39,10 +39,10 @@ async fn mount(options: MountOptions) -> Result<Engine> {
     }
     let first = options.connector.connect(&options.url)?;
     let format = read_format_in(&first).await?;
-    let buckets = stripe_set(&format, first, &options.connector)?;
+    let buckets = stripe_set(&format, first, &options.connector).await?;
     let instead = options.settings.metadata_url.as_deref();
     let timeout_ms = options.settings.bucket_timeout_ms;
-    let metadata = Metadata::of(&format, buckets.first(), instead, timeout_ms)?;
+    let metadata = Metadata::of(&format, &buckets, instead, timeout_ms)?;
     let engine = if options.read_only {
         let opened = open_tier(&options, &format)?;
         mount_reader(options, format, buckets, opened, metadata).await?

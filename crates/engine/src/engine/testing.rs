@@ -13,6 +13,7 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
+use weir_keys::Secret;
 use weir_meta::NewInode;
 use weir_object::{BucketUrl, ConnectOptions, Meter};
 use weir_tier::DiskSpace;
@@ -77,7 +78,14 @@ pub fn format_options(url: &BucketUrl, connector: &Connector) -> FormatOptions {
         root: (0o755, 0, 0),
         now: (clock().now)(),
         metadata: None,
+        encrypt: None,
     }
+}
+
+/// A key made by chance.
+pub fn secret() -> Secret {
+    let text = Secret::new_key_file().expect("random bytes");
+    Secret::parse(text.as_bytes()).expect("a key")
 }
 
 /// How it is mounted, on a small machine that says whose it is.
@@ -113,14 +121,27 @@ impl World {
 
     /// The same with these settings, and a bucket that is wrapped.
     pub fn with(settings: Settings, wrap: Option<Wrap>) -> Self {
+        Self::opened_by(settings, wrap, None)
+    }
+
+    /// The same, encrypted where `seed` is odd and the metadata can be.
+    pub fn by_seed(seed: u64, settings: Settings, wrap: Option<Wrap>) -> Self {
+        let sealed = seed % 2 == 1 && postgres::url_if_wanted().is_none();
+        Self::opened_by(settings, wrap, sealed.then(secret))
+    }
+
+    /// The same, encrypted where there is a secret.
+    pub fn opened_by(settings: Settings, wrap: Option<Wrap>, secret: Option<Secret>) -> Self {
         let dir = tempfile::tempdir().expect("a directory");
         std::fs::create_dir(dir.path().join("bucket")).expect("a bucket");
         let url: BucketUrl =
             format!("file://{}/bucket", dir.path().display()).parse().expect("a URL");
         let connect = ConnectOptions { timeout_ms: 20_000, ..ConnectOptions::default() };
         let mut connector = Connector::new(connect, Meter::new());
-        let metadata = postgres::url_if_wanted();
-        let made = FormatOptions { metadata, ..format_options(&url, &connector) };
+        let (metadata, encrypt) =
+            (postgres::url_if_wanted(), secret.as_ref().map(|_| "first".to_owned()));
+        connector.secret = secret;
+        let made = FormatOptions { metadata, encrypt, ..format_options(&url, &connector) };
         let made = runtime().block_on(format(made));
         made.expect("formats");
         connector.wrap = wrap;

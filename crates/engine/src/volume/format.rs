@@ -1,16 +1,20 @@
 //! Volumes: making one, and reading what one is.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use futures::TryStreamExt;
+use weir_keys::{Secret, VolumeKeys, create, unlock};
 use weir_meta::{Meta, RootAttr};
 use weir_object::{
-    Bucket, BucketUrl, Component, ConnectOptions, Meter, ObjectStore, StripeSet, open_store,
+    Bucket, BucketUrl, Component, ConnectOptions, Meter, ObjectStore, PutCondition, StripeSet,
+    open_store,
 };
 use weir_tier::private;
 use weir_types::{
-    Codec, ErrorCode, ErrorKind, FORMAT_VERSION, FsError, Result, UnixTime, VolumeFormat, VolumeId,
+    Codec, Encryption, ErrorCode, ErrorKind, FORMAT_VERSION, FsError, Result, UnixTime,
+    VolumeFormat, VolumeId,
 };
 
 use super::metadata::{META_PATH, Metadata, Place};
@@ -40,12 +44,14 @@ pub struct Connector {
     pub meter: Meter,
     /// What stands between, if anything.
     pub wrap: Option<Wrap>,
+    /// What opens volumes that are encrypted, if it was given.
+    pub secret: Option<Secret>,
 }
 
 impl Connector {
     /// Reaches buckets directly.
     pub fn new(options: ConnectOptions, meter: Meter) -> Self {
-        Self { options, meter, wrap: None }
+        Self { options, meter, wrap: None, secret: None }
     }
 
     /// The bucket at `url`. No request.
@@ -56,6 +62,43 @@ impl Connector {
             None => store,
         };
         Ok(Bucket::from_store(url, store, &self.options, &self.meter))
+    }
+
+    /// The keys of what is at `url`, which the secret opens. No request; a passphrase takes a tenth of a second of a
+    /// processor.
+    ///
+    /// # Errors
+    /// `Permission` where it is encrypted and no secret, or another one, was given; `Invalid` where one was given and
+    /// it is not: whoever names a key does not mean a volume that everybody reads.
+    pub(crate) async fn unlock(
+        &self,
+        url: &BucketUrl,
+        encryption: Option<&Encryption>,
+    ) -> Result<VolumeKeys> {
+        match (encryption.cloned(), self.secret.clone()) {
+            (None, None) => Ok(VolumeKeys::none()),
+            (None, Some(_)) => {
+                let text = format!(
+                    "{url} is not encrypted, and a key is given: leave the key out, or see whether it is the volume \
+                     that you mean"
+                );
+                Err(FsError::new(ErrorKind::Invalid, text))
+            }
+            (Some(_), None) => {
+                let text = format!(
+                    "{url} is encrypted: name the file of its key or passphrase with --key-file or WEIR_KEY_FILE, or a \
+                     program that says it with --key-command"
+                );
+                Err(FsError::new(ErrorKind::Permission, text).coded(ErrorCode::VolumeLocked))
+            }
+            (Some(encryption), Some(secret)) => {
+                let unlocked =
+                    tokio::task::spawn_blocking(move || unlock(&encryption, &secret)).await;
+                let unlocked = unlocked
+                    .map_err(|e| FsError::new(ErrorKind::Bug, "opening the keys").with_source(e))?;
+                unlocked.map_err(|error| error.within(url))
+            }
+        }
     }
 }
 
@@ -80,6 +123,8 @@ pub struct FormatOptions {
     pub now: UnixTime,
     /// The database for the metadata, a URL without a password; `None` or `slate` is the bucket.
     pub metadata: Option<String>,
+    /// Seal it by keys of its own, which the connector's secret opens under this name.
+    pub encrypt: Option<String>,
 }
 
 /// Makes a volume. `Exists` if there is one. About ten requests.
@@ -95,21 +140,43 @@ pub async fn format(options: FormatOptions) -> Result<VolumeFormat> {
         codec: options.codec,
         created_unix_s: options.now.parts().0,
         metadata: None,
+        encryption: None,
     };
     let format = format.with_metadata(place.stored());
+    let (format, keys) = encrypted(format, &options)?;
     let buckets = empty_places(&format, urls, &options.connector).await?;
+    let buckets = StripeSet::new(buckets)?.opened_by(keys);
     let timeout_ms = options.connector.options.timeout_ms;
-    let metadata = Metadata::of(&format, &buckets[0], None, timeout_ms)?;
+    let metadata = Metadata::of(&format, &buckets, None, timeout_ms)?;
     if let Err(error) = format_meta(&metadata, options.root, options.now).await {
         abandon(&metadata).await;
         return Err(error);
     }
     // Last, because it is what makes this place a volume. Without an answer it may be one.
-    if !buckets[0].put_new(Component::Volume, VOLUME_KEY, encode(&format)?).await? {
+    if !buckets.first().put_new(Component::Volume, VOLUME_KEY, encode(&format)?).await? {
         abandon(&metadata).await;
         return Err(exists(&options.url));
     }
     Ok(format)
+}
+
+/// The same volume with keys, where it is to have some.
+fn encrypted(format: VolumeFormat, options: &FormatOptions) -> Result<(VolumeFormat, VolumeKeys)> {
+    let (name, secret) = match (&options.encrypt, &options.connector.secret) {
+        (None, None) => return Ok((format, VolumeKeys::none())),
+        (Some(name), Some(secret)) => (name, secret),
+        (None, Some(_)) => {
+            let text = "a key is given, and the volume is not to be encrypted: say --encrypt, or leave it out";
+            return Err(FsError::new(ErrorKind::Invalid, text));
+        }
+        (Some(_), None) => {
+            let text = "--encrypt: name the file of a key or passphrase with --key-file, or a program that says it with \
+                        --key-command; `weir key new FILE` makes one";
+            return Err(FsError::new(ErrorKind::Invalid, text));
+        }
+    };
+    let (encryption, keys) = create(name, secret, options.now.parts().0)?;
+    Ok((format.with_encryption(Some(encryption)), keys))
 }
 
 pub(crate) fn exists(url: &BucketUrl) -> FsError {
@@ -228,6 +295,36 @@ pub(crate) async fn read_format_in(bucket: &Bucket) -> Result<VolumeFormat> {
     decode_format(url, &bytes)
 }
 
+/// Says what a volume is from now on, where it is still `before`. A HEAD, a GET and a PUT; `Conflict` where somebody
+/// changed it meanwhile.
+pub(crate) async fn replace_format(
+    bucket: &Bucket,
+    before: &VolumeFormat,
+    format: &VolumeFormat,
+) -> Result<()> {
+    let changed = || {
+        let text = format!("{} was changed meanwhile: try again", bucket.url());
+        FsError::new(ErrorKind::Conflict, text)
+    };
+    let object = bucket.head(Component::Volume, VOLUME_KEY).await?;
+    if read_format_in(bucket).await? != *before {
+        return Err(changed());
+    }
+    let etag = object.etag.ok_or_else(|| {
+        let text = "the bucket tells no ETags: what a volume is can only be changed where it does";
+        FsError::new(ErrorKind::Unsupported, text)
+    })?;
+    let (bytes, condition) = (encode(format)?, PutCondition::Matches(etag));
+    let put = bucket
+        .put_object(Component::Volume, VOLUME_KEY, bytes, &BTreeMap::new(), &condition)
+        .await?;
+    // After a lost answer only a look tells.
+    match put.is_some() || read_format_in(bucket).await? == *format {
+        true => Ok(()),
+        false => Err(changed()),
+    }
+}
+
 pub(crate) fn decode_format(url: &BucketUrl, bytes: &[u8]) -> Result<VolumeFormat> {
     let bad = |why: String| {
         FsError::new(ErrorKind::Corrupt, format!("{url}/{VOLUME_KEY} cannot be read: {why}"))
@@ -254,15 +351,19 @@ pub(crate) fn decode_format(url: &BucketUrl, bytes: &[u8]) -> Result<VolumeForma
 
 /// The buckets of a volume, the `first` one as it is named now: a volume may be reached by another
 /// name than it was made under.
-pub(crate) fn stripe_set(
+///
+/// # Errors
+/// Those of [`Connector::unlock`].
+pub(crate) async fn stripe_set(
     format: &VolumeFormat,
     first: Bucket,
     connector: &Connector,
 ) -> Result<StripeSet> {
+    let keys = connector.unlock(first.url(), format.encryption.as_ref()).await?;
     let mut buckets = vec![first];
     for text in &format.stripe_set[1..] {
         let url: BucketUrl = text.parse()?;
         buckets.push(connector.connect(&url)?);
     }
-    StripeSet::new(buckets)
+    Ok(StripeSet::new(buckets)?.opened_by(keys))
 }

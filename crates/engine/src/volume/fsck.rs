@@ -60,10 +60,10 @@ pub struct FsckReport {
 pub async fn fsck(options: FsckOptions, progress: impl Fn(u64, u64)) -> Result<FsckReport> {
     let first = options.connector.connect(&options.url)?;
     let format = read_format_in(&first).await?;
-    let buckets = stripe_set(&format, first, &options.connector)?;
+    let buckets = stripe_set(&format, first, &options.connector).await?;
     let timeout_ms = options.connector.options.timeout_ms;
     let instead = options.metadata_url.as_deref();
-    let metadata = Metadata::of(&format, buckets.first(), instead, timeout_ms)?.hasty();
+    let metadata = Metadata::of(&format, &buckets, instead, timeout_ms)?.hasty();
     let kv = metadata.follow(Component::Check).await?;
     let meta = Meta::open(kv.clone(), Arc::new(|| UnixTime(0))).await?;
     let usage = meta.usage().await?;
@@ -96,8 +96,8 @@ pub async fn look_at_metadata(
     url: &BucketUrl,
     connector: &Connector,
 ) -> Result<String> {
-    let bucket = connector.connect(url)?;
-    let metadata = Metadata::of(format, &bucket, None, connector.options.timeout_ms)?.hasty();
+    let buckets = stripe_set(format, connector.connect(url)?, connector).await?;
+    let metadata = Metadata::of(format, &buckets, None, connector.options.timeout_ms)?.hasty();
     let kv = metadata.follow(Component::Check).await?;
     let read = Meta::open(kv.clone(), Arc::new(|| UnixTime(0))).await?.usage().await;
     let _ = kv.close().await;

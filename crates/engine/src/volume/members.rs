@@ -13,7 +13,7 @@ use weir_meta::sessions::{self, PeerRow, Session, SessionId};
 use weir_object::{BucketUrl, Component};
 use weir_types::{ErrorKind, FsError, Result, UnixTime};
 
-use super::format::{Connector, read_format_in};
+use super::format::{Connector, read_format_in, stripe_set};
 use super::metadata::Metadata;
 use super::together::BEAT_MS;
 
@@ -149,7 +149,8 @@ async fn evict(kv: Arc<dyn Kv>, name: &str, now: UnixTime) -> Result<NodeView> {
 pub(super) async fn metadata(options: &NodesOptions) -> Result<Metadata> {
     let first = options.connector.connect(&options.url)?;
     let format = read_format_in(&first).await?;
+    let buckets = stripe_set(&format, first, &options.connector).await?;
     let (instead, timeout_ms) =
         (options.metadata_url.as_deref(), options.connector.options.timeout_ms);
-    Ok(Metadata::of(&format, &first, instead, timeout_ms)?.hasty())
+    Ok(Metadata::of(&format, &buckets, instead, timeout_ms)?.hasty())
 }

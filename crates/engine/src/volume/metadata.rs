@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use futures::TryStreamExt;
 use futures::stream;
+use weir_keys::VolumeKeys;
 use weir_meta::kv::{
     CommitLog, Kv, PostgresKv, PostgresOptions, PostgresUrl, SlateKv, SlateOptions, SlateReader,
     SlateReaderOptions, Version,
 };
 use weir_meta::sessions::{NodeRow, SessionId, join, take_alone};
 use weir_meta::{Guard, Meta, forget_holds};
-use weir_object::{Bucket, Component};
+use weir_object::{Bucket, Component, ObjectStore, StripeSet, sealed};
 use weir_types::{
     ErrorCode, ErrorKind, FsError, Result, Settings, UnixTime, VolumeFormat, VolumeId,
 };
@@ -88,6 +89,7 @@ impl std::fmt::Display for Place {
 pub(crate) struct Metadata {
     pub(crate) place: Place,
     bucket: Bucket,
+    keys: VolumeKeys,
     volume: VolumeId,
     timeout_ms: u64,
     hasty: bool,
@@ -143,7 +145,7 @@ impl Metadata {
     /// The metadata of a volume. `instead` is another URL by which its database is reached now.
     pub(crate) fn of(
         format: &VolumeFormat,
-        bucket: &Bucket,
+        buckets: &StripeSet,
         instead: Option<&str>,
         timeout_ms: u64,
     ) -> Result<Self> {
@@ -152,7 +154,7 @@ impl Metadata {
             None => stored,
             Some(other) if (other == Place::Bucket) == (stored == Place::Bucket) => other,
             Some(other) => {
-                let url = bucket.url();
+                let url = buckets.first().url();
                 let text = format!(
                     "the metadata of {url} is in {stored}, so it cannot be reached at {other}: \
                      `weir migrate {url} --to {other}` moves it there"
@@ -160,13 +162,23 @@ impl Metadata {
                 return Err(FsError::new(ErrorKind::Invalid, text));
             }
         };
-        Ok(Self::at(place, bucket, &format.id, timeout_ms))
+        Ok(Self::at(place, buckets, &format.id, timeout_ms))
     }
 
     /// The metadata of a volume at another place.
-    pub(crate) fn at(place: Place, bucket: &Bucket, volume: &VolumeId, timeout_ms: u64) -> Self {
-        let (bucket, volume) = (bucket.clone(), volume.clone());
-        Self { place, bucket, volume, timeout_ms, hasty: false }
+    pub(crate) fn at(
+        place: Place,
+        buckets: &StripeSet,
+        volume: &VolumeId,
+        timeout_ms: u64,
+    ) -> Self {
+        let (bucket, keys) = (buckets.first().clone(), buckets.keys().clone());
+        Self { place, bucket, keys, volume: volume.clone(), timeout_ms, hasty: false }
+    }
+
+    /// The bucket as the engine of the metadata sees it: of an encrypted volume all that is put there is sealed.
+    fn store(&self, component: Component) -> Arc<dyn ObjectStore> {
+        sealed(self.bucket.store(component), &self.keys)
     }
 
     /// The same, for whoever waits at a terminal: where nothing listens at the address of its database
@@ -243,7 +255,7 @@ impl Metadata {
             timeout_ms: self.timeout_ms,
             ..SlateOptions::default()
         };
-        SlateKv::open(self.bucket.store(Component::Meta), META_PATH, options, log).await
+        SlateKv::open(self.store(Component::Meta), META_PATH, options, log).await
     }
 
     /// Opens it to be read, without a word to whoever writes it.
@@ -252,7 +264,7 @@ impl Metadata {
             Place::Bucket => {
                 let timeout_ms = self.timeout_ms;
                 let options = SlateReaderOptions { timeout_ms, ..SlateReaderOptions::default() };
-                let store = self.bucket.store(component);
+                let store = self.store(component);
                 Ok(Arc::new(SlateReader::open(store, META_PATH, options).await?))
             }
             Place::Postgres(url) => {
@@ -273,7 +285,7 @@ impl Metadata {
                     timeout_ms: self.timeout_ms,
                     ..SlateOptions::default()
                 };
-                let store = self.bucket.store(Component::Meta);
+                let store = self.store(Component::Meta);
                 Ok(Arc::new(SlateKv::open(store, META_PATH, options, None).await?))
             }
             Place::Postgres(url) => Ok(self.postgres(self.options(url, true)).await?),
@@ -376,12 +388,13 @@ mod tests {
             codec: Codec::Lz4,
             created_unix_s: 0,
             metadata: None,
+            encryption: None,
         };
         let format = format.with_metadata(stored.map(str::to_owned));
         let url = "memory://b".parse().expect("a URL");
         let options = weir_object::ConnectOptions::default();
         let bucket = Bucket::connect(&url, &options, &weir_object::Meter::new()).expect("connects");
-        Metadata::of(&format, &bucket, instead, 1_000)
+        Metadata::of(&format, &StripeSet::new(vec![bucket])?, instead, 1_000)
     }
 
     #[test]

@@ -10,20 +10,19 @@
 //!   engine fences whoever opened it before. A mount that begins meanwhile looks at both again when it
 //!   has fenced this one ([`super::claim::confirm`]).
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::Serialize;
 use weir_meta::kv::Kv;
 use weir_meta::{Meta, Sum, copy, sum};
-use weir_object::{BucketUrl, Component, PutCondition, StripeSet};
+use weir_object::{BucketUrl, Component, StripeSet};
 use weir_types::{ErrorKind, FsError, Result, Settings, VolumeFormat};
 
 use super::age::{age_in_bucket, is_older};
 use super::claim::{check_clean, claim_idle, end_lease, write_lease};
 use super::context::Clock;
-use super::format::{Connector, VOLUME_KEY, encode, read_format_in, stripe_set};
+use super::format::{Connector, read_format_in, replace_format, stripe_set};
 use super::host::Host;
 use super::metadata::{Metadata, Place};
 
@@ -99,15 +98,19 @@ pub async fn migrate(
     let to = Place::parse(&options.to)?;
     let first = options.connector.connect(&options.url)?;
     let format = read_format_in(&first).await?;
-    let buckets = stripe_set(&format, first, &options.connector)?;
+    let buckets = stripe_set(&format, first, &options.connector).await?;
     let timeout_ms = options.connector.options.timeout_ms;
-    let at = |place| Metadata::at(place, buckets.first(), &format.id, timeout_ms);
+    let at = |place| Metadata::at(place, &buckets, &format.id, timeout_ms);
     let stored = Place::of(&format)?;
     if to == stored {
         return remove_left(&options, at(stored), at).await;
     }
+    let problems = format.clone().with_metadata(to.stored()).problems();
+    if !problems.is_empty() {
+        return Err(FsError::new(ErrorKind::Unsupported, problems.join("; ")));
+    }
     let instead = options.metadata_url.as_deref().filter(|_| stored != Place::Bucket);
-    let from = Metadata::of(&format, buckets.first(), instead, timeout_ms)?;
+    let from = Metadata::of(&format, &buckets, instead, timeout_ms)?;
     let (to, id) = (at(to), uuid::Uuid::new_v4().to_string());
     let migration = Migration { options, format, buckets, from, to, id };
     let held = migration.check_idle().await?;
@@ -281,30 +284,10 @@ impl Migration {
     /// Says in `volume.json` where the metadata is from now on.
     async fn switch(&self) -> Result<()> {
         let format = self.format.clone().with_metadata(self.to.place.stored());
-        let changed = || {
-            let text = format!("{} was changed meanwhile: try again", self.options.url);
-            FsError::new(ErrorKind::Conflict, text)
-        };
-        let bucket = self.buckets.first();
-        let object = bucket.head(Component::Volume, VOLUME_KEY).await?;
-        if read_format_in(bucket).await? != self.format {
-            return Err(changed());
-        }
-        let etag = object.etag.ok_or_else(|| {
-            let text = "the bucket tells no ETags: metadata can only be moved where it does";
-            FsError::new(ErrorKind::Unsupported, text)
-        })?;
         fail::fail_point!("engine::migrate-switching");
-        let (bytes, condition) = (encode(&format)?, PutCondition::Matches(etag));
-        let put = bucket
-            .put_object(Component::Volume, VOLUME_KEY, bytes, &BTreeMap::new(), &condition)
-            .await?;
+        replace_format(self.buckets.first(), &self.format, &format).await?;
         fail::fail_point!("engine::migrate-switched");
-        // After a lost answer only a look tells.
-        match put.is_some() || read_format_in(bucket).await? == format {
-            true => Ok(()),
-            false => Err(changed()),
-        }
+        Ok(())
     }
 
     fn report(&self, sum: Sum) -> MigrateReport {

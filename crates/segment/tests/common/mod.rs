@@ -5,6 +5,7 @@
 use bytes::Bytes;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
+use weir_keys::VolumeKeys;
 use weir_segment::{IndexEntry, Owner, SealedSegment, SegmentBuilder, decode_record};
 use weir_types::{Codec, Ino, Result, SegmentId};
 
@@ -50,5 +51,5 @@ pub(crate) fn pack(id: SegmentId, codec: Codec, records: &[(Owner, Vec<u8>)]) ->
 pub(crate) fn read(whole: &Bytes, entry: &IndexEntry) -> Result<Bytes> {
     let start = (entry.record.position as usize).min(whole.len());
     let end = (start + entry.record.stored_bytes as usize).min(whole.len());
-    decode_record(&entry.record, Some(entry.owner), &whole.slice(start..end))
+    decode_record(&VolumeKeys::none(), &entry.record, Some(entry.owner), &whole.slice(start..end))
 }

@@ -3,6 +3,7 @@
 //! checksums is reached as well. Nothing may panic, and what comes out must be what it claims.
 
 use bytes::Bytes;
+use weir_keys::VolumeKeys;
 use weir_segment::{IndexRead, Scanned, decode_index, decode_record, scan_records};
 use weir_types::{CHUNK_BYTES, RecordRef, SegmentId};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
@@ -68,7 +69,7 @@ pub(crate) fn record(data: &[u8]) {
             raw_bytes: u32_at(&stored, 16),
             checksum: checksum.map_or(0, u64::from_le_bytes),
         };
-        if let Ok(raw) = decode_record(&record, None, &Bytes::from(stored)) {
+        if let Ok(raw) = decode_record(&VolumeKeys::none(), &record, None, &Bytes::from(stored)) {
             assert_eq!(raw.len(), record.raw_bytes as usize);
             assert!((1..=CHUNK_BYTES as usize).contains(&raw.len()));
         }
@@ -114,8 +115,12 @@ pub(crate) fn scan(data: &[u8]) {
                     let start = record.position as usize;
                     assert!(start >= position, "steps back");
                     position = start + record.stored_bytes as usize;
-                    let _ =
-                        decode_record(&record, Some(entry.owner), &whole.slice(start..position));
+                    let _ = decode_record(
+                        &VolumeKeys::none(),
+                        &record,
+                        Some(entry.owner),
+                        &whole.slice(start..position),
+                    );
                 }
                 Scanned::Skipped { start, end, .. } => {
                     assert!(position as u64 <= start && start <= end, "steps back");

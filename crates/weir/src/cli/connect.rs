@@ -1,4 +1,6 @@
-//! How to reach a bucket.
+//! How to reach a bucket, and how to open what is in it.
+
+use std::path::PathBuf;
 
 use clap::Args;
 
@@ -24,4 +26,17 @@ pub(crate) struct ConnectArgs {
     /// server checks a CRC-64/NVME, which costs a twentieth]
     #[arg(long)]
     pub(crate) sign_payload: bool,
+    #[command(flatten)]
+    pub(crate) key: KeyArgs,
+}
+
+/// What opens a volume that is encrypted.
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct KeyArgs {
+    /// File with the key or passphrase of an encrypted volume [default: WEIR_KEY_FILE, where that is set]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) key_file: Option<PathBuf>,
+    /// Shell command that prints the key or passphrase instead [default: WEIR_KEY_COMMAND]
+    #[arg(long, value_name = "COMMAND", conflicts_with = "key_file")]
+    pub(crate) key_command: Option<String>,
 }

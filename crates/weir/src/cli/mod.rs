@@ -7,6 +7,7 @@ mod connect;
 mod costs;
 mod disks;
 mod doctor;
+mod keys;
 mod known;
 mod links;
 mod locks;
@@ -35,10 +36,13 @@ pub(crate) use actions::{
 };
 pub(crate) use backup::{BackupArgs, BackupsArgs, RestoreVolumeArgs, ToArgs};
 pub(crate) use bench::{BenchArgs, BenchCommand, BenchCompareArgs, BenchRunArgs, BenchSize};
-pub(crate) use connect::ConnectArgs;
+pub(crate) use connect::{ConnectArgs, KeyArgs};
 pub(crate) use costs::{AdviseArgs, PricesArgs, PricesCommand, PricesUpdateArgs};
 pub(crate) use disks::{AttachArgs, DetachArgs, DiskArgs, DiskCommand, VolumeArgs};
 pub(crate) use doctor::DoctorArgs;
+pub(crate) use keys::{
+    KeyAddArgs, KeyCommand, KeyCommandArgs, KeyListArgs, KeyRemoveArgs, KeyRotateArgs,
+};
 pub(crate) use links::{LinkArgs, LinksArgs, RefreshArgs, UnlinkArgs};
 pub(crate) use locks::LocksArgs;
 pub(crate) use migrate::MigrateArgs;
@@ -239,6 +243,9 @@ pub(crate) enum Command {
     /// Move the metadata of a volume between its bucket and a PostgreSQL database
     #[command(after_help = migrate::MIGRATE_EXAMPLES)]
     Migrate(MigrateArgs),
+    /// What opens an encrypted volume: made, listed, added, removed, replaced
+    #[command(after_help = keys::KEY_EXAMPLES)]
+    Key(KeyCommandArgs),
     /// Who shares a volume with this mount, and shutting one of them out
     #[command(after_help = nodes::NODES_EXAMPLES)]
     Nodes(NodesArgs),
@@ -350,6 +357,12 @@ pub(crate) struct FormatArgs {
     /// Where names and attributes are kept: `slate`, in the bucket; or postgres://USER@HOST/DATABASE
     #[arg(long, value_name = "URL", default_value = "slate")]
     pub(crate) meta: String,
+    /// Seal records and metadata by keys that only what --key-file or --key-command gives opens
+    #[arg(long)]
+    pub(crate) encrypt: bool,
+    /// What `weir key list` calls that
+    #[arg(long, value_name = "NAME", default_value = "first", requires = "encrypt")]
+    pub(crate) key_name: String,
     /// Answer in JSON
     #[arg(long)]
     pub(crate) json: bool,

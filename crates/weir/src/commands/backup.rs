@@ -57,7 +57,10 @@ async fn taken(args: &BackupArgs, url: BucketUrl, taking: &Taking) -> Result<Wai
     let name = args.name.clone().or_else(|| args.snapshot.clone()).unwrap_or(now);
     let options = BackupOptions {
         url,
-        connector: buckets::connector(buckets::connect_options(&args.connect))?,
+        connector: buckets::volume_connector(
+            &args.connect,
+            buckets::connect_options(&args.connect),
+        )?,
         snapshot: snapshot.clone(),
         name,
         jobs: usize::from(args.jobs),
@@ -98,12 +101,13 @@ async fn volume_of(place: &str) -> Result<BucketUrl> {
 fn to_connector(to: &ToArgs, connect: &ConnectArgs) -> Result<Connector> {
     let here = buckets::connect_options(connect);
     let or = |of: &Option<String>, here: Option<String>| of.clone().or(here);
-    buckets::connector(ConnectOptions {
+    let there = ConnectOptions {
         endpoint: or(&to.to_endpoint, here.endpoint.clone()),
         region: or(&to.to_region, here.region.clone()),
         profile: or(&to.to_profile, here.profile.clone()),
         ..here
-    })
+    };
+    buckets::connector(there)
 }
 
 pub(crate) async fn backups(args: BackupsArgs) -> Result<ExitCode> {
@@ -144,7 +148,10 @@ pub(crate) async fn restore_volume(args: RestoreVolumeArgs) -> Result<ExitCode> 
         stripe,
         metadata: Some(args.meta.clone()),
         keep_links: args.keep_links,
-        connector: buckets::connector(buckets::connect_options(&args.connect))?,
+        connector: buckets::volume_connector(
+            &args.connect,
+            buckets::connect_options(&args.connect),
+        )?,
         to_connector: to_connector(&args.to_args, &args.connect)?,
         jobs: usize::from(args.jobs),
         host: failpoints::host(),

@@ -20,13 +20,14 @@ pub(crate) async fn run(args: FormatArgs) -> Result<ExitCode> {
     let options = FormatOptions {
         url: url.clone(),
         stripe: stripe.collect::<Result<Vec<BucketUrl>>>()?,
-        connector: buckets::connector(connect)?,
+        connector: buckets::volume_connector(&args.connect, connect)?,
         record_bytes: args.record_size.0,
         segment_bytes: args.segment_size.0,
         codec: args.codec,
         root: (0o755, geteuid().as_raw(), getegid().as_raw()),
         now: clock::now(),
         metadata: Some(args.meta.clone()),
+        encrypt: args.encrypt.then(|| args.key_name.clone()),
     };
     let made = buckets::make_directories(std::iter::once(&url).chain(&options.stripe))?;
     let formatted = weir_engine::format(options).await;
@@ -45,12 +46,30 @@ pub(crate) async fn run(args: FormatArgs) -> Result<ExitCode> {
         };
         let metadata = format.metadata.as_deref();
         let metadata = metadata.map_or(String::new(), |url| format!(", metadata in {url}"));
+        let (a, keep, key) = match &format.encryption {
+            None => ("a", "", ""),
+            Some(_) => (
+                "an encrypted",
+                "Nobody can read it without its key or passphrase, you neither: keep it in two places, none of them the \
+                 bucket.\n",
+                named(&args),
+            ),
+        };
         render::say(&format!(
-            "{url} is a volume now: {}, records of {record} in segments of \
+            "{url} is {a} volume now: {}, records of {record} in segments of \
              {segment}{buckets}{metadata}.\n\
-             Mount it:  weir mount {url} DIR --tier LOCAL_DIR\n",
+             {keep}Mount it:  weir mount {url} DIR --tier LOCAL_DIR{key}\n",
             format.id
         ))?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// How the command line names what opens the volume.
+fn named(args: &FormatArgs) -> &'static str {
+    match (&args.connect.key.key_file, &args.connect.key.key_command) {
+        (Some(_), _) => " --key-file FILE",
+        (None, Some(_)) => " --key-command COMMAND",
+        (None, None) => "",
+    }
 }

@@ -36,7 +36,10 @@ pub(crate) async fn run(args: FsckArgs, verbose: bool) -> Result<ExitCode> {
 async fn check(args: &FsckArgs) -> Result<FsckReport> {
     let options = FsckOptions {
         url: args.url.parse()?,
-        connector: buckets::connector(buckets::connect_options(&args.connect))?,
+        connector: buckets::volume_connector(
+            &args.connect,
+            buckets::connect_options(&args.connect),
+        )?,
         data: args.data,
         metadata_url: args.meta.clone(),
     };

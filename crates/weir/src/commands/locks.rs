@@ -32,7 +32,8 @@ async fn of_volume(args: &LocksArgs) -> Result<Vec<LockView>> {
     {
         return client.call(&GetLocks {}).await;
     }
-    let connector = buckets::connector(buckets::connect_options(&args.connect))?;
+    let connector =
+        buckets::volume_connector(&args.connect, buckets::connect_options(&args.connect))?;
     let metadata_url = args.meta.clone();
     let options = NodesOptions { url, connector, metadata_url };
     if weir_engine::nodes(&options, false).await?.is_empty() {

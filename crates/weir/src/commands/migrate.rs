@@ -14,7 +14,10 @@ pub(crate) async fn run(args: MigrateArgs) -> Result<ExitCode> {
     failpoints::arm()?;
     let options = MigrateOptions {
         url: args.url.parse()?,
-        connector: buckets::connector(buckets::connect_options(&args.connect))?,
+        connector: buckets::volume_connector(
+            &args.connect,
+            buckets::connect_options(&args.connect),
+        )?,
         to: args.to.clone(),
         metadata_url: args.meta.clone(),
         remove_old: args.remove_old,

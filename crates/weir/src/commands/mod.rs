@@ -17,6 +17,7 @@ mod file_states;
 mod flush;
 mod format;
 mod fsck;
+mod keys;
 mod links;
 mod locks;
 mod metrics;
@@ -64,6 +65,7 @@ pub(crate) fn describe(page: &mut crate::api::page::Page) {
     page.prints::<du::Report<'_>>("weir du --json");
     page.prints::<weir_types::VolumeFormat>("weir format --json");
     page.prints::<weir_engine::FsckReport>("weir fsck --json");
+    page.prints::<weir_types::Encryption>("weir key list --json");
     page.prints::<Vec<weir_engine::LockView>>("weir locks --json");
     page.prints::<weir_engine::MigrateReport>("weir migrate --json");
     page.prints::<Vec<weir_engine::NodeView>>("weir nodes --json");
@@ -122,6 +124,7 @@ pub(crate) fn run(cli: Cli, argv: &[OsString]) -> Result<ExitCode> {
         Command::Export(args) => wait(nfs::export(args.command)),
         Command::AccessPoint(args) => wait(nfs::access_point(args.command)),
         Command::Clients(args) => wait(nfs::clients(args)),
+        Command::Key(args) => wait(keys::run(args.command)),
         Command::Nodes(args) => wait(nodes::run(args)),
         Command::Locks(args) => wait(locks::run(args)),
         Command::Residency(args) => wait(residency::run(args)),

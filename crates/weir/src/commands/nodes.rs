@@ -58,7 +58,7 @@ async fn options(
             Client::holding(&real)?.0.status().await?.engine.volume
         }
     };
-    let connector = buckets::connector(buckets::connect_options(connect))?;
+    let connector = buckets::volume_connector(connect, buckets::connect_options(connect))?;
     Ok(NodesOptions { url: url.parse()?, connector, metadata_url })
 }
 

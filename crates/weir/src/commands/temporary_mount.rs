@@ -27,12 +27,12 @@ impl TemporaryMount {
         connect: &ConnectArgs,
         read_only: bool,
     ) -> Result<Self> {
-        let connect =
+        let reached =
             ConnectOptions { timeout_ms: TIMEOUT_MS, ..buckets::connect_options(connect) };
         let tier = temporary_tier()?;
         let options = MountOptions {
             url: url.clone(),
-            connector: buckets::connector(connect)?,
+            connector: buckets::volume_connector(connect, reached)?,
             tier: tier.path().to_owned(),
             journal: None,
             read_only,

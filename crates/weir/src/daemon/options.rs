@@ -72,7 +72,7 @@ pub(crate) fn resolve(work: &Work, mounted: Option<&Path>) -> Result<Resolved> {
         ..buckets::connect_options(&args.connect)
     };
     let engine = MountOptions {
-        connector: buckets::connector(connect)?,
+        connector: buckets::volume_connector(&args.connect, connect)?,
         url,
         tier,
         journal,

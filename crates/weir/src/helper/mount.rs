@@ -27,7 +27,7 @@ const NOT_OURS: [&str; 18] = [
 ];
 
 /// Options that are flags of `weir mount`, and whether they take a value.
-pub(super) const FLAGS: [(&str, bool); 40] = [
+pub(super) const FLAGS: [(&str, bool); 42] = [
     ("tier", true),
     ("tier-size", true),
     ("size", true),
@@ -58,6 +58,8 @@ pub(super) const FLAGS: [(&str, bool); 40] = [
     ("endpoint", true),
     ("region", true),
     ("profile", true),
+    ("key-file", true),
+    ("key-command", true),
     ("anonymous", false),
     ("path-style", false),
     ("shared", false),

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures::stream::{self, StreamExt};
 use tokio::time::timeout;
+use weir_keys::VolumeKeys;
 use weir_meta::sessions::SessionId;
 use weir_object::{Bucket, Component, StripeSet};
 use weir_peer::{FileRecord, Node, Object};
@@ -84,7 +85,8 @@ impl Fetcher {
     /// From the tier of another node; from the one that asks the bucket, if none has it, or as well, if that takes
     /// too long.
     async fn answer_to(&self, peers: &Peers, question: Question) -> Result<Vec<Decoded>> {
-        let mut of_tier = std::pin::pin!(take_from_tier(peers, &question.files));
+        let mut of_tier =
+            std::pin::pin!(take_from_tier(self.buckets.keys(), peers, &question.files));
         let hedged = match timeout(peers.patience(), &mut of_tier).await {
             Ok(Some(records)) => return Ok(records),
             Ok(None) => false,
@@ -114,14 +116,14 @@ impl Fetcher {
         if let Some(peers) = self.peers_for(run.bytes()) {
             let object = Object::Segment(run.segment);
             let stored = peers.whole(&object, u64::from(run.start)..u64::from(run.end)).await?;
-            if let Ok(records) = decode_run(run, &stored) {
+            if let Ok(records) = decode_run(self.buckets.keys(), run, &stored) {
                 return Ok((stored, records));
             }
             peers.forget(&object);
             tracing::warn!(segment = %run.segment, "what came by way of other nodes is wrong");
         }
         let stored = get_stored(&self.buckets, component, run).await?;
-        let records = decode_run(run, &stored)?;
+        let records = decode_run(self.buckets.keys(), run, &stored)?;
         Ok((stored, records))
     }
 
@@ -166,12 +168,16 @@ fn questions(run: &Run, mut files: &[FileRecord]) -> Vec<Question> {
 }
 
 /// Records that are in the tier of another node, all of them.
-async fn take_from_tier(peers: &Peers, files: &[FileRecord]) -> Option<Vec<Decoded>> {
+async fn take_from_tier(
+    keys: &VolumeKeys,
+    peers: &Peers,
+    files: &[FileRecord],
+) -> Option<Vec<Decoded>> {
     let (mut bytes, giver) = peers.records_of_tier(files).await?;
     let mut records = Vec::with_capacity(files.len());
     for FileRecord { record, .. } in files {
         let stored = bytes.split_to(record.stored_bytes as usize);
-        let Ok(decoded) = decode_record(record, None, &stored) else {
+        let Ok(decoded) = decode_record(keys, record, None, &stored) else {
             peers.gave_wrong_bytes(&giver);
             return None;
         };
@@ -188,7 +194,7 @@ pub(crate) async fn get_run_by_peers(
     each: Each<'_>,
 ) -> Result<()> {
     let mut came = Came { records: 0, wrong: false, givers: Vec::new() };
-    let taken = take_run(peers, run, each, &mut came).await;
+    let taken = take_run(buckets.keys(), peers, run, each, &mut came).await;
     if !came.wrong {
         return taken;
     }
@@ -199,7 +205,13 @@ pub(crate) async fn get_run_by_peers(
     get_run(buckets, Component::Data, &rest, each).await
 }
 
-async fn take_run(peers: &Peers, run: &Run, each: Each<'_>, came: &mut Came) -> Result<()> {
+async fn take_run(
+    keys: &VolumeKeys,
+    peers: &Peers,
+    run: &Run,
+    each: Each<'_>,
+    came: &mut Came,
+) -> Result<()> {
     let (object, mut at) = (Object::Segment(run.segment), u64::from(run.start));
     let mut cutter = Cutter::new(at, run.records.iter().map(record_span).collect());
     let mut pieces = std::pin::pin!(peers.pieces(&object, at..u64::from(run.end)));
@@ -211,7 +223,8 @@ async fn take_run(peers: &Peers, run: &Run, each: Each<'_>, came: &mut Came) -> 
         let Came { records, wrong, .. } = &mut *came;
         cutter.take(piece.bytes, &mut |index, stored| {
             let record = run.records[index];
-            let decoded = decode_record(&record, None, &stored).inspect_err(|_| *wrong = true)?;
+            let decoded =
+                decode_record(keys, &record, None, &stored).inspect_err(|_| *wrong = true)?;
             each(record, decoded)?;
             *records = index + 1;
             Ok(())

@@ -5,12 +5,14 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use weir_meta::check_snapshot_name;
 use weir_object::{Bucket, Component};
-use weir_types::{Codec, ErrorCode, ErrorKind, FsError, Result, VolumeId};
+use weir_types::{Codec, Encryption, ErrorCode, ErrorKind, FsError, Result, VolumeId};
 
 use crate::volume::format::{BACKUP_PATH, VOLUME_KEY};
 
 /// The newest form of backups that this build knows.
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
+/// The form of backups that are not encrypted: the first one, unchanged.
+const PLAIN: u32 = 1;
 /// The object that makes a backup whole.
 const MANIFEST: &str = "backup.json";
 
@@ -56,6 +58,14 @@ pub struct BackupView {
     pub xxh3: String,
     /// What of the volume was damaged or missing when it was taken.
     pub damaged: Vec<String>,
+    /// What opens the keys of its rows and segments. In version 2, and required there; else it is not encrypted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub encryption: Option<Encryption>,
+}
+
+/// The oldest form that can say it.
+pub(super) fn version_of(encryption: Option<&Encryption>) -> u32 {
+    if encryption.is_some() { VERSION } else { PLAIN }
 }
 
 /// The key of something of a backup.
@@ -102,7 +112,14 @@ impl BackupView {
             }
             Some(_) => {}
         }
-        serde_json::from_value(value).map_err(|error| bad(error.to_string()))
+        let view: Self = serde_json::from_value(value).map_err(|error| bad(error.to_string()))?;
+        if view.version != version_of(view.encryption.as_ref()) {
+            return Err(bad(format!("version {} with or without `encryption`", view.version)));
+        }
+        match view.encryption.as_ref().map(Encryption::problems).unwrap_or_default() {
+            problems if problems.is_empty() => Ok(view),
+            problems => Err(bad(problems.join("; "))),
+        }
     }
 
     /// One PUT.

@@ -88,11 +88,13 @@ pub async fn restore_volume(
         codec: backup.codec,
         created_unix_s: (options.clock.now)().parts().0,
         metadata: None,
+        encryption: None,
     };
-    let format = format.with_metadata(place.stored());
+    let format = format.with_metadata(place.stored()).with_encryption(backup.encryption.clone());
+    let keys = options.connector.unlock(&options.from, format.encryption.as_ref()).await?;
     let buckets = empty_places(&format, urls, &options.to_connector).await?;
     let held = Held::begin(&buckets[0], &options.host).await?;
-    let to = StripeSet::new(buckets)?;
+    let to = StripeSet::new(buckets)?.opened_by(keys);
     let restoring =
         Restoring { options: &options, format, from, to, backup, held: &held, progress };
     let done = restoring.run().await;
@@ -125,7 +127,7 @@ struct Restoring<'a> {
 impl Restoring<'_> {
     async fn run(self) -> Result<RestoredVolume> {
         let timeout_ms = self.options.to_connector.options.timeout_ms;
-        let metadata = Metadata::of(&self.format, self.to.first(), None, timeout_ms)?;
+        let metadata = Metadata::of(&self.format, &self.to, None, timeout_ms)?;
         let made = self.make(&metadata).await;
         if made.is_err() {
             abandon(&metadata).await;
@@ -171,7 +173,7 @@ impl Restoring<'_> {
         load(&**kv, vec![first_row()?]).await?;
         let mut adding = Adding::default();
         for number in 0..self.backup.row_objects {
-            let rows = read_rows(&self.from, &self.backup, number).await?;
+            let rows = read_rows(&self.from, self.to.keys(), &self.backup, number).await?;
             rows.iter().for_each(|(key, value)| adding.add(key, value));
             self.progress.rows.fetch_add(rows.len() as u64, Ordering::Relaxed);
             load(&**kv, rows).await?;

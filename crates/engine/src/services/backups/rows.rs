@@ -1,6 +1,7 @@
 //! Rows of metadata as objects: segments whose records are pieces of one stream of rows.
 
 use bytes::Bytes;
+use weir_keys::VolumeKeys;
 use weir_meta::{Adding, Sum};
 use weir_object::{Bucket, Component};
 use weir_segment::{Owner, Scanned, SegmentBuilder, decode_record, scan_records};
@@ -16,6 +17,8 @@ const LENGTHS_BYTES: usize = 8;
 /// Writes rows, in the order of their keys.
 pub(super) struct RowsWriter<'a> {
     bucket: &'a Bucket,
+    /// The volume's: what is in its metadata is hidden in its backups, too.
+    keys: &'a VolumeKeys,
     name: &'a str,
     /// Names the first object.
     first: SegmentId,
@@ -38,10 +41,15 @@ fn named(first: SegmentId, number: u32) -> SegmentId {
 }
 
 impl<'a> RowsWriter<'a> {
-    pub(super) fn new(bucket: &'a Bucket, name: &'a str, first: SegmentId) -> Self {
-        let builder = SegmentBuilder::new(first, Codec::Zstd, OBJECT_BYTES);
+    pub(super) fn new(
+        bucket: &'a Bucket,
+        keys: &'a VolumeKeys,
+        name: &'a str,
+        first: SegmentId,
+    ) -> Self {
+        let builder = SegmentBuilder::new(first, Codec::Zstd, OBJECT_BYTES).sealed_by(keys);
         let (piece, sum) = (Vec::new(), Adding::default());
-        Self { bucket, name, first, objects: 0, builder, piece, pieces: 0, sum }
+        Self { bucket, keys, name, first, objects: 0, builder, piece, pieces: 0, sum }
     }
 
     pub(super) async fn add(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
@@ -77,7 +85,7 @@ impl<'a> RowsWriter<'a> {
 
     async fn put(&mut self) -> Result<()> {
         let next = named(self.first, self.objects + 1);
-        let builder = SegmentBuilder::new(next, Codec::Zstd, OBJECT_BYTES);
+        let builder = SegmentBuilder::new(next, Codec::Zstd, OBJECT_BYTES).sealed_by(self.keys);
         let sealed = std::mem::replace(&mut self.builder, builder).finish();
         let key = rows_key(self.name, self.objects);
         self.bucket.put(Component::Meta, &key, sealed.bytes).await?;
@@ -95,6 +103,7 @@ impl<'a> RowsWriter<'a> {
 /// The rows of one object. One GET.
 pub(super) async fn read_rows(
     bucket: &Bucket,
+    keys: &VolumeKeys,
     view: &BackupView,
     number: u32,
 ) -> Result<Vec<(Vec<u8>, Bytes)>> {
@@ -114,7 +123,7 @@ pub(super) async fn read_rows(
         let Scanned::Record(entry) = scanned else { return Err(bad("it is damaged")) };
         let (from, bytes) = (entry.record.position as usize, entry.record.stored_bytes as usize);
         let stored = whole.slice(from..from + bytes);
-        let mut piece = decode_record(&entry.record, Some(entry.owner), &stored)?;
+        let mut piece = decode_record(keys, &entry.record, Some(entry.owner), &stored)?;
         while !piece.is_empty() {
             rows.push(take_row(&mut piece).ok_or_else(|| bad("a row in it is cut off"))?);
         }

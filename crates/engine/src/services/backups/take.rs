@@ -5,12 +5,13 @@ use std::sync::atomic::Ordering;
 
 use schemars::JsonSchema;
 use serde::Serialize;
+use weir_keys::VolumeKeys;
 use weir_meta::{Meta, SnapshotRow, check_snapshot_name, dump};
 use weir_object::{BucketUrl, Component, StripeSet};
 use weir_types::{ErrorKind, FsError, Result, SegmentId, UnixTime, VolumeFormat};
 
 use super::held::Held;
-use super::manifest::{BackupView, VERSION, list_key, names, opened};
+use super::manifest::{BackupView, list_key, names, opened, version_of};
 use super::progress::BackupProgress;
 use super::rows::{RowsWriter, Written};
 use super::segments::{Copied, Copying, Wanted, wanted};
@@ -110,13 +111,14 @@ impl Taking {
         let Copied { segments: copied, bytes: copied_bytes, damaged } = copying.all(wanted).await?;
         fail::fail_point!("engine::backup-copied");
         let rows_id = SegmentId::new(source.row.created_ms, uuid::Uuid::new_v4().as_u128());
-        let Written { objects, sum } =
-            self.rows(&options.name, rows_id, &source.view, progress).await?;
+        let Written { objects, sum } = self
+            .rows(&options.name, rows_id, (source.buckets.keys(), &source.view), progress)
+            .await?;
         fail::fail_point!("engine::backup-rows");
         self.held.check().await?;
         let state = source.row.state.as_ref();
         let backup = BackupView {
-            version: VERSION,
+            version: version_of(source.format.encryption.as_ref()),
             name: options.name.clone(),
             volume: source.format.id,
             url: options.url.to_string(),
@@ -135,6 +137,7 @@ impl Taking {
             rows_id: format!("{:032x}", rows_id.0),
             xxh3: format!("{:032x}", sum.xxh3),
             damaged,
+            encryption: source.format.encryption.clone(),
         };
         backup.write(self.held.bucket()).await?;
         Ok(BackupReport { backup, copied, copied_bytes })
@@ -148,9 +151,9 @@ impl Taking {
     async fn open(&self, options: &BackupOptions) -> Result<Source> {
         let first = options.connector.connect(&options.url)?;
         let format = read_format_in(&first).await?;
-        let buckets = stripe_set(&format, first, &options.connector)?;
+        let buckets = stripe_set(&format, first, &options.connector).await?;
         let timeout_ms = options.connector.options.timeout_ms;
-        let metadata = Metadata::of(&format, buckets.first(), None, timeout_ms)?.hasty();
+        let metadata = Metadata::of(&format, &buckets, None, timeout_ms)?.hasty();
         let kv = metadata.follow(Component::Check).await?;
         let meta = Meta::open(kv, Arc::new(|| UnixTime(0))).await?;
         meta.checkpoints()?;
@@ -194,10 +197,10 @@ impl Taking {
         &self,
         name: &str,
         first: SegmentId,
-        view: &Meta,
+        (keys, view): (&VolumeKeys, &Meta),
         progress: &BackupProgress,
     ) -> Result<Written> {
-        let mut writer = RowsWriter::new(self.held.bucket(), name, first);
+        let mut writer = RowsWriter::new(self.held.bucket(), keys, name, first);
         let mut after = None;
         loop {
             let page = dump(&**view.kv(), after.as_deref()).await?;

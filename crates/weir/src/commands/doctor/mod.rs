@@ -52,7 +52,7 @@ pub(crate) async fn run(args: DoctorArgs) -> Result<ExitCode> {
             let url: BucketUrl = place.parse()?;
             let mut options = buckets::connect_options(&args.connect);
             options.timeout_ms = TIMEOUT_MS;
-            tell(bucket::look(&url, &buckets::connector(options)?).await)?;
+            tell(bucket::look(&url, &buckets::volume_connector(&args.connect, options)?).await)?;
         }
         Some(place) => tell(mount::look(&paths::place(&PathBuf::from(place))?).await)?,
         None => {}

@@ -40,6 +40,7 @@ fn named(work: &Work) -> Vec<(String, PathBuf)> {
         ("--log-file", &args.log_file),
         ("the log file", &args.daemon),
         ("--admin-token-file", &args.admin_token_file),
+        ("--key-file", &args.connect.key.key_file),
         ("--nbd-tls-cert", &nbd.nbd_tls_cert),
         ("--nbd-tls-key", &nbd.nbd_tls_key),
         ("--nbd-tls-client-ca", &nbd.nbd_tls_client_ca),

@@ -1,0 +1,120 @@
+//! `weir key`: what opens an encrypted volume.
+
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::process::ExitCode;
+
+use weir_engine::{
+    BucketUrl, ConnectOptions, Connector, KeyChange, Secret, change_keys, volume_keys,
+};
+use weir_types::{Encryption, ErrorKind, FsError, Result, UnixTime};
+
+use crate::cli::{ConnectArgs, KeyAddArgs, KeyCommand, KeyListArgs, KeyRemoveArgs, KeyRotateArgs};
+use crate::{buckets, clock, render, secrets};
+
+/// Somebody waits at the terminal, and the address may be wrong: no minute of attempts here.
+const TIMEOUT_MS: u64 = 15_000;
+
+pub(crate) async fn run(command: KeyCommand) -> Result<ExitCode> {
+    match command {
+        KeyCommand::New { file } => new(&file)?,
+        KeyCommand::List(args) => list(args).await?,
+        KeyCommand::Add(args) => add(args).await?,
+        KeyCommand::Remove(args) => remove(args).await?,
+        KeyCommand::Rotate(args) => rotate(args).await?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn new(file: &Path) -> Result<()> {
+    let text = Secret::new_key_file()?;
+    let write = || {
+        let mut made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(file)?;
+        made.write_all(text.as_bytes())?;
+        made.sync_all()
+    };
+    let name = file.display();
+    write().map_err(|e| FsError::local_io(format!("make the key file {name}"), e))?;
+    render::say(&format!(
+        "{name} has a new key, and only you can read it. Keep a copy elsewhere: what is sealed by it is lost without it.\n"
+    ))
+}
+
+fn connector(connect: &ConnectArgs) -> Result<Connector> {
+    let options = ConnectOptions { timeout_ms: TIMEOUT_MS, ..buckets::connect_options(connect) };
+    buckets::volume_connector(connect, options)
+}
+
+async fn list(args: KeyListArgs) -> Result<()> {
+    // Names need no key, and one that the environment names may be another volume's.
+    let options =
+        ConnectOptions { timeout_ms: TIMEOUT_MS, ..buckets::connect_options(&args.connect) };
+    let encryption = volume_keys(&args.url.parse()?, &buckets::connector(options)?).await?;
+    say(&encryption, args.json, "")
+}
+
+async fn add(args: KeyAddArgs) -> Result<()> {
+    let new = secrets::of_file(&args.new_key_file)?;
+    let change = KeyChange::Add(args.name.clone(), new);
+    say(&changed(&args.url, &args.connect, change).await?, args.json, "")
+}
+
+async fn remove(args: KeyRemoveArgs) -> Result<()> {
+    let encryption =
+        changed(&args.url, &args.connect, KeyChange::Remove(args.name.clone())).await?;
+    let note = "Who has that key and a copy of volume.json of before can still open it: `weir key rotate` hides what is \
+                written from then on.\n";
+    say(&encryption, args.json, note)
+}
+
+async fn rotate(args: KeyRotateArgs) -> Result<()> {
+    let stays = args.stays.iter().map(|file| secrets::of_file(file)).collect::<Result<Vec<_>>>()?;
+    let url: BucketUrl = args.url.parse()?;
+    let now = volume_keys(&url, &connector(&args.connect)?).await?;
+    let given = 1 + stays.len();
+    if now.wraps.len() > given && !args.drop_others {
+        let names: Vec<&str> = now.wraps.iter().map(|wrap| wrap.name.as_str()).collect();
+        let text = format!(
+            "{url} is opened by {}, and {given} of them {} given: name the files of the others with --stays, or let \
+             those go with --drop-others",
+            names.join(", "),
+            if given == 1 { "is" } else { "are" }
+        );
+        return Err(FsError::new(ErrorKind::Invalid, text));
+    }
+    let encryption = changed(&args.url, &args.connect, KeyChange::Rotate(stays)).await?;
+    let note = "The new key seals what mounts write that begin from now on; all that was written stays readable.\n";
+    say(&encryption, args.json, note)
+}
+
+async fn changed(url: &str, connect: &ConnectArgs, change: KeyChange) -> Result<Encryption> {
+    change_keys(&url.parse()?, &connector(connect)?, change, clock::now()).await
+}
+
+fn say(encryption: &Encryption, json: bool, note: &str) -> Result<()> {
+    match json {
+        true => render::say_json(encryption),
+        false => render::say(&(described(encryption) + note)),
+    }
+}
+
+fn described(encryption: &Encryption) -> String {
+    let head = ["NAME", "KIND", "SINCE"].map(render::heading).to_vec();
+    let rows = encryption.wraps.iter().map(|wrap| {
+        let since = UnixTime(wrap.created_unix_s.saturating_mul(1_000_000_000));
+        vec![wrap.name.clone(), wrap.derivation.kind().to_owned(), day(since)]
+    });
+    let rows: Vec<_> = std::iter::once(head).chain(rows).collect();
+    let before = match encryption.older.len() {
+        0 => String::new(),
+        1 => "One key of before opens what was written under it.\n".to_owned(),
+        more => format!("{more} keys of before open what was written under them.\n"),
+    };
+    render::table(&rows, 3) + &before
+}
+
+fn day(at: UnixTime) -> String {
+    weir_engine::moment_name(at.0 / 1_000_000).chars().take(10).collect()
+}

@@ -1,0 +1,81 @@
+//! What opens an encrypted volume, as it is named on the command line or in the environment.
+
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use weir_engine::Secret;
+use weir_types::{ErrorKind, FsError, Result};
+
+use crate::cli::KeyArgs;
+
+const FILE_VARIABLE: &str = "WEIR_KEY_FILE";
+const COMMAND_VARIABLE: &str = "WEIR_KEY_COMMAND";
+const PASSPHRASE_VARIABLE: &str = "WEIR_PASSPHRASE";
+/// More than a key or passphrase takes: it is another file.
+const MOST_BYTES: u64 = 4096;
+
+/// What the flags name, else what the environment does; `None` if neither names anything.
+pub(crate) fn secret(args: &KeyArgs) -> Result<Option<Secret>> {
+    if let Some(path) = &args.key_file {
+        return of_file(path).map(Some);
+    }
+    if let Some(command) = &args.key_command {
+        return of_command(command).map(Some);
+    }
+    let set = |name| std::env::var_os(name).filter(|value| !value.is_empty());
+    if let Some(path) = set(FILE_VARIABLE) {
+        return of_file(&PathBuf::from(path)).map(Some);
+    }
+    if let Some(command) = set(COMMAND_VARIABLE) {
+        return of_command(&command.to_string_lossy()).map(Some);
+    }
+    let Some(words) = set(PASSPHRASE_VARIABLE) else { return Ok(None) };
+    parsed(words.as_encoded_bytes(), PASSPHRASE_VARIABLE).map(Some)
+}
+
+/// What a file holds.
+pub(crate) fn of_file(path: &Path) -> Result<Secret> {
+    let name = path.display().to_string();
+    let read = || {
+        let file = File::open(path)?;
+        let mode = file.metadata()?.permissions().mode();
+        let mut text = Vec::new();
+        file.take(MOST_BYTES + 1).read_to_end(&mut text)?;
+        Ok((text, mode))
+    };
+    let (text, mode) =
+        read().map_err(|e| FsError::local_io(format!("read the key file {name}"), e))?;
+    if text.len() as u64 > MOST_BYTES {
+        return Err(FsError::new(
+            ErrorKind::Invalid,
+            format!("{name} is no key file: it is too large"),
+        ));
+    }
+    let secret = parsed(&text, &name)?;
+    if mode & 0o077 != 0 {
+        tracing::warn!(file = name, "others may read this key file: `chmod 600` it");
+    }
+    Ok(secret)
+}
+
+fn of_command(command: &str) -> Result<Secret> {
+    let run = Command::new("sh")
+        .arg("-c")
+        .arg(command)
+        .stdin(Stdio::null())
+        .stderr(Stdio::inherit())
+        .output();
+    let run = run.map_err(|e| FsError::local_io("run the command that says the key", e))?;
+    if !run.status.success() {
+        let text = format!("the command that says the key failed ({}): {command}", run.status);
+        return Err(FsError::new(ErrorKind::Invalid, text));
+    }
+    parsed(&run.stdout, "what the command that says the key printed")
+}
+
+fn parsed(text: &[u8], what: &str) -> Result<Secret> {
+    Secret::parse(text).map_err(|error| error.within(what))
+}
