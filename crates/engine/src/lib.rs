@@ -37,8 +37,9 @@ pub use services::actions::{
     PortionView, Refused, Root,
 };
 pub use services::backups::{
-    BackupOptions, BackupProgress, BackupReport, BackupView, Deleted as DeletedBackups,
-    RestoreVolumeOptions, RestoredVolume, Taking, backups, delete_backups, restore_volume,
+    BackupOptions, BackupProgress, BackupReport, BackupView, CloneOptions, ClonedVolume,
+    Deleted as DeletedBackups, RestoreVolumeOptions, RestoredVolume, Taking, backups, clone_volume,
+    delete_backups, restore_volume,
 };
 pub use services::disks::{Disk, DiskExtent, DiskOptions, DiskView};
 pub use services::limits::{

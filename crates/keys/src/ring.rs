@@ -1,5 +1,6 @@
 //! What a volume's keys seal, and how.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
@@ -151,6 +152,16 @@ impl Opener {
         let opened = self.key.open_separate_gather(nonce, Aad::from(also), hidden, tag, &mut plain);
         opened.ok().map(|()| plain)
     }
+
+    /// The same in the place of what is sealed, without other memory: where in it the plain bytes are. What is `None` is of no
+    /// use any more.
+    pub fn open_in_place(&self, also: &[u8], sealed: &mut [u8]) -> Option<Range<usize>> {
+        let (nonce, rest) = sealed.split_first_chunk_mut::<NONCE_LEN>()?;
+        let (hidden, tag) = rest.split_last_chunk_mut::<TAG_BYTES>()?;
+        let nonce = Nonce::assume_unique_for_key(*nonce);
+        let opened = self.key.open_in_place_separate_tag(nonce, Aad::from(also), tag, hidden);
+        opened.ok().map(|plain| PLAIN_AT..PLAIN_AT + plain.len())
+    }
 }
 
 /// A new key.
@@ -187,7 +198,11 @@ mod tests {
             let bytes = sealed(&keys, place, b"also", plain);
             assert_eq!(bytes.len(), plain.len() + SEALED_MORE_BYTES);
             let open = |keys: &VolumeKeys, place: Place<'_>, also: &[u8], bytes: &[u8]| {
-                keys.opener(0, place).expect("a key").open(also, bytes)
+                let opener = keys.opener(0, place).expect("a key");
+                let (apart, mut own) = (opener.open(also, bytes), bytes.to_vec());
+                let within = opener.open_in_place(also, &mut own).map(|plain| own[plain].to_vec());
+                assert_eq!(apart, within);
+                apart
             };
             assert_eq!(open(&keys, place, b"also", &bytes).as_deref(), Some(plain));
             assert_eq!(open(&others, place, b"also", &bytes), None, "another key");

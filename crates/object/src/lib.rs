@@ -56,7 +56,7 @@ pub use options::ConnectOptions;
 pub use probe::PROBE_PREFIX;
 pub use request::{Component, RequestKind};
 pub use sealed::sealed;
-pub use stripe::StripeSet;
+pub use stripe::{OriginSet, StripeSet};
 pub use trouble::Trouble;
 pub use upload::Upload;
 pub use url::{BucketUrl, Scheme};

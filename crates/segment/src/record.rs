@@ -1,5 +1,7 @@
 //! One record: verify and decode.
 
+use std::ops::Range;
+
 use bytes::Bytes;
 use weir_keys::{SEALED_MORE_BYTES, VolumeKeys};
 use weir_types::{CHUNK_BYTES, Codec, ErrorKind, FsError, RecordRef, Result, SegmentId};
@@ -14,8 +16,9 @@ use crate::layout::{
 /// `record.stored_bytes` long. With `owner`, also checks that the record was made for it. `keys` are the
 /// volume's: where there are some, what is not sealed by one of them is not the volume's.
 ///
-/// Bytes stored uncompressed and unsealed are a slice of `stored`, without a copy (they keep all of its memory
-/// alive); others take `record.raw_bytes` of new memory, and both together twice that for a moment.
+/// Bytes stored uncompressed are a slice of `stored`, without a copy (they keep all of its memory
+/// alive); others take `record.raw_bytes` of new memory. What is sealed is opened in its place where nobody else has
+/// `stored`, else in new memory.
 ///
 /// # Errors
 /// `Corrupt` when anything is not as it was written, or is another record than the one meant;
@@ -24,14 +27,14 @@ pub fn decode_record(
     keys: &VolumeKeys,
     record: &RecordRef,
     owner: Option<Owner>,
-    stored: &Bytes,
+    stored: Bytes,
 ) -> Result<Bytes> {
     let at = Place { id: record.segment, position: u64::from(record.position) };
     if stored.len() as u64 != u64::from(record.stored_bytes) {
         let (have, want) = (stored.len(), record.stored_bytes);
         return Err(at.corrupt(&format!("{have} bytes were read, {want} were written")));
     }
-    let (header, codec) = open(at, stored)?;
+    let (header, codec) = open(at, &stored)?;
     if header.checksum != record.checksum || header.raw_bytes != record.raw_bytes {
         return Err(at.corrupt("a sound record, but not the one that the metadata means"));
     }
@@ -48,10 +51,9 @@ pub fn decode_record(
 }
 
 /// The payload of a record as it was compressed.
-fn unseal(at: Place, keys: &VolumeKeys, header: &RecordHeader, stored: &Bytes) -> Result<Bytes> {
-    let payload = stored.slice(RECORD_HEADER_BYTES..);
+fn unseal(at: Place, keys: &VolumeKeys, header: &RecordHeader, stored: Bytes) -> Result<Bytes> {
     match (header.cipher, keys.is_empty()) {
-        (CIPHER_NONE, true) => return Ok(payload),
+        (CIPHER_NONE, true) => return Ok(stored.slice(RECORD_HEADER_BYTES..)),
         (CIPHER_NONE, false) => {
             return Err(
                 at.corrupt("it is not encrypted, and the volume is: no Weir wrote it there")
@@ -67,8 +69,16 @@ fn unseal(at: Place, keys: &VolumeKeys, header: &RecordHeader, stored: &Bytes) -
             format!("it is sealed by key number {number}, which came since: mount the volume anew");
         return Err(at.corrupt(&why));
     };
-    let opened = opener.open(&RecordHeader::sealed_with(stored), &payload);
-    opened.map(Bytes::from).ok_or_else(|| {
+    let with = RecordHeader::sealed_with(&stored);
+    let opened = match stored.try_into_mut() {
+        Ok(mut own) => opener.open_in_place(&with, &mut own[RECORD_HEADER_BYTES..]).map(
+            |Range { start, end }| {
+                own.freeze().slice(RECORD_HEADER_BYTES + start..RECORD_HEADER_BYTES + end)
+            },
+        ),
+        Err(shared) => opener.open(&with, &shared[RECORD_HEADER_BYTES..]).map(Bytes::from),
+    };
+    opened.ok_or_else(|| {
         at.corrupt("its checksum holds, but the volume's key does not open it: somebody changed it")
     })
 }

@@ -29,7 +29,7 @@ fn pack_sealed(keys: &VolumeKeys, codec: Codec, records: &[(Owner, Vec<u8>)]) ->
 fn read_sealed(keys: &VolumeKeys, whole: &Bytes, entry: &IndexEntry) -> Result<Bytes> {
     let start = entry.record.position as usize;
     let stored = whole.slice(start..start + entry.record.stored_bytes as usize);
-    decode_record(keys, &entry.record, Some(entry.owner), &stored)
+    decode_record(keys, &entry.record, Some(entry.owner), stored)
 }
 
 fn entries(whole: &Bytes) -> Vec<IndexEntry> {
@@ -109,7 +109,7 @@ fn what_somebody_changed_is_told_whatever_its_checksum() {
             let checksum = xxhash_rust::xxh3::xxh3_64_with_seed(&changed[12..], ID.0 as u64);
             changed[4..12].copy_from_slice(&checksum.to_le_bytes());
             let record = weir_types::RecordRef { checksum, ..entry.record };
-            decode_record(&keys, &record, None, &Bytes::from(changed)).expect_err("it was changed");
+            decode_record(&keys, &record, None, Bytes::from(changed)).expect_err("it was changed");
         }
     }
 }

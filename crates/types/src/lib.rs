@@ -13,6 +13,7 @@ mod inode;
 mod range;
 mod settings;
 mod units;
+mod volume_format;
 
 pub use disk::DiskCache;
 pub use encryption::{Cipher, Derivation, Encryption, KeyWrap};
@@ -22,5 +23,6 @@ pub use extent::{CHUNK_BYTES, ChunkIndex, Codec, Extent, RecordRef, chunk_range}
 pub use ids::{Ino, LinkId, SegmentId, TreeId, VolumeId};
 pub use inode::{Account, DataChange, FileKind, Inode, Native, UnixTime};
 pub use range::ByteRange;
-pub use settings::{FORMAT_VERSION, Settings, VolumeFormat};
+pub use settings::Settings;
 pub use units::{Bytes, NanoUsd};
+pub use volume_format::{FORMAT_VERSION, Origin, VolumeFormat};

@@ -182,6 +182,8 @@ impl Collector {
             for segment in page {
                 match segment.live_bytes {
                     0 => _ = found.dead.insert(segment.id),
+                    // To write what is shared anew gives nothing back.
+                    _ if !self.buckets.is_own(segment.id) => {}
                     live if live < segment.info.raw_bytes / 2 => found.sparse.push(segment),
                     _ if found.small.len() < merge::AT_ONCE
                         && rule.takes(&segment)
@@ -228,7 +230,9 @@ impl Collector {
             return Ok(());
         }
         self.meta.sync().await?;
-        let deletes = forgotten.into_iter().map(|id| async move {
+        // What is shared is another volume's to delete.
+        let own = forgotten.into_iter().filter(|id| self.buckets.is_own(*id));
+        let deletes = own.map(|id| async move {
             self.buckets.bucket_for(id).delete(Component::Collect, &id.object_key()).await?;
             Counts::add(&self.context.counts.segments_collected, 1);
             Ok::<_, FsError>(())
@@ -459,7 +463,7 @@ fn cut_records(keys: &VolumeKeys, object: &Bytes, used: &[Reference]) -> Result<
             let text = format!("segment {}: a used record is behind its end", record.segment);
             return Err(FsError::new(ErrorKind::Corrupt, text));
         };
-        Ok((record_place(&record), decode_record(keys, &record, None, &object.slice(start..end))?))
+        Ok((record_place(&record), decode_record(keys, &record, None, object.slice(start..end))?))
     };
     records_of(used).into_iter().map(cut).collect()
 }

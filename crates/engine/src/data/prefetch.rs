@@ -133,8 +133,7 @@ impl Fetcher {
             let at = (extent.record.position - first) as usize;
             let bytes = window.slice(at..at + extent.record.stored_bytes as usize);
             let place = record_place(&extent.record);
-            decoded
-                .insert(place, decode_record(self.buckets.keys(), &extent.record, None, &bytes)?);
+            decoded.insert(place, decode_record(self.buckets.keys(), &extent.record, None, bytes)?);
             Counts::add(&self.context.counts.bytes_fetched, u64::from(extent.record.stored_bytes));
         }
         if !extents.is_empty() && self.store_chunk(mirror, chunk, &extents, &decoded, stamp)? {

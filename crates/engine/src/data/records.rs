@@ -75,7 +75,7 @@ pub(crate) async fn get_run(
     let mut cutter = Cutter::new(range.start, run.records.iter().map(record_span).collect());
     let mut decode = |at: usize, stored: Bytes| {
         let record = run.records[at];
-        each(record, decode_record(buckets.keys(), &record, None, &stored)?)
+        each(record, decode_record(buckets.keys(), &record, None, stored)?)
     };
     let mut result = Ok(());
     let mut take = |piece: Bytes| {
@@ -162,7 +162,7 @@ pub(crate) fn decode_run(
     let decode = |record: RecordRef| {
         let at = (record.position - run.start) as usize;
         let bytes = stored.slice(at..at + record.stored_bytes as usize);
-        Ok((record, decode_record(keys, &record, None, &bytes)?))
+        Ok((record, decode_record(keys, &record, None, bytes)?))
     };
     run.records.iter().copied().map(decode).collect()
 }
@@ -304,7 +304,7 @@ mod tests {
             let mut got = Vec::new();
             let mut each = |at: usize, stored: Bytes| {
                 let record = run.records[at];
-                let bytes = decode_record(&VolumeKeys::none(), &record, None, &stored)?;
+                let bytes = decode_record(&VolumeKeys::none(), &record, None, stored)?;
                 assert!(bytes.iter().all(|b| u32::from(*b) * 100 == record.raw_bytes));
                 got.push(record);
                 Ok(())

@@ -117,7 +117,9 @@ impl Segments {
     /// The same, for about so many bytes.
     pub(crate) fn new_segment_of(&self, bytes: u64) -> (InFlight, SegmentBuilder) {
         let format = &self.context.format;
-        let unix_ms = self.context.unix_ms();
+        // After all that the volume shares with others, whatever the clock says.
+        let least_ms = self.buckets.newest_shared().map_or(0, |newest| newest.unix_ms() + 1);
+        let unix_ms = self.context.unix_ms().max(least_ms);
         let id = match &self.context.together {
             Some(together) => together.segment_id(unix_ms),
             None => SegmentId::new(unix_ms, (self.context.clock.random)()),

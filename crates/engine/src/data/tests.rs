@@ -81,6 +81,7 @@ fn ground(tier_bytes: u64, step_ms: u64) -> Ground {
             created_unix_s: 0,
             metadata: None,
             encryption: None,
+            origins: Vec::new(),
         },
         url: "memory://b".to_owned(),
         settings,

@@ -8,15 +8,19 @@
 //! - What is taken was read whole, and its checksums hold; else the backup says what is damaged.
 //! - A volume that is restored is there when all of it is.
 
+mod clone;
 mod held;
 mod keep;
+mod making;
 mod manifest;
 mod progress;
 mod restore;
 mod rows;
 mod segments;
+mod source;
 mod take;
 
+pub use clone::{CloneOptions, ClonedVolume, clone_volume};
 pub use keep::{Deleted, backups, delete_backups};
 pub use manifest::BackupView;
 pub use progress::BackupProgress;

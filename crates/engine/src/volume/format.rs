@@ -8,12 +8,12 @@ use futures::TryStreamExt;
 use weir_keys::{Secret, VolumeKeys, create, unlock};
 use weir_meta::{Meta, RootAttr};
 use weir_object::{
-    Bucket, BucketUrl, Component, ConnectOptions, Meter, ObjectStore, PutCondition, StripeSet,
-    open_store,
+    Bucket, BucketUrl, Component, ConnectOptions, Meter, ObjectStore, OriginSet, PutCondition,
+    StripeSet, open_store,
 };
 use weir_tier::private;
 use weir_types::{
-    Codec, Encryption, ErrorCode, ErrorKind, FORMAT_VERSION, FsError, Result, UnixTime,
+    Codec, Encryption, ErrorCode, ErrorKind, FORMAT_VERSION, FsError, Origin, Result, UnixTime,
     VolumeFormat, VolumeId,
 };
 
@@ -141,6 +141,7 @@ pub async fn format(options: FormatOptions) -> Result<VolumeFormat> {
         created_unix_s: options.now.parts().0,
         metadata: None,
         encryption: None,
+        origins: Vec::new(),
     };
     let format = format.with_metadata(place.stored());
     let (format, keys) = encrypted(format, &options)?;
@@ -365,5 +366,17 @@ pub(crate) async fn stripe_set(
         let url: BucketUrl = text.parse()?;
         buckets.push(connector.connect(&url)?);
     }
-    Ok(StripeSet::new(buckets)?.opened_by(keys))
+    Ok(StripeSet::new(buckets)?.opened_by(keys).beginning_in(origins_of(format, connector)?))
+}
+
+/// The buckets of the volumes that one begins in. No request.
+pub(crate) fn origins_of(format: &VolumeFormat, connector: &Connector) -> Result<Vec<OriginSet>> {
+    let origin = |origin: &Origin| {
+        let buckets = origin.stripe_set.iter().map(|text| connector.connect(&text.parse()?));
+        let newest = origin.newest().ok_or_else(|| {
+            FsError::new(ErrorKind::Corrupt, "volume.json names an origin by no segment")
+        })?;
+        Ok(OriginSet { newest, buckets: buckets.collect::<Result<Vec<Bucket>>>()? })
+    };
+    format.origins.iter().map(origin).collect()
 }

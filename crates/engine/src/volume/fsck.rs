@@ -181,6 +181,20 @@ async fn compare_objects(
             }
         }
     }
+    for bucket in buckets.origins().iter().flat_map(|origin| &origin.buckets) {
+        let mut listed = std::pin::pin!(bucket.list(Component::Check, "seg/"));
+        while let Some(object) = listed.try_next().await? {
+            let id = SegmentId::from_object_key(&object.key);
+            let shared = id.filter(|id| buckets.bucket_for(*id).url() == bucket.url());
+            let Some((id, segment)) = shared.and_then(|id| Some((id, missing.remove(&id)?))) else {
+                continue;
+            };
+            let (wanted, have) = (segment.info.object_bytes, object.size);
+            if wanted != have {
+                report.problems.push(format!("segment {id} has {have} bytes, not {wanted}"));
+            }
+        }
+    }
     let gone = missing.keys().map(|id| format!("segment {id} is missing"));
     report.problems.extend(gone);
     Ok(())

@@ -389,6 +389,7 @@ mod tests {
             created_unix_s: 0,
             metadata: None,
             encryption: None,
+            origins: Vec::new(),
         };
         let format = format.with_metadata(stored.map(str::to_owned));
         let url = "memory://b".parse().expect("a URL");

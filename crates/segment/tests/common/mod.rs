@@ -51,5 +51,5 @@ pub(crate) fn pack(id: SegmentId, codec: Codec, records: &[(Owner, Vec<u8>)]) ->
 pub(crate) fn read(whole: &Bytes, entry: &IndexEntry) -> Result<Bytes> {
     let start = (entry.record.position as usize).min(whole.len());
     let end = (start + entry.record.stored_bytes as usize).min(whole.len());
-    decode_record(&VolumeKeys::none(), &entry.record, Some(entry.owner), &whole.slice(start..end))
+    decode_record(&VolumeKeys::none(), &entry.record, Some(entry.owner), whole.slice(start..end))
 }

@@ -69,7 +69,7 @@ pub(crate) fn record(data: &[u8]) {
             raw_bytes: u32_at(&stored, 16),
             checksum: checksum.map_or(0, u64::from_le_bytes),
         };
-        if let Ok(raw) = decode_record(&VolumeKeys::none(), &record, None, &Bytes::from(stored)) {
+        if let Ok(raw) = decode_record(&VolumeKeys::none(), &record, None, Bytes::from(stored)) {
             assert_eq!(raw.len(), record.raw_bytes as usize);
             assert!((1..=CHUNK_BYTES as usize).contains(&raw.len()));
         }
@@ -119,7 +119,7 @@ pub(crate) fn scan(data: &[u8]) {
                         &VolumeKeys::none(),
                         &record,
                         Some(entry.owner),
-                        &whole.slice(start..position),
+                        whole.slice(start..position),
                     );
                 }
                 Scanned::Skipped { start, end, .. } => {

@@ -3,6 +3,7 @@
 mod actions;
 mod backup;
 mod bench;
+mod clone;
 mod connect;
 mod costs;
 mod disks;
@@ -36,6 +37,7 @@ pub(crate) use actions::{
 };
 pub(crate) use backup::{BackupArgs, BackupsArgs, RestoreVolumeArgs, ToArgs};
 pub(crate) use bench::{BenchArgs, BenchCommand, BenchCompareArgs, BenchRunArgs, BenchSize};
+pub(crate) use clone::CloneArgs;
 pub(crate) use connect::{ConnectArgs, KeyArgs};
 pub(crate) use costs::{AdviseArgs, PricesArgs, PricesCommand, PricesUpdateArgs};
 pub(crate) use disks::{AttachArgs, DetachArgs, DiskArgs, DiskCommand, VolumeArgs};
@@ -201,6 +203,9 @@ pub(crate) enum Command {
     /// Make a volume of a backup
     #[command(after_help = backup::RESTORE_VOLUME_EXAMPLES)]
     RestoreVolume(Box<RestoreVolumeArgs>),
+    /// Make a volume that begins as another one was, and shares its bytes
+    #[command(after_help = clone::CLONE_EXAMPLES)]
+    Clone(Box<CloneArgs>),
     /// Read every byte that a volume has in its bucket, mend what can be, and name what is lost
     #[command(after_help = scrub::SCRUB_EXAMPLES)]
     Scrub(ScrubArgs),

@@ -88,7 +88,7 @@ async fn delete_snapshot(place: &SnapshotPlaceArgs, name: String) -> Result<()> 
 }
 
 /// The URL of a volume, or of that in which a directory lies.
-async fn volume_of(place: &str) -> Result<BucketUrl> {
+pub(super) async fn volume_of(place: &str) -> Result<BucketUrl> {
     if place.contains("://") {
         return place.parse();
     }
@@ -170,7 +170,7 @@ pub(crate) async fn restore_volume(args: RestoreVolumeArgs) -> Result<ExitCode> 
 }
 
 /// Does some work, and shows how far it is.
-async fn shown<T>(progress: &BackupProgress, work: impl Future<Output = T>) -> T {
+pub(super) async fn shown<T>(progress: &BackupProgress, work: impl Future<Output = T>) -> T {
     let mut shown = Progress::new(Unit::Bytes);
     let load = |value: &AtomicU64| value.load(Ordering::Relaxed);
     tokio::pin!(work);

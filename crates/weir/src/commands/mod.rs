@@ -7,6 +7,7 @@ mod backtest;
 mod backup;
 mod bench;
 mod bill;
+mod clone;
 mod df;
 mod disks;
 mod doctor;
@@ -77,6 +78,7 @@ pub(crate) fn describe(page: &mut crate::api::page::Page) {
     page.prints::<Vec<weir_engine::BackupView>>("weir backups --json");
     page.prints::<weir_engine::DeletedBackups>("weir backups --delete --json");
     page.prints::<weir_engine::RestoredVolume>("weir restore-volume --json");
+    page.prints::<weir_engine::ClonedVolume>("weir clone --json");
     page.prints::<weir_engine::ScrubView>("weir scrub --json");
     page.prints::<sync::Told<'_>>("weir sync --json");
     page.prints::<snapshots::restore::Told<'_>>("weir restore --json");
@@ -106,6 +108,7 @@ pub(crate) fn run(cli: Cli, argv: &[OsString]) -> Result<ExitCode> {
         Command::Scrub(args) => wait(scrub::run(args)),
         Command::Backup(args) => wait(backup::backup(*args)),
         Command::Backups(args) => wait(backup::backups(*args)),
+        Command::Clone(args) => wait(clone::run(*args)),
         Command::RestoreVolume(args) => wait(backup::restore_volume(*args)),
         Command::Restore(args) => wait(snapshots::restore::run(args)),
         Command::Attach(args) => wait(attach::attach(args)),

@@ -177,7 +177,7 @@ async fn take_from_tier(
     let mut records = Vec::with_capacity(files.len());
     for FileRecord { record, .. } in files {
         let stored = bytes.split_to(record.stored_bytes as usize);
-        let Ok(decoded) = decode_record(keys, record, None, &stored) else {
+        let Ok(decoded) = decode_record(keys, record, None, stored) else {
             peers.gave_wrong_bytes(&giver);
             return None;
         };
@@ -224,7 +224,7 @@ async fn take_run(
         cutter.take(piece.bytes, &mut |index, stored| {
             let record = run.records[index];
             let decoded =
-                decode_record(keys, &record, None, &stored).inspect_err(|_| *wrong = true)?;
+                decode_record(keys, &record, None, stored).inspect_err(|_| *wrong = true)?;
             each(record, decoded)?;
             *records = index + 1;
             Ok(())

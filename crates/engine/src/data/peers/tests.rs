@@ -402,7 +402,7 @@ fn a_record_of_a_file_that_is_here_is_packed_as_it_is_in_its_segment() {
             let start = of.record.position as usize;
             assert_eq!(one, segment[start..start + of.record.stored_bytes as usize], "{codec:?}");
             assert_eq!(
-                decode_record(&weir_keys::VolumeKeys::none(), &of.record, None, &one)
+                decode_record(&weir_keys::VolumeKeys::none(), &of.record, None, one)
                     .expect("decodes"),
                 raw
             );
@@ -463,8 +463,8 @@ async fn what_a_node_has_in_its_tier_comes_from_there() {
     assert_eq!(from.fingerprint, all[0].me());
     for (at, of) in asked.iter().enumerate() {
         let stored = bytes.split_to(of.record.stored_bytes as usize);
-        let raw = decode_record(&weir_keys::VolumeKeys::none(), &of.record, None, &stored)
-            .expect("sound");
+        let raw =
+            decode_record(&weir_keys::VolumeKeys::none(), &of.record, None, stored).expect("sound");
         assert_eq!(raw, whole[at * MIB as usize..][..MIB as usize]);
     }
     // Another version of the file, and none.

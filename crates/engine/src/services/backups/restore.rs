@@ -6,19 +6,19 @@ use std::sync::atomic::Ordering;
 use schemars::JsonSchema;
 use serde::Serialize;
 use weir_meta::kv::Kv;
-use weir_meta::{Adding, Meta, Sum, first_row, load, sum};
-use weir_object::{Bucket, BucketUrl, Component, StripeSet};
-use weir_types::{ErrorKind, FORMAT_VERSION, FsError, Result, Settings, VolumeFormat, VolumeId};
+use weir_meta::{Adding, Sum, load};
+use weir_object::{Bucket, BucketUrl, StripeSet};
+use weir_types::{ErrorKind, FORMAT_VERSION, FsError, Result, VolumeFormat, VolumeId};
 
 use super::held::Held;
 use super::keep::backups;
+use super::making::Making;
 use super::manifest::{BackupView, opened};
 use super::progress::BackupProgress;
 use super::rows::read_rows;
 use super::segments::{Copied, Copying, Wanted, wanted};
-use crate::services::links::paused::pause_all;
 use crate::volume::context::Clock;
-use crate::volume::format::{Connector, VOLUME_KEY, abandon, empty_places, encode, exists};
+use crate::volume::format::{Connector, empty_places};
 use crate::volume::host::Host;
 use crate::volume::metadata::{Metadata, Place};
 
@@ -89,14 +89,22 @@ pub async fn restore_volume(
         created_unix_s: (options.clock.now)().parts().0,
         metadata: None,
         encryption: None,
+        origins: Vec::new(),
     };
     let format = format.with_metadata(place.stored()).with_encryption(backup.encryption.clone());
     let keys = options.connector.unlock(&options.from, format.encryption.as_ref()).await?;
     let buckets = empty_places(&format, urls, &options.to_connector).await?;
     let held = Held::begin(&buckets[0], &options.host).await?;
-    let to = StripeSet::new(buckets)?.opened_by(keys);
-    let restoring =
-        Restoring { options: &options, format, from, to, backup, held: &held, progress };
+    let making = Making {
+        url: &options.to,
+        format,
+        to: StripeSet::new(buckets)?.opened_by(keys),
+        held: &held,
+        clock: &options.clock,
+        keep_links: options.keep_links,
+        timeout_ms: options.to_connector.options.timeout_ms,
+    };
+    let restoring = Restoring { options: &options, from, backup, making, progress };
     let done = restoring.run().await;
     let ended = held.end().await;
     let done = done?;
@@ -116,64 +124,46 @@ async fn chosen(options: &RestoreVolumeOptions, from: &Bucket) -> Result<BackupV
 
 struct Restoring<'a> {
     options: &'a RestoreVolumeOptions,
-    format: VolumeFormat,
     from: Bucket,
-    to: StripeSet,
     backup: BackupView,
-    held: &'a Held,
+    making: Making<'a>,
     progress: &'a BackupProgress,
 }
 
 impl Restoring<'_> {
     async fn run(self) -> Result<RestoredVolume> {
-        let timeout_ms = self.options.to_connector.options.timeout_ms;
-        let metadata = Metadata::of(&self.format, &self.to, None, timeout_ms)?;
+        let metadata = self.making.metadata()?;
         let made = self.make(&metadata).await;
-        if made.is_err() {
-            abandon(&metadata).await;
-        }
-        let (Copied { segments: copied, bytes: copied_bytes, damaged }, paused_links) = made?;
-        // Last. Without an answer it may be a volume.
-        let bytes = encode(&self.format)?;
-        if !self.to.first().put_new(Component::Volume, VOLUME_KEY, bytes).await? {
-            abandon(&metadata).await;
-            return Err(exists(&self.options.to));
-        }
-        let (backup, volume) = (self.backup, self.format.id);
+        let (copied, paused_links) = self.making.end(&metadata, made).await?;
+        let Copied { segments: copied, bytes: copied_bytes, damaged } = copied;
+        let (backup, volume) = (self.backup, self.making.format.id);
         Ok(RestoredVolume { backup, volume, copied, copied_bytes, paused_links, damaged })
     }
 
     async fn make(&self, metadata: &Metadata) -> Result<(Copied, u64)> {
-        // What an earlier try left.
-        metadata.remove().await?;
-        let kv = metadata.create().await?;
+        let kv = self.making.begin(metadata).await?;
         let wanted = self.rows(&kv).await?;
         kv.close().await?;
-        self.compare(metadata).await?;
+        self.check(self.making.read_back(metadata).await?, "what was loaded")?;
         let from = StripeSet::new(vec![self.from.clone()])?;
         let copying = Copying {
             from: &from,
-            to: &self.to,
+            to: &self.making.to,
             jobs: self.options.jobs,
             verify: false,
             progress: self.progress,
         };
         let copied = copying.all(wanted).await?;
-        let paused_links = match self.options.keep_links {
-            true => 0,
-            false => self.pause_links(metadata).await?,
-        };
+        let paused_links = self.making.pause_links(metadata).await?;
         fail::fail_point!("engine::restore-loaded");
-        self.held.check().await?;
         Ok((copied, paused_links))
     }
 
     /// Loads all rows, and answers the segments that they name.
     async fn rows(&self, kv: &Arc<dyn Kv>) -> Result<Vec<Wanted>> {
-        load(&**kv, vec![first_row()?]).await?;
         let mut adding = Adding::default();
         for number in 0..self.backup.row_objects {
-            let rows = read_rows(&self.from, self.to.keys(), &self.backup, number).await?;
+            let rows = read_rows(&self.from, self.making.to.keys(), &self.backup, number).await?;
             rows.iter().for_each(|(key, value)| adding.add(key, value));
             self.progress.rows.fetch_add(rows.len() as u64, Ordering::Relaxed);
             load(&**kv, rows).await?;
@@ -181,15 +171,7 @@ impl Restoring<'_> {
         }
         self.check(adding.end(), "the objects of its rows")?;
         kv.sync().await?;
-        wanted(&self.meta(kv.clone()).await?).await
-    }
-
-    /// Reads back what was loaded, as the next mount opens it.
-    async fn compare(&self, metadata: &Metadata) -> Result<()> {
-        let kv = metadata.follow(Component::Meta).await?;
-        let there = sum(&*kv, &|_| ()).await;
-        let _ = kv.close().await;
-        self.check(there?, "what was loaded")
+        wanted(&self.making.meta(kv.clone()).await?).await
     }
 
     fn check(&self, is: Sum, what: &str) -> Result<()> {
@@ -203,24 +185,5 @@ impl Restoring<'_> {
             is.rows, is.bytes
         );
         Err(FsError::new(ErrorKind::Corrupt, text))
-    }
-
-    /// Has links neither import nor export: the volume that was backed up may still do so.
-    async fn pause_links(&self, metadata: &Metadata) -> Result<u64> {
-        let kv = metadata.follow(Component::Meta).await?;
-        let some = self.meta(kv.clone()).await?.links().await;
-        let _ = kv.close().await;
-        if some?.is_empty() {
-            return Ok(0);
-        }
-        let opened = metadata.open(("restore", true), &Settings::default(), None).await?;
-        let meta = self.meta(opened.kv).await?;
-        let paused = pause_all(&meta).await?;
-        meta.close().await?;
-        Ok(paused)
-    }
-
-    async fn meta(&self, kv: Arc<dyn Kv>) -> Result<Meta> {
-        Meta::open(kv, self.options.clock.now.clone()).await
     }
 }

@@ -123,7 +123,7 @@ pub(super) async fn read_rows(
         let Scanned::Record(entry) = scanned else { return Err(bad("it is damaged")) };
         let (from, bytes) = (entry.record.position as usize, entry.record.stored_bytes as usize);
         let stored = whole.slice(from..from + bytes);
-        let mut piece = decode_record(keys, &entry.record, Some(entry.owner), &stored)?;
+        let mut piece = decode_record(keys, &entry.record, Some(entry.owner), stored)?;
         while !piece.is_empty() {
             rows.push(take_row(&mut piece).ok_or_else(|| bad("a row in it is cut off"))?);
         }

@@ -1,23 +1,22 @@
 //! Taking a backup.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use schemars::JsonSchema;
 use serde::Serialize;
 use weir_keys::VolumeKeys;
-use weir_meta::{Meta, SnapshotRow, check_snapshot_name, dump};
-use weir_object::{BucketUrl, Component, StripeSet};
-use weir_types::{ErrorKind, FsError, Result, SegmentId, UnixTime, VolumeFormat};
+use weir_meta::{Meta, check_snapshot_name, dump};
+use weir_object::{BucketUrl, Component};
+use weir_types::{ErrorKind, FsError, Result, SegmentId};
 
 use super::held::Held;
 use super::manifest::{BackupView, list_key, names, opened, version_of};
 use super::progress::BackupProgress;
 use super::rows::{RowsWriter, Written};
 use super::segments::{Copied, Copying, Wanted, wanted};
-use crate::volume::format::{Connector, read_format_in, stripe_set};
+use super::source::Source;
+use crate::volume::format::Connector;
 use crate::volume::host::Host;
-use crate::volume::metadata::Metadata;
 
 /// What snapshots are called that are made for one backup, before the name of who makes it.
 const UNDER_WAY: &str = "backup-";
@@ -58,14 +57,6 @@ pub struct Taking {
     held: Held,
 }
 
-/// A snapshot of a volume, opened.
-struct Source {
-    format: VolumeFormat,
-    buckets: StripeSet,
-    row: SnapshotRow,
-    view: Arc<Meta>,
-}
-
 impl Taking {
     /// Takes a place of backups into our hands. Three requests. `Conflict` while somebody else has it.
     pub async fn begin(to: &BucketUrl, connector: &Connector, host: &Host) -> Result<Self> {
@@ -95,7 +86,7 @@ impl Taking {
         progress: &BackupProgress,
     ) -> Result<BackupReport> {
         check_snapshot_name(&options.name)?;
-        let source = self.open(options).await?;
+        let source = Source::open(&options.url, &options.connector, &options.snapshot).await?;
         self.check_free(&options.name, &source).await?;
         let wanted = wanted(&source.view).await?;
         let (segments, object_bytes) =
@@ -146,20 +137,6 @@ impl Taking {
     /// Gives the place back. Two requests.
     pub async fn end(self) -> Result<()> {
         self.held.end().await
-    }
-
-    async fn open(&self, options: &BackupOptions) -> Result<Source> {
-        let first = options.connector.connect(&options.url)?;
-        let format = read_format_in(&first).await?;
-        let buckets = stripe_set(&format, first, &options.connector).await?;
-        let timeout_ms = options.connector.options.timeout_ms;
-        let metadata = Metadata::of(&format, &buckets, None, timeout_ms)?.hasty();
-        let kv = metadata.follow(Component::Check).await?;
-        let meta = Meta::open(kv, Arc::new(|| UnixTime(0))).await?;
-        meta.checkpoints()?;
-        let row = meta.snapshot(&options.snapshot).await?;
-        let view = meta.view_as(&row).await?;
-        Ok(Source { format, buckets, row, view })
     }
 
     /// Whether the place is one for a backup of this volume and name.

@@ -135,7 +135,7 @@ impl Asked {
         }
     }
 
-    pub(super) async fn hold(self, names: &[String], held: bool) -> Result<Vec<SnapshotView>> {
+    pub(crate) async fn hold(self, names: &[String], held: bool) -> Result<Vec<SnapshotView>> {
         let mut done = Vec::with_capacity(names.len());
         match self {
             Asked::Daemon(client, _) => {
