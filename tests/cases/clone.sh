@@ -61,6 +61,12 @@ echo mine >"$T/clone/db/mine" && echo own >"$T/clone/own" && rm "$T/clone/large"
 [ ! -e "$T/s3/lake/mine" ] || fail "a clone exports"
 sums "$MNT" | diff "$T/later" - >"$T/diff" || fail "the clone changed the first volume: $(head "$T/diff")"
 refused "a second clone there" "holds a volume already" "$WEIR" clone "$URL@monday" s3://other/try "${CONNECT[@]}"
+# The collector of the one would take the segments of the other for those of nobody.
+for stripe in "$URL" s3://other/try; do
+    refused "a stripe in another volume" "holds a volume already" "$WEIR" clone "$URL@monday" s3://other/x --stripe "$stripe" "${CONNECT[@]}"
+    refused "a volume with such a stripe" "holds a volume already" "$WEIR" format s3://other/x --stripe "$stripe" "${CONNECT[@]}"
+done
+"$WEIR" status "$T/clone" | grep -q "^  clone  .*$URL" || fail "status does not say that it is a clone"
 
 echo "== the first one lets go of all it has"
 rm -r "$MNT"/{a,large,large2,sparse,hard} && "$WEIR" flush "$MNT" && sleep 3
@@ -98,6 +104,10 @@ mount_clone "file://$T/third"
 sums "$T/clone" | diff "$T/now" - >"$T/diff" || fail "the clone of the clone: $(head "$T/diff")"
 echo third >"$T/clone/third"
 umount_clone
+head -c 8000000 /dev/urandom >"$T/noise" && mount_clone "file://$T/third" && cp "$T/noise" "$T/clone/noise" && umount_clone
+[ -n "$(find "$T/third-2/seg" -type f)" ] || fail "it is not spread over its buckets"
+refused "a stripe where another volume has segments" "has segments" "$WEIR" format "file://$T/x" --stripe "file://$T/third-2"
+refused "a clone with such a stripe" "has segments" "$WEIR" clone "$URL@monday" s3://other/x --stripe "file://$T/third-2" "${CONNECT[@]}"
 sound "file://$T/third"
 "$WEIR" backup "file://$T/third" --to "file://$T/backup" "${CONNECT[@]}" >/dev/null || fail "backup"
 "$WEIR" restore-volume "file://$T/backup" "file://$T/alone" "${CONNECT[@]}" >/dev/null || fail "restore-volume"

@@ -77,6 +77,16 @@ same "$("$WEIR" scrub "$MNT" --wait --json | jq -c '[.lost, .damaged] | flatten 
 tr '\0' '\n' <"/proc/$(daemons_below "$T" | head -1)/cmdline" | grep -q "${before#weir-key-1 }" && fail "the key is among the arguments"
 grep -rqaF "${before#weir-key-1 }" "$T"/*.log "$TIER" && fail "the key is in a log or in the tier"
 
+echo "== another daemon in its place"
+exec 7<"$MNT/secret-name-2"
+"$WEIR" upgrade "$MNT" >"$T/out" 2>&1 || fail "upgrade: $(cat "$T/out")"
+mv "$KEY" "$KEY.away"
+refused "an upgrade without the key file" "read the key file" "$WEIR" upgrade "$MNT"
+mv "$KEY.away" "$KEY"
+same "$(cat <&7)" "$words 2" "a file that was open"
+exec 7<&-
+"$WEIR" status "$MNT" | grep -q "^  encrypted  " || fail "status does not say that it is encrypted"
+
 echo "== a follower, and what asks a mount"
 mkdir -p "$T/reader"
 refused "a follower without a key" "volume-locked" "$WEIR" mount "$URL" "$T/reader" --tier "$T/reader-tier" --read-only "${CONNECT[@]}"

@@ -4,6 +4,7 @@ pub(crate) mod age;
 pub(crate) mod belongs;
 pub(crate) mod boxed;
 pub(crate) mod claim;
+pub(crate) mod connector;
 pub(crate) mod context;
 pub(crate) mod doors;
 pub(crate) mod fence;

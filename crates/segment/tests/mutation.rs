@@ -4,10 +4,11 @@
 mod common;
 mod entry;
 
-use common::{CODECS, known_records, pack};
+use common::{CODECS, known_records, pack, pack_sealed};
 use entry::ID;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
+use weir_keys::VolumeKeys;
 
 const MUTATIONS: usize = 20_000;
 
@@ -41,15 +42,20 @@ fn mutate(rng: &mut StdRng, bytes: &mut Vec<u8>) {
 fn no_mutation_breaks_a_decoder() {
     let seed = std::env::var("WEIR_SEED").ok().and_then(|s| s.parse().ok()).unwrap_or(20_261_121);
     eprintln!("seed {seed}; another with WEIR_SEED=n");
-    let segments = CODECS.map(|(codec, _)| pack(ID, codec, &known_records()));
+    let keys = VolumeKeys::by_chance().expect("random bytes");
+    let plain = CODECS.map(|(codec, _)| pack(ID, codec, &known_records()));
+    let sealed = CODECS.map(|(codec, _)| pack_sealed(&keys, ID, codec, &known_records()));
+    let segments: Vec<_> = plain.into_iter().chain(sealed).collect();
     let mut rng = StdRng::seed_from_u64(seed);
     for _ in 0..MUTATIONS {
         let sealed = &segments[rng.random_range(0..segments.len())];
-        let record = sealed.records[rng.random_range(0..sealed.records.len())].record;
+        let which = rng.random_range(0..sealed.records.len());
+        let record = sealed.records[which].record;
         let start = record.position as usize;
         let mut stored = sealed.bytes[start..start + record.stored_bytes as usize].to_vec();
         mutate(&mut rng, &mut stored);
         entry::record(&stored);
+        entry::sealed_record(&keys, &stored, &known_records()[which].1);
         let mut object = sealed.bytes.to_vec();
         mutate(&mut rng, &mut object);
         entry::index(&object);

@@ -5,26 +5,14 @@ mod common;
 use std::path::PathBuf;
 
 use bytes::Bytes;
-use common::{CODECS, known_records, noise, pack, read};
+use common::{CODECS, known_records, noise, pack, pack_sealed, read};
 use weir_keys::{SEALED_MORE_BYTES, Secret, VolumeKeys, unlock};
 use weir_segment::{
-    IndexEntry, IndexRead, Owner, Scanned, SealedSegment, SegmentBuilder, decode_index,
-    decode_record, scan_records,
+    IndexEntry, IndexRead, Owner, Scanned, decode_index, decode_record, scan_records,
 };
 use weir_types::{Codec, Encryption, Ino, Result, SegmentId};
 
 const ID: SegmentId = SegmentId(0x0193_5f3c_2a00_1234_5678_9abc_def0_0042);
-
-fn pack_sealed(keys: &VolumeKeys, codec: Codec, records: &[(Owner, Vec<u8>)]) -> SealedSegment {
-    let mut builder = SegmentBuilder::new(ID, codec, 16 << 20).sealed_by(keys);
-    for (owner, raw) in records {
-        builder.push(*owner, raw).expect("packs");
-    }
-    let promised = builder.stored_bytes();
-    let sealed = builder.finish();
-    assert_eq!(sealed.bytes.len() as u64, promised);
-    sealed
-}
 
 fn read_sealed(keys: &VolumeKeys, whole: &Bytes, entry: &IndexEntry) -> Result<Bytes> {
     let start = entry.record.position as usize;
@@ -55,7 +43,7 @@ fn what_was_sealed_is_read_by_the_key_and_checked_without_it() {
     let whole_record = (Owner { ino: Ino(9), offset: 0 }, noise(5, 1 << 20));
     let records = [known_records(), vec![whole_record]].concat();
     for (codec, name) in CODECS {
-        let (sealed, plain) = (pack_sealed(&keys, codec, &records), pack(ID, codec, &records));
+        let (sealed, plain) = (pack_sealed(&keys, ID, codec, &records), pack(ID, codec, &records));
         let more = records.len() * SEALED_MORE_BYTES;
         assert_eq!(sealed.bytes.len(), plain.bytes.len() + more, "{name}");
         assert_eq!(entries(&sealed.bytes), sealed.records, "{name}");
@@ -70,7 +58,7 @@ fn what_was_sealed_is_read_by_the_key_and_checked_without_it() {
                 part.len() > 20 && sealed.bytes.windows(part.len()).any(|window| window == part);
             assert!(!shows, "{name}: plain bytes are in the object");
         }
-        let again = pack_sealed(&keys, codec, &records);
+        let again = pack_sealed(&keys, ID, codec, &records);
         assert_ne!(
             again.records[0].record.checksum, sealed.records[0].record.checksum,
             "the same nonce twice"
@@ -83,7 +71,7 @@ fn no_other_key_opens_a_record_and_no_plain_one_is_taken_for_the_volumes() {
     let (keys, others) =
         (VolumeKeys::by_chance().expect("random"), VolumeKeys::by_chance().expect("random"));
     let records = known_records();
-    let sealed = pack_sealed(&keys, Codec::Lz4, &records);
+    let sealed = pack_sealed(&keys, ID, Codec::Lz4, &records);
     let entry = &sealed.records[0];
     let told = |keys: &VolumeKeys, whole: &Bytes, entry: &IndexEntry| {
         read_sealed(keys, whole, entry).expect_err("refused").to_string()
@@ -99,7 +87,7 @@ fn no_other_key_opens_a_record_and_no_plain_one_is_taken_for_the_volumes() {
 #[test]
 fn what_somebody_changed_is_told_whatever_its_checksum() {
     let keys = VolumeKeys::by_chance().expect("random");
-    let sealed = pack_sealed(&keys, Codec::Zstd, &known_records());
+    let sealed = pack_sealed(&keys, ID, Codec::Zstd, &known_records());
     for entry in &sealed.records {
         let start = entry.record.position as usize;
         let stored = sealed.bytes.slice(start..start + entry.record.stored_bytes as usize);
@@ -176,7 +164,7 @@ fn write_missing_files() {
     for (codec, name) in CODECS {
         let path = golden(&format!("{name}.seg"));
         if !path.exists() {
-            std::fs::write(path, pack_sealed(&keys, codec, &known_records()).bytes)
+            std::fs::write(path, pack_sealed(&keys, ID, codec, &known_records()).bytes)
                 .expect("writes");
         }
     }

@@ -8,6 +8,7 @@ use std::process::{Command, Stdio};
 
 use weir_engine::Secret;
 use weir_types::{ErrorKind, FsError, Result};
+use zeroize::Zeroizing;
 
 use crate::cli::KeyArgs;
 
@@ -42,7 +43,8 @@ pub(crate) fn of_file(path: &Path) -> Result<Secret> {
     let read = || {
         let file = File::open(path)?;
         let mode = file.metadata()?.permissions().mode();
-        let mut text = Vec::new();
+        // Room for all: no copy stays behind where the memory grows.
+        let mut text = Zeroizing::new(Vec::with_capacity(MOST_BYTES as usize + 32));
         file.take(MOST_BYTES + 1).read_to_end(&mut text)?;
         Ok((text, mode))
     };
@@ -73,7 +75,7 @@ fn of_command(command: &str) -> Result<Secret> {
         let text = format!("the command that says the key failed ({}): {command}", run.status);
         return Err(FsError::new(ErrorKind::Invalid, text));
     }
-    parsed(&run.stdout, "what the command that says the key printed")
+    parsed(&Zeroizing::new(run.stdout), "what the command that says the key printed")
 }
 
 fn parsed(text: &[u8], what: &str) -> Result<Secret> {

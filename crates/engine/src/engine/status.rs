@@ -32,6 +32,12 @@ pub struct Status {
     /// Whether other nodes write the volume, too.
     #[serde(default)]
     pub shared: bool,
+    /// Whether what it has in its bucket is encrypted. The tier is not.
+    #[serde(default)]
+    pub encrypted: bool,
+    /// URLs of the volumes whose segments it shares, the oldest first.
+    #[serde(default)]
+    pub origins: Vec<String>,
     /// How this node is among those that share the volume; `null` where it is alone.
     #[serde(default)]
     pub nodes: Option<NodesStatus>,
@@ -193,6 +199,14 @@ impl Engine {
                 volume_id: data.context.format.id.to_string(),
                 read_only: data.context.read_only,
                 shared: data.context.is_shared(),
+                encrypted: data.context.format.encryption.is_some(),
+                origins: data
+                    .context
+                    .format
+                    .origins
+                    .iter()
+                    .map(|of| of.stripe_set[0].clone())
+                    .collect(),
                 nodes: self.nodes_status(),
                 fenced: data.context.is_fenced(),
                 files: usage.inodes,

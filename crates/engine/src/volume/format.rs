@@ -5,18 +5,16 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures::TryStreamExt;
-use weir_keys::{Secret, VolumeKeys, create, unlock};
+use weir_keys::{VolumeKeys, create};
 use weir_meta::{Meta, RootAttr};
-use weir_object::{
-    Bucket, BucketUrl, Component, ConnectOptions, Meter, ObjectStore, OriginSet, PutCondition,
-    StripeSet, open_store,
-};
+use weir_object::{Bucket, BucketUrl, Component, OriginSet, PutCondition, StripeSet};
 use weir_tier::private;
 use weir_types::{
-    Codec, Encryption, ErrorCode, ErrorKind, FORMAT_VERSION, FsError, Origin, Result, UnixTime,
-    VolumeFormat, VolumeId,
+    Codec, ErrorCode, ErrorKind, FORMAT_VERSION, FsError, Origin, Result, UnixTime, VolumeFormat,
+    VolumeId,
 };
 
+use super::connector::Connector;
 use super::metadata::{META_PATH, Metadata, Place};
 
 /// Key of the object that says who writes the volume.
@@ -31,76 +29,6 @@ pub(crate) const VOLUME_KEY: &str = "volume.json";
 pub(crate) const BACKUP_PATH: &str = "backups";
 /// Below this key segments are.
 pub(crate) const SEGMENT_PATH: &str = "seg";
-
-/// Puts something between Weir and its buckets: faults, latency, a log. For tests.
-pub type Wrap = Arc<dyn Fn(Arc<dyn ObjectStore>) -> Arc<dyn ObjectStore> + Send + Sync>;
-
-/// How buckets are reached, and where their requests are counted.
-#[derive(Clone)]
-pub struct Connector {
-    /// Addresses, keys and time limits.
-    pub options: ConnectOptions,
-    /// Where requests are counted.
-    pub meter: Meter,
-    /// What stands between, if anything.
-    pub wrap: Option<Wrap>,
-    /// What opens volumes that are encrypted, if it was given.
-    pub secret: Option<Secret>,
-}
-
-impl Connector {
-    /// Reaches buckets directly.
-    pub fn new(options: ConnectOptions, meter: Meter) -> Self {
-        Self { options, meter, wrap: None, secret: None }
-    }
-
-    /// The bucket at `url`. No request.
-    pub fn connect(&self, url: &BucketUrl) -> Result<Bucket> {
-        let store = open_store(url, &self.options)?;
-        let store = match &self.wrap {
-            Some(wrap) => wrap(store),
-            None => store,
-        };
-        Ok(Bucket::from_store(url, store, &self.options, &self.meter))
-    }
-
-    /// The keys of what is at `url`, which the secret opens. No request; a passphrase takes a tenth of a second of a
-    /// processor.
-    ///
-    /// # Errors
-    /// `Permission` where it is encrypted and no secret, or another one, was given; `Invalid` where one was given and
-    /// it is not: whoever names a key does not mean a volume that everybody reads.
-    pub(crate) async fn unlock(
-        &self,
-        url: &BucketUrl,
-        encryption: Option<&Encryption>,
-    ) -> Result<VolumeKeys> {
-        match (encryption.cloned(), self.secret.clone()) {
-            (None, None) => Ok(VolumeKeys::none()),
-            (None, Some(_)) => {
-                let text = format!(
-                    "{url} is not encrypted, and a key is given: leave the key out, or see whether it is the volume \
-                     that you mean"
-                );
-                Err(FsError::new(ErrorKind::Invalid, text))
-            }
-            (Some(_), None) => {
-                let text = format!(
-                    "{url} is encrypted: name the file of its key or passphrase with --key-file or WEIR_KEY_FILE, or a \
-                     program that says it with --key-command"
-                );
-                Err(FsError::new(ErrorKind::Permission, text).coded(ErrorCode::VolumeLocked))
-            }
-            (Some(encryption), Some(secret)) => {
-                let unlocked =
-                    tokio::task::spawn_blocking(move || unlock(&encryption, &secret)).await;
-                let unlocked = unlocked
-                    .map_err(|e| FsError::new(ErrorKind::Bug, "opening the keys").with_source(e))?;
-                unlocked.map_err(|error| error.within(url))
-            }
-        }
-    }
-}
 
 /// How a volume is made.
 #[derive(Clone)]
@@ -146,6 +74,7 @@ pub async fn format(options: FormatOptions) -> Result<VolumeFormat> {
     let format = format.with_metadata(place.stored());
     let (format, keys) = encrypted(format, &options)?;
     let buckets = empty_places(&format, urls, &options.connector).await?;
+    check_no_segments(&buckets).await?;
     let buckets = StripeSet::new(buckets)?.opened_by(keys);
     let timeout_ms = options.connector.options.timeout_ms;
     let metadata = Metadata::of(&format, &buckets, None, timeout_ms)?;
@@ -201,19 +130,37 @@ pub(crate) async fn empty_places(
         bucket.probe().await?;
         buckets.push(bucket);
     }
-    match buckets[0].head(Component::Volume, VOLUME_KEY).await {
-        Ok(_) => return Err(exists(buckets[0].url())),
-        Err(error) if error.kind() == ErrorKind::NotFound => {}
-        Err(error) => return Err(error),
-    }
-    // The collector would take their segments for those of nobody.
     for bucket in &buckets {
+        match bucket.head(Component::Volume, VOLUME_KEY).await {
+            Ok(_) => return Err(exists(bucket.url())),
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+        // The collector would take their segments for those of nobody.
         if bucket.list(Component::Volume, BACKUP_PATH).try_next().await?.is_some() {
             let text = format!("{} has backups of a volume: name another place", bucket.url());
             return Err(FsError::new(ErrorKind::Exists, text));
         }
     }
     Ok(buckets)
+}
+
+/// Refuses buckets with segments, which are another volume's, spread there from its own place: the collector would take
+/// them for those of nobody. One LIST each.
+pub(crate) async fn check_no_segments(buckets: &[Bucket]) -> Result<()> {
+    for bucket in buckets {
+        if bucket.list(Component::Volume, SEGMENT_PATH).try_next().await?.is_some() {
+            return Err(strangers(bucket.url()));
+        }
+    }
+    Ok(())
+}
+
+pub(crate) fn strangers(url: &BucketUrl) -> FsError {
+    let text = format!(
+        "{url} has segments, of another volume or of one that was: name another place, or remove what nobody needs there"
+    );
+    FsError::new(ErrorKind::Exists, text)
 }
 
 /// Removes metadata that no volume came to name. In the bucket it may be another one's by now; in a
@@ -242,7 +189,7 @@ async fn format_meta(metadata: &Metadata, root: (u32, u32, u32), now: UnixTime) 
             // Left by a format that did not come to its end, there is nothing in it.
             let inodes = Meta::open(kv.clone(), Arc::new(move || now)).await?.usage().await?.inodes;
             if inodes != 1 {
-                let text = "a `weir restore-volume` to this place did not come to its end: run it again, or \
+                let text = "a `weir restore-volume` or `weir clone` to this place did not come to its end: run it again, or \
                             remove what it left";
                 return Err(FsError::new(ErrorKind::Exists, text));
             }

@@ -14,7 +14,8 @@ use weir_segment::{Scanned, scan_records};
 use weir_types::{ErrorKind, Result, SegmentId, UnixTime, VolumeFormat};
 
 use super::age::{age_in_bucket, is_older};
-use super::format::{Connector, read_format_in, stripe_set};
+use super::connector::Connector;
+use super::format::{read_format_in, stripe_set};
 use super::metadata::Metadata;
 
 /// Segments read at once when every byte is checked.

@@ -4,7 +4,8 @@ use weir_keys::{Secret, add, remove, rotate, unlock};
 use weir_object::BucketUrl;
 use weir_types::{Encryption, ErrorKind, FsError, Result, UnixTime};
 
-use super::format::{Connector, read_format, replace_format};
+use super::connector::Connector;
+use super::format::{read_format, replace_format};
 
 /// What is to be done with a volume's keys.
 pub enum KeyChange {

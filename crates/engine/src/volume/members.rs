@@ -13,7 +13,8 @@ use weir_meta::sessions::{self, PeerRow, Session, SessionId};
 use weir_object::{BucketUrl, Component};
 use weir_types::{ErrorKind, FsError, Result, UnixTime};
 
-use super::format::{Connector, read_format_in, stripe_set};
+use super::connector::Connector;
+use super::format::{read_format_in, stripe_set};
 use super::metadata::Metadata;
 use super::together::BEAT_MS;
 

@@ -21,8 +21,9 @@ use weir_types::{ErrorKind, FsError, Result, Settings, VolumeFormat};
 
 use super::age::{age_in_bucket, is_older};
 use super::claim::{check_clean, claim_idle, end_lease, write_lease};
+use super::connector::Connector;
 use super::context::Clock;
-use super::format::{Connector, read_format_in, replace_format, stripe_set};
+use super::format::{read_format_in, replace_format, stripe_set};
 use super::host::Host;
 use super::metadata::{Metadata, Place};
 

@@ -8,8 +8,8 @@ use weir_object::BucketUrl;
 use weir_tier::{AskSpace, Recovered, SetAside};
 use weir_types::{Ino, Settings};
 
+use super::connector::Connector;
 use super::context::Clock;
-use super::format::Connector;
 use super::host::Host;
 use super::turn::Turn;
 

@@ -40,11 +40,23 @@ pub(crate) fn known_records() -> Vec<(Owner, Vec<u8>)> {
 }
 
 pub(crate) fn pack(id: SegmentId, codec: Codec, records: &[(Owner, Vec<u8>)]) -> SealedSegment {
-    let mut builder = SegmentBuilder::new(id, codec, 16 << 20);
+    pack_sealed(&VolumeKeys::none(), id, codec, records)
+}
+
+pub(crate) fn pack_sealed(
+    keys: &VolumeKeys,
+    id: SegmentId,
+    codec: Codec,
+    records: &[(Owner, Vec<u8>)],
+) -> SealedSegment {
+    let mut builder = SegmentBuilder::new(id, codec, 16 << 20).sealed_by(keys);
     for (owner, raw) in records {
         builder.push(*owner, raw).expect("packs");
     }
-    builder.finish()
+    let promised = builder.stored_bytes();
+    let sealed = builder.finish();
+    assert_eq!(sealed.bytes.len() as u64, promised);
+    sealed
 }
 
 /// Reads the record of `entry` out of its whole segment, as a ranged GET would.

@@ -58,17 +58,31 @@ fn mend_end(data: &[u8]) -> Vec<u8> {
     object
 }
 
+/// Decodes `data`, which was a sealed record of these bytes, by the volume's keys: it is that yet, or refused.
+pub(crate) fn sealed_record(keys: &VolumeKeys, data: &[u8], was: &[u8]) {
+    for stored in [data.to_vec(), mend_record(data)] {
+        if let Ok(raw) = decode_record(keys, &claimed(&stored), None, Bytes::from(stored)) {
+            assert!(raw == was, "other bytes are taken for the volume's");
+        }
+    }
+}
+
+/// The record that `stored` says it is.
+fn claimed(stored: &[u8]) -> RecordRef {
+    let checksum = stored.get(4..12).and_then(|field| field.try_into().ok());
+    RecordRef {
+        segment: ID,
+        position: 80,
+        stored_bytes: stored.len() as u32,
+        raw_bytes: u32_at(stored, 16),
+        checksum: checksum.map_or(0, u64::from_le_bytes),
+    }
+}
+
 /// Decodes `data` as a record.
 pub(crate) fn record(data: &[u8]) {
     for stored in [data.to_vec(), mend_record(data)] {
-        let checksum = stored.get(4..12).and_then(|field| field.try_into().ok());
-        let record = RecordRef {
-            segment: ID,
-            position: 80,
-            stored_bytes: stored.len() as u32,
-            raw_bytes: u32_at(&stored, 16),
-            checksum: checksum.map_or(0, u64::from_le_bytes),
-        };
+        let record = claimed(&stored);
         if let Ok(raw) = decode_record(&VolumeKeys::none(), &record, None, Bytes::from(stored)) {
             assert_eq!(raw.len(), record.raw_bytes as usize);
             assert!((1..=CHUNK_BYTES as usize).contains(&raw.len()));

@@ -87,6 +87,7 @@ Examples:
   weir format s3://test/vol --endpoint http://127.0.0.1:7070         another S3 server
   weir format file:///srv/weir --codec zstd                          a directory
   weir format s3://my-bucket/genomes --meta postgres://weir@db/weir  metadata in a database
+  weir format s3://my-bucket/genomes --encrypt --key-file vol.key    sealed; `weir key new vol.key` makes the key
 
 Keys come from the environment or ~/.aws, as for other S3 tools; the password of a database from
 PGPASSFILE (~/.pgpass), a service file or PGPASSWORD, and never from its URL.";

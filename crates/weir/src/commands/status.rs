@@ -169,6 +169,7 @@ fn facts(status: &StatusAnswer) -> Vec<Vec<String>> {
         };
         rows.push(row(["requests come by", &how]));
     }
+    rows.extend(of_volume(&status.engine));
     rows.extend(database(&status.engine.metadata));
     rows.extend(together(&status.engine));
     rows.extend(disks(&status.block).into_iter().chain(status.nfs.iter().map(nfs)));
@@ -200,6 +201,18 @@ fn limited(limit: &LimitStatus) -> String {
         }
         None => format!("{name}: {rate}/s"),
     }
+}
+
+/// What is not so of most volumes.
+fn of_volume(status: &weir_engine::Status) -> Vec<Vec<String>> {
+    let mut rows = Vec::new();
+    if status.encrypted {
+        rows.push(row(["encrypted", "what is in the bucket; not what is on this machine"]));
+    }
+    if let Some(origin) = status.origins.last() {
+        rows.push(row(["clone", &format!("shares segments with {origin}, which must stay")]));
+    }
+    rows
 }
 
 /// Where the metadata is, if not in the bucket, and what is wrong with that.

@@ -18,8 +18,9 @@ use super::making::Making;
 use super::progress::BackupProgress;
 use super::segments::wanted;
 use super::source::Source;
+use crate::volume::connector::Connector;
 use crate::volume::context::Clock;
-use crate::volume::format::{Connector, empty_places, origins_of};
+use crate::volume::format::{check_no_segments, empty_places, origins_of};
 use crate::volume::host::Host;
 use crate::volume::metadata::{Metadata, Place};
 
@@ -69,7 +70,7 @@ pub struct ClonedVolume {
 /// anywhere it leaves no volume, and the same call begins anew.
 ///
 /// # Errors
-/// `Exists` if there is a volume, `NotFound` if there is no such snapshot, `Conflict` if nobody holds it.
+/// `Exists` if there is a volume, or segments of one, `NotFound` if there is no such snapshot, `Conflict` if nobody holds it.
 pub async fn clone_volume(
     options: CloneOptions,
     progress: &BackupProgress,
@@ -87,6 +88,7 @@ pub async fn clone_volume(
     };
     let format = format.with_metadata(place.stored()).with_origin(origin);
     let own = empty_places(&format, urls, &options.connector).await?;
+    check_no_segments(&own).await?;
     let held = Held::begin(&own[0], &options.host).await?;
     let keys = source.buckets.keys().clone();
     let origins = origins_of(&format, &options.connector)?;

@@ -11,7 +11,7 @@ use weir_types::{ErrorKind, FsError, Result, SegmentId};
 use super::held::Held;
 use super::manifest::{BackupView, key, list_key, names, opened};
 use super::segments::present;
-use crate::volume::format::Connector;
+use crate::volume::connector::Connector;
 use crate::volume::host::Host;
 
 /// Requests at once.

@@ -65,22 +65,16 @@ impl Making<'_> {
         Ok(paused)
     }
 
-    /// Makes a volume of what was made; what was not comes to its end goes. Without an answer it may be a volume.
+    /// Makes a volume of what was made, or removes what failed to be. Without an answer it may be a volume.
     pub(super) async fn end<T>(&self, metadata: &Metadata, made: Result<T>) -> Result<T> {
-        let ended = match made {
-            Ok(made) => match self.held.check().await {
-                Ok(()) => Ok(made),
-                Err(error) => Err(error),
-            },
-            failed => failed,
+        let ended = match &made {
+            Ok(_) => self.held.check().await,
+            Err(_) => Ok(()),
         };
-        let made = match ended {
-            Ok(made) => made,
-            Err(error) => {
-                abandon(metadata).await;
-                return Err(error);
-            }
-        };
+        if made.is_err() || ended.is_err() {
+            abandon(metadata).await;
+        }
+        let (made, ()) = (made?, ended?);
         let bytes = encode(&self.format)?;
         if !self.to.first().put_new(Component::Volume, VOLUME_KEY, bytes).await? {
             abandon(metadata).await;

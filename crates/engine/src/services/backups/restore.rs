@@ -17,8 +17,9 @@ use super::manifest::{BackupView, opened};
 use super::progress::BackupProgress;
 use super::rows::read_rows;
 use super::segments::{Copied, Copying, Wanted, wanted};
+use crate::volume::connector::Connector;
 use crate::volume::context::Clock;
-use crate::volume::format::{Connector, empty_places};
+use crate::volume::format::empty_places;
 use crate::volume::host::Host;
 use crate::volume::metadata::{Metadata, Place};
 
@@ -70,7 +71,7 @@ pub struct RestoredVolume {
 /// GET for each 16 MiB of rows. Ended anywhere it leaves no volume, and the same call goes on.
 ///
 /// # Errors
-/// `Exists` if there is a volume, `NotFound` if there is no such backup, `Corrupt` if the rows are not what was taken.
+/// `Exists` if there is a volume, or segments of another one, `NotFound` if there is no such backup, `Corrupt` if the rows are not what was taken.
 pub async fn restore_volume(
     options: RestoreVolumeOptions,
     progress: &BackupProgress,
@@ -150,6 +151,7 @@ impl Restoring<'_> {
             from: &from,
             to: &self.making.to,
             jobs: self.options.jobs,
+            alone: true,
             verify: false,
             progress: self.progress,
         };

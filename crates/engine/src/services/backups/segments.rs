@@ -1,6 +1,6 @@
 //! Segments copied from one bucket to another, each checked on the way.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt, stream};
@@ -10,7 +10,7 @@ use weir_segment::{Scanned, scan_records};
 use weir_types::{ErrorKind, Result, SegmentId};
 
 use super::progress::BackupProgress;
-use crate::volume::format::SEGMENT_PATH;
+use crate::volume::format::{SEGMENT_PATH, strangers};
 
 /// Segments of metadata read at once.
 const PAGE: usize = 1_000;
@@ -33,6 +33,8 @@ pub(super) struct Copying<'a> {
     pub(super) to: &'a StripeSet,
     /// Copied at once.
     pub(super) jobs: usize,
+    /// Whether nobody else has segments there: what is there is of an earlier try, or the place is not ours.
+    pub(super) alone: bool,
     /// Whether those that are there already are read.
     pub(super) verify: bool,
     pub(super) progress: &'a BackupProgress,
@@ -56,6 +58,12 @@ impl Copying<'_> {
     /// Copies what is not there. One GET and one PUT for each, and with `verify` one GET for each that is there.
     pub(super) async fn all(&self, wanted: Vec<Wanted>) -> Result<Copied> {
         let there = present(self.to).await?;
+        if self.alone {
+            let needed: HashSet<SegmentId> = wanted.iter().map(|(id, _)| *id).collect();
+            if let Some(stranger) = there.keys().find(|id| !needed.contains(id)) {
+                return Err(strangers(self.to.bucket_for(*stranger).url()));
+            }
+        }
         self.progress.all(wanted.len() as u64, wanted.iter().map(|(_, bytes)| bytes).sum());
         let copying = wanted.into_iter().map(|(id, bytes)| {
             let is_there = there.get(&id) == Some(&bytes);

@@ -6,7 +6,8 @@ use weir_meta::{Meta, SnapshotRow};
 use weir_object::{BucketUrl, Component, StripeSet};
 use weir_types::{Result, UnixTime, VolumeFormat};
 
-use crate::volume::format::{Connector, read_format_in, stripe_set};
+use crate::volume::connector::Connector;
+use crate::volume::format::{read_format_in, stripe_set};
 use crate::volume::metadata::Metadata;
 
 pub(super) struct Source {

@@ -15,7 +15,7 @@ use super::progress::BackupProgress;
 use super::rows::{RowsWriter, Written};
 use super::segments::{Copied, Copying, Wanted, wanted};
 use super::source::Source;
-use crate::volume::format::Connector;
+use crate::volume::connector::Connector;
 use crate::volume::host::Host;
 
 /// What snapshots are called that are made for one backup, before the name of who makes it.
@@ -96,6 +96,7 @@ impl Taking {
             from: &source.buckets,
             to: self.held.buckets(),
             jobs: options.jobs,
+            alone: false,
             verify: options.verify,
             progress,
         };

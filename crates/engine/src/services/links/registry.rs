@@ -13,8 +13,8 @@ use weir_types::{ErrorKind, FsError, Ino, LinkId, Native, Result};
 use super::views::{Attributes, HeldDeletions, ImportView, LinkOptions, TreeChange};
 use crate::data::followed::Moved;
 use crate::data::upward::NativeObjects;
+use crate::volume::connector::Connector;
 use crate::volume::context::blocking;
-use crate::volume::format::Connector;
 use crate::volume::locks::{self, Place};
 
 type Watcher = Box<dyn Fn(&TreeChange) + Send + Sync>;

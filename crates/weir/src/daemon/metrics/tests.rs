@@ -41,6 +41,8 @@ fn sample() -> Told {
             volume_id: "id".to_owned(),
             read_only: false,
             shared: false,
+            encrypted: false,
+            origins: Vec::new(),
             nodes: Some(weir_engine::NodesStatus::default()),
             fenced: false,
             files: 0,
