@@ -130,6 +130,7 @@ grep -q "chmod 600" "$T/err" || fail "nothing is said of a key file that all may
 
 echo "== rotated while it is mounted"
 refused "a rotation that forgets one" "people" "$WEIR" key rotate "$URL" --key-file "$KEY" "${CONNECT[@]}"
+refused "a rotation that names one twice" "people would not open it" "$WEIR" key rotate "$URL" --key-file "$KEY" --stays "$KEY" "${CONNECT[@]}"
 cp "$T/s3/bucket/vol/volume.json" "$T/volume.json"
 weir key rotate "$URL" --key-file "$KEY" --stays "$T/words"
 same "$(jq -c '[(.encryption.older | length), (.encryption.wraps | length)]' "$T/s3/bucket/vol/volume.json")" '[1,2]' "keys after a rotation"

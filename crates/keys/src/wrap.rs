@@ -97,12 +97,17 @@ pub fn remove(encryption: &Encryption, by: &Secret, name: &str) -> Result<Encryp
     Ok(changed)
 }
 
-/// A new key for all that is sealed from now on. Secrets in `stay` open it, under their names of now; no others do,
-/// and what those opened before they open no more by what is returned. Nothing is sealed anew.
+/// A new key for all that is sealed from now on. Secrets in `stay` open it, under their names of now; others do only
+/// what was sealed before, and only by an `encryption` of before: with `drop_others` they go. Nothing is sealed anew.
 ///
 /// # Errors
-/// `Permission` where one of them opens nothing; `Invalid` where there is none.
-pub fn rotate(encryption: &Encryption, stay: &[Secret], unix_s: i64) -> Result<Encryption> {
+/// `Permission` where one of them opens nothing; `Invalid` where there is none, or others would go unsaid.
+pub fn rotate(
+    encryption: &Encryption,
+    stay: &[Secret],
+    drop_others: bool,
+    unix_s: i64,
+) -> Result<Encryption> {
     let mut keys: Option<VolumeKeys> = None;
     let mut named: Vec<(&str, &Secret)> = Vec::new();
     for secret in stay {
@@ -119,6 +124,7 @@ pub fn rotate(encryption: &Encryption, stay: &[Secret], unix_s: i64) -> Result<E
             "no secret stays: nobody could open it any more",
         ));
     };
+    check_all_given(encryption, &named, drop_others)?;
     if keys.clear().len() >= usize::from(u16::MAX) {
         return Err(FsError::new(ErrorKind::Invalid, "it has had as many keys as there can be"));
     }
@@ -128,6 +134,30 @@ pub fn rotate(encryption: &Encryption, stay: &[Secret], unix_s: i64) -> Result<E
     let older = older.collect::<Result<Vec<_>>>()?;
     let wraps = named.into_iter().map(|(name, secret)| wrap(name, secret, &key, unix_s));
     Ok(Encryption { cipher: encryption.cipher, older, wraps: wraps.collect::<Result<Vec<_>>>()? })
+}
+
+/// Refuses to let go of a secret that nobody said should go.
+fn check_all_given(
+    encryption: &Encryption,
+    named: &[(&str, &Secret)],
+    drop_others: bool,
+) -> Result<()> {
+    let given = |name: &str| named.iter().any(|(other, _)| *other == name);
+    let missing: Vec<&str> = encryption
+        .wraps
+        .iter()
+        .map(|wrap| wrap.name.as_str())
+        .filter(|name| !given(name))
+        .collect();
+    if missing.is_empty() || drop_others {
+        return Ok(());
+    }
+    let text = format!(
+        "{} would not open it any more: name the files of what is to stay with --stays, or let the others go with \
+         --drop-others",
+        missing.join(", ")
+    );
+    Err(FsError::new(ErrorKind::Invalid, text))
 }
 
 fn newest(keys: &VolumeKeys) -> Result<&ClearKey> {
@@ -306,7 +336,8 @@ mod tests {
                 assert_eq!(plain.as_deref(), Some(&number.to_le_bytes()[..]), "turn {turn}");
             }
             let old = encryption.clone();
-            encryption = rotate(&encryption, std::slice::from_ref(&stays), 9).expect("rotates");
+            encryption =
+                rotate(&encryption, std::slice::from_ref(&stays), turn == 0, 9).expect("rotates");
             assert!(!opens(&encryption, &goes));
             assert_eq!(encryption.wraps.len(), 1);
             assert_ne!(
@@ -314,17 +345,25 @@ mod tests {
                 unlock(&encryption, &stays).expect("opens").clear().last()
             );
         }
-        rotate(&encryption, &[], 1).expect_err("nobody");
-        rotate(&encryption, &[stays.clone(), goes], 1).expect_err("one that opens nothing");
-        let twice = rotate(&encryption, &[stays.clone(), stays], 1).expect("the same twice");
+        rotate(&encryption, &[], true, 1).expect_err("nobody");
+        rotate(&encryption, &[stays.clone(), goes], true, 1).expect_err("one that opens nothing");
+        let twice =
+            rotate(&encryption, &[stays.clone(), stays.clone()], false, 1).expect("the same twice");
         assert_eq!(twice.wraps.len(), 1);
+        let more = add(&twice, &unlock(&twice, &stays).expect("opens"), "more", &key_file(), 2)
+            .expect("adds");
+        let error = rotate(&more, &[stays.clone(), stays.clone()], false, 3)
+            .expect_err("one would go unsaid");
+        assert!(error.to_string().starts_with("more would not open it"), "{error}");
+        assert_eq!(rotate(&more, &[stays], true, 3).expect("rotates").wraps.len(), 1);
     }
 
     #[test]
     fn what_was_changed_opens_nothing_and_does_not_panic() {
         let file = key_file();
         let (encryption, _) = create("a", &file, 1).expect("makes");
-        let encryption = rotate(&encryption, std::slice::from_ref(&file), 2).expect("rotates");
+        let encryption =
+            rotate(&encryption, std::slice::from_ref(&file), false, 2).expect("rotates");
         type Change = fn(&mut Encryption);
         let changes: [(&str, Change); 6] = [
             ("the key", |e| e.wraps[0].sealed.replace_range(30..31, "g")),

@@ -150,8 +150,8 @@ fn write_missing_files() {
             weir_keys::create("machines", &file, 1_800_000_000).expect("makes");
         let encryption =
             weir_keys::add(&encryption, &keys, "people", &passphrase, 1_800_000_001).expect("adds");
-        let encryption =
-            weir_keys::rotate(&encryption, &[file, passphrase], 1_800_000_002).expect("rotates");
+        let encryption = weir_keys::rotate(&encryption, &[file, passphrase], false, 1_800_000_002)
+            .expect("rotates");
         std::fs::write(
             golden("encryption.json"),
             serde_json::to_string_pretty(&encryption).expect("text"),

@@ -33,6 +33,8 @@ pub(crate) enum Step {
         entry: Entry,
         /// Something of one of both changed that is not compared.
         changed: bool,
+        /// Device and inode of what is there, if that has other names, too.
+        shared: Option<(u64, u64)>,
     },
     /// Only the destination has it.
     Extra(Entry),
@@ -89,7 +91,8 @@ async fn step(from: &mut Listing, to: &mut Listing, rule: Rule) -> Result<Option
         (Some(ours), Some(theirs)) if rule.same(&ours, &theirs) => {
             let ctime = |of: &Entry| of.owner.map(|owner| owner.ctime_ns);
             let changed = ctime(&ours) != ctime(&theirs);
-            Some(Step::Same { entry: ours, changed })
+            let shared = theirs.owner.and_then(|owner| owner.shared);
+            Some(Step::Same { entry: ours, changed, shared })
         }
         (Some(ours), _) => Some(Step::Copy(ours)),
         (None, Some(theirs)) => Some(Step::Extra(theirs)),

@@ -144,6 +144,7 @@ pub async fn sync(
     // What is under way when it is broken off cleans up after itself.
     let going = || !progress.cancelled.load(Ordering::Relaxed);
     let steps = steps.take_while(|_| std::future::ready(going()));
+    let steps = steps.inspect_ok(|step| run.note_first_name(step));
     steps.try_for_each_concurrent(options.jobs.max(1), |step| run.step(step)).await?;
     if !going() {
         let text = "broken off: run it again to go on";
@@ -170,7 +171,7 @@ pub(crate) struct Gathered {
     pub(crate) directories: Vec<Entry>,
     pub(crate) touched: HashSet<Vec<u8>>,
     /// Files with several names: the first one, and the others.
-    names: HashMap<(u64, u64), Vec<u8>>,
+    names: HashMap<(u64, u64), First>,
     pub(crate) again: Vec<(Vec<u8>, Entry)>,
     pub(crate) extra: Vec<Entry>,
     /// What could not be copied before what is extra is deleted: it may be in the way.
@@ -189,13 +190,23 @@ impl Gathered {
     }
 }
 
+/// The first name of a file that has several.
+struct First {
+    path: Vec<u8>,
+    /// Device and inode of what is the same at the destination, if that has other names, too.
+    there: Option<(u64, u64)>,
+}
+
 impl Run<'_> {
     async fn step(&self, step: Step) -> Result<()> {
         if matches!(step, Step::Copy(_) | Step::Same { .. }) {
             self.progress.seen.fetch_add(1, Ordering::Relaxed);
         }
         match step {
-            Step::Same { entry, changed: true } if self.is_other(&entry).await => {
+            Step::Same { entry, shared, .. } if self.is_apart(&entry, shared) => {
+                self.copy(entry).await?;
+            }
+            Step::Same { entry, changed: true, .. } if self.is_other(&entry).await => {
                 self.copy(entry).await?;
             }
             Step::Same { entry, .. } => {
@@ -203,10 +214,6 @@ impl Run<'_> {
                 state.report.same += 1;
                 if entry.kind == Kind::Directory {
                     state.directories.push(entry);
-                    return Ok(());
-                }
-                if let Some(shared) = entry.owner.and_then(|owner| owner.shared) {
-                    state.names.entry(shared).or_insert(entry.path);
                 }
             }
             Step::Extra(entry) => {
@@ -225,6 +232,29 @@ impl Run<'_> {
             Step::Copy(entry) => self.copy(entry).await?,
         }
         Ok(())
+    }
+
+    /// Notes which name of a file with several comes first: in the order of the listing, whatever is done first.
+    fn note_first_name(&self, step: &Step) {
+        let (entry, there) = match step {
+            Step::Same { entry, shared, .. } => (entry, *shared),
+            Step::Copy(entry) => (entry, None),
+            _ => return,
+        };
+        if let Some(shared) = entry.owner.and_then(|owner| owner.shared) {
+            let first = || First { path: entry.path.clone(), there };
+            self.state.lock().names.entry(shared).or_insert_with(first);
+        }
+    }
+
+    /// Whether a file that is the same is not the one file there of which it is a further name here.
+    fn is_apart(&self, entry: &Entry, there: Option<(u64, u64)>) -> bool {
+        let Some(shared) = entry.owner.and_then(|owner| owner.shared) else { return false };
+        let state = self.state.lock();
+        let first = state.names.get(&shared);
+        let further = first.filter(|first| first.path != entry.path);
+        matches!(self.to, Place::Directory(_))
+            && further.is_some_and(|first| there.is_none() || first.there != there)
     }
 
     /// Whether attributes differ that are not in a listing. If that cannot be told the file is copied.
@@ -312,15 +342,12 @@ impl Run<'_> {
             return false;
         };
         let mut state = self.state.lock();
-        match state.names.get(&shared).cloned() {
+        match state.names.get(&shared).map(|first| first.path.clone()) {
             Some(first) if first != entry.path => {
                 state.again.push((first, entry.clone()));
                 true
             }
-            _ => {
-                state.names.insert(shared, entry.path.clone());
-                false
-            }
+            _ => false,
         }
     }
 

@@ -445,6 +445,57 @@ fn attribute(path: &Path, name: &str) -> Vec<u8> {
     value
 }
 
+/// Whatever is looked at first, and whichever of both names is the one that is there.
+#[tokio::test]
+async fn two_names_of_one_file_are_two_names_of_one_again() {
+    const FILES: usize = 200;
+    let world = World::new();
+    let (first, second) = (|n| format!("a/{n}"), |n| format!("b/{n}"));
+    let make = |top: &str, n: usize| {
+        world.write(&format!("{top}/{}", first(n)), format!("file {n}"));
+        fs::create_dir_all(world.path(&format!("{top}/b"))).expect("made");
+        let names = [first(n), second(n)].map(|name| world.path(&format!("{top}/{name}")));
+        fs::hard_link(&names[0], &names[1]).expect("linked");
+    };
+    (0..FILES).for_each(|n| make("from", n));
+    let whole = Options { delete: true, snapshot: true, ..OPTIONS };
+    world.sync(whole.clone()).await;
+    for n in 0..FILES {
+        let names = [first(n), second(n)].map(|name| world.path(&format!("to/{name}")));
+        let apart = |name: &PathBuf| {
+            let copied = std::process::Command::new("cp")
+                .args(["-p", "--remove-destination"])
+                .args([&world.path(&format!("from/{}", first(n))), name])
+                .status();
+            assert!(copied.expect("runs").success());
+        };
+        match n % 4 {
+            // Its ctime is another one then, and its attributes are looked at.
+            0 => fs::remove_file(&names[1]).expect("removed"),
+            1 => fs::remove_file(&names[0]).expect("removed"),
+            2 => apart(&names[0]),
+            _ => world.write(&format!("to/{}", second(n)), "longer than it was"),
+        }
+    }
+    let report = world.sync(whole.clone()).await;
+    assert_eq!(report.failed, 0, "{report:?}");
+    for n in 0..FILES {
+        let names = [first(n), second(n)].map(|name| world.path(&format!("to/{name}")));
+        let of = |name: &PathBuf| {
+            let meta = fs::metadata(name).expect("is there");
+            (meta.ino(), meta.nlink(), meta.len())
+        };
+        assert_eq!(of(&names[0]), of(&names[1]), "{n}");
+        assert_eq!(
+            (of(&names[0]).1, of(&names[0]).2),
+            (2, format!("file {n}").len() as u64),
+            "{n}"
+        );
+    }
+    let report = world.sync(whole).await;
+    assert_eq!((report.copied, report.failed), (0, 0), "a second run does something: {report:?}");
+}
+
 #[tokio::test]
 async fn an_earlier_state_comes_back_whatever_became_of_it() {
     let world = World::new();

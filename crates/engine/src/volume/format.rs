@@ -158,7 +158,8 @@ pub(crate) async fn check_no_segments(buckets: &[Bucket]) -> Result<()> {
 
 pub(crate) fn strangers(url: &BucketUrl) -> FsError {
     let text = format!(
-        "{url} has segments, of another volume or of one that was: name another place, or remove what nobody needs there"
+        "{url} has segments: of another volume, of one that was, or of a `weir restore-volume` or `weir clone` that did not \
+         come to its end: run that again, name another place, or remove what nobody needs there"
     );
     FsError::new(ErrorKind::Exists, text)
 }

@@ -14,8 +14,13 @@ pub enum KeyChange {
     /// The secret of this name opens it no more.
     Remove(String),
     /// All that is sealed from the next mount on is sealed by a new key, which these secrets and that of the connector
-    /// open, and no others.
-    Rotate(Vec<Secret>),
+    /// open. `drop_others`: no others do; else that is an error.
+    Rotate {
+        /// Beside that of the connector.
+        stay: Vec<Secret>,
+        /// Whether others go.
+        drop_others: bool,
+    },
 }
 
 /// What opens a volume. One GET; `Unsupported` where it is not encrypted.
@@ -55,9 +60,9 @@ pub async fn change_keys(
             add(&encryption, &unlock(&encryption, &secret)?, &name, &new, unix_s)
         }
         KeyChange::Remove(name) => remove(&encryption, &secret, &name),
-        KeyChange::Rotate(others) => {
-            let stay: Vec<Secret> = std::iter::once(secret).chain(others).collect();
-            rotate(&encryption, &stay, unix_s)
+        KeyChange::Rotate { stay, drop_others } => {
+            let stay: Vec<Secret> = std::iter::once(secret).chain(stay).collect();
+            rotate(&encryption, &stay, drop_others, unix_s)
         }
     };
     let changed = tokio::task::spawn_blocking(work).await;

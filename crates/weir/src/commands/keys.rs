@@ -6,10 +6,8 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::process::ExitCode;
 
-use weir_engine::{
-    BucketUrl, ConnectOptions, Connector, KeyChange, Secret, change_keys, volume_keys,
-};
-use weir_types::{Encryption, ErrorKind, FsError, Result, UnixTime};
+use weir_engine::{ConnectOptions, Connector, KeyChange, Secret, change_keys, volume_keys};
+use weir_types::{Encryption, FsError, Result, UnixTime};
 
 use crate::cli::{ConnectArgs, KeyAddArgs, KeyCommand, KeyListArgs, KeyRemoveArgs, KeyRotateArgs};
 use crate::{buckets, clock, render, secrets};
@@ -71,20 +69,8 @@ async fn remove(args: KeyRemoveArgs) -> Result<()> {
 
 async fn rotate(args: KeyRotateArgs) -> Result<()> {
     let stays = args.stays.iter().map(|file| secrets::of_file(file)).collect::<Result<Vec<_>>>()?;
-    let url: BucketUrl = args.url.parse()?;
-    let now = volume_keys(&url, &connector(&args.connect)?).await?;
-    let given = 1 + stays.len();
-    if now.wraps.len() > given && !args.drop_others {
-        let names: Vec<&str> = now.wraps.iter().map(|wrap| wrap.name.as_str()).collect();
-        let text = format!(
-            "{url} is opened by {}, and {given} of them {} given: name the files of the others with --stays, or let \
-             those go with --drop-others",
-            names.join(", "),
-            if given == 1 { "is" } else { "are" }
-        );
-        return Err(FsError::new(ErrorKind::Invalid, text));
-    }
-    let encryption = changed(&args.url, &args.connect, KeyChange::Rotate(stays)).await?;
+    let change = KeyChange::Rotate { stay: stays, drop_others: args.drop_others };
+    let encryption = changed(&args.url, &args.connect, change).await?;
     let note = "The new key seals what mounts write that begin from now on; all that was written stays readable.\n";
     say(&encryption, args.json, note)
 }
