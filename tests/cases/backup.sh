@@ -170,7 +170,9 @@ pg_make
 restored "$D" "file://$T/disk/pg" --meta "$META"
 same "$(jq -r .metadata "$T/disk/pg/volume.json")" "$META" "where the metadata is"
 has "file://$T/disk/pg" now
-refused "a backup of that one" "PostgreSQL" "$WEIR" backup "file://$T/disk/pg" --to "file://$T/disk/pg-b"
+backup "file://$T/disk/pg" --to "file://$T/disk/pg-b"
+restored "file://$T/disk/pg-b" "file://$T/disk/from-pg"
+has "file://$T/disk/from-pg" now
 
 echo "== damage"
 damage() { # FILE

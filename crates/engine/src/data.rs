@@ -151,7 +151,7 @@ impl DataPlane {
         let records = DirectRecords::new(fetcher.clone(), log, of, budget.clone());
         let (from, to) = (reader.clone(), writer.clone());
         let copier = Copier::new(admission.clone(), from, to, flusher.clone());
-        let holders = Arc::new(Holders::new(meta.clone()));
+        let holders = Arc::new(Holders::new(context.clone(), meta.clone()));
         Self {
             collector: collector(&fetcher, &segments, &holders, budget),
             context,

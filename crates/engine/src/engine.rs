@@ -470,6 +470,7 @@ fn snapshots(data: &DataPlane) -> Snapshots {
         meta: data.meta.clone(),
         durability: data.durability.clone(),
         holders: data.holders.clone(),
+        buckets: data.buckets.clone(),
         trouble: Mutex::default(),
     }
 }

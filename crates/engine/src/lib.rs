@@ -38,8 +38,9 @@ pub use services::actions::{
 };
 pub use services::backups::{
     BackupOptions, BackupProgress, BackupReport, BackupView, CloneOptions, ClonedVolume,
-    Deleted as DeletedBackups, RestoreVolumeOptions, RestoredVolume, Taking, backups, clone_volume,
-    delete_backups, restore_volume,
+    Deleted as DeletedBackups, RestoreMetadataOptions, RestoreVolumeOptions, RestoredMetadata,
+    RestoredVolume, Taking, backups, clone_volume, delete_backups, dumps, restore_metadata,
+    restore_volume,
 };
 pub use services::disks::{Disk, DiskExtent, DiskOptions, DiskView};
 pub use services::limits::{

@@ -128,7 +128,12 @@ fn inodes_are_room_and_small_files_make_it() {
         let usage = world.engine().status().await.expect("status").tier;
         // Mirrors that have no file yet, or none any more, count on both sides.
         assert!(usage.limit_files < 1_200 && usage.mirrors <= usage.limit_files, "{usage:?}");
-        assert!(taken(&world.path("tier")).1 < 600);
+        // On a busy machine what lets go of mirrors comes a moment later.
+        let until = Instant::now() + std::time::Duration::from_secs(20);
+        while taken(&world.path("tier")).1 >= 600 {
+            assert!(Instant::now() < until, "{}", taken(&world.path("tier")).1);
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        }
         for (n, ino) in inos.into_iter().enumerate() {
             let bytes = read_all(&world.engine(), ino).await.expect("reads");
             assert!(bytes == noise(n as u64, 100), "file {n}");

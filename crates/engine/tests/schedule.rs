@@ -38,7 +38,7 @@ impl Scheduled {
 
     fn set(&self, rules: &[SnapshotRule]) -> ScheduleView {
         let set = self.world.engine().clone();
-        self.world.run(set.set_snapshot_schedule(rules.to_vec())).expect("sets")
+        self.world.run(set.set_snapshot_schedule(rules.to_vec(), false)).expect("sets")
     }
 
     /// It is looked at this time.
@@ -152,7 +152,7 @@ fn what_is_no_schedule_is_refused() {
     let engine = it.world.engine();
     let two = vec![rule(SnapshotPeriod::Daily, 1), rule(SnapshotPeriod::Daily, 2)];
     for wrong in [two, vec![rule(SnapshotPeriod::Daily, 0)]] {
-        let error = it.world.run(engine.set_snapshot_schedule(wrong)).expect_err("refused");
+        let error = it.world.run(engine.set_snapshot_schedule(wrong, false)).expect_err("refused");
         assert_eq!(error.kind(), ErrorKind::Invalid);
     }
     drop(engine);
@@ -161,6 +161,8 @@ fn what_is_no_schedule_is_refused() {
     it.world.mount().expect("mounts");
     let engine = it.world.engine();
     let rules = vec![rule(SnapshotPeriod::Daily, 1)];
-    it.world.run(engine.set_snapshot_schedule(rules)).expect_err("it is mounted for reading");
+    it.world
+        .run(engine.set_snapshot_schedule(rules, false))
+        .expect_err("it is mounted for reading");
     assert_eq!(it.world.run(engine.snapshot_schedule()).expect("tells"), ScheduleView::default());
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::time::Instant;
-use weir_meta::kv::{Check, Commit, Kv, PostgresKv, PostgresOptions, PostgresUrl};
+use weir_meta::kv::{Check, Checkpoints, Commit, Kv, PostgresKv, PostgresOptions, PostgresUrl};
 
 /// A create: a name that must not be there, its parent checked, two rows put, a counter.
 fn create(caller: u64, n: u64) -> Commit {
@@ -44,6 +44,41 @@ async fn commits(options: &PostgresOptions, callers: u64, span: Duration) {
     kv.close().await.unwrap();
 }
 
+/// First changes of rows, each of its own, with and without a state that is kept and has them as they were.
+async fn changes(options: &PostgresOptions, callers: u64, each: u64) {
+    let kv = Arc::new(PostgresKv::open(options.clone()).await.unwrap());
+    for caller in 0..callers {
+        let puts =
+            (0..each).map(|n| (format!("I{caller:04}-{n:08}").into_bytes(), vec![1; 120].into()));
+        kv.commit(Commit { puts: puts.collect(), ..Commit::default() }).await.unwrap();
+    }
+    for kept in [false, true] {
+        let begun = Instant::now();
+        if kept {
+            kv.keep("speed").await.unwrap();
+        }
+        let took = begun.elapsed();
+        let begun = Instant::now();
+        let tasks = (0..callers).map(|caller| {
+            let kv = Arc::clone(&kv);
+            tokio::spawn(async move {
+                for n in 0..each {
+                    let key = format!("I{caller:04}-{n:08}").into_bytes();
+                    let commit =
+                        Commit { puts: vec![(key, vec![2; 120].into())], ..Commit::default() };
+                    kv.commit(commit).await.unwrap();
+                }
+            })
+        });
+        for task in tasks.collect::<Vec<_>>() {
+            task.await.unwrap();
+        }
+        let rate = (callers * each) as f64 / begun.elapsed().as_secs_f64();
+        println!("{callers:>3} callers, kept {kept:>5} (in {took:?}): {rate:>8.0} first changes/s");
+    }
+    kv.close().await.unwrap();
+}
+
 async fn reads(options: &PostgresOptions) {
     let kv = PostgresKv::open(options.clone()).await.unwrap();
     for keys in [1, 16, 256] {
@@ -75,5 +110,9 @@ async fn main() {
         }
     }
     reads(&options).await;
+    for callers in [1, 16] {
+        PostgresKv::remove(&options).await.unwrap();
+        changes(&options, callers, 2_000).await;
+    }
     PostgresKv::remove(&options).await.unwrap();
 }

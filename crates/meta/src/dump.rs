@@ -10,12 +10,12 @@ use crate::codec::{counter, decode, encode, last_key};
 use crate::copy::{COMMIT_BYTES, put};
 use crate::keys;
 use crate::kv::{Commit, Key, Kv, Versioned};
-use crate::volume::{LAYOUT, LAYOUT_SNAPSHOTS};
+use crate::volume::{LAYOUT, LAYOUT_RESTORING, LAYOUT_SNAPSHOTS};
 
 /// Rows read at once.
 const PAGE: usize = 2_000;
-/// Rows of who came by NFS and of what proves handles, and of how far a scrub is.
-const OF_CLIENTS: [&[u8]; 3] = [b"knfs/client/", b"knfs/key", b"kscrub"];
+/// Rows of who came by NFS and of what proves handles, of how far a scrub is, and of which snapshots have dumps.
+const OF_CLIENTS: [&[u8]; 4] = [b"knfs/client/", b"knfs/key", b"kscrub", b"ksnapshots/dumped/"];
 
 /// Tags of rows that say what a volume is.
 const KEPT: [u8; 21] = [
@@ -119,6 +119,34 @@ pub async fn load(to: &dyn Kv, rows: Vec<(Key, Bytes)>) -> Result<()> {
         }
     }
     put(to, commit).await
+}
+
+/// Rows of a dump that are loaded in the place of metadata that a volume had: nothing opens them before the end.
+pub struct Restore {
+    format: Bytes,
+}
+
+impl Restore {
+    /// Begins in an empty map. One commit, and a sync.
+    pub async fn begin(to: &dyn Kv) -> Result<Self> {
+        load(to, vec![(keys::FORMAT.to_vec(), encode(&LAYOUT_RESTORING)?)]).await?;
+        to.sync().await?;
+        Ok(Self { format: encode(&LAYOUT)? })
+    }
+
+    /// Puts some rows; some commits of 4 MiB, and a sync.
+    pub async fn load(&mut self, to: &dyn Kv, mut rows: Vec<(Key, Bytes)>) -> Result<()> {
+        let format = rows.extract_if(.., |(key, _)| key == keys::FORMAT).next();
+        self.format = format.map_or_else(|| self.format.clone(), |(_, value)| value);
+        load(to, rows).await?;
+        to.sync().await
+    }
+
+    /// Makes them metadata; durable when it returns. One commit.
+    pub async fn end(self, to: &dyn Kv) -> Result<()> {
+        load(to, vec![(keys::FORMAT.to_vec(), self.format)]).await?;
+        to.sync().await
+    }
 }
 
 /// The row that is to be loaded before any other.

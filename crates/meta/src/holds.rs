@@ -52,6 +52,10 @@ impl Meta {
     /// or is an orphan of which all is there. Whoever takes extents of an orphan changes its row with them.
     /// One read.
     pub async fn is_whole(&self, ino: Ino) -> Result<bool> {
+        if ino.is_past() {
+            // Nothing of a snapshot is purged as long as it can be read.
+            return Ok(true);
+        }
         let found = self.get(&[keys::inode(ino), keys::orphan(ino)]).await?;
         let Some(seen) = seen_inode(ino, found[0].as_ref())? else { return Ok(false) };
         let whole = found[1].as_ref().is_some_and(|row| row.value == WHOLE);

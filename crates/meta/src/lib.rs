@@ -75,7 +75,7 @@ pub use differences::{Between, Change, Difference, Differences, differences};
 pub use dir::{DirEntry, DirEntryPlus};
 pub use disk_holds::DiskHold;
 pub use disks::DiskRow;
-pub use dump::{DumpPage, dump, first_row, load};
+pub use dump::{DumpPage, Restore, dump, first_row, load};
 pub use export::{ExportCommit, ExportContent, ExportName, ToExport};
 pub use flush::{FLUSH_CHUNKS_MAX, FileFlush, FlushCommit, Flushed, Piece};
 pub use guard::Guard;
@@ -94,7 +94,9 @@ pub use segments::{Reference, SegmentBytes, SegmentInfo, SegmentUse};
 pub use share::ShareRange;
 pub use share_row::ShareRow;
 pub use shares::{SeenRow, ShareChange};
-pub use snapshots::{SnapshotRow, SnapshotState, check_snapshot_name, snapshot_of_state};
+pub use snapshots::{
+    SnapshotRow, SnapshotState, SnapshotsSeen, check_snapshot_name, snapshot_of_state,
+};
 pub use uses::Use;
 pub use volume::{Clock, LastMount, Meta, RootAttr, Usage, WriterRecord};
 pub use xattr::XattrMode;

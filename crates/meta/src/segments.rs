@@ -9,6 +9,7 @@ use weir_types::{ChunkIndex, ErrorKind, Extent, FsError, Ino, RecordRef, Result,
 use crate::codec::{Seen, counter, decode, decode_seen, encode, last_key, version};
 use crate::kv::Key;
 use crate::op::{Tries, Tx};
+use crate::snapshots::SnapshotsSeen;
 use crate::{Meta, keys};
 
 /// Back references read or removed at once.
@@ -207,18 +208,21 @@ impl Meta {
     }
 
     /// Forgets a segment that nothing uses; `false` if something does, or a snapshot is noted to hold
-    /// it. Its object may be deleted afterwards. Two read rounds and one commit for each 2,000 chunks that ever shared it.
+    /// it, or one was begun since `seen`. Its object may be deleted afterwards. Two read rounds and one commit for
+    /// each 2,000 chunks that ever shared it.
     ///
     /// New uses of a known segment come only from extents that use it already, so none can come up
     /// once the count is 0; the check on the count holds that still to the end.
-    pub async fn forget_segment(&self, id: SegmentId) -> Result<bool> {
+    pub async fn forget_segment(&self, id: SegmentId, seen: SnapshotsSeen) -> Result<bool> {
         let (segment_key, live_key) = (keys::segment(id), keys::live(id));
         let mut tries = Tries::new("forget a segment");
         loop {
             tries.next().await?;
-            let wanted = [segment_key.clone(), live_key.clone(), keys::held(id)];
+            let begun = keys::NEXT_SNAPSHOT.to_vec();
+            let wanted = [segment_key.clone(), live_key.clone(), keys::held(id), begun.clone()];
             let found = self.get(&wanted).await?;
-            if counter(&live_key, found[1].as_ref())? != 0 || found[2].is_some() {
+            let used = counter(&live_key, found[1].as_ref())? != 0 || found[2].is_some();
+            if used || version(found[3].as_ref()) != seen.0 {
                 return Ok(false);
             }
             let rows = self.kv.scan(&keys::back_refs(id), None, PAGE).await?;
@@ -227,6 +231,7 @@ impl Meta {
             tx.check(segment_key.clone(), version(found[0].as_ref()));
             tx.check(live_key.clone(), version(found[1].as_ref()));
             tx.check(keys::held(id), None);
+            tx.check(begun, seen.0);
             rows.into_iter().for_each(|(key, _)| tx.delete(key));
             if last {
                 tx.delete(segment_key.clone());

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use weir_types::{ErrorKind, FsError, Ino, Result, SegmentId};
 
 use crate::codec::{Seen, decode, decode_seen, encode, last_key, version};
-use crate::kv::{CheckpointId, Checkpoints, Key};
+use crate::kv::{CheckpointId, Checkpoints, Key, Version};
 use crate::op::{Tries, Tx};
 use crate::volume::{LAYOUT, LAYOUT_SNAPSHOTS};
 use crate::{Meta, keys};
@@ -52,6 +52,10 @@ pub struct SnapshotState {
     /// File bytes that its extents cover.
     pub stored_bytes: u64,
 }
+
+/// Which snapshots there were at a moment: none was begun since as long as this stays the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SnapshotsSeen(pub(crate) Option<Version>);
 
 impl SnapshotRow {
     /// What the engine below calls its state.
@@ -94,15 +98,21 @@ impl Meta {
     /// What keeps states of this metadata; `Unsupported` where nothing does.
     pub fn checkpoints(&self) -> Result<&dyn Checkpoints> {
         self.kv.checkpoints().ok_or_else(|| {
-            let text = "snapshots are not there yet for metadata in PostgreSQL: they need it in the \
-                        volume's bucket";
+            let text =
+                "the volume's metadata is where no states of it are kept: it has no snapshots";
             FsError::new(ErrorKind::Unsupported, text)
         })
     }
 
     /// Whether the volume ever had a snapshot. One read.
     pub async fn had_snapshots(&self) -> Result<bool> {
-        Ok(self.get(&[keys::NEXT_SNAPSHOT.to_vec()]).await?[0].is_some())
+        Ok(self.snapshots_seen().await?.0.is_some())
+    }
+
+    /// To be asked for before the snapshots, by who relies on none being begun since. One read.
+    pub async fn snapshots_seen(&self) -> Result<SnapshotsSeen> {
+        let found = self.get(&[keys::NEXT_SNAPSHOT.to_vec()]).await?;
+        Ok(SnapshotsSeen(version(found[0].as_ref())))
     }
 
     /// All snapshots by name, those too that are being made. One read for each 1,000.

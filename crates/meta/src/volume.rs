@@ -17,6 +17,8 @@ use crate::recent_views::RecentViews;
 
 /// The layout of keys and values of a volume that has no snapshots and no quotas.
 pub(crate) const LAYOUT: u32 = 1;
+/// What is loaded of a dump is not all there.
+pub(crate) const LAYOUT_RESTORING: u32 = 0;
 /// The layout of one that has snapshots: builds that know none must not collect it.
 pub(crate) const LAYOUT_SNAPSHOTS: u32 = 2;
 /// The layout of one that ever had quotas, whose counters a build that knows none would not keep; it may have
@@ -133,6 +135,10 @@ impl Meta {
             let context = "the metadata holds no volume; make one with `weir format`";
             return Err(FsError::new(ErrorKind::NotFound, context));
         };
+        if layout.value == LAYOUT_RESTORING {
+            let context = "restoring the metadata did not come to its end: run `weir restore-volume --metadata-from` again";
+            return Err(FsError::new(ErrorKind::Corrupt, context));
+        }
         if !(LAYOUT..=LAYOUT_WITH_QUOTAS).contains(&layout.value) {
             let (have, newest) = (layout.value, LAYOUT_WITH_QUOTAS);
             let context = format!("metadata layout {have}, this build knows {newest}: update weir");

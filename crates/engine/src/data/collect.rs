@@ -23,11 +23,12 @@ use weir_types::{
 use self::merge::Small;
 use crate::data::admission::budget::{Budget, Slowed};
 use crate::data::fetch::Fetcher;
-use crate::data::holders::Holders;
+use crate::data::holders::{Holders, Standing};
 use crate::data::nodes::Nodes;
 use crate::data::records::{Decoded, get_all, record_place};
 use crate::data::segments::{Segments, segment_info};
 use crate::volume::context::{Context, Counts};
+use crate::volume::format::read_format_in;
 use crate::volume::together::Settled;
 
 /// Segments looked at in one read of the metadata.
@@ -154,11 +155,27 @@ impl Collector {
 
     /// Deletes dead segments that no snapshot holds.
     async fn delete_dead(&self, dead: &[SegmentId]) -> Result<()> {
+        if !dead.is_empty() {
+            self.prove_volume().await?;
+        }
         let standing = self.holders.settle().await?;
         for ids in dead.chunks(PAGE) {
-            self.delete_segments(&standing.free(ids).await?).await?;
+            self.delete_segments(&standing, &standing.free(ids).await?).await?;
         }
         Ok(())
+    }
+
+    /// Before anything is deleted: the place is still of this volume, and not of one whose metadata was restored in its
+    /// place. One GET.
+    async fn prove_volume(&self) -> Result<()> {
+        let now = read_format_in(self.buckets.first()).await?;
+        match now.id == self.context.format.id {
+            true => Ok(()),
+            false => {
+                let text = "the metadata of the volume was restored while this mount had another one: unmount it";
+                Err(FsError::new(ErrorKind::Fenced, text))
+            }
+        }
     }
 
     async fn look(&self, damaged: &HashSet<SegmentId>) -> Result<Found> {
@@ -219,10 +236,10 @@ impl Collector {
 
     /// Forgets dead segments, makes that durable once for all of them, and then deletes their
     /// objects: the other way round a crash could leave a name without its bytes.
-    async fn delete_segments(&self, ids: &[SegmentId]) -> Result<()> {
+    async fn delete_segments(&self, standing: &Standing<'_>, ids: &[SegmentId]) -> Result<()> {
         let mut forgotten = Vec::with_capacity(ids.len());
         for id in ids {
-            if self.meta.forget_segment(*id).await? {
+            if standing.forget(*id).await? {
                 forgotten.push(*id);
             }
         }
@@ -262,6 +279,7 @@ impl Collector {
                 if !unnamed.is_empty() {
                     // A writer that slept through a takeover knows nothing of its successor's.
                     self.meta.prove_writer().await?;
+                    self.prove_volume().await?;
                 }
                 for id in unnamed {
                     tracing::info!(segment = %id, "deleting a segment that nothing names");

@@ -6,6 +6,10 @@
 //!   after each of them that could have bytes in it was asked in its own metadata.
 //! - The state of a snapshot is let go once every note that names the snapshot is durably gone.
 //!
+//! Where several nodes change the volume no lock holds the others still. There nothing is forgotten as long as a
+//! snapshot that is not finished has a row, and each segment only where none was begun since they were asked for.
+//! Another node's is given up only once it was seen unfinished for [`GIVEN_UP_MS`]: who makes it is told so.
+//!
 //! A snapshot that could have bytes of a segment is one that knew segments of its age. So what comes
 //! and goes between two snapshots asks nobody, and what goes after one asks the newest first, which
 //! mostly has it.
@@ -13,21 +17,29 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio::sync::{MutexGuard as Unranked, Notify};
 use weir_meta::kv::{CheckpointId, Checkpoints};
-use weir_meta::{Meta, SegmentUse, SnapshotRow, snapshot_of_state};
+use weir_meta::{Meta, SegmentUse, SnapshotRow, SnapshotsSeen, snapshot_of_state};
 use weir_types::{Result, SegmentId};
 
+use crate::volume::context::Context;
 use crate::volume::locks::{self, Place};
 
 /// Segments asked after at once.
 const PAGE: usize = 2_000;
 
+/// How long a snapshot that another node may be making is seen unfinished before it is given up.
+const GIVEN_UP_MS: u64 = 120_000;
+
 /// Knows the snapshots of a volume, as far as its segments are concerned.
 pub(crate) struct Holders {
+    context: Arc<Context>,
     meta: Arc<Meta>,
     /// Held while a snapshot is made or loses its name, and while segments are judged.
     standing: locks::Mutex,
+    /// When snapshots were first seen unfinished, which other nodes may be making: by number, in milliseconds.
+    unfinished: Mutex<HashMap<u32, u64>>,
     /// A snapshot was deleted.
     pub(crate) ended: Notify,
 }
@@ -37,13 +49,16 @@ pub(crate) struct Standing<'a> {
     meta: &'a Meta,
     /// Whole ones, the newest first.
     snapshots: Vec<SnapshotRow>,
+    /// Another node may be making one, which may have anything.
+    making: bool,
+    seen: SnapshotsSeen,
     _still: locks::Guard<Unranked<'a, ()>>,
 }
 
 impl Holders {
-    pub(crate) fn new(meta: Arc<Meta>) -> Self {
+    pub(crate) fn new(context: Arc<Context>, meta: Arc<Meta>) -> Self {
         let standing = locks::Mutex::new(Place::Snapshots, 0, ());
-        Self { meta, standing, ended: Notify::new() }
+        Self { context, meta, standing, unfinished: Mutex::default(), ended: Notify::new() }
     }
 
     /// Waits until nobody else makes or deletes snapshots, or judges by them.
@@ -55,24 +70,44 @@ impl Holders {
     /// there are. Two reads where there are none.
     pub(crate) async fn settle(&self) -> Result<Standing<'_>> {
         let still = self.still().await;
-        let (mut snapshots, mut given_up) = (Vec::new(), Vec::new());
+        let seen = self.meta.snapshots_seen().await?;
+        let (mut snapshots, mut unfinished) = (Vec::new(), Vec::new());
         for (name, row) in self.meta.snapshots().await? {
             match row.state {
                 Some(_) => snapshots.push(row),
-                // Whoever made it would hold the lock.
-                None => given_up.push(name),
+                None => unfinished.push((name, row.number)),
             }
         }
+        let (given_up, making) = self.given_up(unfinished);
         snapshots.sort_unstable_by_key(|row| std::cmp::Reverse(row.number));
         for name in given_up {
             tracing::info!(snapshot = name, "a snapshot that was not finished is given up");
             self.meta.end_snapshot(&name).await?;
         }
-        let standing = Standing { meta: &self.meta, snapshots, _still: still };
+        let standing = Standing { meta: &self.meta, snapshots, making, seen, _still: still };
         for row in self.meta.ending_snapshots().await? {
             standing.end(&row).await?;
         }
         Ok(standing)
+    }
+
+    /// Of snapshots that are not finished the names of those that nobody is making, and whether there are
+    /// others.
+    fn given_up(&self, unfinished: Vec<(String, u32)>) -> (Vec<String>, bool) {
+        if !self.context.is_shared() {
+            // Whoever made it would hold the lock.
+            return (unfinished.into_iter().map(|(name, _)| name).collect(), false);
+        }
+        let now_ms = self.context.now_ms();
+        let mut seen = self.unfinished.lock();
+        seen.retain(|number, _| unfinished.iter().any(|(_, other)| other == number));
+        let all = unfinished.len();
+        let mut is_old = |number| now_ms - *seen.entry(number).or_insert(now_ms) >= GIVEN_UP_MS;
+        let old =
+            unfinished.into_iter().filter_map(|(name, number)| is_old(number).then_some(name));
+        let old: Vec<_> = old.collect();
+        let making = old.len() < all;
+        (old, making)
     }
 
     /// Lets go of kept states that no snapshot has: one that was given up before the bucket answered
@@ -83,10 +118,12 @@ impl Holders {
             return Ok(());
         }
         let _still = self.still().await;
+        // Before the rows, because each has one as long as somebody makes or needs it.
+        let kept = checkpoints.kept().await?;
         let named = self.meta.snapshots().await?.into_iter().map(|(_, row)| row.number);
         let ending = self.meta.ending_snapshots().await?.into_iter().map(|row| row.number);
         let known: HashSet<u32> = named.chain(ending).collect();
-        for (id, name) in checkpoints.kept().await? {
+        for (id, name) in kept {
             if snapshot_of_state(&name).is_some_and(|number| !known.contains(&number)) {
                 tracing::info!(name, "letting go of a state that no snapshot has");
                 checkpoints.release(id).await?;
@@ -123,8 +160,11 @@ impl Holders {
 
 impl Standing<'_> {
     /// Of segments in which the volume has no bytes those that no snapshot has any in either. The others
-    /// are noted to be held.
+    /// are noted to be held. None while another node makes a snapshot.
     pub(crate) async fn free(&self, dead: &[SegmentId]) -> Result<Vec<SegmentId>> {
+        if self.making {
+            return Ok(Vec::new());
+        }
         let held = self.holders(dead).await?;
         let notes: Vec<_> = held.iter().map(|(id, number)| (*id, Some(*number))).collect();
         self.meta.note_held(&notes).await?;
@@ -153,6 +193,11 @@ impl Standing<'_> {
             rest = later;
         }
         Ok(found)
+    }
+
+    /// Forgets a segment that is free; `false` if that is not so any more.
+    pub(crate) async fn forget(&self, id: SegmentId) -> Result<bool> {
+        self.meta.forget_segment(id, self.seen).await
     }
 
     /// Has the other snapshots take over what a deleted one holds, and lets go of the rest.

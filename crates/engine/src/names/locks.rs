@@ -132,7 +132,7 @@ impl Locks {
     ) -> Result<Option<Granted>> {
         let wanted = Wanted { ino, space, lock, claimed: None };
         let _waits = wait.then(|| self.waits.begin((ino, space, lock)));
-        let Some(together) = &self.context.together else {
+        let Some(together) = self.others(ino) else {
             if wait {
                 self.table.lock_wait(ino, space, lock).await?;
             } else if self.table.try_lock(ino, space, lock).is_err() {
@@ -259,7 +259,7 @@ impl Locks {
         (start, last): (u64, u64),
     ) -> Result<()> {
         let let_go = move |table: &LockTable| table.unlock(ino, space, owner, start, last);
-        if !self.context.is_shared() {
+        if self.others(ino).is_none() {
             let_go(&self.table);
             return Ok(());
         }
@@ -268,6 +268,11 @@ impl Locks {
             self.let_go(ino, let_go).await;
         }
         Ok(())
+    }
+
+    /// Those who may lock the same file; none of one in a snapshot, which nobody changes: each node has locks of its own.
+    fn others(&self, ino: Ino) -> Option<&Arc<Together>> {
+        self.context.together.as_ref().filter(|_| !ino.is_past())
     }
 
     /// Whether an owner holds anything of a file.
@@ -280,7 +285,7 @@ impl Locks {
     /// fails the caller is told, and they are kept until it does not any more.
     pub(crate) async fn release_owner(self: &Arc<Self>, ino: Ino, owner: LockOwner) -> Result<()> {
         let let_go = move |table: &LockTable| table.release_owner(ino, owner);
-        if !self.context.is_shared() {
+        if self.others(ino).is_none() {
             let_go(&self.table);
             return Ok(());
         }

@@ -7,10 +7,14 @@
 //! - One process at a time changes a place of backups.
 //! - What is taken was read whole, and its checksums hold; else the backup says what is damaged.
 //! - A volume that is restored is there when all of it is.
+//!
+//! A dump is the rows alone, in the volume's own bucket (`dumps.rs`, `lost.rs`).
 
 mod clone;
+pub(crate) mod dumps;
 mod held;
 mod keep;
+mod lost;
 mod making;
 mod manifest;
 mod progress;
@@ -21,7 +25,9 @@ mod source;
 mod take;
 
 pub use clone::{CloneOptions, ClonedVolume, clone_volume};
+pub use dumps::dumps;
 pub use keep::{Deleted, backups, delete_backups};
+pub use lost::{RestoreMetadataOptions, RestoredMetadata, restore_metadata};
 pub use manifest::BackupView;
 pub use progress::BackupProgress;
 pub use restore::{RestoreVolumeOptions, RestoredVolume, restore_volume};

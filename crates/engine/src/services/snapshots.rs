@@ -1,6 +1,7 @@
 //! Snapshots of the whole volume: made, listed, held and deleted.
 
 pub(crate) mod diff;
+mod dumped;
 pub(crate) mod rules;
 pub(crate) mod schedule;
 
@@ -10,6 +11,7 @@ use parking_lot::Mutex;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use weir_meta::{Meta, SnapshotRow, SnapshotState, check_snapshot_name};
+use weir_object::StripeSet;
 use weir_types::{ErrorKind, FsError, Result, SegmentId, UnixTime};
 
 use crate::data::durability::Durability;
@@ -18,6 +20,9 @@ use crate::volume::context::Context;
 
 /// Segments looked at in one read.
 const PAGE: usize = 5_000;
+
+/// What nodes of this build say that they are.
+const BUILD: &str = env!("CARGO_PKG_VERSION");
 
 /// A snapshot to be made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -59,6 +64,9 @@ pub struct SnapshotView {
     /// Those of them that no other snapshot holds: what deleting it gives back. What of a segment the
     /// volume does not use is not in it as long as it uses the rest.
     pub alone_bytes: u64,
+    /// A dump of its metadata is in the bucket.
+    #[serde(default)]
+    pub dumped: bool,
 }
 
 /// The snapshots of a volume.
@@ -67,6 +75,7 @@ pub(crate) struct Snapshots {
     pub(crate) meta: Arc<Meta>,
     pub(crate) durability: Arc<Durability>,
     pub(crate) holders: Arc<Holders>,
+    pub(crate) buckets: StripeSet,
     /// Why the last snapshot that was due could not be made.
     pub(crate) trouble: Mutex<Option<String>>,
 }
@@ -87,6 +96,7 @@ impl Snapshots {
         if *flush {
             self.durability.flush_all().await?;
         }
+        self.check_nodes().await?;
         let still = self.holders.still().await;
         let row = self.meta.begin_snapshot(name, rule.as_deref()).await?;
         fail::fail_point!("engine::snapshot-begun");
@@ -94,14 +104,14 @@ impl Snapshots {
             Ok(state) => {
                 fail::fail_point!("engine::snapshot-kept");
                 let row = SnapshotRow { state: Some(state), ..row };
-                self.meta.finish_snapshot(name, &row).await.map(|()| row)
+                self.meta.finish_snapshot(name, &row).await.map(|()| row).map_err(given_up)
             }
             Err(error) => Err(error),
         };
         match made {
             Ok(row) => {
                 fail::fail_point!("engine::snapshot-finished");
-                Ok(view(name.clone(), &row, Sizes::default()))
+                Ok(view(name.clone(), &row, (Sizes::default(), false)))
             }
             Err(error) => {
                 // What is left of it goes with the next look of the collector, in any case.
@@ -109,6 +119,24 @@ impl Snapshots {
                 drop(still);
                 self.holders.ended.notify_one();
                 Err(error)
+            }
+        }
+    }
+
+    /// Refuses where a node runs another build: one that does not know what a kept state needs would change it.
+    async fn check_nodes(&self) -> Result<()> {
+        if !self.context.is_shared() {
+            return Ok(());
+        }
+        let nodes = weir_meta::sessions::sessions(&**self.meta.kv()).await?;
+        match nodes.into_iter().find(|node| node.node.build != BUILD) {
+            None => Ok(()),
+            Some(other) => {
+                let text = format!(
+                    "node `{}` runs weir {}, and this one {BUILD}: upgrade all nodes of the volume first",
+                    other.node.name, other.node.build
+                );
+                Err(FsError::new(ErrorKind::Unsupported, text))
             }
         }
     }
@@ -130,8 +158,11 @@ impl Snapshots {
         let mut rows = self.meta.snapshots().await?;
         rows.retain(|(_, row)| row.state.is_some());
         rows.sort_unstable_by_key(|(_, row)| row.number);
-        let sizes = self.sizes(&rows).await?;
-        let views = rows.into_iter().zip(sizes).map(|((name, row), sizes)| view(name, &row, sizes));
+        let (sizes, dumped) = (self.sizes(&rows).await?, self.dumped().await?);
+        let views = rows
+            .into_iter()
+            .zip(sizes)
+            .map(|((name, row), sizes)| view(name, &row, (sizes, dumped.contains(&row.number))));
         Ok(views.collect())
     }
 
@@ -177,9 +208,10 @@ impl Snapshots {
     }
 
     /// Deletes a snapshot; what only it held is given back by the collector's next looks. `Permission`
-    /// if it is held. One commit.
+    /// if it is held. One read, and one commit; of one that was dumped two more, a LIST, and DELETEs.
     pub(crate) async fn delete(&self, name: &str) -> Result<()> {
         self.context.check_writable()?;
+        self.remove_dump_of(name).await?;
         {
             let _still = self.holders.still().await;
             self.meta.end_snapshot(name).await?;
@@ -198,6 +230,17 @@ impl Snapshots {
     }
 }
 
+/// What is told of a snapshot whose name was gone when it was whole.
+fn given_up(error: FsError) -> FsError {
+    match error.kind() {
+        ErrorKind::NotFound => {
+            let text = "making the snapshot took so long that another node gave it up: try again";
+            FsError::new(ErrorKind::Retry, text).with_source(error)
+        }
+        _ => error,
+    }
+}
+
 /// What a snapshot holds, in bytes of objects.
 #[derive(Clone, Copy, Default)]
 struct Sizes {
@@ -212,7 +255,7 @@ impl Sizes {
     }
 }
 
-fn view(name: String, row: &SnapshotRow, sizes: Sizes) -> SnapshotView {
+fn view(name: String, row: &SnapshotRow, (sizes, dumped): (Sizes, bool)) -> SnapshotView {
     let state = row.state.as_ref();
     SnapshotView {
         name,
@@ -223,5 +266,6 @@ fn view(name: String, row: &SnapshotRow, sizes: Sizes) -> SnapshotView {
         stored_bytes: state.map_or(0, |state| state.stored_bytes),
         past_bytes: sizes.past,
         alone_bytes: sizes.alone,
+        dumped,
     }
 }

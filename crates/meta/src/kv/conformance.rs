@@ -7,6 +7,7 @@ mod checks;
 mod counters;
 mod engine;
 mod kept;
+mod kept_random;
 mod logged;
 mod random;
 mod reads;
@@ -21,6 +22,7 @@ pub(crate) use counters::{
 };
 pub(crate) use engine::{Engine, TestLog, dump, get, key, put, version};
 pub(crate) use kept::kept_states_stay_as_they_were;
+pub(crate) use kept_random::kept_states_stay_by_chance;
 pub(crate) use logged::{
     a_cut_off_caller_leaves_log_and_map_equal, a_kill_loses_nothing_that_was_acknowledged,
     a_log_that_fails_stops_the_commit_only, replay_refuses_gaps_and_garbage,
@@ -42,7 +44,12 @@ macro_rules! conformance {
     };
     ($engine:ty, with_checkpoints) => {
         $crate::kv::conformance::conformance!($engine);
-        $crate::kv::conformance::conformance!($engine: kept_states_stay_as_they_were,);
+        $crate::kv::conformance::conformance!($engine, only_checkpoints);
+    };
+    ($engine:ty, only_checkpoints) => {
+        $crate::kv::conformance::conformance!($engine:
+            kept_states_stay_as_they_were, kept_states_stay_by_chance,
+        );
     };
     ($engine:ty, without_log) => {
         $crate::kv::conformance::conformance!($engine:

@@ -37,12 +37,16 @@
 //! one another. What a commit's [`Outcome`] names is durable at the server; there is no log of
 //! commits here and nothing to sync.
 //!
+//! **States that are kept** (`epochs.rs`): every row says in which epoch it was last changed, and who changes it
+//! in a later one notes it as it was, where a state is kept that has it so. To keep a state is to end the epoch.
+//!
 //! **Time.** Calls wait for a server up to their limit. A commit that fails with `Retry` was not made,
 //! unless its text says that this is not known: it was sent, and no answer came.
 
 mod clock;
 mod commits;
 mod connect;
+mod epochs;
 mod error;
 mod group;
 mod lane;
@@ -69,7 +73,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 use weir_types::{ErrorKind, FsError, Result};
 
 use super::apply::{changes_nothing, validate};
-use super::contract::{Commit, Followed, Key, Kv, Outcome, Version, Versioned};
+use super::contract::{Checkpoints, Commit, Followed, Key, Kv, Outcome, Version, Versioned};
 use commits::{Lanes, Shared};
 use connect::Place;
 use error::Failed;
@@ -85,7 +89,7 @@ const PAUSE: Duration = Duration::from_millis(200);
 /// A [`Kv`] in a PostgreSQL database.
 pub struct PostgresKv {
     lanes: Lanes,
-    readers: Readers,
+    readers: Arc<Readers>,
     timeout: Duration,
     read_only: bool,
 }
@@ -98,12 +102,16 @@ impl PostgresKv {
         check(&options)?;
         let place = Arc::new(Place::new(&options));
         let lanes = (options.connections / 2).max(1);
+        let readers = options.connections - lanes;
         let node = Arc::new(Node::new(Arc::clone(&place)));
         let create = options.create && !options.read_only;
-        in_time(&options, |until| schema::prepare(&node, create, until).boxed()).await?;
+        in_time(&options.url, options.timeout(), |until| {
+            schema::prepare(&node, create, until).boxed()
+        })
+        .await?;
         Ok(Self {
             lanes: Lanes::begin(Arc::new(Shared::new(node, lanes, options.group))),
-            readers: Readers::new(place, options.connections - lanes, options.timeout()),
+            readers: Arc::new(Readers::new(place, readers, options.timeout())),
             timeout: options.timeout(),
             read_only: options.read_only,
         })
@@ -114,7 +122,8 @@ impl PostgresKv {
     pub async fn remove(options: &PostgresOptions) -> Result<()> {
         check(options)?;
         let place = Place::new(options);
-        in_time(options, |until| schema::remove(&place, until).boxed()).await
+        in_time(&options.url, options.timeout(), |until| schema::remove(&place, until).boxed())
+            .await
     }
 
     /// From now on each commit that changes something also needs `key` to be of `version`; where it
@@ -134,10 +143,11 @@ fn check(options: &PostgresOptions) -> Result<()> {
 
 /// Does it as soon as a server answers, or says why not when the time is over.
 async fn in_time<'a, T>(
-    options: &PostgresOptions,
+    url: &PostgresUrl,
+    timeout: Duration,
     work: impl Fn(Instant) -> BoxFuture<'a, Result<T, Failed>>,
 ) -> Result<T> {
-    let until = Instant::now() + options.timeout();
+    let until = Instant::now() + timeout;
     let mut last = None;
     loop {
         match timeout_at(until, work(until)).await {
@@ -145,7 +155,7 @@ async fn in_time<'a, T>(
             Ok(Err(Failed::Final(error))) => return Err(error),
             Ok(Err(Failed::Again(error) | Failed::Lost(error))) => last = Some(error),
             Err(_) => {
-                let context = format!("the metadata's database {} does not answer", options.url);
+                let context = format!("the metadata's database {url} does not answer");
                 return Err(last.unwrap_or_else(|| FsError::new(ErrorKind::Retry, context)));
             }
         }
@@ -177,8 +187,12 @@ fn check_keys(commit: &Commit) -> Result<()> {
 
 #[async_trait]
 impl Kv for PostgresKv {
+    fn checkpoints(&self) -> Option<&dyn Checkpoints> {
+        Some(self)
+    }
+
     async fn get_many(&self, keys: &[Key]) -> Result<Vec<Option<Versioned>>> {
-        self.readers.get_many(keys).await
+        self.readers.get_many(None, keys).await
     }
 
     fn is_far(&self) -> bool {
@@ -186,7 +200,7 @@ impl Kv for PostgresKv {
     }
 
     async fn follow(&self, key: &Key, tags: &[u8]) -> Result<Followed> {
-        self.readers.follow(key, tags).await
+        self.readers.follow(None, key, tags).await
     }
 
     async fn scan(
@@ -195,7 +209,7 @@ impl Kv for PostgresKv {
         after: Option<&[u8]>,
         limit: usize,
     ) -> Result<Vec<(Key, Versioned)>> {
-        self.readers.scan(prefix, after, limit).await
+        self.readers.scan(None, prefix, after, limit).await
     }
 
     async fn commit(&self, commit: Commit) -> Result<Outcome> {

@@ -157,7 +157,7 @@ async fn packing_anew_beside_other_nodes_loses_nothing() {
                 let info = [(SegmentId(into), super::info(200))];
                 meta.relocate(ino, 0, &moves, &info).await.unwrap();
             }
-            meta.forget_segment(SegmentId(1)).await.unwrap();
+            meta.forget_segment(SegmentId(1), meta.snapshots_seen().await.unwrap()).await.unwrap();
         };
         let changes = async {
             write(&meta, a, 50, record(2, 0, 100)).await;

@@ -207,7 +207,7 @@ async fn writers_collectors_and_removers_of_one_file() {
             for reference in owners {
                 meta.relocate(reference.ino, reference.chunk, &moves, &segments).await.unwrap();
             }
-            meta.forget_segment(SegmentId(1)).await.unwrap()
+            meta.forget_segment(SegmentId(1), meta.snapshots_seen().await.unwrap()).await.unwrap()
         };
         let remove = async {
             meta.unlink(ROOT, b"b").await.unwrap();

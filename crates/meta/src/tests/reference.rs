@@ -202,7 +202,11 @@ impl Run {
         let used = self.model.used().contains(&old);
         let known = self.meta.segment_known(&[SegmentId(old)]).await.unwrap()[0];
         if !known || self.dice.below(2) == 0 {
-            let forgot = self.meta.forget_segment(SegmentId(old)).await.unwrap();
+            let forgot = self
+                .meta
+                .forget_segment(SegmentId(old), self.meta.snapshots_seen().await.unwrap())
+                .await
+                .unwrap();
             assert_eq!(forgot, !used, "forget {old}");
             return;
         }

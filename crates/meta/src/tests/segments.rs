@@ -29,7 +29,9 @@ async fn shared_bytes_are_found_moved_and_forgotten() {
     // The owner of the record is known from the segment's index, the two others by back reference.
     assert_eq!(uses(&meta, 1, &[(a, 0), (a, 7)]).await, [(a, 0), (b, 0), (b, 1)]);
     assert_eq!(meta.segments(None, 9).await.unwrap()[0].live_bytes, 120);
-    assert!(!meta.forget_segment(SegmentId(1)).await.unwrap());
+    assert!(
+        !meta.forget_segment(SegmentId(1), meta.snapshots_seen().await.unwrap()).await.unwrap()
+    );
 
     let moves = [(record(1, 80, 100), record(2, 80, 100))];
     let segments = [(SegmentId(2), info(100))];
@@ -41,7 +43,7 @@ async fn shared_bytes_are_found_moved_and_forgotten() {
     assert_eq!(uses(&meta, 1, &[(a, 0)]).await, []);
     assert_eq!(uses(&meta, 2, &[(a, 0)]).await, [(a, 0), (b, 0), (b, 1)]);
     assert_eq!(meta.inode(b).await.unwrap().data.generation, 1);
-    assert!(meta.forget_segment(SegmentId(1)).await.unwrap());
+    assert!(meta.forget_segment(SegmentId(1), meta.snapshots_seen().await.unwrap()).await.unwrap());
     assert_eq!(meta.segment_known(&[SegmentId(1), SegmentId(2)]).await.unwrap(), [false, true]);
     assert_eq!(meta.segments(Some(SegmentId(1)), 9).await.unwrap().len(), 1);
     assert_sound(&meta).await;
@@ -78,7 +80,7 @@ async fn a_segment_with_many_back_references_is_forgotten_whole() {
     for ino in [a, b] {
         meta.truncate(ino, 0, NOW).await.unwrap();
     }
-    assert!(meta.forget_segment(SegmentId(1)).await.unwrap());
+    assert!(meta.forget_segment(SegmentId(1), meta.snapshots_seen().await.unwrap()).await.unwrap());
     assert!(meta.kv().scan(b"R", None, 9).await.unwrap().is_empty());
     assert_sound(&meta).await;
 }

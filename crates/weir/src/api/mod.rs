@@ -50,8 +50,8 @@ pub(crate) use recover::{
 pub(crate) use refusal::Refusal;
 pub(crate) use scrub::{BeginScrub, EndScrub, GetScrub};
 pub(crate) use snapshots::{
-    CreateSnapshot, DeleteSnapshot, DeletedSnapshot, DiffSnapshots, GetSnapshotSchedule,
-    HoldSnapshot, ListSnapshots, SetSnapshotSchedule,
+    CreateSnapshot, DeleteSnapshot, DeletedSnapshot, DiffSnapshots, DumpSnapshot,
+    GetSnapshotSchedule, HoldSnapshot, ListSnapshots, SetSnapshotSchedule,
 };
 pub(crate) use status::{
     BlockStatus, GetStatus, Held, NbdStatus, Passthrough, StatusAnswer, Tls, Transport,

@@ -57,8 +57,19 @@ call!(Get "/v1/snapshots/schedule", GetSnapshotSchedule => ScheduleView);
 pub(crate) struct SetSnapshotSchedule {
     /// None: no snapshot is made by itself any more. What was made stays.
     pub(crate) rules: Vec<SnapshotRule>,
+    /// The newest of them gets a dump of its metadata.
+    #[serde(default)]
+    pub(crate) dump: bool,
 }
 call!(Post "/v1/snapshots/schedule/set", SetSnapshotSchedule => ScheduleView);
+
+/// Keeps the rows of a snapshot's metadata in the volume's bucket.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct DumpSnapshot {
+    pub(crate) name: String,
+}
+call!(Post "/v1/snapshots/dump", DumpSnapshot => SnapshotView);
 
 /// Some of what is different between two snapshots, or a snapshot and the volume as it is now.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]

@@ -24,6 +24,7 @@ pub(super) const BACKUPS_EXAMPLES: &str = "\
 Examples:
   weir backups s3://backups/genomes
   weir backups s3://backups/genomes --json
+  weir backups s3://my-bucket/genomes                              of a volume: dumps of its metadata
   weir backups s3://backups/genomes --delete 2026-11-26T13:00:00.000Z
 
 Deleting one also removes the segments that no other backup needs, and what was begun and never became a backup.";
@@ -34,10 +35,15 @@ Examples:
   weir restore-volume s3://backups/genomes s3://my-bucket/again --backup before-upgrade
   weir restore-volume s3://backups/genomes s3://my-bucket/again --stripe s3://my-bucket-2/again
   weir restore-volume s3://backups/genomes s3://my-bucket/again --meta postgres://weir@db/weir
+  weir backups s3://my-bucket/genomes                              dumps of its metadata
+  weir restore-volume s3://my-bucket/genomes --metadata-from newest
 
 Makes a volume with a name of its own, which has all that was backed up. It is there when all of it is; broken off, the same
 command goes on. Links of the backed-up volume stand still in it, so that two volumes do not export to one bucket:
-`weir link` has them go on, or --keep-links.";
+`weir link` has them go on, or --keep-links.
+
+With --metadata-from it is the volume that is there, whose metadata was lost (`weir snapshot schedule --dump`): it is as it was
+when that dump's snapshot was made. Nothing is copied, and it must be mounted nowhere.";
 
 /// How to reach the other side.
 #[derive(Args, Clone, Debug)]
@@ -98,19 +104,27 @@ pub(crate) struct BackupsArgs {
 
 #[derive(Args, Debug)]
 pub(crate) struct RestoreVolumeArgs {
-    /// Where backups are
+    /// Where backups are; with --metadata-from the volume
     pub(crate) from: String,
     /// Where the volume is to be: s3://BUCKET/PREFIX or file:///DIRECTORY
-    pub(crate) to: String,
+    #[arg(required_unless_present = "metadata_from")]
+    pub(crate) to: Option<String>,
+    /// The volume is there and its metadata is lost: restore it from this dump, or the `newest`
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["to", "backup", "stripe", "keep_links", "to_endpoint", "to_region", "to_profile"])]
+    pub(crate) metadata_from: Option<String>,
+    /// With --metadata-from: do away with metadata that can be read, or may come back
+    #[arg(long, requires = "metadata_from")]
+    pub(crate) accept_loss: bool,
     /// Which backup [default: the newest]
     #[arg(long, value_name = "NAME")]
     pub(crate) backup: Option<String>,
     /// One more bucket to spread segments over; may be given several times
     #[arg(long, value_name = "URL")]
     pub(crate) stripe: Vec<String>,
-    /// Where names and attributes are kept: `slate`, in the bucket; or postgres://USER@HOST/DATABASE
-    #[arg(long, value_name = "URL", default_value = "slate")]
-    pub(crate) meta: String,
+    /// Where names and attributes are kept: `slate`, in the bucket; or postgres://USER@HOST/DATABASE [default: slate; with
+    /// --metadata-from where they were]
+    #[arg(long, value_name = "URL")]
+    pub(crate) meta: Option<String>,
     /// Go on with imports and exports of linked buckets
     #[arg(long)]
     pub(crate) keep_links: bool,

@@ -21,7 +21,9 @@ Examples:
   weir snapshot create s3://my-bucket/genomes nightly-$(date +%F)
   weir snapshot schedule /mnt/genomes hourly:24,daily:7,weekly:4    makes and deletes them by itself
   weir snapshot schedule /mnt/genomes                what is made when
+  weir snapshot schedule /mnt/genomes hourly:24,daily:7 --dump      and the bucket has the newest one's metadata
   weir snapshot schedule /mnt/genomes off
+  weir snapshot dump /mnt/genomes before-cleanup
 
 A snapshot is made at once, however large the volume is, and takes room only for what is changed or
 removed after it. Where a daemon of this machine has the volume it does the work; else a volume that
@@ -96,6 +98,9 @@ pub(crate) enum SnapshotCommand {
     Hold(NamedSnapshotsArgs),
     /// Let snapshots be deleted again
     Release(NamedSnapshotsArgs),
+    /// Keep the metadata of snapshots in the bucket, for the day when the volume's is lost (weir restore-volume
+    /// --metadata-from)
+    Dump(NamedSnapshotsArgs),
     /// Have snapshots made and deleted by themselves, or show what is made when
     Schedule(ScheduleArgs),
 }
@@ -152,6 +157,9 @@ pub(crate) struct ScheduleArgs {
     /// How often, and how many are kept, of frequent (15 minutes), hourly, daily, weekly and monthly; or `off`
     #[arg(value_name = "RULES", value_parser = rules)]
     pub(crate) rules: Option<Rules>,
+    /// Dump the metadata of the newest one, for the day when the volume's is lost
+    #[arg(long, requires = "rules")]
+    pub(crate) dump: bool,
 }
 
 /// All rules of a schedule.

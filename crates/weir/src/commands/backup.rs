@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use weir_engine::{
     BackupOptions, BackupProgress, BackupReport, BackupView, BucketUrl, ConnectOptions, Connector,
-    RestoreVolumeOptions, RestoredVolume, SnapshotOptions, Taking, moment_name,
+    RestoreMetadataOptions, RestoreVolumeOptions, RestoredMetadata, RestoredVolume,
+    SnapshotOptions, Taking, moment_name,
 };
 use weir_types::{Bytes, ErrorKind, FsError, Result, UnixTime};
 
@@ -115,7 +116,13 @@ pub(crate) async fn backups(args: BackupsArgs) -> Result<ExitCode> {
     let url: BucketUrl = args.url.parse()?;
     let connector = buckets::connector(buckets::connect_options(&args.connect))?;
     if args.delete.is_empty() {
-        let all = weir_engine::backups(&url, &connector).await?;
+        let all = match weir_engine::read_format(&url, &connector).await {
+            Ok(_) => weir_engine::dumps(&url, &connector).await?,
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                weir_engine::backups(&url, &connector).await?
+            }
+            Err(error) => return Err(error),
+        };
         match args.json {
             true => render::say_json_rows(&all)?,
             false => render::say(&listed(&all, &url))?,
@@ -138,7 +145,10 @@ pub(crate) async fn backups(args: BackupsArgs) -> Result<ExitCode> {
 
 pub(crate) async fn restore_volume(args: RestoreVolumeArgs) -> Result<ExitCode> {
     failpoints::arm()?;
-    let to: BucketUrl = args.to.parse()?;
+    let to = match (&args.metadata_from, &args.to) {
+        (Some(name), _) => return restore_metadata(&args, name).await,
+        (None, to) => to.clone().unwrap_or_default().parse::<BucketUrl>()?,
+    };
     let stripe = args.stripe.iter().map(|text| text.parse()).collect::<Result<Vec<BucketUrl>>>()?;
     buckets::make_directories(std::iter::once(&to).chain(&stripe))?;
     let options = RestoreVolumeOptions {
@@ -146,7 +156,7 @@ pub(crate) async fn restore_volume(args: RestoreVolumeArgs) -> Result<ExitCode> 
         backup: args.backup.clone(),
         to: to.clone(),
         stripe,
-        metadata: Some(args.meta.clone()),
+        metadata: args.meta.clone(),
         keep_links: args.keep_links,
         connector: buckets::volume_connector(
             &args.connect,
@@ -167,6 +177,50 @@ pub(crate) async fn restore_volume(args: RestoreVolumeArgs) -> Result<ExitCode> 
         false => render::say(&restored_text(&restored, &to))?,
     }
     Ok(told_damage(&restored.damaged))
+}
+
+async fn restore_metadata(args: &RestoreVolumeArgs, dump: &str) -> Result<ExitCode> {
+    let url: BucketUrl = args.from.parse()?;
+    let options = RestoreMetadataOptions {
+        url: url.clone(),
+        dump: (dump != "newest").then(|| dump.to_owned()),
+        metadata: args.meta.clone(),
+        accept_loss: args.accept_loss,
+        connector: buckets::volume_connector(
+            &args.connect,
+            buckets::connect_options(&args.connect),
+        )?,
+        host: failpoints::host(),
+        clock: clock::real(),
+    };
+    let progress = BackupProgress::default();
+    let restoring = weir_engine::restore_metadata(options, &progress);
+    let Waited::Ended(restored) = or_ctrl_c(shown(&progress, restoring)).await? else {
+        return Ok(left(
+            "broken off; the same command begins anew, and until then nothing mounts the volume",
+        ));
+    };
+    match args.json {
+        true => render::say_json(&restored)?,
+        false => render::say(&metadata_text(&restored, &url))?,
+    }
+    Ok(told_damage(&restored.missing))
+}
+
+fn metadata_text(restored: &RestoredMetadata, url: &BucketUrl) -> String {
+    let RestoredMetadata { dump, volume, before, .. } = restored;
+    format!(
+        "{url} is as dump {} has it, of {}: {}, {}\n\
+         what no mount had flushed by then is not in it: it stays in the tiers, under {}; it has {} now\n\
+         Look at it:  weir mount {url} DIR --tier LOCAL_DIR --read-only\n\
+         Once it is mounted for writing, other dumps go, and what only those need.\n",
+        dump.name,
+        moment_name(dump.created_ms.cast_signed()),
+        render::files(dump.files),
+        Bytes(dump.stored_bytes),
+        before.0,
+        volume.0
+    )
 }
 
 /// Does some work, and shows how far it is.

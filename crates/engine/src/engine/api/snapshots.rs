@@ -55,17 +55,24 @@ impl Engine {
         boxed(self.snapshots.schedule())
     }
 
-    /// Replaces these rules; none of them: no snapshot is made by itself any more. What rules made that go stays. Two
+    /// Replaces these rules, and says whether the newest of what they make gets a dump; none of them: no snapshot is made by itself any more. What rules made that go stays. Two
     /// reads, one commit, and a deletion for each snapshot that is too many then.
     pub fn set_snapshot_schedule(
         &self,
         rules: Vec<SnapshotRule>,
+        dump: bool,
     ) -> Boxed<'_, Result<ScheduleView>> {
-        boxed(async move { self.snapshots.set_schedule(&rules).await })
+        boxed(async move { self.snapshots.set_schedule(&rules, dump).await })
     }
 
-    /// Makes the snapshots that are due, without waiting for the next look, which is every 15 s. Costs a read where
-    /// there are none.
+    /// Keeps the rows of a snapshot's metadata in the volume's bucket, from which [`crate::restore_metadata`] makes metadata
+    /// again that was lost; goes with the snapshot. Reads all of them; a PUT for each 16 MiB, and one commit.
+    pub fn dump_snapshot<'a>(&'a self, name: &'a str) -> Boxed<'a, Result<SnapshotView>> {
+        boxed(self.snapshots.dump(name))
+    }
+
+    /// Makes the snapshots that are due, without waiting for the next look, which is every 15 s. Costs two reads
+    /// where there are none.
     pub fn make_due_snapshots(&self) -> Boxed<'_, Result<()>> {
         boxed(self.snapshots.make_due())
     }

@@ -9,7 +9,7 @@ use weir_object::{Bucket, BucketUrl, Component};
 use weir_types::{ErrorKind, FsError, Result, SegmentId};
 
 use super::held::Held;
-use super::manifest::{BackupView, key, list_key, names, opened};
+use super::manifest::{BackupView, at, key, list_key, names, opened};
 use super::segments::present;
 use crate::volume::connector::Connector;
 use crate::volume::host::Host;
@@ -75,12 +75,12 @@ async fn delete(held: &Held, which: &[String]) -> Result<Deleted> {
     }
     // First what makes them whole: then nobody restores half of one.
     for name in which.iter().filter(|name| whole.contains(name)) {
-        BackupView::remove(bucket, name).await?;
+        BackupView::remove(bucket, &at(name)).await?;
         fail::fail_point!("engine::backup-unnamed");
     }
     let stay: Vec<_> = whole.iter().filter(|name| !which.contains(name)).collect();
     for name in which.iter().chain(&begun) {
-        let listing = bucket.list(Component::Meta, &key(name, ""));
+        let listing = bucket.list(Component::Meta, &key(&at(name), ""));
         let objects: Vec<_> = listing.map_ok(|object| object.key).try_collect().await?;
         remove(held, Component::Meta, objects).await?;
     }
@@ -106,7 +106,7 @@ async fn listed(bucket: &Bucket, name: &str) -> Result<Vec<SegmentId>> {
     let view = BackupView::read(bucket, name).await?;
     let mut ids = Vec::new();
     for number in 0..view.lists {
-        let bytes = bucket.get(Component::Meta, &list_key(name, number)).await?;
+        let bytes = bucket.get(Component::Meta, &list_key(&at(name), number)).await?;
         ids.extend(bytes.as_chunks::<16>().0.iter().map(|id| SegmentId(u128::from_le_bytes(*id))));
     }
     match ids.len() as u64 == view.segments {

@@ -3,9 +3,11 @@
 use futures::TryStreamExt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use weir_meta::check_snapshot_name;
+use weir_meta::{SnapshotRow, Sum, check_snapshot_name};
 use weir_object::{Bucket, Component};
-use weir_types::{Codec, Encryption, ErrorCode, ErrorKind, FsError, Result, VolumeId};
+use weir_types::{
+    Codec, Encryption, ErrorCode, ErrorKind, FsError, Result, SegmentId, VolumeFormat, VolumeId,
+};
 
 use crate::volume::format::{BACKUP_PATH, VOLUME_KEY};
 
@@ -14,7 +16,7 @@ pub(super) const VERSION: u32 = 2;
 /// The form of backups that are not encrypted: the first one, unchanged.
 const PLAIN: u32 = 1;
 /// The object that makes a backup whole.
-const MANIFEST: &str = "backup.json";
+pub(super) const MANIFEST: &str = "backup.json";
 
 /// A backup that is whole.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -64,38 +66,93 @@ pub struct BackupView {
 }
 
 /// The oldest form that can say it.
-pub(super) fn version_of(encryption: Option<&Encryption>) -> u32 {
+fn version_of(encryption: Option<&Encryption>) -> u32 {
     if encryption.is_some() { VERSION } else { PLAIN }
 }
 
-/// The key of something of a backup.
-pub(super) fn key(name: &str, what: &str) -> String {
-    format!("{BACKUP_PATH}/{name}/{what}")
+/// Where a backup is in its place.
+pub(super) fn at(name: &str) -> String {
+    format!("{BACKUP_PATH}/{name}")
 }
 
-pub(super) fn rows_key(name: &str, number: u32) -> String {
-    key(name, &format!("rows/{number:08}"))
+/// The key of something of what is `at` a place.
+pub(super) fn key(at: &str, what: &str) -> String {
+    format!("{at}/{what}")
 }
 
-pub(super) fn list_key(name: &str, number: u32) -> String {
-    key(name, &format!("segments/{number:08}"))
+pub(super) fn rows_key(at: &str, number: u32) -> String {
+    key(at, &format!("rows/{number:08}"))
+}
+
+pub(super) fn list_key(at: &str, number: u32) -> String {
+    key(at, &format!("segments/{number:08}"))
 }
 
 impl BackupView {
+    /// The rows of a snapshot of a volume, and no segments.
+    pub(super) fn of_rows(
+        (name, url, format, row): (&str, &str, &VolumeFormat, &SnapshotRow),
+        rows_id: SegmentId,
+        (row_objects, sum): (u32, Sum),
+    ) -> Self {
+        let state = row.state.as_ref();
+        Self {
+            version: version_of(format.encryption.as_ref()),
+            name: name.to_owned(),
+            volume: format.id.clone(),
+            url: url.to_string(),
+            created_ms: row.created_ms,
+            record_bytes: format.record_bytes,
+            segment_bytes: format.segment_bytes,
+            codec: format.codec,
+            files: state.map_or(0, |state| state.inodes),
+            stored_bytes: state.map_or(0, |state| state.stored_bytes),
+            segments: 0,
+            object_bytes: 0,
+            lists: 0,
+            rows: sum.rows,
+            row_bytes: sum.bytes,
+            row_objects,
+            rows_id: format!("{:032x}", rows_id.0),
+            xxh3: format!("{:032x}", sum.xxh3),
+            damaged: Vec::new(),
+            encryption: format.encryption.clone(),
+        }
+    }
+
+    /// Refuses rows that are not those that were taken.
+    pub(super) fn check(&self, is: Sum, what: &str) -> Result<()> {
+        let Self { name, rows, row_bytes, xxh3, .. } = self;
+        if (is.rows, is.bytes) == (*rows, *row_bytes) && format!("{:032x}", is.xxh3) == *xxh3 {
+            return Ok(());
+        }
+        let text = format!(
+            "backup `{name}` has {rows} rows in {row_bytes} bytes, and {what} {} in {}, or others: restore \
+             another one",
+            is.rows, is.bytes
+        );
+        Err(FsError::new(ErrorKind::Corrupt, text))
+    }
+
     /// One GET. `NotFound` if there is no whole backup of this name.
     pub(super) async fn read(bucket: &Bucket, name: &str) -> Result<Self> {
         check_snapshot_name(name)?;
-        let at = format!("{}/{}", bucket.url(), key(name, MANIFEST));
-        let bytes = match bucket.get(Component::Volume, &key(name, MANIFEST)).await {
+        match Self::read_at(bucket, &at(name)).await {
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 let text = format!(
                     "there is no backup `{name}` in {url}: `weir backups {url}` lists them",
                     url = bucket.url()
                 );
-                return Err(FsError::new(ErrorKind::NotFound, text));
+                Err(FsError::new(ErrorKind::NotFound, text))
             }
-            bytes => bytes?,
-        };
+            view => view,
+        }
+    }
+
+    /// The same of what is `at` a place.
+    pub(super) async fn read_at(bucket: &Bucket, at: &str) -> Result<Self> {
+        let bytes = bucket.get(Component::Volume, &key(at, MANIFEST)).await?;
+        let at = format!("{}/{}", bucket.url(), key(at, MANIFEST));
         let bad =
             |why: String| FsError::new(ErrorKind::Corrupt, format!("{at} cannot be read: {why}"));
         let value: serde_json::Value =
@@ -123,16 +180,16 @@ impl BackupView {
     }
 
     /// One PUT.
-    pub(super) async fn write(&self, bucket: &Bucket) -> Result<()> {
+    pub(super) async fn write(&self, bucket: &Bucket, at: &str) -> Result<()> {
         let mut text = serde_json::to_vec_pretty(self)
             .map_err(|e| FsError::new(ErrorKind::Bug, "encode backup.json").with_source(e))?;
         text.push(b'\n');
-        bucket.replace(Component::Volume, &key(&self.name, MANIFEST), text).await
+        bucket.replace(Component::Volume, &key(at, MANIFEST), text).await
     }
 
     /// One DELETE.
-    pub(super) async fn remove(bucket: &Bucket, name: &str) -> Result<()> {
-        bucket.delete(Component::Volume, &key(name, MANIFEST)).await
+    pub(super) async fn remove(bucket: &Bucket, at: &str) -> Result<()> {
+        bucket.delete(Component::Volume, &key(at, MANIFEST)).await
     }
 }
 

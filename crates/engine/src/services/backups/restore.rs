@@ -6,14 +6,14 @@ use std::sync::atomic::Ordering;
 use schemars::JsonSchema;
 use serde::Serialize;
 use weir_meta::kv::Kv;
-use weir_meta::{Adding, Sum, load};
+use weir_meta::{Adding, load};
 use weir_object::{Bucket, BucketUrl, StripeSet};
 use weir_types::{ErrorKind, FORMAT_VERSION, FsError, Result, VolumeFormat, VolumeId};
 
 use super::held::Held;
 use super::keep::backups;
 use super::making::Making;
-use super::manifest::{BackupView, opened};
+use super::manifest::{BackupView, at, opened};
 use super::progress::BackupProgress;
 use super::rows::read_rows;
 use super::segments::{Copied, Copying, Wanted, wanted};
@@ -145,7 +145,7 @@ impl Restoring<'_> {
         let kv = self.making.begin(metadata).await?;
         let wanted = self.rows(&kv).await?;
         kv.close().await?;
-        self.check(self.making.read_back(metadata).await?, "what was loaded")?;
+        self.backup.check(self.making.read_back(metadata).await?, "what was loaded")?;
         let from = StripeSet::new(vec![self.from.clone()])?;
         let copying = Copying {
             from: &from,
@@ -163,29 +163,17 @@ impl Restoring<'_> {
 
     /// Loads all rows, and answers the segments that they name.
     async fn rows(&self, kv: &Arc<dyn Kv>) -> Result<Vec<Wanted>> {
-        let mut adding = Adding::default();
+        let (mut adding, at) = (Adding::default(), at(&self.backup.name));
         for number in 0..self.backup.row_objects {
-            let rows = read_rows(&self.from, self.making.to.keys(), &self.backup, number).await?;
+            let of = (&at[..], &self.backup);
+            let rows = read_rows(&self.from, self.making.to.keys(), of, number).await?;
             rows.iter().for_each(|(key, value)| adding.add(key, value));
             self.progress.rows.fetch_add(rows.len() as u64, Ordering::Relaxed);
             load(&**kv, rows).await?;
             fail::fail_point!("engine::restore-loading");
         }
-        self.check(adding.end(), "the objects of its rows")?;
+        self.backup.check(adding.end(), "the objects of its rows")?;
         kv.sync().await?;
         wanted(&self.making.meta(kv.clone()).await?).await
-    }
-
-    fn check(&self, is: Sum, what: &str) -> Result<()> {
-        let BackupView { name, rows, row_bytes, xxh3, .. } = &self.backup;
-        if (is.rows, is.bytes) == (*rows, *row_bytes) && format!("{:032x}", is.xxh3) == *xxh3 {
-            return Ok(());
-        }
-        let text = format!(
-            "backup `{name}` has {rows} rows in {row_bytes} bytes, and {what} {} in {}, or others: restore \
-             another one",
-            is.rows, is.bytes
-        );
-        Err(FsError::new(ErrorKind::Corrupt, text))
     }
 }

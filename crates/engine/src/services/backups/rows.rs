@@ -1,13 +1,16 @@
 //! Rows of metadata as objects: segments whose records are pieces of one stream of rows.
 
+use std::sync::atomic::Ordering;
+
 use bytes::Bytes;
 use weir_keys::VolumeKeys;
-use weir_meta::{Adding, Sum};
+use weir_meta::{Adding, Meta, Sum, dump};
 use weir_object::{Bucket, Component};
 use weir_segment::{Owner, Scanned, SegmentBuilder, decode_record, scan_records};
 use weir_types::{CHUNK_BYTES, Codec, ErrorKind, FsError, Ino, Result, SegmentId};
 
 use super::manifest::{BackupView, rows_key};
+use super::progress::BackupProgress;
 
 /// Bytes of an object.
 const OBJECT_BYTES: u64 = 16 << 20;
@@ -15,11 +18,12 @@ const OBJECT_BYTES: u64 = 16 << 20;
 const LENGTHS_BYTES: usize = 8;
 
 /// Writes rows, in the order of their keys.
-pub(super) struct RowsWriter<'a> {
+struct RowsWriter<'a> {
     bucket: &'a Bucket,
     /// The volume's: what is in its metadata is hidden in its backups, too.
     keys: &'a VolumeKeys,
-    name: &'a str,
+    /// Where they are written.
+    at: &'a str,
     /// Names the first object.
     first: SegmentId,
     objects: u32,
@@ -41,18 +45,13 @@ fn named(first: SegmentId, number: u32) -> SegmentId {
 }
 
 impl<'a> RowsWriter<'a> {
-    pub(super) fn new(
-        bucket: &'a Bucket,
-        keys: &'a VolumeKeys,
-        name: &'a str,
-        first: SegmentId,
-    ) -> Self {
+    fn new(bucket: &'a Bucket, keys: &'a VolumeKeys, at: &'a str, first: SegmentId) -> Self {
         let builder = SegmentBuilder::new(first, Codec::Zstd, OBJECT_BYTES).sealed_by(keys);
         let (piece, sum) = (Vec::new(), Adding::default());
-        Self { bucket, keys, name, first, objects: 0, builder, piece, pieces: 0, sum }
+        Self { bucket, keys, at, first, objects: 0, builder, piece, pieces: 0, sum }
     }
 
-    pub(super) async fn add(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+    async fn add(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
         let bytes = LENGTHS_BYTES + key.len() + value.len();
         if bytes as u64 > CHUNK_BYTES {
             let text = format!("row {} of the metadata has {bytes} bytes", key.escape_ascii());
@@ -87,27 +86,49 @@ impl<'a> RowsWriter<'a> {
         let next = named(self.first, self.objects + 1);
         let builder = SegmentBuilder::new(next, Codec::Zstd, OBJECT_BYTES).sealed_by(self.keys);
         let sealed = std::mem::replace(&mut self.builder, builder).finish();
-        let key = rows_key(self.name, self.objects);
+        let key = rows_key(self.at, self.objects);
         self.bucket.put(Component::Meta, &key, sealed.bytes).await?;
         self.objects += 1;
         Ok(())
     }
 
-    pub(super) async fn end(mut self) -> Result<Written> {
+    async fn end(mut self) -> Result<Written> {
         self.end_piece()?;
         self.put().await?;
         Ok(Written { objects: self.objects, sum: self.sum.end() })
     }
 }
 
-/// The rows of one object. One GET.
+/// Writes all rows of a state of metadata that a volume can begin with.
+pub(super) async fn write_rows(
+    bucket: &Bucket,
+    (at, first): (&str, SegmentId),
+    (keys, view): (&VolumeKeys, &Meta),
+    progress: &BackupProgress,
+) -> Result<Written> {
+    let mut writer = RowsWriter::new(bucket, keys, at, first);
+    let mut after = None;
+    loop {
+        let page = dump(&**view.kv(), after.as_deref()).await?;
+        for (key, value) in &page.rows {
+            writer.add(key, value).await?;
+        }
+        progress.rows.fetch_add(page.rows.len() as u64, Ordering::Relaxed);
+        after = page.next;
+        if after.is_none() {
+            return writer.end().await;
+        }
+    }
+}
+
+/// The rows of one object of what is `at` a place. One GET.
 pub(super) async fn read_rows(
     bucket: &Bucket,
     keys: &VolumeKeys,
-    view: &BackupView,
+    (at, view): (&str, &BackupView),
     number: u32,
 ) -> Result<Vec<(Vec<u8>, Bytes)>> {
-    let key = rows_key(&view.name, number);
+    let key = rows_key(at, number);
     let bad = |why: &str| {
         let text = format!("{}/{key}: {why}; restore another backup", bucket.url());
         FsError::new(ErrorKind::Corrupt, text)

@@ -1,18 +1,15 @@
 //! Taking a backup.
 
-use std::sync::atomic::Ordering;
-
 use schemars::JsonSchema;
 use serde::Serialize;
-use weir_keys::VolumeKeys;
-use weir_meta::{Meta, check_snapshot_name, dump};
+use weir_meta::check_snapshot_name;
 use weir_object::{BucketUrl, Component};
 use weir_types::{ErrorKind, FsError, Result, SegmentId};
 
 use super::held::Held;
-use super::manifest::{BackupView, list_key, names, opened, version_of};
+use super::manifest::{BackupView, at, list_key, names, opened};
 use super::progress::BackupProgress;
-use super::rows::{RowsWriter, Written};
+use super::rows::{Written, write_rows};
 use super::segments::{Copied, Copying, Wanted, wanted};
 use super::source::Source;
 use crate::volume::connector::Connector;
@@ -103,35 +100,16 @@ impl Taking {
         let Copied { segments: copied, bytes: copied_bytes, damaged } = copying.all(wanted).await?;
         fail::fail_point!("engine::backup-copied");
         let rows_id = SegmentId::new(source.row.created_ms, uuid::Uuid::new_v4().as_u128());
-        let Written { objects, sum } = self
-            .rows(&options.name, rows_id, (source.buckets.keys(), &source.view), progress)
-            .await?;
+        let (at, of) = (at(&options.name), (source.buckets.keys(), &*source.view));
+        let Written { objects, sum } =
+            write_rows(self.held.bucket(), (&at, rows_id), of, progress).await?;
         fail::fail_point!("engine::backup-rows");
         self.held.check().await?;
-        let state = source.row.state.as_ref();
-        let backup = BackupView {
-            version: version_of(source.format.encryption.as_ref()),
-            name: options.name.clone(),
-            volume: source.format.id,
-            url: options.url.to_string(),
-            created_ms: source.row.created_ms,
-            record_bytes: source.format.record_bytes,
-            segment_bytes: source.format.segment_bytes,
-            codec: source.format.codec,
-            files: state.map_or(0, |state| state.inodes),
-            stored_bytes: state.map_or(0, |state| state.stored_bytes),
-            segments,
-            object_bytes,
-            lists,
-            rows: sum.rows,
-            row_bytes: sum.bytes,
-            row_objects: objects,
-            rows_id: format!("{:032x}", rows_id.0),
-            xxh3: format!("{:032x}", sum.xxh3),
-            damaged,
-            encryption: source.format.encryption.clone(),
-        };
-        backup.write(self.held.bucket()).await?;
+        let url = options.url.to_string();
+        let of = (&options.name[..], &url[..], &source.format, &source.row);
+        let rows = BackupView::of_rows(of, rows_id, (objects, sum));
+        let backup = BackupView { segments, object_bytes, lists, damaged, ..rows };
+        backup.write(self.held.bucket(), &at).await?;
         Ok(BackupReport { backup, copied, copied_bytes })
     }
 
@@ -165,31 +143,9 @@ impl Taking {
         let mut lists = 0;
         for some in wanted.chunks(LISTED) {
             let ids: Vec<u8> = some.iter().flat_map(|(id, _)| id.0.to_le_bytes()).collect();
-            self.held.bucket().put(Component::Meta, &list_key(name, lists), ids).await?;
+            self.held.bucket().put(Component::Meta, &list_key(&at(name), lists), ids).await?;
             lists += 1;
         }
         Ok(lists)
-    }
-
-    async fn rows(
-        &self,
-        name: &str,
-        first: SegmentId,
-        (keys, view): (&VolumeKeys, &Meta),
-        progress: &BackupProgress,
-    ) -> Result<Written> {
-        let mut writer = RowsWriter::new(self.held.bucket(), keys, name, first);
-        let mut after = None;
-        loop {
-            let page = dump(&**view.kv(), after.as_deref()).await?;
-            for (key, value) in &page.rows {
-                writer.add(key, value).await?;
-            }
-            progress.rows.fetch_add(page.rows.len() as u64, Ordering::Relaxed);
-            after = page.next;
-            if after.is_none() {
-                return writer.end().await;
-            }
-        }
     }
 }

@@ -1,6 +1,6 @@
 //! Snapshots that are made and deleted by themselves.
 //!
-//! The mount that writes makes them. What must always hold:
+//! The mount that writes makes them; of several the one that does what has to be done for all. What must always hold:
 //! - One snapshot at most for each period of a rule, named by the period, however often it is tried.
 //! - Nothing is deleted but what its rule made, what nobody holds, and only when a newer one of that rule is whole.
 
@@ -23,6 +23,9 @@ const LOOK: Duration = Duration::from_secs(15);
 pub struct ScheduleView {
     /// Its rules; none: no snapshot is made by itself.
     pub rules: Vec<RuleView>,
+    /// The newest of them gets a dump of its metadata.
+    #[serde(default)]
+    pub dump: bool,
     /// Why the last one that was due could not be made. It is tried again.
     pub trouble: Option<String>,
 }
@@ -43,14 +46,29 @@ pub struct RuleView {
     pub overdue_s: u64,
 }
 
+/// How many looks are between two that remove dumps without a snapshot: an hour, after which what another state of the
+/// metadata needed may be collected.
+const LOOKS_PER_SWEEP: u64 = 240;
+
 /// Makes snapshots that are due, until the volume is another's.
 pub(crate) async fn schedule_loop(snapshots: Arc<Snapshots>) {
     if !snapshots.meta.has_checkpoints() {
         return;
     }
-    loop {
+    for look in 1_u64.. {
         tokio::time::sleep(LOOK).await;
-        match snapshots.make_due().await {
+        if !snapshots.context.is_on_duty() {
+            snapshots.tell_of_trouble(None);
+            continue;
+        }
+        let made = async {
+            snapshots.make_due().await?;
+            match look.is_multiple_of(LOOKS_PER_SWEEP) {
+                true => snapshots.sweep_dumps().await,
+                false => Ok(()),
+            }
+        };
+        match made.await {
             Err(error) if error.kind() == ErrorKind::Fenced => return,
             done => snapshots.tell_of_trouble(done.err()),
         }
@@ -68,7 +86,8 @@ impl Snapshots {
     async fn schedule_of(&self, row: &ScheduleRow) -> Result<ScheduleView> {
         let all = self.meta.snapshots().await?;
         let rules = row.rules.iter().filter_map(|rule| self.rule_view(rule, &all)).collect();
-        Ok(ScheduleView { rules, trouble: self.trouble.lock().clone() })
+        let dump = self.dumps_by_itself().await?;
+        Ok(ScheduleView { rules, dump, trouble: self.trouble.lock().clone() })
     }
 
     fn rule_view(&self, rule: &ScheduleRule, all: &[(String, SnapshotRow)]) -> Option<RuleView> {
@@ -91,10 +110,15 @@ impl Snapshots {
 
     /// Replaces the rules; a rule that stays goes on where it was. Snapshots of rules that go stay. Two reads, one
     /// commit, and a deletion for each that is too many by now.
-    pub(crate) async fn set_schedule(&self, rules: &[SnapshotRule]) -> Result<ScheduleView> {
+    pub(crate) async fn set_schedule(
+        &self,
+        rules: &[SnapshotRule],
+        dump: bool,
+    ) -> Result<ScheduleView> {
         self.context.check_writable()?;
         self.meta.checkpoints()?;
         rules::check(rules)?;
+        self.set_dumps_by_itself(dump && !rules.is_empty()).await?;
         let row = self.meta.change_schedule(|before| replaced(before, rules)).await?;
         for rule in &row.rules {
             self.delete_old(rule).await?;
@@ -102,7 +126,7 @@ impl Snapshots {
         self.schedule_of(&row).await
     }
 
-    /// Makes those that are due, and deletes what that makes too many. One read where nothing is due.
+    /// Makes those that are due, and deletes what that makes too many. Two reads where nothing is due.
     pub(crate) async fn make_due(&self) -> Result<()> {
         let row = self.meta.schedule().await?;
         let mut first_error = None;
@@ -116,6 +140,11 @@ impl Snapshots {
             if let Err(error) = self.make(rule, every, every.around(now_s).0).await {
                 first_error.get_or_insert(error);
             }
+        }
+        if !row.rules.is_empty()
+            && let Err(error) = self.dump_newest().await
+        {
+            first_error.get_or_insert(error);
         }
         first_error.map_or(Ok(()), Err)
     }

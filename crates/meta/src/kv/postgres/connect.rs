@@ -8,13 +8,13 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout_at};
 use tokio_postgres::config::{SslMode as Encryption, TargetSessionAttrs};
-use tokio_postgres::{Client, Config, NoTls, Statement};
+use tokio_postgres::{Client, Config, Error as Refusal, NoTls, Statement};
 use weir_types::{ErrorKind, FsError, Result};
 
 use super::error::{Failed, failed};
 use super::login::Login;
 use super::options::PostgresOptions;
-use super::sql::{self, Statements};
+use super::sql::{self, Reads, Writes};
 use super::tls::connector;
 use super::url::{PostgresUrl, Server, SslMode};
 
@@ -27,20 +27,27 @@ pub(super) struct Place {
     pub(super) volume: String,
     /// The quoted name of the schema.
     pub(super) schema: String,
-    texts: Statements<String>,
+    reads: Reads<String>,
+    writes: Writes<String>,
     timeout: Duration,
     read_only: bool,
     hasty: bool,
 }
 
-/// A connection with the statements of a volume's tables.
-pub(super) struct Conn {
+/// A connection with statements of a volume's tables.
+pub(super) struct Conn<S> {
     pub(super) client: Client,
-    pub(super) statements: Statements<Statement>,
+    pub(super) statements: S,
     task: JoinHandle<()>,
 }
 
-impl Drop for Conn {
+/// One that reads.
+pub(super) type Reader = Conn<Reads<Statement>>;
+
+/// One that commits.
+pub(super) type Writer = Conn<Writes<Statement>>;
+
+impl<S> Drop for Conn<S> {
     fn drop(&mut self) {
         // Nobody waits for an answer any more: the server is to notice at once.
         self.task.abort();
@@ -53,7 +60,8 @@ impl Place {
         Self {
             url: options.url.clone(),
             volume: options.volume.clone(),
-            texts: sql::texts(&schema),
+            reads: Reads::of(&schema),
+            writes: Writes::of(&schema),
             schema,
             timeout: options.timeout(),
             read_only: options.read_only,
@@ -150,14 +158,28 @@ impl Place {
         Ok(plain)
     }
 
-    /// A connection with its statements. One round trip for all of these.
-    pub(super) async fn connect(&self, until: Instant) -> Result<Arc<Conn>, Failed> {
+    /// A connection that reads. One round trip for all of its statements.
+    pub(super) async fn reader(&self, until: Instant) -> Result<Arc<Reader>, Failed> {
         let Plain { client, task } = self.plain(until).await?;
-        let prepared = self.texts.prepared(&client);
+        let statements = self.ready(self.reads.prepared(&client), until).await?;
+        Ok(Arc::new(Conn { client, statements, task }))
+    }
+
+    /// A connection that commits. One round trip for all of its statements.
+    pub(super) async fn writer(&self, until: Instant) -> Result<Arc<Writer>, Failed> {
+        let Plain { client, task } = self.plain(until).await?;
+        let statements = self.ready(self.writes.prepared(&client), until).await?;
+        Ok(Arc::new(Conn { client, statements, task }))
+    }
+
+    async fn ready<S>(
+        &self,
+        prepared: impl Future<Output = Result<S, Refusal>>,
+        until: Instant,
+    ) -> Result<S, Failed> {
         let prepared = timeout_at(until, prepared).await.map_err(|_| too_late(&self.url))?;
         let what = format!("use the tables of volume {} in {}", self.volume, self.url);
-        let statements = prepared.map_err(|error| failed(&what, error))?;
-        Ok(Arc::new(Conn { client, statements, task }))
+        prepared.map_err(|error| failed(&what, error))
     }
 }
 

@@ -10,11 +10,12 @@ use std::time::Duration;
 
 use rand::RngExt;
 use tokio::time::{Instant, sleep, timeout_at};
+use tokio_postgres::Row;
 use weir_types::{ErrorKind, FsError, Result};
 
 use super::super::contract::Outcome;
 use super::clock::LANE_MAX;
-use super::connect::Conn;
+use super::connect::Writer;
 use super::error::{Failed, code_of, failed, is_error};
 use super::node::Node;
 use super::plan::Plan;
@@ -37,24 +38,29 @@ const TAKEN: &str = "23505";
 struct Claim {
     lane: i32,
     last: i64,
+    epoch: i64,
+    /// Whether a state is kept that ends before this epoch.
+    saves: bool,
 }
 
 pub(super) struct Lane {
     node: Arc<Node>,
-    conn: Option<Arc<Conn>>,
+    conn: Option<Arc<Writer>>,
     claim: Option<Claim>,
+    /// The claim that did not hold.
+    left: Option<Claim>,
 }
 
 /// What became of one try.
 enum Tried {
     Done(Outcome),
-    /// The lane is somebody else's by now; nothing was done.
+    /// The lane is somebody else's by now, or another epoch began; nothing was done.
     NoLane,
 }
 
 impl Lane {
     pub(super) fn new(node: Arc<Node>) -> Self {
-        Self { node, conn: None, claim: None }
+        Self { node, conn: None, claim: None, left: None }
     }
 
     /// Applies a plan, or tells for sure that it was not applied; `Retry` if neither is known in
@@ -72,7 +78,7 @@ impl Lane {
             let error = match tried {
                 Ok(Ok(Tried::Done(outcome))) => return Ok(outcome),
                 Ok(Ok(Tried::NoLane)) => {
-                    self.claim = None;
+                    self.left = self.claim.take();
                     continue;
                 }
                 Ok(Err(Failed::Final(error))) => return Err(self.told(error, doubt)),
@@ -117,11 +123,11 @@ impl Lane {
             .with_source(error)
     }
 
-    async fn conn(&mut self, until: Instant) -> Result<Arc<Conn>, Failed> {
+    async fn conn(&mut self, until: Instant) -> Result<Arc<Writer>, Failed> {
         if let Some(conn) = self.conn.as_ref().filter(|conn| !conn.client.is_closed()) {
             return Ok(Arc::clone(conn));
         }
-        let conn = self.node.place.connect(until).await?;
+        let conn = self.node.place.writer(until).await?;
         self.node.ask_time(&conn.client).await?;
         Ok(self.conn.insert(conn).clone())
     }
@@ -147,11 +153,12 @@ impl Lane {
         }
         let claim = match self.claim {
             Some(claim) => claim,
-            None => *self.claim.insert(claim_lane(&self.node, &conn).await?),
+            None => self.claim_lane(&conn).await?,
         };
         let under_way = self.node.versions.next(claim.lane);
         let version = under_way.version;
-        let stamp = Stamp { lane: claim.lane, owner: self.node.owner, last: claim.last, version };
+        let Claim { lane, last, epoch, saves } = claim;
+        let stamp = Stamp { lane, owner: self.node.owner, last, version, epoch, saves };
         *doubt = Some(version);
         let sent = send(&conn, plan, Some(&stamp), guard.as_ref()).await;
         if sent.is_ok() {
@@ -200,7 +207,7 @@ impl Lane {
     }
 
     /// Whether the commit was applied whose answer is missing; if not, it never will be.
-    async fn settle(&mut self, conn: &Conn, version: i64) -> Result<bool, Failed> {
+    async fn settle(&mut self, conn: &Writer, version: i64) -> Result<bool, Failed> {
         let Some(claim) = &mut self.claim else {
             return Err(Failed::Final(FsError::new(ErrorKind::Retry, "the lane was given up")));
         };
@@ -230,6 +237,34 @@ impl Lane {
         }
     }
 
+    /// Takes a lane: the one that we had, if only the epoch is another one; one that nobody uses; or a new
+    /// one.
+    async fn claim_lane(&mut self, conn: &Writer) -> Result<Claim, Failed> {
+        let schema = &self.node.place.schema;
+        let mut claim = match self.again(conn).await? {
+            Some(claim) => claim,
+            None => any_lane(&self.node, conn).await?,
+        };
+        self.left = None;
+        // Read behind the epoch: what is kept of earlier ones is seen.
+        let row = conn.client.query_one(&sql::any_kept(schema), &[]).await;
+        let row = row.map_err(|error| failed("look for states that are kept", error))?;
+        claim.saves = row.get(0);
+        Ok(*self.claim.insert(claim))
+    }
+
+    /// The lane that we had, of the epoch that it is in by now; `None` if it is another's.
+    async fn again(&self, conn: &Writer) -> Result<Option<Claim>, Failed> {
+        let Some(left) = self.left else { return Ok(None) };
+        let text = sql::look_at_lane(&self.node.place.schema);
+        let row = conn.client.query_opt(&text, &[&left.lane]).await;
+        let row = row.map_err(|error| failed("look at the lane of commits", error))?;
+        let ours = |row: &Row| {
+            row.get::<_, i64>(0) == self.node.owner && row.get::<_, i64>(1) == left.last
+        };
+        Ok(row.filter(ours).map(|row| Claim { epoch: row.get(2), ..left }))
+    }
+
     /// Gives the lane back. What fails here costs others a few minutes of waiting for it.
     pub(super) async fn leave(&mut self) {
         let (Some(conn), Some(claim)) = (self.conn.take(), self.claim.take()) else {
@@ -241,7 +276,7 @@ impl Lane {
 }
 
 /// Takes a lane that nobody uses, or a new one.
-async fn claim_lane(node: &Node, conn: &Conn) -> Result<Claim, Failed> {
+async fn any_lane(node: &Node, conn: &Writer) -> Result<Claim, Failed> {
     let schema = &node.place.schema;
     let what = "take a lane to commit in";
     for text in [sql::take_lane(schema), sql::make_lane(schema)] {
@@ -253,7 +288,8 @@ async fn claim_lane(node: &Node, conn: &Conn) -> Result<Claim, Failed> {
             Err(error) => return Err(failed(what, error)),
         };
         if let Some(row) = row {
-            let claim = Claim { lane: row.get(0), last: row.get(1) };
+            let (lane, last, epoch) = (row.get(0), row.get(1), row.get(2));
+            let claim = Claim { lane, last, epoch, saves: true };
             if claim.lane > LANE_MAX {
                 let text = format!("cannot {what}: there are more than {LANE_MAX} already");
                 return Err(Failed::Final(FsError::new(ErrorKind::Bug, text)));

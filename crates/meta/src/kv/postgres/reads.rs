@@ -13,10 +13,10 @@ use tokio_postgres::{Row, Statement};
 use weir_types::{ErrorKind, FsError, Result};
 
 use super::super::contract::{Followed, Key, Versioned};
-use super::connect::{Conn, Place};
+use super::connect::{Place, Reader};
 use super::error::{Failed, failed};
 use super::options::KEY_BYTES_MAX;
-use super::sql::Statements;
+use super::sql::Reads;
 
 /// Most rows of one answer.
 const PAGE: usize = 2_000;
@@ -26,13 +26,16 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 type Value<'a> = &'a (dyn ToSql + Sync);
 
-/// Which of the statements.
-type Question = fn(&Statements<Statement>) -> &Statement;
+/// Which of the statements: of the rows as they are, and as a kept state has them.
+type Question = fn(&Reads<Statement>) -> (&Statement, &Statement);
+
+/// Which rows are read: those that are there, or those of a kept state, by its epoch.
+pub(super) type As = Option<i64>;
 
 /// Connections that only read. Many share one: what they ask is answered in turn.
 pub(super) struct Readers {
     place: Arc<Place>,
-    conns: Vec<Mutex<Option<Arc<Conn>>>>,
+    conns: Vec<Mutex<Option<Arc<Reader>>>>,
     next: AtomicUsize,
     timeout: Duration,
 }
@@ -44,11 +47,17 @@ impl Readers {
     }
 
     /// Asks until there is an answer or no time left.
-    async fn ask(&self, what: &str, of: Question, values: &[Value<'_>]) -> Result<Vec<Row>> {
+    async fn ask(
+        &self,
+        what: &str,
+        rows: As,
+        of: Question,
+        values: &[Value<'_>],
+    ) -> Result<Vec<Row>> {
         let until = Instant::now() + self.timeout;
         let mut last = None;
         loop {
-            let asked = timeout_at(until, self.ask_once(what, until, of, values)).await;
+            let asked = timeout_at(until, self.ask_once(what, until, (rows, of), values)).await;
             match asked {
                 Ok(Ok(answer)) => return Ok(answer),
                 Ok(Err(Failed::Final(error))) => return Err(error),
@@ -67,7 +76,7 @@ impl Readers {
         &self,
         what: &str,
         until: Instant,
-        of: Question,
+        (rows, of): (As, Question),
         values: &[Value<'_>],
     ) -> Result<Vec<Row>, Failed> {
         let at = self.next.fetch_add(1, Ordering::Relaxed) % self.conns.len();
@@ -75,11 +84,18 @@ impl Readers {
             let mut held = self.conns[at].lock().await;
             match held.as_ref().filter(|conn| !conn.client.is_closed()) {
                 Some(conn) => Arc::clone(conn),
-                None => held.insert(self.place.connect(until).await?).clone(),
+                None => held.insert(self.place.reader(until).await?).clone(),
             }
         };
-        let answered = conn.client.query(of(&conn.statements), values).await;
-        let answered = answered.map_err(|error| failed(what, error));
+        let (now, past) = of(&conn.statements);
+        let answered = match &rows {
+            None => conn.client.query(now, values).await.map_err(|error| failed(what, error)),
+            Some(epoch) => {
+                let values: Vec<_> =
+                    std::iter::once(epoch as Value<'_>).chain(values.iter().copied()).collect();
+                ask_past(&conn, what, past, &values).await
+            }
+        };
         if let Err(Failed::Lost(_)) = &answered {
             let mut held = self.conns[at].lock().await;
             if held.as_ref().is_some_and(|one| Arc::ptr_eq(one, &conn)) {
@@ -89,19 +105,20 @@ impl Readers {
         answered
     }
 
-    pub(super) async fn get_many(&self, keys: &[Key]) -> Result<Vec<Option<Versioned>>> {
+    pub(super) async fn get_many(&self, of: As, keys: &[Key]) -> Result<Vec<Option<Versioned>>> {
         if keys.is_empty() {
             return Ok(Vec::new());
         }
-        let rows = self.ask("read metadata", |s| &s.get, &[&keys]).await?;
+        let rows = self.ask("read metadata", of, |s| (&s.get, &s.past_get), &[&keys]).await?;
         let mut parts = by_place(&rows)?;
         let each = keys.iter().zip(1..);
         each.map(|(key, at)| parts.remove(&at).map(|parts| parts.value(key)).transpose()).collect()
     }
 
-    pub(super) async fn follow(&self, key: &Key, tags: &[u8]) -> Result<Followed> {
+    pub(super) async fn follow(&self, of: As, key: &Key, tags: &[u8]) -> Result<Followed> {
         let each: Vec<&[u8]> = tags.chunks(1).collect();
-        let rows = self.ask("read metadata", |s| &s.follow, &[key, &each]).await?;
+        let values: [Value<'_>; 2] = [key, &each];
+        let rows = self.ask("read metadata", of, |s| (&s.follow, &s.past_follow), &values).await?;
         let mut parts = by_place(&rows)?;
         let from = parts.remove(&0).map(|parts| parts.value(key)).transpose()?;
         let of_tag = |(tag, at)| parts.remove(&at).map(|parts| parts.value(tag)).transpose();
@@ -111,6 +128,7 @@ impl Readers {
 
     pub(super) async fn scan(
         &self,
+        of: As,
         prefix: &[u8],
         after: Option<&[u8]>,
         limit: usize,
@@ -127,7 +145,7 @@ impl Readers {
             let page = (limit - found.len()).saturating_add(1).min(PAGE);
             let most = page as i64;
             let values: [Value<'_>; 4] = [&from, &shard, &end, &most];
-            let rows = self.ask("list metadata", |s| &s.scan, &values).await?;
+            let rows = self.ask("list metadata", of, |s| (&s.scan, &s.past_scan), &values).await?;
             for row in &rows {
                 let key: &[u8] = row.get(0);
                 if last.as_ref().is_some_and(|(have, _)| have != key)
@@ -161,6 +179,28 @@ impl Readers {
             *conn.lock().await = None;
         }
     }
+}
+
+/// Asks for rows of a kept state, and then whether it is kept: if so, it was when the rows were read, and they
+/// are right.
+async fn ask_past(
+    conn: &Reader,
+    what: &str,
+    past: &Statement,
+    values: &[Value<'_>],
+) -> Result<Vec<Row>, Failed> {
+    let rows = conn.client.query(past, values);
+    let kept = conn.client.query_opt(&conn.statements.is_kept, &values[..1]);
+    let (rows, kept) = futures::try_join!(rows, kept).map_err(|error| failed(what, error))?;
+    match kept {
+        Some(_) => Ok(rows),
+        None => Err(Failed::Final(not_kept())),
+    }
+}
+
+/// What is told of a state that nobody keeps.
+pub(super) fn not_kept() -> FsError {
+    FsError::new(ErrorKind::NotFound, "this state of the metadata is not kept any more")
 }
 
 /// The rows of each key, by the place that the question gave it.

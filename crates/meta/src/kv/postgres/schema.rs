@@ -9,7 +9,7 @@ use super::error::{Failed, code_of, failed};
 use super::node::Node;
 
 /// What makes version n of the tables of version n - 1, at place n - 1. Never changed once released.
-pub(super) const STEPS: [&[&str]; 2] = [
+pub(super) const STEPS: [&[&str]; 3] = [
     &[
         // Values: (key, 0, version, value). Counters: a row for each lane that counted, (key, lane,
         // version, count), and (key, -1, ...) for what was put as a value and then counted in.
@@ -23,6 +23,21 @@ pub(super) const STEPS: [&[&str]; 2] = [
     ],
     // Values that are raised: (key, lane, version, value). Older builds take them for counters.
     &[],
+    // States that are kept (`epochs.rs`).
+    &[
+        // In which epoch a row was last changed, and which one a lane commits in; none is 0.
+        "ALTER TABLE {S}.kv ADD COLUMN epoch bigint",
+        "ALTER TABLE {S}.lane ADD COLUMN epoch bigint",
+        // The epoch that is now.
+        "CREATE TABLE {S}.epoch (one integer PRIMARY KEY, epoch bigint NOT NULL)",
+        "INSERT INTO {S}.epoch (one, epoch) VALUES (1, 0)",
+        // States that are kept: what was committed up to the end of an epoch.
+        "CREATE TABLE {S}.kept (epoch bigint PRIMARY KEY, name text NOT NULL)",
+        // Rows as they were from one epoch on until they were changed or removed in another.
+        "CREATE TABLE {S}.past (
+         key bytea NOT NULL, shard integer NOT NULL, died bigint NOT NULL, born bigint NOT NULL,
+         version bigint NOT NULL, value bytea, n bigint, PRIMARY KEY (key, shard, died))",
+    ],
 ];
 
 /// How often what others do at the same time is waited out.

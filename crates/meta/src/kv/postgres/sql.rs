@@ -44,33 +44,52 @@ fn number_of(value: &str) -> String {
 }
 
 macro_rules! texts {
-    ($($(#[$doc:meta])* $name:ident: $text:expr;)*) => {
-        /// Texts of the statements that each connection prepares, or these prepared.
+    ($(#[$of:meta])* $set:ident: $($(#[$doc:meta])* $name:ident: $text:expr;)*) => {
+        $(#[$of])*
         #[derive(Clone)]
-        pub(crate) struct Statements<T> {
+        pub(crate) struct $set<T> {
             $($(#[$doc])* pub(crate) $name: T,)*
         }
 
-        /// The texts of a schema.
-        pub(crate) fn texts(schema: &str) -> Statements<String> {
-            let number = number_of("d.value");
-            Statements { $($name: $text.replace("{S}", schema).replace("{NUMBER}", &number),)* }
-        }
+        impl $set<String> {
+            /// The texts of a schema.
+            pub(crate) fn of(schema: &str) -> Self {
+                Self { $($name: with_parts($text, schema),)* }
+            }
 
-        impl Statements<String> {
             /// All of them prepared, in one round trip.
-            pub(crate) async fn prepared(
-                &self,
-                client: &Client,
-            ) -> Result<Statements<Statement>, Error> {
+            pub(crate) async fn prepared(&self, client: &Client) -> Result<$set<Statement>, Error> {
                 let ($($name,)*) = futures::try_join!($(client.prepare(&self.$name),)*)?;
-                Ok(Statements { $($name,)* })
+                Ok($set { $($name,)* })
             }
         }
     };
 }
 
+/// What several statements say.
+fn with_parts(text: &str, schema: &str) -> String {
+    text.replace("{NUMBER}", &number_of("d.value"))
+        .replace("{PAST}", PAST)
+        .replace("{SAVED}", SAVED)
+        .replace("{S}", schema)
+}
+
+/// Rows as a kept state has them, `$1` of which is its epoch.
+const PAST: &str =
+    "(SELECT key, shard, version, value, n FROM {S}.kv WHERE coalesce(epoch, 0) <= $1
+     UNION ALL
+     SELECT key, shard, version, value, n FROM {S}.past WHERE born <= $1 AND died > $1)";
+
+/// Notes rows `o` as they were, where a kept state has them. `$1` is the epoch that they end in.
+const SAVED: &str = "INSERT INTO {S}.past (key, shard, died, born, version, value, n)
+     SELECT o.key, o.shard, $1, coalesce(o.epoch, 0), o.version, o.value, o.n FROM o
+     WHERE coalesce(o.epoch, 0) < $1 AND EXISTS (SELECT 1 FROM {S}.kept AS k
+         WHERE k.epoch >= coalesce(o.epoch, 0) AND k.epoch < $1)
+     ON CONFLICT (key, shard, died) DO NOTHING";
+
 texts! {
+    /// What connections that read prepare.
+    Reads:
     /// Values of keys: position, shard, version, value, count.
     get: "SELECT u.at, kv.shard, kv.version, kv.value, kv.n
           FROM unnest($1::bytea[]) WITH ORDINALITY AS u (key, at)
@@ -89,13 +108,38 @@ texts! {
     scan: "SELECT key, shard, version, value, n FROM {S}.kv
            WHERE (key, shard) > ($1::bytea, $2::integer) AND key < $3::bytea
            ORDER BY key, shard LIMIT $4::bigint";
+    /// The same three as a kept state has it, whose epoch comes first.
+    past_get: "SELECT u.at, kv.shard, kv.version, kv.value, kv.n
+          FROM unnest($2::bytea[]) WITH ORDINALITY AS u (key, at)
+          JOIN {PAST} AS kv ON kv.key = u.key";
+    /// See `follow`.
+    past_follow: "SELECT 0::bigint AS at, kv.shard, kv.version, kv.value, kv.n
+             FROM {PAST} AS kv WHERE kv.key = $2
+             UNION ALL
+             SELECT u.at, kv.shard, kv.version, kv.value, kv.n
+             FROM (SELECT {NUMBER} AS number FROM {PAST} AS d WHERE d.key = $2 AND d.shard = 0) AS f
+             CROSS JOIN unnest($3::bytea[]) WITH ORDINALITY AS u (tag, at)
+             JOIN {PAST} AS kv
+                 ON kv.key = u.tag || decode(lpad(to_hex(f.number), 16, '0'), 'hex')";
+    /// See `scan`.
+    past_scan: "SELECT key, shard, version, value, n FROM {PAST} AS kv
+           WHERE (key, shard) > ($2::bytea, $3::integer) AND key < $4::bytea
+           ORDER BY key, shard LIMIT $5::bigint";
+    /// Whether the state of this epoch is kept.
+    is_kept: "SELECT 1 FROM {S}.kept WHERE epoch = $1::bigint";
+}
+
+texts! {
+    /// What connections that commit prepare.
+    Writes:
     /// A key must have this version. Held until the end, so that who changes it waits for us.
     guard: "SELECT 1 / (CASE WHEN count(*) = 1 THEN 1 ELSE 0 END)
             FROM (SELECT 1 FROM {S}.kv WHERE key = $1 AND shard = 0 AND version = $2 FOR SHARE) AS g";
-    /// The lane's last commit must be the one we know of; it is this one now.
-    lane: "INSERT INTO {S}.lane AS l (lane, owner, last, seen) VALUES ($1, $2, $3, now())
+    /// The lane's last commit must be the one we know of, and so must the epoch; it is this one now.
+    lane: "INSERT INTO {S}.lane AS l (lane, owner, last, seen, epoch) VALUES ($1, $2, $3, now(), $5)
            ON CONFLICT (lane) DO UPDATE SET seen = now(),
-               last = excluded.last / (CASE WHEN l.owner = $2 AND l.last = $4 THEN 1 ELSE 0 END)";
+               last = excluded.last / (CASE WHEN l.owner = $2 AND l.last = $4
+                   AND coalesce(l.epoch, 0) = $5 THEN 1 ELSE 0 END)";
     /// Locks plain rows in the order of keys, for change or against change, and compares their
     /// versions: 0 wants no row at all, -1 wants nothing.
     lock: "SELECT 1 / (CASE WHEN count(*) FILTER (WHERE u.want >= 0
@@ -106,21 +150,28 @@ texts! {
            LEFT JOIN LATERAL (SELECT kv.version FROM {S}.kv AS kv
                WHERE kv.key = u.key AND (kv.shard = 0 OR u.want = 0) AND NOT u.changes
                FOR SHARE) AS s ON true";
+    /// Notes rows that are about to be changed as they were: plain ones, and those of the lane.
+    save: "WITH o AS (SELECT kv.* FROM {S}.kv AS kv WHERE kv.key = ANY ($2::bytea[])
+               AND kv.shard IN (0, $3::integer) FOR UPDATE)
+           {SAVED}";
     /// Removes rows: the plain one, those of a counter, or both.
-    delete: "DELETE FROM {S}.kv AS kv
-             USING unnest($1::bytea[], $2::boolean[], $3::boolean[]) AS u (key, plain, shards)
-             WHERE kv.key = u.key AND ((kv.shard = 0 AND u.plain) OR (kv.shard <> 0 AND u.shards))";
+    delete: "WITH o AS (DELETE FROM {S}.kv AS kv
+                 USING unnest($2::bytea[], $3::boolean[], $4::boolean[]) AS u (key, plain, shards)
+                 WHERE kv.key = u.key
+                     AND ((kv.shard = 0 AND u.plain) OR (kv.shard <> 0 AND u.shards))
+                 RETURNING kv.*)
+             {SAVED}";
     /// Makes rows that must not be there.
-    insert: "INSERT INTO {S}.kv (key, shard, version, value)
-             SELECT u.key, 0, $3, u.value FROM unnest($1::bytea[], $2::bytea[]) AS u (key, value)";
+    insert: "INSERT INTO {S}.kv (key, shard, version, epoch, value)
+             SELECT u.key, 0, $3, $4, u.value FROM unnest($1::bytea[], $2::bytea[]) AS u (key, value)";
     /// Makes or changes rows.
-    upsert: "INSERT INTO {S}.kv (key, shard, version, value)
-             SELECT u.key, 0, $3, u.value FROM unnest($1::bytea[], $2::bytea[]) AS u (key, value)
-             ON CONFLICT (key, shard) DO UPDATE
-                 SET version = excluded.version, value = excluded.value, n = NULL";
+    upsert: "INSERT INTO {S}.kv (key, shard, version, epoch, value)
+             SELECT u.key, 0, $3, $4, u.value FROM unnest($1::bytea[], $2::bytea[]) AS u (key, value)
+             ON CONFLICT (key, shard) DO UPDATE SET version = excluded.version,
+                 epoch = excluded.epoch, value = excluded.value, n = NULL";
     /// Makes a shard of what somebody put as a plain value and now is counted in. A value that is
     /// not of 8 bytes is no counter.
-    count: "UPDATE {S}.kv SET shard = -1, version = $2, value = NULL,
+    count: "UPDATE {S}.kv SET shard = -1, version = $2, epoch = $3, value = NULL,
                 n = CASE WHEN length(value) = 8 THEN
                     get_byte(value, 0)::bigint | (get_byte(value, 1)::bigint << 8)
                     | (get_byte(value, 2)::bigint << 16) | (get_byte(value, 3)::bigint << 24)
@@ -129,18 +180,18 @@ texts! {
                     ELSE 1 / (length(value) - length(value)) END
             WHERE key = ANY ($1::bytea[]) AND shard = 0";
     /// Adds to the lane's shards.
-    add: "INSERT INTO {S}.kv AS kv (key, shard, version, n)
-          SELECT u.key, $4, $3, u.n FROM unnest($1::bytea[], $2::bigint[]) AS u (key, n)
-          ON CONFLICT (key, shard) DO UPDATE
-              SET version = excluded.version, n = kv.n + excluded.n";
+    add: "INSERT INTO {S}.kv AS kv (key, shard, version, epoch, n)
+          SELECT u.key, $4, $3, $5, u.n FROM unnest($1::bytea[], $2::bigint[]) AS u (key, n)
+          ON CONFLICT (key, shard) DO UPDATE SET version = excluded.version,
+              epoch = excluded.epoch, n = kv.n + excluded.n";
     /// Makes a shard of what somebody put as a plain value and now is raised.
-    share: "UPDATE {S}.kv SET shard = -1, version = $2
+    share: "UPDATE {S}.kv SET shard = -1, version = $2, epoch = $3
             WHERE key = ANY ($1::bytea[]) AND shard = 0";
     /// Raises the lane's shards.
-    raise: "INSERT INTO {S}.kv AS kv (key, shard, version, value)
-            SELECT u.key, $4, $3, u.value FROM unnest($1::bytea[], $2::bytea[]) AS u (key, value)
-            ON CONFLICT (key, shard) DO UPDATE
-                SET version = excluded.version, value = greatest(kv.value, excluded.value)";
+    raise: "INSERT INTO {S}.kv AS kv (key, shard, version, epoch, value)
+            SELECT u.key, $4, $3, $5, u.value FROM unnest($1::bytea[], $2::bytea[]) AS u (key, value)
+            ON CONFLICT (key, shard) DO UPDATE SET version = excluded.version,
+                epoch = excluded.epoch, value = greatest(kv.value, excluded.value)";
     /// Compares the versions of counters, which a plain row alone is not; 0 wants no shard.
     counted: "SELECT 1 / (CASE WHEN count(*) FILTER (WHERE u.want <>
                     coalesce(mod(s.total, 9223372036854775808) + 1, 0)) = 0 THEN 1 ELSE 0 END)
@@ -149,13 +200,14 @@ texts! {
                       AS total FROM {S}.kv AS kv
                   WHERE kv.key = u.key AND (kv.shard <> 0 OR u.want <> 0)) AS s ON true";
     /// Removes counters, and compares the versions of just what it removed.
-    uncount: "WITH gone AS (DELETE FROM {S}.kv AS kv WHERE kv.key = ANY ($1::bytea[])
-                  RETURNING kv.key, kv.shard, kv.version)
+    uncount: "WITH o AS (DELETE FROM {S}.kv AS kv WHERE kv.key = ANY ($2::bytea[])
+                  RETURNING kv.*),
+                  saved AS ({SAVED})
               SELECT 1 / (CASE WHEN count(*) FILTER (WHERE u.want <>
                     coalesce(mod(s.total, 9223372036854775808) + 1, 0)) = 0 THEN 1 ELSE 0 END)
-              FROM unnest($1::bytea[], $2::bigint[]) AS u (key, want)
+              FROM unnest($2::bytea[], $3::bigint[]) AS u (key, want)
               LEFT JOIN (SELECT key, CASE WHEN max(abs(shard)) > 0 THEN sum(version) END AS total
-                      FROM gone GROUP BY key) AS s
+                      FROM o GROUP BY key) AS s
                   ON s.key = u.key";
 }
 
@@ -170,15 +222,17 @@ pub(super) fn take_lane(schema: &str) -> String {
              SELECT lane FROM {schema}.lane
              WHERE owner = 0 OR seen < now() - interval '10 minutes'
              ORDER BY lane LIMIT 1 FOR UPDATE SKIP LOCKED)
-         RETURNING lane, last"
+         RETURNING lane, last, coalesce(epoch, 0)"
     )
 }
 
-/// Makes a lane.
+/// Makes a lane, of the epoch that is now: whoever ends that one waits for us, or we for it.
 pub(super) fn make_lane(schema: &str) -> String {
     format!(
-        "INSERT INTO {schema}.lane (lane, owner, last, seen)
-         SELECT coalesce(max(lane), 0) + 1, $1, 0, now() FROM {schema}.lane RETURNING lane, last"
+        "INSERT INTO {schema}.lane (lane, owner, last, seen, epoch)
+         SELECT coalesce(max(lane), 0) + 1, $1, 0, now(),
+             (SELECT e.epoch FROM {schema}.epoch AS e WHERE e.one = 1 FOR SHARE)
+         FROM {schema}.lane RETURNING lane, last, epoch"
     )
 }
 
@@ -189,7 +243,12 @@ pub(super) fn leave_lane(schema: &str) -> String {
 
 /// What a lane's last commit was; whoever is about to commit on it is waited for.
 pub(super) fn look_at_lane(schema: &str) -> String {
-    format!("SELECT owner, last FROM {schema}.lane WHERE lane = $1 FOR UPDATE")
+    format!("SELECT owner, last, coalesce(epoch, 0) FROM {schema}.lane WHERE lane = $1 FOR UPDATE")
+}
+
+/// Whether any state is kept.
+pub(super) fn any_kept(schema: &str) -> String {
+    format!("SELECT EXISTS (SELECT 1 FROM {schema}.kept)")
 }
 
 /// Has every commit fail that is still on its way on a lane.

@@ -1,5 +1,6 @@
 //! The engine on a real server, alone and as several nodes.
 
+mod epochs;
 mod failures;
 mod nodes;
 mod open;
@@ -65,3 +66,4 @@ impl Engine for Postgres {
 }
 
 conformance!(Postgres, without_log);
+conformance!(Postgres, only_checkpoints);

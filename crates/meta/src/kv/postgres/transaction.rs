@@ -5,8 +5,8 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{Error, Statement};
 
 use super::super::contract::{Key, Version};
-use super::connect::Conn;
-use super::plan::{Changes, Plan, Wanted};
+use super::connect::Writer;
+use super::plan::{Changes, Plan};
 use super::sql;
 
 /// Which statement it was that failed.
@@ -21,6 +21,8 @@ pub(super) enum Step {
     Check,
     /// A row that must not be there.
     Insert,
+    /// Rows that are noted as they were.
+    Save,
     /// Rows that are changed whatever they were.
     Change,
     /// A plain value that becomes a counter.
@@ -30,12 +32,15 @@ pub(super) enum Step {
     Commit,
 }
 
-/// What is needed to commit: the lane, its owner, its last commit, and this one.
+/// What is needed to commit: the lane, its owner, its last commit, and this one; the epoch, and whether
+/// a state is kept that has rows as they are before it.
 pub(super) struct Stamp {
     pub(super) lane: i32,
     pub(super) owner: i64,
     pub(super) last: i64,
     pub(super) version: i64,
+    pub(super) epoch: i64,
+    pub(super) saves: bool,
 }
 
 type Running<'a> = (Step, BoxFuture<'a, Result<(), Error>>);
@@ -44,7 +49,7 @@ type Value<'a> = &'a (dyn ToSql + Sync);
 /// Sends the whole of it. One that changes nothing has no stamp. An error of a step before the last
 /// one says that the server gave the transaction up, if it was the server that said it.
 pub(super) async fn send(
-    conn: &Conn,
+    conn: &Writer,
     plan: &Plan,
     stamp: Option<&Stamp>,
     guard: Option<&(Key, Version)>,
@@ -54,8 +59,8 @@ pub(super) async fn send(
     batch.text(Step::Begin, sql::BEGIN);
     let statements = &conn.statements;
     if let Some(stamp) = stamp {
-        let Stamp { lane, owner, last, version } = stamp;
-        batch.run(Step::Lane, &statements.lane, vec![lane, owner, version, last]);
+        let Stamp { lane, owner, last, version, epoch, .. } = stamp;
+        batch.run(Step::Lane, &statements.lane, vec![lane, owner, version, last, epoch]);
     }
     if let Some((key, version)) = &guarded {
         batch.run(Step::Guard, &statements.guard, vec![key, version]);
@@ -68,9 +73,16 @@ pub(super) async fn send(
     if let Some(stamp) = stamp {
         batch.change(&plan.first, stamp);
     }
-    batch.decide(&statements.counted, &plan.counted);
-    batch.decide(&statements.uncount, &plan.uncounted);
+    if !plan.counted.keys.is_empty() {
+        let values: Vec<Value<'_>> = vec![&plan.counted.keys, &plan.counted.wants];
+        batch.run(Step::Check, &statements.counted, values);
+    }
     if let Some(stamp) = stamp {
+        if !plan.uncounted.keys.is_empty() {
+            let values: Vec<Value<'_>> =
+                vec![&stamp.epoch, &plan.uncounted.keys, &plan.uncounted.wants];
+            batch.run(Step::Check, &statements.uncount, values);
+        }
         batch.change(&plan.then, stamp);
     }
     batch.text(Step::Commit, "COMMIT");
@@ -78,7 +90,7 @@ pub(super) async fn send(
 }
 
 struct Batch<'a> {
-    conn: &'a Conn,
+    conn: &'a Writer,
     running: Vec<Running<'a>>,
 }
 
@@ -93,35 +105,36 @@ impl<'a> Batch<'a> {
         self.running.push((step, Box::pin(done)));
     }
 
-    fn decide(&mut self, statement: &'a Statement, wanted: &'a Wanted) {
-        if !wanted.keys.is_empty() {
-            self.run(Step::Check, statement, vec![&wanted.keys, &wanted.wants]);
-        }
-    }
-
     fn change(&mut self, changes: &'a Changes, stamp: &'a Stamp) {
         let statements = &self.conn.statements;
-        let (version, lane) = (&stamp.version, &stamp.lane);
+        let Stamp { version, lane, epoch, .. } = stamp;
+        for keys in [&changes.upserts, &changes.adds, &changes.raises] {
+            if stamp.saves && !keys.is_empty() {
+                self.run(Step::Save, &statements.save, vec![epoch, keys, lane]);
+            }
+        }
         if !changes.deletes.is_empty() {
-            let values: Vec<Value<'_>> = vec![&changes.deletes, &changes.plain, &changes.shards];
+            let values: Vec<Value<'_>> =
+                vec![epoch, &changes.deletes, &changes.plain, &changes.shards];
             self.run(Step::Change, &statements.delete, values);
         }
         if !changes.inserts.is_empty() {
-            let values: Vec<Value<'_>> = vec![&changes.inserts, &changes.inserted, version];
+            let values: Vec<Value<'_>> = vec![&changes.inserts, &changes.inserted, version, epoch];
             self.run(Step::Insert, &statements.insert, values);
         }
         if !changes.upserts.is_empty() {
-            let values: Vec<Value<'_>> = vec![&changes.upserts, &changes.upserted, version];
+            let values: Vec<Value<'_>> = vec![&changes.upserts, &changes.upserted, version, epoch];
             self.run(Step::Change, &statements.upsert, values);
         }
         if !changes.adds.is_empty() {
-            self.run(Step::Count, &statements.count, vec![&changes.adds, version]);
-            let values: Vec<Value<'_>> = vec![&changes.adds, &changes.added, version, lane];
+            self.run(Step::Count, &statements.count, vec![&changes.adds, version, epoch]);
+            let values: Vec<Value<'_>> = vec![&changes.adds, &changes.added, version, lane, epoch];
             self.run(Step::Add, &statements.add, values);
         }
         if !changes.raises.is_empty() {
-            self.run(Step::Count, &statements.share, vec![&changes.raises, version]);
-            let values: Vec<Value<'_>> = vec![&changes.raises, &changes.raised, version, lane];
+            self.run(Step::Count, &statements.share, vec![&changes.raises, version, epoch]);
+            let values: Vec<Value<'_>> =
+                vec![&changes.raises, &changes.raised, version, lane, epoch];
             self.run(Step::Add, &statements.raise, values);
         }
     }

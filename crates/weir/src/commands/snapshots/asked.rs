@@ -9,7 +9,7 @@ use weir_engine::{
 use weir_types::{FsError, Result};
 
 use crate::api::{
-    CreateSnapshot, DeleteSnapshot, DiffSnapshots, GetSnapshotSchedule, HoldSnapshot,
+    CreateSnapshot, DeleteSnapshot, DiffSnapshots, DumpSnapshot, GetSnapshotSchedule, HoldSnapshot,
     ListSnapshots, SetSnapshotSchedule,
 };
 use crate::cli::SnapshotPlaceArgs;
@@ -98,18 +98,43 @@ impl Asked {
         Ok(all)
     }
 
-    /// Shows the schedule, or replaces it.
-    pub(super) async fn schedule(self, rules: Option<Vec<SnapshotRule>>) -> Result<ScheduleView> {
+    /// Shows the schedule, or replaces it, and with it whether what it makes is dumped.
+    pub(super) async fn schedule(
+        self,
+        rules: Option<(Vec<SnapshotRule>, bool)>,
+    ) -> Result<ScheduleView> {
         match (self, rules) {
             (Asked::Daemon(client, _), None) => client.call(&GetSnapshotSchedule {}).await,
-            (Asked::Daemon(client, _), Some(rules)) => {
-                client.call(&SetSnapshotSchedule { rules }).await
+            (Asked::Daemon(client, _), Some((rules, dump))) => {
+                client.call(&SetSnapshotSchedule { rules, dump }).await
             }
             (Asked::Opened(mount), None) => {
                 mount.run(async |engine| engine.snapshot_schedule().await).await
             }
-            (Asked::Opened(mount), Some(rules)) => {
-                mount.run(async |engine| engine.set_snapshot_schedule(rules).await).await
+            (Asked::Opened(mount), Some((rules, dump))) => {
+                mount.run(async |engine| engine.set_snapshot_schedule(rules, dump).await).await
+            }
+        }
+    }
+
+    /// Dumps one after the other.
+    pub(super) async fn dump(self, names: &[String]) -> Result<Vec<SnapshotView>> {
+        let mut done = Vec::with_capacity(names.len());
+        match self {
+            Asked::Daemon(client, _) => {
+                for name in names {
+                    done.push(client.call(&DumpSnapshot { name: name.clone() }).await?);
+                }
+                Ok(done)
+            }
+            Asked::Opened(mount) => {
+                let work = async |engine: &weir_engine::Engine| {
+                    for name in names {
+                        done.push(engine.dump_snapshot(name).await?);
+                    }
+                    Ok(done)
+                };
+                mount.run(work).await
             }
         }
     }

@@ -36,10 +36,16 @@ pub(super) fn list(all: &[SnapshotView], place: &str, now: UnixTime) -> String {
             Bytes(one.stored_bytes).to_string(),
             Bytes(one.past_bytes).to_string(),
             Bytes(one.alone_bytes).to_string(),
-            if one.held { "held".to_owned() } else { String::new() },
+            notes(one),
         ]);
     }
     render::table(&rows, 1)
+}
+
+fn notes(one: &SnapshotView) -> String {
+    let notes = [(one.held, "held"), (one.dumped, "dumped")];
+    let notes: Vec<_> = notes.iter().filter(|(is, _)| *is).map(|(_, note)| *note).collect();
+    notes.join(", ")
 }
 
 /// A row for each rule.
@@ -70,6 +76,9 @@ pub(super) fn schedule(view: &ScheduleView, place: &str, now: UnixTime) -> Strin
         ]);
     }
     let mut text = render::table(&rows, 1);
+    if view.dump {
+        text.push_str("the metadata of the newest is dumped to the bucket\n");
+    }
     if let Some(trouble) = &view.trouble {
         text.push_str(&format!("the last one could not be made yet: {trouble}\n"));
     }
@@ -91,6 +100,7 @@ mod tests {
             stored_bytes: 3 << 20,
             past_bytes: 2 << 20,
             alone_bytes: 1 << 20,
+            dumped: true,
         };
         let at = created(&one, Some(Path::new("/mnt/v")));
         assert_eq!(at, "monday has 12 files and 3 MiB: /mnt/v/.snapshots/monday\n");
@@ -98,7 +108,7 @@ mod tests {
         let row = text.lines().last().expect("a row");
         let cells: Vec<_> = row.split("  ").filter(|cell| !cell.trim().is_empty()).collect();
         let cells: Vec<_> = cells.into_iter().map(str::trim).collect();
-        let wanted = ["monday", "2 h 0 min", "12", "3 MiB", "2 MiB", "1 MiB", "held"];
+        let wanted = ["monday", "2 h 0 min", "12", "3 MiB", "2 MiB", "1 MiB", "held, dumped"];
         assert_eq!(cells, wanted, "{text}");
         assert!(list(&[], "/mnt/v", UnixTime(0)).contains("weir snapshot create /mnt/v NAME"));
     }
@@ -119,7 +129,8 @@ mod tests {
             of(SnapshotPeriod::Daily, None, at(10), 0),
             of(SnapshotPeriod::Weekly, None, at(10), 61),
         ];
-        let view = ScheduleView { rules, trouble: Some("the bucket is away".to_owned()) };
+        let trouble = Some("the bucket is away".to_owned());
+        let view = ScheduleView { rules, dump: true, trouble };
         let text = schedule(&view, "/mnt/v", at(90));
         let cells = |line: &str| {
             let cells = line.split("  ").map(str::trim).filter(|cell| !cell.is_empty());
@@ -129,7 +140,7 @@ mod tests {
         assert_eq!(lines[1], ["hourly", "7", "2", "30 min 0 s ago", "in 30 min 0 s"], "{text}");
         assert_eq!(lines[2], ["daily", "7", "2", "-", "now"], "{text}");
         assert_eq!(lines[3][4], "due for 1 min 1 s", "{text}");
-        assert!(text.contains("the bucket is away"));
+        assert!(text.contains("the bucket is away") && text.contains("dumped to the bucket"));
         let none = schedule(&ScheduleView::default(), "/mnt/v", at(0));
         assert!(none.contains("weir snapshot schedule /mnt/v hourly:24"), "{none}");
     }

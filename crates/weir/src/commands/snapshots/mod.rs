@@ -30,6 +30,7 @@ pub(crate) async fn run(command: SnapshotCommand) -> Result<ExitCode> {
         SnapshotCommand::Delete(args) => delete(&args).await,
         SnapshotCommand::Hold(args) => hold(&args, true).await,
         SnapshotCommand::Release(args) => hold(&args, false).await,
+        SnapshotCommand::Dump(args) => dump(&args).await,
         SnapshotCommand::Schedule(args) => schedule(args).await,
     }
 }
@@ -83,10 +84,23 @@ async fn hold(args: &NamedSnapshotsArgs, held: bool) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+async fn dump(args: &NamedSnapshotsArgs) -> Result<ExitCode> {
+    let NamedSnapshotsArgs { place, names } = args;
+    let done: Vec<SnapshotView> = Asked::at(place, false).await?.dump(names).await?;
+    match place.json {
+        true => render::say_json_rows(&done)?,
+        false => {
+            let lines = done.iter().map(|one| format!("the metadata of {} is dumped\n", one.name));
+            render::say(&lines.collect::<String>())?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
 async fn schedule(args: ScheduleArgs) -> Result<ExitCode> {
-    let ScheduleArgs { place, rules } = args;
+    let ScheduleArgs { place, rules, dump } = args;
     let asked = Asked::at(&place, rules.is_none()).await?;
-    let view = asked.schedule(rules.map(|Rules(rules)| rules)).await?;
+    let view = asked.schedule(rules.map(|Rules(rules)| (rules, dump))).await?;
     match place.json {
         true => render::say_json(&view)?,
         false => {

@@ -7,8 +7,8 @@ use weir_types::Result;
 
 use super::routes::Routes;
 use crate::api::{
-    CreateSnapshot, DeleteSnapshot, DeletedSnapshot, DiffSnapshots, GetSnapshotSchedule,
-    HoldSnapshot, ListSnapshots, SetSnapshotSchedule,
+    CreateSnapshot, DeleteSnapshot, DeletedSnapshot, DiffSnapshots, DumpSnapshot,
+    GetSnapshotSchedule, HoldSnapshot, ListSnapshots, SetSnapshotSchedule,
 };
 use crate::daemon::shared::DaemonState;
 
@@ -20,6 +20,7 @@ pub(super) fn add(routes: Routes) -> Routes {
         .wholly(create)
         .wholly(delete)
         .wholly(hold)
+        .wholly(dump)
         .wholly(set_schedule)
 }
 
@@ -61,9 +62,16 @@ async fn schedule(
 
 async fn set_schedule(
     shared: Arc<DaemonState>,
-    SetSnapshotSchedule { rules }: SetSnapshotSchedule,
+    SetSnapshotSchedule { rules, dump }: SetSnapshotSchedule,
 ) -> Result<ScheduleView> {
-    shared.engine.set_snapshot_schedule(rules).await
+    shared.engine.set_snapshot_schedule(rules, dump).await
+}
+
+async fn dump(
+    shared: Arc<DaemonState>,
+    DumpSnapshot { name }: DumpSnapshot,
+) -> Result<SnapshotView> {
+    shared.engine.dump_snapshot(&name).await
 }
 
 async fn diff(shared: Arc<DaemonState>, DiffSnapshots(options): DiffSnapshots) -> Result<DiffPage> {
