@@ -60,7 +60,7 @@ pub use services::scrub::{Lost, ScrubView};
 pub use services::snapshots::diff::{DiffOptions, DiffPage, DifferenceView, NameChange};
 pub use services::snapshots::rules::{SnapshotPeriod, SnapshotRule, moment_name};
 pub use services::snapshots::schedule::{RuleView, ScheduleView};
-pub use services::snapshots::{SnapshotOptions, SnapshotView};
+pub use services::snapshots::{SnapshotOptions, SnapshotTotals, SnapshotView};
 pub use services::survey::{Survey, Surveyed};
 pub use volume::boxed::Boxed;
 pub use volume::connector::{Connector, Wrap};

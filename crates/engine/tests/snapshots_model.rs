@@ -6,6 +6,8 @@
 #[path = "snapshots_model/backups.rs"]
 mod backups;
 mod common;
+#[path = "snapshots_model/lost.rs"]
+mod lost;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -28,6 +30,8 @@ struct Run {
     now: Tree,
     snapshots: BTreeMap<String, Tree>,
     backups: BTreeMap<String, Tree>,
+    /// Snapshots that have a dump, as long as they are there.
+    dumps: BTreeMap<String, ()>,
     rng: StdRng,
     unix_ms: Arc<AtomicU64>,
     seed: u64,
@@ -60,7 +64,8 @@ impl Run {
         world.mount().expect("mounts");
         let rng = StdRng::seed_from_u64(seed);
         let (now, snapshots, backups) = (Tree::new(), BTreeMap::new(), BTreeMap::new());
-        Self { world, now, snapshots, backups, rng, unix_ms, seed, step: 0 }
+        let dumps = BTreeMap::new();
+        Self { world, now, snapshots, backups, dumps, rng, unix_ms, seed, step: 0 }
     }
 
     fn place(&self) -> String {
@@ -89,7 +94,9 @@ impl Run {
                 32..38 => self.truncate(),
                 38..44 => self.unlink(),
                 44..50 => self.copy(),
-                50..58 => self.flush(),
+                50..54 => self.flush(),
+                54..56 => self.dump(),
+                56..58 => self.lose(),
                 58..68 => self.snapshot(),
                 68..73 => self.delete(),
                 73..83 => self.collect(),

@@ -8,10 +8,10 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use weir_cost::{
     Activity, Bill, Host, Item, Machine, Prices, Requests, Shadow, Storage, Usage, machine,
-    machines, per_hour, per_month, predicted, shadow, so_far,
+    machines, month, per_hour, per_month, predicted, shadow, so_far,
 };
 use weir_door_nfs::UseView;
-use weir_engine::Period;
+use weir_engine::{Period, SnapshotTotals};
 use weir_types::{ErrorKind, FsError, Result};
 
 use crate::render::seconds;
@@ -35,6 +35,8 @@ pub(crate) struct Counted {
     pub(crate) linked_bytes: u64,
     /// What was done by NFS since its server began.
     pub(crate) nfs: Vec<UseView>,
+    /// What snapshots hold alone.
+    pub(crate) held: SnapshotTotals,
 }
 
 /// What the price of it depends on, and no daemon knows.
@@ -74,6 +76,10 @@ pub(crate) struct Report {
     pub(crate) used: Period,
     /// Which of it came by NFS, by address and export, since the server began.
     pub(crate) nfs: Vec<UseView>,
+    /// What of the storage only snapshots hold.
+    pub(crate) held: SnapshotTotals,
+    /// What that costs a month.
+    pub(crate) held_month: Bill,
 }
 
 /// The same work on another storage.
@@ -148,6 +154,8 @@ pub(crate) fn report(counted: Counted, terms: Terms, prices: Prices<'_>) -> Resu
         machine,
         used: period,
         nfs: counted.nfs,
+        held: counted.held,
+        held_month: month(prices, counted.held.bytes),
     })
 }
 

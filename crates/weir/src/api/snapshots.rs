@@ -3,7 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use weir_engine::{
-    DiffOptions, DiffPage, ScheduleView, SnapshotOptions, SnapshotRule, SnapshotView,
+    DiffOptions, DiffPage, ScheduleView, SnapshotOptions, SnapshotRule, SnapshotTotals,
+    SnapshotView,
 };
 
 use super::call::call;
@@ -13,6 +14,12 @@ use super::call::call;
 #[serde(deny_unknown_fields)]
 pub(crate) struct ListSnapshots {}
 call!(Get "/v1/snapshots", ListSnapshots => Vec<SnapshotView>);
+
+/// What all snapshots hold together.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct GetSnapshotTotals {}
+call!(Get "/v1/snapshots/totals", GetSnapshotTotals => SnapshotTotals);
 
 /// Keeps the volume as it is now.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]

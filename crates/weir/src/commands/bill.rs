@@ -9,7 +9,7 @@ use weir_door_nfs::UseView;
 use weir_types::{Bytes, ErrorKind, Result};
 
 use super::prices;
-use crate::api::{GetUsed, ListLinks, ListNfsUses};
+use crate::api::{GetSnapshotTotals, GetUsed, ListLinks, ListNfsUses};
 use crate::bill::{Counted, Report, Terms, report};
 use crate::cli::BillArgs;
 use crate::client::Client;
@@ -35,6 +35,7 @@ pub(crate) async fn run(args: BillArgs) -> Result<ExitCode> {
         files: status.engine.files,
         period: client.call(&GetUsed { since_unix_ms: since, node: args.node }).await?,
         nfs: uses_by_nfs(&client).await?,
+        held: client.call(&GetSnapshotTotals {}).await?,
         linked_bytes: client.call(&ListLinks {}).await?.iter().map(|link| link.bytes).sum(),
     };
     let host = Host {
@@ -83,6 +84,16 @@ fn describe(report: &Report, since: Option<u64>, width: Width) -> String {
     }
     text.push_str(&width.table(&lines(report, &span), 1, &[4, 1, 2]));
     text.push_str(&width.prose(2, STORAGE_IS));
+    if report.held.snapshots > 0 {
+        let sentence = format!(
+            "{} of it only snapshots hold ({} of them), for {} a month; deleting them gives that back: \
+             weir snapshot list",
+            Bytes(report.held.bytes),
+            report.held.snapshots,
+            report.held_month
+        );
+        text.push_str(&width.prose(2, &sentence));
+    }
     for unknown in report.so_far.unknown() {
         let sentence = format!("the price of {unknown} is not known: it is in no total");
         text.push_str(&width.prose(2, &sentence));

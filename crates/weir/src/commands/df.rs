@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use weir_types::{Bytes, Result};
 
+use crate::api::GetSnapshotTotals;
 use crate::cli::DirJsonArgs;
 use crate::client::Client;
 use crate::render;
@@ -20,6 +21,10 @@ pub(super) struct Report {
     files: u64,
     /// Bytes of them in the bucket.
     stored_bytes: u64,
+    /// How many snapshots there are.
+    snapshots: u64,
+    /// Bytes of objects that only they hold: what deleting all of them gives back.
+    snapshot_bytes: u64,
     /// What the tier may take, by its setting.
     tier_bytes: u64,
     /// What it may take now, as its disk is.
@@ -31,13 +36,17 @@ pub(super) struct Report {
 }
 
 pub(crate) async fn run(args: DirJsonArgs) -> Result<ExitCode> {
-    let status = Client::at(&args.dir)?.status().await?;
+    let client = Client::at(&args.dir)?;
+    let status = client.status().await?;
+    let held = client.call(&GetSnapshotTotals {}).await?;
     let tier = &status.engine.tier;
     if args.json {
         render::say_json(&Report {
             volume: status.engine.volume,
             files: status.engine.files,
             stored_bytes: status.engine.stored_bytes,
+            snapshots: held.snapshots,
+            snapshot_bytes: held.bytes,
             tier_bytes: tier.tier_bytes,
             tier_limit_bytes: tier.limit_bytes,
             tier_used_bytes: tier.used_bytes,
@@ -49,12 +58,15 @@ pub(crate) async fn run(args: DirJsonArgs) -> Result<ExitCode> {
     let [stored, dirty, used, limit] =
         [status.engine.stored_bytes, tier.dirty_bytes, tier.used_bytes, tier.limit_bytes]
             .map(Bytes);
-    let rows = [
-        ["files in the bucket", &format!("{stored} in {} files", status.engine.files)],
-        ["not there yet", &format!("{dirty}, dirty in the tier")],
-        ["tier", &format!("{used}, {percent}% of {limit}")],
-    ];
-    let rows: Vec<_> = rows.iter().map(|row| row.map(str::to_owned).to_vec()).collect();
+    let row = |name: &str, text: String| vec![name.to_owned(), text];
+    let mut rows =
+        vec![row("files in the bucket", format!("{stored} in {} files", status.engine.files))];
+    if held.snapshots > 0 {
+        let text = format!("{} in objects that only {} hold", Bytes(held.bytes), held.snapshots);
+        rows.push(row("snapshots", text));
+    }
+    rows.push(row("not there yet", format!("{dirty}, dirty in the tier")));
+    rows.push(row("tier", format!("{used}, {percent}% of {limit}")));
     render::say(&format!(
         "{}\n{}",
         render::heading(&status.engine.volume),

@@ -6,7 +6,7 @@ use crate::engine::Engine;
 use crate::services::snapshots::diff::{DiffOptions, DiffPage};
 use crate::services::snapshots::rules::SnapshotRule;
 use crate::services::snapshots::schedule::ScheduleView;
-use crate::services::snapshots::{SnapshotOptions, SnapshotView};
+use crate::services::snapshots::{SnapshotOptions, SnapshotTotals, SnapshotView};
 use crate::volume::boxed::{Boxed, boxed};
 
 impl Engine {
@@ -25,6 +25,11 @@ impl Engine {
     /// hold.
     pub fn snapshots(&self) -> Boxed<'_, Result<Vec<SnapshotView>>> {
         boxed(self.snapshots.list())
+    }
+
+    /// What all snapshots hold together. One read, and three for each 5,000 segments that only snapshots hold.
+    pub fn snapshot_totals(&self) -> Boxed<'_, Result<SnapshotTotals>> {
+        boxed(self.snapshots.totals())
     }
 
     /// Deletes a snapshot; what only it held is given back by the collector's next looks. `Permission`

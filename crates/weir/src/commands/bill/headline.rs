@@ -66,10 +66,10 @@ mod tests {
     use std::time::Duration;
 
     use weir_cost::{
-        Activity, DiskKind, Host, PriceBook, Requests, Usage, machine, per_hour, per_month,
+        Activity, DiskKind, Host, PriceBook, Requests, Usage, machine, month, per_hour, per_month,
         predicted, shadow, so_far,
     };
-    use weir_engine::Period;
+    use weir_engine::{Period, SnapshotTotals};
 
     use super::super::describe;
     use super::*;
@@ -108,7 +108,19 @@ mod tests {
             machine,
             used: Period::default(),
             nfs: Vec::new(),
+            held: SnapshotTotals { snapshots: 2, bytes: 100 << 30 },
+            held_month: month(prices, 100 << 30),
         }
+    }
+
+    #[test]
+    fn what_snapshots_hold_is_told_with_its_price() {
+        let text = describe(&report(600, DiskKind::InstanceStore, 100), None, Width::default());
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(
+            text.contains("100 GiB of it only snapshots hold (2 of them), for $2.30 a month"),
+            "{text}"
+        );
     }
 
     #[test]

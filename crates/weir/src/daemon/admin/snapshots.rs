@@ -2,18 +2,18 @@
 
 use std::sync::Arc;
 
-use weir_engine::{DiffPage, ScheduleView, SnapshotView};
+use weir_engine::{DiffPage, ScheduleView, SnapshotTotals, SnapshotView};
 use weir_types::Result;
 
 use super::routes::Routes;
 use crate::api::{
     CreateSnapshot, DeleteSnapshot, DeletedSnapshot, DiffSnapshots, DumpSnapshot,
-    GetSnapshotSchedule, HoldSnapshot, ListSnapshots, SetSnapshotSchedule,
+    GetSnapshotSchedule, GetSnapshotTotals, HoldSnapshot, ListSnapshots, SetSnapshotSchedule,
 };
 use crate::daemon::shared::DaemonState;
 
 pub(super) fn add(routes: Routes) -> Routes {
-    routes
+    add_watching(routes)
         .on(list)
         .on(schedule)
         .on(diff)
@@ -24,11 +24,23 @@ pub(super) fn add(routes: Routes) -> Routes {
         .wholly(set_schedule)
 }
 
+/// What everybody who may see the volume may ask.
+pub(super) fn add_watching(routes: Routes) -> Routes {
+    routes.on(totals)
+}
+
 async fn list(
     shared: Arc<DaemonState>,
     ListSnapshots {}: ListSnapshots,
 ) -> Result<Vec<SnapshotView>> {
     shared.engine.snapshots().await
+}
+
+async fn totals(
+    shared: Arc<DaemonState>,
+    GetSnapshotTotals {}: GetSnapshotTotals,
+) -> Result<SnapshotTotals> {
+    shared.engine.snapshot_totals().await
 }
 
 async fn create(

@@ -8,7 +8,7 @@ use weir_types::{ErrorCode, ErrorKind, FsError, Result};
 
 use super::peer::{Peer, may};
 use super::routes::{Failed, Routes};
-use super::{actions, links, mount, throughput};
+use super::{actions, links, mount, snapshots, throughput};
 use crate::api::{GetAction, ListActions, StartAction};
 use crate::daemon::shared::DaemonState;
 
@@ -16,7 +16,7 @@ use crate::daemon::shared::DaemonState;
 pub(super) fn calls() -> Routes {
     let routes =
         links::add_watching(throughput::add_watching(mount::add_watching(Routes::default())));
-    routes
+    snapshots::add_watching(routes)
         .by_owner(actions::start)
         .by_owner(actions::pin)
         .by_owner(actions::states)
