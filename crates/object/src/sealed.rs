@@ -18,6 +18,8 @@ use object_store::{
     PutResult, Result, UploadPart,
 };
 use weir_keys::{Place, SEALED_MORE_BYTES, Sealer, VolumeKeys};
+
+use crate::view::{PlainDigest, digest_of};
 use weir_types::FsError;
 
 /// Plain bytes of a piece.
@@ -168,10 +170,11 @@ impl ObjectStore for Sealed {
         &self,
         location: &Path,
         payload: PutPayload,
-        options: PutOptions,
+        mut options: PutOptions,
     ) -> Result<PutResult> {
         let mut plain: Vec<u8> = Vec::with_capacity(payload.content_length());
         payload.iter().for_each(|part| plain.extend_from_slice(part));
+        options.extensions.insert(PlainDigest(digest_of(std::iter::once(&plain[..]))));
         let (mut pieces, mut stored) = (Pieces::of(&self.keys, location)?, Vec::new());
         pieces.append_whole(&mut plain, &mut stored)?;
         pieces.append(&plain, true, &mut stored)?;

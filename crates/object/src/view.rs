@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::hash::{DefaultHasher, Hasher};
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -25,9 +26,58 @@ use crate::{Component, RequestKind};
 pub(crate) struct View {
     caller: Arc<Caller>,
     component: Component,
-    /// Names of creations that were given up with no answer. The engine tries those again, and they
-    /// may have been done: what it finds in its way is no other writer's then.
-    in_doubt: Mutex<HashMap<Path, String>>,
+    /// Creations that are under way, or were given up with no answer, by path and bytes. The engine tries those
+    /// again, and they may have been done: what it finds in its way is no other writer's then.
+    in_doubt: Mutex<HashMap<(Path, u64), Doubt>>,
+}
+
+/// What tells two contents apart that somebody seals, which the same content does each time to other bytes: comes with
+/// the options of a put.
+#[derive(Clone, Copy)]
+pub(crate) struct PlainDigest(pub(crate) u64);
+
+/// Tells contents apart, in this process.
+pub(crate) fn digest_of<'a>(parts: impl Iterator<Item = &'a [u8]>) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    parts.for_each(|part| hasher.write(part));
+    hasher.finish()
+}
+
+/// A creation of which it is not known whether it was done.
+struct Doubt {
+    /// Its name, which the object has.
+    id: String,
+    /// Somebody waits for its end. Several writers share a view, and may create one object at once: each that
+    /// loses has to know it.
+    under_way: bool,
+}
+
+/// A creation that is under way; given up when it is dropped.
+struct Creation<'a> {
+    view: &'a View,
+    key: Option<(Path, u64)>,
+    id: String,
+    /// It may have been done before.
+    again: bool,
+}
+
+impl Creation<'_> {
+    /// It is known what became of it.
+    fn ended(mut self) {
+        if let Some(key) = self.key.take() {
+            self.view.in_doubt.lock().remove(&key);
+        }
+    }
+}
+
+impl Drop for Creation<'_> {
+    fn drop(&mut self) {
+        if let Some(key) = self.key.take()
+            && let Some(doubt) = self.view.in_doubt.lock().get_mut(&key)
+        {
+            doubt.under_way = false;
+        }
+    }
 }
 
 /// More than the engine has under way; beyond that the older doubts are forgotten.
@@ -38,30 +88,48 @@ impl View {
         Self { caller, component, in_doubt: Mutex::default() }
     }
 
-    /// Creates an object, also one that an earlier call may have created.
+    /// Creates an object, also one that an earlier call with the same bytes may have created.
     async fn create(
         &self,
         path: &Path,
         payload: PutPayload,
         options: PutOptions,
     ) -> std::result::Result<ConditionalPut, Failure> {
-        let name = {
-            let mut in_doubt = self.in_doubt.lock();
-            if in_doubt.len() >= IN_DOUBT_MAX {
-                in_doubt.clear();
-            }
-            let again = in_doubt.contains_key(path);
-            // It is in doubt from here on, also where nobody waits for its end.
-            let id = in_doubt.entry(path.clone()).or_insert_with(new_put_id).clone();
-            (id, again)
-        };
+        let plain = options.extensions.get::<PlainDigest>().map(|digest| digest.0);
+        let digest = plain.unwrap_or_else(|| digest_of(payload.iter().map(|part| &part[..])));
+        let creation = self.begin(path, digest);
         let before = || std::future::ready(Ok(()));
         let (caller, component) = (&self.caller, self.component);
+        let name = (creation.id.clone(), creation.again);
         let put = caller.put_if_named(name, before, component, path, payload, options).await;
         if put.is_ok() {
-            self.in_doubt.lock().remove(path);
+            creation.ended();
         }
         put
+    }
+
+    /// Begins a creation: it is in doubt from here on, also where nobody waits for its end.
+    fn begin(&self, path: &Path, digest: u64) -> Creation<'_> {
+        let key = (path.clone(), digest);
+        let mut in_doubt = self.in_doubt.lock();
+        if in_doubt.len() >= IN_DOUBT_MAX {
+            in_doubt.retain(|_, doubt| doubt.under_way);
+        }
+        match in_doubt.get_mut(&key) {
+            // Another writer makes the same at this moment: one of the two will know that it lost.
+            Some(doubt) if doubt.under_way => {
+                Creation { view: self, key: None, id: new_put_id(), again: false }
+            }
+            Some(doubt) => {
+                doubt.under_way = true;
+                Creation { view: self, id: doubt.id.clone(), key: Some(key), again: true }
+            }
+            None => {
+                let id = new_put_id();
+                in_doubt.insert(key.clone(), Doubt { id: id.clone(), under_way: true });
+                Creation { view: self, key: Some(key), id, again: false }
+            }
+        }
     }
 
     fn listing(

@@ -117,6 +117,56 @@ async fn a_creation_that_is_tried_again_after_it_was_given_up_is_ours() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn so_it_is_where_each_try_seals_it_anew() {
+    let golden = std::path::PathBuf::from("../segment/tests/golden/sealed");
+    let encryption = std::fs::read(golden.join("encryption.json")).expect("it is there");
+    let encryption: weir_types::Encryption = serde_json::from_slice(&encryption).expect("reads");
+    let key = std::fs::read(golden.join("key")).expect("it is there");
+    let secret = weir_keys::Secret::parse(&key).expect("a key");
+    let keys = weir_keys::unlock(&encryption, &secret).expect("opens");
+    let at = faulty("sealed", "op=put,nth=1,where=after,what=timeout;op=put,where=before,what=503");
+    let store = weir_object::sealed(at.bucket.store(DATA), &keys);
+    let path = Path::from("meta/wal/1.sst");
+    let put = || store.put_opts(&path, "log".into(), PutMode::Create.into());
+    put().await.expect_err("no answer");
+    at.control.set_on(false);
+    put().await.expect("it is there, and it is ours");
+    put().await.expect_err("once more is another creation");
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_creations_at_once_one_is_made_and_the_others_know_it() {
+    let url = "memory://faults-at-once".parse().expect("url");
+    let options = ConnectOptions::default();
+    let slow = Slow { latency: Duration::from_secs(1), bytes_per_s: 0 };
+    let below = SlowStore::new(open_store(&url, &options).expect("open"), slow);
+    let bucket = Bucket::from_store(&url, Arc::new(below), &options, &Meter::new());
+    // The metadata's engine has several writers over one store: of its manifest each makes the next one.
+    let store = bucket.store(DATA);
+    for (key, texts) in [("other", ["one", "two", "six"]), ("same", ["one", "one", "one"])] {
+        let path = Path::from(key);
+        let puts = texts.map(|text| store.put_opts(&path, text.into(), PutMode::Create.into()));
+        let made: Vec<_> =
+            futures::future::join_all(puts).await.iter().map(Result::is_ok).collect();
+        assert_eq!(made.iter().filter(|made| **made).count(), 1, "{key}: {made:?}");
+        let have = store.get(&path).await.expect("get").bytes().await.expect("body");
+        let winner = texts.iter().zip(&made).find(|(_, made)| **made).map(|(text, _)| *text);
+        assert_eq!(Some(&have[..]), winner.map(str::as_bytes));
+    }
+    // What was given up is known for ours again, and other bytes are another creation.
+    let path = Path::from("given-up");
+    let put = |text: &'static str| store.put_opts(&path, text.into(), PutMode::Create.into());
+    tokio::time::timeout(Duration::from_millis(1_500), put("one"))
+        .await
+        .expect("made")
+        .expect("made");
+    put("two").await.expect_err("it is there");
+    let dropped = tokio::time::timeout(Duration::from_millis(10), put("three")).await;
+    dropped.expect_err("dropped");
+    put("two").await.expect_err("it is still there, and is no creation of three");
+}
+
+#[tokio::test(start_paused = true)]
 async fn lost_answers_of_updates() {
     let at = faulty("update", "op=put,nth=2,where=after,what=503;op=put,nth=3,where=after");
     let store = at.bucket.store(DATA);
