@@ -156,3 +156,14 @@ done
 nodes_umount
 "$WEIR" fsck --data "$URL" --json | jq -e '.snapshots == 2 and .problems == []' >"$T/out" 2>&1 ||
     fail "fsck: $("$WEIR" fsck --data "$URL" --json)"
+
+echo "== metadata that nodes share is not restored under them"
+node_mount 0
+"$WEIR" snapshot dump "$A" tuesday >/dev/null || fail "dump"
+refused "restoring what a node has" "is mounted by node" "$WEIR" restore-volume "$URL" --metadata-from tuesday --accept-loss
+node_umount 0
+"$WEIR" restore-volume "$URL" --metadata-from tuesday --accept-loss >"$T/out" 2>&1 || fail "restore-volume: $(cat "$T/out")"
+node_mount 0
+node_mount 1
+sums "$B" | diff - "$T/tuesday" || fail "the volume is another one"
+nodes_umount

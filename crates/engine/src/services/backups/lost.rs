@@ -7,9 +7,10 @@ use std::sync::atomic::Ordering;
 use schemars::JsonSchema;
 use serde::Serialize;
 use weir_meta::kv::Kv;
+use weir_meta::sessions::sessions;
 use weir_meta::{Adding, Meta, Restore, Sum, sum};
 use weir_object::{BucketUrl, Component, StripeSet};
-use weir_types::{ErrorKind, FsError, Ino, Result, VolumeFormat, VolumeId};
+use weir_types::{ErrorCode, ErrorKind, FsError, Ino, Result, VolumeFormat, VolumeId};
 
 use super::dumps::chosen;
 use super::held::Held;
@@ -77,6 +78,7 @@ pub async fn restore_metadata(
     let timeout_ms = options.connector.options.timeout_ms;
     let lost = Metadata::of(&before, &buckets, None, timeout_ms)?.hasty();
     let (at, dump) = chosen(buckets.first(), options.dump.as_deref()).await?;
+    check_alone(&options, &lost).await?;
     if !options.accept_loss {
         check_lost(&options, &lost, &dump).await?;
     }
@@ -99,6 +101,19 @@ pub async fn restore_metadata(
     let missing = done?;
     ended?;
     Ok(RestoredMetadata { dump, volume: format.id, before: before.id, missing })
+}
+
+/// Refuses where nodes share the volume, as far as its metadata can tell.
+async fn check_alone(options: &RestoreMetadataOptions, metadata: &Metadata) -> Result<()> {
+    let Ok(kv) = metadata.follow(Component::Check).await else { return Ok(()) };
+    let nodes = sessions(&*kv).await;
+    let _ = kv.close().await;
+    let Some(node) = nodes.unwrap_or_default().into_iter().next() else { return Ok(()) };
+    let (url, name) = (&options.url, node.node.name);
+    let text = format!(
+        "{url} is mounted by node `{name}`: unmount it there; if that is gone, `weir nodes evict` shuts it out"
+    );
+    Err(FsError::new(ErrorKind::Conflict, text).coded(ErrorCode::VolumeInUse))
 }
 
 /// Refuses where the metadata may not be lost.
