@@ -6,8 +6,6 @@
 mod actions;
 #[path = "belongs.rs"]
 mod belongs;
-#[path = "clones.rs"]
-mod clones;
 #[path = "nodes/disks.rs"]
 mod disks;
 #[path = "life.rs"]
@@ -16,8 +14,6 @@ mod life;
 mod locks;
 #[path = "nodes/removed.rs"]
 mod removed;
-#[path = "snapshots_model.rs"]
-mod snapshots_model;
 #[path = "nodes/spread.rs"]
 mod spread;
 #[path = "nodes/whole.rs"]

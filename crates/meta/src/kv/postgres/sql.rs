@@ -69,16 +69,16 @@ macro_rules! texts {
 /// What several statements say.
 fn with_parts(text: &str, schema: &str) -> String {
     text.replace("{NUMBER}", &number_of("d.value"))
-        .replace("{PAST}", PAST)
+        .replace("{NOW}", NOW_AS_THEN)
+        .replace("{THEN}", THEN)
         .replace("{SAVED}", SAVED)
         .replace("{S}", schema)
 }
 
-/// Rows as a kept state has them, `$1` of which is its epoch.
-const PAST: &str =
-    "(SELECT key, shard, version, value, n FROM {S}.kv WHERE coalesce(epoch, 0) <= $1
-     UNION ALL
-     SELECT key, shard, version, value, n FROM {S}.past WHERE born <= $1 AND died > $1)";
+/// Rows that a kept state has as they are now, `$1` being its epoch, and those that it has from the past. These are to be
+/// looked for by key, and by nothing that the index has behind it.
+const NOW_AS_THEN: &str = "coalesce(kv.epoch, 0) <= $1";
+const THEN: &str = "p.born <= $1 AND p.died + 0 > $1";
 
 /// Notes rows `o` as they were, where a kept state has them. `$1` is the epoch that they end in.
 const SAVED: &str = "INSERT INTO {S}.past (key, shard, died, born, version, value, n)
@@ -108,22 +108,41 @@ texts! {
     scan: "SELECT key, shard, version, value, n FROM {S}.kv
            WHERE (key, shard) > ($1::bytea, $2::integer) AND key < $3::bytea
            ORDER BY key, shard LIMIT $4::bigint";
-    /// The same three as a kept state has it, whose epoch comes first.
+    /// The same three as a kept state has it, whose epoch comes first. Each table is asked for itself: joined to both as
+    /// one, all rows would be looked at, and sorted.
     past_get: "SELECT u.at, kv.shard, kv.version, kv.value, kv.n
           FROM unnest($2::bytea[]) WITH ORDINALITY AS u (key, at)
-          JOIN {PAST} AS kv ON kv.key = u.key";
+          JOIN {S}.kv AS kv ON kv.key = u.key AND {NOW}
+          UNION ALL
+          SELECT u.at, p.shard, p.version, p.value, p.n
+          FROM unnest($2::bytea[]) WITH ORDINALITY AS u (key, at)
+          JOIN {S}.past AS p ON p.key = u.key AND {THEN}";
     /// See `follow`.
-    past_follow: "SELECT 0::bigint AS at, kv.shard, kv.version, kv.value, kv.n
-             FROM {PAST} AS kv WHERE kv.key = $2
+    past_follow: "WITH f AS (SELECT {NUMBER} AS number FROM (
+                 SELECT kv.value FROM {S}.kv AS kv WHERE kv.key = $2 AND kv.shard = 0 AND {NOW}
+                 UNION ALL
+                 SELECT p.value FROM {S}.past AS p WHERE p.key = $2 AND p.shard = 0 AND {THEN}) AS d),
+             t AS (SELECT u.at, u.tag || decode(lpad(to_hex(f.number), 16, '0'), 'hex') AS key
+                 FROM f CROSS JOIN unnest($3::bytea[]) WITH ORDINALITY AS u (tag, at))
+             SELECT 0::bigint AS at, kv.shard, kv.version, kv.value, kv.n
+             FROM {S}.kv AS kv WHERE kv.key = $2 AND {NOW}
              UNION ALL
-             SELECT u.at, kv.shard, kv.version, kv.value, kv.n
-             FROM (SELECT {NUMBER} AS number FROM {PAST} AS d WHERE d.key = $2 AND d.shard = 0) AS f
-             CROSS JOIN unnest($3::bytea[]) WITH ORDINALITY AS u (tag, at)
-             JOIN {PAST} AS kv
-                 ON kv.key = u.tag || decode(lpad(to_hex(f.number), 16, '0'), 'hex')";
+             SELECT 0::bigint AS at, p.shard, p.version, p.value, p.n
+             FROM {S}.past AS p WHERE p.key = $2 AND {THEN}
+             UNION ALL
+             SELECT t.at, kv.shard, kv.version, kv.value, kv.n
+             FROM t JOIN {S}.kv AS kv ON kv.key = t.key AND {NOW}
+             UNION ALL
+             SELECT t.at, p.shard, p.version, p.value, p.n
+             FROM t JOIN {S}.past AS p ON p.key = t.key AND {THEN}";
     /// See `scan`.
-    past_scan: "SELECT key, shard, version, value, n FROM {PAST} AS kv
-           WHERE (key, shard) > ($2::bytea, $3::integer) AND key < $4::bytea
+    past_scan: "(SELECT kv.key, kv.shard, kv.version, kv.value, kv.n FROM {S}.kv AS kv
+               WHERE (kv.key, kv.shard) > ($2::bytea, $3::integer) AND kv.key < $4::bytea AND {NOW}
+               ORDER BY kv.key, kv.shard LIMIT $5::bigint)
+           UNION ALL
+           (SELECT p.key, p.shard, p.version, p.value, p.n FROM {S}.past AS p
+               WHERE (p.key, p.shard) > ($2::bytea, $3::integer) AND p.key < $4::bytea AND {THEN}
+               ORDER BY p.key, p.shard LIMIT $5::bigint)
            ORDER BY key, shard LIMIT $5::bigint";
     /// Whether the state of this epoch is kept.
     is_kept: "SELECT 1 FROM {S}.kept WHERE epoch = $1::bigint";
