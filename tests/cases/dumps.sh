@@ -117,6 +117,7 @@ umount_volume
 killed engine::dump-removed "$WEIR" snapshot delete "$MNT" thursday
 mount_volume
 same "$(names) / $("$WEIR" snapshot list "$MNT" --json | jq -r '.[0].name')" "monday tuesday wednesday / thursday" "killed while it was deleted"
+same "$(dumped)" "" "dumps that it tells of"
 run snapshot delete "$MNT" thursday
 
 echo "== as scheduled"

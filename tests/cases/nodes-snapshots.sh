@@ -156,6 +156,7 @@ done
 nodes_umount
 "$WEIR" fsck --data "$URL" --json | jq -e '.snapshots == 2 and .problems == []' >"$T/out" 2>&1 ||
     fail "fsck: $("$WEIR" fsck --data "$URL" --json)"
+refused "moving what has snapshots" "has snapshots" "$WEIR" migrate "$URL" --to slate
 
 echo "== metadata that nodes share is not restored under them"
 node_mount 0

@@ -9,7 +9,7 @@ mod common;
 #[path = "snapshots_model/lost.rs"]
 mod lost;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -31,7 +31,7 @@ struct Run {
     snapshots: BTreeMap<String, Tree>,
     backups: BTreeMap<String, Tree>,
     /// Snapshots that have a dump, as long as they are there.
-    dumps: BTreeMap<String, ()>,
+    dumps: BTreeSet<String>,
     rng: StdRng,
     unix_ms: Arc<AtomicU64>,
     seed: u64,
@@ -64,7 +64,7 @@ impl Run {
         world.mount().expect("mounts");
         let rng = StdRng::seed_from_u64(seed);
         let (now, snapshots, backups) = (Tree::new(), BTreeMap::new(), BTreeMap::new());
-        let dumps = BTreeMap::new();
+        let dumps = BTreeSet::new();
         Self { world, now, snapshots, backups, dumps, rng, unix_ms, seed, step: 0 }
     }
 
@@ -277,6 +277,7 @@ impl Run {
     /// Once all is removed, nothing is left in the bucket.
     fn end(&mut self) {
         self.end_backups();
+        self.sweep();
         self.world.unmount().expect("unmounts");
         self.world.fsck();
         self.world.mount().expect("mounts");

@@ -240,10 +240,32 @@ impl Meta {
     /// Takes a snapshot's name away; what only it holds goes later. `Permission` if it is held.
     /// Durable when it returns. One read, one commit and a sync.
     pub async fn end_snapshot(&self, name: &str) -> Result<SnapshotRow> {
+        self.end_snapshot_if(name, |_| true).await
+    }
+
+    /// The same of one that was begun under this number and that nobody is making any more; with `unfinished` only where it
+    /// is not whole. Nothing happens where the name is another one's by now, or nobody's.
+    pub async fn give_up_snapshot(&self, name: &str, number: u32, unfinished: bool) -> Result<()> {
+        let may = |row: &SnapshotRow| row.number == number && !(unfinished && row.state.is_some());
+        match self.end_snapshot_if(name, may).await {
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+            ended => ended.map(drop),
+        }
+    }
+
+    /// Ends the snapshot that has the name now, if that `may` be ended; else there is none.
+    async fn end_snapshot_if(
+        &self,
+        name: &str,
+        may: impl Fn(&SnapshotRow) -> bool,
+    ) -> Result<SnapshotRow> {
         let mut tries = Tries::new("delete a snapshot");
         loop {
             tries.next().await?;
             let Seen { version, value: row, .. } = self.seen_snapshot(name).await?;
+            if !may(&row) {
+                return Err(no_snapshot(name));
+            }
             if row.held {
                 let text = format!(
                     "snapshot `{name}` is held: `weir snapshot release` lets it be deleted"

@@ -14,6 +14,7 @@ mod race;
 mod reference;
 mod rounds;
 mod segments;
+mod snapshots;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};

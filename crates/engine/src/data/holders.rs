@@ -80,9 +80,10 @@ impl Holders {
         }
         let (given_up, making) = self.given_up(unfinished);
         snapshots.sort_unstable_by_key(|row| std::cmp::Reverse(row.number));
-        for name in given_up {
+        for (name, number) in given_up {
             tracing::info!(snapshot = name, "a snapshot that was not finished is given up");
-            self.meta.end_snapshot(&name).await?;
+            // Unless it was, in this moment.
+            self.meta.give_up_snapshot(&name, number, true).await?;
         }
         let standing = Standing { meta: &self.meta, snapshots, making, seen, _still: still };
         for row in self.meta.ending_snapshots().await? {
@@ -91,22 +92,19 @@ impl Holders {
         Ok(standing)
     }
 
-    /// Of snapshots that are not finished the names of those that nobody is making, and whether there are
-    /// others.
-    fn given_up(&self, unfinished: Vec<(String, u32)>) -> (Vec<String>, bool) {
+    /// Of snapshots that are not finished those that nobody is making, and whether there are others.
+    fn given_up(&self, unfinished: Vec<(String, u32)>) -> (Vec<(String, u32)>, bool) {
         if !self.context.is_shared() {
             // Whoever made it would hold the lock.
-            return (unfinished.into_iter().map(|(name, _)| name).collect(), false);
+            return (unfinished, false);
         }
         let now_ms = self.context.now_ms();
         let mut seen = self.unfinished.lock();
         seen.retain(|number, _| unfinished.iter().any(|(_, other)| other == number));
-        let all = unfinished.len();
+        // Also while one is given up: it may have been finished in this moment, and is asked the next time.
+        let making = !unfinished.is_empty();
         let mut is_old = |number| now_ms - *seen.entry(number).or_insert(now_ms) >= GIVEN_UP_MS;
-        let old =
-            unfinished.into_iter().filter_map(|(name, number)| is_old(number).then_some(name));
-        let old: Vec<_> = old.collect();
-        let making = old.len() < all;
+        let old: Vec<_> = unfinished.into_iter().filter(|(_, number)| is_old(*number)).collect();
         (old, making)
     }
 

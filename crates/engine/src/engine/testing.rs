@@ -258,6 +258,11 @@ impl Engine {
     pub fn collect_now(&self) -> Boxed<'_, Result<()>> {
         boxed(self.data.collector.look_once())
     }
+
+    /// Removes dumps of which there is no snapshot, as each hour of a mount does.
+    pub fn sweep_dumps_now(&self) -> Boxed<'_, Result<()>> {
+        boxed(self.snapshots.sweep_dumps())
+    }
 }
 
 /// A regular file of root.

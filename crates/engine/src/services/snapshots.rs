@@ -109,6 +109,7 @@ impl Snapshots {
         self.check_nodes().await?;
         let still = self.holders.still().await;
         let row = self.meta.begin_snapshot(name, rule.as_deref()).await?;
+        let number = row.number;
         fail::fail_point!("engine::snapshot-begun");
         let made = match self.keep(&row).await {
             Ok(state) => {
@@ -124,8 +125,9 @@ impl Snapshots {
                 Ok(view(name.clone(), &row, (Sizes::default(), false)))
             }
             Err(error) => {
-                // What is left of it goes with the next look of the collector, in any case.
-                let _ = self.meta.end_snapshot(name).await;
+                // What is left of it goes with the next look of the collector, in any case. The name may be another
+                // node's snapshot by now.
+                let _ = self.meta.give_up_snapshot(name, number, false).await;
                 drop(still);
                 self.holders.ended.notify_one();
                 Err(error)

@@ -11,13 +11,25 @@ impl Run {
         let Some(name) = self.some_snapshot() else { return };
         let view = self.world.run(self.world.engine().dump_snapshot(&name)).expect("dumps");
         assert!(view.dumped, "{}", self.place());
-        self.dumps.insert(name, ());
+        self.dumps.insert(name);
+    }
+
+    /// Only dumps of snapshots that are there stay.
+    pub(super) fn sweep(&mut self) {
+        self.dumps.retain(|name| self.snapshots.contains_key(name));
+        self.world.run(self.world.engine().sweep_dumps_now()).expect("sweeps");
+        let options = &self.world.options;
+        let there = self.world.run(dumps(&options.url, &options.connector)).expect("lists");
+        let mut there: Vec<_> = there.into_iter().map(|dump| dump.name).collect();
+        there.sort_unstable();
+        let wanted: Vec<_> = self.dumps.iter().cloned().collect();
+        assert_eq!(there, wanted, "{}", self.place());
     }
 
     /// The volume ends in one way or another, its metadata goes or not, and it is as a dump has it.
     pub(super) fn lose(&mut self) {
-        self.dumps.retain(|name, ()| self.snapshots.contains_key(name));
-        let names: Vec<_> = self.dumps.keys().cloned().collect();
+        self.dumps.retain(|name| self.snapshots.contains_key(name));
+        let names: Vec<_> = self.dumps.iter().cloned().collect();
         let Some(name) = names.get(self.rng.random_range(0..names.len().max(1))).cloned() else {
             return;
         };
@@ -61,8 +73,7 @@ impl Run {
         // Backups are of the volume that it was: another place is for those of this one.
         self.backups.clear();
         let _ = std::fs::remove_dir_all(self.world.path("backups"));
-        // Dumps of before go with a look that comes later than this.
-        let _ = std::fs::remove_dir_all(self.world.path("bucket").join("dumps"));
+        self.sweep();
         self.check_all();
     }
 }

@@ -60,8 +60,8 @@ impl Engine {
         boxed(self.snapshots.schedule())
     }
 
-    /// Replaces these rules, and says whether the newest of what they make gets a dump; none of them: no snapshot is made by itself any more. What rules made that go stays. Two
-    /// reads, one commit, and a deletion for each snapshot that is too many then.
+    /// Replaces these rules, and says whether the newest of what they make gets a dump; none of them: no snapshot is made
+    /// by itself any more. What rules made that go stays. Two reads, two commits, and a deletion for each snapshot that is too many then.
     pub fn set_snapshot_schedule(
         &self,
         rules: Vec<SnapshotRule>,

@@ -31,7 +31,8 @@ fn at(volume: &VolumeId, number: u32) -> String {
     format!("{DUMP_PATH}/{}/{number:010}", volume.0)
 }
 
-/// Writes the dump of a snapshot, over one that there may be. Reads all rows of it; a PUT for each 16 MiB of them.
+/// Writes the dump of a snapshot. Over one that there is, or that another node writes, it puts the same: a snapshot never
+/// changes, and neither do the names of what a dump is made of. Reads all rows; a PUT for each 16 MiB of them.
 pub(crate) async fn write_dump(
     (url, format): (&str, &VolumeFormat),
     buckets: &StripeSet,
@@ -39,7 +40,7 @@ pub(crate) async fn write_dump(
 ) -> Result<()> {
     let (bucket, at) = (buckets.first(), at(&format.id, row.number));
     let wanted = wanted(view).await?;
-    let rows_id = SegmentId::new(row.created_ms, uuid::Uuid::new_v4().as_u128());
+    let rows_id = SegmentId::new(row.created_ms, u128::from(row.number));
     let (keys, progress) = (buckets.keys(), BackupProgress::default());
     let Written { objects, sum } =
         write_rows(bucket, (&at, rows_id), (keys, view), &progress).await?;
@@ -68,14 +69,20 @@ async fn remove(bucket: &Bucket, at: &str) -> Result<()> {
 }
 
 /// Removes dumps of which the volume has no snapshot: of such as were killed when they were deleted, and of the metadata
-/// from before a restore. `known` are the numbers of those there are. A LIST for each 1,000 objects of dumps.
+/// from before a restore. A LIST for each 1,000 objects of dumps, and what `known` costs, which answers the numbers of the
+/// snapshots there are.
 pub(crate) async fn sweep_dumps(
     bucket: &Bucket,
     volume: &VolumeId,
-    known: &HashSet<u32>,
+    known: impl AsyncFnOnce() -> Result<HashSet<u32>>,
 ) -> Result<()> {
-    let known: HashSet<_> = known.iter().map(|number| at(volume, *number)).collect();
-    for left in places(bucket).await?.into_iter().filter(|at| !known.contains(at)) {
+    let found = places(bucket).await?;
+    if found.is_empty() {
+        return Ok(());
+    }
+    // Behind the listing: whatever was listed had its snapshot by then.
+    let known: HashSet<_> = known().await?.iter().map(|number| at(volume, *number)).collect();
+    for left in found.into_iter().filter(|at| !known.contains(at)) {
         tracing::info!(dump = left, "removing a dump of which there is no snapshot");
         remove(bucket, &left).await?;
     }

@@ -21,12 +21,9 @@ use super::segments::{Wanted, present, wanted};
 use crate::volume::claim::claim_idle;
 use crate::volume::connector::Connector;
 use crate::volume::context::Clock;
-use crate::volume::format::{read_format_in, replace_format, stripe_set};
+use crate::volume::format::{abandon, read_format_in, replace_format, stripe_set};
 use crate::volume::host::Host;
 use crate::volume::metadata::{Metadata, Place};
-
-/// Segments that are told of as missing.
-const TOLD: usize = 100;
 
 /// Which volume's metadata, and from what.
 #[derive(Clone)]
@@ -56,7 +53,7 @@ pub struct RestoredMetadata {
     pub volume: VolumeId,
     /// The one that it had: tiers have what was not flushed under it.
     pub before: VolumeId,
-    /// Segments that it names and that are missing; up to 100 of them.
+    /// Segments that it names and that are missing.
     pub missing: Vec<String>,
 }
 
@@ -96,6 +93,10 @@ pub async fn restore_metadata(
     let restoring =
         Restoring { options: &options, buckets: &buckets, at, dump, held: &held, progress };
     let done = restoring.run((&before, &lost), (&format, &metadata)).await;
+    if done.is_err() && read_format_in(buckets.first()).await.is_ok_and(|now| now == before) {
+        // In a database it has a name of its own, which no volume came to have.
+        abandon(&metadata).await;
+    }
     let dump = restoring.dump;
     let ended = held.end().await;
     let missing = done?;
@@ -220,6 +221,6 @@ impl Restoring<'_> {
         let missing = wanted
             .into_iter()
             .filter(|(id, bytes)| self.buckets.is_own(*id) && there.get(id) != Some(bytes));
-        Ok(missing.take(TOLD).map(|(id, _)| format!("segment {id}")).collect())
+        Ok(missing.map(|(id, _)| format!("segment {id}")).collect())
     }
 }
