@@ -99,8 +99,6 @@ rm -rf "$T/tier3"
 node_mount 3
 drop_caches
 for n in 0 1 2 3; do poll 30 all_know "$n" 3 || fail "node $n does not know the others"; done
-# They take it for one that reads only after a beat or two: what it asks for before may come from the bucket.
-sleep 6
 while_run "0 1 2 3" read_at_once 3
 echo "the fourth node: $((FROM_BUCKET / MIB)) MiB from the bucket, $(($(of_peers 3 taken_bytes) / MIB)) MiB from others"
 # 32 MiB are small files, which do not come so. Of the rest some is asked of the bucket as well where nodes are slow: it was

@@ -28,6 +28,8 @@ const UNDER_WAY: usize = 32;
 const UNDER_WAY_ALL: usize = 128;
 /// How long who calls may take to prove who it is.
 const HANDSHAKE: Duration = Duration::from_secs(5);
+/// How long it may take to find out who calls that is not known.
+const MEET: Duration = Duration::from_secs(2);
 /// How long an answer may take to be found: whoever asked has long gone another way.
 const ANSWER: Duration = Duration::from_secs(30);
 /// How long an answer may take to be taken.
@@ -72,7 +74,7 @@ impl Server {
         let at = |e| FsError::local_io(format!("listen for other nodes at {address}"), e);
         let listener = TcpListener::bind(address).await.map_err(at)?;
         let address = listener.local_addr().map_err(at)?;
-        let tls = TlsAcceptor::from(tls::server(identity, members.clone())?);
+        let tls = TlsAcceptor::from(tls::server(identity)?);
         let under_way = Arc::new(Semaphore::new(UNDER_WAY_ALL));
         let shared = Arc::new(Shared { tls, members, handler, under_way });
         let mut listening = JoinSet::new();
@@ -118,6 +120,10 @@ impl Shared {
             Some([key, ..]) => Fingerprint::of(key),
             _ => return Err(refused("it has no key")),
         };
+        let met = timeout(MEET, self.members.meet(&who));
+        if !self.members.has(&who) && !met.await.unwrap_or_default() {
+            return Err(refused("no session of its key lives"));
+        }
         let (mut reader, writer) = tokio::io::split(stream);
         let writer = Arc::new(Mutex::new(writer));
         let turns = Arc::new(Semaphore::new(UNDER_WAY));

@@ -20,6 +20,23 @@ use crate::frame;
 #[derive(Default)]
 struct Known(Mutex<HashSet<Fingerprint>>);
 
+/// Finds whoever calls when it looks, a moment later.
+#[derive(Default)]
+struct Looks(Known);
+
+#[async_trait]
+impl Members for Looks {
+    fn has(&self, who: &Fingerprint) -> bool {
+        self.0.has(who)
+    }
+
+    async fn meet(&self, who: &Fingerprint) -> bool {
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        self.0.0.lock().insert(*who)
+    }
+}
+
+#[async_trait]
 impl Members for Known {
     fn has(&self, who: &Fingerprint) -> bool {
         self.0.lock().contains(who)
@@ -150,6 +167,17 @@ async fn strangers_and_those_whose_session_has_ended_get_nothing() {
     assert_eq!(two.gives.asked.load(Ordering::Relaxed), 1);
     two.members.0.lock().insert(two.asker);
     assert!(two.client.ask(&two.node, &segment(7, 1)).await.is_ok(), "it came back");
+}
+
+#[tokio::test]
+async fn who_has_just_come_is_looked_for_and_answered() {
+    let asked = Identity::new().expect("makes");
+    let (members, gives) = (Arc::new(Looks::default()), Arc::new(Gives::default()));
+    let server = Server::listen(loopback(), &asked, members, gives).await.expect("listens");
+    let node = Node { fingerprint: asked.fingerprint(), address: server.address().to_string() };
+    let client = Arc::new(Client::new(Identity::new().expect("makes")));
+    let answer = client.ask(&node, &segment(7, 3)).await;
+    assert_eq!(answer, Ok(Answer::Given(vec![7; 3].into())), "with the first question");
 }
 
 #[tokio::test]

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use tokio_rustls::rustls::client::danger::{
     HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier,
 };
@@ -28,15 +29,21 @@ use crate::identity::{Fingerprint, Identity};
 const PROTOCOL: &[u8] = b"weir-peer/1";
 
 /// Knows whose sessions live.
+#[async_trait]
 pub trait Members: Send + Sync {
     /// Whether a session of this key lives, as far as is known here.
     fn has(&self, who: &Fingerprint) -> bool;
+
+    /// The same, after another look: one that has just come may be asking. Whoever reaches the port may cause that.
+    async fn meet(&self, who: &Fingerprint) -> bool {
+        self.has(who)
+    }
 }
 
 /// Whose key may be at the other end.
 enum Trusted {
-    /// That of any session that lives.
-    Members(Arc<dyn Members>),
+    /// Any, of whoever proves to have it: who that is, is judged by its fingerprint afterwards.
+    Any,
     /// This one.
     One(Fingerprint),
 }
@@ -61,7 +68,7 @@ impl Verifier {
     fn judge(&self, key: &CertificateDer<'_>) -> Result<(), Error> {
         let who = Fingerprint::of(key);
         let trusted = match &self.trusted {
-            Trusted::Members(members) => members.has(&who),
+            Trusted::Any => true,
             Trusted::One(one) => *one == who,
         };
         match trusted {
@@ -162,11 +169,11 @@ impl ServerCertVerifier for Verifier {
 }
 
 /// How a node is called. No session is resumed, so that each connection is judged anew.
-pub(crate) fn server(identity: &Identity, members: Arc<dyn Members>) -> Result<Arc<ServerConfig>> {
+pub(crate) fn server(identity: &Identity) -> Result<Arc<ServerConfig>> {
     let mut config = ServerConfig::builder_with_provider(provider())
         .with_protocol_versions(&[&TLS13])
         .map_err(failed)?
-        .with_client_cert_verifier(Verifier::new(Trusted::Members(members)))
+        .with_client_cert_verifier(Verifier::new(Trusted::Any))
         .with_cert_resolver(Arc::new(AlwaysResolvesServerRawPublicKeys::new(identity.key.clone())));
     config.alpn_protocols = vec![PROTOCOL.to_vec()];
     config.session_storage = Arc::new(NoServerSessionStorage {});

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use parking_lot::Mutex;
+use tokio::sync::{Notify, watch};
 use weir_meta::kv::{Kv, Version};
 use weir_meta::sessions::{self, Beat, PeerRow, Session, SessionId};
 use weir_peer::{Fingerprint, Members, Node};
@@ -22,6 +23,9 @@ use super::pulse::{NodesStatus, Pulse};
 
 /// How often a session says that it lives, in milliseconds.
 pub(crate) const BEAT_MS: u64 = 3_000;
+/// How long it may take to look who calls, and how long nobody is looked for after that.
+const MEETING: Duration = Duration::from_secs(1);
+const BETWEEN_MEETINGS: Duration = Duration::from_millis(200);
 /// Looks over which a beat must be the same: a session has 12 s to come back.
 const SILENT_LOOKS: u32 = 5;
 
@@ -109,6 +113,10 @@ pub(crate) struct Together {
     shown: Mutex<[Option<PeerRow>; 2]>,
     /// How others of those that live are reached.
     peers: Mutex<HashMap<SessionId, Option<Node>>>,
+    /// Somebody called who is not known.
+    stranger: Notify,
+    /// It was looked who lives.
+    looked: watch::Sender<()>,
     pulse: Pulse,
 }
 
@@ -116,9 +124,9 @@ impl Together {
     /// A session that has joined.
     pub(crate) fn new(id: SessionId) -> Self {
         let (ticks, live, on_duty, stamps) = Default::default();
-        let (shown, peers) = Default::default();
+        let (shown, peers, stranger, looked) = Default::default();
         let (before, pulse) = (Vec::new(), Pulse::new());
-        Self { id, before, ticks, live, on_duty, stamps, shown, peers, pulse }
+        Self { id, before, ticks, live, on_duty, stamps, shown, peers, stranger, looked, pulse }
     }
 
     /// One that has the tier which these had before.
@@ -266,6 +274,7 @@ impl Together {
             others.filter(|session| !peers.contains_key(&session.id)).collect()
         };
         if unknown.is_empty() {
+            self.looked.send_replace(());
             return Ok(());
         }
         let ids: Vec<_> = unknown.iter().map(|session| session.id).collect();
@@ -278,13 +287,50 @@ impl Together {
                 self.peers.lock().insert(session.id, node);
             }
         }
+        self.looked.send_replace(());
         Ok(())
+    }
+
+    /// Waits for a while, and looks who has come when somebody calls who is not known. That is no look by which a session
+    /// is found to be silent.
+    async fn rest(&self, kv: &dyn Kv, how_long: Duration) {
+        let rest = tokio::time::sleep(how_long);
+        tokio::pin!(rest);
+        loop {
+            tokio::select! {
+                () = &mut rest => return,
+                () = self.stranger.notified() => {}
+            }
+            let look = async {
+                let seen = sessions::sessions(kv).await?;
+                *self.live.lock() = Arc::new(seen);
+                self.look_for_peers(kv).await
+            };
+            if let Ok(Err(error)) = tokio::time::timeout(MEETING, look).await {
+                tracing::debug!(%error, "who calls is not found out");
+            }
+            // Whoever reaches the port may call.
+            tokio::time::sleep(BETWEEN_MEETINGS).await;
+        }
     }
 }
 
+#[async_trait]
 impl Members for Together {
     fn has(&self, who: &Fingerprint) -> bool {
         self.peers.lock().values().flatten().any(|node| node.fingerprint == *who)
+    }
+
+    async fn meet(&self, who: &Fingerprint) -> bool {
+        let mut looked = self.looked.subscribe();
+        // One may be under way that began before it had come.
+        for _ in 0..2 {
+            self.stranger.notify_one();
+            if looked.changed().await.is_err() || self.has(who) {
+                break;
+            }
+        }
+        self.has(who)
     }
 }
 
@@ -301,7 +347,7 @@ pub(crate) async fn beat_loop(
             together.pulse.failed();
             tracing::warn!(%error, "a beat of this node's session was missed");
         }
-        tokio::time::sleep(Duration::from_millis(BEAT_MS)).await;
+        together.rest(&*kv, Duration::from_millis(BEAT_MS)).await;
     }
 }
 

@@ -154,6 +154,7 @@ async fn nodes_that_read_the_same_cost_one_pass_over_the_bucket() {
 async fn leaves_out(answer: impl Fn(&ObjectRange) -> Option<Answer> + Send + Sync + 'static) {
     struct Hand<F>(F, AtomicUsize);
     struct All;
+    #[async_trait]
     impl Members for All {
         fn has(&self, _: &Fingerprint) -> bool {
             true
