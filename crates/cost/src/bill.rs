@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use weir_types::NanoUsd;
+use weir_types::{NanoUsd, StorageClass};
 
-use crate::{Item, Price, Prices};
+use crate::{ClassItems, Item, Price, Prices};
 
 /// Bytes in a GB as AWS bills it.
 pub(crate) const GB: f64 = (1_u64 << 30) as f64;
@@ -57,8 +57,10 @@ pub struct Host {
 /// What was used while somebody watched.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// Bytes that were stored, as an average over the time watched.
+    /// Bytes that were stored, as an average over the time watched, in whatever class.
     pub stored_bytes: u64,
+    /// What of it, and of the requests, was in other storage classes than the first.
+    pub cold: Vec<ColdUsage>,
     /// Requests made.
     pub requests: Requests,
     /// Bytes sent out of the region; 0 for a client inside it.
@@ -67,6 +69,23 @@ pub struct Usage {
     pub observed: Duration,
     /// The machine, for a bill that includes it; without one, the bill is the bucket's.
     pub host: Option<Host>,
+}
+
+/// What was used in a storage class of its own prices.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ColdUsage {
+    /// The class.
+    pub class: StorageClass,
+    /// Bytes that were kept in it, as an average.
+    pub stored_bytes: u64,
+    /// COPY requests that moved objects into it.
+    pub moved: u64,
+    /// GET requests for objects in it.
+    pub gets: u64,
+    /// Bytes that they brought.
+    pub read_bytes: u64,
+    /// Bytes of objects that left it too early, times the days that were left.
+    pub early_byte_days: u64,
 }
 
 /// One line of a bill.
@@ -147,8 +166,13 @@ fn bill(prices: Prices<'_>, usage: &Usage, hours: f64, times: f64) -> Bill {
     let line = |what: &str, item, quantity| Line::of(prices, what, item, quantity);
     let thousand = |count: u64| count as f64 / 1000.0 * times;
     let Requests { put, get, delete } = usage.requests;
+    let of_cold = |of: fn(&ColdUsage) -> u64| usage.cold.iter().map(of).sum::<u64>();
+    // These have prices of their own.
+    let put = put.saturating_sub(of_cold(|cold| cold.moved));
+    let get = get.saturating_sub(of_cold(|cold| cold.gets));
+    let stored_bytes = usage.stored_bytes.saturating_sub(of_cold(|cold| cold.stored_bytes));
     let mut lines = vec![
-        line("storage", Item::S3Storage, usage.stored_bytes as f64 / GB * months),
+        line("storage", Item::S3Storage, stored_bytes as f64 / GB * months),
         line("PUT, COPY and LIST requests", Item::S3Put, thousand(put)),
         line("GET and HEAD requests", Item::S3Get, thousand(get)),
         line("DELETE requests", Item::S3Delete, thousand(delete)),
@@ -158,6 +182,7 @@ fn bill(prices: Prices<'_>, usage: &Usage, hours: f64, times: f64) -> Bill {
             usage.out_bytes as f64 / GB * times,
         ),
     ];
+    lines.extend(usage.cold.iter().flat_map(|cold| cold_lines(prices, cold, months, times)));
     if let Some(host) = &usage.host {
         let disk_gb_months = host.disk_bytes as f64 / GB * months;
         lines.push(match host.disk {
@@ -174,6 +199,27 @@ fn bill(prices: Prices<'_>, usage: &Usage, hours: f64, times: f64) -> Bill {
         });
     }
     Bill::of(prices, lines)
+}
+
+/// The lines of a storage class that was used.
+fn cold_lines(prices: Prices<'_>, cold: &ColdUsage, months: f64, times: f64) -> Vec<Line> {
+    let ClassItems { keep, put, get, retrieve } = Item::of_class(cold.class);
+    let class = cold.class;
+    let many = |count: u64, of: f64| count as f64 / of * times;
+    let early_gb_months = many(cold.early_byte_days, GB) / (MONTH_HOURS / 24.0);
+    let kept_gb_months = cold.stored_bytes as f64 / GB * months;
+    let mut lines = vec![
+        Line::of(prices, &format!("storage in {class}"), keep.clone(), kept_gb_months),
+        Line::of(prices, &format!("moved into {class}"), put, many(cold.moved, 1000.0)),
+        Line::of(prices, &format!("GET requests of {class}"), get, many(cold.gets, 1000.0)),
+        Line::of(prices, &format!("left {class} before its days"), keep, early_gb_months),
+    ];
+    if let Some(retrieve) = retrieve {
+        let gb = many(cold.read_bytes, GB);
+        lines.insert(3, Line::of(prices, &format!("read from {class}"), retrieve, gb));
+    }
+    lines.retain(|line| line.quantity > 0.0);
+    lines
 }
 
 impl Line {

@@ -11,6 +11,7 @@ mod advise;
 pub mod backtest;
 mod bill;
 mod charges;
+mod classes;
 mod fleet;
 mod machines;
 pub mod page;
@@ -27,14 +28,16 @@ pub use advise::{
     html, table,
 };
 pub use bill::{
-    Amount, Bill, DiskKind, Host, Line, Requests, Usage, month, per_hour, per_month, so_far,
+    Amount, Bill, ColdUsage, DiskKind, Host, Line, Requests, Usage, month, per_hour, per_month,
+    so_far,
 };
+pub use classes::{ClassMove, MovesPrice, price_moves};
 pub use fleet::{Model, RunTime, predicted};
 pub use machines::{machine, machines};
 pub use polls::{lists_of, polls_per_month};
 pub use price_book::{
-    Change, ChangeKind, Confidence, Entry, Found, Item, Offer, OfferError, Price, PriceBook,
-    PriceBookError, PriceRow, Prices, Refused, Take, read_offer,
+    Change, ChangeKind, ClassItems, Confidence, Entry, Found, Item, Offer, OfferError, Price,
+    PriceBook, PriceBookError, PriceRow, Prices, Refused, Take, read_offer,
 };
 pub use shadow::{Activity, Shadow, shadow};
 pub use storage::Storage;

@@ -12,6 +12,6 @@ mod v1;
 
 pub use book::{PriceBook, PriceBookError, PriceRow, Prices};
 pub use entry::{Confidence, Entry, Price};
-pub use item::Item;
+pub use item::{ClassItems, Item};
 pub use offers::{Found, Offer, OfferError, Refused, read_offer};
 pub use update::{Change, ChangeKind, Take};

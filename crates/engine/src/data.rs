@@ -4,6 +4,7 @@
 //! [`upward::NativeObjects`] (the objects of linked buckets) and [`upward::WaitedFor`].
 
 pub(crate) mod admission;
+pub(crate) mod ages;
 pub(crate) mod capacity;
 pub(crate) mod collect;
 pub(crate) mod copy;

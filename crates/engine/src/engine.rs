@@ -33,6 +33,7 @@ use crate::names::tree::Names;
 use crate::names::waits::Waits;
 use crate::services::actions::{Actions, Schedule};
 use crate::services::disks::{DiskParts, Disks};
+use crate::services::lifecycle::Lifecycle;
 use crate::services::limits::Limits;
 use crate::services::links::{Detacher, Exporter, Importer, Links, Registry, Resolver};
 use crate::services::quarantine::{Places, Quarantine};
@@ -67,6 +68,7 @@ pub struct Engine {
     quotas: Arc<QuotaKeeper>,
     snapshots: Arc<Snapshots>,
     scrubber: Arc<Scrubber>,
+    lifecycle: Arc<Lifecycle>,
     surveyor: Surveyor,
     report: MountReport,
     lease: Option<Lease>,
@@ -150,11 +152,12 @@ impl Engine {
         quarantine.warn();
         let snapshots = Arc::new(snapshots(&data));
         let (context, meta) = (data.context.clone(), data.meta.clone());
-        let surveyor = Surveyor::new(context.clone(), meta.clone(), data.tier.clone());
         let quotas = QuotaKeeper::new(context.clone(), meta.clone(), data.quotas.clone());
         let limits = Limits::new(context, meta, data.admission.clone());
         Self {
             scrubber: Arc::new(scrubber(&data)),
+            lifecycle: Arc::new(lifecycle(&data)),
+            surveyor: surveyor(&data),
             data,
             files,
             names,
@@ -167,7 +170,6 @@ impl Engine {
             quarantine: Arc::new(quarantine),
             quotas: Arc::new(quotas),
             snapshots,
-            surveyor,
             report,
             lease,
             beats,
@@ -256,6 +258,9 @@ impl Engine {
         }
         if let Err(error) = self.names.atimes.flush().await {
             tracing::warn!(%error, "when files were read last was not stored");
+        }
+        if let Err(error) = self.lifecycle.note_reads().await {
+            tracing::warn!(%error, "what was read from the bucket was not noted");
         }
         if let Err(error) = self.limits.store_credits().await {
             tracing::warn!(%error, "the burst credits were not stored");
@@ -462,6 +467,16 @@ fn scrubber(data: &DataPlane) -> Scrubber {
         mirrors: data.mirrors.clone(),
         flusher: data.flusher.clone(),
     })
+}
+
+fn surveyor(data: &DataPlane) -> Surveyor {
+    Surveyor::new(data.context.clone(), data.meta.clone(), data.tier.clone())
+}
+
+fn lifecycle(data: &DataPlane) -> Lifecycle {
+    let (context, meta) = (data.context.clone(), data.meta.clone());
+    let (collector, budget) = (data.collector.clone(), data.admission.budget.clone());
+    Lifecycle::new((context, meta), data.buckets.clone(), collector, budget)
 }
 
 fn snapshots(data: &DataPlane) -> Snapshots {

@@ -43,9 +43,13 @@ pub use services::backups::{
     restore_volume,
 };
 pub use services::disks::{Disk, DiskExtent, DiskOptions, DiskView};
+pub use services::lifecycle::{
+    ClassBytes, LifecyclePlan, LifecycleRule, LifecycleRuleView, LifecycleStep, LifecycleView,
+    PlannedMove,
+};
 pub use services::limits::{
-    LimitStatus, Period, ShareView, TenantView, ThroughputChange, ThroughputReport, ThroughputView,
-    Totals,
+    ColdTotals, LimitStatus, Period, ShareView, TenantView, ThroughputChange, ThroughputReport,
+    ThroughputView, Totals,
 };
 pub use services::links::{
     Attributes, HeldDeletions, HiddenObject, ImportView, LinkOptions, LinkPlan, LinkView,

@@ -3,6 +3,7 @@
 pub(crate) mod actions;
 pub(crate) mod backups;
 pub(crate) mod disks;
+pub(crate) mod lifecycle;
 pub(crate) mod limits;
 pub(crate) mod links;
 pub(crate) mod quarantine;

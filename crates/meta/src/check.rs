@@ -12,7 +12,8 @@ use crate::kv::{Key, Kv, Versioned};
 use crate::node_locks::NodeLock;
 use crate::reclaims::ReclaimRow;
 use crate::{
-    ActionPortion, ActionRow, DiskRow, LinkObject, SegmentInfo, SnapshotRow, extents, keys,
+    ActionPortion, ActionRow, DiskRow, LinkObject, SegmentAge, SegmentInfo, SnapshotRow, extents,
+    keys,
 };
 
 /// Rows read at once.
@@ -77,7 +78,7 @@ pub async fn check(kv: &dyn Kv) -> Result<Vec<Problem>> {
     let mut checker = Checker::default();
     // Inodes and segments first: the other rows are held against them.
     type Visit = fn(&mut Checker, &Key, &Versioned);
-    let visits: [(u8, Visit); 24] = [
+    let visits: [(u8, Visit); 25] = [
         (keys::INODE, Checker::inode),
         (keys::SEGMENT, Checker::segment),
         (keys::DIRENT, Checker::dirent),
@@ -101,6 +102,7 @@ pub async fn check(kv: &dyn Kv) -> Result<Vec<Problem>> {
         (keys::QUOTA_COUNT, Checker::quota),
         (keys::LINK_OBJECT, Checker::link_object),
         (keys::HELD, Checker::held),
+        (keys::SEGMENT_AGE, Checker::age),
         (keys::SNAPSHOT, Checker::snapshot),
     ];
     for (tag, visit) in visits {
@@ -334,6 +336,16 @@ impl Checker {
         let _: Option<u32> = self.decoded(key, found);
         if !self.segments.get(&id).is_some_and(|segment| segment.known) {
             self.tell(format!("segment {id} is held for a snapshot but is not there"));
+        }
+    }
+
+    fn age(&mut self, key: &Key, found: &Versioned) {
+        let Some(id) = self.parsed(key, keys::parse_segment(key)) else {
+            return;
+        };
+        let _: Option<SegmentAge> = self.decoded(key, found);
+        if !self.segments.get(&id).is_some_and(|segment| segment.known) {
+            self.tell(format!("segment {id} has an age but is not there"));
         }
     }
 

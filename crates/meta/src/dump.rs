@@ -18,7 +18,7 @@ const PAGE: usize = 2_000;
 const OF_CLIENTS: [&[u8]; 4] = [b"knfs/client/", b"knfs/key", b"kscrub", b"ksnapshots/dumped/"];
 
 /// Tags of rows that say what a volume is.
-const KEPT: [u8; 21] = [
+const KEPT: [u8; 22] = [
     keys::INODE,
     keys::DIRENT,
     keys::DIR_TIMES,
@@ -40,6 +40,7 @@ const KEPT: [u8; 21] = [
     keys::THROUGHPUT,
     keys::DISK,
     keys::KEPT,
+    keys::SEGMENT_AGE,
 ];
 /// The same of quotas.
 const KEPT_OF_QUOTAS: [u8; 2] = [keys::QUOTA, keys::QUOTA_COUNT];
@@ -172,7 +173,7 @@ fn is_kept(key: &[u8]) -> Result<bool> {
 
 /// The bytes that extents have in each segment of which a row tells.
 async fn live_of(kv: &dyn Kv, page: &[(Key, Versioned)]) -> Result<HashMap<SegmentId, i64>> {
-    let of_segments = [keys::SEGMENT, keys::BACK_REF];
+    let of_segments = [keys::SEGMENT, keys::BACK_REF, keys::SEGMENT_AGE];
     let told = page.iter().filter(|(key, _)| of_segments.contains(&key[0]));
     let mut ids: Vec<_> = told.filter_map(|(key, _)| keys::parse_segment(key)).collect();
     ids.sort_unstable();
@@ -190,7 +191,7 @@ async fn live_of(kv: &dyn Kv, page: &[(Key, Versioned)]) -> Result<HashMap<Segme
 fn is_of_dead(key: &[u8], value: &[u8], live: &HashMap<SegmentId, i64>) -> bool {
     match key[0] {
         keys::LIVE => value.iter().all(|byte| *byte == 0),
-        keys::SEGMENT | keys::BACK_REF => {
+        keys::SEGMENT | keys::BACK_REF | keys::SEGMENT_AGE => {
             let count = keys::parse_segment(key).and_then(|id| live.get(&id));
             count.is_none_or(|count| *count <= 0)
         }

@@ -50,6 +50,7 @@ pub(crate) const QUOTA_COUNT: u8 = b'n';
 pub(crate) const SNAPSHOT: u8 = b's';
 pub(crate) const SNAPSHOT_ENDS: u8 = b'x';
 pub(crate) const HELD: u8 = b'h';
+pub(crate) const SEGMENT_AGE: u8 = b'r';
 
 /// Behind [`SHARE`]: accounts, and what sessions have of them.
 const SHARE_ACCOUNT: u8 = 0;
@@ -340,6 +341,11 @@ pub(crate) fn snapshot_ends(number: u32) -> Key {
 /// The row that says by which snapshot a segment is held that nothing else uses.
 pub(crate) fn held(segment: SegmentId) -> Key {
     of_segment(HELD, segment, 0)
+}
+
+/// The row that says when a segment was used, and which storage class it is in.
+pub(crate) fn segment_age(segment: SegmentId) -> Key {
+    of_segment(SEGMENT_AGE, segment, 0)
 }
 
 fn of_session(tag: u8, session: u64) -> Key {

@@ -10,6 +10,7 @@
 
 mod acl;
 mod actions;
+mod ages;
 mod attrs;
 pub mod check;
 mod codec;
@@ -67,6 +68,7 @@ pub(crate) mod tests;
 
 pub use acl::{ACL_ACCESS, ACL_DEFAULT};
 pub use actions::{ActionClaim, ActionEnd, ActionPortion, ActionRow, ActionRowKind, ClaimedAction};
+pub use ages::{SegmentAge, is_age};
 pub use attrs::{AtimeChange, SetAttr};
 pub use check::{Problem, check};
 pub use copy::{Adding, Sum, copy, sum};

@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
-use weir_types::{ChunkIndex, ErrorKind, Extent, FsError, Ino, RecordRef, Result, SegmentId};
+use weir_types::{
+    ChunkIndex, ErrorKind, Extent, FsError, Ino, RecordRef, Result, SegmentId, StorageClass,
+};
 
 use crate::codec::{Seen, counter, decode, decode_seen, encode, last_key, version};
 use crate::kv::Key;
@@ -37,6 +39,8 @@ pub struct SegmentBytes {
     pub segments: u64,
     /// The bytes of their objects.
     pub bytes: u64,
+    /// Of those the bytes in each of the storage classes but the first, in their order.
+    pub cold: [u64; StorageClass::COLD.len()],
 }
 
 /// A segment and how much of it is alive.
@@ -92,9 +96,9 @@ impl Meta {
     }
 
     /// How many segments there are, and the bytes of their objects: what is dead in them, too. One scan
-    /// for each 10,000.
+    /// for each 10,000, and as much for what is noted of their ages.
     pub async fn segment_bytes(&self) -> Result<SegmentBytes> {
-        let mut sum = SegmentBytes::default();
+        let mut sum = SegmentBytes { cold: self.cold_bytes().await?, ..SegmentBytes::default() };
         let mut after: Option<Key> = None;
         loop {
             let page = self.kv.scan(&[keys::SEGMENT], after.as_deref(), SCANNED).await?;
@@ -219,7 +223,14 @@ impl Meta {
         loop {
             tries.next().await?;
             let begun = keys::NEXT_SNAPSHOT.to_vec();
-            let wanted = [segment_key.clone(), live_key.clone(), keys::held(id), begun.clone()];
+            let age_key = keys::segment_age(id);
+            let wanted = [
+                segment_key.clone(),
+                live_key.clone(),
+                keys::held(id),
+                begun.clone(),
+                age_key.clone(),
+            ];
             let found = self.get(&wanted).await?;
             let used = counter(&live_key, found[1].as_ref())? != 0 || found[2].is_some();
             if used || version(found[3].as_ref()) != seen.0 {
@@ -236,6 +247,10 @@ impl Meta {
             if last {
                 tx.delete(segment_key.clone());
                 tx.delete(live_key.clone());
+                tx.check(age_key.clone(), version(found[4].as_ref()));
+                if found[4].is_some() {
+                    tx.delete(age_key);
+                }
             }
             if self.apply(tx).await? {
                 if last {

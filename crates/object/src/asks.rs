@@ -2,6 +2,7 @@
 //! extensions of their options.
 
 use object_store::path::Path;
+use weir_types::StorageClass;
 
 /// A step of an upload in parts, asked for by way of `put_opts`.
 #[derive(Clone, Debug)]
@@ -32,6 +33,10 @@ pub(crate) enum ChangeAsk {
     /// Deletes it.
     Delete,
 }
+
+/// Puts an object into another storage class. Asked for by way of `put_opts`, and only on S3.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ClassAsk(pub(crate) StorageClass);
 
 /// When an object was written, in milliseconds since 1970: an extension of an answer.
 #[derive(Clone, Debug)]

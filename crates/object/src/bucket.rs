@@ -155,7 +155,9 @@ impl Bucket {
     pub async fn get(&self, component: Component, key: &str) -> Result<Bytes> {
         let path = self.path(key)?;
         let got = self.caller.get(component, &path, GetOptions::default()).await;
-        got.map(|got| got.bytes).map_err(|failure| self.tell("GET", key, failure))
+        let got = got.map_err(|failure| self.tell("GET", key, failure))?;
+        self.caller.meter.reads.note(component, key, got.bytes.len() as u64);
+        Ok(got.bytes)
     }
 
     /// Reads `range` of an object: exactly that many bytes. One GET, none for an empty range.
@@ -204,6 +206,7 @@ impl Bucket {
         if got.range != range {
             return Err(self.cut_off(key, &range, got.meta.size));
         }
+        self.caller.meter.reads.note(component, key, got.bytes.len() as u64);
         Ok(got.bytes)
     }
 
@@ -232,7 +235,10 @@ impl Bucket {
         if_match.map_or(Ok(()), check_etag)?;
         let got = self.caller.get_pieces(component, &path, range.clone(), if_match, take).await;
         match got.map_err(|failure| self.tell("GET", key, failure))? {
-            None => Ok(()),
+            None => {
+                self.caller.meter.reads.note(component, key, range.end - range.start);
+                Ok(())
+            }
             Some(size) => Err(self.cut_off(key, &range, size)),
         }
     }

@@ -18,7 +18,7 @@ use object_store::{
 
 #[cfg(feature = "testing")]
 use crate::asks::OddAsk;
-use crate::asks::{ChangeAsk, HeadAsk, ListAsk, UploadAsk, Written, WrongSumAsk};
+use crate::asks::{ChangeAsk, ClassAsk, HeadAsk, ListAsk, UploadAsk, Written, WrongSumAsk};
 use crate::aws::requests::Requests;
 use crate::etags::still;
 
@@ -159,6 +159,10 @@ impl<S: ObjectStore + MultipartStore> ObjectStore for Extended<S> {
                 Some(s3) => change_s3(s3, location, &options.mode, ask).await,
                 None => change(&self.inner, location, &options.mode, ask).await,
             };
+        }
+        if let Some(ClassAsk(class)) = options.extensions.get::<ClassAsk>() {
+            only_s3(self.s3.as_ref())?.set_class(location.as_ref(), *class).await?;
+            return Ok(PutResult { e_tag: None, version: None, extensions: Default::default() });
         }
         if options.extensions.get::<WrongSumAsk>().is_some() {
             only_s3(self.s3.as_ref())?.put_damaged(location.as_ref(), payload.into()).await?;

@@ -4,6 +4,7 @@
 //! one request for each page of 1,000 keys, a multipart upload one for each part and one each to
 //! begin and to complete it. Cheap to clone and to count on: atomics only.
 
+use std::collections::HashMap;
 use std::ops::Sub;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,7 +12,9 @@ use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use weir_types::SegmentId;
 
+use crate::reads::{SegmentRead, SegmentReads};
 use crate::request::{Component, RequestKind};
 use crate::trouble::{Trouble, Troubles};
 
@@ -36,6 +39,7 @@ struct Cell {
 pub struct Meter {
     cells: Arc<[[Cell; RequestKind::ALL.len()]; Component::ALL.len()]>,
     pub(crate) troubles: Arc<Troubles>,
+    pub(crate) reads: Arc<SegmentReads>,
 }
 
 /// How one request went.
@@ -72,6 +76,16 @@ impl Meter {
         add(&cell.latency_us_sum, latency_us);
         let bucket = (latency_us.max(1).ilog2() as usize).min(LATENCY_BUCKETS - 1);
         add(&cell.buckets[bucket], counted.requests);
+    }
+
+    /// From now on it notes which segments are read; [`Meter::take_segment_reads`] is to be called now and then.
+    pub fn watch_segments(&self) {
+        self.reads.watch();
+    }
+
+    /// Which segments were read from their buckets since this was asked the last time.
+    pub fn take_segment_reads(&self) -> HashMap<SegmentId, SegmentRead> {
+        self.reads.take()
     }
 
     /// What failed last, of each who asked and each that was asked; also what is over.

@@ -12,6 +12,7 @@ mod ids;
 mod inode;
 mod range;
 mod settings;
+mod storage_class;
 mod units;
 mod volume_format;
 
@@ -24,5 +25,6 @@ pub use ids::{Ino, LinkId, SegmentId, TreeId, VolumeId};
 pub use inode::{Account, DataChange, FileKind, Inode, Native, UnixTime};
 pub use range::ByteRange;
 pub use settings::Settings;
+pub use storage_class::StorageClass;
 pub use units::{Bytes, NanoUsd};
 pub use volume_format::{FORMAT_VERSION, Origin, VolumeFormat};

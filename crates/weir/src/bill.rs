@@ -7,12 +7,12 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::Serialize;
 use weir_cost::{
-    Activity, Bill, Host, Item, Machine, Prices, Requests, Shadow, Storage, Usage, machine,
-    machines, month, per_hour, per_month, predicted, shadow, so_far,
+    Activity, Bill, ColdUsage, Host, Item, Machine, Prices, Requests, Shadow, Storage, Usage,
+    machine, machines, month, per_hour, per_month, predicted, shadow, so_far,
 };
 use weir_door_nfs::UseView;
 use weir_engine::{Period, SnapshotTotals};
-use weir_types::{ErrorKind, FsError, Result};
+use weir_types::{ErrorKind, FsError, Result, StorageClass};
 
 use crate::render::seconds;
 
@@ -126,6 +126,7 @@ pub(crate) fn report(counted: Counted, terms: Terms, prices: Prices<'_>) -> Resu
             get: used.get_requests,
             delete: used.delete_requests,
         },
+        cold: cold(&period),
         out_bytes: if outside { used.received_bytes } else { 0 },
         observed,
         host,
@@ -157,6 +158,20 @@ pub(crate) fn report(counted: Counted, terms: Terms, prices: Prices<'_>) -> Resu
         held: counted.held,
         held_month: month(prices, counted.held.bytes),
     })
+}
+
+/// What was used in other storage classes than the first.
+fn cold(period: &Period) -> Vec<ColdUsage> {
+    let all = StorageClass::COLD.into_iter().zip(period.average_cold_bytes).zip(period.used.cold);
+    let usage = all.map(|((class, stored_bytes), used)| ColdUsage {
+        class,
+        stored_bytes,
+        moved: used.moved,
+        gets: used.requests,
+        read_bytes: used.read_bytes,
+        early_byte_days: used.early_byte_days,
+    });
+    usage.collect()
 }
 
 /// The machine of this name. One that only the price book knows has its price from there, and the

@@ -6,6 +6,7 @@
 //! doors, to the clock, to chance, and to whoever operates it.
 
 mod api;
+mod ask;
 mod bill;
 mod buckets;
 mod cli;

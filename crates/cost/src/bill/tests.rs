@@ -45,6 +45,36 @@ fn an_hour() {
 }
 
 #[test]
+fn what_is_cold_has_lines_of_its_own() {
+    let book = PriceBook::built_in();
+    let glacier = ColdUsage {
+        class: StorageClass::GlacierIr,
+        stored_bytes: 36 * GIB + GIB / 2,
+        moved: 50,
+        gets: 1_000,
+        read_bytes: 10 * GIB,
+        early_byte_days: 0,
+    };
+    let usage = Usage { cold: vec![glacier], ..an_hour_of_work() };
+    let bill = so_far(book.at("us-east-1"), &usage);
+    // Half of the storage at $0.023, half at $0.004; 50 of the PUTs at $0.02 a thousand, 1,000 of the GETs at
+    // $0.01; 10 GB read at $0.03.
+    let expected =
+        [1_150_000, 1_000_000, 399_600_000, 0, 0, 200_000, 1_000_000, 10_000_000, 300_000_000];
+    assert_eq!(amounts(&bill), expected.map(Some));
+    let lines: Vec<_> = bill.lines[5..].iter().map(|line| &line.what[..]).collect();
+    let names = ["storage in", "moved into", "GET requests of", "read from"];
+    assert_eq!(lines, names.map(|name| format!("{name} GLACIER_IR")));
+    let early = ColdUsage {
+        early_byte_days: 73 * GIB,
+        ..ColdUsage { class: StorageClass::GlacierIr, ..ColdUsage::default() }
+    };
+    let bill = so_far(book.at("us-east-1"), &Usage { cold: vec![early], ..an_hour_of_work() });
+    // 73 GB for a day are 2.4 GB-months.
+    assert_eq!(amounts(&bill)[5..], [Some(9_600_000)]);
+}
+
+#[test]
 fn a_month_at_that_rate() {
     let book = PriceBook::built_in();
     let bill = per_month(book.at("us-east-1"), &an_hour_of_work());

@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use weir_types::StorageClass;
 
 /// One thing that has a price. A GB is 2^30 bytes here, as AWS bills it, and an MB/s of throughput
 /// is 2^20 bytes a second.
@@ -22,6 +23,30 @@ pub enum Item {
     S3Delete,
     /// S3: sending out of the region.
     S3TransferOut,
+    /// S3 Standard-Infrequent Access: keeping.
+    S3StandardIaStorage,
+    /// S3 Standard-Infrequent Access: PUT, COPY and LIST.
+    S3StandardIaPut,
+    /// S3 Standard-Infrequent Access: GET and HEAD.
+    S3StandardIaGet,
+    /// S3 Standard-Infrequent Access: bytes of GETs.
+    S3StandardIaRetrieve,
+    /// S3 One Zone-Infrequent Access: keeping.
+    S3OneZoneIaStorage,
+    /// S3 One Zone-Infrequent Access: PUT, COPY and LIST.
+    S3OneZoneIaPut,
+    /// S3 One Zone-Infrequent Access: GET and HEAD.
+    S3OneZoneIaGet,
+    /// S3 One Zone-Infrequent Access: bytes of GETs.
+    S3OneZoneIaRetrieve,
+    /// S3 Glacier Instant Retrieval: keeping.
+    S3GlacierInstantStorage,
+    /// S3 Glacier Instant Retrieval: PUT, COPY and LIST.
+    S3GlacierInstantPut,
+    /// S3 Glacier Instant Retrieval: GET and HEAD.
+    S3GlacierInstantGet,
+    /// S3 Glacier Instant Retrieval: bytes of GETs.
+    S3GlacierInstantRetrieve,
     /// S3 Express One Zone: keeping.
     S3ExpressStorage,
     /// S3 Express One Zone: PUT, COPY and LIST.
@@ -96,6 +121,19 @@ pub enum Item {
     Instance(String),
 }
 
+/// What an object in a storage class of S3 costs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClassItems {
+    /// Keeping it.
+    pub keep: Item,
+    /// Putting it there, by a PUT or a COPY.
+    pub put: Item,
+    /// Asking for it.
+    pub get: Item,
+    /// Its bytes, when they are read; none: they cost nothing.
+    pub retrieve: Option<Item>,
+}
+
 const GB_MONTH: &str = "GB-month";
 const GB: &str = "GB";
 const THOUSAND: &str = "1,000 requests";
@@ -104,12 +142,24 @@ const MIBPS_MONTH: &str = "MiB/s-month";
 const INSTANCE: &str = "ec2.";
 
 /// Each item but the instances: its name in price books, and its unit.
-const CATALOGUE: [(Item, &str, &str); 40] = [
+const CATALOGUE: [(Item, &str, &str); 52] = [
     (Item::S3Storage, "s3.storage", GB_MONTH),
     (Item::S3Put, "s3.put", THOUSAND),
     (Item::S3Get, "s3.get", THOUSAND),
     (Item::S3Delete, "s3.delete", THOUSAND),
     (Item::S3TransferOut, "s3.transfer-out", GB),
+    (Item::S3StandardIaStorage, "s3.standard-ia.storage", GB_MONTH),
+    (Item::S3StandardIaPut, "s3.standard-ia.put", THOUSAND),
+    (Item::S3StandardIaGet, "s3.standard-ia.get", THOUSAND),
+    (Item::S3StandardIaRetrieve, "s3.standard-ia.retrieve", GB),
+    (Item::S3OneZoneIaStorage, "s3.one-zone-ia.storage", GB_MONTH),
+    (Item::S3OneZoneIaPut, "s3.one-zone-ia.put", THOUSAND),
+    (Item::S3OneZoneIaGet, "s3.one-zone-ia.get", THOUSAND),
+    (Item::S3OneZoneIaRetrieve, "s3.one-zone-ia.retrieve", GB),
+    (Item::S3GlacierInstantStorage, "s3.glacier-instant.storage", GB_MONTH),
+    (Item::S3GlacierInstantPut, "s3.glacier-instant.put", THOUSAND),
+    (Item::S3GlacierInstantGet, "s3.glacier-instant.get", THOUSAND),
+    (Item::S3GlacierInstantRetrieve, "s3.glacier-instant.retrieve", GB),
     (Item::S3ExpressStorage, "s3-express.storage", GB_MONTH),
     (Item::S3ExpressPut, "s3-express.put", THOUSAND),
     (Item::S3ExpressGet, "s3-express.get", THOUSAND),
@@ -156,6 +206,32 @@ impl Item {
     /// What its price is the price of one of.
     pub fn unit(&self) -> &'static str {
         self.listed().map_or("hour", |(_, unit)| unit)
+    }
+
+    /// What an object in a storage class costs.
+    pub fn of_class(class: StorageClass) -> ClassItems {
+        let of = |keep, put, get, retrieve| ClassItems { keep, put, get, retrieve };
+        match class {
+            StorageClass::Standard => of(Item::S3Storage, Item::S3Put, Item::S3Get, None),
+            StorageClass::StandardIa => of(
+                Item::S3StandardIaStorage,
+                Item::S3StandardIaPut,
+                Item::S3StandardIaGet,
+                Some(Item::S3StandardIaRetrieve),
+            ),
+            StorageClass::OnezoneIa => of(
+                Item::S3OneZoneIaStorage,
+                Item::S3OneZoneIaPut,
+                Item::S3OneZoneIaGet,
+                Some(Item::S3OneZoneIaRetrieve),
+            ),
+            StorageClass::GlacierIr => of(
+                Item::S3GlacierInstantStorage,
+                Item::S3GlacierInstantPut,
+                Item::S3GlacierInstantGet,
+                Some(Item::S3GlacierInstantRetrieve),
+            ),
+        }
     }
 
     fn listed(&self) -> Option<(&'static str, &'static str)> {

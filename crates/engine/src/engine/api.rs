@@ -4,6 +4,7 @@ mod actions;
 mod disks;
 mod files;
 mod kept;
+mod lifecycle;
 mod limits;
 mod links;
 mod locks;

@@ -17,6 +17,7 @@ use crate::names::atimes::atimes_loop;
 use crate::names::reclaims::reclaims_loop;
 use crate::names::removed::orphans_loop;
 use crate::names::tree::purge_loop;
+use crate::services::lifecycle::lifecycle_loop;
 use crate::services::quotas::quotas_loop;
 use crate::services::scrub::scrub_loop;
 use crate::services::snapshots::schedule::schedule_loop;
@@ -52,6 +53,7 @@ pub(super) fn start(engine: &Engine) -> JoinSet<()> {
         tasks.spawn(soon_loop(data.flusher.clone()));
         tasks.spawn(schedule_loop(snapshots.clone()));
         tasks.spawn(scrub_loop(engine.scrubber.clone()));
+        tasks.spawn(lifecycle_loop(engine.lifecycle.clone()));
         tasks.spawn(log_loop(data.durability.clone()));
         tasks.spawn(purge_loop(names.clone()));
         tasks.spawn(atimes_loop(names.atimes.clone()));

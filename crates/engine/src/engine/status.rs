@@ -211,7 +211,7 @@ impl Engine {
                 fenced: data.context.is_fenced(),
                 files: usage.inodes,
                 stored_bytes: usage.stored_bytes,
-                bucket_bytes,
+                bucket_bytes: bucket_bytes.map(|found| found.bytes),
                 tier: data.tier.usage()?,
                 files_in_doubt: data.tier.in_doubt().len() as u64,
                 journal: data.journal.as_ref().map(|j| j.usage()).unwrap_or_default(),

@@ -259,6 +259,11 @@ impl Engine {
         boxed(self.data.collector.look_once())
     }
 
+    /// Moves what is old between storage classes, as each day of a mount does.
+    pub fn lifecycle_pass_now(&self) -> Boxed<'_, Result<()>> {
+        boxed(self.lifecycle.pass_now())
+    }
+
     /// Removes dumps of which there is no snapshot, as each hour of a mount does.
     pub fn sweep_dumps_now(&self) -> Boxed<'_, Result<()>> {
         boxed(self.snapshots.sweep_dumps())

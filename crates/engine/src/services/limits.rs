@@ -24,7 +24,7 @@ use kept::{BUDGET, Shares, number_of};
 use tokio::sync::Notify;
 use views::{REMOVED, tell_apart, tenant_view};
 use weir_cost::{Item, PriceBook};
-use weir_meta::Meta;
+use weir_meta::{Meta, SegmentBytes};
 use weir_throughput::efs::{Limiter, Mode, Rules};
 use weir_types::{ErrorKind, FileKind, FsError, Ino, NanoUsd, Result};
 
@@ -36,7 +36,7 @@ use crate::names::past::check_present;
 use crate::volume::context::Context;
 use crate::volume::together::Together;
 
-pub use history::{Period, Totals};
+pub use history::{ColdTotals, Period, Totals};
 pub use views::{
     LimitStatus, ShareView, TenantView, ThroughputChange, ThroughputReport, ThroughputView,
 };
@@ -353,7 +353,7 @@ impl Limits {
     }
 
     /// What the segments take in their buckets, as far as a look of no longer than that tells.
-    pub(crate) async fn bucket_bytes(&self, patience: Duration) -> Option<u64> {
+    pub(crate) async fn bucket_bytes(&self, patience: Duration) -> Option<SegmentBytes> {
         self.bucket_bytes.get(&self.meta, self.context.now_ms(), patience).await
     }
 
@@ -366,10 +366,19 @@ impl Limits {
         let tenants = self.admission.areas.tenants();
         let sum = |of: fn(&Used) -> &AtomicU64| tenants.iter().map(|(_, used)| get(of(used))).sum();
         let stored_bytes = self.meta.usage().await.map_or(0, |usage| usage.stored_bytes);
+        let found = self.bucket_bytes(LOOK_MAX).await;
+        let in_class = found.unwrap_or_default().cold;
+        let cold = std::array::from_fn(|at| ColdTotals {
+            bucket_bytes: in_class[at],
+            moved: get(&counts.cold[at].moved),
+            requests: get(&counts.cold[at].requests),
+            read_bytes: get(&counts.cold[at].read_bytes),
+            early_byte_days: get(&counts.cold[at].early_byte_days),
+        });
         Totals {
             unix_ms: self.context.unix_ms(),
             stored_bytes,
-            bucket_bytes: self.bucket_bytes(LOOK_MAX).await.unwrap_or(stored_bytes),
+            bucket_bytes: found.map_or(stored_bytes, |found| found.bytes),
             put_requests: priced.put,
             get_requests: priced.get,
             delete_requests: priced.delete,
@@ -382,6 +391,7 @@ impl Limits {
             read_bytes: get(&counts.bytes_read),
             written_bytes: get(&counts.bytes_written),
             unmetered_opens: sum(|used| &used.opens_unmetered),
+            cold,
         }
     }
 }
@@ -406,8 +416,12 @@ pub(crate) async fn shares_loop(limits: Arc<Limits>, together: Arc<Together>) {
 /// Settles the budget, takes samples, and stores credits now and then.
 pub(crate) async fn throughput_loop(limits: Arc<Limits>) {
     // What the mount itself asked of the buckets is a part of what it costs.
-    let Totals { unix_ms, stored_bytes, bucket_bytes, .. } = limits.totals().await;
-    let nothing = Totals { unix_ms, stored_bytes, bucket_bytes, ..Totals::default() };
+    let Totals { unix_ms, stored_bytes, bucket_bytes, cold, .. } = limits.totals().await;
+    let cold = cold.map(|ColdTotals { bucket_bytes, .. }| ColdTotals {
+        bucket_bytes,
+        ..ColdTotals::default()
+    });
+    let nothing = Totals { unix_ms, stored_bytes, bucket_bytes, cold, ..Totals::default() };
     limits.history.add(nothing);
     limits.sample_volume(nothing).await;
     let mut sampled_ms = limits.context.now_ms();

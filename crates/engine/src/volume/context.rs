@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use weir_object::Meter;
-use weir_types::{ErrorKind, FsError, Result, Settings, UnixTime, VolumeFormat};
+use weir_types::{ErrorKind, FsError, Result, Settings, StorageClass, UnixTime, VolumeFormat};
 
 use super::fence::Fence;
 use super::together::Together;
@@ -51,6 +51,21 @@ pub(crate) struct Counts {
     pub(crate) segments_collected: AtomicU64,
     pub(crate) segments_merged: AtomicU64,
     pub(crate) fsyncs: AtomicU64,
+    /// By storage class, from the second one on.
+    pub(crate) cold: [ColdCounts; StorageClass::COLD.len()],
+}
+
+/// What objects in a storage class cost beside being kept.
+#[derive(Default)]
+pub(crate) struct ColdCounts {
+    /// Objects moved into it.
+    pub(crate) moved: AtomicU64,
+    /// GETs of objects in it.
+    pub(crate) requests: AtomicU64,
+    /// Bytes that these brought.
+    pub(crate) read_bytes: AtomicU64,
+    /// Bytes of objects that left it too early, times the days that were left.
+    pub(crate) early_byte_days: AtomicU64,
 }
 
 impl Counts {

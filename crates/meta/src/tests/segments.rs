@@ -1,9 +1,9 @@
 //! Segments from their first use to their end.
 
-use weir_types::{CHUNK_BYTES, ErrorKind, Ino, SegmentId, UnixTime};
+use weir_types::{CHUNK_BYTES, ErrorKind, Ino, SegmentId, StorageClass, UnixTime};
 
 use super::{assert_sound, file, info, kind_of, meta, record, write};
-use crate::{Meta, ShareRange};
+use crate::{Meta, SegmentAge, ShareRange};
 
 const NOW: UnixTime = UnixTime(50);
 
@@ -82,5 +82,40 @@ async fn a_segment_with_many_back_references_is_forgotten_whole() {
     }
     assert!(meta.forget_segment(SegmentId(1), meta.snapshots_seen().await.unwrap()).await.unwrap());
     assert!(meta.kv().scan(b"R", None, 9).await.unwrap().is_empty());
+    assert_sound(&meta).await;
+}
+
+#[tokio::test]
+async fn ages_are_of_segments_that_there_are_and_end_with_them() {
+    let meta = meta().await;
+    let a = file(&meta, Ino::ROOT, "a").await;
+    write(&meta, a, 0, record(1, 80, 100)).await;
+    let ids = [SegmentId(1), SegmentId(2)];
+    let age = |class, bytes| SegmentAge {
+        used_day: 20_000,
+        class,
+        since_day: 20_030,
+        object_bytes: bytes,
+        stays: None,
+    };
+    let cold = age(StorageClass::GlacierIr, 50);
+    meta.change_ages(&ids, |_, before| before.is_none().then_some(cold)).await.unwrap();
+    assert_eq!(meta.ages(&ids).await.unwrap(), [Some(cold), None], "nobody has the second");
+    assert_eq!(meta.segment_bytes().await.unwrap().cold, [0, 0, 50]);
+    let used = |_, before: Option<SegmentAge>| {
+        Some(SegmentAge { used_day: 20_040, ..before.unwrap_or_default() })
+    };
+    let noted = meta.change_ages(&ids, used);
+    noted.await.unwrap();
+    let after = meta.ages(&ids).await.unwrap()[0].unwrap();
+    assert_eq!((after.used_day, after.class), (20_040, StorageClass::GlacierIr));
+    assert_sound(&meta).await;
+    meta.unlink(Ino::ROOT, b"a").await.unwrap();
+    meta.purge(a).await.unwrap();
+    assert!(meta.forget_segment(ids[0], meta.snapshots_seen().await.unwrap()).await.unwrap());
+    assert_eq!(meta.ages(&ids).await.unwrap(), [None, None]);
+    meta.change_ages(&ids, used).await.unwrap();
+    assert_eq!(meta.ages(&ids).await.unwrap(), [None, None], "none comes back");
+    assert_eq!(meta.segment_bytes().await.unwrap().cold, [0; 3]);
     assert_sound(&meta).await;
 }

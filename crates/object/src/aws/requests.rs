@@ -13,6 +13,7 @@ use object_store::{
     Attribute, AttributeValue, Attributes, ClientOptions, Error, ObjectMeta, PutMode, Result,
 };
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
+use weir_types::StorageClass;
 
 use super::complete;
 use crate::asks::ListAsk;
@@ -142,7 +143,9 @@ impl Requests {
             let value = String::from_utf8_lossy(value.as_bytes()).into_owned();
             Some((Attribute::Metadata(name.into()), AttributeValue::from(value)))
         });
-        Ok((meta, user.collect()))
+        let class =
+            have("x-amz-storage-class").map(|class| (Attribute::StorageClass, class.into()));
+        Ok((meta, user.chain(class).collect()))
     }
 
     /// Copies an object while it has this ETag, if the condition holds for what is at `to`. Answers
@@ -154,6 +157,24 @@ impl Requests {
         to: &str,
         mode: &PutMode,
     ) -> Result<(String, i64)> {
+        let mut more: Vec<_> =
+            etag.map(|etag| ("x-amz-copy-source-if-match", etag)).into_iter().collect();
+        more.extend(condition(mode));
+        self.copy_with(from, to, more).await
+    }
+
+    /// Puts an object into another storage class: a copy onto itself.
+    pub(crate) async fn set_class(&self, key: &str, class: StorageClass) -> Result<()> {
+        self.copy_with(key, key, vec![("x-amz-storage-class", class.name())]).await.map(drop)
+    }
+
+    /// A copy, attributes included, with these headers.
+    async fn copy_with(
+        &self,
+        from: &str,
+        to: &str,
+        more: Vec<(&'static str, &str)>,
+    ) -> Result<(String, i64)> {
         if self.encryption.iter().any(|(_, value)| value == "sse-c") {
             let source = "objects with keys of the customer's are not copied".into();
             return Err(Error::NotSupported { source });
@@ -162,8 +183,7 @@ impl Requests {
         let source = format!("{}/{}", self.name, source.join("/"));
         let mut headers =
             vec![("x-amz-copy-source", source.as_str()), ("x-amz-metadata-directive", "COPY")];
-        headers.extend(etag.map(|etag| ("x-amz-copy-source-if-match", etag)));
-        headers.extend(condition(mode));
+        headers.extend(more);
         headers.extend(self.encryption.iter().map(|(name, value)| (*name, value.as_str())));
         let url = self.url_of(to);
         let answer = self.send(request("PUT", &url, &headers)?).await?;

@@ -3,6 +3,7 @@
 //! hand it to [`Bucket::from_store`].
 
 mod atomic;
+mod classes;
 mod conformance;
 mod fake_s3;
 mod faults;
@@ -15,6 +16,7 @@ mod samples;
 mod slow;
 
 pub use atomic::{Alone, AtomicStore, Etags, Habits, Listings, Unquoted};
+pub use classes::{ClassStore, Classes};
 pub use conformance::conformance;
 pub use fake_s3::FakeS3;
 pub use faults::{FaultControl, FaultStore};

@@ -7,6 +7,7 @@ mod actions;
 mod bill;
 mod call;
 mod disks;
+mod lifecycle;
 mod links;
 mod locks;
 mod mount;
@@ -34,6 +35,7 @@ pub(crate) use disks::{
     Attach, CloneDisk, CreateDisk, DeleteDisk, Deleted, Detach, ListDevices, ListDisks, ResizeDisk,
     SnapshotDisk,
 };
+pub(crate) use lifecycle::{GetLifecycle, PlanLifecycle, RunLifecycle, SetLifecycle};
 pub(crate) use links::{
     ListHidden, ListLinks, ListPending, MakeLink, PlanLink, RefreshLink, Unlink,
 };

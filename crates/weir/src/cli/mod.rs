@@ -10,6 +10,7 @@ mod disks;
 mod doctor;
 mod keys;
 mod known;
+mod lifecycle;
 mod links;
 mod locks;
 mod migrate;
@@ -45,6 +46,7 @@ pub(crate) use doctor::DoctorArgs;
 pub(crate) use keys::{
     KeyAddArgs, KeyCommand, KeyCommandArgs, KeyListArgs, KeyRemoveArgs, KeyRotateArgs,
 };
+pub(crate) use lifecycle::{LifecycleArgs, LifecycleCommand, LifecycleOfArgs, LifecycleSetArgs};
 pub(crate) use links::{LinkArgs, LinksArgs, RefreshArgs, UnlinkArgs};
 pub(crate) use locks::LocksArgs;
 pub(crate) use migrate::MigrateArgs;
@@ -210,6 +212,9 @@ pub(crate) enum Command {
     /// Read every byte that a volume has in its bucket, mend what can be, and name what is lost
     #[command(after_help = scrub::SCRUB_EXAMPLES)]
     Scrub(ScrubArgs),
+    /// Move what is not used into cheaper storage classes, by rules
+    #[command(after_help = lifecycle::LIFECYCLE_EXAMPLES)]
+    Lifecycle(LifecycleArgs),
     /// Make a disk a block device of this machine
     #[command(after_help = disks::ATTACH_EXAMPLES)]
     Attach(AttachArgs),

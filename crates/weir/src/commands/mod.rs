@@ -19,6 +19,7 @@ mod flush;
 mod format;
 mod fsck;
 mod keys;
+mod lifecycle;
 mod links;
 mod locks;
 mod metrics;
@@ -80,6 +81,8 @@ pub(crate) fn describe(page: &mut crate::api::page::Page) {
     page.prints::<weir_engine::RestoredVolume>("weir restore-volume --json");
     page.prints::<weir_engine::ClonedVolume>("weir clone --json");
     page.prints::<weir_engine::ScrubView>("weir scrub --json");
+    page.prints::<weir_engine::LifecycleView>("weir lifecycle show --json");
+    page.prints::<lifecycle::Told<'_>>("weir lifecycle set --json");
     page.prints::<sync::Told<'_>>("weir sync --json");
     page.prints::<snapshots::restore::Told<'_>>("weir restore --json");
 }
@@ -106,6 +109,7 @@ pub(crate) fn run(cli: Cli, argv: &[OsString]) -> Result<ExitCode> {
         Command::Disk(args) => wait(disks::run(args.command)),
         Command::Snapshot(args) => wait(snapshots::run(args.command)),
         Command::Scrub(args) => wait(scrub::run(args)),
+        Command::Lifecycle(args) => wait(lifecycle::run(args.command)),
         Command::Backup(args) => wait(backup::backup(*args)),
         Command::Backups(args) => wait(backup::backups(*args)),
         Command::Clone(args) => wait(clone::run(*args)),

@@ -98,7 +98,7 @@ fn whose(args: &QuotaOfArgs) -> Result<(Client, QuotaTarget)> {
 }
 
 /// The mount in which a path lies, and the path below its root.
-fn located(path: &Path) -> Result<(Client, String)> {
+pub(super) fn located(path: &Path) -> Result<(Client, String)> {
     let mut finder = Finder::default();
     let (mount, target) = finder.locate(path)?;
     let mount = finder.mounts.swap_remove(mount);

@@ -82,7 +82,7 @@ mod tests {
             ..Totals::default()
         };
         let period =
-            Period { from_unix_ms: 5_000, average_stored_bytes: 7, average_bucket_bytes: 5, used };
+            Period { from_unix_ms: 5_000, average_stored_bytes: 7, used, ..Period::default() };
         let recorded = workload(&period, 10 << 20, 12);
         let text = toml(&recorded, &period).expect("writes");
         assert_eq!(toml::from_str::<Workload>(&text).expect("reads"), recorded);

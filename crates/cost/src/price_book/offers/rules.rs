@@ -19,10 +19,22 @@ const LUSTRE: Says = &[("File System Type", "Lustre")];
 const READ: Says = &[("Access Type", "Read")];
 const WRITE: Says = &[("Access Type", "Write")];
 
-const S3: [Rule; 8] = [
+const S3: [Rule; 20] = [
     (Item::S3Storage, "TimedStorage-ByteHrs", &[("Storage Class", "General Purpose")]),
     (Item::S3Put, "Requests-Tier1", &[("Group", "S3-API-Tier1")]),
     (Item::S3Get, "Requests-Tier2", &[("Group", "S3-API-Tier2")]),
+    (Item::S3StandardIaStorage, "TimedStorage-SIA-ByteHrs", &[]),
+    (Item::S3StandardIaPut, "Requests-SIA-Tier1", &[]),
+    (Item::S3StandardIaGet, "Requests-SIA-Tier2", &[]),
+    (Item::S3StandardIaRetrieve, "Retrieval-SIA", &[]),
+    (Item::S3OneZoneIaStorage, "TimedStorage-ZIA-ByteHrs", &[]),
+    (Item::S3OneZoneIaPut, "Requests-ZIA-Tier1", &[]),
+    (Item::S3OneZoneIaGet, "Requests-ZIA-Tier2", &[]),
+    (Item::S3OneZoneIaRetrieve, "Retrieval-ZIA", &[]),
+    (Item::S3GlacierInstantStorage, "TimedStorage-GIR-ByteHrs", &[]),
+    (Item::S3GlacierInstantPut, "Requests-GIR-Tier1", &[]),
+    (Item::S3GlacierInstantGet, "Requests-GIR-Tier2", &[]),
+    (Item::S3GlacierInstantRetrieve, "Retrieval-GIR", &[]),
     (Item::S3ExpressStorage, "TimedStorage-XZ-ByteHrs", &[]),
     (Item::S3ExpressPut, "Requests-XZ-Tier1", &[]),
     (Item::S3ExpressGet, "Requests-XZ-Tier2", &[]),

@@ -38,17 +38,30 @@ impl Engine {
     /// What was used since `unix_ms`, or since the mount; never of more than a week ago. By all nodes that
     /// share the volume, of which others are told up to a minute late; one read then.
     pub fn used_since(&self, unix_ms: Option<u64>) -> Boxed<'_, Period> {
-        boxed(self.limits.used_since(unix_ms))
+        boxed(async move {
+            self.note_cold_reads().await;
+            self.limits.used_since(unix_ms).await
+        })
     }
 
     /// The same by this node alone.
     pub fn used_here_since(&self, unix_ms: Option<u64>) -> Boxed<'_, Period> {
-        boxed(self.limits.used_here_since(unix_ms))
+        boxed(async move {
+            self.note_cold_reads().await;
+            self.limits.used_here_since(unix_ms).await
+        })
     }
 
     /// Totals of each minute since about `unix_ms`, or since the mount, oldest first, and now; never
     /// of more than a week ago but for those of the mount.
     pub fn history(&self, unix_ms: Option<u64>) -> Boxed<'_, Vec<Totals>> {
         boxed(self.limits.history(unix_ms))
+    }
+
+    /// What was read of cold objects since the last note is on the bill, too.
+    async fn note_cold_reads(&self) {
+        if let Err(error) = self.lifecycle.note_reads().await {
+            tracing::debug!(%error, "what was read is not noted");
+        }
     }
 }

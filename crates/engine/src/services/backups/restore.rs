@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use schemars::JsonSchema;
 use serde::Serialize;
 use weir_meta::kv::Kv;
-use weir_meta::{Adding, load};
+use weir_meta::{Adding, is_age, load};
 use weir_object::{Bucket, BucketUrl, StripeSet};
 use weir_types::{ErrorKind, FORMAT_VERSION, FsError, Result, VolumeFormat, VolumeId};
 
@@ -166,9 +166,11 @@ impl Restoring<'_> {
         let (mut adding, at) = (Adding::default(), at(&self.backup.name));
         for number in 0..self.backup.row_objects {
             let of = (&at[..], &self.backup);
-            let rows = read_rows(&self.from, self.making.to.keys(), of, number).await?;
+            let mut rows = read_rows(&self.from, self.making.to.keys(), of, number).await?;
             rows.iter().for_each(|(key, value)| adding.add(key, value));
             self.progress.rows.fetch_add(rows.len() as u64, Ordering::Relaxed);
+            // The copies are young, and in the class of all that is new.
+            rows.retain(|(key, _)| !is_age(key));
             load(&**kv, rows).await?;
             fail::fail_point!("engine::restore-loading");
         }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use weir_meta::Meta;
+use weir_meta::{Meta, SegmentBytes};
 
 /// How old a sum may be, in milliseconds: of no segment, and at most.
 const FRESH_MS: u64 = 1_000;
@@ -20,32 +20,35 @@ pub(crate) struct BucketBytes(Mutex<Option<Looked>>);
 #[derive(Clone, Copy)]
 struct Looked {
     at_ms: u64,
-    segments: u64,
-    bytes: u64,
+    found: SegmentBytes,
 }
 
 impl BucketBytes {
     /// The bytes of all segments; those of the last look where there cannot be one now, or it takes
     /// longer than `patience`. `None` where there was none yet.
-    pub(crate) async fn get(&self, meta: &Meta, now_ms: u64, patience: Duration) -> Option<u64> {
+    pub(crate) async fn get(
+        &self,
+        meta: &Meta,
+        now_ms: u64,
+        patience: Duration,
+    ) -> Option<SegmentBytes> {
         let last = *self.0.lock();
         if let Some(last) = last.filter(|last| last.is_fresh(now_ms)) {
-            return Some(last.bytes);
+            return Some(last.found);
         }
         match tokio::time::timeout(patience, meta.segment_bytes()).await {
             Ok(Ok(found)) => {
-                let (segments, bytes) = (found.segments, found.bytes);
-                *self.0.lock() = Some(Looked { at_ms: now_ms, segments, bytes });
-                Some(bytes)
+                *self.0.lock() = Some(Looked { at_ms: now_ms, found });
+                Some(found)
             }
-            _ => last.map(|last| last.bytes),
+            _ => last.map(|last| last.found),
         }
     }
 }
 
 impl Looked {
     fn is_fresh(&self, now_ms: u64) -> bool {
-        let fresh_ms = (FRESH_MS + self.segments / SEGMENTS_PER_MS).min(FRESH_MS_MAX);
+        let fresh_ms = (FRESH_MS + self.found.segments / SEGMENTS_PER_MS).min(FRESH_MS_MAX);
         now_ms.saturating_sub(self.at_ms) < fresh_ms
     }
 }
@@ -56,7 +59,8 @@ mod tests {
 
     #[test]
     fn the_more_there_are_the_less_often_they_are_counted() {
-        let looked = |segments| Looked { at_ms: 5_000, segments, bytes: 1 };
+        let found = |segments| SegmentBytes { segments, ..SegmentBytes::default() };
+        let looked = |segments| Looked { at_ms: 5_000, found: found(segments) };
         for (segments, fresh_ms) in [(0, 1_000), (20_000, 11_000), (1 << 30, 600_000)] {
             assert!(looked(segments).is_fresh(5_000 + fresh_ms - 1), "{segments}");
             assert!(!looked(segments).is_fresh(5_000 + fresh_ms), "{segments}");

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use parking_lot::{Mutex, MutexGuard};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use weir_types::StorageClass;
 
 /// How often a sample is taken, in milliseconds.
 pub(crate) const SAMPLE_MS: u64 = 60_000;
@@ -46,6 +47,33 @@ pub struct Totals {
     pub written_bytes: u64,
     /// Opens whose reads the kernel answers, unseen.
     pub unmetered_opens: u64,
+    /// What of it was in other storage classes than the first, by class.
+    #[serde(default)]
+    pub cold: [ColdTotals; StorageClass::COLD.len()],
+}
+
+/// The same of one storage class.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ColdTotals {
+    /// Bytes of objects in it at that moment.
+    pub bucket_bytes: u64,
+    /// Objects moved into it.
+    pub moved: u64,
+    /// GETs of objects in it.
+    pub requests: u64,
+    /// Bytes that these brought.
+    pub read_bytes: u64,
+    /// Bytes of objects that left it too early, times the days that were left.
+    pub early_byte_days: u64,
+}
+
+impl ColdTotals {
+    fn add(&mut self, other: &Self) {
+        self.moved += other.moved;
+        self.requests += other.requests;
+        self.read_bytes += other.read_bytes;
+        self.early_byte_days += other.early_byte_days;
+    }
 }
 
 impl Totals {
@@ -63,6 +91,7 @@ impl Totals {
         self.read_bytes += other.read_bytes;
         self.written_bytes += other.written_bytes;
         self.unmetered_opens += other.unmetered_opens;
+        self.cold.iter_mut().zip(&other.cold).for_each(|(sum, other)| sum.add(other));
     }
 }
 
@@ -76,6 +105,9 @@ pub struct Period {
     /// Bytes of the volume's segments in its buckets, as an average over it.
     #[serde(default)]
     pub average_bucket_bytes: u64,
+    /// Of these the bytes in each other storage class than the first, in their order, as an average.
+    #[serde(default)]
+    pub average_cold_bytes: [u64; StorageClass::COLD.len()],
     /// Counters of it, and the moment that it ended.
     pub used: Totals,
 }
@@ -102,7 +134,10 @@ impl History {
         Period {
             from_unix_ms: begin.unix_ms,
             average_stored_bytes: average(begin, within.clone(), |of| of.stored_bytes),
-            average_bucket_bytes: average(begin, within, |of| of.bucket_bytes),
+            average_bucket_bytes: average(begin, within.clone(), |of| of.bucket_bytes),
+            average_cold_bytes: std::array::from_fn(|at| {
+                average(begin, within.clone(), |of| of.cold[at].bucket_bytes)
+            }),
             used: between(&begin, &now),
         }
     }
@@ -164,6 +199,18 @@ fn between(begin: &Totals, end: &Totals) -> Totals {
         read_bytes: minus(|t| t.read_bytes),
         written_bytes: minus(|t| t.written_bytes),
         unmetered_opens: minus(|t| t.unmetered_opens),
+        cold: std::array::from_fn(|at| cold_between(&begin.cold[at], &end.cold[at])),
+    }
+}
+
+fn cold_between(begin: &ColdTotals, end: &ColdTotals) -> ColdTotals {
+    let minus = |of: fn(&ColdTotals) -> u64| of(end).saturating_sub(of(begin));
+    ColdTotals {
+        bucket_bytes: end.bucket_bytes,
+        moved: minus(|t| t.moved),
+        requests: minus(|t| t.requests),
+        read_bytes: minus(|t| t.read_bytes),
+        early_byte_days: minus(|t| t.early_byte_days),
     }
 }
 

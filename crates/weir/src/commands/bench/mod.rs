@@ -5,7 +5,7 @@ mod describe;
 mod requests;
 mod shown;
 
-use std::io::{BufRead, IsTerminal, Write, stderr, stdin};
+use std::io::{IsTerminal, Write, stderr, stdin};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -22,8 +22,7 @@ use weir_types::{ErrorKind, FsError, NanoUsd, Result};
 
 use super::prices;
 use crate::cli::{BenchArgs, BenchCommand, BenchCompareArgs, BenchRunArgs, BenchSize};
-use crate::progress;
-use crate::render;
+use crate::{ask, progress, render};
 use bucket::Buckets;
 pub(super) use describe::Listed;
 use shown::Shown;
@@ -123,8 +122,7 @@ async fn measure(args: BenchRunArgs) -> Result<ExitCode> {
     let terminal = stdin().is_terminal() && stderr().is_terminal();
     let agreed = match consent(&told, args.yes, terminal) {
         Consent::Given => true,
-        Consent::ToAsk => agreed()?,
-        Consent::Missing => return Err(unasked()),
+        Consent::ToAsk | Consent::Missing => ask::yes("Go on?", MUCH_IS)?,
     };
     if !agreed {
         return Ok(ExitCode::FAILURE);
@@ -252,6 +250,9 @@ fn is_much(told: &Announcement) -> bool {
     told.cost > MUCH || !told.cost_complete || told.seconds > LONG_SECONDS
 }
 
+/// What a run is that nobody consented to.
+const MUCH_IS: &str = "this takes long or costs money";
+
 /// Whether a run that was announced may begin.
 #[derive(Debug, PartialEq, Eq)]
 enum Consent {
@@ -269,19 +270,6 @@ fn consent(told: &Announcement, yes: bool, terminal: bool) -> Consent {
         (false, true, _) => Consent::ToAsk,
         (false, false, true) => Consent::Missing,
     }
-}
-
-fn unasked() -> FsError {
-    let text = "this takes long or costs money, and there is no terminal to ask on: say --yes";
-    FsError::new(ErrorKind::Invalid, text)
-}
-
-/// Asks on a terminal.
-fn agreed() -> Result<bool> {
-    render::tell("Go on? [y/N] ");
-    let mut line = String::new();
-    stdin().lock().read_line(&mut line).map_err(|e| FsError::local_io("read the answer", e))?;
-    Ok(matches!(line.trim().to_lowercase().as_str(), "y" | "yes"))
 }
 
 fn failed(error: BenchError) -> FsError {

@@ -83,8 +83,13 @@ mod tests {
         let observed = Duration::from_secs(seconds);
         let host = Host { instance: None, disk_bytes: 100 << 30, disk };
         let requests = Requests { put: 10, get, delete: 0 };
-        let usage =
-            Usage { stored_bytes: 1 << 40, requests, out_bytes: 0, observed, host: Some(host) };
+        let usage = Usage {
+            stored_bytes: 1 << 40,
+            requests,
+            observed,
+            host: Some(host),
+            ..Usage::default()
+        };
         let activity = Activity {
             stored_bytes: 1 << 40,
             files: 1000,

@@ -3,7 +3,6 @@
 mod describe;
 
 use std::future::Future;
-use std::io::{IsTerminal, stderr, stdin};
 use std::process::ExitCode;
 
 use weir_engine::AsideView;
@@ -13,7 +12,7 @@ use crate::api::{DiscardAside, ExtractAside, GetRecoverProgress, ListAside, Merg
 use crate::cli::RecoverArgs;
 use crate::client::Client;
 use crate::progress::{Progress, Unit};
-use crate::{paths, render};
+use crate::{ask, paths, render};
 
 pub(crate) async fn run(args: RecoverArgs) -> Result<ExitCode> {
     let client = Client::at(&args.dir)?;
@@ -66,7 +65,7 @@ async fn discard(client: &Client, args: &RecoverArgs, entries: &[AsideView]) -> 
     if !args.json {
         render::say(&describe::list(entries, &args.dir))?;
     }
-    if !args.yes && !asked()? {
+    if !args.yes && !ask::yes("Remove this for good?", "this removes data for good")? {
         return Ok(ExitCode::FAILURE);
     }
     for entry in entries {
@@ -77,17 +76,6 @@ async fn discard(client: &Client, args: &RecoverArgs, entries: &[AsideView]) -> 
         false => render::say("gone\n")?,
     }
     Ok(ExitCode::SUCCESS)
-}
-
-fn asked() -> Result<bool> {
-    if !stdin().is_terminal() || !stderr().is_terminal() {
-        let text = "this removes data for good, and there is no terminal to ask on: say --yes";
-        return Err(FsError::new(ErrorKind::Invalid, text));
-    }
-    render::tell("Remove this for good? [y/N] ");
-    let mut line = String::new();
-    stdin().read_line(&mut line).map_err(|e| FsError::local_io("read the answer", e))?;
-    Ok(matches!(line.trim(), "y" | "Y" | "yes"))
 }
 
 /// Waits for the daemon's answer, and shows how far it is.

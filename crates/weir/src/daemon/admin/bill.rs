@@ -92,6 +92,7 @@ mod tests {
             average_stored_bytes: 1 << 40,
             average_bucket_bytes: 730 << 30,
             used,
+            ..Period::default()
         };
         Counted { files: 10, period, ..Counted::default() }
     }

@@ -7,6 +7,7 @@ mod actions;
 mod bill;
 mod disks;
 mod health;
+mod lifecycle;
 mod links;
 mod locks;
 mod mount;
@@ -223,7 +224,7 @@ fn for_monitors(routes: Routes) -> Router<Arc<DaemonState>> {
 
 fn all_calls() -> Routes {
     let routes = mount::add(mount::add_watching(Routes::default()));
-    let routes = scrub::add(snapshots::add(routes));
+    let routes = lifecycle::add(scrub::add(snapshots::add(routes)));
     let routes = disks::add(nfs::add(actions::add(links::add(locks::add(upgrade::add(routes))))));
     let routes = survey::add_watching(throughput::add(quotas::add(recover::add(routes))));
     bill::add_watching(prices::add_watching(routes))

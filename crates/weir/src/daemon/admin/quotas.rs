@@ -43,7 +43,7 @@ async fn subject(engine: &Engine, target: QuotaTarget) -> Result<QuotaSubject> {
 }
 
 /// What has this path below the volume's root.
-async fn find(engine: &Engine, path: &str) -> Result<Ino> {
+pub(super) async fn find(engine: &Engine, path: &str) -> Result<Ino> {
     let mut at = Ino::ROOT;
     for name in path.split('/').filter(|name| !matches!(*name, "" | ".")) {
         let found = engine.lookup(at, name.as_bytes()).await;

@@ -21,7 +21,7 @@ use prometheus_client::registry::Registry;
 use weir_door_fuse::PassthroughState;
 use weir_engine::{ActionKind, ActionView, LinkView};
 use weir_object::{Component, LATENCY_BUCKETS, MeterRow, RequestKind};
-use weir_types::{ErrorKind, FsError, Result};
+use weir_types::{ErrorKind, FsError, Result, StorageClass};
 
 pub(crate) use throughput::metadata_ops;
 pub(crate) use told::Told;
@@ -40,6 +40,7 @@ impl Collector for Told {
     fn encode(&self, mut to: DescriptorEncoder) -> fmt::Result {
         self.gauges(&mut to)?;
         self.bucket_bytes(&mut to)?;
+        self.cold_bytes(&mut to)?;
         self.counters(&mut to)?;
         self.leases(&mut to)?;
         self.fuse_requests(&mut to)?;
@@ -137,6 +138,14 @@ impl Told {
             "Bytes of the volume's segments in its buckets, compressed, with what is dead in them",
         );
         to.encode_descriptor(name, help, None, MetricType::Gauge)?.encode_gauge(&value)
+    }
+
+    fn cold_bytes(&self, to: &mut DescriptorEncoder) -> fmt::Result {
+        let rows =
+            self.cold_bytes.iter().flat_map(|bytes| StorageClass::COLD.into_iter().zip(*bytes));
+        let rows = rows.map(|(class, bytes)| ([("class", class.to_string())], bytes as f64));
+        let help = "Of volume_bucket_bytes, bytes in each storage class but the first";
+        throughput::family(to, ("volume_class_bytes", help), MetricType::Gauge, rows)
     }
 
     fn counters(&self, to: &mut DescriptorEncoder) -> fmt::Result {

@@ -81,6 +81,7 @@ fn sample() -> Told {
         quotas: Vec::new(),
         schedule: ScheduleView::default(),
         scrub: None,
+        cold_bytes: Some([0, 0, 7]),
         io_per_s: (0.0, 0.0),
         ops: Vec::new(),
         uptime: Duration::ZERO,

@@ -7,6 +7,7 @@ use weir_door_nfs::UseView;
 use weir_engine::{
     ActionView, LinkView, QuotaView, ScheduleView, ScrubView, Status, ThroughputReport,
 };
+use weir_types::StorageClass;
 
 use crate::api::{BlockStatus, NfsStatus};
 
@@ -24,6 +25,8 @@ pub(crate) struct Told {
     pub(crate) quotas: Vec<QuotaView>,
     pub(crate) schedule: ScheduleView,
     pub(crate) scrub: Option<ScrubView>,
+    /// Bytes in each of the storage classes but the first, as far as that is known.
+    pub(crate) cold_bytes: Option<[u64; StorageClass::COLD.len()]>,
     /// Reads and writes a second, of late.
     pub(crate) io_per_s: (f64, f64),
     /// Requests of the kernel, by name.

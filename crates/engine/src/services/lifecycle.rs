@@ -1,0 +1,240 @@
+//! Lifecycles: what is not used goes into cheaper storage classes, by rules of the volume and of directories.
+//!
+//! A segment's age is that of the last day on which its bytes were written or read from the bucket: what is read out of
+//! the tier costs nothing there, and so may be cold in the bucket. Objects move in place, by the store: no byte passes this
+//! machine, and snapshots and clones go on using them.
+//!
+//! What must always hold:
+//! - Nothing that a rule does changes a byte of a file, or where the metadata says that it is; but for segments with files
+//!   of several rules, which are written anew as the collector does.
+//! - Only classes that are read at once.
+//! - Where the notes and the bucket differ (a crash came between), the next pass moves again; only the bill was wrong.
+
+mod judge;
+mod pass;
+mod plan;
+mod reads;
+mod row;
+mod rule;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+use weir_meta::{Meta, path_of};
+use weir_object::{Component, StripeSet};
+use weir_types::{ErrorKind, FileKind, FsError, Ino, Result, StorageClass, UnixTime};
+
+use crate::data::admission::budget::Budget;
+use crate::data::collect::Collector;
+use crate::volume::context::Context;
+
+pub use plan::{LifecyclePlan, PlannedMove};
+use row::{AskedRow, PassRow, RulesRow};
+pub use row::{ClassBytes, LifecycleRuleView, LifecycleView};
+pub use rule::{LifecycleRule, LifecycleStep};
+
+/// How often it is looked whether a pass is due.
+const LOOK: Duration = Duration::from_secs(60);
+/// A pass begins so long after the one before, in milliseconds.
+const PASS_MS: u64 = 86_400_000;
+/// After an error, or where the budget holds it up.
+const PAUSE_MS: u64 = 600_000;
+/// Looks between two notes of what was read.
+const LOOKS_PER_NOTE: u64 = 10;
+/// Rules that a volume may have.
+const RULES_MAX: usize = 100;
+
+/// Moves a volume's objects between storage classes.
+pub(crate) struct Lifecycle {
+    context: Arc<Context>,
+    meta: Arc<Meta>,
+    buckets: StripeSet,
+    collector: Arc<Collector>,
+    budget: Arc<Budget>,
+    progress: Mutex<Progress>,
+    /// Somebody wants a pass.
+    asked: Notify,
+}
+
+/// How far this mount is with a pass.
+#[derive(Default)]
+struct Progress {
+    /// The pass that goes on here.
+    row: Option<PassRow>,
+    trouble: Option<String>,
+    /// None is begun before that, on the monotonic clock.
+    not_before_ms: u64,
+}
+
+impl Lifecycle {
+    pub(crate) fn new(
+        (context, meta): (Arc<Context>, Arc<Meta>),
+        buckets: StripeSet,
+        collector: Arc<Collector>,
+        budget: Arc<Budget>,
+    ) -> Self {
+        if !context.read_only {
+            context.meter.watch_segments();
+        }
+        let (progress, asked) = Default::default();
+        Self { context, meta, buckets, collector, budget, progress, asked }
+    }
+
+    /// The rules, what is in which class, and how far the pass is. Two reads, one for each 10,000 segments, and some
+    /// for the path of each directory with a rule.
+    pub(crate) async fn view(&self) -> Result<LifecycleView> {
+        let rules = RulesRow::read(&self.meta).await?;
+        let kept = PassRow::read(&self.meta).await?;
+        let (here, trouble) = {
+            let progress = self.progress.lock();
+            (progress.row.clone(), progress.trouble.clone())
+        };
+        let running = here.is_some() || !kept.has_ended();
+        let row = here.unwrap_or(kept);
+        let all = self.meta.segment_bytes().await?;
+        let warm = all.bytes.saturating_sub(all.cold.iter().sum());
+        let cold = StorageClass::COLD.into_iter().zip(all.cold);
+        let classes = [(StorageClass::Standard, warm)].into_iter().chain(cold);
+        let classes =
+            classes.filter(|(class, bytes)| *bytes > 0 || *class == StorageClass::Standard);
+        let mut views = Vec::new();
+        for (ino, rule) in rules.rules {
+            let path = path_of(&**self.meta.kv(), Ino(ino)).await?;
+            let path = path.map(|path| match &path[..] {
+                b"." => "/".to_owned(),
+                path => format!("/{}", String::from_utf8_lossy(path)),
+            });
+            views.push(LifecycleRuleView { path, ino: Ino(ino), text: rule.to_string(), rule });
+        }
+        views.sort_by(|one, other| one.path.cmp(&other.path));
+        let at = |ms: u64| (ms > 0).then(|| UnixTime(ms.cast_signed().saturating_mul(1_000_000)));
+        Ok(LifecycleView {
+            rules: views,
+            classes: classes.map(|(class, bytes)| ClassBytes { class, bytes }).collect(),
+            running,
+            started: at(row.started_ms),
+            ended: at(row.ended_ms),
+            segments: row.segments,
+            looked: row.looked,
+            moved: row.moved,
+            moved_bytes: row.moved_bytes,
+            separated: row.separated,
+            trouble,
+        })
+    }
+
+    /// Gives a directory a rule, or takes the one that it has. What has moved stays where it is. Where the rule is a new one
+    /// each of the volume's buckets is tried for each class of it: 4 requests. Some reads and a commit.
+    ///
+    /// # Errors
+    /// `Unsupported` where the bucket has no such classes; `NotFound` and `NotDirectory` of the directory.
+    pub(crate) async fn set(&self, dir: Ino, rule: Option<LifecycleRule>) -> Result<LifecycleView> {
+        self.context.check_writable()?;
+        let before = RulesRow::read(&self.meta).await?;
+        if let Some(rule) = &rule {
+            if self.meta.inode(dir).await?.kind != FileKind::Directory {
+                let text = "rules are of directories, with all below";
+                return Err(FsError::new(ErrorKind::NotDirectory, text));
+            }
+            for step in &rule.steps {
+                for bucket in self.buckets.iter() {
+                    bucket.probe_class(Component::Collect, step.class).await?;
+                }
+            }
+        }
+        let mut after = before.with(dir, rule);
+        let mut there = Vec::new();
+        for (ino, rule) in after.rules {
+            // A directory that is removed has no rule any more.
+            match self.meta.inode(Ino(ino)).await {
+                Ok(inode) if inode.nlink > 0 => there.push((ino, rule)),
+                Ok(_) => {}
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
+            }
+        }
+        if there.len() > RULES_MAX {
+            let text = format!("a volume has {RULES_MAX} rules at most: remove some");
+            return Err(FsError::new(ErrorKind::Invalid, text));
+        }
+        after.rules = there;
+        after.write(&self.meta).await?;
+        self.begin().await
+    }
+
+    /// Has a pass begin soon, also where there was one today. Two reads and a commit.
+    pub(crate) async fn begin(&self) -> Result<LifecycleView> {
+        self.context.check_writable()?;
+        let row = PassRow::read(&self.meta).await?;
+        let asked_ms = self.context.unix_ms().max(row.started_ms + 1);
+        AskedRow { asked_ms }.write(&self.meta).await?;
+        self.progress.lock().not_before_ms = 0;
+        self.asked.notify_one();
+        self.view().await
+    }
+
+    /// Whether a pass is to begin: one was asked for, was broken off, or a day has passed.
+    async fn is_due(&self) -> Result<bool> {
+        if RulesRow::read(&self.meta).await?.rules.is_empty() {
+            return Ok(false);
+        }
+        if self.context.now_ms() < self.progress.lock().not_before_ms {
+            return Ok(false);
+        }
+        let row = PassRow::read(&self.meta).await?;
+        // By how much the clock was set back does not matter.
+        let old = self.context.unix_ms().abs_diff(row.started_ms) >= PASS_MS;
+        let asked = AskedRow::read(&self.meta).await?.asked_ms > row.started_ms;
+        Ok(asked || !row.has_ended() || old)
+    }
+
+    /// Does a pass if one is due.
+    async fn look(&self) -> Result<()> {
+        if !self.context.is_on_duty() || !self.is_due().await? {
+            return Ok(());
+        }
+        let passed = self.pass().await;
+        let mut progress = self.progress.lock();
+        if !matches!(passed, Ok(true)) {
+            progress.row = None;
+            progress.not_before_ms = self.context.now_ms() + PAUSE_MS;
+        }
+        passed.map(drop)
+    }
+
+    fn tell_of_trouble(&self, error: Option<FsError>) {
+        let text = error.map(|error| error.to_string());
+        let before = std::mem::replace(&mut self.progress.lock().trouble, text.clone());
+        if let Some(error) = text.filter(|text| before.as_ref() != Some(text)) {
+            tracing::warn!(%error, "moving what is not used into other classes stands still");
+        }
+    }
+
+    /// A pass now, as far as it goes, after what was read was noted.
+    #[cfg(feature = "testing")]
+    pub(crate) async fn pass_now(&self) -> Result<()> {
+        self.note_reads().await?;
+        self.pass().await.map(drop)
+    }
+}
+
+/// Notes what is read, and moves what is not, until the volume is another's.
+pub(crate) async fn lifecycle_loop(lifecycle: Arc<Lifecycle>) {
+    for look in 1_u64.. {
+        tokio::select! {
+            () = tokio::time::sleep(LOOK) => {}
+            () = lifecycle.asked.notified() => {}
+        }
+        if look.is_multiple_of(LOOKS_PER_NOTE)
+            && let Err(error) = lifecycle.note_reads().await
+        {
+            tracing::debug!(%error, "what was read is not noted");
+        }
+        match lifecycle.look().await {
+            Err(error) if error.kind() == ErrorKind::Fenced => return,
+            done => lifecycle.tell_of_trouble(done.err()),
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! Which storage class a segment is to be in: by its age, and by the rules of the directories that its files are in.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use weir_meta::{Meta, SegmentAge, SegmentUse};
+use weir_types::{ErrorKind, Ino, Result, StorageClass};
+
+use super::row::RulesRow;
+use super::rule::LifecycleRule;
+use crate::data::collect::Collector;
+
+/// An object below this is paid as if it had so many bytes. Source: Amazon S3 User Guide, "Understanding and managing
+/// Amazon S3 storage classes".
+pub(super) const OBJECT_BYTES_MIN: u64 = 128 << 10;
+/// Directories whose rules are remembered.
+const REMEMBERED: usize = 100_000;
+/// Directories above one another at most: a move meanwhile could make it climb for longer.
+const DEPTH_MAX: usize = 1_000;
+/// Days after which files that kept a segment where it is are asked again.
+const ASK_AGAIN_DAYS: u32 = 7;
+/// What becomes of a segment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Judged {
+    /// It stays where it is.
+    Stays,
+    /// It stays because some of its files say so, though it is old enough for others.
+    Kept,
+    /// It moves.
+    Moves(StorageClass),
+    /// These files of it are to be in a colder class than the others.
+    Apart(BTreeSet<Ino>),
+}
+
+/// Judges by the rules of one moment.
+pub(super) struct Judge {
+    meta: Arc<Meta>,
+    collector: Arc<Collector>,
+    pub(super) rules: RulesRow,
+    pub(super) today: u32,
+    /// By directory, the rule that holds in it.
+    by_dir: HashMap<Ino, Option<usize>>,
+}
+
+impl Judge {
+    pub(super) fn new(
+        meta: Arc<Meta>,
+        collector: Arc<Collector>,
+        rules: RulesRow,
+        today: u32,
+    ) -> Self {
+        Self { meta, collector, rules, today, by_dir: HashMap::new() }
+    }
+
+    /// Whether it is old enough for any of the rules, and large enough: what the directories of its files say is
+    /// another question, which costs a request.
+    pub(super) fn may_move(&self, segment: &SegmentUse, age: &SegmentAge) -> bool {
+        let days = self.today.saturating_sub(age.used_day);
+        let asked = |(number, day): (u32, u32)| {
+            number == self.rules.number && self.today.saturating_sub(day) < ASK_AGAIN_DAYS
+        };
+        segment.info.object_bytes >= OBJECT_BYTES_MIN
+            && !age.stays.is_some_and(asked)
+            && self.rules.rules.iter().any(|(_, rule)| rule.moves(days, age.class).is_some())
+    }
+
+    /// What becomes of one that may move. Where there are rules of directories one GET of its index, and some reads
+    /// of the metadata.
+    pub(super) async fn judge(&mut self, segment: &SegmentUse, age: &SegmentAge) -> Result<Judged> {
+        let days = self.today.saturating_sub(age.used_day);
+        let whole = self.rules.rules.iter().position(|(ino, _)| Ino(*ino) == Ino::ROOT);
+        if self.rules.rules.len() == 1 && whole.is_some() {
+            return Ok(match self.rules.rules[0].1.moves(days, age.class) {
+                Some(class) => Judged::Moves(class),
+                None => Judged::Stays,
+            });
+        }
+        let mut classes = Vec::new();
+        for ino in self.collector.files_of(segment).await? {
+            // Of a file that is gone only snapshots have bytes.
+            if let Some(rule) = self.rule_of(ino).await? {
+                classes.push((ino, self.class_by(rule, days, age.class)));
+            }
+        }
+        if classes.is_empty() {
+            classes.push((Ino::ROOT, self.class_by(whole, days, age.class)));
+        }
+        let warmest = classes.iter().map(|(_, class)| *class).min().unwrap_or_default();
+        if warmest != age.class {
+            return Ok(Judged::Moves(warmest));
+        }
+        let colder = classes.iter().filter(|(_, class)| *class > warmest).map(|(ino, _)| *ino);
+        let colder: BTreeSet<Ino> = colder.collect();
+        Ok(match colder.is_empty() {
+            true => Judged::Kept,
+            false => Judged::Apart(colder),
+        })
+    }
+
+    fn class_by(&self, rule: Option<usize>, days: u32, class: StorageClass) -> StorageClass {
+        let rule: Option<&LifecycleRule> = rule.map(|at| &self.rules.rules[at].1);
+        rule.and_then(|rule| rule.moves(days, class)).unwrap_or(class)
+    }
+
+    /// The rule of the nearest directory above that has one; `None` of what is not there any more.
+    async fn rule_of(&mut self, ino: Ino) -> Result<Option<Option<usize>>> {
+        let (mut at, mut above, mut found) = (ino, Vec::new(), None);
+        while above.len() < DEPTH_MAX {
+            if let Some(known) = self.by_dir.get(&at) {
+                found = *known;
+                break;
+            }
+            above.push(at);
+            found = self.rules.rules.iter().position(|(dir, _)| Ino(*dir) == at);
+            if found.is_some() || at == Ino::ROOT {
+                break;
+            }
+            at = match self.meta.inode(at).await {
+                // What is in no directory is in the volume.
+                Ok(inode) if inode.parent == Ino(0) => Ino::ROOT,
+                Ok(inode) => inode.parent,
+                Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+                Err(error) => return Err(error),
+            };
+        }
+        if self.by_dir.len() >= REMEMBERED {
+            self.by_dir.clear();
+        }
+        // The file itself is not asked for again.
+        self.by_dir.extend(above.into_iter().skip(1).map(|dir| (dir, found)));
+        Ok(Some(found))
+    }
+}

@@ -1,0 +1,180 @@
+//! A pass over all segments: each that is old enough is moved into the class that its rule says, in place.
+
+use std::sync::atomic::Ordering;
+
+use futures::stream::{self, StreamExt};
+use weir_meta::{SegmentAge, SegmentUse};
+use weir_object::Component;
+use weir_types::{ErrorKind, Result, SegmentId, StorageClass};
+
+use super::judge::{Judge, Judged};
+use super::row::{AskedRow, PassRow, RulesRow};
+use super::{Lifecycle, Progress};
+use crate::data::admission::budget::Slowed;
+use crate::data::ages::{age_of, day_of, early_byte_days};
+use crate::volume::context::Counts;
+
+/// Segments looked at in one read of the metadata.
+const PAGE: usize = 1_000;
+/// Objects moved at once.
+const MOVES_AT_ONCE: usize = 16;
+
+/// A segment that is to move.
+struct Due {
+    segment: SegmentUse,
+    age: SegmentAge,
+    to: StorageClass,
+}
+
+impl Lifecycle {
+    /// Looks at all segments, and moves those that are due. Three reads for each 1,000, one COPY for each that moves,
+    /// and a commit for each 1,000 of these; where there are rules of directories one GET for each that is old enough.
+    /// `false`: it was broken off, and another one is to begin.
+    pub(super) async fn pass(&self) -> Result<bool> {
+        let rules = RulesRow::read(&self.meta).await?;
+        // Later than who asked for it, also where the clock was set back.
+        let asked_ms = AskedRow::read(&self.meta).await?.asked_ms;
+        let unix_ms = self.context.unix_ms();
+        let all = self.meta.segment_bytes().await?;
+        let mut row = PassRow {
+            started_ms: unix_ms.max(asked_ms),
+            segments: all.segments,
+            ..PassRow::default()
+        };
+        row.write(&self.meta).await?;
+        let today = day_of(unix_ms);
+        let mut judge = Judge::new(self.meta.clone(), self.collector.clone(), rules, today);
+        let mut after = None;
+        loop {
+            self.progress.lock().row = Some(row.clone());
+            if !self.may_go_on() {
+                return Ok(false);
+            }
+            let page = self.meta.segments(after, PAGE).await?;
+            let Some(last) = page.last() else { break };
+            after = Some(last.id);
+            row.looked += page.len() as u64;
+            self.page(page, &mut judge, &mut row).await?;
+            fail::fail_point!("engine::lifecycle-page");
+        }
+        row.ended_ms = self.context.unix_ms().max(row.started_ms);
+        row.write(&self.meta).await?;
+        if row.moved + row.separated > 0 {
+            let (moved, bytes) = (row.moved, row.moved_bytes);
+            tracing::info!(moved, bytes, "segments moved into other storage classes");
+        }
+        *self.progress.lock() = Progress::default();
+        Ok(true)
+    }
+
+    fn may_go_on(&self) -> bool {
+        let stopping = self.context.stopping.load(Ordering::Acquire);
+        !stopping && self.context.is_on_duty() && !self.budget.slows(Slowed::Hydration)
+    }
+
+    async fn page(
+        &self,
+        page: Vec<SegmentUse>,
+        judge: &mut Judge,
+        row: &mut PassRow,
+    ) -> Result<()> {
+        let (mut due, mut kept, mut first_error) = (Vec::new(), Vec::new(), None);
+        for (segment, age) in self.movable(page, judge).await? {
+            match judge.judge(&segment, &age).await {
+                Ok(Judged::Moves(to)) => due.push(Due { segment, age, to }),
+                Ok(Judged::Apart(colder)) => {
+                    match self.collector.separate(&segment, &colder).await? {
+                        true => row.separated += 1,
+                        false => kept.push(segment.id),
+                    }
+                }
+                Ok(Judged::Kept) => kept.push(segment.id),
+                Ok(Judged::Stays) => {}
+                // One that is damaged, or collected by now, keeps no other from moving.
+                Err(error) if is_of_one(error.kind()) => {
+                    tracing::debug!(segment = %segment.id, %error, "a segment stays in its class");
+                    kept.push(segment.id);
+                }
+                Err(error) => {
+                    first_error.get_or_insert(error);
+                    break;
+                }
+            }
+        }
+        let stays = Some((judge.rules.number, judge.today));
+        let keep = |id, before| Some(SegmentAge { stays, ..age_of(id, before) });
+        self.meta.change_ages(&kept, keep).await?;
+        let moved = self.move_all(due, row).await;
+        first_error.map_or(moved, Err)
+    }
+
+    /// Of these segments those that are the volume's own, in use, and old enough for some rule.
+    pub(super) async fn movable(
+        &self,
+        mut page: Vec<SegmentUse>,
+        judge: &Judge,
+    ) -> Result<Vec<(SegmentUse, SegmentAge)>> {
+        page.retain(|segment| self.buckets.is_own(segment.id));
+        let ids: Vec<_> = page.iter().map(|segment| segment.id).collect();
+        let held = self.meta.held(&ids).await?;
+        let ages = self.meta.ages(&ids).await?;
+        let all = page.into_iter().zip(ages).zip(held);
+        // What nobody uses is deleted soon.
+        let used = all.filter(|((segment, _), held)| segment.live_bytes > 0 || held.is_some());
+        let aged = used.map(|((segment, noted), _)| (age_of(segment.id, noted), segment));
+        let old = aged.filter(|(age, segment)| judge.may_move(segment, age));
+        Ok(old.map(|(age, segment)| (segment, age)).collect())
+    }
+
+    /// Moves objects, and then notes where they are: where the notes are behind, they are moved again, which changes
+    /// nothing.
+    async fn move_all(&self, due: Vec<Due>, row: &mut PassRow) -> Result<()> {
+        let today = day_of(self.context.unix_ms());
+        let moving = due.into_iter().map(|due| async move {
+            let (id, bytes) = (due.segment.id, due.segment.info.object_bytes);
+            let bucket = self.buckets.bucket_for(id);
+            let moved = bucket.set_class(Component::Collect, &id.object_key(), bytes, due.to).await;
+            (due, moved)
+        });
+        let mut moving = stream::iter(moving).buffer_unordered(MOVES_AT_ONCE);
+        let (mut done, mut first_error) = (Vec::new(), None);
+        while let Some((due, moved)) = moving.next().await {
+            match moved {
+                Ok(()) => done.push(due),
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                Err(error) => _ = first_error.get_or_insert(error),
+            }
+        }
+        fail::fail_point!("engine::lifecycle-moved");
+        let to: std::collections::HashMap<SegmentId, (StorageClass, u64)> =
+            done.iter().map(|d| (d.segment.id, (d.to, d.segment.info.object_bytes))).collect();
+        let ids: Vec<_> = to.keys().copied().collect();
+        let note = |id: SegmentId, before| {
+            let (class, object_bytes) = to.get(&id).copied()?;
+            let age = age_of(id, before);
+            Some(SegmentAge { class, since_day: today, object_bytes, stays: None, ..age })
+        };
+        self.meta.change_ages(&ids, note).await?;
+        for Due { segment, age, to } in &done {
+            let bytes = segment.info.object_bytes;
+            (row.moved, row.moved_bytes) = (row.moved + 1, row.moved_bytes + bytes);
+            self.count_left(age, bytes, today);
+            if let Some(at) = to.cold_index() {
+                Counts::add(&self.context.counts.cold[at].moved, 1);
+            }
+        }
+        first_error.map_or(Ok(()), Err)
+    }
+
+    fn count_left(&self, age: &SegmentAge, bytes: u64, today: u32) {
+        if let Some(at) = age.class.cold_index() {
+            let early = early_byte_days(age, bytes, today);
+            Counts::add(&self.context.counts.cold[at].early_byte_days, early);
+        }
+    }
+}
+
+/// Whether an error is about one object.
+fn is_of_one(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::NotFound | ErrorKind::Corrupt)
+}

@@ -1,0 +1,105 @@
+//! When segments were used, and the storage classes that they are in for it.
+//!
+//! A segment without a row was used when it was made, and is in the first class. Rows only say what something costs:
+//! where one is missing or behind, no byte is in another place.
+
+use serde::{Deserialize, Serialize};
+use weir_types::{Result, SegmentId, StorageClass};
+
+use crate::codec::{decode, decode_seen, encode, last_key, version};
+use crate::kv::Key;
+use crate::op::{Tries, Tx};
+use crate::{Meta, keys};
+
+/// Rows read or changed at once: each has a check of its segment, too.
+const PAGE: usize = 1_000;
+/// Rows looked at in one scan.
+const SCANNED: usize = 10_000;
+
+/// When a segment was used, and the storage class that it is in. Days are counted from 1970.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SegmentAge {
+    /// The last day on which its bytes were written, or were read from the bucket.
+    pub used_day: u32,
+    /// The class that its object is in.
+    pub class: StorageClass,
+    /// The day on which it came there.
+    pub since_day: u32,
+    /// Size of the object.
+    pub object_bytes: u64,
+    /// The rules (by their number) after which it was to stay where it is though it is old enough, and the day.
+    pub stays: Option<(u32, u32)>,
+}
+
+impl Meta {
+    /// What is noted of the ages of these segments. One read round for each 1,000.
+    pub async fn ages(&self, ids: &[SegmentId]) -> Result<Vec<Option<SegmentAge>>> {
+        let mut ages = Vec::with_capacity(ids.len());
+        for ids in ids.chunks(PAGE) {
+            let wanted: Vec<_> = ids.iter().map(|id| keys::segment_age(*id)).collect();
+            for (key, found) in wanted.iter().zip(&self.get(&wanted).await?) {
+                ages.push(found.as_ref().map(|found| decode(key, &found.value)).transpose()?);
+            }
+        }
+        Ok(ages)
+    }
+
+    /// Changes what is noted of the ages of those of these segments that there are: `change` is asked for each, and
+    /// again where others changed one meanwhile; `None` leaves it. One read round and one commit for each 1,000, no
+    /// commit where nothing changes.
+    pub async fn change_ages(
+        &self,
+        ids: &[SegmentId],
+        change: impl Fn(SegmentId, Option<SegmentAge>) -> Option<SegmentAge> + Send,
+    ) -> Result<()> {
+        for ids in ids.chunks(PAGE) {
+            let mut wanted: Vec<_> = ids.iter().map(|id| keys::segment_age(*id)).collect();
+            wanted.extend(ids.iter().map(|id| keys::segment(*id)));
+            let mut tries = Tries::new("note the ages of segments");
+            loop {
+                tries.next().await?;
+                let found = self.get(&wanted).await?;
+                let (ages, segments) = found.split_at(ids.len());
+                let (mut tx, mut changed) = (Tx::default(), false);
+                for (at, id) in ids.iter().enumerate() {
+                    let Some(segment) = &segments[at] else { continue };
+                    let before: Option<_> = decode_seen(&wanted[at], ages[at].as_ref())?;
+                    let Some(after) = change(*id, before.map(|seen| seen.value)) else { continue };
+                    tx.check(wanted[at].clone(), version(ages[at].as_ref()));
+                    // Who forgets the segment forgets this, too.
+                    tx.check(keys::segment(*id), Some(segment.version));
+                    tx.put(wanted[at].clone(), encode(&after)?);
+                    changed = true;
+                }
+                if !changed || self.apply(tx).await? {
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The bytes of objects in each of the classes but the first, in their order. One scan for each 10,000 rows.
+    pub(crate) async fn cold_bytes(&self) -> Result<[u64; StorageClass::COLD.len()]> {
+        let mut bytes = [0; StorageClass::COLD.len()];
+        let mut after: Option<Key> = None;
+        loop {
+            let page = self.kv.scan(&[keys::SEGMENT_AGE], after.as_deref(), SCANNED).await?;
+            for (key, found) in &page {
+                let age: SegmentAge = decode(key, &found.value)?;
+                if let Some(at) = age.class.cold_index() {
+                    bytes[at] += age.object_bytes;
+                }
+            }
+            if page.len() < SCANNED {
+                return Ok(bytes);
+            }
+            after = last_key(&page);
+        }
+    }
+}
+
+/// Whether a row is about ages and classes, by its key: where objects are copied it says nothing of the copies.
+pub fn is_age(key: &[u8]) -> bool {
+    key.first() == Some(&keys::SEGMENT_AGE)
+}
