@@ -109,6 +109,8 @@ cold
 echo "== rules go, what moved stays; a removed file goes"
 "$WEIR" lifecycle remove "$MNT" >/dev/null && "$WEIR" lifecycle remove "$MNT/ref" >"$T/out" || fail "remove"
 grep -q "There is no rule" "$T/out" || fail "a rule is left: $(cat "$T/out")"
+lifecycle remove "$MNT" && fail "a rule that is not there goes"
+says "has no rule of its own"
 rm "$MNT/raw/f1"
 "$WEIR" flush "$MNT"
 gone() { [ "$(classes GLACIER_IR)" -lt "$moved" ]; }

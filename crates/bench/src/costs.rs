@@ -59,6 +59,8 @@ pub fn elsewhere(prices: Prices<'_>, report: &Report, rows: &[Row], suite: &str)
     let Some(work) = first else { return Vec::new() };
     let activity = Activity {
         stored_bytes: work.stored_bytes,
+        cold_bytes: 0,
+        archive_bytes: 0,
         files: work.written_files,
         read_bytes: work.read_bytes,
         written_bytes: work.written_bytes,

@@ -25,6 +25,10 @@ const IO2_FIRST_IOPS: u64 = 32_000;
 pub(crate) struct Load {
     /// Bytes kept.
     pub(crate) stored_bytes: u64,
+    /// Of these what lies in a class for what nobody reads for a month.
+    pub(crate) cold_bytes: u64,
+    /// And in one for three months.
+    pub(crate) archive_bytes: u64,
     /// Bytes that machines read from the storage in a run.
     pub(crate) read_bytes: f64,
     /// Bytes that they write in a run.
@@ -55,6 +59,8 @@ impl Load {
         let jobs = workload.concurrency as f64 * machines as f64;
         Self {
             stored_bytes: workload.data_set_bytes,
+            cold_bytes: workload.cold_bytes,
+            archive_bytes: workload.archive_bytes,
             read_bytes: time.read_bytes,
             write_bytes: time.write_bytes,
             io_bytes: workload.io_bytes,
@@ -66,6 +72,12 @@ impl Load {
 
     fn gb(&self) -> f64 {
         self.stored_bytes as f64 / GB
+    }
+
+    /// GB in each class: what is read, what is cold, what is colder.
+    fn gb_by_age(&self) -> [f64; 3] {
+        let warm = self.stored_bytes.saturating_sub(self.cold_bytes + self.archive_bytes);
+        [warm, self.cold_bytes, self.archive_bytes].map(|bytes| bytes as f64 / GB)
     }
 
     /// GB that EFS meters for `bytes`.
@@ -83,7 +95,15 @@ pub(crate) fn charges(
     machine: &Machine,
 ) -> Charges {
     let line = |what: &str, item, quantity| Line::of(prices, what, item, quantity);
-    let bucket = || line("S3 storage", Item::S3Storage, load.gb());
+    let bucket = || {
+        let [warm, cold, archive] = load.gb_by_age();
+        let classes = [
+            line("S3 storage", Item::S3Storage, warm),
+            line("S3 Standard-IA storage", Item::S3StandardIaStorage, cold),
+            line("S3 Glacier Instant storage", Item::S3GlacierInstantStorage, archive),
+        ];
+        used(classes)
+    };
     let fill = |share: f64| {
         let gets = load.stored_bytes as f64 / GET_BYTES * load.machines as f64 * share;
         line("S3 GET requests", Item::S3Get, gets / 1000.0)
@@ -94,7 +114,7 @@ pub(crate) fn charges(
         Storage::FsxLustre { deployment, capacity_gib, lazy } => {
             let item = fsx_item(*deployment);
             let capacity = line("FSx capacity", item, *capacity_gib as f64);
-            let behind = lazy.then(bucket);
+            let behind = if *lazy { bucket() } else { Vec::new() };
             Charges { monthly: [capacity].into_iter().chain(behind).collect(), per_run: vec![] }
         }
         Storage::Gp3 { size_gib, iops, mib_per_s } => {
@@ -108,7 +128,8 @@ pub(crate) fn charges(
         Storage::InstanceStore => {
             let gb = load.gb() * load.machines as f64;
             let disk = Line::included("instance store, in the instance's price", gb);
-            Charges { monthly: vec![bucket(), disk], per_run: vec![fill(load.cold), put()] }
+            let monthly = bucket().into_iter().chain([disk]).collect();
+            Charges { monthly, per_run: vec![fill(load.cold), put()] }
         }
         Storage::S3Files => of_s3_files(prices, load),
         Storage::Weir { warm } => {
@@ -117,10 +138,16 @@ pub(crate) fn charges(
                 _ => vec![Line::included("tier on NVMe, in the instance's price", load.gb())],
             };
             let share = if *warm { 0.0 } else { load.cold };
-            let monthly = [bucket()].into_iter().chain(disk).collect();
+            let monthly = bucket().into_iter().chain(disk).collect();
             Charges { monthly, per_run: vec![fill(share), put()] }
         }
     }
+}
+
+/// Lines of classes: the first one always, others where something is in them.
+fn used(classes: [Line; 3]) -> Vec<Line> {
+    let all = classes.into_iter().enumerate();
+    all.filter(|(at, line)| *at == 0 || line.quantity > 0.0).map(|(_, line)| line).collect()
 }
 
 /// The gp3 volume that holds a tier for all of a data set: GiB, and base IOPS and MiB/s.
@@ -129,10 +156,20 @@ fn weir_tier(stored_bytes: u64) -> (u64, u64, u64) {
 }
 
 /// EFS bills what is stored, and above that: elastic each byte moved, and provisioned the
-/// throughput that the size does not include. Source: EFS pricing and user guide, "Performance".
+/// throughput that the size does not include. Source: EFS pricing and user guide, "Performance" and "Storage classes".
 fn efs(prices: Prices<'_>, mode: Mode, load: &Load) -> Charges {
     let line = |what: &str, item, quantity| Line::of(prices, what, item, quantity);
-    let mut monthly = vec![line("EFS Standard storage", Item::EfsStandard, load.gb())];
+    let [warm, cold, archive] = load.gb_by_age();
+    // Only file systems with elastic throughput have Archive.
+    let (cold, archive, ia) = match mode {
+        Mode::Elastic => (cold, archive, Item::EfsIaElastic),
+        Mode::Bursting | Mode::Provisioned { .. } => (cold + archive, 0.0, Item::EfsIa),
+    };
+    let mut monthly = used([
+        line("EFS Standard storage", Item::EfsStandard, warm),
+        line("EFS Infrequent Access storage", ia, cold),
+        line("EFS Archive storage", Item::EfsArchive, archive),
+    ]);
     let mut per_run = vec![];
     match mode {
         Mode::Bursting => {}
@@ -234,6 +271,8 @@ mod tests {
     fn load() -> Load {
         Load {
             stored_bytes: 254 * GIB,
+            cold_bytes: 0,
+            archive_bytes: 0,
             read_bytes: 254.0 * GB,
             write_bytes: 0.0,
             io_bytes: 1 << 20,
@@ -254,6 +293,26 @@ mod tests {
         let run = Bill::of(book.at(region), charges.per_run.clone());
         let complete = month.complete && run.complete;
         (monthly as f64 / 1e9, run.total.0 as f64 / 1e9, complete)
+    }
+
+    #[test]
+    fn what_is_cold_is_cheaper_wherever_there_are_classes() {
+        let load = Load { cold_bytes: 100 * GIB, archive_bytes: 50 * GIB, ..load() };
+        for (storage, monthly) in [
+            // 104 GB x $0.30 + 100 x $0.016 + 50 x $0.008.
+            ("efs-elastic", 31.2 + 1.6 + 0.4),
+            // No Archive there, and another price of IA: 150 x $0.025.
+            ("efs-bursting", 31.2 + 3.75),
+            // 104 GB x $0.023 + 100 x $0.0125 + 50 x $0.004.
+            ("weir", 2.392 + 1.25 + 0.2),
+            ("instance-store", 2.392 + 1.25 + 0.2),
+            ("fsx:SCRATCH_2:1200", 168.0 + 2.392 + 1.25 + 0.2),
+            // These have none.
+            ("gp3:500:3000:125", 40.0),
+        ] {
+            let (have, _, complete) = usd("us-east-1", storage, &load);
+            assert!((have - monthly).abs() < 1e-6 && complete, "{storage}: {have}, not {monthly}");
+        }
     }
 
     #[test]

@@ -101,6 +101,8 @@ mod tests {
         Workload {
             name: String::new(),
             data_set_bytes: 254_000_000_000,
+            cold_bytes: 0,
+            archive_bytes: 0,
             files: 78,
             read_bytes_per_run: 254_000_000_000,
             write_bytes_per_run: 0,

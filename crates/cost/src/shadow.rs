@@ -21,6 +21,10 @@ const GIB: u64 = 1 << 30;
 pub struct Activity {
     /// Bytes that were stored, as an average over the time watched.
     pub stored_bytes: u64,
+    /// Of these what lay in classes for what nobody reads for a month.
+    pub cold_bytes: u64,
+    /// And in such for three months.
+    pub archive_bytes: u64,
     /// Files that were stored.
     pub files: u64,
     /// Bytes that programs read.
@@ -99,6 +103,8 @@ impl Activity {
         Workload {
             name: String::new(),
             data_set_bytes: self.stored_bytes,
+            cold_bytes: self.cold_bytes,
+            archive_bytes: self.archive_bytes,
             files: self.files,
             read_bytes_per_run: self.read_bytes,
             write_bytes_per_run: self.written_bytes,

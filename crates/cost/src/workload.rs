@@ -12,6 +12,13 @@ pub struct Workload {
     pub name: String,
     /// Bytes of the data set: what is stored.
     pub data_set_bytes: u64,
+    /// Bytes of it that nobody reads for a month or longer, and that lie in a class for that: EFS Infrequent Access, S3
+    /// Standard-IA.
+    #[serde(default)]
+    pub cold_bytes: u64,
+    /// Other bytes of it that nobody reads for three months or longer: EFS Archive, S3 Glacier Instant Retrieval.
+    #[serde(default)]
+    pub archive_bytes: u64,
     /// Files of the data set.
     #[serde(default = "one")]
     pub files: u64,
@@ -61,6 +68,10 @@ impl Workload {
             (self.io_bytes > 0, "io_bytes: need at least 1"),
             ((1..=JOBS_MAX).contains(&self.threads), "threads: need 1 to 1,000,000"),
             (self.files_per_run <= FILES_MAX, "files_per_run: need a trillion at most"),
+            (
+                self.cold_bytes.saturating_add(self.archive_bytes) <= self.data_set_bytes,
+                "cold_bytes and archive_bytes: are a part of data_set_bytes",
+            ),
             (self.data_set_bytes <= BYTES_MAX, "data_set_bytes: need an exabyte at most"),
             ((1..=JOBS_MAX).contains(&self.concurrency), "concurrency: need 1 to 1,000,000"),
             (!self.region.is_empty(), "region: need a name such as us-east-1"),

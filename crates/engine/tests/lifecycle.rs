@@ -216,6 +216,8 @@ fn the_nearest_directory_says_and_files_of_several_come_apart() {
     it.world.run(engine.rmdir(Ino::ROOT, b"gone")).expect("removes");
     let removed = it.world.run(engine.set_lifecycle(raw, None)).expect("removes");
     assert_eq!(removed.rules.len(), 2, "{removed:?}");
+    let none = it.world.run(engine.set_lifecycle(raw, None));
+    assert_eq!(none.expect_err("it has none").kind(), ErrorKind::NotFound);
     drop(engine);
     it.sound();
 }

@@ -23,6 +23,9 @@ const NOBODY: &str = "nothing listens at this address: check the endpoint, or st
 const KEYS: &str = "check the access keys and what they allow on this bucket";
 const REGION: &str = "the bucket is in another region: set the region";
 
+const ARCHIVED: &str = "the object is in an archive class (GLACIER, DEEP_ARCHIVE) and cannot be read: \
+                        restore it first (aws s3api restore-object), and read it again when that has ended";
+
 const SHORT: &str = "the object is shorter than it should be";
 
 /// Nobody gives keys.
@@ -86,6 +89,8 @@ pub(crate) fn judge(error: &Error) -> Verdict {
         _ if is_no_bucket(error) => {
             is(ErrorKind::Retry, "there is no such bucket: make it or correct the URL")
         }
+        // Nobody's keys are wrong: no key reads it.
+        _ if mentions(error, &["InvalidObjectState"]) => is(ErrorKind::Unsupported, ARCHIVED),
         // One server says 404 to a key that it does not know.
         _ if mentions(error, &["XAdminUserNotFound"]) => is(ErrorKind::Permission, KEYS),
         // Amazon answers 409 to one of two conditional writes in flight at once and asks to repeat
@@ -316,6 +321,19 @@ mod tests {
             let verdict = judge(&Error::Generic { store: "S3", source });
             assert_eq!((verdict.kind, verdict.transient), (kind, transient), "{text}");
         }
+    }
+
+    #[test]
+    fn what_is_archived_is_not_denied() {
+        let text = "status code: 403 Forbidden: <Code>InvalidObjectState</Code><Message>The operation is not valid \
+                    for the object's storage class</Message>";
+        let error = || Error::PermissionDenied { path: "key".to_owned(), source: text.into() };
+        let verdict = judge(&error());
+        assert_eq!((verdict.kind, verdict.transient), (ErrorKind::Unsupported, false));
+        assert!(verdict.advice.contains("restore it first"));
+        assert!(
+            refused(error(), || "somebody".to_owned()).to_string().contains("InvalidObjectState")
+        );
     }
 
     #[test]

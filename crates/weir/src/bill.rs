@@ -131,8 +131,11 @@ pub(crate) fn report(counted: Counted, terms: Terms, prices: Prices<'_>) -> Resu
         observed,
         host,
     };
+    let (cold_bytes, archive_bytes) = by_age(&period);
     let activity = Activity {
         stored_bytes: period.average_stored_bytes + counted.linked_bytes,
+        cold_bytes,
+        archive_bytes,
         files: counted.files,
         read_bytes: used.read_bytes,
         written_bytes: used.written_bytes,
@@ -172,6 +175,17 @@ fn cold(period: &Period) -> Vec<ColdUsage> {
         early_byte_days: used.early_byte_days,
     });
     usage.collect()
+}
+
+/// What files take that are in classes for what nobody reads for a month, and for three: if they are compressed as the
+/// others are.
+pub(crate) fn by_age(period: &Period) -> (u64, u64) {
+    let of = |bytes: u64| {
+        let share = bytes as f64 / period.average_bucket_bytes.max(1) as f64;
+        (period.average_stored_bytes as f64 * share.min(1.0)) as u64
+    };
+    let [standard_ia, onezone_ia, glacier_ir] = period.average_cold_bytes;
+    (of(standard_ia + onezone_ia), of(glacier_ir))
 }
 
 /// The machine of this name. One that only the price book knows has its price from there, and the

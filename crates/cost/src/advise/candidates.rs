@@ -117,6 +117,8 @@ mod tests {
         let workload = Workload {
             name: String::new(),
             data_set_bytes: 1000,
+            cold_bytes: 0,
+            archive_bytes: 0,
             files: 1,
             read_bytes_per_run: 1000,
             write_bytes_per_run: 80,

@@ -13,6 +13,8 @@ fn workload() -> Workload {
     Workload {
         name: "blast".to_owned(),
         data_set_bytes: 254 * GIB,
+        cold_bytes: 0,
+        archive_bytes: 0,
         files: 78,
         read_bytes_per_run: 254 * GIB,
         write_bytes_per_run: 0,

@@ -282,6 +282,8 @@ fn reads(data_set_bytes: f64, bytes: f64) -> Workload {
     Workload {
         name: String::new(),
         data_set_bytes: data_set_bytes as u64,
+        cold_bytes: 0,
+        archive_bytes: 0,
         files: 1,
         read_bytes_per_run: bytes as u64,
         write_bytes_per_run: 0,

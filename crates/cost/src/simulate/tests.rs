@@ -20,6 +20,8 @@ fn reads(bytes: u64) -> Workload {
     Workload {
         name: String::new(),
         data_set_bytes: bytes,
+        cold_bytes: 0,
+        archive_bytes: 0,
         files: 1,
         read_bytes_per_run: bytes,
         write_bytes_per_run: 0,

@@ -129,11 +129,20 @@ impl Lifecycle {
     /// each of the volume's buckets is tried for each class of it: 4 requests. Some reads and a commit.
     ///
     /// # Errors
-    /// `Unsupported` where the bucket has no such classes; `NotFound` and `NotDirectory` of the directory.
+    /// `Unsupported` where the bucket has no such classes; `NotFound` and `NotDirectory` of the directory, `NotFound` where there is
+    /// no rule to be taken.
     pub(crate) async fn set(&self, dir: Ino, rule: Option<LifecycleRule>) -> Result<LifecycleView> {
         self.context.check_writable()?;
         let before = RulesRow::read(&self.meta).await?;
+        if rule.is_none() && before.rules.iter().all(|(ino, _)| Ino(*ino) != dir) {
+            let text = "it has no rule of its own: `weir lifecycle show` has all of them";
+            return Err(FsError::new(ErrorKind::NotFound, text));
+        }
         if let Some(rule) = &rule {
+            if dir.is_past() || dir == Ino::SNAPSHOTS {
+                let text = "what is in snapshots has the rules of the volume as it is now";
+                return Err(FsError::new(ErrorKind::ReadOnly, text));
+            }
             if self.meta.inode(dir).await?.kind != FileKind::Directory {
                 let text = "rules are of directories, with all below";
                 return Err(FsError::new(ErrorKind::NotDirectory, text));

@@ -69,7 +69,8 @@ async fn set(args: LifecycleSetArgs) -> Result<ExitCode> {
     let book = prices::book(args.prices.as_deref())?;
     let prices = prices::at(&book, &args.region)?;
     let (client, path) = whose(&args.of)?;
-    let plan = client.call(&PlanLifecycle { path: path.clone(), rule: Some(rule.clone()) }).await?;
+    let call = PlanLifecycle { path: path.clone(), rule: Some(rule.clone()) };
+    let plan = planned(&client, &call).await?;
     let moves: Vec<_> = plan.moves.iter().map(priced).collect();
     let price = price_moves(prices, &moves);
     let shown =
@@ -90,6 +91,20 @@ async fn set(args: LifecycleSetArgs) -> Result<ExitCode> {
         (false, false) => render::say("Nothing was changed.\n")?,
     }
     Ok(if may_set || args.dry_run { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The plan, for which all objects are looked at.
+async fn planned(client: &Client, call: &PlanLifecycle) -> Result<LifecyclePlan> {
+    let mut progress = Progress::new(Unit::Objects);
+    let mut planning = std::pin::pin!(client.call(call));
+    loop {
+        tokio::select! {
+            plan = &mut planning => return plan,
+            () = tokio::time::sleep(progress.interval()) => {
+                progress.show(0, None, "looking at all objects of the volume");
+            }
+        }
+    }
 }
 
 fn whose(of: &LifecycleOfArgs) -> Result<(Client, String)> {

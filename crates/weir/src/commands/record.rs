@@ -9,6 +9,7 @@ use weir_engine::Period;
 use weir_types::{ErrorKind, FsError, Result};
 
 use crate::api::{GetUsed, ListLinks};
+use crate::bill::by_age;
 use crate::client::Client;
 use crate::render::{self, seconds};
 
@@ -28,9 +29,12 @@ pub(crate) async fn run(dir: &Path) -> Result<ExitCode> {
 fn workload(period: &Period, data_set_bytes: u64, files: u64) -> Workload {
     let used = &period.used;
     let moved_bytes = used.read_bytes + used.written_bytes;
+    let (cold_bytes, archive_bytes) = by_age(period);
     Workload {
         name: "recorded".to_owned(),
         data_set_bytes,
+        cold_bytes,
+        archive_bytes,
         files,
         read_bytes_per_run: used.read_bytes,
         write_bytes_per_run: used.written_bytes,
@@ -81,12 +85,18 @@ mod tests {
             unmetered_opens: 2,
             ..Totals::default()
         };
-        let period =
-            Period { from_unix_ms: 5_000, average_stored_bytes: 7, used, ..Period::default() };
+        let period = Period {
+            from_unix_ms: 5_000,
+            average_stored_bytes: 8 << 20,
+            average_bucket_bytes: 4 << 20,
+            average_cold_bytes: [1 << 20, 0, 1 << 20],
+            used,
+        };
         let recorded = workload(&period, 10 << 20, 12);
         let text = toml(&recorded, &period).expect("writes");
         assert_eq!(toml::from_str::<Workload>(&text).expect("reads"), recorded);
-        assert_eq!(recorded.io_bytes, 1 << 20);
+        assert_eq!((recorded.io_bytes, recorded.cold_bytes), (1 << 20, 2 << 20));
+        assert_eq!(recorded.archive_bytes, 2 << 20);
         for wanted in ["in 1 min 0 s", "2 files were read by the kernel", "threads"] {
             assert!(text.contains(wanted), "{wanted} is not in\n{text}");
         }

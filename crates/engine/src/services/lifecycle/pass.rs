@@ -80,14 +80,9 @@ impl Lifecycle {
     ) -> Result<()> {
         let (mut due, mut kept, mut first_error) = (Vec::new(), Vec::new(), None);
         for (segment, age) in self.movable(page, judge).await? {
-            match judge.judge(&segment, &age).await {
+            match self.judged(judge, &segment, &age).await {
                 Ok(Judged::Moves(to)) => due.push(Due { segment, age, to }),
-                Ok(Judged::Apart(colder)) => {
-                    match self.collector.separate(&segment, &colder).await? {
-                        true => row.separated += 1,
-                        false => kept.push(segment.id),
-                    }
-                }
+                Ok(Judged::Apart(_)) => row.separated += 1,
                 Ok(Judged::Kept) => kept.push(segment.id),
                 Ok(Judged::Stays) => {}
                 // One that is damaged, or collected by now, keeps no other from moving.
@@ -106,6 +101,19 @@ impl Lifecycle {
         self.meta.change_ages(&kept, keep).await?;
         let moved = self.move_all(due, row).await;
         first_error.map_or(moved, Err)
+    }
+
+    /// What becomes of a segment; one whose files are to come apart has been written anew.
+    async fn judged(
+        &self,
+        judge: &mut Judge,
+        segment: &SegmentUse,
+        age: &SegmentAge,
+    ) -> Result<Judged> {
+        let judged = judge.judge(segment, age).await?;
+        let Judged::Apart(colder) = &judged else { return Ok(judged) };
+        let done = self.collector.separate(segment, colder).await?;
+        Ok(if done { judged } else { Judged::Kept })
     }
 
     /// Of these segments those that are the volume's own, in use, and old enough for some rule.
