@@ -81,7 +81,7 @@ mod tests {
             early_byte_days: 0,
         };
         let cold = price_moves(prices, &[of(StorageClass::StandardIa)]);
-        assert_eq!(cold.once.to_string(), "$0.66");
+        assert_eq!(cold.once.to_string(), "$0.655");
         assert_eq!(cold.month_before.to_string(), "$23.55");
         assert_eq!(cold.month_after.to_string(), "$12.80");
         // 10.75 USD are saved, and a GB read costs a cent.

@@ -30,9 +30,8 @@ use crate::data::admission::budget::Budget;
 use crate::data::collect::Collector;
 use crate::volume::context::Context;
 
-pub use plan::{LifecyclePlan, PlannedMove};
 use row::{AskedRow, PassRow, RulesRow};
-pub use row::{ClassBytes, LifecycleRuleView, LifecycleView};
+pub use row::{ClassBytes, LifecyclePlan, LifecycleRuleView, LifecycleView, PlannedMove};
 pub use rule::{LifecycleRule, LifecycleStep};
 
 /// How often it is looked whether a pass is due.

@@ -245,7 +245,7 @@ mod tests {
             "3 objects have files of several rules",
             "told from 1000 of 70000",
             "once $1.31; then $4.10 a month for what was $23.55",
-            "reading back 648 GB",
+            "reading back 649 GB",
         ] {
             assert!(text.contains(says), "{says}: {text}");
         }

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use schemars::JsonSchema;
 use serde::Serialize;
 use weir_meta::kv::Kv;
-use weir_meta::{Adding, is_age, load};
+use weir_meta::{Adding, Sum, is_age, load};
 use weir_object::{Bucket, BucketUrl, StripeSet};
 use weir_types::{ErrorKind, FORMAT_VERSION, FsError, Result, VolumeFormat, VolumeId};
 
@@ -143,9 +143,12 @@ impl Restoring<'_> {
 
     async fn make(&self, metadata: &Metadata) -> Result<(Copied, u64)> {
         let kv = self.making.begin(metadata).await?;
-        let wanted = self.rows(&kv).await?;
+        let (wanted, loaded) = self.rows(&kv).await?;
         kv.close().await?;
-        self.backup.check(self.making.read_back(metadata).await?, "what was loaded")?;
+        if self.making.read_back(metadata).await? != loaded {
+            let text = "the rows that were loaded cannot be read back as they were: try again";
+            return Err(FsError::new(ErrorKind::Corrupt, text));
+        }
         let from = StripeSet::new(vec![self.from.clone()])?;
         let copying = Copying {
             from: &from,
@@ -161,9 +164,10 @@ impl Restoring<'_> {
         Ok((copied, paused_links))
     }
 
-    /// Loads all rows, and answers the segments that they name.
-    async fn rows(&self, kv: &Arc<dyn Kv>) -> Result<Vec<Wanted>> {
-        let (mut adding, at) = (Adding::default(), at(&self.backup.name));
+    /// Loads all rows, and answers the segments that they name, and the sum of what was loaded.
+    async fn rows(&self, kv: &Arc<dyn Kv>) -> Result<(Vec<Wanted>, Sum)> {
+        let (mut adding, mut loaded) = (Adding::default(), Adding::default());
+        let at = at(&self.backup.name);
         for number in 0..self.backup.row_objects {
             let of = (&at[..], &self.backup);
             let mut rows = read_rows(&self.from, self.making.to.keys(), of, number).await?;
@@ -171,11 +175,13 @@ impl Restoring<'_> {
             self.progress.rows.fetch_add(rows.len() as u64, Ordering::Relaxed);
             // The copies are young, and in the class of all that is new.
             rows.retain(|(key, _)| !is_age(key));
+            rows.iter().for_each(|(key, value)| loaded.add(key, value));
             load(&**kv, rows).await?;
             fail::fail_point!("engine::restore-loading");
         }
         self.backup.check(adding.end(), "the objects of its rows")?;
         kv.sync().await?;
-        wanted(&self.making.meta(kv.clone()).await?).await
+        let wanted = wanted(&self.making.meta(kv.clone()).await?).await?;
+        Ok((wanted, loaded.end()))
     }
 }

@@ -2,13 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use weir_types::{ErrorKind, Ino, Result, StorageClass};
 
 use super::Lifecycle;
 use super::judge::{Judge, Judged};
-use super::row::RulesRow;
+use super::row::{LifecyclePlan, PlannedMove, RulesRow};
 use super::rule::LifecycleRule;
 use crate::data::ages::{day_of, early_byte_days};
 
@@ -16,34 +14,6 @@ use crate::data::ages::{day_of, early_byte_days};
 const PAGE: usize = 1_000;
 /// Segments whose files are asked for, at most: the others are taken for as many of each kind.
 const ASKED_MAX: u64 = 1_000;
-
-/// What would move at once, and where to.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct LifecyclePlan {
-    /// From each class into each.
-    pub moves: Vec<PlannedMove>,
-    /// Segments that have files of several rules: some of them are written anew.
-    pub mixed: u64,
-    /// Segments that are old enough for some rule.
-    pub old: u64,
-    /// Those of them whose files were asked for: the rest of the plan is told from these.
-    pub asked: u64,
-}
-
-/// Objects that would move from one class into another.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct PlannedMove {
-    /// Where they are.
-    pub from: StorageClass,
-    /// Where they would be.
-    pub to: StorageClass,
-    /// How many.
-    pub objects: u64,
-    /// Their bytes.
-    pub bytes: u64,
-    /// Their bytes times the days for which they are paid where they are all the same.
-    pub early_byte_days: u64,
-}
 
 impl Lifecycle {
     /// What would move at once if a directory had this rule, or none. Three reads for each 1,000 segments; where there

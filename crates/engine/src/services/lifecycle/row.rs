@@ -97,6 +97,34 @@ pub struct ClassBytes {
     pub bytes: u64,
 }
 
+/// What would move at once, and where to.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LifecyclePlan {
+    /// From each class into each.
+    pub moves: Vec<PlannedMove>,
+    /// Segments that have files of several rules: some of them are written anew.
+    pub mixed: u64,
+    /// Segments that are old enough for some rule.
+    pub old: u64,
+    /// Those of them whose files were asked for: the rest of the plan is told from these.
+    pub asked: u64,
+}
+
+/// Objects that would move from one class into another.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PlannedMove {
+    /// Where they are.
+    pub from: StorageClass,
+    /// Where they would be.
+    pub to: StorageClass,
+    /// How many.
+    pub objects: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Their bytes times the days for which they are paid where they are all the same.
+    pub early_byte_days: u64,
+}
+
 impl RulesRow {
     pub(super) async fn read(meta: &Meta) -> Result<Self> {
         read(meta, RULES).await
