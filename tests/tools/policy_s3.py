@@ -5,12 +5,11 @@ Amazon does. Knows `Allow` with actions, resources and the condition `StringLike
   policy_s3.py PORT SERVER_PORT POLICY.json..."""
 
 import fnmatch
-import http.client
-import http.server
 import json
-import socketserver
 import sys
 import urllib.parse
+
+import passing_s3
 
 PORT, SERVER = int(sys.argv[1]), int(sys.argv[2])
 DENIED = (
@@ -52,43 +51,15 @@ def asked(method, path, query, source):
     return [("s3:PutObject", place), *read], None
 
 
-class Handler(http.server.BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-
+class Handler(passing_s3.Handler):
     def handle_one(self):
-        body = self.rfile.read(int(self.headers.get("content-length") or 0))
+        body = self.body()
         path, _, query = self.path.partition("?")
         query = urllib.parse.parse_qs(query, keep_blank_values=True)
         actions, prefix = asked(self.command, path, query, self.headers.get("x-amz-copy-source"))
         if not all(allowed(action, place, prefix) for action, place in actions):
-            return self.answer(403, [("content-length", str(len(DENIED)))], DENIED)
-        server = http.client.HTTPConnection("127.0.0.1", SERVER)
-        # The header `Host` is signed, and so stays.
-        server.request(self.command, self.path, body or None, dict(self.headers))
-        answer = server.getresponse()
-        self.answer(answer.status, answer.getheaders(), answer.read())
-        server.close()
-
-    def answer(self, status, headers, body):
-        self.send_response(status)
-        for name, value in headers:
-            if name.lower() not in ("transfer-encoding", "connection", "date", "server"):
-                self.send_header(name, value)
-        if not any(name.lower() == "content-length" for name, _ in headers) and status != 204:
-            self.send_header("content-length", str(len(body)))
-        self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(body)
-
-    do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = handle_one
-
-    def log_message(self, *_):
-        pass
+            return self.answer(403, [], DENIED)
+        self.answer(*self.pass_on(body))
 
 
-class Server(socketserver.ThreadingMixIn, http.server.HTTPServer):
-    daemon_threads = True
-    request_queue_size = 128
-
-
-Server(("127.0.0.1", PORT), Handler).serve_forever()
+passing_s3.serve(PORT, SERVER, Handler)

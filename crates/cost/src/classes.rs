@@ -1,26 +1,11 @@
 //! What it costs to move objects between storage classes, and what that saves.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use weir_types::StorageClass;
+use serde::Serialize;
+use weir_types::ClassMove;
 
 use crate::bill::{GB, MONTH_HOURS};
 use crate::{Amount, Bill, Item, Line, Prices};
-
-/// Objects that would move from one storage class into another.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct ClassMove {
-    /// Where they are.
-    pub from: StorageClass,
-    /// Where they would be.
-    pub to: StorageClass,
-    /// How many.
-    pub objects: u64,
-    /// Their bytes.
-    pub bytes: u64,
-    /// Their bytes times the days for which they would be paid where they are all the same.
-    pub early_byte_days: u64,
-}
 
 /// What moves cost once, and what is kept costs before and after them.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -66,6 +51,8 @@ pub fn price_moves(prices: Prices<'_>, moves: &[ClassMove]) -> MovesPrice {
 
 #[cfg(test)]
 mod tests {
+    use weir_types::StorageClass;
+
     use super::*;
     use crate::PriceBook;
 

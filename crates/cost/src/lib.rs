@@ -31,7 +31,7 @@ pub use bill::{
     Amount, Bill, ColdUsage, DiskKind, Host, Line, Requests, Usage, month, per_hour, per_month,
     so_far,
 };
-pub use classes::{ClassMove, MovesPrice, price_moves};
+pub use classes::{MovesPrice, price_moves};
 pub use fleet::{Model, RunTime, predicted};
 pub use machines::{machine, machines};
 pub use polls::{lists_of, polls_per_month};

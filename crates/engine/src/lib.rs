@@ -45,7 +45,6 @@ pub use services::backups::{
 pub use services::disks::{Disk, DiskExtent, DiskOptions, DiskView};
 pub use services::lifecycle::{
     ClassBytes, LifecyclePlan, LifecycleRule, LifecycleRuleView, LifecycleStep, LifecycleView,
-    PlannedMove,
 };
 pub use services::limits::{
     ColdTotals, LimitStatus, Period, ShareView, TenantView, ThroughputChange, ThroughputReport,

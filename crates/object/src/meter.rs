@@ -88,6 +88,11 @@ impl Meter {
         self.reads.take()
     }
 
+    /// Gives back what could not be noted, to be taken again.
+    pub fn give_segment_reads_back(&self, read: HashMap<SegmentId, SegmentRead>) {
+        self.reads.give_back(read);
+    }
+
     /// What failed last, of each who asked and each that was asked; also what is over.
     pub fn troubles(&self) -> Vec<Trouble> {
         self.troubles.all()

@@ -49,6 +49,16 @@ impl SegmentReads {
     pub(crate) fn take(&self) -> HashMap<SegmentId, SegmentRead> {
         std::mem::take(&mut *self.read.lock())
     }
+
+    pub(crate) fn give_back(&self, back: HashMap<SegmentId, SegmentRead>) {
+        let mut all = self.read.lock();
+        for (id, back) in back {
+            let read = all.entry(id).or_default();
+            read.requests += back.requests;
+            read.bytes += back.bytes;
+            read.used |= back.used;
+        }
+    }
 }
 
 #[cfg(test)]
@@ -72,5 +82,10 @@ mod tests {
             HashMap::from([(id, SegmentRead { requests: 2, bytes: 15, used: true })])
         );
         assert!(reads.take().is_empty());
+        let back = SegmentRead { requests: 1, bytes: 7, used: true };
+        reads.note(Component::Check, &key, 5);
+        reads.give_back(HashMap::from([(id, back)]));
+        let both = SegmentRead { requests: 2, bytes: 12, used: true };
+        assert_eq!(reads.take(), HashMap::from([(id, both)]));
     }
 }

@@ -25,6 +25,6 @@ pub use ids::{Ino, LinkId, SegmentId, TreeId, VolumeId};
 pub use inode::{Account, DataChange, FileKind, Inode, Native, UnixTime};
 pub use range::ByteRange;
 pub use settings::Settings;
-pub use storage_class::StorageClass;
+pub use storage_class::{ClassMove, StorageClass};
 pub use units::{Bytes, NanoUsd};
 pub use volume_format::{FORMAT_VERSION, Origin, VolumeFormat};

@@ -37,6 +37,21 @@ pub enum StorageClass {
     GlacierIr,
 }
 
+/// Objects that would move from one storage class into another.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ClassMove {
+    /// Where they are.
+    pub from: StorageClass,
+    /// Where they would be.
+    pub to: StorageClass,
+    /// How many.
+    pub objects: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Their bytes times the days for which they would be paid where they are all the same.
+    pub early_byte_days: u64,
+}
+
 impl StorageClass {
     /// All of them, in their order.
     pub const ALL: [StorageClass; 4] =

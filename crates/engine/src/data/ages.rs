@@ -3,6 +3,8 @@
 use weir_meta::SegmentAge;
 use weir_types::SegmentId;
 
+use crate::volume::context::Counts;
+
 /// Milliseconds of a day.
 const DAY_MS: u64 = 86_400_000;
 
@@ -21,6 +23,15 @@ pub(crate) fn age_of(id: SegmentId, noted: Option<SegmentAge>) -> SegmentAge {
 pub(crate) fn early_byte_days(age: &SegmentAge, bytes: u64, today: u32) -> u64 {
     let stayed = today.saturating_sub(age.since_day);
     bytes.saturating_mul(age.class.days_min().saturating_sub(stayed).into())
+}
+
+impl Counts {
+    /// An object of so many bytes leaves its class: what is paid for it all the same.
+    pub(crate) fn left_class(&self, age: &SegmentAge, bytes: u64, today: u32) {
+        if let Some(at) = age.class.cold_index() {
+            Self::add(&self.cold[at].early_byte_days, early_byte_days(age, bytes, today));
+        }
+    }
 }
 
 #[cfg(test)]

@@ -1,10 +1,11 @@
 //! Collecting: segments that nothing uses go, those half dead are written anew, small ones are
 //! written into large ones, and objects that a crash left without a name are found by listing.
 
+mod keep_age;
 mod merge;
 mod separate;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use futures::TryStreamExt;
 use futures::stream::{self, StreamExt};
 use weir_keys::VolumeKeys;
 use weir_meta::sessions::sessions;
-use weir_meta::{Meta, Reference, SegmentAge, SegmentInfo, SegmentUse};
+use weir_meta::{Meta, Reference, SegmentUse};
 use weir_object::{Component, StripeSet};
 use weir_segment::{IndexEntry, IndexRead, Owner, decode_index, decode_record};
 use weir_types::{
@@ -23,7 +24,7 @@ use weir_types::{
 
 use self::merge::Small;
 use crate::data::admission::budget::{Budget, Slowed};
-use crate::data::ages::{age_of, day_of, early_byte_days};
+use crate::data::ages::day_of;
 use crate::data::fetch::Fetcher;
 use crate::data::holders::{Holders, Standing};
 use crate::data::nodes::Nodes;
@@ -236,7 +237,7 @@ impl Collector {
         })
     }
 
-    /// Forgets dead segments (with what is paid for those that leave their class early), makes that durable once for all of them, and then deletes their
+    /// Forgets dead segments, makes that durable once for all of them, and then deletes their
     /// objects: the other way round a crash could leave a name without its bytes.
     async fn delete_segments(&self, standing: &Standing<'_>, ids: &[SegmentId]) -> Result<()> {
         let (today, ages) = (day_of(self.context.unix_ms()), self.meta.ages(ids).await?);
@@ -246,11 +247,9 @@ impl Collector {
                 continue;
             }
             forgotten.push(*id);
-            if let Some(age) = noted
-                && let Some(at) = age.class.cold_index()
-            {
-                let early = early_byte_days(&age, age.object_bytes, today);
-                Counts::add(&self.context.counts.cold[at].early_byte_days, early);
+            // What is shared is another volume's to pay for.
+            if let Some(age) = noted.filter(|_| self.buckets.is_own(*id)) {
+                self.context.counts.left_class(&age, age.object_bytes, today);
             }
         }
         if forgotten.is_empty() {
@@ -440,25 +439,6 @@ impl Collector {
             self.meta.relocate(ino, chunk, &moved, &segments).await?;
         }
         self.keep_age(used_day, &segments).await
-    }
-
-    /// The last day on which any of the segments was used that these records are of. One read round.
-    async fn used_day(&self, moving: &Moving) -> Result<u32> {
-        let old: BTreeSet<_> = moving.records.iter().map(|(record, ..)| record.segment).collect();
-        let old: Vec<_> = old.into_iter().collect();
-        let noted = self.meta.ages(&old).await?;
-        let days = old.iter().zip(noted).map(|(id, noted)| age_of(*id, noted).used_day);
-        Ok(days.max().unwrap_or_default())
-    }
-
-    /// What is packed anew does not get younger by it. One read round and one commit, none for what was used today.
-    async fn keep_age(&self, used_day: u32, segments: &[(SegmentId, SegmentInfo)]) -> Result<()> {
-        if used_day >= day_of(self.context.unix_ms()) {
-            return Ok(());
-        }
-        let ids: Vec<_> = segments.iter().map(|(id, _)| *id).collect();
-        let age = |id, before| Some(SegmentAge { used_day, ..age_of(id, before) });
-        self.meta.change_ages(&ids, age).await
     }
 }
 

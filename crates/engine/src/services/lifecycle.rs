@@ -31,7 +31,7 @@ use crate::data::collect::Collector;
 use crate::volume::context::Context;
 
 use row::{AskedRow, PassRow, RulesRow};
-pub use row::{ClassBytes, LifecyclePlan, LifecycleRuleView, LifecycleView, PlannedMove};
+pub use row::{ClassBytes, LifecyclePlan, LifecycleRuleView, LifecycleView};
 pub use rule::{LifecycleRule, LifecycleStep};
 
 /// How often it is looked whether a pass is due.
@@ -113,6 +113,7 @@ impl Lifecycle {
             rules: views,
             classes: classes.map(|(class, bytes)| ClassBytes { class, bytes }).collect(),
             running,
+            passes: row.number,
             started: at(row.started_ms),
             ended: at(row.ended_ms),
             segments: row.segments,
@@ -176,8 +177,7 @@ impl Lifecycle {
     pub(crate) async fn begin(&self) -> Result<LifecycleView> {
         self.context.check_writable()?;
         let row = PassRow::read(&self.meta).await?;
-        let asked_ms = self.context.unix_ms().max(row.started_ms + 1);
-        AskedRow { asked_ms }.write(&self.meta).await?;
+        AskedRow { number: row.number + 1 }.write(&self.meta).await?;
         self.progress.lock().not_before_ms = 0;
         self.asked.notify_one();
         self.view().await
@@ -194,14 +194,14 @@ impl Lifecycle {
         let row = PassRow::read(&self.meta).await?;
         // By how much the clock was set back does not matter.
         let old = self.context.unix_ms().abs_diff(row.started_ms) >= PASS_MS;
-        let asked = AskedRow::read(&self.meta).await?.asked_ms > row.started_ms;
+        let asked = AskedRow::read(&self.meta).await?.number > row.number;
         Ok(asked || !row.has_ended() || old)
     }
 
-    /// Does a pass if one is due.
-    async fn look(&self) -> Result<()> {
+    /// Does a pass if one is due; `false`: none is, and what kept the last one from its end still stands.
+    async fn look(&self) -> Result<bool> {
         if !self.context.is_on_duty() || !self.is_due().await? {
-            return Ok(());
+            return Ok(false);
         }
         let passed = self.pass().await;
         let mut progress = self.progress.lock();
@@ -209,7 +209,7 @@ impl Lifecycle {
             progress.row = None;
             progress.not_before_ms = self.context.now_ms() + PAUSE_MS;
         }
-        passed.map(drop)
+        passed.map(|_| true)
     }
 
     fn tell_of_trouble(&self, error: Option<FsError>) {
@@ -242,6 +242,7 @@ pub(crate) async fn lifecycle_loop(lifecycle: Arc<Lifecycle>) {
         }
         match lifecycle.look().await {
             Err(error) if error.kind() == ErrorKind::Fenced => return,
+            Ok(false) => {}
             done => lifecycle.tell_of_trouble(done.err()),
         }
     }

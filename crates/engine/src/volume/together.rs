@@ -298,6 +298,8 @@ impl Together {
         tokio::pin!(rest);
         loop {
             tokio::select! {
+                // Whoever calls keeps no beat waiting but for one look.
+                biased;
                 () = &mut rest => return,
                 () = self.stranger.notified() => {}
             }

@@ -4,9 +4,9 @@ use std::process::ExitCode;
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use weir_cost::{ClassMove, MovesPrice, price_moves};
-use weir_engine::{LifecyclePlan, LifecycleRule, LifecycleView, PlannedMove};
-use weir_types::{Bytes, ErrorKind, FsError, Result, UnixTime};
+use weir_cost::{MovesPrice, price_moves};
+use weir_engine::{LifecyclePlan, LifecycleRule, LifecycleView};
+use weir_types::{Bytes, ClassMove, ErrorKind, FsError, Result, UnixTime};
 
 use super::{prices, quota};
 use crate::api::{GetLifecycle, PlanLifecycle, RunLifecycle, SetLifecycle};
@@ -49,7 +49,7 @@ pub(crate) async fn run(command: LifecycleCommand) -> Result<ExitCode> {
                 return Err(FsError::new(ErrorKind::NotFound, text));
             }
             if wait {
-                match progress::or_ctrl_c(ended(&client, view.started)).await? {
+                match progress::or_ctrl_c(ended(&client, view.passes)).await? {
                     Waited::Ended(now) => view = now,
                     Waited::Left => {
                         let text = "the pass goes on: `weir lifecycle show` tells how far it is";
@@ -71,8 +71,7 @@ async fn set(args: LifecycleSetArgs) -> Result<ExitCode> {
     let (client, path) = whose(&args.of)?;
     let call = PlanLifecycle { path: path.clone(), rule: Some(rule.clone()) };
     let plan = planned(&client, &call).await?;
-    let moves: Vec<_> = plan.moves.iter().map(priced).collect();
-    let price = price_moves(prices, &moves);
+    let price = price_moves(prices, &plan.moves);
     let shown =
         Told { path: &path, rule: rule.to_string(), plan: &plan, price: &price, set: false };
     if !args.json {
@@ -114,17 +113,12 @@ fn whose(of: &LifecycleOfArgs) -> Result<(Client, String)> {
     }
 }
 
-fn priced(of: &PlannedMove) -> ClassMove {
-    let PlannedMove { from, to, objects, bytes, early_byte_days } = *of;
-    ClassMove { from, to, objects, bytes, early_byte_days }
-}
-
 /// Once a pass has ended that began after this one.
-async fn ended(client: &Client, before: Option<UnixTime>) -> Result<LifecycleView> {
+async fn ended(client: &Client, before: u64) -> Result<LifecycleView> {
     let mut progress = Progress::new(Unit::Objects);
     loop {
         let view = client.call(&GetLifecycle {}).await?;
-        let is_new = view.started > before;
+        let is_new = view.passes > before;
         if is_new && !view.running {
             return Ok(view);
         }
@@ -153,7 +147,7 @@ fn describe_plan(told: &Told<'_>, region: &str) -> String {
     if told.plan.moves.is_empty() {
         text.push_str("Nothing is old enough to move yet.\n");
     }
-    for PlannedMove { from, to, objects, bytes, .. } in &told.plan.moves {
+    for ClassMove { from, to, objects, bytes, .. } in &told.plan.moves {
         text.push_str(&format!("  {from} -> {to}: {} in {objects} objects\n", Bytes(*bytes)));
     }
     if told.plan.mixed > 0 {
@@ -227,7 +221,7 @@ mod tests {
 
     #[test]
     fn a_rule_says_its_price() {
-        let moved = PlannedMove {
+        let moved = ClassMove {
             from: StorageClass::Standard,
             to: StorageClass::GlacierIr,
             objects: 65_536,
@@ -236,7 +230,7 @@ mod tests {
         };
         let plan = LifecyclePlan { moves: vec![moved], mixed: 3, old: 70_000, asked: 1_000 };
         let book = PriceBook::built_in();
-        let price = price_moves(book.at("us-east-1"), &[priced(&moved)]);
+        let price = price_moves(book.at("us-east-1"), &[moved]);
         let rule = "cold after 30d: GLACIER_IR".to_owned();
         let told = Told { path: "raw", rule, plan: &plan, price: &price, set: false };
         let text = describe_plan(&told, "us-east-1");

@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
+use futures::stream::{self, Stream, StreamExt};
 use weir_meta::{Meta, SegmentAge, SegmentUse};
 use weir_types::{ErrorKind, Ino, Result, StorageClass};
 
@@ -19,6 +20,9 @@ const REMEMBERED: usize = 100_000;
 const DEPTH_MAX: usize = 1_000;
 /// Days after which files that kept a segment where it is are asked again.
 const ASK_AGAIN_DAYS: u32 = 7;
+/// Segments whose files are asked for at once.
+const ASKED_AT_ONCE: usize = 8;
+
 /// What becomes of a segment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Judged {
@@ -64,19 +68,40 @@ impl Judge {
             && self.rules.rules.iter().any(|(_, rule)| rule.moves(days, age.class).is_some())
     }
 
-    /// What becomes of one that may move. Where there are rules of directories one GET of its index, and some reads
-    /// of the metadata.
-    pub(super) async fn judge(&mut self, segment: &SegmentUse, age: &SegmentAge) -> Result<Judged> {
+    /// The files of these segments, some at once and in order, where rules of directories ask for them: a GET each.
+    pub(super) fn with_files(
+        &self,
+        segments: Vec<(SegmentUse, SegmentAge)>,
+    ) -> impl Stream<Item = (SegmentUse, SegmentAge, Result<Option<BTreeSet<Ino>>>)> + use<> {
+        let whole = self.rules.rules.iter().all(|(ino, _)| Ino(*ino) == Ino::ROOT);
+        let collector = self.collector.clone();
+        let asked = segments.into_iter().map(move |(segment, age)| {
+            let collector = collector.clone();
+            async move {
+                let files = match whole {
+                    true => Ok(None),
+                    false => collector.files_of(&segment).await.map(Some),
+                };
+                (segment, age, files)
+            }
+        });
+        stream::iter(asked).buffered(ASKED_AT_ONCE)
+    }
+
+    /// What becomes of one that may move, and has these files, if somebody asked. Some reads of the metadata.
+    pub(super) async fn judge(
+        &mut self,
+        age: &SegmentAge,
+        files: Option<BTreeSet<Ino>>,
+    ) -> Result<Judged> {
         let days = self.today.saturating_sub(age.used_day);
         let whole = self.rules.rules.iter().position(|(ino, _)| Ino(*ino) == Ino::ROOT);
-        if self.rules.rules.len() == 1 && whole.is_some() {
-            return Ok(match self.rules.rules[0].1.moves(days, age.class) {
-                Some(class) => Judged::Moves(class),
-                None => Judged::Stays,
-            });
-        }
+        let Some(files) = files else {
+            let class = self.class_by(whole, days, age.class);
+            return Ok(if class == age.class { Judged::Stays } else { Judged::Moves(class) });
+        };
         let mut classes = Vec::new();
-        for ino in self.collector.files_of(segment).await? {
+        for ino in files {
             // Of a file that is gone only snapshots have bytes.
             if let Some(rule) = self.rule_of(ino).await? {
                 classes.push((ino, self.class_by(rule, days, age.class)));
@@ -130,4 +155,9 @@ impl Judge {
         self.by_dir.extend(above.into_iter().skip(1).map(|dir| (dir, found)));
         Ok(Some(found))
     }
+}
+
+/// Whether an error is about one object.
+pub(super) fn is_of_one(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::NotFound | ErrorKind::Corrupt)
 }

@@ -1,17 +1,18 @@
 //! A pass over all segments: each that is old enough is moved into the class that its rule says, in place.
 
+use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::Ordering;
 
 use futures::stream::{self, StreamExt};
 use weir_meta::{SegmentAge, SegmentUse};
 use weir_object::Component;
-use weir_types::{ErrorKind, Result, SegmentId, StorageClass};
+use weir_types::{ErrorKind, FsError, Ino, Result, SegmentId, StorageClass};
 
-use super::judge::{Judge, Judged};
-use super::row::{AskedRow, PassRow, RulesRow};
+use super::judge::{Judge, Judged, is_of_one};
+use super::row::{PassRow, RulesRow};
 use super::{Lifecycle, Progress};
 use crate::data::admission::budget::Slowed;
-use crate::data::ages::{age_of, day_of, early_byte_days};
+use crate::data::ages::{age_of, day_of};
 use crate::volume::context::Counts;
 
 /// Segments looked at in one read of the metadata.
@@ -32,22 +33,18 @@ impl Lifecycle {
     /// `false`: it was broken off, and another one is to begin.
     pub(super) async fn pass(&self) -> Result<bool> {
         let rules = RulesRow::read(&self.meta).await?;
-        // Later than who asked for it, also where the clock was set back.
-        let asked_ms = AskedRow::read(&self.meta).await?.asked_ms;
+        let number = PassRow::read(&self.meta).await?.number + 1;
         let unix_ms = self.context.unix_ms();
         let all = self.meta.segment_bytes().await?;
-        let mut row = PassRow {
-            started_ms: unix_ms.max(asked_ms),
-            segments: all.segments,
-            ..PassRow::default()
-        };
+        let mut row =
+            PassRow { number, started_ms: unix_ms, segments: all.segments, ..PassRow::default() };
         row.write(&self.meta).await?;
         let today = day_of(unix_ms);
         let mut judge = Judge::new(self.meta.clone(), self.collector.clone(), rules, today);
         let mut after = None;
         loop {
             self.progress.lock().row = Some(row.clone());
-            if !self.may_go_on() {
+            if !self.may_go_on()? {
                 return Ok(false);
             }
             let page = self.meta.segments(after, PAGE).await?;
@@ -67,9 +64,12 @@ impl Lifecycle {
         Ok(true)
     }
 
-    fn may_go_on(&self) -> bool {
-        let stopping = self.context.stopping.load(Ordering::Acquire);
-        !stopping && self.context.is_on_duty() && !self.budget.slows(Slowed::Hydration)
+    fn may_go_on(&self) -> Result<bool> {
+        if self.budget.slows(Slowed::Hydration) {
+            let text = "the budget of the volume holds it up: `weir throughput` shows it";
+            return Err(FsError::new(ErrorKind::Retry, text));
+        }
+        Ok(!self.context.stopping.load(Ordering::Acquire) && self.context.is_on_duty())
     }
 
     async fn page(
@@ -79,8 +79,10 @@ impl Lifecycle {
         row: &mut PassRow,
     ) -> Result<()> {
         let (mut due, mut kept, mut first_error) = (Vec::new(), Vec::new(), None);
-        for (segment, age) in self.movable(page, judge).await? {
-            match self.judged(judge, &segment, &age).await {
+        let movable = self.movable(page, judge).await?;
+        let mut with_files = std::pin::pin!(judge.with_files(movable));
+        while let Some((segment, age, files)) = with_files.next().await {
+            match self.judged(judge, &segment, &age, files).await {
                 Ok(Judged::Moves(to)) => due.push(Due { segment, age, to }),
                 Ok(Judged::Apart(_)) => row.separated += 1,
                 Ok(Judged::Kept) => kept.push(segment.id),
@@ -109,8 +111,9 @@ impl Lifecycle {
         judge: &mut Judge,
         segment: &SegmentUse,
         age: &SegmentAge,
+        files: Result<Option<BTreeSet<Ino>>>,
     ) -> Result<Judged> {
-        let judged = judge.judge(segment, age).await?;
+        let judged = judge.judge(age, files?).await?;
         let Judged::Apart(colder) = &judged else { return Ok(judged) };
         let done = self.collector.separate(segment, colder).await?;
         Ok(if done { judged } else { Judged::Kept })
@@ -154,7 +157,7 @@ impl Lifecycle {
             }
         }
         fail::fail_point!("engine::lifecycle-moved");
-        let to: std::collections::HashMap<SegmentId, (StorageClass, u64)> =
+        let to: HashMap<SegmentId, (StorageClass, u64)> =
             done.iter().map(|d| (d.segment.id, (d.to, d.segment.info.object_bytes))).collect();
         let ids: Vec<_> = to.keys().copied().collect();
         let note = |id: SegmentId, before| {
@@ -166,23 +169,11 @@ impl Lifecycle {
         for Due { segment, age, to } in &done {
             let bytes = segment.info.object_bytes;
             (row.moved, row.moved_bytes) = (row.moved + 1, row.moved_bytes + bytes);
-            self.count_left(age, bytes, today);
+            self.context.counts.left_class(age, bytes, today);
             if let Some(at) = to.cold_index() {
                 Counts::add(&self.context.counts.cold[at].moved, 1);
             }
         }
         first_error.map_or(Ok(()), Err)
     }
-
-    fn count_left(&self, age: &SegmentAge, bytes: u64, today: u32) {
-        if let Some(at) = age.class.cold_index() {
-            let early = early_byte_days(age, bytes, today);
-            Counts::add(&self.context.counts.cold[at].early_byte_days, early);
-        }
-    }
-}
-
-/// Whether an error is about one object.
-fn is_of_one(kind: ErrorKind) -> bool {
-    matches!(kind, ErrorKind::NotFound | ErrorKind::Corrupt)
 }

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use weir_types::{ErrorKind, Ino, Result, StorageClass};
+use futures::StreamExt;
+use weir_types::{ClassMove, Ino, Result, StorageClass};
 
 use super::Lifecycle;
-use super::judge::{Judge, Judged};
-use super::row::{LifecyclePlan, PlannedMove, RulesRow};
+use super::judge::{Judge, Judged, is_of_one};
+use super::row::{LifecyclePlan, RulesRow};
 use super::rule::LifecycleRule;
 use crate::data::ages::{day_of, early_byte_days};
 
@@ -32,30 +33,32 @@ impl Lifecycle {
             false => self.count_old(&judge).await?.div_ceil(ASKED_MAX).max(1),
         };
         let mut plan = LifecyclePlan::default();
-        let mut moves: BTreeMap<(StorageClass, StorageClass), PlannedMove> = BTreeMap::new();
+        let mut moves: BTreeMap<(StorageClass, StorageClass), ClassMove> = BTreeMap::new();
         let mut after = None;
         loop {
             let page = self.meta.segments(after, PAGE).await?;
             let Some(last) = page.last() else { break };
             after = Some(last.id);
-            for (segment, age) in self.movable(page, &judge).await? {
+            let mut some = self.movable(page, &judge).await?;
+            some.retain(|_| {
                 plan.old += 1;
-                if !plan.old.is_multiple_of(step) {
-                    continue;
-                }
+                plan.old.is_multiple_of(step)
+            });
+            let mut with_files = std::pin::pin!(judge.with_files(some));
+            while let Some((segment, age, files)) = with_files.next().await {
                 plan.asked += 1;
-                let to = match judge.judge(&segment, &age).await {
+                let judged = match files {
+                    Ok(files) => judge.judge(&age, files).await,
+                    Err(error) => Err(error),
+                };
+                let to = match judged {
                     Ok(Judged::Moves(to)) => to,
                     Ok(Judged::Apart(_)) => {
                         plan.mixed += step;
                         continue;
                     }
                     Ok(Judged::Stays | Judged::Kept) => continue,
-                    Err(error)
-                        if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Corrupt) =>
-                    {
-                        continue;
-                    }
+                    Err(error) if is_of_one(error.kind()) => continue,
                     Err(error) => return Err(error),
                 };
                 let bytes = segment.info.object_bytes;

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use weir_meta::Meta;
-use weir_types::{ErrorKind, FsError, Ino, Result, StorageClass, UnixTime};
+use weir_types::{ClassMove, ErrorKind, FsError, Ino, Result, StorageClass, UnixTime};
 
 use super::rule::LifecycleRule;
 
@@ -24,18 +24,19 @@ pub(super) struct RulesRow {
     pub(super) rules: Vec<(u64, LifecycleRule)>,
 }
 
-/// When somebody asked for a pass the last time, in milliseconds since 1970. Not in the row of the pass: who does that one
-/// knows nothing of it.
+/// The number of the pass that somebody asked for. Not in the row of the pass: who does that one knows nothing of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct AskedRow {
-    pub(super) asked_ms: u64,
+    pub(super) number: u64,
 }
 
 /// A pass over all segments.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct PassRow {
+    /// How many there were, this one too.
+    pub(super) number: u64,
     /// In milliseconds since 1970.
     pub(super) started_ms: u64,
     /// 0 as long as it runs.
@@ -56,6 +57,8 @@ pub struct LifecycleView {
     pub classes: Vec<ClassBytes>,
     /// A pass over all segments goes on. There is one a day.
     pub running: bool,
+    /// How many passes were begun.
+    pub passes: u64,
     /// When the last one was begun.
     pub started: Option<UnixTime>,
     /// When it ended.
@@ -101,28 +104,13 @@ pub struct ClassBytes {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LifecyclePlan {
     /// From each class into each.
-    pub moves: Vec<PlannedMove>,
+    pub moves: Vec<ClassMove>,
     /// Segments that have files of several rules: some of them are written anew.
     pub mixed: u64,
     /// Segments that are old enough for some rule.
     pub old: u64,
     /// Those of them whose files were asked for: the rest of the plan is told from these.
     pub asked: u64,
-}
-
-/// Objects that would move from one class into another.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct PlannedMove {
-    /// Where they are.
-    pub from: StorageClass,
-    /// Where they would be.
-    pub to: StorageClass,
-    /// How many.
-    pub objects: u64,
-    /// Their bytes.
-    pub bytes: u64,
-    /// Their bytes times the days for which they are paid where they are all the same.
-    pub early_byte_days: u64,
 }
 
 impl RulesRow {
