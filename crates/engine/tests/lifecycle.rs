@@ -57,6 +57,8 @@ impl Aging {
 
     /// So many days later it is looked at.
     fn pass_after(&self, days: i64) {
+        // What a read ahead brought since is of this day, too.
+        self.used();
         self.now_s.fetch_add(days * DAY_S, Ordering::AcqRel);
         self.world.run(self.world.engine().lifecycle_pass_now()).expect("passes");
     }
