@@ -21,7 +21,7 @@ CUT=$T/bucket1.orders timeout 120 python3 "$TESTS/tools/lent.py" "$(node 0)" "$(
     fail "a file that was lent"
 model=$(nodes_model)
 SECONDS_OF_MODEL=${WEIR_SECONDS:-$(amount 60 3600)}
-WEIR_SEED=$SEED WEIR_SECONDS=$SECONDS_OF_MODEL WEIR_NODES=$(nodes_list) WEIR_DISTURBANCES=$DISTURBANCES \
+WEIR_SYNC=1 WEIR_SEED=$SEED WEIR_SECONDS=$SECONDS_OF_MODEL WEIR_NODES=$(nodes_list) WEIR_DISTURBANCES=$DISTURBANCES \
     "$model" --ignored --exact nodes --nocapture >"$T/model.log" 2>&1 &
 MODEL=$!
 remember "$MODEL"

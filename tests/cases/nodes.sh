@@ -185,12 +185,12 @@ node_umount 0
 
 echo "== a mount that is alone waits for a node that may live, and shuts nodes out as they it"
 node_mount 0
-echo kept >"$A/kept"
+echo kept >"$A/kept" && sync "$A/kept"
 node_kill9 0
 began=$SECONDS
 "${alone[@]}" || fail "mount alone: $(cat "$T/alone.log")"
 [ $((SECONDS - began)) -ge 9 ] || fail "it does not wait to see whether the node lives"
-same "$(cat "$T/alone/kept")" kept "what the dead node closed"
+same "$(cat "$T/alone/kept")" kept "what the dead node synced"
 says "which writes it or did not end cleanly" "$WEIR" mount "$URL" "$A" --tier "$T/tier0" --shared "${CONNECT[@]}"
 WEIR_RUN_DIR=$T/elsewhere "$WEIR" umount "$T/alone" || fail "umount"
 "$WEIR" fsck --data "$URL" || fail "fsck finds problems in $URL"

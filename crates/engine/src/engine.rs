@@ -266,6 +266,7 @@ impl Engine {
             tracing::warn!(%error, "the burst credits were not stored");
         }
         self.step("the last flush");
+        self.data.flusher.bring_all().await?;
         durability.flush_all().await?;
         self.step("the bucket to note a clean end");
         if let Some(left) = tier.unflushed().first() {

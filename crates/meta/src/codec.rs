@@ -20,6 +20,8 @@ const COUNTED_VERSION: u8 = 4;
 const OF_OWNERS: u8 = 1;
 /// An inode behind the sessions that have a lease on it: a byte for how many, and eight for each.
 const LENT_VERSION: u8 = 3;
+/// No session, but the word that the one behind it writes.
+const WRITES: SessionId = SessionId(0);
 /// When a directory's entries last changed, so that later times are greater as bytes; it is also greater
 /// than any of version 1.
 const TIME_VERSION: u8 = 2;
@@ -45,6 +47,8 @@ pub(crate) struct Seen<T> {
     pub(crate) value: T,
     /// Of an inode: the sessions that have a lease on it, or had.
     pub(crate) lent_to: Vec<SessionId>,
+    /// The one of them that has a write lease.
+    pub(crate) writer: Option<SessionId>,
 }
 
 pub(crate) fn encode<T: Serialize>(value: &T) -> Result<Bytes> {
@@ -100,10 +104,25 @@ pub(crate) fn lend(inode: &[u8], to: &[SessionId]) -> Bytes {
     bytes.into()
 }
 
-/// To whom a stored inode is lent.
+/// The stored inode with a write lease: of this session, which may have more of it than the volume.
+pub(crate) fn lend_to_writer(inode: &[u8], writer: SessionId) -> Bytes {
+    lend(inode, &[WRITES, writer])
+}
+
+/// Those to whom a stored inode is lent, for reading or writing.
 pub(crate) fn lent_to(bytes: &[u8]) -> Vec<SessionId> {
+    sessions(bytes).filter(|one| *one != WRITES).collect()
+}
+
+/// Who has a write lease on a stored inode.
+pub(crate) fn writer_of(bytes: &[u8]) -> Option<SessionId> {
+    let mut sessions = sessions(bytes);
+    (sessions.next() == Some(WRITES)).then(|| sessions.next()).flatten()
+}
+
+fn sessions(bytes: &[u8]) -> impl Iterator<Item = SessionId> {
     let of = |one: &[u8; 8]| SessionId(u64::from_be_bytes(*one));
-    apart(bytes).0.as_chunks().0.iter().map(of).collect()
+    apart(bytes).0.as_chunks().0.iter().map(of)
 }
 
 /// The names of those to whom a stored inode is lent, and the inode. What is cut short is the inode, and
@@ -185,7 +204,7 @@ pub(crate) fn decode_seen<T: DeserializeOwned>(
 ) -> Result<Option<Seen<T>>> {
     let Some(found) = found else { return Ok(None) };
     let value = decode(key, &found.value)?;
-    Ok(Some(Seen { version: found.version, value, lent_to: Vec::new() }))
+    Ok(Some(Seen { version: found.version, value, lent_to: Vec::new(), writer: None }))
 }
 
 /// The value of a counter; absent means 0.

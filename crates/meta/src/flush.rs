@@ -52,6 +52,8 @@ pub struct FileFlush {
     /// The byte range whose earlier local bytes the pieces make void: they did not come from the
     /// mirror file. `None` for a flush of it, which changes no byte.
     pub replaced: Option<ByteRange>,
+    /// These are all bytes of the file: the write lease on it ends with it.
+    pub whole: bool,
 }
 
 /// Segments that are in the bucket, and the files whose bytes they hold.
@@ -150,6 +152,7 @@ impl Meta {
             let mut tx = Tx::default();
             tx.put_segments(segments)?;
             part.finish(&mut tx)?;
+            files.iter().filter(|file| file.whole).for_each(|file| tx.is_whole(file.ino));
             if self.apply(tx).await? {
                 return Ok(files.iter().map(|file| part.flushed(file.ino)).collect());
             }

@@ -9,22 +9,26 @@
 //! each, which they delete once they have forgotten what they remembered (`recall.rs`). Taking a lease
 //! gives the inode's row a new version, so a commit that did not see it fails and is redone. Whoever has
 //! no presence any more needs not be asked: it trusts what it remembers only for 9 s after the
-//! sending of its last beat that was answered, and others shut it out later than that. Its own changes a
-//! node forgets before their commit is sent, and remembers none of it until that was answered; where it
-//! is not known what became of one, the lease is forgotten.
+//! sending of its last beat that was answered, and others shut it out later than that. Rows that a node
+//! changes itself it forgets before the commit is sent, and remembers what that made of them once it was
+//! answered, where no other commit crossed it (`remembered.rs`); where it is not known what became of one,
+//! the lease is forgotten. Of an inode that it makes it has a lease from the beginning, and knows what is not
+//! there. Of a file that is one for writing: `bring.rs`.
 //!
 //! **When one is taken.** An inode that is looked at a second time a little later is worth a commit;
 //! one that somebody asked back is left alone for a while, longer each time.
 //!
 //! No commit rests on a lease: as any other it checks what it saw. Losing leases costs speed only.
 
+mod apply;
+mod bring;
 mod recall;
 mod remembered;
 mod take;
 #[cfg(test)]
 mod tests;
+mod writes;
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -33,11 +37,11 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use weir_types::{Ino, Result};
 
-use crate::keys;
 use crate::kv::{Followed, Key, Kv, Versioned, leads_to};
-use crate::op::{Tx, seen_inode};
 use crate::session::SessionId;
 use remembered::{Remembered, Stamp};
+pub use writes::EndOfWrites;
+use writes::Writes;
 
 /// How long after the sending of a beat that was answered what is remembered is believed, in milliseconds.
 /// Others wait longer before they shut a session out.
@@ -45,6 +49,15 @@ const TRUST_MS: u64 = 9_000;
 
 /// Leases that are asked for at once: a flush may change thousands of files that many nodes remember.
 const ASKED_AT_ONCE: usize = 512;
+
+/// How long to wait for who lives and gives nothing back.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Patience {
+    /// What a session that lives may take.
+    AMinute,
+    /// Without end: the bucket may be away from it.
+    AsLongAsTheyLive,
+}
 
 /// A clock that goes on while the machine sleeps, from any beginning.
 pub type BootClock = Arc<dyn Fn() -> Duration + Send + Sync>;
@@ -55,8 +68,15 @@ pub type Reach = Arc<dyn Fn(&[SessionId]) + Send + Sync>;
 /// The leases of one session.
 pub struct Leases {
     session: SessionId,
+    /// Those that are dead and in whose place it is: nobody asks them.
+    before: Vec<SessionId>,
     clock: BootClock,
     state: Mutex<Remembered>,
+    writes: Mutex<Writes>,
+    /// Files are made with write leases.
+    writes_behind: AtomicBool,
+    /// Something is to be brought to the volume.
+    bring: Notify,
     /// There are inodes to take leases on.
     wanted: Notify,
     /// Until when, by the clock, what is remembered is believed, in milliseconds.
@@ -83,6 +103,8 @@ struct Counts {
 pub struct LeaseCounts {
     /// Those that there are.
     pub held: u64,
+    /// Those of them that are for writing: of files that were made here and are not whole in the volume yet.
+    pub writes: u64,
     /// Reads of the metadata that were answered from memory.
     pub hits: u64,
     /// Leases that were taken.
@@ -98,8 +120,12 @@ impl Leases {
     pub fn new(session: SessionId, clock: BootClock) -> Self {
         Self {
             session,
+            before: Vec::new(),
             clock,
             state: Mutex::default(),
+            writes: Mutex::default(),
+            writes_behind: AtomicBool::new(false),
+            bring: Notify::new(),
             wanted: Notify::new(),
             trusted_until_ms: AtomicU64::new(0),
             beat_began_ms: AtomicU64::new(u64::MAX),
@@ -108,6 +134,16 @@ impl Leases {
             reach: Mutex::new(None),
             counts: Counts::default(),
         }
+    }
+
+    /// Those of a session in the place of these, which are dead and may be there still.
+    #[must_use]
+    pub fn in_place_of(self, before: &[SessionId]) -> Self {
+        Self { before: before.to_vec(), ..self }
+    }
+
+    fn is_ours(&self, session: SessionId) -> bool {
+        session == self.session || self.before.contains(&session)
     }
 
     /// A beat is about to be made.
@@ -138,6 +174,7 @@ impl Leases {
         let Counts { hits, taken, given_back, asked_back } = &self.counts;
         LeaseCounts {
             held: self.state.lock().held() as u64,
+            writes: self.writes.lock().len() as u64,
             hits: of(hits),
             taken: of(taken),
             given_back: of(given_back),
@@ -155,38 +192,48 @@ impl Leases {
         Duration::from_millis(until.saturating_sub(self.now_ms()))
     }
 
-    /// Reads rows: from memory where all of them are remembered, else with one read.
+    /// Reads rows: from memory where all of them are remembered, else with one read. What another node has
+    /// more of a file than the volume comes first.
     pub(crate) async fn get(&self, kv: &dyn Kv, keys: &[Key]) -> Result<Vec<Option<Versioned>>> {
-        let began = match self.remembered(keys) {
-            Ok(found) => {
-                self.counts.hits.fetch_add(1, Ordering::Relaxed);
-                return Ok(found);
+        loop {
+            let began = match self.remembered(keys) {
+                Ok(found) => {
+                    self.counts.hits.fetch_add(1, Ordering::Relaxed);
+                    return Ok(found);
+                }
+                Err(began) => began,
+            };
+            let found = kv.get_many(keys).await?;
+            if self.have_brought(kv, keys.iter().zip(&found)).await? {
+                continue;
             }
-            Err(began) => began,
-        };
-        let found = kv.get_many(keys).await?;
-        self.state.lock().learn(keys, &found, began);
-        Ok(found)
+            self.state.lock().learn(keys, &found, began);
+            return Ok(found);
+        }
     }
 
     /// [`Kv::follow`], from memory where all of it is remembered.
     pub(crate) async fn follow(&self, kv: &dyn Kv, key: &Key, tags: &[u8]) -> Result<Followed> {
-        let began = match self.remembered_from(key, tags) {
-            Ok(found) => {
-                self.counts.hits.fetch_add(1, Ordering::Relaxed);
-                return Ok(found);
-            }
-            Err(began) => began,
-        };
-        let found = kv.follow(key, tags).await?;
-        let mut state = self.state.lock();
-        state.learn(std::slice::from_ref(key), std::slice::from_ref(&found.from), began);
-        if let Some(from) = &found.from {
+        loop {
+            let began = match self.remembered_from(key, tags) {
+                Ok(found) => {
+                    self.counts.hits.fetch_add(1, Ordering::Relaxed);
+                    return Ok(found);
+                }
+                Err(began) => began,
+            };
+            let found = kv.follow(key, tags).await?;
             // No keys where it leads nowhere.
-            state.learn(&leads_to(&from.value, tags), &found.to, began);
+            let to = found.from.as_ref().map_or_else(Vec::new, |from| leads_to(&from.value, tags));
+            if self.have_brought(kv, to.iter().zip(&found.to)).await? {
+                continue;
+            }
+            let mut state = self.state.lock();
+            state.learn(std::slice::from_ref(key), std::slice::from_ref(&found.from), began);
+            state.learn(&to, &found.to, began);
+            drop(state);
+            return Ok(found);
         }
-        drop(state);
-        Ok(found)
     }
 
     fn remembered_from(&self, key: &Key, tags: &[u8]) -> Result<Followed, Stamp> {
@@ -220,75 +267,6 @@ impl Leases {
             if state.looked_at(*ino, now_ms) {
                 self.wanted.notify_one();
             }
-        }
-    }
-
-    /// Commits, once nobody else has a lease on what it changes; `false`: a check did not hold.
-    pub(crate) async fn apply(&self, kv: &dyn Kv, mut tx: Tx) -> Result<bool> {
-        let inos: BTreeSet<Ino> = tx.changes().filter_map(|key| keys::leased_with(key)).collect();
-        check_those_not_known(kv, &mut tx, &inos).await?;
-        let lent = tx.lent().filter(|(ino, _)| inos.contains(ino));
-        let others = lent.flat_map(|(ino, to)| to.iter().map(move |one| (*one, ino)));
-        let others: Vec<_> = others.filter(|(one, _)| *one != self.session).collect();
-        for some in others.chunks(ASKED_AT_ONCE) {
-            self.ask_back(kv, some).await?;
-        }
-        tx.lend_only(&inos, self.session)?;
-        let changes: Vec<Key> =
-            tx.changes().filter(|key| keys::leased_with(key).is_some()).cloned().collect();
-        let checked: Vec<Key> = tx.checked().cloned().collect();
-        let now_ms = self.now_ms();
-        self.state.lock().begins_to_change(&changes, now_ms);
-        let under_way = UnderWay { leases: self, changes, checked, known: false };
-        let applied = tx.apply_to(kv).await?;
-        under_way.ended(applied);
-        Ok(applied)
-    }
-}
-
-/// Has a commit check the inodes that it changes something of without having looked at them. One read,
-/// where there are any.
-async fn check_those_not_known(kv: &dyn Kv, tx: &mut Tx, inos: &BTreeSet<Ino>) -> Result<()> {
-    let others: Vec<Ino> = inos.iter().copied().filter(|ino| !tx.knows(*ino)).collect();
-    if others.is_empty() {
-        return Ok(());
-    }
-    let keys: Vec<_> = others.iter().map(|ino| keys::inode(*ino)).collect();
-    for (ino, found) in others.iter().zip(kv.get_many(&keys).await?) {
-        // One that is not there is nobody's.
-        if let Some(seen) = seen_inode(*ino, found.as_ref())? {
-            tx.check_inode(&seen);
-        }
-    }
-    Ok(())
-}
-
-/// A commit that was sent.
-struct UnderWay<'a> {
-    leases: &'a Leases,
-    changes: Vec<Key>,
-    checked: Vec<Key>,
-    /// What became of it.
-    known: bool,
-}
-
-impl UnderWay<'_> {
-    fn ended(mut self, applied: bool) {
-        self.known = true;
-        if !applied {
-            // Something that was remembered may not be so any more, whatever the reason.
-            self.leases.state.lock().forget_rows(&self.checked);
-        }
-    }
-}
-
-impl Drop for UnderWay<'_> {
-    fn drop(&mut self) {
-        self.leases.state.lock().ends_to_change(&self.changes);
-        if !self.known {
-            // It may be made yet, at any time before the next commit on these inodes.
-            let inos = self.changes.iter().filter_map(|key| keys::leased_with(key));
-            self.leases.state.lock().forget(&inos.collect::<Vec<_>>());
         }
     }
 }

@@ -82,7 +82,7 @@ pub use export::{ExportCommit, ExportContent, ExportName, ToExport};
 pub use flush::{FLUSH_CHUNKS_MAX, FileFlush, FlushCommit, Flushed, Piece};
 pub use guard::Guard;
 pub use holds::forget_holds;
-pub use leases::{BootClock, LeaseCounts, Leases, Reach};
+pub use leases::{BootClock, EndOfWrites, LeaseCounts, Leases, Reach};
 pub use links::{LinkObject, LinkUsage, NewObject, ObjectRow};
 pub use lost::{LoggedRow, logged_rows};
 pub use names::NewInode;

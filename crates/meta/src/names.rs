@@ -138,7 +138,7 @@ impl Meta {
             tx.export_name(&dir.value, name, &inode)?;
             tx.check_inode(&dir);
             tx.check(key.clone(), None);
-            tx.put_new_inode(&inode)?;
+            tx.put_born_inode(&inode)?;
             tx.put_dirent(key.clone(), ino, inode.kind)?;
             tx.touch_dir(parent, 1, time_after(parent, inode.btime, times.as_ref())?)?;
             tx.add(keys::INODES.to_vec(), 1);

@@ -6,7 +6,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::Bytes;
 use weir_types::{ErrorKind, Extent, FileKind, FsError, Ino, Inode, Result, UnixTime};
 
-use crate::codec::{Dirent, Seen, decode_inode, encode, encode_inode, encode_time, lend, lent_to};
+use crate::codec::{
+    Dirent, Seen, decode_inode, encode, encode_inode, encode_time, lend, lend_to_writer, lent_to,
+    writer_of,
+};
 use crate::counted::Counted;
 use crate::kv::{Check, Commit, Key, Kv, Outcome, Version, Versioned};
 use crate::session::SessionId;
@@ -57,6 +60,10 @@ pub(crate) struct Tx {
     known: BTreeSet<Ino>,
     /// Those of them on which somebody has a lease.
     lent: BTreeMap<Ino, Seen<Inode>>,
+    /// Those that it makes with a lease on each, and what kind they are of.
+    born: BTreeMap<Ino, FileKind>,
+    /// Those of which the volume has all once it is made.
+    whole: BTreeSet<Ino>,
     /// What those that quotas count were, and are after it.
     counted: Counted,
     raises: BTreeMap<Key, Bytes>,
@@ -113,6 +120,17 @@ impl Tx {
         self.put_inode(inode)
     }
 
+    /// Puts an inode whose number nobody has had, and of which this node is to remember all.
+    pub(crate) fn put_born_inode(&mut self, inode: &Inode) -> Result<()> {
+        self.born.insert(inode.ino, inode.kind);
+        self.put_new_inode(inode)
+    }
+
+    /// The volume has all of this inode once this is made.
+    pub(crate) fn is_whole(&mut self, ino: Ino) {
+        self.whole.insert(ino);
+    }
+
     /// Removes an inode that it checks.
     pub(crate) fn delete_inode(&mut self, ino: Ino) {
         self.counted.gone(ino);
@@ -131,6 +149,14 @@ impl Tx {
         self.puts.keys().chain(self.raises.keys()).chain(&self.deletes)
     }
 
+    /// The keys that it puts, deletes or raises and what they have then, as long as nobody else raises them; and
+    /// whether it only raises them.
+    pub(crate) fn rows(&self) -> impl Iterator<Item = (&Key, Option<&Bytes>, bool)> {
+        let puts = self.puts.iter().map(|(key, value)| (key, Some(value), false));
+        let raises = self.raises.iter().map(|(key, value)| (key, Some(value), true));
+        puts.chain(self.deletes.iter().map(|key| (key, None, false))).chain(raises)
+    }
+
     /// Whether it checks this inode, or makes it.
     pub(crate) fn knows(&self, ino: Ino) -> bool {
         self.known.contains(&ino)
@@ -141,11 +167,16 @@ impl Tx {
         self.lent.iter().map(|(ino, seen)| (*ino, seen.lent_to.as_slice()))
     }
 
-    /// From now on these inodes, which it changes something of, are lent to `to` at most.
+    /// From now on these inodes, which it changes something of, are lent to `to` at most. Whoever has a write
+    /// lease keeps it until the volume has all.
     pub(crate) fn lend_only(&mut self, inos: &BTreeSet<Ino>, to: SessionId) -> Result<()> {
         for seen in self.lent.values().filter(|seen| inos.contains(&seen.value.ino)) {
-            let key = keys::inode(seen.value.ino);
-            let ours: &[SessionId] = if seen.lent_to.contains(&to) { &[to] } else { &[] };
+            let ino = seen.value.ino;
+            let key = keys::inode(ino);
+            let ours: &[SessionId] = match seen.lent_to.contains(&to) {
+                true if !self.whole.contains(&ino) => &[to],
+                _ => &[],
+            };
             let is_put = self.puts.contains_key(&key);
             if self.deletes.contains(&key) || !is_put && seen.lent_to == ours {
                 continue;
@@ -154,9 +185,37 @@ impl Tx {
                 Some(bytes) => bytes.clone(),
                 None => encode_inode(&seen.value)?,
             };
-            self.puts.insert(key, lend(&plain, ours));
+            let lent = match seen.writer == Some(to) && !ours.is_empty() {
+                true => lend_to_writer(&plain, to),
+                false => lend(&plain, ours),
+            };
+            self.puts.insert(key, lent);
         }
         Ok(())
+    }
+
+    /// Lends what it makes to `to`, files for writing if that may be had. Answers what that is, and whether it
+    /// is for writing.
+    pub(crate) fn lend_born(&mut self, to: SessionId, may_write: bool) -> Vec<(Ino, bool)> {
+        let mut lent = Vec::with_capacity(self.born.len());
+        for (&ino, &kind) in &self.born {
+            let writes = kind == FileKind::Regular && may_write;
+            if !writes && kind != FileKind::Directory {
+                continue;
+            }
+            let Some(row) = self.puts.get_mut(&keys::inode(ino)) else { continue };
+            *row = match writes {
+                true => lend_to_writer(row, to),
+                false => lend(row, &[to]),
+            };
+            lent.push((ino, writes));
+        }
+        lent
+    }
+
+    /// The inodes whose writers bring the last of them with it.
+    pub(crate) fn whole(&self) -> impl Iterator<Item = Ino> {
+        self.whole.iter().copied()
     }
 
     pub(crate) fn put_dirent(&mut self, key: Key, ino: Ino, kind: FileKind) -> Result<()> {
@@ -209,7 +268,12 @@ impl Tx {
     /// Commits; `false`: a check did not hold. For what others may have a lease on see [`Meta::apply`].
     ///
     /// [`Meta::apply`]: crate::Meta::apply
-    pub(crate) async fn apply_to(mut self, kv: &dyn Kv) -> Result<bool> {
+    pub(crate) async fn apply_to(self, kv: &dyn Kv) -> Result<bool> {
+        Ok(self.made_by(kv).await?.is_some())
+    }
+
+    /// The same, with the version of the commit.
+    pub(crate) async fn made_by(mut self, kv: &dyn Kv) -> Result<Option<Version>> {
         for (key, n) in std::mem::take(&mut self.counted).into_adds() {
             self.add(key, n);
         }
@@ -224,14 +288,18 @@ impl Tx {
             adds: self.adds.into_iter().filter(|(_, n)| *n != 0).collect(),
             raises: self.raises.into_iter().collect(),
         };
-        Ok(matches!(kv.commit(commit).await?, Outcome::Applied(_)))
+        Ok(match kv.commit(commit).await? {
+            Outcome::Applied(version) => Some(version),
+            Outcome::Conflict => None,
+        })
     }
 }
 
 pub(crate) fn seen_inode(ino: Ino, found: Option<&Versioned>) -> Result<Option<Seen<Inode>>> {
     let Some(found) = found else { return Ok(None) };
     let value = decode_inode(&keys::inode(ino), &found.value)?;
-    Ok(Some(Seen { version: found.version, value, lent_to: lent_to(&found.value) }))
+    let (lent_to, writer) = (lent_to(&found.value), writer_of(&found.value));
+    Ok(Some(Seen { version: found.version, value, lent_to, writer }))
 }
 
 /// The directory that a read found, if it is one and not removed.

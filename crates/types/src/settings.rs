@@ -97,6 +97,9 @@ pub struct Settings {
     /// Most bytes that this node gives to others in a second. Default 0: no limit. Who is refused asks
     /// the bucket.
     pub peer_give_bytes_per_s: Bytes,
+    /// Where nodes share the volume, a file that was made here may be closed before the bucket has it: other
+    /// nodes that look for it have it brought first. Default true. With false each close waits for the bucket.
+    pub write_leases: bool,
 }
 
 impl Default for Settings {
@@ -128,6 +131,7 @@ impl Default for Settings {
             peer_address: None,
             peer_cache_bytes: Bytes::mib(128),
             peer_give_bytes_per_s: Bytes(0),
+            write_leases: true,
         }
     }
 }

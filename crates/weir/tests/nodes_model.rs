@@ -29,6 +29,7 @@
 //! itself is tested: on a local directory that is two nodes, and with one that misbehaves. Then
 //! `WEIR_SECONDS` (10) is how long it takes, `WEIR_SEED` repeats what was chosen (not how it met),
 //! `WEIR_KINDS=names,locks` are some of the rules, `WEIR_PROCESSES` (2) work on each node.
+//! `WEIR_SYNC=1` has each close be after an `fsync`, for runs in which nodes are shut out.
 //! `WEIR_DISTURBANCES=FILE` says who is disturbed when, by lines `down NODE` before a node is killed,
 //! stopped or cut off, and `up NODE` when it works again; `all` is all nodes. Operations of a node that
 //! met that may have failed, and then nobody knows whether they were done, or will be.

@@ -6,6 +6,7 @@
 //! next one is gathered, at most `flush_parallel` at once.
 
 pub(crate) mod background;
+pub(crate) mod bring;
 mod commit;
 mod load;
 mod pack;

@@ -10,6 +10,7 @@ use super::Engine;
 use crate::data::collect::collect_loop;
 use crate::data::durability::log::log_loop;
 use crate::data::flush::background::{flush_loop, soon_loop};
+use crate::data::flush::bring::bring_loop;
 use crate::data::nodes::Nodes;
 use crate::data::peers::peers_loop;
 use crate::data::space::Space;
@@ -79,6 +80,10 @@ pub(super) fn start(engine: &Engine) -> JoinSet<()> {
             let (takes, gives, of_takes) = (leases.clone(), leases.clone(), kv.clone());
             tasks.spawn(async move { takes.take_loop(&*of_takes).await });
             tasks.spawn(async move { gives.give_back_loop(&*kv).await });
+            if data.context.settings.write_leases {
+                tasks.spawn(bring_loop(data.flusher.clone(), leases.clone()));
+                leases.write_behind();
+            }
         }
         tasks.spawn(links::follow_nodes_loop(links.clone()));
         tasks.spawn(orphans_loop(names.clone()));

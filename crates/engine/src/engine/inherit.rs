@@ -46,7 +46,10 @@ impl Engine {
                 self.limits.store_credits().await?;
                 match self.is_shared() {
                     // To the others the heir is another node: it must have nothing of before to bring.
-                    true => self.data.durability.flush_all().await,
+                    true => {
+                        self.data.flusher.bring_all().await?;
+                        self.data.durability.flush_all().await
+                    }
                     false => self.data.meta.sync().await,
                 }
             };

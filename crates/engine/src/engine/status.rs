@@ -153,6 +153,9 @@ pub struct Residency {
 pub struct LeaseStatus {
     /// Leases that it has: on directories, files and the like.
     pub held: u64,
+    /// Files that were made here and are not whole in the volume yet: other nodes ask for them.
+    #[serde(default)]
+    pub writes: u64,
     /// Reads of the metadata that were answered from memory, since the mount.
     pub hits: u64,
     /// Leases that it took.
@@ -165,8 +168,8 @@ pub struct LeaseStatus {
 
 impl LeaseStatus {
     fn of(counts: LeaseCounts) -> Self {
-        let LeaseCounts { held, hits, taken, given_back, asked_back } = counts;
-        Self { held, hits, taken, given_back, asked_back }
+        let LeaseCounts { held, writes, hits, taken, given_back, asked_back } = counts;
+        Self { held, writes, hits, taken, given_back, asked_back }
     }
 }
 

@@ -103,10 +103,11 @@ impl Snapshots {
             let text = format!("there is a snapshot `{name}` already: choose another name");
             return Err(FsError::new(ErrorKind::Exists, text));
         }
+        self.check_nodes().await?;
         if *flush {
             self.durability.flush_all().await?;
+            self.have_others_bring().await?;
         }
-        self.check_nodes().await?;
         let still = self.holders.still().await;
         let row = self.meta.begin_snapshot(name, rule.as_deref()).await?;
         let number = row.number;
@@ -133,6 +134,15 @@ impl Snapshots {
                 Err(error)
             }
         }
+    }
+
+    /// Has the other nodes bring what was closed there and only they have.
+    async fn have_others_bring(&self) -> Result<()> {
+        let Some(leases) = self.meta.leases() else { return Ok(()) };
+        let kv = &**self.meta.kv();
+        let there: Vec<_> =
+            weir_meta::sessions::sessions(kv).await?.iter().map(|session| session.id).collect();
+        leases.have_all_brought(kv, &there).await
     }
 
     /// Refuses where a node runs another build: one that does not know what a kept state needs would change it.

@@ -11,14 +11,16 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
 use weir_types::{ErrorKind, FsError, Ino, Result};
 
-use super::Leases;
+use super::{Leases, Patience};
 use crate::codec::encode;
 use crate::keys;
-use crate::kv::{Check, Commit, Key, Kv, Outcome};
+use crate::kv::{Check, Commit, Key, Kv, Outcome, Versioned};
 use crate::session::SessionId;
 
 /// Time between two looks whether somebody asks who cannot tell: soon after somebody did, and else.
 const LOOK: [Duration; 2] = [Duration::from_millis(20), Duration::from_millis(250)];
+/// The same for a session that never had any: others ask it for all of its files, which are none.
+const LOOK_IDLY: Duration = Duration::from_secs(3);
 /// How long after somebody asked it is looked often.
 const OFTEN: Duration = Duration::from_secs(5);
 /// Time between two looks whether leases were given back, first and at most.
@@ -39,7 +41,12 @@ struct Asked {
 
 impl Leases {
     /// Returns when none of these sessions has its lease any more: it gave it back, or is gone.
-    pub(super) async fn ask_back(&self, kv: &dyn Kv, from: &[(SessionId, Ino)]) -> Result<()> {
+    pub(super) async fn ask_back(
+        &self,
+        kv: &dyn Kv,
+        from: &[(SessionId, Ino)],
+        patience: Patience,
+    ) -> Result<()> {
         let of = |&(session, ino): &(SessionId, Ino)| Asked {
             session,
             row: keys::recall(session.0, ino),
@@ -76,7 +83,7 @@ impl Leases {
             if left.is_empty() {
                 return Ok(());
             }
-            if began.elapsed() > PATIENCE {
+            if began.elapsed() > PATIENCE && patience == Patience::AMinute {
                 let context = "another node lives and does not give back what it remembers; see \
                                `weir nodes`, and evict it if it does not answer";
                 return Err(FsError::new(ErrorKind::Retry, context));
@@ -84,16 +91,17 @@ impl Leases {
         }
     }
 
-    /// Gives back what others ask for, as long as this session may have some. One read for each look.
+    /// Gives back what others ask for. One read for each look.
     pub async fn give_back_loop(&self, kv: &dyn Kv) {
         let mut asked_last: Option<Instant> = None;
         loop {
             let often = asked_last.is_some_and(|last| last.elapsed() < OFTEN);
+            let look = match self.had_any.load(Ordering::Acquire) {
+                true => LOOK[usize::from(!often)],
+                false => LOOK_IDLY,
+            };
             // Whoever cannot tell us waits until we look by ourselves.
-            let _ = timeout(LOOK[usize::from(!often)], self.look.notified()).await;
-            if !self.had_any.load(Ordering::Acquire) {
-                continue;
-            }
+            let _ = timeout(look, self.look.notified()).await;
             match self.give_back(kv).await {
                 Ok(0) => {}
                 Ok(_) => asked_last = Some(Instant::now()),
@@ -103,12 +111,24 @@ impl Leases {
         }
     }
 
-    /// Gives back what is asked for now; answers how many were.
+    /// Gives back what is asked for now, but for files of which the volume must get more first; answers
+    /// how many are asked for.
     pub(super) async fn give_back(&self, kv: &dyn Kv) -> Result<usize> {
-        let rows = kv.scan(&keys::recalls_of(self.session.0), None, AT_ONCE).await?;
+        let mut rows = kv.scan(&keys::recalls_of(self.session.0), None, AT_ONCE).await?;
+        let asked = rows.len();
+        {
+            let mut writes = self.writes.lock();
+            let mut first = |key: &Key, row: &Versioned| {
+                keys::parse_recall(key).is_some_and(|ino| writes.asked_for(ino, row.version))
+            };
+            rows.retain(|(key, row)| !first(key, row));
+        }
+        if rows.len() < asked {
+            self.bring.notify_one();
+        }
         let inos: Vec<Ino> = rows.iter().filter_map(|(key, _)| keys::parse_recall(key)).collect();
         if inos.is_empty() {
-            return Ok(0);
+            return Ok(asked);
         }
         self.state.lock().asked_back(&inos, self.now_ms());
         let mut commit = Commit::default();
@@ -120,7 +140,7 @@ impl Leases {
         if let Outcome::Applied(_) = kv.commit(commit).await? {
             self.counts.given_back.fetch_add(inos.len() as u64, Ordering::Relaxed);
         }
-        Ok(inos.len())
+        Ok(asked)
     }
 }
 

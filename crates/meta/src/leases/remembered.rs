@@ -14,6 +14,8 @@ const LEASES_MAX: usize = 1 << 17;
 const ROWS_MAX: usize = 1 << 19;
 /// Larger values are not remembered: extended attributes may have 64 KiB.
 const VALUE_BYTES_MAX: usize = 1_024;
+/// Rows of an inode of which it is known when they changed.
+const LATELY_MAX: usize = 64;
 /// Most inodes of which it is known how often they were looked at.
 const LOOKS_MAX: usize = 1 << 16;
 
@@ -38,8 +40,8 @@ pub(super) struct Remembered {
     held: HashMap<Ino, Held>,
     /// Leases that are being taken.
     taking: HashMap<Ino, Taking>,
-    /// Inodes of which commits under way change something, and how many do.
-    changing: HashMap<Ino, u32>,
+    /// Rows that commits under way change.
+    changing: HashMap<Key, Changing>,
     looks: HashMap<Ino, Looks>,
     wanted: Vec<Ino>,
     now: u64,
@@ -48,10 +50,45 @@ pub(super) struct Remembered {
 
 /// A lease.
 struct Held {
+    /// When it was taken, which no other one was.
+    since: u64,
     rows: HashMap<Key, Option<Versioned>>,
-    /// When it was taken, or something of it changed last.
+    /// Entries and attributes that are not among them are not there: the inode was made here.
+    whole: bool,
+    /// When something of it changed last, but for what follows.
     changed: u64,
+    /// When rows changed last.
+    lately: HashMap<Key, u64>,
+    /// When the time of its entries was last changed otherwise than raised.
+    time_set: u64,
 }
+
+/// Commits under way that change one row.
+#[derive(Default)]
+struct Changing {
+    commits: u32,
+    /// There were several at once: which came last is not known.
+    crossed: bool,
+}
+
+/// A row that a commit changes, from its beginning to its end.
+pub(super) struct Change {
+    key: Key,
+    /// The lease that there was.
+    lease: Option<u64>,
+    began: u64,
+    /// It is raised, and nothing else: of several such commits it does not matter which comes last.
+    raises: bool,
+}
+
+impl Change {
+    pub(super) fn key(&self) -> &Key {
+        &self.key
+    }
+}
+
+/// What a commit makes of rows, where it was made.
+pub(super) type Made = HashMap<Key, Option<Versioned>>;
 
 /// What happened since the taking of a lease began.
 #[derive(Clone, Copy, Default)]
@@ -84,75 +121,157 @@ impl Remembered {
 
     /// All of these rows, if they are remembered.
     pub(super) fn all(&self, keys: &[Key]) -> Option<Vec<Option<Versioned>>> {
-        let of = |key: &Key| self.held.get(&keys::leased_with(key)?)?.rows.get(key).cloned();
-        keys.iter().map(of).collect()
+        keys.iter().map(|key| self.row(key)).collect()
+    }
+
+    fn row(&self, key: &Key) -> Option<Option<Versioned>> {
+        let held = self.held.get(&keys::leased_with(key)?)?;
+        if self.changing.contains_key(key) {
+            return None;
+        }
+        held.rows.get(key).cloned().or_else(|| (held.whole && is_entry(key)).then_some(None))
     }
 
     /// Remembers what a read found that began at a moment, as far as there are leases.
     pub(super) fn learn(&mut self, keys: &[Key], found: &[Option<Versioned>], began: Stamp) {
         for (key, found) in keys.iter().zip(found) {
             let Some(ino) = keys::leased_with(key) else { continue };
-            if found.as_ref().is_some_and(|found| found.value.len() > VALUE_BYTES_MAX) {
+            let Some(held) = self.held.get(&ino).filter(|held| held.changed <= began.0) else {
                 continue;
-            }
-            let held = self.held.get_mut(&ino).filter(|held| held.changed <= began.0);
-            let Some(held) = held.filter(|_| !self.changing.contains_key(&ino)) else { continue };
-            if held.rows.insert(key.clone(), found.clone()).is_none() {
-                self.rows += 1;
+            };
+            let changed_since = held.lately.get(key).is_some_and(|at| *at > began.0);
+            if !changed_since && !self.changing.contains_key(key) {
+                self.remember(ino, key, found.clone());
             }
         }
+    }
+
+    fn remember(&mut self, ino: Ino, key: &Key, found: Option<Versioned>) {
+        let Some(held) = self.held.get_mut(&ino) else { return };
+        if found.as_ref().is_some_and(|found| found.value.len() > VALUE_BYTES_MAX) {
+            held.whole = false;
+            return;
+        }
+        if held.rows.insert(key.clone(), found).is_none() {
+            self.rows += 1;
+        }
         if self.rows > ROWS_MAX {
-            self.held.values_mut().for_each(|held| held.rows.clear());
+            for held in self.held.values_mut() {
+                held.rows.clear();
+                held.whole = false;
+            }
             self.rows = 0;
         }
     }
 
-    /// A commit that changes these rows is about to be sent.
-    pub(super) fn begins_to_change(&mut self, keys: &[Key], now_ms: u64) {
-        for key in keys {
-            self.changes(key);
+    /// A commit that changes these rows is about to be sent; with each whether it is only raised.
+    pub(super) fn begins_to_change(&mut self, rows: &[(Key, bool)], now_ms: u64) -> Vec<Change> {
+        let mut changes = Vec::with_capacity(rows.len());
+        for (key, raises) in rows {
             let Some(ino) = keys::leased_with(key) else { continue };
-            *self.changing.entry(ino).or_default() += 1;
-            if key.first() == Some(&keys::INODE) && !self.held.contains_key(&ino) {
+            if !raises {
+                self.changes(key);
+                let changing = self.changing.entry(key.clone()).or_default();
+                changing.commits += 1;
+                changing.crossed |= changing.commits > 1;
+            }
+            let lease = self.held.get(&ino).map(|held| held.since);
+            changes.push(Change { key: key.clone(), lease, began: self.now, raises: *raises });
+            if key.first() == Some(&keys::INODE) && lease.is_none() {
                 let looks = self.looks(ino);
                 looks.first_ms = None;
                 looks.not_before_ms = looks.not_before_ms.max(now_ms + CHANGED_MS);
             }
         }
+        changes
     }
 
-    /// That commit was answered, or is given up.
-    pub(super) fn ends_to_change(&mut self, keys: &[Key]) {
-        for key in keys {
-            self.changes(key);
-            let Some(ino) = keys::leased_with(key) else { continue };
-            if let Entry::Occupied(mut changing) = self.changing.entry(ino) {
-                *changing.get_mut() -= 1;
-                if *changing.get() == 0 {
-                    changing.remove();
-                }
+    /// That commit was answered, or is given up. Where it was made, what it made of the rows is remembered.
+    pub(super) fn ends_to_change(&mut self, changes: Vec<Change>, made: &Made) {
+        for change in changes {
+            let Some(ino) = keys::leased_with(&change.key) else { continue };
+            let known = match change.raises {
+                true => self.raised(ino, &change, made),
+                false => self.changed(ino, &change, made),
+            };
+            if !known && let Some(held) = self.held.get_mut(&ino) {
+                held.whole &= !is_entry(&change.key);
             }
         }
     }
 
-    /// Forgets what this row is, and what reads find of its inode that began before.
+    fn changed(&mut self, ino: Ino, Change { key, lease, .. }: &Change, made: &Made) -> bool {
+        self.changes(key);
+        let mut crossed = true;
+        if let Entry::Occupied(mut changing) = self.changing.entry(key.clone()) {
+            crossed = changing.get().crossed;
+            changing.get_mut().commits -= 1;
+            if changing.get().commits == 0 {
+                changing.remove();
+            }
+        }
+        let Some(held) = self.held.get_mut(&ino).filter(|held| *lease == Some(held.since)) else {
+            return false;
+        };
+        if key.first() == Some(&keys::DIR_TIMES) {
+            held.time_set = self.now;
+        }
+        match made.get(key).filter(|_| !crossed) {
+            Some(row) => {
+                self.remember(ino, key, row.clone());
+                true
+            }
+            None => false,
+        }
+    }
+
+    fn raised(&mut self, ino: Ino, change: &Change, made: &Made) -> bool {
+        let key = &change.key;
+        let under_way = self.changing.get_mut(key);
+        let crossed = under_way.is_some();
+        under_way.into_iter().for_each(|changing| changing.crossed = true);
+        self.now += 1;
+        let Some(held) = self.held.get_mut(&ino) else { return false };
+        held.lately.insert(key.clone(), self.now);
+        let known = held.rows.remove(key);
+        self.rows -= usize::from(known.is_some());
+        let same = change.lease == Some(held.since) && held.time_set <= change.began && !crossed;
+        let Some(known) = known.filter(|_| same) else { return false };
+        let row = match (known, made.get(key).cloned().flatten()) {
+            (Some(known), Some(to)) => Some(Versioned { value: known.value.max(to.value), ..to }),
+            (known, to) => to.or(known),
+        };
+        self.remember(ino, key, row);
+        true
+    }
+
+    /// Forgets what this row is, and what reads find of it that began before.
     fn changes(&mut self, key: &Key) {
         self.now += 1;
         let Some(ino) = keys::leased_with(key) else { return };
-        if let Some(taking) = self.taking.get_mut(&ino) {
+        if key.first() == Some(&keys::INODE)
+            && let Some(taking) = self.taking.get_mut(&ino)
+        {
             taking.changed = true;
         }
-        if let Some(held) = self.held.get_mut(&ino) {
-            held.changed = self.now;
-            if held.rows.remove(key).is_some() {
-                self.rows -= 1;
-            }
+        let Some(held) = self.held.get_mut(&ino) else { return };
+        if held.rows.remove(key).is_some() {
+            self.rows -= 1;
         }
+        if held.lately.len() >= LATELY_MAX {
+            held.lately.clear();
+            held.changed = self.now;
+        }
+        held.lately.insert(key.clone(), self.now);
     }
 
     /// Forgets what these rows are.
     pub(super) fn forget_rows(&mut self, keys: &[Key]) {
-        keys.iter().for_each(|key| self.changes(key));
+        for key in keys {
+            self.changes(key);
+            let held = keys::leased_with(key).and_then(|ino| self.held.get_mut(&ino));
+            held.into_iter().for_each(|held| held.whole &= !is_entry(key));
+        }
     }
 
     /// Has no leases on these any more.
@@ -184,10 +303,7 @@ impl Remembered {
         if self.held.contains_key(&ino) || self.taking.contains_key(&ino) {
             return false;
         }
-        if self.held.len() + self.taking.len() >= LEASES_MAX {
-            self.held.clear();
-            (self.rows, self.now) = (0, self.now + 1);
-        }
+        self.make_room();
         let looks = self.looks(ino);
         if now_ms < looks.not_before_ms {
             return false;
@@ -204,6 +320,13 @@ impl Remembered {
                 looks.first_ms = Some(now_ms);
                 false
             }
+        }
+    }
+
+    fn make_room(&mut self) {
+        if self.held.len() + self.taking.len() >= LEASES_MAX {
+            self.held.clear();
+            (self.rows, self.now) = (0, self.now + 1);
         }
     }
 
@@ -228,17 +351,43 @@ impl Remembered {
         if taking.asked_back {
             return false;
         }
-        self.now += 1;
-        let mut held = Held { rows: HashMap::new(), changed: self.now };
+        self.holds(ino, false);
         // A commit of ours may have come behind the one that took it.
-        if !taking.changed && !self.changing.contains_key(&ino) {
-            held.rows.insert(keys::inode(ino), Some(row));
+        if !taking.changed && !self.changing.contains_key(&keys::inode(ino)) {
+            self.remember(ino, &keys::inode(ino), Some(row));
         }
-        self.rows += held.rows.len();
+        true
+    }
+
+    /// A commit is about to be sent that makes this inode, with a lease on it.
+    pub(super) fn begins_to_make(&mut self, ino: Ino) {
+        self.taking.insert(ino, Taking::default());
+    }
+
+    /// What became of that commit: these are all rows of the inode, if it was made. Answers whether there
+    /// is a lease now.
+    pub(super) fn ends_to_make(&mut self, ino: Ino, rows: Option<Vec<(Key, Versioned)>>) -> bool {
+        let taking = self.taking.remove(&ino);
+        let (Some(rows), Some(taking)) = (rows, taking) else { return false };
+        if taking.asked_back {
+            return false;
+        }
+        self.holds(ino, true);
+        self.remember(ino, &keys::dir_times(ino), None);
+        for (key, row) in rows {
+            self.remember(ino, &key, Some(row));
+        }
+        true
+    }
+
+    fn holds(&mut self, ino: Ino, whole: bool) {
+        self.make_room();
+        self.now += 1;
+        let (rows, lately) = (HashMap::new(), HashMap::new());
+        let held = Held { since: self.now, rows, whole, changed: self.now, lately, time_set: 0 };
         if let Some(before) = self.held.insert(ino, held) {
             self.rows -= before.rows.len();
         }
-        true
     }
 
     /// Nobody asked for anything back.
@@ -248,99 +397,9 @@ impl Remembered {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use bytes::Bytes;
-
-    use super::*;
-
-    const INO: Ino = Ino(7);
-
-    fn row(version: u64) -> Option<Versioned> {
-        Some(Versioned { version, value: Bytes::from_static(b"row") })
-    }
-
-    fn key() -> Key {
-        keys::inode(INO)
-    }
-
-    /// A lease on the way, and when a read began that saw what was before.
-    fn wanting() -> Remembered {
-        let mut all = Remembered::default();
-        assert!(!all.looked_at(INO, 0) && !all.looked_at(INO, 10), "one look is no reason");
-        assert!(all.looked_at(INO, 100));
-        assert_eq!(all.wanted(5), [INO]);
-        assert!(!all.looked_at(INO, 200), "it is being taken");
-        all
-    }
-
-    fn leased() -> Remembered {
-        let mut all = wanting();
-        assert!(all.taken(INO, row(1)));
-        assert_eq!(all.all(&[key()]), Some(vec![row(1)]));
-        all
-    }
-
-    #[test]
-    fn a_lease_that_is_asked_back_while_it_is_taken_is_none() {
-        let mut all = wanting();
-        all.asked_back(&[INO], 100);
-        assert!(!all.taken(INO, row(1)) && !all.has(INO));
-        assert!(!all.looked_at(INO, 4_000) && !all.looked_at(INO, 5_000), "not for a while");
-        assert!(!all.looked_at(INO, 5_200) && all.looked_at(INO, 5_300));
-        assert!(!all.taken(INO, None), "nothing was put");
-    }
-
-    #[test]
-    fn a_change_of_ones_own_while_it_is_taken_leaves_no_row() {
-        let mut all = wanting();
-        all.begins_to_change(&[key()], 100);
-        all.ends_to_change(&[key()]);
-        assert!(all.taken(INO, row(1)));
-        assert_eq!(all.all(&[key()]), None, "the change may have come behind");
-        let mut all = wanting();
-        all.begins_to_change(&[key()], 100);
-        assert!(all.taken(INO, row(1)));
-        let began = all.stamp();
-        all.learn(&[key()], &[row(1)], began);
-        assert_eq!(all.all(&[key()]), None, "it is under way");
-        all.ends_to_change(&[key()]);
-        all.learn(&[key()], &[row(2)], all.stamp());
-        assert_eq!(all.all(&[key()]), Some(vec![row(2)]));
-    }
-
-    #[test]
-    fn what_was_read_before_a_change_is_not_learned_after_it() {
-        let mut all = leased();
-        let began = all.stamp();
-        all.begins_to_change(&[key()], 100);
-        assert_eq!(all.all(&[key()]), None);
-        all.learn(&[key()], &[row(1)], all.stamp());
-        assert_eq!(all.all(&[key()]), None, "beside the change");
-        all.ends_to_change(&[key()]);
-        all.learn(&[key()], &[row(1)], began);
-        assert_eq!(all.all(&[key()]), None, "from before it");
-        all.learn(&[key()], &[row(2)], all.stamp());
-        assert_eq!(all.all(&[key()]), Some(vec![row(2)]));
-        // Two at once.
-        all.begins_to_change(&[key()], 100);
-        all.begins_to_change(&[key()], 100);
-        all.ends_to_change(&[key()]);
-        all.learn(&[key()], &[row(2)], all.stamp());
-        assert_eq!(all.all(&[key()]), None);
-        all.ends_to_change(&[key()]);
-        assert!(all.changing.is_empty());
-    }
-
-    #[test]
-    fn what_is_lost_is_forgotten() {
-        let mut all = leased();
-        let began = all.stamp();
-        all.forget(&[INO]);
-        assert!(!all.has(INO) && all.rows == 0);
-        all.learn(&[key()], &[row(1)], began);
-        assert_eq!(all.all(&[key()]), None);
-        assert_eq!(all.all(&[keys::extents(INO, 0)]), None, "no lease is for bytes");
-        assert_eq!(all.all(&[]), Some(Vec::new()));
-    }
+fn is_entry(key: &Key) -> bool {
+    matches!(key.first(), Some(&(keys::DIRENT | keys::XATTR)))
 }
+
+#[cfg(test)]
+mod tests;

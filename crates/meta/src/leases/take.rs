@@ -8,7 +8,7 @@ use bytes::Bytes;
 use weir_types::{Ino, Result};
 
 use super::Leases;
-use crate::codec::{lend, lent_to};
+use crate::codec::{lend, lent_to, writer_of};
 use crate::keys;
 use crate::kv::{Check, Commit, Kv, Outcome, Versioned};
 use crate::session::SessionId;
@@ -63,6 +63,8 @@ impl Leases {
         let mut commit = Commit::default();
         let mut rows: Vec<(Ino, Bytes)> = Vec::with_capacity(inos.len());
         for ((ino, key), found) in inos.iter().zip(keys).zip(found) {
+            // Whoever writes it has it alone.
+            let found = found.filter(|found| writer_of(&found.value).is_none());
             let Some(found) = found else { continue };
             let Some(holders) = self.holders_with_us(kv, &found).await? else { continue };
             let row = lend(&found.value, &holders);

@@ -1,5 +1,7 @@
 //! Nodes over one map in memory, whose answers are late by chance.
 
+mod writes;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
@@ -12,6 +14,7 @@ use tokio::time::{Instant, sleep, timeout};
 use weir_types::{ErrorKind, FileKind, FsError, Ino, Result, UnixTime};
 
 use super::*;
+use crate::keys;
 use crate::kv::{Commit, MemoryKv, Outcome, Version};
 use crate::sessions::{NodeRow, join};
 use crate::tests::{clock, dir, file, kind_of, meta_over, new};
@@ -366,7 +369,9 @@ async fn nobody_sees_what_was_before_a_change_that_returned() {
     let kv = volume().await;
     let mut nodes = Vec::new();
     for id in 0..3 {
-        nodes.push(Node::join(&kv, id + 1, Some(seed + id)).await);
+        let mut node = Node::join(&kv, id + 1, Some(seed + id)).await;
+        writes::bring_now_and_then(&mut node);
+        nodes.push(node);
     }
     let at = nodes[0].meta.lookup(Ino::ROOT, b"d").await.unwrap().ino;
     let said = Arc::new((0..6).map(|_| Said::default()).collect::<Vec<_>>());

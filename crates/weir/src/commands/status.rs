@@ -329,9 +329,13 @@ fn journal(journal: &JournalUsage) -> String {
 }
 
 fn remembered(leases: &LeaseStatus) -> String {
-    let LeaseStatus { held, hits, taken, given_back, asked_back } = leases;
+    let LeaseStatus { held, writes, hits, taken, given_back, asked_back } = leases;
+    let writes = match writes {
+        0 => String::new(),
+        writes => format!(", {writes} of them on files that only this node has all of"),
+    };
     format!(
-        "{held}; {hits} reads were answered from memory; {taken} taken, {given_back} given back, \
+        "{held}{writes}; {hits} reads were answered from memory; {taken} taken, {given_back} given back, \
          {asked_back} of others asked for"
     )
 }

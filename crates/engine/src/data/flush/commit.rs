@@ -147,6 +147,11 @@ impl Flusher {
             mtime: snapshot.pending.mtime.filter(|_| now.mtime.is_some()),
             ctime: snapshot.pending.ctime.filter(|_| now.ctime.is_some()),
             replaced: None,
+            whole: !is_old && part.is_whole_file() && self.ends_when_whole(part.node.ino),
         }
+    }
+
+    fn ends_when_whole(&self, ino: Ino) -> bool {
+        self.meta.leases().is_some_and(|leases| leases.ends_when_whole(ino))
     }
 }

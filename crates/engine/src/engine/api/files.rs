@@ -113,13 +113,17 @@ impl Engine {
         boxed(self.data.durability.fsync(ino))
     }
 
-    /// Whether other nodes are to find what was written to a file here, and do not yet. Costs nothing.
+    /// Whether other nodes are to find what was written to a file here, and would not even if they asked this
+    /// one. Costs nothing.
     pub fn others_wait_for(&self, ino: Ino) -> bool {
-        self.is_shared() && self.data.tier.find(ino).is_some_and(|mirror| mirror.has_unflushed())
+        let they_ask = || self.data.meta.leases().is_some_and(|leases| leases.spares_flush(ino));
+        self.is_shared()
+            && self.data.tier.find(ino).is_some_and(|mirror| mirror.has_unflushed())
+            && !they_ask()
     }
 
-    /// Returns when other nodes find what was written to a file here: one segment PUT and one commit,
-    /// shared with all who ask at the same time.
+    /// Returns when other nodes find what was written to a file here. Nothing, where they ask this one: a file
+    /// that was made here. Else one segment PUT and one commit, shared with all who ask at the same time.
     pub fn flush_for_others(&self, ino: Ino) -> Boxed<'_, Result<()>> {
         boxed(async move {
             match self.others_wait_for(ino) {

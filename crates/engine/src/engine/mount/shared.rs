@@ -28,6 +28,10 @@ use crate::volume::together::Together;
 /// the volume as that of one that was alone does.
 const SEVERAL: &str = "several-";
 
+/// How long a mount brings what the one before had not, before others go on without: it says nothing of itself
+/// meanwhile.
+const BRING_MAX: Duration = Duration::from_secs(5);
+
 /// Files compared with the metadata in one read.
 const INODES_AT_ONCE: usize = 1_000;
 
@@ -50,7 +54,7 @@ pub(super) async fn mount_shared(
     make_private(&format, &options.url).await?;
     let opened = open_tier(&options, &format)?;
     opened.tier.set_shared();
-    let (guard, together) = join(&options, &joining, &opened, &watched).await?;
+    let (guard, together, dead) = join(&options, &joining, &opened, &watched).await?;
     let taken = take_up(&options, &opened, &watched.meta, &together).await;
     let (set_aside, disks) = match taken {
         Ok(taken) => taken,
@@ -86,6 +90,7 @@ pub(super) async fn mount_shared(
     engine.links.load_links().await?;
     engine.inherit(&open).await?;
     engine.recover(Replay::default()).await?;
+    end_those_before(&engine, &dead).await?;
     engine.data.tier.confirm()?;
     engine.actions.load_claimed().await?;
     engine.disks.unused(&disks);
@@ -126,13 +131,14 @@ async fn is_shared(meta: &Meta) -> Result<bool> {
     Ok(meta.writer().await?.is_some_and(|writer| writer.node.starts_with(SEVERAL)))
 }
 
-/// Joins the others. Whoever had the tier before is dead, since this has its lock.
+/// Joins the others. Whoever had the tier before is dead, since this has its lock; those of them are answered, too,
+/// that the others still take for nodes.
 async fn join(
     options: &MountOptions,
     joining: &Joining,
     opened: &OpenedTier,
     watched: &Watched,
-) -> Result<(weir_meta::Guard, Together)> {
+) -> Result<(weir_meta::Guard, Together, Vec<SessionId>)> {
     let id = SessionId(((options.clock.random)() as u64).max(1));
     let before = Note::read(&opened.directory)?;
     let noted = id.to_string();
@@ -151,11 +157,32 @@ async fn join(
         build: env!("CARGO_PKG_VERSION").to_owned(),
         since: (options.clock.now)(),
     };
-    let guard = joining.join(id, &node, &dead).await?;
-    watched.meta.set_leases(Arc::new(Leases::new(id, Arc::new(boot_time))));
+    let guard = joining.join(id, &node, &[]).await?;
+    let leases = Leases::new(id, Arc::new(boot_time)).in_place_of(&dead);
+    watched.meta.set_leases(Arc::new(leases));
     note_shared(&watched.meta).await?;
     let before = before.0.iter().filter_map(|id| u64::from_str_radix(id, 16).ok());
-    Ok((guard, Together::new(id).after(before.map(SessionId))))
+    Ok((guard, Together::new(id).after(before.map(SessionId)), dead))
+}
+
+/// Ends the sessions that had the tier before. What was closed in them, and the bucket has not, goes there first:
+/// whoever looks for it waits for them, and would find what was before.
+async fn end_those_before(engine: &Engine, dead: &[SessionId]) -> Result<()> {
+    if dead.is_empty() {
+        return Ok(());
+    }
+    let inos: Vec<_> = engine.data.tier.unflushed().iter().map(|mirror| mirror.ino()).collect();
+    match tokio::time::timeout(BRING_MAX, engine.data.flusher.flush_files(&inos)).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => {
+            tracing::warn!(%error, "other nodes find some files as they were before this one died");
+        }
+        Err(_) => tracing::warn!("other nodes find some files as they were before this one died"),
+    }
+    for id in dead {
+        weir_meta::sessions::end(&**engine.data.meta.kv(), *id).await?;
+    }
+    Ok(())
 }
 
 /// The time since the machine was started, in which it slept, too.

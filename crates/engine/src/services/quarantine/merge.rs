@@ -190,7 +190,8 @@ impl Quarantine {
             None => (None, None, None),
         };
         let since = self.context.is_shared().then_some(now.data.generation);
-        let file = FileFlush { ino, pieces, size, since, mtime, ctime, replaced: hull };
+        let replaced = hull;
+        let file = FileFlush { ino, pieces, size, since, mtime, ctime, replaced, whole: false };
         let segments = sealed.iter().map(|s| (s.id, segment_info(s))).collect();
         let commit = FlushCommit { segments, files: vec![file] };
         let done = match self.meta.commit_flush(commit).await {

@@ -192,9 +192,18 @@ impl Told {
     /// Absent where no nodes share the volume.
     fn leases(&self, to: &mut DescriptorEncoder) -> fmt::Result {
         let Some(leases) = self.status.leases else { return Ok(()) };
-        let held = i64::try_from(leases.held).unwrap_or(i64::MAX);
-        to.encode_descriptor("leases", "Leases that this node has", None, MetricType::Gauge)?
-            .encode_gauge(&held)?;
+        let gauges = [
+            ("leases", "Leases that this node has", leases.held),
+            (
+                "leases_write",
+                "Files that were made here and are not whole in the volume yet",
+                leases.writes,
+            ),
+        ];
+        for (name, help, value) in gauges {
+            let value = i64::try_from(value).unwrap_or(i64::MAX);
+            to.encode_descriptor(name, help, None, MetricType::Gauge)?.encode_gauge(&value)?;
+        }
         let counters = [
             ("lease_hits", "Reads of the metadata that were answered from memory", leases.hits),
             ("leases_taken", "Leases that this node took", leases.taken),

@@ -1,0 +1,201 @@
+//! Files that a node made, closed, and has not brought to the volume.
+
+use std::collections::HashMap;
+
+use super::*;
+use crate::tests::{assert_sound, info, record};
+use crate::{EndOfWrites, FileFlush, FlushCommit, Piece};
+
+/// What a node has of its files, and how long they are there.
+type Local = Arc<Mutex<HashMap<Ino, u64>>>;
+
+/// A node that makes files with write leases, and what it has of them. It brings them when others ask.
+async fn writer(kv: &Arc<MemoryKv>, id: u64) -> (Node, Local) {
+    let mut node = Node::join(kv, id, None).await;
+    let local = Local::default();
+    node.leases.write_behind();
+    let (leases, meta, of) = (node.leases.clone(), node.meta.clone(), local.clone());
+    node.tasks.spawn(async move {
+        loop {
+            leases.writes_asked_for().await;
+            bring(&leases, &meta, &of, u64::MAX).await;
+        }
+    });
+    (node, local)
+}
+
+/// Files are made with write leases, which end when somebody asks, or soon.
+pub(super) fn bring_now_and_then(node: &mut Node) {
+    let (leases, meta) = (node.leases.clone(), node.meta.clone());
+    leases.write_behind();
+    node.tasks.spawn(async move {
+        loop {
+            let _ = timeout(Duration::from_millis(30), leases.writes_asked_for()).await;
+            bring(&leases, &meta, &Local::default(), 50).await;
+        }
+    });
+}
+
+/// What is due goes to the volume.
+async fn bring(leases: &Leases, meta: &Meta, local: &Local, age_ms: u64) {
+    let due = leases.writes_due(age_ms, |_, _| true);
+    for ino in &due {
+        let size = local.lock().remove(ino);
+        if let Some(size) = size {
+            meta.truncate(*ino, size, UnixTime(9)).await.unwrap();
+        }
+    }
+    leases.ends_of_writes(&**meta.kv(), &due).await.unwrap();
+}
+
+impl Node {
+    /// Makes a file of which only this node has `size` bytes.
+    async fn made(&self, local: &Local, dir: Ino, name: &str, size: u64) -> Ino {
+        let ino = file(&self.meta, dir, name).await;
+        assert!(self.leases.spares_flush(ino));
+        local.lock().insert(ino, size);
+        ino
+    }
+}
+
+#[tokio::test]
+async fn who_looks_at_a_file_that_another_node_made_finds_what_was_closed_there() {
+    let kv = volume().await;
+    let ((a, local), b) = (writer(&kv, 1).await, Node::join(&kv, 2, None).await);
+    let at = a.meta.lookup(Ino::ROOT, b"d").await.unwrap().ino;
+    a.made(&local, at, "x", 7).await;
+    assert_eq!(b.meta.lookup(at, b"x").await.unwrap().size, 7);
+    let ino = a.made(&local, at, "y", 8).await;
+    assert_eq!(b.meta.inode(ino).await.unwrap().size, 8);
+    assert!(!a.leases.spares_flush(ino), "it ends with the first who looks");
+    let (one, along) = (a.made(&local, at, "one", 3).await, a.made(&local, at, "along", 4).await);
+    b.meta.inode(one).await.unwrap();
+    assert!(!a.leases.spares_flush(along), "it came along");
+    for n in 0..700 {
+        a.made(&local, at, &format!("n{n}"), n).await;
+    }
+    let mut seen = 0;
+    for entry in b.meta.readdir_plus(at, 0, 10_000).await.unwrap() {
+        if let Some(n) = entry.entry.name.strip_prefix(b"n") {
+            assert_eq!(entry.inode.size.to_string().as_bytes(), n);
+            seen += 1;
+        }
+    }
+    assert_eq!((seen, a.leases.counts().writes), (700, 0));
+    // One who changes it finds it, too.
+    let ino = a.made(&local, at, "z", 9).await;
+    let mode = SetAttr { mode: Some(0o600), ..SetAttr::default() };
+    assert_eq!(b.meta.setattr(ino, mode).await.unwrap().size, 9);
+    let left = kv.scan(&[keys::RECALL], None, 10).await.unwrap();
+    assert!(left.is_empty(), "{left:?}");
+    assert_sound(&b.meta).await;
+}
+
+#[tokio::test]
+async fn a_write_lease_ends_with_the_commit_that_brings_all_of_the_file() {
+    let kv = volume().await;
+    let (a, _local) = writer(&kv, 1).await;
+    let at = a.meta.lookup(Ino::ROOT, b"d").await.unwrap().ino;
+    let ino = file(&a.meta, at, "x").await;
+    let flush = |whole| FlushCommit {
+        segments: vec![(record(1, 0, 0).segment, info(20))],
+        files: vec![FileFlush {
+            ino,
+            pieces: vec![Piece { offset: 0, record: record(1, 80, 10), len: 10 }],
+            whole,
+            ..FileFlush::default()
+        }],
+    };
+    a.meta.commit_flush(flush(false)).await.unwrap();
+    assert!(a.leases.spares_flush(ino), "there may be more");
+    let row = || async { kv.get_many(&[keys::inode(ino)]).await.unwrap().pop().flatten().unwrap() };
+    assert_eq!(crate::codec::writer_of(&row().await.value), Some(SessionId(1)));
+    let mode = SetAttr { mode: Some(0o600), ..SetAttr::default() };
+    a.meta.setattr(ino, mode).await.unwrap();
+    assert_eq!(crate::codec::writer_of(&row().await.value), Some(SessionId(1)), "as before");
+    assert!(!a.leases.ends_when_whole(ino));
+    assert_eq!(a.leases.writes_due(0, |_, _| false), [], "somebody writes it");
+    assert_eq!(a.leases.writes_due(0, |_, why| why == EndOfWrites::Age), [ino]);
+    assert!(a.leases.ends_when_whole(ino) && !a.leases.spares_flush(ino));
+    a.meta.commit_flush(flush(true)).await.unwrap();
+    assert_eq!(a.leases.counts().writes, 0);
+    assert_eq!(crate::codec::lent_to(&row().await.value), []);
+    assert!(!a.has(ino));
+}
+
+#[tokio::test]
+async fn a_writer_is_waited_for_as_long_as_it_lives() {
+    let kv = volume().await;
+    let ((mut a, local), b) = (writer(&kv, 1).await, Node::join(&kv, 2, None).await);
+    let at = a.meta.lookup(Ino::ROOT, b"d").await.unwrap().ino;
+    let ino = a.made(&local, at, "x", 7).await;
+    a.leases.trusted_until_ms.store(0, Ordering::Release);
+    assert!(!a.leases.spares_flush(ino), "it may be shut out by now");
+    a.tasks.abort_all();
+    while a.tasks.join_next().await.is_some() {}
+    let mut look = std::pin::pin!(b.meta.lookup(at, b"x"));
+    assert!(timeout(Duration::from_millis(300), &mut look).await.is_err(), "it may bring more");
+    crate::sessions::end(&*b.kv, SessionId(1)).await.unwrap();
+    let found = timeout(Duration::from_secs(10), look).await.expect("it is gone").unwrap();
+    assert_eq!(found.size, 0);
+    let before = b.reads();
+    b.meta.inode(ino).await.unwrap();
+    assert_eq!(b.reads(), before + 1, "nobody is asked twice");
+}
+
+#[tokio::test]
+async fn all_that_was_closed_can_be_asked_for_and_what_is_made_later_holds_nobody_up() {
+    let kv = volume().await;
+    let ((a, local), b) = (writer(&kv, 1).await, Node::join(&kv, 2, None).await);
+    let at = a.meta.lookup(Ino::ROOT, b"d").await.unwrap().ino;
+    for n in 0..20 {
+        a.made(&local, at, &format!("a{n}"), 5).await;
+    }
+    let (meta, more) = (a.meta.clone(), local.clone());
+    let making = tokio::spawn(async move {
+        for n in 0.. {
+            let ino = file(&meta, at, &format!("b{n}")).await;
+            more.lock().insert(ino, 5);
+            tokio::task::yield_now().await;
+        }
+    });
+    // One that never had a lease, and one that is not there.
+    let _c = Node::join(&kv, 3, None).await;
+    let both = [1, 2, 3, 4].map(SessionId);
+    let asked = b.leases.have_all_brought(&*kv, &both);
+    timeout(Duration::from_secs(10), asked).await.expect("it ends").unwrap();
+    making.abort();
+    for n in 0..20 {
+        let key = keys::dirent(at, format!("a{n}").as_bytes());
+        let found = kv.follow(&key, &[keys::INODE]).await.unwrap().to.pop().flatten();
+        let row = found.expect("it is there");
+        assert_eq!(crate::codec::writer_of(&row.value), None, "a{n}");
+    }
+}
+
+#[tokio::test]
+async fn in_a_directory_that_was_made_here_nothing_is_asked_for() {
+    let kv = volume().await;
+    let ((a, _local), b) = (writer(&kv, 1).await, Node::join(&kv, 2, None).await);
+    let own = dir(&a.meta, Ino::ROOT, "own").await;
+    file(&a.meta, own, "first").await;
+    let before = a.reads();
+    for n in 0..50 {
+        let name = format!("f{n}");
+        assert!(a.meta.lookup(own, name.as_bytes()).await.is_err());
+        let ino = file(&a.meta, own, &name).await;
+        assert_eq!(a.meta.inode(ino).await.unwrap().nlink, 1);
+        assert_eq!(a.meta.lookup(own, name.as_bytes()).await.unwrap().ino, ino);
+        assert_eq!(a.meta.xattr_list(ino).await.unwrap().len(), 0);
+    }
+    assert!(a.reads() - before <= 50, "lists of attributes alone: {}", a.reads() - before);
+    // Until somebody else makes something there.
+    file(&b.meta, own, "theirs").await;
+    assert!(a.meta.lookup(own, b"theirs").await.is_ok());
+    assert_eq!(
+        kind_of(a.meta.create(own, b"theirs", new(FileKind::Regular)).await),
+        ErrorKind::Exists
+    );
+    let mtime = b.meta.inode(own).await.unwrap().mtime;
+    assert_eq!(a.meta.inode(own).await.unwrap().mtime, mtime);
+}

@@ -1,0 +1,113 @@
+#!/usr/bin/env bash
+# Files that a node made and closed, and that are not in the bucket yet: the others find them all the same.
+# time-limit: 300
+source "$(dirname "$0")/../lib.sh"
+begin
+source "$TESTS/lib-nodes.sh"
+need jq python3
+
+nodes_make_apart 2
+A=$(node 0) B=$(node 1)
+of() { MNT=$1 status "$2"; }                     # NODE JQ EXPRESSION
+brought() { [ "$(of "$A" .leases.writes)" = 0 ]; }
+
+echo "== a thousand small files are a few objects, and the other node finds each at once"
+mkdir "$A/d"
+cat >"$T/make.py" <<'PY'
+# Makes files on one node, and looks for some of them on another one as soon as they are closed.
+import os, random, sys
+here, there, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
+seed = random.randrange(1 << 32)
+print("seed", seed, flush=True)
+dice = random.Random(seed)
+for n in range(count):
+    body = b"%d " % n * dice.randrange(1, 400)
+    name = "f%d" % n
+    with open(os.path.join(here, name), "wb") as file:
+        file.write(body)
+    if dice.randrange(100) == 0:
+        path = os.path.join(there, name)
+        kind = dice.randrange(4)
+        if kind == 0:
+            assert os.stat(path).st_size == len(body), (name, "size")
+        elif kind == 1:
+            sizes = {entry.name: entry.stat().st_size for entry in os.scandir(there)}
+            assert sizes[name] == len(body), (name, "size as it is listed")
+        elif kind == 2:
+            with open(path, "ab") as file:
+                file.write(b"!")
+            body += b"!"
+            with open(os.path.join(here, name), "rb") as file:
+                assert file.read() == body, (name, "what the other one appended")
+        with open(path, "rb") as file:
+            assert file.read() == body, (name, "bytes")
+PY
+objects() { MNT=$A requests data put; }
+before=$(objects)
+python3 "$T/make.py" "$A/d" "$B/d" 1000 || fail "a file that was closed is another one elsewhere"
+poll 20 brought || fail "what was closed is not brought: $(of "$A" .leases)"
+[ $(($(objects) - before)) -le 120 ] || fail "1,000 small files are $(($(objects) - before)) objects"
+sums() { (cd "$1/d" && find . -type f -print0 | sort -z | xargs -0 sha256sum); }
+cmp <(sums "$A") <(sums "$B") || fail "the nodes have other bytes"
+
+echo "== it does not wait for somebody to look"
+for n in $(seq 40); do echo "$n" >"$A/d/quiet$n"; done
+[ "$(of "$A" .leases.writes)" -gt 0 ] || fail "closes waited for the bucket: $(of "$A" .leases)"
+poll 20 brought || fail "what was closed stays: $(of "$A" .leases)"
+
+echo "== a snapshot on one node has what was closed on the other"
+for n in 1 2 3; do echo "snap $n" >"$A/d/snap$n"; done
+"$WEIR" snapshot create "$B" closed >/dev/null || fail "weir snapshot create"
+same "$(cat "$B"/.snapshots/closed/d/snap?)" "$(printf 'snap %d\n' 1 2 3)" "files in the snapshot"
+
+echo "== without its bucket a node closes, and who looks for the file waits, and may give up"
+cut_off 0 bucket cut
+timeout 10 bash -c 'echo waits >"$1"' - "$A/d/waits" || fail "a close waits for the bucket"
+timeout 4 cat "$B/d/waits" 2>/dev/null && fail "the other node does not wait for it"
+cat "$B/d/waits" >"$T/waits" &
+reader=$!
+remember $reader
+cut_off 0 bucket pass
+wait $reader || fail "it does not come with the bucket"
+rm -f "$T/$reader.pid"
+same "$(cat "$T/waits")" waits "what came with the bucket"
+
+echo "== a daemon that was killed and comes back brings it first"
+for n in $(seq 20); do echo "killed $n" >"$A/d/killed$n"; done
+node_kill9 0
+cat "$B"/d/killed20 >"$T/killed" &
+reader=$!
+remember $reader
+sleep 1
+node_remount 0
+wait $reader || fail "cat of what a killed node closed"
+rm -f "$T/$reader.pid"
+same "$(cat "$T/killed")" "killed 20" "what a node closed that was killed"
+for n in $(seq 20); do same "$(cat "$B/d/killed$n")" "killed $n" "what a node closed that was killed"; done
+
+echo "== one that stands still is waited for until it is shut out, and brings its file when it is back"
+echo synced >"$A/d/synced" && sync "$A/d/synced"
+echo late >"$A/d/late"
+node_stop 0
+began=$SECONDS
+same "$(cat "$B/d/synced")" synced "what was synced"
+same "$(stat -c %s "$B/d/late")" 0 "the size of what was closed only"
+[ $((SECONDS - began)) -le 40 ] || fail "it took $((SECONDS - began)) s"
+node_cont 0
+found() { [ "$(cat "$B/d/late")" = late ]; }
+poll 40 found || fail "what it had is not brought: $(ls -l "$B/d/late")"
+
+echo "== without write leases each close is for good"
+node_umount 0
+echo '{"write_leases": false}' >"$T/config.json"
+NODE_ARGS=(--config "$T/config.json")
+node_mount 0
+for n in 1 2 3; do
+    echo "good $n" >"$A/d/good$n"
+    same "$(of "$A" '.leases.writes + .tier.dirty_bytes')" 0 "what is not in the bucket"
+done
+node_kill9 0
+same "$(cat "$B"/d/good?)" "$(printf 'good %d\n' 1 2 3)" "what a node closed that was killed"
+node_mount 0
+nodes_umount
+"$WEIR" fsck --data "$URL" "${CONNECT[@]}" || fail "fsck finds problems in $URL"
