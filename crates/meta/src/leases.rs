@@ -16,7 +16,8 @@
 //! there. Of a file that is one for writing: `bring.rs`.
 //!
 //! **When one is taken.** An inode that is looked at a second time a little later is worth a commit;
-//! one that somebody asked back is left alone for a while, longer each time.
+//! one that somebody asked back is left alone for a while, longer each time. Where names are looked for again
+//! and again that a directory has not, its list is read once, and then it is known what is not there.
 //!
 //! No commit rests on a lease: as any other it checks what it saw. Losing leases costs speed only.
 
@@ -77,7 +78,7 @@ pub struct Leases {
     writes_behind: AtomicBool,
     /// Something is to be brought to the volume.
     bring: Notify,
-    /// There are inodes to take leases on.
+    /// There are inodes to take leases on, or lists to be read.
     wanted: Notify,
     /// Until when, by the clock, what is remembered is believed, in milliseconds.
     trusted_until_ms: AtomicU64,
@@ -207,8 +208,15 @@ impl Leases {
             if self.have_brought(kv, keys.iter().zip(&found)).await? {
                 continue;
             }
-            self.state.lock().learn(keys, &found, began);
+            let has_list = self.state.lock().learn(keys, &found, began);
+            self.wants_list(has_list);
             return Ok(found);
+        }
+    }
+
+    fn wants_list(&self, wants: bool) {
+        if wants {
+            self.wanted.notify_one();
         }
     }
 
@@ -230,8 +238,9 @@ impl Leases {
             }
             let mut state = self.state.lock();
             state.learn(std::slice::from_ref(key), std::slice::from_ref(&found.from), began);
-            state.learn(&to, &found.to, began);
+            let has_list = state.learn(&to, &found.to, began);
             drop(state);
+            self.wants_list(has_list);
             return Ok(found);
         }
     }

@@ -1,5 +1,7 @@
 //! What a session remembers under its leases, and on what it wants some.
 
+mod held;
+
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
@@ -7,17 +9,17 @@ use weir_types::Ino;
 
 use crate::keys;
 use crate::kv::{Key, Versioned};
+use held::{Held, Whole};
 
 /// Most leases. When there would be more all are forgotten: those that matter are soon taken again.
 const LEASES_MAX: usize = 1 << 17;
 /// Most rows that are remembered: some 100 MB of what they mostly are. All are forgotten when there would be more.
 const ROWS_MAX: usize = 1 << 19;
-/// Larger values are not remembered: extended attributes may have 64 KiB.
-const VALUE_BYTES_MAX: usize = 1_024;
-/// Rows of an inode of which it is known when they changed.
-const LATELY_MAX: usize = 64;
 /// Most inodes of which it is known how often they were looked at.
 const LOOKS_MAX: usize = 1 << 16;
+
+/// After so many names that were not there the list of a directory is read.
+const MISSES: u32 = 8;
 
 /// A second look counts this much after the first one: one operation of a program looks several times.
 const LOOK_AGAIN_MS: u64 = 50;
@@ -44,23 +46,10 @@ pub(super) struct Remembered {
     changing: HashMap<Key, Changing>,
     looks: HashMap<Ino, Looks>,
     wanted: Vec<Ino>,
+    /// Directories whose lists are to be read.
+    lists: Vec<Ino>,
     now: u64,
     rows: usize,
-}
-
-/// A lease.
-struct Held {
-    /// When it was taken, which no other one was.
-    since: u64,
-    rows: HashMap<Key, Option<Versioned>>,
-    /// Entries and attributes that are not among them are not there: the inode was made here.
-    whole: bool,
-    /// When something of it changed last, but for what follows.
-    changed: u64,
-    /// When rows changed last.
-    lately: HashMap<Key, u64>,
-    /// When the time of its entries was last changed otherwise than raised.
-    time_set: u64,
 }
 
 /// Commits under way that change one row.
@@ -129,36 +118,37 @@ impl Remembered {
         if self.changing.contains_key(key) {
             return None;
         }
-        held.rows.get(key).cloned().or_else(|| (held.whole && is_entry(key)).then_some(None))
+        held.row(key)
     }
 
-    /// Remembers what a read found that began at a moment, as far as there are leases.
-    pub(super) fn learn(&mut self, keys: &[Key], found: &[Option<Versioned>], began: Stamp) {
+    /// Remembers what a read found that began at a moment, as far as there are leases. Answers whether there is
+    /// a directory whose list is worth to be read.
+    pub(super) fn learn(
+        &mut self,
+        keys: &[Key],
+        found: &[Option<Versioned>],
+        began: Stamp,
+    ) -> bool {
         for (key, found) in keys.iter().zip(found) {
             let Some(ino) = keys::leased_with(key) else { continue };
-            let Some(held) = self.held.get(&ino).filter(|held| held.changed <= began.0) else {
-                continue;
-            };
-            let changed_since = held.lately.get(key).is_some_and(|at| *at > began.0);
-            if !changed_since && !self.changing.contains_key(key) {
+            let Some(held) = self.held.get(&ino) else { continue };
+            if !held.changed_since(began.0, |one| one == key) && !self.changing.contains_key(key) {
                 self.remember(ino, key, found.clone());
             }
+            if found.is_none() && key.first() == Some(&keys::DIRENT) {
+                self.missed(ino);
+            }
         }
+        !self.lists.is_empty()
     }
 
     fn remember(&mut self, ino: Ino, key: &Key, found: Option<Versioned>) {
         let Some(held) = self.held.get_mut(&ino) else { return };
-        if found.as_ref().is_some_and(|found| found.value.len() > VALUE_BYTES_MAX) {
-            held.whole = false;
-            return;
-        }
-        if held.rows.insert(key.clone(), found).is_none() {
-            self.rows += 1;
-        }
+        self.rows += usize::from(held.remember(key, found));
         if self.rows > ROWS_MAX {
             for held in self.held.values_mut() {
                 held.rows.clear();
-                held.whole = false;
+                held.whole = Whole::default();
             }
             self.rows = 0;
         }
@@ -195,7 +185,7 @@ impl Remembered {
                 false => self.changed(ino, &change, made),
             };
             if !known && let Some(held) = self.held.get_mut(&ino) {
-                held.whole &= !is_entry(&change.key);
+                held.whole.lacks(&change.key);
             }
         }
     }
@@ -232,9 +222,8 @@ impl Remembered {
         under_way.into_iter().for_each(|changing| changing.crossed = true);
         self.now += 1;
         let Some(held) = self.held.get_mut(&ino) else { return false };
-        held.lately.insert(key.clone(), self.now);
-        let known = held.rows.remove(key);
-        self.rows -= usize::from(known.is_some());
+        let known = held.rows.get(key).cloned();
+        self.rows -= usize::from(held.changes(key, self.now));
         let same = change.lease == Some(held.since) && held.time_set <= change.began && !crossed;
         let Some(known) = known.filter(|_| same) else { return false };
         let row = match (known, made.get(key).cloned().flatten()) {
@@ -255,14 +244,38 @@ impl Remembered {
             taking.changed = true;
         }
         let Some(held) = self.held.get_mut(&ino) else { return };
-        if held.rows.remove(key).is_some() {
-            self.rows -= 1;
+        self.rows -= usize::from(held.changes(key, self.now));
+    }
+
+    /// Names of a directory are looked for and not there, again and again: one whose list is worth to be read.
+    fn missed(&mut self, dir: Ino) {
+        let Some(held) = self.held.get_mut(&dir).filter(|held| !held.whole.entries) else { return };
+        held.misses = held.misses.saturating_add(1);
+        if held.misses == MISSES {
+            self.lists.push(dir);
         }
-        if held.lately.len() >= LATELY_MAX {
-            held.lately.clear();
-            held.changed = self.now;
+    }
+
+    /// A directory whose list is to be read, if there is one.
+    pub(super) fn list_wanted(&mut self) -> Option<Ino> {
+        self.lists.pop()
+    }
+
+    /// The list of a directory as a read found it that began at a moment. Where something of it changed
+    /// since, it is read once more some other time.
+    pub(super) fn learn_list(&mut self, dir: Ino, rows: Vec<(Key, Versioned)>, began: Stamp) {
+        let is_its =
+            |key: &Key| key.first() == Some(&keys::DIRENT) && keys::leased_with(key) == Some(dir);
+        let is_changing = self.changing.keys().any(is_its);
+        let Some(held) = self.held.get_mut(&dir) else { return };
+        held.misses = 0;
+        if is_changing || held.changed_since(began.0, is_its) {
+            return;
         }
-        held.lately.insert(key.clone(), self.now);
+        held.whole.entries = true;
+        for (key, row) in rows {
+            self.remember(dir, &key, Some(row));
+        }
     }
 
     /// Forgets what these rows are.
@@ -270,7 +283,7 @@ impl Remembered {
         for key in keys {
             self.changes(key);
             let held = keys::leased_with(key).and_then(|ino| self.held.get_mut(&ino));
-            held.into_iter().for_each(|held| held.whole &= !is_entry(key));
+            held.into_iter().for_each(|held| held.whole.lacks(key));
         }
     }
 
@@ -351,7 +364,7 @@ impl Remembered {
         if taking.asked_back {
             return false;
         }
-        self.holds(ino, false);
+        self.holds(ino, Whole::default());
         // A commit of ours may have come behind the one that took it.
         if !taking.changed && !self.changing.contains_key(&keys::inode(ino)) {
             self.remember(ino, &keys::inode(ino), Some(row));
@@ -372,7 +385,7 @@ impl Remembered {
         if taking.asked_back {
             return false;
         }
-        self.holds(ino, true);
+        self.holds(ino, Whole { entries: true, attributes: true });
         self.remember(ino, &keys::dir_times(ino), None);
         for (key, row) in rows {
             self.remember(ino, &key, Some(row));
@@ -380,11 +393,10 @@ impl Remembered {
         true
     }
 
-    fn holds(&mut self, ino: Ino, whole: bool) {
+    fn holds(&mut self, ino: Ino, whole: Whole) {
         self.make_room();
         self.now += 1;
-        let (rows, lately) = (HashMap::new(), HashMap::new());
-        let held = Held { since: self.now, rows, whole, changed: self.now, lately, time_set: 0 };
+        let held = Held::new(self.now, whole);
         if let Some(before) = self.held.insert(ino, held) {
             self.rows -= before.rows.len();
         }
@@ -395,10 +407,6 @@ impl Remembered {
     pub(super) fn forgive(&mut self) {
         self.looks.values_mut().for_each(|looks| (looks.not_before_ms, looks.asked_back) = (0, 0));
     }
-}
-
-fn is_entry(key: &Key) -> bool {
-    matches!(key.first(), Some(&(keys::DIRENT | keys::XATTR)))
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use weir_types::{Ino, Result};
 
 use super::Leases;
+use super::remembered::Stamp;
 use crate::codec::{lend, lent_to, writer_of};
 use crate::keys;
 use crate::kv::{Check, Commit, Kv, Outcome, Versioned};
@@ -15,13 +16,16 @@ use crate::session::SessionId;
 
 /// Leases that one commit takes.
 const AT_ONCE: usize = 64;
+/// Directories with more entries are not read whole.
+const LIST_MAX: usize = 4_096;
 /// How long more of them are waited for.
 const GATHER: Duration = Duration::from_millis(5);
 /// Sessions that may have a lease on one inode.
 const HOLDERS_MAX: usize = 64;
 
 impl Leases {
-    /// Takes leases on what is looked at again and again. One read and one commit for up to 64 of them.
+    /// Takes leases on what is looked at again and again: one read and one commit for up to 64 of them. And reads
+    /// lists.
     pub async fn take_loop(&self, kv: &dyn Kv) {
         loop {
             self.wanted.notified().await;
@@ -33,7 +37,27 @@ impl Leases {
                 }
                 self.take(kv, &inos).await;
             }
+            self.read_lists(kv).await;
         }
+    }
+
+    /// Reads the lists of directories in which names are missed. One read for each.
+    async fn read_lists(&self, kv: &dyn Kv) {
+        while let Some((dir, began)) = self.list_wanted() {
+            match kv.scan(&keys::dirents(dir), None, LIST_MAX + 1).await {
+                Ok(rows) if rows.len() <= LIST_MAX => {
+                    self.state.lock().learn_list(dir, rows, began);
+                }
+                // Names are asked for one by one.
+                Ok(_) | Err(_) => {}
+            }
+        }
+    }
+
+    fn list_wanted(&self) -> Option<(Ino, Stamp)> {
+        let mut state = self.state.lock();
+        let dir = state.list_wanted()?;
+        Some((dir, state.stamp()))
     }
 
     /// Takes leases on these; those that cannot be had now are left alone.

@@ -205,6 +205,30 @@ async fn what_is_looked_at_again_is_remembered_until_somebody_changes_it() {
 }
 
 #[tokio::test]
+async fn names_that_are_missed_again_and_again_are_asked_for_no_more() {
+    let (a, b, at) = two_nodes().await;
+    a.lease(at, b"f").await;
+    let miss = async |name: &str| kind_of(a.meta.lookup(at, name.as_bytes()).await);
+    for n in 0..8 {
+        assert_eq!(miss(&format!("first{n}")).await, ErrorKind::NotFound);
+    }
+    let mut asked = u64::MAX;
+    for n in 0..LOOKS {
+        let before = a.reads();
+        assert_eq!(miss(&format!("later{n}")).await, ErrorKind::NotFound);
+        asked = a.reads() - before;
+        if asked == 0 {
+            break;
+        }
+        sleep(Duration::from_millis(10)).await;
+    }
+    assert_eq!(asked, 0);
+    assert!(a.knows(at, b"f").await);
+    let made = file(&b.meta, at, "new").await;
+    assert_eq!(a.meta.lookup(at, b"new").await.unwrap().ino, made);
+}
+
+#[tokio::test]
 async fn every_kind_of_change_asks_for_leases() {
     let (a, b, at) = two_nodes().await;
     let other = dir(&b.meta, Ino::ROOT, "e").await;

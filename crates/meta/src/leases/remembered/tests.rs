@@ -180,3 +180,38 @@ fn what_is_lost_is_forgotten() {
     assert_eq!(all.all(&[keys::extents(INO, 0)]), None, "no lease is for bytes");
     assert_eq!(all.all(&[]), Some(Vec::new()));
 }
+
+#[test]
+fn of_a_directory_whose_list_was_read_it_is_known_what_is_not_there() {
+    let entry = |name: &[u8]| keys::dirent(INO, name);
+    let known = |all: &Remembered, name: &[u8]| all.all(&[entry(name)]);
+    let wanting_a_list = || {
+        let mut all = leased();
+        for n in 0..MISSES {
+            assert_eq!(all.list_wanted(), None, "after {n}");
+            let began = all.stamp();
+            all.learn(&[entry(&[n as u8])], &[None], began);
+        }
+        assert_eq!(all.list_wanted(), Some(INO));
+        all
+    };
+    let mut all = wanting_a_list();
+    assert_eq!(known(&all, b"a"), None);
+    all.learn_list(INO, vec![(entry(b"a"), row(3).unwrap())], all.stamp());
+    assert_eq!((known(&all, b"a"), known(&all, b"b")), (Some(vec![row(3)]), Some(vec![None])));
+    assert_eq!(all.all(&[keys::xattr(INO, b"user.x")]), None, "it is for entries");
+    // A change of ones own since the read began, or under way.
+    let mut all = wanting_a_list();
+    let began = all.stamp();
+    let change = all.begins_to_change(&[(entry(b"b"), false)], 100);
+    all.learn_list(INO, Vec::new(), all.stamp());
+    assert_eq!(known(&all, b"c"), None, "one is under way");
+    all.ends_to_change(change, &Made::from([(entry(b"b"), row(4))]));
+    all.learn_list(INO, Vec::new(), began);
+    assert_eq!((known(&all, b"b"), known(&all, b"c")), (Some(vec![row(4)]), None));
+    // The lease went.
+    let mut all = wanting_a_list();
+    all.forget(&[INO]);
+    all.learn_list(INO, Vec::new(), all.stamp());
+    assert_eq!(known(&all, b"c"), None);
+}
