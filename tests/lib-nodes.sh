@@ -11,6 +11,8 @@ NODE_ARGS=()
 
 node() { echo "$T/node$1"; } # NUMBER
 
+of() { MNT=$1 status "$2"; } # DIRECTORY OF A NODE, JQ EXPRESSION
+
 # A volume, and so many nodes of it, from 0.
 nodes_make() { # COUNT [MOUNT ARGS...]
     NODES=$1

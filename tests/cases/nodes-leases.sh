@@ -8,7 +8,6 @@ need jq python3
 
 nodes_make 2
 A=$(node 0) B=$(node 1)
-of() { MNT=$1 status "$2"; } # NODE JQ EXPRESSION
 
 mkdir "$A/d"
 for n in $(seq 50); do echo "$n" >"$A/d/f$n"; done

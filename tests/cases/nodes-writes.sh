@@ -8,7 +8,6 @@ need jq python3
 
 nodes_make_apart 2
 A=$(node 0) B=$(node 1)
-of() { MNT=$1 status "$2"; }                     # NODE JQ EXPRESSION
 brought() { [ "$(of "$A" .leases.writes)" = 0 ]; }
 
 echo "== a thousand small files are a few objects, and the other node finds each at once"
@@ -49,6 +48,12 @@ poll 20 brought || fail "what was closed is not brought: $(of "$A" .leases)"
 [ $(($(objects) - before)) -le 120 ] || fail "1,000 small files are $(($(objects) - before)) objects"
 sums() { (cd "$1/d" && find . -type f -print0 | sort -z | xargs -0 sha256sum); }
 cmp <(sums "$A") <(sums "$B") || fail "the nodes have other bytes"
+
+echo "== and a large file, beside a small one"
+head -c 80000000 /dev/urandom >"$T/large"
+cp "$T/large" "$A/d/large" && echo small >"$A/d/small"
+same "$(cat "$B/d/small")" small "a small file behind a large one"
+cmp "$T/large" "$B/d/large" || fail "a large file that was closed is another one elsewhere"
 
 echo "== it does not wait for somebody to look"
 for n in $(seq 40); do echo "$n" >"$A/d/quiet$n"; done

@@ -1,11 +1,14 @@
 //! Bringing what this node alone has of files that it made, so that their write leases end
 //! (`meta/src/leases/bring.rs`).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
+use tokio::task::JoinSet;
 use weir_meta::{EndOfWrites, Leases};
+use weir_tier::Mirror;
 use weir_types::{ErrorKind, Ino, Result};
 
 use super::Flusher;
@@ -15,6 +18,12 @@ use super::Flusher;
 const AGE_MS: u64 = 1_000;
 /// Files of up to so many bytes come along where another node waits for one.
 const ALONG_BYTES_MAX: u64 = 64 << 10;
+/// A file with more to bring than this is brought by itself.
+const SMALL_BYTES_MAX: u64 = 16 << 20;
+/// Large files are not begun beside so many that are under way.
+const TASKS_MAX: usize = 8;
+/// As long as after the third failure in a row ([`Background`](super::pending::Background)).
+const REST: u32 = 3;
 /// How often it is looked which files are so old.
 const LOOK: Duration = Duration::from_millis(500);
 
@@ -40,6 +49,28 @@ impl Flusher {
         !self.nodes.has_writers(ino) && (why == EndOfWrites::Age || is_small())
     }
 
+    /// What is not under way already: small files together, and each large one by itself.
+    fn batches(&self, due: Vec<Ino>, under_way: &Mutex<HashSet<Ino>>) -> Vec<Vec<Ino>> {
+        let busy = under_way.lock().clone();
+        let is_large = |ino: &Ino| {
+            let dirty = |mirror: Arc<Mirror>| mirror.dirty_bytes() > SMALL_BYTES_MAX;
+            self.tier.find(*ino).is_some_and(dirty)
+        };
+        let fresh = due.into_iter().filter(|ino| !busy.contains(ino));
+        let (large, small): (Vec<_>, Vec<_>) = fresh.partition(is_large);
+        let small = Some(small).filter(|small| !small.is_empty());
+        small.into_iter().chain(large.into_iter().map(|ino| vec![ino])).collect()
+    }
+
+    async fn bring_and_rest(self: &Arc<Self>, leases: &Leases, inos: &[Ino]) {
+        let Err(error) = self.bring(leases, inos).await else { return };
+        if error.kind() == ErrorKind::Fenced {
+            return;
+        }
+        tracing::warn!(%error, files = inos.len(), "other nodes wait for files that were made here");
+        self.background.rest(REST, (self.context.clock.random)()).await;
+    }
+
     /// Ends all write leases that there are.
     pub(crate) async fn bring_all(self: &Arc<Self>) -> Result<()> {
         let Some(leases) = self.meta.leases() else { return Ok(()) };
@@ -48,26 +79,28 @@ impl Flusher {
     }
 }
 
-/// Brings files a while after they were made, and at once what another node asks for.
+/// Brings files a while after they were made, and at once what another node asks for. Who asks for a small
+/// file does not wait for a large one.
 pub(crate) async fn bring_loop(flusher: Arc<Flusher>, leases: Arc<Leases>) {
-    let mut failures = 0_u32;
+    let mut tasks: JoinSet<()> = JoinSet::new();
+    let under_way = Arc::new(Mutex::new(HashSet::new()));
     loop {
         let _ = tokio::time::timeout(LOOK, leases.writes_asked_for()).await;
-        let due = leases.writes_due(AGE_MS, |ino, why| flusher.is_ready(ino, why));
-        if due.is_empty() {
-            continue;
+        while tasks.try_join_next().is_some() {}
+        if flusher.context.is_fenced() {
+            return;
         }
-        match flusher.bring(&leases, &due).await {
-            Ok(()) => failures = 0,
-            Err(error) if error.kind() == ErrorKind::Fenced => return,
-            Err(error) => {
-                failures += 1;
-                if failures.is_power_of_two() {
-                    let files = due.len();
-                    tracing::warn!(%error, files, failures, "other nodes wait for files that were made here");
-                }
-                flusher.background.rest(failures, (flusher.context.clock.random)()).await;
+        let due = leases.writes_due(AGE_MS, |ino, why| flusher.is_ready(ino, why));
+        for inos in flusher.batches(due, &under_way) {
+            if tasks.len() >= TASKS_MAX && inos.len() == 1 {
+                continue;
             }
+            under_way.lock().extend(inos.iter().copied());
+            let (flusher, leases, of) = (flusher.clone(), leases.clone(), under_way.clone());
+            tasks.spawn(async move {
+                flusher.bring_and_rest(&leases, &inos).await;
+                inos.iter().for_each(|ino| _ = of.lock().remove(ino));
+            });
         }
     }
 }

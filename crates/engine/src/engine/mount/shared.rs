@@ -171,7 +171,10 @@ async fn end_those_before(engine: &Engine, dead: &[SessionId]) -> Result<()> {
     if dead.is_empty() {
         return Ok(());
     }
-    let inos: Vec<_> = engine.data.tier.unflushed().iter().map(|mirror| mirror.ino()).collect();
+    let mut left = engine.data.tier.unflushed();
+    // As many as can be in the time that there is.
+    left.sort_by_key(|mirror| mirror.dirty_bytes());
+    let inos: Vec<_> = left.iter().map(|mirror| mirror.ino()).collect();
     match tokio::time::timeout(BRING_MAX, engine.data.flusher.flush_files(&inos)).await {
         Ok(Ok(())) => {}
         Ok(Err(error)) => {
